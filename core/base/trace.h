@@ -22,10 +22,11 @@
 namespace uopd {
 
 // In the order in which a request passes them.
-#define UOPD_PHASES(X)                                                          \
-  X(Queue, queue)                                                               \
-  X(Verify, verify) X(Schedule, schedule) X(Codegen, codegen) X(Render, render) \
-      X(Compile, compile) X(Load, load) X(Tune, tune) X(Copy, copy) X(Run, run)
+// clang-format off: it does not settle on a layout for this list
+#define UOPD_PHASES(X) \
+  X(Queue, queue) X(Verify, verify) X(Schedule, schedule) X(Codegen, codegen) X(Render, render) \
+  X(Compile, compile) X(Load, load) X(Tune, tune) X(Copy, copy) X(Run, run)
+// clang-format on
 
 enum class Phase : uint8_t {
 #define X(Name, name) k##Name,
