@@ -31,12 +31,14 @@ std::optional<HostPort> Split(std::string_view address) {
   HostPort out{std::string(address.substr(0, colon)), 0};
   std::string_view port = address.substr(colon + 1);
   auto [rest, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-  if (error != std::errc() || rest != port.data() + port.size() || out.port < 0 || out.port > 65535) {
+  if (error != std::errc() || rest != port.data() + port.size() || out.port < 0 ||
+      out.port > 65535) {
     return std::nullopt;
   }
   if (out.host == "localhost") out.host = "127.0.0.1";
   // A list ("a,b") or civetweb's suffixes would open ports that were not asked for.
-  if (out.host.find_first_not_of("0123456789abcdefABCDEF.:[]") != std::string::npos) return std::nullopt;
+  if (out.host.find_first_not_of("0123456789abcdefABCDEF.:[]") != std::string::npos)
+    return std::nullopt;
   return out;
 }
 
@@ -83,8 +85,8 @@ HttpServer::HttpServer(ReadinessFn readiness, Pages pages)
 
 HttpServer::~HttpServer() { Stop(); }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address, ReadinessFn readiness,
-                                                              Pages pages) {
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
+                                                              ReadinessFn readiness, Pages pages) {
   const auto split = Split(address);
   if (!split) {
     return absl::InvalidArgumentError(
@@ -94,8 +96,15 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
 
   const std::string ports = absl::StrCat(split->host, ":", split->port);
   const std::string threads = absl::StrCat(kThreads);
-  const char* options[] = {"listening_ports",     ports.c_str(), "num_threads", threads.c_str(), "request_timeout_ms",
-                           "10000",               "enable_directory_listing",   "no",            nullptr};
+  const char* options[] = {"listening_ports",
+                           ports.c_str(),
+                           "num_threads",
+                           threads.c_str(),
+                           "request_timeout_ms",
+                           "10000",
+                           "enable_directory_listing",
+                           "no",
+                           nullptr};
   char why[256] = "";
   mg_error_data error{};
   error.text = why;
@@ -112,12 +121,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
   init.configuration_options = options;
   server->context_ = mg_start2(&init, &error);
   if (!server->context_) {
-    return absl::UnavailableError(absl::StrCat("HTTP address (", address, ") cannot be bound: ", why));
+    return absl::UnavailableError(
+        absl::StrCat("HTTP address (", address, ") cannot be bound: ", why));
   }
   mg_set_request_handler(server->context_, "**", &HttpServer::OnRequest, server.get());
   mg_server_port bound{};
   if (mg_get_server_ports(server->context_, 1, &bound) != 1) {
-    return absl::UnavailableError(absl::StrCat("HTTP address (", address, ") has no port after binding"));
+    return absl::UnavailableError(
+        absl::StrCat("HTTP address (", address, ") has no port after binding"));
   }
   server->address_ = absl::StrCat(split->host, ":", bound.port);
   return server;
@@ -138,13 +149,15 @@ int HttpServer::Answer(mg_connection* connection) const {
   const std::string path(request.local_uri);
   // civetweb is C: an exception of a page or of the serializer must not pass through it.
   try {
-    if (method != "GET" && method != "HEAD") return Reply(connection, 405, {kText, "only GET and HEAD\n"});
+    if (method != "GET" && method != "HEAD")
+      return Reply(connection, 405, {kText, "only GET and HEAD\n"});
     if (path == "/readyz") {
       const std::string reason = readiness_();
       return reason.empty() ? Reply(connection, 200, {kText, "ready\n"})
                             : Reply(connection, 503, {kText, absl::StrCat(reason, "\n")});
     }
-    if (auto page = pages_.find(path); page != pages_.end()) return Reply(connection, 200, page->second());
+    if (auto page = pages_.find(path); page != pages_.end())
+      return Reply(connection, 200, page->second());
     return Reply(connection, 404, {kText, "not found\n"});
   } catch (const std::exception& error) {
     UOPD_LOG(kError, "http page failed", {"path", path}, {"what", error.what()});

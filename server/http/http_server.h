@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The HTTP side of the daemon: /metrics, /healthz, /readyz and pages that others register.
 //
-// Answers GET and HEAD only; a path that nobody registered is 404. Handlers run on kThreads threads owned by the
-// server, several at a time, so that pages and the readiness function must be thread-safe; they are not called after
-// Stop() returns. Knows nothing of the engine. Start fails with INVALID_ARGUMENT for an address that makes no sense
-// and with UNAVAILABLE for one that cannot be bound.
+// Answers GET and HEAD only; a path that nobody registered is 404. Handlers run on kThreads threads
+// owned by the server, several at a time, so that pages and the readiness function must be
+// thread-safe; they are not called after Stop() returns. Knows nothing of the engine. Start fails
+// with INVALID_ARGUMENT for an address that makes no sense and with UNAVAILABLE for one that cannot
+// be bound.
 #pragma once
 #include <functional>
 #include <map>
@@ -20,7 +21,8 @@ namespace uopd::http {
 
 inline constexpr int kThreads = 4;
 
-// Empty when the daemon takes requests; otherwise why not, in a few words: "starting", "draining", "no device".
+// Empty when the daemon takes requests; otherwise why not, in a few words: "starting", "draining",
+// "no device".
 using ReadinessFn = std::function<std::string()>;
 
 struct Page {
@@ -33,8 +35,8 @@ using Pages = std::map<std::string, std::function<Page()>>;
 class HttpServer {
  public:
   // `address` is host:port with a numeric host, or localhost; port 0 takes a free one.
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address, ReadinessFn readiness,
-                                                           Pages pages = {});
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
+                                                           ReadinessFn readiness, Pages pages = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

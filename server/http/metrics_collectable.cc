@@ -18,14 +18,16 @@ prometheus::MetricType TypeOf(MetricKind kind) {
   return prometheus::MetricType::Untyped;
 }
 
-prometheus::ClientMetric::Histogram HistogramOf(const FamilySnapshot& family, const SeriesSnapshot& series) {
+prometheus::ClientMetric::Histogram HistogramOf(const FamilySnapshot& family,
+                                                const SeriesSnapshot& series) {
   prometheus::ClientMetric::Histogram out;
   out.sample_count = series.count;
   out.sample_sum = series.sum;
   uint64_t cumulative = 0;
   for (size_t i = 0; i < series.bucket_counts.size(); i++) {
     cumulative += series.bucket_counts[i];
-    const double bound = i < family.bounds.size() ? family.bounds[i] : std::numeric_limits<double>::infinity();
+    const double bound =
+        i < family.bounds.size() ? family.bounds[i] : std::numeric_limits<double>::infinity();
     out.bucket.push_back({cumulative, bound});
   }
   return out;

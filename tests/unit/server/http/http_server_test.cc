@@ -35,16 +35,20 @@ std::string Fetch(const std::string& address, const std::string& method, const s
     close(fd);
     return "";
   }
-  const std::string request = method + " " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
-  EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
+  const std::string request =
+      method + " " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+  EXPECT_EQ(send(fd, request.data(), request.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(request.size()));
   std::string out;
   char buffer[4096];
-  for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;) out.append(buffer, static_cast<size_t>(n));
+  for (ssize_t n; (n = recv(fd, buffer, sizeof buffer, 0)) > 0;)
+    out.append(buffer, static_cast<size_t>(n));
   close(fd);
   return out;
 }
 
-std::unique_ptr<HttpServer> StartServer(ReadinessFn readiness = [] { return ""; }, Pages pages = {}) {
+std::unique_ptr<HttpServer> StartServer(
+    ReadinessFn readiness = [] { return ""; }, Pages pages = {}) {
   auto server = HttpServer::Start("127.0.0.1:0", std::move(readiness), std::move(pages));
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
@@ -59,9 +63,11 @@ TEST(HttpServer, ReportsTheBoundPort) {
 }
 
 TEST(HttpServer, RefusesAddressesThatMakeNoSense) {
-  for (const char* address : {"", "127.0.0.1", ":80", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1",
-                              "127.0.0.1:80,0.0.0.0:81", "example.org:80", "127.0.0.1:80s"}) {
-    EXPECT_EQ(HttpServer::Start(address, [] { return ""; }).status().code(), absl::StatusCode::kInvalidArgument)
+  for (const char* address :
+       {"", "127.0.0.1", ":80", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1",
+        "127.0.0.1:80,0.0.0.0:81", "example.org:80", "127.0.0.1:80s"}) {
+    EXPECT_EQ(HttpServer::Start(address, [] { return ""; }).status().code(),
+              absl::StatusCode::kInvalidArgument)
         << address;
   }
 }
@@ -69,7 +75,8 @@ TEST(HttpServer, RefusesAddressesThatMakeNoSense) {
 TEST(HttpServer, HealthAndReadiness) {
   std::atomic<bool> draining{false};
   auto server = StartServer([&] { return draining ? "draining" : ""; });
-  EXPECT_THAT(Fetch(server->address(), "GET", "/healthz"), AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nok\n")));
+  EXPECT_THAT(Fetch(server->address(), "GET", "/healthz"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nok\n")));
   EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"), StartsWith("HTTP/1.1 200 "));
   draining = true;
   EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
@@ -91,8 +98,9 @@ TEST(HttpServer, UnknownPathsAndMethods) {
 
 TEST(HttpServer, HeadHasNoBody) {
   auto server = StartServer();
-  EXPECT_THAT(Fetch(server->address(), "HEAD", "/healthz"),
-              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("Content-Length: 3\r\n"), EndsWith("\r\n\r\n")));
+  EXPECT_THAT(
+      Fetch(server->address(), "HEAD", "/healthz"),
+      AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("Content-Length: 3\r\n"), EndsWith("\r\n\r\n")));
 }
 
 TEST(HttpServer, MetricsInPrometheusText) {
@@ -107,9 +115,12 @@ TEST(HttpServer, MetricsInPrometheusText) {
   EXPECT_THAT(text, HasSubstr("uopd_cache_requests_total{store=\"http_test\",result=\"hit\"} 3"));
   EXPECT_THAT(text, HasSubstr("uopd_sessions 0"));
   EXPECT_THAT(text, HasSubstr("uopd_kernel_duration_seconds_count{device=\"http\\\"test\"} 2"));
-  EXPECT_THAT(text, HasSubstr("uopd_kernel_duration_seconds_bucket{device=\"http\\\"test\",le=\"+Inf\"} 2"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("uopd_kernel_duration_seconds_bucket{device=\"http\\\"test\",le=\"+Inf\"} 2"));
   // Buckets are cumulative: 1.5 us is in "2 us" and in every later one.
-  EXPECT_THAT(text, HasSubstr("uopd_kernel_duration_seconds_bucket{device=\"http\\\"test\",le=\"1\"} 1"));
+  EXPECT_THAT(text,
+              HasSubstr("uopd_kernel_duration_seconds_bucket{device=\"http\\\"test\",le=\"1\"} 1"));
   EXPECT_THAT(text, HasSubstr("uopd_process_start_time_seconds "));
 }
 
@@ -118,8 +129,9 @@ TEST(HttpServer, PagesAndTheirExceptions) {
   pages["/debug/config"] = [] { return Page{"application/json", "{}"}; };
   pages["/debug/bad"] = []() -> Page { throw std::runtime_error("boom"); };
   auto server = StartServer([] { return ""; }, std::move(pages));
-  EXPECT_THAT(Fetch(server->address(), "GET", "/debug/config?x=1"),
-              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("application/json"), EndsWith("\r\n\r\n{}")));
+  EXPECT_THAT(
+      Fetch(server->address(), "GET", "/debug/config?x=1"),
+      AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("application/json"), EndsWith("\r\n\r\n{}")));
   EXPECT_THAT(Fetch(server->address(), "GET", "/debug/bad"),
               AllOf(StartsWith("HTTP/1.1 500 "), Not(HasSubstr("boom"))));
 }
@@ -131,7 +143,8 @@ TEST(HttpServer, ServesManyAtOnceAndStops) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; t++) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 10; i++) served += Fetch(address, "GET", "/metrics").starts_with("HTTP/1.1 200 ");
+      for (int i = 0; i < 10; i++)
+        served += Fetch(address, "GET", "/metrics").starts_with("HTTP/1.1 200 ");
     });
   }
   for (auto& thread : threads) thread.join();
