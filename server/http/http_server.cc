@@ -2,11 +2,18 @@
 #include "server/http/http_server.h"
 
 #include <civetweb.h>
+#include <netdb.h>
 #include <prometheus/text_serializer.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <charconv>
+#include <chrono>
+#include <exception>
 #include <optional>
 #include <string_view>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
@@ -68,6 +75,24 @@ int Reply(mg_connection* connection, int code, const Page& page) {
     mg_write(connection, page.body.data(), page.body.size());
   }
   return code;
+}
+
+// Connects to the server's own address and hangs up. That it may fail does not matter.
+void Knock(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* to = nullptr;
+  if (getaddrinfo(host.c_str(), address.c_str() + colon + 1, &hints, &to) != 0) return;
+  const int fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd >= 0) {
+    static_cast<void>(connect(fd, to->ai_addr, to->ai_addrlen));
+    close(fd);
+  }
+  freeaddrinfo(to);
 }
 
 Page MetricsPage() {
@@ -135,8 +160,20 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string&
 }
 
 void HttpServer::Stop() {
-  if (context_) mg_stop(context_);
+  if (!context_) return;
+  // civetweb's acceptor looks at its stop flag every two seconds, or after a connection: make
+  // connections until it has seen the flag, so that the daemon and every test of it stop at once.
+  std::atomic<bool> stopped{false};
+  std::thread knocker([&] {
+    while (!stopped) {
+      Knock(address_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  mg_stop(context_);
   context_ = nullptr;
+  stopped = true;
+  knocker.join();
 }
 
 int HttpServer::OnRequest(mg_connection* connection, void* self) {

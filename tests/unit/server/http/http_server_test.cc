@@ -54,6 +54,12 @@ std::unique_ptr<HttpServer> StartServer(
   return *std::move(server);
 }
 
+TEST(HttpServer, ListensOnIpv6) {
+  auto server = HttpServer::Start("[::1]:0", [] { return ""; });
+  if (!server.ok()) GTEST_SKIP() << "no IPv6 here: " << server.status();
+  EXPECT_THAT((*server)->address(), AllOf(StartsWith("[::1]:"), Not(EndsWith(":0"))));
+}
+
 TEST(HttpServer, ReportsTheBoundPort) {
   auto server = StartServer();
   EXPECT_THAT(server->address(), AllOf(StartsWith("127.0.0.1:"), Not(EndsWith(":0"))));
