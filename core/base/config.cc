@@ -361,6 +361,7 @@ absl::Status Config::ResolveDefaults() {
 
 std::vector<Config::Value> Config::Values() const {
   std::vector<Value> out;
+  out.reserve(std::size(kSettings));
   for (size_t i = 0; i < std::size(kSettings); i++)
     out.push_back({kSettings[i].key, texts_[i], sources_[i]});
   return out;

@@ -34,7 +34,8 @@ using Pages = std::map<std::string, std::function<Page()>>;
 
 class HttpServer {
  public:
-  // `address` is host:port with a numeric host, or localhost; port 0 takes a free one.
+  // `address` is host:port with an IPv4 host or localhost; port 0 takes a free one. (The
+  // distribution's civetweb is built without IPv6.)
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
                                                            ReadinessFn readiness, Pages pages = {});
   ~HttpServer();
