@@ -341,6 +341,8 @@ absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> ar
       UOPD_TRY(SetAt(*index, value, ConfigSource::kFlag));
     }
   }
+  if (const char* file = std::getenv("UOPD_CONFIG"); file && line.config_file.empty())
+    line.config_file = file;
   return line;
 }
 

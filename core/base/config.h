@@ -57,7 +57,7 @@ struct CommandLine {
   bool help = false;
   bool version = false;
   bool print_config_docs = false;
-  std::string config_file;
+  std::string config_file;  // --config, else the variable UOPD_CONFIG, else empty
 };
 
 class Config {

@@ -127,6 +127,15 @@ TEST(Config, Flags) {
   EXPECT_TRUE(Flags(config, {"--print-config-docs"})->print_config_docs);
 }
 
+TEST(Config, ConfigFileOfTheEnvironment) {
+  ASSERT_EQ(setenv("UOPD_CONFIG", "/env.toml", 1), 0);
+  Config config;
+  EXPECT_EQ(Flags(config, {})->config_file, "/env.toml");
+  EXPECT_EQ(Flags(config, {"--config=/flag.toml"})->config_file, "/flag.toml");
+  ASSERT_EQ(unsetenv("UOPD_CONFIG"), 0);
+  EXPECT_EQ(Flags(config, {})->config_file, "");
+}
+
 TEST(Config, FlagsThatAreRefused) {
   Config config;
   EXPECT_THAT(StatusText(Flags(config, {"--nonsense", "1"}).status()), HasSubstr("--nonsense"));
@@ -181,7 +190,7 @@ TEST(Config, ValuesShowTextAndSource) {
 
 TEST(Config, HelpListsEverySettingAndShortSpelling) {
   std::string help = ConfigHelp();
-  for (const SettingSpec& spec : Settings()) EXPECT_THAT(help, HasSubstr(spec.Flag() + ""));
+  for (const SettingSpec& spec : Settings()) EXPECT_THAT(help, HasSubstr("  " + spec.Flag()));
   EXPECT_THAT(help, AllOf(HasSubstr(", --listen <text>"), HasSubstr("[default 16MiB]"),
                           HasSubstr("[0 to 7]")));
 }
