@@ -1,4 +1,4 @@
-# cmake --install BUILD [--prefix DIR]: programs, the systemd unit, an example configuration, the docs.
+# cmake --install BUILD: programs, the systemd unit, an example configuration, the docs.
 include(GNUInstallDirs)
 
 foreach(program uopd uopctl)
@@ -7,7 +7,7 @@ foreach(program uopd uopctl)
   endif()
 endforeach()
 
-# The unit names the installed daemon by its full path, and so it depends on the prefix.
+# The unit names the installed daemon by its full path: give -DCMAKE_INSTALL_PREFIX when configuring, not --prefix.
 configure_file(${CMAKE_CURRENT_LIST_DIR}/uopd.service ${CMAKE_BINARY_DIR}/deploy/uopd.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/deploy/uopd.service DESTINATION lib/systemd/system)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/uopd.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/uopd)
