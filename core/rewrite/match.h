@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Matching of patterns: continuation passing, so that the orders of commutative operands backtrack fully.
+// Matching of patterns: continuation passing, so that the orders of commutative operands backtrack
+// fully.
 //
-// Do<Bound>(pattern, node, match, next) binds variables not in the bit set Bound, compares those in it, and calls next()
-// when the node fits; it returns true as soon as a continuation does.
+// Do<Bound>(pattern, node, match, next) binds variables not in the bit set Bound, compares those in
+// it, and calls next() when the node fits; it returns true as soon as a continuation does.
 #pragma once
 #include "core/rewrite/pattern.h"
 
@@ -50,9 +51,12 @@ UOPD_INLINE bool Do(const Typed<P>& p, UOp u, Match& m, K&& next) {
 template <uint32_t Bound, Op O, class A, class B, class K>
 UOPD_INLINE bool Do(const Binary<O, A, B>& p, UOp u, Match& m, K&& next) {
   if (!u.Is(O)) return false;
-  if (Do<Bound>(p.a, u.src(0), m, [&] { return Do<Bound | A::kBinds>(p.b, u.src(1), m, next); })) return true;
+  if (Do<Bound>(p.a, u.src(0), m,
+                [&] { return Do < Bound | A::kBinds > (p.b, u.src(1), m, next); }))
+    return true;
   if constexpr (ir::kCommutativeOps.Has(O) && !std::is_same_v<A, B>) {
-    return Do<Bound>(p.a, u.src(1), m, [&] { return Do<Bound | A::kBinds>(p.b, u.src(0), m, next); });
+    return Do<Bound>(p.a, u.src(1), m,
+                     [&] { return Do < Bound | A::kBinds > (p.b, u.src(0), m, next); });
   } else {
     return false;
   }
@@ -60,8 +64,10 @@ UOPD_INLINE bool Do(const Binary<O, A, B>& p, UOp u, Match& m, K&& next) {
 template <uint32_t Bound, class A, class B, class C, class K>
 UOPD_INLINE bool Do(const WherePattern<A, B, C>& p, UOp u, Match& m, K&& next) {
   return u.Is(Op::WHERE) && Do<Bound>(p.a, u.src(0), m, [&] {
-           return Do<Bound | A::kBinds>(p.b, u.src(1), m,
-                                        [&] { return Do<Bound | A::kBinds | B::kBinds>(p.c, u.src(2), m, next); });
+           return Do < Bound | A::kBinds > (p.b, u.src(1), m, [&] {
+                                 return Do < Bound | A::kBinds |
+                                        B::kBinds > (p.c, u.src(2), m, next);
+                               });
          });
 }
 template <uint32_t Bound, class A, class B, class K>
@@ -88,8 +94,10 @@ UOPD_INLINE bool DoSources(const NodePattern<P...>& p, UOp u, Match& m, K&& next
       }
       return next();
     } else {
-      return I < u.n_src() && Do<Bound>(std::get<I>(p.sources), u.src(I), m,
-                                        [&] { return DoSources<(Bound | T::kBinds), I + 1>(p, u, m, next); });
+      return I < u.n_src() &&
+             Do<Bound>(
+                 std::get<I>(p.sources), u.src(I), m,
+                 [&] { return DoSources<(Bound | T::kBinds), I + 1>(p, u, m, next); });
     }
   }
 }
@@ -131,13 +139,14 @@ template <class... P>
 SourceOps SourcesOf(const NodePattern<P...>& p) {
   SourceOps s;
   size_t i = 0;
-  std::apply([&](const auto&... q) { ((i < 3 ? void(s.at[i++] = q.Roots()) : void()), ...); }, p.sources);
+  std::apply([&](const auto&... q) { ((i < 3 ? void(s.at[i++] = q.Roots()) : void()), ...); },
+             p.sources);
   if constexpr (sizeof...(P) == 1 && (kIsEach<P> || ...)) s.at[1] = s.at[2] = s.at[0];
   return s;
 }
 
-// What a lambda on the right-hand side gets: m[x] is the node (or the value of a Const), checked at compile time against
-// the left-hand side.
+// What a lambda on the right-hand side gets: m[x] is the node (or the value of a Const), checked at
+// compile time against the left-hand side.
 template <uint32_t Binds>
 class Bound {
  public:

@@ -4,9 +4,10 @@
 //   constexpr Any<0> x;  constexpr Const<4> c;  constexpr Const<5> d;
 //   rules.Add("div_div", (x / c) / d, x / (c * d), When(c > 0 && d > 0));
 //
-// On integers / is FLOORDIV and % is FLOORMOD; on the left-hand side a plain number matches a constant of that value in any
-// dtype, on the right it becomes one of the dtype around it. A variable used twice must match the same node. Commutative ops
-// are tried in both orders, with full backtracking. Matching is inlined per rule; nothing here allocates.
+// On integers / is FLOORDIV and % is FLOORMOD; on the left-hand side a plain number matches a
+// constant of that value in any dtype, on the right it becomes one of the dtype around it. A
+// variable used twice must match the same node. Commutative ops are tried in both orders, with full
+// backtracking. Matching is inlined per rule; nothing here allocates.
 #pragma once
 #include <array>
 #include <bit>
@@ -38,10 +39,11 @@ using DtypeSet = uint32_t;
 constexpr DtypeSet Only(Dtype d) { return DtypeSet{1} << static_cast<int>(d); }
 inline constexpr DtypeSet kBools = Only(Dtype::Bool);
 inline constexpr DtypeSet kIndexOnly = Only(Dtype::Index);
-inline constexpr DtypeSet kFloats = Only(Dtype::F8E4M3) | Only(Dtype::F8E5M2) | Only(Dtype::F16) | Only(Dtype::BF16) |
-                                    Only(Dtype::F32) | Only(Dtype::F64);
-inline constexpr DtypeSet kStoredInts = Only(Dtype::I8) | Only(Dtype::U8) | Only(Dtype::I16) | Only(Dtype::U16) |
-                                        Only(Dtype::I32) | Only(Dtype::U32) | Only(Dtype::I64) | Only(Dtype::U64);
+inline constexpr DtypeSet kFloats = Only(Dtype::F8E4M3) | Only(Dtype::F8E5M2) | Only(Dtype::F16) |
+                                    Only(Dtype::BF16) | Only(Dtype::F32) | Only(Dtype::F64);
+inline constexpr DtypeSet kStoredInts = Only(Dtype::I8) | Only(Dtype::U8) | Only(Dtype::I16) |
+                                        Only(Dtype::U16) | Only(Dtype::I32) | Only(Dtype::U32) |
+                                        Only(Dtype::I64) | Only(Dtype::U64);
 inline constexpr DtypeSet kInts = kStoredInts | kIndexOnly;
 inline constexpr DtypeSet kNotFloat = kInts | kBools;
 
@@ -49,9 +51,10 @@ struct PatternTag {};
 template <class T>
 concept Pattern = std::is_base_of_v<PatternTag, std::remove_cvref_t<T>>;
 
-// Every pattern has: kBinds, the variables it binds; kFoldable, true if it is made of integer constants alone; Roots(), the
-// ops it can match; Eval (if foldable), its value; TypeIn, the dtype of what Make gives, Void if only the surroundings know;
-// Make, the node it builds when the surroundings want dtype `want`.
+// Every pattern has: kBinds, the variables it binds; kFoldable, true if it is made of integer
+// constants alone; Roots(), the ops it can match; Eval (if foldable), its value; TypeIn, the dtype
+// of what Make gives, Void if only the surroundings know; Make, the node it builds when the
+// surroundings want dtype `want`.
 template <int I>
 struct Any : PatternTag {
   static_assert(I < kMaxVars);
@@ -72,7 +75,8 @@ struct Const : PatternTag {
   constexpr OpSet Roots() const { return OpSet{Op::CONST}; }
   Int128 Eval(const Match& m) const {
     const UOp c = m.v[I];
-    return c.dtype() == Dtype::U64 ? Int128{static_cast<uint64_t>(c.const_int())} : Int128{c.const_int()};
+    return c.dtype() == Dtype::U64 ? Int128{static_cast<uint64_t>(c.const_int())}
+                                   : Int128{c.const_int()};
   }
   Dtype TypeIn(const Match& m) const { return m.v[I].dtype(); }
   UOp Make(UOpContext&, const Match& m, Dtype) const { return m.v[I]; }
@@ -86,7 +90,9 @@ struct Literal : PatternTag {
   constexpr OpSet Roots() const { return OpSet{Op::CONST}; }
   Int128 Eval(const Match&) const { return value; }
   Dtype TypeIn(const Match&) const { return Dtype::Void; }
-  UOp Make(UOpContext& ctx, const Match&, Dtype want) const { return ctx.Const(want, static_cast<double>(value)); }
+  UOp Make(UOpContext& ctx, const Match&, Dtype want) const {
+    return ctx.Const(want, static_cast<double>(value));
+  }
 };
 
 // Arithmetic of foldable patterns, exact; the caller refuses what does not fit the dtype.
@@ -136,7 +142,9 @@ struct WherePattern : PatternTag {
   C c;
   constexpr WherePattern(A a_in, B b_in, C c_in) : a(a_in), b(b_in), c(c_in) {}
   constexpr OpSet Roots() const { return OpSet{Op::WHERE}; }
-  Dtype TypeIn(const Match& m) const { return b.TypeIn(m) != Dtype::Void ? b.TypeIn(m) : c.TypeIn(m); }
+  Dtype TypeIn(const Match& m) const {
+    return b.TypeIn(m) != Dtype::Void ? b.TypeIn(m) : c.TypeIn(m);
+  }
   UOp Make(UOpContext& ctx, const Match& m, Dtype want) const {
     const Dtype t = TypeIn(m) != Dtype::Void ? TypeIn(m) : want;
     const UOp x = a.Make(ctx, m, Dtype::Bool), y = b.Make(ctx, m, t), z = c.Make(ctx, m, t);
@@ -202,7 +210,8 @@ constexpr AnyOfPattern<A, B> AnyOf(A a, B b) {
   return {a, b};
 }
 
-// An op out of a set, with sources in order; a trailing Rest() accepts more, a single Each(p) tests them all.
+// An op out of a set, with sources in order; a trailing Rest() accepts more, a single Each(p) tests
+// them all.
 template <class... P>
 struct NodePattern : PatternTag {
   static constexpr uint32_t kBinds = (0u | ... | P::kBinds);
@@ -230,12 +239,13 @@ constexpr auto Lift(T t) {
   }
 }
 template <class A, class B>
-concept Operands = (Pattern<A> && (Pattern<B> || std::is_integral_v<B>)) || (Pattern<B> && std::is_integral_v<A>);
+concept Operands =
+    (Pattern<A> && (Pattern<B> || std::is_integral_v<B>)) || (Pattern<B> && std::is_integral_v<A>);
 
-#define UOPD_PATTERN_OP(symbol, name)                                          \
-  template <class A, class B>                                                  \
-    requires Operands<A, B>                                                    \
-  constexpr auto operator symbol(A a, B b) {                                   \
+#define UOPD_PATTERN_OP(symbol, name)                                                \
+  template <class A, class B>                                                        \
+    requires Operands<A, B>                                                          \
+  constexpr auto operator symbol(A a, B b) {                                         \
     return Binary<Op::name, decltype(Lift(a)), decltype(Lift(b))>(Lift(a), Lift(b)); \
   }
 UOPD_PATTERN_OP(+, ADD)

@@ -12,7 +12,11 @@ constexpr size_t kRecent = 20;
 }
 
 Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, uint64_t max_steps)
-    : ctx_(ctx), rules_(rules), max_steps_(max_steps), attempts_(rules.rules().size()), matches_(rules.rules().size()) {}
+    : ctx_(ctx),
+      rules_(rules),
+      max_steps_(max_steps),
+      attempts_(rules.rules().size()),
+      matches_(rules.rules().size()) {}
 
 Rewriter::~Rewriter() {
   // A set may be made of several; each rule counts under the one that it was written in.
@@ -34,8 +38,9 @@ void Rewriter::SetDone(UOp u, UOp result) {
   done_[u.id()] = result;
 }
 
-// A frame asks for the result of `original`. kVisit: push the sources. kRebuild: they are done; rebuild `current` from their
-// results and try the rules. kAdopt: the result of `original` is that of `current`.
+// A frame asks for the result of `original`. kVisit: push the sources. kRebuild: they are done;
+// rebuild `current` from their results and try the rules. kAdopt: the result of `original` is that
+// of `current`.
 UOp Rewriter::Run(UOp root) {
   absl::InlinedVector<UOp, 8> srcs;
   stack_.push_back({root, root, kVisit});
@@ -75,8 +80,10 @@ UOp Rewriter::Run(UOp root) {
       if (outcome.result) {
         next = outcome.result;
         ++matches_[outcome.rule];
-        if (recent_.size() < kRecent) recent_.push_back(outcome.rule);
-        else recent_[steps_ % kRecent] = outcome.rule;
+        if (recent_.size() < kRecent)
+          recent_.push_back(outcome.rule);
+        else
+          recent_[steps_ % kRecent] = outcome.rule;
         if (++steps_ == max_steps_) metrics::Bugs({"rewrite diverged"}).Increment();
       }
     }
@@ -86,8 +93,11 @@ UOp Rewriter::Run(UOp root) {
       stack_.pop_back();
       continue;
     }
-    if (rebuilt != original) stack_.push_back({rebuilt, next, kAdopt}), stack_[stack_.size() - 2] = {original, rebuilt, kAdopt};
-    else stack_.back() = {original, next, kAdopt};
+    if (rebuilt != original)
+      stack_.push_back({rebuilt, next, kAdopt}),
+          stack_[stack_.size() - 2] = {original, rebuilt, kAdopt};
+    else
+      stack_.back() = {original, next, kAdopt};
     stack_.push_back({next, next, kVisit});
   }
   return Done(root);
@@ -103,9 +113,15 @@ std::vector<std::string> Rewriter::last_rules() const {
   return out;
 }
 
-uint64_t Rewriter::attempts() const { return std::accumulate(attempts_.begin(), attempts_.end(), uint64_t{0}); }
-uint64_t Rewriter::matches() const { return std::accumulate(matches_.begin(), matches_.end(), uint64_t{0}); }
+uint64_t Rewriter::attempts() const {
+  return std::accumulate(attempts_.begin(), attempts_.end(), uint64_t{0});
+}
+uint64_t Rewriter::matches() const {
+  return std::accumulate(matches_.begin(), matches_.end(), uint64_t{0});
+}
 
-UOp Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules) { return Rewriter(ctx, rules).Run(root); }
+UOp Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules) {
+  return Rewriter(ctx, rules).Run(root);
+}
 
 }  // namespace uopd::rewrite

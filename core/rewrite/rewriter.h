@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Rewriter: applies a rule set to a whole graph until nothing applies.
 //
-// Nodes are visited sources first; what a rule returns is itself rewritten completely. A Rewriter remembers the result of every
-// node it has seen, so asking again, or for a graph that shares nodes, is cheap: rules must therefore be pure functions of the
-// node. Not thread-safe; belongs to the thread of its context.
+// Nodes are visited sources first; what a rule returns is itself rewritten completely. A Rewriter
+// remembers the result of every node it has seen, so asking again, or for a graph that shares
+// nodes, is cheap: rules must therefore be pure functions of the node. Not thread-safe; belongs to
+// the thread of its context.
 //
-// Termination: after `max_steps` rewrites the Rewriter stops applying rules (what it returns is still equal in value), counts
-// uopd_bugs_total and names the last rules in last_rules().
+// Termination: after `max_steps` rewrites the Rewriter stops applying rules (what it returns is
+// still equal in value), counts uopd_bugs_total and names the last rules in last_rules().
 #pragma once
 #include <string>
 #include <vector>

@@ -9,23 +9,36 @@ namespace uopd::rewrite {
 
 Int128 FoldInts(Op op, Int128 a, Int128 b) {
   switch (op) {
-    case Op::ADD: return a + b;
-    case Op::SUB: return a - b;
+    case Op::ADD:
+      return a + b;
+    case Op::SUB:
+      return a - b;
     case Op::MUL: {
       Int128 out;
       constexpr Int128 kTooBig = Int128{1} << 120;  // fits no dtype: FittingConst refuses it
       return __builtin_mul_overflow(a, b, &out) ? kTooBig : out;
     }
-    case Op::FLOORDIV: return b == 0 ? 0 : a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-    case Op::FLOORMOD: return b == 0 ? 0 : a % b + ((a % b != 0) && ((a < 0) != (b < 0)) ? b : 0);
-    case Op::MAX: return a > b ? a : b;
-    case Op::AND: return a & b;
-    case Op::OR: return a | b;
-    case Op::XOR: return a ^ b;
-    case Op::CMPLT: return a < b;
-    case Op::CMPNE: return a != b;
-    case Op::CMPEQ: return a == b;
-    default: UOPD_CHECK(false); return 0;
+    case Op::FLOORDIV:
+      return b == 0 ? 0 : a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+    case Op::FLOORMOD:
+      return b == 0 ? 0 : a % b + ((a % b != 0) && ((a < 0) != (b < 0)) ? b : 0);
+    case Op::MAX:
+      return a > b ? a : b;
+    case Op::AND:
+      return a & b;
+    case Op::OR:
+      return a | b;
+    case Op::XOR:
+      return a ^ b;
+    case Op::CMPLT:
+      return a < b;
+    case Op::CMPNE:
+      return a != b;
+    case Op::CMPEQ:
+      return a == b;
+    default:
+      UOPD_CHECK(false);
+      return 0;
   }
 }
 
@@ -50,8 +63,8 @@ bool Disabled(const Rule& rule) {
 }
 }  // namespace
 
-// masks[word][position][op]: bit i set if rule i of this root op can match a source with that op. A missing source counts as
-// every op. One word holds 64 rules; most root ops have one word.
+// masks[word][position][op]: bit i set if rule i of this root op can match a source with that op. A
+// missing source counts as every op. One word holds 64 rules; most root ops have one word.
 struct RuleSet::Bucket {
   struct Word {
     uint64_t masks[3][ir::kOpCount] = {};
@@ -64,10 +77,13 @@ struct RuleSet::Bucket {
 
 RuleSet::RuleSet(std::string_view name) : name_(name) {}
 RuleSet::~RuleSet() = default;
+RuleSet::RuleSet(RuleSet&&) noexcept = default;
 
 void RuleSet::Register(std::shared_ptr<const Rule> rule) { rules_.push_back(std::move(rule)); }
 
-void RuleSet::Include(const RuleSet& other) { rules_.insert(rules_.end(), other.rules_.begin(), other.rules_.end()); }
+void RuleSet::Include(const RuleSet& other) {
+  rules_.insert(rules_.end(), other.rules_.begin(), other.rules_.end());
+}
 
 void RuleSet::Freeze() {
   std::erase_if(rules_, [](const auto& rule) { return Disabled(*rule); });
@@ -85,7 +101,8 @@ void RuleSet::Freeze() {
       word.all |= bit;
       for (int position = 0; position < 3; ++position) {
         for (int source = 0; source < ir::kOpCount; ++source) {
-          if (rule.sources.at[position].Has(static_cast<Op>(source))) word.masks[position][source] |= bit;
+          if (rule.sources.at[position].Has(static_cast<Op>(source)))
+            word.masks[position][source] |= bit;
         }
       }
     }
@@ -100,7 +117,8 @@ RuleSet::Outcome RuleSet::Apply(UOp u, UOpContext& ctx, uint64_t* attempts) cons
     uint64_t bits = word.all;
     for (size_t i = 0; i < n; ++i) bits &= word.masks[i][static_cast<int>(u.src(i).op())];
     for (; bits != 0; bits &= bits - 1) {
-      const auto& [rule, index] = bucket->rules[word.first + static_cast<uint32_t>(std::countr_zero(bits))];
+      const auto& [rule, index] =
+          bucket->rules[word.first + static_cast<uint32_t>(std::countr_zero(bits))];
       ++attempts[index];
       if (const UOp out = rule->apply(*rule, u, ctx)) return {out, index};
     }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// RuleSet: named rules in order, frozen once, with an index that finds the candidates for a node in a few loads.
+// RuleSet: named rules in order, frozen once, with an index that finds the candidates for a node in
+// a few loads.
 //
-// The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules per (source position, op of
-// that source); a visit ANDs three of them and tries the set bits in rule order. Rules named in UOPD_DISABLE_RULES
-// ("set.rule,set.rule") are left out. A frozen set is immutable and may be used by any number of threads.
+// The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules
+// per (source position, op of that source); a visit ANDs three of them and tries the set bits in
+// rule order. Rules named in UOPD_DISABLE_RULES
+// ("set.rule,set.rule") are left out. A frozen set is immutable and may be used by any number of
+// threads.
 #pragma once
 #include <functional>
 #include <memory>
@@ -38,13 +41,15 @@ struct RuleOf final : Rule {
     Do<0>(self.lhs, u, m, [&] {
       const Bound<L::kBinds> bound(m, ctx);
       if constexpr (Pattern<C>) {
-        static_assert((C::kBinds & ~L::kBinds) == 0, "condition uses a variable the left-hand side does not bind");
+        static_assert((C::kBinds & ~L::kBinds) == 0,
+                      "condition uses a variable the left-hand side does not bind");
         if (self.when.Eval(m) == 0) return false;
       } else if constexpr (!std::is_same_v<C, std::nullptr_t>) {
         if (!self.when(bound)) return false;
       }
       if constexpr (Pattern<R>) {
-        static_assert((R::kBinds & ~L::kBinds) == 0, "right-hand side uses a variable the left-hand side does not bind");
+        static_assert((R::kBinds & ~L::kBinds) == 0,
+                      "right-hand side uses a variable the left-hand side does not bind");
         out = self.rhs.Make(ctx, m, u.dtype());
       } else {
         out = self.rhs(bound);
@@ -59,10 +64,10 @@ class RuleSet {
  public:
   explicit RuleSet(std::string_view name);  // a string literal
   ~RuleSet();
-  RuleSet(RuleSet&&) = default;
+  RuleSet(RuleSet&&) noexcept;
 
-  // lhs: a pattern. rhs: a pattern, a number, or a callable (Bound) -> UOp, null if it does not apply. when: a condition
-  // pattern over constants or a callable (Bound) -> bool.
+  // lhs: a pattern. rhs: a pattern, a number, or a callable (Bound) -> UOp, null if it does not
+  // apply. when: a condition pattern over constants or a callable (Bound) -> bool.
   template <Pattern L, class R, class C = std::nullptr_t>
   void Add(std::string_view rule, L lhs, R rhs, C when = nullptr) {
     auto right = [&] {
@@ -84,7 +89,8 @@ class RuleSet {
   std::string_view name() const { return name_; }
   const std::vector<std::shared_ptr<const Rule>>& rules() const { return rules_; }
 
-  // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `hit` is the one that applied.
+  // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `hit` is the one
+  // that applied.
   struct Outcome {
     UOp result;  // null: none applied
     uint32_t rule = 0;
