@@ -75,6 +75,8 @@ absl::Status CacheFile::Prepare() {
     read_only_ = db->read_only();
     if (!read_only_) {
       if (options_.max_pages > 0) UOPD_TRY(db->SetPragma("max_page_count", options_.max_pages));
+      UOPD_ASSIGN(const int64_t objects, db->QueryInt(schema::kCountAnything));
+      if (objects == 0) UOPD_TRY(db->Execute(schema::kNewFilePragmas));
       UOPD_TRY(db->Execute(schema::kWriterPragmas));
       UOPD_TRY(CreateIfEmpty(*db));
       UOPD_TRY(CheckVersion(*db));

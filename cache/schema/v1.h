@@ -55,10 +55,14 @@ PRAGMA user_version = 1;
 )sql";
 static_assert(kApplicationId == 1970237540 && kUserVersion == 1);
 
-// On a writing connection. auto_vacuum counts only before the first table exists.
+// On a writing connection. None of these takes the write lock on a file that is in WAL mode
+// already.
 inline constexpr char kWriterPragmas[] =
-    "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"
-    "PRAGMA secure_delete=OFF; PRAGMA journal_size_limit=67108864; PRAGMA temp_store=MEMORY";
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=OFF;"
+    "PRAGMA journal_size_limit=67108864; PRAGMA temp_store=MEMORY";
+// Before anything else is done with a new file; later it has no effect, but would wait for the
+// write lock.
+inline constexpr char kNewFilePragmas[] = "PRAGMA auto_vacuum=INCREMENTAL";
 inline constexpr char kGetUserVersion[] = "PRAGMA user_version";
 inline constexpr char kGetApplicationId[] = "PRAGMA application_id";
 inline constexpr char kGetPageCount[] = "PRAGMA page_count";
