@@ -71,9 +71,9 @@ absl::StatusOr<std::shared_ptr<CacheFile>> CacheFile::Open(const FileOptions& op
 absl::Status CacheFile::Prepare() {
   read_only_ = options_.read_only;
   if (!read_only_) {
-    UOPD_ASSIGN(auto db, Connect(/*read_only=*/false));
-    read_only_ = db->read_only();
-    if (!read_only_) {
+    auto prepare = [&]() -> absl::Status {
+      UOPD_ASSIGN(auto db, Connect(/*read_only=*/false));
+      if (db->read_only()) return absl::PermissionDeniedError("The file may only be read.");
       if (options_.max_pages > 0) UOPD_TRY(db->SetPragma("max_page_count", options_.max_pages));
       UOPD_ASSIGN(const int64_t objects, db->QueryInt(schema::kCountAnything));
       if (objects == 0) UOPD_TRY(db->Execute(schema::kNewFilePragmas));
@@ -83,7 +83,13 @@ absl::Status CacheFile::Prepare() {
       UOPD_TRY(CheckWhole(*db, options_.verify_bytes));
       MutexLock lock(write_mu_);
       writer_ = std::move(db);
-    }
+      return absl::OkStatus();
+    };
+    // A file or a folder that we may not write shows itself at any of these steps; then it may
+    // still be read.
+    const absl::Status status = prepare();
+    read_only_ = absl::IsPermissionDenied(status);
+    if (!read_only_) UOPD_TRY(status);
   }
   if (read_only_) {
     auto check = [&]() -> absl::Status {

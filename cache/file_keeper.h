@@ -29,7 +29,7 @@ struct KeeperOptions {
   FileOptions file;  // its path is set by the keeper
   int64_t retry_us = 30 * int64_t{1000000};
   NowFn now = WallClockUs;
-  std::function<void(const Health&)> on_change;  // called without locks, from any thread
+  std::function<void(const Health&)> on_change;  // from any thread; may call nothing but health()
 };
 
 class FileKeeper {

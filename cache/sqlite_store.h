@@ -30,7 +30,8 @@ struct SqliteStoreOptions {
   QueueOptions queue;
   int64_t retry_us = 30 * int64_t{1000000};  // after a failure
   NowFn now = WallClockUs;
-  std::function<void(const Health&)> on_change;  // one log line; called from any thread
+  std::function<void(const Health&)>
+      on_change;  // one log line; from any thread; may call health() and stats()
 };
 
 class SqliteStore final : public Store {
