@@ -35,7 +35,7 @@ const RuleSet& FoldRules() {
     });
     // Any integer, index or bool whose interval is one value.
     r.Add("point",
-          Group(ir::kElementwiseOps | OpSet{Op::RANGE, Op::DEFINE_VAR, Op::SPECIAL}, Rest()),
+          Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()),
           [](const auto& m) -> UOp {
             const UOp u = m.root();
             if (ir::IsFloat(u.dtype())) return UOp();
