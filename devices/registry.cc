@@ -61,15 +61,16 @@ absl::StatusOr<DeviceName> DeviceName::Parse(std::string_view text) {
   const std::vector<std::string> parts = absl::StrSplit(upper, ':');
   DeviceName name{parts[0], 0};
   constexpr int kMaxIndex = 255;
-  const bool digits = parts.size() == 1 || std::all_of(parts[1].begin(), parts[1].end(), absl::ascii_isdigit);
+  const bool digits =
+      parts.size() == 1 || std::all_of(parts[1].begin(), parts[1].end(), absl::ascii_isdigit);
   if (parts.size() > 2 || !digits ||
       (parts.size() == 2 && (!absl::SimpleAtoi(parts[1], &name.index) || name.index > kMaxIndex))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", std::string(text), "\" is no device name; names look like CPU or CPU:1."));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", std::string(text), "\" is no device name; names look like CPU or CPU:1."));
   }
   if (FindDriver(name.driver) == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("There is no driver \"", name.driver, "\"; the drivers are ", DriverNames(), "."));
+    return absl::InvalidArgumentError(absl::StrCat("There is no driver \"", name.driver,
+                                                   "\"; the drivers are ", DriverNames(), "."));
   }
   return name;
 }
@@ -85,7 +86,8 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions optio
     UOPD_ASSIGN(DeviceName name, DeviceName::Parse(text));
     for (const DeviceName& other : registry->names_) {
       if (other.Text() == name.Text()) {
-        return absl::InvalidArgumentError(absl::StrCat("Device ", name.Text(), " is configured twice."));
+        return absl::InvalidArgumentError(
+            absl::StrCat("Device ", name.Text(), " is configured twice."));
       }
     }
     registry->names_.push_back(std::move(name));
@@ -100,12 +102,14 @@ absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
     UOPD_ASSIGN(name, DeviceName::Parse(text));
   }
   const std::string key = name.Text();
-  const bool configured =
-      std::any_of(names_.begin(), names_.end(), [&](const DeviceName& other) { return other.Text() == key; });
+  const bool configured = std::any_of(names_.begin(), names_.end(),
+                                      [&](const DeviceName& other) { return other.Text() == key; });
   if (!configured) {
     return absl::NotFoundError(absl::StrCat(
         "Device ", key, " is not configured; the devices are ",
-        absl::StrJoin(names_, ", ", [](std::string* out, const DeviceName& n) { out->append(n.Text()); }), "."));
+        absl::StrJoin(names_, ", ",
+                      [](std::string* out, const DeviceName& n) { out->append(n.Text()); }),
+        "."));
   }
   MutexLock lock(mu_);
   std::shared_ptr<Device>& slot = open_[key];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Devices by name: "CPU", "cpu:1", "NULL". The only part that knows which drivers there are.
 //
-// Owns the devices that it opened. Thread-safe. A device opens on first use and stays open; one that fails to open is tried
-// again at the next use, so a driver that comes back is found.
+// Owns the devices that it opened. Thread-safe. A device opens on first use and stays open; one
+// that fails to open is tried again at the next use, so a driver that comes back is found.
 #pragma once
 #include <memory>
 #include <string>
@@ -25,11 +25,11 @@ struct DeviceName {
 };
 
 struct RegistryOptions {
-  std::string devices = "CPU";      // names, separated by commas; the first is the default
-  size_t memory_limit_bytes = 0;    // per device; 0: the driver's choice
-  int cpu_threads = 0;              // per CPU device; 0: all
+  std::string devices = "CPU";    // names, separated by commas; the first is the default
+  size_t memory_limit_bytes = 0;  // per device; 0: the driver's choice
+  int cpu_threads = 0;            // per CPU device; 0: all
   int cpu_spin_us = 30;
-  bool poison = false;              // fill new buffers with a pattern, to find reads of fresh memory
+  bool poison = false;  // fill new buffers with a pattern, to find reads of fresh memory
 };
 
 // One line of `uopctl devices`.
@@ -44,8 +44,8 @@ class Registry {
   // INVALID_ARGUMENT for names that do not parse, twice the same, or none at all. Opens nothing.
   static absl::StatusOr<std::unique_ptr<Registry>> Create(RegistryOptions options);
 
-  // "" is the default device. INVALID_ARGUMENT for a wrong name, NOT_FOUND for one that is not configured, UNAVAILABLE
-  // (or what the driver says) when it does not open.
+  // "" is the default device. INVALID_ARGUMENT for a wrong name, NOT_FOUND for one that is not
+  // configured, UNAVAILABLE (or what the driver says) when it does not open.
   absl::StatusOr<std::shared_ptr<Device>> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   // Every configured device, opened if it can be, in order of configuration.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);

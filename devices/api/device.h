@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One device: memory, code and streams. The narrow waist: all that the daemon knows of a driver is in devices/api.
+// One device: memory, code and streams. The narrow waist: all that the daemon knows of a driver is
+// in devices/api.
 //
-// Thread-safe. Owned by shared_ptr; buffers, executables and streams keep their device open. Driver libraries are never
-// unloaded. A device can be lost and come back: status() is then UNAVAILABLE for a while and so is every call on it.
+// Thread-safe. Owned by shared_ptr; buffers, executables and streams keep their device open. Driver
+// libraries are never unloaded. A device can be lost and come back: status() is then UNAVAILABLE
+// for a while and so is every call on it.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -40,14 +42,17 @@ class Device : public std::enable_shared_from_this<Device> {
   virtual absl::Status status() const = 0;
   virtual MemoryStats memory() const = 0;
 
-  // At least Buffer::kAlignment aligned; 0 bytes is fine. RESOURCE_EXHAUSTED above DeviceLimits or when the machine has no
-  // memory left.
+  // At least Buffer::kAlignment aligned; 0 bytes is fine. RESOURCE_EXHAUSTED above DeviceLimits or
+  // when the machine has no memory left.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) = 0;
-  // Loads object bytes, or compiles and loads source. INTERNAL names what is wrong with the program.
+  // Loads object bytes, or compiles and loads source. INTERNAL names what is wrong with the
+  // program.
   virtual absl::StatusOr<std::shared_ptr<Executable>> Load(const Program& program) = 0;
   virtual absl::StatusOr<std::unique_ptr<Stream>> NewStream() = 0;
   // The semaphore that this device's streams record fastest; any other works too.
-  virtual absl::StatusOr<std::shared_ptr<Semaphore>> NewSemaphore() { return std::make_shared<Semaphore>(); }
+  virtual absl::StatusOr<std::shared_ptr<Semaphore>> NewSemaphore() {
+    return std::make_shared<Semaphore>();
+  }
 
  protected:
   explicit Device(DeviceInfo info) : info_(std::move(info)) {}

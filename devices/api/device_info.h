@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a device is: plain data, fixed when the device opens. `features` and `toolchain` go into cache keys.
+// What a device is: plain data, fixed when the device opens. `features` and `toolchain` go into
+// cache keys.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -19,7 +20,8 @@ struct DeviceInfo {
   std::string name;       // "CPU:0", as the registry spells it
   std::string kind;       // "cpu", "null", ...
   std::string arch;       // "x86_64", "sm_90", ...
-  std::string features;   // what the code generator may use, sorted: decides code, so it is part of cache keys
+  std::string features;   // what the code generator may use, sorted: decides code, so it is part of
+                          // cache keys
   std::string toolchain;  // all else that decides compiled bytes: compiler version, flags, target
   DeviceLimits limits;
   int vector_bytes = 0;      // width of a vector register

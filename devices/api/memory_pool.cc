@@ -19,7 +19,8 @@ size_t MemoryPool::SizeClass(size_t bytes) {
   return AlignUp(n, step);
 }
 
-MemoryPool::MemoryPool(std::unique_ptr<RawMemory> raw, Options options) : raw_(std::move(raw)), options_(options) {
+MemoryPool::MemoryPool(std::unique_ptr<RawMemory> raw, Options options)
+    : raw_(std::move(raw)), options_(options) {
   stats_.limit_bytes = options.limit_bytes;
 }
 
@@ -56,7 +57,8 @@ void MemoryPool::Count(const Block& block) {
 
 absl::StatusOr<MemoryPool::Block> MemoryPool::Allocate(size_t bytes) {
   const auto exhausted = [&](const std::string& why) {
-    return absl::ResourceExhaustedError(absl::StrCat("An allocation of ", bytes, " bytes fails: ", why, "."));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("An allocation of ", bytes, " bytes fails: ", why, "."));
   };
   if (bytes > options_.limit_bytes) {
     return exhausted(absl::StrCat("the device's limit is ", options_.limit_bytes, " bytes"));
@@ -77,10 +79,12 @@ absl::StatusOr<MemoryPool::Block> MemoryPool::Allocate(size_t bytes) {
     // Near the limit the size class may not fit where the size itself does.
     if (block.bytes > room) block.bytes = AlignUp(std::max<size_t>(bytes, 1), Buffer::kAlignment);
     if (block.bytes > room) {
-      return exhausted(absl::StrCat(stats_.used_bytes, " of the device's ", options_.limit_bytes, " bytes are in use"));
+      return exhausted(absl::StrCat(stats_.used_bytes, " of the device's ", options_.limit_bytes,
+                                    " bytes are in use"));
     }
     Shrink(room - block.bytes, evicted);
-    Count(block);  // reserved before the lock goes, so that racing callers cannot pass the limit together
+    Count(block);  // reserved before the lock goes, so that racing callers cannot pass the limit
+                   // together
   }
   Release(evicted);
   block.data = raw_->Allocate(block.bytes);

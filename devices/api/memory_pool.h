@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Size-class cache over a driver's raw memory, with a hard limit. Every driver's Allocate stands on one.
+// Size-class cache over a driver's raw memory, with a hard limit. Every driver's Allocate stands on
+// one.
 //
-// Why: fresh pages cost (a page fault per 4 KiB on the host, a synchronising call on a GPU), and graphs ask for the same
-// sizes again and again. Sizes are rounded up to eight classes per power of two (at most 12.5 % waste). Freed blocks are
-// kept up to `keep_bytes`; the oldest go first. Used and kept blocks together never exceed `limit_bytes`.
+// Why: fresh pages cost (a page fault per 4 KiB on the host, a synchronising call on a GPU), and
+// graphs ask for the same sizes again and again. Sizes are rounded up to eight classes per power of
+// two (at most 12.5 % waste). Freed blocks are kept up to `keep_bytes`; the oldest go first. Used
+// and kept blocks together never exceed `limit_bytes`.
 //
-// Thread-safe; the raw memory is called without the lock held. REQUIRES: every block is freed before the pool dies.
+// Thread-safe; the raw memory is called without the lock held. REQUIRES: every block is freed
+// before the pool dies.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -64,7 +67,8 @@ class MemoryPool {
   const Options options_;
   mutable Mutex mu_;
   Kept kept_ UOPD_GUARDED_BY(mu_);
-  absl::flat_hash_map<size_t, std::deque<Kept::iterator>> by_class_ UOPD_GUARDED_BY(mu_);  // newest first
+  absl::flat_hash_map<size_t, std::deque<Kept::iterator>> by_class_
+      UOPD_GUARDED_BY(mu_);  // newest first
   MemoryStats stats_ UOPD_GUARDED_BY(mu_);
 };
 

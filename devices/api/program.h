@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Programs and what is needed to launch them: format, entry, argument layout, launch shape. Plain data.
+// Programs and what is needed to launch them: format, entry, argument layout, launch shape. Plain
+// data.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -32,22 +33,23 @@ struct Program {
   ArgLayout args;
 };
 
-// Every dimension is at least 1 and at most DeviceLimits allows. CPU runs grid[0] threads and has no blocks.
+// Every dimension is at least 1 and at most DeviceLimits allows. CPU runs grid[0] threads and has
+// no blocks.
 struct LaunchShape {
   int64_t grid[3] = {1, 1, 1};
   int64_t block[3] = {1, 1, 1};
   int64_t shared_bytes = 0;
 };
 
-// One buffer argument: the kernel gets the address of byte `offset`. The pointer is borrowed for the call only; a stream
-// that runs the launch later takes its own reference.
+// One buffer argument: the kernel gets the address of byte `offset`. The pointer is borrowed for
+// the call only; a stream that runs the launch later takes its own reference.
 struct BufferArg {
   Buffer* buffer = nullptr;
   size_t offset = 0;
 };
 
-// Code that is loaded on a device. Owned by shared_ptr; keeps its device open; unloads when the last reference goes.
-// Immutable, so any thread may launch it.
+// Code that is loaded on a device. Owned by shared_ptr; keeps its device open; unloads when the
+// last reference goes. Immutable, so any thread may launch it.
 class Executable : public std::enable_shared_from_this<Executable> {
  public:
   Executable(std::shared_ptr<Device> device, std::string entry, ArgLayout args);

@@ -9,11 +9,12 @@ namespace {
 
 absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
-absl::Status CheckDimensions(const char* what, const int64_t (&asked)[3], const int64_t (&most)[3]) {
+absl::Status CheckDimensions(const char* what, const int64_t (&asked)[3],
+                             const int64_t (&most)[3]) {
   for (int i = 0; i < 3; ++i) {
     if (asked[i] < 1 || asked[i] > most[i]) {
-      return Invalid(absl::StrCat("Dimension ", i, " of the ", what, " (", asked[i], ") is not between 1 and ", most[i],
-                                  "."));
+      return Invalid(absl::StrCat("Dimension ", i, " of the ", what, " (", asked[i],
+                                  ") is not between 1 and ", most[i], "."));
     }
   }
   return absl::OkStatus();
@@ -34,18 +35,19 @@ Stream::~Stream() = default;
 
 absl::Status Stream::CheckRange(const Buffer& buffer, size_t offset, size_t bytes) const {
   if (&buffer.device() != device_.get()) {
-    return Invalid(absl::StrCat("A buffer of ", buffer.device().info().name, " is used on a stream of ",
-                                device_->info().name, "."));
+    return Invalid(absl::StrCat("A buffer of ", buffer.device().info().name,
+                                " is used on a stream of ", device_->info().name, "."));
   }
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
-    return Invalid(absl::StrCat("Bytes [", offset, ", ", offset, " + ", bytes, ") are outside a buffer of ",
-                                buffer.size(), " bytes."));
+    return Invalid(absl::StrCat("Bytes [", offset, ", ", offset, " + ", bytes,
+                                ") are outside a buffer of ", buffer.size(), " bytes."));
   }
   return device_->status();
 }
 
 absl::Status Stream::CheckLaunch(const Executable& executable, const LaunchShape& shape,
-                                 std::span<const BufferArg> buffers, std::span<const int64_t> vars) const {
+                                 std::span<const BufferArg> buffers,
+                                 std::span<const int64_t> vars) const {
   const std::string& entry = executable.entry();
   const DeviceLimits& limits = device_->info().limits;
   if (&executable.device() != device_.get()) {
@@ -54,8 +56,9 @@ absl::Status Stream::CheckLaunch(const Executable& executable, const LaunchShape
   }
   if (buffers.size() != static_cast<size_t>(executable.args().buffers) ||
       vars.size() != static_cast<size_t>(executable.args().vars)) {
-    return Invalid(absl::StrCat("Kernel ", entry, " takes ", executable.args().buffers, " buffers and ",
-                                executable.args().vars, " variables, and is launched with ", buffers.size(), " and ",
+    return Invalid(absl::StrCat("Kernel ", entry, " takes ", executable.args().buffers,
+                                " buffers and ", executable.args().vars,
+                                " variables, and is launched with ", buffers.size(), " and ",
                                 vars.size(), "."));
   }
   UOPD_TRY(CheckDimensions("grid", shape.grid, limits.max_grid));
@@ -63,12 +66,13 @@ absl::Status Stream::CheckLaunch(const Executable& executable, const LaunchShape
   // Dimensions are bounded by now, but their product can still overflow 64 bits: divide instead.
   const int64_t rest = limits.max_block_threads / shape.block[0] / shape.block[1];
   if (shape.block[2] > rest) {
-    return Invalid(absl::StrCat("A block of ", shape.block[0], " x ", shape.block[1], " x ", shape.block[2],
-                                " threads is more than ", limits.max_block_threads, "."));
+    return Invalid(absl::StrCat("A block of ", shape.block[0], " x ", shape.block[1], " x ",
+                                shape.block[2], " threads is more than ", limits.max_block_threads,
+                                "."));
   }
   if (shape.shared_bytes < 0 || shape.shared_bytes > limits.shared_bytes) {
-    return Invalid(absl::StrCat("Shared memory of ", shape.shared_bytes, " bytes is not between 0 and ",
-                                limits.shared_bytes, "."));
+    return Invalid(absl::StrCat("Shared memory of ", shape.shared_bytes,
+                                " bytes is not between 0 and ", limits.shared_bytes, "."));
   }
   for (size_t i = 0; i < buffers.size(); ++i) {
     if (buffers[i].buffer == nullptr) {
@@ -89,10 +93,12 @@ absl::Status Stream::CopyOut(Buffer& src, size_t src_offset, std::span<std::byte
   return dst.empty() ? absl::OkStatus() : DoCopyOut(src, src_offset, dst);
 }
 
-absl::Status Stream::Copy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset, size_t bytes) {
+absl::Status Stream::Copy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                          size_t bytes) {
   UOPD_TRY(CheckRange(src, src_offset, bytes));
   UOPD_TRY(CheckRange(dst, dst_offset, bytes));
-  if (&src == &dst && src_offset < dst_offset + bytes && dst_offset < src_offset + bytes && bytes > 0) {
+  if (&src == &dst && src_offset < dst_offset + bytes && dst_offset < src_offset + bytes &&
+      bytes > 0) {
     return Invalid(absl::StrCat("A copy of ", bytes, " bytes from ", src_offset, " to ", dst_offset,
                                 " of the same buffer overlaps itself."));
   }
@@ -104,8 +110,9 @@ absl::Status Stream::Fill(Buffer& dst, size_t offset, size_t bytes, std::byte va
   return bytes == 0 ? absl::OkStatus() : DoFill(dst, offset, bytes, value);
 }
 
-absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape, std::span<const BufferArg> buffers,
-                            std::span<const int64_t> vars, int64_t* duration_ns) {
+absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape,
+                            std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                            int64_t* duration_ns) {
   UOPD_TRY(CheckLaunch(executable, shape, buffers, vars));
   return DoLaunch(executable, shape, buffers, vars, duration_ns);
 }

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
 // Ordered queue of work on one device.
 //
-// Asynchronous by contract: a call may return before its work is done, and a driver is free to have done it already (CPU
-// and NULL run inline unless an unmet Wait is ahead in the queue; what is queued then runs on the thread that meets it).
-//   - Host memory that a call names (spans, `duration_ns`) stays valid until the work is done: Synchronize returned, or a
+// Asynchronous by contract: a call may return before its work is done, and a driver is free to have
+// done it already (CPU and NULL run inline unless an unmet Wait is ahead in the queue; what is
+// queued then runs on the thread that meets it).
+//   - Host memory that a call names (spans, `duration_ns`) stays valid until the work is done:
+//   Synchronize returned, or a
 //     later Record is reached.
-//   - Buffers, executables and semaphores may be dropped at once: the stream keeps what it still needs, and goes on with
+//   - Buffers, executables and semaphores may be dropped at once: the stream keeps what it still
+//   needs, and goes on with
 //     queued work after it is destroyed itself.
 // A stream belongs to one thread at a time; different streams are independent.
 //
-// Errors: arguments are checked at the call, the same way on every device, and a refused call queues nothing:
-// INVALID_ARGUMENT for ranges outside a buffer, another device's objects, wrong counts or shapes; UNAVAILABLE when the
-// device is lost. What goes wrong later is returned by the next Synchronize, once; work after it is skipped, but Record
-// still signals, so that nobody waits for ever.
+// Errors: arguments are checked at the call, the same way on every device, and a refused call
+// queues nothing: INVALID_ARGUMENT for ranges outside a buffer, another device's objects, wrong
+// counts or shapes; UNAVAILABLE when the device is lost. What goes wrong later is returned by the
+// next Synchronize, once; work after it is skipped, but Record still signals, so that nobody waits
+// for ever.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -40,13 +44,15 @@ class Stream {
   // Both buffers are of this device; the ranges may not overlap.
   absl::Status Copy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset, size_t bytes);
   absl::Status Fill(Buffer& dst, size_t offset, size_t bytes, std::byte value);
-  // Checks counts, shape and offsets. It cannot check the kernel's indices: whoever made the kernel has verified them.
-  // `duration_ns`, if not null, holds the kernel's run time after Synchronize.
-  absl::Status Launch(Executable& executable, const LaunchShape& shape, std::span<const BufferArg> buffers,
-                      std::span<const int64_t> vars, int64_t* duration_ns = nullptr);
+  // Checks counts, shape and offsets. It cannot check the kernel's indices: whoever made the kernel
+  // has verified them. `duration_ns`, if not null, holds the kernel's run time after Synchronize.
+  absl::Status Launch(Executable& executable, const LaunchShape& shape,
+                      std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                      int64_t* duration_ns = nullptr);
   // Signals `value` when all work before is done.
   absl::Status Record(std::shared_ptr<Semaphore> semaphore, uint64_t value);
-  // Holds all work after until `semaphore` reaches `value`; ABORTED (at Synchronize) if it is destroyed before.
+  // Holds all work after until `semaphore` reaches `value`; ABORTED (at Synchronize) if it is
+  // destroyed before.
   absl::Status Wait(std::shared_ptr<Semaphore> semaphore, uint64_t value);
   // Blocks until all work is done; the first error since the last call.
   virtual absl::Status Synchronize() = 0;
@@ -55,7 +61,8 @@ class Stream {
   // As above, with arguments that are checked and not empty.
   virtual absl::Status DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) = 0;
   virtual absl::Status DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) = 0;
-  virtual absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset, size_t bytes) = 0;
+  virtual absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                              size_t bytes) = 0;
   virtual absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) = 0;
   virtual absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
                                 std::span<const BufferArg> buffers, std::span<const int64_t> vars,

@@ -14,13 +14,16 @@ float InLowHalf(uint32_t bits) { return std::bit_cast<float>(bits & 0xffff); }
 
 float FloatToBfloat16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7fffffff) > 0x7f800000) return InLowHalf(bits >> 16 | 0x40);  // NaN stays NaN, made quiet
-  return InLowHalf((bits + 0x7fff + (bits >> 16 & 1)) >> 16);  // a carry out of the fraction is the next exponent
+  if ((bits & 0x7fffffff) > 0x7f800000)
+    return InLowHalf(bits >> 16 | 0x40);  // NaN stays NaN, made quiet
+  return InLowHalf((bits + 0x7fff + (bits >> 16 & 1)) >>
+                   16);  // a carry out of the fraction is the next exponent
 }
 
 float DoubleToBfloat16(double value) {
-  // Rounding to float first could make a tie out of what was none. Round to odd instead: where the float is not exact,
-  // take the neighbour with the last bit set; 24 bits to odd, then 8 bits to nearest, is correct rounding.
+  // Rounding to float first could make a tie out of what was none. Round to odd instead: where the
+  // float is not exact, take the neighbour with the last bit set; 24 bits to odd, then 8 bits to
+  // nearest, is correct rounding.
   float narrow = static_cast<float>(value);
   if (std::isnan(value)) return FloatToBfloat16(narrow);
   uint32_t bits = std::bit_cast<uint32_t>(narrow);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "devices/cpu/cpu_compiler.h"
 
+#include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/IR/DiagnosticInfo.h>
@@ -28,9 +29,10 @@ constexpr int kShownLines = 12;
 
 absl::Status CompileError(const std::string& what, std::string_view source) {
   size_t end = 0;
-  for (int line = 0; line < kShownLines && end != std::string_view::npos; ++line) end = source.find('\n', end + 1);
-  return absl::InternalError(
-      absl::StrCat("LLVM refuses a kernel: ", what, "\nThe source begins:\n", std::string(source.substr(0, end))));
+  for (int line = 0; line < kShownLines && end != std::string_view::npos; ++line)
+    end = source.find('\n', end + 1);
+  return absl::InternalError(absl::StrCat("LLVM refuses a kernel: ", what, "\nThe source begins:\n",
+                                          std::string(source.substr(0, end))));
 }
 
 // Keeps errors that LLVM reports in passing; its own handler would print them and exit.
@@ -55,7 +57,8 @@ void SetAttributes(llvm::Module& module, const CpuTarget& target) {
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("tune-cpu", target.tune);
-    // LLVM uses 256 bits by default on every processor that it knows by name, though our kernels gain from 512.
+    // LLVM uses 256 bits by default on every processor that it knows by name, though our kernels
+    // gain from 512.
     function.addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
     function.setDoesNotThrow();  // no unwind tables: smaller objects, quicker loads
     function.removeFnAttr(llvm::Attribute::UWTable);
@@ -109,13 +112,15 @@ absl::StatusOr<CpuCompiler::Machine> CpuCompiler::Borrow() const {
   std::string error;
   const llvm::Target* found = llvm::TargetRegistry::lookupTarget(target_.triple, error);
   if (found == nullptr) {
-    return absl::UnavailableError(absl::StrCat("LLVM does not know the target ", target_.triple, ": ", error));
+    return absl::UnavailableError(
+        absl::StrCat("LLVM does not know the target ", target_.triple, ": ", error));
   }
-  Machine machine(found->createTargetMachine(target_.triple, target_.cpu, target_.features, llvm::TargetOptions(),
-                                             llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                             llvm::CodeGenOptLevel::Default));
+  Machine machine(found->createTargetMachine(
+      target_.triple, target_.cpu, target_.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   if (machine == nullptr) {
-    return absl::UnavailableError(absl::StrCat("LLVM has no code generator for ", target_.triple, "."));
+    return absl::UnavailableError(
+        absl::StrCat("LLVM has no code generator for ", target_.triple, "."));
   }
   return machine;
 }
@@ -128,14 +133,21 @@ absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source) const 
     llvm::LLVMContext context;
     context.setDiagnosticHandler(std::make_unique<Diagnostics>(errors));
     llvm::SMDiagnostic diagnostic;
-    // A copy, since the parser wants a terminating zero. The constant name keeps paths out of the object.
+    // A copy, since the parser wants a terminating zero. The constant name keeps paths out of the
+    // object.
     const std::string text(source);
     std::unique_ptr<llvm::Module> module =
         llvm::parseAssembly(llvm::MemoryBufferRef(text, "kernel"), diagnostic, context);
     if (module == nullptr) {
-      return CompileError(absl::StrCat("line ", diagnostic.getLineNo(), ", column ", diagnostic.getColumnNo() + 1, ": ",
-                                       diagnostic.getMessage().str(), "\n  ", diagnostic.getLineContents().str()),
-                          source);
+      return CompileError(
+          absl::StrCat("line ", diagnostic.getLineNo(), ", column ", diagnostic.getColumnNo() + 1,
+                       ": ", diagnostic.getMessage().str(), "\n  ",
+                       diagnostic.getLineContents().str()),
+          source);
+    }
+    if (llvm::all_of(*module,
+                     [](const llvm::Function& function) { return function.isDeclaration(); })) {
+      return CompileError("it defines no function", source);
     }
     module->setTargetTriple(target_.triple);
     module->setDataLayout(machine->createDataLayout());

@@ -15,8 +15,11 @@ namespace {
 
 class CpuExecutable final : public HostExecutable {
  public:
-  CpuExecutable(std::shared_ptr<CpuDevice> device, const Program& program, std::unique_ptr<CpuJit::Code> code)
-      : HostExecutable(device, program.entry, program.args), threads_(device->threads()), code_(std::move(code)) {}
+  CpuExecutable(std::shared_ptr<CpuDevice> device, const Program& program,
+                std::unique_ptr<CpuJit::Code> code)
+      : HostExecutable(device, program.entry, program.args),
+        threads_(device->threads()),
+        code_(std::move(code)) {}
 
   absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars) override {
     const KernelEntry entry = code_->entry();
@@ -61,8 +64,8 @@ absl::StatusOr<std::shared_ptr<CpuDevice>> CpuDevice::Open(const CpuOptions& opt
       new CpuDevice(std::move(info), options, std::move(compiler), std::move(jit)));
 }
 
-CpuDevice::CpuDevice(DeviceInfo info, const CpuOptions& options, std::unique_ptr<CpuCompiler> compiler,
-                     std::unique_ptr<CpuJit> jit)
+CpuDevice::CpuDevice(DeviceInfo info, const CpuOptions& options,
+                     std::unique_ptr<CpuCompiler> compiler, std::unique_ptr<CpuJit> jit)
     : Device(std::move(info)),
       heap_(options.memory),
       compiler_(std::move(compiler)),

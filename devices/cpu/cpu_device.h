@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // CPU: kernels are LLVM IR text, compiled and linked into this process.
 //
-// Kernel ABI: `define void @ENTRY(ptr %buffers, ptr %vars, i64 %thread)` with %buffers an array of pointers, %vars an array
-// of i64 and %thread in [0, grid[0]). A launch calls the entry once for every thread, in parallel on the device's own
-// threads; grid[0] == 1 runs on the caller's. There are no blocks and no shared memory. Streams run inline. The
-// floating-point environment is the caller's, which is IEEE's default.
+// Kernel ABI: `define void @ENTRY(ptr %buffers, ptr %vars, i64 %thread)` with %buffers an array of
+// pointers, %vars an array of i64 and %thread in [0, grid[0]). A launch calls the entry once for
+// every thread, in parallel on the device's own threads; grid[0] == 1 runs on the caller's. There
+// are no blocks and no shared memory. Streams run inline. The floating-point environment is the
+// caller's, which is IEEE's default.
 #pragma once
 #include <chrono>
 #include <memory>
@@ -19,9 +20,9 @@
 namespace uopd::devices::cpu {
 
 struct CpuOptions {
-  int index = 0;    // n of "CPU:n"
-  int threads = 0;  // 0: as many as this process may run on
-  std::chrono::microseconds spin{30};    // how long idle threads look for work before they park
+  int index = 0;                        // n of "CPU:n"
+  int threads = 0;                      // 0: as many as this process may run on
+  std::chrono::microseconds spin{30};   // how long idle threads look for work before they park
   std::optional<std::string> features;  // instead of the processor's; "" is plain x86-64
   HostHeap::Options memory;
 };

@@ -25,7 +25,8 @@ namespace orc = llvm::orc;
 namespace {
 
 absl::Status LoadError(const std::string& entry, const std::string& what) {
-  return absl::InternalError(absl::StrCat("The object of kernel ", entry, " does not load: ", what));
+  return absl::InternalError(
+      absl::StrCat("The object of kernel ", entry, " does not load: ", what));
 }
 
 }  // namespace
@@ -33,7 +34,9 @@ absl::Status LoadError(const std::string& entry, const std::string& what) {
 class CpuJit::Impl {
  public:
   explicit Impl(std::unique_ptr<orc::ExecutorProcessControl> process)
-      : session_(std::move(process)), layer_(session_), symbols_(session_.createBareJITDylib("symbols")) {
+      : session_(std::move(process)),
+        layer_(session_),
+        symbols_(session_.createBareJITDylib("symbols")) {
     session_.setErrorReporter([this](llvm::Error error) { AddError(std::move(error)); });
   }
 
@@ -44,8 +47,9 @@ class CpuJit::Impl {
     orc::SymbolMap map;
     for (const CpuSymbol& symbol : CpuSymbols()) {
       known_.insert(symbol.name);
-      map[session_.intern(symbol.name)] = {orc::ExecutorAddr::fromPtr(symbol.address),
-                                           llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+      map[session_.intern(symbol.name)] = {
+          orc::ExecutorAddr::fromPtr(symbol.address),
+          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
     }
     if (llvm::Error error = symbols_.define(orc::absoluteSymbols(std::move(map)))) {
       return absl::InternalError("ORC takes no symbols: " + llvm::toString(std::move(error)));
@@ -53,14 +57,16 @@ class CpuJit::Impl {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::unique_ptr<Code>> Load(const std::string& object, const std::string& entry) UOPD_EXCLUDES(mu_) {
+  absl::StatusOr<std::unique_ptr<Code>> Load(const std::string& object, const std::string& entry)
+      UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     UOPD_TRY(CheckObject(object, entry));
     errors_.clear();
     orc::JITDylib& library = session_.createBareJITDylib(absl::StrCat("kernel", loads_++));
     library.addToLinkOrder(symbols_);
-    llvm::Error error =
-        layer_.add(library, llvm::MemoryBuffer::getMemBuffer(object, "kernel", /*RequiresNullTerminator=*/false));
+    llvm::Error error = layer_.add(
+        library,
+        llvm::MemoryBuffer::getMemBuffer(object, "kernel", /*RequiresNullTerminator=*/false));
     if (!error) {
       // Links here and now: the session's dispatcher runs everything on this thread.
       auto symbol = session_.lookup({&library}, session_.intern(entry));
@@ -89,11 +95,15 @@ class CpuJit::Impl {
     session_.getSymbolStringPool()->clearDeadEntries();  // else every entry's name stays for ever
   }
 
-  // ORC's own errors do not name the missing symbol where one looks for it, so ask the object before.
-  absl::Status CheckObject(const std::string& object, const std::string& entry) const UOPD_REQUIRES(mu_) {
-    auto file = llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "kernel"));
+  // ORC's own errors do not name the missing symbol where one looks for it, so ask the object
+  // before.
+  absl::Status CheckObject(const std::string& object, const std::string& entry) const
+      UOPD_REQUIRES(mu_) {
+    auto file =
+        llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "kernel"));
     if (!file) return LoadError(entry, llvm::toString(file.takeError()));
-    if (!(*file)->isRelocatableObject() || (*file)->getArch() != llvm::Triple(llvm::sys::getProcessTriple()).getArch()) {
+    if (!(*file)->isRelocatableObject() ||
+        (*file)->getArch() != llvm::Triple(llvm::sys::getProcessTriple()).getArch()) {
       return LoadError(entry, "it is no relocatable object of this machine");
     }
     bool has_entry = false;
@@ -106,11 +116,13 @@ class CpuJit::Impl {
       if (*flags & llvm::object::SymbolRef::SF_FormatSpecific) continue;
       if (!(*flags & llvm::object::SymbolRef::SF_Undefined)) {
         has_entry |= *name == entry;
-      } else if (!known_.contains(name->str()) && *name != "_GLOBAL_OFFSET_TABLE_") {  // which the linker makes
+      } else if (!known_.contains(name->str()) &&
+                 *name != "_GLOBAL_OFFSET_TABLE_") {  // which the linker makes
         absl::StrAppend(&missing, missing.empty() ? "" : ", ", name->str());
       }
     }
-    if (!missing.empty()) return LoadError(entry, absl::StrCat("it needs symbols that kernels may not use: ", missing));
+    if (!missing.empty())
+      return LoadError(entry, absl::StrCat("it needs symbols that kernels may not use: ", missing));
     if (!has_entry) return LoadError(entry, "it does not define that symbol");
     return absl::OkStatus();
   }
@@ -130,14 +142,17 @@ CpuJit::CpuJit(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 CpuJit::~CpuJit() = default;
 
 absl::StatusOr<std::unique_ptr<CpuJit>> CpuJit::Create() {
-  auto process = orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<orc::InPlaceTaskDispatcher>());
-  if (!process) return absl::InternalError("ORC does not start: " + llvm::toString(process.takeError()));
+  auto process = orc::SelfExecutorProcessControl::Create(
+      nullptr, std::make_unique<orc::InPlaceTaskDispatcher>());
+  if (!process)
+    return absl::InternalError("ORC does not start: " + llvm::toString(process.takeError()));
   auto impl = std::make_unique<Impl>(std::move(*process));
   UOPD_TRY(impl->DefineSymbols());
   return std::unique_ptr<CpuJit>(new CpuJit(std::move(impl)));
 }
 
-absl::StatusOr<std::unique_ptr<CpuJit::Code>> CpuJit::Load(const std::string& object, const std::string& entry) {
+absl::StatusOr<std::unique_ptr<CpuJit::Code>> CpuJit::Load(const std::string& object,
+                                                           const std::string& entry) {
   return impl_->Load(object, entry);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Links object bytes into this process (LLVM ORC), one library per kernel, and unlinks them again.
 //
-// Thread-safe; links one object at a time (about 0.1 ms each). Objects see CpuSymbols() and nothing else of the process.
+// Thread-safe; links one object at a time (about 0.1 ms each). Objects see CpuSymbols() and nothing
+// else of the process.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -17,10 +18,12 @@ using KernelEntry = void (*)(void* const* buffers, const int64_t* vars, int64_t 
 class CpuJit {
  public:
   class Impl;
-  // Linked code; unlinks and frees it when destroyed. REQUIRES: the CpuJit outlives it and nobody runs the code.
+  // Linked code; unlinks and frees it when destroyed. REQUIRES: the CpuJit outlives it and nobody
+  // runs the code.
   class Code {
    public:
-    Code(Impl& jit, void* library, KernelEntry entry) : jit_(jit), library_(library), entry_(entry) {}
+    Code(Impl& jit, void* library, KernelEntry entry)
+        : jit_(jit), library_(library), entry_(entry) {}
     ~Code();
     Code(const Code&) = delete;
     Code& operator=(const Code&) = delete;
@@ -35,7 +38,8 @@ class CpuJit {
   static absl::StatusOr<std::unique_ptr<CpuJit>> Create();
   ~CpuJit();
 
-  // INTERNAL when the bytes are no object of this machine, lack `entry`, or need a symbol that is not in CpuSymbols().
+  // INTERNAL when the bytes are no object of this machine, lack `entry`, or need a symbol that is
+  // not in CpuSymbols().
   absl::StatusOr<std::unique_ptr<Code>> Load(const std::string& object, const std::string& entry);
 
  private:

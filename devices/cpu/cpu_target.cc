@@ -40,7 +40,8 @@ std::string HostFeatures() {
 }
 
 bool HasAll(const CpuTarget& target, std::initializer_list<const char*> features) {
-  return std::all_of(features.begin(), features.end(), [&](const char* f) { return target.Has(f); });
+  return std::all_of(features.begin(), features.end(),
+                     [&](const char* f) { return target.Has(f); });
 }
 
 }  // namespace
@@ -50,8 +51,8 @@ bool CpuTarget::Has(const std::string& feature) const {
 }
 
 std::string CpuTarget::Toolchain() const {
-  return absl::StrCat("llvm-", LLVM_VERSION_STRING, ";O2;slp;pic;fp=ieee;", triple, ";cpu=", cpu, ";tune=", tune,
-                      ";vector=", 8 * vector_bytes, ";features=", features);
+  return absl::StrCat("llvm-", LLVM_VERSION_STRING, ";O2;slp;pic;fp=ieee;", triple, ";cpu=", cpu,
+                      ";tune=", tune, ";vector=", 8 * vector_bytes, ";features=", features);
 }
 
 CpuTarget MakeCpuTarget(const std::optional<std::string>& features) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the CPU compiler generates code for. Found by asking the processor for its features, never by its name: LLVM takes
-// a Sapphire Rapids for a Rocket Lake.
+// What the CPU compiler generates code for. Found by asking the processor for its features, never
+// by its name: LLVM takes a Sapphire Rapids for a Rocket Lake.
 #pragma once
 #include <optional>
 #include <string>
@@ -16,11 +16,13 @@ struct CpuTarget {
   int vector_bytes = 16;
 
   bool Has(const std::string& feature) const;
-  // Version of LLVM and all of the above, and the flags of compiler.cc: what decides compiled bytes.
+  // Version of LLVM and all of the above, and the flags of compiler.cc: what decides compiled
+  // bytes.
   std::string Toolchain() const;
 };
 
-// The machine that runs this. `features` (as above; "" is the plain base) replaces what the processor says.
+// The machine that runs this. `features` (as above; "" is the plain base) replaces what the
+// processor says.
 CpuTarget MakeCpuTarget(const std::optional<std::string>& features);
 
 }  // namespace uopd::devices::cpu

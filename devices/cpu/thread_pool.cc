@@ -54,7 +54,8 @@ void ThreadPool::Spin(Done done) const {
 }
 
 void ThreadPool::Iterate(Loop& loop) {
-  for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;) loop.body(loop.context, i);
+  for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;)
+    loop.body(loop.context, i);
 }
 
 ThreadPool::Loop* ThreadPool::Take() {
@@ -90,7 +91,8 @@ void ThreadPool::Run(int64_t n, Body body, const void* context) {
     MutexLock lock(mu_);
     Remove(&loop);
   }
-  // No worker can join any more. Acquire pairs with the release of the last helper: its writes are visible here.
+  // No worker can join any more. Acquire pairs with the release of the last helper: its writes are
+  // visible here.
   const auto alone = [&] { return loop.helpers.load(std::memory_order_acquire) == 0; };
   Spin(alone);
   if (alone()) return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Threads of one CPU device: ParallelFor for kernels that take microseconds.
 //
-// Thread-safe: several callers may run loops at the same time, also from inside a loop; they share the workers. A caller
-// always takes part in its own loop, so loops finish even when all workers are busy elsewhere. Workers spin a little after
-// their last work, then park: a parked worker takes about 50 us to come.
+// Thread-safe: several callers may run loops at the same time, also from inside a loop; they share
+// the workers. A caller always takes part in its own loop, so loops finish even when all workers
+// are busy elsewhere. Workers spin a little after their last work, then park: a parked worker takes
+// about 50 us to come.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -19,7 +20,8 @@ namespace uopd::devices::cpu {
 
 class ThreadPool {
  public:
-  // `threads` counts the caller: threads - 1 workers are started. With one thread every loop runs inline.
+  // `threads` counts the caller: threads - 1 workers are started. With one thread every loop runs
+  // inline.
   ThreadPool(int threads, std::chrono::microseconds spin);
   // REQUIRES: no loop is running.
   ~ThreadPool();
@@ -37,15 +39,16 @@ class ThreadPool {
  private:
   using Body = void (*)(const void* context, int64_t i);
 
-  // One ParallelFor, on its caller's stack. Workers reach it through loops_ only, and count themselves in `helpers` before
-  // they let go of the lock; the caller leaves when it is out of loops_ and `helpers` is 0.
+  // One ParallelFor, on its caller's stack. Workers reach it through loops_ only, and count
+  // themselves in `helpers` before they let go of the lock; the caller leaves when it is out of
+  // loops_ and `helpers` is 0.
   struct Loop {
     const int64_t n;
     const Body body;
     const void* const context;
-    std::atomic<int64_t> next{0};   // first index not yet taken
-    std::atomic<int> helpers{0};    // written with mu_ held
-    bool caller_parked = false;     // guarded by mu_
+    std::atomic<int64_t> next{0};  // first index not yet taken
+    std::atomic<int> helpers{0};   // written with mu_ held
+    bool caller_parked = false;    // guarded by mu_
   };
 
   void Run(int64_t n, Body body, const void* context) UOPD_EXCLUDES(mu_);

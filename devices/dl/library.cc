@@ -13,7 +13,8 @@ absl::StatusOr<Library> Library::Open(const std::vector<std::string>& files) {
     // RTLD_LOCAL: two drivers may bring different versions of the same library.
     if (void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return Library(handle, file);
     const char* reason = dlerror();
-    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", file, ": ", reason != nullptr ? reason : "no reason given");
+    absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", file, ": ",
+                    reason != nullptr ? reason : "no reason given");
   }
   return absl::UnavailableError(absl::StrCat("The driver library does not load (", reasons, ")."));
 }

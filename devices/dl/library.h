@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A driver's shared library, opened at run time. Never linked, and never unloaded: drivers do not survive it.
+// A driver's shared library, opened at run time. Never linked, and never unloaded: drivers do not
+// survive it.
 //
 // Immutable and thread-safe after Open; copies are the same library.
 #pragma once
@@ -12,8 +13,8 @@ namespace uopd::devices::dl {
 
 class Library {
  public:
-  // Opens the first of `files` that loads, by name (searched as the dynamic linker does) or by path. UNAVAILABLE holds the
-  // linker's reason for each.
+  // Opens the first of `files` that loads, by name (searched as the dynamic linker does) or by
+  // path. UNAVAILABLE holds the linker's reason for each.
   static absl::StatusOr<Library> Open(const std::vector<std::string>& files);
 
   // Null when the library has no such symbol.

@@ -11,10 +11,12 @@ absl::Status LoadSymbols(const Library& library, const std::vector<SymbolSlot>& 
   for (const SymbolSlot& slot : slots) {
     void* symbol = library.Find(slot.name);
     if (symbol == nullptr && slot.required) {
-      return absl::UnavailableError(
-          absl::StrCat("The driver library ", library.file(), " has no symbol ", slot.name, "; it is too old or too new."));
+      return absl::UnavailableError(absl::StrCat("The driver library ", library.file(),
+                                                 " has no symbol ", slot.name,
+                                                 "; it is too old or too new."));
     }
-    std::memcpy(slot.pointer, &symbol, sizeof symbol);  // every function pointer has the size of void* under POSIX
+    std::memcpy(slot.pointer, &symbol,
+                sizeof symbol);  // every function pointer has the size of void* under POSIX
   }
   return absl::OkStatus();
 }

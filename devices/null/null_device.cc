@@ -42,7 +42,8 @@ std::shared_ptr<NullDevice> NullDevice::Open(const NullOptions& options) {
 }
 
 NullDevice::NullDevice(const NullOptions& options)
-    : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes)), heap_(options.memory) {}
+    : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes)),
+      heap_(options.memory) {}
 
 absl::Status NullDevice::status() const {
   MutexLock lock(mu_);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// NULL: a device that takes everything and computes nothing. The skeleton to copy for a new driver, and a fake for tests.
+// NULL: a device that takes everything and computes nothing. The skeleton to copy for a new driver,
+// and a fake for tests.
 //
-// Memory is real (host memory), copies and fills happen, programs of any format load, launches are checked and counted but
-// leave the buffers as they are. It can be lost on demand.
+// Memory is real (host memory), copies and fills happen, programs of any format load, launches are
+// checked and counted but leave the buffers as they are. It can be lost on demand.
 #pragma once
 #include <atomic>
 #include <cstdint>

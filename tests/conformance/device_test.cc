@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What every device promises in devices/api, driver by driver. A new driver is one more line at the end.
+// What every device promises in devices/api, driver by driver. A new driver is one more line at the
+// end.
 #include "devices/api/device.h"
 
 #include <chrono>
 #include <cstring>
-#include <functional>
-#include <numeric>
+#include <ostream>
 #include <thread>
 
 #include "devices/registry.h"
@@ -17,7 +17,6 @@ namespace {
 
 using testing::Each;
 using testing::ElementsAreArray;
-using testing::HasSubstr;
 
 constexpr size_t kLimit = size_t{64} << 20;
 
@@ -26,6 +25,8 @@ struct Case {
   ProgramFormat format;
   const char* source;  // a kernel `k` of two buffers and one variable, which writes nothing
 };
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
 
 class DeviceConformance : public testing::TestWithParam<Case> {
  protected:
@@ -48,7 +49,9 @@ class DeviceConformance : public testing::TestWithParam<Case> {
     return device.ok() ? *device : nullptr;
   }
   std::unique_ptr<Stream> NewStream() { return device_->NewStream().value(); }
-  std::shared_ptr<Buffer> Allocate(size_t bytes) { return device_->Allocate(bytes, MemoryKind::kDevice).value(); }
+  std::shared_ptr<Buffer> Allocate(size_t bytes) {
+    return device_->Allocate(bytes, MemoryKind::kDevice).value();
+  }
   std::shared_ptr<Semaphore> NewSemaphore() { return device_->NewSemaphore().value(); }
   std::shared_ptr<Executable> LoadKernel(Device& device) {
     return device.Load({GetParam().format, "k", GetParam().source, {2, 1}}).value();
@@ -103,7 +106,9 @@ TEST_P(DeviceConformance, ZeroBytesAreABuffer) {
 }
 
 TEST_P(DeviceConformance, NewMemoryIsPoisonedOnRequest) {
-  { Allocate(1000); }
+  {
+    Allocate(1000);
+  }
   EXPECT_THAT(Read(*Allocate(1000)), Each(std::byte{0xA5}));
 }
 
@@ -163,7 +168,8 @@ TEST_P(DeviceConformance, RefusesRangesOutsideABuffer) {
   const auto span = std::span(data);
   EXPECT_CODE(stream_->CopyIn(span, *a, 0), kInvalidArgument);
   EXPECT_CODE(stream_->CopyIn(span.first(1), *a, 100), kInvalidArgument);
-  EXPECT_CODE(stream_->CopyIn(span.first(2), *a, ~size_t{0}), kInvalidArgument);  // offset + size wraps
+  EXPECT_CODE(stream_->CopyIn(span.first(2), *a, ~size_t{0}),
+              kInvalidArgument);  // offset + size wraps
   EXPECT_CODE(stream_->CopyOut(*a, 1, span.first(100)), kInvalidArgument);
   EXPECT_CODE(stream_->Copy(*a, 50, *b, 0, 51), kInvalidArgument);
   EXPECT_CODE(stream_->Copy(*a, 0, *b, 50, 51), kInvalidArgument);
@@ -224,7 +230,8 @@ TEST_P(DeviceConformance, ChecksLaunches) {
   EXPECT_CODE(stream_->Launch(*kernel, shape, args, one), kInvalidArgument);
   shape = {};
   std::copy_n(limits.max_block, 3, shape.block);
-  const bool fits = limits.max_block[0] * limits.max_block[1] * limits.max_block[2] <= limits.max_block_threads;
+  const bool fits =
+      limits.max_block[0] * limits.max_block[1] * limits.max_block[2] <= limits.max_block_threads;
   EXPECT_EQ(stream_->Launch(*kernel, shape, args, one).ok(), fits);
   EXPECT_TRUE(stream_->Synchronize().ok());
 }
@@ -301,7 +308,8 @@ TEST_P(DeviceConformance, QueuedWorkKeepsWhatItNeeds) {
   }  // buffer and kernel are dropped while queued
   const size_t used = device_->memory().used_bytes;
   std::vector<std::shared_ptr<Buffer>> others;
-  for (int i = 0; i < 8; ++i) others.push_back(Allocate(16));  // would reuse the memory if it were free
+  for (int i = 0; i < 8; ++i)
+    others.push_back(Allocate(16));  // would reuse the memory if it were free
   EXPECT_EQ(duration_ns, -1);
   gate->Signal(1);
   ASSERT_TRUE(stream_->Synchronize().ok());
@@ -394,8 +402,9 @@ TEST_P(DeviceConformance, ServesManyThreads) {
 INSTANTIATE_TEST_SUITE_P(
     All, DeviceConformance,
     testing::Values(Case{"NULL", ProgramFormat::kSource, "nothing"},
-                    Case{"CPU", ProgramFormat::kLlvmIr,
-                         "define void @k(ptr %buffers, ptr %vars, i64 %thread) {\n  ret void\n}\n"}),
+                    Case{
+                        "CPU", ProgramFormat::kLlvmIr,
+                        "define void @k(ptr %buffers, ptr %vars, i64 %thread) {\n  ret void\n}\n"}),
     [](const testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
 
 }  // namespace

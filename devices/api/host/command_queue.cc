@@ -32,7 +32,8 @@ void CommandQueue::Drain() {
     bool skip;
     {
       MutexLock lock(mu_);
-      if (running_ || blocked_ || items_.empty()) return;  // whoever runs or unblocks goes on with the queue
+      if (running_ || blocked_ || items_.empty())
+        return;  // whoever runs or unblocks goes on with the queue
       item = std::move(items_.front());
       items_.pop_front();
       running_ = true;
@@ -59,7 +60,8 @@ bool CommandQueue::PassWait(Item item) {
     blocked_ = true;
   }
   auto self = shared_from_this();
-  if (!item.semaphore->ReachedOr(item.value, [self](bool reached) { self->Unblock(reached); })) return false;
+  if (!item.semaphore->ReachedOr(item.value, [self](bool reached) { self->Unblock(reached); }))
+    return false;
   MutexLock lock(mu_);
   blocked_ = false;
   changed_.notify_all();
@@ -71,7 +73,8 @@ void CommandQueue::Unblock(bool reached) {
     MutexLock lock(mu_);
     blocked_ = false;
     if (!reached && status_.ok()) {
-      status_ = absl::AbortedError("A semaphore that the stream waits for is destroyed before it is signalled.");
+      status_ = absl::AbortedError(
+          "A semaphore that the stream waits for is destroyed before it is signalled.");
     }
     changed_.notify_all();
   }
@@ -80,7 +83,8 @@ void CommandQueue::Unblock(bool reached) {
 
 absl::Status CommandQueue::Synchronize() {
   MutexLock lock(mu_);
-  lock.Wait(changed_, [&]() UOPD_REQUIRES(mu_) { return items_.empty() && !running_ && !blocked_; });
+  lock.Wait(changed_,
+            [&]() UOPD_REQUIRES(mu_) { return items_.empty() && !running_ && !blocked_; });
   return std::exchange(status_, absl::OkStatus());
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The order of a stream that executes on the host: work runs inline until an unmet wait is ahead of it.
+// The order of a stream that executes on the host: work runs inline until an unmet wait is ahead of
+// it.
 //
 //              Push, nothing ahead                PushWait, not reached
 //     idle ───────────────────────► running ─────────────────────────────► blocked
 //      ▲  ◄─────── queue empty ───────┘ ▲ └── more queued: next ──┘            │
 //      │                                └──── signalled (on that thread) ◄─────┘
 //
-// Owned by shared_ptr: by its stream and by the semaphore that it waits for, so that queued work survives the stream and
-// is dropped with the semaphore. One thread pushes at a time; signals come from any thread.
+// Owned by shared_ptr: by its stream and by the semaphore that it waits for, so that queued work
+// survives the stream and is dropped with the semaphore. One thread pushes at a time; signals come
+// from any thread.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -22,7 +24,8 @@ namespace uopd::devices {
 
 class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
  public:
-  // True: nothing is ahead and nothing has failed, so the pushing thread may run its work itself, without Push.
+  // True: nothing is ahead and nothing has failed, so the pushing thread may run its work itself,
+  // without Push.
   bool idle() const UOPD_EXCLUDES(mu_);
   // `work` runs after all that was pushed before; skipped after an error unless `always`.
   void Push(std::function<absl::Status()> work, bool always = false) UOPD_EXCLUDES(mu_);

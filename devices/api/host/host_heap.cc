@@ -14,7 +14,8 @@ namespace uopd::devices {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kAskKernel = size_t{64} << 20;  // from here on reading /proc/meminfo is cheap beside the page faults
+constexpr size_t kAskKernel =
+    size_t{64} << 20;  // from here on reading /proc/meminfo is cheap beside the page faults
 
 // What the kernel would give without swapping; 0 when it does not say.
 size_t AvailableBytes() {
@@ -37,13 +38,15 @@ class HostMemory final : public RawMemory {
     }
     // Map one huge page more than needed and cut the ends off.
     const size_t size = Rounded(bytes);
-    void* raw = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* raw =
+        mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (raw == MAP_FAILED) return nullptr;
     char* begin = static_cast<char*>(raw);
     const size_t head = (kHugePage - reinterpret_cast<uintptr_t>(begin) % kHugePage) % kHugePage;
     if (head > 0) munmap(begin, head);
     munmap(begin + head + size, kHugePage - head);
-    madvise(begin + head, size, MADV_HUGEPAGE);  // a kernel without huge pages refuses, which is fine
+    madvise(begin + head, size,
+            MADV_HUGEPAGE);  // a kernel without huge pages refuses, which is fine
     return begin + head;
   }
 
@@ -64,8 +67,11 @@ class HostMemory final : public RawMemory {
 
 class HostBuffer final : public Buffer {
  public:
-  HostBuffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, MemoryPool& pool, MemoryPool::Block block)
-      : Buffer(std::move(device), size, kind, static_cast<std::byte*>(block.data)), pool_(pool), block_(block) {}
+  HostBuffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, MemoryPool& pool,
+             MemoryPool::Block block)
+      : Buffer(std::move(device), size, kind, static_cast<std::byte*>(block.data)),
+        pool_(pool),
+        block_(block) {}
   ~HostBuffer() override { pool_.Free(block_); }
 
  private:
@@ -76,8 +82,10 @@ class HostBuffer final : public Buffer {
 }  // namespace
 
 size_t HostMemoryBytes() {
-  size_t total = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  size_t total =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  for (const char* file :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream in(file);
     if (size_t bytes; in >> bytes) total = std::min(total, bytes);  // "max" is not a number
   }
@@ -94,8 +102,8 @@ HostHeap::HostHeap(const Options& options)
     : options_(Completed(options)),
       pool_(std::make_unique<HostMemory>(), {options_.limit_bytes, options_.keep_bytes}) {}
 
-absl::StatusOr<std::shared_ptr<Buffer>> HostHeap::Allocate(std::shared_ptr<Device> device, size_t bytes,
-                                                           MemoryKind kind) {
+absl::StatusOr<std::shared_ptr<Buffer>> HostHeap::Allocate(std::shared_ptr<Device> device,
+                                                           size_t bytes, MemoryKind kind) {
   UOPD_ASSIGN(MemoryPool::Block block, pool_.Allocate(bytes));
   if (options_.poison) std::memset(block.data, kPoison, block.bytes);
   return std::make_shared<HostBuffer>(std::move(device), bytes, kind, pool_, block);

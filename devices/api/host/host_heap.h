@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Buffers in host memory, for devices whose memory it is.
 //
-// Owned by the device (a buffer keeps its device open, and so its heap). Thread-safe. Blocks of 2 MiB and more are mapped
-// on their own, aligned to and advised for huge pages. The limit is a promise to the machine: an allocation above it, or
-// one that the machine has no free memory for, is RESOURCE_EXHAUSTED instead of an overcommitted mapping.
+// Owned by the device (a buffer keeps its device open, and so its heap). Thread-safe. Blocks of 2
+// MiB and more are mapped on their own, aligned to and advised for huge pages. The limit is a
+// promise to the machine: an allocation above it, or one that the machine has no free memory for,
+// is RESOURCE_EXHAUSTED instead of an overcommitted mapping.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -18,9 +19,9 @@ size_t HostMemoryBytes();
 class HostHeap {
  public:
   struct Options {
-    size_t limit_bytes = 0;  // 0: three quarters of HostMemoryBytes()
+    size_t limit_bytes = 0;               // 0: three quarters of HostMemoryBytes()
     size_t keep_bytes = size_t{1} << 30;  // at most a quarter of the limit
-    bool poison = false;     // fill every new buffer with kPoison, so that reads of fresh memory show
+    bool poison = false;  // fill every new buffer with kPoison, so that reads of fresh memory show
   };
   static constexpr unsigned char kPoison = 0xA5;
 
@@ -28,7 +29,8 @@ class HostHeap {
   // The options that a heap made with these has: defaults filled in.
   static Options Completed(Options options);
 
-  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(std::shared_ptr<Device> device, size_t bytes, MemoryKind kind);
+  absl::StatusOr<std::shared_ptr<Buffer>> Allocate(std::shared_ptr<Device> device, size_t bytes,
+                                                   MemoryKind kind);
   MemoryStats stats() const { return pool_.stats(); }
 
  private:

@@ -16,7 +16,8 @@ absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape, void
   const auto start = std::chrono::steady_clock::now();
   absl::Status status = executable.Run(shape, buffers, vars);
   *duration_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count();
   return status;
 }
 
@@ -30,7 +31,8 @@ struct PendingLaunch {
   int64_t* duration_ns;
 
   absl::Status Run() {
-    return RunTimed(static_cast<HostExecutable&>(*executable), shape, buffers.data(), vars.data(), duration_ns);
+    return RunTimed(static_cast<HostExecutable&>(*executable), shape, buffers.data(), vars.data(),
+                    duration_ns);
   }
 };
 
@@ -60,15 +62,17 @@ absl::Status HostStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std
   return absl::OkStatus();
 }
 
-absl::Status HostStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset, size_t bytes) {
+absl::Status HostStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                                size_t bytes) {
   if (queue_->idle()) {
     std::memcpy(dst.host_data() + dst_offset, src.host_data() + src_offset, bytes);
     return absl::OkStatus();
   }
-  queue_->Push([from = src.shared_from_this(), src_offset, to = dst.shared_from_this(), dst_offset, bytes] {
-    std::memcpy(to->host_data() + dst_offset, from->host_data() + src_offset, bytes);
-    return absl::OkStatus();
-  });
+  queue_->Push(
+      [from = src.shared_from_this(), src_offset, to = dst.shared_from_this(), dst_offset, bytes] {
+        std::memcpy(to->host_data() + dst_offset, from->host_data() + src_offset, bytes);
+        return absl::OkStatus();
+      });
   return absl::OkStatus();
 }
 
@@ -90,7 +94,8 @@ absl::Status HostStream::DoLaunch(Executable& executable, const LaunchShape& sha
   if (queue_->idle()) {
     absl::InlinedVector<void*, 16> pointers;
     for (const BufferArg& arg : buffers) pointers.push_back(arg.buffer->host_data() + arg.offset);
-    return RunTimed(static_cast<HostExecutable&>(executable), shape, pointers.data(), vars.data(), duration_ns);
+    return RunTimed(static_cast<HostExecutable&>(executable), shape, pointers.data(), vars.data(),
+                    duration_ns);
   }
   auto launch = std::make_shared<PendingLaunch>();
   launch->executable = executable.shared_from_this();

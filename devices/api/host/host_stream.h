@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Stream of a device whose memory is host memory and whose kernels run on the calling thread (and its helpers).
+// Stream of a device whose memory is host memory and whose kernels run on the calling thread (and
+// its helpers).
 //
 // Work runs inline, and behind an unmet Wait on the thread that signals; see CommandQueue.
 #pragma once
@@ -10,7 +11,8 @@
 
 namespace uopd::devices {
 
-// What such a device loads. Run is called on any thread, also in parallel, and returns when the kernel is done.
+// What such a device loads. Run is called on any thread, also in parallel, and returns when the
+// kernel is done.
 class HostExecutable : public Executable {
  public:
   using Executable::Executable;
@@ -29,10 +31,12 @@ class HostStream final : public Stream {
  protected:
   absl::Status DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) override;
   absl::Status DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) override;
-  absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset, size_t bytes) override;
+  absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                      size_t bytes) override;
   absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) override;
-  absl::Status DoLaunch(Executable& executable, const LaunchShape& shape, std::span<const BufferArg> buffers,
-                        std::span<const int64_t> vars, int64_t* duration_ns) override;
+  absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
+                        std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                        int64_t* duration_ns) override;
   absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
   absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
 

@@ -14,8 +14,10 @@ TEST(DeviceNameTest, ParsesNames) {
   EXPECT_EQ(DeviceName::Parse("CPU")->Text(), "CPU:0");
   EXPECT_EQ(DeviceName::Parse("cpu:1")->Text(), "CPU:1");
   EXPECT_EQ(DeviceName::Parse("Null:255")->Text(), "NULL:255");
-  for (const char* wrong : {"", ":", "CPU:", "CPU:x", "CPU:-1", "CPU:+1", "CPU: 1", "CPU:256", "CPU:1:2", "CPU:99999999999", "GPU"}) {
-    EXPECT_EQ(DeviceName::Parse(wrong).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+  for (const char* wrong : {"", ":", "CPU:", "CPU:x", "CPU:-1", "CPU:+1", "CPU: 1", "CPU:256",
+                            "CPU:1:2", "CPU:99999999999", "GPU"}) {
+    EXPECT_EQ(DeviceName::Parse(wrong).status().code(), absl::StatusCode::kInvalidArgument)
+        << wrong;
   }
   EXPECT_THAT(StatusText(DeviceName::Parse("GPU").status()), HasSubstr("CPU, NULL"));
 }
@@ -24,7 +26,7 @@ TEST(RegistryTest, OpensEveryDeviceOnce) {
   auto registry = Registry::Create({.devices = "NULL, cpu:1,CPU:0", .cpu_threads = 2}).value();
   auto null = registry->Get("").value();
   EXPECT_EQ(null->info().name, "NULL:0");
-  EXPECT_EQ(registry->Get("null"), null);
+  EXPECT_EQ(registry->Get("null").value(), null);
   auto cpu0 = registry->Get("CPU").value();
   EXPECT_EQ(cpu0->info().name, "CPU:0");
   EXPECT_EQ(cpu0->info().hardware_threads, 2);
@@ -35,7 +37,9 @@ TEST(RegistryTest, OpensEveryDeviceOnce) {
 
 TEST(RegistryTest, RefusesWrongLists) {
   for (const char* wrong : {"", " , ", "CPU,cpu:0", "CPU,TPU"}) {
-    EXPECT_EQ(Registry::Create({.devices = wrong}).status().code(), absl::StatusCode::kInvalidArgument) << wrong;
+    EXPECT_EQ(Registry::Create({.devices = wrong}).status().code(),
+              absl::StatusCode::kInvalidArgument)
+        << wrong;
   }
 }
 

@@ -13,7 +13,8 @@ namespace {
 // Counts what is outstanding, and has no more than `capacity` to give.
 class FakeMemory final : public RawMemory {
  public:
-  FakeMemory(size_t capacity, size_t& outstanding) : capacity_(capacity), outstanding_(outstanding) {}
+  FakeMemory(size_t capacity, size_t& outstanding)
+      : capacity_(capacity), outstanding_(outstanding) {}
   void* Allocate(size_t bytes) override {
     MutexLock lock(mu_);
     if (outstanding_ + bytes > capacity_) return nullptr;
@@ -59,11 +60,12 @@ TEST(MemoryPoolTest, ReusesTheNewestBlockOfAClass) {
 TEST(MemoryPoolTest, KeepsNoMoreThanItsBoundAndDropsTheOldest) {
   size_t outstanding = 0;
   MemoryPool pool(std::make_unique<FakeMemory>(1 << 20, outstanding), {1 << 20, 2048});
-  auto a = pool.Allocate(1024).value(), b = pool.Allocate(1024).value(), c = pool.Allocate(512).value();
+  auto a = pool.Allocate(1024).value(), b = pool.Allocate(1024).value(),
+       c = pool.Allocate(512).value();
   auto big = pool.Allocate(4096).value();
   pool.Free(a);
   pool.Free(b);
-  pool.Free(c);  // a goes
+  pool.Free(c);    // a goes
   pool.Free(big);  // more than the bound: not kept
   EXPECT_EQ(pool.stats().pooled_bytes, 1536u);
   EXPECT_EQ(outstanding, 1536u);

@@ -46,7 +46,8 @@ TEST(SymbolTableTest, TakesTheFirstFileThatLoads) {
 }
 
 TEST(SymbolTableTest, NamesTheMissingFiles) {
-  const absl::Status status = LoadMath({"libuopd-absent.so.9", "/nowhere/libuopd-absent.so.8"}).status();
+  const absl::Status status =
+      LoadMath({"libuopd-absent.so.9", "/nowhere/libuopd-absent.so.8"}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(StatusText(status), HasSubstr("libuopd-absent.so.9"));
   EXPECT_THAT(StatusText(status), HasSubstr("/nowhere/libuopd-absent.so.8"));
