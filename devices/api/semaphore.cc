@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "devices/api/semaphore.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,10 +27,10 @@ void Semaphore::Signal(uint64_t value) {
     MutexLock lock(mu_);
     if (value <= value_) return;
     value_ = value;
-    auto first = std::stable_partition(waiters_.begin(), waiters_.end(),
-                                       [&](const Waiter& waiter) { return waiter.value > value; });
-    ready.assign(std::make_move_iterator(first), std::make_move_iterator(waiters_.end()));
-    waiters_.erase(first, waiters_.end());
+    for (Waiter& waiter : waiters_) {
+      if (waiter.value <= value) ready.push_back(std::move(waiter));
+    }
+    std::erase_if(waiters_, [&](const Waiter& waiter) { return waiter.value <= value; });
     raised_.notify_all();
   }
   for (Waiter& waiter : ready) waiter.fn(true);

@@ -37,7 +37,8 @@ class CpuJit::Impl {
       : session_(std::move(process)),
         layer_(session_),
         symbols_(session_.createBareJITDylib("symbols")) {
-    session_.setErrorReporter([this](llvm::Error error) { AddError(std::move(error)); });
+    session_.setErrorReporter([this](llvm::Error error)
+                                  UOPD_REQUIRES(mu_) { AddError(std::move(error)); });
   }
 
   ~Impl() { llvm::consumeError(session_.endSession()); }

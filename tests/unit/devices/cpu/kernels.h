@@ -62,7 +62,7 @@ define void @index(ptr %buffers, ptr %vars, i64 %thread) {
 }
 )";
 
-// b0[thread] = exp2f(b1[thread]) + sin(...)'s libm in both widths
+// b0[thread] = pow(exp2f(b1[thread]), 1.5): libm in both widths
 inline constexpr char kMath[] = R"(
 declare float @exp2f(float)
 declare double @pow(double, double)
