@@ -6,7 +6,7 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
+#include "core/base/text.h"
 
 namespace uopd {
 namespace {
@@ -17,7 +17,8 @@ constexpr char kNodeTextUrl[] = "uopd.v1/node_text";
 // A status with another message and the same payloads.
 absl::Status Reworded(const absl::Status& status, const std::string& message) {
   absl::Status out(status.code(), message);
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& value) { out.SetPayload(url, value); });
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& value) { out.SetPayload(url, value); });
   return out;
 }
 
@@ -25,14 +26,14 @@ absl::Status Reworded(const absl::Status& status, const std::string& message) {
 
 absl::Status WithFrame(absl::Status status, std::string what) {
   if (status.ok()) return status;
-  return Reworded(status, absl::StrCat(status.message(), " (while ", what, ")"));
+  return Reworded(status, Cat(StatusText(status), " (while ", what, ")"));
 }
 
 absl::Status WithNode(absl::Status status, const NodeRef& node) {
   if (status.ok() || status.GetPayload(kNodeIndexUrl)) return status;
   absl::Status out =
-      Reworded(status, absl::StrCat(status.message(), " (node %", node.index, ": ", node.text, ")"));
-  out.SetPayload(kNodeIndexUrl, absl::Cord(absl::StrCat(node.index)));
+      Reworded(status, Cat(StatusText(status), " (node %", node.index, ": ", node.text, ")"));
+  out.SetPayload(kNodeIndexUrl, absl::Cord(absl::string_view(Cat(node.index))));
   out.SetPayload(kNodeTextUrl, absl::Cord(node.text));
   return out;
 }

@@ -1,0 +1,5 @@
+# The cache: bytes by key. Nothing outside this folder sees SQLite.
+find_package(SQLite3 REQUIRED)
+
+uopd_layer(cache/sqlite uopd_core_base SQLite::SQLite3)
+uopd_layer(cache uopd_cache_sqlite)

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Bytes by key from the cache, or computed once and kept: Get, single flight, lease and Put in the
+// right order.
+//
+// Within a process one caller computes and the others wait. With a lease that also holds across the
+// processes that share the store: the others watch for the value, and take over when the owner
+// dies. A store that fails never fails the request: then the value is computed. Errors of `compute`
+// go to the current waiters and are not kept.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "cache/single_flight.h"
+#include "cache/store.h"
+
+namespace uopd::cache {
+
+enum class LoadOutcome { kMemoryHit, kDiskHit, kComputed, kWaited };
+const char* Name(LoadOutcome outcome);
+
+struct Loaded {
+  std::shared_ptr<const std::string> bytes;
+  LoadOutcome outcome = LoadOutcome::kComputed;
+  int64_t cost_us = 0;                    // of producing the bytes, whenever that was
+  GetOutcome lookup = GetOutcome::kMiss;  // of the first lookup, e.g. kCorrupt
+};
+
+struct LoadOptions {
+  WaitLimits limits;
+  // Positive: take a lease for that long. It should exceed the time of a computation: if it ends
+  // sooner, another process may compute too, and the one whose value the store refuses returns the
+  // other's.
+  int64_t lease_ttl_us = 0;
+  std::string owner;  // who holds the lease, for people to read
+};
+
+// Flights in progress; one per store, shared by all who load from it.
+class LoadGroup {
+ public:
+  using Compute = std::function<absl::StatusOr<std::string>()>;
+
+  absl::StatusOr<Loaded> LoadOrCompute(Store& store, const Key& key, const LoadOptions& options,
+                                       const Compute& compute);
+
+ private:
+  SingleFlight<Loaded> flights_;
+};
+
+}  // namespace uopd::cache

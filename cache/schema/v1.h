@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// Version 1 of the cache file: the tables and every statement that touches them.
+//
+// A change of layout is a new version: a new header, a new file name, a new user_version. Old files
+// are never migrated; what a cache forgets is computed again.
+#pragma once
+#include <cstdint>
+
+namespace uopd::cache::schema {
+
+inline constexpr char kFileName[] = "uopd-cache-v1.sqlite";
+inline constexpr int64_t kUserVersion = 1;
+inline constexpr int64_t kApplicationId = 0x756f7064;  // "uopd"
+
+// The blobs come last, so that walking the other columns does not read their overflow pages.
+// `usage` is kept by triggers because several processes share the file and each must see the total
+// without counting.
+inline constexpr char kCreate[] = R"sql(
+CREATE TABLE IF NOT EXISTS entry(
+  id INTEGER PRIMARY KEY,
+  address BLOB NOT NULL UNIQUE,
+  store BLOB NOT NULL,
+  size INTEGER NOT NULL,
+  score INTEGER NOT NULL,
+  cost_us INTEGER NOT NULL,
+  created_us INTEGER NOT NULL,
+  last_used_us INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  checksum BLOB NOT NULL,
+  environment BLOB NOT NULL,
+  semantic BLOB NOT NULL,
+  value BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS entry_by_score ON entry(score);
+CREATE INDEX IF NOT EXISTS entry_by_store ON entry(store, last_used_us);
+CREATE TABLE IF NOT EXISTS usage(
+  store BLOB PRIMARY KEY, row_count INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS lease(
+  address BLOB PRIMARY KEY, owner BLOB NOT NULL, token INTEGER NOT NULL,
+  expires_us INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lease_by_token ON lease(token);
+CREATE TABLE IF NOT EXISTS fence(id INTEGER PRIMARY KEY, last_token INTEGER NOT NULL);
+INSERT OR IGNORE INTO fence VALUES(0, 0);
+CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entry BEGIN
+  INSERT INTO usage VALUES(new.store, 1, new.size)
+    ON CONFLICT(store) DO UPDATE SET row_count = row_count + 1, bytes = bytes + new.size;
+END;
+CREATE TRIGGER IF NOT EXISTS entry_removed AFTER DELETE ON entry BEGIN
+  UPDATE usage SET row_count = row_count - 1, bytes = bytes - old.size WHERE store = old.store;
+END;
+CREATE TRIGGER IF NOT EXISTS entry_resized AFTER UPDATE OF size ON entry BEGIN
+  UPDATE usage SET bytes = bytes - old.size + new.size WHERE store = old.store;
+END;
+PRAGMA application_id = 1970237540;
+PRAGMA user_version = 1;
+)sql";
+static_assert(kApplicationId == 1970237540 && kUserVersion == 1);
+
+// On a writing connection. None of these takes the write lock on a file that is in WAL mode
+// already.
+inline constexpr char kWriterPragmas[] =
+    "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=OFF;"
+    "PRAGMA journal_size_limit=67108864; PRAGMA temp_store=MEMORY";
+// Before anything else is done with a new file; later it has no effect, but would wait for the
+// write lock.
+inline constexpr char kNewFilePragmas[] = "PRAGMA auto_vacuum=INCREMENTAL";
+inline constexpr char kGetUserVersion[] = "PRAGMA user_version";
+inline constexpr char kGetApplicationId[] = "PRAGMA application_id";
+inline constexpr char kGetPageCount[] = "PRAGMA page_count";
+inline constexpr char kGetPageSize[] = "PRAGMA page_size";
+inline constexpr char kQuickCheck[] = "PRAGMA quick_check(1)";
+inline constexpr char kCountTables[] =
+    "SELECT count(*) FROM sqlite_schema WHERE name IN "
+    "('entry','usage','lease','fence','entry_added',"
+    "'entry_removed','entry_resized','entry_by_score','entry_by_store','lease_by_token')";
+inline constexpr int64_t kTableCount = 10;
+inline constexpr char kCountAnything[] = "SELECT count(*) FROM sqlite_schema";
+inline constexpr char kReleasePages[] = "PRAGMA incremental_vacuum";
+
+inline constexpr char kSelectEntry[] =
+    "SELECT store, semantic, environment, value, checksum, cost_us, created_us, last_used_us, fence"
+    " FROM entry WHERE address=?1";
+inline constexpr char kHasEntry[] = "SELECT 1 FROM entry WHERE address=?1";
+inline constexpr char kUpsertEntry[] =
+    "INSERT INTO entry(address, store, size, score, cost_us, created_us, last_used_us, fence,"
+    " checksum, environment, semantic, value) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)"
+    " ON CONFLICT(address) DO UPDATE SET size=excluded.size, score=excluded.score,"
+    " cost_us=excluded.cost_us, created_us=excluded.created_us, last_used_us=excluded.last_used_us,"
+    " fence=excluded.fence, checksum=excluded.checksum, environment=excluded.environment,"
+    " semantic=excluded.semantic, value=excluded.value WHERE excluded.fence >= entry.fence";
+// By checksum too: what another process has put in the place of a bad row stays.
+inline constexpr char kDeleteBadEntry[] = "DELETE FROM entry WHERE address=?1 AND checksum=?2";
+inline constexpr char kTouchEntry[] =
+    "UPDATE entry SET last_used_us=?2, score=?3 WHERE address=?1 AND last_used_us<?2";
+inline constexpr char kSelectVictims[] =
+    "SELECT id, store, size FROM entry ORDER BY score LIMIT 256";
+inline constexpr char kDeleteById[] = "DELETE FROM entry WHERE id=?1";
+inline constexpr char kDeleteStore[] = "DELETE FROM entry WHERE store=?1";
+inline constexpr char kDeleteAll[] = "DELETE FROM entry";
+
+inline constexpr char kTotalBytes[] = "SELECT coalesce(sum(bytes), 0) FROM usage";
+inline constexpr char kUsage[] = "SELECT store, row_count, bytes FROM usage ORDER BY store";
+inline constexpr char kListEntries[] =
+    "SELECT address, store, size, cost_us, created_us, last_used_us FROM entry WHERE store=?1"
+    " ORDER BY last_used_us DESC LIMIT ?2";
+
+inline constexpr char kSelectLease[] =
+    "SELECT owner, token, expires_us FROM lease WHERE address=?1";
+// Tokens grow for ever, even when the file is replaced: they follow the clock and never step back.
+inline constexpr char kNextToken[] =
+    "UPDATE fence SET last_token=max(last_token + 1, ?1) WHERE id=0 RETURNING last_token";
+inline constexpr char kTakeLease[] =
+    "INSERT INTO lease VALUES(?1,?2,?3,?4) ON CONFLICT(address) DO UPDATE SET owner=excluded.owner,"
+    " token=excluded.token, expires_us=excluded.expires_us";
+inline constexpr char kExtendLease[] =
+    "UPDATE lease SET expires_us=?3 WHERE address=?1 AND token=?2 AND expires_us>?4";
+// The row stays, with its token, so that an older owner is still refused.
+inline constexpr char kReleaseLease[] =
+    "UPDATE lease SET expires_us=0, owner=x'' WHERE address=?1 AND token=?2";
+inline constexpr char kForgetLeases[] = "DELETE FROM lease WHERE token<?1 AND expires_us<?1";
+
+}  // namespace uopd::cache::schema

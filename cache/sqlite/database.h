@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// One SQLite connection and its prepared statements.
+//
+// A Database owns its connection and is used by one thread at a time; whoever shares one locks
+// around it. It never throws and never blocks longer than the busy timeout. Failures carry the code
+// that decides what the caller does:
+//
+//   UNAVAILABLE         another connection holds the lock: try again
+//   DATA_LOSS           the file is damaged or is no database
+//   RESOURCE_EXHAUSTED  no room left on the disk or under max_page_count
+//   PERMISSION_DENIED   the file, or the connection, is read-only
+//   NOT_FOUND           the file cannot be opened
+//   INTERNAL            anything else: I/O errors, wrong SQL
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cache/sqlite/statement.h"
+
+struct sqlite3;
+
+namespace uopd::cache::sqlite {
+
+struct OpenOptions {
+  bool read_only = false;
+  bool create = true;
+  bool immutable = false;  // promise that nobody writes the file: needs no -wal, -shm or lock
+  int busy_timeout_ms = 5000;
+};
+
+class Database {
+ public:
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path,
+                                                        const OpenOptions& options);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Runs statements that return nothing, e.g. a schema.
+  absl::Status Execute(const char* sql);
+  // Prepares `sql` once; later calls with the same pointer return the same statement. REQUIRES:
+  // `sql` is a constant.
+  absl::StatusOr<Statement*> Prepared(const char* sql);
+  // The first column of the first row, as an integer or as text.
+  absl::StatusOr<int64_t> QueryInt(const char* sql);
+  absl::StatusOr<std::string> QueryText(const char* sql);
+
+  // Settings that take a value; a PRAGMA has no parameters to bind.
+  absl::Status SetPragma(const char* name, int64_t value);
+
+  int64_t changes() const;  // rows that the last statement changed
+  bool read_only() const;   // also true when SQLite fell back to reading
+
+ private:
+  explicit Database(sqlite3* db) : db_(db) {}
+
+  sqlite3* db_;
+  std::vector<std::pair<const char*, std::unique_ptr<Statement>>> prepared_;
+};
+
+}  // namespace uopd::cache::sqlite

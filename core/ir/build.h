@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Makers of nodes with their dtypes derived. They do not verify: callers with outside input run
+// VerifyNode on the result.
+#pragma once
+#include <initializer_list>
+
+#include "core/ir/context.h"
+#include "core/ir/shape.h"
+
+namespace uopd::ir {
+
+// Elementwise ops. The dtype is the operand's, bool for comparisons, that of the branches for
+// WHERE.
+UOp Alu(UOpContext& ctx, Op op, std::initializer_list<UOp> src);
+inline UOp Add(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::ADD, {a, b}); }
+inline UOp Sub(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::SUB, {a, b}); }
+inline UOp Mul(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::MUL, {a, b}); }
+inline UOp And(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::AND, {a, b}); }
+inline UOp Lt(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::CMPLT, {a, b}); }
+inline UOp Where(UOpContext& ctx, UOp c, UOp a, UOp b) { return Alu(ctx, Op::WHERE, {c, a, b}); }
+inline UOp Not(UOpContext& ctx, UOp a) { return Alu(ctx, Op::CMPNE, {a, ctx.Bool(true)}); }
+UOp Cast(UOpContext& ctx, UOp x, Dtype dtype);  // x itself if it has the dtype
+UOp Bitcast(UOpContext& ctx, UOp x, Dtype dtype);
+
+// Movement. Concrete forms; the symbolic ones take STACKs.
+UOp Reshape(UOpContext& ctx, UOp x, UOp shape);
+UOp Reshape(UOpContext& ctx, UOp x, std::span<const int64_t> dims);
+UOp Expand(UOpContext& ctx, UOp x, UOp shape);
+UOp Expand(UOpContext& ctx, UOp x, std::span<const int64_t> dims);
+UOp Permute(UOpContext& ctx, UOp x, std::span<const int64_t> order);
+UOp Pad(UOpContext& ctx, UOp x, UOp before, UOp shape);
+UOp Shrink(UOpContext& ctx, UOp x, UOp starts, UOp shape);
+UOp Flip(UOpContext& ctx, UOp x, std::span<const int64_t> axes);
+
+// Reduction over axes, which stay with size 1 (tensor level), or over ranges (kernel level).
+UOp ReduceAxes(UOpContext& ctx, Op op, UOp x, std::span<const int64_t> axes);
+UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges);
+
+UOp Param(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, std::string_view device = {});
+UOp Buffer(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, AddrSpace space,
+           std::string_view device = {});
+UOp Variable(UOpContext& ctx, std::string_view name, int64_t min, int64_t max);
+UOp Iota(UOpContext& ctx, Dtype dtype, UOp shape, int64_t axis);
+UOp Range(UOpContext& ctx, UOp size, int64_t axis_id, AxisType type);
+UOp Index(UOpContext& ctx, UOp buffer, UOp index, UOp maybe_gate = UOp(), int64_t lanes = 0);
+UOp Load(UOpContext& ctx, UOp index);
+UOp Store(UOpContext& ctx, UOp target, UOp value);
+UOp After(UOpContext& ctx, UOp x, std::span<const UOp> deps);
+UOp After(UOpContext& ctx, UOp x, std::initializer_list<UOp> deps);
+UOp End(UOpContext& ctx, UOp statement, std::span<const UOp> ranges);
+UOp Sink(UOpContext& ctx, std::span<const UOp> roots);
+UOp KernelSink(UOpContext& ctx, std::span<const UOp> roots, std::string_view name);
+
+}  // namespace uopd::ir

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "core/ir/context.h"
+
+#include <cstring>
+
+#include "core/base/digest.h"
+#include "core/base/status.h"
+
+namespace uopd::ir {
+namespace {
+
+// Hashes ids and not addresses, so that two processes fill their tables alike.
+uint32_t HashNode(Op op, Dtype dtype, std::span<const UOp> src, uint64_t arg_hash, int64_t tag) {
+  uint64_t h = Mix(uint64_t(op) << 8 | uint64_t(dtype), arg_hash);
+  if (tag != 0) h = Mix(h, static_cast<uint64_t>(tag));
+  for (UOp s : src) h = Mix(h, s.id());
+  return static_cast<uint32_t>(h ^ (h >> 32));
+}
+
+uint32_t HashData(std::span<const int64_t> ints, std::string_view text) {
+  uint64_t h = ints.size();
+  for (int64_t v : ints) h = Mix(h, static_cast<uint64_t>(v));
+  for (char c : text) h = Mix(h, static_cast<uint8_t>(c));
+  return static_cast<uint32_t>(h ^ (h >> 32));
+}
+
+bool IsData(Op op) {
+  const ArgSchema schema = Info(op).arg;
+  return schema != ArgSchema::None && schema != ArgSchema::Const && schema != ArgSchema::Int;
+}
+
+}  // namespace
+
+UOpContext::UOpContext() : table_(64, nullptr), data_table_(16, {0, nullptr}) {}
+
+UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
+  base_ = base;
+  base_size_ = static_cast<uint32_t>(base->size());
+}
+
+const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg,
+                             int64_t tag) const {
+  const size_t mask = table_.size() - 1;
+  for (size_t i = hash & mask; table_[i] != nullptr; i = (i + 1) & mask) {
+    const Node* n = table_[i];
+    if (n->hash == hash && n->op == op && n->dtype == dtype && n->arg == arg && n->tag == tag &&
+        n->n_src == src.size() &&
+        (src.empty() || std::memcmp(n->src_begin(), src.data(), src.size_bytes()) == 0)) {
+      return n;
+    }
+  }
+  return nullptr;
+}
+
+UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) {
+  const uint64_t arg_hash =
+      IsData(op) && arg.bits != 0 ? HashData(arg.AsData().ints(), arg.AsData().text()) : arg.bits;
+  const uint32_t hash = HashNode(op, dtype, src, arg_hash, tag);
+  if (base_ != nullptr) {
+    if (const Node* n = base_->Find(hash, op, dtype, src, arg, tag)) return UOp(n);
+  }
+  if (const Node* n = Find(hash, op, dtype, src, arg, tag)) return UOp(n);
+
+  UOPD_CHECK(size() < UINT32_MAX);
+  auto* n = static_cast<Node*>(arena_.Allocate(sizeof(Node) + src.size_bytes()));
+  *n = {op,   dtype, 0,  static_cast<uint32_t>(src.size()), static_cast<uint32_t>(size()),
+        hash, arg,   tag};
+  if (!src.empty()) std::memcpy(static_cast<void*>(n + 1), src.data(), src.size_bytes());
+  nodes_.push_back(n);
+  if (nodes_.size() * 4 > table_.size() * 3) {
+    Grow();
+  } else {
+    const size_t mask = table_.size() - 1;
+    size_t i = hash & mask;
+    while (table_[i] != nullptr) i = (i + 1) & mask;
+    table_[i] = n;
+  }
+  return UOp(n);
+}
+
+void UOpContext::Grow() {
+  table_.assign(table_.size() * 2, nullptr);
+  const size_t mask = table_.size() - 1;
+  for (const Node* n : nodes_) {
+    size_t i = n->hash & mask;
+    while (table_[i] != nullptr) i = (i + 1) & mask;
+    table_[i] = n;
+  }
+}
+
+UOp UOpContext::WithSources(UOp u, std::span<const UOp> src) {
+  if (src.size() == u.n_src() &&
+      (src.empty() || std::memcmp(src.data(), u.srcs().data(), src.size_bytes()) == 0))
+    return u;
+  return Make(u.op(), u.dtype(), src, u.arg(), u.tag());
+}
+
+const ArgData* UOpContext::FindData(uint32_t hash, std::span<const int64_t> ints,
+                                    std::string_view text) const {
+  const size_t mask = data_table_.size() - 1;
+  for (size_t i = hash & mask; data_table_[i].second != nullptr; i = (i + 1) & mask) {
+    const ArgData* d = data_table_[i].second;
+    if (data_table_[i].first == hash && d->n_ints == ints.size() && d->text() == text &&
+        std::equal(ints.begin(), ints.end(), d->ints_begin())) {
+      return d;
+    }
+  }
+  return nullptr;
+}
+
+Arg UOpContext::Data(std::span<const int64_t> ints, std::string_view text) {
+  const uint32_t hash = HashData(ints, text);
+  if (base_ != nullptr) {
+    if (const ArgData* d = base_->FindData(hash, ints, text)) return Arg::Data(d);
+  }
+  if (const ArgData* d = FindData(hash, ints, text)) return Arg::Data(d);
+  auto* d =
+      static_cast<ArgData*>(arena_.Allocate(sizeof(ArgData) + ints.size_bytes() + text.size()));
+  d->n_ints = static_cast<uint32_t>(ints.size());
+  d->n_chars = static_cast<uint32_t>(text.size());
+  char* out = reinterpret_cast<char*>(d + 1);
+  if (!ints.empty()) std::memcpy(out, ints.data(), ints.size_bytes());
+  if (!text.empty()) std::memcpy(out + ints.size_bytes(), text.data(), text.size());
+  if (++data_count_ * 4 > data_table_.size() * 3) {
+    auto old = std::move(data_table_);
+    data_table_.assign(old.size() * 2, {0, nullptr});
+    const size_t mask = data_table_.size() - 1;
+    for (const auto& entry : old) {
+      if (entry.second == nullptr) continue;
+      size_t i = entry.first & mask;
+      while (data_table_[i].second != nullptr) i = (i + 1) & mask;
+      data_table_[i] = entry;
+    }
+  }
+  const size_t mask = data_table_.size() - 1;
+  size_t i = hash & mask;
+  while (data_table_[i].second != nullptr) i = (i + 1) & mask;
+  data_table_[i] = {hash, d};
+  return Arg::Data(d);
+}
+
+UOp UOpContext::Int(Dtype dtype, Int128 v) {
+  return Make(Op::CONST, dtype, std::span<const UOp>{}, Arg::Int(WrapTo(dtype, v)));
+}
+
+UOp UOpContext::Float(Dtype dtype, double v) {
+  return Make(Op::CONST, dtype, std::span<const UOp>{}, Arg::Float(RoundTo(dtype, v)));
+}
+
+size_t UOpContext::bytes_reserved() const {
+  return arena_.bytes_reserved() + nodes_.capacity() * sizeof(nodes_[0]) +
+         table_.capacity() * sizeof(table_[0]) + data_table_.capacity() * sizeof(data_table_[0]) +
+         shapes_.capacity() * sizeof(shapes_[0]) + bounds_.capacity() * sizeof(bounds_[0]);
+}
+
+}  // namespace uopd::ir

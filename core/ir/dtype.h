@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// Element types: widths, ranges, promotion, and exact rounding of constants.
+//
+// Vector width is shape and pointer-ness is address space, so neither is here. Arithmetic on small
+// integers wraps at their width; `index` is mathematical and the verifier proves that it never
+// overflows 64 bits.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace uopd::ir {
+
+enum class Dtype : uint8_t {
+#define UOPD_DTYPE(name, ...) name,
+#include "core/ir/dtype.def"
+#undef UOPD_DTYPE
+};
+#define UOPD_DTYPE(...) +1
+inline constexpr int kDtypeCount = 0
+#include "core/ir/dtype.def"
+    ;
+#undef UOPD_DTYPE
+
+enum DtypeKind : uint8_t { kNoKind, kIndexKind, kBoolKind, kSigned, kUnsigned, kFloat };
+
+struct DtypeInfo {
+  std::string_view name;
+  uint8_t wire;
+  uint8_t bits;
+  DtypeKind kind;
+};
+const DtypeInfo& Info(Dtype dtype);
+
+inline std::string_view Name(Dtype d) { return Info(d).name; }
+inline int Bits(Dtype d) { return Info(d).bits; }
+inline int64_t ByteSize(Dtype d) { return Info(d).bits / 8; }  // bytes of one stored element
+inline bool IsFloat(Dtype d) { return Info(d).kind == kFloat; }
+inline bool IsSigned(Dtype d) { return Info(d).kind == kSigned; }
+inline bool IsUnsigned(Dtype d) { return Info(d).kind == kUnsigned; }
+// Stored integers and index, without bool.
+inline bool IsInt(Dtype d) { return IsSigned(d) || IsUnsigned(d) || d == Dtype::Index; }
+std::optional<Dtype> DtypeByName(std::string_view name);
+std::optional<Dtype> DtypeByWire(uint64_t wire);
+
+// Range of an integer dtype; wide enough for u64. {0, 1} for bool; int64's range for index.
+using Int128 = __int128;
+struct IntRange {
+  Int128 min, max;
+};
+IntRange RangeOf(Dtype dtype);
+
+// The least dtype that both convert to without leaving the lattice (docs/ir.md): integers meet in a
+// wider integer, an integer and a float in the float, i64 and u64 in f32, f16 and bf16 in f32.
+Dtype Promote(Dtype a, Dtype b);
+
+// v rounded to nearest-even in `dtype` (overflow as the dtype's line in dtype.def says), as a
+// double. NaN becomes the one canonical quiet NaN. REQUIRES: IsFloat(dtype).
+double RoundTo(Dtype dtype, double v);
+// The wrapped value of v in an integer dtype (sign-extended for signed ones); bool: v != 0.
+int64_t WrapTo(Dtype dtype, Int128 v);
+// Bits of v as stored in memory for a dtype of up to 64 bits, and back. REQUIRES: IsFloat(dtype).
+uint64_t EncodeFloat(Dtype dtype, double v);
+double DecodeFloat(Dtype dtype, uint64_t bits);
+
+}  // namespace uopd::ir

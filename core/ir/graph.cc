@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "core/ir/graph.h"
+
+#include "absl/container/inlined_vector.h"
+
+namespace uopd::ir {
+namespace {
+
+template <class Enter>
+std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter enter) {
+  std::vector<UOp> order;
+  std::vector<bool> seen(ctx.size(), false);
+  std::vector<std::pair<UOp, uint32_t>> stack;  // node, next source to visit
+  for (UOp root : roots) {
+    if (seen[root.id()]) continue;
+    seen[root.id()] = true;
+    stack.emplace_back(root, 0);
+    while (!stack.empty()) {
+      auto& [u, next] = stack.back();
+      if (next == 0 && !enter(u)) next = static_cast<uint32_t>(u.n_src());
+      if (next == u.n_src()) {
+        order.push_back(u);
+        stack.pop_back();
+        continue;
+      }
+      const UOp s = u.src(next++);
+      if (seen[s.id()]) continue;
+      seen[s.id()] = true;
+      stack.emplace_back(s, 0);
+    }
+  }
+  return order;
+}
+
+}  // namespace
+
+std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots) {
+  return Sort(ctx, roots, [](UOp) { return true; });
+}
+std::vector<UOp> Toposort(const UOpContext& ctx, UOp root) {
+  return Toposort(ctx, std::span<const UOp>(&root, 1));
+}
+std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
+                          const std::function<bool(UOp)>& enter) {
+  return Sort(ctx, roots, [&](UOp u) { return enter(u); });
+}
+
+bool Reaches(const UOpContext& ctx, UOp root, UOp needle) {
+  if (needle.id() > root.id()) return false;
+  std::vector<bool> seen(root.id() + 1, false);
+  std::vector<UOp> stack = {root};
+  while (!stack.empty()) {
+    const UOp u = stack.back();
+    stack.pop_back();
+    if (u == needle) return true;
+    for (UOp s : u.srcs()) {
+      if (s.id() < needle.id() || seen[s.id()]) continue;  // sources are older than their users
+      seen[s.id()] = true;
+      stack.push_back(s);
+    }
+  }
+  return false;
+}
+
+std::vector<UOp> Variables(const UOpContext& ctx, UOp root) {
+  std::vector<UOp> out;
+  for (UOp u : Toposort(ctx, root)) {
+    if (u.Is(Op::DEFINE_VAR)) out.push_back(u);
+  }
+  return out;
+}
+
+UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map) {
+  if (map.empty()) return root;
+  const auto order =
+      Toposort(ctx, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
+  absl::flat_hash_map<uint32_t, UOp> done;
+  absl::InlinedVector<UOp, 8> srcs;
+  auto at = [&](UOp u) {
+    auto it = done.find(u.id());
+    return it == done.end() ? u : it->second;
+  };
+  for (UOp u : order) {
+    if (auto it = map.find(u.id()); it != map.end()) {
+      done[u.id()] = it->second;
+      continue;
+    }
+    srcs.clear();
+    bool changed = false;
+    for (UOp s : u.srcs()) srcs.push_back(at(s)), changed |= srcs.back() != s;
+    if (changed) done[u.id()] = ctx.WithSources(u, srcs);
+  }
+  return at(root);
+}
+
+Arg CopyArg(UOpContext& to, UOp u) {
+  switch (Info(u.op()).arg) {
+    case ArgSchema::None:
+    case ArgSchema::Const:
+    case ArgSchema::Int:
+      return u.arg();
+    default:
+      return u.arg().bits == 0 ? Arg{} : to.Data(u.ints(), u.text());
+  }
+}
+
+UOp CopyTo(const UOpContext& from, UOp root, UOpContext& to,
+           absl::flat_hash_map<uint32_t, UOp>& map) {
+  const auto order =
+      Toposort(from, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
+  absl::InlinedVector<UOp, 8> srcs;
+  for (UOp u : order) {
+    if (map.contains(u.id())) continue;
+    srcs.clear();
+    for (UOp s : u.srcs()) srcs.push_back(map.at(s.id()));
+    map[u.id()] = to.Make(u.op(), u.dtype(), srcs, CopyArg(to, u), u.tag());
+  }
+  return map.at(root.id());
+}
+
+}  // namespace uopd::ir

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+#include "core/ir/shape.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+
+namespace uopd::ir {
+namespace {
+
+const Shape kNoShape;  // its address says "no shape"; distinct from the shape () of a scalar
+
+absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
+
+std::string Text(UOp dim) {
+  return dim.Is(Op::CONST) ? Cat(dim.const_int()) : Cat("symbolic %", dim.id());
+}
+std::string Text(Shape shape) {
+  std::string out = "(";
+  for (size_t i = 0; i < shape.size(); ++i) Append(out, i ? ", " : "", Text(shape[i]));
+  return out + ")";
+}
+
+class Inference {
+ public:
+  Inference(UOpContext& ctx, UOp u, Arena& arena) : ctx_(ctx), u_(u), arena_(arena) {}
+
+  absl::StatusOr<const Shape*> Run() {
+    switch (u_.op()) {
+      case Op::CONST:
+      case Op::DEFINE_VAR:
+      case Op::BIND:
+      case Op::SPECIAL:
+      case Op::RANGE:
+      case Op::GEP:
+        return New({});
+      case Op::BUFFER:
+      case Op::PARAM:
+      case Op::IOTA:
+        return FromOperand(u_.src(0));
+      case Op::STACK:
+        return Stack();
+      case Op::INDEX:
+        return u_.arg().AsInt() > 0 ? New({ctx_.Idx(u_.arg().AsInt())}) : Source(1);
+      case Op::LOAD:
+      case Op::AFTER:
+      case Op::COPY:
+      case Op::CONTIGUOUS:
+      case Op::CONTIGUOUS_BACKWARD:
+      case Op::DETACH:
+      case Op::CAST:
+      case Op::BITCAST:
+        return Source(0);
+      case Op::REDUCE:
+        return Reduce();
+      case Op::RESHAPE:
+        return Reshape();
+      case Op::EXPAND:
+        return Expand();
+      case Op::PERMUTE:
+        return Permute();
+      case Op::PAD:
+        return Pad();
+      case Op::SHRINK:
+        return Shrink();
+      case Op::FLIP:
+        return Source(0);
+      default:
+        if (u_.Is(kUnaryOps)) return Source(0);
+        if (u_.Is(kElementwiseOps)) return Broadcast();
+        return &kNoShape;
+    }
+  }
+
+ private:
+  const Shape* New(std::initializer_list<UOp> dims) {
+    return New(std::span<const UOp>(dims.begin(), dims.size()));
+  }
+  const Shape* New(std::span<const UOp> dims) {
+    UOp* copy = arena_.AllocateArray<UOp>(dims.size());
+    std::copy(dims.begin(), dims.end(), copy);
+    return new (arena_.Allocate(sizeof(Shape))) Shape(copy, dims.size());
+  }
+
+  absl::StatusOr<const Shape*> Source(size_t i) {
+    const Shape* s = ctx_.ShapeOf(u_.src(i));
+    if (s == nullptr)
+      return Bad(
+          Cat(Name(u_.op()), " needs a value as source ", i, ", not ", Name(u_.src(i).op())));
+    return s;
+  }
+
+  // Shape operands: a STACK of index scalars, none of which can be negative.
+  absl::StatusOr<std::span<const UOp>> Operand(UOp stack, std::string_view what) {
+    if (!stack.Is(Op::STACK) || stack.dtype() != Dtype::Index) {
+      return Bad(Cat(Name(u_.op()), " needs a STACK of index values as ", what, ", not ",
+                     Name(stack.op())));
+    }
+    if (stack.n_src() > kMaxRank) return Bad(Cat("rank (", stack.n_src(), ") is over ", kMaxRank));
+    for (UOp d : stack.srcs()) {
+      if (d.dtype() != Dtype::Index)
+        return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
+      if (ctx_.BoundsOf(d).min < 0)
+        return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
+                       ") that can be negative"));
+    }
+    return stack.srcs();
+  }
+
+  absl::StatusOr<const Shape*> FromOperand(UOp stack) {
+    UOPD_ASSIGN(std::span<const UOp> dims, Operand(stack, "shape"));
+    UOPD_TRY(CheckSize(dims));
+    return New(dims);
+  }
+
+  absl::Status CheckSize(std::span<const UOp> dims) {
+    Int128 n = 1;
+    for (UOp d : dims)
+      n *= std::max<Int128>(1, ctx_.BoundsOf(d).max), n = std::min(n, Int128{kMaxElements} + 1);
+    if (n > kMaxElements) return Bad(Cat("shape ", Text(dims), " has more than 2^48 elements"));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const Shape*> Stack() {
+    SymbolicDims dims = {ctx_.Idx(static_cast<int64_t>(u_.n_src()))};
+    if (u_.n_src() > 0) {
+      UOPD_ASSIGN(const Shape* first, Source(0));
+      for (size_t i = 1; i < u_.n_src(); ++i) {
+        UOPD_ASSIGN(const Shape* other, Source(i));
+        if (!SameShape(*first, *other)) {
+          return Bad(
+              Cat("STACK of shapes ", Text(*first), " and ", Text(*other), ": they must be equal"));
+        }
+      }
+      dims.insert(dims.end(), first->begin(), first->end());
+    }
+    return New(dims);
+  }
+
+  absl::StatusOr<const Shape*> Broadcast() {
+    UOPD_ASSIGN(const Shape* out, Source(0));
+    for (size_t i = 1; i < u_.n_src(); ++i) {
+      UOPD_ASSIGN(const Shape* next, Source(i));
+      if (SameShape(*out, *next)) continue;
+      auto both = BroadcastShapes(*out, *next);
+      if (!both)
+        return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
+                       ": they do not broadcast"));
+      out = New(*both);
+    }
+    UOPD_TRY(CheckSize(*out));
+    return out;
+  }
+
+  absl::StatusOr<const Shape*> Reduce() {
+    UOPD_ASSIGN(const Shape* in, Source(0));
+    auto axes = u_.reduce_axes();
+    if (axes.empty()) return in;
+    SymbolicDims dims(in->begin(), in->end());
+    int64_t last = -1;
+    for (int64_t a : axes) {
+      if (a <= last || a >= static_cast<int64_t>(dims.size())) {
+        return Bad(Cat("REDUCE over axis ", a, " of shape ", Text(*in), ": axes ascend and exist"));
+      }
+      dims[a] = ctx_.Idx(1), last = a;
+    }
+    return New(dims);
+  }
+
+  // Concrete dimensions must have the same product, symbolic ones must be the same on both sides.
+  absl::StatusOr<const Shape*> Reshape() {
+    UOPD_ASSIGN(const Shape* in, Source(0));
+    UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(1)));
+    auto split = [](Shape s, Int128& product, std::vector<uint32_t>& symbols) {
+      product = 1;
+      for (UOp d : s) {
+        if (d.Is(Op::CONST))
+          product *= d.const_int();
+        else
+          symbols.push_back(d.id());
+      }
+      std::sort(symbols.begin(), symbols.end());
+    };
+    Int128 n_in, n_out;
+    std::vector<uint32_t> s_in, s_out;
+    split(*in, n_in, s_in), split(*out, n_out, s_out);
+    if (n_in != n_out || (s_in != s_out && n_in != 0)) {
+      return Bad(Cat("RESHAPE from ", Text(*in), " to ", Text(*out), ": sizes differ"));
+    }
+    return out;
+  }
+
+  absl::StatusOr<const Shape*> Expand() {
+    UOPD_ASSIGN(const Shape* in, Source(0));
+    UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(1)));
+    bool fits = in->size() <= out->size();
+    for (size_t i = 0; fits && i < in->size(); ++i) {
+      const UOp from = (*in)[in->size() - 1 - i], to = (*out)[out->size() - 1 - i];
+      fits = from == to || from.IsConstInt(1);
+    }
+    if (!fits)
+      return Bad(Cat("EXPAND from ", Text(*in), " to ", Text(*out), ": only size-1 axes expand"));
+    return out;
+  }
+
+  absl::StatusOr<const Shape*> Permute() {
+    UOPD_ASSIGN(const Shape* in, Source(0));
+    SymbolicDims dims;
+    uint64_t seen = 0;
+    for (int64_t a : u_.ints()) {
+      if (a < 0 || a >= static_cast<int64_t>(in->size()) || seen >> a & 1) break;
+      seen |= uint64_t{1} << a;
+      dims.push_back((*in)[a]);
+    }
+    if (dims.size() != in->size() || u_.ints().size() != in->size()) {
+      return Bad(Cat("PERMUTE of shape ", Text(*in), ": arg is no permutation of its axes"));
+    }
+    return New(dims);
+  }
+
+  absl::StatusOr<const Shape*> Pad() {
+    UOPD_ASSIGN(const Shape* in, Source(0));
+    UOPD_ASSIGN(std::span<const UOp> before, Operand(u_.src(1), "padding"));
+    UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(2)));
+    bool fits = before.size() == in->size() && out->size() == in->size();
+    for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(before[i], (*in)[i], (*out)[i]);
+    if (!fits)
+      return Bad(Cat("PAD of shape ", Text(*in), " by ", Text(before), " to ", Text(*out),
+                     ": the source does not fit"));
+    return out;
+  }
+
+  absl::StatusOr<const Shape*> Shrink() {
+    UOPD_ASSIGN(const Shape* in, Source(0));
+    UOPD_ASSIGN(std::span<const UOp> starts, Operand(u_.src(1), "starts"));
+    UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(2)));
+    bool fits = starts.size() == in->size() && out->size() == in->size();
+    for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(starts[i], (*out)[i], (*in)[i]);
+    if (!fits) {
+      return Bad(Cat("SHRINK of shape ", Text(*in), " to ", Text(*out), " at ", Text(starts),
+                     ": the box can leave the source"));
+    }
+    return out;
+  }
+
+  // start + size <= whole for every value of the variables in them.
+  bool BoxFits(UOp start, UOp size, UOp whole) {
+    if (start.IsConstInt(0) && size == whole) return true;
+    return ctx_.BoundsOf(start).max + ctx_.BoundsOf(size).max <= ctx_.BoundsOf(whole).min;
+  }
+
+  UOpContext& ctx_;
+  UOp u_;
+  Arena& arena_;
+};
+
+}  // namespace
+
+absl::StatusOr<const Shape*> InferShape(UOpContext& ctx, UOp u, Arena& arena) {
+  UOPD_ASSIGN(const Shape* shape, Inference(ctx, u, arena).Run());
+  if (shape != &kNoShape && shape->size() > kMaxRank)
+    return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
+  return shape;
+}
+
+absl::StatusOr<const Shape*> UOpContext::TryShapeOf(UOp u) {
+  UOPD_ASSIGN(const Shape* shape, InferShape(*this, u, arena_));
+  if (shapes_.size() < size()) shapes_.resize(size(), nullptr);
+  shapes_[u.id()] = shape;
+  return shape == &kNoShape ? nullptr : shape;
+}
+
+// Iterative, sources first. A graph that did not pass Verify may abort here; the wire never gets
+// this far unverified.
+const Shape* UOpContext::ShapeOf(UOp u) {
+  if (shapes_.size() < size()) shapes_.resize(size(), nullptr);
+  if (shapes_[u.id()] == nullptr) {
+    std::vector<UOp> stack = {u};
+    while (!stack.empty()) {
+      const UOp top = stack.back();
+      bool ready = true;
+      for (UOp s : top.srcs()) {
+        if (shapes_[s.id()] == nullptr) stack.push_back(s), ready = false;
+      }
+      if (!ready) continue;
+      stack.pop_back();
+      UOPD_CHECK(TryShapeOf(top).ok());
+    }
+  }
+  const Shape* s = shapes_[u.id()];
+  return s == &kNoShape ? nullptr : s;
+}
+
+std::optional<Dims> StaticDims(Shape shape) {
+  Dims out;
+  for (UOp d : shape) {
+    if (!d.Is(Op::CONST)) return std::nullopt;
+    out.push_back(d.const_int());
+  }
+  return out;
+}
+
+Dims MaxDims(UOpContext& ctx, Shape shape) {
+  Dims out;
+  for (UOp d : shape) out.push_back(static_cast<int64_t>(ctx.BoundsOf(d).max));
+  return out;
+}
+
+int64_t Product(std::span<const int64_t> dims) {
+  int64_t n = 1;
+  for (int64_t d : dims) n *= d;
+  return n;
+}
+
+std::optional<SymbolicDims> BroadcastShapes(Shape a, Shape b) {
+  if (a.size() < b.size()) std::swap(a, b);
+  SymbolicDims out(a.begin(), a.end());
+  for (size_t i = 0; i < b.size(); ++i) {
+    UOp& to = out[a.size() - 1 - i];
+    const UOp from = b[b.size() - 1 - i];
+    if (to == from || from.IsConstInt(1)) continue;
+    if (!to.IsConstInt(1)) return std::nullopt;
+    to = from;
+  }
+  return out;
+}
+
+bool SameShape(Shape a, Shape b) { return std::equal(a.begin(), a.end(), b.begin(), b.end()); }
+
+UOp ShapeArg(UOpContext& ctx, std::span<const int64_t> dims) {
+  SymbolicDims srcs;
+  for (int64_t d : dims) srcs.push_back(ctx.Idx(d));
+  return ShapeArg(ctx, srcs);
+}
+
+UOp ShapeArg(UOpContext& ctx, Shape dims) { return ctx.Make(Op::STACK, Dtype::Index, dims); }
+
+}  // namespace uopd::ir

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Shapes: the rule of every op, and helpers over dimensions.
+//
+// A dimension is an index-dtype UOp: CONST when concrete, otherwise an expression over DEFINE_VARs
+// whose bounds are known. Elementwise ops broadcast right-aligned: missing and size-1 dimensions
+// repeat.
+#pragma once
+#include <optional>
+
+#include "absl/container/inlined_vector.h"
+#include "core/base/status.h"
+#include "core/ir/context.h"
+
+namespace uopd::ir {
+
+using Dims = absl::InlinedVector<int64_t, 6>;
+using SymbolicDims = absl::InlinedVector<UOp, 6>;
+
+inline constexpr int kMaxRank = 32;
+inline constexpr int64_t kMaxElements = int64_t{1} << 48;
+
+// Shape of u given that its sources have passed; null for nodes without one. INVALID_ARGUMENT says
+// what does not fit.
+absl::StatusOr<const Shape*> InferShape(UOpContext& ctx, UOp u, Arena& arena);
+
+// Concrete dimensions, or nullopt if one is symbolic.
+std::optional<Dims> StaticDims(Shape shape);
+// The largest each dimension can be. REQUIRES: shape passed Verify.
+Dims MaxDims(UOpContext& ctx, Shape shape);
+int64_t Product(std::span<const int64_t> dims);
+
+// The broadcast of two shapes, or nullopt.
+std::optional<SymbolicDims> BroadcastShapes(Shape a, Shape b);
+bool SameShape(Shape a, Shape b);
+
+// STACK of dimensions: how shapes are operands.
+UOp ShapeArg(UOpContext& ctx, std::span<const int64_t> dims);
+UOp ShapeArg(UOpContext& ctx, Shape dims);
+
+}  // namespace uopd::ir

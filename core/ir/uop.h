@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+// UOp: one immutable, hash-consed node of the IR, and its arg.
+//
+// A UOp is an 8-byte handle to a node that a UOpContext owns; it lives as long as the context and
+// is null only where a name says `maybe_`. Equal nodes of one context are the same pointer, so ==
+// is equality of whole graphs.
+//
+// Invariants
+//   (1) A node never changes once made.
+//   (2) Its sources were made before it (smaller ids), in the same context or in the frozen base of
+//   it. (3) id() is dense and grows in creation order; nothing may depend on addresses.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/ir/dtype.h"
+#include "core/ir/op.h"
+
+namespace uopd::ir {
+
+// Integers and a text, interned per context: two equal ArgData of a context are the same pointer.
+struct ArgData {
+  uint32_t n_ints, n_chars;
+  const int64_t* ints_begin() const { return reinterpret_cast<const int64_t*>(this + 1); }
+  std::span<const int64_t> ints() const { return {ints_begin(), n_ints}; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(ints_begin() + n_ints), n_chars};
+  }
+};
+
+// Eight bytes whose meaning is ArgSchema of the op (and, for CONST, the dtype).
+struct Arg {
+  uint64_t bits = 0;
+
+  static Arg Int(int64_t v) { return {static_cast<uint64_t>(v)}; }
+  static Arg Float(double v) { return {std::bit_cast<uint64_t>(v)}; }
+  static Arg Data(const ArgData* d) { return {reinterpret_cast<uint64_t>(d)}; }
+  int64_t AsInt() const { return static_cast<int64_t>(bits); }
+  double AsFloat() const { return std::bit_cast<double>(bits); }
+  const ArgData& AsData() const { return *reinterpret_cast<const ArgData*>(bits); }
+  bool operator==(const Arg&) const = default;
+};
+
+class UOp;
+
+struct Node {
+  Op op;
+  Dtype dtype;
+  uint16_t reserved;
+  uint32_t n_src;
+  uint32_t id;
+  uint32_t hash;
+  Arg arg;
+  int64_t tag;  // identity mark of passes; part of the node, never sent
+
+  const UOp* src_begin() const { return reinterpret_cast<const UOp*>(this + 1); }
+};
+static_assert(sizeof(Node) == 32);
+
+class UOp {
+ public:
+  constexpr UOp() = default;
+  explicit constexpr UOp(const Node* node) : node_(node) {}
+
+  Op op() const { return node_->op; }
+  Dtype dtype() const { return node_->dtype; }
+  uint32_t id() const { return node_->id; }
+  int64_t tag() const { return node_->tag; }
+  Arg arg() const { return node_->arg; }
+  size_t n_src() const { return node_->n_src; }
+  UOp src(size_t i) const { return node_->src_begin()[i]; }
+  std::span<const UOp> srcs() const { return {node_->src_begin(), node_->n_src}; }
+  const Node* node() const { return node_; }
+
+  explicit operator bool() const { return node_ != nullptr; }
+  bool operator==(const UOp&) const = default;
+
+  bool Is(Op op) const { return node_->op == op; }
+  bool Is(OpSet ops) const { return ops.Has(node_->op); }
+
+  // Typed views of the arg. REQUIRES: the op's ArgSchema is the one named.
+  std::span<const int64_t> ints() const {
+    return arg().AsData().ints();
+  }                                                                // Ints, and all data args
+  std::string_view text() const { return arg().AsData().text(); }  // Text, Param, Var, Kernel
+  int64_t slot() const { return ints()[0]; }                       // Param
+  AddrSpace addrspace() const { return static_cast<AddrSpace>(ints()[1]); }  // Param
+  Op reduce_op() const { return *OpByWire(ints()[0]); }                      // Reduce
+  std::span<const int64_t> reduce_axes() const { return ints().subspan(1); }
+  int64_t axis_id() const { return ints()[0]; }  // Range
+  AxisType axis_type() const { return static_cast<AxisType>(ints()[1]); }
+
+  // CONST only. Integers as the wrapped value (u64 as its bit pattern); floats rounded to the
+  // dtype.
+  int64_t const_int() const { return arg().AsInt(); }
+  double const_float() const { return arg().AsFloat(); }
+  bool IsConstInt(int64_t v) const {
+    return Is(Op::CONST) && !IsFloat(dtype()) && const_int() == v;
+  }
+  // Numerically equal to v, for any dtype; -0.0 equals 0.
+  bool IsConst(double v) const {
+    if (!Is(Op::CONST)) return false;
+    return IsFloat(dtype()) ? const_float() == v : static_cast<double>(const_int()) == v;
+  }
+
+ private:
+  const Node* node_ = nullptr;
+};
+static_assert(sizeof(UOp) == 8);
+
+}  // namespace uopd::ir

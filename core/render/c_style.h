@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// Linear program -> C text, for reading: what DEBUG=4 and uopd-opt show.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/ir/context.h"
+
+namespace uopd::render {
+
+// A C11 translation unit (with gcc vector extensions) with one function of the ABI of llvm_ir.h; it
+// compiles with gcc -O2.
+absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, ir::UOp program, std::string_view name,
+                                    std::span<const std::string> variables);
+
+}  // namespace uopd::render

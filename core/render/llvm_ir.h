@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Linear program -> LLVM IR text for devices/cpu. Text only: needs no LLVM.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/ir/context.h"
+
+namespace uopd::render {
+
+// Version of the text; part of the environment key of cached kernels.
+inline constexpr int kLlvmIrVersion = 1;
+
+// The module with `define void @NAME(ptr %buffers, ptr %vars, i64 %thread)`: %buffers an array of
+// pointers by PARAM slot, %vars an array of i64 in the order of `variables`, %thread the value of
+// the THREAD special. UNIMPLEMENTED names an op that has no rendering.
+absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, ir::UOp program,
+                                         std::string_view name,
+                                         std::span<const std::string> variables);
+
+}  // namespace uopd::render

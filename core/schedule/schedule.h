@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+// Scheduling: a verified tensor graph becomes an ordered list of kernels over numbered buffers.
+//
+// The result is plain data without UOps, so that it can be stored and sent: kernels travel as the
+// wire form of their graphs. A kernel graph is (docs/ir.md, "Kernels"):
+//
+//   SINK {kernel} of  END(STORE(INDEX(PARAM {k}, index[, gate]), value), RANGE...)
+//
+// PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements. Values
+// are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
+// and REDUCE(x, RANGE {REDUCE}...). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
+// order. A LOAD whose gate is false gives 0 and touches no memory.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/ir/context.h"
+
+namespace uopd::schedule {
+
+struct BufferRef {
+  enum Kind : uint8_t { kArgument, kTemporary };
+  Kind kind = kArgument;
+  int64_t index = 0;  // slot of the graph, or index into Schedule::temporaries
+  bool operator==(const BufferRef&) const = default;
+};
+
+// One step. A kernel runs `graph` on `device`; a copy moves buffers[1] to buffers[0], perhaps
+// between devices.
+struct Item {
+  enum Kind : uint8_t { kKernel, kCopy };
+  Kind kind = kKernel;
+  std::string device;
+  std::string graph;               // kernels: ir::Encode of the kernel SINK
+  std::vector<BufferRef> buffers;  // kernels: by PARAM slot
+};
+
+// Intermediate memory, planned: temporaries whose lives do not overlap share bytes of their
+// device's arena.
+struct Temporary {
+  std::string device;
+  int64_t bytes = 0;
+  int64_t offset = 0;  // in the arena of its device
+};
+
+struct Slot {
+  ir::Dtype dtype = ir::Dtype::Void;
+  std::vector<int64_t> dims;  // largest value of each dimension
+  int64_t bytes = 0;
+  bool used = false, read = false, written = false;
+  std::string device;
+};
+
+struct Variable {
+  std::string name;
+  int64_t min = 0, max = 0;
+};
+
+struct Schedule {
+  std::vector<Slot> slots;          // by PARAM slot of the tensor graph
+  std::vector<Variable> variables;  // in topological order of the tensor graph
+  std::vector<Item> items;          // in order of execution
+  std::vector<Temporary> temporaries;
+  std::vector<std::pair<std::string, int64_t>> arenas;  // device, bytes
+
+  // Bytes for the cache and back. Decoding checks every index and size: the bytes may come from a
+  // damaged file.
+  std::string Encode() const;
+  static absl::StatusOr<Schedule> Decode(std::string_view bytes);
+};
+
+struct Options {
+  std::string default_device = "CPU:0";  // for PARAMs that name none
+};
+
+// Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
+// every change of output.
+inline constexpr int kScheduleVersion = 1;
+
+// REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
+// scheduled yet.
+absl::StatusOr<Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink, const Options& options);
+
+}  // namespace uopd::schedule

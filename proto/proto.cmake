@@ -1,0 +1,16 @@
+# Messages and stubs of uopd.v1: target uopd_proto. Includes read "uopd/v1/uopd.pb.h".
+find_package(Protobuf 3.21 REQUIRED)
+find_package(gRPC 1.51 CONFIG REQUIRED)
+find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
+
+add_library(uopd_proto STATIC
+  ${CMAKE_SOURCE_DIR}/proto/uopd/v1/graph.proto
+  ${CMAKE_SOURCE_DIR}/proto/uopd/v1/uopd.proto)
+set(UOPD_PROTO_OUT ${CMAKE_BINARY_DIR}/proto)
+file(MAKE_DIRECTORY ${UOPD_PROTO_OUT})
+protobuf_generate(TARGET uopd_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
+protobuf_generate(TARGET uopd_proto LANGUAGE grpc GENERATE_EXTENSIONS .grpc.pb.h .grpc.pb.cc
+  PLUGIN "protoc-gen-grpc=${GRPC_CPP_PLUGIN}" IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
+target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT})
+target_link_libraries(uopd_proto PUBLIC protobuf::libprotobuf gRPC::grpc++)
+target_compile_options(uopd_proto PRIVATE -w)

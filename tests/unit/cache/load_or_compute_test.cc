@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+#include "cache/load_or_compute.h"
+
+#include <latch>
+#include <thread>
+
+#include "cache/memory_store.h"
+#include "tests/unit/cache/fixture.h"
+
+namespace uopd::cache {
+namespace {
+
+using Flights = SingleFlight<std::string>;
+const Digest kKey = HashBytes("key");
+
+void AwaitWaiters(const Flights& flights, int count) {
+  while (flights.waiters(kKey) < count) std::this_thread::yield();
+}
+
+TEST(SingleFlightTest, ManyThreadsOneComputation) {
+  Flights flights;
+  std::atomic<int> computed{0}, waited{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      auto result = flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+        ++computed;
+        AwaitWaiters(flights, 7);
+        return "answer";
+      });
+      ASSERT_TRUE(result.value.ok());
+      EXPECT_EQ(**result.value, "answer");
+      waited += result.waited;
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(computed, 1);
+  EXPECT_EQ(waited, 7);
+}
+
+TEST(SingleFlightTest, ErrorsGoToWaitersAndAreForgotten) {
+  Flights flights;
+  std::latch started(1);
+  std::thread leader([&] {
+    auto result = flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+      started.count_down();
+      AwaitWaiters(flights, 1);
+      return absl::InvalidArgumentError("bad graph");
+    });
+    EXPECT_FALSE(result.waited);
+  });
+  started.wait();
+  auto result = flights.Do(kKey, {}, []() -> absl::StatusOr<std::string> { return "mine"; });
+  leader.join();
+  EXPECT_TRUE(result.waited);
+  EXPECT_TRUE(absl::IsInvalidArgument(result.value.status()));
+  auto next = flights.Do(kKey, {}, []() -> absl::StatusOr<std::string> { return "good"; });
+  EXPECT_EQ(**next.value, "good");
+  EXPECT_FALSE(next.waited);
+}
+
+TEST(SingleFlightTest, AWaiterTakesOverWhenTheLeaderIsCancelled) {
+  Flights flights;
+  std::latch started(1);
+  std::thread leader([&] {
+    auto result = flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+      started.count_down();
+      AwaitWaiters(flights, 1);
+      return absl::CancelledError("client left");
+    });
+    EXPECT_TRUE(absl::IsCancelled(result.value.status()));
+  });
+  started.wait();
+  auto result = flights.Do(kKey, {}, []() -> absl::StatusOr<std::string> { return "mine"; });
+  leader.join();
+  ASSERT_TRUE(result.value.ok());
+  EXPECT_EQ(**result.value, "mine");
+  EXPECT_FALSE(result.waited);
+}
+
+TEST(SingleFlightTest, WaitersStopAtTheirOwnLimits) {
+  Flights flights;
+  std::latch started(1), finish(1);
+  std::thread leader([&] {
+    flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+      started.count_down();
+      finish.wait();
+      return "slow";
+    });
+  });
+  started.wait();
+  auto never = []() -> absl::StatusOr<std::string> { return "never"; };
+  auto late = flights.Do(kKey, {.deadline = std::chrono::steady_clock::now()}, never);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late.value.status()));
+  int polls = 0;
+  auto cancelled = flights.Do(kKey, {.cancelled = [&] { return ++polls == 3; }}, never);
+  EXPECT_TRUE(absl::IsCancelled(cancelled.value.status()));
+  finish.count_down();
+  leader.join();
+  EXPECT_EQ(flights.waiters(kKey), 0);
+}
+
+using LoadTest = StoreFixture;
+
+TEST_F(LoadTest, ComputesThenHits) {
+  auto store = Open();
+  LoadGroup group;
+  int computed = 0;
+  auto load = [&] {
+    return group.LoadOrCompute(*store, KeyOf(1), {}, [&]() -> absl::StatusOr<std::string> {
+      ++computed;
+      return "made";
+    });
+  };
+  auto first = load();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->outcome, LoadOutcome::kComputed);
+  EXPECT_EQ(first->lookup, GetOutcome::kMiss);
+  ASSERT_TRUE(store->Flush().ok());
+  auto second = load();
+  EXPECT_EQ(second->outcome, LoadOutcome::kDiskHit);
+  EXPECT_EQ(*second->bytes, "made");
+  EXPECT_EQ(computed, 1);
+}
+
+TEST_F(LoadTest, MemoryHitAndUnkeptErrors) {
+  MemoryStore store(1 << 20);
+  LoadGroup group;
+  auto fail = [] { return absl::StatusOr<std::string>(absl::InvalidArgumentError("no")); };
+  auto make = [] { return absl::StatusOr<std::string>("yes"); };
+  for (const int64_t ttl : {0, 1000000}) {
+    const Key key = KeyOf(static_cast<int>(ttl));
+    const LoadOptions options{.lease_ttl_us = ttl, .owner = "test"};
+    EXPECT_TRUE(absl::IsInvalidArgument(group.LoadOrCompute(store, key, options, fail).status()));
+    EXPECT_EQ(group.LoadOrCompute(store, key, options, make)->outcome, LoadOutcome::kComputed);
+    EXPECT_EQ(group.LoadOrCompute(store, key, options, fail)->outcome, LoadOutcome::kMemoryHit);
+  }
+}
+
+TEST_F(LoadTest, TwoDaemonsOneComputation) {
+  auto a = Open(), b = Open();
+  LoadGroup group_a, group_b;  // as in two processes
+  const LoadOptions options{.lease_ttl_us = 60'000'000, .owner = "daemon"};
+  std::atomic<int> computed{0};
+  std::latch started(1);
+  std::thread first([&] {
+    auto loaded =
+        group_a.LoadOrCompute(*a, KeyOf(1), options, [&]() -> absl::StatusOr<std::string> {
+          ++computed;
+          started.count_down();
+          return "winner";
+        });
+    EXPECT_EQ(loaded->outcome, LoadOutcome::kComputed);
+  });
+  started.wait();
+  auto loaded = group_b.LoadOrCompute(*b, KeyOf(1), options, [&]() -> absl::StatusOr<std::string> {
+    ++computed;
+    return "other";
+  });
+  first.join();
+  ASSERT_TRUE(loaded.ok());
+  EXPECT_EQ(*loaded->bytes, "winner");
+  EXPECT_NE(loaded->outcome, LoadOutcome::kComputed);
+  EXPECT_EQ(computed, 1);
+}
+
+TEST_F(LoadTest, AWaiterTakesOverFromADeadDaemonWhichThenAgrees) {
+  auto a = Open(), b = Open();
+  LoadGroup group_a, group_b;
+  const LoadOptions options{.lease_ttl_us = 1'000'000, .owner = "daemon"};
+  auto late = group_a.LoadOrCompute(*a, KeyOf(1), options, [&]() -> absl::StatusOr<std::string> {
+    now_us_ += 2'000'000;  // it sleeps past its lease, and another daemon computes meanwhile
+    auto taken = group_b.LoadOrCompute(*b, KeyOf(1), options,
+                                       [] { return absl::StatusOr<std::string>("second"); });
+    EXPECT_EQ(taken->outcome, LoadOutcome::kComputed);
+    return "first";
+  });
+  ASSERT_TRUE(late.ok());
+  EXPECT_EQ(*late->bytes, "second");  // everybody returns the same winner
+  EXPECT_EQ(a->stats().Snapshot("kernel").stale_puts, 1);
+}
+
+TEST_F(LoadTest, ACorruptRowIsComputedAgain) {
+  auto store = Open();
+  Fill(*store, 2);
+  {
+    auto db = sqlite::Database::Open(path(), {});
+    ASSERT_TRUE((*db)->Execute("UPDATE entry SET value=x'00'").ok());
+  }
+  LoadGroup group;
+  for (const int64_t ttl : {0, 1000000}) {
+    const LoadOptions options{.lease_ttl_us = ttl, .owner = "test"};
+    const Key key = KeyOf(ttl > 0);
+    auto make = [] { return absl::StatusOr<std::string>("again"); };
+    auto loaded = group.LoadOrCompute(*store, key, options, make);
+    EXPECT_EQ(loaded->lookup, GetOutcome::kCorrupt);
+    EXPECT_EQ(loaded->outcome, LoadOutcome::kComputed);
+    ASSERT_TRUE(store->Flush().ok());
+    EXPECT_EQ(store->Get(key).entry.bytes, "again");
+  }
+}
+
+}  // namespace
+}  // namespace uopd::cache
