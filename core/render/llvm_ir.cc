@@ -382,6 +382,15 @@ class LlvmWriter {
       Put(Fresh(u), ir::IsFloat(from) ? " = fcmp une " : " = icmp ne ", a, " ", x, ", ", n > 0 || !ir::IsFloat(from) ? (n > 0 ? "zeroinitializer" : "0") : "0.0");
       return absl::OkStatus();
     }
+    if (from == Dtype::F16 && !ir::IsFloat(to)) {
+      // By way of float: x86's own conversion of half vectors saturates NaN to the lowest integer.
+      const std::string wide = Temporary(), f = Type("float", n);
+      Put(wide, " = fpext ", a, " ", x, " to ", f);
+      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.", Mangled(to, n), ".", Mangled(Dtype::F32, n));
+      const std::string call = Call(name, b, {{f, wide}});
+      Put(Fresh(u), " = ", call);
+      return absl::OkStatus();
+    }
     if (ir::IsFloat(from) && !ir::IsFloat(to)) {
       const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.", Mangled(to, n), ".", Mangled(from, n));
       const std::string call = Call(name, b, {{a, x}});

@@ -20,7 +20,7 @@ absl::StatusOr<std::unique_ptr<CompiledText>> CompiledText::Compile(Language lan
   if (mkdtemp(folder) == nullptr) return absl::InternalError("mkdtemp failed");
   const std::string base = folder, in = base + (language == kC ? "/k.c" : "/k.ll"), out = base + "/k.so", log = base + "/log";
   std::ofstream(in) << text;
-  const std::string flags = language == kC ? "-O2 -std=gnu11" : "-O2 -march=native -ffp-contract=off -Wno-override-module";
+  const std::string flags = language == kC ? "-O1 -std=gnu11" : "-O1 -march=native -ffp-contract=off -Wno-override-module";
   const int rc = std::system(Cat(tool, " ", flags, " -shared -fPIC -o ", out, " ", in, " -lm > ", log, " 2>&1").c_str());
   std::stringstream messages;
   messages << std::ifstream(log).rdbuf();

@@ -53,7 +53,7 @@ bool Same(const Scalar& want, const Scalar& got, double largest, const CheckOpti
   if (std::isinf(want.f) != std::isinf(got.f)) {
     // Just over the edge on one side only.
     const double finite = std::isinf(want.f) ? got.f : want.f;
-    return check.ulps > 0 && std::abs(finite) > 0.9 * std::ldexp(1.0, want.dtype == Dtype::F16 ? 15 : want.dtype == Dtype::F64 ? 1023 : 127);
+    return check.ulps > 0 && std::abs(finite) > 0.9 * std::ldexp(1.0, want.dtype == Dtype::F16 || want.dtype == Dtype::F8E5M2 ? 15 : want.dtype == Dtype::F64 ? 1023 : 127);
   }
   const double error = std::abs(want.f - got.f);
   return error <= check.tolerance * largest || error <= check.ulps * Ulp(want.dtype, want.f);
