@@ -11,6 +11,6 @@ file(MAKE_DIRECTORY ${UOPD_PROTO_OUT})
 protobuf_generate(TARGET uopd_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
 protobuf_generate(TARGET uopd_proto LANGUAGE grpc GENERATE_EXTENSIONS .grpc.pb.h .grpc.pb.cc
   PLUGIN "protoc-gen-grpc=${GRPC_CPP_PLUGIN}" IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
-target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT})
+target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT} ${UOPD_PROTO_OUT}/proto)
 target_link_libraries(uopd_proto PUBLIC protobuf::libprotobuf gRPC::grpc++)
 target_compile_options(uopd_proto PRIVATE -w)
