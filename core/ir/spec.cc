@@ -206,6 +206,8 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
         if (!u.src(i).Is(Op::STORE))
           return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
       }
+      if (stage == Stage::kTensor && MaybeBaseOf(u) == UOp())
+        return Bad("AFTER of a value that is no buffer");
       return SameDtype(u, 0, d);
     case Op::GEP:
       return SameDtype(u, 0, d);
