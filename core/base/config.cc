@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+#include "core/base/config.h"
+
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/config_values.h"
+#include "core/base/status.h"
+
+namespace uopd {
+namespace {
+
+struct Limits {
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  std::string_view one_of;
+};
+constexpr Limits Any() { return {}; }
+constexpr Limits Range(double min, double max) { return {min, max, {}}; }
+constexpr Limits OneOf(std::string_view names) {
+  Limits limits;
+  limits.one_of = names;
+  return limits;
+}
+constexpr bool kReload = true;
+constexpr bool kFixed = false;
+
+constexpr SettingSpec kSettings[] = {
+#define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
+  {#area "." #name, SettingType::k##type, default_text, limits.min,        \
+   limits.max,      limits.one_of,        reload,       help},
+#include "core/base/config.def"
+};
+
+// The spellings that scripts rely on.
+struct ShortFlag {
+  std::string_view flag, key;
+};
+constexpr ShortFlag kShortFlags[] = {{"--listen", "server.listen"},
+                                     {"--http-listen", "server.http_listen"},
+                                     {"--data-dir", "server.data_dir"},
+                                     {"--ready-file", "server.ready_file"}};
+
+std::optional<size_t> IndexOf(std::string_view key) {
+  for (size_t i = 0; i < std::size(kSettings); i++) {
+    if (kSettings[i].key == key) return i;
+  }
+  return std::nullopt;
+}
+
+// Where a value came from, as the reader of an error message would look for it.
+std::string Origin(const SettingSpec& spec, ConfigSource source) {
+  switch (source) {
+    case ConfigSource::kDefault:
+      return "its default";
+    case ConfigSource::kFile:
+      return "the configuration file";
+    case ConfigSource::kEnvironment:
+      return spec.Variable();
+    case ConfigSource::kFlag:
+      return spec.Flag();
+  }
+  UOPD_CHECK(false);
+}
+
+const char* Syntax(SettingType type) {
+  switch (type) {
+    case SettingType::kBool:
+      return "true or false";
+    case SettingType::kInt64:
+      return "a whole number";
+    case SettingType::kDouble:
+      return "a number";
+    case SettingType::kString:
+      return "text";
+    case SettingType::kBytes:
+      return "a size such as 1048576, 16MiB or 4GB";
+    case SettingType::kDuration:
+      return "a duration such as 250ms, 30s or 5m";
+  }
+  UOPD_CHECK(false);
+}
+
+const char* TypeName(SettingType type) {
+  switch (type) {
+    case SettingType::kBool:
+      return "bool";
+    case SettingType::kInt64:
+      return "int";
+    case SettingType::kDouble:
+      return "number";
+    case SettingType::kString:
+      return "text";
+    case SettingType::kBytes:
+      return "bytes";
+    case SettingType::kDuration:
+      return "duration";
+  }
+  UOPD_CHECK(false);
+}
+
+// A limit in the unit of the setting, as a user would write it.
+std::string LimitText(SettingType type, double value) {
+  if (type == SettingType::kDouble) return absl::StrFormat("%g", value);
+  auto whole = static_cast<int64_t>(value);
+  if (type == SettingType::kDuration) return absl::StrCat(whole, "ms");
+  return absl::StrCat(whole);
+}
+
+std::string RangeText(const SettingSpec& spec) {
+  if (!spec.one_of.empty()) {
+    std::string names(spec.one_of);
+    for (size_t at; (at = names.find('|')) != std::string::npos;) names.replace(at, 1, ", ");
+    return names;
+  }
+  if (spec.max == std::numeric_limits<double>::infinity()) return "";
+  return absl::StrCat(LimitText(spec.type, spec.min), " to ", LimitText(spec.type, spec.max));
+}
+
+bool IsOneOf(std::string_view names, std::string_view text) {
+  while (!names.empty()) {
+    size_t end = std::min(names.find('|'), names.size());
+    if (names.substr(0, end) == text) return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return false;
+}
+
+template <class T>
+bool Inside(const SettingSpec& spec, const T& value) {
+  if constexpr (std::is_same_v<T, std::chrono::milliseconds>) {
+    return Inside(spec, value.count());
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return spec.one_of.empty() || IsOneOf(spec.one_of, value);
+  } else {
+    return std::is_same_v<T, bool> ||
+           (static_cast<double>(value) >= spec.min && static_cast<double>(value) <= spec.max);
+  }
+}
+
+template <class T>
+bool Parse(SettingType type, std::string_view text, T* out) {
+  if constexpr (std::is_same_v<T, std::chrono::milliseconds>) {
+    return config::ParseDuration(text, out);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    return type == SettingType::kBytes ? config::ParseBytes(text, out)
+                                       : config::ParseValue(text, out);
+  } else {
+    return config::ParseValue(text, out);
+  }
+}
+
+template <class T>
+absl::Status Assign(const SettingSpec& spec, std::string_view text, ConfigSource source, T* out) {
+  T value{};
+  std::string subject = absl::StrCat("setting ", std::string(spec.key), " (", std::string(text),
+                                     ") from ", Origin(spec, source));
+  if (!Parse(spec.type, text, &value)) {
+    return absl::InvalidArgumentError(absl::StrCat(subject, " is not ", Syntax(spec.type)));
+  }
+  if (!Inside(spec, value)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        subject, spec.one_of.empty() ? " is outside " : " is none of ", RangeText(spec)));
+  }
+  *out = std::move(value);
+  return absl::OkStatus();
+}
+
+char FlagChar(char c) { return c == '.' || c == '_' ? '-' : c; }
+char VariableChar(char c) {
+  return c == '.' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+}
+
+// True when a variable, without "UOPD_", starts with an area of the table and an underscore.
+bool NamesAnArea(std::string_view variable) {
+  for (const SettingSpec& spec : kSettings) {
+    size_t dot = spec.key.find('.');
+    if (variable.size() <= dot || variable[dot] != '_') continue;
+    if (std::equal(variable.begin(), variable.begin() + dot, spec.key.begin(),
+                   [](char v, char k) { return v == VariableChar(k); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::optional<size_t> IndexOfFlag(std::string_view flag) {
+  for (const ShortFlag& brief : kShortFlags) {
+    if (brief.flag == flag) return IndexOf(brief.key);
+  }
+  for (size_t i = 0; i < std::size(kSettings); i++) {
+    if (kSettings[i].Flag() == flag) return i;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::string> DefaultDataDir() {
+  // Relative values of XDG variables are to be ignored (XDG Base Directory Specification).
+  if (const char* state = std::getenv("XDG_STATE_HOME"); state && state[0] == '/') {
+    return absl::StrCat(state, "/uopd");
+  }
+  if (const char* home = std::getenv("HOME"); home && home[0])
+    return absl::StrCat(home, "/.local/state/uopd");
+  return absl::InvalidArgumentError(
+      "setting server.data_dir () has no default here: neither XDG_STATE_HOME nor HOME is set");
+}
+
+}  // namespace
+
+const char* ConfigSourceName(ConfigSource source) {
+  switch (source) {
+    case ConfigSource::kDefault:
+      return "default";
+    case ConfigSource::kFile:
+      return "file";
+    case ConfigSource::kEnvironment:
+      return "environment";
+    case ConfigSource::kFlag:
+      return "flag";
+  }
+  UOPD_CHECK(false);
+}
+
+std::string SettingSpec::Flag() const {
+  std::string out = "--";
+  for (char c : key) out += FlagChar(c);
+  return out;
+}
+
+std::string SettingSpec::Variable() const {
+  std::string out = "UOPD_";
+  for (char c : key) out += VariableChar(c);
+  return out;
+}
+
+std::span<const SettingSpec> Settings() { return kSettings; }
+
+Config::Config() : texts_(std::size(kSettings)), sources_(std::size(kSettings)) {
+  for (size_t i = 0; i < std::size(kSettings); i++) {
+    // A default that its own row refuses is a broken table.
+    UOPD_CHECK(SetAt(i, kSettings[i].default_text, ConfigSource::kDefault).ok());
+  }
+}
+
+absl::Status Config::SetAt(size_t index, std::string_view text, ConfigSource source) {
+  size_t row = 0;
+  absl::Status status;
+  // A weaker value is still checked, so that a broken file is reported even where a flag overrides
+  // it.
+  const bool wins = source >= sources_[index];
+#define UOPD_SETTING(area, name, type, default_text, limits, reload, help)                \
+  if (row++ == index) {                                                                   \
+    config::type ignored{};                                                               \
+    status = Assign(kSettings[index], text, source, wins ? &area##_##name##_ : &ignored); \
+  }
+#include "core/base/config.def"
+  if (status.ok() && wins) {
+    texts_[index] = text;
+    sources_[index] = source;
+  }
+  return status;
+}
+
+absl::Status Config::Set(std::string_view key, std::string_view text, ConfigSource source) {
+  auto index = IndexOf(key);
+  if (!index) {
+    return absl::InvalidArgumentError(absl::StrCat("setting ", std::string(key), " (",
+                                                   std::string(text), ") from the ",
+                                                   ConfigSourceName(source), " does not exist"));
+  }
+  return SetAt(*index, text, source);
+}
+
+absl::Status Config::SetFromEnvironment(const char* const* environment) {
+  for (; *environment; environment++) {
+    std::string_view entry(*environment);
+    size_t equals = entry.find('=');
+    if (!entry.starts_with("UOPD_") || equals == std::string_view::npos) continue;
+    std::string_view name = entry.substr(0, equals);
+    bool known = false;
+    for (size_t i = 0; i < std::size(kSettings) && !known; i++) {
+      if (kSettings[i].Variable() != name) continue;
+      UOPD_TRY(SetAt(i, entry.substr(equals + 1), ConfigSource::kEnvironment));
+      known = true;
+    }
+    if (!known && NamesAnArea(name.substr(5))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("environment variable ", std::string(entry), " names no setting"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> args) {
+  CommandLine line;
+  for (size_t i = 0; i < args.size(); i++) {
+    std::string_view arg(args[i]);
+    size_t equals = arg.find('=');
+    const bool has_value = equals != std::string_view::npos;
+    std::string_view flag = arg.substr(0, equals);
+    std::string_view value = has_value ? arg.substr(equals + 1) : std::string_view();
+
+    if (arg == "--help" || arg == "-h") {
+      line.help = true;
+      continue;
+    }
+    if (arg == "--version") {
+      line.version = true;
+      continue;
+    }
+    if (arg == "--print-config-docs") {
+      line.print_config_docs = true;
+      continue;
+    }
+    const bool is_config = flag == "--config";
+    auto index = is_config ? std::nullopt : IndexOfFlag(flag);
+    if (!is_config && !index) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument ", std::string(arg), " is unknown; --help lists all"));
+    }
+    if (!has_value) {
+      if (index && kSettings[*index].type == SettingType::kBool) {
+        value = "true";
+      } else if (i + 1 < args.size()) {
+        value = args[++i];
+      } else {
+        return absl::InvalidArgumentError(
+            absl::StrCat("argument ", std::string(arg), " has no value"));
+      }
+    }
+    if (is_config) {
+      line.config_file = value;
+    } else {
+      UOPD_TRY(SetAt(*index, value, ConfigSource::kFlag));
+    }
+  }
+  if (const char* file = std::getenv("UOPD_CONFIG"); file && line.config_file.empty())
+    line.config_file = file;
+  return line;
+}
+
+absl::Status Config::ResolveDefaults() {
+  if (server_data_dir_.empty()) {
+    UOPD_ASSIGN(server_data_dir_, DefaultDataDir());
+  }
+  if (limits_total_bytes_ == 0) {
+    struct sysinfo machine{};
+    UOPD_CHECK(sysinfo(&machine) == 0);
+    limits_total_bytes_ = static_cast<int64_t>(machine.totalram / 4 * 3 * machine.mem_unit);
+  }
+  // The texts follow, so that Values() shows what is in force; the sources stay "default".
+  texts_[*IndexOf("server.data_dir")] = server_data_dir_;
+  texts_[*IndexOf("limits.total_bytes")] = absl::StrCat(limits_total_bytes_);
+  return absl::OkStatus();
+}
+
+std::vector<Config::Value> Config::Values() const {
+  std::vector<Value> out;
+  out.reserve(std::size(kSettings));
+  for (size_t i = 0; i < std::size(kSettings); i++)
+    out.push_back({kSettings[i].key, texts_[i], sources_[i]});
+  return out;
+}
+
+ConfigSource Config::source(std::string_view key) const {
+  auto index = IndexOf(key);
+  UOPD_CHECK(index.has_value());
+  return sources_[*index];
+}
+
+std::vector<std::string> Config::FixedChanges(const Config& running) const {
+  std::vector<std::string> out;
+#define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
+  if (!(reload) && area##_##name() != running.area##_##name()) {           \
+    out.push_back(#area "." #name);                                        \
+  }
+#include "core/base/config.def"
+  return out;
+}
+
+std::string ConfigHelp() {
+  std::string out =
+      "uopd compiles and runs tensor graphs for remote clients.\n\n"
+      "usage: uopd [--config FILE] [--SETTING VALUE | --SETTING=VALUE]...\n\n"
+      "  --config FILE          settings in TOML; also UOPD_CONFIG\n"
+      "  --help, --version      print and exit\n"
+      "  --print-config-docs    print the settings as a Markdown table and exit\n\n"
+      "Each setting is also a variable (--log-level: UOPD_LOG_LEVEL) and a key of the file ([log] "
+      "level).\n"
+      "A flag wins over a variable, a variable over the file, the file over the default.\n\n";
+  for (const SettingSpec& spec : kSettings) {
+    std::string flag = spec.Flag();
+    for (const ShortFlag& brief : kShortFlags) {
+      if (brief.key == spec.key) absl::StrAppend(&flag, ", ", std::string(brief.flag));
+    }
+    absl::StrAppend(&out, "  ", flag, " <", TypeName(spec.type), ">\n      ",
+                    std::string(spec.help));
+    if (!spec.default_text.empty())
+      absl::StrAppend(&out, " [default ", std::string(spec.default_text), "]");
+    if (std::string range = RangeText(spec); !range.empty())
+      absl::StrAppend(&out, " [", range, "]");
+    absl::StrAppend(&out, "\n");
+  }
+  return out;
+}
+
+std::string ConfigDocs() {
+  std::string out =
+      "| key | type | default | allowed | reload | meaning |\n"
+      "|---|---|---|---|---|---|\n";
+  for (const SettingSpec& spec : kSettings) {
+    std::string default_text =
+        spec.default_text.empty() ? "" : absl::StrCat("`", std::string(spec.default_text), "`");
+    absl::StrAppend(&out, "| `", std::string(spec.key), "` | ", TypeName(spec.type), " | ",
+                    default_text, " | ", RangeText(spec), " | ", spec.reloadable ? "yes" : "no",
+                    " | ", std::string(spec.help), " |\n");
+  }
+  return out;
+}
+
+}  // namespace uopd

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// The daemon's settings: typed values, made from config.def, with the source that each one came
+// from.
+//
+// Sources, weakest first: default < file < environment < flag. Set() may be called in any order; a
+// weaker source never replaces a stronger one. A Config is a plain value: copy it to share it
+// between threads. This file parses no file format: whoever reads the file calls Set(key, text,
+// ConfigSource::kFile) for each pair.
+//
+// Everything that can fail returns INVALID_ARGUMENT with the key and the value in its message.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace uopd {
+
+enum class ConfigSource : uint8_t { kDefault, kFile, kEnvironment, kFlag };
+enum class SettingType : uint8_t { kBool, kInt64, kDouble, kString, kBytes, kDuration };
+
+const char* ConfigSourceName(ConfigSource source);
+
+namespace config {
+// What a getter returns, by the type column of config.def.
+using Bool = bool;
+using Int64 = int64_t;
+using Double = double;
+using String = std::string;
+using Bytes = int64_t;
+using Duration = std::chrono::milliseconds;
+}  // namespace config
+
+// One line of config.def.
+struct SettingSpec {
+  std::string_view key;  // "limits.max_message_bytes"
+  SettingType type;
+  std::string_view default_text;
+  double min, max;          // numbers only; in bytes and milliseconds for those types
+  std::string_view one_of;  // strings only: "a|b|c", empty when anything goes
+  bool reloadable;
+  std::string_view help;
+
+  std::string Flag() const;      // "--limits-max-message-bytes"
+  std::string Variable() const;  // "UOPD_LIMITS_MAX_MESSAGE_BYTES"
+};
+
+std::span<const SettingSpec> Settings();
+
+// What the command line asked for besides settings.
+struct CommandLine {
+  bool help = false;
+  bool version = false;
+  bool print_config_docs = false;
+  std::string config_file;  // --config, else the variable UOPD_CONFIG, else empty
+};
+
+class Config {
+ public:
+  struct Value {
+    std::string_view key;
+    std::string text;
+    ConfigSource source;
+  };
+
+  Config();  // every setting at its default
+
+  // The typed getters: config.limits_max_graph_nodes(), config.session_ttl_ms(), ...
+#define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
+  const config::type& area##_##name() const { return area##_##name##_; }
+#include "core/base/config.def"
+
+  absl::Status Set(std::string_view key, std::string_view text, ConfigSource source);
+
+  // Takes every UOPD_AREA_NAME out of `environment` ("NAME=value", null-terminated as environ). A
+  // variable that starts with a known area but names no setting is an error, since it is most
+  // likely a misspelling.
+  absl::Status SetFromEnvironment(const char* const* environment);
+
+  // Takes --area-name=value, --area-name value, --bool-setting, and the short spellings --listen,
+  // --http-listen,
+  // --data-dir, --ready-file, --config. `args` excludes the program's name.
+  absl::StatusOr<CommandLine> SetFromFlags(std::span<const char* const> args);
+
+  // Replaces the defaults that depend on the machine (server.data_dir, limits.total_bytes) by their
+  // values. Call it after all sources have been read; fails when no home folder is known.
+  absl::Status ResolveDefaults();
+
+  // Every setting with its text and source, in table order.
+  std::vector<Value> Values() const;
+  ConfigSource source(std::string_view key) const;  // REQUIRES: a known key
+
+  // Keys whose values differ from `running` though they are not reloadable: what a SIGHUP cannot
+  // apply.
+  std::vector<std::string> FixedChanges(const Config& running) const;
+
+ private:
+  absl::Status SetAt(size_t index, std::string_view text, ConfigSource source);
+
+#define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
+  config::type area##_##name##_{};
+#include "core/base/config.def"
+  std::vector<std::string> texts_;
+  std::vector<ConfigSource> sources_;
+};
+
+// The text of --help and the table in docs/operations.md; both come from config.def alone.
+std::string ConfigHelp();
+std::string ConfigDocs();
+
+}  // namespace uopd

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// How the text of a setting becomes a value. Used by config.cc; apart so that the syntax can be
+// tested by itself.
+//
+// Every function returns false when the text is not of its syntax or does not fit; nothing is
+// partly read.
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace uopd::config {
+
+bool ParseValue(std::string_view text, bool* out);         // true/false, on/off, yes/no, 1/0
+bool ParseValue(std::string_view text, int64_t* out);      // decimal
+bool ParseValue(std::string_view text, double* out);       // finite
+bool ParseValue(std::string_view text, std::string* out);  // anything without a NUL
+bool ParseBytes(std::string_view text,
+                int64_t* out);  // plain bytes, or with KiB, MiB, GiB, TiB, kB, MB, GB, TB
+bool ParseDuration(std::string_view text,
+                   std::chrono::milliseconds* out);  // plain ms, or ms, s, m, h
+
+}  // namespace uopd::config

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "core/base/log.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "core/base/metrics.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+
+namespace uopd {
+namespace {
+
+constexpr std::string_view kLevelNames[] = {"debug", "info", "warn", "error", "off"};
+
+// Where lines go. Never destroyed, since threads may log while the process exits.
+struct Sink {
+  Mutex mu;
+  int fd UOPD_GUARDED_BY(mu) = STDERR_FILENO;
+  std::string path UOPD_GUARDED_BY(mu);
+};
+Sink& TheSink() {
+  static Sink& sink = *new Sink;
+  return sink;
+}
+
+thread_local const LogScope* innermost_scope = nullptr;
+
+// Appends `value` as it is where that is unambiguous, quoted otherwise. Control characters never
+// reach the file.
+void AppendValue(std::string* out, std::string_view value) {
+  bool plain = !value.empty();
+  for (char c : value) plain = plain && c > ' ' && c != '"' && c != '=' && c != '\\' && c != 0x7f;
+  if (plain) {
+    out->append(value);
+    return;
+  }
+  out->push_back('"');
+  for (char c : value) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out->push_back('\\');
+      out->push_back(c);
+    } else if (c == '\n') {
+      out->append("\\n");
+    } else if (byte < ' ' || byte == 0x7f) {
+      absl::StrAppendFormat(out, "\\x%02x", byte);
+    } else {
+      out->push_back(c);
+    }
+  }
+  out->push_back('"');
+}
+
+void AppendField(std::string* out, std::string_view key, std::string_view value) {
+  out->push_back(' ');
+  out->append(key);
+  out->push_back('=');
+  AppendValue(out, value);
+}
+
+std::string Timestamp() {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  time_t seconds = ms / 1000;
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  return absl::StrFormat("%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", parts.tm_year + 1900,
+                         parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                         static_cast<int>(ms % 1000));
+}
+
+absl::Status SwitchTo(Sink& sink, const std::string& path) UOPD_REQUIRES(sink.mu) {
+  int fd = STDERR_FILENO;
+  if (!path.empty()) {
+    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
+    if (fd < 0) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("log file (", path, ") cannot be opened: ", std::strerror(errno)));
+    }
+  }
+  if (sink.fd != STDERR_FILENO) close(sink.fd);
+  sink.fd = fd;
+  sink.path = path;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+LogField::LogField(std::string_view k, double v) : key(k), value(absl::StrFormat("%.6g", v)) {}
+
+void SetLogLevel(LogLevel level) { log_internal::level.store(level, std::memory_order_relaxed); }
+
+absl::Status SetLogLevel(std::string_view name) {
+  for (size_t i = 0; i < std::size(kLevelNames); i++) {
+    if (name != kLevelNames[i]) continue;
+    SetLogLevel(static_cast<LogLevel>(i));
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("log level (", std::string(name), ") does not exist"));
+}
+
+absl::Status OpenLogFile(const std::string& path) {
+  Sink& sink = TheSink();
+  MutexLock lock(sink.mu);
+  return SwitchTo(sink, path);
+}
+
+absl::Status ReopenLogFile() {
+  Sink& sink = TheSink();
+  MutexLock lock(sink.mu);
+  return SwitchTo(sink, std::string(sink.path));
+}
+
+void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
+  std::string line = absl::StrCat("ts=", Timestamp());
+  AppendField(&line, "level", kLevelNames[static_cast<size_t>(level)]);
+  AppendField(&line, "msg", message);
+  for (const LogScope* scope = innermost_scope; scope; scope = scope->outer_) {
+    AppendField(&line, scope->key_, scope->value_);
+  }
+  for (const LogField& field : fields) AppendField(&line, field.key, field.value);
+  line.push_back('\n');
+
+  Sink& sink = TheSink();
+  MutexLock lock(sink.mu);
+  while (write(sink.fd, line.data(), line.size()) < 0 && errno == EINTR) {
+  }
+}
+
+LogScope::LogScope(std::string_view key, std::string_view value)
+    : key_(key), value_(value), outer_(innermost_scope) {
+  innermost_scope = this;
+}
+
+LogScope::~LogScope() { innermost_scope = outer_; }
+
+absl::Status ReportBug(const char* file, int line, const std::string& message) {
+  std::string site = absl::StrCat(file, ":", line);
+  // Sites read the same wherever the source lies: from the folder below the root on.
+  for (const char* folder : {"/core/", "/devices/", "/cache/", "/server/", "/client/"}) {
+    if (size_t at = site.rfind(folder); at != std::string::npos) {
+      site = site.substr(at + 1);
+      break;
+    }
+  }
+  metrics::Bugs({site}).Increment();
+  static Mutex& mu = *new Mutex;
+  static std::set<std::string>& seen = *new std::set<std::string>;
+  bool first;
+  {
+    MutexLock lock(mu);
+    first = seen.insert(site).second;
+  }
+  if (first) UOPD_LOG(kError, "bug", {"site", site}, {"what", message});
+#ifndef NDEBUG
+  CheckFailed(file, line, message.c_str());
+#else
+  return absl::InternalError(absl::StrCat(message, " (bug at ", site, ")"));
+#endif
+}
+
+}  // namespace uopd

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+// Structured log lines (logfmt): ts=2026-01-31T12:00:00.123Z level=info msg="session opened"
+// req=7f3a ttl_ms=300000
+//
+//   UOPD_LOG(kInfo, "session opened", {"id", id}, {"ttl_ms", ttl});    // fields are not evaluated
+//   when the level is off LogScope scope("req", request_id);                                 //
+//   every line of this thread carries req=...
+//
+// Thread-safe; a line is one write(2), so that lines of several processes may share a file. Lines
+// go to stderr until OpenLogFile succeeds. A line that cannot be written is dropped: logging never
+// fails and never blocks a request twice.
+#pragma once
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace uopd {
+
+enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError, kOff };
+
+// "debug", "info", "warn", "error", "off"; anything else is INVALID_ARGUMENT.
+absl::Status SetLogLevel(std::string_view name);
+void SetLogLevel(LogLevel level);
+
+namespace log_internal {
+inline std::atomic<LogLevel> level{LogLevel::kInfo};
+}
+inline bool LogEnabled(LogLevel level) {
+  return level >= log_internal::level.load(std::memory_order_relaxed);
+}
+
+// Appends to `path` from now on; an empty path is stderr. On failure lines go where they went
+// before.
+absl::Status OpenLogFile(const std::string& path);
+// Opens the same path again: what SIGHUP asks for after the file has been rotated.
+absl::Status ReopenLogFile();
+
+// One key=value. Keys are [a-z_]+; values are quoted where needed.
+struct LogField {
+  std::string_view key;
+  std::string value;
+
+  LogField(std::string_view k, std::string_view v) : key(k), value(v) {}
+  LogField(std::string_view k, const char* v) : key(k), value(v) {}
+  LogField(std::string_view k, const std::string& v) : key(k), value(v) {}
+  LogField(std::string_view k, const absl::Status& v) : key(k), value(v.ToString()) {}
+  LogField(std::string_view k, bool v) : key(k), value(v ? "true" : "false") {}
+  LogField(std::string_view k, std::integral auto v) : key(k), value(std::to_string(v)) {}
+  LogField(std::string_view k, double v);
+};
+
+void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields);
+
+// Adds a field to every line that this thread writes during the scope's life. Scopes nest; both
+// strings outlive it.
+class LogScope {
+ public:
+  LogScope(std::string_view key, std::string_view value);
+  ~LogScope();
+  LogScope(const LogScope&) = delete;
+  LogScope& operator=(const LogScope&) = delete;
+
+ private:
+  friend void WriteLog(LogLevel, std::string_view, std::initializer_list<LogField>);
+  std::string_view key_, value_;
+  const LogScope* outer_;
+};
+
+// The answer to a broken invariant that is no memory error: counts uopd_bugs_total{site}, logs once
+// per site, returns INTERNAL for this request. Aborts where asserts are on, so that tests do not
+// miss it.
+absl::Status ReportBug(const char* file, int line, const std::string& message);
+
+}  // namespace uopd
+
+#define UOPD_LOG(level, message, ...)                                    \
+  do {                                                                   \
+    if (::uopd::LogEnabled(::uopd::LogLevel::level))                     \
+      ::uopd::WriteLog(::uopd::LogLevel::level, message, {__VA_ARGS__}); \
+  } while (0)
+
+// return UOPD_BUG("slot table lost buffer 7");
+#define UOPD_BUG(message) ::uopd::ReportBug(__FILE__, __LINE__, message)

@@ -1,0 +1,15 @@
+# cmake --install BUILD: programs, the systemd unit, an example configuration, the docs.
+include(GNUInstallDirs)
+
+foreach(program uopd uopctl)
+  if(TARGET ${program})
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+# The unit names the installed daemon by its full path: give -DCMAKE_INSTALL_PREFIX when configuring, not --prefix.
+configure_file(${CMAKE_CURRENT_LIST_DIR}/uopd.service ${CMAKE_BINARY_DIR}/deploy/uopd.service @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/deploy/uopd.service DESTINATION lib/systemd/system)
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/uopd.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/uopd)
+install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

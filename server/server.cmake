@@ -1,0 +1,12 @@
+# The daemon: a layer per folder that has sources, each with what it may use (docs/architecture.md, "Layers").
+find_package(prometheus-cpp CONFIG REQUIRED)  # without a version: the package's own is "unknown" and matches none
+find_package(civetweb CONFIG REQUIRED)
+
+# uopd_server_layer(FOLDER DEPS...) is uopd_layer for a folder that exists.
+macro(uopd_server_layer folder)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/${folder})
+    uopd_layer(${folder} ${ARGN})
+  endif()
+endmacro()
+
+uopd_server_layer(server/http uopd_core_base prometheus-cpp::core civetweb::civetweb)

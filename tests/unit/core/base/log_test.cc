@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "core/base/log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <regex>
+#include <thread>
+#include <vector>
+
+#include "core/base/metrics.h"
+
+namespace uopd {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+
+// Sends lines to a file of its own and back to stderr at the end.
+class LogTest : public ::testing::Test {
+ protected:
+  LogTest() : path_(::testing::TempDir() + "/uopd_log_test." + std::to_string(getpid())) {
+    EXPECT_TRUE(OpenLogFile(path_).ok());
+    SetLogLevel(LogLevel::kInfo);
+  }
+  ~LogTest() override {
+    EXPECT_TRUE(OpenLogFile("").ok());
+    SetLogLevel(LogLevel::kInfo);
+    unlink(path_.c_str());
+  }
+
+  std::vector<std::string> Lines() {
+    std::ifstream file(path_);
+    std::vector<std::string> out;
+    for (std::string line; std::getline(file, line);) out.push_back(line);
+    return out;
+  }
+
+  const std::string path_;
+};
+
+TEST_F(LogTest, LineHasTimeLevelMessageAndFields) {
+  UOPD_LOG(kInfo, "session opened", {"id", "abc"}, {"ttl_ms", 5}, {"share", 0.25},
+           {"resumed", true});
+  UOPD_LOG(kWarn, "bare");
+  auto lines = Lines();
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(std::regex_match(
+      lines[0], std::regex(R"(ts=\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z level=info )"
+                           R"re(msg="session opened" id=abc ttl_ms=5 share=0\.25 resumed=true)re")))
+      << lines[0];
+  EXPECT_THAT(lines[1], EndsWith(" level=warn msg=bare"));
+}
+
+TEST_F(LogTest, ValuesCannotForgeLines) {
+  UOPD_LOG(kInfo, "m", {"k", "a\nts=0 level=error"}, {"q", "say \"x\\\""}, {"e", ""},
+           {"c", std::string("\x01\x7f")}, {"u", "\xc3\xa4"});
+  auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0],
+              HasSubstr(R"re(k="a\nts=0 level=error" q="say \"x\\\"" e="" c="\x01\x7f" u=)re"));
+}
+
+TEST_F(LogTest, LevelOffCostsNoEvaluation) {
+  int evaluated = 0;
+  auto count = [&] { return ++evaluated; };
+  UOPD_LOG(kDebug, "quiet", {"n", count()});
+  EXPECT_EQ(evaluated, 0);
+  ASSERT_TRUE(SetLogLevel("debug").ok());
+  UOPD_LOG(kDebug, "loud", {"n", count()});
+  EXPECT_EQ(evaluated, 1);
+  SetLogLevel(LogLevel::kOff);
+  UOPD_LOG(kError, "never", {"n", count()});
+  EXPECT_EQ(evaluated, 1);
+  EXPECT_EQ(Lines().size(), 1u);
+  EXPECT_EQ(SetLogLevel("loud").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(LogTest, ScopesNestAndEnd) {
+  {
+    LogScope request("req", "r1");
+    {
+      LogScope kernel("kernel", "k 2");
+      UOPD_LOG(kInfo, "inner");
+      std::thread([] { UOPD_LOG(kInfo, "other"); }).join();
+    }
+    UOPD_LOG(kInfo, "outer");
+  }
+  UOPD_LOG(kInfo, "none");
+  auto lines = Lines();
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], EndsWith("msg=inner kernel=\"k 2\" req=r1"));
+  EXPECT_THAT(lines[1], EndsWith("msg=other"));
+  EXPECT_THAT(lines[2], EndsWith("msg=outer req=r1"));
+  EXPECT_THAT(lines[3], EndsWith("msg=none"));
+}
+
+TEST_F(LogTest, ThreadsDoNotMixLines) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; t++) {
+    threads.emplace_back([t] {
+      LogScope scope("thread", t % 2 ? "odd" : "even");
+      for (int i = 0; i < 200; i++) UOPD_LOG(kInfo, "work", {"i", i});
+    });
+  }
+  for (int i = 0; i < 20; i++) EXPECT_TRUE(ReopenLogFile().ok());
+  for (auto& thread : threads) thread.join();
+  auto lines = Lines();
+  EXPECT_EQ(lines.size(), 800u);
+  for (const std::string& line : lines) {
+    EXPECT_TRUE(
+        std::regex_match(line, std::regex(R"(ts=\S+ level=info msg=work thread=(odd|even) i=\d+)")))
+        << line;
+  }
+}
+
+TEST_F(LogTest, RotationGoesOnInANewFile) {
+  UOPD_LOG(kInfo, "before");
+  const std::string rotated = path_ + ".1";
+  ASSERT_EQ(rename(path_.c_str(), rotated.c_str()), 0);
+  ASSERT_TRUE(ReopenLogFile().ok());
+  UOPD_LOG(kInfo, "after");
+  auto lines = Lines();
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_THAT(lines[0], EndsWith("msg=after"));
+  unlink(rotated.c_str());
+}
+
+TEST_F(LogTest, UnusableFileIsAnErrorAndChangesNothing) {
+  absl::Status status = OpenLogFile("/nonexistent/folder/log");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.ToString(), HasSubstr("/nonexistent/folder/log"));
+  UOPD_LOG(kInfo, "still here");
+  EXPECT_EQ(Lines().size(), 1u);
+}
+
+#ifdef NDEBUG
+TEST_F(LogTest, BugsAreCountedLoggedOnceAndInternal) {
+  for (int i = 0; i < 3; i++) {
+    absl::Status status = ReportBug("/root/core/ir/uop.cc", 12, "lost a node");
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(status.ToString(), HasSubstr("lost a node (bug at core/ir/uop.cc:12)"));
+  }
+  EXPECT_EQ(metrics::Bugs({"core/ir/uop.cc:12"}).value(), 3u);
+  EXPECT_EQ(Lines().size(), 1u);
+}
+#else
+TEST(LogDeathTest, BugsAbortWhereAssertsAreOn) {
+  EXPECT_DEATH((void)ReportBug("/root/core/ir/uop.cc", 12, "lost a node"), "lost a node");
+}
+#endif
+
+}  // namespace
+}  // namespace uopd
