@@ -6,7 +6,8 @@
 namespace uopd {
 
 void* Arena::AllocateBlock(size_t bytes) {
-  // Blocks double from 4 KiB to 1 MiB: a tiny request stays tiny, a huge one does not call the allocator often.
+  // Blocks double from 4 KiB to 1 MiB: a tiny request stays tiny, a huge one does not call the
+  // allocator often.
   const size_t regular = std::clamp<size_t>(reserved_, 4096, size_t{1} << 20);
   const size_t size = std::max(bytes, regular);
   blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));

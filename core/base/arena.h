@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Bump allocator: memory that is freed all at once.
 //
-// Objects must be trivially destructible. Not thread-safe: an arena belongs to one thread at a time.
+// Objects must be trivially destructible. Not thread-safe: an arena belongs to one thread at a
+// time.
 #pragma once
 #include <cstddef>
 #include <cstdint>

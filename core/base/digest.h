@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // 256-bit digests: how graphs, kernels and cache entries are named across processes and machines.
 //
-// SHA-256 (FIPS 180-4), so that one client cannot make a graph that answers to another client's digest. core links no
-// cryptographic library, hence the implementation here; tests compare it with published vectors.
+// SHA-256 (FIPS 180-4), so that one client cannot make a graph that answers to another client's
+// digest. core links no cryptographic library, hence the implementation here; tests compare it with
+// published vectors.
 #pragma once
 #include <array>
 #include <compare>
@@ -19,7 +20,9 @@ struct Digest {
 
   auto operator<=>(const Digest&) const = default;
   std::string Hex() const;
-  std::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+  std::string_view view() const {
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  }
   // False when `raw` is not exactly 32 bytes; then *this is unchanged.
   bool FromBytes(std::string_view raw);
 

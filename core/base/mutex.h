@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // std::mutex with clang's thread-safety attributes.
 //
-// std::mutex and not absl::Mutex: the distribution's Abseil is not instrumented, so ThreadSanitizer cannot see its locks.
-// Use UOPD_GUARDED_BY on every member that a mutex protects; clang builds check it (-Wthread-safety -Werror).
+// std::mutex and not absl::Mutex: the distribution's Abseil is not instrumented, so ThreadSanitizer
+// cannot see its locks. Use UOPD_GUARDED_BY on every member that a mutex protects; clang builds
+// check it (-Wthread-safety -Werror).
 #pragma once
 #include <condition_variable>
 #include <mutex>

@@ -17,7 +17,8 @@ constexpr char kNodeTextUrl[] = "uopd.v1/node_text";
 // A status with another message and the same payloads.
 absl::Status Reworded(const absl::Status& status, const std::string& message) {
   absl::Status out(status.code(), message);
-  status.ForEachPayload([&](absl::string_view url, const absl::Cord& value) { out.SetPayload(url, value); });
+  status.ForEachPayload(
+      [&](absl::string_view url, const absl::Cord& value) { out.SetPayload(url, value); });
   return out;
 }
 

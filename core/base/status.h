@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Errors: absl::Status whose message reads as prose, with "while ..." frames and the offending node as payloads.
+// Errors: absl::Status whose message reads as prose, with "while ..." frames and the offending node
+// as payloads.
 //
-// Blame decides the code (docs/errors.md): a wrong graph is INVALID_ARGUMENT and names the node, too much is
-// RESOURCE_EXHAUSTED, a missing driver UNAVAILABLE, our own bug INTERNAL. No exception is thrown by our code.
+// Blame decides the code (docs/errors.md): a wrong graph is INVALID_ARGUMENT and names the node,
+// too much is RESOURCE_EXHAUSTED, a missing driver UNAVAILABLE, our own bug INTERNAL. No exception
+// is thrown by our code.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -14,22 +16,26 @@
 
 namespace uopd {
 
-// The node that an error is about, as it travels to the client (google.rpc.BadRequest.FieldViolation on the wire).
+// The node that an error is about, as it travels to the client
+// (google.rpc.BadRequest.FieldViolation on the wire).
 struct NodeRef {
   int64_t index = -1;  // position in the topological order that the client sent
   std::string text;    // its printed line, e.g. "%3 = ADD<f32> %1, %2"
 };
 
-// Adds a frame "while <what>" to a failed status; frames read inner to outer. OK statuses pass through unchanged.
+// Adds a frame "while <what>" to a failed status; frames read inner to outer. OK statuses pass
+// through unchanged.
 absl::Status WithFrame(absl::Status status, std::string what);
-// Names the node to blame, unless the status already names one. Appends " (node %i: text)" to the message.
+// Names the node to blame, unless the status already names one. Appends " (node %i: text)" to the
+// message.
 absl::Status WithNode(absl::Status status, const NodeRef& node);
 std::optional<NodeRef> GetNode(const absl::Status& status);
 
 // std::string in, std::string out: absl::string_view is not std::string_view on this distribution.
 std::string StatusText(const absl::Status& status);
 
-// Aborts with a message. For broken invariants that would otherwise be memory errors; never for user input.
+// Aborts with a message. For broken invariants that would otherwise be memory errors; never for
+// user input.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* expression);
 
 }  // namespace uopd
@@ -47,14 +53,14 @@ std::string StatusText(const absl::Status& status);
 #define UOPD_CONCAT(a, b) UOPD_CONCAT_(a, b)
 
 // Returns the error of an expression of type absl::Status.
-#define UOPD_TRY(expr)                                       \
-  do {                                                       \
+#define UOPD_TRY(expr)                                                               \
+  do {                                                                               \
     if (absl::Status uopd_status_ = (expr); !uopd_status_.ok()) return uopd_status_; \
   } while (0)
 
 // UOPD_ASSIGN(auto x, Compute()) declares x from an absl::StatusOr or returns its error.
 #define UOPD_ASSIGN(lhs, expr) UOPD_ASSIGN_(UOPD_CONCAT(uopd_or_, __LINE__), lhs, expr)
-#define UOPD_ASSIGN_(tmp, lhs, expr)     \
-  auto tmp = (expr);                     \
-  if (!tmp.ok()) return tmp.status();    \
+#define UOPD_ASSIGN_(tmp, lhs, expr)  \
+  auto tmp = (expr);                  \
+  if (!tmp.ok()) return tmp.status(); \
   lhs = *std::move(tmp)

@@ -14,7 +14,8 @@ void AppendPart(std::string& out, double v) {
 void AppendPart(std::string& out, __int128 v) {
   char buffer[48];
   char* p = buffer + sizeof buffer;
-  unsigned __int128 u = v < 0 ? -static_cast<unsigned __int128>(v) : static_cast<unsigned __int128>(v);
+  unsigned __int128 u =
+      v < 0 ? -static_cast<unsigned __int128>(v) : static_cast<unsigned __int128>(v);
   do {
     *--p = static_cast<char>('0' + static_cast<int>(u % 10));
     u /= 10;

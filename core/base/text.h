@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Cat(...): joins strings and numbers. Takes std::string_view, which the distribution's absl::StrCat does not.
+// Cat(...): joins strings and numbers. Takes std::string_view, which the distribution's
+// absl::StrCat does not.
 #pragma once
 #include <concepts>
 #include <string>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Codegen: one kernel graph (core/schedule/schedule.h) becomes a linear program that renderers turn into text.
+// Codegen: one kernel graph (core/schedule/schedule.h) becomes a linear program that renderers turn
+// into text.
 //
-// A linear program is LINEAR of lines in order of execution; docs/ir.md, "Programs", lists what may stand in it. Every line's
-// sources come before it. Loops are RANGE ... END pairs, properly nested; accumulators are BUFFER {REG}; vectors are values of
-// shape (n,); index arithmetic is i32 or i64.
+// A linear program is LINEAR of lines in order of execution; docs/ir.md, "Programs", lists what may
+// stand in it. Every line's sources come before it. Loops are RANGE ... END pairs, properly nested;
+// accumulators are BUFFER {REG}; vectors are values of shape (n,); index arithmetic is i32 or i64.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,18 +15,20 @@
 
 namespace uopd::codegen {
 
-// What codegen knows of the device: facts that change the program. Part of the environment key of cached kernels.
+// What codegen knows of the device: facts that change the program. Part of the environment key of
+// cached kernels.
 struct Target {
   std::string kind = "cpu";
   int vector_bytes = 32;  // width of a vector register
   int vector_registers = 16;
-  int threads = 1;        // most THREAD instances worth having
+  int threads = 1;  // most THREAD instances worth having
   bool has_fma = true;
 
   std::string Key() const;  // every field, as text
 };
 
-// One scheduling decision. `axis` counts the kernel's ranges as written in docs/codegen.md; amount 0 is the whole axis.
+// One scheduling decision. `axis` counts the kernel's ranges as written in docs/codegen.md; amount
+// 0 is the whole axis.
 enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector };
 struct Opt {
   OptKind kind = OptKind::kUpcast;
@@ -36,7 +39,7 @@ struct Opt {
 std::string Text(const Opt& opt);  // "UPCAST(0, 4)"
 
 struct Options {
-  bool noopt = false;                // no heuristic
+  bool noopt = false;  // no heuristic
   bool fast_math = false;
   const std::vector<Opt>* opts = nullptr;  // exactly these instead of the heuristic's
 };
@@ -48,21 +51,24 @@ struct BufferUse {
 };
 
 struct LoweredKernel {
-  ir::UOp program;                  // LINEAR, in the caller's context
-  std::string name;                 // a C identifier, from the kernel's shape: the same graph has the same name
-  std::vector<BufferUse> buffers;   // by PARAM slot
+  ir::UOp program;   // LINEAR, in the caller's context
+  std::string name;  // a C identifier, from the kernel's shape: the same graph has the same name
+  std::vector<BufferUse> buffers;      // by PARAM slot
   std::vector<std::string> variables;  // order of the `vars` array at launch
   int64_t grid[3] = {1, 1, 1};
   int64_t block[3] = {1, 1, 1};
   int64_t shared_bytes = 0;
   std::vector<Opt> applied;
-  double flops = 0, bytes = 0;      // estimates for one launch with variables at their largest
+  double flops = 0, bytes = 0;  // estimates for one launch with variables at their largest
 };
 
-// Version of what Lower does; part of the environment key of cached kernels. Raise it with every change of output.
+// Version of what Lower does; part of the environment key of cached kernels. Raise it with every
+// change of output.
 inline constexpr int kCodegenVersion = 1;
 
-// REQUIRES: sink passed ir::Verify(..., Stage::kKernel). INVALID_ARGUMENT for an opt in Options::opts that does not apply.
-absl::StatusOr<LoweredKernel> Lower(ir::UOpContext& ctx, ir::UOp sink, const Target& target, const Options& options);
+// REQUIRES: sink passed ir::Verify(..., Stage::kKernel). INVALID_ARGUMENT for an opt in
+// Options::opts that does not apply.
+absl::StatusOr<LoweredKernel> Lower(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                                    const Options& options);
 
 }  // namespace uopd::codegen

@@ -9,7 +9,8 @@
 namespace uopd::ir {
 namespace {
 
-// Products of two 64-bit ends fit 128 bits; sums of such products are clamped here before they are stored again.
+// Products of two 64-bit ends fit 128 bits; sums of such products are clamped here before they are
+// stored again.
 constexpr Int128 kHuge = Int128{1} << 100;
 Int128 Clamp(Int128 v) { return std::clamp(v, -kHuge, kHuge); }
 Int128 MulClamped(Int128 a, Int128 b) {
@@ -31,7 +32,8 @@ Bounds Hull(Bounds a, Bounds b) { return {std::min(a.min, b.min), std::max(a.max
 Bounds FloorModBounds(Bounds x, Bounds d) {
   if (d.IsPoint() && d.min > 0) {
     const Int128 c = d.min;
-    if (FloorDiv(x.min, c) == FloorDiv(x.max, c)) return {x.min - FloorDiv(x.min, c) * c, x.max - FloorDiv(x.max, c) * c};
+    if (FloorDiv(x.min, c) == FloorDiv(x.max, c))
+      return {x.min - FloorDiv(x.min, c) * c, x.max - FloorDiv(x.max, c) * c};
     return {0, c - 1};
   }
   // The remainder has the divisor's sign; division by zero gives 0.
@@ -53,10 +55,14 @@ Int128 Mask(Int128 v) {
 
 Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
   switch (op) {
-    case Op::ADD: return {Clamp(a.min + b.min), Clamp(a.max + b.max)};
-    case Op::SUB: return {Clamp(a.min - b.max), Clamp(a.max - b.min)};
-    case Op::MUL: return Corners(a, b, MulClamped);
-    case Op::MAX: return {std::max(a.min, b.min), std::max(a.max, b.max)};
+    case Op::ADD:
+      return {Clamp(a.min + b.min), Clamp(a.max + b.max)};
+    case Op::SUB:
+      return {Clamp(a.min - b.max), Clamp(a.max - b.min)};
+    case Op::MUL:
+      return Corners(a, b, MulClamped);
+    case Op::MAX:
+      return {std::max(a.min, b.min), std::max(a.max, b.max)};
     case Op::CDIV:
     case Op::FLOORDIV: {
       auto div = [op](Int128 x, Int128 y) { return op == Op::CDIV ? x / y : FloorDiv(x, y); };
@@ -65,8 +71,10 @@ Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
       const Int128 m = std::max(a.max, -a.min);
       return {-m, m};
     }
-    case Op::FLOORMOD: return FloorModBounds(a, b);
-    case Op::CMOD: return CModBounds(a, b);
+    case Op::FLOORMOD:
+      return FloorModBounds(a, b);
+    case Op::CMOD:
+      return CModBounds(a, b);
     case Op::AND:
       if (a.min >= 0 && b.min >= 0) return {0, std::min(a.max, b.max)};
       if (b.min >= 0) return {0, b.max};
@@ -79,7 +87,8 @@ Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
       }
       return full;
     case Op::SHR:
-      if (b.IsPoint() && b.min >= 0 && b.min < 64) return {a.min >> int(b.min), a.max >> int(b.min)};
+      if (b.IsPoint() && b.min >= 0 && b.min < 64)
+        return {a.min >> int(b.min), a.max >> int(b.min)};
       return full;
     case Op::SHL:
       if (b.IsPoint() && b.min >= 0 && b.min < 64) {
@@ -87,7 +96,8 @@ Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
         return {MulClamped(a.min, scale), MulClamped(a.max, scale)};
       }
       return full;
-    default: return full;
+    default:
+      return full;
   }
 }
 
@@ -95,9 +105,12 @@ Bounds Compare(Op op, Bounds a, Bounds b) {
   const bool disjoint = a.max < b.min || b.max < a.min;
   const bool same_point = a.IsPoint() && b.IsPoint() && a.min == b.min;
   switch (op) {
-    case Op::CMPLT: return {a.max < b.min, a.min < b.max};
-    case Op::CMPNE: return {disjoint, !same_point};
-    default: return {same_point, !disjoint};
+    case Op::CMPLT:
+      return {a.max < b.min, a.min < b.max};
+    case Op::CMPNE:
+      return {disjoint, !same_point};
+    default:
+      return {same_point, !disjoint};
   }
 }
 
@@ -113,23 +126,31 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
   Bounds out = full;
   switch (u.op()) {
     case Op::CONST: {
-      const Int128 v = dtype == Dtype::U64 ? Int128{static_cast<uint64_t>(u.const_int())} : Int128{u.const_int()};
+      const Int128 v = dtype == Dtype::U64 ? Int128{static_cast<uint64_t>(u.const_int())}
+                                           : Int128{u.const_int()};
       return {v, v};
     }
-    case Op::DEFINE_VAR: out = {u.ints()[0], u.ints()[1]}; break;
+    case Op::DEFINE_VAR:
+      out = {u.ints()[0], u.ints()[1]};
+      break;
     case Op::BIND:
     case Op::AFTER:
     case Op::CONTIGUOUS:
-    case Op::DETACH: out = bounds_of(0); break;
+    case Op::DETACH:
+      out = bounds_of(0);
+      break;
     case Op::RANGE:
-    case Op::SPECIAL: out = {0, std::max<Int128>(0, bounds_of(0).max - 1)}; break;
+    case Op::SPECIAL:
+      out = {0, std::max<Int128>(0, bounds_of(0).max - 1)};
+      break;
     case Op::NEG: {
       const Bounds a = bounds_of(0);
       out = {-a.max, -a.min};
       break;
     }
     case Op::CAST:
-      if (comparable(0)) out = dtype == Dtype::Bool ? Compare(Op::CMPNE, bounds_of(0), {0, 0}) : bounds_of(0);
+      if (comparable(0))
+        out = dtype == Dtype::Bool ? Compare(Op::CMPNE, bounds_of(0), {0, 0}) : bounds_of(0);
       break;
     case Op::CMPLT:
     case Op::CMPNE:
@@ -141,14 +162,18 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
       out = c.IsPoint() ? bounds_of(c.min != 0 ? 1 : 2) : Hull(bounds_of(1), bounds_of(2));
       break;
     }
-    case Op::MULACC: out = Binary(Op::ADD, Binary(Op::MUL, bounds_of(0), bounds_of(1), full), bounds_of(2), full); break;
+    case Op::MULACC:
+      out = Binary(Op::ADD, Binary(Op::MUL, bounds_of(0), bounds_of(1), full), bounds_of(2), full);
+      break;
     case Op::STACK:
       if (u.n_src() > 0) {
         out = bounds_of(0);
         for (size_t i = 1; i < u.n_src(); ++i) out = Hull(out, bounds_of(i));
       }
       break;
-    case Op::GEP: out = bounds_of(0); break;
+    case Op::GEP:
+      out = bounds_of(0);
+      break;
     default:
       if (u.Is(kBinaryOps)) out = Binary(u.op(), bounds_of(0), bounds_of(1), full);
   }

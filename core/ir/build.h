@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makers of nodes with their dtypes derived. They do not verify: callers with outside input run VerifyNode on the result.
+// Makers of nodes with their dtypes derived. They do not verify: callers with outside input run
+// VerifyNode on the result.
 #pragma once
 #include <initializer_list>
 
@@ -8,7 +9,8 @@
 
 namespace uopd::ir {
 
-// Elementwise ops. The dtype is the operand's, bool for comparisons, that of the branches for WHERE.
+// Elementwise ops. The dtype is the operand's, bool for comparisons, that of the branches for
+// WHERE.
 UOp Alu(UOpContext& ctx, Op op, std::initializer_list<UOp> src);
 inline UOp Add(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::ADD, {a, b}); }
 inline UOp Sub(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::SUB, {a, b}); }
@@ -17,7 +19,7 @@ inline UOp And(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::AND, {a, b})
 inline UOp Lt(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::CMPLT, {a, b}); }
 inline UOp Where(UOpContext& ctx, UOp c, UOp a, UOp b) { return Alu(ctx, Op::WHERE, {c, a, b}); }
 inline UOp Not(UOpContext& ctx, UOp a) { return Alu(ctx, Op::CMPNE, {a, ctx.Bool(true)}); }
-UOp Cast(UOpContext& ctx, UOp x, Dtype dtype);     // x itself if it has the dtype
+UOp Cast(UOpContext& ctx, UOp x, Dtype dtype);  // x itself if it has the dtype
 UOp Bitcast(UOpContext& ctx, UOp x, Dtype dtype);
 
 // Movement. Concrete forms; the symbolic ones take STACKs.
@@ -35,7 +37,8 @@ UOp ReduceAxes(UOpContext& ctx, Op op, UOp x, std::span<const int64_t> axes);
 UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges);
 
 UOp Param(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, std::string_view device = {});
-UOp Buffer(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, AddrSpace space, std::string_view device = {});
+UOp Buffer(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, AddrSpace space,
+           std::string_view device = {});
 UOp Variable(UOpContext& ctx, std::string_view name, int64_t min, int64_t max);
 UOp Iota(UOpContext& ctx, Dtype dtype, UOp shape, int64_t axis);
 UOp Range(UOpContext& ctx, UOp size, int64_t axis_id, AxisType type);

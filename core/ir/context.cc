@@ -38,11 +38,13 @@ UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
   base_size_ = static_cast<uint32_t>(base->size());
 }
 
-const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) const {
+const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg,
+                             int64_t tag) const {
   const size_t mask = table_.size() - 1;
   for (size_t i = hash & mask; table_[i] != nullptr; i = (i + 1) & mask) {
     const Node* n = table_[i];
-    if (n->hash == hash && n->op == op && n->dtype == dtype && n->arg == arg && n->tag == tag && n->n_src == src.size() &&
+    if (n->hash == hash && n->op == op && n->dtype == dtype && n->arg == arg && n->tag == tag &&
+        n->n_src == src.size() &&
         (src.empty() || std::memcmp(n->src_begin(), src.data(), src.size_bytes()) == 0)) {
       return n;
     }
@@ -51,7 +53,8 @@ const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const 
 }
 
 UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) {
-  const uint64_t arg_hash = IsData(op) && arg.bits != 0 ? HashData(arg.AsData().ints(), arg.AsData().text()) : arg.bits;
+  const uint64_t arg_hash =
+      IsData(op) && arg.bits != 0 ? HashData(arg.AsData().ints(), arg.AsData().text()) : arg.bits;
   const uint32_t hash = HashNode(op, dtype, src, arg_hash, tag);
   if (base_ != nullptr) {
     if (const Node* n = base_->Find(hash, op, dtype, src, arg, tag)) return UOp(n);
@@ -60,7 +63,8 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
 
   UOPD_CHECK(size() < UINT32_MAX);
   auto* n = static_cast<Node*>(arena_.Allocate(sizeof(Node) + src.size_bytes()));
-  *n = {op, dtype, 0, static_cast<uint32_t>(src.size()), static_cast<uint32_t>(size()), hash, arg, tag};
+  *n = {op,   dtype, 0,  static_cast<uint32_t>(src.size()), static_cast<uint32_t>(size()),
+        hash, arg,   tag};
   if (!src.empty()) std::memcpy(static_cast<void*>(n + 1), src.data(), src.size_bytes());
   nodes_.push_back(n);
   if (nodes_.size() * 4 > table_.size() * 3) {
@@ -85,11 +89,14 @@ void UOpContext::Grow() {
 }
 
 UOp UOpContext::WithSources(UOp u, std::span<const UOp> src) {
-  if (src.size() == u.n_src() && (src.empty() || std::memcmp(src.data(), u.srcs().data(), src.size_bytes()) == 0)) return u;
+  if (src.size() == u.n_src() &&
+      (src.empty() || std::memcmp(src.data(), u.srcs().data(), src.size_bytes()) == 0))
+    return u;
   return Make(u.op(), u.dtype(), src, u.arg(), u.tag());
 }
 
-const ArgData* UOpContext::FindData(uint32_t hash, std::span<const int64_t> ints, std::string_view text) const {
+const ArgData* UOpContext::FindData(uint32_t hash, std::span<const int64_t> ints,
+                                    std::string_view text) const {
   const size_t mask = data_table_.size() - 1;
   for (size_t i = hash & mask; data_table_[i].second != nullptr; i = (i + 1) & mask) {
     const ArgData* d = data_table_[i].second;
@@ -107,7 +114,8 @@ Arg UOpContext::Data(std::span<const int64_t> ints, std::string_view text) {
     if (const ArgData* d = base_->FindData(hash, ints, text)) return Arg::Data(d);
   }
   if (const ArgData* d = FindData(hash, ints, text)) return Arg::Data(d);
-  auto* d = static_cast<ArgData*>(arena_.Allocate(sizeof(ArgData) + ints.size_bytes() + text.size()));
+  auto* d =
+      static_cast<ArgData*>(arena_.Allocate(sizeof(ArgData) + ints.size_bytes() + text.size()));
   d->n_ints = static_cast<uint32_t>(ints.size());
   d->n_chars = static_cast<uint32_t>(text.size());
   char* out = reinterpret_cast<char*>(d + 1);
@@ -131,16 +139,18 @@ Arg UOpContext::Data(std::span<const int64_t> ints, std::string_view text) {
   return Arg::Data(d);
 }
 
-UOp UOpContext::Int(Dtype dtype, Int128 v) { return Make(Op::CONST, dtype, std::span<const UOp>{}, Arg::Int(WrapTo(dtype, v))); }
+UOp UOpContext::Int(Dtype dtype, Int128 v) {
+  return Make(Op::CONST, dtype, std::span<const UOp>{}, Arg::Int(WrapTo(dtype, v)));
+}
 
 UOp UOpContext::Float(Dtype dtype, double v) {
   return Make(Op::CONST, dtype, std::span<const UOp>{}, Arg::Float(RoundTo(dtype, v)));
 }
 
 size_t UOpContext::bytes_reserved() const {
-  return arena_.bytes_reserved() + nodes_.capacity() * sizeof(nodes_[0]) + table_.capacity() * sizeof(table_[0]) +
-         data_table_.capacity() * sizeof(data_table_[0]) + shapes_.capacity() * sizeof(shapes_[0]) +
-         bounds_.capacity() * sizeof(bounds_[0]);
+  return arena_.bytes_reserved() + nodes_.capacity() * sizeof(nodes_[0]) +
+         table_.capacity() * sizeof(table_[0]) + data_table_.capacity() * sizeof(data_table_[0]) +
+         shapes_.capacity() * sizeof(shapes_[0]) + bounds_.capacity() * sizeof(bounds_[0]);
 }
 
 }  // namespace uopd::ir

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // UOpContext: arena, interning table and memoised facts of UOps.
 //
-// A context owns every node made through it and frees them together. It is used by one thread at a time and takes no
-// lock. An overlay is a context over a frozen base: it sees the base's nodes and owns only what it adds; the base must
-// outlive it and must not grow while overlays exist, so any number of threads may have one each.
+// A context owns every node made through it and frees them together. It is used by one thread at a
+// time and takes no lock. An overlay is a context over a frozen base: it sees the base's nodes and
+// owns only what it adds; the base must outlive it and must not grow while overlays exist, so any
+// number of threads may have one each.
 //
 // Facts (shape, bounds) are memoised per context in tables indexed by id, not in nodes.
 #pragma once
@@ -21,7 +22,8 @@
 
 namespace uopd::ir {
 
-// Dimensions of a value, outermost first; each is an index-dtype UOp, CONST when concrete. Lives in the context.
+// Dimensions of a value, outermost first; each is an index-dtype UOp, CONST when concrete. Lives in
+// the context.
 using Shape = std::span<const UOp>;
 
 class UOpContext {
@@ -31,7 +33,8 @@ class UOpContext {
   UOpContext(const UOpContext&) = delete;
   UOpContext& operator=(const UOpContext&) = delete;
 
-  // The one node with these parts. Does not verify: see Verify in spec.h. REQUIRES: arg is interned here (or in the base).
+  // The one node with these parts. Does not verify: see Verify in spec.h. REQUIRES: arg is interned
+  // here (or in the base).
   UOp Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg = {}, int64_t tag = 0);
   UOp Make(Op op, Dtype dtype, std::initializer_list<UOp> src, Arg arg = {}, int64_t tag = 0) {
     return Make(op, dtype, std::span<const UOp>(src.begin(), src.size()), arg, tag);
@@ -47,15 +50,20 @@ class UOpContext {
   // Scalar constants, rounded or wrapped to the dtype.
   UOp Int(Dtype dtype, Int128 v);
   UOp Float(Dtype dtype, double v);
-  UOp Const(Dtype dtype, double v) { return IsFloat(dtype) ? Float(dtype, v) : Int(dtype, static_cast<Int128>(v)); }
+  UOp Const(Dtype dtype, double v) {
+    return IsFloat(dtype) ? Float(dtype, v) : Int(dtype, static_cast<Int128>(v));
+  }
   UOp Idx(int64_t v) { return Int(Dtype::Index, v); }
   UOp Bool(bool v) { return Int(Dtype::Bool, v); }
 
   // Nodes visible here; ids are [0, size()).
   size_t size() const { return base_size_ + nodes_.size(); }
-  UOp node(uint32_t id) const { return UOp(id < base_size_ ? base_->node(id).node() : nodes_[id - base_size_]); }
+  UOp node(uint32_t id) const {
+    return UOp(id < base_size_ ? base_->node(id).node() : nodes_[id - base_size_]);
+  }
 
-  // Shape of a value, or null for statements and other nodes without one. REQUIRES: the graph under u passed Verify.
+  // Shape of a value, or null for statements and other nodes without one. REQUIRES: the graph under
+  // u passed Verify.
   const Shape* ShapeOf(UOp u);
   // As ShapeOf for a node whose sources have shapes but that has not been verified itself.
   absl::StatusOr<const Shape*> TryShapeOf(UOp u);
@@ -65,19 +73,21 @@ class UOpContext {
   size_t bytes_reserved() const;
 
  private:
-  const Node* Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) const;
-  const ArgData* FindData(uint32_t hash, std::span<const int64_t> ints, std::string_view text) const;
+  const Node* Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg,
+                   int64_t tag) const;
+  const ArgData* FindData(uint32_t hash, std::span<const int64_t> ints,
+                          std::string_view text) const;
   void Grow();
 
   const UOpContext* base_ = nullptr;
   uint32_t base_size_ = 0;
   Arena arena_;
-  std::vector<const Node*> nodes_;                      // by id - base_size_
-  std::vector<const Node*> table_;                      // open addressing, size a power of two
+  std::vector<const Node*> nodes_;  // by id - base_size_
+  std::vector<const Node*> table_;  // open addressing, size a power of two
   std::vector<std::pair<uint32_t, const ArgData*>> data_table_;
   size_t data_count_ = 0;
-  std::vector<const Shape*> shapes_;                    // by id; kUnknownShape until asked
-  std::vector<Bounds> bounds_;                          // by id; known() is false until asked
+  std::vector<const Shape*> shapes_;  // by id; kUnknownShape until asked
+  std::vector<Bounds> bounds_;        // by id; known() is false until asked
 };
 
 }  // namespace uopd::ir

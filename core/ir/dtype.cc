@@ -23,11 +23,16 @@ struct Format {
 
 constexpr Format FormatOf(Dtype d) {
   switch (d) {
-    case Dtype::F8E4M3: return {3, -6, 8, 448.0, false, true};
-    case Dtype::F8E5M2: return {2, -14, 15, 57344.0, true, true};
-    case Dtype::F16: return {10, -14, 15, 65504.0, true, false};
-    case Dtype::BF16: return {7, -126, 127, 0x1.fep127, true, false};
-    default: return {23, -126, 127, 0x1.fffffep127, true, false};
+    case Dtype::F8E4M3:
+      return {3, -6, 8, 448.0, false, true};
+    case Dtype::F8E5M2:
+      return {2, -14, 15, 57344.0, true, true};
+    case Dtype::F16:
+      return {10, -14, 15, 65504.0, true, false};
+    case Dtype::BF16:
+      return {7, -126, 127, 0x1.fep127, true, false};
+    default:
+      return {23, -126, 127, 0x1.fffffep127, true, false};
   }
 }
 
@@ -61,22 +66,29 @@ Dtype Promote(Dtype a, Dtype b) {
   if (a == b) return a;
   if (a > b) std::swap(a, b);
   if (a == Dtype::Void) return b;
-  if (a == Dtype::Index && IsInt(b)) return b;  // an index constant takes the dtype of the integer beside it
+  if (a == Dtype::Index && IsInt(b))
+    return b;  // an index constant takes the dtype of the integer beside it
   if (a == Dtype::Bool) return b;
   if (a == Dtype::Index && b == Dtype::Bool) return Dtype::Index;
   if (IsFloat(b)) {
     if (!IsFloat(a)) return b;
-    if (Bits(a) == Bits(b)) return Bits(a) == 8 ? Dtype::F16 : Dtype::F32;  // fp8 kinds; f16 and bf16
+    if (Bits(a) == Bits(b))
+      return Bits(a) == 8 ? Dtype::F16 : Dtype::F32;  // fp8 kinds; f16 and bf16
     return b;
   }
   if (IsSigned(a) == IsSigned(b)) return b;
   // Signed meets unsigned: the narrowest signed integer that holds both.
-  const int bits = std::max(IsUnsigned(a) ? Bits(a) * 2 : Bits(a), IsUnsigned(b) ? Bits(b) * 2 : Bits(b));
+  const int bits =
+      std::max(IsUnsigned(a) ? Bits(a) * 2 : Bits(a), IsUnsigned(b) ? Bits(b) * 2 : Bits(b));
   switch (bits) {
-    case 16: return Dtype::I16;
-    case 32: return Dtype::I32;
-    case 64: return Dtype::I64;
-    default: return Dtype::F32;
+    case 16:
+      return Dtype::I16;
+    case 32:
+      return Dtype::I32;
+    case 64:
+      return Dtype::I64;
+    default:
+      return Dtype::F32;
   }
 }
 
@@ -91,11 +103,14 @@ double RoundTo(Dtype dtype, double v) {
   }
   if (v == 0) return v;
   int exponent = std::ilogb(v);
-  if (exponent < f.min_exponent) exponent = f.min_exponent;  // denormals share the smallest exponent
+  if (exponent < f.min_exponent)
+    exponent = f.min_exponent;  // denormals share the smallest exponent
   const double ulp = std::ldexp(1.0, exponent - f.mantissa_bits);
-  double rounded = std::nearbyint(v / ulp) * ulp;  // the quotient is exact; nearbyint rounds half to even
+  double rounded =
+      std::nearbyint(v / ulp) * ulp;  // the quotient is exact; nearbyint rounds half to even
   if (std::abs(rounded) > f.max_finite) {
-    rounded = std::copysign(f.saturates ? f.max_finite : std::numeric_limits<double>::infinity(), v);
+    rounded =
+        std::copysign(f.saturates ? f.max_finite : std::numeric_limits<double>::infinity(), v);
   }
   return rounded == 0 ? std::copysign(0.0, v) : rounded;
 }
@@ -131,7 +146,8 @@ uint64_t EncodeFloat(Dtype dtype, double v) {
   if (exponent < f.min_exponent) {
     return sign | static_cast<uint64_t>(std::ldexp(a, f.mantissa_bits - f.min_exponent));
   }
-  const auto mantissa = static_cast<uint64_t>(std::ldexp(a, f.mantissa_bits - exponent)) - (uint64_t{1} << f.mantissa_bits);
+  const auto mantissa = static_cast<uint64_t>(std::ldexp(a, f.mantissa_bits - exponent)) -
+                        (uint64_t{1} << f.mantissa_bits);
   return sign | static_cast<uint64_t>(exponent + bias) << f.mantissa_bits | mantissa;
 }
 
@@ -151,8 +167,10 @@ double DecodeFloat(Dtype dtype, uint64_t bits_in) {
     if (mantissa != 0) return std::numeric_limits<double>::quiet_NaN();
     return sign * std::numeric_limits<double>::infinity();
   }
-  if (exponent == 0) return sign * std::ldexp(static_cast<double>(mantissa), f.min_exponent - f.mantissa_bits);
-  return sign * std::ldexp(1.0 + std::ldexp(static_cast<double>(mantissa), -f.mantissa_bits), static_cast<int>(exponent) - bias);
+  if (exponent == 0)
+    return sign * std::ldexp(static_cast<double>(mantissa), f.min_exponent - f.mantissa_bits);
+  return sign * std::ldexp(1.0 + std::ldexp(static_cast<double>(mantissa), -f.mantissa_bits),
+                           static_cast<int>(exponent) - bias);
 }
 
 }  // namespace uopd::ir

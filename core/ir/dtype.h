@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Element types: widths, ranges, promotion, and exact rounding of constants.
 //
-// Vector width is shape and pointer-ness is address space, so neither is here. Arithmetic on small integers wraps at
-// their width; `index` is mathematical and the verifier proves that it never overflows 64 bits.
+// Vector width is shape and pointer-ness is address space, so neither is here. Arithmetic on small
+// integers wraps at their width; `index` is mathematical and the verifier proves that it never
+// overflows 64 bits.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -49,12 +50,12 @@ struct IntRange {
 };
 IntRange RangeOf(Dtype dtype);
 
-// The least dtype that both convert to without leaving the lattice (docs/ir.md): integers meet in a wider integer, an integer
-// and a float in the float, i64 and u64 in f32, f16 and bf16 in f32.
+// The least dtype that both convert to without leaving the lattice (docs/ir.md): integers meet in a
+// wider integer, an integer and a float in the float, i64 and u64 in f32, f16 and bf16 in f32.
 Dtype Promote(Dtype a, Dtype b);
 
-// v rounded to nearest-even in `dtype` (overflow as the dtype's line in dtype.def says), as a double. NaN becomes the one
-// canonical quiet NaN. REQUIRES: IsFloat(dtype).
+// v rounded to nearest-even in `dtype` (overflow as the dtype's line in dtype.def says), as a
+// double. NaN becomes the one canonical quiet NaN. REQUIRES: IsFloat(dtype).
 double RoundTo(Dtype dtype, double v);
 // The wrapped value of v in an integer dtype (sign-extended for signed ones); bool: v != 0.
 int64_t WrapTo(Dtype dtype, Int128 v);

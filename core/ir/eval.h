@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The meaning of every elementwise op on scalars: the reference that rules, renderers and devices are tested against.
+// The meaning of every elementwise op on scalars: the reference that rules, renderers and devices
+// are tested against.
 //
 // Floats are computed in double and rounded once to the dtype; integers are exact and then wrapped.
 #pragma once
@@ -10,7 +11,8 @@
 
 namespace uopd::ir {
 
-// One scalar. Integers, index and bool in `i` (u64 as its bit pattern), floats in `f`, rounded to the dtype.
+// One scalar. Integers, index and bool in `i` (u64 as its bit pattern), floats in `f`, rounded to
+// the dtype.
 struct Scalar {
   Dtype dtype = Dtype::Void;
   int64_t i = 0;
@@ -28,7 +30,8 @@ struct Scalar {
 // REQUIRES: number and dtypes of the operands are those Verify demands.
 std::optional<Scalar> EvalAlu(Op op, Dtype out, std::span<const Scalar> operands);
 
-// Identity of a reduction op in a dtype (MAX: the lowest value, minus infinity for floats that have it).
+// Identity of a reduction op in a dtype (MAX: the lowest value, minus infinity for floats that have
+// it).
 Scalar ReduceIdentity(Op op, Dtype dtype);
 
 // Threefry-2x32, 20 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011).

@@ -37,8 +37,11 @@ std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter e
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots) {
   return Sort(ctx, roots, [](UOp) { return true; });
 }
-std::vector<UOp> Toposort(const UOpContext& ctx, UOp root) { return Toposort(ctx, std::span<const UOp>(&root, 1)); }
-std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots, const std::function<bool(UOp)>& enter) {
+std::vector<UOp> Toposort(const UOpContext& ctx, UOp root) {
+  return Toposort(ctx, std::span<const UOp>(&root, 1));
+}
+std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
+                          const std::function<bool(UOp)>& enter) {
   return Sort(ctx, roots, [&](UOp u) { return enter(u); });
 }
 
@@ -69,7 +72,8 @@ std::vector<UOp> Variables(const UOpContext& ctx, UOp root) {
 
 UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map) {
   if (map.empty()) return root;
-  const auto order = Toposort(ctx, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
+  const auto order =
+      Toposort(ctx, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
   absl::flat_hash_map<uint32_t, UOp> done;
   absl::InlinedVector<UOp, 8> srcs;
   auto at = [&](UOp u) {
@@ -93,13 +97,17 @@ Arg CopyArg(UOpContext& to, UOp u) {
   switch (Info(u.op()).arg) {
     case ArgSchema::None:
     case ArgSchema::Const:
-    case ArgSchema::Int: return u.arg();
-    default: return u.arg().bits == 0 ? Arg{} : to.Data(u.ints(), u.text());
+    case ArgSchema::Int:
+      return u.arg();
+    default:
+      return u.arg().bits == 0 ? Arg{} : to.Data(u.ints(), u.text());
   }
 }
 
-UOp CopyTo(const UOpContext& from, UOp root, UOpContext& to, absl::flat_hash_map<uint32_t, UOp>& map) {
-  const auto order = Toposort(from, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
+UOp CopyTo(const UOpContext& from, UOp root, UOpContext& to,
+           absl::flat_hash_map<uint32_t, UOp>& map) {
+  const auto order =
+      Toposort(from, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
   absl::InlinedVector<UOp, 8> srcs;
   for (UOp u : order) {
     if (map.contains(u.id())) continue;

@@ -10,11 +10,13 @@
 
 namespace uopd::ir {
 
-// Every node reachable from the roots, sources before users; deterministic (depth first, sources left to right).
+// Every node reachable from the roots, sources before users; deterministic (depth first, sources
+// left to right).
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots);
 std::vector<UOp> Toposort(const UOpContext& ctx, UOp root);
 // As Toposort, but does not go below nodes for which enter() is false; those nodes are listed.
-std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots, const std::function<bool(UOp)>& enter);
+std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
+                          const std::function<bool(UOp)>& enter);
 
 // True if `needle` is reachable from root (root included).
 bool Reaches(const UOpContext& ctx, UOp root, UOp needle);
@@ -26,8 +28,10 @@ std::vector<UOp> Variables(const UOpContext& ctx, UOp root);
 using Substitution = absl::flat_hash_map<uint32_t, UOp>;
 UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map);
 
-// The same graph made in another context. `map` carries node id (in `from`) -> node (in `to`) from call to call.
-UOp CopyTo(const UOpContext& from, UOp root, UOpContext& to, absl::flat_hash_map<uint32_t, UOp>& map);
+// The same graph made in another context. `map` carries node id (in `from`) -> node (in `to`) from
+// call to call.
+UOp CopyTo(const UOpContext& from, UOp root, UOpContext& to,
+           absl::flat_hash_map<uint32_t, UOp>& map);
 // An arg of `op` interned in another context.
 Arg CopyArg(UOpContext& to, UOp u);
 

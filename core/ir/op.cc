@@ -31,7 +31,8 @@ constexpr std::array<int16_t, kMaxWire> kByWire = [] {
   return table;
 }();
 
-constexpr std::string_view kAxisNames[] = {"LOOP", "THREAD", "GLOBAL", "LOCAL", "REDUCE", "UPCAST", "UNROLL", "VECTOR"};
+constexpr std::string_view kAxisNames[] = {"LOOP",   "THREAD", "GLOBAL", "LOCAL",
+                                           "REDUCE", "UPCAST", "UNROLL", "VECTOR"};
 static_assert(std::size(kAxisNames) == kAxisTypeCount);
 constexpr std::string_view kSpaceNames[] = {"GLOBAL", "LOCAL", "REG"};
 

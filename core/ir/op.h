@@ -37,8 +37,8 @@ enum OpGroup : uint16_t {
   kIntOnly = 1 << 12,  // integers, index and bool
 };
 
-// What the arg of a node is. Data args (everything but None, Const and Int) are integers plus a text, interned per
-// context; the comment gives their meaning.
+// What the arg of a node is. Data args (everything but None, Const and Int) are integers plus a
+// text, interned per context; the comment gives their meaning.
 enum class ArgSchema : uint8_t {
   None,
   Const,    // the value, by dtype
@@ -92,7 +92,7 @@ struct OpSet {
   static constexpr OpSet Of(uint16_t groups) {  // every op that is in any of these groups
     OpSet r;
     int i = 0;
-#define UOPD_OP(name, wire, op_groups, ...)          \
+#define UOPD_OP(name, wire, op_groups, ...)         \
   if (((op_groups) & groups) != 0) r.Add(Op::name); \
   ++i;
 #include "core/ir/ops.def"
@@ -118,8 +118,18 @@ inline constexpr OpSet kIntOnlyOps = OpSet::Of(kIntOnly);
 // Where storage lives. The numbers travel in PARAM and BUFFER args.
 enum class AddrSpace : uint8_t { GLOBAL = 0, LOCAL = 1, REG = 2 };
 
-// What a RANGE has become. The numbers travel in RANGE args; Order() sorts loops from outermost to innermost.
-enum class AxisType : uint8_t { LOOP = 0, THREAD = 1, GLOBAL = 2, LOCAL = 3, REDUCE = 4, UPCAST = 5, UNROLL = 6, VECTOR = 7 };
+// What a RANGE has become. The numbers travel in RANGE args; Order() sorts loops from outermost to
+// innermost.
+enum class AxisType : uint8_t {
+  LOOP = 0,
+  THREAD = 1,
+  GLOBAL = 2,
+  LOCAL = 3,
+  REDUCE = 4,
+  UPCAST = 5,
+  UNROLL = 6,
+  VECTOR = 7
+};
 inline constexpr int kAxisTypeCount = 8;
 std::string_view Name(AxisType type);
 std::string_view Name(AddrSpace space);

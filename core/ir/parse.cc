@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The reader of the textual form described in print.h. Never recurses; every error carries its line.
+// The reader of the textual form described in print.h. Never recurses; every error carries its
+// line.
 #include <charconv>
 #include <limits>
 
@@ -25,7 +26,9 @@ class Line {
   }
   std::string_view Word() {
     size_t n = 0;
-    while (n < rest_.size() && (std::isalnum(static_cast<unsigned char>(rest_[n])) || rest_[n] == '_')) ++n;
+    while (n < rest_.size() &&
+           (std::isalnum(static_cast<unsigned char>(rest_[n])) || rest_[n] == '_'))
+      ++n;
     std::string_view out = rest_.substr(0, n);
     rest_.remove_prefix(n);
     Skip();
@@ -54,7 +57,9 @@ class Line {
         continue;
       }
       unsigned byte = 0;
-      if (i + 2 >= rest_.size() || std::from_chars(&rest_[i + 1], &rest_[i + 3], byte, 16).ptr != &rest_[i + 3]) return false;
+      if (i + 2 >= rest_.size() ||
+          std::from_chars(&rest_[i + 1], &rest_[i + 3], byte, 16).ptr != &rest_[i + 3])
+        return false;
       out += static_cast<char>(byte);
       i += 2;
     }
@@ -66,7 +71,8 @@ class Line {
 
  private:
   void Skip() {
-    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r')) rest_.remove_prefix(1);
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r'))
+      rest_.remove_prefix(1);
     if (!rest_.empty() && rest_[0] == ';') rest_ = {};
   }
   std::string_view rest_;
@@ -102,10 +108,13 @@ class Parser {
 
   absl::StatusOr<UOp> Node(Line& line) {
     uint64_t id;
-    if (!line.Eat('%') || !Number(line.Word(), id) || !line.Eat('=')) return Bad("line does not start with `%id =`");
-    if (id != by_id_.size()) return Bad(Cat("id %", id, " is out of order: the next one is %", by_id_.size()));
+    if (!line.Eat('%') || !Number(line.Word(), id) || !line.Eat('='))
+      return Bad("line does not start with `%id =`");
+    if (id != by_id_.size())
+      return Bad(Cat("id %", id, " is out of order: the next one is %", by_id_.size()));
     if (by_id_.size() >= limits_.max_nodes) {
-      return absl::ResourceExhaustedError(Cat("graph has more than ", limits_.max_nodes, " nodes: %", id, " is one too many"));
+      return absl::ResourceExhaustedError(
+          Cat("graph has more than ", limits_.max_nodes, " nodes: %", id, " is one too many"));
     }
     const std::string_view name = line.Word();
     const auto op = OpByName(name);
@@ -121,7 +130,9 @@ class Parser {
     while (line.Eat('%')) {
       uint64_t src;
       if (!Number(line.Word(), src)) return Bad(Cat("source of %", id, " is no number"));
-      if (src >= id) return Bad(Cat("%", id, " uses %", src, ", which does not come before it (a cycle or a forward reference)"));
+      if (src >= id)
+        return Bad(Cat("%", id, " uses %", src,
+                       ", which does not come before it (a cycle or a forward reference)"));
       srcs_.push_back(by_id_[src]);
       if (!line.Eat(',')) break;
     }
@@ -195,7 +206,8 @@ class Parser {
       return Arg::Int(static_cast<int64_t>(v));
     }
     int64_t v;
-    if (!Number(token, v) || WrapTo(dtype, v) != v) return Bad(Cat("`", token, "` is no ", Name(dtype)));
+    if (!Number(token, v) || WrapTo(dtype, v) != v)
+      return Bad(Cat("`", token, "` is no ", Name(dtype)));
     return Arg::Int(v);
   }
 

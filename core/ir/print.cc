@@ -41,8 +41,10 @@ void AppendArg(std::string& out, UOp u) {
   if (schema == ArgSchema::Const || schema == ArgSchema::Int) {
     if (schema == ArgSchema::Int && u.Is(Op::INDEX) && u.arg().AsInt() == 0) return;
     out += " {";
-    if (schema == ArgSchema::Const) AppendConst(out, u);
-    else Append(out, u.arg().AsInt());
+    if (schema == ArgSchema::Const)
+      AppendConst(out, u);
+    else
+      Append(out, u.arg().AsInt());
     out += '}';
     return;
   }
@@ -52,11 +54,16 @@ void AppendArg(std::string& out, UOp u) {
   const auto ints = u.ints();
   for (size_t i = 0; i < ints.size(); ++i) {
     out += separator, separator = ", ";
-    if (schema == ArgSchema::Reduce && i == 0 && OpByWire(static_cast<uint64_t>(ints[0]))) out += Name(u.reduce_op());
-    else if (schema == ArgSchema::Param && i == 1 && ints[1] >= 0 && ints[1] <= 2) out += Name(u.addrspace());
-    else if (schema == ArgSchema::Range && i == 1 && ints[1] >= 0 && ints[1] < kAxisTypeCount) out += Name(u.axis_type());
-    else if (schema != ArgSchema::Kernel) Append(out, ints[i]);
-    else separator = "";
+    if (schema == ArgSchema::Reduce && i == 0 && OpByWire(static_cast<uint64_t>(ints[0])))
+      out += Name(u.reduce_op());
+    else if (schema == ArgSchema::Param && i == 1 && ints[1] >= 0 && ints[1] <= 2)
+      out += Name(u.addrspace());
+    else if (schema == ArgSchema::Range && i == 1 && ints[1] >= 0 && ints[1] < kAxisTypeCount)
+      out += Name(u.axis_type());
+    else if (schema != ArgSchema::Kernel)
+      Append(out, ints[i]);
+    else
+      separator = "";
   }
   if (!u.text().empty()) out += separator, AppendQuoted(out, u.text());
   out += '}';

@@ -7,8 +7,9 @@
 //   %3 = CONST<f32> {2}
 //   %4 = MUL<f32> %2, %3
 //
-// A line is `%id = OP<dtype> sources {arg} #tag`; void dtypes, empty args and zero tags are left out. `;` starts a comment.
-// The arg is a list: integers, the names of ops, axis types and address spaces where ArgSchema says so, a text last.
+// A line is `%id = OP<dtype> sources {arg} #tag`; void dtypes, empty args and zero tags are left
+// out. `;` starts a comment. The arg is a list: integers, the names of ops, axis types and address
+// spaces where ArgSchema says so, a text last.
 #pragma once
 #include <string>
 #include <string_view>
@@ -26,8 +27,9 @@ struct ParseLimits {
   size_t max_nodes = 10'000'000;
 };
 
-// Parses into ctx and returns the last line's node. Errors are INVALID_ARGUMENT with line number; too many nodes are
-// RESOURCE_EXHAUSTED. Sources must be defined on an earlier line. The result is well formed but not verified.
+// Parses into ctx and returns the last line's node. Errors are INVALID_ARGUMENT with line number;
+// too many nodes are RESOURCE_EXHAUSTED. Sources must be defined on an earlier line. The result is
+// well formed but not verified.
 absl::StatusOr<UOp> Parse(UOpContext& ctx, std::string_view text, const ParseLimits& limits = {});
 
 }  // namespace uopd::ir

@@ -12,7 +12,9 @@ const Shape kNoShape;  // its address says "no shape"; distinct from the shape (
 
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
-std::string Text(UOp dim) { return dim.Is(Op::CONST) ? Cat(dim.const_int()) : Cat("symbolic %", dim.id()); }
+std::string Text(UOp dim) {
+  return dim.Is(Op::CONST) ? Cat(dim.const_int()) : Cat("symbolic %", dim.id());
+}
 std::string Text(Shape shape) {
   std::string out = "(";
   for (size_t i = 0; i < shape.size(); ++i) Append(out, i ? ", " : "", Text(shape[i]));
@@ -30,12 +32,16 @@ class Inference {
       case Op::BIND:
       case Op::SPECIAL:
       case Op::RANGE:
-      case Op::GEP: return New({});
+      case Op::GEP:
+        return New({});
       case Op::BUFFER:
       case Op::PARAM:
-      case Op::IOTA: return FromOperand(u_.src(0));
-      case Op::STACK: return Stack();
-      case Op::INDEX: return u_.arg().AsInt() > 0 ? New({ctx_.Idx(u_.arg().AsInt())}) : Source(1);
+      case Op::IOTA:
+        return FromOperand(u_.src(0));
+      case Op::STACK:
+        return Stack();
+      case Op::INDEX:
+        return u_.arg().AsInt() > 0 ? New({ctx_.Idx(u_.arg().AsInt())}) : Source(1);
       case Op::LOAD:
       case Op::AFTER:
       case Op::COPY:
@@ -43,14 +49,22 @@ class Inference {
       case Op::CONTIGUOUS_BACKWARD:
       case Op::DETACH:
       case Op::CAST:
-      case Op::BITCAST: return Source(0);
-      case Op::REDUCE: return Reduce();
-      case Op::RESHAPE: return Reshape();
-      case Op::EXPAND: return Expand();
-      case Op::PERMUTE: return Permute();
-      case Op::PAD: return Pad();
-      case Op::SHRINK: return Shrink();
-      case Op::FLIP: return Source(0);
+      case Op::BITCAST:
+        return Source(0);
+      case Op::REDUCE:
+        return Reduce();
+      case Op::RESHAPE:
+        return Reshape();
+      case Op::EXPAND:
+        return Expand();
+      case Op::PERMUTE:
+        return Permute();
+      case Op::PAD:
+        return Pad();
+      case Op::SHRINK:
+        return Shrink();
+      case Op::FLIP:
+        return Source(0);
       default:
         if (u_.Is(kUnaryOps)) return Source(0);
         if (u_.Is(kElementwiseOps)) return Broadcast();
@@ -59,7 +73,9 @@ class Inference {
   }
 
  private:
-  const Shape* New(std::initializer_list<UOp> dims) { return New(std::span<const UOp>(dims.begin(), dims.size())); }
+  const Shape* New(std::initializer_list<UOp> dims) {
+    return New(std::span<const UOp>(dims.begin(), dims.size()));
+  }
   const Shape* New(std::span<const UOp> dims) {
     UOp* copy = arena_.AllocateArray<UOp>(dims.size());
     std::copy(dims.begin(), dims.end(), copy);
@@ -68,19 +84,25 @@ class Inference {
 
   absl::StatusOr<const Shape*> Source(size_t i) {
     const Shape* s = ctx_.ShapeOf(u_.src(i));
-    if (s == nullptr) return Bad(Cat(Name(u_.op()), " needs a value as source ", i, ", not ", Name(u_.src(i).op())));
+    if (s == nullptr)
+      return Bad(
+          Cat(Name(u_.op()), " needs a value as source ", i, ", not ", Name(u_.src(i).op())));
     return s;
   }
 
   // Shape operands: a STACK of index scalars, none of which can be negative.
   absl::StatusOr<std::span<const UOp>> Operand(UOp stack, std::string_view what) {
     if (!stack.Is(Op::STACK) || stack.dtype() != Dtype::Index) {
-      return Bad(Cat(Name(u_.op()), " needs a STACK of index values as ", what, ", not ", Name(stack.op())));
+      return Bad(Cat(Name(u_.op()), " needs a STACK of index values as ", what, ", not ",
+                     Name(stack.op())));
     }
     if (stack.n_src() > kMaxRank) return Bad(Cat("rank (", stack.n_src(), ") is over ", kMaxRank));
     for (UOp d : stack.srcs()) {
-      if (d.dtype() != Dtype::Index) return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
-      if (ctx_.BoundsOf(d).min < 0) return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d), ") that can be negative"));
+      if (d.dtype() != Dtype::Index)
+        return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
+      if (ctx_.BoundsOf(d).min < 0)
+        return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
+                       ") that can be negative"));
     }
     return stack.srcs();
   }
@@ -93,7 +115,8 @@ class Inference {
 
   absl::Status CheckSize(std::span<const UOp> dims) {
     Int128 n = 1;
-    for (UOp d : dims) n *= std::max<Int128>(1, ctx_.BoundsOf(d).max), n = std::min(n, Int128{kMaxElements} + 1);
+    for (UOp d : dims)
+      n *= std::max<Int128>(1, ctx_.BoundsOf(d).max), n = std::min(n, Int128{kMaxElements} + 1);
     if (n > kMaxElements) return Bad(Cat("shape ", Text(dims), " has more than 2^48 elements"));
     return absl::OkStatus();
   }
@@ -105,7 +128,8 @@ class Inference {
       for (size_t i = 1; i < u_.n_src(); ++i) {
         UOPD_ASSIGN(const Shape* other, Source(i));
         if (!SameShape(*first, *other)) {
-          return Bad(Cat("STACK of shapes ", Text(*first), " and ", Text(*other), ": they must be equal"));
+          return Bad(
+              Cat("STACK of shapes ", Text(*first), " and ", Text(*other), ": they must be equal"));
         }
       }
       dims.insert(dims.end(), first->begin(), first->end());
@@ -119,7 +143,9 @@ class Inference {
       UOPD_ASSIGN(const Shape* next, Source(i));
       if (SameShape(*out, *next)) continue;
       auto both = BroadcastShapes(*out, *next);
-      if (!both) return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next), ": they do not broadcast"));
+      if (!both)
+        return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
+                       ": they do not broadcast"));
       out = New(*both);
     }
     UOPD_TRY(CheckSize(*out));
@@ -148,8 +174,10 @@ class Inference {
     auto split = [](Shape s, Int128& product, std::vector<uint32_t>& symbols) {
       product = 1;
       for (UOp d : s) {
-        if (d.Is(Op::CONST)) product *= d.const_int();
-        else symbols.push_back(d.id());
+        if (d.Is(Op::CONST))
+          product *= d.const_int();
+        else
+          symbols.push_back(d.id());
       }
       std::sort(symbols.begin(), symbols.end());
     };
@@ -170,7 +198,8 @@ class Inference {
       const UOp from = (*in)[in->size() - 1 - i], to = (*out)[out->size() - 1 - i];
       fits = from == to || from.IsConstInt(1);
     }
-    if (!fits) return Bad(Cat("EXPAND from ", Text(*in), " to ", Text(*out), ": only size-1 axes expand"));
+    if (!fits)
+      return Bad(Cat("EXPAND from ", Text(*in), " to ", Text(*out), ": only size-1 axes expand"));
     return out;
   }
 
@@ -195,7 +224,9 @@ class Inference {
     UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(2)));
     bool fits = before.size() == in->size() && out->size() == in->size();
     for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(before[i], (*in)[i], (*out)[i]);
-    if (!fits) return Bad(Cat("PAD of shape ", Text(*in), " by ", Text(before), " to ", Text(*out), ": the source does not fit"));
+    if (!fits)
+      return Bad(Cat("PAD of shape ", Text(*in), " by ", Text(before), " to ", Text(*out),
+                     ": the source does not fit"));
     return out;
   }
 
@@ -206,7 +237,8 @@ class Inference {
     bool fits = starts.size() == in->size() && out->size() == in->size();
     for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(starts[i], (*out)[i], (*in)[i]);
     if (!fits) {
-      return Bad(Cat("SHRINK of shape ", Text(*in), " to ", Text(*out), " at ", Text(starts), ": the box can leave the source"));
+      return Bad(Cat("SHRINK of shape ", Text(*in), " to ", Text(*out), " at ", Text(starts),
+                     ": the box can leave the source"));
     }
     return out;
   }
@@ -226,7 +258,8 @@ class Inference {
 
 absl::StatusOr<const Shape*> InferShape(UOpContext& ctx, UOp u, Arena& arena) {
   UOPD_ASSIGN(const Shape* shape, Inference(ctx, u, arena).Run());
-  if (shape != &kNoShape && shape->size() > kMaxRank) return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
+  if (shape != &kNoShape && shape->size() > kMaxRank)
+    return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
   return shape;
 }
 
@@ -237,7 +270,8 @@ absl::StatusOr<const Shape*> UOpContext::TryShapeOf(UOp u) {
   return shape == &kNoShape ? nullptr : shape;
 }
 
-// Iterative, sources first. A graph that did not pass Verify may abort here; the wire never gets this far unverified.
+// Iterative, sources first. A graph that did not pass Verify may abort here; the wire never gets
+// this far unverified.
 const Shape* UOpContext::ShapeOf(UOp u) {
   if (shapes_.size() < size()) shapes_.resize(size(), nullptr);
   if (shapes_[u.id()] == nullptr) {

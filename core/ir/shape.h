@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Shapes: the rule of every op, and helpers over dimensions.
 //
-// A dimension is an index-dtype UOp: CONST when concrete, otherwise an expression over DEFINE_VARs whose bounds are known.
-// Elementwise ops broadcast right-aligned: missing and size-1 dimensions repeat.
+// A dimension is an index-dtype UOp: CONST when concrete, otherwise an expression over DEFINE_VARs
+// whose bounds are known. Elementwise ops broadcast right-aligned: missing and size-1 dimensions
+// repeat.
 #pragma once
 #include <optional>
 
@@ -18,7 +19,8 @@ using SymbolicDims = absl::InlinedVector<UOp, 6>;
 inline constexpr int kMaxRank = 32;
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 
-// Shape of u given that its sources have passed; null for nodes without one. INVALID_ARGUMENT says what does not fit.
+// Shape of u given that its sources have passed; null for nodes without one. INVALID_ARGUMENT says
+// what does not fit.
 absl::StatusOr<const Shape*> InferShape(UOpContext& ctx, UOp u, Arena& arena);
 
 // Concrete dimensions, or nullopt if one is symbolic.

@@ -13,12 +13,14 @@ namespace uopd::ir {
 namespace {
 
 constexpr OpSet kTensorOps =
-    OpSet{Op::BUFFER, Op::PARAM, Op::DEFINE_VAR, Op::BIND, Op::IOTA, Op::SINK, Op::AFTER, Op::STACK, Op::STORE, Op::COPY,
-          Op::CONTIGUOUS, Op::CONTIGUOUS_BACKWARD, Op::DETACH, Op::REDUCE, Op::CONST} |
+    OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::BIND, Op::IOTA,       Op::SINK,
+          Op::AFTER,  Op::STACK,  Op::STORE,      Op::COPY, Op::CONTIGUOUS, Op::CONTIGUOUS_BACKWARD,
+          Op::DETACH, Op::REDUCE, Op::CONST} |
     kMovementOps | kElementwiseOps;
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER, Op::PARAM, Op::DEFINE_VAR, Op::SPECIAL, Op::SINK, Op::AFTER, Op::GROUP, Op::STACK, Op::LINEAR, Op::INDEX,
-          Op::LOAD, Op::STORE, Op::GEP, Op::BARRIER, Op::REDUCE, Op::RANGE, Op::END, Op::IF, Op::ENDIF, Op::CONST} |
+    OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER, Op::GROUP,
+          Op::STACK,  Op::LINEAR, Op::INDEX,      Op::LOAD,    Op::STORE, Op::GEP,   Op::BARRIER,
+          Op::REDUCE, Op::RANGE,  Op::END,        Op::IF,      Op::ENDIF, Op::CONST} |
     kElementwiseOps;
 
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
@@ -29,7 +31,9 @@ bool IsStored(Dtype d) { return d != Dtype::Void && d != Dtype::Index; }
 // Data args: right length and every number in its range, so that the typed views of UOp are safe.
 absl::Status VerifyArg(UOp u) {
   const ArgSchema schema = Info(u.op()).arg;
-  auto bad = [&](std::string_view what) { return Bad(Cat("arg of ", Name(u.op()), " is wrong: ", what)); };
+  auto bad = [&](std::string_view what) {
+    return Bad(Cat("arg of ", Name(u.op()), " is wrong: ", what));
+  };
   if (schema == ArgSchema::None) return u.arg().bits == 0 ? absl::OkStatus() : bad("it takes none");
   if (schema == ArgSchema::Int) {
     const int64_t v = u.arg().AsInt();
@@ -40,56 +44,75 @@ absl::Status VerifyArg(UOp u) {
     if (IsFloat(u.dtype())) {
       const double v = u.const_float();
       const bool same = Arg::Float(RoundTo(u.dtype(), v)) == u.arg();
-      return same ? absl::OkStatus() : bad(Cat("constant (", v, ") is not a value of ", Name(u.dtype())));
+      return same ? absl::OkStatus()
+                  : bad(Cat("constant (", v, ") is not a value of ", Name(u.dtype())));
     }
-    return WrapTo(u.dtype(), u.const_int()) == u.const_int() ? absl::OkStatus()
-                                                             : bad(Cat("constant (", u.const_int(), ") does not fit ", Name(u.dtype())));
+    return WrapTo(u.dtype(), u.const_int()) == u.const_int()
+               ? absl::OkStatus()
+               : bad(Cat("constant (", u.const_int(), ") does not fit ", Name(u.dtype())));
   }
-  if (u.arg().bits == 0) return schema == ArgSchema::Kernel ? absl::OkStatus() : bad("it is missing");
+  if (u.arg().bits == 0)
+    return schema == ArgSchema::Kernel ? absl::OkStatus() : bad("it is missing");
   const auto ints = u.ints();
   const auto text = u.text();
-  const bool takes_text = schema == ArgSchema::Text || schema == ArgSchema::Param || schema == ArgSchema::Var || schema == ArgSchema::Kernel;
+  const bool takes_text = schema == ArgSchema::Text || schema == ArgSchema::Param ||
+                          schema == ArgSchema::Var || schema == ArgSchema::Kernel;
   if (!takes_text && !text.empty()) return bad("it has a text");
   if (text.size() > 256) return bad("its text is over 256 bytes");
   switch (schema) {
-    case ArgSchema::Ints: return ints.size() <= kMaxRank ? absl::OkStatus() : bad("it is too long");
-    case ArgSchema::Text: return ints.empty() && !text.empty() ? absl::OkStatus() : bad("it is one text");
-    case ArgSchema::Kernel: return ints.size() == 1 && ints[0] == 1 ? absl::OkStatus() : bad("it is a name");
+    case ArgSchema::Ints:
+      return ints.size() <= kMaxRank ? absl::OkStatus() : bad("it is too long");
+    case ArgSchema::Text:
+      return ints.empty() && !text.empty() ? absl::OkStatus() : bad("it is one text");
+    case ArgSchema::Kernel:
+      return ints.size() == 1 && ints[0] == 1 ? absl::OkStatus() : bad("it is a name");
     case ArgSchema::Param:
       if (ints.size() != 2) return bad("it is {slot, address space, device}");
-      if (ints[0] < 0 || (u.Is(Op::PARAM) && ints[0] >= 65536)) return bad(Cat("slot (", ints[0], ") out of range"));
-      return ints[1] >= 0 && ints[1] <= 2 ? absl::OkStatus() : bad(Cat("address space (", ints[1], ") unknown"));
+      if (ints[0] < 0 || (u.Is(Op::PARAM) && ints[0] >= 65536))
+        return bad(Cat("slot (", ints[0], ") out of range"));
+      return ints[1] >= 0 && ints[1] <= 2 ? absl::OkStatus()
+                                          : bad(Cat("address space (", ints[1], ") unknown"));
     case ArgSchema::Var:
-      if (ints.size() != 2 || ints[0] > ints[1]) return bad("it is {min, max, name} with min <= max");
-      if (ints[0] < -(int64_t{1} << 40) || ints[1] > int64_t{1} << 40) return bad("a bound is beyond 2^40");
+      if (ints.size() != 2 || ints[0] > ints[1])
+        return bad("it is {min, max, name} with min <= max");
+      if (ints[0] < -(int64_t{1} << 40) || ints[1] > int64_t{1} << 40)
+        return bad("a bound is beyond 2^40");
       return !text.empty() ? absl::OkStatus() : bad("the name is empty");
     case ArgSchema::Reduce: {
       if (ints.empty()) return bad("it is {op, axes...}");
       auto op = OpByWire(static_cast<uint64_t>(ints[0]));
-      if (!op || (*op != Op::ADD && *op != Op::MUL && *op != Op::MAX)) return bad("the op is none of ADD, MUL, MAX");
+      if (!op || (*op != Op::ADD && *op != Op::MUL && *op != Op::MAX))
+        return bad("the op is none of ADD, MUL, MAX");
       return ints.size() <= kMaxRank + 1 ? absl::OkStatus() : bad("it has too many axes");
     }
     case ArgSchema::Range:
     case ArgSchema::Special:
       if (ints.size() != 2 || ints[0] < 0) return bad("it is two integers");
       return ints[1] >= 0 && ints[1] < kAxisTypeCount ? absl::OkStatus() : bad("unknown axis type");
-    default: return absl::OkStatus();
+    default:
+      return absl::OkStatus();
   }
 }
 
 absl::Status SameDtype(UOp u, size_t i, Dtype want) {
   if (u.src(i).dtype() == want) return absl::OkStatus();
-  return Bad(Cat("source ", i, " of ", Name(u.op()), " has dtype ", Name(u.src(i).dtype()), ", not ", Name(want)));
+  return Bad(Cat("source ", i, " of ", Name(u.op()), " has dtype ", Name(u.src(i).dtype()),
+                 ", not ", Name(want)));
 }
 
 absl::Status VerifyElementwise(UOp u) {
   const Dtype d = u.dtype();
   const Op op = u.op();
-  if (op == Op::CAST) return u.src(0).dtype() != Dtype::Void && d != Dtype::Void ? absl::OkStatus() : Bad("CAST of or to void");
+  if (op == Op::CAST)
+    return u.src(0).dtype() != Dtype::Void && d != Dtype::Void ? absl::OkStatus()
+                                                               : Bad("CAST of or to void");
   if (op == Op::BITCAST) {
     const Dtype s = u.src(0).dtype();
-    const bool fits = IsStored(d) && IsStored(s) && Bits(d) == Bits(s) && d != Dtype::Bool && s != Dtype::Bool;
-    return fits ? absl::OkStatus() : Bad(Cat("BITCAST from ", Name(s), " to ", Name(d), ": both need the same width and no bool"));
+    const bool fits =
+        IsStored(d) && IsStored(s) && Bits(d) == Bits(s) && d != Dtype::Bool && s != Dtype::Bool;
+    return fits ? absl::OkStatus()
+                : Bad(Cat("BITCAST from ", Name(s), " to ", Name(d),
+                          ": both need the same width and no bool"));
   }
   if (op == Op::WHERE) {
     UOPD_TRY(SameDtype(u, 0, Dtype::Bool));
@@ -99,11 +122,15 @@ absl::Status VerifyElementwise(UOp u) {
   const Dtype operand = u.src(0).dtype();
   for (size_t i = 1; i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, operand));
   const Dtype result = u.Is(kComparisonOps) ? Dtype::Bool : operand;
-  if (d != result) return Bad(Cat(Name(op), " of ", Name(operand), " gives ", Name(result), ", not ", Name(d)));
+  if (d != result)
+    return Bad(Cat(Name(op), " of ", Name(operand), " gives ", Name(result), ", not ", Name(d)));
   if (operand == Dtype::Void) return Bad(Cat(Name(op), " of a statement"));
-  if (u.Is(kFloatOnlyOps) && !IsFloat(operand)) return Bad(Cat(Name(op), " takes floats, not ", Name(operand)));
-  if (u.Is(kIntOnlyOps) && IsFloat(operand)) return Bad(Cat(Name(op), " takes integers, not ", Name(operand)));
-  constexpr OpSet kNoBool = {Op::SUB, Op::NEG, Op::CDIV, Op::CMOD, Op::FLOORDIV, Op::FLOORMOD, Op::SHL, Op::SHR, Op::MULACC};
+  if (u.Is(kFloatOnlyOps) && !IsFloat(operand))
+    return Bad(Cat(Name(op), " takes floats, not ", Name(operand)));
+  if (u.Is(kIntOnlyOps) && IsFloat(operand))
+    return Bad(Cat(Name(op), " takes integers, not ", Name(operand)));
+  constexpr OpSet kNoBool = {Op::SUB,      Op::NEG, Op::CDIV, Op::CMOD,  Op::FLOORDIV,
+                             Op::FLOORMOD, Op::SHL, Op::SHR,  Op::MULACC};
   if (operand == Dtype::Bool && u.Is(kNoBool)) return Bad(Cat(Name(op), " of bool"));
   if (op == Op::THREEFRY && operand != Dtype::U64) return Bad("THREEFRY takes u64");
   return absl::OkStatus();
@@ -111,15 +138,24 @@ absl::Status VerifyElementwise(UOp u) {
 
 absl::Status VerifyDtypes(UOp u, Stage stage) {
   const Dtype d = u.dtype();
-  if (u.Is(kVoidOps) != (d == Dtype::Void)) return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
+  if (u.Is(kVoidOps) != (d == Dtype::Void))
+    return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
   if (u.Is(kElementwiseOps)) return VerifyElementwise(u);
-  auto want = [&](Dtype w) { return d == w ? absl::OkStatus() : Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d), ", not ", Name(w))); };
+  auto want = [&](Dtype w) {
+    return d == w ? absl::OkStatus()
+                  : Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d), ", not ", Name(w)));
+  };
   switch (u.op()) {
     case Op::BUFFER:
-    case Op::PARAM: return IsStored(d) ? absl::OkStatus() : Bad(Cat(Name(u.op()), " cannot hold ", Name(d)));
-    case Op::CONST: return d != Dtype::Void ? absl::OkStatus() : Bad("CONST of void");
-    case Op::IOTA: return IsInt(d) && IsStored(d) ? absl::OkStatus() : Bad(Cat("IOTA gives integers, not ", Name(d)));
-    case Op::DEFINE_VAR: return want(Dtype::Index);
+    case Op::PARAM:
+      return IsStored(d) ? absl::OkStatus() : Bad(Cat(Name(u.op()), " cannot hold ", Name(d)));
+    case Op::CONST:
+      return d != Dtype::Void ? absl::OkStatus() : Bad("CONST of void");
+    case Op::IOTA:
+      return IsInt(d) && IsStored(d) ? absl::OkStatus()
+                                     : Bad(Cat("IOTA gives integers, not ", Name(d)));
+    case Op::DEFINE_VAR:
+      return want(Dtype::Index);
     case Op::RANGE:
     case Op::SPECIAL:
       if (!IsIndexLike(d)) return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
@@ -132,7 +168,8 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       if (!v.Is(Op::CONST) || v.dtype() != Dtype::Index) return Bad("BIND binds to an index CONST");
       const auto range = u.src(0).ints();
       if (v.const_int() < range[0] || v.const_int() > range[1]) {
-        return Bad(Cat("value (", v.const_int(), ") of variable ", u.src(0).text(), " is outside [", range[0], ", ", range[1], "]"));
+        return Bad(Cat("value (", v.const_int(), ") of variable ", u.src(0).text(), " is outside [",
+                       range[0], ", ", range[1], "]"));
       }
       return absl::OkStatus();
     }
@@ -142,14 +179,18 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
     case Op::INDEX:
       UOPD_TRY(SameDtype(u, 0, d));
       if (!IsIndexLike(u.src(1).dtype())) return Bad(Cat("INDEX by ", Name(u.src(1).dtype())));
-      if (MaybeBaseOf(u.src(0)) == UOp()) return Bad(Cat("INDEX into ", Name(u.src(0).op()), ", which is no buffer"));
+      if (MaybeBaseOf(u.src(0)) == UOp())
+        return Bad(Cat("INDEX into ", Name(u.src(0).op()), ", which is no buffer"));
       return u.n_src() == 3 ? SameDtype(u, 2, Dtype::Bool) : absl::OkStatus();
     case Op::LOAD:
       if (!u.src(0).Is(Op::INDEX)) return Bad("LOAD of something that is no INDEX");
       return SameDtype(u, 0, d);
     case Op::STORE: {
-      const bool target = stage == Stage::kTensor ? MaybeBaseOf(u.src(0)) != UOp() : u.src(0).Is(Op::INDEX);
-      if (!target) return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ", stage == Stage::kTensor ? "buffer" : "INDEX"));
+      const bool target =
+          stage == Stage::kTensor ? MaybeBaseOf(u.src(0)) != UOp() : u.src(0).Is(Op::INDEX);
+      if (!target)
+        return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ",
+                       stage == Stage::kTensor ? "buffer" : "INDEX"));
       return SameDtype(u, 1, u.src(0).dtype());
     }
     case Op::REDUCE:
@@ -162,10 +203,14 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       return SameDtype(u, 0, d);
     case Op::AFTER:
       for (size_t i = 1; i < u.n_src() && stage == Stage::kTensor; ++i) {
-        if (!u.src(i).Is(Op::STORE)) return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
+        if (!u.src(i).Is(Op::STORE))
+          return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
       }
+      if (stage == Stage::kTensor && MaybeBaseOf(u) == UOp())
+        return Bad("AFTER of a value that is no buffer");
       return SameDtype(u, 0, d);
-    case Op::GEP: return SameDtype(u, 0, d);
+    case Op::GEP:
+      return SameDtype(u, 0, d);
     case Op::END:
       for (size_t i = 1; i < u.n_src(); ++i) {
         if (!u.src(i).Is(Op::RANGE)) return Bad(Cat("source ", i, " of END is no RANGE"));
@@ -174,8 +219,10 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
     case Op::COPY:
     case Op::CONTIGUOUS:
     case Op::CONTIGUOUS_BACKWARD:
-    case Op::DETACH: return IsStored(d) ? SameDtype(u, 0, d) : Bad(Cat(Name(u.op()), " of ", Name(d)));
-    default: break;
+    case Op::DETACH:
+      return IsStored(d) ? SameDtype(u, 0, d) : Bad(Cat(Name(u.op()), " of ", Name(d)));
+    default:
+      break;
   }
   if (u.Is(kMovementOps)) return SameDtype(u, 0, d);
   return absl::OkStatus();
@@ -185,9 +232,11 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Stage stage) {
   UOPD_TRY(ctx.TryShapeOf(u).status());
   if (u.Is(Op::STORE) && stage == Stage::kTensor) {
     const Shape target = *ctx.ShapeOf(u.src(0)), *value = ctx.ShapeOf(u.src(1));
-    if (value == nullptr || !SameShape(target, *value)) return Bad("STORE of a value whose shape is not the target's");
+    if (value == nullptr || !SameShape(target, *value))
+      return Bad("STORE of a value whose shape is not the target's");
   }
-  if (u.Is(Op::IOTA) && u.arg().AsInt() >= static_cast<int64_t>(ctx.ShapeOf(u)->size())) return Bad("IOTA along an axis that its shape lacks");
+  if (u.Is(Op::IOTA) && u.arg().AsInt() >= static_cast<int64_t>(ctx.ShapeOf(u)->size()))
+    return Bad("IOTA along an axis that its shape lacks");
   if (u.Is(Op::FLIP)) {
     int64_t last = -1;
     const auto rank = static_cast<int64_t>(ctx.ShapeOf(u.src(0))->size());
@@ -201,12 +250,14 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Stage stage) {
     const IntRange full = RangeOf(Dtype::Index);
     if (b.min < full.min || b.max > full.max) return Bad("index arithmetic can overflow 64 bits");
   }
-  if (stage == Stage::kKernel && u.Is(Op::INDEX) && u.n_src() == 2 && u.src(1).dtype() == Dtype::Index) {
+  if (stage == Stage::kKernel && u.Is(Op::INDEX) && u.n_src() == 2 &&
+      u.src(1).dtype() == Dtype::Index) {
     const Bounds b = ctx.BoundsOf(u.src(1));
     const Shape* size = ctx.ShapeOf(u.src(0));
     const Int128 elements = size != nullptr && size->size() == 1 ? ctx.BoundsOf((*size)[0]).max : 0;
     if (b.min < 0 || b.max >= elements) {
-      return Bad(Cat("index in [", b.min, ", ", b.max, "] can leave its buffer of ", elements, " elements"));
+      return Bad(Cat("index in [", b.min, ", ", b.max, "] can leave its buffer of ", elements,
+                     " elements"));
     }
   }
   return absl::OkStatus();
@@ -226,7 +277,9 @@ absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage) {
   const auto n = static_cast<int>(u.n_src());
   if (n < info.min_src || n > info.max_src) {
     return Bad(Cat(info.name, " has ", n, " sources; it takes ", info.min_src,
-                   info.max_src == kMany ? " or more" : info.max_src == info.min_src ? "" : Cat(" to ", info.max_src)));
+                   info.max_src == kMany          ? " or more"
+                   : info.max_src == info.min_src ? ""
+                                                  : Cat(" to ", info.max_src)));
   }
   UOPD_TRY(VerifyArg(u));
   UOPD_TRY(VerifyDtypes(u, stage));
@@ -247,10 +300,13 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
   for (UOp u : Toposort(ctx, root)) {
     if (u.Is(Op::PARAM)) {
       auto [it, fresh] = slots.try_emplace(u.slot(), u);
-      if (!fresh && it->second != u) return Bad(Cat("slot ", u.slot(), " is declared twice, with different dtype, shape or device"));
+      if (!fresh && it->second != u)
+        return Bad(
+            Cat("slot ", u.slot(), " is declared twice, with different dtype, shape or device"));
     } else if (u.Is(Op::DEFINE_VAR)) {
       auto [it, fresh] = variables.try_emplace(std::string(u.text()), u);
-      if (!fresh && it->second != u) return Bad(Cat("variable ", u.text(), " is declared twice, with different bounds"));
+      if (!fresh && it->second != u)
+        return Bad(Cat("variable ", u.text(), " is declared twice, with different bounds"));
     }
   }
   return absl::OkStatus();
@@ -259,7 +315,8 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
 absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
   int64_t index = 0;
   for (UOp u : Toposort(ctx, root)) {
-    if (absl::Status s = VerifyNode(ctx, u, stage); !s.ok()) return WithNode(s, {index, PrintLine(u)});
+    if (absl::Status s = VerifyNode(ctx, u, stage); !s.ok())
+      return WithNode(s, {index, PrintLine(u)});
     ++index;
   }
   absl::Status s = VerifyRoot(ctx, root, stage);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The verifier: what each op demands of its arity, arg, dtypes and shapes, at each stage of the pipeline.
+// The verifier: what each op demands of its arity, arg, dtypes and shapes, at each stage of the
+// pipeline.
 //
-// Anything from outside passes through here before another part of the system sees it; what passes cannot make shape
-// inference, rewriting or codegen fail. Errors are INVALID_ARGUMENT and name the node.
+// Anything from outside passes through here before another part of the system sees it; what passes
+// cannot make shape inference, rewriting or codegen fail. Errors are INVALID_ARGUMENT and name the
+// node.
 #pragma once
 #include "core/base/status.h"
 #include "core/ir/context.h"
@@ -18,13 +20,16 @@ enum class Stage {
 // Checks one node whose sources have been checked. Does not name the node.
 absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage);
 
-// Checks every node under root. For kTensor the root is a SINK of STOREs into PARAMs, possibly through AFTER.
+// Checks every node under root. For kTensor the root is a SINK of STOREs into PARAMs, possibly
+// through AFTER.
 absl::Status Verify(UOpContext& ctx, UOp root, Stage stage);
 
-// What only a whole graph can break: roots, slots used with two different dtypes or shapes, variables with two ranges.
+// What only a whole graph can break: roots, slots used with two different dtypes or shapes,
+// variables with two ranges.
 absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage);
 
-// The PARAM or BUFFER that a STORE target or AFTER writes to, through movement ops; null if there is none.
+// The PARAM or BUFFER that a STORE target or AFTER writes to, through movement ops; null if there
+// is none.
 UOp MaybeBaseOf(UOp target);
 
 }  // namespace uopd::ir

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // UOp: one immutable, hash-consed node of the IR, and its arg.
 //
-// A UOp is an 8-byte handle to a node that a UOpContext owns; it lives as long as the context and is null only where a
-// name says `maybe_`. Equal nodes of one context are the same pointer, so == is equality of whole graphs.
+// A UOp is an 8-byte handle to a node that a UOpContext owns; it lives as long as the context and
+// is null only where a name says `maybe_`. Equal nodes of one context are the same pointer, so ==
+// is equality of whole graphs.
 //
 // Invariants
 //   (1) A node never changes once made.
-//   (2) Its sources were made before it (smaller ids), in the same context or in the frozen base of it.
-//   (3) id() is dense and grows in creation order; nothing may depend on addresses.
+//   (2) Its sources were made before it (smaller ids), in the same context or in the frozen base of
+//   it. (3) id() is dense and grows in creation order; nothing may depend on addresses.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -24,7 +25,9 @@ struct ArgData {
   uint32_t n_ints, n_chars;
   const int64_t* ints_begin() const { return reinterpret_cast<const int64_t*>(this + 1); }
   std::span<const int64_t> ints() const { return {ints_begin(), n_ints}; }
-  std::string_view text() const { return {reinterpret_cast<const char*>(ints_begin() + n_ints), n_chars}; }
+  std::string_view text() const {
+    return {reinterpret_cast<const char*>(ints_begin() + n_ints), n_chars};
+  }
 };
 
 // Eight bytes whose meaning is ArgSchema of the op (and, for CONST, the dtype).
@@ -78,19 +81,24 @@ class UOp {
   bool Is(OpSet ops) const { return ops.Has(node_->op); }
 
   // Typed views of the arg. REQUIRES: the op's ArgSchema is the one named.
-  std::span<const int64_t> ints() const { return arg().AsData().ints(); }    // Ints, and all data args
-  std::string_view text() const { return arg().AsData().text(); }            // Text, Param, Var, Kernel
-  int64_t slot() const { return ints()[0]; }                                 // Param
+  std::span<const int64_t> ints() const {
+    return arg().AsData().ints();
+  }                                                                // Ints, and all data args
+  std::string_view text() const { return arg().AsData().text(); }  // Text, Param, Var, Kernel
+  int64_t slot() const { return ints()[0]; }                       // Param
   AddrSpace addrspace() const { return static_cast<AddrSpace>(ints()[1]); }  // Param
   Op reduce_op() const { return *OpByWire(ints()[0]); }                      // Reduce
   std::span<const int64_t> reduce_axes() const { return ints().subspan(1); }
-  int64_t axis_id() const { return ints()[0]; }                              // Range
+  int64_t axis_id() const { return ints()[0]; }  // Range
   AxisType axis_type() const { return static_cast<AxisType>(ints()[1]); }
 
-  // CONST only. Integers as the wrapped value (u64 as its bit pattern); floats rounded to the dtype.
+  // CONST only. Integers as the wrapped value (u64 as its bit pattern); floats rounded to the
+  // dtype.
   int64_t const_int() const { return arg().AsInt(); }
   double const_float() const { return arg().AsFloat(); }
-  bool IsConstInt(int64_t v) const { return Is(Op::CONST) && !IsFloat(dtype()) && const_int() == v; }
+  bool IsConstInt(int64_t v) const {
+    return Is(Op::CONST) && !IsFloat(dtype()) && const_int() == v;
+  }
   // Numerically equal to v, for any dtype; -0.0 equals 0.
   bool IsConst(double v) const {
     if (!Is(Op::CONST)) return false;

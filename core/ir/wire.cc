@@ -2,8 +2,8 @@
 #include "core/ir/wire.h"
 
 #include <bit>
-#include <cstring>
 
+#include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "core/ir/print.h"
@@ -16,13 +16,9 @@ enum GraphField { kVersion = 1, kNodes = 2 };
 enum NodeField { kOp = 1, kDtype = 2, kSrc = 3, kInt = 4, kFloatValue = 5, kInts = 6, kText = 7 };
 enum WireType { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-void PutVarint(std::string& out, uint64_t v) {
-  while (v >= 0x80) out += static_cast<char>(v | 0x80), v >>= 7;
-  out += static_cast<char>(v);
+void PutTag(std::string& out, int field, WireType type) {
+  PutVarint(out, static_cast<uint64_t>(field) << 3 | type);
 }
-void PutTag(std::string& out, int field, WireType type) { PutVarint(out, static_cast<uint64_t>(field) << 3 | type); }
-uint64_t ZigZag(int64_t v) { return static_cast<uint64_t>(v) << 1 ^ static_cast<uint64_t>(v >> 63); }
-int64_t UnZigZag(uint64_t v) { return static_cast<int64_t>(v >> 1 ^ (~(v & 1) + 1)); }
 
 void PutBytes(std::string& out, int field, std::string_view bytes) {
   PutTag(out, field, kBytes);
@@ -30,47 +26,15 @@ void PutBytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-class Reader {
- public:
-  explicit Reader(std::string_view data) : p_(data.data()), end_(data.data() + data.size()) {}
-  bool done() const { return p_ == end_; }
-  size_t left() const { return static_cast<size_t>(end_ - p_); }
-
-  bool Varint(uint64_t& v) {
-    v = 0;
-    for (int shift = 0; shift < 64 && p_ < end_; shift += 7) {
-      const auto byte = static_cast<uint8_t>(*p_++);
-      v |= uint64_t{byte & 0x7fu} << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  }
-  bool Bytes(std::string_view& out) {
-    uint64_t n;
-    if (!Varint(n) || n > left()) return false;
-    out = {p_, n};
-    p_ += n;
-    return true;
-  }
-  bool Fixed64(uint64_t& v) {
-    if (left() < 8) return false;
-    std::memcpy(&v, p_, 8);
-    p_ += 8;
-    return true;
-  }
-
- private:
-  const char* p_;
-  const char* end_;
-};
 static_assert(std::endian::native == std::endian::little, "fixed64 is read in place");
 
 class Decoder {
  public:
-  Decoder(UOpContext& ctx, Stage stage, const WireLimits& limits) : ctx_(ctx), stage_(stage), limits_(limits) {}
+  Decoder(UOpContext& ctx, Stage stage, const WireLimits& limits)
+      : ctx_(ctx), stage_(stage), limits_(limits) {}
 
   absl::StatusOr<UOp> Run(std::string_view bytes) {
-    Reader r(bytes);
+    ByteReader r(bytes);
     uint64_t version = 0;
     while (!r.done()) {
       uint64_t key;
@@ -79,14 +43,15 @@ class Decoder {
         if (!r.Varint(version)) return Bad("graph message is cut off");
       } else if (key == (kNodes << 3 | kBytes)) {
         std::string_view node;
-        if (!r.Bytes(node)) return Bad(Cat("node ", nodes_.size(), " is cut off"));
+        if (!r.String(node)) return Bad(Cat("node ", nodes_.size(), " is cut off"));
         UOPD_TRY(Checked(node));
       } else {
         return Bad(Cat("graph message has an unknown field (", key >> 3, ")"));
       }
     }
     if (version != kIrVersion) {
-      return absl::FailedPreconditionError(Cat("IR version (", version, ") is not the one spoken here (", kIrVersion, ")"));
+      return absl::FailedPreconditionError(
+          Cat("IR version (", version, ") is not the one spoken here (", kIrVersion, ")"));
     }
     if (nodes_.empty()) return Bad("graph has no nodes");
     UOPD_TRY(Blame(VerifyRoot(ctx_, nodes_.back(), stage_), nodes_.size() - 1));
@@ -106,17 +71,20 @@ class Decoder {
     const size_t i = nodes_.size();
     line_ = "unreadable";
     if (i >= limits_.max_nodes) {
-      return Blame(absl::ResourceExhaustedError(Cat("graph has more than ", limits_.max_nodes, " nodes")), i);
+      return Blame(
+          absl::ResourceExhaustedError(Cat("graph has more than ", limits_.max_nodes, " nodes")),
+          i);
     }
     auto u = Read(bytes);
     if (!u.ok()) return Blame(u.status(), i);
-    if (absl::Status s = VerifyNode(ctx_, *u, stage_); !s.ok()) return line_ = PrintLine(*u), Blame(s, i);
+    if (absl::Status s = VerifyNode(ctx_, *u, stage_); !s.ok())
+      return line_ = PrintLine(*u), Blame(s, i);
     nodes_.push_back(*u);
     return absl::OkStatus();
   }
 
   absl::StatusOr<UOp> Read(std::string_view bytes) {
-    Reader r(bytes);
+    ByteReader r(bytes);
     uint64_t op_wire = 0, dtype_wire = 0, bits = 0;
     bool has_value = false, has_data = false;
     std::string_view text;
@@ -128,13 +96,20 @@ class Decoder {
       const auto type = static_cast<int>(key & 7);
       bool ok = false;
       std::string_view packed;
-      if (field == kOp && type == kVarint) ok = r.Varint(op_wire);
-      else if (field == kDtype && type == kVarint) ok = r.Varint(dtype_wire);
-      else if (field == kInt && type == kVarint) ok = has_value = r.Varint(v), bits = static_cast<uint64_t>(UnZigZag(v));
-      else if (field == kFloatValue && type == kFixed64) ok = has_value = r.Fixed64(bits);
-      else if (field == kText && type == kBytes) ok = has_data = r.Bytes(text);
-      else if ((field == kSrc || field == kInts) && type == kBytes && r.Bytes(packed)) ok = field == kSrc ? Sources(packed) : Ints(packed), has_data |= field == kInts;
-      else return Bad(Cat("node has an unknown field (", field, ")"));
+      if (field == kOp && type == kVarint)
+        ok = r.Varint(op_wire);
+      else if (field == kDtype && type == kVarint)
+        ok = r.Varint(dtype_wire);
+      else if (field == kInt && type == kVarint)
+        ok = has_value = r.Varint(v), bits = static_cast<uint64_t>(UnZigZag(v));
+      else if (field == kFloatValue && type == kFixed64)
+        ok = has_value = r.Fixed64(bits);
+      else if (field == kText && type == kBytes)
+        ok = has_data = r.String(text);
+      else if ((field == kSrc || field == kInts) && type == kBytes && r.String(packed))
+        ok = field == kSrc ? Sources(packed) : Ints(packed), has_data |= field == kInts;
+      else
+        return Bad(Cat("node has an unknown field (", field, ")"));
       if (!ok) return source_error_.ok() ? Bad("node is cut off") : source_error_;
     }
     const auto op = OpByWire(op_wire);
@@ -144,23 +119,27 @@ class Decoder {
     if (!dtype) return Bad(Cat("unknown dtype (", dtype_wire, ") of ", Name(*op)));
     const ArgSchema schema = Info(*op).arg;
     const bool scalar = schema == ArgSchema::Const || schema == ArgSchema::Int;
-    if ((has_value && !scalar) || (has_data && (scalar || schema == ArgSchema::None))) return Bad(Cat("arg of ", Name(*op), " has the wrong kind"));
-    // Floats are rounded and NaNs made canonical by VerifyNode's comparison: anything else is refused there.
+    if ((has_value && !scalar) || (has_data && (scalar || schema == ArgSchema::None)))
+      return Bad(Cat("arg of ", Name(*op), " has the wrong kind"));
+    // Floats are rounded and NaNs made canonical by VerifyNode's comparison: anything else is
+    // refused there.
     Arg arg = scalar ? Arg{bits} : has_data ? ctx_.Data(ints_, text) : Arg{};
     return ctx_.Make(*op, *dtype, srcs_, arg);
   }
 
   bool Sources(std::string_view packed) {
-    Reader r(packed);
+    ByteReader r(packed);
     while (!r.done()) {
       uint64_t back;
       if (!r.Varint(back)) return false;
       if (back == 0 || back > nodes_.size()) {
-        source_error_ = Bad(Cat("source ", srcs_.size(), " does not come before the node (a cycle or a forward reference)"));
+        source_error_ = Bad(Cat("source ", srcs_.size(),
+                                " does not come before the node (a cycle or a forward reference)"));
         return false;
       }
       if (++total_sources_ > limits_.max_sources) {
-        source_error_ = absl::ResourceExhaustedError(Cat("graph has more than ", limits_.max_sources, " sources"));
+        source_error_ = absl::ResourceExhaustedError(
+            Cat("graph has more than ", limits_.max_sources, " sources"));
         return false;
       }
       srcs_.push_back(nodes_[nodes_.size() - back]);
@@ -169,7 +148,7 @@ class Decoder {
   }
 
   bool Ints(std::string_view packed) {
-    Reader r(packed);
+    ByteReader r(packed);
     while (!r.done()) {
       uint64_t v;
       if (!r.Varint(v)) return false;
@@ -226,7 +205,8 @@ std::string Encode(const UOpContext& ctx, UOp root) {
   return out;
 }
 
-absl::StatusOr<UOp> Decode(UOpContext& ctx, std::string_view bytes, Stage stage, const WireLimits& limits) {
+absl::StatusOr<UOp> Decode(UOpContext& ctx, std::string_view bytes, Stage stage,
+                           const WireLimits& limits) {
   return Decoder(ctx, stage, limits).Run(bytes);
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The binary form of graphs: a canonical protobuf encoding of uopd.v1.Graph (proto/uopd/v1/graph.proto), read and written
-// here without protobuf so that core and its digests depend on nothing.
+// The binary form of graphs: a canonical protobuf encoding of uopd.v1.Graph
+// (proto/uopd/v1/graph.proto), read and written here without protobuf so that core and its digests
+// depend on nothing.
 //
-// Encode writes nodes in topological order with fields in ascending order and nothing optional, so equal graphs give equal
-// bytes in every process: the bytes are the semantic key and their SHA-256 is the digest. Tags are not written.
+// Encode writes nodes in topological order with fields in ascending order and nothing optional, so
+// equal graphs give equal bytes in every process: the bytes are the semantic key and their SHA-256
+// is the digest. Tags are not written.
 #pragma once
 #include <string>
 #include <string_view>
@@ -24,9 +26,10 @@ struct WireLimits {
   size_t max_sources = 16'000'000;  // in all
 };
 
-// Reads any valid encoding into ctx, verifying every node at `stage` as it comes, and the whole at the end; returns the last
-// node. Errors are INVALID_ARGUMENT naming the node by its position, RESOURCE_EXHAUSTED over the limits, and
-// FAILED_PRECONDITION for another IR version.
-absl::StatusOr<UOp> Decode(UOpContext& ctx, std::string_view bytes, Stage stage, const WireLimits& limits = {});
+// Reads any valid encoding into ctx, verifying every node at `stage` as it comes, and the whole at
+// the end; returns the last node. Errors are INVALID_ARGUMENT naming the node by its position,
+// RESOURCE_EXHAUSTED over the limits, and FAILED_PRECONDITION for another IR version.
+absl::StatusOr<UOp> Decode(UOpContext& ctx, std::string_view bytes, Stage stage,
+                           const WireLimits& limits = {});
 
 }  // namespace uopd::ir

@@ -5,8 +5,8 @@
 
 namespace uopd::rules {
 
-// root rewritten to a fixed point with the symbolic rules; equal in value for every assignment of ranges, variables and
-// memory. Never changes a float result (IEEE, NaN and signed zeros included).
+// root rewritten to a fixed point with the symbolic rules; equal in value for every assignment of
+// ranges, variables and memory. Never changes a float result (IEEE, NaN and signed zeros included).
 ir::UOp Simplify(ir::UOpContext& ctx, ir::UOp root);
 
 }  // namespace uopd::rules

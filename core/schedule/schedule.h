@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Scheduling: a verified tensor graph becomes an ordered list of kernels over numbered buffers.
 //
-// The result is plain data without UOps, so that it can be stored and sent: kernels travel as the wire form of their graphs.
-// A kernel graph is (docs/ir.md, "Kernels"):
+// The result is plain data without UOps, so that it can be stored and sent: kernels travel as the
+// wire form of their graphs. A kernel graph is (docs/ir.md, "Kernels"):
 //
 //   SINK {kernel} of  END(STORE(INDEX(PARAM {k}, index[, gate]), value), RANGE...)
 //
-// PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements. Values are elementwise ops over
-// LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges, and REDUCE(x, RANGE {REDUCE}...). Ranges are
-// RANGE {axis id, LOOP|REDUCE}, ids dense in nesting order. A LOAD whose gate is false gives 0 and touches no memory.
+// PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements. Values
+// are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
+// and REDUCE(x, RANGE {REDUCE}...). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
+// order. A LOAD whose gate is false gives 0 and touches no memory.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,7 +28,8 @@ struct BufferRef {
   bool operator==(const BufferRef&) const = default;
 };
 
-// One step. A kernel runs `graph` on `device`; a copy moves buffers[1] to buffers[0], perhaps between devices.
+// One step. A kernel runs `graph` on `device`; a copy moves buffers[1] to buffers[0], perhaps
+// between devices.
 struct Item {
   enum Kind : uint8_t { kKernel, kCopy };
   Kind kind = kKernel;
@@ -36,7 +38,8 @@ struct Item {
   std::vector<BufferRef> buffers;  // kernels: by PARAM slot
 };
 
-// Intermediate memory, planned: temporaries whose lives do not overlap share bytes of their device's arena.
+// Intermediate memory, planned: temporaries whose lives do not overlap share bytes of their
+// device's arena.
 struct Temporary {
   std::string device;
   int64_t bytes = 0;
@@ -63,7 +66,8 @@ struct Schedule {
   std::vector<Temporary> temporaries;
   std::vector<std::pair<std::string, int64_t>> arenas;  // device, bytes
 
-  // Bytes for the cache and back. Decoding checks every index and size: the bytes may come from a damaged file.
+  // Bytes for the cache and back. Decoding checks every index and size: the bytes may come from a
+  // damaged file.
   std::string Encode() const;
   static absl::StatusOr<Schedule> Decode(std::string_view bytes);
 };
@@ -72,10 +76,12 @@ struct Options {
   std::string default_device = "CPU:0";  // for PARAMs that name none
 };
 
-// Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with every change of output.
+// Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
+// every change of output.
 inline constexpr int kScheduleVersion = 1;
 
-// REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be scheduled yet.
+// REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
+// scheduled yet.
 absl::StatusOr<Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink, const Options& options);
 
 }  // namespace uopd::schedule

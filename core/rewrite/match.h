@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT
+// Matching of patterns: continuation passing, so that the orders of commutative operands backtrack
+// fully.
+//
+// Do<Bound>(pattern, node, match, next) binds variables not in the bit set Bound, compares those in
+// it, and calls next() when the node fits; it returns true as soon as a continuation does.
+#pragma once
+#include "core/rewrite/pattern.h"
+
+namespace uopd::rewrite {
+
+#define UOPD_INLINE [[gnu::always_inline]] inline
+
+template <uint32_t Bound, int I, class K>
+UOPD_INLINE bool Do(const Any<I>&, UOp u, Match& m, K&& next) {
+  if constexpr (Bound >> I & 1) {
+    return m.v[I] == u && next();
+  } else {
+    m.v[I] = u;
+    return next();
+  }
+}
+template <uint32_t Bound, int I, class K>
+UOPD_INLINE bool Do(const Const<I>&, UOp u, Match& m, K&& next) {
+  if (!u.Is(Op::CONST) || ir::IsFloat(u.dtype())) return false;
+  if constexpr (Bound >> I & 1) {
+    return m.v[I] == u && next();
+  } else {
+    m.v[I] = u;
+    return next();
+  }
+}
+template <uint32_t Bound, class K>
+UOPD_INLINE bool Do(const Literal& p, UOp u, Match&, K&& next) {
+  return u.IsConst(static_cast<double>(p.value)) && next();
+}
+template <uint32_t Bound, Op O, class A, class B, class K>
+UOPD_INLINE bool Do(const Binary<O, A, B>& p, UOp u, Match& m, K&& next);
+template <uint32_t Bound, class A, class B, class C, class K>
+UOPD_INLINE bool Do(const WherePattern<A, B, C>& p, UOp u, Match& m, K&& next);
+template <uint32_t Bound, class A, class B, class K>
+UOPD_INLINE bool Do(const AnyOfPattern<A, B>& p, UOp u, Match& m, K&& next);
+template <uint32_t Bound, class... P, class K>
+UOPD_INLINE bool Do(const NodePattern<P...>& p, UOp u, Match& m, K&& next);
+
+template <uint32_t Bound, class P, class K>
+UOPD_INLINE bool Do(const Typed<P>& p, UOp u, Match& m, K&& next) {
+  return (p.dtypes >> static_cast<int>(u.dtype()) & 1) != 0 && Do<Bound>(p.p, u, m, next);
+}
+
+template <uint32_t Bound, Op O, class A, class B, class K>
+UOPD_INLINE bool Do(const Binary<O, A, B>& p, UOp u, Match& m, K&& next) {
+  if (!u.Is(O)) return false;
+  if (Do<Bound>(p.a, u.src(0), m,
+                [&] { return Do < Bound | A::kBinds > (p.b, u.src(1), m, next); }))
+    return true;
+  if constexpr (ir::kCommutativeOps.Has(O) && !std::is_same_v<A, B>) {
+    return Do<Bound>(p.a, u.src(1), m,
+                     [&] { return Do < Bound | A::kBinds > (p.b, u.src(0), m, next); });
+  } else {
+    return false;
+  }
+}
+template <uint32_t Bound, class A, class B, class C, class K>
+UOPD_INLINE bool Do(const WherePattern<A, B, C>& p, UOp u, Match& m, K&& next) {
+  return u.Is(Op::WHERE) && Do<Bound>(p.a, u.src(0), m, [&] {
+           return Do < Bound | A::kBinds > (p.b, u.src(1), m, [&] {
+                                 return Do < Bound | A::kBinds |
+                                        B::kBinds > (p.c, u.src(2), m, next);
+                               });
+         });
+}
+template <uint32_t Bound, class A, class B, class K>
+UOPD_INLINE bool Do(const AnyOfPattern<A, B>& p, UOp u, Match& m, K&& next) {
+  return Do<Bound>(p.a, u, m, next) || Do<Bound>(p.b, u, m, next);
+}
+
+template <class T>
+inline constexpr bool kIsEach = false;
+template <class P>
+inline constexpr bool kIsEach<EachPattern<P>> = true;
+
+template <uint32_t Bound, size_t I, class... P, class K>
+UOPD_INLINE bool DoSources(const NodePattern<P...>& p, UOp u, Match& m, K&& next) {
+  if constexpr (I == sizeof...(P)) {
+    return u.n_src() == I && next();
+  } else {
+    using T = std::tuple_element_t<I, std::tuple<P...>>;
+    if constexpr (std::is_same_v<T, RestPattern>) {
+      return next();
+    } else if constexpr (kIsEach<T>) {
+      for (UOp s : u.srcs()) {
+        if (!Do<0>(std::get<I>(p.sources).p, s, m, [] { return true; })) return false;
+      }
+      return next();
+    } else {
+      return I < u.n_src() &&
+             Do<Bound>(
+                 std::get<I>(p.sources), u.src(I), m,
+                 [&] { return DoSources<(Bound | T::kBinds), I + 1>(p, u, m, next); });
+    }
+  }
+}
+template <uint32_t Bound, class... P, class K>
+UOPD_INLINE bool Do(const NodePattern<P...>& p, UOp u, Match& m, K&& next) {
+  return p.ops.Has(u.op()) && DoSources<Bound, 0>(p, u, m, next);
+}
+#undef UOPD_INLINE
+
+// Which ops each of the first three sources of the root may have, for the candidate index.
+struct SourceOps {
+  OpSet at[3] = {OpSet::All(), OpSet::All(), OpSet::All()};
+};
+template <class P>
+SourceOps SourcesOf(const P&) {
+  return {};
+}
+template <class P>
+SourceOps SourcesOf(const Typed<P>& p) {
+  return SourcesOf(p.p);
+}
+template <Op O, class A, class B>
+SourceOps SourcesOf(const Binary<O, A, B>& p) {
+  SourceOps s;
+  if (ir::kCommutativeOps.Has(O)) {
+    s.at[0] = s.at[1] = p.a.Roots() | p.b.Roots();
+  } else {
+    s.at[0] = p.a.Roots(), s.at[1] = p.b.Roots();
+  }
+  return s;
+}
+template <class A, class B, class C>
+SourceOps SourcesOf(const WherePattern<A, B, C>& p) {
+  SourceOps s;
+  s.at[0] = p.a.Roots(), s.at[1] = p.b.Roots(), s.at[2] = p.c.Roots();
+  return s;
+}
+template <class... P>
+SourceOps SourcesOf(const NodePattern<P...>& p) {
+  SourceOps s;
+  size_t i = 0;
+  std::apply([&](const auto&... q) { ((i < 3 ? void(s.at[i++] = q.Roots()) : void()), ...); },
+             p.sources);
+  if constexpr (sizeof...(P) == 1 && (kIsEach<P> || ...)) s.at[1] = s.at[2] = s.at[0];
+  return s;
+}
+
+// What a lambda on the right-hand side gets: m[x] is the node (or the value of a Const), checked at
+// compile time against the left-hand side.
+template <uint32_t Binds>
+class Bound {
+ public:
+  Bound(const Match& m, UOpContext& context) : ctx(context), match_(m) {}
+  UOpContext& ctx;
+  UOp root() const { return match_.root; }
+  template <int I>
+  UOp operator[](Any<I>) const {
+    static_assert(Binds >> I & 1, "variable is not bound by the left-hand side of this rule");
+    return match_.v[I];
+  }
+  template <int I>
+  Int128 operator[](Const<I> c) const {
+    static_assert(Binds >> I & 1, "constant is not bound by the left-hand side of this rule");
+    return c.Eval(match_);
+  }
+  template <int I>
+  UOp Node(Const<I>) const {
+    return match_.v[I];
+  }
+
+ private:
+  const Match& match_;
+};
+
+}  // namespace uopd::rewrite

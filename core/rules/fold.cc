@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Constant folding with the reference evaluator.
+#include "core/ir/build.h"
+#include "core/ir/eval.h"
+#include "core/rules/rules.h"
+
+namespace uopd::rules {
+namespace {
+
+using namespace rewrite;  // NOLINT: the vocabulary of rules
+
+UOp Fold(UOpContext& ctx, UOp u) {
+  ir::Scalar operands[3];
+  for (size_t i = 0; i < u.n_src(); ++i) operands[i] = ir::Scalar::Of(u.src(i));
+  const auto out = ir::EvalAlu(u.op(), u.dtype(), std::span(operands, u.n_src()));
+  if (!out) return UOp();
+  return ir::IsFloat(u.dtype()) ? ctx.Float(u.dtype(), out->f) : ctx.Int(u.dtype(), out->wide());
+}
+
+}  // namespace
+
+const RuleSet& FoldRules() {
+  static const RuleSet rules = Built("fold", [](RuleSet& r) {
+    constexpr auto constant = Node(Op::CONST);
+    r.Add("constants", Group(ir::kElementwiseOps, Each(constant)), [](const auto& m) -> UOp {
+      // An index that leaves 64 bits has no value; the verifier refuses it.
+      if (m.root().dtype() == Dtype::Index) {
+        const ir::Bounds b = m.ctx.BoundsOf(m.root());
+        return b.IsPoint() &&
+                       b.Within({ir::RangeOf(Dtype::Index).min, ir::RangeOf(Dtype::Index).max})
+                   ? m.ctx.Int(Dtype::Index, b.min)
+                   : UOp();
+      }
+      return Fold(m.ctx, m.root());
+    });
+    // Any integer, index or bool whose interval is one value.
+    r.Add("point",
+          Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()),
+          [](const auto& m) -> UOp {
+            const UOp u = m.root();
+            if (ir::IsFloat(u.dtype())) return UOp();
+            const ir::Bounds b = m.ctx.BoundsOf(u);
+            return b.IsPoint() ? m.ctx.Int(u.dtype(), b.min) : UOp();
+          });
+  });
+  return rules;
+}
+
+}  // namespace uopd::rules

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+#include "core/rules/order.h"
+
+#include <algorithm>
+
+namespace uopd::rules {
+namespace {
+
+using ir::ArgSchema;
+using ir::UOp;
+
+int Sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
+
+int CompareArgs(UOp a, UOp b) {
+  switch (ir::Info(a.op()).arg) {
+    case ArgSchema::None:
+      return 0;
+    case ArgSchema::Const:
+    case ArgSchema::Int:
+      return Sign(a.arg().AsInt(), b.arg().AsInt());
+    default:
+      break;
+  }
+  if (a.arg() == b.arg()) return 0;
+  if (a.arg().bits == 0 || b.arg().bits == 0) return Sign(a.arg().bits != 0, b.arg().bits != 0);
+  const auto x = a.ints(), y = b.ints();
+  if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) {
+    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end()) ? -1 : 1;
+  }
+  return a.text().compare(b.text());
+}
+
+int CompareTo(UOp a, UOp b, int depth) {
+  if (a == b) return 0;
+  if (int c = Sign(a.op(), b.op())) return c;
+  if (int c = CompareArgs(a, b)) return c;
+  if (int c = Sign(a.dtype(), b.dtype())) return c;
+  if (int c = Sign(a.n_src(), b.n_src())) return c;
+  if (depth > 0) {
+    for (size_t i = 0; i < a.n_src(); ++i) {
+      if (int c = CompareTo(a.src(i), b.src(i), depth - 1)) return c;
+    }
+  }
+  return 0;
+}
+
+constexpr int kDepth = 6;
+
+}  // namespace
+
+int Compare(UOp a, UOp b) {
+  if (a == b) return 0;
+  const int c = CompareTo(a, b, kDepth);
+  return c != 0 ? c : Sign(a.id(), b.id());
+}
+
+}  // namespace uopd::rules

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Offsets for temporaries: those whose lives do not overlap share bytes of one arena per device.
+#pragma once
+#include "core/schedule/schedule.h"
+
+namespace uopd::schedule {
+
+inline constexpr int64_t kTemporaryAlignment = 64;  // bytes
+
+// Fills Temporary::offset and Schedule::arenas. A temporary lives from the item that writes it to
+// the last one that uses it. Greedy by size: the largest first, each at the lowest offset free over
+// its whole life ("Efficient memory management for deep neural net inference", Pisarchyk and Lee,
+// 2020).
+void PlanMemory(Schedule& schedule);
+
+}  // namespace uopd::schedule

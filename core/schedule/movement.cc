@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+#include "core/schedule/movement.h"
+
+#include "core/ir/build.h"
+
+namespace uopd::schedule {
+namespace {
+
+using ir::Op;
+using ir::Shape;
+using ir::UOp;
+using ir::UOpContext;
+
+UOp Product(UOpContext& ctx, UOp a, UOp b) {
+  if (a.IsConstInt(1)) return b;
+  return b.IsConstInt(1) ? a : ir::Mul(ctx, a, b);
+}
+
+// The axes [from, to) of `out` and [in_from, in_to) of `in` hold the same elements: flatten one,
+// unflatten into the other.
+void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, const IndexList& index,
+                  Shape in, size_t in_from, size_t in_to, IndexList& result) {
+  if (to - from == 1 && in_to - in_from == 1) {
+    result[in_from] = index[from];
+    return;
+  }
+  UOp flat = ctx.Idx(0), stride = ctx.Idx(1);
+  for (size_t i = to; i-- > from;) {
+    if (!out[i].IsConstInt(1)) flat = ir::Add(ctx, flat, Product(ctx, index[i], stride));
+    stride = Product(ctx, stride, out[i]);
+  }
+  for (size_t i = in_to; i-- > in_from;) {
+    if (in[i].IsConstInt(1)) {
+      result[i] = ctx.Idx(0);
+      continue;
+    }
+    bool outermost = true;
+    for (size_t j = in_from; j < i; ++j) outermost &= in[j].IsConstInt(1);
+    result[i] = outermost ? flat : ir::Alu(ctx, Op::FLOORMOD, {flat, in[i]});
+    flat = ir::Alu(ctx, Op::FLOORDIV, {flat, in[i]});
+  }
+}
+
+// Splits both shapes into the smallest groups of equal size, so that untouched axes pass through
+// untouched, also symbolic ones.
+IndexList Reshape(UOpContext& ctx, Shape out, Shape in, const IndexList& index) {
+  IndexList result(in.size(), ctx.Idx(0));
+  size_t i = 0, j = 0;
+  while (i < out.size() || j < in.size()) {
+    size_t i_end = i, j_end = j;
+    ir::Int128 n_out = 1, n_in = 1;
+    std::vector<UOp> s_out, s_in;  // symbolic factors not yet matched
+    auto take = [](Shape s, size_t& at, ir::Int128& n, std::vector<UOp>& mine,
+                   std::vector<UOp>& other) {
+      const UOp d = s[at++];
+      if (d.Is(Op::CONST)) {
+        n *= d.const_int();
+      } else if (auto it = std::find(other.begin(), other.end(), d); it != other.end()) {
+        other.erase(it);
+      } else {
+        mine.push_back(d);
+      }
+    };
+    auto balanced = [&] {
+      return n_out == n_in && s_out.empty() && s_in.empty() && (i_end > i || i == out.size()) &&
+             (j_end > j || j == in.size());
+    };
+    while (!balanced() && (i_end < out.size() || j_end < in.size())) {
+      const bool out_behind = i_end < out.size() && (j_end == in.size() || (i_end == i) ||
+                                                     (j_end > j && n_out < n_in) || !s_in.empty());
+      if (out_behind)
+        take(out, i_end, n_out, s_out, s_in);
+      else
+        take(in, j_end, n_in, s_in, s_out);
+    }
+    ReshapeGroup(ctx, out, i, i_end, index, in, j, j_end, result);
+    i = i_end, j = j_end;
+  }
+  return result;
+}
+
+}  // namespace
+
+IndexList SourceIndex(UOpContext& ctx, UOp u, const IndexList& index, UOp& gate) {
+  const Shape out = *ctx.ShapeOf(u), in = *ctx.ShapeOf(u.src(0));
+  IndexList result(in.size());
+  switch (u.op()) {
+    case Op::RESHAPE:
+      return Reshape(ctx, out, in, index);
+    case Op::EXPAND:
+      for (size_t i = 0; i < in.size(); ++i) {
+        const size_t o = out.size() - in.size() + i;
+        result[i] = in[i].IsConstInt(1) ? ctx.Idx(0) : index[o];
+      }
+      return result;
+    case Op::PERMUTE:
+      for (size_t i = 0; i < in.size(); ++i) result[static_cast<size_t>(u.ints()[i])] = index[i];
+      return result;
+    case Op::FLIP:
+      result = index;
+      for (int64_t a : u.ints()) {
+        const auto i = static_cast<size_t>(a);
+        result[i] = ir::Sub(ctx, ir::Sub(ctx, in[i], ctx.Idx(1)), index[i]);
+      }
+      return result;
+    case Op::SHRINK:
+      for (size_t i = 0; i < in.size(); ++i) {
+        const UOp start = u.src(1).src(i);
+        result[i] = start.IsConstInt(0) ? index[i] : ir::Add(ctx, index[i], start);
+      }
+      return result;
+    default:  // PAD
+      for (size_t i = 0; i < in.size(); ++i) {
+        const UOp before = u.src(1).src(i);
+        if (out[i] == in[i]) {
+          result[i] = index[i];
+          continue;
+        }
+        result[i] = before.IsConstInt(0) ? index[i] : ir::Sub(ctx, index[i], before);
+        if (!before.IsConstInt(0))
+          gate = ir::And(ctx, gate, ir::Not(ctx, ir::Lt(ctx, index[i], before)));
+        gate = ir::And(ctx, gate, ir::Lt(ctx, result[i], in[i]));
+      }
+      return result;
+  }
+}
+
+UOp FlatIndex(UOpContext& ctx, const ir::Dims& dims, const IndexList& index) {
+  UOp flat = ctx.Idx(0);
+  int64_t stride = 1;
+  for (size_t i = dims.size(); i-- > 0;) {
+    if (dims[i] != 1) flat = ir::Add(ctx, flat, ir::Mul(ctx, index[i], ctx.Idx(stride)));
+    stride *= dims[i];
+  }
+  return flat;
+}
+
+}  // namespace uopd::schedule
