@@ -10,3 +10,4 @@ macro(uopd_server_layer folder)
 endmacro()
 
 uopd_server_layer(server/http uopd_core_base prometheus-cpp::core civetweb::civetweb)
+uopd_server_layer(server/engine uopd_core_schedule uopd_core_codegen uopd_core_render uopd_devices uopd_cache)
