@@ -198,24 +198,24 @@ class Fuser {
   }
 
   bool ShouldRealise(UOp u, const NodeInfo& info) {
-    if (must_realise_.contains(u.id()) ||
-        (options_.force != nullptr && options_.force->contains(u.id())))
-      return true;
     if (u.Is(OpSet{Op::CONTIGUOUS, Op::COPY})) return true;
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return false;
     if (info.work == 0) return false;
     const double elements = std::max(1.0, Elements(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d);
-    return (trips - elements) * info.work > kRealiseCost * elements;
+    return (trips - elements) * info.work > options_.realise_cost * elements;
+  }
+
+  bool Forced(UOp u) const {
+    return must_realise_.contains(u.id()) || (options_.force != nullptr && options_.force->contains(u.id()));
   }
 
   absl::Status Visit(UOp u) {
     NodeInfo& info = f_.at(u);
     // Nothing is realised just to be stored: the only demand is a whole STORE.
-    const bool only_stored = info.demands.size() == 1 && IsWholeRoot(info.demands[0]) &&
-                             !u.Is(Op::COPY) && !must_realise_.contains(u.id());
-    if (ShouldRealise(u, info) && !only_stored) return Realise(u);
+    const bool only_stored = info.demands.size() == 1 && IsWholeRoot(info.demands[0]) && !u.Is(Op::COPY);
+    if (Forced(u) || (ShouldRealise(u, info) && !only_stored)) return Realise(u);
     for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) UOPD_TRY(Propagate(u, k));
     return absl::OkStatus();
   }

@@ -10,7 +10,7 @@
 // Cost model. work(x) is the number of operations for one element of x when its sources are
 // computed once per element of theirs; trips(d) is how often a demand is evaluated when
 // loop-invariant code is hoisted, i.e. the product of the loops down to the innermost one that its
-// index uses. x is realised when (sum of trips - elements) * work > kRealiseCost * elements.
+// index uses. x is realised when (sum of trips - elements) * work > realise_cost * elements.
 #pragma once
 #include <vector>
 
@@ -22,9 +22,6 @@
 #include "core/schedule/movement.h"
 
 namespace uopd::schedule {
-
-// Operations per element that cost as much as a store and a load.
-inline constexpr double kRealiseCost = 32;
 
 // Where a value lives: a PARAM slot of the graph, or a temporary.
 struct Storage {
@@ -82,6 +79,7 @@ struct Fusion {
 
 struct FusionOptions {
   std::string default_device;
+  double realise_cost = 0;
   const absl::flat_hash_set<uint32_t>* force = nullptr;
 };
 

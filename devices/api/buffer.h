@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Device memory. Made by Device::Allocate, owned by shared_ptr, given back to the device's pool by
+// the last reference.
+//
+// A buffer keeps its device open. The object is immutable and so thread-safe; its contents are
+// ordered by streams and semaphores alone. Fresh memory is not cleared: it holds whatever its last
+// owner left (or a poison pattern).
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace uopd::devices {
+
+class Device;
+
+enum class MemoryKind : uint8_t {
+  kDevice,       // fastest for kernels
+  kHostVisible,  // the host may read and write it through host_data()
+};
+
+class Buffer : public std::enable_shared_from_this<Buffer> {
+ public:
+  static constexpr size_t kAlignment = 64;  // least alignment of byte 0 on every device
+
+  virtual ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  Device& device() const { return *device_; }
+  size_t size() const { return size_; }  // bytes, as asked for
+  MemoryKind kind() const { return kind_; }
+  // Null unless the host can address this memory; never null for kHostVisible. Touch it only after
+  // the streams that use the buffer have synchronised.
+  std::byte* host_data() const { return host_data_; }
+
+ protected:
+  Buffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, std::byte* host_data);
+
+ private:
+  const std::shared_ptr<Device> device_;
+  const size_t size_;
+  const MemoryKind kind_;
+  std::byte* const host_data_;
+};
+
+}  // namespace uopd::devices

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The order of a stream that executes on the host: work runs inline until an unmet wait is ahead of
+// it.
+//
+//              Push, nothing ahead                PushWait, not reached
+//     idle ───────────────────────► running ─────────────────────────────► blocked
+//      ▲  ◄─────── queue empty ───────┘ ▲ └── more queued: next ──┘            │
+//      │                                └──── signalled (on that thread) ◄─────┘
+//
+// Owned by shared_ptr: by its stream and by the semaphore that it waits for, so that queued work
+// survives the stream and is dropped with the semaphore. One thread pushes at a time; signals come
+// from any thread.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "devices/api/semaphore.h"
+
+namespace uopd::devices {
+
+class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
+ public:
+  // True: nothing is ahead and nothing has failed, so the pushing thread may run its work itself,
+  // without Push.
+  bool idle() const UOPD_EXCLUDES(mu_);
+  // `work` runs after all that was pushed before; skipped after an error unless `always`.
+  void Push(std::function<absl::Status()> work, bool always = false) UOPD_EXCLUDES(mu_);
+  void PushWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) UOPD_EXCLUDES(mu_);
+  // Waits until the queue is empty; returns the first error since the last call and forgets it.
+  absl::Status Synchronize() UOPD_EXCLUDES(mu_);
+
+ private:
+  struct Item {
+    std::function<absl::Status()> work;
+    bool always = false;
+    std::shared_ptr<Semaphore> semaphore;  // a wait if set
+    uint64_t value = 0;
+  };
+
+  void Append(Item item) UOPD_EXCLUDES(mu_);
+  void Drain() UOPD_EXCLUDES(mu_);
+  // False when the queue is now blocked.
+  bool PassWait(Item item) UOPD_EXCLUDES(mu_);
+  void Unblock(bool reached) UOPD_EXCLUDES(mu_);
+
+  mutable Mutex mu_;
+  std::condition_variable changed_;
+  std::deque<Item> items_ UOPD_GUARDED_BY(mu_);
+  bool running_ UOPD_GUARDED_BY(mu_) = false;
+  bool blocked_ UOPD_GUARDED_BY(mu_) = false;
+  absl::Status status_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd::devices

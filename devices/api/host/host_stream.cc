@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+#include "devices/api/host/host_stream.h"
+
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+
+namespace uopd::devices {
+namespace {
+
+absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape, void* const* buffers,
+                      const int64_t* vars, int64_t* duration_ns) {
+  if (duration_ns == nullptr) return executable.Run(shape, buffers, vars);
+  const auto start = std::chrono::steady_clock::now();
+  absl::Status status = executable.Run(shape, buffers, vars);
+  *duration_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count();
+  return status;
+}
+
+// A launch that runs later, with its own references.
+struct PendingLaunch {
+  std::shared_ptr<Executable> executable;
+  LaunchShape shape;
+  std::vector<std::shared_ptr<Buffer>> owners;
+  std::vector<void*> buffers;
+  std::vector<int64_t> vars;
+  int64_t* duration_ns;
+
+  absl::Status Run() {
+    return RunTimed(static_cast<HostExecutable&>(*executable), shape, buffers.data(), vars.data(),
+                    duration_ns);
+  }
+};
+
+}  // namespace
+
+absl::Status HostStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) {
+  if (queue_->idle()) {
+    std::memcpy(dst.host_data() + dst_offset, src.data(), src.size());
+    return absl::OkStatus();
+  }
+  queue_->Push([src, to = dst.shared_from_this(), dst_offset] {
+    std::memcpy(to->host_data() + dst_offset, src.data(), src.size());
+    return absl::OkStatus();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) {
+  if (queue_->idle()) {
+    std::memcpy(dst.data(), src.host_data() + src_offset, dst.size());
+    return absl::OkStatus();
+  }
+  queue_->Push([from = src.shared_from_this(), src_offset, dst] {
+    std::memcpy(dst.data(), from->host_data() + src_offset, dst.size());
+    return absl::OkStatus();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                                size_t bytes) {
+  if (queue_->idle()) {
+    std::memcpy(dst.host_data() + dst_offset, src.host_data() + src_offset, bytes);
+    return absl::OkStatus();
+  }
+  queue_->Push(
+      [from = src.shared_from_this(), src_offset, to = dst.shared_from_this(), dst_offset, bytes] {
+        std::memcpy(to->host_data() + dst_offset, from->host_data() + src_offset, bytes);
+        return absl::OkStatus();
+      });
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {
+  if (queue_->idle()) {
+    std::memset(dst.host_data() + offset, static_cast<int>(value), bytes);
+    return absl::OkStatus();
+  }
+  queue_->Push([to = dst.shared_from_this(), offset, bytes, value] {
+    std::memset(to->host_data() + offset, static_cast<int>(value), bytes);
+    return absl::OkStatus();
+  });
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoLaunch(Executable& executable, const LaunchShape& shape,
+                                  std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                                  int64_t* duration_ns) {
+  if (queue_->idle()) {
+    absl::InlinedVector<void*, 16> pointers;
+    for (const BufferArg& arg : buffers) pointers.push_back(arg.buffer->host_data() + arg.offset);
+    return RunTimed(static_cast<HostExecutable&>(executable), shape, pointers.data(), vars.data(),
+                    duration_ns);
+  }
+  auto launch = std::make_shared<PendingLaunch>();
+  launch->executable = executable.shared_from_this();
+  launch->shape = shape;
+  for (const BufferArg& arg : buffers) {
+    launch->owners.push_back(arg.buffer->shared_from_this());
+    launch->buffers.push_back(arg.buffer->host_data() + arg.offset);
+  }
+  launch->vars.assign(vars.begin(), vars.end());
+  launch->duration_ns = duration_ns;
+  queue_->Push([launch] { return launch->Run(); });
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
+  if (queue_->idle()) {
+    semaphore->Signal(value);
+    return absl::OkStatus();
+  }
+  queue_->Push(
+      [semaphore = std::move(semaphore), value] {
+        semaphore->Signal(value);
+        return absl::OkStatus();
+      },
+      /*always=*/true);
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
+  queue_->PushWait(std::move(semaphore), value);
+  return absl::OkStatus();
+}
+
+}  // namespace uopd::devices

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Stream of a device whose memory is host memory and whose kernels run on the calling thread (and
+// its helpers).
+//
+// Work runs inline, and behind an unmet Wait on the thread that signals; see CommandQueue.
+#pragma once
+#include <memory>
+
+#include "devices/api/device.h"
+#include "devices/api/host/command_queue.h"
+
+namespace uopd::devices {
+
+// What such a device loads. Run is called on any thread, also in parallel, and returns when the
+// kernel is done.
+class HostExecutable : public Executable {
+ public:
+  using Executable::Executable;
+  // `buffers` and `vars` have as many entries as args() says.
+  virtual absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars) = 0;
+};
+
+class HostStream final : public Stream {
+ public:
+  // REQUIRES: every Executable of `device` is a HostExecutable, and its buffers have host_data().
+  explicit HostStream(std::shared_ptr<Device> device)
+      : Stream(std::move(device)), queue_(std::make_shared<CommandQueue>()) {}
+
+  absl::Status Synchronize() override { return queue_->Synchronize(); }
+
+ protected:
+  absl::Status DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) override;
+  absl::Status DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) override;
+  absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                      size_t bytes) override;
+  absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) override;
+  absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
+                        std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                        int64_t* duration_ns) override;
+  absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
+  absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
+
+ private:
+  const std::shared_ptr<CommandQueue> queue_;
+};
+
+}  // namespace uopd::devices

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Ordered queue of work on one device.
+//
+// Asynchronous by contract: a call may return before its work is done, and a driver is free to have
+// done it already (CPU and NULL run inline unless an unmet Wait is ahead in the queue; what is
+// queued then runs on the thread that meets it).
+//   - Host memory that a call names (spans, `duration_ns`) stays valid until the work is done:
+//   Synchronize returned, or a
+//     later Record is reached.
+//   - Buffers, executables and semaphores may be dropped at once: the stream keeps what it still
+//   needs, and goes on with
+//     queued work after it is destroyed itself.
+// A stream belongs to one thread at a time; different streams are independent.
+//
+// Errors: arguments are checked at the call, the same way on every device, and a refused call
+// queues nothing: INVALID_ARGUMENT for ranges outside a buffer, another device's objects, wrong
+// counts or shapes; UNAVAILABLE when the device is lost. What goes wrong later is returned by the
+// next Synchronize, once; work after it is skipped, but Record still signals, so that nobody waits
+// for ever.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/base/status.h"
+#include "devices/api/buffer.h"
+#include "devices/api/program.h"
+#include "devices/api/semaphore.h"
+
+namespace uopd::devices {
+
+class Stream {
+ public:
+  explicit Stream(std::shared_ptr<Device> device);
+  virtual ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  Device& device() const { return *device_; }
+
+  absl::Status CopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset);
+  absl::Status CopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst);
+  // Both buffers are of this device; the ranges may not overlap.
+  absl::Status Copy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset, size_t bytes);
+  absl::Status Fill(Buffer& dst, size_t offset, size_t bytes, std::byte value);
+  // Checks counts, shape and offsets. It cannot check the kernel's indices: whoever made the kernel
+  // has verified them. `duration_ns`, if not null, holds the kernel's run time after Synchronize.
+  absl::Status Launch(Executable& executable, const LaunchShape& shape,
+                      std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                      int64_t* duration_ns = nullptr);
+  // Signals `value` when all work before is done.
+  absl::Status Record(std::shared_ptr<Semaphore> semaphore, uint64_t value);
+  // Holds all work after until `semaphore` reaches `value`; ABORTED (at Synchronize) if it is
+  // destroyed before.
+  absl::Status Wait(std::shared_ptr<Semaphore> semaphore, uint64_t value);
+  // Blocks until all work is done; the first error since the last call.
+  virtual absl::Status Synchronize() = 0;
+
+ protected:
+  // As above, with arguments that are checked and not empty.
+  virtual absl::Status DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) = 0;
+  virtual absl::Status DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) = 0;
+  virtual absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                              size_t bytes) = 0;
+  virtual absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) = 0;
+  virtual absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
+                                std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                                int64_t* duration_ns) = 0;
+  virtual absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) = 0;
+  virtual absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) = 0;
+
+ private:
+  absl::Status CheckRange(const Buffer& buffer, size_t offset, size_t bytes) const;
+  absl::Status CheckLaunch(const Executable& executable, const LaunchShape& shape,
+                           std::span<const BufferArg> buffers, std::span<const int64_t> vars) const;
+
+  const std::shared_ptr<Device> device_;
+};
+
+}  // namespace uopd::devices

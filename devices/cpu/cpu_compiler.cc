@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cpu/cpu_compiler.h"
+
+#include <llvm/ADT/STLExtras.h>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/AsmParser/Parser.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
+#include <llvm/IR/LLVMContext.h>
+#include <llvm/IR/LegacyPassManager.h>
+#include <llvm/IR/Module.h>
+#include <llvm/IR/Verifier.h>
+#include <llvm/MC/TargetRegistry.h>
+#include <llvm/Passes/PassBuilder.h>
+#include <llvm/Support/SourceMgr.h>
+#include <llvm/Support/TargetSelect.h>
+#include <llvm/Support/raw_ostream.h>
+#include <llvm/Target/TargetMachine.h>
+#include <llvm/Target/TargetOptions.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace uopd::devices::cpu {
+namespace {
+
+constexpr int kShownLines = 12;
+
+absl::Status CompileError(const std::string& what, std::string_view source) {
+  size_t end = 0;
+  for (int line = 0; line < kShownLines && end != std::string_view::npos; ++line)
+    end = source.find('\n', end + 1);
+  return absl::InternalError(absl::StrCat("LLVM refuses a kernel: ", what, "\nThe source begins:\n",
+                                          std::string(source.substr(0, end))));
+}
+
+// Keeps errors that LLVM reports in passing; its own handler would print them and exit.
+class Diagnostics final : public llvm::DiagnosticHandler {
+ public:
+  explicit Diagnostics(std::string& errors) : errors_(errors) {}
+  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
+    if (info.getSeverity() == llvm::DS_Error) {
+      llvm::raw_string_ostream out(errors_);
+      llvm::DiagnosticPrinterRawOStream printer(out);
+      info.print(printer);
+      out << "; ";
+    }
+    return true;
+  }
+
+ private:
+  std::string& errors_;
+};
+
+void SetAttributes(llvm::Module& module, const CpuTarget& target) {
+  for (llvm::Function& function : module) {
+    if (function.isDeclaration()) continue;
+    function.addFnAttr("tune-cpu", target.tune);
+    // LLVM uses 256 bits by default on every processor that it knows by name, though our kernels
+    // gain from 512.
+    function.addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
+    function.setDoesNotThrow();  // no unwind tables: smaller objects, quicker loads
+    function.removeFnAttr(llvm::Attribute::UWTable);
+  }
+}
+
+void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.SLPVectorization = true;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+}  // namespace
+
+CpuCompiler::CpuCompiler(CpuTarget target) : target_(std::move(target)) {}
+CpuCompiler::~CpuCompiler() = default;
+
+absl::StatusOr<std::unique_ptr<CpuCompiler>> CpuCompiler::Create(CpuTarget target) {
+  [[maybe_unused]] static const bool once = [] {
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    llvm::InitializeNativeTargetAsmParser();
+    return true;
+  }();
+  std::unique_ptr<CpuCompiler> compiler(new CpuCompiler(std::move(target)));
+  UOPD_ASSIGN(Machine first, compiler->Borrow());
+  MutexLock lock(compiler->mu_);
+  compiler->free_.push_back(std::move(first));
+  return compiler;
+}
+
+absl::StatusOr<CpuCompiler::Machine> CpuCompiler::Borrow() const {
+  {
+    MutexLock lock(mu_);
+    if (!free_.empty()) {
+      Machine machine = std::move(free_.back());
+      free_.pop_back();
+      return machine;
+    }
+  }
+  std::string error;
+  const llvm::Target* found = llvm::TargetRegistry::lookupTarget(target_.triple, error);
+  if (found == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("LLVM does not know the target ", target_.triple, ": ", error));
+  }
+  Machine machine(found->createTargetMachine(
+      target_.triple, target_.cpu, target_.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  if (machine == nullptr) {
+    return absl::UnavailableError(
+        absl::StrCat("LLVM has no code generator for ", target_.triple, "."));
+  }
+  return machine;
+}
+
+absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source) const {
+  UOPD_ASSIGN(Machine machine, Borrow());
+  std::string errors;
+  llvm::SmallVector<char, 0> object;
+  {
+    llvm::LLVMContext context;
+    context.setDiagnosticHandler(std::make_unique<Diagnostics>(errors));
+    llvm::SMDiagnostic diagnostic;
+    // A copy, since the parser wants a terminating zero. The constant name keeps paths out of the
+    // object.
+    const std::string text(source);
+    std::unique_ptr<llvm::Module> module =
+        llvm::parseAssembly(llvm::MemoryBufferRef(text, "kernel"), diagnostic, context);
+    if (module == nullptr) {
+      return CompileError(
+          absl::StrCat("line ", diagnostic.getLineNo(), ", column ", diagnostic.getColumnNo() + 1,
+                       ": ", diagnostic.getMessage().str(), "\n  ",
+                       diagnostic.getLineContents().str()),
+          source);
+    }
+    if (llvm::all_of(*module,
+                     [](const llvm::Function& function) { return function.isDeclaration(); })) {
+      return CompileError("it defines no function", source);
+    }
+    module->setTargetTriple(target_.triple);
+    module->setDataLayout(machine->createDataLayout());
+    SetAttributes(*module, target_);
+    std::string broken;
+    llvm::raw_string_ostream broken_out(broken);
+    if (llvm::verifyModule(*module, &broken_out)) return CompileError(broken, source);
+    Optimize(*module, *machine);
+    llvm::raw_svector_ostream out(object);
+    llvm::legacy::PassManager codegen;
+    if (machine->addPassesToEmitFile(codegen, out, nullptr, llvm::CodeGenFileType::ObjectFile)) {
+      return CompileError("the target emits no objects", source);
+    }
+    codegen.run(*module);
+  }
+  if (!errors.empty()) return CompileError(errors, source);
+  MutexLock lock(mu_);
+  free_.push_back(std::move(machine));
+  return std::string(object.data(), object.size());
+}
+
+}  // namespace uopd::devices::cpu

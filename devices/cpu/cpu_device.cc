@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cpu/cpu_device.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "devices/api/host/host_stream.h"
+
+namespace uopd::devices::cpu {
+namespace {
+
+class CpuExecutable final : public HostExecutable {
+ public:
+  CpuExecutable(std::shared_ptr<CpuDevice> device, const Program& program,
+                std::unique_ptr<CpuJit::Code> code)
+      : HostExecutable(device, program.entry, program.args),
+        threads_(device->threads()),
+        code_(std::move(code)) {}
+
+  absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars) override {
+    const KernelEntry entry = code_->entry();
+    threads_.ParallelFor(shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); });
+    return absl::OkStatus();
+  }
+
+ private:
+  ThreadPool& threads_;  // of the device, which Executable keeps open
+  const std::unique_ptr<CpuJit::Code> code_;
+};
+
+// Processors that this process may run on, which containers set lower than what the machine has.
+int UsableProcessors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+DeviceInfo MakeInfo(const CpuOptions& options, const CpuTarget& target) {
+  DeviceInfo info;
+  info.name = absl::StrCat("CPU:", options.index);
+  info.kind = "cpu";
+  info.arch = target.arch;
+  info.features = target.features;
+  info.toolchain = target.Toolchain();
+  info.limits.max_grid[0] = std::numeric_limits<int32_t>::max();
+  const auto bytes = static_cast<int64_t>(HostHeap::Completed(options.memory).limit_bytes);
+  info.limits.max_buffer_bytes = info.limits.total_bytes = bytes;
+  info.vector_bytes = target.vector_bytes;
+  info.hardware_threads = options.threads > 0 ? options.threads : UsableProcessors();
+  return info;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<CpuDevice>> CpuDevice::Open(const CpuOptions& options) {
+  UOPD_ASSIGN(auto compiler, CpuCompiler::Create(MakeCpuTarget(options.features)));
+  UOPD_ASSIGN(auto jit, CpuJit::Create());
+  DeviceInfo info = MakeInfo(options, compiler->target());
+  return std::shared_ptr<CpuDevice>(
+      new CpuDevice(std::move(info), options, std::move(compiler), std::move(jit)));
+}
+
+CpuDevice::CpuDevice(DeviceInfo info, const CpuOptions& options,
+                     std::unique_ptr<CpuCompiler> compiler, std::unique_ptr<CpuJit> jit)
+    : Device(std::move(info)),
+      heap_(options.memory),
+      compiler_(std::move(compiler)),
+      jit_(std::move(jit)),
+      threads_(this->info().hardware_threads, options.spin) {}
+
+absl::StatusOr<std::shared_ptr<Buffer>> CpuDevice::Allocate(size_t bytes, MemoryKind kind) {
+  return heap_.Allocate(shared_from_this(), bytes, kind);
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> CpuDevice::Load(const Program& program) {
+  std::unique_ptr<CpuJit::Code> code;
+  if (program.format == ProgramFormat::kObject) {
+    UOPD_ASSIGN(code, jit_->Load(program.bytes, program.entry));
+  } else if (program.format == ProgramFormat::kLlvmIr) {
+    UOPD_ASSIGN(const std::string object, compiler_->Compile(program.bytes));
+    UOPD_ASSIGN(code, jit_->Load(object, program.entry));
+  } else {
+    return absl::UnimplementedError(absl::StrCat(info().name, " does not take programs of format ",
+                                                 static_cast<int>(program.format), "."));
+  }
+  auto self = std::static_pointer_cast<CpuDevice>(shared_from_this());
+  return std::make_shared<CpuExecutable>(std::move(self), program, std::move(code));
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> CpuDevice::NewStream() {
+  return std::make_unique<HostStream>(shared_from_this());
+}
+
+}  // namespace uopd::devices::cpu

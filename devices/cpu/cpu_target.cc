@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cpu/cpu_target.h"
+
+#include <llvm/ADT/StringMap.h>
+#include <llvm/Config/llvm-config.h>
+#include <llvm/TargetParser/Host.h>
+#include <llvm/TargetParser/Triple.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace uopd::devices::cpu {
+namespace {
+
+// AMX registers need the kernel's permission, once per process; without it their first use kills.
+bool MayUseAmx() {
+#if defined(__x86_64__)
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+std::string HostFeatures() {
+  std::vector<std::string> on;
+  for (const auto& feature : llvm::sys::getHostCPUFeatures()) {
+    if (feature.second) on.push_back("+" + feature.first().str());
+  }
+  const auto amx = [](const std::string& feature) { return absl::StartsWith(feature, "+amx"); };
+  if (std::any_of(on.begin(), on.end(), amx) && !MayUseAmx()) std::erase_if(on, amx);
+  std::sort(on.begin(), on.end());
+  return absl::StrJoin(on, ",");
+}
+
+bool HasAll(const CpuTarget& target, std::initializer_list<const char*> features) {
+  return std::all_of(features.begin(), features.end(),
+                     [&](const char* f) { return target.Has(f); });
+}
+
+}  // namespace
+
+bool CpuTarget::Has(const std::string& feature) const {
+  return absl::StrContains("," + features + ",", ",+" + feature + ",");
+}
+
+std::string CpuTarget::Toolchain() const {
+  return absl::StrCat("llvm-", LLVM_VERSION_STRING, ";O2;slp;pic;fp=ieee;", triple, ";cpu=", cpu,
+                      ";tune=", tune, ";vector=", 8 * vector_bytes, ";features=", features);
+}
+
+CpuTarget MakeCpuTarget(const std::optional<std::string>& features) {
+  CpuTarget target;
+  target.triple = llvm::sys::getProcessTriple();
+  const llvm::Triple triple(target.triple);
+  target.arch = triple.getArchName().str();
+  target.features = features ? *features : HostFeatures();
+  if (!triple.isX86()) {
+    target.cpu = target.tune = "generic";
+    return target;
+  }
+  target.cpu = target.tune = "x86-64";
+  if (HasAll(target, {"avx2", "bmi2", "fma", "f16c"})) target.tune = "x86-64-v3";
+  if (HasAll(target, {"avx512f", "avx512bw", "avx512dq", "avx512vl"})) target.tune = "x86-64-v4";
+  if (target.Has("avx") || target.Has("avx2")) target.vector_bytes = 32;
+  if (target.Has("avx512f")) target.vector_bytes = 64;
+  return target;
+}
+
+}  // namespace uopd::devices::cpu

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cpu/thread_pool.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+
+namespace uopd::devices::cpu {
+namespace {
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#else
+  std::this_thread::yield();
+#endif
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin)
+    // Spinning on a single core keeps the thread that one waits for from running.
+    : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &old);  // signals belong to the daemon's own threads
+  for (int i = 1; i < threads; ++i) {
+    workers_.emplace_back([this] { Work(); });
+    pthread_setname_np(workers_.back().native_handle(), "uopd-cpu");
+  }
+  pthread_sigmask(SIG_SETMASK, &old, nullptr);
+}
+
+ThreadPool::~ThreadPool() {
+  {
+    MutexLock lock(mu_);
+    stop_.store(true, std::memory_order_relaxed);
+    wake_.notify_all();
+  }
+  for (std::thread& worker : workers_) worker.join();
+}
+
+template <class Done>
+void ThreadPool::Spin(Done done) const {
+  if (spin_.count() == 0) return;
+  const auto until = std::chrono::steady_clock::now() + spin_;
+  do {
+    for (int i = 0; i < 32; ++i) {  // reading the clock costs about as much as 32 looks
+      if (done()) return;
+      Pause();
+    }
+  } while (std::chrono::steady_clock::now() < until);
+}
+
+void ThreadPool::Iterate(Loop& loop) {
+  for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;)
+    loop.body(loop.context, i);
+}
+
+ThreadPool::Loop* ThreadPool::Take() {
+  while (!loops_.empty()) {
+    Loop* loop = loops_.front();
+    if (loop->next.load(std::memory_order_relaxed) < loop->n) return loop;
+    Remove(loop);
+  }
+  return nullptr;
+}
+
+void ThreadPool::Remove(Loop* loop) {
+  auto it = std::find(loops_.begin(), loops_.end(), loop);
+  if (it == loops_.end()) return;
+  loops_.erase(it);
+  open_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void ThreadPool::Run(int64_t n, Body body, const void* context) {
+  if (n <= 1 || workers_.empty()) {
+    for (int64_t i = 0; i < n; ++i) body(context, i);
+    return;
+  }
+  Loop loop{n, body, context};
+  {
+    MutexLock lock(mu_);
+    loops_.push_back(&loop);
+    open_.fetch_add(1, std::memory_order_relaxed);
+    for (int64_t i = std::min<int64_t>(parked_, n - 1); i > 0; --i) wake_.notify_one();
+  }
+  Iterate(loop);
+  {
+    MutexLock lock(mu_);
+    Remove(&loop);
+  }
+  // No worker can join any more. Acquire pairs with the release of the last helper: its writes are
+  // visible here.
+  const auto alone = [&] { return loop.helpers.load(std::memory_order_acquire) == 0; };
+  Spin(alone);
+  if (alone()) return;
+  MutexLock lock(mu_);
+  loop.caller_parked = true;
+  lock.Wait(done_, alone);
+}
+
+void ThreadPool::Work() {
+  for (;;) {
+    Loop* loop;
+    {
+      MutexLock lock(mu_);
+      loop = Take();
+      if (loop == nullptr && stop_.load(std::memory_order_relaxed)) return;
+      if (loop != nullptr) loop->helpers.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (loop != nullptr) {
+      Iterate(*loop);
+      MutexLock lock(mu_);
+      // The loop is gone as soon as the caller sees 0, so this is the last touch.
+      if (loop->caller_parked) done_.notify_all();
+      loop->helpers.fetch_sub(1, std::memory_order_release);
+      continue;
+    }
+    const auto wanted = [&] {
+      return open_.load(std::memory_order_relaxed) > 0 || stop_.load(std::memory_order_relaxed);
+    };
+    Spin(wanted);
+    if (wanted()) continue;
+    MutexLock lock(mu_);
+    ++parked_;
+    lock.Wait(wake_, wanted);
+    --parked_;
+  }
+}
+
+}  // namespace uopd::devices::cpu

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// Threads of one CPU device: ParallelFor for kernels that take microseconds.
+//
+// Thread-safe: several callers may run loops at the same time, also from inside a loop; they share
+// the workers. A caller always takes part in its own loop, so loops finish even when all workers
+// are busy elsewhere. Workers spin a little after their last work, then park: a parked worker takes
+// about 50 us to come.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "core/base/mutex.h"
+
+namespace uopd::devices::cpu {
+
+class ThreadPool {
+ public:
+  // `threads` counts the caller: threads - 1 workers are started. With one thread every loop runs
+  // inline.
+  ThreadPool(int threads, std::chrono::microseconds spin);
+  // REQUIRES: no loop is running.
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+
+  // Calls fn(i) for every i in [0, n), in any order and in parallel, and returns when all are done.
+  template <class Fn>
+  void ParallelFor(int64_t n, const Fn& fn) {
+    Run(n, [](const void* context, int64_t i) { (*static_cast<const Fn*>(context))(i); }, &fn);
+  }
+
+ private:
+  using Body = void (*)(const void* context, int64_t i);
+
+  // One ParallelFor, on its caller's stack. Workers reach it through loops_ only, and count
+  // themselves in `helpers` before they let go of the lock; the caller leaves when it is out of
+  // loops_ and `helpers` is 0.
+  struct Loop {
+    const int64_t n;
+    const Body body;
+    const void* const context;
+    std::atomic<int64_t> next{0};  // first index not yet taken
+    std::atomic<int> helpers{0};   // written with mu_ held
+    bool caller_parked = false;    // guarded by mu_
+  };
+
+  void Run(int64_t n, Body body, const void* context) UOPD_EXCLUDES(mu_);
+  void Work() UOPD_EXCLUDES(mu_);
+  // The oldest loop with indices left, or null; forgets those without.
+  Loop* Take() UOPD_REQUIRES(mu_);
+  void Remove(Loop* loop) UOPD_REQUIRES(mu_);
+  static void Iterate(Loop& loop);
+  // Spins until `done` holds or the spinning time is over.
+  template <class Done>
+  void Spin(Done done) const;
+
+  const std::chrono::microseconds spin_;
+  std::atomic<int> open_{0};  // size of loops_, for spinning workers
+  std::atomic<bool> stop_{false};
+  Mutex mu_;
+  std::condition_variable wake_;  // workers
+  std::condition_variable done_;  // callers
+  std::deque<Loop*> loops_ UOPD_GUARDED_BY(mu_);
+  int parked_ UOPD_GUARDED_BY(mu_) = 0;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace uopd::devices::cpu

@@ -1,0 +1,11 @@
+# Devices: the narrow waist, one folder per driver, and the registry that names them all.
+find_package(LLVM 19.1 CONFIG REQUIRED)
+
+uopd_layer(devices/api uopd_core_base)
+uopd_layer(devices/api/host uopd_devices_api)
+uopd_layer(devices/dl uopd_core_base ${CMAKE_DL_LIBS})
+uopd_layer(devices/null uopd_devices_api_host)
+uopd_layer(devices/cpu uopd_devices_api_host)
+target_include_directories(uopd_devices_cpu SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
+target_link_libraries(uopd_devices_cpu PRIVATE LLVM)
+uopd_layer(devices uopd_devices_api uopd_devices_null uopd_devices_cpu)

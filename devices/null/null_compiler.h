@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// NULL's compiler: the object is the source. Stateless.
+#pragma once
+#include "devices/api/compiler.h"
+
+namespace uopd::devices::null {
+
+class NullCompiler final : public Compiler {
+ public:
+  ProgramFormat source_format() const override { return ProgramFormat::kSource; }
+  absl::StatusOr<std::string> Compile(std::string_view source) const override;
+};
+
+}  // namespace uopd::devices::null

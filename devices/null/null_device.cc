@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "devices/null/null_device.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace uopd::devices::null {
+namespace {
+
+class NullExecutable final : public HostExecutable {
+ public:
+  using HostExecutable::HostExecutable;
+  absl::Status Run(const LaunchShape&, void* const*, const int64_t*) override {
+    static_cast<NullDevice&>(device()).CountLaunch();
+    return absl::OkStatus();
+  }
+};
+
+DeviceInfo MakeInfo(const NullOptions& options, size_t limit_bytes) {
+  DeviceInfo info;
+  info.name = absl::StrCat("NULL:", options.index);
+  info.kind = "null";
+  info.arch = "none";
+  info.toolchain = "null-1";
+  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+  std::fill_n(info.limits.max_grid, 3, kMany);
+  std::fill_n(info.limits.max_block, 3, 1024);
+  info.limits.max_block_threads = 1024;
+  info.limits.shared_bytes = 48 << 10;
+  info.limits.max_buffer_bytes = static_cast<int64_t>(limit_bytes);
+  info.limits.total_bytes = static_cast<int64_t>(limit_bytes);
+  info.vector_bytes = 16;
+  return info;
+}
+
+}  // namespace
+
+std::shared_ptr<NullDevice> NullDevice::Open(const NullOptions& options) {
+  return std::shared_ptr<NullDevice>(new NullDevice(options));
+}
+
+NullDevice::NullDevice(const NullOptions& options)
+    : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes)),
+      heap_(options.memory) {}
+
+absl::Status NullDevice::status() const {
+  MutexLock lock(mu_);
+  return status_;
+}
+
+void NullDevice::SetStatus(absl::Status status) {
+  MutexLock lock(mu_);
+  status_ = std::move(status);
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> NullDevice::Allocate(size_t bytes, MemoryKind kind) {
+  UOPD_TRY(status());
+  return heap_.Allocate(shared_from_this(), bytes, kind);
+}
+
+absl::StatusOr<std::shared_ptr<Executable>> NullDevice::Load(const Program& program) {
+  UOPD_TRY(status());
+  if (program.entry.empty()) return absl::InternalError("The program names no entry.");
+  return std::make_shared<NullExecutable>(shared_from_this(), program.entry, program.args);
+}
+
+absl::StatusOr<std::unique_ptr<Stream>> NullDevice::NewStream() {
+  UOPD_TRY(status());
+  return std::make_unique<HostStream>(shared_from_this());
+}
+
+}  // namespace uopd::devices::null

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "devices/registry.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "devices/cpu/cpu_device.h"
+#include "devices/null/null_device.h"
+
+namespace uopd::devices {
+namespace {
+
+absl::StatusOr<std::shared_ptr<Device>> OpenCpu(int index, const RegistryOptions& options) {
+  cpu::CpuOptions cpu;
+  cpu.index = index;
+  cpu.threads = options.cpu_threads;
+  cpu.spin = std::chrono::microseconds(options.cpu_spin_us);
+  cpu.memory.limit_bytes = options.memory_limit_bytes;
+  cpu.memory.poison = options.poison;
+  return cpu::CpuDevice::Open(cpu);
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOptions& options) {
+  null::NullOptions null;
+  null.index = index;
+  null.memory.limit_bytes = options.memory_limit_bytes;
+  null.memory.poison = options.poison;
+  return null::NullDevice::Open(null);
+}
+
+// The drivers: one line each.
+struct Driver {
+  const char* name;
+  absl::StatusOr<std::shared_ptr<Device>> (*open)(int index, const RegistryOptions& options);
+};
+constexpr Driver kDrivers[] = {
+    {"CPU", OpenCpu},
+    {"NULL", OpenNull},
+};
+
+const Driver* FindDriver(const std::string& name) {
+  for (const Driver& driver : kDrivers) {
+    if (name == driver.name) return &driver;
+  }
+  return nullptr;
+}
+
+std::string DriverNames() {
+  return absl::StrJoin(kDrivers, ", ",
+                       [](std::string* out, const Driver& driver) { out->append(driver.name); });
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceName> DeviceName::Parse(std::string_view text) {
+  const std::string upper = absl::AsciiStrToUpper(std::string(text));
+  const std::vector<std::string> parts = absl::StrSplit(upper, ':');
+  DeviceName name{parts[0], 0};
+  constexpr int kMaxIndex = 255;
+  const bool digits =
+      parts.size() == 1 || std::all_of(parts[1].begin(), parts[1].end(), absl::ascii_isdigit);
+  if (parts.size() > 2 || !digits ||
+      (parts.size() == 2 && (!absl::SimpleAtoi(parts[1], &name.index) || name.index > kMaxIndex))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", std::string(text), "\" is no device name; names look like CPU or CPU:1."));
+  }
+  if (FindDriver(name.driver) == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("There is no driver \"", name.driver,
+                                                   "\"; the drivers are ", DriverNames(), "."));
+  }
+  return name;
+}
+
+std::string DeviceName::Text() const { return absl::StrCat(driver, ":", index); }
+
+absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions options) {
+  std::unique_ptr<Registry> registry(new Registry(std::move(options)));
+  const std::string& list = registry->options_.devices;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(list, ','))) {
+    const std::string text(absl::StripAsciiWhitespace(part));
+    if (text.empty()) continue;
+    UOPD_ASSIGN(DeviceName name, DeviceName::Parse(text));
+    for (const DeviceName& other : registry->names_) {
+      if (other.Text() == name.Text()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("Device ", name.Text(), " is configured twice."));
+      }
+    }
+    registry->names_.push_back(std::move(name));
+  }
+  if (registry->names_.empty()) return absl::InvalidArgumentError("No device is configured.");
+  return registry;
+}
+
+absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
+  DeviceName name = names_.front();
+  if (!text.empty()) {
+    UOPD_ASSIGN(name, DeviceName::Parse(text));
+  }
+  const std::string key = name.Text();
+  const bool configured = std::any_of(names_.begin(), names_.end(),
+                                      [&](const DeviceName& other) { return other.Text() == key; });
+  if (!configured) {
+    return absl::NotFoundError(absl::StrCat(
+        "Device ", key, " is not configured; the devices are ",
+        absl::StrJoin(names_, ", ",
+                      [](std::string* out, const DeviceName& n) { out->append(n.Text()); }),
+        "."));
+  }
+  MutexLock lock(mu_);
+  std::shared_ptr<Device>& slot = open_[key];
+  if (slot == nullptr) {
+    auto opened = FindDriver(name.driver)->open(name.index, options_);
+    if (!opened.ok()) return WithFrame(opened.status(), "opening device " + key);
+    slot = *std::move(opened);
+  }
+  return slot;
+}
+
+std::vector<DeviceEntry> Registry::List() {
+  std::vector<DeviceEntry> out;
+  for (const DeviceName& name : names_) {
+    auto device = Get(name.Text());
+    if (device.ok()) {
+      out.push_back({name.Text(), (*device)->status(), *device});
+    } else {
+      out.push_back({name.Text(), device.status(), nullptr});
+    }
+  }
+  return out;
+}
+
+}  // namespace uopd::devices

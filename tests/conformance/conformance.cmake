@@ -1,0 +1,15 @@
+# Conformance: one suite that every device must pass, and the unit tests of what lies under devices/.
+if(NOT TARGET uopd_devices)
+  return()
+endif()
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*_test.cc)
+add_executable(conformance_test ${sources})
+set_target_properties(conformance_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(conformance_test PRIVATE uopd_devices GTest::gmock GTest::gtest GTest::gtest_main)
+gtest_discover_tests(conformance_test PROPERTIES LABELS conformance DISCOVERY_TIMEOUT 60)
+
+uopd_unit_tests(devices/api)
+uopd_unit_tests(devices/api/host)
+uopd_unit_tests(devices/dl)
+uopd_unit_tests(devices/null)
+uopd_unit_tests(devices)

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// uopd-perf: benchmarks, each with its peer in the same run. A new one is a file in tests/perf with
+// a Register object.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace uopd::perf {
+
+// One figure and what it is compared with; ratio = value / peer. A peer of 0 means that there is
+// none.
+struct Measurement {
+  std::string name, unit;
+  double value = 0;
+  std::string peer_name;
+  double peer = 0;
+};
+
+struct Options {
+  std::string address;  // of a running daemon; empty: the benchmark starts one from `daemon`
+  std::string daemon;   // path of uopd
+  double scale = 1;     // of the amount of work
+};
+
+using Benchmark = std::function<absl::StatusOr<std::vector<Measurement>>(const Options&)>;
+
+struct Entry {
+  std::string name, doc;
+  Benchmark run;
+};
+std::vector<Entry>& Benchmarks();
+
+struct Register {
+  Register(std::string name, std::string doc, Benchmark run) {
+    Benchmarks().push_back({std::move(name), std::move(doc), std::move(run)});
+  }
+};
+
+double NowSeconds();
+double Percentile(std::vector<double> values, double p);  // p in [0, 1]
+double ResidentMiB();                                     // of this process
+
+// Runs a and b alternately so that noise hits both, and returns the seconds of every run.
+struct Paired {
+  std::vector<double> a, b;
+};
+Paired RunPaired(int rounds, const std::function<void()>& a, const std::function<void()>& b);
+
+}  // namespace uopd::perf

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// What the verifier refuses, as text: each graph breaks one rule at its marked node.
+#include "core/ir/spec.h"
+
+#include <gtest/gtest.h>
+
+#include "core/ir/print.h"
+
+namespace uopd::ir {
+namespace {
+
+constexpr char kHead[] =
+    "%0 = CONST<index> {4}\n%1 = CONST<index> {3}\n%2 = STACK<index> %0, %1\n%3 = PARAM<f32> %2 "
+    "{0, GLOBAL}\n"
+    "%4 = PARAM<i32> %2 {1, GLOBAL}\n%5 = CONST<f32> {1}\n%6 = CONST<index> {2}\n";
+
+struct BadGraph {
+  const char* tail;
+  const char* message;
+};
+
+class SpecErrors : public ::testing::TestWithParam<BadGraph> {};
+
+TEST_P(SpecErrors, AreFoundAndNamed) {
+  UOpContext ctx;
+  const auto root = Parse(ctx, std::string(kHead) + GetParam().tail);
+  ASSERT_TRUE(root.ok()) << StatusText(root.status());
+  const absl::Status s = Verify(ctx, *root, Stage::kTensor);
+  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << StatusText(s);
+  EXPECT_NE(StatusText(s).find(GetParam().message), std::string::npos) << StatusText(s);
+  EXPECT_TRUE(GetNode(s)) << StatusText(s);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SpecErrors,
+    ::testing::Values(
+        BadGraph{"%7 = ADD<f32> %3, %4\n", "source 1 of ADD has dtype i32, not f32"},
+        BadGraph{"%7 = CMPLT<f32> %3, %5\n", "gives bool, not f32"},
+        BadGraph{"%7 = EXP2<i32> %4\n", "takes floats"},
+        BadGraph{"%7 = AND<f32> %3, %3\n", "takes integers"},
+        BadGraph{"%7 = WHERE<f32> %3, %3, %3\n", "not bool"},
+        BadGraph{"%7 = STACK<index> %0, %6\n%8 = RESHAPE<f32> %3, %7\n",
+                 "RESHAPE from (4, 3) to (4, 2): sizes differ"},
+        BadGraph{"%7 = STACK<index> %6, %1\n%8 = EXPAND<f32> %3, %7\n", "only size-1 axes expand"},
+        BadGraph{"%7 = PERMUTE<f32> %3 {0, 0}\n", "no permutation"},
+        BadGraph{"%7 = PERMUTE<f32> %3 {1}\n", "no permutation"},
+        BadGraph{
+            "%7 = STACK<index> %1, %6\n%8 = STACK<index> %6, %6\n%9 = SHRINK<f32> %3, %7, %8\n",
+            "can leave the source"},
+        BadGraph{"%7 = DEFINE_VAR<index> {0, 3, \"n\"}\n%8 = CONST<index> {0}\n%9 = STACK<index> "
+                 "%7, %8\n%10 = STACK<index> %6, %1\n"
+                 "%11 = SHRINK<f32> %3, %9, %10\n",
+                 "can leave the source"},
+        BadGraph{"%7 = STACK<index> %6, %6\n%8 = PAD<f32> %3, %7, %2\n", "does not fit"},
+        BadGraph{"%7 = REDUCE<f32> %3 {ADD, 2}\n", "axes ascend and exist"},
+        BadGraph{"%7 = REDUCE<f32> %3 {SUB, 1}\n", "none of ADD, MUL, MAX"},
+        BadGraph{"%7 = STACK<index> %6, %6\n%8 = PARAM<f32> %7 {2, GLOBAL}\n%9 = ADD<f32> %3, %8\n",
+                 "do not broadcast"},
+        BadGraph{"%7 = CONST<index> {-1}\n%8 = STACK<index> %7\n%9 = PARAM<f32> %8 {2, GLOBAL}\n",
+                 "can be negative"},
+        BadGraph{"%7 = CONST<index> {1000000000000}\n%8 = STACK<index> %7, %7\n%9 = PARAM<f32> %8 "
+                 "{2, GLOBAL}\n",
+                 "more than 2^48"},
+        BadGraph{"%7 = STORE %5, %5\n", "which is no buffer"},
+        BadGraph{"%7 = STORE %3, %5\n", "shape is not the target's"},
+        BadGraph{"%7 = BITCAST<f64> %3\n", "same width"},
+        BadGraph{"%7 = DEFINE_VAR<index> {5, 2, \"n\"}\n", "min <= max"},
+        BadGraph{"%7 = DEFINE_VAR<index> {0, 9, \"n\"}\n%8 = CONST<index> {12}\n%9 = BIND<index> "
+                 "%7, %8\n",
+                 "outside [0, 9]"},
+        BadGraph{"%7 = LOAD<f32> %3\n", "not allowed here"},
+        BadGraph{"%7 = IOTA<i32> %2 {2}\n", "axis that its shape lacks"},
+        BadGraph{"%7 = SINK %5\n", "roots are STOREs"},
+        BadGraph{"%7 = SINK\n", "nothing to compute"},
+        BadGraph{"%7 = STACK<index> %0\n%8 = PARAM<f32> %7 {0, GLOBAL}\n%9 = STORE %8, %8\n%10 = "
+                 "STORE %3, %3\n%11 = SINK %9, %10\n",
+                 "declared twice"}));
+
+TEST(Spec, SymbolicBoxesThatFitPass) {
+  UOpContext ctx;
+  const auto root = Parse(
+      ctx,
+      std::string(kHead) +
+          "%7 = DEFINE_VAR<index> {0, 2, \"n\"}\n%8 = CONST<index> {0}\n%9 = STACK<index> %7, %8\n"
+          "%10 = STACK<index> %6, %1\n%11 = SHRINK<f32> %3, %9, %10\n%12 = PARAM<f32> %10 {2, "
+          "GLOBAL}\n"
+          "%13 = STORE %12, %11\n%14 = SINK %13\n");
+  ASSERT_TRUE(root.ok());
+  const absl::Status s = Verify(ctx, *root, Stage::kTensor);
+  EXPECT_TRUE(s.ok()) << StatusText(s);
+}
+
+}  // namespace
+}  // namespace uopd::ir

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "devices/api/host/host_heap.h"
+
+#include <cstring>
+
+#include "gtest/gtest.h"
+
+namespace uopd::devices {
+namespace {
+
+TEST(HostHeapTest, DefaultsLeaveRoomForOthers) {
+  const HostHeap::Options options = HostHeap::Completed({});
+  EXPECT_GT(options.limit_bytes, 0u);
+  EXPECT_LE(options.limit_bytes, HostMemoryBytes() / 4 * 3);
+  EXPECT_LE(options.keep_bytes, options.limit_bytes / 4);
+  EXPECT_EQ(HostHeap::Completed({.limit_bytes = 1000, .keep_bytes = 100}).keep_bytes, 100u);
+}
+
+TEST(HostHeapTest, NeverPromisesWhatTheMachineDoesNotHave) {
+  constexpr size_t kHuge = size_t{1} << 44;  // Linux would map it and kill somebody later
+  HostHeap heap({.limit_bytes = 2 * kHuge});
+  EXPECT_EQ(heap.Allocate(nullptr, kHuge, MemoryKind::kDevice).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(heap.stats().used_bytes, 0u);
+}
+
+TEST(HostHeapTest, BigBlocksStartOnHugePages) {
+  HostHeap heap({.limit_bytes = size_t{256} << 20});
+  for (size_t bytes : {size_t{2} << 20, (size_t{3} << 20) + 1, size_t{70} << 20}) {
+    auto buffer = heap.Allocate(nullptr, bytes, MemoryKind::kDevice).value();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->host_data()) % (size_t{2} << 20), 0u) << bytes;
+    buffer->host_data()[0] = buffer->host_data()[bytes - 1] = std::byte{1};
+  }
+}
+
+TEST(HostHeapTest, PoisonsReusedMemoryToo) {
+  HostHeap heap({.limit_bytes = size_t{1} << 20, .poison = true});
+  for (int round = 0; round < 2; ++round) {
+    auto buffer = heap.Allocate(nullptr, 500, MemoryKind::kDevice).value();
+    for (size_t i = 0; i < 500; ++i)
+      ASSERT_EQ(buffer->host_data()[i], std::byte{HostHeap::kPoison});
+    std::memset(buffer->host_data(), 0, 500);
+  }
+  EXPECT_EQ(heap.stats().pool_hits, 1u);
+}
+
+}  // namespace
+}  // namespace uopd::devices
