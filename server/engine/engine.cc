@@ -66,8 +66,8 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       devices_(std::move(registry)),
       compilers_(CompileThreads(config), SIZE_MAX),
       compile_(CompileOptionsOf(config), *pipeline_, *store_, devices_, compilers_),
-      executor_(std::max(4, 2 * Cores()), kMaxWaiting),
-      sessions_(SessionOptionsOf(config), total_, executor_) {}
+      sessions_(SessionOptionsOf(config), total_, executor_),
+      executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
 

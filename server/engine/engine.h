@@ -3,7 +3,7 @@
 //
 // Thread-safe. Calls that name a session are made on its strand (session.h); everything else on any thread. Every request
 // holds a Work from its beginning to its end, so that Drain knows when all are done. Members are declared so that what is
-// used dies after its users: store and devices outlive programs, programs outlive sessions, threads stop first.
+// used dies after its users: threads stop first, store and devices go last.
 //
 // Lock order: SessionTable before nothing; Strand, BufferStore, ProgramTable, KernelLoader, DeviceState are leaves.
 #pragma once
@@ -115,8 +115,8 @@ class Engine {
   DeviceSet devices_;
   Executor compilers_;
   CompileService compile_;
-  Executor executor_;
   SessionTable sessions_;
+  Executor executor_;  // its tasks end before anything that they use
 
   std::atomic<bool> draining_{false};
   std::atomic<int64_t> working_{0};
