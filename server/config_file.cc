@@ -5,6 +5,8 @@
 #include <fstream>
 #include <sstream>
 
+// Header only: the library of the distribution is built with exceptions.
+#define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
 
