@@ -24,8 +24,13 @@ uopd_unit_tests(core/ir)
 uopd_unit_tests(core/rewrite)
 uopd_unit_tests(core/rules)
 uopd_unit_tests(core/schedule uopd_test_support)
-uopd_unit_tests(core/codegen)
-uopd_unit_tests(core/render)
+# Kernels evaluated and compiled for the tests of codegen.
+add_library(uopd_tests_kernels STATIC ${CMAKE_SOURCE_DIR}/tests/support/kernel_interpreter.cc
+            ${CMAKE_SOURCE_DIR}/tests/support/compiled_kernel.cc
+            ${CMAKE_SOURCE_DIR}/tests/support/kernel_check.cc)
+target_link_libraries(uopd_tests_kernels PUBLIC uopd_core_codegen uopd_core_render ${CMAKE_DL_LIBS})
+uopd_unit_tests(core/codegen uopd_tests_kernels)
+uopd_unit_tests(core/render uopd_tests_kernels)
 uopd_unit_tests(core/search)
 if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(devices/cpu)
