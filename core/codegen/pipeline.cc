@@ -8,6 +8,7 @@
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/order_loops.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
 #include "core/codegen/passes/unroll.h"
@@ -23,6 +24,9 @@ namespace {
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
+
+// What a core keeps near: half of a usual second-level cache.
+constexpr double kCacheBytes = 1 << 20;
 
 // A kernel's slots are dense: one with a gap would have an argument of no dtype.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
@@ -92,6 +96,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   out.name = KernelName(ctx, sink, out.applied);
 
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
+  if (!options.noopt) kernel = OrderLoops(ctx, kernel, kCacheBytes);
   kernel = rules::Simplify(ctx, kernel);
   kernel = WidenSmallFloats(ctx, kernel);
   kernel = DecomposeTranscendentals(ctx, kernel);

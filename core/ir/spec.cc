@@ -322,14 +322,15 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
 }
 
 absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
-  int64_t index = 0;
-  for (UOp u : Toposort(ctx, root)) {
-    if (absl::Status s = VerifyNode(ctx, u, stage); !s.ok())
-      return WithNode(s, {index, PrintLine(u)});
-    ++index;
+  const std::vector<UOp> order = Toposort(ctx, root);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (absl::Status s = VerifyNode(ctx, order[i], stage); !s.ok()) {
+      return WithNode(s, {static_cast<int64_t>(i), PrintLine(order[i], order)});
+    }
   }
   absl::Status s = VerifyRoot(ctx, root, stage);
-  return WithNode(s, {index - 1, PrintLine(root)});
+  if (s.ok()) return s;
+  return WithNode(s, {static_cast<int64_t>(order.size()) - 1, PrintLine(root, order)});
 }
 
 }  // namespace uopd::ir

@@ -21,6 +21,7 @@ using ir::UOp;
 using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;
+constexpr double kUnrollWhole = 16;  // terms of a reduction
 constexpr double kGatherCost = 2;  // of an element that is fetched or put alone, in loads
 
 struct Access {
@@ -99,12 +100,19 @@ class Heuristic {
       }
       for (UOp s : u.srcs()) inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
     }
+    double terms = 1;
+    bool fixed = reduces_ != 0;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((reduces_ & Bit(a)) != 0) terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
+    }
+    unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
       const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
       if (u.Is({Op::LOAD, Op::STORE})) {
         Access access;
         access.is_store = u.Is(Op::STORE);
-        access.path = PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
+        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands in those it needs alone.
+        access.path = unrolls_whole_ ? along.at(u.id()) : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
         for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
         accesses_.push_back(std::move(access));
         const Dtype d = u.src(0).dtype();
@@ -208,7 +216,15 @@ class Heuristic {
       }
       return;
     }
-    if (shared.empty()) return;
+    if (shared.empty()) {
+      // Nothing is shared: several vectors side by side make longer runs of memory.
+      for (size_t a = axes_.size(); a-- > 0;) {
+        for (int64_t n : {4, 2}) {
+          if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n)) return;
+        }
+      }
+      return;
+    }
     double best = 0;
     int64_t best_x = 1, best_y = 1;
     for (int64_t x : {1, 2, 3, 4, 5, 6, 7, 8}) {
@@ -226,7 +242,11 @@ class Heuristic {
 
   void ChooseUnroll() {
     for (size_t a = axes_.size(); a-- > 0;) {
-      if ((reduces_ & Bit(a)) == 0 || !fixed_[a]) continue;
+      if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] == 1) continue;
+      if (unrolls_whole_) {
+        Try({OptKind::kUnroll, static_cast<int>(a), 0});
+        continue;
+      }
       const int64_t want = accumulators_ >= 8 ? 2 : 8 / accumulators_;
       for (int64_t n : {8, 4, 2}) {
         if (n > want || left_[a] % n != 0 || left_[a] < n) continue;
@@ -269,6 +289,7 @@ class Heuristic {
   std::vector<Access> accesses_;
   std::vector<AxisSet> alu_;
   AxisSet reduces_ = 0;
+  bool unrolls_whole_ = false;
   int64_t widest_ = 1, accumulators_ = 1;
   std::vector<Opt> opts_;
 };

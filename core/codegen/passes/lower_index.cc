@@ -25,7 +25,7 @@ class IndexLowering {
 
  private:
   static bool IsIndex(UOp u) { return u.dtype() == Dtype::Index; }
-  static bool IsFixed(UOp u) { return u.Is({Op::PARAM, Op::BUFFER, Op::DEFINE_VAR}); }
+  static bool IsFixed(UOp u) { return u.Is({Op::PARAM, Op::BUFFER}); }
   bool IsVector(UOp u) {
     const ir::Shape* shape = ctx_.ShapeOf(u);
     return shape != nullptr && !shape->empty();
@@ -47,7 +47,8 @@ class IndexLowering {
       dtype_[u.id()] = u.dtype();
       return;
     }
-    dtype_[u.id()] = u.dtype();
+    dtype_[u.id()] = u.Is(Op::DEFINE_VAR) ? Dtype::I64 : u.dtype();
+    if (u.Is(Op::DEFINE_VAR)) return;
     bool any = IsIndex(u);
     for (UOp s : u.srcs()) any |= IsIndex(s);
     if (!any) return;
@@ -67,7 +68,11 @@ class IndexLowering {
 
   void Emit(UOp u) {
     UOp made = u;
-    if (!IsFixed(u)) {
+    if (u.Is(Op::DEFINE_VAR)) {
+      // The one index value of a program: everything else uses its i64 form.
+      Line(u);
+      made = ctx_.Make(Op::CAST, Dtype::I64, {u});
+    } else if (!IsFixed(u)) {
       bool any = IsIndex(u);
       for (UOp s : u.srcs()) any |= IsIndex(s);
       const Dtype wanted = any && !(u.Is(Op::CAST) && !IsIndex(u.src(0))) ? Wanted(u) : Dtype::I64;
