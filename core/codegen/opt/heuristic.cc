@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Steps, each kept only if it applies: the axes to vectorise by a cost of accesses and arithmetic; a register tile of the output
-// axes that loads are shared along; unrolling until there are enough independent accumulators; threads over the outermost axis.
+// Steps, each kept only if it applies: the axes to vectorise by a cost of accesses and arithmetic;
+// a register tile of the output axes that loads are shared along; unrolling until there are enough
+// independent accumulators; threads over the outermost axis.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;
 constexpr double kUnrollWhole = 16;  // terms of a reduction
-constexpr double kGatherCost = 2;  // of an element that is fetched or put alone, in loads
+constexpr double kGatherCost = 2;    // of an element that is fetched or put alone, in loads
 
 struct Access {
   AxisSet path = 0;  // axes whose loops enclose it
@@ -32,7 +33,8 @@ struct Access {
 
 class Heuristic {
  public:
-  Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target) : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
+  Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
+      : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
     for (UOp a : axes_) {
       sizes_.push_back(static_cast<int64_t>(std::max<ir::Int128>(ctx.BoundsOf(a.src(0)).max, 1)));
       fixed_.push_back(a.src(0).Is(Op::CONST));
@@ -57,7 +59,8 @@ class Heuristic {
   static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
   bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == AxisType::REDUCE; }
 
-  // Loops around a node that varies with `along`: the reduced ones among them and every output axis up to the last it needs.
+  // Loops around a node that varies with `along`: the reduced ones among them and every output axis
+  // up to the last it needs.
   AxisSet PathOf(AxisSet along) const {
     AxisSet out = 0;
     size_t last = 0;
@@ -78,7 +81,8 @@ class Heuristic {
   void Analyse() {
     absl::flat_hash_map<uint32_t, size_t> number;
     for (size_t a = 0; a < axes_.size(); ++a) number[axes_[a].id()] = a;
-    absl::flat_hash_map<uint32_t, AxisSet> along, inside;  // inside: the path of the reduction that a node is an operand of
+    absl::flat_hash_map<uint32_t, AxisSet> along,
+        inside;  // inside: the path of the reduction that a node is an operand of
     const auto order = ir::Toposort(ctx_, sink_);
     for (UOp u : order) {
       AxisSet mine = u.Is(Op::RANGE) ? Bit(number.at(u.id())) : 0;
@@ -98,12 +102,14 @@ class Heuristic {
         path = PathOf(along.at(u.src(0).id()) | ranges);
         reduces_ |= ranges;
       }
-      for (UOp s : u.srcs()) inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
+      for (UOp s : u.srcs())
+        inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
     }
     double terms = 1;
     bool fixed = reduces_ != 0;
     for (size_t a = 0; a < axes_.size(); ++a) {
-      if ((reduces_ & Bit(a)) != 0) terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
+      if ((reduces_ & Bit(a)) != 0)
+        terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
     }
     unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
@@ -111,14 +117,19 @@ class Heuristic {
       if (u.Is({Op::LOAD, Op::STORE})) {
         Access access;
         access.is_store = u.Is(Op::STORE);
-        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands in those it needs alone.
-        access.path = unrolls_whole_ ? along.at(u.id()) : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
+        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands
+        // in those it needs alone.
+        access.path = unrolls_whole_
+                          ? along.at(u.id())
+                          : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
         for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
         accesses_.push_back(std::move(access));
         const Dtype d = u.src(0).dtype();
-        const int64_t bytes = ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
+        const int64_t bytes =
+            ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
         widest_ = std::max(widest_, bytes);
-      } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index && u.src(0).dtype() != Dtype::Index) {
+      } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index &&
+                 u.src(0).dtype() != Dtype::Index) {
         alu_.push_back(path);
         widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
       }
@@ -132,7 +143,8 @@ class Heuristic {
 
   double Times(AxisSet path) const {
     double n = 1;
-    for (size_t a = 0; a < axes_.size(); ++a) n *= (path & Bit(a)) != 0 ? static_cast<double>(sizes_[a]) : 1.0;
+    for (size_t a = 0; a < axes_.size(); ++a)
+      n *= (path & Bit(a)) != 0 ? static_cast<double>(sizes_[a]) : 1.0;
     return n;
   }
 
@@ -178,7 +190,8 @@ class Heuristic {
         if (cost < 0.9 * scalar) candidates.push_back({cost / scalar, a, lanes});
       }
     }
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
     lanes_.assign(axes_.size(), 1);
     for (const Candidate& c : candidates) {
       if (lanes_[c.axis] > 1) continue;
@@ -191,7 +204,9 @@ class Heuristic {
   // A load inside of a reduction is shared along the output axes that it does not vary with.
   bool SharedAlong(size_t axis) const {
     for (const Access& a : accesses_) {
-      if (!a.is_store && (a.path & reduces_) != 0 && (a.path & Bit(axis)) != 0 && a.strides[axis] == 0) return true;
+      if (!a.is_store && (a.path & reduces_) != 0 && (a.path & Bit(axis)) != 0 &&
+          a.strides[axis] == 0)
+        return true;
     }
     return false;
   }
@@ -220,7 +235,8 @@ class Heuristic {
       // Nothing is shared: several vectors side by side make longer runs of memory.
       for (size_t a = axes_.size(); a-- > 0;) {
         for (int64_t n : {4, 2}) {
-          if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n)) return;
+          if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n))
+            return;
         }
       }
       return;
@@ -232,7 +248,8 @@ class Heuristic {
         if (left_[shared[0]] % x != 0 || left_[shared[1]] % y != 0) continue;
         if (x * y + std::min(x, y) + 2 > registers) continue;
         // Loads for each multiply-add; a few accumulators more hide latency.
-        const double value = static_cast<double>(x * y) / static_cast<double>(x + y) * std::min(1.0, static_cast<double>(x * y) / 10);
+        const double value = static_cast<double>(x * y) / static_cast<double>(x + y) *
+                             std::min(1.0, static_cast<double>(x * y) / 10);
         if (value > best) best = value, best_x = x, best_y = y;
       }
     }
@@ -296,6 +313,8 @@ class Heuristic {
 
 }  // namespace
 
-std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, UOp sink, const Target& target) { return Heuristic(ctx, sink, target).Run(); }
+std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, UOp sink, const Target& target) {
+  return Heuristic(ctx, sink, target).Run();
+}
 
 }  // namespace uopd::codegen

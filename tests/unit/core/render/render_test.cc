@@ -61,7 +61,8 @@ TEST(RenderTest, ScalarLoopsAndAccumulator) {
   EXPECT_THAT(r.c, HasSubstr("for (int64_t r0 = 0; r0 < 5ll; ++r0) {"));
   EXPECT_THAT(r.c, HasSubstr("for (int64_t r1 = 0; r1 < 8ll; ++r1) {"));
   EXPECT_THAT(r.c, HasSubstr("float acc0[1];"));
-  EXPECT_THAT(r.llvm, HasSubstr("define void @" + r.name + "(ptr %buffers, ptr %vars, i64 %thread)"));
+  EXPECT_THAT(r.llvm,
+              HasSubstr("define void @" + r.name + "(ptr %buffers, ptr %vars, i64 %thread)"));
   EXPECT_THAT(r.llvm, HasSubstr("ptr noalias %b0, ptr noalias %b1"));
   EXPECT_THAT(r.llvm, HasSubstr("alloca float"));
   EXPECT_THAT(r.llvm, Not(HasSubstr(" x float>")));
@@ -96,8 +97,10 @@ TEST(RenderTest, SameTextWhateverTheContextHolds) {
 
 TEST(RenderTest, WhatHasNoRenderingIsNamed) {
   ir::UOpContext ctx;
-  const ir::UOp linear = ctx.Make(ir::Op::LINEAR, ir::Dtype::Void, {ctx.Make(ir::Op::BARRIER, ir::Dtype::Void, {})});
-  for (const auto& text : {render::RenderC(ctx, linear, "k", {}), render::RenderLlvmIr(ctx, linear, "k", {})}) {
+  const ir::UOp linear =
+      ctx.Make(ir::Op::LINEAR, ir::Dtype::Void, {ctx.Make(ir::Op::BARRIER, ir::Dtype::Void, {})});
+  for (const auto& text :
+       {render::RenderC(ctx, linear, "k", {}), render::RenderLlvmIr(ctx, linear, "k", {})}) {
     ASSERT_FALSE(text.ok());
     EXPECT_EQ(text.status().code(), absl::StatusCode::kUnimplemented);
     EXPECT_THAT(StatusText(text.status()), HasSubstr("BARRIER"));
