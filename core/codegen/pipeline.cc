@@ -28,7 +28,7 @@ using ir::UOpContext;
 // What a core keeps near: half of a usual second-level cache.
 constexpr double kCacheBytes = 1 << 20;
 
-// A kernel's slots are dense: one with a gap would have an argument of no dtype.
+// By slot. A slot that the kernel does not declare stays void.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
   std::vector<BufferUse> out;
   for (UOp u : ir::Toposort(ctx, sink)) {

@@ -81,10 +81,10 @@ class Applier {
         if (threaded_) return bad("the kernel has THREADs already");
         if (amount > target_.threads)
           return bad(Cat("the target has ", target_.threads, " threads"));
-        if (!divides) return bad("threads divide their axis");
+        if (axis.size < 0) return bad("the axis has a symbolic size");
         if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
         threaded_ = true;
-        return Split(axis, {AxisType::THREAD, amount, true}, true);
+        return Split(axis, {AxisType::THREAD, amount, true}, divides);
     }
     return bad("unknown kind");
   }

@@ -31,6 +31,11 @@ struct Access {
   bool is_store = false;
 };
 
+// A reduction: the axes it is over, the loops around its result.
+struct Result {
+  AxisSet over = 0, path = 0;
+};
+
 class Heuristic {
  public:
   Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
@@ -114,7 +119,12 @@ class Heuristic {
     unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
       const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
-      if (u.Is({Op::LOAD, Op::STORE})) {
+      if (u.Is(Op::REDUCE)) {
+        AxisSet under = along.at(u.src(0).id());
+        for (UOp r : u.srcs().subspan(1)) under |= Bit(number.at(r.id()));
+        alu_.push_back(PathOf(under) | inside[u.id()]);
+        results_.push_back({under & Reduced(), path});
+      } else if (u.Is({Op::LOAD, Op::STORE})) {
         Access access;
         access.is_store = u.Is(Op::STORE);
         // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands
@@ -148,20 +158,20 @@ class Heuristic {
     return n;
   }
 
-  // Instructions of the kernel with one axis as vectors of `lanes`; lanes 1: as it is.
+  // Instructions under one axis with it as vectors of `lanes`; lanes 1: as they are.
   double Cost(size_t axis, int64_t lanes) const {
     const int64_t size = sizes_[axis];
     const double used = static_cast<double>(size) / static_cast<double>((size + lanes - 1) / lanes);
     double cost = 0;
     for (const Access& a : accesses_) {
-      const bool around = (a.path & Bit(axis)) != 0;
+      if ((a.path & Bit(axis)) == 0) continue;
       const bool single = a.strides[axis] == 0 || a.strides[axis] == 1;
-      cost += Times(a.path) * (!around || lanes == 1 ? 1.0 : single ? 1.0 / used : kGatherCost);
+      cost += Times(a.path) * (lanes == 1 ? 1.0 : single ? 1.0 / used : kGatherCost);
     }
-    for (AxisSet path : alu_) cost += Times(path) / ((path & Bit(axis)) != 0 ? used : 1.0);
-    if (IsReduce(axis) && lanes > 1) {
-      for (const Access& a : accesses_) {
-        if (a.is_store) cost += Times(a.path) * 2 * std::countr_zero(static_cast<uint64_t>(lanes));
+    for (AxisSet path : alu_) cost += (path & Bit(axis)) != 0 ? Times(path) / used : 0.0;
+    for (const Result& r : results_) {
+      if (lanes > 1 && (r.over & Bit(axis)) != 0) {
+        cost += Times(r.path) * 2 * std::countr_zero(static_cast<uint64_t>(lanes));
       }
     }
     return cost;
@@ -177,7 +187,7 @@ class Heuristic {
   void ChooseVectors() {
     const int64_t most = std::max<int64_t>(1, target_.vector_bytes / widest_);
     struct Candidate {
-      double cost;
+      double saved;
       size_t axis;
       int64_t lanes;
     };
@@ -187,11 +197,11 @@ class Heuristic {
       for (int64_t lanes = most; lanes > 1; lanes /= 2) {
         if (lanes / 2 >= sizes_[a]) continue;  // half of them would do
         const double cost = Cost(a, lanes);
-        if (cost < 0.9 * scalar) candidates.push_back({cost / scalar, a, lanes});
+        if (cost < 0.9 * scalar) candidates.push_back({scalar - cost, a, lanes});
       }
     }
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+                     [](const Candidate& x, const Candidate& y) { return x.saved > y.saved; });
     lanes_.assign(axes_.size(), 1);
     for (const Candidate& c : candidates) {
       if (lanes_[c.axis] > 1) continue;
@@ -288,11 +298,16 @@ class Heuristic {
   void ChooseThreads() {
     const Estimate e = EstimateKernel(ctx_, sink_);
     const double work = e.flops + e.bytes / 4;
-    for (int64_t t = target_.threads; t > 1; --t) {
-      if (work / static_cast<double>(t) < kWorkPerThread) continue;
-      for (size_t a = 0; a < axes_.size(); ++a) {
-        if (IsReduce(a) || !fixed_[a] || left_[a] % t != 0) continue;
-        if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
+    // Threads that divide an axis cost nothing; others gate every access, which a long axis can
+    // bear.
+    for (const bool divides : {true, false}) {
+      for (int64_t t = target_.threads; t > 1; --t) {
+        if (work / static_cast<double>(t) < kWorkPerThread) continue;
+        for (size_t a = 0; a < axes_.size(); ++a) {
+          if (IsReduce(a) || !fixed_[a]) continue;
+          if (divides ? left_[a] % t != 0 : left_[a] < 8 * t) continue;
+          if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
+        }
       }
     }
   }
@@ -305,6 +320,7 @@ class Heuristic {
   std::vector<bool> fixed_;
   std::vector<Access> accesses_;
   std::vector<AxisSet> alu_;
+  std::vector<Result> results_;
   AxisSet reduces_ = 0;
   bool unrolls_whole_ = false;
   int64_t widest_ = 1, accumulators_ = 1;
