@@ -240,7 +240,9 @@ std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(Op::RANGE)) out.push_back(u);
   }
-  std::stable_sort(out.begin(), out.end(), [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+  std::sort(out.begin(), out.end(), [](UOp a, UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
   return out;
 }
 

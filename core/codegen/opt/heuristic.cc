@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/apply.h"
@@ -200,8 +201,9 @@ class Heuristic {
         if (cost < 0.9 * scalar) candidates.push_back({scalar - cost, a, lanes});
       }
     }
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Candidate& x, const Candidate& y) { return x.saved > y.saved; });
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
+      return std::tuple(-x.saved, x.axis, -x.lanes) < std::tuple(-y.saved, y.axis, -y.lanes);
+    });
     lanes_.assign(axes_.size(), 1);
     for (const Candidate& c : candidates) {
       if (lanes_[c.axis] > 1) continue;

@@ -95,8 +95,9 @@ class Lineariser {
       Nest nest;
       if (s.Is(Op::END)) {
         nest.loops.assign(s.srcs().begin() + 1, s.srcs().end());
-        std::stable_sort(nest.loops.begin(), nest.loops.end(),
-                         [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+        std::sort(nest.loops.begin(), nest.loops.end(), [](UOp a, UOp b) {
+          return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+        });
         s = s.src(0);
       }
       Flatten(s, nest.stores);
@@ -263,8 +264,9 @@ class Lineariser {
 
   absl::Status EmitLoops(std::span<const UOp> together) {
     std::vector<UOp> loops(together[0].srcs().begin() + 1, together[0].srcs().end());
-    std::stable_sort(loops.begin(), loops.end(),
-                     [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+    std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
+      return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+    });
     // What does not vary with these loops goes before them, and so do the accumulators.
     std::vector<UOp> terms;
     for (UOp r : together) terms.push_back(r.src(0));
