@@ -35,6 +35,12 @@ std::string ScaleGraph(int64_t n, double factor) {
                 ir::Mul(ctx, Vector(ctx, 1, n), ctx.Float(Dtype::F32, factor)));
 }
 
+std::string FlipGraph(int64_t n) {
+  ir::UOpContext ctx;
+  const int64_t axis[] = {0};
+  return Stored(ctx, Vector(ctx, 0, n), ir::Flip(ctx, Vector(ctx, 1, n), axis));
+}
+
 std::string PairsGraph(int64_t n) {
   ir::UOpContext ctx;
   const int64_t column[] = {n, 1}, row[] = {1, n}, axis[] = {1}, flat[] = {n};

@@ -148,6 +148,13 @@ TEST_F(ServiceTest, BuffersStayBetweenCalls) {
   EXPECT_THAT(Floats(back), ElementsAre(4, 8, 12, 16));
 }
 
+TEST_F(ServiceTest, InputsAreReadBeforeTheSameBufferIsWritten) {
+  ASSERT_TRUE(client_.Upload(1, Bytes({1, 2, 3, 4, 5})).ok());
+  const Executed run = client_.Execute("", FlipGraph(5), {Returned(1), Buffer(1)});
+  ASSERT_TRUE(run.status.ok()) << run.status.error_message();
+  EXPECT_THAT(Floats(run.response.data(0)), ElementsAre(5, 4, 3, 2, 1));
+}
+
 TEST_F(ServiceTest, ARepeatedRequestIsAnsweredAndNotRunAgain) {
   const std::string graph = AddGraph(2);
   ASSERT_TRUE(client_.Upload(1, Bytes({1, 1})).ok());
