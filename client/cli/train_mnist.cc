@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 struct Flags {
   std::string data, optimizer = "adam", device;
   int64_t steps = 4000, batch = 128, hidden = 512;
-  double lr = 0;  // 0: 0.001 for adam, 0.1 for sgd
+  double lr = 0;  // 0: 0.001 for adam, 0.05 for sgd
   uint64_t seed = 1;
 };
 
@@ -115,7 +115,7 @@ struct Outcome {
 
 absl::StatusOr<Outcome> Train(const Flags& flags, client::Client& client, Model& model,
                               const Examples& data) {
-  const double lr = flags.lr > 0 ? flags.lr : flags.optimizer == "adam" ? 0.001 : 0.1;
+  const double lr = flags.lr > 0 ? flags.lr : flags.optimizer == "adam" ? 0.001 : 0.05;
   auto optimizer = flags.optimizer == "adam"
                        ? client::Adam(client, model.parameters(), {.lr = lr})
                        : client::Sgd(client, model.parameters(), {.lr = lr, .momentum = 0.9});
@@ -257,7 +257,7 @@ void AddTrainMnist(CLI::App& app, Globals& globals) {
       ->check(CLI::IsMember({"sgd", "adam"}));
   command
       ->add_option("--lr", flags->lr,
-                   "learning rate; default 0.001 for adam, 0.1 for sgd (with momentum 0.9)")
+                   "learning rate; default 0.001 for adam, 0.05 for sgd (with momentum 0.9)")
       ->check(CLI::PositiveNumber);
   command->add_option("--seed", flags->seed, "of weights and order of examples")
       ->capture_default_str();
