@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // What the commands of uopctl share: the global flags, and how a command joins the command line.
 //
-// A command is a function that adds its subcommand to the App; when that is chosen, its callback leaves a Status in Globals.
-// Results go to stdout, progress and errors to stderr.
+// A command is a function that adds its subcommand to the App; when that is chosen, its callback
+// leaves a Status in Globals. Results go to stdout, progress and errors to stderr.
 #pragma once
 #include <memory>
 #include <string>

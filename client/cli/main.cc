@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl: run graphs, look at the daemon, train the demo. Exit status: 0, 1 for a failed command, 2 for a wrong command line.
+// uopctl: run graphs, look at the daemon, train the demo. Exit status: 0, 1 for a failed command, 2
+// for a wrong command line.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -27,9 +28,13 @@ int main(int argc, char** argv) {
   CLI::App app("Control of uopd, the tensor graph daemon");
   app.require_subcommand(1);
   app.fallthrough();
-  app.add_option("--address", globals.address, "host:port or unix:PATH of the daemon (UOPD_ADDRESS)")->capture_default_str();
+  app.add_option("--address", globals.address,
+                 "host:port or unix:PATH of the daemon (UOPD_ADDRESS)")
+      ->capture_default_str();
   app.add_flag("--json", globals.json, "print results as JSON");
-  app.add_option("--timeout", globals.timeout_s, "seconds per call")->capture_default_str()->check(CLI::PositiveNumber);
+  app.add_option("--timeout", globals.timeout_s, "seconds per call")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   uopd::cli::AddDevices(app, globals);
   uopd::cli::AddRun(app, globals);
   uopd::cli::AddCache(app, globals);
@@ -41,7 +46,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   if (globals.status.ok()) return 0;
-  const absl::string_view code = absl::StatusCodeToString(globals.status.code());
-  std::fprintf(stderr, "uopctl: %.*s: %s\n", static_cast<int>(code.size()), code.data(), uopd::StatusText(globals.status).c_str());
+  const std::string code = absl::StatusCodeToString(globals.status.code());
+  std::fprintf(stderr, "uopctl: %s: %s\n", code.c_str(), uopd::StatusText(globals.status).c_str());
   return 1;
 }

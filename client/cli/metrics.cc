@@ -25,13 +25,17 @@ struct Socket {
 };
 
 // The body of GET path; HTTP/1.0, so that the answer ends with the connection.
-absl::StatusOr<std::string> HttpGet(const std::string& address, const std::string& path, double timeout_s) {
+absl::StatusOr<std::string> HttpGet(const std::string& address, const std::string& path,
+                                    double timeout_s) {
   const size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return absl::InvalidArgumentError(Cat("`", address, "` is no host:port"));
+  if (colon == std::string::npos)
+    return absl::InvalidArgumentError(Cat("`", address, "` is no host:port"));
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  const int error = getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(), &hints, &found);
-  if (error != 0) return absl::UnavailableError(Cat("cannot resolve ", address, ": ", gai_strerror(error)));
+  const int error = getaddrinfo(address.substr(0, colon).c_str(), address.substr(colon + 1).c_str(),
+                                &hints, &found);
+  if (error != 0)
+    return absl::UnavailableError(Cat("cannot resolve ", address, ": ", gai_strerror(error)));
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(found, freeaddrinfo);
   Socket socket;
   timeval timeout{static_cast<time_t>(timeout_s), 0};
@@ -44,11 +48,13 @@ absl::StatusOr<std::string> HttpGet(const std::string& address, const std::strin
     std::swap(socket.fd, candidate.fd);
     break;
   }
-  if (socket.fd < 0) return absl::UnavailableError(Cat("cannot connect to ", address, ": ", std::strerror(errno)));
+  if (socket.fd < 0)
+    return absl::UnavailableError(Cat("cannot connect to ", address, ": ", std::strerror(errno)));
   const std::string request = Cat("GET ", path, " HTTP/1.0\r\nHost: ", address, "\r\n\r\n");
   for (size_t at = 0; at < request.size();) {
     const ssize_t n = send(socket.fd, request.data() + at, request.size() - at, MSG_NOSIGNAL);
-    if (n <= 0) return absl::UnavailableError(Cat("cannot write to ", address, ": ", std::strerror(errno)));
+    if (n <= 0)
+      return absl::UnavailableError(Cat("cannot write to ", address, ": ", std::strerror(errno)));
     at += static_cast<size_t>(n);
   }
   std::string answer;
@@ -56,9 +62,12 @@ absl::StatusOr<std::string> HttpGet(const std::string& address, const std::strin
   while (true) {
     const ssize_t n = recv(socket.fd, buffer, sizeof buffer, 0);
     if (n == 0) break;
-    if (n < 0) return absl::UnavailableError(Cat("cannot read from ", address, ": ", std::strerror(errno)));
+    if (n < 0)
+      return absl::UnavailableError(Cat("cannot read from ", address, ": ", std::strerror(errno)));
     answer.append(buffer, static_cast<size_t>(n));
-    if (answer.size() > kMaxAnswer) return absl::ResourceExhaustedError(Cat(address, " answers with more than ", kMaxAnswer, " bytes"));
+    if (answer.size() > kMaxAnswer)
+      return absl::ResourceExhaustedError(
+          Cat(address, " answers with more than ", kMaxAnswer, " bytes"));
   }
   const size_t head = answer.find("\r\n\r\n");
   const std::string first = answer.substr(0, answer.find("\r\n"));
@@ -73,7 +82,8 @@ absl::Status Metrics(const Globals& globals, const std::string& http, const std:
   for (size_t at = 0; at < body.size();) {
     const size_t end = std::min(body.find('\n', at), body.size());
     const std::string line = body.substr(at, end - at);
-    if (filter.empty() || (!line.starts_with('#') && line.find(filter) != std::string::npos)) std::printf("%s\n", line.c_str());
+    if (filter.empty() || (!line.starts_with('#') && line.find(filter) != std::string::npos))
+      std::printf("%s\n", line.c_str());
     at = end + 1;
   }
   return absl::OkStatus();
@@ -86,11 +96,16 @@ void AddMetrics(CLI::App& app, Globals& globals) {
     std::string http = "127.0.0.1:50511", filter;
   };
   auto flags = std::make_shared<Flags>();
-  CLI::App* command = app.add_subcommand("metrics", "the daemon's metrics, as Prometheus reads them");
-  command->add_option("--http", flags->http, "host:port of the daemon's HTTP server (UOPD_HTTP_ADDRESS)")
-      ->envname("UOPD_HTTP_ADDRESS")->capture_default_str();
+  CLI::App* command =
+      app.add_subcommand("metrics", "the daemon's metrics, as Prometheus reads them");
+  command
+      ->add_option("--http", flags->http,
+                   "host:port of the daemon's HTTP server (UOPD_HTTP_ADDRESS)")
+      ->envname("UOPD_HTTP_ADDRESS")
+      ->capture_default_str();
   command->add_option("filter", flags->filter, "print only samples that contain this");
-  command->callback([&globals, flags] { globals.status = Metrics(globals, flags->http, flags->filter); });
+  command->callback(
+      [&globals, flags] { globals.status = Metrics(globals, flags->http, flags->filter); });
 }
 
 }  // namespace uopd::cli

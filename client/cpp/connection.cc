@@ -18,7 +18,8 @@ namespace {
 
 constexpr uint32_t kApiVersion = 1;
 constexpr size_t kChunk = 1 << 20;
-constexpr int kMaxReceive = 256 << 20;  // the daemon bounds what it sends; this only has to be larger
+constexpr int kMaxReceive =
+    256 << 20;  // the daemon bounds what it sends; this only has to be larger
 constexpr int kTries = 3;
 
 }  // namespace
@@ -27,7 +28,8 @@ struct Connection::Impl {
   ConnectOptions options;
   std::unique_ptr<v1::UopdService::Stub> stub;
   v1::HelloResponse hello;
-  std::string session_id, resume_token;  // set before the renewing thread starts; session_id never changes
+  std::string session_id,
+      resume_token;  // set before the renewing thread starts; session_id never changes
   std::chrono::milliseconds ttl{0};
 
   Mutex mutex;
@@ -36,12 +38,14 @@ struct Connection::Impl {
   std::thread renewer;
 
   void Prepare(grpc::ClientContext& context) const {
-    context.set_deadline(std::chrono::system_clock::now() + absl::ToChronoMilliseconds(options.timeout));
+    context.set_deadline(std::chrono::system_clock::now() +
+                         absl::ToChronoMilliseconds(options.timeout));
   }
 
   // Sends a request, again if the transport failed and `again` says that this is safe.
   template <class Request, class Response>
-  grpc::Status Call(grpc::Status (v1::UopdService::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+  grpc::Status Call(grpc::Status (v1::UopdService::Stub::*method)(grpc::ClientContext*,
+                                                                  const Request&, Response*),
                     const Request& request, Response* response, uint64_t* bytes, bool again) {
     grpc::Status status;
     for (int i = 0; i < kTries; ++i) {
@@ -49,13 +53,15 @@ struct Connection::Impl {
       Prepare(context);
       if (bytes != nullptr) *bytes += request.ByteSizeLong();
       status = (stub.get()->*method)(&context, request, response);
-      const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
+      const bool lost =
+          status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
       if (status.ok() || !again || !lost || !Resume()) break;
     }
     return status;
   }
 
-  // Takes the session over again after a disconnect. False if it is gone or the daemon cannot be reached.
+  // Takes the session over again after a disconnect. False if it is gone or the daemon cannot be
+  // reached.
   bool Resume() {
     if (resume_token.empty()) return false;
     grpc::ClientContext context;
@@ -64,7 +70,9 @@ struct Connection::Impl {
     v1::OpenSessionRequest request;
     request.set_resume_token(resume_token);
     v1::OpenSessionResponse response;
-    if (!stub->OpenSession(&context, request, &response).ok() || response.session_id() != session_id) return false;
+    if (!stub->OpenSession(&context, request, &response).ok() ||
+        response.session_id() != session_id)
+      return false;
     resume_token = response.resume_token();
     return true;
   }
@@ -87,10 +95,12 @@ struct Connection::Impl {
 
   absl::Status Explained(const grpc::Status& status) const {
     if (MissingKind(status) == "session") {
-      return absl::FailedPreconditionError(Cat("the session on ", options.address, " has ended, and its tensors with it"));
+      return absl::FailedPreconditionError(
+          Cat("the session on ", options.address, " has ended, and its tensors with it"));
     }
     absl::Status out = FromGrpc(status);
-    return absl::IsUnavailable(out) ? WithFrame(out, Cat("calling the daemon at ", options.address)) : out;
+    return absl::IsUnavailable(out) ? WithFrame(out, Cat("calling the daemon at ", options.address))
+                                    : out;
   }
 };
 
@@ -102,18 +112,20 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Connect(ConnectOptions o
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxReceive);
   arguments.SetMaxSendMessageSize(-1);
-  impl->stub = v1::UopdService::NewStub(
-      grpc::CreateCustomChannel(impl->options.address, grpc::InsecureChannelCredentials(), arguments));
+  impl->stub = v1::UopdService::NewStub(grpc::CreateCustomChannel(
+      impl->options.address, grpc::InsecureChannelCredentials(), arguments));
   v1::HelloRequest hello;
   hello.set_api_version_min(kApiVersion);
   hello.set_api_version_max(kApiVersion);
   hello.set_ir_version(ir::kIrVersion);
   hello.set_client(impl->options.client_name);
-  grpc::Status status = impl->Call(&v1::UopdService::Stub::Hello, hello, &impl->hello, nullptr, false);
+  grpc::Status status =
+      impl->Call(&v1::UopdService::Stub::Hello, hello, &impl->hello, nullptr, false);
   if (!status.ok()) return impl->Explained(status);
   if (impl->hello.api_version() != kApiVersion || impl->hello.ir_version() != ir::kIrVersion) {
-    return absl::FailedPreconditionError(Cat("the daemon speaks API ", impl->hello.api_version(), " and IR ", impl->hello.ir_version(),
-                                             ", this client API ", kApiVersion, " and IR ", ir::kIrVersion));
+    return absl::FailedPreconditionError(Cat(
+        "the daemon speaks API ", impl->hello.api_version(), " and IR ", impl->hello.ir_version(),
+        ", this client API ", kApiVersion, " and IR ", ir::kIrVersion));
   }
   v1::OpenSessionRequest open;
   open.set_ttl_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(impl->options.ttl)));
@@ -147,11 +159,12 @@ const v1::HelloResponse& Connection::hello() const { return impl_->hello; }
 absl::StatusOr<v1::ExecuteResponse> Connection::Execute(v1::ExecuteRequest& request) {
   request.set_session_id(impl_->session_id);
   v1::ExecuteResponse response;
-  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::Execute, request, &response, &traffic_.execute_bytes,
-                                          request.request_id() != 0);
+  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::Execute, request, &response,
+                                          &traffic_.execute_bytes, request.request_id() != 0);
   if (status.ok()) return response;
   // Only an unknown program may look like NOT_FOUND to the caller, who then sends the graph.
-  if (MissingKind(status) == "buffer") return WithFrame(absl::InternalError(status.error_message()), "using a buffer of this session");
+  if (MissingKind(status) == "buffer")
+    return WithFrame(absl::InternalError(status.error_message()), "using a buffer of this session");
   return impl_->Explained(status);
 }
 
@@ -180,7 +193,8 @@ absl::Status Connection::Upload(uint64_t handle, std::string_view device, std::s
     status = writer->Finish();
     const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
     if (status.ok() && response.bytes() != bytes.size()) {
-      return absl::InternalError(Cat("the daemon took ", response.bytes(), " bytes of ", bytes.size()));
+      return absl::InternalError(
+          Cat("the daemon took ", response.bytes(), " bytes of ", bytes.size()));
     }
     if (status.ok() || !lost || !impl_->Resume()) break;
   }
@@ -218,7 +232,8 @@ absl::StatusOr<std::string> Connection::Download(uint64_t handle, uint64_t bytes
 absl::StatusOr<v1::PrepareResponse> Connection::Prepare(v1::PrepareRequest& request) {
   request.set_session_id(impl_->session_id);
   v1::PrepareResponse response;
-  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::Prepare, request, &response, &traffic_.other_bytes, true);
+  const grpc::Status status =
+      impl_->Call(&v1::UopdService::Stub::Prepare, request, &response, &traffic_.other_bytes, true);
   if (!status.ok()) return impl_->Explained(status);
   return response;
 }
@@ -226,7 +241,8 @@ absl::StatusOr<v1::PrepareResponse> Connection::Prepare(v1::PrepareRequest& requ
 absl::StatusOr<v1::GetCacheStatsResponse> Connection::CacheStats() {
   v1::GetCacheStatsResponse response;
   const grpc::Status status =
-      impl_->Call(&v1::UopdService::Stub::GetCacheStats, v1::GetCacheStatsRequest(), &response, &traffic_.other_bytes, true);
+      impl_->Call(&v1::UopdService::Stub::GetCacheStats, v1::GetCacheStatsRequest(), &response,
+                  &traffic_.other_bytes, true);
   if (!status.ok()) return impl_->Explained(status);
   return response;
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Connection: an Executor over gRPC, with one session on one daemon.
 //
-// Connect checks versions and opens the session; the destructor closes it, and with it everything the client has there. While
-// the Connection lives a thread of its own renews the lease, so a client may be idle for any time. Otherwise used by one thread
-// at a time.
+// Connect checks versions and opens the session; the destructor closes it, and with it everything
+// the client has there. While the Connection lives a thread of its own renews the lease, so a
+// client may be idle for any time. Otherwise used by one thread at a time.
 //
-// Errors carry the daemon's code and message; when a node of a graph is to blame, GetNode (core/base/status.h) tells which.
-// Calls that the daemon can tell apart by their request id are tried again when the transport fails (UNAVAILABLE), after the
-// session was resumed. A session that is gone for good is FAILED_PRECONDITION: its tensors are lost.
+// Errors carry the daemon's code and message; when a node of a graph is to blame, GetNode
+// (core/base/status.h) tells which. Calls that the daemon can tell apart by their request id are
+// tried again when the transport fails (UNAVAILABLE), after the session was resumed. A session that
+// is gone for good is FAILED_PRECONDITION: its tensors are lost.
 #pragma once
 #include <memory>
 #include <string>

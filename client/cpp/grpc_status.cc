@@ -12,19 +12,24 @@
 namespace uopd::client {
 namespace {
 
-// The length-delimited fields `number` of a message, read without its descriptor: google.rpc.Status has details as field 3.
-void ForEachField(const std::string& bytes, int number, const std::function<void(const std::string&)>& f) {
+// The length-delimited fields `number` of a message, read without its descriptor: google.rpc.Status
+// has details as field 3.
+void ForEachField(const std::string& bytes, int number,
+                  const std::function<void(const std::string&)>& f) {
   google::protobuf::Empty message;
   if (!message.ParseFromString(bytes)) return;
   const auto& fields = message.GetReflection()->GetUnknownFields(message);
   for (int i = 0; i < fields.field_count(); ++i) {
     const auto& field = fields.field(i);
-    if (field.number() == number && field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED) f(field.length_delimited());
+    if (field.number() == number &&
+        field.type() == google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED)
+      f(field.length_delimited());
   }
 }
 
 // The packed details of a type, by the last part of its name.
-void ForEachDetail(const grpc::Status& status, const std::string& type, const std::function<void(const std::string&)>& f) {
+void ForEachDetail(const grpc::Status& status, const std::string& type,
+                   const std::function<void(const std::string&)>& f) {
   ForEachField(status.error_details(), 3, [&](const std::string& packed) {
     google::protobuf::Any any;
     if (any.ParseFromString(packed) && any.type_url().ends_with("/" + type)) f(any.value());
@@ -35,7 +40,8 @@ void ForEachDetail(const grpc::Status& status, const std::string& type, const st
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  absl::Status out(static_cast<absl::StatusCode>(status.error_code()), status.error_message());  // the same numbers
+  absl::Status out(static_cast<absl::StatusCode>(status.error_code()),
+                   status.error_message());  // the same numbers
   ForEachDetail(status, "uopd.v1.NodeError", [&](const std::string& bytes) {
     v1::NodeError error;
     if (!error.ParseFromString(bytes)) return;
@@ -44,7 +50,8 @@ absl::Status FromGrpc(const grpc::Status& status) {
     const std::string mark = " (node %" + std::to_string(error.node()) + ": ";
     if (const size_t at = message.find(mark); at != std::string::npos) {
       const size_t end = message.find(error.text() + ")", at);
-      message.erase(at, end == std::string::npos ? std::string::npos : end + error.text().size() + 1 - at);
+      message.erase(
+          at, end == std::string::npos ? std::string::npos : end + error.text().size() + 1 - at);
     }
     out = WithNode(absl::Status(out.code(), message), {error.node(), error.text()});
   });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // IDX files, the format of MNIST and its kin, gzipped or plain.
 //
-// Reading checks everything and bounds what is unpacked: files come from anywhere. Errors are INVALID_ARGUMENT, or NOT_FOUND
-// for a missing file, and name the file.
+// Reading checks everything and bounds what is unpacked: files come from anywhere. Errors are
+// INVALID_ARGUMENT, or NOT_FOUND for a missing file, and name the file.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -27,8 +27,8 @@ struct Examples {
   std::string labels;  // count bytes
 };
 
-// Images and labels of a MNIST-like data set: PREFIX is "train" or "t10k". Takes train-images-idx3-ubyte as well as
-// train-images.idx3-ubyte, each with or without .gz.
+// Images and labels of a MNIST-like data set: PREFIX is "train" or "t10k". Takes
+// train-images-idx3-ubyte as well as train-images.idx3-ubyte, each with or without .gz.
 absl::StatusOr<Examples> LoadExamples(const std::string& folder, const std::string& prefix);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);

@@ -17,8 +17,9 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr struct {
   std::string_view code;
   Dtype dtype;
-} kCodes[] = {{"b1", Dtype::Bool}, {"i1", Dtype::I8},  {"u1", Dtype::U8},  {"i2", Dtype::I16}, {"u2", Dtype::U16}, {"i4", Dtype::I32},
-              {"u4", Dtype::U32},  {"i8", Dtype::I64}, {"u8", Dtype::U64}, {"f2", Dtype::F16}, {"f4", Dtype::F32}, {"f8", Dtype::F64}};
+} kCodes[] = {{"b1", Dtype::Bool}, {"i1", Dtype::I8},  {"u1", Dtype::U8},  {"i2", Dtype::I16},
+              {"u2", Dtype::U16},  {"i4", Dtype::I32}, {"u4", Dtype::U32}, {"i8", Dtype::I64},
+              {"u8", Dtype::U64},  {"f2", Dtype::F16}, {"f4", Dtype::F32}, {"f8", Dtype::F64}};
 
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(Cat("npy: ", message)); }
 
@@ -59,7 +60,8 @@ class Header {
 
  private:
   void Skip() {
-    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n' || rest_[0] == '\t')) rest_.remove_prefix(1);
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\n' || rest_[0] == '\t'))
+      rest_.remove_prefix(1);
   }
   std::string_view rest_;
 };
@@ -69,7 +71,8 @@ absl::Status ReadDtype(std::string_view text, NpyArray& out) {
   const char order = text[0];
   for (const auto& entry : kCodes) {
     if (entry.code != text.substr(1)) continue;
-    if (order == '>' && ir::ByteSize(entry.dtype) > 1) return Bad(Cat("dtype `", text, "` is big-endian"));
+    if (order == '>' && ir::ByteSize(entry.dtype) > 1)
+      return Bad(Cat("dtype `", text, "` is big-endian"));
     if (order != '<' && order != '|' && order != '=' && order != '>') break;
     out.dtype = entry.dtype;
     return absl::OkStatus();
@@ -119,14 +122,16 @@ absl::StatusOr<NpyArray> ParseNpy(std::string_view file) {
   const size_t length_bytes = version == 1 ? 2 : 4, start = 8 + length_bytes;
   if (file.size() < start) return Bad("the file is cut off in its header");
   size_t length = 0;
-  for (size_t i = 0; i < length_bytes; ++i) length |= static_cast<size_t>(static_cast<unsigned char>(file[8 + i])) << (8 * i);
+  for (size_t i = 0; i < length_bytes; ++i)
+    length |= static_cast<size_t>(static_cast<unsigned char>(file[8 + i])) << (8 * i);
   if (length > file.size() - start) return Bad("the file is cut off in its header");
   NpyArray out;
   UOPD_TRY(ReadHeader(file.substr(start, length), out));
   __int128 bytes = ir::ByteSize(out.dtype);
   for (int64_t d : out.dims) bytes = std::min<__int128>(bytes * d, __int128{1} << 62);
   const std::string_view data = file.substr(start + length);
-  if (bytes != static_cast<__int128>(data.size())) return Bad(Cat("the shape takes ", bytes, " bytes; the file has ", data.size()));
+  if (bytes != static_cast<__int128>(data.size()))
+    return Bad(Cat("the shape takes ", bytes, " bytes; the file has ", data.size()));
   out.bytes = data;
   if (out.dtype == Dtype::Bool) {  // any other byte would not be a bool to a kernel
     for (char& c : out.bytes) c = c != 0;
@@ -140,7 +145,8 @@ absl::StatusOr<std::string> FormatNpy(const NpyArray& array) {
     if (entry.dtype == array.dtype) code = entry.code;
   }
   if (code.empty()) return Bad(Cat("NumPy has no ", ir::Name(array.dtype)));
-  std::string header = Cat("{'descr': '", ir::ByteSize(array.dtype) == 1 ? "|" : "<", code, "', 'fortran_order': False, 'shape': (");
+  std::string header = Cat("{'descr': '", ir::ByteSize(array.dtype) == 1 ? "|" : "<", code,
+                           "', 'fortran_order': False, 'shape': (");
   for (int64_t d : array.dims) Append(header, d, ",");
   header += "), }";
   // Padded so that the data starts at a multiple of 64.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // .npy files (NumPy's format, versions 1 to 3): little-endian, C order, the dtypes that NumPy has.
 //
-// Reading checks everything: files come from anywhere. Errors are INVALID_ARGUMENT saying what is wrong.
+// Reading checks everything: files come from anywhere. Errors are INVALID_ARGUMENT saying what is
+// wrong.
 #pragma once
 #include <string>
 #include <string_view>
