@@ -10,3 +10,4 @@ macro(uopd_server_layer folder)
 endmacro()
 
 uopd_server_layer(server/http uopd_core_base prometheus-cpp::core civetweb::civetweb)
+uopd_server_layer(server/worker uopd_devices uopd_core_search)
