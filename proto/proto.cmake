@@ -4,6 +4,7 @@ find_package(gRPC 1.51 CONFIG REQUIRED)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 add_library(uopd_proto STATIC
+  ${CMAKE_SOURCE_DIR}/proto/google/rpc/status.proto
   ${CMAKE_SOURCE_DIR}/proto/uopd/v1/graph.proto
   ${CMAKE_SOURCE_DIR}/proto/uopd/v1/uopd.proto)
 set(UOPD_PROTO_OUT ${CMAKE_BINARY_DIR}/proto)
@@ -11,6 +12,6 @@ file(MAKE_DIRECTORY ${UOPD_PROTO_OUT})
 protobuf_generate(TARGET uopd_proto LANGUAGE cpp IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
 protobuf_generate(TARGET uopd_proto LANGUAGE grpc GENERATE_EXTENSIONS .grpc.pb.h .grpc.pb.cc
   PLUGIN "protoc-gen-grpc=${GRPC_CPP_PLUGIN}" IMPORT_DIRS ${CMAKE_SOURCE_DIR}/proto PROTOC_OUT_DIR ${UOPD_PROTO_OUT})
-target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT})
+target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT} ${UOPD_PROTO_OUT}/proto)
 target_link_libraries(uopd_proto PUBLIC protobuf::libprotobuf gRPC::grpc++)
 target_compile_options(uopd_proto PRIVATE -w)

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// How the operations of Tensor make their results. Internal to the library.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "client/cpp/graph_state.h"
+#include "client/cpp/tensor.h"
+#include "core/base/text.h"
+
+namespace uopd::client {
+
+// "what: message (at file:line)"
+absl::Status Located(std::string_view what, Site site, const absl::Status& error);
+// A tensor that carries an error.
+Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error);
+inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::string message) {
+  return Poisoned(t.state() == nullptr ? nullptr : t.state()->graph, Located(what, site, absl::InvalidArgumentError(message)));
+}
+// The tensor of value u made from t, on t's device. REQUIRES: t.status() is OK.
+Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
+
+std::string Text(const Dims& dims);
+// Axis counted from the front, or nullopt when it is outside [-rank, rank).
+std::optional<int64_t> Axis(int64_t axis, int64_t rank);
+
+// The graph's context and value of t. REQUIRES: t.status() is OK.
+inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }
+inline ir::UOp Value(const Tensor& t) { return t.state()->uop; }
+
+Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what, Site site);  // floats; integers become f32
+Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what);
+// A number as a scalar tensor of that dtype.
+Tensor ScalarLike(const Tensor& t, Dtype dtype, double v);
+// 0, 1, 2, ... along the last axis of a new 1-D tensor.
+Tensor IotaLike(const Tensor& t, int64_t n, Dtype dtype);
+
+}  // namespace uopd::client

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+// Elementwise operations: promotion, broadcasting, and functions made of the ops that the IR has.
+#include <cmath>
+#include <numbers>
+
+#include "client/cpp/build.h"
+#include "core/ir/build.h"
+
+namespace uopd::client {
+
+using ir::Op;
+using ir::UOp;
+
+namespace {
+
+Dtype WithNumber(Dtype tensor, const Operand& number) {
+  if (number.is_bool()) return tensor;
+  if (number.is_integer()) return tensor == Dtype::Bool ? Dtype::I32 : tensor;
+  return ir::IsFloat(tensor) ? tensor : Dtype::F32;
+}
+
+// Operands of one elementwise op as values of one dtype, all of one client; or the error among them.
+class Operands {
+ public:
+  Operands(std::string_view what, std::initializer_list<const Operand*> all) : what_(what), all_(all) {
+    Dtype dtype = Dtype::Void;
+    for (const Operand* o : all_) {
+      if (o->tensor() == nullptr) continue;
+      if (leader_ == nullptr) leader_ = o->tensor(), site_ = o->site();
+      if (!o->tensor()->status().ok()) {
+        failed_ = *o->tensor();
+        if (o->tensor()->state() == nullptr) failed_ = Poisoned(nullptr, Located(what, o->site(), o->tensor()->status()));
+        return;
+      }
+      if (o->tensor()->state()->graph != leader_->state()->graph) {
+        failed_ = Wrong(*leader_, what, o->site(), "operands belong to different clients");
+        return;
+      }
+      dtype = dtype == Dtype::Void ? o->tensor()->dtype() : ir::Promote(dtype, o->tensor()->dtype());
+    }
+    if (leader_ == nullptr) {
+      failed_ = Poisoned(nullptr, absl::InvalidArgumentError(Cat(what, ": no operand is a tensor")));
+      return;
+    }
+    for (const Operand* o : all_) {
+      if (o->tensor() == nullptr) dtype = WithNumber(dtype, *o);
+    }
+    dtype_ = dtype;
+  }
+
+  bool ok() const { return failed_.state() == nullptr; }
+  const Tensor& failed() const { return failed_; }
+  const Tensor& leader() const { return *leader_; }
+  ir::UOpContext& ctx() const { return Ctx(*leader_); }
+  Site site() const { return site_; }
+  Dtype dtype() const { return dtype_; }
+  void set_dtype(Dtype d) { dtype_ = d; }
+
+  UOp operator[](size_t i) const {
+    const Operand& o = *all_[i];
+    if (o.tensor() != nullptr) return ir::Cast(ctx(), Value(*o.tensor()), dtype_);
+    if (ir::IsFloat(dtype_)) return ctx().Float(dtype_, o.number());
+    return ctx().Int(dtype_, o.is_integer() ? o.integer() : static_cast<int64_t>(o.number()));
+  }
+  Tensor Make(UOp u) const { return Made(*leader_, u, what_, site_); }
+
+ private:
+  std::string_view what_;
+  std::vector<const Operand*> all_;
+  const Tensor* leader_ = nullptr;
+  Tensor failed_;
+  Dtype dtype_ = Dtype::Void;
+  Site site_ = Site::current();
+};
+
+Tensor Compare(Operand a, Operand b, Op op, std::string_view what) { return BinaryOp(a, b, op, what); }
+
+}  // namespace
+
+Tensor ScalarLike(const Tensor& t, Dtype dtype, double v) {
+  return Made(t, Ctx(t).Const(dtype, v), "constant", Site::current());
+}
+
+Tensor IotaLike(const Tensor& t, int64_t n, Dtype dtype) {
+  return Made(t, ir::Iota(Ctx(t), dtype, ir::ShapeArg(Ctx(t), Dims{n}), 0), "iota", Site::current());
+}
+
+Tensor UnaryOp(const Tensor& t, Op op, std::string_view what, Site site) {
+  if (t.state() == nullptr) return Poisoned(nullptr, Located(what, site, t.status()));
+  if (!t.status().ok()) return t;
+  const bool needs_float = (ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(t.dtype());
+  return Made(t, ir::Alu(Ctx(t), op, {ir::Cast(Ctx(t), Value(t), needs_float ? Dtype::F32 : t.dtype())}), what, site);
+}
+
+Tensor BinaryOp(Operand a, Operand b, Op op, std::string_view what) {
+  Operands v(what, {&a, &b});
+  if (!v.ok()) return v.failed();
+  if ((ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(v.dtype())) v.set_dtype(Dtype::F32);
+  return v.Make(ir::Alu(v.ctx(), op, {v[0], v[1]}));
+}
+
+Tensor operator+(Operand a, Operand b) { return BinaryOp(a, b, Op::ADD, "+"); }
+Tensor operator-(Operand a, Operand b) { return BinaryOp(a, b, Op::SUB, "-"); }
+Tensor operator*(Operand a, Operand b) { return BinaryOp(a, b, Op::MUL, "*"); }
+Tensor operator/(Operand a, Operand b) { return BinaryOp(a, b, Op::FDIV, "/"); }
+Tensor operator&(Operand a, Operand b) { return BinaryOp(a, b, Op::AND, "&"); }
+Tensor operator|(Operand a, Operand b) { return BinaryOp(a, b, Op::OR, "|"); }
+Tensor operator^(Operand a, Operand b) { return BinaryOp(a, b, Op::XOR, "^"); }
+Tensor operator<<(Operand a, Operand b) { return BinaryOp(a, b, Op::SHL, "<<"); }
+Tensor operator>>(Operand a, Operand b) { return BinaryOp(a, b, Op::SHR, ">>"); }
+Tensor operator<(Operand a, Operand b) { return Compare(a, b, Op::CMPLT, "<"); }
+Tensor operator>(Operand a, Operand b) { return Compare(b, a, Op::CMPLT, ">"); }
+// x <= y is not (y < x), which is true for NaN; so it is x < y or x == y.
+Tensor operator<=(Operand a, Operand b) { return Compare(a, b, Op::CMPLT, "<=") | Compare(a, b, Op::CMPEQ, "<="); }
+Tensor operator>=(Operand a, Operand b) { return Compare(b, a, Op::CMPLT, ">=") | Compare(a, b, Op::CMPEQ, ">="); }
+Tensor operator==(Operand a, Operand b) { return Compare(a, b, Op::CMPEQ, "=="); }
+Tensor operator!=(Operand a, Operand b) { return Compare(a, b, Op::CMPNE, "!="); }
+
+Tensor operator%(Operand a, Operand b) {
+  Operands v("%", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (!ir::IsFloat(v.dtype())) return v.Make(ir::Alu(v.ctx(), Op::FLOORMOD, {v[0], v[1]}));
+  const Tensor x = v.Make(v[0]), y = v.Make(v[1]);
+  return x - (x / y).Floor() * y;
+}
+
+Tensor Tensor::FloorDiv(Operand b) const {
+  const Operand a(*this, b.site());
+  Operands v("FloorDiv", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (ir::IsFloat(v.dtype())) return (a / b).Floor();
+  return v.Make(ir::Alu(v.ctx(), Op::FLOORDIV, {v[0], v[1]}));
+}
+
+Tensor Tensor::Pow(Operand b) const { return BinaryOp({*this, b.site()}, b, Op::POW, "Pow"); }
+Tensor Tensor::Maximum(Operand b) const { return BinaryOp({*this, b.site()}, b, Op::MAX, "Maximum"); }
+
+Tensor Tensor::Minimum(Operand b) const {
+  const Operand a(*this, b.site());
+  Operands v("Minimum", {&a, &b});
+  if (!v.ok()) return v.failed();
+  const Tensor x = v.Make(v[0]), y = v.Make(v[1]);
+  if (ir::IsFloat(v.dtype())) return x.Neg().Maximum(y.Neg()).Neg();
+  return x.Not().Maximum(y.Not()).Not();  // ~ reverses the order of integers without overflow
+}
+
+Tensor Where(Operand condition, Operand a, Operand b) {
+  Operands c("Where", {&condition});
+  if (!c.ok()) return c.failed();
+  // With two numbers the condition says whose client it is; the numbers say the dtype.
+  if (a.tensor() == nullptr && b.tensor() == nullptr) {
+    const bool integers = a.is_integer() && b.is_integer();
+    const Tensor x = ScalarLike(*condition.tensor(), integers ? Dtype::I32 : Dtype::F32, a.number());
+    return Where(condition, {x, a.site()}, b);
+  }
+  Operands v("Where", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (v.leader().state()->graph != condition.tensor()->state()->graph) {
+    return Wrong(v.leader(), "Where", v.site(), "operands belong to different clients");
+  }
+  return v.Make(ir::Where(v.ctx(), ir::Cast(v.ctx(), Value(*condition.tensor()), Dtype::Bool), v[0], v[1]));
+}
+
+Tensor Tensor::Cast(Dtype dtype, Site site) const {
+  if (!status().ok() || this->dtype() == dtype) return *this;
+  return Made(*this, ir::Cast(Ctx(*this), Value(*this), dtype), "Cast", site);
+}
+Tensor Tensor::Bitcast(Dtype dtype, Site site) const {
+  if (!status().ok() || this->dtype() == dtype) return *this;
+  return Made(*this, ir::Bitcast(Ctx(*this), Value(*this), dtype), "Bitcast", site);
+}
+
+Tensor Tensor::Neg(Site site) const { return UnaryOp(*this, Op::NEG, "Neg", site); }
+Tensor Tensor::Exp2(Site site) const { return UnaryOp(*this, Op::EXP2, "Exp2", site); }
+Tensor Tensor::Log2(Site site) const { return UnaryOp(*this, Op::LOG2, "Log2", site); }
+Tensor Tensor::Sin(Site site) const { return UnaryOp(*this, Op::SIN, "Sin", site); }
+Tensor Tensor::Sqrt(Site site) const { return UnaryOp(*this, Op::SQRT, "Sqrt", site); }
+Tensor Tensor::Reciprocal(Site site) const { return UnaryOp(*this, Op::RECIPROCAL, "Reciprocal", site); }
+Tensor Tensor::Trunc(Site site) const { return ir::IsFloat(dtype()) ? UnaryOp(*this, Op::TRUNC, "Trunc", site) : *this; }
+
+Tensor Tensor::Not(Site site) const {
+  if (!status().ok()) return *this;
+  if (ir::IsFloat(dtype())) return Wrong(*this, "Not", site, "a tensor of floats has no complement");
+  return *this ^ Operand(ScalarLike(*this, dtype(), dtype() == Dtype::Bool ? 1 : -1), site);
+}
+
+Tensor Tensor::Exp(Site site) const { return (Operand(*this, site) * std::numbers::log2e).Exp2(site); }
+Tensor Tensor::Log(Site site) const { return Log2(site) * std::numbers::ln2; }
+Tensor Tensor::Cos(Site site) const { return (std::numbers::pi / 2 - Operand(*this, site)).Sin(site); }
+Tensor Tensor::Rsqrt(Site site) const { return Sqrt(site).Reciprocal(site); }
+Tensor Tensor::Square(Site site) const { return Operand(*this, site) * *this; }
+
+Tensor Tensor::Floor(Site site) const {
+  if (!status().ok() || !ir::IsFloat(dtype())) return *this;
+  const Tensor t = Trunc(site);
+  return Where(*this < t, t - 1.0, t);
+}
+Tensor Tensor::Ceil(Site site) const {
+  if (!status().ok() || !ir::IsFloat(dtype())) return *this;
+  const Tensor t = Trunc(site);
+  return Where(t < *this, t + 1.0, t);
+}
+Tensor Tensor::Abs(Site site) const {
+  if (!status().ok() || ir::IsUnsigned(dtype()) || dtype() == Dtype::Bool) return *this;
+  return Maximum({Neg(site), site});
+}
+
+Tensor Tensor::Relu(Site site) const { return Maximum({0, site}); }
+Tensor Tensor::Sigmoid(Site site) const { return (1.0 + (Operand(*this, site) * -std::numbers::log2e).Exp2(site)).Reciprocal(site); }
+Tensor Tensor::Tanh(Site site) const { return (Operand(*this, site) * 2.0).Sigmoid(site) * 2.0 - 1.0; }
+Tensor Tensor::Silu(Site site) const { return Operand(*this, site) * Sigmoid(site); }
+Tensor Tensor::Gelu(Site site) const {
+  const Tensor cube = Square(site) * *this;
+  const double scale = std::sqrt(2 / std::numbers::pi);
+  return 0.5 * *this * (1.0 + ((*this + cube * 0.044715) * scale).Tanh(site));
+}
+
+}  // namespace uopd::client

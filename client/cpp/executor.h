@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// Executor: what the client library needs of a daemon. Connection speaks gRPC; tests run graphs in process.
+//
+// Used by one thread at a time. Calls are in order: a call sees the effects of those before it.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "uopd/v1/uopd.pb.h"
+
+namespace uopd::client {
+
+// Messages sent, by their serialised size.
+struct Traffic {
+  uint64_t execute_bytes = 0;
+  uint64_t upload_bytes = 0;
+  uint64_t other_bytes = 0;
+  uint64_t total() const { return execute_bytes + upload_bytes + other_bytes; }
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  // Fills in the session. NOT_FOUND: the daemon does not know the digest.
+  virtual absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) = 0;
+  // Makes the buffer if its handle is new. An empty device is the daemon's default.
+  virtual absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) = 0;
+  virtual absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) = 0;
+
+  const Traffic& traffic() const { return traffic_; }
+
+ protected:
+  Traffic traffic_;
+};
+
+}  // namespace uopd::client

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/graph_state.h"
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+
+namespace uopd::client {
+namespace {
+
+constexpr size_t kCompactFloor = 64 * 1024;
+
+using ir::Op;
+using ir::UOp;
+
+std::shared_ptr<TensorState> Failed(std::shared_ptr<GraphState> graph, absl::Status error) {
+  auto out = std::make_shared<TensorState>(std::move(graph));
+  out->error = std::move(error);
+  return out;
+}
+
+}  // namespace
+
+TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
+  if (graph == nullptr) return;
+  older = graph->newest_;
+  (older != nullptr ? older->newer : graph->oldest_) = this;
+  graph->newest_ = this;
+}
+
+TensorState::~TensorState() {
+  if (graph == nullptr) return;
+  (older != nullptr ? older->newer : graph->oldest_) = newer;
+  (newer != nullptr ? newer->older : graph->newest_) = older;
+}
+
+GraphState::GraphState(std::shared_ptr<Executor> executor, ClientOptions options)
+    : executor_(std::move(executor)),
+      options_(std::move(options)),
+      ctx_(std::make_unique<ir::UOpContext>()),
+      compact_at_(kCompactFloor) {}
+
+std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
+  if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
+  auto out = std::make_shared<TensorState>(shared_from_this());
+  out->uop = u;
+  out->dims = *ir::StaticDims(*ctx_->ShapeOf(u));
+  out->dtype = u.dtype();
+  out->device = std::move(device);
+  return out;
+}
+
+std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims, std::string device, std::string bytes) {
+  if (bytes.empty()) {  // nothing to store: daemons have no empty buffers
+    return NewTensor(ir::Expand(*ctx_, ctx_->Const(dtype, 0), dims), std::move(device));
+  }
+  const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
+  Buffer& b = buffers_.at(static_cast<uint64_t>(buffer.slot()));
+  b.data = std::move(bytes), b.has_data = true;
+  return NewTensor(buffer, std::move(device));
+}
+
+UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes) {
+  const uint64_t handle = next_handle_++;
+  Buffer b;
+  b.dtype = dtype, b.bytes = bytes, b.device = device;
+  buffers_.emplace(handle, std::move(b));
+  return ir::Buffer(*ctx_, static_cast<int64_t>(handle), dtype, ir::ShapeArg(*ctx_, dims), ir::AddrSpace::GLOBAL, device);
+}
+
+// Nodes are checked in the order of their ids, which puts sources first. What stands on a bad node is as bad.
+absl::Status GraphState::Verified(UOp u) {
+  for (; verified_ < ctx_->size(); ++verified_) {
+    const UOp v = ctx_->node(static_cast<uint32_t>(verified_));
+    absl::Status s;
+    for (UOp src : v.srcs()) {
+      if (auto it = bad_.find(src.id()); it != bad_.end() && s.ok()) s = it->second;
+    }
+    if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Stage::kTensor);
+    if (!s.ok()) bad_.emplace(v.id(), s);
+  }
+  auto it = bad_.find(u.id());
+  return it == bad_.end() ? absl::OkStatus() : it->second;
+}
+
+UOp GraphState::Distinct(UOp u) { return ctx_->Make(Op::CONTIGUOUS, u.dtype(), {u}, {}, next_tag_++); }
+
+uint64_t GraphState::TakeCounters(uint64_t n) {
+  const uint64_t first = next_counter_;
+  next_counter_ += n;
+  return first;
+}
+
+void GraphState::Compact() {
+  if (ctx_->size() < compact_at_) return;
+  auto fresh = std::make_unique<ir::UOpContext>();
+  absl::flat_hash_map<uint32_t, UOp> map;
+  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    if (t->uop) t->uop = ir::CopyTo(*ctx_, t->uop, *fresh, map);
+    if (t->replaces) t->replaces = ir::CopyTo(*ctx_, t->replaces, *fresh, map);
+  }
+  ctx_ = std::move(fresh);
+  verified_ = 0;  // checked again as they are first used, which refills the memoised shapes
+  bad_.clear();
+  digests_.clear();
+  compact_at_ = 2 * ctx_->size() + kCompactFloor;
+  ++stats_.compactions;
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// GraphState: what all tensors of one Client share: the UOpContext, the live tensors, the buffers, and the way to the daemon.
+// Internal to the library.
+//
+// Owned jointly by the Client and its tensors, so either may go first. Used by one thread at a time.
+//
+// Invariants
+//   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
+//   (2) A realised tensor's uop is a BUFFER whose slot number is its handle on the daemon; every handle in buffers_ is
+//       reachable from a live tensor or will be freed with the next Execute.
+//   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they reach (Compact).
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "client/cpp/executor.h"
+#include "client/cpp/options.h"
+#include "core/base/digest.h"
+#include "core/ir/context.h"
+#include "core/ir/shape.h"
+
+namespace uopd::client {
+
+class GraphState;
+
+struct TensorState : std::enable_shared_from_this<TensorState> {
+  explicit TensorState(std::shared_ptr<GraphState> g);
+  ~TensorState();
+  TensorState(const TensorState&) = delete;
+  TensorState& operator=(const TensorState&) = delete;
+
+  std::shared_ptr<GraphState> graph;  // null: an error of no client in particular
+  absl::Status error;                 // the first one
+  ir::UOp uop;                        // null if error
+  ir::Dims dims;
+  ir::Dtype dtype = ir::Dtype::F32;
+  std::string device;           // empty: the daemon's default
+  ir::UOp replaces;             // BUFFER that Assign means to overwrite; null if none
+  std::string host;             // contents, when has_host
+  bool has_host = false;
+  bool requires_grad = false;
+  std::shared_ptr<TensorState> grad;
+
+  TensorState* newer = nullptr;  // list of live tensors, oldest first
+  TensorState* older = nullptr;
+};
+
+class GraphState : public std::enable_shared_from_this<GraphState> {
+ public:
+  GraphState(std::shared_ptr<Executor> executor, ClientOptions options);
+
+  ir::UOpContext& ctx() { return *ctx_; }
+  const ClientOptions& options() const { return options_; }
+  const ClientStats& stats() const { return stats_; }
+  const Executor& executor() const { return *executor_; }
+
+  // The state of a new tensor of value u; an error state if u or anything under it does not verify.
+  std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
+  // A tensor with a buffer of its own that will be filled with `bytes`.
+  std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device, std::string bytes);
+  // Verifies the nodes made since the last call. The error of u, if it has one.
+  absl::Status Verified(ir::UOp u);
+  // u as a node of its own, equal to no other.
+  ir::UOp Distinct(ir::UOp u);
+  ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
+
+  // Computes the tensors in one request. On failure they stay as they were.
+  absl::Status Realize(std::span<const std::shared_ptr<TensorState>> tensors);
+  // The contents of one tensor, which is realised if it is not.
+  absl::StatusOr<std::string> Read(const std::shared_ptr<TensorState>& tensor);
+
+  TensorState* oldest() const { return oldest_; }
+  // Key and first unused counter of the random stream; `n` counters are taken.
+  uint64_t TakeCounters(uint64_t n);
+
+ private:
+  friend struct TensorState;
+  struct Buffer {
+    ir::Dtype dtype;
+    uint64_t bytes = 0;
+    std::string device;
+    std::string data;         // not sent yet
+    bool has_data = false;
+    bool on_daemon = false;
+  };
+  struct Pending {  // one tensor being computed
+    std::shared_ptr<TensorState> state;
+    ir::UOp target;
+    bool replaces = false;
+  };
+
+  absl::flat_hash_set<uint64_t> ReadByOthers(std::span<const Pending> pending);
+  absl::StatusOr<v1::ExecuteResponse> Send(v1::ExecuteRequest& request, ir::UOp sink);
+  void Compact();
+
+  std::shared_ptr<Executor> executor_;
+  const ClientOptions options_;
+  ClientStats stats_;
+  std::unique_ptr<ir::UOpContext> ctx_;
+  size_t compact_at_;
+  size_t verified_ = 0;                        // nodes below this id have been checked
+  absl::flat_hash_map<uint32_t, absl::Status> bad_;  // those that failed
+  TensorState* oldest_ = nullptr;
+  TensorState* newest_ = nullptr;
+  std::map<uint64_t, Buffer> buffers_;
+  uint64_t next_handle_ = 1;
+  uint64_t next_request_ = 1;
+  uint64_t next_counter_ = 0;
+  int64_t next_tag_ = 1;
+  absl::flat_hash_map<uint32_t, Digest> digests_;  // by id of a normalised sink
+};
+
+}  // namespace uopd::client

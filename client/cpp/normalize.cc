@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/normalize.h"
+
+#include <map>
+
+#include "absl/container/inlined_vector.h"
+#include "core/base/text.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::client {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+
+constexpr size_t kMaxSlots = 65536;
+
+class Normalizer {
+ public:
+  explicit Normalizer(ir::UOpContext& ctx) : ctx_(ctx) {}
+
+  absl::StatusOr<NormalForm> Run(std::span<const Output> outputs) {
+    std::vector<UOp> roots;
+    absl::flat_hash_map<uint32_t, UOp> replaced;  // id of a value -> the BUFFER that will hold it
+    for (const Output& o : outputs) {
+      roots.push_back(o.value), roots.push_back(o.target);
+      const bool leaf = o.value.n_src() == 0 || o.value.Is(Op::BUFFER);
+      if (o.replaces && !leaf) replaced.try_emplace(o.value.id(), o.target);
+    }
+    absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
+    for (UOp u : ir::Toposort(ctx_, roots)) {
+      UOPD_ASSIGN(UOp v, Rewritten(u));
+      if (auto it = replaced.find(u.id()); it != replaced.end()) {
+        UOPD_ASSIGN(const UOp target, Slot(it->second));
+        const UOp store = ir::Store(ctx_, target, v);
+        stores[u.id()] = store;
+        v = ir::After(ctx_, target, {store});
+      }
+      map_[u.id()] = v;
+    }
+    std::vector<UOp> sinks;
+    for (const Output& o : outputs) {
+      auto it = replaced.find(o.value.id());
+      const bool done = it != replaced.end() && it->second == o.target;
+      sinks.push_back(done ? stores.at(o.value.id()) : ir::Store(ctx_, map_.at(o.target.id()), map_.at(o.value.id())));
+    }
+    form_.sink = ir::Sink(ctx_, sinks);
+    for (UOp v : ir::Variables(ctx_, form_.sink)) {
+      auto it = values_.find(std::string(v.text()));
+      if (it == values_.end()) return absl::InvalidArgumentError(Cat("variable ", v.text(), " is not bound"));
+      form_.variables.push_back(it->second);
+    }
+    return std::move(form_);
+  }
+
+ private:
+  absl::StatusOr<UOp> Rewritten(UOp u) {
+    if (u.Is(Op::BUFFER)) return Slot(u);
+    srcs_.clear();
+    for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
+    if (u.Is(Op::BIND) && srcs_.size() == 2) {
+      const std::string name(u.src(0).text());
+      const int64_t value = u.src(1).const_int();
+      auto [it, fresh] = values_.try_emplace(name, value);
+      if (!fresh && it->second != value) {
+        return absl::InvalidArgumentError(Cat("variable ", name, " is bound to ", it->second, " and to ", value));
+      }
+      srcs_.pop_back();
+    }
+    return ctx_.Make(u.op(), u.dtype(), srcs_, u.arg());
+  }
+
+  absl::StatusOr<UOp> Slot(UOp buffer) {
+    auto [it, fresh] = slots_.try_emplace(buffer.id());
+    if (fresh) {
+      if (form_.buffers.size() == kMaxSlots) {
+        return absl::ResourceExhaustedError(Cat("one graph uses more than ", kMaxSlots, " buffers"));
+      }
+      it->second = ir::Param(ctx_, static_cast<int64_t>(form_.buffers.size()), buffer.dtype(), buffer.src(0), buffer.text());
+      form_.buffers.push_back(static_cast<uint64_t>(buffer.slot()));
+    }
+    return it->second;
+  }
+
+  ir::UOpContext& ctx_;
+  NormalForm form_;
+  absl::flat_hash_map<uint32_t, UOp> map_;
+  absl::flat_hash_map<uint32_t, UOp> slots_;
+  std::map<std::string, int64_t> values_;
+  absl::InlinedVector<UOp, 8> srcs_;
+};
+
+}  // namespace
+
+absl::StatusOr<NormalForm> Normalize(ir::UOpContext& ctx, std::span<const Output> outputs) {
+  return Normalizer(ctx).Run(outputs);
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// GraphState::Realize and Read: from live tensors to one Execute request and back.
+#include "client/cpp/graph_state.h"
+#include "client/cpp/normalize.h"
+#include "core/base/text.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/ir/wire.h"
+
+namespace uopd::client {
+namespace {
+
+constexpr uint64_t kInlineBytes = 64 * 1024;  // larger inputs go through an upload stream
+constexpr uint64_t kReturnBytes = 256;        // smaller results come back at once: losses, counts
+
+using ir::Op;
+using ir::UOp;
+
+}  // namespace
+
+// Handles that live tensors other than the pending ones read: they must keep their contents and stay alive.
+absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> pending) {
+  absl::flat_hash_set<const TensorState*> computed;
+  for (const Pending& p : pending) computed.insert(p.state.get());
+  absl::flat_hash_set<uint64_t> out;
+  std::vector<UOp> lazy;
+  for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    if (!t->uop || computed.contains(t)) continue;
+    if (t->replaces) out.insert(static_cast<uint64_t>(t->replaces.slot()));
+    if (t->uop.Is(Op::BUFFER)) out.insert(static_cast<uint64_t>(t->uop.slot()));
+    else lazy.push_back(t->uop);
+  }
+  if (lazy.empty()) return out;
+  for (UOp u : ir::Toposort(*ctx_, lazy)) {
+    if (u.Is(Op::BUFFER)) out.insert(static_cast<uint64_t>(u.slot()));
+  }
+  return out;
+}
+
+absl::StatusOr<v1::ExecuteResponse> GraphState::Send(v1::ExecuteRequest& request, UOp sink) {
+  auto memo = digests_.find(sink.id());
+  std::string graph;
+  if (memo == digests_.end()) {
+    UOPD_TRY(Verified(sink));
+    UOPD_TRY(ir::VerifyRoot(*ctx_, sink, ir::Stage::kTensor));
+    graph = ir::Encode(*ctx_, sink);
+    memo = digests_.emplace(sink.id(), HashBytes(graph)).first;
+  }
+  request.set_digest(std::string(memo->second.view()));
+  request.set_request_id(next_request_++);
+  *request.mutable_options() = options_.execution;
+  absl::StatusOr<v1::ExecuteResponse> response = executor_->Execute(request);
+  if (!absl::IsNotFound(response.status())) return response;
+  // The daemon does not know the graph (or has forgotten it).
+  request.set_graph(graph.empty() ? ir::Encode(*ctx_, sink) : std::move(graph));
+  request.set_request_id(next_request_++);
+  response = executor_->Execute(request);
+  if (response.ok()) ++stats_.graphs_sent;
+  return response;
+}
+
+absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> tensors) {
+  std::vector<Pending> pending;
+  absl::flat_hash_set<const TensorState*> seen;
+  for (const auto& t : tensors) {
+    if (t == nullptr) return absl::FailedPreconditionError("an empty tensor cannot be computed");
+    if (!t->error.ok()) return t->error;
+    if (t->graph.get() != this) return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
+    UOPD_TRY(Verified(t->uop));
+    if ((t->uop.Is(Op::BUFFER) && !t->replaces) || ir::Product(t->dims) == 0 || !seen.insert(t.get()).second) continue;
+    pending.push_back({t, UOp(), false});
+  }
+  if (pending.empty()) return absl::OkStatus();
+
+  // Assigned tensors are written in place if nobody else reads what is there; otherwise into a buffer of their own.
+  absl::flat_hash_set<uint64_t> kept = ReadByOthers(pending);
+  std::vector<Output> outputs;
+  absl::flat_hash_set<uint64_t> written;
+  for (Pending& p : pending) {
+    TensorState& t = *p.state;
+    const uint64_t old = t.replaces ? static_cast<uint64_t>(t.replaces.slot()) : 0;
+    if (old != 0 && !kept.contains(old) && !written.contains(old)) {
+      p.target = t.replaces, p.replaces = true;
+    } else {
+      p.target = NewBuffer(t.dtype, t.dims, t.device, static_cast<uint64_t>(ir::Product(t.dims) * ir::ByteSize(t.dtype)));
+    }
+    outputs.push_back({t.uop, p.target, p.replaces});
+    written.insert(static_cast<uint64_t>(p.target.slot()));
+  }
+  auto fail = [&](absl::Status s) {
+    for (const Pending& p : pending) {
+      if (!p.replaces) buffers_.erase(static_cast<uint64_t>(p.target.slot()));
+    }
+    return s;
+  };
+  auto form = Normalize(*ctx_, outputs);
+  if (!form.ok()) return fail(form.status());
+
+  v1::ExecuteRequest request;
+  std::vector<uint64_t> returned;  // handles, in the order of slots
+  for (uint64_t handle : form->buffers) {
+    Buffer& b = buffers_.at(handle);
+    v1::Argument& a = *request.add_arguments();
+    const bool stays = kept.contains(handle) || written.contains(handle);
+    if (b.has_data && b.bytes > kInlineBytes) {
+      if (absl::Status s = executor_->Upload(handle, b.device, b.data); !s.ok()) return fail(WithFrame(s, "uploading a tensor"));
+      stats_.uploaded_bytes += b.bytes;
+      b.data = std::string(), b.has_data = false, b.on_daemon = true;
+    } else if (b.has_data) {
+      a.set_data(b.data);
+    }
+    if (stays || b.on_daemon) a.set_buffer(handle);
+    if (written.contains(handle) && b.bytes <= kReturnBytes) a.set_return_data(true), returned.push_back(handle);
+  }
+  for (int64_t v : form->variables) request.add_variables(v);
+  for (const auto& [handle, b] : buffers_) {
+    if (b.on_daemon && !kept.contains(handle) && !written.contains(handle)) request.add_free_buffers(handle);
+  }
+  auto response = Send(request, form->sink);
+  if (!response.ok()) return fail(response.status());
+  if (static_cast<size_t>(response->data_size()) != returned.size()) {
+    return fail(absl::InternalError(Cat("the daemon returned ", response->data_size(), " results, not ", returned.size())));
+  }
+  for (size_t i = 0; i < returned.size(); ++i) {
+    if (response->data(static_cast<int>(i)).size() != buffers_.at(returned[i]).bytes) {
+      return fail(absl::InternalError(Cat("result ", i, " has ", response->data(static_cast<int>(i)).size(), " bytes")));
+    }
+  }
+
+  ++stats_.executes;
+  stats_.kernels_compiled += response->cache().kernels_compiled();
+  stats_.kernels_disk += response->cache().kernels_disk();
+  stats_.kernels_memory += response->cache().kernels_memory();
+  stats_.schedule_misses += response->cache().schedule() == v1::CACHE_RESULT_MISS;
+  stats_.last_run_us = response->timings().run_us();
+  for (const v1::Argument& a : request.arguments()) {
+    stats_.inline_bytes += a.data().size();
+    if (a.buffer() == 0) continue;
+    Buffer& b = buffers_.at(a.buffer());
+    b.data = std::string(), b.has_data = false, b.on_daemon = true;
+  }
+  std::erase_if(buffers_, [&](const auto& entry) { return !kept.contains(entry.first) && !written.contains(entry.first); });
+  for (const Pending& p : pending) {
+    TensorState& t = *p.state;
+    t.uop = p.target, t.replaces = UOp();
+    t.has_host = false, t.host = std::string();
+    for (size_t i = 0; i < returned.size(); ++i) {
+      if (returned[i] == static_cast<uint64_t>(p.target.slot())) t.host = response->data(static_cast<int>(i)), t.has_host = true;
+    }
+  }
+  Compact();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>& t) {
+  if (!t->error.ok()) return t->error;
+  if (ir::Product(t->dims) == 0) return std::string();
+  UOPD_TRY(Realize(std::span(&t, 1)));
+  if (t->has_host) return t->host;
+  const auto handle = static_cast<uint64_t>(t->uop.slot());
+  const Buffer& b = buffers_.at(handle);
+  if (b.has_data) return b.data;
+  ++stats_.downloads;
+  UOPD_ASSIGN(std::string out, executor_->Download(handle, b.bytes));
+  if (out.size() != b.bytes) return absl::InternalError(Cat("download gave ", out.size(), " bytes of ", b.bytes));
+  return out;
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT
+// What travels: graphs, digests, handles, frees; and what stays in the client.
+#include <numeric>
+
+#include "client/cpp/optimizer.h"
+#include "tests/unit/client/cpp/fixture.h"
+
+namespace uopd::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RealizeTest : public ClientTest {
+ protected:
+  const v1::ExecuteRequest& Last() const { return daemon_->requests.back(); }
+};
+
+TEST_F(RealizeTest, SendsTheGraphOnceAndTheDigestAfterwards) {
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(Out((In({2}, {1.0 * i, 2}) + 1.0).Sum()), ElementsAre(i + 4));
+  ASSERT_EQ(daemon_->requests.size(), 4u);  // the first try was NOT_FOUND
+  EXPECT_TRUE(daemon_->requests[0].graph().empty());
+  EXPECT_FALSE(daemon_->requests[1].graph().empty());
+  EXPECT_TRUE(daemon_->requests[2].graph().empty());
+  EXPECT_EQ(daemon_->requests[2].digest(), daemon_->requests[3].digest());
+  EXPECT_EQ(client_.stats().graphs_sent, 1u);
+  daemon_->ForgetGraphs();
+  EXPECT_THAT(Out((In({2}, {5, 2}) + 1.0).Sum()), ElementsAre(9));
+  EXPECT_EQ(client_.stats().graphs_sent, 2u);
+}
+
+TEST_F(RealizeTest, EqualWorkOfTwoClientsHasOneDigest) {
+  Client other(daemon_, ClientOptions{.seed = 99});
+  const Tensor skew = other.Zeros({4});  // other handles, other node ids
+  ASSERT_TRUE(skew.Realize().ok());
+  auto work = [](Client& c) { return (c.Rand({3}) * 2.0).Sum().Realize(); };
+  ASSERT_TRUE(work(client_).ok());
+  const std::string first = Last().digest();
+  ASSERT_TRUE(work(other).ok());
+  EXPECT_EQ(Last().digest(), first);
+}
+
+TEST_F(RealizeTest, SeveralTensorsAreOneRequest) {
+  const Tensor x = Ramp({3}), a = x + 1.0, b = x * 2.0;
+  ASSERT_TRUE(Realize({a, b, a, x}).ok());
+  EXPECT_EQ(client_.stats().executes, 1u);
+  EXPECT_THAT(Out(a), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Out(b), ElementsAre(0, 2, 4));
+  EXPECT_TRUE(a.is_realized());
+  EXPECT_EQ(client_.stats().executes, 1u);
+}
+
+TEST_F(RealizeTest, SmallInputsAreInlineLargeOnesAreUploaded) {
+  const Tensor small = Ramp({16 * 1024}), large = Ramp({16 * 1024 + 1});
+  ASSERT_TRUE(Realize({small.Max(), large.Max()}).ok());
+  EXPECT_EQ(client_.stats().inline_bytes, 64u * 1024);
+  EXPECT_EQ(client_.stats().uploaded_bytes, 64u * 1024 + 4);
+}
+
+TEST_F(RealizeTest, TheLastHandleFreesTheBuffer) {
+  Tensor x = Ramp({100});
+  Tensor y = x + 1.0;
+  ASSERT_TRUE(y.Realize().ok());
+  EXPECT_EQ(daemon_->buffers.size(), 2u);  // x and y
+  x = Tensor();
+  Tensor lazy = y * 2.0;
+  y = Tensor();
+  ASSERT_TRUE((lazy + 1.0).Realize().ok());  // x goes, y is still read by `lazy`, the sum dies at once
+  EXPECT_EQ(Out(lazy).size(), 100u);
+  lazy = Tensor();
+  ASSERT_TRUE(Ramp({1}).Sum().Realize().ok());
+  ASSERT_TRUE(Ramp({1}).Sum().Realize().ok());
+  // Input and result of the last request, whose handles died after it; they go with the next one.
+  EXPECT_EQ(daemon_->buffers.size(), 2u);
+}
+
+TEST_F(RealizeTest, InputsThatNobodyKeepsHaveNoHandle) {
+  Tensor x = Ramp({3});
+  const Tensor y = x + 1.0;
+  x = Tensor();
+  ASSERT_TRUE(y.Realize().ok());
+  int without = 0;
+  for (const auto& a : Last().arguments()) without += a.buffer() == 0;
+  EXPECT_EQ(without, 1);
+}
+
+TEST_F(RealizeTest, AssignOverwritesInPlace) {
+  Tensor w = Ramp({200});
+  ASSERT_TRUE((w + 0.0).Realize().ok());
+  for (int i = 0; i < 3; ++i) {
+    w.Assign(w + 1.0);
+    ASSERT_TRUE(w.Realize().ok());
+  }
+  EXPECT_EQ(Out(w)[0], 3);
+  EXPECT_EQ(Last().arguments_size(), 1);
+  EXPECT_EQ(daemon_->buffers.size(), 1u);
+}
+
+TEST_F(RealizeTest, EarlierReadsSeeTheOldValue) {
+  Tensor w = Ramp({2}, 1, 1);
+  ASSERT_TRUE((w * 1.0).Realize().ok());
+  const Tensor before = w * 10.0, alias = w.Reshape({1, 2});
+  w.Assign(w + 1.0);
+  const Tensor after = w * 10.0;
+  ASSERT_TRUE(w.Realize().ok());
+  EXPECT_THAT(Out(w), ElementsAre(2, 3));
+  EXPECT_THAT(Out(before), ElementsAre(10, 20));
+  EXPECT_THAT(Out(after), ElementsAre(20, 30));
+  EXPECT_THAT(Out(alias), ElementsAre(1, 2));
+}
+
+TEST_F(RealizeTest, OldAndNewValueInOneRequest) {
+  Tensor w = Ramp({2}, 1, 1);
+  ASSERT_TRUE((w * 1.0).Realize().ok());
+  const Tensor before = w * 10.0;
+  w.Assign(w + 1.0);
+  const Tensor after = w * 10.0;
+  ASSERT_TRUE(Realize({after, w, before}).ok());
+  EXPECT_THAT(Out(before), ElementsAre(10, 20));
+  EXPECT_THAT(Out(after), ElementsAre(20, 30));
+  EXPECT_THAT(Out(w), ElementsAre(2, 3));
+}
+
+TEST_F(RealizeTest, SwapByAssign) {
+  Tensor a = Ramp({2}), b = Ramp({2}, 1, 5);
+  ASSERT_TRUE((a + b).Realize().ok());
+  const Tensor old = a + 0.0;
+  a.Assign(b);
+  b.Assign(old);
+  ASSERT_TRUE(Realize({a, b}).ok());
+  EXPECT_THAT(Out(a), ElementsAre(5, 6));
+  EXPECT_THAT(Out(b), ElementsAre(0, 1));
+}
+
+TEST_F(RealizeTest, AssignChecksShapeAndDtype) {
+  Tensor w = Ramp({2});
+  w.Assign(Ramp({3}));
+  EXPECT_THAT(StatusText(w.status()), HasSubstr("Assign"));
+  Tensor v = Ramp({2});
+  v.Assign(3);
+  EXPECT_THAT(Out(v), ElementsAre(3, 3));
+}
+
+TEST_F(RealizeTest, AFailedRequestChangesNothing) {
+  Tensor w = Ramp({2});
+  ASSERT_TRUE((w + 0.0).Realize().ok());
+  w.Assign(w + 1.0);
+  daemon_->fail_with = absl::UnavailableError("gone");
+  EXPECT_EQ(w.Realize().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(w.is_realized());
+  daemon_->fail_with = absl::OkStatus();
+  EXPECT_THAT(Out(w), ElementsAre(1, 2));
+}
+
+TEST_F(RealizeTest, VariablesAreValuesAndNotGraph) {
+  for (int64_t v : {3, 4}) EXPECT_THAT(Out(Ramp({2}) + client_.Variable("n", 0, 10, v)), ElementsAre(v, v + 1));
+  EXPECT_EQ(client_.stats().graphs_sent, 1u);
+  const Tensor both = client_.Variable("n", 0, 10, 1) + client_.Variable("n", 0, 10, 2);
+  EXPECT_THAT(StatusText(both.Realize()), HasSubstr("bound to 1 and to 2"));
+  EXPECT_FALSE(client_.Variable("n", 0, 10, 11).status().ok());
+}
+
+TEST_F(RealizeTest, ReadingChecksTheDtype) {
+  EXPECT_FALSE(Ramp({2}).ToHost<int32_t>().ok());
+  EXPECT_THAT(*In({2}, {1, 0}, Dtype::Bool).ToHost<uint8_t>(), ElementsAre(1, 0));
+  EXPECT_FALSE(Ramp({2}).Item<float>().ok());
+  EXPECT_EQ(*Ramp({1}).Item<float>(), 0);
+  EXPECT_FALSE(client_.FromHost<float>(std::vector<float>(3), {2}).status().ok());
+  EXPECT_FALSE(client_.FromHost<float>(std::vector<float>(3), {-3}).status().ok());
+}
+
+TEST_F(RealizeTest, GraphMemoryStaysFlat) {
+  Tensor w = Ramp({4});
+  ASSERT_TRUE((w + 0.0).Realize().ok());
+  const Tensor keep = (Ramp({4}) * 3.0).Exp();  // lazy the whole time: compaction must carry it over
+  size_t most_nodes = 0, most_bytes = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    // Built and dropped; a new handle each time, so the nodes are new.
+    const Tensor x = In({4}, {1, 2, 3, 1.0 * i});
+    const Tensor dropped = ((x * 2.0 + w).Relu() - x.Mean()).Exp().Sum();
+    if (i % 200 == 0) {
+      w.Assign(w + 1.0);
+      ASSERT_TRUE(w.Realize().ok());
+    }
+    most_nodes = std::max(most_nodes, client_.graph_nodes());
+    most_bytes = std::max(most_bytes, client_.graph_bytes());
+  }
+  EXPECT_GE(client_.stats().compactions, 2u);
+  EXPECT_LT(most_nodes, 80'000u);
+  EXPECT_LT(most_bytes, 32u << 20);
+  EXPECT_EQ(Out(w)[0], 100);
+  EXPECT_NEAR(Out(keep)[1], std::exp(3.0), 1e-4);
+  EXPECT_EQ(client_.stats().graphs_sent, 3u) << "compaction must not change digests";
+}
+
+TEST_F(RealizeTest, RandomNumbersDependOnSeedAndPositionOnly) {
+  const auto a = Out(client_.Rand({1000})), b = Out(client_.Rand({1000}));
+  EXPECT_NE(a, b);
+  EXPECT_EQ(client_.stats().graphs_sent, 1u);
+  Client same(daemon_, ClientOptions{.seed = 7});
+  EXPECT_EQ(Out(same.Rand({1000})), a);
+  double low = 1, high = 0, sum = 0;
+  for (double v : a) low = std::min(low, v), high = std::max(high, v), sum += v;
+  EXPECT_GE(low, 0);
+  EXPECT_LT(high, 1);
+  EXPECT_NEAR(sum / 1000, 0.5, 0.05);
+  // The very bits: counter i, key 7, upper 24 of 64.
+  for (uint64_t i : {0, 1, 999}) EXPECT_EQ(a[i], static_cast<double>(ir::Threefry(i, 7) >> 40) * 0x1p-24);
+  const auto n = Out(client_.Randn({2000}));
+  double mean = 0, square = 0;
+  for (double v : n) mean += v / 2000, square += v * v / 2000;
+  EXPECT_NEAR(mean, 0, 0.1);
+  EXPECT_NEAR(square, 1, 0.1);
+  const auto kept = Out(client_.Ones({1000}).Dropout(0.25));
+  EXPECT_NEAR(std::accumulate(kept.begin(), kept.end(), 0.0) / 1000, 1, 0.1);
+}
+
+}  // namespace
+}  // namespace uopd::client
