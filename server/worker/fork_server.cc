@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/pidfd.h>
+
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,6 +18,7 @@
 
 #include "core/base/text.h"
 #include "server/worker/packet.h"
+#include "server/worker/pidfd.h"
 
 namespace uopd::worker {
 namespace {

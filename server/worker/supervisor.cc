@@ -4,13 +4,14 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/pidfd.h>
+
 #include <sys/wait.h>
 
 #include <algorithm>
 
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "server/worker/pidfd.h"
 
 namespace uopd::worker {
 namespace {
@@ -53,18 +54,15 @@ Supervisor::~Supervisor() {
 
 absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const Patience& patience) {
   for (;;) {
+    UOPD_TRY(patience.Check());  // without the lock: `cancelled` is the caller's code
     WorkerPtr found;
     {
       MutexLock lock(mu_);
-      while (idle_.empty() && stats_.workers >= options_.max_workers) {
-        UOPD_TRY(patience.Check());
-        const auto until =
-            std::min(patience.deadline, Patience::Clock::now() + Patience::kCancelPoll);
-        lock.WaitUntil(freed_, until, [&]() UOPD_REQUIRES(mu_) {
-          return !idle_.empty() || stats_.workers < options_.max_workers;
-        });
-      }
-      UOPD_TRY(patience.Check());
+      const auto until = std::min(patience.deadline, Patience::Clock::now() + Patience::kCancelPoll);
+      const bool free = lock.WaitUntil(freed_, until, [&]() UOPD_REQUIRES(mu_) {
+        return !idle_.empty() || stats_.workers < options_.max_workers;
+      });
+      if (!free) continue;
       if (idle_.empty()) {
         ++stats_.workers;
       } else {
@@ -103,7 +101,7 @@ void Supervisor::GiveBack(WorkerPtr worker) {
 int Supervisor::End(WorkerPtr worker, bool kill) {
   worker->channel = FrameChannel();  // an idle worker ends by itself now
   if (kill) pidfd_send_signal(worker->process.pidfd.get(), SIGKILL, nullptr, 0);
-  auto status = forks_.Reap(worker->process, kKillTimeout);
+  auto status = forks_.Reap(worker->process, kill ? kKillTimeout : kExitTimeout);
   if (!kill && absl::IsDeadlineExceeded(status.status())) {
     pidfd_send_signal(worker->process.pidfd.get(), SIGKILL, nullptr, 0);
     status = forks_.Reap(worker->process, kKillTimeout);
@@ -153,8 +151,8 @@ JobResult Supervisor::Finish(WorkerPtr worker, const Job& job, const Digest& dig
   const auto limit = Patience::Clock::now() + job.time_limit;
   running.deadline = std::min(patience.deadline, limit);
   auto frame = worker->channel.Receive(running, options_.max_answer_bytes);
-  absl::StatusOr<JobAnswer> answer = frame.status();
-  if (frame.ok()) answer = DecodeAnswer(*frame);
+  absl::StatusOr<JobAnswer> answer =
+      frame.ok() ? DecodeAnswer(*frame) : absl::StatusOr<JobAnswer>(frame.status());
 
   JobResult result;
   if (answer.ok()) {

@@ -77,7 +77,8 @@ struct SupervisorStats {
 
 class Supervisor {
  public:
-  static constexpr std::chrono::milliseconds kKillTimeout{5'000};
+  static constexpr std::chrono::milliseconds kExitTimeout{500};    // to end by itself
+  static constexpr std::chrono::milliseconds kKillTimeout{5'000};  // to end after SIGKILL
 
   struct Options {
     int max_workers = 1;
