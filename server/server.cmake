@@ -10,6 +10,7 @@ macro(uopd_server_layer folder)
 endmacro()
 
 uopd_server_layer(server/http uopd_core_base prometheus-cpp::core civetweb::civetweb)
+uopd_server_layer(server/worker uopd_devices uopd_core_search)
 uopd_server_layer(server/engine uopd_core_schedule uopd_core_codegen uopd_core_render uopd_devices uopd_cache)
 if(TARGET uopd_server_engine)
   uopd_server_layer(server/rpc uopd_server_engine uopd_proto gRPC::grpc++ gRPC::grpc++_reflection)
