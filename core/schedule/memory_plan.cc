@@ -30,8 +30,9 @@ void PlanMemory(Schedule& schedule) {
   }
   std::vector<size_t> by_size(schedule.temporaries.size());
   std::iota(by_size.begin(), by_size.end(), 0);
-  std::stable_sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
-    return schedule.temporaries[a].bytes > schedule.temporaries[b].bytes;
+  std::sort(by_size.begin(), by_size.end(), [&](size_t a, size_t b) {
+    const int64_t x = schedule.temporaries[a].bytes, y = schedule.temporaries[b].bytes;
+    return x != y ? x > y : a < b;
   });
 
   std::map<std::string, int64_t> arenas;
