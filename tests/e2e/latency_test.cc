@@ -44,7 +44,8 @@ TEST(LatencyTest, ATinyProgramCostsLittleMoreThanAnEmptyCall) {
   const auto execute = [&] {
     grpc::ClientContext context;
     v1::ExecuteResponse response;
-    ok = ok && client.stub().Execute(&context, request, &response).ok() && response.data_size() == 1;
+    ok =
+        ok && client.stub().Execute(&context, request, &response).ok() && response.data_size() == 1;
     server_us = response.timings().total_us();
   };
   const auto empty = [&] {
@@ -61,7 +62,8 @@ TEST(LatencyTest, ATinyProgramCostsLittleMoreThanAnEmptyCall) {
   ASSERT_TRUE(ok);
   std::printf("empty call %.1f us, execute %.1f us (in the daemon %.1f us), ratio %.2f\n", empty_us,
               execute_us, server_us, execute_us / empty_us);
-  // The aim is 1.5 on a quiet machine; a hop to another thread or a compile per call would show here all the same.
+  // The aim is 1.5 on a quiet machine; a hop to another thread or a compile per call would show
+  // here all the same.
   EXPECT_LT(execute_us, 4 * empty_us);
 }
 
