@@ -16,7 +16,8 @@
 namespace uopd {
 namespace {
 
-// The text that a user would write for the value on a command line; empty for what no setting takes.
+// The text that a user would write for the value on a command line; empty for what no setting
+// takes.
 std::string TextOf(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* integer = node.as_integer()) return Cat(integer->get());
@@ -52,9 +53,9 @@ absl::Status ReadConfigFile(const std::string& path, Config& config) {
         return absl::InvalidArgumentError(
             Cat(path, ": ", area.str(), ".", name.str(), " is neither a text nor a number"));
       }
-      UOPD_TRY(WithFrame(config.Set(Cat(area.str(), ".", name.str()), TextOf(value),
-                                    ConfigSource::kFile),
-                         Cat("reading ", path)));
+      UOPD_TRY(WithFrame(
+          config.Set(Cat(area.str(), ".", name.str()), TextOf(value), ConfigSource::kFile),
+          Cat("reading ", path)));
     }
   }
   return absl::OkStatus();

@@ -7,8 +7,9 @@
 
 namespace uopd {
 
-// Every key of every table, as ConfigSource::kFile. NOT_FOUND for a file that cannot be opened, INVALID_ARGUMENT with line
-// and column for one that cannot be parsed, and what Config::Set says of keys and values.
+// Every key of every table, as ConfigSource::kFile. NOT_FOUND for a file that cannot be opened,
+// INVALID_ARGUMENT with line and column for one that cannot be parsed, and what Config::Set says of
+// keys and values.
 absl::Status ReadConfigFile(const std::string& path, Config& config);
 
 }  // namespace uopd

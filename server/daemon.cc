@@ -65,10 +65,9 @@ absl::Status Daemon::StartServing() {
           Cat("setting server.http_listen (", config_.server_http_listen(),
               ") can be reached from other machines; server.allow_insecure_remote permits it"));
     }
-    UOPD_ASSIGN(http_, http::HttpServer::Start(config_.server_http_listen(),
-                                               [engine = engine_.get()] {
-                                                 return engine->Unready();
-                                               }));
+    UOPD_ASSIGN(http_,
+                http::HttpServer::Start(config_.server_http_listen(),
+                                        [engine = engine_.get()] { return engine->Unready(); }));
     http_address = http_->address();
   }
   if (!config_.server_ready_file().empty()) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The daemon: everything that runs between start and exit, put together from a configuration.
 //
-// Used by the main thread. Start order: log, cache, devices, engine, gRPC, HTTP, ready file; the end is the reverse.
+// Used by the main thread. Start order: log, cache, devices, engine, gRPC, HTTP, ready file; the
+// end is the reverse.
 #pragma once
 #include <memory>
 

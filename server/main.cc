@@ -79,7 +79,8 @@ int Main(std::span<const char* const> args) {
   SetLogLevel(config.log_level()).IgnoreError();  // checked by the table
   if (absl::Status status = OpenLogFile(config.log_file()); !status.ok()) return Fail(status);
 
-  // Blocked before any thread starts, so that all threads inherit it and only sigwait below sees them.
+  // Blocked before any thread starts, so that all threads inherit it and only sigwait below sees
+  // them.
   const sigset_t signals = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The file that says where the daemon serves, for whoever started it. Exists from the end of the start to the exit.
+// The file that says where the daemon serves, for whoever started it. Exists from the end of the
+// start to the exit.
 #pragma once
 #include <string>
 

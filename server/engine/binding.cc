@@ -10,8 +10,8 @@ absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentE
 
 absl::Status CheckVariables(const Program& program, std::span<const int64_t> values) {
   if (values.size() != program.variables.size()) {
-    return Invalid(Cat("request has ", values.size(), " values for ", program.variables.size(),
-                       " variables"));
+    return Invalid(
+        Cat("request has ", values.size(), " values for ", program.variables.size(), " variables"));
   }
   for (size_t i = 0; i < values.size(); ++i) {
     const schedule::Variable& variable = program.variables[i];
@@ -62,9 +62,9 @@ absl::StatusOr<Binding> Binding::Bind(const Program& program, BufferStore& buffe
     if (!out.argument(i).return_data) continue;
     returned += program.slots[i].info.bytes;
     if (returned > limits.max_return_bytes) {
-      return absl::ResourceExhaustedError(
-          Cat("data to return (", returned, " bytes up to slot ", i, ") is more than ",
-              limits.max_return_bytes, " bytes; download the buffers instead"));
+      return absl::ResourceExhaustedError(Cat("data to return (", returned, " bytes up to slot ", i,
+                                              ") is more than ", limits.max_return_bytes,
+                                              " bytes; download the buffers instead"));
     }
   }
   for (size_t i = 0; i < program.slots.size(); ++i) {
@@ -123,7 +123,8 @@ absl::Status Binding::BindSlot(size_t i) {
       return absl::OkStatus();
     }
     if (slot.info.read && !slot.info.written && !argument.data) {
-      return Invalid(Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
+      return Invalid(
+          Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
     }
     bound.new_handle = argument.buffer;
   }

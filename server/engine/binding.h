@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The memory of one run: the buffer of every slot, what has to be put there before, and the temporaries.
+// The memory of one run: the buffer of every slot, what has to be put there before, and the
+// temporaries.
 //
-// Bind checks every argument before anything changes. Buffers that the run makes belong to the binding until Commit gives
-// those with a handle to the store. Used by one thread; the program and the arguments outlive it.
+// Bind checks every argument before anything changes. Buffers that the run makes belong to the
+// binding until Commit gives those with a handle to the store. Used by one thread; the program and
+// the arguments outlive it.
 #pragma once
 #include "absl/container/inlined_vector.h"
 #include "server/engine/run_service.h"
@@ -27,7 +29,8 @@ class Binding {
                                       const RunCall& call, const RunLimits& limits);
   Binding(Binding&&) = default;
 
-  // Queues zeroes and inline data for new and named buffers, then the copies for slots that share a buffer.
+  // Queues zeroes and inline data for new and named buffers, then the copies for slots that share a
+  // buffer.
   absl::Status Fill(Streams& streams);
   // The memory behind a reference of a step.
   devices::BufferArg Resolve(const schedule::BufferRef& ref) const;
@@ -41,7 +44,8 @@ class Binding {
     std::shared_ptr<devices::Buffer> buffer;
     uint64_t new_handle = 0;  // the buffer is made here and stays under this handle
     int made = -1;            // index into made_ if the buffer is made for this slot
-    // Index into made_ of what steps get instead, a copy: another slot writes to `buffer`, and reads come before.
+    // Index into made_ of what steps get instead, a copy: another slot writes to `buffer`, and
+    // reads come before.
     int copy = -1;
   };
 

@@ -27,8 +27,8 @@ absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& q
   Allocation out;
   out.device = &device;
   UOPD_ASSIGN(out.charge, Charge::Take(quota, bytes));
-  UOPD_ASSIGN(out.buffer, device.device().Allocate(static_cast<size_t>(bytes),
-                                                   devices::MemoryKind::kDevice));
+  UOPD_ASSIGN(out.buffer,
+              device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
   return out;
 }
 
@@ -41,7 +41,8 @@ BufferStore::~BufferStore() { Clear(); }
 
 absl::Status BufferStore::Create(uint64_t handle, DeviceState& device, uint64_t bytes) {
   if (bytes > uint64_t{INT64_MAX}) {
-    return absl::ResourceExhaustedError(Cat("buffer ", handle, " of ", bytes, " bytes is too large"));
+    return absl::ResourceExhaustedError(
+        Cat("buffer ", handle, " of ", bytes, " bytes is too large"));
   }
   if (handle != 0 && Find(handle) != nullptr) {
     return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The buffers of one session, by the handles that its client made.
 //
-// Thread-safe; the contents are ordered by the session's strand. Charged to the session's quota, which outlives the store.
-// Buffers are zero-filled when made: memory of the pool may hold what another session left.
+// Thread-safe; the contents are ordered by the session's strand. Charged to the session's quota,
+// which outlives the store. Buffers are zero-filled when made: memory of the pool may hold what
+// another session left.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -45,7 +46,8 @@ class BufferStore {
   void Free(std::span<const uint64_t> handles) UOPD_EXCLUDES(mu_);
   void Clear() UOPD_EXCLUDES(mu_);
 
-  // Copies into or out of a buffer and waits. INVALID_ARGUMENT for bytes outside of it, NOT_FOUND for an unknown handle.
+  // Copies into or out of a buffer and waits. INVALID_ARGUMENT for bytes outside of it, NOT_FOUND
+  // for an unknown handle.
   absl::Status Write(DeviceSet& devices, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(DeviceSet& devices, uint64_t handle, uint64_t offset, std::span<char> out);
 

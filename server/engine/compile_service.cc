@@ -67,17 +67,16 @@ absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
     request.cache.schedule = CacheResult::kMemory;
     return program;
   }
-  auto flight = flights_.Do(FlightKey(key.digest, options), request.wait_limits(),
-                            [&]() -> absl::StatusOr<Made> {
-                              // Perhaps made since the look above.
-                              if (auto program = programs_.Find(key)) return program;
-                              auto made = Make(request, *admitted, options);
-                              if (!made.ok()) {
-                                return reproducers_.Explain(made.status(), admitted->bytes,
-                                                            options.Text());
-                              }
-                              return programs_.Insert(key, *std::move(made));
-                            });
+  auto flight = flights_.Do(
+      FlightKey(key.digest, options), request.wait_limits(), [&]() -> absl::StatusOr<Made> {
+        // Perhaps made since the look above.
+        if (auto program = programs_.Find(key)) return program;
+        auto made = Make(request, *admitted, options);
+        if (!made.ok()) {
+          return reproducers_.Explain(made.status(), admitted->bytes, options.Text());
+        }
+        return programs_.Insert(key, *std::move(made));
+      });
   UOPD_TRY(flight.value.status());
   if (flight.waited) request.cache.schedule = CacheResult::kShared;
   return **flight.value;
@@ -88,8 +87,7 @@ absl::StatusOr<std::unique_ptr<CompileService::Admitted>> CompileService::Admit(
   if (graph.bytes.empty()) return LoadGraph(graph.digest);
   auto out = std::make_unique<Admitted>();
   ScopedPhase phase(Phase::kVerify, &request.timings);
-  UOPD_ASSIGN(out->sink,
-              ir::Decode(out->ctx, graph.bytes, ir::Stage::kTensor, options_.limits));
+  UOPD_ASSIGN(out->sink, ir::Decode(out->ctx, graph.bytes, ir::Stage::kTensor, options_.limits));
   out->bytes = ir::Encode(out->ctx, out->sink);
   out->digest = HashBytes(out->bytes);
   if (!graph.digest.empty() && graph.digest != out->digest.view()) {
@@ -122,8 +120,7 @@ absl::StatusOr<std::unique_ptr<CompileService::Admitted>> CompileService::LoadGr
 absl::Status CompileService::DecodeAdmitted(RequestContext& request, Admitted& graph) const {
   if (graph.sink) return absl::OkStatus();
   ScopedPhase phase(Phase::kVerify, &request.timings);
-  UOPD_ASSIGN(graph.sink,
-              ir::Decode(graph.ctx, graph.bytes, ir::Stage::kTensor, options_.limits));
+  UOPD_ASSIGN(graph.sink, ir::Decode(graph.ctx, graph.bytes, ir::Stage::kTensor, options_.limits));
   return absl::OkStatus();
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Graph bytes in, prepared program out: from memory, from the cache, or by compiling.
 //
-// Thread-safe. N callers with the same cold graph cause one compile. Kernels of a graph compile in parallel on the given
-// threads. What the cache cannot give is made; what it gives damaged is counted, made again and replaced. Three stores:
+// Thread-safe. N callers with the same cold graph cause one compile. Kernels of a graph compile in
+// parallel on the given threads. What the cache cannot give is made; what it gives damaged is
+// counted, made again and replaced. Three stores:
 //   "graph"     digest -> the graph's bytes, so that a digest alone is enough after a restart
 //   "schedule"  graph -> Schedule
 //   "kernel"    kernel graph -> KernelRecord
@@ -36,22 +37,24 @@ class CompileService {
     ir::WireLimits limits;
   };
 
-  // All references outlive the service. `workers` runs kernel compiles and nothing that waits for a compile.
+  // All references outlive the service. `workers` runs kernel compiles and nothing that waits for a
+  // compile.
   CompileService(Options options, const Pipeline& pipeline, cache::Store& store, DeviceSet& devices,
                  Executor& workers);
 
-  // What is prepared already, without any work but a hash of the bytes if there are some; null otherwise, also when the
-  // reference makes no sense.
+  // What is prepared already, without any work but a hash of the bytes if there are some; null
+  // otherwise, also when the reference makes no sense.
   std::shared_ptr<ProgramHandle> Find(const GraphRef& graph, const CompileOptions& options);
 
-  // NOT_FOUND (program) when only a digest is given and nobody knows it; INVALID_ARGUMENT names the node to blame;
-  // INTERNAL names a reproducer. Fills request.timings and request.cache.
+  // NOT_FOUND (program) when only a digest is given and nobody knows it; INVALID_ARGUMENT names the
+  // node to blame; INTERNAL names a reproducer. Fills request.timings and request.cache.
   absl::StatusOr<std::shared_ptr<ProgramHandle>> Prepare(RequestContext& request,
                                                          const GraphRef& graph,
                                                          const CompileOptions& options);
 
  private:
-  // A graph that passed verification, or whose bytes did when they were stored (then sink is null until Decode).
+  // A graph that passed verification, or whose bytes did when they were stored (then sink is null
+  // until Decode).
   struct Admitted {
     ir::UOpContext ctx;
     ir::UOp sink;

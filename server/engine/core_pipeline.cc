@@ -84,8 +84,7 @@ absl::StatusOr<KernelRecord> CorePipeline::BuildKernel(std::string_view graph,
     codegen::Options codegen_options;
     codegen_options.noopt = options.noopt;
     codegen_options.fast_math = options.fast_math;
-    UOPD_ASSIGN(lowered,
-                codegen::Lower(ctx, *sink, TargetOf(device.info()), codegen_options));
+    UOPD_ASSIGN(lowered, codegen::Lower(ctx, *sink, TargetOf(device.info()), codegen_options));
   }
   KernelRecord out;
   std::string source;

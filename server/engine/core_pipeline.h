@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The Pipeline of the daemon: core/schedule, core/codegen, core/render and the device's compiler. Stateless.
+// The Pipeline of the daemon: core/schedule, core/codegen, core/render and the device's compiler.
+// Stateless.
 #pragma once
 #include "server/engine/pipeline.h"
 

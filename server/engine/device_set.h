@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The devices that the engine runs on, each with idle streams and its metrics.
 //
-// Thread-safe. Outlives programs, sessions and everything else that names a DeviceState. Opening failures are those of
-// devices/registry.h.
+// Thread-safe. Outlives programs, sessions and everything else that names a DeviceState. Opening
+// failures are those of devices/registry.h.
 #pragma once
 #include <memory>
 #include <string>
@@ -37,8 +37,8 @@ class DeviceState {
   std::vector<std::unique_ptr<devices::Stream>> idle_ UOPD_GUARDED_BY(mu_);
 };
 
-// A stream for the use of one thread, from the idle ones or new. Goes back only after Synchronize returned OK through
-// Finish: one with work of unknown state is dropped.
+// A stream for the use of one thread, from the idle ones or new. Goes back only after Synchronize
+// returned OK through Finish: one with work of unknown state is dropped.
 class StreamLease {
  public:
   static absl::StatusOr<StreamLease> Take(DeviceState& state);
@@ -63,8 +63,8 @@ class DeviceSet {
   explicit DeviceSet(std::unique_ptr<devices::Registry> registry)
       : registry_(std::move(registry)) {}
 
-  // "" is the default device. INVALID_ARGUMENT for a name that is wrong or not configured, UNAVAILABLE when it does not
-  // open. The pointer lives as long as the set.
+  // "" is the default device. INVALID_ARGUMENT for a name that is wrong or not configured,
+  // UNAVAILABLE when it does not open. The pointer lives as long as the set.
   absl::StatusOr<DeviceState*> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   std::vector<devices::DeviceEntry> List() { return registry_->List(); }
 

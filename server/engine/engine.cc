@@ -162,8 +162,8 @@ absl::StatusOr<ExecuteResult> Engine::Execute(RequestContext& request, Session& 
     UOPD_ASSIGN(auto known, session.results().Find(call.request_id, program->digest));
     if (known != nullptr) return *known;
   }
-  UOPD_ASSIGN(ExecuteResult result, RunProgram(request, *program, session.buffers(), call.run,
-                                               Limits(call.debug)));
+  UOPD_ASSIGN(ExecuteResult result,
+              RunProgram(request, *program, session.buffers(), call.run, Limits(call.debug)));
   if (call.request_id != 0) session.results().Remember(call.request_id, program->digest, result);
   return result;
 }

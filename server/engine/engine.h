@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The daemon without its wire: sessions, buffers, programs, runs. What server/rpc calls.
 //
-// Thread-safe. Calls that name a session are made on its strand (session.h); everything else on any thread. Every request
-// holds a Work from its beginning to its end, so that Drain knows when all are done. Members are declared so that what is
-// used dies after its users: threads stop first, store and devices go last.
+// Thread-safe. Calls that name a session are made on its strand (session.h); everything else on any
+// thread. Every request holds a Work from its beginning to its end, so that Drain knows when all
+// are done. Members are declared so that what is used dies after its users: threads stop first,
+// store and devices go last.
 //
-// Lock order: SessionTable before nothing; Strand, BufferStore, ProgramTable, KernelLoader, DeviceState are leaves.
+// Lock order: SessionTable before nothing; Strand, BufferStore, ProgramTable, KernelLoader,
+// DeviceState are leaves.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -56,10 +58,9 @@ class Engine {
   static constexpr size_t kMaxWaiting = 4096;  // requests that wait or run on the executor
 
   // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Config& config,
-                                                        std::unique_ptr<Pipeline> pipeline,
-                                                        std::unique_ptr<cache::Store> store,
-                                                        std::unique_ptr<devices::Registry> registry);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      const Config& config, std::unique_ptr<Pipeline> pipeline, std::unique_ptr<cache::Store> store,
+      std::unique_ptr<devices::Registry> registry);
   ~Engine();
 
   // What a new configuration may change while running.

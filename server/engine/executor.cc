@@ -38,7 +38,8 @@ void Executor::Post(Task task) {
 }
 
 void Executor::ParallelFor(size_t n, const std::function<void(size_t)>& fn) {
-  // Shared with helpers that may come after all is done: then they find no index left and touch `fn` no more.
+  // Shared with helpers that may come after all is done: then they find no index left and touch
+  // `fn` no more.
   struct Loop {
     Mutex mu;
     std::condition_variable done;

@@ -11,7 +11,8 @@ namespace uopd::engine {
 namespace {
 
 constexpr char kStore[] = "kernel";
-// Longer than nearly every compile, and short enough to wait for when a daemon died in the middle of one.
+// Longer than nearly every compile, and short enough to wait for when a daemon died in the middle
+// of one.
 constexpr int64_t kLeaseUs = 5'000'000;
 
 }  // namespace
@@ -44,9 +45,9 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
                                                const CompileOptions& options,
                                                const std::vector<int64_t>& capacities,
                                                PhaseTimings* timings) {
-  const cache::Key key(kStore, std::string(graph),
-                       Cat(pipeline_.KernelEnvironment(device.device(), options), " device=",
-                           device.name()));
+  const cache::Key key(
+      kStore, std::string(graph),
+      Cat(pipeline_.KernelEnvironment(device.device(), options), " device=", device.name()));
   if (auto kernel = Find(key.address())) return LoadedKernel{kernel, CacheResult::kMemory};
 
   cache::LoadOptions load;
@@ -81,8 +82,7 @@ absl::StatusOr<std::string> KernelLoader::Build(const RequestContext& request,
                                                 const CompileOptions& options,
                                                 PhaseTimings* timings) const {
   UOPD_TRY(request.Check());
-  UOPD_ASSIGN(KernelRecord record,
-              pipeline_.BuildKernel(graph, device.device(), options, timings));
+  UOPD_ASSIGN(KernelRecord record, pipeline_.BuildKernel(graph, device.device(), options, timings));
   metrics::KernelsCompiled().Increment();
   return record.Encode();
 }

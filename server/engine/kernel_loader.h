@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Kernels by their keys: from memory, from the cache, or built; loaded on their device.
 //
-// Thread-safe. Concurrent callers that want the same kernel cause one build, across the daemons that share the store too. A
-// cached value that does not decode or load is counted as corrupt, built again and replaced.
+// Thread-safe. Concurrent callers that want the same kernel cause one build, across the daemons
+// that share the store too. A cached value that does not decode or load is counted as corrupt,
+// built again and replaced.
 #pragma once
 #include <memory>
 #include <string>
@@ -31,7 +32,8 @@ class KernelLoader {
   KernelLoader(const Pipeline& pipeline, cache::Store& store, std::string owner)
       : pipeline_(pipeline), store_(store), owner_(std::move(owner)) {}
 
-  // `graph` is an Item::graph; `capacities` the bytes of the buffers that the kernel will get. `timings` may be null.
+  // `graph` is an Item::graph; `capacities` the bytes of the buffers that the kernel will get.
+  // `timings` may be null.
   absl::StatusOr<LoadedKernel> Get(const RequestContext& request, std::string_view graph,
                                    DeviceState& device, const CompileOptions& options,
                                    const std::vector<int64_t>& capacities, PhaseTimings* timings)

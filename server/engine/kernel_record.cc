@@ -56,8 +56,8 @@ bool Get(ByteReader& in, KernelRecord& out) {
   for (int64_t& size : out.shape.block) {
     if (!in.Signed(size)) return false;
   }
-  return in.Signed(out.shape.shared_bytes) && GetDouble(in, out.flops) && GetDouble(in, out.bytes) &&
-         in.done();
+  return in.Signed(out.shape.shared_bytes) && GetDouble(in, out.flops) &&
+         GetDouble(in, out.bytes) && in.done();
 }
 
 }  // namespace

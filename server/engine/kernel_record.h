@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A compiled kernel as plain data: what the cache keeps, and all that is needed to load and launch it.
+// A compiled kernel as plain data: what the cache keeps, and all that is needed to load and launch
+// it.
 #pragma once
 #include <string>
 #include <string_view>
@@ -15,8 +16,8 @@ namespace uopd::engine {
 inline constexpr int kKernelRecordVersion = 1;
 
 struct KernelRecord {
-  std::string name;    // entry point
-  std::string object;  // what the device's compiler returned
+  std::string name;                         // entry point
+  std::string object;                       // what the device's compiler returned
   std::vector<codegen::BufferUse> buffers;  // by PARAM slot
   std::vector<std::string> variables;       // order at launch
   devices::LaunchShape shape;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// NOT_FOUND statuses that say of which kind the missing thing is, so that a client knows what to do: send the graph
-// (program), open a session again (session), or give up (buffer). Pure functions.
+// NOT_FOUND statuses that say of which kind the missing thing is, so that a client knows what to
+// do: send the graph (program), open a session again (session), or give up (buffer). Pure
+// functions.
 #pragma once
 #include <string>
 #include <string_view>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The compiler as the engine sees it: graphs to schedules, kernel graphs to compiled kernels, and the text that says which
-// compiler that is.
+// The compiler as the engine sees it: graphs to schedules, kernel graphs to compiled kernels, and
+// the text that says which compiler that is.
 //
-// Thread-safe; every call works in contexts of its own or the caller's. Errors about the graph are the pipeline's to blame
-// on its nodes; INTERNAL is its own bug.
+// Thread-safe; every call works in contexts of its own or the caller's. Errors about the graph are
+// the pipeline's to blame on its nodes; INTERNAL is its own bug.
 #pragma once
 #include <string>
 #include <string_view>
@@ -35,8 +35,8 @@ class Pipeline {
                                         const CompileOptions& options) const = 0;
 
   // REQUIRES: sink passed ir::Verify(..., Stage::kTensor).
-  virtual absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
-                                                          const std::string& default_device) const = 0;
+  virtual absl::StatusOr<schedule::Schedule> MakeSchedule(
+      ir::UOpContext& ctx, ir::UOp sink, const std::string& default_device) const = 0;
   // `graph` is an Item::graph of a schedule. Adds to `timings`, if not null.
   virtual absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph,
                                                    const devices::Device& device,

@@ -8,8 +8,8 @@
 namespace uopd::engine {
 namespace {
 
-// Measured: handing a call to another thread costs about 10 us, a thread of the server that is busy for 100 us costs the
-// other calls nothing that they notice.
+// Measured: handing a call to another thread costs about 10 us, a thread of the server that is busy
+// for 100 us costs the other calls nothing that they notice.
 constexpr double kQuickBytes = 256 << 10;
 constexpr double kQuickFlops = 500'000;
 constexpr size_t kQuickSteps = 16;
@@ -23,7 +23,8 @@ absl::StatusOr<int> VariableIndex(const schedule::Schedule& schedule, const std:
   return Internal(Cat("kernel has a variable (", name, ") that its graph has not"));
 }
 
-// Kernels index inside the sizes that they were checked against; here those are checked against the buffers.
+// Kernels index inside the sizes that they were checked against; here those are checked against the
+// buffers.
 absl::Status CheckFit(const schedule::Schedule& schedule, const schedule::Item& item,
                       const Kernel& kernel) {
   if (kernel.buffers.size() != item.buffers.size()) {
@@ -65,19 +66,19 @@ absl::Status AddMemory(Program& program, const schedule::Schedule& schedule, Dev
                                     [&](const ProgramArena& a) { return a.device == device; });
     if (arena == program.arenas.end() || temporary.offset < 0 || temporary.bytes < 0 ||
         temporary.offset > arena->bytes || temporary.bytes > arena->bytes - temporary.offset) {
-      return Internal(Cat("temporary at ", temporary.offset, " lies outside its arena on ",
-                          temporary.device));
+      return Internal(
+          Cat("temporary at ", temporary.offset, " lies outside its arena on ", temporary.device));
     }
-    program.temporaries.push_back({static_cast<int>(arena - program.arenas.begin()),
-                                   temporary.offset, temporary.bytes});
+    program.temporaries.push_back(
+        {static_cast<int>(arena - program.arenas.begin()), temporary.offset, temporary.bytes});
   }
   return absl::OkStatus();
 }
 
 absl::Status AddCopy(Program& program, const schedule::Schedule& schedule,
                      const schedule::Item& item) {
-  if (item.buffers.size() != 2 || BufferBytes(schedule, item.buffers[0]) !=
-                                      BufferBytes(schedule, item.buffers[1])) {
+  if (item.buffers.size() != 2 ||
+      BufferBytes(schedule, item.buffers[0]) != BufferBytes(schedule, item.buffers[1])) {
     return Internal("copy is not between two buffers of equal size");
   }
   program.bytes += 2.0 * static_cast<double>(BufferBytes(schedule, item.buffers[0]));

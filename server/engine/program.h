@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A prepared graph: loaded kernels in order, and what each slot and variable must be. Immutable, shared by all who run it.
+// A prepared graph: loaded kernels in order, and what each slot and variable must be. Immutable,
+// shared by all who run it.
 #pragma once
 #include <memory>
 #include <string>
@@ -98,7 +99,8 @@ class ProgramHandle {
 // How large a buffer of the schedule is.
 int64_t BufferBytes(const schedule::Schedule& schedule, const schedule::BufferRef& ref);
 
-// Puts a program together from a schedule and the kernels of its items (null for copies). INTERNAL when they do not fit.
+// Puts a program together from a schedule and the kernels of its items (null for copies). INTERNAL
+// when they do not fit.
 absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
     const Digest& digest, const schedule::Schedule& schedule, DeviceSet& devices,
     const std::vector<std::shared_ptr<const Kernel>>& kernels);

@@ -19,8 +19,7 @@ class ProgramTable {
   std::shared_ptr<ProgramHandle> Find(const ProgramKey& key) UOPD_EXCLUDES(mu_);
   // The program that is there from now on: the one given, or the one that was there before.
   std::shared_ptr<ProgramHandle> Insert(const ProgramKey& key,
-                                        std::shared_ptr<ProgramHandle> program)
-      UOPD_EXCLUDES(mu_);
+                                        std::shared_ptr<ProgramHandle> program) UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
 
  private:

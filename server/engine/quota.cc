@@ -11,8 +11,8 @@ absl::Status Quota::Take(int64_t bytes) {
   int64_t used = used_.load(std::memory_order_relaxed);
   do {
     if (used > limit || bytes > limit - used) {
-      return absl::ResourceExhaustedError(
-          Cat(bytes, " more bytes exceed ", name_, " (", limit, "), of which ", used, " are in use"));
+      return absl::ResourceExhaustedError(Cat(bytes, " more bytes exceed ", name_, " (", limit,
+                                              "), of which ", used, " are in use"));
     }
   } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
   if (parent_ == nullptr) return absl::OkStatus();

@@ -46,8 +46,8 @@ std::string ReproducerFolder::Write(const absl::Status& status, std::string_view
     return {};
   }
   std::ofstream out(file);
-  out << "; " << absl::StrReplaceAll(StatusText(status), {{"\n", "\n; "}}) << "\n; options: " << options
-      << "\n"
+  out << "; " << absl::StrReplaceAll(StatusText(status), {{"\n", "\n; "}})
+      << "\n; options: " << options << "\n"
       << ir::Print(ctx, *root);
   out.close();
   if (!out) {

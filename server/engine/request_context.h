@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What every stage knows of the request that it works for: its name, its limits in time, and where its time goes.
+// What every stage knows of the request that it works for: its name, its limits in time, and where
+// its time goes.
 //
-// Made by the server's edge, used by one thread at a time; Check, remaining parts of the compile that run on other threads
-// included, only reads. `cancelled` may be called from any thread.
+// Made by the server's edge, used by one thread at a time; Check, remaining parts of the compile
+// that run on other threads included, only reads. `cancelled` may be called from any thread.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The results of a session's latest requests by request id, so that a repeated request is answered and not run again.
+// The results of a session's latest requests by request id, so that a repeated request is answered
+// and not run again.
 //
-// Bounded in number and bytes; the oldest go first. Not thread-safe: the session's strand orders its use.
+// Bounded in number and bytes; the oldest go first. Not thread-safe: the session's strand orders
+// its use.
 #pragma once
 #include <cstdint>
 #include <deque>

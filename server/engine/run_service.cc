@@ -43,9 +43,8 @@ absl::Status RunCopy(const Program& program, const Step& step, const Binding& bi
   return target.Synchronize();  // the staging memory goes
 }
 
-absl::Status LaunchKernel(const Step& step, const Binding& binding,
-                          std::span<const int64_t> values, devices::Stream& stream,
-                          int64_t* duration_ns) {
+absl::Status LaunchKernel(const Step& step, const Binding& binding, std::span<const int64_t> values,
+                          devices::Stream& stream, int64_t* duration_ns) {
   absl::InlinedVector<devices::BufferArg, 8> buffers;
   for (const schedule::BufferRef& ref : step.buffers) buffers.push_back(binding.Resolve(ref));
   absl::InlinedVector<int64_t, 4> vars;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Runs prepared programs: binds arguments to slots, launches the steps in order, returns what was asked for.
+// Runs prepared programs: binds arguments to slots, launches the steps in order, returns what was
+// asked for.
 //
-// Stateless; thread-safe as far as its arguments are: calls that use the same buffers are ordered by the caller (a
-// session's strand). All errors about arguments come before anything is changed. What a failed run had begun to write is
-// unspecified; buffers that it would have made are not made.
+// Stateless; thread-safe as far as its arguments are: calls that use the same buffers are ordered
+// by the caller (a session's strand). All errors about arguments come before anything is changed.
+// What a failed run had begun to write is unspecified; buffers that it would have made are not
+// made.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One client's lease on the daemon: buffers, quota, recent results, and the order of its calls.
 //
-// Owned by shared_ptr: by the table, and by every call in progress (SessionUse). A session that was closed is empty, and
-// calls that find it so fail; what the calls in progress use goes with the last of them.
+// Owned by shared_ptr: by the table, and by every call in progress (SessionUse). A session that was
+// closed is empty, and calls that find it so fail; what the calls in progress use goes with the
+// last of them.
 #pragma once
 #include <atomic>
 #include <chrono>

@@ -55,13 +55,13 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl) {
   UOPD_ASSIGN(std::string token, RandomId());
   MutexLock lock(mu_);
   if (by_id_.size() >= options_.max_sessions) {
-    return absl::ResourceExhaustedError(
-        Cat("there are ", by_id_.size(), " open sessions, limits.sessions is ",
-            options_.max_sessions));
+    return absl::ResourceExhaustedError(Cat(
+        "there are ", by_id_.size(), " open sessions, limits.sessions is ", options_.max_sessions));
   }
   if (ttl.count() <= 0) ttl = options_.ttl;
   ttl = std::min(ttl, options_.max_ttl);
-  auto session = std::make_shared<Session>(id, token, ttl, options_.session_bytes, total_, executor_);
+  auto session =
+      std::make_shared<Session>(id, token, ttl, options_.session_bytes, total_, executor_);
   Touch(*session);
   by_id_.emplace(std::move(id), session);
   by_token_.emplace(std::move(token), session);

@@ -4,8 +4,8 @@
 //   open --no call for the TTL--> expired --resumed within the grace time--> open
 //   expired --grace time over--> freed          open or expired --Close--> freed
 //
-// An expired session refuses calls but keeps its buffers. A session with calls in progress does not expire. Thread-safe;
-// a sweeper thread frees what is due. Outlives every SessionUse.
+// An expired session refuses calls but keeps its buffers. A session with calls in progress does not
+// expire. Thread-safe; a sweeper thread frees what is due. Outlives every SessionUse.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -69,7 +69,8 @@ class SessionTable {
 
   void set_options(const SessionOptions& options) UOPD_EXCLUDES(mu_);  // for sessions opened later
 
-  // RESOURCE_EXHAUSTED when there are too many. A TTL of 0 is the default one; too long ones are shortened.
+  // RESOURCE_EXHAUSTED when there are too many. A TTL of 0 is the default one; too long ones are
+  // shortened.
   absl::StatusOr<SessionUse> Open(std::chrono::milliseconds ttl) UOPD_EXCLUDES(mu_);
   // NOT_FOUND (session) when the grace time is over.
   absl::StatusOr<SessionUse> Resume(const std::string& token) UOPD_EXCLUDES(mu_);

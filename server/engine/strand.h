@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The calls of one session, one at a time and in order: on the caller's thread when nothing is ahead, otherwise on the
-// executor.
+// The calls of one session, one at a time and in order: on the caller's thread when nothing is
+// ahead, otherwise on the executor.
 //
 //   idle --TryEnter--> busy --Leave, nothing queued--> idle
-//   idle --Post--> busy, a task of the executor runs the queue; one of it per turn, so that sessions share the threads
+//   idle --Post--> busy, a task of the executor runs the queue; one of it per turn, so that
+//   sessions share the threads
 //
 // Thread-safe. Owned by shared_ptr: a queued turn keeps the strand alive. The executor outlives it.
 #pragma once

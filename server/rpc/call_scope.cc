@@ -13,8 +13,8 @@ namespace uopd::rpc {
 namespace {
 
 constexpr std::array<std::string_view, kMethods> kNames = {
-    "Hello",  "OpenSession", "CloseSession", "CreateBuffers", "FreeBuffers", "Upload", "Download",
-    "Prepare", "Execute",    "Run",          "Pipeline",      "GetCacheStats"};
+    "Hello",    "OpenSession", "CloseSession", "CreateBuffers", "FreeBuffers", "Upload",
+    "Download", "Prepare",     "Execute",      "Run",           "Pipeline",    "GetCacheStats"};
 constexpr size_t kCodes = 17;
 
 // Looking up a series takes a lock: once per series is enough.
@@ -50,8 +50,8 @@ engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
   engine::RequestContext out;
   const auto deadline = context.deadline();  // of the system's clock
   if (deadline != std::chrono::system_clock::time_point::max()) {
-    out.deadline = engine::RequestContext::Clock::now() +
-                   (deadline - std::chrono::system_clock::now());
+    out.deadline =
+        engine::RequestContext::Clock::now() + (deadline - std::chrono::system_clock::now());
   }
   out.cancelled = [&context] { return context.IsCancelled(); };
   return out;

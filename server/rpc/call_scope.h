@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One RPC from its arrival to its end: deadline, cancellation, request id, gauge, histogram, log line.
+// One RPC from its arrival to its end: deadline, cancellation, request id, gauge, histogram, log
+// line.
 //
 // Belongs to the RPC; used by one thread at a time.
 #pragma once

@@ -133,8 +133,8 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
                                              ", the daemon ", kApiVersion));
   }
   if (request.ir_version() != 0 && request.ir_version() != ir::kIrVersion) {
-    return absl::FailedPreconditionError(Cat("client speaks IR version ", request.ir_version(),
-                                             ", the daemon ", ir::kIrVersion));
+    return absl::FailedPreconditionError(
+        Cat("client speaks IR version ", request.ir_version(), ", the daemon ", ir::kIrVersion));
   }
   response->set_api_version(kApiVersion);
   response->set_ir_version(ir::kIrVersion);
@@ -162,8 +162,8 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
 
 absl::Status OpenSession(engine::Engine& engine, const v1::OpenSessionRequest& request,
                          v1::OpenSessionResponse* response) {
-  const auto ttl = std::chrono::milliseconds(
-      std::min<uint64_t>(request.ttl_ms(), uint64_t{1} << 40));
+  const auto ttl =
+      std::chrono::milliseconds(std::min<uint64_t>(request.ttl_ms(), uint64_t{1} << 40));
   UOPD_ASSIGN(engine::SessionUse session, request.resume_token().empty()
                                               ? engine.sessions().Open(ttl)
                                               : engine.sessions().Resume(request.resume_token()));
@@ -177,8 +177,7 @@ absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
                            const v1::CreateBuffersRequest& request) {
   std::vector<uint64_t> made;
   for (const v1::BufferSpec& spec : request.buffers()) {
-    absl::Status status =
-        engine.CreateBuffer(session, spec.handle(), spec.bytes(), spec.device());
+    absl::Status status = engine.CreateBuffer(session, spec.handle(), spec.bytes(), spec.device());
     if (!status.ok()) {
       session.buffers().Free(made);  // all or none
       return status;

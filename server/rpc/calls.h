@@ -34,7 +34,8 @@ absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
 void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
                    v1::GetCacheStatsResponse* response);
 
-// One message of an upload; `expected` is where its data go, and then where those of the next one do.
+// One message of an upload; `expected` is where its data go, and then where those of the next one
+// do.
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
                         const std::string& data, uint64_t* expected);
 

@@ -12,17 +12,19 @@ namespace {
 
 constexpr size_t kMaxHeld = 32;  // messages read and not yet answered; then reading stops
 
-// Three things go on at the same time, each one message at a time: reading, serving (in order), writing.
+// Three things go on at the same time, each one message at a time: reading, serving (in order),
+// writing.
 //
 //   read --> waiting_ --> served --> answers_ --> written
 //
-// The reactor ends when the client has said its last and all answers are written, or when the stream breaks and nothing
-// goes on any more.
+// The reactor ends when the client has said its last and all answers are written, or when the
+// stream breaks and nothing goes on any more.
 class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse> {
  public:
   Pipeline(engine::Engine& engine, grpc::CallbackServerContext* context)
       : engine_(engine), context_(*context), scope_(engine, *context, Method::kPipeline) {
-    // The scope's Work is given back at once: an idle stream must not hold up a drain. Messages take their own.
+    // The scope's Work is given back at once: an idle stream must not hold up a drain. Messages
+    // take their own.
     scope_.ReleaseWork();
     if (scope_.admitted().ok()) {
       reading_ = true;
@@ -87,9 +89,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       }
     }
     if (end) {
-      Finish(scope_.End(context_.IsCancelled()
-                            ? absl::CancelledError("pipeline was cancelled")
-                            : absl::OkStatus()));
+      Finish(scope_.End(context_.IsCancelled() ? absl::CancelledError("pipeline was cancelled")
+                                               : absl::OkStatus()));
       return;  // *this may be gone
     }
     if (serve) Serve();

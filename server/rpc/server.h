@@ -18,8 +18,9 @@ bool IsLocal(const std::string& address);
 
 class Server {
  public:
-  // Serves when it returns. INVALID_ARGUMENT for an address that others reach while server.allow_insecure_remote is off,
-  // UNAVAILABLE for one that cannot be bound. The engine outlives the server.
+  // Serves when it returns. INVALID_ARGUMENT for an address that others reach while
+  // server.allow_insecure_remote is off, UNAVAILABLE for one that cannot be bound. The engine
+  // outlives the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine,
                                                        const Config& config);
   ~Server();

@@ -11,7 +11,7 @@ using engine::Session;
 
 namespace {
 constexpr auto kAlways = [] { return true; };
-}
+}  // namespace
 
 grpc::ServerUnaryReactor* Service::Hello(grpc::CallbackServerContext* context,
                                          const v1::HelloRequest* request,
@@ -29,7 +29,8 @@ grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* cont
   });
 }
 
-// Not on the strand: closing also ends the calls that wait there. What a running call uses goes when it is done.
+// Not on the strand: closing also ends the calls that wait there. What a running call uses goes
+// when it is done.
 grpc::ServerUnaryReactor* Service::CloseSession(grpc::CallbackServerContext* context,
                                                 const v1::CloseSessionRequest* request,
                                                 v1::CloseSessionResponse*) {
@@ -69,7 +70,8 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
   return StartDownload(engine_, context, request);
 }
 
-// Compiling changes nothing in the session: it is used to renew its lease, and its order does not matter.
+// Compiling changes nothing in the session: it is used to renew its lease, and its order does not
+// matter.
 grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
                                            const v1::PrepareRequest* request,
                                            v1::PrepareResponse* response) {

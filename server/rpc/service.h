@@ -38,8 +38,8 @@ class Service final : public v1::UopdService::CallbackService {
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context,
                                     const v1::ExecuteRequest* request,
                                     v1::ExecuteResponse* response) override;
-  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context,
-                                const v1::RunRequest* request, v1::RunResponse* response) override;
+  grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, const v1::RunRequest* request,
+                                v1::RunResponse* response) override;
   grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Pipeline(
       grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The streaming calls. Each reactor owns itself and its RPC's scope from construction to OnDone; gRPC calls it on its own
-// threads, one event of a kind at a time.
+// The streaming calls. Each reactor owns itself and its RPC's scope from construction to OnDone;
+// gRPC calls it on its own threads, one event of a kind at a time.
 #pragma once
 #include <grpcpp/grpcpp.h>
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Unary calls: where the work of a call runs, and its one ending.
 //
-// The thread that receives a call belongs to gRPC and serves others too, so only what takes microseconds runs on it; the
-// rest goes to the engine's executor, and calls of a session in the order of its strand.
+// The thread that receives a call belongs to gRPC and serves others too, so only what takes
+// microseconds runs on it; the rest goes to the engine's executor, and calls of a session in the
+// order of its strand.
 #pragma once
 #include <memory>
 #include <string>
@@ -60,8 +61,8 @@ grpc::ServerUnaryReactor* Serve(engine::Engine& engine, grpc::CallbackServerCont
   return reactor;
 }
 
-// Calls body(RequestContext&, Session&) -> absl::Status in the order of the session: here if nothing is ahead and
-// `quick()`.
+// Calls body(RequestContext&, Session&) -> absl::Status in the order of the session: here if
+// nothing is ahead and `quick()`.
 template <class Quick, class Body>
 grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, grpc::CallbackServerContext* context,
                                        Method method, const std::string& session_id, Quick&& quick,

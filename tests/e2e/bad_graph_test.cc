@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Graphs that no honest client sends: each is refused with the right code and node, and the daemon goes on serving.
+// Graphs that no honest client sends: each is refused with the right code and node, and the daemon
+// goes on serving.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A uopd process of a test: started on free ports in a folder, found through its ready file, killed at the end.
+// A uopd process of a test: started on free ports in a folder, found through its ready file, killed
+// at the end.
 //
 // Fails the test (and the process is then not running()) when the daemon does not start.
 #pragma once
@@ -24,7 +25,8 @@ class TemporaryFolder {
 
 class DaemonProcess {
  public:
-  // Data in folder/data, log in folder/log, ready file folder/ready.json. `flags` come last and so win.
+  // Data in folder/data, log in folder/log, ready file folder/ready.json. `flags` come last and so
+  // win.
   explicit DaemonProcess(const std::filesystem::path& folder, std::vector<std::string> flags = {});
   ~DaemonProcess();
   DaemonProcess(const DaemonProcess&) = delete;

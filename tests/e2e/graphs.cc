@@ -44,9 +44,9 @@ std::string FlipGraph(int64_t n) {
 std::string PairsGraph(int64_t n) {
   ir::UOpContext ctx;
   const int64_t column[] = {n, 1}, row[] = {1, n}, axis[] = {1}, flat[] = {n};
-  const ir::UOp pairs = ir::Alu(ctx, ir::Op::MAX,
-                                {ir::Reshape(ctx, Vector(ctx, 1, n), column),
-                                 ir::Reshape(ctx, Vector(ctx, 2, n), row)});
+  const ir::UOp pairs = ir::Alu(
+      ctx, ir::Op::MAX,
+      {ir::Reshape(ctx, Vector(ctx, 1, n), column), ir::Reshape(ctx, Vector(ctx, 2, n), row)});
   return Stored(ctx, Vector(ctx, 0, n),
                 ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, pairs, axis), flat));
 }

@@ -13,7 +13,8 @@ std::string AddGraph(int64_t n, const std::string& device = "");
 std::string ScaleGraph(int64_t n, double factor);
 // slot 0 = slot 1 backwards, f32 of n elements.
 std::string FlipGraph(int64_t n);
-// slot 0 [i] = sum over j of max(slot 1 [i], slot 2 [j]), f32 of n elements: n * n steps that nothing simplifies away.
+// slot 0 [i] = sum over j of max(slot 1 [i], slot 2 [j]), f32 of n elements: n * n steps that
+// nothing simplifies away.
 std::string PairsGraph(int64_t n);
 
 std::string Bytes(const std::vector<float>& values);

@@ -30,9 +30,8 @@ void RunThree(const DaemonProcess& daemon, bool by_digest) {
   for (int i = 0; i < 3; ++i) {
     const std::string graph = ScaleGraph(64, i + 2);
     const std::string digest(HashBytes(graph).view());
-    const Executed run =
-        client.Execute(digest, by_digest ? "" : graph,
-                       {Returned(), Data(Bytes(std::vector<float>(64, 1.5f)))});
+    const Executed run = client.Execute(digest, by_digest ? "" : graph,
+                                        {Returned(), Data(Bytes(std::vector<float>(64, 1.5f)))});
     ASSERT_TRUE(run.status.ok()) << run.status.error_message();
     EXPECT_THAT(Floats(run.response.data(0)), Each(1.5f * static_cast<float>(i + 2)));
   }
@@ -152,7 +151,8 @@ TEST_F(LifecycleTest, ADamagedCacheFileHeals) {
       {"noise",
        [](const fs::path& p) {
          std::string noise(fs::file_size(p), '\0');
-         for (size_t i = 0; i < noise.size(); ++i) noise[i] = static_cast<char>(i * 2654435761u >> 13);
+         for (size_t i = 0; i < noise.size(); ++i)
+           noise[i] = static_cast<char>(i * 2654435761u >> 13);
          std::ofstream(p, std::ios::binary) << noise;
        }},
       {"one page of noise",

@@ -105,8 +105,8 @@ TEST_F(PipelineTest, AnErrorDoesNotEndTheStream) {
   ASSERT_TRUE(stream_->Write(v1::PipelineRequest()));
   EXPECT_NE(Read().code(), 0);
 
-  ASSERT_TRUE(stream_->Write(
-      Execute(4, AddGraph(1), {Returned(), Data(Bytes({1})), Data(Bytes({2}))})));
+  ASSERT_TRUE(
+      stream_->Write(Execute(4, AddGraph(1), {Returned(), Data(Bytes({1})), Data(Bytes({2}))})));
   EXPECT_THAT(Floats(Read().execute().data(0)), ElementsAre(3));
   stream_->WritesDone();
   EXPECT_TRUE(stream_->Finish().ok());

@@ -21,9 +21,7 @@ class ServiceTest : public testing::Test {
     ASSERT_TRUE(daemon_.running());
     ASSERT_TRUE(client_.OpenSession().ok());
   }
-  std::string DigestOf(const std::string& graph) {
-    return std::string(HashBytes(graph).view());
-  }
+  std::string DigestOf(const std::string& graph) { return std::string(HashBytes(graph).view()); }
 
   TemporaryFolder folder_;
   DaemonProcess daemon_{folder_.path(), {"--session-ttl-ms=1s", "--session-grace-ms=100ms"}};
@@ -108,8 +106,9 @@ TEST_F(ServiceTest, RefusesBadUploadsAndDownloads) {
 TEST_F(ServiceTest, TheGraphTravelsOnlyWhenTheDigestIsUnknown) {
   const std::string graph = AddGraph(16);
   const std::string digest = DigestOf(graph);
-  const std::vector<v1::Argument> arguments = {
-      Returned(), Data(Bytes(std::vector<float>(16, 1.5f))), Data(Bytes(std::vector<float>(16, 2)))};
+  const std::vector<v1::Argument> arguments = {Returned(),
+                                               Data(Bytes(std::vector<float>(16, 1.5f))),
+                                               Data(Bytes(std::vector<float>(16, 2)))};
   const Executed unknown = client_.Execute(digest, "", arguments);
   EXPECT_EQ(unknown.status.error_code(), StatusCode::NOT_FOUND);
   EXPECT_EQ(MissingOf(unknown.status), "program");
@@ -164,7 +163,8 @@ TEST_F(ServiceTest, ARepeatedRequestIsAnsweredAndNotRunAgain) {
     ASSERT_TRUE(run.status.ok()) << run.status.error_message();
     EXPECT_THAT(Floats(run.response.data(0)), ElementsAre(2, 2));
   }
-  EXPECT_THAT(Floats(client_.Execute("", graph, increment, 78).response.data(0)), ElementsAre(3, 3));
+  EXPECT_THAT(Floats(client_.Execute("", graph, increment, 78).response.data(0)),
+              ElementsAre(3, 3));
   EXPECT_EQ(client_.Execute("", ScaleGraph(2, 3), {}, 77).status.error_code(),
             StatusCode::INVALID_ARGUMENT);
 }
@@ -285,7 +285,8 @@ TEST_F(ServiceTest, TenGibibytesAreRefusedAndTheDaemonServes) {
   EXPECT_THAT(status.error_message(), HasSubstr("limits.session_bytes"));
   EXPECT_EQ(client_.Create(1, UINT64_MAX).error_code(), StatusCode::RESOURCE_EXHAUSTED);
   // As an argument of a program, made by the call.
-  const Executed run = client_.Execute("", ScaleGraph(int64_t{10} << 28, 2), {Buffer(4), Buffer(5)});
+  const Executed run =
+      client_.Execute("", ScaleGraph(int64_t{10} << 28, 2), {Buffer(4), Buffer(5)});
   EXPECT_NE(run.status.error_code(), StatusCode::OK);
   ExpectServes(daemon_);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// libFuzzer target: any bytes as a graph. What passes the verifier must schedule, or be refused, without a memory error,
-// and its canonical form must read back as itself.
+// libFuzzer target: any bytes as a graph. What passes the verifier must schedule, or be refused,
+// without a memory error, and its canonical form must read back as itself.
 #include <cstdint>
 #include <string_view>
 

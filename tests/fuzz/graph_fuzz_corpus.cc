@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the seeds of graph_fuzz into a folder: small graphs that use most of what a tensor graph may hold.
+// Writes the seeds of graph_fuzz into a folder: small graphs that use most of what a tensor graph
+// may hold.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Hostile graphs with a fixed answer, and every small change of a good graph: refused or accepted, never a crash.
+// Hostile graphs with a fixed answer, and every small change of a good graph: refused or accepted,
+// never a crash.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -58,8 +59,7 @@ TEST(GraphFuzzTest, UnknownOpsAndDtypesAreNamed) {
 TEST(GraphFuzzTest, CyclesAndForwardReferencesAreRefused) {
   const std::string leaf = Node({{1, Wire(Op::CONST)}, {2, Info(Dtype::Index).wire}, {4, 8}});
   for (uint64_t distance : {uint64_t{0}, uint64_t{2}, uint64_t{1} << 31, ~uint64_t{0}}) {
-    const absl::Status status =
-        Check(Graph(leaf + Node({{1, Wire(Op::SINK)}, {3, distance}})));
+    const absl::Status status = Check(Graph(leaf + Node({{1, Wire(Op::SINK)}, {3, distance}})));
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << distance;
     EXPECT_EQ(GetNode(status)->index, 1) << distance;
   }

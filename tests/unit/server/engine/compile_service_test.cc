@@ -35,8 +35,7 @@ class CompileServiceTest : public testing::Test {
   }
 
   const fs::path folder_ =
-      fs::path(testing::TempDir()) /
-      testing::UnitTest::GetInstance()->current_test_info()->name();
+      fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string graph_ = ScaleGraph(4, 2);
   const std::string digest_{HashBytes(graph_).view()};
   FakePipeline pipeline_;
@@ -125,7 +124,8 @@ TEST_F(CompileServiceTest, NothingIsBuiltForACallerThatIsGone) {
 // Replaces the values of a store by what `spoil` makes of them.
 class SpoiledStore final : public cache::Store {
  public:
-  SpoiledStore(cache::Store& inner, std::string store) : inner_(inner), spoiled_(std::move(store)) {}
+  SpoiledStore(cache::Store& inner, std::string store)
+      : inner_(inner), spoiled_(std::move(store)) {}
   cache::GetResult Get(const cache::Key& key) override {
     cache::GetResult out = inner_.Get(key);
     if (out.hit() && key.store() == spoiled_ && !replaced_) out.entry.bytes = "spoiled";

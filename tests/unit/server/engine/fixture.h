@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// An engine's parts for tests: real scheduling, kernels that are made but not compiled, the NULL device, a store in memory.
+// An engine's parts for tests: real scheduling, kernels that are made but not compiled, the NULL
+// device, a store in memory.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -21,7 +22,8 @@ namespace uopd::engine {
 class FakePipeline final : public Pipeline {
  public:
   std::string ScheduleEnvironment() const override { return "fake"; }
-  std::string KernelEnvironment(const devices::Device&, const CompileOptions& options) const override {
+  std::string KernelEnvironment(const devices::Device&,
+                                const CompileOptions& options) const override {
     return options.Text();
   }
   absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
@@ -64,8 +66,8 @@ inline std::unique_ptr<devices::Registry> NullRegistry() {
 inline std::string ScaleGraph(int64_t n, double factor) {
   ir::UOpContext ctx;
   const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{n});
-  const ir::UOp value = ir::Mul(ctx, ir::Param(ctx, 1, ir::Dtype::F32, shape),
-                                ctx.Float(ir::Dtype::F32, factor));
+  const ir::UOp value =
+      ir::Mul(ctx, ir::Param(ctx, 1, ir::Dtype::F32, shape), ctx.Float(ir::Dtype::F32, factor));
   const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
