@@ -4,6 +4,7 @@ find_package(gRPC 1.51 CONFIG REQUIRED)
 find_program(GRPC_CPP_PLUGIN grpc_cpp_plugin REQUIRED)
 
 add_library(uopd_proto STATIC
+  ${CMAKE_SOURCE_DIR}/proto/google/rpc/status.proto
   ${CMAKE_SOURCE_DIR}/proto/uopd/v1/graph.proto
   ${CMAKE_SOURCE_DIR}/proto/uopd/v1/uopd.proto)
 set(UOPD_PROTO_OUT ${CMAKE_BINARY_DIR}/proto)

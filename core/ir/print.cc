@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/ir/print.h"
 
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 
@@ -97,9 +99,10 @@ std::string Print(const UOpContext& ctx, UOp root) {
   return out;
 }
 
-std::string PrintLine(UOp u) {
+std::string PrintLine(UOp u, std::span<const UOp> order) {
   std::string out;
-  AppendLine(out, u, [](UOp v) { return v.id(); });
+  AppendLine(out, u,
+             [&](UOp v) { return std::find(order.begin(), order.end(), v) - order.begin(); });
   constexpr size_t kMost = 300;  // a node with a thousand sources must not drown the message
   if (out.size() > kMost) out.resize(kMost), out += " ...";
   return out;

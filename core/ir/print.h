@@ -20,8 +20,8 @@
 namespace uopd::ir {
 
 std::string Print(const UOpContext& ctx, UOp root);
-// One node with the context's own ids: for messages.
-std::string PrintLine(UOp u);
+// One node for messages, numbered as in `order`, which lists it and its sources.
+std::string PrintLine(UOp u, std::span<const UOp> order);
 
 struct ParseLimits {
   size_t max_nodes = 10'000'000;

@@ -250,6 +250,11 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Stage stage) {
     const IntRange full = RangeOf(Dtype::Index);
     if (b.min < full.min || b.max > full.max) return Bad("index arithmetic can overflow 64 bits");
   }
+  if (stage == Stage::kProgram && u.Is(Op::INDEX) && u.n_src() == 3) {
+    const Shape* gate = ctx.ShapeOf(u.src(2));
+    const bool fits = gate != nullptr && (gate->empty() || SameShape(*gate, *ctx.ShapeOf(u)));
+    if (!fits) return Bad("gate of an INDEX has neither one value nor one for each lane");
+  }
   if (stage == Stage::kKernel && u.Is(Op::INDEX) && u.n_src() == 2 &&
       u.src(1).dtype() == Dtype::Index) {
     const Bounds b = ctx.BoundsOf(u.src(1));
@@ -287,6 +292,10 @@ absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage) {
 }
 
 absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
+  if (stage == Stage::kProgram) {
+    return root.Is(Op::LINEAR) ? absl::OkStatus()
+                               : Bad(Cat("root of a program is ", Name(root.op()), ", not LINEAR"));
+  }
   if (!root.Is(Op::SINK)) return Bad(Cat("root is ", Name(root.op()), ", not SINK"));
   if (stage != Stage::kTensor) return absl::OkStatus();
   if (root.n_src() == 0) return Bad("SINK has no roots: there is nothing to compute");
@@ -313,14 +322,15 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
 }
 
 absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
-  int64_t index = 0;
-  for (UOp u : Toposort(ctx, root)) {
-    if (absl::Status s = VerifyNode(ctx, u, stage); !s.ok())
-      return WithNode(s, {index, PrintLine(u)});
-    ++index;
+  const std::vector<UOp> order = Toposort(ctx, root);
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (absl::Status s = VerifyNode(ctx, order[i], stage); !s.ok()) {
+      return WithNode(s, {static_cast<int64_t>(i), PrintLine(order[i], order)});
+    }
   }
   absl::Status s = VerifyRoot(ctx, root, stage);
-  return WithNode(s, {index - 1, PrintLine(root)});
+  if (s.ok()) return s;
+  return WithNode(s, {static_cast<int64_t>(order.size()) - 1, PrintLine(root, order)});
 }
 
 }  // namespace uopd::ir

@@ -64,7 +64,16 @@ class Decoder {
   // Names node `i`, printed with the client's numbering as far as it was read.
   absl::Status Blame(absl::Status s, size_t i) {
     if (s.ok()) return s;
-    return WithNode(s, {static_cast<int64_t>(i), i < nodes_.size() ? PrintLine(nodes_[i]) : line_});
+    return WithNode(
+        s, {static_cast<int64_t>(i), i < nodes_.size() ? PrintLine(nodes_[i], nodes_) : line_});
+  }
+
+  // The node being read, which is the next in order.
+  std::string Line(UOp u) {
+    nodes_.push_back(u);
+    std::string line = PrintLine(u, nodes_);
+    nodes_.pop_back();
+    return line;
   }
 
   absl::Status Checked(std::string_view bytes) {
@@ -78,7 +87,7 @@ class Decoder {
     auto u = Read(bytes);
     if (!u.ok()) return Blame(u.status(), i);
     if (absl::Status s = VerifyNode(ctx_, *u, stage_); !s.ok())
-      return line_ = PrintLine(*u), Blame(s, i);
+      return line_ = Line(*u), Blame(s, i);
     nodes_.push_back(*u);
     return absl::OkStatus();
   }

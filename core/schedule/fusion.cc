@@ -186,14 +186,22 @@ class Fuser {
 
   bool Uses(UOp expression, UOp range) { return ir::Reaches(ctx_, expression, range); }
 
-  double Trips(const Demand& d) {
-    double trips = 1, product = 1;
-    for (UOp range : f_.loops[d.loops]) {
-      product *= static_cast<double>(ctx_.BoundsOf(range.src(0)).max);
-      bool used = Uses(d.gate, range);
-      for (UOp i : d.index) used = used || Uses(i, range);
-      if (used) trips = product;
+  // The loops around a demand from which its evaluation cannot be moved out: down to the innermost
+  // one that it uses.
+  std::span<const UOp> NeededLoops(const Demand& d) {
+    const std::vector<UOp>& loops = f_.loops[d.loops];
+    size_t needed = 0;
+    for (size_t i = 0; i < loops.size(); ++i) {
+      bool used = Uses(d.gate, loops[i]);
+      for (UOp x : d.index) used = used || Uses(x, loops[i]);
+      if (used) needed = i + 1;
     }
+    return std::span(loops).first(needed);
+  }
+
+  double Trips(const Demand& d) {
+    double trips = 1;
+    for (UOp range : NeededLoops(d)) trips *= static_cast<double>(ctx_.BoundsOf(range.src(0)).max);
     return trips;
   }
 
@@ -208,13 +216,15 @@ class Fuser {
   }
 
   bool Forced(UOp u) const {
-    return must_realise_.contains(u.id()) || (options_.force != nullptr && options_.force->contains(u.id()));
+    return must_realise_.contains(u.id()) ||
+           (options_.force != nullptr && options_.force->contains(u.id()));
   }
 
   absl::Status Visit(UOp u) {
     NodeInfo& info = f_.at(u);
     // Nothing is realised just to be stored: the only demand is a whole STORE.
-    const bool only_stored = info.demands.size() == 1 && IsWholeRoot(info.demands[0]) && !u.Is(Op::COPY);
+    const bool only_stored =
+        info.demands.size() == 1 && IsWholeRoot(info.demands[0]) && !u.Is(Op::COPY);
     if (Forced(u) || (ShouldRealise(u, info) && !only_stored)) return Realise(u);
     for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) UOPD_TRY(Propagate(u, k));
     return absl::OkStatus();
@@ -280,7 +290,8 @@ class Fuser {
       ask(u.src(0), d.index, d.gate, d.loops, d.after ? d.after : u);
     } else if (u.Is(Op::REDUCE)) {
       IndexList index = d.index;
-      std::vector<UOp> loops = f_.loops[d.loops];
+      const auto needed = NeededLoops(d);
+      std::vector<UOp> loops(needed.begin(), needed.end());
       const Shape in = *ctx_.ShapeOf(u.src(0));
       for (int64_t a : u.reduce_axes()) {
         const UOp size = in[static_cast<size_t>(a)];

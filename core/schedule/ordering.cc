@@ -140,7 +140,7 @@ class Orderer {
         nodes.insert(read.after ? read.after.id() : ParamOf(read.storage));
       }
     }
-    out.snapshot.assign(nodes.begin(), nodes.end());
+    if (!nodes.empty()) out.snapshot.push_back(*nodes.begin());  // one often frees them all
     return out;
   }
 

@@ -10,8 +10,8 @@ namespace uopd::schedule {
 // One kernel or copy of the schedule, by root, in order of execution.
 struct Ordering {
   std::vector<uint32_t> roots;
-  // Not empty: no order exists. Materialising these nodes (PARAMs and AFTERs that are read in a
-  // state which another kernel must overwrite first) breaks the cycle.
+  // Not empty: no order exists. Materialising these nodes, PARAMs or AFTERs read in a state that
+  // another kernel must overwrite first, gets closer to one.
   std::vector<uint32_t> snapshot;
 };
 

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+// Steps, each kept only if it applies: the axes to vectorise by a cost of accesses and arithmetic;
+// a register tile of the output axes that loads are shared along; unrolling until there are enough
+// independent accumulators; threads over the outermost axis.
+#include "core/codegen/opt/heuristic.h"
+
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+#include "core/codegen/estimate.h"
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/passes/vectorise.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AxisType;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using AxisSet = uint64_t;
+
+constexpr double kWorkPerThread = 131072;
+constexpr double kUnrollWhole = 16;  // terms of a reduction
+constexpr double kGatherCost = 2;    // of an element that is fetched or put alone, in loads
+
+struct Access {
+  AxisSet path = 0;  // axes whose loops enclose it
+  std::vector<std::optional<int64_t>> strides;
+  bool is_store = false;
+};
+
+// A reduction: the axes it is over, the loops around its result.
+struct Result {
+  AxisSet over = 0, path = 0;
+};
+
+class Heuristic {
+ public:
+  Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
+      : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
+    for (UOp a : axes_) {
+      sizes_.push_back(static_cast<int64_t>(std::max<ir::Int128>(ctx.BoundsOf(a.src(0)).max, 1)));
+      fixed_.push_back(a.src(0).Is(Op::CONST));
+    }
+  }
+
+  std::vector<Opt> Run() {
+    if (axes_.empty() || axes_.size() > 60) return {};
+    Analyse();
+    ChooseVectors();
+    if (reduces_ != 0) {
+      ChooseTile();
+      ChooseUnroll();
+    } else {
+      ChooseElementwiseUpcast();
+    }
+    ChooseThreads();
+    return opts_;
+  }
+
+ private:
+  static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
+  bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == AxisType::REDUCE; }
+
+  // Loops around a node that varies with `along`: the reduced ones among them and every output axis
+  // up to the last it needs.
+  AxisSet PathOf(AxisSet along) const {
+    AxisSet out = 0;
+    size_t last = 0;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((along & Bit(a)) == 0) continue;
+      if (IsReduce(a)) {
+        out |= Bit(a);
+      } else {
+        last = a + 1;
+      }
+    }
+    for (size_t a = 0; a < last; ++a) {
+      if (!IsReduce(a)) out |= Bit(a);
+    }
+    return out;
+  }
+
+  void Analyse() {
+    absl::flat_hash_map<uint32_t, size_t> number;
+    for (size_t a = 0; a < axes_.size(); ++a) number[axes_[a].id()] = a;
+    absl::flat_hash_map<uint32_t, AxisSet> along,
+        inside;  // inside: the path of the reduction that a node is an operand of
+    const auto order = ir::Toposort(ctx_, sink_);
+    for (UOp u : order) {
+      AxisSet mine = u.Is(Op::RANGE) ? Bit(number.at(u.id())) : 0;
+      const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
+      for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) mine |= along.at(s.id());
+      if (closes) {
+        for (UOp r : u.srcs().subspan(1)) mine &= ~Bit(number.at(r.id()));
+      }
+      along[u.id()] = mine;
+    }
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const UOp u = *it;
+      AxisSet path = inside[u.id()];
+      if (u.Is(Op::REDUCE)) {
+        AxisSet ranges = 0;
+        for (UOp r : u.srcs().subspan(1)) ranges |= Bit(number.at(r.id()));
+        path = PathOf(along.at(u.src(0).id()) | ranges);
+        reduces_ |= ranges;
+      }
+      for (UOp s : u.srcs())
+        inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
+    }
+    double terms = 1;
+    bool fixed = reduces_ != 0;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((reduces_ & Bit(a)) != 0)
+        terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
+    }
+    unrolls_whole_ = fixed && terms <= kUnrollWhole;
+    for (UOp u : order) {
+      const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
+      if (u.Is(Op::REDUCE)) {
+        AxisSet under = along.at(u.src(0).id());
+        for (UOp r : u.srcs().subspan(1)) under |= Bit(number.at(r.id()));
+        alu_.push_back(PathOf(under) | inside[u.id()]);
+        results_.push_back({under & Reduced(), path});
+      } else if (u.Is({Op::LOAD, Op::STORE})) {
+        Access access;
+        access.is_store = u.Is(Op::STORE);
+        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands
+        // in those it needs alone.
+        access.path = unrolls_whole_
+                          ? along.at(u.id())
+                          : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
+        for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
+        accesses_.push_back(std::move(access));
+        const Dtype d = u.src(0).dtype();
+        const int64_t bytes =
+            ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
+        widest_ = std::max(widest_, bytes);
+      } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index &&
+                 u.src(0).dtype() != Dtype::Index) {
+        alu_.push_back(path);
+        widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
+      }
+    }
+  }
+  AxisSet Reduced() const {
+    AxisSet out = 0;
+    for (size_t a = 0; a < axes_.size(); ++a) out |= IsReduce(a) ? Bit(a) : 0;
+    return out;
+  }
+
+  double Times(AxisSet path) const {
+    double n = 1;
+    for (size_t a = 0; a < axes_.size(); ++a)
+      n *= (path & Bit(a)) != 0 ? static_cast<double>(sizes_[a]) : 1.0;
+    return n;
+  }
+
+  // Instructions under one axis with it as vectors of `lanes`; lanes 1: as they are.
+  double Cost(size_t axis, int64_t lanes) const {
+    const int64_t size = sizes_[axis];
+    const double used = static_cast<double>(size) / static_cast<double>((size + lanes - 1) / lanes);
+    double cost = 0;
+    for (const Access& a : accesses_) {
+      if ((a.path & Bit(axis)) == 0) continue;
+      const bool single = a.strides[axis] == 0 || a.strides[axis] == 1;
+      cost += Times(a.path) * (lanes == 1 ? 1.0 : single ? 1.0 / used : kGatherCost);
+    }
+    for (AxisSet path : alu_) cost += (path & Bit(axis)) != 0 ? Times(path) / used : 0.0;
+    for (const Result& r : results_) {
+      if (lanes > 1 && (r.over & Bit(axis)) != 0) {
+        cost += Times(r.path) * 2 * std::countr_zero(static_cast<uint64_t>(lanes));
+      }
+    }
+    return cost;
+  }
+
+  bool Try(const Opt& opt) {
+    opts_.push_back(opt);
+    if (ApplyOpts(ctx_, sink_, target_, opts_).ok()) return true;
+    opts_.pop_back();
+    return false;
+  }
+
+  void ChooseVectors() {
+    const int64_t most = std::max<int64_t>(1, target_.vector_bytes / widest_);
+    struct Candidate {
+      double saved;
+      size_t axis;
+      int64_t lanes;
+    };
+    std::vector<Candidate> candidates;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      const double scalar = Cost(a, 1);
+      for (int64_t lanes = most; lanes > 1; lanes /= 2) {
+        if (lanes / 2 >= sizes_[a]) continue;  // half of them would do
+        const double cost = Cost(a, lanes);
+        if (cost < 0.9 * scalar) candidates.push_back({scalar - cost, a, lanes});
+      }
+    }
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
+      return std::tuple(-x.saved, x.axis, -x.lanes) < std::tuple(-y.saved, y.axis, -y.lanes);
+    });
+    lanes_.assign(axes_.size(), 1);
+    for (const Candidate& c : candidates) {
+      if (lanes_[c.axis] > 1) continue;
+      if (Try({OptKind::kVector, static_cast<int>(c.axis), c.lanes})) lanes_[c.axis] = c.lanes;
+    }
+    left_.resize(axes_.size());
+    for (size_t a = 0; a < axes_.size(); ++a) left_[a] = (sizes_[a] + lanes_[a] - 1) / lanes_[a];
+  }
+
+  // A load inside of a reduction is shared along the output axes that it does not vary with.
+  bool SharedAlong(size_t axis) const {
+    for (const Access& a : accesses_) {
+      if (!a.is_store && (a.path & reduces_) != 0 && (a.path & Bit(axis)) != 0 &&
+          a.strides[axis] == 0)
+        return true;
+    }
+    return false;
+  }
+
+  bool Upcast(size_t axis, int64_t amount) {
+    if (amount == 1) return true;
+    if (!Try({OptKind::kUpcast, static_cast<int>(axis), amount})) return false;
+    left_[axis] /= amount, accumulators_ *= amount;
+    return true;
+  }
+
+  // Two axes at most: the innermost two along which loads are shared.
+  void ChooseTile() {
+    std::vector<size_t> shared;
+    for (size_t a = axes_.size(); a-- > 0 && shared.size() < 2;) {
+      if (!IsReduce(a) && fixed_[a] && left_[a] > 1 && SharedAlong(a)) shared.push_back(a);
+    }
+    const int64_t registers = target_.vector_registers;
+    if (shared.size() == 1) {
+      for (int64_t n : {8, 6, 5, 4, 3, 2}) {
+        if (left_[shared[0]] % n == 0 && 2 * n + 2 <= registers && Upcast(shared[0], n)) return;
+      }
+      return;
+    }
+    if (shared.empty()) {
+      // Nothing is shared: several vectors side by side make longer runs of memory.
+      for (size_t a = axes_.size(); a-- > 0;) {
+        for (int64_t n : {4, 2}) {
+          if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n))
+            return;
+        }
+      }
+      return;
+    }
+    double best = 0;
+    int64_t best_x = 1, best_y = 1;
+    for (int64_t x : {1, 2, 3, 4, 5, 6, 7, 8}) {
+      for (int64_t y : {1, 2, 3, 4, 5, 6, 7, 8}) {
+        if (left_[shared[0]] % x != 0 || left_[shared[1]] % y != 0) continue;
+        if (x * y + std::min(x, y) + 2 > registers) continue;
+        // Loads for each multiply-add; a few accumulators more hide latency.
+        const double value = static_cast<double>(x * y) / static_cast<double>(x + y) *
+                             std::min(1.0, static_cast<double>(x * y) / 10);
+        if (value > best) best = value, best_x = x, best_y = y;
+      }
+    }
+    Upcast(shared[0], best_x);
+    Upcast(shared[1], best_y);
+  }
+
+  void ChooseUnroll() {
+    for (size_t a = axes_.size(); a-- > 0;) {
+      if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] == 1) continue;
+      if (unrolls_whole_) {
+        Try({OptKind::kUnroll, static_cast<int>(a), 0});
+        continue;
+      }
+      const int64_t want = accumulators_ >= 8 ? 2 : 8 / accumulators_;
+      for (int64_t n : {8, 4, 2}) {
+        if (n > want || left_[a] % n != 0 || left_[a] < n) continue;
+        if (Try({OptKind::kUnroll, static_cast<int>(a), n})) {
+          left_[a] /= n;
+          break;
+        }
+      }
+    }
+  }
+
+  void ChooseElementwiseUpcast() {
+    for (size_t a = axes_.size(); a-- > 0;) {
+      if (lanes_[a] == 1 || !fixed_[a]) continue;
+      for (int64_t n : {4, 2}) {
+        if (alu_.size() > 24 || left_[a] % n != 0 || left_[a] < 2 * n) continue;
+        if (Upcast(a, n)) return;
+      }
+    }
+  }
+
+  void ChooseThreads() {
+    const Estimate e = EstimateKernel(ctx_, sink_);
+    const double work = e.flops + e.bytes / 4;
+    // Threads that divide an axis cost nothing; others gate every access, which a long axis can
+    // bear.
+    for (const bool divides : {true, false}) {
+      for (int64_t t = target_.threads; t > 1; --t) {
+        if (work / static_cast<double>(t) < kWorkPerThread) continue;
+        for (size_t a = 0; a < axes_.size(); ++a) {
+          if (IsReduce(a) || !fixed_[a]) continue;
+          if (divides ? left_[a] % t != 0 : left_[a] < 8 * t) continue;
+          if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
+        }
+      }
+    }
+  }
+
+  ir::UOpContext& ctx_;
+  const UOp sink_;
+  const Target& target_;
+  const std::vector<UOp> axes_;
+  std::vector<int64_t> sizes_, lanes_, left_;
+  std::vector<bool> fixed_;
+  std::vector<Access> accesses_;
+  std::vector<AxisSet> alu_;
+  std::vector<Result> results_;
+  AxisSet reduces_ = 0;
+  bool unrolls_whole_ = false;
+  int64_t widest_ = 1, accumulators_ = 1;
+  std::vector<Opt> opts_;
+};
+
+}  // namespace
+
+std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, UOp sink, const Target& target) {
+  return Heuristic(ctx, sink, target).Run();
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/opt/order_loops.h"
+
+#include <algorithm>
+
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/passes/rebuild.h"
+#include "core/ir/build.h"
+#include "core/ir/shape.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AxisType;
+using ir::Op;
+using ir::UOp;
+
+constexpr size_t kMaxLoops = 4;  // 24 orders
+
+struct Traffic {
+  std::vector<bool> loops;  // does the load vary with the loop
+  double inside = 1;        // elements it reads under all of them
+  double bytes = 4, buffer = 0;
+  bool in_reduce_loop = false;
+};
+
+class Orderer {
+ public:
+  Orderer(ir::UOpContext& ctx, UOp sink, double cache_bytes)
+      : ctx_(ctx), sink_(sink), cache_(cache_bytes) {
+    for (UOp r : Axes(ctx, sink)) {
+      if (r.axis_type() == AxisType::LOOP) loops_.push_back(r);
+    }
+  }
+
+  UOp Run() {
+    if (loops_.size() < 2 || loops_.size() > kMaxLoops) return sink_;
+    Analyse();
+    std::vector<size_t> order(loops_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::vector<size_t> best = order;
+    auto best_cost = Cost(order);
+    while (std::next_permutation(order.begin(), order.end())) {
+      const auto cost = Cost(order);
+      const bool moves_less = cost.first < 0.7 * best_cost.first;
+      const bool loads_less =
+          cost.first <= 1.05 * best_cost.first && cost.second < 0.7 * best_cost.second;
+      if (moves_less || loads_less) best = order, best_cost = cost;
+    }
+    if (std::is_sorted(best.begin(), best.end())) return sink_;
+    // The ids of the loops, in their new order.
+    absl::flat_hash_map<uint32_t, int64_t> id;
+    for (size_t i = 0; i < best.size(); ++i) id[loops_[best[i]].id()] = loops_[i].axis_id();
+    return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
+      auto it = id.find(u.id());
+      return it == id.end() ? ctx_.WithSources(u, srcs)
+                            : Range(ctx_, srcs[0], it->second, AxisType::LOOP);
+    });
+  }
+
+ private:
+  double Size(UOp range) const {
+    return static_cast<double>(std::max<ir::Int128>(1, ctx_.BoundsOf(range.src(0)).max));
+  }
+
+  void Analyse() {
+    for (UOp u : ir::Toposort(ctx_, sink_)) {
+      if (!u.Is(Op::LOAD)) continue;
+      Traffic t;
+      t.loops.assign(loops_.size(), false);
+      t.bytes = static_cast<double>(ir::ByteSize(u.dtype()));
+      const UOp buffer = u.src(0).src(0);
+      t.buffer =
+          t.bytes * static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(buffer))));
+      for (UOp r : ir::Toposort(ctx_, u)) {
+        if (!r.Is(Op::RANGE)) continue;
+        const auto at = std::find(loops_.begin(), loops_.end(), r);
+        if (at != loops_.end()) {
+          t.loops[static_cast<size_t>(at - loops_.begin())] = true;
+        } else {
+          t.inside *= Size(r);
+          t.in_reduce_loop |= r.axis_type() == AxisType::REDUCE;
+        }
+      }
+      loads_.push_back(std::move(t));
+    }
+  }
+
+  // Bytes that come from beyond the cache, and loads that run.
+  std::pair<double, double> Cost(std::span<const size_t> order) const {
+    std::vector<double> moved, held;
+    for (const Traffic& t : loads_)
+      moved.push_back(t.inside * t.bytes), held.push_back(std::min(t.inside * t.bytes, t.buffer));
+    for (size_t i = order.size(); i-- > 0;) {
+      double all = 0;
+      for (double h : held) all += h;
+      for (size_t l = 0; l < loads_.size(); ++l) {
+        const double n = Size(loops_[order[i]]);
+        const bool varies = loads_[l].loops[order[i]];
+        if (varies || all > cache_) moved[l] *= n;
+        if (varies) held[l] = std::min(held[l] * n, loads_[l].buffer);
+      }
+    }
+    double bytes = 0, loads = 0;
+    for (double m : moved) bytes += m;
+    for (const Traffic& t : loads_) {
+      size_t depth = t.in_reduce_loop ? order.size() : 0;
+      for (size_t i = 0; i < order.size(); ++i) {
+        if (t.loops[order[i]]) depth = std::max(depth, i + 1);
+      }
+      double n = t.inside;
+      for (size_t i = 0; i < depth; ++i) n *= Size(loops_[order[i]]);
+      loads += n;
+    }
+    return {bytes, loads};
+  }
+
+  ir::UOpContext& ctx_;
+  const UOp sink_;
+  const double cache_;
+  std::vector<UOp> loops_;
+  std::vector<Traffic> loads_;
+};
+
+}  // namespace
+
+UOp OrderLoops(ir::UOpContext& ctx, UOp sink, double cache_bytes) {
+  return Orderer(ctx, sink, cache_bytes).Run();
+}
+
+}  // namespace uopd::codegen

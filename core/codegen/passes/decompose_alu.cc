@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT
+#include <bit>
+
+#include "core/codegen/passes/combine.h"
+#include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/expr.h"
+#include "core/codegen/passes/rebuild.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Bounds;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+class AluDecomposer {
+ public:
+  AluDecomposer(ir::UOpContext& ctx, const Target& target, bool fast_math)
+      : ctx_(ctx), target_(target), fast_math_(fast_math) {}
+
+  UOp Visit(UOp u, std::span<const UOp> s) {
+    const Dtype d = u.dtype();
+    if (d == Dtype::Bool && s.size() == 2) {
+      if (u.Is(Op::ADD) || u.Is(Op::MAX)) return ir::Alu(ctx_, Op::OR, {s[0], s[1]});
+      if (u.Is(Op::MUL)) return ir::Alu(ctx_, Op::AND, {s[0], s[1]});
+    }
+    switch (u.op()) {
+      case Op::MAX:
+        return Maximum(ctx_, s[0], s[1]);
+      case Op::RECIPROCAL:
+        return E(s[0]).Const(1) / E(s[0]);
+      case Op::CDIV:
+      case Op::CMOD:
+        return CDivMod(u.op(), E(s[0]), E(s[1]));
+      case Op::FLOORDIV:
+      case Op::FLOORMOD:
+        return FloorDivMod(u.op(), E(s[0]), E(s[1]));
+      case Op::SHL:
+      case Op::SHR:
+        return Shift(u.op(), E(s[0]), E(s[1]));
+      case Op::THREEFRY:
+        return Threefry(E(s[0]), E(s[1]));
+      case Op::ADD:
+        // Contraction changes results, so it takes leave.
+        if (!fast_math_ || !target_.has_fma || !ir::IsFloat(d) || u.tag() != 0) break;
+        if (s[0].Is(Op::MUL)) return E(s[0].src(0)).Fma(E(s[0].src(1)), E(s[1]));
+        if (s[1].Is(Op::MUL)) return E(s[1].src(0)).Fma(E(s[1].src(1)), E(s[0]));
+        break;
+      case Op::MULACC:
+        if (ir::IsFloat(d) && target_.has_fma) break;
+        return E(s[0]) * E(s[1]) + E(s[2]);
+      default:
+        break;
+    }
+    return ctx_.WithSources(u, s);
+  }
+
+ private:
+  Ex E(UOp u) { return {ctx_, u}; }
+  Bounds BoundsOf(Ex x) { return ctx_.BoundsOf(x); }
+
+  // A divisor that can do no harm: 1 where it is 0, or -1 under the lowest value.
+  Ex CDivMod(Op op, Ex x, Ex y) {
+    const Bounds by = BoundsOf(y), bx = BoundsOf(x);
+    const bool zero = by.min <= 0 && by.max >= 0;
+    const bool wraps = by.min <= -1 && by.max >= -1 && x.dtype() != Dtype::Index &&
+                       bx.min <= ir::RangeOf(x.dtype()).min;
+    if (!zero && !wraps) return x.Alu(op, y);
+    Ex safe = y;
+    if (wraps) safe = y.Eq(y.Const(-1)).Select(y.Const(1), safe);
+    if (zero) safe = y.Eq(y.Const(0)).Select(y.Const(1), safe);
+    Ex out = x.Alu(op, safe);
+    if (wraps) out = y.Eq(y.Const(-1)).Select(op == Op::CDIV ? -x : x.Const(0), out);
+    if (zero && op == Op::CDIV) out = y.Eq(y.Const(0)).Select(x.Const(0), out);
+    return out;  // a remainder by 1 is 0 already
+  }
+
+  Ex FloorDivMod(Op op, Ex x, Ex y) {
+    const Bounds by = BoundsOf(y), bx = BoundsOf(x);
+    const bool div = op == Op::FLOORDIV;
+    if ((bx.min >= 0 && by.min >= 0) || ir::IsUnsigned(x.dtype())) {
+      return CDivMod(div ? Op::CDIV : Op::CMOD, x, y);
+    }
+    if (by.IsPoint() && by.min > 0 && (by.min & (by.min - 1)) == 0) {
+      const auto v = static_cast<uint64_t>(by.min);
+      if (div) return x >> std::countr_zero(v);
+      return x & x.Bits(v - 1);
+    }
+    const Ex r = CDivMod(Op::CMOD, x, y);
+    const Ex off = r.Ne(r.Const(0)) & (r < 0).Ne(y < 0);
+    if (!div) return r + off.Select(y, y.Const(0));
+    return CDivMod(Op::CDIV, x, y) - off.Select(x.Const(1), x.Const(0));
+  }
+
+  Ex Shift(Op op, Ex x, Ex y) {
+    const Bounds by = BoundsOf(y);
+    const int bits = x.dtype() == Dtype::Index ? 64 : ir::Bits(x.dtype());
+    if (by.min >= 0 && by.max < bits) return x.Alu(op, y);
+    Ex inside = y < bits;
+    if (by.min < 0) inside = inside & (y < 0).Not();
+    if (op == Op::SHR && !ir::IsUnsigned(x.dtype()))
+      return x.Alu(op, inside.Select(y, y.Const(bits - 1)));
+    return inside.Select(x.Alu(op, inside.Select(y, y.Const(0))), x.Const(0));
+  }
+
+  // Threefry-2x32 with 20 rounds, in 32-bit words.
+  Ex Threefry(Ex counter, Ex key) {
+    constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
+    const Ex k0 = key.Cast(Dtype::U32), k1 = (key >> 32).Cast(Dtype::U32);
+    const Ex ks[3] = {k0, k1, k0 ^ k1 ^ k0.Const(0x1BD11BDA)};
+    Ex x0 = counter.Cast(Dtype::U32) + ks[0], x1 = (counter >> 32).Cast(Dtype::U32) + ks[1];
+    for (int i = 0; i < 5; ++i) {
+      for (int r : kRotations[i % 2]) {
+        x0 = x0 + x1;
+        x1 = ((x1 << r) | (x1 >> (32 - r))) ^ x0;
+      }
+      x0 = x0 + ks[(i + 1) % 3];
+      x1 = x1 + ks[(i + 2) % 3] + (i + 1);
+    }
+    return (x1.Cast(Dtype::U64) << 32) | x0.Cast(Dtype::U64);
+  }
+
+  ir::UOpContext& ctx_;
+  const Target& target_;
+  const bool fast_math_;
+};
+
+}  // namespace
+
+UOp DecomposeAlu(ir::UOpContext& ctx, UOp sink, const Target& target, bool fast_math) {
+  AluDecomposer d(ctx, target, fast_math);
+  return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) { return d.Visit(u, s); });
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/passes/linearise.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/base/text.h"
+#include "core/codegen/passes/combine.h"
+#include "core/codegen/passes/unroll.h"
+#include "core/ir/build.h"
+#include "core/ir/eval.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AddrSpace;
+using ir::AxisType;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using LoopSet = uint64_t;  // a bit for each loop
+
+constexpr size_t kMaxLoops = 64;
+
+// An open loop (the outermost block is open from the start and is none). Lines go to its end; what
+// an inner, still open block needs from here therefore lands before that block.
+struct Block {
+  LoopSet bit = 0;
+  UOp range;  // the new one
+  std::vector<UOp> lines;
+  absl::flat_hash_map<uint32_t, UOp> made;  // old node -> new node
+};
+
+// Stores that share one nest of loops.
+struct Nest {
+  std::vector<UOp> loops;
+  std::vector<UOp> stores;
+};
+
+class Lineariser {
+ public:
+  Lineariser(ir::UOpContext& ctx, const Target& target, int64_t (&grid)[3])
+      : ctx_(ctx), target_(target), grid_(grid) {}
+
+  absl::StatusOr<UOp> Run(UOp sink) {
+    UOPD_TRY(Analyse(sink));
+    std::vector<Nest> nests = Nests(sink);
+    path_.emplace_back();
+    for (const Nest& nest : nests) UOPD_TRY(EmitNest(nest));
+    return ctx_.Make(Op::LINEAR, Dtype::Void, path_[0].lines);
+  }
+
+ private:
+  // Loops that values vary with, and how deep reductions nest.
+  absl::Status Analyse(UOp sink) {
+    const auto order = ir::Toposort(ctx_, sink);
+    for (UOp u : order) {
+      if (!u.Is(Op::RANGE)) continue;
+      if (bit_.size() == kMaxLoops)
+        return absl::UnimplementedError(Cat("kernel has over ", kMaxLoops, " loops"));
+      bit_[u.id()] = u.axis_type() == AxisType::THREAD ? 0 : LoopSet{1} << bit_.size();
+    }
+    for (UOp u : order) {
+      LoopSet loops = u.Is(Op::RANGE) ? bit_[u.id()] : 0;
+      int level = 0;
+      const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
+      for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) loops |= loops_[s.id()];
+      for (UOp s : u.srcs()) level = std::max(level, level_[s.id()]);
+      if (closes) loops &= ~Closed(u);
+      loops_[u.id()] = loops;
+      level_[u.id()] = level + (u.Is(Op::REDUCE) ? 1 : 0);
+    }
+    return absl::OkStatus();
+  }
+  LoopSet Closed(UOp u) const {
+    LoopSet out = 0;
+    for (UOp r : u.srcs().subspan(1)) out |= bit_.at(r.id());
+    return out;
+  }
+
+  static void Flatten(UOp statement, std::vector<UOp>& out) {
+    if (!statement.Is(Op::GROUP)) return out.push_back(statement);
+    for (UOp s : statement.srcs()) Flatten(s, out);
+  }
+
+  // ENDs over the same loops share them, unless one stores what another loads.
+  std::vector<Nest> Nests(UOp sink) {
+    std::vector<UOp> statements;
+    for (UOp s : sink.srcs()) Flatten(s, statements);
+    std::vector<Nest> out;
+    const bool shares = !LoadsWhatOthersStore(statements);
+    for (UOp s : statements) {
+      Nest nest;
+      if (s.Is(Op::END)) {
+        nest.loops.assign(s.srcs().begin() + 1, s.srcs().end());
+        std::sort(nest.loops.begin(), nest.loops.end(), [](UOp a, UOp b) {
+          return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+        });
+        s = s.src(0);
+      }
+      Flatten(s, nest.stores);
+      if (shares && !out.empty() && out.back().loops == nest.loops) {
+        out.back().stores.insert(out.back().stores.end(), nest.stores.begin(), nest.stores.end());
+      } else {
+        out.push_back(std::move(nest));
+      }
+    }
+    return out;
+  }
+  bool LoadsWhatOthersStore(std::span<const UOp> statements) const {
+    std::vector<std::vector<UOp>> loads(statements.size()), stores(statements.size());
+    for (size_t i = 0; i < statements.size(); ++i) {
+      for (UOp u : ir::Toposort(ctx_, statements[i])) {
+        if (u.Is(Op::LOAD) || u.Is(Op::STORE))
+          (u.Is(Op::LOAD) ? loads : stores)[i].push_back(ir::MaybeBaseOf(u.src(0).src(0)));
+      }
+    }
+    for (size_t i = 0; i < statements.size(); ++i) {
+      for (size_t j = 0; j < statements.size(); ++j) {
+        if (i == j) continue;
+        for (UOp b : stores[i]) {
+          if (std::find(loads[j].begin(), loads[j].end(), b) != loads[j].end()) return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  absl::Status EmitNest(const Nest& nest) {
+    const size_t depth = path_.size();
+    for (UOp r : nest.loops) UOPD_TRY(Open(r));
+    // Values first: a nest loads everything it needs before it stores.
+    std::vector<UOp> values;
+    for (UOp s : nest.stores) values.insert(values.end(), s.srcs().begin(), s.srcs().end());
+    reduces_ = Reduces(values);
+    UOPD_TRY(Emit(values));
+    std::vector<UOp> done;
+    for (UOp s : nest.stores) {
+      done.push_back(ir::Store(ctx_, New(s.src(0)), New(s.src(1))));
+      path_.back().lines.push_back(done.back());
+    }
+    Close(depth, done);
+    return absl::OkStatus();
+  }
+
+  // Opens a block for an old RANGE.
+  absl::Status Open(UOp range) {
+    UOPD_TRY(Emit(range.srcs()));
+    const UOp size = New(range.src(0));
+    if (range.axis_type() == AxisType::THREAD) {
+      if (!size.Is(Op::CONST)) return absl::InternalError("THREAD of a symbolic size");
+      grid_[0] = size.const_int();
+      const UOp special = ctx_.Make(Op::SPECIAL, Dtype::Index, {size},
+                                    ctx_.Data({static_cast<int64_t>(AxisType::THREAD), 0}));
+      if (path_[0].made.try_emplace(range.id(), special).second) path_[0].lines.push_back(special);
+      return absl::OkStatus();
+    }
+    Block b;
+    b.bit = bit_.at(range.id());
+    b.range = Range(ctx_, size, next_loop_++, range.axis_type());
+    b.lines.push_back(b.range);
+    b.made[range.id()] = b.range;
+    path_.push_back(std::move(b));
+    return absl::OkStatus();
+  }
+
+  // Closes blocks down to `depth`; returns the outermost END, or null if none was open.
+  UOp Close(size_t depth, std::vector<UOp> statements) {
+    UOp end;
+    while (path_.size() > depth) {
+      Block b = std::move(path_.back());
+      path_.pop_back();
+      UOp statement = statements[0];
+      if (statements.size() > 1) {
+        statement = ctx_.Make(Op::GROUP, Dtype::Void, statements);
+        b.lines.push_back(statement);
+      }
+      end = ctx_.Make(Op::END, Dtype::Void, {statement, b.range});
+      b.lines.push_back(end);
+      auto& to = path_.back().lines;
+      to.insert(to.end(), b.lines.begin(), b.lines.end());
+      statements = {end};
+    }
+    return end;
+  }
+
+  // The block that u belongs to: the innermost open loop that it varies with.
+  Block& Home(UOp u) {
+    const LoopSet loops = loops_.at(u.id());
+    for (size_t i = path_.size(); i-- > 1;) {
+      if ((path_[i].bit & loops) != 0) return path_[i];
+    }
+    return path_[0];
+  }
+  bool IsMade(UOp u) { return Inline(u) || Home(u).made.contains(u.id()); }
+  // Constants and what describes buffers stand in no line.
+  static bool Inline(UOp u) {
+    return u.Is(Op::CONST) || (u.Is(Op::STACK) && u.dtype() == Dtype::Index && u.n_src() == 0);
+  }
+  UOp New(UOp u) {
+    if (u.Is(Op::CONST)) return u;
+    return Home(u).made.at(u.id());
+  }
+
+  // Emits every node under roots whose loops are open and that is not there yet. Nested only as
+  // deep as reductions nest.
+  absl::Status Emit(std::span<const UOp> roots) {
+    LoopSet open = 0;
+    for (const Block& b : path_) open |= b.bit;
+    auto enter = [&](UOp u) { return !u.Is(Op::PARAM) && !IsMade(u); };
+    for (UOp u : ir::Toposort(ctx_, roots, enter)) {
+      if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))
+        continue;  // inside of a reduction that follows
+      if (u.Is(Op::REDUCE)) {
+        UOPD_TRY(EmitReduce(u));
+        continue;
+      }
+      Block& home = Home(u);
+      UOp made = u;
+      if (!u.Is(Op::PARAM)) {
+        std::vector<UOp> srcs;
+        for (UOp s : u.srcs()) srcs.push_back(New(s));
+        made = ctx_.Make(u.op(), u.dtype(), srcs, u.arg());
+      }
+      home.made[u.id()] = made;
+      home.lines.push_back(made);
+    }
+    return absl::OkStatus();
+  }
+
+  std::vector<UOp> Reduces(std::span<const UOp> roots) {
+    std::vector<UOp> out;
+    for (UOp u : ir::Toposort(ctx_, roots)) {
+      if (u.Is(Op::REDUCE)) out.push_back(u);
+    }
+    return out;
+  }
+
+  absl::Status EmitReduce(UOp first) {
+    std::vector<UOp> together;
+    for (UOp r : reduces_) {
+      const bool same = std::equal(r.srcs().begin() + 1, r.srcs().end(), first.srcs().begin() + 1,
+                                   first.srcs().end());
+      if (same && level_[r.id()] == level_[first.id()] && loops_[r.id()] == loops_[first.id()] &&
+          !IsMade(r))
+        together.push_back(r);
+    }
+    // Loops that the result does not vary with are left for the time being: the reduction stands
+    // outside of them.
+    size_t keep = 1;
+    for (size_t i = 1; i < path_.size(); ++i) {
+      if ((path_[i].bit & loops_.at(first.id())) != 0) keep = i + 1;
+    }
+    std::vector<Block> set_aside(
+        std::make_move_iterator(path_.begin() + static_cast<std::ptrdiff_t>(keep)),
+        std::make_move_iterator(path_.end()));
+    path_.resize(keep);
+    UOPD_TRY(EmitLoops(together));
+    for (Block& b : set_aside) path_.push_back(std::move(b));
+    return absl::OkStatus();
+  }
+
+  absl::Status EmitLoops(std::span<const UOp> together) {
+    std::vector<UOp> loops(together[0].srcs().begin() + 1, together[0].srcs().end());
+    std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
+      return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+    });
+    // What does not vary with these loops goes before them, and so do the accumulators.
+    std::vector<UOp> terms;
+    for (UOp r : together) terms.push_back(r.src(0));
+    UOPD_TRY(Emit(terms));
+    struct Accumulator {
+      UOp buffer, init;
+      int64_t lanes;
+    };
+    std::vector<Accumulator> acc;
+    for (UOp r : together) {
+      const ir::Shape shape = *ctx_.ShapeOf(r);
+      Accumulator a;
+      a.lanes = shape.empty() ? 0 : shape[0].const_int();
+      a.buffer =
+          ir::Buffer(ctx_, next_register_++, r.dtype(),
+                     ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
+      const ir::Scalar identity = ReduceIdentity(r.reduce_op(), r.dtype());
+      UOp value = ir::IsFloat(r.dtype()) ? ctx_.Float(r.dtype(), identity.f)
+                                         : ctx_.Int(r.dtype(), identity.i);
+      Line(a.buffer);
+      if (a.lanes > 0)
+        value = Line(
+            ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value)));
+      a.init = Line(
+          ir::Store(ctx_, Line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
+      acc.push_back(a);
+    }
+    const size_t depth = path_.size();
+    for (UOp l : loops) UOPD_TRY(Open(l));
+    UOPD_TRY(Emit(Values(together)));
+    std::vector<UOp> stores;
+    for (size_t i = 0; i < acc.size(); ++i) {
+      const UOp now = Line(ir::After(ctx_, acc[i].buffer, {acc[i].init, path_.back().range}));
+      const UOp at = Line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), acc[i].lanes));
+      const UOp next = Step(together[i], Line(ir::Load(ctx_, at)));
+      stores.push_back(Line(ir::Store(ctx_, at, next)));
+    }
+    const UOp end = Close(depth, stores);
+    for (size_t i = 0; i < acc.size(); ++i) {
+      const UOp after = Line(ir::After(ctx_, acc[i].buffer, {end}));
+      const UOp at = Line(ir::Index(ctx_, after, ctx_.Idx(0), UOp(), acc[i].lanes));
+      path_.back().made[together[i].id()] = Line(ir::Load(ctx_, at));
+    }
+    return absl::OkStatus();
+  }
+
+  // The unrolled terms of a step of a reduction.
+  static void Terms(UOp x, Op op, std::vector<UOp>& out) {
+    std::vector<UOp> stack = {x};
+    while (!stack.empty()) {
+      const UOp u = stack.back();
+      stack.pop_back();
+      if (u.tag() == kReduceChain && u.Is(op)) {
+        stack.push_back(u.src(1)), stack.push_back(u.src(0));
+      } else {
+        out.push_back(u);
+      }
+    }
+  }
+  bool Fuses(UOp reduce, UOp term) const {
+    return target_.has_fma && reduce.reduce_op() == Op::ADD && term.Is(Op::MUL) &&
+           ir::IsFloat(term.dtype());
+  }
+  static Op ChainOp(UOp reduce) {
+    if (reduce.dtype() != Dtype::Bool) return reduce.reduce_op();
+    return reduce.reduce_op() == Op::ADD ? Op::OR : Op::AND;
+  }
+  // What must be there before the accumulators are updated: the terms, or the factors of those that
+  // are multiplied into them.
+  std::vector<UOp> Values(std::span<const UOp> together) const {
+    std::vector<UOp> out, terms;
+    for (UOp r : together) {
+      terms.clear();
+      Terms(r.src(0), ChainOp(r), terms);
+      for (UOp t : terms) {
+        if (Fuses(r, t)) {
+          out.push_back(t.src(0)), out.push_back(t.src(1));
+        } else {
+          out.push_back(t);
+        }
+      }
+    }
+    return out;
+  }
+  UOp Step(UOp reduce, UOp acc) {
+    std::vector<UOp> terms;
+    Terms(reduce.src(0), ChainOp(reduce), terms);
+    for (UOp t : terms) {
+      if (Fuses(reduce, t)) {
+        acc = Line(ctx_.Make(Op::MULACC, acc.dtype(), {New(t.src(0)), New(t.src(1)), acc}));
+      } else {
+        acc = LineAll(Combine(ctx_, reduce.reduce_op(), acc, New(t)), acc, New(t));
+      }
+    }
+    return acc;
+  }
+
+  UOp Line(UOp u) {
+    path_.back().lines.push_back(u);
+    return u;
+  }
+  // The new nodes between u and the two operands it was made of.
+  UOp LineAll(UOp u, UOp a, UOp b) {
+    for (UOp n :
+         ir::Toposort(ctx_, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
+      if (n != a && n != b && !n.Is(Op::CONST)) Line(n);
+    }
+    return u;
+  }
+
+  ir::UOpContext& ctx_;
+  const Target& target_;
+  int64_t (&grid_)[3];
+  std::vector<Block> path_;
+  std::vector<UOp> reduces_;  // of the current nest
+  absl::flat_hash_map<uint32_t, LoopSet> bit_, loops_;
+  absl::flat_hash_map<uint32_t, int> level_;
+  int64_t next_loop_ = 0, next_register_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<UOp> Linearise(ir::UOpContext& ctx, UOp sink, const Target& target,
+                              int64_t (&grid)[3]) {
+  return Lineariser(ctx, target, grid).Run(sink);
+}
+
+}  // namespace uopd::codegen

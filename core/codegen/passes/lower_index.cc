@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/codegen/passes/linearise.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+class IndexLowering {
+ public:
+  explicit IndexLowering(ir::UOpContext& ctx) : ctx_(ctx) {}
+
+  UOp Run(UOp linear) {
+    for (UOp u : linear.srcs()) Decide(u);
+    for (UOp u : linear.srcs()) Emit(u);
+    return ctx_.Make(Op::LINEAR, Dtype::Void, lines_);
+  }
+
+ private:
+  static bool IsIndex(UOp u) { return u.dtype() == Dtype::Index; }
+  static bool IsFixed(UOp u) { return u.Is({Op::PARAM, Op::BUFFER}); }
+  bool IsVector(UOp u) {
+    const ir::Shape* shape = ctx_.ShapeOf(u);
+    return shape != nullptr && !shape->empty();
+  }
+  bool Fits32(UOp u) { return ctx_.BoundsOf(u).Within({INT32_MIN, INT32_MAX}); }
+
+  // dtype that the index operands of u are wanted in.
+  Dtype Wanted(UOp u) {
+    if (u.Is({Op::CAST, Op::GEP}))
+      return u.src(0).Is(Op::CONST) ? Dtype::I64 : dtype_.at(u.src(0).id());
+    bool narrow = IsVector(u) && !u.Is(Op::INDEX) && (!IsIndex(u) || Fits32(u));
+    for (UOp s : u.srcs()) narrow = narrow && (!IsIndex(s) || Fits32(s));
+    return narrow ? Dtype::I32 : Dtype::I64;
+  }
+
+  // First walk: the dtype of every index line, and which conversions of it others need. Those stand
+  // right behind it, so that they are there wherever it is.
+  void Decide(UOp u) {
+    if (IsFixed(u)) {
+      dtype_[u.id()] = u.dtype();
+      return;
+    }
+    dtype_[u.id()] = u.Is(Op::DEFINE_VAR) ? Dtype::I64 : u.dtype();
+    if (u.Is(Op::DEFINE_VAR)) return;
+    bool any = IsIndex(u);
+    for (UOp s : u.srcs()) any |= IsIndex(s);
+    if (!any) return;
+    const bool from_value = u.Is(Op::CAST) && !IsIndex(u.src(0));
+    const Dtype wanted = from_value ? Dtype::I64 : Wanted(u);
+    for (UOp s : u.srcs()) {
+      if (IsIndex(s) && !s.Is(Op::CONST) && dtype_.at(s.id()) != wanted)
+        casts_[s.id()].insert(wanted);
+    }
+    if (IsIndex(u)) dtype_[u.id()] = from_value && IsVector(u) && Fits32(u) ? Dtype::I32 : wanted;
+  }
+
+  UOp Get(UOp s, Dtype wanted) {
+    if (s.Is(Op::CONST)) return ctx_.Int(wanted, s.const_int());
+    const UOp made = made_.at(s.id());
+    return made.dtype() == wanted ? made : cast_.at({s.id(), wanted});
+  }
+
+  void Emit(UOp u) {
+    UOp made = u;
+    if (u.Is(Op::DEFINE_VAR)) {
+      // The one index value of a program: everything else uses its i64 form.
+      Line(u);
+      made = ctx_.Make(Op::CAST, Dtype::I64, {u});
+    } else if (!IsFixed(u)) {
+      bool any = IsIndex(u);
+      for (UOp s : u.srcs()) any |= IsIndex(s);
+      const Dtype wanted = any && !(u.Is(Op::CAST) && !IsIndex(u.src(0))) ? Wanted(u) : Dtype::I64;
+      std::vector<UOp> srcs;
+      for (UOp s : u.srcs())
+        srcs.push_back(IsIndex(s) ? Get(s, wanted) : s.Is(Op::CONST) ? s : made_.at(s.id()));
+      const Dtype d = dtype_.at(u.id());
+      made = u.Is(Op::CAST) && srcs[0].dtype() == d ? srcs[0]
+                                                    : ctx_.Make(u.op(), d, srcs, u.arg(), u.tag());
+    }
+    made_[u.id()] = made;
+    if (!made.Is(Op::CONST)) Line(made);
+    if (auto it = casts_.find(u.id()); it != casts_.end()) {
+      for (Dtype d : it->second) Line(cast_[{u.id(), d}] = ctx_.Make(Op::CAST, d, {made}));
+    }
+  }
+  void Line(UOp u) {
+    if (listed_.insert(u.id()).second) lines_.push_back(u);
+  }
+
+  ir::UOpContext& ctx_;
+  absl::flat_hash_map<uint32_t, Dtype> dtype_;
+  std::map<uint32_t, std::set<Dtype>> casts_;
+  std::map<std::pair<uint32_t, Dtype>, UOp> cast_;
+  absl::flat_hash_map<uint32_t, UOp> made_;
+  std::set<uint32_t> listed_;
+  std::vector<UOp> lines_;
+};
+
+}  // namespace
+
+UOp LowerIndex(ir::UOpContext& ctx, UOp linear) { return IndexLowering(ctx).Run(linear); }
+
+}  // namespace uopd::codegen

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// f32 EXP2, LOG2, SIN and POW. Straight-line code, so that a vector of lanes computes like one. f64
+// stays: renderers call libm.
+#include <cmath>
+#include <numbers>
+
+#include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/expr.h"
+#include "core/codegen/passes/rebuild.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+constexpr double kInf = INFINITY;
+
+Ex IsNan(Ex x) { return x.Ne(x); }
+Ex Abs(Ex x) {
+  const bool wide = x.dtype() == Dtype::F64;
+  const Ex bits = x.Bitcast(wide ? Dtype::U64 : Dtype::U32);
+  return (bits & bits.Bits(wide ? ~uint64_t{0} >> 1 : 0x7fffffffu)).Bitcast(x.dtype());
+}
+Ex Clamp(Ex x, double low, double high) {
+  const Ex above = (x < low).Select(x.Const(low), x);
+  return (high < above).Select(above.Const(high), above);
+}
+// Nearest integer of |x| < 2^51, or NaN.
+Ex Nearest(Ex x) { return (x + 0x1.8p52) - 0x1.8p52; }
+
+// c[0] + x * (c[1] + x * ...)
+template <size_t n>
+Ex Horner(Ex x, const double (&c)[n]) {
+  Ex out = x.Const(c[n - 1]);
+  for (size_t i = n - 1; i-- > 0;) out = out.Fma(x, x.Const(c[i]));
+  return out;
+}
+
+constexpr double kLn2 = std::numbers::ln2;
+
+Ex Exp2F32(Ex x) {
+  constexpr double c1 = kLn2, c2 = c1 * kLn2 / 2, c3 = c2 * kLn2 / 3, c4 = c3 * kLn2 / 4,
+                   c5 = c4 * kLn2 / 5, c6 = c5 * kLn2 / 6, c7 = c6 * kLn2 / 7;
+  x = Clamp(x, -151, 129);
+  const Ex shifted = x + 0x1.8p23;  // its low bits are the nearest integer
+  const Ex f = x - (shifted - 0x1.8p23);
+  const Ex p = Horner(f, {1, c1, c2, c3, c4, c5, c6, c7});
+  const Ex whole = shifted.Bitcast(Dtype::I32) - 0x4b400000;
+  // Two halves of the exponent: the first product is exact and a denormal result is rounded once.
+  const Ex half = whole >> 1;
+  const Ex s1 = ((half + 127) << 23).Bitcast(Dtype::F32),
+           s2 = ((whole - half + 127) << 23).Bitcast(Dtype::F32);
+  return p * s1 * s2;
+}
+
+Ex Log2F32(Ex x) {
+  // P of log(1 + f) = f - f^2/2 + f^3 P(f) on [sqrt(1/2) - 1, sqrt(2) - 1] (S. Moshier, Cephes).
+  constexpr double c[] = {3.3333331174E-1,  -2.4999993993E-1, 2.0000714765E-1,
+                          -1.6668057665E-1, 1.4249322787E-1,  -1.2420140846E-1,
+                          1.1676998740E-1,  -1.1514610310E-1, 7.0376836292E-2};
+  constexpr double kLog2e = std::numbers::log2e;
+  const Ex tiny = x < 0x1p-126;
+  const Ex bits = tiny.Select(x * 0x1p32, x).Bitcast(Dtype::I32);
+  const Ex e = (bits - 0x3f3504f3) >> 23;
+  const Ex f = (bits - (e << 23)).Bitcast(Dtype::F32) - 1.0;
+  const Ex exponent = (e - tiny.Select(e.Const(32), e.Const(0))).Cast(Dtype::F32);
+  const Ex f2 = f * f;
+  const Ex rest = (f2 * f).Fma(Horner(f, c), f2 * -0.5);
+  const double high = 0x1.716p0;  // 12 bits
+  const Ex low = f.Fma(f.Const(kLog2e - high), rest * kLog2e);
+  Ex out = f.Fma(f.Const(high), low) + exponent;
+  const Ex inf = x.Of(x.Const(kInf));
+  out = x.Eq(inf).Select(inf, out);
+  out = (x < 0.0).Select(x.Const(NAN), out);
+  out = x.Eq(x.Const(0)).Select(x.Const(-kInf), out);
+  return IsNan(x).Select(x, out);
+}
+
+Ex SinF32(Ex x) {
+  // 2/pi in pieces of 24 bits: products with a float are exact in f64, so x * 2/pi is reduced
+  // without loss, however large x is.
+  constexpr double kTwoOverPi[] = {0xA2F983p-24,  0x6E4E44p-48,  0x1529FCp-72,
+                                   0x2757D1p-96,  0xF534DDp-120, 0xC0DB62p-144,
+                                   0x95993Cp-168, 0x439041p-192, 0xFE5163p-216};
+  const Ex wide = x.Cast(Dtype::F64);
+  Ex s = wide.Const(0), quadrant = wide.Const(0);
+  for (double piece : kTwoOverPi) {
+    const Ex t = wide * piece;
+    s = s + (t - (t * 0.25).Alu(Op::TRUNC) * 4.0);
+    const Ex n = Nearest(s);
+    s = s - n, quadrant = quadrant + n;
+  }
+  const Ex r = s * (std::numbers::pi / 2), r2 = r * r;
+  const Ex sin = r * Horner(r2, {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,
+                                 1.0 / 6227020800});
+  const Ex cos =
+      Horner(r2, {1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600});
+  const Ex q = quadrant.Cast(Dtype::I32);
+  const Ex odd = (q & q.Const(1)).Ne(q.Const(0)), negative = (q & q.Const(2)).Ne(q.Const(0));
+  const Ex value = odd.Select(cos, sin);
+  const Ex out = negative.Select(-value, value).Cast(Dtype::F32);
+  return x.Eq(x.Const(0)).Select(x, out);  // keeps -0
+}
+
+// For POW: f64 code that is good to about 1e-12.
+Ex Log2Wide(Ex a) {  // a >= 0 and no f64 denormal
+  const Ex bits = a.Bitcast(Dtype::I64);
+  const Ex e = (bits - bits.Bits(0x3fe6a09e667f3bcd)) >> 52;
+  const Ex m = (bits - (e << 52)).Bitcast(Dtype::F64);
+  const Ex s = (m - 1.0) / (m + 1.0), s2 = s * s;
+  const Ex series =
+      Horner(s2, {1, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17});
+  Ex out = e.Cast(Dtype::F64) + s * series * (2 * std::numbers::log2e);
+  out = a.Eq(a.Const(kInf)).Select(a, out);
+  return a.Eq(a.Const(0)).Select(a.Const(-kInf), out);
+}
+Ex Exp2Wide(Ex x) {
+  double c[12] = {1};
+  for (int i = 1; i < 12; ++i) c[i] = c[i - 1] * kLn2 / i;
+  x = Clamp(x, -1000, 1000);  // far outside of f32
+  const Ex q = Nearest(x);
+  const Ex p = Horner(x - q, c);
+  return p * ((q.Cast(Dtype::I64) + 1023) << 52).Bitcast(Dtype::F64);
+}
+
+Ex PowF32(Ex x, Ex y) {
+  const Ex a = Abs(x);
+  Ex out = Exp2Wide(y.Cast(Dtype::F64) * Log2Wide(a.Cast(Dtype::F64))).Cast(Dtype::F32);
+  // |x| = 1 with an infinite y is 0 * inf above.
+  out = a.Eq(a.Const(1)).Select(IsNan(y).Select(y, a.Const(1)), out);
+  const Ex whole = y.Alu(Op::TRUNC).Eq(y), half = y * 0.5,
+           odd = whole & half.Alu(Op::TRUNC).Ne(half);
+  const Ex sign_bit = x.Bitcast(Dtype::U32) & x.Bitcast(Dtype::U32).Bits(0x80000000u);
+  const Ex flips = odd & sign_bit.Ne(sign_bit.Bits(0));
+  out = flips.Select(-out, out);
+  out = ((x < 0.0) & x.Ne(x.Const(-kInf)) & whole.Not()).Select(x.Const(NAN), out);
+  out = IsNan(x).Select(x, out);
+  return (y.Eq(y.Const(0)) | x.Eq(x.Const(1))).Select(x.Const(1), out);
+}
+
+}  // namespace
+
+UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink) {
+  return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
+    if (u.dtype() == Dtype::F32) {
+      switch (u.op()) {
+        case Op::EXP2:
+          return Exp2F32({ctx, s[0]});
+        case Op::LOG2:
+          return Log2F32({ctx, s[0]});
+        case Op::SIN:
+          return SinF32({ctx, s[0]});
+        case Op::POW:
+          return PowF32({ctx, s[0]}, {ctx, s[1]});
+        default:
+          break;
+      }
+    }
+    return ctx.WithSources(u, s);
+  });
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/passes/vectorise.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/codegen/passes/combine.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AxisType;
+using ir::Op;
+using ir::UOp;
+
+bool IsVectorRange(UOp u) { return u.Is(Op::RANGE) && u.axis_type() == AxisType::VECTOR; }
+
+class Vectoriser {
+ public:
+  explicit Vectoriser(ir::UOpContext& ctx) : ctx_(ctx) {}
+
+  absl::StatusOr<UOp> Run(UOp sink) {
+    bool any = false;
+    for (UOp u : ir::Toposort(ctx_, sink)) any |= IsVectorRange(u);
+    if (!any) return sink;
+    return Map(sink);
+  }
+
+ private:
+  // The vector form of a graph. Nested only where a per-lane index holds loads, which is as deep as
+  // loads nest.
+  absl::StatusOr<UOp> Map(UOp root) {
+    for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&root, 1),
+                              [&](UOp n) { return !done_.contains(n.id()); })) {
+      if (done_.contains(u.id())) continue;
+      NoteRange(u);
+      UOPD_ASSIGN(UOp out, MapNode(u));
+      done_[u.id()] = out;
+    }
+    return done_.at(root.id());
+  }
+
+  // The VECTOR range that the scalar form of u varies along, or null.
+  UOp RangeOf(UOp u) const { return range_.at(u.id()); }
+
+  void NoteRange(UOp u) {
+    UOp mine = IsVectorRange(u) ? u : UOp();
+    const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
+    for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) {
+      if (const UOp r = RangeOf(s)) mine = r;
+    }
+    if (closes && std::find(u.srcs().begin() + 1, u.srcs().end(), mine) != u.srcs().end())
+      mine = UOp();
+    range_[u.id()] = mine;
+  }
+
+  int64_t Lanes(UOp range) const { return range.src(0).const_int(); }
+
+  UOp Splat(UOp scalar, int64_t lanes) {
+    if (!ctx_.ShapeOf(scalar)->empty()) return scalar;
+    return ctx_.Make(Op::STACK, scalar.dtype(),
+                     std::vector<UOp>(static_cast<size_t>(lanes), scalar));
+  }
+  UOp Lane(UOp value, int64_t k) {
+    if (ctx_.ShapeOf(value)->empty()) return value;
+    if (value.Is(Op::STACK)) return value.src(static_cast<size_t>(k));
+    return ctx_.Make(Op::GEP, value.dtype(), {value}, ir::Arg::Int(k));
+  }
+  // The scalar form of u at lane k.
+  UOp At(UOp u, UOp range, int64_t k) {
+    if (RangeOf(u) != range) return u;
+    return ir::Substitute(ctx_, u, {{range.id(), ctx_.Int(range.dtype(), k)}});
+  }
+
+  absl::StatusOr<UOp> MapNode(UOp u) {
+    if (IsVectorRange(u)) {
+      std::vector<UOp> lanes;
+      for (int64_t k = 0; k < Lanes(u); ++k) lanes.push_back(ctx_.Int(u.dtype(), k));
+      return ctx_.Make(Op::STACK, u.dtype(), lanes);
+    }
+    const UOp range = RangeOf(u);
+    if (u.Is(Op::LOAD) && range) return MapLoad(u, range);
+    if (u.Is(Op::STORE) && range) return MapStore(u, range);
+    if (u.Is(Op::INDEX) && range) return u;  // its LOAD or STORE decides
+    if (u.Is(Op::REDUCE)) return MapReduce(u);
+    std::vector<UOp> srcs;
+    for (size_t i = 0; i < u.n_src(); ++i) {
+      if (u.Is(Op::END) && i > 0 && IsVectorRange(u.src(i))) continue;
+      srcs.push_back(done_.at(u.src(i).id()));
+    }
+    if (u.Is(Op::END) && srcs.size() == 1) return srcs[0];
+    return ctx_.WithSources(u, srcs);
+  }
+
+  absl::StatusOr<UOp> MapReduce(UOp u) {
+    std::vector<UOp> srcs = {done_.at(u.src(0).id())};
+    UOp over;
+    for (UOp r : u.srcs().subspan(1)) {
+      if (IsVectorRange(r)) {
+        over = r;
+      } else {
+        srcs.push_back(done_.at(r.id()));
+      }
+    }
+    if (over) srcs[0] = Splat(srcs[0], Lanes(over));
+    UOp out = srcs.size() == 1 ? srcs[0] : ctx_.Make(Op::REDUCE, u.dtype(), srcs, u.arg(), u.tag());
+    if (!over) return out;
+    // Halves are joined until one lane is left.
+    for (int64_t n = Lanes(over); n > 1; n /= 2) {
+      std::vector<UOp> low, high;
+      for (int64_t k = 0; k < n / 2; ++k)
+        low.push_back(Lane(out, k)), high.push_back(Lane(out, k + n / 2));
+      if (n == 2) {
+        out = Combine(ctx_, u.reduce_op(), low[0], high[0]);
+      } else {
+        out = Combine(ctx_, u.reduce_op(), ctx_.Make(Op::STACK, u.dtype(), low),
+                      ctx_.Make(Op::STACK, u.dtype(), high));
+      }
+    }
+    return out;
+  }
+
+  // INDEX of the element at lane k.
+  absl::StatusOr<UOp> IndexAt(UOp index, UOp range, int64_t k) {
+    UOPD_ASSIGN(UOp at, Map(At(index.src(1), range, k)));
+    UOp gate;
+    if (index.n_src() == 3) {
+      UOPD_ASSIGN(gate, Map(At(index.src(2), range, k)));
+    }
+    return ir::Index(ctx_, done_.at(index.src(0).id()), at, gate);
+  }
+  // INDEX of all lanes, the first of which is at lane `first` of the range.
+  absl::StatusOr<UOp> IndexAll(UOp index, UOp range, int64_t first) {
+    UOPD_ASSIGN(UOp at, Map(At(index.src(1), range, first)));
+    UOp gate = index.n_src() == 3 ? done_.at(index.src(2).id()) : UOp();
+    if (gate && first != 0) gate = Reverse(gate, Lanes(range));
+    return ir::Index(ctx_, done_.at(index.src(0).id()), at, gate, Lanes(range));
+  }
+  UOp Reverse(UOp value, int64_t lanes) {
+    if (ctx_.ShapeOf(value)->empty()) return value;
+    std::vector<UOp> out;
+    for (int64_t k = lanes; k-- > 0;) out.push_back(Lane(value, k));
+    return ctx_.Make(Op::STACK, value.dtype(), out);
+  }
+
+  absl::StatusOr<UOp> MapLoad(UOp u, UOp range) {
+    const UOp index = u.src(0);
+    const auto stride = StrideAlong(ctx_, index.src(1), range);
+    if (stride == 1) {
+      UOPD_ASSIGN(UOp all, IndexAll(index, range, 0));
+      return ir::Load(ctx_, all);
+    }
+    if (stride == -1) {
+      UOPD_ASSIGN(UOp all, IndexAll(index, range, Lanes(range) - 1));
+      return Reverse(ir::Load(ctx_, all), Lanes(range));
+    }
+    if (stride == 0 && (index.n_src() < 3 || RangeOf(index.src(2)) != range)) {
+      UOPD_ASSIGN(UOp one, IndexAt(index, range, 0));
+      return ir::Load(ctx_, one);
+    }
+    std::vector<UOp> lanes;
+    for (int64_t k = 0; k < Lanes(range); ++k) {
+      UOPD_ASSIGN(UOp one, IndexAt(index, range, k));
+      lanes.push_back(ir::Load(ctx_, one));
+    }
+    return ctx_.Make(Op::STACK, u.dtype(), lanes);
+  }
+
+  absl::StatusOr<UOp> MapStore(UOp u, UOp range) {
+    const UOp index = u.src(0), value = done_.at(u.src(1).id());
+    const int64_t lanes = Lanes(range);
+    if (RangeOf(index) == range) {
+      const auto stride = StrideAlong(ctx_, index.src(1), range);
+      if (stride == 1 || stride == -1) {
+        UOPD_ASSIGN(UOp all, IndexAll(index, range, stride == 1 ? 0 : lanes - 1));
+        const UOp vector = Splat(value, lanes);
+        return ir::Store(ctx_, all, stride == 1 ? vector : Reverse(vector, lanes));
+      }
+    }
+    std::vector<UOp> stores;
+    for (int64_t k = 0; k < lanes; ++k) {
+      UOPD_ASSIGN(UOp one, IndexAt(index, range, k));
+      stores.push_back(ir::Store(ctx_, one, Lane(value, k)));
+    }
+    return ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
+  }
+
+  ir::UOpContext& ctx_;
+  absl::flat_hash_map<uint32_t, UOp> done_, range_;
+};
+
+}  // namespace
+
+absl::StatusOr<UOp> Vectorise(ir::UOpContext& ctx, UOp sink) { return Vectoriser(ctx).Run(sink); }
+
+}  // namespace uopd::codegen

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// Codegen's passes in order.
+#include <map>
+
+#include "core/base/digest.h"
+#include "core/base/text.h"
+#include "core/codegen/codegen.h"
+#include "core/codegen/estimate.h"
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/order_loops.h"
+#include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/unroll.h"
+#include "core/codegen/passes/vectorise.h"
+#include "core/ir/graph.h"
+#include "core/ir/shape.h"
+#include "core/ir/spec.h"
+#include "core/rules/simplify.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+// What a core keeps near: half of a usual second-level cache.
+constexpr double kCacheBytes = 1 << 20;
+
+// By slot. A slot that the kernel does not declare stays void.
+absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
+  std::vector<BufferUse> out;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::PARAM)) {
+      const auto slot = static_cast<size_t>(u.slot());
+      if (slot >= out.size()) out.resize(slot + 1);
+      if (out[slot].dtype != ir::Dtype::Void)
+        return absl::InvalidArgumentError(Cat("kernel declares slot ", slot, " twice"));
+      out[slot].dtype = u.dtype();
+      out[slot].elements = ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(u)));
+    } else if (u.Is({Op::LOAD, Op::STORE})) {
+      const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+      if (!base.Is(Op::PARAM)) continue;
+      BufferUse& use = out[static_cast<size_t>(base.slot())];
+      (u.Is(Op::LOAD) ? use.read : use.written) = true;
+    }
+  }
+  return out;
+}
+
+// e_512_10 or r_512_512_512 and a few digits of what the kernel computes: a C identifier.
+std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
+  bool reduces = false;
+  std::string sizes;
+  for (UOp r : Axes(ctx, sink)) {
+    reduces |= r.axis_type() == ir::AxisType::REDUCE;
+    Append(sizes, "_", r.src(0).Is(Op::CONST) ? Cat(r.src(0).const_int()) : std::string("n"));
+  }
+  // Ids are positions in the order of this walk, so that the name does not depend on what else the
+  // context holds.
+  absl::flat_hash_map<uint32_t, uint64_t> position;
+  uint64_t h = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    h = Mix(h, uint64_t(u.op()) << 8 | uint64_t(u.dtype()));
+    const ir::ArgSchema schema = Info(u.op()).arg;
+    const bool data = schema != ir::ArgSchema::None && schema != ir::ArgSchema::Const &&
+                      schema != ir::ArgSchema::Int;
+    if (!data) {
+      h = Mix(h, u.arg().bits);
+    } else if (u.arg().bits != 0) {
+      for (int64_t v : u.ints()) h = Mix(h, static_cast<uint64_t>(v));
+      for (char c : u.text()) h = Mix(h, static_cast<uint8_t>(c));
+    }
+    for (UOp s : u.srcs()) h = Mix(h, position.at(s.id()));
+    const uint64_t at = position.size();
+    position[u.id()] = at;
+  }
+  for (const Opt& o : opts)
+    h = Mix(Mix(h, uint64_t(o.kind) << 32 | uint64_t(uint32_t(o.axis))),
+            static_cast<uint64_t>(o.amount));
+  std::string digits;
+  for (int i = 0; i < 8; ++i) digits += "0123456789abcdef"[h >> (4 * i) & 15];
+  if (sizes.size() > 60) sizes = Cat("_", Axes(ctx, sink).size(), "d");
+  return Cat(reduces ? "r" : "e", sizes, "_", digits);
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
+                                    const Options& options) {
+  LoweredKernel out;
+  UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
+  for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());
+  const Estimate estimate = EstimateKernel(ctx, sink);
+  out.flops = estimate.flops, out.bytes = estimate.bytes;
+  if (options.opts != nullptr) {
+    out.applied = *options.opts;
+  } else if (!options.noopt) {
+    out.applied = HeuristicOpts(ctx, sink, target);
+  }
+  out.name = KernelName(ctx, sink, out.applied);
+
+  UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
+  if (!options.noopt) kernel = OrderLoops(ctx, kernel, kCacheBytes);
+  kernel = rules::Simplify(ctx, kernel);
+  kernel = WidenSmallFloats(ctx, kernel);
+  kernel = DecomposeTranscendentals(ctx, kernel);
+  UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
+  kernel = rules::Simplify(ctx, kernel);
+  UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
+  kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
+  UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
+  out.program = LowerIndex(ctx, linear);
+  if (absl::Status s = ir::Verify(ctx, out.program, ir::Stage::kProgram); !s.ok()) {
+    return WithFrame(absl::InternalError(StatusText(s)),
+                     Cat("verifying the program of kernel ", out.name));
+  }
+  return out;
+}
+
+}  // namespace uopd::codegen

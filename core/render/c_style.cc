@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+#include "core/render/c_style.h"
+
+#include <cmath>
+#include <map>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/text.h"
+#include "core/render/lines.h"
+
+namespace uopd::render {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+struct CType {
+  Dtype dtype;
+  std::string_view name, suffix;  // of literals
+  std::string_view wide;          // unsigned type to compute in: signed overflow is undefined in C
+};
+constexpr CType kTypes[] = {
+    {Dtype::Bool, "bool", "", ""},
+    {Dtype::I8, "int8_t", "", "uint32_t"},
+    {Dtype::U8, "uint8_t", "u", "uint32_t"},
+    {Dtype::I16, "int16_t", "", "uint32_t"},
+    {Dtype::U16, "uint16_t", "u", "uint32_t"},
+    {Dtype::I32, "int32_t", "", "uint32_t"},
+    {Dtype::U32, "uint32_t", "u", "uint32_t"},
+    {Dtype::I64, "int64_t", "ll", "uint64_t"},
+    {Dtype::U64, "uint64_t", "ull", "uint64_t"},
+    {Dtype::F16, "_Float16", "f", ""},
+    {Dtype::F32, "float", "f", ""},
+    {Dtype::F64, "double", "", ""},
+};
+const CType* TypeOf(Dtype d) {
+  for (const CType& t : kTypes) {
+    if (t.dtype == d) return &t;
+  }
+  return nullptr;
+}
+
+// How ops are written. $0, $1, $2: operands; $T: type of the result; $W: unsigned type to compute
+// in; $F: "f" for f32.
+struct Row {
+  Op op;
+  std::string_view on_float, on_int, on_bool;
+};
+constexpr Row kRows[] = {
+    {Op::ADD, "$0 + $1", "($T)(($W)$0 + ($W)$1)", ""},
+    {Op::SUB, "$0 - $1", "($T)(($W)$0 - ($W)$1)", ""},
+    {Op::MUL, "$0 * $1", "($T)(($W)$0 * ($W)$1)", ""},
+    {Op::FDIV, "$0 / $1", "", ""},
+    {Op::NEG, "-$0", "($T)(0 - ($W)$0)", ""},
+    {Op::CDIV, "", "($T)($0 / $1)", ""},
+    {Op::CMOD, "", "($T)($0 % $1)", ""},
+    {Op::SHL, "", "($T)(($W)$0 << $1)", ""},
+    {Op::SHR, "", "($T)($0 >> $1)", ""},
+    {Op::AND, "", "($T)($0 & $1)", "$0 & $1"},
+    {Op::OR, "", "($T)($0 | $1)", "$0 | $1"},
+    {Op::XOR, "", "($T)($0 ^ $1)", "$0 ^ $1"},
+    {Op::CMPLT, "$0 < $1", "$0 < $1", "$0 < $1"},
+    {Op::CMPNE, "$0 != $1", "$0 != $1", "$0 != $1"},
+    {Op::CMPEQ, "$0 == $1", "$0 == $1", "$0 == $1"},
+    {Op::WHERE, "$0 ? $1 : $2", "$0 ? $1 : $2", "$0 ? $1 : $2"},
+    {Op::MULACC, "__builtin_fma$F($0, $1, $2)", "", ""},
+    {Op::SQRT, "__builtin_sqrt$F($0)", "", ""},
+    {Op::TRUNC, "__builtin_trunc$F($0)", "", ""},
+    {Op::EXP2, "__builtin_exp2$F($0)", "", ""},
+    {Op::LOG2, "__builtin_log2$F($0)", "", ""},
+    {Op::SIN, "__builtin_sin$F($0)", "", ""},
+    {Op::POW, "__builtin_pow$F($0, $1)", "", ""},
+};
+
+constexpr std::string_view kPrelude =
+    "#include <stdbool.h>\n#include <stdint.h>\n"
+    "#define LANES(n) for (int i = 0; i < (n); ++i)\n"
+    "#define BITCAST(to_type, from_type, x) (((union { from_type from; to_type to; }){.from = "
+    "(x)}).to)\n"
+    "// Truncates and saturates; NaN is 0.\n"
+    "#define SATURATE(type, x, min, max, below, above) "
+    "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
+
+class CWriter {
+ public:
+  CWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
+      : ctx_(ctx), variables_(variables) {}
+
+  absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
+    for (UOp u : program.srcs())
+      UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as C")));
+    return Cat(
+        kPrelude, "\nvoid ", name,
+        "(void **buffers, const int64_t *vars, int64_t thread) {\n  (void)vars, (void)thread;\n",
+        body_, "}\n");
+  }
+
+ private:
+  static absl::Status NoRendering(UOp u) {
+    return absl::UnimplementedError(Cat("no C for ", Name(u.op()), " of ", Name(u.dtype())));
+  }
+  static std::string_view Type(Dtype d) { return TypeOf(d)->name; }
+
+  template <class... T>
+  void Put(const T&... parts) {
+    body_.append(static_cast<size_t>(indent_) * 2, ' ');
+    Append(body_, parts...);
+    body_ += '\n';
+  }
+
+  static std::string Number(double v) {
+    std::string text = Cat(v);
+    if (text.find_first_of(".en") == std::string::npos) text += ".0";
+    return text;
+  }
+  static std::string Constant(UOp u) {
+    const CType& t = *TypeOf(u.dtype());
+    if (ir::IsFloat(u.dtype())) {
+      const double v = u.const_float();
+      if (std::isnan(v)) return "__builtin_nanf(\"\")";
+      if (std::isinf(v)) return v < 0 ? "-__builtin_inff()" : "__builtin_inff()";
+      std::string text = Number(v);
+      if (t.dtype != Dtype::F64) text += "f";
+      return std::signbit(v) ? Cat("(", text, ")") : text;
+    }
+    if (u.dtype() == Dtype::Bool) return u.const_int() != 0 ? "true" : "false";
+    if (u.dtype() == Dtype::U64) return Cat(static_cast<uint64_t>(u.const_int()), t.suffix);
+    if (u.const_int() == INT64_MIN) return "INT64_MIN";
+    std::string text = Cat(u.const_int(), t.suffix);
+    return u.const_int() < 0 ? Cat("(", text, ")") : text;
+  }
+  // Scalar, or lane i of a vector.
+  std::string Operand(UOp u) {
+    if (u.Is(Op::CONST)) return Constant(u);
+    const std::string& name = names_.at(u.id());
+    return Lanes(ctx_, u) > 0 ? Cat(name, "[i]") : name;
+  }
+
+  std::string Fresh(UOp u) { return names_[u.id()] = Cat("v", names_.size()); }
+
+  // Declares u's variable and gives it an expression, lane by lane if u is a vector.
+  void Define(UOp u, std::string_view expression) {
+    const int64_t n = Lanes(ctx_, u);
+    const std::string name = Fresh(u);
+    if (n == 0) return Put(Type(u.dtype()), " ", name, " = ", expression, ";");
+    Put(Type(u.dtype()), " ", name, "[", n, "];");
+    Put("LANES(", n, ") ", name, "[i] = ", expression, ";");
+  }
+
+  absl::Status Line(UOp u) {
+    switch (u.op()) {
+      case Op::PARAM:
+        if (TypeOf(u.dtype()) == nullptr) return NoRendering(u);
+        names_[u.id()] = Cat("b", u.slot());
+        Put(Type(u.dtype()), " *b", u.slot(), " = buffers[", u.slot(), "];");
+        return absl::OkStatus();
+      case Op::BUFFER:
+        if (!IsRegister(u)) return NoRendering(u);
+        names_[u.id()] = Cat("acc", u.slot());
+        Put(Type(u.dtype()), " acc", u.slot(), "[", (*ctx_.ShapeOf(u))[0].const_int(), "];");
+        return absl::OkStatus();
+      case Op::DEFINE_VAR:
+        return Variable(u);
+      case Op::SPECIAL:
+        return Define(u, "thread"), absl::OkStatus();
+      case Op::AFTER:
+        names_[u.id()] = names_.at(u.src(0).id());
+        return absl::OkStatus();
+      case Op::GROUP:
+        return absl::OkStatus();
+      case Op::INDEX:
+        names_[u.id()] = Cat(names_.at(u.src(0).id()), "[", Operand(u.src(1)), "]");
+        return absl::OkStatus();
+      case Op::RANGE: {
+        const std::string name = names_[u.id()] = Cat("r", u.axis_id());
+        Put("for (", Type(u.dtype()), " ", name, " = 0; ", name, " < ", Operand(u.src(0)), "; ++",
+            name, ") {");
+        ++indent_;
+        return absl::OkStatus();
+      }
+      case Op::END:
+        for (size_t i = 1; i < u.n_src(); ++i) --indent_, Put("}");
+        return absl::OkStatus();
+      case Op::LOAD:
+        return Load(u);
+      case Op::STORE:
+        return Store(u);
+      case Op::GEP:
+        Fresh(u);
+        Put(Type(u.dtype()), " ", names_[u.id()], " = ", names_.at(u.src(0).id()), "[",
+            u.arg().AsInt(), "];");
+        return absl::OkStatus();
+      case Op::STACK:
+        return Stack(u);
+      case Op::CAST:
+        return Cast(u);
+      case Op::BITCAST:
+        Define(u, Cat("BITCAST(", Type(u.dtype()), ", ", Type(u.src(0).dtype()), ", ",
+                      Operand(u.src(0)), ")"));
+        return absl::OkStatus();
+      default:
+        return Alu(u);
+    }
+  }
+
+  absl::Status Variable(UOp u) {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      if (variables_[i] != u.text()) continue;
+      names_[u.id()] = Cat("var", i);
+      Put("const int64_t var", i, " = vars[", i, "];  // ", u.text());
+      return absl::OkStatus();
+    }
+    return absl::InternalError(Cat("variable ", u.text(), " is not in the kernel's list"));
+  }
+
+  static UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
+  // Lane i of what an INDEX with lanes points to: &b[x] without brackets.
+  std::string Place(UOp index) {
+    const std::string& at = names_.at(index.id());
+    if (index.arg().AsInt() == 0) return at;
+    return Cat("(&", at, ")[i]");
+  }
+
+  absl::Status Load(UOp u) {
+    const UOp index = u.src(0), gate = GateOf(index);
+    Define(u, gate ? Cat(Operand(gate), " ? ", Place(index), " : 0") : Place(index));
+    return absl::OkStatus();
+  }
+  absl::Status Store(UOp u) {
+    const UOp index = u.src(0), gate = GateOf(index);
+    const int64_t n = index.arg().AsInt();
+    Put(n > 0 ? Cat("LANES(", n, ") ") : std::string(),
+        gate ? Cat("if (", Operand(gate), ") ") : std::string(), Place(index), " = ",
+        Operand(u.src(1)), ";");
+    return absl::OkStatus();
+  }
+  absl::Status Stack(UOp u) {
+    std::string list;
+    for (UOp s : u.srcs()) Append(list, list.empty() ? "" : ", ", Operand(s));
+    const std::string name = Fresh(u);
+    Put(Type(u.dtype()), " ", name, "[", u.n_src(), "] = {", list, "};");
+    return absl::OkStatus();
+  }
+
+  absl::Status Cast(UOp u) {
+    const Dtype from = u.src(0).dtype(), to = u.dtype();
+    const std::string x = Operand(u.src(0));
+    if (from == Dtype::Index && to == Dtype::I64) return Define(u, x), absl::OkStatus();
+    if (TypeOf(from) == nullptr && from != Dtype::Index) return NoRendering(u);
+    if (TypeOf(to) == nullptr) return NoRendering(u);
+    if (to == Dtype::Bool) {
+      Define(u, Cat(x, " != 0"));
+    } else if (ir::IsFloat(from) && !ir::IsFloat(to)) {
+      const ir::IntRange range = ir::RangeOf(to);
+      const std::string_view type = Type(to);
+      const std::string min = to == Dtype::I64 ? "INT64_MIN" : Cat("(", type, ")(", range.min, ")");
+      const std::string max = to == Dtype::U64   ? "UINT64_MAX"
+                              : to == Dtype::I64 ? "INT64_MAX"
+                                                 : Cat("(", type, ")(", range.max, ")");
+      // Compared as doubles: max + 1 is a power of two in every type, so these ends are exact.
+      Define(u, Cat("SATURATE(", type, ", (double)", x, ", ", min, ", ", max, ", ",
+                    Number(static_cast<double>(range.min)), ", ",
+                    Number(static_cast<double>(range.max + 1)), ")"));
+    } else {
+      Define(u, Cat("(", Type(to), ")", x));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Alu(UOp u) {
+    for (const Row& row : kRows) {
+      if (row.op != u.op()) continue;
+      const Dtype operand = u.src(u.n_src() - 1).dtype();
+      if (TypeOf(operand) == nullptr || TypeOf(u.dtype()) == nullptr) return NoRendering(u);
+      const std::string_view form = ir::IsFloat(operand)     ? row.on_float
+                                    : operand == Dtype::Bool ? row.on_bool
+                                                             : row.on_int;
+      if (form.empty()) return NoRendering(u);
+      std::string out;
+      for (size_t i = 0; i < form.size(); ++i) {
+        if (form[i] != '$') {
+          out += form[i];
+          continue;
+        }
+        const char c = form[++i];
+        if (c == 'T')
+          Append(out, Type(u.dtype()));
+        else if (c == 'W')
+          Append(out, TypeOf(u.dtype())->wide);
+        else if (c == 'F')
+          Append(out, u.dtype() == Dtype::F64 ? "" : "f");
+        else
+          Append(out, Operand(u.src(static_cast<size_t>(c - '0'))));
+      }
+      Define(u, out);
+      return absl::OkStatus();
+    }
+    return NoRendering(u);
+  }
+
+  ir::UOpContext& ctx_;
+  std::span<const std::string> variables_;
+  absl::flat_hash_map<uint32_t, std::string> names_;
+  std::string body_;
+  int indent_ = 1;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, UOp program, std::string_view name,
+                                    std::span<const std::string> variables) {
+  return CWriter(ctx, variables).Run(program, name);
+}
+
+}  // namespace uopd::render

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: MIT
+#include "core/render/llvm_ir.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/text.h"
+#include "core/render/lines.h"
+
+namespace uopd::render {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+std::string_view Scalar(Dtype d) {
+  switch (d) {
+    case Dtype::Bool:
+      return "i1";
+    case Dtype::I8:
+    case Dtype::U8:
+      return "i8";
+    case Dtype::I16:
+    case Dtype::U16:
+      return "i16";
+    case Dtype::I32:
+    case Dtype::U32:
+      return "i32";
+    case Dtype::I64:
+    case Dtype::U64:
+      return "i64";
+    case Dtype::F16:
+      return "half";
+    case Dtype::F32:
+      return "float";
+    case Dtype::F64:
+      return "double";
+    default:
+      return "";
+  }
+}
+std::string Type(std::string_view scalar, int64_t lanes) {
+  return lanes == 0 ? std::string(scalar) : Cat("<", lanes, " x ", scalar, ">");
+}
+// Name of a type in the name of an intrinsic.
+std::string Mangled(Dtype d, int64_t lanes) {
+  std::string s(d == Dtype::F16   ? "f16"
+                : d == Dtype::F32 ? "f32"
+                : d == Dtype::F64 ? "f64"
+                                  : Scalar(d));
+  return lanes == 0 ? s : Cat("v", lanes, s);
+}
+
+// How ops are written: an instruction with a type and two operands, or "@name" of an intrinsic over
+// the result type.
+struct Row {
+  Op op;
+  std::string_view on_float, on_signed, on_unsigned;  // bool counts as unsigned
+};
+constexpr Row kRows[] = {
+    {Op::ADD, "fadd", "add", "add"},
+    {Op::SUB, "fsub", "sub", "sub"},
+    {Op::MUL, "fmul", "mul", "mul"},
+    {Op::FDIV, "fdiv", "", ""},
+    {Op::CDIV, "", "sdiv", "udiv"},
+    {Op::CMOD, "", "srem", "urem"},
+    {Op::SHL, "", "shl", "shl"},
+    {Op::SHR, "", "ashr", "lshr"},
+    {Op::AND, "", "and", "and"},
+    {Op::OR, "", "or", "or"},
+    {Op::XOR, "", "xor", "xor"},
+    {Op::CMPLT, "fcmp olt", "icmp slt", "icmp ult"},
+    {Op::CMPNE, "fcmp une", "icmp ne", "icmp ne"},
+    {Op::CMPEQ, "fcmp oeq", "icmp eq", "icmp eq"},
+    {Op::MULACC, "@llvm.fmuladd", "", ""},
+    {Op::SQRT, "@llvm.sqrt", "", ""},
+    {Op::TRUNC, "@llvm.trunc", "", ""},
+    {Op::EXP2, "@llvm.exp2", "", ""},
+    {Op::LOG2, "@llvm.log2", "", ""},
+    {Op::SIN, "@llvm.sin", "", ""},
+    {Op::POW, "@llvm.pow", "", ""},
+};
+
+class LlvmWriter {
+ public:
+  LlvmWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
+      : ctx_(ctx), variables_(variables) {}
+
+  absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
+    for (UOp u : program.srcs()) {
+      if (u.Is(Op::PARAM)) slots_.push_back(u);
+    }
+    std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
+    for (UOp u : program.srcs())
+      UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as LLVM IR")));
+    return Module(name);
+  }
+
+ private:
+  static absl::Status NoRendering(UOp u) {
+    return absl::UnimplementedError(Cat("no LLVM IR for ", Name(u.op()), " of ", Name(u.dtype())));
+  }
+
+  // The exported function unpacks its arrays for an inner one whose parameters say that buffers do
+  // not overlap.
+  std::string Module(std::string_view name) const {
+    std::string params, unpack, args;
+    for (UOp p : slots_) {
+      const int64_t k = p.slot();
+      Append(params, "ptr noalias %b", k, ", ");
+      Append(unpack, "  %p", k, " = getelementptr ptr, ptr %buffers, i64 ", k, "\n  %b", k,
+             " = load ptr, ptr %p", k, "\n");
+      Append(args, "ptr %b", k, ", ");
+    }
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      Append(params, "i64 %var", i, ", ");
+      Append(unpack, "  %q", i, " = getelementptr i64, ptr %vars, i64 ", i, "\n  %var", i,
+             " = load i64, ptr %q", i, "\n");
+      Append(args, "i64 %var", i, ", ");
+    }
+    std::string out =
+        "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
+    Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
+           registers_, body_, "  ret void\n}\n\n");
+    Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack,
+           "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
+    for (const std::string& d : declared_) Append(out, "declare ", d, "\n");
+    Append(out, "\nattributes #0 = { nounwind \"prefer-vector-width\"=\"",
+           widest_bytes_ >= 64 ? 512 : 256, "\" }\n");
+    return out;
+  }
+
+  template <class... T>
+  void Put(const T&... parts) {
+    Append(body_, "  ");
+    Append(body_, parts...);
+    body_ += '\n';
+  }
+  std::string Temporary() { return Cat("%t", next_temporary_++); }
+
+  static std::string ScalarConstant(UOp u) {
+    if (u.dtype() == Dtype::Bool) return u.const_int() != 0 ? "true" : "false";
+    if (!ir::IsFloat(u.dtype())) return Cat(u.const_int());
+    // Hexadecimal bits; those of a double for f32 too.
+    const bool half = u.dtype() == Dtype::F16;
+    const uint64_t bits = half ? ir::EncodeFloat(Dtype::F16, u.const_float())
+                               : std::bit_cast<uint64_t>(u.const_float());
+    std::string out = half ? "0xH" : "0x";
+    for (int i = half ? 3 : 15; i >= 0; --i) out += "0123456789ABCDEF"[bits >> (4 * i) & 15];
+    return out;
+  }
+  static std::string Constant(UOp u, int64_t lanes) {
+    if (lanes == 0) return ScalarConstant(u);
+    std::string out = "<";
+    for (int64_t i = 0; i < lanes; ++i)
+      Append(out, i ? ", " : "", Scalar(u.dtype()), " ", ScalarConstant(u));
+    return out + ">";
+  }
+
+  // u as a value with `lanes` lanes.
+  std::string Operand(UOp u, int64_t lanes) {
+    if (u.Is(Op::CONST)) return Constant(u, lanes);
+    const std::string& name = names_.at(u.id());
+    if (lanes == 0 || Lanes(ctx_, u) > 0) return name;
+    return Splat(name, Scalar(u.dtype()), lanes);
+  }
+  std::string Splat(std::string_view value, std::string_view scalar, int64_t lanes) {
+    const std::string one = Temporary(), all = Temporary(), type = Type(scalar, lanes);
+    Put(one, " = insertelement ", type, " poison, ", scalar, " ", value, ", i64 0");
+    Put(all, " = shufflevector ", type, " ", one, ", ", type, " poison, <", lanes,
+        " x i32> zeroinitializer");
+    return all;
+  }
+  std::string TypeOf(UOp u) {
+    const int64_t lanes = Lanes(ctx_, u);
+    widest_bytes_ = std::max(widest_bytes_, lanes * ir::ByteSize(u.dtype()));
+    return Type(Scalar(u.dtype()), lanes);
+  }
+  const std::string& Fresh(UOp u) { return names_[u.id()] = Cat("%v", next_value_++); }
+
+  std::string Call(std::string_view name, std::string_view type,
+                   std::initializer_list<std::pair<std::string, std::string>> args) {
+    std::string values, types;
+    for (const auto& [t, v] : args) {
+      Append(values, values.empty() ? "" : ", ", t, " ", v);
+      Append(types, types.empty() ? "" : ", ", t);
+    }
+    declared_.insert(Cat(type, " ", name, "(", types, ")"));
+    return Cat("call ", type, " ", name, "(", values, ")");
+  }
+
+  absl::Status Line(UOp u) {
+    switch (u.op()) {
+      case Op::PARAM:
+        if (Scalar(u.dtype()).empty()) return NoRendering(u);
+        names_[u.id()] = Cat("%b", u.slot());
+        return absl::OkStatus();
+      case Op::BUFFER: {
+        if (!IsRegister(u)) return NoRendering(u);
+        const int64_t n = (*ctx_.ShapeOf(u))[0].const_int();
+        const std::string name = names_[u.id()] = Cat("%acc", u.slot());
+        Append(registers_, "  ", name, " = alloca ", Type(Scalar(u.dtype()), n == 1 ? 0 : n), "\n");
+        return absl::OkStatus();
+      }
+      case Op::DEFINE_VAR: {
+        const auto it = std::find(variables_.begin(), variables_.end(), u.text());
+        if (it == variables_.end())
+          return absl::InternalError(Cat("variable ", u.text(), " is not in the kernel's list"));
+        names_[u.id()] = Cat("%var", it - variables_.begin());
+        return absl::OkStatus();
+      }
+      case Op::SPECIAL:
+        names_[u.id()] = "%thread";
+        return absl::OkStatus();
+      case Op::AFTER:
+        names_[u.id()] = names_.at(u.src(0).id());
+        return absl::OkStatus();
+      case Op::GROUP:
+        return absl::OkStatus();
+      case Op::INDEX:
+        return Index(u);
+      case Op::RANGE:
+        return OpenLoop(u);
+      case Op::END:
+        for (size_t i = 1; i < u.n_src(); ++i) CloseLoop(u.src(i));
+        return absl::OkStatus();
+      case Op::LOAD:
+        return Load(u);
+      case Op::STORE:
+        return Store(u);
+      case Op::GEP: {
+        const std::string type = TypeOf(u.src(0)), from = Operand(u.src(0), 0);
+        Put(Fresh(u), " = extractelement ", type, " ", from, ", i64 ", u.arg().AsInt());
+        return absl::OkStatus();
+      }
+      case Op::STACK:
+        return Stack(u);
+      case Op::CAST:
+        return Cast(u);
+      case Op::BITCAST: {
+        const std::string from = TypeOf(u.src(0)), to = TypeOf(u), x = Operand(u.src(0), 0);
+        if (from == to) {
+          names_[u.id()] = x;
+        } else {
+          Put(Fresh(u), " = bitcast ", from, " ", x, " to ", to);
+        }
+        return absl::OkStatus();
+      }
+      case Op::WHERE: {
+        const int64_t n = Lanes(ctx_, u);
+        const std::string c = Operand(u.src(0), n), a = Operand(u.src(1), n),
+                          b = Operand(u.src(2), n), type = TypeOf(u);
+        Put(Fresh(u), " = select ", Type("i1", n), " ", c, ", ", type, " ", a, ", ", type, " ", b);
+        return absl::OkStatus();
+      }
+      case Op::NEG: {
+        const std::string type = TypeOf(u), x = Operand(u.src(0), Lanes(ctx_, u));
+        if (ir::IsFloat(u.dtype())) {
+          Put(Fresh(u), " = fneg ", type, " ", x);
+        } else {
+          Put(Fresh(u), " = sub ", type, Lanes(ctx_, u) > 0 ? " zeroinitializer, " : " 0, ", x);
+        }
+        return absl::OkStatus();
+      }
+      default:
+        return Alu(u);
+    }
+  }
+
+  absl::Status Alu(UOp u) {
+    const int64_t n = Lanes(ctx_, u);
+    for (const Row& row : kRows) {
+      if (row.op != u.op()) continue;
+      const Dtype d = u.src(0).dtype();
+      const std::string_view name = ir::IsFloat(d)    ? row.on_float
+                                    : ir::IsSigned(d) ? row.on_signed
+                                                      : row.on_unsigned;
+      if (name.empty() || Scalar(d).empty()) return NoRendering(u);
+      TypeOf(u);
+      std::vector<std::string> x;
+      for (UOp s : u.srcs()) x.push_back(Operand(s, n));
+      const std::string type = Type(Scalar(d), n);
+      if (name[0] != '@') {
+        Put(Fresh(u), " = ", name, " ", type, " ", x[0], ", ", x[1]);
+        return absl::OkStatus();
+      }
+      const std::string full = Cat(name, ".", Mangled(d, n));
+      const std::string call = x.size() == 1 ? Call(full, type, {{type, x[0]}})
+                               : x.size() == 2
+                                   ? Call(full, type, {{type, x[0]}, {type, x[1]}})
+                                   : Call(full, type, {{type, x[0]}, {type, x[1]}, {type, x[2]}});
+      Put(Fresh(u), " = ", call);
+      return absl::OkStatus();
+    }
+    return NoRendering(u);
+  }
+
+  // An address. One behind a gate may lie outside of its buffer, so it promises nothing.
+  absl::Status Index(UOp u) {
+    const UOp base = ir::MaybeBaseOf(u.src(0));
+    const std::string from = names_.at(u.src(0).id());
+    if (IsRegister(base)) {
+      if (!u.src(1).IsConstInt(0)) return NoRendering(u);
+      names_[u.id()] = from;
+      return absl::OkStatus();
+    }
+    const std::string at = Operand(u.src(1), 0);
+    const std::string_view element = u.dtype() == Dtype::Bool ? "i8" : Scalar(u.dtype());
+    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", element, ", ptr ", from,
+        ", ", Scalar(u.src(1).dtype()), " ", at);
+    return absl::OkStatus();
+  }
+
+  absl::Status Load(UOp u) {
+    const UOp index = u.src(0);
+    const int64_t n = Lanes(ctx_, u), align = ir::ByteSize(u.dtype());
+    std::string at = names_.at(index.id());
+    const std::string value_type = TypeOf(u);
+    if (IsRegister(ir::MaybeBaseOf(index.src(0)))) {
+      Put(Fresh(u), " = load ", value_type, ", ptr ", at);
+      return absl::OkStatus();
+    }
+    const bool is_bool = u.dtype() == Dtype::Bool;
+    const std::string type = Type(is_bool ? "i8" : Scalar(u.dtype()), n);
+    std::string loaded;
+    if (index.n_src() == 3 && n > 0) {
+      const std::string mask = Operand(index.src(2), n);
+      const std::string name =
+          Cat("@llvm.masked.load.", Mangled(is_bool ? Dtype::U8 : u.dtype(), n), ".p0");
+      const std::string call = Call(
+          name, type,
+          {{"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}, {type, "zeroinitializer"}});
+      Put(loaded = Temporary(), " = ", call);
+    } else {
+      if (index.n_src() == 3) {
+        const std::string safe = Temporary();
+        Put(safe, " = select i1 ", Operand(index.src(2), 0), ", ptr ", at, ", ptr @zeros");
+        at = safe;
+      }
+      Put(loaded = Temporary(), " = load ", type, ", ptr ", at, ", align ", align);
+    }
+    if (is_bool) {
+      Put(Fresh(u), " = icmp ne ", type, " ", loaded, n > 0 ? ", zeroinitializer" : ", 0");
+    } else {
+      names_[u.id()] = loaded;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Store(UOp u) {
+    const UOp index = u.src(0), value = u.src(1);
+    const int64_t n = index.arg().AsInt(), align = ir::ByteSize(value.dtype());
+    const std::string& at = names_.at(index.id());
+    std::string x = Operand(value, n), type = Type(Scalar(value.dtype()), n);
+    if (IsRegister(ir::MaybeBaseOf(index.src(0)))) {
+      Put("store ", type, " ", x, ", ptr ", at);
+      return absl::OkStatus();
+    }
+    const bool is_bool = value.dtype() == Dtype::Bool;
+    if (is_bool) {
+      const std::string bytes = Temporary(), byte_type = Type("i8", n);
+      Put(bytes, " = zext ", type, " ", x, " to ", byte_type);
+      x = bytes, type = byte_type;
+    }
+    if (index.n_src() < 3) {
+      Put("store ", type, " ", x, ", ptr ", at, ", align ", align);
+    } else if (n > 0) {
+      const std::string mask = Operand(index.src(2), n);
+      const std::string name =
+          Cat("@llvm.masked.store.", Mangled(is_bool ? Dtype::U8 : value.dtype(), n), ".p0");
+      Put(Call(name, "void", {{type, x}, {"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}}));
+    } else {
+      const int64_t k = next_block_++;
+      Put("br i1 ", Operand(index.src(2), 0), ", label %store", k, ", label %stored", k);
+      Append(body_, "store", k, ":\n");
+      Put("store ", type, " ", x, ", ptr ", at, ", align ", align);
+      Put("br label %stored", k);
+      Append(body_, "stored", k, ":\n");
+      block_ = Cat("stored", k);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Stack(UOp u) {
+    const auto n = static_cast<int64_t>(u.n_src());
+    const std::string_view scalar = Scalar(u.dtype());
+    if (scalar.empty()) return NoRendering(u);
+    const std::string type = TypeOf(u);
+    const auto all = [&](auto holds) {
+      return std::all_of(u.srcs().begin(), u.srcs().end(), holds);
+    };
+    if (all([](UOp s) { return s.Is(Op::CONST); })) {
+      std::string out = "<";
+      for (UOp s : u.srcs())
+        Append(out, out.size() > 1 ? ", " : "", scalar, " ", ScalarConstant(s));
+      names_[u.id()] = out + ">";
+    } else if (all([&](UOp s) { return s == u.src(0); })) {
+      names_[u.id()] = Splat(Operand(u.src(0), 0), scalar, n);
+    } else if (all([&](UOp s) { return s.Is(Op::GEP) && s.src(0) == u.src(0).src(0); })) {
+      const std::string from = TypeOf(u.src(0).src(0)), x = Operand(u.src(0).src(0), 0);
+      std::string lanes;
+      for (UOp s : u.srcs()) Append(lanes, lanes.empty() ? "" : ", ", "i32 ", s.arg().AsInt());
+      Put(Fresh(u), " = shufflevector ", from, " ", x, ", ", from, " poison, <", n, " x i32> <",
+          lanes, ">");
+    } else {
+      std::string now = "poison";
+      for (int64_t i = 0; i < n; ++i) {
+        const std::string next = Temporary();
+        Put(next, " = insertelement ", type, " ", now, ", ", scalar, " ",
+            Operand(u.src(static_cast<size_t>(i)), 0), ", i64 ", i);
+        now = next;
+      }
+      names_[u.id()] = now;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Cast(UOp u) {
+    const Dtype from = u.src(0).dtype(), to = u.dtype();
+    const int64_t n = Lanes(ctx_, u);
+    const std::string x = Operand(u.src(0), n);
+    if (from == Dtype::Index && to == Dtype::I64) {
+      names_[u.id()] = x;
+      return absl::OkStatus();
+    }
+    if (Scalar(from).empty() || Scalar(to).empty()) return NoRendering(u);
+    const std::string a = Type(Scalar(from), n), b = Type(Scalar(to), n);
+    TypeOf(u);
+    if (to == Dtype::Bool) {
+      Put(Fresh(u), ir::IsFloat(from) ? " = fcmp une " : " = icmp ne ", a, " ", x, ", ",
+          n > 0 || !ir::IsFloat(from) ? (n > 0 ? "zeroinitializer" : "0") : "0.0");
+      return absl::OkStatus();
+    }
+    if (from == Dtype::F16 && !ir::IsFloat(to)) {
+      // By way of float: x86's own conversion of half vectors saturates NaN to the lowest integer.
+      const std::string wide = Temporary(), f = Type("float", n);
+      Put(wide, " = fpext ", a, " ", x, " to ", f);
+      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.",
+                                   Mangled(to, n), ".", Mangled(Dtype::F32, n));
+      const std::string call = Call(name, b, {{f, wide}});
+      Put(Fresh(u), " = ", call);
+      return absl::OkStatus();
+    }
+    if (ir::IsFloat(from) && !ir::IsFloat(to)) {
+      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.",
+                                   Mangled(to, n), ".", Mangled(from, n));
+      const std::string call = Call(name, b, {{a, x}});
+      Put(Fresh(u), " = ", call);
+      return absl::OkStatus();
+    }
+    const int wide = to == Dtype::Bool ? 1 : ir::Bits(to),
+              narrow = from == Dtype::Bool ? 1 : ir::Bits(from);
+    if (a == b) {
+      names_[u.id()] = x;
+      return absl::OkStatus();
+    }
+    std::string_view op;
+    if (ir::IsFloat(from))
+      op = wide > narrow ? "fpext" : "fptrunc";
+    else if (ir::IsFloat(to))
+      op = ir::IsSigned(from) ? "sitofp" : "uitofp";
+    else
+      op = wide < narrow ? "trunc" : ir::IsSigned(from) ? "sext" : "zext";
+    Put(Fresh(u), " = ", op, " ", a, " ", x, " to ", b);
+    return absl::OkStatus();
+  }
+
+  absl::Status OpenLoop(UOp u) {
+    const int64_t k = u.axis_id();
+    const std::string type(Scalar(u.dtype())), size = Operand(u.src(0), 0);
+    names_[u.id()] = Cat("%r", k);
+    Put("br label %head", k);
+    Append(body_, "head", k, ":\n");
+    Put("%r", k, " = phi ", type, " [ 0, %", block_, " ], [ %next", k, ", %latch", k, " ]");
+    Put("%more", k, " = icmp slt ", type, " %r", k, ", ", size);
+    Put("br i1 %more", k, ", label %loop", k, ", label %exit", k);
+    Append(body_, "loop", k, ":\n");
+    block_ = Cat("loop", k);
+    return absl::OkStatus();
+  }
+  void CloseLoop(UOp range) {
+    const int64_t k = range.axis_id();
+    Put("br label %latch", k);
+    Append(body_, "latch", k, ":\n");
+    Put("%next", k, " = add nuw nsw ", Scalar(range.dtype()), " %r", k, ", 1");
+    Put("br label %head", k);
+    Append(body_, "exit", k, ":\n");
+    block_ = Cat("exit", k);
+  }
+
+  ir::UOpContext& ctx_;
+  std::span<const std::string> variables_;
+  std::vector<UOp> slots_;
+  absl::flat_hash_map<uint32_t, std::string> names_;
+  std::set<std::string> declared_;
+  std::string body_, registers_, block_ = "entry";  // block_: the label we are under
+  int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, UOp program, std::string_view name,
+                                         std::span<const std::string> variables) {
+  return LlvmWriter(ctx, variables).Run(program, name);
+}
+
+}  // namespace uopd::render

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+#include "core/search/candidate.h"
+
+#include "core/base/bytes.h"
+#include "core/base/text.h"
+#include "core/render/llvm_ir.h"
+
+namespace uopd::search {
+
+absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
+                                        const codegen::Target& target,
+                                        const codegen::Options& options, size_t max_lines) {
+  ir::UOpContext overlay(&ctx);
+  Candidate out;
+  UOPD_ASSIGN(out.kernel, codegen::Lower(overlay, sink, target, options));
+  if (out.kernel.program.n_src() > max_lines) {
+    return absl::ResourceExhaustedError(
+        Cat("the program is too long (", out.kernel.program.n_src(), " lines)"));
+  }
+  UOPD_ASSIGN(out.source, render::RenderLlvmIr(overlay, out.kernel.program, kCandidateEntry,
+                                               out.kernel.variables));
+  out.kernel.program = ir::UOp();
+  out.opts = out.kernel.applied;
+  Hasher hasher;
+  hasher.Update(out.source);
+  std::string shape;
+  for (int64_t v : out.kernel.grid) PutSigned(shape, v);
+  for (int64_t v : out.kernel.block) PutSigned(shape, v);
+  PutSigned(shape, out.kernel.shared_bytes);
+  hasher.Update(shape);
+  out.digest = hasher.Finish();
+  return out;
+}
+
+}  // namespace uopd::search

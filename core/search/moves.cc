@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "core/search/moves.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+#include "core/ir/graph.h"
+
+namespace uopd::search {
+namespace {
+
+using codegen::Opt;
+using codegen::OptKind;
+
+constexpr int kMaxAxes = 8;  // a kernel with more is tuned on its first ones, which are the outer ones
+
+// Amounts worth trying, before what the axis itself rules out. 0 is the whole axis.
+constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
+constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
+
+int Rank(OptKind kind) {
+  switch (kind) {
+    case OptKind::kThread:
+      return 0;
+    case OptKind::kVector:
+      return 1;
+    case OptKind::kUpcast:
+      return 2;
+    case OptKind::kUnroll:
+      return 3;
+  }
+  return 4;
+}
+
+std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const codegen::Target& target) {
+  std::vector<int64_t> out;
+  switch (kind) {
+    case OptKind::kUpcast:
+      if (!axis.is_reduce) out.assign(kUpcast.begin(), kUpcast.end());
+      break;
+    case OptKind::kUnroll:
+      if (axis.is_reduce) out.assign(kUnroll.begin(), kUnroll.end());
+      break;
+    case OptKind::kVector: {
+      // Lanes of 8-byte elements up to two registers of 4-byte ones.
+      const int64_t bytes = target.vector_bytes;
+      for (int64_t lanes = bytes / 8; lanes <= bytes / 2; lanes *= 2) {
+        if (lanes > 1) out.push_back(lanes);
+        if (lanes == 0) break;
+      }
+      break;
+    }
+    case OptKind::kThread:
+      if (axis.is_reduce || axis.size <= 1) break;
+      // All threads, and fewer: the largest divisors of the axis that the target can use.
+      for (int64_t n = std::min<int64_t>(target.threads, axis.size); n > 1 && out.size() < 4; --n) {
+        if (axis.size % n == 0) out.push_back(n);
+      }
+      break;
+  }
+  std::erase_if(out, [&](int64_t amount) {
+    if (axis.size == 0) return amount == 0;  // what is unknown cannot be unrolled
+    if (amount == 0) return axis.size > 16 || axis.size <= 1;
+    // UPCAST and UNROLL of the whole axis is what 0 says.
+    const bool whole = kind == OptKind::kVector || kind == OptKind::kThread;
+    return whole ? amount > axis.size : amount >= axis.size;
+  });
+  return out;
+}
+
+}  // namespace
+
+std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
+  std::vector<ir::UOp> ranges;
+  for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(ir::Op::RANGE)) ranges.push_back(u);
+  }
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](ir::UOp a, ir::UOp b) { return a.axis_id() < b.axis_id(); });
+  std::vector<AxisInfo> out;
+  for (ir::UOp r : ranges) {
+    const ir::UOp size = r.src(0);
+    out.push_back({size.Is(ir::Op::CONST) ? size.const_int() : 0,
+                   r.axis_type() == ir::AxisType::REDUCE});
+  }
+  return out;
+}
+
+Opts Canonical(Opts opts) {
+  std::stable_sort(opts.begin(), opts.end(), [](const Opt& a, const Opt& b) {
+    return std::tuple(Rank(a.kind), a.axis) < std::tuple(Rank(b.kind), b.axis);
+  });
+  return opts;
+}
+
+int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
+  int64_t product = 1;
+  for (const Opt& opt : opts) {
+    if (opt.kind == OptKind::kThread || opt.kind == OptKind::kVector) continue;
+    if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size())) continue;
+    const int64_t amount = opt.amount == 0 ? axes[opt.axis].size : opt.amount;
+    if (amount > 1) product = std::min<int64_t>(product, int64_t{1} << 40) * std::min<int64_t>(amount, 1 << 20);
+  }
+  return product;
+}
+
+std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const codegen::Target& target,
+                             const Opts& opts) {
+  std::vector<Opts> out;
+  const bool threaded = std::any_of(opts.begin(), opts.end(),
+                                    [](const Opt& o) { return o.kind == OptKind::kThread; });
+  const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
+  for (OptKind kind : {OptKind::kVector, OptKind::kUpcast, OptKind::kUnroll, OptKind::kThread}) {
+    for (int axis = 0; axis < count; ++axis) {
+      const auto here = std::find_if(opts.begin(), opts.end(), [&](const Opt& o) {
+        return o.kind == kind && o.axis == axis;
+      });
+      for (int64_t amount : Amounts(kind, axes[axis], target)) {
+        Opts next = opts;
+        if (here != opts.end()) {
+          if (here->amount == amount) continue;
+          next[static_cast<size_t>(here - opts.begin())].amount = amount;
+        } else {
+          if (kind == OptKind::kThread && threaded) continue;
+          next.push_back({kind, axis, amount});
+        }
+        out.push_back(Canonical(std::move(next)));
+      }
+    }
+  }
+  for (size_t i = 0; i < opts.size(); ++i) {
+    Opts next = opts;
+    next.erase(next.begin() + static_cast<std::ptrdiff_t>(i));
+    out.push_back(Canonical(std::move(next)));
+  }
+  return out;
+}
+
+}  // namespace uopd::search

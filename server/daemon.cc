@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+#include "server/daemon.h"
+
+#include <filesystem>
+
+#include "cache/sqlite_store.h"
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "server/engine/core_pipeline.h"
+
+namespace uopd {
+namespace {
+
+void ShowCacheState(const cache::Health& health) {
+  using cache::State;
+  for (State state : {State::kOk, State::kRecovered, State::kReadOnly, State::kMemory}) {
+    metrics::CacheState({"kernel", cache::Name(state)}).Set(state == health.state ? 1 : 0);
+  }
+  if (health.state == State::kOk) {
+    UOPD_LOG(kInfo, "cache", {"state", cache::Name(health.state)});
+  } else {
+    UOPD_LOG(kWarn, "cache", {"state", cache::Name(health.state)}, {"reason", health.reason});
+  }
+}
+
+std::unique_ptr<cache::Store> OpenCache(const Config& config) {
+  cache::SqliteStoreOptions options;
+  options.folder = config.server_data_dir();
+  options.max_bytes = config.cache_max_bytes();
+  options.file.read_only = config.cache_read_only();
+  options.on_change = ShowCacheState;
+  auto store = cache::SqliteStore::Open(std::move(options));
+  ShowCacheState(store->health());
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& config) {
+  devices::RegistryOptions options;
+  options.devices = config.device_list();
+  options.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
+  return devices::Registry::Create(std::move(options));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+  std::unique_ptr<Daemon> daemon(new Daemon(config));
+  UOPD_TRY(daemon->StartServing());
+  return daemon;
+}
+
+absl::Status Daemon::StartServing() {
+  std::error_code error;  // a folder that cannot be made leaves the cache in memory, which says so
+  std::filesystem::create_directories(config_.server_data_dir(), error);
+  UOPD_ASSIGN(auto registry, OpenDevices(config_));
+  UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CorePipeline>(),
+                                              OpenCache(config_), std::move(registry)));
+  UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_));
+  std::string http_address;
+  if (!config_.server_http_listen().empty()) {
+    if (!rpc::IsLocal(config_.server_http_listen()) && !config_.server_allow_insecure_remote()) {
+      return absl::InvalidArgumentError(
+          Cat("setting server.http_listen (", config_.server_http_listen(),
+              ") can be reached from other machines; server.allow_insecure_remote permits it"));
+    }
+    UOPD_ASSIGN(http_, http::HttpServer::Start(config_.server_http_listen(),
+                                               [engine = engine_.get()] {
+                                                 return engine->Unready();
+                                               }));
+    http_address = http_->address();
+  }
+  if (!config_.server_ready_file().empty()) {
+    UOPD_TRY(ready_.Write(config_.server_ready_file(), rpc_->address(), http_address));
+  }
+  UOPD_LOG(kInfo, "serving", {"version", UOPD_VERSION}, {"listen", rpc_->address()},
+           {"http", http_address}, {"data_dir", config_.server_data_dir()});
+  return absl::OkStatus();
+}
+
+void Daemon::Reload(const Config& config) {
+  for (const std::string& key : config.FixedChanges(config_)) {
+    UOPD_LOG(kWarn, "setting needs a restart", {"key", key});
+  }
+  config_ = config;
+  engine_->Reload(config_);
+}
+
+void Daemon::Drain() {
+  const auto timeout = config_.server_drain_timeout_ms();
+  rpc_->SetNotServing();
+  const bool done = engine_->Drain(std::chrono::steady_clock::now() + timeout);
+  UOPD_LOG(kInfo, "drained", {"all_finished", done});
+  // What is open now is idle or was given up on.
+  rpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(done ? 200 : 0));
+}
+
+Daemon::~Daemon() {
+  if (http_ != nullptr) http_->Stop();
+}
+
+}  // namespace uopd

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// The daemon: everything that runs between start and exit, put together from a configuration.
+//
+// Used by the main thread. Start order: log, cache, devices, engine, gRPC, HTTP, ready file; the end is the reverse.
+#pragma once
+#include <memory>
+
+#include "core/base/config.h"
+#include "server/engine/engine.h"
+#include "server/http/http_server.h"
+#include "server/ready_file.h"
+#include "server/rpc/server.h"
+
+namespace uopd {
+
+class Daemon {
+ public:
+  // Serves when it returns.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
+  ~Daemon();
+
+  // Takes what can change while running; names the rest in the log.
+  void Reload(const Config& config);
+  // Refuses new requests and waits for the running ones, at most server.drain_timeout_ms.
+  void Drain();
+
+ private:
+  explicit Daemon(Config config) : config_(std::move(config)) {}
+  absl::Status StartServing();
+
+  Config config_;
+  std::unique_ptr<engine::Engine> engine_;
+  std::unique_ptr<rpc::Server> rpc_;
+  std::unique_ptr<http::HttpServer> http_;
+  ReadyFile ready_;
+};
+
+}  // namespace uopd

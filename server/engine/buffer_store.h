@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// The buffers of one session, by the handles that its client made.
+//
+// Thread-safe; the contents are ordered by the session's strand. Charged to the session's quota, which outlives the store.
+// Buffers are zero-filled when made: memory of the pool may hold what another session left.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "server/engine/device_set.h"
+#include "server/engine/quota.h"
+
+namespace uopd::engine {
+
+// Device memory with its charge. Whoever reads its contents before writing them asks for zeroes.
+struct Allocation {
+  DeviceState* device = nullptr;
+  std::shared_ptr<devices::Buffer> buffer;
+  Charge charge;
+};
+absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota);
+// Fills the bytes from `offset` to the end with zeroes.
+absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset = 0);
+
+class BufferStore {
+ public:
+  static constexpr size_t kMaxBuffers = 1 << 20;
+
+  explicit BufferStore(Quota& quota) : quota_(quota) {}
+  ~BufferStore();
+
+  Quota& quota() { return quota_; }
+
+  // A zero-filled buffer. INVALID_ARGUMENT for handle 0 and one in use.
+  absl::Status Create(uint64_t handle, DeviceState& device, uint64_t bytes) UOPD_EXCLUDES(mu_);
+  absl::Status Insert(uint64_t handle, Allocation allocation) UOPD_EXCLUDES(mu_);
+  // Null if there is none.
+  std::shared_ptr<devices::Buffer> Find(uint64_t handle) const UOPD_EXCLUDES(mu_);
+  // Unknown handles are left out, so that freeing twice is no error.
+  void Free(std::span<const uint64_t> handles) UOPD_EXCLUDES(mu_);
+  void Clear() UOPD_EXCLUDES(mu_);
+
+  // Copies into or out of a buffer and waits. INVALID_ARGUMENT for bytes outside of it, NOT_FOUND for an unknown handle.
+  absl::Status Write(DeviceSet& devices, uint64_t handle, uint64_t offset, std::string_view data);
+  absl::Status Read(DeviceSet& devices, uint64_t handle, uint64_t offset, std::span<char> out);
+
+  size_t size() const UOPD_EXCLUDES(mu_);
+
+ private:
+  Quota& quota_;
+  mutable Mutex mu_;
+  absl::flat_hash_map<uint64_t, Allocation> buffers_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd::engine

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Graph bytes in, prepared program out: from memory, from the cache, or by compiling.
+//
+// Thread-safe. N callers with the same cold graph cause one compile. Kernels of a graph compile in parallel on the given
+// threads. What the cache cannot give is made; what it gives damaged is counted, made again and replaced. Three stores:
+//   "graph"     digest -> the graph's bytes, so that a digest alone is enough after a restart
+//   "schedule"  graph -> Schedule
+//   "kernel"    kernel graph -> KernelRecord
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cache/load_or_compute.h"
+#include "cache/single_flight.h"
+#include "core/ir/wire.h"
+#include "server/engine/executor.h"
+#include "server/engine/kernel_loader.h"
+#include "server/engine/program_table.h"
+#include "server/engine/reproducer.h"
+
+namespace uopd::engine {
+
+// A graph by digest, by bytes, or both. Empty means absent.
+struct GraphRef {
+  std::string_view digest, bytes;
+};
+
+class CompileService {
+ public:
+  static constexpr size_t kMaxPrograms = 4096;
+
+  struct Options {
+    std::string owner;  // of leases, for people to read
+    std::string repro_folder;
+    ir::WireLimits limits;
+  };
+
+  // All references outlive the service. `workers` runs kernel compiles and nothing that waits for a compile.
+  CompileService(Options options, const Pipeline& pipeline, cache::Store& store, DeviceSet& devices,
+                 Executor& workers);
+
+  // What is prepared already, without any work but a hash of the bytes if there are some; null otherwise, also when the
+  // reference makes no sense.
+  std::shared_ptr<ProgramHandle> Find(const GraphRef& graph, const CompileOptions& options);
+
+  // NOT_FOUND (program) when only a digest is given and nobody knows it; INVALID_ARGUMENT names the node to blame;
+  // INTERNAL names a reproducer. Fills request.timings and request.cache.
+  absl::StatusOr<std::shared_ptr<ProgramHandle>> Prepare(RequestContext& request,
+                                                         const GraphRef& graph,
+                                                         const CompileOptions& options);
+
+ private:
+  // A graph that passed verification, or whose bytes did when they were stored (then sink is null until Decode).
+  struct Admitted {
+    ir::UOpContext ctx;
+    ir::UOp sink;
+    std::string bytes;  // canonical
+    Digest digest;
+    bool stored = false;
+  };
+  using Made = std::shared_ptr<ProgramHandle>;
+
+  absl::StatusOr<std::unique_ptr<Admitted>> Admit(RequestContext& request, const GraphRef& graph);
+  absl::StatusOr<std::unique_ptr<Admitted>> LoadGraph(std::string_view digest);
+  absl::Status DecodeAdmitted(RequestContext& request, Admitted& graph) const;
+  absl::StatusOr<Made> Make(RequestContext& request, Admitted& graph,
+                            const CompileOptions& options);
+  absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
+  absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph) const;
+  absl::StatusOr<std::vector<std::shared_ptr<const Kernel>>> GetKernels(
+      RequestContext& request, const schedule::Schedule& schedule, const CompileOptions& options);
+
+  const Options options_;
+  const Pipeline& pipeline_;
+  cache::Store& store_;
+  DeviceSet& devices_;
+  Executor& workers_;
+  ProgramTable programs_;
+  KernelLoader kernels_;
+  ReproducerFolder reproducers_;
+  cache::LoadGroup schedules_;
+  cache::SingleFlight<Made> flights_;
+};
+
+}  // namespace uopd::engine

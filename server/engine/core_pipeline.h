@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// The Pipeline of the daemon: core/schedule, core/codegen, core/render and the device's compiler. Stateless.
+#pragma once
+#include "server/engine/pipeline.h"
+
+namespace uopd::engine {
+
+class CorePipeline final : public Pipeline {
+ public:
+  std::string ScheduleEnvironment() const override;
+  std::string KernelEnvironment(const devices::Device& device,
+                                const CompileOptions& options) const override;
+  absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
+                                                  const std::string& default_device) const override;
+  absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph, const devices::Device& device,
+                                           const CompileOptions& options,
+                                           PhaseTimings* timings) const override;
+};
+
+}  // namespace uopd::engine

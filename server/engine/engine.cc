@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "core/base/text.h"
+#include "server/engine/not_found.h"
+
+namespace uopd::engine {
+namespace {
+
+int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+// Of a message, for what surrounds the data that is returned.
+constexpr int64_t kMessageReserve = 16 << 10;
+
+SessionOptions SessionOptionsOf(const Config& config) {
+  SessionOptions out;
+  out.ttl = config.session_ttl_ms();
+  out.grace = config.session_grace_ms();
+  out.max_sessions = static_cast<size_t>(config.limits_sessions());
+  out.session_bytes = config.limits_session_bytes();
+  return out;
+}
+
+CompileService::Options CompileOptionsOf(const Config& config) {
+  CompileService::Options out;
+  out.owner = Cat("pid ", getpid());
+  out.repro_folder = Cat(config.server_data_dir(), "/repro");
+  out.limits.max_nodes = static_cast<size_t>(config.limits_max_graph_nodes());
+  return out;
+}
+
+int CompileThreads(const Config& config) {
+  // The thread that asks for kernels compiles too.
+  const int64_t wanted = config.compile_threads();
+  return wanted > 0 ? static_cast<int>(wanted) : Cores();
+}
+
+}  // namespace
+
+void Work::Release() {
+  if (engine_ != nullptr) std::exchange(engine_, nullptr)->EndWork();
+}
+
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
+    const Config& config, std::unique_ptr<Pipeline> pipeline, std::unique_ptr<cache::Store> store,
+    std::unique_ptr<devices::Registry> registry) {
+  std::unique_ptr<Engine> engine(
+      new Engine(config, std::move(pipeline), std::move(store), std::move(registry)));
+  UOPD_TRY(engine->devices_.Get("").status());
+  return engine;
+}
+
+Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
+               std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry)
+    : max_return_bytes_(config.limits_max_message_bytes() - kMessageReserve),
+      session_bytes_(config.limits_session_bytes()),
+      debug_(static_cast<int>(config.debug_level())),
+      total_("limits.total_bytes", config.limits_total_bytes()),
+      pipeline_(std::move(pipeline)),
+      store_(std::move(store)),
+      devices_(std::move(registry)),
+      compilers_(CompileThreads(config), SIZE_MAX),
+      compile_(CompileOptionsOf(config), *pipeline_, *store_, devices_, compilers_),
+      sessions_(SessionOptionsOf(config), total_, executor_),
+      executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
+
+Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
+
+void Engine::Reload(const Config& config) {
+  session_bytes_ = config.limits_session_bytes();
+  debug_ = static_cast<int>(config.debug_level());
+  total_.set_limit(config.limits_total_bytes());
+  sessions_.set_options(SessionOptionsOf(config));
+}
+
+absl::StatusOr<Work> Engine::Begin() {
+  // Counted before looking, so that Drain either sees this request or this request sees Drain.
+  working_.fetch_add(1);
+  Work work(this);
+  if (draining_.load()) return absl::UnavailableError("daemon is shutting down");
+  return work;
+}
+
+void Engine::EndWork() {
+  if (working_.fetch_sub(1) != 1 || !draining_.load()) return;
+  MutexLock lock(drain_mu_);
+  drained_.notify_all();
+}
+
+bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
+  draining_.store(true);
+  MutexLock lock(drain_mu_);
+  // A distant deadline overflows in the library's conversion to the system's clock.
+  deadline = std::min(deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
+  return lock.WaitUntil(drained_, deadline, [this] { return working_.load() == 0; });
+}
+
+std::string Engine::Unready() {
+  if (draining()) return "draining";
+  const auto device = devices_.Get("");
+  if (!device.ok()) return StatusText(device.status());
+  return StatusText((*device)->device().status());
+}
+
+absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
+                                  std::string_view device_name) {
+  UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
+  return session.buffers().Create(handle, *device, bytes);
+}
+
+absl::Status Engine::OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
+                                std::string_view device_name) {
+  const auto buffer = session.buffers().Find(handle);
+  if (buffer == nullptr) {
+    return CreateBuffer(session, handle, bytes, device_name);
+  }
+  if (bytes != 0 && bytes != buffer->size()) {
+    return absl::InvalidArgumentError(Cat("buffer ", handle, " has ", buffer->size(),
+                                          " bytes and is uploaded as one of ", bytes));
+  }
+  if (device_name.empty()) return absl::OkStatus();
+  UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
+  if (&device->device() == &buffer->device()) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("buffer ", handle, " is on ", buffer->device().info().name,
+                                        " and is uploaded as one on ", device->name()));
+}
+
+absl::Status Engine::Write(Session& session, uint64_t handle, uint64_t offset,
+                           std::string_view data) {
+  return session.buffers().Write(devices_, handle, offset, data);
+}
+
+absl::Status Engine::Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out) {
+  return session.buffers().Read(devices_, handle, offset, out);
+}
+
+absl::StatusOr<std::shared_ptr<const Program>> Engine::Prepare(RequestContext& request,
+                                                               const GraphRef& graph,
+                                                               const CompileOptions& options) {
+  UOPD_TRY(request.Check());
+  UOPD_ASSIGN(auto handle, compile_.Prepare(request, graph, options));
+  return handle->Get();
+}
+
+bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {
+  // Hashing a large graph is work for another thread.
+  if (graph.bytes.size() > 16 << 10) return false;
+  const auto handle = compile_.Find(graph, options);
+  return handle != nullptr && handle->Get()->quick;
+}
+
+absl::StatusOr<ExecuteResult> Engine::Execute(RequestContext& request, Session& session,
+                                              const ExecuteCall& call) {
+  if (session.closed()) return NotFound(kSession, "session was closed while the request waited");
+  UOPD_ASSIGN(auto program, Prepare(request, call.graph, call.options));
+  if (call.request_id != 0) {
+    UOPD_ASSIGN(auto known, session.results().Find(call.request_id, program->digest));
+    if (known != nullptr) return *known;
+  }
+  UOPD_ASSIGN(ExecuteResult result, RunProgram(request, *program, session.buffers(), call.run,
+                                               Limits(call.debug)));
+  if (call.request_id != 0) session.results().Remember(call.request_id, program->digest, result);
+  return result;
+}
+
+absl::StatusOr<ExecuteResult> Engine::RunOnce(RequestContext& request, const ExecuteCall& call,
+                                              Digest* digest) {
+  UOPD_ASSIGN(auto program, Prepare(request, call.graph, call.options));
+  *digest = program->digest;
+  Quota quota("limits.session_bytes", session_bytes(), &total_);
+  BufferStore buffers(quota);
+  return RunProgram(request, *program, buffers, call.run, Limits(call.debug));
+}
+
+RunLimits Engine::Limits(int debug) const {
+  return {max_return_bytes_, std::max(debug, debug_.load(std::memory_order_relaxed))};
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// The daemon without its wire: sessions, buffers, programs, runs. What server/rpc calls.
+//
+// Thread-safe. Calls that name a session are made on its strand (session.h); everything else on any thread. Every request
+// holds a Work from its beginning to its end, so that Drain knows when all are done. Members are declared so that what is
+// used dies after its users: threads stop first, store and devices go last.
+//
+// Lock order: SessionTable before nothing; Strand, BufferStore, ProgramTable, KernelLoader, DeviceState are leaves.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cache/store.h"
+#include "core/base/config.h"
+#include "server/engine/compile_service.h"
+#include "server/engine/run_service.h"
+#include "server/engine/session_table.h"
+
+namespace uopd::engine {
+
+struct ExecuteCall {
+  uint64_t request_id = 0;  // 0: not idempotent
+  GraphRef graph;
+  CompileOptions options;
+  RunCall run;
+  int debug = 0;
+};
+
+class Engine;
+
+// One request in progress.
+class Work {
+ public:
+  Work() = default;
+  ~Work() { Release(); }
+  Work(Work&& other) noexcept : engine_(std::exchange(other.engine_, nullptr)) {}
+  Work& operator=(Work&& other) noexcept {
+    Release();
+    engine_ = std::exchange(other.engine_, nullptr);
+    return *this;
+  }
+
+ private:
+  friend class Engine;
+  explicit Work(Engine* engine) : engine_(engine) {}
+  void Release();
+  Engine* engine_ = nullptr;
+};
+
+class Engine {
+ public:
+  static constexpr size_t kMaxWaiting = 4096;  // requests that wait or run on the executor
+
+  // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Config& config,
+                                                        std::unique_ptr<Pipeline> pipeline,
+                                                        std::unique_ptr<cache::Store> store,
+                                                        std::unique_ptr<devices::Registry> registry);
+  ~Engine();
+
+  // What a new configuration may change while running.
+  void Reload(const Config& config);
+
+  // UNAVAILABLE once draining.
+  absl::StatusOr<Work> Begin();
+  // Refuses new work; true when all work is done before `deadline`.
+  bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
+  bool draining() const { return draining_.load(std::memory_order_acquire); }
+  // Empty when requests can be served, otherwise why not.
+  std::string Unready();
+
+  SessionTable& sessions() { return sessions_; }
+  DeviceSet& devices() { return devices_; }
+  cache::Store& store() { return *store_; }
+  Executor& executor() { return executor_; }
+
+  absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
+                            std::string_view device);
+  // Creates the buffer first if the handle is new and `bytes` says how large.
+  absl::Status OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
+                          std::string_view device);
+  absl::Status Write(Session& session, uint64_t handle, uint64_t offset, std::string_view data);
+  absl::Status Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out);
+
+  absl::StatusOr<std::shared_ptr<const Program>> Prepare(RequestContext& request,
+                                                         const GraphRef& graph,
+                                                         const CompileOptions& options);
+  // True when the call takes microseconds: it is prepared and small.
+  bool IsQuick(const GraphRef& graph, const CompileOptions& options);
+  absl::StatusOr<ExecuteResult> Execute(RequestContext& request, Session& session,
+                                        const ExecuteCall& call);
+  // Execute without a session: all buffers live for this call only.
+  absl::StatusOr<ExecuteResult> RunOnce(RequestContext& request, const ExecuteCall& call,
+                                        Digest* digest);
+
+  int64_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
+
+ private:
+  friend class Work;
+  Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
+         std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry);
+  void EndWork();
+  RunLimits Limits(int debug) const;
+
+  const int64_t max_return_bytes_;
+  std::atomic<int64_t> session_bytes_;
+  std::atomic<int> debug_;
+  Quota total_;
+  const std::unique_ptr<Pipeline> pipeline_;
+  const std::unique_ptr<cache::Store> store_;
+  DeviceSet devices_;
+  Executor compilers_;
+  CompileService compile_;
+  SessionTable sessions_;
+  Executor executor_;  // its tasks end before anything that they use
+
+  std::atomic<bool> draining_{false};
+  std::atomic<int64_t> working_{0};
+  Mutex drain_mu_;
+  std::condition_variable drained_;
+};
+
+}  // namespace uopd::engine

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/kernel_loader.h"
+
+#include <algorithm>
+
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr char kStore[] = "kernel";
+// Longer than nearly every compile, and short enough to wait for when a daemon died in the middle of one.
+constexpr int64_t kLeaseUs = 5'000'000;
+
+}  // namespace
+
+void CountLookup(const std::string& store, cache::GetOutcome outcome) {
+  const char* result = "error";
+  switch (outcome) {
+    case cache::GetOutcome::kHit:
+      result = "hit";
+      break;
+    case cache::GetOutcome::kMiss:
+      result = "miss";
+      break;
+    case cache::GetOutcome::kCorrupt:
+    case cache::GetOutcome::kKeyMismatch:
+      result = "corrupt";
+      break;
+    case cache::GetOutcome::kUnavailable:
+      break;
+  }
+  metrics::CacheRequests({store, result}).Increment();
+}
+
+void CountCorrupt(const std::string& store) {
+  metrics::CacheRequests({store, "corrupt"}).Increment();
+}
+
+absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
+                                               std::string_view graph, DeviceState& device,
+                                               const CompileOptions& options,
+                                               const std::vector<int64_t>& capacities,
+                                               PhaseTimings* timings) {
+  const cache::Key key(kStore, std::string(graph),
+                       Cat(pipeline_.KernelEnvironment(device.device(), options), " device=",
+                           device.name()));
+  if (auto kernel = Find(key.address())) return LoadedKernel{kernel, CacheResult::kMemory};
+
+  cache::LoadOptions load;
+  load.limits = request.wait_limits();
+  load.lease_ttl_us = kLeaseUs;
+  load.owner = owner_;
+  UOPD_ASSIGN(cache::Loaded loaded,
+              flights_.LoadOrCompute(store_, key, load, [&]() -> absl::StatusOr<std::string> {
+                return Build(request, graph, device, options, timings);
+              }));
+  CountLookup(kStore, loaded.lookup);
+  const bool built = loaded.outcome == cache::LoadOutcome::kComputed;
+  auto kernel = Load(*loaded.bytes, device, capacities, timings);
+  CacheResult from = built ? CacheResult::kMiss : CacheResult::kDisk;
+  if (!kernel.ok() && !built && !absl::IsResourceExhausted(kernel.status())) {
+    // The bytes are what was stored (the store checks that), and still no kernel: heal it.
+    CountCorrupt(kStore);
+    UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
+    const int64_t begin_ns = NowNs();
+    UOPD_ASSIGN(std::string record, Build(request, graph, device, options, timings));
+    kernel = Load(record, device, capacities, timings);
+    if (kernel.ok()) Replace(key, record, (NowNs() - begin_ns) / 1000);
+    from = CacheResult::kMiss;
+  }
+  UOPD_TRY(kernel.status());
+  Remember(key.address(), *kernel);
+  return LoadedKernel{*kernel, from};
+}
+
+absl::StatusOr<std::string> KernelLoader::Build(const RequestContext& request,
+                                                std::string_view graph, DeviceState& device,
+                                                const CompileOptions& options,
+                                                PhaseTimings* timings) const {
+  UOPD_TRY(request.Check());
+  UOPD_ASSIGN(KernelRecord record,
+              pipeline_.BuildKernel(graph, device.device(), options, timings));
+  metrics::KernelsCompiled().Increment();
+  return record.Encode();
+}
+
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(
+    std::string_view bytes, DeviceState& device, const std::vector<int64_t>& capacities,
+    PhaseTimings* timings) const {
+  ScopedPhase phase(Phase::kLoad, timings);
+  UOPD_ASSIGN(KernelRecord record, KernelRecord::Decode(bytes));
+  bool fits = record.buffers.size() == capacities.size();
+  for (size_t i = 0; fits && i < capacities.size(); ++i) {
+    const int64_t size = std::max<int64_t>(ir::ByteSize(record.buffers[i].dtype), 1);
+    fits = record.buffers[i].elements <= capacities[i] / size;
+  }
+  if (!fits) {
+    return absl::InternalError(Cat("kernel ", record.name, " does not fit the schedule's buffers"));
+  }
+  devices::Program program;
+  program.format = devices::ProgramFormat::kObject;
+  program.entry = record.name;
+  program.bytes = std::move(record.object);
+  program.args = {static_cast<int>(record.buffers.size()),
+                  static_cast<int>(record.variables.size())};
+  auto kernel = std::make_shared<Kernel>();
+  UOPD_ASSIGN(kernel->executable, device.device().Load(program));
+  kernel->device = &device;
+  kernel->name = std::move(record.name);
+  kernel->buffers = std::move(record.buffers);
+  kernel->variables = std::move(record.variables);
+  kernel->shape = record.shape;
+  kernel->flops = record.flops;
+  kernel->bytes = record.bytes;
+  return std::shared_ptr<const Kernel>(std::move(kernel));
+}
+
+void KernelLoader::Replace(const cache::Key& key, const std::string& record,
+                           int64_t cost_us) const {
+  // A value put under a lease is replaced only under a newer one.
+  const cache::LeaseResult lease = store_.TryLease(key, owner_, kLeaseUs);
+  if (lease.granted()) {
+    store_.PutFenced(key, record, cost_us, lease.token).IgnoreError();  // counted by the store
+  } else {
+    store_.Put(key, record, cost_us).IgnoreError();
+  }
+}
+
+std::shared_ptr<const Kernel> KernelLoader::Find(const Digest& address) {
+  MutexLock lock(mu_);
+  auto it = loaded_.find(address);
+  return it == loaded_.end() ? nullptr : it->second.lock();
+}
+
+void KernelLoader::Remember(const Digest& address, const std::shared_ptr<const Kernel>& kernel) {
+  MutexLock lock(mu_);
+  loaded_[address] = kernel;
+  if (loaded_.size() < sweep_at_) return;
+  absl::erase_if(loaded_, [](const auto& entry) { return entry.second.expired(); });
+  sweep_at_ = std::max<size_t>(1024, 2 * loaded_.size());
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Kernels by their keys: from memory, from the cache, or built; loaded on their device.
+//
+// Thread-safe. Concurrent callers that want the same kernel cause one build, across the daemons that share the store too. A
+// cached value that does not decode or load is counted as corrupt, built again and replaced.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "cache/load_or_compute.h"
+#include "core/base/mutex.h"
+#include "server/engine/pipeline.h"
+#include "server/engine/program.h"
+#include "server/engine/request_context.h"
+
+namespace uopd::engine {
+
+// Counts a look into the store by what it found.
+void CountLookup(const std::string& store, cache::GetOutcome outcome);
+void CountCorrupt(const std::string& store);
+
+struct LoadedKernel {
+  std::shared_ptr<const Kernel> kernel;
+  CacheResult from = CacheResult::kUnspecified;  // kMemory, kDisk or kMiss
+};
+
+class KernelLoader {
+ public:
+  KernelLoader(const Pipeline& pipeline, cache::Store& store, std::string owner)
+      : pipeline_(pipeline), store_(store), owner_(std::move(owner)) {}
+
+  // `graph` is an Item::graph; `capacities` the bytes of the buffers that the kernel will get. `timings` may be null.
+  absl::StatusOr<LoadedKernel> Get(const RequestContext& request, std::string_view graph,
+                                   DeviceState& device, const CompileOptions& options,
+                                   const std::vector<int64_t>& capacities, PhaseTimings* timings)
+      UOPD_EXCLUDES(mu_);
+
+ private:
+  absl::StatusOr<std::string> Build(const RequestContext& request, std::string_view graph,
+                                    DeviceState& device, const CompileOptions& options,
+                                    PhaseTimings* timings) const;
+  absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record, DeviceState& device,
+                                                     const std::vector<int64_t>& capacities,
+                                                     PhaseTimings* timings) const;
+  void Replace(const cache::Key& key, const std::string& record, int64_t cost_us) const;
+  std::shared_ptr<const Kernel> Find(const Digest& address) UOPD_EXCLUDES(mu_);
+  void Remember(const Digest& address, const std::shared_ptr<const Kernel>& kernel)
+      UOPD_EXCLUDES(mu_);
+
+  const Pipeline& pipeline_;
+  cache::Store& store_;
+  const std::string owner_;
+  cache::LoadGroup flights_;
+  Mutex mu_;
+  absl::flat_hash_map<Digest, std::weak_ptr<const Kernel>> loaded_ UOPD_GUARDED_BY(mu_);
+  size_t sweep_at_ UOPD_GUARDED_BY(mu_) = 1024;  // entries at which the expired ones are dropped
+};
+
+}  // namespace uopd::engine

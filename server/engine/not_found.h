@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// NOT_FOUND statuses that say of which kind the missing thing is, so that a client knows what to do: send the graph
+// (program), open a session again (session), or give up (buffer). Pure functions.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+
+namespace uopd::engine {
+
+inline constexpr std::string_view kProgram = "program";
+inline constexpr std::string_view kSession = "session";
+inline constexpr std::string_view kBuffer = "buffer";
+
+absl::Status NotFound(std::string_view kind, const std::string& message);
+// The kind given to NotFound; empty for every other status.
+std::string MissingKind(const absl::Status& status);
+
+}  // namespace uopd::engine

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// The compiler as the engine sees it: graphs to schedules, kernel graphs to compiled kernels, and the text that says which
+// compiler that is.
+//
+// Thread-safe; every call works in contexts of its own or the caller's. Errors about the graph are the pipeline's to blame
+// on its nodes; INTERNAL is its own bug.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "core/base/trace.h"
+#include "core/ir/context.h"
+#include "core/schedule/schedule.h"
+#include "devices/api/device.h"
+#include "server/engine/kernel_record.h"
+
+namespace uopd::engine {
+
+// Switches of a request that change what is compiled.
+struct CompileOptions {
+  bool noopt = false;
+  bool fast_math = false;
+  bool operator==(const CompileOptions&) const = default;
+  std::string Text() const;
+};
+
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+
+  // The parts of the environment keys (docs/architecture.md, decision 4) of the two steps.
+  virtual std::string ScheduleEnvironment() const = 0;
+  virtual std::string KernelEnvironment(const devices::Device& device,
+                                        const CompileOptions& options) const = 0;
+
+  // REQUIRES: sink passed ir::Verify(..., Stage::kTensor).
+  virtual absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
+                                                          const std::string& default_device) const = 0;
+  // `graph` is an Item::graph of a schedule. Adds to `timings`, if not null.
+  virtual absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph,
+                                                   const devices::Device& device,
+                                                   const CompileOptions& options,
+                                                   PhaseTimings* timings) const = 0;
+};
+
+}  // namespace uopd::engine

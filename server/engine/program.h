@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+// A prepared graph: loaded kernels in order, and what each slot and variable must be. Immutable, shared by all who run it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "core/base/digest.h"
+#include "core/base/mutex.h"
+#include "core/schedule/schedule.h"
+#include "server/engine/device_set.h"
+#include "server/engine/kernel_record.h"
+#include "server/engine/pipeline.h"
+
+namespace uopd::engine {
+
+// A kernel on its device. Programs with the same kernel share it.
+struct Kernel {
+  DeviceState* device = nullptr;
+  std::shared_ptr<devices::Executable> executable;
+  std::string name;
+  std::vector<codegen::BufferUse> buffers;
+  std::vector<std::string> variables;
+  devices::LaunchShape shape;
+  double flops = 0, bytes = 0;
+};
+
+// Runs `kernel`, or copies buffers[1] to buffers[0] when it is null.
+struct Step {
+  std::shared_ptr<const Kernel> kernel;
+  DeviceState* device = nullptr;
+  absl::InlinedVector<schedule::BufferRef, 4> buffers;
+  absl::InlinedVector<int, 2> variables;  // of the program, in the kernel's order
+};
+
+struct ProgramSlot {
+  schedule::Slot info;
+  DeviceState* device = nullptr;
+};
+
+struct ProgramTemporary {
+  int arena = 0;
+  int64_t offset = 0, bytes = 0;
+};
+
+struct ProgramArena {
+  DeviceState* device = nullptr;
+  int64_t bytes = 0;
+};
+
+struct Program {
+  Digest digest;
+  std::vector<ProgramSlot> slots;
+  std::vector<schedule::Variable> variables;
+  std::vector<Step> steps;
+  std::vector<ProgramTemporary> temporaries;
+  std::vector<ProgramArena> arenas;
+  std::vector<DeviceState*> devices;  // of all steps and slots, each once
+  int64_t temporary_bytes = 0;
+  double flops = 0, bytes = 0;  // of one run
+  // Done in microseconds: cheaper to run on the thread that received the call than to hand over.
+  bool quick = false;
+};
+
+// Which program: the graph and what it is compiled for.
+struct ProgramKey {
+  Digest digest;
+  CompileOptions options;
+  bool operator==(const ProgramKey&) const = default;
+
+  template <class H>
+  friend H AbslHashValue(H h, const ProgramKey& key) {
+    return H::combine(std::move(h), key.digest, key.options.noopt, key.options.fast_math);
+  }
+};
+
+// Where a program stays while its kernels are replaced by better ones. Thread-safe.
+class ProgramHandle {
+ public:
+  explicit ProgramHandle(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
+
+  std::shared_ptr<const Program> Get() const UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return program_;
+  }
+  // Runs that have begun finish with what they took.
+  void Swap(std::shared_ptr<const Program> program) UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    program_.swap(program);
+  }
+
+ private:
+  mutable Mutex mu_;
+  std::shared_ptr<const Program> program_ UOPD_GUARDED_BY(mu_);
+};
+
+// How large a buffer of the schedule is.
+int64_t BufferBytes(const schedule::Schedule& schedule, const schedule::BufferRef& ref);
+
+// Puts a program together from a schedule and the kernels of its items (null for copies). INTERNAL when they do not fit.
+absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
+    const Digest& digest, const schedule::Schedule& schedule, DeviceSet& devices,
+    const std::vector<std::shared_ptr<const Kernel>>& kernels);
+
+}  // namespace uopd::engine

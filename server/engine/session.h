@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// One client's lease on the daemon: buffers, quota, recent results, and the order of its calls.
+//
+// Owned by shared_ptr: by the table, and by every call in progress (SessionUse). A session that was closed is empty, and
+// calls that find it so fail; what the calls in progress use goes with the last of them.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "server/engine/buffer_store.h"
+#include "server/engine/result_memory.h"
+#include "server/engine/strand.h"
+
+namespace uopd::engine {
+
+class Session {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Session(std::string id, std::string resume_token, std::chrono::milliseconds ttl,
+          int64_t max_bytes, Quota& total, Executor& executor)
+      : id_(std::move(id)),
+        resume_token_(std::move(resume_token)),
+        quota_("limits.session_bytes", max_bytes, &total),
+        buffers_(quota_),
+        strand_(std::make_shared<Strand>(executor)),
+        ttl_(ttl) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const std::string& id() const { return id_; }
+  const std::string& resume_token() const { return resume_token_; }
+  std::chrono::milliseconds ttl() const { return ttl_; }
+  BufferStore& buffers() { return buffers_; }
+  Quota& quota() { return quota_; }
+  Strand& strand() { return *strand_; }
+  ResultMemory& results() { return results_; }  // on the strand only
+
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
+ private:
+  friend class SessionTable;
+  friend class SessionUse;
+
+  const std::string id_, resume_token_;
+  Quota quota_;
+  BufferStore buffers_;
+  const std::shared_ptr<Strand> strand_;
+  ResultMemory results_;
+  const std::chrono::milliseconds ttl_;
+  std::atomic<bool> closed_{false};
+  std::atomic<int> users_{0};
+  std::atomic<Clock::rep> last_use_{0};
+};
+
+}  // namespace uopd::engine

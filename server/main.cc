@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// uopd: reads the settings, starts the daemon, waits for signals.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <thread>
+
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "server/config_file.h"
+#include "server/daemon.h"
+
+namespace uopd {
+namespace {
+
+// Everything but the defaults that depend on the machine.
+absl::Status ReadSettings(std::span<const char* const> args, Config& config, CommandLine& line) {
+  UOPD_ASSIGN(line, config.SetFromFlags(args));
+  if (!line.config_file.empty()) UOPD_TRY(ReadConfigFile(line.config_file, config));
+  UOPD_TRY(config.SetFromEnvironment(environ));
+  return config.ResolveDefaults();
+}
+
+int Fail(const absl::Status& status) {
+  std::fprintf(stderr, "uopd: %s\n", StatusText(status).c_str());
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}
+
+sigset_t HandledSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, signal);
+  return signals;
+}
+
+int WaitForSignal(const sigset_t& signals) {
+  int signal = 0;
+  while (sigwait(&signals, &signal) != 0) {
+  }
+  return signal;
+}
+
+void Reload(Daemon& daemon, std::span<const char* const> args) {
+  Config config;
+  CommandLine line;
+  absl::Status status = ReadSettings(args, config, line);
+  if (status.ok()) status = ReopenLogFile();
+  if (!status.ok()) {
+    UOPD_LOG(kError, "settings not reloaded", {"status", status});
+    return;
+  }
+  SetLogLevel(config.log_level()).IgnoreError();  // checked by the table
+  daemon.Reload(config);
+  UOPD_LOG(kInfo, "settings reloaded");
+}
+
+// The second request to stop does not wait for the first.
+void ExitOnSecondSignal(sigset_t signals) {
+  sigdelset(&signals, SIGHUP);
+  std::thread([signals] {
+    WaitForSignal(signals);
+    _exit(130);
+  }).detach();
+}
+
+int Main(std::span<const char* const> args) {
+  Config config;
+  CommandLine line;
+  const absl::Status settings = ReadSettings(args, config, line);
+  if (line.help) return std::fputs(ConfigHelp().c_str(), stdout), 0;
+  if (line.version) return std::puts("uopd " UOPD_VERSION), 0;
+  if (line.print_config_docs) {
+    return std::fputs((ConfigDocs() + "\n" + MetricsDocs()).c_str(), stdout), 0;
+  }
+  if (!settings.ok()) return Fail(settings);
+  SetLogLevel(config.log_level()).IgnoreError();  // checked by the table
+  if (absl::Status status = OpenLogFile(config.log_file()); !status.ok()) return Fail(status);
+
+  // Blocked before any thread starts, so that all threads inherit it and only sigwait below sees them.
+  const sigset_t signals = HandledSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  auto daemon = Daemon::Start(config);
+  if (!daemon.ok()) return Fail(daemon.status());
+  for (;;) {
+    const int signal = WaitForSignal(signals);
+    if (signal != SIGHUP) {
+      UOPD_LOG(kInfo, "draining", {"signal", signal});
+      break;
+    }
+    Reload(**daemon, args);
+  }
+  ExitOnSecondSignal(signals);
+  (*daemon)->Drain();
+  return 0;
+}
+
+}  // namespace
+}  // namespace uopd
+
+int main(int argc, char** argv) {
+  const std::vector<const char*> args(argv + 1, argv + argc);
+  return uopd::Main(args);
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/call_scope.h"
+
+#include <array>
+#include <atomic>
+
+#include "absl/strings/str_format.h"
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "server/rpc/status.h"
+
+namespace uopd::rpc {
+namespace {
+
+constexpr std::array<std::string_view, kMethods> kNames = {
+    "Hello",  "OpenSession", "CloseSession", "CreateBuffers", "FreeBuffers", "Upload", "Download",
+    "Prepare", "Execute",    "Run",          "Pipeline",      "GetCacheStats"};
+constexpr size_t kCodes = 17;
+
+// Looking up a series takes a lock: once per series is enough.
+Histogram& DurationOf(Method method, absl::StatusCode code) {
+  static std::array<std::atomic<Histogram*>, kMethods * kCodes> series{};
+  auto& slot = series[static_cast<size_t>(method) * kCodes + static_cast<size_t>(code)];
+  Histogram* found = slot.load(std::memory_order_acquire);
+  if (found == nullptr) {
+    const std::string name = absl::StatusCodeToString(code);
+    found = &metrics::RpcDuration({kNames[static_cast<size_t>(method)], name});
+    slot.store(found, std::memory_order_release);
+  }
+  return *found;
+}
+
+Gauge& InFlight() {
+  static Gauge& gauge = metrics::RpcInFlight();
+  return gauge;
+}
+
+std::string RequestId(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  if (auto it = metadata.find("x-request-id"); it != metadata.end() && it->second.size() <= 64) {
+    return {it->second.data(), it->second.size()};
+  }
+  static std::atomic<uint64_t> next{1};
+  return absl::StrFormat("%x", next.fetch_add(1, std::memory_order_relaxed));
+}
+
+}  // namespace
+
+engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
+  engine::RequestContext out;
+  const auto deadline = context.deadline();  // of the system's clock
+  if (deadline != std::chrono::system_clock::time_point::max()) {
+    out.deadline = engine::RequestContext::Clock::now() +
+                   (deadline - std::chrono::system_clock::now());
+  }
+  out.cancelled = [&context] { return context.IsCancelled(); };
+  return out;
+}
+
+CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
+    : method_(method), request_(ContextOf(context)) {
+  request_.id = RequestId(context);
+  InFlight().Add(1);
+  auto work = engine.Begin();
+  admitted_ = work.status();
+  if (work.ok()) work_ = *std::move(work);
+}
+
+grpc::Status CallScope::End(const absl::Status& status) {
+  InFlight().Add(-1);
+  const int64_t ns = NowNs() - request_.start_ns;
+  DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9);
+  request_.timings.Observe();
+  const std::string_view method = kNames[static_cast<size_t>(method_)];
+  if (status.ok()) {
+    UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000});
+  } else if (absl::IsInternal(status) || absl::IsDataLoss(status)) {
+    UOPD_LOG(kError, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000},
+             {"status", status});
+  } else {
+    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000},
+             {"status", status});
+  }
+  return ToGrpc(status);
+}
+
+}  // namespace uopd::rpc

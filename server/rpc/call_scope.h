@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// One RPC from its arrival to its end: deadline, cancellation, request id, gauge, histogram, log line.
+//
+// Belongs to the RPC; used by one thread at a time.
+#pragma once
+#include <grpcpp/server_context.h>
+
+#include "server/engine/engine.h"
+
+namespace uopd::rpc {
+
+// In the order of uopd.proto.
+enum class Method : uint8_t {
+  kHello,
+  kOpenSession,
+  kCloseSession,
+  kCreateBuffers,
+  kFreeBuffers,
+  kUpload,
+  kDownload,
+  kPrepare,
+  kExecute,
+  kRun,
+  kPipeline,
+  kGetCacheStats,
+};
+inline constexpr size_t kMethods = 12;
+
+// The limits of one message of a call: those of the RPC that it came with.
+engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
+
+class CallScope {
+ public:
+  CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method);
+  CallScope(const CallScope&) = delete;
+  CallScope& operator=(const CallScope&) = delete;
+
+  // Whether the daemon takes the call at all.
+  const absl::Status& admitted() const { return admitted_; }
+  engine::RequestContext& request() { return request_; }
+  // For streams that may stay idle: whoever works holds a Work of its own.
+  void ReleaseWork() { work_ = {}; }
+  // Counts and logs the end, and says what to send. Called exactly once.
+  grpc::Status End(const absl::Status& status);
+
+ private:
+  const Method method_;
+  engine::RequestContext request_;
+  engine::Work work_;
+  absl::Status admitted_;
+};
+
+}  // namespace uopd::rpc

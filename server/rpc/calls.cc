@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/calls.h"
+
+#include <algorithm>
+
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "core/ir/wire.h"
+
+namespace uopd::rpc {
+namespace {
+
+using Arguments = absl::InlinedVector<engine::Argument, 8>;
+
+// Views into the request, which outlives the call.
+Arguments ToArguments(const google::protobuf::RepeatedPtrField<v1::Argument>& arguments) {
+  Arguments out;
+  uint64_t received = 0;
+  for (const v1::Argument& argument : arguments) {
+    engine::Argument& to = out.emplace_back();
+    to.buffer = argument.buffer();
+    if (argument.has_data()) {
+      to.data = argument.data();
+      received += argument.data().size();
+    }
+    to.return_data = argument.return_data();
+  }
+  if (received > 0) metrics::BytesReceived().Increment(received);
+  return out;
+}
+
+double Us(int64_t ns) { return static_cast<double>(ns) * 1e-3; }
+
+void FillTimings(const engine::RequestContext& context, v1::Timings* out) {
+  const PhaseTimings& t = context.timings;
+  out->set_queue_us(Us(t[Phase::kQueue]));
+  out->set_verify_us(Us(t[Phase::kVerify]));
+  out->set_schedule_us(Us(t[Phase::kSchedule]));
+  out->set_codegen_us(Us(t[Phase::kCodegen]));
+  out->set_render_us(Us(t[Phase::kRender]));
+  out->set_compile_us(Us(t[Phase::kCompile]));
+  out->set_load_us(Us(t[Phase::kLoad]));
+  out->set_tune_us(Us(t[Phase::kTune]));
+  out->set_copy_us(Us(t[Phase::kCopy]));
+  out->set_run_us(Us(t[Phase::kRun]));
+  out->set_total_us(Us(NowNs() - context.start_ns));
+}
+
+v1::CacheResult ToProto(engine::CacheResult result) {
+  switch (result) {
+    case engine::CacheResult::kUnspecified:
+      return v1::CACHE_RESULT_UNSPECIFIED;
+    case engine::CacheResult::kMemory:
+      return v1::CACHE_RESULT_MEMORY;
+    case engine::CacheResult::kDisk:
+      return v1::CACHE_RESULT_DISK;
+    case engine::CacheResult::kMiss:
+      return v1::CACHE_RESULT_MISS;
+    case engine::CacheResult::kShared:
+      return v1::CACHE_RESULT_SHARED;
+  }
+  UOPD_CHECK(false);
+}
+
+void FillOutcome(const engine::CacheOutcome& outcome, v1::CacheOutcome* out) {
+  out->set_schedule(ToProto(outcome.schedule));
+  out->set_kernels_memory(outcome.kernels_memory);
+  out->set_kernels_disk(outcome.kernels_disk);
+  out->set_kernels_compiled(outcome.kernels_compiled);
+}
+
+template <class Response>
+void FillResult(engine::RequestContext& context, engine::ExecuteResult result, Response* response) {
+  uint64_t sent = 0;
+  for (std::string& data : result.data) {
+    sent += data.size();
+    *response->add_data() = std::move(data);
+  }
+  if (sent > 0) metrics::BytesSent().Increment(sent);
+  FillTimings(context, response->mutable_timings());
+  FillOutcome(context.cache, response->mutable_cache());
+}
+
+void FillSignature(const engine::Program& program, v1::Signature* out) {
+  for (const engine::ProgramSlot& slot : program.slots) {
+    v1::SlotInfo* info = out->add_slots();
+    info->set_dtype(ir::Info(slot.info.dtype).wire);
+    for (int64_t dim : slot.info.dims) info->add_dims(static_cast<uint64_t>(dim));
+    info->set_bytes(static_cast<uint64_t>(slot.info.bytes));
+    info->set_read(slot.info.read);
+    info->set_written(slot.info.written);
+    info->set_device(slot.device->name());
+  }
+  for (const schedule::Variable& variable : program.variables) {
+    v1::VariableInfo* info = out->add_variables();
+    info->set_name(variable.name);
+    info->set_min(variable.min);
+    info->set_max(variable.max);
+  }
+  uint32_t kernels = 0;
+  for (const engine::Step& step : program.steps) kernels += step.kernel != nullptr ? 1 : 0;
+  out->set_kernels(kernels);
+  out->set_temporary_bytes(static_cast<uint64_t>(program.temporary_bytes));
+  out->set_flops(static_cast<uint64_t>(program.flops));
+  out->set_bytes(static_cast<uint64_t>(program.bytes));
+}
+
+template <class Request>
+engine::GraphRef GraphOf(const Request& request) {
+  return {request.digest(), request.graph()};
+}
+
+template <class Request>
+engine::RunCall RunCallOf(const Request& request, const Arguments& arguments) {
+  engine::RunCall out;
+  out.arguments = arguments;
+  out.variables = {request.variables().data(), static_cast<size_t>(request.variables().size())};
+  return out;
+}
+
+}  // namespace
+
+engine::CompileOptions ToCompileOptions(const v1::Options& options) {
+  return {options.noopt(), options.fast_math()};
+}
+
+absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
+                   const v1::HelloRequest& request, v1::HelloResponse* response) {
+  const uint32_t max = request.api_version_max();
+  if (request.api_version_min() > kApiVersion || (max != 0 && max < kApiVersion)) {
+    return absl::FailedPreconditionError(Cat("client speaks API versions ",
+                                             request.api_version_min(), " to ", max,
+                                             ", the daemon ", kApiVersion));
+  }
+  if (request.ir_version() != 0 && request.ir_version() != ir::kIrVersion) {
+    return absl::FailedPreconditionError(Cat("client speaks IR version ", request.ir_version(),
+                                             ", the daemon ", ir::kIrVersion));
+  }
+  response->set_api_version(kApiVersion);
+  response->set_ir_version(ir::kIrVersion);
+  response->set_server("uopd " UOPD_VERSION);
+  for (const devices::DeviceEntry& entry : engine.devices().List()) {
+    v1::Device* out = response->add_devices();
+    out->set_name(entry.name);
+    if (!entry.status.ok()) out->set_unavailable_reason(StatusText(entry.status));
+    if (entry.device == nullptr) continue;
+    const devices::DeviceInfo& info = entry.device->info();
+    const devices::MemoryStats memory = entry.device->memory();
+    out->set_kind(info.kind);
+    out->set_arch(info.arch);
+    out->set_memory_bytes(memory.limit_bytes);
+    out->set_memory_used_bytes(memory.used_bytes);
+    out->set_threads(static_cast<uint32_t>(info.hardware_threads));
+  }
+  v1::Limits* out = response->mutable_limits();
+  out->set_max_message_bytes(limits.max_message_bytes);
+  out->set_max_chunk_bytes(kMaxChunkBytes);
+  out->set_max_graph_nodes(limits.max_graph_nodes);
+  out->set_session_bytes(static_cast<uint64_t>(engine.session_bytes()));
+  return absl::OkStatus();
+}
+
+absl::Status OpenSession(engine::Engine& engine, const v1::OpenSessionRequest& request,
+                         v1::OpenSessionResponse* response) {
+  const auto ttl = std::chrono::milliseconds(
+      std::min<uint64_t>(request.ttl_ms(), uint64_t{1} << 40));
+  UOPD_ASSIGN(engine::SessionUse session, request.resume_token().empty()
+                                              ? engine.sessions().Open(ttl)
+                                              : engine.sessions().Resume(request.resume_token()));
+  response->set_session_id(session->id());
+  response->set_resume_token(session->resume_token());
+  response->set_ttl_ms(static_cast<uint64_t>(session->ttl().count()));
+  return absl::OkStatus();
+}
+
+absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
+                           const v1::CreateBuffersRequest& request) {
+  std::vector<uint64_t> made;
+  for (const v1::BufferSpec& spec : request.buffers()) {
+    absl::Status status =
+        engine.CreateBuffer(session, spec.handle(), spec.bytes(), spec.device());
+    if (!status.ok()) {
+      session.buffers().Free(made);  // all or none
+      return status;
+    }
+    made.push_back(spec.handle());
+  }
+  return absl::OkStatus();
+}
+
+void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request) {
+  session.buffers().Free({request.handles().data(), static_cast<size_t>(request.handles().size())});
+}
+
+absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
+                     const v1::PrepareRequest& request, v1::PrepareResponse* response) {
+  if (!request.graph().empty()) metrics::BytesReceived().Increment(request.graph().size());
+  UOPD_ASSIGN(auto program,
+              engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options())));
+  response->set_digest(std::string(program->digest.view()));
+  FillSignature(*program, response->mutable_signature());
+  FillTimings(context, response->mutable_timings());
+  FillOutcome(context.cache, response->mutable_cache());
+  return absl::OkStatus();
+}
+
+absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
+                     engine::Session& session, const v1::ExecuteRequest& request,
+                     v1::ExecuteResponse* response) {
+  const Arguments arguments = ToArguments(request.arguments());
+  engine::ExecuteCall call;
+  call.request_id = request.request_id();
+  call.graph = GraphOf(request);
+  call.options = ToCompileOptions(request.options());
+  call.debug = static_cast<int>(std::min<uint32_t>(request.options().debug(), 7));
+  call.run = RunCallOf(request, arguments);
+  call.run.free_buffers = {request.free_buffers().data(),
+                           static_cast<size_t>(request.free_buffers().size())};
+  UOPD_ASSIGN(engine::ExecuteResult result, engine.Execute(context, session, call));
+  FillResult(context, std::move(result), response);
+  return absl::OkStatus();
+}
+
+absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
+                 const v1::RunRequest& request, v1::RunResponse* response) {
+  metrics::BytesReceived().Increment(request.graph().size());
+  const Arguments arguments = ToArguments(request.arguments());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].buffer == 0) continue;
+    return absl::InvalidArgumentError(
+        Cat("slot ", i, " has a buffer handle, and this call has no session"));
+  }
+  engine::ExecuteCall call;
+  call.graph.bytes = request.graph();
+  call.options = ToCompileOptions(request.options());
+  call.debug = static_cast<int>(std::min<uint32_t>(request.options().debug(), 7));
+  call.run = RunCallOf(request, arguments);
+  Digest digest;
+  UOPD_ASSIGN(engine::ExecuteResult result, engine.RunOnce(context, call, &digest));
+  FillResult(context, std::move(result), response);
+  response->set_digest(std::string(digest.view()));
+  return absl::OkStatus();
+}
+
+void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
+                   v1::GetCacheStatsResponse* response) {
+  const cache::Health health = engine.store().health();
+  response->set_state(cache::Name(health.state));
+  response->set_reason(health.reason);
+  const auto size = [](int64_t v) { return static_cast<uint64_t>(std::max<int64_t>(v, 0)); };
+  uint64_t bytes = 0;
+  for (const cache::StatsSnapshot& stats : engine.store().stats().Snapshot()) {
+    v1::StoreStats* out = response->add_stores();
+    out->set_store(stats.store);
+    out->set_rows(size(stats.rows));
+    out->set_bytes(size(stats.bytes));
+    out->set_hits(size(stats.hits));
+    out->set_misses(size(stats.misses));
+    out->set_corrupt(size(stats.corrupt));
+    out->set_key_mismatches(size(stats.mismatches));
+    out->set_puts(size(stats.puts));
+    out->set_evictions(size(stats.evictions));
+    bytes += size(stats.bytes);
+  }
+  response->set_file_bytes(bytes);
+  response->set_max_bytes(limits.max_cache_bytes);
+}
+
+absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
+                        const std::string& data, uint64_t* expected) {
+  if (data.size() > kMaxChunkBytes) {
+    return absl::InvalidArgumentError(
+        Cat("chunk has ", data.size(), " bytes, more than ", kMaxChunkBytes));
+  }
+  if (session.closed()) return absl::CancelledError("session was closed during the upload");
+  UOPD_TRY(engine.Write(session, handle, *expected, data));
+  *expected += data.size();
+  metrics::BytesReceived().Increment(data.size());
+  return absl::OkStatus();
+}
+
+bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {
+  return engine.IsQuick(GraphOf(request), ToCompileOptions(request.options()));
+}
+
+bool IsQuick(engine::Engine& engine, const v1::RunRequest& request) {
+  return engine.IsQuick({{}, request.graph()}, ToCompileOptions(request.options()));
+}
+
+bool IsQuick(const v1::CreateBuffersRequest& request) {
+  uint64_t bytes = 0;
+  for (const v1::BufferSpec& spec : request.buffers()) {
+    bytes += std::min<uint64_t>(spec.bytes(), kMaxChunkBytes + 1);
+  }
+  return bytes <= kMaxChunkBytes;
+}
+
+}  // namespace uopd::rpc

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The listening side: address, message limits, memory bound, health and reflection services.
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "core/base/config.h"
+#include "server/engine/engine.h"
+#include "server/rpc/service.h"
+
+namespace uopd::rpc {
+
+// True for addresses that only this machine reaches: unix:PATH, localhost, 127.x.x.x, [::1].
+bool IsLocal(const std::string& address);
+
+class Server {
+ public:
+  // Serves when it returns. INVALID_ARGUMENT for an address that others reach while server.allow_insecure_remote is off,
+  // UNAVAILABLE for one that cannot be bound. The engine outlives the server.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine,
+                                                       const Config& config);
+  ~Server();
+
+  // With the port that was bound; unix:PATH as given.
+  const std::string& address() const { return address_; }
+
+  // Health says NOT_SERVING from now on.
+  void SetNotServing();
+  // Ends what is still open at `deadline`, by cancelling it.
+  void Shutdown(std::chrono::system_clock::time_point deadline);
+
+ private:
+  Server(engine::Engine& engine, ServiceLimits limits) : service_(engine, limits) {}
+
+  Service service_;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace uopd::rpc

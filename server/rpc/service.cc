@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+#include "server/rpc/service.h"
+
+#include "server/rpc/streams.h"
+#include "server/rpc/unary.h"
+
+namespace uopd::rpc {
+
+using engine::RequestContext;
+using engine::Session;
+
+namespace {
+constexpr auto kAlways = [] { return true; };
+}
+
+grpc::ServerUnaryReactor* Service::Hello(grpc::CallbackServerContext* context,
+                                         const v1::HelloRequest* request,
+                                         v1::HelloResponse* response) {
+  return Serve(engine_, context, Method::kHello, kAlways, [=, this](RequestContext&) {
+    return rpc::Hello(engine_, limits_, *request, response);
+  });
+}
+
+grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* context,
+                                               const v1::OpenSessionRequest* request,
+                                               v1::OpenSessionResponse* response) {
+  return Serve(engine_, context, Method::kOpenSession, kAlways, [=, this](RequestContext&) {
+    return rpc::OpenSession(engine_, *request, response);
+  });
+}
+
+// Not on the strand: closing also ends the calls that wait there. What a running call uses goes when it is done.
+grpc::ServerUnaryReactor* Service::CloseSession(grpc::CallbackServerContext* context,
+                                                const v1::CloseSessionRequest* request,
+                                                v1::CloseSessionResponse*) {
+  return Serve(engine_, context, Method::kCloseSession, kAlways, [=, this](RequestContext&) {
+    return engine_.sessions().Close(request->session_id());
+  });
+}
+
+grpc::ServerUnaryReactor* Service::CreateBuffers(grpc::CallbackServerContext* context,
+                                                 const v1::CreateBuffersRequest* request,
+                                                 v1::CreateBuffersResponse*) {
+  return ServeSession(
+      engine_, context, Method::kCreateBuffers, request->session_id(),
+      [=] { return IsQuick(*request); },
+      [=, this](RequestContext&, Session& session) {
+        return rpc::CreateBuffers(engine_, session, *request);
+      });
+}
+
+grpc::ServerUnaryReactor* Service::FreeBuffers(grpc::CallbackServerContext* context,
+                                               const v1::FreeBuffersRequest* request,
+                                               v1::FreeBuffersResponse*) {
+  return ServeSession(engine_, context, Method::kFreeBuffers, request->session_id(), kAlways,
+                      [=](RequestContext&, Session& session) {
+                        rpc::FreeBuffers(session, *request);
+                        return absl::OkStatus();
+                      });
+}
+
+grpc::ServerReadReactor<v1::UploadRequest>* Service::Upload(grpc::CallbackServerContext* context,
+                                                            v1::UploadResponse* response) {
+  return StartUpload(engine_, context, response);
+}
+
+grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
+    grpc::CallbackServerContext* context, const v1::DownloadRequest* request) {
+  return StartDownload(engine_, context, request);
+}
+
+// Compiling changes nothing in the session: it is used to renew its lease, and its order does not matter.
+grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
+                                           const v1::PrepareRequest* request,
+                                           v1::PrepareResponse* response) {
+  return Serve(
+      engine_, context, Method::kPrepare, [] { return false; },
+      [=, this](RequestContext& call) -> absl::Status {
+        engine::SessionUse session;
+        if (!request->session_id().empty()) {
+          UOPD_ASSIGN(session, engine_.sessions().Use(request->session_id()));
+        }
+        return rpc::Prepare(engine_, call, *request, response);
+      });
+}
+
+grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
+                                           const v1::ExecuteRequest* request,
+                                           v1::ExecuteResponse* response) {
+  return ServeSession(
+      engine_, context, Method::kExecute, request->session_id(),
+      [=, this] { return IsQuick(engine_, *request); },
+      [=, this](RequestContext& call, Session& session) {
+        return rpc::Execute(engine_, call, session, *request, response);
+      });
+}
+
+grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
+                                       const v1::RunRequest* request, v1::RunResponse* response) {
+  return Serve(
+      engine_, context, Method::kRun, [=, this] { return IsQuick(engine_, *request); },
+      [=, this](RequestContext& call) { return rpc::Run(engine_, call, *request, response); });
+}
+
+grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pipeline(
+    grpc::CallbackServerContext* context) {
+  return StartPipeline(engine_, context);
+}
+
+grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* context,
+                                                 const v1::GetCacheStatsRequest*,
+                                                 v1::GetCacheStatsResponse* response) {
+  return Serve(engine_, context, Method::kGetCacheStats, kAlways, [=, this](RequestContext&) {
+    rpc::GetCacheStats(engine_, limits_, response);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace uopd::rpc

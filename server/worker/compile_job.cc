@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "server/worker/compile_job.h"
+
+#include "core/base/bytes.h"
+#include "core/base/text.h"
+
+namespace uopd::worker {
+
+std::string CompileRequest::Encode() const {
+  std::string out;
+  PutString(out, device);
+  PutString(out, toolchain);
+  PutString(out, source);
+  return out;
+}
+
+absl::StatusOr<CompileRequest> CompileRequest::Decode(std::string_view bytes) {
+  CompileRequest out;
+  ByteReader reader(bytes);
+  if (!reader.String(out.device) || !reader.String(out.toolchain) || !reader.String(out.source) ||
+      !reader.done()) {
+    return absl::DataLossError("malformed compile request");
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> RunCompileJob(WorkerState& state, std::string_view payload) {
+  UOPD_ASSIGN(const CompileRequest request, CompileRequest::Decode(payload));
+  UOPD_ASSIGN(const auto device, state.Device(request.device));
+  if (!request.toolchain.empty() && request.toolchain != device->info().toolchain) {
+    return absl::FailedPreconditionError(Cat("the worker's toolchain (", device->info().toolchain,
+                                             ") is not the one asked for (", request.toolchain,
+                                             ")"));
+  }
+  return device->compiler().Compile(request.source);
+}
+
+}  // namespace uopd::worker

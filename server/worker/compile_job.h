@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// Job "compile": source text in, object bytes out, through the compiler of a device.
+//
+// A toolchain that aborts takes a worker with it and not the daemon.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+#include "server/worker/supervisor.h"
+
+namespace uopd::worker {
+
+struct CompileRequest {
+  static constexpr char kJob[] = "compile";
+
+  std::string device = "CPU";
+  // DeviceInfo::toolchain that the caller's cache key says; empty: any. FAILED_PRECONDITION when the
+  // worker's is another one: its bytes must not be stored under that key.
+  std::string toolchain;
+  std::string source;
+
+  std::string Encode() const;
+  static absl::StatusOr<CompileRequest> Decode(std::string_view bytes);
+  Job ToJob(std::chrono::milliseconds time_limit) const {
+    return {kJob, Encode(), time_limit};
+  }
+};
+
+// The handler; the answer is the object.
+absl::StatusOr<std::string> RunCompileJob(WorkerState& state, std::string_view payload);
+
+}  // namespace uopd::worker

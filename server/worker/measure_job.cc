@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT
+#include "server/worker/measure_job.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "core/base/bytes.h"
+#include "core/base/text.h"
+#include "core/base/trace.h"
+#include "devices/api/device.h"
+#include "server/worker/fill_pattern.h"
+
+namespace uopd::worker {
+namespace {
+
+using devices::Buffer;
+
+constexpr size_t kGuardBytes = 256;  // more than a store of the widest vectors goes astray
+constexpr std::byte kGuard{0xA5};
+
+bool ReadBool(ByteReader& reader, bool& out) {
+  uint64_t v;
+  if (!reader.Varint(v) || v > 1) return false;
+  out = v == 1;
+  return true;
+}
+
+// One measurement: its device objects, and the steps in the order of the header.
+class Measurement {
+ public:
+  Measurement(const MeasureRequest& request, devices::Device& device)
+      : request_(request), device_(device) {}
+
+  absl::Status Load() {
+    devices::Program program;
+    program.format = devices::ProgramFormat::kObject;
+    program.entry = request_.entry;
+    program.bytes = request_.object;
+    program.args = {static_cast<int>(request_.buffers.size()),
+                    static_cast<int>(request_.variables.size())};
+    UOPD_ASSIGN(executable_, device_.Load(program));
+    UOPD_ASSIGN(stream_, device_.NewStream());
+    for (size_t slot = 0; slot < request_.buffers.size(); ++slot) {
+      UOPD_ASSIGN(auto buffer, device_.Allocate(request_.buffers[slot].bytes + kGuardBytes,
+                                                devices::MemoryKind::kDevice));
+      buffers_.push_back(std::move(buffer));
+      args_.push_back({buffers_.back().get(), 0});
+      UOPD_TRY(Fill(slot, true));
+    }
+    return stream_->Synchronize();
+  }
+
+  absl::StatusOr<int64_t> RunOnce(bool refill) {
+    for (size_t slot = 0; refill && slot < buffers_.size(); ++slot) {
+      const MeasureBuffer& buffer = request_.buffers[slot];
+      if (buffer.read && buffer.written) UOPD_TRY(Fill(slot, false));
+    }
+    int64_t ns = 0;
+    UOPD_TRY(stream_->Launch(*executable_, request_.shape, args_, request_.variables, &ns));
+    UOPD_TRY(stream_->Synchronize());
+    return ns;
+  }
+
+  absl::Status CheckGuards() {
+    for (size_t slot = 0; slot < buffers_.size(); ++slot) {
+      std::vector<std::byte> guard(kGuardBytes);
+      UOPD_TRY(stream_->CopyOut(*buffers_[slot], request_.buffers[slot].bytes, guard));
+      UOPD_TRY(stream_->Synchronize());
+      if (std::any_of(guard.begin(), guard.end(), [](std::byte b) { return b != kGuard; })) {
+        return absl::InternalError(
+            Cat("kernel ", request_.entry, " wrote behind buffer (", slot, ")"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Outputs(std::vector<std::string>& out) {
+    for (size_t slot = 0; slot < buffers_.size(); ++slot) {
+      if (!request_.buffers[slot].written) continue;
+      std::string& bytes = out.emplace_back(request_.buffers[slot].bytes, '\0');
+      UOPD_TRY(stream_->CopyOut(*buffers_[slot], 0, std::as_writable_bytes(std::span(bytes))));
+      UOPD_TRY(stream_->Synchronize());
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Fill(size_t slot, bool guard) {
+    const MeasureBuffer& buffer = request_.buffers[slot];
+    std::vector<std::byte> contents(buffer.bytes + (guard ? kGuardBytes : 0), kGuard);
+    FillPattern(buffer.dtype, slot, std::span(contents).first(buffer.bytes));
+    UOPD_TRY(stream_->CopyIn(contents, *buffers_[slot], 0));
+    return stream_->Synchronize();
+  }
+
+  const MeasureRequest& request_;
+  devices::Device& device_;
+  std::shared_ptr<devices::Executable> executable_;
+  std::unique_ptr<devices::Stream> stream_;
+  std::vector<std::shared_ptr<Buffer>> buffers_;
+  std::vector<devices::BufferArg> args_;
+};
+
+}  // namespace
+
+std::string MeasureRequest::Encode() const {
+  std::string out;
+  PutString(out, device);
+  PutString(out, object);
+  PutString(out, entry);
+  PutVarint(out, buffers.size());
+  for (const MeasureBuffer& buffer : buffers) {
+    PutVarint(out, ir::Info(buffer.dtype).wire);
+    PutVarint(out, buffer.bytes);
+    PutVarint(out, buffer.read);
+    PutVarint(out, buffer.written);
+  }
+  PutVarint(out, variables.size());
+  for (int64_t v : variables) PutSigned(out, v);
+  for (int64_t v : shape.grid) PutSigned(out, v);
+  for (int64_t v : shape.block) PutSigned(out, v);
+  PutSigned(out, shape.shared_bytes);
+  PutSigned(out, runs);
+  PutSigned(out, stop_above_ns);
+  PutSigned(out, budget_ns);
+  PutVarint(out, want_outputs);
+  return out;
+}
+
+absl::StatusOr<MeasureRequest> MeasureRequest::Decode(std::string_view bytes) {
+  MeasureRequest out;
+  ByteReader reader(bytes);
+  const absl::Status malformed = absl::DataLossError("malformed measure request");
+  uint64_t n;
+  if (!reader.String(out.device) || !reader.String(out.object) || !reader.String(out.entry) ||
+      !reader.Varint(n) || n > reader.left()) {
+    return malformed;
+  }
+  for (uint64_t i = 0; i < n; ++i) {
+    MeasureBuffer buffer;
+    uint64_t wire;
+    if (!reader.Varint(wire) || !reader.Varint(buffer.bytes) || !ReadBool(reader, buffer.read) ||
+        !ReadBool(reader, buffer.written)) {
+      return malformed;
+    }
+    const auto dtype = ir::DtypeByWire(wire);
+    if (!dtype || ir::ByteSize(*dtype) == 0 || *dtype == ir::Dtype::Index) return malformed;
+    buffer.dtype = *dtype;
+    out.buffers.push_back(buffer);
+  }
+  if (!reader.Varint(n) || n > reader.left()) return malformed;
+  out.variables.resize(n);
+  for (int64_t& v : out.variables) {
+    if (!reader.Signed(v)) return malformed;
+  }
+  for (int64_t& v : out.shape.grid) {
+    if (!reader.Signed(v)) return malformed;
+  }
+  for (int64_t& v : out.shape.block) {
+    if (!reader.Signed(v)) return malformed;
+  }
+  int64_t runs;
+  if (!reader.Signed(out.shape.shared_bytes) || !reader.Signed(runs) || runs < 0 ||
+      runs > 1'000'000 || !reader.Signed(out.stop_above_ns) || !reader.Signed(out.budget_ns) ||
+      !ReadBool(reader, out.want_outputs) || !reader.done()) {
+    return malformed;
+  }
+  out.runs = static_cast<int>(runs);
+  return out;
+}
+
+std::string MeasureAnswer::Encode() const {
+  std::string out;
+  PutSigned(out, min_ns);
+  PutSigned(out, median_ns);
+  PutSigned(out, runs);
+  PutVarint(out, outputs.size());
+  for (const std::string& bytes : outputs) PutString(out, bytes);
+  return out;
+}
+
+absl::StatusOr<MeasureAnswer> MeasureAnswer::Decode(std::string_view bytes) {
+  MeasureAnswer out;
+  ByteReader reader(bytes);
+  int64_t runs;
+  uint64_t n;
+  if (!reader.Signed(out.min_ns) || !reader.Signed(out.median_ns) || !reader.Signed(runs) ||
+      !reader.Varint(n) || n > reader.left()) {
+    return absl::DataLossError("malformed measure answer");
+  }
+  out.runs = static_cast<int>(runs);
+  for (uint64_t i = 0; i < n; ++i) {
+    if (!reader.String(out.outputs.emplace_back())) {
+      return absl::DataLossError("malformed measure answer");
+    }
+  }
+  if (!reader.done()) return absl::DataLossError("malformed measure answer");
+  return out;
+}
+
+absl::StatusOr<std::string> RunMeasureJob(WorkerState& state, std::string_view payload) {
+  UOPD_ASSIGN(const MeasureRequest request, MeasureRequest::Decode(payload));
+  UOPD_ASSIGN(const auto device, state.Device(request.device));
+  Measurement measurement(request, *device);
+  UOPD_TRY(measurement.Load());
+
+  MeasureAnswer answer;
+  UOPD_ASSIGN(const int64_t first, measurement.RunOnce(false));
+  UOPD_TRY(measurement.CheckGuards());
+  if (request.want_outputs) UOPD_TRY(measurement.Outputs(answer.outputs));
+  answer.runs = 1;
+
+  std::vector<int64_t> times;
+  int64_t spent = first, latest = first;
+  while (static_cast<int>(times.size()) < request.runs) {
+    if (request.stop_above_ns > 0 && latest > request.stop_above_ns) break;
+    if (request.budget_ns > 0 && spent > request.budget_ns) break;
+    UOPD_ASSIGN(latest, measurement.RunOnce(true));
+    spent += latest;
+    times.push_back(latest);
+  }
+  answer.runs += static_cast<int>(times.size());
+  if (times.empty()) times.push_back(first);
+  std::sort(times.begin(), times.end());
+  answer.min_ns = times.front();
+  answer.median_ns = times[times.size() / 2];
+  return answer.Encode();
+}
+
+}  // namespace uopd::worker

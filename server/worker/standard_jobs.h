@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The jobs that the daemon's workers know: what main gives to ForkServer::Start. A new kind of job is
+// a line here.
+#pragma once
+#include <vector>
+
+#include "server/worker/compile_job.h"
+#include "server/worker/measure_job.h"
+#include "server/worker/worker_process.h"
+
+namespace uopd::worker {
+
+inline std::vector<JobHandler> StandardJobs() {
+  return {{CompileRequest::kJob, RunCompileJob}, {MeasureRequest::kJob, RunMeasureJob}};
+}
+
+}  // namespace uopd::worker

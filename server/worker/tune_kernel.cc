@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+#include "server/worker/tune_kernel.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "server/worker/check_outputs.h"
+
+namespace uopd::worker {
+namespace {
+
+std::string TextOf(const search::Opts& opts) {
+  std::string out = "[";
+  for (const codegen::Opt& opt : opts) Append(out, out.size() > 1 ? ", " : "", codegen::Text(opt));
+  return out + "]";
+}
+
+struct Finalist {
+  search::Candidate candidate;
+  bool is_heuristic = false;
+  double seconds = std::numeric_limits<double>::infinity();
+  absl::Status status;
+};
+
+class Tuner {
+ public:
+  Tuner(const ir::UOpContext& ctx, ir::UOp sink, const codegen::Target& target,
+        const TuneOptions& options, WorkerPools pools)
+      : ctx_(ctx),
+        sink_(sink),
+        target_(target),
+        options_(options),
+        measurer_(ctx, sink, pools, MakeMeasurerOptions(options)) {}
+
+  absl::StatusOr<TunedKernel> Run() {
+    TunedKernel out;
+    UOPD_ASSIGN(out.search,
+                search::BeamSearch(ctx_, sink_, target_, options_.beam, measurer_));
+    UOPD_ASSIGN(std::vector<Finalist> finalists, ChooseFinalists(out.search));
+    UOPD_TRY(WithFrame(RunReference(), "running the kernel without opts"));
+    std::vector<search::Candidate> batch;
+    for (const Finalist& f : finalists) batch.push_back(f.candidate);
+    const auto objects = measurer_.Compile(batch);
+    out.heuristic_seconds = std::numeric_limits<double>::infinity();
+    for (size_t i = 0; i < finalists.size(); ++i) {
+      Finalist& f = finalists[i];
+      f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
+      if (absl::IsCancelled(f.status)) return f.status;
+      if (f.is_heuristic) out.heuristic_seconds = f.seconds;
+      if (f.status.ok()) continue;
+      out.rejected.push_back(Cat(TextOf(f.candidate.opts), ": ", StatusText(f.status)));
+      UOPD_LOG(kWarn, "a tuned kernel is rejected", {"kernel", f.candidate.kernel.name},
+               {"opts", TextOf(f.candidate.opts)}, {"error", f.status});
+    }
+    // Stable: the heuristic's choice comes first and wins a tie.
+    std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) {
+      return a.seconds < b.seconds;
+    });
+    if (!finalists.front().status.ok() || std::isinf(finalists.front().seconds)) {
+      return absl::IsDeadlineExceeded(finalists.front().status)
+                 ? finalists.front().status
+                 : absl::InternalError(Cat("no tuned kernel agrees with the reference: ",
+                                           out.rejected.empty() ? "" : out.rejected.front()));
+    }
+    out.opts = finalists.front().candidate.opts;
+    out.seconds = finalists.front().seconds;
+    return out;
+  }
+
+ private:
+  static MeasurerOptions MakeMeasurerOptions(const TuneOptions& options) {
+    MeasurerOptions out;
+    out.device = options.device;
+    out.toolchain = options.toolchain;
+    out.runs = options.runs;
+    out.deadline = options.beam.deadline;
+    out.cancelled = options.beam.cancelled;
+    return out;
+  }
+
+  absl::StatusOr<search::Candidate> Make(const search::Opts* opts, bool noopt) const {
+    codegen::Options options;
+    options.fast_math = options_.beam.fast_math;
+    options.noopt = noopt;
+    options.opts = opts;
+    return search::MakeCandidate(ctx_, sink_, target_, options, SIZE_MAX);
+  }
+
+  // The heuristic's choice and the best of the search.
+  absl::StatusOr<std::vector<Finalist>> ChooseFinalists(const search::SearchResult& found) const {
+    std::vector<Finalist> out;
+    if (auto heuristic = Make(nullptr, false); heuristic.ok()) {
+      out.push_back({*std::move(heuristic), true});
+    }
+    int chosen = 0;
+    for (const search::Trial* trial : found.Ranking()) {
+      if (chosen >= std::max(options_.finalists, 1)) break;
+      ++chosen;
+      const bool known = std::any_of(out.begin(), out.end(), [&](const Finalist& f) {
+        return f.candidate.opts == trial->opts;
+      });
+      if (known) continue;
+      UOPD_ASSIGN(auto candidate, Make(&trial->opts, false));
+      out.push_back({std::move(candidate), false});
+    }
+    return out;
+  }
+
+  absl::Status RunReference() {
+    UOPD_ASSIGN(const search::Candidate plain, Make(nullptr, true));
+    UOPD_ASSIGN(const std::string object, measurer_.Compile(std::span(&plain, 1)).front());
+    UOPD_ASSIGN(reference_,
+                measurer_.Run(plain, object, 0, std::numeric_limits<double>::infinity(), true));
+    return absl::OkStatus();
+  }
+
+  absl::Status Judge(Finalist& f, const std::string& object) {
+    UOPD_ASSIGN(const MeasureAnswer answer,
+                measurer_.Run(f.candidate, object, options_.final_runs,
+                              std::numeric_limits<double>::infinity(), true));
+    if (answer.outputs.size() != reference_.outputs.size()) {
+      return absl::InternalError("another number of outputs");
+    }
+    size_t output = 0;
+    const auto& buffers = f.candidate.kernel.buffers;
+    for (size_t slot = 0; slot < buffers.size(); ++slot) {
+      if (!buffers[slot].written) continue;
+      UOPD_TRY(WithFrame(CheckOutputs(buffers[slot].dtype, reference_.outputs[output],
+                                      answer.outputs[output]),
+                         Cat("checking buffer ", slot)));
+      ++output;
+    }
+    f.seconds = static_cast<double>(answer.min_ns) * 1e-9;
+    return absl::OkStatus();
+  }
+
+  const ir::UOpContext& ctx_;
+  const ir::UOp sink_;
+  const codegen::Target& target_;
+  const TuneOptions& options_;
+  WorkerMeasurer measurer_;
+  MeasureAnswer reference_;
+};
+
+}  // namespace
+
+std::string TuneOptions::Key() const {
+  return Cat(beam.Key(), " measure=", kMeasurePolicyVersion, " check=", kCheckPolicyVersion,
+             " runs=", runs, " finalists=", finalists, " final_runs=", final_runs);
+}
+
+absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
+                                       const codegen::Target& target, const TuneOptions& options,
+                                       WorkerPools pools) {
+  return Tuner(ctx, sink, target, options, pools).Run();
+}
+
+}  // namespace uopd::worker

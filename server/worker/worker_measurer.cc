@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "server/worker/worker_measurer.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <thread>
+
+#include "core/base/bytes.h"
+#include "core/base/text.h"
+#include "core/ir/graph.h"
+#include "server/worker/compile_job.h"
+
+namespace uopd::worker {
+
+WorkerMeasurer::WorkerMeasurer(const ir::UOpContext& ctx, ir::UOp sink, WorkerPools pools,
+                               MeasurerOptions options)
+    : pools_(pools), options_(std::move(options)) {
+  for (ir::UOp v : ir::Variables(ctx, sink)) {
+    const int64_t min = v.ints()[0], max = v.ints()[1];
+    variables_[std::string(v.text())] =
+        static_cast<int64_t>((static_cast<ir::Int128>(min) + max) / 2);
+  }
+}
+
+std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
+    std::span<const search::Candidate> batch) {
+  std::vector<absl::StatusOr<std::string>> out(batch.size());
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i; (i = next.fetch_add(1)) < batch.size();) {
+      const CompileRequest request{options_.device, options_.toolchain, batch[i].source};
+      out[i] = pools_.compile
+                   .Run(request.ToJob(options_.compile_limit), options_.deadline,
+                        options_.cancelled)
+                   .ToStatusOr();
+    }
+  };
+  // The threads only wait for their workers; this one works too.
+  std::vector<std::thread> threads;
+  const size_t count = std::min<size_t>(batch.size(), pools_.compile.max_workers());
+  for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
+  work();
+  for (std::thread& thread : threads) thread.join();
+  return out;
+}
+
+absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candidate,
+                                                  const std::string& object, int runs,
+                                                  double best_seconds, bool want_outputs) {
+  MeasureRequest request;
+  request.device = options_.device;
+  request.object = object;
+  request.entry = search::kCandidateEntry;
+  for (const codegen::BufferUse& use : candidate.kernel.buffers) {
+    request.buffers.push_back({use.dtype,
+                               static_cast<uint64_t>(use.elements * ir::ByteSize(use.dtype)),
+                               use.read, use.written});
+  }
+  for (const std::string& name : candidate.kernel.variables) {
+    const auto it = variables_.find(name);
+    if (it == variables_.end()) {
+      return absl::InternalError(Cat("a candidate has a variable (", name,
+                                     ") that its kernel has not"));
+    }
+    request.variables.push_back(it->second);
+  }
+  std::copy_n(candidate.kernel.grid, 3, request.shape.grid);
+  std::copy_n(candidate.kernel.block, 3, request.shape.block);
+  request.shape.shared_bytes = candidate.kernel.shared_bytes;
+  request.runs = runs;
+  if (std::isfinite(best_seconds)) {
+    // Rounded up to a power of two, so that the job of one candidate, which the quarantine knows by
+    // its bytes, hardly depends on what was measured before.
+    const double bound = best_seconds * options_.stop_above * 1e9;
+    request.stop_above_ns = int64_t{1} << std::clamp(std::ilogb(std::max(bound, 1.0)) + 1, 0, 62);
+  }
+  request.want_outputs = want_outputs;
+  UOPD_ASSIGN(const std::string bytes,
+              pools_.measure
+                  .Run(request.ToJob(options_.measure_limit), options_.deadline,
+                       options_.cancelled)
+                  .ToStatusOr());
+  return MeasureAnswer::Decode(bytes);
+}
+
+absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,
+                                            const absl::StatusOr<std::string>& object,
+                                            double best_seconds) {
+  UOPD_TRY(object.status());
+  std::string shape;
+  for (int64_t v : candidate.kernel.grid) PutSigned(shape, v);
+  for (int64_t v : candidate.kernel.block) PutSigned(shape, v);
+  const Digest key = HashBytes(Cat(shape, *object));
+  if (const auto it = by_object_.find(key); it != by_object_.end()) return it->second;
+  absl::StatusOr<double> seconds = absl::InternalError("not measured");
+  auto answer = Run(candidate, *object, options_.runs, best_seconds, false);
+  if (answer.ok()) {
+    seconds = static_cast<double>(answer->min_ns) * 1e-9;
+  } else {
+    seconds = answer.status();
+  }
+  by_object_.emplace(key, seconds);
+  return seconds;
+}
+
+std::vector<absl::StatusOr<double>> WorkerMeasurer::Measure(
+    std::span<const search::Candidate> batch, double best_seconds) {
+  const auto objects = Compile(batch);
+  std::vector<absl::StatusOr<double>> out;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    out.push_back(Time(batch[i], objects[i], best_seconds));
+    if (out.back().ok()) best_seconds = std::min(best_seconds, *out.back());
+  }
+  return out;
+}
+
+}  // namespace uopd::worker

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// Measures candidates of the search in worker processes: compiled in parallel, timed one at a time.
+//
+// Candidates whose objects are equal are timed once. One thread at a time; both pools outlive it and
+// may be shared with others, though a measuring pool of one worker is what keeps measurements from
+// disturbing each other.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/search/measurer.h"
+#include "server/worker/measure_job.h"
+#include "server/worker/supervisor.h"
+
+namespace uopd::worker {
+
+struct WorkerPools {
+  Supervisor& compile;
+  Supervisor& measure;
+};
+
+struct MeasurerOptions {
+  std::string device = "CPU";
+  std::string toolchain;  // as CompileRequest
+  int runs = 3;
+  double stop_above = 3;  // times the best: slower candidates are not run again
+  std::chrono::milliseconds compile_limit{10'000};
+  std::chrono::milliseconds measure_limit{10'000};
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::function<bool()> cancelled;  // null: never
+};
+
+class WorkerMeasurer final : public search::Measurer {
+ public:
+  // `ctx` and `sink` are the kernel's: variables get the middle of their range.
+  WorkerMeasurer(const ir::UOpContext& ctx, ir::UOp sink, WorkerPools pools,
+                 MeasurerOptions options);
+
+  std::vector<absl::StatusOr<double>> Measure(std::span<const search::Candidate> batch,
+                                              double best_seconds) override;
+
+  // The steps by themselves. Objects in order of the candidates.
+  std::vector<absl::StatusOr<std::string>> Compile(std::span<const search::Candidate> batch);
+  absl::StatusOr<MeasureAnswer> Run(const search::Candidate& candidate, const std::string& object,
+                                    int runs, double best_seconds, bool want_outputs);
+
+ private:
+  absl::StatusOr<double> Time(const search::Candidate& candidate,
+                              const absl::StatusOr<std::string>& object, double best_seconds);
+
+  const WorkerPools pools_;
+  const MeasurerOptions options_;
+  absl::flat_hash_map<std::string, int64_t> variables_;
+  absl::flat_hash_map<Digest, absl::StatusOr<double>> by_object_;
+};
+
+}  // namespace uopd::worker

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+// What a worker process is: its setup, the jobs it knows, and its main loop.
+//
+// A worker has one thread that takes jobs from its socket, one at a time, and answers each with two
+// frames: "accepted" before it starts, and the result. So whoever sent a job can tell a worker that
+// died of it from one that was dead already. A worker ends with its socket, with its parent
+// (PR_SET_PDEATHSIG), or by its own will after the answer that says so.
+//
+// Frames
+//   job       name, payload                  (strings)
+//   accepted  kAccepted
+//   result    kResult, last, code, message or payload
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+#include "devices/registry.h"
+#include "server/worker/unique_fd.h"
+
+namespace uopd::worker {
+
+// Fixed when a worker is spawned. Plain data; travels through the fork server.
+struct WorkerSetup {
+  std::string name = "uopd-worker";     // as ps shows it, at most 15 bytes
+  uint64_t address_space_bytes = 0;     // RLIMIT_AS; 0: none. Not applied under sanitizers
+  uint64_t retire_after_jobs = 500;     // a fresh process then takes over; 0: never
+  uint64_t retire_above_rss_bytes = 0;  // the same for what leaked; 0: never
+  int nice = 0;                         // added to the daemon's
+  std::string devices = "CPU";          // as RegistryOptions
+  uint64_t device_memory_bytes = 0;
+  int cpu_threads = 0;
+
+  std::string Encode() const;
+  static absl::StatusOr<WorkerSetup> Decode(std::string_view bytes);
+};
+
+// State of a worker that jobs share. One thread.
+class WorkerState {
+ public:
+  explicit WorkerState(const WorkerSetup& setup) : setup_(setup) {}
+  const WorkerSetup& setup() const { return setup_; }
+  // Opened at first use; as Registry::Get.
+  absl::StatusOr<std::shared_ptr<devices::Device>> Device(std::string_view name);
+
+ private:
+  const WorkerSetup setup_;
+  std::unique_ptr<devices::Registry> registry_;
+};
+
+// A kind of job: bytes in, bytes or an error out.
+struct JobHandler {
+  std::string_view name;
+  absl::StatusOr<std::string> (*run)(WorkerState& state, std::string_view payload);
+};
+
+// Frames, for both ends.
+inline constexpr char kAccepted = 'A';
+inline constexpr char kResult = 'R';
+std::string EncodeJob(std::string_view name, std::string_view payload);
+
+struct JobAnswer {
+  bool last = false;  // the worker ends after this answer
+  absl::StatusOr<std::string> result;
+};
+std::string EncodeAnswer(const JobAnswer& answer);
+absl::StatusOr<JobAnswer> DecodeAnswer(std::string_view bytes);  // DATA_LOSS
+
+// Runs in the worker: applies the setup, serves jobs until the socket ends; returns the exit code.
+int RunWorker(UniqueFd socket, const WorkerSetup& setup, std::span<const JobHandler> handlers);
+
+}  // namespace uopd::worker

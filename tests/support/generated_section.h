@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// ExpectGenerated: a section of a page in docs/ is what the code says it is. UOPD_ACCEPT=1 writes it anew.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace uopd::testing {
+
+// The text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals `expected`.
+inline void ExpectGenerated(const std::string& page_name, const std::string& name, const std::string& expected) {
+  const std::string file = __FILE__;
+  const std::string path = file.substr(0, file.rfind("tests/support/")) + "docs/" + page_name;
+  std::ifstream in(path);
+  ASSERT_TRUE(in) << path;
+  std::stringstream stream;
+  stream << in.rdbuf();
+  std::string page = stream.str();
+
+  const std::string open = "<!-- generated: " + name + " -->\n";
+  const size_t begin = page.find(open);
+  ASSERT_NE(begin, std::string::npos) << open;
+  const size_t end = page.find("<!-- end -->", begin);
+  ASSERT_NE(end, std::string::npos);
+  const size_t from = begin + open.size();
+  if (std::getenv("UOPD_ACCEPT") != nullptr) {
+    std::ofstream(path) << page.replace(from, end - from, expected);
+  } else {
+    EXPECT_EQ(page.substr(from, end - from), expected) << "UOPD_ACCEPT=1 writes it anew";
+  }
+}
+
+}  // namespace uopd::testing

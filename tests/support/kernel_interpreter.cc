@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT
+#include "tests/support/kernel_interpreter.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/status.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+
+namespace uopd::tests {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::Scalar;
+using ir::UOp;
+
+class Interpreter {
+ public:
+  Interpreter(ir::UOpContext& ctx, UOp sink, Memory& memory,
+              const std::map<std::string, int64_t>& variables)
+      : ctx_(ctx), memory_(memory), variables_(variables) {
+    for (UOp u : ir::Toposort(ctx, sink)) {
+      std::vector<uint32_t>& mine = along_[u.id()];
+      if (u.Is(Op::RANGE)) mine.push_back(u.id());
+      for (UOp s : u.srcs()) mine.insert(mine.end(), along_[s.id()].begin(), along_[s.id()].end());
+      std::sort(mine.begin(), mine.end());
+      mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
+      if (u.Is(Op::REDUCE)) {
+        for (UOp r : u.srcs().subspan(1)) std::erase(mine, r.id());
+      }
+    }
+  }
+
+  void Run(UOp statement) {
+    if (statement.Is(Op::SINK) || statement.Is(Op::GROUP)) {
+      for (UOp s : statement.srcs()) Run(s);
+    } else if (statement.Is(Op::END)) {
+      Loop(statement, 1, [&] { Run(statement.src(0)); });
+    } else {
+      UOPD_CHECK(statement.Is(Op::STORE));
+      const Scalar value = Eval(statement.src(1));
+      if (uint8_t* at = Address(statement.src(0))) StoreScalar(value, at);
+      memo_.clear();
+    }
+  }
+
+ private:
+  template <class Body>
+  void Loop(UOp closer, size_t i, const Body& body) {
+    if (i == closer.n_src()) return body();
+    const UOp range = closer.src(i);
+    const int64_t size = Eval(range.src(0)).i;
+    for (int64_t v = 0; v < size; ++v) {
+      values_[range.id()] = v, stamp_[range.id()] = ++clock_;
+      Loop(closer, i + 1, body);
+    }
+  }
+
+  // Null where the gate is false.
+  uint8_t* Address(UOp index) {
+    if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return nullptr;
+    const UOp base = ir::MaybeBaseOf(index.src(0));
+    auto& bytes = memory_.at(static_cast<size_t>(base.slot()));
+    const auto at = static_cast<size_t>(Eval(index.src(1)).i * ir::ByteSize(base.dtype()));
+    UOPD_CHECK(at + static_cast<size_t>(ir::ByteSize(base.dtype())) <= bytes.size());
+    return bytes.data() + at;
+  }
+
+  Scalar Eval(UOp u) {
+    uint64_t newest = 0;
+    for (uint32_t r : along_.at(u.id())) newest = std::max(newest, stamp_[r]);
+    auto it = memo_.find(u.id());
+    if (it != memo_.end() && it->second.first == newest) return it->second.second;
+    const Scalar out = Compute(u);
+    memo_[u.id()] = {newest, out};
+    return out;
+  }
+
+  Scalar Compute(UOp u) {
+    switch (u.op()) {
+      case Op::CONST:
+        return Scalar::Of(u);
+      case Op::RANGE:
+        return Scalar::Int(u.dtype(), values_.at(u.id()));
+      case Op::DEFINE_VAR:
+        return Scalar::Int(Dtype::Index, variables_.at(std::string(u.text())));
+      case Op::LOAD: {
+        const uint8_t* at = Address(u.src(0));
+        if (at != nullptr) return LoadScalar(u.dtype(), at);
+        return ir::IsFloat(u.dtype()) ? Scalar::Float(u.dtype(), 0) : Scalar::Int(u.dtype(), 0);
+      }
+      case Op::REDUCE:
+        return Reduce(u);
+      default: {
+        std::vector<Scalar> operands;
+        for (UOp s : u.srcs()) operands.push_back(Eval(s));
+        const auto out = ir::EvalAlu(u.op(), u.dtype(), operands);
+        UOPD_CHECK(out.has_value());
+        return *out;
+      }
+    }
+  }
+
+  Scalar Reduce(UOp u) {
+    const bool wide = ir::IsFloat(u.dtype());
+    Scalar acc = ir::ReduceIdentity(u.reduce_op(), wide ? Dtype::F64 : u.dtype());
+    Loop(u, 1, [&] {
+      Scalar x = Eval(u.src(0));
+      if (wide) x = Scalar::Float(Dtype::F64, x.f);
+      const Scalar operands[] = {acc, x};
+      acc = *ir::EvalAlu(u.reduce_op(), acc.dtype, operands);
+    });
+    return wide ? Scalar::Float(u.dtype(), acc.f) : acc;
+  }
+
+  ir::UOpContext& ctx_;
+  Memory& memory_;
+  const std::map<std::string, int64_t>& variables_;
+  std::map<uint32_t, std::vector<uint32_t>> along_;  // node -> ranges that it varies with
+  std::map<uint32_t, int64_t> values_;
+  std::map<uint32_t, uint64_t> stamp_;  // when a range last changed
+  std::map<uint32_t, std::pair<uint64_t, Scalar>> memo_;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace
+
+Scalar LoadScalar(Dtype dtype, const uint8_t* at) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, static_cast<size_t>(ir::ByteSize(dtype)));
+  if (dtype == Dtype::Bool) return Scalar::Int(dtype, bits != 0);
+  if (ir::IsFloat(dtype)) return {dtype, 0, ir::DecodeFloat(dtype, bits)};
+  return Scalar::Int(dtype, static_cast<ir::Int128>(bits));
+}
+
+void StoreScalar(const Scalar& value, uint8_t* at) {
+  const uint64_t bits = ir::IsFloat(value.dtype) ? ir::EncodeFloat(value.dtype, value.f)
+                                                 : static_cast<uint64_t>(value.i);
+  std::memcpy(at, &bits, static_cast<size_t>(ir::ByteSize(value.dtype)));
+}
+
+void Interpret(ir::UOpContext& ctx, UOp sink, Memory& memory,
+               const std::map<std::string, int64_t>& variables) {
+  Interpreter(ctx, sink, memory, variables).Run(sink);
+}
+
+}  // namespace uopd::tests

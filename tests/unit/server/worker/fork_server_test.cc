@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+#include "server/worker/fork_server.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "core/base/text.h"
+#include "gtest/gtest.h"
+#include "server/worker/frame_channel.h"
+#include "server/worker/standard_jobs.h"
+#include "tests/unit/server/worker/workers.h"
+
+namespace uopd::worker {
+namespace {
+
+constexpr int kSocket = 3;  // where a worker has its own
+using Answer = absl::StatusOr<std::string>;
+
+Answer Fds(WorkerState&, std::string_view) {
+  std::vector<int> fds;
+  DIR* dir = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(dir)) {
+    const int fd = atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd != dirfd(dir)) fds.push_back(fd);
+  }
+  closedir(dir);
+  std::sort(fds.begin(), fds.end());
+  std::string out;
+  for (int fd : fds) Append(out, fd, " ");
+  return out;
+}
+
+Answer Limits(WorkerState&, std::string_view) {
+  rlimit core, space;
+  getrlimit(RLIMIT_CORE, &core);
+  getrlimit(RLIMIT_AS, &space);
+  return Cat(core.rlim_cur, " ", space.rlim_cur);
+}
+
+Answer Hang(WorkerState&, std::string_view) {
+  for (;;) pause();
+}
+
+Answer Signal(WorkerState&, std::string_view payload) {
+  const int number = atoi(std::string(payload).c_str());
+  signal(number, SIG_DFL);  // sanitizers handle some
+  raise(number);
+  return absl::InternalError("survived");
+}
+
+Answer Leak(WorkerState&, std::string_view) {
+  std::vector<std::string> kept;
+  for (;;) kept.emplace_back(size_t{16} << 20, 'x');
+}
+
+Answer Babble(WorkerState&, std::string_view) {
+  const std::string noise(1000, '?');
+  if (write(kSocket, noise.data(), noise.size()) < 0) return absl::InternalError("no socket");
+  for (;;) pause();
+}
+
+Answer Lie(WorkerState&, std::string_view) {
+  FrameChannel channel((UniqueFd(kSocket)));
+  UOPD_TRY(channel.Send("Rlie", {}));
+  for (;;) pause();
+}
+
+Answer Mute(WorkerState&, std::string_view) {
+  close(kSocket);
+  for (;;) pause();
+}
+
+std::vector<JobHandler> TestJobs() {
+  std::vector<JobHandler> out = StandardJobs();
+  const JobHandler more[] = {
+      {kEcho, [](WorkerState&, std::string_view p) -> Answer { return std::string(p); }},
+      {"fail", [](WorkerState&, std::string_view) -> Answer { return absl::NotFoundError("no"); }},
+      {"pid", [](WorkerState&, std::string_view) -> Answer { return Cat(getpid()); }},
+      {"exit",
+       [](WorkerState&, std::string_view p) -> Answer { _exit(atoi(std::string(p).c_str())); }},
+      {"throw",
+       [](WorkerState&, std::string_view) -> Answer { throw std::runtime_error("thrown"); }},
+      {"fds", Fds},
+      {"limits", Limits},
+      {"hang", Hang},
+      {"signal", Signal},
+      {"leak", Leak},
+      {"babble", Babble},
+      {"lie", Lie},
+      {"mute", Mute},
+  };
+  out.insert(out.end(), std::begin(more), std::end(more));
+  return out;
+}
+
+std::unique_ptr<ForkServer> forks, doomed;
+
+bool EndsSoon(int pidfd) {
+  pollfd fd{pidfd, POLLIN, 0};
+  return poll(&fd, 1, 10'000) == 1;
+}
+
+// One job over the bare protocol.
+absl::StatusOr<std::string> RunOn(SpawnedWorker& worker, std::string_view job,
+                                  std::string_view payload) {
+  FrameChannel channel(UniqueFd(fcntl(worker.socket.get(), F_DUPFD_CLOEXEC, 0)));
+  const Patience patience{std::chrono::steady_clock::now() + std::chrono::seconds(20), nullptr};
+  UOPD_TRY(channel.Send(EncodeJob(job, payload), patience));
+  UOPD_ASSIGN(const std::string accepted, channel.Receive(patience));
+  EXPECT_EQ(accepted, std::string(1, kAccepted));
+  UOPD_ASSIGN(const std::string frame, channel.Receive(patience));
+  UOPD_ASSIGN(JobAnswer answer, DecodeAnswer(frame));
+  return answer.result;
+}
+
+TEST(ForkServer, WorkersHaveNoDescriptorsButTheirOwn) {
+  auto first = Forks().Spawn({}), second = Forks().Spawn({});
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(RunOn(*second, "fds", "").value(), "0 1 2 3 ");
+}
+
+TEST(ForkServer, AppliesLimits) {
+  WorkerSetup setup;
+  setup.address_space_bytes = uint64_t{3} << 30;
+  auto worker = Forks().Spawn(setup);
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const std::string limits = RunOn(*worker, "limits", "").value();
+#ifdef UOPD_SANITIZED
+  EXPECT_EQ(limits.rfind("0 ", 0), 0) << limits;
+#else
+  EXPECT_EQ(limits, Cat("0 ", uint64_t{3} << 30));
+#endif
+}
+
+TEST(ForkServer, ReapsAWorkerThatLostItsSupervisor) {
+  auto worker = Forks().Spawn({});
+  ASSERT_TRUE(worker.ok());
+  worker->socket.Reset();
+  const auto status = Forks().Reap(*worker, std::chrono::seconds(10));
+  ASSERT_TRUE(status.ok()) << status.status();
+  EXPECT_TRUE(WIFEXITED(*status) && WEXITSTATUS(*status) == 0) << *status;
+  EXPECT_TRUE(absl::IsNotFound(Forks().Reap(*worker, std::chrono::seconds(1)).status()));
+}
+
+TEST(ForkServer, ReapGivesUpOnALivingWorker) {
+  auto worker = Forks().Spawn({});
+  ASSERT_TRUE(worker.ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      Forks().Reap(*worker, std::chrono::milliseconds(1)).status()));
+  EXPECT_EQ(RunOn(*worker, kEcho, "alive").value(), "alive");
+}
+
+TEST(ForkServer, SignalsForTheDaemonDoNotReachWorkers) {
+  auto worker = Forks().Spawn({});
+  ASSERT_TRUE(worker.ok());
+  ASSERT_EQ(RunOn(*worker, kEcho, "up").value(), "up");
+  for (int signal : {SIGINT, SIGTERM, SIGHUP}) ASSERT_EQ(kill(worker->pid, signal), 0);
+  EXPECT_EQ(RunOn(*worker, kEcho, "still").value(), "still");
+}
+
+TEST(ForkServer, WorkersDieWithIt) {
+  auto worker = DoomedForks().Spawn({});
+  ASSERT_TRUE(worker.ok());
+  ASSERT_EQ(kill(DoomedForks().pid(), SIGKILL), 0);
+  EXPECT_TRUE(EndsSoon(worker->pidfd.get()));
+  const auto next = DoomedForks().Spawn({});
+  EXPECT_TRUE(absl::IsUnavailable(next.status())) << next.status();
+}
+
+TEST(ForkServer, RefusesToForkAProcessWithThreads) {
+#ifdef UOPD_SANITIZED
+  GTEST_SKIP() << "sanitizers have a thread of their own";
+#else
+  std::mutex held;
+  held.lock();
+  std::thread other([&] { std::lock_guard wait(held); });
+  EXPECT_TRUE(absl::IsFailedPrecondition(ForkServer::Start({}).status()));
+  held.unlock();
+  other.join();
+#endif
+}
+
+}  // namespace
+
+ForkServer& Forks() { return *forks; }
+ForkServer& DoomedForks() { return *doomed; }
+
+}  // namespace uopd::worker
+
+int main(int argc, char** argv) {
+  const int leaked = open("/dev/null", O_RDONLY);  // inheritable: the fork server must close it
+  uopd::worker::forks = uopd::worker::ForkServer::Start(uopd::worker::TestJobs()).value();
+  uopd::worker::doomed = uopd::worker::ForkServer::Start(uopd::worker::TestJobs()).value();
+  close(leaked);
+  testing::InitGoogleTest(&argc, argv);
+  const int rc = RUN_ALL_TESTS();
+  uopd::worker::doomed.reset();
+  uopd::worker::forks.reset();
+  return rc;
+}
