@@ -2,7 +2,8 @@
 // Executor: what the client library needs of a daemon. Connection speaks gRPC; tests run graphs in
 // process.
 //
-// Used by one thread at a time. Calls are in order: a call sees the effects of those before it.
+// Used by one thread at a time; several Clients of that thread may share one. Calls are in order: a
+// call sees the effects of those before it.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -32,10 +33,18 @@ class Executor {
   virtual absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) = 0;
   virtual absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) = 0;
 
+  // Numbers that no other buffer or request of the session has, whichever Client asks.
+  uint64_t NewHandle() { return next_handle_++; }
+  uint64_t NewRequestId() { return next_request_++; }
+
   const Traffic& traffic() const { return traffic_; }
 
  protected:
   Traffic traffic_;
+
+ private:
+  uint64_t next_handle_ = 1;
+  uint64_t next_request_ = 1;
 };
 
 }  // namespace uopd::client

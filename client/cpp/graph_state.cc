@@ -63,7 +63,7 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
 
 UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device,
                           uint64_t bytes) {
-  const uint64_t handle = next_handle_++;
+  const uint64_t handle = executor_->NewHandle();
   Buffer b;
   b.dtype = dtype, b.bytes = bytes, b.device = device;
   buffers_.emplace(handle, std::move(b));

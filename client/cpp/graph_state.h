@@ -111,8 +111,6 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   TensorState* oldest_ = nullptr;
   TensorState* newest_ = nullptr;
   std::map<uint64_t, Buffer> buffers_;
-  uint64_t next_handle_ = 1;
-  uint64_t next_request_ = 1;
   uint64_t next_counter_ = 0;
   int64_t next_tag_ = 1;
   absl::flat_hash_map<uint32_t, Digest> digests_;  // by id of a normalised sink

@@ -50,13 +50,13 @@ absl::StatusOr<v1::ExecuteResponse> GraphState::Send(v1::ExecuteRequest& request
     memo = digests_.emplace(sink.id(), HashBytes(graph)).first;
   }
   request.set_digest(std::string(memo->second.view()));
-  request.set_request_id(next_request_++);
+  request.set_request_id(executor_->NewRequestId());
   *request.mutable_options() = options_.execution;
   absl::StatusOr<v1::ExecuteResponse> response = executor_->Execute(request);
   if (!absl::IsNotFound(response.status())) return response;
   // The daemon does not know the graph (or has forgotten it).
   request.set_graph(graph.empty() ? ir::Encode(*ctx_, sink) : std::move(graph));
-  request.set_request_id(next_request_++);
+  request.set_request_id(executor_->NewRequestId());
   response = executor_->Execute(request);
   if (response.ok()) ++stats_.graphs_sent;
   return response;

@@ -41,6 +41,19 @@ TEST_F(RealizeTest, EqualWorkOfTwoClientsHasOneDigest) {
   EXPECT_EQ(Last().digest(), first);
 }
 
+TEST_F(RealizeTest, ClientsOfOneConnectionKeepApart) {
+  Client other(daemon_);
+  const Tensor a = Ramp({100}), b = other.Full({100}, 7);
+  ASSERT_TRUE((a + 1.0).Realize().ok());
+  ASSERT_TRUE(b.Realize().ok());
+  EXPECT_EQ(Out(a)[1], 1);
+  EXPECT_EQ(Out(b)[1], 7);
+  std::set<uint64_t> ids;
+  for (const auto& r : daemon_->requests) {
+    EXPECT_TRUE(ids.insert(r.request_id()).second) << r.request_id();
+  }
+}
+
 TEST_F(RealizeTest, SeveralTensorsAreOneRequest) {
   const Tensor x = Ramp({3}), a = x + 1.0, b = x * 2.0;
   ASSERT_TRUE(Realize({a, b, a, x}).ok());
