@@ -216,8 +216,8 @@ absl::StatusOr<int> ForkServer::Reap(const SpawnedWorker& worker,
   pollfd ended{worker.pidfd.get(), POLLIN, 0};
   int n;
   do {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     n = poll(&ended, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
   } while (n < 0 && errno == EINTR);
   if (n == 0) {
