@@ -1,2 +1,11 @@
 # The client: library, parsers of data files, uopctl. Links no LLVM, SQLite or driver.
+find_package(ZLIB REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
 uopd_layer(client/cpp uopd_proto uopd_core_rules)
+uopd_layer(client/data uopd_core_ir ZLIB::ZLIB)
+
+file(GLOB uopctl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cli/*.cc)
+add_executable(uopctl ${uopctl_sources})
+target_link_libraries(uopctl PRIVATE uopd_client_cpp uopd_client_data CLI11::CLI11 nlohmann_json::nlohmann_json)

@@ -15,7 +15,8 @@ absl::Status Located(std::string_view what, Site site, const absl::Status& error
 // A tensor that carries an error.
 Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error);
 inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::string message) {
-  return Poisoned(t.state() == nullptr ? nullptr : t.state()->graph, Located(what, site, absl::InvalidArgumentError(message)));
+  return Poisoned(t.state() == nullptr ? nullptr : t.state()->graph,
+                  Located(what, site, absl::InvalidArgumentError(message)));
 }
 // The tensor of value u made from t, on t's device. REQUIRES: t.status() is OK.
 Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
@@ -28,7 +29,8 @@ std::optional<int64_t> Axis(int64_t axis, int64_t rank);
 inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }
 inline ir::UOp Value(const Tensor& t) { return t.state()->uop; }
 
-Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what, Site site);  // floats; integers become f32
+Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what,
+               Site site);  // floats; integers become f32
 Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what);
 // A number as a scalar tensor of that dtype.
 Tensor ScalarLike(const Tensor& t, Dtype dtype, double v);

@@ -14,16 +14,21 @@ namespace {
 absl::StatusOr<uint64_t> SizeOf(Dtype dtype, const Dims& dims) {
   ir::Int128 n = 1;
   for (int64_t d : dims) {
-    if (d < 0) return absl::InvalidArgumentError(Cat("a dimension of ", Text(dims), " is negative"));
+    if (d < 0)
+      return absl::InvalidArgumentError(Cat("a dimension of ", Text(dims), " is negative"));
     n *= d;
-    if (n > ir::kMaxElements) return absl::InvalidArgumentError(Cat("shape ", Text(dims), " has more than 2^48 elements"));
+    if (n > ir::kMaxElements)
+      return absl::InvalidArgumentError(Cat("shape ", Text(dims), " has more than 2^48 elements"));
   }
-  if (dims.size() > ir::kMaxRank) return absl::InvalidArgumentError(Cat("rank (", dims.size(), ") is over ", ir::kMaxRank));
-  if (ir::ByteSize(dtype) == 0 || dtype == Dtype::Index) return absl::InvalidArgumentError(Cat("tensors cannot hold ", ir::Name(dtype)));
+  if (dims.size() > ir::kMaxRank)
+    return absl::InvalidArgumentError(Cat("rank (", dims.size(), ") is over ", ir::kMaxRank));
+  if (ir::ByteSize(dtype) == 0 || dtype == Dtype::Index)
+    return absl::InvalidArgumentError(Cat("tensors cannot hold ", ir::Name(dtype)));
   return static_cast<uint64_t>(n) * static_cast<uint64_t>(ir::ByteSize(dtype));
 }
 
-Tensor NewTensor(const std::shared_ptr<GraphState>& graph, ir::UOp u, std::string_view what, Site site) {
+Tensor NewTensor(const std::shared_ptr<GraphState>& graph, ir::UOp u, std::string_view what,
+                 Site site) {
   auto state = graph->NewTensor(u, graph->options().device);
   if (!state->error.ok()) state->error = Located(what, site, state->error);
   return Tensor(std::move(state));
@@ -38,26 +43,36 @@ Tensor Client::FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site si
   const auto size = SizeOf(dtype, dims);
   if (!size.ok()) return Poisoned(graph_, Located("FromBytes", site, size.status()));
   if (*size != bytes.size()) {
-    return Poisoned(graph_, Located("FromBytes", site, absl::InvalidArgumentError(Cat("shape ", Text(dims), " of ", ir::Name(dtype), " takes ", *size,
-                                                                                      " bytes, not ", bytes.size()))));
+    return Poisoned(
+        graph_,
+        Located("FromBytes", site,
+                absl::InvalidArgumentError(Cat("shape ", Text(dims), " of ", ir::Name(dtype),
+                                               " takes ", *size, " bytes, not ", bytes.size()))));
   }
-  return Tensor(graph_->NewInput(dtype, std::move(dims), graph_->options().device, std::string(bytes)));
+  return Tensor(
+      graph_->NewInput(dtype, std::move(dims), graph_->options().device, std::string(bytes)));
 }
 
 Tensor Client::Full(Dims dims, double value, Dtype dtype, Site site) {
-  if (const auto size = SizeOf(dtype, dims); !size.ok()) return Poisoned(graph_, Located("Full", site, size.status()));
-  return NewTensor(graph_, ir::Expand(graph_->ctx(), graph_->ctx().Const(dtype, value), dims), "Full", site);
+  if (const auto size = SizeOf(dtype, dims); !size.ok())
+    return Poisoned(graph_, Located("Full", site, size.status()));
+  return NewTensor(graph_, ir::Expand(graph_->ctx(), graph_->ctx().Const(dtype, value), dims),
+                   "Full", site);
 }
 
 Tensor Client::Arange(int64_t begin, int64_t end, int64_t step, Dtype dtype, Site site) {
-  if (step == 0) return Poisoned(graph_, Located("Arange", site, absl::InvalidArgumentError("the step is 0")));
+  if (step == 0)
+    return Poisoned(graph_, Located("Arange", site, absl::InvalidArgumentError("the step is 0")));
   const ir::Int128 span = step > 0 ? ir::Int128{end} - begin : ir::Int128{begin} - end;
   const ir::Int128 stride = step > 0 ? ir::Int128{step} : -ir::Int128{step};
   const ir::Int128 n = span <= 0 ? 0 : (span + stride - 1) / stride;
-  if (n > ir::kMaxElements) return Poisoned(graph_, Located("Arange", site, absl::InvalidArgumentError("it has more than 2^48 elements")));
+  if (n > ir::kMaxElements)
+    return Poisoned(graph_, Located("Arange", site,
+                                    absl::InvalidArgumentError("it has more than 2^48 elements")));
   // Positions are counted in i64: a narrow dtype only rounds the result.
   ir::UOpContext& ctx = graph_->ctx();
-  const ir::UOp iota = ir::Iota(ctx, Dtype::I64, ir::ShapeArg(ctx, Dims{static_cast<int64_t>(n)}), 0);
+  const ir::UOp iota =
+      ir::Iota(ctx, Dtype::I64, ir::ShapeArg(ctx, Dims{static_cast<int64_t>(n)}), 0);
   const ir::UOp scaled = step == 1 ? iota : ir::Mul(ctx, iota, ctx.Int(Dtype::I64, step));
   const ir::UOp moved = begin == 0 ? scaled : ir::Add(ctx, scaled, ctx.Int(Dtype::I64, begin));
   return NewTensor(graph_, ir::Cast(ctx, moved, dtype), "Arange", site);
@@ -68,14 +83,17 @@ Tensor Client::Eye(int64_t n, Dtype dtype, Site site) {
   return (rows.Unsqueeze(-1, site) == rows).Cast(dtype, site);
 }
 
-Tensor Client::Variable(const std::string& name, int64_t min, int64_t max, int64_t value, Site site) {
+Tensor Client::Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
+                        Site site) {
   ir::UOpContext& ctx = graph_->ctx();
-  const ir::UOp bound = ctx.Make(ir::Op::BIND, Dtype::Index, {ir::Variable(ctx, name, min, max), ctx.Idx(value)});
+  const ir::UOp bound =
+      ctx.Make(ir::Op::BIND, Dtype::Index, {ir::Variable(ctx, name, min, max), ctx.Idx(value)});
   return NewTensor(graph_, ir::Cast(ctx, bound, Dtype::I64), "Variable", site);
 }
 
 Tensor Client::Rand(Dims dims, Site site) {
-  if (const auto size = SizeOf(Dtype::F32, dims); !size.ok()) return Poisoned(graph_, Located("Rand", site, size.status()));
+  if (const auto size = SizeOf(Dtype::F32, dims); !size.ok())
+    return Poisoned(graph_, Located("Rand", site, size.status()));
   return RandomUniform(graph_, dims, site);
 }
 
@@ -84,12 +102,15 @@ Tensor Client::Uniform(Dims dims, double low, double high, Site site) {
 }
 
 Tensor Client::Randn(Dims dims, Site site) {
-  if (const auto size = SizeOf(Dtype::F32, dims); !size.ok()) return Poisoned(graph_, Located("Randn", site, size.status()));
+  if (const auto size = SizeOf(Dtype::F32, dims); !size.ok())
+    return Poisoned(graph_, Located("Randn", site, size.status()));
   return RandomNormal(graph_, dims, site);
 }
 
 Tensor Client::GlorotUniform(Dims dims, Site site) {
-  if (dims.size() < 2) return Poisoned(graph_, Located("GlorotUniform", site, absl::InvalidArgumentError("weights have at least two axes")));
+  if (dims.size() < 2)
+    return Poisoned(graph_, Located("GlorotUniform", site,
+                                    absl::InvalidArgumentError("weights have at least two axes")));
   const int64_t field = ir::Product(std::span(dims).subspan(2));
   const auto fans = static_cast<double>((dims[0] + dims[1]) * field);
   const double bound = std::sqrt(6.0 / std::max(1.0, fans));
@@ -97,7 +118,9 @@ Tensor Client::GlorotUniform(Dims dims, Site site) {
 }
 
 Tensor Client::KaimingUniform(Dims dims, double a, Site site) {
-  if (dims.size() < 2) return Poisoned(graph_, Located("KaimingUniform", site, absl::InvalidArgumentError("weights have at least two axes")));
+  if (dims.size() < 2)
+    return Poisoned(graph_, Located("KaimingUniform", site,
+                                    absl::InvalidArgumentError("weights have at least two axes")));
   const auto fan = static_cast<double>(ir::Product(std::span(dims).subspan(1)));
   const double bound = std::sqrt(6.0 / ((1 + a * a) * std::max(1.0, fan)));
   return Uniform(std::move(dims), -bound, bound, site);

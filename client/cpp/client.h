@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Client: makes tensors and owns the way to one daemon.
 //
-// Nothing is global: a process may have any number of Clients. A Client and its tensors are used by one thread at a time. Its
-// graph memory stays flat however long it trains: after a Realize, nodes that no live tensor needs are dropped.
+// Nothing is global: a process may have any number of Clients. A Client and its tensors are used by
+// one thread at a time. Its graph memory stays flat however long it trains: after a Realize, nodes
+// that no live tensor needs are dropped.
 #pragma once
 #include <memory>
 #include <span>
@@ -23,7 +24,8 @@ class Client {
   // From host memory, row-major. INVALID_ARGUMENT if the number of elements is wrong.
   template <class T>
   Tensor FromHost(std::span<const T> values, Dims dims, Site site = Site::current()) {
-    return FromBytes(DtypeOf<T>(), std::move(dims), {reinterpret_cast<const char*>(values.data()), values.size_bytes()}, site);
+    return FromBytes(DtypeOf<T>(), std::move(dims),
+                     {reinterpret_cast<const char*>(values.data()), values.size_bytes()}, site);
   }
   template <class T>
   Tensor FromHost(const std::vector<T>& values, Dims dims, Site site = Site::current()) {
@@ -32,15 +34,22 @@ class Client {
   Tensor FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site = Site::current());
 
   Tensor Full(Dims dims, double value, Dtype dtype = Dtype::F32, Site site = Site::current());
-  Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) { return Full(std::move(dims), 0, dtype, site); }
-  Tensor Ones(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) { return Full(std::move(dims), 1, dtype, site); }
-  Tensor Arange(int64_t begin, int64_t end, int64_t step = 1, Dtype dtype = Dtype::I32, Site site = Site::current());
+  Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
+    return Full(std::move(dims), 0, dtype, site);
+  }
+  Tensor Ones(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
+    return Full(std::move(dims), 1, dtype, site);
+  }
+  Tensor Arange(int64_t begin, int64_t end, int64_t step = 1, Dtype dtype = Dtype::I32,
+                Site site = Site::current());
   Tensor Eye(int64_t n, Dtype dtype = Dtype::F32, Site site = Site::current());
-  // A scalar i64 whose value is not part of the graph: steps that differ only in it share everything that the daemon prepared.
-  Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value, Site site = Site::current());
+  // A scalar i64 whose value is not part of the graph: steps that differ only in it share
+  // everything that the daemon prepared.
+  Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
+                  Site site = Site::current());
 
-  // Random numbers come from Threefry on the daemon: key = the client's seed, counters in order of calls. The position in the
-  // stream is data and not graph. All are f32.
+  // Random numbers come from Threefry on the daemon: key = the client's seed, counters in order of
+  // calls. The position in the stream is data and not graph. All are f32.
   Tensor Rand(Dims dims, Site site = Site::current());  // [0, 1)
   Tensor Uniform(Dims dims, double low, double high, Site site = Site::current());
   Tensor Randn(Dims dims, Site site = Site::current());

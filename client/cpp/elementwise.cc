@@ -19,27 +19,32 @@ Dtype WithNumber(Dtype tensor, const Operand& number) {
   return ir::IsFloat(tensor) ? tensor : Dtype::F32;
 }
 
-// Operands of one elementwise op as values of one dtype, all of one client; or the error among them.
+// Operands of one elementwise op as values of one dtype, all of one client; or the error among
+// them.
 class Operands {
  public:
-  Operands(std::string_view what, std::initializer_list<const Operand*> all) : what_(what), all_(all) {
+  Operands(std::string_view what, std::initializer_list<const Operand*> all)
+      : what_(what), all_(all) {
     Dtype dtype = Dtype::Void;
     for (const Operand* o : all_) {
       if (o->tensor() == nullptr) continue;
       if (leader_ == nullptr) leader_ = o->tensor(), site_ = o->site();
       if (!o->tensor()->status().ok()) {
         failed_ = *o->tensor();
-        if (o->tensor()->state() == nullptr) failed_ = Poisoned(nullptr, Located(what, o->site(), o->tensor()->status()));
+        if (o->tensor()->state() == nullptr)
+          failed_ = Poisoned(nullptr, Located(what, o->site(), o->tensor()->status()));
         return;
       }
       if (o->tensor()->state()->graph != leader_->state()->graph) {
         failed_ = Wrong(*leader_, what, o->site(), "operands belong to different clients");
         return;
       }
-      dtype = dtype == Dtype::Void ? o->tensor()->dtype() : ir::Promote(dtype, o->tensor()->dtype());
+      dtype =
+          dtype == Dtype::Void ? o->tensor()->dtype() : ir::Promote(dtype, o->tensor()->dtype());
     }
     if (leader_ == nullptr) {
-      failed_ = Poisoned(nullptr, absl::InvalidArgumentError(Cat(what, ": no operand is a tensor")));
+      failed_ =
+          Poisoned(nullptr, absl::InvalidArgumentError(Cat(what, ": no operand is a tensor")));
       return;
     }
     for (const Operand* o : all_) {
@@ -73,7 +78,9 @@ class Operands {
   Site site_ = Site::current();
 };
 
-Tensor Compare(Operand a, Operand b, Op op, std::string_view what) { return BinaryOp(a, b, op, what); }
+Tensor Compare(Operand a, Operand b, Op op, std::string_view what) {
+  return BinaryOp(a, b, op, what);
+}
 
 }  // namespace
 
@@ -82,20 +89,24 @@ Tensor ScalarLike(const Tensor& t, Dtype dtype, double v) {
 }
 
 Tensor IotaLike(const Tensor& t, int64_t n, Dtype dtype) {
-  return Made(t, ir::Iota(Ctx(t), dtype, ir::ShapeArg(Ctx(t), Dims{n}), 0), "iota", Site::current());
+  return Made(t, ir::Iota(Ctx(t), dtype, ir::ShapeArg(Ctx(t), Dims{n}), 0), "iota",
+              Site::current());
 }
 
 Tensor UnaryOp(const Tensor& t, Op op, std::string_view what, Site site) {
   if (t.state() == nullptr) return Poisoned(nullptr, Located(what, site, t.status()));
   if (!t.status().ok()) return t;
   const bool needs_float = (ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(t.dtype());
-  return Made(t, ir::Alu(Ctx(t), op, {ir::Cast(Ctx(t), Value(t), needs_float ? Dtype::F32 : t.dtype())}), what, site);
+  return Made(
+      t, ir::Alu(Ctx(t), op, {ir::Cast(Ctx(t), Value(t), needs_float ? Dtype::F32 : t.dtype())}),
+      what, site);
 }
 
 Tensor BinaryOp(Operand a, Operand b, Op op, std::string_view what) {
   Operands v(what, {&a, &b});
   if (!v.ok()) return v.failed();
-  if ((ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(v.dtype())) v.set_dtype(Dtype::F32);
+  if ((ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(v.dtype()))
+    v.set_dtype(Dtype::F32);
   return v.Make(ir::Alu(v.ctx(), op, {v[0], v[1]}));
 }
 
@@ -111,8 +122,12 @@ Tensor operator>>(Operand a, Operand b) { return BinaryOp(a, b, Op::SHR, ">>"); 
 Tensor operator<(Operand a, Operand b) { return Compare(a, b, Op::CMPLT, "<"); }
 Tensor operator>(Operand a, Operand b) { return Compare(b, a, Op::CMPLT, ">"); }
 // x <= y is not (y < x), which is true for NaN; so it is x < y or x == y.
-Tensor operator<=(Operand a, Operand b) { return Compare(a, b, Op::CMPLT, "<=") | Compare(a, b, Op::CMPEQ, "<="); }
-Tensor operator>=(Operand a, Operand b) { return Compare(b, a, Op::CMPLT, ">=") | Compare(a, b, Op::CMPEQ, ">="); }
+Tensor operator<=(Operand a, Operand b) {
+  return Compare(a, b, Op::CMPLT, "<=") | Compare(a, b, Op::CMPEQ, "<=");
+}
+Tensor operator>=(Operand a, Operand b) {
+  return Compare(b, a, Op::CMPLT, ">=") | Compare(a, b, Op::CMPEQ, ">=");
+}
 Tensor operator==(Operand a, Operand b) { return Compare(a, b, Op::CMPEQ, "=="); }
 Tensor operator!=(Operand a, Operand b) { return Compare(a, b, Op::CMPNE, "!="); }
 
@@ -133,7 +148,9 @@ Tensor Tensor::FloorDiv(Operand b) const {
 }
 
 Tensor Tensor::Pow(Operand b) const { return BinaryOp({*this, b.site()}, b, Op::POW, "Pow"); }
-Tensor Tensor::Maximum(Operand b) const { return BinaryOp({*this, b.site()}, b, Op::MAX, "Maximum"); }
+Tensor Tensor::Maximum(Operand b) const {
+  return BinaryOp({*this, b.site()}, b, Op::MAX, "Maximum");
+}
 
 Tensor Tensor::Minimum(Operand b) const {
   const Operand a(*this, b.site());
@@ -150,7 +167,8 @@ Tensor Where(Operand condition, Operand a, Operand b) {
   // With two numbers the condition says whose client it is; the numbers say the dtype.
   if (a.tensor() == nullptr && b.tensor() == nullptr) {
     const bool integers = a.is_integer() && b.is_integer();
-    const Tensor x = ScalarLike(*condition.tensor(), integers ? Dtype::I32 : Dtype::F32, a.number());
+    const Tensor x =
+        ScalarLike(*condition.tensor(), integers ? Dtype::I32 : Dtype::F32, a.number());
     return Where(condition, {x, a.site()}, b);
   }
   Operands v("Where", {&a, &b});
@@ -158,7 +176,8 @@ Tensor Where(Operand condition, Operand a, Operand b) {
   if (v.leader().state()->graph != condition.tensor()->state()->graph) {
     return Wrong(v.leader(), "Where", v.site(), "operands belong to different clients");
   }
-  return v.Make(ir::Where(v.ctx(), ir::Cast(v.ctx(), Value(*condition.tensor()), Dtype::Bool), v[0], v[1]));
+  return v.Make(
+      ir::Where(v.ctx(), ir::Cast(v.ctx(), Value(*condition.tensor()), Dtype::Bool), v[0], v[1]));
 }
 
 Tensor Tensor::Cast(Dtype dtype, Site site) const {
@@ -175,18 +194,27 @@ Tensor Tensor::Exp2(Site site) const { return UnaryOp(*this, Op::EXP2, "Exp2", s
 Tensor Tensor::Log2(Site site) const { return UnaryOp(*this, Op::LOG2, "Log2", site); }
 Tensor Tensor::Sin(Site site) const { return UnaryOp(*this, Op::SIN, "Sin", site); }
 Tensor Tensor::Sqrt(Site site) const { return UnaryOp(*this, Op::SQRT, "Sqrt", site); }
-Tensor Tensor::Reciprocal(Site site) const { return UnaryOp(*this, Op::RECIPROCAL, "Reciprocal", site); }
-Tensor Tensor::Trunc(Site site) const { return ir::IsFloat(dtype()) ? UnaryOp(*this, Op::TRUNC, "Trunc", site) : *this; }
+Tensor Tensor::Reciprocal(Site site) const {
+  return UnaryOp(*this, Op::RECIPROCAL, "Reciprocal", site);
+}
+Tensor Tensor::Trunc(Site site) const {
+  return ir::IsFloat(dtype()) ? UnaryOp(*this, Op::TRUNC, "Trunc", site) : *this;
+}
 
 Tensor Tensor::Not(Site site) const {
   if (!status().ok()) return *this;
-  if (ir::IsFloat(dtype())) return Wrong(*this, "Not", site, "a tensor of floats has no complement");
+  if (ir::IsFloat(dtype()))
+    return Wrong(*this, "Not", site, "a tensor of floats has no complement");
   return *this ^ Operand(ScalarLike(*this, dtype(), dtype() == Dtype::Bool ? 1 : -1), site);
 }
 
-Tensor Tensor::Exp(Site site) const { return (Operand(*this, site) * std::numbers::log2e).Exp2(site); }
+Tensor Tensor::Exp(Site site) const {
+  return (Operand(*this, site) * std::numbers::log2e).Exp2(site);
+}
 Tensor Tensor::Log(Site site) const { return Log2(site) * std::numbers::ln2; }
-Tensor Tensor::Cos(Site site) const { return (std::numbers::pi / 2 - Operand(*this, site)).Sin(site); }
+Tensor Tensor::Cos(Site site) const {
+  return (std::numbers::pi / 2 - Operand(*this, site)).Sin(site);
+}
 Tensor Tensor::Rsqrt(Site site) const { return Sqrt(site).Reciprocal(site); }
 Tensor Tensor::Square(Site site) const { return Operand(*this, site) * *this; }
 
@@ -206,8 +234,12 @@ Tensor Tensor::Abs(Site site) const {
 }
 
 Tensor Tensor::Relu(Site site) const { return Maximum({0, site}); }
-Tensor Tensor::Sigmoid(Site site) const { return (1.0 + (Operand(*this, site) * -std::numbers::log2e).Exp2(site)).Reciprocal(site); }
-Tensor Tensor::Tanh(Site site) const { return (Operand(*this, site) * 2.0).Sigmoid(site) * 2.0 - 1.0; }
+Tensor Tensor::Sigmoid(Site site) const {
+  return (1.0 + (Operand(*this, site) * -std::numbers::log2e).Exp2(site)).Reciprocal(site);
+}
+Tensor Tensor::Tanh(Site site) const {
+  return (Operand(*this, site) * 2.0).Sigmoid(site) * 2.0 - 1.0;
+}
 Tensor Tensor::Silu(Site site) const { return Operand(*this, site) * Sigmoid(site); }
 Tensor Tensor::Gelu(Site site) const {
   const Tensor cube = Square(site) * *this;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Executor: what the client library needs of a daemon. Connection speaks gRPC; tests run graphs in process.
+// Executor: what the client library needs of a daemon. Connection speaks gRPC; tests run graphs in
+// process.
 //
 // Used by one thread at a time. Calls are in order: a call sees the effects of those before it.
 #pragma once

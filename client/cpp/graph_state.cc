@@ -50,7 +50,8 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   return out;
 }
 
-std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims, std::string device, std::string bytes) {
+std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims,
+                                                  std::string device, std::string bytes) {
   if (bytes.empty()) {  // nothing to store: daemons have no empty buffers
     return NewTensor(ir::Expand(*ctx_, ctx_->Const(dtype, 0), dims), std::move(device));
   }
@@ -60,15 +61,18 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
   return NewTensor(buffer, std::move(device));
 }
 
-UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes) {
+UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device,
+                          uint64_t bytes) {
   const uint64_t handle = next_handle_++;
   Buffer b;
   b.dtype = dtype, b.bytes = bytes, b.device = device;
   buffers_.emplace(handle, std::move(b));
-  return ir::Buffer(*ctx_, static_cast<int64_t>(handle), dtype, ir::ShapeArg(*ctx_, dims), ir::AddrSpace::GLOBAL, device);
+  return ir::Buffer(*ctx_, static_cast<int64_t>(handle), dtype, ir::ShapeArg(*ctx_, dims),
+                    ir::AddrSpace::GLOBAL, device);
 }
 
-// Nodes are checked in the order of their ids, which puts sources first. What stands on a bad node is as bad.
+// Nodes are checked in the order of their ids, which puts sources first. What stands on a bad node
+// is as bad.
 absl::Status GraphState::Verified(UOp u) {
   for (; verified_ < ctx_->size(); ++verified_) {
     const UOp v = ctx_->node(static_cast<uint32_t>(verified_));
@@ -83,7 +87,9 @@ absl::Status GraphState::Verified(UOp u) {
   return it == bad_.end() ? absl::OkStatus() : it->second;
 }
 
-UOp GraphState::Distinct(UOp u) { return ctx_->Make(Op::CONTIGUOUS, u.dtype(), {u}, {}, next_tag_++); }
+UOp GraphState::Distinct(UOp u) {
+  return ctx_->Make(Op::CONTIGUOUS, u.dtype(), {u}, {}, next_tag_++);
+}
 
 uint64_t GraphState::TakeCounters(uint64_t n) {
   const uint64_t first = next_counter_;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// GraphState: what all tensors of one Client share: the UOpContext, the live tensors, the buffers, and the way to the daemon.
-// Internal to the library.
+// GraphState: what all tensors of one Client share: the UOpContext, the live tensors, the buffers,
+// and the way to the daemon. Internal to the library.
 //
-// Owned jointly by the Client and its tensors, so either may go first. Used by one thread at a time.
+// Owned jointly by the Client and its tensors, so either may go first. Used by one thread at a
+// time.
 //
 // Invariants
 //   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
-//   (2) A realised tensor's uop is a BUFFER whose slot number is its handle on the daemon; every handle in buffers_ is
+//   (2) A realised tensor's uop is a BUFFER whose slot number is its handle on the daemon; every
+//   handle in buffers_ is
 //       reachable from a live tensor or will be freed with the next Execute.
-//   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they reach (Compact).
+//   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they
+//   reach (Compact).
 #pragma once
 #include <map>
 #include <memory>
@@ -38,9 +41,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   ir::UOp uop;                        // null if error
   ir::Dims dims;
   ir::Dtype dtype = ir::Dtype::F32;
-  std::string device;           // empty: the daemon's default
-  ir::UOp replaces;             // BUFFER that Assign means to overwrite; null if none
-  std::string host;             // contents, when has_host
+  std::string device;  // empty: the daemon's default
+  ir::UOp replaces;    // BUFFER that Assign means to overwrite; null if none
+  std::string host;    // contents, when has_host
   bool has_host = false;
   bool requires_grad = false;
   std::shared_ptr<TensorState> grad;
@@ -61,7 +64,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The state of a new tensor of value u; an error state if u or anything under it does not verify.
   std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
   // A tensor with a buffer of its own that will be filled with `bytes`.
-  std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device, std::string bytes);
+  std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
+                                        std::string bytes);
   // Verifies the nodes made since the last call. The error of u, if it has one.
   absl::Status Verified(ir::UOp u);
   // u as a node of its own, equal to no other.
@@ -83,7 +87,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     ir::Dtype dtype;
     uint64_t bytes = 0;
     std::string device;
-    std::string data;         // not sent yet
+    std::string data;  // not sent yet
     bool has_data = false;
     bool on_daemon = false;
   };
@@ -102,7 +106,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   ClientStats stats_;
   std::unique_ptr<ir::UOpContext> ctx_;
   size_t compact_at_;
-  size_t verified_ = 0;                        // nodes below this id have been checked
+  size_t verified_ = 0;                              // nodes below this id have been checked
   absl::flat_hash_map<uint32_t, absl::Status> bad_;  // those that failed
   TensorState* oldest_ = nullptr;
   TensorState* newest_ = nullptr;

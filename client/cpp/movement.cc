@@ -16,12 +16,14 @@ Tensor Tensor::Reshape(Dims to, Site site) const {
     int64_t rest = 1;
     for (auto it = to.begin(); it != to.end(); ++it) rest *= it == hole ? 1 : *it;
     if (rest <= 0 || size() % rest != 0) {
-      return Wrong(*this, "Reshape", site, Cat("no size for -1 makes ", Text(dims()), " into ", Text(to)));
+      return Wrong(*this, "Reshape", site,
+                   Cat("no size for -1 makes ", Text(dims()), " into ", Text(to)));
     }
     *hole = size() / rest;
   }
   for (int64_t d : to) {
-    if (d < 0) return Wrong(*this, "Reshape", site, Cat("a dimension of ", Text(to), " is negative"));
+    if (d < 0)
+      return Wrong(*this, "Reshape", site, Cat("a dimension of ", Text(to), " is negative"));
   }
   if (to == dims()) return *this;
   return Made(*this, ir::Reshape(Ctx(*this), Value(*this), to), "Reshape", site);
@@ -42,7 +44,8 @@ Tensor Tensor::Expand(Dims to, Site site) const {
   const size_t extra = to.size() < dims().size() ? 0 : to.size() - dims().size();
   for (size_t i = 0; i < to.size(); ++i) {
     if (to[i] == -1 && i >= extra) to[i] = dims()[i - extra];
-    if (to[i] < 0) return Wrong(*this, "Expand", site, Cat("a dimension of ", Text(to), " is negative"));
+    if (to[i] < 0)
+      return Wrong(*this, "Expand", site, Cat("a dimension of ", Text(to), " is negative"));
   }
   if (to == dims()) return *this;
   return Made(*this, ir::Expand(Ctx(*this), Value(*this), to), "Expand", site);
@@ -61,7 +64,8 @@ Tensor Tensor::Permute(Dims order, Site site) const {
 Tensor Tensor::Transpose(int64_t a, int64_t b, Site site) const {
   if (!status().ok()) return *this;
   const auto x = Axis(a, rank()), y = Axis(b, rank());
-  if (!x || !y) return Wrong(*this, "Transpose", site, Cat("axes ", a, " and ", b, " of shape ", Text(dims())));
+  if (!x || !y)
+    return Wrong(*this, "Transpose", site, Cat("axes ", a, " and ", b, " of shape ", Text(dims())));
   Dims order(dims().size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
   std::swap(order[static_cast<size_t>(*x)], order[static_cast<size_t>(*y)]);
@@ -71,7 +75,8 @@ Tensor Tensor::Transpose(int64_t a, int64_t b, Site site) const {
 Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
   if (!status().ok()) return *this;
   if (before.size() != dims().size() || after.size() != dims().size()) {
-    return Wrong(*this, "Pad", site, Cat("padding for ", before.size(), " axes of shape ", Text(dims())));
+    return Wrong(*this, "Pad", site,
+                 Cat("padding for ", before.size(), " axes of shape ", Text(dims())));
   }
   Dims to;
   for (size_t i = 0; i < dims().size(); ++i) {
@@ -92,18 +97,21 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
 Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
   if (!status().ok()) return *this;
   if (begin.size() != dims().size() || end.size() != dims().size()) {
-    return Wrong(*this, "Shrink", site, Cat("a box of ", begin.size(), " axes in shape ", Text(dims())));
+    return Wrong(*this, "Shrink", site,
+                 Cat("a box of ", begin.size(), " axes in shape ", Text(dims())));
   }
   Dims to;
   for (size_t i = 0; i < dims().size(); ++i) {
     if (begin[i] < 0 || end[i] < begin[i] || end[i] > dims()[i]) {
-      return Wrong(*this, "Shrink", site, Cat("[", begin[i], ", ", end[i], ") on axis ", i, " of shape ", Text(dims())));
+      return Wrong(*this, "Shrink", site,
+                   Cat("[", begin[i], ", ", end[i], ") on axis ", i, " of shape ", Text(dims())));
     }
     to.push_back(end[i] - begin[i]);
   }
   if (to == dims()) return *this;
   ir::UOpContext& ctx = Ctx(*this);
-  return Made(*this, ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, begin), ir::ShapeArg(ctx, to)), "Shrink", site);
+  return Made(*this, ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, begin), ir::ShapeArg(ctx, to)),
+              "Shrink", site);
 }
 
 Tensor Tensor::Flip(Dims axes, Site site) const {
@@ -127,7 +135,8 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
   for (size_t i = 0; i < ranges.size(); ++i) {
     const Range& r = ranges[i];
     const int64_t n = dims()[i];
-    if (r.step == 0 || r.step == INT64_MIN) return Wrong(*this, "Slice", site, Cat("step of axis ", i, " is ", r.step));
+    if (r.step == 0 || r.step == INT64_MIN)
+      return Wrong(*this, "Slice", site, Cat("step of axis ", i, " is ", r.step));
     const bool back = r.step < 0;
     // As Python's slice.indices.
     auto clamp = [&](std::optional<int64_t> v, int64_t none) {
@@ -154,7 +163,10 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     after[i] = groups * step - n;
     split[i] = groups, split.insert(split.begin() + static_cast<int64_t>(i) + 1, step);
     first = split, first[i + 1] = 1, joined[i] = groups;
-    out = out.Pad(none, after, 0, site).Reshape(split, site).Shrink(Dims(split.size(), 0), first, site).Reshape(joined, site);
+    out = out.Pad(none, after, 0, site)
+              .Reshape(split, site)
+              .Shrink(Dims(split.size(), 0), first, site)
+              .Reshape(joined, site);
   }
   return out;
 }
@@ -163,7 +175,9 @@ Tensor Tensor::Select(int64_t axis, int64_t index, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
   const auto i = a ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
-  if (!i) return Wrong(*this, "Select", site, Cat("index ", index, " on axis ", axis, " of shape ", Text(dims())));
+  if (!i)
+    return Wrong(*this, "Select", site,
+                 Cat("index ", index, " on axis ", axis, " of shape ", Text(dims())));
   Dims begin(dims().size(), 0), end = dims();
   begin[static_cast<size_t>(*a)] = *i, end[static_cast<size_t>(*a)] = *i + 1;
   return Shrink(begin, end, site).Squeeze(*a, site);
@@ -173,7 +187,8 @@ Tensor Tensor::Squeeze(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
   if (!a || dims()[static_cast<size_t>(*a)] != 1) {
-    return Wrong(*this, "Squeeze", site, Cat("axis ", axis, " of shape ", Text(dims()), " has not size 1"));
+    return Wrong(*this, "Squeeze", site,
+                 Cat("axis ", axis, " of shape ", Text(dims()), " has not size 1"));
   }
   Dims to = dims();
   to.erase(to.begin() + *a);
@@ -190,22 +205,30 @@ Tensor Tensor::Unsqueeze(int64_t axis, Site site) const {
 }
 
 Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
-  if (parts.empty()) return Poisoned(nullptr, Located("Concat", site, absl::InvalidArgumentError("there are no parts")));
+  if (parts.empty())
+    return Poisoned(nullptr,
+                    Located("Concat", site, absl::InvalidArgumentError("there are no parts")));
   Dtype dtype = Dtype::Void;
   for (const Tensor& t : parts) {
-    if (!t.status().ok()) return t.state() != nullptr ? t : Poisoned(nullptr, Located("Concat", site, t.status()));
-    if (t.state()->graph != parts[0].state()->graph) return Wrong(t, "Concat", site, "parts belong to different clients");
+    if (!t.status().ok())
+      return t.state() != nullptr ? t : Poisoned(nullptr, Located("Concat", site, t.status()));
+    if (t.state()->graph != parts[0].state()->graph)
+      return Wrong(t, "Concat", site, "parts belong to different clients");
     dtype = dtype == Dtype::Void ? t.dtype() : ir::Promote(dtype, t.dtype());
   }
   const auto a = Axis(axis, parts[0].rank());
-  if (!a) return Wrong(parts[0], "Concat", site, Cat("axis ", axis, " of shape ", Text(parts[0].dims())));
+  if (!a)
+    return Wrong(parts[0], "Concat", site, Cat("axis ", axis, " of shape ", Text(parts[0].dims())));
   const auto i = static_cast<size_t>(*a);
   Dims whole = parts[0].dims();
   whole[i] = 0;
   for (const Tensor& t : parts) {
     Dims rest = t.dims();
     if (rest.size() == whole.size()) whole[i] += rest[i], rest[i] = whole[i];
-    if (rest != whole) return Wrong(t, "Concat", site, Cat("shapes ", Text(parts[0].dims()), " and ", Text(t.dims()), " along axis ", axis));
+    if (rest != whole)
+      return Wrong(
+          t, "Concat", site,
+          Cat("shapes ", Text(parts[0].dims()), " and ", Text(t.dims()), " along axis ", axis));
   }
   // Padded parts chosen by position: adding them would turn -0 into 0.
   Dims column(whole.size(), 1);
@@ -225,15 +248,20 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
 }
 
 Tensor Stack(std::span<const Tensor> parts, int64_t axis, Site site) {
-  if (parts.empty()) return Poisoned(nullptr, Located("Stack", site, absl::InvalidArgumentError("there are no parts")));
+  if (parts.empty())
+    return Poisoned(nullptr,
+                    Located("Stack", site, absl::InvalidArgumentError("there are no parts")));
   Dtype dtype = Dtype::Void;
   for (const Tensor& t : parts) {
-    if (!t.status().ok()) return t.state() != nullptr ? t : Poisoned(nullptr, Located("Stack", site, t.status()));
-    if (t.state()->graph != parts[0].state()->graph) return Wrong(t, "Stack", site, "parts belong to different clients");
+    if (!t.status().ok())
+      return t.state() != nullptr ? t : Poisoned(nullptr, Located("Stack", site, t.status()));
+    if (t.state()->graph != parts[0].state()->graph)
+      return Wrong(t, "Stack", site, "parts belong to different clients");
     dtype = dtype == Dtype::Void ? t.dtype() : ir::Promote(dtype, t.dtype());
   }
   const auto a = Axis(axis, parts[0].rank() + 1);
-  if (!a) return Wrong(parts[0], "Stack", site, Cat("axis ", axis, " for shape ", Text(parts[0].dims())));
+  if (!a)
+    return Wrong(parts[0], "Stack", site, Cat("axis ", axis, " for shape ", Text(parts[0].dims())));
   ir::SymbolicDims values;
   for (const Tensor& t : parts) values.push_back(ir::Cast(Ctx(t), Value(t), dtype));
   const Tensor first = Made(parts[0], Ctx(parts[0]).Make(Op::STACK, dtype, values), "Stack", site);
@@ -247,17 +275,23 @@ Tensor Stack(std::span<const Tensor> parts, int64_t axis, Site site) {
 Tensor Tensor::OneHot(int64_t classes, Dtype dtype, Site site) const {
   if (!status().ok()) return *this;
   if (ir::IsFloat(this->dtype()) || classes < 0) {
-    return Wrong(*this, "OneHot", site, Cat("labels of ", ir::Name(this->dtype()), " for ", classes, " classes"));
+    return Wrong(*this, "OneHot", site,
+                 Cat("labels of ", ir::Name(this->dtype()), " for ", classes, " classes"));
   }
-  return (Cast(Dtype::I32, site).Unsqueeze(-1, site) == IotaLike(*this, classes, Dtype::I32)).Cast(dtype, site);
+  return (Cast(Dtype::I32, site).Unsqueeze(-1, site) == IotaLike(*this, classes, Dtype::I32))
+      .Cast(dtype, site);
 }
 
 Tensor Tensor::IndexSelect(int64_t axis, const Tensor& index, Site site) const {
   if (!status().ok()) return *this;
-  if (!index.status().ok()) return index.state() != nullptr ? index : Wrong(*this, "IndexSelect", site, "the index is an empty tensor");
+  if (!index.status().ok())
+    return index.state() != nullptr
+               ? index
+               : Wrong(*this, "IndexSelect", site, "the index is an empty tensor");
   const auto a = Axis(axis, rank());
   if (!a) return Wrong(*this, "IndexSelect", site, Cat("axis ", axis, " of shape ", Text(dims())));
-  if (!ir::IsInt(index.dtype())) return Wrong(*this, "IndexSelect", site, Cat("an index of ", ir::Name(index.dtype())));
+  if (!ir::IsInt(index.dtype()))
+    return Wrong(*this, "IndexSelect", site, Cat("an index of ", ir::Name(index.dtype())));
   const auto i = static_cast<size_t>(*a);
   const int64_t n = dims()[i], m = index.size();
   // The axis first, then [m, n] chooses in [n, rest].
@@ -265,12 +299,14 @@ Tensor Tensor::IndexSelect(int64_t axis, const Tensor& index, Site site) const {
   for (int64_t k = 0; k < rank(); ++k) {
     if (k != *a) order.push_back(k);
   }
-  const Tensor rows = Permute(order, site).Flatten(0, site).Reshape({1, n, n == 0 ? 0 : size() / n}, site);
+  const Tensor rows =
+      Permute(order, site).Flatten(0, site).Reshape({1, n, n == 0 ? 0 : size() / n}, site);
   const Tensor at = index.Cast(Dtype::I64, site).Reshape({m, 1, 1}, site);
   const Tensor wrapped = Where(at < 0, at + n, at);
   const Tensor hit = wrapped == IotaLike(*this, n, Dtype::I64).Reshape({1, n, 1}, site);
   Tensor chosen = Where(hit, rows, ScalarLike(*this, dtype(), 0));
-  chosen = dtype() == Dtype::Bool ? chosen.Max({1}, false, site) : chosen.Sum({1}, false, site).Cast(dtype(), site);
+  chosen = dtype() == Dtype::Bool ? chosen.Max({1}, false, site)
+                                  : chosen.Sum({1}, false, site).Cast(dtype(), site);
   // [index..., rest...] with the index's axes moved to where the axis was.
   Dims shape = index.dims(), back;
   for (int64_t k = 0; k < rank(); ++k) {

@@ -8,8 +8,8 @@
 
 namespace uopd::client {
 
-// y = x weight^T + bias; weight is (out, in). Weights start as nn.Linear's elsewhere: Kaiming uniform with a = sqrt(5), that is
-// uniform within 1 / sqrt(in), as is the bias.
+// y = x weight^T + bias; weight is (out, in). Weights start as nn.Linear's elsewhere: Kaiming
+// uniform with a = sqrt(5), that is uniform within 1 / sqrt(in), as is the bias.
 struct Linear {
   Linear(Client& client, int64_t in, int64_t out, bool with_bias = true);
   Tensor operator()(const Tensor& x, Site site = Site::current()) const;

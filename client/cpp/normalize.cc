@@ -43,12 +43,14 @@ class Normalizer {
     for (const Output& o : outputs) {
       auto it = replaced.find(o.value.id());
       const bool done = it != replaced.end() && it->second == o.target;
-      sinks.push_back(done ? stores.at(o.value.id()) : ir::Store(ctx_, map_.at(o.target.id()), map_.at(o.value.id())));
+      sinks.push_back(done ? stores.at(o.value.id())
+                           : ir::Store(ctx_, map_.at(o.target.id()), map_.at(o.value.id())));
     }
     form_.sink = ir::Sink(ctx_, sinks);
     for (UOp v : ir::Variables(ctx_, form_.sink)) {
       auto it = values_.find(std::string(v.text()));
-      if (it == values_.end()) return absl::InvalidArgumentError(Cat("variable ", v.text(), " is not bound"));
+      if (it == values_.end())
+        return absl::InvalidArgumentError(Cat("variable ", v.text(), " is not bound"));
       form_.variables.push_back(it->second);
     }
     return std::move(form_);
@@ -64,7 +66,8 @@ class Normalizer {
       const int64_t value = u.src(1).const_int();
       auto [it, fresh] = values_.try_emplace(name, value);
       if (!fresh && it->second != value) {
-        return absl::InvalidArgumentError(Cat("variable ", name, " is bound to ", it->second, " and to ", value));
+        return absl::InvalidArgumentError(
+            Cat("variable ", name, " is bound to ", it->second, " and to ", value));
       }
       srcs_.pop_back();
     }
@@ -75,9 +78,11 @@ class Normalizer {
     auto [it, fresh] = slots_.try_emplace(buffer.id());
     if (fresh) {
       if (form_.buffers.size() == kMaxSlots) {
-        return absl::ResourceExhaustedError(Cat("one graph uses more than ", kMaxSlots, " buffers"));
+        return absl::ResourceExhaustedError(
+            Cat("one graph uses more than ", kMaxSlots, " buffers"));
       }
-      it->second = ir::Param(ctx_, static_cast<int64_t>(form_.buffers.size()), buffer.dtype(), buffer.src(0), buffer.text());
+      it->second = ir::Param(ctx_, static_cast<int64_t>(form_.buffers.size()), buffer.dtype(),
+                             buffer.src(0), buffer.text());
       form_.buffers.push_back(static_cast<uint64_t>(buffer.slot()));
     }
     return it->second;

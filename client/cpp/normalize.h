@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Normalisation: what a client wants computed, as the graph whose digest names it on every daemon.
 //
-// Buffers become PARAM slots in the order of first encounter, bound variables lose their values, tags go. Two steps of a
-// training loop thus give the same graph, and in one context the same node.
+// Buffers become PARAM slots in the order of first encounter, bound variables lose their values,
+// tags go. Two steps of a training loop thus give the same graph, and in one context the same node.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,8 +17,8 @@ namespace uopd::client {
 struct Output {
   ir::UOp value;
   ir::UOp target;
-  // The target's old value may be read by this or other outputs. Outputs that use the new value then read it back from the
-  // target (AFTER) instead of computing it again.
+  // The target's old value may be read by this or other outputs. Outputs that use the new value
+  // then read it back from the target (AFTER) instead of computing it again.
   bool replaces = false;
 };
 
@@ -28,8 +28,9 @@ struct NormalForm {
   std::vector<int64_t> variables;  // in topological order of their DEFINE_VARs
 };
 
-// REQUIRES: values passed VerifyNode and have the shapes and dtypes of their targets. INVALID_ARGUMENT when one variable is
-// bound to two values; RESOURCE_EXHAUSTED for more buffers than a graph has slots.
+// REQUIRES: values passed VerifyNode and have the shapes and dtypes of their targets.
+// INVALID_ARGUMENT when one variable is bound to two values; RESOURCE_EXHAUSTED for more buffers
+// than a graph has slots.
 absl::StatusOr<NormalForm> Normalize(ir::UOpContext& ctx, std::span<const Output> outputs);
 
 }  // namespace uopd::client

@@ -9,7 +9,9 @@ namespace {
 
 Dtype StateDtype(Dtype d) { return ir::Bits(d) < 32 ? Dtype::F32 : d; }
 
-Tensor ZerosLike(Client& client, const Tensor& t) { return client.Zeros(t.dims(), StateDtype(t.dtype())); }
+Tensor ZerosLike(Client& client, const Tensor& t) {
+  return client.Zeros(t.dims(), StateDtype(t.dtype()));
+}
 
 class SgdOptimizer : public Optimizer {
  public:
@@ -85,7 +87,8 @@ absl::Status Optimizer::Step(std::span<const Tensor> also) {
     UOPD_TRY(parameters_[i].status());
     gradients.push_back(parameters_[i].grad());
     if (gradients.back().state() == nullptr) {
-      return absl::FailedPreconditionError(Cat("parameter ", i, " has no gradient: call Backward before Step"));
+      return absl::FailedPreconditionError(
+          Cat("parameter ", i, " has no gradient: call Backward before Step"));
     }
     UOPD_TRY(gradients.back().status());
   }
@@ -98,19 +101,22 @@ absl::Status Optimizer::Step(std::span<const Tensor> also) {
     }
   }
   Update(gradients);
-  // Gradients are dropped first: as long as they live, the old weights that they are made of cannot be overwritten.
+  // Gradients are dropped first: as long as they live, the old weights that they are made of cannot
+  // be overwritten.
   gradients.clear();
   for (Tensor& p : parameters_) p.ClearGrad();
   absl::Status status = Realize(all);
   if (status.ok()) return status;
-  for (Before& b : before) b.state->uop = b.uop, b.state->replaces = b.replaces, b.state->error = absl::OkStatus();
+  for (Before& b : before)
+    b.state->uop = b.uop, b.state->replaces = b.replaces, b.state->error = absl::OkStatus();
   return status;
 }
 
 std::unique_ptr<Optimizer> Sgd(Client& client, std::vector<Tensor> parameters, SgdOptions options) {
   return std::make_unique<SgdOptimizer>(client, std::move(parameters), options);
 }
-std::unique_ptr<Optimizer> Adam(Client& client, std::vector<Tensor> parameters, AdamOptions options) {
+std::unique_ptr<Optimizer> Adam(Client& client, std::vector<Tensor> parameters,
+                                AdamOptions options) {
   return std::make_unique<AdamOptimizer>(client, std::move(parameters), options);
 }
 

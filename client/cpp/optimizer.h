@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Optimisers: SGD with momentum, Adam and AdamW. Their state is tensors, so the graph of a step is the same at every step.
+// Optimisers: SGD with momentum, Adam and AdamW. Their state is tensors, so the graph of a step is
+// the same at every step.
 //
-// An optimiser holds handles of its parameters (leaves with RequireGrad) and belongs to their Client's thread. Step reads the
-// gradients that Backward left, assigns new values, realises them together with what else is asked for, in one request, and
-// clears the gradients. State lives in f32 or the parameter's dtype if that is wider.
+// An optimiser holds handles of its parameters (leaves with RequireGrad) and belongs to their
+// Client's thread. Step reads the gradients that Backward left, assigns new values, realises them
+// together with what else is asked for, in one request, and clears the gradients. State lives in
+// f32 or the parameter's dtype if that is wider.
 #pragma once
 #include <memory>
 #include <vector>
@@ -18,11 +20,13 @@ class Optimizer {
 
   // FAILED_PRECONDITION if a parameter has no gradient. On failure parameters keep their values.
   absl::Status Step(std::span<const Tensor> also = {});
-  absl::Status Step(std::initializer_list<Tensor> also) { return Step(std::span(also.begin(), also.size())); }
+  absl::Status Step(std::initializer_list<Tensor> also) {
+    return Step(std::span(also.begin(), also.size()));
+  }
 
   const std::vector<Tensor>& parameters() const { return parameters_; }
-  // Everything that a step changes besides the parameters. Realise parameters and state before the first step, and the first
-  // step has the graph of all others.
+  // Everything that a step changes besides the parameters. Realise parameters and state before the
+  // first step, and the first step has the graph of all others.
   const std::vector<Tensor>& state() const { return state_; }
 
  protected:
@@ -38,12 +42,14 @@ struct SgdOptions {
   double lr = 0.01, momentum = 0, weight_decay = 0;
   bool nesterov = false;
 };
-std::unique_ptr<Optimizer> Sgd(Client& client, std::vector<Tensor> parameters, SgdOptions options = {});
+std::unique_ptr<Optimizer> Sgd(Client& client, std::vector<Tensor> parameters,
+                               SgdOptions options = {});
 
 struct AdamOptions {
   double lr = 0.001, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double weight_decay = 0;  // decoupled (AdamW); 0 is Adam
 };
-std::unique_ptr<Optimizer> Adam(Client& client, std::vector<Tensor> parameters, AdamOptions options = {});
+std::unique_ptr<Optimizer> Adam(Client& client, std::vector<Tensor> parameters,
+                                AdamOptions options = {});
 
 }  // namespace uopd::client

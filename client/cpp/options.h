@@ -19,10 +19,10 @@ struct ClientOptions {
 
 // Totals since the Client was made.
 struct ClientStats {
-  uint64_t executes = 0;          // requests that ran
-  uint64_t graphs_sent = 0;       // of those, how many carried the graph
-  uint64_t inline_bytes = 0;      // tensor contents inside Execute requests
-  uint64_t uploaded_bytes = 0;    // tensor contents in upload streams
+  uint64_t executes = 0;        // requests that ran
+  uint64_t graphs_sent = 0;     // of those, how many carried the graph
+  uint64_t inline_bytes = 0;    // tensor contents inside Execute requests
+  uint64_t uploaded_bytes = 0;  // tensor contents in upload streams
   uint64_t downloads = 0;
   uint64_t compactions = 0;
   uint64_t kernels_compiled = 0;  // what the daemon reported

@@ -12,16 +12,18 @@ namespace {
 
 constexpr double kUnit = 0x1p-24;  // 24 random bits are exact in f32
 
-// 64 random bits for every element. The stream's position travels as the contents of a buffer, so every call with the same
-// shape has the same graph.
+// 64 random bits for every element. The stream's position travels as the contents of a buffer, so
+// every call with the same shape has the same graph.
 Tensor RandomBits(const std::shared_ptr<GraphState>& graph, const Dims& dims, Site site) {
   const auto n = static_cast<uint64_t>(ir::Product(dims));
   const uint64_t position[2] = {graph->TakeCounters(n), graph->options().seed};
   std::string bytes(sizeof position, '\0');
   std::memcpy(bytes.data(), position, sizeof position);
   const Tensor stream(graph->NewInput(Dtype::U64, {2}, graph->options().device, std::move(bytes)));
-  const Tensor counters = stream.Select(0, 0, site) + IotaLike(stream, static_cast<int64_t>(n), Dtype::U64);
-  return BinaryOp(counters, stream.Select(0, 1, site), ir::Op::THREEFRY, "Rand").Reshape(dims, site);
+  const Tensor counters =
+      stream.Select(0, 0, site) + IotaLike(stream, static_cast<int64_t>(n), Dtype::U64);
+  return BinaryOp(counters, stream.Select(0, 1, site), ir::Op::THREEFRY, "Rand")
+      .Reshape(dims, site);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using ir::UOp;
 
 }  // namespace
 
-// Handles that live tensors other than the pending ones read: they must keep their contents and stay alive.
+// Handles that live tensors other than the pending ones read: they must keep their contents and
+// stay alive.
 absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> pending) {
   absl::flat_hash_set<const TensorState*> computed;
   for (const Pending& p : pending) computed.insert(p.state.get());
@@ -27,8 +28,10 @@ absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> 
   for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
     if (!t->uop || computed.contains(t)) continue;
     if (t->replaces) out.insert(static_cast<uint64_t>(t->replaces.slot()));
-    if (t->uop.Is(Op::BUFFER)) out.insert(static_cast<uint64_t>(t->uop.slot()));
-    else lazy.push_back(t->uop);
+    if (t->uop.Is(Op::BUFFER))
+      out.insert(static_cast<uint64_t>(t->uop.slot()));
+    else
+      lazy.push_back(t->uop);
   }
   if (lazy.empty()) return out;
   for (UOp u : ir::Toposort(*ctx_, lazy)) {
@@ -65,14 +68,18 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
   for (const auto& t : tensors) {
     if (t == nullptr) return absl::FailedPreconditionError("an empty tensor cannot be computed");
     if (!t->error.ok()) return t->error;
-    if (t->graph.get() != this) return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
+    if (t->graph.get() != this)
+      return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
     UOPD_TRY(Verified(t->uop));
-    if ((t->uop.Is(Op::BUFFER) && !t->replaces) || ir::Product(t->dims) == 0 || !seen.insert(t.get()).second) continue;
+    if ((t->uop.Is(Op::BUFFER) && !t->replaces) || ir::Product(t->dims) == 0 ||
+        !seen.insert(t.get()).second)
+      continue;
     pending.push_back({t, UOp(), false});
   }
   if (pending.empty()) return absl::OkStatus();
 
-  // Assigned tensors are written in place if nobody else reads what is there; otherwise into a buffer of their own.
+  // Assigned tensors are written in place if nobody else reads what is there; otherwise into a
+  // buffer of their own.
   absl::flat_hash_set<uint64_t> kept = ReadByOthers(pending);
   std::vector<Output> outputs;
   absl::flat_hash_set<uint64_t> written;
@@ -82,7 +89,8 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     if (old != 0 && !kept.contains(old) && !written.contains(old)) {
       p.target = t.replaces, p.replaces = true;
     } else {
-      p.target = NewBuffer(t.dtype, t.dims, t.device, static_cast<uint64_t>(ir::Product(t.dims) * ir::ByteSize(t.dtype)));
+      p.target = NewBuffer(t.dtype, t.dims, t.device,
+                           static_cast<uint64_t>(ir::Product(t.dims) * ir::ByteSize(t.dtype)));
     }
     outputs.push_back({t.uop, p.target, p.replaces});
     written.insert(static_cast<uint64_t>(p.target.slot()));
@@ -103,27 +111,32 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     v1::Argument& a = *request.add_arguments();
     const bool stays = kept.contains(handle) || written.contains(handle);
     if (b.has_data && b.bytes > kInlineBytes) {
-      if (absl::Status s = executor_->Upload(handle, b.device, b.data); !s.ok()) return fail(WithFrame(s, "uploading a tensor"));
+      if (absl::Status s = executor_->Upload(handle, b.device, b.data); !s.ok())
+        return fail(WithFrame(s, "uploading a tensor"));
       stats_.uploaded_bytes += b.bytes;
       b.data = std::string(), b.has_data = false, b.on_daemon = true;
     } else if (b.has_data) {
       a.set_data(b.data);
     }
     if (stays || b.on_daemon) a.set_buffer(handle);
-    if (written.contains(handle) && b.bytes <= kReturnBytes) a.set_return_data(true), returned.push_back(handle);
+    if (written.contains(handle) && b.bytes <= kReturnBytes)
+      a.set_return_data(true), returned.push_back(handle);
   }
   for (int64_t v : form->variables) request.add_variables(v);
   for (const auto& [handle, b] : buffers_) {
-    if (b.on_daemon && !kept.contains(handle) && !written.contains(handle)) request.add_free_buffers(handle);
+    if (b.on_daemon && !kept.contains(handle) && !written.contains(handle))
+      request.add_free_buffers(handle);
   }
   auto response = Send(request, form->sink);
   if (!response.ok()) return fail(response.status());
   if (static_cast<size_t>(response->data_size()) != returned.size()) {
-    return fail(absl::InternalError(Cat("the daemon returned ", response->data_size(), " results, not ", returned.size())));
+    return fail(absl::InternalError(
+        Cat("the daemon returned ", response->data_size(), " results, not ", returned.size())));
   }
   for (size_t i = 0; i < returned.size(); ++i) {
     if (response->data(static_cast<int>(i)).size() != buffers_.at(returned[i]).bytes) {
-      return fail(absl::InternalError(Cat("result ", i, " has ", response->data(static_cast<int>(i)).size(), " bytes")));
+      return fail(absl::InternalError(
+          Cat("result ", i, " has ", response->data(static_cast<int>(i)).size(), " bytes")));
     }
   }
 
@@ -139,13 +152,16 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     Buffer& b = buffers_.at(a.buffer());
     b.data = std::string(), b.has_data = false, b.on_daemon = true;
   }
-  std::erase_if(buffers_, [&](const auto& entry) { return !kept.contains(entry.first) && !written.contains(entry.first); });
+  std::erase_if(buffers_, [&](const auto& entry) {
+    return !kept.contains(entry.first) && !written.contains(entry.first);
+  });
   for (const Pending& p : pending) {
     TensorState& t = *p.state;
     t.uop = p.target, t.replaces = UOp();
     t.has_host = false, t.host = std::string();
     for (size_t i = 0; i < returned.size(); ++i) {
-      if (returned[i] == static_cast<uint64_t>(p.target.slot())) t.host = response->data(static_cast<int>(i)), t.has_host = true;
+      if (returned[i] == static_cast<uint64_t>(p.target.slot()))
+        t.host = response->data(static_cast<int>(i)), t.has_host = true;
     }
   }
   Compact();
@@ -162,7 +178,8 @@ absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>&
   if (b.has_data) return b.data;
   ++stats_.downloads;
   UOPD_ASSIGN(std::string out, executor_->Download(handle, b.bytes));
-  if (out.size() != b.bytes) return absl::InternalError(Cat("download gave ", out.size(), " bytes of ", b.bytes));
+  if (out.size() != b.bytes)
+    return absl::InternalError(Cat("download gave ", out.size(), " bytes of ", b.bytes));
   return out;
 }
 

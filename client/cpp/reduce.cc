@@ -11,7 +11,8 @@ using ir::Op;
 
 namespace {
 
-// Sorted axes counted from the front; all of them when none are given. Nullopt for one that does not exist or comes twice.
+// Sorted axes counted from the front; all of them when none are given. Nullopt for one that does
+// not exist or comes twice.
 std::optional<Dims> Normal(Dims axes, int64_t rank) {
   if (axes.empty()) {
     for (int64_t i = 0; i < rank; ++i) axes.push_back(i);
@@ -23,7 +24,8 @@ std::optional<Dims> Normal(Dims axes, int64_t rank) {
     a = *axis;
   }
   std::sort(axes.begin(), axes.end());
-  return std::adjacent_find(axes.begin(), axes.end()) == axes.end() ? std::optional(axes) : std::nullopt;
+  return std::adjacent_find(axes.begin(), axes.end()) == axes.end() ? std::optional(axes)
+                                                                    : std::nullopt;
 }
 
 Tensor Reduced(const Tensor& t, Op op, Dims axes, bool keep, std::string_view what, Site site) {
@@ -35,12 +37,14 @@ Tensor Reduced(const Tensor& t, Op op, Dims axes, bool keep, std::string_view wh
   if (keep || !out.status().ok()) return out;
   Dims left;
   for (int64_t i = 0; i < t.rank(); ++i) {
-    if (!std::binary_search(normal->begin(), normal->end(), i)) left.push_back(t.dims()[static_cast<size_t>(i)]);
+    if (!std::binary_search(normal->begin(), normal->end(), i))
+      left.push_back(t.dims()[static_cast<size_t>(i)]);
   }
   return out.Reshape(left, site);
 }
 
-// Sums of small integers and bools are i32; sums of floats under 32 bits are computed in f32 and rounded once.
+// Sums of small integers and bools are i32; sums of floats under 32 bits are computed in f32 and
+// rounded once.
 Dtype SumDtype(Dtype d) {
   if (ir::IsFloat(d)) return ir::Bits(d) < 32 ? Dtype::F32 : d;
   if (ir::Bits(d) >= 32) return d;
@@ -69,7 +73,9 @@ Tensor Tensor::Prod(Dims axes, bool keep, Site site) const {
   return ir::IsFloat(dtype()) ? out.Cast(dtype(), site) : out;
 }
 
-Tensor Tensor::Max(Dims axes, bool keep, Site site) const { return Reduced(*this, Op::MAX, axes, keep, "Max", site); }
+Tensor Tensor::Max(Dims axes, bool keep, Site site) const {
+  return Reduced(*this, Op::MAX, axes, keep, "Max", site);
+}
 
 Tensor Tensor::Min(Dims axes, bool keep, Site site) const {
   if (!status().ok()) return *this;
@@ -80,17 +86,21 @@ Tensor Tensor::Min(Dims axes, bool keep, Site site) const {
 Tensor Tensor::Mean(Dims axes, bool keep, Site site) const {
   if (!status().ok()) return *this;
   const auto normal = Normal(axes, rank());
-  if (!normal) return Wrong(*this, "Mean", site, Cat("axes ", Text(axes), " of shape ", Text(dims())));
+  if (!normal)
+    return Wrong(*this, "Mean", site, Cat("axes ", Text(axes), " of shape ", Text(dims())));
   // Narrow floats stay wide until the division, or their sum could overflow.
   const Dtype out = ir::IsFloat(dtype()) ? dtype() : Dtype::F32;
   const Dtype wide = SumDtype(out);
-  return (Reduced(Cast(wide, site), Op::ADD, axes, keep, "Mean", site) / static_cast<double>(Count(dims(), *normal))).Cast(out, site);
+  return (Reduced(Cast(wide, site), Op::ADD, axes, keep, "Mean", site) /
+          static_cast<double>(Count(dims(), *normal)))
+      .Cast(out, site);
 }
 
 Tensor Tensor::Var(Dims axes, bool keep, int64_t correction, Site site) const {
   if (!status().ok()) return *this;
   const auto normal = Normal(axes, rank());
-  if (!normal) return Wrong(*this, "Var", site, Cat("axes ", Text(axes), " of shape ", Text(dims())));
+  if (!normal)
+    return Wrong(*this, "Var", site, Cat("axes ", Text(axes), " of shape ", Text(dims())));
   const Tensor off = Operand(*this, site) - Mean(axes, true, site);
   const auto n = static_cast<double>(std::max<int64_t>(0, Count(dims(), *normal) - correction));
   return off.Square(site).Sum(axes, keep, site) / n;
@@ -99,10 +109,12 @@ Tensor Tensor::Var(Dims axes, bool keep, int64_t correction, Site site) const {
 Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
-  if (!a || dims()[static_cast<size_t>(*a)] == 0) return Wrong(*this, "Argmax", site, Cat("axis ", axis, " of shape ", Text(dims())));
+  if (!a || dims()[static_cast<size_t>(*a)] == 0)
+    return Wrong(*this, "Argmax", site, Cat("axis ", axis, " of shape ", Text(dims())));
   const int64_t n = dims()[static_cast<size_t>(*a)];
   Tensor hit = *this == Max({*a}, true, site);
-  if (ir::IsFloat(dtype())) hit = hit | (*this != *this);  // a NaN is the maximum wherever there is one
+  if (ir::IsFloat(dtype()))
+    hit = hit | (*this != *this);  // a NaN is the maximum wherever there is one
   // The first hit has the largest distance from the end.
   Dims column(dims().size(), 1);
   column[static_cast<size_t>(*a)] = n;
@@ -112,20 +124,27 @@ Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
 
 Tensor Tensor::MatMul(Operand operand) const {
   const Site site = operand.site();
-  if (!status().ok()) return state_ != nullptr ? *this : Poisoned(nullptr, Located("MatMul", site, status()));
+  if (!status().ok())
+    return state_ != nullptr ? *this : Poisoned(nullptr, Located("MatMul", site, status()));
   if (operand.tensor() == nullptr) return Wrong(*this, "MatMul", site, "by a number");
   const Tensor& b = *operand.tensor();
-  if (!b.status().ok()) return b.state() != nullptr ? b : Wrong(*this, "MatMul", site, "by an empty tensor");
-  auto mismatch = [&] { return Wrong(*this, "MatMul", site, Cat("shapes ", Text(dims()), " and ", Text(b.dims()))); };
+  if (!b.status().ok())
+    return b.state() != nullptr ? b : Wrong(*this, "MatMul", site, "by an empty tensor");
+  auto mismatch = [&] {
+    return Wrong(*this, "MatMul", site, Cat("shapes ", Text(dims()), " and ", Text(b.dims())));
+  };
   if (rank() == 0 || b.rank() == 0) return mismatch();
-  const int64_t inner = dims().back(), rows_of_b = b.rank() == 1 ? b.dims()[0] : b.dims()[b.dims().size() - 2];
+  const int64_t inner = dims().back(),
+                rows_of_b = b.rank() == 1 ? b.dims()[0] : b.dims()[b.dims().size() - 2];
   if (inner != rows_of_b) return mismatch();
   // [..., n, 1, k] times [..., 1, m, k], summed over k.
   const Tensor left = rank() == 1 ? Reshape({1, 1, inner}, site) : Unsqueeze(-2, site);
-  const Tensor right = b.rank() == 1 ? b.Reshape({1, 1, inner}, site) : b.Transpose(-2, -1, site).Unsqueeze(-3, site);
+  const Tensor right = b.rank() == 1 ? b.Reshape({1, 1, inner}, site)
+                                     : b.Transpose(-2, -1, site).Unsqueeze(-3, site);
   Tensor out = (Operand(left, site) * right).Sum({-1}, false, site);
   if (!out.status().ok()) return out;
-  if (ir::IsInt(left.dtype()) && ir::IsInt(right.dtype())) out = out.Cast(ir::Promote(left.dtype(), right.dtype()), site);
+  if (ir::IsInt(left.dtype()) && ir::IsInt(right.dtype()))
+    out = out.Cast(ir::Promote(left.dtype(), right.dtype()), site);
   if (b.rank() == 1) out = out.Squeeze(-1, site);
   if (rank() == 1) out = out.Squeeze(b.rank() == 1 ? -1 : -2, site);
   return out;
@@ -145,13 +164,21 @@ Tensor Tensor::LogSoftmax(int64_t axis, Site site) const {
 
 Tensor Tensor::CrossEntropy(const Tensor& labels, Site site) const {
   if (!status().ok()) return *this;
-  if (!labels.status().ok()) return labels.state() != nullptr ? labels : Wrong(*this, "CrossEntropy", site, "labels are an empty tensor");
+  if (!labels.status().ok())
+    return labels.state() != nullptr
+               ? labels
+               : Wrong(*this, "CrossEntropy", site, "labels are an empty tensor");
   Dims rows = dims();
   if (rank() == 0 || (rows.pop_back(), labels.dims() != rows)) {
-    return Wrong(*this, "CrossEntropy", site, Cat("labels of shape ", Text(labels.dims()), " for scores of shape ", Text(dims())));
+    return Wrong(
+        *this, "CrossEntropy", site,
+        Cat("labels of shape ", Text(labels.dims()), " for scores of shape ", Text(dims())));
   }
   const Tensor hot = labels.OneHot(dims().back(), dtype(), site);
-  return (Operand(hot, site) * LogSoftmax(-1, site)).Sum({-1}, false, site).Mean({}, false, site).Neg(site);
+  return (Operand(hot, site) * LogSoftmax(-1, site))
+      .Sum({-1}, false, site)
+      .Mean({}, false, site)
+      .Neg(site);
 }
 
 }  // namespace uopd::client

@@ -15,7 +15,8 @@ absl::Status Located(std::string_view what, Site site, const absl::Status& error
   const std::string_view path = site.file_name();
   const size_t slash = path.rfind('/');
   const std::string_view file = slash == std::string_view::npos ? path : path.substr(slash + 1);
-  return absl::Status(error.code(), Cat(what, ": ", StatusText(error), " (at ", file, ":", site.line(), ")"));
+  return absl::Status(error.code(),
+                      Cat(what, ": ", StatusText(error), " (at ", file, ":", site.line(), ")"));
 }
 
 Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error) {
@@ -43,7 +44,8 @@ std::optional<int64_t> Axis(int64_t axis, int64_t rank) {
 }
 
 absl::Status Tensor::status() const {
-  return state_ == nullptr ? absl::FailedPreconditionError("an empty tensor has no value") : state_->error;
+  return state_ == nullptr ? absl::FailedPreconditionError("an empty tensor has no value")
+                           : state_->error;
 }
 
 const Dims& Tensor::dims() const {
@@ -72,20 +74,25 @@ absl::StatusOr<std::string> Tensor::ToBytes() const {
 absl::Status Tensor::CheckReadable(Dtype as) const {
   UOPD_TRY(status());
   if (as == dtype() || (as == Dtype::U8 && dtype() == Dtype::Bool)) return absl::OkStatus();
-  return absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(dtype()), " is not read as ", ir::Name(as)));
+  return absl::InvalidArgumentError(
+      Cat("a tensor of ", ir::Name(dtype()), " is not read as ", ir::Name(as)));
 }
 
 void Tensor::Assign(Operand value) {
   if (!status().ok()) return;
   TensorState& t = *state_;
-  auto fail = [&](absl::Status error) { t.error = std::move(error), t.uop = UOp(), t.replaces = UOp(); };
-  const Tensor v = value.tensor() != nullptr ? *value.tensor() : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
+  auto fail = [&](absl::Status error) {
+    t.error = std::move(error), t.uop = UOp(), t.replaces = UOp();
+  };
+  const Tensor v = value.tensor() != nullptr
+                       ? *value.tensor()
+                       : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
   if (!v.status().ok()) return fail(v.status());
   if (v.state()->graph != t.graph || v.dims() != t.dims || v.dtype() != t.dtype) {
     return fail(Located("Assign", value.site(),
-                        absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ", Text(t.dims),
-                                                             " of one client cannot take ", ir::Name(v.dtype()), " ",
-                                                             Text(v.dims())))));
+                        absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
+                                                       Text(t.dims), " of one client cannot take ",
+                                                       ir::Name(v.dtype()), " ", Text(v.dims())))));
   }
   if (t.uop == Value(v)) return;
   if (t.uop.Is(Op::BUFFER) && !t.replaces) t.replaces = t.uop;
@@ -96,7 +103,8 @@ void Tensor::Assign(Operand value) {
 Tensor& Tensor::RequireGrad(bool on) {
   if (!status().ok()) return *this;
   if (!ir::IsFloat(state_->dtype)) {
-    state_->error = absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(state_->dtype), " has no gradient"));
+    state_->error = absl::InvalidArgumentError(
+        Cat("a tensor of ", ir::Name(state_->dtype), " has no gradient"));
     state_->uop = UOp();
     return *this;
   }
@@ -130,19 +138,24 @@ absl::Status Tensor::Backward(Site site) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets, Site site) {
+absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets,
+                                             Site site) {
   UOPD_TRY(loss.status());
   if (loss.size() != 1) {
-    return Located("Gradient", site, absl::InvalidArgumentError(Cat("the loss has shape ", Text(loss.dims()), ", not one element")));
+    return Located("Gradient", site,
+                   absl::InvalidArgumentError(
+                       Cat("the loss has shape ", Text(loss.dims()), ", not one element")));
   }
   if (Value(loss).Is(Op::BUFFER)) {
-    return Located("Gradient", site, absl::FailedPreconditionError("the loss has been realised: its graph is gone"));
+    return Located("Gradient", site,
+                   absl::FailedPreconditionError("the loss has been realised: its graph is gone"));
   }
   std::vector<UOp> wanted;
   for (const Tensor& t : targets) {
     UOPD_TRY(t.status());
     if (t.state()->graph != loss.state()->graph) {
-      return Located("Gradient", site, absl::InvalidArgumentError("loss and target belong to different clients"));
+      return Located("Gradient", site,
+                     absl::InvalidArgumentError("loss and target belong to different clients"));
     }
     wanted.push_back(Value(t));
   }
@@ -180,8 +193,12 @@ Tensor Mark(const Tensor& t, Op op, std::string_view what, Site site, std::strin
 }  // namespace
 
 Tensor Tensor::Detach(Site site) const { return Mark(*this, Op::DETACH, "Detach", site); }
-Tensor Tensor::Contiguous(Site site) const { return Mark(*this, Op::CONTIGUOUS, "Contiguous", site); }
-Tensor Tensor::ContiguousBackward(Site site) const { return Mark(*this, Op::CONTIGUOUS_BACKWARD, "ContiguousBackward", site); }
+Tensor Tensor::Contiguous(Site site) const {
+  return Mark(*this, Op::CONTIGUOUS, "Contiguous", site);
+}
+Tensor Tensor::ContiguousBackward(Site site) const {
+  return Mark(*this, Op::CONTIGUOUS_BACKWARD, "ContiguousBackward", site);
+}
 
 Tensor Tensor::To(const std::string& device, Site site) const {
   if (!status().ok() || device == state_->device) return *this;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 // Tensor: a lazy value. Operations build graph; Realize, or reading, sends it to the daemon.
 //
-// A Tensor is a handle; copies are the same tensor. It belongs to the Client that made it, is used by one thread at a time with
-// it, and may outlive it. The daemon's memory behind it is freed, with the next request, when the last handle goes.
+// A Tensor is a handle; copies are the same tensor. It belongs to the Client that made it, is used
+// by one thread at a time with it, and may outlive it. The daemon's memory behind it is freed, with
+// the next request, when the last handle goes.
 //
-// Errors do not throw and need no check on the way: an operation that cannot be built gives a tensor that carries the first
-// error, with the operation and the caller's file and line, and so does everything computed from it. status() shows it;
-// Realize and reads return it.
+// Errors do not throw and need no check on the way: an operation that cannot be built gives a
+// tensor that carries the first error, with the operation and the caller's file and line, and so
+// does everything computed from it. status() shows it; Realize and reads return it.
 //
-// Elementwise operations broadcast as NumPy does and promote dtypes (ir::Promote). A C++ number takes the dtype of the tensor it
-// meets, except that a floating-point one makes integers f32 and an integer makes bools i32. Axes count from the end when
-// negative.
+// Elementwise operations broadcast as NumPy does and promote dtypes (ir::Promote). A C++ number
+// takes the dtype of the tensor it meets, except that a floating-point one makes integers f32 and
+// an integer makes bools i32. Axes count from the end when negative.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -41,8 +42,11 @@ class Operand {
   template <class T>
     requires std::is_arithmetic_v<T>
   Operand(T v, Site site = Site::current())
-      : number_(static_cast<double>(v)), integer_(static_cast<int64_t>(v)), is_integer_(std::is_integral_v<T>),
-        is_bool_(std::is_same_v<T, bool>), site_(site) {}
+      : number_(static_cast<double>(v)),
+        integer_(static_cast<int64_t>(v)),
+        is_integer_(std::is_integral_v<T>),
+        is_bool_(std::is_same_v<T, bool>),
+        site_(site) {}
 
   const Tensor* tensor() const { return tensor_; }
   double number() const { return number_; }
@@ -59,7 +63,8 @@ class Operand {
   Site site_;
 };
 
-// begin:end:step as in Python: negative positions count from the end, positions outside are clamped, a negative step reverses.
+// begin:end:step as in Python: negative positions count from the end, positions outside are
+// clamped, a negative step reverses.
 struct Range {
   std::optional<int64_t> begin, end;
   int64_t step = 1;
@@ -67,18 +72,30 @@ struct Range {
 
 template <class T>
 constexpr Dtype DtypeOf() {
-  if constexpr (std::is_same_v<T, float>) return Dtype::F32;
-  else if constexpr (std::is_same_v<T, double>) return Dtype::F64;
-  else if constexpr (std::is_same_v<T, bool>) return Dtype::Bool;
-  else if constexpr (std::is_same_v<T, int8_t>) return Dtype::I8;
-  else if constexpr (std::is_same_v<T, uint8_t>) return Dtype::U8;
-  else if constexpr (std::is_same_v<T, int16_t>) return Dtype::I16;
-  else if constexpr (std::is_same_v<T, uint16_t>) return Dtype::U16;
-  else if constexpr (std::is_same_v<T, int32_t>) return Dtype::I32;
-  else if constexpr (std::is_same_v<T, uint32_t>) return Dtype::U32;
-  else if constexpr (std::is_same_v<T, int64_t>) return Dtype::I64;
-  else if constexpr (std::is_same_v<T, uint64_t>) return Dtype::U64;
-  else static_assert(sizeof(T) == 0, "no dtype for this type");
+  if constexpr (std::is_same_v<T, float>)
+    return Dtype::F32;
+  else if constexpr (std::is_same_v<T, double>)
+    return Dtype::F64;
+  else if constexpr (std::is_same_v<T, bool>)
+    return Dtype::Bool;
+  else if constexpr (std::is_same_v<T, int8_t>)
+    return Dtype::I8;
+  else if constexpr (std::is_same_v<T, uint8_t>)
+    return Dtype::U8;
+  else if constexpr (std::is_same_v<T, int16_t>)
+    return Dtype::I16;
+  else if constexpr (std::is_same_v<T, uint16_t>)
+    return Dtype::U16;
+  else if constexpr (std::is_same_v<T, int32_t>)
+    return Dtype::I32;
+  else if constexpr (std::is_same_v<T, uint32_t>)
+    return Dtype::U32;
+  else if constexpr (std::is_same_v<T, int64_t>)
+    return Dtype::I64;
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return Dtype::U64;
+  else
+    static_assert(sizeof(T) == 0, "no dtype for this type");
 }
 
 class Tensor {
@@ -111,15 +128,18 @@ class Tensor {
   template <class T>
   absl::StatusOr<T> Item() const {
     UOPD_ASSIGN(std::vector<T> all, ToHost<T>());
-    if (all.size() != 1) return absl::InvalidArgumentError("Item of a tensor that has not one element");
+    if (all.size() != 1)
+      return absl::InvalidArgumentError("Item of a tensor that has not one element");
     return all[0];
   }
 
-  // The tensor takes another value of its shape and dtype. What was built from it before still sees the old value. Its memory
-  // is overwritten when it is realised, unless another tensor still needs the old contents.
+  // The tensor takes another value of its shape and dtype. What was built from it before still sees
+  // the old value. Its memory is overwritten when it is realised, unless another tensor still needs
+  // the old contents.
   void Assign(Operand value);
 
-  // Differentiation. RequireGrad makes the tensor a leaf of its own; Backward adds d(loss)/d(leaf) to every such leaf's grad().
+  // Differentiation. RequireGrad makes the tensor a leaf of its own; Backward adds d(loss)/d(leaf)
+  // to every such leaf's grad().
   Tensor& RequireGrad(bool on = true);
   bool requires_grad() const;
   absl::Status Backward(Site site = Site::current()) const;  // of a scalar
@@ -180,18 +200,19 @@ class Tensor {
   // Movement.
   Tensor Reshape(Dims dims, Site site = Site::current()) const;  // one dimension may be -1
   Tensor Flatten(int64_t from_axis = 0, Site site = Site::current()) const;
-  Tensor Expand(Dims dims, Site site = Site::current()) const;   // -1 keeps a dimension
+  Tensor Expand(Dims dims, Site site = Site::current()) const;  // -1 keeps a dimension
   Tensor Permute(Dims order, Site site = Site::current()) const;
   Tensor Transpose(int64_t a = -2, int64_t b = -1, Site site = Site::current()) const;
   Tensor Pad(Dims before, Dims after, double value = 0, Site site = Site::current()) const;
   Tensor Shrink(Dims begin, Dims end, Site site = Site::current()) const;
   Tensor Flip(Dims axes, Site site = Site::current()) const;
-  Tensor Slice(std::vector<Range> ranges, Site site = Site::current()) const;  // of the leading axes
+  Tensor Slice(std::vector<Range> ranges,
+               Site site = Site::current()) const;  // of the leading axes
   Tensor Select(int64_t axis, int64_t index, Site site = Site::current()) const;
   Tensor Squeeze(int64_t axis, Site site = Site::current()) const;
   Tensor Unsqueeze(int64_t axis, Site site = Site::current()) const;
-  // Elements along an axis by an integer tensor, whose shape takes the place of the axis. Negative indices count from the end;
-  // indices outside give 0.
+  // Elements along an axis by an integer tensor, whose shape takes the place of the axis. Negative
+  // indices count from the end; indices outside give 0.
   Tensor IndexSelect(int64_t axis, const Tensor& index, Site site = Site::current()) const;
   // One-hot rows in a new last axis.
   Tensor OneHot(int64_t classes, Dtype dtype = Dtype::F32, Site site = Site::current()) const;
@@ -202,8 +223,10 @@ class Tensor {
   Tensor Max(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Min(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Prod(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
-  Tensor Var(Dims axes = {}, bool keep = false, int64_t correction = 1, Site site = Site::current()) const;
-  Tensor Argmax(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;  // i32; the first of ties, NaN first
+  Tensor Var(Dims axes = {}, bool keep = false, int64_t correction = 1,
+             Site site = Site::current()) const;
+  Tensor Argmax(int64_t axis = -1, bool keep = false,
+                Site site = Site::current()) const;  // i32; the first of ties, NaN first
 
   // As numpy.matmul: any leading axes, vectors at either side.
   Tensor MatMul(Operand b) const;
@@ -225,12 +248,15 @@ Tensor Where(Operand condition, Operand a, Operand b);
 Tensor Concat(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::current());
 Tensor Stack(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::current());
 
-// d(loss)/d(target) for every target, zeros where the loss does not depend on it. FAILED_PRECONDITION for a loss that has been
-// realised: its graph is gone.
-absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets, Site site = Site::current());
+// d(loss)/d(target) for every target, zeros where the loss does not depend on it.
+// FAILED_PRECONDITION for a loss that has been realised: its graph is gone.
+absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets,
+                                             Site site = Site::current());
 
 // Computes tensors of one client in one request.
 absl::Status Realize(std::span<const Tensor> tensors);
-inline absl::Status Realize(std::initializer_list<Tensor> tensors) { return Realize(std::span(tensors.begin(), tensors.size())); }
+inline absl::Status Realize(std::initializer_list<Tensor> tensors) {
+  return Realize(std::span(tensors.begin(), tensors.size()));
+}
 
 }  // namespace uopd::client

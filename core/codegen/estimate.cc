@@ -18,7 +18,8 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
   std::map<std::pair<uint32_t, bool>, double> traffic;
   auto times = [&](const std::vector<UOp>& ranges) {
     double n = 1;
-    for (UOp r : ranges) n *= static_cast<double>(std::max<ir::Int128>(ctx.BoundsOf(r.src(0)).max, 0));
+    for (UOp r : ranges)
+      n *= static_cast<double>(std::max<ir::Int128>(ctx.BoundsOf(r.src(0)).max, 0));
     return n;
   };
   Estimate out;
@@ -34,16 +35,19 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
     if (u.Is(Op::REDUCE)) {
       out.flops += times(mine);
       for (UOp r : u.srcs().subspan(1)) std::erase(mine, r);
-    } else if (u.Is(ir::kAluOps) && ir::Info(u.dtype()).kind != ir::kIndexKind && ir::Info(u.src(0).dtype()).kind != ir::kIndexKind && u.dtype() != ir::Dtype::Bool) {
+    } else if (u.Is(ir::kAluOps) && ir::Info(u.dtype()).kind != ir::kIndexKind &&
+               ir::Info(u.src(0).dtype()).kind != ir::kIndexKind && u.dtype() != ir::Dtype::Bool) {
       out.flops += times(mine) * (u.Is(Op::MULACC) ? 2 : 1);
     } else if (u.Is({Op::LOAD, Op::STORE})) {
       const UOp buffer = u.src(0).src(0);
-      traffic[{buffer.id(), u.Is(Op::STORE)}] += times(mine) * static_cast<double>(ir::ByteSize(u.src(0).dtype()));
+      traffic[{buffer.id(), u.Is(Op::STORE)}] +=
+          times(mine) * static_cast<double>(ir::ByteSize(u.src(0).dtype()));
     }
   }
   for (const auto& [key, bytes] : traffic) {
     const UOp buffer = ctx.node(key.first);
-    const double all = static_cast<double>(ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(buffer)))) * static_cast<double>(ir::ByteSize(buffer.dtype()));
+    const double all = static_cast<double>(ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(buffer)))) *
+                       static_cast<double>(ir::ByteSize(buffer.dtype()));
     out.bytes += std::min(bytes, all);
   }
   return out;

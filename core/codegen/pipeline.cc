@@ -28,14 +28,15 @@ using ir::UOpContext;
 // What a core keeps near: half of a usual second-level cache.
 constexpr double kCacheBytes = 1 << 20;
 
-// A kernel's slots are dense: one with a gap would have an argument of no dtype.
+// By slot. A slot that the kernel does not declare stays void.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
   std::vector<BufferUse> out;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(Op::PARAM)) {
       const auto slot = static_cast<size_t>(u.slot());
       if (slot >= out.size()) out.resize(slot + 1);
-      if (out[slot].dtype != ir::Dtype::Void) return absl::InvalidArgumentError(Cat("kernel declares slot ", slot, " twice"));
+      if (out[slot].dtype != ir::Dtype::Void)
+        return absl::InvalidArgumentError(Cat("kernel declares slot ", slot, " twice"));
       out[slot].dtype = u.dtype();
       out[slot].elements = ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(u)));
     } else if (u.Is({Op::LOAD, Op::STORE})) {
@@ -56,13 +57,15 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
     reduces |= r.axis_type() == ir::AxisType::REDUCE;
     Append(sizes, "_", r.src(0).Is(Op::CONST) ? Cat(r.src(0).const_int()) : std::string("n"));
   }
-  // Ids are positions in the order of this walk, so that the name does not depend on what else the context holds.
+  // Ids are positions in the order of this walk, so that the name does not depend on what else the
+  // context holds.
   absl::flat_hash_map<uint32_t, uint64_t> position;
   uint64_t h = 0;
   for (UOp u : ir::Toposort(ctx, sink)) {
     h = Mix(h, uint64_t(u.op()) << 8 | uint64_t(u.dtype()));
     const ir::ArgSchema schema = Info(u.op()).arg;
-    const bool data = schema != ir::ArgSchema::None && schema != ir::ArgSchema::Const && schema != ir::ArgSchema::Int;
+    const bool data = schema != ir::ArgSchema::None && schema != ir::ArgSchema::Const &&
+                      schema != ir::ArgSchema::Int;
     if (!data) {
       h = Mix(h, u.arg().bits);
     } else if (u.arg().bits != 0) {
@@ -73,7 +76,9 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
     const uint64_t at = position.size();
     position[u.id()] = at;
   }
-  for (const Opt& o : opts) h = Mix(Mix(h, uint64_t(o.kind) << 32 | uint64_t(uint32_t(o.axis))), static_cast<uint64_t>(o.amount));
+  for (const Opt& o : opts)
+    h = Mix(Mix(h, uint64_t(o.kind) << 32 | uint64_t(uint32_t(o.axis))),
+            static_cast<uint64_t>(o.amount));
   std::string digits;
   for (int i = 0; i < 8; ++i) digits += "0123456789abcdef"[h >> (4 * i) & 15];
   if (sizes.size() > 60) sizes = Cat("_", Axes(ctx, sink).size(), "d");
@@ -82,7 +87,8 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
 
 }  // namespace
 
-absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target, const Options& options) {
+absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
+                                    const Options& options) {
   LoweredKernel out;
   UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
   for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());
@@ -103,11 +109,12 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
   kernel = rules::Simplify(ctx, kernel);
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
-  kernel = DecomposeAlu(ctx, kernel, target);
+  kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
   out.program = LowerIndex(ctx, linear);
   if (absl::Status s = ir::Verify(ctx, out.program, ir::Stage::kProgram); !s.ok()) {
-    return WithFrame(absl::InternalError(StatusText(s)), Cat("verifying the program of kernel ", out.name));
+    return WithFrame(absl::InternalError(StatusText(s)),
+                     Cat("verifying the program of kernel ", out.name));
   }
   return out;
 }

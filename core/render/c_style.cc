@@ -41,7 +41,8 @@ const CType* TypeOf(Dtype d) {
   return nullptr;
 }
 
-// How ops are written. $0, $1, $2: operands; $T: type of the result; $W: unsigned type to compute in; $F: "f" for f32.
+// How ops are written. $0, $1, $2: operands; $T: type of the result; $W: unsigned type to compute
+// in; $F: "f" for f32.
 struct Row {
   Op op;
   std::string_view on_float, on_int, on_bool;
@@ -75,18 +76,24 @@ constexpr Row kRows[] = {
 constexpr std::string_view kPrelude =
     "#include <stdbool.h>\n#include <stdint.h>\n"
     "#define LANES(n) for (int i = 0; i < (n); ++i)\n"
-    "#define BITCAST(to_type, from_type, x) (((union { from_type from; to_type to; }){.from = (x)}).to)\n"
+    "#define BITCAST(to_type, from_type, x) (((union { from_type from; to_type to; }){.from = "
+    "(x)}).to)\n"
     "// Truncates and saturates; NaN is 0.\n"
     "#define SATURATE(type, x, min, max, below, above) "
     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
 
 class CWriter {
  public:
-  CWriter(ir::UOpContext& ctx, std::span<const std::string> variables) : ctx_(ctx), variables_(variables) {}
+  CWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
+      : ctx_(ctx), variables_(variables) {}
 
   absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
-    for (UOp u : program.srcs()) UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as C")));
-    return Cat(kPrelude, "\nvoid ", name, "(void **buffers, const int64_t *vars, int64_t thread) {\n  (void)vars, (void)thread;\n", body_, "}\n");
+    for (UOp u : program.srcs())
+      UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as C")));
+    return Cat(
+        kPrelude, "\nvoid ", name,
+        "(void **buffers, const int64_t *vars, int64_t thread) {\n  (void)vars, (void)thread;\n",
+        body_, "}\n");
   }
 
  private:
@@ -153,36 +160,47 @@ class CWriter {
         names_[u.id()] = Cat("acc", u.slot());
         Put(Type(u.dtype()), " acc", u.slot(), "[", (*ctx_.ShapeOf(u))[0].const_int(), "];");
         return absl::OkStatus();
-      case Op::DEFINE_VAR: return Variable(u);
-      case Op::SPECIAL: return Define(u, "thread"), absl::OkStatus();
+      case Op::DEFINE_VAR:
+        return Variable(u);
+      case Op::SPECIAL:
+        return Define(u, "thread"), absl::OkStatus();
       case Op::AFTER:
         names_[u.id()] = names_.at(u.src(0).id());
         return absl::OkStatus();
-      case Op::GROUP: return absl::OkStatus();
+      case Op::GROUP:
+        return absl::OkStatus();
       case Op::INDEX:
         names_[u.id()] = Cat(names_.at(u.src(0).id()), "[", Operand(u.src(1)), "]");
         return absl::OkStatus();
       case Op::RANGE: {
         const std::string name = names_[u.id()] = Cat("r", u.axis_id());
-        Put("for (", Type(u.dtype()), " ", name, " = 0; ", name, " < ", Operand(u.src(0)), "; ++", name, ") {");
+        Put("for (", Type(u.dtype()), " ", name, " = 0; ", name, " < ", Operand(u.src(0)), "; ++",
+            name, ") {");
         ++indent_;
         return absl::OkStatus();
       }
       case Op::END:
         for (size_t i = 1; i < u.n_src(); ++i) --indent_, Put("}");
         return absl::OkStatus();
-      case Op::LOAD: return Load(u);
-      case Op::STORE: return Store(u);
+      case Op::LOAD:
+        return Load(u);
+      case Op::STORE:
+        return Store(u);
       case Op::GEP:
         Fresh(u);
-        Put(Type(u.dtype()), " ", names_[u.id()], " = ", names_.at(u.src(0).id()), "[", u.arg().AsInt(), "];");
+        Put(Type(u.dtype()), " ", names_[u.id()], " = ", names_.at(u.src(0).id()), "[",
+            u.arg().AsInt(), "];");
         return absl::OkStatus();
-      case Op::STACK: return Stack(u);
-      case Op::CAST: return Cast(u);
+      case Op::STACK:
+        return Stack(u);
+      case Op::CAST:
+        return Cast(u);
       case Op::BITCAST:
-        Define(u, Cat("BITCAST(", Type(u.dtype()), ", ", Type(u.src(0).dtype()), ", ", Operand(u.src(0)), ")"));
+        Define(u, Cat("BITCAST(", Type(u.dtype()), ", ", Type(u.src(0).dtype()), ", ",
+                      Operand(u.src(0)), ")"));
         return absl::OkStatus();
-      default: return Alu(u);
+      default:
+        return Alu(u);
     }
   }
 
@@ -212,7 +230,9 @@ class CWriter {
   absl::Status Store(UOp u) {
     const UOp index = u.src(0), gate = GateOf(index);
     const int64_t n = index.arg().AsInt();
-    Put(n > 0 ? Cat("LANES(", n, ") ") : std::string(), gate ? Cat("if (", Operand(gate), ") ") : std::string(), Place(index), " = ", Operand(u.src(1)), ";");
+    Put(n > 0 ? Cat("LANES(", n, ") ") : std::string(),
+        gate ? Cat("if (", Operand(gate), ") ") : std::string(), Place(index), " = ",
+        Operand(u.src(1)), ";");
     return absl::OkStatus();
   }
   absl::Status Stack(UOp u) {
@@ -235,9 +255,13 @@ class CWriter {
       const ir::IntRange range = ir::RangeOf(to);
       const std::string_view type = Type(to);
       const std::string min = to == Dtype::I64 ? "INT64_MIN" : Cat("(", type, ")(", range.min, ")");
-      const std::string max = to == Dtype::U64 ? "UINT64_MAX" : to == Dtype::I64 ? "INT64_MAX" : Cat("(", type, ")(", range.max, ")");
+      const std::string max = to == Dtype::U64   ? "UINT64_MAX"
+                              : to == Dtype::I64 ? "INT64_MAX"
+                                                 : Cat("(", type, ")(", range.max, ")");
       // Compared as doubles: max + 1 is a power of two in every type, so these ends are exact.
-      Define(u, Cat("SATURATE(", type, ", (double)", x, ", ", min, ", ", max, ", ", Number(static_cast<double>(range.min)), ", ", Number(static_cast<double>(range.max + 1)), ")"));
+      Define(u, Cat("SATURATE(", type, ", (double)", x, ", ", min, ", ", max, ", ",
+                    Number(static_cast<double>(range.min)), ", ",
+                    Number(static_cast<double>(range.max + 1)), ")"));
     } else {
       Define(u, Cat("(", Type(to), ")", x));
     }
@@ -249,7 +273,9 @@ class CWriter {
       if (row.op != u.op()) continue;
       const Dtype operand = u.src(u.n_src() - 1).dtype();
       if (TypeOf(operand) == nullptr || TypeOf(u.dtype()) == nullptr) return NoRendering(u);
-      const std::string_view form = ir::IsFloat(operand) ? row.on_float : operand == Dtype::Bool ? row.on_bool : row.on_int;
+      const std::string_view form = ir::IsFloat(operand)     ? row.on_float
+                                    : operand == Dtype::Bool ? row.on_bool
+                                                             : row.on_int;
       if (form.empty()) return NoRendering(u);
       std::string out;
       for (size_t i = 0; i < form.size(); ++i) {
@@ -258,10 +284,14 @@ class CWriter {
           continue;
         }
         const char c = form[++i];
-        if (c == 'T') Append(out, Type(u.dtype()));
-        else if (c == 'W') Append(out, TypeOf(u.dtype())->wide);
-        else if (c == 'F') Append(out, u.dtype() == Dtype::F64 ? "" : "f");
-        else Append(out, Operand(u.src(static_cast<size_t>(c - '0'))));
+        if (c == 'T')
+          Append(out, Type(u.dtype()));
+        else if (c == 'W')
+          Append(out, TypeOf(u.dtype())->wide);
+        else if (c == 'F')
+          Append(out, u.dtype() == Dtype::F64 ? "" : "f");
+        else
+          Append(out, Operand(u.src(static_cast<size_t>(c - '0'))));
       }
       Define(u, out);
       return absl::OkStatus();
@@ -278,7 +308,8 @@ class CWriter {
 
 }  // namespace
 
-absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, UOp program, std::string_view name, std::span<const std::string> variables) {
+absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, UOp program, std::string_view name,
+                                    std::span<const std::string> variables) {
   return CWriter(ctx, variables).Run(program, name);
 }
 

@@ -9,8 +9,8 @@
 
 namespace uopd::render {
 
-// A C11 translation unit (vectors are arrays, with a loop over their lanes) with one function of the ABI of llvm_ir.h; it
-// compiles with gcc -O2.
+// A C11 translation unit (vectors are arrays, with a loop over their lanes) with one function of
+// the ABI of llvm_ir.h; it compiles with gcc -O2.
 absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, ir::UOp program, std::string_view name,
                                     std::span<const std::string> variables);
 

@@ -19,19 +19,28 @@ using ir::UOp;
 
 std::string_view Scalar(Dtype d) {
   switch (d) {
-    case Dtype::Bool: return "i1";
+    case Dtype::Bool:
+      return "i1";
     case Dtype::I8:
-    case Dtype::U8: return "i8";
+    case Dtype::U8:
+      return "i8";
     case Dtype::I16:
-    case Dtype::U16: return "i16";
+    case Dtype::U16:
+      return "i16";
     case Dtype::I32:
-    case Dtype::U32: return "i32";
+    case Dtype::U32:
+      return "i32";
     case Dtype::I64:
-    case Dtype::U64: return "i64";
-    case Dtype::F16: return "half";
-    case Dtype::F32: return "float";
-    case Dtype::F64: return "double";
-    default: return "";
+    case Dtype::U64:
+      return "i64";
+    case Dtype::F16:
+      return "half";
+    case Dtype::F32:
+      return "float";
+    case Dtype::F64:
+      return "double";
+    default:
+      return "";
   }
 }
 std::string Type(std::string_view scalar, int64_t lanes) {
@@ -39,11 +48,15 @@ std::string Type(std::string_view scalar, int64_t lanes) {
 }
 // Name of a type in the name of an intrinsic.
 std::string Mangled(Dtype d, int64_t lanes) {
-  std::string s(d == Dtype::F16 ? "f16" : d == Dtype::F32 ? "f32" : d == Dtype::F64 ? "f64" : Scalar(d));
+  std::string s(d == Dtype::F16   ? "f16"
+                : d == Dtype::F32 ? "f32"
+                : d == Dtype::F64 ? "f64"
+                                  : Scalar(d));
   return lanes == 0 ? s : Cat("v", lanes, s);
 }
 
-// How ops are written: an instruction with a type and two operands, or "@name" of an intrinsic over the result type.
+// How ops are written: an instruction with a type and two operands, or "@name" of an intrinsic over
+// the result type.
 struct Row {
   Op op;
   std::string_view on_float, on_signed, on_unsigned;  // bool counts as unsigned
@@ -74,14 +87,16 @@ constexpr Row kRows[] = {
 
 class LlvmWriter {
  public:
-  LlvmWriter(ir::UOpContext& ctx, std::span<const std::string> variables) : ctx_(ctx), variables_(variables) {}
+  LlvmWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
+      : ctx_(ctx), variables_(variables) {}
 
   absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
     for (UOp u : program.srcs()) {
       if (u.Is(Op::PARAM)) slots_.push_back(u);
     }
     std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
-    for (UOp u : program.srcs()) UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as LLVM IR")));
+    for (UOp u : program.srcs())
+      UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as LLVM IR")));
     return Module(name);
   }
 
@@ -90,26 +105,32 @@ class LlvmWriter {
     return absl::UnimplementedError(Cat("no LLVM IR for ", Name(u.op()), " of ", Name(u.dtype())));
   }
 
-  // The exported function unpacks its arrays for an inner one whose parameters say that buffers do not overlap.
+  // The exported function unpacks its arrays for an inner one whose parameters say that buffers do
+  // not overlap.
   std::string Module(std::string_view name) const {
     std::string params, unpack, args;
     for (UOp p : slots_) {
       const int64_t k = p.slot();
       Append(params, "ptr noalias %b", k, ", ");
-      Append(unpack, "  %p", k, " = getelementptr ptr, ptr %buffers, i64 ", k, "\n  %b", k, " = load ptr, ptr %p", k, "\n");
+      Append(unpack, "  %p", k, " = getelementptr ptr, ptr %buffers, i64 ", k, "\n  %b", k,
+             " = load ptr, ptr %p", k, "\n");
       Append(args, "ptr %b", k, ", ");
     }
     for (size_t i = 0; i < variables_.size(); ++i) {
       Append(params, "i64 %var", i, ", ");
-      Append(unpack, "  %q", i, " = getelementptr i64, ptr %vars, i64 ", i, "\n  %var", i, " = load i64, ptr %q", i, "\n");
+      Append(unpack, "  %q", i, " = getelementptr i64, ptr %vars, i64 ", i, "\n  %var", i,
+             " = load i64, ptr %q", i, "\n");
       Append(args, "i64 %var", i, ", ");
     }
-    std::string out = "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
-    Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n", registers_, body_, "  ret void\n}\n\n");
-    Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack, "  call void @", name, ".body(", args,
-           "i64 %thread)\n  ret void\n}\n\n");
+    std::string out =
+        "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
+    Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
+           registers_, body_, "  ret void\n}\n\n");
+    Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack,
+           "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
     for (const std::string& d : declared_) Append(out, "declare ", d, "\n");
-    Append(out, "\nattributes #0 = { nounwind \"prefer-vector-width\"=\"", widest_bytes_ >= 64 ? 512 : 256, "\" }\n");
+    Append(out, "\nattributes #0 = { nounwind \"prefer-vector-width\"=\"",
+           widest_bytes_ >= 64 ? 512 : 256, "\" }\n");
     return out;
   }
 
@@ -126,7 +147,8 @@ class LlvmWriter {
     if (!ir::IsFloat(u.dtype())) return Cat(u.const_int());
     // Hexadecimal bits; those of a double for f32 too.
     const bool half = u.dtype() == Dtype::F16;
-    const uint64_t bits = half ? ir::EncodeFloat(Dtype::F16, u.const_float()) : std::bit_cast<uint64_t>(u.const_float());
+    const uint64_t bits = half ? ir::EncodeFloat(Dtype::F16, u.const_float())
+                               : std::bit_cast<uint64_t>(u.const_float());
     std::string out = half ? "0xH" : "0x";
     for (int i = half ? 3 : 15; i >= 0; --i) out += "0123456789ABCDEF"[bits >> (4 * i) & 15];
     return out;
@@ -134,7 +156,8 @@ class LlvmWriter {
   static std::string Constant(UOp u, int64_t lanes) {
     if (lanes == 0) return ScalarConstant(u);
     std::string out = "<";
-    for (int64_t i = 0; i < lanes; ++i) Append(out, i ? ", " : "", Scalar(u.dtype()), " ", ScalarConstant(u));
+    for (int64_t i = 0; i < lanes; ++i)
+      Append(out, i ? ", " : "", Scalar(u.dtype()), " ", ScalarConstant(u));
     return out + ">";
   }
 
@@ -148,7 +171,8 @@ class LlvmWriter {
   std::string Splat(std::string_view value, std::string_view scalar, int64_t lanes) {
     const std::string one = Temporary(), all = Temporary(), type = Type(scalar, lanes);
     Put(one, " = insertelement ", type, " poison, ", scalar, " ", value, ", i64 0");
-    Put(all, " = shufflevector ", type, " ", one, ", ", type, " poison, <", lanes, " x i32> zeroinitializer");
+    Put(all, " = shufflevector ", type, " ", one, ", ", type, " poison, <", lanes,
+        " x i32> zeroinitializer");
     return all;
   }
   std::string TypeOf(UOp u) {
@@ -158,7 +182,8 @@ class LlvmWriter {
   }
   const std::string& Fresh(UOp u) { return names_[u.id()] = Cat("%v", next_value_++); }
 
-  std::string Call(std::string_view name, std::string_view type, std::initializer_list<std::pair<std::string, std::string>> args) {
+  std::string Call(std::string_view name, std::string_view type,
+                   std::initializer_list<std::pair<std::string, std::string>> args) {
     std::string values, types;
     for (const auto& [t, v] : args) {
       Append(values, values.empty() ? "" : ", ", t, " ", v);
@@ -183,27 +208,39 @@ class LlvmWriter {
       }
       case Op::DEFINE_VAR: {
         const auto it = std::find(variables_.begin(), variables_.end(), u.text());
-        if (it == variables_.end()) return absl::InternalError(Cat("variable ", u.text(), " is not in the kernel's list"));
+        if (it == variables_.end())
+          return absl::InternalError(Cat("variable ", u.text(), " is not in the kernel's list"));
         names_[u.id()] = Cat("%var", it - variables_.begin());
         return absl::OkStatus();
       }
-      case Op::SPECIAL: names_[u.id()] = "%thread"; return absl::OkStatus();
-      case Op::AFTER: names_[u.id()] = names_.at(u.src(0).id()); return absl::OkStatus();
-      case Op::GROUP: return absl::OkStatus();
-      case Op::INDEX: return Index(u);
-      case Op::RANGE: return OpenLoop(u);
+      case Op::SPECIAL:
+        names_[u.id()] = "%thread";
+        return absl::OkStatus();
+      case Op::AFTER:
+        names_[u.id()] = names_.at(u.src(0).id());
+        return absl::OkStatus();
+      case Op::GROUP:
+        return absl::OkStatus();
+      case Op::INDEX:
+        return Index(u);
+      case Op::RANGE:
+        return OpenLoop(u);
       case Op::END:
         for (size_t i = 1; i < u.n_src(); ++i) CloseLoop(u.src(i));
         return absl::OkStatus();
-      case Op::LOAD: return Load(u);
-      case Op::STORE: return Store(u);
+      case Op::LOAD:
+        return Load(u);
+      case Op::STORE:
+        return Store(u);
       case Op::GEP: {
         const std::string type = TypeOf(u.src(0)), from = Operand(u.src(0), 0);
         Put(Fresh(u), " = extractelement ", type, " ", from, ", i64 ", u.arg().AsInt());
         return absl::OkStatus();
       }
-      case Op::STACK: return Stack(u);
-      case Op::CAST: return Cast(u);
+      case Op::STACK:
+        return Stack(u);
+      case Op::CAST:
+        return Cast(u);
       case Op::BITCAST: {
         const std::string from = TypeOf(u.src(0)), to = TypeOf(u), x = Operand(u.src(0), 0);
         if (from == to) {
@@ -215,7 +252,8 @@ class LlvmWriter {
       }
       case Op::WHERE: {
         const int64_t n = Lanes(ctx_, u);
-        const std::string c = Operand(u.src(0), n), a = Operand(u.src(1), n), b = Operand(u.src(2), n), type = TypeOf(u);
+        const std::string c = Operand(u.src(0), n), a = Operand(u.src(1), n),
+                          b = Operand(u.src(2), n), type = TypeOf(u);
         Put(Fresh(u), " = select ", Type("i1", n), " ", c, ", ", type, " ", a, ", ", type, " ", b);
         return absl::OkStatus();
       }
@@ -228,7 +266,8 @@ class LlvmWriter {
         }
         return absl::OkStatus();
       }
-      default: return Alu(u);
+      default:
+        return Alu(u);
     }
   }
 
@@ -237,7 +276,9 @@ class LlvmWriter {
     for (const Row& row : kRows) {
       if (row.op != u.op()) continue;
       const Dtype d = u.src(0).dtype();
-      const std::string_view name = ir::IsFloat(d) ? row.on_float : ir::IsSigned(d) ? row.on_signed : row.on_unsigned;
+      const std::string_view name = ir::IsFloat(d)    ? row.on_float
+                                    : ir::IsSigned(d) ? row.on_signed
+                                                      : row.on_unsigned;
       if (name.empty() || Scalar(d).empty()) return NoRendering(u);
       TypeOf(u);
       std::vector<std::string> x;
@@ -248,9 +289,10 @@ class LlvmWriter {
         return absl::OkStatus();
       }
       const std::string full = Cat(name, ".", Mangled(d, n));
-      const std::string call = x.size() == 1   ? Call(full, type, {{type, x[0]}})
-                               : x.size() == 2 ? Call(full, type, {{type, x[0]}, {type, x[1]}})
-                                               : Call(full, type, {{type, x[0]}, {type, x[1]}, {type, x[2]}});
+      const std::string call = x.size() == 1 ? Call(full, type, {{type, x[0]}})
+                               : x.size() == 2
+                                   ? Call(full, type, {{type, x[0]}, {type, x[1]}})
+                                   : Call(full, type, {{type, x[0]}, {type, x[1]}, {type, x[2]}});
       Put(Fresh(u), " = ", call);
       return absl::OkStatus();
     }
@@ -268,7 +310,8 @@ class LlvmWriter {
     }
     const std::string at = Operand(u.src(1), 0);
     const std::string_view element = u.dtype() == Dtype::Bool ? "i8" : Scalar(u.dtype());
-    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", element, ", ptr ", from, ", ", Scalar(u.src(1).dtype()), " ", at);
+    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", element, ", ptr ", from,
+        ", ", Scalar(u.src(1).dtype()), " ", at);
     return absl::OkStatus();
   }
 
@@ -286,8 +329,11 @@ class LlvmWriter {
     std::string loaded;
     if (index.n_src() == 3 && n > 0) {
       const std::string mask = Operand(index.src(2), n);
-      const std::string name = Cat("@llvm.masked.load.", Mangled(is_bool ? Dtype::U8 : u.dtype(), n), ".p0");
-      const std::string call = Call(name, type, {{"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}, {type, "zeroinitializer"}});
+      const std::string name =
+          Cat("@llvm.masked.load.", Mangled(is_bool ? Dtype::U8 : u.dtype(), n), ".p0");
+      const std::string call = Call(
+          name, type,
+          {{"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}, {type, "zeroinitializer"}});
       Put(loaded = Temporary(), " = ", call);
     } else {
       if (index.n_src() == 3) {
@@ -324,7 +370,8 @@ class LlvmWriter {
       Put("store ", type, " ", x, ", ptr ", at, ", align ", align);
     } else if (n > 0) {
       const std::string mask = Operand(index.src(2), n);
-      const std::string name = Cat("@llvm.masked.store.", Mangled(is_bool ? Dtype::U8 : value.dtype(), n), ".p0");
+      const std::string name =
+          Cat("@llvm.masked.store.", Mangled(is_bool ? Dtype::U8 : value.dtype(), n), ".p0");
       Put(Call(name, "void", {{type, x}, {"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}}));
     } else {
       const int64_t k = next_block_++;
@@ -343,10 +390,13 @@ class LlvmWriter {
     const std::string_view scalar = Scalar(u.dtype());
     if (scalar.empty()) return NoRendering(u);
     const std::string type = TypeOf(u);
-    const auto all = [&](auto holds) { return std::all_of(u.srcs().begin(), u.srcs().end(), holds); };
+    const auto all = [&](auto holds) {
+      return std::all_of(u.srcs().begin(), u.srcs().end(), holds);
+    };
     if (all([](UOp s) { return s.Is(Op::CONST); })) {
       std::string out = "<";
-      for (UOp s : u.srcs()) Append(out, out.size() > 1 ? ", " : "", scalar, " ", ScalarConstant(s));
+      for (UOp s : u.srcs())
+        Append(out, out.size() > 1 ? ", " : "", scalar, " ", ScalarConstant(s));
       names_[u.id()] = out + ">";
     } else if (all([&](UOp s) { return s == u.src(0); })) {
       names_[u.id()] = Splat(Operand(u.src(0), 0), scalar, n);
@@ -354,12 +404,14 @@ class LlvmWriter {
       const std::string from = TypeOf(u.src(0).src(0)), x = Operand(u.src(0).src(0), 0);
       std::string lanes;
       for (UOp s : u.srcs()) Append(lanes, lanes.empty() ? "" : ", ", "i32 ", s.arg().AsInt());
-      Put(Fresh(u), " = shufflevector ", from, " ", x, ", ", from, " poison, <", n, " x i32> <", lanes, ">");
+      Put(Fresh(u), " = shufflevector ", from, " ", x, ", ", from, " poison, <", n, " x i32> <",
+          lanes, ">");
     } else {
       std::string now = "poison";
       for (int64_t i = 0; i < n; ++i) {
         const std::string next = Temporary();
-        Put(next, " = insertelement ", type, " ", now, ", ", scalar, " ", Operand(u.src(static_cast<size_t>(i)), 0), ", i64 ", i);
+        Put(next, " = insertelement ", type, " ", now, ", ", scalar, " ",
+            Operand(u.src(static_cast<size_t>(i)), 0), ", i64 ", i);
         now = next;
       }
       names_[u.id()] = now;
@@ -379,33 +431,40 @@ class LlvmWriter {
     const std::string a = Type(Scalar(from), n), b = Type(Scalar(to), n);
     TypeOf(u);
     if (to == Dtype::Bool) {
-      Put(Fresh(u), ir::IsFloat(from) ? " = fcmp une " : " = icmp ne ", a, " ", x, ", ", n > 0 || !ir::IsFloat(from) ? (n > 0 ? "zeroinitializer" : "0") : "0.0");
+      Put(Fresh(u), ir::IsFloat(from) ? " = fcmp une " : " = icmp ne ", a, " ", x, ", ",
+          n > 0 || !ir::IsFloat(from) ? (n > 0 ? "zeroinitializer" : "0") : "0.0");
       return absl::OkStatus();
     }
     if (from == Dtype::F16 && !ir::IsFloat(to)) {
       // By way of float: x86's own conversion of half vectors saturates NaN to the lowest integer.
       const std::string wide = Temporary(), f = Type("float", n);
       Put(wide, " = fpext ", a, " ", x, " to ", f);
-      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.", Mangled(to, n), ".", Mangled(Dtype::F32, n));
+      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.",
+                                   Mangled(to, n), ".", Mangled(Dtype::F32, n));
       const std::string call = Call(name, b, {{f, wide}});
       Put(Fresh(u), " = ", call);
       return absl::OkStatus();
     }
     if (ir::IsFloat(from) && !ir::IsFloat(to)) {
-      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.", Mangled(to, n), ".", Mangled(from, n));
+      const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.",
+                                   Mangled(to, n), ".", Mangled(from, n));
       const std::string call = Call(name, b, {{a, x}});
       Put(Fresh(u), " = ", call);
       return absl::OkStatus();
     }
-    const int wide = to == Dtype::Bool ? 1 : ir::Bits(to), narrow = from == Dtype::Bool ? 1 : ir::Bits(from);
+    const int wide = to == Dtype::Bool ? 1 : ir::Bits(to),
+              narrow = from == Dtype::Bool ? 1 : ir::Bits(from);
     if (a == b) {
       names_[u.id()] = x;
       return absl::OkStatus();
     }
     std::string_view op;
-    if (ir::IsFloat(from)) op = wide > narrow ? "fpext" : "fptrunc";
-    else if (ir::IsFloat(to)) op = ir::IsSigned(from) ? "sitofp" : "uitofp";
-    else op = wide < narrow ? "trunc" : ir::IsSigned(from) ? "sext" : "zext";
+    if (ir::IsFloat(from))
+      op = wide > narrow ? "fpext" : "fptrunc";
+    else if (ir::IsFloat(to))
+      op = ir::IsSigned(from) ? "sitofp" : "uitofp";
+    else
+      op = wide < narrow ? "trunc" : ir::IsSigned(from) ? "sext" : "zext";
     Put(Fresh(u), " = ", op, " ", a, " ", x, " to ", b);
     return absl::OkStatus();
   }
@@ -444,7 +503,8 @@ class LlvmWriter {
 
 }  // namespace
 
-absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, UOp program, std::string_view name, std::span<const std::string> variables) {
+absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, UOp program, std::string_view name,
+                                         std::span<const std::string> variables) {
   return LlvmWriter(ctx, variables).Run(program, name);
 }
 

@@ -21,7 +21,8 @@ using ir::SymbolicDims;
 using ir::UOp;
 using ir::UOpContext;
 
-// Gradients of a node's sources, in order; null where none flows. May have a shape that the source broadcasts to.
+// Gradients of a node's sources, in order; null where none flows. May have a shape that the source
+// broadcasts to.
 using Gradients = absl::InlinedVector<UOp, 3>;
 // y is the node, g its gradient in y's shape and dtype.
 using Rule = Gradients (*)(UOpContext& ctx, UOp y, UOp g);
@@ -54,21 +55,32 @@ UOp Unbroadcast(UOpContext& ctx, UOp g, Shape shape) {
 }
 
 // Unary ops: g times the derivative.
-Gradients Exp2Rule(UOpContext& ctx, UOp y, UOp g) { return {Times(ctx, g, Times(ctx, y, Like(ctx, y, std::numbers::ln2)))}; }
-Gradients Log2Rule(UOpContext& ctx, UOp y, UOp g) { return {Over(ctx, g, Times(ctx, y.src(0), Like(ctx, y, std::numbers::ln2)))}; }
+Gradients Exp2Rule(UOpContext& ctx, UOp y, UOp g) {
+  return {Times(ctx, g, Times(ctx, y, Like(ctx, y, std::numbers::ln2)))};
+}
+Gradients Log2Rule(UOpContext& ctx, UOp y, UOp g) {
+  return {Over(ctx, g, Times(ctx, y.src(0), Like(ctx, y, std::numbers::ln2)))};
+}
 Gradients SinRule(UOpContext& ctx, UOp y, UOp g) {
   // cos x, by the sine that the IR has.
-  const UOp cos = ir::Alu(ctx, Op::SIN, {ir::Add(ctx, y.src(0), Like(ctx, y, std::numbers::pi / 2))});
+  const UOp cos =
+      ir::Alu(ctx, Op::SIN, {ir::Add(ctx, y.src(0), Like(ctx, y, std::numbers::pi / 2))});
   return {Times(ctx, g, cos)};
 }
-Gradients SqrtRule(UOpContext& ctx, UOp y, UOp g) { return {Over(ctx, g, Times(ctx, y, Like(ctx, y, 2)))}; }
-Gradients ReciprocalRule(UOpContext& ctx, UOp y, UOp g) { return {Minus(ctx, Times(ctx, g, Times(ctx, y, y)))}; }
+Gradients SqrtRule(UOpContext& ctx, UOp y, UOp g) {
+  return {Over(ctx, g, Times(ctx, y, Like(ctx, y, 2)))};
+}
+Gradients ReciprocalRule(UOpContext& ctx, UOp y, UOp g) {
+  return {Minus(ctx, Times(ctx, g, Times(ctx, y, y)))};
+}
 Gradients NegRule(UOpContext& ctx, UOp, UOp g) { return {Minus(ctx, g)}; }
 
 // Binary and ternary ops.
 Gradients AddRule(UOpContext&, UOp, UOp g) { return {g, g}; }
 Gradients SubRule(UOpContext& ctx, UOp, UOp g) { return {g, Minus(ctx, g)}; }
-Gradients MulRule(UOpContext& ctx, UOp y, UOp g) { return {Times(ctx, g, y.src(1)), Times(ctx, g, y.src(0))}; }
+Gradients MulRule(UOpContext& ctx, UOp y, UOp g) {
+  return {Times(ctx, g, y.src(1)), Times(ctx, g, y.src(0))};
+}
 Gradients FdivRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp gx = Over(ctx, g, y.src(1));
   return {gx, Minus(ctx, Times(ctx, gx, y))};
@@ -86,16 +98,20 @@ Gradients PowRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp base = y.src(0), exponent = y.src(1);
   const UOp less_one = ir::Alu(ctx, Op::POW, {base, ir::Sub(ctx, exponent, Like(ctx, y, 1))});
   // x^0 is constant, also where x^-1 is infinite.
-  const UOp slope = ir::Where(ctx, Equal(ctx, exponent, Like(ctx, y, 0)), Like(ctx, y, 0), Times(ctx, exponent, less_one));
+  const UOp slope = ir::Where(ctx, Equal(ctx, exponent, Like(ctx, y, 0)), Like(ctx, y, 0),
+                              Times(ctx, exponent, less_one));
   const UOp log = Times(ctx, ir::Alu(ctx, Op::LOG2, {base}), Like(ctx, y, std::numbers::ln2));
-  const UOp growth = ir::Where(ctx, Equal(ctx, base, Like(ctx, y, 0)), Like(ctx, y, 0), Times(ctx, y, log));
+  const UOp growth =
+      ir::Where(ctx, Equal(ctx, base, Like(ctx, y, 0)), Like(ctx, y, 0), Times(ctx, y, log));
   return {Times(ctx, g, slope), Times(ctx, g, growth)};
 }
 Gradients WhereRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp zero = Like(ctx, y, 0);
   return {UOp(), ir::Where(ctx, y.src(0), g, zero), ir::Where(ctx, y.src(0), zero, g)};
 }
-Gradients MulaccRule(UOpContext& ctx, UOp y, UOp g) { return {Times(ctx, g, y.src(1)), Times(ctx, g, y.src(0)), g}; }
+Gradients MulaccRule(UOpContext& ctx, UOp y, UOp g) {
+  return {Times(ctx, g, y.src(1)), Times(ctx, g, y.src(0)), g};
+}
 
 // Conversions and marks.
 Gradients CastRule(UOpContext& ctx, UOp y, UOp g) {
@@ -103,21 +119,27 @@ Gradients CastRule(UOpContext& ctx, UOp y, UOp g) {
 }
 Gradients NoGradient(UOpContext&, UOp y, UOp) { return Gradients(y.n_src(), UOp()); }
 Gradients Through(UOpContext&, UOp, UOp g) { return {g}; }
-Gradients ContiguousBackwardRule(UOpContext& ctx, UOp, UOp g) { return {ctx.Make(Op::CONTIGUOUS, g.dtype(), {g})}; }
+Gradients ContiguousBackwardRule(UOpContext& ctx, UOp, UOp g) {
+  return {ctx.Make(Op::CONTIGUOUS, g.dtype(), {g})};
+}
 Gradients CopyRule(UOpContext& ctx, UOp y, UOp g) {
   // Back to where the source lives; a source without a home is left to the daemon's default.
   UOp home = y.src(0);
-  while (home.n_src() > 0 && !home.Is(ir::OpSet{Op::COPY, Op::PARAM, Op::BUFFER})) home = home.src(0);
+  while (home.n_src() > 0 && !home.Is(ir::OpSet{Op::COPY, Op::PARAM, Op::BUFFER}))
+    home = home.src(0);
   const bool known = home.Is(ir::OpSet{Op::COPY, Op::PARAM, Op::BUFFER}) && !home.text().empty();
   return {known ? ctx.Make(Op::COPY, g.dtype(), {g}, ctx.Data({}, home.text())) : g};
 }
 
 // Movement.
-Gradients ReshapeRule(UOpContext& ctx, UOp y, UOp g) { return {Reshaped(ctx, g, *ctx.ShapeOf(y.src(0))), UOp()}; }
+Gradients ReshapeRule(UOpContext& ctx, UOp y, UOp g) {
+  return {Reshaped(ctx, g, *ctx.ShapeOf(y.src(0))), UOp()};
+}
 Gradients ExpandRule(UOpContext&, UOp, UOp g) { return {g, UOp()}; }  // summed by the walk
 Gradients PermuteRule(UOpContext& ctx, UOp y, UOp g) {
   Dims inverse(y.ints().size());
-  for (size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<size_t>(y.ints()[i])] = static_cast<int64_t>(i);
+  for (size_t i = 0; i < inverse.size(); ++i)
+    inverse[static_cast<size_t>(y.ints()[i])] = static_cast<int64_t>(i);
   return {ir::Permute(ctx, g, inverse)};
 }
 Gradients PadRule(UOpContext& ctx, UOp y, UOp g) {
@@ -135,7 +157,8 @@ Gradients StackRule(UOpContext& ctx, UOp y, UOp g) {
   Gradients out;
   for (size_t i = 0; i < y.n_src(); ++i) {
     start[0] = ctx.Idx(static_cast<int64_t>(i));
-    const UOp row = ir::Shrink(ctx, g, ir::ShapeArg(ctx, Shape(start)), ir::ShapeArg(ctx, Shape(box)));
+    const UOp row =
+        ir::Shrink(ctx, g, ir::ShapeArg(ctx, Shape(start)), ir::ShapeArg(ctx, Shape(box)));
     out.push_back(Reshaped(ctx, row, whole.subspan(1)));
   }
   return out;
@@ -151,15 +174,16 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
     const UOp hit = ir::Where(ctx, Equal(ctx, x, y), Like(ctx, x, 1), Like(ctx, x, 0));
     return {Times(ctx, Over(ctx, g, Sum(ctx, hit, axes)), hit)};
   }
-  // MUL: the product of the others. Dividing y by x is wrong at zeros, so zeros are counted: with none it is y / x; with one,
-  // the product of the rest goes to the zero alone; with more, nothing.
+  // MUL: the product of the others. Dividing y by x is wrong at zeros, so zeros are counted: with
+  // none it is y / x; with one, the product of the rest goes to the zero alone; with more, nothing.
   const UOp zero = Like(ctx, x, 0), one = Like(ctx, x, 1);
   const UOp is_zero = Equal(ctx, x, zero);
   const UOp count = Sum(ctx, ir::Where(ctx, is_zero, one, zero), axes);
   const UOp safe = ir::Where(ctx, is_zero, one, x);
   const UOp rest = axes.empty() ? safe : ir::ReduceAxes(ctx, Op::MUL, safe, axes);
   const UOp alone = ir::Where(ctx, Equal(ctx, count, one), rest, zero);
-  const UOp others = ir::Where(ctx, is_zero, alone, ir::Where(ctx, Equal(ctx, count, zero), Over(ctx, rest, safe), zero));
+  const UOp others = ir::Where(
+      ctx, is_zero, alone, ir::Where(ctx, Equal(ctx, count, zero), Over(ctx, rest, safe), zero));
   return {Times(ctx, g, others)};
 }
 
@@ -167,14 +191,19 @@ struct RuleTable {
   std::array<Rule, ir::kOpCount> rules{};
   RuleTable() {
     auto set = [&](Op op, Rule rule) { rules[static_cast<size_t>(op)] = rule; };
-    set(Op::EXP2, Exp2Rule), set(Op::LOG2, Log2Rule), set(Op::SIN, SinRule), set(Op::SQRT, SqrtRule);
+    set(Op::EXP2, Exp2Rule), set(Op::LOG2, Log2Rule), set(Op::SIN, SinRule),
+        set(Op::SQRT, SqrtRule);
     set(Op::RECIPROCAL, ReciprocalRule), set(Op::NEG, NegRule), set(Op::TRUNC, NoGradient);
     set(Op::ADD, AddRule), set(Op::SUB, SubRule), set(Op::MUL, MulRule), set(Op::FDIV, FdivRule);
-    set(Op::MAX, MaxRule), set(Op::POW, PowRule), set(Op::WHERE, WhereRule), set(Op::MULACC, MulaccRule);
+    set(Op::MAX, MaxRule), set(Op::POW, PowRule), set(Op::WHERE, WhereRule),
+        set(Op::MULACC, MulaccRule);
     set(Op::CAST, CastRule), set(Op::BITCAST, NoGradient), set(Op::DETACH, NoGradient);
-    set(Op::CONTIGUOUS, Through), set(Op::CONTIGUOUS_BACKWARD, ContiguousBackwardRule), set(Op::COPY, CopyRule);
-    set(Op::RESHAPE, ReshapeRule), set(Op::EXPAND, ExpandRule), set(Op::PERMUTE, PermuteRule), set(Op::PAD, PadRule);
-    set(Op::SHRINK, ShrinkRule), set(Op::FLIP, FlipRule), set(Op::STACK, StackRule), set(Op::REDUCE, ReduceRule);
+    set(Op::CONTIGUOUS, Through), set(Op::CONTIGUOUS_BACKWARD, ContiguousBackwardRule),
+        set(Op::COPY, CopyRule);
+    set(Op::RESHAPE, ReshapeRule), set(Op::EXPAND, ExpandRule), set(Op::PERMUTE, PermuteRule),
+        set(Op::PAD, PadRule);
+    set(Op::SHRINK, ShrinkRule), set(Op::FLIP, FlipRule), set(Op::STACK, StackRule),
+        set(Op::REDUCE, ReduceRule);
     for (Op op : {Op::CMPLT, Op::CMPNE, Op::CMPEQ}) set(op, NoGradient);
   }
 };
@@ -185,15 +214,20 @@ Rule RuleOf(Op op) {
 }
 
 absl::Status CheckRequest(UOpContext& ctx, UOp loss, UOp seed, std::span<const UOp> targets) {
-  if (!ir::IsFloat(loss.dtype())) return absl::InvalidArgumentError(Cat("gradient of a loss of ", ir::Name(loss.dtype()), ", which is no float"));
+  if (!ir::IsFloat(loss.dtype()))
+    return absl::InvalidArgumentError(
+        Cat("gradient of a loss of ", ir::Name(loss.dtype()), ", which is no float"));
   const Shape* shape = ctx.ShapeOf(loss);
   const Shape* seed_shape = ctx.ShapeOf(seed);
-  if (shape == nullptr || seed_shape == nullptr || !ir::SameShape(*shape, *seed_shape) || seed.dtype() != loss.dtype()) {
-    return absl::InvalidArgumentError("the seed of a gradient needs the shape and dtype of the loss");
+  if (shape == nullptr || seed_shape == nullptr || !ir::SameShape(*shape, *seed_shape) ||
+      seed.dtype() != loss.dtype()) {
+    return absl::InvalidArgumentError(
+        "the seed of a gradient needs the shape and dtype of the loss");
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!ir::IsFloat(targets[i].dtype()) || ctx.ShapeOf(targets[i]) == nullptr) {
-      return absl::InvalidArgumentError(Cat("gradient for target ", i, " of ", ir::Name(targets[i].dtype()), ", which is no float"));
+      return absl::InvalidArgumentError(Cat("gradient for target ", i, " of ",
+                                            ir::Name(targets[i].dtype()), ", which is no float"));
     }
   }
   return absl::OkStatus();
@@ -201,7 +235,8 @@ absl::Status CheckRequest(UOpContext& ctx, UOp loss, UOp seed, std::span<const U
 
 }  // namespace
 
-absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed, std::span<const UOp> targets) {
+absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
+                                          std::span<const UOp> targets) {
   UOPD_TRY(CheckRequest(ctx, loss, seed, targets));
   const std::vector<UOp> order = ir::Toposort(ctx, loss);
   const size_t n = ctx.size();  // nodes of the forward graph; the walk only adds younger ones
@@ -223,7 +258,8 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed, s
     for (UOp s : y.srcs()) flows |= ir::IsFloat(s.dtype()) && wanted[s.id()];
     if (!flows) continue;
     const Rule rule = RuleOf(y.op());
-    if (rule == nullptr) return absl::UnimplementedError(Cat("no gradient is known through ", ir::Name(y.op())));
+    if (rule == nullptr)
+      return absl::UnimplementedError(Cat("no gradient is known through ", ir::Name(y.op())));
     const Gradients parts = rule(ctx, y, g);
     for (size_t i = 0; i < y.n_src(); ++i) {
       const UOp s = y.src(i);
@@ -235,7 +271,8 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed, s
   }
   std::vector<UOp> out;
   for (UOp t : targets) {
-    out.push_back(gradient[t.id()] ? gradient[t.id()] : Expanded(ctx, ctx.Const(t.dtype(), 0), *ctx.ShapeOf(t)));
+    out.push_back(gradient[t.id()] ? gradient[t.id()]
+                                   : Expanded(ctx, ctx.Const(t.dtype(), 0), *ctx.ShapeOf(t)));
   }
   return out;
 }

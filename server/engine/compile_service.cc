@@ -74,7 +74,7 @@ absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
                               auto made = Make(request, *admitted, options);
                               if (!made.ok()) {
                                 return reproducers_.Explain(made.status(), admitted->bytes,
-                                                            ir::Stage::kTensor, options.Text());
+                                                            options.Text());
                               }
                               return programs_.Insert(key, *std::move(made));
                             });
@@ -200,10 +200,7 @@ absl::StatusOr<std::vector<std::shared_ptr<const Kernel>>> CompileService::GetKe
   std::vector<std::shared_ptr<const Kernel>> out(schedule.items.size());
   for (Job& job : jobs) {
     request.timings.Add(job.timings);
-    if (!job.result.ok()) {
-      return reproducers_.Explain(job.result.status(), job.graph, ir::Stage::kKernel,
-                                  options.Text());
-    }
+    UOPD_TRY(job.result.status());
     for (size_t item : job.items) out[item] = job.result->kernel;
     switch (job.result->from) {
       case CacheResult::kMemory:

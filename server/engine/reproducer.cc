@@ -16,10 +16,10 @@ namespace uopd::engine {
 
 namespace fs = std::filesystem;
 
-absl::Status ReproducerFolder::Explain(absl::Status status, std::string_view graph, ir::Stage stage,
+absl::Status ReproducerFolder::Explain(absl::Status status, std::string_view graph,
                                        const std::string& options) {
   if (!absl::IsInternal(status)) return status;
-  const std::string file = Write(status, graph, stage, options);
+  const std::string file = Write(status, graph, options);
   UOPD_LOG(kError, "compiling failed", {"status", status}, {"reproducer", file});
   if (file.empty()) return status;
   absl::Status out(status.code(), Cat(StatusText(status), " (reproducer: ", file, ")"));
@@ -29,10 +29,10 @@ absl::Status ReproducerFolder::Explain(absl::Status status, std::string_view gra
 }
 
 std::string ReproducerFolder::Write(const absl::Status& status, std::string_view graph,
-                                    ir::Stage stage, const std::string& options) {
+                                    const std::string& options) {
   if (path_.empty()) return {};
   ir::UOpContext ctx;
-  const auto root = ir::Decode(ctx, graph, stage);
+  const auto root = ir::Decode(ctx, graph, ir::Stage::kTensor);
   if (!root.ok()) return {};
   const std::string name = HashBytes(Cat(graph, options)).Hex().substr(0, 16) + ".uop";
   const fs::path file = fs::path(path_) / name;
@@ -47,7 +47,7 @@ std::string ReproducerFolder::Write(const absl::Status& status, std::string_view
   }
   std::ofstream out(file);
   out << "; " << absl::StrReplaceAll(StatusText(status), {{"\n", "\n; "}}) << "\n; options: " << options
-      << "\n; stage: " << (stage == ir::Stage::kTensor ? "tensor" : "kernel") << "\n"
+      << "\n"
       << ir::Print(ctx, *root);
   out.close();
   if (!out) {

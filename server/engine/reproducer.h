@@ -10,7 +10,6 @@
 #include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "core/ir/spec.h"
 
 namespace uopd::engine {
 
@@ -21,14 +20,14 @@ class ReproducerFolder {
   // An empty path writes nothing.
   explicit ReproducerFolder(std::string path) : path_(std::move(path)) {}
 
-  // A status that is INTERNAL comes back with the name of the file that was written; others as they are. `graph` is a
-  // graph's wire form.
-  absl::Status Explain(absl::Status status, std::string_view graph, ir::Stage stage,
+  // A status that is INTERNAL comes back with the name of the file that was written; others as they are. `graph` is the
+  // wire form of the client's graph.
+  absl::Status Explain(absl::Status status, std::string_view graph,
                        const std::string& options) UOPD_EXCLUDES(mu_);
 
  private:
   // The file's path; empty when there is none.
-  std::string Write(const absl::Status& status, std::string_view graph, ir::Stage stage,
+  std::string Write(const absl::Status& status, std::string_view graph,
                     const std::string& options) UOPD_EXCLUDES(mu_);
 
   const std::string path_;

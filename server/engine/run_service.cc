@@ -107,7 +107,10 @@ absl::StatusOr<ExecuteResult> RunProgram(RequestContext& request, const Program&
   UOPD_ASSIGN(Streams streams, Streams::Take(program));
   {
     ScopedPhase phase(Phase::kCopy, &request.timings);
-    UOPD_TRY(binding.Fill(streams));
+    if (absl::Status status = binding.Fill(streams); !status.ok()) {
+      streams.Finish().IgnoreError();  // what was queued reads the request's data
+      return status;
+    }
   }
   {
     ScopedPhase phase(Phase::kRun, &request.timings);

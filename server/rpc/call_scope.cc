@@ -66,9 +66,8 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   if (work.ok()) work_ = *std::move(work);
 }
 
-CallScope::~CallScope() { InFlight().Add(-1); }
-
 grpc::Status CallScope::End(const absl::Status& status) {
+  InFlight().Add(-1);
   const int64_t ns = NowNs() - request_.start_ns;
   DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9);
   request_.timings.Observe();

@@ -32,7 +32,6 @@ engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
 class CallScope {
  public:
   CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method);
-  ~CallScope();
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
@@ -41,7 +40,7 @@ class CallScope {
   engine::RequestContext& request() { return request_; }
   // For streams that may stay idle: whoever works holds a Work of its own.
   void ReleaseWork() { work_ = {}; }
-  // Counts and logs the end, and says what to send. Called once.
+  // Counts and logs the end, and says what to send. Called exactly once.
   grpc::Status End(const absl::Status& status);
 
  private:

@@ -14,8 +14,10 @@ using KernelFunction = void (*)(void** buffers, const int64_t* vars, int64_t thr
 class CompiledText {
  public:
   enum Language { kC, kLlvmIr };
-  // UNAVAILABLE if the machine has no such compiler, INTERNAL with its messages if it refuses the text.
-  static absl::StatusOr<std::unique_ptr<CompiledText>> Compile(Language language, const std::string& text);
+  // UNAVAILABLE if the machine has no such compiler, INTERNAL with its messages if it refuses the
+  // text.
+  static absl::StatusOr<std::unique_ptr<CompiledText>> Compile(Language language,
+                                                               const std::string& text);
   ~CompiledText();
   KernelFunction Find(const std::string& name) const;
 

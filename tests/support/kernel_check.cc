@@ -20,18 +20,23 @@ using ir::UOp;
 UOp KernelBuilder::Buffer(int64_t slot, Dtype dtype, int64_t elements) {
   return ir::Param(ctx, slot, dtype, ir::ShapeArg(ctx, ir::Dims{elements}));
 }
-UOp KernelBuilder::StoreLoops(UOp buffer, UOp at, UOp value, std::initializer_list<UOp> loops, UOp gate) {
-  return ir::End(ctx, ir::Store(ctx, ir::Index(ctx, buffer, at, gate), value), std::span<const UOp>(loops.begin(), loops.size()));
+UOp KernelBuilder::StoreLoops(UOp buffer, UOp at, UOp value, std::initializer_list<UOp> loops,
+                              UOp gate) {
+  return ir::End(ctx, ir::Store(ctx, ir::Index(ctx, buffer, at, gate), value),
+                 std::span<const UOp>(loops.begin(), loops.size()));
 }
 UOp KernelBuilder::Kernel(std::initializer_list<UOp> statements) {
   return ir::KernelSink(ctx, std::span<const UOp>(statements.begin(), statements.size()), "k");
 }
 
-UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a, bool transpose_b, Dtype dtype) {
+UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                 bool transpose_b, Dtype dtype) {
   KernelBuilder b(ctx);
-  const UOp c = b.Buffer(0, dtype, m * n), a = b.Buffer(1, dtype, m * k), w = b.Buffer(2, dtype, k * n);
+  const UOp c = b.Buffer(0, dtype, m * n), a = b.Buffer(1, dtype, m * k),
+            w = b.Buffer(2, dtype, k * n);
   const UOp i = b.Loop(m), j = b.Loop(n), l = b.Reduced(k);
-  const UOp x = b.Load(a, transpose_a ? b.At(l, m, i) : b.At(i, k, l)), y = b.Load(w, transpose_b ? b.At(j, k, l) : b.At(l, n, j));
+  const UOp x = b.Load(a, transpose_a ? b.At(l, m, i) : b.At(i, k, l)),
+            y = b.Load(w, transpose_b ? b.At(j, k, l) : b.At(l, n, j));
   const UOp sum = ir::ReduceRanges(ctx, ir::Op::ADD, ir::Mul(ctx, x, y), std::array<UOp, 1>{l});
   return b.Kernel({b.StoreLoops(c, b.At(i, n, j), sum, {i, j})});
 }
@@ -41,8 +46,16 @@ namespace {
 std::string TextOf(const Scalar& s) { return ir::IsFloat(s.dtype) ? Cat(s.f) : Cat(s.i); }
 
 double Ulp(Dtype d, double v) {
-  const int mantissa = d == Dtype::F64 ? 52 : d == Dtype::F32 ? 23 : d == Dtype::F16 ? 10 : d == Dtype::BF16 ? 7 : 2;
-  const int smallest = d == Dtype::F64 ? -1022 : d == Dtype::F16 ? -14 : d == Dtype::F8E4M3 ? -6 : d == Dtype::F8E5M2 ? -14 : -126;
+  const int mantissa = d == Dtype::F64    ? 52
+                       : d == Dtype::F32  ? 23
+                       : d == Dtype::F16  ? 10
+                       : d == Dtype::BF16 ? 7
+                                          : 2;
+  const int smallest = d == Dtype::F64      ? -1022
+                       : d == Dtype::F16    ? -14
+                       : d == Dtype::F8E4M3 ? -6
+                       : d == Dtype::F8E5M2 ? -14
+                                            : -126;
   return std::ldexp(1.0, std::max(v == 0 ? smallest : std::ilogb(v), smallest) - mantissa);
 }
 
@@ -53,7 +66,11 @@ bool Same(const Scalar& want, const Scalar& got, double largest, const CheckOpti
   if (std::isinf(want.f) != std::isinf(got.f)) {
     // Just over the edge on one side only.
     const double finite = std::isinf(want.f) ? got.f : want.f;
-    return check.ulps > 0 && std::abs(finite) > 0.9 * std::ldexp(1.0, want.dtype == Dtype::F16 || want.dtype == Dtype::F8E5M2 ? 15 : want.dtype == Dtype::F64 ? 1023 : 127);
+    return check.ulps > 0 &&
+           std::abs(finite) >
+               0.9 * std::ldexp(1.0, want.dtype == Dtype::F16 || want.dtype == Dtype::F8E5M2 ? 15
+                                     : want.dtype == Dtype::F64                              ? 1023
+                                                                                             : 127);
   }
   const double error = std::abs(want.f - got.f);
   return error <= check.tolerance * largest || error <= check.ulps * Ulp(want.dtype, want.f);
@@ -61,8 +78,10 @@ bool Same(const Scalar& want, const Scalar& got, double largest, const CheckOpti
 
 }  // namespace
 
-std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory, const CheckOptions& check) {
-  if (absl::Status s = ir::Verify(ctx, sink, ir::Stage::kKernel); !s.ok()) return "kernel: " + StatusText(s);
+std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
+                        const CheckOptions& check) {
+  if (absl::Status s = ir::Verify(ctx, sink, ir::Stage::kKernel); !s.ok())
+    return "kernel: " + StatusText(s);
   Memory want = memory, got = memory;
   Interpret(ctx, sink, want, check.variables);
   auto lowered = codegen::Lower(ctx, sink, check.target, check.options);
@@ -70,7 +89,8 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory, con
   const bool c = check.language == CompiledText::kC;
   auto text = c ? render::RenderC(ctx, lowered->program, lowered->name, lowered->variables)
                 : render::RenderLlvmIr(ctx, lowered->program, lowered->name, lowered->variables);
-  if (!text.ok()) return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->program);
+  if (!text.ok())
+    return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->program);
   auto compiled = CompiledText::Compile(check.language, *text);
   if (!compiled.ok()) return StatusText(compiled.status());
   std::vector<void*> buffers;
@@ -91,7 +111,8 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory, con
     for (size_t at = 0; at + size <= want[slot].size(); at += size) {
       const Scalar w = LoadScalar(d, &want[slot][at]), g = LoadScalar(d, &got[slot][at]);
       if (!Same(w, g, largest, check)) {
-        return Cat("buffer ", slot, " element ", at / size, ": want ", TextOf(w), ", got ", TextOf(g), "\n", *text);
+        return Cat("buffer ", slot, " element ", at / size, ": want ", TextOf(w), ", got ",
+                   TextOf(g), "\n", *text);
       }
     }
   }
@@ -99,10 +120,41 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory, con
 }
 
 std::vector<uint8_t> SampleBuffer(Dtype dtype, int64_t n, uint64_t seed, bool tame) {
-  const double kFloats[] = {0.0, -0.0, 1, -1, 0.5, 2, -3.25, NAN, INFINITY, -INFINITY, 1e-45, 1e-40, -1e-39, 1.17549435e-38, 3.4e38, -3.4e38,
-                            65504, 65520, 448, 460, 57344, 1e5, 1e10, 3e9, 2147483647, 1e20, 100.5, -127.5, 1e-8, 7, 0.1, 1e30};
-  const int64_t kInts[] = {0, 1, -1, 2, -2, 3, 7, -7, 31, 32, 33, 63, 64, 127, -128, 128, 255, 256, 32767, -32768, 65535, INT32_MAX, INT32_MIN, int64_t{1} << 32,
-                           INT64_MAX, INT64_MIN, (int64_t{1} << 53) + 1, (int64_t{1} << 62) + 1, 1000000007, -1000000007};
+  const double kFloats[] = {0.0,    -0.0,     1,         -1,         0.5,   2,      -3.25,
+                            NAN,    INFINITY, -INFINITY, 1e-45,      1e-40, -1e-39, 1.17549435e-38,
+                            3.4e38, -3.4e38,  65504,     65520,      448,   460,    57344,
+                            1e5,    1e10,     3e9,       2147483647, 1e20,  100.5,  -127.5,
+                            1e-8,   7,        0.1,       1e30};
+  const int64_t kInts[] = {0,
+                           1,
+                           -1,
+                           2,
+                           -2,
+                           3,
+                           7,
+                           -7,
+                           31,
+                           32,
+                           33,
+                           63,
+                           64,
+                           127,
+                           -128,
+                           128,
+                           255,
+                           256,
+                           32767,
+                           -32768,
+                           65535,
+                           INT32_MAX,
+                           INT32_MIN,
+                           int64_t{1} << 32,
+                           INT64_MAX,
+                           INT64_MIN,
+                           (int64_t{1} << 53) + 1,
+                           (int64_t{1} << 62) + 1,
+                           1000000007,
+                           -1000000007};
   std::mt19937_64 random(seed);
   const auto size = static_cast<size_t>(ir::ByteSize(dtype));
   std::vector<uint8_t> out(size * static_cast<size_t>(n));
@@ -112,10 +164,17 @@ std::vector<uint8_t> SampleBuffer(Dtype dtype, int64_t n, uint64_t seed, bool ta
     if (dtype == Dtype::Bool) {
       v = Scalar::Int(dtype, random() & 1);
     } else if (ir::IsFloat(dtype)) {
-      const double tame_value = static_cast<double>(static_cast<int64_t>(random() % 2001) - 1000) / 500;
-      v = Scalar::Float(dtype, special ? kFloats[random() % std::size(kFloats)] : tame ? tame_value : std::ldexp(tame_value, static_cast<int>(random() % 60) - 30));
+      const double tame_value =
+          static_cast<double>(static_cast<int64_t>(random() % 2001) - 1000) / 500;
+      v = Scalar::Float(dtype, special ? kFloats[random() % std::size(kFloats)]
+                               : tame
+                                   ? tame_value
+                                   : std::ldexp(tame_value, static_cast<int>(random() % 60) - 30));
     } else {
-      v = Scalar::Int(dtype, special ? kInts[random() % std::size(kInts)] : tame ? static_cast<int64_t>(random() % 7) - (ir::IsUnsigned(dtype) ? 0 : 3) : static_cast<int64_t>(random()));
+      v = Scalar::Int(dtype,
+                      special ? kInts[random() % std::size(kInts)]
+                      : tame  ? static_cast<int64_t>(random() % 7) - (ir::IsUnsigned(dtype) ? 0 : 3)
+                              : static_cast<int64_t>(random()));
     }
     StoreScalar(v, &out[static_cast<size_t>(i) * size]);
   }

@@ -18,7 +18,8 @@ using ir::UOp;
 
 class Interpreter {
  public:
-  Interpreter(ir::UOpContext& ctx, UOp sink, Memory& memory, const std::map<std::string, int64_t>& variables)
+  Interpreter(ir::UOpContext& ctx, UOp sink, Memory& memory,
+              const std::map<std::string, int64_t>& variables)
       : ctx_(ctx), memory_(memory), variables_(variables) {
     for (UOp u : ir::Toposort(ctx, sink)) {
       std::vector<uint32_t>& mine = along_[u.id()];
@@ -79,15 +80,19 @@ class Interpreter {
 
   Scalar Compute(UOp u) {
     switch (u.op()) {
-      case Op::CONST: return Scalar::Of(u);
-      case Op::RANGE: return Scalar::Int(u.dtype(), values_.at(u.id()));
-      case Op::DEFINE_VAR: return Scalar::Int(Dtype::Index, variables_.at(std::string(u.text())));
+      case Op::CONST:
+        return Scalar::Of(u);
+      case Op::RANGE:
+        return Scalar::Int(u.dtype(), values_.at(u.id()));
+      case Op::DEFINE_VAR:
+        return Scalar::Int(Dtype::Index, variables_.at(std::string(u.text())));
       case Op::LOAD: {
         const uint8_t* at = Address(u.src(0));
         if (at != nullptr) return LoadScalar(u.dtype(), at);
         return ir::IsFloat(u.dtype()) ? Scalar::Float(u.dtype(), 0) : Scalar::Int(u.dtype(), 0);
       }
-      case Op::REDUCE: return Reduce(u);
+      case Op::REDUCE:
+        return Reduce(u);
       default: {
         std::vector<Scalar> operands;
         for (UOp s : u.srcs()) operands.push_back(Eval(s));
@@ -131,11 +136,13 @@ Scalar LoadScalar(Dtype dtype, const uint8_t* at) {
 }
 
 void StoreScalar(const Scalar& value, uint8_t* at) {
-  const uint64_t bits = ir::IsFloat(value.dtype) ? ir::EncodeFloat(value.dtype, value.f) : static_cast<uint64_t>(value.i);
+  const uint64_t bits = ir::IsFloat(value.dtype) ? ir::EncodeFloat(value.dtype, value.f)
+                                                 : static_cast<uint64_t>(value.i);
   std::memcpy(at, &bits, static_cast<size_t>(ir::ByteSize(value.dtype)));
 }
 
-void Interpret(ir::UOpContext& ctx, UOp sink, Memory& memory, const std::map<std::string, int64_t>& variables) {
+void Interpret(ir::UOpContext& ctx, UOp sink, Memory& memory,
+               const std::map<std::string, int64_t>& variables) {
   Interpreter(ctx, sink, memory, variables).Run(sink);
 }
 

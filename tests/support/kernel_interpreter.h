@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Evaluates kernel graphs (core/schedule/schedule.h) on memory, node by node with ir::EvalAlu: the reference for codegen. Knows
-// nothing of codegen and is slow.
+// Evaluates kernel graphs (core/schedule/schedule.h) on memory, node by node with ir::EvalAlu: the
+// reference for codegen. Knows nothing of codegen and is slow.
 #pragma once
 #include <map>
 #include <string>
@@ -16,7 +16,9 @@ using Memory = std::vector<std::vector<uint8_t>>;  // by PARAM slot
 ir::Scalar LoadScalar(ir::Dtype dtype, const uint8_t* at);
 void StoreScalar(const ir::Scalar& value, uint8_t* at);
 
-// Runs the kernel once. Float reductions are summed in double and rounded once. REQUIRES: a verified kernel.
-void Interpret(ir::UOpContext& ctx, ir::UOp sink, Memory& memory, const std::map<std::string, int64_t>& variables = {});
+// Runs the kernel once. Float reductions are summed in double and rounded once. REQUIRES: a
+// verified kernel.
+void Interpret(ir::UOpContext& ctx, ir::UOp sink, Memory& memory,
+               const std::map<std::string, int64_t>& variables = {});
 
 }  // namespace uopd::tests

@@ -26,7 +26,8 @@ double MlpReference::Step(const std::vector<double>& x, const std::vector<int>& 
     for (int64_t k = 0; k < out; ++k) sum += std::exp(score[k] - top);
     loss -= score[labels[n]] - top - std::log(sum);
     for (int64_t k = 0; k < out; ++k) {
-      d_score[k] = (std::exp(score[k] - top) / sum - (k == labels[n] ? 1 : 0)) / static_cast<double>(batch);
+      d_score[k] =
+          (std::exp(score[k] - top) / sum - (k == labels[n] ? 1 : 0)) / static_cast<double>(batch);
       gb2[k] += d_score[k];
       for (int64_t j = 0; j < hidden; ++j) g2[k * hidden + j] += d_score[k] * act[j];
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// MlpReference: a two-layer perceptron trained by plain loops in double, to compare loss curves with.
+// MlpReference: a two-layer perceptron trained by plain loops in double, to compare loss curves
+// with.
 //
-// in -> hidden (relu) -> out, softmax cross-entropy averaged over the batch, SGD or Adam. Shares no code with the client, the
-// gradient rules or the daemon.
+// in -> hidden (relu) -> out, softmax cross-entropy averaged over the batch, SGD or Adam. Shares no
+// code with the client, the gradient rules or the daemon.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -49,11 +49,13 @@ constexpr size_t kSmall = 64;
 
 class Evaluation {
  public:
-  Evaluation(ir::UOpContext& ctx, const std::vector<HostArray>& slots, const std::map<std::string, int64_t>& variables)
+  Evaluation(ir::UOpContext& ctx, const std::vector<HostArray>& slots,
+             const std::map<std::string, int64_t>& variables)
       : ctx_(ctx), slots_(slots), variables_(variables) {}
 
-  // Evaluates everything under the roots, sources first. Large arrays are dropped after their last use, except those of the
-  // roots and the contents of slots, which stores need; small ones stay, since shapes are read again.
+  // Evaluates everything under the roots, sources first. Large arrays are dropped after their last
+  // use, except those of the roots and the contents of slots, which stores need; small ones stay,
+  // since shapes are read again.
   absl::Status Run(std::span<const UOp> roots) {
     const std::vector<UOp> order = ir::Toposort(ctx_, roots);
     std::vector<int> uses(ctx_.size(), 0);
@@ -75,9 +77,11 @@ class Evaluation {
   }
   const HostArray& at(UOp u) const { return *arrays_[u.id()]; }
 
-  // Writes a STORE's value where its target lies in `base`, the array of the PARAM under the target.
+  // Writes a STORE's value where its target lies in `base`, the array of the PARAM under the
+  // target.
   void Apply(UOp store, HostArray& base) const {
-    // Where each element of the target lives: the target's movement applied to the positions of the base.
+    // Where each element of the target lives: the target's movement applied to the positions of the
+    // base.
     const HostArray where = Positions(store.src(0), base);
     const HostArray& value = at(store.src(1));
     for (size_t i = 0; i < where.values.size(); ++i) {
@@ -89,7 +93,8 @@ class Evaluation {
   // An array of the target's shape with 1 + the flat position in its base; 0 where padding is.
   HostArray Positions(UOp target, const HostArray& base) const {
     std::vector<UOp> path;
-    while (target.Is(ir::kMovementOps) || target.Is(Op::AFTER)) path.push_back(target), target = target.src(0);
+    while (target.Is(ir::kMovementOps) || target.Is(Op::AFTER))
+      path.push_back(target), target = target.src(0);
     HostArray out = HostArray::Zeros(Dtype::I64, base.dims);
     for (size_t i = 0; i < out.values.size(); ++i) out.values[i].i = static_cast<int64_t>(i) + 1;
     for (auto it = path.rbegin(); it != path.rend(); ++it) {
@@ -108,28 +113,39 @@ class Evaluation {
   absl::StatusOr<HostArray> Value(UOp u) const {
     const Dtype d = u.dtype();
     switch (u.op()) {
-      case Op::CONST: return HostArray{d, {}, {Scalar::Of(u)}};
-      case Op::PARAM: return Parameter(u);
-      case Op::BUFFER: return absl::InvalidArgumentError("a BUFFER has no value here: normalise the graph first");
+      case Op::CONST:
+        return HostArray{d, {}, {Scalar::Of(u)}};
+      case Op::PARAM:
+        return Parameter(u);
+      case Op::BUFFER:
+        return absl::InvalidArgumentError("a BUFFER has no value here: normalise the graph first");
       case Op::DEFINE_VAR: {
         auto it = variables_.find(std::string(u.text()));
         // A bound variable needs no value: its BIND has one.
         const int64_t v = it == variables_.end() ? u.ints()[0] : it->second;
         if (v < u.ints()[0] || v > u.ints()[1]) {
-          return absl::InvalidArgumentError(Cat("variable ", u.text(), " is out of its bounds (", v, ")"));
+          return absl::InvalidArgumentError(
+              Cat("variable ", u.text(), " is out of its bounds (", v, ")"));
         }
         return HostArray{d, {}, {Scalar::Int(d, v)}};
       }
-      case Op::BIND: return at(u.src(u.n_src() - 1));
-      case Op::IOTA: return IotaArray(u);
-      case Op::STACK: return StackArray(u);
-      case Op::AFTER: return AfterArray(u);
+      case Op::BIND:
+        return at(u.src(u.n_src() - 1));
+      case Op::IOTA:
+        return IotaArray(u);
+      case Op::STACK:
+        return StackArray(u);
+      case Op::AFTER:
+        return AfterArray(u);
       case Op::COPY:
       case Op::CONTIGUOUS:
       case Op::CONTIGUOUS_BACKWARD:
-      case Op::DETACH: return at(u.src(0));
-      case Op::REDUCE: return Reduced(u);
-      default: break;
+      case Op::DETACH:
+        return at(u.src(0));
+      case Op::REDUCE:
+        return Reduced(u);
+      default:
+        break;
     }
     if (u.Is(ir::kMovementOps)) return Moved(u, at(u.src(0)));
     if (u.Is(ir::kElementwiseOps)) return Elementwise(u);
@@ -138,13 +154,15 @@ class Evaluation {
 
   absl::StatusOr<HostArray> Parameter(UOp u) const {
     const auto slot = static_cast<size_t>(u.slot());
-    if (slot >= slots_.size()) return absl::InvalidArgumentError(Cat("slot ", slot, " is not given"));
+    if (slot >= slots_.size())
+      return absl::InvalidArgumentError(Cat("slot ", slot, " is not given"));
     HostArray out = slots_[slot];
     out.dims = DimsOf(u.src(0));
     const auto n = static_cast<size_t>(ir::Product(out.dims));
     if (out.dtype != u.dtype() || out.values.size() < n) {
-      return absl::InvalidArgumentError(Cat("slot ", slot, " holds ", out.values.size(), " of ", ir::Name(out.dtype),
-                                            "; the graph wants ", n, " of ", ir::Name(u.dtype())));
+      return absl::InvalidArgumentError(Cat("slot ", slot, " holds ", out.values.size(), " of ",
+                                            ir::Name(out.dtype), "; the graph wants ", n, " of ",
+                                            ir::Name(u.dtype())));
     }
     out.values.resize(n);
     return out;
@@ -153,7 +171,8 @@ class Evaluation {
   HostArray IotaArray(UOp u) const {
     HostArray out = HostArray::Zeros(u.dtype(), DimsOf(u.src(0)));
     ForEach(out.dims, [&](const Dims& i) {
-      out.values[Flat(out.dims, i)] = Scalar::Int(u.dtype(), i[static_cast<size_t>(u.arg().AsInt())]);
+      out.values[Flat(out.dims, i)] =
+          Scalar::Int(u.dtype(), i[static_cast<size_t>(u.arg().AsInt())]);
     });
     return out;
   }
@@ -188,7 +207,8 @@ class Evaluation {
     const HostArray& in = at(u.src(0));
     HostArray out{u.dtype(), in.dims, {}};
     for (int64_t a : u.reduce_axes()) out.dims[static_cast<size_t>(a)] = 1;
-    out.values.assign(static_cast<size_t>(ir::Product(out.dims)), ir::ReduceIdentity(u.reduce_op(), u.dtype()));
+    out.values.assign(static_cast<size_t>(ir::Product(out.dims)),
+                      ir::ReduceIdentity(u.reduce_op(), u.dtype()));
     ForEach(in.dims, [&](const Dims& index) {
       Dims to = index;
       for (int64_t a : u.reduce_axes()) to[static_cast<size_t>(a)] = 0;
@@ -203,7 +223,8 @@ class Evaluation {
     HostArray out{u.dtype(), {}, {}};
     for (UOp s : u.srcs()) {
       const Dims& d = at(s).dims;
-      if (d.size() > out.dims.size()) out.dims.insert(out.dims.begin(), d.size() - out.dims.size(), 1);
+      if (d.size() > out.dims.size())
+        out.dims.insert(out.dims.begin(), d.size() - out.dims.size(), 1);
       for (size_t i = 0; i < d.size(); ++i) {
         int64_t& to = out.dims[out.dims.size() - d.size() + i];
         if (to == 1) to = d[i];
@@ -213,7 +234,8 @@ class Evaluation {
     Scalar operands[3];
     ForEach(out.dims, [&](const Dims& index) {
       for (size_t i = 0; i < u.n_src(); ++i) operands[i] = Broadcast(at(u.src(i)), index);
-      out.values[Flat(out.dims, index)] = *ir::EvalAlu(u.op(), u.dtype(), std::span(operands, u.n_src()));
+      out.values[Flat(out.dims, index)] =
+          *ir::EvalAlu(u.op(), u.dtype(), std::span(operands, u.n_src()));
     });
     return out;
   }
@@ -221,7 +243,8 @@ class Evaluation {
   HostArray Moved(UOp u, const HostArray& in) const {
     HostArray out{in.dtype, {}, {}};
     switch (u.op()) {
-      case Op::RESHAPE: return {in.dtype, DimsOf(u.src(1)), in.values};
+      case Op::RESHAPE:
+        return {in.dtype, DimsOf(u.src(1)), in.values};
       case Op::EXPAND:
         out = HostArray::Zeros(in.dtype, DimsOf(u.src(1)));
         ForEach(out.dims, [&](const Dims& i) { out.values[Flat(out.dims, i)] = Broadcast(in, i); });
@@ -260,7 +283,9 @@ class Evaluation {
         out = HostArray::Zeros(in.dtype, in.dims);
         ForEach(out.dims, [&](const Dims& i) {
           Dims from = i;
-          for (int64_t a : u.ints()) from[static_cast<size_t>(a)] = in.dims[static_cast<size_t>(a)] - 1 - i[static_cast<size_t>(a)];
+          for (int64_t a : u.ints())
+            from[static_cast<size_t>(a)] =
+                in.dims[static_cast<size_t>(a)] - 1 - i[static_cast<size_t>(a)];
           out.values[Flat(out.dims, i)] = in.values[Flat(in.dims, from)];
         });
         return out;
@@ -284,7 +309,8 @@ HostArray HostArray::Of(Dtype dtype, Dims dims, std::span<const double> values) 
   HostArray out = Zeros(dtype, std::move(dims));
   UOPD_CHECK(values.size() == out.values.size());
   for (size_t i = 0; i < values.size(); ++i) {
-    out.values[i] = ir::IsFloat(dtype) ? Scalar::Float(dtype, values[i]) : Scalar::Int(dtype, static_cast<ir::Int128>(values[i]));
+    out.values[i] = ir::IsFloat(dtype) ? Scalar::Float(dtype, values[i])
+                                       : Scalar::Int(dtype, static_cast<ir::Int128>(values[i]));
   }
   return out;
 }
@@ -306,7 +332,8 @@ std::string HostArray::ToBytes() const {
   const auto size = static_cast<size_t>(ir::ByteSize(dtype));
   std::string out(values.size() * size, '\0');
   for (size_t i = 0; i < values.size(); ++i) {
-    const uint64_t bits = ir::IsFloat(dtype) ? ir::EncodeFloat(dtype, values[i].f) : static_cast<uint64_t>(values[i].i);
+    const uint64_t bits = ir::IsFloat(dtype) ? ir::EncodeFloat(dtype, values[i].f)
+                                             : static_cast<uint64_t>(values[i].i);
     std::memcpy(out.data() + i * size, &bits, size);
   }
   return out;
@@ -314,14 +341,16 @@ std::string HostArray::ToBytes() const {
 
 std::vector<double> HostArray::ToDoubles() const {
   std::vector<double> out;
-  for (const Scalar& s : values) out.push_back(ir::IsFloat(dtype) ? s.f : static_cast<double>(s.wide()));
+  for (const Scalar& s : values)
+    out.push_back(ir::IsFloat(dtype) ? s.f : static_cast<double>(s.wide()));
   return out;
 }
 
-absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(UOp sink, std::vector<HostArray> slots,
-                                                              const std::map<std::string, int64_t>& variables) {
+absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(
+    UOp sink, std::vector<HostArray> slots, const std::map<std::string, int64_t>& variables) {
   Evaluation evaluation(ctx_, slots, variables);
-  // Every value that a root's store reads is a root of the evaluation, so that it is still there when the stores apply.
+  // Every value that a root's store reads is a root of the evaluation, so that it is still there
+  // when the stores apply.
   std::vector<UOp> stores, roots = {sink};
   absl::flat_hash_map<uint32_t, bool> seen;
   for (UOp u : ir::Toposort(ctx_, sink)) {
@@ -343,8 +372,9 @@ absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(UOp sink, std::vec
   return out;
 }
 
-absl::StatusOr<HostArray> TensorInterpreter::Evaluate(UOp value, const std::vector<HostArray>& slots,
-                                                      const std::map<std::string, int64_t>& variables) {
+absl::StatusOr<HostArray> TensorInterpreter::Evaluate(
+    UOp value, const std::vector<HostArray>& slots,
+    const std::map<std::string, int64_t>& variables) {
   Evaluation evaluation(ctx_, slots, variables);
   UOPD_TRY(evaluation.Run(std::span<const UOp>(&value, 1)));
   return evaluation.at(value);

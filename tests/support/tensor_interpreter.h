@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// TensorInterpreter: a deliberately naive evaluator of tensor-level graphs on host arrays, to test everything else against.
+// TensorInterpreter: a deliberately naive evaluator of tensor-level graphs on host arrays, to test
+// everything else against.
 //
-// Every value becomes a whole array of ir::Scalars, computed element by element with ir::EvalAlu; nothing is fused, reordered
-// or shared with the pipeline under test. Reductions combine in row-major order and round to the dtype after every step, so
-// F64 graphs are exact to double precision.
+// Every value becomes a whole array of ir::Scalars, computed element by element with ir::EvalAlu;
+// nothing is fused, reordered or shared with the pipeline under test. Reductions combine in
+// row-major order and round to the dtype after every step, so F64 graphs are exact to double
+// precision.
 //
-// Stores: a PARAM is its contents before the run wherever it is read bare; AFTER(x, STOREs) is x with those stores applied in
-// their order. Run returns every slot with the stores of the SINK applied in the order of its sources.
+// Stores: a PARAM is its contents before the run wherever it is read bare; AFTER(x, STOREs) is x
+// with those stores applied in their order. Run returns every slot with the stores of the SINK
+// applied in the order of its sources.
 //
-// REQUIRES: graphs passed ir::Verify(..., Stage::kTensor). Errors are INVALID_ARGUMENT for slots and variables that do not fit.
+// REQUIRES: graphs passed ir::Verify(..., Stage::kTensor). Errors are INVALID_ARGUMENT for slots
+// and variables that do not fit.
 #pragma once
 #include <map>
 #include <span>
@@ -42,8 +46,8 @@ class TensorInterpreter {
  public:
   explicit TensorInterpreter(ir::UOpContext& ctx) : ctx_(ctx) {}
 
-  // Slots by PARAM number (unused ones may be anything). A PARAM with symbolic dimensions takes the first elements of its slot.
-  // Returns the slots after the run.
+  // Slots by PARAM number (unused ones may be anything). A PARAM with symbolic dimensions takes the
+  // first elements of its slot. Returns the slots after the run.
   absl::StatusOr<std::vector<HostArray>> Run(ir::UOp sink, std::vector<HostArray> slots,
                                              const std::map<std::string, int64_t>& variables = {});
   // One value. REQUIRES: no node under it stores.

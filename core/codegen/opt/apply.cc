@@ -35,7 +35,8 @@ struct Axis {
 
 class Applier {
  public:
-  Applier(UOpContext& ctx, UOp sink, const Target& target) : ctx_(ctx), sink_(sink), target_(target) {
+  Applier(UOpContext& ctx, UOp sink, const Target& target)
+      : ctx_(ctx), sink_(sink), target_(target) {
     for (UOp r : Axes(ctx, sink)) {
       Axis a;
       a.range = r, a.symbolic = r.src(0), a.is_reduce = r.axis_type() == AxisType::REDUCE;
@@ -45,13 +46,18 @@ class Applier {
   }
 
   absl::Status Apply(const Opt& opt) {
-    auto bad = [&](std::string_view why) { return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why)); };
-    if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size())) return bad(Cat("the kernel has ", axes_.size(), " axes"));
+    auto bad = [&](std::string_view why) {
+      return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+    };
+    if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
+      return bad(Cat("the kernel has ", axes_.size(), " axes"));
     Axis& axis = axes_[opt.axis];
     const int64_t amount = opt.amount == 0 ? axis.size : opt.amount;
-    if (amount < 1) return bad(opt.amount == 0 ? "the axis has a symbolic size" : "the amount is negative");
+    if (amount < 1)
+      return bad(opt.amount == 0 ? "the axis has a symbolic size" : "the amount is negative");
     const bool divides = axis.size >= 0 && axis.size % amount == 0;
-    if (axis.size >= 0 && amount > std::max<int64_t>(axis.size, 1) && opt.kind != OptKind::kVector) return bad(Cat("the axis has ", axis.size, " iterations left"));
+    if (axis.size >= 0 && amount > std::max<int64_t>(axis.size, 1) && opt.kind != OptKind::kVector)
+      return bad(Cat("the axis has ", axis.size, " iterations left"));
     switch (opt.kind) {
       case OptKind::kUpcast:
         if (axis.is_reduce) return bad("the axis is reduced; UNROLL is for those");
@@ -62,20 +68,23 @@ class Applier {
         if (amount > kMaxUnroll) return bad(Cat("more than ", kMaxUnroll));
         return Split(axis, {AxisType::UNROLL, amount, false}, divides);
       case OptKind::kVector:
-        if (amount > kMaxVector || (amount & (amount - 1)) != 0) return bad(Cat("lanes are a power of two up to ", kMaxVector));
+        if (amount > kMaxVector || (amount & (amount - 1)) != 0)
+          return bad(Cat("lanes are a power of two up to ", kMaxVector));
         for (const Axis::Part& p : axis.parts) {
           if (p.type == AxisType::VECTOR) return bad("the axis is a vector already");
-          if (p.type != AxisType::THREAD) return bad("VECTOR comes before UPCAST and UNROLL of its axis");
+          if (p.type != AxisType::THREAD)
+            return bad("VECTOR comes before UPCAST and UNROLL of its axis");
         }
         return Split(axis, {AxisType::VECTOR, amount, false}, divides);
       case OptKind::kThread:
         if (axis.is_reduce) return bad("the axis is reduced");
         if (threaded_) return bad("the kernel has THREADs already");
-        if (amount > target_.threads) return bad(Cat("the target has ", target_.threads, " threads"));
-        if (!divides) return bad("threads divide their axis");
+        if (amount > target_.threads)
+          return bad(Cat("the target has ", target_.threads, " threads"));
+        if (axis.size < 0) return bad("the axis has a symbolic size");
         if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
         threaded_ = true;
-        return Split(axis, {AxisType::THREAD, amount, true}, true);
+        return Split(axis, {AxisType::THREAD, amount, true}, divides);
     }
     return bad("unknown kind");
   }
@@ -118,7 +127,9 @@ class Applier {
       if (axis.size >= 0) {
         axis.size = (axis.size + part.amount - 1) / part.amount;
       } else {
-        axis.symbolic = ir::Alu(ctx_, Op::FLOORDIV, {Add(ctx_, axis.symbolic, ctx_.Idx(part.amount - 1)), ctx_.Idx(part.amount)});
+        axis.symbolic =
+            ir::Alu(ctx_, Op::FLOORDIV,
+                    {Add(ctx_, axis.symbolic, ctx_.Idx(part.amount - 1)), ctx_.Idx(part.amount)});
       }
     }
     axis.parts.push_back(part);
@@ -134,7 +145,9 @@ class Applier {
 
   bool InEveryEnd(UOp range) const {
     for (UOp root : sink_.srcs()) {
-      if (!root.Is(Op::END) || std::find(root.srcs().begin() + 1, root.srcs().end(), range) == root.srcs().end()) return false;
+      if (!root.Is(Op::END) ||
+          std::find(root.srcs().begin() + 1, root.srcs().end(), range) == root.srcs().end())
+        return false;
     }
     return true;
   }
@@ -178,7 +191,8 @@ class Applier {
         auto it = valid_.find(r.id());
         if (u.Is(Op::REDUCE) && it != valid_.end()) {
           const ir::Scalar identity = ReduceIdentity(u.reduce_op(), u.dtype());
-          const UOp otherwise = ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f) : ctx_.Int(u.dtype(), identity.i);
+          const UOp otherwise = ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f)
+                                                       : ctx_.Int(u.dtype(), identity.i);
           out[0] = Where(ctx_, it->second, out[0], otherwise);
         }
       }
@@ -210,7 +224,8 @@ absl::Status CheckVectors(UOpContext& ctx, UOp sink) {
     if (u.Is(Op::RANGE) && u.axis_type() == AxisType::VECTOR) mine.push_back(u);
     const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
     if (!u.Is({Op::END, Op::SINK, Op::GROUP}) && mine.size() > 1) {
-      return absl::InvalidArgumentError("opts do not apply: some value would vary along two VECTOR axes");
+      return absl::InvalidArgumentError(
+          "opts do not apply: some value would vary along two VECTOR axes");
     }
     for (UOp r : closes ? u.srcs().subspan(1) : std::span<const UOp>()) std::erase(mine, r);
     along[u.id()] = mine;
@@ -225,11 +240,14 @@ std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(Op::RANGE)) out.push_back(u);
   }
-  std::stable_sort(out.begin(), out.end(), [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+  std::sort(out.begin(), out.end(), [](UOp a, UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
   return out;
 }
 
-absl::StatusOr<UOp> ApplyOpts(UOpContext& ctx, UOp sink, const Target& target, std::span<const Opt> opts) {
+absl::StatusOr<UOp> ApplyOpts(UOpContext& ctx, UOp sink, const Target& target,
+                              std::span<const Opt> opts) {
   Applier applier(ctx, sink, target);
   for (const Opt& opt : opts) UOPD_TRY(applier.Apply(opt));
   const UOp out = applier.Run();

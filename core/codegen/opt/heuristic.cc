@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Steps, each kept only if it applies: the axes to vectorise by a cost of accesses and arithmetic; a register tile of the output
-// axes that loads are shared along; unrolling until there are enough independent accumulators; threads over the outermost axis.
+// Steps, each kept only if it applies: the axes to vectorise by a cost of accesses and arithmetic;
+// a register tile of the output axes that loads are shared along; unrolling until there are enough
+// independent accumulators; threads over the outermost axis.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
 #include <bit>
+#include <tuple>
 
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/apply.h"
@@ -22,7 +24,7 @@ using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;
 constexpr double kUnrollWhole = 16;  // terms of a reduction
-constexpr double kGatherCost = 2;  // of an element that is fetched or put alone, in loads
+constexpr double kGatherCost = 2;    // of an element that is fetched or put alone, in loads
 
 struct Access {
   AxisSet path = 0;  // axes whose loops enclose it
@@ -30,9 +32,15 @@ struct Access {
   bool is_store = false;
 };
 
+// A reduction: the axes it is over, the loops around its result.
+struct Result {
+  AxisSet over = 0, path = 0;
+};
+
 class Heuristic {
  public:
-  Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target) : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
+  Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
+      : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
     for (UOp a : axes_) {
       sizes_.push_back(static_cast<int64_t>(std::max<ir::Int128>(ctx.BoundsOf(a.src(0)).max, 1)));
       fixed_.push_back(a.src(0).Is(Op::CONST));
@@ -57,7 +65,8 @@ class Heuristic {
   static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
   bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == AxisType::REDUCE; }
 
-  // Loops around a node that varies with `along`: the reduced ones among them and every output axis up to the last it needs.
+  // Loops around a node that varies with `along`: the reduced ones among them and every output axis
+  // up to the last it needs.
   AxisSet PathOf(AxisSet along) const {
     AxisSet out = 0;
     size_t last = 0;
@@ -78,7 +87,8 @@ class Heuristic {
   void Analyse() {
     absl::flat_hash_map<uint32_t, size_t> number;
     for (size_t a = 0; a < axes_.size(); ++a) number[axes_[a].id()] = a;
-    absl::flat_hash_map<uint32_t, AxisSet> along, inside;  // inside: the path of the reduction that a node is an operand of
+    absl::flat_hash_map<uint32_t, AxisSet> along,
+        inside;  // inside: the path of the reduction that a node is an operand of
     const auto order = ir::Toposort(ctx_, sink_);
     for (UOp u : order) {
       AxisSet mine = u.Is(Op::RANGE) ? Bit(number.at(u.id())) : 0;
@@ -98,27 +108,39 @@ class Heuristic {
         path = PathOf(along.at(u.src(0).id()) | ranges);
         reduces_ |= ranges;
       }
-      for (UOp s : u.srcs()) inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
+      for (UOp s : u.srcs())
+        inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
     }
     double terms = 1;
     bool fixed = reduces_ != 0;
     for (size_t a = 0; a < axes_.size(); ++a) {
-      if ((reduces_ & Bit(a)) != 0) terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
+      if ((reduces_ & Bit(a)) != 0)
+        terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
     }
     unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
       const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
-      if (u.Is({Op::LOAD, Op::STORE})) {
+      if (u.Is(Op::REDUCE)) {
+        AxisSet under = along.at(u.src(0).id());
+        for (UOp r : u.srcs().subspan(1)) under |= Bit(number.at(r.id()));
+        alu_.push_back(PathOf(under) | inside[u.id()]);
+        results_.push_back({under & Reduced(), path});
+      } else if (u.Is({Op::LOAD, Op::STORE})) {
         Access access;
         access.is_store = u.Is(Op::STORE);
-        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands in those it needs alone.
-        access.path = unrolls_whole_ ? along.at(u.id()) : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
+        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands
+        // in those it needs alone.
+        access.path = unrolls_whole_
+                          ? along.at(u.id())
+                          : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
         for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
         accesses_.push_back(std::move(access));
         const Dtype d = u.src(0).dtype();
-        const int64_t bytes = ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
+        const int64_t bytes =
+            ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
         widest_ = std::max(widest_, bytes);
-      } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index && u.src(0).dtype() != Dtype::Index) {
+      } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index &&
+                 u.src(0).dtype() != Dtype::Index) {
         alu_.push_back(path);
         widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
       }
@@ -132,24 +154,25 @@ class Heuristic {
 
   double Times(AxisSet path) const {
     double n = 1;
-    for (size_t a = 0; a < axes_.size(); ++a) n *= (path & Bit(a)) != 0 ? static_cast<double>(sizes_[a]) : 1.0;
+    for (size_t a = 0; a < axes_.size(); ++a)
+      n *= (path & Bit(a)) != 0 ? static_cast<double>(sizes_[a]) : 1.0;
     return n;
   }
 
-  // Instructions of the kernel with one axis as vectors of `lanes`; lanes 1: as it is.
+  // Instructions under one axis with it as vectors of `lanes`; lanes 1: as they are.
   double Cost(size_t axis, int64_t lanes) const {
     const int64_t size = sizes_[axis];
     const double used = static_cast<double>(size) / static_cast<double>((size + lanes - 1) / lanes);
     double cost = 0;
     for (const Access& a : accesses_) {
-      const bool around = (a.path & Bit(axis)) != 0;
+      if ((a.path & Bit(axis)) == 0) continue;
       const bool single = a.strides[axis] == 0 || a.strides[axis] == 1;
-      cost += Times(a.path) * (!around || lanes == 1 ? 1.0 : single ? 1.0 / used : kGatherCost);
+      cost += Times(a.path) * (lanes == 1 ? 1.0 : single ? 1.0 / used : kGatherCost);
     }
-    for (AxisSet path : alu_) cost += Times(path) / ((path & Bit(axis)) != 0 ? used : 1.0);
-    if (IsReduce(axis) && lanes > 1) {
-      for (const Access& a : accesses_) {
-        if (a.is_store) cost += Times(a.path) * 2 * std::countr_zero(static_cast<uint64_t>(lanes));
+    for (AxisSet path : alu_) cost += (path & Bit(axis)) != 0 ? Times(path) / used : 0.0;
+    for (const Result& r : results_) {
+      if (lanes > 1 && (r.over & Bit(axis)) != 0) {
+        cost += Times(r.path) * 2 * std::countr_zero(static_cast<uint64_t>(lanes));
       }
     }
     return cost;
@@ -165,7 +188,7 @@ class Heuristic {
   void ChooseVectors() {
     const int64_t most = std::max<int64_t>(1, target_.vector_bytes / widest_);
     struct Candidate {
-      double cost;
+      double saved;
       size_t axis;
       int64_t lanes;
     };
@@ -175,10 +198,12 @@ class Heuristic {
       for (int64_t lanes = most; lanes > 1; lanes /= 2) {
         if (lanes / 2 >= sizes_[a]) continue;  // half of them would do
         const double cost = Cost(a, lanes);
-        if (cost < 0.9 * scalar) candidates.push_back({cost / scalar, a, lanes});
+        if (cost < 0.9 * scalar) candidates.push_back({scalar - cost, a, lanes});
       }
     }
-    std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) { return x.cost < y.cost; });
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
+      return std::tuple(-x.saved, x.axis, -x.lanes) < std::tuple(-y.saved, y.axis, -y.lanes);
+    });
     lanes_.assign(axes_.size(), 1);
     for (const Candidate& c : candidates) {
       if (lanes_[c.axis] > 1) continue;
@@ -191,7 +216,9 @@ class Heuristic {
   // A load inside of a reduction is shared along the output axes that it does not vary with.
   bool SharedAlong(size_t axis) const {
     for (const Access& a : accesses_) {
-      if (!a.is_store && (a.path & reduces_) != 0 && (a.path & Bit(axis)) != 0 && a.strides[axis] == 0) return true;
+      if (!a.is_store && (a.path & reduces_) != 0 && (a.path & Bit(axis)) != 0 &&
+          a.strides[axis] == 0)
+        return true;
     }
     return false;
   }
@@ -220,7 +247,8 @@ class Heuristic {
       // Nothing is shared: several vectors side by side make longer runs of memory.
       for (size_t a = axes_.size(); a-- > 0;) {
         for (int64_t n : {4, 2}) {
-          if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n)) return;
+          if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n))
+            return;
         }
       }
       return;
@@ -232,7 +260,8 @@ class Heuristic {
         if (left_[shared[0]] % x != 0 || left_[shared[1]] % y != 0) continue;
         if (x * y + std::min(x, y) + 2 > registers) continue;
         // Loads for each multiply-add; a few accumulators more hide latency.
-        const double value = static_cast<double>(x * y) / static_cast<double>(x + y) * std::min(1.0, static_cast<double>(x * y) / 10);
+        const double value = static_cast<double>(x * y) / static_cast<double>(x + y) *
+                             std::min(1.0, static_cast<double>(x * y) / 10);
         if (value > best) best = value, best_x = x, best_y = y;
       }
     }
@@ -271,11 +300,16 @@ class Heuristic {
   void ChooseThreads() {
     const Estimate e = EstimateKernel(ctx_, sink_);
     const double work = e.flops + e.bytes / 4;
-    for (int64_t t = target_.threads; t > 1; --t) {
-      if (work / static_cast<double>(t) < kWorkPerThread) continue;
-      for (size_t a = 0; a < axes_.size(); ++a) {
-        if (IsReduce(a) || !fixed_[a] || left_[a] % t != 0) continue;
-        if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
+    // Threads that divide an axis cost nothing; others gate every access, which a long axis can
+    // bear.
+    for (const bool divides : {true, false}) {
+      for (int64_t t = target_.threads; t > 1; --t) {
+        if (work / static_cast<double>(t) < kWorkPerThread) continue;
+        for (size_t a = 0; a < axes_.size(); ++a) {
+          if (IsReduce(a) || !fixed_[a]) continue;
+          if (divides ? left_[a] % t != 0 : left_[a] < 8 * t) continue;
+          if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
+        }
       }
     }
   }
@@ -288,6 +322,7 @@ class Heuristic {
   std::vector<bool> fixed_;
   std::vector<Access> accesses_;
   std::vector<AxisSet> alu_;
+  std::vector<Result> results_;
   AxisSet reduces_ = 0;
   bool unrolls_whole_ = false;
   int64_t widest_ = 1, accumulators_ = 1;
@@ -296,6 +331,8 @@ class Heuristic {
 
 }  // namespace
 
-std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, UOp sink, const Target& target) { return Heuristic(ctx, sink, target).Run(); }
+std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, UOp sink, const Target& target) {
+  return Heuristic(ctx, sink, target).Run();
+}
 
 }  // namespace uopd::codegen

@@ -26,7 +26,8 @@ struct Traffic {
 
 class Orderer {
  public:
-  Orderer(ir::UOpContext& ctx, UOp sink, double cache_bytes) : ctx_(ctx), sink_(sink), cache_(cache_bytes) {
+  Orderer(ir::UOpContext& ctx, UOp sink, double cache_bytes)
+      : ctx_(ctx), sink_(sink), cache_(cache_bytes) {
     for (UOp r : Axes(ctx, sink)) {
       if (r.axis_type() == AxisType::LOOP) loops_.push_back(r);
     }
@@ -42,7 +43,8 @@ class Orderer {
     while (std::next_permutation(order.begin(), order.end())) {
       const auto cost = Cost(order);
       const bool moves_less = cost.first < 0.7 * best_cost.first;
-      const bool loads_less = cost.first <= 1.05 * best_cost.first && cost.second < 0.7 * best_cost.second;
+      const bool loads_less =
+          cost.first <= 1.05 * best_cost.first && cost.second < 0.7 * best_cost.second;
       if (moves_less || loads_less) best = order, best_cost = cost;
     }
     if (std::is_sorted(best.begin(), best.end())) return sink_;
@@ -51,12 +53,15 @@ class Orderer {
     for (size_t i = 0; i < best.size(); ++i) id[loops_[best[i]].id()] = loops_[i].axis_id();
     return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
       auto it = id.find(u.id());
-      return it == id.end() ? ctx_.WithSources(u, srcs) : Range(ctx_, srcs[0], it->second, AxisType::LOOP);
+      return it == id.end() ? ctx_.WithSources(u, srcs)
+                            : Range(ctx_, srcs[0], it->second, AxisType::LOOP);
     });
   }
 
  private:
-  double Size(UOp range) const { return static_cast<double>(std::max<ir::Int128>(1, ctx_.BoundsOf(range.src(0)).max)); }
+  double Size(UOp range) const {
+    return static_cast<double>(std::max<ir::Int128>(1, ctx_.BoundsOf(range.src(0)).max));
+  }
 
   void Analyse() {
     for (UOp u : ir::Toposort(ctx_, sink_)) {
@@ -65,7 +70,8 @@ class Orderer {
       t.loops.assign(loops_.size(), false);
       t.bytes = static_cast<double>(ir::ByteSize(u.dtype()));
       const UOp buffer = u.src(0).src(0);
-      t.buffer = t.bytes * static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(buffer))));
+      t.buffer =
+          t.bytes * static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(buffer))));
       for (UOp r : ir::Toposort(ctx_, u)) {
         if (!r.Is(Op::RANGE)) continue;
         const auto at = std::find(loops_.begin(), loops_.end(), r);
@@ -83,7 +89,8 @@ class Orderer {
   // Bytes that come from beyond the cache, and loads that run.
   std::pair<double, double> Cost(std::span<const size_t> order) const {
     std::vector<double> moved, held;
-    for (const Traffic& t : loads_) moved.push_back(t.inside * t.bytes), held.push_back(std::min(t.inside * t.bytes, t.buffer));
+    for (const Traffic& t : loads_)
+      moved.push_back(t.inside * t.bytes), held.push_back(std::min(t.inside * t.bytes, t.buffer));
     for (size_t i = order.size(); i-- > 0;) {
       double all = 0;
       for (double h : held) all += h;
@@ -117,6 +124,8 @@ class Orderer {
 
 }  // namespace
 
-UOp OrderLoops(ir::UOpContext& ctx, UOp sink, double cache_bytes) { return Orderer(ctx, sink, cache_bytes).Run(); }
+UOp OrderLoops(ir::UOpContext& ctx, UOp sink, double cache_bytes) {
+  return Orderer(ctx, sink, cache_bytes).Run();
+}
 
 }  // namespace uopd::codegen

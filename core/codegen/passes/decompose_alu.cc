@@ -16,7 +16,8 @@ using ir::UOp;
 
 class AluDecomposer {
  public:
-  AluDecomposer(ir::UOpContext& ctx, const Target& target) : ctx_(ctx), target_(target) {}
+  AluDecomposer(ir::UOpContext& ctx, const Target& target, bool fast_math)
+      : ctx_(ctx), target_(target), fast_math_(fast_math) {}
 
   UOp Visit(UOp u, std::span<const UOp> s) {
     const Dtype d = u.dtype();
@@ -25,19 +26,32 @@ class AluDecomposer {
       if (u.Is(Op::MUL)) return ir::Alu(ctx_, Op::AND, {s[0], s[1]});
     }
     switch (u.op()) {
-      case Op::MAX: return Maximum(ctx_, s[0], s[1]);
-      case Op::RECIPROCAL: return E(s[0]).Const(1) / E(s[0]);
+      case Op::MAX:
+        return Maximum(ctx_, s[0], s[1]);
+      case Op::RECIPROCAL:
+        return E(s[0]).Const(1) / E(s[0]);
       case Op::CDIV:
-      case Op::CMOD: return CDivMod(u.op(), E(s[0]), E(s[1]));
+      case Op::CMOD:
+        return CDivMod(u.op(), E(s[0]), E(s[1]));
       case Op::FLOORDIV:
-      case Op::FLOORMOD: return FloorDivMod(u.op(), E(s[0]), E(s[1]));
+      case Op::FLOORMOD:
+        return FloorDivMod(u.op(), E(s[0]), E(s[1]));
       case Op::SHL:
-      case Op::SHR: return Shift(u.op(), E(s[0]), E(s[1]));
-      case Op::THREEFRY: return Threefry(E(s[0]), E(s[1]));
+      case Op::SHR:
+        return Shift(u.op(), E(s[0]), E(s[1]));
+      case Op::THREEFRY:
+        return Threefry(E(s[0]), E(s[1]));
+      case Op::ADD:
+        // Contraction changes results, so it takes leave.
+        if (!fast_math_ || !target_.has_fma || !ir::IsFloat(d) || u.tag() != 0) break;
+        if (s[0].Is(Op::MUL)) return E(s[0].src(0)).Fma(E(s[0].src(1)), E(s[1]));
+        if (s[1].Is(Op::MUL)) return E(s[1].src(0)).Fma(E(s[1].src(1)), E(s[0]));
+        break;
       case Op::MULACC:
         if (ir::IsFloat(d) && target_.has_fma) break;
         return E(s[0]) * E(s[1]) + E(s[2]);
-      default: break;
+      default:
+        break;
     }
     return ctx_.WithSources(u, s);
   }
@@ -50,7 +64,8 @@ class AluDecomposer {
   Ex CDivMod(Op op, Ex x, Ex y) {
     const Bounds by = BoundsOf(y), bx = BoundsOf(x);
     const bool zero = by.min <= 0 && by.max >= 0;
-    const bool wraps = by.min <= -1 && by.max >= -1 && x.dtype() != Dtype::Index && bx.min <= ir::RangeOf(x.dtype()).min;
+    const bool wraps = by.min <= -1 && by.max >= -1 && x.dtype() != Dtype::Index &&
+                       bx.min <= ir::RangeOf(x.dtype()).min;
     if (!zero && !wraps) return x.Alu(op, y);
     Ex safe = y;
     if (wraps) safe = y.Eq(y.Const(-1)).Select(y.Const(1), safe);
@@ -84,7 +99,8 @@ class AluDecomposer {
     if (by.min >= 0 && by.max < bits) return x.Alu(op, y);
     Ex inside = y < bits;
     if (by.min < 0) inside = inside & (y < 0).Not();
-    if (op == Op::SHR && !ir::IsUnsigned(x.dtype())) return x.Alu(op, inside.Select(y, y.Const(bits - 1)));
+    if (op == Op::SHR && !ir::IsUnsigned(x.dtype()))
+      return x.Alu(op, inside.Select(y, y.Const(bits - 1)));
     return inside.Select(x.Alu(op, inside.Select(y, y.Const(0))), x.Const(0));
   }
 
@@ -107,12 +123,13 @@ class AluDecomposer {
 
   ir::UOpContext& ctx_;
   const Target& target_;
+  const bool fast_math_;
 };
 
 }  // namespace
 
-UOp DecomposeAlu(ir::UOpContext& ctx, UOp sink, const Target& target) {
-  AluDecomposer d(ctx, target);
+UOp DecomposeAlu(ir::UOpContext& ctx, UOp sink, const Target& target, bool fast_math) {
+  AluDecomposer d(ctx, target, fast_math);
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) { return d.Visit(u, s); });
 }
 

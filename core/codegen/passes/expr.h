@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Ex: a value with operators, so that decompositions read like arithmetic. Constants take the dtype of the other operand.
+// Ex: a value with operators, so that decompositions read like arithmetic. Constants take the dtype
+// of the other operand.
 #pragma once
 #include "core/ir/build.h"
 

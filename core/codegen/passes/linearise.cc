@@ -24,8 +24,8 @@ using LoopSet = uint64_t;  // a bit for each loop
 
 constexpr size_t kMaxLoops = 64;
 
-// An open loop (the outermost block is open from the start and is none). Lines go to its end; what an inner, still open block
-// needs from here therefore lands before that block.
+// An open loop (the outermost block is open from the start and is none). Lines go to its end; what
+// an inner, still open block needs from here therefore lands before that block.
 struct Block {
   LoopSet bit = 0;
   UOp range;  // the new one
@@ -41,7 +41,8 @@ struct Nest {
 
 class Lineariser {
  public:
-  Lineariser(ir::UOpContext& ctx, const Target& target, int64_t (&grid)[3]) : ctx_(ctx), target_(target), grid_(grid) {}
+  Lineariser(ir::UOpContext& ctx, const Target& target, int64_t (&grid)[3])
+      : ctx_(ctx), target_(target), grid_(grid) {}
 
   absl::StatusOr<UOp> Run(UOp sink) {
     UOPD_TRY(Analyse(sink));
@@ -57,7 +58,8 @@ class Lineariser {
     const auto order = ir::Toposort(ctx_, sink);
     for (UOp u : order) {
       if (!u.Is(Op::RANGE)) continue;
-      if (bit_.size() == kMaxLoops) return absl::UnimplementedError(Cat("kernel has over ", kMaxLoops, " loops"));
+      if (bit_.size() == kMaxLoops)
+        return absl::UnimplementedError(Cat("kernel has over ", kMaxLoops, " loops"));
       bit_[u.id()] = u.axis_type() == AxisType::THREAD ? 0 : LoopSet{1} << bit_.size();
     }
     for (UOp u : order) {
@@ -93,7 +95,9 @@ class Lineariser {
       Nest nest;
       if (s.Is(Op::END)) {
         nest.loops.assign(s.srcs().begin() + 1, s.srcs().end());
-        std::stable_sort(nest.loops.begin(), nest.loops.end(), [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+        std::sort(nest.loops.begin(), nest.loops.end(), [](UOp a, UOp b) {
+          return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+        });
         s = s.src(0);
       }
       Flatten(s, nest.stores);
@@ -109,7 +113,8 @@ class Lineariser {
     std::vector<std::vector<UOp>> loads(statements.size()), stores(statements.size());
     for (size_t i = 0; i < statements.size(); ++i) {
       for (UOp u : ir::Toposort(ctx_, statements[i])) {
-        if (u.Is(Op::LOAD) || u.Is(Op::STORE)) (u.Is(Op::LOAD) ? loads : stores)[i].push_back(ir::MaybeBaseOf(u.src(0).src(0)));
+        if (u.Is(Op::LOAD) || u.Is(Op::STORE))
+          (u.Is(Op::LOAD) ? loads : stores)[i].push_back(ir::MaybeBaseOf(u.src(0).src(0)));
       }
     }
     for (size_t i = 0; i < statements.size(); ++i) {
@@ -147,7 +152,8 @@ class Lineariser {
     if (range.axis_type() == AxisType::THREAD) {
       if (!size.Is(Op::CONST)) return absl::InternalError("THREAD of a symbolic size");
       grid_[0] = size.const_int();
-      const UOp special = ctx_.Make(Op::SPECIAL, Dtype::Index, {size}, ctx_.Data({static_cast<int64_t>(AxisType::THREAD), 0}));
+      const UOp special = ctx_.Make(Op::SPECIAL, Dtype::Index, {size},
+                                    ctx_.Data({static_cast<int64_t>(AxisType::THREAD), 0}));
       if (path_[0].made.try_emplace(range.id(), special).second) path_[0].lines.push_back(special);
       return absl::OkStatus();
     }
@@ -190,19 +196,23 @@ class Lineariser {
   }
   bool IsMade(UOp u) { return Inline(u) || Home(u).made.contains(u.id()); }
   // Constants and what describes buffers stand in no line.
-  static bool Inline(UOp u) { return u.Is(Op::CONST) || (u.Is(Op::STACK) && u.dtype() == Dtype::Index && u.n_src() == 0); }
+  static bool Inline(UOp u) {
+    return u.Is(Op::CONST) || (u.Is(Op::STACK) && u.dtype() == Dtype::Index && u.n_src() == 0);
+  }
   UOp New(UOp u) {
     if (u.Is(Op::CONST)) return u;
     return Home(u).made.at(u.id());
   }
 
-  // Emits every node under roots whose loops are open and that is not there yet. Nested only as deep as reductions nest.
+  // Emits every node under roots whose loops are open and that is not there yet. Nested only as
+  // deep as reductions nest.
   absl::Status Emit(std::span<const UOp> roots) {
     LoopSet open = 0;
     for (const Block& b : path_) open |= b.bit;
     auto enter = [&](UOp u) { return !u.Is(Op::PARAM) && !IsMade(u); };
     for (UOp u : ir::Toposort(ctx_, roots, enter)) {
-      if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u)) continue;  // inside of a reduction that follows
+      if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))
+        continue;  // inside of a reduction that follows
       if (u.Is(Op::REDUCE)) {
         UOPD_TRY(EmitReduce(u));
         continue;
@@ -231,15 +241,21 @@ class Lineariser {
   absl::Status EmitReduce(UOp first) {
     std::vector<UOp> together;
     for (UOp r : reduces_) {
-      const bool same = std::equal(r.srcs().begin() + 1, r.srcs().end(), first.srcs().begin() + 1, first.srcs().end());
-      if (same && level_[r.id()] == level_[first.id()] && loops_[r.id()] == loops_[first.id()] && !IsMade(r)) together.push_back(r);
+      const bool same = std::equal(r.srcs().begin() + 1, r.srcs().end(), first.srcs().begin() + 1,
+                                   first.srcs().end());
+      if (same && level_[r.id()] == level_[first.id()] && loops_[r.id()] == loops_[first.id()] &&
+          !IsMade(r))
+        together.push_back(r);
     }
-    // Loops that the result does not vary with are left for the time being: the reduction stands outside of them.
+    // Loops that the result does not vary with are left for the time being: the reduction stands
+    // outside of them.
     size_t keep = 1;
     for (size_t i = 1; i < path_.size(); ++i) {
       if ((path_[i].bit & loops_.at(first.id())) != 0) keep = i + 1;
     }
-    std::vector<Block> set_aside(std::make_move_iterator(path_.begin() + static_cast<std::ptrdiff_t>(keep)), std::make_move_iterator(path_.end()));
+    std::vector<Block> set_aside(
+        std::make_move_iterator(path_.begin() + static_cast<std::ptrdiff_t>(keep)),
+        std::make_move_iterator(path_.end()));
     path_.resize(keep);
     UOPD_TRY(EmitLoops(together));
     for (Block& b : set_aside) path_.push_back(std::move(b));
@@ -248,7 +264,9 @@ class Lineariser {
 
   absl::Status EmitLoops(std::span<const UOp> together) {
     std::vector<UOp> loops(together[0].srcs().begin() + 1, together[0].srcs().end());
-    std::stable_sort(loops.begin(), loops.end(), [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+    std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
+      return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+    });
     // What does not vary with these loops goes before them, and so do the accumulators.
     std::vector<UOp> terms;
     for (UOp r : together) terms.push_back(r.src(0));
@@ -262,12 +280,18 @@ class Lineariser {
       const ir::Shape shape = *ctx_.ShapeOf(r);
       Accumulator a;
       a.lanes = shape.empty() ? 0 : shape[0].const_int();
-      a.buffer = ir::Buffer(ctx_, next_register_++, r.dtype(), ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
+      a.buffer =
+          ir::Buffer(ctx_, next_register_++, r.dtype(),
+                     ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
       const ir::Scalar identity = ReduceIdentity(r.reduce_op(), r.dtype());
-      UOp value = ir::IsFloat(r.dtype()) ? ctx_.Float(r.dtype(), identity.f) : ctx_.Int(r.dtype(), identity.i);
+      UOp value = ir::IsFloat(r.dtype()) ? ctx_.Float(r.dtype(), identity.f)
+                                         : ctx_.Int(r.dtype(), identity.i);
       Line(a.buffer);
-      if (a.lanes > 0) value = Line(ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value)));
-      a.init = Line(ir::Store(ctx_, Line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
+      if (a.lanes > 0)
+        value = Line(
+            ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value)));
+      a.init = Line(
+          ir::Store(ctx_, Line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
       acc.push_back(a);
     }
     const size_t depth = path_.size();
@@ -303,13 +327,15 @@ class Lineariser {
     }
   }
   bool Fuses(UOp reduce, UOp term) const {
-    return target_.has_fma && reduce.reduce_op() == Op::ADD && term.Is(Op::MUL) && ir::IsFloat(term.dtype());
+    return target_.has_fma && reduce.reduce_op() == Op::ADD && term.Is(Op::MUL) &&
+           ir::IsFloat(term.dtype());
   }
   static Op ChainOp(UOp reduce) {
     if (reduce.dtype() != Dtype::Bool) return reduce.reduce_op();
     return reduce.reduce_op() == Op::ADD ? Op::OR : Op::AND;
   }
-  // What must be there before the accumulators are updated: the terms, or the factors of those that are multiplied into them.
+  // What must be there before the accumulators are updated: the terms, or the factors of those that
+  // are multiplied into them.
   std::vector<UOp> Values(std::span<const UOp> together) const {
     std::vector<UOp> out, terms;
     for (UOp r : together) {
@@ -344,7 +370,8 @@ class Lineariser {
   }
   // The new nodes between u and the two operands it was made of.
   UOp LineAll(UOp u, UOp a, UOp b) {
-    for (UOp n : ir::Toposort(ctx_, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
+    for (UOp n :
+         ir::Toposort(ctx_, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
       if (n != a && n != b && !n.Is(Op::CONST)) Line(n);
     }
     return u;
@@ -362,7 +389,8 @@ class Lineariser {
 
 }  // namespace
 
-absl::StatusOr<UOp> Linearise(ir::UOpContext& ctx, UOp sink, const Target& target, int64_t (&grid)[3]) {
+absl::StatusOr<UOp> Linearise(ir::UOpContext& ctx, UOp sink, const Target& target,
+                              int64_t (&grid)[3]) {
   return Lineariser(ctx, target, grid).Run(sink);
 }
 

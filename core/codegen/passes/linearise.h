@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Linearise: a kernel without unrolled or vector ranges becomes lines in order: loops, accumulators, statements.
+// Linearise: a kernel without unrolled or vector ranges becomes lines in order: loops,
+// accumulators, statements.
 //
-// A value stands in the innermost loop that it varies with, once. Reductions over the same loops in the same place share them
-// unless one needs the other's result. Every opened loop gets a RANGE of its own.
+// A value stands in the innermost loop that it varies with, once. Reductions over the same loops in
+// the same place share them unless one needs the other's result. Every opened loop gets a RANGE of
+// its own.
 #pragma once
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
@@ -10,9 +12,11 @@
 namespace uopd::codegen {
 
 // The LINEAR; THREAD ranges become SPECIALs and set grid[0].
-absl::StatusOr<ir::UOp> Linearise(ir::UOpContext& ctx, ir::UOp sink, const Target& target, int64_t (&grid)[3]);
+absl::StatusOr<ir::UOp> Linearise(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                                  int64_t (&grid)[3]);
 
-// Index dtype -> i64 for scalars, i32 for vectors that fit (they are masks and data, not addresses). DEFINE_VARs stay.
+// Index dtype -> i64 for scalars, i32 for vectors that fit (they are masks and data, not
+// addresses). DEFINE_VARs stay.
 ir::UOp LowerIndex(ir::UOpContext& ctx, ir::UOp linear);
 
 }  // namespace uopd::codegen

@@ -34,14 +34,15 @@ class IndexLowering {
 
   // dtype that the index operands of u are wanted in.
   Dtype Wanted(UOp u) {
-    if (u.Is({Op::CAST, Op::GEP})) return u.src(0).Is(Op::CONST) ? Dtype::I64 : dtype_.at(u.src(0).id());
+    if (u.Is({Op::CAST, Op::GEP}))
+      return u.src(0).Is(Op::CONST) ? Dtype::I64 : dtype_.at(u.src(0).id());
     bool narrow = IsVector(u) && !u.Is(Op::INDEX) && (!IsIndex(u) || Fits32(u));
     for (UOp s : u.srcs()) narrow = narrow && (!IsIndex(s) || Fits32(s));
     return narrow ? Dtype::I32 : Dtype::I64;
   }
 
-  // First walk: the dtype of every index line, and which conversions of it others need. Those stand right behind it, so that
-  // they are there wherever it is.
+  // First walk: the dtype of every index line, and which conversions of it others need. Those stand
+  // right behind it, so that they are there wherever it is.
   void Decide(UOp u) {
     if (IsFixed(u)) {
       dtype_[u.id()] = u.dtype();
@@ -55,7 +56,8 @@ class IndexLowering {
     const bool from_value = u.Is(Op::CAST) && !IsIndex(u.src(0));
     const Dtype wanted = from_value ? Dtype::I64 : Wanted(u);
     for (UOp s : u.srcs()) {
-      if (IsIndex(s) && !s.Is(Op::CONST) && dtype_.at(s.id()) != wanted) casts_[s.id()].insert(wanted);
+      if (IsIndex(s) && !s.Is(Op::CONST) && dtype_.at(s.id()) != wanted)
+        casts_[s.id()].insert(wanted);
     }
     if (IsIndex(u)) dtype_[u.id()] = from_value && IsVector(u) && Fits32(u) ? Dtype::I32 : wanted;
   }
@@ -77,9 +79,11 @@ class IndexLowering {
       for (UOp s : u.srcs()) any |= IsIndex(s);
       const Dtype wanted = any && !(u.Is(Op::CAST) && !IsIndex(u.src(0))) ? Wanted(u) : Dtype::I64;
       std::vector<UOp> srcs;
-      for (UOp s : u.srcs()) srcs.push_back(IsIndex(s) ? Get(s, wanted) : s.Is(Op::CONST) ? s : made_.at(s.id()));
+      for (UOp s : u.srcs())
+        srcs.push_back(IsIndex(s) ? Get(s, wanted) : s.Is(Op::CONST) ? s : made_.at(s.id()));
       const Dtype d = dtype_.at(u.id());
-      made = u.Is(Op::CAST) && srcs[0].dtype() == d ? srcs[0] : ctx_.Make(u.op(), d, srcs, u.arg(), u.tag());
+      made = u.Is(Op::CAST) && srcs[0].dtype() == d ? srcs[0]
+                                                    : ctx_.Make(u.op(), d, srcs, u.arg(), u.tag());
     }
     made_[u.id()] = made;
     if (!made.Is(Op::CONST)) Line(made);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Rebuild: one bottom-up walk that makes a graph anew; the shape of most passes here.
 //
-// fn(u, sources) gives the replacement of u; `sources` are the replacements of u's sources. Results are not visited again, so a
-// pass may produce what it consumes. Iterative; deterministic.
+// fn(u, sources) gives the replacement of u; `sources` are the replacements of u's sources. Results
+// are not visited again, so a pass may produce what it consumes. Iterative; deterministic.
 #pragma once
 #include "core/ir/graph.h"
 

@@ -13,14 +13,18 @@ using ir::UOp;
 bool IsSmall(Dtype d) { return ir::IsFloat(d) && ir::Bits(d) < 32; }
 
 // The dtype in memory.
-Dtype Stored(Dtype d) { return d == Dtype::BF16 ? Dtype::U16 : ir::Bits(d) == 8 && ir::IsFloat(d) ? Dtype::U8 : d; }
+Dtype Stored(Dtype d) {
+  return d == Dtype::BF16 ? Dtype::U16 : ir::Bits(d) == 8 && ir::IsFloat(d) ? Dtype::U8 : d;
+}
 
 // fp8 as constants: numbers of mantissa bits, bias, largest value, smallest normal one.
 struct Fp8 {
   int mantissa, bias;
   double largest, smallest_normal;
 };
-Fp8 Fp8Of(Dtype d) { return d == Dtype::F8E4M3 ? Fp8{3, 7, 448, 0x1p-6} : Fp8{2, 15, 57344, 0x1p-14}; }
+Fp8 Fp8Of(Dtype d) {
+  return d == Dtype::F8E4M3 ? Fp8{3, 7, 448, 0x1p-6} : Fp8{2, 15, 57344, 0x1p-14};
+}
 
 class Widener {
  public:
@@ -39,22 +43,28 @@ class Widener {
       if (!IsSmall(d)) return ir::Bitcast(ctx_, x, d);
       return Decode(d, E(ir::Bitcast(ctx_, x, Stored(d))));
     }
-    if (u.Is(Op::STORE) && IsSmall(u.src(1).dtype())) return ir::Store(ctx_, s[0], Encode(u.src(1).dtype(), E(s[1])));
+    if (u.Is(Op::STORE) && IsSmall(u.src(1).dtype()))
+      return ir::Store(ctx_, s[0], Encode(u.src(1).dtype(), E(s[1])));
     if (!IsSmall(d)) return ctx_.WithSources(u, s);
     switch (u.op()) {
-      case Op::CONST: return ctx_.Float(Dtype::F32, u.const_float());
+      case Op::CONST:
+        return ctx_.Float(Dtype::F32, u.const_float());
       case Op::PARAM:
       case Op::BUFFER:
       case Op::INDEX:
-      case Op::AFTER: return ctx_.Make(u.op(), Stored(d), s, u.arg(), u.tag());
-      case Op::LOAD: return Decode(d, E(ir::Load(ctx_, s[0])));
+      case Op::AFTER:
+        return ctx_.Make(u.op(), Stored(d), s, u.arg(), u.tag());
+      case Op::LOAD:
+        return Decode(d, E(ir::Load(ctx_, s[0])));
       case Op::WHERE:
       case Op::NEG:
       case Op::MAX:
       case Op::TRUNC:
       case Op::STACK:
-      case Op::GEP: return ctx_.Make(u.op(), Dtype::F32, s, u.arg(), u.tag());
-      default: break;  // arithmetic and REDUCE round
+      case Op::GEP:
+        return ctx_.Make(u.op(), Dtype::F32, s, u.arg(), u.tag());
+      default:
+        break;  // arithmetic and REDUCE round
     }
     return Round(d, E(ctx_.Make(u.op(), Dtype::F32, s, u.arg(), u.tag())), Dtype::F32);
   }
@@ -64,8 +74,10 @@ class Widener {
 
   // x of any dtype as an f32 that holds a value of d. `from`: the dtype x had before widening.
   Ex Round(Dtype d, Ex x, Dtype from) {
-    if (IsSmall(from) && d == Dtype::F16 && from != Dtype::BF16) return x;  // every fp8 value is an f16 value
-    // Integers that f32 does not hold exactly are infinite or saturated in f16 and fp8 anyway, but not in bf16.
+    if (IsSmall(from) && d == Dtype::F16 && from != Dtype::BF16)
+      return x;  // every fp8 value is an f16 value
+    // Integers that f32 does not hold exactly are infinite or saturated in f16 and fp8 anyway, but
+    // not in bf16.
     if (ir::IsInt(from) && d == Dtype::BF16 && ir::Bits(from) > 16) x = ToDouble(x, from);
     if (x.dtype() == Dtype::F64) x = RoundToOdd(x);
     x = x.Cast(Dtype::F32);
@@ -78,7 +90,8 @@ class Widener {
     const double magic = f.smallest_normal * 0x1p23 / (1 << f.mantissa);
     Ex r = (a < f.smallest_normal).Select((a + magic) - magic, RoundBits(a, 23 - f.mantissa));
     const Ex too_large = f.largest < r;
-    const Ex saturates = d == Dtype::F8E4M3 ? too_large : too_large & a.Ne(a.Of(ctx_.Float(Dtype::F32, INFINITY)));
+    const Ex saturates =
+        d == Dtype::F8E4M3 ? too_large : too_large & a.Ne(a.Of(ctx_.Float(Dtype::F32, INFINITY)));
     r = saturates.Select(r.Const(f.largest), r);
     return (r.Bitcast(Dtype::U32) | sign).Bitcast(Dtype::F32);
   }
@@ -92,7 +105,8 @@ class Widener {
     return x.Ne(x).Select(x.Of(ctx_.Float(Dtype::F32, NAN)), r);
   }
 
-  // f64 whose bits below f32's say only "not exact", so that the second rounding cannot go the wrong way.
+  // f64 whose bits below f32's say only "not exact", so that the second rounding cannot go the
+  // wrong way.
   Ex RoundToOdd(Ex x) {
     const Ex bits = x.Bitcast(Dtype::U64);
     const Ex low = bits & bits.Bits((uint64_t{1} << 29) - 1);
@@ -119,7 +133,8 @@ class Widener {
     const Fp8 f = Fp8Of(d);
     const int shift = 23 - f.mantissa;
     const Ex magnitude = bits & bits.Bits(0x7fffffffu), a = magnitude.Bitcast(Dtype::F32);
-    const Ex normal = (magnitude >> shift) - bits.Bits(static_cast<uint64_t>(127 - f.bias) << f.mantissa);
+    const Ex normal =
+        (magnitude >> shift) - bits.Bits(static_cast<uint64_t>(127 - f.bias) << f.mantissa);
     const Ex denormal = (a * ((1 << f.mantissa) / f.smallest_normal)).Cast(Dtype::U32);
     Ex out = (a < f.smallest_normal).Select(denormal, normal);
     if (d == Dtype::F8E5M2) out = bits.Bits(0x7f800000u).Eq(magnitude).Select(bits.Bits(0x7c), out);
@@ -132,8 +147,10 @@ class Widener {
     if (d == Dtype::BF16) return (bits << 16).Bitcast(Dtype::F32);
     const Fp8 f = Fp8Of(d);
     const Ex magnitude = bits & bits.Bits(0x7f), sign = (bits & bits.Bits(0x80)) << 24;
-    const Ex normal = (magnitude << (23 - f.mantissa)) + bits.Bits(static_cast<uint64_t>(127 - f.bias) << 23);
-    const Ex denormal = (magnitude.Cast(Dtype::F32) * (f.smallest_normal / (1 << f.mantissa))).Bitcast(Dtype::U32);
+    const Ex normal =
+        (magnitude << (23 - f.mantissa)) + bits.Bits(static_cast<uint64_t>(127 - f.bias) << 23);
+    const Ex denormal =
+        (magnitude.Cast(Dtype::F32) * (f.smallest_normal / (1 << f.mantissa))).Bitcast(Dtype::U32);
     Ex out = (magnitude < (1 << f.mantissa)).Select(denormal, normal);
     const Ex nan = bits.Bits(0x7fc00000u);
     if (d == Dtype::F8E4M3) {

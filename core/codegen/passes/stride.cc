@@ -48,7 +48,8 @@ Linear Combine(UOp u, const std::vector<Linear>& s, int64_t steps) {
       const int64_t d = c.const_int(), stride = *s[0].stride;
       const bool div = u.Is(Op::FLOORDIV);
       if (stride % d == 0 && stride != 0) return div ? Linear{stride / d, 1} : Linear{0, 1};
-      // The rest is a multiple of g, so it is at most d - g modulo d: steps below g never carry into the quotient.
+      // The rest is a multiple of g, so it is at most d - g modulo d: steps below g never carry
+      // into the quotient.
       const int64_t g = Gcd(s[0].factor, d);
       if (stride < 0 || stride > 4096 || stride * (steps - 1) >= g) return {};
       return div ? Linear{0, 1} : Linear{stride, g};
@@ -56,7 +57,8 @@ Linear Combine(UOp u, const std::vector<Linear>& s, int64_t steps) {
     case Op::WHERE:
       if (s[0].stride != 0 || !s[1].stride || s[1].stride != s[2].stride) return {};
       return {s[1].stride, Gcd(s[1].factor, s[2].factor)};
-    default: return {};
+    default:
+      return {};
   }
 }
 

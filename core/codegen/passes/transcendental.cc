@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// f32 EXP2, LOG2, SIN and POW. Straight-line code, so that a vector of lanes computes like one. f64 stays: renderers call libm.
+// f32 EXP2, LOG2, SIN and POW. Straight-line code, so that a vector of lanes computes like one. f64
+// stays: renderers call libm.
 #include <cmath>
 #include <numbers>
 
@@ -40,8 +41,8 @@ Ex Horner(Ex x, const double (&c)[n]) {
 constexpr double kLn2 = std::numbers::ln2;
 
 Ex Exp2F32(Ex x) {
-  constexpr double c1 = kLn2, c2 = c1 * kLn2 / 2, c3 = c2 * kLn2 / 3, c4 = c3 * kLn2 / 4, c5 = c4 * kLn2 / 5, c6 = c5 * kLn2 / 6,
-                   c7 = c6 * kLn2 / 7;
+  constexpr double c1 = kLn2, c2 = c1 * kLn2 / 2, c3 = c2 * kLn2 / 3, c4 = c3 * kLn2 / 4,
+                   c5 = c4 * kLn2 / 5, c6 = c5 * kLn2 / 6, c7 = c6 * kLn2 / 7;
   x = Clamp(x, -151, 129);
   const Ex shifted = x + 0x1.8p23;  // its low bits are the nearest integer
   const Ex f = x - (shifted - 0x1.8p23);
@@ -49,14 +50,16 @@ Ex Exp2F32(Ex x) {
   const Ex whole = shifted.Bitcast(Dtype::I32) - 0x4b400000;
   // Two halves of the exponent: the first product is exact and a denormal result is rounded once.
   const Ex half = whole >> 1;
-  const Ex s1 = ((half + 127) << 23).Bitcast(Dtype::F32), s2 = ((whole - half + 127) << 23).Bitcast(Dtype::F32);
+  const Ex s1 = ((half + 127) << 23).Bitcast(Dtype::F32),
+           s2 = ((whole - half + 127) << 23).Bitcast(Dtype::F32);
   return p * s1 * s2;
 }
 
 Ex Log2F32(Ex x) {
   // P of log(1 + f) = f - f^2/2 + f^3 P(f) on [sqrt(1/2) - 1, sqrt(2) - 1] (S. Moshier, Cephes).
-  constexpr double c[] = {3.3333331174E-1, -2.4999993993E-1, 2.0000714765E-1, -1.6668057665E-1, 1.4249322787E-1,
-                          -1.2420140846E-1, 1.1676998740E-1, -1.1514610310E-1, 7.0376836292E-2};
+  constexpr double c[] = {3.3333331174E-1,  -2.4999993993E-1, 2.0000714765E-1,
+                          -1.6668057665E-1, 1.4249322787E-1,  -1.2420140846E-1,
+                          1.1676998740E-1,  -1.1514610310E-1, 7.0376836292E-2};
   constexpr double kLog2e = std::numbers::log2e;
   const Ex tiny = x < 0x1p-126;
   const Ex bits = tiny.Select(x * 0x1p32, x).Bitcast(Dtype::I32);
@@ -76,10 +79,11 @@ Ex Log2F32(Ex x) {
 }
 
 Ex SinF32(Ex x) {
-  // 2/pi in pieces of 24 bits: products with a float are exact in f64, so x * 2/pi is reduced without loss, however large x is.
-  constexpr double kTwoOverPi[] = {
-      0xA2F983p-24,  0x6E4E44p-48,  0x1529FCp-72,  0x2757D1p-96, 0xF534DDp-120,
-      0xC0DB62p-144, 0x95993Cp-168, 0x439041p-192, 0xFE5163p-216};
+  // 2/pi in pieces of 24 bits: products with a float are exact in f64, so x * 2/pi is reduced
+  // without loss, however large x is.
+  constexpr double kTwoOverPi[] = {0xA2F983p-24,  0x6E4E44p-48,  0x1529FCp-72,
+                                   0x2757D1p-96,  0xF534DDp-120, 0xC0DB62p-144,
+                                   0x95993Cp-168, 0x439041p-192, 0xFE5163p-216};
   const Ex wide = x.Cast(Dtype::F64);
   Ex s = wide.Const(0), quadrant = wide.Const(0);
   for (double piece : kTwoOverPi) {
@@ -89,8 +93,10 @@ Ex SinF32(Ex x) {
     s = s - n, quadrant = quadrant + n;
   }
   const Ex r = s * (std::numbers::pi / 2), r2 = r * r;
-  const Ex sin = r * Horner(r2, {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800, 1.0 / 6227020800});
-  const Ex cos = Horner(r2, {1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600});
+  const Ex sin = r * Horner(r2, {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,
+                                 1.0 / 6227020800});
+  const Ex cos =
+      Horner(r2, {1, -1.0 / 2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600});
   const Ex q = quadrant.Cast(Dtype::I32);
   const Ex odd = (q & q.Const(1)).Ne(q.Const(0)), negative = (q & q.Const(2)).Ne(q.Const(0));
   const Ex value = odd.Select(cos, sin);
@@ -104,7 +110,8 @@ Ex Log2Wide(Ex a) {  // a >= 0 and no f64 denormal
   const Ex e = (bits - bits.Bits(0x3fe6a09e667f3bcd)) >> 52;
   const Ex m = (bits - (e << 52)).Bitcast(Dtype::F64);
   const Ex s = (m - 1.0) / (m + 1.0), s2 = s * s;
-  const Ex series = Horner(s2, {1, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17});
+  const Ex series =
+      Horner(s2, {1, 1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17});
   Ex out = e.Cast(Dtype::F64) + s * series * (2 * std::numbers::log2e);
   out = a.Eq(a.Const(kInf)).Select(a, out);
   return a.Eq(a.Const(0)).Select(a.Const(-kInf), out);
@@ -123,7 +130,8 @@ Ex PowF32(Ex x, Ex y) {
   Ex out = Exp2Wide(y.Cast(Dtype::F64) * Log2Wide(a.Cast(Dtype::F64))).Cast(Dtype::F32);
   // |x| = 1 with an infinite y is 0 * inf above.
   out = a.Eq(a.Const(1)).Select(IsNan(y).Select(y, a.Const(1)), out);
-  const Ex whole = y.Alu(Op::TRUNC).Eq(y), half = y * 0.5, odd = whole & half.Alu(Op::TRUNC).Ne(half);
+  const Ex whole = y.Alu(Op::TRUNC).Eq(y), half = y * 0.5,
+           odd = whole & half.Alu(Op::TRUNC).Ne(half);
   const Ex sign_bit = x.Bitcast(Dtype::U32) & x.Bitcast(Dtype::U32).Bits(0x80000000u);
   const Ex flips = odd & sign_bit.Ne(sign_bit.Bits(0));
   out = flips.Select(-out, out);
@@ -138,11 +146,16 @@ UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink) {
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
     if (u.dtype() == Dtype::F32) {
       switch (u.op()) {
-        case Op::EXP2: return Exp2F32({ctx, s[0]});
-        case Op::LOG2: return Log2F32({ctx, s[0]});
-        case Op::SIN: return SinF32({ctx, s[0]});
-        case Op::POW: return PowF32({ctx, s[0]}, {ctx, s[1]});
-        default: break;
+        case Op::EXP2:
+          return Exp2F32({ctx, s[0]});
+        case Op::LOG2:
+          return Log2F32({ctx, s[0]});
+        case Op::SIN:
+          return SinF32({ctx, s[0]});
+        case Op::POW:
+          return PowF32({ctx, s[0]}, {ctx, s[1]});
+        default:
+          break;
       }
     }
     return ctx.WithSources(u, s);

@@ -16,12 +16,17 @@ using ir::UOp;
 
 constexpr size_t kMaxNodes = 2'000'000;
 
-// A reduction with fewer accumulators than this gets one per unrolled copy, so that the steps do not wait for each other.
+// A reduction with fewer accumulators than this gets one per unrolled copy, so that the steps do
+// not wait for each other.
 constexpr size_t kIndependentAccumulators = 8;
 
-bool IsUnrolled(UOp u) { return u.Is(Op::RANGE) && (u.axis_type() == AxisType::UPCAST || u.axis_type() == AxisType::UNROLL); }
+bool IsUnrolled(UOp u) {
+  return u.Is(Op::RANGE) &&
+         (u.axis_type() == AxisType::UPCAST || u.axis_type() == AxisType::UNROLL);
+}
 
-// The copies of a node: one for each combination of the values of `along`, the last range varying fastest.
+// The copies of a node: one for each combination of the values of `along`, the last range varying
+// fastest.
 struct Copies {
   std::vector<uint32_t> along;  // numbers of unrolled ranges, ascending
   std::vector<UOp> nodes;
@@ -35,14 +40,16 @@ class Unroller {
     const auto order = ir::Toposort(ctx_, sink);
     for (UOp u : order) {
       if (!IsUnrolled(u)) continue;
-      if (u.src(0).op() != Op::CONST) return absl::InternalError("an unrolled range has a symbolic size");
+      if (u.src(0).op() != Op::CONST)
+        return absl::InternalError("an unrolled range has a symbolic size");
       number_[u.id()] = static_cast<uint32_t>(sizes_.size());
       sizes_.push_back(u.src(0).const_int());
     }
     if (sizes_.empty()) return sink;
     for (UOp u : order) {
       UOPD_TRY(Visit(u));
-      if (total_ > kMaxNodes) return absl::ResourceExhaustedError(Cat("unrolling makes more than ", kMaxNodes, " nodes"));
+      if (total_ > kMaxNodes)
+        return absl::ResourceExhaustedError(Cat("unrolling makes more than ", kMaxNodes, " nodes"));
     }
     return copies_.at(sink.id()).nodes[0];
   }
@@ -81,14 +88,16 @@ class Unroller {
     if (u.Is(Op::SINK) || u.Is(Op::GROUP)) {
       // Statements do not vary: every copy of every source is one of them.
       std::vector<UOp> all;
-      for (UOp s : u.srcs()) all.insert(all.end(), copies_.at(s.id()).nodes.begin(), copies_.at(s.id()).nodes.end());
+      for (UOp s : u.srcs())
+        all.insert(all.end(), copies_.at(s.id()).nodes.begin(), copies_.at(s.id()).nodes.end());
       out.nodes = {ctx_.Make(u.op(), u.dtype(), all, u.arg(), u.tag())};
       out.along.clear();
       return Keep(u, std::move(out));
     }
     std::vector<int64_t> at(sizes_.size(), 0);
     const size_t combinations = Product(out.along);
-    if (combinations > kMaxNodes) return absl::ResourceExhaustedError("unrolling makes too many nodes");
+    if (combinations > kMaxNodes)
+      return absl::ResourceExhaustedError("unrolling makes too many nodes");
     for (size_t c = 0; c < combinations; ++c) {
       Spread(out.along, c, at);
       out.nodes.push_back(closes ? Close(u, closed, loops, combinations, at) : CopyAt(u, at));
@@ -104,7 +113,8 @@ class Unroller {
 
   size_t Product(const std::vector<uint32_t>& along) const {
     size_t n = 1;
-    for (uint32_t a : along) n = std::min<size_t>(n * static_cast<size_t>(sizes_[a]), kMaxNodes + 1);
+    for (uint32_t a : along)
+      n = std::min<size_t>(n * static_cast<size_t>(sizes_[a]), kMaxNodes + 1);
     return n;
   }
   // The c-th combination of `along` into `at`.
@@ -126,8 +136,10 @@ class Unroller {
     return ctx_.WithSources(u, srcs_);
   }
 
-  // REDUCE and END at one combination of what stays open; `closed` are the unrolled ranges that end here.
-  UOp Close(UOp u, const std::vector<uint32_t>& closed, const std::vector<UOp>& loops, size_t accumulators, std::vector<int64_t>& at) {
+  // REDUCE and END at one combination of what stays open; `closed` are the unrolled ranges that end
+  // here.
+  UOp Close(UOp u, const std::vector<uint32_t>& closed, const std::vector<UOp>& loops,
+            size_t accumulators, std::vector<int64_t>& at) {
     const size_t n = Product(closed);
     std::vector<UOp> values;
     for (size_t c = 0; c < n; ++c) {
@@ -136,7 +148,8 @@ class Unroller {
     }
     if (u.Is(Op::END)) {
       values.erase(std::unique(values.begin(), values.end()), values.end());
-      std::vector<UOp> out = {values.size() == 1 ? values[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, values)};
+      std::vector<UOp> out = {values.size() == 1 ? values[0]
+                                                 : ctx_.Make(Op::GROUP, ir::Dtype::Void, values)};
       out.insert(out.end(), loops.begin(), loops.end());
       return out.size() == 1 ? out[0] : ctx_.Make(Op::END, ir::Dtype::Void, out);
     }
@@ -154,7 +167,8 @@ class Unroller {
     UOp chain = values[0];
     for (size_t i = 1; i < values.size(); ++i) {
       chain = Combine(ctx_, op, chain, values[i]);
-      if (!loops.empty() && op != Op::MAX) chain = ctx_.Make(chain.op(), chain.dtype(), chain.srcs(), chain.arg(), kReduceChain);
+      if (!loops.empty() && op != Op::MAX)
+        chain = ctx_.Make(chain.op(), chain.dtype(), chain.srcs(), chain.arg(), kReduceChain);
     }
     return reduce(chain);
   }
@@ -162,7 +176,8 @@ class Unroller {
   UOp Tree(Op op, std::vector<UOp> values) {
     while (values.size() > 1) {
       std::vector<UOp> next;
-      for (size_t i = 0; i + 1 < values.size(); i += 2) next.push_back(Combine(ctx_, op, values[i], values[i + 1]));
+      for (size_t i = 0; i + 1 < values.size(); i += 2)
+        next.push_back(Combine(ctx_, op, values[i], values[i + 1]));
       if (values.size() % 2 == 1) next.push_back(values.back());
       values = std::move(next);
     }

@@ -6,11 +6,12 @@
 
 namespace uopd::codegen {
 
-// Mark (UOp::tag) of an ADD, MUL or WHERE that joins the unrolled terms of one reduction step: the accumulator may take the terms
-// one by one instead of their sum.
+// Mark (UOp::tag) of an ADD, MUL or WHERE that joins the unrolled terms of one reduction step: the
+// accumulator may take the terms one by one instead of their sum.
 inline constexpr int64_t kReduceChain = 1;
 
-// sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if it would grow beyond all measure.
+// sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if it would
+// grow beyond all measure.
 absl::StatusOr<ir::UOp> Unroll(ir::UOpContext& ctx, ir::UOp sink);
 
 }  // namespace uopd::codegen

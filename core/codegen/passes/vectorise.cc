@@ -29,9 +29,11 @@ class Vectoriser {
   }
 
  private:
-  // The vector form of a graph. Nested only where a per-lane index holds loads, which is as deep as loads nest.
+  // The vector form of a graph. Nested only where a per-lane index holds loads, which is as deep as
+  // loads nest.
   absl::StatusOr<UOp> Map(UOp root) {
-    for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&root, 1), [&](UOp n) { return !done_.contains(n.id()); })) {
+    for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&root, 1),
+                              [&](UOp n) { return !done_.contains(n.id()); })) {
       if (done_.contains(u.id())) continue;
       NoteRange(u);
       UOPD_ASSIGN(UOp out, MapNode(u));
@@ -49,7 +51,8 @@ class Vectoriser {
     for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) {
       if (const UOp r = RangeOf(s)) mine = r;
     }
-    if (closes && std::find(u.srcs().begin() + 1, u.srcs().end(), mine) != u.srcs().end()) mine = UOp();
+    if (closes && std::find(u.srcs().begin() + 1, u.srcs().end(), mine) != u.srcs().end())
+      mine = UOp();
     range_[u.id()] = mine;
   }
 
@@ -57,7 +60,8 @@ class Vectoriser {
 
   UOp Splat(UOp scalar, int64_t lanes) {
     if (!ctx_.ShapeOf(scalar)->empty()) return scalar;
-    return ctx_.Make(Op::STACK, scalar.dtype(), std::vector<UOp>(static_cast<size_t>(lanes), scalar));
+    return ctx_.Make(Op::STACK, scalar.dtype(),
+                     std::vector<UOp>(static_cast<size_t>(lanes), scalar));
   }
   UOp Lane(UOp value, int64_t k) {
     if (ctx_.ShapeOf(value)->empty()) return value;
@@ -106,11 +110,13 @@ class Vectoriser {
     // Halves are joined until one lane is left.
     for (int64_t n = Lanes(over); n > 1; n /= 2) {
       std::vector<UOp> low, high;
-      for (int64_t k = 0; k < n / 2; ++k) low.push_back(Lane(out, k)), high.push_back(Lane(out, k + n / 2));
+      for (int64_t k = 0; k < n / 2; ++k)
+        low.push_back(Lane(out, k)), high.push_back(Lane(out, k + n / 2));
       if (n == 2) {
         out = Combine(ctx_, u.reduce_op(), low[0], high[0]);
       } else {
-        out = Combine(ctx_, u.reduce_op(), ctx_.Make(Op::STACK, u.dtype(), low), ctx_.Make(Op::STACK, u.dtype(), high));
+        out = Combine(ctx_, u.reduce_op(), ctx_.Make(Op::STACK, u.dtype(), low),
+                      ctx_.Make(Op::STACK, u.dtype(), high));
       }
     }
     return out;

@@ -22,7 +22,8 @@ TEST_F(ElementwiseTest, BroadcastsLikeNumpy) {
 }
 
 TEST_F(ElementwiseTest, PromotesAndLetsNumbersFollow) {
-  const Tensor i = In({2}, {7, -7}, Dtype::I32), b = In({2}, {1, 0}, Dtype::Bool), h = In({2}, {1, 2}, Dtype::F16);
+  const Tensor i = In({2}, {7, -7}, Dtype::I32), b = In({2}, {1, 0}, Dtype::Bool),
+               h = In({2}, {1, 2}, Dtype::F16);
   EXPECT_EQ((i + 1).dtype(), Dtype::I32);
   EXPECT_EQ((i + 1.5).dtype(), Dtype::F32);
   EXPECT_EQ((b + 1).dtype(), Dtype::I32);
@@ -65,7 +66,10 @@ TEST_F(ElementwiseTest, FunctionsMatchTheLibrarys) {
       {"sigmoid", x.Sigmoid(), [](double v) { return 1 / (1 + std::exp(-v)); }},
       {"silu", x.Silu(), [](double v) { return v / (1 + std::exp(-v)); }},
       {"relu", x.Relu(), [](double v) { return std::max(v, 0.0); }},
-      {"gelu", x.Gelu(), [](double v) { return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v))); }},
+      {"gelu", x.Gelu(),
+       [](double v) {
+         return 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+       }},
       {"sqrt", x.Square().Sqrt(), [](double v) { return std::abs(v); }},
       {"rsqrt", (x.Square() + 1).Rsqrt(), [](double v) { return 1 / std::sqrt(v * v + 1); }},
       {"floor", x.Floor(), [](double v) { return std::floor(v); }},
@@ -93,7 +97,8 @@ TEST_F(ElementwiseTest, IntegerMinimumAndComplementDoNotOverflow) {
   EXPECT_THAT(Out(x.Minimum(0)), ElementsAre(-128, 0, 0));
   EXPECT_THAT(Out(x.Not()), ElementsAre(127, -128, -1));
   EXPECT_THAT(Out(In({2}, {1, 0}, Dtype::Bool).Not()), ElementsAre(0, 1));
-  EXPECT_THAT(Out(In({2}, {200, 3}, Dtype::U8).Minimum(In({2}, {100, 4}, Dtype::U8))), ElementsAre(100, 3));
+  EXPECT_THAT(Out(In({2}, {200, 3}, Dtype::U8).Minimum(In({2}, {100, 4}, Dtype::U8))),
+              ElementsAre(100, 3));
 }
 
 TEST_F(ElementwiseTest, CastsAndBitcasts) {

@@ -25,7 +25,8 @@ class ClientTest : public ::testing::Test {
   static std::vector<double> Out(const Tensor& t) {
     auto bytes = t.ToBytes();
     EXPECT_TRUE(bytes.ok()) << bytes.status();
-    return bytes.ok() ? testing::HostArray::FromBytes(t.dtype(), t.dims(), *bytes).ToDoubles() : std::vector<double>();
+    return bytes.ok() ? testing::HostArray::FromBytes(t.dtype(), t.dims(), *bytes).ToDoubles()
+                      : std::vector<double>();
   }
 
   std::shared_ptr<InterpreterExecutor> daemon_ = std::make_shared<InterpreterExecutor>();

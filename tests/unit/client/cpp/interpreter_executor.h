@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A daemon in process: runs the graphs of a Client with the reference evaluator and remembers what it was sent.
+// A daemon in process: runs the graphs of a Client with the reference evaluator and remembers what
+// it was sent.
 #pragma once
 #include <map>
 #include <set>
@@ -22,7 +23,8 @@ class InterpreterExecutor : public Executor {
     requests.push_back(request);
     if (!fail_with.ok()) return fail_with;
     if (!request.graph().empty()) {
-      if (HashBytes(request.graph()).view() != request.digest()) return absl::InvalidArgumentError("the digest is not the graph's");
+      if (HashBytes(request.graph()).view() != request.digest())
+        return absl::InvalidArgumentError("the digest is not the graph's");
       graphs_[request.digest()] = request.graph();
     }
     auto known = graphs_.find(request.digest());
@@ -34,21 +36,28 @@ class InterpreterExecutor : public Executor {
     for (ir::UOp u : ir::Toposort(ctx, sink)) {
       if (!u.Is(ir::Op::PARAM)) continue;
       const auto slot = static_cast<size_t>(u.slot());
-      if (slot >= slots.size()) return absl::InvalidArgumentError(Cat("slot ", slot, " has no argument"));
+      if (slot >= slots.size())
+        return absl::InvalidArgumentError(Cat("slot ", slot, " has no argument"));
       const v1::Argument& a = request.arguments(static_cast<int>(slot));
       const ir::Dims dims = *ir::StaticDims(*ctx.ShapeOf(u));
       const auto bytes = static_cast<size_t>(ir::Product(dims) * ir::ByteSize(u.dtype()));
       std::string data(bytes, '\0');
-      if (a.has_data()) data = a.data();
-      else if (auto it = buffers.find(a.buffer()); it != buffers.end()) data = it->second;
-      if (data.size() != bytes) return absl::InvalidArgumentError(Cat("slot ", slot, " has the wrong size"));
+      if (a.has_data())
+        data = a.data();
+      else if (auto it = buffers.find(a.buffer()); it != buffers.end())
+        data = it->second;
+      if (data.size() != bytes)
+        return absl::InvalidArgumentError(Cat("slot ", slot, " has the wrong size"));
       slots[slot] = testing::HostArray::FromBytes(u.dtype(), dims, data);
     }
     std::map<std::string, int64_t> variables;
     const auto names = ir::Variables(ctx, sink);
-    if (static_cast<int>(names.size()) != request.variables_size()) return absl::InvalidArgumentError("wrong number of variables");
-    for (size_t i = 0; i < names.size(); ++i) variables[std::string(names[i].text())] = request.variables(static_cast<int>(i));
-    UOPD_ASSIGN(std::vector<testing::HostArray> after, testing::TensorInterpreter(ctx).Run(sink, slots, variables));
+    if (static_cast<int>(names.size()) != request.variables_size())
+      return absl::InvalidArgumentError("wrong number of variables");
+    for (size_t i = 0; i < names.size(); ++i)
+      variables[std::string(names[i].text())] = request.variables(static_cast<int>(i));
+    UOPD_ASSIGN(std::vector<testing::HostArray> after,
+                testing::TensorInterpreter(ctx).Run(sink, slots, variables));
     v1::ExecuteResponse response;
     for (int i = 0; i < request.arguments_size(); ++i) {
       const v1::Argument& a = request.arguments(i);
@@ -56,7 +65,8 @@ class InterpreterExecutor : public Executor {
       if (a.buffer() != 0) buffers[a.buffer()] = after[static_cast<size_t>(i)].ToBytes();
     }
     for (uint64_t handle : request.free_buffers()) {
-      if (buffers.erase(handle) == 0) return absl::InvalidArgumentError(Cat("buffer ", handle, " freed twice"));
+      if (buffers.erase(handle) == 0)
+        return absl::InvalidArgumentError(Cat("buffer ", handle, " freed twice"));
     }
     response.mutable_cache()->set_kernels_memory(1);
     return response;

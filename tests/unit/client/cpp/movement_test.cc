@@ -46,10 +46,13 @@ TEST_F(MovementTest, SlicesLikePython) {
         std::vector<double> want;
         auto fix = [&](int64_t v) {
           if (v < 0) v += n;
-          return step > 0 ? std::min(std::max<int64_t>(v, 0), n) : std::min(std::max<int64_t>(v, -1), n - 1);
+          return step > 0 ? std::min(std::max<int64_t>(v, 0), n)
+                          : std::min(std::max<int64_t>(v, -1), n - 1);
         };
-        if (step > 0) for (int64_t i = fix(b); i < fix(e); i += step) want.push_back(static_cast<double>(i));
-        else for (int64_t i = fix(b); i > fix(e); i += step) want.push_back(static_cast<double>(i));
+        if (step > 0)
+          for (int64_t i = fix(b); i < fix(e); i += step) want.push_back(static_cast<double>(i));
+        else
+          for (int64_t i = fix(b); i > fix(e); i += step) want.push_back(static_cast<double>(i));
         EXPECT_EQ(Out(x.Slice({{b, e, step}})), want) << b << ":" << e << ":" << step;
       }
     }

@@ -17,7 +17,8 @@ class RealizeTest : public ClientTest {
 };
 
 TEST_F(RealizeTest, SendsTheGraphOnceAndTheDigestAfterwards) {
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(Out((In({2}, {1.0 * i, 2}) + 1.0).Sum()), ElementsAre(i + 4));
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(Out((In({2}, {1.0 * i, 2}) + 1.0).Sum()), ElementsAre(i + 4));
   ASSERT_EQ(daemon_->requests.size(), 4u);  // the first try was NOT_FOUND
   EXPECT_TRUE(daemon_->requests[0].graph().empty());
   EXPECT_FALSE(daemon_->requests[1].graph().empty());
@@ -65,7 +66,8 @@ TEST_F(RealizeTest, TheLastHandleFreesTheBuffer) {
   x = Tensor();
   Tensor lazy = y * 2.0;
   y = Tensor();
-  ASSERT_TRUE((lazy + 1.0).Realize().ok());  // x goes, y is still read by `lazy`, the sum dies at once
+  ASSERT_TRUE(
+      (lazy + 1.0).Realize().ok());  // x goes, y is still read by `lazy`, the sum dies at once
   EXPECT_EQ(Out(lazy).size(), 100u);
   lazy = Tensor();
   ASSERT_TRUE(Ramp({1}).Sum().Realize().ok());
@@ -153,7 +155,8 @@ TEST_F(RealizeTest, AFailedRequestChangesNothing) {
 }
 
 TEST_F(RealizeTest, VariablesAreValuesAndNotGraph) {
-  for (int64_t v : {3, 4}) EXPECT_THAT(Out(Ramp({2}) + client_.Variable("n", 0, 10, v)), ElementsAre(v, v + 1));
+  for (int64_t v : {3, 4})
+    EXPECT_THAT(Out(Ramp({2}) + client_.Variable("n", 0, 10, v)), ElementsAre(v, v + 1));
   EXPECT_EQ(client_.stats().graphs_sent, 1u);
   const Tensor both = client_.Variable("n", 0, 10, 1) + client_.Variable("n", 0, 10, 2);
   EXPECT_THAT(StatusText(both.Realize()), HasSubstr("bound to 1 and to 2"));
@@ -172,7 +175,8 @@ TEST_F(RealizeTest, ReadingChecksTheDtype) {
 TEST_F(RealizeTest, GraphMemoryStaysFlat) {
   Tensor w = Ramp({4});
   ASSERT_TRUE((w + 0.0).Realize().ok());
-  const Tensor keep = (Ramp({4}) * 3.0).Exp();  // lazy the whole time: compaction must carry it over
+  const Tensor keep =
+      (Ramp({4}) * 3.0).Exp();  // lazy the whole time: compaction must carry it over
   size_t most_nodes = 0, most_bytes = 0;
   for (int i = 0; i < 20'000; ++i) {
     // Built and dropped; a new handle each time, so the nodes are new.
@@ -205,7 +209,8 @@ TEST_F(RealizeTest, RandomNumbersDependOnSeedAndPositionOnly) {
   EXPECT_LT(high, 1);
   EXPECT_NEAR(sum / 1000, 0.5, 0.05);
   // The very bits: counter i, key 7, upper 24 of 64.
-  for (uint64_t i : {0, 1, 999}) EXPECT_EQ(a[i], static_cast<double>(ir::Threefry(i, 7) >> 40) * 0x1p-24);
+  for (uint64_t i : {0, 1, 999})
+    EXPECT_EQ(a[i], static_cast<double>(ir::Threefry(i, 7) >> 40) * 0x1p-24);
   const auto n = Out(client_.Randn({2000}));
   double mean = 0, square = 0;
   for (double v : n) mean += v / 2000, square += v * v / 2000;

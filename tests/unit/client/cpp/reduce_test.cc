@@ -61,11 +61,16 @@ TEST_F(ReduceTest, MatMulAgainstLoops) {
   struct Case {
     Dims a, b, out;
   };
-  const Case cases[] = {{{3, 5}, {5, 2}, {3, 2}},         {{5}, {5}, {}},
-                        {{5}, {5, 2}, {2}},               {{3, 5}, {5}, {3}},
-                        {{2, 1, 3, 5}, {4, 5, 2}, {2, 4, 3, 2}}, {{1, 7}, {7, 1}, {1, 1}},
-                        {{2, 5}, {3, 5, 2}, {3, 2, 2}},   {{2, 3, 5}, {5}, {2, 3}},
-                        {{0, 5}, {5, 2}, {0, 2}},         {{2, 0}, {0, 2}, {2, 2}}};
+  const Case cases[] = {{{3, 5}, {5, 2}, {3, 2}},
+                        {{5}, {5}, {}},
+                        {{5}, {5, 2}, {2}},
+                        {{3, 5}, {5}, {3}},
+                        {{2, 1, 3, 5}, {4, 5, 2}, {2, 4, 3, 2}},
+                        {{1, 7}, {7, 1}, {1, 1}},
+                        {{2, 5}, {3, 5, 2}, {3, 2, 2}},
+                        {{2, 3, 5}, {5}, {2, 3}},
+                        {{0, 5}, {5, 2}, {0, 2}},
+                        {{2, 0}, {0, 2}, {2, 2}}};
   for (const Case& c : cases) {
     const Tensor a = Ramp(c.a, 0.5, -3, Dtype::F64), b = Ramp(c.b, 0.25, 1, Dtype::F64);
     const Tensor y = a.MatMul(b);
@@ -82,7 +87,8 @@ TEST_F(ReduceTest, MatMulAgainstLoops) {
       return i + have < rank ? 1 : d[i + have - rank];
     };
     int64_t batches = 1;
-    for (size_t i = 0; i < rank; ++i) batch.push_back(std::max(dim(full_a, i), dim(full_b, i))), batches *= batch.back();
+    for (size_t i = 0; i < rank; ++i)
+      batch.push_back(std::max(dim(full_a, i), dim(full_b, i))), batches *= batch.back();
     std::vector<double> want;
     for (int64_t q = 0; q < batches; ++q) {
       int64_t at_a = 0, at_b = 0, rest = q, size = batches;
@@ -90,24 +96,28 @@ TEST_F(ReduceTest, MatMulAgainstLoops) {
         size /= batch[i];
         const int64_t j = rest / size;
         rest %= size;
-        at_a = at_a * dim(full_a, i) + (dim(full_a, i) == 1 ? 0 : j), at_b = at_b * dim(full_b, i) + (dim(full_b, i) == 1 ? 0 : j);
+        at_a = at_a * dim(full_a, i) + (dim(full_a, i) == 1 ? 0 : j),
+        at_b = at_b * dim(full_b, i) + (dim(full_b, i) == 1 ? 0 : j);
       }
       for (int64_t r = 0; r < n; ++r) {
         for (int64_t s = 0; s < m; ++s) {
           double sum = 0;
           for (int64_t t = 0; t < k; ++t) {
-            sum += (-3 + 0.5 * static_cast<double>((at_a * n + r) * k + t)) * (1 + 0.25 * static_cast<double>((at_b * k + t) * m + s));
+            sum += (-3 + 0.5 * static_cast<double>((at_a * n + r) * k + t)) *
+                   (1 + 0.25 * static_cast<double>((at_b * k + t) * m + s));
           }
           want.push_back(sum);
         }
       }
     }
-    EXPECT_THAT(Out(y), Pointwise(DoubleNear(1e-9), want)) << "rank " << c.a.size() << " by " << c.b.size();
+    EXPECT_THAT(Out(y), Pointwise(DoubleNear(1e-9), want))
+        << "rank " << c.a.size() << " by " << c.b.size();
   }
 }
 
 TEST_F(ReduceTest, MatMulSaysWhatDoesNotFit) {
-  EXPECT_THAT(StatusText(Ramp({3, 5}).MatMul(Ramp({4, 2})).status()), HasSubstr("MatMul: shapes (3, 5) and (4, 2)"));
+  EXPECT_THAT(StatusText(Ramp({3, 5}).MatMul(Ramp({4, 2})).status()),
+              HasSubstr("MatMul: shapes (3, 5) and (4, 2)"));
   EXPECT_FALSE(Ramp({3, 5}).MatMul(2).status().ok());
   EXPECT_FALSE(Ramp({}).MatMul(Ramp({1})).status().ok());
   EXPECT_FALSE(Ramp({2, 3, 5}).MatMul(Ramp({3, 5, 2})).status().ok());
@@ -131,7 +141,8 @@ TEST_F(ReduceTest, SoftmaxAndCrossEntropyAgainstLoops) {
   const Tensor x = In({2, 3}, v, Dtype::F64);
   EXPECT_THAT(Out(x.Softmax()), Pointwise(DoubleNear(1e-12), soft));
   EXPECT_THAT(Out(x.LogSoftmax()), Pointwise(DoubleNear(1e-12), log_soft));
-  EXPECT_THAT(Out(x.CrossEntropy(In({2}, labels, Dtype::U8))), Pointwise(DoubleNear(1e-12), {loss}));
+  EXPECT_THAT(Out(x.CrossEntropy(In({2}, labels, Dtype::U8))),
+              Pointwise(DoubleNear(1e-12), {loss}));
   EXPECT_FALSE(x.CrossEntropy(In({3}, {0, 1, 2}, Dtype::U8)).status().ok());
   EXPECT_FALSE(x.CrossEntropy(Ramp({2})).status().ok());
 }

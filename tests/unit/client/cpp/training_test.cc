@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Whole training steps: gradients, optimisers, layers, and what a step costs on the wire.
 #include <cmath>
+#include <cstdlib>
 
+#include "client/cpp/connection.h"
 #include "client/cpp/nn.h"
 #include "client/cpp/optimizer.h"
 #include "tests/support/mlp_reference.h"
@@ -51,7 +53,8 @@ TEST_F(TrainingTest, SgdWithMomentumAndDecayAgainstLoops) {
   for (bool nesterov : {false, true}) {
     Tensor w = In({2}, {1, -2}, Dtype::F64);
     w.RequireGrad();
-    auto sgd = Sgd(client_, {w}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = nesterov});
+    auto sgd =
+        Sgd(client_, {w}, {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = nesterov});
     double p[2] = {1, -2}, velocity[2] = {0, 0};
     for (int step = 0; step < 5; ++step) {
       ASSERT_TRUE((w * w * w).Sum().Backward().ok());
@@ -61,7 +64,8 @@ TEST_F(TrainingTest, SgdWithMomentumAndDecayAgainstLoops) {
         velocity[i] = 0.9 * velocity[i] + g;
         p[i] -= 0.1 * (nesterov ? g + 0.9 * velocity[i] : velocity[i]);
       }
-      EXPECT_THAT(Out(w), ElementsAre(::testing::DoubleNear(p[0], 1e-9), ::testing::DoubleNear(p[1], 1e-9)));
+      EXPECT_THAT(Out(w), ElementsAre(::testing::DoubleNear(p[0], 1e-9),
+                                      ::testing::DoubleNear(p[1], 1e-9)));
     }
   }
 }
@@ -82,18 +86,21 @@ TEST_F(TrainingTest, AFailedStepKeepsTheWeights) {
 
 TEST_F(TrainingTest, SequentialRunsInOrder) {
   Sequential model;
-  model.Add(Linear(client_, 3, 4)).Add([](const Tensor& x) { return x.Relu(); }).Add(Linear(client_, 4, 2, false));
+  model.Add(Linear(client_, 3, 4))
+      .Add([](const Tensor& x) { return x.Relu(); })
+      .Add(Linear(client_, 4, 2, false));
   EXPECT_EQ(model.parameters().size(), 3u);
   EXPECT_EQ(model(Ramp({5, 3})).dims(), (Dims{5, 2}));
 }
 
-// Twenty steps of an MLP agree with plain loops in double that start from the same weights, and from the second step on send no
-// graph and, besides the batch, little.
-void CompareWithReference(Client& client, InterpreterExecutor& daemon, bool use_adam) {
+// Twenty steps of an MLP agree with plain loops in double that start from the same weights, and
+// from the second step on send no graph and, besides the batch, little.
+void CompareWithReference(Client& client, const InterpreterExecutor* maybe_daemon, bool use_adam) {
   constexpr int64_t kIn = 9, kHidden = 11, kOut = 5, kBatch = 6;
   Linear first(client, kIn, kHidden), second(client, kHidden, kOut);
   std::vector<Tensor> parameters = {first.weight, first.bias, second.weight, second.bias};
-  auto optimizer = use_adam ? Adam(client, parameters, {.lr = 0.01}) : Sgd(client, parameters, {.lr = 0.3});
+  auto optimizer =
+      use_adam ? Adam(client, parameters, {.lr = 0.01}) : Sgd(client, parameters, {.lr = 0.3});
   std::vector<Tensor> all = parameters;
   all.insert(all.end(), optimizer->state().begin(), optimizer->state().end());
   ASSERT_TRUE(Realize(all).ok());
@@ -101,8 +108,10 @@ void CompareWithReference(Client& client, InterpreterExecutor& daemon, bool use_
   reference.in = kIn, reference.hidden = kHidden, reference.out = kOut;
   reference.rule = use_adam ? testing::MlpReference::kAdam : testing::MlpReference::kSgd;
   reference.lr = use_adam ? 0.01 : 0.3;
-  for (auto [to, from] : {std::pair{&reference.w1, &parameters[0]}, {&reference.b1, &parameters[1]},
-                          {&reference.w2, &parameters[2]}, {&reference.b2, &parameters[3]}}) {
+  for (auto [to, from] : {std::pair{&reference.w1, &parameters[0]},
+                          {&reference.b1, &parameters[1]},
+                          {&reference.w2, &parameters[2]},
+                          {&reference.b2, &parameters[3]}}) {
     auto values = from->ToHost<float>();
     ASSERT_TRUE(values.ok());
     to->assign(values->begin(), values->end());
@@ -113,7 +122,10 @@ void CompareWithReference(Client& client, InterpreterExecutor& daemon, bool use_
   for (int step = 0; step < 20; ++step) {
     std::vector<float> x;
     std::vector<uint8_t> y;
-    for (int64_t i = 0; i < kBatch * kIn; ++i) x.push_back(static_cast<float>(ir::Threefry(static_cast<uint64_t>(i + step % 3 * 1000), 5) % 1000) / 1000);
+    for (int64_t i = 0; i < kBatch * kIn; ++i)
+      x.push_back(
+          static_cast<float>(ir::Threefry(static_cast<uint64_t>(i + step % 3 * 1000), 5) % 1000) /
+          1000);
     for (int64_t i = 0; i < kBatch; ++i) y.push_back(static_cast<uint8_t>((i + step % 3) % kOut));
     const uint64_t sent = client.traffic().execute_bytes;
     const Tensor loss = [&] {
@@ -123,21 +135,42 @@ void CompareWithReference(Client& client, InterpreterExecutor& daemon, bool use_
     ASSERT_TRUE(loss.Backward().ok());
     const absl::Status s = optimizer->Step({loss});
     ASSERT_TRUE(s.ok()) << s;
-    const double want = reference.Step(std::vector<double>(x.begin(), x.end()), std::vector<int>(y.begin(), y.end()));
+    const double want = reference.Step(std::vector<double>(x.begin(), x.end()),
+                                       std::vector<int>(y.begin(), y.end()));
     const float got = *loss.Item<float>();
     EXPECT_NEAR(got, want, 1e-3 * want) << "step " << step;
-    if (step == 0) first_loss = want, graphs_after_first = client.stats().graphs_sent;
-    else EXPECT_LT(client.traffic().execute_bytes - sent - x.size() * 4 - y.size(), 2048u);
+    if (step == 0)
+      first_loss = want, graphs_after_first = client.stats().graphs_sent;
+    else
+      EXPECT_LT(client.traffic().execute_bytes - sent - x.size() * 4 - y.size(), 2048u);
     if (step % 3 == 0) last_loss = want;  // of the first batch again
   }
   EXPECT_EQ(client.stats().graphs_sent, graphs_after_first);
   EXPECT_EQ(client.stats().downloads, downloads) << "losses come back with the step";
   EXPECT_LT(last_loss, first_loss);
-  EXPECT_LE(daemon.buffers.size(), all.size() + 1) << "weights are overwritten, batches are freed";
+  if (maybe_daemon == nullptr) return;
+  EXPECT_LE(maybe_daemon->buffers.size(), all.size() + 1)
+      << "weights are overwritten, batches are freed";
 }
 
-TEST_F(TrainingTest, SgdLossCurveMatchesTheReference) { CompareWithReference(client_, *daemon_, false); }
-TEST_F(TrainingTest, AdamLossCurveMatchesTheReference) { CompareWithReference(client_, *daemon_, true); }
+TEST_F(TrainingTest, SgdLossCurveMatchesTheReference) {
+  CompareWithReference(client_, daemon_.get(), false);
+}
+TEST_F(TrainingTest, AdamLossCurveMatchesTheReference) {
+  CompareWithReference(client_, daemon_.get(), true);
+}
+
+// The same against a real daemon, where there is one.
+TEST(TrainingOnDaemonTest, LossCurvesMatchTheReference) {
+  const char* address = std::getenv("UOPD_TEST_ADDRESS");
+  if (address == nullptr) GTEST_SKIP() << "UOPD_TEST_ADDRESS names no daemon";
+  auto connection = Connection::Connect({.address = address});
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  for (bool adam : {false, true}) {
+    Client client(*connection, {.seed = 3});
+    CompareWithReference(client, nullptr, adam);
+  }
+}
 
 }  // namespace
 }  // namespace uopd::client

@@ -22,10 +22,12 @@ using tests::SampleBuffer;
 constexpr int64_t kElements = 307;
 constexpr ir::OpSet kInexact = {Op::EXP2, Op::LOG2, Op::SIN, Op::POW, Op::MULACC};
 
-constexpr Dtype kStored[] = {Dtype::Bool, Dtype::I8,  Dtype::U8,     Dtype::I16,    Dtype::U16, Dtype::I32,  Dtype::U32, Dtype::I64,
-                             Dtype::U64,  Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64};
+constexpr Dtype kStored[] = {Dtype::Bool,   Dtype::I8,  Dtype::U8,   Dtype::I16, Dtype::U16,
+                             Dtype::I32,    Dtype::U32, Dtype::I64,  Dtype::U64, Dtype::F8E4M3,
+                             Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64};
 
-// One kernel with an output for each value that `make` gives for elements x, y, z (of dtype d) and c (bool).
+// One kernel with an output for each value that `make` gives for elements x, y, z (of dtype d) and
+// c (bool).
 struct Outputs {
   ir::UOpContext ctx;
   Memory memory;
@@ -50,19 +52,22 @@ void Build(Outputs& out, Dtype d, Make make) {
   // Inputs that no output uses must be there all the same: slots are dense.
   for (int64_t s = 0; s < 4; ++s) {
     const auto slot = static_cast<int64_t>(out.memory.size());
-    stores.push_back(b.StoreLoops(b.Buffer(slot, dtypes[s], kElements), i, loaded[static_cast<size_t>(s)], {i}));
+    stores.push_back(
+        b.StoreLoops(b.Buffer(slot, dtypes[s], kElements), i, loaded[static_cast<size_t>(s)], {i}));
     out.memory.emplace_back(static_cast<size_t>(kElements * ir::ByteSize(dtypes[s])), 0);
   }
   out.sink = ir::KernelSink(out.ctx, stores, "ops");
 }
 
 void Check(Outputs& k, double ulps) {
-  const std::vector<std::vector<Opt>> opts = {{}, {{OptKind::kVector, 0, 8}, {OptKind::kUpcast, 0, 2}}};
+  const std::vector<std::vector<Opt>> opts = {{},
+                                              {{OptKind::kVector, 0, 8}, {OptKind::kUpcast, 0, 2}}};
   for (auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
     for (const auto& o : opts) {
       CheckOptions check;
       check.options.opts = &o, check.language = language, check.ulps = ulps;
-      EXPECT_EQ(CheckKernel(k.ctx, k.sink, k.memory, check).substr(0, 200), "") << (o.empty() ? "scalar" : "vector");
+      EXPECT_EQ(CheckKernel(k.ctx, k.sink, k.memory, check).substr(0, 200), "")
+          << (o.empty() ? "scalar" : "vector");
     }
   }
 }
@@ -91,13 +96,15 @@ std::vector<UOp> AluOf(ir::UOpContext& ctx, const std::vector<UOp>& v, bool inex
 
 TEST_P(OpsTest, ExactOps) {
   Outputs k;
-  Build(k, GetParam(), [](ir::UOpContext& ctx, const std::vector<UOp>& v) { return AluOf(ctx, v, false); });
+  Build(k, GetParam(),
+        [](ir::UOpContext& ctx, const std::vector<UOp>& v) { return AluOf(ctx, v, false); });
   Check(k, 0);
 }
 
 TEST_P(OpsTest, InexactOps) {
   Outputs k;
-  Build(k, GetParam(), [](ir::UOpContext& ctx, const std::vector<UOp>& v) { return AluOf(ctx, v, true); });
+  Build(k, GetParam(),
+        [](ir::UOpContext& ctx, const std::vector<UOp>& v) { return AluOf(ctx, v, true); });
   Check(k, 2);
 }
 
@@ -133,7 +140,8 @@ TEST_P(OpsTest, IntegerOpsByConstants) {
   Check(k, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, OpsTest, testing::ValuesIn(kStored), [](const auto& p) { return std::string(ir::Name(p.param)); });
+INSTANTIATE_TEST_SUITE_P(Dtypes, OpsTest, testing::ValuesIn(kStored),
+                         [](const auto& p) { return std::string(ir::Name(p.param)); });
 
 }  // namespace
 }  // namespace uopd

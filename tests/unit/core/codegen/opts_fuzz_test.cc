@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels of many shapes under random opts: whatever is legal must not change the result beyond reassociation.
+// Kernels of many shapes under random opts: whatever is legal must not change the result beyond
+// reassociation.
 #include <functional>
 #include <random>
 
@@ -40,23 +41,37 @@ std::vector<Case> Cases() {
   std::vector<Case> out;
   for (auto [m, n, k] : {std::array<int64_t, 3>{3, 17, 10}, {8, 32, 24}, {1, 10, 50}}) {
     for (int t = 0; t < 4; ++t) {
-      out.push_back({"matmul", [=](UOpContext& c) { return tests::MatmulKernel(c, m, n, k, (t & 1) != 0, (t & 2) != 0); },
+      out.push_back({"matmul",
+                     [=](UOpContext& c) {
+                       return tests::MatmulKernel(c, m, n, k, (t & 1) != 0, (t & 2) != 0);
+                     },
                      {{Dtype::F32, m * n}, {Dtype::F32, m * k}, {Dtype::F32, k * n}}});
     }
   }
-  out.push_back({"bf16_matmul", [](UOpContext& c) { return tests::MatmulKernel(c, 6, 16, 9, false, false, Dtype::BF16); },
-                 {{Dtype::BF16, 96}, {Dtype::BF16, 54}, {Dtype::BF16, 144}}, 2e-2});
-  out.push_back({"i8_matmul", [](UOpContext& c) { return tests::MatmulKernel(c, 6, 16, 9, false, true, Dtype::I8); },
-                 {{Dtype::I8, 96}, {Dtype::I8, 54}, {Dtype::I8, 144}}, 0, false});
+  out.push_back(
+      {"bf16_matmul",
+       [](UOpContext& c) { return tests::MatmulKernel(c, 6, 16, 9, false, false, Dtype::BF16); },
+       {{Dtype::BF16, 96}, {Dtype::BF16, 54}, {Dtype::BF16, 144}},
+       2e-2});
+  out.push_back(
+      {"i8_matmul",
+       [](UOpContext& c) { return tests::MatmulKernel(c, 6, 16, 9, false, true, Dtype::I8); },
+       {{Dtype::I8, 96}, {Dtype::I8, 54}, {Dtype::I8, 144}},
+       0,
+       false});
   out.push_back({"softmax",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
-                   const UOp x = b.Buffer(1, Dtype::F32, 7 * 20), o = b.Buffer(0, Dtype::F32, 7 * 20);
+                   const UOp x = b.Buffer(1, Dtype::F32, 7 * 20),
+                             o = b.Buffer(0, Dtype::F32, 7 * 20);
                    const UOp i = b.Loop(7), j = b.Loop(20), k1 = b.Reduced(20), k2 = b.Reduced(20);
                    const UOp most = Sum(c, b.Load(x, b.At(i, 20, k1)), {k1}, Op::MAX);
-                   auto e = [&](UOp at) { return ir::Alu(c, Op::EXP2, {Sub(c, b.Load(x, b.At(i, 20, at)), most)}); };
+                   auto e = [&](UOp at) {
+                     return ir::Alu(c, Op::EXP2, {Sub(c, b.Load(x, b.At(i, 20, at)), most)});
+                   };
                    const UOp sum = Sum(c, e(k2), {k2});
-                   return b.Kernel({b.StoreLoops(o, b.At(i, 20, j), ir::Alu(c, Op::FDIV, {e(j), sum}), {i, j})});
+                   return b.Kernel({b.StoreLoops(o, b.At(i, 20, j),
+                                                 ir::Alu(c, Op::FDIV, {e(j), sum}), {i, j})});
                  },
                  {{Dtype::F32, 140}, {Dtype::F32, 140}}});
   out.push_back({"sum_and_max_of_one_range",
@@ -64,15 +79,19 @@ std::vector<Case> Cases() {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(5), k = b.Reduced(33);
                    const UOp x = b.Load(b.Buffer(1, Dtype::F32, 5 * 33), b.At(i, 33, k));
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 5), i, Add(c, Sum(c, x, {k}), Sum(c, x, {k}, Op::MAX)), {i})});
+                   return b.Kernel(
+                       {b.StoreLoops(b.Buffer(0, Dtype::F32, 5), i,
+                                     Add(c, Sum(c, x, {k}), Sum(c, x, {k}, Op::MAX)), {i})});
                  },
                  {{Dtype::F32, 5}, {Dtype::F32, 165}}});
   out.push_back({"two_levels",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(3), k = b.Reduced(6), l = b.Reduced(10);
-                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 180), Add(c, Mul(c, i, c.Idx(60)), b.At(k, 10, l)));
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 3), i, Sum(c, Sum(c, x, {l}), {k}, Op::MAX), {i})});
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 180),
+                                        Add(c, Mul(c, i, c.Idx(60)), b.At(k, 10, l)));
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 3), i,
+                                                 Sum(c, Sum(c, x, {l}), {k}, Op::MAX), {i})});
                  },
                  {{Dtype::F32, 3}, {Dtype::F32, 180}}});
   out.push_back({"max_of_hard_values",
@@ -80,72 +99,102 @@ std::vector<Case> Cases() {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(9), k = b.Reduced(12);
                    const UOp x = b.Load(b.Buffer(1, Dtype::F32, 108), b.At(i, 12, k));
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 9), i, Sum(c, x, {k}, Op::MAX), {i})});
+                   return b.Kernel(
+                       {b.StoreLoops(b.Buffer(0, Dtype::F32, 9), i, Sum(c, x, {k}, Op::MAX), {i})});
                  },
-                 {{Dtype::F32, 9}, {Dtype::F32, 108}}, 0, false});
+                 {{Dtype::F32, 9}, {Dtype::F32, 108}},
+                 0,
+                 false});
   out.push_back({"padded_convolution",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(37), k = b.Reduced(5), at = Add(c, Add(c, i, k), c.Idx(-2));
                    const UOp gate = And(c, ir::Lt(c, c.Idx(-1), at), ir::Lt(c, at, c.Idx(37)));
-                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 37), at, gate), w = b.Load(b.Buffer(2, Dtype::F32, 5), k);
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 37), i, Sum(c, Mul(c, x, w), {k}), {i})});
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 37), at, gate),
+                             w = b.Load(b.Buffer(2, Dtype::F32, 5), k);
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 37), i,
+                                                 Sum(c, Mul(c, x, w), {k}), {i})});
                  },
                  {{Dtype::F32, 37}, {Dtype::F32, 37}, {Dtype::F32, 5}}});
   out.push_back({"in_place",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(45), x = b.Buffer(0, Dtype::F32, 45);
-                   return b.Kernel({b.StoreLoops(x, i, Add(c, Mul(c, b.Load(x, i), c.Float(Dtype::F32, 2)), b.Load(b.Buffer(1, Dtype::F32, 45), i)), {i})});
+                   return b.Kernel(
+                       {b.StoreLoops(x, i,
+                                     Add(c, Mul(c, b.Load(x, i), c.Float(Dtype::F32, 2)),
+                                         b.Load(b.Buffer(1, Dtype::F32, 45), i)),
+                                     {i})});
                  },
-                 {{Dtype::F32, 45}, {Dtype::F32, 45}}, 0, false});
+                 {{Dtype::F32, 45}, {Dtype::F32, 45}},
+                 0,
+                 false});
   out.push_back({"moved_elements",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(48), x = b.Buffer(1, Dtype::I32, 96);
-                   const UOp back = Add(c, Mul(c, i, c.Idx(-1)), c.Idx(47)), third = ir::Alu(c, Op::FLOORDIV, {i, c.Idx(3)});
+                   const UOp back = Add(c, Mul(c, i, c.Idx(-1)), c.Idx(47)),
+                             third = ir::Alu(c, Op::FLOORDIV, {i, c.Idx(3)});
                    const UOp rest = ir::Alu(c, Op::FLOORMOD, {i, c.Idx(7)});
-                   const UOp sum = Add(c, Add(c, b.Load(x, back), b.Load(x, Mul(c, i, c.Idx(2)))), Add(c, b.Load(x, third), b.Load(x, rest)));
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::I32, 48), back, Add(c, sum, Cast(c, i, Dtype::I32)), {i})});
+                   const UOp sum = Add(c, Add(c, b.Load(x, back), b.Load(x, Mul(c, i, c.Idx(2)))),
+                                       Add(c, b.Load(x, third), b.Load(x, rest)));
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::I32, 48), back,
+                                                 Add(c, sum, Cast(c, i, Dtype::I32)), {i})});
                  },
-                 {{Dtype::I32, 48}, {Dtype::I32, 96}}, 0, false});
+                 {{Dtype::I32, 48}, {Dtype::I32, 96}},
+                 0,
+                 false});
   out.push_back({"rows_by_number",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(6), j = b.Loop(20);
                    const UOp row = Cast(c, b.Load(b.Buffer(1, Dtype::I32, 6), i), Dtype::Index);
                    const UOp gate = And(c, ir::Lt(c, c.Idx(-1), row), ir::Lt(c, row, c.Idx(4)));
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 120), b.At(i, 20, j), b.Load(b.Buffer(2, Dtype::F32, 80), b.At(row, 20, j), gate), {i, j})});
+                   return b.Kernel({b.StoreLoops(
+                       b.Buffer(0, Dtype::F32, 120), b.At(i, 20, j),
+                       b.Load(b.Buffer(2, Dtype::F32, 80), b.At(row, 20, j), gate), {i, j})});
                  },
-                 {{Dtype::F32, 120}, {Dtype::I32, 6}, {Dtype::F32, 80}}, 0});
+                 {{Dtype::F32, 120}, {Dtype::I32, 6}, {Dtype::F32, 80}},
+                 0});
   for (int64_t n : {0, 1, 10, 50}) {
     out.push_back({"symbolic",
                    [](UOpContext& c) {
                      KernelBuilder b(c);
                      const UOp v = ir::Variable(c, "n", 0, 50), i = b.Loop(v), k = b.Reduced(v);
                      const UOp x = b.Load(b.Buffer(1, Dtype::F32, 2500), b.At(i, 50, k));
-                     return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 50), i, Add(c, Sum(c, x, {k}), Cast(c, v, Dtype::F32)), {i})});
+                     return b.Kernel(
+                         {b.StoreLoops(b.Buffer(0, Dtype::F32, 50), i,
+                                       Add(c, Sum(c, x, {k}), Cast(c, v, Dtype::F32)), {i})});
                    },
-                   {{Dtype::F32, 50}, {Dtype::F32, 2500}}, 2e-6, true, {{"n", n}}});
+                   {{Dtype::F32, 50}, {Dtype::F32, 2500}},
+                   2e-6,
+                   true,
+                   {{"n", n}}});
   }
-  out.push_back({"bools",
-                 [](UOpContext& c) {
-                   KernelBuilder b(c);
-                   const UOp i = b.Loop(21), k = b.Reduced(10);
-                   const UOp x = b.Load(b.Buffer(2, Dtype::Bool, 210), b.At(i, 10, k));
-                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::Bool, 21), i, Sum(c, x, {k}), {i}),
-                                    b.StoreLoops(b.Buffer(1, Dtype::Bool, 21), i, Sum(c, x, {k}, Op::MUL), {i})});
-                 },
-                 {{Dtype::Bool, 21}, {Dtype::Bool, 21}, {Dtype::Bool, 210}}, 0});
+  out.push_back(
+      {"bools",
+       [](UOpContext& c) {
+         KernelBuilder b(c);
+         const UOp i = b.Loop(21), k = b.Reduced(10);
+         const UOp x = b.Load(b.Buffer(2, Dtype::Bool, 210), b.At(i, 10, k));
+         return b.Kernel(
+             {b.StoreLoops(b.Buffer(0, Dtype::Bool, 21), i, Sum(c, x, {k}), {i}),
+              b.StoreLoops(b.Buffer(1, Dtype::Bool, 21), i, Sum(c, x, {k}, Op::MUL), {i})});
+       },
+       {{Dtype::Bool, 21}, {Dtype::Bool, 21}, {Dtype::Bool, 210}},
+       0});
   out.push_back({"one_store_feeds_the_next",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
                    const UOp i = b.Loop(24), j = b.Loop(24), x = b.Buffer(0, Dtype::F32, 24);
-                   const UOp first = b.StoreLoops(x, i, b.Load(b.Buffer(1, Dtype::F32, 24), i), {i});
+                   const UOp first =
+                       b.StoreLoops(x, i, b.Load(b.Buffer(1, Dtype::F32, 24), i), {i});
                    const UOp back = Add(c, Mul(c, j, c.Idx(-1)), c.Idx(23));
-                   return b.Kernel({first, b.StoreLoops(b.Buffer(2, Dtype::F32, 24), j, b.Load(x, back), {j})});
+                   return b.Kernel(
+                       {first, b.StoreLoops(b.Buffer(2, Dtype::F32, 24), j, b.Load(x, back), {j})});
                  },
-                 {{Dtype::F32, 24}, {Dtype::F32, 24}, {Dtype::F32, 24}}, 0});
+                 {{Dtype::F32, 24}, {Dtype::F32, 24}, {Dtype::F32, 24}},
+                 0});
   return out;
 }
 
@@ -156,7 +205,8 @@ TEST(OptsFuzzTest, LegalOptsKeepResults) {
   int tried = 0;
   for (const Case& k : Cases()) {
     Memory memory;
-    for (size_t i = 0; i < k.buffers.size(); ++i) memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
     for (int trial = 0; trial < 8; ++trial) {
       UOpContext ctx;
       const UOp sink = k.make(ctx);
@@ -164,22 +214,25 @@ TEST(OptsFuzzTest, LegalOptsKeepResults) {
       std::vector<Opt> opts;
       for (int i = 0; i < 6 && trial > 2; ++i) {
         constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
-        const Opt opt{static_cast<OptKind>(random() % 4), static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
+        const Opt opt{static_cast<OptKind>(random() % 4), static_cast<int>(random() % axes),
+                      kAmounts[random() % std::size(kAmounts)]};
         opts.push_back(opt);
         const auto applied = codegen::ApplyOpts(ctx, sink, wide, opts);
         if (applied.ok()) continue;
-        EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument) << StatusText(applied.status());
+        EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument)
+            << StatusText(applied.status());
         opts.pop_back();
       }
       CheckOptions check;
       check.variables = k.variables, check.tolerance = k.tolerance;
       check.language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
-      if (trial != 1) check.target = wide;       // trial 1: the default target
+      if (trial != 1) check.target = wide;        // trial 1: the default target
       if (trial > 2) check.options.opts = &opts;  // 0 and 1: the heuristic
       check.options.noopt = trial == 2;
       std::string text;
       for (const Opt& o : opts) text += Text(o) + " ";
-      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "") << k.name << " trial " << trial << ": " << text;
+      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+          << k.name << " trial " << trial << ": " << text;
       tried += !opts.empty();
     }
   }

@@ -47,7 +47,8 @@ UOp Weighted(UOpContext& ctx, UOp f) {
   const UOp flat = ir::Reshape(ctx, f, Dims{ir::Product(dims)});
   const UOp iota = ir::Iota(ctx, Dtype::I64, ir::ShapeArg(ctx, Dims{ir::Product(dims)}), 0);
   const UOp weights = ir::Add(ctx, ir::Cast(ctx, iota, Dtype::F64), ctx.Float(Dtype::F64, 0.5));
-  return ir::Reshape(ctx, ir::ReduceAxes(ctx, Op::ADD, ir::Mul(ctx, flat, weights), Dims{0}), Dims{});
+  return ir::Reshape(ctx, ir::ReduceAxes(ctx, Op::ADD, ir::Mul(ctx, flat, weights), Dims{0}),
+                     Dims{});
 }
 
 TEST_P(GradientRules, MatchFiniteDifferences) {
@@ -56,11 +57,14 @@ TEST_P(GradientRules, MatchFiniteDifferences) {
   std::vector<UOp> inputs;
   std::vector<HostArray> slots;
   for (size_t i = 0; i < c.dims.size(); ++i) {
-    inputs.push_back(ir::Param(ctx, static_cast<int64_t>(i), Dtype::F64, ir::ShapeArg(ctx, c.dims[i])));
-    slots.push_back(HostArray::Of(Dtype::F64, c.dims[i], Numbers(ir::Product(c.dims[i]), c.from + 0.05 * i, c.step)));
+    inputs.push_back(
+        ir::Param(ctx, static_cast<int64_t>(i), Dtype::F64, ir::ShapeArg(ctx, c.dims[i])));
+    slots.push_back(HostArray::Of(Dtype::F64, c.dims[i],
+                                  Numbers(ir::Product(c.dims[i]), c.from + 0.05 * i, c.step)));
   }
   const UOp loss = Weighted(ctx, c.build(ctx, inputs));
-  for (UOp u : ir::Toposort(ctx, loss)) ASSERT_TRUE(ir::VerifyNode(ctx, u, ir::Stage::kTensor).ok());
+  for (UOp u : ir::Toposort(ctx, loss))
+    ASSERT_TRUE(ir::VerifyNode(ctx, u, ir::Stage::kTensor).ok());
   auto gradients = Gradient(ctx, loss, ctx.Float(Dtype::F64, 1), inputs);
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   TensorInterpreter interpreter(ctx);
@@ -81,56 +85,99 @@ TEST_P(GradientRules, MatchFiniteDifferences) {
         return interpreter.Evaluate(loss, moved)->values[0].f;
       };
       const double want = (at(x + h) - at(x - h)) / (2 * h);
-      EXPECT_NEAR(got->values[k].f, want, 1e-5 * (1 + std::abs(want))) << "input " << i << " element " << k;
+      EXPECT_NEAR(got->values[k].f, want, 1e-5 * (1 + std::abs(want)))
+          << "input " << i << " element " << k;
     }
   }
 }
 
 UOp Unary(UOpContext& ctx, Op op, UOp x) { return ir::Alu(ctx, op, {x}); }
 Case UnaryCase(Op op, double from = 0.3) {
-  return {std::string(ir::Name(op)), {{2, 3}}, [op](auto& ctx, auto& x) { return Unary(ctx, op, x[0]); }, from};
+  return {std::string(ir::Name(op)),
+          {{2, 3}},
+          [op](auto& ctx, auto& x) { return Unary(ctx, op, x[0]); },
+          from};
 }
 // Broadcasts both ways, with a missing axis.
 Case BinaryCase(Op op) {
-  return {std::string(ir::Name(op)), {{2, 1, 3}, {2, 1}}, [op](auto& ctx, auto& x) { return ir::Alu(ctx, op, {x[0], x[1]}); }};
+  return {std::string(ir::Name(op)), {{2, 1, 3}, {2, 1}}, [op](auto& ctx, auto& x) {
+            return ir::Alu(ctx, op, {x[0], x[1]});
+          }};
 }
 Case ReduceCase(std::string name, Op op, Dims axes, double from = 0.3) {
-  return {std::move(name), {{2, 3, 2}}, [op, axes](auto& ctx, auto& x) { return ir::ReduceAxes(ctx, op, x[0], axes); }, from};
+  return {std::move(name),
+          {{2, 3, 2}},
+          [op, axes](auto& ctx, auto& x) { return ir::ReduceAxes(ctx, op, x[0], axes); },
+          from};
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, GradientRules,
     ::testing::Values(
-        UnaryCase(Op::EXP2), UnaryCase(Op::LOG2), UnaryCase(Op::SIN, -0.4), UnaryCase(Op::SQRT), UnaryCase(Op::RECIPROCAL),
-        UnaryCase(Op::NEG), UnaryCase(Op::TRUNC), UnaryCase(Op::CONTIGUOUS), UnaryCase(Op::CONTIGUOUS_BACKWARD),
-        BinaryCase(Op::ADD), BinaryCase(Op::SUB), BinaryCase(Op::MUL), BinaryCase(Op::FDIV), BinaryCase(Op::MAX),
+        UnaryCase(Op::EXP2), UnaryCase(Op::LOG2), UnaryCase(Op::SIN, -0.4), UnaryCase(Op::SQRT),
+        UnaryCase(Op::RECIPROCAL), UnaryCase(Op::NEG), UnaryCase(Op::TRUNC),
+        UnaryCase(Op::CONTIGUOUS), UnaryCase(Op::CONTIGUOUS_BACKWARD), BinaryCase(Op::ADD),
+        BinaryCase(Op::SUB), BinaryCase(Op::MUL), BinaryCase(Op::FDIV), BinaryCase(Op::MAX),
         BinaryCase(Op::POW),
-        Case{"WHERE", {{2, 3}, {3}, {1}},
-             [](auto& ctx, auto& x) { return ir::Where(ctx, ir::Lt(ctx, x[0], x[1]), ir::Mul(ctx, x[1], x[1]), x[2]); }},
-        Case{"MULACC", {{2, 3}, {3}, {1}}, [](auto& ctx, auto& x) { return ir::Alu(ctx, Op::MULACC, {x[0], x[1], x[2]}); }},
-        ReduceCase("SumMiddle", Op::ADD, {1}), ReduceCase("SumAll", Op::ADD, {0, 1, 2}), ReduceCase("SumNone", Op::ADD, {}),
-        ReduceCase("MaxOuter", Op::MAX, {0}), ReduceCase("MaxTwo", Op::MAX, {0, 2}), ReduceCase("ProdInner", Op::MUL, {2}),
-        // A zero in the second row of products, two in the first.
-        Case{"ProdZeros", {{3, 3}},
+        Case{"WHERE",
+             {{2, 3}, {3}, {1}},
              [](auto& ctx, auto& x) {
-               const UOp zeros = ir::Where(ctx, ir::Lt(ctx, x[0], ctx.Float(Dtype::F64, 0.6)), x[0], ctx.Float(Dtype::F64, 0));
+               return ir::Where(ctx, ir::Lt(ctx, x[0], x[1]), ir::Mul(ctx, x[1], x[1]), x[2]);
+             }},
+        Case{"MULACC",
+             {{2, 3}, {3}, {1}},
+             [](auto& ctx, auto& x) { return ir::Alu(ctx, Op::MULACC, {x[0], x[1], x[2]}); }},
+        ReduceCase("SumMiddle", Op::ADD, {1}), ReduceCase("SumAll", Op::ADD, {0, 1, 2}),
+        ReduceCase("SumNone", Op::ADD, {}), ReduceCase("MaxOuter", Op::MAX, {0}),
+        ReduceCase("MaxTwo", Op::MAX, {0, 2}), ReduceCase("ProdInner", Op::MUL, {2}),
+        // A zero in the second row of products, two in the first.
+        Case{"ProdZeros",
+             {{3, 3}},
+             [](auto& ctx, auto& x) {
+               const UOp zeros = ir::Where(ctx, ir::Lt(ctx, x[0], ctx.Float(Dtype::F64, 0.6)), x[0],
+                                           ctx.Float(Dtype::F64, 0));
                return ir::ReduceAxes(ctx, Op::MUL, ir::Mul(ctx, zeros, x[0]), Dims{1});
              }},
-        Case{"RESHAPE", {{2, 3}}, [](auto& ctx, auto& x) { return ir::Reshape(ctx, x[0], Dims{3, 1, 2}); }},
-        Case{"EXPAND", {{3, 1}}, [](auto& ctx, auto& x) { return ir::Expand(ctx, x[0], Dims{2, 3, 4}); }},
-        Case{"PERMUTE", {{2, 3, 4}}, [](auto& ctx, auto& x) { return ir::Permute(ctx, x[0], Dims{2, 0, 1}); }},
+        Case{"RESHAPE",
+             {{2, 3}},
+             [](auto& ctx, auto& x) { return ir::Reshape(ctx, x[0], Dims{3, 1, 2}); }},
+        Case{"EXPAND",
+             {{3, 1}},
+             [](auto& ctx, auto& x) { return ir::Expand(ctx, x[0], Dims{2, 3, 4}); }},
+        Case{"PERMUTE",
+             {{2, 3, 4}},
+             [](auto& ctx, auto& x) { return ir::Permute(ctx, x[0], Dims{2, 0, 1}); }},
         Case{"FLIP", {{2, 3}}, [](auto& ctx, auto& x) { return ir::Flip(ctx, x[0], Dims{0, 1}); }},
-        Case{"PAD", {{2, 3}},
-             [](auto& ctx, auto& x) { return ir::Pad(ctx, x[0], ir::ShapeArg(ctx, Dims{1, 0}), ir::ShapeArg(ctx, Dims{4, 5})); }},
-        Case{"SHRINK", {{3, 4}},
-             [](auto& ctx, auto& x) { return ir::Shrink(ctx, x[0], ir::ShapeArg(ctx, Dims{1, 0}), ir::ShapeArg(ctx, Dims{2, 3})); }},
-        Case{"STACK", {{2, 3}, {2, 3}},
-             [](auto& ctx, auto& x) { return ctx.Make(Op::STACK, Dtype::F64, {x[0], ir::Mul(ctx, x[0], x[1])}); }},
-        Case{"COPY", {{2}}, [](auto& ctx, auto& x) { return ctx.Make(Op::COPY, Dtype::F64, {x[0]}, ctx.Data({}, "CPU:1")); }},
-        Case{"SharedTwice", {{3}}, [](auto& ctx, auto& x) { return ir::Mul(ctx, x[0], ir::Add(ctx, x[0], x[0])); }},
-        Case{"MatMul", {{3, 4}, {4, 2}},
+        Case{"PAD",
+             {{2, 3}},
              [](auto& ctx, auto& x) {
-               const UOp a = ir::Reshape(ctx, x[0], Dims{3, 4, 1}), b = ir::Reshape(ctx, x[1], Dims{1, 4, 2});
+               return ir::Pad(ctx, x[0], ir::ShapeArg(ctx, Dims{1, 0}),
+                              ir::ShapeArg(ctx, Dims{4, 5}));
+             }},
+        Case{"SHRINK",
+             {{3, 4}},
+             [](auto& ctx, auto& x) {
+               return ir::Shrink(ctx, x[0], ir::ShapeArg(ctx, Dims{1, 0}),
+                                 ir::ShapeArg(ctx, Dims{2, 3}));
+             }},
+        Case{"STACK",
+             {{2, 3}, {2, 3}},
+             [](auto& ctx, auto& x) {
+               return ctx.Make(Op::STACK, Dtype::F64, {x[0], ir::Mul(ctx, x[0], x[1])});
+             }},
+        Case{"COPY",
+             {{2}},
+             [](auto& ctx, auto& x) {
+               return ctx.Make(Op::COPY, Dtype::F64, {x[0]}, ctx.Data({}, "CPU:1"));
+             }},
+        Case{"SharedTwice",
+             {{3}},
+             [](auto& ctx, auto& x) { return ir::Mul(ctx, x[0], ir::Add(ctx, x[0], x[0])); }},
+        Case{"MatMul",
+             {{3, 4}, {4, 2}},
+             [](auto& ctx, auto& x) {
+               const UOp a = ir::Reshape(ctx, x[0], Dims{3, 4, 1}),
+                         b = ir::Reshape(ctx, x[1], Dims{1, 4, 2});
                return ir::ReduceAxes(ctx, Op::ADD, ir::Mul(ctx, a, b), Dims{1});
              }}),
     [](const auto& info) { return info.param.name; });
@@ -144,7 +191,9 @@ class GradientTest : public ::testing::Test {
     const auto n = static_cast<int64_t>(x.size());
     return TensorInterpreter(ctx_).Evaluate(u, {HostArray::Of(Dtype::F64, {n}, x)})->ToDoubles();
   }
-  UOp One(UOp x) { return gradient_of(ir::Reshape(ctx_, ir::ReduceAxes(ctx_, Op::ADD, x, Dims{0}), Dims{}), x_); }
+  UOp One(UOp x) {
+    return gradient_of(ir::Reshape(ctx_, ir::ReduceAxes(ctx_, Op::ADD, x, Dims{0}), Dims{}), x_);
+  }
   UOp gradient_of(UOp loss, UOp target) {
     auto g = Gradient(ctx_, loss, ctx_.Const(loss.dtype(), 1), std::span<const UOp>(&target, 1));
     EXPECT_TRUE(g.ok()) << g.status();
@@ -167,8 +216,10 @@ TEST_F(GradientTest, DetachStopsAndOtherPathsGoOn) {
 }
 
 TEST_F(GradientTest, CastsKeepTheGradientBetweenFloatsOnly) {
-  EXPECT_THAT(Run(One(ir::Cast(ctx_, ir::Cast(ctx_, x_, Dtype::F32), Dtype::F64)), {1, 2, 3}), ElementsAre(1, 1, 1));
-  EXPECT_THAT(Run(One(ir::Cast(ctx_, ir::Cast(ctx_, x_, Dtype::I32), Dtype::F64)), {1, 2, 3}), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Run(One(ir::Cast(ctx_, ir::Cast(ctx_, x_, Dtype::F32), Dtype::F64)), {1, 2, 3}),
+              ElementsAre(1, 1, 1));
+  EXPECT_THAT(Run(One(ir::Cast(ctx_, ir::Cast(ctx_, x_, Dtype::I32), Dtype::F64)), {1, 2, 3}),
+              ElementsAre(0, 0, 0));
 }
 
 TEST_F(GradientTest, PowerOfZeroIsFinite) {
@@ -178,15 +229,19 @@ TEST_F(GradientTest, PowerOfZeroIsFinite) {
 
 TEST_F(GradientTest, UnrelatedTargetHasZeros) {
   const UOp other = Vector(3, 1);
-  EXPECT_THAT(Run(gradient_of(ir::Reshape(ctx_, ir::ReduceAxes(ctx_, Op::ADD, x_, Dims{0}), Dims{}), other), {1, 2, 3}),
-              ElementsAre(0, 0, 0));
+  EXPECT_THAT(
+      Run(gradient_of(ir::Reshape(ctx_, ir::ReduceAxes(ctx_, Op::ADD, x_, Dims{0}), Dims{}), other),
+          {1, 2, 3}),
+      ElementsAre(0, 0, 0));
 }
 
 TEST_F(GradientTest, RefusesIntegersAndWrongSeeds) {
   const UOp i = Vector(3, 2, Dtype::I32);
   EXPECT_EQ(Gradient(ctx_, i, i, {}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Gradient(ctx_, x_, x_, std::vector<UOp>{i}).status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Gradient(ctx_, x_, ctx_.Float(Dtype::F64, 1), {}).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Gradient(ctx_, x_, x_, std::vector<UOp>{i}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Gradient(ctx_, x_, ctx_.Float(Dtype::F64, 1), {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(GradientTest, NamesTheOpItDoesNotKnow) {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// What the commands of uopctl share: the global flags, and how a command joins the command line.
+//
+// A command is a function that adds its subcommand to the App; when that is chosen, its callback
+// leaves a Status in Globals. Results go to stdout, progress and errors to stderr.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "client/cpp/connection.h"
+
+namespace CLI {
+class App;
+}
+
+namespace uopd::cli {
+
+struct Globals {
+  std::string address;
+  bool json = false;
+  double timeout_s = 600;
+  absl::Status status;  // of the command that ran
+
+  absl::StatusOr<std::shared_ptr<client::Connection>> Connect() const;
+};
+
+void AddDevices(CLI::App& app, Globals& globals);
+void AddRun(CLI::App& app, Globals& globals);
+void AddCache(CLI::App& app, Globals& globals);
+void AddMetrics(CLI::App& app, Globals& globals);
+void AddTrainMnist(CLI::App& app, Globals& globals);
+
+}  // namespace uopd::cli

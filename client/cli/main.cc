@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// uopctl: run graphs, look at the daemon, train the demo. Exit status: 0, 1 for a failed command, 2
+// for a wrong command line.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "client/cli/command.h"
+#include "core/base/text.h"
+
+namespace uopd::cli {
+
+absl::StatusOr<std::shared_ptr<client::Connection>> Globals::Connect() const {
+  client::ConnectOptions options;
+  options.address = address;
+  options.timeout = absl::Seconds(timeout_s);
+  options.client_name = "uopctl 0.1";
+  return client::Connection::Connect(std::move(options));
+}
+
+}  // namespace uopd::cli
+
+int main(int argc, char** argv) {
+  uopd::cli::Globals globals;
+  const char* address = std::getenv("UOPD_ADDRESS");
+  globals.address = address != nullptr && *address != '\0' ? address : "127.0.0.1:50510";
+
+  CLI::App app("Control of uopd, the tensor graph daemon");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--address", globals.address,
+                 "host:port or unix:PATH of the daemon (UOPD_ADDRESS)")
+      ->capture_default_str();
+  app.add_flag("--json", globals.json, "print results as JSON");
+  app.add_option("--timeout", globals.timeout_s, "seconds per call")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  uopd::cli::AddDevices(app, globals);
+  uopd::cli::AddRun(app, globals);
+  uopd::cli::AddCache(app, globals);
+  uopd::cli::AddMetrics(app, globals);
+  uopd::cli::AddTrainMnist(app, globals);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  if (globals.status.ok()) return 0;
+  const std::string code = absl::StatusCodeToString(globals.status.code());
+  std::fprintf(stderr, "uopctl: %s: %s\n", code.c_str(), uopd::StatusText(globals.status).c_str());
+  return 1;
+}

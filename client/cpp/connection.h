@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// Connection: an Executor over gRPC, with one session on one daemon.
+//
+// Connect checks versions and opens the session; the destructor closes it, and with it everything
+// the client has there. While the Connection lives a thread of its own renews the lease, so a
+// client may be idle for any time. Otherwise used by one thread at a time.
+//
+// Errors carry the daemon's code and message; when a node of a graph is to blame, GetNode
+// (core/base/status.h) tells which. Calls that the daemon can tell apart by their request id are
+// tried again when the transport fails (UNAVAILABLE), after the session was resumed. A session that
+// is gone for good is FAILED_PRECONDITION: its tensors are lost.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+#include "client/cpp/executor.h"
+
+namespace uopd::client {
+
+struct ConnectOptions {
+  // host:port or unix:PATH.
+  std::string address = "127.0.0.1:50510";
+  // Of each call; a first Execute includes compilation.
+  absl::Duration timeout = absl::Minutes(10);
+  // Wished time to live of the session without calls; zero takes the daemon's default.
+  absl::Duration ttl = absl::ZeroDuration();
+  std::string client_name = "libuopd-client 0.1";
+};
+
+class Connection : public Executor {
+ public:
+  static absl::StatusOr<std::shared_ptr<Connection>> Connect(ConnectOptions options);
+  ~Connection() override;
+
+  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) override;
+  absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override;
+  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override;
+
+  // What the daemon said when the connection was made: devices and limits.
+  const v1::HelloResponse& hello() const;
+  absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
+  absl::StatusOr<v1::GetCacheStatsResponse> CacheStats();
+
+ private:
+  struct Impl;
+  explicit Connection(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace uopd::client

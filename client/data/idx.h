@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// IDX files, the format of MNIST and its kin, gzipped or plain.
+//
+// Reading checks everything and bounds what is unpacked: files come from anywhere. Errors are
+// INVALID_ARGUMENT, or NOT_FOUND for a missing file, and name the file.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace uopd::client {
+
+struct IdxArray {
+  std::vector<int64_t> dims;
+  std::string bytes;  // unsigned bytes, row-major
+};
+
+// The contents of a file that starts as gzip does are unpacked first, to at most `max_bytes`.
+absl::StatusOr<IdxArray> ParseIdx(std::string_view file, size_t max_bytes = size_t{1} << 30);
+
+struct Examples {
+  int64_t count = 0, rows = 0, columns = 0;
+  std::string images;  // count * rows * columns bytes
+  std::string labels;  // count bytes
+};
+
+// Images and labels of a MNIST-like data set: PREFIX is "train" or "t10k". Takes
+// train-images-idx3-ubyte as well as train-images.idx3-ubyte, each with or without .gz.
+absl::StatusOr<Examples> LoadExamples(const std::string& folder, const std::string& prefix);
+
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+absl::Status WriteFile(const std::string& path, std::string_view contents);
+
+}  // namespace uopd::client

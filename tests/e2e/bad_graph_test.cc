@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// Graphs that no honest client sends: each is refused with the right code and node, and the daemon goes on serving.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/ir/dtype.h"
+#include "core/ir/op.h"
+#include "tests/e2e/client.h"
+#include "tests/e2e/graphs.h"
+#include "uopd/v1/graph.pb.h"
+
+namespace uopd::e2e {
+namespace {
+
+using grpc::StatusCode;
+
+class BadGraphTest : public testing::Test {
+ protected:
+  // AddGraph(4) as a message, to be spoiled.
+  static v1::Graph Good() {
+    v1::Graph out;
+    EXPECT_TRUE(out.ParseFromString(AddGraph(4)));
+    return out;
+  }
+  grpc::Status Refused(const std::string& graph) {
+    grpc::Status status;
+    client_.Prepare(graph, &status);
+    return status;
+  }
+  grpc::Status Refused(const v1::Graph& graph) { return Refused(graph.SerializeAsString()); }
+  // Position of the first node with an op.
+  static int Position(const v1::Graph& graph, ir::Op op) {
+    for (int i = 0; i < graph.nodes_size(); ++i) {
+      if (ir::OpByWire(graph.nodes(i).op()) == op) return i;
+    }
+    return -1;
+  }
+  void TearDown() override { ExpectServes(daemon_); }
+
+  TemporaryFolder folder_;
+  DaemonProcess daemon_{folder_.path(), {"--limits-max-graph-nodes=100"}};
+  Client client_{daemon_};
+};
+
+TEST_F(BadGraphTest, UnknownOpNamesTheNode) {
+  v1::Graph graph = Good();
+  const int at = Position(graph, ir::Op::ADD);
+  graph.mutable_nodes(at)->set_op(9999);
+  const grpc::Status status = Refused(graph);
+  EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT);
+  ASSERT_TRUE(NodeOf(status));
+  EXPECT_EQ(NodeOf(status)->node(), at);
+}
+
+TEST_F(BadGraphTest, ACycleCannotBeWritten) {
+  v1::Graph graph = Good();
+  const int at = Position(graph, ir::Op::ADD);
+  graph.mutable_nodes(at)->set_src(0, 0);  // itself
+  const grpc::Status itself = Refused(graph);
+  EXPECT_EQ(itself.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(NodeOf(itself)->node(), at);
+  graph.mutable_nodes(at)->set_src(0, static_cast<uint32_t>(at) + 1);  // before the first
+  EXPECT_EQ(Refused(graph).error_code(), StatusCode::INVALID_ARGUMENT);
+  graph.mutable_nodes(at)->set_src(0, UINT32_MAX);
+  EXPECT_EQ(Refused(graph).error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(BadGraphTest, WrongDtypesAndShapesNameTheNode) {
+  v1::Graph graph = Good();
+  const int at = Position(graph, ir::Op::ADD);
+  graph.mutable_nodes(at)->set_dtype(ir::Info(ir::Dtype::I32).wire);
+  const grpc::Status dtype = Refused(graph);
+  EXPECT_EQ(dtype.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(NodeOf(dtype)->node(), at);
+
+  graph = Good();
+  graph.mutable_nodes(at)->add_src(1);
+  const grpc::Status arity = Refused(graph);
+  EXPECT_EQ(arity.error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(NodeOf(arity)->node(), at);
+}
+
+TEST_F(BadGraphTest, TruncatedBytesAreRefusedAtEveryLength) {
+  const std::string graph = AddGraph(4);
+  for (size_t size = 1; size < graph.size(); ++size) {
+    EXPECT_EQ(Refused(graph.substr(0, size)).error_code(), StatusCode::INVALID_ARGUMENT) << size;
+  }
+}
+
+TEST_F(BadGraphTest, NoiseIsRefused) {
+  EXPECT_EQ(Refused(std::string("\xff\xff\xff\xff", 4)).error_code(), StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(Refused(std::string(1 << 16, '\x12')).error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(BadGraphTest, TooManyNodesAreTooMuch) {
+  v1::Graph graph = Good();
+  const v1::Node leaf = graph.nodes(0);
+  v1::Graph large;
+  large.set_ir_version(1);
+  for (int i = 0; i < 101; ++i) *large.add_nodes() = leaf;
+  EXPECT_EQ(Refused(large).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+}
+
+TEST_F(BadGraphTest, AnotherIrVersionIsRefused) {
+  v1::Graph graph = Good();
+  graph.set_ir_version(2);
+  EXPECT_EQ(Refused(graph).error_code(), StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(BadGraphTest, AnUnknownDeviceIsRefused) {
+  EXPECT_EQ(Refused(AddGraph(4, "TPU:3")).error_code(), StatusCode::INVALID_ARGUMENT);
+}
+
+TEST_F(BadGraphTest, AnotherOrderOfFieldsIsTheSameProgram) {
+  // An unknown field or another order is no canonical form; the digest is of the canonical one.
+  const v1::PrepareResponse first = client_.Prepare(AddGraph(4));
+  v1::Graph graph = Good();
+  std::string reordered;
+  for (const v1::Node& node : graph.nodes()) {
+    v1::Graph one;
+    *one.add_nodes() = node;
+    reordered += one.SerializeAsString();
+  }
+  reordered += std::string("\x08\x01", 2);  // the version last
+  const v1::PrepareResponse second = client_.Prepare(reordered);
+  EXPECT_EQ(first.digest(), second.digest());
+  EXPECT_EQ(second.cache().schedule(), v1::CACHE_RESULT_MEMORY);
+}
+
+}  // namespace
+}  // namespace uopd::e2e

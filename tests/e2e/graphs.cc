@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+#include "tests/e2e/graphs.h"
+
+#include <cstring>
+
+#include "core/ir/build.h"
+#include "core/ir/wire.h"
+
+namespace uopd::e2e {
+namespace {
+
+using ir::Dtype;
+
+ir::UOp Vector(ir::UOpContext& ctx, int64_t slot, int64_t n, const std::string& device = "") {
+  return ir::Param(ctx, slot, Dtype::F32, ir::ShapeArg(ctx, std::initializer_list<int64_t>{n}),
+                   device);
+}
+
+std::string Stored(ir::UOpContext& ctx, ir::UOp target, ir::UOp value) {
+  const ir::UOp store = ir::Store(ctx, target, value);
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+}  // namespace
+
+std::string AddGraph(int64_t n, const std::string& device) {
+  ir::UOpContext ctx;
+  return Stored(ctx, Vector(ctx, 0, n, device),
+                ir::Add(ctx, Vector(ctx, 1, n, device), Vector(ctx, 2, n, device)));
+}
+
+std::string ScaleGraph(int64_t n, double factor) {
+  ir::UOpContext ctx;
+  return Stored(ctx, Vector(ctx, 0, n),
+                ir::Mul(ctx, Vector(ctx, 1, n), ctx.Float(Dtype::F32, factor)));
+}
+
+std::string FlipGraph(int64_t n) {
+  ir::UOpContext ctx;
+  const int64_t axis[] = {0};
+  return Stored(ctx, Vector(ctx, 0, n), ir::Flip(ctx, Vector(ctx, 1, n), axis));
+}
+
+std::string PairsGraph(int64_t n) {
+  ir::UOpContext ctx;
+  const int64_t column[] = {n, 1}, row[] = {1, n}, axis[] = {1}, flat[] = {n};
+  const ir::UOp pairs = ir::Alu(ctx, ir::Op::MAX,
+                                {ir::Reshape(ctx, Vector(ctx, 1, n), column),
+                                 ir::Reshape(ctx, Vector(ctx, 2, n), row)});
+  return Stored(ctx, Vector(ctx, 0, n),
+                ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, pairs, axis), flat));
+}
+
+std::string Bytes(const std::vector<float>& values) {
+  std::string out(values.size() * sizeof(float), '\0');
+  std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
+std::vector<float> Floats(const std::string& bytes) {
+  std::vector<float> out(bytes.size() / sizeof(float));
+  std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
+  return out;
+}
+
+}  // namespace uopd::e2e

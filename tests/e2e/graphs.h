@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Graphs of the tests, in their wire form.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace uopd::e2e {
+
+// slot 0 = slot 1 + slot 2, f32 of n elements.
+std::string AddGraph(int64_t n, const std::string& device = "");
+// slot 0 = slot 1 * factor, f32 of n elements: a different program for every factor.
+std::string ScaleGraph(int64_t n, double factor);
+// slot 0 = slot 1 backwards, f32 of n elements.
+std::string FlipGraph(int64_t n);
+// slot 0 [i] = sum over j of max(slot 1 [i], slot 2 [j]), f32 of n elements: n * n steps that nothing simplifies away.
+std::string PairsGraph(int64_t n);
+
+std::string Bytes(const std::vector<float>& values);
+std::vector<float> Floats(const std::string& bytes);
+
+}  // namespace uopd::e2e

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// The Pipeline stream: order, errors that do not end it, more messages than it holds at a time.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "core/base/digest.h"
+#include "tests/e2e/client.h"
+#include "tests/e2e/graphs.h"
+
+namespace uopd::e2e {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+class PipelineTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(daemon_.running());
+    ASSERT_TRUE(client_.OpenSession().ok());
+    stream_ = client_.stub().Pipeline(&context_);
+  }
+  v1::PipelineRequest Execute(uint64_t sequence, const std::string& graph,
+                              const std::vector<v1::Argument>& arguments) {
+    v1::PipelineRequest out;
+    out.set_sequence(sequence);
+    out.mutable_execute()->set_session_id(client_.session());
+    out.mutable_execute()->set_graph(graph);
+    for (const v1::Argument& argument : arguments) {
+      *out.mutable_execute()->add_arguments() = argument;
+    }
+    return out;
+  }
+  v1::PipelineResponse Read() {
+    v1::PipelineResponse out;
+    EXPECT_TRUE(stream_->Read(&out));
+    return out;
+  }
+
+  TemporaryFolder folder_;
+  DaemonProcess daemon_{folder_.path()};
+  Client client_{daemon_};
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::PipelineRequest, v1::PipelineResponse>> stream_;
+};
+
+TEST_F(PipelineTest, CallsRunInOrderWithoutWaiting) {
+  v1::PipelineRequest prepare;
+  prepare.set_sequence(1);
+  prepare.mutable_prepare()->set_graph(AddGraph(2));
+  v1::PipelineRequest create;
+  create.set_sequence(2);
+  create.mutable_create_buffers()->set_session_id(client_.session());
+  v1::BufferSpec* spec = create.mutable_create_buffers()->add_buffers();
+  spec->set_handle(1);
+  spec->set_bytes(8);
+  v1::PipelineRequest upload;
+  upload.set_sequence(3);
+  upload.mutable_upload()->set_session_id(client_.session());
+  upload.mutable_upload()->mutable_buffer()->set_handle(1);
+  upload.mutable_upload()->set_data(Bytes({1, 2}));
+  v1::PipelineRequest free;
+  free.set_sequence(6);
+  free.mutable_free_buffers()->set_session_id(client_.session());
+  free.mutable_free_buffers()->add_handles(1);
+  for (const v1::PipelineRequest& message :
+       {prepare, create, upload, Execute(4, AddGraph(2), {Buffer(2), Buffer(1), Buffer(1)}),
+        Execute(5, AddGraph(2), {Returned(), Buffer(2), Buffer(1)}), free,
+        Execute(7, AddGraph(2), {Returned(), Buffer(2), Buffer(1)})}) {
+    ASSERT_TRUE(stream_->Write(message));
+  }
+  stream_->WritesDone();
+  for (uint64_t sequence = 1; sequence <= 6; ++sequence) {
+    const v1::PipelineResponse answer = Read();
+    EXPECT_EQ(answer.sequence(), sequence);
+    EXPECT_EQ(answer.code(), 0) << answer.message();
+    if (sequence == 1) {
+      EXPECT_EQ(answer.prepare().signature().slots_size(), 3);
+    }
+    if (sequence == 5) {
+      EXPECT_THAT(Floats(answer.execute().data(0)), ElementsAre(3, 6));
+    }
+  }
+  EXPECT_EQ(Read().code(), grpc::StatusCode::INVALID_ARGUMENT);  // buffer 1 is freed
+  EXPECT_TRUE(stream_->Finish().ok());
+}
+
+TEST_F(PipelineTest, AnErrorDoesNotEndTheStream) {
+  v1::PipelineRequest unknown;
+  unknown.set_sequence(1);
+  unknown.mutable_execute()->set_session_id(client_.session());
+  unknown.mutable_execute()->set_digest(std::string(HashBytes("no graph").view()));
+  ASSERT_TRUE(stream_->Write(unknown));
+  const v1::PipelineResponse missing = Read();
+  EXPECT_EQ(missing.code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(missing.missing_error().kind(), "program");
+
+  ASSERT_TRUE(stream_->Write(Execute(2, "\x08\x01\x12\x02\x08\x7f", {})));
+  const v1::PipelineResponse bad = Read();
+  EXPECT_EQ(bad.code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(bad.node_error().node(), 0);
+
+  ASSERT_TRUE(stream_->Write(v1::PipelineRequest()));
+  EXPECT_NE(Read().code(), 0);
+
+  ASSERT_TRUE(stream_->Write(
+      Execute(4, AddGraph(1), {Returned(), Data(Bytes({1})), Data(Bytes({2}))})));
+  EXPECT_THAT(Floats(Read().execute().data(0)), ElementsAre(3));
+  stream_->WritesDone();
+  EXPECT_TRUE(stream_->Finish().ok());
+}
+
+TEST_F(PipelineTest, ThousandsOfMessagesPass) {
+  constexpr int kMessages = 3000;
+  ASSERT_TRUE(client_.Upload(1, Bytes({0})).ok());
+  std::thread writer([&] {
+    for (int i = 1; i <= kMessages; ++i) {
+      stream_->Write(Execute(i, AddGraph(1), {Returned(1), Buffer(1), Data(Bytes({1}))}));
+    }
+    stream_->WritesDone();
+  });
+  for (int i = 1; i <= kMessages; ++i) {
+    const v1::PipelineResponse answer = Read();
+    ASSERT_EQ(answer.sequence(), static_cast<uint64_t>(i));
+    ASSERT_EQ(answer.code(), 0) << answer.message();
+    ASSERT_THAT(Floats(answer.execute().data(0)), Each(static_cast<float>(i)));
+  }
+  writer.join();
+  EXPECT_TRUE(stream_->Finish().ok());
+}
+
+TEST_F(PipelineTest, AClientThatLeavesIsForgotten) {
+  ASSERT_TRUE(stream_->Write(Execute(1, PairsGraph(1 << 14), {})));
+  context_.TryCancel();
+  EXPECT_FALSE(stream_->Finish().ok());
+  ExpectServes(daemon_);
+}
+
+}  // namespace
+}  // namespace uopd::e2e

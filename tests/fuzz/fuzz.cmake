@@ -1,0 +1,22 @@
+# Hostile graphs: fixed ones in every build, and a few seconds of libFuzzer where its instrumentation is on.
+add_executable(graph_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_test.cc)
+set_target_properties(graph_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(graph_fuzz_test PRIVATE uopd_core_schedule GTest::gmock GTest::gtest GTest::gtest_main)
+gtest_discover_tests(graph_fuzz_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
+  add_executable(graph_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_corpus.cc)
+  target_link_libraries(graph_fuzz_corpus PRIVATE uopd_core_ir)
+  # The code under test is compiled into the target, so that coverage guides the fuzzer through it.
+  file(GLOB fuzzed CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ir/*.cc ${CMAKE_SOURCE_DIR}/core/rewrite/*.cc
+       ${CMAKE_SOURCE_DIR}/core/rules/*.cc ${CMAKE_SOURCE_DIR}/core/schedule/*.cc)
+  add_executable(graph_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz.cc ${fuzzed})
+  target_compile_options(graph_fuzz PRIVATE -fsanitize=fuzzer-no-link)
+  target_link_options(graph_fuzz PRIVATE -fsanitize=fuzzer)
+  target_link_libraries(graph_fuzz PRIVATE uopd_core_base)
+  add_test(NAME graph_fuzz_seeds COMMAND graph_fuzz_corpus ${CMAKE_BINARY_DIR}/graph_fuzz_corpus)
+  add_test(NAME graph_fuzz COMMAND graph_fuzz -seed=1 -max_total_time=5 -max_len=4096 -timeout=10
+           -rss_limit_mb=2048 -print_final_stats=1 ${CMAKE_BINARY_DIR}/graph_fuzz_corpus)
+  set_tests_properties(graph_fuzz_seeds PROPERTIES FIXTURES_SETUP graph_fuzz_corpus LABELS fuzz)
+  set_tests_properties(graph_fuzz PROPERTIES FIXTURES_REQUIRED graph_fuzz_corpus LABELS fuzz TIMEOUT 120)
+endif()

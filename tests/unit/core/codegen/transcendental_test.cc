@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// f32 polynomials over random bit patterns: every magnitude, both signs, denormals.
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "core/render/llvm_ir.h"
+#include "gtest/gtest.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using tests::CompiledText;
+using tests::KernelBuilder;
+
+constexpr int64_t kElements = 1 << 18;
+
+// y[i] = op(a[i][, b[i]])
+void Run(Op op, const std::vector<float>& a, const std::vector<float>& b, std::vector<float>& y) {
+  ir::UOpContext ctx;
+  KernelBuilder k(ctx);
+  const UOp i = k.Loop(kElements);
+  std::vector<UOp> x = {k.Load(k.Buffer(1, Dtype::F32, kElements), i)};
+  if (op == Op::POW) x.push_back(k.Load(k.Buffer(2, Dtype::F32, kElements), i));
+  const UOp sink = k.Kernel(
+      {k.StoreLoops(k.Buffer(0, Dtype::F32, kElements), i, ctx.Make(op, Dtype::F32, x), {i})});
+  auto lowered = codegen::Lower(ctx, sink, {}, {});
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  auto text = render::RenderLlvmIr(ctx, lowered->program, lowered->name, {});
+  ASSERT_TRUE(text.ok()) << text.status();
+  auto compiled = CompiledText::Compile(CompiledText::kLlvmIr, *text);
+  if (absl::IsUnavailable(compiled.status())) GTEST_SKIP() << compiled.status();
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const void* buffers[] = {y.data(), a.data(), b.data()};
+  (*compiled)->Find(lowered->name)(const_cast<void**>(buffers), nullptr, 0);
+}
+
+double UlpsOff(float got, double want) {
+  const auto nearest = static_cast<float>(want);
+  if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
+  if (got == nearest) return 0;
+  if (std::isinf(got) || std::isinf(nearest) || std::isnan(got)) {
+    // Within an ulp of the largest value either may be infinite.
+    return std::abs(std::abs(want) / 0x1.fffffep127 - 1) < 1e-6 ? 1 : INFINITY;
+  }
+  const double ulp =
+      std::ldexp(1.0, std::max(std::ilogb(nearest == 0 ? 1e-45 : nearest), -126) - 23);
+  return std::abs(got - want) / ulp;
+}
+
+std::vector<float> Patterns(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<float> out(kElements);
+  for (float& v : out) {
+    const auto bits = static_cast<uint32_t>(random());
+    std::memcpy(&v, &bits, 4);
+  }
+  return out;
+}
+std::vector<float> Uniform(uint64_t seed, double low, double high) {
+  std::mt19937_64 random(seed);
+  std::vector<float> out(kElements);
+  for (float& v : out)
+    v = static_cast<float>(low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53);
+  return out;
+}
+
+void Check(Op op, const std::vector<float>& a, const std::vector<float>& b, double limit,
+           double (*want)(double, double)) {
+  std::vector<float> y(kElements);
+  Run(op, a, b, y);
+  double worst = 0;
+  size_t at = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const double off = UlpsOff(y[i], want(a[i], b[i]));
+    if (off > worst) worst = off, at = i;
+  }
+  EXPECT_LE(worst, limit) << ir::Name(op) << " of " << a[at] << ", " << b[at] << ": got " << y[at]
+                          << ", want " << want(a[at], b[at]);
+}
+
+TEST(TranscendentalTest, Exp2) {
+  const auto f = [](double x, double) { return std::exp2(x); };
+  Check(Op::EXP2, Patterns(1), Patterns(2), 1, f);
+  Check(Op::EXP2, Uniform(3, -152, 130), Patterns(2), 1, f);
+}
+TEST(TranscendentalTest, Log2) {
+  const auto f = [](double x, double) { return std::log2(x); };
+  Check(Op::LOG2, Patterns(1), Patterns(2), 2, f);
+  Check(Op::LOG2, Uniform(3, 0.5, 2), Patterns(2), 2, f);
+}
+TEST(TranscendentalTest, Sin) {
+  const auto f = [](double x, double) { return std::sin(x); };
+  Check(Op::SIN, Patterns(1), Patterns(2), 1, f);
+  Check(Op::SIN, Uniform(3, -20, 20), Patterns(2), 1, f);
+}
+TEST(TranscendentalTest, Pow) {
+  const auto f = [](double x, double y) { return std::pow(x, y); };
+  Check(Op::POW, Patterns(1), Patterns(2), 1, f);
+  Check(Op::POW, Uniform(3, 0, 10), Uniform(4, -30, 30), 1, f);
+}
+
+}  // namespace
+}  // namespace uopd

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// Structure of rendered text: what stands in it and what does not.
+#include "core/ir/print.h"
+#include "core/render/c_style.h"
+#include "core/render/llvm_ir.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd {
+namespace {
+
+using codegen::Opt;
+using codegen::OptKind;
+using testing::HasSubstr;
+using testing::Not;
+
+// c[i] = sum over k of a[8 i + k]
+constexpr std::string_view kRowSums = R"(
+%0 = CONST<index> {5}
+%1 = STACK<index> %0
+%2 = PARAM<f32> %1 {0, GLOBAL}
+%3 = CONST<index> {40}
+%4 = STACK<index> %3
+%5 = PARAM<f32> %4 {1, GLOBAL}
+%6 = RANGE<index> %0 {0, LOOP}
+%7 = CONST<index> {8}
+%8 = RANGE<index> %7 {1, REDUCE}
+%9 = MUL<index> %6, %7
+%10 = ADD<index> %9, %8
+%11 = INDEX<f32> %5, %10
+%12 = LOAD<f32> %11
+%13 = REDUCE<f32> %12, %8 {ADD}
+%14 = INDEX<f32> %2, %6
+%15 = STORE %14, %13
+%16 = END %15, %6
+%17 = SINK %16 {"sums"}
+)";
+
+struct Rendered {
+  std::string c, llvm, program, name;
+};
+Rendered Render(ir::UOpContext& ctx, std::string_view kernel, const std::vector<Opt>& opts) {
+  const ir::UOp sink = ir::Parse(ctx, kernel).value();
+  codegen::Options options;
+  options.opts = &opts;
+  codegen::Target target;
+  target.threads = 5;
+  auto k = codegen::Lower(ctx, sink, target, options);
+  EXPECT_TRUE(k.ok()) << k.status();
+  Rendered out;
+  out.program = ir::Print(ctx, k->program), out.name = k->name;
+  out.c = render::RenderC(ctx, k->program, k->name, k->variables).value();
+  out.llvm = render::RenderLlvmIr(ctx, k->program, k->name, k->variables).value();
+  return out;
+}
+
+TEST(RenderTest, ScalarLoopsAndAccumulator) {
+  ir::UOpContext ctx;
+  const Rendered r = Render(ctx, kRowSums, {});
+  EXPECT_THAT(r.c, HasSubstr("for (int64_t r0 = 0; r0 < 5ll; ++r0) {"));
+  EXPECT_THAT(r.c, HasSubstr("for (int64_t r1 = 0; r1 < 8ll; ++r1) {"));
+  EXPECT_THAT(r.c, HasSubstr("float acc0[1];"));
+  EXPECT_THAT(r.llvm,
+              HasSubstr("define void @" + r.name + "(ptr %buffers, ptr %vars, i64 %thread)"));
+  EXPECT_THAT(r.llvm, HasSubstr("ptr noalias %b0, ptr noalias %b1"));
+  EXPECT_THAT(r.llvm, HasSubstr("alloca float"));
+  EXPECT_THAT(r.llvm, Not(HasSubstr(" x float>")));
+}
+
+TEST(RenderTest, VectorsAndThreads) {
+  ir::UOpContext ctx;
+  const Rendered r = Render(ctx, kRowSums, {{OptKind::kVector, 1, 8}, {OptKind::kThread, 0, 5}});
+  EXPECT_THAT(r.llvm, HasSubstr("load <8 x float>, ptr %v"));
+  EXPECT_THAT(r.llvm, HasSubstr("align 4"));
+  EXPECT_THAT(r.llvm, HasSubstr("shufflevector <8 x float>"));  // lanes are joined by halves
+  EXPECT_THAT(r.llvm, Not(HasSubstr("phi")));                   // no loop is left
+  EXPECT_THAT(r.program, HasSubstr("SPECIAL<i64>"));
+}
+
+TEST(RenderTest, GatedLanesAreMasked) {
+  ir::UOpContext ctx;
+  const Rendered r = Render(ctx, kRowSums, {{OptKind::kVector, 1, 16}});
+  EXPECT_THAT(r.llvm, HasSubstr("@llvm.masked.load.v16f32.p0"));
+  EXPECT_THAT(r.llvm, HasSubstr("\"prefer-vector-width\"=\"512\""));
+}
+
+TEST(RenderTest, SameTextWhateverTheContextHolds) {
+  ir::UOpContext clean, used;
+  tests::MatmulKernel(used, 7, 9, 11, false, true);
+  const std::vector<Opt> opts = {{OptKind::kVector, 1, 4}, {OptKind::kUpcast, 0, 5}};
+  const Rendered a = Render(clean, kRowSums, opts), b = Render(used, kRowSums, opts);
+  EXPECT_EQ(a.c, b.c);
+  EXPECT_EQ(a.llvm, b.llvm);
+  EXPECT_EQ(a.name, b.name);
+}
+
+TEST(RenderTest, WhatHasNoRenderingIsNamed) {
+  ir::UOpContext ctx;
+  const ir::UOp linear =
+      ctx.Make(ir::Op::LINEAR, ir::Dtype::Void, {ctx.Make(ir::Op::BARRIER, ir::Dtype::Void, {})});
+  for (const auto& text :
+       {render::RenderC(ctx, linear, "k", {}), render::RenderLlvmIr(ctx, linear, "k", {})}) {
+    ASSERT_FALSE(text.ok());
+    EXPECT_EQ(text.status().code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(StatusText(text.status()), HasSubstr("BARRIER"));
+  }
+}
+
+}  // namespace
+}  // namespace uopd

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+// Rendered LLVM IR compiled and run by the CPU device, with its threads, against the interpreter.
+#include <cmath>
+
+#include "core/render/llvm_ir.h"
+#include "devices/cpu/cpu_device.h"
+#include "devices/cpu/cpu_target.h"
+#include "gtest/gtest.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd {
+namespace {
+
+using devices::BufferArg;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+using tests::KernelBuilder;
+using tests::LoadScalar;
+using tests::Memory;
+using tests::SampleBuffer;
+
+class LlvmIrRunTest : public testing::Test {
+ protected:
+  // Lowers for the device and runs it over the memory.
+  void Run(UOpContext& ctx, UOp sink, Memory& memory,
+           const std::map<std::string, int64_t>& variables = {}) {
+    codegen::Target target;
+    target.vector_bytes = devices::cpu::MakeCpuTarget(std::nullopt).vector_bytes,
+    target.threads = 3;
+    auto k = codegen::Lower(ctx, sink, target, {});
+    ASSERT_TRUE(k.ok()) << k.status();
+    grid_ = k->grid[0];
+    auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
+    ASSERT_TRUE(text.ok()) << text.status();
+    devices::Program program{
+        devices::ProgramFormat::kLlvmIr,
+        k->name,
+        *text,
+        {static_cast<int>(memory.size()), static_cast<int>(k->variables.size())}};
+    auto executable = device_->Load(program);
+    ASSERT_TRUE(executable.ok()) << executable.status() << *text;
+    std::vector<std::shared_ptr<devices::Buffer>> buffers;
+    std::vector<BufferArg> args;
+    for (const auto& m : memory) {
+      buffers.push_back(device_->Allocate(m.size(), devices::MemoryKind::kDevice).value());
+      ASSERT_TRUE(stream_->CopyIn(std::as_bytes(std::span(m)), *buffers.back(), 0).ok());
+      args.push_back({buffers.back().get(), 0});
+    }
+    std::vector<int64_t> vars;
+    for (const auto& v : k->variables) vars.push_back(variables.at(v));
+    ASSERT_TRUE(stream_->Launch(**executable, {{k->grid[0], 1, 1}}, args, vars).ok());
+    for (size_t i = 0; i < memory.size(); ++i)
+      ASSERT_TRUE(
+          stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))).ok());
+    ASSERT_TRUE(stream_->Synchronize().ok());
+  }
+
+  std::shared_ptr<devices::cpu::CpuDevice> device_ =
+      devices::cpu::CpuDevice::Open({.threads = 3}).value();
+  std::unique_ptr<devices::Stream> stream_ = device_->NewStream().value();
+  int64_t grid_ = 0;
+};
+
+TEST_F(LlvmIrRunTest, MatmulOnThreads) {
+  UOpContext ctx;
+  const UOp k = tests::MatmulKernel(ctx, 96, 64, 50, false, false);
+  Memory got = {SampleBuffer(Dtype::F32, 96 * 64, 1, true),
+                SampleBuffer(Dtype::F32, 96 * 50, 2, true),
+                SampleBuffer(Dtype::F32, 64 * 50, 3, true)};
+  Memory want = got;
+  Run(ctx, k, got);
+  EXPECT_GT(grid_, 1);
+  tests::Interpret(ctx, k, want);
+  for (size_t i = 0; i < 96 * 64; ++i) {
+    EXPECT_NEAR(LoadScalar(Dtype::F32, &got[0][4 * i]).f, LoadScalar(Dtype::F32, &want[0][4 * i]).f,
+                1e-4)
+        << i;
+  }
+}
+
+TEST_F(LlvmIrRunTest, CallsWhatTheDeviceProvides) {
+  // f64 transcendentals and half precision go through libm and libgcc.
+  for (Dtype d : {Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8E5M2}) {
+    UOpContext ctx;
+    KernelBuilder b(ctx);
+    const UOp i = b.Loop(67), x = b.Load(b.Buffer(1, d, 67), i);
+    UOp v = x;
+    for (Op op : {Op::SIN, Op::EXP2, Op::LOG2, Op::SQRT}) v = Add(ctx, v, ir::Alu(ctx, op, {x}));
+    v = Add(ctx, v, ir::Alu(ctx, Op::POW, {x, ctx.Float(d, 1.5)}));
+    const UOp k = b.Kernel({b.StoreLoops(b.Buffer(0, d, 67), i, v, {i})});
+    const auto bytes = static_cast<size_t>(ir::ByteSize(d));
+    Memory got = {std::vector<uint8_t>(67 * bytes), {}};
+    for (int at = 0; at < 67; ++at) {
+      got[1].resize(got[1].size() + bytes);
+      tests::StoreScalar(ir::Scalar::Float(d, 0.25 + at * 0.05),
+                         &got[1][static_cast<size_t>(at) * bytes]);
+    }
+    Memory want = got;
+    Run(ctx, k, got);
+    tests::Interpret(ctx, k, want);
+    const double tolerance = d == Dtype::F64      ? 1e-14
+                             : d == Dtype::F32    ? 1e-5
+                             : d == Dtype::F8E5M2 ? 0.3
+                                                  : 2e-2;
+    for (size_t at = 0; at < 67; ++at) {
+      const double w = LoadScalar(d, &want[0][at * bytes]).f;
+      EXPECT_NEAR(LoadScalar(d, &got[0][at * bytes]).f, w, tolerance * std::max(1.0, std::abs(w)))
+          << ir::Name(d) << " " << at;
+    }
+  }
+}
+
+TEST_F(LlvmIrRunTest, SymbolicSizes) {
+  UOpContext ctx;
+  KernelBuilder b(ctx);
+  const UOp n = ir::Variable(ctx, "n", 1, 100), i = b.Loop(n);
+  const UOp k =
+      b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::I32, 100), i,
+                             Add(ctx, Cast(ctx, i, Dtype::I32), ctx.Int(Dtype::I32, 1)), {i})});
+  Memory got = {std::vector<uint8_t>(400, 0)};
+  Run(ctx, k, got, {{"n", 37}});
+  for (int at = 0; at < 100; ++at)
+    EXPECT_EQ(LoadScalar(Dtype::I32, &got[0][static_cast<size_t>(at) * 4]).i, at < 37 ? at + 1 : 0);
+}
+
+}  // namespace
+}  // namespace uopd

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <sstream>
+#include <thread>
+
+#include "server/engine/not_found.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class CompileServiceTest : public testing::Test {
+ protected:
+  CompileServiceTest() { fs::remove_all(folder_); }
+  ~CompileServiceTest() override { fs::remove_all(folder_); }
+  // What a daemon has after a restart: the store stays, everything else is new.
+  std::unique_ptr<CompileService> Restarted() {
+    return std::make_unique<CompileService>(
+        CompileService::Options{.owner = "test", .repro_folder = folder_.string(), .limits = {}},
+        pipeline_, store_, devices_, workers_);
+  }
+  absl::Status Prepare(CompileService& service, std::string_view digest, std::string_view bytes) {
+    request_ = {};
+    return service.Prepare(request_, {digest, bytes}, {}).status();
+  }
+
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) /
+      testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string graph_ = ScaleGraph(4, 2);
+  const std::string digest_{HashBytes(graph_).view()};
+  FakePipeline pipeline_;
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  Executor workers_{2, SIZE_MAX};
+  std::unique_ptr<CompileService> service_ = Restarted();
+  RequestContext request_;
+};
+
+TEST_F(CompileServiceTest, MemoryThenDiskThenWork) {
+  EXPECT_EQ(MissingKind(Prepare(*service_, digest_, "")), kProgram);
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  EXPECT_EQ(request_.cache.schedule, CacheResult::kMiss);
+  EXPECT_EQ(request_.cache.kernels_compiled, 1u);
+  ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+  EXPECT_EQ(request_.cache.schedule, CacheResult::kMemory);
+  service_ = Restarted();
+  ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+  EXPECT_EQ(request_.cache.schedule, CacheResult::kDisk);
+  EXPECT_EQ(request_.cache.kernels_disk, 1u);
+  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(pipeline_.schedules, 1);
+}
+
+TEST_F(CompileServiceTest, OptionsMakeOtherPrograms) {
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  RequestContext request;
+  ASSERT_TRUE(service_->Prepare(request, {digest_, ""}, {.noopt = true}).ok());
+  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_EQ(service_->Find({digest_, ""}, {.fast_math = true}), nullptr);
+}
+
+TEST_F(CompileServiceTest, ManyCallersOneCompile) {
+  constexpr int kCallers = 8;
+  std::latch all(kCallers);
+  std::atomic<int> shared{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      RequestContext request;
+      all.arrive_and_wait();
+      EXPECT_TRUE(service_->Prepare(request, {"", graph_}, {}).ok());
+      if (request.cache.schedule != CacheResult::kMiss) ++shared;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(shared, kCallers - 1);
+}
+
+TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
+  std::latch building(1);
+  std::atomic<bool> cancelled{false};
+  std::atomic<int> calls{0};
+  pipeline_.on_build = [&]() -> absl::Status {
+    if (calls.fetch_add(1) > 0) return absl::OkStatus();
+    building.count_down();
+    while (!cancelled) std::this_thread::yield();
+    return absl::CancelledError("its caller is gone");
+  };
+  std::thread first([&] {
+    RequestContext request;
+    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+  });
+  building.wait();
+  std::thread second([&] {
+    RequestContext request;
+    EXPECT_TRUE(service_->Prepare(request, {"", graph_}, {}).ok());
+  });
+  cancelled = true;
+  first.join();
+  second.join();
+  EXPECT_EQ(pipeline_.builds, 2);
+}
+
+TEST_F(CompileServiceTest, NothingIsBuiltForACallerThatIsGone) {
+  request_.cancelled = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request_, {"", graph_}, {}).status()));
+  RequestContext late;
+  late.deadline = RequestContext::Clock::now();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(service_->Prepare(late, {"", graph_}, {}).status()));
+  EXPECT_EQ(pipeline_.builds, 0);
+}
+
+// Replaces the values of a store by what `spoil` makes of them.
+class SpoiledStore final : public cache::Store {
+ public:
+  SpoiledStore(cache::Store& inner, std::string store) : inner_(inner), spoiled_(std::move(store)) {}
+  cache::GetResult Get(const cache::Key& key) override {
+    cache::GetResult out = inner_.Get(key);
+    if (out.hit() && key.store() == spoiled_ && !replaced_) out.entry.bytes = "spoiled";
+    return out;
+  }
+  absl::Status Put(const cache::Key& key, std::string bytes, int64_t cost_us) override {
+    replaced_ = replaced_ || key.store() == spoiled_;
+    return inner_.Put(key, std::move(bytes), cost_us);
+  }
+  absl::Status PutFenced(const cache::Key& key, std::string bytes, int64_t cost_us,
+                         int64_t token) override {
+    replaced_ = replaced_ || key.store() == spoiled_;
+    return inner_.PutFenced(key, std::move(bytes), cost_us, token);
+  }
+  absl::Status Flush() override { return inner_.Flush(); }
+  cache::LeaseResult TryLease(const cache::Key& key, std::string_view owner,
+                              int64_t ttl_us) override {
+    return inner_.TryLease(key, owner, ttl_us);
+  }
+  absl::Status RenewLease(const cache::Key& key, int64_t token, int64_t ttl_us) override {
+    return inner_.RenewLease(key, token, ttl_us);
+  }
+  absl::Status ReleaseLease(const cache::Key& key, int64_t token) override {
+    return inner_.ReleaseLease(key, token);
+  }
+  cache::WatchOutcome WatchReady(const cache::Key& key, const cache::WaitLimits& limits) override {
+    return inner_.WatchReady(key, limits);
+  }
+  std::vector<cache::Usage> ReadUsage() override { return inner_.ReadUsage(); }
+  std::vector<cache::EntryInfo> List(const std::string& store, int64_t limit) override {
+    return inner_.List(store, limit);
+  }
+  absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
+  cache::Health health() const override { return inner_.health(); }
+  const cache::StatsTable& stats() const override { return inner_.stats(); }
+  bool replaced() const { return replaced_; }
+
+ private:
+  cache::Store& inner_;
+  const std::string spoiled_;
+  bool replaced_ = false;
+};
+
+TEST_F(CompileServiceTest, UnusableValuesAreMadeAgainAndReplaced) {
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  for (const char* name : {"kernel", "schedule"}) {
+    SCOPED_TRACE(name);
+    SpoiledStore spoiled(store_, name);
+    CompileService service({.owner = "test"}, pipeline_, spoiled, devices_, workers_);
+    EXPECT_TRUE(Prepare(service, digest_, "").ok());
+    EXPECT_TRUE(spoiled.replaced());
+    service_ = Restarted();  // over the healed store
+    ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+    EXPECT_EQ(request_.cache.schedule, CacheResult::kDisk);
+    EXPECT_EQ(request_.cache.kernels_disk, 1u);
+  }
+}
+
+TEST_F(CompileServiceTest, AStoredGraphThatIsNotItsDigestsIsUnknown) {
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  SpoiledStore spoiled(store_, "graph");
+  CompileService service({.owner = "test"}, pipeline_, spoiled, devices_, workers_);
+  EXPECT_EQ(MissingKind(Prepare(service, digest_, "")), kProgram);
+}
+
+TEST_F(CompileServiceTest, OurBugsLeaveAReproducer) {
+  pipeline_.on_build = [] { return absl::InternalError("renderer is\nconfused"); };
+  const absl::Status status = Prepare(*service_, "", graph_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(StatusText(status), HasSubstr(folder_.string()));
+  ASSERT_FALSE(fs::is_empty(folder_));
+  std::ifstream in(fs::directory_iterator(folder_)->path());
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("; renderer is\n; confused"));
+  EXPECT_THAT(text.str(), HasSubstr("SINK"));
+  // The same failure writes the same files again, and many stay within the bound.
+  for (int i = 0; i < 100; ++i) (void)Prepare(*service_, "", ScaleGraph(4, i));
+  const fs::directory_iterator files(folder_);
+  EXPECT_LE(static_cast<size_t>(std::distance(begin(files), end(files))),
+            ReproducerFolder::kMaxFiles);
+}
+
+TEST_F(CompileServiceTest, ErrorsOfTheGraphLeaveNoReproducer) {
+  pipeline_.on_build = [] { return absl::UnimplementedError("not yet"); };
+  EXPECT_EQ(Prepare(*service_, "", graph_).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_EQ(Prepare(*service_, "", "noise").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Prepare(*service_, HashBytes("x").view(), graph_).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ProgramTableTest, TheLeastRecentlyUsedGoes) {
+  ProgramTable table(2);
+  const ProgramKey a{HashBytes("a"), {}}, b{HashBytes("b"), {}}, c{HashBytes("c"), {}};
+  const auto handle = std::make_shared<ProgramHandle>(nullptr);
+  EXPECT_EQ(table.Insert(a, handle), handle);
+  EXPECT_EQ(table.Insert(a, std::make_shared<ProgramHandle>(nullptr)), handle);
+  table.Insert(b, std::make_shared<ProgramHandle>(nullptr));
+  EXPECT_NE(table.Find(a), nullptr);
+  table.Insert(c, std::make_shared<ProgramHandle>(nullptr));
+  EXPECT_EQ(table.Find(b), nullptr);
+  EXPECT_EQ(table.Find(a), handle);
+  EXPECT_EQ(table.size(), 2u);
+}
+
+}  // namespace
+}  // namespace uopd::engine

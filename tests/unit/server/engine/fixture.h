@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// An engine's parts for tests: real scheduling, kernels that are made but not compiled, the NULL device, a store in memory.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cache/memory_store.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/wire.h"
+#include "devices/registry.h"
+#include "server/engine/compile_service.h"
+
+namespace uopd::engine {
+
+class FakePipeline final : public Pipeline {
+ public:
+  std::string ScheduleEnvironment() const override { return "fake"; }
+  std::string KernelEnvironment(const devices::Device&, const CompileOptions& options) const override {
+    return options.Text();
+  }
+  absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
+                                                  const std::string& device) const override {
+    ++schedules;
+    schedule::Options options;
+    options.default_device = device;
+    return schedule::MakeSchedule(ctx, sink, options);
+  }
+  absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph, const devices::Device&,
+                                           const CompileOptions&, PhaseTimings*) const override {
+    ++builds;
+    if (on_build) UOPD_TRY(on_build());
+    ir::UOpContext ctx;
+    UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kKernel));
+    KernelRecord out;
+    out.name = "fake";
+    out.object = "object";
+    for (ir::UOp u : ir::Toposort(ctx, sink)) {
+      if (!u.Is(ir::Op::PARAM)) continue;
+      const auto slot = static_cast<size_t>(u.slot());
+      out.buffers.resize(std::max(out.buffers.size(), slot + 1));
+      out.buffers[slot] = {u.dtype(), ir::Product(*ir::StaticDims(*ctx.ShapeOf(u))), true, true};
+    }
+    return out;
+  }
+
+  mutable std::atomic<int> schedules{0}, builds{0};
+  std::function<absl::Status()> on_build;  // runs in every build
+};
+
+inline std::unique_ptr<devices::Registry> NullRegistry() {
+  devices::RegistryOptions options;
+  options.devices = "NULL,NULL:1";
+  options.memory_limit_bytes = 64 << 20;
+  return *devices::Registry::Create(options);
+}
+
+// slot 0 = slot 1 * factor, f32 of n elements.
+inline std::string ScaleGraph(int64_t n, double factor) {
+  ir::UOpContext ctx;
+  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{n});
+  const ir::UOp value = ir::Mul(ctx, ir::Param(ctx, 1, ir::Dtype::F32, shape),
+                                ctx.Float(ir::Dtype::F32, factor));
+  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+}  // namespace uopd::engine

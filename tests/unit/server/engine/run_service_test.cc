@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/run_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "devices/null/null_device.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs slot 0 = slot 1 * 2 of 4 floats on NULL, which launches and computes nothing.
+class RunServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    RequestContext request;
+    auto handle = service_.Prepare(request, {"", ScaleGraph(4, 2)}, {});
+    ASSERT_TRUE(handle.ok()) << handle.status();
+    program_ = (*handle)->Get();
+  }
+  absl::StatusOr<ExecuteResult> Run(std::vector<Argument> arguments,
+                                    std::vector<uint64_t> free = {}) {
+    RequestContext request;
+    return RunProgram(request, *program_, buffers_, {arguments, {}, free}, limits_);
+  }
+  devices::null::NullDevice& device() {
+    return dynamic_cast<devices::null::NullDevice&>((*devices_.Get(""))->device());
+  }
+
+  FakePipeline pipeline_;
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  Executor workers_{1, SIZE_MAX};
+  CompileService service_{{}, pipeline_, store_, devices_, workers_};
+  std::shared_ptr<const Program> program_;
+  Quota quota_{"limits.session_bytes", 100};
+  BufferStore buffers_{quota_};
+  RunLimits limits_;
+  const std::string data_ = "0123456789abcdef";
+};
+
+TEST_F(RunServiceTest, ReturnsDataAndLeavesNothing) {
+  const auto result = Run({{.return_data = true}, {.data = data_, .return_data = true}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->data, (std::vector<std::string>{std::string(16, '\0'), data_}));
+  EXPECT_EQ(device().launches(), 1);
+  EXPECT_EQ(quota_.used(), 0);
+  EXPECT_EQ(buffers_.size(), 0u);
+}
+
+TEST_F(RunServiceTest, NewHandlesStayAndFreedOnesGo) {
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
+  EXPECT_EQ(buffers_.size(), 2u);
+  EXPECT_EQ(quota_.used(), 32);
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2}}, {1, 2, 3}).ok());
+  EXPECT_EQ(buffers_.size(), 0u);
+  EXPECT_EQ(quota_.used(), 0);
+}
+
+TEST_F(RunServiceTest, OneNewHandleForTwoSlotsIsOneBuffer) {
+  ASSERT_TRUE(Run({{.buffer = 1, .return_data = true}, {.buffer = 1, .data = data_}}).ok());
+  EXPECT_EQ(buffers_.size(), 1u);
+  EXPECT_EQ(quota_.used(), 16);
+}
+
+TEST_F(RunServiceTest, QuotasHoldForWhatARunMakes) {
+  quota_.set_limit(31);
+  const auto result = Run({{.buffer = 1}, {.data = data_}});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(result.status()), HasSubstr("slot 1"));
+  EXPECT_EQ(quota_.used(), 0);
+  EXPECT_EQ(buffers_.size(), 0u);
+}
+
+TEST_F(RunServiceTest, RefusesWhatDoesNotFit) {
+  const auto refused = [&](std::vector<Argument> arguments, const char* text) {
+    const auto result = Run(std::move(arguments));
+    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(StatusText(result.status()), HasSubstr(text));
+  };
+  ASSERT_TRUE(buffers_.Create(9, **devices_.Get("NULL:1"), 16).ok());
+  ASSERT_TRUE(buffers_.Create(8, **devices_.Get(""), 17).ok());
+  refused({{}, {.buffer = 9}}, "NULL:1");
+  refused({{.buffer = 8}, {.data = data_}}, "buffer 8 of slot 0");
+  refused({{}, {}}, "slot 1");
+  refused({{}, {.buffer = 77}}, "buffer 77 of slot 1");
+  refused({{}, {.data = "short"}}, "slot 1");
+  refused({{.data = data_, .return_data = true}, {.buffer = 5}}, "buffer 5");
+  EXPECT_EQ(device().launches(), 0);
+  EXPECT_EQ(buffers_.size(), 2u);
+}
+
+TEST_F(RunServiceTest, DataForOneBufferComesFromOneSlot) {
+  ASSERT_TRUE(buffers_.Create(1, **devices_.Get(""), 16).ok());
+  EXPECT_EQ(Run({{.buffer = 1, .data = data_}, {.buffer = 1, .data = data_}}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RunServiceTest, TooMuchToReturnIsRefused) {
+  limits_.max_return_bytes = 31;
+  const auto result = Run({{.return_data = true}, {.data = data_, .return_data = true}});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(RunServiceTest, ALostDeviceIsUnavailableAndComesBack) {
+  device().SetStatus(absl::UnavailableError("fell off the bus"));
+  EXPECT_EQ(Run({{.buffer = 1}, {.data = data_}}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(buffers_.size(), 0u);
+  EXPECT_EQ(quota_.used(), 0);
+  device().SetStatus(absl::OkStatus());
+  EXPECT_TRUE(Run({{.buffer = 1}, {.data = data_}}).ok());
+}
+
+TEST_F(RunServiceTest, ACancelledRunChangesNothing) {
+  RequestContext request;
+  request.cancelled = [] { return true; };
+  const std::vector<Argument> arguments = {{.buffer = 1}, {.data = data_}};
+  EXPECT_TRUE(absl::IsCancelled(
+      RunProgram(request, *program_, buffers_, {arguments, {}, {}}, limits_).status()));
+  EXPECT_EQ(buffers_.size(), 0u);
+}
+
+}  // namespace
+}  // namespace uopd::engine
