@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "core/ir/graph.h"
 
@@ -77,8 +78,9 @@ std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
   for (ir::UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(ir::Op::RANGE)) ranges.push_back(u);
   }
-  std::stable_sort(ranges.begin(), ranges.end(),
-                   [](ir::UOp a, ir::UOp b) { return a.axis_id() < b.axis_id(); });
+  std::sort(ranges.begin(), ranges.end(), [](ir::UOp a, ir::UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
   std::vector<AxisInfo> out;
   for (ir::UOp r : ranges) {
     const ir::UOp size = r.src(0);
@@ -89,8 +91,10 @@ std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
 }
 
 Opts Canonical(Opts opts) {
-  std::stable_sort(opts.begin(), opts.end(), [](const Opt& a, const Opt& b) {
-    return std::tuple(Rank(a.kind), a.axis) < std::tuple(Rank(b.kind), b.axis);
+  std::sort(opts.begin(), opts.end(), [](const Opt& a, const Opt& b) {
+    // Twice on one axis: the whole of it comes last, after what leaves something.
+    return std::tuple(Rank(a.kind), a.axis, a.amount == 0, a.amount) <
+           std::tuple(Rank(b.kind), b.axis, b.amount == 0, b.amount);
   });
   return opts;
 }

@@ -55,17 +55,17 @@ class Tuner {
       UOPD_LOG(kWarn, "a tuned kernel is rejected", {"kernel", f.candidate.kernel.name},
                {"opts", TextOf(f.candidate.opts)}, {"error", f.status});
     }
-    // Stable: the heuristic's choice comes first and wins a tie.
-    std::stable_sort(finalists.begin(), finalists.end(),
-                     [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
-    if (!finalists.front().status.ok() || std::isinf(finalists.front().seconds)) {
-      return absl::IsDeadlineExceeded(finalists.front().status)
-                 ? finalists.front().status
-                 : absl::InternalError(Cat("no tuned kernel agrees with the reference: ",
-                                           out.rejected.empty() ? "" : out.rejected.front()));
+    // The first of equals: the heuristic's choice wins a tie.
+    const auto best = std::min_element(
+        finalists.begin(), finalists.end(),
+        [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
+    if (std::isinf(best->seconds)) {
+      if (absl::IsDeadlineExceeded(best->status)) return best->status;
+      return absl::InternalError(Cat("no tuned kernel agrees with the reference: ",
+                                     out.rejected.empty() ? "" : out.rejected.front()));
     }
-    out.opts = finalists.front().candidate.opts;
-    out.seconds = finalists.front().seconds;
+    out.opts = best->candidate.opts;
+    out.seconds = best->seconds;
     return out;
   }
 
