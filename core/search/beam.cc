@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/bytes.h"
@@ -207,8 +208,9 @@ std::vector<const Trial*> SearchResult::Ranking() const {
   for (const Trial& trial : trials) {
     if (trial.outcome == Trial::kMeasured) out.push_back(&trial);
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const Trial* a, const Trial* b) { return a->seconds < b->seconds; });
+  std::sort(out.begin(), out.end(), [](const Trial* a, const Trial* b) {
+    return std::pair(a->seconds, a) < std::pair(b->seconds, b);  // of one vector: in its order
+  });
   return out;
 }
 

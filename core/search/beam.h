@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // BEAM: looks for the opts that make a kernel fastest, by measuring.
 //
-// Starts from the kernel without opts and from the heuristic's choice; each round makes the neighbours
-// (moves.h) of the best `width` candidates, measures those whose text is new, and keeps the best
-// `width` of all. Ends when a round brings no candidate or too little, when the budget of candidates or
-// time is used up, or when cancelled; what has been found until then is the result.
+// Starts from the kernel without opts and from the heuristic's choice; each round makes the
+// neighbours (moves.h) of the best `width` candidates, measures those whose text is new, and keeps
+// the best `width` of all. Ends when a round brings no candidate or too little, when the budget of
+// candidates or time is used up, or when cancelled; what has been found until then is the result.
 //
-// Deterministic for the same measurements: order of candidates, ties (the earlier one wins) and rounds
-// depend on nothing else. One thread; the measurer may use more.
+// Deterministic for the same measurements: order of candidates, ties (the earlier one wins) and
+// rounds depend on nothing else. One thread; the measurer may use more.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -37,10 +37,10 @@ struct BeamOptions {
   int width = 4;
   int max_candidates = 500;  // measured, in all
   int max_rounds = 12;
-  int batch = 16;                    // candidates that go to the measurer together
-  double min_progress = 0.01;        // a round must save this part of the best time
-  int64_t max_unrolled = 256;        // UnrolledElements of a candidate
-  size_t max_lines = 3000;           // of its program
+  int batch = 16;              // candidates that go to the measurer together
+  double min_progress = 0.01;  // a round must save this part of the best time
+  int64_t max_unrolled = 256;  // UnrolledElements of a candidate
+  size_t max_lines = 3000;     // of its program
   bool fast_math = false;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;             // null: never
@@ -51,9 +51,9 @@ struct BeamOptions {
 };
 
 enum class StopReason : uint8_t {
-  kExhausted,   // no candidate is left
-  kConverged,   // the last round saved too little
-  kBudget,      // max_candidates or max_rounds
+  kExhausted,  // no candidate is left
+  kConverged,  // the last round saved too little
+  kBudget,     // max_candidates or max_rounds
   kDeadline,
   kCancelled,
 };
@@ -73,8 +73,9 @@ struct SearchResult {
   std::vector<const Trial*> Ranking() const;
 };
 
-// REQUIRES: sink passed ir::Verify(..., Stage::kKernel); ctx does not grow meanwhile. The first error
-// when neither start can be measured; CANCELLED or DEADLINE_EXCEEDED when time ended before that.
+// REQUIRES: sink passed ir::Verify(..., Stage::kKernel); ctx does not grow meanwhile. The first
+// error when neither start can be measured; CANCELLED or DEADLINE_EXCEEDED when time ended before
+// that.
 absl::StatusOr<SearchResult> BeamSearch(const ir::UOpContext& ctx, ir::UOp sink,
                                         const codegen::Target& target, const BeamOptions& options,
                                         Measurer& measurer);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One way to compile a kernel: its opts and the source text that they lead to.
 //
-// Plain data. The nodes that codegen made for it are gone: they lived in an overlay over the kernel's
-// frozen context, so any number of candidates can be made from one kernel, also in parallel.
+// Plain data. The nodes that codegen made for it are gone: they lived in an overlay over the
+// kernel's frozen context, so any number of candidates can be made from one kernel, also in
+// parallel.
 #pragma once
 #include <string>
 
@@ -12,8 +13,8 @@
 
 namespace uopd::search {
 
-// Entry point of every candidate: a name that depended on the opts would hide that two texts are the
-// same.
+// Entry point of every candidate: a name that depended on the opts would hide that two texts are
+// the same.
 inline constexpr char kCandidateEntry[] = "candidate";
 
 struct Candidate {

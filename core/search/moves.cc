@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
+#include <utility>
 
 #include "core/ir/graph.h"
 
@@ -13,7 +14,8 @@ namespace {
 using codegen::Opt;
 using codegen::OptKind;
 
-constexpr int kMaxAxes = 8;  // a kernel with more is tuned on its first ones, which are the outer ones
+constexpr int kMaxAxes =
+    8;  // a kernel with more is tuned on its first ones, which are the outer ones
 
 // Amounts worth trying, before what the axis itself rules out. 0 is the whole axis.
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
@@ -76,20 +78,23 @@ std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
   for (ir::UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(ir::Op::RANGE)) ranges.push_back(u);
   }
-  std::stable_sort(ranges.begin(), ranges.end(),
-                   [](ir::UOp a, ir::UOp b) { return a.axis_id() < b.axis_id(); });
+  std::sort(ranges.begin(), ranges.end(), [](ir::UOp a, ir::UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
   std::vector<AxisInfo> out;
   for (ir::UOp r : ranges) {
     const ir::UOp size = r.src(0);
-    out.push_back({size.Is(ir::Op::CONST) ? size.const_int() : 0,
-                   r.axis_type() == ir::AxisType::REDUCE});
+    out.push_back(
+        {size.Is(ir::Op::CONST) ? size.const_int() : 0, r.axis_type() == ir::AxisType::REDUCE});
   }
   return out;
 }
 
 Opts Canonical(Opts opts) {
-  std::stable_sort(opts.begin(), opts.end(), [](const Opt& a, const Opt& b) {
-    return std::tuple(Rank(a.kind), a.axis) < std::tuple(Rank(b.kind), b.axis);
+  std::sort(opts.begin(), opts.end(), [](const Opt& a, const Opt& b) {
+    // Twice on one axis: the whole of it comes last, after what leaves something.
+    return std::tuple(Rank(a.kind), a.axis, a.amount == 0, a.amount) <
+           std::tuple(Rank(b.kind), b.axis, b.amount == 0, b.amount);
   });
   return opts;
 }
@@ -100,7 +105,8 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
     if (opt.kind == OptKind::kThread || opt.kind == OptKind::kVector) continue;
     if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size())) continue;
     const int64_t amount = opt.amount == 0 ? axes[opt.axis].size : opt.amount;
-    if (amount > 1) product = std::min<int64_t>(product, int64_t{1} << 40) * std::min<int64_t>(amount, 1 << 20);
+    if (amount > 1)
+      product = std::min<int64_t>(product, int64_t{1} << 40) * std::min<int64_t>(amount, 1 << 20);
   }
   return product;
 }
@@ -113,9 +119,8 @@ std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const codegen::Targ
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
   for (OptKind kind : {OptKind::kVector, OptKind::kUpcast, OptKind::kUnroll, OptKind::kThread}) {
     for (int axis = 0; axis < count; ++axis) {
-      const auto here = std::find_if(opts.begin(), opts.end(), [&](const Opt& o) {
-        return o.kind == kind && o.axis == axis;
-      });
+      const auto here = std::find_if(
+          opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });
       for (int64_t amount : Amounts(kind, axes[axis], target)) {
         Opts next = opts;
         if (here != opts.end()) {

@@ -12,9 +12,9 @@ namespace uopd::worker {
 inline constexpr int kCheckPolicyVersion = 1;
 
 // Integers and bools are equal. Floats differ by at most a tolerance of the dtype, relative to the
-// largest finite value of the reference or 1 (a sum of many terms may cancel to nearly nothing); NaNs
-// and infinities stand in the same places. INTERNAL names the first element that differs and both
-// values.
+// largest finite value of the reference or 1 (a sum of many terms may cancel to nearly nothing);
+// NaNs and infinities stand in the same places. INTERNAL names the first element that differs and
+// both values.
 absl::Status CheckOutputs(ir::Dtype dtype, std::string_view reference, std::string_view got);
 
 }  // namespace uopd::worker

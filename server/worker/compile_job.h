@@ -15,16 +15,14 @@ struct CompileRequest {
   static constexpr char kJob[] = "compile";
 
   std::string device = "CPU";
-  // DeviceInfo::toolchain that the caller's cache key says; empty: any. FAILED_PRECONDITION when the
-  // worker's is another one: its bytes must not be stored under that key.
+  // DeviceInfo::toolchain that the caller's cache key says; empty: any. FAILED_PRECONDITION when
+  // the worker's is another one: its bytes must not be stored under that key.
   std::string toolchain;
   std::string source;
 
   std::string Encode() const;
   static absl::StatusOr<CompileRequest> Decode(std::string_view bytes);
-  Job ToJob(std::chrono::milliseconds time_limit) const {
-    return {kJob, Encode(), time_limit};
-  }
+  Job ToJob(std::chrono::milliseconds time_limit) const { return {kJob, Encode(), time_limit}; }
 };
 
 // The handler; the answer is the object.

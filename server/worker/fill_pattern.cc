@@ -40,7 +40,8 @@ void FillPattern(ir::Dtype dtype, uint64_t seed, std::span<std::byte> out) {
   size_t at = 0;
   for (int left = 0; at + width <= out.size(); at += width, random >>= 8, --left) {
     if (left == 0) random = Next(state), left = 8;
-    std::memcpy(out.data() + at, &values[random % kValues], width);  // little-endian, as devices are
+    std::memcpy(out.data() + at, &values[random % kValues],
+                width);  // little-endian, as devices are
   }
   if (at < out.size()) std::memset(out.data() + at, 0, out.size() - at);
 }

@@ -39,6 +39,7 @@ struct Reply {
 constexpr size_t kMaxRequest = 16 << 10;
 constexpr size_t kMaxUnclaimed = 4096;
 
+#ifndef UOPD_SANITIZED  // sanitizers have a thread of their own
 int CountThreads() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -46,6 +47,7 @@ int CountThreads() {
   }
   return 1;
 }
+#endif
 
 // Leaves open 0 (nothing), 1 and 2 (stderr) and `keep`, which becomes 3.
 UniqueFd KeepOnly(UniqueFd keep) {
@@ -150,7 +152,7 @@ absl::Status Lost() { return absl::UnavailableError("the fork server of the work
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(std::vector<JobHandler> handlers) {
-#ifndef UOPD_SANITIZED  // sanitizers have a thread of their own
+#ifndef UOPD_SANITIZED
   if (const int threads = CountThreads(); threads > 1) {
     return absl::FailedPreconditionError(
         Cat("the fork server starts after threads (", threads, ")"));
@@ -216,8 +218,8 @@ absl::StatusOr<int> ForkServer::Reap(const SpawnedWorker& worker,
   pollfd ended{worker.pidfd.get(), POLLIN, 0};
   int n;
   do {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(
-        deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     n = poll(&ended, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
   } while (n < 0 && errno == EINTR);
   if (n == 0) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A tiny process, forked before anything else happened in the daemon, that forks the workers.
 //
-// Why: a process with threads, gRPC and open drivers cannot fork safely, and a worker forked from it
-// would inherit its memory and descriptors. The fork server has one thread and nothing open but its
-// control socket; a worker gets stderr and its own socket. Both die with their parent.
+// Why: a process with threads, gRPC and open drivers cannot fork safely, and a worker forked from
+// it would inherit its memory and descriptors. The fork server has one thread and nothing open but
+// its control socket; a worker gets stderr and its own socket. Both die with their parent.
 //
 //   int main() {
 //     auto forks = ForkServer::Start(StandardJobs());   // first statement of main

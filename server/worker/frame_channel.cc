@@ -49,7 +49,7 @@ absl::StatusOr<UniqueFd> Store(std::string_view payload) {
 }
 
 absl::StatusOr<std::string> Fetch(int fd, uint64_t size) {
-  struct stat info {};
+  struct stat info{};
   if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) return Malformed("descriptor is no memory");
   if (static_cast<uint64_t>(info.st_size) != size) return Malformed("memory has another size");
   std::string out(size, '\0');
@@ -101,8 +101,7 @@ absl::Status FrameChannel::Wait(short events, const Patience& patience) const {
 
 absl::Status FrameChannel::SendAll(std::string_view data, int fd, const Patience& patience) {
   while (!data.empty()) {
-    const ssize_t n =
-        SendPacket(socket_.get(), std::as_bytes(std::span(data)), fd, MSG_DONTWAIT);
+    const ssize_t n = SendPacket(socket_.get(), std::as_bytes(std::span(data)), fd, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       UOPD_TRY(Wait(POLLOUT, patience));
       continue;
@@ -118,9 +117,8 @@ absl::Status FrameChannel::ReceiveAll(char* data, size_t size, UniqueFd* fd,
                                       const Patience& patience) {
   for (size_t at = 0; at < size;) {
     UniqueFd came;
-    const ssize_t n =
-        ReceivePacket(socket_.get(), std::as_writable_bytes(std::span(data + at, size - at)), came,
-                      MSG_DONTWAIT);
+    const ssize_t n = ReceivePacket(
+        socket_.get(), std::as_writable_bytes(std::span(data + at, size - at)), came, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       UOPD_TRY(Wait(POLLIN, patience));
       continue;

@@ -48,8 +48,7 @@ class FrameChannel {
   // UNAVAILABLE: the other end is gone. RESOURCE_EXHAUSTED: no memory for the payload.
   absl::Status Send(std::string_view payload, const Patience& patience);
   // UNAVAILABLE: the other end is gone. DATA_LOSS: what came is no frame.
-  absl::StatusOr<std::string> Receive(const Patience& patience,
-                                      size_t max_bytes = kMaxBytes);
+  absl::StatusOr<std::string> Receive(const Patience& patience, size_t max_bytes = kMaxBytes);
 
  private:
   // Waits for `events` on the socket.

@@ -3,9 +3,9 @@
 // what it computed.
 //
 // Every buffer is filled by FillPattern with its slot as the seed, and followed by guard bytes that
-// the kernel must leave alone. The first run is on fresh contents and gives the outputs; buffers that
-// are both read and written are filled again before each run. A kernel that hangs or faults costs the
-// worker.
+// the kernel must leave alone. The first run is on fresh contents and gives the outputs; buffers
+// that are both read and written are filled again before each run. A kernel that hangs or faults
+// costs the worker.
 #pragma once
 #include <string>
 #include <string_view>
@@ -44,9 +44,7 @@ struct MeasureRequest {
 
   std::string Encode() const;
   static absl::StatusOr<MeasureRequest> Decode(std::string_view bytes);
-  Job ToJob(std::chrono::milliseconds time_limit) const {
-    return {kJob, Encode(), time_limit};
-  }
+  Job ToJob(std::chrono::milliseconds time_limit) const { return {kJob, Encode(), time_limit}; }
 };
 
 struct MeasureAnswer {

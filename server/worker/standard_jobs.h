@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The jobs that the daemon's workers know: what main gives to ForkServer::Start. A new kind of job is
-// a line here.
+// The jobs that the daemon's workers know: what main gives to ForkServer::Start. A new kind of job
+// is a line here.
 #pragma once
 #include <vector>
 

@@ -58,7 +58,8 @@ absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const Patience& patience)
     WorkerPtr found;
     {
       MutexLock lock(mu_);
-      const auto until = std::min(patience.deadline, Patience::Clock::now() + Patience::kCancelPoll);
+      const auto until =
+          std::min(patience.deadline, Patience::Clock::now() + Patience::kCancelPoll);
       const bool free = lock.WaitUntil(freed_, until, [&]() UOPD_REQUIRES(mu_) {
         return !idle_.empty() || stats_.workers < options_.max_workers;
       });
@@ -117,8 +118,7 @@ int Supervisor::End(WorkerPtr worker, bool kill) {
   return status.ok() ? *status : -1;
 }
 
-absl::Status Supervisor::Offer(Worker& worker, const std::string& frame,
-                               const Patience& patience) {
+absl::Status Supervisor::Offer(Worker& worker, const std::string& frame, const Patience& patience) {
   UOPD_TRY(worker.channel.Send(frame, patience));
   UOPD_ASSIGN(const std::string accepted, worker.channel.Receive(patience, 16));
   if (accepted != std::string_view(&kAccepted, 1)) {
@@ -129,7 +129,7 @@ absl::Status Supervisor::Offer(Worker& worker, const std::string& frame,
 
 JobResult Supervisor::GaveUp(absl::Status why) {
   JobResult result;
-  result.outcome = absl::IsCancelled(why)           ? JobResult::kCancelled
+  result.outcome = absl::IsCancelled(why)          ? JobResult::kCancelled
                    : absl::IsDeadlineExceeded(why) ? JobResult::kTimedOut
                                                    : JobResult::kFailed;
   result.status = std::move(why);

@@ -7,9 +7,9 @@
 //   Idle ───────────────► Offered ──────────► Running
 //    ▲ │                     │                  │  │
 //    │ │ died unasked        │ died: the job    │  │ socket ended or a malformed frame: Crashed
-//    │ │                     │ goes to another  │  │ time limit: TimedOut     caller left: Cancelled
-//    │ ▼                     ▼                  │  ▼
-//    │ Dead ◄────────────────┴──────────────────┼─ Killed (SIGKILL, then reaped)
+//    │ │                     │ goes to another  │  │ time limit: TimedOut     caller left:
+//    Cancelled │ ▼                     ▼                  │  ▼ │ Dead
+//    ◄────────────────┴──────────────────┼─ Killed (SIGKILL, then reaped)
 //    └──────────────────────────────────────────┘
 //                 answer: Done or Failed (an answer marked last retires the worker: Dead)
 //
@@ -52,10 +52,10 @@ struct JobResult {
   enum Outcome : uint8_t { kDone, kFailed, kCrashed, kTimedOut, kCancelled };
 
   Outcome outcome = kDone;
-  std::string bytes;    // kDone
-  absl::Status status;  // what went wrong otherwise, for people and for the wire: kFailed the
-                        // handler's, kCrashed ABORTED, kTimedOut DEADLINE_EXCEEDED
-  int signal = 0;       // kCrashed: what killed the worker; 0 when it exited by itself
+  std::string bytes;         // kDone
+  absl::Status status;       // what went wrong otherwise, for people and for the wire: kFailed the
+                             // handler's, kCrashed ABORTED, kTimedOut DEADLINE_EXCEEDED
+  int signal = 0;            // kCrashed: what killed the worker; 0 when it exited by itself
   bool refused = false;      // kFailed: in quarantine, not run
   bool quarantined = false;  // this run put the job there
 
@@ -96,10 +96,10 @@ class Supervisor {
 
   // Waits for a worker, runs the job in it, waits for its answer: all until `deadline`, asking
   // `cancelled` (may be null) every few milliseconds.
-  JobResult Run(const Job& job,
-                std::chrono::steady_clock::time_point deadline =
-                    std::chrono::steady_clock::time_point::max(),
-                const std::function<bool()>& cancelled = nullptr) UOPD_EXCLUDES(mu_);
+  JobResult Run(
+      const Job& job,
+      std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
+      const std::function<bool()>& cancelled = nullptr) UOPD_EXCLUDES(mu_);
 
   int max_workers() const { return options_.max_workers; }
   const WorkerSetup& setup() const { return options_.setup; }
@@ -120,8 +120,8 @@ class Supervisor {
   // Offered: OK when the job was accepted, UNAVAILABLE when the worker was dead already.
   static absl::Status Offer(Worker& worker, const std::string& frame, const Patience& patience);
   // Running, to the end.
-  JobResult Finish(WorkerPtr worker, const Job& job, const Digest& digest,
-                   const Patience& patience) UOPD_EXCLUDES(mu_);
+  JobResult Finish(WorkerPtr worker, const Job& job, const Digest& digest, const Patience& patience)
+      UOPD_EXCLUDES(mu_);
   JobResult GaveUp(absl::Status why);
   void Blame(const Job& job, const Digest& digest, JobResult& result);
   void Count(const JobResult& result) UOPD_EXCLUDES(mu_);
@@ -130,7 +130,7 @@ class Supervisor {
   const Options options_;
   Quarantine quarantine_;
   mutable Mutex mu_;
-  std::condition_variable freed_;  // a worker became idle, or a place free
+  std::condition_variable freed_;                     // a worker became idle, or a place free
   std::vector<WorkerPtr> idle_ UOPD_GUARDED_BY(mu_);  // most recently used last: caches are warm
   SupervisorStats stats_ UOPD_GUARDED_BY(mu_);
 };

@@ -38,8 +38,7 @@ class Tuner {
 
   absl::StatusOr<TunedKernel> Run() {
     TunedKernel out;
-    UOPD_ASSIGN(out.search,
-                search::BeamSearch(ctx_, sink_, target_, options_.beam, measurer_));
+    UOPD_ASSIGN(out.search, search::BeamSearch(ctx_, sink_, target_, options_.beam, measurer_));
     UOPD_ASSIGN(std::vector<Finalist> finalists, ChooseFinalists(out.search));
     UOPD_TRY(WithFrame(RunReference(), "running the kernel without opts"));
     std::vector<search::Candidate> batch;
@@ -56,18 +55,17 @@ class Tuner {
       UOPD_LOG(kWarn, "a tuned kernel is rejected", {"kernel", f.candidate.kernel.name},
                {"opts", TextOf(f.candidate.opts)}, {"error", f.status});
     }
-    // Stable: the heuristic's choice comes first and wins a tie.
-    std::stable_sort(finalists.begin(), finalists.end(), [](const Finalist& a, const Finalist& b) {
-      return a.seconds < b.seconds;
-    });
-    if (!finalists.front().status.ok() || std::isinf(finalists.front().seconds)) {
-      return absl::IsDeadlineExceeded(finalists.front().status)
-                 ? finalists.front().status
-                 : absl::InternalError(Cat("no tuned kernel agrees with the reference: ",
-                                           out.rejected.empty() ? "" : out.rejected.front()));
+    // The first of equals: the heuristic's choice wins a tie.
+    const auto best = std::min_element(
+        finalists.begin(), finalists.end(),
+        [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
+    if (std::isinf(best->seconds)) {
+      if (absl::IsDeadlineExceeded(best->status)) return best->status;
+      return absl::InternalError(Cat("no tuned kernel agrees with the reference: ",
+                                     out.rejected.empty() ? "" : out.rejected.front()));
     }
-    out.opts = finalists.front().candidate.opts;
-    out.seconds = finalists.front().seconds;
+    out.opts = best->candidate.opts;
+    out.seconds = best->seconds;
     return out;
   }
 
@@ -129,9 +127,9 @@ class Tuner {
     const auto& buffers = f.candidate.kernel.buffers;
     for (size_t slot = 0; slot < buffers.size(); ++slot) {
       if (!buffers[slot].written) continue;
-      UOPD_TRY(WithFrame(CheckOutputs(buffers[slot].dtype, reference_.outputs[output],
-                                      answer.outputs[output]),
-                         Cat("checking buffer ", slot)));
+      UOPD_TRY(WithFrame(
+          CheckOutputs(buffers[slot].dtype, reference_.outputs[output], answer.outputs[output]),
+          Cat("checking buffer ", slot)));
       ++output;
     }
     f.seconds = static_cast<double>(answer.min_ns) * 1e-9;

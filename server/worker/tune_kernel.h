@@ -2,8 +2,9 @@
 // Tuning of one kernel: BEAM over worker processes, a second look at the best, and a check of the
 // winner against the kernel without opts.
 //
-// The result is opts, not code: whoever wants the kernel compiles it with codegen::Options::opts and
-// keeps it under the usual key. Stateless; blocks for seconds to minutes on the caller's thread.
+// The result is opts, not code: whoever wants the kernel compiles it with codegen::Options::opts
+// and keeps it under the usual key. Stateless; blocks for seconds to minutes on the caller's
+// thread.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -18,10 +19,10 @@ namespace uopd::worker {
 struct TuneOptions {
   search::BeamOptions beam;  // deadline and cancelled are those of the whole
   std::string device = "CPU";
-  std::string toolchain;   // as CompileRequest
-  int runs = 3;            // of a candidate
-  int finalists = 3;       // of the search, besides the heuristic's choice
-  int final_runs = 15;     // of a finalist
+  std::string toolchain;  // as CompileRequest
+  int runs = 3;           // of a candidate
+  int finalists = 3;      // of the search, besides the heuristic's choice
+  int final_runs = 15;    // of a finalist
 
   // Everything here and in the versions of search, measuring and checking that decides the winner:
   // part of the environment key, next to codegen's and the device's.
@@ -36,8 +37,8 @@ struct TunedKernel {
   search::SearchResult search;
 };
 
-// REQUIRES: as search::BeamSearch. INTERNAL when the kernel without opts does not run or no finalist
-// agrees with it.
+// REQUIRES: as search::BeamSearch. INTERNAL when the kernel without opts does not run or no
+// finalist agrees with it.
 absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
                                        const codegen::Target& target, const TuneOptions& options,
                                        WorkerPools pools);

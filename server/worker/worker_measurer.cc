@@ -30,10 +30,10 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
   auto work = [&] {
     for (size_t i; (i = next.fetch_add(1)) < batch.size();) {
       const CompileRequest request{options_.device, options_.toolchain, batch[i].source};
-      out[i] = pools_.compile
-                   .Run(request.ToJob(options_.compile_limit), options_.deadline,
-                        options_.cancelled)
-                   .ToStatusOr();
+      out[i] =
+          pools_.compile
+              .Run(request.ToJob(options_.compile_limit), options_.deadline, options_.cancelled)
+              .ToStatusOr();
     }
   };
   // The threads only wait for their workers; this one works too.
@@ -60,8 +60,8 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
   for (const std::string& name : candidate.kernel.variables) {
     const auto it = variables_.find(name);
     if (it == variables_.end()) {
-      return absl::InternalError(Cat("a candidate has a variable (", name,
-                                     ") that its kernel has not"));
+      return absl::InternalError(
+          Cat("a candidate has a variable (", name, ") that its kernel has not"));
     }
     request.variables.push_back(it->second);
   }
@@ -78,8 +78,7 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
   request.want_outputs = want_outputs;
   UOPD_ASSIGN(const std::string bytes,
               pools_.measure
-                  .Run(request.ToJob(options_.measure_limit), options_.deadline,
-                       options_.cancelled)
+                  .Run(request.ToJob(options_.measure_limit), options_.deadline, options_.cancelled)
                   .ToStatusOr());
   return MeasureAnswer::Decode(bytes);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Measures candidates of the search in worker processes: compiled in parallel, timed one at a time.
 //
-// Candidates whose objects are equal are timed once. One thread at a time; both pools outlive it and
-// may be shared with others, though a measuring pool of one worker is what keeps measurements from
-// disturbing each other.
+// Candidates whose objects are equal are timed once. One thread at a time; both pools outlive it
+// and may be shared with others, though a measuring pool of one worker is what keeps measurements
+// from disturbing each other.
 #pragma once
 #include <chrono>
 #include <functional>

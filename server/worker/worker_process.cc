@@ -42,8 +42,7 @@ uint64_t ResidentBytes() {
 }
 
 // Libraries below may throw; nothing passes this point.
-JobAnswer RunJob(WorkerState& state, std::string_view frame,
-                 std::span<const JobHandler> handlers) {
+JobAnswer RunJob(WorkerState& state, std::string_view frame, std::span<const JobHandler> handlers) {
   ByteReader reader(frame);
   std::string_view name, payload;
   if (!reader.String(name) || !reader.String(payload) || !reader.done()) {
@@ -144,7 +143,8 @@ int RunWorker(UniqueFd socket, const WorkerSetup& setup, std::span<const JobHand
     JobAnswer answer = RunJob(state, *frame, handlers);
     frame->clear();
     answer.last |= setup.retire_after_jobs > 0 && jobs >= setup.retire_after_jobs;
-    answer.last |= setup.retire_above_rss_bytes > 0 && ResidentBytes() > setup.retire_above_rss_bytes;
+    answer.last |=
+        setup.retire_above_rss_bytes > 0 && ResidentBytes() > setup.retire_above_rss_bytes;
     if (!channel.Send(EncodeAnswer(answer), {}).ok()) return 0;
     if (answer.last) return 0;
   }

@@ -156,8 +156,8 @@ TEST(ForkServer, ReapsAWorkerThatLostItsSupervisor) {
 TEST(ForkServer, ReapGivesUpOnALivingWorker) {
   auto worker = Forks().Spawn({});
   ASSERT_TRUE(worker.ok());
-  EXPECT_TRUE(absl::IsDeadlineExceeded(
-      Forks().Reap(*worker, std::chrono::milliseconds(1)).status()));
+  EXPECT_TRUE(
+      absl::IsDeadlineExceeded(Forks().Reap(*worker, std::chrono::milliseconds(1)).status()));
   EXPECT_EQ(RunOn(*worker, kEcho, "alive").value(), "alive");
 }
 

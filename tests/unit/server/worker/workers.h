@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The fork servers of this test program, started by its main before anything else, and the misbehaving
-// jobs that their workers know.
+// The fork servers of this test program, started by its main before anything else, and the
+// misbehaving jobs that their workers know.
 #pragma once
 #include "server/worker/fork_server.h"
 #include "server/worker/supervisor.h"
