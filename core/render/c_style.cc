@@ -165,7 +165,7 @@ class CWriter {
       case Op::SPECIAL:
         return Define(u, "thread"), absl::OkStatus();
       case Op::AFTER:
-        names_[u.id()] = names_.at(u.src(0).id());
+        names_[u.id()] = std::string(names_.at(u.src(0).id()));  // a copy: the table may grow
         return absl::OkStatus();
       case Op::GROUP:
         return absl::OkStatus();

@@ -217,7 +217,7 @@ class LlvmWriter {
         names_[u.id()] = "%thread";
         return absl::OkStatus();
       case Op::AFTER:
-        names_[u.id()] = names_.at(u.src(0).id());
+        names_[u.id()] = std::string(names_.at(u.src(0).id()));  // a copy: the table may grow
         return absl::OkStatus();
       case Op::GROUP:
         return absl::OkStatus();

@@ -20,7 +20,7 @@ class Interpreter {
  public:
   Interpreter(ir::UOpContext& ctx, UOp sink, Memory& memory,
               const std::map<std::string, int64_t>& variables)
-      : ctx_(ctx), memory_(memory), variables_(variables) {
+      : memory_(memory), variables_(variables) {
     for (UOp u : ir::Toposort(ctx, sink)) {
       std::vector<uint32_t>& mine = along_[u.id()];
       if (u.Is(Op::RANGE)) mine.push_back(u.id());
@@ -115,7 +115,6 @@ class Interpreter {
     return wide ? Scalar::Float(u.dtype(), acc.f) : acc;
   }
 
-  ir::UOpContext& ctx_;
   Memory& memory_;
   const std::map<std::string, int64_t>& variables_;
   std::map<uint32_t, std::vector<uint32_t>> along_;  // node -> ranges that it varies with

@@ -10,8 +10,8 @@
 
 namespace uopd::testing {
 
-// Slots after the run. Temporaries live in the planned arenas, which start poisoned, so a wrong plan or a read of memory that
-// was never written shows. Every access is checked against its buffer; INTERNAL says which one was outside.
+// Slots after the run. Temporaries live in the planned arenas, which start poisoned, so a wrong plan
+// or a read of memory that was never written shows; an access outside its buffer aborts.
 absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& schedule, std::vector<HostArray> slots,
                                                    const std::map<std::string, int64_t>& variables = {});
 
