@@ -83,7 +83,7 @@ class UOp {
   // Typed views of the arg. REQUIRES: the op's ArgSchema is the one named.
   std::span<const int64_t> ints() const {
     return arg().AsData().ints();
-  }                                                                // Ints, and all data args
+  }  // Ints, and all data args
   std::string_view text() const { return arg().AsData().text(); }  // Text, Param, Var, Kernel
   int64_t slot() const { return ints()[0]; }                       // Param
   AddrSpace addrspace() const { return static_cast<AddrSpace>(ints()[1]); }  // Param

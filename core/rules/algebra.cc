@@ -64,7 +64,7 @@ const RuleSet& AlgebraRules() {
     // in.
     r.Add("order", Group(ir::kCommutativeOps, x.Is(kNotFloat), y), [x, y](const auto& m) -> UOp {
       if (m.root().Is(Op::ADD) && m.root().dtype() == Dtype::Index) return UOp();  // index.sum does
-            if (Compare(m[x], m[y]) <= 0) return UOp();
+      if (Compare(m[x], m[y]) <= 0) return UOp();
       return m.ctx.Make(m.root().op(), m.root().dtype(), {m[y], m[x]});
     });
     r.Add("const_right", Group(OpSet{Op::ADD, Op::MUL}, x.Is(kFloats), y),

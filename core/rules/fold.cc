@@ -34,8 +34,7 @@ const RuleSet& FoldRules() {
       return Fold(m.ctx, m.root());
     });
     // Any integer, index or bool whose interval is one value.
-    r.Add("point",
-          Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()),
+    r.Add("point", Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()),
           [](const auto& m) -> UOp {
             const UOp u = m.root();
             if (ir::IsFloat(u.dtype())) return UOp();

@@ -66,7 +66,8 @@ class Builder {
     absl::flat_hash_set<uint32_t> force;
     // Every round materialises at least one more PARAM or AFTER, of which there are finitely many.
     for (size_t round = 0; round < ctx_.size() + 1; ++round) {
-      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, simplify_, sink, {options_.default_device, options_.realise_cost, &force}));
+      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, simplify_, sink,
+                                      {options_.default_device, options_.realise_cost, &force}));
       Lowered lowered = LowerRoots(ctx_, simplify_, fusion);
       const size_t before = force.size();
       for (const Kernel& k : lowered.kernels) {

@@ -74,7 +74,8 @@ struct Schedule {
 
 struct Options {
   std::string default_device = "CPU:0";  // for PARAMs that name none
-  // Operations per element that cost as much as storing and loading it: low values make more and smaller kernels.
+  // Operations per element that cost as much as storing and loading it: low values make more and
+  // smaller kernels.
   double realise_cost = 32;
 };
 

@@ -47,11 +47,16 @@ absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
     return Bad(Cat("opt (", text, ") is not NAME(axis;amount)"));
   }
   const std::string_view name = text.substr(0, open);
-  if (name == "UPCAST") opt.kind = OptKind::kUpcast;
-  else if (name == "UNROLL") opt.kind = OptKind::kUnroll;
-  else if (name == "THREAD") opt.kind = OptKind::kThread;
-  else if (name == "VECTOR") opt.kind = OptKind::kVector;
-  else return Bad(Cat("opt (", name, ") is unknown"));
+  if (name == "UPCAST")
+    opt.kind = OptKind::kUpcast;
+  else if (name == "UNROLL")
+    opt.kind = OptKind::kUnroll;
+  else if (name == "THREAD")
+    opt.kind = OptKind::kThread;
+  else if (name == "VECTOR")
+    opt.kind = OptKind::kVector;
+  else
+    return Bad(Cat("opt (", name, ") is unknown"));
   std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);
   std::from_chars(text.data() + middle + 1, text.data() + text.size() - 1, opt.amount);
   return opt;
@@ -75,7 +80,8 @@ class Runner {
   absl::Status Step(std::string_view name, std::string_view value) {
     if (name == "rules") {
       for (const rewrite::RuleSet* set : rules::AllRuleSets()) {
-        if (set->name() == value) return root_ = rewrite::Rewrite(ctx_, root_, *set), absl::OkStatus();
+        if (set->name() == value)
+          return root_ = rewrite::Rewrite(ctx_, root_, *set), absl::OkStatus();
       }
       return Bad(Cat("rule set (", value, ") is unknown"));
     }
@@ -93,10 +99,13 @@ class Runner {
     UOPD_TRY(ir::Verify(ctx_, root_, ir::Stage::kTensor));
     UOPD_ASSIGN(const schedule::Schedule s, schedule::MakeSchedule(ctx_, root_, {}));
     std::string out;
-    auto name = [](const schedule::BufferRef& b) { return Cat(b.kind == schedule::BufferRef::kArgument ? "slot" : "temp", b.index); };
+    auto name = [](const schedule::BufferRef& b) {
+      return Cat(b.kind == schedule::BufferRef::kArgument ? "slot" : "temp", b.index);
+    };
     for (size_t i = 0; i < s.items.size(); ++i) {
       const schedule::Item& item = s.items[i];
-      Append(out, "; ", item.kind == schedule::Item::kKernel ? "kernel " : "copy ", i, " on ", item.device, ":");
+      Append(out, "; ", item.kind == schedule::Item::kKernel ? "kernel " : "copy ", i, " on ",
+             item.device, ":");
       for (const schedule::BufferRef& b : item.buffers) Append(out, " ", name(b));
       out += '\n';
       if (item.kind != schedule::Item::kKernel) continue;
@@ -131,11 +140,13 @@ class Runner {
   absl::Status Render(std::string_view language) {
     if (!lowered_) UOPD_TRY(Lower(""));
     if (language == "c") {
-      UOPD_ASSIGN(output_.emplace(), render::RenderC(ctx_, root_, lowered_->name, lowered_->variables));
+      UOPD_ASSIGN(output_.emplace(),
+                  render::RenderC(ctx_, root_, lowered_->name, lowered_->variables));
       return absl::OkStatus();
     }
     if (language != "llvm") return Bad(Cat("language (", language, ") is none of c, llvm"));
-    UOPD_ASSIGN(output_.emplace(), render::RenderLlvmIr(ctx_, root_, lowered_->name, lowered_->variables));
+    UOPD_ASSIGN(output_.emplace(),
+                render::RenderLlvmIr(ctx_, root_, lowered_->name, lowered_->variables));
     return absl::OkStatus();
   }
 
@@ -147,6 +158,8 @@ class Runner {
 
 }  // namespace
 
-absl::StatusOr<std::string> RunText(std::string_view steps, std::string_view text) { return Runner().Run(steps, text); }
+absl::StatusOr<std::string> RunText(std::string_view steps, std::string_view text) {
+  return Runner().Run(steps, text);
+}
 
 }  // namespace uopd::tools

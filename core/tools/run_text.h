@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text in, text out: one step of the pipeline run on textual IR. What uopd-opt and the golden tests do.
+// Text in, text out: one step of the pipeline run on textual IR. What uopd-opt and the golden tests
+// do.
 #pragma once
 #include <string>
 #include <string_view>
@@ -12,8 +13,8 @@ namespace uopd::tools {
 //   rules=NAME        rewrite with a rule set (uopd-opt --list names them)
 //   verify=STAGE      tensor, kernel or program
 //   schedule          the kernels of a tensor graph, in order, with their buffers
-//   lower[=OPTS]      a kernel as a linear program; OPTS as in "UPCAST(0;4)+VECTOR(1;8)", "noopt" for none
-//   render=c|llvm     a linear program as text (implies lower when given a kernel)
+//   lower[=OPTS]      a kernel as a linear program; OPTS as in "UPCAST(0;4)+VECTOR(1;8)", "noopt"
+//   for none render=c|llvm     a linear program as text (implies lower when given a kernel)
 // A step that does not give IR must be the last.
 absl::StatusOr<std::string> RunText(std::string_view steps, std::string_view text);
 

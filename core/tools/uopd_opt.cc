@@ -17,14 +17,17 @@ namespace {
 constexpr char kUsage[] =
     "usage: uopd-opt [--run=STEP,STEP...] [FILE]\n"
     "       uopd-opt --list\n"
-    "Steps: rules=SET, verify=tensor|kernel|program, schedule, lower[=OPT+OPT|=noopt], render=c|llvm.\n"
-    "An OPT is NAME(axis;amount), NAME one of UPCAST, UNROLL, THREAD, VECTOR. Without FILE reads standard input.\n";
+    "Steps: rules=SET, verify=tensor|kernel|program, schedule, lower[=OPT+OPT|=noopt], "
+    "render=c|llvm.\n"
+    "An OPT is NAME(axis;amount), NAME one of UPCAST, UNROLL, THREAD, VECTOR. Without FILE reads "
+    "standard input.\n";
 
 int List() {
   for (const uopd::rewrite::RuleSet* set : uopd::rules::AllRuleSets()) {
     std::printf("%s\n", std::string(set->name()).c_str());
     for (const auto& rule : set->rules()) {
-      if (rule->set == set->name()) std::printf("  %s.%s\n", std::string(rule->set).c_str(), std::string(rule->name).c_str());
+      if (rule->set == set->name())
+        std::printf("  %s.%s\n", std::string(rule->set).c_str(), std::string(rule->name).c_str());
     }
   }
   return 0;
@@ -38,9 +41,12 @@ int main(int argc, char** argv) {
     const std::string_view arg = argv[i];
     if (arg == "--list") return List();
     if (arg == "--help" || arg == "-h") return std::fputs(kUsage, stdout), 0;
-    if (arg.starts_with("--run=")) steps = arg.substr(6);
-    else if (arg.starts_with("--")) return std::fputs(kUsage, stderr), 2;
-    else file = arg;
+    if (arg.starts_with("--run="))
+      steps = arg.substr(6);
+    else if (arg.starts_with("--"))
+      return std::fputs(kUsage, stderr), 2;
+    else
+      file = arg;
   }
   std::ifstream in(file);
   if (!file.empty() && !in) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every op, through a real daemon, against the tensor interpreter: all dtypes, odd shapes, special values; outputs start
-// poisoned, so what a kernel forgets to write shows.
+// Every op, through a real daemon, against the tensor interpreter: all dtypes, odd shapes, special
+// values; outputs start poisoned, so what a kernel forgets to write shows.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,8 @@ class OpsTest : public ::testing::Test {
     auto daemon = testing::Daemon::Start({UOPD_BINARY, "", {}});
     ASSERT_TRUE(daemon.ok()) << StatusText(daemon.status());
     daemon_ = std::move(*daemon);
-    stub_ = v1::UopdService::NewStub(grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials()));
+    stub_ = v1::UopdService::NewStub(
+        grpc::CreateChannel(daemon_->address(), grpc::InsecureChannelCredentials()));
   }
   static void TearDownTestSuite() {
     stub_.reset();
@@ -42,7 +43,8 @@ class OpsTest : public ::testing::Test {
   }
 
   // All slots go in with their contents (poison for outputs) and come back.
-  static absl::StatusOr<std::vector<HostArray>> RunOnDaemon(ir::UOpContext& ctx, UOp sink, std::vector<HostArray> slots) {
+  static absl::StatusOr<std::vector<HostArray>> RunOnDaemon(ir::UOpContext& ctx, UOp sink,
+                                                            std::vector<HostArray> slots) {
     v1::RunRequest request;
     request.set_graph(ir::Encode(ctx, sink));
     std::vector<bool> used(slots.size());
@@ -61,7 +63,8 @@ class OpsTest : public ::testing::Test {
     if (!s.ok()) return absl::InternalError(s.error_message());
     int next = 0;
     for (size_t i = 0; i < slots.size(); ++i) {
-      if (used[i]) slots[i] = HostArray::FromBytes(slots[i].dtype, slots[i].dims, response.data(next++));
+      if (used[i])
+        slots[i] = HostArray::FromBytes(slots[i].dtype, slots[i].dims, response.data(next++));
     }
     return slots;
   }
@@ -76,26 +79,39 @@ std::vector<double> SpecialValues(Dtype d) {
   if (d == Dtype::Bool) return {0, 1};
   if (!ir::IsFloat(d)) {
     const ir::IntRange r = ir::RangeOf(d);
-    return {0, 1, 2, 3, 7, static_cast<double>(r.min), static_cast<double>(r.min) / 2, 100, ir::IsSigned(d) ? -1.0 : 5.0};
+    return {0,
+            1,
+            2,
+            3,
+            7,
+            static_cast<double>(r.min),
+            static_cast<double>(r.min) / 2,
+            100,
+            ir::IsSigned(d) ? -1.0 : 5.0};
   }
   const double inf = std::numeric_limits<double>::infinity();
-  return {0.0, -0.0, 1, -1, 0.5, -2.5, 3.75, inf, -inf, std::nan(""), ir::DecodeFloat(d, 1), 100, -0.1};
+  return {0.0, -0.0, 1, -1, 0.5, -2.5, 3.75, inf, -inf, std::nan(""), ir::DecodeFloat(d, 1),
+          100, -0.1};
 }
 
 HostArray RandomArray(Dtype d, const Dims& dims, std::mt19937_64& random) {
   HostArray a = HostArray::Zeros(d, dims);
   const std::vector<double> special = SpecialValues(d);
   for (ir::Scalar& v : a.values) {
-    const double x = random() % 3 == 0 ? special[random() % special.size()] : static_cast<double>(random() % 2001) / 100 - 10;
+    const double x = random() % 3 == 0 ? special[random() % special.size()]
+                                       : static_cast<double>(random() % 2001) / 100 - 10;
     v = ir::IsFloat(d) ? ir::Scalar::Float(d, x)
-                       : ir::Scalar::Int(d, d == Dtype::Bool ? random() % 2 : random() % 4 == 0 ? static_cast<ir::Int128>(random()) : static_cast<ir::Int128>(x));
+                       : ir::Scalar::Int(d, d == Dtype::Bool    ? random() % 2
+                                            : random() % 4 == 0 ? static_cast<ir::Int128>(random())
+                                                                : static_cast<ir::Int128>(x));
   }
   return a;
 }
 
 HostArray Poison(Dtype d, const Dims& dims) {
   HostArray a = HostArray::Zeros(d, dims);
-  return HostArray::FromBytes(d, dims, std::string(a.ToBytes().size(), d == Dtype::Bool ? '\1' : '\x5a'));
+  return HostArray::FromBytes(d, dims,
+                              std::string(a.ToBytes().size(), d == Dtype::Bool ? '\1' : '\x5a'));
 }
 
 // Distance in representable values; 0 for two NaNs.
@@ -123,22 +139,31 @@ class AllOps {
       if (ir::kFloatOnlyOps.Has(op) && !is_float) continue;
       if (ir::kIntOnlyOps.Has(op) && is_float) continue;
       if (op == Op::THREEFRY && d != Dtype::U64) continue;
-      constexpr ir::OpSet kNoBool = {Op::SUB, Op::NEG, Op::CDIV, Op::CMOD, Op::FLOORDIV, Op::FLOORMOD, Op::SHL, Op::SHR, Op::MULACC};
+      constexpr ir::OpSet kNoBool = {Op::SUB,      Op::NEG, Op::CDIV, Op::CMOD,  Op::FLOORDIV,
+                                     Op::FLOORMOD, Op::SHL, Op::SHR,  Op::MULACC};
       if (is_bool && kNoBool.Has(op)) continue;
       UOp value;
-      if (op == Op::WHERE) value = ir::Where(ctx, c, x, y);
-      else if (op == Op::MULACC) value = ir::Alu(ctx, op, {x, y, x});
-      else if (ir::kUnaryOps.Has(op)) value = ir::Alu(ctx, op, {x});
-      else value = ir::Alu(ctx, op, {x, y});
+      if (op == Op::WHERE)
+        value = ir::Where(ctx, c, x, y);
+      else if (op == Op::MULACC)
+        value = ir::Alu(ctx, op, {x, y, x});
+      else if (ir::kUnaryOps.Has(op))
+        value = ir::Alu(ctx, op, {x});
+      else
+        value = ir::Alu(ctx, op, {x, y});
       constexpr ir::OpSet kRounded = {Op::EXP2, Op::LOG2, Op::SIN, Op::POW};
       // MULACC may round once or twice; RECIPROCAL and the rest are IEEE operations.
-      cases.push_back({value, is_float && kRounded.Has(op) ? 4.0 : op == Op::MULACC && is_float ? -1.0 : 0.0});
+      cases.push_back({value, is_float && kRounded.Has(op)   ? 4.0
+                              : op == Op::MULACC && is_float ? -1.0
+                                                             : 0.0});
     }
     for (int i = 2; i < ir::kDtypeCount; ++i) {
       if (static_cast<Dtype>(i) != d) cases.push_back({ir::Cast(ctx, x, static_cast<Dtype>(i))});
     }
-    for (Dtype to : {Dtype::I8, Dtype::U16, Dtype::I32, Dtype::U64, Dtype::F8E5M2, Dtype::F16, Dtype::F32, Dtype::F64}) {
-      if (!is_bool && to != d && ir::Bits(to) == ir::Bits(d)) cases.push_back({ir::Bitcast(ctx, x, to)});
+    for (Dtype to : {Dtype::I8, Dtype::U16, Dtype::I32, Dtype::U64, Dtype::F8E5M2, Dtype::F16,
+                     Dtype::F32, Dtype::F64}) {
+      if (!is_bool && to != d && ir::Bits(to) == ir::Bits(d))
+        cases.push_back({ir::Bitcast(ctx, x, to)});
     }
   }
   std::vector<Expectation> cases;
@@ -152,8 +177,10 @@ TEST_P(EveryDtype, ElementwiseOpsAgree) {
   for (const Dims& dims : {Dims{}, Dims{17}, Dims{3, 1, 5}, Dims{131}}) {
     ir::UOpContext ctx;
     const UOp shape = ir::ShapeArg(ctx, dims);
-    const UOp x = ir::Param(ctx, 0, d, shape), y = ir::Param(ctx, 1, d, shape), c = ir::Param(ctx, 2, Dtype::Bool, shape);
-    std::vector<HostArray> slots = {RandomArray(d, dims, random), RandomArray(d, dims, random), RandomArray(Dtype::Bool, dims, random)};
+    const UOp x = ir::Param(ctx, 0, d, shape), y = ir::Param(ctx, 1, d, shape),
+              c = ir::Param(ctx, 2, Dtype::Bool, shape);
+    std::vector<HostArray> slots = {RandomArray(d, dims, random), RandomArray(d, dims, random),
+                                    RandomArray(Dtype::Bool, dims, random)};
     const AllOps ops(ctx, d, x, y, c);
     // A few ops per graph: enough to share, few enough to read.
     constexpr size_t kPerGraph = 12;
@@ -163,11 +190,13 @@ TEST_P(EveryDtype, ElementwiseOpsAgree) {
       std::vector<UOp> stores;
       for (size_t i = first; i < last; ++i) {
         const UOp v = ops.cases[i].value;
-        stores.push_back(ir::Store(ctx, ir::Param(ctx, static_cast<int64_t>(in.size()), v.dtype(), shape), v));
+        stores.push_back(
+            ir::Store(ctx, ir::Param(ctx, static_cast<int64_t>(in.size()), v.dtype(), shape), v));
         in.push_back(Poison(v.dtype(), dims));
       }
       const UOp sink = ir::Sink(ctx, stores);
-      ASSERT_TRUE(ir::Verify(ctx, sink, ir::Stage::kTensor).ok()) << StatusText(ir::Verify(ctx, sink, ir::Stage::kTensor));
+      ASSERT_TRUE(ir::Verify(ctx, sink, ir::Stage::kTensor).ok())
+          << StatusText(ir::Verify(ctx, sink, ir::Stage::kTensor));
       const auto want = testing::TensorInterpreter(ctx).Run(sink, in);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
       const auto got = RunOnDaemon(ctx, sink, in);
@@ -177,21 +206,25 @@ TEST_P(EveryDtype, ElementwiseOpsAgree) {
         const HostArray& g = (*got)[3 + i - first];
         const UOp v = ops.cases[i].value;
         for (size_t k = 0; k < w.values.size(); ++k) {
-          const std::string where = Cat(ir::Name(v.op()), "<", ir::Name(v.dtype()), "> of ", ir::Name(d), " at ", k, ": x ", slots[0].ToDoubles()[k], ", y ",
-                                        slots[1].ToDoubles()[k]);
+          const std::string where =
+              Cat(ir::Name(v.op()), "<", ir::Name(v.dtype()), "> of ", ir::Name(d), " at ", k,
+                  ": x ", slots[0].ToDoubles()[k], ", y ", slots[1].ToDoubles()[k]);
           if (!ir::IsFloat(v.dtype())) {
             ASSERT_EQ(g.values[k].i, w.values[k].i) << where;
             continue;
           }
           const double distance = UlpDistance(v.dtype(), g.values[k].f, w.values[k].f);
           if (ops.cases[i].ulps == 0) {
-            ASSERT_EQ(distance, 0) << where << " want " << w.values[k].f << " got " << g.values[k].f;
+            ASSERT_EQ(distance, 0)
+                << where << " want " << w.values[k].f << " got " << g.values[k].f;
           } else if (ops.cases[i].ulps > 0) {
-            ASSERT_LE(distance, ops.cases[i].ulps) << where << " want " << w.values[k].f << " got " << g.values[k].f;
+            ASSERT_LE(distance, ops.cases[i].ulps)
+                << where << " want " << w.values[k].f << " got " << g.values[k].f;
           } else {  // x * y + x, rounded twice, against rounded once
             const double a = slots[0].values[k].f, b = slots[1].values[k].f;
             const double twice = ir::RoundTo(d, ir::RoundTo(d, a * b) + a);
-            ASSERT_TRUE(distance == 0 || UlpDistance(d, g.values[k].f, twice) == 0) << where << " want " << w.values[k].f << " got " << g.values[k].f;
+            ASSERT_TRUE(distance == 0 || UlpDistance(d, g.values[k].f, twice) == 0)
+                << where << " want " << w.values[k].f << " got " << g.values[k].f;
           }
         }
       }
@@ -200,21 +233,27 @@ TEST_P(EveryDtype, ElementwiseOpsAgree) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, EveryDtype,
-                         ::testing::Values(Dtype::Bool, Dtype::I8, Dtype::U8, Dtype::I16, Dtype::U16, Dtype::I32, Dtype::U32, Dtype::I64, Dtype::U64,
-                                           Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64),
+                         ::testing::Values(Dtype::Bool, Dtype::I8, Dtype::U8, Dtype::I16,
+                                           Dtype::U16, Dtype::I32, Dtype::U32, Dtype::I64,
+                                           Dtype::U64, Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16,
+                                           Dtype::BF16, Dtype::F32, Dtype::F64),
                          [](const auto& info) { return std::string(ir::Name(info.param)); });
 
 // Movement, reduction, broadcasting and assignment on small random graphs with exact values.
 TEST_F(OpsTest, RandomGraphsAgree) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     ir::UOpContext ctx;
-    const testing::GeneratedGraph g = testing::GenerateGraph(ctx, seed, 6 + static_cast<int>(seed) % 25);
+    const testing::GeneratedGraph g =
+        testing::GenerateGraph(ctx, seed, 6 + static_cast<int>(seed) % 25);
     const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots);
     ASSERT_TRUE(want.ok()) << StatusText(want.status());
     const auto got = RunOnDaemon(ctx, g.sink, g.slots);
-    ASSERT_TRUE(got.ok()) << "seed " << seed << " " << StatusText(got.status()) << ir::Print(ctx, g.sink);
+    ASSERT_TRUE(got.ok()) << "seed " << seed << " " << StatusText(got.status())
+                          << ir::Print(ctx, g.sink);
     for (size_t i = 0; i < want->size(); ++i) {
-      ASSERT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles()) << "seed " << seed << " slot " << i << "\n" << ir::Print(ctx, g.sink);
+      ASSERT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles())
+          << "seed " << seed << " slot " << i << "\n"
+          << ir::Print(ctx, g.sink);
     }
   }
 }
@@ -224,12 +263,16 @@ TEST_F(OpsTest, ZeroSizesGiveNothingAndIdentities) {
   const int64_t empty[] = {0, 4}, row[] = {1, 4};
   const UOp x = ir::Param(ctx, 0, Dtype::F32, ir::ShapeArg(ctx, empty));
   const int64_t axis = 0;
-  const UOp sum = ir::ReduceAxes(ctx, Op::ADD, x, std::span(&axis, 1)), max = ir::ReduceAxes(ctx, Op::MAX, x, std::span(&axis, 1));
-  const UOp roots[] = {ir::Store(ctx, ir::Param(ctx, 1, Dtype::F32, ir::ShapeArg(ctx, row)), sum),
-                       ir::Store(ctx, ir::Param(ctx, 2, Dtype::F32, ir::ShapeArg(ctx, row)), max),
-                       ir::Store(ctx, ir::Param(ctx, 3, Dtype::F32, ir::ShapeArg(ctx, empty)), ir::Add(ctx, x, x))};
+  const UOp sum = ir::ReduceAxes(ctx, Op::ADD, x, std::span(&axis, 1)),
+            max = ir::ReduceAxes(ctx, Op::MAX, x, std::span(&axis, 1));
+  const UOp roots[] = {
+      ir::Store(ctx, ir::Param(ctx, 1, Dtype::F32, ir::ShapeArg(ctx, row)), sum),
+      ir::Store(ctx, ir::Param(ctx, 2, Dtype::F32, ir::ShapeArg(ctx, row)), max),
+      ir::Store(ctx, ir::Param(ctx, 3, Dtype::F32, ir::ShapeArg(ctx, empty)), ir::Add(ctx, x, x))};
   const UOp sink = ir::Sink(ctx, roots);
-  const std::vector<HostArray> slots = {HostArray::Zeros(Dtype::F32, {0, 4}), Poison(Dtype::F32, {1, 4}), Poison(Dtype::F32, {1, 4}), HostArray::Zeros(Dtype::F32, {0, 4})};
+  const std::vector<HostArray> slots = {HostArray::Zeros(Dtype::F32, {0, 4}),
+                                        Poison(Dtype::F32, {1, 4}), Poison(Dtype::F32, {1, 4}),
+                                        HostArray::Zeros(Dtype::F32, {0, 4})};
   const auto got = RunOnDaemon(ctx, sink, slots);
   ASSERT_TRUE(got.ok()) << StatusText(got.status());
   EXPECT_EQ((*got)[1].ToDoubles(), std::vector<double>(4, 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Round trip of a prepared program that adds two 16-element tensors, inputs inline and result returned, against an empty unary
-// call to the same server over the same channel.
+// Round trip of a prepared program that adds two 16-element tensors, inputs inline and result
+// returned, against an empty unary call to the same server over the same channel.
 #include <grpcpp/grpcpp.h>
 
 #include <cstring>
@@ -18,7 +18,8 @@ std::string AddGraph() {
   ir::UOpContext ctx;
   const int64_t n = 16;
   const ir::UOp shape = ir::ShapeArg(ctx, std::span(&n, 1));
-  const ir::UOp sum = ir::Add(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), ir::Param(ctx, 1, ir::Dtype::F32, shape));
+  const ir::UOp sum = ir::Add(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape),
+                              ir::Param(ctx, 1, ir::Dtype::F32, shape));
   const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 2, ir::Dtype::F32, shape), sum);
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
@@ -34,7 +35,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
     UOPD_ASSIGN(daemon, testing::Daemon::Start({options.daemon, "", {}}));
     address = daemon->address();
   }
-  auto stub = v1::UopdService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  auto stub =
+      v1::UopdService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
   v1::OpenSessionResponse session;
   {
     grpc::ClientContext ctx;
@@ -66,9 +68,12 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
     v1::ExecuteResponse response;
     const grpc::Status s = stub->Execute(&ctx, execute, &response);
     float last = 0;
-    if (s.ok() && response.data_size() == 1 && response.data(0).size() == 64) std::memcpy(&last, response.data(0).data() + 60, 4);
-    if (!s.ok()) failure = s;
-    else if (last != 30) failure = grpc::Status(grpc::INTERNAL, "the sum is wrong");
+    if (s.ok() && response.data_size() == 1 && response.data(0).size() == 64)
+      std::memcpy(&last, response.data(0).data() + 60, 4);
+    if (!s.ok())
+      failure = s;
+    else if (last != 30)
+      failure = grpc::Status(grpc::INTERNAL, "the sum is wrong");
   };
   auto nothing = [&] {
     grpc::ClientContext ctx;
@@ -80,12 +85,15 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   UOPD_TRY(Checked(failure));
   std::vector<Measurement> out;
   for (const auto& [name, p] : {std::pair("p50", 0.5), std::pair("p99", 0.99)}) {
-    out.push_back({std::string("rtt.add16.") + name, "us", Percentile(times.a, p) * 1e6, "empty unary call", Percentile(times.b, p) * 1e6});
+    out.push_back({std::string("rtt.add16.") + name, "us", Percentile(times.a, p) * 1e6,
+                   "empty unary call", Percentile(times.b, p) * 1e6});
   }
   return out;
 }
 
-const Register kRegister("rtt", "prepared add of two 16-element tensors over gRPC, against an empty call", Run);
+const Register kRegister("rtt",
+                         "prepared add of two 16-element tensors over gRPC, against an empty call",
+                         Run);
 
 }  // namespace
 }  // namespace uopd::perf

@@ -28,7 +28,8 @@ std::string Field(const std::string& json, const std::string& key) {
   const std::string open = "\"" + key + "\":\"";
   const size_t begin = json.find(open);
   if (begin == std::string::npos) return "";
-  return json.substr(begin + open.size(), json.find('"', begin + open.size()) - begin - open.size());
+  return json.substr(begin + open.size(),
+                     json.find('"', begin + open.size()) - begin - open.size());
 }
 
 }  // namespace
@@ -38,15 +39,17 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& optio
   d->data_dir_ = options.data_dir;
   if (d->data_dir_.empty()) {
     std::string pattern = (std::filesystem::temp_directory_path() / "uopd-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) return absl::InternalError("cannot make a temporary folder");
+    if (mkdtemp(pattern.data()) == nullptr)
+      return absl::InternalError("cannot make a temporary folder");
     d->data_dir_ = pattern;
     d->owns_data_dir_ = true;
   }
   const std::string ready = d->data_dir_ + ".ready";
   d->log_path_ = d->data_dir_ + ".log";
   std::filesystem::remove(ready);
-  std::vector<std::string> args = {options.program, "--listen",   "127.0.0.1:0",  "--http-listen", "127.0.0.1:0",
-                                   "--data-dir",    d->data_dir_, "--ready-file", ready};
+  std::vector<std::string> args = {options.program, "--listen",     "127.0.0.1:0",
+                                   "--http-listen", "127.0.0.1:0",  "--data-dir",
+                                   d->data_dir_,    "--ready-file", ready};
   args.insert(args.end(), options.flags.begin(), options.flags.end());
   std::vector<char*> argv;
   for (std::string& a : args) argv.push_back(a.data());
@@ -69,7 +72,8 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& optio
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return absl::UnavailableError(Cat("daemon ", options.program, " does not serve; its log:\n", d->Log()));
+  return absl::UnavailableError(
+      Cat("daemon ", options.program, " does not serve; its log:\n", d->Log()));
 }
 
 Daemon::~Daemon() {

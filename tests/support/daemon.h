@@ -20,7 +20,8 @@ struct DaemonOptions {
 // Runs until destroyed (killed then) or stopped. Not thread-safe.
 class Daemon {
  public:
-  // Waits until the daemon serves. UNAVAILABLE with the end of its log if it does not within 20 seconds.
+  // Waits until the daemon serves. UNAVAILABLE with the end of its log if it does not within 20
+  // seconds.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const DaemonOptions& options);
   ~Daemon();
   Daemon(const Daemon&) = delete;

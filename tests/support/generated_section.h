@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ExpectGenerated: a section of a page in docs/ is what the code says it is. UOPD_ACCEPT=1 writes it anew.
+// ExpectGenerated: a section of a page in docs/ is what the code says it is. UOPD_ACCEPT=1 writes
+// it anew.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -11,7 +12,8 @@
 namespace uopd::testing {
 
 // The text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals `expected`.
-inline void ExpectGenerated(const std::string& page_name, const std::string& name, const std::string& expected) {
+inline void ExpectGenerated(const std::string& page_name, const std::string& name,
+                            const std::string& expected) {
   const std::string file = __FILE__;
   const std::string path = file.substr(0, file.rfind("tests/support/")) + "docs/" + page_name;
   std::ifstream in(path);

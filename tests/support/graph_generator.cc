@@ -21,7 +21,8 @@ class Generator {
 
   GeneratedGraph Run(int ops) {
     const int inputs = Pick(1, 3);
-    for (int i = 0; i < inputs; ++i) pool_.push_back(NewSlot(RandomDims(), Pick(0, 3) ? Dtype::F32 : Dtype::I32));
+    for (int i = 0; i < inputs; ++i)
+      pool_.push_back(NewSlot(RandomDims(), Pick(0, 3) ? Dtype::F32 : Dtype::I32));
     for (int i = 0; i < ops; ++i) Grow();
     std::vector<UOp> roots;
     // Outputs into fresh slots, and sometimes assignments to inputs that other outputs also read.
@@ -38,7 +39,9 @@ class Generator {
           roots.push_back(store);
           if (Pick(0, 1)) {  // read the new value
             const UOp after = ir::After(ctx_, p, {store});
-            const UOp twice = ir::Add(ctx_, after, pool_[0].dtype() == p.dtype() && DimsOf(pool_[0]) == DimsOf(p) ? pool_[0] : after);
+            const UOp twice = ir::Add(
+                ctx_, after,
+                pool_[0].dtype() == p.dtype() && DimsOf(pool_[0]) == DimsOf(p) ? pool_[0] : after);
             roots.push_back(ir::Store(ctx_, NewSlot(DimsOf(p), p.dtype()), twice));
           }
           break;
@@ -49,7 +52,9 @@ class Generator {
   }
 
  private:
-  int Pick(int lo, int hi) { return lo + static_cast<int>(random_() % static_cast<uint64_t>(hi - lo + 1)); }
+  int Pick(int lo, int hi) {
+    return lo + static_cast<int>(random_() % static_cast<uint64_t>(hi - lo + 1));
+  }
   UOp Any() { return pool_[static_cast<size_t>(Pick(0, static_cast<int>(pool_.size()) - 1))]; }
   Dims DimsOf(UOp u) { return *ir::StaticDims(*ctx_.ShapeOf(u)); }
   int64_t Elements(UOp u) { return ir::Product(DimsOf(u)); }
@@ -61,7 +66,8 @@ class Generator {
   }
 
   UOp NewSlot(const Dims& dims, Dtype dtype) {
-    const UOp p = ir::Param(ctx_, static_cast<int64_t>(slots_.size()), dtype, ir::ShapeArg(ctx_, dims));
+    const UOp p =
+        ir::Param(ctx_, static_cast<int64_t>(slots_.size()), dtype, ir::ShapeArg(ctx_, dims));
     std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
     for (double& v : values) v = Pick(-3, 3);
     slots_.push_back(HostArray::Of(dtype, dims, values));
@@ -116,12 +122,15 @@ class Generator {
       }
       case 3: {  // pad
         Dims before(dims.size()), out(dims.size());
-        for (size_t i = 0; i < dims.size(); ++i) before[i] = Pick(0, 2), out[i] = dims[i] + before[i] + Pick(0, 2);
+        for (size_t i = 0; i < dims.size(); ++i)
+          before[i] = Pick(0, 2), out[i] = dims[i] + before[i] + Pick(0, 2);
         return ir::Pad(ctx_, x, ir::ShapeArg(ctx_, before), ir::ShapeArg(ctx_, out));
       }
       case 4: {  // shrink
         Dims start(dims.size()), out(dims.size());
-        for (size_t i = 0; i < dims.size(); ++i) start[i] = Pick(0, static_cast<int>(dims[i]) - 1), out[i] = Pick(1, static_cast<int>(dims[i] - start[i]));
+        for (size_t i = 0; i < dims.size(); ++i)
+          start[i] = Pick(0, static_cast<int>(dims[i]) - 1),
+          out[i] = Pick(1, static_cast<int>(dims[i] - start[i]));
         return ir::Shrink(ctx_, x, ir::ShapeArg(ctx_, start), ir::ShapeArg(ctx_, out));
       }
       case 5: {  // flip
@@ -140,16 +149,21 @@ class Generator {
         if (axes.empty()) return UOp();
         return ir::ReduceAxes(ctx_, Pick(0, 2) ? Op::ADD : Op::MAX, x, axes);
       }
-      case 8: return ir::ReduceAxes(ctx_, Op::ADD, x, AllAxes(dims));
-      case 9: return ir::Add(ctx_, x, ctx_.Const(x.dtype(), Pick(-2, 2)));
-      case 10: return ir::Alu(ctx_, Op::MAX, {x, ctx_.Const(x.dtype(), 0)});
-      case 11: return ctx_.Make(Op::CONTIGUOUS, x.dtype(), {x});
+      case 8:
+        return ir::ReduceAxes(ctx_, Op::ADD, x, AllAxes(dims));
+      case 9:
+        return ir::Add(ctx_, x, ctx_.Const(x.dtype(), Pick(-2, 2)));
+      case 10:
+        return ir::Alu(ctx_, Op::MAX, {x, ctx_.Const(x.dtype(), 0)});
+      case 11:
+        return ctx_.Make(Op::CONTIGUOUS, x.dtype(), {x});
       case 12: {  // where
         const UOp c = ir::Lt(ctx_, x, ctx_.Const(x.dtype(), Pick(-1, 1)));
         return ir::Where(ctx_, c, x, ctx_.Const(x.dtype(), 1));
       }
       case 13: {
-        const UOp i = ir::Iota(ctx_, Dtype::I32, ir::ShapeArg(ctx_, dims.empty() ? Dims{3} : dims), dims.empty() ? 0 : Pick(0, static_cast<int>(dims.size()) - 1));
+        const UOp i = ir::Iota(ctx_, Dtype::I32, ir::ShapeArg(ctx_, dims.empty() ? Dims{3} : dims),
+                               dims.empty() ? 0 : Pick(0, static_cast<int>(dims.size()) - 1));
         return ir::Add(ctx_, As(i, x.dtype()), x);
       }
       default: {  // binary with anything that broadcasts
@@ -176,6 +190,8 @@ class Generator {
 
 }  // namespace
 
-GeneratedGraph GenerateGraph(UOpContext& ctx, uint64_t seed, int ops) { return Generator(ctx, seed).Run(ops); }
+GeneratedGraph GenerateGraph(UOpContext& ctx, uint64_t seed, int ops) {
+  return Generator(ctx, seed).Run(ops);
+}
 
 }  // namespace uopd::testing

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random tensor graphs, valid by construction: movement, elementwise, broadcast, reduce, where, cast, assignment.
+// Random tensor graphs, valid by construction: movement, elementwise, broadcast, reduce, where,
+// cast, assignment.
 #pragma once
 #include <cstdint>
 #include <random>

@@ -5,14 +5,17 @@
 #include "tests/support/kernel_interpreter.h"
 
 namespace uopd::testing {
-absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s, std::vector<HostArray> slots,
-                                                   const std::map<std::string, int64_t>& variables) {
+absl::StatusOr<std::vector<HostArray>> RunSchedule(
+    const schedule::Schedule& s, std::vector<HostArray> slots,
+    const std::map<std::string, int64_t>& variables) {
   std::vector<std::string> memory;
   for (const HostArray& a : slots) memory.push_back(a.ToBytes());
   std::map<std::string, std::string> arenas;
-  for (const auto& [device, bytes] : s.arenas) arenas[device] = std::string(static_cast<size_t>(bytes), '\xa5');
+  for (const auto& [device, bytes] : s.arenas)
+    arenas[device] = std::string(static_cast<size_t>(bytes), '\xa5');
   for (const schedule::Item& item : s.items) {
-    // Kernels get copies of the bytes and give them back: overlapping temporaries then show as lost writes.
+    // Kernels get copies of the bytes and give them back: overlapping temporaries then show as lost
+    // writes.
     tests::Memory held;
     for (const schedule::BufferRef& b : item.buffers) {
       std::string bytes;
@@ -20,7 +23,8 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s, 
         bytes = memory[static_cast<size_t>(b.index)];
       } else {
         const schedule::Temporary& t = s.temporaries[static_cast<size_t>(b.index)];
-        bytes = arenas[t.device].substr(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes));
+        bytes =
+            arenas[t.device].substr(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes));
       }
       held.emplace_back(bytes.begin(), bytes.end());
     }
@@ -37,10 +41,12 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s, 
       memory[static_cast<size_t>(out.index)] = written;
     } else {
       const schedule::Temporary& t = s.temporaries[static_cast<size_t>(out.index)];
-      arenas[t.device].replace(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes), written);
+      arenas[t.device].replace(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes),
+                               written);
     }
   }
-  for (size_t i = 0; i < slots.size(); ++i) slots[i] = HostArray::FromBytes(slots[i].dtype, slots[i].dims, memory[i]);
+  for (size_t i = 0; i < slots.size(); ++i)
+    slots[i] = HostArray::FromBytes(slots[i].dtype, slots[i].dims, memory[i]);
   return slots;
 }
 

@@ -10,9 +10,10 @@
 
 namespace uopd::testing {
 
-// Slots after the run. Temporaries live in the planned arenas, which start poisoned, so a wrong plan
-// or a read of memory that was never written shows; an access outside its buffer aborts.
-absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& schedule, std::vector<HostArray> slots,
-                                                   const std::map<std::string, int64_t>& variables = {});
+// Slots after the run. Temporaries live in the planned arenas, which start poisoned, so a wrong
+// plan or a read of memory that was never written shows; an access outside its buffer aborts.
+absl::StatusOr<std::vector<HostArray>> RunSchedule(
+    const schedule::Schedule& schedule, std::vector<HostArray> slots,
+    const std::map<std::string, int64_t>& variables = {});
 
 }  // namespace uopd::testing

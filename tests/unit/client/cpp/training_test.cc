@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whole training steps: gradients, optimisers, layers, and what a step costs on the wire.
 #include <cmath>
-#include <cstdlib>
 
-#include "client/cpp/connection.h"
 #include "client/cpp/nn.h"
 #include "client/cpp/optimizer.h"
 #include "tests/support/mlp_reference.h"
@@ -95,7 +93,7 @@ TEST_F(TrainingTest, SequentialRunsInOrder) {
 
 // Twenty steps of an MLP agree with plain loops in double that start from the same weights, and
 // from the second step on send no graph and, besides the batch, little.
-void CompareWithReference(Client& client, const InterpreterExecutor* maybe_daemon, bool use_adam) {
+void CompareWithReference(Client& client, const InterpreterExecutor& daemon, bool use_adam) {
   constexpr int64_t kIn = 9, kHidden = 11, kOut = 5, kBatch = 6;
   Linear first(client, kIn, kHidden), second(client, kHidden, kOut);
   std::vector<Tensor> parameters = {first.weight, first.bias, second.weight, second.bias};
@@ -148,28 +146,14 @@ void CompareWithReference(Client& client, const InterpreterExecutor* maybe_daemo
   EXPECT_EQ(client.stats().graphs_sent, graphs_after_first);
   EXPECT_EQ(client.stats().downloads, downloads) << "losses come back with the step";
   EXPECT_LT(last_loss, first_loss);
-  if (maybe_daemon == nullptr) return;
-  EXPECT_LE(maybe_daemon->buffers.size(), all.size() + 1)
-      << "weights are overwritten, batches are freed";
+  EXPECT_LE(daemon.buffers.size(), all.size() + 1) << "weights are overwritten, batches are freed";
 }
 
 TEST_F(TrainingTest, SgdLossCurveMatchesTheReference) {
-  CompareWithReference(client_, daemon_.get(), false);
+  CompareWithReference(client_, *daemon_, false);
 }
 TEST_F(TrainingTest, AdamLossCurveMatchesTheReference) {
-  CompareWithReference(client_, daemon_.get(), true);
-}
-
-// The same against a real daemon, where there is one.
-TEST(TrainingOnDaemonTest, LossCurvesMatchTheReference) {
-  const char* address = std::getenv("UOPD_TEST_ADDRESS");
-  if (address == nullptr) GTEST_SKIP() << "UOPD_TEST_ADDRESS names no daemon";
-  auto connection = Connection::Connect({.address = address});
-  ASSERT_TRUE(connection.ok()) << connection.status();
-  for (bool adam : {false, true}) {
-    Client client(*connection, {.seed = 3});
-    CompareWithReference(client, nullptr, adam);
-  }
+  CompareWithReference(client_, *daemon_, true);
 }
 
 }  // namespace
