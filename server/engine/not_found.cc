@@ -10,7 +10,7 @@ constexpr char kUrl[] = "uopd.v1/missing";
 
 absl::Status NotFound(std::string_view kind, const std::string& message) {
   absl::Status status = absl::NotFoundError(message);
-  status.SetPayload(kUrl, absl::Cord(std::string(kind)));
+  status.SetPayload(kUrl, absl::Cord(absl::string_view(kind.data(), kind.size())));
   return status;
 }
 
