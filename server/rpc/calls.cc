@@ -118,6 +118,14 @@ engine::RunCall RunCallOf(const Request& request, const Arguments& arguments) {
   return out;
 }
 
+// A switch that would be ignored is refused: the caller would measure something else than it asked
+// for.
+absl::Status CheckOptions(const v1::Options& options) {
+  if (options.beam() == 0) return absl::OkStatus();
+  return absl::UnimplementedError(
+      Cat("this daemon does not tune on request (beam ", options.beam(), ")"));
+}
+
 }  // namespace
 
 engine::CompileOptions ToCompileOptions(const v1::Options& options) {
@@ -193,6 +201,7 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
 
 absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
                      const v1::PrepareRequest& request, v1::PrepareResponse* response) {
+  UOPD_TRY(CheckOptions(request.options()));
   if (!request.graph().empty()) metrics::BytesReceived().Increment(request.graph().size());
   UOPD_ASSIGN(auto program,
               engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options())));
@@ -206,6 +215,7 @@ absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
 absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
                      engine::Session& session, const v1::ExecuteRequest& request,
                      v1::ExecuteResponse* response) {
+  UOPD_TRY(CheckOptions(request.options()));
   const Arguments arguments = ToArguments(request.arguments());
   engine::ExecuteCall call;
   call.request_id = request.request_id();
@@ -222,6 +232,7 @@ absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
 
 absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
                  const v1::RunRequest& request, v1::RunResponse* response) {
+  UOPD_TRY(CheckOptions(request.options()));
   metrics::BytesReceived().Increment(request.graph().size());
   const Arguments arguments = ToArguments(request.arguments());
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -214,6 +214,16 @@ TEST_F(ServiceTest, RunNeedsNoSession) {
   EXPECT_EQ(response.digest(), DigestOf(request.graph()));
 }
 
+TEST_F(ServiceTest, TuningThatIsNotOfferedIsRefused) {
+  grpc::ClientContext context;
+  v1::RunRequest request;
+  request.set_graph(ScaleGraph(3, 2.5));
+  request.mutable_options()->set_beam(2);
+  v1::RunResponse response;
+  EXPECT_EQ(client_.stub().Run(&context, request, &response).error_code(),
+            StatusCode::UNIMPLEMENTED);
+}
+
 TEST_F(ServiceTest, PrepareGivesTheSignature) {
   const v1::PrepareResponse prepared = client_.Prepare(AddGraph(16));
   EXPECT_EQ(prepared.digest(), DigestOf(AddGraph(16)));

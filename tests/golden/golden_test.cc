@@ -56,7 +56,8 @@ TEST_P(GoldenTest, OutputIsAsRecorded) {
   const bool accept = std::getenv("UOPD_ACCEPT") != nullptr;
   std::vector<Case> cases = ReadCases(GetParam());
   for (Case& c : cases) {
-    ASSERT_FALSE(c.name.empty() || c.steps.empty()) << GetParam() << ": a case lacks `# name:` or `# run:`";
+    ASSERT_FALSE(c.name.empty() || c.steps.empty())
+        << GetParam() << ": a case lacks `# name:` or `# run:`";
     const auto out = tools::RunText(c.steps, c.input);
     const std::string got = out.ok() ? *out : "error: " + StatusText(out.status()) + "\n";
     if (accept) c.want = got;
@@ -79,8 +80,11 @@ std::vector<std::filesystem::path> Files() {
 }
 
 std::string TestName(const ::testing::TestParamInfo<std::filesystem::path>& info) {
-  std::string name = std::filesystem::relative(info.param, UOPD_GOLDEN_DIR).replace_extension().string();
-  std::replace_if(name.begin(), name.end(), [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
+  std::string name =
+      std::filesystem::relative(info.param, UOPD_GOLDEN_DIR).replace_extension().string();
+  std::replace_if(
+      name.begin(), name.end(),
+      [](char ch) { return !std::isalnum(static_cast<unsigned char>(ch)); }, '_');
   return name;
 }
 

@@ -26,7 +26,8 @@ std::string Gzip(const std::string& in) {
   z_stream z{};
   deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
   std::string out(deflateBound(&z, in.size()), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data())), z.avail_in = static_cast<uInt>(in.size());
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data())),
+  z.avail_in = static_cast<uInt>(in.size());
   z.next_out = reinterpret_cast<Bytef*>(out.data()), z.avail_out = static_cast<uInt>(out.size());
   deflate(&z, Z_FINISH);
   out.resize(z.total_out);
@@ -79,9 +80,12 @@ class LoadExamplesTest : public ::testing::Test {
  protected:
   LoadExamplesTest() { std::filesystem::create_directories(folder_); }
   ~LoadExamplesTest() override { std::filesystem::remove_all(folder_); }
-  void Write(const std::string& name, const std::string& contents) { ASSERT_TRUE(WriteFile(folder_ + "/" + name, contents).ok()); }
+  void Write(const std::string& name, const std::string& contents) {
+    ASSERT_TRUE(WriteFile(folder_ + "/" + name, contents).ok());
+  }
 
-  const std::string folder_ = ::testing::TempDir() + "uopd_idx_" + ::testing::UnitTest::GetInstance()->current_test_info()->name() +
+  const std::string folder_ = ::testing::TempDir() + "uopd_idx_" +
+                              ::testing::UnitTest::GetInstance()->current_test_info()->name() +
                               std::to_string(getpid());
 };
 
@@ -99,12 +103,15 @@ TEST_F(LoadExamplesTest, TakesEitherSpelling) {
 TEST_F(LoadExamplesTest, NamesTheFileThatIsWrong) {
   EXPECT_EQ(LoadExamples(folder_, "train").status().code(), absl::StatusCode::kNotFound);
   Write("train-images-idx3-ubyte", "nonsense");
-  EXPECT_THAT(StatusText(LoadExamples(folder_, "train").status()), HasSubstr("train-images-idx3-ubyte"));
+  EXPECT_THAT(StatusText(LoadExamples(folder_, "train").status()),
+              HasSubstr("train-images-idx3-ubyte"));
   Write("train-images-idx3-ubyte", Idx({2, 1, 2}, "abcd"));
   Write("train-labels-idx1-ubyte", Idx({3}, "abc"));
-  EXPECT_THAT(StatusText(LoadExamples(folder_, "train").status()), HasSubstr("2 images and 3 labels"));
+  EXPECT_THAT(StatusText(LoadExamples(folder_, "train").status()),
+              HasSubstr("2 images and 3 labels"));
   Write("train-labels-idx1-ubyte", Idx({1, 2}, "ab"));
-  EXPECT_THAT(StatusText(LoadExamples(folder_, "train").status()), HasSubstr("2 dimensions, not 1"));
+  EXPECT_THAT(StatusText(LoadExamples(folder_, "train").status()),
+              HasSubstr("2 dimensions, not 1"));
 }
 
 }  // namespace

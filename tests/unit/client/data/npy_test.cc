@@ -30,17 +30,21 @@ TEST(NpyTest, ReadsWhatNumpyWrites) {
     EXPECT_EQ(a->dims, (ir::Dims{2, 3}));
     EXPECT_EQ(a->bytes, std::string(24, 'x'));
   }
-  EXPECT_EQ(ParseNpy(File("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", "x"))->dims, ir::Dims());
-  EXPECT_EQ(ParseNpy(File("{\"shape\":(0,7),\"descr\":\"<i8\",\"fortran_order\":False}", ""))->dims, (ir::Dims{0, 7}));
+  EXPECT_EQ(ParseNpy(File("{'descr': '|u1', 'fortran_order': False, 'shape': (), }", "x"))->dims,
+            ir::Dims());
+  EXPECT_EQ(ParseNpy(File("{\"shape\":(0,7),\"descr\":\"<i8\",\"fortran_order\":False}", ""))->dims,
+            (ir::Dims{0, 7}));
 }
 
 TEST(NpyTest, RoundTripsEveryDtype) {
   for (int d = 0; d < ir::kDtypeCount; ++d) {
     const auto dtype = static_cast<ir::Dtype>(d);
-    NpyArray array{dtype, {1, 2, 1}, std::string(static_cast<size_t>(2 * ir::ByteSize(dtype)), '\x01')};
+    NpyArray array{
+        dtype, {1, 2, 1}, std::string(static_cast<size_t>(2 * ir::ByteSize(dtype)), '\x01')};
     auto file = FormatNpy(array);
-    const bool numpy_has_it = dtype != ir::Dtype::Void && dtype != ir::Dtype::Index && dtype != ir::Dtype::BF16 &&
-                              dtype != ir::Dtype::F8E4M3 && dtype != ir::Dtype::F8E5M2;
+    const bool numpy_has_it = dtype != ir::Dtype::Void && dtype != ir::Dtype::Index &&
+                              dtype != ir::Dtype::BF16 && dtype != ir::Dtype::F8E4M3 &&
+                              dtype != ir::Dtype::F8E5M2;
     ASSERT_EQ(file.ok(), numpy_has_it) << ir::Name(dtype);
     if (!file.ok()) continue;
     EXPECT_EQ((file->size() - array.bytes.size()) % 64, 0u);
@@ -53,7 +57,8 @@ TEST(NpyTest, RoundTripsEveryDtype) {
 }
 
 TEST(NpyTest, BoolsBecomeZeroOrOne) {
-  auto a = ParseNpy(File("{'descr': '|b1', 'fortran_order': False, 'shape': (3,)}", std::string("\x00\x01\xff", 3)));
+  auto a = ParseNpy(File("{'descr': '|b1', 'fortran_order': False, 'shape': (3,)}",
+                         std::string("\x00\x01\xff", 3)));
   ASSERT_TRUE(a.ok());
   EXPECT_EQ(a->bytes, std::string("\x00\x01\x01", 3));
 }
@@ -71,10 +76,15 @@ TEST(NpyTest, SaysWhatIsWrong) {
       {File("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", data), "Fortran"},
       {File("{'descr': '<c8', 'fortran_order': False, 'shape': (3,)}", data), "not supported"},
       {File("{'descr': '|O', 'fortran_order': False, 'shape': (3,)}", data), "not supported"},
-      {File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", data), "structured"},
+      {File("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", data),
+       "structured"},
       {File("{'descr': '<f4', 'fortran_order': False, 'shape': (-2, -3)}", data), "shape"},
-      {File("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4611686018427387904)}", data), "takes"},
-      {File("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", data), "shape"},
+      {File("{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, "
+            "4611686018427387904)}",
+            data),
+       "takes"},
+      {File("{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", data),
+       "shape"},
       {File("{'descr': '<f4', 'fortran_order': False", data), "malformed"},
       {File("{'descr': '<f4', 'shape': (2, 3)}", data), "lacks a key"},
       {File("{'evil': 1}", data), "unknown key"},

@@ -9,8 +9,12 @@
 namespace uopd {
 namespace {
 
-TEST(Docs, SettingsAreCurrent) { testing::ExpectGenerated("operations.md", "settings", ConfigDocs()); }
-TEST(Docs, MetricsAreCurrent) { testing::ExpectGenerated("operations.md", "metrics", MetricsDocs()); }
+TEST(Docs, SettingsAreCurrent) {
+  testing::ExpectGenerated("operations.md", "settings", ConfigDocs());
+}
+TEST(Docs, MetricsAreCurrent) {
+  testing::ExpectGenerated("operations.md", "metrics", MetricsDocs());
+}
 
 }  // namespace
 }  // namespace uopd

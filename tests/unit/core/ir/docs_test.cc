@@ -14,7 +14,9 @@ std::string OpsTable() {
   std::string out = "\n| op | number | sources | meaning |\n|---|---|---|---|\n";
   for (int i = 0; i < kOpCount; ++i) {
     const OpInfo& op = Info(static_cast<Op>(i));
-    const std::string most = op.max_src == kMany ? "+" : op.max_src == op.min_src ? "" : Cat("-", op.max_src);
+    const std::string most = op.max_src == kMany        ? "+"
+                             : op.max_src == op.min_src ? ""
+                                                        : Cat("-", op.max_src);
     Append(out, "| `", op.name, "` | ", op.wire, " | ", op.min_src, most, " | ", op.doc, " |\n");
   }
   return out + "\n";
@@ -22,7 +24,8 @@ std::string OpsTable() {
 
 std::string DtypesTable() {
   std::string out = "\n| dtype | number | bits | meaning |\n|---|---|---|---|\n";
-#define UOPD_DTYPE(name, text, wire, bits, kind, doc) Append(out, "| `", text, "` | ", wire, " | ", bits, " | ", doc, " |\n");
+#define UOPD_DTYPE(name, text, wire, bits, kind, doc) \
+  Append(out, "| `", text, "` | ", wire, " | ", bits, " | ", doc, " |\n");
 #include "core/ir/dtype.def"
 #undef UOPD_DTYPE
   return out + "\n";

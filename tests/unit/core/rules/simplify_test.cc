@@ -30,7 +30,10 @@ class SimplifyTest : public ::testing::Test {
   UOp Mul(UOp a, int64_t c) { return ir::Mul(ctx, a, C(c)); }
   void Expect(UOp in, UOp want) {
     const UOp out = Simplify(ctx, in);
-    EXPECT_EQ(out, want) << "from\n" << ir::Print(ctx, in) << "got\n" << ir::Print(ctx, out) << "want\n" << ir::Print(ctx, want);
+    EXPECT_EQ(out, want) << "from\n"
+                         << ir::Print(ctx, in) << "got\n"
+                         << ir::Print(ctx, out) << "want\n"
+                         << ir::Print(ctx, want);
   }
   UOpContext ctx;
 };
@@ -65,36 +68,63 @@ TEST_F(SimplifyTest, ComparisonsMoveConstantsAndUseBounds) {
 TEST_F(SimplifyTest, FloatsKeepIeeeResults) {
   const UOp p = ir::Param(ctx, 0, Dtype::F32, ir::ShapeArg(ctx, std::initializer_list<UOp>{C(4)}));
   const UOp x = ir::Load(ctx, ir::Index(ctx, p, R(4, 0)));
-  for (UOp same : {ir::Add(ctx, x, ctx.Float(Dtype::F32, 0.0)), ir::Mul(ctx, x, ctx.Float(Dtype::F32, 0.0)), ir::Sub(ctx, x, x),
-                   ir::Alu(ctx, Op::CMPNE, {x, x}), ir::Alu(ctx, Op::FDIV, {x, x})}) {
+  for (UOp same :
+       {ir::Add(ctx, x, ctx.Float(Dtype::F32, 0.0)), ir::Mul(ctx, x, ctx.Float(Dtype::F32, 0.0)),
+        ir::Sub(ctx, x, x), ir::Alu(ctx, Op::CMPNE, {x, x}), ir::Alu(ctx, Op::FDIV, {x, x})}) {
     Expect(same, same);
   }
   Expect(ir::Sub(ctx, x, ctx.Float(Dtype::F32, 0.0)), x);
   Expect(ir::Mul(ctx, x, ctx.Float(Dtype::F32, 1.0)), x);
 }
 
-// Random integer expressions over small ranges: equal value everywhere, and inside the bounds that were promised.
+// Random integer expressions over small ranges: equal value everywhere, and inside the bounds that
+// were promised.
 TEST_F(SimplifyTest, RandomIndexExpressionsAgreeWithBruteForce) {
   std::mt19937_64 random(1);
-  auto pick = [&](int64_t lo, int64_t hi) { return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1)); };
+  auto pick = [&](int64_t lo, int64_t hi) {
+    return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1));
+  };
   for (int round = 0; round < 3000; ++round) {
     UOpContext local;
     std::vector<UOp> vars, pool, bools;
-    for (int i = 0; i < 3; ++i) vars.push_back(ir::Variable(local, std::string(1, static_cast<char>('a' + i)), pick(-7, 0), pick(0, 9)));
+    for (int i = 0; i < 3; ++i)
+      vars.push_back(
+          ir::Variable(local, std::string(1, static_cast<char>('a' + i)), pick(-7, 0), pick(0, 9)));
     pool = vars;
     for (int step = 0; step < 9; ++step) {
-      auto any = [&] { return pool[static_cast<size_t>(pick(0, static_cast<int64_t>(pool.size()) - 1))]; };
+      auto any = [&] {
+        return pool[static_cast<size_t>(pick(0, static_cast<int64_t>(pool.size()) - 1))];
+      };
       auto constant = [&](int64_t lo, int64_t hi) { return local.Idx(pick(lo, hi)); };
       switch (pick(0, 9)) {
-        case 0: pool.push_back(ir::Add(local, any(), any())); break;
-        case 1: pool.push_back(ir::Sub(local, any(), any())); break;
-        case 2: pool.push_back(ir::Mul(local, any(), constant(-5, 6))); break;
-        case 3: pool.push_back(ir::Add(local, any(), constant(-20, 20))); break;
-        case 4: pool.push_back(ir::Alu(local, Op::FLOORDIV, {any(), constant(1, 8)})); break;
-        case 5: pool.push_back(ir::Alu(local, Op::FLOORMOD, {any(), constant(1, 8)})); break;
-        case 6: pool.push_back(ir::Alu(local, Op::MAX, {any(), any()})); break;
-        case 7: bools.push_back(ir::Lt(local, any(), pick(0, 1) ? any() : constant(-9, 9))); break;
-        case 8: pool.push_back(ir::Alu(local, pick(0, 1) ? Op::FLOORDIV : Op::FLOORMOD, {any(), pick(0, 1) ? any() : constant(-5, 5)})); break;
+        case 0:
+          pool.push_back(ir::Add(local, any(), any()));
+          break;
+        case 1:
+          pool.push_back(ir::Sub(local, any(), any()));
+          break;
+        case 2:
+          pool.push_back(ir::Mul(local, any(), constant(-5, 6)));
+          break;
+        case 3:
+          pool.push_back(ir::Add(local, any(), constant(-20, 20)));
+          break;
+        case 4:
+          pool.push_back(ir::Alu(local, Op::FLOORDIV, {any(), constant(1, 8)}));
+          break;
+        case 5:
+          pool.push_back(ir::Alu(local, Op::FLOORMOD, {any(), constant(1, 8)}));
+          break;
+        case 6:
+          pool.push_back(ir::Alu(local, Op::MAX, {any(), any()}));
+          break;
+        case 7:
+          bools.push_back(ir::Lt(local, any(), pick(0, 1) ? any() : constant(-9, 9)));
+          break;
+        case 8:
+          pool.push_back(ir::Alu(local, pick(0, 1) ? Op::FLOORDIV : Op::FLOORMOD,
+                                 {any(), pick(0, 1) ? any() : constant(-5, 5)}));
+          break;
         default:
           if (!bools.empty()) {
             UOp c = bools[static_cast<size_t>(pick(0, static_cast<int64_t>(bools.size()) - 1))];
@@ -106,26 +136,37 @@ TEST_F(SimplifyTest, RandomIndexExpressionsAgreeWithBruteForce) {
     const UOp before = bools.empty() || pick(0, 2) ? pool.back() : bools.back();
     rewrite::Rewriter rewriter(local, SymbolicRules(), 10000);
     const UOp after = rewriter.Run(before);
-    ASSERT_FALSE(rewriter.diverged()) << ::testing::PrintToString(rewriter.last_rules()) << ir::Print(local, before);
+    ASSERT_FALSE(rewriter.diverged())
+        << ::testing::PrintToString(rewriter.last_rules()) << ir::Print(local, before);
     const ir::Bounds bounds = local.BoundsOf(after), wide = local.BoundsOf(before);
     auto value = [&](UOp root, const std::vector<int64_t>& at) {
       std::vector<ir::Scalar> values(local.size());
       for (UOp u : ir::Toposort(local, root)) {
         std::vector<ir::Scalar> operands;
         for (UOp s : u.srcs()) operands.push_back(values[s.id()]);
-        if (u.Is(Op::CONST)) values[u.id()] = ir::Scalar::Of(u);
-        else if (u.Is(Op::DEFINE_VAR)) values[u.id()] = ir::Scalar::Int(Dtype::Index, at[static_cast<size_t>(u.text()[0] - 'a')]);
-        else values[u.id()] = *ir::EvalAlu(u.op(), u.dtype(), operands);
+        if (u.Is(Op::CONST))
+          values[u.id()] = ir::Scalar::Of(u);
+        else if (u.Is(Op::DEFINE_VAR))
+          values[u.id()] =
+              ir::Scalar::Int(Dtype::Index, at[static_cast<size_t>(u.text()[0] - 'a')]);
+        else
+          values[u.id()] = *ir::EvalAlu(u.op(), u.dtype(), operands);
       }
       return values[root.id()].i;
     };
     for (int trial = 0; trial < 40; ++trial) {
       std::vector<int64_t> at;
-      for (UOp v : vars) at.push_back(trial == 0 ? v.ints()[0] : trial == 1 ? v.ints()[1] : pick(v.ints()[0], v.ints()[1]));
+      for (UOp v : vars)
+        at.push_back(trial == 0   ? v.ints()[0]
+                     : trial == 1 ? v.ints()[1]
+                                  : pick(v.ints()[0], v.ints()[1]));
       const int64_t want = value(before, at), got = value(after, at);
-      ASSERT_EQ(got, want) << "round " << round << "\n" << ir::Print(local, before) << "became\n" << ir::Print(local, after);
+      ASSERT_EQ(got, want) << "round " << round << "\n"
+                           << ir::Print(local, before) << "became\n"
+                           << ir::Print(local, after);
       ASSERT_TRUE(bounds.min <= got && got <= bounds.max && wide.min <= got && got <= wide.max)
-          << "round " << round << " value " << got << "\n" << ir::Print(local, before);
+          << "round " << round << " value " << got << "\n"
+          << ir::Print(local, before);
     }
     EXPECT_EQ(Simplify(local, after), after) << "not idempotent:\n" << ir::Print(local, after);
   }

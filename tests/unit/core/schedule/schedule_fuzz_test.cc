@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random graphs: what the schedule computes is what the tensor interpreter computes. UOPD_FUZZ_GRAPHS sets how many.
+// Random graphs: what the schedule computes is what the tensor interpreter computes.
+// UOPD_FUZZ_GRAPHS sets how many.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -22,7 +23,8 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
   for (int seed = start; seed < start + graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;
-    const testing::GeneratedGraph g = testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), 4 + seed % 30);
+    const testing::GeneratedGraph g =
+        testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), 4 + seed % 30);
     const absl::Status valid = ir::Verify(ctx, g.sink, ir::Stage::kTensor);
     ASSERT_TRUE(valid.ok()) << StatusText(valid);
     const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots);
@@ -36,7 +38,8 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
     const auto got = testing::RunSchedule(*stored, g.slots);
     ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
     for (size_t i = 0; i < want->size(); ++i) {
-      ASSERT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles()) << "slot " << i << "\n" << ir::Print(ctx, g.sink);
+      ASSERT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles()) << "slot " << i << "\n"
+                                                               << ir::Print(ctx, g.sink);
     }
   }
 }
@@ -50,8 +53,10 @@ TEST(ScheduleFuzz, SameGraphGivesSameBytes) {
       const testing::GeneratedGraph g = testing::GenerateGraph(ctx, seed, 20);
       const auto schedule = schedule::MakeSchedule(ctx, g.sink, {});
       ASSERT_TRUE(schedule.ok());
-      if (attempt == 0) first = schedule->Encode();
-      else EXPECT_EQ(schedule->Encode(), first) << "seed " << seed;
+      if (attempt == 0)
+        first = schedule->Encode();
+      else
+        EXPECT_EQ(schedule->Encode(), first) << "seed " << seed;
     }
   }
 }
