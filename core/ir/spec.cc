@@ -41,6 +41,7 @@ absl::Status VerifyArg(UOp u) {
     return v >= 0 && v <= limit ? absl::OkStatus() : bad(Cat("integer (", v, ") out of range"));
   }
   if (schema == ArgSchema::Const) {
+    if (u.dtype() == Dtype::Void) return bad("void has no values");
     if (IsFloat(u.dtype())) {
       const double v = u.const_float();
       const bool same = Arg::Float(RoundTo(u.dtype(), v)) == u.arg();

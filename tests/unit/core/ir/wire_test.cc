@@ -68,6 +68,8 @@ TEST(Wire, ErrorsNameTheNode) {
        1},
       {kHeader + stack + NodeBytes(Info(Op::ADD).wire, 1, {1}), "1 sources", 1},
       {kHeader + stack + NodeBytes(Info(Op::RANGE).wire, 1, {1}), "not allowed here", 1},
+      {kHeader + NodeBytes(Info(Op::CONST).wire, Info(Dtype::Void).wire, {}), "void has no values",
+       0},
       {kHeader + stack, "not SINK", 0},
   };
   for (const auto& c : cases) {

@@ -40,9 +40,9 @@ TEST(StrandTest, EnteringIsPossibleOnlyWhenNothingIsAhead) {
 }
 
 TEST(StrandTest, AFullExecutorRefuses) {
+  std::latch release(1);  // outlives the executor, whose thread waits for it
   Executor executor(1, 2);
   auto strand = std::make_shared<Strand>(executor);
-  std::latch release(1);
   ASSERT_TRUE(strand->Post([&] { release.wait(); }).ok());
   ASSERT_TRUE(strand->Post([] {}).ok());
   EXPECT_EQ(strand->Post([] {}).code(), absl::StatusCode::kResourceExhausted);
@@ -59,8 +59,8 @@ TEST(ExecutorTest, ParallelForCallsEveryIndexOnce) {
 }
 
 TEST(ExecutorTest, ParallelForNeedsNoFreeThread) {
+  std::latch release(1);  // outlives the executor, whose thread waits for it
   Executor executor(1, 1);
-  std::latch release(1);
   executor.Post([&] { release.wait(); });
   int calls = 0;  // all on this thread
   executor.ParallelFor(5, [&](size_t) { ++calls; });
