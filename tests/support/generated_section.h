@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -14,8 +15,12 @@ namespace uopd::testing {
 // The text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals `expected`.
 inline void ExpectGenerated(const std::string& page_name, const std::string& name,
                             const std::string& expected) {
-  const std::string file = __FILE__;
-  const std::string path = file.substr(0, file.rfind("tests/support/")) + "docs/" + page_name;
+  // Tests run in the checkout or in a build folder below it.
+  std::filesystem::path root = std::filesystem::current_path();
+  while (root.has_relative_path() && !std::filesystem::exists(root / "docs" / page_name)) {
+    root = root.parent_path();
+  }
+  const std::string path = (root / "docs" / page_name).string();
   std::ifstream in(path);
   ASSERT_TRUE(in) << path;
   std::stringstream stream;
