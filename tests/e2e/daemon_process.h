@@ -35,6 +35,7 @@ class DaemonProcess {
   bool running() const { return pid_ > 0; }
   pid_t pid() const { return pid_; }
   const std::string& listen() const { return listen_; }
+  const std::string& http() const { return http_; }
   const std::filesystem::path& folder() const { return folder_; }
 
   void Signal(int signal) const;
