@@ -53,7 +53,7 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
   }
   std::sort(numbers.begin(), numbers.end());
   const std::string base = absl::StrCat(path, ".", std::string(kind), "-");
-  const std::string target = absl::StrCat(base, numbers.empty() ? 1 : numbers.back() + 1);
+  std::string target = absl::StrCat(base, numbers.empty() ? 1 : numbers.back() + 1);
   // The log first: a database without its log is damaged, but a new database beside an old log
   // would become so.
   fs::rename(path + "-wal", target + "-wal", error);

@@ -86,7 +86,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
   if (to == dims()) return *this;
   ir::UOpContext& ctx = Ctx(*this);
   const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, to);
-  const Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
+  Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
   if (value == 0 || !padded.status().ok()) return padded;
   // Where the padding is: ones, padded with zeros.
   const ir::UOp ones = ir::Expand(ctx, ctx.Bool(true), dims());
@@ -264,7 +264,7 @@ Tensor Stack(std::span<const Tensor> parts, int64_t axis, Site site) {
     return Wrong(parts[0], "Stack", site, Cat("axis ", axis, " for shape ", Text(parts[0].dims())));
   ir::SymbolicDims values;
   for (const Tensor& t : parts) values.push_back(ir::Cast(Ctx(t), Value(t), dtype));
-  const Tensor first = Made(parts[0], Ctx(parts[0]).Make(Op::STACK, dtype, values), "Stack", site);
+  Tensor first = Made(parts[0], Ctx(parts[0]).Make(Op::STACK, dtype, values), "Stack", site);
   if (!first.status().ok() || *a == 0) return first;
   Dims order;
   for (int64_t k = 1; k < first.rank(); ++k) order.push_back(k);

@@ -33,7 +33,7 @@ Tensor Reduced(const Tensor& t, Op op, Dims axes, bool keep, std::string_view wh
   const auto normal = Normal(axes, t.rank());
   if (!normal) return Wrong(t, what, site, Cat("axes ", Text(axes), " of shape ", Text(t.dims())));
   if (normal->empty()) return t;
-  const Tensor out = Made(t, ir::ReduceAxes(Ctx(t), op, Value(t), *normal), what, site);
+  Tensor out = Made(t, ir::ReduceAxes(Ctx(t), op, Value(t), *normal), what, site);
   if (keep || !out.status().ok()) return out;
   Dims left;
   for (int64_t i = 0; i < t.rank(); ++i) {

@@ -38,6 +38,8 @@ class Tensor;
 // A tensor or a number, with the place in the caller's code that passed it.
 class Operand {
  public:
+  // Implicit, so that x + 1 reads as it should.
+  // NOLINTBEGIN(google-explicit-constructor)
   Operand(const Tensor& t, Site site = Site::current()) : tensor_(&t), site_(site) {}
   template <class T>
     requires std::is_arithmetic_v<T>
@@ -47,6 +49,7 @@ class Operand {
         is_integer_(std::is_integral_v<T>),
         is_bool_(std::is_same_v<T, bool>),
         site_(site) {}
+  // NOLINTEND(google-explicit-constructor)
 
   const Tensor* tensor() const { return tensor_; }
   double number() const { return number_; }

@@ -13,7 +13,7 @@ namespace {
 // A cursor over one line.
 class Line {
  public:
-  Line(std::string_view text) : rest_(text) { Skip(); }
+  explicit Line(std::string_view text) : rest_(text) { Skip(); }
 
   bool done() const { return rest_.empty(); }
   std::string_view rest() const { return rest_; }

@@ -77,9 +77,9 @@ const RuleSet& AlgebraRules() {
       return ir::Add(m.ctx, m[x], m.ctx.Int(m.root().dtype(), m[c] + m[d]));
     });
     r.Add("mul_mul", (Is(x, kStoredInts) * c) * d, [x, c, d](const auto& m) -> UOp {
-      return ir::Mul(m.ctx, m[x],
-                     m.ctx.Int(m.root().dtype(), static_cast<Int128>(static_cast<uint64_t>(m[c]) *
-                                                                     static_cast<uint64_t>(m[d]))));
+      const auto a = static_cast<uint64_t>(m[c]), b = static_cast<uint64_t>(m[d]);
+      const uint64_t product = a * b;  // wraps at 64 bits, and so at every width below
+      return ir::Mul(m.ctx, m[x], m.ctx.Int(m.root().dtype(), static_cast<Int128>(product)));
     });
     r.Add("and_and", (Is(x, kNotFloat) & c) & d, x & (c & d));
     r.Add("or_or", (Is(x, kNotFloat) | c) | d, x | (c | d));

@@ -14,7 +14,6 @@ namespace uopd::rules {
 namespace {
 
 using ir::Dims;
-using ir::Dtype;
 using ir::Op;
 using ir::Shape;
 using ir::SymbolicDims;

@@ -9,7 +9,6 @@
 namespace uopd::rules {
 namespace {
 
-using ir::Dtype;
 using ir::Int128;
 using ir::Op;
 using ir::UOp;

@@ -162,7 +162,8 @@ class Heuristic {
   // Instructions under one axis with it as vectors of `lanes`; lanes 1: as they are.
   double Cost(size_t axis, int64_t lanes) const {
     const int64_t size = sizes_[axis];
-    const double used = static_cast<double>(size) / static_cast<double>((size + lanes - 1) / lanes);
+    const int64_t vectors = (size + lanes - 1) / lanes;
+    const double used = static_cast<double>(size) / static_cast<double>(vectors);
     double cost = 0;
     for (const Access& a : accesses_) {
       if ((a.path & Bit(axis)) == 0) continue;

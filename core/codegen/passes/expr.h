@@ -11,7 +11,7 @@ class Ex {
   Ex(ir::UOpContext& ctx, ir::UOp u) : ctx_(&ctx), u_(u) {}
 
   ir::UOp uop() const { return u_; }
-  operator ir::UOp() const { return u_; }
+  operator ir::UOp() const { return u_; }  // NOLINT(google-explicit-constructor): an Ex is a UOp
   ir::Dtype dtype() const { return u_.dtype(); }
 
   Ex Of(ir::UOp u) const { return {*ctx_, u}; }

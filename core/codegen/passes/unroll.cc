@@ -34,7 +34,7 @@ struct Copies {
 
 class Unroller {
  public:
-  Unroller(ir::UOpContext& ctx) : ctx_(ctx) {}
+  explicit Unroller(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   absl::StatusOr<UOp> Run(UOp sink) {
     const auto order = ir::Toposort(ctx_, sink);
