@@ -32,10 +32,10 @@ v1::NodeError ToProto(const NodeRef& node) {
 grpc::Status ToGrpc(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
   const auto code = static_cast<grpc::StatusCode>(status.code());  // the same numbers
-  std::string message = Clean(StatusText(status), kMaxMessage);
+  const std::string message = Clean(StatusText(status), kMaxMessage);
   const auto node = GetNode(status);
   const std::string missing = engine::MissingKind(status);
-  if (!node && missing.empty()) return {code, std::move(message)};
+  if (!node && missing.empty()) return {code, message};
   google::rpc::Status details;
   details.set_code(code);
   details.set_message(message);
@@ -45,7 +45,7 @@ grpc::Status ToGrpc(const absl::Status& status) {
     error.set_kind(missing);
     details.add_details()->PackFrom(error);
   }
-  return {code, std::move(message), details.SerializeAsString()};
+  return {code, message, details.SerializeAsString()};
 }
 
 void FillError(const absl::Status& status, v1::PipelineResponse* out) {

@@ -22,7 +22,8 @@ uint64_t Next(uint64_t& state) {  // splitmix64
 // The stored bits of the i-th value.
 uint64_t Value(ir::Dtype dtype, size_t i) {
   if (ir::IsFloat(dtype)) {
-    const double magnitude = (2.0 * static_cast<double>(i / 2) + 1.0) / kValues;  // (0, 1)
+    const size_t pair = i / 2;
+    const double magnitude = (2.0 * static_cast<double>(pair) + 1.0) / kValues;  // (0, 1)
     return ir::EncodeFloat(dtype, i % 2 == 0 ? magnitude : -magnitude);
   }
   if (dtype == ir::Dtype::Bool) return i % 2;

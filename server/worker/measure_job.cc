@@ -131,7 +131,7 @@ std::string MeasureRequest::Encode() const {
 absl::StatusOr<MeasureRequest> MeasureRequest::Decode(std::string_view bytes) {
   MeasureRequest out;
   ByteReader reader(bytes);
-  const absl::Status malformed = absl::DataLossError("malformed measure request");
+  absl::Status malformed = absl::DataLossError("malformed measure request");
   uint64_t n;
   if (!reader.String(out.device) || !reader.String(out.object) || !reader.String(out.entry) ||
       !reader.Varint(n) || n > reader.left()) {
