@@ -140,7 +140,7 @@ TEST_F(LogTest, UnusableFileIsAnErrorAndChangesNothing) {
 #ifdef NDEBUG
 TEST_F(LogTest, BugsAreCountedLoggedOnceAndInternal) {
   for (int i = 0; i < 3; i++) {
-    absl::Status status = ReportBug("/root/core/ir/uop.cc", 12, "lost a node");
+    absl::Status status = ReportBug("/src/core/ir/uop.cc", 12, "lost a node");
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(status.ToString(), HasSubstr("lost a node (bug at core/ir/uop.cc:12)"));
   }
@@ -149,7 +149,7 @@ TEST_F(LogTest, BugsAreCountedLoggedOnceAndInternal) {
 }
 #else
 TEST(LogDeathTest, BugsAbortWhereAssertsAreOn) {
-  EXPECT_DEATH((void)ReportBug("/root/core/ir/uop.cc", 12, "lost a node"), "lost a node");
+  EXPECT_DEATH((void)ReportBug("/src/core/ir/uop.cc", 12, "lost a node"), "lost a node");
 }
 #endif
 
