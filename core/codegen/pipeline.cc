@@ -103,11 +103,11 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
 
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   if (!options.noopt) kernel = OrderLoops(ctx, kernel, kCacheBytes);
-  kernel = rules::Simplify(ctx, kernel);
+  kernel = rules::Simplify(ctx, kernel, options.fast_math);
   kernel = WidenSmallFloats(ctx, kernel);
   kernel = DecomposeTranscendentals(ctx, kernel);
   UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
-  kernel = rules::Simplify(ctx, kernel);
+  kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));

@@ -36,13 +36,19 @@ Bounds FloorModBounds(Bounds x, Bounds d) {
       return {x.min - FloorDiv(x.min, c) * c, x.max - FloorDiv(x.max, c) * c};
     return {0, c - 1};
   }
+  if (x.min >= 0 && d.min >= 0)
+    return {x.max < d.min ? x.min : 0, std::min(x.max, std::max<Int128>(0, d.max - 1))};
   // The remainder has the divisor's sign; division by zero gives 0.
   return {std::min<Int128>(0, d.min + 1), std::max<Int128>(0, d.max - 1)};
 }
 
 Bounds CModBounds(Bounds x, Bounds d) {
   const Int128 m = std::max({d.max, -d.min, Int128{1}}) - 1;  // largest magnitude of a remainder
-  if (d.IsPoint() && d.min > 0 && x.min >= 0) return FloorModBounds(x, d);
+  if (d.min > 0 && x.min >= 0) return FloorModBounds(x, d);
+  // A dividend smaller than every divisor is its own remainder.
+  if ((d.min > 0 && std::max(x.max, -x.min) < d.min) ||
+      (d.max < 0 && std::max(x.max, -x.min) < -d.max))
+    return x;
   return {x.min >= 0 ? 0 : std::max(-m, x.min), x.max <= 0 ? 0 : std::min(m, x.max)};
 }
 
@@ -51,6 +57,12 @@ Int128 Mask(Int128 v) {
   Int128 m = 0;
   while (m < v) m = m * 2 + 1;
   return m;
+}
+
+// Bitwise ops of numbers of n bits in two's complement have n bits.
+Bounds SameWidth(Bounds a, Bounds b) {
+  const Int128 m = Mask(std::max({a.max, b.max, -1 - a.min, -1 - b.min, Int128{0}}));
+  return {-1 - m, m};
 }
 
 Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
@@ -79,23 +91,29 @@ Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
       if (a.min >= 0 && b.min >= 0) return {0, std::min(a.max, b.max)};
       if (b.min >= 0) return {0, b.max};
       if (a.min >= 0) return {0, a.max};
-      return full;
+      return SameWidth(a, b);
     case Op::OR:
     case Op::XOR:
+      if (op == Op::XOR && b.IsPoint() && b.min == -1) return {-1 - a.max, -1 - a.min};  // ~a
       if (a.min >= 0 && b.min >= 0) {
         return {op == Op::OR ? std::max(a.min, b.min) : 0, Mask(std::max(a.max, b.max))};
       }
-      return full;
+      return SameWidth(a, b);
     case Op::SHR:
-      if (b.IsPoint() && b.min >= 0 && b.min < 64)
-        return {a.min >> int(b.min), a.max >> int(b.min)};
-      return full;
-    case Op::SHL:
-      if (b.IsPoint() && b.min >= 0 && b.min < 64) {
-        const Int128 scale = Int128{1} << int(b.min);
-        return {MulClamped(a.min, scale), MulClamped(a.max, scale)};
-      }
-      return full;
+      if (b.min >= 0 && b.max < 64)
+        return Corners(a, b, [](Int128 x, Int128 n) { return x >> int(n); });
+      // What is shifted out altogether leaves 0, or -1.
+      if (a.min >= 0) return {0, a.max};
+      return {std::min<Int128>(a.min, -1), std::max<Int128>(a.max, 0)};
+    case Op::SHL: {
+      // An index is exact here too: one that may be shifted too far is one that may be too large.
+      const Int128 lo = std::max<Int128>(b.min, 0), hi = std::min<Int128>(b.max, 63);
+      if (lo > hi) return {0, 0};
+      const Bounds out = Corners(a, {lo, hi}, [](Int128 x, Int128 n) {
+        return MulClamped(x, Int128{1} << static_cast<int>(n));
+      });
+      return b.min < 0 || b.max > 63 ? Hull(out, {0, 0}) : out;
+    }
     default:
       return full;
   }
@@ -112,6 +130,58 @@ Bounds Compare(Op op, Bounds a, Bounds b) {
     default:
       return {same_point, !disjoint};
   }
+}
+
+// What the rules of index arithmetic leave as it is, in conditions and elsewhere: whatever is known
+// of one of these, they keep.
+bool IsAtom(UOp u) {
+  return u.Is(OpSet{Op::RANGE, Op::DEFINE_VAR, Op::SPECIAL, Op::LOAD}) ||
+         (u.Is(Op::CAST) && u.src(0).Is(Op::LOAD));
+}
+
+// What holds of `atom` where `condition` does (or does not): its own bounds, cut by every conjunct
+// that compares it with a constant. Looks at a few conjuncts only. Empty if the branch is dead.
+Bounds AtomWhere(UOpContext& ctx, UOp atom, UOp condition, bool holds) {
+  Bounds out = ctx.BoundsOf(atom);
+  constexpr size_t kMost = 8;
+  std::pair<UOp, bool> stack[kMost + 2] = {{condition, holds}};
+  for (size_t n = 1, looked = 0; n > 0 && looked < kMost; ++looked) {
+    const auto [c, is_true] = stack[--n];
+    if (c.Is(is_true ? Op::AND : Op::OR)) {
+      if (n + 2 <= kMost) stack[n++] = {c.src(0), is_true}, stack[n++] = {c.src(1), is_true};
+    } else if (c.Is(Op::CMPNE) && c.src(1).IsConstInt(1) && c.src(0).dtype() == Dtype::Bool) {
+      stack[n++] = {c.src(0), !is_true};
+    } else if (c.Is(kComparisonOps) && c.src(0) == atom && c.src(1).Is(Op::CONST)) {
+      const Int128 k = ctx.BoundsOf(c.src(1)).min;
+      if (c.Is(Op::CMPLT)) {
+        if (is_true)
+          out.max = std::min(out.max, k - 1);
+        else
+          out.min = std::max(out.min, k);
+      } else if (c.Is(is_true ? Op::CMPEQ : Op::CMPNE)) {
+        out.min = std::max(out.min, k), out.max = std::min(out.max, k);
+      }
+    } else if (c.Is(Op::CMPLT) && c.src(1) == atom && c.src(0).Is(Op::CONST)) {
+      const Int128 k = ctx.BoundsOf(c.src(0)).min;
+      if (is_true)
+        out.min = std::max(out.min, k + 1);
+      else
+        out.max = std::min(out.max, k);
+    }
+  }
+  return out;
+}
+
+// As above for an atom plus a constant; the plain bounds of anything else.
+Bounds Within(UOpContext& ctx, UOp value, UOp condition, bool holds) {
+  if (IsAtom(value)) return AtomWhere(ctx, value, condition, holds);
+  if (value.Is(Op::ADD) && value.dtype() == Dtype::Index && value.src(1).Is(Op::CONST) &&
+      IsAtom(value.src(0))) {
+    const Bounds b = AtomWhere(ctx, value.src(0), condition, holds);
+    const Int128 k = value.src(1).const_int();
+    return {b.min + k, b.max + k};
+  }
+  return ctx.BoundsOf(value);
 }
 
 }  // namespace
@@ -159,7 +229,13 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
       break;
     case Op::WHERE: {
       const Bounds c = bounds_of(0);
-      out = c.IsPoint() ? bounds_of(c.min != 0 ? 1 : 2) : Hull(bounds_of(1), bounds_of(2));
+      if (c.IsPoint()) {
+        out = bounds_of(c.min != 0 ? 1 : 2);
+        break;
+      }
+      const Bounds a = Within(ctx, u.src(1), u.src(0), true),
+                   b = Within(ctx, u.src(2), u.src(0), false);
+      out = !a.known() ? bounds_of(2) : !b.known() ? bounds_of(1) : Hull(a, b);
       break;
     }
     case Op::MULACC:
@@ -187,6 +263,10 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
 Bounds UOpContext::BoundsOf(UOp u) {
   if (bounds_.size() < size()) bounds_.resize(size());
   if (bounds_[u.id()].known()) return bounds_[u.id()];
+  // Nearly always the sources are known: they were asked about before the node was made.
+  bool ready = true;
+  for (UOp s : u.srcs()) ready &= bounds_[s.id()].known();
+  if (ready) return bounds_[u.id()] = ComputeBounds(*this, u);
   std::vector<UOp> stack = {u};
   while (!stack.empty()) {
     const UOp top = stack.back();

@@ -280,7 +280,7 @@ constexpr auto Where(A a, B b, C c) {
 }
 template <Pattern A>
 constexpr auto Not(A a) {
-  return a != 1;  // of a bool
+  return Is(a, kBools) != 1;
 }
 
 // A condition over constants. Anything else is a lambda taking the bound variables.

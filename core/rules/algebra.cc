@@ -7,23 +7,12 @@
 #include "core/rules/rules.h"
 
 namespace uopd::rules {
-namespace {
-
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// A cast that loses nothing, so that casting back gives the same value.
-bool Lossless(Dtype from, Dtype to) {
-  if (from == to || from == Dtype::Bool) return true;
-  if (ir::IsFloat(from) || ir::IsFloat(to)) {
-    if (!ir::IsFloat(to)) return false;
-    if (!ir::IsFloat(from))
-      return to == Dtype::F64 ? ir::Bits(from) <= 32 : to == Dtype::F32 && ir::Bits(from) <= 16;
-    return to == Dtype::F64 || (to == Dtype::F32 && ir::Bits(from) < 32);
-  }
-  const ir::IntRange a = ir::RangeOf(from), b = ir::RangeOf(to);
-  return b.min <= a.min && a.max <= b.max;
-}
-
+namespace {
+// The constant of a u64 is its bit pattern, so its largest value reads as -1.
+constexpr DtypeSet kSignedInts =
+    Only(Dtype::I8) | Only(Dtype::I16) | Only(Dtype::I32) | Only(Dtype::I64);
 }  // namespace
 
 const RuleSet& AlgebraRules() {
@@ -41,22 +30,46 @@ const RuleSet& AlgebraRules() {
     r.Add("mul_zero", x.Is(kNotFloat) * 0, 0);
     r.Add("div_one", x / 1, x);
     r.Add("mod_one", x % 1, 0);
+    r.Add("div_minus_one", x.Is(kSignedInts) / -1, 0 - x);
+    r.Add("mod_minus_one", x.Is(kSignedInts) % -1, 0);
     r.Add("cdiv_one", Node(Op::CDIV, x, Literal(1)), x);
     r.Add("cmod_one", Node(Op::CMOD, x, Literal(1)), 0);
     r.Add("fdiv_one", Node(Op::FDIV, x, Literal(1)), x);
     r.Add("sub_self", x.Is(kNotFloat) - x, 0);
     r.Add("xor_zero", x ^ 0, x);
     r.Add("xor_self", x ^ x, 0);
+    r.Add("xor_again", (x ^ y) ^ y, x);
+    r.Add("mod_self", x % x, 0);  // 0 % 0 is 0
+    r.Add("mod_again", (x % y) % y, x % y);
+    r.Add("div_self", x / x, 1, [x](const auto& m) {
+      const ir::Bounds b = m.ctx.BoundsOf(m[x]);
+      return b.min > 0 || b.max < 0;
+    });
     r.Add("and_self", x & x, x);
     r.Add("or_self", x | x, x);
     r.Add("and_zero", x & 0, 0);
     r.Add("or_zero", x | 0, x);
     r.Add("max_self", Max(x, x), x);
+    r.Add("max_of_where_less", Where(x.Is(kNotFloat) < y, y, x), Max(x, y));
+    r.Add("max_of_where_more", Where(Not(x.Is(kNotFloat) < y), x, y), Max(x, y));
     r.Add("neg_neg", Node(Op::NEG, Node(Op::NEG, x)), x);
     r.Add("lt_self", x < x, 0);
     r.Add("ne_self", x.Is(kNotFloat) != x, 0);
     r.Add("eq_self", x.Is(kNotFloat) == x, 1);
     r.Add("shl_zero", Node(Op::SHL, x, Literal(0)), x);
+    // Bits that are shifted out, or that a mask keeps anyway, need no mask.
+    r.Add("shr_of_mask", Node(Op::SHR, Is(x, kNotFloat) & c, d), [x, c, d](const auto& m) -> UOp {
+      const int bits = ir::Bits(m[x].dtype());
+      if (m[d] < 0 || m[d] >= bits) return UOp();
+      const Int128 low = (Int128{1} << static_cast<int>(m[d])) - 1, all = (Int128{1} << bits) - 1;
+      if (((m[c] | low) & all) != all) return UOp();
+      return m.ctx.Make(Op::SHR, m[x].dtype(), {m[x], m.Node(d)});
+    });
+    r.Add("mask_all", Is(x, kNotFloat) & c, x, [x, c](const auto& m) {
+      if (m[c] < 0 || (m[c] & (m[c] + 1)) != 0) return m[c] == -1;
+      const ir::Bounds b = m.ctx.BoundsOf(m[x]);
+      return b.min >= 0 && b.max <= m[c];
+    });
     r.Add("shr_zero", Node(Op::SHR, x, Literal(0)), x);
 
     // Constants to the right, then everything in structural order. Exact ops only: operand order is
@@ -82,22 +95,18 @@ const RuleSet& AlgebraRules() {
       return ir::Mul(m.ctx, m[x], m.ctx.Int(m.root().dtype(), static_cast<Int128>(product)));
     });
     r.Add("and_and", (Is(x, kNotFloat) & c) & d, x & (c & d));
+    r.Add("xor_xor", (Is(x, kNotFloat) ^ c) ^ d, x ^ (c ^ d));
+    r.Add("max_max", Max(Max(x.Is(kNotFloat), c), d), Max(x, Max(c, d)));
     r.Add("or_or", (Is(x, kNotFloat) | c) | d, x | (c | d));
 
-    r.Add("cast_same", Node(Op::CAST, x), x,
-          [x](const auto& m) { return m[x].dtype() == m.root().dtype(); });
-    r.Add("bitcast_same", Node(Op::BITCAST, x), x,
-          [x](const auto& m) { return m[x].dtype() == m.root().dtype(); });
-    r.Add("bitcast_bitcast", Node(Op::BITCAST, Node(Op::BITCAST, x)),
-          [x](const auto& m) -> UOp { return ir::Bitcast(m.ctx, m[x], m.root().dtype()); });
-    r.Add("cast_cast", Node(Op::CAST, Node(Op::CAST, x)), [x](const auto& m) -> UOp {
-      if (!Lossless(m[x].dtype(), m.root().src(0).dtype())) return UOp();
-      return ir::Cast(m.ctx, m[x], m.root().dtype());
-    });
     r.Add("max_range", Group(OpSet{Op::MAX}, x.Is(kNotFloat), y), [x, y](const auto& m) -> UOp {
       const ir::Bounds a = m.ctx.BoundsOf(m[x]), b = m.ctx.BoundsOf(m[y]);
       return a.min >= b.max ? m[x] : b.min >= a.max ? m[y] : UOp();
     });
+    r.Add("pow_one", Node(Op::POW, x, Literal(1)), x);
+    r.Add("pow_zero", Node(Op::POW, x, Literal(0)), 1);  // also of NaN
+    r.Add("trunc_trunc", Node(Op::TRUNC, Node(Op::TRUNC, x)),
+          [](const auto& m) { return m.root().src(0); });
     r.Add("mulacc_zero", Node(Op::MULACC, x.Is(kNotFloat), Literal(0), y), y);
   });
   return rules;

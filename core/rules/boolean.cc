@@ -2,10 +2,37 @@
 // Conditions and WHERE.
 #include "core/ir/build.h"
 #include "core/rules/rules.h"
+#include "core/rules/terms.h"
 
 namespace uopd::rules {
+namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
+
+// op(where(c, k, l), where(c, m, n), constant...) with all of them constant: the results are
+// constants too.
+UOp ChooseConstants(UOpContext& ctx, UOp u) {
+  if (u.n_src() > 2 || u.Is(Op::THREEFRY)) return UOp();
+  UOp condition;
+  ir::SymbolicDims branch[2];
+  for (UOp s : u.srcs()) {
+    if (s.Is(Op::CONST)) {
+      branch[0].push_back(s), branch[1].push_back(s);
+      continue;
+    }
+    if (!s.Is(Op::WHERE) || !s.src(1).Is(Op::CONST) || !s.src(2).Is(Op::CONST)) return UOp();
+    if (condition && condition != s.src(0)) return UOp();
+    condition = s.src(0);
+    branch[0].push_back(s.src(1)), branch[1].push_back(s.src(2));
+  }
+  if (!condition) return UOp();
+  const UOp holds = ctx.Make(u.op(), u.dtype(), branch[0]),
+            fails = ctx.Make(u.op(), u.dtype(), branch[1]);
+  if (u.dtype() == Dtype::Index && (!FitsIndex(ctx, holds) || !FitsIndex(ctx, fails))) return UOp();
+  return ir::Where(ctx, condition, holds, fails);
+}
+
+}  // namespace
 
 const RuleSet& BooleanRules() {
   static const RuleSet rules = Built("boolean", [](RuleSet& r) {
@@ -13,6 +40,8 @@ const RuleSet& BooleanRules() {
     constexpr Any<1> y;
     constexpr Any<2> p;
     constexpr Any<3> q;
+    constexpr Const<4> c;
+    constexpr Const<5> d;
 
     r.Add("and_true", x.Is(kBools) & 1, x);
     r.Add("or_true", x.Is(kBools) | 1, 1);
@@ -30,6 +59,27 @@ const RuleSet& BooleanRules() {
     r.Add("and_again", (p & q) & q, p & q);
     r.Add("and_absorb", p.Is(kBools) & Not(p), 0);
     r.Add("or_all", p.Is(kBools) | Not(p), 1);
+    r.Add("or_again", (p | q) | q, p | q);
+    r.Add("and_of_or", p & (p | q), p);
+    r.Add("or_of_and", p | (p & q), p);
+    r.Add("and_not_again", p.Is(kBools) & Not(p & q), p & Not(q));
+    r.Add("lt_is_and", x.Is(kBools) < y, Not(x) & y);
+    r.Add("xor_is_ne", x.Is(kBools) ^ y, x != y);
+    r.Add("ne_of_not", x.Is(kBools) != Not(y),
+          [x, y](const auto& m) { return ir::Alu(m.ctx, Op::CMPEQ, {m[x], m[y]}); });
+    r.Add("not_ne", Not(x != y), x == y);
+    r.Add("not_eq", Not(x == y), x != y);
+    // Two bounds of one value: the tighter one, or a contradiction.
+    r.Add("and_less", (x.Is(kInts) < c) & (x < d), [x, c, d](const auto& m) {
+      return ir::Lt(m.ctx, m[x], m[c] < m[d] ? m.Node(c) : m.Node(d));
+    });
+    r.Add("and_not_less", Not(x.Is(kInts) < c) & Not(x < d), [x, c, d](const auto& m) {
+      return ir::Not(m.ctx, ir::Lt(m.ctx, m[x], m[c] < m[d] ? m.Node(d) : m.Node(c)));
+    });
+    r.Add("and_never", (x.Is(kInts) < c) & Not(x < d), 0,
+          [c, d](const auto& m) { return m[c] <= m[d]; });
+    r.Add("or_always", (x.Is(kInts) < c) | Not(x < d), 1,
+          [c, d](const auto& m) { return m[d] <= m[c]; });
 
     r.Add("where_same", Where(p, x, x), x);
     r.Add("where_true", Where(Literal(1), x, y), x);
@@ -43,13 +93,15 @@ const RuleSet& BooleanRules() {
     r.Add("where_and", Where(p, Where(q, x, y), y), Where(p & q, x, y));
     r.Add("where_again", Where(p, Where(p, x, y), q), Where(p, x, q));
     r.Add("where_again_else", Where(p, q, Where(p, x, y)), Where(p, q, y));
-    // Casting a condition gives 0 or 1.
-    r.Add("cast_ne", Node(Op::CAST, x.Is(kBools)) != 0, x);
-    r.Add("ne_of_cast_where", Node(Op::CAST, Where(p, x, y)), [p, x, y](const auto& m) -> UOp {
-      if (!m[x].Is(Op::CONST) || !m[y].Is(Op::CONST)) return UOp();
-      const Dtype d = m.root().dtype();
-      return ir::Where(m.ctx, m[p], ir::Cast(m.ctx, m[x], d), ir::Cast(m.ctx, m[y], d));
+    r.Add("where_or", Where(p, x, Where(q, x, y)), [p, q, x, y](const auto& m) {
+      return ir::Where(m.ctx, ir::Alu(m.ctx, Op::OR, {m[p], m[q]}), m[x], m[y]);
     });
+    r.Add("where_is_and", Where(p, Is(x, kBools), Literal(0)), p & x);
+    r.Add("where_is_or", Where(p, Literal(1), Is(x, kBools)), p | x);
+    r.Add("where_is_and_not", Where(p, Literal(0), Is(x, kBools)), Not(p) & x);
+    // An op on choices between constants is a choice between constants.
+    r.Add("op_of_where", Group(ir::kAluOps, Rest()),
+          [](const auto& m) -> UOp { return ChooseConstants(m.ctx, m.root()); });
   });
   return rules;
 }

@@ -4,6 +4,7 @@
 // in one period [q*c, (q+1)*c).
 #include "core/rules/divmod.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "core/ir/build.h"
@@ -20,6 +21,8 @@ using ir::UOpContext;
 
 Int128 FloorDiv(Int128 a, Int128 b) { return a / b - ((a % b != 0) && (a < 0)); }
 
+bool Fits(Int128 v) { return v < Int128{1} << 62 && v > -(Int128{1} << 62); }
+
 // x == c * quotient + rest, and if `period` is set, rest lies in [period*c, (period+1)*c).
 struct Split {
   Sum quotient, rest;
@@ -29,7 +32,7 @@ struct Split {
 std::optional<int64_t> PeriodOf(UOpContext& ctx, const Sum& rest, int64_t c) {
   const Bounds b = BoundsOf(ctx, rest);
   const Int128 lo = FloorDiv(b.min, c);
-  if (lo != FloorDiv(b.max, c)) return std::nullopt;
+  if (lo != FloorDiv(b.max, c) || !Fits(lo) || !Fits(lo * c)) return std::nullopt;
   return static_cast<int64_t>(lo);
 }
 
@@ -64,9 +67,10 @@ Split SplitBy(UOpContext& ctx, const Sum& sum, int64_t c) {
   return t.period ? t : s;
 }
 
-Sum Scaled(const Sum& sum, int64_t factor, int64_t divisor) {
+// terms / divisor, which divides every factor; the constant is left out.
+Sum Scaled(const Sum& sum, int64_t divisor) {
   Sum out;
-  for (const Term& t : sum.terms) out.terms.push_back({t.value, t.factor / divisor * factor});
+  for (const Term& t : sum.terms) out.terms.push_back({t.value, t.factor / divisor});
   return out;
 }
 
@@ -76,10 +80,13 @@ int64_t GcdOfFactors(const Sum& sum, int64_t c) {
   return g;
 }
 
-UOp AddSums(UOpContext& ctx, const Sum& sum, UOp extra, int64_t factor) {
-  const UOp scaled = factor == 1 ? extra : ir::Mul(ctx, extra, ctx.Idx(factor));
+// sum + factor * maybe_extra; null if that does not fit 64 bits.
+UOp AddSums(UOpContext& ctx, const Sum& sum, UOp maybe_extra, int64_t factor) {
+  if (!maybe_extra) return UOp();
+  const UOp scaled =
+      factor == 1 ? maybe_extra : CheckedAlu(ctx, Op::MUL, maybe_extra, ctx.Idx(factor));
   if (sum.terms.empty() && sum.constant == 0) return scaled;
-  return ir::Add(ctx, FromSum(ctx, sum), scaled);
+  return CheckedAlu(ctx, Op::ADD, FromSum(ctx, sum), scaled);
 }
 
 // A factor f of some term with 1 < f < c, f | c, for which the rest modulo f is already in one
@@ -94,20 +101,46 @@ std::optional<std::pair<int64_t, Split>> Nesting(UOpContext& ctx, const Sum& res
   return std::nullopt;
 }
 
+// The positive constant by which u divides (or of which it is the remainder), or 0.
+int64_t Divisor(UOp u, Op op) {
+  return u.Is(op) && u.src(1).Is(Op::CONST) ? std::max<int64_t>(0, u.src(1).const_int()) : 0;
+}
+
+// (v / e + a) / c == (v + a * e) / (c * e)
+UOp MergeNested(UOpContext& ctx, const Sum& sum, int64_t c) {
+  if (sum.terms.size() != 1 || sum.terms[0].factor != 1) return UOp();
+  const UOp v = sum.terms[0].value;
+  const int64_t e = Divisor(v, Op::FLOORDIV);
+  const Int128 shift = Int128{sum.constant} * e;
+  if (e == 0 || !Fits(Int128{e} * c) || !Fits(shift)) return UOp();
+  UOp x = v.src(0);
+  if (shift != 0) x = CheckedAlu(ctx, Op::ADD, x, ctx.Int(ir::Dtype::Index, shift));
+  return CheckedAlu(ctx, Op::FLOORDIV, x, ctx.Idx(e * c));
+}
+
+// Moves terms that are multiples of the divisor y, which is no constant, into the quotient.
+Split SplitBySymbol(const Sum& sum, UOp y) {
+  Split s;
+  s.rest.constant = sum.constant;
+  for (const Term& t : sum.terms) {
+    if (t.value == y) {
+      s.quotient.constant += t.factor;
+    } else if (t.value.Is(Op::MUL) && (t.value.src(0) == y || t.value.src(1) == y)) {
+      s.quotient.terms.push_back({t.value.src(t.value.src(0) == y ? 1 : 0), t.factor});
+    } else {
+      s.rest.terms.push_back(t);
+    }
+  }
+  return s;
+}
+
 }  // namespace
 
 UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
-  if (x.Is(Op::FLOORDIV) && x.src(1).Is(Op::CONST) && x.src(1).const_int() > 0) {
-    const Int128 product = Int128{x.src(1).const_int()} * c;
-    if (product < Int128{1} << 62)
-      return ir::Alu(ctx, Op::FLOORDIV, {x.src(0), ctx.Int(ir::Dtype::Index, product)});
-  }
-  if (x.Is(Op::FLOORMOD) && x.src(1).Is(Op::CONST)) {  // (x % (k*c)) / c == (x / c) % k
-    const int64_t m = x.src(1).const_int();
-    if (m > 0 && m % c == 0) {
-      return ir::Alu(ctx, Op::FLOORMOD,
-                     {ir::Alu(ctx, Op::FLOORDIV, {x.src(0), ctx.Idx(c)}), ctx.Idx(m / c)});
-    }
+  if (const int64_t m = Divisor(x, Op::FLOORMOD); m > 0 && m % c == 0) {
+    // (x % (k*c)) / c == (x / c) % k
+    return ir::Alu(ctx, Op::FLOORMOD,
+                   {ir::Alu(ctx, Op::FLOORDIV, {x.src(0), ctx.Idx(c)}), ctx.Idx(m / c)});
   }
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();
@@ -116,28 +149,28 @@ UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
     s.quotient.constant += *s.period;
     return FromSum(ctx, s.quotient);
   }
+  if (const UOp merged = MergeNested(ctx, *sum, c)) return merged;
   const bool moved = !s.quotient.terms.empty() || s.quotient.constant != 0;
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
-    Sum inner = Scaled(s.rest, 1, g);
+    Sum inner = Scaled(s.rest, g);
     inner.constant = s.rest.constant / g;  // 0 <= constant, so this floors
     return AddSums(ctx, s.quotient,
-                   ir::Alu(ctx, Op::FLOORDIV, {FromSum(ctx, inner), ctx.Idx(c / g)}), 1);
+                   CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, inner), ctx.Idx(c / g)), 1);
   }
   if (auto nest = Nesting(ctx, s.rest, c)) {
     auto& [f, inner] = *nest;
     inner.quotient.constant += *inner.period;
     return AddSums(ctx, s.quotient,
-                   ir::Alu(ctx, Op::FLOORDIV, {FromSum(ctx, inner.quotient), ctx.Idx(c / f)}), 1);
+                   CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, inner.quotient), ctx.Idx(c / f)), 1);
   }
   if (!moved) return UOp();
-  return AddSums(ctx, s.quotient, ir::Alu(ctx, Op::FLOORDIV, {FromSum(ctx, s.rest), ctx.Idx(c)}),
+  return AddSums(ctx, s.quotient, CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, s.rest), ctx.Idx(c)),
                  1);
 }
 
 UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
-  if (x.Is(Op::FLOORMOD) && x.src(1).Is(Op::CONST) && x.src(1).const_int() > 0 &&
-      x.src(1).const_int() % c == 0) {
+  if (const int64_t m = Divisor(x, Op::FLOORMOD); m > 0 && m % c == 0) {
     return ir::Alu(ctx, Op::FLOORMOD, {x.src(0), ctx.Idx(c)});
   }
   const auto sum = ToSum(ctx, x);
@@ -146,13 +179,15 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   Sum plain;
   bool unwrapped = false;
   for (const Term& t : sum->terms) {
-    const bool inner = t.value.Is(Op::FLOORMOD) && t.value.src(1).Is(Op::CONST) &&
-                       t.value.src(1).const_int() > 0 && t.value.src(1).const_int() % c == 0;
+    const int64_t m = Divisor(t.value, Op::FLOORMOD);
+    const bool inner = m > 0 && m % c == 0;
     plain.terms.push_back({inner ? t.value.src(0) : t.value, t.factor});
     unwrapped |= inner;
   }
   plain.constant = sum->constant;
-  if (unwrapped) return ir::Alu(ctx, Op::FLOORMOD, {FromSum(ctx, plain), ctx.Idx(c)});
+  if (unwrapped) {
+    if (const UOp out = CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, plain), ctx.Idx(c))) return out;
+  }
 
   Split s = SplitBy(ctx, *sum, c);
   if (s.period) {
@@ -162,18 +197,52 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   const bool moved = !s.quotient.terms.empty() || s.quotient.constant != 0;
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
-    Sum inner = Scaled(s.rest, 1, g), low;
+    Sum inner = Scaled(s.rest, g), low;
     inner.constant = s.rest.constant / g, low.constant = s.rest.constant % g;
-    return AddSums(ctx, low, ir::Alu(ctx, Op::FLOORMOD, {FromSum(ctx, inner), ctx.Idx(c / g)}), g);
+    return AddSums(ctx, low, CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, inner), ctx.Idx(c / g)), g);
   }
   if (auto nest = Nesting(ctx, s.rest, c)) {
     auto& [f, inner] = *nest;
     inner.quotient.constant += *inner.period;
     inner.rest.constant -= *inner.period * f;
     return AddSums(ctx, inner.rest,
-                   ir::Alu(ctx, Op::FLOORMOD, {FromSum(ctx, inner.quotient), ctx.Idx(c / f)}), f);
+                   CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, inner.quotient), ctx.Idx(c / f)), f);
   }
-  return moved ? ir::Alu(ctx, Op::FLOORMOD, {FromSum(ctx, s.rest), ctx.Idx(c)}) : UOp();
+  return moved ? CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, s.rest), ctx.Idx(c)) : UOp();
+}
+
+UOp SimplifyFloorDivMod(UOpContext& ctx, UOp u) {
+  const UOp x = u.src(0), y = u.src(1);
+  const bool is_div = u.Is(Op::FLOORDIV);
+  const Bounds b = ctx.BoundsOf(y);
+  if (y.Is(Op::CONST) && y.const_int() > 0) {
+    return is_div ? SimplifyFloorDiv(ctx, x, y.const_int())
+                  : SimplifyFloorMod(ctx, x, y.const_int());
+  }
+  if (y.Is(Op::CONST) && y.const_int() < 0 && y.const_int() > INT64_MIN) {
+    // x / -c == -x / c, x % -c == -(-x % c)
+    const UOp minus = CheckedAlu(ctx, Op::MUL, x, ctx.Idx(-1));
+    const UOp out = CheckedAlu(ctx, u.op(), minus, ctx.Idx(-y.const_int()));
+    return is_div ? out : CheckedAlu(ctx, Op::MUL, out, ctx.Idx(-1));
+  }
+  if (b.min <= 0 && b.max >= 0) return UOp();  // division by zero gives 0
+  if (x == y) return ctx.Idx(is_div ? 1 : 0);
+  const Bounds quotient = ctx.BoundsOf(ir::Alu(ctx, Op::FLOORDIV, {x, y}));
+  if (quotient.IsPoint() && FitsIndex(ctx, y)) {
+    const UOp q = ctx.Int(ir::Dtype::Index, quotient.min);
+    if (is_div) return q;
+    return quotient.min == 0 ? x : CheckedAlu(ctx, Op::SUB, x, CheckedAlu(ctx, Op::MUL, y, q));
+  }
+  // A loop variable is below its own size.
+  if (x.Is(Op::RANGE) && x.src(0) == y) return is_div ? ctx.Idx(0) : x;
+  const auto sum = ToSum(ctx, x);
+  if (!sum) return UOp();
+  const Split s = SplitBySymbol(*sum, y);
+  if (s.quotient.terms.empty() && s.quotient.constant == 0) return UOp();
+  const UOp rest = FromSum(ctx, s.rest);
+  if (!is_div) return CheckedAlu(ctx, Op::FLOORMOD, rest, y);
+  if (rest && rest.IsConstInt(0)) return FromSum(ctx, s.quotient);
+  return AddSums(ctx, s.quotient, CheckedAlu(ctx, Op::FLOORDIV, rest, y), 1);
 }
 
 }  // namespace uopd::rules

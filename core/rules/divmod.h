@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Floor division and remainder of index sums by a positive constant.
+// Floor division and remainder of index expressions.
 #pragma once
 #include "core/ir/context.h"
 
@@ -9,5 +9,7 @@ namespace uopd::rules {
 // c > 0.
 ir::UOp SimplifyFloorDiv(ir::UOpContext& ctx, ir::UOp x, int64_t c);
 ir::UOp SimplifyFloorMod(ir::UOpContext& ctx, ir::UOp x, int64_t c);
+// As above for a FLOORDIV or FLOORMOD of index dtype and any divisor. Division by zero gives 0.
+ir::UOp SimplifyFloorDivMod(ir::UOpContext& ctx, ir::UOp u);
 
 }  // namespace uopd::rules

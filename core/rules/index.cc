@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Index arithmetic: exact integers, so sums have a normal form and every rule may move terms
 // freely.
-#include <numeric>
-
 #include "core/ir/build.h"
+#include "core/rules/compare.h"
 #include "core/rules/divmod.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
@@ -44,37 +43,39 @@ bool Recombine(UOpContext& ctx, Sum& sum) {
   return false;
 }
 
+// where(c, k, x) * f + where(c, k2, y) * g with constants in one of the branches of both is one
+// WHERE.
+bool MergeConditions(UOpContext& ctx, Sum& sum) {
+  for (size_t i = 0; i < sum.terms.size(); ++i) {
+    const UOp a = sum.terms[i].value;
+    if (!a.Is(Op::WHERE)) continue;
+    for (size_t j = i + 1; j < sum.terms.size(); ++j) {
+      const UOp b = sum.terms[j].value;
+      if (!b.Is(Op::WHERE) || b.src(0) != a.src(0)) continue;
+      const bool constant = (a.src(1).Is(Op::CONST) && b.src(1).Is(Op::CONST)) ||
+                            (a.src(2).Is(Op::CONST) && b.src(2).Is(Op::CONST));
+      if (!constant) continue;
+      UOp branch[2];
+      for (size_t k = 0; k < 2; ++k) {
+        branch[k] = CheckedAlu(
+            ctx, Op::ADD, CheckedAlu(ctx, Op::MUL, a.src(k + 1), ctx.Idx(sum.terms[i].factor)),
+            CheckedAlu(ctx, Op::MUL, b.src(k + 1), ctx.Idx(sum.terms[j].factor)));
+      }
+      if (!branch[0] || !branch[1]) continue;
+      sum.terms[i] = {ir::Where(ctx, a.src(0), branch[0], branch[1]), 1};
+      sum.terms.erase(sum.terms.begin() + static_cast<ptrdiff_t>(j));
+      return true;
+    }
+  }
+  return false;
+}
+
 UOp NormaliseSum(UOpContext& ctx, UOp u) {
   auto sum = ToSum(ctx, u);
   if (!sum) return UOp();
-  Recombine(ctx, *sum);  // what it leaves is a sum again, rewritten in its turn
+  // What these leave is a sum again, rewritten in its turn.
+  if (!Recombine(ctx, *sum)) MergeConditions(ctx, *sum);
   return FromSum(ctx, *sum);
-}
-
-// sum < 0 with the constant moved right and common factors divided out: terms / g < ceil(-constant
-// / g).
-UOp NormaliseLess(UOpContext& ctx, UOp u) {
-  const UOp difference = u.src(1).IsConstInt(0) ? u.src(0) : ir::Sub(ctx, u.src(0), u.src(1));
-  auto sum = ToSum(ctx, difference);
-  if (!sum || sum->terms.empty()) return UOp();
-  int64_t g = 0;
-  for (const Term& t : sum->terms) g = std::gcd(g, t.factor);
-  const Int128 bound = -Int128{sum->constant};
-  const Int128 limit = bound / g + (bound % g > 0);  // rounded up
-  for (Term& t : sum->terms) t.factor /= g;
-  sum->constant = 0;
-  if (sum->terms.size() == 1 && sum->terms[0].factor == 1) {
-    int64_t d;
-    const UOp v = sum->terms[0].value;
-    if (IsDivBy(v, Op::FLOORDIV, d))
-      return ir::Lt(ctx, v.src(0), ctx.Int(Dtype::Index, limit * d));  // x / d < n == x < n*d
-  }
-  // -x < n == -n < x == !(x < 1 - n)
-  if (sum->terms[0].factor < 0) {
-    for (Term& t : sum->terms) t.factor = -t.factor;
-    return ir::Not(ctx, ir::Lt(ctx, FromSum(ctx, *sum), ctx.Int(Dtype::Index, 1 - limit)));
-  }
-  return ir::Lt(ctx, FromSum(ctx, *sum), ctx.Int(Dtype::Index, limit));
 }
 
 }  // namespace
@@ -83,6 +84,7 @@ const RuleSet& IndexRules() {
   static const RuleSet rules = Built("index", [](RuleSet& r) {
     constexpr Any<0> x;
     constexpr Any<1> y;
+    constexpr Any<2> z;
     constexpr Const<4> c;
 
     r.Add("sum", Group(OpSet{Op::ADD, Op::SUB, Op::NEG}, x.Is(kIndexOnly), Rest()),
@@ -91,32 +93,45 @@ const RuleSet& IndexRules() {
       return m[x].Is(OpSet{Op::ADD, Op::SUB, Op::NEG, Op::MUL}) ? NormaliseSum(m.ctx, m.root())
                                                                 : UOp();
     });
-    r.Add("mul_left", (Is(x, kIndexOnly) * c) * y, (x * y) * c,
-          [y](const auto& m) { return !m[y].Is(Op::CONST); });
-    r.Add("div", Is(x, kIndexOnly) / c, [x, c](const auto& m) -> UOp {
-      return m[c] > 0 ? SimplifyFloorDiv(m.ctx, m[x], static_cast<int64_t>(m[c])) : UOp();
+    r.Add("mul_left", (Is(x, kIndexOnly) * c) * y, [x, y, c](const auto& m) -> UOp {
+      if (m[y].Is(Op::CONST)) return UOp();
+      return CheckedAlu(m.ctx, Op::MUL, CheckedAlu(m.ctx, Op::MUL, m[x], m[y]), m.Node(c));
     });
-    r.Add("mod", Is(x, kIndexOnly) % c, [x, c](const auto& m) -> UOp {
-      return m[c] > 0 ? SimplifyFloorMod(m.ctx, m[x], static_cast<int64_t>(m[c])) : UOp();
-    });
-    r.Add("div_self_range", Is(x, kIndexOnly) / y, 0,
-          [x, y](const auto& m) {  // symbolic divisor: 0 <= x < y
-            const ir::Bounds a = m.ctx.BoundsOf(m[x]);
-            return m[x].Is(Op::RANGE) && m[x].src(0) == m[y] && a.min >= 0 &&
-                   m.ctx.BoundsOf(m[y]).min > 0;
-          });
-    r.Add("mod_self_range", Is(x, kIndexOnly) % y, x, [x, y](const auto& m) {
-      return m[x].Is(Op::RANGE) && m[x].src(0) == m[y] && m.ctx.BoundsOf(m[y]).min > 0;
-    });
+    r.Add("divmod", Group(OpSet{Op::FLOORDIV, Op::FLOORMOD}, x.Is(kIndexOnly), y),
+          [](const auto& m) -> UOp { return SimplifyFloorDivMod(m.ctx, m.root()); });
     r.Add("less", Is(x, kIndexOnly) < y,
           [](const auto& m) -> UOp { return NormaliseLess(m.ctx, m.root()); });
-    // Truncating and flooring agree when nothing is negative.
+    r.Add("equal", Group(OpSet{Op::CMPEQ, Op::CMPNE}, x.Is(kIndexOnly), y),
+          [](const auto& m) -> UOp { return NormaliseEqual(m.ctx, m.root()); });
+    // Truncating and flooring differ only below zero: -(-x / y) and -(-x % y) there.
     r.Add("cdiv", Group(OpSet{Op::CDIV, Op::CMOD}, x.Is(kIndexOnly), y),
           [x, y](const auto& m) -> UOp {
-            if (m.ctx.BoundsOf(m[x]).min < 0 || m.ctx.BoundsOf(m[y]).min < 0) return UOp();
-            return ir::Alu(m.ctx, m.root().Is(Op::CDIV) ? Op::FLOORDIV : Op::FLOORMOD,
-                           {m[x], m[y]});
+            const Op op = m.root().Is(Op::CDIV) ? Op::FLOORDIV : Op::FLOORMOD;
+            const ir::Bounds a = m.ctx.BoundsOf(m[x]);
+            if (m.ctx.BoundsOf(m[y]).min < 0) return UOp();
+            if (a.min >= 0) return CheckedAlu(m.ctx, op, m[x], m[y]);
+            if (a.max > 0) return UOp();
+            const UOp minus = m.ctx.Idx(-1);
+            return CheckedAlu(m.ctx, Op::MUL,
+                              CheckedAlu(m.ctx, op, CheckedAlu(m.ctx, Op::MUL, m[x], minus), m[y]),
+                              minus);
           });
+    // Shifts and masks are multiplication, division and remainder.
+    r.Add("shl", Node(Op::SHL, Is(x, kIndexOnly), c), [x, c](const auto& m) -> UOp {
+      if (m[c] < 0 || m[c] > 61) return UOp();
+      return CheckedAlu(m.ctx, Op::MUL, m[x], m.ctx.Idx(int64_t{1} << static_cast<int>(m[c])));
+    });
+    r.Add("shr", Node(Op::SHR, Is(x, kIndexOnly), c), [x, c](const auto& m) -> UOp {
+      if (m[c] < 0 || m[c] > 61) return UOp();
+      return ir::Alu(m.ctx, Op::FLOORDIV, {m[x], m.ctx.Idx(int64_t{1} << static_cast<int>(m[c]))});
+    });
+    r.Add("low_bits", Is(x, kIndexOnly) & c, [x, c](const auto& m) -> UOp {
+      if (m[c] <= 0 || m[c] >= Int128{1} << 61 || (m[c] & (m[c] + 1)) != 0) return UOp();
+      return ir::Alu(m.ctx, Op::FLOORMOD, {m[x], m.ctx.Idx(static_cast<int64_t>(m[c] + 1))});
+    });
+    r.Add("mulacc", Node(Op::MULACC, Is(x, kIndexOnly), y, z), [x, y, z](const auto& m) -> UOp {
+      return CheckedAlu(m.ctx, Op::ADD, CheckedAlu(m.ctx, Op::MUL, m[x], m[y]), m[z]);
+    });
   });
   return rules;
 }

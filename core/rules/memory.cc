@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Gates: what a false gate guards is zero or does not happen, what a true one guards needs no gate.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/container/inlined_vector.h"
 #include "core/ir/build.h"
 #include "core/rules/rules.h"
 
@@ -8,11 +12,33 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// True if every conjunct of `c` is one of `gate`.
-bool Implies(UOp gate, UOp c) {
-  if (gate == c) return true;
-  if (c.Is(Op::AND)) return Implies(gate, c.src(0)) && Implies(gate, c.src(1));
-  return gate.Is(Op::AND) && (Implies(gate.src(0), c) || Implies(gate.src(1), c));
+// The conjuncts of a condition, left to right.
+absl::InlinedVector<UOp, 8> Conjuncts(UOp condition) {
+  absl::InlinedVector<UOp, 8> out, stack = {condition};
+  while (!stack.empty()) {
+    const UOp c = stack.back();
+    stack.pop_back();
+    if (c.Is(Op::AND) && c.dtype() == Dtype::Bool)
+      stack.push_back(c.src(1)), stack.push_back(c.src(0));
+    else
+      out.push_back(c);
+  }
+  return out;
+}
+
+// where(c, load, 0) of a gated load: what c shares with the gate c need not ask again. Nothing
+// moves from c into the gate: a load that may be done anyway is cheaper than one that is masked.
+UOp DropGated(UOpContext& ctx, UOp c, UOp load, UOp zero) {
+  const auto gate = Conjuncts(load.src(0).src(2)), all = Conjuncts(c);
+  UOp rest;
+  size_t kept = 0;
+  for (UOp part : all) {
+    if (std::find(gate.begin(), gate.end(), part) != gate.end()) continue;
+    rest = rest ? ir::And(ctx, rest, part) : part;
+    ++kept;
+  }
+  if (kept == all.size()) return UOp();
+  return rest ? ir::Where(ctx, rest, load, zero) : load;
 }
 
 }  // namespace
@@ -39,10 +65,10 @@ const RuleSet& MemoryRules() {
     // where(c, load, 0) is the load when its gate already contains c. Only +0 is what a closed gate
     // gives.
     r.Add("gated_where", Where(gate, Node(Op::LOAD, Node(Op::INDEX, buffer, index, value)), 0),
-          [gate, value](const auto& m) -> UOp {
+          [gate](const auto& m) -> UOp {
             const UOp zero = m.root().src(2);
             if (ir::IsFloat(zero.dtype()) && std::signbit(zero.const_float())) return UOp();
-            return Implies(m[value], m[gate]) ? m.root().src(1) : UOp();
+            return DropGated(m.ctx, m[gate], m.root().src(1), zero);
           });
   });
   return rules;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reductions over ranges.
+// Reductions over ranges: ranges that need no loop, and factors that need not be in it.
 #include "core/ir/build.h"
-#include "core/ir/graph.h"
+#include "core/rules/collapse.h"
 #include "core/rules/rules.h"
 
 namespace uopd::rules {
@@ -9,41 +9,79 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// A range that the value does not use repeats it: a sum multiplies by the size, a maximum is the
-// value itself.
-UOp DropUnusedRanges(UOpContext& ctx, UOp u) {
-  const Op op = u.reduce_op();
+bool IsSum(UOp u) {  // or an "or", which is both the sum and the maximum of bools
+  return u.reduce_op() == Op::ADD || (u.reduce_op() == Op::MAX && u.dtype() == Dtype::Bool);
+}
+
+// REDUCE without its i-th source, around another value.
+UOp Without(UOpContext& ctx, UOp u, size_t i, UOp value) {
+  ir::SymbolicDims ranges;
+  for (size_t k = 1; k < u.n_src(); ++k) {
+    if (k != i) ranges.push_back(u.src(k));
+  }
+  return ranges.empty() ? value : ir::ReduceRanges(ctx, u.reduce_op(), value, ranges);
+}
+
+// x multiplied n times with itself, n > 0; stored integers wrap.
+UOp Power(UOpContext& ctx, UOp x, int64_t n) {
+  UOp out;
+  for (UOp square = x;; square = ir::Mul(ctx, square, square)) {
+    if (n % 2 == 1) out = out ? ir::Mul(ctx, out, square) : square;
+    n /= 2;
+    if (n == 0) return out;
+  }
+}
+
+UOp CollapseRange(UOpContext& ctx, UOp u) {
   if (u.n_src() == 1) return u.reduce_axes().empty() ? u.src(0) : UOp();
-  if (op == Op::MUL) return UOp();
-  std::vector<UOp> kept;
-  UOp value = u.src(0), repeats;
+  const UOp value = u.src(0);
   for (size_t i = 1; i < u.n_src(); ++i) {
-    const UOp range = u.src(i);
-    const bool concrete = range.src(0).Is(Op::CONST);
-    // The maximum of nothing is the identity, so a range that may be empty stays.
-    const bool droppable = op == Op::MAX ? ctx.BoundsOf(range.src(0)).min > 0
-                                         : concrete && range.src(0).const_int() < int64_t{1} << 24;
-    if (!droppable || ir::Reaches(ctx, value, range)) {
-      kept.push_back(range);
-    } else if (op == Op::ADD) {
-      repeats = repeats ? ir::Mul(ctx, repeats, range.src(0)) : range.src(0);
+    const UOp range = u.src(i), size = range.src(0);
+    if (range.dtype() != Dtype::Index) continue;
+    UOp out;
+    if (IsSum(u)) {
+      out = SumOver(ctx, value, range);
+    } else if (!DependsOn(value, range)) {
+      // The maximum of nothing is the identity, so a range that may be empty stays.
+      if (u.reduce_op() == Op::MAX && ctx.BoundsOf(size).min > 0) out = value;
+      if (u.reduce_op() == Op::MUL && !ir::IsFloat(u.dtype()) && size.Is(Op::CONST) &&
+          size.const_int() > 0) {
+        out = u.dtype() == Dtype::Bool ? value : Power(ctx, value, size.const_int());
+      }
     }
+    if (out) return Without(ctx, u, i, out);
   }
-  if (kept.size() + 1 == u.n_src()) return UOp();
-  UOp out = kept.empty() ? value : ir::ReduceRanges(ctx, op, value, kept);
-  if (repeats) {
-    if (u.dtype() == Dtype::Bool) return UOp();
-    out = ir::Mul(ctx, out, ir::Cast(ctx, repeats, u.dtype()));
+  return UOp();
+}
+
+bool VariesWith(UOp x, UOp reduce) {
+  for (UOp range : reduce.srcs().subspan(1)) {
+    if (DependsOn(x, range)) return true;
   }
-  return out;
+  return false;
 }
 
 }  // namespace
 
+UOp FactorOut(UOpContext& ctx, UOp reduce) {
+  const UOp product = reduce.src(0);
+  if (reduce.n_src() == 1 || reduce.reduce_op() != Op::ADD || !product.Is(Op::MUL)) return UOp();
+  for (size_t i = 0; i < 2; ++i) {
+    if (VariesWith(product.src(i), reduce)) continue;
+    return ir::Mul(ctx,
+                   ir::ReduceRanges(ctx, Op::ADD, product.src(1 - i), reduce.srcs().subspan(1)),
+                   product.src(i));
+  }
+  return UOp();
+}
+
 const RuleSet& ReduceRules() {
   static const RuleSet rules = Built("reduce", [](RuleSet& r) {
-    r.Add("unused_range", Node(Op::REDUCE, Rest()),
-          [](const auto& m) -> UOp { return DropUnusedRanges(m.ctx, m.root()); });
+    r.Add("range", Node(Op::REDUCE, Rest()),
+          [](const auto& m) -> UOp { return CollapseRange(m.ctx, m.root()); });
+    r.Add("factor",
+          Node(Op::REDUCE, Group(OpSet{Op::MUL}, Any<0>().Is(kStoredInts), Rest()), Rest()),
+          [](const auto& m) -> UOp { return FactorOut(m.ctx, m.root()); });
   });
   return rules;
 }

@@ -68,38 +68,45 @@ std::optional<Sum> ToSum(UOpContext& ctx, UOp x) {
   return sum;
 }
 
+bool FitsIndex(UOpContext& ctx, UOp u) {
+  const ir::IntRange range = ir::RangeOf(ir::Dtype::Index);
+  return ctx.BoundsOf(u).Within({range.min, range.max});
+}
+
+UOp CheckedAlu(UOpContext& ctx, Op op, UOp maybe_a, UOp maybe_b) {
+  if (!maybe_a || !maybe_b) return UOp();
+  const UOp out = ir::Alu(ctx, op, {maybe_a, maybe_b});
+  return out.dtype() != ir::Dtype::Index || FitsIndex(ctx, out) ? out : UOp();
+}
+
 UOp FromSum(UOpContext& ctx, const Sum& sum) {
   UOp out;
   for (const Term& t : sum.terms) {
-    const UOp term = t.factor == 1 ? t.value : ir::Mul(ctx, t.value, ctx.Idx(t.factor));
-    out = out ? ir::Add(ctx, out, term) : term;
+    UOp term = t.value;
+    if (t.factor != 1) term = CheckedAlu(ctx, Op::MUL, term, ctx.Idx(t.factor));
+    if (!term) return UOp();
+    out = out ? CheckedAlu(ctx, Op::ADD, out, term) : term;
+    if (!out) return UOp();
   }
   if (!out) return ctx.Idx(sum.constant);
-  return sum.constant == 0 ? out : ir::Add(ctx, out, ctx.Idx(sum.constant));
+  return sum.constant == 0 ? out : CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
 }
 
 ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
+  static constexpr Int128 kHuge = Int128{1} << 100;
+  auto scaled = [](Int128 v, int64_t factor) {
+    Int128 out;
+    if (__builtin_mul_overflow(v, Int128{factor}, &out))
+      return (v < 0) == (factor < 0) ? kHuge : -kHuge;
+    return std::clamp(out, -kHuge, kHuge);
+  };
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
     const ir::Bounds b = ctx.BoundsOf(t.value);
-    const Int128 x = b.min * t.factor, y = b.max * t.factor;
+    const Int128 x = scaled(b.min, t.factor), y = scaled(b.max, t.factor);
     out.min += std::min(x, y), out.max += std::max(x, y);
   }
   return out;
-}
-
-Division DivideExactParts(const Sum& sum, int64_t c) {
-  Division d;
-  for (const Term& t : sum.terms) {
-    const int64_t q = t.factor / c,
-                  r = t.factor % c;  // truncating: |r| < c, with the sign of the factor
-    if (q != 0) d.quotient.terms.push_back({t.value, q});
-    if (r != 0) d.rest.terms.push_back({t.value, r});
-  }
-  int64_t q = sum.constant / c, r = sum.constant % c;
-  if (r < 0) r += c, --q;
-  d.quotient.constant = q, d.rest.constant = r;
-  return d;
 }
 
 }  // namespace uopd::rules

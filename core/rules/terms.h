@@ -23,16 +23,14 @@ struct Sum {
 // Decomposes an index expression; nullopt if a coefficient leaves 62 bits. REQUIRES: x has dtype
 // index.
 std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp x);
-// The expression of a sum: terms added left to right, the constant last.
+// The expression of a sum: terms added left to right, the constant last. Null if a part of it could
+// leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
+// an index whose bounds leave 64 bits is refused by Verify.
 ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum);
 ir::Bounds BoundsOf(ir::UOpContext& ctx, const Sum& sum);
-
-// Exact floor division and remainder by a positive constant of everything in the sum that is
-// divisible; what is left is in `rest`: x == c * quotient + rest, rest's factors all in (0, c) or
-// (-c, 0), 0 <= rest.constant < c.
-struct Division {
-  Sum quotient, rest;
-};
-Division DivideExactParts(const Sum& sum, int64_t c);
+// True if every value of the index expression fits 64 bits, as far as its bounds tell.
+bool FitsIndex(ir::UOpContext& ctx, ir::UOp u);
+// op(a, b), or null if one of them is null or the result could leave 64 bits.
+ir::UOp CheckedAlu(ir::UOpContext& ctx, ir::Op op, ir::UOp maybe_a, ir::UOp maybe_b);
 
 }  // namespace uopd::rules

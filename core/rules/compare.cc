@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT
+#include "core/rules/compare.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/ir/build.h"
+#include "core/rules/order.h"
+#include "core/rules/terms.h"
+
+namespace uopd::rules {
+namespace {
+
+using ir::Bounds;
+using ir::Dtype;
+using ir::Int128;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+int64_t CommonFactor(const Sum& sum) {
+  int64_t g = 0;
+  for (const Term& t : sum.terms) g = std::gcd(g, t.factor);
+  return g;
+}
+
+std::optional<Sum> Difference(UOpContext& ctx, UOp a, UOp b) {
+  return ToSum(ctx, b.IsConstInt(0) ? a : ir::Sub(ctx, a, b));
+}
+
+// g * big + small < limit, where small stays so close to zero that it never decides:
+// big < ceil(limit / g). With limit = g * m - s and 0 <= s < g that needs -s <= small < g - s.
+bool DropSmallTerms(UOpContext& ctx, Sum& sum, Int128& limit) {
+  for (const Term& candidate : sum.terms) {
+    const int64_t g = std::abs(candidate.factor);
+    if (g == 1) continue;
+    Sum big, small;
+    for (const Term& t : sum.terms) (t.factor % g == 0 ? big : small).terms.push_back(t);
+    if (small.terms.empty()) continue;
+    const Int128 m = limit / g + (limit % g > 0), s = g * m - limit;
+    const Bounds b = BoundsOf(ctx, small);
+    if (b.min < -s || b.max >= g - s) continue;
+    for (Term& t : big.terms) t.factor /= g;
+    sum = big, limit = m;
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+UOp MaybeNegated(UOp u) {
+  return u.Is(Op::CMPNE) && u.src(1).IsConstInt(1) && u.src(1).dtype() == Dtype::Bool ? u.src(0)
+                                                                                      : UOp();
+}
+
+UOp NormaliseLess(UOpContext& ctx, UOp u) {
+  auto sum = Difference(ctx, u.src(0), u.src(1));
+  if (!sum) return UOp();
+  if (sum->terms.empty()) return ctx.Bool(sum->constant < 0);
+  Int128 limit = -Int128{sum->constant};  // terms < limit
+  sum->constant = 0;
+  do {
+    const int64_t g = CommonFactor(*sum);
+    limit = limit / g + (limit % g > 0);  // rounded up
+    for (Term& t : sum->terms) t.factor /= g;
+  } while (DropSmallTerms(ctx, *sum, limit));
+  // A sum of things that are not negative is positive as soon as one of them is.
+  if (limit == 1) {
+    const bool simplex = std::all_of(sum->terms.begin(), sum->terms.end(), [&](const Term& t) {
+      return t.factor > 0 && ctx.BoundsOf(t.value).min >= 0;
+    });
+    for (Term& t : sum->terms) t.factor = simplex ? 1 : t.factor;
+  }
+  if (sum->terms.size() == 1 && sum->terms[0].factor == 1) {
+    const UOp v = sum->terms[0].value;
+    if (v.Is(Op::FLOORDIV) && v.src(1).Is(Op::CONST) && v.src(1).const_int() > 0) {
+      limit *= v.src(1).const_int();  // x / d < n == x < n * d
+      sum->terms[0].value = v.src(0);
+    }
+  }
+  const bool negative = sum->terms[0].factor < 0;
+  if (negative) {  // -x < n == !(x < 1 - n)
+    for (Term& t : sum->terms) t.factor = -t.factor;
+    limit = 1 - limit;
+  }
+  if (limit <= INT64_MIN || limit > INT64_MAX) return UOp();
+  const UOp terms = FromSum(ctx, *sum);
+  if (!terms) return UOp();
+  const UOp less = ir::Lt(ctx, terms, ctx.Int(Dtype::Index, limit));
+  return negative ? ir::Not(ctx, less) : less;
+}
+
+UOp NormaliseEqual(UOpContext& ctx, UOp u) {
+  auto sum = Difference(ctx, u.src(0), u.src(1));
+  if (!sum) return UOp();
+  if (sum->terms.empty()) return ctx.Bool((sum->constant == 0) == u.Is(Op::CMPEQ));
+  const int64_t g = CommonFactor(*sum);
+  if (sum->constant % g != 0) return ctx.Bool(u.Is(Op::CMPNE));
+  const int64_t sign = sum->terms[0].factor < 0 ? -1 : 1;
+  for (Term& t : sum->terms) t.factor = t.factor / g * sign;
+  int64_t constant = -(sum->constant / g) * sign;
+  UOp left, right;
+  if (sum->terms.size() == 2 && sum->terms[0].factor == 1 && sum->terms[1].factor == -1) {
+    // The order rule of commutative ops would swap a sum in front of what it is compared with.
+    left = sum->terms[0].value, right = sum->terms[1].value;
+    if (constant != 0) right = CheckedAlu(ctx, Op::ADD, right, ctx.Idx(constant));
+  } else {
+    sum->constant = 0;
+    left = FromSum(ctx, *sum), right = ctx.Idx(constant);
+  }
+  if (!left || !right) return UOp();
+  if (Compare(left, right) > 0) std::swap(left, right);
+  return ir::Alu(ctx, u.op(), {left, right});
+}
+
+std::optional<Bounded> AsBound(UOpContext& ctx, UOp condition, bool holds) {
+  while (const UOp inner = MaybeNegated(condition)) condition = inner, holds = !holds;
+  if (!condition.Is(ir::kComparisonOps)) return std::nullopt;
+  UOp value = condition.src(0), other = condition.src(1);
+  if (value.dtype() != Dtype::Index) return std::nullopt;
+  const bool swapped = value.Is(Op::CONST);
+  if (swapped) std::swap(value, other);
+  if (!other.Is(Op::CONST) || value.Is(Op::CONST)) return std::nullopt;
+  const Int128 c = other.const_int();
+  Bounds b = ctx.BoundsOf(value);
+  if (condition.Is(Op::CMPLT)) {
+    if (swapped)
+      holds ? b.min = std::max(b.min, c + 1) : b.max = std::min(b.max, c);
+    else
+      holds ? b.max = std::min(b.max, c - 1) : b.min = std::max(b.min, c);
+  } else if (condition.Is(holds ? Op::CMPEQ : Op::CMPNE)) {
+    b.min = std::max(b.min, c), b.max = std::min(b.max, c);
+  } else {  // not equal: only an end can be cut off
+    b.min += b.min == c, b.max -= b.max == c;
+  }
+  return Bounded{value, b};
+}
+
+}  // namespace uopd::rules

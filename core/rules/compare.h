@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Comparisons of index expressions: one normal form, so that equal conditions are equal nodes.
+//
+//   terms < constant        terms without constant or common factor, the first factor positive
+//   (terms < constant) != true      what `constant <= terms` becomes
+//   a == b + constant, terms == constant      the same for CMPEQ and CMPNE
+#pragma once
+#include <optional>
+
+#include "core/ir/context.h"
+
+namespace uopd::rules {
+
+// The normal form of a CMPLT, CMPEQ or CMPNE of index expressions; null if there is none that fits
+// 64 bits. May be the node itself.
+ir::UOp NormaliseLess(ir::UOpContext& ctx, ir::UOp u);
+ir::UOp NormaliseEqual(ir::UOpContext& ctx, ir::UOp u);
+
+// A condition read as an interval: value in [min, max].
+struct Bounded {
+  ir::UOp value;
+  ir::Bounds bounds;
+};
+// `condition` (or its negation, if !holds) as a bound of one index expression; nullopt if it is
+// none. The interval is one-sided, or a point, within what the value's own bounds are.
+std::optional<Bounded> AsBound(ir::UOpContext& ctx, ir::UOp condition, bool holds);
+
+// p for !p: CMPNE(p, true). Null if u is no negation.
+ir::UOp MaybeNegated(ir::UOp u);
+
+}  // namespace uopd::rules

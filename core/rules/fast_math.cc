@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// Float identities of real numbers that IEEE arithmetic does not share: they change roundings,
+// signs of zeros, or what NaN and infinity give. In no set but FastMathRules, which is for callers
+// that were told that the results may change.
+#include <cmath>
+
+#include "core/ir/build.h"
+#include "core/rules/rules.h"
+
+namespace uopd::rules {
+
+using namespace rewrite;  // NOLINT: the vocabulary of rules
+
+const RuleSet& FastMathRules() {
+  static const RuleSet rules = Built("fast_math", [](RuleSet& r) {
+    constexpr Any<0> x;
+    constexpr Any<1> y;
+    constexpr Any<2> z;
+    constexpr auto constant = Node(Op::CONST);
+
+    r.Add("add_zero", x.Is(kFloats) + 0, x);
+    r.Add("sub_zero", x.Is(kFloats) - 0, x);
+    r.Add("mul_zero", x.Is(kFloats) * 0, 0);
+    r.Add("sub_self", x.Is(kFloats) - x, 0);
+    r.Add("fdiv_self", Node(Op::FDIV, x, x), 1);
+    r.Add("fdiv_of_mul", Node(Op::FDIV, x * y, y), x);
+    r.Add("mul_of_fdiv", Node(Op::FDIV, x, y) * y, x);
+    r.Add("reciprocal_twice", Node(Op::RECIPROCAL, Node(Op::RECIPROCAL, x)), x);
+    r.Add("common_factor", x.Is(kFloats) * y + x * z, x * (y + z));
+    r.Add("factor", Node(Op::REDUCE, Group(OpSet{Op::MUL}, x.Is(kFloats), Rest()), Rest()),
+          [](const auto& m) -> UOp { return FactorOut(m.ctx, m.root()); });
+    // Constants combine.
+    r.Add("add_add", (Is(x, kFloats) + y) + z, [x, y, z](const auto& m) -> UOp {
+      if (!m[y].Is(Op::CONST) || !m[z].Is(Op::CONST)) return UOp();
+      const double sum = m[y].const_float() + m[z].const_float();
+      return ir::Add(m.ctx, m[x], m.ctx.Float(m.root().dtype(), sum));
+    });
+    r.Add("mul_mul", (Is(x, kFloats) * y) * z, [x, y, z](const auto& m) -> UOp {
+      if (!m[y].Is(Op::CONST) || !m[z].Is(Op::CONST)) return UOp();
+      const double product = m[y].const_float() * m[z].const_float();
+      return ir::Mul(m.ctx, m[x], m.ctx.Float(m.root().dtype(), product));
+    });
+    r.Add("fdiv_constant", Node(Op::FDIV, x, y), [x, y](const auto& m) -> UOp {
+      if (!m[y].Is(Op::CONST) || m[y].const_float() == 0) return UOp();
+      return ir::Mul(m.ctx, m[x], m.ctx.Float(m.root().dtype(), 1 / m[y].const_float()));
+    });
+    r.Add("pow_constant", Node(Op::POW, x, y), [x, y](const auto& m) -> UOp {
+      if (!m[y].Is(Op::CONST)) return UOp();
+      const double e = m[y].const_float();
+      if (e == 2) return ir::Mul(m.ctx, m[x], m[x]);
+      if (e == 0.5) return ir::Alu(m.ctx, Op::SQRT, {m[x]});
+      if (e == -1) return ir::Alu(m.ctx, Op::RECIPROCAL, {m[x]});
+      return UOp();
+    });
+    r.Add("pow_of_constant", Node(Op::POW, constant, x), [x](const auto& m) -> UOp {
+      const double base = m.root().src(0).const_float();
+      if (!(base > 0) || std::isinf(base)) return UOp();
+      return ir::Alu(m.ctx, Op::EXP2,
+                     {ir::Mul(m.ctx, m[x], m.ctx.Float(m.root().dtype(), std::log2(base)))});
+    });
+  });
+  return rules;
+}
+
+}  // namespace uopd::rules
