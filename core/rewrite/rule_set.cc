@@ -47,6 +47,20 @@ UOp FittingConst(UOpContext& ctx, Dtype want, Int128 v) {
   return ir::IsFloat(want) || v < range.min || v > range.max ? UOp() : ctx.Int(want, v);
 }
 
+PatternTree DescribeNode(ir::OpSet ops, std::vector<PatternTree> children) {
+  PatternTree t;
+  t.kind = PatternTree::kNode, t.ops = ops;
+  for (PatternTree& c : children) {
+    if (c.rest && c.variable < 0 && c.kind == PatternTree::kAny) {
+      t.rest = true;
+      continue;
+    }
+    if (c.each) t.each = true, c.each = false;
+    t.children.push_back(std::move(c));
+  }
+  return t;
+}
+
 namespace {
 // True if UOPD_DISABLE_RULES names "set.rule".
 bool Disabled(const Rule& rule) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/rewrite/match.h"
+#include "core/rewrite/pattern_tree.h"
 
 namespace uopd::rewrite {
 
@@ -24,6 +25,7 @@ struct Rule {
   SourceOps sources;
   UOp (*apply)(const Rule&, UOp, UOpContext&) = nullptr;  // null: does not apply
   virtual ~Rule() = default;
+  virtual PatternTree Describe() const = 0;  // the left-hand side, for tools
 };
 
 template <class L, class R, class C>
@@ -32,6 +34,7 @@ struct RuleOf final : Rule {
   R rhs;
   C when;
   RuleOf(L l, R r, C c) : lhs(l), rhs(r), when(c) {}
+  PatternTree Describe() const override { return rewrite::Describe(lhs); }
 
   static UOp Run(const Rule& base, UOp u, UOpContext& ctx) {
     const auto& self = static_cast<const RuleOf&>(base);
