@@ -85,11 +85,6 @@ const RuleSet& BooleanRules() {
     r.Add("where_true", Where(Literal(1), x, y), x);
     r.Add("where_false", Where(Literal(0), x, y), y);
     r.Add("where_not", Where(Not(p), x, y), Where(p, y, x));
-    r.Add("where_bool", Where(p, Is(x, kBools), y), [p, x, y](const auto& m) -> UOp {
-      if (m[x].IsConstInt(1) && m[y].IsConstInt(0)) return m[p];
-      if (m[x].IsConstInt(0) && m[y].IsConstInt(1)) return ir::Not(m.ctx, m[p]);
-      return UOp();
-    });
     r.Add("where_and", Where(p, Where(q, x, y), y), Where(p & q, x, y));
     r.Add("where_again", Where(p, Where(p, x, y), q), Where(p, x, q));
     r.Add("where_again_else", Where(p, q, Where(p, x, y)), Where(p, q, y));

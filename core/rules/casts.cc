@@ -78,6 +78,11 @@ const RuleSet& CastRules() {
           [x](const auto& m) -> UOp { return ir::Bitcast(m.ctx, m[x], m.root().dtype()); });
     r.Add("cast_cast", Node(Op::CAST, Node(Op::CAST, x)), [x](const auto& m) -> UOp {
       const Dtype between = m.root().src(0).dtype(), to = m.root().dtype();
+      // A float that is too large for an integer saturates, an integer wraps.
+      const bool saturates = ir::IsFloat(between) && !ir::IsFloat(to) &&
+                             !ir::IsFloat(m[x].dtype()) && to != Dtype::Bool &&
+                             !Lossless(m[x].dtype(), to);
+      if (saturates) return UOp();
       const bool same_value = Lossless(m[x].dtype(), between) ||
                               // The narrower integer stays in front of a float: it converts faster.
                               (!ir::IsFloat(m[x].dtype()) && !ir::IsFloat(between) &&

@@ -39,7 +39,9 @@ const RuleSet& FoldRules() {
             const UOp u = m.root();
             if (ir::IsFloat(u.dtype())) return UOp();
             const ir::Bounds b = m.ctx.BoundsOf(u);
-            return b.IsPoint() ? m.ctx.Int(u.dtype(), b.min) : UOp();
+            const ir::IntRange range = ir::RangeOf(u.dtype());
+            return b.IsPoint() && b.Within({range.min, range.max}) ? m.ctx.Int(u.dtype(), b.min)
+                                                                   : UOp();
           });
   });
   return rules;

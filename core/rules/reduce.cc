@@ -35,6 +35,8 @@ UOp Power(UOpContext& ctx, UOp x, int64_t n) {
 UOp CollapseRange(UOpContext& ctx, UOp u) {
   if (u.n_src() == 1) return u.reduce_axes().empty() ? u.src(0) : UOp();
   const UOp value = u.src(0);
+  // A small float accumulates in f32 and rounds once, at the end: not after each range.
+  if (ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32 && u.n_src() > 2) return UOp();
   for (size_t i = 1; i < u.n_src(); ++i) {
     const UOp range = u.src(i), size = range.src(0);
     if (range.dtype() != Dtype::Index) continue;
