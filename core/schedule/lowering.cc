@@ -4,6 +4,7 @@
 #include "core/ir/build.h"
 #include "core/ir/eval.h"
 #include "core/ir/graph.h"
+#include "core/rules/ranges.h"
 
 namespace uopd::schedule {
 namespace {
@@ -220,7 +221,8 @@ Lowered LowerRoots(UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion)
 
 UOp FinishKernel(UOpContext& ctx, rewrite::Rewriter& simplify, const Lowered& lowered,
                  const Fusion& fusion, const Kernel& kernel, std::vector<int32_t>& storages) {
-  const UOp sink = MergeRanges(ctx, simplify, kernel.sink);
+  const UOp tidy = rules::TidyRanges(ctx, simplify, kernel.sink, int64_t{1} << 33);
+  const UOp sink = MergeRanges(ctx, simplify, tidy);
   ir::Substitution map;
   // The written buffer is PARAM 0; a buffer read in place is the same PARAM.
   storages = {lowered.placeholders[kernel.write].storage};

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+#include "core/rules/ranges.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/rules/compare.h"
+
+namespace uopd::rules {
+namespace {
+
+using ir::Op;
+using ir::OpSet;
+using ir::UOp;
+using ir::UOpContext;
+
+// A loop shorter than this is not worth being one of its own.
+constexpr int64_t kMinInner = 8;
+
+// root with `range` replaced by `value` in expressions and by `ranges` where a loop closes over it.
+UOp Replace(UOpContext& ctx, UOp root, UOp range, UOp value, std::span<const UOp> ranges) {
+  absl::flat_hash_map<uint32_t, UOp> done;
+  ir::SymbolicDims srcs;
+  for (UOp u : ir::Toposort(ctx, root)) {
+    if (u == range) {
+      done[u.id()] = value;
+      continue;
+    }
+    srcs.clear();
+    const bool closes = u.Is(OpSet{Op::END, Op::REDUCE});
+    for (size_t i = 0; i < u.n_src(); ++i) {
+      if (closes && i > 0 && u.src(i) == range)
+        srcs.insert(srcs.end(), ranges.begin(), ranges.end());
+      else
+        srcs.push_back(done.at(u.src(i).id()));
+    }
+    done[u.id()] = ctx.WithSources(u, srcs);
+  }
+  return done.at(root.id());
+}
+
+int CountDivisions(const UOpContext& ctx, UOp root) {
+  int n = 0;
+  for (UOp u : ir::Toposort(ctx, root)) n += u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD});
+  return n;
+}
+
+// The values of a loop's range for which its body does something.
+ir::Bounds NeededSteps(UOpContext& ctx, UOp closer, UOp range) {
+  ir::Bounds needed = ctx.BoundsOf(range);
+  std::vector<std::pair<UOp, bool>> stack;
+  const UOp body = closer.src(0);
+  if (closer.Is(Op::REDUCE)) {
+    if (closer.reduce_op() != Op::ADD) return needed;
+    if (body.Is(Op::WHERE) && body.src(2).IsConst(0)) stack.emplace_back(body.src(0), true);
+    if (body.Is(Op::LOAD) && body.src(0).n_src() == 3) stack.emplace_back(body.src(0).src(2), true);
+  } else if (body.Is(Op::STORE) && body.src(0).n_src() == 3) {
+    stack.emplace_back(body.src(0).src(2), true);
+  }
+  while (!stack.empty()) {
+    const auto [c, holds] = stack.back();
+    stack.pop_back();
+    if (const UOp inner = MaybeNegated(c)) {
+      stack.emplace_back(inner, !holds);
+    } else if (c.Is(holds ? Op::AND : Op::OR)) {
+      stack.emplace_back(c.src(0), holds), stack.emplace_back(c.src(1), holds);
+    } else if (const auto b = AsBound(ctx, c, holds); b && b->value == range) {
+      needed.min = std::max(needed.min, b->bounds.min);
+      needed.max = std::min(needed.max, b->bounds.max);
+    }
+  }
+  return needed;
+}
+
+class Tidier {
+ public:
+  Tidier(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink, int64_t next_id)
+      : ctx_(ctx), simplify_(simplify), sink_(sink), next_id_(next_id) {}
+
+  UOp Run() {
+    while (Shrink() || Split()) {
+    }
+    return sink_;
+  }
+
+ private:
+  UOp NewRange(int64_t size, UOp like) {
+    return ir::Range(ctx_, ctx_.Idx(size), next_id_++, like.axis_type());
+  }
+
+  // How many loops close over each range: only a loop of one's own may change.
+  absl::flat_hash_map<uint32_t, int> Closers(const std::vector<UOp>& order) const {
+    absl::flat_hash_map<uint32_t, int> n;
+    for (UOp u : order) {
+      if (!u.Is(OpSet{Op::END, Op::REDUCE})) continue;
+      for (UOp r : u.srcs().subspan(1)) ++n[r.id()];
+    }
+    return n;
+  }
+  static bool IsPlain(UOp r) {
+    return r.Is(Op::RANGE) && r.n_src() == 1 && r.src(0).Is(Op::CONST) &&
+           r.dtype() == ir::Dtype::Index;
+  }
+
+  bool Shrink() {
+    const auto order = ir::Toposort(ctx_, sink_);
+    const auto closers = Closers(order);
+    for (UOp u : order) {
+      if (!u.Is(OpSet{Op::END, Op::REDUCE})) continue;
+      for (UOp r : u.srcs().subspan(1)) {
+        if (!IsPlain(r) || closers.at(r.id()) != 1) continue;
+        const ir::Bounds needed = NeededSteps(ctx_, u, r);
+        if (!needed.known() || needed.max - needed.min + 1 >= r.src(0).const_int()) continue;
+        const UOp fresh = NewRange(static_cast<int64_t>(needed.max - needed.min + 1), r);
+        const UOp value = ir::Add(ctx_, fresh, ctx_.Int(ir::Dtype::Index, needed.min));
+        sink_ = simplify_.Run(Replace(ctx_, sink_, r, value, std::span(&fresh, 1)));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  bool Split() {
+    const auto order = ir::Toposort(ctx_, sink_);
+    int before = -1;
+    for (UOp u : order) {
+      if (!u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) || !IsPlain(u.src(0))) continue;
+      const UOp r = u.src(0);
+      if (!u.src(1).Is(Op::CONST)) continue;
+      const int64_t c = u.src(1).const_int(), size = r.src(0).const_int();
+      if (c < kMinInner || size % c != 0 || size / c < 2) continue;
+      if (!tried_.insert({r.id(), c}).second) continue;
+      const UOp outer = NewRange(size / c, r), inner = NewRange(c, r);
+      const UOp both[] = {outer, inner};
+      const UOp value = ir::Add(ctx_, ir::Mul(ctx_, outer, ctx_.Idx(c)), inner);
+      const UOp candidate = simplify_.Run(Replace(ctx_, sink_, r, value, both));
+      if (before < 0) before = CountDivisions(ctx_, sink_);
+      if (CountDivisions(ctx_, candidate) >= before) continue;
+      sink_ = candidate;
+      return true;
+    }
+    return false;
+  }
+
+  UOpContext& ctx_;
+  rewrite::Rewriter& simplify_;
+  UOp sink_;
+  int64_t next_id_;
+  absl::flat_hash_set<std::pair<uint32_t, int64_t>> tried_;
+};
+
+}  // namespace
+
+UOp TidyRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink, int64_t next_id) {
+  return Tidier(ctx, simplify, sink, next_id).Run();
+}
+
+}  // namespace uopd::rules
