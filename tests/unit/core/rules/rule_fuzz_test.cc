@@ -145,6 +145,9 @@ class SampleBuilder {
           std::string(1, static_cast<char>('a' + random_.Pick(0, 2))) + std::to_string(lo + 6), lo,
           lo + 9);
     }
+    // What a loop reads; its ranges are shorter than buffers.
+    if (!ranges_.empty() && random_.Chance(3))
+      return ir::Load(ctx_, ir::Index(ctx_, Buffer(d), ranges_[0]));
     if (ir::IsInt(d) && random_.Chance(3)) return ir::Cast(ctx_, Leaf(Dtype::Index), d);
     return ir::Param(ctx_, 100 + static_cast<int64_t>(d) * 4 + random_.Pick(0, 2), d,
                      ctx_.Make(Op::STACK, Dtype::Index, std::span<const UOp>{}));
