@@ -22,7 +22,7 @@ std::vector<const rewrite::RuleSet*> AllRuleSets() {
 }
 
 ir::UOp Simplify(ir::UOpContext& ctx, ir::UOp root) {
-  return rewrite::Rewrite(ctx, root, SymbolicRules());
+  return rewrite::Rewriter(ctx, SymbolicRules()).Run(root);  // equal in value even if it diverges
 }
 
 }  // namespace uopd::rules

@@ -80,8 +80,9 @@ class Runner {
   absl::Status Step(std::string_view name, std::string_view value) {
     if (name == "rules") {
       for (const rewrite::RuleSet* set : rules::AllRuleSets()) {
-        if (set->name() == value)
-          return root_ = rewrite::Rewrite(ctx_, root_, *set), absl::OkStatus();
+        if (set->name() != value) continue;
+        UOPD_ASSIGN(root_, rewrite::Rewrite(ctx_, root_, *set));
+        return absl::OkStatus();
       }
       return Bad(Cat("rule set (", value, ") is unknown"));
     }
