@@ -185,12 +185,15 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
 
 // Iterative: sources first, on an explicit stack, so that depth is no limit.
 Bounds UOpContext::BoundsOf(UOp u) {
-  if (bounds_.size() < size()) bounds_.resize(size());
+  if (u.id() >= bounds_.size()) bounds_.resize(size() + size() / 4);
   if (bounds_[u.id()].known()) return bounds_[u.id()];
+  bool ready = true;  // as it is nearly always: rewriting goes sources first
+  for (UOp s : u.srcs()) ready = ready && bounds_[s.id()].known();
+  if (ready) return bounds_[u.id()] = ComputeBounds(*this, u);
   std::vector<UOp> stack = {u};
   while (!stack.empty()) {
     const UOp top = stack.back();
-    bool ready = true;
+    ready = true;
     for (UOp s : top.srcs()) {
       if (!bounds_[s.id()].known()) stack.push_back(s), ready = false;
     }

@@ -29,6 +29,11 @@ std::atomic<int64_t>& RewritesLeft() {
   return left;
 }
 
+std::atomic<bool>& Printing() {
+  static std::atomic<bool> printing{Debug().track_match_stats >= 3};
+  return printing;
+}
+
 void AddCounts(const RuleSet& set, const std::vector<uint64_t>& attempts,
                const std::vector<uint64_t>& matches) {
   // A set may be made of several; each rule counts under the one that it was written in.
@@ -61,7 +66,7 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
     : ctx_(ctx),
       options_(std::move(options)),
       observed_(Debug().track_match_stats > 0 || Debug().rewrite_limit >= 0 || Debug().spec >= 2 ||
-                TraceFile::MaybeGet() != nullptr) {
+                Printing() || TraceFile::MaybeGet() != nullptr) {
   env_.user = options_.user, env_.user_type = options_.user_type;
   auto use = [](Side& side, const RuleSet& set) {
     side = {&set, std::vector<uint64_t>(set.rules().size()),
@@ -69,6 +74,10 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
   };
   use(after_, rules);
   if (options_.before != nullptr) use(before_, *options_.before);
+  for (int op = 0; op < ir::kOpCount; ++op) {
+    const auto o = static_cast<Op>(op);
+    if (!rules.HasRulesFor(o) && (!before_.rules || !before_.rules->HasRulesFor(o))) idle_.Add(o);
+  }
   if (observed_) {
     if (TraceFile* file = TraceFile::MaybeGet()) trace_ = std::make_unique<TraceRecorder>(*file);
   }
@@ -129,6 +138,10 @@ void Rewriter::Visit(UOp u) {
       const UOp s = u.src(i);
       const UOp done = Done(s);
       if (done && done != Pending()) continue;
+      if (s.n_src() == 0 && idle_.Has(s.op())) {
+        SetDone(s, s);
+        continue;
+      }
       stack_.push_back({s, UOp(), kVisit});
       ready = false;
     }
@@ -225,8 +238,8 @@ RuleSet::Outcome Rewriter::TryObserved(Side& side, UOp u) {
   const Rule* matched = nullptr;
   const RuleSet::Outcome out = side.rules->TryEach(u, [&](const RuleSet::Candidate& c) {
     ++side.attempts[c.index];
-    const ir::OriginScope rule_origin("rule", c.rule->name);
     const ir::OriginScope set_origin("set", c.rule->set);
+    const ir::OriginScope rule_origin("rule", c.rule->name);
     const int64_t begin = NowNs();
     const UOp result = c.apply(*c.rule, u, ctx_, env_);
     const int64_t ns = NowNs() - begin;
@@ -237,7 +250,7 @@ RuleSet::Outcome Rewriter::TryObserved(Side& side, UOp u) {
   });
   if (!out.result) return out;
   if (trace_) trace_->Step(u, out.result, *matched);
-  if (flags.track_match_stats >= 3) std::fputs(RewriteText(*matched, u, out.result).c_str(), stderr);
+  if (Printing()) std::fputs(RewriteText(*matched, u, out.result).c_str(), stderr);
   if (flags.rewrite_limit >= 0 && --RewritesLeft() == 0) {
     std::fprintf(stderr, "REWRITE_LIMIT (%lld) is reached; the last rewrite is\n%s",
                  static_cast<long long>(flags.rewrite_limit),
@@ -273,6 +286,8 @@ uint64_t Sum(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
 }  // namespace
 uint64_t Rewriter::attempts() const { return Sum(before_.attempts, after_.attempts); }
 uint64_t Rewriter::matches() const { return Sum(before_.matches, after_.matches); }
+
+void PrintEveryRewrite(bool on) { Printing() = on; }
 
 absl::StatusOr<UOp> Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules,
                             RewriteOptions options) {

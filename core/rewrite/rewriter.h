@@ -94,6 +94,7 @@ class Rewriter {
   const RewriteOptions options_;
   Side before_, after_;
   RuleEnv env_;
+  ir::OpSet idle_;  // ops that no rule has as its root
   const bool observed_;  // a debug flag wants to see every attempt
   std::unique_ptr<TraceRecorder> trace_;
   bool stopped_ = false;
@@ -104,6 +105,9 @@ class Rewriter {
   std::vector<Frame> stack_;
   std::vector<UOp> srcs_;
 };
+
+// Rewriters made from now on print each rewrite to stderr, as they do with TRACK_MATCH_STATS=3.
+void PrintEveryRewrite(bool on);
 
 // One rewrite with a Rewriter of its own; its status if it diverged.
 absl::StatusOr<UOp> Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules,

@@ -104,6 +104,11 @@ class RuleSet {
   std::string_view name() const { return name_; }
   const std::vector<std::shared_ptr<const Rule>>& rules() const { return rules_; }
 
+  // Whether any rule may apply to a node with this op.
+  bool HasRulesFor(Op op) const {
+    return buckets_[static_cast<int>(op)].begin != buckets_[static_cast<int>(op)].end;
+  }
+
   // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `rule` is the one
   // that applied.
   struct Outcome {

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
+
+#include "core/base/debug_flags.h"
 #include "core/base/metrics.h"
 #include "absl/container/flat_hash_map.h"
 #include "core/ir/build.h"
@@ -311,6 +315,83 @@ TEST_F(RewriteTest, CountsReachTheTable) {
   EXPECT_NE(table.find("tabled.zero  tests/unit/core/rewrite/rewrite_test.cc:"), std::string::npos)
       << table;
   EXPECT_NE(table.substr(table.find("never matched:")).find("tabled.never"), std::string::npos);
+}
+
+TEST_F(RewriteTest, TheLimitStopsAfterThatManyRewritesAndNamesTheLast) {
+  RuleSet rules("limited");
+  rules.Add("zero", x + 0, x);
+  rules.Freeze();
+  UOp u = a;
+  const UOp zero = ctx.Idx(0);
+  std::vector<UOp> chain = {a};
+  for (int i = 0; i < 10; ++i) chain.push_back(u = ir::Add(ctx, ir::Mul(ctx, u, b), zero));
+  MutableDebug().rewrite_limit = 3;
+  ::testing::internal::CaptureStderr();
+  Rewriter first(ctx, rules);
+  const UOp out = first.Run(chain[5]);
+  EXPECT_EQ(first.matches(), 3u);
+  EXPECT_TRUE(first.status().ok());
+  EXPECT_NE(out, chain[5]);
+  Rewriter second(ctx, rules);  // the limit is that of the process
+  EXPECT_EQ(second.Run(chain[9]), chain[9]);
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  MutableDebug().rewrite_limit = -1;
+  EXPECT_NE(text.find("REWRITE_LIMIT (3) is reached; the last rewrite is\nlimited.zero  "
+                      "tests/unit/core/rewrite/rewrite_test.cc:"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("((((a*b)*b)*b)+0"), std::string::npos) << text;
+}
+
+TEST_F(RewriteTest, EveryRewriteCanBePrinted) {
+  RuleSet rules("printed");
+  rules.Add("zero", x + 0, x);
+  rules.Freeze();
+  PrintEveryRewrite(true);
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Rewrite(ctx, ir::Mul(ctx, ir::Add(ctx, a, ctx.Idx(0)), b), rules).ok());
+  PrintEveryRewrite(false);
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(text.starts_with("printed.zero  tests/unit/")) << text;
+  EXPECT_TRUE(text.ends_with("\n    a+0\n -> a\n")) << text;
+}
+
+// Death tests run in a process of their own, where the flags are read anew.
+void FreezeWithDisabledRules() {
+  MutableDebug().disable_rules = "set.one,set.typo,nodot,all.*,nowhere.rule";
+  RuleSet rules("set"), all("all");
+  rules.Add("one", x + 0, x);
+  rules.Add("two", x * 1, x);
+  all.Add("three", x - x, 0);
+  all.Include(rules);
+  rules.Freeze(), all.Freeze();
+  const bool good = rules.rules().size() == 1 && rules.rules()[0]->name == "two" &&
+                    all.rules().size() == 1 && all.rules()[0]->name == "two";
+  std::exit(good ? 0 : 1);
+}
+
+TEST(RewriteDeathTest, DisabledRulesAreLeftOutAndUnknownOnesReported) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(FreezeWithDisabledRules(), ::testing::ExitedWithCode(0),
+              "rule=nodot(.|\n)*rule=set.typo(.|\n)*rule=nowhere.rule");
+}
+
+void RewriteWithABadRule() {
+  MutableDebug().spec = 2;
+  UOpContext ctx;
+  RuleSet rules("bad");
+  rules.Add("wrong_dtype", x + 0, [x = x](const auto& m) {
+    return m.ctx.Make(Op::ADD, Dtype::F32, {m[x], m.ctx.Idx(1)});
+  });
+  rules.Freeze();
+  (void)Rewrite(ctx, ir::Add(ctx, ir::Variable(ctx, "v", 0, 5), ctx.Idx(0)), rules);
+}
+
+TEST(RewriteDeathTest, ACheckedNodeNamesTheRuleThatMadeIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(RewriteWithABadRule(), ::testing::KilledBySignal(SIGABRT),
+              "SPEC=2: a new node is wrong: ADD of index gives index, not f32(.|\n)*ADD<f32>(.|\n)*"
+              "of DEFINE_VAR<index> .0, 5, .v(.|\n)*made by rule wrong_dtype, in set bad");
 }
 
 }  // namespace
