@@ -95,8 +95,12 @@ absl::Status RewriteLog::Line(const std::string& text) {
     const int64_t root = Int(o, "root");
     if (!known(root)) return bad();
     pass_by_id_[Int(o, "pass")] = passes_.size();
-    passes_.push_back({Int(o, "pass"), Int(o, "parent"), cli::Text(o, "name"),
-                       static_cast<uint32_t>(root), static_cast<uint32_t>(root), {}});
+    passes_.push_back({Int(o, "pass"),
+                       Int(o, "parent"),
+                       cli::Text(o, "name"),
+                       static_cast<uint32_t>(root),
+                       static_cast<uint32_t>(root),
+                       {}});
     return absl::OkStatus();
   }
   if (o.contains("end")) {
@@ -194,7 +198,8 @@ std::vector<RewriteLog::RuleSummary> RewriteLog::Summary() const {
   for (const Step& s : steps_) {
     RuleSummary& r = by_rule[s.rule];
     r.rule = s.rule, ++r.rewrites;
-    r.nodes += static_cast<int64_t>(NodesUnder(s.after)) - static_cast<int64_t>(NodesUnder(s.before));
+    r.nodes +=
+        static_cast<int64_t>(NodesUnder(s.after)) - static_cast<int64_t>(NodesUnder(s.before));
   }
   std::vector<RuleSummary> out;
   for (const auto& [number, r] : by_rule) out.push_back(r);

@@ -99,8 +99,9 @@ absl::Status Viz(const Globals& globals, const VizOptions& options) {
                {"diff", diff}});
     return absl::OkStatus();
   }
-  Print(Cat("step ", options.step, "  pass ", log.passes()[s.pass].id, " ", log.passes()[s.pass].name,
-            "  ", rule.name, "  ", Where(rule), "\n    ", s.from, "\n -> ", s.to, "\n", diff));
+  Print(Cat("step ", options.step, "  pass ", log.passes()[s.pass].id, " ",
+            log.passes()[s.pass].name, "  ", rule.name, "  ", Where(rule), "\n    ", s.from,
+            "\n -> ", s.to, "\n", diff));
   return absl::OkStatus();
 }
 

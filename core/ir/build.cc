@@ -80,11 +80,11 @@ absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype) {
     const UOp narrow = Cast(ctx, parts, UnsignedOf(to));
     return Bitcast(ctx, Reshape(ctx, narrow, with({last * ratio})), dtype);
   }
-  if (last % ratio != 0)
-    return bad(Cat("the last axis (", last, ") is no multiple of ", ratio));
+  if (last % ratio != 0) return bad(Cat("the last axis (", last, ") is no multiple of ", ratio));
   const UOp parts = Cast(ctx, Reshape(ctx, bits, with({last / ratio, ratio})), wide);
   const auto axis = static_cast<int64_t>(dims.size() + 1);
-  const UOp joined = ReduceAxes(ctx, Op::ADD, Alu(ctx, Op::SHL, {parts, shift}), std::span(&axis, 1));
+  const UOp joined =
+      ReduceAxes(ctx, Op::ADD, Alu(ctx, Op::SHL, {parts, shift}), std::span(&axis, 1));
   return Bitcast(ctx, Reshape(ctx, joined, with({last / ratio})), dtype);
 }
 

@@ -22,8 +22,8 @@ inline UOp Not(UOpContext& ctx, UOp a) { return Alu(ctx, Op::CMPNE, {a, ctx.Bool
 UOp Cast(UOpContext& ctx, UOp x, Dtype dtype);  // x itself if it has the dtype
 UOp Bitcast(UOpContext& ctx, UOp x, Dtype dtype);
 
-// Quotients and remainders of two values of one dtype, integer or float. Trunc: rounded toward zero,
-// the remainder has the sign of a (C); Floor: rounded down, the remainder has the sign of b
+// Quotients and remainders of two values of one dtype, integer or float. Trunc: rounded toward
+// zero, the remainder has the sign of a (C); Floor: rounded down, the remainder has the sign of b
 // (Python). Integers: one op, by zero gives 0. Floats: a - b * quotient in the dtype, which is the
 // exact remainder as long as the quotient is one; where it needs rounding (above 2^24 in f32) the
 // remainder is rounded with it.

@@ -48,7 +48,8 @@ constexpr OpSet kDataOps = [] {
 
 }  // namespace
 
-UOpContext::UOpContext() : table_(64), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2) {}
+UOpContext::UOpContext()
+    : table_(64), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2) {}
 
 UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
   base_ = base;
@@ -70,8 +71,9 @@ const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const 
 }
 
 UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) {
-  const uint64_t arg_hash =
-      kDataOps.Has(op) && arg.bits != 0 ? HashData(arg.AsData().ints(), arg.AsData().text()) : arg.bits;
+  const uint64_t arg_hash = kDataOps.Has(op) && arg.bits != 0
+                                ? HashData(arg.AsData().ints(), arg.AsData().text())
+                                : arg.bits;
   const uint32_t hash = HashNode(op, dtype, src, arg_hash, tag);
   if (base_ != nullptr) {
     if (const Node* n = base_->Find(hash, op, dtype, src, arg, tag)) return UOp(n);
@@ -86,7 +88,8 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
   nodes_.push_back(n);
   if (nodes_.size() * 4 > table_.size() * 3) Grow();
   Insert({hash, static_cast<uint32_t>(nodes_.size() - 1)});
-  if (check_new_) [[unlikely]] CheckNew(UOp(n));
+  if (check_new_) [[unlikely]]
+    CheckNew(UOp(n));
   return UOp(n);
 }
 

@@ -114,8 +114,8 @@ absl::StatusOr<Unbound> Unbind(UOpContext& ctx, UOp root) {
     if (fresh) {
       out.values.emplace_back(variable, value);
     } else if (it->second != value) {
-      return absl::InvalidArgumentError(Cat("variable ", variable.text(), " is bound to ",
-                                            it->second, " and to ", value));
+      return absl::InvalidArgumentError(
+          Cat("variable ", variable.text(), " is bound to ", it->second, " and to ", value));
     }
   }
   out.graph = Substitute(ctx, root, map);

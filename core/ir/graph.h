@@ -12,8 +12,8 @@
 
 namespace uopd::ir {
 
-// The backward slice: every node reachable from the roots, sources before users; deterministic (depth first, sources
-// left to right).
+// The backward slice: every node reachable from the roots, sources before users; deterministic
+// (depth first, sources left to right).
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots);
 std::vector<UOp> Toposort(const UOpContext& ctx, UOp root);
 // As Toposort, but does not go below nodes for which enter() is false; those nodes are listed.
@@ -41,8 +41,8 @@ struct Changes {
 UOp Replace(UOpContext& ctx, UOp u, const Changes& changes);
 
 // A graph without BINDs, and what they bound: variables in topological order, each once. A BIND
-// without a value (normalised graphs) gives no entry. INVALID_ARGUMENT if a variable is bound to two
-// values.
+// without a value (normalised graphs) gives no entry. INVALID_ARGUMENT if a variable is bound to
+// two values.
 struct Unbound {
   UOp graph;
   std::vector<std::pair<UOp, int64_t>> values;

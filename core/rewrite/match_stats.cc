@@ -42,9 +42,9 @@ void AppendRow(std::string& out, std::string_view matches, std::string_view atte
 }  // namespace
 
 void RegisterForStats(const std::vector<std::shared_ptr<const Rule>>& rules) {
-  static const bool printing = Debug().track_match_stats >= 1 && std::atexit([] {
-    std::fputs(MatchStatsTable().c_str(), stderr);
-  }) == 0;
+  static const bool printing =
+      Debug().track_match_stats >= 1 &&
+      std::atexit([] { std::fputs(MatchStatsTable().c_str(), stderr); }) == 0;
   (void)printing;
   Registry& registry = TheRegistry();
   const MutexLock lock(registry.mu);

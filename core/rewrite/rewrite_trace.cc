@@ -145,7 +145,8 @@ void TraceRecorder::End(UOp result) {
 
 uint32_t TraceRecorder::Number(UOp root) {
   auto number = [&](UOp u) -> uint32_t& {
-    if (u.id() >= numbers_.size()) numbers_.resize(std::max<size_t>(u.id() + 1, numbers_.size() * 2));
+    if (u.id() >= numbers_.size())
+      numbers_.resize(std::max<size_t>(u.id() + 1, numbers_.size() * 2));
     return numbers_[u.id()];
   };
   std::vector<UOp> stack = {root};

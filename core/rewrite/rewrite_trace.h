@@ -33,7 +33,7 @@ class TraceFile {
   static absl::Status Open(const std::string& path);
 
   int64_t NextPass();
-  uint32_t NextNodes(uint32_t n);  // the first of n numbers
+  uint32_t NextNodes(uint32_t n);         // the first of n numbers
   uint32_t RuleNumber(const Rule& rule);  // describes the rule when it is new
   void Write(std::string_view lines);
 

@@ -213,9 +213,8 @@ UOp Rewriter::Try(Side& side, UOp u) {
   if (stopped_) return UOp();
   ++visits_;
   env_.final = false;
-  const RuleSet::Outcome outcome = observed_
-                                       ? TryObserved(side, u)
-                                       : side.rules->Apply(u, ctx_, side.attempts.data(), env_);
+  const RuleSet::Outcome outcome =
+      observed_ ? TryObserved(side, u) : side.rules->Apply(u, ctx_, side.attempts.data(), env_);
   if (!outcome.result) return UOp();
   ++side.matches[outcome.rule];
   const Rule* rule = side.rules->rules()[outcome.rule].get();
@@ -265,9 +264,9 @@ void Rewriter::Diverge(std::string_view why, UOp u) {
   std::string names;
   for (const std::string& name : last_rules()) Append(names, names.empty() ? "" : ", ", name);
   const std::string_view pass = options_.name.empty() ? after_.rules->name() : options_.name;
-  status_ = absl::InternalError(Cat("rewriting by ", pass, " diverges after ", steps_,
-                                    " rewrites: ", why, " (", ir::RenderExpr(u),
-                                    "); last rules: ", names));
+  status_ =
+      absl::InternalError(Cat("rewriting by ", pass, " diverges after ", steps_, " rewrites: ", why,
+                              " (", ir::RenderExpr(u), "); last rules: ", names));
   metrics::Bugs({"rewrite diverged"}).Increment();
   UOPD_LOG(kError, "rewriting diverges", {"error", status_});
 }

@@ -16,8 +16,8 @@
 // stops applying rules for good. What it returns is still equal in value; status() is INTERNAL and
 // names the last rules, and uopd_bugs_total counts.
 //
-// Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md). Off,
-// they cost one predicted branch a visit.
+// Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
+// Off, they cost one predicted branch a visit.
 #pragma once
 #include <functional>
 #include <memory>
@@ -94,13 +94,13 @@ class Rewriter {
   const RewriteOptions options_;
   Side before_, after_;
   RuleEnv env_;
-  ir::OpSet idle_;  // ops that no rule has as its root
+  ir::OpSet idle_;       // ops that no rule has as its root
   const bool observed_;  // a debug flag wants to see every attempt
   std::unique_ptr<TraceRecorder> trace_;
   bool stopped_ = false;
   absl::Status status_;
   uint64_t steps_ = 0, visits_ = 0;
-  std::vector<UOp> done_;  // by id; null until asked for, Pending() while being found
+  std::vector<UOp> done_;            // by id; null until asked for, Pending() while being found
   std::vector<const Rule*> recent_;  // ring
   std::vector<Frame> stack_;
   std::vector<UOp> srcs_;

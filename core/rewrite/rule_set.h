@@ -155,7 +155,8 @@ class RuleSet {
 
  private:
   // 64 rules of one root op. ops[position][op]: bit i is set if rule i can match a source with that
-  // op; dtypes[dtype]: if its first source may have that dtype. A missing source counts as every op.
+  // op; dtypes[dtype]: if its first source may have that dtype. A missing source counts as every
+  // op.
   struct Word {
     uint64_t all = 0;
     const Candidate* candidates = nullptr;

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 
+#include "core/base/debug_flags.h"
 #include "core/base/text.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewrite_trace.h"
@@ -21,14 +22,18 @@ namespace {
 constexpr char kUsage[] =
     "usage: uopd-opt [--run=STEP,STEP...] [--trace[=FILE]] [--stats] [FILE]\n"
     "       uopd-opt --list\n"
-    "Runs steps of the pipeline on textual IR and prints the result; --list names them. Without FILE\n"
+    "Runs steps of the pipeline on textual IR and prints the result; --list names them. Without "
+    "FILE\n"
     "reads standard input.\n"
-    "  --trace       print every rewrite to standard error; with a FILE record them for uopctl viz\n"
+    "  --trace       print every rewrite to standard error; with a FILE record them for uopctl "
+    "viz\n"
     "  --stats       print what every rule did to standard error\n"
     "An OPT is NAME(axis;amount), NAME one of UPCAST, UNROLL, THREAD, VECTOR.\n";
 
 void ListStep(std::string_view name, std::string_view value, std::string_view doc) {
-  const std::string head = uopd::Cat(name, value.empty() ? "" : "=", value);
+  const std::string head = value.empty()            ? std::string(name)
+                           : value.starts_with('[') ? uopd::Cat(name, "[=", value.substr(1))
+                                                    : uopd::Cat(name, "=", value);
   std::printf("  %-32s %s\n", head.c_str(), std::string(doc).c_str());
 }
 
@@ -57,7 +62,6 @@ int List() {
 
 int main(int argc, char** argv) {
   std::string steps, file;
-  bool stats = false;
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--list") return List();
@@ -67,7 +71,7 @@ int main(int argc, char** argv) {
     } else if (arg == "--trace") {
       uopd::rewrite::PrintEveryRewrite(true);
     } else if (arg == "--stats") {
-      stats = true;
+      uopd::MutableDebug().track_match_stats = 1;  // printed at exit
     } else if (arg.starts_with("--trace=")) {
       if (absl::Status s = uopd::rewrite::TraceFile::Open(std::string(arg.substr(8))); !s.ok()) {
         std::fprintf(stderr, "uopd-opt: %s\n", uopd::StatusText(s).c_str());
@@ -92,6 +96,5 @@ int main(int argc, char** argv) {
     return 1;
   }
   std::fputs(out->c_str(), stdout);
-  if (stats) std::fputs(uopd::rewrite::MatchStatsTable().c_str(), stderr);
   return 0;
 }

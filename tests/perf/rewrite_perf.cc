@@ -89,13 +89,13 @@ Timing Time(UOpContext& ctx, std::span<const UOp> roots) {
 void Report(std::vector<Measurement>& out, const std::string& name, const Timing& t) {
   const auto visits = static_cast<double>(t.visits);
   out.push_back({"rewrite." + name, "visits/s", visits / t.seconds, kGoalName, kGoal});
-  out.push_back({"rewrite." + name + "_time", "ns/visit", t.seconds / visits * 1e9, kGoalName,
-                 1e9 / kGoal});
+  out.push_back(
+      {"rewrite." + name + "_time", "ns/visit", t.seconds / visits * 1e9, kGoalName, 1e9 / kGoal});
   out.push_back({"rewrite." + name + "_attempts", "patterns/s",
                  static_cast<double>(t.attempts) / t.seconds, kGoalName, kGoal});
   out.push_back({"rewrite." + name + "_visits", "visits", visits, "", 0});
-  out.push_back(
-      {"rewrite." + name + "_matches", "per visit", static_cast<double>(t.matches) / visits, "", 0});
+  out.push_back({"rewrite." + name + "_matches", "per visit",
+                 static_cast<double>(t.matches) / visits, "", 0});
 }
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {

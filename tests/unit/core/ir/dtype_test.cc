@@ -72,8 +72,8 @@ TEST(Dtype, PromotionIsCommutativeAndIdempotent) {
   EXPECT_EQ(Promote(Dtype::Bool, Dtype::U8), Dtype::U8);
 }
 
-// The least upper bound in the lattice whose edges are listed here; "float" is any float, as which a
-// mix of i64 and u64 becomes f32.
+// The least upper bound in the lattice whose edges are listed here; "float" is any float, as which
+// a mix of i64 and u64 becomes f32.
 TEST(Dtype, PromotionIsTheLeastUpperBoundOfTheLattice) {
   enum : int { kWeakFloat = kDtypeCount, kNodes };
   std::vector<std::pair<int, int>> edges;
@@ -95,9 +95,9 @@ TEST(Dtype, PromotionIsTheLeastUpperBoundOfTheLattice) {
     }
   }
   // Lower ends of chains come first; f16 before bf16.
-  const int order[] = {int(Bool), int(Index), int(I8),    int(U8),     int(I16),    int(U16),
-                       int(I32),  int(U32),   int(I64),   int(U64),    kWeakFloat,  int(F8E4M3),
-                       int(F8E5M2), int(F16), int(BF16),  int(F32),    int(F64)};
+  const int order[] = {int(Bool),   int(Index), int(I8),   int(U8),  int(I16),   int(U16),
+                       int(I32),    int(U32),   int(I64),  int(U64), kWeakFloat, int(F8E4M3),
+                       int(F8E5M2), int(F16),   int(BF16), int(F32), int(F64)};
   for (int a = int(Index); a < kDtypeCount; ++a) {
     for (int b = int(Index); b < kDtypeCount; ++b) {
       int want = -1;

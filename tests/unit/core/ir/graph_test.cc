@@ -16,9 +16,11 @@ UOp Bind(UOpContext& ctx, UOp variable, int64_t value) {
 
 TEST(Graph, UnbindSeparatesGraphAndValues) {
   UOpContext ctx;
-  const UOp a = Variable(ctx, "a", 0, 9), b = Variable(ctx, "b", 0, 9), c = Variable(ctx, "c", 0, 9);
+  const UOp a = Variable(ctx, "a", 0, 9), b = Variable(ctx, "b", 0, 9),
+            c = Variable(ctx, "c", 0, 9);
   const UOp bare = ctx.Make(Op::BIND, Dtype::Index, {c});
-  const UOp root = Add(ctx, Mul(ctx, Bind(ctx, a, 3), Bind(ctx, b, 5)), Add(ctx, Bind(ctx, a, 3), bare));
+  const UOp root =
+      Add(ctx, Mul(ctx, Bind(ctx, a, 3), Bind(ctx, b, 5)), Add(ctx, Bind(ctx, a, 3), bare));
   const auto out = Unbind(ctx, root);
   ASSERT_TRUE(out.ok());
   EXPECT_EQ(out->graph, Add(ctx, Mul(ctx, a, b), Add(ctx, a, c)));

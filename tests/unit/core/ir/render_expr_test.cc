@@ -14,7 +14,8 @@ class RenderExprTest : public ::testing::Test {
     return ShapeArg(ctx, std::span<const int64_t>(dims.begin(), dims.size()));
   }
   UOpContext ctx;
-  UOp r0 = Range(ctx, ctx.Idx(4), 0, AxisType::LOOP), r1 = Range(ctx, ctx.Idx(4), 1, AxisType::LOOP);
+  UOp r0 = Range(ctx, ctx.Idx(4), 0, AxisType::LOOP),
+      r1 = Range(ctx, ctx.Idx(4), 1, AxisType::LOOP);
   UOp red = Range(ctx, ctx.Idx(4), 2, AxisType::REDUCE);
   UOp n = Variable(ctx, "n", 0, 10);
 };
@@ -36,7 +37,8 @@ TEST_F(RenderExprTest, ReadsLikeC) {
 }
 
 TEST_F(RenderExprTest, MemoryAndReductions) {
-  const UOp p = Param(ctx, 1, Dtype::F32, Shape({16})), out = Param(ctx, 0, Dtype::F32, Shape({16}));
+  const UOp p = Param(ctx, 1, Dtype::F32, Shape({16})),
+            out = Param(ctx, 0, Dtype::F32, Shape({16}));
   const UOp load = Load(ctx, Index(ctx, p, red, Lt(ctx, red, n)));
   const UOp sum = ReduceRanges(ctx, Op::ADD, load, std::span(&red, 1));
   EXPECT_EQ(RenderExpr(Store(ctx, Index(ctx, out, r0), sum)),

@@ -69,9 +69,7 @@ TEST_F(BuildTest, DivisionsAndRemaindersOfFloats) {
   const UOp a = Param(ctx, 0, Dtype::F64, shape), b = Param(ctx, 1, Dtype::F64, shape);
   const std::vector<HostArray> slots = {HostArray::Of(Dtype::F64, {n}, as),
                                         HostArray::Of(Dtype::F64, {n}, bs)};
-  auto run = [&](UOp u) {
-    return testing::TensorInterpreter(ctx).Evaluate(u, slots)->ToDoubles();
-  };
+  auto run = [&](UOp u) { return testing::TensorInterpreter(ctx).Evaluate(u, slots)->ToDoubles(); };
   const auto floor_div = run(FloorDiv(ctx, a, b)), floor_mod = run(FloorMod(ctx, a, b)),
              trunc_div = run(TruncDiv(ctx, a, b)), trunc_mod = run(TruncMod(ctx, a, b));
   for (size_t i = 0; i < as.size(); ++i) {
