@@ -161,9 +161,11 @@ uint32_t RewriteLog::Resolve(uint32_t root, const std::map<uint32_t, uint32_t>& 
       if (!done.contains(s)) stack.push_back({s}), ready = false;
     }
     if (!ready) continue;
+    // A node whose sources stay keeps its number: an equal one may have been recorded under
+    // another.
     Node rebuilt = nodes_[top.node];
     for (uint32_t& s : rebuilt.src) s = done.at(s);
-    const uint32_t id = Intern(std::move(rebuilt));
+    const uint32_t id = rebuilt.src == nodes_[top.node].src ? top.node : Intern(std::move(rebuilt));
     if (id == top.node || !map.contains(id)) {
       done[top.node] = id;
       stack.pop_back();

@@ -2,7 +2,6 @@
 #include "core/ir/bounds.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/base/status.h"
 #include "core/ir/context.h"
@@ -14,35 +13,13 @@ namespace {
 // stored again.
 constexpr Int128 kHuge = Int128{1} << 100;
 Int128 Clamp(Int128 v) { return std::clamp(v, -kHuge, kHuge); }
-bool Fits64(Int128 v) { return v == static_cast<int64_t>(v); }
-// 128-bit products and quotients are library calls; nearly all operands have 64 bits.
 Int128 MulClamped(Int128 a, Int128 b) {
-  if (Fits64(a) && Fits64(b)) return Clamp(a * b);
   Int128 out;
   if (__builtin_mul_overflow(a, b, &out)) return (a < 0) == (b < 0) ? kHuge : -kHuge;
   return Clamp(out);
 }
 
-Int128 FloorDiv(Int128 a, Int128 b) {
-  if (Fits64(a) && Fits64(b) && b > 0) {  // the lowest value by -1 has no 64-bit quotient
-    const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
-    return x / y - ((x % y != 0) && x < 0);
-  }
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
-constexpr auto kRanges = [] {
-  std::array<Bounds, kDtypeCount> out{};
-  int i = 0;
-#define UOPD_DTYPE(name, text, wire, bits, kind, doc)                                     \
-  out[i++] = kind == kBoolKind   ? Bounds{0, 1}                                           \
-             : kind == kUnsigned ? Bounds{0, (Int128{1} << (bits)) - 1}                   \
-                                 : Bounds{-(Int128{1} << ((bits) > 0 ? (bits) - 1 : 63)), \
-                                          (Int128{1} << ((bits) > 0 ? (bits) - 1 : 63)) - 1};
-#include "core/ir/dtype.def"
-#undef UOPD_DTYPE
-  return out;
-}();
+Int128 FloorDiv(Int128 a, Int128 b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
 
 template <class F>
 Bounds Corners(Bounds a, Bounds b, F f) {
@@ -142,7 +119,8 @@ Bounds Compare(Op op, Bounds a, Bounds b) {
 Bounds ComputeBounds(UOpContext& ctx, UOp u) {
   const Dtype dtype = u.dtype();
   if (IsFloat(dtype) || dtype == Dtype::Void) return {0, 0};  // meaningless, but known: asked once
-  const Bounds full = kRanges[static_cast<size_t>(dtype)];
+  const IntRange range = RangeOf(dtype);
+  const Bounds full = {range.min, range.max};
   auto bounds_of = [&](size_t i) { return ctx.BoundsOf(u.src(i)); };
   auto comparable = [&](size_t i) { return !IsFloat(u.src(i).dtype()); };
   Bounds out = full;
@@ -207,15 +185,12 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
 
 // Iterative: sources first, on an explicit stack, so that depth is no limit.
 Bounds UOpContext::BoundsOf(UOp u) {
-  if (u.id() >= bounds_.size()) bounds_.resize(size() + size() / 4);
+  if (bounds_.size() < size()) bounds_.resize(size());
   if (bounds_[u.id()].known()) return bounds_[u.id()];
-  bool ready = true;  // as it is nearly always: rewriting goes sources first
-  for (UOp s : u.srcs()) ready = ready && bounds_[s.id()].known();
-  if (ready) return bounds_[u.id()] = ComputeBounds(*this, u);
   std::vector<UOp> stack = {u};
   while (!stack.empty()) {
     const UOp top = stack.back();
-    ready = true;
+    bool ready = true;
     for (UOp s : top.srcs()) {
       if (!bounds_[s.id()].known()) stack.push_back(s), ready = false;
     }
