@@ -358,9 +358,12 @@ void UOpContext::CheckNew(UOp u) {
     s = VerifyNode(*this, u, Stage::kAny);
   }
   if (s.ok()) return;
-  std::string text = Cat("SPEC=2: a new node is wrong: ", StatusText(s), "\n  ", PrintHead(u), " ",
-                         PrintArg(u), "\n");
-  for (UOp v : u.srcs()) Append(text, "  of ", PrintHead(v), " ", PrintArg(v), "\n");
+  auto line = [](UOp v) {
+    const std::string arg = PrintArg(v);
+    return Cat(PrintHead(v), arg.empty() ? "" : " ", arg, "\n");
+  };
+  std::string text = Cat("SPEC=2: a new node is wrong: ", StatusText(s), "\n  ", line(u));
+  for (UOp v : u.srcs()) Append(text, "  of ", line(v));
   const std::string origin = OriginScope::Describe();
   if (!origin.empty()) Append(text, "  made by ", origin, "\n");
   std::fputs(text.c_str(), stderr);
