@@ -29,5 +29,6 @@ void AddRun(CLI::App& app, Globals& globals);
 void AddCache(CLI::App& app, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);
 void AddTrainMnist(CLI::App& app, Globals& globals);
+void AddViz(CLI::App& app, Globals& globals);
 
 }  // namespace uopd::cli

@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
   uopd::cli::AddCache(app, globals);
   uopd::cli::AddMetrics(app, globals);
   uopd::cli::AddTrainMnist(app, globals);
+  uopd::cli::AddViz(app, globals);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -16,6 +16,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
 #include "core/ir/spec.h"
+#include "core/rewrite/rewrite_trace.h"
 #include "core/rules/simplify.h"
 
 namespace uopd::codegen {
@@ -89,6 +90,7 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
 
 absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
                                     const Options& options) {
+  UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Stage::kKernel, "the kernel given to codegen"));
   LoweredKernel out;
   UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
   for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());
@@ -100,6 +102,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
     out.applied = HeuristicOpts(ctx, sink, target);
   }
   out.name = KernelName(ctx, sink, out.applied);
+  const rewrite::TraceGroup group(Cat("codegen ", out.name));
 
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   if (!options.noopt) kernel = OrderLoops(ctx, kernel, kCacheBytes);

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "core/ir/build.h"
 
+#include <algorithm>
+
+#include "core/base/text.h"
+
 namespace uopd::ir {
 
 UOp Alu(UOpContext& ctx, Op op, std::initializer_list<UOp> src) {
@@ -16,6 +20,72 @@ UOp Cast(UOpContext& ctx, UOp x, Dtype dtype) {
 }
 UOp Bitcast(UOpContext& ctx, UOp x, Dtype dtype) {
   return x.dtype() == dtype ? x : ctx.Make(Op::BITCAST, dtype, {x});
+}
+
+UOp Floor(UOpContext& ctx, UOp x) {
+  const UOp t = Alu(ctx, Op::TRUNC, {x});
+  return Where(ctx, Lt(ctx, x, t), Sub(ctx, t, ctx.Float(x.dtype(), 1)), t);
+}
+UOp TruncDiv(UOpContext& ctx, UOp a, UOp b) {
+  if (!IsFloat(a.dtype())) return Alu(ctx, Op::CDIV, {a, b});
+  return Alu(ctx, Op::TRUNC, {Alu(ctx, Op::FDIV, {a, b})});
+}
+UOp TruncMod(UOpContext& ctx, UOp a, UOp b) {
+  if (!IsFloat(a.dtype())) return Alu(ctx, Op::CMOD, {a, b});
+  return Sub(ctx, a, Mul(ctx, b, TruncDiv(ctx, a, b)));
+}
+UOp FloorDiv(UOpContext& ctx, UOp a, UOp b) {
+  if (!IsFloat(a.dtype())) return Alu(ctx, Op::FLOORDIV, {a, b});
+  return Floor(ctx, Alu(ctx, Op::FDIV, {a, b}));
+}
+UOp FloorMod(UOpContext& ctx, UOp a, UOp b) {
+  if (!IsFloat(a.dtype())) return Alu(ctx, Op::FLOORMOD, {a, b});
+  return Sub(ctx, a, Mul(ctx, b, FloorDiv(ctx, a, b)));
+}
+
+namespace {
+Dtype UnsignedOf(int bits) {
+  return bits == 8 ? Dtype::U8 : bits == 16 ? Dtype::U16 : bits == 32 ? Dtype::U32 : Dtype::U64;
+}
+}  // namespace
+
+absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(
+        Cat("BITCAST from ", Name(x.dtype()), " to ", Name(dtype), ": ", why));
+  };
+  for (Dtype d : {x.dtype(), dtype}) {
+    if (d == Dtype::Void || d == Dtype::Index || d == Dtype::Bool) return bad("it has no bits");
+  }
+  const int from = Bits(x.dtype()), to = Bits(dtype);
+  if (from == to) return Bitcast(ctx, x, dtype);
+  UOPD_ASSIGN(const Shape* shape, ctx.TryShapeOf(x));
+  if (shape == nullptr || shape->empty()) return bad("there is no last axis to change");
+  if (!shape->back().Is(Op::CONST)) return bad("the last axis is symbolic");
+  const int64_t last = shape->back().const_int();
+  const UOp bits = Bitcast(ctx, x, UnsignedOf(from));
+  const Dtype wide = UnsignedOf(std::max(from, to));
+  const int64_t ratio = std::max(from, to) / std::min(from, to);
+  // 0, B, 2B, ... for each part of a wide element, B bits wide.
+  const UOp iota = Iota(ctx, wide, ShapeArg(ctx, std::span(&ratio, 1)), 0);
+  const UOp shift = Mul(ctx, iota, ctx.Int(wide, std::min(from, to)));
+  SymbolicDims dims(shape->begin(), shape->end() - 1);
+  auto with = [&](std::initializer_list<int64_t> ends) {
+    SymbolicDims out = dims;
+    for (int64_t d : ends) out.push_back(ctx.Idx(d));
+    return ShapeArg(ctx, Shape(out));
+  };
+  if (from > to) {
+    const UOp parts = Alu(ctx, Op::SHR, {Reshape(ctx, bits, with({last, 1})), shift});
+    const UOp narrow = Cast(ctx, parts, UnsignedOf(to));
+    return Bitcast(ctx, Reshape(ctx, narrow, with({last * ratio})), dtype);
+  }
+  if (last % ratio != 0) return bad(Cat("the last axis (", last, ") is no multiple of ", ratio));
+  const UOp parts = Cast(ctx, Reshape(ctx, bits, with({last / ratio, ratio})), wide);
+  const auto axis = static_cast<int64_t>(dims.size() + 1);
+  const UOp joined =
+      ReduceAxes(ctx, Op::ADD, Alu(ctx, Op::SHL, {parts, shift}), std::span(&axis, 1));
+  return Bitcast(ctx, Reshape(ctx, joined, with({last / ratio})), dtype);
 }
 
 UOp Reshape(UOpContext& ctx, UOp x, UOp shape) {

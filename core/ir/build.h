@@ -22,6 +22,23 @@ inline UOp Not(UOpContext& ctx, UOp a) { return Alu(ctx, Op::CMPNE, {a, ctx.Bool
 UOp Cast(UOpContext& ctx, UOp x, Dtype dtype);  // x itself if it has the dtype
 UOp Bitcast(UOpContext& ctx, UOp x, Dtype dtype);
 
+// Quotients and remainders of two values of one dtype, integer or float. Trunc: rounded toward
+// zero, the remainder has the sign of a (C); Floor: rounded down, the remainder has the sign of b
+// (Python). Integers: one op, by zero gives 0. Floats: a - b * quotient in the dtype, which is the
+// exact remainder as long as the quotient is one; where it needs rounding (above 2^24 in f32) the
+// remainder is rounded with it.
+UOp TruncDiv(UOpContext& ctx, UOp a, UOp b);
+UOp TruncMod(UOpContext& ctx, UOp a, UOp b);
+UOp FloorDiv(UOpContext& ctx, UOp a, UOp b);
+UOp FloorMod(UOpContext& ctx, UOp a, UOp b);
+// A float rounded down; NaN, infinities and -0 stay.
+UOp Floor(UOpContext& ctx, UOp x);
+
+// The bytes of x's elements read as another dtype, as NumPy's view: the last axis shrinks or grows
+// by the ratio of the widths, lowest bytes first. Made of BITCAST, shifts and RESHAPE.
+// INVALID_ARGUMENT if the last axis does not divide or is symbolic, and for bool and index.
+absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype);
+
 // Movement. Concrete forms; the symbolic ones take STACKs.
 UOp Reshape(UOpContext& ctx, UOp x, UOp shape);
 UOp Reshape(UOpContext& ctx, UOp x, std::span<const int64_t> dims);

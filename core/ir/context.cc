@@ -2,7 +2,9 @@
 #include "core/ir/context.h"
 
 #include <cstring>
+#include <utility>
 
+#include "core/base/debug_flags.h"
 #include "core/base/digest.h"
 #include "core/base/status.h"
 
@@ -14,24 +16,40 @@ uint32_t HashNode(Op op, Dtype dtype, std::span<const UOp> src, uint64_t arg_has
   uint64_t h = Mix(uint64_t(op) << 8 | uint64_t(dtype), arg_hash);
   if (tag != 0) h = Mix(h, static_cast<uint64_t>(tag));
   for (UOp s : src) h = Mix(h, s.id());
-  return static_cast<uint32_t>(h ^ (h >> 32));
+  return static_cast<uint32_t>(h);  // Mix leaves its best bits low
 }
 
 uint32_t HashData(std::span<const int64_t> ints, std::string_view text) {
   uint64_t h = ints.size();
   for (int64_t v : ints) h = Mix(h, static_cast<uint64_t>(v));
   for (char c : text) h = Mix(h, static_cast<uint8_t>(c));
-  return static_cast<uint32_t>(h ^ (h >> 32));
+  return static_cast<uint32_t>(h);
 }
 
-bool IsData(Op op) {
-  const ArgSchema schema = Info(op).arg;
-  return schema != ArgSchema::None && schema != ArgSchema::Const && schema != ArgSchema::Int;
+// Nodes have few sources: a loop beats a call of memcmp.
+bool SameSources(std::span<const UOp> src, const UOp* other) {
+  for (UOp s : src) {
+    if (s != *other++) return false;
+  }
+  return true;
 }
+
+// Ops whose arg is interned.
+constexpr OpSet kDataOps = [] {
+  OpSet out;
+#define UOPD_OP(name, wire, groups, min_src, max_src, arg, doc)                  \
+  if (ArgSchema::arg != ArgSchema::None && ArgSchema::arg != ArgSchema::Const && \
+      ArgSchema::arg != ArgSchema::Int)                                          \
+    out.Add(Op::name);
+#include "core/ir/ops.def"
+#undef UOPD_OP
+  return out;
+}();
 
 }  // namespace
 
-UOpContext::UOpContext() : table_(64, nullptr), data_table_(16, {0, nullptr}) {}
+UOpContext::UOpContext()
+    : table_(64), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2) {}
 
 UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
   base_ = base;
@@ -41,11 +59,11 @@ UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
 const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg,
                              int64_t tag) const {
   const size_t mask = table_.size() - 1;
-  for (size_t i = hash & mask; table_[i] != nullptr; i = (i + 1) & mask) {
-    const Node* n = table_[i];
-    if (n->hash == hash && n->op == op && n->dtype == dtype && n->arg == arg && n->tag == tag &&
-        n->n_src == src.size() &&
-        (src.empty() || std::memcmp(n->src_begin(), src.data(), src.size_bytes()) == 0)) {
+  for (size_t i = hash & mask; table_[i].node != kNoNode; i = (i + 1) & mask) {
+    if (table_[i].hash != hash) continue;
+    const Node* n = nodes_[table_[i].node];
+    if (n->op == op && n->dtype == dtype && n->arg == arg && n->tag == tag &&
+        n->n_src == src.size() && SameSources(src, n->src_begin())) {
       return n;
     }
   }
@@ -53,8 +71,9 @@ const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const 
 }
 
 UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) {
-  const uint64_t arg_hash =
-      IsData(op) && arg.bits != 0 ? HashData(arg.AsData().ints(), arg.AsData().text()) : arg.bits;
+  const uint64_t arg_hash = kDataOps.Has(op) && arg.bits != 0
+                                ? HashData(arg.AsData().ints(), arg.AsData().text())
+                                : arg.bits;
   const uint32_t hash = HashNode(op, dtype, src, arg_hash, tag);
   if (base_ != nullptr) {
     if (const Node* n = base_->Find(hash, op, dtype, src, arg, tag)) return UOp(n);
@@ -67,31 +86,29 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
         hash, arg,   tag};
   if (!src.empty()) std::memcpy(static_cast<void*>(n + 1), src.data(), src.size_bytes());
   nodes_.push_back(n);
-  if (nodes_.size() * 4 > table_.size() * 3) {
-    Grow();
-  } else {
-    const size_t mask = table_.size() - 1;
-    size_t i = hash & mask;
-    while (table_[i] != nullptr) i = (i + 1) & mask;
-    table_[i] = n;
-  }
+  if (nodes_.size() * 4 > table_.size() * 3) Grow();
+  Insert({hash, static_cast<uint32_t>(nodes_.size() - 1)});
+  if (check_new_) [[unlikely]]
+    CheckNew(UOp(n));
   return UOp(n);
 }
 
-void UOpContext::Grow() {
-  table_.assign(table_.size() * 2, nullptr);
+void UOpContext::Insert(Entry entry) {
   const size_t mask = table_.size() - 1;
-  for (const Node* n : nodes_) {
-    size_t i = n->hash & mask;
-    while (table_[i] != nullptr) i = (i + 1) & mask;
-    table_[i] = n;
+  size_t i = entry.hash & mask;
+  while (table_[i].node != kNoNode) i = (i + 1) & mask;
+  table_[i] = entry;
+}
+
+void UOpContext::Grow() {
+  const std::vector<Entry> old = std::exchange(table_, std::vector<Entry>(table_.size() * 2));
+  for (const Entry& e : old) {
+    if (e.node != kNoNode) Insert(e);
   }
 }
 
 UOp UOpContext::WithSources(UOp u, std::span<const UOp> src) {
-  if (src.size() == u.n_src() &&
-      (src.empty() || std::memcmp(src.data(), u.srcs().data(), src.size_bytes()) == 0))
-    return u;
+  if (src.size() == u.n_src() && SameSources(src, u.srcs().data())) return u;
   return Make(u.op(), u.dtype(), src, u.arg(), u.tag());
 }
 

@@ -78,16 +78,44 @@ class UOpContext {
   const ArgData* FindData(uint32_t hash, std::span<const int64_t> ints,
                           std::string_view text) const;
   void Grow();
+  // SPEC=2: aborts with the node and who made it if VerifyNode refuses it.
+  void CheckNew(UOp u);
 
+  // A slot of the interning table. Comparing hashes here spares a look at the node.
+  static constexpr uint32_t kNoNode = UINT32_MAX;
+  struct Entry {
+    uint32_t hash = 0;
+    uint32_t node = kNoNode;  // index into nodes_
+  };
+  void Insert(Entry entry);
+
+  friend class UncheckedNodes;
   const UOpContext* base_ = nullptr;
   uint32_t base_size_ = 0;
   Arena arena_;
   std::vector<const Node*> nodes_;  // by id - base_size_
-  std::vector<const Node*> table_;  // open addressing, size a power of two
+  std::vector<Entry> table_;        // open addressing, size a power of two
   std::vector<std::pair<uint32_t, const ArgData*>> data_table_;
   size_t data_count_ = 0;
   std::vector<const Shape*> shapes_;  // by id; kUnknownShape until asked
   std::vector<Bounds> bounds_;        // by id; known() is false until asked
+  bool check_new_ = false;
+};
+
+// While it lives, SPEC=2 does not check what is made in `ctx`: for readers of outside input, which
+// verify by themselves and answer with an error.
+class UncheckedNodes {
+ public:
+  explicit UncheckedNodes(UOpContext& ctx) : ctx_(ctx), before_(ctx.check_new_) {
+    ctx_.check_new_ = false;
+  }
+  ~UncheckedNodes() { ctx_.check_new_ = before_; }
+  UncheckedNodes(const UncheckedNodes&) = delete;
+  UncheckedNodes& operator=(const UncheckedNodes&) = delete;
+
+ private:
+  UOpContext& ctx_;
+  const bool before_;
 };
 
 }  // namespace uopd::ir

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "core/ir/graph.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "core/base/text.h"
 
 namespace uopd::ir {
 namespace {
@@ -91,6 +93,47 @@ UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map) {
     if (changed) done[u.id()] = ctx.WithSources(u, srcs);
   }
   return at(root);
+}
+
+UOp Replace(UOpContext& ctx, UOp u, const Changes& changes) {
+  return ctx.Make(u.op(), changes.dtype.value_or(u.dtype()), changes.src.value_or(u.srcs()),
+                  changes.arg.value_or(u.arg()), changes.tag.value_or(u.tag()));
+}
+
+absl::StatusOr<Unbound> Unbind(UOpContext& ctx, UOp root) {
+  Unbound out;
+  Substitution map;
+  absl::flat_hash_map<uint32_t, int64_t> seen;
+  for (UOp u : Toposort(ctx, root)) {
+    if (!u.Is(Op::BIND)) continue;
+    const UOp variable = u.src(0);
+    map[u.id()] = variable;
+    if (u.n_src() < 2) continue;
+    const int64_t value = u.src(1).const_int();
+    const auto [it, fresh] = seen.try_emplace(variable.id(), value);
+    if (fresh) {
+      out.values.emplace_back(variable, value);
+    } else if (it->second != value) {
+      return absl::InvalidArgumentError(
+          Cat("variable ", variable.text(), " is bound to ", it->second, " and to ", value));
+    }
+  }
+  out.graph = Substitute(ctx, root, map);
+  return out;
+}
+
+std::string_view DeviceOf(UOp root) {
+  absl::flat_hash_set<uint32_t> seen = {root.id()};
+  std::vector<UOp> stack = {root};
+  while (!stack.empty()) {
+    const UOp u = stack.back();
+    stack.pop_back();
+    if (u.Is(OpSet{Op::PARAM, Op::BUFFER, Op::COPY}) && !u.text().empty()) return u.text();
+    for (size_t i = u.n_src(); i-- > 0;) {  // the first source is looked at first
+      if (seen.insert(u.src(i).id()).second) stack.push_back(u.src(i));
+    }
+  }
+  return {};
 }
 
 Arg CopyArg(UOpContext& to, UOp u) {

@@ -221,6 +221,7 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<UOp> Parse(UOpContext& ctx, std::string_view text, const ParseLimits& limits) {
+  const UncheckedNodes unchecked(ctx);
   return Parser(ctx, limits).Run(text);
 }
 

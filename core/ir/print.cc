@@ -108,4 +108,18 @@ std::string PrintLine(UOp u, std::span<const UOp> order) {
   return out;
 }
 
+std::string PrintHead(UOp u) {
+  std::string out(Name(u.op()));
+  if (u.dtype() != Dtype::Void) Append(out, "<", Name(u.dtype()), ">");
+  return out;
+}
+
+std::string PrintArg(UOp u) {
+  std::string out;
+  AppendArg(out, u);
+  if (u.tag() != 0) Append(out, " #", u.tag());
+  if (!out.empty()) out.erase(0, 1);
+  return out;
+}
+
 }  // namespace uopd::ir

@@ -23,6 +23,10 @@ std::string Print(const UOpContext& ctx, UOp root);
 // One node for messages, numbered as in `order`, which lists it and its sources.
 std::string PrintLine(UOp u, std::span<const UOp> order);
 
+// The parts of a line without numbers: "ADD<index>", and "{0, GLOBAL} #3" (arg and tag) or nothing.
+std::string PrintHead(UOp u);
+std::string PrintArg(UOp u);
+
 struct ParseLimits {
   size_t max_nodes = 10'000'000;
 };

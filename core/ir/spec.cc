@@ -2,10 +2,14 @@
 #include "core/ir/spec.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/debug_flags.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
+#include "core/ir/origin.h"
 #include "core/ir/print.h"
 #include "core/ir/shape.h"
 
@@ -187,8 +191,9 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       if (!u.src(0).Is(Op::INDEX)) return Bad("LOAD of something that is no INDEX");
       return SameDtype(u, 0, d);
     case Op::STORE: {
-      const bool target =
-          stage == Stage::kTensor ? MaybeBaseOf(u.src(0)) != UOp() : u.src(0).Is(Op::INDEX);
+      const bool in_tensor = stage == Stage::kTensor || stage == Stage::kAny;
+      const bool target = (in_tensor && MaybeBaseOf(u.src(0)) != UOp()) ||
+                          (stage != Stage::kTensor && u.src(0).Is(Op::INDEX));
       if (!target)
         return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ",
                        stage == Stage::kTensor ? "buffer" : "INDEX"));
@@ -200,7 +205,9 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
         if (!u.src(i).Is(Op::RANGE)) return Bad(Cat("source ", i, " of REDUCE is no RANGE"));
       }
       if (stage == Stage::kTensor && u.n_src() != 1) return Bad("REDUCE over ranges");
-      if (stage != Stage::kTensor && !u.reduce_axes().empty()) return Bad("REDUCE over axes");
+      if (!u.reduce_axes().empty() &&
+          (stage == Stage::kAny ? u.n_src() != 1 : stage != Stage::kTensor))
+        return Bad("REDUCE over axes");
       return SameDtype(u, 0, d);
     case Op::AFTER:
       for (size_t i = 1; i < u.n_src() && stage == Stage::kTensor; ++i) {
@@ -278,7 +285,9 @@ UOp MaybeBaseOf(UOp u) {
 
 absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage) {
   const OpInfo& info = Info(u.op());
-  const OpSet allowed = stage == Stage::kTensor ? kTensorOps : kLoweredOps;
+  const OpSet allowed = stage == Stage::kTensor ? kTensorOps
+                        : stage == Stage::kAny  ? kTensorOps | kLoweredOps
+                                                : kLoweredOps;
   if (!allowed.Has(u.op())) return Bad(Cat("op ", info.name, " is not allowed here"));
   const auto n = static_cast<int>(u.n_src());
   if (n < info.min_src || n > info.max_src) {
@@ -332,6 +341,33 @@ absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
   absl::Status s = VerifyRoot(ctx, root, stage);
   if (s.ok()) return s;
   return WithNode(s, {static_cast<int64_t>(order.size()) - 1, PrintLine(root, order)});
+}
+
+absl::Status VerifyBorder(UOpContext& ctx, UOp root, Stage stage, std::string_view border) {
+  if (Debug().spec < 1) return absl::OkStatus();
+  absl::Status s = Verify(ctx, root, stage);
+  if (s.ok()) return s;
+  return WithFrame(absl::InternalError(StatusText(s)), Cat("verifying ", border));
+}
+
+void UOpContext::CheckNew(UOp u) {
+  absl::Status s;
+  {
+    // Shapes are made of constants, and need no check of their own.
+    const UncheckedNodes unchecked(*this);
+    s = VerifyNode(*this, u, Stage::kAny);
+  }
+  if (s.ok()) return;
+  auto line = [](UOp v) {
+    const std::string arg = PrintArg(v);
+    return Cat(PrintHead(v), arg.empty() ? "" : " ", arg, "\n");
+  };
+  std::string text = Cat("SPEC=2: a new node is wrong: ", StatusText(s), "\n  ", line(u));
+  for (UOp v : u.srcs()) Append(text, "  of ", line(v));
+  const std::string origin = OriginScope::Describe();
+  if (!origin.empty()) Append(text, "  made by ", origin, "\n");
+  std::fputs(text.c_str(), stderr);
+  std::abort();
 }
 
 }  // namespace uopd::ir

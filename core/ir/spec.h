@@ -15,6 +15,7 @@ enum class Stage {
   kTensor,   // what clients send: movement ops, no ranges
   kKernel,   // after scheduling: ranges, INDEX, LOAD and STORE
   kProgram,  // after codegen: what renderers get
+  kAny,      // a node of any of them or from between them: what SPEC=2 checks new nodes against
 };
 
 // Checks one node whose sources have been checked. Does not name the node.
@@ -23,6 +24,10 @@ absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage);
 // Checks every node under root. For kTensor the root is a SINK of STOREs into PARAMs, possibly
 // through AFTER.
 absl::Status Verify(UOpContext& ctx, UOp root, Stage stage);
+
+// Verify at the border of a pass, where a graph that does not verify is our own bug: INTERNAL, with
+// a frame that names the border. Does nothing below SPEC=1.
+absl::Status VerifyBorder(UOpContext& ctx, UOp root, Stage stage, std::string_view border);
 
 // What only a whole graph can break: roots, slots used with two different dtypes or shapes,
 // variables with two ranges.

@@ -216,6 +216,7 @@ std::string Encode(const UOpContext& ctx, UOp root) {
 
 absl::StatusOr<UOp> Decode(UOpContext& ctx, std::string_view bytes, Stage stage,
                            const WireLimits& limits) {
+  const UncheckedNodes unchecked(ctx);
   return Decoder(ctx, stage, limits).Run(bytes);
 }
 

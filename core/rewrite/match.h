@@ -107,9 +107,36 @@ UOPD_INLINE bool Do(const NodePattern<P...>& p, UOp u, Match& m, K&& next) {
 }
 #undef UOPD_INLINE
 
-// Which ops each of the first three sources of the root may have, for the candidate index.
+// The dtypes that what a pattern matches may have; more where it is not known.
+inline constexpr DtypeSet kAnyDtype = ~DtypeSet{0};
+template <class P>
+constexpr DtypeSet DtypesOf(const P&) {
+  return kAnyDtype;
+}
+template <int I>
+constexpr DtypeSet DtypesOf(const Const<I>&) {
+  return kNotFloat;
+}
+template <class P>
+constexpr DtypeSet DtypesOf(const Typed<P>& p) {
+  return p.dtypes & DtypesOf(p.p);
+}
+template <class A, class B, class C>
+constexpr DtypeSet DtypesOf(const WherePattern<A, B, C>& p);
+template <Op O, class A, class B>
+constexpr DtypeSet DtypesOf(const Binary<O, A, B>& p) {
+  return ir::kComparisonOps.Has(O) ? kBools : DtypesOf(p.a) & DtypesOf(p.b);
+}
+template <class A, class B, class C>
+constexpr DtypeSet DtypesOf(const WherePattern<A, B, C>& p) {
+  return DtypesOf(p.b) & DtypesOf(p.c);
+}
+
+// Which ops each of the first three sources of the root may have, and which dtypes the first one,
+// for the candidate index.
 struct SourceOps {
   OpSet at[3] = {OpSet::All(), OpSet::All(), OpSet::All()};
+  DtypeSet dtypes = kAnyDtype;
 };
 template <class P>
 SourceOps SourcesOf(const P&) {
@@ -127,6 +154,7 @@ SourceOps SourcesOf(const Binary<O, A, B>& p) {
   } else {
     s.at[0] = p.a.Roots(), s.at[1] = p.b.Roots();
   }
+  if (O != Op::SHL && O != Op::SHR) s.dtypes = DtypesOf(p.a) & DtypesOf(p.b);
   return s;
 }
 template <class A, class B, class C>
@@ -142,15 +170,26 @@ SourceOps SourcesOf(const NodePattern<P...>& p) {
   std::apply([&](const auto&... q) { ((i < 3 ? void(s.at[i++] = q.Roots()) : void()), ...); },
              p.sources);
   if constexpr (sizeof...(P) == 1 && (kIsEach<P> || ...)) s.at[1] = s.at[2] = s.at[0];
+  if constexpr (sizeof...(P) > 0) s.dtypes = DtypesOf(std::get<0>(p.sources));
   return s;
 }
+
+// What a rewrite gives its rules besides the node: an object of the caller's, and room for the
+// answer "final".
+struct RuleEnv {
+  void* user = nullptr;
+  const void* user_type = nullptr;
+  bool final = false;
+};
+template <class T>
+inline char type_tag = 0;  // its address stands for T
 
 // What a lambda on the right-hand side gets: m[x] is the node (or the value of a Const), checked at
 // compile time against the left-hand side.
 template <uint32_t Binds>
 class Bound {
  public:
-  Bound(const Match& m, UOpContext& context) : ctx(context), match_(m) {}
+  Bound(const Match& m, UOpContext& context, RuleEnv& env) : ctx(context), match_(m), env_(env) {}
   UOpContext& ctx;
   UOp root() const { return match_.root; }
   template <int I>
@@ -167,9 +206,21 @@ class Bound {
   UOp Node(Const<I>) const {
     return match_.v[I];
   }
+  // The object that the caller of the rewrite passed. REQUIRES: it passed a T.
+  template <class T>
+  T& User() const {
+    UOPD_CHECK(env_.user_type == &type_tag<T>);
+    return *static_cast<T*>(env_.user);
+  }
+  // The answer that u, which may be the root, is not to be rewritten again nor entered.
+  UOp Final(UOp u) const {
+    env_.final = true;
+    return u;
+  }
 
  private:
   const Match& match_;
+  RuleEnv& env_;
 };
 
 }  // namespace uopd::rewrite

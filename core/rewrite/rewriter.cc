@@ -1,127 +1,299 @@
 // SPDX-License-Identifier: MIT
 #include "core/rewrite/rewriter.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <numeric>
 
-#include "absl/container/inlined_vector.h"
+#include "core/base/debug_flags.h"
+#include "core/base/log.h"
 #include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "core/base/trace.h"
+#include "core/ir/origin.h"
+#include "core/ir/render_expr.h"
+#include "core/rewrite/match_stats.h"
+#include "core/rewrite/rewrite_trace.h"
 
 namespace uopd::rewrite {
 namespace {
+
 constexpr size_t kRecent = 20;
+
+constexpr ir::Node kPendingNode{};
+constexpr UOp Pending() { return UOp(&kPendingNode); }
+
+// Rewrites that REWRITE_LIMIT still allows in this process; meaningless without the flag.
+std::atomic<int64_t>& RewritesLeft() {
+  static std::atomic<int64_t> left{Debug().rewrite_limit};
+  return left;
 }
 
-Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, uint64_t max_steps)
-    : ctx_(ctx),
-      rules_(rules),
-      max_steps_(max_steps),
-      attempts_(rules.rules().size()),
-      matches_(rules.rules().size()) {}
+std::atomic<bool>& Printing() {
+  static std::atomic<bool> printing{Debug().track_match_stats >= 3};
+  return printing;
+}
 
-Rewriter::~Rewriter() {
+void AddCounts(const RuleSet& set, const std::vector<uint64_t>& attempts,
+               const std::vector<uint64_t>& matches) {
   // A set may be made of several; each rule counts under the one that it was written in.
-  for (size_t begin = 0; begin < attempts_.size();) {
+  const auto& rules = set.rules();
+  for (size_t begin = 0; begin < rules.size();) {
     size_t end = begin;
-    uint64_t attempts = 0, matches = 0;
-    const std::string_view set = rules_.rules()[begin]->set;
-    for (; end < attempts_.size() && rules_.rules()[end]->set == set; ++end) {
-      attempts += attempts_[end], matches += matches_[end];
+    uint64_t tried = 0, matched = 0;
+    const std::string_view name = rules[begin]->set;
+    for (; end < rules.size() && rules[end]->set == name; ++end) {
+      if (attempts[end] == 0) continue;
+      tried += attempts[end], matched += matches[end];
+      rules[end]->counts.attempts.fetch_add(attempts[end], std::memory_order_relaxed);
+      rules[end]->counts.matches.fetch_add(matches[end], std::memory_order_relaxed);
     }
-    if (attempts > 0) metrics::PatternAttempts({set}).Increment(attempts);
-    if (matches > 0) metrics::PatternMatches({set}).Increment(matches);
+    if (tried > 0) metrics::PatternAttempts({name}).Increment(tried);
+    if (matched > 0) metrics::PatternMatches({name}).Increment(matched);
     begin = end;
   }
 }
 
-void Rewriter::SetDone(UOp u, UOp result) {
-  if (u.id() >= done_.size()) done_.resize(std::max<size_t>(ctx_.size(), u.id() + 1));
-  done_[u.id()] = result;
+std::string RewriteText(const Rule& rule, UOp before, UOp after) {
+  return Cat(rule.set, ".", rule.name, "  ", SourcePath(rule.where.file_name()), ":",
+             rule.where.line(), "\n    ", ir::RenderExpr(before), "\n -> ", ir::RenderExpr(after),
+             "\n");
 }
 
-// A frame asks for the result of `original`. kVisit: push the sources. kRebuild: they are done;
-// rebuild `current` from their results and try the rules. kAdopt: the result of `original` is that
-// of `current`.
-UOp Rewriter::Run(UOp root) {
-  absl::InlinedVector<UOp, 8> srcs;
-  stack_.push_back({root, root, kVisit});
-  while (!stack_.empty()) {
-    Frame& top = stack_.back();
-    const UOp original = top.original;
-    if (top.stage == kVisit) {
-      if (Done(original)) {
-        stack_.pop_back();
-        continue;
-      }
-      top.stage = kRebuild;
-      for (size_t i = original.n_src(); i-- > 0;) {
-        const UOp s = original.src(i);
-        if (!Done(s)) stack_.push_back({s, s, kVisit});
-      }
-      continue;
-    }
-    if (top.stage == kAdopt) {
-      SetDone(original, Done(top.current));
-      stack_.pop_back();
-      continue;
-    }
-    srcs.clear();
-    for (UOp s : original.srcs()) srcs.push_back(Done(s));
-    const UOp rebuilt = ctx_.WithSources(original, srcs);
-    UOp next;
-    if (rebuilt != original) {
-      if (Done(rebuilt)) {
-        SetDone(original, Done(rebuilt));
-        stack_.pop_back();
-        continue;
-      }
-    }
-    if (steps_ < max_steps_) {
-      const RuleSet::Outcome outcome = rules_.Apply(rebuilt, ctx_, attempts_.data());
-      if (outcome.result) {
-        next = outcome.result;
-        ++matches_[outcome.rule];
-        if (recent_.size() < kRecent)
-          recent_.push_back(outcome.rule);
-        else
-          recent_[steps_ % kRecent] = outcome.rule;
-        if (++steps_ == max_steps_) metrics::Bugs({"rewrite diverged"}).Increment();
-      }
-    }
-    if (!next) {
-      SetDone(rebuilt, rebuilt);
-      SetDone(original, rebuilt);
-      stack_.pop_back();
-      continue;
-    }
-    if (rebuilt != original)
-      stack_.push_back({rebuilt, next, kAdopt}),
-          stack_[stack_.size() - 2] = {original, rebuilt, kAdopt};
-    else
-      stack_.back() = {original, next, kAdopt};
-    stack_.push_back({next, next, kVisit});
+}  // namespace
+
+Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options)
+    : ctx_(ctx),
+      options_(std::move(options)),
+      observed_(Debug().track_match_stats > 0 || Debug().rewrite_limit >= 0 || Debug().spec >= 2 ||
+                Printing() || TraceFile::MaybeGet() != nullptr) {
+  env_.user = options_.user, env_.user_type = options_.user_type;
+  auto use = [](Side& side, const RuleSet& set) {
+    side = {&set, std::vector<uint64_t>(set.rules().size()),
+            std::vector<uint64_t>(set.rules().size())};
+  };
+  use(after_, rules);
+  if (options_.before != nullptr) use(before_, *options_.before);
+  for (int op = 0; op < ir::kOpCount; ++op) {
+    const auto o = static_cast<Op>(op);
+    if (!rules.HasRulesFor(o) && (!before_.rules || !before_.rules->HasRulesFor(o))) idle_.Add(o);
   }
-  return Done(root);
+  if (observed_) {
+    if (TraceFile* file = TraceFile::MaybeGet()) trace_ = std::make_unique<TraceRecorder>(*file);
+  }
 }
 
-std::vector<std::string> Rewriter::last_rules() const {
-  std::vector<std::string> out;
-  for (size_t i = 0; i < recent_.size(); ++i) {
-    const size_t at = recent_.size() < kRecent ? i : (steps_ + i) % kRecent;
-    const Rule& rule = *rules_.rules()[recent_[at]];
-    out.push_back(std::string(rule.set) + "." + std::string(rule.name));
+Rewriter::~Rewriter() {
+  for (const Side* side : {&before_, &after_}) {
+    if (side->rules != nullptr) AddCounts(*side->rules, side->attempts, side->matches);
+  }
+}
+
+void Rewriter::GrowDone(UOp u) {
+  done_.resize(std::max({ctx_.size(), size_t{u.id()} + 1, done_.size() + done_.size() / 2}));
+}
+
+UOp Rewriter::Run(UOp root) {
+  if (const UOp done = Done(root)) return done;
+  if (trace_) trace_->Begin(options_.name.empty() ? after_.rules->name() : options_.name, root);
+  stack_.push_back({root, UOp(), kVisit});
+  while (!stack_.empty()) {
+    const Frame top = stack_.back();
+    switch (top.stage) {
+      case kVisit:
+        Visit(top.node);
+        break;
+      case kRebuild:
+        Rebuild(top.node);
+        break;
+      case kAdopt:
+        SetDone(top.node, Done(top.other));
+        stack_.pop_back();
+        break;
+    }
+  }
+  const UOp result = Done(root);
+  if (trace_) trace_->End(result);
+  return result;
+}
+
+// The top frame is {u, kVisit}.
+void Rewriter::Visit(UOp u) {
+  if (const UOp done = Done(u)) {
+    if (done == Pending()) {
+      Diverge("the result of a node depends on itself", u);
+      SetDone(u, u);
+    }
+    stack_.pop_back();
+    return;
+  }
+  SetDone(u, Pending());
+  if (before_.rules != nullptr) {
+    if (const UOp next = Try(before_, u)) return Adopt(u, next);
+  }
+  bool ready = true;
+  if (!options_.enter || options_.enter(u)) {
+    const size_t frame = stack_.size() - 1;
+    for (size_t i = u.n_src(); i-- > 0;) {
+      const UOp s = u.src(i);
+      const UOp done = Done(s);
+      if (done && done != Pending()) continue;
+      if (s.n_src() == 0 && idle_.Has(s.op())) {
+        SetDone(s, s);
+        continue;
+      }
+      stack_.push_back({s, UOp(), kVisit});
+      ready = false;
+    }
+    stack_[frame].stage = kRebuild;
+    if (ready) Rebuild(u);
+    return;
+  }
+  const UOp next = Try(after_, u);
+  if (next) return Adopt(u, next);
+  SetDone(u, u);
+  stack_.pop_back();
+}
+
+// The top frame is that of u, whose sources are done.
+void Rewriter::Rebuild(UOp u) {
+  bool same = true;
+  for (UOp s : u.srcs()) same &= done_[s.id()] == s;
+  if (same) {
+    if (const UOp next = Try(after_, u)) return Adopt(u, next);
+    SetDone(u, u);
+    stack_.pop_back();
+    return;
+  }
+  srcs_.clear();
+  for (UOp s : u.srcs()) srcs_.push_back(done_[s.id()]);
+  const UOp rebuilt = ctx_.WithSources(u, srcs_);
+  if (options_.walk) {
+    const UOp next = Try(after_, rebuilt);
+    SetDone(u, next ? next : rebuilt);
+    stack_.pop_back();
+    return;
+  }
+  if (const UOp done = Done(rebuilt)) {
+    if (done == Pending()) Diverge("the result of a node depends on itself", rebuilt);
+    SetDone(u, done == Pending() ? rebuilt : done);
+    stack_.pop_back();
+    return;
+  }
+  if (before_.rules != nullptr) {  // a new node, whose turn begins with the rules before
+    stack_.back() = {u, rebuilt, kAdopt};
+    stack_.push_back({rebuilt, UOp(), kVisit});
+    return;
+  }
+  if (const UOp next = Try(after_, rebuilt)) {
+    SetDone(rebuilt, Pending());
+    stack_.back() = {u, rebuilt, kAdopt};
+    stack_.push_back({rebuilt, UOp(), kRebuild});
+    return Adopt(rebuilt, next);
+  }
+  SetDone(rebuilt, rebuilt);
+  SetDone(u, rebuilt);
+  stack_.pop_back();
+}
+
+// The top frame is that of `node`, which a rule has replaced by `next`.
+void Rewriter::Adopt(UOp node, UOp next) {
+  if (options_.walk || env_.final) {
+    // A final node met again is left alone too, unless it has a result already.
+    if (!options_.walk && !Done(next)) SetDone(next, next);
+    SetDone(node, next);
+    stack_.pop_back();
+    return;
+  }
+  stack_.back() = {node, next, kAdopt};
+  stack_.push_back({next, UOp(), kVisit});
+}
+
+UOp Rewriter::Try(Side& side, UOp u) {
+  if (stopped_) return UOp();
+  ++visits_;
+  env_.final = false;
+  const RuleSet::Outcome outcome =
+      observed_ ? TryObserved(side, u) : side.rules->Apply(u, ctx_, side.attempts.data(), env_);
+  if (!outcome.result) return UOp();
+  ++side.matches[outcome.rule];
+  const Rule* rule = side.rules->rules()[outcome.rule].get();
+  if (recent_.size() < kRecent) {
+    recent_.push_back(rule);
+  } else {
+    recent_[steps_ % kRecent] = rule;
+  }
+  if (++steps_ >= options_.max_steps)
+    Diverge(Cat("there are more than ", options_.max_steps, " rewrites"), outcome.result);
+  return outcome.result;
+}
+
+RuleSet::Outcome Rewriter::TryObserved(Side& side, UOp u) {
+  const DebugFlags& flags = Debug();
+  if (flags.rewrite_limit >= 0 && RewritesLeft() <= 0) {
+    stopped_ = true;
+    return {};
+  }
+  const Rule* matched = nullptr;
+  const RuleSet::Outcome out = side.rules->TryEach(u, [&](const RuleSet::Candidate& c) {
+    ++side.attempts[c.index];
+    const ir::OriginScope set_origin("set", c.rule->set);
+    const ir::OriginScope rule_origin("rule", c.rule->name);
+    const int64_t begin = NowNs();
+    const UOp result = c.apply(*c.rule, u, ctx_, env_);
+    const int64_t ns = NowNs() - begin;
+    (result ? c.rule->counts.match_ns : c.rule->counts.miss_ns)
+        .fetch_add(ns, std::memory_order_relaxed);
+    if (result) matched = c.rule;
+    return result;
+  });
+  if (!out.result) return out;
+  if (trace_) trace_->Step(u, out.result, *matched);
+  if (Printing()) std::fputs(RewriteText(*matched, u, out.result).c_str(), stderr);
+  if (flags.rewrite_limit >= 0 && --RewritesLeft() == 0) {
+    std::fprintf(stderr, "REWRITE_LIMIT (%lld) is reached; the last rewrite is\n%s",
+                 static_cast<long long>(flags.rewrite_limit),
+                 RewriteText(*matched, u, out.result).c_str());
   }
   return out;
 }
 
-uint64_t Rewriter::attempts() const {
-  return std::accumulate(attempts_.begin(), attempts_.end(), uint64_t{0});
-}
-uint64_t Rewriter::matches() const {
-  return std::accumulate(matches_.begin(), matches_.end(), uint64_t{0});
+void Rewriter::Diverge(std::string_view why, UOp u) {
+  stopped_ = true;
+  if (!status_.ok()) return;
+  std::string names;
+  for (const std::string& name : last_rules()) Append(names, names.empty() ? "" : ", ", name);
+  const std::string_view pass = options_.name.empty() ? after_.rules->name() : options_.name;
+  status_ =
+      absl::InternalError(Cat("rewriting by ", pass, " diverges after ", steps_, " rewrites: ", why,
+                              " (", ir::RenderExpr(u), "); last rules: ", names));
+  metrics::Bugs({"rewrite diverged"}).Increment();
+  UOPD_LOG(kError, "rewriting diverges", {"error", status_});
 }
 
-UOp Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules) {
-  return Rewriter(ctx, rules).Run(root);
+std::vector<std::string> Rewriter::last_rules() const {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < recent_.size(); ++i)
+    out.push_back(recent_[recent_.size() < kRecent ? i : (steps_ + i) % kRecent]->FullName());
+  return out;
+}
+
+namespace {
+uint64_t Sum(const std::vector<uint64_t>& a, const std::vector<uint64_t>& b) {
+  return std::accumulate(b.begin(), b.end(), std::accumulate(a.begin(), a.end(), uint64_t{0}));
+}
+}  // namespace
+uint64_t Rewriter::attempts() const { return Sum(before_.attempts, after_.attempts); }
+uint64_t Rewriter::matches() const { return Sum(before_.matches, after_.matches); }
+
+void PrintEveryRewrite(bool on) { Printing() = on; }
+
+absl::StatusOr<UOp> Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules,
+                            RewriteOptions options) {
+  Rewriter rewriter(ctx, rules, std::move(options));
+  const UOp out = rewriter.Run(root);
+  UOPD_TRY(rewriter.status());
+  return out;
 }
 
 }  // namespace uopd::rewrite

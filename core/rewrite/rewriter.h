@@ -1,54 +1,116 @@
 // SPDX-License-Identifier: MIT
-// Rewriter: applies a rule set to a whole graph until nothing applies.
+// Rewriter: applies rule sets to a whole graph until nothing applies.
 //
-// Nodes are visited sources first; what a rule returns is itself rewritten completely. A Rewriter
-// remembers the result of every node it has seen, so asking again, or for a graph that shares
-// nodes, is cheap: rules must therefore be pure functions of the node. Not thread-safe; belongs to
-// the thread of its context.
+// For each node, `before` rules are tried first, then its sources are rewritten, then `rules` are
+// tried on the node made anew from them. What a rule returns is itself rewritten completely, so the
+// result is a fixed point of both sets; m.Final(u) returns a node that is not. With `walk` every
+// node gets each set once and results are used as they are. Where `enter` is false for a node, its
+// sources stay as they are.
 //
-// Termination: after `max_steps` rewrites the Rewriter stops applying rules (what it returns is
-// still equal in value), counts uopd_bugs_total and names the last rules in last_rules().
+// A Rewriter remembers the result of every node it has seen, so asking again, or for a graph that
+// shares nodes, is cheap: rules must therefore be pure functions of the node and the user object.
+// Not thread-safe; belongs to the thread of its context. Rules must not call Run of the Rewriter
+// that applies them; another one is fine.
+//
+// Termination: when a node's result depends on itself, or after `max_steps` rewrites, the Rewriter
+// stops applying rules for good. What it returns is still equal in value; status() is INTERNAL and
+// names the last rules, and uopd_bugs_total counts.
+//
+// Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
+// Off, they cost one predicted branch a visit.
 #pragma once
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/base/status.h"
 #include "core/rewrite/rule_set.h"
 
 namespace uopd::rewrite {
 
+class TraceRecorder;
+
+struct RewriteOptions {
+  std::string_view name;  // of the pass, in traces and messages; empty: that of the rule set
+  const RuleSet* before = nullptr;
+  bool walk = false;
+  std::function<bool(UOp)> enter;  // null: everywhere
+  uint64_t max_steps = 20'000'000;
+
+  // An object that rules reach as m.User<T>(). It outlives the Rewriter.
+  template <class T>
+  void SetUser(T* object) {
+    user = object, user_type = &type_tag<T>;
+  }
+  void* user = nullptr;
+  const void* user_type = nullptr;
+};
+
 class Rewriter {
  public:
-  Rewriter(UOpContext& ctx, const RuleSet& rules, uint64_t max_steps = 20'000'000);
-  ~Rewriter();  // adds the counts to uopd_pattern_attempts_total and uopd_pattern_matches_total
+  // The sets outlive the Rewriter.
+  Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options = {});
+  ~Rewriter();  // adds to uopd_pattern_attempts_total, uopd_pattern_matches_total and MatchStats
+  Rewriter(const Rewriter&) = delete;
+  Rewriter& operator=(const Rewriter&) = delete;
 
   UOp Run(UOp root);
 
-  bool diverged() const { return steps_ >= max_steps_; }
-  std::vector<std::string> last_rules() const;  // oldest first
-  uint64_t attempts() const;
-  uint64_t matches() const;
+  bool diverged() const { return !status_.ok(); }
+  const absl::Status& status() const { return status_; }
+  std::vector<std::string> last_rules() const;  // oldest first, at most 20
+  uint64_t visits() const { return visits_; }   // nodes that a set was tried on
+  uint64_t attempts() const;                    // rules tried
+  uint64_t matches() const;                     // rules that applied
 
  private:
-  UOp Done(UOp u) const { return u.id() < done_.size() ? done_[u.id()] : UOp(); }
-  void SetDone(UOp u, UOp result);
-
-  UOpContext& ctx_;
-  const RuleSet& rules_;
-  const uint64_t max_steps_;
-  uint64_t steps_ = 0;
-  std::vector<UOp> done_;  // by id; null until known
-  std::vector<uint64_t> attempts_, matches_;
-  std::vector<uint32_t> recent_;  // ring of rule indices
-
+  struct Side {
+    const RuleSet* rules = nullptr;  // null: none
+    std::vector<uint64_t> attempts, matches;
+  };
   enum Stage : uint8_t { kVisit, kRebuild, kAdopt };
+  // kVisit: find the result of `node`. kRebuild: its sources are done. kAdopt: its result is that
+  // of `other`, which is done.
   struct Frame {
-    UOp original, current;
+    UOp node, other;
     Stage stage;
   };
+
+  UOp Done(UOp u) const { return u.id() < done_.size() ? done_[u.id()] : UOp(); }
+  void SetDone(UOp u, UOp result) {
+    if (u.id() >= done_.size()) GrowDone(u);
+    done_[u.id()] = result;
+  }
+  void GrowDone(UOp u);
+  void Visit(UOp u);
+  void Rebuild(UOp u);
+  void Adopt(UOp node, UOp next);
+  UOp Try(Side& side, UOp u);
+  RuleSet::Outcome TryObserved(Side& side, UOp u);
+  void Diverge(std::string_view why, UOp u);
+
+  UOpContext& ctx_;
+  const RewriteOptions options_;
+  Side before_, after_;
+  RuleEnv env_;
+  ir::OpSet idle_;       // ops that no rule has as its root
+  const bool observed_;  // a debug flag wants to see every attempt
+  std::unique_ptr<TraceRecorder> trace_;
+  bool stopped_ = false;
+  absl::Status status_;
+  uint64_t steps_ = 0, visits_ = 0;
+  std::vector<UOp> done_;            // by id; null until asked for, Pending() while being found
+  std::vector<const Rule*> recent_;  // ring
   std::vector<Frame> stack_;
+  std::vector<UOp> srcs_;
 };
 
-// One rewrite with a Rewriter of its own.
-UOp Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules);
+// Rewriters made from now on print each rewrite to stderr, as they do with TRACK_MATCH_STATS=3.
+void PrintEveryRewrite(bool on);
+
+// One rewrite with a Rewriter of its own; its status if it diverged.
+absl::StatusOr<UOp> Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules,
+                            RewriteOptions options = {});
 
 }  // namespace uopd::rewrite

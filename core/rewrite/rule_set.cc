@@ -3,7 +3,12 @@
 
 #include <cstdlib>
 
+#include "core/base/debug_flags.h"
+#include "core/base/log.h"
+#include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/text.h"
+#include "core/rewrite/match_stats.h"
 
 namespace uopd::rewrite {
 
@@ -62,36 +67,72 @@ PatternTree DescribeNode(ir::OpSet ops, std::vector<PatternTree> children) {
 }
 
 namespace {
-// True if UOPD_DISABLE_RULES names "set.rule".
-bool Disabled(const Rule& rule) {
-  static const char* list = std::getenv("UOPD_DISABLE_RULES");
-  if (list == nullptr) return false;
-  const std::string wanted = std::string(rule.set) + "." + std::string(rule.name);
-  std::string_view rest = list;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find(','), rest.size());
-    if (rest.substr(0, end) == wanted) return true;
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return false;
-}
-}  // namespace
 
-// masks[word][position][op]: bit i set if rule i of this root op can match a source with that op. A
-// missing source counts as every op. One word holds 64 rules; most root ops have one word.
-struct RuleSet::Bucket {
-  struct Word {
-    uint64_t masks[3][ir::kOpCount] = {};
-    uint64_t all = 0;
-    uint32_t first = 0;  // index into `rules` of bit 0
+// The names in UOPD_DISABLE_RULES. Each is reported once if it names no rule of a set that exists.
+class DisabledRules {
+ public:
+  static DisabledRules& Get() {
+    static auto* rules = new DisabledRules(Debug().disable_rules);
+    return *rules;
+  }
+
+  bool Has(const Rule& rule) {
+    const MutexLock lock(mu_);
+    bool out = false;
+    for (Name& n : names_) {
+      if (n.set == rule.set && (n.rule == "*" || n.rule == rule.name)) n.used = out = true;
+    }
+    return out;
+  }
+  void ReportUnused(std::string_view set) {
+    const MutexLock lock(mu_);
+    for (Name& n : names_) {
+      if (n.set == set && !n.used) Report(n);
+    }
+  }
+
+ private:
+  struct Name {
+    std::string set, rule;
+    bool used = false, reported = false;
   };
-  std::vector<Word> words;
-  std::vector<std::pair<const Rule*, uint32_t>> rules;  // rule, index into rules_
+
+  explicit DisabledRules(std::string_view list) {
+    while (!list.empty()) {
+      const size_t end = std::min(list.find(','), list.size());
+      const std::string_view name = list.substr(0, end);
+      list.remove_prefix(std::min(end + 1, list.size()));
+      const size_t dot = std::min(name.find('.'), name.size());
+      names_.push_back({std::string(name.substr(0, dot)),
+                        std::string(name.substr(std::min(dot + 1, name.size())))});
+      if (dot == name.size()) Report(names_.back());
+    }
+    // Sets are built when they are first needed: what no set has had by the end is unknown.
+    if (!names_.empty()) std::atexit([] { Get().ReportAll(); });
+  }
+  void ReportAll() {
+    const MutexLock lock(mu_);
+    for (Name& n : names_) {
+      if (!n.used) Report(n);
+    }
+  }
+  static void Report(Name& n) {
+    if (n.reported) return;
+    n.reported = true;
+    UOPD_LOG(kWarn, "UOPD_DISABLE_RULES names a rule that does not exist",
+             {"rule", n.rule.empty() ? n.set : Cat(n.set, ".", n.rule)});
+  }
+
+  Mutex mu_;
+  std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
+
+}  // namespace
 
 RuleSet::RuleSet(std::string_view name) : name_(name) {}
 RuleSet::~RuleSet() = default;
 RuleSet::RuleSet(RuleSet&&) noexcept = default;
+RuleSet& RuleSet::operator=(RuleSet&&) noexcept = default;
 
 void RuleSet::Register(std::shared_ptr<const Rule> rule) { rules_.push_back(std::move(rule)); }
 
@@ -100,44 +141,40 @@ void RuleSet::Include(const RuleSet& other) {
 }
 
 void RuleSet::Freeze() {
-  std::erase_if(rules_, [](const auto& rule) { return Disabled(*rule); });
-  for (uint32_t index = 0; index < rules_.size(); ++index) {
-    const Rule& rule = *rules_[index];
-    for (int op = 0; op < ir::kOpCount; ++op) {
-      if (!rule.roots.Has(static_cast<Op>(op))) continue;
-      auto& bucket = buckets_[op];
-      if (!bucket) bucket = std::make_unique<Bucket>();
-      const size_t i = bucket->rules.size();
-      bucket->rules.emplace_back(&rule, index);
-      if (i % 64 == 0) bucket->words.emplace_back().first = static_cast<uint32_t>(i);
-      Bucket::Word& word = bucket->words.back();
+  DisabledRules& disabled = DisabledRules::Get();
+  std::erase_if(rules_, [&](const auto& rule) { return disabled.Has(*rule); });
+  disabled.ReportUnused(name_);
+  RegisterForStats(rules_);
+  std::array<std::vector<Candidate>, ir::kOpCount> by_root;
+  size_t n_words = 0, n_candidates = 0;
+  for (int op = 0; op < ir::kOpCount; ++op) {
+    for (uint32_t index = 0; index < rules_.size(); ++index) {
+      const Rule& rule = *rules_[index];
+      if (rule.roots.Has(static_cast<Op>(op))) by_root[op].push_back({rule.apply, &rule, index});
+    }
+    n_candidates += by_root[op].size(), n_words += (by_root[op].size() + 63) / 64;
+  }
+  words_.reserve(n_words), candidates_.reserve(n_candidates);  // pointers into them stay valid
+  for (int op = 0; op < ir::kOpCount; ++op) {
+    buckets_[op].begin = words_.data() + words_.size();
+    for (size_t i = 0; i < by_root[op].size(); ++i) {
+      candidates_.push_back(by_root[op][i]);
+      if (i % 64 == 0) words_.emplace_back().candidates = &candidates_.back();
+      Word& word = words_.back();
       const uint64_t bit = uint64_t{1} << (i % 64);
+      const SourceOps& sources = by_root[op][i].rule->sources;
       word.all |= bit;
+      for (int d = 0; d < ir::kDtypeCount; ++d) {
+        if ((sources.dtypes >> d & 1) != 0) word.dtypes[d] |= bit;
+      }
       for (int position = 0; position < 3; ++position) {
         for (int source = 0; source < ir::kOpCount; ++source) {
-          if (rule.sources.at[position].Has(static_cast<Op>(source)))
-            word.masks[position][source] |= bit;
+          if (sources.at[position].Has(static_cast<Op>(source))) word.ops[position][source] |= bit;
         }
       }
     }
+    buckets_[op].end = words_.data() + words_.size();
   }
-}
-
-RuleSet::Outcome RuleSet::Apply(UOp u, UOpContext& ctx, uint64_t* attempts) const {
-  const Bucket* bucket = buckets_[static_cast<int>(u.op())].get();
-  if (bucket == nullptr) return {};
-  const size_t n = std::min<size_t>(u.n_src(), 3);
-  for (const Bucket::Word& word : bucket->words) {
-    uint64_t bits = word.all;
-    for (size_t i = 0; i < n; ++i) bits &= word.masks[i][static_cast<int>(u.src(i).op())];
-    for (; bits != 0; bits &= bits - 1) {
-      const auto& [rule, index] =
-          bucket->rules[word.first + static_cast<uint32_t>(std::countr_zero(bits))];
-      ++attempts[index];
-      if (const UOp out = rule->apply(*rule, u, ctx)) return {out, index};
-    }
-  }
-  return {};
 }
 
 }  // namespace uopd::rewrite

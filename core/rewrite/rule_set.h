@@ -3,13 +3,15 @@
 // a few loads.
 //
 // The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules
-// per (source position, op of that source); a visit ANDs three of them and tries the set bits in
-// rule order. Rules named in UOPD_DISABLE_RULES
-// ("set.rule,set.rule") are left out. A frozen set is immutable and may be used by any number of
-// threads.
+// per (source position, op of that source) and per dtype of the first source; a visit ANDs them and
+// tries the set bits in rule order. Rules named in UOPD_DISABLE_RULES ("set.rule,set.*") are left
+// out; a name that no rule has is reported in the log. A frozen set is immutable and may be used by
+// any number of threads.
 #pragma once
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,13 +21,23 @@
 
 namespace uopd::rewrite {
 
+// What a rule has done in this process; times only with TRACK_MATCH_STATS.
+struct RuleCounts {
+  std::atomic<uint64_t> attempts{0}, matches{0};
+  std::atomic<int64_t> match_ns{0}, miss_ns{0};
+};
+
 struct Rule {
   std::string_view set, name;  // string literals
+  std::source_location where;  // of the Add
   OpSet roots;
   SourceOps sources;
-  UOp (*apply)(const Rule&, UOp, UOpContext&) = nullptr;  // null: does not apply
+  UOp (*apply)(const Rule&, UOp, UOpContext&, RuleEnv&) = nullptr;  // null: does not apply
+  mutable RuleCounts counts;
   virtual ~Rule() = default;
   virtual PatternTree Describe() const = 0;  // the left-hand side, for tools
+
+  std::string FullName() const { return std::string(set) + "." + std::string(name); }
 };
 
 template <class L, class R, class C>
@@ -36,13 +48,13 @@ struct RuleOf final : Rule {
   RuleOf(L l, R r, C c) : lhs(l), rhs(r), when(c) {}
   PatternTree Describe() const override { return rewrite::Describe(lhs); }
 
-  static UOp Run(const Rule& base, UOp u, UOpContext& ctx) {
+  static UOp Run(const Rule& base, UOp u, UOpContext& ctx, RuleEnv& env) {
     const auto& self = static_cast<const RuleOf&>(base);
     Match m;
     m.root = u;
     UOp out;
     Do<0>(self.lhs, u, m, [&] {
-      const Bound<L::kBinds> bound(m, ctx);
+      const Bound<L::kBinds> bound(m, ctx, env);
       if constexpr (Pattern<C>) {
         static_assert((C::kBinds & ~L::kBinds) == 0,
                       "condition uses a variable the left-hand side does not bind");
@@ -57,9 +69,9 @@ struct RuleOf final : Rule {
       } else {
         out = self.rhs(bound);
       }
-      return bool(out) && out != u;
+      return bool(out) && (out != u || env.final);
     });
-    return out == u ? UOp() : out;
+    return out == u && !env.final ? UOp() : out;
   }
 };
 
@@ -68,11 +80,13 @@ class RuleSet {
   explicit RuleSet(std::string_view name);  // a string literal
   ~RuleSet();
   RuleSet(RuleSet&&) noexcept;
+  RuleSet& operator=(RuleSet&&) noexcept;
 
   // lhs: a pattern. rhs: a pattern, a number, or a callable (Bound) -> UOp, null if it does not
   // apply. when: a condition pattern over constants or a callable (Bound) -> bool.
   template <Pattern L, class R, class C = std::nullptr_t>
-  void Add(std::string_view rule, L lhs, R rhs, C when = nullptr) {
+  void Add(std::string_view rule, L lhs, R rhs, C when = nullptr,
+           std::source_location where = std::source_location::current()) {
     auto right = [&] {
       if constexpr (std::is_integral_v<R>) {
         return Literal(rhs);
@@ -82,6 +96,7 @@ class RuleSet {
     }();
     auto made = std::make_shared<RuleOf<L, decltype(right), C>>(lhs, right, when);
     made->set = name_, made->name = rule, made->roots = lhs.Roots(), made->sources = SourcesOf(lhs);
+    made->where = where;
     made->apply = &RuleOf<L, decltype(right), C>::Run;
     Register(std::move(made));
   }
@@ -92,21 +107,75 @@ class RuleSet {
   std::string_view name() const { return name_; }
   const std::vector<std::shared_ptr<const Rule>>& rules() const { return rules_; }
 
-  // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `hit` is the one
+  // Whether any rule may apply to a node with this op.
+  bool HasRulesFor(Op op) const {
+    return buckets_[static_cast<int>(op)].begin != buckets_[static_cast<int>(op)].end;
+  }
+
+  // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `rule` is the one
   // that applied.
   struct Outcome {
     UOp result;  // null: none applied
     uint32_t rule = 0;
   };
-  Outcome Apply(UOp u, UOpContext& ctx, uint64_t* attempts) const;
+  Outcome Apply(UOp u, UOpContext& ctx, uint64_t* attempts, RuleEnv& env) const {
+    return TryEach(u, [&](const Candidate& c) {
+      ++attempts[c.index];
+      return c.apply(*c.rule, u, ctx, env);
+    });
+  }
+  Outcome Apply(UOp u, UOpContext& ctx, uint64_t* attempts) const {
+    RuleEnv env;
+    return Apply(u, ctx, attempts, env);
+  }
+
+  struct Candidate {
+    UOp (*apply)(const Rule&, UOp, UOpContext&, RuleEnv&);
+    const Rule* rule;
+    uint32_t index;  // into rules()
+  };
+  // Calls attempt(candidate) -> UOp for the rules that may apply to u, in order, until one gives a
+  // node.
+  template <class F>
+  Outcome TryEach(UOp u, F attempt) const {
+    const Bucket& bucket = buckets_[static_cast<int>(u.op())];
+    const size_t n = u.n_src();
+    for (const Word *word = bucket.begin, *end = bucket.end; word != end; ++word) {
+      uint64_t bits = word->all;
+      if (n > 0) {
+        const UOp s = u.src(0);
+        bits &= word->ops[0][static_cast<int>(s.op())] & word->dtypes[static_cast<int>(s.dtype())];
+        if (n > 1) bits &= word->ops[1][static_cast<int>(u.src(1).op())];
+        if (n > 2) bits &= word->ops[2][static_cast<int>(u.src(2).op())];
+      }
+      for (; bits != 0; bits &= bits - 1) {
+        const Candidate& c = word->candidates[std::countr_zero(bits)];
+        if (const UOp out = attempt(c)) return {out, c.index};
+      }
+    }
+    return {};
+  }
 
  private:
-  struct Bucket;
+  // 64 rules of one root op. ops[position][op]: bit i is set if rule i can match a source with that
+  // op; dtypes[dtype]: if its first source may have that dtype. A missing source counts as every
+  // op.
+  struct Word {
+    uint64_t all = 0;
+    const Candidate* candidates = nullptr;
+    uint64_t dtypes[ir::kDtypeCount] = {};
+    uint64_t ops[3][ir::kOpCount] = {};
+  };
+  struct Bucket {
+    const Word *begin = nullptr, *end = nullptr;
+  };
   void Register(std::shared_ptr<const Rule> rule);
 
   std::string_view name_;
   std::vector<std::shared_ptr<const Rule>> rules_;
-  std::array<std::unique_ptr<Bucket>, ir::kOpCount> buckets_;
+  std::array<Bucket, ir::kOpCount> buckets_;
+  std::vector<Word> words_;            // what the buckets point into
+  std::vector<Candidate> candidates_;  // what the words point into
 };
 
 }  // namespace uopd::rewrite

@@ -41,7 +41,8 @@ std::vector<const rewrite::RuleSet*> AllRuleSets() {
 }
 
 ir::UOp Simplify(ir::UOpContext& ctx, ir::UOp root, bool fast_math) {
-  return rewrite::Rewrite(ctx, root, fast_math ? FastSymbolicRules() : SymbolicRules());
+  const rewrite::RuleSet& rules = fast_math ? FastSymbolicRules() : SymbolicRules();
+  return rewrite::Rewriter(ctx, rules).Run(root);  // equal in value even if it diverges
 }
 
 }  // namespace uopd::rules

@@ -1,66 +1,25 @@
 // SPDX-License-Identifier: MIT
 #include "core/tools/run_text.h"
 
-#include <charconv>
 #include <optional>
 #include <vector>
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/print.h"
+#include "core/ir/render_expr.h"
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
-#include "core/rewrite/rewriter.h"
-#include "core/rules/rules.h"
 #include "core/schedule/schedule.h"
+#include "core/tools/passes.h"
+#include "core/tools/split.h"
 
 namespace uopd::tools {
 namespace {
 
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
-
-std::vector<std::string_view> Split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(separator), text.size());
-    out.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
-absl::StatusOr<ir::Stage> StageByName(std::string_view name) {
-  if (name == "tensor") return ir::Stage::kTensor;
-  if (name == "kernel") return ir::Stage::kKernel;
-  if (name == "program") return ir::Stage::kProgram;
-  return Bad(Cat("stage (", name, ") is none of tensor, kernel, program"));
-}
-
-// "UPCAST(0;4)"
-absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
-  using codegen::OptKind;
-  codegen::Opt opt;
-  const size_t open = text.find('('), middle = text.find(';');
-  if (open == std::string_view::npos || middle == std::string_view::npos || text.back() != ')') {
-    return Bad(Cat("opt (", text, ") is not NAME(axis;amount)"));
-  }
-  const std::string_view name = text.substr(0, open);
-  if (name == "UPCAST")
-    opt.kind = OptKind::kUpcast;
-  else if (name == "UNROLL")
-    opt.kind = OptKind::kUnroll;
-  else if (name == "THREAD")
-    opt.kind = OptKind::kThread;
-  else if (name == "VECTOR")
-    opt.kind = OptKind::kVector;
-  else
-    return Bad(Cat("opt (", name, ") is unknown"));
-  std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);
-  std::from_chars(text.data() + middle + 1, text.data() + text.size() - 1, opt.amount);
-  return opt;
-}
 
 class Runner {
  public:
@@ -78,20 +37,15 @@ class Runner {
 
  private:
   absl::Status Step(std::string_view name, std::string_view value) {
-    if (name == "rules") {
-      for (const rewrite::RuleSet* set : rules::AllRuleSets()) {
-        if (set->name() == value)
-          return root_ = rewrite::Rewrite(ctx_, root_, *set), absl::OkStatus();
-      }
-      return Bad(Cat("rule set (", value, ") is unknown"));
-    }
-    if (name == "verify") {
-      UOPD_ASSIGN(const ir::Stage stage, StageByName(value));
-      return ir::Verify(ctx_, root_, stage);
-    }
     if (name == "schedule") return Schedule();
     if (name == "lower") return Lower(value);
     if (name == "render") return Render(value);
+    if (name == "expr") return output_ = ir::RenderExpr(root_, 10000) + "\n", absl::OkStatus();
+    for (const Pass& pass : Passes()) {
+      if (pass.name != name) continue;
+      UOPD_ASSIGN(root_, pass.run(ctx_, root_, value));
+      return absl::OkStatus();
+    }
     return Bad(Cat("step (", name, ") is unknown"));
   }
 
@@ -127,9 +81,7 @@ class Runner {
     std::vector<codegen::Opt> opts;
     options.noopt = opts_text == "noopt";
     if (!options.noopt && !opts_text.empty()) {
-      for (std::string_view text : Split(opts_text, '+')) {
-        UOPD_ASSIGN(opts.emplace_back(), ParseOpt(text));
-      }
+      UOPD_ASSIGN(opts, ParseOpts(opts_text));
       options.opts = &opts;
     }
     UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, codegen::Target(), options));

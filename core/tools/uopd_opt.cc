@@ -8,26 +8,51 @@
 #include <iostream>
 #include <iterator>
 
+#include "core/base/debug_flags.h"
 #include "core/base/text.h"
+#include "core/rewrite/match_stats.h"
+#include "core/rewrite/rewrite_trace.h"
+#include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
+#include "core/tools/passes.h"
 #include "core/tools/run_text.h"
 
 namespace {
 
 constexpr char kUsage[] =
-    "usage: uopd-opt [--run=STEP,STEP...] [FILE]\n"
+    "usage: uopd-opt [--run=STEP,STEP...] [--trace[=FILE]] [--stats] [FILE]\n"
     "       uopd-opt --list\n"
-    "Steps: rules=SET, verify=tensor|kernel|program, schedule, lower[=OPT+OPT|=noopt], "
-    "render=c|llvm.\n"
-    "An OPT is NAME(axis;amount), NAME one of UPCAST, UNROLL, THREAD, VECTOR. Without FILE reads "
-    "standard input.\n";
+    "Runs steps of the pipeline on textual IR and prints the result; --list names them. Without "
+    "FILE\n"
+    "reads standard input.\n"
+    "  --trace       print every rewrite to standard error; with a FILE record them for uopctl "
+    "viz\n"
+    "  --stats       print what every rule did to standard error\n"
+    "An OPT is NAME(axis;amount), NAME one of UPCAST, UNROLL, THREAD, VECTOR.\n";
+
+void ListStep(std::string_view name, std::string_view value, std::string_view doc) {
+  const std::string head = value.empty()            ? std::string(name)
+                           : value.starts_with('[') ? uopd::Cat(name, "[=", value.substr(1))
+                                                    : uopd::Cat(name, "=", value);
+  std::printf("  %-32s %s\n", head.c_str(), std::string(doc).c_str());
+}
 
 int List() {
+  std::printf("steps\n");
+  for (const uopd::tools::Pass& pass : uopd::tools::Passes())
+    ListStep(pass.name, pass.value, pass.doc);
+  ListStep("schedule", "", "the kernels of a tensor graph, with their buffers");
+  ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear program");
+  ListStep("render", "c|llvm", "a program as text; a kernel is lowered first");
+  ListStep("expr", "", "the root as one expression");
+  std::printf("rule sets\n");
   for (const uopd::rewrite::RuleSet* set : uopd::rules::AllRuleSets()) {
-    std::printf("%s\n", std::string(set->name()).c_str());
+    std::printf("  %s\n", std::string(set->name()).c_str());
     for (const auto& rule : set->rules()) {
-      if (rule->set == set->name())
-        std::printf("  %s.%s\n", std::string(rule->set).c_str(), std::string(rule->name).c_str());
+      if (rule->set != set->name()) continue;
+      std::printf("    %-30s %s:%u\n", rule->FullName().c_str(),
+                  std::string(uopd::rewrite::SourcePath(rule->where.file_name())).c_str(),
+                  rule->where.line());
     }
   }
   return 0;
@@ -41,12 +66,22 @@ int main(int argc, char** argv) {
     const std::string_view arg = argv[i];
     if (arg == "--list") return List();
     if (arg == "--help" || arg == "-h") return std::fputs(kUsage, stdout), 0;
-    if (arg.starts_with("--run="))
+    if (arg.starts_with("--run=")) {
       steps = arg.substr(6);
-    else if (arg.starts_with("--"))
+    } else if (arg == "--trace") {
+      uopd::rewrite::PrintEveryRewrite(true);
+    } else if (arg == "--stats") {
+      uopd::MutableDebug().track_match_stats = 1;  // printed at exit
+    } else if (arg.starts_with("--trace=")) {
+      if (absl::Status s = uopd::rewrite::TraceFile::Open(std::string(arg.substr(8))); !s.ok()) {
+        std::fprintf(stderr, "uopd-opt: %s\n", uopd::StatusText(s).c_str());
+        return 1;
+      }
+    } else if (arg.starts_with("--")) {
       return std::fputs(kUsage, stderr), 2;
-    else
+    } else {
       file = arg;
+    }
   }
   std::ifstream in(file);
   if (!file.empty() && !in) {

@@ -1,11 +1,13 @@
 # uopd-perf: benchmarks, run by hand and nightly; a short run of each is a test that it works. With core alone: the core ones.
-set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc)
+set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc
+    ${CMAKE_SOURCE_DIR}/tests/perf/rewrite_perf.cc)
 if(TARGET uopd)
   file(GLOB perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/*.cc)
 endif()
 add_executable(uopd-perf ${perf_sources})
 target_link_libraries(uopd-perf PRIVATE uopd_test_support)
 add_test(NAME perf_ir_runs COMMAND uopd-perf ir --json --scale 0.02)
+add_test(NAME perf_rewrite_runs COMMAND uopd-perf rewrite --json --scale 0.02)
 if(TARGET uopd)
   target_link_libraries(uopd-perf PRIVATE uopd_client_cpp)
   add_dependencies(uopd-perf uopd)

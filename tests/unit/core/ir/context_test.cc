@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <limits>
+
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/print.h"
@@ -85,6 +88,22 @@ TEST(Graph, CopyToAnotherContext) {
   const UOp r = Range(ctx, Variable(ctx, "n", 1, 8), 0, AxisType::REDUCE);
   absl::flat_hash_map<uint32_t, UOp> map;
   EXPECT_EQ(Print(other, CopyTo(ctx, r, other, map)), Print(ctx, r));
+}
+
+TEST(Context, FloatConstantsAreExact) {
+  UOpContext ctx;
+  for (Dtype d : {Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64}) {
+    EXPECT_NE(ctx.Float(d, 0.0), ctx.Float(d, -0.0)) << Name(d);
+    // Every NaN is one node: sign and payload are lost.
+    const double nan = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_EQ(ctx.Float(d, nan), ctx.Float(d, -nan));
+    EXPECT_EQ(ctx.Float(d, nan), ctx.Float(d, std::bit_cast<double>(0x7ff0000000000001)));
+    // Rounded when made: two numbers that round alike are one node.
+    if (d == Dtype::F64) continue;
+    EXPECT_EQ(ctx.Float(d, 1.0), ctx.Float(d, 1.0 + 1e-9)) << Name(d);
+  }
+  EXPECT_EQ(ctx.Int(Dtype::U8, 300), ctx.Int(Dtype::U8, 44));
+  EXPECT_EQ(ctx.Int(Dtype::I8, 200), ctx.Int(Dtype::I8, -56));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 namespace uopd::ir {
 namespace {
@@ -68,6 +70,48 @@ TEST(Dtype, PromotionIsCommutativeAndIdempotent) {
   EXPECT_EQ(Promote(Dtype::F16, Dtype::BF16), Dtype::F32);
   EXPECT_EQ(Promote(Dtype::I64, Dtype::F16), Dtype::F16);
   EXPECT_EQ(Promote(Dtype::Bool, Dtype::U8), Dtype::U8);
+}
+
+// The least upper bound in the lattice whose edges are listed here; "float" is any float, as which
+// a mix of i64 and u64 becomes f32.
+TEST(Dtype, PromotionIsTheLeastUpperBoundOfTheLattice) {
+  enum : int { kWeakFloat = kDtypeCount, kNodes };
+  std::vector<std::pair<int, int>> edges;
+  auto edge = [&](auto a, std::initializer_list<Dtype> to) {
+    for (Dtype b : to) edges.emplace_back(static_cast<int>(a), static_cast<int>(b));
+  };
+  using enum Dtype;
+  edge(Bool, {Index}), edge(Index, {I8, U8}), edge(I8, {I16}), edge(I16, {I32}), edge(I32, {I64});
+  edge(U8, {I16, U16}), edge(U16, {I32, U32}), edge(U32, {I64, U64});
+  edges.emplace_back(static_cast<int>(I64), kWeakFloat);
+  edges.emplace_back(static_cast<int>(U64), kWeakFloat);
+  edge(kWeakFloat, {F8E4M3, F8E5M2}), edge(F8E4M3, {F16, BF16}), edge(F8E5M2, {F16, BF16});
+  edge(F16, {F32}), edge(BF16, {F32}), edge(F32, {F64});
+  bool above[kNodes][kNodes] = {};
+  for (int i = 0; i < kNodes; ++i) above[i][i] = true;
+  for (int round = 0; round < kNodes; ++round) {
+    for (auto [a, b] : edges) {
+      for (int i = 0; i < kNodes; ++i) above[i][b] |= above[i][a];
+    }
+  }
+  // Lower ends of chains come first; f16 before bf16.
+  const int order[] = {int(Bool),   int(Index), int(I8),   int(U8),  int(I16),   int(U16),
+                       int(I32),    int(U32),   int(I64),  int(U64), kWeakFloat, int(F8E4M3),
+                       int(F8E5M2), int(F16),   int(BF16), int(F32), int(F64)};
+  for (int a = int(Index); a < kDtypeCount; ++a) {
+    for (int b = int(Index); b < kDtypeCount; ++b) {
+      int want = -1;
+      for (int d : order) {
+        if (above[a][d] && above[b][d]) {
+          want = d == kWeakFloat ? int(F32) : d;
+          break;
+        }
+      }
+      EXPECT_EQ(Name(Promote(static_cast<Dtype>(a), static_cast<Dtype>(b))),
+                Name(static_cast<Dtype>(want)))
+          << Name(static_cast<Dtype>(a)) << " " << Name(static_cast<Dtype>(b));
+    }
+  }
 }
 
 TEST(Dtype, WrapsAtItsWidth) {

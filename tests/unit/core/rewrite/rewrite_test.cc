@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/debug_flags.h"
 #include "core/base/metrics.h"
 #include "core/ir/build.h"
+#include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewriter.h"
 
 namespace uopd::rewrite {
@@ -125,17 +131,159 @@ TEST_F(RewriteTest, RewriterReachesAFixedPointOnSharedGraphs) {
   EXPECT_EQ(rewriter.matches(), 60u + 59u) << "a second run is free";
 }
 
-TEST_F(RewriteTest, DivergenceStopsAndNamesTheRules) {
+TEST_F(RewriteTest, ANodeThatDependsOnItselfIsFoundAtOnce) {
   RuleSet rules("pingpong");
   rules.Add("ping", x + c, x - c);
   rules.Add("pong", x - c, x + c);
   rules.Add("grow", x * y, (x * y) * 1);
   rules.Freeze();
-  Rewriter rewriter(ctx, rules, 1000);
-  const UOp out = rewriter.Run(ir::Mul(ctx, a, b));
-  EXPECT_TRUE(out);
-  EXPECT_TRUE(rewriter.diverged());
-  EXPECT_EQ(rewriter.last_rules().back(), "pingpong.grow");
+  for (const UOp u : {ir::Mul(ctx, a, b), ir::Add(ctx, a, ctx.Idx(1))}) {
+    Rewriter rewriter(ctx, rules);
+    EXPECT_TRUE(rewriter.Run(ir::Add(ctx, u, b)));
+    EXPECT_TRUE(rewriter.diverged());
+    EXPECT_LE(rewriter.matches(), 2u);
+    const auto status = Rewrite(ctx, u, rules, {.name = "mypass"}).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_NE(StatusText(status).find(u.Is(Op::MUL) ? "last rules: pingpong.grow"
+                                                    : "last rules: pingpong.ping, pingpong.pong"),
+              std::string::npos)
+        << StatusText(status);
+    EXPECT_NE(StatusText(status).find("mypass"), std::string::npos);
+  }
+}
+
+TEST_F(RewriteTest, EndlessGrowthStopsAtTheLimitAndNamesTheRules) {
+  RuleSet rules("grow");
+  rules.Add("more", x * c, x * (c + 1));
+  rules.Freeze();
+  Rewriter rewriter(ctx, rules, {.max_steps = 1000});
+  EXPECT_TRUE(rewriter.Run(ir::Mul(ctx, a, ctx.Idx(2))));
+  EXPECT_EQ(rewriter.matches(), 1000u);
+  EXPECT_EQ(rewriter.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(rewriter.last_rules(), std::vector<std::string>(20, "grow.more"));
+  // It has stopped for good.
+  const UOp other = ir::Mul(ctx, b, ctx.Idx(2));
+  EXPECT_EQ(rewriter.Run(other), other);
+}
+
+// before: sees a node with its sources as they were; after: with its sources rewritten.
+TEST_F(RewriteTest, BeforeRulesSeeTheSourcesUnchanged) {
+  RuleSet after("after");
+  after.Add("one_is_two", Literal(1), 2);
+  after.Freeze();
+  RuleSet before("before");
+  before.Add("plus_one", x + 1, x * 1);
+  before.Add("mul_to_sub", x * 1, x - 1);
+  before.Freeze();
+  const UOp in = ir::Mul(ctx, ir::Add(ctx, a, ctx.Idx(1)), b);
+  // before, to its fixed point: a + 1 -> a * 1 -> a - 1; after: 1 -> 2.
+  EXPECT_EQ(*Rewrite(ctx, in, after, {.before = &before}),
+            ir::Mul(ctx, ir::Sub(ctx, a, ctx.Idx(2)), b));
+  // The same rules after the sources never see a 1.
+  RuleSet both("both");
+  both.Include(after), both.Include(before);
+  both.Freeze();
+  EXPECT_EQ(*Rewrite(ctx, in, both), ir::Mul(ctx, ir::Add(ctx, a, ctx.Idx(2)), b));
+  // A node that is new because its sources changed gets the rules before too.
+  RuleSet two("two");
+  two.Add("plus_two", x + 2, x);
+  two.Freeze();
+  EXPECT_EQ(*Rewrite(ctx, in, after, {.before = &two}), ir::Mul(ctx, a, b));
+}
+
+TEST_F(RewriteTest, AWalkUsesResultsAsTheyAre) {
+  RuleSet rules("walk");
+  rules.Add("next", x * c, x * (c + 1));
+  rules.Freeze();
+  RuleSet none("none");
+  none.Freeze();
+  const UOp inner = ir::Mul(ctx, a, ctx.Idx(3)), in = ir::Mul(ctx, inner, ctx.Idx(5));
+  const UOp once = ir::Mul(ctx, ir::Mul(ctx, a, ctx.Idx(4)), ctx.Idx(6));
+  EXPECT_EQ(*Rewrite(ctx, in, rules, {.walk = true}), once);
+  // Before the sources: the result is not entered, so the inner node stays.
+  EXPECT_EQ(*Rewrite(ctx, in, none, {.before = &rules, .walk = true}),
+            ir::Mul(ctx, inner, ctx.Idx(6)));
+}
+
+TEST_F(RewriteTest, FinalResultsAreNeitherEnteredNorRewritten) {
+  RuleSet before("gate");
+  before.Add("stop", x - y, [](const auto& m) { return m.Final(m.root()); });
+  before.Add("wrap", x ^ y, [x = x, y = y](const auto& m) {
+    return m.Final(ir::Mul(m.ctx, m.root(), m.ctx.Idx(1)));
+  });
+  before.Freeze();
+  RuleSet rules("rules");
+  rules.Add("one_is_two", Literal(1), 2);
+  rules.Freeze();
+  const UOp one = ir::Add(ctx, a, ctx.Idx(1)), two = ir::Add(ctx, a, ctx.Idx(2));
+  const UOp stop = ir::Sub(ctx, one, b), wrap = ir::Alu(ctx, Op::XOR, {one, b});
+  EXPECT_EQ(*Rewrite(ctx, ir::Mul(ctx, stop, one), rules, {.before = &before}),
+            ir::Mul(ctx, stop, two));
+  EXPECT_EQ(*Rewrite(ctx, ir::Add(ctx, wrap, one), rules, {.before = &before}),
+            ir::Add(ctx, ir::Mul(ctx, wrap, ctx.Idx(1)), two));
+  // The same as a predicate of the driver; the gated node itself is still rewritten.
+  rules = RuleSet("again");
+  rules.Add("one_is_two", Literal(1), 2);
+  rules.Add("sub", x - y, x + y);
+  rules.Freeze();
+  const auto enter = [](UOp u) { return !u.Is(Op::SUB); };
+  EXPECT_EQ(*Rewrite(ctx, ir::Mul(ctx, ir::Sub(ctx, ctx.Idx(1), a), one), rules, {.enter = enter}),
+            ir::Mul(ctx, ir::Add(ctx, ctx.Idx(2), a), two));
+}
+
+TEST_F(RewriteTest, RulesReachTheUsersObject) {
+  struct Numbers {
+    int next = 0;
+    absl::flat_hash_map<uint32_t, int> of;
+  } numbers;
+  RuleSet rules("number");
+  rules.Add("variable", Node(Op::DEFINE_VAR), [](const auto& m) -> UOp {
+    auto& user = m.template User<Numbers>();
+    user.of[m.root().id()] = user.next++;
+    return UOp();
+  });
+  rules.Freeze();
+  RewriteOptions options;
+  options.SetUser(&numbers);
+  ASSERT_TRUE(Rewrite(ctx, ir::Add(ctx, b, ir::Add(ctx, a, b)), rules, options).ok());
+  EXPECT_EQ(numbers.of.at(b.id()), 0);
+  EXPECT_EQ(numbers.of.at(a.id()), 1);
+  EXPECT_EQ(numbers.next, 2);
+}
+
+TEST_F(RewriteTest, DeepGraphsNeedNoStack) {
+  RuleSet rules("deep");
+  rules.Add("zero", x + 0, x);
+  rules.Add("literal", Literal(7), 0);
+  rules.Freeze();
+  UOp u = a;
+  for (int i = 0; i < 1'000'000; ++i) u = ir::Add(ctx, u, ctx.Idx(7));
+  EXPECT_EQ(*Rewrite(ctx, u, rules), a);
+}
+
+// The dtype of the first source is part of the index: a rule of another dtype is not tried.
+TEST_F(RewriteTest, RulesOfOtherDtypesAreNotTried) {
+  RuleSet rules("dtypes");
+  rules.Add("floats", x.Is(kFloats) + y, x);
+  rules.Add("constants", (x + c) + d, x);
+  rules.Add("indices", x + y, y, [](const auto& m) { return m.root().dtype() == Dtype::Index; });
+  rules.Freeze();
+  std::vector<uint64_t> attempts(3);
+  EXPECT_EQ(rules.Apply(ir::Add(ctx, a, b), ctx, attempts.data()).result, b);
+  EXPECT_EQ(attempts, (std::vector<uint64_t>{0, 0, 1}));
+  const UOp f = ctx.Float(Dtype::F32, 1);
+  const UOp g = ctx.Make(Op::ADD, Dtype::F32, {ctx.Make(Op::ADD, Dtype::F32, {f, f}), f});
+  EXPECT_TRUE(rules.Apply(g, ctx, attempts.data()).result);
+  EXPECT_EQ(attempts, (std::vector<uint64_t>{1, 0, 1}));
+}
+
+TEST_F(RewriteTest, RulesKnowWhereTheyAreWritten) {
+  RuleSet rules("where");
+  rules.Add("here", x + 0, x);
+  rules.Freeze();
+  EXPECT_EQ(SourcePath(rules.rules()[0]->where.file_name()),
+            "tests/unit/core/rewrite/rewrite_test.cc");
+  EXPECT_EQ(rules.rules()[0]->where.line(), static_cast<unsigned>(__LINE__ - 4));
 }
 
 TEST_F(RewriteTest, CountsReachTheMetrics) {
@@ -143,8 +291,107 @@ TEST_F(RewriteTest, CountsReachTheMetrics) {
   RuleSet rules("counted");
   rules.Add("zero", x + 0, x);
   rules.Freeze();
-  EXPECT_EQ(Rewrite(ctx, ir::Add(ctx, a, ctx.Idx(0)), rules), a);
+  EXPECT_EQ(*Rewrite(ctx, ir::Add(ctx, a, ctx.Idx(0)), rules), a);
   EXPECT_EQ(metrics::PatternMatches({"counted"}).value(), before + 1);
+}
+
+TEST_F(RewriteTest, CountsReachTheTable) {
+  RuleSet rules("tabled");
+  rules.Add("zero", x + 0, x);
+  rules.Add("never", x - x, 0);
+  rules.Freeze();
+  ASSERT_TRUE(Rewrite(ctx, ir::Sub(ctx, ir::Add(ctx, a, ctx.Idx(0)), b), rules).ok());
+  std::vector<RuleStats> mine;
+  for (const RuleStats& s : MatchStats()) {
+    if (s.set == "tabled") mine.push_back(s);
+  }
+  ASSERT_EQ(mine.size(), 2u);
+  std::sort(mine.begin(), mine.end(), [](const auto& p, const auto& q) { return p.name > q.name; });
+  EXPECT_EQ(mine[0].attempts, 1u);
+  EXPECT_EQ(mine[0].matches, 1u);
+  EXPECT_EQ(mine[1].attempts, 1u);
+  EXPECT_EQ(mine[1].matches, 0u);
+  const std::string table = MatchStatsTable();
+  EXPECT_NE(table.find("tabled.zero  tests/unit/core/rewrite/rewrite_test.cc:"), std::string::npos)
+      << table;
+  EXPECT_NE(table.substr(table.find("never matched:")).find("tabled.never"), std::string::npos);
+}
+
+TEST_F(RewriteTest, TheLimitStopsAfterThatManyRewritesAndNamesTheLast) {
+  RuleSet rules("limited");
+  rules.Add("zero", x + 0, x);
+  rules.Freeze();
+  UOp u = a;
+  const UOp zero = ctx.Idx(0);
+  std::vector<UOp> chain = {a};
+  for (int i = 0; i < 10; ++i) chain.push_back(u = ir::Add(ctx, ir::Mul(ctx, u, b), zero));
+  MutableDebug().rewrite_limit = 3;
+  ::testing::internal::CaptureStderr();
+  Rewriter first(ctx, rules);
+  const UOp out = first.Run(chain[5]);
+  EXPECT_EQ(first.matches(), 3u);
+  EXPECT_TRUE(first.status().ok());
+  EXPECT_NE(out, chain[5]);
+  Rewriter second(ctx, rules);  // the limit is that of the process
+  EXPECT_EQ(second.Run(chain[9]), chain[9]);
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  MutableDebug().rewrite_limit = -1;
+  EXPECT_NE(text.find("REWRITE_LIMIT (3) is reached; the last rewrite is\nlimited.zero  "
+                      "tests/unit/core/rewrite/rewrite_test.cc:"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("\n    (((a*b)*b)*b)+0\n -> ((a*b)*b)*b\n"), std::string::npos) << text;
+}
+
+TEST_F(RewriteTest, EveryRewriteCanBePrinted) {
+  RuleSet rules("printed");
+  rules.Add("zero", x + 0, x);
+  rules.Freeze();
+  PrintEveryRewrite(true);
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Rewrite(ctx, ir::Mul(ctx, ir::Add(ctx, a, ctx.Idx(0)), b), rules).ok());
+  PrintEveryRewrite(false);
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(text.starts_with("printed.zero  tests/unit/")) << text;
+  EXPECT_TRUE(text.ends_with("\n    a+0\n -> a\n")) << text;
+}
+
+// Death tests run in a process of their own, where the flags are read anew.
+void FreezeWithDisabledRules() {
+  MutableDebug().disable_rules = "set.one,set.typo,nodot,all.*,nowhere.rule";
+  RuleSet rules("set"), all("all");
+  rules.Add("one", x + 0, x);
+  rules.Add("two", x * 1, x);
+  all.Add("three", x - x, 0);
+  all.Include(rules);
+  rules.Freeze(), all.Freeze();
+  const bool good = rules.rules().size() == 1 && rules.rules()[0]->name == "two" &&
+                    all.rules().size() == 1 && all.rules()[0]->name == "two";
+  std::exit(good ? 0 : 1);
+}
+
+TEST(RewriteDeathTest, DisabledRulesAreLeftOutAndUnknownOnesReported) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(FreezeWithDisabledRules(), ::testing::ExitedWithCode(0),
+              "rule=nodot(.|\n)*rule=set.typo(.|\n)*rule=nowhere.rule");
+}
+
+void RewriteWithABadRule() {
+  MutableDebug().spec = 2;
+  UOpContext ctx;
+  RuleSet rules("bad");
+  rules.Add("wrong_dtype", x + 0, [x = x](const auto& m) {
+    return m.ctx.Make(Op::ADD, Dtype::F32, {m[x], m.ctx.Idx(1)});
+  });
+  rules.Freeze();
+  (void)Rewrite(ctx, ir::Add(ctx, ir::Variable(ctx, "v", 0, 5), ctx.Idx(0)), rules);
+}
+
+TEST(RewriteDeathTest, ACheckedNodeNamesTheRuleThatMadeIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(RewriteWithABadRule(), ::testing::KilledBySignal(SIGABRT),
+              "SPEC=2: a new node is wrong: ADD of index gives index, not f32(.|\n)*ADD<f32>(.|\n)*"
+              "of DEFINE_VAR<index> .0, 5, .v(.|\n)*made by rule wrong_dtype, in set bad");
 }
 
 }  // namespace

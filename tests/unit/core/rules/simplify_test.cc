@@ -134,7 +134,7 @@ TEST_F(SimplifyTest, RandomIndexExpressionsAgreeWithBruteForce) {
       }
     }
     const UOp before = bools.empty() || pick(0, 2) ? pool.back() : bools.back();
-    rewrite::Rewriter rewriter(local, SymbolicRules(), 10000);
+    rewrite::Rewriter rewriter(local, SymbolicRules(), {.max_steps = 10000});
     const UOp after = rewriter.Run(before);
     ASSERT_FALSE(rewriter.diverged())
         << ::testing::PrintToString(rewriter.last_rules()) << ir::Print(local, before);

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// uopctl viz FILE: the rewrites that VIZ=1 or TRACE_REWRITES=FILE recorded. Needs no daemon.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "client/cli/command.h"
+#include "client/cli/rewrite_log.h"
+#include "core/base/text.h"
+
+namespace uopd::cli {
+namespace {
+
+using nlohmann::json;
+
+struct VizOptions {
+  std::string file;
+  int64_t step = 0, pass = 0;
+  bool rules = false, whole = false;
+};
+
+void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
+void Print(const json& value) {
+  Print(value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+std::string Where(const RewriteLog::Rule& rule) { return Cat(rule.file, ":", rule.line); }
+
+void PrintRules(const RewriteLog& log, bool as_json) {
+  if (!as_json) std::printf("%10s %12s  %s\n", "rewrites", "nodes added", "rule");
+  for (const RewriteLog::RuleSummary& s : log.Summary()) {
+    const RewriteLog::Rule& rule = log.rule(s.rule);
+    if (as_json) {
+      Print(json{{"rule", rule.name},
+                 {"where", Where(rule)},
+                 {"rewrites", s.rewrites},
+                 {"nodes_added", s.nodes}});
+    } else {
+      std::printf("%10lld %12lld  %s  %s\n", static_cast<long long>(s.rewrites),
+                  static_cast<long long>(s.nodes), rule.name.c_str(), Where(rule).c_str());
+    }
+  }
+}
+
+void PrintPasses(const RewriteLog& log, const VizOptions& options, bool as_json) {
+  for (const RewriteLog::Pass& p : log.passes()) {
+    if (options.pass != 0 && p.id != options.pass) continue;
+    const size_t before = log.NodesUnder(p.root), after = log.NodesUnder(p.result);
+    json steps = json::array();
+    std::string text = Cat("pass ", p.id, "  ", p.name, p.parent ? Cat("  in pass ", p.parent) : "",
+                           "  ", p.steps.size(), p.steps.size() == 1 ? " rewrite" : " rewrites",
+                           ", ", before, " -> ", after, " nodes\n");
+    for (size_t i : p.steps) {
+      const RewriteLog::Step& s = log.steps()[i];
+      const RewriteLog::Rule& rule = log.rule(s.rule);
+      Append(text, "  step ", i + 1, "  ", rule.name, "  ", Where(rule), "\n      ", s.from,
+             "\n   -> ", s.to, "\n");
+      steps.push_back({{"step", i + 1},
+                       {"rule", rule.name},
+                       {"where", Where(rule)},
+                       {"from", s.from},
+                       {"to", s.to}});
+    }
+    if (as_json) {
+      Print(json{{"pass", p.id},
+                 {"parent", p.parent},
+                 {"name", p.name},
+                 {"nodes_before", before},
+                 {"nodes_after", after},
+                 {"steps", steps}});
+    } else {
+      Print(text);
+    }
+  }
+}
+
+absl::Status Viz(const Globals& globals, const VizOptions& options) {
+  std::ifstream in(options.file);
+  if (!in) return absl::NotFoundError(Cat("cannot read ", options.file));
+  UOPD_ASSIGN(RewriteLog log, RewriteLog::Read(in));
+  if (log.truncated()) std::fprintf(stderr, "uopctl: the file was full before the process ended\n");
+  if (options.rules) return PrintRules(log, globals.json), absl::OkStatus();
+  if (options.step == 0) return PrintPasses(log, options, globals.json), absl::OkStatus();
+  if (options.step < 0 || options.step > static_cast<int64_t>(log.steps().size()))
+    return absl::OutOfRangeError(
+        Cat("step (", options.step, ") is not between 1 and ", log.steps().size()));
+  const auto index = static_cast<size_t>(options.step - 1);
+  const RewriteLog::Step& s = log.steps()[index];
+  const RewriteLog::Rule& rule = log.rule(s.rule);
+  const std::string diff = log.Diff(index, options.whole);
+  if (globals.json) {
+    Print(json{{"step", options.step},
+               {"pass", log.passes()[s.pass].id},
+               {"rule", rule.name},
+               {"where", Where(rule)},
+               {"from", s.from},
+               {"to", s.to},
+               {"diff", diff}});
+    return absl::OkStatus();
+  }
+  Print(Cat("step ", options.step, "  pass ", log.passes()[s.pass].id, " ",
+            log.passes()[s.pass].name, "  ", rule.name, "  ", Where(rule), "\n    ", s.from,
+            "\n -> ", s.to, "\n", diff));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddViz(CLI::App& app, Globals& globals) {
+  auto options = std::make_shared<VizOptions>();
+  CLI::App* viz = app.add_subcommand("viz", "rewrites recorded by VIZ=1 or UOPD_TRACE_REWRITES");
+  viz->add_option("file", options->file, "the recording")->required();
+  viz->add_option("--pass", options->pass, "only this pass");
+  viz->add_option("--step", options->step, "what one step did to the graph");
+  viz->add_flag("--rules", options->rules, "what every rule did");
+  viz->add_flag("--whole", options->whole, "with --step: the nodes that stay, too");
+  viz->callback([&globals, options] { globals.status = Viz(globals, *options); });
+}
+
+}  // namespace uopd::cli

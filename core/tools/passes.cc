@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT
+#include "core/tools/passes.h"
+
+#include <charconv>
+
+#include "core/base/text.h"
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/order_loops.h"
+#include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/unroll.h"
+#include "core/codegen/passes/vectorise.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/rewrite/rewriter.h"
+#include "core/rules/rules.h"
+#include "core/rules/simplify.h"
+#include "core/tools/split.h"
+
+namespace uopd::tools {
+namespace {
+
+using ir::UOp;
+using ir::UOpContext;
+using Result = absl::StatusOr<UOp>;
+
+absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
+
+// What codegen takes from a target when nothing else is said.
+codegen::Target DefaultTarget() { return {}; }
+
+absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
+  using codegen::OptKind;
+  codegen::Opt opt;
+  const size_t open = text.find('('), middle = text.find(';');
+  if (open == std::string_view::npos || middle == std::string_view::npos || text.back() != ')') {
+    return Bad(Cat("opt (", text, ") is not NAME(axis;amount)"));
+  }
+  const std::string_view name = text.substr(0, open);
+  if (name == "UPCAST")
+    opt.kind = OptKind::kUpcast;
+  else if (name == "UNROLL")
+    opt.kind = OptKind::kUnroll;
+  else if (name == "THREAD")
+    opt.kind = OptKind::kThread;
+  else if (name == "VECTOR")
+    opt.kind = OptKind::kVector;
+  else
+    return Bad(Cat("opt (", name, ") is unknown"));
+  std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);
+  std::from_chars(text.data() + middle + 1, text.data() + text.size() - 1, opt.amount);
+  return opt;
+}
+
+Result Rules(UOpContext& ctx, UOp root, std::string_view value) {
+  for (const rewrite::RuleSet* set : rules::AllRuleSets()) {
+    if (set->name() == value) return rewrite::Rewrite(ctx, root, *set);
+  }
+  return Bad(Cat("rule set (", value, ") is unknown"));
+}
+
+Result Verify(UOpContext& ctx, UOp root, std::string_view value) {
+  ir::Stage stage;
+  if (value == "tensor")
+    stage = ir::Stage::kTensor;
+  else if (value == "kernel")
+    stage = ir::Stage::kKernel;
+  else if (value == "program")
+    stage = ir::Stage::kProgram;
+  else
+    return Bad(Cat("stage (", value, ") is none of tensor, kernel, program"));
+  UOPD_TRY(ir::Verify(ctx, root, stage));
+  return root;
+}
+
+Result Unbind(UOpContext& ctx, UOp root, std::string_view) {
+  UOPD_ASSIGN(const ir::Unbound out, ir::Unbind(ctx, root));
+  return out.graph;
+}
+
+Result Opts(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kKernel));
+  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, ParseOpts(value));
+  return codegen::ApplyOpts(ctx, root, DefaultTarget(), opts);
+}
+
+Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kKernel));
+  return codegen::ApplyOpts(ctx, root, DefaultTarget(),
+                            codegen::HeuristicOpts(ctx, root, DefaultTarget()));
+}
+
+Result OrderLoops(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::OrderLoops(ctx, root, 1 << 20);
+}
+Result Simplify(UOpContext& ctx, UOp root, std::string_view) { return rules::Simplify(ctx, root); }
+Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::WidenSmallFloats(ctx, root);
+}
+Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::DecomposeTranscendentals(ctx, root);
+}
+Result Unroll(UOpContext& ctx, UOp root, std::string_view) { return codegen::Unroll(ctx, root); }
+Result Vectorise(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::Vectorise(ctx, root);
+}
+Result DecomposeAlu(UOpContext& ctx, UOp root, std::string_view value) {
+  return codegen::DecomposeAlu(ctx, root, DefaultTarget(), value == "fast_math");
+}
+Result Linearise(UOpContext& ctx, UOp root, std::string_view) {
+  int64_t grid[3] = {1, 1, 1};
+  return codegen::Linearise(ctx, root, DefaultTarget(), grid);
+}
+Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
+  if (!root.Is(ir::Op::LINEAR)) return Bad("lower_index takes a LINEAR");
+  return codegen::LowerIndex(ctx, root);
+}
+
+constexpr Pass kPasses[] = {
+    {"rules", "SET", "rewrite with one rule set", Rules},
+    {"verify", "tensor|kernel|program", "check the graph, change nothing", Verify},
+    {"unbind", "", "bound variables become variables", Unbind},
+    {"simplify", "", "the symbolic rules", Simplify},
+    {"opts", "OPT+OPT", "scheduling decisions applied to a kernel", Opts},
+    {"heuristic", "", "as opts, chosen from the kernel", Heuristic},
+    {"order_loops", "", "output loops in the order that moves the fewest bytes", OrderLoops},
+    {"widen_small_floats", "", "floats under 32 bits computed in f32", WidenSmallFloats},
+    {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
+     DecomposeTranscendentals},
+    {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
+    {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
+    {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
+    {"linearise", "", "a kernel becomes lines in order", Linearise},
+    {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},
+};
+
+}  // namespace
+
+std::span<const Pass> Passes() { return kPasses; }
+
+absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text) {
+  std::vector<codegen::Opt> out;
+  for (std::string_view one : Split(text, '+')) {
+    UOPD_ASSIGN(out.emplace_back(), ParseOpt(one));
+  }
+  return out;
+}
+
+}  // namespace uopd::tools

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+#include "core/ir/graph.h"
+
+#include <gtest/gtest.h>
+
+#include "core/ir/build.h"
+#include "core/ir/print.h"
+#include "core/ir/spec.h"
+
+namespace uopd::ir {
+namespace {
+
+UOp Bind(UOpContext& ctx, UOp variable, int64_t value) {
+  return ctx.Make(Op::BIND, Dtype::Index, {variable, ctx.Idx(value)});
+}
+
+TEST(Graph, UnbindSeparatesGraphAndValues) {
+  UOpContext ctx;
+  const UOp a = Variable(ctx, "a", 0, 9), b = Variable(ctx, "b", 0, 9),
+            c = Variable(ctx, "c", 0, 9);
+  const UOp bare = ctx.Make(Op::BIND, Dtype::Index, {c});
+  const UOp root =
+      Add(ctx, Mul(ctx, Bind(ctx, a, 3), Bind(ctx, b, 5)), Add(ctx, Bind(ctx, a, 3), bare));
+  const auto out = Unbind(ctx, root);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->graph, Add(ctx, Mul(ctx, a, b), Add(ctx, a, c)));
+  EXPECT_EQ(out->values, (std::vector<std::pair<UOp, int64_t>>{{a, 3}, {b, 5}}));
+  EXPECT_EQ(Unbind(ctx, out->graph)->graph, out->graph);
+  EXPECT_EQ(Unbind(ctx, Add(ctx, root, Bind(ctx, a, 4))).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Graph, ReplaceChangesWhatIsNamed) {
+  UOpContext ctx;
+  const UOp a = Variable(ctx, "a", 0, 9), b = Variable(ctx, "b", 0, 9), sum = Add(ctx, a, b);
+  EXPECT_EQ(Replace(ctx, sum, {}), sum);
+  const UOp other[] = {b, a};
+  EXPECT_EQ(Replace(ctx, sum, {.src = other}), Add(ctx, b, a));
+  const UOp tagged = Replace(ctx, sum, {.tag = 7});
+  EXPECT_EQ(tagged.tag(), 7);
+  EXPECT_NE(tagged, sum);
+  EXPECT_EQ(Replace(ctx, tagged, {.tag = 0}), sum);
+  EXPECT_EQ(Replace(ctx, ctx.Idx(3), {.dtype = Dtype::I32}), ctx.Int(Dtype::I32, 3));
+  EXPECT_EQ(Replace(ctx, ctx.Idx(3), {.arg = Arg::Int(4)}), ctx.Idx(4));
+}
+
+TEST(Graph, TheDeviceIsThatOfTheFirstSourceThatHasOne) {
+  UOpContext ctx;
+  const UOp shape = ShapeArg(ctx, std::span<const int64_t>());
+  const UOp none = Param(ctx, 0, Dtype::F32, shape), cpu = Param(ctx, 1, Dtype::F32, shape, "CPU"),
+            gpu = Param(ctx, 2, Dtype::F32, shape, "CUDA:1");
+  EXPECT_EQ(DeviceOf(ctx.Idx(1)), "");
+  EXPECT_EQ(DeviceOf(none), "");
+  EXPECT_EQ(DeviceOf(Add(ctx, none, Add(ctx, gpu, cpu))), "CUDA:1");
+  EXPECT_EQ(DeviceOf(Add(ctx, cpu, gpu)), "CPU");
+  const UOp copy = ctx.Make(Op::COPY, Dtype::F32, {cpu}, ctx.Data({}, "CL"));
+  EXPECT_EQ(DeviceOf(Add(ctx, copy, cpu)), "CL");
+}
+
+// A chain of half a million nodes through everything that walks graphs.
+TEST(Graph, DepthIsNoLimit) {
+  UOpContext ctx;
+  const UOp shape = ShapeArg(ctx, std::span<const int64_t>());
+  const UOp x = Param(ctx, 0, Dtype::F32, shape), y = Param(ctx, 1, Dtype::F32, shape);
+  const UOp bound = Cast(ctx, Bind(ctx, Variable(ctx, "n", 0, 9), 2), Dtype::F32);
+  UOp u = Add(ctx, x, bound);
+  for (int i = 0; i < 500'000; ++i) u = Alu(ctx, Op::NEG, {u});
+  const UOp store = Store(ctx, Param(ctx, 2, Dtype::F32, shape), u);
+  const UOp sink = Sink(ctx, std::span(&store, 1));
+  EXPECT_TRUE(Verify(ctx, sink, Stage::kTensor).ok());
+  const UOp other = Substitute(ctx, sink, {{x.id(), y}});
+  EXPECT_TRUE(Reaches(ctx, other, y));
+  EXPECT_FALSE(Reaches(ctx, other, x));
+  EXPECT_EQ(Unbind(ctx, sink)->values.size(), 1u);
+  EXPECT_EQ(DeviceOf(sink), "");
+  UOpContext copy;
+  const auto parsed = Parse(copy, Print(ctx, sink));
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(Print(copy, *parsed), Print(ctx, sink));
+  absl::flat_hash_map<uint32_t, UOp> map;
+  EXPECT_EQ(CopyTo(ctx, sink, copy, map), *parsed);
+  UOp i = Variable(ctx, "i", 0, 1);
+  for (int k = 0; k < 500'000; ++k) i = Add(ctx, i, ctx.Idx(1));
+  EXPECT_TRUE(ctx.BoundsOf(i).max == 500'001);
+}
+
+}  // namespace
+}  // namespace uopd::ir
