@@ -145,11 +145,13 @@ nlohmann::json Values(const Slot& slot, size_t most) {
   return out;
 }
 
-absl::Status Execute(client::Connection& connection, const std::string& graph,
+absl::Status Execute(client::Connection& connection, const v1::Options& options,
+                     const std::string& graph,
                      std::map<int64_t, Slot>& slots, const std::vector<int64_t>& variables,
                      v1::ExecuteResponse* response) {
   v1::ExecuteRequest request;
   request.set_request_id(1);
+  *request.mutable_options() = options;
   request.set_digest(std::string(HashBytes(graph).view()));
   std::vector<Slot*> returned, downloaded;
   const int64_t count = slots.empty() ? 0 : slots.rbegin()->first + 1;
@@ -216,13 +218,15 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
 
   UOPD_ASSIGN(auto connection, globals.Connect());
   v1::ExecuteResponse response;
-  UOPD_TRY(Execute(*connection, ir::Encode(ctx, *sink), slots, variables, &response));
+  UOPD_TRY(Execute(*connection, globals.execution, ir::Encode(ctx, *sink), slots, variables,
+                   &response));
   nlohmann::json out = {{"outputs", nlohmann::json::object()},
                         {"run_us", response.timings().run_us()},
                         {"total_us", response.timings().total_us()},
                         {"kernels_compiled", response.cache().kernels_compiled()},
                         {"kernels_disk", response.cache().kernels_disk()},
-                        {"kernels_memory", response.cache().kernels_memory()}};
+                        {"kernels_memory", response.cache().kernels_memory()},
+                        {"kernels_tuned", response.cache().kernels_tuned()}};
   for (auto& [i, s] : slots) {
     if (!s.written) continue;
     if (!s.output_path.empty()) {
@@ -263,6 +267,7 @@ void AddRun(CLI::App& app, Globals& globals) {
   command->add_option("--output", flags->outputs,
                       "NAME=FILE.npy; outputs without a file are printed");
   command->add_option("--var", flags->variables, "NAME=INTEGER, the value of a variable");
+  AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = Run(globals, *flags); });
 }
 
