@@ -146,9 +146,8 @@ nlohmann::json Values(const Slot& slot, size_t most) {
 }
 
 absl::Status Execute(client::Connection& connection, const v1::Options& options,
-                     const std::string& graph,
-                     std::map<int64_t, Slot>& slots, const std::vector<int64_t>& variables,
-                     v1::ExecuteResponse* response) {
+                     const std::string& graph, std::map<int64_t, Slot>& slots,
+                     const std::vector<int64_t>& variables, v1::ExecuteResponse* response) {
   v1::ExecuteRequest request;
   request.set_request_id(1);
   *request.mutable_options() = options;
@@ -165,8 +164,8 @@ absl::Status Execute(client::Connection& connection, const v1::Options& options,
     if (large) a.set_buffer(static_cast<uint64_t>(i) + 1), handles[&s] = a.buffer();
     if (s.input && large)
       UOPD_TRY(connection.Upload(a.buffer(), s.device, s.input->bytes));
-    else if (s.input)
-      a.set_data(s.input->bytes);
+    else if (!large)
+      a.set_data(s.input ? s.input->bytes : std::string(s.bytes(), '\0'));
     if (!s.written) continue;
     (large ? downloaded : returned).push_back(&s);
     a.set_return_data(!large);
@@ -218,8 +217,8 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
 
   UOPD_ASSIGN(auto connection, globals.Connect());
   v1::ExecuteResponse response;
-  UOPD_TRY(Execute(*connection, globals.execution, ir::Encode(ctx, *sink), slots, variables,
-                   &response));
+  UOPD_TRY(
+      Execute(*connection, globals.execution, ir::Encode(ctx, *sink), slots, variables, &response));
   nlohmann::json out = {{"outputs", nlohmann::json::object()},
                         {"run_us", response.timings().run_us()},
                         {"total_us", response.timings().total_us()},

@@ -194,8 +194,8 @@ absl::Status TrainMnist(const Globals& globals, const Flags& flags) {
           Cat("label ", wrong - e->labels.begin(), " is none of 0 to 9"));
   }
   UOPD_ASSIGN(auto connection, globals.Connect());
-  client::Client client(connection, 
-                        {.device = flags.device, .seed = flags.seed, .execution = globals.execution});
+  client::Client client(
+      connection, {.device = flags.device, .seed = flags.seed, .execution = globals.execution});
   Model model(client, train.rows * train.columns, flags.hidden);
   UOPD_ASSIGN(const Outcome out, Train(flags, client, model, train));
   const auto start = Clock::now();

@@ -34,7 +34,7 @@ struct ClientStats {
   uint64_t kernels_compiled = 0;  // what the daemon reported
   uint64_t kernels_disk = 0;
   uint64_t kernels_memory = 0;
-  uint64_t kernels_tuned = 0;     // of the program that ran last
+  uint64_t kernels_tuned = 0;  // of the program that ran last
   uint64_t schedule_misses = 0;
   double last_run_us = 0;
 };

@@ -60,14 +60,9 @@ absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
       FlightKey(key.digest, options), request.wait_limits(), [&]() -> absl::StatusOr<Made> {
         // Perhaps made since the look above.
         if (auto program = programs_.Find(key)) return program;
-        auto plan = MakePlan(request, *admitted, options);
-        if (!plan.ok()) {
-          return reproducers_.Explain(plan.status(), admitted->bytes, options.Text());
-        }
-        UOPD_ASSIGN(auto program, (*plan)->Assemble(devices_));
-        const Made made = programs_.Insert(key, std::make_shared<ProgramHandle>(program));
-        Tune(*plan, made);
-        return made;
+        auto made = Make(request, *admitted, key);
+        if (made.ok()) return made;
+        return reproducers_.Explain(made.status(), admitted->bytes, options.Text());
       });
   UOPD_TRY(flight.value.status());
   if (flight.waited) request.cache.schedule = CacheResult::kShared;
@@ -116,16 +111,18 @@ absl::Status CompileService::DecodeAdmitted(RequestContext& request, Admitted& g
   return absl::OkStatus();
 }
 
-absl::StatusOr<CompileService::Plan> CompileService::MakePlan(RequestContext& request,
-                                                              Admitted& graph,
-                                                              const CompileOptions& options) {
+absl::StatusOr<CompileService::Made> CompileService::Make(RequestContext& request, Admitted& graph,
+                                                          const ProgramKey& key) {
   UOPD_TRY(request.Check());
   UOPD_ASSIGN(schedule::Schedule schedule, GetSchedule(request, graph));
   UOPD_TRY(request.Check());
-  UOPD_ASSIGN(Plan plan, ProgramPlan::Make(graph.digest, options, std::move(schedule), devices_));
+  UOPD_ASSIGN(Plan plan, ProgramPlan::Make(key.digest, key.options, std::move(schedule), devices_));
   UOPD_TRY(GetKernels(request, *plan));
+  UOPD_ASSIGN(auto program, plan->Assemble(devices_));
   if (!graph.stored) store_.Put(GraphKey(graph.digest.view()), graph.bytes, 1).IgnoreError();
-  return plan;
+  Made made = programs_.Insert(key, std::make_shared<ProgramHandle>(std::move(program)));
+  Tune(plan, made);
+  return made;
 }
 
 absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& request,

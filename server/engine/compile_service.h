@@ -82,8 +82,7 @@ class CompileService {
   absl::StatusOr<std::unique_ptr<Admitted>> Admit(RequestContext& request, const GraphRef& graph);
   absl::StatusOr<std::unique_ptr<Admitted>> LoadGraph(std::string_view digest);
   absl::Status DecodeAdmitted(RequestContext& request, Admitted& graph) const;
-  absl::StatusOr<Plan> MakePlan(RequestContext& request, Admitted& graph,
-                                const CompileOptions& options);
+  absl::StatusOr<Made> Make(RequestContext& request, Admitted& graph, const ProgramKey& key);
   absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
   absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph) const;
   absl::Status GetKernels(RequestContext& request, ProgramPlan& plan);

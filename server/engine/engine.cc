@@ -64,9 +64,11 @@ void Work::Release() {
   if (engine_ != nullptr) std::exchange(engine_, nullptr)->EndWork();
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
-    const Config& config, std::unique_ptr<Pipeline> pipeline, std::unique_ptr<cache::Store> store,
-    std::unique_ptr<devices::Registry> registry, worker::ForkServer* forks) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Config& config,
+                                                       std::unique_ptr<Pipeline> pipeline,
+                                                       std::unique_ptr<cache::Store> store,
+                                                       std::unique_ptr<devices::Registry> registry,
+                                                       worker::ForkServer* forks) {
   std::unique_ptr<Engine> engine(
       new Engine(config, std::move(pipeline), std::move(store), std::move(registry), forks));
   UOPD_TRY(engine->devices_.Get("").status());

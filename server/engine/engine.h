@@ -61,9 +61,11 @@ class Engine {
 
   // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened. `forks` outlives the
   // engine; null: there are no workers, so that it compiles in this process and does not tune.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(
-      const Config& config, std::unique_ptr<Pipeline> pipeline, std::unique_ptr<cache::Store> store,
-      std::unique_ptr<devices::Registry> registry, worker::ForkServer* forks);
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Config& config,
+                                                        std::unique_ptr<Pipeline> pipeline,
+                                                        std::unique_ptr<cache::Store> store,
+                                                        std::unique_ptr<devices::Registry> registry,
+                                                        worker::ForkServer* forks);
   ~Engine();
 
   // What a new configuration may change while running.
@@ -71,8 +73,8 @@ class Engine {
 
   // UNAVAILABLE once draining.
   absl::StatusOr<Work> Begin();
-  // Refuses new work and ends tuning at once; true when all work is done before `deadline`. Compiles
-  // that still run then are ended.
+  // Refuses new work and ends tuning at once; true when all work is done before `deadline`.
+  // Compiles that still run then are ended.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
   // Empty when requests can be served, otherwise why not.

@@ -20,8 +20,9 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
     return object;
   }
   const worker::CompileRequest request{device.info().name, device.info().toolchain, source};
-  JobResult result = workers_->Run(request.ToJob(time_limit_), std::chrono::steady_clock::time_point::max(),
-                                   [this] { return stopped_.load(); });
+  JobResult result =
+      workers_->Run(request.ToJob(time_limit_), std::chrono::steady_clock::time_point::max(),
+                    [this] { return stopped_.load(); });
   if (result.no_worker) {
     metrics::CompilesInProcess().Increment();
     if (!reported_.exchange(true)) {

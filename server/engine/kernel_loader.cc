@@ -42,8 +42,7 @@ void CountCorrupt(const std::string& store) {
 }
 
 absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
-                                               const KernelRequest& wanted,
-                                               PhaseTimings* timings) {
+                                               const KernelRequest& wanted, PhaseTimings* timings) {
   std::string environment =
       Cat(pipeline_.KernelEnvironment(wanted.device->device(), wanted.options),
           " device=", wanted.device->name());
@@ -83,11 +82,10 @@ absl::StatusOr<std::string> KernelLoader::Build(const RequestContext& request,
                                                 PhaseTimings* timings) const {
   UOPD_TRY(request.Check());
   const devices::Device& device = wanted.device->device();
-  UOPD_ASSIGN(KernelSource source, pipeline_.LowerKernel(wanted.graph, device, wanted.options,
-                                                         wanted.opts, timings));
+  UOPD_ASSIGN(KernelSource source,
+              pipeline_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts, timings));
   ScopedPhase phase(Phase::kCompile, timings);
-  UOPD_ASSIGN(source.record.object,
-              compiler_.Compile(device, source.record.name, source.text));
+  UOPD_ASSIGN(source.record.object, compiler_.Compile(device, source.record.name, source.text));
   metrics::KernelsCompiled().Increment();
   return source.record.Encode();
 }

@@ -17,9 +17,9 @@ using Opts = std::vector<codegen::Opt>;
 std::string Text(const Opts& opts);  // "[UPCAST(0, 4), THREAD(1, 2)]"
 
 struct TuningRecord {
-  Opts opts;                     // the fastest; may be the heuristic's choice
-  double seconds = 0;            // of one run with them
-  double heuristic_seconds = 0;  // of one run with the heuristic's; infinity when that failed
+  Opts opts;                         // the fastest; may be the heuristic's choice
+  double seconds = 0;                // of one run with them
+  double heuristic_seconds = 0;      // of one run with the heuristic's; infinity when that failed
   int64_t measured = 0, failed = 0;  // candidates
 
   std::string Encode() const;

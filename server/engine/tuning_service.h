@@ -36,8 +36,8 @@ struct TuningTask {
   struct Kernel {
     std::string_view graph;  // owned by what `use` holds
     const devices::Device* device = nullptr;
-    std::string name;       // in the log
-    bool done = false;      // has what tuning found already
+    std::string name;   // in the log
+    bool done = false;  // has what tuning found already
   };
   CompileOptions options;
   std::vector<Kernel> kernels;
@@ -52,8 +52,8 @@ class TuningService {
   static constexpr size_t kMaxQueued = 4096;  // tasks; more are dropped
 
   struct Options {
-    std::string owner;               // of leases, for people to read
-    int64_t lease_us = 10'000'000;   // renewed at a third of it
+    std::string owner;              // of leases, for people to read
+    int64_t lease_us = 10'000'000;  // renewed at a third of it
   };
 
   // `tuner` and `store` outlive the service. A null tuner finds nothing and tunes nothing.

@@ -11,7 +11,7 @@ namespace {
 
 using worker::Supervisor;
 
-constexpr int kNice = 10;                               // of what nobody waits for
+constexpr int kNice = 10;                                  // of what nobody waits for
 constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks goes in time
 
 Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,

@@ -86,7 +86,8 @@ class Tuner {
   static std::chrono::steady_clock::time_point SearchDeadline(
       std::chrono::steady_clock::time_point whole) {
     const auto now = std::chrono::steady_clock::now();
-    return whole == std::chrono::steady_clock::time_point::max() ? whole : now + (whole - now) / 4 * 3;
+    return whole == std::chrono::steady_clock::time_point::max() ? whole
+                                                                 : now + (whole - now) / 4 * 3;
   }
 
   absl::StatusOr<search::Candidate> Make(const search::Opts* opts, bool noopt) const {

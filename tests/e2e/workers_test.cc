@@ -17,8 +17,8 @@
 namespace uopd::e2e {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Descendants;
+using ::testing::HasSubstr;
 using testing::Process;
 
 constexpr char kKills[] = "uopd_worker_kills_total{pool=\"compile\"}";

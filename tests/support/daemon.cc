@@ -88,8 +88,8 @@ absl::Status Daemon::AwaitReady() {
   }
   const std::string log = Log();
   constexpr size_t kEnd = 4000;
-  return absl::UnavailableError(
-      Cat("daemon does not serve; its log:\n", log.substr(log.size() - std::min(kEnd, log.size()))));
+  return absl::UnavailableError(Cat("daemon does not serve; its log:\n",
+                                    log.substr(log.size() - std::min(kEnd, log.size()))));
 }
 
 Daemon::~Daemon() {
