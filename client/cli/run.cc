@@ -41,7 +41,7 @@ struct Slot {
   ir::Dtype dtype = ir::Dtype::Void;
   ir::Dims dims;
   std::string device;
-  bool used = false, written = false;
+  bool used = false, read = false, written = false;
   std::optional<NpyArray> input;
   std::string output_path;
   std::string result;
@@ -77,7 +77,12 @@ absl::StatusOr<Slot*> Named(std::map<int64_t, Slot>& slots, const std::string& n
 absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
   std::map<int64_t, Slot> slots;
   for (UOp u : ir::Toposort(ctx, sink)) {
-    if (u.Is(ir::Op::STORE)) slots[ir::MaybeBaseOf(u.src(0)).slot()].written = true;
+    if (u.Is(ir::Op::STORE)) {
+      slots[ir::MaybeBaseOf(u.src(0)).slot()].written = true;
+      for (UOp v : ir::Toposort(ctx, u.src(1))) {
+        if (v.Is(ir::Op::PARAM)) slots[v.slot()].read = true;
+      }
+    }
     if (!u.Is(ir::Op::PARAM)) continue;
     Slot& s = slots[u.slot()];
     s.dtype = u.dtype(), s.dims = ir::MaxDims(ctx, *ctx.ShapeOf(u)), s.device = u.text(),
@@ -162,10 +167,13 @@ absl::Status Execute(client::Connection& connection, const v1::Options& options,
     Slot& s = it->second;
     const bool large = s.bytes() > kInline;
     if (large) a.set_buffer(static_cast<uint64_t>(i) + 1), handles[&s] = a.buffer();
-    if (s.input && large)
-      UOPD_TRY(connection.Upload(a.buffer(), s.device, s.input->bytes));
-    else if (!large)
-      a.set_data(s.input ? s.input->bytes : std::string(s.bytes(), '\0'));
+    if (s.input || s.read) {
+      std::string bytes = s.input ? s.input->bytes : std::string(s.bytes(), '\0');
+      if (large)
+        UOPD_TRY(connection.Upload(a.buffer(), s.device, bytes));
+      else
+        a.set_data(std::move(bytes));
+    }
     if (!s.written) continue;
     (large ? downloaded : returned).push_back(&s);
     a.set_return_data(!large);
