@@ -45,18 +45,19 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config) {
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config,
+                                                      worker::ForkServer* forks) {
   std::unique_ptr<Daemon> daemon(new Daemon(config));
-  UOPD_TRY(daemon->StartServing());
+  UOPD_TRY(daemon->StartServing(forks));
   return daemon;
 }
 
-absl::Status Daemon::StartServing() {
+absl::Status Daemon::StartServing(worker::ForkServer* forks) {
   std::error_code error;  // a folder that cannot be made leaves the cache in memory, which says so
   std::filesystem::create_directories(config_.server_data_dir(), error);
   UOPD_ASSIGN(auto registry, OpenDevices(config_));
   UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CorePipeline>(),
-                                              OpenCache(config_), std::move(registry)));
+                                              OpenCache(config_), std::move(registry), forks));
   UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_));
   std::string http_address;
   if (!config_.server_http_listen().empty()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The daemon: everything that runs between start and exit, put together from a configuration.
 //
-// Used by the main thread. Start order: log, cache, devices, engine, gRPC, HTTP, ready file; the
-// end is the reverse.
+// Used by the main thread. Start order: log, cache, devices, engine with its workers, gRPC, HTTP,
+// ready file; the end is the reverse.
 #pragma once
 #include <memory>
 
@@ -16,8 +16,9 @@ namespace uopd {
 
 class Daemon {
  public:
-  // Serves when it returns.
-  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config);
+  // Serves when it returns. `forks` outlives it; null: serves without workers.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config,
+                                                       worker::ForkServer* forks);
   ~Daemon();
 
   // Takes what can change while running; names the rest in the log.
@@ -27,7 +28,7 @@ class Daemon {
 
  private:
   explicit Daemon(Config config) : config_(std::move(config)) {}
-  absl::Status StartServing();
+  absl::Status StartServing(worker::ForkServer* forks);
 
   Config config_;
   std::unique_ptr<engine::Engine> engine_;

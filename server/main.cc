@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopd: reads the settings, starts the daemon, waits for signals.
+// uopd: starts the fork server of the workers, reads the settings, starts the daemon, waits for
+// signals.
 #include <pthread.h>
 #include <unistd.h>
 
@@ -12,6 +13,8 @@
 #include "core/base/text.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
+#include "server/worker/fork_server.h"
+#include "server/worker/standard_jobs.h"
 
 namespace uopd {
 namespace {
@@ -66,7 +69,9 @@ void ExitOnSecondSignal(sigset_t signals) {
   }).detach();
 }
 
-int Main(std::span<const char* const> args) {
+using Forks = absl::StatusOr<std::unique_ptr<worker::ForkServer>>;
+
+int Main(std::span<const char* const> args, const Forks& forks) {
   Config config;
   CommandLine line;
   const absl::Status settings = ReadSettings(args, config, line);
@@ -85,7 +90,11 @@ int Main(std::span<const char* const> args) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  auto daemon = Daemon::Start(config);
+  if (!forks.ok()) {
+    UOPD_LOG(kError, "no workers: compiling in the daemon's own process, not tuning",
+             {"status", forks.status()});
+  }
+  auto daemon = Daemon::Start(config, forks.ok() ? forks->get() : nullptr);
   if (!daemon.ok()) return Fail(daemon.status());
   for (;;) {
     const int signal = WaitForSignal(signals);
@@ -104,6 +113,8 @@ int Main(std::span<const char* const> args) {
 }  // namespace uopd
 
 int main(int argc, char** argv) {
+  // Before anything that has threads, descriptors or state (fork_server.h).
+  const auto forks = uopd::worker::ForkServer::Start(uopd::worker::StandardJobs());
   const std::vector<const char*> args(argv + 1, argv + argc);
-  return uopd::Main(args);
+  return uopd::Main(args, forks);
 }

@@ -11,7 +11,7 @@ endmacro()
 
 uopd_server_layer(server/http uopd_core_base prometheus-cpp::core civetweb::civetweb)
 uopd_server_layer(server/worker uopd_devices uopd_core_search)
-uopd_server_layer(server/engine uopd_core_schedule uopd_core_codegen uopd_core_render uopd_devices uopd_cache)
+uopd_server_layer(server/engine uopd_server_worker uopd_core_schedule uopd_core_codegen uopd_core_render uopd_devices uopd_cache)
 if(TARGET uopd_server_engine)
   uopd_server_layer(server/rpc uopd_server_engine uopd_proto gRPC::grpc++ gRPC::grpc++_reflection)
   target_compile_definitions(uopd_server_rpc PUBLIC UOPD_VERSION="${PROJECT_VERSION}")

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "client/cpp/connection.h"
+#include "client/cpp/options.h"
 
 namespace CLI {
 class App;
@@ -19,7 +20,8 @@ struct Globals {
   std::string address;
   bool json = false;
   double timeout_s = 600;
-  absl::Status status;  // of the command that ran
+  v1::Options execution;  // as flags and environment say
+  absl::Status status;    // of the command that ran
 
   absl::StatusOr<std::shared_ptr<client::Connection>> Connect() const;
 };
@@ -30,5 +32,8 @@ void AddCache(CLI::App& app, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);
 void AddTrainMnist(CLI::App& app, Globals& globals);
 void AddViz(CLI::App& app, Globals& globals);
+
+// The switches of Globals::execution, for a command that runs graphs.
+void AddExecution(CLI::App& command, Globals& globals);
 
 }  // namespace uopd::cli

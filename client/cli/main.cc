@@ -18,12 +18,33 @@ absl::StatusOr<std::shared_ptr<client::Connection>> Globals::Connect() const {
   return client::Connection::Connect(std::move(options));
 }
 
+void AddExecution(CLI::App& command, Globals& globals) {
+  command
+      .add_option_function<uint32_t>(
+          "--beam", [&globals](uint32_t width) { globals.execution.set_beam(width); },
+          "tune the kernels behind the run, with a search of this width (BEAM)")
+      ->check(CLI::Range(0, 64));
+  command.add_flag_callback(
+      "--ignore-beam-cache", [&globals] { globals.execution.set_ignore_beam_cache(true); },
+      "tune also what has been tuned before (IGNORE_BEAM_CACHE)");
+  command.add_flag_callback(
+      "--noopt", [&globals] { globals.execution.set_noopt(true); },
+      "kernels as written, without optimisation (NOOPT)");
+}
+
 }  // namespace uopd::cli
 
 int main(int argc, char** argv) {
   uopd::cli::Globals globals;
   const char* address = std::getenv("UOPD_ADDRESS");
   globals.address = address != nullptr && *address != '\0' ? address : "127.0.0.1:50510";
+
+  const auto execution = uopd::client::OptionsFromEnvironment();
+  if (!execution.ok()) {
+    std::fprintf(stderr, "uopctl: %s\n", uopd::StatusText(execution.status()).c_str());
+    return 2;
+  }
+  globals.execution = *execution;
 
   CLI::App app("Control of uopd, the tensor graph daemon");
   app.require_subcommand(1);

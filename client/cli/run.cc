@@ -41,7 +41,7 @@ struct Slot {
   ir::Dtype dtype = ir::Dtype::Void;
   ir::Dims dims;
   std::string device;
-  bool used = false, written = false;
+  bool used = false, read = false, written = false;
   std::optional<NpyArray> input;
   std::string output_path;
   std::string result;
@@ -77,7 +77,12 @@ absl::StatusOr<Slot*> Named(std::map<int64_t, Slot>& slots, const std::string& n
 absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
   std::map<int64_t, Slot> slots;
   for (UOp u : ir::Toposort(ctx, sink)) {
-    if (u.Is(ir::Op::STORE)) slots[ir::MaybeBaseOf(u.src(0)).slot()].written = true;
+    if (u.Is(ir::Op::STORE)) {
+      slots[ir::MaybeBaseOf(u.src(0)).slot()].written = true;
+      for (UOp v : ir::Toposort(ctx, u.src(1))) {
+        if (v.Is(ir::Op::PARAM)) slots[v.slot()].read = true;
+      }
+    }
     if (!u.Is(ir::Op::PARAM)) continue;
     Slot& s = slots[u.slot()];
     s.dtype = u.dtype(), s.dims = ir::MaxDims(ctx, *ctx.ShapeOf(u)), s.device = u.text(),
@@ -145,11 +150,12 @@ nlohmann::json Values(const Slot& slot, size_t most) {
   return out;
 }
 
-absl::Status Execute(client::Connection& connection, const std::string& graph,
-                     std::map<int64_t, Slot>& slots, const std::vector<int64_t>& variables,
-                     v1::ExecuteResponse* response) {
+absl::Status Execute(client::Connection& connection, const v1::Options& options,
+                     const std::string& graph, std::map<int64_t, Slot>& slots,
+                     const std::vector<int64_t>& variables, v1::ExecuteResponse* response) {
   v1::ExecuteRequest request;
   request.set_request_id(1);
+  *request.mutable_options() = options;
   request.set_digest(std::string(HashBytes(graph).view()));
   std::vector<Slot*> returned, downloaded;
   const int64_t count = slots.empty() ? 0 : slots.rbegin()->first + 1;
@@ -161,10 +167,13 @@ absl::Status Execute(client::Connection& connection, const std::string& graph,
     Slot& s = it->second;
     const bool large = s.bytes() > kInline;
     if (large) a.set_buffer(static_cast<uint64_t>(i) + 1), handles[&s] = a.buffer();
-    if (s.input && large)
-      UOPD_TRY(connection.Upload(a.buffer(), s.device, s.input->bytes));
-    else if (s.input)
-      a.set_data(s.input->bytes);
+    if (s.input || s.read) {
+      std::string bytes = s.input ? s.input->bytes : std::string(s.bytes(), '\0');
+      if (large)
+        UOPD_TRY(connection.Upload(a.buffer(), s.device, bytes));
+      else
+        a.set_data(std::move(bytes));
+    }
     if (!s.written) continue;
     (large ? downloaded : returned).push_back(&s);
     a.set_return_data(!large);
@@ -216,13 +225,15 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
 
   UOPD_ASSIGN(auto connection, globals.Connect());
   v1::ExecuteResponse response;
-  UOPD_TRY(Execute(*connection, ir::Encode(ctx, *sink), slots, variables, &response));
+  UOPD_TRY(
+      Execute(*connection, globals.execution, ir::Encode(ctx, *sink), slots, variables, &response));
   nlohmann::json out = {{"outputs", nlohmann::json::object()},
                         {"run_us", response.timings().run_us()},
                         {"total_us", response.timings().total_us()},
                         {"kernels_compiled", response.cache().kernels_compiled()},
                         {"kernels_disk", response.cache().kernels_disk()},
-                        {"kernels_memory", response.cache().kernels_memory()}};
+                        {"kernels_memory", response.cache().kernels_memory()},
+                        {"kernels_tuned", response.cache().kernels_tuned()}};
   for (auto& [i, s] : slots) {
     if (!s.written) continue;
     if (!s.output_path.empty()) {
@@ -263,6 +274,7 @@ void AddRun(CLI::App& app, Globals& globals) {
   command->add_option("--output", flags->outputs,
                       "NAME=FILE.npy; outputs without a file are printed");
   command->add_option("--var", flags->variables, "NAME=INTEGER, the value of a variable");
+  AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = Run(globals, *flags); });
 }
 

@@ -194,7 +194,8 @@ absl::Status TrainMnist(const Globals& globals, const Flags& flags) {
           Cat("label ", wrong - e->labels.begin(), " is none of 0 to 9"));
   }
   UOPD_ASSIGN(auto connection, globals.Connect());
-  client::Client client(connection, {.device = flags.device, .seed = flags.seed});
+  client::Client client(
+      connection, {.device = flags.device, .seed = flags.seed, .execution = globals.execution});
   Model model(client, train.rows * train.columns, flags.hidden);
   UOPD_ASSIGN(const Outcome out, Train(flags, client, model, train));
   const auto start = Clock::now();
@@ -227,6 +228,7 @@ absl::Status TrainMnist(const Globals& globals, const Flags& flags) {
                                  {"kernels_compiled", stats.kernels_compiled},
                                  {"kernels_disk", stats.kernels_disk},
                                  {"kernels_memory", stats.kernels_memory},
+                                 {"kernels_tuned", stats.kernels_tuned},
                                  {"train_s", out.train_s},
                                  {"test_s", test_s},
                                  {"steps", flags.steps}};
@@ -263,6 +265,7 @@ void AddTrainMnist(CLI::App& app, Globals& globals) {
       ->capture_default_str();
   command->add_option("--device", flags->device,
                       "device of the daemon; default: the daemon's default");
+  AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = TrainMnist(globals, *flags); });
 }
 

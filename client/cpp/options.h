@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "uopd/v1/uopd.pb.h"
 
 namespace uopd::client {
@@ -17,6 +18,11 @@ struct ClientOptions {
   v1::Options execution;
 };
 
+// The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, NOOPT=1, DEBUG=1..7; each
+// also with UOPD_ in front, which wins. INVALID_ARGUMENT for a value that is none. For
+// ClientOptions::execution, by who wants them: the library itself does not look.
+absl::StatusOr<v1::Options> OptionsFromEnvironment();
+
 // Totals since the Client was made.
 struct ClientStats {
   uint64_t executes = 0;        // requests that ran
@@ -28,6 +34,7 @@ struct ClientStats {
   uint64_t kernels_compiled = 0;  // what the daemon reported
   uint64_t kernels_disk = 0;
   uint64_t kernels_memory = 0;
+  uint64_t kernels_tuned = 0;  // of the program that ran last
   uint64_t schedule_misses = 0;
   double last_run_us = 0;
 };

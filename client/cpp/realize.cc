@@ -144,6 +144,7 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
   stats_.kernels_compiled += response->cache().kernels_compiled();
   stats_.kernels_disk += response->cache().kernels_disk();
   stats_.kernels_memory += response->cache().kernels_memory();
+  stats_.kernels_tuned = response->cache().kernels_tuned();
   stats_.schedule_misses += response->cache().schedule() == v1::CACHE_RESULT_MISS;
   stats_.last_run_us = response->timings().run_us();
   for (const v1::Argument& a : request.arguments()) {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile_service.h"
 
-#include <algorithm>
-#include <map>
-
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
@@ -18,16 +15,6 @@ Digest FlightKey(const Digest& digest, const CompileOptions& options) {
   return HashBytes(Cat(digest.view(), options.Text()));
 }
 
-// One kernel to get, and the items that want it.
-struct Job {
-  std::string_view graph;
-  DeviceState* device = nullptr;
-  std::vector<int64_t> capacities;  // bytes of each buffer, the least over all items
-  std::vector<size_t> items;
-  absl::StatusOr<LoadedKernel> result = absl::UnknownError("not run");
-  PhaseTimings timings;
-};
-
 }  // namespace
 
 CompileService::CompileService(Options options, const Pipeline& pipeline, cache::Store& store,
@@ -38,8 +25,10 @@ CompileService::CompileService(Options options, const Pipeline& pipeline, cache:
       devices_(devices),
       workers_(workers),
       programs_(kMaxPrograms),
-      kernels_(pipeline, store, options_.owner),
-      reproducers_(options_.repro_folder) {}
+      compiler_(options_.compilers, options_.compile_limit),
+      kernels_(pipeline, compiler_, store, options_.owner),
+      reproducers_(options_.repro_folder),
+      tuning_({.owner = options_.owner}, store, options_.tuner) {}
 
 std::shared_ptr<ProgramHandle> CompileService::Find(const GraphRef& graph,
                                                     const CompileOptions& options) {
@@ -71,11 +60,9 @@ absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
       FlightKey(key.digest, options), request.wait_limits(), [&]() -> absl::StatusOr<Made> {
         // Perhaps made since the look above.
         if (auto program = programs_.Find(key)) return program;
-        auto made = Make(request, *admitted, options);
-        if (!made.ok()) {
-          return reproducers_.Explain(made.status(), admitted->bytes, options.Text());
-        }
-        return programs_.Insert(key, *std::move(made));
+        auto made = Make(request, *admitted, key);
+        if (made.ok()) return made;
+        return reproducers_.Explain(made.status(), admitted->bytes, options.Text());
       });
   UOPD_TRY(flight.value.status());
   if (flight.waited) request.cache.schedule = CacheResult::kShared;
@@ -125,14 +112,17 @@ absl::Status CompileService::DecodeAdmitted(RequestContext& request, Admitted& g
 }
 
 absl::StatusOr<CompileService::Made> CompileService::Make(RequestContext& request, Admitted& graph,
-                                                          const CompileOptions& options) {
+                                                          const ProgramKey& key) {
   UOPD_TRY(request.Check());
   UOPD_ASSIGN(schedule::Schedule schedule, GetSchedule(request, graph));
   UOPD_TRY(request.Check());
-  UOPD_ASSIGN(auto kernels, GetKernels(request, schedule, options));
-  UOPD_ASSIGN(auto program, AssembleProgram(graph.digest, schedule, devices_, kernels));
+  UOPD_ASSIGN(Plan plan, ProgramPlan::Make(key.digest, key.options, std::move(schedule), devices_));
+  UOPD_TRY(GetKernels(request, *plan));
+  UOPD_ASSIGN(auto program, plan->Assemble(devices_));
   if (!graph.stored) store_.Put(GraphKey(graph.digest.view()), graph.bytes, 1).IgnoreError();
-  return std::make_shared<ProgramHandle>(std::move(program));
+  Made made = programs_.Insert(key, std::make_shared<ProgramHandle>(std::move(program)));
+  Tune(plan, made);
+  return made;
 }
 
 absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& request,
@@ -170,36 +160,20 @@ absl::StatusOr<std::string> CompileService::MakeSchedule(RequestContext& request
   return schedule.Encode();
 }
 
-absl::StatusOr<std::vector<std::shared_ptr<const Kernel>>> CompileService::GetKernels(
-    RequestContext& request, const schedule::Schedule& schedule, const CompileOptions& options) {
-  std::vector<Job> jobs;
-  std::map<std::pair<std::string_view, DeviceState*>, size_t> job_of;
-  for (size_t i = 0; i < schedule.items.size(); ++i) {
-    const schedule::Item& item = schedule.items[i];
-    UOPD_ASSIGN(DeviceState * device, devices_.Get(item.device));
-    if (item.kind != schedule::Item::kKernel) continue;
-    auto [it, added] = job_of.try_emplace({item.graph, device}, jobs.size());
-    if (added) {
-      jobs.push_back({.graph = item.graph, .device = device});
-      jobs.back().capacities.assign(item.buffers.size(), INT64_MAX);
-    }
-    Job& job = jobs[it->second];
-    job.items.push_back(i);
-    for (size_t b = 0; b < item.buffers.size() && b < job.capacities.size(); ++b) {
-      job.capacities[b] = std::min(job.capacities[b], BufferBytes(schedule, item.buffers[b]));
-    }
-  }
-  workers_.ParallelFor(jobs.size(), [&](size_t i) {
-    Job& job = jobs[i];
-    job.result =
-        kernels_.Get(request, job.graph, *job.device, options, job.capacities, &job.timings);
+absl::Status CompileService::GetKernels(RequestContext& request, ProgramPlan& plan) {
+  struct Got {
+    absl::StatusOr<LoadedKernel> kernel = absl::UnknownError("not run");
+    PhaseTimings timings;
+  };
+  std::vector<Got> got(plan.kernels.size());
+  workers_.ParallelFor(got.size(), [&](size_t i) {
+    got[i].kernel = GetKernel(request, plan.RequestOf(i), &got[i].timings);
   });
-  std::vector<std::shared_ptr<const Kernel>> out(schedule.items.size());
-  for (Job& job : jobs) {
-    request.timings.Add(job.timings);
-    UOPD_TRY(job.result.status());
-    for (size_t item : job.items) out[item] = job.result->kernel;
-    switch (job.result->from) {
+  for (size_t i = 0; i < got.size(); ++i) {
+    request.timings.Add(got[i].timings);
+    UOPD_TRY(got[i].kernel.status());
+    plan.kernels[i].kernel = got[i].kernel->kernel;
+    switch (got[i].kernel->from) {
       case CacheResult::kMemory:
         ++request.cache.kernels_memory;
         break;
@@ -210,7 +184,52 @@ absl::StatusOr<std::vector<std::shared_ptr<const Kernel>>> CompileService::GetKe
         ++request.cache.kernels_compiled;
     }
   }
-  return out;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedKernel> CompileService::GetKernel(const RequestContext& request,
+                                                       const KernelRequest& wanted,
+                                                       PhaseTimings* timings) {
+  if (auto found = tuning_.Find(wanted.graph, wanted.device->device(), wanted.options)) {
+    KernelRequest tuned = wanted;
+    tuned.opts = &found->opts;
+    auto kernel = kernels_.Get(request, tuned, timings);
+    if (!absl::IsInvalidArgument(kernel.status())) return kernel;
+    // What decides which opts apply is part of the key, so this is a damaged value.
+    UOPD_LOG(kWarn, "tuned opts do not apply", {"opts", Text(found->opts)},
+             {"status", kernel.status()});
+  }
+  return kernels_.Get(request, wanted, timings);
+}
+
+void CompileService::Tune(const Plan& plan, const Made& program) {
+  if (plan->options.beam == 0) return;
+  TuningTask task;
+  task.options = plan->options;
+  bool any = false;
+  for (const PlannedKernel& kernel : plan->kernels) {
+    task.kernels.push_back({.graph = kernel.graph,
+                            .device = &kernel.device->device(),
+                            .name = kernel.kernel->name,
+                            .done = kernel.kernel->tuned});
+    any |= !kernel.kernel->tuned;
+  }
+  if (!any) return;
+  task.program = program;
+  task.use = [this, plan, handle = task.program](size_t i,
+                                                 const TuningRecord& found) -> absl::Status {
+    const auto program = handle.lock();
+    if (program == nullptr) return absl::OkStatus();
+    KernelRequest wanted = plan->RequestOf(i);
+    wanted.opts = &found.opts;
+    PhaseTimings timings;  // of no request
+    UOPD_ASSIGN(LoadedKernel kernel, kernels_.Get(RequestContext(), wanted, &timings));
+    plan->kernels[i].kernel = std::move(kernel.kernel);
+    UOPD_ASSIGN(auto better, plan->Assemble(devices_));
+    program->Swap(std::move(better));
+    return absl::OkStatus();
+  };
+  tuning_.Add(std::move(task));
 }
 
 }  // namespace uopd::engine

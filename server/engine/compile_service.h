@@ -7,6 +7,8 @@
 //   "graph"     digest -> the graph's bytes, so that a digest alone is enough after a restart
 //   "schedule"  graph -> Schedule
 //   "kernel"    kernel graph -> KernelRecord
+// A request with a beam gets what is known about its kernels from the fourth, "tuning"; the rest is
+// tuned behind it (tuning_service.h) and swapped into the program.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,9 +18,12 @@
 #include "cache/single_flight.h"
 #include "core/ir/wire.h"
 #include "server/engine/executor.h"
+#include "server/engine/kernel_compiler.h"
 #include "server/engine/kernel_loader.h"
+#include "server/engine/program_plan.h"
 #include "server/engine/program_table.h"
 #include "server/engine/reproducer.h"
+#include "server/engine/tuning_service.h"
 
 namespace uopd::engine {
 
@@ -35,10 +40,13 @@ class CompileService {
     std::string owner;  // of leases, for people to read
     std::string repro_folder;
     ir::WireLimits limits;
+    worker::Supervisor* compilers = nullptr;  // null: compiles in this process
+    std::chrono::milliseconds compile_limit{60'000};
+    KernelTuner* tuner = nullptr;  // null: does not tune
   };
 
-  // All references outlive the service. `workers` runs kernel compiles and nothing that waits for a
-  // compile.
+  // All references and pointers outlive the service. `workers` runs kernel compiles and nothing
+  // that waits for a compile.
   CompileService(Options options, const Pipeline& pipeline, cache::Store& store, DeviceSet& devices,
                  Executor& workers);
 
@@ -52,6 +60,12 @@ class CompileService {
                                                          const GraphRef& graph,
                                                          const CompileOptions& options);
 
+  bool tunes() const { return tuning_.offered(); }
+  // For good: programs keep the kernels that they have.
+  void StopTuning() { tuning_.Stop(); }
+  // For good: ends the compiles that run, CANCELLED, and refuses new ones.
+  void StopCompiling() { compiler_.Stop(); }
+
  private:
   // A graph that passed verification, or whose bytes did when they were stored (then sink is null
   // until Decode).
@@ -63,16 +77,18 @@ class CompileService {
     bool stored = false;
   };
   using Made = std::shared_ptr<ProgramHandle>;
+  using Plan = std::shared_ptr<ProgramPlan>;
 
   absl::StatusOr<std::unique_ptr<Admitted>> Admit(RequestContext& request, const GraphRef& graph);
   absl::StatusOr<std::unique_ptr<Admitted>> LoadGraph(std::string_view digest);
   absl::Status DecodeAdmitted(RequestContext& request, Admitted& graph) const;
-  absl::StatusOr<Made> Make(RequestContext& request, Admitted& graph,
-                            const CompileOptions& options);
+  absl::StatusOr<Made> Make(RequestContext& request, Admitted& graph, const ProgramKey& key);
   absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
   absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph) const;
-  absl::StatusOr<std::vector<std::shared_ptr<const Kernel>>> GetKernels(
-      RequestContext& request, const schedule::Schedule& schedule, const CompileOptions& options);
+  absl::Status GetKernels(RequestContext& request, ProgramPlan& plan);
+  absl::StatusOr<LoadedKernel> GetKernel(const RequestContext& request, const KernelRequest& wanted,
+                                         PhaseTimings* timings);
+  void Tune(const Plan& plan, const Made& program);
 
   const Options options_;
   const Pipeline& pipeline_;
@@ -80,10 +96,12 @@ class CompileService {
   DeviceSet& devices_;
   Executor& workers_;
   ProgramTable programs_;
+  KernelCompiler compiler_;
   KernelLoader kernels_;
   ReproducerFolder reproducers_;
   cache::LoadGroup schedules_;
   cache::SingleFlight<Made> flights_;
+  TuningService tuning_;  // its thread uses all of the above
 };
 
 }  // namespace uopd::engine

@@ -8,23 +8,10 @@
 #include "core/ir/wire.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
+#include "server/engine/target.h"
 
 namespace uopd::engine {
 namespace {
-
-bool HasFeature(const devices::DeviceInfo& info, std::string_view feature) {
-  return info.features.find(feature) != std::string::npos;
-}
-
-codegen::Target TargetOf(const devices::DeviceInfo& info) {
-  codegen::Target target;
-  target.kind = info.kind;
-  if (info.vector_bytes > 0) target.vector_bytes = info.vector_bytes;
-  target.vector_registers = HasFeature(info, "avx512f") ? 32 : 16;
-  target.threads = std::max(info.hardware_threads, 1);
-  target.has_fma = HasFeature(info, "fma");
-  return target;
-}
 
 // The renderer for what the device's compiler takes.
 absl::StatusOr<std::string> Render(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
@@ -44,8 +31,12 @@ absl::StatusOr<std::string> Render(ir::UOpContext& ctx, const codegen::LoweredKe
 
 }  // namespace
 
-std::string CompileOptions::Text() const {
+std::string CompileOptions::KernelText() const {
   return Cat("noopt=", noopt ? 1 : 0, " fast_math=", fast_math ? 1 : 0);
+}
+
+std::string CompileOptions::Text() const {
+  return Cat(KernelText(), " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0);
 }
 
 std::string CorePipeline::ScheduleEnvironment() const {
@@ -54,11 +45,8 @@ std::string CorePipeline::ScheduleEnvironment() const {
 
 std::string CorePipeline::KernelEnvironment(const devices::Device& device,
                                             const CompileOptions& options) const {
-  const devices::DeviceInfo& info = device.info();
-  return Cat("record=", kKernelRecordVersion, " codegen=", codegen::kCodegenVersion,
-             " llvm_ir=", render::kLlvmIrVersion, " target=", TargetOf(info).Key(),
-             " arch=", info.arch, " features=", info.features, " toolchain=", info.toolchain, " ",
-             options.Text());
+  return Cat("record=", kKernelRecordVersion, " ", CodeEnvironment(device.info()), " ",
+             options.KernelText());
 }
 
 absl::StatusOr<schedule::Schedule> CorePipeline::MakeSchedule(
@@ -68,9 +56,10 @@ absl::StatusOr<schedule::Schedule> CorePipeline::MakeSchedule(
   return schedule::MakeSchedule(ctx, sink, options);
 }
 
-absl::StatusOr<KernelRecord> CorePipeline::BuildKernel(std::string_view graph,
+absl::StatusOr<KernelSource> CorePipeline::LowerKernel(std::string_view graph,
                                                        const devices::Device& device,
                                                        const CompileOptions& options,
+                                                       const std::vector<codegen::Opt>* opts,
                                                        PhaseTimings* timings) const {
   ir::UOpContext ctx;
   codegen::LoweredKernel lowered;
@@ -84,28 +73,23 @@ absl::StatusOr<KernelRecord> CorePipeline::BuildKernel(std::string_view graph,
     codegen::Options codegen_options;
     codegen_options.noopt = options.noopt;
     codegen_options.fast_math = options.fast_math;
+    codegen_options.opts = opts;
     UOPD_ASSIGN(lowered, codegen::Lower(ctx, *sink, TargetOf(device.info()), codegen_options));
   }
-  KernelRecord out;
-  std::string source;
+  KernelSource out;
   {
     ScopedPhase phase(Phase::kRender, timings);
-    UOPD_ASSIGN(source, Render(ctx, lowered, device));
+    UOPD_ASSIGN(out.text, Render(ctx, lowered, device));
   }
-  {
-    ScopedPhase phase(Phase::kCompile, timings);
-    auto object = device.compiler().Compile(source);
-    UOPD_TRY(WithFrame(object.status(), Cat("compiling kernel ", lowered.name)));
-    out.object = *std::move(object);
-  }
-  out.name = lowered.name;
-  out.buffers = std::move(lowered.buffers);
-  out.variables = std::move(lowered.variables);
-  std::copy_n(lowered.grid, 3, out.shape.grid);
-  std::copy_n(lowered.block, 3, out.shape.block);
-  out.shape.shared_bytes = lowered.shared_bytes;
-  out.flops = lowered.flops;
-  out.bytes = lowered.bytes;
+  KernelRecord& record = out.record;
+  record.name = lowered.name;
+  record.buffers = std::move(lowered.buffers);
+  record.variables = std::move(lowered.variables);
+  std::copy_n(lowered.grid, 3, record.shape.grid);
+  std::copy_n(lowered.block, 3, record.shape.block);
+  record.shape.shared_bytes = lowered.shared_bytes;
+  record.flops = lowered.flops;
+  record.bytes = lowered.bytes;
   return out;
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The Pipeline of the daemon: core/schedule, core/codegen, core/render and the device's compiler.
-// Stateless.
+// The Pipeline of the daemon: core/schedule, core/codegen and core/render. Stateless.
 #pragma once
 #include "server/engine/pipeline.h"
 
@@ -13,8 +12,9 @@ class CorePipeline final : public Pipeline {
                                 const CompileOptions& options) const override;
   absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
                                                   const std::string& default_device) const override;
-  absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph, const devices::Device& device,
+  absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device& device,
                                            const CompileOptions& options,
+                                           const std::vector<codegen::Opt>* opts,
                                            PhaseTimings* timings) const override;
 };
 

@@ -26,8 +26,12 @@ SessionOptions SessionOptionsOf(const Config& config) {
   return out;
 }
 
-CompileService::Options CompileOptionsOf(const Config& config) {
+CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
+                                         KernelTuner* tuner) {
   CompileService::Options out;
+  if (workers != nullptr) out.compilers = &workers->compile();
+  out.compile_limit = config.compile_timeout_ms();
+  out.tuner = tuner;
   out.owner = Cat("pid ", getpid());
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.limits.max_nodes = static_cast<size_t>(config.limits_max_graph_nodes());
@@ -40,32 +44,53 @@ int CompileThreads(const Config& config) {
   return wanted > 0 ? static_cast<int>(wanted) : Cores();
 }
 
+std::unique_ptr<Workers> MakeWorkers(const Config& config, worker::ForkServer* forks,
+                                     cache::Store& store) {
+  if (forks == nullptr) return nullptr;
+  return std::make_unique<Workers>(*forks, config, CompileThreads(config), store);
+}
+
+std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers) {
+  if (workers == nullptr) return nullptr;
+  WorkerTuner::Limits limits;
+  limits.timeout = config.tune_timeout_ms();
+  limits.max_candidates = static_cast<int>(config.tune_candidates());
+  return std::make_unique<WorkerTuner>(workers->tuning(), limits);
+}
+
 }  // namespace
 
 void Work::Release() {
   if (engine_ != nullptr) std::exchange(engine_, nullptr)->EndWork();
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
-    const Config& config, std::unique_ptr<Pipeline> pipeline, std::unique_ptr<cache::Store> store,
-    std::unique_ptr<devices::Registry> registry) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Config& config,
+                                                       std::unique_ptr<Pipeline> pipeline,
+                                                       std::unique_ptr<cache::Store> store,
+                                                       std::unique_ptr<devices::Registry> registry,
+                                                       worker::ForkServer* forks) {
   std::unique_ptr<Engine> engine(
-      new Engine(config, std::move(pipeline), std::move(store), std::move(registry)));
+      new Engine(config, std::move(pipeline), std::move(store), std::move(registry), forks));
   UOPD_TRY(engine->devices_.Get("").status());
   return engine;
 }
 
 Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
-               std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry)
+               std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
+               worker::ForkServer* forks)
     : max_return_bytes_(config.limits_max_message_bytes() - kMessageReserve),
       session_bytes_(config.limits_session_bytes()),
       debug_(static_cast<int>(config.debug_level())),
+      beam_(static_cast<int>(config.tune_beam())),
       total_("limits.total_bytes", config.limits_total_bytes()),
       pipeline_(std::move(pipeline)),
       store_(std::move(store)),
       devices_(std::move(registry)),
+      workers_(MakeWorkers(config, forks, *store_)),
+      tuner_(MakeTuner(config, workers_.get())),
       compilers_(CompileThreads(config), SIZE_MAX),
-      compile_(CompileOptionsOf(config), *pipeline_, *store_, devices_, compilers_),
+      compile_(CompileOptionsOf(config, workers_.get(), tuner_.get()), *pipeline_, *store_,
+               devices_, compilers_),
       sessions_(SessionOptionsOf(config), total_, executor_),
       executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
 
@@ -74,6 +99,7 @@ Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
 void Engine::Reload(const Config& config) {
   session_bytes_ = config.limits_session_bytes();
   debug_ = static_cast<int>(config.debug_level());
+  beam_ = static_cast<int>(config.tune_beam());
   total_.set_limit(config.limits_total_bytes());
   sessions_.set_options(SessionOptionsOf(config));
 }
@@ -94,6 +120,13 @@ void Engine::EndWork() {
 
 bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
   draining_.store(true);
+  compile_.StopTuning();
+  const bool done = AwaitWork(deadline);
+  compile_.StopCompiling();
+  return done;
+}
+
+bool Engine::AwaitWork(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(drain_mu_);
   // A distant deadline overflows in the library's conversion to the system's clock.
   deadline = std::min(deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
@@ -139,18 +172,44 @@ absl::Status Engine::Read(Session& session, uint64_t handle, uint64_t offset, st
   return session.buffers().Read(devices_, handle, offset, out);
 }
 
+CompileOptions Engine::Resolved(CompileOptions options) const {
+  const bool tunes = compile_.tunes() && !options.noopt;
+  if (options.beam == 0 && tunes) options.beam = beam_.load(std::memory_order_relaxed);
+  if (options.beam == 0) options.ignore_beam_cache = false;
+  return options;
+}
+
+// A switch that would be ignored is refused: the caller would measure something else than it asked
+// for.
+absl::Status Engine::Check(const CompileOptions& options) const {
+  if (options.beam == 0) return absl::OkStatus();
+  if (options.beam < 0 || options.beam > CompileOptions::kMaxBeam) {
+    return absl::InvalidArgumentError(
+        Cat("beam (", options.beam, ") is outside 0 to ", CompileOptions::kMaxBeam));
+  }
+  if (options.noopt) return absl::InvalidArgumentError("noopt leaves nothing to tune with a beam");
+  if (!compile_.tunes()) {
+    return absl::UnavailableError("this daemon has no worker processes, and tunes in nothing else");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const Program>> Engine::Prepare(RequestContext& request,
                                                                const GraphRef& graph,
-                                                               const CompileOptions& options) {
+                                                               const CompileOptions& wanted) {
   UOPD_TRY(request.Check());
+  const CompileOptions options = Resolved(wanted);
+  UOPD_TRY(Check(options));
   UOPD_ASSIGN(auto handle, compile_.Prepare(request, graph, options));
-  return handle->Get();
+  auto program = handle->Get();
+  request.cache.kernels_tuned = program->tuned_kernels;
+  return program;
 }
 
 bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {
   // Hashing a large graph is work for another thread.
   if (graph.bytes.size() > 16 << 10) return false;
-  const auto handle = compile_.Find(graph, options);
+  const auto handle = compile_.Find(graph, Resolved(options));
   return handle != nullptr && handle->Get()->quick;
 }
 

@@ -21,6 +21,8 @@
 #include "server/engine/compile_service.h"
 #include "server/engine/run_service.h"
 #include "server/engine/session_table.h"
+#include "server/engine/worker_tuner.h"
+#include "server/engine/workers.h"
 
 namespace uopd::engine {
 
@@ -57,10 +59,13 @@ class Engine {
  public:
   static constexpr size_t kMaxWaiting = 4096;  // requests that wait or run on the executor
 
-  // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(
-      const Config& config, std::unique_ptr<Pipeline> pipeline, std::unique_ptr<cache::Store> store,
-      std::unique_ptr<devices::Registry> registry);
+  // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened. `forks` outlives the
+  // engine; null: there are no workers, so that it compiles in this process and does not tune.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Config& config,
+                                                        std::unique_ptr<Pipeline> pipeline,
+                                                        std::unique_ptr<cache::Store> store,
+                                                        std::unique_ptr<devices::Registry> registry,
+                                                        worker::ForkServer* forks);
   ~Engine();
 
   // What a new configuration may change while running.
@@ -68,7 +73,8 @@ class Engine {
 
   // UNAVAILABLE once draining.
   absl::StatusOr<Work> Begin();
-  // Refuses new work; true when all work is done before `deadline`.
+  // Refuses new work and ends tuning at once; true when all work is done before `deadline`.
+  // Compiles that still run then are ended.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
   // Empty when requests can be served, otherwise why not.
@@ -103,17 +109,24 @@ class Engine {
  private:
   friend class Work;
   Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
-         std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry);
+         std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
+         worker::ForkServer* forks);
   void EndWork();
+  bool AwaitWork(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
+  // With the daemon's own choice for what a request leaves open.
+  CompileOptions Resolved(CompileOptions options) const;
+  absl::Status Check(const CompileOptions& options) const;
   RunLimits Limits(int debug) const;
 
   const int64_t max_return_bytes_;
   std::atomic<int64_t> session_bytes_;
-  std::atomic<int> debug_;
+  std::atomic<int> debug_, beam_;
   Quota total_;
   const std::unique_ptr<Pipeline> pipeline_;
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;
+  const std::unique_ptr<Workers> workers_;    // null: none
+  const std::unique_ptr<WorkerTuner> tuner_;  // null: none
   Executor compilers_;
   CompileService compile_;
   SessionTable sessions_;

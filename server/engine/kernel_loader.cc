@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
+#include "server/engine/tuning_record.h"
 
 namespace uopd::engine {
 namespace {
@@ -41,13 +42,12 @@ void CountCorrupt(const std::string& store) {
 }
 
 absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
-                                               std::string_view graph, DeviceState& device,
-                                               const CompileOptions& options,
-                                               const std::vector<int64_t>& capacities,
-                                               PhaseTimings* timings) {
-  const cache::Key key(
-      kStore, std::string(graph),
-      Cat(pipeline_.KernelEnvironment(device.device(), options), " device=", device.name()));
+                                               const KernelRequest& wanted, PhaseTimings* timings) {
+  std::string environment =
+      Cat(pipeline_.KernelEnvironment(wanted.device->device(), wanted.options),
+          " device=", wanted.device->name());
+  if (wanted.opts != nullptr) Append(environment, " opts=", Text(*wanted.opts));
+  const cache::Key key(kStore, std::string(wanted.graph), std::move(environment));
   if (auto kernel = Find(key.address())) return LoadedKernel{kernel, CacheResult::kMemory};
 
   cache::LoadOptions load;
@@ -56,19 +56,19 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   load.owner = owner_;
   UOPD_ASSIGN(cache::Loaded loaded,
               flights_.LoadOrCompute(store_, key, load, [&]() -> absl::StatusOr<std::string> {
-                return Build(request, graph, device, options, timings);
+                return Build(request, wanted, timings);
               }));
   CountLookup(kStore, loaded.lookup);
   const bool built = loaded.outcome == cache::LoadOutcome::kComputed;
-  auto kernel = Load(*loaded.bytes, device, capacities, timings);
+  auto kernel = Load(*loaded.bytes, wanted, timings);
   CacheResult from = built ? CacheResult::kMiss : CacheResult::kDisk;
   if (!kernel.ok() && !built && !absl::IsResourceExhausted(kernel.status())) {
     // The bytes are what was stored (the store checks that), and still no kernel: heal it.
     CountCorrupt(kStore);
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
     const int64_t begin_ns = NowNs();
-    UOPD_ASSIGN(std::string record, Build(request, graph, device, options, timings));
-    kernel = Load(record, device, capacities, timings);
+    UOPD_ASSIGN(std::string record, Build(request, wanted, timings));
+    kernel = Load(record, wanted, timings);
     if (kernel.ok()) Replace(key, record, (NowNs() - begin_ns) / 1000);
     from = CacheResult::kMiss;
   }
@@ -78,20 +78,24 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
 }
 
 absl::StatusOr<std::string> KernelLoader::Build(const RequestContext& request,
-                                                std::string_view graph, DeviceState& device,
-                                                const CompileOptions& options,
+                                                const KernelRequest& wanted,
                                                 PhaseTimings* timings) const {
   UOPD_TRY(request.Check());
-  UOPD_ASSIGN(KernelRecord record, pipeline_.BuildKernel(graph, device.device(), options, timings));
+  const devices::Device& device = wanted.device->device();
+  UOPD_ASSIGN(KernelSource source,
+              pipeline_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts, timings));
+  ScopedPhase phase(Phase::kCompile, timings);
+  UOPD_ASSIGN(source.record.object, compiler_.Compile(device, source.record.name, source.text));
   metrics::KernelsCompiled().Increment();
-  return record.Encode();
+  return source.record.Encode();
 }
 
-absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(
-    std::string_view bytes, DeviceState& device, const std::vector<int64_t>& capacities,
-    PhaseTimings* timings) const {
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_view bytes,
+                                                                 const KernelRequest& wanted,
+                                                                 PhaseTimings* timings) {
   ScopedPhase phase(Phase::kLoad, timings);
   UOPD_ASSIGN(KernelRecord record, KernelRecord::Decode(bytes));
+  const std::vector<int64_t>& capacities = wanted.capacities;
   bool fits = record.buffers.size() == capacities.size();
   for (size_t i = 0; fits && i < capacities.size(); ++i) {
     const int64_t size = std::max<int64_t>(ir::ByteSize(record.buffers[i].dtype), 1);
@@ -107,8 +111,9 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(
   program.args = {static_cast<int>(record.buffers.size()),
                   static_cast<int>(record.variables.size())};
   auto kernel = std::make_shared<Kernel>();
-  UOPD_ASSIGN(kernel->executable, device.device().Load(program));
-  kernel->device = &device;
+  UOPD_ASSIGN(kernel->executable, wanted.device->device().Load(program));
+  kernel->device = wanted.device;
+  kernel->tuned = wanted.opts != nullptr;
   kernel->name = std::move(record.name);
   kernel->buffers = std::move(record.buffers);
   kernel->variables = std::move(record.variables);

@@ -12,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
+#include "server/engine/kernel_compiler.h"
 #include "server/engine/pipeline.h"
 #include "server/engine/program.h"
 #include "server/engine/request_context.h"
@@ -27,31 +28,39 @@ struct LoadedKernel {
   CacheResult from = CacheResult::kUnspecified;  // kMemory, kDisk or kMiss
 };
 
+// Which kernel, and what it will be used with. Borrows everything.
+struct KernelRequest {
+  std::string_view graph;  // Item::graph
+  DeviceState* device = nullptr;
+  const CompileOptions& options;
+  const std::vector<codegen::Opt>* opts = nullptr;  // as tuning found them; null: as options say
+  const std::vector<int64_t>& capacities;           // bytes of the buffers that it will get
+};
+
 class KernelLoader {
  public:
-  KernelLoader(const Pipeline& pipeline, cache::Store& store, std::string owner)
-      : pipeline_(pipeline), store_(store), owner_(std::move(owner)) {}
+  // All references outlive the loader.
+  KernelLoader(const Pipeline& pipeline, KernelCompiler& compiler, cache::Store& store,
+               std::string owner)
+      : pipeline_(pipeline), compiler_(compiler), store_(store), owner_(std::move(owner)) {}
 
-  // `graph` is an Item::graph; `capacities` the bytes of the buffers that the kernel will get.
-  // `timings` may be null.
-  absl::StatusOr<LoadedKernel> Get(const RequestContext& request, std::string_view graph,
-                                   DeviceState& device, const CompileOptions& options,
-                                   const std::vector<int64_t>& capacities, PhaseTimings* timings)
-      UOPD_EXCLUDES(mu_);
+  // Adds to `timings`. INVALID_ARGUMENT for opts that do not apply.
+  absl::StatusOr<LoadedKernel> Get(const RequestContext& request, const KernelRequest& kernel,
+                                   PhaseTimings* timings) UOPD_EXCLUDES(mu_);
 
  private:
-  absl::StatusOr<std::string> Build(const RequestContext& request, std::string_view graph,
-                                    DeviceState& device, const CompileOptions& options,
+  absl::StatusOr<std::string> Build(const RequestContext& request, const KernelRequest& kernel,
                                     PhaseTimings* timings) const;
-  absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record, DeviceState& device,
-                                                     const std::vector<int64_t>& capacities,
-                                                     PhaseTimings* timings) const;
+  static absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record,
+                                                            const KernelRequest& request,
+                                                            PhaseTimings* timings);
   void Replace(const cache::Key& key, const std::string& record, int64_t cost_us) const;
   std::shared_ptr<const Kernel> Find(const Digest& address) UOPD_EXCLUDES(mu_);
   void Remember(const Digest& address, const std::shared_ptr<const Kernel>& kernel)
       UOPD_EXCLUDES(mu_);
 
   const Pipeline& pipeline_;
+  KernelCompiler& compiler_;
   cache::Store& store_;
   const std::string owner_;
   cache::LoadGroup flights_;

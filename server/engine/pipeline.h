@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The compiler as the engine sees it: graphs to schedules, kernel graphs to compiled kernels, and
-// the text that says which compiler that is.
+// The compiler as the engine sees it: graphs to schedules, kernel graphs to source text, and the
+// text that says which compiler that is.
 //
 // Thread-safe; every call works in contexts of its own or the caller's. Errors about the graph are
 // the pipeline's to blame on its nodes; INTERNAL is its own bug.
@@ -19,10 +19,22 @@ namespace uopd::engine {
 
 // Switches of a request that change what is compiled.
 struct CompileOptions {
+  static constexpr int kMaxBeam = 64;
+
   bool noopt = false;
   bool fast_math = false;
+  int beam = 0;                    // width of the search that tunes the kernels; 0: none
+  bool ignore_beam_cache = false;  // tunes also what has been tuned before
   bool operator==(const CompileOptions&) const = default;
-  std::string Text() const;
+
+  std::string Text() const;        // all of them
+  std::string KernelText() const;  // those that decide the code of a kernel with given opts
+};
+
+// A kernel on its way to the device's compiler.
+struct KernelSource {
+  KernelRecord record;  // all but the object
+  std::string text;
 };
 
 class Pipeline {
@@ -37,10 +49,12 @@ class Pipeline {
   // REQUIRES: sink passed ir::Verify(..., Stage::kTensor).
   virtual absl::StatusOr<schedule::Schedule> MakeSchedule(
       ir::UOpContext& ctx, ir::UOp sink, const std::string& default_device) const = 0;
-  // `graph` is an Item::graph of a schedule. Adds to `timings`, if not null.
-  virtual absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph,
+  // `graph` is an Item::graph of a schedule. `opts` null: the heuristic's, or none with noopt; what
+  // does not apply is INVALID_ARGUMENT. Adds to `timings`.
+  virtual absl::StatusOr<KernelSource> LowerKernel(std::string_view graph,
                                                    const devices::Device& device,
                                                    const CompileOptions& options,
+                                                   const std::vector<codegen::Opt>* opts,
                                                    PhaseTimings* timings) const = 0;
 };
 

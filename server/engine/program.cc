@@ -116,6 +116,7 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
       }
       program->flops += step.kernel->flops;
       program->bytes += step.kernel->bytes;
+      program->tuned_kernels += step.kernel->tuned ? 1 : 0;
     }
     AddDevice(*program, step.device);
     program->steps.push_back(std::move(step));

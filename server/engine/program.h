@@ -25,6 +25,7 @@ struct Kernel {
   std::vector<std::string> variables;
   devices::LaunchShape shape;
   double flops = 0, bytes = 0;
+  bool tuned = false;  // with opts that tuning found
 };
 
 // Runs `kernel`, or copies buffers[1] to buffers[0] when it is null.
@@ -60,6 +61,7 @@ struct Program {
   std::vector<DeviceState*> devices;  // of all steps and slots, each once
   int64_t temporary_bytes = 0;
   double flops = 0, bytes = 0;  // of one run
+  uint32_t tuned_kernels = 0;   // steps
   // Done in microseconds: cheaper to run on the thread that received the call than to hand over.
   bool quick = false;
 };
@@ -72,7 +74,9 @@ struct ProgramKey {
 
   template <class H>
   friend H AbslHashValue(H h, const ProgramKey& key) {
-    return H::combine(std::move(h), key.digest, key.options.noopt, key.options.fast_math);
+    const CompileOptions& options = key.options;
+    return H::combine(std::move(h), key.digest, options.noopt, options.fast_math, options.beam,
+                      options.ignore_beam_cache);
   }
 };
 

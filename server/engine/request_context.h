@@ -22,6 +22,7 @@ enum class CacheResult : uint8_t { kUnspecified, kMemory, kDisk, kMiss, kShared 
 struct CacheOutcome {
   CacheResult schedule = CacheResult::kUnspecified;
   uint32_t kernels_memory = 0, kernels_disk = 0, kernels_compiled = 0;
+  uint32_t kernels_tuned = 0;  // of the program as it is now
 };
 
 struct RequestContext {

@@ -67,6 +67,7 @@ void FillOutcome(const engine::CacheOutcome& outcome, v1::CacheOutcome* out) {
   out->set_kernels_memory(outcome.kernels_memory);
   out->set_kernels_disk(outcome.kernels_disk);
   out->set_kernels_compiled(outcome.kernels_compiled);
+  out->set_kernels_tuned(outcome.kernels_tuned);
 }
 
 template <class Response>
@@ -118,18 +119,15 @@ engine::RunCall RunCallOf(const Request& request, const Arguments& arguments) {
   return out;
 }
 
-// A switch that would be ignored is refused: the caller would measure something else than it asked
-// for.
-absl::Status CheckOptions(const v1::Options& options) {
-  if (options.beam() == 0) return absl::OkStatus();
-  return absl::UnimplementedError(
-      Cat("this daemon does not tune on request (beam ", options.beam(), ")"));
-}
-
 }  // namespace
 
 engine::CompileOptions ToCompileOptions(const v1::Options& options) {
-  return {options.noopt(), options.fast_math()};
+  engine::CompileOptions out;
+  out.noopt = options.noopt();
+  out.fast_math = options.fast_math();
+  out.beam = static_cast<int>(std::min<uint32_t>(options.beam(), INT32_MAX));
+  out.ignore_beam_cache = options.ignore_beam_cache();
+  return out;
 }
 
 absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
@@ -201,7 +199,6 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
 
 absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
                      const v1::PrepareRequest& request, v1::PrepareResponse* response) {
-  UOPD_TRY(CheckOptions(request.options()));
   if (!request.graph().empty()) metrics::BytesReceived().Increment(request.graph().size());
   UOPD_ASSIGN(auto program,
               engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options())));
@@ -215,7 +212,6 @@ absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
 absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
                      engine::Session& session, const v1::ExecuteRequest& request,
                      v1::ExecuteResponse* response) {
-  UOPD_TRY(CheckOptions(request.options()));
   const Arguments arguments = ToArguments(request.arguments());
   engine::ExecuteCall call;
   call.request_id = request.request_id();
@@ -232,7 +228,6 @@ absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
 
 absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
                  const v1::RunRequest& request, v1::RunResponse* response) {
-  UOPD_TRY(CheckOptions(request.options()));
   metrics::BytesReceived().Increment(request.graph().size());
   const Arguments arguments = ToArguments(request.arguments());
   for (size_t i = 0; i < arguments.size(); ++i) {

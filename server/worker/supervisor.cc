@@ -43,7 +43,9 @@ Supervisor::Supervisor(ForkServer& forks, Options options)
   UOPD_CHECK(options_.max_workers >= 1);
 }
 
-Supervisor::~Supervisor() {
+Supervisor::~Supervisor() { EndIdle(); }
+
+void Supervisor::EndIdle() {
   std::vector<WorkerPtr> idle;
   {
     MutexLock lock(mu_);
@@ -249,6 +251,7 @@ JobResult Supervisor::Run(const Job& job, std::chrono::steady_clock::time_point 
     ++stats_.lost_idle;
   }
   result = GaveUp(last);
+  result.no_worker = result.outcome == JobResult::kFailed;
   Count(result);
   return result;
 }

@@ -58,6 +58,7 @@ struct JobResult {
   int signal = 0;            // kCrashed: what killed the worker; 0 when it exited by itself
   bool refused = false;      // kFailed: in quarantine, not run
   bool quarantined = false;  // this run put the job there
+  bool no_worker = false;    // kFailed: none could be had, not run
 
   absl::StatusOr<std::string> ToStatusOr() && {
     if (outcome == kDone) return std::move(bytes);
@@ -100,6 +101,9 @@ class Supervisor {
       const Job& job,
       std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
       const std::function<bool()>& cancelled = nullptr) UOPD_EXCLUDES(mu_);
+
+  // Ends the workers that are idle now; the next job starts one again.
+  void EndIdle() UOPD_EXCLUDES(mu_);
 
   int max_workers() const { return options_.max_workers; }
   const WorkerSetup& setup() const { return options_.setup; }

@@ -38,7 +38,9 @@ class Tuner {
 
   absl::StatusOr<TunedKernel> Run() {
     TunedKernel out;
-    UOPD_ASSIGN(out.search, search::BeamSearch(ctx_, sink_, target_, options_.beam, measurer_));
+    search::BeamOptions beam = options_.beam;
+    beam.deadline = SearchDeadline(beam.deadline);
+    UOPD_ASSIGN(out.search, search::BeamSearch(ctx_, sink_, target_, beam, measurer_));
     UOPD_ASSIGN(std::vector<Finalist> finalists, ChooseFinalists(out.search));
     UOPD_TRY(WithFrame(RunReference(), "running the kernel without opts"));
     std::vector<search::Candidate> batch;
@@ -78,6 +80,14 @@ class Tuner {
     out.deadline = options.beam.deadline;
     out.cancelled = options.beam.cancelled;
     return out;
+  }
+
+  // A search that runs out of time still leaves some to look at what it found.
+  static std::chrono::steady_clock::time_point SearchDeadline(
+      std::chrono::steady_clock::time_point whole) {
+    const auto now = std::chrono::steady_clock::now();
+    return whole == std::chrono::steady_clock::time_point::max() ? whole
+                                                                 : now + (whole - now) / 4 * 3;
   }
 
   absl::StatusOr<search::Candidate> Make(const search::Opts* opts, bool noopt) const {

@@ -17,7 +17,8 @@
 namespace uopd::worker {
 
 struct TuneOptions {
-  search::BeamOptions beam;  // deadline and cancelled are those of the whole
+  // deadline and cancelled are those of the whole; the search gets three quarters of the time.
+  search::BeamOptions beam;
   std::string device = "CPU";
   std::string toolchain;  // as CompileRequest
   int runs = 3;           // of a candidate

@@ -15,7 +15,7 @@ namespace {
 
 using grpc::StatusCode;
 
-class BadGraphTest : public testing::Test {
+class BadGraphTest : public ::testing::Test {
  protected:
   // AddGraph(4) as a message, to be spoiled.
   static v1::Graph Good() {

@@ -160,7 +160,7 @@ void ExpectServes(const DaemonProcess& daemon) {
       "", AddGraph(3), {Returned(), Data(Bytes({1, 2, 3})), Data(Bytes({10, 20, 30}))});
   ASSERT_TRUE(added.status.ok()) << added.status.error_message();
   ASSERT_EQ(added.response.data_size(), 1);
-  EXPECT_THAT(Floats(added.response.data(0)), testing::ElementsAre(11, 22, 33));
+  EXPECT_THAT(Floats(added.response.data(0)), ::testing::ElementsAre(11, 22, 33));
 }
 
 }  // namespace uopd::e2e

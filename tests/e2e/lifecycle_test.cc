@@ -16,9 +16,9 @@ namespace uopd::e2e {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::Each;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr char kCompiled[] = "uopd_kernels_compiled_total";
 constexpr char kSchedules[] = "uopd_schedules_total";
@@ -48,7 +48,7 @@ std::vector<fs::path> CacheFiles(const fs::path& data) {
   return out;
 }
 
-class LifecycleTest : public testing::Test {
+class LifecycleTest : public ::testing::Test {
  protected:
   // A data folder that holds three compiled graphs, left by an orderly exit.
   void Fill() {
@@ -230,7 +230,7 @@ std::string OutputOf(const std::string& arguments) {
 }
 
 TEST_F(LifecycleTest, TheCommandLineAnswers) {
-  EXPECT_THAT(OutputOf("--version"), testing::MatchesRegex("uopd [0-9.]+\nexit 0"));
+  EXPECT_THAT(OutputOf("--version"), ::testing::MatchesRegex("uopd [0-9.]+\nexit 0"));
   EXPECT_THAT(OutputOf("--print-config-docs"), HasSubstr("`server.allow_insecure_remote`"));
   EXPECT_THAT(OutputOf("--no-such-flag"), HasSubstr("exit 2"));
   const std::string config = (folder_.path() / "c.toml").string();

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -32,9 +33,10 @@ struct Output {
   std::string text;  // standard output and error
 };
 
-Output RunUopctl(const std::string& arguments) {
+Output RunUopctl(const std::string& arguments, const std::string& environment = "") {
   Output out;
-  FILE* pipe = popen((std::string(UOPCTL_BINARY) + " " + arguments + " 2>&1").c_str(), "r");
+  FILE* pipe =
+      popen(Cat("env ", environment, " ", UOPCTL_BINARY, " ", arguments, " 2>&1").c_str(), "r");
   if (pipe == nullptr) return out;
   std::array<char, 4096> buffer;
   for (size_t n; (n = fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
@@ -172,6 +174,44 @@ TEST(MainJobTest, RunComputesAMatrixProduct) {
       worst = std::max(worst, std::abs(got[i * kN + j] - row[j]) / row[j]);
   }
   EXPECT_LE(worst, 1e-5);
+}
+
+TEST(MainJobTest, SlotsWithoutInputStartAsZeros) {
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path());
+  ASSERT_TRUE(daemon.running());
+  const std::string file = folder.path().string() + "/matmul.uop";
+  for (const int64_t n : {2, 200}) {  // sent with the request, and buffers of their own
+    ASSERT_TRUE(client::WriteFile(file, MatmulText(n)).ok());
+    const Output out = RunUopctl("--address " + daemon.listen() + " --json run " + file);
+    ASSERT_EQ(out.code, 0) << out.text;
+    EXPECT_NE(out.text.find("\"values\":[0.0,0.0,0.0,0.0"), std::string::npos)
+        << out.text.substr(0, 1000);
+  }
+}
+
+TEST(MainJobTest, FlagAndVariableAskForTuning) {
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path(), {"--tune-candidates=8"});
+  ASSERT_TRUE(daemon.running());
+  const std::string dir = folder.path().string();
+  ASSERT_TRUE(client::WriteFile(dir + "/matmul.uop", MatmulText(8)).ok());
+  const std::string command = "--address " + daemon.listen() + " --json run " + dir + "/matmul.uop";
+  const auto tuned = [&](const std::string& environment, const std::string& flags) {
+    const Output out = RunUopctl(command + flags, environment);
+    EXPECT_EQ(out.code, 0) << out.text;
+    return JsonNumber(out.text, "kernels_tuned");
+  };
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (tuned("", " --beam 2") != 1 && !::testing::Test::HasFailure()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit) << daemon.Log();
+  }
+  EXPECT_EQ(tuned("BEAM=2", ""), 1);
+  EXPECT_EQ(tuned("BEAM=3 UOPD_BEAM=2", ""), 1);
+  EXPECT_EQ(tuned("BEAM=2", " --beam 0"), 0);
+  EXPECT_EQ(tuned("", ""), 0);
+  EXPECT_EQ(RunUopctl(command, "BEAM=many").code, 2);
+  EXPECT_EQ(RunUopctl(command + " --beam 65").code, 2);
 }
 
 TEST(MainJobTest, WrongFilesAndGraphsAreExplained) {

@@ -12,10 +12,10 @@
 namespace uopd::e2e {
 namespace {
 
-using testing::Each;
-using testing::ElementsAre;
+using ::testing::Each;
+using ::testing::ElementsAre;
 
-class PipelineTest : public testing::Test {
+class PipelineTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(daemon_.running());

@@ -11,11 +11,11 @@ namespace uopd::e2e {
 namespace {
 
 using grpc::StatusCode;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-class ServiceTest : public testing::Test {
+class ServiceTest : public ::testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(daemon_.running());
@@ -214,16 +214,6 @@ TEST_F(ServiceTest, RunNeedsNoSession) {
   EXPECT_EQ(response.digest(), DigestOf(request.graph()));
 }
 
-TEST_F(ServiceTest, TuningThatIsNotOfferedIsRefused) {
-  grpc::ClientContext context;
-  v1::RunRequest request;
-  request.set_graph(ScaleGraph(3, 2.5));
-  request.mutable_options()->set_beam(2);
-  v1::RunResponse response;
-  EXPECT_EQ(client_.stub().Run(&context, request, &response).error_code(),
-            StatusCode::UNIMPLEMENTED);
-}
-
 TEST_F(ServiceTest, PrepareGivesTheSignature) {
   const v1::PrepareResponse prepared = client_.Prepare(AddGraph(16));
   EXPECT_EQ(prepared.digest(), DigestOf(AddGraph(16)));
@@ -336,7 +326,7 @@ TEST_F(ServiceTest, CacheStatsNameTheStores) {
   EXPECT_EQ(response.state(), "ok");
   std::vector<std::string> names;
   for (const auto& store : response.stores()) names.push_back(store.store());
-  EXPECT_THAT(names, testing::IsSupersetOf({"graph", "kernel", "schedule"}));
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"graph", "kernel", "schedule"}));
 }
 
 }  // namespace

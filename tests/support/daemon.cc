@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/daemon.h"
 
-#include <fcntl.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,10 +20,7 @@
 namespace uopd::testing {
 namespace {
 
-std::string ReadFile(const std::string& path) {
-  std::ifstream in(path);
-  return std::string(std::istreambuf_iterator<char>(in), {});
-}
+constexpr std::chrono::seconds kStartLimit{60};
 
 // The text value of a key in the one-line JSON of the ready file.
 std::string Field(const std::string& json, const std::string& key) {
@@ -34,54 +33,70 @@ std::string Field(const std::string& json, const std::string& key) {
 
 }  // namespace
 
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(in), {});
+}
+
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const DaemonOptions& options) {
-  std::unique_ptr<Daemon> d(new Daemon);
-  d->data_dir_ = options.data_dir;
-  if (d->data_dir_.empty()) {
+  std::unique_ptr<Daemon> daemon(new Daemon);
+  UOPD_TRY(daemon->Spawn(options));
+  UOPD_TRY(daemon->AwaitReady());
+  return daemon;
+}
+
+absl::Status Daemon::Spawn(const DaemonOptions& options) {
+  folder_ = options.folder;
+  if (folder_.empty()) {
     std::string pattern = (std::filesystem::temp_directory_path() / "uopd-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr)
+    if (mkdtemp(pattern.data()) == nullptr) {
       return absl::InternalError("cannot make a temporary folder");
-    d->data_dir_ = pattern;
-    d->owns_data_dir_ = true;
+    }
+    folder_ = pattern;
+    owns_folder_ = true;
   }
-  const std::string ready = d->data_dir_ + ".ready";
-  d->log_path_ = d->data_dir_ + ".log";
-  std::filesystem::remove(ready);
-  std::vector<std::string> args = {options.program, "--listen",     "127.0.0.1:0",
-                                   "--http-listen", "127.0.0.1:0",  "--data-dir",
-                                   d->data_dir_,    "--ready-file", ready};
+  std::filesystem::remove(folder_ + "/ready.json");
+  std::vector<std::string> args = {options.program,
+                                   "--listen=127.0.0.1:0",
+                                   "--http-listen=127.0.0.1:0",
+                                   "--data-dir=" + folder_ + "/data",
+                                   "--ready-file=" + folder_ + "/ready.json",
+                                   "--log-file=" + folder_ + "/log"};
   args.insert(args.end(), options.flags.begin(), options.flags.end());
   std::vector<char*> argv;
-  for (std::string& a : args) argv.push_back(a.data());
+  for (std::string& arg : args) argv.push_back(arg.data());
   argv.push_back(nullptr);
-  d->pid_ = fork();
-  if (d->pid_ < 0) return absl::InternalError("cannot fork");
-  if (d->pid_ == 0) {
-    const int log = open(d->log_path_.c_str(), O_CREAT | O_TRUNC | O_WRONLY, 0644);
-    dup2(log, 1);
-    dup2(log, 2);
+  pid_ = fork();
+  if (pid_ < 0) return absl::InternalError("cannot fork");
+  if (pid_ == 0) {
     execv(argv[0], argv.data());
     _exit(127);
   }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (std::chrono::steady_clock::now() < deadline && d->Running()) {
-    const std::string json = ReadFile(ready);
-    if (json.find('\n') != std::string::npos) {
-      d->address_ = Field(json, "listen"), d->http_address_ = Field(json, "http");
-      return d;
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::AwaitReady() {
+  const auto deadline = std::chrono::steady_clock::now() + kStartLimit;
+  while (std::chrono::steady_clock::now() < deadline && Running()) {
+    const std::string ready = ReadFile(folder_ + "/ready.json");
+    if (ready.find('\n') != std::string::npos) {
+      address_ = Field(ready, "listen");
+      http_address_ = Field(ready, "http");
+      return absl::OkStatus();
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until the file is there
   }
-  return absl::UnavailableError(
-      Cat("daemon ", options.program, " does not serve; its log:\n", d->Log()));
+  const std::string log = Log();
+  constexpr size_t kEnd = 4000;
+  return absl::UnavailableError(Cat("daemon does not serve; its log:\n",
+                                    log.substr(log.size() - std::min(kEnd, log.size()))));
 }
 
 Daemon::~Daemon() {
-  Stop(SIGKILL);
+  Signal(SIGKILL);
+  Wait();
   std::error_code ignored;
-  std::filesystem::remove(data_dir_ + ".ready", ignored);
-  std::filesystem::remove(log_path_, ignored);
-  if (owns_data_dir_) std::filesystem::remove_all(data_dir_, ignored);
+  if (owns_folder_) std::filesystem::remove_all(folder_, ignored);
 }
 
 bool Daemon::Running() {
@@ -89,19 +104,44 @@ bool Daemon::Running() {
   return pid_ > 0;
 }
 
-std::string Daemon::Log() const {
-  const std::string log = ReadFile(log_path_);
-  constexpr size_t kEnd = 4000;
-  return log.size() > kEnd ? log.substr(log.size() - kEnd) : log;
+void Daemon::Signal(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);
 }
 
-int Daemon::Stop(int signal) {
-  if (pid_ <= 0) return 0;
-  kill(pid_, signal);
+int Daemon::Wait() {
   int status = 0;
-  waitpid(pid_, &status, 0);
+  if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return -1000;
   pid_ = -1;
-  return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
+
+std::string Daemon::Http(const std::string& path) const {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  const std::string port = http_address_.substr(http_address_.rfind(':') + 1);
+  address.sin_port = htons(static_cast<uint16_t>(std::atoi(port.c_str())));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string out;
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) {
+    const std::string request = "GET " + path + " HTTP/1.0\r\n\r\n";
+    if (write(fd, request.data(), request.size()) == static_cast<ssize_t>(request.size())) {
+      char chunk[4096];
+      for (ssize_t n; (n = read(fd, chunk, sizeof chunk)) > 0;) {
+        out.append(chunk, static_cast<size_t>(n));
+      }
+    }
+  }
+  close(fd);
+  return out;
+}
+
+double Daemon::Metric(const std::string& series) const {
+  const std::string page = Http("/metrics");
+  const size_t at = page.find("\n" + series + " ");
+  return at == std::string::npos ? -1 : std::atof(page.c_str() + at + series.size() + 2);
+}
+
+std::string Daemon::Log() const { return ReadFile(folder_ + "/log"); }
 
 }  // namespace uopd::testing

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A real uopd in a temporary folder, for end-to-end tests and benchmarks.
+// A real uopd on free ports of the loopback, for end-to-end tests and benchmarks.
+//
+// Not thread-safe, but for Http and Metric.
 #pragma once
 #include <sys/types.h>
 
@@ -12,36 +14,48 @@
 namespace uopd::testing {
 
 struct DaemonOptions {
-  std::string program;             // path of uopd
-  std::string data_dir;            // empty: a fresh temporary folder, removed with the object
-  std::vector<std::string> flags;  // further ones
+  std::string program;  // path of uopd
+  // Where folder/data, folder/log and folder/ready.json go; empty: a temporary one, removed with
+  // the object.
+  std::string folder;
+  std::vector<std::string> flags;  // come last and so win
 };
 
-// Runs until destroyed (killed then) or stopped. Not thread-safe.
 class Daemon {
  public:
-  // Waits until the daemon serves. UNAVAILABLE with the end of its log if it does not within 20
-  // seconds.
+  // Waits until the daemon serves. UNAVAILABLE with the end of its log if it does not within a
+  // minute.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const DaemonOptions& options);
-  ~Daemon();
+  ~Daemon();  // kills it
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
   const std::string& address() const { return address_; }
   const std::string& http_address() const { return http_address_; }
-  const std::string& data_dir() const { return data_dir_; }
+  const std::string& folder() const { return folder_; }
   pid_t pid() const { return pid_; }
   bool Running();  // false once the process has ended
-  std::string Log() const;
 
-  // Sends a signal and waits for the end; returns the exit code, or -signal if a signal ended it.
-  int Stop(int signal);
+  void Signal(int signal) const;
+  // Waits for the end; the exit status, or minus the signal that ended it.
+  int Wait();
+  // An answer of its HTTP server, with the status line in front.
+  std::string Http(const std::string& path) const;
+  // The value of a series as /metrics spells it, e.g. `uopd_sessions`; -1 when it is not there.
+  double Metric(const std::string& series) const;
+  std::string Log() const;
 
  private:
   Daemon() = default;
+  absl::Status Spawn(const DaemonOptions& options);
+  absl::Status AwaitReady();
+
   pid_t pid_ = -1;
-  std::string address_, http_address_, data_dir_, log_path_;
-  bool owns_data_dir_ = false;
+  std::string address_, http_address_, folder_;
+  bool owns_folder_ = false;
 };
+
+// Empty when it cannot be read.
+std::string ReadFile(const std::string& path);
 
 }  // namespace uopd::testing

@@ -24,7 +24,7 @@ class FakePipeline final : public Pipeline {
   std::string ScheduleEnvironment() const override { return "fake"; }
   std::string KernelEnvironment(const devices::Device&,
                                 const CompileOptions& options) const override {
-    return options.Text();
+    return options.KernelText();
   }
   absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
                                                   const std::string& device) const override {
@@ -33,26 +33,34 @@ class FakePipeline final : public Pipeline {
     options.default_device = device;
     return schedule::MakeSchedule(ctx, sink, options);
   }
-  absl::StatusOr<KernelRecord> BuildKernel(std::string_view graph, const devices::Device&,
-                                           const CompileOptions&, PhaseTimings*) const override {
+  absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device&,
+                                           const CompileOptions&,
+                                           const std::vector<codegen::Opt>* opts,
+                                           PhaseTimings*) const override {
     ++builds;
     if (on_build) UOPD_TRY(on_build());
+    if (opts != nullptr && *opts == kUselessOpts) return absl::InvalidArgumentError("useless opts");
     ir::UOpContext ctx;
     UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kKernel));
-    KernelRecord out;
+    KernelSource source;
+    source.text = on_text ? on_text() : "text";
+    KernelRecord& out = source.record;
     out.name = "fake";
-    out.object = "object";
     for (ir::UOp u : ir::Toposort(ctx, sink)) {
       if (!u.Is(ir::Op::PARAM)) continue;
       const auto slot = static_cast<size_t>(u.slot());
       out.buffers.resize(std::max(out.buffers.size(), slot + 1));
       out.buffers[slot] = {u.dtype(), ir::Product(*ir::StaticDims(*ctx.ShapeOf(u))), true, true};
     }
-    return out;
+    return source;
   }
+
+  // What LowerKernel refuses.
+  static inline const Opts kUselessOpts = {{codegen::OptKind::kUnroll, 99, 99}};
 
   mutable std::atomic<int> schedules{0}, builds{0};
   std::function<absl::Status()> on_build;  // runs in every build
+  std::function<std::string()> on_text;    // gives the source
 };
 
 inline std::unique_ptr<devices::Registry> NullRegistry() {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/options.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "core/base/status.h"
+#include "core/base/text.h"
+
+namespace uopd::client {
+namespace {
+
+// NAME or UOPD_NAME; null when neither is set to anything.
+const char* Variable(const std::string& name) {
+  for (const std::string& spelled : {"UOPD_" + name, name}) {
+    const char* value = std::getenv(spelled.c_str());
+    if (value != nullptr && *value != '\0') return value;
+  }
+  return nullptr;
+}
+
+// What the variable says, or 0.
+absl::StatusOr<uint32_t> Number(const std::string& name, uint32_t max) {
+  const char* text = Variable(name);
+  if (text == nullptr) return 0;
+  const std::string_view digits(text);
+  uint32_t out = 0;
+  const auto [end, error] = std::from_chars(digits.begin(), digits.end(), out);
+  if (error != std::errc() || end != digits.end() || out > max) {
+    return absl::InvalidArgumentError(
+        Cat("environment variable ", name, " (", digits, ") is no number from 0 to ", max));
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Options> OptionsFromEnvironment() {
+  v1::Options out;
+  UOPD_ASSIGN(const uint32_t beam, Number("BEAM", 64));
+  UOPD_ASSIGN(const uint32_t anew, Number("IGNORE_BEAM_CACHE", 1));
+  UOPD_ASSIGN(const uint32_t noopt, Number("NOOPT", 1));
+  UOPD_ASSIGN(const uint32_t debug, Number("DEBUG", 7));
+  out.set_beam(beam);
+  out.set_ignore_beam_cache(anew != 0);
+  out.set_noopt(noopt != 0);
+  out.set_debug(debug);
+  return out;
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/kernel_compiler.h"
+
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "server/worker/compile_job.h"
+
+namespace uopd::engine {
+
+using worker::JobResult;
+
+absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& device,
+                                                    const std::string& kernel,
+                                                    const std::string& source) {
+  const std::string frame = Cat("compiling kernel ", kernel);
+  if (workers_ == nullptr) {
+    auto object = CompileHere(device, source);
+    UOPD_TRY(WithFrame(object.status(), frame));
+    return object;
+  }
+  const worker::CompileRequest request{device.info().name, device.info().toolchain, source};
+  JobResult result =
+      workers_->Run(request.ToJob(time_limit_), std::chrono::steady_clock::time_point::max(),
+                    [this] { return stopped_.load(); });
+  if (result.no_worker) {
+    metrics::CompilesInProcess().Increment();
+    if (!reported_.exchange(true)) {
+      UOPD_LOG(kError, "no worker can be had, compiling in the daemon's own process",
+               {"status", result.status});
+    }
+    auto object = CompileHere(device, source);
+    UOPD_TRY(WithFrame(object.status(), frame));
+    return object;
+  }
+  switch (result.outcome) {
+    case JobResult::kDone:
+      return std::move(result.bytes);
+    case JobResult::kFailed:
+      if (!result.refused) return WithFrame(result.status, frame);
+      break;
+    case JobResult::kCancelled:
+      return absl::CancelledError(Cat("the daemon stops while ", frame));
+    case JobResult::kCrashed:
+    case JobResult::kTimedOut:
+      break;
+  }
+  // Not the code of the job: a client that tries again gets the same.
+  return absl::InternalError(
+      Cat("the compiler fails on kernel ", kernel, ": ", StatusText(result.status)));
+}
+
+absl::StatusOr<std::string> KernelCompiler::CompileHere(const devices::Device& device,
+                                                        const std::string& source) const {
+  if (stopped_.load()) return absl::CancelledError("the daemon stops");
+  return device.compiler().Compile(source);
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// The source text of a kernel to object bytes, in a worker process if one can be had.
+//
+// What aborts, crashes or does not end in a compiler costs a worker and this kernel, and not the
+// daemon: the answer is INTERNAL and names the kernel, and the same text is refused at once from
+// then on (server/worker/quarantine.h). A compile goes on when its caller has left: its result is
+// kept for the next one.
+//
+// When no worker can be had (none were configured, or the machine cannot fork) the daemon prefers
+// to serve: it compiles in its own process, counts that and says so in the log once.
+//
+// Thread-safe; calls run in parallel, as many as the pool has workers.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <string>
+
+#include "core/base/status.h"
+#include "devices/api/device.h"
+#include "server/worker/supervisor.h"
+
+namespace uopd::engine {
+
+class KernelCompiler {
+ public:
+  // `workers` outlives this; null: compiles in this process, which is then nothing to report.
+  KernelCompiler(worker::Supervisor* workers, std::chrono::milliseconds time_limit)
+      : workers_(workers), time_limit_(time_limit) {}
+
+  // `kernel` is the name for errors. CANCELLED after Stop.
+  absl::StatusOr<std::string> Compile(const devices::Device& device, const std::string& kernel,
+                                      const std::string& source);
+  // Ends what runs in workers and refuses the rest.
+  void Stop() { stopped_.store(true); }
+
+ private:
+  absl::StatusOr<std::string> CompileHere(const devices::Device& device,
+                                          const std::string& source) const;
+
+  worker::Supervisor* const workers_;
+  const std::chrono::milliseconds time_limit_;
+  std::atomic<bool> stopped_{false}, reported_{false};
+};
+
+}  // namespace uopd::engine

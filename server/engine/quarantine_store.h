@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The quarantine of a pool of workers over restarts: store "quarantine", one value per pool.
+//
+// The value is a list that grows at its end; entries that two daemons add at the same moment may
+// cost one of them, which then is found out about once more. Thread-safe.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "cache/store.h"
+#include "core/base/mutex.h"
+#include "server/worker/quarantine.h"
+
+namespace uopd::engine {
+
+class QuarantineStore {
+ public:
+  static constexpr size_t kMaxEntries = 4096;
+
+  // `store` outlives this. The oldest entries go when there are more than `max_entries`.
+  QuarantineStore(cache::Store& store, std::string pool, size_t max_entries = kMaxEntries);
+
+  std::vector<worker::QuarantineEntry> Load() const;  // oldest first
+  void Add(const worker::QuarantineEntry& entry) UOPD_EXCLUDES(mu_);
+
+ private:
+  cache::Store& store_;
+  const cache::Key key_;
+  const size_t max_entries_;
+  Mutex mu_;  // from reading the list to writing it
+};
+
+}  // namespace uopd::engine

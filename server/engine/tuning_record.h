@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// What tuning found for one kernel, as plain data: the value of store "tuning".
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/codegen/codegen.h"
+
+namespace uopd::engine {
+
+// Version of the encoding; part of the environment key.
+inline constexpr int kTuningRecordVersion = 1;
+
+using Opts = std::vector<codegen::Opt>;
+std::string Text(const Opts& opts);  // "[UPCAST(0, 4), THREAD(1, 2)]"
+
+struct TuningRecord {
+  Opts opts;                         // the fastest; may be the heuristic's choice
+  double seconds = 0;                // of one run with them
+  double heuristic_seconds = 0;      // of one run with the heuristic's; infinity when that failed
+  int64_t measured = 0, failed = 0;  // candidates
+
+  std::string Encode() const;
+  // DATA_LOSS when the bytes are not a whole record.
+  static absl::StatusOr<TuningRecord> Decode(std::string_view bytes);
+};
+
+}  // namespace uopd::engine

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/workers.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "core/base/metrics.h"
+
+namespace uopd::engine {
+namespace {
+
+using worker::Supervisor;
+
+constexpr int kNice = 10;                                  // of what nobody waits for
+constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks goes in time
+
+Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,
+                           QuarantineStore* quarantine) {
+  Supervisor::Options out;
+  out.max_workers = size;
+  out.setup.name = process;
+  out.setup.devices = config.device_list();
+  out.setup.cpu_threads = 1;
+  out.setup.retire_above_rss_bytes = kRetireAboveBytes;
+  out.on_quarantine = [pool, quarantine](const worker::QuarantineEntry& entry) {
+    metrics::WorkerKills({pool}).Increment();
+    if (quarantine != nullptr) quarantine->Add(entry);
+  };
+  return out;
+}
+
+Supervisor::Options CompilePool(const Config& config, int size) {
+  Supervisor::Options out = PoolOf(config, "uopd-compile", "compile", size, nullptr);
+  out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
+  return out;
+}
+
+Supervisor::Options TuningPool(const Config& config, QuarantineStore* quarantine) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int size = static_cast<int>(config.tune_workers());
+  Supervisor::Options out =
+      PoolOf(config, "uopd-tune", "tuning", size > 0 ? size : cores, quarantine);
+  out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
+  out.setup.nice = kNice;
+  return out;
+}
+
+Supervisor::Options MeasurePool(const Config& config, QuarantineStore* quarantine) {
+  Supervisor::Options out = PoolOf(config, "uopd-measure", "measure", 1, quarantine);
+  out.setup.nice = kNice;
+  // Kernels run as they do in the daemon.
+  out.setup.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  out.setup.device_memory_bytes = static_cast<uint64_t>(config.limits_total_bytes());
+  out.setup.retire_above_rss_bytes = 0;
+  return out;
+}
+
+}  // namespace
+
+Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
+                 cache::Store& store)
+    : tuning_quarantine_(store, "tuning"),
+      measure_quarantine_(store, "measure"),
+      compile_(forks, CompilePool(config, compilers)),
+      tuning_(forks, TuningPool(config, &tuning_quarantine_)),
+      measure_(forks, MeasurePool(config, &measure_quarantine_)) {
+  for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
+  for (const auto& entry : measure_quarantine_.Load()) measure_.quarantine().Add(entry);
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// The worker processes of the daemon: three pools, by what may hold up whom.
+//
+//   compile  the kernels that requests wait for; at most compile.threads, forked when needed
+//   tuning   candidates of tuning, tune.workers of them, niced: requests come first
+//   measure  one process, niced, that runs candidates: two would disturb each other's times
+//
+// The quarantines of the last two outlive the daemon. That of the first does not: a compiler that
+// took too long on a busy day must not refuse a graph for ever.
+//
+// Thread-safe. Fork server and store outlive it, and no job runs when it is destroyed.
+#pragma once
+#include "core/base/config.h"
+#include "server/engine/quarantine_store.h"
+#include "server/worker/supervisor.h"
+#include "server/worker/worker_measurer.h"
+
+namespace uopd::engine {
+
+class Workers {
+ public:
+  // `compilers`: how many kernels compile at the same time.
+  Workers(worker::ForkServer& forks, const Config& config, int compilers, cache::Store& store);
+
+  worker::Supervisor& compile() { return compile_; }
+  worker::WorkerPools tuning() { return {tuning_, measure_}; }
+
+ private:
+  QuarantineStore tuning_quarantine_, measure_quarantine_;
+  worker::Supervisor compile_, tuning_, measure_;
+};
+
+}  // namespace uopd::engine

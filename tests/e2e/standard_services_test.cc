@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// What tools expect of any gRPC server: grpc.health.v1 and reflection, in bytes, since a client
+// needs nothing of ours to use them.
+#include <gmock/gmock.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include "tests/e2e/client.h"
+
+namespace uopd::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+grpc::ByteBuffer ToBuffer(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+std::string FromBuffer(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  if (!buffer.Dump(&slices).ok()) return {};
+  std::string out;
+  for (const grpc::Slice& slice : slices) {
+    out.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return out;
+}
+
+class StandardServicesTest : public ::testing::Test {
+ protected:
+  // The first answer to one message; `status` of the whole call.
+  std::string Call(const std::string& method, const std::string& request, grpc::Status* status) {
+    grpc::GenericStub stub(
+        grpc::CreateChannel(daemon_.listen(), grpc::InsecureChannelCredentials()));
+    grpc::ClientContext context;
+    grpc::CompletionQueue queue;
+    const auto done = [&queue] {
+      void* tag = nullptr;
+      bool ok = false;
+      return queue.Next(&tag, &ok) && ok;
+    };
+    auto call = stub.PrepareCall(&context, method, &queue);
+    call->StartCall(nullptr);
+    EXPECT_TRUE(done());
+    call->Write(ToBuffer(request), nullptr);
+    EXPECT_TRUE(done());
+    call->WritesDone(nullptr);
+    EXPECT_TRUE(done());
+    grpc::ByteBuffer answer;
+    call->Read(&answer, nullptr);
+    const bool answered = done();
+    call->Finish(status, nullptr);
+    EXPECT_TRUE(done());
+    queue.Shutdown();
+    return answered ? FromBuffer(answer) : "";
+  }
+
+  TemporaryFolder folder_;
+  DaemonProcess daemon_{folder_.path()};
+};
+
+TEST_F(StandardServicesTest, HealthSaysServing) {
+  // HealthCheckResponse { status = SERVING }, of the server and of the service.
+  const std::string serving = "\x08\x01", service = "uopd.v1.UopdService";
+  grpc::Status status;
+  EXPECT_EQ(Call("/grpc.health.v1.Health/Check", "", &status), serving);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  const std::string request = std::string("\x0a") + static_cast<char>(service.size()) + service;
+  EXPECT_EQ(Call("/grpc.health.v1.Health/Check", request, &status), serving);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(Call("/grpc.health.v1.Health/Check", "\x0a\x01x", &status), "");
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(StandardServicesTest, ReflectionNamesTheServices) {
+  // ServerReflectionRequest { list_services = "*" }
+  grpc::Status status;
+  const std::string services =
+      Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "\x3a\x01*", &status);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  EXPECT_THAT(services, HasSubstr("uopd.v1.UopdService"));
+  EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
+  // ServerReflectionRequest { file_containing_symbol = "uopd.v1.UopdService" }
+  const std::string file = Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+                                "\x22\x13uopd.v1.UopdService", &status);
+  EXPECT_THAT(file, HasSubstr("ExecuteRequest"));
+}
+
+}  // namespace
+}  // namespace uopd::e2e

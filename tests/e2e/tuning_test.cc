@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT
+// Tuning as a client sees it: answers at once, better kernels later, and each found only once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/e2e/client.h"
+#include "tests/e2e/graphs.h"
+#include "tests/support/processes.h"
+
+namespace uopd::e2e {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kTuned[] = "uopd_tune_kernels_total{result=\"tuned\"}";
+constexpr char kFound[] = "uopd_tune_kernels_total{result=\"found\"}";
+constexpr char kMeasured[] = "uopd_tune_candidates_total{outcome=\"measured\"}";
+constexpr int64_t kSize = 96;
+
+std::chrono::steady_clock::time_point Limit() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(90);
+}
+
+// Runs PairsGraph(kSize) with a beam; the sums are of integers, so every order gives the same.
+v1::RunResponse RunPairs(Client& client, uint32_t beam, bool ignore_cache = false) {
+  std::vector<float> x(kSize), y(kSize), want(kSize, 0);
+  for (int64_t i = 0; i < kSize; ++i) {
+    x[static_cast<size_t>(i)] = static_cast<float>(i * 7 % 50);
+    y[static_cast<size_t>(i)] = static_cast<float>(i * 13 % 60);
+  }
+  for (size_t i = 0; i < want.size(); ++i) {
+    for (float v : y) want[i] += std::max(x[i], v);
+  }
+  v1::RunRequest request;
+  request.set_graph(PairsGraph(kSize));
+  *request.add_arguments() = Returned();
+  *request.add_arguments() = Data(Bytes(x));
+  *request.add_arguments() = Data(Bytes(y));
+  request.mutable_options()->set_beam(beam);
+  request.mutable_options()->set_ignore_beam_cache(ignore_cache);
+  v1::RunResponse response;
+  grpc::ClientContext context;
+  const grpc::Status status = client.stub().Run(&context, request, &response);
+  EXPECT_TRUE(status.ok()) << status.error_message();
+  if (!status.ok()) return response;
+  EXPECT_EQ(Floats(response.data(0)), want);
+  return response;
+}
+
+// Runs until the one kernel is tuned; every answer on the way is right.
+bool RunUntilTuned(Client& client, uint32_t beam) {
+  for (const auto limit = Limit(); std::chrono::steady_clock::now() < limit;) {
+    if (RunPairs(client, beam).cache().kernels_tuned() == 1) return true;
+    if (::testing::Test::HasFailure()) return false;
+  }
+  return false;
+}
+
+class TuningTest : public ::testing::Test {
+ protected:
+  // Few candidates: the tests are about what happens with the winner.
+  const std::vector<std::string> flags_ = {"--tune-candidates=12"};
+  TemporaryFolder folder_;
+};
+
+TEST_F(TuningTest, AnswersAtOnceSwapsLaterAndRemembers) {
+  {
+    DaemonProcess daemon(folder_.path(), flags_);
+    Client client(daemon);
+    const v1::RunResponse cold = RunPairs(client, 2);
+    EXPECT_EQ(cold.cache().kernels_tuned(), 0u);
+    EXPECT_EQ(cold.cache().kernels_compiled(), 1u);
+    ASSERT_TRUE(RunUntilTuned(client, 2)) << daemon.Log();
+    EXPECT_EQ(daemon.Metric(kTuned), 1);
+    EXPECT_GE(daemon.Metric(kMeasured), 2);
+    EXPECT_EQ(daemon.Metric("uopd_tune_duration_seconds_count"), 1);
+    EXPECT_THAT(daemon.Log(), HasSubstr("msg=\"kernel tuned\""));
+    // Without a beam nobody asked for it.
+    EXPECT_EQ(RunPairs(client, 0).cache().kernels_tuned(), 0u);
+    daemon.Signal(SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
+  DaemonProcess daemon(folder_.path(), flags_);
+  Client client(daemon);
+  EXPECT_EQ(RunPairs(client, 2).cache().kernels_tuned(), 1u);
+  EXPECT_EQ(daemon.Metric("uopd_kernels_compiled_total"), 0);
+  EXPECT_EQ(daemon.Metric(kMeasured), -1);
+  // What another width finds is another thing to know, and so is what is to be found anew.
+  EXPECT_EQ(RunPairs(client, 3).cache().kernels_tuned(), 0u);
+  EXPECT_EQ(RunPairs(client, 2, true).cache().kernels_tuned(), 0u);
+}
+
+TEST_F(TuningTest, TwoDaemonsTuneOnce) {
+  TemporaryFolder other;
+  std::vector<std::string> flags = flags_;
+  flags.push_back("--data-dir=" + (folder_.path() / "data").string());
+  DaemonProcess first(folder_.path(), flags_), second(other.path(), flags);
+  Client one(first), two(second);
+  RunPairs(one, 2), RunPairs(two, 2);
+  EXPECT_TRUE(RunUntilTuned(one, 2)) << first.Log();
+  EXPECT_TRUE(RunUntilTuned(two, 2)) << second.Log();
+  const auto count = [&](const char* series) {
+    return std::max(0.0, first.Metric(series)) + std::max(0.0, second.Metric(series));
+  };
+  EXPECT_EQ(count(kTuned), 1);
+  EXPECT_EQ(count(kFound), 1);
+}
+
+TEST_F(TuningTest, TheSettingIsForRequestsThatNameNoBeam) {
+  DaemonProcess daemon(folder_.path(), {"--tune-candidates=12", "--tune-beam=2"});
+  Client client(daemon);
+  EXPECT_TRUE(RunUntilTuned(client, 0)) << daemon.Log();
+  EXPECT_EQ(RunPairs(client, 2).cache().kernels_tuned(), 1u);  // the same program
+  EXPECT_EQ(daemon.Metric(kTuned), 1);
+}
+
+TEST_F(TuningTest, TerminationEndsTheSearchAndItsWorkers) {
+  DaemonProcess daemon(folder_.path(), {"--tune-candidates=100000"});
+  Client client(daemon);
+  RunPairs(client, 64);
+  for (const auto limit = Limit(); daemon.Metric(kMeasured) < 1;) {
+    ASSERT_LT(std::chrono::steady_clock::now(), limit) << daemon.Log();
+  }
+  const auto processes = testing::Descendants(daemon.pid());
+  daemon.Signal(SIGTERM);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(daemon.Wait(), 0);
+  // Much less than server.drain_timeout_ms and than the search takes.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  for (const testing::Process& process : processes) {
+    EXPECT_FALSE(testing::IsAlive(process.pid)) << process.name;
+  }
+}
+
+TEST_F(TuningTest, OptionsThatMakeNoSenseAreRefused) {
+  DaemonProcess daemon(folder_.path());
+  Client client(daemon);
+  v1::RunRequest request;
+  request.set_graph(ScaleGraph(3, 2.5));
+  v1::RunResponse response;
+  for (const uint32_t beam : {65u, UINT32_MAX}) {
+    request.mutable_options()->set_beam(beam);
+    grpc::ClientContext context;
+    const grpc::Status status = client.stub().Run(&context, request, &response);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT) << status.error_message();
+  }
+  request.mutable_options()->set_beam(2);
+  request.mutable_options()->set_noopt(true);
+  grpc::ClientContext context;
+  EXPECT_EQ(client.stub().Run(&context, request, &response).error_code(),
+            grpc::StatusCode::INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace uopd::e2e

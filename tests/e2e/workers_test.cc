@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// The worker processes of a daemon, seen from outside: what their deaths cost, and that none stays
+// behind.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "core/ir/build.h"
+#include "core/ir/wire.h"
+#include "tests/e2e/client.h"
+#include "tests/e2e/graphs.h"
+#include "tests/support/processes.h"
+
+namespace uopd::e2e {
+namespace {
+
+using testing::Descendants;
+using ::testing::HasSubstr;
+using testing::Process;
+
+constexpr char kKills[] = "uopd_worker_kills_total{pool=\"compile\"}";
+
+// slot 0 = a long chain of exponentials and logarithms of slot 1: a kernel whose compiler is busy
+// for a while.
+std::string LongGraph() {
+  ir::UOpContext ctx;
+  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{16});
+  ir::UOp value = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  for (int i = 0; i < 150; ++i) {
+    value = ir::Alu(ctx, i % 2 == 0 ? ir::Op::EXP2 : ir::Op::LOG2, {value});
+    value = ir::Add(ctx, value, ctx.Float(ir::Dtype::F32, 1 + i / 256.0));
+  }
+  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+std::vector<Process> Named(pid_t daemon, const std::string& name) {
+  std::vector<Process> out;
+  for (Process& process : Descendants(daemon)) {
+    if (process.name == name && process.state != 'Z') out.push_back(std::move(process));
+  }
+  return out;
+}
+
+class WorkersTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(daemon_.running());
+    ASSERT_TRUE(client_.OpenSession().ok());
+  }
+
+  TemporaryFolder folder_;
+  DaemonProcess daemon_{folder_.path()};
+  Client client_{daemon_};
+};
+
+TEST_F(WorkersTest, KernelsAreCompiledByOtherProcesses) {
+  ExpectServes(daemon_);
+  EXPECT_FALSE(Named(daemon_.pid(), "uopd-compile").empty());
+  EXPECT_EQ(daemon_.Metric("uopd_compiles_in_process_total"), 0);
+}
+
+TEST_F(WorkersTest, ACompilerThatDiesCostsItsKernelAndNothingElse) {
+  const std::string graph = LongGraph();
+  grpc::Status failed;
+  std::thread call([&] { client_.Prepare(graph, &failed); });
+  // Dies in the middle of its work, as if the compiler had crashed.
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (bool killed = false; !killed && std::chrono::steady_clock::now() < limit;) {
+    for (const Process& worker : Named(daemon_.pid(), "uopd-compile")) {
+      if (worker.cpu_ticks >= 3) killed |= kill(worker.pid, SIGKILL) == 0;
+    }
+  }
+  call.join();
+  EXPECT_EQ(failed.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(failed.error_message(), HasSubstr("the compiler fails on kernel "));
+  EXPECT_THAT(failed.error_message(), HasSubstr("SIGKILL"));
+  EXPECT_THAT(failed.error_message(), HasSubstr("reproducer: "));
+  EXPECT_EQ(daemon_.Metric(kKills), 1);
+  ExpectServes(daemon_);
+  // It is not tried again.
+  grpc::Status again;
+  client_.Prepare(graph, &again);
+  EXPECT_EQ(again.error_code(), grpc::StatusCode::INTERNAL);
+  EXPECT_THAT(again.error_message(), HasSubstr("quarantine"));
+  EXPECT_EQ(daemon_.Metric(kKills), 1);
+  EXPECT_EQ(daemon_.Metric("uopd_compiles_in_process_total"), 0);
+}
+
+TEST_F(WorkersTest, WithoutItsForkServerTheDaemonCompilesByItself) {
+  const auto forks = Named(daemon_.pid(), "uopd-forks");
+  ASSERT_EQ(forks.size(), 1u);
+  ASSERT_EQ(kill(forks[0].pid, SIGKILL), 0);
+  ExpectServes(daemon_);
+  EXPECT_EQ(daemon_.Metric("uopd_compiles_in_process_total"), 1);
+  EXPECT_THAT(daemon_.Log(), HasSubstr("no worker can be had"));
+}
+
+TEST_F(WorkersTest, NoneOutlivesADaemonThatIsKilled) {
+  ExpectServes(daemon_);
+  const auto processes = Descendants(daemon_.pid());
+  ASSERT_GE(processes.size(), 2u);  // the fork server and a worker
+  daemon_.Signal(SIGKILL);
+  EXPECT_EQ(daemon_.Wait(), -SIGKILL);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  for (const Process& process : processes) {
+    while (testing::IsAlive(process.pid) && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::yield();
+    }
+    EXPECT_FALSE(testing::IsAlive(process.pid)) << process.name;
+  }
+}
+
+TEST_F(WorkersTest, NoneOutlivesADaemonThatExits) {
+  ExpectServes(daemon_);
+  const auto processes = Descendants(daemon_.pid());
+  daemon_.Signal(SIGTERM);
+  EXPECT_EQ(daemon_.Wait(), 0);
+  for (const Process& process : processes) {
+    EXPECT_FALSE(testing::IsAlive(process.pid)) << process.name;
+  }
+}
+
+}  // namespace
+}  // namespace uopd::e2e
