@@ -108,4 +108,10 @@ std::string PrintLine(UOp u, std::span<const UOp> order) {
   return out;
 }
 
+std::string PrintArg(UOp u) {
+  std::string out;
+  AppendArg(out, u);
+  return out.empty() ? out : out.substr(1);  // AppendArg begins with the space of a line
+}
+
 }  // namespace uopd::ir

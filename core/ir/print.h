@@ -22,6 +22,8 @@ namespace uopd::ir {
 std::string Print(const UOpContext& ctx, UOp root);
 // One node for messages, numbered as in `order`, which lists it and its sources.
 std::string PrintLine(UOp u, std::span<const UOp> order);
+// The arg alone: "{0, GLOBAL}"; empty if there is none.
+std::string PrintArg(UOp u);
 
 struct ParseLimits {
   size_t max_nodes = 10'000'000;

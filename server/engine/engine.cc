@@ -66,6 +66,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       devices_(std::move(registry)),
       compilers_(CompileThreads(config), SIZE_MAX),
       compile_(CompileOptionsOf(config), *pipeline_, *store_, devices_, compilers_),
+      explainer_(*pipeline_, *store_, devices_, CompileOptionsOf(config).limits),
       sessions_(SessionOptionsOf(config), total_, executor_),
       executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
 
