@@ -77,6 +77,11 @@ WatchOutcome MemoryStore::WatchReady(const Key& key, const WaitLimits& limits) {
   });
 }
 
+std::optional<Key> MemoryStore::KeyOf(const Digest& address) {
+  auto row = table_.Find(address, now_());
+  return row == nullptr ? std::nullopt : std::optional(cache::KeyOf(*row));
+}
+
 absl::Status MemoryStore::Clear(const std::string& store) {
   table_.Clear(store);
   return absl::OkStatus();

@@ -28,6 +28,7 @@ class MemoryStore final : public Store {
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override {
     return table_.List(store, limit);
   }
+  std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
   Health health() const override { return {State::kMemory, "The cache was told to use memory."}; }
   const StatsTable& stats() const override { return stats_; }

@@ -44,6 +44,8 @@ std::string Checksum(const Row& row) {
   return std::string(reinterpret_cast<const char*>(out.digest), sizeof out.digest);
 }
 
+Key KeyOf(const Row& row) { return Key(row.store, row.semantic, row.environment); }
+
 bool KeyMatches(const Row& row, const Key& key) {
   return row.store == key.store() && row.environment == key.environment() &&
          row.semantic == key.semantic();

@@ -22,6 +22,7 @@ Row MakeRow(const Key& key, std::string value, int64_t cost_us, int64_t now_us, 
 // XXH3-128 over all of the row but last_used_us, which changes in place. Guards against bit rot,
 // not against malice.
 std::string Checksum(const Row& row);
+Key KeyOf(const Row& row);
 bool KeyMatches(const Row& row, const Key& key);
 // What the row counts against the size limit: its bytes and a share of indices and page slack.
 int64_t SizeOf(const Row& row);

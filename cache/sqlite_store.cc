@@ -340,6 +340,20 @@ std::vector<EntryInfo> SqliteStore::List(const std::string& store, int64_t limit
   return out;
 }
 
+std::optional<Key> SqliteStore::KeyOf(const Digest& address) {
+  if (auto row = queue_.Find(address)) return cache::KeyOf(*row);
+  if (auto file = keeper_.Current()) {
+    auto row = file->Read(address);
+    if (!row.ok()) {
+      keeper_.Report(file, row.status());
+    } else if (row->has_value() && Checksum(**row) == (*row)->checksum) {
+      return cache::KeyOf(**row);
+    }
+  }
+  auto row = memory_.Find(address, options_.now());
+  return row == nullptr ? std::nullopt : std::optional(cache::KeyOf(*row));
+}
+
 absl::Status SqliteStore::Clear(const std::string& store) {
   Flush().IgnoreError();  // what is queued would come back; failures were counted
   memory_.Clear(store);

@@ -50,6 +50,7 @@ class SqliteStore final : public Store {
   WatchOutcome WatchReady(const Key& key, const WaitLimits& limits) override;
   std::vector<Usage> ReadUsage() override;
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
+  std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
   Health health() const override { return keeper_.health(); }
   const StatsTable& stats() const override { return stats_; }

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -115,6 +116,8 @@ class Store {
   virtual std::vector<Usage> ReadUsage() = 0;  // sorted by name
   // The most recently used entries of a store.
   virtual std::vector<EntryInfo> List(const std::string& store, int64_t limit) = 0;
+  // The full key of an entry that List named; nothing if it is gone or damaged. Counts no lookup.
+  virtual std::optional<Key> KeyOf(const Digest& address) = 0;
   // Removes the entries of one store, or of all when `store` is empty. Leases stay.
   virtual absl::Status Clear(const std::string& store) = 0;
 

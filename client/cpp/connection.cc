@@ -238,6 +238,15 @@ absl::StatusOr<v1::PrepareResponse> Connection::Prepare(v1::PrepareRequest& requ
   return response;
 }
 
+absl::StatusOr<v1::ExplainCacheResponse> Connection::ExplainCache(
+    const v1::ExplainCacheRequest& request) {
+  v1::ExplainCacheResponse response;
+  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::ExplainCache, request, &response,
+                                          &traffic_.other_bytes, true);
+  if (!status.ok()) return impl_->Explained(status);
+  return response;
+}
+
 absl::StatusOr<v1::GetCacheStatsResponse> Connection::CacheStats() {
   v1::GetCacheStatsResponse response;
   const grpc::Status status =

@@ -41,6 +41,7 @@ class Connection : public Executor {
   const v1::HelloResponse& hello() const;
   absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
   absl::StatusOr<v1::GetCacheStatsResponse> CacheStats();
+  absl::StatusOr<v1::ExplainCacheResponse> ExplainCache(const v1::ExplainCacheRequest& request);
 
  private:
   struct Impl;

@@ -22,7 +22,6 @@ namespace uopd::ir {
 std::string Print(const UOpContext& ctx, UOp root);
 // One node for messages, numbered as in `order`, which lists it and its sources.
 std::string PrintLine(UOp u, std::span<const UOp> order);
-
 // The parts of a line without numbers: "ADD<index>", and "{0, GLOBAL} #3" (arg and tag) or nothing.
 std::string PrintHead(UOp u);
 std::string PrintArg(UOp u);

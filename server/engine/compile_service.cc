@@ -4,12 +4,11 @@
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
+#include "server/engine/keys.h"
 #include "server/engine/not_found.h"
 
 namespace uopd::engine {
 namespace {
-
-cache::Key GraphKey(std::string_view digest) { return {"graph", std::string(digest), "ir=1"}; }
 
 Digest FlightKey(const Digest& digest, const CompileOptions& options) {
   return HashBytes(Cat(digest.view(), options.Text()));
@@ -128,8 +127,7 @@ absl::StatusOr<CompileService::Made> CompileService::Make(RequestContext& reques
 absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& request,
                                                                Admitted& graph) {
   UOPD_ASSIGN(DeviceState * default_device, devices_.Get(""));
-  const cache::Key key("schedule", graph.bytes,
-                       Cat(pipeline_.ScheduleEnvironment(), " default=", default_device->name()));
+  const cache::Key key = ScheduleKey(graph.bytes, pipeline_, default_device->name());
   cache::LoadOptions load;
   load.limits = request.wait_limits();
   UOPD_ASSIGN(cache::Loaded loaded, schedules_.LoadOrCompute(store_, key, load, [&] {

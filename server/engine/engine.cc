@@ -26,6 +26,12 @@ SessionOptions SessionOptionsOf(const Config& config) {
   return out;
 }
 
+ir::WireLimits WireLimitsOf(const Config& config) {
+  ir::WireLimits out;
+  out.max_nodes = static_cast<size_t>(config.limits_max_graph_nodes());
+  return out;
+}
+
 CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
                                          KernelTuner* tuner) {
   CompileService::Options out;
@@ -34,7 +40,7 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
   out.tuner = tuner;
   out.owner = Cat("pid ", getpid());
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
-  out.limits.max_nodes = static_cast<size_t>(config.limits_max_graph_nodes());
+  out.limits = WireLimitsOf(config);
   return out;
 }
 
@@ -91,6 +97,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       compilers_(CompileThreads(config), SIZE_MAX),
       compile_(CompileOptionsOf(config, workers_.get(), tuner_.get()), *pipeline_, *store_,
                devices_, compilers_),
+      explainer_(*pipeline_, *store_, devices_, WireLimitsOf(config)),
       sessions_(SessionOptionsOf(config), total_, executor_),
       executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
 

@@ -19,6 +19,7 @@
 #include "cache/store.h"
 #include "core/base/config.h"
 #include "server/engine/compile_service.h"
+#include "server/engine/key_explainer.h"
 #include "server/engine/run_service.h"
 #include "server/engine/session_table.h"
 #include "server/engine/worker_tuner.h"
@@ -84,6 +85,7 @@ class Engine {
   DeviceSet& devices() { return devices_; }
   cache::Store& store() { return *store_; }
   Executor& executor() { return executor_; }
+  KeyExplainer& explainer() { return explainer_; }
 
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                             std::string_view device);
@@ -129,6 +131,7 @@ class Engine {
   const std::unique_ptr<WorkerTuner> tuner_;  // null: none
   Executor compilers_;
   CompileService compile_;
+  KeyExplainer explainer_;
   SessionTable sessions_;
   Executor executor_;  // its tasks end before anything that they use
 

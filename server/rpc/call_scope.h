@@ -24,8 +24,9 @@ enum class Method : uint8_t {
   kRun,
   kPipeline,
   kGetCacheStats,
+  kExplainCache,
 };
-inline constexpr size_t kMethods = 12;
+inline constexpr size_t kMethods = 13;
 
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);

@@ -247,6 +247,27 @@ absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
   return absl::OkStatus();
 }
 
+absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& context,
+                          const v1::ExplainCacheRequest& request,
+                          v1::ExplainCacheResponse* response) {
+  UOPD_ASSIGN(const engine::KeyExplanation found,
+              engine.explainer().Explain(context, GraphOf(request.a()), GraphOf(request.b())));
+  response->set_digest_a(std::string(found.a.view()));
+  response->set_cached(found.cached);
+  if (found.has_b) response->set_digest_b(std::string(found.b.view()));
+  response->set_similarity(found.similarity);
+  for (const ir::Difference& difference : found.differences) {
+    v1::KeyDifference* out = response->add_differences();
+    out->set_path(difference.path);
+    out->set_field(difference.field);
+    out->set_a(difference.a);
+    out->set_b(difference.b);
+    out->set_node_a(difference.node_a);
+    out->set_node_b(difference.node_b);
+  }
+  return absl::OkStatus();
+}
+
 void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
                    v1::GetCacheStatsResponse* response) {
   const cache::Health health = engine.store().health();

@@ -31,6 +31,9 @@ absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
                      v1::ExecuteResponse* response);
 absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
                  const v1::RunRequest& request, v1::RunResponse* response);
+absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& context,
+                          const v1::ExplainCacheRequest& request,
+                          v1::ExplainCacheResponse* response);
 void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
                    v1::GetCacheStatsResponse* response);
 

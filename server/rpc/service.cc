@@ -118,4 +118,14 @@ grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* co
   });
 }
 
+grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* context,
+                                                const v1::ExplainCacheRequest* request,
+                                                v1::ExplainCacheResponse* response) {
+  return Serve(
+      engine_, context, Method::kExplainCache, [] { return false; },
+      [=, this](RequestContext& call) {
+        return rpc::ExplainCache(engine_, call, *request, response);
+      });
+}
+
 }  // namespace uopd::rpc

@@ -45,6 +45,9 @@ class Service final : public v1::UopdService::CallbackService {
   grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,
                                           const v1::GetCacheStatsRequest* request,
                                           v1::GetCacheStatsResponse* response) override;
+  grpc::ServerUnaryReactor* ExplainCache(grpc::CallbackServerContext* context,
+                                         const v1::ExplainCacheRequest* request,
+                                         v1::ExplainCacheResponse* response) override;
 
  private:
   engine::Engine& engine_;

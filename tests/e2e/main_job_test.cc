@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "client/cpp/connection.h"
@@ -212,6 +213,42 @@ TEST(MainJobTest, FlagAndVariableAskForTuning) {
   EXPECT_EQ(tuned("", ""), 0);
   EXPECT_EQ(RunUopctl(command, "BEAM=many").code, 2);
   EXPECT_EQ(RunUopctl(command + " --beam 65").code, 2);
+}
+
+TEST(MainJobTest, CacheExplainSaysWhatDiffers) {
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path());
+  ASSERT_TRUE(daemon.running());
+  const std::string dir = folder.path().string(), to = "--address " + daemon.listen() + " ";
+  const auto write = [&](const std::string& name, const std::string& factor) {
+    ASSERT_TRUE(client::WriteFile(dir + "/" + name,
+                                  "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n"
+                                  "%2 = PARAM<f32> %1 {0, GLOBAL}\n%3 = CONST<f32> {" +
+                                      factor + "}\n%4 = MUL<f32> %2, %3\n%5 = STORE %2, %4\n" +
+                                      "%6 = SINK %5\n")
+                    .ok());
+  };
+  write("a.uop", "2"), write("b.uop", "3");
+  const Output cold = RunUopctl(to + "cache explain " + dir + "/a.uop");
+  EXPECT_EQ(cold.code, 0) << cold.text;
+  EXPECT_NE(cold.text.find("nothing in the cache resembles it"), std::string::npos) << cold.text;
+  ASSERT_EQ(RunUopctl(to + "run " + dir + "/a.uop").code, 0);
+  const Output hit = RunUopctl(to + "--json cache explain " + dir + "/a.uop");
+  const auto json = nlohmann::json::parse(hit.text, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << hit.text;
+  EXPECT_TRUE(json["cached"].get<bool>());
+  // By file against the nearest, and by digest against a file.
+  const std::string a = json["a"].get<std::string>();
+  for (const std::string& question : {dir + "/b.uop", a + " " + dir + "/b.uop"}) {
+    const Output near = RunUopctl(to + "cache explain " + question);
+    EXPECT_EQ(near.code, 0) << near.text;
+    EXPECT_NE(near.text.find("SINK.0 > STORE.1 > MUL.1 > CONST: value"), std::string::npos)
+        << near.text;
+    EXPECT_NE(near.text.find("100 % alike"), std::string::npos) << near.text;
+  }
+  const Output unknown = RunUopctl(to + "cache explain " + std::string(64, '0'));
+  EXPECT_NE(unknown.code, 0);
+  EXPECT_NE(unknown.text.find("NOT_FOUND"), std::string::npos) << unknown.text;
 }
 
 TEST(MainJobTest, WrongFilesAndGraphsAreExplained) {

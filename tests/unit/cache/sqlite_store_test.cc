@@ -138,6 +138,11 @@ TEST_F(SqliteStoreTest, ListsCountsAndClears) {
   ASSERT_EQ(listed.size(), 1u);
   EXPECT_EQ(listed[0].address, KeyOf(9, "schedule").address());
   EXPECT_EQ(listed[0].cost_us, 7);
+  const auto key = store->KeyOf(listed[0].address);
+  ASSERT_TRUE(key.has_value());
+  EXPECT_EQ(key->semantic(), KeyOf(9, "schedule").semantic());
+  EXPECT_EQ(key->environment(), KeyOf(9, "schedule").environment());
+  EXPECT_FALSE(store->KeyOf(KeyOf(8, "schedule").address()).has_value());
   EXPECT_EQ(store->List("kernel", 2).size(), 2u);
   ASSERT_TRUE(store->Clear("kernel").ok());
   EXPECT_EQ(store->Get(KeyOf(0)).outcome, GetOutcome::kMiss);

@@ -369,7 +369,8 @@ struct Result {
 
 void CheckSample(UOpContext& ctx, const rewrite::RuleSet& set, const Rule& rule, UOp sample,
                  Random& random, Result& result) {
-  const UOp out = rule.apply(rule, sample, ctx);
+  rewrite::RuleEnv env;
+  const UOp out = rule.apply(rule, sample, ctx, env);
   if (!out) return;
   ++result.fired;
   std::vector<uint64_t> attempts(set.rules().size());

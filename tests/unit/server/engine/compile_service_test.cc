@@ -158,6 +158,7 @@ class SpoiledStore final : public cache::Store {
   std::vector<cache::EntryInfo> List(const std::string& store, int64_t limit) override {
     return inner_.List(store, limit);
   }
+  std::optional<cache::Key> KeyOf(const Digest& address) override { return inner_.KeyOf(address); }
   absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
   cache::Health health() const override { return inner_.health(); }
   const cache::StatsTable& stats() const override { return inner_.stats(); }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/key_explainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/engine/keys.h"
+#include "server/engine/not_found.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using testing::SizeIs;
+
+// slot 0 = 2 ** slot 1: shares little with a ScaleGraph.
+std::string ExpGraph(int64_t n) {
+  ir::UOpContext ctx;
+  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{n});
+  const ir::UOp x = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  const ir::UOp store =
+      ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), ir::Alu(ctx, ir::Op::EXP2, {x}));
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+class KeyExplainerTest : public testing::Test {
+ protected:
+  void Cache(const std::string& graph, std::string_view environment = "") {
+    cache::Key key = ScheduleKey(graph, pipeline_, "NULL:0");
+    if (!environment.empty()) key = {"schedule", graph, std::string(environment)};
+    ASSERT_TRUE(store_.Put(key, "bytes", 1).ok());
+    ASSERT_TRUE(store_.Put(GraphKey(HashBytes(graph).view()), graph, 1).ok());
+  }
+  KeyExplanation Explain(const GraphRef& a, const GraphRef& b = {}) {
+    auto out = explainer_.Explain(request_, a, b);
+    EXPECT_TRUE(out.ok()) << StatusText(out.status());
+    return out.ok() ? *std::move(out) : KeyExplanation{};
+  }
+
+  FakePipeline pipeline_;
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  KeyExplainer explainer_{pipeline_, store_, devices_, {}};
+  RequestContext request_;
+};
+
+TEST_F(KeyExplainerTest, AHitNeedsNoExplanation) {
+  const std::string graph = ScaleGraph(4, 2);
+  Cache(graph);
+  for (const GraphRef& ref : {GraphRef{"", graph}, GraphRef{HashBytes(graph).view(), ""}}) {
+    const KeyExplanation found = Explain(ref);
+    EXPECT_TRUE(found.cached);
+    EXPECT_FALSE(found.has_b);
+    EXPECT_EQ(found.a, HashBytes(graph));
+  }
+}
+
+TEST_F(KeyExplainerTest, AnEmptyCacheHasNothingNear) {
+  const KeyExplanation found = Explain({"", ScaleGraph(4, 2)});
+  EXPECT_FALSE(found.cached);
+  EXPECT_FALSE(found.has_b);
+  EXPECT_THAT(found.differences, SizeIs(0));
+}
+
+TEST_F(KeyExplainerTest, TheNearestEntryAndWhatDiffers) {
+  Cache(ExpGraph(4));
+  Cache(ScaleGraph(4, 3));
+  Cache(ExpGraph(8));
+  const KeyExplanation found = Explain({"", ScaleGraph(4, 2)});
+  ASSERT_TRUE(found.has_b);
+  EXPECT_EQ(found.b, HashBytes(ScaleGraph(4, 3)));
+  EXPECT_EQ(found.similarity, 1);
+  ASSERT_THAT(found.differences, SizeIs(1));
+  EXPECT_EQ(found.differences[0].field, "value");
+  EXPECT_EQ(found.differences[0].a, "{2}");
+  EXPECT_EQ(found.differences[0].b, "{3}");
+}
+
+TEST_F(KeyExplainerTest, TheSameGraphInAnotherEnvironment) {
+  Cache(ScaleGraph(4, 2), "fake default=NULL:1 extra=1");
+  Cache(ScaleGraph(4, 3));
+  const KeyExplanation found = Explain({"", ScaleGraph(4, 2)});
+  EXPECT_FALSE(found.cached);
+  EXPECT_EQ(found.a, found.b);
+  ASSERT_THAT(found.differences, SizeIs(2));
+  EXPECT_EQ(found.differences[0].field, "default");
+  EXPECT_EQ(found.differences[0].a, "NULL:0");
+  EXPECT_EQ(found.differences[0].b, "NULL:1");
+  EXPECT_EQ(found.differences[1].field, "extra");
+  EXPECT_EQ(found.differences[1].a, "");
+}
+
+TEST_F(KeyExplainerTest, TwoGraphs) {
+  const std::string a = ScaleGraph(4, 2), b = ScaleGraph(16, 2);
+  EXPECT_THAT(Explain({"", a}, {"", a}).differences, SizeIs(0));
+  const KeyExplanation found = Explain({"", a}, {"", b});
+  EXPECT_EQ(found.b, HashBytes(b));
+  ASSERT_THAT(found.differences, SizeIs(1));
+  EXPECT_EQ(found.differences[0].a, "{4}");
+  EXPECT_EQ(found.differences[0].b, "{16}");
+}
+
+TEST_F(KeyExplainerTest, UnknownDigestsAndBadGraphs) {
+  const std::string graph = ScaleGraph(4, 2);
+  EXPECT_EQ(MissingKind(explainer_.Explain(request_, {HashBytes(graph).view(), ""}, {}).status()),
+            kProgram);
+  EXPECT_TRUE(absl::IsInvalidArgument(explainer_.Explain(request_, {"short", ""}, {}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(explainer_.Explain(request_, {"", "noise"}, {}).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(explainer_.Explain(request_, {"", graph}, {"", "noise"}).status()));
+}
+
+// An entry that is no graph (another version's, say) is passed over.
+TEST_F(KeyExplainerTest, EntriesThatAreNoGraphs) {
+  ASSERT_TRUE(store_.Put({"schedule", "noise", "fake"}, "bytes", 1).ok());
+  Cache(ScaleGraph(4, 3));
+  EXPECT_EQ(Explain({"", ScaleGraph(4, 2)}).b, HashBytes(ScaleGraph(4, 3)));
+}
+
+}  // namespace
+}  // namespace uopd::engine
