@@ -44,7 +44,10 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
   auto out = std::make_shared<TensorState>(shared_from_this());
   out->uop = u;
-  out->dims = *ir::StaticDims(*ctx_->ShapeOf(u));
+  const ir::Shape shape = *ctx_->ShapeOf(u);
+  auto dims = ir::StaticDims(shape);
+  out->symbolic = !dims;
+  out->dims = dims ? std::move(*dims) : ir::MaxDims(*ctx_, shape);
   out->dtype = u.dtype();
   out->device = std::move(device);
   return out;
