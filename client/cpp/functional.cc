@@ -204,11 +204,19 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) 
   if (auto error = FirstError("Rotate", {&x, &cos, &sin}, site)) return *error;
   if (x.rank() == 0 || x.dims().back() % 2 != 0)
     return Wrong(x, "Rotate", site, Cat("the last axis of shape ", Text(x.dims()), " is odd"));
+  // As (..., 2, half): each point's coordinates, and the same exchanged. Nothing is padded or
+  // joined.
   const int64_t half = x.dims().back() / 2;
-  const Tensor a = x.Narrow(-1, 0, half, site), b = x.Narrow(-1, half, half, site);
-  const Tensor parts[] = {Operand(a, site) * cos - Operand(b, site) * sin,
-                          Operand(a, site) * sin + Operand(b, site) * cos};
-  return Concat(parts, -1, site).Cast(x.dtype(), site);
+  Dims split = x.dims();
+  split.back() = 2, split.push_back(half);
+  const Tensor point = x.Reshape(split, site);
+  const Tensor first = (IotaLike(x, 2, Dtype::I32) == Operand(0, site)).Unsqueeze(-1, site);
+  const Tensor s = sin.Unsqueeze(-2, site), sign = Where({first, site}, s.Neg(site), s);
+  const Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
+  if (!y.status().ok()) return y;
+  Dims joined = y.dims();
+  joined.pop_back(), joined.back() = 2 * half;
+  return y.Reshape(joined, site).Cast(x.dtype(), site);
 }
 
 Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,

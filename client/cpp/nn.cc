@@ -66,14 +66,27 @@ Tensor BatchNorm::Train(const Tensor& x, Site site) {
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (i != 1) axes.push_back(i);
   }
-  const auto [batch_var, batch_mean] = x.VarMean(axes, false, 0, site);
-  const Tensor y = fn::BatchNorm(x, batch_mean, batch_var, weight, bias, epsilon, site);
-  if (!y.status().ok()) return y;
+  // As fn::BatchNorm, with the distances from the mean shared by the variance and the result.
+  auto column = [&](const Tensor& t) {
+    Dims to(x.dims().size(), 1);
+    to[1] = t.size();
+    return t.Reshape(to, site);
+  };
+  if (!x.status().ok() || x.rank() < 2 || x.dims()[1] != mean.size())
+    return fn::BatchNorm(x, mean, var, weight, bias, epsilon, site);  // says what is wrong
+  const Tensor batch_mean = x.Mean(axes, true, site);
+  const Tensor off = Operand(x, site) - batch_mean;
+  const Tensor batch_var = off.Square(site).Mean(axes, true, site);
+  const Tensor scale = (batch_var + epsilon).Rsqrt(site) * column(weight);
+  const Tensor y = off * scale + column(bias);
   // The running variance is that of the population: n / (n - 1) times the batch's.
   const auto n = static_cast<double>(x.size() / std::max<int64_t>(1, x.dims()[1]));
   const double unbiased = n / std::max(1.0, n - 1);
-  mean.Assign(mean * (1 - momentum) + batch_mean.Detach(site) * momentum);
-  var.Assign(var * (1 - momentum) + batch_var.Detach(site) * (momentum * unbiased));
+  auto move = [&](Tensor& running, const Tensor& batch, double factor) {
+    running.Assign(running * (1 - momentum) +
+                   batch.Detach(site).Reshape(running.dims(), site) * (momentum * factor));
+  };
+  move(mean, batch_mean, 1), move(var, batch_var, unbiased);
   return y;
 }
 

@@ -60,18 +60,15 @@ Tensor Exchange(const Tensor& t, int64_t distance, bool mirrored, Site site) {
   return Stack(both, -2, site).Reshape(t.dims(), site).Contiguous(site);
 }
 
-// Equal, or both NaN.
-Tensor Same(const Tensor& a, const Tensor& b) {
-  return ir::IsFloat(a.dtype()) ? (a == b) | (a.IsNan() & b.IsNan()) : a == b;
-}
-
-// How many elements before each one are the same.
-Tensor Occurrence(const Tensor& t, Site site) {
+// Where each element goes: how many come before it, of equal ones those at earlier positions.
+Tensor Rank(const Tensor& t, bool descending, Site site) {
   const int64_t n = t.dims().back();
+  const Tensor mine = t.Unsqueeze(-1, site), other = t.Unsqueeze(-2, site);
   const Tensor row = IotaLike(t, n, Dtype::I32).Unsqueeze(-1, site),
                column = IotaLike(t, n, Dtype::I32);
-  return (Same(t.Unsqueeze(-1, site), t.Unsqueeze(-2, site)) & (column < row))
-      .Sum({-1}, false, site);
+  const Tensor less = descending ? Less(mine, other) : Less(other, mine);
+  const Tensor more = descending ? Less(other, mine) : Less(mine, other);
+  return Where({column < row, site}, more.Not(site), less).Sum({-1}, false, site);
 }
 
 }  // namespace
@@ -117,12 +114,11 @@ std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site)
   s = s.Narrow(-1, 0, n, site);
   if (descending) s = s.Flip({-1}, site);
   s = s.Cast(dtype(), site);
-  // The k-th of equal values came from the k-th of them.
-  const Tensor column = IotaLike(t, n, Dtype::I32);
-  const Tensor from = Same(s.Unsqueeze(-1, site), t.Unsqueeze(-2, site)) &
-                      (Occurrence(s, site).Contiguous(site).Unsqueeze(-1, site) ==
-                       Occurrence(t, site).Contiguous(site).Unsqueeze(-2, site));
-  const Tensor index = Where(from, column, ScalarLike(t, Dtype::I32, 0)).Sum({-1}, false, site);
+  const Tensor row = IotaLike(t, n, Dtype::I32).Unsqueeze(-1, site),
+               column = IotaLike(t, n, Dtype::I32);
+  const Tensor rank = Rank(t, descending, site).Contiguous(site).Unsqueeze(-2, site);
+  const Tensor index =
+      Where({rank == row, site}, column, ScalarLike(t, Dtype::I32, 0)).Sum({-1}, false, site);
   return {s.Transpose(*a, -1, site), index.Transpose(*a, -1, site)};
 }
 
