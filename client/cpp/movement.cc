@@ -192,13 +192,12 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
 Tensor Tensor::Select(int64_t axis, int64_t index, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
-  const auto i = a ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
+  const bool fixed = a && ShapeOf(*this)[static_cast<size_t>(*a)].Is(Op::CONST);
+  const auto i = fixed ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
   if (!i)
     return Wrong(*this, "Select", site,
                  Cat("index ", index, " on axis ", axis, " of shape ", Text(dims())));
-  Dims begin(dims().size(), 0), end = dims();
-  begin[static_cast<size_t>(*a)] = *i, end[static_cast<size_t>(*a)] = *i + 1;
-  return Shrink(begin, end, site).Squeeze(*a, site);
+  return Narrow(*a, *i, 1, site).Squeeze(*a, site);
 }
 
 Tensor Tensor::Squeeze(int64_t axis, Site site) const {

@@ -163,7 +163,8 @@ class Tensor {
   // the old contents.
   void Assign(Operand value);
   // As Assign, of the part that begins at `begin` along one axis and has the value's length there;
-  // the rest keeps its values. Written in place under the same condition. No gradient passes it.
+  // the rest keeps its values. Written in place under the same condition. Gradient is
+  // UNIMPLEMENTED through it.
   void AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site site = Site::current());
 
   // Differentiation. RequireGrad makes the tensor a leaf of its own; Backward adds d(loss)/d(leaf)

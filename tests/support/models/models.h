@@ -75,8 +75,12 @@ class Llama {
   // Scores of the next token, (vocab). `token` is one i32; `position` a variable in
   // [0, context - 1].
   client::Tensor Logits(const client::Tensor& token, const client::Tensor& position);
+  // The embedding, the last norm, the head; then of each layer its two norms, q, k, v, o, gate, up,
+  // down.
   std::vector<client::Tensor> parameters() const;
   std::vector<client::Tensor> caches() const;
+  // Cosines and sines of the angles, (context, head / 2): row p holds p * theta^(-2 i / head).
+  std::vector<client::Tensor> tables() const { return {cos_, sin_}; }
   int64_t context() const { return shape_.context; }
 
  private:

@@ -21,7 +21,8 @@ Tensor ResNet::Run(Layer& layer, const Tensor& x, bool train) {
 }
 
 ResNet::ResNet(Client& client, const Shape& shape, int64_t classes)
-    : stem_(MakeLayer(client, 3, 64, 7, 2)), head_(client, shape.bottleneck ? 2048 : 512, classes) {
+    : stem_(MakeLayer(client, 3, 64, 7, 2)),
+      head_(client, (int64_t{32} << shape.blocks.size()) * (shape.bottleneck ? 4 : 1), classes) {
   int64_t in = 64;
   for (size_t stage = 0; stage < shape.blocks.size(); ++stage) {
     const int64_t width = int64_t{64} << stage, out = shape.bottleneck ? 4 * width : width;

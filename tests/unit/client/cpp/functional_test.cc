@@ -84,6 +84,7 @@ TEST_F(FunctionalTest, ConvAgainstLoops) {
 TEST_F(FunctionalTest, ConvGradients) {
   for (size_t i : {2u, 3u, 4u, 5u, 10u}) {
     Conv2 c = kConvs[i];
+    c.n = 1, c.h = std::min<int64_t>(c.h, 6), c.w = std::min<int64_t>(c.w, 5);
     SCOPED_TRACE(i);
     CheckGradient(
         {Input({c.n, c.in, c.h, c.w}, 1), Input({c.out, c.in / c.groups, c.kh, c.kw}, 2),

@@ -47,7 +47,7 @@ const Row kRows[] = {
      [](Client& c) {
        return Tensors{fn::LayerNorm(c.Empty({64, 128}), c.Empty({128}), c.Empty({128}))};
      }},
-    {"attention", 1, 0,
+    {"attention", 1, 4,
      [](Client& c) {
        const Dims d = {2, 4, 16, 32};
        return Tensors{fn::Attention(c.Empty(d), c.Empty(d), c.Empty(d))};
@@ -125,7 +125,7 @@ const Row kRows[] = {
      [](Client& c) { return Tensors{c.Empty({64, 10}).CrossEntropy(c.Empty({64}, Dtype::I32))}; }},
     {"perceptron, step of SGD", 16, 0, [](Client& c) { return Mlp(c, false); }},
     {"perceptron, step of Adam", 30, 0, [](Client& c) { return Mlp(c, true); }},
-    {"ResNet-50", 51, 0,
+    {"ResNet-50", 51, 52,
      [](Client& c) {
        testing::ResNet model(c, testing::ResNet::Shape50());
        return Tensors{model.Forward(c.Empty({1, 3, 224, 224}), false)};
@@ -135,7 +135,7 @@ const Row kRows[] = {
        testing::Llama model(c, {});
        return testing::DecodeStep(c, model, 17);
      }},
-    {"ResNet-18, step of Adam", 471, 0,
+    {"ResNet-18, step of Adam", 471, 632,
      [](Client& c) {
        testing::TrainStep train(c, testing::ResNet::Shape18(), 8, 224);
        auto step = train.Step();
