@@ -83,8 +83,8 @@ Tensor BatchNorm::Train(const Tensor& x, Site site) {
   const auto n = static_cast<double>(x.size() / std::max<int64_t>(1, x.dims()[1]));
   const double unbiased = n / std::max(1.0, n - 1);
   auto move = [&](Tensor& running, const Tensor& batch, double factor) {
-    running.Assign(running * (1 - momentum) +
-                   batch.Detach(site).Reshape(running.dims(), site) * (momentum * factor));
+    const Tensor seen = batch.Detach(site).Reshape(running.dims(), site) * (momentum * factor);
+    running.Assign((running * (1 - momentum) + seen).Cast(running.dtype(), site));
   };
   move(mean, batch_mean, 1), move(var, batch_var, unbiased);
   return y;

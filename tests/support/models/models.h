@@ -22,6 +22,7 @@ class ResNet {
   struct Shape {
     std::vector<int64_t> blocks;  // of each stage
     bool bottleneck;
+    int64_t width = 64;  // channels of the first stage
   };
   static Shape Shape18() { return {{2, 2, 2, 2}, false}; }
   static Shape Shape50() { return {{3, 4, 6, 3}, true}; }

@@ -21,11 +21,12 @@ Tensor ResNet::Run(Layer& layer, const Tensor& x, bool train) {
 }
 
 ResNet::ResNet(Client& client, const Shape& shape, int64_t classes)
-    : stem_(MakeLayer(client, 3, 64, 7, 2)),
-      head_(client, (int64_t{32} << shape.blocks.size()) * (shape.bottleneck ? 4 : 1), classes) {
-  int64_t in = 64;
+    : stem_(MakeLayer(client, 3, shape.width, 7, 2)),
+      head_(client, (shape.width << (shape.blocks.size() - 1)) * (shape.bottleneck ? 4 : 1),
+            classes) {
+  int64_t in = shape.width;
   for (size_t stage = 0; stage < shape.blocks.size(); ++stage) {
-    const int64_t width = int64_t{64} << stage, out = shape.bottleneck ? 4 * width : width;
+    const int64_t width = shape.width << stage, out = shape.bottleneck ? 4 * width : width;
     for (int64_t i = 0; i < shape.blocks[stage]; ++i) {
       const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
       Block b;
