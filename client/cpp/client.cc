@@ -57,8 +57,7 @@ Tensor Client::Empty(Dims dims, Dtype dtype, Site site) {
   const auto size = SizeOf(dtype, dims);
   if (!size.ok()) return Poisoned(graph_, Located("Empty", site, size.status()));
   if (*size == 0) return Full(std::move(dims), 0, dtype, site);
-  const std::string& device = graph_->options().device;
-  return Tensor(graph_->NewTensor(graph_->NewBuffer(dtype, dims, device, *size), device));
+  return Tensor(graph_->NewZeros(dtype, dims, graph_->options().device, *size));
 }
 
 Tensor Client::Full(Dims dims, double value, Dtype dtype, Site site) {

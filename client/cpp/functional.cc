@@ -60,9 +60,8 @@ Tensor Least(const Tensor& t, Site site) {
   return Made(t, Ctx(t).Int(t.dtype(), ir::RangeOf(t.dtype()).min), "constant", site);
 }
 
-// Windows of x over all axes after the second, with padding; Pad adds what padded elements are.
+// Options of pooling over all axes of x after the second, one entry for each; or the error.
 struct Pooled {
-  Tensor windows;
   std::optional<Tensor> error;
   size_t axes = 0;
   Dims kernel, stride, padding, dilation;
@@ -105,10 +104,8 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   }
   const int64_t n = x.dims()[0], out = weight.dims()[0], in = weight.dims()[1];
   const Dims kernel(weight.dims().begin() + 2, weight.dims().end());
-  const Tensor windows = Padded(x, *padding, 0, site).Windows(kernel, *stride, *dilation, site);
-  if (!windows.status().ok()) {
-    return windows;
-  }
+  Tensor windows = Padded(x, *padding, 0, site).Windows(kernel, *stride, *dilation, site);
+  if (!windows.status().ok()) return windows;
   const Dims spatial(windows.dims().begin() + 2,
                      windows.dims().begin() + 2 + static_cast<ptrdiff_t>(axes));
   // (n, groups, 1, spatial..., in, kernel...) times (groups, out / groups, 1..., in, kernel...).
@@ -212,7 +209,7 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) 
   const Tensor point = x.Reshape(split, site);
   const Tensor first = (IotaLike(x, 2, Dtype::I32) == Operand(0, site)).Unsqueeze(-1, site);
   const Tensor s = sin.Unsqueeze(-2, site), sign = Where({first, site}, s.Neg(site), s);
-  const Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
+  Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
   if (!y.status().ok()) return y;
   Dims joined = y.dims();
   joined.pop_back(), joined.back() = 2 * half;
@@ -248,8 +245,6 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   if (!scores.status().ok()) return scores;
   const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
   if (Has(mask)) {
-    Dims to = q.dims();
-    to.back() = -1;
     Tensor m = mask;
     if (shared && mask.rank() >= 3 && mask.dims()[mask.dims().size() - 3] != 1) {
       Dims split = mask.dims();
@@ -269,7 +264,7 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
     scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);
   }
-  const Tensor y = scores.Softmax(-1, site).MatMul({values, site});
+  Tensor y = scores.Softmax(-1, site).MatMul({values, site});
   if (!shared || !y.status().ok()) return y;
   Dims to = q.dims();
   to.back() = v.dims().back();

@@ -74,6 +74,13 @@ UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_vie
                     ir::AddrSpace::GLOBAL, device);
 }
 
+std::shared_ptr<TensorState> GraphState::NewZeros(ir::Dtype dtype, const ir::Dims& dims,
+                                                  std::string device, uint64_t bytes) {
+  const UOp buffer = NewBuffer(dtype, dims, device, bytes);
+  buffers_.at(static_cast<uint64_t>(buffer.slot())).zeros = true;
+  return NewTensor(buffer, std::move(device));
+}
+
 // Nodes are checked in the order of their ids, which puts sources first. What stands on a bad node
 // is as bad.
 absl::Status GraphState::Verified(UOp u) {

@@ -77,6 +77,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // u as a node of its own, equal to no other.
   ir::UOp Distinct(ir::UOp u);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
+  // A tensor of zeros that has a buffer already.
+  std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
+                                        uint64_t bytes);
 
   // The request that would compute the tensors, as Export in tensor.h says.
   absl::StatusOr<Exported> Export(std::span<const std::shared_ptr<TensorState>> tensors);
@@ -98,6 +101,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     std::string data;  // not sent yet
     bool has_data = false;
     bool on_daemon = false;
+    bool zeros = false;  // reads as zeros; the daemon gets it with the first request that uses it
   };
   struct Pending {  // one tensor being computed
     std::shared_ptr<TensorState> state;
@@ -119,6 +123,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::StatusOr<std::string> Wire(ir::UOp sink);
   absl::flat_hash_set<uint64_t> ReadByOthers(std::span<const Pending> pending);
   absl::StatusOr<v1::ExecuteResponse> Send(v1::ExecuteRequest& request, ir::UOp sink);
+  // Makes those of the buffers that read as zeros and are not there yet: on the daemon, from a
+  // graph.
+  absl::Status MakeZeros(std::span<const uint64_t> handles);
   void Compact();
 
   std::shared_ptr<Executor> executor_;

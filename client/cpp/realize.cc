@@ -3,6 +3,7 @@
 #include "client/cpp/graph_state.h"
 #include "client/cpp/tensor.h"
 #include "core/base/text.h"
+#include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
@@ -131,6 +132,26 @@ absl::StatusOr<Exported> GraphState::Export(std::span<const std::shared_ptr<Tens
   return out;
 }
 
+absl::Status GraphState::MakeZeros(std::span<const uint64_t> handles) {
+  std::vector<Output> outputs;
+  for (uint64_t handle : handles) {
+    const Buffer& b = buffers_.at(handle);
+    if (!b.zeros || b.on_daemon) continue;
+    const ir::Dims flat = {static_cast<int64_t>(b.bytes) / ir::ByteSize(b.dtype)};
+    const UOp target = ir::Buffer(*ctx_, static_cast<int64_t>(handle), b.dtype,
+                                  ir::ShapeArg(*ctx_, flat), ir::AddrSpace::GLOBAL, b.device);
+    outputs.push_back({ir::Expand(*ctx_, ctx_->Const(b.dtype, 0), flat), target, false});
+  }
+  if (outputs.empty()) return absl::OkStatus();
+  UOPD_ASSIGN(const NormalForm form, Normalize(*ctx_, outputs));
+  v1::ExecuteRequest request;
+  for (uint64_t handle : form.buffers) request.add_arguments()->set_buffer(handle);
+  UOPD_TRY(Send(request, form.sink).status());
+  for (uint64_t handle : form.buffers) buffers_.at(handle).on_daemon = true;
+  ++stats_.executes;
+  return absl::OkStatus();
+}
+
 absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> tensors) {
   UOPD_ASSIGN(const Plan plan, MakePlan(tensors));
   const auto& [pending, kept, written, form] = plan;
@@ -140,6 +161,7 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     return s;
   };
 
+  if (absl::Status s = MakeZeros(form.buffers); !s.ok()) return fail(s);
   v1::ExecuteRequest request;
   std::vector<uint64_t> returned;  // handles, in the order of slots
   for (uint64_t handle : form.buffers) {
@@ -212,6 +234,7 @@ absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>&
   const auto handle = static_cast<uint64_t>(t->uop.slot());
   const Buffer& b = buffers_.at(handle);
   if (b.has_data) return b.data;
+  UOPD_TRY(MakeZeros(std::span(&handle, 1)));
   ++stats_.downloads;
   UOPD_ASSIGN(std::string out, executor_->Download(handle, b.bytes));
   if (out.size() != b.bytes)

@@ -295,7 +295,12 @@ TEST_F(IndexingTest, WindowsAreViews) {
 TEST_F(IndexingTest, EmptyReadsAsZeros) {
   const Tensor x = client_.Empty({3});
   EXPECT_TRUE(x.is_realized());
+  EXPECT_EQ(daemon_->requests.size(), 0u);
   EXPECT_THAT(Out(x + 1.0), ElementsAre(1, 1, 1));
+  EXPECT_THAT(Out(client_.Empty({2}, Dtype::I32)), ElementsAre(0, 0));
+  Tensor row = client_.Empty({3});
+  row.AssignNarrow(0, 1, In({1}, {4}));
+  EXPECT_THAT(Out(row), ElementsAre(0, 4, 0));
   EXPECT_EQ(client_.Empty({0, 2}).dims(), (Dims{0, 2}));
   EXPECT_FALSE(client_.Empty({-1}).status().ok());
 }

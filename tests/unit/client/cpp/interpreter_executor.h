@@ -37,6 +37,14 @@ class InterpreterExecutor : public Executor {
     UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, known->second, ir::Stage::kTensor));
     std::vector<testing::HostArray> slots(static_cast<size_t>(request.arguments_size()));
     std::set<std::string> devices;
+    // What is not stored whole before it is looked at.
+    std::set<uint32_t> read;
+    for (ir::UOp u : ir::Toposort(ctx, sink)) {
+      for (size_t i = 0; i < u.n_src(); ++i) {
+        const bool stored = (u.Is(ir::Op::STORE) || u.Is(ir::Op::AFTER)) && i == 0;
+        if (!stored) read.insert(u.src(i).id());
+      }
+    }
     for (ir::UOp u : ir::Toposort(ctx, sink)) {
       if (!u.Is(ir::Op::PARAM)) continue;
       const auto slot = static_cast<size_t>(u.slot());
@@ -50,6 +58,8 @@ class InterpreterExecutor : public Executor {
         data = a.data();
       else if (auto it = buffers.find(a.buffer()); it != buffers.end())
         data = it->second;
+      else if (read.contains(u.id()))
+        return absl::InvalidArgumentError(Cat("slot ", slot, ", which is read, is unknown"));
       if (data.size() != bytes)
         return absl::InvalidArgumentError(Cat("slot ", slot, " has the wrong size"));
       slots[slot] = testing::HostArray::FromBytes(u.dtype(), dims, data);
