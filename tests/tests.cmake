@@ -20,6 +20,13 @@ file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
 add_library(uopd_test_support STATIC ${support})
 target_link_libraries(uopd_test_support PUBLIC uopd_core_schedule uopd_core_codegen uopd_core_render ${CMAKE_DL_LIBS})
 
+# Whole models built with the client's Tensor.
+if(TARGET uopd_client_cpp)
+  file(GLOB models CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/models/*.cc)
+  add_library(uopd_test_models STATIC ${models})
+  target_link_libraries(uopd_test_models PUBLIC uopd_client_cpp uopd_test_support)
+endif()
+
 uopd_unit_tests(core/base)
 uopd_unit_tests(core/ir)
 uopd_unit_tests(core/rewrite)
@@ -38,7 +45,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(cache)
   uopd_unit_tests(server/engine)
   uopd_unit_tests(server/worker)
-  uopd_unit_tests(client/cpp uopd_test_support)
+  uopd_unit_tests(client/cpp uopd_test_models)
   uopd_unit_tests(client/data)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
       ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc)

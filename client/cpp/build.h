@@ -29,6 +29,15 @@ std::optional<int64_t> Axis(int64_t axis, int64_t rank);
 inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }
 inline ir::UOp Value(const Tensor& t) { return t.state()->uop; }
 
+inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(Value(t)); }
+
+// A size as index arithmetic in t's graph. INVALID_ARGUMENT when it is not made of variables.
+absl::StatusOr<ir::UOp> IndexOf(const Tensor& t, Size size);
+// t with other dimensions of the same product, symbolic ones kept.
+Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site);
+// nullopt, or why an operation that needs concrete dimensions refuses t.
+std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site);
+
 Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what,
                Site site);  // floats; integers become f32
 Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what);

@@ -53,6 +53,13 @@ Tensor Client::FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site si
       graph_->NewInput(dtype, std::move(dims), graph_->options().device, std::string(bytes)));
 }
 
+Tensor Client::Empty(Dims dims, Dtype dtype, Site site) {
+  const auto size = SizeOf(dtype, dims);
+  if (!size.ok()) return Poisoned(graph_, Located("Empty", site, size.status()));
+  if (*size == 0) return Full(std::move(dims), 0, dtype, site);
+  return Tensor(graph_->NewZeros(dtype, dims, graph_->options().device, *size));
+}
+
 Tensor Client::Full(Dims dims, double value, Dtype dtype, Site site) {
   if (const auto size = SizeOf(dtype, dims); !size.ok())
     return Poisoned(graph_, Located("Full", site, size.status()));

@@ -33,6 +33,9 @@ class Client {
   }
   Tensor FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site = Site::current());
 
+  // Memory on the daemon that nothing was written to yet; it reads as zeros. Costs nothing until a
+  // request uses it.
+  Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Full(Dims dims, double value, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
     return Full(std::move(dims), 0, dtype, site);

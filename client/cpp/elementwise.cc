@@ -233,9 +233,34 @@ Tensor Tensor::Abs(Site site) const {
   return Maximum({Neg(site), site});
 }
 
+Tensor Tensor::IsNan(Site site) const {
+  if (!status().ok()) return *this;
+  return Operand(*this, site) != *this;
+}
+Tensor Tensor::Sign(Site site) const {
+  if (!status().ok()) return *this;
+  if (dtype() == Dtype::Bool) return *this;
+  const Tensor zero = ScalarLike(*this, dtype(), 0), one = ScalarLike(*this, dtype(), 1);
+  // What is neither is 0 or NaN: itself.
+  const Tensor positive = Where({zero < *this, site}, one, *this);
+  if (ir::IsUnsigned(dtype())) return positive;
+  return Where({*this < zero, site}, ScalarLike(*this, dtype(), -1), positive).Detach(site);
+}
+Tensor Tensor::Clip(double low, double high, Site site) const {
+  if (!status().ok()) return *this;
+  return Maximum({ScalarLike(*this, dtype(), low), site})
+      .Minimum({ScalarLike(*this, dtype(), high), site});
+}
+
 Tensor Tensor::Relu(Site site) const { return Maximum({0, site}); }
 Tensor Tensor::Sigmoid(Site site) const {
-  return (1.0 + (Operand(*this, site) * -std::numbers::log2e).Exp2(site)).Reciprocal(site);
+  if (!status().ok()) return *this;
+  // With e = exp(-|x|), which cannot overflow: 1 / (1 + e), or e / (1 + e) for negative x. So the
+  // gradient is finite everywhere.
+  const Tensor x = ir::IsFloat(dtype()) ? *this : Cast(Dtype::F32, site);
+  const Tensor negative = Operand(x, site) < 0;
+  const Tensor e = (Where(negative, x, x.Neg(site)) * std::numbers::log2e).Exp2(site);
+  return Where(negative, e, 1.0) / (1.0 + e);
 }
 Tensor Tensor::Tanh(Site site) const {
   return (Operand(*this, site) * 2.0).Sigmoid(site) * 2.0 - 1.0;

@@ -47,4 +47,17 @@ class Executor {
   uint64_t next_request_ = 1;
 };
 
+// No daemon at all: for clients that only build graphs (Export in tensor.h).
+class OfflineExecutor final : public Executor {
+ public:
+  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest&) override { return Refused(); }
+  absl::Status Upload(uint64_t, std::string_view, std::string_view) override { return Refused(); }
+  absl::StatusOr<std::string> Download(uint64_t, uint64_t) override { return Refused(); }
+
+ private:
+  static absl::Status Refused() {
+    return absl::FailedPreconditionError("this client has no daemon: it only builds graphs");
+  }
+};
+
 }  // namespace uopd::client

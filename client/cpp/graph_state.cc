@@ -44,7 +44,10 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
   auto out = std::make_shared<TensorState>(shared_from_this());
   out->uop = u;
-  out->dims = *ir::StaticDims(*ctx_->ShapeOf(u));
+  const ir::Shape shape = *ctx_->ShapeOf(u);
+  auto dims = ir::StaticDims(shape);
+  out->symbolic = !dims;
+  out->dims = dims ? std::move(*dims) : ir::MaxDims(*ctx_, shape);
   out->dtype = u.dtype();
   out->device = std::move(device);
   return out;
@@ -69,6 +72,13 @@ UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_vie
   buffers_.emplace(handle, std::move(b));
   return ir::Buffer(*ctx_, static_cast<int64_t>(handle), dtype, ir::ShapeArg(*ctx_, dims),
                     ir::AddrSpace::GLOBAL, device);
+}
+
+std::shared_ptr<TensorState> GraphState::NewZeros(ir::Dtype dtype, const ir::Dims& dims,
+                                                  std::string device, uint64_t bytes) {
+  const UOp buffer = NewBuffer(dtype, dims, device, bytes);
+  buffers_.at(static_cast<uint64_t>(buffer.slot())).zeros = true;
+  return NewTensor(buffer, std::move(device));
 }
 
 // Nodes are checked in the order of their ids, which puts sources first. What stands on a bad node

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "client/cpp/executor.h"
+#include "client/cpp/normalize.h"
 #include "client/cpp/options.h"
 #include "core/base/digest.h"
 #include "core/ir/context.h"
@@ -29,6 +30,7 @@
 namespace uopd::client {
 
 class GraphState;
+struct Exported;
 
 struct TensorState : std::enable_shared_from_this<TensorState> {
   explicit TensorState(std::shared_ptr<GraphState> g);
@@ -39,11 +41,15 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   std::shared_ptr<GraphState> graph;  // null: an error of no client in particular
   absl::Status error;                 // the first one
   ir::UOp uop;                        // null if error
-  ir::Dims dims;
+  ir::Dims dims;                      // the largest value of symbolic ones
+  bool symbolic = false;
   ir::Dtype dtype = ir::Dtype::F32;
   std::string device;  // empty: the daemon's default
-  ir::UOp replaces;    // BUFFER that Assign means to overwrite; null if none
-  std::string host;    // contents, when has_host
+  // BUFFER that Assign means to overwrite; null if none. A partial assignment (AssignNarrow) is
+  // AFTER(replaces, STORE(SHRINK(replaces), value)): Normalize decides whether that happens in
+  // place.
+  ir::UOp replaces;
+  std::string host;  // contents, when has_host
   bool has_host = false;
   bool requires_grad = false;
   std::shared_ptr<TensorState> grad;
@@ -71,7 +77,12 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // u as a node of its own, equal to no other.
   ir::UOp Distinct(ir::UOp u);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
+  // A tensor of zeros that has a buffer already.
+  std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
+                                        uint64_t bytes);
 
+  // The request that would compute the tensors, as Export in tensor.h says.
+  absl::StatusOr<Exported> Export(std::span<const std::shared_ptr<TensorState>> tensors);
   // Computes the tensors in one request. On failure they stay as they were.
   absl::Status Realize(std::span<const std::shared_ptr<TensorState>> tensors);
   // The contents of one tensor, which is realised if it is not.
@@ -90,6 +101,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     std::string data;  // not sent yet
     bool has_data = false;
     bool on_daemon = false;
+    bool zeros = false;  // reads as zeros; the daemon gets it with the first request that uses it
   };
   struct Pending {  // one tensor being computed
     std::shared_ptr<TensorState> state;
@@ -97,8 +109,23 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     bool replaces = false;
   };
 
+  struct Plan {  // what one request computes
+    std::vector<Pending> pending;
+    absl::flat_hash_set<uint64_t> kept;     // handles that other live tensors read
+    absl::flat_hash_set<uint64_t> written;  // handles of the targets
+    NormalForm form;
+  };
+
+  // Makes the targets' buffers; Discard takes them back.
+  absl::StatusOr<Plan> MakePlan(std::span<const std::shared_ptr<TensorState>> tensors);
+  void Discard(std::span<const Pending> pending);
+  // The wire form of a normalised sink, verified.
+  absl::StatusOr<std::string> Wire(ir::UOp sink);
   absl::flat_hash_set<uint64_t> ReadByOthers(std::span<const Pending> pending);
   absl::StatusOr<v1::ExecuteResponse> Send(v1::ExecuteRequest& request, ir::UOp sink);
+  // Makes those of the buffers that read as zeros and are not there yet: on the daemon, from a
+  // graph.
+  absl::Status MakeZeros(std::span<const uint64_t> handles);
   void Compact();
 
   std::shared_ptr<Executor> executor_;

@@ -9,8 +9,19 @@ namespace uopd::client {
 
 using ir::Op;
 
+Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site) {
+  ir::UOpContext& ctx = Ctx(t);
+  return Made(t, ir::Reshape(ctx, Value(t), ir::ShapeArg(ctx, ir::Shape(dims))), what, site);
+}
+
+std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site) {
+  if (!t.is_symbolic()) return std::nullopt;
+  return Wrong(t, what, site, "a dimension is symbolic");
+}
+
 Tensor Tensor::Reshape(Dims to, Site site) const {
   if (!status().ok()) return *this;
+  if (auto wrong = Symbolic(*this, "Reshape", site)) return *wrong;
   const auto hole = std::find(to.begin(), to.end(), -1);
   if (hole != to.end()) {
     int64_t rest = 1;
@@ -42,13 +53,18 @@ Tensor Tensor::Flatten(int64_t from_axis, Site site) const {
 Tensor Tensor::Expand(Dims to, Site site) const {
   if (!status().ok()) return *this;
   const size_t extra = to.size() < dims().size() ? 0 : to.size() - dims().size();
+  ir::UOpContext& ctx = Ctx(*this);
+  const ir::Shape shape = ShapeOf(*this);
+  ir::SymbolicDims whole;
   for (size_t i = 0; i < to.size(); ++i) {
-    if (to[i] == -1 && i >= extra) to[i] = dims()[i - extra];
-    if (to[i] < 0)
+    const bool keeps = to[i] == -1 && i >= extra;
+    if (to[i] < 0 && !keeps)
       return Wrong(*this, "Expand", site, Cat("a dimension of ", Text(to), " is negative"));
+    whole.push_back(keeps ? shape[i - extra] : ctx.Idx(to[i]));
   }
-  if (to == dims()) return *this;
-  return Made(*this, ir::Expand(Ctx(*this), Value(*this), to), "Expand", site);
+  if (ir::SameShape(whole, shape)) return *this;
+  const ir::UOp arg = ir::ShapeArg(ctx, ir::Shape(whole));
+  return Made(*this, ir::Expand(ctx, Value(*this), arg), "Expand", site);
 }
 
 Tensor Tensor::Permute(Dims order, Site site) const {
@@ -74,6 +90,7 @@ Tensor Tensor::Transpose(int64_t a, int64_t b, Site site) const {
 
 Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
   if (!status().ok()) return *this;
+  if (auto wrong = Symbolic(*this, "Pad", site)) return *wrong;
   if (before.size() != dims().size() || after.size() != dims().size()) {
     return Wrong(*this, "Pad", site,
                  Cat("padding for ", before.size(), " axes of shape ", Text(dims())));
@@ -96,6 +113,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
 
 Tensor Tensor::Shrink(Dims begin, Dims end, Site site) const {
   if (!status().ok()) return *this;
+  if (auto wrong = Symbolic(*this, "Shrink", site)) return *wrong;
   if (begin.size() != dims().size() || end.size() != dims().size()) {
     return Wrong(*this, "Shrink", site,
                  Cat("a box of ", begin.size(), " axes in shape ", Text(dims())));
@@ -174,13 +192,12 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
 Tensor Tensor::Select(int64_t axis, int64_t index, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank());
-  const auto i = a ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
+  const bool fixed = a && ShapeOf(*this)[static_cast<size_t>(*a)].Is(Op::CONST);
+  const auto i = fixed ? Axis(index, dims()[static_cast<size_t>(*a)]) : std::nullopt;
   if (!i)
     return Wrong(*this, "Select", site,
                  Cat("index ", index, " on axis ", axis, " of shape ", Text(dims())));
-  Dims begin(dims().size(), 0), end = dims();
-  begin[static_cast<size_t>(*a)] = *i, end[static_cast<size_t>(*a)] = *i + 1;
-  return Shrink(begin, end, site).Squeeze(*a, site);
+  return Narrow(*a, *i, 1, site).Squeeze(*a, site);
 }
 
 Tensor Tensor::Squeeze(int64_t axis, Site site) const {
@@ -190,18 +207,20 @@ Tensor Tensor::Squeeze(int64_t axis, Site site) const {
     return Wrong(*this, "Squeeze", site,
                  Cat("axis ", axis, " of shape ", Text(dims()), " has not size 1"));
   }
-  Dims to = dims();
+  const ir::Shape shape = ShapeOf(*this);
+  ir::SymbolicDims to(shape.begin(), shape.end());
   to.erase(to.begin() + *a);
-  return Reshape(to, site);
+  return ReshapeTo(*this, to, "Squeeze", site);
 }
 
 Tensor Tensor::Unsqueeze(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
   const auto a = Axis(axis, rank() + 1);
   if (!a) return Wrong(*this, "Unsqueeze", site, Cat("axis ", axis, " for shape ", Text(dims())));
-  Dims to = dims();
-  to.insert(to.begin() + *a, 1);
-  return Reshape(to, site);
+  const ir::Shape shape = ShapeOf(*this);
+  ir::SymbolicDims to(shape.begin(), shape.end());
+  to.insert(to.begin() + *a, Ctx(*this).Idx(1));
+  return ReshapeTo(*this, to, "Unsqueeze", site);
 }
 
 Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
@@ -214,6 +233,7 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
       return t.state() != nullptr ? t : Poisoned(nullptr, Located("Concat", site, t.status()));
     if (t.state()->graph != parts[0].state()->graph)
       return Wrong(t, "Concat", site, "parts belong to different clients");
+    if (auto wrong = Symbolic(t, "Concat", site)) return *wrong;
     dtype = dtype == Dtype::Void ? t.dtype() : ir::Promote(dtype, t.dtype());
   }
   const auto a = Axis(axis, parts[0].rank());
@@ -270,52 +290,6 @@ Tensor Stack(std::span<const Tensor> parts, int64_t axis, Site site) {
   for (int64_t k = 1; k < first.rank(); ++k) order.push_back(k);
   order.insert(order.begin() + *a, 0);
   return first.Permute(order, site);
-}
-
-Tensor Tensor::OneHot(int64_t classes, Dtype dtype, Site site) const {
-  if (!status().ok()) return *this;
-  if (ir::IsFloat(this->dtype()) || classes < 0) {
-    return Wrong(*this, "OneHot", site,
-                 Cat("labels of ", ir::Name(this->dtype()), " for ", classes, " classes"));
-  }
-  return (Cast(Dtype::I32, site).Unsqueeze(-1, site) == IotaLike(*this, classes, Dtype::I32))
-      .Cast(dtype, site);
-}
-
-Tensor Tensor::IndexSelect(int64_t axis, const Tensor& index, Site site) const {
-  if (!status().ok()) return *this;
-  if (!index.status().ok())
-    return index.state() != nullptr
-               ? index
-               : Wrong(*this, "IndexSelect", site, "the index is an empty tensor");
-  const auto a = Axis(axis, rank());
-  if (!a) return Wrong(*this, "IndexSelect", site, Cat("axis ", axis, " of shape ", Text(dims())));
-  if (!ir::IsInt(index.dtype()))
-    return Wrong(*this, "IndexSelect", site, Cat("an index of ", ir::Name(index.dtype())));
-  const auto i = static_cast<size_t>(*a);
-  const int64_t n = dims()[i], m = index.size();
-  // The axis first, then [m, n] chooses in [n, rest].
-  Dims order = {*a};
-  for (int64_t k = 0; k < rank(); ++k) {
-    if (k != *a) order.push_back(k);
-  }
-  const Tensor rows =
-      Permute(order, site).Flatten(0, site).Reshape({1, n, n == 0 ? 0 : size() / n}, site);
-  const Tensor at = index.Cast(Dtype::I64, site).Reshape({m, 1, 1}, site);
-  const Tensor wrapped = Where(at < 0, at + n, at);
-  const Tensor hit = wrapped == IotaLike(*this, n, Dtype::I64).Reshape({1, n, 1}, site);
-  Tensor chosen = Where(hit, rows, ScalarLike(*this, dtype(), 0));
-  chosen = dtype() == Dtype::Bool ? chosen.Max({1}, false, site)
-                                  : chosen.Sum({1}, false, site).Cast(dtype(), site);
-  // [index..., rest...] with the index's axes moved to where the axis was.
-  Dims shape = index.dims(), back;
-  for (int64_t k = 0; k < rank(); ++k) {
-    if (k != *a) shape.push_back(dims()[static_cast<size_t>(k)]);
-  }
-  for (int64_t k = 0; k < *a; ++k) back.push_back(index.rank() + k);
-  for (int64_t k = 0; k < index.rank(); ++k) back.push_back(k);
-  for (int64_t k = *a; k + 1 < rank(); ++k) back.push_back(index.rank() + k);
-  return chosen.Reshape(shape, site).Permute(back, site);
 }
 
 }  // namespace uopd::client

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "client/cpp/client.h"
+#include "client/cpp/functional.h"
 
 namespace uopd::client {
 
@@ -17,6 +18,59 @@ struct Linear {
 
   Tensor weight;
   Tensor bias;  // empty without one
+};
+
+// Convolution over two spatial axes; x is (n, in, h, w). Weights (out, in / groups, kernel, kernel)
+// and bias start as Linear's do, with in * kernel^2 / groups in place of in.
+struct Conv2d {
+  Conv2d(Client& client, int64_t in, int64_t out, int64_t kernel, fn::ConvOptions options = {},
+         bool with_bias = true);
+  Tensor operator()(const Tensor& x, Site site = Site::current()) const;
+  std::vector<Tensor> parameters() const;
+
+  Tensor weight;
+  Tensor bias;  // empty without one
+  fn::ConvOptions options;
+};
+
+// Batch normalisation of axis 1. Train uses the batch's statistics and moves the running ones,
+// which are then to be realised with the step; calling the layer uses the running ones.
+struct BatchNorm {
+  BatchNorm(Client& client, int64_t channels, double epsilon = 1e-5, double momentum = 0.1);
+  Tensor operator()(const Tensor& x, Site site = Site::current()) const;
+  Tensor Train(const Tensor& x, Site site = Site::current());
+  std::vector<Tensor> parameters() const { return {weight, bias}; }
+  std::vector<Tensor> state() const { return {mean, var}; }
+
+  Tensor weight, bias, mean, var;
+  double epsilon, momentum;
+};
+
+struct LayerNorm {
+  LayerNorm(Client& client, int64_t width, double epsilon = 1e-5);
+  Tensor operator()(const Tensor& x, Site site = Site::current()) const;
+  std::vector<Tensor> parameters() const { return {weight, bias}; }
+
+  Tensor weight, bias;
+  double epsilon;
+};
+
+struct RmsNorm {
+  RmsNorm(Client& client, int64_t width, double epsilon = 1e-5);
+  Tensor operator()(const Tensor& x, Site site = Site::current()) const;
+  std::vector<Tensor> parameters() const { return {weight}; }
+
+  Tensor weight;
+  double epsilon;
+};
+
+// weight is (count, width) and starts standard normal.
+struct Embedding {
+  Embedding(Client& client, int64_t count, int64_t width);
+  Tensor operator()(const Tensor& index, Site site = Site::current()) const;
+  std::vector<Tensor> parameters() const { return {weight}; }
+
+  Tensor weight;
 };
 
 // Layers in order.

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
@@ -26,7 +27,10 @@ class Normalizer {
     for (const Output& o : outputs) {
       roots.push_back(o.value), roots.push_back(o.target);
       const bool leaf = o.value.n_src() == 0 || o.value.Is(Op::BUFFER);
-      if (o.replaces && !leaf) replaced.try_emplace(o.value.id(), o.target);
+      if (UpdatesPart(o))
+        in_place_.insert(o.value.id());
+      else if (o.replaces && !leaf)
+        replaced.try_emplace(o.value.id(), o.target);
     }
     absl::flat_hash_map<uint32_t, UOp> stores;  // id of a replaced value -> its STORE
     for (UOp u : ir::Toposort(ctx_, roots)) {
@@ -41,6 +45,10 @@ class Normalizer {
     }
     std::vector<UOp> sinks;
     for (const Output& o : outputs) {
+      if (UpdatesPart(o)) {
+        sinks.push_back(map_.at(o.value.src(1).id()));
+        continue;
+      }
       auto it = replaced.find(o.value.id());
       const bool done = it != replaced.end() && it->second == o.target;
       sinks.push_back(done ? stores.at(o.value.id())
@@ -57,8 +65,24 @@ class Normalizer {
   }
 
  private:
+  static bool UpdatesPart(const Output& o) {
+    return o.replaces && o.value.Is(Op::AFTER) && o.value.src(0) == o.target;
+  }
+
+  // The buffer with a part replaced, as a value: nothing is stored.
+  UOp Updated(UOp after) {
+    const UOp part = after.src(1).src(0);
+    const UOp value = map_.at(after.src(1).src(1).id()), whole = map_.at(after.src(0).id());
+    const UOp starts = map_.at(part.src(1).id());
+    const UOp shape = ir::ShapeArg(ctx_, *ctx_.ShapeOf(whole));
+    const UOp inside = ir::Expand(ctx_, ctx_.Bool(true), map_.at(part.src(2).id()));
+    return ir::Where(ctx_, ir::Pad(ctx_, inside, starts, shape),
+                     ir::Pad(ctx_, value, starts, shape), whole);
+  }
+
   absl::StatusOr<UOp> Rewritten(UOp u) {
     if (u.Is(Op::BUFFER)) return Slot(u);
+    if (u.Is(Op::AFTER) && !in_place_.contains(u.id())) return Updated(u);
     srcs_.clear();
     for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
@@ -91,6 +115,7 @@ class Normalizer {
   ir::UOpContext& ctx_;
   NormalForm form_;
   absl::flat_hash_map<uint32_t, UOp> map_;
+  absl::flat_hash_set<uint32_t> in_place_;  // AFTERs that stay
   absl::flat_hash_map<uint32_t, UOp> slots_;
   std::map<std::string, int64_t> values_;
   absl::InlinedVector<UOp, 8> srcs_;

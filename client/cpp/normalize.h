@@ -2,7 +2,9 @@
 // Normalisation: what a client wants computed, as the graph whose digest names it on every daemon.
 //
 // Buffers become PARAM slots in the order of first encounter, bound variables lose their values,
-// tags go. Two steps of a training loop thus give the same graph, and in one context the same node.
+// tags go. AFTER(BUFFER, STORE(SHRINK(BUFFER), value)) means the buffer with that part replaced:
+// it stays a store into the buffer where an Output says so, and becomes a new value elsewhere. Two
+// steps of a training loop thus give the same graph, and in one context the same node.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -18,7 +20,8 @@ struct Output {
   ir::UOp value;
   ir::UOp target;
   // The target's old value may be read by this or other outputs. Outputs that use the new value
-  // then read it back from the target (AFTER) instead of computing it again.
+  // then read it back from the target (AFTER) instead of computing it again. A value that is an
+  // AFTER of the target stores its part only.
   bool replaces = false;
 };
 

@@ -22,7 +22,7 @@ class SgdOptimizer : public Optimizer {
   }
 
  private:
-  void Update(const std::vector<Tensor>& gradients) override {
+  void Apply(const std::vector<Tensor>& gradients) override {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       Tensor& p = parameters_[i];
       const Tensor wide = p.Cast(StateDtype(p.dtype()));
@@ -53,7 +53,7 @@ class AdamOptimizer : public Optimizer {
   }
 
  private:
-  void Update(const std::vector<Tensor>& gradients) override {
+  void Apply(const std::vector<Tensor>& gradients) override {
     const double b1 = options_.beta1, b2 = options_.beta2;
     state_[0].Assign(state_[0] * b1);
     state_[1].Assign(state_[1] * b2);
@@ -81,8 +81,8 @@ struct Before {
 
 }  // namespace
 
-absl::Status Optimizer::Step(std::span<const Tensor> also) {
-  std::vector<Tensor> gradients, all(also.begin(), also.end());
+absl::StatusOr<std::vector<Tensor>> Optimizer::Update() {
+  std::vector<Tensor> gradients, changed;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     UOPD_TRY(parameters_[i].status());
     gradients.push_back(parameters_[i].grad());
@@ -92,19 +92,29 @@ absl::Status Optimizer::Step(std::span<const Tensor> also) {
     }
     UOPD_TRY(gradients.back().status());
   }
-  std::vector<Before> before;
   for (const auto* list : {&parameters_, &state_}) {
     for (const Tensor& t : *list) {
       UOPD_TRY(t.status());
-      before.push_back({t.state(), t.state()->uop, t.state()->replaces});
-      all.push_back(t);
+      changed.push_back(t);
     }
   }
-  Update(gradients);
-  // Gradients are dropped first: as long as they live, the old weights that they are made of cannot
-  // be overwritten.
-  gradients.clear();
+  Apply(gradients);
+  // Gradients go before anything is computed: as long as they live, the old weights that they are
+  // made of cannot be overwritten.
   for (Tensor& p : parameters_) p.ClearGrad();
+  return changed;
+}
+
+absl::Status Optimizer::Step(std::span<const Tensor> also) {
+  std::vector<Before> before;
+  for (const auto* list : {&parameters_, &state_}) {
+    for (const Tensor& t : *list) {
+      if (t.status().ok()) before.push_back({t.state(), t.state()->uop, t.state()->replaces});
+    }
+  }
+  UOPD_ASSIGN(std::vector<Tensor> changed, Update());
+  std::vector<Tensor> all(also.begin(), also.end());
+  all.insert(all.end(), changed.begin(), changed.end());
   absl::Status status = Realize(all);
   if (status.ok()) return status;
   for (Before& b : before)

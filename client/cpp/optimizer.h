@@ -24,6 +24,10 @@ class Optimizer {
     return Step(std::span(also.begin(), also.size()));
   }
 
+  // The first half of Step: parameters and state take their new values and gradients are cleared,
+  // and nothing is sent. Realise what is returned together.
+  absl::StatusOr<std::vector<Tensor>> Update();
+
   const std::vector<Tensor>& parameters() const { return parameters_; }
   // Everything that a step changes besides the parameters. Realise parameters and state before the
   // first step, and the first step has the graph of all others.
@@ -32,7 +36,7 @@ class Optimizer {
  protected:
   explicit Optimizer(std::vector<Tensor> parameters) : parameters_(std::move(parameters)) {}
   // Assigns to state_ and to the parameters.
-  virtual void Update(const std::vector<Tensor>& gradients) = 0;
+  virtual void Apply(const std::vector<Tensor>& gradients) = 0;
 
   std::vector<Tensor> parameters_;
   std::vector<Tensor> state_;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // GraphState::Realize and Read: from live tensors to one Execute request and back.
 #include "client/cpp/graph_state.h"
-#include "client/cpp/normalize.h"
+#include "client/cpp/tensor.h"
 #include "core/base/text.h"
+#include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
@@ -40,13 +41,17 @@ absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> 
   return out;
 }
 
+absl::StatusOr<std::string> GraphState::Wire(UOp sink) {
+  UOPD_TRY(Verified(sink));
+  UOPD_TRY(ir::VerifyRoot(*ctx_, sink, ir::Stage::kTensor));
+  return ir::Encode(*ctx_, sink);
+}
+
 absl::StatusOr<v1::ExecuteResponse> GraphState::Send(v1::ExecuteRequest& request, UOp sink) {
   auto memo = digests_.find(sink.id());
   std::string graph;
   if (memo == digests_.end()) {
-    UOPD_TRY(Verified(sink));
-    UOPD_TRY(ir::VerifyRoot(*ctx_, sink, ir::Stage::kTensor));
-    graph = ir::Encode(*ctx_, sink);
+    UOPD_ASSIGN(graph, Wire(sink));
     memo = digests_.emplace(sink.id(), HashBytes(graph)).first;
   }
   request.set_digest(std::string(memo->second.view()));
@@ -62,51 +67,104 @@ absl::StatusOr<v1::ExecuteResponse> GraphState::Send(v1::ExecuteRequest& request
   return response;
 }
 
-absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> tensors) {
-  std::vector<Pending> pending;
+void GraphState::Discard(std::span<const Pending> pending) {
+  for (const Pending& p : pending) {
+    if (p.target && !p.replaces) buffers_.erase(static_cast<uint64_t>(p.target.slot()));
+  }
+}
+
+absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
+    std::span<const std::shared_ptr<TensorState>> tensors) {
+  Plan plan;
   absl::flat_hash_set<const TensorState*> seen;
   for (const auto& t : tensors) {
     if (t == nullptr) return absl::FailedPreconditionError("an empty tensor cannot be computed");
     if (!t->error.ok()) return t->error;
     if (t->graph.get() != this)
       return absl::InvalidArgumentError("tensors of different clients cannot be computed together");
+    if (t->symbolic) {
+      return absl::InvalidArgumentError(
+          "a tensor with a symbolic dimension cannot be computed by itself");
+    }
     UOPD_TRY(Verified(t->uop));
     if ((t->uop.Is(Op::BUFFER) && !t->replaces) || ir::Product(t->dims) == 0 ||
         !seen.insert(t.get()).second)
       continue;
-    pending.push_back({t, UOp(), false});
+    plan.pending.push_back({t, UOp(), false});
   }
-  if (pending.empty()) return absl::OkStatus();
+  if (plan.pending.empty()) return plan;
 
   // Assigned tensors are written in place if nobody else reads what is there; otherwise into a
   // buffer of their own.
-  absl::flat_hash_set<uint64_t> kept = ReadByOthers(pending);
+  plan.kept = ReadByOthers(plan.pending);
   std::vector<Output> outputs;
-  absl::flat_hash_set<uint64_t> written;
-  for (Pending& p : pending) {
+  for (Pending& p : plan.pending) {
     TensorState& t = *p.state;
     const uint64_t old = t.replaces ? static_cast<uint64_t>(t.replaces.slot()) : 0;
-    if (old != 0 && !kept.contains(old) && !written.contains(old)) {
+    if (old != 0 && !plan.kept.contains(old) && !plan.written.contains(old)) {
       p.target = t.replaces, p.replaces = true;
     } else {
       p.target = NewBuffer(t.dtype, t.dims, t.device,
                            static_cast<uint64_t>(ir::Product(t.dims) * ir::ByteSize(t.dtype)));
     }
     outputs.push_back({t.uop, p.target, p.replaces});
-    written.insert(static_cast<uint64_t>(p.target.slot()));
+    plan.written.insert(static_cast<uint64_t>(p.target.slot()));
   }
+  auto form = Normalize(*ctx_, outputs);
+  if (!form.ok()) {
+    Discard(plan.pending);
+    return form.status();
+  }
+  plan.form = *std::move(form);
+  return plan;
+}
+
+absl::StatusOr<Exported> GraphState::Export(std::span<const std::shared_ptr<TensorState>> tensors) {
+  UOPD_ASSIGN(const Plan plan, MakePlan(tensors));
+  Discard(plan.pending);
+  if (plan.pending.empty())
+    return absl::InvalidArgumentError("there is nothing to compute: the tensors are realised");
+  Exported out;
+  UOPD_ASSIGN(out.graph, Wire(plan.form.sink));
+  out.digest = std::string(HashBytes(out.graph).view());
+  out.nodes = ir::Toposort(*ctx_, plan.form.sink).size();
+  out.slots = plan.form.buffers.size();
+  return out;
+}
+
+absl::Status GraphState::MakeZeros(std::span<const uint64_t> handles) {
+  std::vector<Output> outputs;
+  for (uint64_t handle : handles) {
+    const Buffer& b = buffers_.at(handle);
+    if (!b.zeros || b.on_daemon) continue;
+    const ir::Dims flat = {static_cast<int64_t>(b.bytes) / ir::ByteSize(b.dtype)};
+    const UOp target = ir::Buffer(*ctx_, static_cast<int64_t>(handle), b.dtype,
+                                  ir::ShapeArg(*ctx_, flat), ir::AddrSpace::GLOBAL, b.device);
+    outputs.push_back({ir::Expand(*ctx_, ctx_->Const(b.dtype, 0), flat), target, false});
+  }
+  if (outputs.empty()) return absl::OkStatus();
+  UOPD_ASSIGN(const NormalForm form, Normalize(*ctx_, outputs));
+  v1::ExecuteRequest request;
+  for (uint64_t handle : form.buffers) request.add_arguments()->set_buffer(handle);
+  UOPD_TRY(Send(request, form.sink).status());
+  for (uint64_t handle : form.buffers) buffers_.at(handle).on_daemon = true;
+  ++stats_.executes;
+  return absl::OkStatus();
+}
+
+absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> tensors) {
+  UOPD_ASSIGN(const Plan plan, MakePlan(tensors));
+  const auto& [pending, kept, written, form] = plan;
+  if (pending.empty()) return absl::OkStatus();
   auto fail = [&](absl::Status s) {
-    for (const Pending& p : pending) {
-      if (!p.replaces) buffers_.erase(static_cast<uint64_t>(p.target.slot()));
-    }
+    Discard(plan.pending);
     return s;
   };
-  auto form = Normalize(*ctx_, outputs);
-  if (!form.ok()) return fail(form.status());
 
+  if (absl::Status s = MakeZeros(form.buffers); !s.ok()) return fail(s);
   v1::ExecuteRequest request;
   std::vector<uint64_t> returned;  // handles, in the order of slots
-  for (uint64_t handle : form->buffers) {
+  for (uint64_t handle : form.buffers) {
     Buffer& b = buffers_.at(handle);
     v1::Argument& a = *request.add_arguments();
     const bool stays = kept.contains(handle) || written.contains(handle);
@@ -122,12 +180,12 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     if (written.contains(handle) && b.bytes <= kReturnBytes)
       a.set_return_data(true), returned.push_back(handle);
   }
-  for (int64_t v : form->variables) request.add_variables(v);
+  for (int64_t v : form.variables) request.add_variables(v);
   for (const auto& [handle, b] : buffers_) {
     if (b.on_daemon && !kept.contains(handle) && !written.contains(handle))
       request.add_free_buffers(handle);
   }
-  auto response = Send(request, form->sink);
+  auto response = Send(request, form.sink);
   if (!response.ok()) return fail(response.status());
   if (static_cast<size_t>(response->data_size()) != returned.size()) {
     return fail(absl::InternalError(
@@ -177,6 +235,7 @@ absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>&
   const auto handle = static_cast<uint64_t>(t->uop.slot());
   const Buffer& b = buffers_.at(handle);
   if (b.has_data) return b.data;
+  UOPD_TRY(MakeZeros(std::span(&handle, 1)));
   ++stats_.downloads;
   UOPD_ASSIGN(std::string out, executor_->Download(handle, b.bytes));
   if (out.size() != b.bytes)

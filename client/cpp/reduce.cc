@@ -35,12 +35,13 @@ Tensor Reduced(const Tensor& t, Op op, Dims axes, bool keep, std::string_view wh
   if (normal->empty()) return t;
   Tensor out = Made(t, ir::ReduceAxes(Ctx(t), op, Value(t), *normal), what, site);
   if (keep || !out.status().ok()) return out;
-  Dims left;
+  const ir::Shape shape = ShapeOf(t);
+  ir::SymbolicDims left;
   for (int64_t i = 0; i < t.rank(); ++i) {
     if (!std::binary_search(normal->begin(), normal->end(), i))
-      left.push_back(t.dims()[static_cast<size_t>(i)]);
+      left.push_back(shape[static_cast<size_t>(i)]);
   }
-  return out.Reshape(left, site);
+  return ReshapeTo(out, left, what, site);
 }
 
 // Sums of small integers and bools are i32; sums of floats under 32 bits are computed in f32 and
@@ -51,10 +52,25 @@ Dtype SumDtype(Dtype d) {
   return ir::IsUnsigned(d) ? Dtype::U32 : Dtype::I32;
 }
 
-int64_t Count(const Dims& dims, const Dims& axes) {
-  int64_t n = 1;
-  for (int64_t a : axes) n *= dims[static_cast<size_t>(a)];
-  return n;
+// How many elements each result is made of, less `correction` but not below 0, as a float.
+Tensor Number(const Tensor& t, const Dims& axes, int64_t correction, Dtype dtype, Site site) {
+  ir::UOpContext& ctx = Ctx(t);
+  ir::UOp n = ctx.Idx(1);
+  int64_t fixed = 1;
+  bool symbolic = false;
+  for (int64_t a : axes) {
+    const ir::UOp d = ShapeOf(t)[static_cast<size_t>(a)];
+    if (d.Is(Op::CONST)) {
+      fixed *= d.const_int();
+    } else {
+      n = symbolic ? ir::Mul(ctx, n, d) : d, symbolic = true;
+    }
+  }
+  if (!symbolic) {
+    return ScalarLike(t, dtype, static_cast<double>(std::max<int64_t>(0, fixed - correction)));
+  }
+  const Tensor count = Made(t, ir::Cast(ctx, n, dtype), "count", site);
+  return (count * static_cast<double>(fixed) - static_cast<double>(correction)).Maximum(0.0);
 }
 
 }  // namespace
@@ -91,23 +107,39 @@ Tensor Tensor::Mean(Dims axes, bool keep, Site site) const {
   // Narrow floats stay wide until the division, or their sum could overflow.
   const Dtype out = ir::IsFloat(dtype()) ? dtype() : Dtype::F32;
   const Dtype wide = SumDtype(out);
-  return (Reduced(Cast(wide, site), Op::ADD, axes, keep, "Mean", site) /
-          static_cast<double>(Count(dims(), *normal)))
-      .Cast(out, site);
+  const Tensor sum = Reduced(Cast(wide, site), Op::ADD, axes, keep, "Mean", site);
+  return (sum / Number(*this, *normal, 0, wide, site)).Cast(out, site);
+}
+
+std::pair<Tensor, Tensor> Tensor::VarMean(Dims axes, bool keep, int64_t correction,
+                                          Site site) const {
+  const Tensor kept = Mean(axes, true, site);
+  if (!kept.status().ok()) return {kept, kept};
+  const Dims normal = *Normal(axes, rank());
+  // Narrow floats stay wide until the division, as in Mean.
+  const Dtype wide = SumDtype(kept.dtype());
+  const Tensor off = Operand(Cast(kept.dtype(), site), site) - kept;
+  const Tensor squares = off.Cast(wide, site).Square(site);
+  const Tensor sum = Reduced(squares, Op::ADD, axes, keep, "Var", site);
+  const Tensor var = (sum / Number(*this, normal, correction, wide, site)).Cast(kept.dtype(), site);
+  Tensor mean = kept;
+  if (!keep) {
+    for (auto it = normal.rbegin(); it != normal.rend(); ++it) mean = mean.Squeeze(*it, site);
+  }
+  return {var, mean};
 }
 
 Tensor Tensor::Var(Dims axes, bool keep, int64_t correction, Site site) const {
-  if (!status().ok()) return *this;
-  const auto normal = Normal(axes, rank());
-  if (!normal)
-    return Wrong(*this, "Var", site, Cat("axes ", Text(axes), " of shape ", Text(dims())));
-  const Tensor off = Operand(*this, site) - Mean(axes, true, site);
-  const auto n = static_cast<double>(std::max<int64_t>(0, Count(dims(), *normal) - correction));
-  return off.Square(site).Sum(axes, keep, site) / n;
+  return VarMean(std::move(axes), keep, correction, site).first;
+}
+
+Tensor Tensor::Std(Dims axes, bool keep, int64_t correction, Site site) const {
+  return Var(std::move(axes), keep, correction, site).Sqrt(site);
 }
 
 Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   if (!status().ok()) return *this;
+  if (auto wrong = Symbolic(*this, "Argmax", site)) return *wrong;
   const auto a = Axis(axis, rank());
   if (!a || dims()[static_cast<size_t>(*a)] == 0)
     return Wrong(*this, "Argmax", site, Cat("axis ", axis, " of shape ", Text(dims())));
@@ -120,6 +152,13 @@ Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   column[static_cast<size_t>(*a)] = n;
   const Tensor distance = n - IotaLike(*this, n, Dtype::I32).Reshape(column, site);
   return n - Where(hit, distance, 0).Max({*a}, keep, site);
+}
+
+Tensor Tensor::Argmin(int64_t axis, bool keep, Site site) const {
+  if (!status().ok()) return *this;
+  // As in Min: what reverses the order.
+  if (!ir::IsFloat(dtype())) return Not(site).Argmax(axis, keep, site);
+  return Neg(site).Argmax(axis, keep, site);
 }
 
 Tensor Tensor::MatMul(Operand operand) const {
@@ -174,8 +213,10 @@ Tensor Tensor::CrossEntropy(const Tensor& labels, Site site) const {
         *this, "CrossEntropy", site,
         Cat("labels of shape ", Text(labels.dims()), " for scores of shape ", Text(dims())));
   }
-  const Tensor hot = labels.OneHot(dims().back(), dtype(), site);
-  return (Operand(hot, site) * LogSoftmax(-1, site))
+  // Chosen, not multiplied by 0 or 1: an impossible class (-inf) elsewhere does not count.
+  const Tensor hot = labels.OneHot(dims().back(), Dtype::Bool, site);
+  const Tensor log = LogSoftmax(-1, site);
+  return Where({hot, site}, log, ScalarLike(log, log.dtype(), 0))
       .Sum({-1}, false, site)
       .Mean({}, false, site)
       .Neg(site);

@@ -60,6 +60,8 @@ const std::string& Tensor::device() const {
   return state_ == nullptr ? *none : state_->device;
 }
 
+bool Tensor::is_symbolic() const { return state_ != nullptr && state_->symbolic; }
+
 bool Tensor::is_realized() const {
   return status().ok() && state_->uop.Is(Op::BUFFER) && !state_->replaces;
 }
@@ -88,7 +90,8 @@ void Tensor::Assign(Operand value) {
                        ? *value.tensor()
                        : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);
   if (!v.status().ok()) return fail(v.status());
-  if (v.state()->graph != t.graph || v.dims() != t.dims || v.dtype() != t.dtype) {
+  if (v.state()->graph != t.graph || v.dims() != t.dims || v.dtype() != t.dtype ||
+      v.is_symbolic()) {
     return fail(Located("Assign", value.site(),
                         absl::InvalidArgumentError(Cat("a tensor of ", ir::Name(t.dtype), " ",
                                                        Text(t.dims), " of one client cannot take ",
@@ -170,6 +173,16 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
     UOPD_TRY(out.back().status());
   }
   return out;
+}
+
+absl::StatusOr<Exported> Export(std::span<const Tensor> tensors) {
+  std::vector<std::shared_ptr<TensorState>> states;
+  for (const Tensor& t : tensors) {
+    UOPD_TRY(t.status());
+    states.push_back(t.state());
+  }
+  if (states.empty()) return absl::InvalidArgumentError("there are no tensors to compute");
+  return states[0]->graph->Export(states);
 }
 
 absl::Status Realize(std::span<const Tensor> tensors) {

@@ -12,6 +12,10 @@
 // Elementwise operations broadcast as NumPy does and promote dtypes (ir::Promote). A C++ number
 // takes the dtype of the tensor it meets, except that a floating-point one makes integers f32 and
 // an integer makes bools i32. Axes count from the end when negative.
+//
+// A dimension may be symbolic: an expression over variables (Client::Variable), made by Narrow.
+// Elementwise operations, reductions, Softmax, MatMul and the movement operations that leave it
+// whole take such tensors; the others refuse them. Only tensors of fixed shape can be realised.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -20,6 +24,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -66,6 +71,22 @@ class Operand {
   Site site_;
 };
 
+// A length or position along an axis: a number, or a scalar integer tensor computed by + - * from
+// numbers and variables (Client::Variable), whose value is then no part of the graph.
+class Size {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  Size(int64_t v) : number_(v) {}
+  Size(const Tensor& t) : tensor_(&t) {}
+  // NOLINTEND(google-explicit-constructor)
+  const Tensor* tensor() const { return tensor_; }
+  int64_t number() const { return number_; }
+
+ private:
+  const Tensor* tensor_ = nullptr;
+  int64_t number_ = 0;
+};
+
 // begin:end:step as in Python: negative positions count from the end, positions outside are
 // clamped, a negative step reverses.
 struct Range {
@@ -107,7 +128,8 @@ class Tensor {
   explicit Tensor(std::shared_ptr<TensorState> state) : state_(std::move(state)) {}
 
   absl::Status status() const;
-  const Dims& dims() const;
+  const Dims& dims() const;  // the largest values of symbolic dimensions
+  bool is_symbolic() const;  // some dimension is
   int64_t rank() const { return static_cast<int64_t>(dims().size()); }
   int64_t size() const { return ir::Product(dims()); }
   Dtype dtype() const;
@@ -140,6 +162,10 @@ class Tensor {
   // the old value. Its memory is overwritten when it is realised, unless another tensor still needs
   // the old contents.
   void Assign(Operand value);
+  // As Assign, of the part that begins at `begin` along one axis and has the value's length there;
+  // the rest keeps its values. Written in place under the same condition. Gradient is
+  // UNIMPLEMENTED through it.
+  void AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site site = Site::current());
 
   // Differentiation. RequireGrad makes the tensor a leaf of its own; Backward adds d(loss)/d(leaf)
   // to every such leaf's grad().
@@ -194,6 +220,10 @@ class Tensor {
   Tensor Ceil(Site site = Site::current()) const;
   Tensor Abs(Site site = Site::current()) const;
   Tensor Square(Site site = Site::current()) const;
+  Tensor Sign(Site site = Site::current()) const;  // -1, 0 or 1; NaN stays NaN
+  // NaN stays NaN.
+  Tensor Clip(double low, double high, Site site = Site::current()) const;
+  Tensor IsNan(Site site = Site::current()) const;
   Tensor Relu(Site site = Site::current()) const;
   Tensor Sigmoid(Site site = Site::current()) const;
   Tensor Tanh(Site site = Site::current()) const;
@@ -214,6 +244,24 @@ class Tensor {
   Tensor Select(int64_t axis, int64_t index, Site site = Site::current()) const;
   Tensor Squeeze(int64_t axis, Site site = Site::current()) const;
   Tensor Unsqueeze(int64_t axis, Site site = Site::current()) const;
+  // length elements from begin on; also of and with symbolic sizes.
+  Tensor Narrow(int64_t axis, Size begin, Size length, Site site = Site::current()) const;
+  // Pieces along an axis. Split: of the given lengths, which add up; Chunk: `pieces` of equal
+  // length, the last perhaps shorter (and fewer, if there is not enough).
+  std::vector<Tensor> Split(int64_t axis, const Dims& lengths, Site site = Site::current()) const;
+  std::vector<Tensor> Chunk(int64_t axis, int64_t pieces, Site site = Site::current()) const;
+  // The whole tensor again and again along the axes, aligned at the last.
+  Tensor Repeat(Dims times, Site site = Site::current()) const;
+  // Of the last two axes: elements at or below (above) the diagonal, 0 elsewhere.
+  Tensor Tril(int64_t diagonal = 0, Site site = Site::current()) const;
+  Tensor Triu(int64_t diagonal = 0, Site site = Site::current()) const;
+  // Windows over the last axes, one for each entry of kernel: [..., out..., kernel...]. Where there
+  // is not enough for one window, out is 0.
+  Tensor Windows(const Dims& kernel, const Dims& stride, const Dims& dilation,
+                 Site site = Site::current()) const;
+  // out[i][j][k] = this[i][index[i][j][k]][k] for axis 1, and so on. The index is no longer than
+  // this tensor along the other axes. Negative and outside indices as IndexSelect.
+  Tensor Gather(int64_t axis, const Tensor& index, Site site = Site::current()) const;
   // Elements along an axis by an integer tensor, whose shape takes the place of the axis. Negative
   // indices count from the end; indices outside give 0.
   Tensor IndexSelect(int64_t axis, const Tensor& index, Site site = Site::current()) const;
@@ -228,8 +276,22 @@ class Tensor {
   Tensor Prod(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Var(Dims axes = {}, bool keep = false, int64_t correction = 1,
              Site site = Site::current()) const;
-  Tensor Argmax(int64_t axis = -1, bool keep = false,
-                Site site = Site::current()) const;  // i32; the first of ties, NaN first
+  // The variance and the mean, sharing their work.
+  std::pair<Tensor, Tensor> VarMean(Dims axes = {}, bool keep = false, int64_t correction = 1,
+                                    Site site = Site::current()) const;
+  Tensor Std(Dims axes = {}, bool keep = false, int64_t correction = 1,
+             Site site = Site::current()) const;
+  // i32; the first of ties, NaN first.
+  Tensor Argmax(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
+  Tensor Argmin(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
+  // Of sums of all elements up to each one. Dtypes as of Sum.
+  Tensor CumSum(int64_t axis = -1, Site site = Site::current()) const;
+  // Sorted values and where each was (i32); stable; NaN is larger than all. Positions cost time in
+  // the square of the length and are computed when used.
+  std::pair<Tensor, Tensor> Sort(int64_t axis = -1, bool descending = false,
+                                 Site site = Site::current()) const;
+  std::pair<Tensor, Tensor> TopK(int64_t k, int64_t axis = -1, bool largest = true,
+                                 Site site = Site::current()) const;
 
   // As numpy.matmul: any leading axes, vectors at either side.
   Tensor MatMul(Operand b) const;
@@ -255,6 +317,14 @@ Tensor Stack(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::
 // FAILED_PRECONDITION for a loss that has been realised: its graph is gone.
 absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets,
                                              Site site = Site::current());
+
+// The graph that Realize of these tensors would send, without sending or changing anything.
+struct Exported {
+  std::string graph;   // wire form of the normalised graph (core/ir/wire.h)
+  std::string digest;  // SHA-256 of it: its semantic key
+  size_t nodes = 0, slots = 0;
+};
+absl::StatusOr<Exported> Export(std::span<const Tensor> tensors);
 
 // Computes tensors of one client in one request.
 absl::Status Realize(std::span<const Tensor> tensors);

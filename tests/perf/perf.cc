@@ -51,7 +51,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: uopd-perf list\n"
-    "       uopd-perf NAME... [--json] [--address HOST:PORT] [--daemon PATH] [--scale X]\n";
+    "       uopd-perf NAME... [--json] [--address HOST:PORT] [--daemon PATH] [--scale X]\n"
+    "                         [--model NAME] [--layers N]\n";
 
 void Show(const uopd::perf::Measurement& m, bool json) {
   const double ratio = m.peer > 0 ? m.value / m.peer : 0;
@@ -89,6 +90,10 @@ int main(int argc, char** argv) {
       options.daemon = argv[++i];
     else if (arg == "--scale" && has_value)
       options.scale = std::atof(argv[++i]);
+    else if (arg == "--model" && has_value)
+      options.model = argv[++i];
+    else if (arg == "--layers" && has_value)
+      options.layers = std::atoll(argv[++i]);
     else if (arg.starts_with("--"))
       return std::fputs(kUsage, stderr), 2;
     else

@@ -2,6 +2,7 @@
 // uopd-perf: benchmarks, each with its peer in the same run. A new one is a file in tests/perf with
 // a Register object.
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct Options {
   std::string address;  // of a running daemon; empty: the benchmark starts one from `daemon`
   std::string daemon;   // path of uopd
   double scale = 1;     // of the amount of work
+  std::string model;    // of benchmarks with several; empty: all
+  int64_t layers = 0;   // of models that have them; 0: as they are known
 };
 
 using Benchmark = std::function<absl::StatusOr<std::vector<Measurement>>(const Options&)>;

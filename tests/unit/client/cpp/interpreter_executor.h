@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A daemon in process: runs the graphs of a Client with the reference evaluator and remembers what
-// it was sent.
+// it was sent. With check_schedule, every graph is scheduled too, its kernels are interpreted one
+// by one, and the results must agree.
 #pragma once
+#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -12,6 +14,8 @@
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "core/ir/wire.h"
+#include "core/schedule/schedule.h"
+#include "tests/support/schedule_interpreter.h"
 #include "tests/support/tensor_interpreter.h"
 
 namespace uopd::client {
@@ -33,6 +37,14 @@ class InterpreterExecutor : public Executor {
     UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, known->second, ir::Stage::kTensor));
     std::vector<testing::HostArray> slots(static_cast<size_t>(request.arguments_size()));
     std::set<std::string> devices;
+    // What is not stored whole before it is looked at.
+    std::set<uint32_t> read;
+    for (ir::UOp u : ir::Toposort(ctx, sink)) {
+      for (size_t i = 0; i < u.n_src(); ++i) {
+        const bool stored = (u.Is(ir::Op::STORE) || u.Is(ir::Op::AFTER)) && i == 0;
+        if (!stored) read.insert(u.src(i).id());
+      }
+    }
     for (ir::UOp u : ir::Toposort(ctx, sink)) {
       if (!u.Is(ir::Op::PARAM)) continue;
       const auto slot = static_cast<size_t>(u.slot());
@@ -46,6 +58,8 @@ class InterpreterExecutor : public Executor {
         data = a.data();
       else if (auto it = buffers.find(a.buffer()); it != buffers.end())
         data = it->second;
+      else if (read.contains(u.id()))
+        return absl::InvalidArgumentError(Cat("slot ", slot, ", which is read, is unknown"));
       if (data.size() != bytes)
         return absl::InvalidArgumentError(Cat("slot ", slot, " has the wrong size"));
       slots[slot] = testing::HostArray::FromBytes(u.dtype(), dims, data);
@@ -58,6 +72,7 @@ class InterpreterExecutor : public Executor {
       variables[std::string(names[i].text())] = request.variables(static_cast<int>(i));
     UOPD_ASSIGN(std::vector<testing::HostArray> after,
                 testing::TensorInterpreter(ctx).Run(sink, slots, variables));
+    if (check_schedule) UOPD_TRY(CheckSchedule(ctx, sink, slots, variables, after));
     v1::ExecuteResponse response;
     for (int i = 0; i < request.arguments_size(); ++i) {
       const v1::Argument& a = request.arguments(i);
@@ -86,11 +101,38 @@ class InterpreterExecutor : public Executor {
 
   void ForgetGraphs() { graphs_.clear(); }
 
+  bool check_schedule = false;
   std::map<uint64_t, std::string> buffers;
   std::vector<v1::ExecuteRequest> requests;
   absl::Status fail_with;
 
  private:
+  static absl::Status CheckSchedule(ir::UOpContext& ctx, ir::UOp sink,
+                                    const std::vector<testing::HostArray>& before,
+                                    const std::map<std::string, int64_t>& variables,
+                                    const std::vector<testing::HostArray>& after) {
+    UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, {}));
+    UOPD_ASSIGN(const std::vector<testing::HostArray> got,
+                testing::RunSchedule(schedule, before, variables));
+    for (size_t i = 0; i < after.size(); ++i) {
+      const std::vector<double> x = got[i].ToDoubles(), y = after[i].ToDoubles();
+      // Kernels may round intermediate values elsewhere than the tensor graph says.
+      const double error = !ir::IsFloat(after[i].dtype)     ? 0
+                           : ir::Bits(after[i].dtype) == 64 ? 1e-12
+                           : ir::Bits(after[i].dtype) == 32 ? 1e-5
+                                                            : 1e-2;
+      for (size_t k = 0; k < x.size(); ++k) {
+        const bool same = x[k] == y[k] || (std::isnan(x[k]) && std::isnan(y[k])) ||
+                          std::abs(x[k] - y[k]) <= error * std::max(1.0, std::abs(y[k]));
+        if (!same) {
+          return absl::InternalError(Cat("the schedule gives ", x[k], " for element ", k,
+                                         " of slot ", i, ", which is ", y[k]));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
   std::map<std::string, std::string> graphs_;
 };
 

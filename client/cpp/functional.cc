@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/functional.h"
+
+#include <cmath>
+#include <limits>
+
+#include "client/cpp/build.h"
+#include "core/ir/build.h"
+
+namespace uopd::client::fn {
+namespace {
+
+// The error of the first of these that has one; operands that may be empty are not listed.
+std::optional<Tensor> FirstError(std::string_view what, std::initializer_list<const Tensor*> all,
+                                 Site site) {
+  for (const Tensor* t : all) {
+    if (t->state() == nullptr) return Poisoned(nullptr, Located(what, site, t->status()));
+    if (!t->status().ok()) return *t;
+  }
+  return std::nullopt;
+}
+
+bool Has(const Tensor& t) { return t.state() != nullptr; }
+
+// One entry for each of n axes, or nullopt.
+std::optional<Dims> PerAxis(const Dims& v, size_t n) {
+  if (v.size() == n) return v;
+  return v.size() == 1 ? std::optional(Dims(n, v[0])) : std::nullopt;
+}
+
+// x padded along its last axes.
+Tensor Padded(const Tensor& x, const Dims& padding, double value, Site site) {
+  Dims around(x.dims().size(), 0);
+  std::copy(padding.begin(), padding.end(), around.end() - static_cast<ptrdiff_t>(padding.size()));
+  return x.Pad(around, around, value, site);
+}
+
+Dims LastAxes(size_t n) {
+  Dims out;
+  for (size_t i = 0; i < n; ++i) out.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(n));
+  return out;
+}
+
+// v of shape (c) against the second of `rank` axes.
+Tensor Column(const Tensor& v, int64_t rank, Site site) {
+  Dims to(static_cast<size_t>(rank), 1);
+  to[1] = v.size();
+  return v.Reshape(to, site);
+}
+
+// f32, or wider if x is.
+Tensor Wide(const Tensor& x, Site site) {
+  return ir::IsFloat(x.dtype()) && ir::Bits(x.dtype()) >= 32 ? x : x.Cast(Dtype::F32, site);
+}
+
+// The smallest value of a dtype: what changes no maximum.
+Tensor Least(const Tensor& t, Site site) {
+  if (ir::IsFloat(t.dtype()))
+    return ScalarLike(t, t.dtype(), -std::numeric_limits<double>::infinity());
+  return Made(t, Ctx(t).Int(t.dtype(), ir::RangeOf(t.dtype()).min), "constant", site);
+}
+
+// Options of pooling over all axes of x after the second, one entry for each; or the error.
+struct Pooled {
+  std::optional<Tensor> error;
+  size_t axes = 0;
+  Dims kernel, stride, padding, dilation;
+};
+Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
+               std::string_view what, Site site) {
+  Pooled out;
+  if ((out.error = FirstError(what, {&x}, site))) return out;
+  out.axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
+  const auto k = PerAxis(kernel, out.axes), p = PerAxis(options.padding, out.axes),
+             d = PerAxis(options.dilation, out.axes);
+  const auto s = options.stride.empty() ? k : PerAxis(options.stride, out.axes);
+  if (out.axes == 0 || !k || !p || !d || !s) {
+    out.error = Wrong(x, what, site, Cat("kernel ", Text(kernel), " for shape ", Text(x.dims())));
+    return out;
+  }
+  out.kernel = *k, out.stride = *s, out.padding = *p, out.dilation = *d;
+  return out;
+}
+
+}  // namespace
+
+Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+            Site site) {
+  if (auto error = FirstError("Conv", {&x, &weight}, site)) return *error;
+  if (Has(bias) && !bias.status().ok()) return bias;
+  const int64_t groups = options.groups;
+  const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
+  const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
+             dilation = PerAxis(options.dilation, axes);
+  bool fits = axes > 0 && weight.rank() == x.rank() && groups > 0 && stride && padding && dilation;
+  fits = fits && x.dims()[1] == weight.dims()[1] * groups && weight.dims()[0] % groups == 0;
+  fits = fits && (!Has(bias) || bias.dims() == Dims{weight.dims()[0]});
+  if (!fits) {
+    return Wrong(
+        x, "Conv", site,
+        Cat("weight ", Text(weight.dims()), Has(bias) ? Cat(", bias ", Text(bias.dims())) : "",
+            ", stride ", Text(options.stride), ", padding ", Text(options.padding), ", dilation ",
+            Text(options.dilation), ", groups ", groups, " for shape ", Text(x.dims())));
+  }
+  const int64_t n = x.dims()[0], out = weight.dims()[0], in = weight.dims()[1];
+  const Dims kernel(weight.dims().begin() + 2, weight.dims().end());
+  Tensor windows = Padded(x, *padding, 0, site).Windows(kernel, *stride, *dilation, site);
+  if (!windows.status().ok()) return windows;
+  const Dims spatial(windows.dims().begin() + 2,
+                     windows.dims().begin() + 2 + static_cast<ptrdiff_t>(axes));
+  // (n, groups, 1, spatial..., in, kernel...) times (groups, out / groups, 1..., in, kernel...).
+  Dims split = {n, groups, in};
+  split.insert(split.end(), spatial.begin(), spatial.end());
+  split.insert(split.end(), kernel.begin(), kernel.end());
+  Dims order = {0, 1};
+  for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + i));
+  order.push_back(2);
+  for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + axes + i));
+  const Tensor left = windows.Reshape(split, site).Permute(order, site).Unsqueeze(2, site);
+  Dims by = {groups, out / groups};
+  by.insert(by.end(), axes, 1);
+  by.push_back(in);
+  by.insert(by.end(), kernel.begin(), kernel.end());
+  Dims shape = {n, out};
+  shape.insert(shape.end(), spatial.begin(), spatial.end());
+  const Tensor y = (Operand(left, site) * weight.Reshape(by, site))
+                       .Sum(LastAxes(1 + axes), false, site)
+                       .Reshape(shape, site);
+  return Has(bias) ? Operand(y, site) + Column(bias, x.rank(), site) : y;
+}
+
+Tensor MaxPool(const Tensor& x, const Dims& kernel, const PoolOptions& options, Site site) {
+  const Pooled p = Prepare(x, kernel, options, "MaxPool", site);
+  if (p.error) return *p.error;
+  Tensor padded = Padded(x, p.padding, 0, site);
+  if (!padded.status().ok()) return padded;
+  if (padded.dims() != x.dims()) {
+    const Tensor ones = Made(x, ir::Expand(Ctx(x), Ctx(x).Bool(true), x.dims()), "MaxPool", site);
+    padded = Where(Padded(ones, p.padding, 0, site), padded, Least(x, site));
+  }
+  return padded.Windows(p.kernel, p.stride, p.dilation, site).Max(LastAxes(p.axes), false, site);
+}
+
+Tensor AvgPool(const Tensor& x, const Dims& kernel, const PoolOptions& options, Site site) {
+  const Pooled p = Prepare(x, kernel, options, "AvgPool", site);
+  if (p.error) return *p.error;
+  auto pooled = [&](const Tensor& t) {
+    return Padded(t, p.padding, 0, site).Windows(p.kernel, p.stride, p.dilation, site);
+  };
+  if (options.count_padding) return pooled(x).Mean(LastAxes(p.axes), false, site);
+  const Tensor wide = Wide(x, site);
+  const Tensor ones =
+      Made(x, ir::Expand(Ctx(x), Ctx(x).Const(wide.dtype(), 1), x.dims()), "AvgPool", site);
+  return (pooled(wide).Sum(LastAxes(p.axes), false, site) /
+          pooled(ones).Sum(LastAxes(p.axes), false, site))
+      .Cast(ir::IsFloat(x.dtype()) ? x.dtype() : Dtype::F32, site);
+}
+
+Tensor LayerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t axes,
+                 double epsilon, Site site) {
+  if (auto error = FirstError("LayerNorm", {&x}, site)) return *error;
+  if (axes < 1 || axes > x.rank())
+    return Wrong(x, "LayerNorm", site, Cat("over ", axes, " axes of shape ", Text(x.dims())));
+  const Tensor wide = Wide(x, site);
+  const auto [var, mean] = wide.VarMean(LastAxes(static_cast<size_t>(axes)), true, 0, site);
+  Tensor y = (Operand(wide, site) - mean) * (var + epsilon).Rsqrt(site);
+  if (Has(weight)) y = y * Operand(weight, site);
+  if (Has(bias)) y = y + Operand(bias, site);
+  return ir::IsFloat(x.dtype()) ? y.Cast(x.dtype(), site) : y;
+}
+
+Tensor RmsNorm(const Tensor& x, const Tensor& weight, double epsilon, Site site) {
+  if (auto error = FirstError("RmsNorm", {&x}, site)) return *error;
+  if (x.rank() == 0) return Wrong(x, "RmsNorm", site, "of a scalar");
+  const Tensor wide = Wide(x, site);
+  Tensor y = Operand(wide, site) * (wide.Square(site).Mean({-1}, true, site) + epsilon).Rsqrt(site);
+  if (Has(weight)) y = y * Operand(weight, site);
+  return ir::IsFloat(x.dtype()) ? y.Cast(x.dtype(), site) : y;
+}
+
+Tensor BatchNorm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
+                 const Tensor& bias, double epsilon, Site site) {
+  if (auto error = FirstError("BatchNorm", {&x, &mean, &var}, site)) return *error;
+  if (x.rank() < 2) return Wrong(x, "BatchNorm", site, Cat("shape ", Text(x.dims())));
+  for (const Tensor* t : {&mean, &var, &weight, &bias}) {
+    if (!Has(*t)) continue;
+    if (!t->status().ok()) return *t;
+    if (t->dims() != Dims{x.dims()[1]}) {
+      return Wrong(x, "BatchNorm", site,
+                   Cat("numbers of shape ", Text(t->dims()), " for shape ", Text(x.dims())));
+    }
+  }
+  const Tensor off = Operand(x, site) - Column(mean, x.rank(), site);
+  Tensor scale = (var + epsilon).Rsqrt(site);
+  if (Has(weight)) scale = scale * Operand(weight, site);
+  const Tensor y = off * Column(scale, x.rank(), site);
+  return Has(bias) ? y + Column(bias, x.rank(), site) : y;
+}
+
+Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) {
+  if (auto error = FirstError("Rotate", {&x, &cos, &sin}, site)) return *error;
+  if (x.rank() == 0 || x.dims().back() % 2 != 0)
+    return Wrong(x, "Rotate", site, Cat("the last axis of shape ", Text(x.dims()), " is odd"));
+  // As (..., 2, half): each point's coordinates, and the same exchanged. Nothing is padded or
+  // joined.
+  const int64_t half = x.dims().back() / 2;
+  Dims split = x.dims();
+  split.back() = 2, split.push_back(half);
+  const Tensor point = x.Reshape(split, site);
+  const Tensor first = (IotaLike(x, 2, Dtype::I32) == Operand(0, site)).Unsqueeze(-1, site);
+  const Tensor s = sin.Unsqueeze(-2, site), sign = Where({first, site}, s.Neg(site), s);
+  Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
+  if (!y.status().ok()) return y;
+  Dims joined = y.dims();
+  joined.pop_back(), joined.back() = 2 * half;
+  return y.Reshape(joined, site).Cast(x.dtype(), site);
+}
+
+Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                 const AttentionOptions& options, Site site) {
+  if (auto error = FirstError("Attention", {&q, &k, &v}, site)) return *error;
+  if (Has(mask) && !mask.status().ok()) return mask;
+  const int64_t rank = q.rank();
+  auto wrong = [&] {
+    return Wrong(
+        q, "Attention", site,
+        Cat("queries ", Text(q.dims()), ", keys ", Text(k.dims()), ", values ", Text(v.dims())));
+  };
+  if (rank < 3 || k.rank() != rank || v.rank() != rank) return wrong();
+  const auto head = static_cast<size_t>(rank - 3);
+  const int64_t heads = q.dims()[head], kv = k.dims()[head], d = q.dims().back();
+  if (kv == 0 || heads % kv != 0 || v.dims()[head] != kv || k.dims().back() != d) return wrong();
+  // (..., kv, heads / kv, L, d) against (..., kv, 1, S, d).
+  auto grouped = [&](const Tensor& t) {
+    Dims to = t.dims();
+    to[head] = kv;
+    to.insert(to.begin() + static_cast<ptrdiff_t>(head) + 1, heads / kv);
+    return t.Reshape(to, site);
+  };
+  const bool shared = heads != kv;
+  const Tensor queries = shared ? grouped(q) : q, keys = shared ? k.Unsqueeze(-3, site) : k,
+               values = shared ? v.Unsqueeze(-3, site) : v;
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(d)));
+  Tensor scores = queries.MatMul({keys.Transpose(-2, -1, site), site}) * scale;
+  if (!scores.status().ok()) return scores;
+  const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
+  if (Has(mask)) {
+    Tensor m = mask;
+    if (shared && mask.rank() >= 3 && mask.dims()[mask.dims().size() - 3] != 1) {
+      Dims split = mask.dims();
+      const auto at = mask.dims().size() - 3;
+      if (split[at] != heads) return wrong();
+      split[at] = kv;
+      split.insert(split.begin() + static_cast<ptrdiff_t>(at) + 1, heads / kv);
+      m = mask.Reshape(split, site);
+    } else if (shared && mask.rank() >= 3) {
+      m = mask.Unsqueeze(-3, site);
+    }
+    scores = m.dtype() == Dtype::Bool ? Where({m, site}, scores, never) : Operand(scores, site) + m;
+  }
+  if (options.causal) {
+    if (k.is_symbolic()) return Wrong(q, "Attention", site, "causal over a symbolic length");
+    const int64_t rows = q.dims()[head + 1], columns = k.dims()[head + 1];
+    const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
+    scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);
+  }
+  Tensor y = scores.Softmax(-1, site).MatMul({values, site});
+  if (!shared || !y.status().ok()) return y;
+  Dims to = q.dims();
+  to.back() = v.dims().back();
+  return y.Reshape(to, site);
+}
+
+Tensor Embedding(const Tensor& weight, const Tensor& index, Site site) {
+  if (auto error = FirstError("Embedding", {&weight, &index}, site)) return *error;
+  if (weight.rank() != 2)
+    return Wrong(weight, "Embedding", site, Cat("weight of shape ", Text(weight.dims())));
+  return weight.IndexSelect(0, index, site);
+}
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// How many kernels a graph becomes: the limit of each is what a good scheduler needs. Rows that are
+// over their limit say by how much (`known`): the test fails when such a row gets worse, and when
+// it gets better, so that the table stays true.
+#include <cstdio>
+#include <functional>
+
+#include "client/cpp/executor.h"
+#include "client/cpp/functional.h"
+#include "core/base/text.h"
+#include "core/ir/wire.h"
+#include "core/schedule/schedule.h"
+#include "gtest/gtest.h"
+#include "tests/support/models/models.h"
+
+namespace uopd::client {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+struct Row {
+  const char* name;
+  int limit;
+  int known;  // 0: within the limit
+  std::function<Tensors(Client&)> build;
+};
+
+absl::StatusOr<int> Kernels(const std::function<Tensors(Client&)>& build) {
+  Client client(std::make_shared<OfflineExecutor>());
+  const Tensors tensors = build(client);
+  UOPD_ASSIGN(const Exported graph, Export(tensors));
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Stage::kTensor));
+  UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, {}));
+  return static_cast<int>(schedule.items.size());
+}
+
+Tensors Mlp(Client& c, bool adam) {
+  std::unique_ptr<Optimizer> optimizer;
+  return testing::MlpStep(c, adam, optimizer);
+}
+
+const Row kRows[] = {
+    {"a + b", 1, 0, [](Client& c) { return Tensors{c.Empty({64}) + c.Empty({64})}; }},
+    {"softmax", 1, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Softmax()}; }},
+    {"layer norm", 1, 0,
+     [](Client& c) {
+       return Tensors{fn::LayerNorm(c.Empty({64, 128}), c.Empty({128}), c.Empty({128}))};
+     }},
+    {"attention", 1, 4,
+     [](Client& c) {
+       const Dims d = {2, 4, 16, 32};
+       return Tensors{fn::Attention(c.Empty(d), c.Empty(d), c.Empty(d))};
+     }},
+    {"a - sum(a)", 2, 0,
+     [](Client& c) {
+       const Tensor a = c.Empty({64, 64});
+       return Tensors{a - a.Sum()};
+     }},
+    {"matmul, relu", 1, 0,
+     [](Client& c) { return Tensors{c.Empty({64, 32}).MatMul(c.Empty({32, 48})).Relu()}; }},
+    {"two chained matmuls", 2, 0,
+     [](Client& c) {
+       return Tensors{c.Empty({64, 32}).MatMul(c.Empty({32, 48})).MatMul(c.Empty({48, 64}))};
+     }},
+    {"elementwise into two reduces", 2, 0,
+     [](Client& c) {
+       const Tensor x = c.Empty({64, 64}).Exp() + 1.0;
+       return Tensors{x.Sum({1}), x.Max({1})};
+     }},
+    {"x + x transposed", 1, 0,
+     [](Client& c) {
+       const Tensor x = c.Empty({64, 64});
+       return Tensors{x + x.Transpose()};
+     }},
+    {"one reduce used by two outputs", 3, 0,
+     [](Client& c) {
+       const Tensor x = c.Empty({64, 64}), sum = x.Sum({1}, true);
+       return Tensors{x + sum, x * sum};
+     }},
+    {"elementwise with two outputs", 2, 0,
+     [](Client& c) {
+       const Tensor x = c.Empty({64, 64}).Exp();
+       return Tensors{x + 1.0, x * 2.0};
+     }},
+    {"conv, relu", 1, 0,
+     [](Client& c) {
+       return Tensors{
+           fn::Conv(c.Empty({1, 8, 16, 16}), c.Empty({16, 8, 3, 3}), c.Empty({16})).Relu()};
+     }},
+    {"conv, conv", 2, 0,
+     [](Client& c) {
+       const Tensor y = fn::Conv(c.Empty({1, 8, 16, 16}), c.Empty({16, 8, 3, 3}));
+       return Tensors{fn::Conv(y, c.Empty({16, 16, 3, 3}))};
+     }},
+    {"conv, batch norm in training, relu", 4, 0,
+     [](Client& c) {
+       const Tensor y = fn::Conv(c.Empty({4, 8, 16, 16}), c.Empty({16, 8, 3, 3}));
+       const auto [var, mean] = y.VarMean({0, 2, 3}, false, 0);
+       return Tensors{fn::BatchNorm(y, mean, var, c.Empty({16}), c.Empty({16})).Relu()};
+     }},
+    {"sum of 1024 x 1024", 2, 0, [](Client& c) { return Tensors{c.Empty({1024, 1024}).Sum()}; }},
+    {"arange, used", 1, 0, [](Client& c) { return Tensors{c.Empty({64}) + c.Arange(0, 64)}; }},
+    {"gather", 1, 0,
+     [](Client& c) { return Tensors{c.Empty({64, 32}).Gather(0, c.Empty({16, 32}, Dtype::I32))}; }},
+    {"cumsum of 1000", 3, 0, [](Client& c) { return Tensors{c.Empty({1000}).CumSum()}; }},
+    {"concat", 1, 0,
+     [](Client& c) {
+       const Tensor parts[] = {c.Empty({3, 8}), c.Empty({5, 8})};
+       return Tensors{Concat(parts)};
+     }},
+    {"rand", 4, 0, [](Client& c) { return Tensors{c.Rand({64})}; }},
+    {"argmax", 2, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Argmax()}; }},
+    {"sort of 64", 26, 0,
+     [](Client& c) {
+       const auto [values, index] = c.Empty({64}).Sort();
+       return Tensors{values, index};
+     }},
+    {"var and mean", 3, 0,
+     [](Client& c) {
+       const auto [var, mean] = c.Empty({64, 128}).VarMean({1});
+       return Tensors{var, mean};
+     }},
+    {"cross entropy", 3, 0,
+     [](Client& c) { return Tensors{c.Empty({64, 10}).CrossEntropy(c.Empty({64}, Dtype::I32))}; }},
+    {"perceptron, step of SGD", 16, 0, [](Client& c) { return Mlp(c, false); }},
+    {"perceptron, step of Adam", 30, 0, [](Client& c) { return Mlp(c, true); }},
+    {"ResNet-50", 51, 52,
+     [](Client& c) {
+       testing::ResNet model(c, testing::ResNet::Shape50());
+       return Tensors{model.Forward(c.Empty({1, 3, 224, 224}), false)};
+     }},
+    {"Llama decode step", 234, 0,
+     [](Client& c) {
+       testing::Llama model(c, {});
+       return testing::DecodeStep(c, model, 17);
+     }},
+    {"ResNet-18, step of Adam", 471, 632,
+     [](Client& c) {
+       testing::TrainStep train(c, testing::ResNet::Shape18(), 8, 224);
+       auto step = train.Step();
+       return step.ok() ? *step : Tensors();
+     }},
+    {"GPT-2 forward", 201, 0, [](Client& c) { return testing::Gpt2Forward(c, 1, 64); }},
+};
+
+TEST(KernelCountTest, WithinTheLimits) {
+  std::printf("%-36s %8s %8s\n", "graph", "kernels", "limit");
+  for (const Row& row : kRows) {
+    const auto count = Kernels(row.build);
+    ASSERT_TRUE(count.ok()) << row.name << ": " << count.status();
+    std::printf("%-36s %8d %8d%s\n", row.name, *count, row.limit,
+                *count > row.limit ? "  over" : "");
+    if (row.known == 0) {
+      EXPECT_LE(*count, row.limit) << row.name;
+    } else {
+      EXPECT_GT(row.known, row.limit) << row.name << ": it is within its limit; known is 0 then";
+      EXPECT_EQ(*count, row.known) << row.name << ": the table says otherwise";
+    }
+  }
+}
+
+// An arange is index arithmetic: a graph with it has no more kernels and no more memory.
+TEST(KernelCountTest, ArangeCostsNothing) {
+  Client client(std::make_shared<OfflineExecutor>());
+  const Tensor sum = client.Empty({64}) + client.Arange(0, 64);
+  const auto graph = Export(std::span(&sum, 1));
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  ir::UOpContext ctx;
+  const auto sink = ir::Decode(ctx, graph->graph, ir::Stage::kTensor);
+  ASSERT_TRUE(sink.ok());
+  const auto schedule = schedule::MakeSchedule(ctx, *sink, {});
+  ASSERT_TRUE(schedule.ok()) << schedule.status();
+  EXPECT_EQ(schedule->items.size(), 1u);
+  EXPECT_TRUE(schedule->temporaries.empty());
+  EXPECT_EQ(schedule->slots.size(), 2u);
+}
+
+}  // namespace
+}  // namespace uopd::client
