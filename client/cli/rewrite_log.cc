@@ -205,8 +205,8 @@ std::vector<RewriteLog::RuleSummary> RewriteLog::Summary() const {
   }
   std::vector<RuleSummary> out;
   for (const auto& [number, r] : by_rule) out.push_back(r);
-  std::stable_sort(out.begin(), out.end(), [](const RuleSummary& a, const RuleSummary& b) {
-    return a.rewrites > b.rewrites;
+  std::sort(out.begin(), out.end(), [](const RuleSummary& a, const RuleSummary& b) {
+    return a.rewrites != b.rewrites ? a.rewrites > b.rewrites : a.rule < b.rule;
   });
   return out;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/debug_flags.h"
@@ -73,11 +74,11 @@ std::vector<RuleStats> MatchStats() {
                      c.match_ns.load(), c.miss_ns.load()});
     }
   }
-  std::stable_sort(out.begin(), out.end(), [](const RuleStats& a, const RuleStats& b) {
+  std::sort(out.begin(), out.end(), [](const RuleStats& a, const RuleStats& b) {
     const int64_t x = a.match_ns + a.miss_ns, y = b.match_ns + b.miss_ns;
     if (x != y) return x > y;
     if (a.attempts != b.attempts) return a.attempts > b.attempts;
-    return std::pair(a.set, a.name) < std::pair(b.set, b.name);
+    return std::tuple(a.set, a.name, a.line) < std::tuple(b.set, b.name, b.line);
   });
   return out;
 }
