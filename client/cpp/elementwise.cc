@@ -242,7 +242,7 @@ Tensor Tensor::Sign(Site site) const {
   if (dtype() == Dtype::Bool) return *this;
   const Tensor zero = ScalarLike(*this, dtype(), 0), one = ScalarLike(*this, dtype(), 1);
   // What is neither is 0 or NaN: itself.
-  const Tensor positive = Where({zero < *this, site}, one, *this);
+  Tensor positive = Where({zero < *this, site}, one, *this);
   if (ir::IsUnsigned(dtype())) return positive;
   return Where({*this < zero, site}, ScalarLike(*this, dtype(), -1), positive).Detach(site);
 }

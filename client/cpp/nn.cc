@@ -80,7 +80,8 @@ Tensor BatchNorm::Train(const Tensor& x, Site site) {
   const Tensor scale = (batch_var + epsilon).Rsqrt(site) * column(weight);
   const Tensor y = off * scale + column(bias);
   // The running variance is that of the population: n / (n - 1) times the batch's.
-  const auto n = static_cast<double>(x.size() / std::max<int64_t>(1, x.dims()[1]));
+  const auto n =
+      static_cast<double>(x.size()) / static_cast<double>(std::max<int64_t>(1, x.dims()[1]));
   const double unbiased = n / std::max(1.0, n - 1);
   auto move = [&](Tensor& running, const Tensor& batch, double factor) {
     const Tensor seen = batch.Detach(site).Reshape(running.dims(), site) * (momentum * factor);

@@ -146,7 +146,9 @@ TEST_F(ModelsTest, ResNetLearnsItsBatch) {
   for (Tensor p : train.model.parameters()) {
     auto v = Scattered(static_cast<size_t>(p.size()), ++salt);
     const double scale =
-        p.rank() > 1 ? 1 / std::sqrt(static_cast<double>(p.size() / p.dims()[0])) : 0;
+        p.rank() > 1
+            ? 1 / std::sqrt(static_cast<double>(p.size()) / static_cast<double>(p.dims()[0]))
+            : 0;
     for (double& x : v) x = p.rank() > 1 ? x * scale : 1;
     p.Assign(In(p.dims(), v));
   }

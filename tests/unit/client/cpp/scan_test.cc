@@ -49,9 +49,11 @@ std::vector<int> Order(const std::vector<double>& x, bool descending) {
   auto less = [&](double a, double b) {
     return std::isnan(a) ? false : std::isnan(b) ? true : a < b;
   };
-  std::stable_sort(at.begin(), at.end(), [&](int a, int b) {
-    return descending ? less(x[static_cast<size_t>(b)], x[static_cast<size_t>(a)])
-                      : less(x[static_cast<size_t>(a)], x[static_cast<size_t>(b)]);
+  std::sort(at.begin(), at.end(), [&](int a, int b) {
+    const double x_a = x[static_cast<size_t>(a)], x_b = x[static_cast<size_t>(b)];
+    if (descending ? less(x_b, x_a) : less(x_a, x_b)) return true;
+    if (descending ? less(x_a, x_b) : less(x_b, x_a)) return false;
+    return a < b;
   });
   return at;
 }
