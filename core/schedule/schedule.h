@@ -77,11 +77,12 @@ struct Options {
   // Operations per element that cost as much as storing and loading it: low values make more and
   // smaller kernels.
   double realise_cost = 32;
+  size_t max_kernel_buffers = 32;  // that one kernel may take; at least 4
 };
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 1;
+inline constexpr int kScheduleVersion = 2;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

@@ -35,14 +35,17 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(
       UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, item.graph, ir::Stage::kKernel));
       tests::Interpret(ctx, sink, held, variables);
     }
-    const std::string written(held[0].begin(), held[0].end());
-    const schedule::BufferRef& out = item.buffers[0];
-    if (out.kind == schedule::BufferRef::kArgument) {
-      memory[static_cast<size_t>(out.index)] = written;
-    } else {
-      const schedule::Temporary& t = s.temporaries[static_cast<size_t>(out.index)];
-      arenas[t.device].replace(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes),
-                               written);
+    // All are given back, the outputs, which come first, last.
+    for (size_t i = item.buffers.size(); i-- > 0;) {
+      const std::string written(held[i].begin(), held[i].end());
+      const schedule::BufferRef& out = item.buffers[i];
+      if (out.kind == schedule::BufferRef::kArgument) {
+        memory[static_cast<size_t>(out.index)] = written;
+      } else {
+        const schedule::Temporary& t = s.temporaries[static_cast<size_t>(out.index)];
+        arenas[t.device].replace(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes),
+                                 written);
+      }
     }
   }
   for (size_t i = 0; i < slots.size(); ++i)
