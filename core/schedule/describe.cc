@@ -47,8 +47,8 @@ class Describer {
  public:
   Describer(ir::UOpContext& ctx, Fusion& f) : ctx_(ctx), f_(f) {}
 
-  absl::Status Run(const std::string& default_device) {
-    default_device_ = Device(default_device);
+  absl::Status Run(const FusionOptions& options) {
+    default_device_ = Device(options.default_device);
     f_.info.resize(f_.order.size());
     for (uint32_t i = 0; i < f_.order.size(); ++i) {
       const UOp u = f_.order[i];
@@ -56,6 +56,10 @@ class Describer {
       UOPD_TRY(Place(u, info));
       info.elements = Elements(u);
       Weigh(u, info);
+      if (options.in_memory != nullptr && (*options.in_memory)[i])
+        info.memory_work = std::min(info.work, kLoadWork);
+      else
+        info.memory_work = info.work;
       Mark(i, u, info);
     }
     return absl::OkStatus();
@@ -114,7 +118,7 @@ class Describer {
     double total = info.elements * OpWork(u);
     for (UOp s : ValueSources(u)) {
       const NodeInfo& from = f_.at(s);
-      total += from.work * from.elements;
+      total += from.memory_work * from.elements;
       info.leaves += from.leaves;
     }
     if (u.Is(Op::REDUCE)) {
@@ -175,8 +179,8 @@ class Describer {
 
 }  // namespace
 
-absl::Status Describe(ir::UOpContext& ctx, const std::string& default_device, Fusion& f) {
-  return Describer(ctx, f).Run(default_device);
+absl::Status Describe(ir::UOpContext& ctx, const FusionOptions& options, Fusion& f) {
+  return Describer(ctx, f).Run(options);
 }
 
 }  // namespace uopd::schedule

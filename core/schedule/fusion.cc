@@ -33,7 +33,7 @@ class Fuser {
     f_.order = ir::Toposort(ctx_, sink);
     f_.position.resize(ctx_.size());
     for (uint32_t i = 0; i < f_.order.size(); ++i) f_.position[f_.order[i].id()] = i;
-    UOPD_TRY(Describe(ctx_, options_.default_device, f_));
+    UOPD_TRY(Describe(ctx_, options_, f_));
     followers_.resize(f_.order.size());
     must_realise_.resize(f_.order.size(), false);
     afters_.resize(f_.order.size());

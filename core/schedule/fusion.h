@@ -83,7 +83,7 @@ struct NodeInfo {
   uint32_t output = 0;    // which of its outputs it is
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: anywhere
-  double elements = 0, work = 0, leaves = 0;
+  double elements = 0, work = 0, memory_work = 0, leaves = 0;
   absl::InlinedVector<uint64_t, 4> reads;
 };
 
@@ -114,6 +114,10 @@ struct FusionOptions {
   std::string default_device;
   double realise_cost = 0;
   const Constraints* constraints = nullptr;
+  // By position: nodes taken to be in memory when work is estimated. Which ones are is only known
+  // after fusing, so the first attempt takes none, and overestimates the work of everything above
+  // them; the next one takes what that one realised. Null: none.
+  const std::vector<bool>* in_memory = nullptr;
 };
 
 absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, rewrite::Rewriter& simplify, ir::UOp sink,

@@ -49,11 +49,14 @@ class Builder {
   absl::StatusOr<Schedule> Run(UOp sink) {
     sink = Prepare(ctx_, sink);
     Constraints constraints;
+    FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints};
+    UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
+    std::vector<bool> in_memory;
+    for (const NodeInfo& info : guess.info) in_memory.push_back(info.realised >= 0);
+    fuse.in_memory = &in_memory;
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {
-      UOPD_ASSIGN(Fusion fusion,
-                  Fuse(ctx_, simplify_, sink,
-                       {options_.default_device, options_.realise_cost, &constraints}));
+      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, simplify_, sink, fuse));
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       const size_t before = constraints.size();
       for (const Kernel& k : kernels) {
