@@ -36,7 +36,8 @@ const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
 
 class RootLowerer {
  public:
-  RootLowerer(UOpContext& ctx, Fusion& fusion) : ctx_(ctx), f_(fusion) {}
+  RootLowerer(UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion)
+      : ctx_(ctx), simplify_(simplify), f_(fusion) {}
 
   Kernel Run(uint32_t r) {
     kernel_.root = r;
@@ -90,7 +91,16 @@ class RootLowerer {
     const int64_t elements = ir::Product(s.dims);
     const UOp buffer = ir::Buffer(ctx_, placeholder, s.dtype,
                                   ir::ShapeArg(ctx_, std::span(&elements, 1)), ir::AddrSpace::GLOBAL);
-    return ir::Index(ctx_, buffer, FlatIndex(ctx_, s.dims, index), gate);
+    const UOp at = simplify_.Run(FlatIndex(ctx_, s.dims, index));
+    // Intervals do not see that n - 1 - i is no less than 0 for i < n. Where sizes are variables, what
+    // cannot be proven is checked when the kernel runs; it always holds.
+    // Where padding gates an access, that gate says where it is.
+    if (gate && !gate.IsConstInt(1)) return ir::Index(ctx_, buffer, at, gate);
+    const ir::Bounds bounds = ctx_.BoundsOf(at);
+    auto check = [&](UOp holds) { gate = gate ? ir::And(ctx_, gate, holds) : holds; };
+    if (bounds.min < 0) check(ir::Not(ctx_, ir::Lt(ctx_, at, ctx_.Idx(0))));
+    if (bounds.max >= elements) check(ir::Lt(ctx_, at, ctx_.Idx(elements)));
+    return ir::Index(ctx_, buffer, at, gate);
   }
 
   UOp LoadFrom(Placeholder from, const Demand& d) {
@@ -148,6 +158,7 @@ class RootLowerer {
   }
 
   UOpContext& ctx_;
+  rewrite::Rewriter& simplify_;
   Fusion& f_;
   Kernel kernel_;
 };
@@ -201,7 +212,7 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
   std::vector<Kernel> out;
   for (uint32_t r = 0; r < fusion.roots.size(); ++r) {
     if (fusion.roots[r].is_copy || IsEmpty(fusion.roots[r])) continue;
-    out.push_back(RootLowerer(ctx_, fusion).Run(r));
+    out.push_back(RootLowerer(ctx_, simplify_, fusion).Run(r));
     FindReads(out.back());
   }
   return out;
