@@ -2,12 +2,11 @@
 #include "tests/support/schedule_interpreter.h"
 
 #include "core/ir/wire.h"
-#include "tests/support/kernel_interpreter.h"
 
 namespace uopd::testing {
 absl::StatusOr<std::vector<HostArray>> RunSchedule(
     const schedule::Schedule& s, std::vector<HostArray> slots,
-    const std::map<std::string, int64_t>& variables) {
+    const Variables& variables, const RunKernel& run) {
   std::vector<std::string> memory;
   for (const HostArray& a : slots) memory.push_back(a.ToBytes());
   std::map<std::string, std::string> arenas;
@@ -33,7 +32,11 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(
     } else {
       ir::UOpContext ctx;
       UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, item.graph, ir::Stage::kKernel));
-      tests::Interpret(ctx, sink, held, variables);
+      if (run) {
+        UOPD_TRY(run(ctx, sink, held, variables));
+      } else {
+        tests::Interpret(ctx, sink, held, variables);
+      }
     }
     // All are given back, the outputs, which come first, last.
     for (size_t i = item.buffers.size(); i-- > 0;) {
