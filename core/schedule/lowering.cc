@@ -10,6 +10,7 @@
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
 #include "core/schedule/merge_ranges.h"
+#include "core/schedule/share_ranges.h"
 
 namespace uopd::schedule {
 namespace {
@@ -185,7 +186,7 @@ const Lowering::Analysis& Lowering::Analyse(UOp raw) {
   const auto [it, fresh] = analyses_.try_emplace(raw.id());
   Analysis& a = it->second;
   if (!fresh) return a;
-  a.sink = simplify_.Run(raw);
+  a.sink = ShareRanges(ctx_, simplify_, simplify_.Run(raw));
   for (UOp u : ir::Toposort(ctx_, a.sink)) {
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     const UOp index = u.src(0);

@@ -10,7 +10,6 @@ namespace {
 
 struct Life {
   size_t first = SIZE_MAX, last = 0;
-  bool Overlaps(const Life& o) const { return first <= o.last && o.first <= last; }
 };
 
 int64_t Aligned(int64_t bytes) {
@@ -36,22 +35,34 @@ void PlanMemory(Schedule& schedule) {
   });
 
   std::map<std::string, int64_t> arenas;
-  std::map<std::string, std::vector<size_t>> placed;  // by device, sorted by offset
+  // Placed temporaries by the items that they are alive at. Those that meet a life are alive where it
+  // begins, or begin within it.
+  std::vector<std::vector<size_t>> alive(schedule.items.size()), begins(schedule.items.size());
+  std::vector<size_t> others;
   for (size_t t : by_size) {
     Temporary& temporary = schedule.temporaries[t];
+    const Life life = lives[t];
+    if (life.first == SIZE_MAX) {  // nothing touches it
+      temporary.bytes = 0;
+      continue;
+    }
+    others = alive[life.first];
+    for (size_t i = life.first + 1; i <= life.last; ++i)
+      others.insert(others.end(), begins[i].begin(), begins[i].end());
+    std::erase_if(others,
+                  [&](size_t o) { return schedule.temporaries[o].device != temporary.device; });
+    std::sort(others.begin(), others.end(), [&](size_t a, size_t b) {
+      return schedule.temporaries[a].offset < schedule.temporaries[b].offset;
+    });
     int64_t offset = 0;
-    std::vector<size_t>& others = placed[temporary.device];
     for (size_t o : others) {
       const Temporary& other = schedule.temporaries[o];
-      if (!lives[t].Overlaps(lives[o])) continue;
       if (offset + Aligned(temporary.bytes) <= other.offset) break;
       offset = std::max(offset, other.offset + Aligned(other.bytes));
     }
     temporary.offset = offset;
-    others.insert(
-        std::upper_bound(others.begin(), others.end(), offset,
-                         [&](int64_t at, size_t o) { return at < schedule.temporaries[o].offset; }),
-        t);
+    begins[life.first].push_back(t);
+    for (size_t i = life.first; i <= life.last; ++i) alive[i].push_back(t);
     int64_t& arena = arenas[temporary.device];
     arena = std::max(arena, offset + Aligned(temporary.bytes));
   }
