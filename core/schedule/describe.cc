@@ -13,9 +13,10 @@ using ir::Op;
 using ir::OpSet;
 using ir::UOp;
 
-constexpr double kLoadWork = 4;     // of an element from memory, in operations
-constexpr double kMaxWork = 1e12;   // chains of reused values double their work at every step
-constexpr double kHeavyReuse = 4;   // uses of an input by a reduction from which it is one of its own
+constexpr double kLoadWork = 4;    // of an element from memory, in operations
+constexpr double kMaxWork = 1e12;  // chains of reused values double their work at every step
+constexpr double kHeavyReuse =
+    4;  // uses of an input by a reduction from which it is one of its own
 
 constexpr OpSet kMemory = {Op::PARAM, Op::CONTIGUOUS, Op::COPY, Op::AFTER};
 
@@ -90,10 +91,9 @@ class Describer {
       const int32_t d = f_.at(s).device;
       if (d < 0) continue;
       if (info.device >= 0 && info.device != d) {
-        return absl::InvalidArgumentError(Cat(ir::Name(u.op()), " mixes values on ",
-                                              f_.devices[static_cast<size_t>(info.device)], " and ",
-                                              f_.devices[static_cast<size_t>(d)],
-                                              "; a COPY moves them to one device"));
+        return absl::InvalidArgumentError(
+            Cat(ir::Name(u.op()), " mixes values on ", f_.devices[static_cast<size_t>(info.device)],
+                " and ", f_.devices[static_cast<size_t>(d)], "; a COPY moves them to one device"));
       }
       info.device = d;
     }

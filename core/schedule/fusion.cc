@@ -229,7 +229,8 @@ class Fuser {
     const Root& root = f_.roots[f_.at(u).demands[k].root];
     for (size_t o = 0; o < root.outputs.size(); ++o) {
       const Output& out = root.outputs[o];
-      if (out.value == u && out.demand == k && out.node.Is(Op::STORE)) return static_cast<int32_t>(o);
+      if (out.value == u && out.demand == k && out.node.Is(Op::STORE))
+        return static_cast<int32_t>(o);
     }
     return -1;
   }
@@ -278,7 +279,8 @@ class Fuser {
     for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) {
       const int32_t o = StoredBy(u, k);
       const uint32_t r = f_.at(u).demands[k].root;
-      if (o < 0 || !f_.roots[r].outputs[static_cast<size_t>(o)].sole || !sharing_.Fits(r, c)) continue;
+      if (o < 0 || !f_.roots[r].outputs[static_cast<size_t>(o)].sole || !sharing_.Fits(r, c))
+        continue;
       NodeInfo& info = f_.at(u);
       info.realised = static_cast<int32_t>(r), info.output = static_cast<uint32_t>(o);
       sharing_.Add(r, c);
@@ -329,8 +331,7 @@ class Fuser {
           index[static_cast<size_t>(a)] = ctx_.Idx(0);
           continue;
         }
-        const UOp range =
-            ir::Range(ctx_, size, f_.roots[d.root].next_range++, AxisType::REDUCE);
+        const UOp range = ir::Range(ctx_, size, f_.roots[d.root].next_range++, AxisType::REDUCE);
         index[static_cast<size_t>(a)] = range;
         d.reduce_ranges.push_back(range);
         loops.push_back(range);
@@ -366,7 +367,7 @@ class Fuser {
   Fusion f_;
   Sharing sharing_;
   UsedRanges used_;
-  std::vector<bool> must_realise_;               // by position
+  std::vector<bool> must_realise_;                // by position
   std::vector<std::vector<uint32_t>> followers_;  // by position: roots that wait for it, no demand
   std::vector<std::vector<UOp>> afters_;          // by position of a STORE
   absl::flat_hash_map<int64_t, int> uses_of_slot_;

@@ -60,8 +60,8 @@ struct Output {
   int32_t storage = -1;
   IndexList index;             // of the stored element: in the storage's dims
   std::vector<ir::UOp> after;  // AFTERs in the target of a STORE
-  bool covers = false;  // STORE: writes the slot's elements all, in their order
-  bool sole = false;    // covers, and nothing else reads or writes the slot
+  bool covers = false;         // STORE: writes the slot's elements all, in their order
+  bool sole = false;           // covers, and nothing else reads or writes the slot
 };
 
 // One kernel, or a copy to another device (of outputs[0].value, which is in memory).
@@ -72,7 +72,7 @@ struct Root {
   int64_t next_range = 0;       // axis id of the next one made in this root
   int32_t device = 0;
   bool is_copy = false;
-  bool alone = false;  // nothing may join
+  bool alone = false;   // nothing may join
   uint32_t height = 0;  // longest chain of roots that must follow
   absl::InlinedVector<uint32_t, 4> consumers, producers;
 };
@@ -89,7 +89,7 @@ struct NodeInfo {
 
 // The decisions for a graph.
 struct Fusion {
-  std::vector<ir::UOp> order;  // the graph, sources first
+  std::vector<ir::UOp> order;      // the graph, sources first
   std::vector<uint32_t> position;  // node id -> index into order, info
   std::vector<NodeInfo> info;
   std::vector<Root> roots;

@@ -26,7 +26,8 @@ bool IsLoaded(const Fusion& f, UOp u, const Demand& d) {
   return u.Is(Op::PARAM);
 }
 
-// The output that holds the value of an AFTER in the root that asks for it; null if it is not there.
+// The output that holds the value of an AFTER in the root that asks for it; null if it is not
+// there.
 const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
   if (d.after) return nullptr;
   const UOp store = MaybeOnlyStore(u);
@@ -46,8 +47,8 @@ class RootLowerer {
     ir::SymbolicDims targets, stores;
     for (const Output& out : root.outputs) {
       kernel_.placeholders.push_back({out.storage, out.node.Is(Op::STORE) ? out.node : UOp()});
-      targets.push_back(Address(static_cast<uint32_t>(kernel_.placeholders.size() - 1), out.index,
-                                UOp()));
+      targets.push_back(
+          Address(static_cast<uint32_t>(kernel_.placeholders.size() - 1), out.index, UOp()));
     }
     for (size_t o = 0; o < root.outputs.size(); ++o)
       stores.push_back(
@@ -90,12 +91,13 @@ class RootLowerer {
   UOp Address(uint32_t placeholder, const IndexList& index, UOp gate) {
     const Storage& s = f_.storages[static_cast<size_t>(kernel_.placeholders[placeholder].storage)];
     const int64_t elements = ir::Product(s.dims);
-    const UOp buffer = ir::Buffer(ctx_, placeholder, s.dtype,
-                                  ir::ShapeArg(ctx_, std::span(&elements, 1)), ir::AddrSpace::GLOBAL);
+    const UOp buffer =
+        ir::Buffer(ctx_, placeholder, s.dtype, ir::ShapeArg(ctx_, std::span(&elements, 1)),
+                   ir::AddrSpace::GLOBAL);
     const UOp at = simplify_.Run(FlatIndex(ctx_, s.dims, index));
-    // Intervals do not see that n - 1 - i is no less than 0 for i < n. Where sizes are variables, what
-    // cannot be proven is checked when the kernel runs; it always holds.
-    // Where padding gates an access, that gate says where it is.
+    // Intervals do not see that n - 1 - i is no less than 0 for i < n. Where sizes are variables,
+    // what cannot be proven is checked when the kernel runs; it always holds. Where padding gates
+    // an access, that gate says where it is.
     if (gate && !gate.IsConstInt(1)) return ir::Index(ctx_, buffer, at, gate);
     const ir::Bounds bounds = ctx_.BoundsOf(at);
     auto check = [&](UOp holds) { gate = gate ? ir::And(ctx_, gate, holds) : holds; };
@@ -110,8 +112,8 @@ class RootLowerer {
                        static_cast<std::ptrdiff_t>(f_.roots[kernel_.root].outputs.size());
     auto it = std::find(begin, kernel_.placeholders.end(), from);
     if (it == kernel_.placeholders.end()) it = kernel_.placeholders.insert(it, from);
-    return ir::Load(ctx_, Address(static_cast<uint32_t>(it - kernel_.placeholders.begin()), d.index,
-                                  d.gate));
+    return ir::Load(
+        ctx_, Address(static_cast<uint32_t>(it - kernel_.placeholders.begin()), d.index, d.gate));
   }
 
   UOp Compute(UOp u, const Demand& d, const ir::SymbolicDims& values) {
@@ -201,8 +203,8 @@ void Lowering::FindReads(Kernel& kernel) {
   for (const auto& [p, at] : a.loads) {
     kernel.reads.push_back(p);
     for (const auto& [q, stored_at] : a.stores) {
-      kernel.hazard |= kernel.placeholders[p].storage == kernel.placeholders[q].storage &&
-                       at != stored_at;
+      kernel.hazard |=
+          kernel.placeholders[p].storage == kernel.placeholders[q].storage && at != stored_at;
     }
   }
   std::sort(kernel.reads.begin(), kernel.reads.end());

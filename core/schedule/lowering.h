@@ -2,8 +2,8 @@
 // The decisions of fusion.h turned into kernel graphs.
 //
 // A root's graph is first made over placeholders, BUFFER {k} for the k-th state of a buffer that it
-// touches: outputs first, then reads in order of use. Ranges and placeholders are numbered within the
-// root, so roots that compute the same are the same node, and what is made of it is remembered.
+// touches: outputs first, then reads in order of use. Ranges and placeholders are numbered within
+// the root, so roots that compute the same are the same node, and what is made of it is remembered.
 #pragma once
 #include <map>
 #include <string>
@@ -35,7 +35,7 @@ struct Kernel {
 
 // A kernel as codegen takes it.
 struct FinishedKernel {
-  std::string graph;  // ir::Encode
+  std::string graph;                   // ir::Encode
   std::vector<uint32_t> placeholders;  // of PARAM k; outputs come first
 };
 
@@ -52,8 +52,8 @@ class Lowering {
  private:
   // What is known of a raw graph.
   struct Analysis {
-    ir::UOp sink;  // simplified
-    std::vector<std::pair<uint32_t, ir::UOp>> loads;   // placeholder, index expression
+    ir::UOp sink;                                     // simplified
+    std::vector<std::pair<uint32_t, ir::UOp>> loads;  // placeholder, index expression
     std::vector<std::pair<uint32_t, ir::UOp>> stores;
   };
   const Analysis& Analyse(ir::UOp raw);

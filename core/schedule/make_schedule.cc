@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The pipeline of scheduling: prepare, fuse, lower, order, and again with more constraints while
 // something is in the way.
+#include <algorithm>
+
 #include "core/ir/graph.h"
 #include "core/rules/rules.h"
 #include "core/schedule/fusion.h"
@@ -47,7 +49,7 @@ class Builder {
         lowering_(ctx, simplify_) {}
 
   absl::StatusOr<Schedule> Run(UOp sink) {
-    sink = Prepare(ctx_, sink);
+    sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
     FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints};
     UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
@@ -165,8 +167,7 @@ class Builder {
     slot->written = true;
     const ir::Dims& dims = fusion.storages[static_cast<size_t>(o.storage)].dims;
     // A STORE of a part leaves the rest as it was.
-    slot->read |=
-        ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != ir::Product(dims);
+    slot->read |= ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != ir::Product(dims);
   }
 
   UOpContext& ctx_;

@@ -31,14 +31,16 @@ struct State {
   }
   void Normalise() {
     size_t used = 0;
-    while (used < others.size() && others[used] <= prefix) prefix = std::max(prefix, others[used++] + 1);
+    while (used < others.size() && others[used] <= prefix)
+      prefix = std::max(prefix, others[used++] + 1);
     others.erase(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(used));
   }
 };
 
 class Orderer {
  public:
-  Orderer(const Fusion& fusion, const std::vector<Kernel>& kernels) : f_(fusion), kernels_(kernels) {}
+  Orderer(const Fusion& fusion, const std::vector<Kernel>& kernels)
+      : f_(fusion), kernels_(kernels) {}
 
   Ordering Run() {
     const size_t n = f_.roots.size();
@@ -76,8 +78,8 @@ class Orderer {
   }
 
  private:
-  // What has been stored into `storage` in the state that u (an AFTER, a STORE, or a movement op over
-  // one) stands for.
+  // What has been stored into `storage` in the state that u (an AFTER, a STORE, or a movement op
+  // over one) stands for.
   State StateOf(UOp u, int32_t storage) {
     const auto key = std::pair(u.id(), storage);
     if (auto it = states_.find(key); it != states_.end()) return it->second;
@@ -92,8 +94,7 @@ class Orderer {
         s.Add(it->second);
       } else if (v.Is(Op::STORE)) {
         const auto [root, o] = f_.stores.at(v.id());
-        if (f_.roots[root].outputs[o].storage == storage && live_[root])
-          s.Add(number_.at(v.id()));
+        if (f_.roots[root].outputs[o].storage == storage && live_[root]) s.Add(number_.at(v.id()));
         todo.push_back(v.src(0));
       } else if (v.Is(Op::AFTER)) {
         for (UOp x : v.srcs()) todo.push_back(x);
@@ -151,8 +152,7 @@ class Orderer {
   // Of the last node that it writes.
   uint32_t Position(uint32_t r) const {
     uint32_t last = 0;
-    for (const Output& out : f_.roots[r].outputs)
-      last = std::max(last, f_.position[out.node.id()]);
+    for (const Output& out : f_.roots[r].outputs) last = std::max(last, f_.position[out.node.id()]);
     return last;
   }
 
@@ -183,9 +183,9 @@ class Orderer {
     return out;
   }
 
-  // Roots on cycles: those with several outputs are taken apart. If there are none, a slot is read in
-  // a state that a STORE of the same cycle must not overwrite yet: a copy of that state frees it, and
-  // one for each cycle is often enough.
+  // Roots on cycles: those with several outputs are taken apart. If there are none, a slot is read
+  // in a state that a STORE of the same cycle must not overwrite yet: a copy of that state frees
+  // it, and one for each cycle is often enough.
   void Untangle(Constraints& missing) {
     for (const std::vector<uint32_t>& cycle : Cycles()) {
       const size_t before = missing.alone.size();

@@ -15,7 +15,6 @@ using ir::UOp;
 using ir::UOpContext;
 
 constexpr int64_t kTermsOfAPiece = 1024;  // at least
-constexpr size_t kLongStack = 16;
 
 // The elements of u are those of a buffer, in one run.
 bool IsInMemory(UOpContext& ctx, UOp u) {
@@ -53,9 +52,9 @@ UOp SplitReduce(UOpContext& ctx, UOp u) {
   ir::Int128 terms = 1, elements = 1;
   for (int64_t d : *dims) elements *= d;
   for (int64_t a : u.reduce_axes()) terms *= (*dims)[static_cast<size_t>(a)];
-  if (terms < kSplitTerms || elements / terms >= kEnoughElements) return u;
-  const auto most = static_cast<int64_t>(std::min<ir::Int128>(
-      kEnoughElements / (elements / terms), terms / kTermsOfAPiece));
+  if (elements == 0 || terms < kSplitTerms || elements / terms >= kEnoughElements) return u;
+  const auto most = static_cast<int64_t>(
+      std::min<ir::Int128>(kEnoughElements / (elements / terms), terms / kTermsOfAPiece));
   // The outermost axis that splits, so that a piece is one run of memory.
   size_t axis = dims->size();
   int64_t pieces = 1;
@@ -81,8 +80,7 @@ UOp SplitReduce(UOpContext& ctx, UOp u) {
   split.insert(split.begin() + at, pieces);
   Dims inner;
   for (int64_t a : u.reduce_axes()) inner.push_back(a + (a >= at ? 1 : 0));
-  const UOp partial =
-      ir::ReduceAxes(ctx, u.reduce_op(), ir::Reshape(ctx, padded, split), inner);
+  const UOp partial = ir::ReduceAxes(ctx, u.reduce_op(), ir::Reshape(ctx, padded, split), inner);
   const UOp kept = ctx.Make(Op::CONTIGUOUS, u.dtype(), {partial});
   const int64_t outer = at;
   return ir::Reshape(ctx, ir::ReduceAxes(ctx, u.reduce_op(), kept, std::span(&outer, 1)),
@@ -90,28 +88,27 @@ UOp SplitReduce(UOpContext& ctx, UOp u) {
 }
 
 // Sources [0, half) and the rest, each a STACK, chosen by the position along the new axis.
-UOp SplitStack(UOpContext& ctx, UOp u) {
+UOp SplitStack(UOpContext& ctx, UOp u, size_t most) {
   const size_t n = u.n_src();
-  if (n <= kLongStack) return u;
+  if (n <= most) return u;
   const size_t half = n / 2;
   ir::SymbolicDims shape(ctx.ShapeOf(u)->begin(), ctx.ShapeOf(u)->end());
   const UOp whole = ir::ShapeArg(ctx, shape);
   auto part = [&](size_t from, size_t to) {
     const UOp stack =
-        SplitStack(ctx, ctx.Make(Op::STACK, u.dtype(), u.srcs().subspan(from, to - from)));
+        SplitStack(ctx, ctx.Make(Op::STACK, u.dtype(), u.srcs().subspan(from, to - from)), most);
     ir::SymbolicDims before(shape.size(), ctx.Idx(0));
     before[0] = ctx.Idx(static_cast<int64_t>(from));
     return ir::Pad(ctx, stack, ir::ShapeArg(ctx, before), whole);
   };
   const UOp place = ir::Iota(ctx, ir::Dtype::I32, whole, 0);
-  const UOp first =
-      ir::Lt(ctx, place, ctx.Int(ir::Dtype::I32, static_cast<ir::Int128>(half)));
+  const UOp first = ir::Lt(ctx, place, ctx.Int(ir::Dtype::I32, static_cast<ir::Int128>(half)));
   return ir::Where(ctx, first, part(0, half), part(half, n));
 }
 
 }  // namespace
 
-UOp Prepare(UOpContext& ctx, UOp sink) {
+UOp Prepare(UOpContext& ctx, UOp sink, size_t stack) {
   const auto order = ir::Toposort(ctx, sink);
   std::vector<UOp> done(ctx.size());
   // Values that count positions: reductions over those may pick single elements, which a kernel can
@@ -125,7 +122,8 @@ UOp Prepare(UOpContext& ctx, UOp sink) {
       srcs.push_back(done[s.id()]);
       counting |= counts[s.id()];
     }
-    counts[u.id()] = counting && (u.Is(Op::IOTA) || u.Is(ir::kElementwiseOps) || u.Is(ir::kMovementOps));
+    counts[u.id()] =
+        counting && (u.Is(Op::IOTA) || u.Is(ir::kElementwiseOps) || u.Is(ir::kMovementOps));
     if (u.Is(OpSet{Op::BIND, Op::DETACH, Op::CONTIGUOUS_BACKWARD})) {
       done[u.id()] = srcs[0];
       continue;
@@ -136,7 +134,7 @@ UOp Prepare(UOpContext& ctx, UOp sink) {
     } else if (made.Is(Op::REDUCE) && !counting) {
       made = SplitReduce(ctx, made);
     } else if (made.Is(Op::STACK) && u.dtype() != ir::Dtype::Index) {
-      made = SplitStack(ctx, made);
+      made = SplitStack(ctx, made, stack);
     }
     done[u.id()] = made;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Rewrites of the tensor graph before fusion: what means nothing any more is dropped, and what would
-// make a bad kernel is said in another way.
+// Rewrites of the tensor graph before fusion: what means nothing any more is dropped, and what
+// would make a bad kernel is said in another way.
 #pragma once
 #include "core/ir/context.h"
 
@@ -10,9 +10,9 @@ namespace uopd::schedule {
 inline constexpr int64_t kSplitTerms = 32768;
 inline constexpr int64_t kEnoughElements = 256;  // of a result, to keep every thread busy
 
-// Bound variables are variables here; markers for gradients are gone, and so is CONTIGUOUS of what is
-// in memory as it stands; long reductions are split; STACKs of many sources are WHEREs of short ones,
-// so that a kernel need not read them all.
-ir::UOp Prepare(ir::UOpContext& ctx, ir::UOp sink);
+// Bound variables are variables here; markers for gradients are gone, and so is CONTIGUOUS of what
+// is in memory as it stands; long reductions are split; STACKs of more than `stack` sources are
+// WHEREs of short ones, so that a kernel need not read them all.
+ir::UOp Prepare(ir::UOpContext& ctx, ir::UOp sink, size_t stack);
 
 }  // namespace uopd::schedule

@@ -12,7 +12,8 @@ using ir::Shape;
 using ir::UOp;
 
 constexpr size_t kMaxOutputs = 16;
-constexpr size_t kMaxSteps = 256;  // of a search for a way between roots; longer ones count as found
+constexpr size_t kMaxSteps =
+    256;  // of a search for a way between roots; longer ones count as found
 
 template <class List>
 bool Contains(const List& list, uint32_t x) {

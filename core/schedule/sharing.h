@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Which root a STORE or realised node may join, and the graph of roots that says so.
 //
-// Joining needs the same iteration space and device, that what the root itself reads of the newcomer
-// is the element of the same iteration, and that no other root lies on a way from the newcomer to the
-// root: it would have to run in the middle of a kernel. The edges known here are those of values;
-// what slots that are overwritten add shows when kernels are ordered.
+// Joining needs the same iteration space and device, that what the root itself reads of the
+// newcomer is the element of the same iteration, and that no other root lies on a way from the
+// newcomer to the root: it would have to run in the middle of a kernel. The edges known here are
+// those of values; what slots that are overwritten add shows when kernels are ordered.
 #pragma once
 #include "core/schedule/fusion.h"
 

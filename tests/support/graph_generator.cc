@@ -45,7 +45,9 @@ double Limit(Dtype d) {
 class Generator {
  public:
   Generator(UOpContext& ctx, uint64_t seed, const GeneratorOptions& options)
-      : ctx_(ctx), random_(seed * 3 + (options.symbolic ? 1 : 0) + (options.devices ? 2 : 0)), options_(options) {}
+      : ctx_(ctx),
+        random_(seed * 3 + (options.symbolic ? 1 : 0) + (options.devices ? 2 : 0)),
+        options_(options) {}
 
   GeneratedGraph Run() {
     if (options_.symbolic) {
@@ -83,7 +85,9 @@ class Generator {
     return {s.begin(), s.end()};
   }
   int64_t Elements(UOp u) { return ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(u))); }
-  bool Fits(const Value& v) { return Elements(v.node) <= kMaxElements && v.bound <= Limit(v.node.dtype()); }
+  bool Fits(const Value& v) {
+    return Elements(v.node) <= kMaxElements && v.bound <= Limit(v.node.dtype());
+  }
   UOp Shape(const SymbolicDims& dims) { return ir::ShapeArg(ctx_, ir::Shape(dims)); }
   bool Fixed(UOp d) { return d.Is(Op::CONST); }
   int64_t Most(UOp d) { return static_cast<int64_t>(ctx_.BoundsOf(d).max); }
@@ -207,7 +211,8 @@ class Generator {
   Value Reduced(const Value& x, Op op, const Dims& axes) {
     if (axes.empty() || x.node.dtype() == Dtype::Bool) return {};
     double terms = 1;
-    for (int64_t a : axes) terms *= static_cast<double>(Most(ShapeOf(x.node)[static_cast<size_t>(a)]));
+    for (int64_t a : axes)
+      terms *= static_cast<double>(Most(ShapeOf(x.node)[static_cast<size_t>(a)]));
     Value out = Moved(x, ir::ReduceAxes(ctx_, op, x.node, axes));
     if (op == Op::ADD) out.bound *= terms;
     return out;
@@ -306,10 +311,9 @@ class Generator {
                 x.other_device};
       }
       case 17: {
-        const UOp bits =
-            ir::Alu(ctx_, Op::THREEFRY,
-                    {ir::Cast(ctx_, ir::Cast(ctx_, x.node, Dtype::I32), Dtype::U64),
-                     ctx_.Int(Dtype::U64, Pick(0, 99))});
+        const UOp bits = ir::Alu(ctx_, Op::THREEFRY,
+                                 {ir::Cast(ctx_, ir::Cast(ctx_, x.node, Dtype::I32), Dtype::U64),
+                                  ctx_.Int(Dtype::U64, Pick(0, 99))});
         const UOp few = ir::Alu(ctx_, Op::AND, {bits, ctx_.Int(Dtype::U64, 7)});
         return {ir::Cast(ctx_, few, Dtype::I32), 7, x.other_device};
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random tensor graphs, valid by construction: movement, elementwise, broadcast, reduce, where,
-// cast, stack, random bits; symbolic dimensions; copies to another device; assignments, whole and in
-// part, also from overlapping parts of the slot itself, and reads before and after them.
+// cast, stack, random bits; symbolic dimensions; copies to another device; assignments, whole and
+// in part, also from overlapping parts of the slot itself, and reads before and after them.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -17,7 +17,8 @@ UOp GraphBuilder::Input(const Dims& dims, ir::Dtype dtype) {
 }
 UOp GraphBuilder::Output(UOp value) {
   roots_.push_back(ir::Store(
-      ctx_, ir::Param(ctx_, slots_++, value.dtype(), ir::ShapeArg(ctx_, *ctx_.ShapeOf(value))), value));
+      ctx_, ir::Param(ctx_, slots_++, value.dtype(), ir::ShapeArg(ctx_, *ctx_.ShapeOf(value))),
+      value));
   return roots_.back();
 }
 UOp GraphBuilder::Assign(UOp param, UOp v) {
@@ -57,8 +58,8 @@ UOp GraphBuilder::LayerNorm(UOp x) {
   const Dims last = {static_cast<int64_t>(DimsOf(x).size()) - 1};
   const UOp centred = ir::Sub(ctx_, x, Mean(x, last));
   const UOp variance = Mean(ir::Mul(ctx_, centred, centred), last);
-  const UOp scale = ir::Alu(
-      ctx_, Op::RECIPROCAL, {ir::Alu(ctx_, Op::SQRT, {ir::Add(ctx_, variance, Const(x, 1e-5))})});
+  const UOp scale = ir::Alu(ctx_, Op::RECIPROCAL,
+                            {ir::Alu(ctx_, Op::SQRT, {ir::Add(ctx_, variance, Const(x, 1e-5))})});
   return ir::Mul(ctx_, centred, scale);
 }
 
@@ -71,8 +72,8 @@ UOp GraphBuilder::Transpose(UOp x) {
 
 UOp GraphBuilder::MatMul(UOp a, UOp b) {
   Dims x = DimsOf(a), y = DimsOf(Transpose(b));
-  x.insert(x.end() - 1, 1);                // [.., m, 1, k]
-  y.insert(y.end() - 2, 1);                // [.., 1, n, k]
+  x.insert(x.end() - 1, 1);  // [.., m, 1, k]
+  y.insert(y.end() - 2, 1);  // [.., 1, n, k]
   const UOp product = ir::Mul(ctx_, Reshape(a, x), Reshape(Transpose(b), y));
   Dims out = DimsOf(product);
   const UOp sum = Sum(product, {static_cast<int64_t>(out.size()) - 1});
@@ -80,8 +81,8 @@ UOp GraphBuilder::MatMul(UOp a, UOp b) {
   return Reshape(sum, out);
 }
 
-// Every window of k along `axis`: [.., i, ..] becomes [.., k, i - k + 1, ..]. Repeating the axis and
-// cutting it into pieces one longer than itself moves each piece one further.
+// Every window of k along `axis`: [.., i, ..] becomes [.., k, i - k + 1, ..]. Repeating the axis
+// and cutting it into pieces one longer than itself moves each piece one further.
 UOp GraphBuilder::Windows(UOp x, size_t axis, int64_t k) {
   const Dims dims = DimsOf(x);
   const int64_t i = dims[axis], repeats = (k * (i + 1) + i - 1) / i;
@@ -122,8 +123,8 @@ UOp GraphBuilder::BatchNorm(UOp x) {
   const UOp variance = Mean(ir::Mul(ctx_, centred, centred), over);
   const int64_t c = DimsOf(x)[1];
   const UOp gain = Reshape(Input({c}), {1, c, 1, 1}), bias = Reshape(Input({c}), {1, c, 1, 1});
-  const UOp scale = ir::Alu(
-      ctx_, Op::RECIPROCAL, {ir::Alu(ctx_, Op::SQRT, {ir::Add(ctx_, variance, Const(x, 1e-5))})});
+  const UOp scale = ir::Alu(ctx_, Op::RECIPROCAL,
+                            {ir::Alu(ctx_, Op::SQRT, {ir::Add(ctx_, variance, Const(x, 1e-5))})});
   return ir::Add(ctx_, ir::Mul(ctx_, ir::Mul(ctx_, centred, scale), gain), bias);
 }
 

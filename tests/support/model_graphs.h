@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tensor graphs of the shapes that networks have, made with core/ir/build.h alone: what kernel counts,
-// memory plans and compile times of the scheduler are tested on.
+// Tensor graphs of the shapes that networks have, made with core/ir/build.h alone: what kernel
+// counts, memory plans and compile times of the scheduler are tested on.
 #pragma once
 #include <string>
 #include <vector>
@@ -16,9 +16,9 @@ class GraphBuilder {
   explicit GraphBuilder(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   ir::UOp Input(const ir::Dims& dims, ir::Dtype dtype = ir::Dtype::F32);
-  ir::UOp Output(ir::UOp value);            // a STORE into a fresh slot, also kept for Finish
-  ir::UOp Assign(ir::UOp param, ir::UOp v); // a STORE into `param`, kept for Finish; returns AFTER
-  ir::UOp Finish();                         // SINK of the STOREs
+  ir::UOp Output(ir::UOp value);             // a STORE into a fresh slot, also kept for Finish
+  ir::UOp Assign(ir::UOp param, ir::UOp v);  // a STORE into `param`, kept for Finish; returns AFTER
+  ir::UOp Finish();                          // SINK of the STOREs
 
   ir::Dims DimsOf(ir::UOp x) { return *ir::StaticDims(*ctx_.ShapeOf(x)); }
   ir::UOp Const(ir::UOp like, double v) { return ctx_.Const(like.dtype(), v); }
@@ -32,8 +32,8 @@ class GraphBuilder {
   ir::UOp Contiguous(ir::UOp x);
   ir::UOp Exp(ir::UOp x);
   ir::UOp Relu(ir::UOp x);
-  ir::UOp Softmax(ir::UOp x);          // last axis
-  ir::UOp LayerNorm(ir::UOp x);        // last axis
+  ir::UOp Softmax(ir::UOp x);            // last axis
+  ir::UOp LayerNorm(ir::UOp x);          // last axis
   ir::UOp MatMul(ir::UOp a, ir::UOp b);  // [.., m, k] x [.., k, n], equal or broadcasting batches
   ir::UOp Transpose(ir::UOp x);          // last two axes
   ir::UOp Conv2d(ir::UOp x, ir::UOp w, int64_t pad);  // NCHW, OIHW, stride 1

@@ -4,9 +4,10 @@
 #include "core/ir/wire.h"
 
 namespace uopd::testing {
-absl::StatusOr<std::vector<HostArray>> RunSchedule(
-    const schedule::Schedule& s, std::vector<HostArray> slots,
-    const Variables& variables, const RunKernel& run) {
+absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
+                                                   std::vector<HostArray> slots,
+                                                   const Variables& variables,
+                                                   const RunKernel& run) {
   std::vector<std::string> memory;
   for (const HostArray& a : slots) memory.push_back(a.ToBytes());
   std::map<std::string, std::string> arenas;

@@ -21,8 +21,9 @@ using RunKernel =
 // Slots after the run. Temporaries live in the planned arenas, which start poisoned, so a wrong
 // plan or a read of memory that was never written shows. Kernels run as `run` says, or in the
 // interpreter, where an access outside its buffer aborts.
-absl::StatusOr<std::vector<HostArray>> RunSchedule(
-    const schedule::Schedule& schedule, std::vector<HostArray> slots,
-    const Variables& variables = {}, const RunKernel& run = nullptr);
+absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& schedule,
+                                                   std::vector<HostArray> slots,
+                                                   const Variables& variables = {},
+                                                   const RunKernel& run = nullptr);
 
 }  // namespace uopd::testing

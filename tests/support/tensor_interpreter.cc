@@ -378,9 +378,11 @@ absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(
     HostArray base = evaluation.at(param);
     const std::vector<int64_t> places = evaluation.Places(param);
     // Later stores add to earlier ones, so the write goes into what they left.
-    for (size_t i = 0; i < places.size(); ++i) base.values[i] = slot[static_cast<size_t>(places[i])];
+    for (size_t i = 0; i < places.size(); ++i)
+      base.values[i] = slot[static_cast<size_t>(places[i])];
     evaluation.Apply(store, base);
-    for (size_t i = 0; i < places.size(); ++i) slot[static_cast<size_t>(places[i])] = base.values[i];
+    for (size_t i = 0; i < places.size(); ++i)
+      slot[static_cast<size_t>(places[i])] = base.values[i];
   }
   return out;
 }

@@ -154,11 +154,11 @@ TEST(MakeSchedule, SplitReductionsAgree) {
     size_t kernels;
   };
   const Case cases[] = {
-      {{40000}, {0}, Op::ADD, 2},         {{32771}, {0}, Op::ADD, 2},  // a prime: padded
-      {{32771}, {0}, Op::MAX, 1},         {{200, 300}, {0, 1}, Op::MAX, 2},
-      {{2, 40000}, {1}, Op::ADD, 2},      {{40000, 3}, {0}, Op::MAX, 2},
+      {{40000}, {0}, Op::ADD, 2},          {{32771}, {0}, Op::ADD, 2},  // a prime: padded
+      {{32771}, {0}, Op::MAX, 1},          {{200, 300}, {0, 1}, Op::MAX, 2},
+      {{2, 40000}, {1}, Op::ADD, 2},       {{40000, 3}, {0}, Op::MAX, 2},
       {{40, 2, 1000}, {0, 2}, Op::ADD, 2}, {{300, 200}, {0}, Op::ADD, 1},
-      {{32768}, {0}, Op::MUL, 2},         {{0, 40000}, {1}, Op::ADD, 0},
+      {{32768}, {0}, Op::MUL, 2},          {{0, 40000}, {1}, Op::ADD, 0},
   };
   for (const Case& c : cases) {
     ir::UOpContext ctx;
@@ -173,7 +173,8 @@ TEST(MakeSchedule, SplitReductionsAgree) {
       const Dims dims(slot.dims.begin(), slot.dims.end());
       std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
       for (size_t i = 0; i < values.size(); ++i)
-        values[i] = c.op == Op::MUL ? (i % 1000 == 7 ? 3 : 1) : static_cast<double>(i * 7919 % 1013) - 500;
+        values[i] =
+            c.op == Op::MUL ? (i % 1000 == 7 ? 3 : 1) : static_cast<double>(i * 7919 % 1013) - 500;
       slots.push_back(HostArray::Of(slot.dtype, dims, values));
     }
     const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
@@ -205,7 +206,7 @@ TEST(MakeSchedule, SlotsSayHowTheyAreUsed) {
   ir::UOpContext ctx;
   GraphBuilder g(ctx);
   const UOp x = g.Input({8, 8}), y = g.MatMul(x, x);
-  g.Output(y);                 // lives in its slot, which the next kernel reads
+  g.Output(y);  // lives in its slot, which the next kernel reads
   g.Output(g.Sum(y, {0}));
   const UOp part = g.Input({8, 8});
   g.Assign(part, ir::Add(ctx, part, x));

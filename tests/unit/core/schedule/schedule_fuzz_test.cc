@@ -104,8 +104,8 @@ TEST(ScheduleFuzz, EveryProcessGivesTheSameBytes) {
   }
   std::string digests[2];
   for (std::string& digest : digests) {
-    FILE* child = popen(
-        "UOPD_PRINT_DIGEST=1 /proc/$PPID/exe --gtest_filter=ScheduleFuzz.EveryProcess*", "r");
+    FILE* child =
+        popen("UOPD_PRINT_DIGEST=1 /proc/$PPID/exe --gtest_filter=ScheduleFuzz.EveryProcess*", "r");
     ASSERT_NE(child, nullptr);
     std::array<char, 256> line;
     while (std::fgets(line.data(), line.size(), child) != nullptr) {

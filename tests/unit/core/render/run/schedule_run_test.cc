@@ -29,11 +29,12 @@ class ScheduleRun : public ::testing::Test {
     UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.program, k.name, k.variables));
     auto& executable = executables_[text];
     if (executable == nullptr) {
-      UOPD_ASSIGN(executable, device_->Load({devices::ProgramFormat::kLlvmIr,
-                                             k.name,
-                                             text,
-                                             {static_cast<int>(memory.size()),
-                                              static_cast<int>(k.variables.size())}}));
+      UOPD_ASSIGN(
+          executable,
+          device_->Load({devices::ProgramFormat::kLlvmIr,
+                         k.name,
+                         text,
+                         {static_cast<int>(memory.size()), static_cast<int>(k.variables.size())}}));
     }
     std::vector<std::shared_ptr<devices::Buffer>> buffers;
     std::vector<devices::BufferArg> args;
@@ -46,8 +47,7 @@ class ScheduleRun : public ::testing::Test {
     for (const auto& v : k.variables) vars.push_back(variables.at(v));
     UOPD_TRY(stream_->Launch(*executable, {{k.grid[0], 1, 1}}, args, vars));
     for (size_t i = 0; i < memory.size(); ++i)
-      UOPD_TRY(
-          stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))));
+      UOPD_TRY(stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))));
     return stream_->Synchronize();
   }
 
