@@ -79,7 +79,7 @@ class Describer {
       info.device = u.text().empty() ? default_device_ : Device(u.text());
       f_.slot_storage[u.slot()] = static_cast<int32_t>(f_.storages.size());
       f_.storages.push_back({Storage::kArgument, u.slot(), u.dtype(),
-                             ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), info.device});
+                             ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), info.device, u});
       return absl::OkStatus();
     }
     if (u.Is(Op::COPY)) {

@@ -60,7 +60,7 @@ class Fuser {
 
   int32_t NewTemporary(UOp u, int32_t device) {
     f_.storages.push_back({Storage::kTemporary, next_temporary_++, u.dtype(),
-                           ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), device});
+                           ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), device, UOp()});
     return static_cast<int32_t>(f_.storages.size() - 1);
   }
 

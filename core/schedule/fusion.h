@@ -38,6 +38,7 @@ struct Storage {
   ir::Dtype dtype = ir::Dtype::Void;
   ir::Dims dims;  // largest
   int32_t device = 0;
+  ir::UOp param;  // of a slot
 };
 
 struct Demand {

@@ -88,14 +88,9 @@ class Builder {
       for (uint32_t p : kernel.reads) {
         const Placeholder& read = kernel.placeholders[p];
         if (read.storage != out.storage) continue;
-        if (read.after) {
-          constraints.realise.insert(read.after.id());
-          continue;
-        }
-        for (UOp u : fusion.order) {
-          if (u.Is(Op::PARAM) && fusion.slot_storage.at(u.slot()) == out.storage)
-            constraints.realise.insert(u.id());
-        }
+        const UOp node =
+            read.after ? read.after : fusion.storages[static_cast<size_t>(out.storage)].param;
+        constraints.realise.insert(node.id());
       }
     }
   }

@@ -251,11 +251,7 @@ class Orderer {
   }
 
   uint32_t NodeOf(const Placeholder& read) const {
-    if (read.after) return read.after.id();
-    for (UOp u : f_.order) {
-      if (u.Is(Op::PARAM) && f_.slot_storage.at(u.slot()) == read.storage) return u.id();
-    }
-    return UINT32_MAX;
+    return read.after ? read.after.id() : f_.storages[static_cast<size_t>(read.storage)].param.id();
   }
 
   const Fusion& f_;

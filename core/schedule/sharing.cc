@@ -15,11 +15,6 @@ constexpr size_t kMaxOutputs = 16;
 constexpr size_t kMaxSteps =
     256;  // of a search for a way between roots; longer ones count as found
 
-template <class List>
-bool Contains(const List& list, uint32_t x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
-
 }  // namespace
 
 bool Sharing::SameSpace(const Root& root, Shape shape) const {
@@ -42,14 +37,11 @@ bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
 }
 
 std::vector<uint32_t> Sharing::ConsumersOf(const Candidate& c, uint32_t except) const {
-  std::vector<uint32_t> out;
-  for (const Candidate::Use& use : c.demands) {
-    const uint32_t r = use.demand->root;
-    if (r != except && (out.empty() || out.back() != r) && !Contains(out, r)) out.push_back(r);
-  }
-  for (uint32_t r : c.followers) {
-    if (r != except && !Contains(out, r)) out.push_back(r);
-  }
+  std::vector<uint32_t> out = c.followers;
+  for (const Candidate::Use& use : c.demands) out.push_back(use.demand->root);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  std::erase(out, except);
   return out;
 }
 
@@ -70,7 +62,8 @@ bool Sharing::Fits(uint32_t r, const Candidate& c) {
   const Root& root = f_.roots[r];
   if (root.alone || root.is_copy || root.device != c.device || root.outputs.size() >= kMaxOutputs)
     return false;
-  if (!SameSpace(root, c.shape) || Contains(c.followers, r)) return false;
+  if (!SameSpace(root, c.shape)) return false;
+  if (std::find(c.followers.begin(), c.followers.end(), r) != c.followers.end()) return false;
   for (const Output& out : root.outputs) {
     if (out.storage == c.storage) return false;
   }
@@ -111,9 +104,11 @@ void Sharing::Add(uint32_t r, const Candidate& c) {
   const uint64_t space = SpaceKey(c);
   for (uint64_t mark : f_.at(c.value).reads) by_mark_[Mix(space, mark)] = r;
   std::vector<uint32_t> grown;
+  Root& from = f_.roots[r];
+  const absl::flat_hash_set<uint32_t> known(from.consumers.begin(), from.consumers.end());
   for (uint32_t k : ConsumersOf(c, r)) {
-    Root &from = f_.roots[r], &to = f_.roots[k];
-    if (Contains(from.consumers, k)) continue;
+    Root& to = f_.roots[k];
+    if (known.contains(k)) continue;
     from.consumers.push_back(k), to.producers.push_back(r);
     if (to.height >= from.height) from.height = to.height + 1, grown.assign(1, r);
   }
