@@ -154,6 +154,10 @@ class Generator {
       at[i] = ctx_.Idx(Pick(0, static_cast<int>(n - size)));
       to[i] = ctx_.Idx(Pick(0, static_cast<int>(n - size)));
       shape[i] = ctx_.Idx(size);
+      for (UOp* begin : {&at[i], &to[i]}) {
+        if (!variables_.empty() && Pick(0, 1) && Most(variables_[0]) + size <= n)
+          *begin = variables_[0];
+      }
       target = ir::Shrink(ctx_, whole, Shape(to), Shape(shape));
       source = ir::Shrink(ctx_, from, Shape(at), Shape(shape));
       return true;
@@ -264,6 +268,11 @@ class Generator {
           // A part whose size is a variable.
           if (!variables_.empty() && Pick(0, 2) == 0 && Most(variables_[0]) <= size) {
             start.back() = ctx_.Idx(0), out.back() = variables_[0];
+          }
+          // A part that begins at a variable.
+          if (!variables_.empty() && Pick(0, 3) == 0 && Most(variables_[1]) < size) {
+            start.back() = variables_[1];
+            out.back() = ctx_.Idx(Pick(1, size - static_cast<int>(Most(variables_[1]))));
           }
         }
         return Moved(x, ir::Shrink(ctx_, x.node, Shape(start), Shape(out)));
