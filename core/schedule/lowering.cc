@@ -9,6 +9,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
+#include "core/rules/ranges.h"
 #include "core/schedule/merge_ranges.h"
 #include "core/schedule/share_ranges.h"
 
@@ -188,7 +189,8 @@ const Lowering::Analysis& Lowering::Analyse(UOp raw) {
   const auto [it, fresh] = analyses_.try_emplace(raw.id());
   Analysis& a = it->second;
   if (!fresh) return a;
-  a.sink = ShareRanges(ctx_, simplify_, simplify_.Run(raw));
+  const UOp tidy = rules::TidyRanges(ctx_, simplify_, simplify_.Run(raw), int64_t{1} << 33);
+  a.sink = ShareRanges(ctx_, simplify_, tidy);
   for (UOp u : ir::Toposort(ctx_, a.sink)) {
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     const UOp index = u.src(0);

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/rewrite/rewrite_trace.h"
 #include "core/rules/rules.h"
 #include "core/schedule/fusion.h"
 #include "core/schedule/limit_buffers.h"
@@ -174,6 +176,8 @@ class Builder {
 }  // namespace
 
 absl::StatusOr<Schedule> MakeSchedule(UOpContext& ctx, UOp sink, const Options& options) {
+  const rewrite::TraceGroup group("schedule");
+  UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Stage::kTensor, "the graph given to the scheduler"));
   return Builder(ctx, options).Run(sink);
 }
 
