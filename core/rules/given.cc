@@ -217,7 +217,7 @@ class Given {
         there[u.id()] = scratch.Make(u.op(), u.dtype(), src);
       }
     }
-    rewrite::Rewriter rewriter(scratch, PlainRules(), 20000);
+    rewrite::Rewriter rewriter(scratch, PlainRules(), {.max_steps = 20000});
     UOp out = rewriter.Run(there.at(nodes.back().id()));
     if (whole) {  // the sum in terms of its parts again
       ir::Substitution back;

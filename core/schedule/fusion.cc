@@ -3,128 +3,74 @@
 
 #include <algorithm>
 
+#include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/spec.h"
+#include "core/schedule/describe.h"
+#include "core/schedule/sharing.h"
+#include "core/schedule/used_ranges.h"
 
 namespace uopd::schedule {
 namespace {
 
 using ir::AxisType;
-using ir::Dims;
 using ir::Op;
 using ir::OpSet;
 using ir::Shape;
 using ir::UOp;
 using ir::UOpContext;
 
-// Operations of one element of an op, relative to an addition.
-double OpWork(UOp u) {
-  switch (u.op()) {
-    case Op::EXP2:
-    case Op::LOG2:
-      return 8;
-    case Op::SIN:
-    case Op::POW:
-      return 20;
-    case Op::SQRT:
-    case Op::RECIPROCAL:
-    case Op::FDIV:
-    case Op::CDIV:
-    case Op::CMOD:
-    case Op::FLOORDIV:
-    case Op::FLOORMOD:
-      return 4;
-    case Op::THREEFRY:
-      return 80;
-    default:
-      return u.Is(ir::kElementwiseOps) ? 1 : 0;
-  }
-}
+constexpr int32_t kDefaultDevice = 0;
 
 class Fuser {
  public:
   Fuser(UOpContext& ctx, rewrite::Rewriter& simplify, const FusionOptions& options)
-      : ctx_(ctx), simplify_(simplify), options_(options) {}
+      : ctx_(ctx), simplify_(simplify), options_(options), sharing_(f_) {}
 
   absl::StatusOr<Fusion> Run(UOp sink) {
     f_.order = ir::Toposort(ctx_, sink);
-    f_.info.resize(f_.order.size());
+    f_.position.resize(ctx_.size());
     for (uint32_t i = 0; i < f_.order.size(); ++i) f_.position[f_.order[i].id()] = i;
-    UOPD_TRY(Describe());
+    UOPD_TRY(Describe(ctx_, options_, f_));
+    followers_.resize(f_.order.size());
+    must_realise_.resize(f_.order.size(), false);
+    afters_.resize(f_.order.size());
+    for (UOp u : f_.order) {
+      for (UOp s : u.srcs()) {
+        if (s.Is(Op::PARAM)) ++uses_of_slot_[s.slot()];
+        if (u.Is(Op::AFTER) && s.Is(Op::STORE)) afters_[f_.position[s.id()]].push_back(u);
+      }
+    }
     for (size_t i = f_.order.size(); i-- > 0;) {
       const UOp u = f_.order[i];
       if (u.Is(Op::STORE)) {
         UOPD_TRY(VisitStore(u));
-      } else if (!f_.info[i].demands.empty() || must_realise_.contains(u.id())) {
-        UOPD_TRY(Visit(u));
+      } else if (!f_.info[i].demands.empty() || must_realise_[i]) {
+        Visit(u);
       }
     }
     return std::move(f_);
   }
 
  private:
-  // Bottom-up facts: storages of slots, devices, work per element.
-  absl::Status Describe() {
-    devices_.resize(f_.order.size());
-    for (size_t i = 0; i < f_.order.size(); ++i) {
-      const UOp u = f_.order[i];
-      if (u.Is(Op::PARAM)) {
-        const int32_t id =
-            NewStorage(Storage::kArgument, u.slot(), u,
-                       u.text().empty() ? options_.default_device : std::string(u.text()));
-        f_.slot_storage[u.slot()] = id;
-        devices_[i] = f_.storages[id].device;
-      } else if (u.Is(Op::COPY)) {
-        devices_[i] = u.text();
-      } else {
-        for (UOp s : ValueSources(u)) {
-          const std::string& d = devices_[f_.position.at(s.id())];
-          if (d.empty() || u.Is(Op::STORE)) continue;
-          if (!devices_[i].empty() && devices_[i] != d) {
-            return absl::InvalidArgumentError(Cat(ir::Name(u.op()), " mixes values on ",
-                                                  devices_[i], " and ", d,
-                                                  "; a COPY moves them to one device"));
-          }
-          devices_[i] = d;
-        }
-      }
-      const double elements = Elements(u);
-      double total = elements * OpWork(u);
-      for (UOp s : ValueSources(u)) total += f_.at(s).work * Elements(s);
-      if (u.Is(Op::REDUCE)) total += Elements(u.src(0));
-      f_.info[i].work = elements > 0 ? total / elements : 0;
-      if (u.Is(OpSet{Op::PARAM, Op::CONTIGUOUS, Op::COPY, Op::AFTER})) f_.info[i].work = 0;
-    }
-    return absl::OkStatus();
-  }
+  uint32_t Position(UOp u) const { return f_.position[u.id()]; }
+  UOp Simple(UOp u) { return simplify_.Run(u); }
 
-  double Elements(UOp u) {
-    const Shape* shape = ctx_.ShapeOf(u);
-    if (shape == nullptr) return 0;
-    double n = 1;
-    for (int64_t d : ir::MaxDims(ctx_, *shape)) n *= static_cast<double>(d);
-    return n;
-  }
-
-  int32_t NewStorage(Storage::Kind kind, int64_t index, UOp u, std::string device) {
-    f_.storages.push_back(
-        {kind, index, u.dtype(), ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), std::move(device)});
+  int32_t NewTemporary(UOp u, int32_t device) {
+    f_.storages.push_back({Storage::kTemporary, next_temporary_++, u.dtype(),
+                           ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), device, UOp()});
     return static_cast<int32_t>(f_.storages.size() - 1);
   }
 
-  // A root with fresh ranges over the shape of `value`; fills ranges, index of value, loops.
-  uint32_t NewRoot(UOp node, UOp value, IndexList& index) {
+  // A root with fresh ranges over `shape`.
+  uint32_t NewRoot(Shape shape, int32_t device) {
     Root root;
-    root.node = node, root.value = value, root.gate = ctx_.Bool(true);
-    for (UOp d : *ctx_.ShapeOf(value)) {
-      if (d.IsConstInt(1)) {
-        index.push_back(ctx_.Idx(0));
-      } else {
-        root.ranges.push_back(ir::Range(ctx_, d, next_range_++, AxisType::LOOP));
-        index.push_back(root.ranges.back());
-      }
+    root.device = device;
+    for (UOp d : shape) {
+      if (d.IsConstInt(1)) continue;
+      root.ranges.push_back(ir::Range(ctx_, d, root.next_range++, AxisType::LOOP));
     }
     root.loops = static_cast<uint32_t>(f_.loops.size());
     f_.loops.push_back(root.ranges);
@@ -132,70 +78,50 @@ class Fuser {
     return static_cast<uint32_t>(f_.roots.size() - 1);
   }
 
-  absl::Status VisitStore(UOp store) {
-    const UOp value = store.src(1);
+  // The index of the element of a value of this shape that one iteration of the root is about.
+  // REQUIRES: the root's ranges are those of the shape.
+  IndexList WholeIndex(uint32_t root, Shape shape) {
     IndexList index;
-    const uint32_t r = NewRoot(store, value, index);
-    const UOp base = ir::MaybeBaseOf(store.src(0));
-    Root& root = f_.roots[r];
-    root.storage = f_.slot_storage.at(base.slot());
-    root.device = f_.storages[root.storage].device;
-    const std::string& value_device = devices_[f_.position.at(value.id())];
-    if (!value_device.empty() && value_device != root.device) {
-      return absl::InvalidArgumentError(
-          Cat("STORE of a value on ", value_device, " into a buffer on ", root.device));
-    }
-    // Where the element goes: the target's movement ops, from the outside in.
-    IndexList target_index = index;
-    UOp target = store.src(0);
-    while (target != base) {
-      if (target.Is(Op::AFTER)) {
-        root.after.push_back(target);
-      } else if (target.Is(OpSet{Op::EXPAND, Op::PAD})) {
-        return absl::InvalidArgumentError(
-            Cat("STORE through ", ir::Name(target.op()), ": its elements are no distinct memory"));
-      } else {
-        target_index = SourceIndex(ctx_, target, target_index, root.gate);
-      }
-      target = target.src(0);
-    }
-    root.index = Simplified(target_index);
-    root.demand = Ask(value, {index, ctx_.Bool(true), r, root.loops, UOp(), {}, {}});
-    return absl::OkStatus();
-  }
-
-  // Records a demand, or finds the equal one. A constant has no demands worth telling apart, but
-  // lowering wants an index.
-  uint32_t Ask(UOp u, Demand d) {
-    for (UOp& i : d.index) i = simplify_.Run(i);
-    d.gate = simplify_.Run(d.gate);
-    auto& demands = f_.at(u).demands;
-    for (uint32_t k = 0; k < demands.size(); ++k) {
-      const Demand& e = demands[k];
-      if (e.root == d.root && e.gate == d.gate && e.after == d.after && e.index == d.index)
-        return k;
-    }
-    demands.push_back(std::move(d));
-    return static_cast<uint32_t>(demands.size() - 1);
-  }
-
-  IndexList Simplified(IndexList index) {
-    for (UOp& i : index) i = simplify_.Run(i);
+    size_t next = 0;
+    for (UOp d : shape)
+      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].ranges[next++]);
     return index;
   }
 
-  bool Uses(UOp expression, UOp range) { return ir::Reaches(ctx_, expression, range); }
+  uint32_t AskWhole(uint32_t root, UOp u) {
+    Demand d;
+    d.index = WholeIndex(root, *ctx_.ShapeOf(u)), d.gate = ctx_.Bool(true);
+    d.root = root, d.loops = f_.roots[root].loops;
+    return Ask(u, std::move(d));
+  }
+
+  // Records a demand, or finds the equal one.
+  uint32_t Ask(UOp u, Demand d) {
+    if (IsUniform(u)) return 0;
+    for (UOp& i : d.index) i = Simple(i);
+    d.gate = Simple(d.gate);
+    uint64_t hash = Mix(d.root, d.gate.id());
+    hash = Mix(hash, d.after ? d.after.id() + 1 : 0);
+    for (UOp i : d.index) hash = Mix(hash, i.id());
+    auto& demands = f_.at(u).demands;
+    auto same = [&](const Demand& e) {
+      return e.root == d.root && e.gate == d.gate && e.after == d.after && e.index == d.index;
+    };
+    const auto number = static_cast<uint32_t>(demands.size());
+    const auto [it, fresh] = asked_.try_emplace({Position(u), hash}, number);
+    if (!fresh && same(demands[it->second])) return it->second;
+    demands.push_back(std::move(d));
+    return number;
+  }
 
   // The loops around a demand from which its evaluation cannot be moved out: down to the innermost
   // one that it uses.
   std::span<const UOp> NeededLoops(const Demand& d) {
+    uint64_t used = used_.In(d.gate);
+    for (UOp x : d.index) used |= used_.In(x);
     const std::vector<UOp>& loops = f_.loops[d.loops];
-    size_t needed = 0;
-    for (size_t i = 0; i < loops.size(); ++i) {
-      bool used = Uses(d.gate, loops[i]);
-      for (UOp x : d.index) used = used || Uses(x, loops[i]);
-      if (used) needed = i + 1;
-    }
+    size_t needed = loops.size();
+    while (needed > 0 && (used & UsedRanges::Bit(loops[needed - 1])) == 0) --needed;
     return std::span(loops).first(needed);
   }
 
@@ -205,82 +131,188 @@ class Fuser {
     return trips;
   }
 
+  // A COPY that really moves its source to another device.
+  bool IsTransfer(UOp u) const {
+    if (!u.Is(Op::COPY)) return false;
+    const int32_t from = f_.at(u.src(0)).device;
+    return from >= 0 && from != f_.at(u).device;
+  }
+
   bool ShouldRealise(UOp u, const NodeInfo& info) {
-    if (u.Is(OpSet{Op::CONTIGUOUS, Op::COPY})) return true;
+    if (u.Is(Op::CONTIGUOUS) || IsTransfer(u)) return true;
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return false;
-    if (info.work == 0) return false;
-    const double elements = std::max(1.0, Elements(u));
+    const double elements = std::max(1.0, info.elements);
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d);
     return (trips - elements) * info.work > options_.realise_cost * elements;
   }
 
+  bool Alone(UOp u) const { return options_.constraints->alone.contains(u.id()); }
   bool Forced(UOp u) const {
-    return must_realise_.contains(u.id()) ||
-           (options_.force != nullptr && options_.force->contains(u.id()));
+    return must_realise_[Position(u)] || options_.constraints->realise.contains(u.id());
   }
 
-  absl::Status Visit(UOp u) {
-    NodeInfo& info = f_.at(u);
-    // Nothing is realised just to be stored: the only demand is a whole STORE.
-    const bool only_stored =
-        info.demands.size() == 1 && IsWholeRoot(info.demands[0]) && !u.Is(Op::COPY);
-    if (Forced(u) || (ShouldRealise(u, info) && !only_stored)) return Realise(u);
-    for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) UOPD_TRY(Propagate(u, k));
+  absl::Status VisitStore(UOp store) {
+    const UOp value = store.src(1);
+    const Shape shape = *ctx_.ShapeOf(value);
+    const UOp base = ir::MaybeBaseOf(store.src(0));
+    Output out;
+    out.node = store, out.value = value;
+    out.storage = f_.slot_storage.at(base.slot());
+    const int32_t device = f_.storages[static_cast<size_t>(out.storage)].device;
+    const int32_t value_device = f_.at(value).device;
+    if (value_device >= 0 && value_device != device) {
+      return absl::InvalidArgumentError(
+          Cat("STORE of a value on ", f_.devices[static_cast<size_t>(value_device)],
+              " into a buffer on ", f_.devices[static_cast<size_t>(device)]));
+    }
+    Candidate c;
+    c.shape = shape, c.value = value, c.storage = out.storage, c.device = device;
+    for (UOp after : afters_[Position(store)]) {
+      const NodeInfo& info = f_.at(after);
+      const bool forwards = MaybeOnlyStore(after) == store;
+      for (const Demand& d : info.demands) c.demands.push_back({&d, forwards});
+      for (uint32_t r : followers_[Position(after)]) c.followers.push_back(r);
+    }
+    int32_t found = Alone(store) ? -1 : sharing_.Find(c);
+    const bool joins = found >= 0;
+    const uint32_t r = joins ? static_cast<uint32_t>(found) : NewRoot(shape, device);
+    if (Alone(store)) f_.roots[r].alone = true;
+    // Where the element goes: the target's movement ops, from the outside in.
+    out.index = WholeIndex(r, shape);
+    UOp target = store.src(0), gate = ctx_.Bool(true);
+    out.covers = true;
+    while (target != base) {
+      if (target.Is(Op::AFTER)) {
+        out.after.push_back(target);
+        followers_[Position(target)].push_back(r);
+      } else if (target.Is(OpSet{Op::EXPAND, Op::PAD})) {
+        return absl::InvalidArgumentError(
+            Cat("STORE through ", ir::Name(target.op()), ": its elements are no distinct memory"));
+      } else {
+        out.index = SourceIndex(ctx_, target, out.index, gate);
+        out.covers = false;
+      }
+      target = target.src(0);
+    }
+    for (UOp& i : out.index) i = Simple(i);
+    out.sole = out.covers && uses_of_slot_[base.slot()] == 1;
+    out.demand = AskWhole(r, value);
+    const auto number = static_cast<uint32_t>(f_.roots[r].outputs.size());
+    f_.stores[store.id()] = {r, number};
+    f_.roots[r].outputs.push_back(std::move(out));
+    sharing_.Add(r, c);
     return absl::OkStatus();
   }
 
-  // True if a demand is for every element, once, by the root that stores it.
-  bool IsWholeRoot(const Demand& d) {
-    const Root& root = f_.roots[d.root];
-    return root.node.Is(Op::STORE) && d.gate.IsConstInt(1) && d.loops == root.loops &&
-           d.index == WholeIndex(root);
-  }
-  IndexList WholeIndex(const Root& root) {
-    IndexList index;
-    size_t next = 0;
-    for (UOp d : *ctx_.ShapeOf(root.value))
-      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : root.ranges[next++]);
-    return index;
+  void Visit(UOp u) {
+    const NodeInfo& info = f_.at(u);
+    if (Forced(u)) return Realise(u, true);
+    if (ShouldRealise(u, info) && !OnlyStored(u)) return Realise(u, false);
+    for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) Propagate(u, k);
   }
 
-  absl::Status Realise(UOp u) {
-    std::string device = devices_[f_.position.at(u.id())];
-    if (device.empty()) device = options_.default_device;
-    const int32_t storage = NewStorage(Storage::kTemporary, next_temporary_++, u, device);
-    const bool is_copy = u.Is(Op::COPY);
-    const UOp value = is_copy || u.Is(Op::CONTIGUOUS) ? u.src(0) : u;
-    IndexList index;
-    const uint32_t r = NewRoot(u, value, index);
+  // Nothing is realised just to be stored: the only demand is that of a STORE of all of it.
+  bool OnlyStored(UOp u) {
+    const NodeInfo& info = f_.at(u);
+    if (info.demands.size() != 1 || !followers_[Position(u)].empty()) return false;
+    const int32_t o = StoredBy(u, 0);
+    if (o < 0) return false;
+    if (!IsTransfer(u)) return true;
+    // A copy can go straight to where it is stored.
+    Root& root = f_.roots[info.demands[0].root];
+    return root.outputs.size() == 1 && root.outputs[0].covers;
+  }
+
+  // The output of demand k's root that stores u whole, or -1.
+  int32_t StoredBy(UOp u, uint32_t k) {
+    const Root& root = f_.roots[f_.at(u).demands[k].root];
+    for (size_t o = 0; o < root.outputs.size(); ++o) {
+      const Output& out = root.outputs[o];
+      if (out.value == u && out.demand == k && out.node.Is(Op::STORE))
+        return static_cast<int32_t>(o);
+    }
+    return -1;
+  }
+
+  void Realise(UOp u, bool forced) {
+    NodeInfo& info = f_.at(u);
+    const int32_t device = info.device < 0 ? kDefaultDevice : info.device;
+    Candidate c;
+    c.shape = *ctx_.ShapeOf(u), c.value = u, c.device = device;
+    for (const Demand& d : info.demands) c.demands.push_back({&d, true});
+    c.followers.assign(followers_[Position(u)].begin(), followers_[Position(u)].end());
+    const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
+    if (!alone && LiveInSlot(u, c)) return;
+    const int32_t found = alone ? -1 : sharing_.Find(c);
+    const uint32_t r = found >= 0 ? static_cast<uint32_t>(found) : NewRoot(c.shape, device);
+    if (alone) f_.roots[r].alone = true;
+    Output out;
+    out.node = out.value = u;
+    out.storage = NewTemporary(u, device);
+    out.index = WholeIndex(r, c.shape);
+    if (!transfer) out.demand = AskWhole(r, u);
+    NodeInfo& mine = f_.at(u);  // Ask may have moved the demands
+    mine.realised = static_cast<int32_t>(r);
+    mine.output = static_cast<uint32_t>(f_.roots[r].outputs.size());
+    f_.roots[r].outputs.push_back(std::move(out));
+    // What Find saw is stale where demands moved.
+    c.demands.clear();
+    for (const Demand& d : mine.demands) c.demands.push_back({&d, true});
+    sharing_.Add(r, c);
+    if (transfer) return MakeCopy(r, u);
+    PropagateOwn(u);
+  }
+
+  // Demands that are computed although u is realised: those of the root that writes it, and those
+  // for another state of the buffer under u.
+  void PropagateOwn(UOp u) {
+    for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) {
+      const Demand& d = f_.at(u).demands[k];
+      if (d.after || d.root == static_cast<uint32_t>(f_.at(u).realised)) Propagate(u, k);
+    }
+  }
+
+  // If u is stored whole into a slot that nothing else touches, that is where its other consumers
+  // load it from.
+  bool LiveInSlot(UOp u, const Candidate& c) {
+    for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) {
+      const int32_t o = StoredBy(u, k);
+      const uint32_t r = f_.at(u).demands[k].root;
+      if (o < 0 || !f_.roots[r].outputs[static_cast<size_t>(o)].sole || !sharing_.Fits(r, c))
+        continue;
+      NodeInfo& info = f_.at(u);
+      info.realised = static_cast<int32_t>(r), info.output = static_cast<uint32_t>(o);
+      sharing_.Add(r, c);
+      PropagateOwn(u);
+      return true;
+    }
+    return false;
+  }
+
+  // Turns root r, whose only output is the COPY u or stores it, into the transfer. Its source must
+  // be whole in memory.
+  void MakeCopy(uint32_t r, UOp u) {
     Root& root = f_.roots[r];
-    root.storage = storage, root.index = index, root.device = device, root.is_copy = is_copy;
-    f_.at(u).realised = static_cast<int32_t>(r);
-    if (is_copy) {
-      // The source must be whole in memory; its consumer is the copy.
-      if (!value.Is(Op::PARAM)) must_realise_.insert(value.id());
-      root.demand = Ask(value, {index, ctx_.Bool(true), r, root.loops, UOp(), {}, {}});
-      return absl::OkStatus();
-    }
-    Demand d = {index, ctx_.Bool(true), r, root.loops, UOp(), {}, {}};
-    if (value != u) {
-      root.demand = Ask(value, std::move(d));
-      return absl::OkStatus();
-    }
-    // The node's own expression: one demand more, which lowering computes while it loads for all
-    // others.
-    auto& demands = f_.at(u).demands;
-    if (u.Is(Op::AFTER)) d.after = u;
-    demands.push_back(std::move(d));
-    f_.roots[r].demand = static_cast<uint32_t>(demands.size() - 1);
-    return Propagate(u, f_.roots[r].demand);
+    root.is_copy = true, root.alone = true;
+    UOp source = u.src(0);
+    while (source.Is(Op::RESHAPE)) source = source.src(0);
+    root.outputs[0].value = source;
+    followers_[Position(source)].push_back(r);
+    const bool in_memory =
+        source.Is(Op::PARAM) || (source.Is(Op::AFTER) && !source.src(0).Is(ir::kMovementOps));
+    if (!in_memory) must_realise_[Position(source)] = true;
   }
 
   // Turns demand k of u into demands on its sources. References into demands do not survive Ask.
-  absl::Status Propagate(UOp u, uint32_t k) {
+  void Propagate(UOp u, uint32_t k) {
+    if (IsTransfer(u)) return MakeCopy(f_.at(u).demands[k].root, u);  // see OnlyStored
     Demand d = f_.at(u).demands[k];
-    std::vector<uint32_t> sources;
+    d.sources.clear();
     auto ask = [&](UOp s, IndexList index, UOp gate, uint32_t loops, UOp after) {
-      sources.push_back(Ask(s, {std::move(index), gate, d.root, loops, after, {}, {}}));
+      Demand e;
+      e.index = std::move(index), e.gate = gate, e.root = d.root, e.loops = loops, e.after = after;
+      d.sources.push_back(Ask(s, std::move(e)));
     };
     if (u.Is(ir::kMovementOps)) {
       UOp gate = d.gate;
@@ -299,7 +331,7 @@ class Fuser {
           index[static_cast<size_t>(a)] = ctx_.Idx(0);
           continue;
         }
-        const UOp range = ir::Range(ctx_, size, next_range_++, AxisType::REDUCE);
+        const UOp range = ir::Range(ctx_, size, f_.roots[d.root].next_range++, AxisType::REDUCE);
         index[static_cast<size_t>(a)] = range;
         d.reduce_ranges.push_back(range);
         loops.push_back(range);
@@ -325,18 +357,21 @@ class Fuser {
       }
     }
     Demand& stored = f_.at(u).demands[k];
-    stored.sources = std::move(sources);
+    stored.sources = std::move(d.sources);
     stored.reduce_ranges = std::move(d.reduce_ranges);
-    return absl::OkStatus();
   }
 
   UOpContext& ctx_;
   rewrite::Rewriter& simplify_;
   const FusionOptions& options_;
   Fusion f_;
-  std::vector<std::string> devices_;  // by position; empty: anywhere
-  absl::flat_hash_set<uint32_t> must_realise_;
-  int64_t next_range_ = 0;
+  Sharing sharing_;
+  UsedRanges used_;
+  std::vector<bool> must_realise_;                // by position
+  std::vector<std::vector<uint32_t>> followers_;  // by position: roots that wait for it, no demand
+  std::vector<std::vector<UOp>> afters_;          // by position of a STORE
+  absl::flat_hash_map<int64_t, int> uses_of_slot_;
+  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> asked_;
   int64_t next_temporary_ = 0;
 };
 
@@ -359,6 +394,17 @@ std::span<const UOp> ValueSources(UOp u) {
       break;
   }
   return u.Is(ir::kMovementOps) || u.Is(Op::AFTER) ? u.srcs().first(1) : u.srcs();
+}
+
+UOp MaybeOnlyStore(UOp u) {
+  if (!u.Is(Op::AFTER) || u.n_src() != 2) return UOp();
+  const UOp store = u.src(1);
+  if (!store.Is(Op::STORE) || ir::MaybeBaseOf(store.src(0)) != ir::MaybeBaseOf(u.src(0)))
+    return UOp();
+  for (UOp t = store.src(0); !t.Is(Op::PARAM); t = t.src(0)) {
+    if (!t.Is(Op::AFTER)) return UOp();  // it writes a part, or elsewhere
+  }
+  return u.src(0).Is(Op::PARAM) || u.src(0) == store.src(0) ? store : UOp();
 }
 
 absl::StatusOr<Fusion> Fuse(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink,

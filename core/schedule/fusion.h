@@ -1,16 +1,23 @@
 // SPDX-License-Identifier: MIT
-// Which values get memory of their own, and at which indices every other value is computed.
+// Which values get memory of their own, in which kernel each is computed, and at which indices.
 //
 // Nodes are visited from the stores to the inputs. A *demand* is one index at which some kernel
 // needs a node: the index expressions per axis, the gate under which it matters, and the loops
 // around it. A node whose demands would compute it so often that writing it once and reading it
-// back is cheaper is *realised*: it becomes the root of a kernel with fresh ranges, and its
-// consumers load it. Everything else is computed where it is needed.
+// back is cheaper is *realised*: a kernel (a *root*) writes it, and its consumers load it.
+// Everything else is computed where it is needed.
+//
+// A root writes one or more outputs over one iteration space. A STORE or realised node joins a root
+// over the same space if the two share work or loads and no other kernel must run between them;
+// what the root then needs of its own outputs it has in registers. A realised node that is also
+// stored whole into a slot that nothing else touches lives in that slot.
 //
 // Cost model. work(x) is the number of operations for one element of x when its sources are
 // computed once per element of theirs; trips(d) is how often a demand is evaluated when
 // loop-invariant code is hoisted, i.e. the product of the loops down to the innermost one that its
 // index uses. x is realised when (sum of trips - elements) * work > realise_cost * elements.
+//
+// Ranges are numbered within their root, so that kernels which do the same have the same nodes.
 #pragma once
 #include <vector>
 
@@ -30,7 +37,8 @@ struct Storage {
   int64_t index = 0;  // slot, or number of the temporary
   ir::Dtype dtype = ir::Dtype::Void;
   ir::Dims dims;  // largest
-  std::string device;
+  int32_t device = 0;
+  ir::UOp param;  // of a slot
 };
 
 struct Demand {
@@ -40,47 +48,77 @@ struct Demand {
   uint32_t loops = 0;  // index into Fusion::loops
   ir::UOp after;       // the AFTER through which a PARAM is read; null: its value before all stores
   std::vector<ir::UOp> reduce_ranges;  // REDUCE: the ranges made for this demand
-  std::vector<uint32_t> sources;  // per value source: its demand; unused where the source is loaded
+  // Per value source: its demand; unused where the source is loaded or a constant.
+  std::vector<uint32_t> sources;
+  ir::UOp value;  // what lowering made of it
 };
 
-// One kernel or copy: a STORE or a realised node.
-struct Root {
-  ir::UOp node;                 // the STORE, or the realised node
-  ir::UOp value;                // what is computed
-  std::vector<ir::UOp> ranges;  // output loops, outermost first; size-1 axes have none
-  uint32_t demand = 0;          // of value
-  uint32_t loops = 0;           // index into Fusion::loops: just `ranges`
-  IndexList index;              // of the stored element: in the storage's dims
-  ir::UOp gate;
+// What a root writes: a STORE's value, or a realised node.
+struct Output {
+  ir::UOp node;         // the STORE, or the realised node
+  ir::UOp value;        // what is computed
+  uint32_t demand = 0;  // of value
   int32_t storage = -1;
+  IndexList index;             // of the stored element: in the storage's dims
   std::vector<ir::UOp> after;  // AFTERs in the target of a STORE
-  bool is_copy = false;        // moves `value`'s storage to another device
-  std::string device;
+  bool covers = false;         // STORE: writes the slot's elements all, in their order
+  bool sole = false;           // covers, and nothing else reads or writes the slot
+};
+
+// One kernel, or a copy to another device (of outputs[0].value, which is in memory).
+struct Root {
+  std::vector<Output> outputs;
+  std::vector<ir::UOp> ranges;  // output loops, outermost first; size-1 axes have none
+  uint32_t loops = 0;           // index into Fusion::loops: just `ranges`
+  int64_t next_range = 0;       // axis id of the next one made in this root
+  int32_t device = 0;
+  bool is_copy = false;
+  bool alone = false;   // nothing may join
+  uint32_t height = 0;  // longest chain of roots that must follow
+  absl::InlinedVector<uint32_t, 4> consumers, producers;
 };
 
 struct NodeInfo {
   std::vector<Demand> demands;
   int32_t realised = -1;  // root that writes it
-  double work = 0;        // per element
+  uint32_t output = 0;    // which of its outputs it is
+  // Facts from the sources up, see describe.h.
+  int32_t device = -1;  // -1: anywhere
+  double elements = 0, work = 0, memory_work = 0, leaves = 0;
+  absl::InlinedVector<uint64_t, 4> reads;
 };
 
-// The decisions for a graph. `force` holds ids of nodes that must be realised whatever they cost.
+// The decisions for a graph.
 struct Fusion {
-  std::vector<ir::UOp> order;                        // the graph, sources first
-  absl::flat_hash_map<uint32_t, uint32_t> position;  // node id -> index into order, info
+  std::vector<ir::UOp> order;      // the graph, sources first
+  std::vector<uint32_t> position;  // node id -> index into order, info
   std::vector<NodeInfo> info;
   std::vector<Root> roots;
   std::vector<Storage> storages;
+  std::vector<std::string> devices;
   std::vector<std::vector<ir::UOp>> loops;
-  absl::flat_hash_map<int64_t, int32_t> slot_storage;  // slot -> storage
+  absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
+  absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 
-  NodeInfo& at(ir::UOp u) { return info[position.at(u.id())]; }
+  NodeInfo& at(ir::UOp u) { return info[position[u.id()]]; }
+  const NodeInfo& at(ir::UOp u) const { return info[position[u.id()]]; }
+};
+
+// What earlier attempts have shown, by node id; grows until an order of kernels exists.
+struct Constraints {
+  absl::flat_hash_set<uint32_t> realise;  // nodes that must have memory of their own
+  absl::flat_hash_set<uint32_t> alone;    // STOREs and nodes that must not share a kernel
+  size_t size() const { return realise.size() + alone.size(); }
 };
 
 struct FusionOptions {
   std::string default_device;
   double realise_cost = 0;
-  const absl::flat_hash_set<uint32_t>* force = nullptr;
+  const Constraints* constraints = nullptr;
+  // By position: nodes taken to be in memory when work is estimated. Which ones are is only known
+  // after fusing, so the first attempt takes none, and overestimates the work of everything above
+  // them; the next one takes what that one realised. Null: none.
+  const std::vector<bool>* in_memory = nullptr;
 };
 
 absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, rewrite::Rewriter& simplify, ir::UOp sink,
@@ -88,5 +126,12 @@ absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, rewrite::Rewriter& simplify, ir
 
 // Sources of u whose values u is computed from (not shapes, not ordering).
 std::span<const ir::UOp> ValueSources(ir::UOp u);
+
+// Constants and variables: their value is the node itself at every index.
+inline bool IsUniform(ir::UOp u) { return u.Is(ir::OpSet{ir::Op::CONST, ir::Op::DEFINE_VAR}); }
+
+// The STORE that alone made the state which the AFTER `u` stands for, if it wrote all of it; else
+// null. The value of u is then the STORE's value.
+ir::UOp MaybeOnlyStore(ir::UOp u);
 
 }  // namespace uopd::schedule

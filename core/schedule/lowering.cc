@@ -1,102 +1,156 @@
 // SPDX-License-Identifier: MIT
 #include "core/schedule/lowering.h"
 
+#include <algorithm>
+
+#include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/eval.h"
 #include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/ir/wire.h"
 #include "core/rules/ranges.h"
+#include "core/schedule/merge_ranges.h"
+#include "core/schedule/share_ranges.h"
 
 namespace uopd::schedule {
 namespace {
 
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-class Lowerer {
+// True if the demand is for what u's root has written, rather than for what it writes.
+bool IsLoaded(const Fusion& f, UOp u, const Demand& d) {
+  const int32_t realised = f.at(u).realised;
+  if (realised >= 0 && !d.after) return d.root != static_cast<uint32_t>(realised);
+  return u.Is(Op::PARAM);
+}
+
+// The output that holds the value of an AFTER in the root that asks for it; null if it is not
+// there.
+const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
+  if (d.after) return nullptr;
+  const UOp store = MaybeOnlyStore(u);
+  if (!store) return nullptr;
+  const auto [root, output] = f.stores.at(store.id());
+  return root == d.root ? &f.roots[root].outputs[output] : nullptr;
+}
+
+class RootLowerer {
  public:
-  Lowerer(UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion)
+  RootLowerer(UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion)
       : ctx_(ctx), simplify_(simplify), f_(fusion) {}
 
-  Lowered Run() {
-    values_.resize(f_.order.size());
-    for (size_t i = 0; i < f_.order.size(); ++i) {
-      for (const Demand& d : f_.info[i].demands)
-        values_[i].push_back(Value(f_.order[i], d, f_.info[i]));
+  Kernel Run(uint32_t r) {
+    kernel_.root = r;
+    const Root& root = f_.roots[r];
+    ir::SymbolicDims targets, stores;
+    for (const Output& out : root.outputs) {
+      kernel_.placeholders.push_back({out.storage, out.node.Is(Op::STORE) ? out.node : UOp()});
+      targets.push_back(
+          Address(static_cast<uint32_t>(kernel_.placeholders.size() - 1), out.index, UOp()));
     }
-    for (uint32_t r = 0; r < f_.roots.size(); ++r) {
-      if (!f_.roots[r].is_copy && !IsEmpty(f_.roots[r])) out_.kernels.push_back(MakeKernel(r));
-    }
-    return std::move(out_);
+    for (size_t o = 0; o < root.outputs.size(); ++o)
+      stores.push_back(
+          ir::Store(ctx_, targets[o], Value({root.outputs[o].value, root.outputs[o].demand})));
+    const UOp statement =
+        stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
+    const UOp end = ir::End(ctx_, statement, root.ranges);
+    kernel_.raw = ir::KernelSink(ctx_, std::span(&end, 1), "");
+    return std::move(kernel_);
   }
 
  private:
-  static bool IsEmpty(const Root& root) {
-    for (UOp range : root.ranges) {
-      if (range.src(0).IsConstInt(0)) return true;
+  UOp& Slot(ValueRef v) { return f_.at(v.node).demands[v.demand].value; }
+  UOp Done(ValueRef v) { return IsUniform(v.node) ? v.node : Slot(v); }
+
+  // Operands first; chains of any length.
+  UOp Value(ValueRef wanted) {
+    std::vector<ValueRef> stack = {wanted};
+    while (!stack.empty()) {
+      const ValueRef v = stack.back();
+      if (Done(v)) {
+        stack.pop_back();
+        continue;
+      }
+      const Demand& d = f_.at(v.node).demands[v.demand];
+      const auto operands = Operands(f_, v.node, d);
+      const size_t before = stack.size();
+      for (size_t i = operands.size(); i-- > 0;) {
+        if (!Done(operands[i])) stack.push_back(operands[i]);
+      }
+      if (stack.size() > before) continue;
+      ir::SymbolicDims values;
+      for (ValueRef o : operands) values.push_back(Done(o));
+      Slot(v) = Compute(v.node, d, values);
+      stack.pop_back();
     }
-    return false;
+    return Done(wanted);
   }
 
-  uint32_t PlaceholderOf(int32_t storage, UOp after) {
-    const auto key = std::pair(storage, after ? static_cast<int64_t>(after.id()) : -1);
-    auto [it, fresh] =
-        placeholder_.try_emplace(key, static_cast<uint32_t>(out_.placeholders.size()));
-    if (fresh) {
-      const Storage& s = f_.storages[storage];
-      const int64_t elements = ir::Product(s.dims);
-      const UOp node =
-          ir::Buffer(ctx_, it->second, s.dtype, ir::ShapeArg(ctx_, std::span(&elements, 1)),
-                     ir::AddrSpace::GLOBAL);
-      out_.placeholders.push_back({storage, after, node});
-    }
-    return it->second;
+  UOp Address(uint32_t placeholder, const IndexList& index, UOp gate) {
+    const Storage& s = f_.storages[static_cast<size_t>(kernel_.placeholders[placeholder].storage)];
+    const int64_t elements = ir::Product(s.dims);
+    const UOp buffer =
+        ir::Buffer(ctx_, placeholder, s.dtype, ir::ShapeArg(ctx_, std::span(&elements, 1)),
+                   ir::AddrSpace::GLOBAL);
+    const UOp at = simplify_.Run(FlatIndex(ctx_, s.dims, index));
+    // Intervals do not see that n - 1 - i is no less than 0 for i < n. Where sizes are variables,
+    // what cannot be proven is checked when the kernel runs; it always holds. Where padding gates
+    // an access, that gate says where it is.
+    if (gate && !gate.IsConstInt(1)) return ir::Index(ctx_, buffer, at, gate);
+    const ir::Bounds bounds = ctx_.BoundsOf(at);
+    auto check = [&](UOp holds) { gate = gate ? ir::And(ctx_, gate, holds) : holds; };
+    if (bounds.min < 0) check(ir::Not(ctx_, ir::Lt(ctx_, at, ctx_.Idx(0))));
+    if (bounds.max >= elements) check(ir::Lt(ctx_, at, ctx_.Idx(elements)));
+    return ir::Index(ctx_, buffer, at, gate);
   }
 
-  UOp LoadFrom(int32_t storage, UOp after, const IndexList& index, UOp gate) {
-    const UOp buffer = out_.placeholders[PlaceholderOf(storage, after)].node;
+  UOp LoadFrom(Placeholder from, const Demand& d) {
+    // Outputs are only written through their own placeholders.
+    const auto begin = kernel_.placeholders.begin() +
+                       static_cast<std::ptrdiff_t>(f_.roots[kernel_.root].outputs.size());
+    auto it = std::find(begin, kernel_.placeholders.end(), from);
+    if (it == kernel_.placeholders.end()) it = kernel_.placeholders.insert(it, from);
     return ir::Load(
-        ctx_, ir::Index(ctx_, buffer, FlatIndex(ctx_, f_.storages[storage].dims, index), gate));
+        ctx_, Address(static_cast<uint32_t>(it - kernel_.placeholders.begin()), d.index, d.gate));
   }
 
-  UOp SourceValue(UOp source, uint32_t demand) {
-    return values_[f_.position.at(source.id())][demand];
-  }
-
-  UOp Value(UOp u, const Demand& d, const NodeInfo& info) {
-    const bool own = info.realised >= 0 && d.root == static_cast<uint32_t>(info.realised);
-    if (info.realised >= 0 && !own && !(u.Is(Op::PARAM) && d.after)) {
-      return LoadFrom(f_.roots[info.realised].storage, UOp(), d.index, d.gate);
+  UOp Compute(UOp u, const Demand& d, const ir::SymbolicDims& values) {
+    if (IsLoaded(f_, u, d)) {
+      const int32_t realised = f_.at(u).realised;
+      if (realised < 0 || d.after) return LoadFrom({f_.slot_storage.at(u.slot()), d.after}, d);
+      const Output& out = f_.roots[static_cast<size_t>(realised)].outputs[f_.at(u).output];
+      return LoadFrom({out.storage, out.node.Is(Op::STORE) ? out.node : UOp()}, d);
     }
     switch (u.op()) {
-      case Op::PARAM:
-        return LoadFrom(f_.slot_storage.at(u.slot()), d.after, d.index, d.gate);
-      case Op::CONST:
-      case Op::DEFINE_VAR:
-        return u;
+      case Op::PARAM:  // the root that makes a copy of it
+        return LoadFrom({f_.slot_storage.at(u.slot()), UOp()}, d);
       case Op::IOTA:
         return ir::Cast(ctx_, d.index[static_cast<size_t>(u.arg().AsInt())], u.dtype());
       case Op::REDUCE:
-        return Reduce(u, d);
-      case Op::STACK:
-        return Stack(u, d);
+        return Reduce(u, d, values[0]);
+      case Op::STACK: {
+        UOp out = values.back();
+        for (size_t i = values.size() - 1; i-- > 0;) {
+          const UOp here =
+              ir::Alu(ctx_, Op::CMPEQ, {d.index[0], ctx_.Idx(static_cast<int64_t>(i))});
+          out = ir::Where(ctx_, here, values[i], out);
+        }
+        return out;
+      }
       case Op::PAD: {
         UOp gate = ctx_.Bool(true);
         SourceIndex(ctx_, u, d.index, gate);
-        return ir::Where(ctx_, gate, SourceValue(u.src(0), d.sources[0]), ctx_.Const(u.dtype(), 0));
+        return ir::Where(ctx_, gate, values[0], ctx_.Const(u.dtype(), 0));
       }
       default:
-        break;
+        return u.Is(ir::kElementwiseOps) ? ctx_.Make(u.op(), u.dtype(), values) : values[0];
     }
-    if (!u.Is(ir::kElementwiseOps)) return SourceValue(u.src(0), d.sources[0]);
-    ir::SymbolicDims operands;
-    for (size_t i = 0; i < u.n_src(); ++i) operands.push_back(SourceValue(u.src(i), d.sources[i]));
-    return ctx_.Make(u.op(), u.dtype(), operands);
   }
 
-  UOp Reduce(UOp u, const Demand& d) {
-    const UOp value = SourceValue(u.src(0), d.sources[0]);
+  UOp Reduce(UOp u, const Demand& d, UOp value) {
     for (UOp range : d.reduce_ranges) {
       if (!range.src(0).IsConstInt(0)) continue;
       const ir::Scalar identity = ir::ReduceIdentity(u.reduce_op(), u.dtype());
@@ -107,145 +161,116 @@ class Lowerer {
                                    : ir::ReduceRanges(ctx_, u.reduce_op(), value, d.reduce_ranges);
   }
 
-  UOp Stack(UOp u, const Demand& d) {
-    UOp out = SourceValue(u.src(u.n_src() - 1), d.sources.back());
-    for (size_t i = u.n_src() - 1; i-- > 0;) {
-      const UOp here = ir::Alu(ctx_, Op::CMPEQ, {d.index[0], ctx_.Idx(static_cast<int64_t>(i))});
-      out = ir::Where(ctx_, here, SourceValue(u.src(i), d.sources[i]), out);
-    }
-    return out;
-  }
-
-  Kernel MakeKernel(uint32_t r) {
-    const Root& root = f_.roots[r];
-    Kernel k;
-    k.root = r;
-    k.write = PlaceholderOf(root.storage, root.node.Is(Op::STORE) ? root.node : UOp());
-    const UOp target =
-        ir::Index(ctx_, out_.placeholders[k.write].node,
-                  FlatIndex(ctx_, f_.storages[root.storage].dims, root.index), root.gate);
-    const UOp store = ir::Store(ctx_, target, SourceValue(root.value, root.demand));
-    const UOp end = ir::End(ctx_, store, root.ranges);
-    k.sink = simplify_.Run(ir::KernelSink(ctx_, std::span(&end, 1), ""));
-
-    const UOp final_end = k.sink.src(0);
-    const UOp final_store = final_end.Is(Op::END) ? final_end.src(0) : final_end;
-    for (UOp u : ir::Toposort(ctx_, k.sink)) {
-      if (!u.Is(Op::LOAD)) continue;
-      const UOp index = u.src(0);
-      const auto p = static_cast<uint32_t>(index.src(0).slot());
-      if (std::find(k.reads.begin(), k.reads.end(), p) == k.reads.end()) k.reads.push_back(p);
-      // A STORE whose gate was proven false is gone; then nothing is written.
-      if (out_.placeholders[p].storage == root.storage && final_store.Is(Op::STORE) &&
-          index.src(1) != final_store.src(0).src(1)) {
-        k.hazard = true;
-      }
-    }
-    return k;
-  }
-
   UOpContext& ctx_;
   rewrite::Rewriter& simplify_;
   Fusion& f_;
-  Lowered out_;
-  std::vector<std::vector<UOp>> values_;  // by position, demand
-  absl::flat_hash_map<std::pair<int32_t, int64_t>, uint32_t> placeholder_;
+  Kernel kernel_;
 };
 
-int CountDivisions(const UOpContext& ctx, UOp root) {
-  int n = 0;
-  for (UOp u : ir::Toposort(ctx, root)) n += u.Is(ir::OpSet{Op::FLOORDIV, Op::FLOORMOD});
-  return n;
-}
-
-// Replaces two nested ranges a, b by one over both, if no index gets harder.
-bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp a, UOp b,
-               int64_t& next_id) {
-  if (!a.src(0).Is(Op::CONST) || !b.src(0).Is(Op::CONST) || a.axis_type() != b.axis_type())
-    return false;
-  const UOp inner = b.src(0);
-  const ir::Int128 size = ir::Int128{a.src(0).const_int()} * inner.const_int();
-  if (size >= ir::Int128{1} << 40) return false;
-  const UOp merged = ir::Range(ctx, ctx.Int(Dtype::Index, size), next_id, a.axis_type());
-  ir::Substitution map;
-  map[a.id()] = ir::Alu(ctx, Op::FLOORDIV, {merged, inner});
-  map[b.id()] = ir::Alu(ctx, Op::FLOORMOD, {merged, inner});
-  // Loops close over ranges, not over expressions: END and REDUCE get the merged range instead of
-  // the pair.
-  absl::flat_hash_map<uint32_t, UOp> done;
-  for (UOp u : ir::Toposort(ctx, sink)) {
-    if (auto it = map.find(u.id()); it != map.end()) {
-      done[u.id()] = it->second;
-      continue;
-    }
-    ir::SymbolicDims srcs;
-    const bool closes = u.Is(Op::END) || u.Is(Op::REDUCE);
-    for (size_t i = 0; i < u.n_src(); ++i) {
-      const UOp s = u.src(i);
-      if (closes && i > 0 && s == a)
-        srcs.push_back(merged);
-      else if (closes && i > 0 && s == b)
-        continue;
-      else
-        srcs.push_back(done.at(s.id()));
-    }
-    done[u.id()] = ctx.WithSources(u, srcs);
+bool IsEmpty(const Root& root) {
+  for (UOp range : root.ranges) {
+    if (range.src(0).IsConstInt(0)) return true;
   }
-  const UOp candidate = simplify.Run(done.at(sink.id()));
-  if (CountDivisions(ctx, candidate) > CountDivisions(ctx, sink)) return false;
-  sink = candidate;
-  ++next_id;
-  return true;
-}
-
-// Ranges closed by the same END or REDUCE, neighbours first to last, until nothing merges.
-UOp MergeRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
-  int64_t next_id = int64_t{1} << 32;
-  for (bool again = true; again;) {
-    again = false;
-    for (UOp u : ir::Toposort(ctx, sink)) {
-      if (!u.Is(Op::END) && !u.Is(Op::REDUCE)) continue;
-      for (size_t i = 1; i + 1 < u.n_src() && !again; ++i)
-        again = MergePair(ctx, simplify, sink, u.src(i), u.src(i + 1), next_id);
-      if (again) break;
-    }
-  }
-  return sink;
+  return false;
 }
 
 }  // namespace
 
-Lowered LowerRoots(UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion) {
-  return Lowerer(ctx, simplify, fusion).Run();
+absl::InlinedVector<ValueRef, 3> Operands(const Fusion& f, UOp u, const Demand& d) {
+  if (IsLoaded(f, u, d) || u.Is(Op::PARAM)) return {};
+  if (const Output* out = Forwarded(f, u, d)) return {{out->value, out->demand}};
+  absl::InlinedVector<ValueRef, 3> operands;
+  size_t i = 0;
+  for (UOp s : ValueSources(u)) operands.push_back({s, d.sources[i++]});
+  return operands;
 }
 
-UOp FinishKernel(UOpContext& ctx, rewrite::Rewriter& simplify, const Lowered& lowered,
-                 const Fusion& fusion, const Kernel& kernel, std::vector<int32_t>& storages) {
-  const UOp tidy = rules::TidyRanges(ctx, simplify, kernel.sink, int64_t{1} << 33);
-  const UOp sink = MergeRanges(ctx, simplify, tidy);
+const Lowering::Analysis& Lowering::Analyse(UOp raw) {
+  const auto [it, fresh] = analyses_.try_emplace(raw.id());
+  Analysis& a = it->second;
+  if (!fresh) return a;
+  const UOp tidy = rules::TidyRanges(ctx_, simplify_, simplify_.Run(raw), int64_t{1} << 33);
+  a.sink = ShareRanges(ctx_, simplify_, tidy);
+  for (UOp u : ir::Toposort(ctx_, a.sink)) {
+    if (!u.Is({Op::LOAD, Op::STORE})) continue;
+    const UOp index = u.src(0);
+    (u.Is(Op::LOAD) ? a.loads : a.stores)
+        .emplace_back(static_cast<uint32_t>(index.src(0).slot()), index.src(1));
+  }
+  return a;
+}
+
+void Lowering::FindReads(Kernel& kernel) {
+  const Analysis& a = Analyse(kernel.raw);
+  for (const auto& [p, at] : a.loads) {
+    kernel.reads.push_back(p);
+    for (const auto& [q, stored_at] : a.stores) {
+      kernel.hazard |=
+          kernel.placeholders[p].storage == kernel.placeholders[q].storage && at != stored_at;
+    }
+  }
+  std::sort(kernel.reads.begin(), kernel.reads.end());
+  kernel.reads.erase(std::unique(kernel.reads.begin(), kernel.reads.end()), kernel.reads.end());
+}
+
+std::vector<Kernel> Lowering::Run(Fusion& fusion) {
+  std::vector<Kernel> out;
+  for (uint32_t r = 0; r < fusion.roots.size(); ++r) {
+    if (fusion.roots[r].is_copy || IsEmpty(fusion.roots[r])) continue;
+    out.push_back(RootLowerer(ctx_, simplify_, fusion).Run(r));
+    FindReads(out.back());
+  }
+  return out;
+}
+
+absl::StatusOr<FinishedKernel> Lowering::Finish(const Kernel& kernel) {
+  // PARAM of each placeholder that is still there; a buffer that is read and written is one PARAM.
+  std::vector<uint32_t> param;
+  const size_t outputs = [&] {
+    const UOp end = kernel.raw.src(0);
+    const UOp statement = end.Is(Op::END) ? end.src(0) : end;
+    return statement.Is(Op::GROUP) ? statement.n_src() : size_t{1};
+  }();
+  FinishedKernel out;
+  for (uint32_t p = 0; p < kernel.placeholders.size(); ++p) {
+    param.push_back(UINT32_MAX);
+    if (p >= outputs && !std::binary_search(kernel.reads.begin(), kernel.reads.end(), p)) continue;
+    for (uint32_t k = 0; k < out.placeholders.size(); ++k) {
+      if (kernel.placeholders[out.placeholders[k]].storage == kernel.placeholders[p].storage)
+        param[p] = k;
+    }
+    if (param[p] != UINT32_MAX) continue;
+    param[p] = static_cast<uint32_t>(out.placeholders.size());
+    out.placeholders.push_back(p);
+  }
+  const auto [it, fresh] = finished_.try_emplace({kernel.raw.id(), param});
+  if (!fresh) return it->second;
+
+  const UOp sink = MergeRanges(ctx_, simplify_, analyses_.at(kernel.raw.id()).sink);
   ir::Substitution map;
-  // The written buffer is PARAM 0; a buffer read in place is the same PARAM.
-  storages = {lowered.placeholders[kernel.write].storage};
   int64_t next_range = 0;
   auto renumber = [&](UOp range) {
     if (map.contains(range.id())) return;
-    map[range.id()] = ir::Range(ctx, range.src(0), next_range++, range.axis_type());
+    map[range.id()] = ir::Range(ctx_, range.src(0), next_range++, range.axis_type());
   };
-  const auto order = ir::Toposort(ctx, sink);
+  const auto order = ir::Toposort(ctx_, sink);
   for (UOp u : order) {
     if (!u.Is(Op::END)) continue;
     for (size_t i = 1; i < u.n_src(); ++i) renumber(u.src(i));
   }
   for (UOp u : order) {
     if (u.Is(Op::RANGE)) renumber(u);
-    if (!u.Is(Op::BUFFER)) continue;
-    const int32_t storage = lowered.placeholders[static_cast<size_t>(u.slot())].storage;
-    auto it = std::find(storages.begin(), storages.end(), storage);
-    if (it == storages.end()) it = storages.insert(storages.end(), storage);
-    map[u.id()] = ir::Param(ctx, it - storages.begin(), u.dtype(), u.src(0));
+    if (u.Is(Op::BUFFER))
+      map[u.id()] = ir::Param(ctx_, param[static_cast<size_t>(u.slot())], u.dtype(), u.src(0));
   }
-  (void)fusion;
-  return ir::Substitute(ctx, sink, map);
+  const UOp made = ir::Substitute(ctx_, sink, map);
+  if (absl::Status s = ir::Verify(ctx_, made, ir::Stage::kKernel); !s.ok()) {
+    finished_.erase(it);
+    return absl::InternalError(
+        Cat("scheduling made a kernel that does not verify: ", StatusText(s)));
+  }
+  out.graph = ir::Encode(ctx_, made);
+  return it->second = out;
 }
 
 }  // namespace uopd::schedule

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The decisions of fusion.h turned into kernel graphs over placeholders for buffers.
+// The decisions of fusion.h turned into kernel graphs.
+//
+// A root's graph is first made over placeholders, BUFFER {k} for the k-th state of a buffer that it
+// touches: outputs first, then reads in order of use. Ranges and placeholders are numbered within
+// the root, so roots that compute the same are the same node, and what is made of it is remembered.
 #pragma once
+#include <map>
+#include <string>
 #include <vector>
 
 #include "core/rewrite/rewriter.h"
@@ -8,34 +14,62 @@
 
 namespace uopd::schedule {
 
-// A buffer as kernels read it: one storage in one state. Reads of different states are different
-// placeholders, so that a kernel cannot mix them unnoticed.
+// A buffer in one state: reads of different states are different placeholders, so that a kernel
+// cannot mix them unnoticed.
 struct Placeholder {
   int32_t storage = -1;
-  ir::UOp after;  // the AFTER through which it is read; null: before all stores, or a temporary
-  ir::UOp node;   // BUFFER {number of the placeholder}
+  // What has happened to the slot: an AFTER or STORE; null: nothing yet, or it is a temporary.
+  ir::UOp after;
+  bool operator==(const Placeholder&) const = default;
 };
 
 struct Kernel {
   uint32_t root = 0;
-  ir::UOp sink;                 // SINK {kernel}, simplified, buffers still placeholders
-  std::vector<uint32_t> reads;  // placeholders, in order of first use
-  uint32_t write = 0;           // placeholder
-  // Reads of the stored buffer at another element than the one being stored: running the kernel in
+  ir::UOp raw;                            // SINK {kernel} over placeholders, as it was made
+  std::vector<Placeholder> placeholders;  // by BUFFER slot
+  std::vector<uint32_t> reads;            // placeholders that are loaded, ascending
+  // Reads of a stored buffer at another element than the one being stored: running the kernel in
   // place would be wrong.
   bool hazard = false;
 };
 
-struct Lowered {
-  std::vector<Placeholder> placeholders;
-  std::vector<Kernel> kernels;  // for every root that is no copy and not empty
+// A kernel as codegen takes it.
+struct FinishedKernel {
+  std::string graph;                   // ir::Encode
+  std::vector<uint32_t> placeholders;  // of PARAM k; outputs come first
 };
 
-Lowered LowerRoots(ir::UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion);
+class Lowering {
+ public:
+  Lowering(ir::UOpContext& ctx, rewrite::Rewriter& simplify) : ctx_(ctx), simplify_(simplify) {}
 
-// The kernel as codegen takes it: buffers numbered as in `buffers` (placeholder of PARAM k), ranges
-// renumbered in nesting order, adjacent ranges merged where that makes indices no harder.
-ir::UOp FinishKernel(ir::UOpContext& ctx, rewrite::Rewriter& simplify, const Lowered& lowered,
-                     const Fusion& fusion, const Kernel& kernel, std::vector<int32_t>& storages);
+  // Kernels of every root that is no copy and not empty.
+  std::vector<Kernel> Run(Fusion& fusion);
+  // Buffers numbered, ranges in nesting order, adjacent ranges merged where that makes indices no
+  // harder. INTERNAL if the result does not verify.
+  absl::StatusOr<FinishedKernel> Finish(const Kernel& kernel);
+
+ private:
+  // What is known of a raw graph.
+  struct Analysis {
+    ir::UOp sink;                                     // simplified
+    std::vector<std::pair<uint32_t, ir::UOp>> loads;  // placeholder, index expression
+    std::vector<std::pair<uint32_t, ir::UOp>> stores;
+  };
+  const Analysis& Analyse(ir::UOp raw);
+  void FindReads(Kernel& kernel);
+
+  ir::UOpContext& ctx_;
+  rewrite::Rewriter& simplify_;
+  absl::flat_hash_map<uint32_t, Analysis> analyses_;  // by id of the raw graph
+  std::map<std::pair<uint32_t, std::vector<uint32_t>>, FinishedKernel> finished_;
+};
+
+// Demands whose values demand k of u is computed from; none where it is loaded or a constant.
+struct ValueRef {
+  ir::UOp node;
+  uint32_t demand;
+};
+absl::InlinedVector<ValueRef, 3> Operands(const Fusion& fusion, ir::UOp u, const Demand& d);
 
 }  // namespace uopd::schedule

@@ -8,9 +8,9 @@ namespace uopd::schedule {
 inline constexpr int64_t kTemporaryAlignment = 64;  // bytes
 
 // Fills Temporary::offset and Schedule::arenas. A temporary lives from the item that writes it to
-// the last one that uses it. Greedy by size: the largest first, each at the lowest offset free over
-// its whole life ("Efficient memory management for deep neural net inference", Pisarchyk and Lee,
-// 2020).
+// the last one that uses it. Greedy, each at the lowest offset free over its whole life, in three
+// orders of which the best is kept ("Efficient memory management for deep neural net inference",
+// Pisarchyk and Lee, 2020, has the one by size).
 void PlanMemory(Schedule& schedule);
 
 }  // namespace uopd::schedule

@@ -10,14 +10,17 @@ namespace uopd::schedule {
 // One kernel or copy of the schedule, by root, in order of execution.
 struct Ordering {
   std::vector<uint32_t> roots;
-  // Not empty: no order exists. Materialising these nodes, PARAMs or AFTERs read in a state that
-  // another kernel must overwrite first, gets closer to one.
-  std::vector<uint32_t> snapshot;
+  // Not empty: no order exists, but one may if fusion keeps to these.
+  Constraints missing;
 };
 
 // Read-after-write: a reader of a temporary, or of a slot through AFTER(STOREs), comes after those
 // kernels. Write-after-read: a STORE comes after every kernel that reads the slot in a state
-// without that STORE. Ties follow the graph's topological order.
-Ordering OrderRoots(ir::UOpContext& ctx, Fusion& fusion, const Lowered& lowered);
+// without that STORE. Write-after-write: STOREs into one slot keep the graph's order. Ties follow
+// the graph's topological order.
+Ordering OrderRoots(const Fusion& fusion, const std::vector<Kernel>& kernels);
+
+// The placeholder that a copy reads.
+Placeholder CopySource(const Fusion& fusion, const Root& root);
 
 }  // namespace uopd::schedule

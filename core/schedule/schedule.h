@@ -5,8 +5,10 @@
 // wire form of their graphs. A kernel graph is (docs/ir.md, "Kernels"):
 //
 //   SINK {kernel} of  END(STORE(INDEX(PARAM {k}, index[, gate]), value), RANGE...)
+//                     END(GROUP(STORE, STORE, ...), RANGE...)
 //
-// PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements. Values
+// PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements; outputs
+// come first. Values
 // are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
 // and REDUCE(x, RANGE {REDUCE}...). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
 // order. A LOAD whose gate is false gives 0 and touches no memory.
@@ -35,7 +37,7 @@ struct Item {
   Kind kind = kKernel;
   std::string device;
   std::string graph;               // kernels: ir::Encode of the kernel SINK
-  std::vector<BufferRef> buffers;  // kernels: by PARAM slot
+  std::vector<BufferRef> buffers;  // kernels: by PARAM slot, outputs first
 };
 
 // Intermediate memory, planned: temporaries whose lives do not overlap share bytes of their
@@ -77,11 +79,12 @@ struct Options {
   // Operations per element that cost as much as storing and loading it: low values make more and
   // smaller kernels.
   double realise_cost = 32;
+  size_t max_kernel_buffers = 32;  // that one kernel may take; at least 4
 };
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 1;
+inline constexpr int kScheduleVersion = 2;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

@@ -244,7 +244,7 @@ TEST_F(OpsTest, RandomGraphsAgree) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     ir::UOpContext ctx;
     const testing::GeneratedGraph g =
-        testing::GenerateGraph(ctx, seed, 6 + static_cast<int>(seed) % 25);
+        testing::GenerateGraph(ctx, seed, {.ops = 6 + static_cast<int>(seed) % 25});
     const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots);
     ASSERT_TRUE(want.ok()) << StatusText(want.status());
     const auto got = RunOnDaemon(ctx, g.sink, g.slots);

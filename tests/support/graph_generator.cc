@@ -2,7 +2,9 @@
 #include "tests/support/graph_generator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <random>
 
 #include "core/ir/build.h"
 
@@ -12,186 +14,375 @@ namespace {
 using ir::Dims;
 using ir::Dtype;
 using ir::Op;
+using ir::SymbolicDims;
 using ir::UOp;
 using ir::UOpContext;
 
+constexpr int64_t kMaxElements = 400;
+constexpr const char* kOtherDevice = "CPU:1";
+
+// A value with the largest magnitude it can have and where it is.
+struct Value {
+  UOp node;
+  double bound = 0;
+  bool other_device = false;
+};
+
+// What a dtype holds exactly, with room for one more operation.
+double Limit(Dtype d) {
+  switch (d) {
+    case Dtype::F64:
+      return 0x1p50;
+    case Dtype::F32:
+      return 0x1p22;
+    case Dtype::I32:
+      return 0x1p29;
+    default:
+      return 100;  // i8
+  }
+}
+
 class Generator {
  public:
-  Generator(UOpContext& ctx, uint64_t seed) : ctx_(ctx), random_(seed) {}
+  Generator(UOpContext& ctx, uint64_t seed, const GeneratorOptions& options)
+      : ctx_(ctx),
+        random_(seed * 3 + (options.symbolic ? 1 : 0) + (options.devices ? 2 : 0)),
+        options_(options) {}
 
-  GeneratedGraph Run(int ops) {
-    const int inputs = Pick(1, 3);
-    for (int i = 0; i < inputs; ++i)
-      pool_.push_back(NewSlot(RandomDims(), Pick(0, 3) ? Dtype::F32 : Dtype::I32));
-    for (int i = 0; i < ops; ++i) Grow();
-    std::vector<UOp> roots;
-    // Outputs into fresh slots, and sometimes assignments to inputs that other outputs also read.
-    const int outputs = Pick(1, 3);
-    for (int i = 0; i < outputs; ++i) {
-      const UOp v = i == 0 ? pool_.back() : Any();
-      roots.push_back(ir::Store(ctx_, NewSlot(DimsOf(v), v.dtype()), v));
-    }
-    for (UOp p : std::vector<UOp>(params_.begin(), params_.begin() + inputs)) {
-      if (Pick(0, 2)) continue;
-      for (UOp v : pool_) {
-        if (v.dtype() == p.dtype() && DimsOf(v) == DimsOf(p) && v != p && Pick(0, 1)) {
-          const UOp store = ir::Store(ctx_, p, v);
-          roots.push_back(store);
-          if (Pick(0, 1)) {  // read the new value
-            const UOp after = ir::After(ctx_, p, {store});
-            const UOp twice = ir::Add(
-                ctx_, after,
-                pool_[0].dtype() == p.dtype() && DimsOf(pool_[0]) == DimsOf(p) ? pool_[0] : after);
-            roots.push_back(ir::Store(ctx_, NewSlot(DimsOf(p), p.dtype()), twice));
-          }
-          break;
-        }
+  GeneratedGraph Run() {
+    if (options_.symbolic) {
+      for (const char* name : {"n", "m"}) {
+        const int low = Pick(0, 3) ? 1 : 2, high = Pick(2, 5);
+        variables_.push_back(ir::Variable(ctx_, name, low, high));
+        out_.variables[name] = Pick(low, high);
       }
     }
-    return {ir::Sink(ctx_, roots), slots_};
+    const int inputs = Pick(1, 3);
+    for (int i = 0; i < inputs; ++i) {
+      const Dtype dtypes[] = {Dtype::F64, Dtype::F32, Dtype::I32, Dtype::F32};
+      const bool other = options_.devices && Pick(0, 2) == 0;
+      const UOp p = NewSlot(RandomDims(), dtypes[Pick(0, 3)], other);
+      pool_.push_back({p, 3, other});
+      inputs_.push_back(pool_.back());
+    }
+    for (int i = 0; i < options_.ops; ++i) {
+      if (const Value v = Made(Any()); v.node && Fits(v)) pool_.push_back(v);
+    }
+    const int outputs = Pick(1, 4);
+    for (int i = 0; i < outputs; ++i) Output(i == 0 ? pool_.back() : Any());
+    for (const Value& p : inputs_) Assign(p);
+    out_.sink = ir::Sink(ctx_, roots_);
+    return std::move(out_);
   }
 
  private:
   int Pick(int lo, int hi) {
     return lo + static_cast<int>(random_() % static_cast<uint64_t>(hi - lo + 1));
   }
-  UOp Any() { return pool_[static_cast<size_t>(Pick(0, static_cast<int>(pool_.size()) - 1))]; }
-  Dims DimsOf(UOp u) { return *ir::StaticDims(*ctx_.ShapeOf(u)); }
-  int64_t Elements(UOp u) { return ir::Product(DimsOf(u)); }
+  Value Any() { return pool_[static_cast<size_t>(Pick(0, static_cast<int>(pool_.size()) - 1))]; }
+  SymbolicDims ShapeOf(UOp u) {
+    const ir::Shape s = *ctx_.ShapeOf(u);
+    return {s.begin(), s.end()};
+  }
+  int64_t Elements(UOp u) { return ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(u))); }
+  bool Fits(const Value& v) {
+    return Elements(v.node) <= kMaxElements && v.bound <= Limit(v.node.dtype());
+  }
+  UOp Shape(const SymbolicDims& dims) { return ir::ShapeArg(ctx_, ir::Shape(dims)); }
+  bool Fixed(UOp d) { return d.Is(Op::CONST); }
+  int64_t Most(UOp d) { return static_cast<int64_t>(ctx_.BoundsOf(d).max); }
 
-  Dims RandomDims() {
-    Dims dims;
-    for (int i = Pick(0, 3); i-- > 0;) dims.push_back(Pick(0, 9) ? Pick(1, 5) : 1);
+  int64_t Actual(UOp d) {
+    return Fixed(d) ? d.const_int() : out_.variables.at(std::string(d.text()));
+  }
+
+  UOp RandomDim() {
+    if (!variables_.empty() && Pick(0, 2) == 0) return variables_[static_cast<size_t>(Pick(0, 1))];
+    return ctx_.Idx(Pick(0, 9) ? Pick(1, 5) : 1);
+  }
+  SymbolicDims RandomDims() {
+    SymbolicDims dims;
+    for (int i = Pick(0, 3); i-- > 0;) dims.push_back(RandomDim());
     return dims;
   }
 
-  UOp NewSlot(const Dims& dims, Dtype dtype) {
-    const UOp p =
-        ir::Param(ctx_, static_cast<int64_t>(slots_.size()), dtype, ir::ShapeArg(ctx_, dims));
-    std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
+  UOp NewSlot(const SymbolicDims& dims, Dtype dtype, bool other) {
+    const UOp p = ir::Param(ctx_, static_cast<int64_t>(out_.slots.size()), dtype, Shape(dims),
+                            other ? kOtherDevice : "");
+    const Dims most = ir::MaxDims(ctx_, ir::Shape(dims));
+    std::vector<double> values(static_cast<size_t>(ir::Product(most)));
     for (double& v : values) v = Pick(-3, 3);
-    slots_.push_back(HostArray::Of(dtype, dims, values));
-    params_.push_back(p);
+    out_.slots.push_back(HostArray::Of(dtype, most, values));
+    std::vector<size_t> visible;
+    for (size_t i = 0; i < values.size(); ++i) {
+      auto rest = static_cast<int64_t>(i);
+      bool inside = true;
+      for (size_t axis = most.size(); axis-- > 0; rest /= most[axis])
+        inside &= rest % most[axis] < Actual(dims[axis]);
+      if (inside) visible.push_back(i);
+    }
+    out_.visible.push_back(std::move(visible));
     return p;
   }
 
-  UOp As(UOp u, Dtype dtype) { return ir::Cast(ctx_, u, dtype); }
-
-  void Grow() {
-    const UOp x = Any();
-    UOp y = Made(x);
-    if (y && Elements(y) <= 400) pool_.push_back(y);
+  // Stored dtypes are the ones that slots are made of.
+  Value Stored(Value v) { return v.node.dtype() == Dtype::Bool ? As(v, Dtype::I32) : v; }
+  Value As(Value v, Dtype dtype) {
+    v.node = ir::Cast(ctx_, v.node, dtype);
+    return v;
+  }
+  Value On(Value v, bool other) {
+    if (v.other_device == other) return v;
+    v.node = ctx_.Make(Op::COPY, v.node.dtype(), {v.node},
+                       ctx_.Data(std::span<const int64_t>(), other ? kOtherDevice : "CPU:0"));
+    v.other_device = other;
+    return v;
   }
 
-  UOp Made(UOp x) {
-    const Dims dims = DimsOf(x);
-    switch (Pick(0, 15)) {
-      case 0: {  // permute
+  void Output(Value v) {
+    v = Stored(v);
+    const UOp slot = NewSlot(ShapeOf(v.node), v.node.dtype(), v.other_device);
+    roots_.push_back(ir::Store(ctx_, slot, v.node));
+  }
+
+  // A part of the same shape at two places of one axis: [x, x + size) and [y, y + size).
+  bool Parts(UOp whole, UOp from, UOp& target, UOp& source) {
+    SymbolicDims shape = ShapeOf(whole), at(shape.size(), ctx_.Idx(0)), to = at;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (!Fixed(shape[i]) || shape[i].const_int() < 2) continue;
+      const int64_t n = shape[i].const_int(), size = Pick(1, static_cast<int>(n));
+      at[i] = ctx_.Idx(Pick(0, static_cast<int>(n - size)));
+      to[i] = ctx_.Idx(Pick(0, static_cast<int>(n - size)));
+      shape[i] = ctx_.Idx(size);
+      for (UOp* begin : {&at[i], &to[i]}) {
+        if (!variables_.empty() && Pick(0, 1) && Most(variables_[0]) + size <= n)
+          *begin = variables_[0];
+      }
+      target = ir::Shrink(ctx_, whole, Shape(to), Shape(shape));
+      source = ir::Shrink(ctx_, from, Shape(at), Shape(shape));
+      return true;
+    }
+    return false;
+  }
+
+  // Perhaps a STORE into an input, perhaps more of them, perhaps reads of what they left.
+  void Assign(const Value& p) {
+    UOp state = p.node;
+    for (int i = Pick(0, 3) - 1; i > 0; --i) {
+      UOp target = state, value;
+      if (UOp source; Pick(0, 1) && Parts(state, Pick(0, 1) ? state : p.node, target, source)) {
+        value = Pick(0, 1) ? source : ir::Add(ctx_, source, ctx_.Const(source.dtype(), 1));
+      } else {
+        std::vector<Value> fits;
+        for (const Value& v : pool_) {
+          if (v.node.dtype() == p.node.dtype() && v.node != p.node &&
+              v.other_device == p.other_device &&
+              ir::SameShape(*ctx_.ShapeOf(v.node), *ctx_.ShapeOf(p.node)))
+            fits.push_back(v);
+        }
+        if (fits.empty()) {
+          value = ir::Add(ctx_, state, ctx_.Const(state.dtype(), Pick(1, 2)));
+        } else {
+          value = fits[static_cast<size_t>(Pick(0, static_cast<int>(fits.size()) - 1))].node;
+        }
+        if (!ShapeOf(p.node).empty() && Pick(0, 3) == 0) {
+          Dims axes = {0};
+          target = ir::Flip(ctx_, target, axes);
+        }
+      }
+      const UOp store = ir::Store(ctx_, target, value);
+      roots_.push_back(store);
+      state = ir::After(ctx_, state, {store});
+      if (Pick(0, 2)) continue;
+      // Something new computed from the new state.
+      Value v = Made({state, 100, p.other_device});
+      if (v.node && Elements(v.node) <= kMaxElements) Output(v);
+    }
+    if (state != p.node && Pick(0, 1))
+      Output({ir::Add(ctx_, state, Pick(0, 1) ? p.node : state), 100, p.other_device});
+  }
+
+  Dims RandomAxes(size_t rank) {
+    Dims axes;
+    for (size_t i = 0; i < rank; ++i) {
+      if (Pick(0, 1)) axes.push_back(static_cast<int64_t>(i));
+    }
+    return axes;
+  }
+
+  Value Moved(const Value& x, UOp node) { return {node, x.bound, x.other_device}; }
+
+  Value Reduced(const Value& x, Op op, const Dims& axes) {
+    if (axes.empty() || x.node.dtype() == Dtype::Bool) return {};
+    double terms = 1;
+    for (int64_t a : axes)
+      terms *= static_cast<double>(Most(ShapeOf(x.node)[static_cast<size_t>(a)]));
+    Value out = Moved(x, ir::ReduceAxes(ctx_, op, x.node, axes));
+    if (op == Op::ADD) out.bound *= terms;
+    return out;
+  }
+
+  Value Made(Value x) {
+    const SymbolicDims dims = ShapeOf(x.node);
+    const auto rank = static_cast<int>(dims.size());
+    const Dtype d = x.node.dtype();
+    switch (Pick(0, 22)) {
+      case 0: {
         Dims order(dims.size());
         std::iota(order.begin(), order.end(), 0);
         std::shuffle(order.begin(), order.end(), random_);
-        return ir::Permute(ctx_, x, order);
+        return Moved(x, ir::Permute(ctx_, x.node, order));
       }
-      case 1: {  // reshape: merge two axes, or split off a factor, or add ones
-        Dims out = dims;
-        if (out.size() >= 2 && Pick(0, 1)) {
-          const auto i = static_cast<size_t>(Pick(0, static_cast<int>(out.size()) - 2));
-          out[i] *= out[i + 1];
-          out.erase(out.begin() + static_cast<int>(i) + 1);
-        } else if (!out.empty() && Pick(0, 1)) {
-          const auto i = static_cast<size_t>(Pick(0, static_cast<int>(out.size()) - 1));
-          for (int64_t f : {2, 3, 5}) {
-            if (out[i] % f == 0) {
-              out[i] /= f;
-              out.insert(out.begin() + static_cast<int>(i), f);
-              break;
-            }
+      case 1:
+        return Reshaped(x, dims);
+      case 2: {
+        SymbolicDims out = dims;
+        for (UOp& n : out) {
+          if (n.IsConstInt(1) && Pick(0, 1)) n = RandomDim();
+        }
+        if (Pick(0, 1)) out.insert(out.begin(), RandomDim());
+        return Moved(x, ir::Expand(ctx_, x.node, Shape(out)));
+      }
+      case 3: {
+        SymbolicDims before, out;
+        for (UOp n : dims) {
+          const int64_t b = Pick(0, 2), a = Pick(0, 2);
+          // A variable size stays as it is, or is padded to a fixed one.
+          const bool stays = !Fixed(n) && Pick(0, 1);
+          before.push_back(ctx_.Idx(stays ? 0 : b));
+          out.push_back(stays ? n : ctx_.Idx(Most(n) + a + b));
+        }
+        return Moved(x, ir::Pad(ctx_, x.node, Shape(before), Shape(out)));
+      }
+      case 4: {
+        SymbolicDims start, out;
+        for (UOp n : dims) {
+          if (!Fixed(n)) {
+            start.push_back(ctx_.Idx(0)), out.push_back(n);
+            continue;
           }
-        } else {
-          out.insert(out.begin() + Pick(0, static_cast<int>(out.size())), 1);
+          const auto size = static_cast<int>(n.const_int());
+          const int s = Pick(0, std::max(size - 1, 0));
+          start.push_back(ctx_.Idx(s));
+          out.push_back(ctx_.Idx(size == 0 ? 0 : Pick(Pick(0, 20) ? 1 : 0, size - s)));
+          // A part whose size is a variable.
+          if (!variables_.empty() && Pick(0, 2) == 0 && Most(variables_[0]) <= size) {
+            start.back() = ctx_.Idx(0), out.back() = variables_[0];
+          }
+          // A part that begins at a variable.
+          if (!variables_.empty() && Pick(0, 3) == 0 && Most(variables_[1]) < size) {
+            start.back() = variables_[1];
+            out.back() = ctx_.Idx(Pick(1, size - static_cast<int>(Most(variables_[1]))));
+          }
         }
-        return ir::Reshape(ctx_, x, out);
+        return Moved(x, ir::Shrink(ctx_, x.node, Shape(start), Shape(out)));
       }
-      case 2: {  // expand ones and a new axis
-        Dims out = dims;
-        for (int64_t& d : out) {
-          if (d == 1 && Pick(0, 1)) d = Pick(1, 4);
-        }
-        if (Pick(0, 1)) out.insert(out.begin(), Pick(1, 4));
-        return ir::Expand(ctx_, x, out);
-      }
-      case 3: {  // pad
-        Dims before(dims.size()), out(dims.size());
-        for (size_t i = 0; i < dims.size(); ++i)
-          before[i] = Pick(0, 2), out[i] = dims[i] + before[i] + Pick(0, 2);
-        return ir::Pad(ctx_, x, ir::ShapeArg(ctx_, before), ir::ShapeArg(ctx_, out));
-      }
-      case 4: {  // shrink
-        Dims start(dims.size()), out(dims.size());
-        for (size_t i = 0; i < dims.size(); ++i)
-          start[i] = Pick(0, static_cast<int>(dims[i]) - 1),
-          out[i] = Pick(1, static_cast<int>(dims[i] - start[i]));
-        return ir::Shrink(ctx_, x, ir::ShapeArg(ctx_, start), ir::ShapeArg(ctx_, out));
-      }
-      case 5: {  // flip
-        Dims axes;
-        for (size_t i = 0; i < dims.size(); ++i) {
-          if (Pick(0, 1)) axes.push_back(static_cast<int64_t>(i));
-        }
-        return ir::Flip(ctx_, x, axes);
-      }
+      case 5:
+        return Moved(x, ir::Flip(ctx_, x.node, RandomAxes(dims.size())));
       case 6:
-      case 7: {  // reduce
-        Dims axes;
-        for (size_t i = 0; i < dims.size(); ++i) {
-          if (Pick(0, 1)) axes.push_back(static_cast<int64_t>(i));
-        }
-        if (axes.empty()) return UOp();
-        return ir::ReduceAxes(ctx_, Pick(0, 2) ? Op::ADD : Op::MAX, x, axes);
-      }
+      case 7:
       case 8:
-        return ir::ReduceAxes(ctx_, Op::ADD, x, AllAxes(dims));
-      case 9:
-        return ir::Add(ctx_, x, ctx_.Const(x.dtype(), Pick(-2, 2)));
+        return Reduced(x, Pick(0, 2) ? Op::ADD : Op::MAX, RandomAxes(dims.size()));
+      case 9: {
+        Dims all(dims.size());
+        std::iota(all.begin(), all.end(), 0);
+        return Reduced(x, Op::ADD, all);
+      }
       case 10:
-        return ir::Alu(ctx_, Op::MAX, {x, ctx_.Const(x.dtype(), 0)});
+        if (d == Dtype::Bool) return {};
+        return {ir::Add(ctx_, x.node, ctx_.Const(d, Pick(-2, 2))), x.bound + 2, x.other_device};
       case 11:
-        return ctx_.Make(Op::CONTIGUOUS, x.dtype(), {x});
-      case 12: {  // where
-        const UOp c = ir::Lt(ctx_, x, ctx_.Const(x.dtype(), Pick(-1, 1)));
-        return ir::Where(ctx_, c, x, ctx_.Const(x.dtype(), 1));
-      }
+        if (d == Dtype::Bool) return {};
+        return Moved(x, ir::Alu(ctx_, Op::MAX, {x.node, ctx_.Const(d, 0)}));
+      case 12:
+        return Moved(x, ctx_.Make(Op::CONTIGUOUS, d, {x.node}));
       case 13: {
-        const UOp i = ir::Iota(ctx_, Dtype::I32, ir::ShapeArg(ctx_, dims.empty() ? Dims{3} : dims),
-                               dims.empty() ? 0 : Pick(0, static_cast<int>(dims.size()) - 1));
-        return ir::Add(ctx_, As(i, x.dtype()), x);
+        if (d == Dtype::Bool) return Moved(x, ir::Not(ctx_, x.node));
+        const UOp c = ir::Lt(ctx_, x.node, ctx_.Const(d, Pick(-1, 1)));
+        if (Pick(0, 2) == 0) return {c, 1, x.other_device};
+        return Moved(x, ir::Where(ctx_, c, x.node, ctx_.Const(d, 1)));
       }
-      default: {  // binary with anything that broadcasts
-        const UOp y = As(Any(), x.dtype());
-        if (!ir::BroadcastShapes(*ctx_.ShapeOf(x), *ctx_.ShapeOf(y))) return UOp();
-        const Op ops[] = {Op::ADD, Op::SUB, Op::MAX, Op::ADD};
-        const UOp sum = ir::Alu(ctx_, ops[Pick(0, 3)], {x, y});
-        return Elements(sum) <= 400 ? sum : UOp();
+      case 14: {
+        const SymbolicDims shape = rank == 0 ? SymbolicDims{ctx_.Idx(3)} : dims;
+        const UOp i = ir::Iota(ctx_, Dtype::I32, Shape(shape), rank == 0 ? 0 : Pick(0, rank - 1));
+        if (d == Dtype::Bool || d == Dtype::I8) return {};
+        return {ir::Add(ctx_, ir::Cast(ctx_, i, d), x.node), x.bound + 60, x.other_device};
+      }
+      case 15: {
+        const Dtype to[] = {Dtype::I32, Dtype::F64, Dtype::F32, Dtype::I8};
+        const Dtype t = to[Pick(0, 3)];
+        return x.bound > Limit(t) ? Value{} : As(x, t);
+      }
+      case 16: {
+        Value y = Matched(Any(), x);
+        if (!ir::SameShape(*ctx_.ShapeOf(x.node), *ctx_.ShapeOf(y.node))) y = x;
+        return {ctx_.Make(Op::STACK, d, {x.node, y.node}), std::max(x.bound, y.bound),
+                x.other_device};
+      }
+      case 17: {
+        const UOp bits = ir::Alu(ctx_, Op::THREEFRY,
+                                 {ir::Cast(ctx_, ir::Cast(ctx_, x.node, Dtype::I32), Dtype::U64),
+                                  ctx_.Int(Dtype::U64, Pick(0, 99))});
+        const UOp few = ir::Alu(ctx_, Op::AND, {bits, ctx_.Int(Dtype::U64, 7)});
+        return {ir::Cast(ctx_, few, Dtype::I32), 7, x.other_device};
+      }
+      case 18:
+        return options_.devices ? On(x, !x.other_device) : Value{};
+      default: {
+        const Value y = Matched(Any(), x);
+        if (d == Dtype::Bool || !ir::BroadcastShapes(*ctx_.ShapeOf(x.node), *ctx_.ShapeOf(y.node)))
+          return {};
+        if (y.bound > Limit(d)) return {};
+        const Op ops[] = {Op::ADD, Op::SUB, Op::MAX, Op::MUL};
+        const Op op = ops[Pick(0, 3)];
+        const double bound = op == Op::MUL   ? x.bound * y.bound
+                             : op == Op::MAX ? std::max(x.bound, y.bound)
+                                             : x.bound + y.bound;
+        return {ir::Alu(ctx_, op, {x.node, y.node}), bound, x.other_device};
       }
     }
   }
 
-  static Dims AllAxes(const Dims& dims) {
-    Dims axes(dims.size());
-    std::iota(axes.begin(), axes.end(), 0);
-    return axes;
+  // y as an operand beside x.
+  Value Matched(Value y, const Value& x) {
+    if (y.bound > Limit(x.node.dtype())) y = x;
+    return On(As(y, x.node.dtype()), x.other_device);
+  }
+
+  // Merges two axes, or splits off a factor, or adds ones.
+  Value Reshaped(const Value& x, SymbolicDims out) {
+    const auto rank = static_cast<int>(out.size());
+    if (rank >= 2 && Pick(0, 1)) {
+      const auto i = static_cast<size_t>(Pick(0, rank - 2));
+      if (!Fixed(out[i]) || !Fixed(out[i + 1])) return {};
+      out[i] = ctx_.Idx(out[i].const_int() * out[i + 1].const_int());
+      out.erase(out.begin() + static_cast<int>(i) + 1);
+    } else if (rank >= 1 && Pick(0, 1)) {
+      const auto i = static_cast<size_t>(Pick(0, rank - 1));
+      for (int64_t f : {2, 3, 5}) {
+        if (!Fixed(out[i]) || out[i].const_int() % f != 0) continue;
+        out[i] = ctx_.Idx(out[i].const_int() / f);
+        out.insert(out.begin() + static_cast<int>(i), ctx_.Idx(f));
+        break;
+      }
+    } else {
+      out.insert(out.begin() + Pick(0, rank), ctx_.Idx(1));
+    }
+    return Moved(x, ir::Reshape(ctx_, x.node, Shape(out)));
   }
 
   UOpContext& ctx_;
   std::mt19937_64 random_;
-  std::vector<UOp> pool_, params_;
-  std::vector<HostArray> slots_;
+  const GeneratorOptions options_;
+  GeneratedGraph out_;
+  std::vector<Value> pool_, inputs_;
+  std::vector<UOp> roots_, variables_;
 };
 
 }  // namespace
 
-GeneratedGraph GenerateGraph(UOpContext& ctx, uint64_t seed, int ops) {
-  return Generator(ctx, seed).Run(ops);
+GeneratedGraph GenerateGraph(UOpContext& ctx, uint64_t seed, const GeneratorOptions& options) {
+  return Generator(ctx, seed, options).Run();
 }
 
 }  // namespace uopd::testing

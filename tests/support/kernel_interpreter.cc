@@ -34,14 +34,23 @@ class Interpreter {
   }
 
   void Run(UOp statement) {
-    if (statement.Is(Op::SINK) || statement.Is(Op::GROUP)) {
+    if (statement.Is(Op::SINK)) {
       for (UOp s : statement.srcs()) Run(s);
     } else if (statement.Is(Op::END)) {
       Loop(statement, 1, [&] { Run(statement.src(0)); });
     } else {
-      UOPD_CHECK(statement.Is(Op::STORE));
-      const Scalar value = Eval(statement.src(1));
-      if (uint8_t* at = Address(statement.src(0))) StoreScalar(value, at);
+      // The STOREs of a GROUP compute all their values before the first one writes.
+      std::vector<UOp> stores = {statement};
+      if (statement.Is(Op::GROUP)) stores.assign(statement.srcs().begin(), statement.srcs().end());
+      std::vector<std::pair<Scalar, uint8_t*>> writes;
+      for (UOp store : stores) {
+        UOPD_CHECK(store.Is(Op::STORE));
+        const Scalar value = Eval(store.src(1));
+        writes.emplace_back(value, Address(store.src(0)));
+      }
+      for (const auto& [value, at] : writes) {
+        if (at != nullptr) StoreScalar(value, at);
+      }
       memo_.clear();
     }
   }

@@ -2,12 +2,12 @@
 #include "tests/support/schedule_interpreter.h"
 
 #include "core/ir/wire.h"
-#include "tests/support/kernel_interpreter.h"
 
 namespace uopd::testing {
-absl::StatusOr<std::vector<HostArray>> RunSchedule(
-    const schedule::Schedule& s, std::vector<HostArray> slots,
-    const std::map<std::string, int64_t>& variables) {
+absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
+                                                   std::vector<HostArray> slots,
+                                                   const Variables& variables,
+                                                   const RunKernel& run) {
   std::vector<std::string> memory;
   for (const HostArray& a : slots) memory.push_back(a.ToBytes());
   std::map<std::string, std::string> arenas;
@@ -33,16 +33,23 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(
     } else {
       ir::UOpContext ctx;
       UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, item.graph, ir::Stage::kKernel));
-      tests::Interpret(ctx, sink, held, variables);
+      if (run) {
+        UOPD_TRY(run(ctx, sink, held, variables));
+      } else {
+        tests::Interpret(ctx, sink, held, variables);
+      }
     }
-    const std::string written(held[0].begin(), held[0].end());
-    const schedule::BufferRef& out = item.buffers[0];
-    if (out.kind == schedule::BufferRef::kArgument) {
-      memory[static_cast<size_t>(out.index)] = written;
-    } else {
-      const schedule::Temporary& t = s.temporaries[static_cast<size_t>(out.index)];
-      arenas[t.device].replace(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes),
-                               written);
+    // All are given back, the outputs, which come first, last.
+    for (size_t i = item.buffers.size(); i-- > 0;) {
+      const std::string written(held[i].begin(), held[i].end());
+      const schedule::BufferRef& out = item.buffers[i];
+      if (out.kind == schedule::BufferRef::kArgument) {
+        memory[static_cast<size_t>(out.index)] = written;
+      } else {
+        const schedule::Temporary& t = s.temporaries[static_cast<size_t>(out.index)];
+        arenas[t.device].replace(static_cast<size_t>(t.offset), static_cast<size_t>(t.bytes),
+                                 written);
+      }
     }
   }
   for (size_t i = 0; i < slots.size(); ++i)

@@ -77,6 +77,15 @@ class Evaluation {
   }
   const HostArray& at(UOp u) const { return *arrays_[u.id()]; }
 
+  // Where in its slot each element of a PARAM lies, in row-major order.
+  std::vector<int64_t> Places(UOp param) const {
+    Dims most;
+    for (UOp d : param.src(0).srcs()) most.push_back(static_cast<int64_t>(ctx_.BoundsOf(d).max));
+    std::vector<int64_t> out;
+    ForEach(DimsOf(param.src(0)), [&](const Dims& index) { out.push_back(Flat(most, index)); });
+    return out;
+  }
+
   // Writes a STORE's value where its target lies in `base`, the array of the PARAM under the
   // target.
   void Apply(UOp store, HostArray& base) const {
@@ -152,19 +161,22 @@ class Evaluation {
     return absl::InvalidArgumentError(Cat(ir::Name(u.op()), " has no value at tensor level"));
   }
 
+  // The elements that the dimensions of this run show: the slot is laid out with the largest ones.
   absl::StatusOr<HostArray> Parameter(UOp u) const {
     const auto slot = static_cast<size_t>(u.slot());
     if (slot >= slots_.size())
       return absl::InvalidArgumentError(Cat("slot ", slot, " is not given"));
-    HostArray out = slots_[slot];
-    out.dims = DimsOf(u.src(0));
-    const auto n = static_cast<size_t>(ir::Product(out.dims));
-    if (out.dtype != u.dtype() || out.values.size() < n) {
-      return absl::InvalidArgumentError(Cat("slot ", slot, " holds ", out.values.size(), " of ",
-                                            ir::Name(out.dtype), "; the graph wants ", n, " of ",
-                                            ir::Name(u.dtype())));
+    const HostArray& from = slots_[slot];
+    HostArray out = HostArray::Zeros(u.dtype(), DimsOf(u.src(0)));
+    const std::vector<int64_t> places = Places(u);
+    const int64_t last = places.empty() ? -1 : places.back();
+    if (from.dtype != u.dtype() || static_cast<int64_t>(from.values.size()) <= last) {
+      return absl::InvalidArgumentError(Cat("slot ", slot, " holds ", from.values.size(), " of ",
+                                            ir::Name(from.dtype), "; the graph wants ", last + 1,
+                                            " of ", ir::Name(u.dtype())));
     }
-    out.values.resize(n);
+    for (size_t i = 0; i < places.size(); ++i)
+      out.values[i] = from.values[static_cast<size_t>(places[i])];
     return out;
   }
 
@@ -361,13 +373,16 @@ absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(
   UOPD_TRY(evaluation.Run(roots));
   std::vector<HostArray> out = slots;
   for (UOp store : stores) {  // topological order follows the order of the SINK's sources
-    const auto slot = static_cast<size_t>(ir::MaybeBaseOf(store.src(0)).slot());
-    HostArray base = evaluation.at(ir::MaybeBaseOf(store.src(0)));
-    const size_t n = base.values.size();
+    const UOp param = ir::MaybeBaseOf(store.src(0));
+    std::vector<Scalar>& slot = out[static_cast<size_t>(param.slot())].values;
+    HostArray base = evaluation.at(param);
+    const std::vector<int64_t> places = evaluation.Places(param);
     // Later stores add to earlier ones, so the write goes into what they left.
-    std::copy_n(out[slot].values.begin(), n, base.values.begin());
+    for (size_t i = 0; i < places.size(); ++i)
+      base.values[i] = slot[static_cast<size_t>(places[i])];
     evaluation.Apply(store, base);
-    std::copy_n(base.values.begin(), n, out[slot].values.begin());
+    for (size_t i = 0; i < places.size(); ++i)
+      slot[static_cast<size_t>(places[i])] = base.values[i];
   }
   return out;
 }

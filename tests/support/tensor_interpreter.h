@@ -46,8 +46,8 @@ class TensorInterpreter {
  public:
   explicit TensorInterpreter(ir::UOpContext& ctx) : ctx_(ctx) {}
 
-  // Slots by PARAM number (unused ones may be anything). A PARAM with symbolic dimensions takes the
-  // first elements of its slot. Returns the slots after the run.
+  // Slots by PARAM number (unused ones may be anything). A slot is laid out with the largest value
+  // of
   absl::StatusOr<std::vector<HostArray>> Run(ir::UOp sink, std::vector<HostArray> slots,
                                              const std::map<std::string, int64_t>& variables = {});
   // One value. REQUIRES: no node under it stores.

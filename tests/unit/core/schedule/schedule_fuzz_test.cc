@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Random graphs: what the schedule computes is what the tensor interpreter computes.
-// UOPD_FUZZ_GRAPHS sets how many.
+// UOPD_FUZZ_GRAPHS sets how many, UOPD_FUZZ_SEED where they begin.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 
+#include "core/base/digest.h"
 #include "core/ir/build.h"
 #include "core/ir/print.h"
 #include "core/ir/spec.h"
@@ -15,50 +18,103 @@
 namespace uopd {
 namespace {
 
+int Setting(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+testing::GeneratorOptions OptionsOf(int seed) {
+  testing::GeneratorOptions options;
+  options.ops = seed % 7 == 0 ? 60 : 4 + seed % 30;
+  options.symbolic = seed % 4 == 1;
+  options.devices = seed % 5 == 2;
+  return options;
+}
+
+// From many kernels to few, and sometimes few buffers for each.
+schedule::Options ScheduleOptionsOf(int seed) {
+  schedule::Options options;
+  options.realise_cost = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 4 : 32;
+  if (seed % 6 == 5) options.max_kernel_buffers = 4;
+  return options;
+}
+
 TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
-  const char* env = std::getenv("UOPD_FUZZ_GRAPHS");
-  const int graphs = env != nullptr ? std::atoi(env) : 400;
-  const char* first = std::getenv("UOPD_FUZZ_SEED");
-  const int start = first != nullptr ? std::atoi(first) : 0;
+  const int graphs = Setting("UOPD_FUZZ_GRAPHS", 2000), start = Setting("UOPD_FUZZ_SEED", 0);
   for (int seed = start; seed < start + graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;
     const testing::GeneratedGraph g =
-        testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), 4 + seed % 30);
+        testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
     const absl::Status valid = ir::Verify(ctx, g.sink, ir::Stage::kTensor);
     ASSERT_TRUE(valid.ok()) << StatusText(valid);
-    const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots);
+    const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots, g.variables);
     ASSERT_TRUE(want.ok()) << StatusText(want.status());
-    schedule::Options options;
-    options.realise_cost = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 4 : 32;  // from many kernels to few
+    const schedule::Options options = ScheduleOptionsOf(seed);
     const auto schedule = schedule::MakeSchedule(ctx, g.sink, options);
     ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status()) << ir::Print(ctx, g.sink);
     const auto stored = schedule::Schedule::Decode(schedule->Encode());
     ASSERT_TRUE(stored.ok());
-    const auto got = testing::RunSchedule(*stored, g.slots);
+    for (const schedule::Item& item : stored->items) {
+      ASSERT_LE(item.buffers.size(), options.max_kernel_buffers) << ir::Print(ctx, g.sink);
+    }
+    const auto got = testing::RunSchedule(*stored, g.slots, g.variables);
     ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
     for (size_t i = 0; i < want->size(); ++i) {
-      ASSERT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles()) << "slot " << i << "\n"
-                                                               << ir::Print(ctx, g.sink);
+      const std::vector<double> a = (*got)[i].ToDoubles(), b = (*want)[i].ToDoubles();
+      for (size_t at : g.visible[i])
+        ASSERT_EQ(a[at], b[at]) << "slot " << i << " element " << at << "\n"
+                                << ir::Print(ctx, g.sink);
     }
   }
 }
 
 TEST(ScheduleFuzz, SameGraphGivesSameBytes) {
-  for (uint64_t seed = 0; seed < 50; ++seed) {
+  for (int seed = 0; seed < 200; ++seed) {
     std::string first;
     for (int attempt = 0; attempt < 2; ++attempt) {
       ir::UOpContext ctx;
       if (attempt == 1) ir::Variable(ctx, "shifts_every_id", 0, 9);
-      const testing::GeneratedGraph g = testing::GenerateGraph(ctx, seed, 20);
-      const auto schedule = schedule::MakeSchedule(ctx, g.sink, {});
-      ASSERT_TRUE(schedule.ok());
+      const testing::GeneratedGraph g =
+          testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
+      const auto schedule = schedule::MakeSchedule(ctx, g.sink, ScheduleOptionsOf(seed));
+      ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status()) << ir::Print(ctx, g.sink);
       if (attempt == 0)
         first = schedule->Encode();
       else
         EXPECT_EQ(schedule->Encode(), first) << "seed " << seed;
     }
   }
+}
+
+// Two processes, with other addresses and hash seeds each.
+TEST(ScheduleFuzz, EveryProcessGivesTheSameBytes) {
+  if (std::getenv("UOPD_PRINT_DIGEST") != nullptr) {
+    Hasher hasher;
+    for (int seed = 0; seed < 1000; ++seed) {
+      ir::UOpContext ctx;
+      const testing::GeneratedGraph g =
+          testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
+      const auto schedule = schedule::MakeSchedule(ctx, g.sink, ScheduleOptionsOf(seed));
+      ASSERT_TRUE(schedule.ok());
+      hasher.Update(schedule->Encode());
+    }
+    std::printf("digest %s\n", hasher.Finish().Hex().c_str());
+    return;
+  }
+  std::string digests[2];
+  for (std::string& digest : digests) {
+    FILE* child =
+        popen("UOPD_PRINT_DIGEST=1 /proc/$PPID/exe --gtest_filter=ScheduleFuzz.EveryProcess*", "r");
+    ASSERT_NE(child, nullptr);
+    std::array<char, 256> line;
+    while (std::fgets(line.data(), line.size(), child) != nullptr) {
+      if (std::string_view(line.data()).starts_with("digest ")) digest = line.data();
+    }
+    ASSERT_EQ(pclose(child), 0);
+    ASSERT_EQ(digest.size(), 72u) << digest;
+  }
+  EXPECT_EQ(digests[0], digests[1]);
 }
 
 }  // namespace

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "core/schedule/merge_ranges.h"
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::schedule {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+int CountDivisions(const UOpContext& ctx, UOp root) {
+  int n = 0;
+  for (UOp u : ir::Toposort(ctx, root)) n += u.Is(ir::OpSet{Op::FLOORDIV, Op::FLOORMOD});
+  return n;
+}
+
+// Replaces two nested ranges a, b by one over both, if no index gets harder.
+bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp a, UOp b,
+               int64_t& next_id) {
+  if (!a.src(0).Is(Op::CONST) || !b.src(0).Is(Op::CONST) || a.axis_type() != b.axis_type())
+    return false;
+  const UOp inner = b.src(0);
+  const ir::Int128 size = ir::Int128{a.src(0).const_int()} * inner.const_int();
+  if (size >= ir::Int128{1} << 40) return false;
+  const UOp merged = ir::Range(ctx, ctx.Int(Dtype::Index, size), next_id, a.axis_type());
+  ir::Substitution map;
+  map[a.id()] = ir::Alu(ctx, Op::FLOORDIV, {merged, inner});
+  map[b.id()] = ir::Alu(ctx, Op::FLOORMOD, {merged, inner});
+  // Loops close over ranges, not over expressions: END and REDUCE get the merged range instead of
+  // the pair.
+  absl::flat_hash_map<uint32_t, UOp> done;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (auto it = map.find(u.id()); it != map.end()) {
+      done[u.id()] = it->second;
+      continue;
+    }
+    ir::SymbolicDims srcs;
+    const bool closes = u.Is(Op::END) || u.Is(Op::REDUCE);
+    for (size_t i = 0; i < u.n_src(); ++i) {
+      const UOp s = u.src(i);
+      if (closes && i > 0 && s == a)
+        srcs.push_back(merged);
+      else if (closes && i > 0 && s == b)
+        continue;
+      else
+        srcs.push_back(done.at(s.id()));
+    }
+    done[u.id()] = ctx.WithSources(u, srcs);
+  }
+  const UOp candidate = simplify.Run(done.at(sink.id()));
+  if (CountDivisions(ctx, candidate) > CountDivisions(ctx, sink)) return false;
+  sink = candidate;
+  ++next_id;
+  return true;
+}
+
+}  // namespace
+
+// Ranges closed by the same END or REDUCE, neighbours first to last, until nothing merges.
+UOp MergeRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
+  int64_t next_id = int64_t{1} << 32;
+  for (bool again = true; again;) {
+    again = false;
+    for (UOp u : ir::Toposort(ctx, sink)) {
+      if (!u.Is(Op::END) && !u.Is(Op::REDUCE)) continue;
+      for (size_t i = 1; i + 1 < u.n_src() && !again; ++i)
+        again = MergePair(ctx, simplify, sink, u.src(i), u.src(i + 1), next_id);
+      if (again) break;
+    }
+  }
+  return sink;
+}
+
+}  // namespace uopd::schedule

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+#include "core/schedule/sharing.h"
+
+#include <algorithm>
+
+#include "core/base/digest.h"
+
+namespace uopd::schedule {
+namespace {
+
+using ir::Shape;
+using ir::UOp;
+
+constexpr size_t kMaxOutputs = 16;
+constexpr size_t kMaxSteps =
+    256;  // of a search for a way between roots; longer ones count as found
+
+}  // namespace
+
+bool Sharing::SameSpace(const Root& root, Shape shape) const {
+  size_t next = 0;
+  for (UOp d : shape) {
+    if (d.IsConstInt(1)) continue;
+    if (next == root.ranges.size() || root.ranges[next++].src(0) != d) return false;
+  }
+  return next == root.ranges.size();
+}
+
+bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
+  if (d.after || !d.gate.IsConstInt(1)) return false;
+  size_t next = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].IsConstInt(1) ? !d.index[i].IsConstInt(0) : d.index[i] != root.ranges[next++])
+      return false;
+  }
+  return true;
+}
+
+std::vector<uint32_t> Sharing::ConsumersOf(const Candidate& c, uint32_t except) const {
+  std::vector<uint32_t> out = c.followers;
+  for (const Candidate::Use& use : c.demands) out.push_back(use.demand->root);
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  std::erase(out, except);
+  return out;
+}
+
+// Every root on the way to `to` is higher than it.
+bool Sharing::Leads(std::vector<uint32_t> from, uint32_t to) {
+  absl::flat_hash_set<uint32_t> seen;
+  for (size_t steps = 0; !from.empty(); ++steps) {
+    const uint32_t r = from.back();
+    from.pop_back();
+    if (r == to || steps == kMaxSteps) return true;
+    if (f_.roots[r].height <= f_.roots[to].height || !seen.insert(r).second) continue;
+    from.insert(from.end(), f_.roots[r].consumers.begin(), f_.roots[r].consumers.end());
+  }
+  return false;
+}
+
+bool Sharing::Fits(uint32_t r, const Candidate& c) {
+  const Root& root = f_.roots[r];
+  if (root.alone || root.is_copy || root.device != c.device || root.outputs.size() >= kMaxOutputs)
+    return false;
+  if (!SameSpace(root, c.shape)) return false;
+  if (std::find(c.followers.begin(), c.followers.end(), r) != c.followers.end()) return false;
+  for (const Output& out : root.outputs) {
+    if (out.storage == c.storage) return false;
+  }
+  for (const Candidate::Use& use : c.demands) {
+    if (use.demand->root == r && !(use.forwards && IsWhole(*use.demand, root, c.shape)))
+      return false;
+  }
+  return !Leads(ConsumersOf(c, r), r);
+}
+
+uint64_t Sharing::SpaceKey(const Candidate& c) const {
+  uint64_t key = static_cast<uint64_t>(c.device);
+  for (UOp d : c.shape) {
+    if (!d.IsConstInt(1)) key = Mix(key, d.id());
+  }
+  return key;
+}
+
+int32_t Sharing::Find(const Candidate& c) {
+  uint32_t last = UINT32_MAX;
+  for (const Candidate::Use& use : c.demands) {
+    const uint32_t r = use.demand->root;
+    if (r == last || !use.forwards) continue;
+    last = r;
+    if (Fits(r, c)) return static_cast<int32_t>(r);
+  }
+  const uint64_t space = SpaceKey(c);
+  for (uint64_t mark : f_.at(c.value).reads) {
+    auto it = by_mark_.find(Mix(space, mark));
+    if (it == by_mark_.end() || it->second == last) continue;
+    last = it->second;
+    if (Fits(last, c)) return static_cast<int32_t>(last);
+  }
+  return -1;
+}
+
+void Sharing::Add(uint32_t r, const Candidate& c) {
+  const uint64_t space = SpaceKey(c);
+  for (uint64_t mark : f_.at(c.value).reads) by_mark_[Mix(space, mark)] = r;
+  std::vector<uint32_t> grown;
+  Root& from = f_.roots[r];
+  const absl::flat_hash_set<uint32_t> known(from.consumers.begin(), from.consumers.end());
+  for (uint32_t k : ConsumersOf(c, r)) {
+    Root& to = f_.roots[k];
+    if (known.contains(k)) continue;
+    from.consumers.push_back(k), to.producers.push_back(r);
+    if (to.height >= from.height) from.height = to.height + 1, grown.assign(1, r);
+  }
+  while (!grown.empty()) {
+    const uint32_t k = grown.back();
+    grown.pop_back();
+    for (uint32_t p : f_.roots[k].producers) {
+      if (f_.roots[p].height > f_.roots[k].height) continue;
+      f_.roots[p].height = f_.roots[k].height + 1;
+      grown.push_back(p);
+    }
+  }
+}
+
+}  // namespace uopd::schedule

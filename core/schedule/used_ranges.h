@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// Which of a root's ranges an expression varies with, as a set of bits by axis id.
+#pragma once
+#include <algorithm>
+#include <vector>
+
+#include "core/ir/uop.h"
+
+namespace uopd::schedule {
+
+class UsedRanges {
+ public:
+  // Ids from 62 on share a bit, so that expressions over them seem to use all of those.
+  static uint64_t Bit(ir::UOp range) {
+    return uint64_t{1} << std::min<int64_t>(range.axis_id(), 62);
+  }
+
+  uint64_t In(ir::UOp expression) {
+    stack_.assign(1, expression);
+    while (!stack_.empty()) {
+      const ir::UOp u = stack_.back();
+      if (Known(u) != 0) {
+        stack_.pop_back();
+        continue;
+      }
+      uint64_t bits = u.Is(ir::Op::RANGE) ? Bit(u) : 0;
+      bool ready = true;
+      for (ir::UOp s : u.srcs()) {
+        const uint64_t known = Known(s);
+        if (known == 0) stack_.push_back(s), ready = false;
+        bits |= known;
+      }
+      if (!ready) continue;
+      if (u.id() >= known_.size()) known_.resize(2 * u.id() + 64);
+      known_[u.id()] = bits | kKnown;
+      stack_.pop_back();
+    }
+    return Known(expression) & ~kKnown;
+  }
+
+ private:
+  static constexpr uint64_t kKnown = uint64_t{1} << 63;
+  uint64_t Known(ir::UOp u) const { return u.id() < known_.size() ? known_[u.id()] : 0; }
+
+  std::vector<uint64_t> known_;  // by id; 0: not yet
+  std::vector<ir::UOp> stack_;
+};
+
+}  // namespace uopd::schedule

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// Whole schedules of random graphs, with kernels as codegen makes them, on the CPU device and its
+// threads, against the tensor interpreter. UOPD_FUZZ_RUN_GRAPHS sets how many.
+#include <cstdlib>
+
+#include "core/codegen/codegen.h"
+#include "core/ir/print.h"
+#include "core/render/llvm_ir.h"
+#include "devices/cpu/cpu_device.h"
+#include "devices/cpu/cpu_target.h"
+#include "gtest/gtest.h"
+#include "tests/support/graph_generator.h"
+#include "tests/support/model_graphs.h"
+#include "tests/support/schedule_interpreter.h"
+
+namespace uopd {
+namespace {
+
+using testing::HostArray;
+
+class ScheduleRun : public ::testing::Test {
+ protected:
+  absl::Status RunKernel(ir::UOpContext& ctx, ir::UOp sink, tests::Memory& memory,
+                         const testing::Variables& variables) {
+    codegen::Target target;
+    target.vector_bytes = devices::cpu::MakeCpuTarget(std::nullopt).vector_bytes;
+    target.threads = 3;
+    UOPD_ASSIGN(const codegen::LoweredKernel k, codegen::Lower(ctx, sink, target, {}));
+    UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.program, k.name, k.variables));
+    auto& executable = executables_[text];
+    if (executable == nullptr) {
+      UOPD_ASSIGN(
+          executable,
+          device_->Load({devices::ProgramFormat::kLlvmIr,
+                         k.name,
+                         text,
+                         {static_cast<int>(memory.size()), static_cast<int>(k.variables.size())}}));
+    }
+    std::vector<std::shared_ptr<devices::Buffer>> buffers;
+    std::vector<devices::BufferArg> args;
+    for (const auto& m : memory) {
+      buffers.push_back(device_->Allocate(m.size(), devices::MemoryKind::kDevice).value());
+      UOPD_TRY(stream_->CopyIn(std::as_bytes(std::span(m)), *buffers.back(), 0));
+      args.push_back({buffers.back().get(), 0});
+    }
+    std::vector<int64_t> vars;
+    for (const auto& v : k.variables) vars.push_back(variables.at(v));
+    UOPD_TRY(stream_->Launch(*executable, {{k.grid[0], 1, 1}}, args, vars));
+    for (size_t i = 0; i < memory.size(); ++i)
+      UOPD_TRY(stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))));
+    return stream_->Synchronize();
+  }
+
+  // Slots after the run.
+  absl::StatusOr<std::vector<HostArray>> Run(const schedule::Schedule& s,
+                                             const std::vector<HostArray>& slots,
+                                             const testing::Variables& variables = {}) {
+    return testing::RunSchedule(s, slots, variables,
+                                [this](auto& ctx, ir::UOp sink, auto& memory, const auto& v) {
+                                  return RunKernel(ctx, sink, memory, v);
+                                });
+  }
+
+  std::shared_ptr<devices::cpu::CpuDevice> device_ =
+      devices::cpu::CpuDevice::Open({.threads = 3}).value();
+  std::unique_ptr<devices::Stream> stream_ = device_->NewStream().value();
+  std::map<std::string, std::shared_ptr<devices::Executable>> executables_;
+};
+
+TEST_F(ScheduleRun, RandomGraphs) {
+  const char* env = std::getenv("UOPD_FUZZ_RUN_GRAPHS");
+  const int graphs = env != nullptr ? std::atoi(env) : 100;
+  for (int seed = 0; seed < graphs; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    ir::UOpContext ctx;
+    const testing::GeneratedGraph g = testing::GenerateGraph(
+        ctx, static_cast<uint64_t>(seed),
+        {.ops = 4 + seed % 40, .symbolic = seed % 4 == 1, .devices = seed % 5 == 2});
+    const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots, g.variables);
+    ASSERT_TRUE(want.ok()) << StatusText(want.status());
+    const auto schedule = schedule::MakeSchedule(ctx, g.sink, {});
+    ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
+    const auto got = Run(*schedule, g.slots, g.variables);
+    ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
+    for (size_t i = 0; i < want->size(); ++i) {
+      const std::vector<double> a = (*got)[i].ToDoubles(), b = (*want)[i].ToDoubles();
+      for (size_t at : g.visible[i])
+        ASSERT_EQ(a[at], b[at]) << "slot " << i << " element " << at << "\n"
+                                << ir::Print(ctx, g.sink);
+    }
+  }
+}
+
+// In f32: sums are rounded in another order.
+TEST_F(ScheduleRun, Networks) {
+  for (int kind = 0; kind < 3; ++kind) {
+    SCOPED_TRACE(::testing::Message() << "network " << kind);
+    ir::UOpContext ctx;
+    const ir::UOp sink = kind == 0   ? testing::TransformerGraph(ctx, 1, 12, 16, 2)
+                         : kind == 1 ? testing::ResNetGraph(ctx, 1, 2, 3, 6)
+                                     : testing::AdamGraph(ctx, 3, 9, 21);
+    const auto schedule = schedule::MakeSchedule(ctx, sink, {});
+    ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
+    std::vector<HostArray> slots;
+    for (const schedule::Slot& slot : schedule->slots) {
+      const ir::Dims dims(slot.dims.begin(), slot.dims.end());
+      std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<double>((i * 7 + slots.size() * 3) % 11 + 1) / 16;
+      slots.push_back(HostArray::Of(slot.dtype, dims, values));
+    }
+    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+    ASSERT_TRUE(want.ok());
+    const auto got = Run(*schedule, slots);
+    ASSERT_TRUE(got.ok()) << StatusText(got.status());
+    for (size_t i = 0; i < want->size(); ++i) {
+      const std::vector<double> a = (*got)[i].ToDoubles(), b = (*want)[i].ToDoubles();
+      double largest = 1e-6;
+      for (double v : b) largest = std::max(largest, std::abs(v));
+      for (size_t at = 0; at < a.size(); ++at)
+        ASSERT_NEAR(a[at], b[at], 2e-4 * largest) << "slot " << i << " element " << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace uopd

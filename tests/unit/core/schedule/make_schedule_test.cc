@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT
+// Properties of whole schedules: memory plans, kernels that are shared, cost, splits and limits.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ctime>
+#include <map>
+#include <set>
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/ir/wire.h"
+#include "core/schedule/schedule.h"
+#include "tests/support/model_graphs.h"
+#include "tests/support/schedule_interpreter.h"
+
+namespace uopd {
+namespace {
+
+using ir::Dims;
+using ir::Op;
+using ir::UOp;
+using testing::GraphBuilder;
+using testing::HostArray;
+
+schedule::Schedule Made(ir::UOpContext& ctx, UOp sink, const schedule::Options& options = {}) {
+  auto s = schedule::MakeSchedule(ctx, sink, options);
+  EXPECT_TRUE(s.ok()) << StatusText(s.status());
+  return s.ok() ? *std::move(s) : schedule::Schedule{};
+}
+
+// The most bytes that are alive at one item: no plan can do with less.
+int64_t MostAlive(const schedule::Schedule& s) {
+  std::vector<int64_t> change(s.items.size() + 1, 0);
+  for (size_t t = 0; t < s.temporaries.size(); ++t) {
+    size_t first = SIZE_MAX, last = 0;
+    for (size_t i = 0; i < s.items.size(); ++i) {
+      const schedule::BufferRef ref{schedule::BufferRef::kTemporary, static_cast<int64_t>(t)};
+      const auto& buffers = s.items[i].buffers;
+      if (std::find(buffers.begin(), buffers.end(), ref) == buffers.end()) continue;
+      first = std::min(first, i), last = i;
+    }
+    if (first == SIZE_MAX) continue;
+    change[first] += s.temporaries[t].bytes, change[last + 1] -= s.temporaries[t].bytes;
+  }
+  int64_t alive = 0, most = 0;
+  for (int64_t c : change) alive += c, most = std::max(most, alive);
+  return most;
+}
+
+TEST(MemoryPlan, IsCloseToTheLeastPossible) {
+  for (int kind = 0; kind < 3; ++kind) {
+    ir::UOpContext ctx;
+    const UOp sink = kind == 0   ? testing::TransformerGraph(ctx, 6, 128, 256, 4)
+                     : kind == 1 ? testing::ResNetGraph(ctx, 8, 4, 16, 28)
+                                 : testing::TransformerGraph(ctx, 2, 1, 512, 8);
+    const schedule::Schedule s = Made(ctx, sink);
+    ASSERT_EQ(s.arenas.size(), 1u);
+    int64_t all = 0;
+    for (const schedule::Temporary& t : s.temporaries) all += t.bytes;
+    const int64_t least = MostAlive(s);
+    EXPECT_GE(s.arenas[0].second, least);
+    EXPECT_LE(static_cast<double>(s.arenas[0].second), 1.05 * static_cast<double>(least))
+        << "network " << kind << ", all temporaries: " << all;
+    EXPECT_LT(least, all / 2);
+  }
+}
+
+TEST(MakeSchedule, LayersShareKernels) {
+  ir::UOpContext ctx;
+  std::set<std::string> two, eight;
+  for (const auto& item : Made(ctx, testing::TransformerGraph(ctx, 2, 32, 64, 4)).items)
+    two.insert(item.graph);
+  const schedule::Schedule s = Made(ctx, testing::TransformerGraph(ctx, 8, 32, 64, 4));
+  for (const auto& item : s.items) eight.insert(item.graph);
+  EXPECT_EQ(two, eight);
+  EXPECT_GT(s.items.size(), 8 * 8u);
+  EXPECT_LE(eight.size(), 12u);
+}
+
+double SecondsFor(int layers, int kind) {
+  double best = 1e9;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    ir::UOpContext ctx;
+    const UOp sink = kind == 0   ? testing::TransformerGraph(ctx, layers, 32, 64, 4)
+                     : kind == 1 ? testing::ResNetGraph(ctx, layers, 2, 8, 8)
+                                 : testing::AdamGraph(ctx, 4 * layers, 32, 64);
+    const std::clock_t start = std::clock();
+    Made(ctx, sink);
+    best = std::min(best, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
+  }
+  return best;
+}
+
+TEST(MakeSchedule, CostIsLinearInTheGraph) {
+  for (int kind = 0; kind < 3; ++kind) {
+    const double few = SecondsFor(16, kind), many = SecondsFor(64, kind);
+    EXPECT_LT(many, 6 * few + 0.001) << "network " << kind;
+  }
+}
+
+// Every store in a cycle of its own: one round for all of them.
+TEST(MakeSchedule, ManySwapsCostLittle) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  for (int i = 0; i < 300; ++i) {
+    const UOp a = g.Input({4}), b = g.Input({4});
+    g.Assign(a, b);
+    g.Assign(b, a);
+  }
+  const std::clock_t start = std::clock();
+  EXPECT_EQ(Made(ctx, g.Finish()).items.size(), 900u);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 1.0);
+}
+
+TEST(MakeSchedule, KernelsTakeNoMoreBuffersThanAllowed) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  UOp sum = g.Input({8});
+  std::vector<UOp> parts = {sum};
+  for (int i = 1; i < 100; ++i) {
+    parts.push_back(g.Input({8}));
+    sum = ir::Add(ctx, sum, parts.back());
+  }
+  g.Output(sum);
+  g.Output(ctx.Make(Op::STACK, sum.dtype(), parts));
+  const UOp sink = g.Finish();
+  schedule::Options options;
+  for (size_t most : {4, 8, 31}) {
+    options.max_kernel_buffers = most;
+    const schedule::Schedule s = Made(ctx, sink, options);
+    std::vector<HostArray> slots;
+    for (size_t i = 0; i < s.slots.size(); ++i) {
+      const Dims dims(s.slots[i].dims.begin(), s.slots[i].dims.end());
+      slots.push_back(HostArray::Of(s.slots[i].dtype, dims,
+                                    std::vector<double>(static_cast<size_t>(ir::Product(dims)),
+                                                        static_cast<double>(i % 13))));
+    }
+    for (const auto& item : s.items) EXPECT_LE(item.buffers.size(), most);
+    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+    const auto got = testing::RunSchedule(s, slots);
+    ASSERT_TRUE(want.ok() && got.ok());
+    for (size_t i = 0; i < slots.size(); ++i)
+      EXPECT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles()) << "slot " << i;
+  }
+}
+
+// Long reductions of every kind give what they would in one kernel.
+TEST(MakeSchedule, SplitReductionsAgree) {
+  struct Case {
+    Dims dims, axes;
+    Op op;
+    size_t kernels;
+  };
+  const Case cases[] = {
+      {{40000}, {0}, Op::ADD, 2},          {{32771}, {0}, Op::ADD, 2},  // a prime: padded
+      {{32771}, {0}, Op::MAX, 1},          {{200, 300}, {0, 1}, Op::MAX, 2},
+      {{2, 40000}, {1}, Op::ADD, 2},       {{40000, 3}, {0}, Op::MAX, 2},
+      {{40, 2, 1000}, {0, 2}, Op::ADD, 2}, {{300, 200}, {0}, Op::ADD, 1},
+      {{32768}, {0}, Op::MUL, 2},          {{0, 40000}, {1}, Op::ADD, 0},
+  };
+  for (const Case& c : cases) {
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    const UOp x = g.Input(c.dims, ir::Dtype::I32);
+    g.Output(ir::ReduceAxes(ctx, c.op, x, c.axes));
+    const UOp sink = g.Finish();
+    const schedule::Schedule s = Made(ctx, sink);
+    EXPECT_EQ(s.items.size(), c.kernels);
+    std::vector<HostArray> slots;
+    for (const schedule::Slot& slot : s.slots) {
+      const Dims dims(slot.dims.begin(), slot.dims.end());
+      std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] =
+            c.op == Op::MUL ? (i % 1000 == 7 ? 3 : 1) : static_cast<double>(i * 7919 % 1013) - 500;
+      slots.push_back(HostArray::Of(slot.dtype, dims, values));
+    }
+    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+    const auto got = testing::RunSchedule(s, slots);
+    ASSERT_TRUE(want.ok() && got.ok());
+    EXPECT_EQ((*got)[1].ToDoubles(), (*want)[1].ToDoubles());
+  }
+}
+
+TEST(MakeSchedule, EqualReductionsRunInOneLoop) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const UOp x = g.Input({16, 64});
+  g.Output(g.Sum(x, {1}));
+  g.Output(g.Max(x, {1}));
+  const schedule::Schedule s = Made(ctx, g.Finish());
+  ASSERT_EQ(s.items.size(), 1u);
+  ir::UOpContext kernel;
+  const auto sink = ir::Decode(kernel, s.items[0].graph, ir::Stage::kKernel);
+  ASSERT_TRUE(sink.ok());
+  int ranges = 0, loads = 0;
+  for (UOp u : ir::Toposort(kernel, *sink)) ranges += u.Is(Op::RANGE), loads += u.Is(Op::LOAD);
+  EXPECT_EQ(ranges, 2);
+  EXPECT_EQ(loads, 1);
+}
+
+// What a slot held before matters only where a run does not overwrite it first.
+TEST(MakeSchedule, SlotsSayHowTheyAreUsed) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const UOp x = g.Input({8, 8}), y = g.MatMul(x, x);
+  g.Output(y);  // lives in its slot, which the next kernel reads
+  g.Output(g.Sum(y, {0}));
+  const UOp part = g.Input({8, 8});
+  g.Assign(part, ir::Add(ctx, part, x));
+  const schedule::Schedule s = Made(ctx, g.Finish());
+  ASSERT_EQ(s.slots.size(), 4u);
+  EXPECT_TRUE(s.slots[0].read && !s.slots[0].written);
+  EXPECT_TRUE(!s.slots[1].read && s.slots[1].written);
+  EXPECT_TRUE(!s.slots[2].read && s.slots[2].written);
+  EXPECT_TRUE(s.slots[3].read && s.slots[3].written);
+  EXPECT_TRUE(s.temporaries.empty());
+}
+
+}  // namespace
+}  // namespace uopd
