@@ -257,7 +257,7 @@ void CheckOne(uint64_t seed) {
   UOpContext ctx;
   Generator g(ctx, seed);
   const UOp before = g.Root();
-  rewrite::Rewriter rewriter(ctx, SymbolicRules(), 20000);
+  rewrite::Rewriter rewriter(ctx, SymbolicRules(), {.max_steps = 20000});
   const UOp after = rewriter.Run(before);
   ASSERT_FALSE(rewriter.diverged())
       << ::testing::PrintToString(rewriter.last_rules()) << ir::Print(ctx, before);
@@ -298,7 +298,7 @@ void CheckOne(uint64_t seed) {
     if (i == at.size()) break;
     ++at[i];
   }
-  rewrite::Rewriter again(ctx, SymbolicRules(), 20000);
+  rewrite::Rewriter again(ctx, SymbolicRules(), {.max_steps = 20000});
   ASSERT_EQ(again.Run(after), after) << "not idempotent:\n" << text();
 }
 
