@@ -111,7 +111,7 @@ const Row kRows[] = {
      }},
     {"rand", 4, 0, [](Client& c) { return Tensors{c.Rand({64})}; }},
     {"argmax", 2, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Argmax()}; }},
-    {"sort of 64", 26, 0,
+    {"sort of 64", 26, 45,
      [](Client& c) {
        const auto [values, index] = c.Empty({64}).Sort();
        return Tensors{values, index};
