@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "core/ir/dtype.h"
 #include "core/ir/op.h"
 #include "tests/e2e/client.h"
@@ -100,6 +102,35 @@ TEST_F(BadGraphTest, TooManyNodesAreTooMuch) {
   large.set_ir_version(1);
   for (int i = 0; i < 101; ++i) *large.add_nodes() = leaf;
   EXPECT_EQ(Refused(large).error_code(), StatusCode::RESOURCE_EXHAUSTED);
+}
+
+// More than any limit on nodes, in a message that is let in. UOPD_HUGE_GRAPH_NODES=100000000 is the
+// test by hand: it needs 4 GB.
+TEST(HugeGraphTest, IsRefusedAtTheLimitAndNamed) {
+  const char* wanted = std::getenv("UOPD_HUGE_GRAPH_NODES");
+  const size_t nodes = wanted != nullptr ? std::stoul(wanted) : 2'000'000;
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path(), {"--limits-max-message-bytes=1GiB"});
+  ASSERT_TRUE(daemon.running());
+  Client client(daemon);
+  v1::Graph one;
+  one.set_ir_version(1);
+  std::string graph = one.SerializeAsString();
+  one.clear_ir_version();
+  v1::Node& node = *one.add_nodes();
+  node.set_op(ir::Info(ir::Op::CONST).wire);
+  node.set_dtype(ir::Info(ir::Dtype::Index).wire);
+  node.set_int_value(1);
+  const std::string bytes = one.SerializeAsString();
+  graph.reserve(graph.size() + nodes * bytes.size());
+  for (size_t i = 0; i < nodes; ++i) graph += bytes;
+  grpc::Status status;
+  client.Prepare(graph, &status);
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("more than 1000000 nodes"));
+  ASSERT_TRUE(NodeOf(status)) << status.error_message();
+  EXPECT_EQ(NodeOf(status)->node(), 1'000'000);
+  ExpectServes(daemon);
 }
 
 TEST_F(BadGraphTest, AnotherIrVersionIsRefused) {

@@ -208,9 +208,8 @@ TEST_F(RewriteTest, AWalkUsesResultsAsTheyAre) {
 TEST_F(RewriteTest, FinalResultsAreNeitherEnteredNorRewritten) {
   RuleSet before("gate");
   before.Add("stop", x - y, [](const auto& m) { return m.Final(m.root()); });
-  before.Add("wrap", x ^ y, [x = x, y = y](const auto& m) {
-    return m.Final(ir::Mul(m.ctx, m.root(), m.ctx.Idx(1)));
-  });
+  before.Add("wrap", x ^ y,
+             [](const auto& m) { return m.Final(ir::Mul(m.ctx, m.root(), m.ctx.Idx(1))); });
   before.Freeze();
   RuleSet rules("rules");
   rules.Add("one_is_two", Literal(1), 2);

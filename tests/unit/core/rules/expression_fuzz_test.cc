@@ -222,7 +222,7 @@ class Generator {
 // The value of roots at a point, and that every index and stored integer below lies in its bounds.
 class Evaluator {
  public:
-  Evaluator(UOpContext& ctx, UOp root) : ctx_(ctx), root_(root), order_(ir::Toposort(ctx, root)) {
+  Evaluator(UOpContext& ctx, UOp root) : root_(root), order_(ir::Toposort(ctx, root)) {
     for (UOp u : order_) bounds_.push_back(ctx.BoundsOf(u));
     values_.resize(ctx.size());
   }
@@ -246,7 +246,6 @@ class Evaluator {
   }
 
  private:
-  UOpContext& ctx_;
   UOp root_;
   std::vector<UOp> order_;
   std::vector<ir::Bounds> bounds_;
