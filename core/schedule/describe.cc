@@ -13,8 +13,7 @@ using ir::Op;
 using ir::OpSet;
 using ir::UOp;
 
-constexpr double kLoadWork = 4;    // of an element from memory, in operations
-constexpr double kMaxWork = 1e12;  // chains of reused values double their work at every step
+constexpr double kMaxWork = 1e12;  // chains of reused values can double their work at every step
 constexpr double kHeavyReuse =
     4;  // uses of an input by a reduction from which it is one of its own
 
@@ -46,7 +45,8 @@ double OpWork(UOp u) {
 
 class Describer {
  public:
-  Describer(ir::UOpContext& ctx, Fusion& f) : ctx_(ctx), f_(f) {}
+  Describer(ir::UOpContext& ctx, const Picks& picks, Fusion& f)
+      : ctx_(ctx), picks_(&picks), f_(f) {}
 
   absl::Status Run(const FusionOptions& options) {
     default_device_ = Device(options.default_device);
@@ -56,12 +56,10 @@ class Describer {
       NodeInfo& info = f_.info[i];
       UOPD_TRY(Place(u, info));
       info.elements = Elements(u);
-      Weigh(u, info);
-      if (options.in_memory != nullptr && (*options.in_memory)[i])
-        info.memory_work = std::min(info.work, kLoadWork);
-      else
-        info.memory_work = info.work;
-      Mark(i, u, info);
+      Weigh(i, u, info);
+      info.work = Total(info);
+      info.in_memory = options.in_memory != nullptr && (*options.in_memory)[i];
+      info.memory_work = info.in_memory ? std::min(info.work, kLoadWork) : info.work;
     }
     return absl::OkStatus();
   }
@@ -110,69 +108,95 @@ class Describer {
     return n;
   }
 
-  void Weigh(UOp u, NodeInfo& info) {
-    if (u.Is(kMemory)) {
-      info.work = kLoadWork, info.leaves = info.elements;
-      return;
-    }
-    double total = info.elements * OpWork(u);
-    for (UOp s : ValueSources(u)) {
-      const NodeInfo& from = f_.at(s);
-      total += from.memory_work * from.elements;
-      info.leaves += from.leaves;
-    }
-    if (u.Is(Op::REDUCE)) {
-      total += f_.at(u.src(0)).elements;
-      if (IsHeavy(u)) info.leaves = info.elements;
-    }
-    if (u.Is(ir::kMovementOps)) info.leaves = std::min(info.leaves, info.elements);
-    info.work = info.elements > 0 ? std::min(total / info.elements, kMaxWork) : 0;
-    info.leaves = std::min(info.leaves, 1e15);
-  }
-
-  bool IsHeavy(UOp reduce) const {
-    const NodeInfo& from = f_.at(reduce.src(0));
-    return from.elements > kHeavyReuse * from.leaves;
-  }
-
-  static void Add(NodeInfo& info, uint64_t mark) {
-    if (info.reads.size() < kMaxReads &&
-        std::find(info.reads.begin(), info.reads.end(), mark) == info.reads.end()) {
-      info.reads.push_back(mark);
-    }
+  static double Total(const NodeInfo& info) {
+    double total = info.rest;
+    for (const Read& r : info.reads) total += r.work;
+    return std::min(total, kMaxWork);
   }
 
   // Marks are made of positions in the graph, never of ids.
-  void Mark(uint32_t position, UOp u, NodeInfo& info) {
-    const uint64_t self = Mix(0x5eed, position);
-    if (u.Is(kMemory)) return Add(info, self);
+  static uint64_t Self(uint32_t position) { return Mix(0x5eed, position); }
+
+  static void Add(NodeInfo& info, Read read) {
+    for (const Read& known : info.reads) {
+      if (known.mark == read.mark) return;
+    }
+    if (info.reads.size() < kMaxReads)
+      info.reads.push_back(read);
+    else
+      info.rest += read.work;
+  }
+
+  // What reading u reads: itself where it is in memory. What that was made from costs nothing then,
+  // but still marks values that belong together.
+  template <class F>
+  void ForReads(UOp u, F add) const {
+    const NodeInfo& info = f_.at(u);
+    if (info.in_memory) add(Read{Self(f_.position[u.id()]), info.memory_work});
+    for (const Read& r : info.reads) add(info.in_memory ? Read{r.mark, 0} : r);
+  }
+
+  // Work, leaves and reads.
+  void Weigh(uint32_t position, UOp u, NodeInfo& info) {
+    if (u.Is(kMemory)) {
+      info.leaves = info.elements;
+      return Add(info, {Self(position), kLoadWork});
+    }
     if (u.Is(Op::REDUCE)) {
-      Add(info, self);
-      if (IsHeavy(u)) return;
-      for (uint64_t mark : f_.at(u.src(0)).reads) {
-        for (int64_t a : u.reduce_axes()) mark = Mix(mark, static_cast<uint64_t>(a) + 1);
-        Add(info, Mix(mark, 0xadd));
+      WeighReduce(position, u, info);
+    } else if (u.Is(ir::kMovementOps)) {
+      WeighMovement(u, info);
+    } else {
+      info.rest = OpWork(u);
+      const auto sources = ValueSources(u);
+      for (size_t i = 0; i < sources.size(); ++i) {
+        if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i),
+                      sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i)) {
+          continue;
+        }
+        const NodeInfo& from = f_.at(sources[i]);
+        info.leaves += from.leaves;
+        if (from.elements == info.elements && u.Is(ir::kElementwiseOps)) {
+          ForReads(sources[i], [&](Read r) { Add(info, r); });
+          if (!from.in_memory) info.rest += from.rest;
+        } else if (info.elements > 0) {  // it broadcasts
+          info.rest += from.memory_work * std::min(1.0, from.elements / info.elements);
+        }
       }
-      return;
     }
-    if (u.Is(ir::kMovementOps)) {
-      if (f_.at(u.src(0)).reads.empty()) return;
-      uint64_t way = Mix(static_cast<uint64_t>(u.op()), 0);
-      if (u.Is({Op::PERMUTE, Op::FLIP})) {
-        for (int64_t v : u.ints()) way = Mix(way, static_cast<uint64_t>(v));
-      }
-      for (UOp s : u.srcs().subspan(1)) way = Mix(way, f_.position[s.id()]);
-      for (uint64_t mark : f_.at(u.src(0)).reads) Add(info, Mix(mark, way));
-      return;
+    info.rest = std::min(info.rest, kMaxWork);
+    info.leaves = std::min(info.leaves, 1e15);
+  }
+
+  void WeighReduce(uint32_t position, UOp u, NodeInfo& info) {
+    const NodeInfo& from = f_.at(u.src(0));
+    const bool heavy = from.elements > kHeavyReuse * from.leaves;
+    info.leaves = heavy ? info.elements : from.leaves;
+    const double terms = picks_->TermsOf(ctx_, position, u);
+    Add(info, {Self(position), std::min((from.memory_work + 1) * terms, kMaxWork)});
+    if (heavy) return;
+    ForReads(u.src(0), [&](Read r) {
+      for (int64_t a : u.reduce_axes()) r.mark = Mix(r.mark, static_cast<uint64_t>(a) + 1);
+      Add(info, {Mix(r.mark, 0xadd), 0});
+    });
+  }
+
+  void WeighMovement(UOp u, NodeInfo& info) {
+    const NodeInfo& from = f_.at(u.src(0));
+    info.leaves = std::min(from.leaves, info.elements);
+    const double used = info.elements > 0 ? std::min(1.0, from.elements / info.elements) : 0;
+    if (!from.in_memory) info.rest = from.rest * used;
+    if (from.reads.empty()) return;
+    uint64_t way = Mix(static_cast<uint64_t>(u.op()), 0);
+    if (u.Is({Op::PERMUTE, Op::FLIP})) {
+      for (int64_t v : u.ints()) way = Mix(way, static_cast<uint64_t>(v));
     }
-    if (!u.Is(ir::kElementwiseOps)) return;
-    for (UOp s : u.srcs()) {
-      if (f_.at(s).elements != info.elements) continue;  // it broadcasts
-      for (uint64_t mark : f_.at(s).reads) Add(info, mark);
-    }
+    for (UOp s : u.srcs().subspan(1)) way = Mix(way, f_.position[s.id()]);
+    ForReads(u.src(0), [&](Read r) { Add(info, {Mix(r.mark, way), r.work * used}); });
   }
 
   ir::UOpContext& ctx_;
+  const Picks* picks_;
   Fusion& f_;
   int32_t default_device_ = 0;
 };
@@ -180,7 +204,7 @@ class Describer {
 }  // namespace
 
 absl::Status Describe(ir::UOpContext& ctx, const FusionOptions& options, Fusion& f) {
-  return Describer(ctx, f).Run(options);
+  return Describer(ctx, *options.picks, f).Run(options);
 }
 
 }  // namespace uopd::schedule

@@ -125,10 +125,23 @@ class Fuser {
     return std::span(loops).first(needed);
   }
 
-  double Trips(const Demand& d) {
+  // `picks`: u is zero but where a picking reduction takes it, so it goes with its loop.
+  double Trips(const Demand& d, bool picks) {
     double trips = 1;
-    for (UOp range : NeededLoops(d)) trips *= static_cast<double>(ctx_.BoundsOf(range.src(0)).max);
+    for (UOp range : NeededLoops(d)) {
+      if (!picked_.contains(range.id()))
+        trips *= static_cast<double>(ctx_.BoundsOf(range.src(0)).max);
+      else if (picks)
+        return 0;
+    }
     return trips;
+  }
+
+  // True if the index is one of an axis of this size at every iteration, gated or not.
+  bool IsInside(UOp index, UOp size) {
+    if (index.Is(Op::RANGE)) return index.src(0) == size;
+    const ir::Bounds at = ctx_.BoundsOf(index);
+    return at.min >= 0 && at.max < ctx_.BoundsOf(size).min;
   }
 
   // A COPY that really moves its source to another device.
@@ -142,9 +155,10 @@ class Fuser {
     if (u.Is(Op::CONTIGUOUS) || IsTransfer(u)) return true;
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return false;
     const double elements = std::max(1.0, info.elements);
+    const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
-    for (const Demand& d : info.demands) trips += Trips(d);
-    return (trips - elements) * info.work > options_.realise_cost * elements;
+    for (const Demand& d : info.demands) trips += Trips(d, picks);
+    return trips * (info.work - kLoadWork) > (info.work + options_.realise_cost) * elements;
   }
 
   bool Alone(UOp u) const { return options_.constraints->alone.contains(u.id()); }
@@ -325,6 +339,7 @@ class Fuser {
       const auto needed = NeededLoops(d);
       std::vector<UOp> loops(needed.begin(), needed.end());
       const Shape in = *ctx_.ShapeOf(u.src(0));
+      const Picks& picks = *options_.picks;
       for (int64_t a : u.reduce_axes()) {
         const UOp size = in[static_cast<size_t>(a)];
         if (size.IsConstInt(1)) {
@@ -333,6 +348,7 @@ class Fuser {
         }
         const UOp range = ir::Range(ctx_, size, f_.roots[d.root].next_range++, AxisType::REDUCE);
         index[static_cast<size_t>(a)] = range;
+        if (picks.Collapses(Position(u), in.size(), a)) picked_.insert(range.id());
         d.reduce_ranges.push_back(range);
         loops.push_back(range);
       }
@@ -349,11 +365,14 @@ class Fuser {
         // Broadcasting: trailing axes, size-1 ones at 0.
         const Shape in = *ctx_.ShapeOf(s);
         IndexList index;
+        bool inside = f_.at(s).elements < f_.at(u).elements;
         for (size_t i = 0; i < in.size(); ++i) {
           index.push_back(in[i].IsConstInt(1) ? ctx_.Idx(0)
                                               : d.index[d.index.size() - in.size() + i]);
+          inside = inside && IsInside(index.back(), in[i]);
         }
-        ask(s, std::move(index), d.gate, d.loops, d.after);
+        // What broadcasts can be computed outside of loops that only the gate uses.
+        ask(s, std::move(index), inside ? ctx_.Bool(true) : d.gate, d.loops, d.after);
       }
     }
     Demand& stored = f_.at(u).demands[k];
@@ -371,6 +390,7 @@ class Fuser {
   std::vector<std::vector<uint32_t>> followers_;  // by position: roots that wait for it, no demand
   std::vector<std::vector<UOp>> afters_;          // by position of a STORE
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
+  absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that will not be loops
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> asked_;
   int64_t next_temporary_ = 0;
 };

@@ -15,7 +15,12 @@
 // Cost model. work(x) is the number of operations for one element of x when its sources are
 // computed once per element of theirs; trips(d) is how often a demand is evaluated when
 // loop-invariant code is hoisted, i.e. the product of the loops down to the innermost one that its
-// index uses. x is realised when (sum of trips - elements) * work > realise_cost * elements.
+// index uses. x is realised when computing it for every trip costs more than computing it once,
+// writing it, and loading it for every trip:
+//
+//   trips * work > elements * (work + realise_cost) + trips * load
+//
+// A sum that picks one of its terms (picks.h) loses its loop, so that loop is one trip.
 //
 // Ranges are numbered within their root, so that kernels which do the same have the same nodes.
 #pragma once
@@ -27,6 +32,7 @@
 #include "core/ir/context.h"
 #include "core/rewrite/rewriter.h"
 #include "core/schedule/movement.h"
+#include "core/schedule/picks.h"
 
 namespace uopd::schedule {
 
@@ -78,14 +84,21 @@ struct Root {
   absl::InlinedVector<uint32_t, 4> consumers, producers;
 };
 
+// See describe.h.
+struct Read {
+  uint64_t mark;
+  double work;
+};
+
 struct NodeInfo {
   std::vector<Demand> demands;
   int32_t realised = -1;  // root that writes it
   uint32_t output = 0;    // which of its outputs it is
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: anywhere
-  double elements = 0, work = 0, memory_work = 0, leaves = 0;
-  absl::InlinedVector<uint64_t, 4> reads;
+  double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
+  bool in_memory = false;  // as the options say
+  absl::InlinedVector<Read, 4> reads;
 };
 
 // The decisions for a graph.
@@ -119,6 +132,7 @@ struct FusionOptions {
   // after fusing, so the first attempt takes none, and overestimates the work of everything above
   // them; the next one takes what that one realised. Null: none.
   const std::vector<bool>* in_memory = nullptr;
+  const Picks* picks = nullptr;  // of the graph
 };
 
 absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, rewrite::Rewriter& simplify, ir::UOp sink,

@@ -53,7 +53,9 @@ class Builder {
   absl::StatusOr<Schedule> Run(UOp sink) {
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
-    FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints};
+    const Picks picks(ctx_, ir::Toposort(ctx_, sink));
+    FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints, nullptr,
+                          &picks};
     UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
     std::vector<bool> in_memory;
     for (const NodeInfo& info : guess.info) in_memory.push_back(info.realised >= 0);

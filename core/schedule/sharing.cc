@@ -91,8 +91,8 @@ int32_t Sharing::Find(const Candidate& c) {
     if (Fits(r, c)) return static_cast<int32_t>(r);
   }
   const uint64_t space = SpaceKey(c);
-  for (uint64_t mark : f_.at(c.value).reads) {
-    auto it = by_mark_.find(Mix(space, mark));
+  for (const Read& read : f_.at(c.value).reads) {
+    auto it = by_mark_.find(Mix(space, read.mark));
     if (it == by_mark_.end() || it->second == last) continue;
     last = it->second;
     if (Fits(last, c)) return static_cast<int32_t>(last);
@@ -102,7 +102,7 @@ int32_t Sharing::Find(const Candidate& c) {
 
 void Sharing::Add(uint32_t r, const Candidate& c) {
   const uint64_t space = SpaceKey(c);
-  for (uint64_t mark : f_.at(c.value).reads) by_mark_[Mix(space, mark)] = r;
+  for (const Read& read : f_.at(c.value).reads) by_mark_[Mix(space, read.mark)] = r;
   std::vector<uint32_t> grown;
   Root& from = f_.roots[r];
   const absl::flat_hash_set<uint32_t> known(from.consumers.begin(), from.consumers.end());
