@@ -23,6 +23,7 @@ using ir::UOp;
 using ir::UOpContext;
 
 constexpr int32_t kDefaultDevice = 0;
+constexpr size_t kFewDemands = 8;
 
 class Fuser {
  public:
@@ -56,7 +57,10 @@ class Fuser {
 
  private:
   uint32_t Position(UOp u) const { return f_.position[u.id()]; }
-  UOp Simple(UOp u) { return simplify_.Run(u); }
+  UOp Simple(UOp u) {
+    const bool is_simple = u.Is(Op::CONST) || (u.Is(Op::RANGE) && u.src(0).Is(Op::CONST));
+    return is_simple ? u : simplify_.Run(u);
+  }
 
   int32_t NewTemporary(UOp u, int32_t device) {
     f_.storages.push_back({Storage::kTemporary, next_temporary_++, u.dtype(),
@@ -103,13 +107,22 @@ class Fuser {
     uint64_t hash = Mix(d.root, d.gate.id());
     hash = Mix(hash, d.after ? d.after.id() + 1 : 0);
     for (UOp i : d.index) hash = Mix(hash, i.id());
+    d.hash = hash;
     auto& demands = f_.at(u).demands;
     auto same = [&](const Demand& e) {
-      return e.root == d.root && e.gate == d.gate && e.after == d.after && e.index == d.index;
+      return e.hash == d.hash && e.root == d.root && e.gate == d.gate && e.after == d.after &&
+             e.index == d.index;
     };
+    // Most nodes have few; the map has the others.
+    const size_t few = std::min(demands.size(), kFewDemands);
+    for (uint32_t i = 0; i < few; ++i) {
+      if (same(demands[i])) return i;
+    }
     const auto number = static_cast<uint32_t>(demands.size());
-    const auto [it, fresh] = asked_.try_emplace({Position(u), hash}, number);
-    if (!fresh && same(demands[it->second])) return it->second;
+    if (few == kFewDemands) {
+      const auto [it, fresh] = asked_.try_emplace({Position(u), hash}, number);
+      if (!fresh && same(demands[it->second])) return it->second;
+    }
     demands.push_back(std::move(d));
     return number;
   }
@@ -322,11 +335,11 @@ class Fuser {
   void Propagate(UOp u, uint32_t k) {
     if (IsTransfer(u)) return MakeCopy(f_.at(u).demands[k].root, u);  // see OnlyStored
     Demand d = f_.at(u).demands[k];
-    d.sources.clear();
+    absl::InlinedVector<uint32_t, 3> sources;
     auto ask = [&](UOp s, IndexList index, UOp gate, uint32_t loops, UOp after) {
       Demand e;
       e.index = std::move(index), e.gate = gate, e.root = d.root, e.loops = loops, e.after = after;
-      d.sources.push_back(Ask(s, std::move(e)));
+      sources.push_back(Ask(s, std::move(e)));
     };
     if (u.Is(ir::kMovementOps)) {
       UOp gate = d.gate;
@@ -376,7 +389,8 @@ class Fuser {
       }
     }
     Demand& stored = f_.at(u).demands[k];
-    stored.sources = std::move(d.sources);
+    stored.sources = static_cast<uint32_t>(f_.sources.size());
+    f_.sources.insert(f_.sources.end(), sources.begin(), sources.end());
     stored.reduce_ranges = std::move(d.reduce_ranges);
   }
 

@@ -53,9 +53,11 @@ struct Demand {
   uint32_t root = 0;   // kernel that asks
   uint32_t loops = 0;  // index into Fusion::loops
   ir::UOp after;       // the AFTER through which a PARAM is read; null: its value before all stores
+  uint64_t hash = 0;   // of the above without the loops
   std::vector<ir::UOp> reduce_ranges;  // REDUCE: the ranges made for this demand
-  // Per value source: its demand; unused where the source is loaded or a constant.
-  std::vector<uint32_t> sources;
+  // Index into Fusion::sources of the demands of the value sources, one each; unused where the
+  // source is loaded or a constant.
+  uint32_t sources = 0;
   ir::UOp value;  // what lowering made of it
 };
 
@@ -91,7 +93,7 @@ struct Read {
 };
 
 struct NodeInfo {
-  std::vector<Demand> demands;
+  absl::InlinedVector<Demand, 1> demands;
   int32_t realised = -1;  // root that writes it
   uint32_t output = 0;    // which of its outputs it is
   // Facts from the sources up, see describe.h.
@@ -110,6 +112,7 @@ struct Fusion {
   std::vector<Storage> storages;
   std::vector<std::string> devices;
   std::vector<std::vector<ir::UOp>> loops;
+  std::vector<uint32_t> sources;
   absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 

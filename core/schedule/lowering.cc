@@ -180,8 +180,8 @@ absl::InlinedVector<ValueRef, 3> Operands(const Fusion& f, UOp u, const Demand& 
   if (IsLoaded(f, u, d) || u.Is(Op::PARAM)) return {};
   if (const Output* out = Forwarded(f, u, d)) return {{out->value, out->demand}};
   absl::InlinedVector<ValueRef, 3> operands;
-  size_t i = 0;
-  for (UOp s : ValueSources(u)) operands.push_back({s, d.sources[i++]});
+  size_t next = d.sources;
+  for (UOp s : ValueSources(u)) operands.push_back({s, f.sources[next++]});
   return operands;
 }
 

@@ -18,8 +18,18 @@ int CountDivisions(const UOpContext& ctx, UOp root) {
   return n;
 }
 
-// Replaces two nested ranges a, b by one over both, if no index gets harder.
-bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp a, UOp b,
+// Every index and gate of the kernel, as one node.
+UOp Addresses(UOpContext& ctx, UOp sink) {
+  ir::SymbolicDims all;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::INDEX)) all.insert(all.end(), u.srcs().begin() + 1, u.srcs().end());
+  }
+  return ctx.Make(Op::GROUP, Dtype::Void, all);
+}
+
+// Replaces two nested ranges a, b by one over both, if no index gets harder. `addresses` are those
+// of the sink.
+bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp addresses, UOp a, UOp b,
                int64_t& next_id) {
   if (!a.src(0).Is(Op::CONST) || !b.src(0).Is(Op::CONST) || a.axis_type() != b.axis_type())
     return false;
@@ -30,6 +40,11 @@ bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp a, U
   ir::Substitution map;
   map[a.id()] = ir::Alu(ctx, Op::FLOORDIV, {merged, inner});
   map[b.id()] = ir::Alu(ctx, Op::FLOORMOD, {merged, inner});
+  // Most pairs fail, and do so where elements are addressed.
+  if (CountDivisions(ctx, simplify.Run(ir::Substitute(ctx, addresses, map))) >
+      CountDivisions(ctx, addresses)) {
+    return false;
+  }
   // Loops close over ranges, not over expressions: END and REDUCE get the merged range instead of
   // the pair.
   absl::flat_hash_map<uint32_t, UOp> done;
@@ -65,10 +80,11 @@ UOp MergeRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
   int64_t next_id = int64_t{1} << 32;
   for (bool again = true; again;) {
     again = false;
+    const UOp addresses = Addresses(ctx, sink);
     for (UOp u : ir::Toposort(ctx, sink)) {
       if (!u.Is(Op::END) && !u.Is(Op::REDUCE)) continue;
       for (size_t i = 1; i + 1 < u.n_src() && !again; ++i)
-        again = MergePair(ctx, simplify, sink, u.src(i), u.src(i + 1), next_id);
+        again = MergePair(ctx, simplify, sink, addresses, u.src(i), u.src(i + 1), next_id);
       if (again) break;
     }
   }
