@@ -18,6 +18,31 @@ int CountDivisions(const UOpContext& ctx, UOp root) {
   return n;
 }
 
+// False if the sum `index` has a and b in it with factors that one range over both cannot have.
+bool MayMerge(UOp index, UOp a, UOp b) {
+  const ir::Int128 inner = b.src(0).const_int();
+  ir::Int128 of_a = 0, of_b = 0;
+  absl::InlinedVector<UOp, 8> terms = {index};
+  while (!terms.empty()) {
+    const UOp t = terms.back();
+    terms.pop_back();
+    if (t.Is(Op::ADD)) {
+      terms.push_back(t.src(0)), terms.push_back(t.src(1));
+      continue;
+    }
+    const bool scaled = t.Is(Op::MUL) && t.src(1).Is(Op::CONST);
+    const UOp x = scaled ? t.src(0) : t;
+    const ir::Int128 factor = scaled ? ir::Int128{t.src(1).const_int()} : 1;
+    if (x == a)
+      of_a += factor;
+    else if (x == b)
+      of_b += factor;
+    else if (!x.Is(ir::OpSet{Op::RANGE, Op::CONST, Op::DEFINE_VAR}))
+      return true;  // they may be in there
+  }
+  return of_a == of_b * inner;
+}
+
 // Every index and gate of the kernel, as one node.
 UOp Addresses(UOpContext& ctx, UOp sink) {
   ir::SymbolicDims all;
@@ -41,6 +66,9 @@ bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp addr
   map[a.id()] = ir::Alu(ctx, Op::FLOORDIV, {merged, inner});
   map[b.id()] = ir::Alu(ctx, Op::FLOORMOD, {merged, inner});
   // Most pairs fail, and do so where elements are addressed.
+  for (UOp at : addresses.srcs()) {
+    if (at.dtype() == Dtype::Index && !MayMerge(at, a, b)) return false;
+  }
   if (CountDivisions(ctx, simplify.Run(ir::Substitute(ctx, addresses, map))) >
       CountDivisions(ctx, addresses)) {
     return false;
