@@ -16,6 +16,11 @@ constexpr uint64_t kAll = ~uint64_t{0};
 
 uint64_t Bit(size_t rank, size_t axis) { return uint64_t{1} << (rank - 1 - axis); }
 
+// Dtypes in which a position is itself, and that the rules compare as indices.
+bool HoldsPositions(ir::Dtype d) {
+  return ir::IsInt(d) && ir::Bits(d) >= 32 && d != ir::Dtype::U64;
+}
+
 bool IsZero(UOp u) { return u.IsConst(0); }
 
 }  // namespace
@@ -25,19 +30,30 @@ Picks::Facts Picks::Elementwise(UOp u, std::span<const Facts* const> from) {
   for (const Facts* f : from) out.varies |= f->varies;
   switch (u.op()) {
     case Op::CAST:
-      out.counts = from[0]->counts;
+      if (HoldsPositions(u.dtype())) out.counts = from[0]->counts, out.shifted = from[0]->shifted;
       if (u.src(0).dtype() == ir::Dtype::Bool) out.picks = from[0]->picks;
       break;
-    case Op::ADD:
-    case Op::SUB:
-      out.counts = (from[0]->counts & ~from[1]->varies) | (from[1]->counts & ~from[0]->varies);
+    case Op::ADD:  // of what is no constant it may wrap
+      for (size_t i = 0; i < 2; ++i) {
+        if (u.src(1 - i).Is(Op::CONST)) out.counts = out.shifted = from[i]->counts;
+      }
       break;
     case Op::CMPEQ:
-      out.picks = (from[0]->counts & ~from[1]->varies) | (from[1]->counts & ~from[0]->varies);
+      for (size_t i = 0; i < 2; ++i) {
+        // An i64 less the constant may be no index.
+        const uint64_t solved = ir::Bits(u.src(0).dtype()) == 64
+                                    ? from[i]->counts & ~from[i]->shifted
+                                    : from[i]->counts;
+        out.picks |= solved & ~from[1 - i]->varies;
+      }
       break;
     case Op::AND:
-    case Op::MUL:  // with a float it is no choice: NaN times 0
-      if (!ir::IsFloat(u.dtype())) out.picks = from[0]->picks | from[1]->picks;
+      out.picks = from[0]->picks | from[1]->picks;
+      break;
+    case Op::MUL:  // by a condition as a number; with a float it is no choice: NaN times 0
+      for (size_t i = 0; i < 2; ++i) {
+        if (u.src(i).Is(Op::CAST) && !ir::IsFloat(u.dtype())) out.picks |= from[i]->picks;
+      }
       break;
     case Op::WHERE:
       if (IsZero(u.src(2))) out.picks = from[0]->picks | from[1]->picks;
@@ -48,6 +64,14 @@ Picks::Facts Picks::Elementwise(UOp u, std::span<const Facts* const> from) {
   return out;
 }
 
+// What is known along one axis, to another.
+void Picks::Carry(const Facts& from, uint64_t theirs, Facts& to, uint64_t mine) {
+  if (from.varies & theirs) to.varies |= mine;
+  if (from.counts & theirs) to.counts |= mine;
+  if (from.shifted & theirs) to.shifted |= mine;
+  if (from.picks & theirs) to.picks |= mine;
+}
+
 // Axes that are of size 1 come and go; others must be the same ones.
 Picks::Facts Picks::Reshaped(Shape out, Shape in, const Facts& from) {
   Facts f;
@@ -55,12 +79,10 @@ Picks::Facts Picks::Reshaped(Shape out, Shape in, const Facts& from) {
   for (size_t o = out.size(); o-- > 0;) {
     if (out[o].IsConstInt(1)) continue;
     while (i > 0 && in[i - 1].IsConstInt(1)) --i;
-    if (i == 0 || in[i - 1] != out[o]) return {kAll, 0, 0, 0};
+    if (i == 0 || in[i - 1] != out[o]) return {.varies = kAll};
     --i;
     const uint64_t mine = Bit(out.size(), o), theirs = Bit(in.size(), i);
-    if (from.varies & theirs) f.varies |= mine;
-    if (from.counts & theirs) f.counts |= mine;
-    if (from.picks & theirs) f.picks |= mine;
+    Carry(from, theirs, f, mine);
   }
   return f;
 }
@@ -78,13 +100,11 @@ Picks::Facts Picks::Moved(UOp u, Shape out, Shape in, const Facts& from) {
       for (size_t o = 0; o < out.size(); ++o) {
         const uint64_t mine = Bit(out.size(), o),
                        theirs = Bit(in.size(), static_cast<size_t>(u.ints()[o]));
-        if (from.varies & theirs) f.varies |= mine;
-        if (from.counts & theirs) f.counts |= mine;
-        if (from.picks & theirs) f.picks |= mine;
+        Carry(from, theirs, f, mine);
       }
       break;
     case Op::PAD:
-      f.varies = kAll, f.counts = 0;
+      f.varies = kAll, f.counts = f.shifted = 0;
       break;
     default:  // SHRINK, FLIP
       break;
@@ -110,14 +130,15 @@ Picks::Picks(ir::UOpContext& ctx, std::span<const UOp> order) {
     const bool of_one = u.Is(ir::kMovementOps) || u.Is(Op::REDUCE);
     const Shape* in = of_one ? ctx.ShapeOf(u.src(0)) : nullptr;
     if (u.Is(Op::IOTA)) {
-      f.varies = f.counts = Bit(shape->size(), Index(u.arg().AsInt()));
+      f.varies = Bit(shape->size(), Index(u.arg().AsInt()));
+      if (HoldsPositions(u.dtype())) f.counts = f.varies;
     } else if (of_one && in->size() > kMaxRank) {
       f.varies = kAll;
     } else if (u.Is(ir::kMovementOps)) {
       f = Moved(u, *shape, *in, *of(u.src(0)));
     } else if (u.Is(Op::REDUCE)) {
       f = *of(u.src(0));
-      f.counts = f.collapses = 0;
+      f.counts = f.shifted = f.collapses = 0;
       for (int64_t a : u.reduce_axes()) {
         const uint64_t axis = Bit(in->size(), Index(a));
         if (u.reduce_op() == Op::ADD) f.collapses |= f.picks & axis;

@@ -31,11 +31,13 @@ class Picks {
   // Sets of axes.
   struct Facts {
     uint64_t varies = 0;     // along which the value may differ
-    uint64_t counts = 0;     // along which it is position plus or minus what does not vary along it
+    uint64_t counts = 0;     // along which it is the position plus a constant
+    uint64_t shifted = 0;    // of those, where the constant is not known to be 0
     uint64_t picks = 0;      // along which it is zero but at one position
     uint64_t collapses = 0;  // REDUCE: axes of the source that need no loop
   };
   static size_t Index(int64_t axis) { return static_cast<size_t>(axis); }
+  static void Carry(const Facts& from, uint64_t theirs, Facts& to, uint64_t mine);
   static Facts Elementwise(ir::UOp u, std::span<const Facts* const> from);
   static Facts Reshaped(ir::Shape out, ir::Shape in, const Facts& from);
   static Facts Moved(ir::UOp u, ir::Shape out, ir::Shape in, const Facts& from);

@@ -188,6 +188,22 @@ TEST(KernelCountTest, AnEmbeddingIsALoad) {
   }
 }
 
+TEST(KernelCountTest, PickingByAnyArangeNeedsNoLoop) {
+  for (const Dtype dtype : {Dtype::I32, Dtype::I64, Dtype::U32}) {
+    for (const int64_t first : {0, 5}) {
+      if (dtype == Dtype::I64 && first != 0) continue;  // the index less 5 may be no i64
+      Client c(std::make_shared<OfflineExecutor>());
+      const Tensor place = c.Arange(first, first + 997, 1, dtype).Reshape({997, 1});
+      const Tensor index = c.Empty({16, 1, 1}, dtype);
+      const Tensor picked = Where(place == index, c.Empty({997, 64}), 0.0).Sum({1});
+      const auto schedule = ScheduleOf({picked});
+      ASSERT_TRUE(schedule.ok()) << schedule.status();
+      EXPECT_EQ(schedule->items.size(), 1u) << ir::Name(dtype) << " from " << first;
+      EXPECT_EQ(LoopsOver(*schedule, 997), 0) << ir::Name(dtype) << " from " << first;
+    }
+  }
+}
+
 // Of the vocabulary there are the logits and the search for the largest, no mask over it.
 TEST(KernelCountTest, DecodingLoopsOverTheVocabularyForLogitsOnly) {
   Client c(std::make_shared<OfflineExecutor>());
