@@ -132,11 +132,11 @@ constexpr DtypeSet DtypesOf(const WherePattern<A, B, C>& p) {
   return DtypesOf(p.b) & DtypesOf(p.c);
 }
 
-// Which ops each of the first three sources of the root may have, and which dtypes the first one,
-// for the candidate index.
+// Which ops each of the first three sources of the root may have, and which dtypes the first one
+// and the root, for the candidate index.
 struct SourceOps {
   OpSet at[3] = {OpSet::All(), OpSet::All(), OpSet::All()};
-  DtypeSet dtypes = kAnyDtype;
+  DtypeSet dtypes = kAnyDtype, root_dtypes = kAnyDtype;
 };
 template <class P>
 SourceOps SourcesOf(const P&) {
@@ -144,7 +144,9 @@ SourceOps SourcesOf(const P&) {
 }
 template <class P>
 SourceOps SourcesOf(const Typed<P>& p) {
-  return SourcesOf(p.p);
+  SourceOps s = SourcesOf(p.p);
+  s.root_dtypes &= p.dtypes;
+  return s;
 }
 template <Op O, class A, class B>
 SourceOps SourcesOf(const Binary<O, A, B>& p) {

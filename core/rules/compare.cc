@@ -24,10 +24,6 @@ int64_t CommonFactor(const Sum& sum) {
   return g;
 }
 
-std::optional<Sum> Difference(UOpContext& ctx, UOp a, UOp b) {
-  return ToSum(ctx, b.IsConstInt(0) ? a : ir::Sub(ctx, a, b));
-}
-
 // g * big + small < limit, where small stays so close to zero that it never decides:
 // big < ceil(limit / g). With limit = g * m - s and 0 <= s < g that needs -s <= small < g - s.
 bool DropSmallTerms(UOpContext& ctx, Sum& sum, Int128& limit) {
@@ -55,7 +51,7 @@ UOp MaybeNegated(UOp u) {
 }
 
 UOp NormaliseLess(UOpContext& ctx, UOp u) {
-  auto sum = Difference(ctx, u.src(0), u.src(1));
+  auto sum = ToDifference(ctx, u.src(0), u.src(1));
   if (!sum) return UOp();
   if (sum->terms.empty()) return ctx.Bool(sum->constant < 0);
   Int128 limit = -Int128{sum->constant};  // terms < limit
@@ -92,7 +88,7 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
 }
 
 UOp NormaliseEqual(UOpContext& ctx, UOp u) {
-  auto sum = Difference(ctx, u.src(0), u.src(1));
+  auto sum = ToDifference(ctx, u.src(0), u.src(1));
   if (!sum) return UOp();
   if (sum->terms.empty()) return ctx.Bool((sum->constant == 0) == u.Is(Op::CMPEQ));
   const int64_t g = CommonFactor(*sum);
