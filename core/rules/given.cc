@@ -2,7 +2,6 @@
 #include "core/rules/given.h"
 
 #include <algorithm>
-#include <array>
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
@@ -10,6 +9,8 @@
 #include "core/ir/graph.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/compare.h"
+#include "core/rules/foresight.h"
+#include "core/rules/math_graph.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -24,7 +25,6 @@ using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
-constexpr size_t kMaxNodes = 200;
 constexpr size_t kMaxConjuncts = 16;
 
 struct Fact {
@@ -50,95 +50,6 @@ absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
   return out;
 }
 
-bool IsMath(UOp u) {
-  return u.Is(ir::kElementwiseOps) && (u.dtype() == Dtype::Index || u.dtype() == Dtype::Bool) &&
-         !u.Is(Op::CAST) && std::all_of(u.srcs().begin(), u.srcs().end(), [](UOp s) {
-           return s.dtype() == Dtype::Index || s.dtype() == Dtype::Bool;
-         });
-}
-
-// An expression down to what is no index or bool arithmetic: its nodes, sources first.
-class MathGraph {
- public:
-  explicit MathGraph(UOp root) { Walk(root); }
-
-  bool complete() const { return complete_; }  // false: there are too many nodes
-  std::span<const UOp> nodes() const { return nodes_; }
-  UOp root() const { return nodes_.back(); }
-  static constexpr size_t kNowhere = UINT16_MAX;
-  size_t IndexOf(UOp u) const {  // in nodes(), or kNowhere
-    const uint16_t slot = slots_[SlotOf(u)];
-    return slot == 0 ? kNowhere : seen_[slot - 1].index;
-  }
-
-  // What of the expression costs. Sums, signs, constant factors and negations count nothing: how
-  // many of them are nodes depends on the order of operands, which is another one in another
-  // context.
-  int64_t Weight() const {
-    if (!complete_) return INT64_MAX;
-    int64_t w = 0;
-    for (UOp u : nodes_) {
-      if (u.Is(Op::CONST) || IsLinear(u) || MaybeNegated(u)) continue;
-      w += u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) ? 5 : 1;
-    }
-    return w;
-  }
-
-  // A sum of its sources with constant factors.
-  static bool IsLinear(UOp u) {
-    return u.Is(OpSet{Op::NEG, Op::ADD, Op::SUB}) ||
-           (u.Is(Op::MUL) && (u.src(0).Is(Op::CONST) || u.src(1).Is(Op::CONST)));
-  }
-
- private:
-  struct Seen {
-    UOp node;
-    uint16_t index;  // in nodes_; kOpen while its sources are being visited
-  };
-  static constexpr uint16_t kOpen = UINT16_MAX;
-
-  void Walk(UOp root) {
-    absl::InlinedVector<UOp, 32> stack = {root};
-    while (!stack.empty()) {
-      const UOp u = stack.back();
-      uint16_t& slot = slots_[SlotOf(u)];
-      if (slot == 0) {
-        seen_.push_back({u, kOpen});
-        slot = static_cast<uint16_t>(seen_.size());
-        if (IsMath(u)) {
-          for (size_t i = u.n_src(); i-- > 0;) {
-            if (slots_[SlotOf(u.src(i))] == 0) stack.push_back(u.src(i));
-          }
-          if (seen_.size() > kMaxNodes) {
-            complete_ = false;
-            return;
-          }
-          continue;
-        }
-      }
-      stack.pop_back();
-      Seen& seen = seen_[slot - 1];
-      if (seen.index != kOpen) continue;
-      seen.index = static_cast<uint16_t>(nodes_.size());
-      nodes_.push_back(u);
-    }
-  }
-  // Its slot, or the free one where it belongs.
-  size_t SlotOf(UOp u) const {
-    size_t i = u.id() * 0x9E3779B1u >> (32 - kLogSlots);
-    while (slots_[i] != 0 && seen_[slots_[i] - 1].node != u) i = (i + 1) % kSlots;
-    return i;
-  }
-
-  static constexpr int kLogSlots = 10;
-  static constexpr size_t kSlots = size_t{1} << kLogSlots;
-  static_assert(kSlots > 5 * kMaxNodes, "each of them and up to three sources are remembered");
-  std::array<uint16_t, kSlots> slots_{};  // by hash of the id: place in seen_, from 1; 0: free
-  absl::InlinedVector<Seen, 32> seen_;
-  absl::InlinedVector<UOp, 32> nodes_;
-  bool complete_ = true;
-};
-
 class Given {
  public:
   Given(UOpContext& ctx, UOp condition, bool holds) : ctx_(ctx), parts_(Parts(condition, holds)) {
@@ -149,7 +60,7 @@ class Given {
       Tighten(b->value, b->bounds);
       if (auto sum = ToSum(ctx, b->value)) {
         for (size_t i = 0; i < sum->terms.size(); ++i) TightenTerm(*sum, i, b->bounds);
-        if (sum->terms.size() > 1) sums_.push_back({b->value, std::move(*sum), b->bounds});
+        if (sum->terms.size() > 1) sums_.push_back({b->value, std::move(*sum), b->bounds, UOp()});
       }
     }
   }
@@ -160,32 +71,23 @@ class Given {
     if (!graph.complete() || !Concerns(graph)) return UOp();
     const int64_t weight = graph.Weight();
     if (MayHelp(graph)) {
-      if (const UOp out = Attempt(graph, weight, nullptr, UOp())) return out;
+      if (const UOp out = Attempt(graph, weight, nullptr)) return out;
     }
-    for (const KnownSum& s : sums_) {
-      const UOp replaced = Replaced(graph, s);
-      if (!replaced || (!s.bounds.IsPoint() && !Decides(graph, replaced))) continue;
-      if (const UOp out = Attempt(graph, weight, &s, replaced)) return out;
+    for (BoundedSum& s : sums_) {
+      s.replaced = Replaced(graph, s.sum);
+      if (!s.replaced) continue;
+      if (!s.bounds.IsPoint() && !MaySimplify(ctx_, graph, tight_, &s)) continue;
+      if (const UOp out = Attempt(graph, weight, &s)) return out;
     }
     return UOp();
   }
 
  private:
-  struct KnownSum {
-    UOp value;
-    Sum sum;
-    Bounds bounds;
-  };
-  struct Tight {
-    UOp node;
-    Bounds bounds;
-  };
-
   void Tighten(UOp u, Bounds b) {
     if (u.Is(Op::CONST)) return;
     const Bounds own = ctx_.BoundsOf(u);
-    Tight* tight = MaybeTight(u);
-    Bounds& t = tight != nullptr ? tight->bounds : tight_.emplace_back(Tight{u, own}).bounds;
+    BoundedNode* tight = MaybeTight(u);
+    Bounds& t = tight != nullptr ? tight->bounds : tight_.emplace_back(BoundedNode{u, own}).bounds;
     t.min = std::max(t.min, b.min), t.max = std::min(t.max, b.max);
     if (!t.known()) contradiction_ = true;
     if (tight == nullptr && t.min == own.min && t.max == own.max) tight_.pop_back();
@@ -204,7 +106,7 @@ class Given {
   }
 
   bool Concerns(const MathGraph& graph) const {
-    for (const Tight& t : tight_) {
+    for (const BoundedNode& t : tight_) {
       if (graph.IndexOf(t.node) != MathGraph::kNowhere) return true;
     }
     for (const Fact& f : parts_) {
@@ -213,49 +115,32 @@ class Given {
     return false;
   }
 
-  // Whether something else than a sum is made of a node for which known(node) holds. Tighter bounds
-  // of its terms change nothing in a sum, so long as they are no points.
-  template <class F>
-  static bool DecidesAny(const MathGraph& graph, F known) {
-    absl::InlinedVector<bool, 64> depends(graph.nodes().size());
-    for (size_t i = 0; i < depends.size(); ++i) {
-      const UOp u = graph.nodes()[i];
-      depends[i] = known(u);
-      if (depends[i] || !IsMath(u)) continue;
-      for (UOp s : u.srcs()) depends[i] |= depends[graph.IndexOf(s)];
-      if (depends[i] && !(u.dtype() == Dtype::Index && MathGraph::IsLinear(u))) return true;
-    }
-    return false;
-  }
-  static bool Decides(const MathGraph& graph, UOp known) {
-    return DecidesAny(graph, [&](UOp u) { return u == known; });
-  }
-
   // Whether the facts and the tighter bounds can change the expression.
   bool MayHelp(const MathGraph& graph) {
-    for (const Tight& t : tight_) {
+    for (const BoundedNode& t : tight_) {
       if (t.bounds.IsPoint() && graph.IndexOf(t.node) != MathGraph::kNowhere) return true;
     }
     for (const Fact& f : parts_) {
       if (graph.IndexOf(f.condition) != MathGraph::kNowhere) return true;
     }
-    return DecidesAny(graph, [&](UOp u) { return MaybeTight(u) != nullptr; });
+    return MaySimplify(ctx_, graph, tight_, nullptr);
   }
 
   // The term of the sum that can be had from the sum and its other terms, and is in the graph; the
   // last one if there are several, null if there is none.
-  static UOp Replaced(const MathGraph& graph, const KnownSum& known) {
+  static UOp Replaced(const MathGraph& graph, const Sum& sum) {
     UOp out;
-    for (const Term& t : known.sum.terms) {
+    for (const Term& t : sum.terms) {
       if (std::abs(t.factor) == 1 && graph.IndexOf(t.value) != MathGraph::kNowhere) out = t.value;
     }
     return out;
   }
 
   // The expression in a context of its own, simplified there; null unless what came of it weighs
-  // less. With `known`, the term `replaced` of it is replaced by a variable for the whole sum less
-  // the other terms.
-  UOp Attempt(const MathGraph& graph, int64_t weight, const KnownSum* known, UOp replaced) {
+  // less. With `known`, that term of it is replaced by a variable for the whole sum less the other
+  // terms.
+  UOp Attempt(const MathGraph& graph, int64_t weight, const BoundedSum* known) {
+    const UOp replaced = known != nullptr ? known->replaced : UOp();
     UOpContext scratch;
     absl::InlinedVector<std::pair<UOp, UOp>, 16> variables;  // here, there
     bool plain = true;                                       // variables stand for single nodes
@@ -277,7 +162,7 @@ class Given {
           if (here == u) return v;
         }
       }
-      const Tight* t = MaybeTight(u);
+      const BoundedNode* t = MaybeTight(u);
       const UOp out = u.Is(Op::CONST) ? scratch.Int(u.dtype(), u.const_int())
                                       : variable(u, t != nullptr ? t->bounds : ctx_.BoundsOf(u));
       if (i != MathGraph::kNowhere) there[i] = out;
@@ -346,8 +231,8 @@ class Given {
     }
     return nullptr;
   }
-  Tight* MaybeTight(UOp u) {
-    for (Tight& t : tight_) {
+  BoundedNode* MaybeTight(UOp u) {
+    for (BoundedNode& t : tight_) {
       if (t.node == u) return &t;
     }
     return nullptr;
@@ -355,8 +240,8 @@ class Given {
 
   UOpContext& ctx_;
   const absl::InlinedVector<Fact, 8> parts_;
-  absl::InlinedVector<Tight, 8> tight_;  // only what is tighter than BoundsOf
-  absl::InlinedVector<KnownSum, 2> sums_;
+  absl::InlinedVector<BoundedNode, 8> tight_;  // only what is tighter than BoundsOf
+  absl::InlinedVector<BoundedSum, 2> sums_;
   bool contradiction_ = false;
 };
 

@@ -128,7 +128,7 @@ UOp FromSum(UOpContext& ctx, const Sum& sum) {
   return sum.constant == 0 ? out : CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
 }
 
-ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
+ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
   static constexpr Int128 kHuge = Int128{1} << 100;
   auto scaled = [](Int128 v, int64_t factor) {
     Int128 out;
@@ -138,11 +138,14 @@ ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
   };
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
-    const ir::Bounds b = ctx.BoundsOf(t.value);
+    const ir::Bounds b = bounds(t.value);
     const Int128 x = scaled(b.min, t.factor), y = scaled(b.max, t.factor);
     out.min += std::min(x, y), out.max += std::max(x, y);
   }
   return out;
+}
+ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
+  return BoundsOf([&](UOp u) { return ctx.BoundsOf(u); }, sum);
 }
 
 }  // namespace uopd::rules

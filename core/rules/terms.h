@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "core/ir/context.h"
 
 namespace uopd::rules {
@@ -32,6 +33,9 @@ std::optional<Sum> NormalSum(ir::UOp x);
 // leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
 // an index whose bounds leave 64 bits is refused by Verify.
 ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum);
+// The bounds of a sum from those of the values of its terms.
+using TermBounds = absl::FunctionRef<ir::Bounds(ir::UOp)>;
+ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum);
 ir::Bounds BoundsOf(ir::UOpContext& ctx, const Sum& sum);
 // True if every value of the index expression fits 64 bits, as far as its bounds tell.
 bool FitsIndex(ir::UOpContext& ctx, ir::UOp u);
