@@ -173,6 +173,9 @@ void RuleSet::Freeze() {
           if (sources.at[position].Has(static_cast<Op>(source))) word.ops[position][source] |= bit;
         }
       }
+      for (int source = 0; source < ir::kOpCount; ++source) {
+        if (sources.either.Has(static_cast<Op>(source))) word.either[source] |= bit;
+      }
     }
     buckets_[op].end = words_.data() + words_.size();
   }

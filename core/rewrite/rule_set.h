@@ -3,8 +3,9 @@
 // a few loads.
 //
 // The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules
-// per (source position, op of that source) and per dtype of the root and of the first source; a
-// visit ANDs them and tries the set bits in rule order. Rules named in UOPD_DISABLE_RULES
+// per (source position, op of that source), per op that one of the first two sources has to have,
+// and per dtype of the root and of the first source; a visit ANDs them and tries the set bits in
+// rule order. Rules named in UOPD_DISABLE_RULES
 // ("set.rule,set.*") are left out; a name that no rule has is reported in the log. A frozen set is
 // immutable and may be used by any number of threads.
 #pragma once
@@ -148,7 +149,10 @@ class RuleSet {
       if (n > 0) {
         const UOp s = u.src(0);
         bits &= word->ops[0][static_cast<int>(s.op())] & word->dtypes[static_cast<int>(s.dtype())];
-        if (n > 1) bits &= word->ops[1][static_cast<int>(u.src(1).op())];
+        if (n > 1) {
+          const auto a = static_cast<int>(s.op()), b = static_cast<int>(u.src(1).op());
+          bits &= word->ops[1][b] & (word->either[a] | word->either[b]);
+        }
         if (n > 2) bits &= word->ops[2][static_cast<int>(u.src(2).op())];
       }
       for (; bits != 0; bits &= bits - 1) {
@@ -161,13 +165,15 @@ class RuleSet {
 
  private:
   // 64 rules of one root op. ops[position][op]: bit i is set if rule i can match a source with that
-  // op; roots[dtype]: if the root may have that dtype; dtypes[dtype]: if its first source may. A
-  // missing source counts as every op.
+  // op; either[op]: if it can where one of the first two sources has that op; roots[dtype]: if the
+  // root may have that dtype; dtypes[dtype]: if its first source may. A missing source counts as
+  // every op.
   struct Word {
     const Candidate* candidates = nullptr;
     uint64_t roots[ir::kDtypeCount] = {};
     uint64_t dtypes[ir::kDtypeCount] = {};
     uint64_t ops[3][ir::kOpCount] = {};
+    uint64_t either[ir::kOpCount] = {};
   };
   struct Bucket {
     const Word *begin = nullptr, *end = nullptr;
