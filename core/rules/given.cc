@@ -21,7 +21,6 @@ using ir::Bounds;
 using ir::Dtype;
 using ir::Int128;
 using ir::Op;
-using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
