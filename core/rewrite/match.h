@@ -132,11 +132,12 @@ constexpr DtypeSet DtypesOf(const WherePattern<A, B, C>& p) {
   return DtypesOf(p.b) & DtypesOf(p.c);
 }
 
-// Which ops each of the first three sources of the root may have, and which dtypes the first one,
-// for the candidate index.
+// Which ops each of the first three sources of the root may have, which one of the first two has to
+// have, and which dtypes the first one and the root may have, for the candidate index.
 struct SourceOps {
   OpSet at[3] = {OpSet::All(), OpSet::All(), OpSet::All()};
-  DtypeSet dtypes = kAnyDtype;
+  OpSet either = OpSet::All();
+  DtypeSet dtypes = kAnyDtype, root_dtypes = kAnyDtype;
 };
 template <class P>
 SourceOps SourcesOf(const P&) {
@@ -144,13 +145,17 @@ SourceOps SourcesOf(const P&) {
 }
 template <class P>
 SourceOps SourcesOf(const Typed<P>& p) {
-  return SourcesOf(p.p);
+  SourceOps s = SourcesOf(p.p);
+  s.root_dtypes &= p.dtypes;
+  return s;
 }
 template <Op O, class A, class B>
 SourceOps SourcesOf(const Binary<O, A, B>& p) {
   SourceOps s;
   if (ir::kCommutativeOps.Has(O)) {
     s.at[0] = s.at[1] = p.a.Roots() | p.b.Roots();
+    const OpSet a = p.a.Roots(), b = p.b.Roots();
+    s.either = b.Has(Op::SINK) ? a : b;  // the narrower one: only what matches all ops has SINK
   } else {
     s.at[0] = p.a.Roots(), s.at[1] = p.b.Roots();
   }

@@ -34,26 +34,6 @@ std::atomic<bool>& Printing() {
   return printing;
 }
 
-void AddCounts(const RuleSet& set, const std::vector<uint64_t>& attempts,
-               const std::vector<uint64_t>& matches) {
-  // A set may be made of several; each rule counts under the one that it was written in.
-  const auto& rules = set.rules();
-  for (size_t begin = 0; begin < rules.size();) {
-    size_t end = begin;
-    uint64_t tried = 0, matched = 0;
-    const std::string_view name = rules[begin]->set;
-    for (; end < rules.size() && rules[end]->set == name; ++end) {
-      if (attempts[end] == 0) continue;
-      tried += attempts[end], matched += matches[end];
-      rules[end]->counts.attempts.fetch_add(attempts[end], std::memory_order_relaxed);
-      rules[end]->counts.matches.fetch_add(matches[end], std::memory_order_relaxed);
-    }
-    if (tried > 0) metrics::PatternAttempts({name}).Increment(tried);
-    if (matched > 0) metrics::PatternMatches({name}).Increment(matched);
-    begin = end;
-  }
-}
-
 std::string RewriteText(const Rule& rule, UOp before, UOp after) {
   return Cat(rule.set, ".", rule.name, "  ", SourcePath(rule.where.file_name()), ":",
              rule.where.line(), "\n    ", ir::RenderExpr(before), "\n -> ", ir::RenderExpr(after),
@@ -74,10 +54,8 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
   };
   use(after_, rules);
   if (options_.before != nullptr) use(before_, *options_.before);
-  for (int op = 0; op < ir::kOpCount; ++op) {
-    const auto o = static_cast<Op>(op);
-    if (!rules.HasRulesFor(o) && (!before_.rules || !before_.rules->HasRulesFor(o))) idle_.Add(o);
-  }
+  active_ = rules.roots();
+  if (before_.rules != nullptr) active_ = active_ | before_.rules->roots();
   if (observed_) {
     if (TraceFile* file = TraceFile::MaybeGet()) trace_ = std::make_unique<TraceRecorder>(*file);
   }
@@ -85,7 +63,7 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
 
 Rewriter::~Rewriter() {
   for (const Side* side : {&before_, &after_}) {
-    if (side->rules != nullptr) AddCounts(*side->rules, side->attempts, side->matches);
+    if (side->rules != nullptr) side->rules->AddCounts(side->attempts, side->matches);
   }
 }
 
@@ -138,7 +116,7 @@ void Rewriter::Visit(UOp u) {
       const UOp s = u.src(i);
       const UOp done = Done(s);
       if (done && done != Pending()) continue;
-      if (s.n_src() == 0 && idle_.Has(s.op())) {
+      if (s.n_src() == 0 && !active_.Has(s.op())) {
         SetDone(s, s);
         continue;
       }

@@ -94,7 +94,7 @@ class Rewriter {
   const RewriteOptions options_;
   Side before_, after_;
   RuleEnv env_;
-  ir::OpSet idle_;       // ops that no rule has as its root
+  ir::OpSet active_;     // ops that are the root of some rule
   const bool observed_;  // a debug flag wants to see every attempt
   std::unique_ptr<TraceRecorder> trace_;
   bool stopped_ = false;

@@ -156,6 +156,7 @@ void RuleSet::Freeze() {
   }
   words_.reserve(n_words), candidates_.reserve(n_candidates);  // pointers into them stay valid
   for (int op = 0; op < ir::kOpCount; ++op) {
+    if (!by_root[op].empty()) roots_.Add(static_cast<Op>(op));
     buckets_[op].begin = words_.data() + words_.size();
     for (size_t i = 0; i < by_root[op].size(); ++i) {
       candidates_.push_back(by_root[op][i]);
@@ -163,8 +164,8 @@ void RuleSet::Freeze() {
       Word& word = words_.back();
       const uint64_t bit = uint64_t{1} << (i % 64);
       const SourceOps& sources = by_root[op][i].rule->sources;
-      word.all |= bit;
       for (int d = 0; d < ir::kDtypeCount; ++d) {
+        if ((sources.root_dtypes >> d & 1) != 0) word.roots[d] |= bit;
         if ((sources.dtypes >> d & 1) != 0) word.dtypes[d] |= bit;
       }
       for (int position = 0; position < 3; ++position) {
@@ -172,8 +173,41 @@ void RuleSet::Freeze() {
           if (sources.at[position].Has(static_cast<Op>(source))) word.ops[position][source] |= bit;
         }
       }
+      for (int source = 0; source < ir::kOpCount; ++source) {
+        if (sources.either.Has(static_cast<Op>(source))) word.either[source] |= bit;
+      }
     }
     buckets_[op].end = words_.data() + words_.size();
+  }
+  for (size_t begin = 0, end; begin < rules_.size(); begin = end) {
+    end = begin;
+    while (end < rules_.size() && rules_[end]->set == rules_[begin]->set) ++end;
+    sections_.push_back(std::unique_ptr<const Section>(new Section{begin, end}));
+  }
+}
+
+void RuleSet::AddCounts(std::span<const uint64_t> attempts,
+                        std::span<const uint64_t> matches) const {
+  // Each set has one series, whoever finds it first.
+  auto add = [](std::atomic<Counter*>& counter, uint64_t by, auto find) {
+    if (by == 0) return;
+    Counter* c = counter.load(std::memory_order_relaxed);
+    if (c == nullptr) counter.store(c = &find(), std::memory_order_relaxed);
+    c->Increment(by);
+  };
+  for (const auto& section : sections_) {
+    uint64_t tried = 0, matched = 0;
+    for (size_t i = section->begin; i < section->end; ++i) {
+      if (attempts[i] == 0) continue;
+      tried += attempts[i];
+      rules_[i]->counts.attempts.fetch_add(attempts[i], std::memory_order_relaxed);
+      if (matches[i] == 0) continue;
+      matched += matches[i];
+      rules_[i]->counts.matches.fetch_add(matches[i], std::memory_order_relaxed);
+    }
+    const std::string_view name = rules_[section->begin]->set;
+    add(section->attempts, tried, [&]() -> Counter& { return metrics::PatternAttempts({name}); });
+    add(section->matches, matched, [&]() -> Counter& { return metrics::PatternMatches({name}); });
   }
 }
 

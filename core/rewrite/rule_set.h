@@ -3,19 +3,22 @@
 // a few loads.
 //
 // The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules
-// per (source position, op of that source) and per dtype of the first source; a visit ANDs them and
-// tries the set bits in rule order. Rules named in UOPD_DISABLE_RULES ("set.rule,set.*") are left
-// out; a name that no rule has is reported in the log. A frozen set is immutable and may be used by
-// any number of threads.
+// per (source position, op of that source), per op that one of the first two sources has to have,
+// and per dtype of the root and of the first source; a visit ANDs them and tries the set bits in
+// rule order. Rules named in UOPD_DISABLE_RULES
+// ("set.rule,set.*") are left out; a name that no rule has is reported in the log. A frozen set is
+// immutable and may be used by any number of threads.
 #pragma once
 #include <atomic>
 #include <functional>
 #include <memory>
 #include <source_location>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/metrics.h"
 #include "core/rewrite/match.h"
 #include "core/rewrite/pattern_tree.h"
 
@@ -107,10 +110,11 @@ class RuleSet {
   std::string_view name() const { return name_; }
   const std::vector<std::shared_ptr<const Rule>>& rules() const { return rules_; }
 
-  // Whether any rule may apply to a node with this op.
-  bool HasRulesFor(Op op) const {
-    return buckets_[static_cast<int>(op)].begin != buckets_[static_cast<int>(op)].end;
-  }
+  // The ops that are the root of some rule.
+  OpSet roots() const { return roots_; }
+  // Adds what a rewrite has done (by index into rules()) to the counts of the rules and to
+  // uopd_pattern_attempts_total and uopd_pattern_matches_total.
+  void AddCounts(std::span<const uint64_t> attempts, std::span<const uint64_t> matches) const;
 
   // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `rule` is the one
   // that applied.
@@ -141,11 +145,14 @@ class RuleSet {
     const Bucket& bucket = buckets_[static_cast<int>(u.op())];
     const size_t n = u.n_src();
     for (const Word *word = bucket.begin, *end = bucket.end; word != end; ++word) {
-      uint64_t bits = word->all;
+      uint64_t bits = word->roots[static_cast<int>(u.dtype())];
       if (n > 0) {
         const UOp s = u.src(0);
         bits &= word->ops[0][static_cast<int>(s.op())] & word->dtypes[static_cast<int>(s.dtype())];
-        if (n > 1) bits &= word->ops[1][static_cast<int>(u.src(1).op())];
+        if (n > 1) {
+          const auto a = static_cast<int>(s.op()), b = static_cast<int>(u.src(1).op());
+          bits &= word->ops[1][b] & (word->either[a] | word->either[b]);
+        }
         if (n > 2) bits &= word->ops[2][static_cast<int>(u.src(2).op())];
       }
       for (; bits != 0; bits &= bits - 1) {
@@ -158,13 +165,15 @@ class RuleSet {
 
  private:
   // 64 rules of one root op. ops[position][op]: bit i is set if rule i can match a source with that
-  // op; dtypes[dtype]: if its first source may have that dtype. A missing source counts as every
-  // op.
+  // op; either[op]: if it can where one of the first two sources has that op; roots[dtype]: if the
+  // root may have that dtype; dtypes[dtype]: if its first source may. A missing source counts as
+  // every op.
   struct Word {
-    uint64_t all = 0;
     const Candidate* candidates = nullptr;
+    uint64_t roots[ir::kDtypeCount] = {};
     uint64_t dtypes[ir::kDtypeCount] = {};
     uint64_t ops[3][ir::kOpCount] = {};
+    uint64_t either[ir::kOpCount] = {};
   };
   struct Bucket {
     const Word *begin = nullptr, *end = nullptr;
@@ -173,7 +182,14 @@ class RuleSet {
 
   std::string_view name_;
   std::vector<std::shared_ptr<const Rule>> rules_;
+  // Rules of one set, which count together; a set may be made of several.
+  struct Section {
+    size_t begin, end;                                                  // in rules_
+    mutable std::atomic<Counter*> attempts{nullptr}, matches{nullptr};  // null until first needed
+  };
   std::array<Bucket, ir::kOpCount> buckets_;
+  OpSet roots_;
+  std::vector<std::unique_ptr<const Section>> sections_;
   std::vector<Word> words_;            // what the buckets point into
   std::vector<Candidate> candidates_;  // what the words point into
 };

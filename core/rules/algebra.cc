@@ -80,10 +80,10 @@ const RuleSet& AlgebraRules() {
       if (Compare(m[x], m[y]) <= 0) return UOp();
       return m.ctx.Make(m.root().op(), m.root().dtype(), {m[y], m[x]});
     });
-    r.Add("const_right", Group(OpSet{Op::ADD, Op::MUL}, x.Is(kFloats), y),
-          [x, y](const auto& m) -> UOp {
-            if (!m[x].Is(Op::CONST) || m[y].Is(Op::CONST)) return UOp();
-            return m.ctx.Make(m.root().op(), m.root().dtype(), {m[y], m[x]});
+    r.Add("const_right", Group(OpSet{Op::ADD, Op::MUL}, Is(Node(Op::CONST), kFloats), y),
+          [y](const auto& m) -> UOp {
+            if (m[y].Is(Op::CONST)) return UOp();
+            return m.ctx.Make(m.root().op(), m.root().dtype(), {m[y], m.root().src(0)});
           });
     // Stored integers wrap, so wrapped constants combine.
     r.Add("add_add", (Is(x, kStoredInts) + c) + d, [x, c, d](const auto& m) -> UOp {

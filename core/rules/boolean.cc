@@ -10,9 +10,8 @@ namespace {
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
 // op(where(c, k, l), where(c, m, n), constant...) with all of them constant: the results are
-// constants too.
+// constants too. REQUIRES: every source is a WHERE or a constant.
 UOp ChooseConstants(UOpContext& ctx, UOp u) {
-  if (u.n_src() > 2 || u.Is(Op::THREEFRY)) return UOp();
   UOp condition;
   ir::SymbolicDims branch[2];
   for (UOp s : u.srcs()) {
@@ -20,7 +19,7 @@ UOp ChooseConstants(UOpContext& ctx, UOp u) {
       branch[0].push_back(s), branch[1].push_back(s);
       continue;
     }
-    if (!s.Is(Op::WHERE) || !s.src(1).Is(Op::CONST) || !s.src(2).Is(Op::CONST)) return UOp();
+    if (!s.src(1).Is(Op::CONST) || !s.src(2).Is(Op::CONST)) return UOp();
     if (condition && condition != s.src(0)) return UOp();
     condition = s.src(0);
     branch[0].push_back(s.src(1)), branch[1].push_back(s.src(2));
@@ -95,7 +94,15 @@ const RuleSet& BooleanRules() {
     r.Add("where_is_or", Where(p, Literal(1), Is(x, kBools)), p | x);
     r.Add("where_is_and_not", Where(p, Literal(0), Is(x, kBools)), Not(p) & x);
     // An op on choices between constants is a choice between constants.
-    r.Add("op_of_where", Group(ir::kAluOps, Rest()),
+    constexpr OpSet kOps = [] {
+      OpSet out;
+      for (int i = 0; i < ir::kOpCount; ++i) {
+        const auto op = static_cast<Op>(i);
+        if (ir::OpSet(ir::kUnaryOps | ir::kBinaryOps).Has(op) && op != Op::THREEFRY) out.Add(op);
+      }
+      return out;
+    }();
+    r.Add("op_of_where", Group(kOps, Each(Group(OpSet{Op::WHERE, Op::CONST}, Rest()))),
           [](const auto& m) -> UOp { return ChooseConstants(m.ctx, m.root()); });
   });
   return rules;

@@ -24,13 +24,9 @@ int64_t CommonFactor(const Sum& sum) {
   return g;
 }
 
-std::optional<Sum> Difference(UOpContext& ctx, UOp a, UOp b) {
-  return ToSum(ctx, b.IsConstInt(0) ? a : ir::Sub(ctx, a, b));
-}
-
 // g * big + small < limit, where small stays so close to zero that it never decides:
 // big < ceil(limit / g). With limit = g * m - s and 0 <= s < g that needs -s <= small < g - s.
-bool DropSmallTerms(UOpContext& ctx, Sum& sum, Int128& limit) {
+bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {
   for (const Term& candidate : sum.terms) {
     const int64_t g = std::abs(candidate.factor);
     if (g == 1) continue;
@@ -38,7 +34,7 @@ bool DropSmallTerms(UOpContext& ctx, Sum& sum, Int128& limit) {
     for (const Term& t : sum.terms) (t.factor % g == 0 ? big : small).terms.push_back(t);
     if (small.terms.empty()) continue;
     const Int128 m = limit / g + (limit % g > 0), s = g * m - limit;
-    const Bounds b = BoundsOf(ctx, small);
+    const Bounds b = BoundsOf(bounds, small);
     if (b.min < -s || b.max >= g - s) continue;
     for (Term& t : big.terms) t.factor /= g;
     sum = big, limit = m;
@@ -54,8 +50,20 @@ UOp MaybeNegated(UOp u) {
                                                                                       : UOp();
 }
 
+bool SimplifiesCompare(TermBounds bounds, Op op, Sum sum) {
+  const Bounds b = BoundsOf(bounds, sum);
+  if (b.max < 0 || b.min > 0 || b.IsPoint()) return true;
+  if (op != Op::CMPLT) return false;
+  if (b.min == 0) return true;
+  const int64_t g = CommonFactor(sum);
+  const Int128 constant = -Int128{sum.constant};
+  Int128 limit = constant / g + (constant % g > 0);
+  for (Term& t : sum.terms) t.factor /= g;
+  return DropSmallTerms(bounds, sum, limit);
+}
+
 UOp NormaliseLess(UOpContext& ctx, UOp u) {
-  auto sum = Difference(ctx, u.src(0), u.src(1));
+  auto sum = ToDifference(ctx, u.src(0), u.src(1));
   if (!sum) return UOp();
   if (sum->terms.empty()) return ctx.Bool(sum->constant < 0);
   Int128 limit = -Int128{sum->constant};  // terms < limit
@@ -64,7 +72,7 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
     const int64_t g = CommonFactor(*sum);
     limit = limit / g + (limit % g > 0);  // rounded up
     for (Term& t : sum->terms) t.factor /= g;
-  } while (DropSmallTerms(ctx, *sum, limit));
+  } while (DropSmallTerms([&](UOp v) { return ctx.BoundsOf(v); }, *sum, limit));
   // A sum of things that are not negative is positive as soon as one of them is.
   if (limit == 1) {
     const bool simplex = std::all_of(sum->terms.begin(), sum->terms.end(), [&](const Term& t) {
@@ -92,7 +100,7 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
 }
 
 UOp NormaliseEqual(UOpContext& ctx, UOp u) {
-  auto sum = Difference(ctx, u.src(0), u.src(1));
+  auto sum = ToDifference(ctx, u.src(0), u.src(1));
   if (!sum) return UOp();
   if (sum->terms.empty()) return ctx.Bool((sum->constant == 0) == u.Is(Op::CMPEQ));
   const int64_t g = CommonFactor(*sum);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "core/ir/context.h"
+#include "core/rules/terms.h"
 
 namespace uopd::rules {
 
@@ -15,6 +16,10 @@ namespace uopd::rules {
 // 64 bits. May be the node itself.
 ir::UOp NormaliseLess(ir::UOpContext& ctx, ir::UOp u);
 ir::UOp NormaliseEqual(ir::UOpContext& ctx, ir::UOp u);
+
+// Whether a comparison of `sum` with 0 that is in normal form would have a shorter one if its terms
+// had these bounds.
+bool SimplifiesCompare(TermBounds bounds, ir::Op op, Sum sum);
 
 // A condition read as an interval: value in [min, max].
 struct Bounded {

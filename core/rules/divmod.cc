@@ -29,8 +29,8 @@ struct Split {
   std::optional<int64_t> period;
 };
 
-std::optional<int64_t> PeriodOf(UOpContext& ctx, const Sum& rest, int64_t c) {
-  const Bounds b = BoundsOf(ctx, rest);
+std::optional<int64_t> PeriodOf(TermBounds bounds, const Sum& rest, int64_t c) {
+  const Bounds b = BoundsOf(bounds, rest);
   const Int128 lo = FloorDiv(b.min, c);
   if (lo != FloorDiv(b.max, c) || !Fits(lo) || !Fits(lo * c)) return std::nullopt;
   return static_cast<int64_t>(lo);
@@ -38,7 +38,7 @@ std::optional<int64_t> PeriodOf(UOpContext& ctx, const Sum& rest, int64_t c) {
 
 // Moves exact multiples of c into the quotient; if the rest still spans periods, tries every factor
 // modulo c.
-Split SplitBy(UOpContext& ctx, const Sum& sum, int64_t c) {
+Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
   Split s;
   for (const Term& t : sum.terms) {
     if (t.factor % c == 0)
@@ -48,7 +48,7 @@ Split SplitBy(UOpContext& ctx, const Sum& sum, int64_t c) {
   }
   s.quotient.constant = static_cast<int64_t>(FloorDiv(sum.constant, c));
   s.rest.constant = sum.constant - s.quotient.constant * c;
-  s.period = PeriodOf(ctx, s.rest, c);
+  s.period = PeriodOf(bounds, s.rest, c);
   if (s.period) return s;
 
   // Congruence: factors may be replaced by anything equal modulo c; the one of smallest magnitude
@@ -63,7 +63,7 @@ Split SplitBy(UOpContext& ctx, const Sum& sum, int64_t c) {
     if (r != 0) t.rest.terms.push_back({term.value, r});
   }
   t.quotient.constant = s.quotient.constant, t.rest.constant = s.rest.constant;
-  t.period = PeriodOf(ctx, t.rest, c);
+  t.period = PeriodOf(bounds, t.rest, c);
   return t.period ? t : s;
 }
 
@@ -91,11 +91,11 @@ UOp AddSums(UOpContext& ctx, const Sum& sum, UOp maybe_extra, int64_t factor) {
 
 // A factor f of some term with 1 < f < c, f | c, for which the rest modulo f is already in one
 // period: then the division nests exactly, x / c = (x / f) / (c / f).
-std::optional<std::pair<int64_t, Split>> Nesting(UOpContext& ctx, const Sum& rest, int64_t c) {
+std::optional<std::pair<int64_t, Split>> Nesting(TermBounds bounds, const Sum& rest, int64_t c) {
   for (const Term& t : rest.terms) {
     const int64_t f = std::gcd(t.factor, c);
     if (f <= 1 || f >= c) continue;
-    Split s = SplitBy(ctx, rest, f);
+    Split s = SplitBy(bounds, rest, f);
     if (s.period) return std::pair(f, s);
   }
   return std::nullopt;
@@ -136,6 +136,12 @@ Split SplitBySymbol(const Sum& sum, UOp y) {
 
 }  // namespace
 
+bool SimplifiesDivMod(TermBounds bounds, const Sum& sum, int64_t c) {
+  const Split s = SplitBy(bounds, sum, c);
+  return s.period || !s.quotient.terms.empty() || s.quotient.constant != 0 ||
+         GcdOfFactors(s.rest, c) > 1 || Nesting(bounds, s.rest, c);
+}
+
 UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
   if (const int64_t m = Divisor(x, Op::FLOORMOD); m > 0 && m % c == 0) {
     // (x % (k*c)) / c == (x / c) % k
@@ -144,7 +150,8 @@ UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
   }
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();
-  Split s = SplitBy(ctx, *sum, c);
+  auto bounds = [&](UOp u) { return ctx.BoundsOf(u); };
+  Split s = SplitBy(bounds, *sum, c);
   if (s.period) {
     s.quotient.constant += *s.period;
     return FromSum(ctx, s.quotient);
@@ -158,7 +165,7 @@ UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
     return AddSums(ctx, s.quotient,
                    CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, inner), ctx.Idx(c / g)), 1);
   }
-  if (auto nest = Nesting(ctx, s.rest, c)) {
+  if (auto nest = Nesting(bounds, s.rest, c)) {
     auto& [f, inner] = *nest;
     inner.quotient.constant += *inner.period;
     return AddSums(ctx, s.quotient,
@@ -189,7 +196,8 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
     if (const UOp out = CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, plain), ctx.Idx(c))) return out;
   }
 
-  Split s = SplitBy(ctx, *sum, c);
+  auto bounds = [&](UOp u) { return ctx.BoundsOf(u); };
+  Split s = SplitBy(bounds, *sum, c);
   if (s.period) {
     s.rest.constant -= *s.period * c;
     return FromSum(ctx, s.rest);
@@ -201,7 +209,7 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
     inner.constant = s.rest.constant / g, low.constant = s.rest.constant % g;
     return AddSums(ctx, low, CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, inner), ctx.Idx(c / g)), g);
   }
-  if (auto nest = Nesting(ctx, s.rest, c)) {
+  if (auto nest = Nesting(bounds, s.rest, c)) {
     auto& [f, inner] = *nest;
     inner.quotient.constant += *inner.period;
     inner.rest.constant -= *inner.period * f;

@@ -2,6 +2,7 @@
 // Floor division and remainder of index expressions.
 #pragma once
 #include "core/ir/context.h"
+#include "core/rules/terms.h"
 
 namespace uopd::rules {
 
@@ -9,7 +10,10 @@ namespace uopd::rules {
 // c > 0.
 ir::UOp SimplifyFloorDiv(ir::UOpContext& ctx, ir::UOp x, int64_t c);
 ir::UOp SimplifyFloorMod(ir::UOpContext& ctx, ir::UOp x, int64_t c);
-// As above for a FLOORDIV or FLOORMOD of index dtype and any divisor. Division by zero gives 0.
+// Whether there would be one of `sum` / c or `sum` % c if its terms had these bounds.
+bool SimplifiesDivMod(TermBounds bounds, const Sum& sum, int64_t c);
+// As SimplifyFloorDiv for a FLOORDIV or FLOORMOD of index dtype and any divisor. Division by zero
+// gives 0.
 ir::UOp SimplifyFloorDivMod(ir::UOpContext& ctx, ir::UOp u);
 
 }  // namespace uopd::rules

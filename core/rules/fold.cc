@@ -34,14 +34,13 @@ const RuleSet& FoldRules() {
       return Fold(m.ctx, m.root());
     });
     // Any integer, index or bool whose interval is one value.
-    r.Add("point", Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()),
+    r.Add("point", Is(Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()), kNotFloat),
           [](const auto& m) -> UOp {
             const UOp u = m.root();
-            if (ir::IsFloat(u.dtype())) return UOp();
             const ir::Bounds b = m.ctx.BoundsOf(u);
+            if (!b.IsPoint()) return UOp();
             const ir::IntRange range = ir::RangeOf(u.dtype());
-            return b.IsPoint() && b.Within({range.min, range.max}) ? m.ctx.Int(u.dtype(), b.min)
-                                                                   : UOp();
+            return b.Within({range.min, range.max}) ? m.ctx.Int(u.dtype(), b.min) : UOp();
           });
   });
   return rules;

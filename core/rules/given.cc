@@ -3,12 +3,14 @@
 
 #include <algorithm>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/compare.h"
+#include "core/rules/foresight.h"
+#include "core/rules/math_graph.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -19,11 +21,9 @@ using ir::Bounds;
 using ir::Dtype;
 using ir::Int128;
 using ir::Op;
-using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
-constexpr size_t kMaxNodes = 200;
 constexpr size_t kMaxConjuncts = 16;
 
 struct Fact {
@@ -49,51 +49,6 @@ absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
   return out;
 }
 
-bool IsMath(UOp u) {
-  return u.Is(ir::kElementwiseOps) && (u.dtype() == Dtype::Index || u.dtype() == Dtype::Bool) &&
-         !u.Is(Op::CAST) && std::all_of(u.srcs().begin(), u.srcs().end(), [](UOp s) {
-           return s.dtype() == Dtype::Index || s.dtype() == Dtype::Bool;
-         });
-}
-
-// The nodes of an expression, sources first, down to what is no index or bool arithmetic; nullopt
-// if there are too many.
-std::optional<std::vector<UOp>> MathNodes(UOp root) {
-  std::vector<UOp> out;
-  absl::flat_hash_map<uint32_t, bool> done;  // false: its sources are on the stack
-  std::vector<UOp> stack = {root};
-  while (!stack.empty()) {
-    const UOp u = stack.back();
-    auto [it, fresh] = done.try_emplace(u.id(), false);
-    if (fresh && IsMath(u)) {
-      for (size_t i = u.n_src(); i-- > 0;) {
-        if (!done.contains(u.src(i).id())) stack.push_back(u.src(i));
-      }
-      if (done.size() > kMaxNodes) return std::nullopt;
-      continue;
-    }
-    stack.pop_back();
-    if (it->second) continue;
-    it->second = true;
-    out.push_back(u);
-  }
-  return out;
-}
-
-// What of an expression costs. Sums, signs, constant factors and negations count nothing: how many
-// of them are nodes depends on the order of operands, which is another one in another context.
-int64_t Weight(UOp root) {
-  const auto nodes = MathNodes(root);
-  if (!nodes) return INT64_MAX;
-  int64_t w = 0;
-  for (UOp u : *nodes) {
-    const bool scaled = u.Is(Op::MUL) && (u.src(0).Is(Op::CONST) || u.src(1).Is(Op::CONST));
-    if (u.Is(OpSet{Op::CONST, Op::NEG, Op::ADD, Op::SUB}) || scaled || MaybeNegated(u)) continue;
-    w += u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) ? 5 : 1;
-  }
-  return w;
-}
-
 class Given {
  public:
   Given(UOpContext& ctx, UOp condition, bool holds) : ctx_(ctx), parts_(Parts(condition, holds)) {
@@ -104,41 +59,37 @@ class Given {
       Tighten(b->value, b->bounds);
       if (auto sum = ToSum(ctx, b->value)) {
         for (size_t i = 0; i < sum->terms.size(); ++i) TightenTerm(*sum, i, b->bounds);
-        if (sum->terms.size() > 1) sums_.push_back({b->value, *sum, b->bounds});
+        if (sum->terms.size() > 1) sums_.push_back({b->value, std::move(*sum), b->bounds, UOp()});
       }
     }
   }
 
   UOp Simplify(UOp e) {
-    if (contradiction_ || (tight_.empty() && parts_.empty())) return UOp();
-    const auto nodes = MathNodes(e);
-    if (!nodes || nodes->size() == 1) return UOp();
-    if (!Concerns(*nodes)) return UOp();
-    const int64_t weight = Weight(e);
-    const UOp plain = Attempt(*nodes, nullptr);
-    if (plain && Weight(plain) < weight) return plain;
-    for (const KnownSum& s : sums_) {
-      const UOp out = Attempt(*nodes, &s);
-      if (out && Weight(out) < weight) return out;
+    if (contradiction_ || parts_.empty()) return UOp();
+    const MathGraph graph(e);
+    if (!graph.complete() || !Concerns(graph)) return UOp();
+    const int64_t weight = graph.Weight();
+    if (MayHelp(graph)) {
+      if (const UOp out = Attempt(graph, weight, nullptr)) return out;
+    }
+    for (BoundedSum& s : sums_) {
+      s.replaced = Replaced(graph, s.sum);
+      if (!s.replaced) continue;
+      if (!s.bounds.IsPoint() && !MaySimplify(ctx_, graph, tight_, &s)) continue;
+      if (const UOp out = Attempt(graph, weight, &s)) return out;
     }
     return UOp();
   }
 
  private:
-  struct KnownSum {
-    UOp value;
-    Sum sum;
-    Bounds bounds;
-  };
-
   void Tighten(UOp u, Bounds b) {
     if (u.Is(Op::CONST)) return;
     const Bounds own = ctx_.BoundsOf(u);
-    auto [it, fresh] = tight_.try_emplace(u.id(), own);
-    it->second.min = std::max(it->second.min, b.min),
-    it->second.max = std::min(it->second.max, b.max);
-    if (!it->second.known()) contradiction_ = true;
-    if (fresh && it->second.min == own.min && it->second.max == own.max) tight_.erase(it);
+    BoundedNode* tight = MaybeTight(u);
+    Bounds& t = tight != nullptr ? tight->bounds : tight_.emplace_back(BoundedNode{u, own}).bounds;
+    t.min = std::max(t.min, b.min), t.max = std::min(t.max, b.max);
+    if (!t.known()) contradiction_ = true;
+    if (tight == nullptr && t.min == own.min && t.max == own.max) tight_.pop_back();
   }
 
   // From the bounds of a sum and of its other terms those of one term.
@@ -153,45 +104,71 @@ class Given {
             f > 0 ? Bounds{ceil(lo, f), floor(hi, f)} : Bounds{ceil(hi, f), floor(lo, f)});
   }
 
-  bool Concerns(const std::vector<UOp>& nodes) const {
-    for (UOp u : nodes) {
-      if (tight_.contains(u.id())) return true;
-      for (const Fact& f : parts_) {
-        if (f.condition == u) return true;
-      }
+  bool Concerns(const MathGraph& graph) const {
+    for (const BoundedNode& t : tight_) {
+      if (graph.IndexOf(t.node) != MathGraph::kNowhere) return true;
+    }
+    for (const Fact& f : parts_) {
+      if (graph.IndexOf(f.condition) != MathGraph::kNowhere) return true;
     }
     return false;
   }
 
-  // e in a context of its own, simplified there; null if nothing came of it. With `known`, one of
-  // its terms is replaced by a variable for the whole sum less the other terms.
-  UOp Attempt(const std::vector<UOp>& nodes, const KnownSum* known) {
+  // Whether the facts and the tighter bounds can change the expression.
+  bool MayHelp(const MathGraph& graph) {
+    for (const BoundedNode& t : tight_) {
+      if (t.bounds.IsPoint() && graph.IndexOf(t.node) != MathGraph::kNowhere) return true;
+    }
+    for (const Fact& f : parts_) {
+      if (graph.IndexOf(f.condition) != MathGraph::kNowhere) return true;
+    }
+    return MaySimplify(ctx_, graph, tight_, nullptr);
+  }
+
+  // The term of the sum that can be had from the sum and its other terms, and is in the graph; the
+  // last one if there are several, null if there is none.
+  static UOp Replaced(const MathGraph& graph, const Sum& sum) {
+    UOp out;
+    for (const Term& t : sum.terms) {
+      if (std::abs(t.factor) == 1 && graph.IndexOf(t.value) != MathGraph::kNowhere) out = t.value;
+    }
+    return out;
+  }
+
+  // The expression in a context of its own, simplified there; null unless what came of it weighs
+  // less. With `known`, that term of it is replaced by a variable for the whole sum less the other
+  // terms.
+  UOp Attempt(const MathGraph& graph, int64_t weight, const BoundedSum* known) {
+    const UOp replaced = known != nullptr ? known->replaced : UOp();
     UOpContext scratch;
-    std::vector<std::pair<UOp, UOp>> variables;  // here, there
-    absl::flat_hash_map<uint32_t, UOp> there;
+    absl::InlinedVector<std::pair<UOp, UOp>, 16> variables;  // here, there
+    bool plain = true;                                       // variables stand for single nodes
     auto variable = [&](UOp u, Bounds b) {
       const int64_t ends[] = {static_cast<int64_t>(std::max<Int128>(b.min, INT64_MIN)),
                               static_cast<int64_t>(std::min<Int128>(b.max, INT64_MAX))};
       const UOp v = scratch.Make(Op::DEFINE_VAR, u.dtype(), std::span<const UOp>{},
                                  scratch.Data(ends, Cat("v", variables.size())));
       variables.emplace_back(u, v);
+      plain &= !IsMath(u);
       return v;
     };
+    absl::InlinedVector<UOp, 64> there(graph.nodes().size());
     auto leaf = [&](UOp u) {
-      if (auto it = there.find(u.id()); it != there.end()) return it->second;
-      auto it = tight_.find(u.id());
-      return there[u.id()] = u.Is(Op::CONST)
-                                 ? scratch.Int(u.dtype(), u.const_int())
-                                 : variable(u, it != tight_.end() ? it->second : ctx_.BoundsOf(u));
-    };
-    UOp whole, replaced;
-    if (known != nullptr) {
-      for (const Term& t : known->sum.terms) {
-        if (std::abs(t.factor) == 1 &&
-            std::find(nodes.begin(), nodes.end(), t.value) != nodes.end())
-          replaced = t.value;
+      const size_t i = graph.IndexOf(u);
+      if (i != MathGraph::kNowhere && there[i]) return there[i];
+      if (i == MathGraph::kNowhere) {
+        for (const auto& [here, v] : variables) {
+          if (here == u) return v;
+        }
       }
-      if (!replaced) return UOp();
+      const BoundedNode* t = MaybeTight(u);
+      const UOp out = u.Is(Op::CONST) ? scratch.Int(u.dtype(), u.const_int())
+                                      : variable(u, t != nullptr ? t->bounds : ctx_.BoundsOf(u));
+      if (i != MathGraph::kNowhere) there[i] = out;
+      return out;
+    };
+    UOp whole;
+    if (known != nullptr) {
       whole = variable(known->value, known->bounds);
       UOp value = whole;
       int64_t sign = 1;
@@ -202,23 +179,24 @@ class Given {
           value = ir::Sub(scratch, value, ir::Mul(scratch, leaf(t.value), scratch.Idx(t.factor)));
       }
       value = ir::Sub(scratch, value, scratch.Idx(known->sum.constant));
-      there[replaced.id()] = ir::Mul(scratch, value, scratch.Idx(sign));
+      there[graph.IndexOf(replaced)] = ir::Mul(scratch, value, scratch.Idx(sign));
     }
     ir::SymbolicDims src;
-    for (UOp u : nodes) {
-      if (there.contains(u.id())) continue;
+    for (size_t i = 0; i < there.size(); ++i) {
+      const UOp u = graph.nodes()[i];
+      if (there[i]) continue;
       if (const Fact* f = FactOf(u)) {
-        there[u.id()] = scratch.Bool(f->holds);
-      } else if (!IsMath(u) || tight_.contains(u.id())) {
+        there[i] = scratch.Bool(f->holds);
+      } else if (!IsMath(u) || MaybeTight(u) != nullptr) {
         leaf(u);
       } else {
         src.clear();
-        for (UOp s : u.srcs()) src.push_back(there.at(s.id()));
-        there[u.id()] = scratch.Make(u.op(), u.dtype(), src);
+        for (UOp s : u.srcs()) src.push_back(there[graph.IndexOf(s)]);
+        there[i] = scratch.Make(u.op(), u.dtype(), src);
       }
     }
     rewrite::Rewriter rewriter(scratch, PlainRules(), {.max_steps = 20000});
-    UOp out = rewriter.Run(there.at(nodes.back().id()));
+    UOp out = rewriter.Run(there.back());
     if (whole) {  // the sum in terms of its parts again
       ir::Substitution back;
       const UOp v = variable(replaced, ctx_.BoundsOf(replaced));
@@ -232,15 +210,18 @@ class Given {
       out = rewriter.Run(ir::Substitute(scratch, out, back));
     }
     if (rewriter.diverged()) return UOp();
-    absl::flat_hash_map<uint32_t, UOp> here;
+    // A variable weighs as much as a node that is no arithmetic.
+    if (plain && MathGraph(out).Weight() >= weight) return UOp();
+    ir::Substitution here;
     for (const auto& [u, v] : variables) here[v.id()] = u;
     out = ir::CopyTo(scratch, out, ctx_, here);
+    const MathGraph made(out);
+    if (made.Weight() >= weight) return UOp();
     // Here less is known of its parts than there.
-    const auto made = MathNodes(out);
-    const bool fits = made && std::all_of(made->begin(), made->end(), [&](UOp u) {
-                        return u.dtype() != Dtype::Index || FitsIndex(ctx_, u);
-                      });
-    return fits ? out : UOp();
+    for (UOp u : made.nodes()) {
+      if (u.dtype() == Dtype::Index && !FitsIndex(ctx_, u)) return UOp();
+    }
+    return out;
   }
 
   const Fact* FactOf(UOp u) const {
@@ -249,18 +230,24 @@ class Given {
     }
     return nullptr;
   }
+  BoundedNode* MaybeTight(UOp u) {
+    for (BoundedNode& t : tight_) {
+      if (t.node == u) return &t;
+    }
+    return nullptr;
+  }
 
   UOpContext& ctx_;
   const absl::InlinedVector<Fact, 8> parts_;
-  absl::flat_hash_map<uint32_t, Bounds> tight_;  // only what is tighter than BoundsOf
-  std::vector<KnownSum> sums_;
+  absl::InlinedVector<BoundedNode, 8> tight_;  // only what is tighter than BoundsOf
+  absl::InlinedVector<BoundedSum, 2> sums_;
   bool contradiction_ = false;
 };
 
 }  // namespace
 
 UOp SimplifyGiven(UOpContext& ctx, UOp e, UOp condition, bool holds) {
-  return Given(ctx, condition, holds).Simplify(e);
+  return IsMath(e) ? Given(ctx, condition, holds).Simplify(e) : UOp();
 }
 
 const rewrite::RuleSet& GivenRules() {

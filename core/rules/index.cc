@@ -18,6 +18,21 @@ bool IsDivBy(UOp u, Op op, int64_t& c) {
   return c > 0;
 }
 
+// Whether u is x / c. That may have been simplified to another form, so it is compared with what it
+// simplifies to, too.
+bool IsQuotient(UOpContext& ctx, UOp u, UOp x, int64_t c) {
+  int64_t divisor;
+  const bool quotient = IsDivBy(u, Op::FLOORDIV, divisor);
+  if (quotient && u.src(0) == x && divisor == c) return true;
+  // What is no sum simplifies to a constant, which no term is, or to one division of what it
+  // divides itself.
+  if (!x.Is(OpSet{Op::ADD, Op::SUB, Op::NEG, Op::MUL}) &&
+      !(x.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) && u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}))) {
+    return false;
+  }
+  return u == SimplifyFloorDiv(ctx, x, c);
+}
+
 // f*(x % c) + f*c*(x / c) == f*x, and f*(x % c) + f*c*((x / c) % d) == f*(x % (c*d)). True if a
 // pair was merged.
 bool Recombine(UOpContext& ctx, Sum& sum) {
@@ -30,10 +45,7 @@ bool Recombine(UOpContext& ctx, Sum& sum) {
       UOp high = sum.terms[j].value;
       int64_t d = 0;
       if (IsDivBy(high, Op::FLOORMOD, d)) high = high.src(0);
-      // x / c may have been simplified to another form, so compare with what it simplifies to.
-      const UOp plain = ir::Alu(ctx, Op::FLOORDIV, {x, ctx.Idx(c)});
-      const UOp simple = SimplifyFloorDiv(ctx, x, c);
-      if (high != plain && high != simple) continue;
+      if (!IsQuotient(ctx, high, x, c)) continue;
       if (d != 0 && Int128{c} * d >= Int128{1} << 62) continue;
       sum.terms[i].value = d == 0 ? x : ir::Alu(ctx, Op::FLOORMOD, {x, ctx.Idx(c * d)});
       sum.terms.erase(sum.terms.begin() + static_cast<ptrdiff_t>(j));
@@ -71,6 +83,9 @@ bool MergeConditions(UOpContext& ctx, Sum& sum) {
 }
 
 UOp NormaliseSum(UOpContext& ctx, UOp u) {
+  if (auto normal = NormalSum(u)) {  // nearly always
+    return Recombine(ctx, *normal) || MergeConditions(ctx, *normal) ? FromSum(ctx, *normal) : UOp();
+  }
   auto sum = ToSum(ctx, u);
   if (!sum) return UOp();
   // What these leave is a sum again, rewritten in its turn.

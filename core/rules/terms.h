@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "core/ir/context.h"
 
 namespace uopd::rules {
@@ -23,10 +24,18 @@ struct Sum {
 // Decomposes an index expression; nullopt if a coefficient leaves 62 bits. REQUIRES: x has dtype
 // index.
 std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp x);
+// As ToSum for a - b, without making that node.
+std::optional<Sum> ToDifference(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
+// The sum of x if x is what FromSum makes of it, nullopt otherwise: far cheaper than to make it.
+// Coefficients may exceed 62 bits. REQUIRES: x has dtype index.
+std::optional<Sum> NormalSum(ir::UOp x);
 // The expression of a sum: terms added left to right, the constant last. Null if a part of it could
 // leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
 // an index whose bounds leave 64 bits is refused by Verify.
 ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum);
+// The bounds of a sum from those of the values of its terms.
+using TermBounds = absl::FunctionRef<ir::Bounds(ir::UOp)>;
+ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum);
 ir::Bounds BoundsOf(ir::UOpContext& ctx, const Sum& sum);
 // True if every value of the index expression fits 64 bits, as far as its bounds tell.
 bool FitsIndex(ir::UOpContext& ctx, ir::UOp u);

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// A sum of other terms stays a sum. A comparison, quotient or remainder changes only if the bounds
+// of the sum that it looks at decide it or take it apart; else a comparison and a remainder have
+// the values that they had, and a quotient fewer. Of other ops nothing is foreseen.
+#include "core/rules/foresight.h"
+
+#include <algorithm>
+
+#include "core/rules/compare.h"
+#include "core/rules/divmod.h"
+
+namespace uopd::rules {
+namespace {
+
+using ir::Bounds;
+using ir::Dtype;
+using ir::Int128;
+using ir::Op;
+using ir::OpSet;
+using ir::UOp;
+using ir::UOpContext;
+
+Int128 FloorDiv(Int128 a, Int128 b) { return a / b - ((a % b != 0) && (a < 0)); }
+
+class Foresight {
+ public:
+  Foresight(UOpContext& ctx, const MathGraph& graph, std::span<const BoundedNode> tight,
+            const BoundedSum* maybe_sum)
+      : ctx_(ctx), graph_(graph), tight_(tight), sum_(maybe_sum), differs_(graph.nodes().size()) {}
+
+  bool MayChange() {
+    for (size_t i = 0; i < differs_.size(); ++i) {
+      const UOp u = graph_.nodes()[i];
+      if (IsReplaced(u) || MaybeTight(u) != nullptr) {
+        differs_[i] = true;
+        continue;
+      }
+      bool concerned = false;
+      if (IsMath(u)) {
+        for (UOp s : u.srcs()) concerned |= differs_[graph_.IndexOf(s)];
+      }
+      if (!concerned) continue;
+      if (IsLinear(u)) {
+        differs_[i] = true;
+      } else if (u.Is(ir::kComparisonOps) && u.src(0).dtype() == Dtype::Index) {
+        Sum sum;
+        if (!Add(u.src(0), 1, sum) || !Add(u.src(1), -1, sum) || !Tidy(sum)) return true;
+        if (SimplifiesCompare(term_bounds_, u.op(), sum)) return true;
+      } else if (u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) && u.dtype() == Dtype::Index &&
+                 u.src(1).Is(Op::CONST) && u.src(1).const_int() > 0) {
+        const int64_t c = u.src(1).const_int();
+        Sum sum;
+        if (!Add(u.src(0), 1, sum) || !Tidy(sum)) return true;
+        if (SimplifiesDivMod(term_bounds_, sum, c)) return true;
+        if (u.Is(Op::FLOORMOD)) continue;
+        const Bounds b = BoundsOf(term_bounds_, sum);
+        quotients_.push_back({u, {FloorDiv(b.min, c), FloorDiv(b.max, c)}});
+        differs_[i] = true;
+      } else {
+        return true;
+      }
+    }
+    return false;
+  }
+
+ private:
+  const BoundedNode* MaybeTight(UOp u) const {
+    for (const BoundedNode& t : tight_) {
+      if (t.node == u) return &t;
+    }
+    return nullptr;
+  }
+  bool IsReplaced(UOp u) const { return sum_ != nullptr && u == sum_->replaced; }
+
+  // The value of a term; null is the whole of sum_.
+  Bounds BoundsOfTerm(UOp u) {
+    if (!u) return sum_->bounds;
+    if (const BoundedNode* t = MaybeTight(u)) return t->bounds;
+    for (const BoundedNode& q : quotients_) {
+      if (q.node == u) return q.bounds;
+    }
+    return ctx_.BoundsOf(u);
+  }
+
+  // sum += factor * value. False if a number leaves 64 bits; so below.
+  static bool AddTerm(UOp value, int64_t factor, Sum& sum) {
+    for (Term& t : sum.terms) {
+      if (t.value == value) return !__builtin_add_overflow(t.factor, factor, &t.factor);
+    }
+    sum.terms.push_back({value, factor});
+    return true;
+  }
+  static bool AddConstant(int64_t value, int64_t factor, Sum& sum) {
+    int64_t product;
+    return !__builtin_mul_overflow(value, factor, &product) &&
+           !__builtin_add_overflow(sum.constant, product, &sum.constant);
+  }
+  bool AddReplaced(int64_t factor, Sum& sum) const {
+    const auto& terms = sum_->sum.terms;
+    for (const Term& t : terms) {
+      if (t.value == sum_->replaced) factor *= t.factor;  // 1 or -1
+    }
+    for (const Term& t : terms) {
+      int64_t f;
+      if (t.value == sum_->replaced) continue;
+      if (__builtin_mul_overflow(-t.factor, factor, &f) || !AddTerm(t.value, f, sum)) return false;
+    }
+    return AddTerm(UOp(), factor, sum) && AddConstant(-sum_->sum.constant, factor, sum);
+  }
+  bool Add(UOp x, int64_t first_factor, Sum& sum) const {
+    absl::InlinedVector<Term, 16> stack = {{x, first_factor}};
+    while (!stack.empty()) {
+      const auto [u, factor] = stack.back();
+      stack.pop_back();
+      if (IsReplaced(u)) {
+        if (!AddReplaced(factor, sum)) return false;
+      } else if (u.Is(Op::CONST)) {
+        if (!AddConstant(u.const_int(), factor, sum)) return false;
+      } else if (!IsLinear(u) || MaybeTight(u) != nullptr) {
+        if (!AddTerm(u, factor, sum)) return false;
+      } else if (u.Is(Op::MUL)) {
+        const size_t side = u.src(1).Is(Op::CONST) ? 1 : 0;
+        int64_t f;
+        if (__builtin_mul_overflow(factor, u.src(side).const_int(), &f)) return false;
+        stack.push_back({u.src(1 - side), f});
+      } else {
+        stack.push_back({u.src(0), u.Is(Op::NEG) ? -factor : factor});
+        if (!u.Is(Op::NEG)) stack.push_back({u.src(1), u.Is(Op::SUB) ? -factor : factor});
+      }
+    }
+    return true;
+  }
+  // Drops terms that cancelled; false if none is left.
+  static bool Tidy(Sum& sum) {
+    sum.terms.erase(std::remove_if(sum.terms.begin(), sum.terms.end(),
+                                   [](const Term& t) { return t.factor == 0; }),
+                    sum.terms.end());
+    return !sum.terms.empty();
+  }
+
+  UOpContext& ctx_;
+  const MathGraph& graph_;
+  const std::span<const BoundedNode> tight_;
+  const BoundedSum* const sum_;
+  absl::InlinedVector<bool, 64> differs_;  // by place in the graph: it has other bounds or terms
+  absl::InlinedVector<BoundedNode, 8> quotients_;
+  struct {
+    Foresight* self;
+    Bounds operator()(UOp u) const { return self->BoundsOfTerm(u); }
+  } term_bounds_{this};
+};
+
+}  // namespace
+
+bool MaySimplify(UOpContext& ctx, const MathGraph& graph, std::span<const BoundedNode> tight,
+                 const BoundedSum* maybe_sum) {
+  return Foresight(ctx, graph, tight, maybe_sum).MayChange();
+}
+
+}  // namespace uopd::rules

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// Index and bool arithmetic as a list of nodes, which later work looks up by place.
+#pragma once
+#include <array>
+#include <span>
+
+#include "absl/container/inlined_vector.h"
+#include "core/ir/uop.h"
+
+namespace uopd::rules {
+
+// An op on index and bool values that gives one.
+bool IsMath(ir::UOp u);
+// An index that is a sum of its sources, with signs and constant factors.
+bool IsLinear(ir::UOp u);
+
+// An expression down to what is no index or bool arithmetic: its nodes, sources first.
+class MathGraph {
+ public:
+  static constexpr size_t kMaxNodes = 200;
+
+  explicit MathGraph(ir::UOp root) { Walk(root); }
+
+  bool complete() const { return complete_; }  // false: there are too many nodes
+  std::span<const ir::UOp> nodes() const { return nodes_; }
+  ir::UOp root() const { return nodes_.back(); }
+  static constexpr size_t kNowhere = UINT16_MAX;
+  size_t IndexOf(ir::UOp u) const {  // in nodes(), or kNowhere
+    const uint16_t slot = slots_[SlotOf(u)];
+    return slot == 0 ? kNowhere : seen_[slot - 1].index;
+  }
+
+  // What of the expression costs. Sums, signs, constant factors and negations count nothing: how
+  // many of them are nodes depends on the order of operands, which is another one in another
+  // context. INT64_MAX if there are too many nodes.
+  int64_t Weight() const;
+
+ private:
+  struct Seen {
+    ir::UOp node;
+    uint16_t index;  // in nodes_; kOpen while its sources are being visited
+  };
+  static constexpr uint16_t kOpen = UINT16_MAX;
+
+  void Walk(ir::UOp root);
+  // Its slot, or the free one where it belongs.
+  size_t SlotOf(ir::UOp u) const {
+    size_t i = u.id() * 0x9E3779B1u >> (32 - kLogSlots);
+    while (slots_[i] != 0 && seen_[slots_[i] - 1].node != u) i = (i + 1) % kSlots;
+    return i;
+  }
+
+  static constexpr int kLogSlots = 10;
+  static constexpr size_t kSlots = size_t{1} << kLogSlots;
+  static_assert(kSlots > 5 * kMaxNodes, "each of them and up to three sources are remembered");
+  std::array<uint16_t, kSlots> slots_{};  // by hash of the id: place in seen_, from 1; 0: free
+  absl::InlinedVector<Seen, 32> seen_;
+  absl::InlinedVector<ir::UOp, 32> nodes_;
+  bool complete_ = true;
+};
+
+}  // namespace uopd::rules
