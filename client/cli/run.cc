@@ -78,7 +78,7 @@ absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
   std::map<int64_t, Slot> slots;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(ir::Op::STORE)) {
-      slots[ir::MaybeBaseOf(u.src(0)).slot()].written = true;
+      for (ir::UOp base : ir::BasesOf(u.src(0))) slots[base.slot()].written = true;
       for (UOp v : ir::Toposort(ctx, u.src(1))) {
         if (v.Is(ir::Op::PARAM)) slots[v.slot()].read = true;
       }

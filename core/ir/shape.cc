@@ -51,6 +51,8 @@ class Inference {
       case Op::CAST:
       case Op::BITCAST:
         return Source(0);
+      case Op::MULTI:
+        return Multi();
       case Op::REDUCE:
         return Reduce();
       case Op::RESHAPE:
@@ -134,6 +136,36 @@ class Inference {
       }
       dims.insert(dims.end(), first->begin(), first->end());
     }
+    return New(dims);
+  }
+
+  // Sizes add up along the axis of the arg; everything else is equal.
+  absl::StatusOr<const Shape*> Multi() {
+    UOPD_ASSIGN(const Shape* first, Source(0));
+    const int64_t axis = u_.ints().empty() ? -1 : u_.ints()[0];
+    if (axis >= static_cast<int64_t>(first->size()))
+      return Bad(Cat("MULTI along axis ", axis, " of pieces of shape ", Text(*first)));
+    SymbolicDims dims(first->begin(), first->end());
+    int64_t sum = 0;
+    for (size_t i = 0; i < u_.n_src(); ++i) {
+      UOPD_ASSIGN(const Shape* piece, Source(i));
+      bool fits = piece->size() == first->size();
+      for (size_t k = 0; fits && k < piece->size(); ++k) {
+        if (static_cast<int64_t>(k) != axis) {
+          fits = (*piece)[k] == (*first)[k];
+          continue;
+        }
+        fits = (*piece)[k].Is(Op::CONST);
+        if (fits) sum += (*piece)[k].const_int();
+      }
+      if (!fits) {
+        return Bad(Cat("MULTI of pieces of shapes ", Text(*first), " and ", Text(*piece),
+                       axis < 0 ? ": copies of one value are equal"
+                                : Cat(": they may differ in numbers along axis ", axis, " only")));
+      }
+    }
+    if (axis >= 0) dims[axis] = ctx_.Idx(sum);
+    UOPD_TRY(CheckSize(dims));
     return New(dims);
   }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr OpSet kTensorOps =
     OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::BIND, Op::IOTA,       Op::SINK,
           Op::AFTER,  Op::STACK,  Op::STORE,      Op::COPY, Op::CONTIGUOUS, Op::CONTIGUOUS_BACKWARD,
-          Op::DETACH, Op::REDUCE, Op::CONST} |
+          Op::MULTI,  Op::DETACH, Op::REDUCE,     Op::CONST} |
     kMovementOps | kElementwiseOps;
 constexpr OpSet kLoweredOps =
     OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER, Op::GROUP,
@@ -66,6 +66,9 @@ absl::Status VerifyArg(UOp u) {
   if (text.size() > 256) return bad("its text is over 256 bytes");
   switch (schema) {
     case ArgSchema::Ints:
+      if (u.Is(Op::MULTI))
+        return ints.empty() || (ints.size() == 1 && ints[0] >= 0) ? absl::OkStatus()
+                                                                  : bad("it is an axis or nothing");
       return ints.size() <= kMaxRank ? absl::OkStatus() : bad("it is too long");
     case ArgSchema::Text:
       return ints.empty() && !text.empty() ? absl::OkStatus() : bad("it is one text");
@@ -192,7 +195,7 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       return SameDtype(u, 0, d);
     case Op::STORE: {
       const bool in_tensor = stage == Stage::kTensor || stage == Stage::kAny;
-      const bool target = (in_tensor && MaybeBaseOf(u.src(0)) != UOp()) ||
+      const bool target = (in_tensor && !BasesOf(u.src(0)).empty()) ||
                           (stage != Stage::kTensor && u.src(0).Is(Op::INDEX));
       if (!target)
         return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ",
@@ -214,7 +217,7 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
         if (!u.src(i).Is(Op::STORE))
           return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
       }
-      if (stage == Stage::kTensor && MaybeBaseOf(u) == UOp())
+      if (stage == Stage::kTensor && BasesOf(u).empty())
         return Bad("AFTER of a value that is no buffer");
       return SameDtype(u, 0, d);
     case Op::GEP:
@@ -224,6 +227,9 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
         if (!u.src(i).Is(Op::RANGE)) return Bad(Cat("source ", i, " of END is no RANGE"));
       }
       return absl::OkStatus();
+    case Op::MULTI:
+      for (size_t i = 1; i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, d));
+      [[fallthrough]];
     case Op::COPY:
     case Op::CONTIGUOUS:
     case Op::CONTIGUOUS_BACKWARD:
@@ -283,6 +289,18 @@ UOp MaybeBaseOf(UOp u) {
   return u.Is(Op::PARAM) || u.Is(Op::BUFFER) ? u : UOp();
 }
 
+absl::InlinedVector<UOp, 1> BasesOf(UOp target) {
+  while (target.Is(kMovementOps) || target.Is(Op::AFTER)) target = target.src(0);
+  absl::InlinedVector<UOp, 1> out;
+  const bool pieces = target.Is(Op::MULTI);
+  for (UOp piece : pieces ? target.srcs() : std::span<const UOp>(&target, 1)) {
+    const UOp base = MaybeBaseOf(piece);
+    if (!base) return {};
+    out.push_back(base);
+  }
+  return out;
+}
+
 absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage) {
   const OpInfo& info = Info(u.op());
   const OpSet allowed = stage == Stage::kTensor ? kTensorOps
@@ -310,7 +328,7 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
   if (stage != Stage::kTensor) return absl::OkStatus();
   if (root.n_src() == 0) return Bad("SINK has no roots: there is nothing to compute");
   for (UOp r : root.srcs()) {
-    if (!r.Is(Op::STORE) && !(r.Is(Op::AFTER) && MaybeBaseOf(r) != UOp())) {
+    if (!r.Is(Op::STORE) && !(r.Is(Op::AFTER) && !BasesOf(r).empty())) {
       return Bad(Cat("SINK of ", Name(r.op()), ": roots are STOREs into PARAMs"));
     }
   }

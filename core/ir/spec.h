@@ -6,6 +6,7 @@
 // cannot make shape inference, rewriting or codegen fail. Errors are INVALID_ARGUMENT and name the
 // node.
 #pragma once
+#include "absl/container/inlined_vector.h"
 #include "core/base/status.h"
 #include "core/ir/context.h"
 
@@ -36,5 +37,9 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage);
 // The PARAM or BUFFER that a STORE target or AFTER writes to, through movement ops; null if there
 // is none.
 UOp MaybeBaseOf(UOp target);
+
+// The PARAMs and BUFFERs that a STORE into `target` writes: one, or that of every piece of a MULTI;
+// none if it is no storage.
+absl::InlinedVector<UOp, 1> BasesOf(UOp target);
 
 }  // namespace uopd::ir

@@ -163,6 +163,25 @@ Gradients StackRule(UOpContext& ctx, UOp y, UOp g) {
   return out;
 }
 
+Gradients MultiRule(UOpContext& ctx, UOp y, UOp g) {
+  // Of copies of one value, the first stands for all.
+  Gradients out(y.n_src(), UOp());
+  if (y.ints().empty()) {
+    out[0] = g;
+    return out;
+  }
+  const auto axis = static_cast<size_t>(y.ints()[0]);
+  SymbolicDims start(ctx.ShapeOf(y)->size(), ctx.Idx(0));
+  int64_t at = 0;
+  for (size_t i = 0; i < y.n_src(); ++i) {
+    const Shape piece = *ctx.ShapeOf(y.src(i));
+    start[axis] = ctx.Idx(at);
+    out[i] = ir::Shrink(ctx, g, ir::ShapeArg(ctx, Shape(start)), ir::ShapeArg(ctx, piece));
+    at += piece[axis].const_int();
+  }
+  return out;
+}
+
 // Reductions keep their axes with size 1, so that y and g broadcast against x.
 Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp x = y.src(0);
@@ -202,7 +221,7 @@ struct RuleTable {
     set(Op::RESHAPE, ReshapeRule), set(Op::EXPAND, ExpandRule), set(Op::PERMUTE, PermuteRule),
         set(Op::PAD, PadRule);
     set(Op::SHRINK, ShrinkRule), set(Op::FLIP, FlipRule), set(Op::STACK, StackRule),
-        set(Op::REDUCE, ReduceRule);
+        set(Op::MULTI, MultiRule), set(Op::REDUCE, ReduceRule);
     for (Op op : {Op::CMPLT, Op::CMPNE, Op::CMPEQ}) set(op, NoGradient);
   }
 };

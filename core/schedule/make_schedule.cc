@@ -11,6 +11,7 @@
 #include "core/schedule/limit_buffers.h"
 #include "core/schedule/lowering.h"
 #include "core/schedule/memory_plan.h"
+#include "core/schedule/multi_device.h"
 #include "core/schedule/ordering.h"
 #include "core/schedule/prepare.h"
 #include "core/schedule/schedule.h"
@@ -51,6 +52,7 @@ class Builder {
         lowering_(ctx, simplify_) {}
 
   absl::StatusOr<Schedule> Run(UOp sink) {
+    UOPD_ASSIGN(sink, ResolveMulti(ctx_, sink, {options_.default_device, options_.ring_threshold}));
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
     const Picks picks(ctx_, ir::Toposort(ctx_, sink));

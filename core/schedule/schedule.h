@@ -80,6 +80,8 @@ struct Options {
   // smaller kernels.
   double realise_cost = 32;
   size_t max_kernel_buffers = 32;  // that one kernel may take; at least 4
+  // Sums over more than two devices of more elements than this go around in a ring (allreduce.h).
+  int64_t ring_threshold = 256'000;
 };
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with

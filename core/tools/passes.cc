@@ -16,6 +16,8 @@
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
 #include "core/rules/simplify.h"
+#include "core/schedule/multi_device.h"
+#include "core/schedule/schedule.h"
 #include "core/tools/split.h"
 
 namespace uopd::tools {
@@ -117,10 +119,20 @@ Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::LowerIndex(ctx, root);
 }
 
+Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kTensor));
+  const schedule::Options defaults;
+  schedule::MultiDeviceOptions options = {defaults.default_device, defaults.ring_threshold};
+  std::from_chars(value.data(), value.data() + value.size(), options.ring_threshold);
+  return schedule::ResolveMulti(ctx, root, options);
+}
+
 constexpr Pass kPasses[] = {
     {"rules", "SET", "rewrite with one rule set", Rules},
     {"verify", "tensor|kernel|program", "check the graph, change nothing", Verify},
     {"unbind", "", "bound variables become variables", Unbind},
+    {"multi", "[ring threshold]",
+     "values in pieces on several devices, and what moves between them", ResolveMulti},
     {"simplify", "", "the symbolic rules", Simplify},
     {"opts", "OPT+OPT", "scheduling decisions applied to a kernel", Opts},
     {"heuristic", "", "as opts, chosen from the kernel", Heuristic},

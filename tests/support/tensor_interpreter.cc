@@ -44,7 +44,7 @@ const Scalar& Broadcast(const HostArray& from, const Dims& index) {
   return from.values[Flat(from.dims, at)];
 }
 
-constexpr ir::OpSet kKept = {Op::PARAM, Op::AFTER, Op::STORE, Op::STACK};
+constexpr ir::OpSet kKept = {Op::PARAM, Op::STORE, Op::STACK};
 constexpr size_t kSmall = 64;
 
 class Evaluation {
@@ -86,29 +86,76 @@ class Evaluation {
     return out;
   }
 
-  // Writes a STORE's value where its target lies in `base`, the array of the PARAM under the
-  // target.
-  void Apply(UOp store, HostArray& base) const {
-    // Where each element of the target lives: the target's movement applied to the positions of the
-    // base.
-    const HostArray where = Positions(store.src(0), base);
+  // Writes a STORE's value where its target lies in `base`, the array of `param`.
+  void Apply(UOp store, UOp param, HostArray& base) const {
     const HostArray& value = at(store.src(1));
-    for (size_t i = 0; i < where.values.size(); ++i) {
-      if (where.values[i].i > 0) base.values[where.values[i].i - 1] = value.values[i];
+    for (const HostArray& where : Positions(store.src(0))) {
+      for (size_t i = 0; i < where.values.size(); ++i) {
+        const int64_t place = where.values[i].i;
+        if (place / kSlotStride == param.slot() + 1)
+          base.values[static_cast<size_t>(place % kSlotStride)] = value.values[i];
+      }
     }
   }
 
  private:
-  // An array of the target's shape with 1 + the flat position in its base; 0 where padding is.
-  HostArray Positions(UOp target, const HostArray& base) const {
-    std::vector<UOp> path;
-    while (target.Is(ir::kMovementOps) || target.Is(Op::AFTER))
-      path.push_back(target), target = target.src(0);
-    HostArray out = HostArray::Zeros(Dtype::I64, base.dims);
-    for (size_t i = 0; i < out.values.size(); ++i) out.values[i].i = static_cast<int64_t>(i) + 1;
-    for (auto it = path.rbegin(); it != path.rend(); ++it) {
-      if (!it->Is(Op::AFTER)) out = Moved(*it, out);
+  static constexpr int64_t kSlotStride = int64_t{1} << 40;
+
+  // Arrays of the target's shape that say for each element where it lives: (slot + 1) * kSlotStride
+  // + flat position; 0 where padding is. One array for each whole copy of the value.
+  std::vector<HostArray> Positions(UOp target) const {
+    if (target.Is(Op::AFTER)) return Positions(target.src(0));
+    if (target.Is(Op::MULTI)) {
+      std::vector<HostArray> pieces;
+      for (UOp s : target.srcs()) pieces.push_back(Positions(s)[0]);
+      if (target.ints().empty()) return pieces;
+      return {Joined(target, pieces)};
     }
+    if (target.Is(ir::kMovementOps)) {
+      std::vector<HostArray> out;
+      for (const HostArray& where : Positions(target.src(0))) out.push_back(Moved(target, where));
+      return out;
+    }
+    HostArray out = HostArray::Zeros(Dtype::I64, at(target).dims);
+    for (size_t i = 0; i < out.values.size(); ++i)
+      out.values[i].i = (target.slot() + 1) * kSlotStride + static_cast<int64_t>(i);
+    return {std::move(out)};
+  }
+
+  // The value whose pieces these are.
+  static HostArray Joined(UOp multi, const std::vector<HostArray>& pieces) {
+    if (multi.ints().empty()) return pieces[0];
+    const auto axis = static_cast<size_t>(multi.ints()[0]);
+    Dims dims = pieces[0].dims;
+    dims[axis] = 0;
+    for (const HostArray& p : pieces) dims[axis] += p.dims[axis];
+    HostArray out = HostArray::Zeros(pieces[0].dtype, dims);
+    int64_t begin = 0;
+    for (const HostArray& p : pieces) {
+      ForEach(p.dims, [&](const Dims& i) {
+        Dims to = i;
+        to[axis] += begin;
+        out.values[Flat(dims, to)] = p.values[Flat(p.dims, i)];
+      });
+      begin += p.dims[axis];
+    }
+    return out;
+  }
+
+  // What u shows after its own stores and then these ones.
+  HostArray State(UOp u, std::vector<UOp> stores) const {
+    if (u.Is(ir::kMovementOps)) return Moved(u, State(u.src(0), std::move(stores)));
+    if (u.Is(Op::AFTER)) {
+      stores.insert(stores.begin(), u.srcs().begin() + 1, u.srcs().end());
+      return State(u.src(0), std::move(stores));
+    }
+    if (u.Is(Op::MULTI)) {
+      std::vector<HostArray> pieces;
+      for (UOp s : u.srcs()) pieces.push_back(State(s, stores));
+      return Joined(u, pieces);
+    }
+    HostArray out = at(u);
+    for (UOp store : stores) Apply(store, u, out);
     return out;
   }
 
@@ -145,12 +192,17 @@ class Evaluation {
       case Op::STACK:
         return StackArray(u);
       case Op::AFTER:
-        return AfterArray(u);
+        return State(u, {});
       case Op::COPY:
       case Op::CONTIGUOUS:
       case Op::CONTIGUOUS_BACKWARD:
       case Op::DETACH:
         return at(u.src(0));
+      case Op::MULTI: {
+        std::vector<HostArray> pieces;
+        for (UOp s : u.srcs()) pieces.push_back(at(s));
+        return Joined(u, pieces);
+      }
       case Op::REDUCE:
         return Reduced(u);
       default:
@@ -197,22 +249,6 @@ class Evaluation {
       out.values.insert(out.values.end(), part.values.begin(), part.values.end());
     }
     return out;
-  }
-
-  HostArray AfterArray(UOp u) const {
-    // The stores write into the base; what AFTER shows is its source 0 seen through that.
-    UOp base = u.src(0);
-    std::vector<UOp> path;
-    while (base.Is(ir::kMovementOps)) path.push_back(base), base = base.src(0);
-    HostArray out = at(u.src(0));
-    if (path.empty()) {
-      for (size_t i = 1; i < u.n_src(); ++i) Apply(u.src(i), out);
-      return out;
-    }
-    HostArray whole = at(base);
-    for (size_t i = 1; i < u.n_src(); ++i) Apply(u.src(i), whole);
-    for (auto it = path.rbegin(); it != path.rend(); ++it) whole = Moved(*it, whole);
-    return whole;
   }
 
   HostArray Reduced(UOp u) const {
@@ -373,16 +409,17 @@ absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(
   UOPD_TRY(evaluation.Run(roots));
   std::vector<HostArray> out = slots;
   for (UOp store : stores) {  // topological order follows the order of the SINK's sources
-    const UOp param = ir::MaybeBaseOf(store.src(0));
-    std::vector<Scalar>& slot = out[static_cast<size_t>(param.slot())].values;
-    HostArray base = evaluation.at(param);
-    const std::vector<int64_t> places = evaluation.Places(param);
-    // Later stores add to earlier ones, so the write goes into what they left.
-    for (size_t i = 0; i < places.size(); ++i)
-      base.values[i] = slot[static_cast<size_t>(places[i])];
-    evaluation.Apply(store, base);
-    for (size_t i = 0; i < places.size(); ++i)
-      slot[static_cast<size_t>(places[i])] = base.values[i];
+    for (const UOp param : ir::BasesOf(store.src(0))) {
+      std::vector<Scalar>& slot = out[static_cast<size_t>(param.slot())].values;
+      HostArray base = evaluation.at(param);
+      const std::vector<int64_t> places = evaluation.Places(param);
+      // Later stores add to earlier ones, so the write goes into what they left.
+      for (size_t i = 0; i < places.size(); ++i)
+        base.values[i] = slot[static_cast<size_t>(places[i])];
+      evaluation.Apply(store, param, base);
+      for (size_t i = 0; i < places.size(); ++i)
+        slot[static_cast<size_t>(places[i])] = base.values[i];
+    }
   }
   return out;
 }
