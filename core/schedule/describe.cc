@@ -5,6 +5,7 @@
 
 #include "core/base/digest.h"
 #include "core/base/text.h"
+#include "core/ir/spec.h"
 
 namespace uopd::schedule {
 namespace {
@@ -61,6 +62,7 @@ class Describer {
       info.in_memory = options.in_memory != nullptr && (*options.in_memory)[i];
       info.memory_work = info.in_memory ? std::min(info.work, kLoadWork) : info.work;
     }
+    PlaceTheRest();
     return absl::OkStatus();
   }
 
@@ -96,6 +98,18 @@ class Describer {
       info.device = d;
     }
     return absl::OkStatus();
+  }
+
+  // What can be computed anywhere is computed where it is used: on one device (place.h).
+  void PlaceTheRest() {
+    for (size_t i = f_.order.size(); i-- > 0;) {
+      const UOp u = f_.order[i];
+      const int32_t device =
+          u.Is(Op::STORE) ? f_.at(ir::MaybeBaseOf(u.src(0))).device : f_.info[i].device;
+      for (UOp s : ValueSources(u)) {
+        if (f_.at(s).device < 0 && !IsUniform(s)) f_.at(s).device = device;
+      }
+    }
   }
 
   double Elements(UOp u) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Facts about the nodes of a tensor graph that fusion decides with, from the sources up.
 //
-//   device    where the value is, by number; -1 if it can be computed anywhere
+//   device    where the value is, by number; -1 for constants
 //   elements  at the largest of every dimension
 //   work      operations and loads for one element, see fusion.h; what is read twice counts once, a
 //             sum that picks one term counts that term

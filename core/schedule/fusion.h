@@ -97,7 +97,7 @@ struct NodeInfo {
   int32_t realised = -1;  // root that writes it
   uint32_t output = 0;    // which of its outputs it is
   // Facts from the sources up, see describe.h.
-  int32_t device = -1;  // -1: anywhere
+  int32_t device = -1;  // -1: a constant
   double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
   bool in_memory = false;  // as the options say
   absl::InlinedVector<Read, 4> reads;

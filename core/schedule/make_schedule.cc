@@ -13,6 +13,7 @@
 #include "core/schedule/memory_plan.h"
 #include "core/schedule/multi_device.h"
 #include "core/schedule/ordering.h"
+#include "core/schedule/place.h"
 #include "core/schedule/prepare.h"
 #include "core/schedule/schedule.h"
 
@@ -53,6 +54,7 @@ class Builder {
 
   absl::StatusOr<Schedule> Run(UOp sink) {
     UOPD_ASSIGN(sink, ResolveMulti(ctx_, sink, {options_.default_device, options_.ring_threshold}));
+    sink = SeparateDevices(ctx_, sink, options_.default_device);
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
     const Picks picks(ctx_, ir::Toposort(ctx_, sink));
