@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "client/cpp/graph_state.h"
 
+#include <algorithm>
+
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/spec.h"
@@ -20,6 +22,19 @@ std::shared_ptr<TensorState> Failed(std::shared_ptr<GraphState> graph, absl::Sta
 }
 
 }  // namespace
+
+bool IsStored(UOp u) {
+  if (u.Is(Op::BUFFER)) return true;
+  return u.Is(Op::MULTI) &&
+         std::all_of(u.srcs().begin(), u.srcs().end(), [](UOp s) { return s.Is(Op::BUFFER); });
+}
+
+std::vector<uint64_t> HandlesOf(UOp stored) {
+  if (stored.Is(Op::BUFFER)) return {static_cast<uint64_t>(stored.slot())};
+  std::vector<uint64_t> out;
+  for (UOp s : stored.srcs()) out.push_back(static_cast<uint64_t>(s.slot()));
+  return out;
+}
 
 TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
   if (graph == nullptr) return;
@@ -49,7 +64,7 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
   out->symbolic = !dims;
   out->dims = dims ? std::move(*dims) : ir::MaxDims(*ctx_, shape);
   out->dtype = u.dtype();
-  out->device = std::move(device);
+  if (!InPieces(u)) out->device = std::move(device);
   return out;
 }
 
@@ -92,9 +107,26 @@ absl::Status GraphState::Verified(UOp u) {
     }
     if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Stage::kTensor);
     if (!s.ok()) bad_.emplace(v.id(), s);
+    multi_ |= v.Is(Op::MULTI);
   }
   auto it = bad_.find(u.id());
   return it == bad_.end() ? absl::OkStatus() : it->second;
+}
+
+const ir::Layout& GraphState::LayoutOf(UOp u) {
+  const std::vector<UOp> fresh =
+      ir::Toposort(*ctx_, std::span(&u, 1), [&](UOp v) { return !layouts_.contains(v.id()); });
+  std::vector<const ir::Layout*> sources;
+  for (UOp v : fresh) {
+    if (layouts_.contains(v.id())) continue;
+    sources.clear();
+    for (UOp s : v.srcs()) sources.push_back(&layouts_.at(s.id()));
+    auto rule = ir::RuleOf(*ctx_, v, sources, "");
+    // What does not fit together is for the daemon to say: it knows its default device.
+    ir::Layout layout = rule.ok() ? std::move(rule->result) : *sources[0];
+    layouts_.emplace(v.id(), std::move(layout));
+  }
+  return layouts_.at(u.id());
 }
 
 UOp GraphState::Distinct(UOp u) {
@@ -118,6 +150,7 @@ void GraphState::Compact() {
   ctx_ = std::move(fresh);
   verified_ = 0;  // checked again as they are first used, which refills the memoised shapes
   bad_.clear();
+  layouts_.clear();
   digests_.clear();
   compact_at_ = 2 * ctx_->size() + kCompactFloor;
   ++stats_.compactions;

@@ -7,8 +7,8 @@
 //
 // Invariants
 //   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
-//   (2) A realised tensor's uop is a BUFFER whose slot number is its handle on the daemon; every
-//   handle in buffers_ is
+//   (2) A realised tensor's uop is stored: a BUFFER whose slot number is its handle on the daemon,
+//   or a MULTI of such; every handle in buffers_ is
 //       reachable from a live tensor or will be freed with the next Execute.
 //   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they
 //   reach (Compact).
@@ -25,12 +25,17 @@
 #include "client/cpp/options.h"
 #include "core/base/digest.h"
 #include "core/ir/context.h"
+#include "core/ir/layout.h"
 #include "core/ir/shape.h"
 
 namespace uopd::client {
 
 class GraphState;
 struct Exported;
+
+// A BUFFER, or a MULTI of BUFFERs; and the numbers of those.
+bool IsStored(ir::UOp u);
+std::vector<uint64_t> HandlesOf(ir::UOp stored);
 
 struct TensorState : std::enable_shared_from_this<TensorState> {
   explicit TensorState(std::shared_ptr<GraphState> g);
@@ -44,9 +49,9 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   ir::Dims dims;                      // the largest value of symbolic ones
   bool symbolic = false;
   ir::Dtype dtype = ir::Dtype::F32;
-  std::string device;  // empty: the daemon's default
-  // BUFFER that Assign means to overwrite; null if none. A partial assignment (AssignNarrow) is
-  // AFTER(replaces, STORE(SHRINK(replaces), value)): Normalize decides whether that happens in
+  std::string device;  // empty: the daemon's default, or the value is in pieces
+  // Stored value that Assign means to overwrite; null if none. A partial assignment (AssignNarrow)
+  // is AFTER(replaces, STORE(SHRINK(replaces), value)): Normalize decides whether that happens in
   // place.
   ir::UOp replaces;
   std::string host;  // contents, when has_host
@@ -74,6 +79,10 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
                                         std::string bytes);
   // Verifies the nodes made since the last call. The error of u, if it has one.
   absl::Status Verified(ir::UOp u);
+  // Where u is, as far as it is known here: the device without a name is the daemon's default.
+  // REQUIRES: u is verified.
+  const ir::Layout& LayoutOf(ir::UOp u);
+  bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
   // u as a node of its own, equal to no other.
   ir::UOp Distinct(ir::UOp u);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
@@ -122,6 +131,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // The wire form of a normalised sink, verified.
   absl::StatusOr<std::string> Wire(ir::UOp sink);
   absl::flat_hash_set<uint64_t> ReadByOthers(std::span<const Pending> pending);
+  // New memory for a tensor, in the pieces that its value comes in.
+  ir::UOp NewTarget(const TensorState& t);
+  absl::StatusOr<std::string> ReadBuffer(uint64_t handle);
   absl::StatusOr<v1::ExecuteResponse> Send(v1::ExecuteRequest& request, ir::UOp sink);
   // Makes those of the buffers that read as zeros and are not there yet: on the daemon, from a
   // graph.
@@ -140,6 +152,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   std::map<uint64_t, Buffer> buffers_;
   uint64_t next_counter_ = 0;
   int64_t next_tag_ = 1;
+  bool multi_ = false;  // a MULTI was made: otherwise every layout is that of one device
+  absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
   absl::flat_hash_map<uint32_t, Digest> digests_;  // by id of a normalised sink
 };
 

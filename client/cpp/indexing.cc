@@ -103,8 +103,12 @@ void Tensor::AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site si
   if (value.size() == 0) return;
   ir::UOpContext& ctx = Ctx(*this);
   const UOp whole = Value(*this);
-  // A buffer as it lies on the daemon can be written in place; other values are combined.
-  if (whole.Is(Op::BUFFER) && part.state()->uop != whole) {
+  // Memory as it lies on the daemon can be written in place, if it is known in which piece; other
+  // values are combined.
+  const bool found = whole.Is(Op::BUFFER) ||
+                     (IsStored(whole) &&
+                      (whole.ints().empty() || whole.ints()[0] != *a || begin.tensor() == nullptr));
+  if (found && part.state()->uop != whole) {
     const UOp store = ir::Store(ctx, Value(part), Value(value));
     return Assign({Made(*this, ir::After(ctx, whole, {store}), "AssignNarrow", site), site});
   }

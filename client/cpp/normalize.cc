@@ -5,6 +5,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
+#include "client/cpp/graph_state.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -26,7 +27,7 @@ class Normalizer {
     absl::flat_hash_map<uint32_t, UOp> replaced;  // id of a value -> the BUFFER that will hold it
     for (const Output& o : outputs) {
       roots.push_back(o.value), roots.push_back(o.target);
-      const bool leaf = o.value.n_src() == 0 || o.value.Is(Op::BUFFER);
+      const bool leaf = o.value.n_src() == 0 || IsStored(o.value);
       if (UpdatesPart(o))
         in_place_.insert(o.value.id());
       else if (o.replaces && !leaf)
@@ -36,7 +37,7 @@ class Normalizer {
     for (UOp u : ir::Toposort(ctx_, roots)) {
       UOPD_ASSIGN(UOp v, Rewritten(u));
       if (auto it = replaced.find(u.id()); it != replaced.end()) {
-        UOPD_ASSIGN(const UOp target, Slot(it->second));
+        UOPD_ASSIGN(const UOp target, Target(it->second));
         const UOp store = ir::Store(ctx_, target, v);
         stores[u.id()] = store;
         v = ir::After(ctx_, target, {store});
@@ -96,6 +97,16 @@ class Normalizer {
       srcs_.pop_back();
     }
     return ctx_.Make(u.op(), u.dtype(), srcs_, u.arg());
+  }
+
+  // A stored value in slots.
+  absl::StatusOr<UOp> Target(UOp stored) {
+    if (stored.Is(Op::BUFFER)) return Slot(stored);
+    std::vector<UOp> pieces;
+    for (UOp s : stored.srcs()) {
+      UOPD_ASSIGN(pieces.emplace_back(), Slot(s));
+    }
+    return ctx_.Make(Op::MULTI, stored.dtype(), pieces, stored.arg());
   }
 
   absl::StatusOr<UOp> Slot(UOp buffer) {

@@ -15,7 +15,7 @@
 
 namespace uopd::client {
 
-// A value and the BUFFER that it is written to.
+// A value and what it is written to: a BUFFER, or a MULTI of BUFFERs.
 struct Output {
   ir::UOp value;
   ir::UOp target;

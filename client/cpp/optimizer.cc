@@ -10,7 +10,7 @@ namespace {
 Dtype StateDtype(Dtype d) { return ir::Bits(d) < 32 ? Dtype::F32 : d; }
 
 Tensor ZerosLike(Client& client, const Tensor& t) {
-  return client.Zeros(t.dims(), StateDtype(t.dtype()));
+  return client.Zeros(t.dims(), StateDtype(t.dtype())).ToLayoutOf(t);
 }
 
 class SgdOptimizer : public Optimizer {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // GraphState::Realize and Read: from live tensors to one Execute request and back.
+#include <algorithm>
+
 #include "client/cpp/graph_state.h"
 #include "client/cpp/tensor.h"
 #include "core/base/text.h"
@@ -17,6 +19,23 @@ constexpr uint64_t kReturnBytes = 256;        // smaller results come back at on
 using ir::Op;
 using ir::UOp;
 
+// The elements of a stored value from those of its pieces.
+std::string JoinedBytes(ir::UOpContext& ctx, UOp stored, std::vector<std::string> pieces) {
+  if (stored.Is(Op::BUFFER) || stored.ints().empty()) return std::move(pieces[0]);
+  const auto axis = static_cast<size_t>(stored.ints()[0]);
+  const ir::Dims dims = *ir::StaticDims(*ctx.ShapeOf(stored));
+  std::string out;
+  // Rows of one piece after rows of the next.
+  const int64_t rows = ir::Product(std::span(dims).first(axis));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (const std::string& piece : pieces) {
+      const size_t length = piece.size() / static_cast<size_t>(rows);
+      out.append(piece, static_cast<size_t>(r) * length, length);
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 // Handles that live tensors other than the pending ones read: they must keep their contents and
@@ -28,7 +47,9 @@ absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> 
   std::vector<UOp> lazy;
   for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
     if (!t->uop || computed.contains(t)) continue;
-    if (t->replaces) out.insert(static_cast<uint64_t>(t->replaces.slot()));
+    if (t->replaces) {
+      for (uint64_t handle : HandlesOf(t->replaces)) out.insert(handle);
+    }
     if (t->uop.Is(Op::BUFFER))
       out.insert(static_cast<uint64_t>(t->uop.slot()));
     else
@@ -69,8 +90,26 @@ absl::StatusOr<v1::ExecuteResponse> GraphState::Send(v1::ExecuteRequest& request
 
 void GraphState::Discard(std::span<const Pending> pending) {
   for (const Pending& p : pending) {
-    if (p.target && !p.replaces) buffers_.erase(static_cast<uint64_t>(p.target.slot()));
+    if (!p.target || p.replaces) continue;
+    for (uint64_t handle : HandlesOf(p.target)) buffers_.erase(handle);
   }
+}
+
+UOp GraphState::NewTarget(const TensorState& t) {
+  auto buffer = [&](const ir::Dims& dims, std::string_view device) {
+    return NewBuffer(t.dtype, dims, device,
+                     static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(t.dtype)));
+  };
+  if (!InPieces(t.uop)) return buffer(t.dims, t.device);
+  const ir::Layout layout = LayoutOf(t.uop);
+  std::vector<UOp> pieces;
+  for (size_t i = 0; i < layout.devices.size(); ++i) {
+    ir::Dims dims = t.dims;
+    if (layout.sharded()) dims[static_cast<size_t>(layout.axis)] = layout.sizes[i];
+    pieces.push_back(buffer(dims, layout.devices[i]));
+  }
+  const ir::Dims axis = layout.sharded() ? ir::Dims{layout.axis} : ir::Dims{};
+  return ctx_->Make(Op::MULTI, t.dtype, pieces, ctx_->Data(axis, ""));
 }
 
 absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
@@ -87,7 +126,7 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
           "a tensor with a symbolic dimension cannot be computed by itself");
     }
     UOPD_TRY(Verified(t->uop));
-    if ((t->uop.Is(Op::BUFFER) && !t->replaces) || ir::Product(t->dims) == 0 ||
+    if ((IsStored(t->uop) && !t->replaces) || ir::Product(t->dims) == 0 ||
         !seen.insert(t.get()).second)
       continue;
     plan.pending.push_back({t, UOp(), false});
@@ -100,15 +139,14 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
   std::vector<Output> outputs;
   for (Pending& p : plan.pending) {
     TensorState& t = *p.state;
-    const uint64_t old = t.replaces ? static_cast<uint64_t>(t.replaces.slot()) : 0;
-    if (old != 0 && !plan.kept.contains(old) && !plan.written.contains(old)) {
-      p.target = t.replaces, p.replaces = true;
-    } else {
-      p.target = NewBuffer(t.dtype, t.dims, t.device,
-                           static_cast<uint64_t>(ir::Product(t.dims) * ir::ByteSize(t.dtype)));
+    p.replaces = static_cast<bool>(t.replaces);
+    if (p.replaces) {
+      for (uint64_t old : HandlesOf(t.replaces))
+        p.replaces &= !plan.kept.contains(old) && !plan.written.contains(old);
     }
+    p.target = p.replaces ? t.replaces : NewTarget(t);
     outputs.push_back({t.uop, p.target, p.replaces});
-    plan.written.insert(static_cast<uint64_t>(p.target.slot()));
+    for (uint64_t handle : HandlesOf(p.target)) plan.written.insert(handle);
   }
   auto form = Normalize(*ctx_, outputs);
   if (!form.ok()) {
@@ -218,10 +256,15 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     TensorState& t = *p.state;
     t.uop = p.target, t.replaces = UOp();
     t.has_host = false, t.host = std::string();
-    for (size_t i = 0; i < returned.size(); ++i) {
-      if (returned[i] == static_cast<uint64_t>(p.target.slot()))
-        t.host = response->data(static_cast<int>(i)), t.has_host = true;
+    std::vector<std::string> pieces;
+    const std::vector<uint64_t> handles = HandlesOf(p.target);
+    for (uint64_t handle : handles) {
+      const auto at = std::find(returned.begin(), returned.end(), handle);
+      if (at == returned.end()) break;
+      pieces.push_back(response->data(static_cast<int>(at - returned.begin())));
     }
+    if (pieces.size() == handles.size())
+      t.host = JoinedBytes(*ctx_, p.target, std::move(pieces)), t.has_host = true;
   }
   Compact();
   return absl::OkStatus();
@@ -232,7 +275,16 @@ absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>&
   if (ir::Product(t->dims) == 0) return std::string();
   UOPD_TRY(Realize(std::span(&t, 1)));
   if (t->has_host) return t->host;
-  const auto handle = static_cast<uint64_t>(t->uop.slot());
+  std::vector<uint64_t> handles = HandlesOf(t->uop);
+  if (t->uop.Is(Op::MULTI) && t->uop.ints().empty()) handles.resize(1);  // each has everything
+  std::vector<std::string> pieces;
+  for (uint64_t handle : handles) {
+    UOPD_ASSIGN(pieces.emplace_back(), ReadBuffer(handle));
+  }
+  return JoinedBytes(*ctx_, t->uop, std::move(pieces));
+}
+
+absl::StatusOr<std::string> GraphState::ReadBuffer(uint64_t handle) {
   const Buffer& b = buffers_.at(handle);
   if (b.has_data) return b.data;
   UOPD_TRY(MakeZeros(std::span(&handle, 1)));

@@ -63,7 +63,7 @@ const std::string& Tensor::device() const {
 bool Tensor::is_symbolic() const { return state_ != nullptr && state_->symbolic; }
 
 bool Tensor::is_realized() const {
-  return status().ok() && state_->uop.Is(Op::BUFFER) && !state_->replaces;
+  return status().ok() && IsStored(state_->uop) && !state_->replaces;
 }
 
 absl::Status Tensor::Realize() const { return client::Realize({*this}); }
@@ -98,7 +98,7 @@ void Tensor::Assign(Operand value) {
                                                        ir::Name(v.dtype()), " ", Text(v.dims())))));
   }
   if (t.uop == Value(v)) return;
-  if (t.uop.Is(Op::BUFFER) && !t.replaces) t.replaces = t.uop;
+  if (IsStored(t.uop) && !t.replaces) t.replaces = t.uop;
   t.uop = Value(v);
   t.has_host = false, t.host = std::string();
 }
@@ -113,7 +113,7 @@ Tensor& Tensor::RequireGrad(bool on) {
   }
   state_->requires_grad = on;
   // Two leaves that happen to have equal graphs (zeros of one shape) must not share a gradient.
-  if (on && !state_->uop.Is(Op::BUFFER)) {
+  if (on && !IsStored(state_->uop)) {
     state_->uop = state_->graph->Distinct(state_->uop);
     state_->error = state_->graph->Verified(state_->uop);
   }
@@ -149,7 +149,7 @@ absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const
                    absl::InvalidArgumentError(
                        Cat("the loss has shape ", Text(loss.dims()), ", not one element")));
   }
-  if (Value(loss).Is(Op::BUFFER)) {
+  if (IsStored(Value(loss))) {
     return Located("Gradient", site,
                    absl::FailedPreconditionError("the loss has been realised: its graph is gone"));
   }
@@ -197,10 +197,8 @@ absl::Status Realize(std::span<const Tensor> tensors) {
 
 namespace {
 
-Tensor Mark(const Tensor& t, Op op, std::string_view what, Site site, std::string_view text = {}) {
-  if (!t.status().ok()) return t;
-  const ir::Arg arg = text.empty() ? ir::Arg{} : Ctx(t).Data({}, text);
-  return Made(t, Ctx(t).Make(op, t.dtype(), {Value(t)}, arg), what, site);
+Tensor Mark(const Tensor& t, Op op, std::string_view what, Site site) {
+  return t.status().ok() ? Made(t, Ctx(t).Make(op, t.dtype(), {Value(t)}), what, site) : t;
 }
 
 }  // namespace
@@ -211,14 +209,6 @@ Tensor Tensor::Contiguous(Site site) const {
 }
 Tensor Tensor::ContiguousBackward(Site site) const {
   return Mark(*this, Op::CONTIGUOUS_BACKWARD, "ContiguousBackward", site);
-}
-
-Tensor Tensor::To(const std::string& device, Site site) const {
-  if (!status().ok() || device == state_->device) return *this;
-  if (device.empty()) return Wrong(*this, "To", site, "the name of the device is empty");
-  Tensor out = Mark(*this, Op::COPY, "To", site, device);
-  out.state()->device = device;
-  return out;
 }
 
 }  // namespace uopd::client

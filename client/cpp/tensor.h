@@ -133,7 +133,7 @@ class Tensor {
   int64_t rank() const { return static_cast<int64_t>(dims().size()); }
   int64_t size() const { return ir::Product(dims()); }
   Dtype dtype() const;
-  const std::string& device() const;
+  const std::string& device() const;  // empty: the daemon's default, or several (devices())
   bool is_realized() const;
   const std::shared_ptr<TensorState>& state() const { return state_; }
 
@@ -180,7 +180,21 @@ class Tensor {
   Tensor Bitcast(Dtype dtype, Site site = Site::current()) const;
   Tensor Contiguous(Site site = Site::current()) const;
   Tensor ContiguousBackward(Site site = Site::current()) const;
+
+  // Several devices (docs/client.md). Shard: one piece on each, following each other along an axis;
+  // no sizes: as equal as they can be, larger ones first. Every piece has at least one element
+  // along the axis. Replicate: everything on each. To: everything on one, gathered bit by bit.
+  // Realised tensors keep their pieces where they are, and what is computed from them is in pieces
+  // too. The gradient through Replicate is that of one value.
+  Tensor Shard(const std::vector<std::string>& devices, int64_t axis, const Dims& sizes = {},
+               Site site = Site::current()) const;
+  Tensor Replicate(const std::vector<std::string>& devices, Site site = Site::current()) const;
   Tensor To(const std::string& device, Site site = Site::current()) const;
+  // Where `other` is, in pieces like it; of its shape if it is sharded.
+  Tensor ToLayoutOf(const Tensor& other, Site site = Site::current()) const;
+  std::vector<std::string> devices() const;  // of the pieces; of tensors in one piece: device()
+  int64_t shard_axis() const;                // -1: not sharded
+  Dims shard_sizes() const;                  // along it
 
   // Elementwise.
   friend Tensor operator+(Operand a, Operand b);
