@@ -39,13 +39,16 @@ class InterpreterExecutor : public Executor {
     std::set<std::string> devices;
     // What is not stored whole before it is looked at.
     std::set<uint32_t> read;
-    for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    const std::vector<ir::UOp> order = ir::Toposort(ctx, sink);
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const ir::UOp u = *it;
+      if (u.Is(ir::Op::MULTI) && !read.contains(u.id())) continue;  // a target
       for (size_t i = 0; i < u.n_src(); ++i) {
         const bool stored = (u.Is(ir::Op::STORE) || u.Is(ir::Op::AFTER)) && i == 0;
         if (!stored) read.insert(u.src(i).id());
       }
     }
-    for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    for (ir::UOp u : order) {
       if (!u.Is(ir::Op::PARAM)) continue;
       const auto slot = static_cast<size_t>(u.slot());
       if (slot >= slots.size())

@@ -127,9 +127,9 @@ TEST_F(Sharding, ProductsOfShardedMatrices) {
   const Tensor a = Ramp({4, 6}, 0.25), b = Ramp({6, 5}, -0.5, 3);
   const std::vector<double> want = Out(a.MatMul(b));
   struct {
-    int64_t a_axis, b_axis;  // -1: replicated
-    int64_t axis;            // of the result
-  } const cases[] = {{0, -1, 0}, {-1, 1, 1}, {1, 0, -1}, {0, 1, 0}};
+    int64_t a_axis, b_axis;                                           // -1: replicated
+    int64_t axis;                                                     // of the result
+  } const cases[] = {{0, -1, 0}, {-1, 1, 1}, {1, 0, -1}, {0, 1, 1}};  // the larger one stays
   for (const auto& c : cases) {
     const Tensor x = c.a_axis < 0 ? a.Replicate(kThree) : a.Shard(kThree, c.a_axis);
     const Tensor y = c.b_axis < 0 ? b.Replicate(kThree) : b.Shard(kThree, c.b_axis);
