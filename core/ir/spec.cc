@@ -27,6 +27,9 @@ constexpr OpSet kLoweredOps =
           Op::REDUCE, Op::RANGE,  Op::END,        Op::IF,      Op::ENDIF, Op::CONST} |
     kElementwiseOps;
 
+// Moving between two layouts takes copies in the square of this.
+constexpr size_t kMaxPieces = 64;
+
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
 bool IsIndexLike(Dtype d) { return d == Dtype::Index || d == Dtype::I32 || d == Dtype::I64; }
@@ -228,6 +231,8 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       }
       return absl::OkStatus();
     case Op::MULTI:
+      if (u.n_src() > kMaxPieces)
+        return Bad(Cat("MULTI of ", u.n_src(), " pieces; it takes up to ", kMaxPieces));
       for (size_t i = 1; i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, d));
       [[fallthrough]];
     case Op::COPY:

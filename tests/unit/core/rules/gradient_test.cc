@@ -170,6 +170,19 @@ INSTANTIATE_TEST_SUITE_P(
              [](auto& ctx, auto& x) {
                return ctx.Make(Op::COPY, Dtype::F64, {x[0]}, ctx.Data({}, "CPU:1"));
              }},
+        Case{"MULTI",
+             {{2, 3}, {4, 3}},
+             [](auto& ctx, auto& x) {
+               const UOp whole = ctx.Make(Op::MULTI, Dtype::F64, {x[0], ir::Mul(ctx, x[1], x[1])},
+                                          ctx.Data(Dims{0}, ""));
+               return ir::Mul(ctx, whole, whole);
+             }},
+        Case{"MultiOfCopies",
+             {{2, 3}},
+             [](auto& ctx, auto& x) {
+               const UOp whole = ctx.Make(Op::MULTI, Dtype::F64, {x[0], x[0]}, ctx.Data({}, ""));
+               return ir::Mul(ctx, whole, x[0]);
+             }},
         Case{"SharedTwice",
              {{3}},
              [](auto& ctx, auto& x) { return ir::Mul(ctx, x[0], ir::Add(ctx, x[0], x[0])); }},

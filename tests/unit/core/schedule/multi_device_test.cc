@@ -194,6 +194,8 @@ TEST_F(MultiDevice, RefusesWhatDoesNotFit) {
               HasSubstr("MULTI along axis 2 of pieces of shape (2, 3) (node"));
   EXPECT_THAT(Error(out, Multi({a, b}, {})), HasSubstr("copies of one value are equal (node"));
   EXPECT_THAT(Error(out, Multi({a, b}, {0, 1})), HasSubstr("arg of MULTI is wrong"));
+  EXPECT_THAT(Error(out, Multi(std::vector<UOp>(65, out), {})),
+              HasSubstr("MULTI of 65 pieces; it takes up to 64 (node"));
   const UOp nested = Multi({Multi({a, b}, {0})}, {0});
   EXPECT_THAT(Error(out, nested),
               HasSubstr("source 0 of MULTI is in pieces itself; a COPY gathers it (node"));
