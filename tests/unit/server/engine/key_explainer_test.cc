@@ -46,12 +46,13 @@ class KeyExplainerTest : public testing::Test {
 
 TEST_F(KeyExplainerTest, AHitNeedsNoExplanation) {
   const std::string graph = ScaleGraph(4, 2);
+  const Digest digest = HashBytes(graph);
   Cache(graph);
-  for (const GraphRef& ref : {GraphRef{"", graph}, GraphRef{HashBytes(graph).view(), ""}}) {
+  for (const GraphRef& ref : {GraphRef{"", graph}, GraphRef{digest.view(), ""}}) {
     const KeyExplanation found = Explain(ref);
     EXPECT_TRUE(found.cached);
     EXPECT_FALSE(found.has_b);
-    EXPECT_EQ(found.a, HashBytes(graph));
+    EXPECT_EQ(found.a, digest);
   }
 }
 
