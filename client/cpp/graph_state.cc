@@ -123,7 +123,11 @@ const ir::Layout& GraphState::LayoutOf(UOp u) {
     for (UOp s : v.srcs()) sources.push_back(&layouts_.at(s.id()));
     auto rule = ir::RuleOf(*ctx_, v, sources, "");
     // What does not fit together is for the daemon to say: it knows its default device.
-    ir::Layout layout = rule.ok() ? std::move(rule->result) : *sources[0];
+    ir::Layout layout;
+    if (rule.ok())
+      layout = std::move(rule->result);
+    else
+      layout = *sources[0];
     layouts_.emplace(v.id(), std::move(layout));
   }
   return layouts_.at(u.id());
