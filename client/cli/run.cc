@@ -11,6 +11,7 @@
 #include <set>
 
 #include "client/cli/command.h"
+#include "client/cli/print_json.h"
 #include "client/data/idx.h"
 #include "client/data/npy.h"
 #include "core/base/digest.h"
@@ -258,8 +259,7 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
                 s.output_path.empty() ? shown.dump().c_str() : "-> ", s.output_path.c_str(),
                 s.output_path.empty() && n > kShown ? " ..." : "");
   }
-  if (globals.json)
-    std::printf("%s\n", out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  if (globals.json) PrintJson(out);
   return absl::OkStatus();
 }
 

@@ -12,6 +12,7 @@
 #include <numeric>
 
 #include "client/cli/command.h"
+#include "client/cli/print_json.h"
 #include "client/cpp/nn.h"
 #include "client/cpp/optimizer.h"
 #include "client/data/idx.h"
@@ -232,7 +233,7 @@ absl::Status TrainMnist(const Globals& globals, const Flags& flags) {
                                  {"train_s", out.train_s},
                                  {"test_s", test_s},
                                  {"steps", flags.steps}};
-    std::printf("%s\n", line.dump().c_str());
+    PrintJson(line);
   }
   return absl::OkStatus();
 }

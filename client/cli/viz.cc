@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "client/cli/command.h"
+#include "client/cli/print_json.h"
 #include "client/cli/rewrite_log.h"
 #include "core/base/text.h"
 
@@ -21,9 +22,6 @@ struct VizOptions {
 };
 
 void Print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
-void Print(const json& value) {
-  Print(value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
-}
 
 std::string Where(const RewriteLog::Rule& rule) { return Cat(rule.file, ":", rule.line); }
 
@@ -32,10 +30,10 @@ void PrintRules(const RewriteLog& log, bool as_json) {
   for (const RewriteLog::RuleSummary& s : log.Summary()) {
     const RewriteLog::Rule& rule = log.rule(s.rule);
     if (as_json) {
-      Print(json{{"rule", rule.name},
-                 {"where", Where(rule)},
-                 {"rewrites", s.rewrites},
-                 {"nodes_added", s.nodes}});
+      PrintJson(json{{"rule", rule.name},
+                     {"where", Where(rule)},
+                     {"rewrites", s.rewrites},
+                     {"nodes_added", s.nodes}});
     } else {
       std::printf("%10lld %12lld  %s  %s\n", static_cast<long long>(s.rewrites),
                   static_cast<long long>(s.nodes), rule.name.c_str(), Where(rule).c_str());
@@ -63,12 +61,12 @@ void PrintPasses(const RewriteLog& log, const VizOptions& options, bool as_json)
                        {"to", s.to}});
     }
     if (as_json) {
-      Print(json{{"pass", p.id},
-                 {"parent", p.parent},
-                 {"name", p.name},
-                 {"nodes_before", before},
-                 {"nodes_after", after},
-                 {"steps", steps}});
+      PrintJson(json{{"pass", p.id},
+                     {"parent", p.parent},
+                     {"name", p.name},
+                     {"nodes_before", before},
+                     {"nodes_after", after},
+                     {"steps", steps}});
     } else {
       Print(text);
     }
@@ -90,13 +88,13 @@ absl::Status Viz(const Globals& globals, const VizOptions& options) {
   const RewriteLog::Rule& rule = log.rule(s.rule);
   const std::string diff = log.Diff(index, options.whole);
   if (globals.json) {
-    Print(json{{"step", options.step},
-               {"pass", log.passes()[s.pass].id},
-               {"rule", rule.name},
-               {"where", Where(rule)},
-               {"from", s.from},
-               {"to", s.to},
-               {"diff", diff}});
+    PrintJson(json{{"step", options.step},
+                   {"pass", log.passes()[s.pass].id},
+                   {"rule", rule.name},
+                   {"where", Where(rule)},
+                   {"from", s.from},
+                   {"to", s.to},
+                   {"diff", diff}});
     return absl::OkStatus();
   }
   Print(Cat("step ", options.step, "  pass ", log.passes()[s.pass].id, " ",

@@ -151,15 +151,11 @@ class Collapser {
     }
     m.value = v;
     while (!stack.empty()) {
-      const auto [c, holds] = stack.back();
-      stack.pop_back();
-      if (const UOp inner = MaybeNegated(c)) {
-        stack.emplace_back(inner, !holds);
-      } else if (c.Is(holds ? Op::AND : Op::OR)) {
-        stack.emplace_back(c.src(1), holds), stack.emplace_back(c.src(0), holds);
-      } else {
+      ForEachPart(stack.back().first, stack.back().second, [&](UOp c, bool holds) {
         m.parts.emplace_back(c, holds);
-      }
+        return true;
+      });
+      stack.pop_back();
     }
     return m;
   }

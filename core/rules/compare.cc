@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "absl/container/inlined_vector.h"
 #include "core/ir/build.h"
 #include "core/rules/order.h"
 #include "core/rules/terms.h"
@@ -143,6 +144,21 @@ std::optional<Bounded> AsBound(UOpContext& ctx, UOp condition, bool holds) {
     b.min += b.min == c, b.max -= b.max == c;
   }
   return Bounded{value, b};
+}
+
+void ForEachPart(UOp condition, bool holds, absl::FunctionRef<bool(UOp, bool)> part) {
+  absl::InlinedVector<std::pair<UOp, bool>, 8> stack = {{condition, holds}};
+  while (!stack.empty()) {
+    const auto [c, true_here] = stack.back();
+    stack.pop_back();
+    if (const UOp inner = MaybeNegated(c)) {
+      stack.emplace_back(inner, !true_here);
+    } else if (c.Is(true_here ? Op::AND : Op::OR) && c.dtype() == Dtype::Bool) {
+      stack.emplace_back(c.src(1), true_here), stack.emplace_back(c.src(0), true_here);
+    } else if (!part(c, true_here)) {
+      return;
+    }
+  }
 }
 
 }  // namespace uopd::rules

@@ -7,6 +7,7 @@
 #pragma once
 #include <optional>
 
+#include "absl/functional/function_ref.h"
 #include "core/ir/context.h"
 #include "core/rules/terms.h"
 
@@ -32,5 +33,9 @@ std::optional<Bounded> AsBound(ir::UOpContext& ctx, ir::UOp condition, bool hold
 
 // p for !p: CMPNE(p, true). Null if u is no negation.
 ir::UOp MaybeNegated(ir::UOp u);
+
+// What a condition (or its negation, if !holds) says, part by part from the left: each part is a
+// bool that is no conjunction itself, with whether it holds. Ends early when `part` returns false.
+void ForEachPart(ir::UOp condition, bool holds, absl::FunctionRef<bool(ir::UOp, bool)> part);
 
 }  // namespace uopd::rules

@@ -33,19 +33,11 @@ struct Fact {
 
 // What a condition says: each part holds. Parts beyond the limit are forgotten, which is safe.
 absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
-  absl::InlinedVector<Fact, 8> out, stack = {{condition, holds}};
-  while (!stack.empty() && out.size() < kMaxConjuncts) {
-    const Fact f = stack.back();
-    stack.pop_back();
-    if (const UOp inner = MaybeNegated(f.condition)) {
-      stack.push_back({inner, !f.holds});
-    } else if (f.condition.Is(f.holds ? Op::AND : Op::OR) && f.condition.dtype() == Dtype::Bool) {
-      stack.push_back({f.condition.src(1), f.holds});
-      stack.push_back({f.condition.src(0), f.holds});
-    } else if (!f.condition.Is(Op::CONST)) {
-      out.push_back(f);
-    }
-  }
+  absl::InlinedVector<Fact, 8> out;
+  ForEachPart(condition, holds, [&](UOp c, bool true_here) {
+    if (!c.Is(Op::CONST)) out.push_back({c, true_here});
+    return out.size() < kMaxConjuncts;
+  });
   return out;
 }
 

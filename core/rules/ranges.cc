@@ -51,27 +51,23 @@ int CountDivisions(const UOpContext& ctx, UOp root) {
 // The values of a loop's range for which its body does something.
 ir::Bounds NeededSteps(UOpContext& ctx, UOp closer, UOp range) {
   ir::Bounds needed = ctx.BoundsOf(range);
-  std::vector<std::pair<UOp, bool>> stack;
+  UOp gate;
   const UOp body = closer.src(0);
   if (closer.Is(Op::REDUCE)) {
     if (closer.reduce_op() != Op::ADD) return needed;
-    if (body.Is(Op::WHERE) && body.src(2).IsConst(0)) stack.emplace_back(body.src(0), true);
-    if (body.Is(Op::LOAD) && body.src(0).n_src() == 3) stack.emplace_back(body.src(0).src(2), true);
+    if (body.Is(Op::WHERE) && body.src(2).IsConst(0)) gate = body.src(0);
+    if (body.Is(Op::LOAD) && body.src(0).n_src() == 3) gate = body.src(0).src(2);
   } else if (body.Is(Op::STORE) && body.src(0).n_src() == 3) {
-    stack.emplace_back(body.src(0).src(2), true);
+    gate = body.src(0).src(2);
   }
-  while (!stack.empty()) {
-    const auto [c, holds] = stack.back();
-    stack.pop_back();
-    if (const UOp inner = MaybeNegated(c)) {
-      stack.emplace_back(inner, !holds);
-    } else if (c.Is(holds ? Op::AND : Op::OR)) {
-      stack.emplace_back(c.src(0), holds), stack.emplace_back(c.src(1), holds);
-    } else if (const auto b = AsBound(ctx, c, holds); b && b->value == range) {
+  if (!gate) return needed;
+  ForEachPart(gate, true, [&](UOp c, bool holds) {
+    if (const auto b = AsBound(ctx, c, holds); b && b->value == range) {
       needed.min = std::max(needed.min, b->bounds.min);
       needed.max = std::min(needed.max, b->bounds.max);
     }
-  }
+    return true;
+  });
   return needed;
 }
 
