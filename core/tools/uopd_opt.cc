@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <sstream>
 
 #include "core/base/debug_flags.h"
 #include "core/base/text.h"
@@ -84,12 +84,16 @@ int main(int argc, char** argv) {
     }
   }
   std::ifstream in(file);
-  if (!file.empty() && !in) {
+  std::istream& source = file.empty() ? std::cin : in;
+  std::ostringstream copy;
+  source.peek();
+  if (source.bad() ||
+      (!file.empty() && !in.is_open())) {  // bad: opens and cannot be read: a folder
     std::fprintf(stderr, "uopd-opt: cannot read %s\n", file.c_str());
     return 1;
   }
-  std::istream& source = file.empty() ? std::cin : in;
-  const std::string text(std::istreambuf_iterator<char>(source), {});
+  copy << source.rdbuf();
+  const std::string text = std::move(copy).str();
   const auto out = uopd::tools::RunText(steps, text);
   if (!out.ok()) {
     std::fprintf(stderr, "uopd-opt: %s\n", uopd::StatusText(out.status()).c_str());

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +70,8 @@ absl::Status Daemon::Spawn(const DaemonOptions& options) {
   pid_ = fork();
   if (pid_ < 0) return absl::InternalError("cannot fork");
   if (pid_ == 0) {
+    // A test that crashes takes its daemon along: it holds the test's output open otherwise.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     execv(argv[0], argv.data());
     _exit(127);
   }

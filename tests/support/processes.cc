@@ -5,10 +5,10 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 namespace uopd::testing {
 namespace {
@@ -20,7 +20,10 @@ struct Entry {
 
 std::optional<Entry> Read(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  const std::string text(std::istreambuf_iterator<char>(in), {});
+  // Through the stream: reading its buffer throws when the process has ended since it was opened.
+  std::ostringstream copy;
+  copy << in.rdbuf();
+  const std::string text = std::move(copy).str();
   const size_t open = text.find('('), close = text.rfind(')');  // the name may hold both
   if (open == std::string::npos || close == std::string::npos) return std::nullopt;
   Entry out;
