@@ -32,14 +32,15 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
     for (UOp s : u.srcs()) {
       for (UOp r : along.at(s.id())) add(r);
     }
-    if (u.Is(Op::REDUCE)) {
-      out.flops += times(mine);
-      for (UOp r : u.srcs().subspan(1)) std::erase(mine, r);
+    if (u.Is(Op::REDUCE)) out.flops += times(mine);
+    if (u.Is(ir::OpSet{Op::REDUCE, Op::STAGE})) {
+      for (UOp r : u.closed()) std::erase(mine, r);
     } else if (u.Is(ir::kAluOps) && ir::Info(u.dtype()).kind != ir::kIndexKind &&
                ir::Info(u.src(0).dtype()).kind != ir::kIndexKind && u.dtype() != ir::Dtype::Bool) {
       out.flops += times(mine) * (u.Is(Op::MULACC) ? 2 : 1);
     } else if (u.Is({Op::LOAD, Op::STORE})) {
       const UOp buffer = u.src(0).src(0);
+      if (buffer.Is(Op::STAGE)) continue;  // in the nearest cache
       traffic[{buffer.id(), u.Is(Op::STORE)}] +=
           times(mine) * static_cast<double>(ir::ByteSize(u.src(0).dtype()));
     }

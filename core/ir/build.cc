@@ -124,6 +124,13 @@ UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges) {
   return ctx.Make(Op::REDUCE, x.dtype(), src, ctx.Data({Info(op).wire}));
 }
 
+UOp Staged(UOpContext& ctx, UOp value, int64_t size, UOp index, UOp maybe_gate,
+           std::span<const UOp> ranges) {
+  SymbolicDims src = {value, index, maybe_gate ? maybe_gate : ctx.Bool(true)};
+  src.insert(src.end(), ranges.begin(), ranges.end());
+  return ctx.Make(Op::STAGE, value.dtype(), src, Arg::Int(size));
+}
+
 UOp Param(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, std::string_view device) {
   return ctx.Make(Op::PARAM, dtype, {shape},
                   ctx.Data({slot, static_cast<int64_t>(AddrSpace::GLOBAL)}, device));

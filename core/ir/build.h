@@ -52,6 +52,10 @@ UOp Flip(UOpContext& ctx, UOp x, std::span<const int64_t> axes);
 // Reduction over axes, which stay with size 1 (tensor level), or over ranges (kernel level).
 UOp ReduceAxes(UOpContext& ctx, Op op, UOp x, std::span<const int64_t> axes);
 UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges);
+// Memory of `size` elements that one iteration of the loops around it has to itself: in every
+// iteration of `ranges`, element `index` becomes `value` (where the gate holds). Read by INDEX.
+UOp Staged(UOpContext& ctx, UOp value, int64_t size, UOp index, UOp maybe_gate,
+           std::span<const UOp> ranges);
 
 UOp Param(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, std::string_view device = {});
 UOp Buffer(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, AddrSpace space,

@@ -111,6 +111,8 @@ inline constexpr OpSet kAluOps = OpSet::Of(kUnary | kBinary | kTernary);
 inline constexpr OpSet kCommutativeOps = OpSet::Of(kCommutative);
 inline constexpr OpSet kAssociativeOps = OpSet::Of(kAssociative);
 inline constexpr OpSet kComparisonOps = OpSet::Of(kComparison);
+// Close loops: sources from UOp::n_body() on are the ranges.
+inline constexpr OpSet kClosingOps = OpSet{Op::END, Op::REDUCE, Op::STAGE};
 inline constexpr OpSet kVoidOps = OpSet::Of(kVoid);
 inline constexpr OpSet kFloatOnlyOps = OpSet::Of(kFloatOnly);
 inline constexpr OpSet kIntOnlyOps = OpSet::Of(kIntOnly);

@@ -51,6 +51,8 @@ class Inference {
       case Op::CAST:
       case Op::BITCAST:
         return Source(0);
+      case Op::STAGE:
+        return New({ctx_.Idx(u_.arg().AsInt())});
       case Op::MULTI:
         return Multi();
       case Op::REDUCE:

@@ -24,11 +24,12 @@ constexpr OpSet kTensorOps =
 constexpr OpSet kLoweredOps =
     OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER, Op::GROUP,
           Op::STACK,  Op::LINEAR, Op::INDEX,      Op::LOAD,    Op::STORE, Op::GEP,   Op::BARRIER,
-          Op::REDUCE, Op::RANGE,  Op::END,        Op::IF,      Op::ENDIF, Op::CONST} |
+          Op::REDUCE, Op::STAGE,  Op::RANGE,      Op::END,     Op::IF,    Op::ENDIF, Op::CONST} |
     kElementwiseOps;
 
 // Moving between two layouts takes copies in the square of this.
 constexpr size_t kMaxPieces = 64;
+constexpr int64_t kMaxStage = 1 << 20;  // elements
 
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
@@ -44,7 +45,7 @@ absl::Status VerifyArg(UOp u) {
   if (schema == ArgSchema::None) return u.arg().bits == 0 ? absl::OkStatus() : bad("it takes none");
   if (schema == ArgSchema::Int) {
     const int64_t v = u.arg().AsInt();
-    const int64_t limit = u.Is(Op::IOTA) ? kMaxRank - 1 : 4096;
+    const int64_t limit = u.Is(Op::IOTA) ? kMaxRank - 1 : u.Is(Op::STAGE) ? kMaxStage : 4096;
     return v >= 0 && v <= limit ? absl::OkStatus() : bad(Cat("integer (", v, ") out of range"));
   }
   if (schema == ArgSchema::Const) {
@@ -147,6 +148,14 @@ absl::Status VerifyElementwise(UOp u) {
   return absl::OkStatus();
 }
 
+absl::Status VerifyClosed(UOp u) {
+  for (size_t i = u.n_body(); i < u.n_src(); ++i) {
+    if (!u.src(i).Is(Op::RANGE))
+      return Bad(Cat("source ", i, " of ", Name(u.op()), " is no RANGE"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VerifyDtypes(UOp u, Stage stage) {
   const Dtype d = u.dtype();
   if (u.Is(kVoidOps) != (d == Dtype::Void))
@@ -190,7 +199,7 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
     case Op::INDEX:
       UOPD_TRY(SameDtype(u, 0, d));
       if (!IsIndexLike(u.src(1).dtype())) return Bad(Cat("INDEX by ", Name(u.src(1).dtype())));
-      if (MaybeBaseOf(u.src(0)) == UOp())
+      if (MaybeBaseOf(u.src(0)) == UOp() && !u.src(0).Is(Op::STAGE))
         return Bad(Cat("INDEX into ", Name(u.src(0).op()), ", which is no buffer"));
       return u.n_src() == 3 ? SameDtype(u, 2, Dtype::Bool) : absl::OkStatus();
     case Op::LOAD:
@@ -198,8 +207,9 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       return SameDtype(u, 0, d);
     case Op::STORE: {
       const bool in_tensor = stage == Stage::kTensor || stage == Stage::kAny;
-      const bool target = (in_tensor && !BasesOf(u.src(0)).empty()) ||
-                          (stage != Stage::kTensor && u.src(0).Is(Op::INDEX));
+      const bool at_index = u.src(0).Is(Op::INDEX) && !u.src(0).src(0).Is(Op::STAGE);
+      const bool target =
+          (in_tensor && !BasesOf(u.src(0)).empty()) || (stage != Stage::kTensor && at_index);
       if (!target)
         return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ",
                        stage == Stage::kTensor ? "buffer" : "INDEX"));
@@ -207,13 +217,18 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
     }
     case Op::REDUCE:
       if (!IsStored(d)) return Bad(Cat("REDUCE of ", Name(d)));
-      for (size_t i = 1; i < u.n_src(); ++i) {
-        if (!u.src(i).Is(Op::RANGE)) return Bad(Cat("source ", i, " of REDUCE is no RANGE"));
-      }
+      UOPD_TRY(VerifyClosed(u));
       if (stage == Stage::kTensor && u.n_src() != 1) return Bad("REDUCE over ranges");
       if (!u.reduce_axes().empty() &&
           (stage == Stage::kAny ? u.n_src() != 1 : stage != Stage::kTensor))
         return Bad("REDUCE over axes");
+      return SameDtype(u, 0, d);
+    case Op::STAGE:
+      if (!IsStored(d)) return Bad(Cat("STAGE of ", Name(d)));
+      if (!IsIndexLike(u.src(1).dtype()))
+        return Bad(Cat("STAGE at an index of dtype ", Name(u.src(1).dtype())));
+      UOPD_TRY(SameDtype(u, 2, Dtype::Bool));
+      UOPD_TRY(VerifyClosed(u));
       return SameDtype(u, 0, d);
     case Op::AFTER:
       for (size_t i = 1; i < u.n_src() && stage == Stage::kTensor; ++i) {
@@ -226,10 +241,7 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
     case Op::GEP:
       return SameDtype(u, 0, d);
     case Op::END:
-      for (size_t i = 1; i < u.n_src(); ++i) {
-        if (!u.src(i).Is(Op::RANGE)) return Bad(Cat("source ", i, " of END is no RANGE"));
-      }
-      return absl::OkStatus();
+      return VerifyClosed(u);
     case Op::MULTI:
       if (u.n_src() > kMaxPieces)
         return Bad(Cat("MULTI of ", u.n_src(), " pieces; it takes up to ", kMaxPieces));
@@ -274,10 +286,11 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Stage stage) {
     const bool fits = gate != nullptr && (gate->empty() || SameShape(*gate, *ctx.ShapeOf(u)));
     if (!fits) return Bad("gate of an INDEX has neither one value nor one for each lane");
   }
-  if (stage == Stage::kKernel && u.Is(Op::INDEX) && u.n_src() == 2 &&
+  const bool ungated = u.Is(Op::STAGE) ? u.src(2).IsConstInt(1) : u.n_src() == 2;
+  if (stage == Stage::kKernel && u.Is(OpSet{Op::INDEX, Op::STAGE}) && ungated &&
       u.src(1).dtype() == Dtype::Index) {
     const Bounds b = ctx.BoundsOf(u.src(1));
-    const Shape* size = ctx.ShapeOf(u.src(0));
+    const Shape* size = ctx.ShapeOf(u.Is(Op::STAGE) ? u : u.src(0));
     const Int128 elements = size != nullptr && size->size() == 1 ? ctx.BoundsOf((*size)[0]).max : 0;
     if (b.min < 0 || b.max >= elements) {
       return Bad(Cat("index in [", b.min, ", ", b.max, "] can leave its buffer of ", elements,

@@ -74,6 +74,15 @@ class UOp {
   std::span<const UOp> srcs() const { return {node_->src_begin(), node_->n_src}; }
   const Node* node() const { return node_; }
 
+  // Sources that lie inside of the loops which this node closes, and the ranges of those loops
+  // (kClosingOps); for other ops all sources, and none.
+  size_t n_body() const {
+    if (!Is(kClosingOps)) return n_src();
+    return Is(Op::STAGE) ? 3 : 1;
+  }
+  std::span<const UOp> body() const { return srcs().first(n_body()); }
+  std::span<const UOp> closed() const { return srcs().subspan(n_body()); }
+
   explicit operator bool() const { return node_ != nullptr; }
   bool operator==(const UOp&) const = default;
 

@@ -30,9 +30,8 @@ UOp Replace(UOpContext& ctx, UOp root, UOp range, UOp value, std::span<const UOp
       continue;
     }
     srcs.clear();
-    const bool closes = u.Is(OpSet{Op::END, Op::REDUCE});
     for (size_t i = 0; i < u.n_src(); ++i) {
-      if (closes && i > 0 && u.src(i) == range)
+      if (i >= u.n_body() && u.src(i) == range)
         srcs.insert(srcs.end(), ranges.begin(), ranges.end());
       else
         srcs.push_back(done.at(u.src(i).id()));
@@ -57,6 +56,8 @@ ir::Bounds NeededSteps(UOpContext& ctx, UOp closer, UOp range) {
     if (closer.reduce_op() != Op::ADD) return needed;
     if (body.Is(Op::WHERE) && body.src(2).IsConst(0)) gate = body.src(0);
     if (body.Is(Op::LOAD) && body.src(0).n_src() == 3) gate = body.src(0).src(2);
+  } else if (closer.Is(Op::STAGE)) {
+    gate = closer.src(2);
   } else if (body.Is(Op::STORE) && body.src(0).n_src() == 3) {
     gate = body.src(0).src(2);
   }
@@ -91,8 +92,7 @@ class Tidier {
   absl::flat_hash_map<uint32_t, int> Closers(const std::vector<UOp>& order) const {
     absl::flat_hash_map<uint32_t, int> n;
     for (UOp u : order) {
-      if (!u.Is(OpSet{Op::END, Op::REDUCE})) continue;
-      for (UOp r : u.srcs().subspan(1)) ++n[r.id()];
+      for (UOp r : u.closed()) ++n[r.id()];
     }
     return n;
   }
@@ -105,8 +105,7 @@ class Tidier {
     const auto order = ir::Toposort(ctx_, sink_);
     const auto closers = Closers(order);
     for (UOp u : order) {
-      if (!u.Is(OpSet{Op::END, Op::REDUCE})) continue;
-      for (UOp r : u.srcs().subspan(1)) {
+      for (UOp r : u.closed()) {
         if (!IsPlain(r) || closers.at(r.id()) != 1) continue;
         const ir::Bounds needed = NeededSteps(ctx_, u, r);
         if (!needed.known() || needed.max - needed.min + 1 >= r.src(0).const_int()) continue;

@@ -48,6 +48,7 @@ UOp Addresses(UOpContext& ctx, UOp sink) {
   ir::SymbolicDims all;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(Op::INDEX)) all.insert(all.end(), u.srcs().begin() + 1, u.srcs().end());
+    if (u.Is(Op::STAGE)) all.insert(all.end(), u.srcs().begin() + 1, u.srcs().begin() + 3);
   }
   return ctx.Make(Op::GROUP, Dtype::Void, all);
 }
@@ -73,8 +74,8 @@ bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp addr
       CountDivisions(ctx, addresses)) {
     return false;
   }
-  // Loops close over ranges, not over expressions: END and REDUCE get the merged range instead of
-  // the pair.
+  // Loops close over ranges, not over expressions: what closes them gets the merged range instead
+  // of the pair.
   absl::flat_hash_map<uint32_t, UOp> done;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (auto it = map.find(u.id()); it != map.end()) {
@@ -82,12 +83,12 @@ bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp addr
       continue;
     }
     ir::SymbolicDims srcs;
-    const bool closes = u.Is(Op::END) || u.Is(Op::REDUCE);
     for (size_t i = 0; i < u.n_src(); ++i) {
       const UOp s = u.src(i);
-      if (closes && i > 0 && s == a)
+      const bool closed = i >= u.n_body();
+      if (closed && s == a)
         srcs.push_back(merged);
-      else if (closes && i > 0 && s == b)
+      else if (closed && s == b)
         continue;
       else
         srcs.push_back(done.at(s.id()));
@@ -103,15 +104,14 @@ bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp addr
 
 }  // namespace
 
-// Ranges closed by the same END or REDUCE, neighbours first to last, until nothing merges.
+// Ranges closed by the same node, neighbours first to last, until nothing merges.
 UOp MergeRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
   int64_t next_id = int64_t{1} << 32;
   for (bool again = true; again;) {
     again = false;
     const UOp addresses = Addresses(ctx, sink);
     for (UOp u : ir::Toposort(ctx, sink)) {
-      if (!u.Is(Op::END) && !u.Is(Op::REDUCE)) continue;
-      for (size_t i = 1; i + 1 < u.n_src() && !again; ++i)
+      for (size_t i = u.n_body(); i + 1 < u.n_src() && !again; ++i)
         again = MergePair(ctx, simplify, sink, addresses, u.src(i), u.src(i + 1), next_id);
       if (again) break;
     }

@@ -14,7 +14,7 @@ using ir::UOp;
 
 using Ranges = std::vector<uint32_t>;  // ids, ascending
 
-// How deep reductions nest below a node, and the ranges that it varies with.
+// How deep reductions and stages nest below a node, and the ranges that it varies with.
 struct Place {
   int level = 0;
   Ranges along;
@@ -26,7 +26,7 @@ void Union(Ranges& into, const Ranges& more) {
   into = std::move(both);
 }
 
-// One set of reductions made to share; a null node if there is none.
+// One set of reductions and stages made to share; a null node if there is none.
 UOp ShareOnce(ir::UOpContext& ctx, UOp sink) {
   absl::flat_hash_map<uint32_t, Place> places;
   struct Key {
@@ -40,23 +40,24 @@ UOp ShareOnce(ir::UOpContext& ctx, UOp sink) {
   for (UOp u : ir::Toposort(ctx, sink)) {
     Place& place = places[u.id()];
     if (u.Is(Op::RANGE)) place.along = {u.id()};
-    for (UOp s : u.Is(Op::REDUCE) ? u.srcs().first(1) : u.srcs()) {
+    const bool loops = u.Is(ir::OpSet{Op::REDUCE, Op::STAGE});
+    for (UOp s : loops ? u.body() : u.srcs()) {
       const Place& from = places.at(s.id());
       Union(place.along, from.along);
       place.level = std::max(place.level, from.level);
     }
-    if (!u.Is(Op::REDUCE)) continue;
+    if (!loops) continue;
     ++place.level;
     Key key{place.level, {}, {}};
-    for (UOp r : u.srcs().subspan(1)) {
+    for (UOp r : u.closed()) {
       std::erase(place.along, r.id());
       key.sizes.push_back(r.src(0).id());
     }
     key.along = place.along;
     const auto [it, fresh] = first.try_emplace(std::move(key), u);
     if (fresh) continue;
-    for (size_t i = 1; i < u.n_src(); ++i) {
-      const UOp mine = u.src(i), shared = it->second.src(i);
+    for (size_t i = 0; i < u.closed().size(); ++i) {
+      const UOp mine = u.closed()[i], shared = it->second.closed()[i];
       if (mine != shared) map[mine.id()] = shared;
     }
   }

@@ -2,6 +2,7 @@
 #include "tests/support/kernel_interpreter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "core/base/status.h"
@@ -27,8 +28,8 @@ class Interpreter {
       for (UOp s : u.srcs()) mine.insert(mine.end(), along_[s.id()].begin(), along_[s.id()].end());
       std::sort(mine.begin(), mine.end());
       mine.erase(std::unique(mine.begin(), mine.end()), mine.end());
-      if (u.Is(Op::REDUCE)) {
-        for (UOp r : u.srcs().subspan(1)) std::erase(mine, r.id());
+      if (u.Is({Op::REDUCE, Op::STAGE})) {
+        for (UOp r : u.closed()) std::erase(mine, r.id());
       }
     }
   }
@@ -37,7 +38,7 @@ class Interpreter {
     if (statement.Is(Op::SINK)) {
       for (UOp s : statement.srcs()) Run(s);
     } else if (statement.Is(Op::END)) {
-      Loop(statement, 1, [&] { Run(statement.src(0)); });
+      Loop(statement, 0, [&] { Run(statement.src(0)); });
     } else {
       // The STOREs of a GROUP compute all their values before the first one writes.
       std::vector<UOp> stores = {statement};
@@ -51,15 +52,15 @@ class Interpreter {
       for (const auto& [value, at] : writes) {
         if (at != nullptr) StoreScalar(value, at);
       }
-      memo_.clear();
+      memo_.clear(), staged_.clear();
     }
   }
 
  private:
   template <class Body>
   void Loop(UOp closer, size_t i, const Body& body) {
-    if (i == closer.n_src()) return body();
-    const UOp range = closer.src(i);
+    if (i == closer.closed().size()) return body();
+    const UOp range = closer.closed()[i];
     const int64_t size = Eval(range.src(0)).i;
     for (int64_t v = 0; v < size; ++v) {
       values_[range.id()] = v, stamp_[range.id()] = ++clock_;
@@ -77,9 +78,14 @@ class Interpreter {
     return bytes.data() + at;
   }
 
-  Scalar Eval(UOp u) {
+  uint64_t Newest(UOp u) {
     uint64_t newest = 0;
     for (uint32_t r : along_.at(u.id())) newest = std::max(newest, stamp_[r]);
+    return newest;
+  }
+
+  Scalar Eval(UOp u) {
+    const uint64_t newest = Newest(u);
     auto it = memo_.find(u.id());
     if (it != memo_.end() && it->second.first == newest) return it->second.second;
     const Scalar out = Compute(u);
@@ -96,9 +102,10 @@ class Interpreter {
       case Op::DEFINE_VAR:
         return Scalar::Int(Dtype::Index, variables_.at(std::string(u.text())));
       case Op::LOAD: {
+        if (u.src(0).src(0).Is(Op::STAGE)) return LoadStaged(u.src(0));
         const uint8_t* at = Address(u.src(0));
         if (at != nullptr) return LoadScalar(u.dtype(), at);
-        return ir::IsFloat(u.dtype()) ? Scalar::Float(u.dtype(), 0) : Scalar::Int(u.dtype(), 0);
+        return Zero(u.dtype());
       }
       case Op::REDUCE:
         return Reduce(u);
@@ -112,10 +119,32 @@ class Interpreter {
     }
   }
 
+  static Scalar Zero(Dtype d) { return ir::IsFloat(d) ? Scalar::Float(d, 0) : Scalar::Int(d, 0); }
+
+  Scalar LoadStaged(UOp index) {
+    if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return Zero(index.dtype());
+    const UOp stage = index.src(0);
+    const Scalar at = Eval(index.src(1));
+    const uint64_t newest = Newest(stage);
+    auto it = staged_.find(stage.id());
+    if (it == staged_.end() || it->second.first != newest) {
+      // What was never stored is no value that a right kernel would depend on.
+      const Scalar poison = ir::IsFloat(stage.dtype()) ? Scalar::Float(stage.dtype(), std::nan(""))
+                                                       : Scalar::Int(stage.dtype(), 85);
+      std::vector<Scalar> elements(static_cast<size_t>(stage.arg().AsInt()), poison);
+      Loop(stage, 0, [&] {
+        if (Eval(stage.src(2)).i != 0)
+          elements.at(static_cast<size_t>(Eval(stage.src(1)).i)) = Eval(stage.src(0));
+      });
+      it = staged_.insert_or_assign(stage.id(), std::pair(newest, std::move(elements))).first;
+    }
+    return it->second.second.at(static_cast<size_t>(at.i));
+  }
+
   Scalar Reduce(UOp u) {
     const bool wide = ir::IsFloat(u.dtype());
     Scalar acc = ir::ReduceIdentity(u.reduce_op(), wide ? Dtype::F64 : u.dtype());
-    Loop(u, 1, [&] {
+    Loop(u, 0, [&] {
       Scalar x = Eval(u.src(0));
       if (wide) x = Scalar::Float(Dtype::F64, x.f);
       const Scalar operands[] = {acc, x};
@@ -130,6 +159,7 @@ class Interpreter {
   std::map<uint32_t, int64_t> values_;
   std::map<uint32_t, uint64_t> stamp_;  // when a range last changed
   std::map<uint32_t, std::pair<uint64_t, Scalar>> memo_;
+  std::map<uint32_t, std::pair<uint64_t, std::vector<Scalar>>> staged_;  // by STAGE
   uint64_t clock_ = 0;
 };
 

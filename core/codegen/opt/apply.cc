@@ -163,9 +163,7 @@ class Applier {
         for (size_t i = 0; i < d.size(); ++i) d[i] = d[i] || from[i];
       }
       if (u.Is(Op::RANGE)) d[bit_.at(u.id())] = true;
-      if (u.Is(Op::REDUCE) || u.Is(Op::END)) {
-        for (UOp r : u.srcs().subspan(1)) d[bit_.at(r.id())] = false;
-      }
+      for (UOp r : u.closed()) d[bit_.at(r.id())] = false;
       deps[u.id()] = d;
     }
     auto valid_of = [&](UOp index) {
@@ -222,12 +220,11 @@ absl::Status CheckVectors(UOpContext& ctx, UOp sink) {
       }
     }
     if (u.Is(Op::RANGE) && u.axis_type() == AxisType::VECTOR) mine.push_back(u);
-    const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
     if (!u.Is({Op::END, Op::SINK, Op::GROUP}) && mine.size() > 1) {
       return absl::InvalidArgumentError(
           "opts do not apply: some value would vary along two VECTOR axes");
     }
-    for (UOp r : closes ? u.srcs().subspan(1) : std::span<const UOp>()) std::erase(mine, r);
+    for (UOp r : u.closed()) std::erase(mine, r);
     along[u.id()] = mine;
   }
   return absl::OkStatus();

@@ -92,11 +92,8 @@ class Heuristic {
     const auto order = ir::Toposort(ctx_, sink_);
     for (UOp u : order) {
       AxisSet mine = u.Is(Op::RANGE) ? Bit(number.at(u.id())) : 0;
-      const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
-      for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) mine |= along.at(s.id());
-      if (closes) {
-        for (UOp r : u.srcs().subspan(1)) mine &= ~Bit(number.at(r.id()));
-      }
+      for (UOp s : u.body()) mine |= along.at(s.id());
+      for (UOp r : u.closed()) mine &= ~Bit(number.at(r.id()));
       along[u.id()] = mine;
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {

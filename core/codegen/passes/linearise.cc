@@ -65,10 +65,9 @@ class Lineariser {
     for (UOp u : order) {
       LoopSet loops = u.Is(Op::RANGE) ? bit_[u.id()] : 0;
       int level = 0;
-      const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
-      for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) loops |= loops_[s.id()];
+      for (UOp s : u.body()) loops |= loops_[s.id()];
       for (UOp s : u.srcs()) level = std::max(level, level_[s.id()]);
-      if (closes) loops &= ~Closed(u);
+      loops &= ~Closed(u);
       loops_[u.id()] = loops;
       level_[u.id()] = level + (u.Is(Op::REDUCE) ? 1 : 0);
     }
@@ -76,7 +75,7 @@ class Lineariser {
   }
   LoopSet Closed(UOp u) const {
     LoopSet out = 0;
-    for (UOp r : u.srcs().subspan(1)) out |= bit_.at(r.id());
+    for (UOp r : u.closed()) out |= bit_.at(r.id());
     return out;
   }
 

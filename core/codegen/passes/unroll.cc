@@ -63,8 +63,8 @@ class Unroller {
       for (int64_t i = 0; i < sizes_[n]; ++i) out.nodes.push_back(ctx_.Int(u.dtype(), i));
       return Keep(u, std::move(out));
     }
-    const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
-    const size_t n_values = closes ? 1 : u.n_src();
+    const bool closes = u.Is(ir::kClosingOps);
+    const size_t n_values = u.n_body();
     std::vector<uint32_t> inside;  // what this node or its sources vary along
     for (size_t i = 0; i < n_values; ++i) {
       const auto& a = copies_.at(u.src(i).id()).along;

@@ -47,12 +47,11 @@ class Vectoriser {
 
   void NoteRange(UOp u) {
     UOp mine = IsVectorRange(u) ? u : UOp();
-    const bool closes = u.Is(Op::REDUCE) || u.Is(Op::END);
-    for (UOp s : closes ? u.srcs().subspan(0, 1) : u.srcs()) {
+    for (UOp s : u.body()) {
       if (const UOp r = RangeOf(s)) mine = r;
     }
-    if (closes && std::find(u.srcs().begin() + 1, u.srcs().end(), mine) != u.srcs().end())
-      mine = UOp();
+    const auto closed = u.closed();
+    if (std::find(closed.begin(), closed.end(), mine) != closed.end()) mine = UOp();
     range_[u.id()] = mine;
   }
 
