@@ -127,6 +127,14 @@ class DisabledRules {
   std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
 
+// Series of one rule: what a Rewriter adds, and the time so far.
+void ExportRule(const Rule& rule, uint64_t attempts, uint64_t matches) {
+  const int64_t ns = rule.counts.match_ns.load() + rule.counts.miss_ns.load();
+  metrics::RuleAttempts({rule.set, rule.name}).Increment(attempts);
+  metrics::RuleMatches({rule.set, rule.name}).Increment(matches);
+  metrics::RuleTime({rule.set, rule.name}).Set(static_cast<double>(ns) / 1e9);
+}
+
 }  // namespace
 
 RuleSet::RuleSet(std::string_view name) : name_(name) {}
@@ -206,6 +214,11 @@ void RuleSet::AddCounts(std::span<const uint64_t> attempts,
       rules_[i]->counts.matches.fetch_add(matches[i], std::memory_order_relaxed);
     }
     const std::string_view name = rules_[section->begin]->set;
+    if (Debug().track_match_stats >= 1) {
+      for (size_t i = section->begin; i < section->end; ++i) {
+        if (attempts[i] != 0) ExportRule(*rules_[i], attempts[i], matches[i]);
+      }
+    }
     add(section->attempts, tried, [&]() -> Counter& { return metrics::PatternAttempts({name}); });
     add(section->matches, matched, [&]() -> Counter& { return metrics::PatternMatches({name}); });
   }

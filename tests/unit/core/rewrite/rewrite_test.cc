@@ -316,6 +316,18 @@ TEST_F(RewriteTest, CountsReachTheTable) {
   EXPECT_NE(table.substr(table.find("never matched:")).find("tabled.never"), std::string::npos);
 }
 
+TEST_F(RewriteTest, StatisticsHaveASeriesForEachRule) {
+  RuleSet rules("series");
+  rules.Add("zero", x + 0, x);
+  rules.Freeze();
+  MutableDebug().track_match_stats = 1;
+  ASSERT_TRUE(Rewrite(ctx, ir::Add(ctx, a, ctx.Idx(0)), rules).ok());
+  MutableDebug().track_match_stats = 0;
+  EXPECT_EQ(metrics::RuleAttempts({"series", "zero"}).value(), 1u);
+  EXPECT_EQ(metrics::RuleMatches({"series", "zero"}).value(), 1u);
+  EXPECT_GT(metrics::RuleTime({"series", "zero"}).value(), 0);
+}
+
 TEST_F(RewriteTest, TheLimitStopsAfterThatManyRewritesAndNamesTheLast) {
   RuleSet rules("limited");
   rules.Add("zero", x + 0, x);
