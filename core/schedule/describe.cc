@@ -55,8 +55,9 @@ class Describer {
     for (uint32_t i = 0; i < f_.order.size(); ++i) {
       const UOp u = f_.order[i];
       NodeInfo& info = f_.info[i];
+      info.shape = ctx_.ShapeOf(u);
       UOPD_TRY(Place(u, info));
-      info.elements = Elements(u);
+      info.elements = Elements(info.shape);
       Weigh(i, u, info);
       info.work = Total(info);
       info.in_memory = options.in_memory != nullptr && (*options.in_memory)[i];
@@ -78,8 +79,8 @@ class Describer {
     if (u.Is(Op::PARAM)) {
       info.device = u.text().empty() ? default_device_ : Device(u.text());
       f_.slot_storage[u.slot()] = static_cast<int32_t>(f_.storages.size());
-      f_.storages.push_back({Storage::kArgument, u.slot(), u.dtype(),
-                             ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), info.device, u});
+      f_.storages.push_back({Storage::kArgument, u.slot(), u.dtype(), info.shape,
+                             ir::Product(ir::MaxDims(ctx_, *info.shape)), info.device, u});
       return absl::OkStatus();
     }
     if (u.Is(Op::COPY)) {
@@ -112,8 +113,7 @@ class Describer {
     }
   }
 
-  double Elements(UOp u) {
-    const ir::Shape* shape = ctx_.ShapeOf(u);
+  double Elements(const ir::Shape* shape) {
     if (shape == nullptr) return 0;
     double n = 1;
     for (UOp d : *shape)

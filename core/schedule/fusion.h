@@ -30,8 +30,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
 #include "core/ir/context.h"
-#include "core/rewrite/rewriter.h"
-#include "core/schedule/movement.h"
+#include "core/schedule/access.h"
 #include "core/schedule/picks.h"
 
 namespace uopd::schedule {
@@ -42,18 +41,17 @@ struct Storage {
   Kind kind = kArgument;
   int64_t index = 0;  // slot, or number of the temporary
   ir::Dtype dtype = ir::Dtype::Void;
-  ir::Dims dims;  // largest
+  const ir::Shape* shape = nullptr;
+  int64_t elements = 0;  // at the largest of every dimension
   int32_t device = 0;
   ir::UOp param;  // of a slot
 };
 
 struct Demand {
-  IndexList index;
-  ir::UOp gate;
+  const Access* access = nullptr;
   uint32_t root = 0;   // kernel that asks
   uint32_t loops = 0;  // index into Fusion::loops
   ir::UOp after;       // the AFTER through which a PARAM is read; null: its value before all stores
-  uint64_t hash = 0;   // of the above without the loops
   std::vector<ir::UOp> reduce_ranges;  // REDUCE: the ranges made for this demand
   // Index into Fusion::sources of the demands of the value sources, one each; unused where the
   // source is loaded or a constant.
@@ -67,10 +65,10 @@ struct Output {
   ir::UOp value;        // what is computed
   uint32_t demand = 0;  // of value
   int32_t storage = -1;
-  IndexList index;             // of the stored element: in the storage's dims
-  std::vector<ir::UOp> after;  // AFTERs in the target of a STORE
-  bool covers = false;         // STORE: writes the slot's elements all, in their order
-  bool sole = false;           // covers, and nothing else reads or writes the slot
+  const Access* access = nullptr;  // of the stored element: in the storage's shape
+  std::vector<ir::UOp> after;      // AFTERs in the target of a STORE
+  bool covers = false;             // STORE: writes the slot's elements all, in their order
+  bool sole = false;               // covers, and nothing else reads or writes the slot
 };
 
 // One kernel, or a copy to another device (of outputs[0].value, which is in memory).
@@ -98,6 +96,7 @@ struct NodeInfo {
   uint32_t output = 0;    // which of its outputs it is
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: a constant
+  const ir::Shape* shape = nullptr;
   double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
   bool in_memory = false;  // as the options say
   absl::InlinedVector<Read, 4> reads;
@@ -138,7 +137,7 @@ struct FusionOptions {
   const Picks* picks = nullptr;  // of the graph
 };
 
-absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, rewrite::Rewriter& simplify, ir::UOp sink,
+absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, Accesses& accesses, ir::UOp sink,
                             const FusionOptions& options);
 
 // Sources of u whose values u is computed from (not shapes, not ordering).

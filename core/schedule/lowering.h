@@ -41,7 +41,8 @@ struct FinishedKernel {
 
 class Lowering {
  public:
-  Lowering(ir::UOpContext& ctx, rewrite::Rewriter& simplify) : ctx_(ctx), simplify_(simplify) {}
+  Lowering(ir::UOpContext& ctx, rewrite::Rewriter& simplify, Accesses& accesses)
+      : ctx_(ctx), simplify_(simplify), accesses_(accesses) {}
 
   // Kernels of every root that is no copy and not empty.
   std::vector<Kernel> Run(Fusion& fusion);
@@ -61,6 +62,7 @@ class Lowering {
 
   ir::UOpContext& ctx_;
   rewrite::Rewriter& simplify_;
+  Accesses& accesses_;
   absl::flat_hash_map<uint32_t, Analysis> analyses_;  // by id of the raw graph
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, FinishedKernel> finished_;
 };

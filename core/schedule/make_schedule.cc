@@ -50,7 +50,8 @@ class Builder {
       : ctx_(ctx),
         options_(options),
         simplify_(ctx, rules::SymbolicRules()),
-        lowering_(ctx, simplify_) {}
+        accesses_(ctx, simplify_),
+        lowering_(ctx, simplify_, accesses_) {}
 
   absl::StatusOr<Schedule> Run(UOp sink) {
     UOPD_ASSIGN(sink, ResolveMulti(ctx_, sink, {options_.default_device, options_.ring_threshold}));
@@ -60,13 +61,13 @@ class Builder {
     const Picks picks(ctx_, ir::Toposort(ctx_, sink));
     FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints, nullptr,
                           &picks};
-    UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
+    UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, accesses_, sink, fuse));
     std::vector<bool> in_memory;
     for (const NodeInfo& info : guess.info) in_memory.push_back(info.realised >= 0);
     fuse.in_memory = &in_memory;
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {
-      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, simplify_, sink, fuse));
+      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, accesses_, sink, fuse));
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       const size_t before = constraints.size();
       for (const Kernel& k : kernels) {
@@ -116,8 +117,8 @@ class Builder {
       out.variables.push_back({std::string(v.text()), v.ints()[0], v.ints()[1]});
     for (const Storage& s : fusion.storages) {
       if (s.kind == Storage::kTemporary)
-        out.temporaries.push_back({fusion.devices[static_cast<size_t>(s.device)],
-                                   ir::Product(s.dims) * ir::ByteSize(s.dtype), 0});
+        out.temporaries.push_back(
+            {fusion.devices[static_cast<size_t>(s.device)], s.elements * ir::ByteSize(s.dtype), 0});
     }
     std::vector<const Kernel*> kernel_of(fusion.roots.size(), nullptr);
     for (const Kernel& k : kernels) kernel_of[k.root] = &k;
@@ -168,14 +169,15 @@ class Builder {
     Slot* slot = SlotOf(out, fusion, o.storage);
     if (slot == nullptr) return;
     slot->written = true;
-    const ir::Dims& dims = fusion.storages[static_cast<size_t>(o.storage)].dims;
+    const int64_t elements = fusion.storages[static_cast<size_t>(o.storage)].elements;
     // A STORE of a part leaves the rest as it was.
-    slot->read |= ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != ir::Product(dims);
+    slot->read |= ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != elements;
   }
 
   UOpContext& ctx_;
   const Options& options_;
   rewrite::Rewriter simplify_;
+  Accesses accesses_;
   Lowering lowering_;
 };
 

@@ -27,11 +27,11 @@ bool Sharing::SameSpace(const Root& root, Shape shape) const {
 }
 
 bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
-  if (d.after || !d.gate.IsConstInt(1)) return false;
+  if (d.after || !d.access->always()) return false;
   size_t next = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i].IsConstInt(1) ? !d.index[i].IsConstInt(0) : d.index[i] != root.ranges[next++])
-      return false;
+    const UOp at = d.access->index[i];
+    if (shape[i].IsConstInt(1) ? !at.IsConstInt(0) : at != root.ranges[next++]) return false;
   }
   return true;
 }
