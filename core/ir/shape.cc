@@ -170,6 +170,7 @@ class Inference {
 
   absl::StatusOr<const Shape*> Broadcast() {
     UOPD_ASSIGN(const Shape* out, Source(0));
+    bool known = true;  // it is the shape of a source
     for (size_t i = 1; i < u_.n_src(); ++i) {
       UOPD_ASSIGN(const Shape* next, Source(i));
       if (out == next) continue;
@@ -177,9 +178,9 @@ class Inference {
       if (!both)
         return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
                        ": they do not broadcast"));
-      out = New(*both);
+      out = New(*both), known = false;
     }
-    UOPD_TRY(CheckSize(*out));
+    if (!known) UOPD_TRY(CheckSize(*out));
     return out;
   }
 
@@ -303,7 +304,7 @@ absl::StatusOr<const Shape*> UOpContext::TryShapeOf(UOp u) {
 const Shape* UOpContext::ShapeOf(UOp u) {
   const Shape* known = shape_of_.Get(u.id());
   if (known == nullptr) {
-    std::vector<UOp> stack = {u};
+    absl::InlinedVector<UOp, 8> stack = {u};
     while (!stack.empty()) {
       const UOp top = stack.back();
       bool ready = true;

@@ -26,17 +26,13 @@ constexpr size_t kFewDemands = 8;
 
 class Fuser {
  public:
-  Fuser(UOpContext& ctx, Accesses& accesses, const FusionOptions& options)
-      : ctx_(ctx), accesses_(accesses), options_(options), sharing_(f_) {}
+  Fuser(UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f)
+      : ctx_(ctx), accesses_(accesses), options_(options), f_(f), sharing_(f) {}
 
-  absl::StatusOr<Fusion> Run(UOp sink) {
-    f_.order = ir::Toposort(ctx_, sink);
-    f_.position.resize(ctx_.size());
-    for (uint32_t i = 0; i < f_.order.size(); ++i) f_.position[f_.order[i].id()] = i;
-    UOPD_TRY(Describe(ctx_, options_, f_));
-    followers_.resize(f_.order.size());
+  absl::Status Run() {
+    f_.Restart();
+    Weigh(ctx_, options_, f_);
     must_realise_.resize(f_.order.size(), false);
-    afters_.resize(f_.order.size());
     for (UOp u : f_.order) {
       for (UOp s : u.srcs()) {
         if (s.Is(Op::PARAM)) ++uses_of_slot_[s.slot()];
@@ -51,10 +47,17 @@ class Fuser {
         Visit(u);
       }
     }
-    return std::move(f_);
+    return absl::OkStatus();
   }
 
  private:
+  using Followers = absl::InlinedVector<uint32_t, 2>;
+  const Followers& FollowersOf(UOp u) const {
+    static const auto& none = *new Followers;
+    const auto it = followers_.find(Position(u));
+    return it == followers_.end() ? none : it->second;
+  }
+
   uint32_t Position(UOp u) const { return f_.position[u.id()]; }
 
   int32_t NewTemporary(UOp u, int32_t device) {
@@ -175,7 +178,7 @@ class Fuser {
       const NodeInfo& info = f_.at(after);
       const bool forwards = MaybeOnlyStore(after) == store;
       for (const Demand& d : info.demands) c.demands.push_back({&d, forwards});
-      for (uint32_t r : followers_[Position(after)]) c.followers.push_back(r);
+      for (uint32_t r : FollowersOf(after)) c.followers.push_back(r);
     }
     int32_t found = Alone(store) ? -1 : sharing_.Find(c);
     const bool joins = found >= 0;
@@ -218,7 +221,7 @@ class Fuser {
   // Nothing is realised just to be stored: the only demand is that of a STORE of all of it.
   bool OnlyStored(UOp u) {
     const NodeInfo& info = f_.at(u);
-    if (info.demands.size() != 1 || !followers_[Position(u)].empty()) return false;
+    if (info.demands.size() != 1 || !FollowersOf(u).empty()) return false;
     const int32_t o = StoredBy(u, 0);
     if (o < 0) return false;
     if (!IsTransfer(u)) return true;
@@ -244,7 +247,7 @@ class Fuser {
     Candidate c;
     c.shape = *info.shape, c.value = u, c.device = device;
     for (const Demand& d : info.demands) c.demands.push_back({&d, true});
-    c.followers.assign(followers_[Position(u)].begin(), followers_[Position(u)].end());
+    c.followers.assign(FollowersOf(u).begin(), FollowersOf(u).end());
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
     if (!alone && LiveInSlot(u, c)) return;
     const int32_t found = alone ? -1 : sharing_.Find(c);
@@ -364,11 +367,12 @@ class Fuser {
   UOpContext& ctx_;
   Accesses& accesses_;
   const FusionOptions& options_;
-  Fusion f_;
+  Fusion& f_;
   Sharing sharing_;
-  std::vector<bool> must_realise_;                // by position
-  std::vector<std::vector<uint32_t>> followers_;  // by position: roots that wait for it, no demand
-  std::vector<std::vector<UOp>> afters_;          // by position of a STORE
+  std::vector<bool> must_realise_;                      // by position
+  absl::flat_hash_map<uint32_t, Followers> followers_;  // by position: roots that wait for it
+  // By position of a STORE.
+  absl::flat_hash_map<uint32_t, absl::InlinedVector<UOp, 1>> afters_;
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that will not be loops
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, const Access*, const ir::Node*>, uint32_t>
@@ -377,25 +381,6 @@ class Fuser {
 };
 
 }  // namespace
-
-std::span<const UOp> ValueSources(UOp u) {
-  switch (u.op()) {
-    case Op::STORE:
-      return u.srcs().subspan(1, 1);
-    case Op::SINK:
-    case Op::PARAM:
-    case Op::IOTA:
-    case Op::BIND:
-    case Op::DEFINE_VAR:
-    case Op::CONST:
-      return {};
-    case Op::STACK:
-      return u.dtype() == ir::Dtype::Index ? std::span<const UOp>() : u.srcs();
-    default:
-      break;
-  }
-  return u.Is(ir::kMovementOps) || u.Is(Op::AFTER) ? u.srcs().first(1) : u.srcs();
-}
 
 UOp MaybeOnlyStore(UOp u) {
   if (!u.Is(Op::AFTER) || u.n_src() != 2) return UOp();
@@ -408,9 +393,14 @@ UOp MaybeOnlyStore(UOp u) {
   return u.src(0).Is(Op::PARAM) || u.src(0) == store.src(0) ? store : UOp();
 }
 
-absl::StatusOr<Fusion> Fuse(UOpContext& ctx, Accesses& accesses, UOp sink,
-                            const FusionOptions& options) {
-  return Fuser(ctx, accesses, options).Run(sink);
+void Fusion::Restart() {
+  for (NodeInfo& node : info) node.demands.clear(), node.realised = -1, node.output = 0;
+  roots.clear(), loops.clear(), sources.clear(), stores.clear();
+  std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
+}
+
+absl::Status Fuse(UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f) {
+  return Fuser(ctx, accesses, options, f).Run();
 }
 
 }  // namespace uopd::schedule

@@ -98,11 +98,12 @@ struct NodeInfo {
   int32_t device = -1;  // -1: a constant
   const ir::Shape* shape = nullptr;
   double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
+  bool heavy = false;      // a REDUCE that uses each of its inputs often
   bool in_memory = false;  // as the options say
   absl::InlinedVector<Read, 4> reads;
 };
 
-// The decisions for a graph.
+// A graph, and the decisions for it.
 struct Fusion {
   std::vector<ir::UOp> order;      // the graph, sources first
   std::vector<uint32_t> position;  // node id -> index into order, info
@@ -114,6 +115,9 @@ struct Fusion {
   std::vector<uint32_t> sources;
   absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
+
+  // Forgets every decision; what is known of the graph itself stays.
+  void Restart();
 
   NodeInfo& at(ir::UOp u) { return info[position[u.id()]]; }
   const NodeInfo& at(ir::UOp u) const { return info[position[u.id()]]; }
@@ -127,7 +131,6 @@ struct Constraints {
 };
 
 struct FusionOptions {
-  std::string default_device;
   double realise_cost = 0;
   const Constraints* constraints = nullptr;
   // By position: nodes taken to be in memory when work is estimated. Which ones are is only known
@@ -137,11 +140,18 @@ struct FusionOptions {
   const Picks* picks = nullptr;  // of the graph
 };
 
-absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, Accesses& accesses, ir::UOp sink,
-                            const FusionOptions& options);
+// Decides anew. REQUIRES: f comes from Describe.
+absl::Status Fuse(ir::UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f);
 
 // Sources of u whose values u is computed from (not shapes, not ordering).
-std::span<const ir::UOp> ValueSources(ir::UOp u);
+inline std::span<const ir::UOp> ValueSources(ir::UOp u) {
+  using ir::Op;
+  constexpr ir::OpSet kNone = {Op::SINK, Op::PARAM, Op::IOTA, Op::BIND, Op::DEFINE_VAR, Op::CONST};
+  constexpr ir::OpSet kFirst = ir::kMovementOps | ir::OpSet{Op::AFTER};
+  if (u.Is(kNone) || (u.Is(Op::STACK) && u.dtype() == ir::Dtype::Index)) return {};
+  if (u.Is(Op::STORE)) return u.srcs().subspan(1, 1);
+  return u.Is(kFirst) ? u.srcs().first(1) : u.srcs();
+}
 
 // Constants and variables: their value is the node itself at every index.
 inline bool IsUniform(ir::UOp u) { return u.Is(ir::OpSet{ir::Op::CONST, ir::Op::DEFINE_VAR}); }

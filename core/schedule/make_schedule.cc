@@ -7,6 +7,7 @@
 #include "core/ir/spec.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/rules.h"
+#include "core/schedule/describe.h"
 #include "core/schedule/fusion.h"
 #include "core/schedule/limit_buffers.h"
 #include "core/schedule/lowering.h"
@@ -58,16 +59,16 @@ class Builder {
     sink = SeparateDevices(ctx_, sink, options_.default_device);
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
-    const Picks picks(ctx_, ir::Toposort(ctx_, sink));
-    FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints, nullptr,
-                          &picks};
-    UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, accesses_, sink, fuse));
+    UOPD_ASSIGN(Fusion fusion, Describe(ctx_, ir::Toposort(ctx_, sink), options_.default_device));
+    const Picks picks(ctx_, fusion.order);
+    FusionOptions fuse = {options_.realise_cost, &constraints, nullptr, &picks};
+    UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
     std::vector<bool> in_memory;
-    for (const NodeInfo& info : guess.info) in_memory.push_back(info.realised >= 0);
+    for (const NodeInfo& info : fusion.info) in_memory.push_back(info.realised >= 0);
     fuse.in_memory = &in_memory;
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {
-      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, accesses_, sink, fuse));
+      UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       const size_t before = constraints.size();
       for (const Kernel& k : kernels) {
@@ -76,7 +77,7 @@ class Builder {
       }
       if (constraints.size() > before) continue;
       const Ordering ordering = OrderRoots(fusion, kernels);
-      if (ordering.missing.size() == 0) return Assemble(sink, fusion, kernels, ordering);
+      if (ordering.missing.size() == 0) return Assemble(fusion, kernels, ordering);
       constraints.realise.insert(ordering.missing.realise.begin(), ordering.missing.realise.end());
       constraints.alone.insert(ordering.missing.alone.begin(), ordering.missing.alone.end());
       if (constraints.size() == before)
@@ -109,12 +110,14 @@ class Builder {
     return {s.kind == Storage::kArgument ? BufferRef::kArgument : BufferRef::kTemporary, s.index};
   }
 
-  absl::StatusOr<Schedule> Assemble(UOp sink, const Fusion& fusion,
-                                    const std::vector<Kernel>& kernels, const Ordering& ordering) {
+  absl::StatusOr<Schedule> Assemble(const Fusion& fusion, const std::vector<Kernel>& kernels,
+                                    const Ordering& ordering) {
     Schedule out;
     out.slots = DescribeSlots(ctx_, fusion.order, options_.default_device);
-    for (UOp v : ir::Variables(ctx_, sink))
+    for (UOp v : fusion.order) {
+      if (!v.Is(Op::DEFINE_VAR)) continue;
       out.variables.push_back({std::string(v.text()), v.ints()[0], v.ints()[1]});
+    }
     for (const Storage& s : fusion.storages) {
       if (s.kind == Storage::kTemporary)
         out.temporaries.push_back(
