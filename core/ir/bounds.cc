@@ -184,22 +184,32 @@ Bounds Within(UOpContext& ctx, UOp value, UOp condition, bool holds) {
   return ctx.BoundsOf(value);
 }
 
+// Nodes that say their bounds themselves, which are remembered nowhere.
+bool IsEvident(UOp u) {
+  if (u.Is(Op::CONST) || IsFloat(u.dtype()) || u.dtype() == Dtype::Void) return true;
+  return u.Is(Op::RANGE) && u.dtype() == Dtype::Index && u.src(0).Is(Op::CONST);
+}
+
+Bounds EvidentBounds(UOp u) {
+  if (IsFloat(u.dtype()) || u.dtype() == Dtype::Void) return {0, 0};  // meaningless
+  if (u.Is(Op::RANGE)) return {0, std::max<int64_t>(1, u.src(0).const_int()) - 1};
+  if (u.dtype() == Dtype::U64) {
+    const auto v = static_cast<uint64_t>(u.const_int());
+    return {v, v};
+  }
+  return {u.const_int(), u.const_int()};
+}
+
 }  // namespace
 
 Bounds ComputeBounds(UOpContext& ctx, UOp u) {
   const Dtype dtype = u.dtype();
-  if (IsFloat(dtype) || dtype == Dtype::Void) return {0, 0};  // meaningless, but known: asked once
   const IntRange range = RangeOf(dtype);
   const Bounds full = {range.min, range.max};
   auto bounds_of = [&](size_t i) { return ctx.BoundsOf(u.src(i)); };
   auto comparable = [&](size_t i) { return !IsFloat(u.src(i).dtype()); };
   Bounds out = full;
   switch (u.op()) {
-    case Op::CONST: {
-      const Int128 v = dtype == Dtype::U64 ? Int128{static_cast<uint64_t>(u.const_int())}
-                                           : Int128{u.const_int()};
-      return {v, v};
-    }
     case Op::DEFINE_VAR:
       out = {u.ints()[0], u.ints()[1]};
       break;
@@ -259,27 +269,34 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
   return out;
 }
 
+bool UOpContext::KnowsBounds(UOp u) const { return IsEvident(u) || bounds_.Has(u.id()); }
+
 // Iterative: sources first, on an explicit stack, so that depth is no limit.
 Bounds UOpContext::BoundsOf(UOp u) {
-  if (bounds_.size() < size()) bounds_.resize(size());
-  if (bounds_[u.id()].known()) return bounds_[u.id()];
+  if (IsEvident(u)) return EvidentBounds(u);
+  if (bounds_.Has(u.id())) return bounds_.Get(u.id());
+  auto compute = [this](UOp v) {
+    const Bounds b = ComputeBounds(*this, v);
+    UOPD_ASSERT(b.known());
+    bounds_.Set(v.id(), b);
+    return b;
+  };
   // Nearly always the sources are known: they were asked about before the node was made.
   bool ready = true;
-  for (UOp s : u.srcs()) ready &= bounds_[s.id()].known();
-  if (ready) return bounds_[u.id()] = ComputeBounds(*this, u);
+  for (UOp s : u.srcs()) ready &= KnowsBounds(s);
+  if (ready) return compute(u);
   std::vector<UOp> stack = {u};
   while (!stack.empty()) {
     const UOp top = stack.back();
     bool ready = true;
     for (UOp s : top.srcs()) {
-      if (!bounds_[s.id()].known()) stack.push_back(s), ready = false;
+      if (!KnowsBounds(s)) stack.push_back(s), ready = false;
     }
     if (!ready) continue;
     stack.pop_back();
-    bounds_[top.id()] = ComputeBounds(*this, top);
-    UOPD_ASSERT(bounds_[top.id()].known());
+    if (!bounds_.Has(top.id())) compute(top);
   }
-  return bounds_[u.id()];
+  return bounds_.Get(u.id());
 }
 
 }  // namespace uopd::ir
