@@ -14,6 +14,7 @@
 #include "core/ir/render_expr.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewrite_trace.h"
+#include "core/rewrite/run_meter.h"
 
 namespace uopd::rewrite {
 namespace {
@@ -46,7 +47,9 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
     : ctx_(ctx),
       options_(std::move(options)),
       observed_(Debug().track_match_stats > 0 || Debug().rewrite_limit >= 0 || Debug().spec >= 2 ||
-                Printing() || TraceFile::MaybeGet() != nullptr) {
+                Printing() || TraceFile::MaybeGet() != nullptr),
+      maybe_meter_(RunMeter::MaybeCurrent()),
+      nested_(maybe_meter_ != nullptr && maybe_meter_->depth_ > 0) {
   env_.user = options_.user, env_.user_type = options_.user_type;
   auto use = [](Side& side, const RuleSet& set) {
     side = {&set, std::vector<uint64_t>(set.rules().size()),
@@ -65,6 +68,12 @@ Rewriter::~Rewriter() {
   for (const Side* side : {&before_, &after_}) {
     if (side->rules != nullptr) side->rules->AddCounts(side->attempts, side->matches);
   }
+  if (maybe_meter_ == nullptr) return;
+  RunMeter::Totals& totals = nested_ ? maybe_meter_->nested_ : maybe_meter_->totals_;
+  ++totals.rewriters;
+  totals.visits += visits_, totals.attempts += attempts(), totals.matches += matches();
+  if (!nested_ && maybe_meter_->finished_)
+    maybe_meter_->finished_(ctx_, *after_.rules, metered_results_);
 }
 
 void Rewriter::GrowDone(UOp u) {
@@ -73,6 +82,21 @@ void Rewriter::GrowDone(UOp u) {
 
 UOp Rewriter::Run(UOp root) {
   if (const UOp done = Done(root)) return done;
+  return maybe_meter_ != nullptr && !nested_ ? RunMetered(root) : RunNew(root);
+}
+
+UOp Rewriter::RunMetered(UOp root) {
+  RunMeter& meter = *maybe_meter_;
+  ++meter.depth_, ++meter.totals_.runs;
+  const int64_t begin = NowNs();
+  const UOp out = RunNew(root);
+  meter.totals_.ns += NowNs() - begin;
+  --meter.depth_;
+  metered_results_.push_back(out);
+  return out;
+}
+
+UOp Rewriter::RunNew(UOp root) {
   if (trace_) trace_->Begin(options_.name.empty() ? after_.rules->name() : options_.name, root);
   stack_.push_back({root, UOp(), kVisit});
   while (!stack_.empty()) {

@@ -29,6 +29,7 @@
 
 namespace uopd::rewrite {
 
+class RunMeter;
 class TraceRecorder;
 
 struct RewriteOptions {
@@ -83,6 +84,8 @@ class Rewriter {
     done_[u.id()] = result;
   }
   void GrowDone(UOp u);
+  UOp RunNew(UOp root);  // not seen before
+  UOp RunMetered(UOp root);
   void Visit(UOp u);
   void Rebuild(UOp u);
   void Adopt(UOp node, UOp next);
@@ -97,6 +100,9 @@ class Rewriter {
   ir::OpSet active_;     // ops that are the root of some rule
   const bool observed_;  // a debug flag wants to see every attempt
   std::unique_ptr<TraceRecorder> trace_;
+  RunMeter* const maybe_meter_;
+  const bool nested_;                 // made inside a Run that the meter sees
+  std::vector<UOp> metered_results_;  // of its Runs, if there is a meter
   bool stopped_ = false;
   absl::Status status_;
   uint64_t steps_ = 0, visits_ = 0;
