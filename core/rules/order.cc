@@ -11,7 +11,7 @@ using ir::UOp;
 
 int Sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
 
-int CompareArgs(UOp a, UOp b) {
+int CompareArgs(UOp a, UOp b) {  // of one op
   switch (ir::Info(a.op()).arg) {
     case ArgSchema::None:
       return 0;
@@ -24,9 +24,10 @@ int CompareArgs(UOp a, UOp b) {
   if (a.arg() == b.arg()) return 0;
   if (a.arg().bits == 0 || b.arg().bits == 0) return Sign(a.arg().bits != 0, b.arg().bits != 0);
   const auto x = a.ints(), y = b.ints();
-  if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) {
-    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end()) ? -1 : 1;
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    if (x[i] != y[i]) return Sign(x[i], y[i]);
   }
+  if (x.size() != y.size()) return Sign(x.size(), y.size());
   return a.text().compare(b.text());
 }
 
@@ -50,6 +51,7 @@ constexpr int kDepth = 6;
 
 int Compare(UOp a, UOp b) {
   if (a == b) return 0;
+  if (a.op() != b.op()) return Sign(a.op(), b.op());  // most of the time
   const int c = CompareTo(a, b, kDepth);
   return c != 0 ? c : Sign(a.id(), b.id());
 }

@@ -14,78 +14,98 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-constexpr Int128 kLimit = Int128{1} << 62;
-bool Fits(Int128 v) { return v > -kLimit && v < kLimit; }
-
-using Parts = absl::InlinedVector<std::pair<UOp, int64_t>, 16>;  // value, factor
-
-// What the parts, the last one first, add up to.
-std::optional<Sum> AddUp(Parts stack) {
-  Sum sum;
-  auto scaled = [](int64_t a, int64_t b) -> std::optional<int64_t> {
-    const Int128 v = Int128{a} * b;
-    return Fits(v) ? std::optional(static_cast<int64_t>(v)) : std::nullopt;
-  };
-  while (!stack.empty()) {
-    auto [u, factor] = stack.back();
-    stack.pop_back();
-    if (u.Is(Op::ADD)) {
-      stack.emplace_back(u.src(1), factor);
-      stack.emplace_back(u.src(0), factor);
-    } else if (u.Is(Op::SUB)) {
-      stack.emplace_back(u.src(1), -factor);
-      stack.emplace_back(u.src(0), factor);
-    } else if (u.Is(Op::NEG)) {
-      stack.emplace_back(u.src(0), -factor);
-    } else if (u.Is(Op::CONST)) {
-      const Int128 v = Int128{u.const_int()} * factor + sum.constant;
-      if (!Fits(v)) return std::nullopt;
-      sum.constant = static_cast<int64_t>(v);
-    } else if (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST))) {
-      const int side = u.src(1).Is(Op::CONST) ? 1 : 0;
-      auto f = scaled(factor, u.src(side).const_int());
-      if (!f) return std::nullopt;
-      if (*f != 0) stack.emplace_back(u.src(1 - side), *f);
-    } else {
-      sum.terms.push_back({u, factor});
-    }
-  }
-  auto less = [](const Term& a, const Term& b) { return Compare(a.value, b.value) < 0; };
-  // Mostly in order already, since sums are made of sums.
-  if (sum.terms.size() > 1 && !std::is_sorted(sum.terms.begin(), sum.terms.end(), less))
-    std::sort(sum.terms.begin(), sum.terms.end(), less);
-  size_t out = 0;
-  for (const Term& t : sum.terms) {
-    if (out > 0 && sum.terms[out - 1].value == t.value) {
-      const Int128 f = Int128{sum.terms[out - 1].factor} + t.factor;
-      if (!Fits(f)) return std::nullopt;
-      sum.terms[out - 1].factor = static_cast<int64_t>(f);
-    } else {
-      if (out > 0 && sum.terms[out - 1].factor == 0) --out;
-      sum.terms[out++] = t;
-    }
-  }
-  if (out > 0 && sum.terms[out - 1].factor == 0) --out;
-  sum.terms.resize(out);
-  return sum;
+// False if the result, out, leaves 62 bits.
+bool Multiply(int64_t a, int64_t b, int64_t& out) {
+  return !__builtin_mul_overflow(a, b, &out) && FitsSum(out);
+}
+bool Accumulate(int64_t by, int64_t& sum) {
+  return !__builtin_add_overflow(sum, by, &sum) && FitsSum(sum);
 }
 
-// A value that ToSum takes apart.
+// A value that AddUp takes apart.
 bool IsSum(UOp u) {
   return u.Is(ir::OpSet{Op::ADD, Op::SUB, Op::NEG, Op::CONST}) ||
          (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST)));
 }
 
+// Adds factor * value, where the value is no sum, in its place.
+bool AddTerm(UOp value, int64_t factor, Sum& sum) {
+  auto& terms = sum.terms;
+  const int c = terms.empty() ? -1 : Compare(terms.back().value, value);
+  if (c < 0) {  // nearly always, since sums are made of sums
+    terms.push_back({value, factor});
+    return true;
+  }
+  if (c == 0) return Accumulate(factor, terms.back().factor);
+  auto at = std::lower_bound(terms.begin(), terms.end(), value, [](const Term& t, UOp v) {
+    return Compare(t.value, v) < 0;
+  });
+  if (at->value == value) return Accumulate(factor, at->factor);
+  terms.insert(at, Term{value, factor});
+  return true;
+}
+
+// Adds factor * u, term by term from the left. False if a coefficient leaves 62 bits.
+bool AddUp(UOp u, int64_t factor, Sum& sum) {
+  absl::InlinedVector<Term, 16> later;
+  while (true) {
+    if (u.Is(Op::ADD) || u.Is(Op::SUB)) {
+      later.push_back({u.src(1), u.Is(Op::ADD) ? factor : -factor});
+      u = u.src(0);
+      continue;
+    }
+    if (u.Is(Op::NEG)) {
+      factor = -factor, u = u.src(0);
+      continue;
+    }
+    if (u.Is(Op::CONST)) {
+      int64_t v;
+      if (__builtin_mul_overflow(u.const_int(), factor, &v) || !Accumulate(v, sum.constant))
+        return false;
+    } else if (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST))) {
+      const size_t side = u.src(1).Is(Op::CONST) ? 1 : 0;
+      if (!Multiply(factor, u.src(side).const_int(), factor)) return false;
+      if (factor != 0) {
+        u = u.src(1 - side);
+        continue;
+      }
+    } else if (!AddTerm(u, factor, sum)) {
+      return false;
+    }
+    if (later.empty()) return true;
+    u = later.back().value, factor = later.back().factor;
+    later.pop_back();
+  }
+}
+
+// Drops terms that have cancelled.
+void DropZeros(Sum& sum) {
+  auto zero = [](const Term& t) { return t.factor == 0; };
+  if (std::none_of(sum.terms.begin(), sum.terms.end(), zero)) return;
+  sum.terms.erase(std::remove_if(sum.terms.begin(), sum.terms.end(), zero), sum.terms.end());
+}
+
 }  // namespace
 
-std::optional<Sum> ToSum(UOpContext&, UOp x) { return AddUp({{x, 1}}); }
-std::optional<Sum> ToDifference(UOpContext&, UOp a, UOp b) { return AddUp({{b, -1}, {a, 1}}); }
+std::optional<Sum> ToSum(UOpContext&, UOp x) {
+  std::optional<Sum> sum(std::in_place);
+  if (!AddUp(x, 1, *sum)) return std::nullopt;
+  DropZeros(*sum);
+  return sum;
+}
+
+std::optional<Sum> ToDifference(UOpContext&, UOp a, UOp b) {
+  std::optional<Sum> sum(std::in_place);
+  if (!AddUp(a, 1, *sum) || !AddUp(b, -1, *sum)) return std::nullopt;
+  DropZeros(*sum);
+  return sum;
+}
 
 std::optional<Sum> NormalSum(UOp x) {
-  Sum sum;
+  std::optional<Sum> sum(std::in_place);
   if (x.Is(Op::ADD) && x.src(1).Is(Op::CONST)) {
-    sum.constant = x.src(1).const_int();
-    if (sum.constant == 0) return std::nullopt;
+    sum->constant = x.src(1).const_int();
+    if (sum->constant == 0 || !FitsSum(sum->constant)) return std::nullopt;
     x = x.src(0);
   }
   for (bool last = false; !last;) {  // from right to left
@@ -93,20 +113,20 @@ std::optional<Sum> NormalSum(UOp x) {
     Term t = {last ? x : x.src(1), 1};
     if (t.value.Is(Op::MUL) && t.value.src(1).Is(Op::CONST)) {
       t = {t.value.src(0), t.value.src(1).const_int()};
-      if (t.factor == 0 || t.factor == 1) return std::nullopt;
+      if (t.factor == 0 || t.factor == 1 || !FitsSum(t.factor)) return std::nullopt;
     }
     if (IsSum(t.value)) return std::nullopt;
-    if (!sum.terms.empty() && Compare(t.value, sum.terms.back().value) >= 0) return std::nullopt;
-    sum.terms.push_back(t);
+    if (!sum->terms.empty() && Compare(t.value, sum->terms.back().value) >= 0) return std::nullopt;
+    sum->terms.push_back(t);
     if (!last) x = x.src(0);
   }
-  std::reverse(sum.terms.begin(), sum.terms.end());
+  std::reverse(sum->terms.begin(), sum->terms.end());
   return sum;
 }
 
 bool FitsIndex(UOpContext& ctx, UOp u) {
-  const ir::IntRange range = ir::RangeOf(ir::Dtype::Index);
-  return ctx.BoundsOf(u).Within({range.min, range.max});
+  const ir::Bounds b = ctx.BoundsOf(u);
+  return static_cast<int64_t>(b.min) == b.min && static_cast<int64_t>(b.max) == b.max;
 }
 
 UOp CheckedAlu(UOpContext& ctx, Op op, UOp maybe_a, UOp maybe_b) {
@@ -139,6 +159,13 @@ ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
     const ir::Bounds b = bounds(t.value);
+    const auto min = static_cast<int64_t>(b.min), max = static_cast<int64_t>(b.max);
+    int64_t lo, hi;
+    if (min == b.min && max == b.max && !__builtin_mul_overflow(min, t.factor, &lo) &&
+        !__builtin_mul_overflow(max, t.factor, &hi)) {  // nearly always
+      out.min += std::min(lo, hi), out.max += std::max(lo, hi);
+      continue;
+    }
     const Int128 x = scaled(b.min, t.factor), y = scaled(b.max, t.factor);
     out.min += std::min(x, y), out.max += std::max(x, y);
   }

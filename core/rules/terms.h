@@ -21,13 +21,15 @@ struct Sum {
   int64_t constant = 0;
 };
 
+// The numbers that a Sum may have: 62 bits, so that two of them add up.
+inline bool FitsSum(int64_t v) { return v > -(int64_t{1} << 62) && v < int64_t{1} << 62; }
+
 // Decomposes an index expression; nullopt if a coefficient leaves 62 bits. REQUIRES: x has dtype
 // index.
 std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp x);
 // As ToSum for a - b, without making that node.
 std::optional<Sum> ToDifference(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
-// The sum of x if x is what FromSum makes of it, nullopt otherwise: far cheaper than to make it.
-// Coefficients may exceed 62 bits. REQUIRES: x has dtype index.
+// As ToSum if x is what FromSum makes of its sum, nullopt otherwise: far cheaper than to make it.
 std::optional<Sum> NormalSum(ir::UOp x);
 // The expression of a sum: terms added left to right, the constant last. Null if a part of it could
 // leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
