@@ -98,9 +98,9 @@ UOp Rewriter::RunMetered(UOp root) {
 
 UOp Rewriter::RunNew(UOp root) {
   if (trace_) trace_->Begin(options_.name.empty() ? after_.rules->name() : options_.name, root);
-  stack_.push_back({root, UOp(), kVisit});
-  while (!stack_.empty()) {
-    const Frame top = stack_.back();
+  Push({root, UOp(), kVisit});
+  while (depth_ > 0) {
+    const Frame top = Top();
     switch (top.stage) {
       case kVisit:
         Visit(top.node);
@@ -110,7 +110,7 @@ UOp Rewriter::RunNew(UOp root) {
         break;
       case kAdopt:
         SetDone(top.node, Done(top.other));
-        stack_.pop_back();
+        Pop();
         break;
     }
   }
@@ -126,7 +126,7 @@ void Rewriter::Visit(UOp u) {
       Diverge("the result of a node depends on itself", u);
       SetDone(u, u);
     }
-    stack_.pop_back();
+    Pop();
     return;
   }
   SetDone(u, Pending());
@@ -135,7 +135,7 @@ void Rewriter::Visit(UOp u) {
   }
   bool ready = true;
   if (!options_.enter || options_.enter(u)) {
-    const size_t frame = stack_.size() - 1;
+    const size_t frame = depth_ - 1;
     for (size_t i = u.n_src(); i-- > 0;) {
       const UOp s = u.src(i);
       const UOp done = Done(s);
@@ -144,7 +144,7 @@ void Rewriter::Visit(UOp u) {
         SetDone(s, s);
         continue;
       }
-      stack_.push_back({s, UOp(), kVisit});
+      Push({s, UOp(), kVisit});
       ready = false;
     }
     stack_[frame].stage = kRebuild;
@@ -154,7 +154,7 @@ void Rewriter::Visit(UOp u) {
   const UOp next = Try(after_, u);
   if (next) return Adopt(u, next);
   SetDone(u, u);
-  stack_.pop_back();
+  Pop();
 }
 
 // The top frame is that of u, whose sources are done.
@@ -164,7 +164,7 @@ void Rewriter::Rebuild(UOp u) {
   if (same) {
     if (const UOp next = Try(after_, u)) return Adopt(u, next);
     SetDone(u, u);
-    stack_.pop_back();
+    Pop();
     return;
   }
   srcs_.clear();
@@ -173,29 +173,29 @@ void Rewriter::Rebuild(UOp u) {
   if (options_.walk) {
     const UOp next = Try(after_, rebuilt);
     SetDone(u, next ? next : rebuilt);
-    stack_.pop_back();
+    Pop();
     return;
   }
   if (const UOp done = Done(rebuilt)) {
     if (done == Pending()) Diverge("the result of a node depends on itself", rebuilt);
     SetDone(u, done == Pending() ? rebuilt : done);
-    stack_.pop_back();
+    Pop();
     return;
   }
   if (before_.rules != nullptr) {  // a new node, whose turn begins with the rules before
-    stack_.back() = {u, rebuilt, kAdopt};
-    stack_.push_back({rebuilt, UOp(), kVisit});
+    Top() = {u, rebuilt, kAdopt};
+    Push({rebuilt, UOp(), kVisit});
     return;
   }
   if (const UOp next = Try(after_, rebuilt)) {
     SetDone(rebuilt, Pending());
-    stack_.back() = {u, rebuilt, kAdopt};
-    stack_.push_back({rebuilt, UOp(), kRebuild});
+    Top() = {u, rebuilt, kAdopt};
+    Push({rebuilt, UOp(), kRebuild});
     return Adopt(rebuilt, next);
   }
   SetDone(rebuilt, rebuilt);
   SetDone(u, rebuilt);
-  stack_.pop_back();
+  Pop();
 }
 
 // The top frame is that of `node`, which a rule has replaced by `next`.
@@ -204,11 +204,11 @@ void Rewriter::Adopt(UOp node, UOp next) {
     // A final node met again is left alone too, unless it has a result already.
     if (!options_.walk && !Done(next)) SetDone(next, next);
     SetDone(node, next);
-    stack_.pop_back();
+    Pop();
     return;
   }
-  stack_.back() = {node, next, kAdopt};
-  stack_.push_back({next, UOp(), kVisit});
+  Top() = {node, next, kAdopt};
+  Push({next, UOp(), kVisit});
 }
 
 UOp Rewriter::Try(Side& side, UOp u) {

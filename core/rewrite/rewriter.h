@@ -19,6 +19,7 @@
 // Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
 // Off, they cost one predicted branch a visit.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -86,6 +87,12 @@ class Rewriter {
   void GrowDone(UOp u);
   UOp RunNew(UOp root);  // not seen before
   UOp RunMetered(UOp root);
+  void Push(Frame f) {
+    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(64, 2 * depth_));
+    stack_[depth_++] = f;
+  }
+  void Pop() { --depth_; }
+  Frame& Top() { return stack_[depth_ - 1]; }
   void Visit(UOp u);
   void Rebuild(UOp u);
   void Adopt(UOp node, UOp next);
@@ -108,7 +115,8 @@ class Rewriter {
   uint64_t steps_ = 0, visits_ = 0;
   std::vector<UOp> done_;            // by id; null until asked for, Pending() while being found
   std::vector<const Rule*> recent_;  // ring
-  std::vector<Frame> stack_;
+  std::vector<Frame> stack_;         // the first depth_ are in use
+  size_t depth_ = 0;
   std::vector<UOp> srcs_;
 };
 

@@ -28,13 +28,6 @@ int64_t CommonFactor(const Sum& sum) {
   return g;
 }
 
-// a / b rounded up; b > 0.
-Int128 CeilDiv(Int128 a, int64_t b) {
-  if (b == 1) return a;
-  if (const auto n = static_cast<int64_t>(a); n == a) return n / b + (n % b > 0);
-  return a / b + (a % b > 0);
-}
-
 // g * big + small < limit, where small stays so close to zero that it never decides:
 // big < ceil(limit / g). With limit = g * m - s and 0 <= s < g that needs -s <= small < g - s.
 bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {

@@ -19,12 +19,6 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// b > 0
-Int128 FloorDiv(Int128 a, int64_t b) {
-  if (const auto n = static_cast<int64_t>(a); n == a) return n / b - (n % b < 0);
-  return a / b - (a % b < 0);
-}
-
 bool Fits(Int128 v) { return v < Int128{1} << 62 && v > -(Int128{1} << 62); }
 
 // x == c * quotient + rest, and if `period` is set, rest lies in [period*c, (period+1)*c).
@@ -76,7 +70,7 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
 }
 
 // terms / divisor, which divides every factor; the constant is left out.
-Sum Scaled(const Sum& sum, int64_t divisor) {
+Sum Divided(const Sum& sum, int64_t divisor) {
   Sum out;
   for (const Term& t : sum.terms) out.terms.push_back({t.value, t.factor / divisor});
   return out;
@@ -171,7 +165,7 @@ UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
   const bool moved = !s.quotient.terms.empty() || s.quotient.constant != 0;
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
-    Sum inner = Scaled(s.rest, g);
+    Sum inner = Divided(s.rest, g);
     inner.constant = s.rest.constant / g;  // 0 <= constant, so this floors
     return AddSums(ctx, s.quotient,
                    CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, inner), ctx.Idx(c / g)), 1);
@@ -215,7 +209,7 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   const bool moved = !s.quotient.terms.empty() || s.quotient.constant != 0;
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
-    Sum inner = Scaled(s.rest, g), low;
+    Sum inner = Divided(s.rest, g), low;
     inner.constant = s.rest.constant / g, low.constant = s.rest.constant % g;
     return AddSums(ctx, low, CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, inner), ctx.Idx(c / g)), g);
   }

@@ -37,9 +37,8 @@ bool AddTerm(UOp value, int64_t factor, Sum& sum) {
     return true;
   }
   if (c == 0) return Accumulate(factor, terms.back().factor);
-  auto at = std::lower_bound(terms.begin(), terms.end(), value, [](const Term& t, UOp v) {
-    return Compare(t.value, v) < 0;
-  });
+  auto at = std::lower_bound(terms.begin(), terms.end(), value,
+                             [](const Term& t, UOp v) { return Compare(t.value, v) < 0; });
   if (at->value == value) return Accumulate(factor, at->factor);
   terms.insert(at, Term{value, factor});
   return true;
@@ -148,31 +147,39 @@ UOp FromSum(UOpContext& ctx, const Sum& sum) {
   return sum.constant == 0 ? out : CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
 }
 
-ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
+ir::Bounds Scaled(ir::Bounds b, int64_t factor) {
+  const auto min = static_cast<int64_t>(b.min), max = static_cast<int64_t>(b.max);
+  int64_t lo, hi;
+  if (min == b.min && max == b.max && !__builtin_mul_overflow(min, factor, &lo) &&
+      !__builtin_mul_overflow(max, factor, &hi)) {  // nearly always
+    return {std::min(lo, hi), std::max(lo, hi)};
+  }
   static constexpr Int128 kHuge = Int128{1} << 100;
-  auto scaled = [](Int128 v, int64_t factor) {
+  auto scaled = [&](Int128 v) {
     Int128 out;
     if (__builtin_mul_overflow(v, Int128{factor}, &out))
       return (v < 0) == (factor < 0) ? kHuge : -kHuge;
     return std::clamp(out, -kHuge, kHuge);
   };
+  const Int128 x = scaled(b.min), y = scaled(b.max);
+  return {std::min(x, y), std::max(x, y)};
+}
+
+ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
-    const ir::Bounds b = bounds(t.value);
-    const auto min = static_cast<int64_t>(b.min), max = static_cast<int64_t>(b.max);
-    int64_t lo, hi;
-    if (min == b.min && max == b.max && !__builtin_mul_overflow(min, t.factor, &lo) &&
-        !__builtin_mul_overflow(max, t.factor, &hi)) {  // nearly always
-      out.min += std::min(lo, hi), out.max += std::max(lo, hi);
-      continue;
-    }
-    const Int128 x = scaled(b.min, t.factor), y = scaled(b.max, t.factor);
-    out.min += std::min(x, y), out.max += std::max(x, y);
+    const ir::Bounds b = Scaled(bounds(t.value), t.factor);
+    out.min += b.min, out.max += b.max;
   }
   return out;
 }
 ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
-  return BoundsOf([&](UOp u) { return ctx.BoundsOf(u); }, sum);
+  ir::Bounds out = {sum.constant, sum.constant};
+  for (const Term& t : sum.terms) {
+    const ir::Bounds b = Scaled(ctx.BoundsOf(t.value), t.factor);
+    out.min += b.min, out.max += b.max;
+  }
+  return out;
 }
 
 }  // namespace uopd::rules

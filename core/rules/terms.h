@@ -24,6 +24,16 @@ struct Sum {
 // The numbers that a Sum may have: 62 bits, so that two of them add up.
 inline bool FitsSum(int64_t v) { return v > -(int64_t{1} << 62) && v < int64_t{1} << 62; }
 
+// a / b rounded down and up, for b > 0; wide division is slow.
+inline ir::Int128 FloorDiv(ir::Int128 a, int64_t b) {
+  if (const auto n = static_cast<int64_t>(a); n == a) return n / b - (n % b < 0);
+  return a / b - (a % b < 0);
+}
+inline ir::Int128 CeilDiv(ir::Int128 a, int64_t b) {
+  if (const auto n = static_cast<int64_t>(a); n == a) return n / b + (n % b > 0);
+  return a / b + (a % b > 0);
+}
+
 // Decomposes an index expression; nullopt if a coefficient leaves 62 bits. REQUIRES: x has dtype
 // index.
 std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp x);
@@ -35,6 +45,8 @@ std::optional<Sum> NormalSum(ir::UOp x);
 // leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
 // an index whose bounds leave 64 bits is refused by Verify.
 ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum);
+// The bounds of factor times a value of these bounds, cut where no sum of them could overflow.
+ir::Bounds Scaled(ir::Bounds bounds, int64_t factor);
 // The bounds of a sum from those of the values of its terms.
 using TermBounds = absl::FunctionRef<ir::Bounds(ir::UOp)>;
 ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum);
