@@ -133,26 +133,32 @@ void Rewriter::Visit(UOp u) {
   if (before_.rules != nullptr) {
     if (const UOp next = Try(before_, u)) return Adopt(u, next);
   }
-  bool ready = true;
   if (!options_.enter || options_.enter(u)) {
     const size_t frame = depth_ - 1;
+    bool same = true;
     for (size_t i = u.n_src(); i-- > 0;) {
       const UOp s = u.src(i);
-      const UOp done = Done(s);
-      if (done && done != Pending()) continue;
-      if (s.n_src() == 0 && !active_.Has(s.op())) {
-        SetDone(s, s);
-        continue;
+      UOp& done = done_[s.id()];  // it is older than u
+      if (done && done != Pending()) {
+        same &= done == s;
+      } else if (s.n_src() == 0 && !active_.Has(s.op())) {
+        done = s;
+      } else {
+        Push({s, UOp(), kVisit});
       }
-      Push({s, UOp(), kVisit});
-      ready = false;
     }
-    stack_[frame].stage = kRebuild;
-    if (ready) Rebuild(u);
-    return;
+    if (depth_ > frame + 1) {
+      stack_[frame].stage = kRebuild;
+      return;
+    }
+    if (!same) return Rebuild(u);
   }
-  const UOp next = Try(after_, u);
-  if (next) return Adopt(u, next);
+  Finish(u);
+}
+
+// The top frame is that of u, of which only the rules after its sources are left.
+void Rewriter::Finish(UOp u) {
+  if (const UOp next = Try(after_, u)) return Adopt(u, next);
   SetDone(u, u);
   Pop();
 }
@@ -161,12 +167,7 @@ void Rewriter::Visit(UOp u) {
 void Rewriter::Rebuild(UOp u) {
   bool same = true;
   for (UOp s : u.srcs()) same &= done_[s.id()] == s;
-  if (same) {
-    if (const UOp next = Try(after_, u)) return Adopt(u, next);
-    SetDone(u, u);
-    Pop();
-    return;
-  }
+  if (same) return Finish(u);
   srcs_.clear();
   for (UOp s : u.srcs()) srcs_.push_back(done_[s.id()]);
   const UOp rebuilt = ctx_.WithSources(u, srcs_);

@@ -95,6 +95,7 @@ class Rewriter {
   Frame& Top() { return stack_[depth_ - 1]; }
   void Visit(UOp u);
   void Rebuild(UOp u);
+  void Finish(UOp u);
   void Adopt(UOp node, UOp next);
   UOp Try(Side& side, UOp u);
   RuleSet::Outcome TryObserved(Side& side, UOp u);

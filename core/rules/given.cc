@@ -21,6 +21,7 @@ using ir::Bounds;
 using ir::Dtype;
 using ir::Int128;
 using ir::Op;
+using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
@@ -52,7 +53,7 @@ class Subjects {
       stack.pop_back();
       if (u.Is(Op::CONST)) continue;
       if ((u.dtype() == Dtype::Bool && IsMath(u)) || IsLinear(u)) {
-        stack.insert(stack.end(), u.srcs().begin(), u.srcs().end());
+        for (UOp s : u.srcs()) stack.push_back(s);
       } else if (!Has(u)) {
         nodes_.push_back(u), among_ |= Bit(u);
       }
@@ -62,6 +63,10 @@ class Subjects {
 
   // False if e, down to what is no arithmetic, has none of them. `linear` is true only if all of
   // its arithmetic is sums.
+  bool MayBeIn(UOp e) const {
+    bool linear;
+    return MayBeIn(e, linear);
+  }
   bool MayBeIn(UOp e, bool& linear) const {
     bool found = all_;
     linear = true;
@@ -73,7 +78,7 @@ class Subjects {
       found |= Has(u);
       if (!IsMath(u)) continue;
       linear &= IsLinear(u);
-      stack.insert(stack.end(), u.srcs().begin(), u.srcs().end());
+      for (UOp s : u.srcs()) stack.push_back(s);
       if (looked >= kMostNodes) linear = false, found = true;
     }
     return found;
@@ -106,10 +111,11 @@ class Given {
     }
   }
 
-  UOp Simplify(UOp e, bool linear) {
+  // `subjects` of the condition; `linear` as they found it.
+  UOp Simplify(UOp e, const Subjects& subjects, bool linear) {
     if (contradiction_ || parts_.empty()) return UOp();
     // A sum stays one, unless a term of it is known.
-    if (linear && !KnowsPoints()) return UOp();
+    if (!KnowsPoints() && (linear || !MayDecide(e, subjects))) return UOp();
     const MathGraph graph(e);
     if (!graph.complete() || !Concerns(graph)) return UOp();
     if (MayHelp(graph)) {
@@ -157,6 +163,37 @@ class Given {
     auto point = [](const auto& t) { return t.bounds.IsPoint(); };
     return std::any_of(tight_.begin(), tight_.end(), point) ||
            std::any_of(sums_.begin(), sums_.end(), point);
+  }
+
+  // False if e is comparisons of values with constants and what is known of the values decides
+  // none of them: all that MaySimplify looks at in such an expression. REQUIRES: no point is known.
+  bool MayDecide(UOp e, const Subjects& subjects) {
+    absl::InlinedVector<UOp, 8> stack = {e};
+    while (!stack.empty()) {
+      const UOp u = stack.back();
+      stack.pop_back();
+      if (FactOf(u) != nullptr) return true;
+      if (const UOp inner = MaybeNegated(u)) {
+        stack.push_back(inner);
+      } else if (u.Is(OpSet{Op::AND, Op::OR}) && u.dtype() == Dtype::Bool) {
+        stack.push_back(u.src(0)), stack.push_back(u.src(1));
+      } else if (const BoundedNode* t = ComparedWithConstant(u) ? MaybeTight(u.src(0)) : nullptr) {
+        // A value that a sum could stand for is no mere interval.
+        for (const BoundedSum& s : sums_) {
+          for (const Term& term : s.sum.terms) {
+            if (term.value == t->node) return true;
+          }
+        }
+        const Int128 c = u.src(1).const_int(), min = t->bounds.min, max = t->bounds.max;
+        if (max < c || min > c || (u.Is(Op::CMPLT) && min == c)) return true;
+      } else if (subjects.MayBeIn(u)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool ComparedWithConstant(UOp u) {
+    return u.Is(ir::kComparisonOps) && u.src(0).dtype() == Dtype::Index && u.src(1).Is(Op::CONST);
   }
 
   bool Concerns(const MathGraph& graph) const {
@@ -303,9 +340,11 @@ class Given {
 }  // namespace
 
 UOp SimplifyGiven(UOpContext& ctx, UOp e, UOp condition, bool holds) {
-  bool linear = false;
-  if (!IsMath(e) || !Subjects(condition).MayBeIn(e, linear)) return UOp();
-  return Given(ctx, condition, holds).Simplify(e, linear);
+  if (!IsMath(e)) return UOp();
+  const Subjects subjects(condition);
+  bool linear;
+  if (!subjects.MayBeIn(e, linear)) return UOp();
+  return Given(ctx, condition, holds).Simplify(e, subjects, linear);
 }
 
 const rewrite::RuleSet& GivenRules() {

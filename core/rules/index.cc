@@ -40,8 +40,10 @@ bool Recombine(UOpContext& ctx, Sum& sum) {
     int64_t c;
     if (!IsDivBy(sum.terms[i].value, Op::FLOORMOD, c)) continue;
     const UOp x = sum.terms[i].value.src(0);
+    int64_t factor;
+    if (__builtin_mul_overflow(sum.terms[i].factor, c, &factor)) continue;
     for (size_t j = 0; j < sum.terms.size(); ++j) {
-      if (Int128{sum.terms[i].factor} * c != sum.terms[j].factor) continue;
+      if (sum.terms[j].factor != factor) continue;
       UOp high = sum.terms[j].value;
       int64_t d = 0;
       if (IsDivBy(high, Op::FLOORMOD, d)) high = high.src(0);

@@ -107,19 +107,20 @@ std::optional<Sum> NormalSum(UOp x) {
     if (sum->constant == 0 || !FitsSum(sum->constant)) return std::nullopt;
     x = x.src(0);
   }
-  for (bool last = false; !last;) {  // from right to left
-    last = !x.Is(Op::ADD);
-    Term t = {last ? x : x.src(1), 1};
+  size_t n = 1;
+  for (UOp u = x; u.Is(Op::ADD); u = u.src(0)) ++n;
+  sum->terms.resize(n);
+  for (UOp right; n-- > 0; x = x.src(0)) {  // from right to left
+    Term t = {n == 0 ? x : x.src(1), 1};
     if (t.value.Is(Op::MUL) && t.value.src(1).Is(Op::CONST)) {
       t = {t.value.src(0), t.value.src(1).const_int()};
       if (t.factor == 0 || t.factor == 1 || !FitsSum(t.factor)) return std::nullopt;
     }
-    if (IsSum(t.value)) return std::nullopt;
-    if (!sum->terms.empty() && Compare(t.value, sum->terms.back().value) >= 0) return std::nullopt;
-    sum->terms.push_back(t);
-    if (!last) x = x.src(0);
+    if (IsSum(t.value) || (right && Compare(t.value, right) >= 0)) return std::nullopt;
+    sum->terms[n] = t;
+    if (n == 0) break;
+    right = t.value;
   }
-  std::reverse(sum->terms.begin(), sum->terms.end());
   return sum;
 }
 
