@@ -119,6 +119,32 @@ UOp Rewriter::RunNew(UOp root) {
   return result;
 }
 
+UOp Rewriter::Try(Side& side, UOp u) {
+  if (stopped_) return UOp();
+  ++visits_;
+  env_.final = false;
+  const RuleSet::Outcome outcome =
+      observed_ ? TryObserved(side, u) : side.rules->Apply(u, ctx_, side.attempts.data(), env_);
+  if (!outcome.result) return UOp();
+  ++side.matches[outcome.rule];
+  const Rule* rule = side.rules->rules()[outcome.rule].get();
+  if (recent_.size() < kRecent) {
+    recent_.push_back(rule);
+  } else {
+    recent_[steps_ % kRecent] = rule;
+  }
+  if (++steps_ >= options_.max_steps)
+    Diverge(Cat("there are more than ", options_.max_steps, " rewrites"), outcome.result);
+  return outcome.result;
+}
+
+// The top frame is that of u, of which only the rules after its sources are left.
+void Rewriter::Finish(UOp u) {
+  if (const UOp next = Try(after_, u)) return Adopt(u, next);
+  SetDone(u, u);
+  Pop();
+}
+
 // The top frame is {u, kVisit}.
 void Rewriter::Visit(UOp u) {
   if (const UOp done = Done(u)) {
@@ -154,13 +180,6 @@ void Rewriter::Visit(UOp u) {
     if (!same) return Rebuild(u);
   }
   Finish(u);
-}
-
-// The top frame is that of u, of which only the rules after its sources are left.
-void Rewriter::Finish(UOp u) {
-  if (const UOp next = Try(after_, u)) return Adopt(u, next);
-  SetDone(u, u);
-  Pop();
 }
 
 // The top frame is that of u, whose sources are done.
@@ -210,25 +229,6 @@ void Rewriter::Adopt(UOp node, UOp next) {
   }
   Top() = {node, next, kAdopt};
   Push({next, UOp(), kVisit});
-}
-
-UOp Rewriter::Try(Side& side, UOp u) {
-  if (stopped_) return UOp();
-  ++visits_;
-  env_.final = false;
-  const RuleSet::Outcome outcome =
-      observed_ ? TryObserved(side, u) : side.rules->Apply(u, ctx_, side.attempts.data(), env_);
-  if (!outcome.result) return UOp();
-  ++side.matches[outcome.rule];
-  const Rule* rule = side.rules->rules()[outcome.rule].get();
-  if (recent_.size() < kRecent) {
-    recent_.push_back(rule);
-  } else {
-    recent_[steps_ % kRecent] = rule;
-  }
-  if (++steps_ >= options_.max_steps)
-    Diverge(Cat("there are more than ", options_.max_steps, " rewrites"), outcome.result);
-  return outcome.result;
 }
 
 RuleSet::Outcome Rewriter::TryObserved(Side& side, UOp u) {

@@ -95,9 +95,9 @@ class Rewriter {
   Frame& Top() { return stack_[depth_ - 1]; }
   void Visit(UOp u);
   void Rebuild(UOp u);
-  void Finish(UOp u);
+  [[gnu::always_inline]] inline void Finish(UOp u);
   void Adopt(UOp node, UOp next);
-  UOp Try(Side& side, UOp u);
+  [[gnu::always_inline]] inline UOp Try(Side& side, UOp u);
   RuleSet::Outcome TryObserved(Side& side, UOp u);
   void Diverge(std::string_view why, UOp u);
 

@@ -71,12 +71,11 @@ bool SimplifiesCompare(TermBounds bounds, Op op, Sum sum) {
 }
 
 UOp NormaliseLess(UOpContext& ctx, UOp u) {
-  std::optional<Sum> sum;
-  if (u.src(1).Is(Op::CONST)) sum = NormalSum(u.src(0));
+  ir::OpSet values;
   // It already reads terms < constant.
-  bool same = sum && sum->constant == 0 && FitsSum(u.src(1).const_int());
-  if (same) sum->constant = -u.src(1).const_int();
-  if (!same) sum = ToDifference(ctx, u.src(0), u.src(1));
+  bool same = u.src(1).Is(Op::CONST) && IsNormalSum(u.src(0), values) &&
+              !(u.src(0).Is(Op::ADD) && u.src(0).src(1).Is(Op::CONST));
+  auto sum = ToDifference(ctx, u.src(0), u.src(1));
   if (!sum) return UOp();
   if (sum->terms.empty()) return ctx.Bool(sum->constant < 0);
   Int128 limit = -Int128{sum->constant};  // terms < limit
@@ -113,7 +112,7 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
   }
   if (same && !negative) return u;
   if (limit <= INT64_MIN || limit > INT64_MAX) return UOp();
-  const UOp terms = FromSum(ctx, *sum);
+  const UOp terms = FromSum(ctx, *sum, u.src(0));
   if (!terms) return UOp();
   const UOp less = ir::Lt(ctx, terms, ctx.Int(Dtype::Index, limit));
   return negative ? ir::Not(ctx, less) : less;

@@ -51,9 +51,10 @@ class Subjects {
     for (size_t looked = 0; !stack.empty() && !all_; ++looked) {
       const UOp u = stack.back();
       stack.pop_back();
-      if (u.Is(Op::CONST)) continue;
-      if ((u.dtype() == Dtype::Bool && IsMath(u)) || IsLinear(u)) {
-        for (UOp s : u.srcs()) stack.push_back(s);
+      if (IsLinear(u) || (u.dtype() == Dtype::Bool && IsMath(u))) {
+        for (UOp s : u.srcs()) {
+          if (!s.Is(Op::CONST)) stack.push_back(s);
+        }
       } else if (!Has(u)) {
         nodes_.push_back(u), among_ |= Bit(u);
       }
@@ -74,11 +75,14 @@ class Subjects {
     for (size_t looked = 0; !stack.empty() && (linear || !found); ++looked) {
       const UOp u = stack.back();
       stack.pop_back();
-      if (u.Is(Op::CONST)) continue;
       found |= Has(u);
-      if (!IsMath(u)) continue;
-      linear &= IsLinear(u);
-      for (UOp s : u.srcs()) stack.push_back(s);
+      if (!IsLinear(u)) {
+        if (!IsMath(u)) continue;
+        linear = false;
+      }
+      for (UOp s : u.srcs()) {
+        if (!s.Is(Op::CONST)) stack.push_back(s);
+      }
       if (looked >= kMostNodes) linear = false, found = true;
     }
     return found;

@@ -85,14 +85,14 @@ bool MergeConditions(UOpContext& ctx, Sum& sum) {
 }
 
 UOp NormaliseSum(UOpContext& ctx, UOp u) {
-  if (auto normal = NormalSum(u)) {  // nearly always
-    return Recombine(ctx, *normal) || MergeConditions(ctx, *normal) ? FromSum(ctx, *normal) : UOp();
-  }
+  ir::OpSet values;
+  const bool normal = IsNormalSum(u, values);  // nearly always
+  if (normal && !values.Has(Op::FLOORMOD) && !values.Has(Op::WHERE)) return UOp();
   auto sum = ToSum(ctx, u);
   if (!sum) return UOp();
   // What these leave is a sum again, rewritten in its turn.
-  if (!Recombine(ctx, *sum)) MergeConditions(ctx, *sum);
-  return FromSum(ctx, *sum);
+  const bool merged = Recombine(ctx, *sum) || MergeConditions(ctx, *sum);
+  return normal && !merged ? UOp() : FromSum(ctx, *sum, u);
 }
 
 }  // namespace

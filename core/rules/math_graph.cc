@@ -10,12 +10,6 @@ using ir::Op;
 using ir::OpSet;
 using ir::UOp;
 
-bool IsLinear(UOp u) {
-  return u.dtype() == Dtype::Index &&
-         (u.Is(OpSet{Op::NEG, Op::ADD, Op::SUB}) ||
-          (u.Is(Op::MUL) && (u.src(0).Is(Op::CONST) || u.src(1).Is(Op::CONST))));
-}
-
 int64_t MathGraph::Weight() const {
   if (!complete_) return INT64_MAX;
   int64_t w = 0;

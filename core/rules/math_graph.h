@@ -21,7 +21,12 @@ inline bool IsMath(ir::UOp u) {
   return true;
 }
 // An index that is a sum of its sources, with signs and constant factors.
-bool IsLinear(ir::UOp u);
+inline bool IsLinear(ir::UOp u) {
+  using ir::Op;
+  if (u.dtype() != ir::Dtype::Index) return false;
+  return u.Is(ir::OpSet{Op::NEG, Op::ADD, Op::SUB}) ||
+         (u.Is(Op::MUL) && (u.src(0).Is(Op::CONST) || u.src(1).Is(Op::CONST)));
+}
 
 // An expression down to what is no index or bool arithmetic: its nodes, sources first.
 class MathGraph {

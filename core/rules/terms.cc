@@ -100,28 +100,23 @@ std::optional<Sum> ToDifference(UOpContext&, UOp a, UOp b) {
   return sum;
 }
 
-std::optional<Sum> NormalSum(UOp x) {
-  std::optional<Sum> sum(std::in_place);
+bool IsNormalSum(UOp x, ir::OpSet& values) {
   if (x.Is(Op::ADD) && x.src(1).Is(Op::CONST)) {
-    sum->constant = x.src(1).const_int();
-    if (sum->constant == 0 || !FitsSum(sum->constant)) return std::nullopt;
+    if (x.src(1).const_int() == 0) return false;
     x = x.src(0);
   }
-  size_t n = 1;
-  for (UOp u = x; u.Is(Op::ADD); u = u.src(0)) ++n;
-  sum->terms.resize(n);
-  for (UOp right; n-- > 0; x = x.src(0)) {  // from right to left
-    Term t = {n == 0 ? x : x.src(1), 1};
-    if (t.value.Is(Op::MUL) && t.value.src(1).Is(Op::CONST)) {
-      t = {t.value.src(0), t.value.src(1).const_int()};
-      if (t.factor == 0 || t.factor == 1 || !FitsSum(t.factor)) return std::nullopt;
+  for (UOp right;; x = x.src(0)) {  // from right to left
+    const bool last = !x.Is(Op::ADD);
+    UOp value = last ? x : x.src(1);
+    if (value.Is(Op::MUL) && value.src(1).Is(Op::CONST)) {
+      if (value.src(1).const_int() == 0 || value.src(1).const_int() == 1) return false;
+      value = value.src(0);
     }
-    if (IsSum(t.value) || (right && Compare(t.value, right) >= 0)) return std::nullopt;
-    sum->terms[n] = t;
-    if (n == 0) break;
-    right = t.value;
+    if (IsSum(value) || (right && Compare(value, right) >= 0)) return false;
+    values.Add(value.op());
+    if (last) return true;
+    right = value;
   }
-  return sum;
 }
 
 bool FitsIndex(UOpContext& ctx, UOp u) {
@@ -135,17 +130,44 @@ UOp CheckedAlu(UOpContext& ctx, Op op, UOp maybe_a, UOp maybe_b) {
   return out.dtype() != ir::Dtype::Index || FitsIndex(ctx, out) ? out : UOp();
 }
 
-UOp FromSum(UOpContext& ctx, const Sum& sum) {
+namespace {
+// The node of factor * value.
+bool IsTerm(UOp u, const Term& t) {
+  if (t.factor == 1) return u == t.value;
+  return u.Is(Op::MUL) && u.src(0) == t.value && u.src(1).Is(Op::CONST) &&
+         u.src(1).const_int() == t.factor;
+}
+}  // namespace
+
+UOp FromSum(UOpContext& ctx, const Sum& sum, UOp maybe_like) {
+  absl::InlinedVector<UOp, 8> like;  // its sums, the whole one first
+  UOp first = maybe_like;
+  while (first && first.Is(Op::ADD)) like.push_back(first), first = first.src(0);
   UOp out;
-  for (const Term& t : sum.terms) {
-    UOp term = t.value;
-    if (t.factor != 1) term = CheckedAlu(ctx, Op::MUL, term, ctx.Idx(t.factor));
+  size_t done = 0;
+  if (first && !sum.terms.empty() && IsTerm(first, sum.terms[0])) {
+    for (out = first, done = 1; done < sum.terms.size() && !like.empty(); ++done) {
+      if (!IsTerm(like.back().src(1), sum.terms[done])) break;
+      out = like.back();
+      like.pop_back();
+    }
+  }
+  for (; done < sum.terms.size(); ++done) {
+    const Term& t = sum.terms[done];
+    UOp term = t.factor == 1 ? t.value : UOp();
+    for (size_t i = like.size(); !term && i-- > 0;) {
+      if (IsTerm(like[i].src(1), t)) term = like[i].src(1);
+    }
+    if (!term) term = CheckedAlu(ctx, Op::MUL, t.value, ctx.Idx(t.factor));
     if (!term) return UOp();
     out = out ? CheckedAlu(ctx, Op::ADD, out, term) : term;
     if (!out) return UOp();
   }
   if (!out) return ctx.Idx(sum.constant);
-  return sum.constant == 0 ? out : CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
+  if (sum.constant == 0) return out;
+  if (!like.empty() && like.back().src(0) == out && like.back().src(1).IsConstInt(sum.constant))
+    return like.back();
+  return CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
 }
 
 ir::Bounds Scaled(ir::Bounds b, int64_t factor) {

@@ -39,12 +39,14 @@ inline ir::Int128 CeilDiv(ir::Int128 a, int64_t b) {
 std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp x);
 // As ToSum for a - b, without making that node.
 std::optional<Sum> ToDifference(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
-// As ToSum if x is what FromSum makes of its sum, nullopt otherwise: far cheaper than to make it.
-std::optional<Sum> NormalSum(ir::UOp x);
+// Whether x is what FromSum makes of its sum: far cheaper than to make it. `values` gets the ops of
+// the values of its terms. REQUIRES: x has dtype index.
+bool IsNormalSum(ir::UOp x, ir::OpSet& values);
 // The expression of a sum: terms added left to right, the constant last. Null if a part of it could
 // leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
-// an index whose bounds leave 64 bits is refused by Verify.
-ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum);
+// an index whose bounds leave 64 bits is refused by Verify. Parts that it has in common with
+// `maybe_like`, a valid index expression, are taken from there instead of being looked up.
+ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum, ir::UOp maybe_like = ir::UOp());
 // The bounds of factor times a value of these bounds, cut where no sum of them could overflow.
 ir::Bounds Scaled(ir::Bounds bounds, int64_t factor);
 // The bounds of a sum from those of the values of its terms.
