@@ -193,6 +193,13 @@ bool Fits(Bounds b, Narrow& out) {
   return out.min == b.min && out.max == b.max;
 }
 
+// The bounds of an operand of signed or index dtype.
+bool FitsOf(UOpContext& ctx, UOp u, Narrow& out) {
+  if (!u.Is(Op::CONST)) return Fits(ctx.BoundsOf(u), out);
+  out = {u.const_int(), u.const_int()};
+  return true;
+}
+
 int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // REQUIRES: b > 0
 
 // As ComputeBounds, with 64-bit arithmetic, for the ops that index arithmetic is made of. False if
@@ -203,7 +210,7 @@ bool NarrowBounds(UOpContext& ctx, UOp u, Bounds& out) {
   const Dtype dtype = u.dtype(), operand = u.Is(kOps) ? u.src(0).dtype() : Dtype::Void;
   if (operand != Dtype::Index && operand != Dtype::I32 && operand != Dtype::I64) return false;
   Narrow a, b, r;
-  if (!Fits(ctx.BoundsOf(u.src(0)), a) || !Fits(ctx.BoundsOf(u.src(1)), b)) return false;
+  if (!FitsOf(ctx, u.src(0), a) || !FitsOf(ctx, u.src(1), b)) return false;
   const bool b_is_point = b.min == b.max;
   switch (u.op()) {
     case Op::ADD:

@@ -88,7 +88,7 @@ UOp NormaliseSum(UOpContext& ctx, UOp u) {
   ir::OpSet values;
   const bool normal = IsNormalSum(u, values);  // nearly always
   if (normal && !values.Has(Op::FLOORMOD) && !values.Has(Op::WHERE)) return UOp();
-  auto sum = ToSum(ctx, u);
+  auto sum = normal ? NormalSum(u) : ToSum(ctx, u);
   if (!sum) return UOp();
   // What these leave is a sum again, rewritten in its turn.
   const bool merged = Recombine(ctx, *sum) || MergeConditions(ctx, *sum);

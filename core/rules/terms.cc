@@ -119,6 +119,26 @@ bool IsNormalSum(UOp x, ir::OpSet& values) {
   }
 }
 
+std::optional<Sum> NormalSum(UOp x) {
+  std::optional<Sum> sum(std::in_place);
+  if (x.Is(Op::ADD) && x.src(1).Is(Op::CONST)) {
+    sum->constant = x.src(1).const_int();
+    if (!FitsSum(sum->constant)) return std::nullopt;
+    x = x.src(0);
+  }
+  size_t n = 1;
+  for (UOp u = x; u.Is(Op::ADD); u = u.src(0)) ++n;
+  sum->terms.resize(n);
+  for (; n-- > 0; x = x.src(0)) {  // from right to left
+    const UOp value = n == 0 ? x : x.src(1);
+    const bool product = value.Is(Op::MUL) && value.src(1).Is(Op::CONST);
+    sum->terms[n] = product ? Term{value.src(0), value.src(1).const_int()} : Term{value, 1};
+    if (!FitsSum(sum->terms[n].factor)) return std::nullopt;
+    if (n == 0) break;
+  }
+  return sum;
+}
+
 bool FitsIndex(UOpContext& ctx, UOp u) {
   const ir::Bounds b = ctx.BoundsOf(u);
   return static_cast<int64_t>(b.min) == b.min && static_cast<int64_t>(b.max) == b.max;

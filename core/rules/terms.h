@@ -42,6 +42,8 @@ std::optional<Sum> ToDifference(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
 // Whether x is what FromSum makes of its sum: far cheaper than to make it. `values` gets the ops of
 // the values of its terms. REQUIRES: x has dtype index.
 bool IsNormalSum(ir::UOp x, ir::OpSet& values);
+// As ToSum, without comparing terms. REQUIRES: IsNormalSum(x).
+std::optional<Sum> NormalSum(ir::UOp x);
 // The expression of a sum: terms added left to right, the constant last. Null if a part of it could
 // leave 64 bits: interval arithmetic may know less about the new form than about the old one, and
 // an index whose bounds leave 64 bits is refused by Verify. Parts that it has in common with
