@@ -200,10 +200,93 @@ Bounds EvidentBounds(UOp u) {
   return {u.const_int(), u.const_int()};
 }
 
+// An interval of which both ends fit 64 bits, which nearly every one is.
+struct Narrow {
+  int64_t min, max;
+};
+bool Fits(Bounds b, Narrow& out) {
+  out = {static_cast<int64_t>(b.min), static_cast<int64_t>(b.max)};
+  return out.min == b.min && out.max == b.max;
+}
+
+// The bounds of an operand of signed or index dtype.
+bool FitsOf(UOpContext& ctx, UOp u, Narrow& out) {
+  if (!u.Is(Op::CONST)) return Fits(ctx.BoundsOf(u), out);
+  out = {u.const_int(), u.const_int()};
+  return true;
+}
+
+int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // REQUIRES: b > 0
+
+// As ComputeBounds, with 64-bit arithmetic, for the ops that index arithmetic is made of. False if
+// it is another op or a number on the way does not fit.
+bool NarrowBounds(UOpContext& ctx, UOp u, Bounds& out) {
+  constexpr OpSet kOps = {Op::ADD,      Op::SUB,   Op::MUL,   Op::MAX,  Op::FLOORDIV,
+                          Op::FLOORMOD, Op::CMPLT, Op::CMPNE, Op::CMPEQ};
+  const Dtype dtype = u.dtype(), operand = u.Is(kOps) ? u.src(0).dtype() : Dtype::Void;
+  if (operand != Dtype::Index && operand != Dtype::I32 && operand != Dtype::I64) return false;
+  Narrow a, b, r;
+  if (!FitsOf(ctx, u.src(0), a) || !FitsOf(ctx, u.src(1), b)) return false;
+  const bool b_is_point = b.min == b.max;
+  switch (u.op()) {
+    case Op::ADD:
+      if (__builtin_add_overflow(a.min, b.min, &r.min) ||
+          __builtin_add_overflow(a.max, b.max, &r.max))
+        return false;
+      break;
+    case Op::SUB:
+      if (__builtin_sub_overflow(a.min, b.max, &r.min) ||
+          __builtin_sub_overflow(a.max, b.min, &r.max))
+        return false;
+      break;
+    case Op::MUL:
+      if (b_is_point || (a.min >= 0 && b.min >= 0)) {
+        if (__builtin_mul_overflow(a.min, b.min, &r.min) ||
+            __builtin_mul_overflow(a.max, b.max, &r.max))
+          return false;
+        if (b.min < 0) std::swap(r.min, r.max);
+        break;
+      }
+      return false;
+    case Op::MAX:
+      r = {std::max(a.min, b.min), std::max(a.max, b.max)};
+      break;
+    case Op::FLOORDIV:
+      if (!b_is_point || b.min <= 0) return false;
+      r = {FloorDiv(a.min, b.min), FloorDiv(a.max, b.min)};
+      break;
+    case Op::FLOORMOD: {
+      if (!b_is_point || b.min <= 0) return false;
+      r = {0, b.min - 1};
+      const int64_t period = FloorDiv(a.min, b.min);
+      if (period != FloorDiv(a.max, b.min)) break;
+      int64_t first;
+      if (__builtin_mul_overflow(period, b.min, &first)) return false;
+      r = {a.min - first, a.max - first};
+      break;
+    }
+    case Op::CMPLT:
+      out = {a.max < b.min, a.min < b.max};
+      return true;
+    default: {
+      const bool disjoint = a.max < b.min || b.max < a.min;
+      const bool same_point = b_is_point && a.min == b.min && a.max == b.min;
+      out = u.Is(Op::CMPNE) ? Bounds{disjoint, !same_point} : Bounds{same_point, !disjoint};
+      return true;
+    }
+  }
+  if (dtype == Dtype::I32 && (r.min < INT32_MIN || r.max > INT32_MAX))
+    r = {INT32_MIN, INT32_MAX};  // it wraps
+  out = {r.min, r.max};
+  return true;
+}
+
 }  // namespace
 
 Bounds ComputeBounds(UOpContext& ctx, UOp u) {
   const Dtype dtype = u.dtype();
+  if (Bounds narrow; NarrowBounds(ctx, u, narrow)) return narrow;
+  if (dtype == Dtype::Bool && u.Is(kBinaryOps) && !u.Is(kComparisonOps)) return {0, 1};
   const IntRange range = RangeOf(dtype);
   const Bounds full = {range.min, range.max};
   auto bounds_of = [&](size_t i) { return ctx.BoundsOf(u.src(i)); };
@@ -263,7 +346,6 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
     default:
       if (u.Is(kBinaryOps)) out = Binary(u.op(), bounds_of(0), bounds_of(1), full);
   }
-  if (dtype == Dtype::Bool && u.Is(kBinaryOps) && !u.Is(kComparisonOps)) out = {0, 1};
   // A stored integer wraps; an index does not.
   if (dtype != Dtype::Index && !out.Within(full)) return full;
   return out;

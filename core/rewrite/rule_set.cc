@@ -176,14 +176,13 @@ void RuleSet::Freeze() {
         if ((sources.root_dtypes >> d & 1) != 0) word.roots[d] |= bit;
         if ((sources.dtypes >> d & 1) != 0) word.dtypes[d] |= bit;
       }
-      for (int position = 0; position < 3; ++position) {
-        for (int source = 0; source < ir::kOpCount; ++source) {
-          if (sources.at[position].Has(static_cast<Op>(source))) word.ops[position][source] |= bit;
+      for (int kind = 0; kind < kKindCount; ++kind) {
+        for (int position = 0; position < 3; ++position) {
+          if (sources.at[position].Has(kind)) word.kinds[position][kind] |= bit;
         }
+        if (sources.either.Has(kind)) word.either[kind] |= bit;
       }
-      for (int source = 0; source < ir::kOpCount; ++source) {
-        if (sources.either.Has(static_cast<Op>(source))) word.either[source] |= bit;
-      }
+      if (sources.same) word.same |= bit;
     }
     buckets_[op].end = words_.data() + words_.size();
   }
