@@ -128,10 +128,14 @@ class Fuser {
   double Trips(const Demand& d, bool picks) {
     double trips = 1;
     for (UOp range : NeededLoops(d)) {
-      if (!picked_.contains(range.id()))
-        trips *= static_cast<double>(ctx_.BoundsOf(range.src(0)).max);
-      else if (picks)
-        return 0;
+      const UOp size = range.src(0);
+      if (!picked_.empty() && picked_.contains(range.id())) {
+        if (picks) return 0;
+      } else if (size.Is(Op::CONST)) {
+        trips *= static_cast<double>(size.const_int());
+      } else {
+        trips *= static_cast<double>(ctx_.BoundsOf(size).max);
+      }
     }
     return trips;
   }
@@ -146,6 +150,7 @@ class Fuser {
   bool ShouldRealise(UOp u, const NodeInfo& info) {
     if (u.Is(Op::CONTIGUOUS) || IsTransfer(u)) return true;
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return false;
+    if (info.work <= kLoadWork) return false;  // it costs no more than a load
     const double elements = std::max(1.0, info.elements);
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
