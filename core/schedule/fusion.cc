@@ -399,7 +399,8 @@ UOp MaybeOnlyStore(UOp u) {
 }
 
 void Fusion::Restart() {
-  for (NodeInfo& node : info) node.demands.clear(), node.realised = -1, node.output = 0;
+  // resize() keeps the memory for the next attempt, unlike clear().
+  for (NodeInfo& node : info) node.demands.resize(0), node.realised = -1, node.output = 0;
   roots.clear(), loops.clear(), sources.clear(), stores.clear();
   std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
 }
