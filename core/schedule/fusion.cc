@@ -71,6 +71,7 @@ class Fuser {
   uint32_t NewRoot(Shape shape, int32_t device) {
     Root root;
     root.device = device;
+    root.ranges.reserve(shape.size());
     for (UOp d : shape) {
       if (d.IsConstInt(1)) continue;
       root.ranges.push_back(ir::Range(ctx_, d, root.next_range++, AxisType::LOOP));
@@ -330,7 +331,10 @@ class Fuser {
     } else if (u.Is(Op::REDUCE)) {
       IndexList index(d.access->index.begin(), d.access->index.end());
       const auto needed = NeededLoops(d);
-      std::vector<UOp> loops(needed.begin(), needed.end());
+      std::vector<UOp> loops;
+      loops.reserve(needed.size() + u.reduce_axes().size());
+      loops.assign(needed.begin(), needed.end());
+      d.reduce_ranges.reserve(u.reduce_axes().size());
       const Shape in = *f_.at(u.src(0)).shape;
       const Picks& picks = *options_.picks;
       for (int64_t a : u.reduce_axes()) {
