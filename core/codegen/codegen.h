@@ -21,7 +21,8 @@ struct Target {
   std::string kind = "cpu";
   int vector_bytes = 32;  // width of a vector register
   int vector_registers = 16;
-  int threads = 1;  // most THREAD instances worth having
+  int threads = 1;                    // most THREAD instances worth having
+  int64_t private_bytes = 256 << 10;  // of staged memory that a thread can have
   bool has_fma = true;
 
   std::string Key() const;  // every field, as text
@@ -64,7 +65,7 @@ struct LoweredKernel {
 
 // Version of what Lower does; part of the environment key of cached kernels. Raise it with every
 // change of output.
-inline constexpr int kCodegenVersion = 1;
+inline constexpr int kCodegenVersion = 2;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kKernel). INVALID_ARGUMENT for an opt in
 // Options::opts that does not apply.

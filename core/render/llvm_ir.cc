@@ -43,6 +43,7 @@ std::string_view Scalar(Dtype d) {
       return "";
   }
 }
+std::string_view InMemory(Dtype d) { return d == Dtype::Bool ? "i8" : Scalar(d); }
 std::string Type(std::string_view scalar, int64_t lanes) {
   return lanes == 0 ? std::string(scalar) : Cat("<", lanes, " x ", scalar, ">");
 }
@@ -95,6 +96,7 @@ class LlvmWriter {
       if (u.Is(Op::PARAM)) slots_.push_back(u);
     }
     std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
+    FindArrays(program);
     for (UOp u : program.srcs())
       UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as LLVM IR")));
     return Module(name);
@@ -103,6 +105,22 @@ class LlvmWriter {
  private:
   static absl::Status NoRendering(UOp u) {
     return absl::UnimplementedError(Cat("no LLVM IR for ", Name(u.op()), " of ", Name(u.dtype())));
+  }
+
+  // Which of the BUFFERs are memory: any that is not read and written whole, like an accumulator.
+  void FindArrays(UOp program) {
+    for (UOp u : program.srcs()) {
+      if (!u.Is(Op::INDEX)) continue;
+      const UOp base = ir::MaybeBaseOf(u.src(0));
+      if (!IsRegister(base)) continue;
+      const int64_t lanes = std::max<int64_t>(1, u.arg().AsInt());
+      if (!u.src(1).IsConstInt(0) || lanes != (*ctx_.ShapeOf(base))[0].const_int())
+        arrays_.insert(base.id());
+    }
+  }
+  bool IsAccumulator(UOp index) const {
+    const UOp base = ir::MaybeBaseOf(index.src(0));
+    return IsRegister(base) && !arrays_.contains(base.id());
   }
 
   // The exported function unpacks its arrays for an inner one whose parameters say that buffers do
@@ -203,7 +221,13 @@ class LlvmWriter {
         if (!IsRegister(u)) return NoRendering(u);
         const int64_t n = (*ctx_.ShapeOf(u))[0].const_int();
         const std::string name = names_[u.id()] = Cat("%acc", u.slot());
-        Append(registers_, "  ", name, " = alloca ", Type(Scalar(u.dtype()), n == 1 ? 0 : n), "\n");
+        if (arrays_.contains(u.id())) {
+          Append(registers_, "  ", name, " = alloca [", n, " x ", InMemory(u.dtype()),
+                 "], align 64\n");
+        } else {
+          Append(registers_, "  ", name, " = alloca ", Type(Scalar(u.dtype()), n == 1 ? 0 : n),
+                 "\n");
+        }
         return absl::OkStatus();
       }
       case Op::DEFINE_VAR: {
@@ -301,17 +325,14 @@ class LlvmWriter {
 
   // An address. One behind a gate may lie outside of its buffer, so it promises nothing.
   absl::Status Index(UOp u) {
-    const UOp base = ir::MaybeBaseOf(u.src(0));
     const std::string from = names_.at(u.src(0).id());
-    if (IsRegister(base)) {
-      if (!u.src(1).IsConstInt(0)) return NoRendering(u);
+    if (IsAccumulator(u)) {
       names_[u.id()] = from;
       return absl::OkStatus();
     }
     const std::string at = Operand(u.src(1), 0);
-    const std::string_view element = u.dtype() == Dtype::Bool ? "i8" : Scalar(u.dtype());
-    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", element, ", ptr ", from,
-        ", ", Scalar(u.src(1).dtype()), " ", at);
+    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", InMemory(u.dtype()),
+        ", ptr ", from, ", ", Scalar(u.src(1).dtype()), " ", at);
     return absl::OkStatus();
   }
 
@@ -320,7 +341,7 @@ class LlvmWriter {
     const int64_t n = Lanes(ctx_, u), align = ir::ByteSize(u.dtype());
     std::string at = names_.at(index.id());
     const std::string value_type = TypeOf(u);
-    if (IsRegister(ir::MaybeBaseOf(index.src(0)))) {
+    if (IsAccumulator(index)) {
       Put(Fresh(u), " = load ", value_type, ", ptr ", at);
       return absl::OkStatus();
     }
@@ -356,7 +377,7 @@ class LlvmWriter {
     const int64_t n = index.arg().AsInt(), align = ir::ByteSize(value.dtype());
     const std::string& at = names_.at(index.id());
     std::string x = Operand(value, n), type = Type(Scalar(value.dtype()), n);
-    if (IsRegister(ir::MaybeBaseOf(index.src(0)))) {
+    if (IsAccumulator(index)) {
       Put("store ", type, " ", x, ", ptr ", at);
       return absl::OkStatus();
     }
@@ -385,6 +406,18 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
+  // The one or two vectors of one length that all sources of a STACK are lanes of; else none.
+  std::vector<UOp> ShuffledVectors(UOp stack) {
+    std::vector<UOp> out;
+    for (UOp s : stack.srcs()) {
+      if (!s.Is(Op::GEP)) return {};
+      if (std::find(out.begin(), out.end(), s.src(0)) != out.end()) continue;
+      out.push_back(s.src(0));
+      if (out.size() > 2 || Lanes(ctx_, out.back()) != Lanes(ctx_, out[0])) return {};
+    }
+    return out;
+  }
+
   absl::Status Stack(UOp u) {
     const auto n = static_cast<int64_t>(u.n_src());
     const std::string_view scalar = Scalar(u.dtype());
@@ -400,12 +433,17 @@ class LlvmWriter {
       names_[u.id()] = out + ">";
     } else if (all([&](UOp s) { return s == u.src(0); })) {
       names_[u.id()] = Splat(Operand(u.src(0), 0), scalar, n);
-    } else if (all([&](UOp s) { return s.Is(Op::GEP) && s.src(0) == u.src(0).src(0); })) {
-      const std::string from = TypeOf(u.src(0).src(0)), x = Operand(u.src(0).src(0), 0);
-      std::string lanes;
-      for (UOp s : u.srcs()) Append(lanes, lanes.empty() ? "" : ", ", "i32 ", s.arg().AsInt());
-      Put(Fresh(u), " = shufflevector ", from, " ", x, ", ", from, " poison, <", n, " x i32> <",
-          lanes, ">");
+    } else if (const auto from = ShuffledVectors(u); !from.empty()) {
+      const std::string type_of = TypeOf(from[0]), x = Operand(from[0], 0),
+                        y = from.size() == 2 ? Operand(from[1], 0) : "poison";
+      const int64_t lanes = Lanes(ctx_, from[0]);
+      std::string mask;
+      for (UOp s : u.srcs()) {
+        Append(mask, mask.empty() ? "" : ", ", "i32 ",
+               s.arg().AsInt() + (s.src(0) == from[0] ? 0 : lanes));
+      }
+      Put(Fresh(u), " = shufflevector ", type_of, " ", x, ", ", type_of, " ", y, ", <", n,
+          " x i32> <", mask, ">");
     } else {
       std::string now = "poison";
       for (int64_t i = 0; i < n; ++i) {
@@ -497,6 +535,7 @@ class LlvmWriter {
   std::vector<UOp> slots_;
   absl::flat_hash_map<uint32_t, std::string> names_;
   std::set<std::string> declared_;
+  std::set<uint32_t> arrays_;
   std::string body_, registers_, block_ = "entry";  // block_: the label we are under
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
 };

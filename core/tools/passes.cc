@@ -7,8 +7,10 @@
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
@@ -93,6 +95,9 @@ Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
                             codegen::HeuristicOpts(ctx, root, DefaultTarget()));
 }
 
+Result PrepareStages(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::PrepareStages(ctx, root);
+}
 Result OrderLoops(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::OrderLoops(ctx, root, 1 << 20);
 }
@@ -102,6 +107,9 @@ Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
 }
 Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::DecomposeTranscendentals(ctx, root);
+}
+Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::LowerStages(ctx, root);
 }
 Result Unroll(UOpContext& ctx, UOp root, std::string_view) { return codegen::Unroll(ctx, root); }
 Result Vectorise(UOpContext& ctx, UOp root, std::string_view) {
@@ -134,12 +142,14 @@ constexpr Pass kPasses[] = {
     {"multi", "[ring threshold]",
      "values in pieces on several devices, and what moves between them", ResolveMulti},
     {"simplify", "", "the symbolic rules", Simplify},
+    {"prepare_stages", "", "loops of a kernel that stages values, before opts", PrepareStages},
     {"opts", "OPT+OPT", "scheduling decisions applied to a kernel", Opts},
     {"heuristic", "", "as opts, chosen from the kernel", Heuristic},
     {"order_loops", "", "output loops in the order that moves the fewest bytes", OrderLoops},
     {"widen_small_floats", "", "floats under 32 bits computed in f32", WidenSmallFloats},
     {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
      DecomposeTranscendentals},
+    {"lower_stages", "", "STAGE becomes an array and what fills it", LowerStages},
     {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
     {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
     {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
