@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "core/base/status.h"
 #include "core/ir/context.h"
 
@@ -353,7 +354,6 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
 
 bool UOpContext::KnowsBounds(UOp u) const { return IsEvident(u) || bounds_.Has(u.id()); }
 
-// Iterative: sources first, on an explicit stack, so that depth is no limit.
 Bounds UOpContext::BoundsOf(UOp u) {
   if (IsEvident(u)) return EvidentBounds(u);
   if (bounds_.Has(u.id())) return bounds_.Get(u.id());
@@ -363,22 +363,27 @@ Bounds UOpContext::BoundsOf(UOp u) {
     bounds_.Set(v.id(), b);
     return b;
   };
-  // Nearly always the sources are known: they were asked about before the node was made.
-  bool ready = true;
-  for (UOp s : u.srcs()) ready &= KnowsBounds(s);
-  if (ready) return compute(u);
-  std::vector<UOp> stack = {u};
-  while (!stack.empty()) {
-    const UOp top = stack.back();
+  // Apart, so that asking again needs no frame. Iterative: sources first, on an explicit stack, so
+  // that depth is no limit.
+  auto find = [&]() __attribute__((noinline)) {
+    // Nearly always the sources are known: they were asked about before the node was made.
     bool ready = true;
-    for (UOp s : top.srcs()) {
-      if (!KnowsBounds(s)) stack.push_back(s), ready = false;
+    for (UOp s : u.srcs()) ready &= KnowsBounds(s);
+    if (ready) return compute(u);
+    absl::InlinedVector<UOp, 16> stack = {u};
+    while (!stack.empty()) {
+      const UOp top = stack.back();
+      bool ready = true;
+      for (UOp s : top.srcs()) {
+        if (!KnowsBounds(s)) stack.push_back(s), ready = false;
+      }
+      if (!ready) continue;
+      stack.pop_back();
+      if (!bounds_.Has(top.id())) compute(top);
     }
-    if (!ready) continue;
-    stack.pop_back();
-    if (!bounds_.Has(top.id())) compute(top);
-  }
-  return bounds_.Get(u.id());
+    return bounds_.Get(u.id());
+  };
+  return find();
 }
 
 }  // namespace uopd::ir

@@ -23,7 +23,7 @@ class SideTable {
   void Grow(size_t n) {
     const size_t held = values_.capacity();
     if (n > held) values_.reserve(std::max({n, held + held / 4, size_t{16}}));
-    values_.resize(n);
+    values_.resize(values_.capacity());  // all of it, or every new id would come here
   }
 
   std::vector<T> values_;
