@@ -10,6 +10,7 @@
 #include "core/ir/spec.h"
 #include "core/schedule/describe.h"
 #include "core/schedule/sharing.h"
+#include "core/schedule/staging.h"
 #include "core/schedule/used_ranges.h"
 
 namespace uopd::schedule {
@@ -28,7 +29,11 @@ constexpr size_t kFewDemands = 8;
 class Fuser {
  public:
   Fuser(UOpContext& ctx, rewrite::Rewriter& simplify, const FusionOptions& options)
-      : ctx_(ctx), simplify_(simplify), options_(options), sharing_(f_) {}
+      : ctx_(ctx),
+        simplify_(simplify),
+        options_(options),
+        sharing_(f_),
+        staging_(ctx, f_, used_, picked_, options) {}
 
   absl::StatusOr<Fusion> Run(UOp sink) {
     f_.order = ir::Toposort(ctx_, sink);
@@ -164,14 +169,18 @@ class Fuser {
     return from >= 0 && from != f_.at(u).device;
   }
 
-  bool ShouldRealise(UOp u, const NodeInfo& info) {
-    if (u.Is(Op::CONTIGUOUS) || IsTransfer(u)) return true;
-    if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return false;
-    const double elements = std::max(1.0, info.elements);
+  // How often all demands together would compute u; 0 where that does not matter.
+  double TripsOf(UOp u, const NodeInfo& info) {
+    if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d, picks);
-    return trips * (info.work - kLoadWork) > (info.work + options_.realise_cost) * elements;
+    return trips;
+  }
+
+  double RealiseCost(const NodeInfo& info, double trips) const {
+    return std::max(1.0, info.elements) * (info.work + options_.realise_cost) + trips * kLoadWork +
+           options_.launch_cost;
   }
 
   bool Alone(UOp u) const { return options_.constraints->alone.contains(u.id()); }
@@ -235,8 +244,37 @@ class Fuser {
   void Visit(UOp u) {
     const NodeInfo& info = f_.at(u);
     if (Forced(u)) return Realise(u, true);
-    if (ShouldRealise(u, info) && !OnlyStored(u)) return Realise(u, false);
+    const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
+    const bool must = u.Is(Op::CONTIGUOUS) || IsTransfer(u);
+    const bool realise = (must || trips * info.work > realised) && !OnlyStored(u);
+    const auto plan = must ? std::nullopt : staging_.Plan(u, trips);
+    if (plan && (!realise || plan->cost < realised)) return StageValue(u, *plan);
+    if (realise) return Realise(u, false);
     for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) Propagate(u, k);
+  }
+
+  void StageValue(UOp u, const StagePlan& plan) {
+    Demand d;
+    d.index = f_.at(u).demands[0].index, d.gate = ctx_.Bool(true), d.fills = true;
+    d.root = f_.at(u).demands[0].root;
+    StagedValue value;
+    std::vector<UOp> loops = plan.loops;
+    const Shape shape = *ctx_.ShapeOf(u);
+    for (size_t a : plan.axes) {
+      Root& root = f_.roots[d.root];
+      const UOp range = ir::Range(ctx_, shape[a], root.next_range++, AxisType::REDUCE);
+      d.index[a] = range;
+      value.ranges.push_back(range), loops.push_back(range);
+      value.dims.push_back(static_cast<int64_t>(ctx_.BoundsOf(shape[a]).max));
+    }
+    value.axes = plan.axes;
+    d.loops = static_cast<uint32_t>(f_.loops.size());
+    f_.loops.push_back(std::move(loops));
+    f_.roots[d.root].staged_bytes += plan.elements * ir::ByteSize(u.dtype());
+    const uint32_t k = value.demand = Ask(u, std::move(d));
+    f_.at(u).staged = static_cast<int32_t>(f_.staged.size());
+    f_.staged.push_back(std::move(value));
+    Propagate(u, k);
   }
 
   // Nothing is realised just to be stored: the only demand is that of a STORE of all of it.
@@ -366,6 +404,7 @@ class Fuser {
         loops.push_back(range);
       }
       f_.loops.push_back(std::move(loops));
+      staging_.NoteReduce(u);
       ask(u.src(0), std::move(index), d.gate, static_cast<uint32_t>(f_.loops.size() - 1), d.after);
     } else if (u.Is(Op::STACK)) {
       IndexList index(d.index.begin() + 1, d.index.end());
@@ -405,6 +444,7 @@ class Fuser {
   std::vector<std::vector<UOp>> afters_;          // by position of a STORE
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that will not be loops
+  Staging staging_;
   absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> asked_;
   int64_t next_temporary_ = 0;
 };

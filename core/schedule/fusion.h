@@ -18,7 +18,10 @@
 // index uses. x is realised when computing it for every trip costs more than computing it once,
 // writing it, and loading it for every trip:
 //
-//   trips * work > elements * (work + realise_cost) + trips * load
+//   trips * work > elements * (work + realise_cost) + trips * load + launch_cost
+//
+// The last is what a kernel costs that does nothing. Between the two lies memory that a kernel has
+// to itself: x is *staged* where that is cheaper than both (staging.h).
 //
 // A sum that picks one of its terms (picks.h) loses its loop, so that loop is one trip.
 //
@@ -54,6 +57,7 @@ struct Demand {
   uint32_t loops = 0;  // index into Fusion::loops
   ir::UOp after;       // the AFTER through which a PARAM is read; null: its value before all stores
   uint64_t hash = 0;   // of the above without the loops
+  bool fills = false;  // it computes what is staged; the node's other demands load that
   std::vector<ir::UOp> reduce_ranges;  // REDUCE: the ranges made for this demand
   // Index into Fusion::sources of the demands of the value sources, one each; unused where the
   // source is loaded or a constant.
@@ -81,9 +85,18 @@ struct Root {
   int64_t next_range = 0;       // axis id of the next one made in this root
   int32_t device = 0;
   bool is_copy = false;
-  bool alone = false;   // nothing may join
+  bool alone = false;  // nothing may join
+  int64_t staged_bytes = 0;
   uint32_t height = 0;  // longest chain of roots that must follow
   absl::InlinedVector<uint32_t, 4> consumers, producers;
+};
+
+// A value that its root computes into memory of its own, see staging.h.
+struct StagedValue {
+  uint32_t demand = 0;          // of the node, which fills it
+  std::vector<size_t> axes;     // of the node, that the memory has; row-major
+  std::vector<ir::UOp> ranges;  // along these
+  ir::Dims dims;                // their largest sizes
 };
 
 // See describe.h.
@@ -96,6 +109,7 @@ struct NodeInfo {
   absl::InlinedVector<Demand, 1> demands;
   int32_t realised = -1;  // root that writes it
   uint32_t output = 0;    // which of its outputs it is
+  int32_t staged = -1;    // index into Fusion::staged
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: a constant
   double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
@@ -113,6 +127,7 @@ struct Fusion {
   std::vector<std::string> devices;
   std::vector<std::vector<ir::UOp>> loops;
   std::vector<uint32_t> sources;
+  std::vector<StagedValue> staged;
   absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 
@@ -129,11 +144,12 @@ struct Constraints {
 
 struct FusionOptions {
   std::string default_device;
-  double realise_cost = 0;
+  double realise_cost = 0, launch_cost = 0;
+  int64_t stage_bytes = 0;  // that a staged value may have; 0: nothing is staged
   const Constraints* constraints = nullptr;
-  // By position: nodes taken to be in memory when work is estimated. Which ones are is only known
-  // after fusing, so the first attempt takes none, and overestimates the work of everything above
-  // them; the next one takes what that one realised. Null: none.
+  // By position: nodes taken to be in memory, staged or not, when work is estimated. Which ones are
+  // is only known after fusing, so the first attempt takes none, and overestimates the work of
+  // everything above them; the next one takes what that one realised. Null: none.
   const std::vector<bool>* in_memory = nullptr;
   const Picks* picks = nullptr;  // of the graph
 };

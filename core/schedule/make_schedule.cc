@@ -58,11 +58,17 @@ class Builder {
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
     const Picks picks(ctx_, ir::Toposort(ctx_, sink));
-    FusionOptions fuse = {options_.default_device, options_.realise_cost, &constraints, nullptr,
+    FusionOptions fuse = {options_.default_device,
+                          options_.realise_cost,
+                          options_.launch_cost,
+                          options_.stage_bytes,
+                          &constraints,
+                          nullptr,
                           &picks};
     UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
     std::vector<bool> in_memory;
-    for (const NodeInfo& info : guess.info) in_memory.push_back(info.realised >= 0);
+    for (const NodeInfo& info : guess.info)
+      in_memory.push_back(info.realised >= 0 || info.staged >= 0);
     fuse.in_memory = &in_memory;
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {
