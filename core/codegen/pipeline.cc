@@ -11,6 +11,7 @@
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
@@ -41,7 +42,7 @@ absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
       out[slot].dtype = u.dtype();
       out[slot].elements = ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(u)));
     } else if (u.Is({Op::LOAD, Op::STORE})) {
-      const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+      const UOp base = u.src(0).src(0);
       if (!base.Is(Op::PARAM)) continue;
       BufferUse& use = out[static_cast<size_t>(base.slot())];
       (u.Is(Op::LOAD) ? use.read : use.written) = true;
@@ -109,6 +110,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   kernel = WidenSmallFloats(ctx, kernel);
   kernel = DecomposeTranscendentals(ctx, kernel);
+  kernel = LowerStages(ctx, kernel);
   UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));

@@ -43,6 +43,7 @@ std::string_view Scalar(Dtype d) {
       return "";
   }
 }
+std::string_view InMemory(Dtype d) { return d == Dtype::Bool ? "i8" : Scalar(d); }
 std::string Type(std::string_view scalar, int64_t lanes) {
   return lanes == 0 ? std::string(scalar) : Cat("<", lanes, " x ", scalar, ">");
 }
@@ -95,6 +96,7 @@ class LlvmWriter {
       if (u.Is(Op::PARAM)) slots_.push_back(u);
     }
     std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
+    FindArrays(program);
     for (UOp u : program.srcs())
       UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as LLVM IR")));
     return Module(name);
@@ -103,6 +105,22 @@ class LlvmWriter {
  private:
   static absl::Status NoRendering(UOp u) {
     return absl::UnimplementedError(Cat("no LLVM IR for ", Name(u.op()), " of ", Name(u.dtype())));
+  }
+
+  // Which of the BUFFERs are memory: any that is not read and written whole, like an accumulator.
+  void FindArrays(UOp program) {
+    for (UOp u : program.srcs()) {
+      if (!u.Is(Op::INDEX)) continue;
+      const UOp base = ir::MaybeBaseOf(u.src(0));
+      if (!IsRegister(base)) continue;
+      const int64_t lanes = std::max<int64_t>(1, u.arg().AsInt());
+      if (!u.src(1).IsConstInt(0) || lanes != (*ctx_.ShapeOf(base))[0].const_int())
+        arrays_.insert(base.id());
+    }
+  }
+  bool IsAccumulator(UOp index) const {
+    const UOp base = ir::MaybeBaseOf(index.src(0));
+    return IsRegister(base) && !arrays_.contains(base.id());
   }
 
   // The exported function unpacks its arrays for an inner one whose parameters say that buffers do
@@ -203,7 +221,13 @@ class LlvmWriter {
         if (!IsRegister(u)) return NoRendering(u);
         const int64_t n = (*ctx_.ShapeOf(u))[0].const_int();
         const std::string name = names_[u.id()] = Cat("%acc", u.slot());
-        Append(registers_, "  ", name, " = alloca ", Type(Scalar(u.dtype()), n == 1 ? 0 : n), "\n");
+        if (arrays_.contains(u.id())) {
+          Append(registers_, "  ", name, " = alloca [", n, " x ", InMemory(u.dtype()),
+                 "], align 64\n");
+        } else {
+          Append(registers_, "  ", name, " = alloca ", Type(Scalar(u.dtype()), n == 1 ? 0 : n),
+                 "\n");
+        }
         return absl::OkStatus();
       }
       case Op::DEFINE_VAR: {
@@ -301,17 +325,14 @@ class LlvmWriter {
 
   // An address. One behind a gate may lie outside of its buffer, so it promises nothing.
   absl::Status Index(UOp u) {
-    const UOp base = ir::MaybeBaseOf(u.src(0));
     const std::string from = names_.at(u.src(0).id());
-    if (IsRegister(base)) {
-      if (!u.src(1).IsConstInt(0)) return NoRendering(u);
+    if (IsAccumulator(u)) {
       names_[u.id()] = from;
       return absl::OkStatus();
     }
     const std::string at = Operand(u.src(1), 0);
-    const std::string_view element = u.dtype() == Dtype::Bool ? "i8" : Scalar(u.dtype());
-    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", element, ", ptr ", from,
-        ", ", Scalar(u.src(1).dtype()), " ", at);
+    Put(Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ", InMemory(u.dtype()),
+        ", ptr ", from, ", ", Scalar(u.src(1).dtype()), " ", at);
     return absl::OkStatus();
   }
 
@@ -320,7 +341,7 @@ class LlvmWriter {
     const int64_t n = Lanes(ctx_, u), align = ir::ByteSize(u.dtype());
     std::string at = names_.at(index.id());
     const std::string value_type = TypeOf(u);
-    if (IsRegister(ir::MaybeBaseOf(index.src(0)))) {
+    if (IsAccumulator(index)) {
       Put(Fresh(u), " = load ", value_type, ", ptr ", at);
       return absl::OkStatus();
     }
@@ -356,7 +377,7 @@ class LlvmWriter {
     const int64_t n = index.arg().AsInt(), align = ir::ByteSize(value.dtype());
     const std::string& at = names_.at(index.id());
     std::string x = Operand(value, n), type = Type(Scalar(value.dtype()), n);
-    if (IsRegister(ir::MaybeBaseOf(index.src(0)))) {
+    if (IsAccumulator(index)) {
       Put("store ", type, " ", x, ", ptr ", at);
       return absl::OkStatus();
     }
@@ -497,6 +518,7 @@ class LlvmWriter {
   std::vector<UOp> slots_;
   absl::flat_hash_map<uint32_t, std::string> names_;
   std::set<std::string> declared_;
+  std::set<uint32_t> arrays_;
   std::string body_, registers_, block_ = "entry";  // block_: the label we are under
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/rules/collapse.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/container/flat_hash_set.h"
@@ -256,6 +257,10 @@ class Collapser {
 
   // value at r == e where that is a value of the range and the other parts hold, 0 elsewhere.
   UOp Pick(UOp value, UOp e, std::span<const std::pair<UOp, bool>> others) {
+    if (ClosesRange(value)) return UOp();
+    for (const auto& [c, holds] : others) {
+      if (ClosesRange(c)) return UOp();
+    }
     const ir::Bounds b = ctx_.BoundsOf(e);
     UOp condition;
     if (b.min < 0) condition = AndTo(condition, ir::Not(ctx_, ir::Lt(ctx_, e, ctx_.Idx(0))));
@@ -279,6 +284,15 @@ class Collapser {
         ir::IsFloat(out.dtype()) && !(out.Is(Op::CONST) && !std::signbit(out.const_float()));
     if (minus_zero) out = ir::Add(ctx_, out, zero);  // 0 + -0 is +0
     return condition ? ir::Where(ctx_, condition, out, zero) : out;
+  }
+
+  // Whether a loop inside of v is over the same range.
+  bool ClosesRange(UOp v) {
+    for (UOp u : ir::Toposort(ctx_, v)) {
+      const auto closed = u.closed();
+      if (std::find(closed.begin(), closed.end(), range_) != closed.end()) return true;
+    }
+    return false;
   }
 
   UOpContext& ctx_;

@@ -9,6 +9,7 @@
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
@@ -103,6 +104,9 @@ Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
 Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::DecomposeTranscendentals(ctx, root);
 }
+Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::LowerStages(ctx, root);
+}
 Result Unroll(UOpContext& ctx, UOp root, std::string_view) { return codegen::Unroll(ctx, root); }
 Result Vectorise(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::Vectorise(ctx, root);
@@ -140,6 +144,7 @@ constexpr Pass kPasses[] = {
     {"widen_small_floats", "", "floats under 32 bits computed in f32", WidenSmallFloats},
     {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
      DecomposeTranscendentals},
+    {"lower_stages", "", "STAGE becomes an array and what fills it", LowerStages},
     {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
     {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
     {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},

@@ -62,10 +62,14 @@ class Interpreter {
     if (i == closer.closed().size()) return body();
     const UOp range = closer.closed()[i];
     const int64_t size = Eval(range.src(0)).i;
+    // Another loop over the same range may be running: what it needs is computed inside of it.
+    const int64_t value = values_[range.id()];
+    const uint64_t stamp = stamp_[range.id()];
     for (int64_t v = 0; v < size; ++v) {
       values_[range.id()] = v, stamp_[range.id()] = ++clock_;
       Loop(closer, i + 1, body);
     }
+    values_[range.id()] = value, stamp_[range.id()] = stamp;
   }
 
   // Null where the gate is false.

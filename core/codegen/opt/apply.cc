@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/passes/rebuild.h"
+#include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
 #include "core/ir/eval.h"
 
@@ -152,7 +153,7 @@ class Applier {
     return true;
   }
 
-  // Which padded axes the nodes of the old graph depend on (REDUCE closes its own).
+  // Which padded axes the nodes of the old graph depend on (REDUCE and STAGE close their own).
   UOp Rewrite() {
     absl::flat_hash_map<uint32_t, std::vector<bool>> deps;
     const auto order = ir::Toposort(ctx_, sink_);
@@ -166,9 +167,12 @@ class Applier {
       for (UOp r : u.closed()) d[bit_.at(r.id())] = false;
       deps[u.id()] = d;
     }
+    // Where the address of an INDEX or a STAGE is one of the kernel's. A STAGE stores in no
+    // iteration that was added to its own ranges.
     auto valid_of = [&](UOp index) {
       UOp valid;
-      const auto& d = deps.at(index.src(1).id());
+      std::vector<bool> d = deps.at(index.src(1).id());
+      for (UOp r : index.closed()) d[bit_.at(r.id())] = true;
       for (size_t i = 0; i < d.size(); ++i) {
         auto it = valid_.find(axes_[i].range.id());
         if (d[i] && it != valid_.end()) valid = valid ? And(ctx_, valid, it->second) : it->second;
@@ -182,9 +186,12 @@ class Applier {
         if (const UOp valid = valid_of(u)) gate = gate ? And(ctx_, gate, valid) : valid;
         return ir::Index(ctx_, srcs[0], srcs[1], gate, u.arg().AsInt());
       }
-      if (!u.Is(Op::REDUCE) && !u.Is(Op::END)) return ctx_.WithSources(u, srcs);
-      std::vector<UOp> out = {srcs[0]};
-      for (UOp r : u.srcs().subspan(1)) {
+      if (!u.Is(ir::kClosingOps)) return ctx_.WithSources(u, srcs);
+      std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
+      if (u.Is(Op::STAGE)) {
+        if (const UOp valid = valid_of(u)) out[2] = And(ctx_, out[2], valid);
+      }
+      for (UOp r : u.closed()) {
         for (UOp made : ranges_.at(r.id())) out.push_back(made);
         auto it = valid_.find(r.id());
         if (u.Is(Op::REDUCE) && it != valid_.end()) {
@@ -230,6 +237,15 @@ absl::Status CheckVectors(UOpContext& ctx, UOp sink) {
   return absl::OkStatus();
 }
 
+absl::Status CheckStages(UOpContext& ctx, UOp sink, const Target& target, bool for_opts) {
+  const int64_t bytes = StagedBytes(ctx, sink);
+  if (bytes <= target.private_bytes) return absl::OkStatus();
+  const std::string text = Cat("the kernel would stage ", bytes,
+                               " bytes; a thread of the target has ", target.private_bytes);
+  if (for_opts) return absl::InvalidArgumentError(Cat("opts do not apply: ", text));
+  return absl::ResourceExhaustedError(text);
+}
+
 }  // namespace
 
 std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
@@ -249,6 +265,7 @@ absl::StatusOr<UOp> ApplyOpts(UOpContext& ctx, UOp sink, const Target& target,
   for (const Opt& opt : opts) UOPD_TRY(applier.Apply(opt));
   const UOp out = applier.Run();
   UOPD_TRY(CheckVectors(ctx, out));
+  UOPD_TRY(CheckStages(ctx, out, target, !opts.empty()));
   return out;
 }
 

@@ -14,7 +14,9 @@ std::vector<ir::UOp> Axes(const ir::UOpContext& ctx, ir::UOp sink);
 
 // The kernel with every opt applied in order, ranges of one iteration replaced by 0 and axis ids
 // dense again. An amount that does not divide its axis pads it: loads and stores beyond the end are
-// gated and reductions see their identity there. INVALID_ARGUMENT names the opt that does not fit.
+// gated and reductions see their identity there. INVALID_ARGUMENT names the opt that does not fit
+// or says that copies take too much staged memory; RESOURCE_EXHAUSTED if the kernel does without
+// opts.
 absl::StatusOr<ir::UOp> ApplyOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                   std::span<const Opt> opts);
 

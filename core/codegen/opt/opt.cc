@@ -13,7 +13,7 @@ std::string Text(const Opt& opt) {
 
 std::string Target::Key() const {
   return Cat("kind=", kind, " vector_bytes=", vector_bytes, " vector_registers=", vector_registers,
-             " threads=", threads, " fma=", has_fma ? 1 : 0);
+             " threads=", threads, " private_bytes=", private_bytes, " fma=", has_fma ? 1 : 0);
 }
 
 }  // namespace uopd::codegen

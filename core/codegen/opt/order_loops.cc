@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/build.h"
@@ -18,10 +19,10 @@ using ir::UOp;
 constexpr size_t kMaxLoops = 4;  // 24 orders
 
 struct Traffic {
-  std::vector<bool> loops;  // does the load vary with the loop
-  double inside = 1;        // elements it reads under all of them
-  double bytes = 4, buffer = 0;
-  bool in_reduce_loop = false;
+  std::vector<bool> loops;       // does the load vary with the loop
+  std::vector<bool> inside_of;   // or the reductions and stages that it is inside of
+  double inside = 1;             // elements it reads under all of them
+  double bytes = 0, buffer = 0;  // beyond the nearest cache
 };
 
 class Orderer {
@@ -64,23 +65,43 @@ class Orderer {
   }
 
   void Analyse() {
-    for (UOp u : ir::Toposort(ctx_, sink_)) {
+    using Set = absl::flat_hash_set<uint32_t>;
+    absl::flat_hash_map<uint32_t, Set> along;   // ranges that a node varies with
+    absl::flat_hash_map<uint32_t, Set> around;  // loops around the reductions that it is inside of
+    const auto order = ir::Toposort(ctx_, sink_);
+    for (UOp u : order) {
+      Set& mine = along[u.id()];
+      if (u.Is(Op::RANGE)) mine.insert(u.id());
+      for (UOp s : u.body()) mine.insert(along.at(s.id()).begin(), along.at(s.id()).end());
+      for (UOp r : u.closed()) mine.erase(r.id());
+    }
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const UOp u = *it;
+      Set outer = around[u.id()];
+      if (u.Is(ir::OpSet{Op::REDUCE, Op::STAGE}))
+        outer.insert(along.at(u.id()).begin(), along.at(u.id()).end());
+      for (UOp s : u.body()) around[s.id()].insert(outer.begin(), outer.end());
+    }
+    for (UOp u : order) {
       if (!u.Is(Op::LOAD)) continue;
       Traffic t;
-      t.loops.assign(loops_.size(), false);
-      t.bytes = static_cast<double>(ir::ByteSize(u.dtype()));
       const UOp buffer = u.src(0).src(0);
-      t.buffer =
-          t.bytes * static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(buffer))));
-      for (UOp r : ir::Toposort(ctx_, u)) {
-        if (!r.Is(Op::RANGE)) continue;
-        const auto at = std::find(loops_.begin(), loops_.end(), r);
-        if (at != loops_.end()) {
-          t.loops[static_cast<size_t>(at - loops_.begin())] = true;
-        } else {
-          t.inside *= Size(r);
-          t.in_reduce_loop |= r.axis_type() == AxisType::REDUCE;
-        }
+      if (!buffer.Is(Op::STAGE)) {
+        t.bytes = static_cast<double>(ir::ByteSize(u.dtype()));
+        t.buffer =
+            t.bytes * static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(buffer))));
+      }
+      bool in_reduce_loop = false;
+      for (uint32_t r : along.at(u.id())) {
+        const UOp range = ctx_.node(r);
+        if (range.axis_type() == AxisType::LOOP) continue;
+        t.inside *= Size(range);
+        in_reduce_loop |= range.axis_type() == AxisType::REDUCE;
+      }
+      for (UOp l : loops_) {
+        const bool varies = along.at(u.id()).contains(l.id());
+        t.loops.push_back(varies);
+        t.inside_of.push_back(varies || (in_reduce_loop && around.at(u.id()).contains(l.id())));
       }
       loads_.push_back(std::move(t));
     }
@@ -104,9 +125,9 @@ class Orderer {
     double bytes = 0, loads = 0;
     for (double m : moved) bytes += m;
     for (const Traffic& t : loads_) {
-      size_t depth = t.in_reduce_loop ? order.size() : 0;
+      size_t depth = 0;
       for (size_t i = 0; i < order.size(); ++i) {
-        if (t.loops[order[i]]) depth = std::max(depth, i + 1);
+        if (t.inside_of[order[i]]) depth = i + 1;
       }
       double n = t.inside;
       for (size_t i = 0; i < depth; ++i) n *= Size(loops_[order[i]]);

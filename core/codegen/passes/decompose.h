@@ -13,7 +13,7 @@ namespace uopd::codegen {
 
 // Floats below 32 bits: values become f32 holding a value of the narrow dtype, rounded after each
 // op. f16 stays in memory as it is, bf16 and fp8 as bits. Reductions accumulate in f32 and round
-// once.
+// once; staged values stay f32.
 ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink);
 
 // EXP2, LOG2, SIN and POW of f32 as polynomials, within 1 to 2 ulp; NaN, infinities and denormals

@@ -33,6 +33,15 @@ struct Block {
   absl::flat_hash_map<uint32_t, UOp> made;  // old node -> new node
 };
 
+// An array and the statement that fills it (LowerStages), read like a buffer.
+bool IsFilledArray(UOp u) { return u.Is(Op::AFTER) && u.src(0).Is(Op::BUFFER); }
+// What has loops of its own around values.
+bool HasLoops(UOp u) { return u.Is(Op::REDUCE) || IsFilledArray(u); }
+std::span<const UOp> LoopsOf(UOp u) {
+  if (u.Is(Op::REDUCE)) return u.closed();
+  return u.src(1).Is(Op::END) ? u.src(1).closed() : std::span<const UOp>();
+}
+
 // Stores that share one nest of loops.
 struct Nest {
   std::vector<UOp> loops;
@@ -53,7 +62,7 @@ class Lineariser {
   }
 
  private:
-  // Loops that values vary with, and how deep reductions nest.
+  // Loops that values vary with, and how deep reductions and arrays nest.
   absl::Status Analyse(UOp sink) {
     const auto order = ir::Toposort(ctx_, sink);
     for (UOp u : order) {
@@ -69,7 +78,7 @@ class Lineariser {
       for (UOp s : u.srcs()) level = std::max(level, level_[s.id()]);
       loops &= ~Closed(u);
       loops_[u.id()] = loops;
-      level_[u.id()] = level + (u.Is(Op::REDUCE) ? 1 : 0);
+      level_[u.id()] = level + (HasLoops(u) ? 1 : 0);
     }
     return absl::OkStatus();
   }
@@ -112,8 +121,9 @@ class Lineariser {
     std::vector<std::vector<UOp>> loads(statements.size()), stores(statements.size());
     for (size_t i = 0; i < statements.size(); ++i) {
       for (UOp u : ir::Toposort(ctx_, statements[i])) {
-        if (u.Is(Op::LOAD) || u.Is(Op::STORE))
-          (u.Is(Op::LOAD) ? loads : stores)[i].push_back(ir::MaybeBaseOf(u.src(0).src(0)));
+        if (!u.Is({Op::LOAD, Op::STORE})) continue;
+        const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+        if (base.Is(Op::PARAM)) (u.Is(Op::LOAD) ? loads : stores)[i].push_back(base);
       }
     }
     for (size_t i = 0; i < statements.size(); ++i) {
@@ -133,7 +143,7 @@ class Lineariser {
     // Values first: a nest loads everything it needs before it stores.
     std::vector<UOp> values;
     for (UOp s : nest.stores) values.insert(values.end(), s.srcs().begin(), s.srcs().end());
-    reduces_ = Reduces(values);
+    with_loops_ = WithLoops(values);
     UOPD_TRY(Emit(values));
     std::vector<UOp> done;
     for (UOp s : nest.stores) {
@@ -204,21 +214,24 @@ class Lineariser {
   }
 
   // Emits every node under roots whose loops are open and that is not there yet. Nested only as
-  // deep as reductions nest.
+  // deep as reductions and arrays nest.
   absl::Status Emit(std::span<const UOp> roots) {
     LoopSet open = 0;
     for (const Block& b : path_) open |= b.bit;
     auto enter = [&](UOp u) { return !u.Is(Op::PARAM) && !IsMade(u); };
     for (UOp u : ir::Toposort(ctx_, roots, enter)) {
+      if (u.dtype() == Dtype::Void) continue;  // stands in the loops of an array that follows
       if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))
-        continue;  // inside of a reduction that follows
-      if (u.Is(Op::REDUCE)) {
-        UOPD_TRY(EmitReduce(u));
+        continue;  // inside of a reduction or an array that follows
+      if (HasLoops(u)) {
+        UOPD_TRY(EmitWithLoops(u));
         continue;
       }
       Block& home = Home(u);
       UOp made = u;
-      if (!u.Is(Op::PARAM)) {
+      if (u.Is(Op::BUFFER)) {
+        made = ir::Buffer(ctx_, next_register_++, u.dtype(), u.src(0), AddrSpace::REG);
+      } else if (!u.Is(Op::PARAM)) {
         std::vector<UOp> srcs;
         for (UOp s : u.srcs()) srcs.push_back(New(s));
         made = ctx_.Make(u.op(), u.dtype(), srcs, u.arg());
@@ -229,25 +242,26 @@ class Lineariser {
     return absl::OkStatus();
   }
 
-  std::vector<UOp> Reduces(std::span<const UOp> roots) {
+  std::vector<UOp> WithLoops(std::span<const UOp> roots) {
     std::vector<UOp> out;
     for (UOp u : ir::Toposort(ctx_, roots)) {
-      if (u.Is(Op::REDUCE)) out.push_back(u);
+      if (HasLoops(u)) out.push_back(u);
     }
     return out;
   }
 
-  absl::Status EmitReduce(UOp first) {
+  absl::Status EmitWithLoops(UOp first) {
     std::vector<UOp> together;
-    for (UOp r : reduces_) {
-      const bool same = std::equal(r.srcs().begin() + 1, r.srcs().end(), first.srcs().begin() + 1,
-                                   first.srcs().end());
+    const auto loops = LoopsOf(first);
+    for (UOp r : with_loops_) {
+      const auto mine = LoopsOf(r);
+      const bool same = std::equal(mine.begin(), mine.end(), loops.begin(), loops.end());
       if (same && level_[r.id()] == level_[first.id()] && loops_[r.id()] == loops_[first.id()] &&
           !IsMade(r))
         together.push_back(r);
     }
-    // Loops that the result does not vary with are left for the time being: the reduction stands
-    // outside of them.
+    // Loops that the result does not vary with are left for the time being: the reduction or array
+    // stands outside of them.
     size_t keep = 1;
     for (size_t i = 1; i < path_.size(); ++i) {
       if ((path_[i].bit & loops_.at(first.id())) != 0) keep = i + 1;
@@ -262,22 +276,31 @@ class Lineariser {
   }
 
   absl::Status EmitLoops(std::span<const UOp> together) {
-    std::vector<UOp> loops(together[0].srcs().begin() + 1, together[0].srcs().end());
+    const auto closed = LoopsOf(together[0]);
+    std::vector<UOp> loops(closed.begin(), closed.end());
     std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
       return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
     });
     // What does not vary with these loops goes before them, and so do the accumulators.
     std::vector<UOp> terms;
-    for (UOp r : together) terms.push_back(r.src(0));
+    for (UOp r : together) {
+      if (r.Is(Op::REDUCE)) {
+        terms.push_back(r.src(0));
+      } else {
+        for (UOp s : Stores(r)) terms.insert(terms.end(), s.srcs().begin(), s.srcs().end());
+      }
+    }
     UOPD_TRY(Emit(terms));
     struct Accumulator {
-      UOp buffer, init;
+      UOp reduce, buffer, init;
       int64_t lanes;
     };
     std::vector<Accumulator> acc;
     for (UOp r : together) {
+      if (!r.Is(Op::REDUCE)) continue;
       const ir::Shape shape = *ctx_.ShapeOf(r);
       Accumulator a;
+      a.reduce = r;
       a.lanes = shape.empty() ? 0 : shape[0].const_int();
       a.buffer =
           ir::Buffer(ctx_, next_register_++, r.dtype(),
@@ -286,9 +309,12 @@ class Lineariser {
       UOp value = ir::IsFloat(r.dtype()) ? ctx_.Float(r.dtype(), identity.f)
                                          : ctx_.Int(r.dtype(), identity.i);
       Line(a.buffer);
-      if (a.lanes > 0)
-        value = Line(
-            ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value)));
+      if (a.lanes > 0) {
+        // Other accumulators may begin with it in other loops: it stands outside of all.
+        value =
+            ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value));
+        path_[0].lines.push_back(value);
+      }
       a.init = Line(
           ir::Store(ctx_, Line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
       acc.push_back(a);
@@ -297,19 +323,34 @@ class Lineariser {
     for (UOp l : loops) UOPD_TRY(Open(l));
     UOPD_TRY(Emit(Values(together)));
     std::vector<UOp> stores;
-    for (size_t i = 0; i < acc.size(); ++i) {
-      const UOp now = Line(ir::After(ctx_, acc[i].buffer, {acc[i].init, path_.back().range}));
-      const UOp at = Line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), acc[i].lanes));
-      const UOp next = Step(together[i], Line(ir::Load(ctx_, at)));
+    for (const Accumulator& a : acc) {
+      const UOp now = Line(ir::After(ctx_, a.buffer, {a.init, path_.back().range}));
+      const UOp at = Line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), a.lanes));
+      const UOp next = Step(a.reduce, Line(ir::Load(ctx_, at)));
       stores.push_back(Line(ir::Store(ctx_, at, next)));
     }
-    const UOp end = Close(depth, stores);
-    for (size_t i = 0; i < acc.size(); ++i) {
-      const UOp after = Line(ir::After(ctx_, acc[i].buffer, {end}));
-      const UOp at = Line(ir::Index(ctx_, after, ctx_.Idx(0), UOp(), acc[i].lanes));
-      path_.back().made[together[i].id()] = Line(ir::Load(ctx_, at));
+    for (UOp r : together) {
+      if (r.Is(Op::REDUCE)) continue;
+      for (UOp s : Stores(r)) stores.push_back(Line(ir::Store(ctx_, New(s.src(0)), New(s.src(1)))));
+    }
+    if (const UOp end = Close(depth, stores)) stores = {end};
+    for (const Accumulator& a : acc) {
+      const UOp after = Line(ir::After(ctx_, a.buffer, stores));
+      const UOp at = Line(ir::Index(ctx_, after, ctx_.Idx(0), UOp(), a.lanes));
+      path_.back().made[a.reduce.id()] = Line(ir::Load(ctx_, at));
+    }
+    for (UOp r : together) {
+      if (r.Is(Op::REDUCE)) continue;
+      path_.back().made[r.id()] = Line(ir::After(ctx_, New(r.src(0)), stores));
     }
     return absl::OkStatus();
+  }
+
+  // What fills an array.
+  static std::vector<UOp> Stores(UOp array) {
+    std::vector<UOp> out;
+    Flatten(array.src(1).Is(Op::END) ? array.src(1).src(0) : array.src(1), out);
+    return out;
   }
 
   // The unrolled terms of a step of a reduction.
@@ -333,11 +374,15 @@ class Lineariser {
     if (reduce.dtype() != Dtype::Bool) return reduce.reduce_op();
     return reduce.reduce_op() == Op::ADD ? Op::OR : Op::AND;
   }
-  // What must be there before the accumulators are updated: the terms, or the factors of those that
-  // are multiplied into them.
+  // What must be there before the accumulators are updated and the arrays are stored to: the terms,
+  // or the factors of those that are multiplied into accumulators.
   std::vector<UOp> Values(std::span<const UOp> together) const {
     std::vector<UOp> out, terms;
     for (UOp r : together) {
+      if (!r.Is(Op::REDUCE)) {
+        for (UOp s : Stores(r)) out.insert(out.end(), s.srcs().begin(), s.srcs().end());
+        continue;
+      }
       terms.clear();
       Terms(r.src(0), ChainOp(r), terms);
       for (UOp t : terms) {
@@ -380,7 +425,7 @@ class Lineariser {
   const Target& target_;
   int64_t (&grid_)[3];
   std::vector<Block> path_;
-  std::vector<UOp> reduces_;  // of the current nest
+  std::vector<UOp> with_loops_;  // of the current nest
   absl::flat_hash_map<uint32_t, LoopSet> bit_, loops_;
   absl::flat_hash_map<uint32_t, int> level_;
   int64_t next_loop_ = 0, next_register_ = 0;

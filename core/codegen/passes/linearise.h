@@ -2,9 +2,10 @@
 // Linearise: a kernel without unrolled or vector ranges becomes lines in order: loops,
 // accumulators, statements.
 //
-// A value stands in the innermost loop that it varies with, once. Reductions over the same loops in
-// the same place share them unless one needs the other's result. Every opened loop gets a RANGE of
-// its own.
+// A value stands in the innermost loop that it varies with, once; so does an array (LowerStages)
+// with the loops that fill it. Reductions and arrays over the same loops in the same place share
+// them unless one needs the other's result. Every opened loop gets a RANGE of its own, every array
+// one BUFFER that is filled anew in each iteration of the loops around.
 #pragma once
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"

@@ -53,8 +53,12 @@ class Widener {
       case Op::BUFFER:
       case Op::INDEX:
       case Op::AFTER:
-        return ctx_.Make(u.op(), Stored(d), s, u.arg(), u.tag());
+        return ctx_.Make(u.op(), u.n_src() > 0 && s[0].Is(Op::STAGE) ? Dtype::F32 : Stored(d), s,
+                         u.arg(), u.tag());
+      case Op::STAGE:
+        return ctx_.Make(u.op(), Dtype::F32, s, u.arg(), u.tag());
       case Op::LOAD:
+        if (u.src(0).src(0).Is(Op::STAGE)) return ir::Load(ctx_, s[0]);
         return Decode(d, E(ir::Load(ctx_, s[0])));
       case Op::WHERE:
       case Op::NEG:

@@ -69,8 +69,22 @@ class Vectoriser {
   }
   // The scalar form of u at lane k.
   UOp At(UOp u, UOp range, int64_t k) {
-    if (RangeOf(u) != range) return u;
-    return ir::Substitute(ctx_, u, {{range.id(), ctx_.Int(range.dtype(), k)}});
+    // Below what does not vary with the range it may be closed, by loops of the same range.
+    absl::flat_hash_map<uint32_t, UOp> done;
+    std::vector<UOp> srcs;
+    const auto varies = [&](UOp n) { return RangeOf(n) == range; };
+    for (UOp n : ir::Toposort(ctx_, std::span<const UOp>(&u, 1), varies)) {
+      srcs.clear();
+      if (n == range) {
+        done[n.id()] = ctx_.Int(range.dtype(), k);
+      } else if (varies(n)) {
+        for (UOp s : n.srcs()) srcs.push_back(done.at(s.id()));
+        done[n.id()] = ctx_.WithSources(n, srcs);
+      } else {
+        done[n.id()] = n;
+      }
+    }
+    return done.at(u.id());
   }
 
   absl::StatusOr<UOp> MapNode(UOp u) {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/passes/stages.h"
+
+#include <algorithm>
+
+#include "core/codegen/passes/rebuild.h"
+#include "core/ir/build.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AxisType;
+using ir::Op;
+using ir::UOp;
+
+constexpr int64_t kLineBytes = 64;
+
+bool IsReplicated(UOp range) {
+  return range.axis_type() == AxisType::UPCAST || range.axis_type() == AxisType::UNROLL ||
+         range.axis_type() == AxisType::VECTOR;
+}
+
+int64_t ElementBytes(ir::Dtype d) {
+  return ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
+}
+
+// Where the elements of a STAGE lie.
+struct Layout {
+  std::vector<UOp> copies;  // ranges, the last one varying fastest
+  UOp lane;                 // a VECTOR range or null
+  int64_t stride = 0;       // from copy to copy, in elements of all lanes
+  int64_t elements = 0;
+
+  int64_t Lanes() const { return lane ? lane.src(0).const_int() : 1; }
+};
+
+class Layouts {
+ public:
+  Layouts(ir::UOpContext& ctx, UOp sink) {
+    absl::flat_hash_map<uint32_t, std::vector<UOp>> along;
+    for (UOp u : ir::Toposort(ctx, sink)) {
+      std::vector<UOp>& mine = along[u.id()];
+      if (u.Is(Op::RANGE) && IsReplicated(u)) mine.push_back(u);
+      for (UOp s : u.body()) {
+        for (UOp r : along.at(s.id())) {
+          if (std::find(mine.begin(), mine.end(), r) == mine.end()) mine.push_back(r);
+        }
+      }
+      for (UOp r : u.closed()) std::erase(mine, r);
+      if (u.Is(Op::STAGE)) layouts_[u.id()] = Make(u, mine);
+    }
+  }
+  const Layout& Of(UOp stage) const { return layouts_.at(stage.id()); }
+
+ private:
+  static Layout Make(UOp stage, std::vector<UOp> open) {
+    std::sort(open.begin(), open.end(), [](UOp a, UOp b) {
+      return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+    });
+    Layout out;
+    int64_t copies = 1;
+    for (UOp r : open) {
+      if (r.axis_type() == AxisType::VECTOR) {
+        out.lane = r;
+      } else {
+        out.copies.push_back(r), copies *= r.src(0).const_int();
+      }
+    }
+    // Copies begin on lines of the cache, and not a power of two apart: they are read together.
+    const int64_t line = std::max<int64_t>(1, kLineBytes / ElementBytes(stage.dtype()));
+    out.stride = std::max<int64_t>(1, stage.arg().AsInt()) * out.Lanes();
+    if (copies > 1) out.stride = (out.stride + line - 1) / line * line + line;
+    out.elements = out.stride * copies;
+    return out;
+  }
+
+  absl::flat_hash_map<uint32_t, Layout> layouts_;
+};
+
+}  // namespace
+
+UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
+  const Layouts layouts(ctx, sink);
+  absl::flat_hash_map<uint32_t, UOp> made;  // ranges
+  auto place = [&](const Layout& l, UOp index) {
+    UOp copy;
+    for (UOp r : l.copies) {
+      const UOp mine = made.at(r.id());
+      copy = copy ? Add(ctx, Mul(ctx, copy, r.src(0)), mine) : mine;
+    }
+    if (l.lane) index = Add(ctx, Mul(ctx, index, ctx.Idx(l.Lanes())), made.at(l.lane.id()));
+    return copy ? Add(ctx, Mul(ctx, copy, ctx.Idx(l.stride)), index) : index;
+  };
+  int64_t slot = 0;
+  return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
+    if (u.Is(Op::RANGE)) return made[u.id()] = ctx.WithSources(u, s);
+    if (u.Is(Op::INDEX) && u.src(0).Is(Op::STAGE)) {
+      return ir::Index(ctx, s[0], place(layouts.Of(u.src(0)), s[1]), s.size() == 3 ? s[2] : UOp(),
+                       u.arg().AsInt());
+    }
+    if (!u.Is(Op::STAGE)) return ctx.WithSources(u, s);
+    const Layout& l = layouts.Of(u);
+    const UOp buffer = ir::Buffer(ctx, slot++, u.dtype(), ir::ShapeArg(ctx, ir::Dims{l.elements}),
+                                  ir::AddrSpace::REG);
+    const UOp gate = s[2].IsConstInt(1) ? UOp() : s[2];
+    UOp statement = ir::Store(ctx, ir::Index(ctx, buffer, place(l, s[1]), gate), s[0]);
+    std::vector<UOp> closed(s.begin() + 3, s.end());
+    for (UOp r : l.copies) closed.push_back(made.at(r.id()));
+    if (l.lane) closed.push_back(made.at(l.lane.id()));
+    if (!closed.empty()) statement = ir::End(ctx, statement, closed);
+    return ir::After(ctx, buffer, {statement});
+  });
+}
+
+int64_t StagedBytes(ir::UOpContext& ctx, UOp sink) {
+  const Layouts layouts(ctx, sink);
+  int64_t out = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::STAGE)) out += layouts.Of(u).elements * ElementBytes(u.dtype());
+  }
+  return out;
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+// Kernels that stage values, under the heuristic and under random legal opts, against the
+// interpreter.
+#include <functional>
+#include <random>
+
+#include "core/codegen/opt/apply.h"
+#include "gtest/gtest.h"
+#include "tests/support/attention_kernel.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd {
+namespace {
+
+using codegen::Opt;
+using codegen::OptKind;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+using tests::AttentionShape;
+using tests::CheckKernel;
+using tests::CheckOptions;
+using tests::CompiledText;
+using tests::KernelBuilder;
+using tests::Memory;
+using tests::SampleBuffer;
+
+struct Case {
+  std::string name;
+  std::function<UOp(UOpContext&)> make;
+  std::vector<std::pair<Dtype, int64_t>> buffers;
+  double tolerance = 5e-6;
+  bool tame = true;
+  std::map<std::string, int64_t> variables = {};
+};
+
+UOp Sum(UOpContext& c, UOp x, std::initializer_list<UOp> ranges, Op op = Op::ADD) {
+  return ir::ReduceRanges(c, op, x, std::span<const UOp>(ranges.begin(), ranges.size()));
+}
+UOp Stage(UOpContext& c, UOp value, int64_t n, UOp index, std::initializer_list<UOp> ranges,
+          UOp gate = {}) {
+  return ir::Staged(c, value, n, index, gate, std::span<const UOp>(ranges.begin(), ranges.size()));
+}
+
+Case Attention(std::string name, const AttentionShape& s, double tolerance = 5e-6) {
+  const int64_t rows = s.heads * s.queries * s.depth, keys = s.heads * s.keys * s.depth;
+  return {std::move(name),
+          [s](UOpContext& c) { return tests::AttentionKernel(c, s); },
+          {{s.dtype, rows}, {s.dtype, rows}, {s.dtype, keys}, {s.dtype, keys}},
+          tolerance};
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> out;
+  for (const auto& [h, q, k, d] : {std::array<int64_t, 4>{2, 3, 7, 5},
+                                   {1, 1, 1, 1},
+                                   {3, 4, 1, 64},
+                                   {1, 5, 33, 3},
+                                   {2, 2, 100, 64},
+                                   {2, 8, 16, 16},
+                                   {1, 6, 64, 33}}) {
+    AttentionShape s{h, q, k, d};
+    s.shared_range = k % 2 == 0;
+    out.push_back(Attention("attention", s));
+  }
+  out.push_back(Attention("causal", {2, 9, 12, 8, Dtype::F32, true}));
+  out.push_back(Attention("bf16", {2, 4, 33, 16, Dtype::BF16}, 4e-2));
+  out.push_back(Attention("f16", {1, 3, 20, 8, Dtype::F16, true}, 4e-3));
+  out.push_back(Attention("f64", {1, 2, 9, 4, Dtype::F64}, 1e-12));
+  for (int64_t n : {0, 1, 7, 16, 33}) {
+    AttentionShape s{2, 5, 33, 8};
+    s.symbolic = true, s.shared_range = n == 33;
+    out.push_back(Attention("symbolic", s));
+    out.back().variables["keys"] = n;
+  }
+  out.push_back(Attention("hard_values", {2, 3, 10, 4}));
+  out.back().tame = false;
+  // Elements 0, 3, 6, ... are stored in reverse; the others are never looked at.
+  out.push_back({"gated",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(5), j = b.Loop(10), k = b.Reduced(30);
+                   const UOp third = ir::Alu(c, Op::FLOORDIV, {k, c.Idx(3)});
+                   const UOp rest = ir::Alu(c, Op::FLOORMOD, {k, c.Idx(3)});
+                   const UOp gate = ir::Alu(c, Op::CMPEQ, {rest, c.Idx(0)});
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 150), b.At(i, 30, k));
+                   const UOp s = Stage(c, Mul(c, x, x), 10, Sub(c, c.Idx(9), third), {k}, gate);
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 50), b.At(i, 10, j),
+                                                 b.Load(s, j), {i, j})});
+                 },
+                 {{Dtype::F32, 50}, {Dtype::F32, 150}},
+                 0,
+                 false});
+  out.push_back({"every_iteration_stores_one_element",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(6), k = b.Reduced(9);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::I32, 6), i);
+                   const UOp s = Stage(c, Mul(c, x, x), 1, c.Idx(0), {k});
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::I32, 6), i,
+                                                 Add(c, b.Load(s, c.Idx(0)), x), {i})});
+                 },
+                 {{Dtype::I32, 6}, {Dtype::I32, 6}},
+                 0,
+                 false});
+  out.push_back({"two_dimensions_read_across",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(3), j = b.Loop(7), k = b.Reduced(5), l = b.Reduced(7);
+                   const UOp m = b.Reduced(5);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 105), b.At(b.At(i, 5, k), 7, l));
+                   const UOp s = Stage(c, Mul(c, x, x), 35, b.At(l, 5, k), {k, l});
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 21), b.At(i, 7, j),
+                                                 Sum(c, b.Load(s, b.At(j, 5, m)), {m}), {i, j})});
+                 },
+                 {{Dtype::F32, 21}, {Dtype::F32, 105}}});
+  out.push_back({"read_by_number",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(4), j = b.Loop(20), k = b.Reduced(12);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::I32, 48), b.At(i, 12, k));
+                   const UOp s = Stage(c, Add(c, x, c.Int(Dtype::I32, 3)), 12, k, {k});
+                   const UOp at =
+                       Cast(c, b.Load(b.Buffer(2, Dtype::I32, 80), b.At(i, 20, j)), Dtype::Index);
+                   const UOp gate = And(c, ir::Lt(c, c.Idx(-1), at), ir::Lt(c, at, c.Idx(12)));
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::I32, 80), b.At(i, 20, j),
+                                                 b.Load(s, at, gate), {i, j})});
+                 },
+                 {{Dtype::I32, 80}, {Dtype::I32, 48}, {Dtype::I32, 80}},
+                 0});
+  out.push_back({"bools",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(6), j = b.Loop(17), k = b.Reduced(17), l = b.Reduced(17);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::Bool, 102), b.At(i, 17, k));
+                   const UOp s = Stage(c, Not(c, x), 17, Sub(c, c.Idx(16), k), {k});
+                   const UOp any = Sum(c, b.Load(s, l), {l}, Op::MUL);
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::Bool, 102), b.At(i, 17, j),
+                                                 ir::Alu(c, Op::OR, {b.Load(s, j), any}), {i, j})});
+                 },
+                 {{Dtype::Bool, 102}, {Dtype::Bool, 102}},
+                 0});
+  out.push_back({"of_no_loop_around_and_of_one_of_two",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(6), j = b.Loop(18), k = b.Reduced(18), l = b.Reduced(18);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 18), k);
+                   const UOp s = Stage(c, Mul(c, x, x), 18, k, {k});
+                   const UOp y = b.Load(b.Buffer(2, Dtype::F32, 6), i);
+                   const UOp t = Stage(c, Add(c, b.Load(s, Sub(c, c.Idx(17), l)), y), 18, l, {l});
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 108), b.At(i, 18, j),
+                                                 Sub(c, b.Load(t, j), b.Load(s, j)), {i, j})});
+                 },
+                 {{Dtype::F32, 108}, {Dtype::F32, 18}, {Dtype::F32, 6}}});
+  out.push_back(
+      {"two_statements_read_one_stage",
+       [](UOpContext& c) {
+         KernelBuilder b(c);
+         const UOp i = b.Loop(4), j = b.Loop(10), k = b.Reduced(10);
+         const UOp x = b.Load(b.Buffer(2, Dtype::F32, 40), b.At(i, 10, k));
+         const UOp s = Stage(c, Mul(c, x, x), 10, k, {k});
+         return b.Kernel(
+             {b.StoreLoops(b.Buffer(0, Dtype::F32, 40), b.At(i, 10, j), b.Load(s, j), {i, j}),
+              b.StoreLoops(b.Buffer(1, Dtype::F32, 4), i, b.Load(s, c.Idx(7)), {i})});
+       },
+       {{Dtype::F32, 40}, {Dtype::F32, 4}, {Dtype::F32, 40}}});
+  return out;
+}
+
+codegen::Target Wide() {
+  codegen::Target wide;
+  wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
+  return wide;
+}
+
+int Trials() {
+  const char* text = std::getenv("UOPD_FUZZ_STAGES");
+  return text != nullptr ? std::atoi(text) : 6;
+}
+
+TEST(StageTest, LegalOptsKeepResults) {
+  std::mt19937_64 random(11);
+  int tried = 0;
+  for (const Case& k : Cases()) {
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    for (int trial = 0; trial < Trials(); ++trial) {
+      UOpContext ctx;
+      const UOp sink = k.make(ctx);
+      const size_t axes = codegen::Axes(ctx, sink).size();
+      std::vector<Opt> opts;
+      for (int i = 0; i < 8 && trial > 2; ++i) {
+        constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
+        const Opt opt{static_cast<OptKind>(random() % 4), static_cast<int>(random() % axes),
+                      kAmounts[random() % std::size(kAmounts)]};
+        opts.push_back(opt);
+        const auto applied = codegen::ApplyOpts(ctx, sink, Wide(), opts);
+        if (applied.ok()) continue;
+        EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument)
+            << StatusText(applied.status());
+        opts.pop_back();
+      }
+      CheckOptions check;
+      check.variables = k.variables, check.tolerance = k.tolerance;
+      check.language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
+      if (trial != 1) check.target = Wide();      // trial 1: the default target
+      if (trial > 2) check.options.opts = &opts;  // 0 and 1: the heuristic
+      check.options.noopt = trial == 2;
+      std::string text;
+      for (const Opt& o : opts) text += Text(o) + " ";
+      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+          << k.name << " trial " << trial << ": " << text;
+      tried += !opts.empty();
+    }
+  }
+  EXPECT_GT(tried, 60);
+}
+
+TEST(StageTest, MoreThanTheTargetHasIsRefused) {
+  UOpContext ctx;
+  const UOp sink = tests::AttentionKernel(ctx, {1, 8, 1000, 4});
+  codegen::Target target;
+  target.private_bytes = 7999;
+  auto out = codegen::Lower(ctx, sink, target, {});
+  EXPECT_EQ(out.status().code(), absl::StatusCode::kResourceExhausted) << out.status();
+  EXPECT_NE(
+      StatusText(out.status()).find("would stage 8000 bytes; a thread of the target has 7999"),
+      std::string::npos)
+      << StatusText(out.status());
+  target.private_bytes = 8000;
+  EXPECT_TRUE(codegen::Lower(ctx, sink, target, {}).ok());
+  const Opt copies = {OptKind::kUpcast, 1, 4};
+  EXPECT_EQ(codegen::ApplyOpts(ctx, sink, target, {&copies, 1}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  target.private_bytes = 40000;
+  EXPECT_TRUE(codegen::ApplyOpts(ctx, sink, target, {&copies, 1}).ok());
+}
+
+}  // namespace
+}  // namespace uopd
