@@ -146,6 +146,7 @@ struct FusionOptions {
   std::string default_device;
   double realise_cost = 0, launch_cost = 0;
   int64_t stage_bytes = 0;  // that a staged value may have; 0: nothing is staged
+  double threads = 1;       // that a kernel is taken to have
   const Constraints* constraints = nullptr;
   // By position: nodes taken to be in memory, staged or not, when work is estimated. Which ones are
   // is only known after fusing, so the first attempt takes none, and overestimates the work of

@@ -58,13 +58,11 @@ class Builder {
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
     const Picks picks(ctx_, ir::Toposort(ctx_, sink));
-    FusionOptions fuse = {options_.default_device,
-                          options_.realise_cost,
-                          options_.launch_cost,
-                          options_.stage_bytes,
-                          &constraints,
-                          nullptr,
-                          &picks};
+    FusionOptions fuse;
+    fuse.default_device = options_.default_device;
+    fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;
+    fuse.stage_bytes = options_.stage_bytes, fuse.threads = options_.threads;
+    fuse.constraints = &constraints, fuse.picks = &picks;
     UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
     std::vector<bool> in_memory;
     for (const NodeInfo& info : guess.info)

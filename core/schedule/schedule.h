@@ -82,6 +82,7 @@ struct Options {
   double launch_cost = 4096;  // of a kernel, in operations
   // Memory that a value may have inside of a kernel (staging.h); 0: none does.
   int64_t stage_bytes = 64 << 10;
+  int threads = 8;                 // that a kernel is taken to have
   size_t max_kernel_buffers = 32;  // that one kernel may take; at least 4
   // Sums over more than two devices of more elements than this go around in a ring (allreduce.h).
   int64_t ring_threshold = 256'000;

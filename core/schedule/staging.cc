@@ -16,7 +16,6 @@ using ir::Shape;
 using ir::UOp;
 
 constexpr double kStageWork = 2;  // of storing an element where it stays in a cache
-constexpr double kThreads = 8;    // that a kernel is taken to have
 constexpr double kTileGain = 4;   // of a product that loads its operands once for several rows
 constexpr double kCacheBytes = 256 << 10;
 constexpr int64_t kStagesOfAKernel = 3;  // arrays of the largest size that it may have
@@ -159,13 +158,13 @@ absl::InlinedVector<Staging::Operand, 2> Staging::OperandsOf(UOp reduce) {
 }
 
 double Staging::LostThreads(const Root& root, double iterations) const {
-  if (iterations >= kThreads) return 0;
+  if (iterations >= options_.threads) return 0;
   double work = 0;
   for (const Output& out : root.outputs) {
     const NodeInfo& info = f_.at(out.value);
     work += info.elements * info.work;
   }
-  return work * (kThreads / std::max(iterations, 1.0) - 1);
+  return work * (options_.threads / std::max(iterations, 1.0) - 1);
 }
 
 // What reductions that consume u lose when the rows that share their other operand are loops of

@@ -19,8 +19,8 @@
 // against trips * work for computing it at each demand; trips of reductions whose loops will be
 // shared (share_ranges.h) count once. There is no launch and no traffic. What is lost:
 //
-//   threads   split the loops of the prefix, and nothing else. A kernel that has fewer than
-//             kThreads iterations of them takes longer by as much.
+//   threads   split the loops of the prefix, and nothing else. A kernel that has fewer
+//             iterations of them than threads takes longer by as much.
 //   tiles     A product of matrices loads an operand once for a tile of rows. If the rows are loops
 //             of the prefix, the operand that they share is read for each of them again; where all
 //             of it stays in a cache, that costs little.
