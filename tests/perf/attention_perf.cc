@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// Attention as one kernel that stages its scores, and as the kernels that it is without: scores,
+// softmax, product. On the CPU of this machine, by its own code generator; no daemon.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/base/text.h"
+#include "core/codegen/codegen.h"
+#include "core/render/llvm_ir.h"
+#include "devices/cpu/cpu_device.h"
+#include "server/engine/target.h"
+#include "tests/perf/perf.h"
+#include "tests/support/attention_kernel.h"
+
+namespace uopd::perf {
+namespace {
+
+using tests::AttentionShape;
+
+// A kernel with its buffers bound.
+struct Launch {
+  std::shared_ptr<devices::Executable> executable;
+  codegen::LoweredKernel kernel;
+  std::vector<devices::BufferArg> args;
+};
+
+class Bench {
+ public:
+  explicit Bench(std::shared_ptr<devices::cpu::CpuDevice> device)
+      : device_(std::move(device)), stream_(device_->NewStream().value()) {}
+
+  absl::StatusOr<devices::BufferArg> Buffer(int64_t elements) {
+    UOPD_ASSIGN(auto buffer,
+                device_->Allocate(4 * static_cast<size_t>(elements), devices::MemoryKind::kDevice));
+    std::vector<float> values;
+    for (int64_t i = 0; i < elements; ++i)
+      values.push_back(static_cast<float>((i * 7919) % 2003) / 1000 - 1);
+    UOPD_TRY(stream_->CopyIn(std::as_bytes(std::span(values)), *buffer, 0));
+    buffers_.push_back(std::move(buffer));
+    return devices::BufferArg{buffers_.back().get(), 0};
+  }
+
+  absl::StatusOr<Launch> Prepare(ir::UOp (*make)(ir::UOpContext&, const AttentionShape&),
+                                 const AttentionShape& shape,
+                                 std::vector<devices::BufferArg> args) {
+    const codegen::Target target = engine::TargetOf(device_->info());
+    ir::UOpContext ctx;
+    Launch out;
+    UOPD_ASSIGN(out.kernel, codegen::Lower(ctx, make(ctx, shape), target, {}));
+    UOPD_ASSIGN(
+        const std::string text,
+        render::RenderLlvmIr(ctx, out.kernel.program, out.kernel.name, out.kernel.variables));
+    UOPD_ASSIGN(out.executable, device_->Load({devices::ProgramFormat::kLlvmIr,
+                                               out.kernel.name,
+                                               text,
+                                               {static_cast<int>(args.size()), 0}}));
+    out.args = std::move(args);
+    return out;
+  }
+
+  double Seconds(std::span<const Launch> launches, int times) {
+    const double start = NowSeconds();
+    for (int i = 0; i < times; ++i) {
+      for (const Launch& l : launches) {
+        (void)stream_->Launch(*l.executable, {{l.kernel.grid[0], 1, 1}}, l.args, {});
+      }
+    }
+    (void)stream_->Synchronize();
+    return (NowSeconds() - start) / times;
+  }
+
+ private:
+  std::shared_ptr<devices::cpu::CpuDevice> device_;
+  std::unique_ptr<devices::Stream> stream_;
+  std::vector<std::shared_ptr<devices::Buffer>> buffers_;
+};
+
+absl::Status Measure(const std::string& name, const AttentionShape& s, double scale,
+                     std::vector<Measurement>& out) {
+  UOPD_ASSIGN(auto device, devices::cpu::CpuDevice::Open({}));
+  Bench bench(device);
+  const int64_t rows = s.heads * s.queries * s.depth, keys = s.heads * s.keys * s.depth,
+                scores = s.heads * s.queries * s.keys;
+  UOPD_ASSIGN(const auto q, bench.Buffer(rows));
+  UOPD_ASSIGN(const auto k, bench.Buffer(keys));
+  UOPD_ASSIGN(const auto v, bench.Buffer(keys));
+  UOPD_ASSIGN(const auto o, bench.Buffer(rows));
+  UOPD_ASSIGN(const auto x, bench.Buffer(scores));
+  UOPD_ASSIGN(const auto y, bench.Buffer(scores));
+  std::vector<Launch> one, three;
+  UOPD_ASSIGN(auto whole, bench.Prepare(tests::AttentionKernel, s, {o, q, k, v}));
+  one.push_back(std::move(whole));
+  UOPD_ASSIGN(auto first, bench.Prepare(tests::ScoresKernel, s, {x, q, k}));
+  three.push_back(std::move(first));
+  UOPD_ASSIGN(auto second, bench.Prepare(tests::SoftmaxKernel, s, {y, x}));
+  three.push_back(std::move(second));
+  UOPD_ASSIGN(auto third, bench.Prepare(tests::ProductKernel, s, {o, y, v}));
+  three.push_back(std::move(third));
+  const double flops = 4.0 * static_cast<double>(scores * s.depth);
+  const double about = bench.Seconds(three, 1);
+  const int times = std::max(1, static_cast<int>(scale * 0.02 / std::max(about, 1e-6)));
+  std::vector<double> a, b;
+  const int rounds = std::max(3, static_cast<int>(std::lround(15 * scale)));
+  for (int i = 0; i < rounds; ++i) {
+    a.push_back(bench.Seconds(one, times));
+    b.push_back(bench.Seconds(three, times));
+  }
+  // The best of several: other work on the machine only ever adds.
+  const double fast = Percentile(a, 0), slow = Percentile(b, 0);
+  out.push_back({Cat("attention.", name, ".rate"), "GFLOP/s", flops / fast / 1e9, "three kernels",
+                 flops / slow / 1e9});
+  out.push_back({Cat("attention.", name, ".time"), "us", fast * 1e6, "three kernels", slow * 1e6});
+  if (std::getenv("UOPD_SHOW_OPTS") != nullptr) {
+    for (const auto* list : {&one, &three}) {
+      for (const Launch& l : *list) {
+        std::string opts;
+        for (const codegen::Opt& opt : l.kernel.applied) Append(opts, " ", Text(opt));
+        std::fprintf(stderr, "%s%s: %.1f us\n", l.kernel.name.c_str(), opts.c_str(),
+                     1e6 * bench.Seconds(std::span(&l, 1), times));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
+  const std::pair<std::string, AttentionShape> kShapes[] = {
+      {"small", {8, 32, 32, 32}},    {"square", {8, 128, 128, 64}},   {"long", {8, 512, 512, 64}},
+      {"decode", {32, 1, 1024, 64}}, {"decode128", {8, 1, 512, 128}}, {"odd", {6, 50, 77, 40}},
+  };
+  std::vector<Measurement> out;
+  for (const auto& [name, shape] : kShapes) {
+    if (!options.model.empty() && name != options.model) continue;
+    UOPD_TRY(WithFrame(Measure(name, shape, options.scale, out), Cat("measuring ", name)));
+  }
+  if (out.empty()) return absl::InvalidArgumentError(Cat("no shape is called ", options.model));
+  return out;
+}
+
+const Register kRegister("attention",
+                         "attention as one kernel and as three: --model "
+                         "small|square|long|decode|decode128|odd",
+                         Run);
+
+}  // namespace
+}  // namespace uopd::perf
