@@ -9,6 +9,7 @@
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
 #include "core/codegen/passes/stages.h"
@@ -92,6 +93,7 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
 absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
                                     const Options& options) {
   UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Stage::kKernel, "the kernel given to codegen"));
+  sink = PrepareStages(ctx, sink);
   LoweredKernel out;
   UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
   for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());

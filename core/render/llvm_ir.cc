@@ -406,6 +406,18 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
+  // The one or two vectors of one length that all sources of a STACK are lanes of; else none.
+  std::vector<UOp> ShuffledVectors(UOp stack) {
+    std::vector<UOp> out;
+    for (UOp s : stack.srcs()) {
+      if (!s.Is(Op::GEP)) return {};
+      if (std::find(out.begin(), out.end(), s.src(0)) != out.end()) continue;
+      out.push_back(s.src(0));
+      if (out.size() > 2 || Lanes(ctx_, out.back()) != Lanes(ctx_, out[0])) return {};
+    }
+    return out;
+  }
+
   absl::Status Stack(UOp u) {
     const auto n = static_cast<int64_t>(u.n_src());
     const std::string_view scalar = Scalar(u.dtype());
@@ -421,12 +433,17 @@ class LlvmWriter {
       names_[u.id()] = out + ">";
     } else if (all([&](UOp s) { return s == u.src(0); })) {
       names_[u.id()] = Splat(Operand(u.src(0), 0), scalar, n);
-    } else if (all([&](UOp s) { return s.Is(Op::GEP) && s.src(0) == u.src(0).src(0); })) {
-      const std::string from = TypeOf(u.src(0).src(0)), x = Operand(u.src(0).src(0), 0);
-      std::string lanes;
-      for (UOp s : u.srcs()) Append(lanes, lanes.empty() ? "" : ", ", "i32 ", s.arg().AsInt());
-      Put(Fresh(u), " = shufflevector ", from, " ", x, ", ", from, " poison, <", n, " x i32> <",
-          lanes, ">");
+    } else if (const auto from = ShuffledVectors(u); !from.empty()) {
+      const std::string type_of = TypeOf(from[0]), x = Operand(from[0], 0),
+                        y = from.size() == 2 ? Operand(from[1], 0) : "poison";
+      const int64_t lanes = Lanes(ctx_, from[0]);
+      std::string mask;
+      for (UOp s : u.srcs()) {
+        Append(mask, mask.empty() ? "" : ", ", "i32 ",
+               s.arg().AsInt() + (s.src(0) == from[0] ? 0 : lanes));
+      }
+      Put(Fresh(u), " = shufflevector ", type_of, " ", x, ", ", type_of, " ", y, ", <", n,
+          " x i32> <", mask, ">");
     } else {
       std::string now = "poison";
       for (int64_t i = 0; i < n; ++i) {

@@ -59,6 +59,7 @@ class Describer {
       info.elements = Elements(u);
       Weigh(i, u, info);
       info.work = Total(info);
+      info.hoisted = std::min(info.hoisted, info.work);
       info.in_memory = options.in_memory != nullptr && (*options.in_memory)[i];
       info.memory_work = info.in_memory ? std::min(info.work, kLoadWork) : info.work;
     }
@@ -172,9 +173,11 @@ class Describer {
         info.leaves += from.leaves;
         if (from.elements == info.elements && u.Is(ir::kElementwiseOps)) {
           ForReads(sources[i], [&](Read r) { Add(info, r); });
-          if (!from.in_memory) info.rest += from.rest;
+          if (!from.in_memory) info.rest += from.rest, info.hoisted += from.hoisted;
         } else if (info.elements > 0) {  // it broadcasts
-          info.rest += from.memory_work * std::min(1.0, from.elements / info.elements);
+          const double share = from.memory_work * std::min(1.0, from.elements / info.elements);
+          info.rest += share;
+          if (from.elements < info.elements) info.hoisted += share;
         }
       }
     }
@@ -199,7 +202,7 @@ class Describer {
     const NodeInfo& from = f_.at(u.src(0));
     info.leaves = std::min(from.leaves, info.elements);
     const double used = info.elements > 0 ? std::min(1.0, from.elements / info.elements) : 0;
-    if (!from.in_memory) info.rest = from.rest * used;
+    if (!from.in_memory) info.rest = from.rest * used, info.hoisted = from.hoisted * used;
     if (from.reads.empty()) return;
     uint64_t way = Mix(static_cast<uint64_t>(u.op()), 0);
     if (u.Is({Op::PERMUTE, Op::FLIP})) {

@@ -6,6 +6,8 @@
 //   work      operations and loads for one element, see fusion.h; what is read twice counts once, a
 //             sum that picks one term counts that term
 //   memory_work  the same for consumers: no more than a load if it is taken to be in memory
+//   hoisted   the part of work that is of values which broadcast: those are computed outside of the
+//             loops that broadcast them, whatever becomes of this one
 //   leaves    elements of memory that it is computed from; a reduction that uses each of its inputs
 //             often (a matrix product) counts as memory itself
 //   reads     marks of what one element is computed from: buffers and reductions, with the way

@@ -112,7 +112,7 @@ struct NodeInfo {
   int32_t staged = -1;    // index into Fusion::staged
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: a constant
-  double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
+  double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0, hoisted = 0;
   bool in_memory = false;  // as the options say
   absl::InlinedVector<Read, 4> reads;
 };

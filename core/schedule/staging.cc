@@ -249,8 +249,8 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   const NodeInfo& info = f_.at(u);
   // Most nodes are computed once for each of their elements, or are cheap.
   if (info.demands.empty() || info.demands.size() > kMaxDemands) return std::nullopt;
-  const double saved = trips * (info.work - kLoadWork);
-  if (saved <= 2 * (info.work + kStageWork)) return std::nullopt;
+  const double work = info.work - info.hoisted, saved = trips * (work - kLoadWork);
+  if (saved <= 2 * (work + kStageWork)) return std::nullopt;
   const uint32_t r = info.demands[0].root;
   const Root& root = f_.roots[r];
   if (options_.picks->Picking(f_.position[u.id()]) || root.is_copy) return std::nullopt;
@@ -278,15 +278,15 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
     if (kept == 0) break;
     loops.resize(kept - 1);
   }
-  if (!best || trips * (info.work - kLoadWork) <= fewest * (info.work + kStageWork))
-    return std::nullopt;
+  if (!best || saved <= fewest * (work + kStageWork)) return std::nullopt;
   const int64_t bytes = best->elements * ir::ByteSize(u.dtype());
   if (root.staged_bytes + bytes > kStagesOfAKernel * options_.stage_bytes) return std::nullopt;
   if (info.demands.size() > 1) trips *= SharedTrips(u);
-  best->cost = fewest * (info.work + kStageWork) + trips * kLoadWork +
+  best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
                LostThreads(root, fewest / static_cast<double>(best->elements)) +
                LostByConsumers(u, *best) + LostBelow(u, *best);
-  if (best->cost >= trips * info.work) return std::nullopt;
+  if (best->cost >= trips * work) return std::nullopt;
+  best->cost += info.elements * info.hoisted;  // as writing it would take
   return best;
 }
 

@@ -6,6 +6,8 @@
 #include <tuple>
 #include <utility>
 
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
 
 namespace uopd::search {
@@ -74,15 +76,11 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const codegen::
 }  // namespace
 
 std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
-  std::vector<ir::UOp> ranges;
-  for (ir::UOp u : ir::Toposort(ctx, sink)) {
-    if (u.Is(ir::Op::RANGE)) ranges.push_back(u);
-  }
-  std::sort(ranges.begin(), ranges.end(), [](ir::UOp a, ir::UOp b) {
-    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
-  });
+  ir::UOpContext scratch;
+  absl::flat_hash_map<uint32_t, ir::UOp> copied;
+  sink = codegen::PrepareStages(scratch, ir::CopyTo(ctx, sink, scratch, copied));
   std::vector<AxisInfo> out;
-  for (ir::UOp r : ranges) {
+  for (ir::UOp r : codegen::Axes(scratch, sink)) {
     const ir::UOp size = r.src(0);
     out.push_back(
         {size.Is(ir::Op::CONST) ? size.const_int() : 0, r.axis_type() == ir::AxisType::REDUCE});

@@ -7,6 +7,7 @@
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
 #include "core/codegen/passes/stages.h"
@@ -94,6 +95,9 @@ Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
                             codegen::HeuristicOpts(ctx, root, DefaultTarget()));
 }
 
+Result PrepareStages(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::PrepareStages(ctx, root);
+}
 Result OrderLoops(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::OrderLoops(ctx, root, 1 << 20);
 }
@@ -138,6 +142,7 @@ constexpr Pass kPasses[] = {
     {"multi", "[ring threshold]",
      "values in pieces on several devices, and what moves between them", ResolveMulti},
     {"simplify", "", "the symbolic rules", Simplify},
+    {"prepare_stages", "", "loops of a kernel that stages values, before opts", PrepareStages},
     {"opts", "OPT+OPT", "scheduling decisions applied to a kernel", Opts},
     {"heuristic", "", "as opts, chosen from the kernel", Heuristic},
     {"order_loops", "", "output loops in the order that moves the fewest bytes", OrderLoops},

@@ -37,10 +37,17 @@ struct Result {
   AxisSet over = 0, path = 0;
 };
 
+// Values staged by reductions: the axes it is over and those that it varies with.
+struct StagedSums {
+  size_t innermost = 0;
+  AxisSet along = 0;
+};
+
 class Heuristic {
  public:
   Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
       : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
+    staged_over_.resize(axes_.size());
     for (UOp a : axes_) {
       sizes_.push_back(static_cast<int64_t>(std::max<ir::Int128>(ctx.BoundsOf(a.src(0)).max, 1)));
       fixed_.push_back(a.src(0).Is(Op::CONST));
@@ -53,6 +60,7 @@ class Heuristic {
     ChooseVectors();
     if (reduces_ != 0) {
       ChooseTile();
+      ChooseStageUnroll();
       ChooseUnroll();
     } else {
       ChooseElementwiseUpcast();
@@ -117,6 +125,12 @@ class Heuristic {
     unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
       const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
+      if (u.Is(Op::STAGE)) {
+        has_stages_ = true;
+        for (UOp r : u.closed()) staged_over_[number.at(r.id())] = true;
+      }
+      if (u.Is(Op::STAGE) && !u.closed().empty() && SumsInside(u, along, number))
+        staged_sums_.push_back({number.at(u.closed().back().id()), along.at(u.id())});
       if (u.Is(Op::REDUCE)) {
         AxisSet under = along.at(u.src(0).id());
         for (UOp r : u.srcs().subspan(1)) under |= Bit(number.at(r.id()));
@@ -131,6 +145,12 @@ class Heuristic {
                           ? along.at(u.id())
                           : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
         for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
+        // Every iteration of the loops around a stage has elements of its own; lanes lie side by
+        // side.
+        const UOp buffer = u.src(0).src(0);
+        for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
+          if ((along.at(buffer.id()) & Bit(a)) != 0) access.strides[a] = 1;
+        }
         accesses_.push_back(std::move(access));
         const Dtype d = u.src(0).dtype();
         const int64_t bytes =
@@ -143,6 +163,17 @@ class Heuristic {
       }
     }
   }
+  // Whether making a value of a stage takes a reduction each time.
+  bool SumsInside(UOp stage, const absl::flat_hash_map<uint32_t, AxisSet>& along,
+                  const absl::flat_hash_map<uint32_t, size_t>& number) const {
+    AxisSet closed = 0;
+    for (UOp r : stage.closed()) closed |= Bit(number.at(r.id()));
+    const auto varies = [&](UOp n) { return (along.at(n.id()) & closed) != 0; };
+    const auto inside = ir::Toposort(ctx_, stage.srcs().first(1), varies);
+    return std::any_of(inside.begin(), inside.end(),
+                       [&](UOp n) { return n.Is(Op::REDUCE) && varies(n); });
+  }
+
   AxisSet Reduced() const {
     AxisSet out = 0;
     for (size_t a = 0; a < axes_.size(); ++a) out |= IsReduce(a) ? Bit(a) : 0;
@@ -202,13 +233,28 @@ class Heuristic {
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
       return std::tuple(-x.saved, x.axis, -x.lanes) < std::tuple(-y.saved, y.axis, -y.lanes);
     });
-    lanes_.assign(axes_.size(), 1);
-    for (const Candidate& c : candidates) {
-      if (lanes_[c.axis] > 1) continue;
-      if (Try({OptKind::kVector, static_cast<int>(c.axis), c.lanes})) lanes_[c.axis] = c.lanes;
+    // The one that saves most may rule out several that together save more. Only where values are
+    // staged are there loops for so many.
+    double most_saved = -1;
+    std::vector<Opt> best;
+    for (size_t first = 0; first < candidates.size() && (first == 0 || has_stages_); ++first) {
+      double saved = 0;
+      opts_.clear();
+      lanes_.assign(axes_.size(), 1);
+      for (size_t i = 0; i <= candidates.size(); ++i) {
+        const Candidate& c = candidates[i == 0 ? first : i - 1];
+        if (lanes_[c.axis] > 1) continue;
+        if (!Try({OptKind::kVector, static_cast<int>(c.axis), c.lanes})) continue;
+        lanes_[c.axis] = c.lanes, saved += c.saved;
+      }
+      if (saved > most_saved) most_saved = saved, best = opts_;
     }
+    opts_ = best;
+    lanes_.assign(axes_.size(), 1);
+    for (const Opt& o : opts_) lanes_[static_cast<size_t>(o.axis)] = o.amount;
     left_.resize(axes_.size());
     for (size_t a = 0; a < axes_.size(); ++a) left_[a] = (sizes_[a] + lanes_[a] - 1) / lanes_[a];
+    copies_.assign(axes_.size(), 1);
   }
 
   // A load inside of a reduction is shared along the output axes that it does not vary with.
@@ -225,6 +271,7 @@ class Heuristic {
     if (amount == 1) return true;
     if (!Try({OptKind::kUpcast, static_cast<int>(axis), amount})) return false;
     left_[axis] /= amount, accumulators_ *= amount;
+    copies_[axis] *= amount;
     return true;
   }
 
@@ -267,9 +314,48 @@ class Heuristic {
     Upcast(shared[1], best_y);
   }
 
+  // Sums for several elements of a stage at once, together with those of upcast axes: they share
+  // loads, and joining their lanes.
+  void ChooseStageUnroll() {
+    for (const StagedSums& s : staged_sums_) {
+      const size_t a = s.innermost;
+      int64_t copies = 1;
+      for (size_t i = 0; i < axes_.size(); ++i) copies *= (s.along & Bit(i)) != 0 ? copies_[i] : 1;
+      const int64_t most = std::max<int64_t>(1, target_.vector_registers / 2 / copies);
+      const int64_t n = StageAmount(a, most);
+      if (n > 1 && Try({OptKind::kUnroll, static_cast<int>(a), n}))
+        left_[a] = (left_[a] + n - 1) / n, copies_[a] *= n;
+      // Whole products of rows, if there are registers for what stays the same from element to
+      // element.
+      for (size_t e = 0; e < axes_.size(); ++e) {
+        if ((reduces_ & Bit(e)) == 0 || !fixed_[e] || lanes_[e] == 1 || left_[e] == 1) continue;
+        if (copies * copies_[a] + copies * left_[e] + 1 > target_.vector_registers) continue;
+        if (Inside(e, a) && Try({OptKind::kUnroll, static_cast<int>(e), 0})) left_[e] = 1;
+      }
+    }
+  }
+  // Up to `most` that divide the axis, or pad it by a tenth.
+  int64_t StageAmount(size_t axis, int64_t most) const {
+    if (!fixed_[axis]) return std::min<int64_t>(most, 8);
+    most = std::min(most, left_[axis]);
+    for (int64_t n = most; 2 * n > most && n > 1; --n) {
+      if (left_[axis] % n == 0) return n;
+    }
+    for (int64_t n = most; n > 1; --n) {
+      if ((left_[axis] + n - 1) / n * n * 10 <= 11 * left_[axis]) return n;
+    }
+    return 1;
+  }
+  // Whether loads vary with both axes: the loop over e is inside of that over a.
+  bool Inside(size_t e, size_t a) const {
+    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+      return (x.path & Bit(e)) != 0 && (x.path & Bit(a)) != 0;
+    });
+  }
+
   void ChooseUnroll() {
     for (size_t a = axes_.size(); a-- > 0;) {
-      if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] == 1) continue;
+      if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] == 1 || staged_over_[a]) continue;
       if (unrolls_whole_) {
         Try({OptKind::kUnroll, static_cast<int>(a), 0});
         continue;
@@ -316,11 +402,13 @@ class Heuristic {
   const UOp sink_;
   const Target& target_;
   const std::vector<UOp> axes_;
-  std::vector<int64_t> sizes_, lanes_, left_;
-  std::vector<bool> fixed_;
+  std::vector<int64_t> sizes_, lanes_, left_, copies_;
+  std::vector<bool> fixed_, staged_over_;  // staged_over_: STAGEs close the axis
   std::vector<Access> accesses_;
   std::vector<AxisSet> alu_;
   std::vector<Result> results_;
+  std::vector<StagedSums> staged_sums_;
+  bool has_stages_ = false;
   AxisSet reduces_ = 0;
   bool unrolls_whole_ = false;
   int64_t widest_ = 1, accumulators_ = 1;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include <bit>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/expr.h"
 #include "core/codegen/passes/rebuild.h"
+#include "core/codegen/passes/unroll.h"
 
 namespace uopd::codegen {
 namespace {
@@ -16,8 +18,18 @@ using ir::UOp;
 
 class AluDecomposer {
  public:
-  AluDecomposer(ir::UOpContext& ctx, const Target& target, bool fast_math)
-      : ctx_(ctx), target_(target), fast_math_(fast_math) {}
+  AluDecomposer(ir::UOpContext& ctx, UOp sink, const Target& target, bool fast_math)
+      : ctx_(ctx), target_(target), fast_math_(fast_math) {
+    for (UOp u : ir::Toposort(ctx, sink)) {
+      if (!u.Is(Op::REDUCE)) continue;
+      for (std::vector<UOp> stack = {u.src(0)}; !stack.empty();) {
+        const UOp x = stack.back();
+        stack.pop_back();
+        if (x.tag() == kReduceChain && accumulated_.insert(x.id()).second)
+          stack.insert(stack.end(), x.srcs().begin(), x.srcs().end());
+      }
+    }
+  }
 
   UOp Visit(UOp u, std::span<const UOp> s) {
     const Dtype d = u.dtype();
@@ -42,8 +54,10 @@ class AluDecomposer {
       case Op::THREEFRY:
         return Threefry(E(s[0]), E(s[1]));
       case Op::ADD:
-        // Contraction changes results, so it takes leave.
-        if (!fast_math_ || !target_.has_fma || !ir::IsFloat(d) || u.tag() != 0) break;
+        // Contraction changes results, so it takes leave, but in sums of products. Linearise does
+        // it where those are added to an accumulator.
+        if (!target_.has_fma || !ir::IsFloat(d) || accumulated_.contains(u.id())) break;
+        if (!fast_math_ && u.tag() != kReduceChain) break;
         if (s[0].Is(Op::MUL)) return E(s[0].src(0)).Fma(E(s[0].src(1)), E(s[1]));
         if (s[1].Is(Op::MUL)) return E(s[1].src(0)).Fma(E(s[1].src(1)), E(s[0]));
         break;
@@ -124,12 +138,13 @@ class AluDecomposer {
   ir::UOpContext& ctx_;
   const Target& target_;
   const bool fast_math_;
+  absl::flat_hash_set<uint32_t> accumulated_;  // steps of sums that a REDUCE takes term by term
 };
 
 }  // namespace
 
 UOp DecomposeAlu(ir::UOpContext& ctx, UOp sink, const Target& target, bool fast_math) {
-  AluDecomposer d(ctx, target, fast_math);
+  AluDecomposer d(ctx, sink, target, fast_math);
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) { return d.Visit(u, s); });
 }
 

@@ -167,7 +167,7 @@ class Unroller {
     UOp chain = values[0];
     for (size_t i = 1; i < values.size(); ++i) {
       chain = Combine(ctx_, op, chain, values[i]);
-      if (!loops.empty() && op != Op::MAX)
+      if (op != Op::MAX)
         chain = ctx_.Make(chain.op(), chain.dtype(), chain.srcs(), chain.arg(), kReduceChain);
     }
     return reduce(chain);

@@ -6,8 +6,9 @@
 
 namespace uopd::codegen {
 
-// Mark (UOp::tag) of an ADD, MUL or WHERE that joins the unrolled terms of one reduction step: the
-// accumulator may take the terms one by one instead of their sum.
+// Mark (UOp::tag) of an ADD, MUL or WHERE that joins the unrolled terms of a reduction: an
+// accumulator may take the terms one by one instead of their sum, and a product among them need not
+// be rounded.
 inline constexpr int64_t kReduceChain = 1;
 
 // sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if it would

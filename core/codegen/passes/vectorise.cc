@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/codegen/passes/combine.h"
+#include "core/codegen/passes/join_lanes.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 
@@ -25,7 +25,8 @@ class Vectoriser {
     bool any = false;
     for (UOp u : ir::Toposort(ctx_, sink)) any |= IsVectorRange(u);
     if (!any) return sink;
-    return Map(sink);
+    UOPD_ASSIGN(const UOp out, Map(sink));
+    return JoinLanes(ctx_, out);
   }
 
  private:
@@ -119,20 +120,7 @@ class Vectoriser {
     }
     if (over) srcs[0] = Splat(srcs[0], Lanes(over));
     UOp out = srcs.size() == 1 ? srcs[0] : ctx_.Make(Op::REDUCE, u.dtype(), srcs, u.arg(), u.tag());
-    if (!over) return out;
-    // Halves are joined until one lane is left.
-    for (int64_t n = Lanes(over); n > 1; n /= 2) {
-      std::vector<UOp> low, high;
-      for (int64_t k = 0; k < n / 2; ++k)
-        low.push_back(Lane(out, k)), high.push_back(Lane(out, k + n / 2));
-      if (n == 2) {
-        out = Combine(ctx_, u.reduce_op(), low[0], high[0]);
-      } else {
-        out = Combine(ctx_, u.reduce_op(), ctx_.Make(Op::STACK, u.dtype(), low),
-                      ctx_.Make(Op::STACK, u.dtype(), high));
-      }
-    }
-    return out;
+    return over ? JoinOf(ctx_, u.reduce_op(), out) : out;
   }
 
   // INDEX of the element at lane k.

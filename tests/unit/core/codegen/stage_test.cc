@@ -5,6 +5,7 @@
 #include <random>
 
 #include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/prepare_stages.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/kernel_check.h"
@@ -188,7 +189,7 @@ TEST(StageTest, LegalOptsKeepResults) {
       memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
     for (int trial = 0; trial < Trials(); ++trial) {
       UOpContext ctx;
-      const UOp sink = k.make(ctx);
+      const UOp made = k.make(ctx), sink = codegen::PrepareStages(ctx, made);
       const size_t axes = codegen::Axes(ctx, sink).size();
       std::vector<Opt> opts;
       for (int i = 0; i < 8 && trial > 2; ++i) {
@@ -210,7 +211,7 @@ TEST(StageTest, LegalOptsKeepResults) {
       check.options.noopt = trial == 2;
       std::string text;
       for (const Opt& o : opts) text += Text(o) + " ";
-      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+      EXPECT_EQ(CheckKernel(ctx, made, memory, check).substr(0, 300), "")
           << k.name << " trial " << trial << ": " << text;
       tried += !opts.empty();
     }
