@@ -17,7 +17,7 @@ using ir::UOp;
 
 constexpr double kStageWork = 2;  // of storing an element where it stays in a cache
 constexpr double kTileGain = 4;   // of a product that loads its operands once for several rows
-constexpr double kCacheBytes = 256 << 10;
+constexpr double kCacheBytes = 1 << 20;
 constexpr int64_t kStagesOfAKernel = 3;  // arrays of the largest size that it may have
 constexpr size_t kMaxDemands = 16;       // of a staged node
 constexpr int64_t kMaxRange = 61;        // UsedRanges tells those apart
