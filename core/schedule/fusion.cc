@@ -270,6 +270,7 @@ class Fuser {
     value.axes = plan.axes;
     d.loops = static_cast<uint32_t>(f_.loops.size());
     f_.loops.push_back(std::move(loops));
+    f_.roots[d.root].cached_bytes += plan.cached_bytes;
     f_.roots[d.root].staged_bytes += plan.elements * ir::ByteSize(u.dtype());
     const uint32_t k = value.demand = Ask(u, std::move(d));
     f_.at(u).staged = static_cast<int32_t>(f_.staged.size());

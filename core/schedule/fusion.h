@@ -87,7 +87,8 @@ struct Root {
   bool is_copy = false;
   bool alone = false;  // nothing may join
   int64_t staged_bytes = 0;
-  uint32_t height = 0;  // longest chain of roots that must follow
+  double cached_bytes = 0;  // that it reads again and again because of what it stages
+  uint32_t height = 0;      // longest chain of roots that must follow
   absl::InlinedVector<uint32_t, 4> consumers, producers;
 };
 

@@ -17,7 +17,8 @@ using ir::UOp;
 
 constexpr double kStageWork = 2;  // of storing an element where it stays in a cache
 constexpr double kTileGain = 4;   // of a product that loads its operands once for several rows
-constexpr double kCacheBytes = 1 << 20;
+// That a core reads again and again without loss.
+constexpr double kCacheBytes = 512 << 10;
 constexpr int64_t kStagesOfAKernel = 3;  // arrays of the largest size that it may have
 constexpr size_t kMaxDemands = 16;       // of a staged node
 constexpr int64_t kMaxRange = 61;        // UsedRanges tells those apart
@@ -167,9 +168,9 @@ double Staging::LostThreads(const Root& root, double iterations) const {
   return work * (options_.threads / std::max(iterations, 1.0) - 1);
 }
 
-// What reductions that consume u lose when the rows that share their other operand are loops of
-// the prefix.
-double Staging::LostByConsumers(UOp u, const StagePlan& plan) {
+// Adds what reductions that consume u read again for every iteration of the prefix: operands that
+// its loops share. Returns what that loses where they are in no cache.
+double Staging::LostByConsumers(UOp u, StagePlan& plan) {
   double lost = 0;
   for (const Demand& d : f_.at(u).demands) {
     const auto it = reduce_of_.find(d.loops);
@@ -194,14 +195,15 @@ double Staging::LostByConsumers(UOp u, const StagePlan& plan) {
         else
           bytes *= varies ? Size(loops[i]) : 1;
       }
-      if (bytes > kCacheBytes) lost += trips * kLoadWork * (std::min(rows, kTileGain) - 1);
+      if (rows > 1) plan.cached_bytes += bytes;
+      lost += trips * kLoadWork * (std::min(rows, kTileGain) - 1);
     }
   }
   return lost;
 }
 
-// What the reduction that u is made of loses in the same way.
-double Staging::LostBelow(UOp u, const StagePlan& plan) {
+// The same of the reduction that u is made of.
+double Staging::LostBelow(UOp u, StagePlan& plan) {
   UOp v = u;
   while (!v.Is(Op::REDUCE)) {
     UOp next;
@@ -220,7 +222,10 @@ double Staging::LostBelow(UOp u, const StagePlan& plan) {
   for (size_t i = 0; i < from.size() && aligned; ++i) aligned = mine[from[i]] == sums[to[i]];
   const NodeInfo& info = f_.at(u);
   const double elements = info.elements;
-  if (!aligned) return elements * info.work * (kTileGain - 1);
+  if (!aligned) {
+    plan.cached_bytes += 2 * kCacheBytes;
+    return elements * info.work * (kTileGain - 1);
+  }
   uint64_t agreed = 0;
   for (size_t i = 0; i < from.size(); ++i) {
     if (std::find(plan.axes.begin(), plan.axes.end(), from[i]) == plan.axes.end())
@@ -238,7 +243,8 @@ double Staging::LostBelow(UOp u, const StagePlan& plan) {
       else
         bytes *= varies ? size : 1;
     }
-    if (bytes > kCacheBytes) lost += all * kLoadWork * (std::min(rows, kTileGain) - 1);
+    if (rows > 1) plan.cached_bytes += bytes;
+    lost += all * kLoadWork * (std::min(rows, kTileGain) - 1);
   }
   return lost;
 }
@@ -283,8 +289,9 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   if (root.staged_bytes + bytes > kStagesOfAKernel * options_.stage_bytes) return std::nullopt;
   if (info.demands.size() > 1) trips *= SharedTrips(u);
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
-               LostThreads(root, fewest / static_cast<double>(best->elements)) +
-               LostByConsumers(u, *best) + LostBelow(u, *best);
+               LostThreads(root, fewest / static_cast<double>(best->elements));
+  const double tiles = LostByConsumers(u, *best) + LostBelow(u, *best);
+  if (root.cached_bytes + best->cached_bytes > kCacheBytes) best->cost += tiles;
   if (best->cost >= trips * work) return std::nullopt;
   best->cost += info.elements * info.hoisted;  // as writing it would take
   return best;

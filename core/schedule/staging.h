@@ -41,6 +41,7 @@ struct StagePlan {
   std::vector<size_t> axes;    // staged, ascending
   std::vector<ir::UOp> loops;  // the prefix, outermost first
   int64_t elements = 0;        // of the array
+  double cached_bytes = 0;     // read again by every iteration of the prefix
   double cost = 0;
 };
 
@@ -72,8 +73,8 @@ class Staging {
   std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp> loops, double& computed);
   absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
   double LostThreads(const Root& root, double iterations) const;
-  double LostByConsumers(ir::UOp u, const StagePlan& plan);
-  double LostBelow(ir::UOp u, const StagePlan& plan);
+  double LostByConsumers(ir::UOp u, StagePlan& plan);
+  double LostBelow(ir::UOp u, StagePlan& plan);
   uint32_t Depth(ir::UOp u);
 
   ir::UOpContext& ctx_;
