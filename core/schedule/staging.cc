@@ -19,6 +19,7 @@ constexpr double kStageWork = 2;  // of storing an element where it stays in a c
 constexpr double kTileGain = 4;   // of a product that loads its operands once for several rows
 // That a core reads again and again without loss.
 constexpr double kCacheBytes = 512 << 10;
+constexpr double kCachedLoss = 1.0 / 64;  // of what is lost without a cache
 constexpr int64_t kStagesOfAKernel = 3;  // arrays of the largest size that it may have
 constexpr size_t kMaxDemands = 16;       // of a staged node
 constexpr int64_t kMaxRange = 61;        // UsedRanges tells those apart
@@ -291,7 +292,8 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
                LostThreads(root, fewest / static_cast<double>(best->elements));
   const double tiles = LostByConsumers(u, *best) + LostBelow(u, *best);
-  if (root.cached_bytes + best->cached_bytes > kCacheBytes) best->cost += tiles;
+  const bool cached = root.cached_bytes + best->cached_bytes <= kCacheBytes;
+  best->cost += cached ? tiles * kCachedLoss : tiles;
   if (best->cost >= trips * work) return std::nullopt;
   best->cost += info.elements * info.hoisted;  // as writing it would take
   return best;
