@@ -54,6 +54,18 @@ if(NOT UOPD_CORE_ONLY)
   target_link_libraries(client_cli_test PRIVATE uopd_core_rules nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
   gtest_discover_tests(client_cli_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
 endif()
+
+# Programs whose graphs are right, with every node verified as it is made (docs/debugging.md, SPEC).
+function(uopd_spec2_test program filter)
+  if(TARGET ${program})
+    add_test(NAME spec2_${program} COMMAND ${program} --gtest_brief=1 --gtest_filter=${filter})
+    set_tests_properties(spec2_${program} PROPERTIES LABELS unit ENVIRONMENT SPEC=2)
+  endif()
+endfunction()
+uopd_spec2_test(core_rules_test ExpressionFuzz.*)
+uopd_spec2_test(core_schedule_test ScheduleFuzz.*)
+uopd_spec2_test(client_cpp_test -KernelCountTest.*)
+
 foreach(part golden conformance e2e fuzz perf layering)
   include(tests/${part}/${part}.cmake OPTIONAL)
 endforeach()

@@ -53,6 +53,7 @@ GraphState::GraphState(std::shared_ptr<Executor> executor, ClientOptions options
     : executor_(std::move(executor)),
       options_(std::move(options)),
       ctx_(std::make_unique<ir::UOpContext>()),
+      unchecked_(*ctx_),
       compact_at_(kCompactFloor) {}
 
 std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
@@ -151,7 +152,9 @@ void GraphState::Compact() {
     if (t->uop) t->uop = ir::CopyTo(*ctx_, t->uop, *fresh, map);
     if (t->replaces) t->replaces = ir::CopyTo(*ctx_, t->replaces, *fresh, map);
   }
+  unchecked_.reset();
   ctx_ = std::move(fresh);
+  unchecked_.emplace(*ctx_);
   verified_ = 0;  // checked again as they are first used, which refills the memoised shapes
   bad_.clear();
   layouts_.clear();

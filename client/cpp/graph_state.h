@@ -15,6 +15,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -144,6 +145,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   const ClientOptions options_;
   ClientStats stats_;
   std::unique_ptr<ir::UOpContext> ctx_;
+  // Every node is verified as its tensor is made, and the tensor carries what is wrong (Verified).
+  std::optional<ir::UncheckedNodes> unchecked_;
   size_t compact_at_;
   size_t verified_ = 0;                              // nodes below this id have been checked
   absl::flat_hash_map<uint32_t, absl::Status> bad_;  // those that failed

@@ -184,22 +184,115 @@ Bounds Within(UOpContext& ctx, UOp value, UOp condition, bool holds) {
   return ctx.BoundsOf(value);
 }
 
+// Nodes that say their bounds themselves, which are remembered nowhere.
+bool IsEvident(UOp u) {
+  if (u.Is(Op::CONST) || IsFloat(u.dtype()) || u.dtype() == Dtype::Void) return true;
+  return u.Is(Op::RANGE) && u.dtype() == Dtype::Index && u.src(0).Is(Op::CONST);
+}
+
+Bounds EvidentBounds(UOp u) {
+  if (IsFloat(u.dtype()) || u.dtype() == Dtype::Void) return {0, 0};  // meaningless
+  if (u.Is(Op::RANGE)) return {0, std::max<int64_t>(1, u.src(0).const_int()) - 1};
+  if (u.dtype() == Dtype::U64) {
+    const auto v = static_cast<uint64_t>(u.const_int());
+    return {v, v};
+  }
+  return {u.const_int(), u.const_int()};
+}
+
+// An interval of which both ends fit 64 bits, which nearly every one is.
+struct Narrow {
+  int64_t min, max;
+};
+bool Fits(Bounds b, Narrow& out) {
+  out = {static_cast<int64_t>(b.min), static_cast<int64_t>(b.max)};
+  return out.min == b.min && out.max == b.max;
+}
+
+// The bounds of an operand of signed or index dtype.
+bool FitsOf(UOpContext& ctx, UOp u, Narrow& out) {
+  if (!u.Is(Op::CONST)) return Fits(ctx.BoundsOf(u), out);
+  out = {u.const_int(), u.const_int()};
+  return true;
+}
+
+int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }  // REQUIRES: b > 0
+
+// As ComputeBounds, with 64-bit arithmetic, for the ops that index arithmetic is made of. False if
+// it is another op or a number on the way does not fit.
+bool NarrowBounds(UOpContext& ctx, UOp u, Bounds& out) {
+  constexpr OpSet kOps = {Op::ADD,      Op::SUB,   Op::MUL,   Op::MAX,  Op::FLOORDIV,
+                          Op::FLOORMOD, Op::CMPLT, Op::CMPNE, Op::CMPEQ};
+  const Dtype dtype = u.dtype(), operand = u.Is(kOps) ? u.src(0).dtype() : Dtype::Void;
+  if (operand != Dtype::Index && operand != Dtype::I32 && operand != Dtype::I64) return false;
+  Narrow a, b, r;
+  if (!FitsOf(ctx, u.src(0), a) || !FitsOf(ctx, u.src(1), b)) return false;
+  const bool b_is_point = b.min == b.max;
+  switch (u.op()) {
+    case Op::ADD:
+      if (__builtin_add_overflow(a.min, b.min, &r.min) ||
+          __builtin_add_overflow(a.max, b.max, &r.max))
+        return false;
+      break;
+    case Op::SUB:
+      if (__builtin_sub_overflow(a.min, b.max, &r.min) ||
+          __builtin_sub_overflow(a.max, b.min, &r.max))
+        return false;
+      break;
+    case Op::MUL:
+      if (b_is_point || (a.min >= 0 && b.min >= 0)) {
+        if (__builtin_mul_overflow(a.min, b.min, &r.min) ||
+            __builtin_mul_overflow(a.max, b.max, &r.max))
+          return false;
+        if (b.min < 0) std::swap(r.min, r.max);
+        break;
+      }
+      return false;
+    case Op::MAX:
+      r = {std::max(a.min, b.min), std::max(a.max, b.max)};
+      break;
+    case Op::FLOORDIV:
+      if (!b_is_point || b.min <= 0) return false;
+      r = {FloorDiv(a.min, b.min), FloorDiv(a.max, b.min)};
+      break;
+    case Op::FLOORMOD: {
+      if (!b_is_point || b.min <= 0) return false;
+      r = {0, b.min - 1};
+      const int64_t period = FloorDiv(a.min, b.min);
+      if (period != FloorDiv(a.max, b.min)) break;
+      int64_t first;
+      if (__builtin_mul_overflow(period, b.min, &first)) return false;
+      r = {a.min - first, a.max - first};
+      break;
+    }
+    case Op::CMPLT:
+      out = {a.max < b.min, a.min < b.max};
+      return true;
+    default: {
+      const bool disjoint = a.max < b.min || b.max < a.min;
+      const bool same_point = b_is_point && a.min == b.min && a.max == b.min;
+      out = u.Is(Op::CMPNE) ? Bounds{disjoint, !same_point} : Bounds{same_point, !disjoint};
+      return true;
+    }
+  }
+  if (dtype == Dtype::I32 && (r.min < INT32_MIN || r.max > INT32_MAX))
+    r = {INT32_MIN, INT32_MAX};  // it wraps
+  out = {r.min, r.max};
+  return true;
+}
+
 }  // namespace
 
 Bounds ComputeBounds(UOpContext& ctx, UOp u) {
   const Dtype dtype = u.dtype();
-  if (IsFloat(dtype) || dtype == Dtype::Void) return {0, 0};  // meaningless, but known: asked once
+  if (Bounds narrow; NarrowBounds(ctx, u, narrow)) return narrow;
+  if (dtype == Dtype::Bool && u.Is(kBinaryOps) && !u.Is(kComparisonOps)) return {0, 1};
   const IntRange range = RangeOf(dtype);
   const Bounds full = {range.min, range.max};
   auto bounds_of = [&](size_t i) { return ctx.BoundsOf(u.src(i)); };
   auto comparable = [&](size_t i) { return !IsFloat(u.src(i).dtype()); };
   Bounds out = full;
   switch (u.op()) {
-    case Op::CONST: {
-      const Int128 v = dtype == Dtype::U64 ? Int128{static_cast<uint64_t>(u.const_int())}
-                                           : Int128{u.const_int()};
-      return {v, v};
-    }
     case Op::DEFINE_VAR:
       out = {u.ints()[0], u.ints()[1]};
       break;
@@ -253,33 +346,39 @@ Bounds ComputeBounds(UOpContext& ctx, UOp u) {
     default:
       if (u.Is(kBinaryOps)) out = Binary(u.op(), bounds_of(0), bounds_of(1), full);
   }
-  if (dtype == Dtype::Bool && u.Is(kBinaryOps) && !u.Is(kComparisonOps)) out = {0, 1};
   // A stored integer wraps; an index does not.
   if (dtype != Dtype::Index && !out.Within(full)) return full;
   return out;
 }
 
+bool UOpContext::KnowsBounds(UOp u) const { return IsEvident(u) || bounds_.Has(u.id()); }
+
 // Iterative: sources first, on an explicit stack, so that depth is no limit.
 Bounds UOpContext::BoundsOf(UOp u) {
-  if (bounds_.size() < size()) bounds_.resize(size());
-  if (bounds_[u.id()].known()) return bounds_[u.id()];
+  if (IsEvident(u)) return EvidentBounds(u);
+  if (bounds_.Has(u.id())) return bounds_.Get(u.id());
+  auto compute = [this](UOp v) {
+    const Bounds b = ComputeBounds(*this, v);
+    UOPD_ASSERT(b.known());
+    bounds_.Set(v.id(), b);
+    return b;
+  };
   // Nearly always the sources are known: they were asked about before the node was made.
   bool ready = true;
-  for (UOp s : u.srcs()) ready &= bounds_[s.id()].known();
-  if (ready) return bounds_[u.id()] = ComputeBounds(*this, u);
+  for (UOp s : u.srcs()) ready &= KnowsBounds(s);
+  if (ready) return compute(u);
   std::vector<UOp> stack = {u};
   while (!stack.empty()) {
     const UOp top = stack.back();
     bool ready = true;
     for (UOp s : top.srcs()) {
-      if (!bounds_[s.id()].known()) stack.push_back(s), ready = false;
+      if (!KnowsBounds(s)) stack.push_back(s), ready = false;
     }
     if (!ready) continue;
     stack.pop_back();
-    bounds_[top.id()] = ComputeBounds(*this, top);
-    UOPD_ASSERT(bounds_[top.id()].known());
+    if (!bounds_.Has(top.id())) compute(top);
   }
-  return bounds_[u.id()];
+  return bounds_.Get(u.id());
 }
 
 }  // namespace uopd::ir

@@ -20,8 +20,8 @@ struct Bounds {
   bool Within(Bounds outer) const { return outer.min <= min && max <= outer.max; }
 };
 
-// Bounds of u from those of its sources, which ctx has memoised or can compute. Called by
-// UOpContext::BoundsOf.
+// Bounds of u, which is no constant, from those of its sources, which ctx has memoised or can
+// compute. Called by UOpContext::BoundsOf.
 Bounds ComputeBounds(UOpContext& ctx, UOp u);
 
 }  // namespace uopd::ir

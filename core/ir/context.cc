@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/ir/context.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -62,8 +63,8 @@ const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const 
   for (size_t i = hash & mask; table_[i].node != kNoNode; i = (i + 1) & mask) {
     if (table_[i].hash != hash) continue;
     const Node* n = nodes_[table_[i].node];
-    if (n->op == op && n->dtype == dtype && n->arg == arg && n->tag == tag &&
-        n->n_src == src.size() && SameSources(src, n->src_begin())) {
+    if (n->op == op && n->dtype == dtype && n->n_src == src.size() && UOp(n).arg() == arg &&
+        UOp(n).tag() == tag && SameSources(src, n->src_begin())) {
       return n;
     }
   }
@@ -81,10 +82,20 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
   if (const Node* n = Find(hash, op, dtype, src, arg, tag)) return UOp(n);
 
   UOPD_CHECK(size() < UINT32_MAX);
-  auto* n = static_cast<Node*>(arena_.Allocate(sizeof(Node) + src.size_bytes()));
-  *n = {op,   dtype, 0,  static_cast<uint32_t>(src.size()), static_cast<uint32_t>(size()),
-        hash, arg,   tag};
-  if (!src.empty()) std::memcpy(static_cast<void*>(n + 1), src.data(), src.size_bytes());
+  const bool has_arg = kArgOps.Has(op) || arg.bits != 0, has_tag = tag != 0;
+  const size_t words = src.size() + (has_arg ? 1 : 0) + (has_tag ? 1 : 0);
+  auto* n = static_cast<Node*>(arena_.Allocate(sizeof(Node) + words * sizeof(UOp)));
+  *n = {
+      op, dtype, has_arg, has_tag, static_cast<uint32_t>(src.size()), static_cast<uint32_t>(size()),
+      0};
+  char* out = reinterpret_cast<char*>(n + 1);
+  if (!src.empty()) std::memcpy(out, src.data(), src.size_bytes());
+  out += src.size_bytes();
+  if (has_arg) std::memcpy(out, &arg.bits, sizeof arg.bits), out += sizeof arg.bits;
+  if (has_tag) std::memcpy(out, &tag, sizeof tag);
+  // By half: a table that doubles is a third empty on average.
+  if (nodes_.size() == nodes_.capacity())
+    nodes_.reserve(std::max<size_t>(64, nodes_.size() + nodes_.size() / 2));
   nodes_.push_back(n);
   if (nodes_.size() * 4 > table_.size() * 3) Grow();
   Insert({hash, static_cast<uint32_t>(nodes_.size() - 1)});
@@ -167,7 +178,7 @@ UOp UOpContext::Float(Dtype dtype, double v) {
 size_t UOpContext::bytes_reserved() const {
   return arena_.bytes_reserved() + nodes_.capacity() * sizeof(nodes_[0]) +
          table_.capacity() * sizeof(table_[0]) + data_table_.capacity() * sizeof(data_table_[0]) +
-         shapes_.capacity() * sizeof(shapes_[0]) + bounds_.capacity() * sizeof(bounds_[0]);
+         shapes_.bytes_reserved() + shape_of_.bytes_reserved() + bounds_.bytes_reserved();
 }
 
 }  // namespace uopd::ir

@@ -6,7 +6,8 @@
 // owns only what it adds; the base must outlive it and must not grow while overlays exist, so any
 // number of threads may have one each.
 //
-// Facts (shape, bounds) are memoised per context in tables indexed by id, not in nodes.
+// Facts (shape, bounds) are memoised per context in tables indexed by id, not in nodes. Shapes are
+// interned too: equal shapes of one context are the same pointer.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -18,13 +19,12 @@
 #include "core/base/arena.h"
 #include "core/base/status.h"
 #include "core/ir/bounds.h"
+#include "core/ir/bounds_table.h"
+#include "core/ir/shape_table.h"
+#include "core/ir/side_table.h"
 #include "core/ir/uop.h"
 
 namespace uopd::ir {
-
-// Dimensions of a value, outermost first; each is an index-dtype UOp, CONST when concrete. Lives in
-// the context.
-using Shape = std::span<const UOp>;
 
 class UOpContext {
  public:
@@ -53,7 +53,7 @@ class UOpContext {
   UOp Const(Dtype dtype, double v) {
     return IsFloat(dtype) ? Float(dtype, v) : Int(dtype, static_cast<Int128>(v));
   }
-  UOp Idx(int64_t v) { return Int(Dtype::Index, v); }
+  UOp Idx(int64_t v) { return Make(Op::CONST, Dtype::Index, std::span<const UOp>{}, Arg::Int(v)); }
   UOp Bool(bool v) { return Int(Dtype::Bool, v); }
 
   // Nodes visible here; ids are [0, size()).
@@ -78,6 +78,7 @@ class UOpContext {
   const ArgData* FindData(uint32_t hash, std::span<const int64_t> ints,
                           std::string_view text) const;
   void Grow();
+  bool KnowsBounds(UOp u) const;
   // SPEC=2: aborts with the node and who made it if VerifyNode refuses it.
   void CheckNew(UOp u);
 
@@ -97,8 +98,9 @@ class UOpContext {
   std::vector<Entry> table_;        // open addressing, size a power of two
   std::vector<std::pair<uint32_t, const ArgData*>> data_table_;
   size_t data_count_ = 0;
-  std::vector<const Shape*> shapes_;  // by id; kUnknownShape until asked
-  std::vector<Bounds> bounds_;        // by id; known() is false until asked
+  ShapeTable shapes_;
+  SideTable<const Shape*> shape_of_;  // kNoShape for nodes without one
+  BoundsTable bounds_;                // but for what the node itself says
   bool check_new_ = false;
 };
 

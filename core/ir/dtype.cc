@@ -8,12 +8,6 @@
 namespace uopd::ir {
 namespace {
 
-constexpr DtypeInfo kDtypes[] = {
-#define UOPD_DTYPE(name, text, wire, bits, kind, doc) {text, wire, bits, kind},
-#include "core/ir/dtype.def"
-#undef UOPD_DTYPE
-};
-
 // A small float format. Exponents are those of the value 1.m * 2^e.
 struct Format {
   int mantissa_bits, min_exponent, max_exponent;
@@ -37,8 +31,6 @@ constexpr Format FormatOf(Dtype d) {
 }
 
 }  // namespace
-
-const DtypeInfo& Info(Dtype dtype) { return kDtypes[static_cast<int>(dtype)]; }
 
 std::optional<Dtype> DtypeByName(std::string_view name) {
   for (int i = 0; i < kDtypeCount; ++i) {

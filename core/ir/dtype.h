@@ -30,7 +30,12 @@ struct DtypeInfo {
   uint8_t bits;
   DtypeKind kind;
 };
-const DtypeInfo& Info(Dtype dtype);
+inline constexpr DtypeInfo kDtypes[] = {
+#define UOPD_DTYPE(name, text, wire, bits, kind, doc) {text, wire, bits, kind},
+#include "core/ir/dtype.def"
+#undef UOPD_DTYPE
+};
+constexpr const DtypeInfo& Info(Dtype dtype) { return kDtypes[static_cast<int>(dtype)]; }
 
 inline std::string_view Name(Dtype d) { return Info(d).name; }
 inline int Bits(Dtype d) { return Info(d).bits; }

@@ -4,6 +4,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
+#include "core/ir/node_index.h"
 
 namespace uopd::ir {
 namespace {
@@ -11,11 +12,10 @@ namespace {
 template <class Enter>
 std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter enter) {
   std::vector<UOp> order;
-  std::vector<bool> seen(ctx.size(), false);
+  NodeIndex seen(ctx.size());
   std::vector<std::pair<UOp, uint32_t>> stack;  // node, next source to visit
   for (UOp root : roots) {
-    if (seen[root.id()]) continue;
-    seen[root.id()] = true;
+    if (!seen.Insert(root)) continue;
     stack.emplace_back(root, 0);
     while (!stack.empty()) {
       auto& [u, next] = stack.back();
@@ -26,9 +26,12 @@ std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter e
         continue;
       }
       const UOp s = u.src(next++);
-      if (seen[s.id()]) continue;
-      seen[s.id()] = true;
-      stack.emplace_back(s, 0);
+      if (!seen.Insert(s)) continue;
+      // What has no sources is listed at once.
+      if (s.n_src() == 0)
+        order.push_back(s);
+      else
+        stack.emplace_back(s, 0);
     }
   }
   return order;
@@ -49,16 +52,15 @@ std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
 
 bool Reaches(const UOpContext& ctx, UOp root, UOp needle) {
   if (needle.id() > root.id()) return false;
-  std::vector<bool> seen(root.id() + 1, false);
+  NodeIndex seen(root.id() + 1);
   std::vector<UOp> stack = {root};
   while (!stack.empty()) {
     const UOp u = stack.back();
     stack.pop_back();
     if (u == needle) return true;
     for (UOp s : u.srcs()) {
-      if (s.id() < needle.id() || seen[s.id()]) continue;  // sources are older than their users
-      seen[s.id()] = true;
-      stack.push_back(s);
+      // Sources are older than their users.
+      if (s.id() >= needle.id() && seen.Insert(s)) stack.push_back(s);
     }
   }
   return false;
@@ -76,23 +78,22 @@ UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map) {
   if (map.empty()) return root;
   const auto order =
       Toposort(ctx, std::span<const UOp>(&root, 1), [&](UOp u) { return !map.contains(u.id()); });
-  absl::flat_hash_map<uint32_t, UOp> done;
+  NodeIndex position(ctx.size());
+  std::vector<UOp> done;  // by position
+  done.reserve(order.size());
   absl::InlinedVector<UOp, 8> srcs;
-  auto at = [&](UOp u) {
-    auto it = done.find(u.id());
-    return it == done.end() ? u : it->second;
-  };
   for (UOp u : order) {
+    position.Set(u, static_cast<uint32_t>(done.size()));
     if (auto it = map.find(u.id()); it != map.end()) {
-      done[u.id()] = it->second;
+      done.push_back(it->second);
       continue;
     }
     srcs.clear();
     bool changed = false;
-    for (UOp s : u.srcs()) srcs.push_back(at(s)), changed |= srcs.back() != s;
-    if (changed) done[u.id()] = ctx.WithSources(u, srcs);
+    for (UOp s : u.srcs()) srcs.push_back(done[position[s]]), changed |= srcs.back() != s;
+    done.push_back(changed ? ctx.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag()) : u);
   }
-  return at(root);
+  return done[position[root]];
 }
 
 UOp Replace(UOpContext& ctx, UOp u, const Changes& changes) {

@@ -6,13 +6,6 @@
 namespace uopd::ir {
 namespace {
 
-constexpr OpInfo kOps[] = {
-#define UOPD_OP(name, wire, groups, min_src, max_src, arg, doc) \
-  {#name, wire, groups, min_src, max_src, ArgSchema::arg, doc},
-#include "core/ir/ops.def"
-#undef UOPD_OP
-};
-
 constexpr bool WireNumbersAreUnique() {
   for (int i = 0; i < kOpCount; ++i) {
     for (int j = 0; j < i; ++j) {
@@ -37,8 +30,6 @@ static_assert(std::size(kAxisNames) == kAxisTypeCount);
 constexpr std::string_view kSpaceNames[] = {"GLOBAL", "LOCAL", "REG"};
 
 }  // namespace
-
-const OpInfo& Info(Op op) { return kOps[static_cast<int>(op)]; }
 
 std::optional<Op> OpByName(std::string_view name) {
   for (int i = 0; i < kOpCount; ++i) {

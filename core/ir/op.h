@@ -64,7 +64,13 @@ struct OpInfo {
   std::string_view doc;
 };
 
-const OpInfo& Info(Op op);
+inline constexpr OpInfo kOps[] = {
+#define UOPD_OP(name, wire, groups, min_src, max_src, arg, doc) \
+  {#name, wire, groups, min_src, max_src, ArgSchema::arg, doc},
+#include "core/ir/ops.def"
+#undef UOPD_OP
+};
+constexpr const OpInfo& Info(Op op) { return kOps[static_cast<int>(op)]; }
 inline std::string_view Name(Op op) { return Info(op).name; }
 std::optional<Op> OpByName(std::string_view name);
 std::optional<Op> OpByWire(uint64_t wire);
@@ -116,6 +122,13 @@ inline constexpr OpSet kClosingOps = OpSet{Op::END, Op::REDUCE, Op::STAGE};
 inline constexpr OpSet kVoidOps = OpSet::Of(kVoid);
 inline constexpr OpSet kFloatOnlyOps = OpSet::Of(kFloatOnly);
 inline constexpr OpSet kIntOnlyOps = OpSet::Of(kIntOnly);
+inline constexpr OpSet kArgOps = [] {  // those that take an arg
+  OpSet out;
+  for (int i = 0; i < kOpCount; ++i) {
+    if (kOps[i].arg != ArgSchema::None) out.Add(static_cast<Op>(i));
+  }
+  return out;
+}();
 
 // Where storage lives. The numbers travel in PARAM and BUFFER args.
 enum class AddrSpace : uint8_t { GLOBAL = 0, LOCAL = 1, REG = 2 };

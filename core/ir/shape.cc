@@ -23,7 +23,8 @@ std::string Text(Shape shape) {
 
 class Inference {
  public:
-  Inference(UOpContext& ctx, UOp u, Arena& arena) : ctx_(ctx), u_(u), arena_(arena) {}
+  Inference(UOpContext& ctx, UOp u, ShapeTable& shapes, Arena& arena)
+      : ctx_(ctx), u_(u), shapes_(shapes), arena_(arena) {}
 
   absl::StatusOr<const Shape*> Run() {
     switch (u_.op()) {
@@ -80,11 +81,7 @@ class Inference {
   const Shape* New(std::initializer_list<UOp> dims) {
     return New(std::span<const UOp>(dims.begin(), dims.size()));
   }
-  const Shape* New(std::span<const UOp> dims) {
-    UOp* copy = arena_.AllocateArray<UOp>(dims.size());
-    std::copy(dims.begin(), dims.end(), copy);
-    return new (arena_.Allocate(sizeof(Shape))) Shape(copy, dims.size());
-  }
+  const Shape* New(std::span<const UOp> dims) { return shapes_.Intern(dims, arena_); }
 
   absl::StatusOr<const Shape*> Source(size_t i) {
     const Shape* s = ctx_.ShapeOf(u_.src(i));
@@ -131,7 +128,7 @@ class Inference {
       UOPD_ASSIGN(const Shape* first, Source(0));
       for (size_t i = 1; i < u_.n_src(); ++i) {
         UOPD_ASSIGN(const Shape* other, Source(i));
-        if (!SameShape(*first, *other)) {
+        if (first != other) {
           return Bad(
               Cat("STACK of shapes ", Text(*first), " and ", Text(*other), ": they must be equal"));
         }
@@ -173,16 +170,17 @@ class Inference {
 
   absl::StatusOr<const Shape*> Broadcast() {
     UOPD_ASSIGN(const Shape* out, Source(0));
+    bool known = true;  // it is the shape of a source
     for (size_t i = 1; i < u_.n_src(); ++i) {
       UOPD_ASSIGN(const Shape* next, Source(i));
-      if (SameShape(*out, *next)) continue;
+      if (out == next) continue;
       auto both = BroadcastShapes(*out, *next);
       if (!both)
         return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
                        ": they do not broadcast"));
-      out = New(*both);
+      out = New(*both), known = false;
     }
-    UOPD_TRY(CheckSize(*out));
+    if (!known) UOPD_TRY(CheckSize(*out));
     return out;
   }
 
@@ -285,44 +283,41 @@ class Inference {
 
   UOpContext& ctx_;
   UOp u_;
+  ShapeTable& shapes_;
   Arena& arena_;
 };
 
 }  // namespace
 
-absl::StatusOr<const Shape*> InferShape(UOpContext& ctx, UOp u, Arena& arena) {
-  UOPD_ASSIGN(const Shape* shape, Inference(ctx, u, arena).Run());
-  if (shape != &kNoShape && shape->size() > kMaxRank)
-    return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
-  return shape;
-}
-
 absl::StatusOr<const Shape*> UOpContext::TryShapeOf(UOp u) {
-  UOPD_ASSIGN(const Shape* shape, InferShape(*this, u, arena_));
-  if (shapes_.size() < size()) shapes_.resize(size(), nullptr);
-  shapes_[u.id()] = shape;
+  const Shape* shape = shape_of_.Get(u.id());
+  if (shape == nullptr) {
+    UOPD_ASSIGN(shape, Inference(*this, u, shapes_, arena_).Run());
+    if (shape->size() > kMaxRank) return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
+    shape_of_.Set(u.id(), shape);
+  }
   return shape == &kNoShape ? nullptr : shape;
 }
 
 // Iterative, sources first. A graph that did not pass Verify may abort here; the wire never gets
 // this far unverified.
 const Shape* UOpContext::ShapeOf(UOp u) {
-  if (shapes_.size() < size()) shapes_.resize(size(), nullptr);
-  if (shapes_[u.id()] == nullptr) {
-    std::vector<UOp> stack = {u};
+  const Shape* known = shape_of_.Get(u.id());
+  if (known == nullptr) {
+    absl::InlinedVector<UOp, 8> stack = {u};
     while (!stack.empty()) {
       const UOp top = stack.back();
       bool ready = true;
       for (UOp s : top.srcs()) {
-        if (shapes_[s.id()] == nullptr) stack.push_back(s), ready = false;
+        if (shape_of_.Get(s.id()) == nullptr) stack.push_back(s), ready = false;
       }
       if (!ready) continue;
       stack.pop_back();
       UOPD_CHECK(TryShapeOf(top).ok());
     }
+    known = shape_of_.Get(u.id());
   }
-  const Shape* s = shapes_[u.id()];
-  return s == &kNoShape ? nullptr : s;
+  return known == &kNoShape ? nullptr : known;
 }
 
 std::optional<Dims> StaticDims(Shape shape) {

@@ -19,10 +19,6 @@ using SymbolicDims = absl::InlinedVector<UOp, 6>;
 inline constexpr int kMaxRank = 32;
 inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 
-// Shape of u given that its sources have passed; null for nodes without one. INVALID_ARGUMENT says
-// what does not fit.
-absl::StatusOr<const Shape*> InferShape(UOpContext& ctx, UOp u, Arena& arena);
-
 // Concrete dimensions, or nullopt if one is symbolic.
 std::optional<Dims> StaticDims(Shape shape);
 // The largest each dimension can be. REQUIRES: shape passed Verify.

@@ -45,19 +45,25 @@ struct Arg {
 
 class UOp;
 
+// The head of a node. Its sources follow, then its arg and its tag, 8 bytes each: most nodes have
+// no tag, and many no arg.
 struct Node {
   Op op;
   Dtype dtype;
-  uint16_t reserved;
+  bool has_arg;  // always, where the op takes one
+  bool has_tag;
   uint32_t n_src;
   uint32_t id;
-  uint32_t hash;
-  Arg arg;
-  int64_t tag;  // identity mark of passes; part of the node, never sent
+  uint32_t reserved;
 
   const UOp* src_begin() const { return reinterpret_cast<const UOp*>(this + 1); }
+  const uint64_t* words() const { return reinterpret_cast<const uint64_t*>(this + 1) + n_src; }
+  // REQUIRES: has_arg.
+  Arg arg() const { return {words()[0]}; }
+  // REQUIRES: has_tag.
+  int64_t tag() const { return static_cast<int64_t>(words()[has_arg ? 1 : 0]); }
 };
-static_assert(sizeof(Node) == 32);
+static_assert(sizeof(Node) == 16);
 
 class UOp {
  public:
@@ -67,8 +73,9 @@ class UOp {
   Op op() const { return node_->op; }
   Dtype dtype() const { return node_->dtype; }
   uint32_t id() const { return node_->id; }
-  int64_t tag() const { return node_->tag; }
-  Arg arg() const { return node_->arg; }
+  // Identity mark of passes; part of the node, never sent.
+  int64_t tag() const { return node_->has_tag ? node_->tag() : 0; }
+  Arg arg() const { return node_->has_arg ? node_->arg() : Arg{}; }
   size_t n_src() const { return node_->n_src; }
   UOp src(size_t i) const { return node_->src_begin()[i]; }
   std::span<const UOp> srcs() const { return {node_->src_begin(), node_->n_src}; }
@@ -91,10 +98,12 @@ class UOp {
 
   // Typed views of the arg. REQUIRES: the op's ArgSchema is the one named.
   std::span<const int64_t> ints() const {
-    return arg().AsData().ints();
+    return node_->arg().AsData().ints();
   }  // Ints, and all data args
-  std::string_view text() const { return arg().AsData().text(); }  // Text, Param, Var, Kernel
-  int64_t slot() const { return ints()[0]; }                       // Param
+  std::string_view text() const {
+    return node_->arg().AsData().text();
+  }                                           // Text, Param, Var, Kernel
+  int64_t slot() const { return ints()[0]; }  // Param
   AddrSpace addrspace() const { return static_cast<AddrSpace>(ints()[1]); }  // Param
   Op reduce_op() const { return *OpByWire(ints()[0]); }                      // Reduce
   std::span<const int64_t> reduce_axes() const { return ints().subspan(1); }
@@ -103,8 +112,8 @@ class UOp {
 
   // CONST only. Integers as the wrapped value (u64 as its bit pattern); floats rounded to the
   // dtype.
-  int64_t const_int() const { return arg().AsInt(); }
-  double const_float() const { return arg().AsFloat(); }
+  int64_t const_int() const { return node_->arg().AsInt(); }
+  double const_float() const { return node_->arg().AsFloat(); }
   bool IsConstInt(int64_t v) const {
     return Is(Op::CONST) && !IsFloat(dtype()) && const_int() == v;
   }

@@ -6,6 +6,7 @@
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
+#include "core/ir/node_index.h"
 #include "core/ir/print.h"
 
 namespace uopd::ir {
@@ -181,26 +182,27 @@ class Decoder {
 
 std::string Encode(const UOpContext& ctx, UOp root) {
   const auto order = Toposort(ctx, root);
-  std::vector<uint32_t> position(ctx.size());
+  NodeIndex position(ctx.size());
   std::string out, node, packed;
   out.reserve(order.size() * 16);
   PutTag(out, kVersion, kVarint);
   PutVarint(out, kIrVersion);
   for (uint32_t i = 0; i < order.size(); ++i) {
     const UOp u = order[i];
-    position[u.id()] = i;
+    position.Set(u, i);
     node.clear();
     PutTag(node, kOp, kVarint), PutVarint(node, Info(u.op()).wire);
     PutTag(node, kDtype, kVarint), PutVarint(node, Info(u.dtype()).wire);
     if (u.n_src() > 0) {
       packed.clear();
-      for (UOp s : u.srcs()) PutVarint(packed, i - position[s.id()]);
+      for (UOp s : u.srcs()) PutVarint(packed, i - position[s]);
       PutBytes(node, kSrc, packed);
     }
     const ArgSchema schema = Info(u.op()).arg;
     if (schema == ArgSchema::Const && IsFloat(u.dtype())) {
       PutTag(node, kFloatValue, kFixed64);
-      node.append(reinterpret_cast<const char*>(&u.node()->arg.bits), 8);
+      const uint64_t bits = u.arg().bits;
+      node.append(reinterpret_cast<const char*>(&bits), 8);
     } else if (schema == ArgSchema::Const || schema == ArgSchema::Int) {
       PutTag(node, kInt, kVarint), PutVarint(node, ZigZag(u.arg().AsInt()));
     } else if (schema != ArgSchema::None && u.arg().bits != 0) {

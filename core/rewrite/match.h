@@ -132,13 +132,61 @@ constexpr DtypeSet DtypesOf(const WherePattern<A, B, C>& p) {
   return DtypesOf(p.b) & DtypesOf(p.c);
 }
 
-// Which ops each of the first three sources of the root may have, which one of the first two has to
-// have, and which dtypes the first one and the root may have, for the candidate index.
-struct SourceOps {
-  OpSet at[3] = {OpSet::All(), OpSet::All(), OpSet::All()};
-  OpSet either = OpSet::All();
-  DtypeSet dtypes = kAnyDtype, root_dtypes = kAnyDtype;
+// What the candidate index tells apart: the ops, and of constants those that patterns name.
+inline constexpr int kZero = ir::kOpCount, kOne = kZero + 1, kMinusOne = kZero + 2;
+inline constexpr int kKindCount = kZero + 3;
+inline int KindOf(UOp u) {
+  if (!u.Is(Op::CONST)) return static_cast<int>(u.op());
+  const int64_t v = u.const_int();  // of a float: its bits
+  if (v == 0) return kZero;
+  if (!ir::IsFloat(u.dtype()))
+    return v == 1 ? kOne : v == -1 ? kMinusOne : static_cast<int>(Op::CONST);
+  const double f = u.const_float();
+  return f == 0 ? kZero : f == 1 ? kOne : f == -1 ? kMinusOne : static_cast<int>(Op::CONST);
+}
+
+// Some of those kinds.
+struct Kinds {
+  OpSet ops = OpSet::All();  // CONST: the constants that are none of the others
+  bool zero = true, one = true, minus_one = true;
+  bool Has(int kind) const {
+    return kind == kZero       ? zero
+           : kind == kOne      ? one
+           : kind == kMinusOne ? minus_one
+                               : ops.Has(static_cast<Op>(kind));
+  }
+  Kinds operator|(const Kinds& o) const {
+    return {ops | o.ops, zero || o.zero, one || o.one, minus_one || o.minus_one};
+  }
 };
+template <class P>
+Kinds KindsOf(const P& p) {
+  const OpSet ops = p.Roots();
+  const bool constants = ops.Has(Op::CONST);
+  return {ops, constants, constants, constants};
+}
+inline Kinds KindsOf(const Literal& p) {
+  const bool other = p.value < -1 || p.value > 1;
+  return {other ? OpSet{Op::CONST} : OpSet{}, p.value == 0, p.value == 1, p.value == -1};
+}
+
+// Of which kinds each of the first three sources of the root may be, of which one of the first two
+// has to be, which dtypes the first one and the root may have, and whether the first two have to be
+// the same node, for the candidate index.
+struct SourceOps {
+  Kinds at[3];
+  Kinds either;
+  DtypeSet dtypes = kAnyDtype, root_dtypes = kAnyDtype;
+  bool same = false;
+};
+// The variable that a pattern binds to the node itself; -1 if there is none.
+template <class P>
+inline constexpr int kVariable = -1;
+template <int I>
+inline constexpr int kVariable<Any<I>> = I;
+template <class P>
+inline constexpr int kVariable<Typed<P>> = kVariable<P>;
+
 template <class P>
 SourceOps SourcesOf(const P&) {
   return {};
@@ -152,27 +200,28 @@ SourceOps SourcesOf(const Typed<P>& p) {
 template <Op O, class A, class B>
 SourceOps SourcesOf(const Binary<O, A, B>& p) {
   SourceOps s;
+  const Kinds a = KindsOf(p.a), b = KindsOf(p.b);
   if (ir::kCommutativeOps.Has(O)) {
-    s.at[0] = s.at[1] = p.a.Roots() | p.b.Roots();
-    const OpSet a = p.a.Roots(), b = p.b.Roots();
-    s.either = b.Has(Op::SINK) ? a : b;  // the narrower one: only what matches all ops has SINK
+    s.at[0] = s.at[1] = a | b;
+    s.either = b.ops.Has(Op::SINK) ? a : b;  // the narrower one: only what matches all ops has SINK
   } else {
-    s.at[0] = p.a.Roots(), s.at[1] = p.b.Roots();
+    s.at[0] = a, s.at[1] = b;
   }
+  s.same = kVariable<A> >= 0 && kVariable<A> == kVariable<B>;
   if (O != Op::SHL && O != Op::SHR) s.dtypes = DtypesOf(p.a) & DtypesOf(p.b);
   return s;
 }
 template <class A, class B, class C>
 SourceOps SourcesOf(const WherePattern<A, B, C>& p) {
   SourceOps s;
-  s.at[0] = p.a.Roots(), s.at[1] = p.b.Roots(), s.at[2] = p.c.Roots();
+  s.at[0] = KindsOf(p.a), s.at[1] = KindsOf(p.b), s.at[2] = KindsOf(p.c);
   return s;
 }
 template <class... P>
 SourceOps SourcesOf(const NodePattern<P...>& p) {
   SourceOps s;
   size_t i = 0;
-  std::apply([&](const auto&... q) { ((i < 3 ? void(s.at[i++] = q.Roots()) : void()), ...); },
+  std::apply([&](const auto&... q) { ((i < 3 ? void(s.at[i++] = KindsOf(q)) : void()), ...); },
              p.sources);
   if constexpr (sizeof...(P) == 1 && (kIsEach<P> || ...)) s.at[1] = s.at[2] = s.at[0];
   if constexpr (sizeof...(P) > 0) s.dtypes = DtypesOf(std::get<0>(p.sources));

@@ -14,6 +14,7 @@
 #include "core/ir/render_expr.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewrite_trace.h"
+#include "core/rewrite/run_meter.h"
 
 namespace uopd::rewrite {
 namespace {
@@ -46,7 +47,9 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
     : ctx_(ctx),
       options_(std::move(options)),
       observed_(Debug().track_match_stats > 0 || Debug().rewrite_limit >= 0 || Debug().spec >= 2 ||
-                Printing() || TraceFile::MaybeGet() != nullptr) {
+                Printing() || TraceFile::MaybeGet() != nullptr),
+      maybe_meter_(RunMeter::MaybeCurrent()),
+      nested_(maybe_meter_ != nullptr && maybe_meter_->depth_ > 0) {
   env_.user = options_.user, env_.user_type = options_.user_type;
   auto use = [](Side& side, const RuleSet& set) {
     side = {&set, std::vector<uint64_t>(set.rules().size()),
@@ -65,6 +68,12 @@ Rewriter::~Rewriter() {
   for (const Side* side : {&before_, &after_}) {
     if (side->rules != nullptr) side->rules->AddCounts(side->attempts, side->matches);
   }
+  if (maybe_meter_ == nullptr) return;
+  RunMeter::Totals& totals = nested_ ? maybe_meter_->nested_ : maybe_meter_->totals_;
+  ++totals.rewriters;
+  totals.visits += visits_, totals.attempts += attempts(), totals.matches += matches();
+  if (!nested_ && maybe_meter_->finished_)
+    maybe_meter_->finished_(ctx_, *after_.rules, metered_results_);
 }
 
 void Rewriter::GrowDone(UOp u) {
@@ -73,10 +82,25 @@ void Rewriter::GrowDone(UOp u) {
 
 UOp Rewriter::Run(UOp root) {
   if (const UOp done = Done(root)) return done;
+  return maybe_meter_ != nullptr && !nested_ ? RunMetered(root) : RunNew(root);
+}
+
+UOp Rewriter::RunMetered(UOp root) {
+  RunMeter& meter = *maybe_meter_;
+  ++meter.depth_, ++meter.totals_.runs;
+  const int64_t begin = NowNs();
+  const UOp out = RunNew(root);
+  meter.totals_.ns += NowNs() - begin;
+  --meter.depth_;
+  metered_results_.push_back(out);
+  return out;
+}
+
+UOp Rewriter::RunNew(UOp root) {
   if (trace_) trace_->Begin(options_.name.empty() ? after_.rules->name() : options_.name, root);
-  stack_.push_back({root, UOp(), kVisit});
-  while (!stack_.empty()) {
-    const Frame top = stack_.back();
+  Push({root, UOp(), kVisit});
+  while (depth_ > 0) {
+    const Frame top = Top();
     switch (top.stage) {
       case kVisit:
         Visit(top.node);
@@ -86,105 +110,13 @@ UOp Rewriter::Run(UOp root) {
         break;
       case kAdopt:
         SetDone(top.node, Done(top.other));
-        stack_.pop_back();
+        Pop();
         break;
     }
   }
   const UOp result = Done(root);
   if (trace_) trace_->End(result);
   return result;
-}
-
-// The top frame is {u, kVisit}.
-void Rewriter::Visit(UOp u) {
-  if (const UOp done = Done(u)) {
-    if (done == Pending()) {
-      Diverge("the result of a node depends on itself", u);
-      SetDone(u, u);
-    }
-    stack_.pop_back();
-    return;
-  }
-  SetDone(u, Pending());
-  if (before_.rules != nullptr) {
-    if (const UOp next = Try(before_, u)) return Adopt(u, next);
-  }
-  bool ready = true;
-  if (!options_.enter || options_.enter(u)) {
-    const size_t frame = stack_.size() - 1;
-    for (size_t i = u.n_src(); i-- > 0;) {
-      const UOp s = u.src(i);
-      const UOp done = Done(s);
-      if (done && done != Pending()) continue;
-      if (s.n_src() == 0 && !active_.Has(s.op())) {
-        SetDone(s, s);
-        continue;
-      }
-      stack_.push_back({s, UOp(), kVisit});
-      ready = false;
-    }
-    stack_[frame].stage = kRebuild;
-    if (ready) Rebuild(u);
-    return;
-  }
-  const UOp next = Try(after_, u);
-  if (next) return Adopt(u, next);
-  SetDone(u, u);
-  stack_.pop_back();
-}
-
-// The top frame is that of u, whose sources are done.
-void Rewriter::Rebuild(UOp u) {
-  bool same = true;
-  for (UOp s : u.srcs()) same &= done_[s.id()] == s;
-  if (same) {
-    if (const UOp next = Try(after_, u)) return Adopt(u, next);
-    SetDone(u, u);
-    stack_.pop_back();
-    return;
-  }
-  srcs_.clear();
-  for (UOp s : u.srcs()) srcs_.push_back(done_[s.id()]);
-  const UOp rebuilt = ctx_.WithSources(u, srcs_);
-  if (options_.walk) {
-    const UOp next = Try(after_, rebuilt);
-    SetDone(u, next ? next : rebuilt);
-    stack_.pop_back();
-    return;
-  }
-  if (const UOp done = Done(rebuilt)) {
-    if (done == Pending()) Diverge("the result of a node depends on itself", rebuilt);
-    SetDone(u, done == Pending() ? rebuilt : done);
-    stack_.pop_back();
-    return;
-  }
-  if (before_.rules != nullptr) {  // a new node, whose turn begins with the rules before
-    stack_.back() = {u, rebuilt, kAdopt};
-    stack_.push_back({rebuilt, UOp(), kVisit});
-    return;
-  }
-  if (const UOp next = Try(after_, rebuilt)) {
-    SetDone(rebuilt, Pending());
-    stack_.back() = {u, rebuilt, kAdopt};
-    stack_.push_back({rebuilt, UOp(), kRebuild});
-    return Adopt(rebuilt, next);
-  }
-  SetDone(rebuilt, rebuilt);
-  SetDone(u, rebuilt);
-  stack_.pop_back();
-}
-
-// The top frame is that of `node`, which a rule has replaced by `next`.
-void Rewriter::Adopt(UOp node, UOp next) {
-  if (options_.walk || env_.final) {
-    // A final node met again is left alone too, unless it has a result already.
-    if (!options_.walk && !Done(next)) SetDone(next, next);
-    SetDone(node, next);
-    stack_.pop_back();
-    return;
-  }
-  stack_.back() = {node, next, kAdopt};
-  stack_.push_back({next, UOp(), kVisit});
 }
 
 UOp Rewriter::Try(Side& side, UOp u) {
@@ -204,6 +136,99 @@ UOp Rewriter::Try(Side& side, UOp u) {
   if (++steps_ >= options_.max_steps)
     Diverge(Cat("there are more than ", options_.max_steps, " rewrites"), outcome.result);
   return outcome.result;
+}
+
+// The top frame is that of u, of which only the rules after its sources are left.
+void Rewriter::Finish(UOp u) {
+  if (const UOp next = Try(after_, u)) return Adopt(u, next);
+  SetDone(u, u);
+  Pop();
+}
+
+// The top frame is {u, kVisit}.
+void Rewriter::Visit(UOp u) {
+  if (const UOp done = Done(u)) {
+    if (done == Pending()) {
+      Diverge("the result of a node depends on itself", u);
+      SetDone(u, u);
+    }
+    Pop();
+    return;
+  }
+  SetDone(u, Pending());
+  if (before_.rules != nullptr) {
+    if (const UOp next = Try(before_, u)) return Adopt(u, next);
+  }
+  if (!options_.enter || options_.enter(u)) {
+    const size_t frame = depth_ - 1;
+    bool same = true;
+    for (size_t i = u.n_src(); i-- > 0;) {
+      const UOp s = u.src(i);
+      UOp& done = done_[s.id()];  // it is older than u
+      if (done && done != Pending()) {
+        same &= done == s;
+      } else if (s.n_src() == 0 && !active_.Has(s.op())) {
+        done = s;
+      } else {
+        Push({s, UOp(), kVisit});
+      }
+    }
+    if (depth_ > frame + 1) {
+      stack_[frame].stage = kRebuild;
+      return;
+    }
+    if (!same) return Rebuild(u);
+  }
+  Finish(u);
+}
+
+// The top frame is that of u, whose sources are done.
+void Rewriter::Rebuild(UOp u) {
+  bool same = true;
+  for (UOp s : u.srcs()) same &= done_[s.id()] == s;
+  if (same) return Finish(u);
+  srcs_.clear();
+  for (UOp s : u.srcs()) srcs_.push_back(done_[s.id()]);
+  const UOp rebuilt = ctx_.WithSources(u, srcs_);
+  if (options_.walk) {
+    const UOp next = Try(after_, rebuilt);
+    SetDone(u, next ? next : rebuilt);
+    Pop();
+    return;
+  }
+  if (const UOp done = Done(rebuilt)) {
+    if (done == Pending()) Diverge("the result of a node depends on itself", rebuilt);
+    SetDone(u, done == Pending() ? rebuilt : done);
+    Pop();
+    return;
+  }
+  if (before_.rules != nullptr) {  // a new node, whose turn begins with the rules before
+    Top() = {u, rebuilt, kAdopt};
+    Push({rebuilt, UOp(), kVisit});
+    return;
+  }
+  if (const UOp next = Try(after_, rebuilt)) {
+    SetDone(rebuilt, Pending());
+    Top() = {u, rebuilt, kAdopt};
+    Push({rebuilt, UOp(), kRebuild});
+    return Adopt(rebuilt, next);
+  }
+  SetDone(rebuilt, rebuilt);
+  SetDone(u, rebuilt);
+  Pop();
+}
+
+// The top frame is that of `node`, which a rule has replaced by `next`.
+void Rewriter::Adopt(UOp node, UOp next) {
+  if (options_.walk || env_.final) {
+    // A final node met again is left alone too, unless it has a result already.
+    if (!options_.walk && !Done(next)) SetDone(next, next);
+    SetDone(node, next);
+    Pop();
+    return;
+  }
+  Top() = {node, next, kAdopt};
+  Push({next, UOp(), kVisit});
 }
 
 RuleSet::Outcome Rewriter::TryObserved(Side& side, UOp u) {

@@ -19,6 +19,7 @@
 // Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
 // Off, they cost one predicted branch a visit.
 #pragma once
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,6 +30,7 @@
 
 namespace uopd::rewrite {
 
+class RunMeter;
 class TraceRecorder;
 
 struct RewriteOptions {
@@ -83,10 +85,19 @@ class Rewriter {
     done_[u.id()] = result;
   }
   void GrowDone(UOp u);
+  UOp RunNew(UOp root);  // not seen before
+  UOp RunMetered(UOp root);
+  void Push(Frame f) {
+    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(64, 2 * depth_));
+    stack_[depth_++] = f;
+  }
+  void Pop() { --depth_; }
+  Frame& Top() { return stack_[depth_ - 1]; }
   void Visit(UOp u);
   void Rebuild(UOp u);
+  [[gnu::always_inline]] inline void Finish(UOp u);
   void Adopt(UOp node, UOp next);
-  UOp Try(Side& side, UOp u);
+  [[gnu::always_inline]] inline UOp Try(Side& side, UOp u);
   RuleSet::Outcome TryObserved(Side& side, UOp u);
   void Diverge(std::string_view why, UOp u);
 
@@ -97,12 +108,16 @@ class Rewriter {
   ir::OpSet active_;     // ops that are the root of some rule
   const bool observed_;  // a debug flag wants to see every attempt
   std::unique_ptr<TraceRecorder> trace_;
+  RunMeter* const maybe_meter_;
+  const bool nested_;                 // made inside a Run that the meter sees
+  std::vector<UOp> metered_results_;  // of its Runs, if there is a meter
   bool stopped_ = false;
   absl::Status status_;
   uint64_t steps_ = 0, visits_ = 0;
   std::vector<UOp> done_;            // by id; null until asked for, Pending() while being found
   std::vector<const Rule*> recent_;  // ring
-  std::vector<Frame> stack_;
+  std::vector<Frame> stack_;         // the first depth_ are in use
+  size_t depth_ = 0;
   std::vector<UOp> srcs_;
 };
 

@@ -127,6 +127,14 @@ class DisabledRules {
   std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
 
+// Series of one rule: what a Rewriter adds, and the time so far.
+void ExportRule(const Rule& rule, uint64_t attempts, uint64_t matches) {
+  const int64_t ns = rule.counts.match_ns.load() + rule.counts.miss_ns.load();
+  metrics::RuleAttempts({rule.set, rule.name}).Increment(attempts);
+  metrics::RuleMatches({rule.set, rule.name}).Increment(matches);
+  metrics::RuleTime({rule.set, rule.name}).Set(static_cast<double>(ns) / 1e9);
+}
+
 }  // namespace
 
 RuleSet::RuleSet(std::string_view name) : name_(name) {}
@@ -168,14 +176,13 @@ void RuleSet::Freeze() {
         if ((sources.root_dtypes >> d & 1) != 0) word.roots[d] |= bit;
         if ((sources.dtypes >> d & 1) != 0) word.dtypes[d] |= bit;
       }
-      for (int position = 0; position < 3; ++position) {
-        for (int source = 0; source < ir::kOpCount; ++source) {
-          if (sources.at[position].Has(static_cast<Op>(source))) word.ops[position][source] |= bit;
+      for (int kind = 0; kind < kKindCount; ++kind) {
+        for (int position = 0; position < 3; ++position) {
+          if (sources.at[position].Has(kind)) word.kinds[position][kind] |= bit;
         }
+        if (sources.either.Has(kind)) word.either[kind] |= bit;
       }
-      for (int source = 0; source < ir::kOpCount; ++source) {
-        if (sources.either.Has(static_cast<Op>(source))) word.either[source] |= bit;
-      }
+      if (sources.same) word.same |= bit;
     }
     buckets_[op].end = words_.data() + words_.size();
   }
@@ -206,6 +213,11 @@ void RuleSet::AddCounts(std::span<const uint64_t> attempts,
       rules_[i]->counts.matches.fetch_add(matches[i], std::memory_order_relaxed);
     }
     const std::string_view name = rules_[section->begin]->set;
+    if (Debug().track_match_stats >= 1) {
+      for (size_t i = section->begin; i < section->end; ++i) {
+        if (attempts[i] != 0) ExportRule(*rules_[i], attempts[i], matches[i]);
+      }
+    }
     add(section->attempts, tried, [&]() -> Counter& { return metrics::PatternAttempts({name}); });
     add(section->matches, matched, [&]() -> Counter& { return metrics::PatternMatches({name}); });
   }

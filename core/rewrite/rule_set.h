@@ -3,11 +3,11 @@
 // a few loads.
 //
 // The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules
-// per (source position, op of that source), per op that one of the first two sources has to have,
-// and per dtype of the root and of the first source; a visit ANDs them and tries the set bits in
-// rule order. Rules named in UOPD_DISABLE_RULES
-// ("set.rule,set.*") are left out; a name that no rule has is reported in the log. A frozen set is
-// immutable and may be used by any number of threads.
+// per (source position, kind of that source: its op, or 0, 1 or -1), per kind that one of the first
+// two sources has to have, per dtype of the root and of the first source, and of the rules for
+// which the first two sources have to be one node; a visit ANDs them and tries the set bits in rule
+// order. Rules named in UOPD_DISABLE_RULES ("set.rule,set.*") are left out; a name that no rule has
+// is reported in the log. A frozen set is immutable and may be used by any number of threads.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -148,12 +148,14 @@ class RuleSet {
       uint64_t bits = word->roots[static_cast<int>(u.dtype())];
       if (n > 0) {
         const UOp s = u.src(0);
-        bits &= word->ops[0][static_cast<int>(s.op())] & word->dtypes[static_cast<int>(s.dtype())];
-        if (n > 1) {
-          const auto a = static_cast<int>(s.op()), b = static_cast<int>(u.src(1).op());
-          bits &= word->ops[1][b] & (word->either[a] | word->either[b]);
+        const int a = KindOf(s);
+        bits &= word->kinds[0][a] & word->dtypes[static_cast<int>(s.dtype())];
+        if (n > 1 && bits != 0) {
+          const int b = KindOf(u.src(1));
+          bits &= word->kinds[1][b] & (word->either[a] | word->either[b]);
+          if (s != u.src(1)) bits &= ~word->same;
+          if (n > 2) bits &= word->kinds[2][KindOf(u.src(2))];
         }
-        if (n > 2) bits &= word->ops[2][static_cast<int>(u.src(2).op())];
       }
       for (; bits != 0; bits &= bits - 1) {
         const Candidate& c = word->candidates[std::countr_zero(bits)];
@@ -164,16 +166,17 @@ class RuleSet {
   }
 
  private:
-  // 64 rules of one root op. ops[position][op]: bit i is set if rule i can match a source with that
-  // op; either[op]: if it can where one of the first two sources has that op; roots[dtype]: if the
-  // root may have that dtype; dtypes[dtype]: if its first source may. A missing source counts as
-  // every op.
+  // 64 rules of one root op. kinds[position][kind]: bit i is set if rule i can match a source of
+  // that kind; either[kind]: if it can where one of the first two sources is of that kind;
+  // roots[dtype]: if the root may have that dtype; dtypes[dtype]: if its first source may; same: if
+  // the first two have to be the same. A missing source counts as every kind.
   struct Word {
     const Candidate* candidates = nullptr;
     uint64_t roots[ir::kDtypeCount] = {};
     uint64_t dtypes[ir::kDtypeCount] = {};
-    uint64_t ops[3][ir::kOpCount] = {};
-    uint64_t either[ir::kOpCount] = {};
+    uint64_t kinds[3][kKindCount] = {};
+    uint64_t either[kKindCount] = {};
+    uint64_t same = 0;
   };
   struct Bucket {
     const Word *begin = nullptr, *end = nullptr;

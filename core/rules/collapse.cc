@@ -303,15 +303,25 @@ class Collapser {
 
 bool DependsOn(UOp u, UOp range) {
   if (u == range) return true;
-  absl::flat_hash_set<uint32_t> seen;
+  // Sources are made before their users: what is older than the range cannot use it.
+  if (u.id() < range.id()) return false;
+  const uint32_t oldest = range.id();
+  absl::InlinedVector<uint64_t, 32> near((std::min<uint32_t>(u.id() - oldest, 2047) + 64) / 64);
+  absl::flat_hash_set<uint32_t> far;
+  auto insert = [&](uint32_t id) {
+    const uint32_t at = id - oldest;
+    if (at >= 64 * near.size()) return far.insert(id).second;
+    const uint64_t bit = uint64_t{1} << (at & 63), before = near[at >> 6];
+    near[at >> 6] |= bit;
+    return (before & bit) == 0;
+  };
   absl::InlinedVector<UOp, 32> stack = {u};
   while (!stack.empty()) {
     const UOp top = stack.back();
     stack.pop_back();
     for (UOp s : top.srcs()) {
       if (s == range) return true;
-      // Sources are made before their users: what is older than the range cannot use it.
-      if (s.id() > range.id() && seen.insert(s.id()).second) stack.push_back(s);
+      if (s.id() > oldest && insert(s.id())) stack.push_back(s);
     }
   }
   return false;

@@ -21,7 +21,10 @@ using ir::UOpContext;
 
 int64_t CommonFactor(const Sum& sum) {
   int64_t g = 0;
-  for (const Term& t : sum.terms) g = std::gcd(g, t.factor);
+  for (const Term& t : sum.terms) {
+    g = std::gcd(g, t.factor);
+    if (g == 1) break;
+  }
   return g;
 }
 
@@ -31,14 +34,19 @@ bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {
   for (const Term& candidate : sum.terms) {
     const int64_t g = std::abs(candidate.factor);
     if (g == 1) continue;
-    Sum big, small;
-    for (const Term& t : sum.terms) (t.factor % g == 0 ? big : small).terms.push_back(t);
+    Sum small;
+    for (const Term& t : sum.terms) {
+      if (t.factor % g != 0) small.terms.push_back(t);
+    }
     if (small.terms.empty()) continue;
-    const Int128 m = limit / g + (limit % g > 0), s = g * m - limit;
+    const Int128 m = CeilDiv(limit, g), s = g * m - limit;
     const Bounds b = BoundsOf(bounds, small);
     if (b.min < -s || b.max >= g - s) continue;
-    for (Term& t : big.terms) t.factor /= g;
-    sum = big, limit = m;
+    Sum big;
+    for (const Term& t : sum.terms) {
+      if (t.factor % g == 0) big.terms.push_back({t.value, t.factor / g});
+    }
+    sum = std::move(big), limit = m;
     return true;
   }
   return false;
@@ -57,35 +65,44 @@ bool SimplifiesCompare(TermBounds bounds, Op op, Sum sum) {
   if (op != Op::CMPLT) return false;
   if (b.min == 0) return true;
   const int64_t g = CommonFactor(sum);
-  const Int128 constant = -Int128{sum.constant};
-  Int128 limit = constant / g + (constant % g > 0);
+  Int128 limit = CeilDiv(-Int128{sum.constant}, g);
   for (Term& t : sum.terms) t.factor /= g;
   return DropSmallTerms(bounds, sum, limit);
 }
 
 UOp NormaliseLess(UOpContext& ctx, UOp u) {
+  ir::OpSet values;
+  // It already reads terms < constant.
+  bool same = u.src(1).Is(Op::CONST) && IsNormalSum(u.src(0), values) &&
+              !(u.src(0).Is(Op::ADD) && u.src(0).src(1).Is(Op::CONST));
   auto sum = ToDifference(ctx, u.src(0), u.src(1));
   if (!sum) return UOp();
   if (sum->terms.empty()) return ctx.Bool(sum->constant < 0);
   Int128 limit = -Int128{sum->constant};  // terms < limit
   sum->constant = 0;
-  do {
-    const int64_t g = CommonFactor(*sum);
-    limit = limit / g + (limit % g > 0);  // rounded up
-    for (Term& t : sum->terms) t.factor /= g;
-  } while (DropSmallTerms([&](UOp v) { return ctx.BoundsOf(v); }, *sum, limit));
+  while (true) {
+    if (const int64_t g = CommonFactor(*sum); g != 1) {
+      limit = CeilDiv(limit, g), same = false;
+      for (Term& t : sum->terms) t.factor /= g;
+    }
+    if (!DropSmallTerms([&](UOp v) { return ctx.BoundsOf(v); }, *sum, limit)) break;
+    same = false;
+  }
   // A sum of things that are not negative is positive as soon as one of them is.
   if (limit == 1) {
     const bool simplex = std::all_of(sum->terms.begin(), sum->terms.end(), [&](const Term& t) {
       return t.factor > 0 && ctx.BoundsOf(t.value).min >= 0;
     });
-    for (Term& t : sum->terms) t.factor = simplex ? 1 : t.factor;
+    for (Term& t : sum->terms) {
+      if (!simplex || t.factor == 1) continue;
+      t.factor = 1, same = false;
+    }
   }
   if (sum->terms.size() == 1 && sum->terms[0].factor == 1) {
     const UOp v = sum->terms[0].value;
     if (v.Is(Op::FLOORDIV) && v.src(1).Is(Op::CONST) && v.src(1).const_int() > 0) {
       limit *= v.src(1).const_int();  // x / d < n == x < n * d
-      sum->terms[0].value = v.src(0);
+      sum->terms[0].value = v.src(0), same = false;
     }
   }
   const bool negative = sum->terms[0].factor < 0;
@@ -93,8 +110,9 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
     for (Term& t : sum->terms) t.factor = -t.factor;
     limit = 1 - limit;
   }
+  if (same && !negative) return u;
   if (limit <= INT64_MIN || limit > INT64_MAX) return UOp();
-  const UOp terms = FromSum(ctx, *sum);
+  const UOp terms = FromSum(ctx, *sum, u.src(0));
   if (!terms) return UOp();
   const UOp less = ir::Lt(ctx, terms, ctx.Int(Dtype::Index, limit));
   return negative ? ir::Not(ctx, less) : less;

@@ -19,8 +19,6 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-Int128 FloorDiv(Int128 a, Int128 b) { return a / b - ((a % b != 0) && (a < 0)); }
-
 bool Fits(Int128 v) { return v < Int128{1} << 62 && v > -(Int128{1} << 62); }
 
 // x == c * quotient + rest, and if `period` is set, rest lies in [period*c, (period+1)*c).
@@ -53,6 +51,10 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
 
   // Congruence: factors may be replaced by anything equal modulo c; the one of smallest magnitude
   // narrows the interval most.
+  const bool smallest = std::all_of(s.rest.terms.begin(), s.rest.terms.end(), [&](const Term& t) {
+    return t.factor <= c / 2 && t.factor >= -(c / 2);
+  });
+  if (smallest) return s;
   Split t;
   for (const Term& term : sum.terms) {
     int64_t r = term.factor % c;
@@ -68,7 +70,7 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
 }
 
 // terms / divisor, which divides every factor; the constant is left out.
-Sum Scaled(const Sum& sum, int64_t divisor) {
+Sum Divided(const Sum& sum, int64_t divisor) {
   Sum out;
   for (const Term& t : sum.terms) out.terms.push_back({t.value, t.factor / divisor});
   return out;
@@ -76,7 +78,10 @@ Sum Scaled(const Sum& sum, int64_t divisor) {
 
 int64_t GcdOfFactors(const Sum& sum, int64_t c) {
   int64_t g = c;
-  for (const Term& t : sum.terms) g = std::gcd(g, t.factor);
+  for (const Term& t : sum.terms) {
+    if (g == 1) break;
+    g = std::gcd(g, t.factor);
+  }
   return g;
 }
 
@@ -160,7 +165,7 @@ UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
   const bool moved = !s.quotient.terms.empty() || s.quotient.constant != 0;
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
-    Sum inner = Scaled(s.rest, g);
+    Sum inner = Divided(s.rest, g);
     inner.constant = s.rest.constant / g;  // 0 <= constant, so this floors
     return AddSums(ctx, s.quotient,
                    CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, inner), ctx.Idx(c / g)), 1);
@@ -183,16 +188,15 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();
   // Inside a sum under % c, an inner % m with c | m changes nothing.
-  Sum plain;
-  bool unwrapped = false;
-  for (const Term& t : sum->terms) {
+  auto is_inner = [&](const Term& t) {
     const int64_t m = Divisor(t.value, Op::FLOORMOD);
-    const bool inner = m > 0 && m % c == 0;
-    plain.terms.push_back({inner ? t.value.src(0) : t.value, t.factor});
-    unwrapped |= inner;
-  }
-  plain.constant = sum->constant;
-  if (unwrapped) {
+    return m > 0 && m % c == 0;
+  };
+  if (std::any_of(sum->terms.begin(), sum->terms.end(), is_inner)) {
+    Sum plain = *sum;
+    for (Term& t : plain.terms) {
+      if (is_inner(t)) t.value = t.value.src(0);
+    }
     if (const UOp out = CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, plain), ctx.Idx(c))) return out;
   }
 
@@ -205,7 +209,7 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   const bool moved = !s.quotient.terms.empty() || s.quotient.constant != 0;
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
-    Sum inner = Scaled(s.rest, g), low;
+    Sum inner = Divided(s.rest, g), low;
     inner.constant = s.rest.constant / g, low.constant = s.rest.constant % g;
     return AddSums(ctx, low, CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, inner), ctx.Idx(c / g)), g);
   }

@@ -5,6 +5,7 @@
 #include "core/rules/foresight.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/rules/compare.h"
 #include "core/rules/divmod.h"
@@ -20,32 +21,28 @@ using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
-Int128 FloorDiv(Int128 a, Int128 b) { return a / b - ((a % b != 0) && (a < 0)); }
-
 class Foresight {
  public:
   Foresight(UOpContext& ctx, const MathGraph& graph, std::span<const BoundedNode> tight,
             const BoundedSum* maybe_sum)
-      : ctx_(ctx), graph_(graph), tight_(tight), sum_(maybe_sum), differs_(graph.nodes().size()) {}
+      : ctx_(ctx), graph_(graph), tight_(tight), sum_(maybe_sum), differs_(graph.nodes().size()) {
+    for (const BoundedNode& t : tight) Mark(t.node);
+    if (maybe_sum != nullptr) Mark(maybe_sum->replaced);
+  }
 
   bool MayChange() {
     for (size_t i = 0; i < differs_.size(); ++i) {
-      const UOp u = graph_.nodes()[i];
-      if (IsReplaced(u) || MaybeTight(u) != nullptr) {
-        differs_[i] = true;
-        continue;
-      }
+      if (differs_[i]) continue;
       bool concerned = false;
-      if (IsMath(u)) {
-        for (UOp s : u.srcs()) concerned |= differs_[graph_.IndexOf(s)];
-      }
+      for (uint16_t s : graph_.Sources(i)) concerned |= differs_[s];
       if (!concerned) continue;
+      const UOp u = graph_.nodes()[i];
       if (IsLinear(u)) {
         differs_[i] = true;
       } else if (u.Is(ir::kComparisonOps) && u.src(0).dtype() == Dtype::Index) {
         Sum sum;
         if (!Add(u.src(0), 1, sum) || !Add(u.src(1), -1, sum) || !Tidy(sum)) return true;
-        if (SimplifiesCompare(term_bounds_, u.op(), sum)) return true;
+        if (SimplifiesCompare(term_bounds_, u.op(), std::move(sum))) return true;
       } else if (u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) && u.dtype() == Dtype::Index &&
                  u.src(1).Is(Op::CONST) && u.src(1).const_int() > 0) {
         const int64_t c = u.src(1).const_int();
@@ -64,6 +61,9 @@ class Foresight {
   }
 
  private:
+  void Mark(UOp u) {
+    if (const size_t i = graph_.IndexOf(u); i != MathGraph::kNowhere) differs_[i] = true;
+  }
   const BoundedNode* MaybeTight(UOp u) const {
     for (const BoundedNode& t : tight_) {
       if (t.node == u) return &t;

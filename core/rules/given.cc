@@ -21,6 +21,7 @@ using ir::Bounds;
 using ir::Dtype;
 using ir::Int128;
 using ir::Op;
+using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
@@ -41,6 +42,64 @@ absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
   return out;
 }
 
+// What a condition may be about: the nodes below its logic, comparisons and sums. To look for them
+// in an expression first spares most of the work where the two have nothing in common.
+class Subjects {
+ public:
+  explicit Subjects(UOp condition) {
+    absl::InlinedVector<UOp, 16> stack = {condition};
+    for (size_t looked = 0; !stack.empty() && !all_; ++looked) {
+      const UOp u = stack.back();
+      stack.pop_back();
+      if (IsLinear(u) || (u.dtype() == Dtype::Bool && IsMath(u))) {
+        for (UOp s : u.srcs()) {
+          if (!s.Is(Op::CONST)) stack.push_back(s);
+        }
+      } else if (!Has(u)) {
+        nodes_.push_back(u), among_ |= Bit(u);
+      }
+      all_ = looked >= kMostNodes;
+    }
+  }
+
+  // False if e, down to what is no arithmetic, has none of them. `linear` is true only if all of
+  // its arithmetic is sums.
+  bool MayBeIn(UOp e) const {
+    bool linear;
+    return MayBeIn(e, linear);
+  }
+  bool MayBeIn(UOp e, bool& linear) const {
+    bool found = all_;
+    linear = true;
+    absl::InlinedVector<UOp, 16> stack = {e};
+    for (size_t looked = 0; !stack.empty() && (linear || !found); ++looked) {
+      const UOp u = stack.back();
+      stack.pop_back();
+      found |= Has(u);
+      if (!IsLinear(u)) {
+        if (!IsMath(u)) continue;
+        linear = false;
+      }
+      for (UOp s : u.srcs()) {
+        if (!s.Is(Op::CONST)) stack.push_back(s);
+      }
+      if (looked >= kMostNodes) linear = false, found = true;
+    }
+    return found;
+  }
+
+ private:
+  static constexpr size_t kMostNodes = 64;
+  static uint64_t Bit(UOp u) { return uint64_t{1} << (u.id() & 63); }
+  bool Has(UOp u) const {
+    return (among_ & Bit(u)) != 0 && std::find(nodes_.begin(), nodes_.end(), u) != nodes_.end();
+  }
+
+  absl::InlinedVector<UOp, 8> nodes_;
+  uint64_t among_ = 0;  // a bit for each of them
+  bool all_ = false;    // there are too many to tell
+};
+
 class Given {
  public:
   Given(UOpContext& ctx, UOp condition, bool holds) : ctx_(ctx), parts_(Parts(condition, holds)) {
@@ -50,25 +109,27 @@ class Given {
       if (!b->bounds.known()) contradiction_ = true;
       Tighten(b->value, b->bounds);
       if (auto sum = ToSum(ctx, b->value)) {
-        for (size_t i = 0; i < sum->terms.size(); ++i) TightenTerm(*sum, i, b->bounds);
+        TightenTerms(*sum, b->bounds);
         if (sum->terms.size() > 1) sums_.push_back({b->value, std::move(*sum), b->bounds, UOp()});
       }
     }
   }
 
-  UOp Simplify(UOp e) {
+  // `subjects` of the condition; `linear` as they found it.
+  UOp Simplify(UOp e, const Subjects& subjects, bool linear) {
     if (contradiction_ || parts_.empty()) return UOp();
+    // A sum stays one, unless a term of it is known.
+    if (!KnowsPoints() && (linear || !MayDecide(e, subjects))) return UOp();
     const MathGraph graph(e);
     if (!graph.complete() || !Concerns(graph)) return UOp();
-    const int64_t weight = graph.Weight();
     if (MayHelp(graph)) {
-      if (const UOp out = Attempt(graph, weight, nullptr)) return out;
+      if (const UOp out = Attempt(graph, nullptr)) return out;
     }
     for (BoundedSum& s : sums_) {
       s.replaced = Replaced(graph, s.sum);
       if (!s.replaced) continue;
       if (!s.bounds.IsPoint() && !MaySimplify(ctx_, graph, tight_, &s)) continue;
-      if (const UOp out = Attempt(graph, weight, &s)) return out;
+      if (const UOp out = Attempt(graph, &s)) return out;
     }
     return UOp();
   }
@@ -84,16 +145,59 @@ class Given {
     if (tight == nullptr && t.min == own.min && t.max == own.max) tight_.pop_back();
   }
 
-  // From the bounds of a sum and of its other terms those of one term.
-  void TightenTerm(const Sum& sum, size_t i, Bounds all) {
-    Sum others = sum;
-    others.terms.erase(others.terms.begin() + static_cast<ptrdiff_t>(i));
-    const Bounds o = BoundsOf(ctx_, others);
-    const Int128 lo = all.min - o.max, hi = all.max - o.min, f = sum.terms[i].factor;
-    auto floor = [](Int128 a, Int128 b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); };
-    auto ceil = [&](Int128 a, Int128 b) { return -floor(-a, b); };
-    Tighten(sum.terms[i].value,
-            f > 0 ? Bounds{ceil(lo, f), floor(hi, f)} : Bounds{ceil(hi, f), floor(lo, f)});
+  // From the bounds of a sum and of its other terms those of each term.
+  void TightenTerms(const Sum& sum, Bounds all) {
+    if (sum.terms.size() == 1 && sum.terms[0].factor == 1 && sum.constant == 0) return;  // itself
+    absl::InlinedVector<Bounds, 6> terms;
+    Bounds total = {sum.constant, sum.constant};
+    for (const Term& t : sum.terms) {
+      terms.push_back(Scaled(ctx_.BoundsOf(t.value), t.factor));
+      total.min += terms.back().min, total.max += terms.back().max;
+    }
+    for (size_t i = 0; i < terms.size(); ++i) {
+      const Bounds here = {all.min - (total.max - terms[i].max),
+                           all.max - (total.min - terms[i].min)};
+      const int64_t f = sum.terms[i].factor;
+      Tighten(sum.terms[i].value, f > 0 ? Bounds{CeilDiv(here.min, f), FloorDiv(here.max, f)}
+                                        : Bounds{CeilDiv(-here.max, -f), FloorDiv(-here.min, -f)});
+    }
+  }
+
+  bool KnowsPoints() const {
+    auto point = [](const auto& t) { return t.bounds.IsPoint(); };
+    return std::any_of(tight_.begin(), tight_.end(), point) ||
+           std::any_of(sums_.begin(), sums_.end(), point);
+  }
+
+  // False if e is comparisons of values with constants and what is known of the values decides
+  // none of them: all that MaySimplify looks at in such an expression. REQUIRES: no point is known.
+  bool MayDecide(UOp e, const Subjects& subjects) {
+    absl::InlinedVector<UOp, 8> stack = {e};
+    while (!stack.empty()) {
+      const UOp u = stack.back();
+      stack.pop_back();
+      if (FactOf(u) != nullptr) return true;
+      if (const UOp inner = MaybeNegated(u)) {
+        stack.push_back(inner);
+      } else if (u.Is(OpSet{Op::AND, Op::OR}) && u.dtype() == Dtype::Bool) {
+        stack.push_back(u.src(0)), stack.push_back(u.src(1));
+      } else if (const BoundedNode* t = ComparedWithConstant(u) ? MaybeTight(u.src(0)) : nullptr) {
+        // A value that a sum could stand for is no mere interval.
+        for (const BoundedSum& s : sums_) {
+          for (const Term& term : s.sum.terms) {
+            if (term.value == t->node) return true;
+          }
+        }
+        const Int128 c = u.src(1).const_int(), min = t->bounds.min, max = t->bounds.max;
+        if (max < c || min > c || (u.Is(Op::CMPLT) && min == c)) return true;
+      } else if (subjects.MayBeIn(u)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool ComparedWithConstant(UOp u) {
+    return u.Is(ir::kComparisonOps) && u.src(0).dtype() == Dtype::Index && u.src(1).Is(Op::CONST);
   }
 
   bool Concerns(const MathGraph& graph) const {
@@ -130,7 +234,8 @@ class Given {
   // The expression in a context of its own, simplified there; null unless what came of it weighs
   // less. With `known`, that term of it is replaced by a variable for the whole sum less the other
   // terms.
-  UOp Attempt(const MathGraph& graph, int64_t weight, const BoundedSum* known) {
+  UOp Attempt(const MathGraph& graph, const BoundedSum* known) {
+    const int64_t weight = graph.Weight();
     const UOp replaced = known != nullptr ? known->replaced : UOp();
     UOpContext scratch;
     absl::InlinedVector<std::pair<UOp, UOp>, 16> variables;  // here, there
@@ -239,7 +344,11 @@ class Given {
 }  // namespace
 
 UOp SimplifyGiven(UOpContext& ctx, UOp e, UOp condition, bool holds) {
-  return IsMath(e) ? Given(ctx, condition, holds).Simplify(e) : UOp();
+  if (!IsMath(e)) return UOp();
+  const Subjects subjects(condition);
+  bool linear;
+  if (!subjects.MayBeIn(e, linear)) return UOp();
+  return Given(ctx, condition, holds).Simplify(e, subjects, linear);
 }
 
 const rewrite::RuleSet& GivenRules() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/rules/gradient.h"
 
+#include <algorithm>
 #include <array>
 #include <numbers>
 
@@ -9,6 +10,7 @@
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
+#include "core/ir/spec.h"
 
 namespace uopd::rules {
 namespace {
@@ -205,6 +207,20 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   return {Times(ctx, g, others)};
 }
 
+// What a rule gives gradients of: the sources, or those that the value of an AFTER comes from: the
+// state before it, and what its STOREs write into that.
+Gradients Operands(UOp y) {
+  if (!y.Is(Op::AFTER)) return {y.srcs().begin(), y.srcs().end()};
+  Gradients out = {y.src(0)};
+  for (UOp s : y.srcs().subspan(1)) {
+    if (s.Is(Op::STORE) && ir::MaybeBaseOf(s.src(0)) == ir::MaybeBaseOf(y.src(0)))
+      out.push_back(s.src(1));
+  }
+  return out;
+}
+
+Gradients AfterRule(UOpContext& ctx, UOp y, UOp g);
+
 struct RuleTable {
   std::array<Rule, ir::kOpCount> rules{};
   RuleTable() {
@@ -221,7 +237,7 @@ struct RuleTable {
     set(Op::RESHAPE, ReshapeRule), set(Op::EXPAND, ExpandRule), set(Op::PERMUTE, PermuteRule),
         set(Op::PAD, PadRule);
     set(Op::SHRINK, ShrinkRule), set(Op::FLIP, FlipRule), set(Op::STACK, StackRule),
-        set(Op::MULTI, MultiRule), set(Op::REDUCE, ReduceRule);
+        set(Op::MULTI, MultiRule), set(Op::REDUCE, ReduceRule), set(Op::AFTER, AfterRule);
     for (Op op : {Op::CMPLT, Op::CMPNE, Op::CMPEQ}) set(op, NoGradient);
   }
 };
@@ -229,6 +245,50 @@ struct RuleTable {
 Rule RuleOf(Op op) {
   static const RuleTable* const table = new RuleTable;
   return table->rules[static_cast<size_t>(op)];
+}
+
+// The views between a value and its buffer, from the buffer to the value.
+std::vector<UOp> ViewsOf(UOp view) {
+  std::vector<UOp> out;
+  for (; view.Is(ir::kMovementOps) || view.Is(Op::AFTER); view = view.src(0)) {
+    if (!view.Is(Op::AFTER)) out.push_back(view);
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+// The same view of another value of the buffer's shape.
+UOp Viewed(UOpContext& ctx, std::span<const UOp> views, UOp x) {
+  for (UOp v : views) {
+    SymbolicDims srcs(v.srcs().begin(), v.srcs().end());
+    srcs[0] = x;
+    x = ctx.Make(v.op(), x.dtype(), srcs, v.arg());
+  }
+  return x;
+}
+// The buffer's elements of a view x, zero where the view has none.
+UOp Scattered(UOpContext& ctx, std::span<const UOp> views, UOp x) {
+  for (size_t i = views.size(); i-- > 0;)
+    x = Unbroadcast(ctx, RuleOf(views[i].op())(ctx, views[i], x)[0], *ctx.ShapeOf(views[i].src(0)));
+  return x;
+}
+
+// Elements that a STORE wrote are its value's, the others those from before.
+Gradients AfterRule(UOpContext& ctx, UOp y, UOp g) {
+  const std::vector<UOp> whole = ViewsOf(y.src(0));
+  UOp rest = Scattered(ctx, whole, g);
+  Gradients out = Operands(y);
+  size_t n = out.size();
+  for (size_t i = y.n_src(); i-- > 1;) {
+    const UOp store = y.src(i);
+    if (n == 1 || !store.Is(Op::STORE) || store.src(1) != out[n - 1]) continue;
+    const std::vector<UOp> views = ViewsOf(store.src(0));
+    const UOp ones = Expanded(ctx, Like(ctx, rest, 1), *ctx.ShapeOf(store.src(1)));
+    const UOp before = Equal(ctx, Scattered(ctx, views, ones), Like(ctx, rest, 0));
+    out[--n] = Viewed(ctx, views, rest);
+    rest = ir::Where(ctx, before, rest, Like(ctx, rest, 0));
+  }
+  out[0] = Viewed(ctx, whole, rest);
+  return out;
 }
 
 absl::Status CheckRequest(UOpContext& ctx, UOp loss, UOp seed, std::span<const UOp> targets) {
@@ -263,7 +323,7 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
   for (UOp t : targets) wanted[t.id()] = true;
   for (UOp u : order) {
     if (wanted[u.id()] || !ir::IsFloat(u.dtype())) continue;
-    for (UOp s : u.srcs()) {
+    for (UOp s : Operands(u)) {
       if (ir::IsFloat(s.dtype()) && wanted[s.id()]) wanted[u.id()] = true;
     }
   }
@@ -272,15 +332,16 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const UOp y = *it, g = gradient[y.id()];
     if (!g || y.n_src() == 0) continue;
+    const Gradients operands = Operands(y);
     bool flows = false;
-    for (UOp s : y.srcs()) flows |= ir::IsFloat(s.dtype()) && wanted[s.id()];
+    for (UOp s : operands) flows |= ir::IsFloat(s.dtype()) && wanted[s.id()];
     if (!flows) continue;
     const Rule rule = RuleOf(y.op());
     if (rule == nullptr)
       return absl::UnimplementedError(Cat("no gradient is known through ", ir::Name(y.op())));
     const Gradients parts = rule(ctx, y, g);
-    for (size_t i = 0; i < y.n_src(); ++i) {
-      const UOp s = y.src(i);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const UOp s = operands[i];
       if (!parts[i] || !wanted[s.id()] || !ir::IsFloat(s.dtype())) continue;
       const UOp part = Unbroadcast(ctx, parts[i], *ctx.ShapeOf(s));
       UOp& sum = gradient[s.id()];

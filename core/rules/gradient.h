@@ -12,7 +12,7 @@
 //   SQRT and LOG2 at 0, POW of a negative base   what IEEE arithmetic gives (inf or NaN); POW gives
 //   the exponent 0 where the base is 0.
 // Fails with INVALID_ARGUMENT for a loss or target that is no float and for a seed of another shape
-// or dtype, UNIMPLEMENTED for ops through which no gradient is known, such as AFTER.
+// or dtype, UNIMPLEMENTED for ops of kernels.
 #pragma once
 #include <span>
 #include <vector>

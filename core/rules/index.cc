@@ -40,8 +40,10 @@ bool Recombine(UOpContext& ctx, Sum& sum) {
     int64_t c;
     if (!IsDivBy(sum.terms[i].value, Op::FLOORMOD, c)) continue;
     const UOp x = sum.terms[i].value.src(0);
+    int64_t factor;
+    if (__builtin_mul_overflow(sum.terms[i].factor, c, &factor)) continue;
     for (size_t j = 0; j < sum.terms.size(); ++j) {
-      if (Int128{sum.terms[i].factor} * c != sum.terms[j].factor) continue;
+      if (sum.terms[j].factor != factor) continue;
       UOp high = sum.terms[j].value;
       int64_t d = 0;
       if (IsDivBy(high, Op::FLOORMOD, d)) high = high.src(0);
@@ -83,14 +85,14 @@ bool MergeConditions(UOpContext& ctx, Sum& sum) {
 }
 
 UOp NormaliseSum(UOpContext& ctx, UOp u) {
-  if (auto normal = NormalSum(u)) {  // nearly always
-    return Recombine(ctx, *normal) || MergeConditions(ctx, *normal) ? FromSum(ctx, *normal) : UOp();
-  }
-  auto sum = ToSum(ctx, u);
+  ir::OpSet values;
+  const bool normal = IsNormalSum(u, values);  // nearly always
+  if (normal && !values.Has(Op::FLOORMOD) && !values.Has(Op::WHERE)) return UOp();
+  auto sum = normal ? NormalSum(u) : ToSum(ctx, u);
   if (!sum) return UOp();
   // What these leave is a sum again, rewritten in its turn.
-  if (!Recombine(ctx, *sum)) MergeConditions(ctx, *sum);
-  return FromSum(ctx, *sum);
+  const bool merged = Recombine(ctx, *sum) || MergeConditions(ctx, *sum);
+  return normal && !merged ? UOp() : FromSum(ctx, *sum, u);
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/rules/math_graph.h"
 
-#include <algorithm>
-
 #include "core/rules/compare.h"
 
 namespace uopd::rules {
@@ -11,19 +9,6 @@ using ir::Dtype;
 using ir::Op;
 using ir::OpSet;
 using ir::UOp;
-
-bool IsMath(UOp u) {
-  return u.Is(ir::kElementwiseOps) && (u.dtype() == Dtype::Index || u.dtype() == Dtype::Bool) &&
-         !u.Is(Op::CAST) && std::all_of(u.srcs().begin(), u.srcs().end(), [](UOp s) {
-           return s.dtype() == Dtype::Index || s.dtype() == Dtype::Bool;
-         });
-}
-
-bool IsLinear(UOp u) {
-  return u.dtype() == Dtype::Index &&
-         (u.Is(OpSet{Op::NEG, Op::ADD, Op::SUB}) ||
-          (u.Is(Op::MUL) && (u.src(0).Is(Op::CONST) || u.src(1).Is(Op::CONST))));
-}
 
 int64_t MathGraph::Weight() const {
   if (!complete_) return INT64_MAX;
@@ -36,29 +21,46 @@ int64_t MathGraph::Weight() const {
 }
 
 void MathGraph::Walk(UOp root) {
-  absl::InlinedVector<UOp, 32> stack = {root};
-  while (!stack.empty()) {
-    const UOp u = stack.back();
+  struct Open {
+    UOp node;
+    uint16_t seen;  // place in seen_
+    Places sources;
+  };
+  absl::InlinedVector<Open, 16> stack;
+  // The place of u; kOpen if it is now on the stack.
+  auto visit = [&](UOp u) {
     uint16_t& slot = slots_[SlotOf(u)];
-    if (slot == 0) {
-      seen_.push_back({u, kOpen});
-      slot = static_cast<uint16_t>(seen_.size());
-      if (IsMath(u)) {
-        for (size_t i = u.n_src(); i-- > 0;) {
-          if (slots_[SlotOf(u.src(i))] == 0) stack.push_back(u.src(i));
-        }
-        if (seen_.size() > kMaxNodes) {
-          complete_ = false;
-          return;
-        }
-        continue;
-      }
+    if (slot != 0) return seen_[slot - 1].index;
+    const bool math = IsMath(u);
+    const auto place = math ? kOpen : static_cast<uint16_t>(nodes_.size());
+    seen_.push_back({u, place});
+    slot = static_cast<uint16_t>(seen_.size());
+    if (math) {
+      stack.push_back({u, static_cast<uint16_t>(seen_.size() - 1), {}});
+    } else {
+      nodes_.push_back(u), sources_.push_back({});
     }
+    return place;
+  };
+  visit(root);
+  while (!stack.empty()) {
+    if (seen_.size() > kMaxNodes) {
+      complete_ = false;
+      return;
+    }
+    Open& top = stack.back();
+    const UOp u = top.node;
+    uint16_t place = 0;
+    while (top.sources.n < u.n_src()) {
+      place = visit(u.src(top.sources.n));  // top is another one if this is kOpen
+      if (place == kOpen) break;
+      top.sources.at[top.sources.n++] = place;
+    }
+    if (place == kOpen) continue;
+    place = seen_[top.seen].index = static_cast<uint16_t>(nodes_.size());
+    nodes_.push_back(u), sources_.push_back(top.sources);
     stack.pop_back();
-    Seen& seen = seen_[slot - 1];
-    if (seen.index != kOpen) continue;
-    seen.index = static_cast<uint16_t>(nodes_.size());
-    nodes_.push_back(u);
+    if (!stack.empty()) stack.back().sources.at[stack.back().sources.n++] = place;
   }
 }
 

@@ -11,7 +11,7 @@ using ir::UOp;
 
 int Sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
 
-int CompareArgs(UOp a, UOp b) {
+int CompareArgs(UOp a, UOp b) {  // of one op
   switch (ir::Info(a.op()).arg) {
     case ArgSchema::None:
       return 0;
@@ -24,22 +24,24 @@ int CompareArgs(UOp a, UOp b) {
   if (a.arg() == b.arg()) return 0;
   if (a.arg().bits == 0 || b.arg().bits == 0) return Sign(a.arg().bits != 0, b.arg().bits != 0);
   const auto x = a.ints(), y = b.ints();
-  if (!std::equal(x.begin(), x.end(), y.begin(), y.end())) {
-    return std::lexicographical_compare(x.begin(), x.end(), y.begin(), y.end()) ? -1 : 1;
+  for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
+    if (x[i] != y[i]) return Sign(x[i], y[i]);
   }
+  if (x.size() != y.size()) return Sign(x.size(), y.size());
   return a.text().compare(b.text());
 }
 
-int CompareTo(UOp a, UOp b, int depth) {
-  if (a == b) return 0;
-  if (int c = Sign(a.op(), b.op())) return c;
+// Of two nodes with one op; 0 if they are alike down to `depth`.
+int CompareAlike(UOp a, UOp b, int depth) {
   if (int c = CompareArgs(a, b)) return c;
   if (int c = Sign(a.dtype(), b.dtype())) return c;
   if (int c = Sign(a.n_src(), b.n_src())) return c;
-  if (depth > 0) {
-    for (size_t i = 0; i < a.n_src(); ++i) {
-      if (int c = CompareTo(a.src(i), b.src(i), depth - 1)) return c;
-    }
+  if (depth == 0) return 0;
+  for (size_t i = 0; i < a.n_src(); ++i) {
+    const UOp x = a.src(i), y = b.src(i);
+    if (x == y) continue;
+    if (x.op() != y.op()) return Sign(x.op(), y.op());
+    if (int c = CompareAlike(x, y, depth - 1)) return c;
   }
   return 0;
 }
@@ -50,7 +52,8 @@ constexpr int kDepth = 6;
 
 int Compare(UOp a, UOp b) {
   if (a == b) return 0;
-  const int c = CompareTo(a, b, kDepth);
+  if (a.op() != b.op()) return Sign(a.op(), b.op());
+  const int c = CompareAlike(a, b, kDepth);
   return c != 0 ? c : Sign(a.id(), b.id());
 }
 

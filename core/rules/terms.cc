@@ -14,99 +14,134 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-constexpr Int128 kLimit = Int128{1} << 62;
-bool Fits(Int128 v) { return v > -kLimit && v < kLimit; }
-
-using Parts = absl::InlinedVector<std::pair<UOp, int64_t>, 16>;  // value, factor
-
-// What the parts, the last one first, add up to.
-std::optional<Sum> AddUp(Parts stack) {
-  Sum sum;
-  auto scaled = [](int64_t a, int64_t b) -> std::optional<int64_t> {
-    const Int128 v = Int128{a} * b;
-    return Fits(v) ? std::optional(static_cast<int64_t>(v)) : std::nullopt;
-  };
-  while (!stack.empty()) {
-    auto [u, factor] = stack.back();
-    stack.pop_back();
-    if (u.Is(Op::ADD)) {
-      stack.emplace_back(u.src(1), factor);
-      stack.emplace_back(u.src(0), factor);
-    } else if (u.Is(Op::SUB)) {
-      stack.emplace_back(u.src(1), -factor);
-      stack.emplace_back(u.src(0), factor);
-    } else if (u.Is(Op::NEG)) {
-      stack.emplace_back(u.src(0), -factor);
-    } else if (u.Is(Op::CONST)) {
-      const Int128 v = Int128{u.const_int()} * factor + sum.constant;
-      if (!Fits(v)) return std::nullopt;
-      sum.constant = static_cast<int64_t>(v);
-    } else if (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST))) {
-      const int side = u.src(1).Is(Op::CONST) ? 1 : 0;
-      auto f = scaled(factor, u.src(side).const_int());
-      if (!f) return std::nullopt;
-      if (*f != 0) stack.emplace_back(u.src(1 - side), *f);
-    } else {
-      sum.terms.push_back({u, factor});
-    }
-  }
-  auto less = [](const Term& a, const Term& b) { return Compare(a.value, b.value) < 0; };
-  // Mostly in order already, since sums are made of sums.
-  if (sum.terms.size() > 1 && !std::is_sorted(sum.terms.begin(), sum.terms.end(), less))
-    std::sort(sum.terms.begin(), sum.terms.end(), less);
-  size_t out = 0;
-  for (const Term& t : sum.terms) {
-    if (out > 0 && sum.terms[out - 1].value == t.value) {
-      const Int128 f = Int128{sum.terms[out - 1].factor} + t.factor;
-      if (!Fits(f)) return std::nullopt;
-      sum.terms[out - 1].factor = static_cast<int64_t>(f);
-    } else {
-      if (out > 0 && sum.terms[out - 1].factor == 0) --out;
-      sum.terms[out++] = t;
-    }
-  }
-  if (out > 0 && sum.terms[out - 1].factor == 0) --out;
-  sum.terms.resize(out);
-  return sum;
+// False if the result, out, leaves 62 bits.
+bool Multiply(int64_t a, int64_t b, int64_t& out) {
+  return !__builtin_mul_overflow(a, b, &out) && FitsSum(out);
+}
+bool Accumulate(int64_t by, int64_t& sum) {
+  return !__builtin_add_overflow(sum, by, &sum) && FitsSum(sum);
 }
 
-// A value that ToSum takes apart.
+// A value that AddUp takes apart.
 bool IsSum(UOp u) {
   return u.Is(ir::OpSet{Op::ADD, Op::SUB, Op::NEG, Op::CONST}) ||
          (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST)));
 }
 
+// Adds factor * value, where the value is no sum, in its place.
+bool AddTerm(UOp value, int64_t factor, Sum& sum) {
+  auto& terms = sum.terms;
+  const int c = terms.empty() ? -1 : Compare(terms.back().value, value);
+  if (c < 0) {  // nearly always, since sums are made of sums
+    terms.push_back({value, factor});
+    return true;
+  }
+  if (c == 0) return Accumulate(factor, terms.back().factor);
+  auto at = std::lower_bound(terms.begin(), terms.end(), value,
+                             [](const Term& t, UOp v) { return Compare(t.value, v) < 0; });
+  if (at->value == value) return Accumulate(factor, at->factor);
+  terms.insert(at, Term{value, factor});
+  return true;
+}
+
+// Adds factor * u, term by term from the left. False if a coefficient leaves 62 bits.
+bool AddUp(UOp u, int64_t factor, Sum& sum) {
+  absl::InlinedVector<Term, 16> later;
+  while (true) {
+    if (u.Is(Op::ADD) || u.Is(Op::SUB)) {
+      later.push_back({u.src(1), u.Is(Op::ADD) ? factor : -factor});
+      u = u.src(0);
+      continue;
+    }
+    if (u.Is(Op::NEG)) {
+      factor = -factor, u = u.src(0);
+      continue;
+    }
+    if (u.Is(Op::CONST)) {
+      int64_t v;
+      if (__builtin_mul_overflow(u.const_int(), factor, &v) || !Accumulate(v, sum.constant))
+        return false;
+    } else if (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST))) {
+      const size_t side = u.src(1).Is(Op::CONST) ? 1 : 0;
+      if (!Multiply(factor, u.src(side).const_int(), factor)) return false;
+      if (factor != 0) {
+        u = u.src(1 - side);
+        continue;
+      }
+    } else if (!AddTerm(u, factor, sum)) {
+      return false;
+    }
+    if (later.empty()) return true;
+    u = later.back().value, factor = later.back().factor;
+    later.pop_back();
+  }
+}
+
+// Drops terms that have cancelled.
+void DropZeros(Sum& sum) {
+  auto zero = [](const Term& t) { return t.factor == 0; };
+  if (std::none_of(sum.terms.begin(), sum.terms.end(), zero)) return;
+  sum.terms.erase(std::remove_if(sum.terms.begin(), sum.terms.end(), zero), sum.terms.end());
+}
+
 }  // namespace
 
-std::optional<Sum> ToSum(UOpContext&, UOp x) { return AddUp({{x, 1}}); }
-std::optional<Sum> ToDifference(UOpContext&, UOp a, UOp b) { return AddUp({{b, -1}, {a, 1}}); }
+std::optional<Sum> ToSum(UOpContext&, UOp x) {
+  std::optional<Sum> sum(std::in_place);
+  if (!AddUp(x, 1, *sum)) return std::nullopt;
+  DropZeros(*sum);
+  return sum;
+}
 
-std::optional<Sum> NormalSum(UOp x) {
-  Sum sum;
+std::optional<Sum> ToDifference(UOpContext&, UOp a, UOp b) {
+  std::optional<Sum> sum(std::in_place);
+  if (!AddUp(a, 1, *sum) || !AddUp(b, -1, *sum)) return std::nullopt;
+  DropZeros(*sum);
+  return sum;
+}
+
+bool IsNormalSum(UOp x, ir::OpSet& values) {
   if (x.Is(Op::ADD) && x.src(1).Is(Op::CONST)) {
-    sum.constant = x.src(1).const_int();
-    if (sum.constant == 0) return std::nullopt;
+    if (x.src(1).const_int() == 0) return false;
     x = x.src(0);
   }
-  for (bool last = false; !last;) {  // from right to left
-    last = !x.Is(Op::ADD);
-    Term t = {last ? x : x.src(1), 1};
-    if (t.value.Is(Op::MUL) && t.value.src(1).Is(Op::CONST)) {
-      t = {t.value.src(0), t.value.src(1).const_int()};
-      if (t.factor == 0 || t.factor == 1) return std::nullopt;
+  for (UOp right;; x = x.src(0)) {  // from right to left
+    const bool last = !x.Is(Op::ADD);
+    UOp value = last ? x : x.src(1);
+    if (value.Is(Op::MUL) && value.src(1).Is(Op::CONST)) {
+      if (value.src(1).const_int() == 0 || value.src(1).const_int() == 1) return false;
+      value = value.src(0);
     }
-    if (IsSum(t.value)) return std::nullopt;
-    if (!sum.terms.empty() && Compare(t.value, sum.terms.back().value) >= 0) return std::nullopt;
-    sum.terms.push_back(t);
-    if (!last) x = x.src(0);
+    if (IsSum(value) || (right && Compare(value, right) >= 0)) return false;
+    values.Add(value.op());
+    if (last) return true;
+    right = value;
   }
-  std::reverse(sum.terms.begin(), sum.terms.end());
+}
+
+std::optional<Sum> NormalSum(UOp x) {
+  std::optional<Sum> sum(std::in_place);
+  if (x.Is(Op::ADD) && x.src(1).Is(Op::CONST)) {
+    sum->constant = x.src(1).const_int();
+    if (!FitsSum(sum->constant)) return std::nullopt;
+    x = x.src(0);
+  }
+  size_t n = 1;
+  for (UOp u = x; u.Is(Op::ADD); u = u.src(0)) ++n;
+  sum->terms.resize(n);
+  for (; n-- > 0; x = x.src(0)) {  // from right to left
+    const UOp value = n == 0 ? x : x.src(1);
+    const bool product = value.Is(Op::MUL) && value.src(1).Is(Op::CONST);
+    sum->terms[n] = product ? Term{value.src(0), value.src(1).const_int()} : Term{value, 1};
+    if (!FitsSum(sum->terms[n].factor)) return std::nullopt;
+    if (n == 0) break;
+  }
   return sum;
 }
 
 bool FitsIndex(UOpContext& ctx, UOp u) {
-  const ir::IntRange range = ir::RangeOf(ir::Dtype::Index);
-  return ctx.BoundsOf(u).Within({range.min, range.max});
+  const ir::Bounds b = ctx.BoundsOf(u);
+  return static_cast<int64_t>(b.min) == b.min && static_cast<int64_t>(b.max) == b.max;
 }
 
 UOp CheckedAlu(UOpContext& ctx, Op op, UOp maybe_a, UOp maybe_b) {
@@ -115,37 +150,79 @@ UOp CheckedAlu(UOpContext& ctx, Op op, UOp maybe_a, UOp maybe_b) {
   return out.dtype() != ir::Dtype::Index || FitsIndex(ctx, out) ? out : UOp();
 }
 
-UOp FromSum(UOpContext& ctx, const Sum& sum) {
+namespace {
+// The node of factor * value.
+bool IsTerm(UOp u, const Term& t) {
+  if (t.factor == 1) return u == t.value;
+  return u.Is(Op::MUL) && u.src(0) == t.value && u.src(1).Is(Op::CONST) &&
+         u.src(1).const_int() == t.factor;
+}
+}  // namespace
+
+UOp FromSum(UOpContext& ctx, const Sum& sum, UOp maybe_like) {
+  absl::InlinedVector<UOp, 8> like;  // its sums, the whole one first
+  UOp first = maybe_like;
+  while (first && first.Is(Op::ADD)) like.push_back(first), first = first.src(0);
   UOp out;
-  for (const Term& t : sum.terms) {
-    UOp term = t.value;
-    if (t.factor != 1) term = CheckedAlu(ctx, Op::MUL, term, ctx.Idx(t.factor));
+  size_t done = 0;
+  if (first && !sum.terms.empty() && IsTerm(first, sum.terms[0])) {
+    for (out = first, done = 1; done < sum.terms.size() && !like.empty(); ++done) {
+      if (!IsTerm(like.back().src(1), sum.terms[done])) break;
+      out = like.back();
+      like.pop_back();
+    }
+  }
+  for (; done < sum.terms.size(); ++done) {
+    const Term& t = sum.terms[done];
+    UOp term = t.factor == 1 ? t.value : UOp();
+    for (size_t i = like.size(); !term && i-- > 0;) {
+      if (IsTerm(like[i].src(1), t)) term = like[i].src(1);
+    }
+    if (!term) term = CheckedAlu(ctx, Op::MUL, t.value, ctx.Idx(t.factor));
     if (!term) return UOp();
     out = out ? CheckedAlu(ctx, Op::ADD, out, term) : term;
     if (!out) return UOp();
   }
   if (!out) return ctx.Idx(sum.constant);
-  return sum.constant == 0 ? out : CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
+  if (sum.constant == 0) return out;
+  if (!like.empty() && like.back().src(0) == out && like.back().src(1).IsConstInt(sum.constant))
+    return like.back();
+  return CheckedAlu(ctx, Op::ADD, out, ctx.Idx(sum.constant));
 }
 
-ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
+ir::Bounds Scaled(ir::Bounds b, int64_t factor) {
+  const auto min = static_cast<int64_t>(b.min), max = static_cast<int64_t>(b.max);
+  int64_t lo, hi;
+  if (min == b.min && max == b.max && !__builtin_mul_overflow(min, factor, &lo) &&
+      !__builtin_mul_overflow(max, factor, &hi)) {  // nearly always
+    return {std::min(lo, hi), std::max(lo, hi)};
+  }
   static constexpr Int128 kHuge = Int128{1} << 100;
-  auto scaled = [](Int128 v, int64_t factor) {
+  auto scaled = [&](Int128 v) {
     Int128 out;
     if (__builtin_mul_overflow(v, Int128{factor}, &out))
       return (v < 0) == (factor < 0) ? kHuge : -kHuge;
     return std::clamp(out, -kHuge, kHuge);
   };
+  const Int128 x = scaled(b.min), y = scaled(b.max);
+  return {std::min(x, y), std::max(x, y)};
+}
+
+ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
-    const ir::Bounds b = bounds(t.value);
-    const Int128 x = scaled(b.min, t.factor), y = scaled(b.max, t.factor);
-    out.min += std::min(x, y), out.max += std::max(x, y);
+    const ir::Bounds b = Scaled(bounds(t.value), t.factor);
+    out.min += b.min, out.max += b.max;
   }
   return out;
 }
 ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
-  return BoundsOf([&](UOp u) { return ctx.BoundsOf(u); }, sum);
+  ir::Bounds out = {sum.constant, sum.constant};
+  for (const Term& t : sum.terms) {
+    const ir::Bounds b = Scaled(ctx.BoundsOf(t.value), t.factor);
+    out.min += b.min, out.max += b.max;
+  }
+  return out;
 }
 
 }  // namespace uopd::rules

@@ -15,6 +15,7 @@ using ir::OpSet;
 using ir::UOp;
 
 constexpr double kMaxWork = 1e12;  // chains of reused values can double their work at every step
+constexpr double kMaxLeaves = 1e15;
 constexpr double kHeavyReuse =
     4;  // uses of an input by a reduction from which it is one of its own
 
@@ -44,24 +45,30 @@ double OpWork(UOp u) {
   }
 }
 
+// Calls f for every value source of u, once for those that are several.
+template <class F>
+void ForEachSource(UOp u, F f) {
+  const auto sources = ValueSources(u);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    bool again = false;
+    for (size_t k = 0; k < i; ++k) again |= sources[k] == sources[i];
+    if (!again) f(sources[i]);
+  }
+}
+
 class Describer {
  public:
-  Describer(ir::UOpContext& ctx, const Picks& picks, Fusion& f)
-      : ctx_(ctx), picks_(&picks), f_(f) {}
+  Describer(ir::UOpContext& ctx, Fusion& f) : ctx_(ctx), f_(f) {}
 
-  absl::Status Run(const FusionOptions& options) {
-    default_device_ = Device(options.default_device);
-    f_.info.resize(f_.order.size());
-    for (uint32_t i = 0; i < f_.order.size(); ++i) {
+  absl::Status Run(std::string_view default_device) {
+    default_device_ = Device(default_device);
+    for (size_t i = 0; i < f_.order.size(); ++i) {
       const UOp u = f_.order[i];
       NodeInfo& info = f_.info[i];
+      info.shape = ctx_.ShapeOf(u);
       UOPD_TRY(Place(u, info));
-      info.elements = Elements(u);
-      Weigh(i, u, info);
-      info.work = Total(info);
-      info.hoisted = std::min(info.hoisted, info.work);
-      info.in_memory = options.in_memory != nullptr && (*options.in_memory)[i];
-      info.memory_work = info.in_memory ? std::min(info.work, kLoadWork) : info.work;
+      info.elements = Elements(info.shape);
+      info.leaves = std::min(Leaves(u, info), kMaxLeaves);
     }
     PlaceTheRest();
     return absl::OkStatus();
@@ -79,8 +86,8 @@ class Describer {
     if (u.Is(Op::PARAM)) {
       info.device = u.text().empty() ? default_device_ : Device(u.text());
       f_.slot_storage[u.slot()] = static_cast<int32_t>(f_.storages.size());
-      f_.storages.push_back({Storage::kArgument, u.slot(), u.dtype(),
-                             ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), info.device, u});
+      f_.storages.push_back({Storage::kArgument, u.slot(), u.dtype(), info.shape,
+                             ir::Product(ir::MaxDims(ctx_, *info.shape)), info.device, u});
       return absl::OkStatus();
     }
     if (u.Is(Op::COPY)) {
@@ -113,8 +120,7 @@ class Describer {
     }
   }
 
-  double Elements(UOp u) {
-    const ir::Shape* shape = ctx_.ShapeOf(u);
+  double Elements(const ir::Shape* shape) {
     if (shape == nullptr) return 0;
     double n = 1;
     for (UOp d : *shape)
@@ -123,6 +129,42 @@ class Describer {
     return n;
   }
 
+  double Leaves(UOp u, NodeInfo& info) const {
+    if (u.Is(kMemory)) return info.elements;
+    if (u.Is(Op::REDUCE)) {
+      const NodeInfo& from = f_.at(u.src(0));
+      info.heavy = from.elements > kHeavyReuse * from.leaves;
+      return info.heavy ? info.elements : from.leaves;
+    }
+    if (u.Is(ir::kMovementOps)) return std::min(f_.at(u.src(0)).leaves, info.elements);
+    double leaves = 0;
+    ForEachSource(u, [&](UOp s) { leaves += f_.at(s).leaves; });
+    return leaves;
+  }
+
+  ir::UOpContext& ctx_;
+  Fusion& f_;
+  int32_t default_device_ = 0;
+};
+
+class Weigher {
+ public:
+  Weigher(ir::UOpContext& ctx, const Picks& picks, Fusion& f) : ctx_(ctx), picks_(picks), f_(f) {}
+
+  void Run(const std::vector<bool>* in_memory) {
+    for (uint32_t i = 0; i < f_.order.size(); ++i) {
+      NodeInfo& info = f_.info[i];
+      info.rest = info.hoisted = 0;
+      info.reads.clear();
+      Weigh(i, f_.order[i], info);
+      info.work = Total(info);
+      info.hoisted = std::min(info.hoisted, info.work);
+      info.in_memory = in_memory != nullptr && (*in_memory)[i];
+      info.memory_work = info.in_memory ? std::min(info.work, kLoadWork) : info.work;
+    }
+  }
+
+ private:
   static double Total(const NodeInfo& info) {
     double total = info.rest;
     for (const Read& r : info.reads) total += r.work;
@@ -151,47 +193,35 @@ class Describer {
     for (const Read& r : info.reads) add(info.in_memory ? Read{r.mark, 0} : r);
   }
 
-  // Work, leaves and reads.
+  // Work and reads.
   void Weigh(uint32_t position, UOp u, NodeInfo& info) {
-    if (u.Is(kMemory)) {
-      info.leaves = info.elements;
-      return Add(info, {Self(position), kLoadWork});
-    }
+    if (u.Is(kMemory)) return Add(info, {Self(position), kLoadWork});
     if (u.Is(Op::REDUCE)) {
       WeighReduce(position, u, info);
     } else if (u.Is(ir::kMovementOps)) {
       WeighMovement(u, info);
     } else {
       info.rest = OpWork(u);
-      const auto sources = ValueSources(u);
-      for (size_t i = 0; i < sources.size(); ++i) {
-        if (std::find(sources.begin(), sources.begin() + static_cast<std::ptrdiff_t>(i),
-                      sources[i]) != sources.begin() + static_cast<std::ptrdiff_t>(i)) {
-          continue;
-        }
-        const NodeInfo& from = f_.at(sources[i]);
-        info.leaves += from.leaves;
+      ForEachSource(u, [&](UOp s) {
+        const NodeInfo& from = f_.at(s);
         if (from.elements == info.elements && u.Is(ir::kElementwiseOps)) {
-          ForReads(sources[i], [&](Read r) { Add(info, r); });
+          ForReads(s, [&](Read r) { Add(info, r); });
           if (!from.in_memory) info.rest += from.rest, info.hoisted += from.hoisted;
         } else if (info.elements > 0) {  // it broadcasts
           const double share = from.memory_work * std::min(1.0, from.elements / info.elements);
           info.rest += share;
           if (from.elements < info.elements) info.hoisted += share;
         }
-      }
+      });
     }
     info.rest = std::min(info.rest, kMaxWork);
-    info.leaves = std::min(info.leaves, 1e15);
   }
 
   void WeighReduce(uint32_t position, UOp u, NodeInfo& info) {
     const NodeInfo& from = f_.at(u.src(0));
-    const bool heavy = from.elements > kHeavyReuse * from.leaves;
-    info.leaves = heavy ? info.elements : from.leaves;
-    const double terms = picks_->TermsOf(ctx_, position, u);
+    const double terms = picks_.TermsOf(ctx_, position, u);
     Add(info, {Self(position), std::min((from.memory_work + 1) * terms, kMaxWork)});
-    if (heavy) return;
+    if (info.heavy) return;
     ForReads(u.src(0), [&](Read r) {
       for (int64_t a : u.reduce_axes()) r.mark = Mix(r.mark, static_cast<uint64_t>(a) + 1);
       Add(info, {Mix(r.mark, 0xadd), 0});
@@ -200,7 +230,6 @@ class Describer {
 
   void WeighMovement(UOp u, NodeInfo& info) {
     const NodeInfo& from = f_.at(u.src(0));
-    info.leaves = std::min(from.leaves, info.elements);
     const double used = info.elements > 0 ? std::min(1.0, from.elements / info.elements) : 0;
     if (!from.in_memory) info.rest = from.rest * used, info.hoisted = from.hoisted * used;
     if (from.reads.empty()) return;
@@ -213,15 +242,25 @@ class Describer {
   }
 
   ir::UOpContext& ctx_;
-  const Picks* picks_;
+  const Picks& picks_;
   Fusion& f_;
-  int32_t default_device_ = 0;
 };
 
 }  // namespace
 
-absl::Status Describe(ir::UOpContext& ctx, const FusionOptions& options, Fusion& f) {
-  return Describer(ctx, *options.picks, f).Run(options);
+absl::StatusOr<Fusion> Describe(ir::UOpContext& ctx, std::vector<UOp> order,
+                                std::string_view default_device) {
+  Fusion f;
+  f.order = std::move(order);
+  f.position.resize(ctx.size());
+  for (uint32_t i = 0; i < f.order.size(); ++i) f.position[f.order[i].id()] = i;
+  f.info.resize(f.order.size());
+  UOPD_TRY(Describer(ctx, f).Run(default_device));
+  return f;
+}
+
+void Weigh(ir::UOpContext& ctx, const FusionOptions& options, Fusion& f) {
+  Weigher(ctx, *options.picks, f).Run(options.in_memory);
 }
 
 }  // namespace uopd::schedule

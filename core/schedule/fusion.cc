@@ -11,7 +11,6 @@
 #include "core/schedule/describe.h"
 #include "core/schedule/sharing.h"
 #include "core/schedule/staging.h"
-#include "core/schedule/used_ranges.h"
 
 namespace uopd::schedule {
 namespace {
@@ -28,21 +27,18 @@ constexpr size_t kFewDemands = 8;
 
 class Fuser {
  public:
-  Fuser(UOpContext& ctx, rewrite::Rewriter& simplify, const FusionOptions& options)
+  Fuser(UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f)
       : ctx_(ctx),
-        simplify_(simplify),
+        accesses_(accesses),
         options_(options),
-        sharing_(f_),
-        staging_(ctx, f_, used_, picked_, options) {}
+        f_(f),
+        sharing_(f),
+        staging_(ctx, f, picked_, options) {}
 
-  absl::StatusOr<Fusion> Run(UOp sink) {
-    f_.order = ir::Toposort(ctx_, sink);
-    f_.position.resize(ctx_.size());
-    for (uint32_t i = 0; i < f_.order.size(); ++i) f_.position[f_.order[i].id()] = i;
-    UOPD_TRY(Describe(ctx_, options_, f_));
-    followers_.resize(f_.order.size());
+  absl::Status Run() {
+    f_.Restart();
+    Weigh(ctx_, options_, f_);
     must_realise_.resize(f_.order.size(), false);
-    afters_.resize(f_.order.size());
     for (UOp u : f_.order) {
       for (UOp s : u.srcs()) {
         if (s.Is(Op::PARAM)) ++uses_of_slot_[s.slot()];
@@ -57,19 +53,23 @@ class Fuser {
         Visit(u);
       }
     }
-    return std::move(f_);
+    return absl::OkStatus();
   }
 
  private:
-  uint32_t Position(UOp u) const { return f_.position[u.id()]; }
-  UOp Simple(UOp u) {
-    const bool is_simple = u.Is(Op::CONST) || (u.Is(Op::RANGE) && u.src(0).Is(Op::CONST));
-    return is_simple ? u : simplify_.Run(u);
+  using Followers = absl::InlinedVector<uint32_t, 2>;
+  const Followers& FollowersOf(UOp u) const {
+    static const auto& none = *new Followers;
+    const auto it = followers_.find(Position(u));
+    return it == followers_.end() ? none : it->second;
   }
 
+  uint32_t Position(UOp u) const { return f_.position[u.id()]; }
+
   int32_t NewTemporary(UOp u, int32_t device) {
-    f_.storages.push_back({Storage::kTemporary, next_temporary_++, u.dtype(),
-                           ir::MaxDims(ctx_, *ctx_.ShapeOf(u)), device, UOp()});
+    const Shape* shape = f_.at(u).shape;
+    f_.storages.push_back({Storage::kTemporary, next_temporary_++, u.dtype(), shape,
+                           ir::Product(ir::MaxDims(ctx_, *shape)), device, UOp()});
     return static_cast<int32_t>(f_.storages.size() - 1);
   }
 
@@ -87,36 +87,22 @@ class Fuser {
     return static_cast<uint32_t>(f_.roots.size() - 1);
   }
 
-  // The index of the element of a value of this shape that one iteration of the root is about.
-  // REQUIRES: the root's ranges are those of the shape.
-  IndexList WholeIndex(uint32_t root, Shape shape) {
+  // The element of a value of this shape that one iteration of the root is about. REQUIRES: the
+  // root's ranges are those of the shape.
+  const Access* Whole(uint32_t root, Shape shape) {
     IndexList index;
     size_t next = 0;
     for (UOp d : shape)
       index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].ranges[next++]);
-    return index;
-  }
-
-  uint32_t AskWhole(uint32_t root, UOp u) {
-    Demand d;
-    d.index = WholeIndex(root, *ctx_.ShapeOf(u)), d.gate = ctx_.Bool(true);
-    d.root = root, d.loops = f_.roots[root].loops;
-    return Ask(u, std::move(d));
+    return accesses_.At(index, ctx_.Bool(true));
   }
 
   // Records a demand, or finds the equal one.
-  uint32_t Ask(UOp u, Demand d) {
+  uint32_t Ask(UOp u, const Access* access, uint32_t root, uint32_t loops, UOp after) {
     if (IsUniform(u)) return 0;
-    for (UOp& i : d.index) i = Simple(i);
-    d.gate = Simple(d.gate);
-    uint64_t hash = Mix(d.root, d.gate.id());
-    hash = Mix(hash, d.after ? d.after.id() + 1 : 0);
-    for (UOp i : d.index) hash = Mix(hash, i.id());
-    d.hash = hash;
     auto& demands = f_.at(u).demands;
     auto same = [&](const Demand& e) {
-      return e.hash == d.hash && e.root == d.root && e.gate == d.gate && e.after == d.after &&
-             e.index == d.index;
+      return e.access == access && e.root == root && e.after == after;
     };
     // Most nodes have few; the map has the others.
     const size_t few = std::min(demands.size(), kFewDemands);
@@ -125,18 +111,19 @@ class Fuser {
     }
     const auto number = static_cast<uint32_t>(demands.size());
     if (few == kFewDemands) {
-      const auto [it, fresh] = asked_.try_emplace({Position(u), hash}, number);
-      if (!fresh && same(demands[it->second])) return it->second;
+      const auto [it, fresh] =
+          asked_.try_emplace({Position(u), root, access, after.node()}, number);
+      if (!fresh) return it->second;
     }
-    demands.push_back(std::move(d));
+    Demand& d = demands.emplace_back();
+    d.access = access, d.root = root, d.loops = loops, d.after = after;
     return number;
   }
 
   // The loops around a demand from which its evaluation cannot be moved out: down to the innermost
   // one that it uses.
   std::span<const UOp> NeededLoops(const Demand& d) {
-    uint64_t used = used_.In(d.gate);
-    for (UOp x : d.index) used |= used_.In(x);
+    const uint64_t used = d.access->ranges;
     const std::vector<UOp>& loops = f_.loops[d.loops];
     size_t needed = loops.size();
     while (needed > 0 && (used & UsedRanges::Bit(loops[needed - 1])) == 0) --needed;
@@ -153,13 +140,6 @@ class Fuser {
         return 0;
     }
     return trips;
-  }
-
-  // True if the index is one of an axis of this size at every iteration, gated or not.
-  bool IsInside(UOp index, UOp size) {
-    if (index.Is(Op::RANGE)) return index.src(0) == size;
-    const ir::Bounds at = ctx_.BoundsOf(index);
-    return at.min >= 0 && at.max < ctx_.BoundsOf(size).min;
   }
 
   // A COPY that really moves its source to another device.
@@ -190,7 +170,7 @@ class Fuser {
 
   absl::Status VisitStore(UOp store) {
     const UOp value = store.src(1);
-    const Shape shape = *ctx_.ShapeOf(value);
+    const Shape shape = *f_.at(value).shape;
     const UOp base = ir::MaybeBaseOf(store.src(0));
     Output out;
     out.node = store, out.value = value;
@@ -208,15 +188,16 @@ class Fuser {
       const NodeInfo& info = f_.at(after);
       const bool forwards = MaybeOnlyStore(after) == store;
       for (const Demand& d : info.demands) c.demands.push_back({&d, forwards});
-      for (uint32_t r : followers_[Position(after)]) c.followers.push_back(r);
+      for (uint32_t r : FollowersOf(after)) c.followers.push_back(r);
     }
     int32_t found = Alone(store) ? -1 : sharing_.Find(c);
     const bool joins = found >= 0;
     const uint32_t r = joins ? static_cast<uint32_t>(found) : NewRoot(shape, device);
     if (Alone(store)) f_.roots[r].alone = true;
     // Where the element goes: the target's movement ops, from the outside in.
-    out.index = WholeIndex(r, shape);
-    UOp target = store.src(0), gate = ctx_.Bool(true);
+    const Access* whole = Whole(r, shape);
+    out.access = whole;
+    UOp target = store.src(0);
     out.covers = true;
     while (target != base) {
       if (target.Is(Op::AFTER)) {
@@ -226,14 +207,13 @@ class Fuser {
         return absl::InvalidArgumentError(
             Cat("STORE through ", ir::Name(target.op()), ": its elements are no distinct memory"));
       } else {
-        out.index = SourceIndex(ctx_, target, out.index, gate);
+        out.access = accesses_.OfSource(target, out.access);
         out.covers = false;
       }
       target = target.src(0);
     }
-    for (UOp& i : out.index) i = Simple(i);
     out.sole = out.covers && uses_of_slot_[base.slot()] == 1;
-    out.demand = AskWhole(r, value);
+    out.demand = Ask(value, whole, r, f_.roots[r].loops, UOp());
     const auto number = static_cast<uint32_t>(f_.roots[r].outputs.size());
     f_.stores[store.id()] = {r, number};
     f_.roots[r].outputs.push_back(std::move(out));
@@ -254,26 +234,27 @@ class Fuser {
   }
 
   void StageValue(UOp u, const StagePlan& plan) {
-    Demand d;
-    d.index = f_.at(u).demands[0].index, d.gate = ctx_.Bool(true), d.fills = true;
-    d.root = f_.at(u).demands[0].root;
-    StagedValue value;
+    const Demand& first = f_.at(u).demands[0];
+    const uint32_t r = first.root;
+    IndexList index(first.access->index.begin(), first.access->index.end());
+    const Shape shape = *f_.at(u).shape;
     std::vector<UOp> loops = plan.loops;
-    const Shape shape = *ctx_.ShapeOf(u);
+    StagedValue value;
+    value.axes = plan.axes;
     for (size_t a : plan.axes) {
-      Root& root = f_.roots[d.root];
-      const UOp range = ir::Range(ctx_, shape[a], root.next_range++, AxisType::REDUCE);
-      d.index[a] = range;
-      value.ranges.push_back(range), loops.push_back(range);
+      index[a] = ir::Range(ctx_, shape[a], f_.roots[r].next_range++, AxisType::REDUCE);
+      value.ranges.push_back(index[a]), loops.push_back(index[a]);
       value.dims.push_back(static_cast<int64_t>(ctx_.BoundsOf(shape[a]).max));
     }
-    value.axes = plan.axes;
-    d.loops = static_cast<uint32_t>(f_.loops.size());
     f_.loops.push_back(std::move(loops));
-    f_.roots[d.root].cached_bytes += plan.cached_bytes;
-    f_.roots[d.root].staged_bytes += plan.elements * ir::ByteSize(u.dtype());
-    const uint32_t k = value.demand = Ask(u, std::move(d));
-    f_.at(u).staged = static_cast<int32_t>(f_.staged.size());
+    f_.roots[r].cached_bytes += plan.cached_bytes;
+    f_.roots[r].staged_bytes += plan.elements * ir::ByteSize(u.dtype());
+    value.demand = Ask(u, accesses_.At(index, ctx_.Bool(true)), r,
+                       static_cast<uint32_t>(f_.loops.size() - 1), UOp());
+    const uint32_t k = value.demand;
+    NodeInfo& mine = f_.at(u);
+    mine.demands[k].fills = true;
+    mine.staged = static_cast<int32_t>(f_.staged.size());
     f_.staged.push_back(std::move(value));
     Propagate(u, k);
   }
@@ -281,7 +262,7 @@ class Fuser {
   // Nothing is realised just to be stored: the only demand is that of a STORE of all of it.
   bool OnlyStored(UOp u) {
     const NodeInfo& info = f_.at(u);
-    if (info.demands.size() != 1 || !followers_[Position(u)].empty()) return false;
+    if (info.demands.size() != 1 || !FollowersOf(u).empty()) return false;
     const int32_t o = StoredBy(u, 0);
     if (o < 0) return false;
     if (!IsTransfer(u)) return true;
@@ -305,9 +286,9 @@ class Fuser {
     NodeInfo& info = f_.at(u);
     const int32_t device = info.device < 0 ? kDefaultDevice : info.device;
     Candidate c;
-    c.shape = *ctx_.ShapeOf(u), c.value = u, c.device = device;
+    c.shape = *info.shape, c.value = u, c.device = device;
     for (const Demand& d : info.demands) c.demands.push_back({&d, true});
-    c.followers.assign(followers_[Position(u)].begin(), followers_[Position(u)].end());
+    c.followers.assign(FollowersOf(u).begin(), FollowersOf(u).end());
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
     if (!alone && LiveInSlot(u, c)) return;
     const int32_t found = alone ? -1 : sharing_.Find(c);
@@ -316,8 +297,8 @@ class Fuser {
     Output out;
     out.node = out.value = u;
     out.storage = NewTemporary(u, device);
-    out.index = WholeIndex(r, c.shape);
-    if (!transfer) out.demand = AskWhole(r, u);
+    out.access = Whole(r, c.shape);
+    if (!transfer) out.demand = Ask(u, out.access, r, f_.roots[r].loops, UOp());
     NodeInfo& mine = f_.at(u);  // Ask may have moved the demands
     mine.realised = static_cast<int32_t>(r);
     mine.output = static_cast<uint32_t>(f_.roots[r].outputs.size());
@@ -375,22 +356,18 @@ class Fuser {
     if (IsTransfer(u)) return MakeCopy(f_.at(u).demands[k].root, u);  // see OnlyStored
     Demand d = f_.at(u).demands[k];
     absl::InlinedVector<uint32_t, 3> sources;
-    auto ask = [&](UOp s, IndexList index, UOp gate, uint32_t loops, UOp after) {
-      Demand e;
-      e.index = std::move(index), e.gate = gate, e.root = d.root, e.loops = loops, e.after = after;
-      sources.push_back(Ask(s, std::move(e)));
+    auto ask = [&](UOp s, const Access* access, uint32_t loops, UOp after) {
+      sources.push_back(Ask(s, access, d.root, loops, after));
     };
     if (u.Is(ir::kMovementOps)) {
-      UOp gate = d.gate;
-      IndexList index = SourceIndex(ctx_, u, d.index, gate);
-      ask(u.src(0), std::move(index), gate, d.loops, d.after);
+      ask(u.src(0), accesses_.OfSource(u, d.access), d.loops, d.after);
     } else if (u.Is(Op::AFTER)) {
-      ask(u.src(0), d.index, d.gate, d.loops, d.after ? d.after : u);
+      ask(u.src(0), d.access, d.loops, d.after ? d.after : u);
     } else if (u.Is(Op::REDUCE)) {
-      IndexList index = d.index;
+      IndexList index(d.access->index.begin(), d.access->index.end());
       const auto needed = NeededLoops(d);
       std::vector<UOp> loops(needed.begin(), needed.end());
-      const Shape in = *ctx_.ShapeOf(u.src(0));
+      const Shape in = *f_.at(u.src(0)).shape;
       const Picks& picks = *options_.picks;
       for (int64_t a : u.reduce_axes()) {
         const UOp size = in[static_cast<size_t>(a)];
@@ -406,26 +383,21 @@ class Fuser {
       }
       f_.loops.push_back(std::move(loops));
       staging_.NoteReduce(u);
-      ask(u.src(0), std::move(index), d.gate, static_cast<uint32_t>(f_.loops.size() - 1), d.after);
+      ask(u.src(0), accesses_.At(index, d.access->gate), static_cast<uint32_t>(f_.loops.size() - 1),
+          d.after);
     } else if (u.Is(Op::STACK)) {
-      IndexList index(d.index.begin() + 1, d.index.end());
+      const UOp first = d.access->index[0];
       for (size_t i = 0; i < u.n_src(); ++i) {
-        const UOp here = ir::Alu(ctx_, Op::CMPEQ, {d.index[0], ctx_.Idx(static_cast<int64_t>(i))});
-        ask(u.src(i), index, ir::And(ctx_, d.gate, here), d.loops, d.after);
+        const UOp here = ir::Alu(ctx_, Op::CMPEQ, {first, ctx_.Idx(static_cast<int64_t>(i))});
+        const UOp gate = ir::And(ctx_, d.access->gate, here);
+        ask(u.src(i), accesses_.At(d.access->index.subspan(1), gate), d.loops, d.after);
       }
     } else {
+      const NodeInfo& out = f_.at(u);
       for (UOp s : ValueSources(u)) {
-        // Broadcasting: trailing axes, size-1 ones at 0.
-        const Shape in = *ctx_.ShapeOf(s);
-        IndexList index;
-        bool inside = f_.at(s).elements < f_.at(u).elements;
-        for (size_t i = 0; i < in.size(); ++i) {
-          index.push_back(in[i].IsConstInt(1) ? ctx_.Idx(0)
-                                              : d.index[d.index.size() - in.size() + i]);
-          inside = inside && IsInside(index.back(), in[i]);
-        }
-        // What broadcasts can be computed outside of loops that only the gate uses.
-        ask(s, std::move(index), inside ? ctx_.Bool(true) : d.gate, d.loops, d.after);
+        const NodeInfo& in = f_.at(s);
+        ask(s, accesses_.OfOperand(in.shape, out.shape, in.elements < out.elements, d.access),
+            d.loops, d.after);
       }
     }
     Demand& stored = f_.at(u).demands[k];
@@ -435,41 +407,23 @@ class Fuser {
   }
 
   UOpContext& ctx_;
-  rewrite::Rewriter& simplify_;
+  Accesses& accesses_;
   const FusionOptions& options_;
-  Fusion f_;
+  Fusion& f_;
   Sharing sharing_;
-  UsedRanges used_;
-  std::vector<bool> must_realise_;                // by position
-  std::vector<std::vector<uint32_t>> followers_;  // by position: roots that wait for it, no demand
-  std::vector<std::vector<UOp>> afters_;          // by position of a STORE
+  std::vector<bool> must_realise_;                      // by position
+  absl::flat_hash_map<uint32_t, Followers> followers_;  // by position: roots that wait for it
+  // By position of a STORE.
+  absl::flat_hash_map<uint32_t, absl::InlinedVector<UOp, 1>> afters_;
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that will not be loops
   Staging staging_;
-  absl::flat_hash_map<std::pair<uint32_t, uint64_t>, uint32_t> asked_;
+  absl::flat_hash_map<std::tuple<uint32_t, uint32_t, const Access*, const ir::Node*>, uint32_t>
+      asked_;  // position, root, access, after: of the ones beyond the first few
   int64_t next_temporary_ = 0;
 };
 
 }  // namespace
-
-std::span<const UOp> ValueSources(UOp u) {
-  switch (u.op()) {
-    case Op::STORE:
-      return u.srcs().subspan(1, 1);
-    case Op::SINK:
-    case Op::PARAM:
-    case Op::IOTA:
-    case Op::BIND:
-    case Op::DEFINE_VAR:
-    case Op::CONST:
-      return {};
-    case Op::STACK:
-      return u.dtype() == ir::Dtype::Index ? std::span<const UOp>() : u.srcs();
-    default:
-      break;
-  }
-  return u.Is(ir::kMovementOps) || u.Is(Op::AFTER) ? u.srcs().first(1) : u.srcs();
-}
 
 UOp MaybeOnlyStore(UOp u) {
   if (!u.Is(Op::AFTER) || u.n_src() != 2) return UOp();
@@ -482,9 +436,15 @@ UOp MaybeOnlyStore(UOp u) {
   return u.src(0).Is(Op::PARAM) || u.src(0) == store.src(0) ? store : UOp();
 }
 
-absl::StatusOr<Fusion> Fuse(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink,
-                            const FusionOptions& options) {
-  return Fuser(ctx, simplify, options).Run(sink);
+void Fusion::Restart() {
+  for (NodeInfo& node : info)
+    node.demands.clear(), node.realised = node.staged = -1, node.output = 0;
+  roots.clear(), loops.clear(), sources.clear(), staged.clear(), stores.clear();
+  std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
+}
+
+absl::Status Fuse(UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f) {
+  return Fuser(ctx, accesses, options, f).Run();
 }
 
 }  // namespace uopd::schedule

@@ -33,8 +33,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
 #include "core/ir/context.h"
-#include "core/rewrite/rewriter.h"
-#include "core/schedule/movement.h"
+#include "core/schedule/access.h"
 #include "core/schedule/picks.h"
 
 namespace uopd::schedule {
@@ -45,18 +44,17 @@ struct Storage {
   Kind kind = kArgument;
   int64_t index = 0;  // slot, or number of the temporary
   ir::Dtype dtype = ir::Dtype::Void;
-  ir::Dims dims;  // largest
+  const ir::Shape* shape = nullptr;
+  int64_t elements = 0;  // at the largest of every dimension
   int32_t device = 0;
   ir::UOp param;  // of a slot
 };
 
 struct Demand {
-  IndexList index;
-  ir::UOp gate;
+  const Access* access = nullptr;
   uint32_t root = 0;   // kernel that asks
   uint32_t loops = 0;  // index into Fusion::loops
   ir::UOp after;       // the AFTER through which a PARAM is read; null: its value before all stores
-  uint64_t hash = 0;   // of the above without the loops
   bool fills = false;  // it computes what is staged; the node's other demands load that
   std::vector<ir::UOp> reduce_ranges;  // REDUCE: the ranges made for this demand
   // Index into Fusion::sources of the demands of the value sources, one each; unused where the
@@ -71,10 +69,10 @@ struct Output {
   ir::UOp value;        // what is computed
   uint32_t demand = 0;  // of value
   int32_t storage = -1;
-  IndexList index;             // of the stored element: in the storage's dims
-  std::vector<ir::UOp> after;  // AFTERs in the target of a STORE
-  bool covers = false;         // STORE: writes the slot's elements all, in their order
-  bool sole = false;           // covers, and nothing else reads or writes the slot
+  const Access* access = nullptr;  // of the stored element: in the storage's shape
+  std::vector<ir::UOp> after;      // AFTERs in the target of a STORE
+  bool covers = false;             // STORE: writes the slot's elements all, in their order
+  bool sole = false;               // covers, and nothing else reads or writes the slot
 };
 
 // One kernel, or a copy to another device (of outputs[0].value, which is in memory).
@@ -113,12 +111,14 @@ struct NodeInfo {
   int32_t staged = -1;    // index into Fusion::staged
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: a constant
+  const ir::Shape* shape = nullptr;
   double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0, hoisted = 0;
+  bool heavy = false;      // a REDUCE that uses each of its inputs often
   bool in_memory = false;  // as the options say
   absl::InlinedVector<Read, 4> reads;
 };
 
-// The decisions for a graph.
+// A graph, and the decisions for it.
 struct Fusion {
   std::vector<ir::UOp> order;      // the graph, sources first
   std::vector<uint32_t> position;  // node id -> index into order, info
@@ -132,6 +132,9 @@ struct Fusion {
   absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 
+  // Forgets every decision; what is known of the graph itself stays.
+  void Restart();
+
   NodeInfo& at(ir::UOp u) { return info[position[u.id()]]; }
   const NodeInfo& at(ir::UOp u) const { return info[position[u.id()]]; }
 };
@@ -144,23 +147,29 @@ struct Constraints {
 };
 
 struct FusionOptions {
-  std::string default_device;
   double realise_cost = 0, launch_cost = 0;
   int64_t stage_bytes = 0;  // that a staged value may have; 0: nothing is staged
   double threads = 1;       // that a kernel is taken to have
   const Constraints* constraints = nullptr;
   // By position: nodes taken to be in memory, staged or not, when work is estimated. Which ones are
   // is only known after fusing, so the first attempt takes none, and overestimates the work of
-  // everything above them; the next one takes what that one realised. Null: none.
+  // everything above them; the next one takes what that one realised or staged. Null: none.
   const std::vector<bool>* in_memory = nullptr;
   const Picks* picks = nullptr;  // of the graph
 };
 
-absl::StatusOr<Fusion> Fuse(ir::UOpContext& ctx, rewrite::Rewriter& simplify, ir::UOp sink,
-                            const FusionOptions& options);
+// Decides anew. REQUIRES: f comes from Describe.
+absl::Status Fuse(ir::UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f);
 
 // Sources of u whose values u is computed from (not shapes, not ordering).
-std::span<const ir::UOp> ValueSources(ir::UOp u);
+inline std::span<const ir::UOp> ValueSources(ir::UOp u) {
+  using ir::Op;
+  constexpr ir::OpSet kNone = {Op::SINK, Op::PARAM, Op::IOTA, Op::BIND, Op::DEFINE_VAR, Op::CONST};
+  constexpr ir::OpSet kFirst = ir::kMovementOps | ir::OpSet{Op::AFTER};
+  if (u.Is(kNone) || (u.Is(Op::STACK) && u.dtype() == ir::Dtype::Index)) return {};
+  if (u.Is(Op::STORE)) return u.srcs().subspan(1, 1);
+  return u.Is(kFirst) ? u.srcs().first(1) : u.srcs();
+}
 
 // Constants and variables: their value is the node itself at every index.
 inline bool IsUniform(ir::UOp u) { return u.Is(ir::OpSet{ir::Op::CONST, ir::Op::DEFINE_VAR}); }

@@ -41,10 +41,21 @@ const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
   return root == d.root ? &f.roots[root].outputs[output] : nullptr;
 }
 
+// Calls f for every operand, see Operands.
+template <class F>
+void ForEachOperand(const Fusion& f, UOp u, const Demand& d, F call) {
+  if (IsLoaded(f, u, d) || u.Is(Op::PARAM)) return;
+  if (LoadsStaged(f, u, d))
+    return call(ValueRef{u, f.staged[static_cast<size_t>(f.at(u).staged)].demand});
+  if (const Output* out = Forwarded(f, u, d)) return call(ValueRef{out->value, out->demand});
+  size_t next = d.sources;
+  for (UOp s : ValueSources(u)) call(ValueRef{s, f.sources[next++]});
+}
+
 class RootLowerer {
  public:
-  RootLowerer(UOpContext& ctx, rewrite::Rewriter& simplify, Fusion& fusion)
-      : ctx_(ctx), simplify_(simplify), f_(fusion) {}
+  RootLowerer(UOpContext& ctx, Accesses& accesses, Addresses& addresses, Fusion& fusion)
+      : ctx_(ctx), accesses_(accesses), addresses_(addresses), f_(fusion) {}
 
   Kernel Run(uint32_t r) {
     kernel_.root = r;
@@ -53,7 +64,7 @@ class RootLowerer {
     for (const Output& out : root.outputs) {
       kernel_.placeholders.push_back({out.storage, out.node.Is(Op::STORE) ? out.node : UOp()});
       targets.push_back(
-          Address(static_cast<uint32_t>(kernel_.placeholders.size() - 1), out.index, UOp()));
+          Address(static_cast<uint32_t>(kernel_.placeholders.size() - 1), out.access, true));
     }
     for (size_t o = 0; o < root.outputs.size(); ++o)
       stores.push_back(
@@ -72,6 +83,7 @@ class RootLowerer {
   // Operands first; chains of any length.
   UOp Value(ValueRef wanted) {
     std::vector<ValueRef> stack = {wanted};
+    ir::SymbolicDims values;
     while (!stack.empty()) {
       const ValueRef v = stack.back();
       if (Done(v)) {
@@ -79,27 +91,37 @@ class RootLowerer {
         continue;
       }
       const Demand& d = f_.at(v.node).demands[v.demand];
-      const auto operands = Operands(f_, v.node, d);
-      const size_t before = stack.size();
-      for (size_t i = operands.size(); i-- > 0;) {
-        if (!Done(operands[i])) stack.push_back(operands[i]);
+      const auto before = static_cast<std::ptrdiff_t>(stack.size());
+      values.clear();
+      ForEachOperand(f_, v.node, d, [&](ValueRef o) {
+        values.push_back(Done(o));
+        if (!values.back()) stack.push_back(o);
+      });
+      if (static_cast<std::ptrdiff_t>(stack.size()) > before) {
+        std::reverse(stack.begin() + before, stack.end());  // the first operand is next
+        continue;
       }
-      if (stack.size() > before) continue;
-      ir::SymbolicDims values;
-      for (ValueRef o : operands) values.push_back(Done(o));
       Slot(v) = Compute(v.node, d, values);
       stack.pop_back();
     }
     return Done(wanted);
   }
 
-  UOp Address(uint32_t placeholder, const IndexList& index, UOp gate) {
+  UOp Address(uint32_t placeholder, const Access* access, bool is_output) {
     const Storage& s = f_.storages[static_cast<size_t>(kernel_.placeholders[placeholder].storage)];
-    const int64_t elements = ir::Product(s.dims);
+    const auto [it, fresh] =
+        addresses_.try_emplace({placeholder, s.dtype, s.shape, access, is_output});
+    if (fresh) it->second = NewAddress(placeholder, access, is_output ? UOp() : access->gate);
+    return it->second;
+  }
+
+  UOp NewAddress(uint32_t placeholder, const Access* access, UOp gate) {
+    const Storage& s = f_.storages[static_cast<size_t>(kernel_.placeholders[placeholder].storage)];
+    const int64_t elements = s.elements;
     const UOp buffer =
         ir::Buffer(ctx_, placeholder, s.dtype, ir::ShapeArg(ctx_, std::span(&elements, 1)),
                    ir::AddrSpace::GLOBAL);
-    const UOp at = simplify_.Run(FlatIndex(ctx_, s.dims, index));
+    const UOp at = accesses_.Offset(s.shape, access);
     return ir::Index(ctx_, buffer, at, Checked(at, elements, gate));
   }
 
@@ -121,24 +143,25 @@ class RootLowerer {
                        static_cast<std::ptrdiff_t>(f_.roots[kernel_.root].outputs.size());
     auto it = std::find(begin, kernel_.placeholders.end(), from);
     if (it == kernel_.placeholders.end()) it = kernel_.placeholders.insert(it, from);
-    return ir::Load(
-        ctx_, Address(static_cast<uint32_t>(it - kernel_.placeholders.begin()), d.index, d.gate));
+    const auto number = static_cast<uint32_t>(it - kernel_.placeholders.begin());
+    return ir::Load(ctx_, Address(number, d.access, false));
   }
 
   // `value`: what fills the memory.
   UOp LoadStaged(UOp u, const Demand& d, UOp value) {
     const StagedValue& staged = f_.staged[static_cast<size_t>(f_.at(u).staged)];
-    const Demand& filled = f_.at(u).demands[staged.demand];
+    const Access* filled = f_.at(u).demands[staged.demand].access;
     IndexList fill, load;
-    for (size_t a : staged.axes) fill.push_back(filled.index[a]), load.push_back(d.index[a]);
+    for (size_t a : staged.axes)
+      fill.push_back(filled->index[a]), load.push_back(d.access->index[a]);
     const int64_t elements = ir::Product(staged.dims);
-    const UOp to = simplify_.Run(FlatIndex(ctx_, staged.dims, fill));
+    const UOp to = accesses_.Simple(FlatIndex(ctx_, staged.dims, fill));
     const UOp memory = ir::Staged(ctx_, value, elements, to, UOp(), staged.ranges);
-    const UOp at = simplify_.Run(FlatIndex(ctx_, staged.dims, load));
+    const UOp at = accesses_.Simple(FlatIndex(ctx_, staged.dims, load));
     const ir::Bounds bounds = ctx_.BoundsOf(at);
     const bool inside = bounds.min >= 0 && bounds.max < elements;
-    return ir::Load(ctx_,
-                    ir::Index(ctx_, memory, at, inside ? UOp() : Checked(at, elements, d.gate)));
+    const UOp gate = inside ? UOp() : Checked(at, elements, d.access->gate);
+    return ir::Load(ctx_, ir::Index(ctx_, memory, at, gate));
   }
 
   UOp Compute(UOp u, const Demand& d, const ir::SymbolicDims& values) {
@@ -153,21 +176,21 @@ class RootLowerer {
       case Op::PARAM:  // the root that makes a copy of it
         return LoadFrom({f_.slot_storage.at(u.slot()), UOp()}, d);
       case Op::IOTA:
-        return ir::Cast(ctx_, d.index[static_cast<size_t>(u.arg().AsInt())], u.dtype());
+        return ir::Cast(ctx_, d.access->index[static_cast<size_t>(u.arg().AsInt())], u.dtype());
       case Op::REDUCE:
         return Reduce(u, d, values[0]);
       case Op::STACK: {
         UOp out = values.back();
         for (size_t i = values.size() - 1; i-- > 0;) {
           const UOp here =
-              ir::Alu(ctx_, Op::CMPEQ, {d.index[0], ctx_.Idx(static_cast<int64_t>(i))});
+              ir::Alu(ctx_, Op::CMPEQ, {d.access->index[0], ctx_.Idx(static_cast<int64_t>(i))});
           out = ir::Where(ctx_, here, values[i], out);
         }
         return out;
       }
       case Op::PAD: {
         UOp gate = ctx_.Bool(true);
-        SourceIndex(ctx_, u, d.index, gate);
+        SourceIndex(ctx_, u, d.access->index, gate);
         return ir::Where(ctx_, gate, values[0], ctx_.Const(u.dtype(), 0));
       }
       default:
@@ -187,7 +210,8 @@ class RootLowerer {
   }
 
   UOpContext& ctx_;
-  rewrite::Rewriter& simplify_;
+  Accesses& accesses_;
+  Addresses& addresses_;
   Fusion& f_;
   Kernel kernel_;
 };
@@ -202,12 +226,8 @@ bool IsEmpty(const Root& root) {
 }  // namespace
 
 absl::InlinedVector<ValueRef, 3> Operands(const Fusion& f, UOp u, const Demand& d) {
-  if (IsLoaded(f, u, d) || u.Is(Op::PARAM)) return {};
-  if (LoadsStaged(f, u, d)) return {{u, f.staged[static_cast<size_t>(f.at(u).staged)].demand}};
-  if (const Output* out = Forwarded(f, u, d)) return {{out->value, out->demand}};
   absl::InlinedVector<ValueRef, 3> operands;
-  size_t next = d.sources;
-  for (UOp s : ValueSources(u)) operands.push_back({s, f.sources[next++]});
+  ForEachOperand(f, u, d, [&](ValueRef o) { operands.push_back(o); });
   return operands;
 }
 
@@ -244,7 +264,7 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
   std::vector<Kernel> out;
   for (uint32_t r = 0; r < fusion.roots.size(); ++r) {
     if (fusion.roots[r].is_copy || IsEmpty(fusion.roots[r])) continue;
-    out.push_back(RootLowerer(ctx_, simplify_, fusion).Run(r));
+    out.push_back(RootLowerer(ctx_, accesses_, addresses_, fusion).Run(r));
     FindReads(out.back());
   }
   return out;

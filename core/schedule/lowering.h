@@ -7,6 +7,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/rewrite/rewriter.h"
@@ -39,9 +40,16 @@ struct FinishedKernel {
   std::vector<uint32_t> placeholders;  // of PARAM k; outputs come first
 };
 
+// INDEX of an element of a placeholder, by the placeholder, the dtype and shape of its storage, the
+// access, and whether it is for an output.
+using Addresses =
+    absl::flat_hash_map<std::tuple<uint32_t, ir::Dtype, const ir::Shape*, const Access*, bool>,
+                        ir::UOp>;
+
 class Lowering {
  public:
-  Lowering(ir::UOpContext& ctx, rewrite::Rewriter& simplify) : ctx_(ctx), simplify_(simplify) {}
+  Lowering(ir::UOpContext& ctx, rewrite::Rewriter& simplify, Accesses& accesses)
+      : ctx_(ctx), simplify_(simplify), accesses_(accesses) {}
 
   // Kernels of every root that is no copy and not empty.
   std::vector<Kernel> Run(Fusion& fusion);
@@ -61,6 +69,8 @@ class Lowering {
 
   ir::UOpContext& ctx_;
   rewrite::Rewriter& simplify_;
+  Accesses& accesses_;
+  Addresses addresses_;
   absl::flat_hash_map<uint32_t, Analysis> analyses_;  // by id of the raw graph
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, FinishedKernel> finished_;
 };

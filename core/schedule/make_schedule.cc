@@ -7,6 +7,7 @@
 #include "core/ir/spec.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/rules.h"
+#include "core/schedule/describe.h"
 #include "core/schedule/fusion.h"
 #include "core/schedule/limit_buffers.h"
 #include "core/schedule/lowering.h"
@@ -50,27 +51,28 @@ class Builder {
       : ctx_(ctx),
         options_(options),
         simplify_(ctx, rules::SymbolicRules()),
-        lowering_(ctx, simplify_) {}
+        accesses_(ctx, simplify_),
+        lowering_(ctx, simplify_, accesses_) {}
 
   absl::StatusOr<Schedule> Run(UOp sink) {
     UOPD_ASSIGN(sink, ResolveMulti(ctx_, sink, {options_.default_device, options_.ring_threshold}));
     sink = SeparateDevices(ctx_, sink, options_.default_device);
     sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
     Constraints constraints;
-    const Picks picks(ctx_, ir::Toposort(ctx_, sink));
+    UOPD_ASSIGN(Fusion fusion, Describe(ctx_, ir::Toposort(ctx_, sink), options_.default_device));
+    const Picks picks(ctx_, fusion.order);
     FusionOptions fuse;
-    fuse.default_device = options_.default_device;
     fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;
     fuse.stage_bytes = options_.stage_bytes, fuse.threads = options_.threads;
     fuse.constraints = &constraints, fuse.picks = &picks;
-    UOPD_ASSIGN(const Fusion guess, Fuse(ctx_, simplify_, sink, fuse));
+    UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
     std::vector<bool> in_memory;
-    for (const NodeInfo& info : guess.info)
+    for (const NodeInfo& info : fusion.info)
       in_memory.push_back(info.realised >= 0 || info.staged >= 0);
     fuse.in_memory = &in_memory;
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {
-      UOPD_ASSIGN(Fusion fusion, Fuse(ctx_, simplify_, sink, fuse));
+      UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       const size_t before = constraints.size();
       for (const Kernel& k : kernels) {
@@ -79,7 +81,7 @@ class Builder {
       }
       if (constraints.size() > before) continue;
       const Ordering ordering = OrderRoots(fusion, kernels);
-      if (ordering.missing.size() == 0) return Assemble(sink, fusion, kernels, ordering);
+      if (ordering.missing.size() == 0) return Assemble(fusion, kernels, ordering);
       constraints.realise.insert(ordering.missing.realise.begin(), ordering.missing.realise.end());
       constraints.alone.insert(ordering.missing.alone.begin(), ordering.missing.alone.end());
       if (constraints.size() == before)
@@ -112,16 +114,18 @@ class Builder {
     return {s.kind == Storage::kArgument ? BufferRef::kArgument : BufferRef::kTemporary, s.index};
   }
 
-  absl::StatusOr<Schedule> Assemble(UOp sink, const Fusion& fusion,
-                                    const std::vector<Kernel>& kernels, const Ordering& ordering) {
+  absl::StatusOr<Schedule> Assemble(const Fusion& fusion, const std::vector<Kernel>& kernels,
+                                    const Ordering& ordering) {
     Schedule out;
     out.slots = DescribeSlots(ctx_, fusion.order, options_.default_device);
-    for (UOp v : ir::Variables(ctx_, sink))
+    for (UOp v : fusion.order) {
+      if (!v.Is(Op::DEFINE_VAR)) continue;
       out.variables.push_back({std::string(v.text()), v.ints()[0], v.ints()[1]});
+    }
     for (const Storage& s : fusion.storages) {
       if (s.kind == Storage::kTemporary)
-        out.temporaries.push_back({fusion.devices[static_cast<size_t>(s.device)],
-                                   ir::Product(s.dims) * ir::ByteSize(s.dtype), 0});
+        out.temporaries.push_back(
+            {fusion.devices[static_cast<size_t>(s.device)], s.elements * ir::ByteSize(s.dtype), 0});
     }
     std::vector<const Kernel*> kernel_of(fusion.roots.size(), nullptr);
     for (const Kernel& k : kernels) kernel_of[k.root] = &k;
@@ -172,14 +176,15 @@ class Builder {
     Slot* slot = SlotOf(out, fusion, o.storage);
     if (slot == nullptr) return;
     slot->written = true;
-    const ir::Dims& dims = fusion.storages[static_cast<size_t>(o.storage)].dims;
+    const int64_t elements = fusion.storages[static_cast<size_t>(o.storage)].elements;
     // A STORE of a part leaves the rest as it was.
-    slot->read |= ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != ir::Product(dims);
+    slot->read |= ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != elements;
   }
 
   UOpContext& ctx_;
   const Options& options_;
   rewrite::Rewriter simplify_;
+  Accesses accesses_;
   Lowering lowering_;
 };
 

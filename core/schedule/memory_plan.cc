@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <numeric>
+#include <string_view>
 #include <tuple>
 
 namespace uopd::schedule {
@@ -18,14 +18,57 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kTemporaryAlignment - 1) / kTemporaryAlignment * kTemporaryAlignment;
 }
 
+// What is placed in one arena, by offset: everything, and again what is alive in each stretch of
+// items, so that a short life is compared with few others.
+class Arena {
+ public:
+  explicit Arena(size_t items) : stretches_(items / kStretch + 1) {}
+
+  // The lowest offset at which so many bytes are free over the whole life.
+  int64_t LowestFree(Life life, int64_t bytes) const {
+    const size_t stretch = life.first / kStretch;
+    int64_t offset = 0;
+    for (const Placed& p : stretch == life.last / kStretch ? stretches_[stretch] : all_) {
+      if (p.life.last < life.first || life.last < p.life.first) continue;
+      if (offset + bytes <= p.begin) break;
+      offset = std::max(offset, p.end);
+    }
+    return offset;
+  }
+  void Add(Life life, int64_t offset, int64_t bytes) {
+    const Placed placed = {offset, offset + bytes, life};
+    Insert(all_, placed);
+    for (size_t s = life.first / kStretch; s <= life.last / kStretch; ++s)
+      Insert(stretches_[s], placed);
+    size_ = std::max(size_, placed.end);
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  static constexpr size_t kStretch = 64;
+  struct Placed {
+    int64_t begin, end;
+    Life life;
+  };
+  static void Insert(std::vector<Placed>& list, const Placed& placed) {
+    const auto at = std::upper_bound(list.begin(), list.end(), placed,
+                                     [](auto& a, auto& b) { return a.begin < b.begin; });
+    list.insert(at, placed);
+  }
+
+  std::vector<Placed> all_;
+  std::vector<std::vector<Placed>> stretches_;
+  int64_t size_ = 0;
+};
+
 // One way to place every temporary.
 struct Plan {
   std::vector<int64_t> offsets;
-  std::map<std::string, int64_t> arenas;
+  std::map<std::string_view, Arena> arenas;  // by device
 
   int64_t Total() const {
     int64_t total = 0;
-    for (const auto& [device, bytes] : arenas) total += bytes;
+    for (const auto& [device, arena] : arenas) total += arena.size();
     return total;
   }
 };
@@ -35,30 +78,12 @@ Plan Place(const Schedule& schedule, const std::vector<Life>& lives,
            const std::vector<size_t>& order) {
   Plan plan;
   plan.offsets.resize(schedule.temporaries.size(), 0);
-  // Placed temporaries by the items that they are alive at. Those that meet a life are alive where
-  // it begins, or begin within it.
-  std::vector<std::vector<size_t>> alive(schedule.items.size()), begins(schedule.items.size());
-  std::vector<size_t> others;
   for (size_t t : order) {
     const Temporary& temporary = schedule.temporaries[t];
-    const Life life = lives[t];
-    others = alive[life.first];
-    for (size_t i = life.first + 1; i <= life.last; ++i)
-      others.insert(others.end(), begins[i].begin(), begins[i].end());
-    std::erase_if(others,
-                  [&](size_t o) { return schedule.temporaries[o].device != temporary.device; });
-    std::sort(others.begin(), others.end(),
-              [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
-    int64_t offset = 0;
-    for (size_t o : others) {
-      if (offset + Aligned(temporary.bytes) <= plan.offsets[o]) break;
-      offset = std::max(offset, plan.offsets[o] + Aligned(schedule.temporaries[o].bytes));
-    }
-    plan.offsets[t] = offset;
-    begins[life.first].push_back(t);
-    for (size_t i = life.first; i <= life.last; ++i) alive[i].push_back(t);
-    int64_t& arena = plan.arenas[temporary.device];
-    arena = std::max(arena, offset + Aligned(temporary.bytes));
+    const int64_t bytes = Aligned(temporary.bytes);
+    Arena& arena = plan.arenas.try_emplace(temporary.device, schedule.items.size()).first->second;
+    plan.offsets[t] = arena.LowestFree(lives[t], bytes);
+    arena.Add(lives[t], plan.offsets[t], bytes);
   }
   return plan;
 }
@@ -99,7 +124,9 @@ void PlanMemory(Schedule& schedule) {
   }));
   improve(by([](int64_t) { return int64_t{0}; }));
   for (size_t t = 0; t < lives.size(); ++t) schedule.temporaries[t].offset = best.offsets[t];
-  schedule.arenas.assign(best.arenas.begin(), best.arenas.end());
+  schedule.arenas.clear();
+  for (const auto& [device, arena] : best.arenas)
+    schedule.arenas.emplace_back(std::string(device), arena.size());
 }
 
 }  // namespace uopd::schedule

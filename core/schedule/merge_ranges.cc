@@ -3,6 +3,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/ir/node_index.h"
 
 namespace uopd::schedule {
 namespace {
@@ -12,9 +13,11 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
+constexpr ir::OpSet kDivisions = {Op::FLOORDIV, Op::FLOORMOD};
+
 int CountDivisions(const UOpContext& ctx, UOp root) {
   int n = 0;
-  for (UOp u : ir::Toposort(ctx, root)) n += u.Is(ir::OpSet{Op::FLOORDIV, Op::FLOORMOD});
+  for (UOp u : ir::Toposort(ctx, root)) n += u.Is(kDivisions);
   return n;
 }
 
@@ -44,79 +47,106 @@ bool MayMerge(UOp index, UOp a, UOp b) {
 }
 
 // Every index and gate of the kernel, as one node.
-UOp Addresses(UOpContext& ctx, UOp sink) {
+UOp Addresses(UOpContext& ctx, const std::vector<UOp>& order) {
   ir::SymbolicDims all;
-  for (UOp u : ir::Toposort(ctx, sink)) {
+  for (UOp u : order) {
     if (u.Is(Op::INDEX)) all.insert(all.end(), u.srcs().begin() + 1, u.srcs().end());
     if (u.Is(Op::STAGE)) all.insert(all.end(), u.srcs().begin() + 1, u.srcs().begin() + 3);
   }
   return ctx.Make(Op::GROUP, Dtype::Void, all);
 }
 
-// Replaces two nested ranges a, b by one over both, if no index gets harder. `addresses` are those
-// of the sink.
-bool MergePair(UOpContext& ctx, rewrite::Rewriter& simplify, UOp& sink, UOp addresses, UOp a, UOp b,
-               int64_t& next_id) {
-  if (!a.src(0).Is(Op::CONST) || !b.src(0).Is(Op::CONST) || a.axis_type() != b.axis_type())
-    return false;
-  const UOp inner = b.src(0);
-  const ir::Int128 size = ir::Int128{a.src(0).const_int()} * inner.const_int();
-  if (size >= ir::Int128{1} << 40) return false;
-  const UOp merged = ir::Range(ctx, ctx.Int(Dtype::Index, size), next_id, a.axis_type());
-  ir::Substitution map;
-  map[a.id()] = ir::Alu(ctx, Op::FLOORDIV, {merged, inner});
-  map[b.id()] = ir::Alu(ctx, Op::FLOORMOD, {merged, inner});
-  // Most pairs fail, and do so where elements are addressed.
-  for (UOp at : addresses.srcs()) {
-    if (at.dtype() == Dtype::Index && !MayMerge(at, a, b)) return false;
+class Merger {
+ public:
+  Merger(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink)
+      : ctx_(ctx), simplify_(simplify), sink_(sink) {}
+
+  // Neighbours first to last, until nothing merges.
+  UOp Run() {
+    while (RunOnce()) {
+    }
+    return sink_;
   }
-  if (CountDivisions(ctx, simplify.Run(ir::Substitute(ctx, addresses, map))) >
-      CountDivisions(ctx, addresses)) {
+
+ private:
+  bool RunOnce() {
+    order_ = ir::Toposort(ctx_, sink_);
+    addresses_ = Addresses(ctx_, order_);
+    divisions_ = CountDivisions(ctx_, sink_), address_divisions_ = CountDivisions(ctx_, addresses_);
+    for (UOp u : order_) {
+      for (size_t i = u.n_body(); i + 1 < u.n_src(); ++i) {
+        if (MergePair(u.src(i), u.src(i + 1))) return true;
+      }
+    }
     return false;
   }
+
+  // Replaces two nested ranges a, b by one over both, if no index gets harder.
+  bool MergePair(UOp a, UOp b) {
+    if (!a.src(0).Is(Op::CONST) || !b.src(0).Is(Op::CONST) || a.axis_type() != b.axis_type())
+      return false;
+    const UOp inner = b.src(0);
+    const ir::Int128 size = ir::Int128{a.src(0).const_int()} * inner.const_int();
+    if (size >= ir::Int128{1} << 40) return false;
+    // Most pairs fail, and do so where elements are addressed.
+    for (UOp at : addresses_.srcs()) {
+      if (at.dtype() == Dtype::Index && !MayMerge(at, a, b)) return false;
+    }
+    const UOp merged = ir::Range(ctx_, ctx_.Int(Dtype::Index, size), next_id_, a.axis_type());
+    ir::Substitution map;
+    map[a.id()] = ir::Alu(ctx_, Op::FLOORDIV, {merged, inner});
+    map[b.id()] = ir::Alu(ctx_, Op::FLOORMOD, {merged, inner});
+    if (CountDivisions(ctx_, simplify_.Run(ir::Substitute(ctx_, addresses_, map))) >
+        address_divisions_) {
+      return false;
+    }
+    const UOp candidate = simplify_.Run(Replaced(map, a, b, merged));
+    if (CountDivisions(ctx_, candidate) > divisions_) return false;
+    sink_ = candidate;
+    ++next_id_;
+    return true;
+  }
+
   // Loops close over ranges, not over expressions: what closes them gets the merged range instead
   // of the pair.
-  absl::flat_hash_map<uint32_t, UOp> done;
-  for (UOp u : ir::Toposort(ctx, sink)) {
-    if (auto it = map.find(u.id()); it != map.end()) {
-      done[u.id()] = it->second;
-      continue;
-    }
+  UOp Replaced(const ir::Substitution& map, UOp a, UOp b, UOp merged) {
+    ir::NodeIndex position(ctx_.size());
+    std::vector<UOp> done;
     ir::SymbolicDims srcs;
-    for (size_t i = 0; i < u.n_src(); ++i) {
-      const UOp s = u.src(i);
-      const bool closed = i >= u.n_body();
-      if (closed && s == a)
-        srcs.push_back(merged);
-      else if (closed && s == b)
+    for (UOp u : order_) {
+      position.Set(u, static_cast<uint32_t>(done.size()));
+      if (u == a || u == b) {
+        done.push_back(map.at(u.id()));
         continue;
-      else
-        srcs.push_back(done.at(s.id()));
+      }
+      srcs.clear();
+      for (size_t i = 0; i < u.n_src(); ++i) {
+        const UOp s = u.src(i);
+        const bool closed = i >= u.n_body();
+        if (closed && s == a)
+          srcs.push_back(merged);
+        else if (!closed || s != b)
+          srcs.push_back(done[position[s]]);
+      }
+      done.push_back(ctx_.WithSources(u, srcs));
     }
-    done[u.id()] = ctx.WithSources(u, srcs);
+    return done.back();
   }
-  const UOp candidate = simplify.Run(done.at(sink.id()));
-  if (CountDivisions(ctx, candidate) > CountDivisions(ctx, sink)) return false;
-  sink = candidate;
-  ++next_id;
-  return true;
-}
+
+  UOpContext& ctx_;
+  rewrite::Rewriter& simplify_;
+  UOp sink_;
+  int64_t next_id_ = int64_t{1} << 32;
+  // Of the sink:
+  std::vector<UOp> order_;
+  UOp addresses_;
+  int divisions_ = 0, address_divisions_ = 0;
+};
 
 }  // namespace
 
-// Ranges closed by the same node, neighbours first to last, until nothing merges.
 UOp MergeRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
-  int64_t next_id = int64_t{1} << 32;
-  for (bool again = true; again;) {
-    again = false;
-    const UOp addresses = Addresses(ctx, sink);
-    for (UOp u : ir::Toposort(ctx, sink)) {
-      for (size_t i = u.n_body(); i + 1 < u.n_src() && !again; ++i)
-        again = MergePair(ctx, simplify, sink, addresses, u.src(i), u.src(i + 1), next_id);
-      if (again) break;
-    }
-  }
-  return sink;
+  return Merger(ctx, simplify, sink).Run();
 }
 
 }  // namespace uopd::schedule

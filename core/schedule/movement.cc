@@ -18,7 +18,7 @@ UOp Product(UOpContext& ctx, UOp a, UOp b) {
 
 // The axes [from, to) of `out` and [in_from, in_to) of `in` hold the same elements: flatten one,
 // unflatten into the other.
-void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, const IndexList& index,
+void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, std::span<const UOp> index,
                   Shape in, size_t in_from, size_t in_to, IndexList& result) {
   if (to - from == 1 && in_to - in_from == 1) {
     result[in_from] = index[from];
@@ -43,7 +43,7 @@ void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, const Inde
 
 // Splits both shapes into the smallest groups of equal size, so that untouched axes pass through
 // untouched, also symbolic ones.
-IndexList Reshape(UOpContext& ctx, Shape out, Shape in, const IndexList& index) {
+IndexList Reshape(UOpContext& ctx, Shape out, Shape in, std::span<const UOp> index) {
   IndexList result(in.size(), ctx.Idx(0));
   size_t i = 0, j = 0;
   while (i < out.size() || j < in.size()) {
@@ -81,7 +81,7 @@ IndexList Reshape(UOpContext& ctx, Shape out, Shape in, const IndexList& index) 
 
 }  // namespace
 
-IndexList SourceIndex(UOpContext& ctx, UOp u, const IndexList& index, UOp& gate) {
+IndexList SourceIndex(UOpContext& ctx, UOp u, std::span<const UOp> index, UOp& gate) {
   const Shape out = *ctx.ShapeOf(u), in = *ctx.ShapeOf(u.src(0));
   IndexList result(in.size());
   switch (u.op()) {
@@ -97,7 +97,7 @@ IndexList SourceIndex(UOpContext& ctx, UOp u, const IndexList& index, UOp& gate)
       for (size_t i = 0; i < in.size(); ++i) result[static_cast<size_t>(u.ints()[i])] = index[i];
       return result;
     case Op::FLIP:
-      result = index;
+      result.assign(index.begin(), index.end());
       for (int64_t a : u.ints()) {
         const auto i = static_cast<size_t>(a);
         result[i] = ir::Sub(ctx, ir::Sub(ctx, in[i], ctx.Idx(1)), index[i]);
@@ -125,7 +125,7 @@ IndexList SourceIndex(UOpContext& ctx, UOp u, const IndexList& index, UOp& gate)
   }
 }
 
-UOp FlatIndex(UOpContext& ctx, const ir::Dims& dims, const IndexList& index) {
+UOp FlatIndex(UOpContext& ctx, std::span<const int64_t> dims, std::span<const UOp> index) {
   UOp flat = ctx.Idx(0);
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {

@@ -11,9 +11,11 @@ using IndexList = ir::SymbolicDims;  // one index expression per axis
 // Position in the source of the element of `u` at `index`; `gate` is narrowed to where the element
 // is not padding. REQUIRES: u is a movement op and index has one entry per axis of u. Results are
 // not simplified.
-IndexList SourceIndex(ir::UOpContext& ctx, ir::UOp u, const IndexList& index, ir::UOp& gate);
+IndexList SourceIndex(ir::UOpContext& ctx, ir::UOp u, std::span<const ir::UOp> index,
+                      ir::UOp& gate);
 
 // Row-major offset of an index in a buffer with these (largest) dimensions.
-ir::UOp FlatIndex(ir::UOpContext& ctx, const ir::Dims& dims, const IndexList& index);
+ir::UOp FlatIndex(ir::UOpContext& ctx, std::span<const int64_t> dims,
+                  std::span<const ir::UOp> index);
 
 }  // namespace uopd::schedule

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "core/ir/graph.h"
+#include "core/ir/node_index.h"
 
 namespace uopd::schedule {
 namespace {
@@ -12,7 +16,8 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-using Ranges = std::vector<uint32_t>;  // ids, ascending
+// A set of ranges, a bit for each by its position among those of the kernel.
+using Ranges = absl::InlinedVector<uint64_t, 1>;
 
 // How deep reductions and stages nest below a node, and the ranges that it varies with.
 struct Place {
@@ -20,41 +25,42 @@ struct Place {
   Ranges along;
 };
 
-void Union(Ranges& into, const Ranges& more) {
-  Ranges both;
-  std::set_union(into.begin(), into.end(), more.begin(), more.end(), std::back_inserter(both));
-  into = std::move(both);
-}
+bool Loops(UOp u) { return u.Is(ir::OpSet{Op::REDUCE, Op::STAGE}); }
 
 // One set of reductions and stages made to share; a null node if there is none.
 UOp ShareOnce(ir::UOpContext& ctx, UOp sink) {
-  absl::flat_hash_map<uint32_t, Place> places;
-  struct Key {
-    int level;
-    Ranges along;
-    std::vector<uint32_t> sizes;
-    auto operator<=>(const Key&) const = default;
-  };
+  const std::vector<UOp> order = ir::Toposort(ctx, sink);
+  if (std::count_if(order.begin(), order.end(), Loops) < 2) return UOp();
+  ir::NodeIndex position(ctx.size()), number(ctx.size());
+  uint32_t ranges = 0;
+  for (UOp u : order) {
+    if (u.Is(Op::RANGE)) number.Set(u, ranges++);
+  }
+  const Ranges none((ranges + 63) / 64, 0);
+  std::vector<Place> places(order.size());
+  using Key = std::tuple<int, Ranges, std::vector<uint32_t>>;  // level, along, sizes
   std::map<Key, UOp> first;
   ir::Substitution map;
-  for (UOp u : ir::Toposort(ctx, sink)) {
-    Place& place = places[u.id()];
-    if (u.Is(Op::RANGE)) place.along = {u.id()};
-    const bool loops = u.Is(ir::OpSet{Op::REDUCE, Op::STAGE});
+  for (uint32_t k = 0; k < order.size(); ++k) {
+    const UOp u = order[k];
+    position.Set(u, k);
+    Place& place = places[k];
+    place.along = none;
+    if (u.Is(Op::RANGE)) place.along[number[u] / 64] |= uint64_t{1} << number[u] % 64;
+    const bool loops = Loops(u);
     for (UOp s : loops ? u.body() : u.srcs()) {
-      const Place& from = places.at(s.id());
-      Union(place.along, from.along);
+      const Place& from = places[position[s]];
+      for (size_t w = 0; w < none.size(); ++w) place.along[w] |= from.along[w];
       place.level = std::max(place.level, from.level);
     }
     if (!loops) continue;
     ++place.level;
-    Key key{place.level, {}, {}};
+    std::vector<uint32_t> sizes;
     for (UOp r : u.closed()) {
-      std::erase(place.along, r.id());
-      key.sizes.push_back(r.src(0).id());
+      place.along[number[r] / 64] &= ~(uint64_t{1} << number[r] % 64);
+      sizes.push_back(r.src(0).id());
     }
-    key.along = place.along;
-    const auto [it, fresh] = first.try_emplace(std::move(key), u);
+    const auto [it, fresh] = first.try_emplace(Key{place.level, place.along, std::move(sizes)}, u);
     if (fresh) continue;
     for (size_t i = 0; i < u.closed().size(); ++i) {
       const UOp mine = u.closed()[i], shared = it->second.closed()[i];

@@ -27,11 +27,11 @@ bool Sharing::SameSpace(const Root& root, Shape shape) const {
 }
 
 bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
-  if (d.after || !d.gate.IsConstInt(1)) return false;
+  if (d.after || !d.access->always()) return false;
   size_t next = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
-    if (shape[i].IsConstInt(1) ? !d.index[i].IsConstInt(0) : d.index[i] != root.ranges[next++])
-      return false;
+    const UOp at = d.access->index[i];
+    if (shape[i].IsConstInt(1) ? !at.IsConstInt(0) : at != root.ranges[next++]) return false;
   }
   return true;
 }
@@ -47,12 +47,14 @@ std::vector<uint32_t> Sharing::ConsumersOf(const Candidate& c, uint32_t except) 
 
 // Every root on the way to `to` is higher than it.
 bool Sharing::Leads(std::vector<uint32_t> from, uint32_t to) {
-  absl::flat_hash_set<uint32_t> seen;
+  seen_in_.resize(f_.roots.size(), 0);
+  ++searches_;
   for (size_t steps = 0; !from.empty(); ++steps) {
     const uint32_t r = from.back();
     from.pop_back();
     if (r == to || steps == kMaxSteps) return true;
-    if (f_.roots[r].height <= f_.roots[to].height || !seen.insert(r).second) continue;
+    if (f_.roots[r].height <= f_.roots[to].height || seen_in_[r] == searches_) continue;
+    seen_in_[r] = searches_;
     from.insert(from.end(), f_.roots[r].consumers.begin(), f_.roots[r].consumers.end());
   }
   return false;
@@ -105,10 +107,11 @@ void Sharing::Add(uint32_t r, const Candidate& c) {
   for (const Read& read : f_.at(c.value).reads) by_mark_[Mix(space, read.mark)] = r;
   std::vector<uint32_t> grown;
   Root& from = f_.roots[r];
-  const absl::flat_hash_set<uint32_t> known(from.consumers.begin(), from.consumers.end());
+  std::vector<uint32_t> known(from.consumers.begin(), from.consumers.end());
+  std::sort(known.begin(), known.end());
   for (uint32_t k : ConsumersOf(c, r)) {
     Root& to = f_.roots[k];
-    if (known.contains(k)) continue;
+    if (std::binary_search(known.begin(), known.end(), k)) continue;
     from.consumers.push_back(k), to.producers.push_back(r);
     if (to.height >= from.height) from.height = to.height + 1, grown.assign(1, r);
   }

@@ -43,6 +43,8 @@ class Sharing {
   uint64_t SpaceKey(const Candidate& c) const;
 
   Fusion& f_;
+  std::vector<uint32_t> seen_in_;  // by root: the search (of Leads) that has met it last
+  uint32_t searches_ = 0;
   absl::flat_hash_map<uint64_t, uint32_t> by_mark_;  // space and mark -> the latest such root
 };
 

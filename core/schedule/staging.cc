@@ -20,9 +20,9 @@ constexpr double kTileGain = 4;   // of a product that loads its operands once f
 // That a core reads again and again without loss.
 constexpr double kCacheBytes = 512 << 10;
 constexpr double kCachedLoss = 1.0 / 64;  // of what is lost without a cache
-constexpr int64_t kStagesOfAKernel = 3;  // arrays of the largest size that it may have
-constexpr size_t kMaxDemands = 16;       // of a staged node
-constexpr int64_t kMaxRange = 61;        // UsedRanges tells those apart
+constexpr int64_t kStagesOfAKernel = 3;   // arrays of the largest size that it may have
+constexpr size_t kMaxDemands = 16;        // of a staged node
+constexpr int64_t kMaxRange = 61;         // UsedRanges tells those apart
 
 UOp Uncast(UOp u) {
   while (u.Is(Op::CAST)) u = u.src(0);
@@ -74,10 +74,10 @@ bool Staging::Shares(UOp u, const Demand& a, const Demand& b) {
     if (in_a[i].src(0) != in_b[i].src(0)) return false;
     if (in_a[i] != in_b[i]) map[in_b[i].id()] = in_a[i];
   }
-  for (size_t i = 0; i < ctx_.ShapeOf(u)->size(); ++i) {
-    if (ir::Substitute(ctx_, b.index[i], map) != a.index[i]) return false;
+  for (size_t i = 0; i < f_.at(u).shape->size(); ++i) {
+    if (ir::Substitute(ctx_, b.access->index[i], map) != a.access->index[i]) return false;
   }
-  return ir::Substitute(ctx_, b.gate, map) == a.gate;
+  return ir::Substitute(ctx_, b.access->gate, map) == a.access->gate;
 }
 
 // The part of the trips of all demands that is left when loops are shared.
@@ -114,15 +114,15 @@ std::vector<UOp> Staging::CommonLoops(const NodeInfo& info) const {
 // of the last one that is used are dropped.
 std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp> loops, double& computed) {
   const auto& demands = f_.at(u).demands;
-  const Shape shape = *ctx_.ShapeOf(u);
+  const Shape shape = *f_.at(u).shape;
   uint64_t around = 0, used = 0;
   for (UOp range : loops) around |= UsedRanges::Bit(range);
   StagePlan plan;
   ir::Int128 elements = 1;
   for (size_t a = 0; a < shape.size(); ++a) {
-    const UOp index = demands[0].index[a];
+    const UOp index = demands[0].access->index[a];
     const bool agreed = std::all_of(demands.begin(), demands.end(),
-                                    [&](const Demand& d) { return d.index[a] == index; });
+                                    [&](const Demand& d) { return d.access->index[a] == index; });
     const uint64_t in_index = agreed ? used_.In(index) : 0;
     if (agreed && (in_index & ~around) == 0 && IsInside(index, shape[a])) {
       used |= in_index;
@@ -183,8 +183,8 @@ double Staging::LostByConsumers(UOp u, StagePlan& plan) {
     if (asked == demands.end()) continue;
     for (const Operand& operand : OperandsOf(it->second)) {
       uint64_t used = 0;
-      for (size_t a = 0; a < asked->index.size(); ++a) {
-        if ((operand.varies >> a & 1) != 0) used |= used_.In(asked->index[a]);
+      for (size_t a = 0; a < asked->access->index.size(); ++a) {
+        if ((operand.varies >> a & 1) != 0) used |= used_.In(asked->access->index[a]);
       }
       double rows = 1, bytes = static_cast<double>(operand.bytes), trips = 1;
       const std::vector<UOp>& loops = f_.loops[d.loops];
@@ -217,7 +217,7 @@ double Staging::LostBelow(UOp u, StagePlan& plan) {
     if (!next || !v.Is(ir::kElementwiseOps | OpSet{Op::RESHAPE})) return 0;
     v = next;
   }
-  const Shape mine = *ctx_.ShapeOf(u), sums = *ctx_.ShapeOf(v), terms = *ctx_.ShapeOf(v.src(0));
+  const Shape mine = *f_.at(u).shape, sums = *ctx_.ShapeOf(v), terms = *ctx_.ShapeOf(v.src(0));
   const auto from = RealAxes(mine), to = RealAxes(sums);
   bool aligned = from.size() == to.size();
   for (size_t i = 0; i < from.size() && aligned; ++i) aligned = mine[from[i]] == sums[to[i]];
@@ -267,7 +267,7 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   if (info.demands.size() == 1) {
     const Demand& d = info.demands[0];
     uint64_t used = 0;
-    for (UOp i : d.index) used |= used_.In(i);
+    for (UOp i : d.access->index) used |= used_.In(i);
     const auto& loops = f_.loops[d.loops];
     if (std::all_of(loops.begin(), loops.end(),
                     [&](UOp range) { return (used & UsedRanges::Bit(range)) != 0; }))

@@ -48,9 +48,9 @@ struct StagePlan {
 class Staging {
  public:
   // All must outlive it. `picked`: ids of ranges that will be no loops.
-  Staging(ir::UOpContext& ctx, const Fusion& fusion, UsedRanges& used,
-          const absl::flat_hash_set<uint32_t>& picked, const FusionOptions& options)
-      : ctx_(ctx), f_(fusion), used_(used), picked_(picked), options_(options) {}
+  Staging(ir::UOpContext& ctx, const Fusion& fusion, const absl::flat_hash_set<uint32_t>& picked,
+          const FusionOptions& options)
+      : ctx_(ctx), f_(fusion), picked_(picked), options_(options) {}
 
   // f.loops.back() are the loops in which the REDUCE u takes its terms.
   void NoteReduce(ir::UOp u);
@@ -79,7 +79,7 @@ class Staging {
 
   ir::UOpContext& ctx_;
   const Fusion& f_;
-  UsedRanges& used_;
+  UsedRanges used_;
   const absl::flat_hash_set<uint32_t>& picked_;
   const FusionOptions& options_;
   absl::flat_hash_map<uint32_t, ir::UOp> reduce_of_;  // loops -> the REDUCE that made them

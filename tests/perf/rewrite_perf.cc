@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The rewrite engine with the symbolic rules: visits a second on the index expressions that
-// scheduling makes of convolutions, unrolled ones, and a graph in which nothing matches. A visit is
-// a node that the rule set is tried on, an attempt a rule that is tried on a node because the index
-// of the set could not rule it out; building what rules return is part of both. Time is that of the
-// thread.
+// scheduling makes of convolutions, unrolled ones, and a graph in which nothing matches (what a
+// visit is: rewrite_rows.h). The first two are all index arithmetic that no rule has seen yet,
+// where three times as many visits rewrite something as in a pipeline (rewrite_models_perf.cc).
+// Time is that of the thread.
 #include <ctime>
 
 #include "core/ir/build.h"
@@ -11,7 +11,7 @@
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
 #include "core/schedule/movement.h"
-#include "tests/perf/perf.h"
+#include "tests/perf/rewrite_rows.h"
 
 namespace uopd::perf {
 namespace {
@@ -19,9 +19,6 @@ namespace {
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
-
-constexpr double kGoal = 10e6;  // visits a second on one core
-constexpr char kGoalName[] = "goal";
 
 // Axis `axis` of x, of n elements, becomes (k, n - k + 1): window position and offset in it, by
 // repeating, cutting and reshaping, as pooling layers are written with movement ops.
@@ -71,13 +68,8 @@ double CpuSeconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-struct Timing {
-  double seconds = 0;
-  uint64_t visits = 0, attempts = 0, matches = 0;
-};
-
-Timing Time(UOpContext& ctx, std::span<const UOp> roots) {
-  Timing t;
+RewriteTiming Time(UOpContext& ctx, std::span<const UOp> roots) {
+  RewriteTiming t;
   const double start = CpuSeconds();
   rewrite::Rewriter rewriter(ctx, rules::SymbolicRules());
   for (UOp u : roots) rewriter.Run(u);
@@ -86,77 +78,74 @@ Timing Time(UOpContext& ctx, std::span<const UOp> roots) {
   return t;
 }
 
-void Report(std::vector<Measurement>& out, const std::string& name, const Timing& t) {
-  const auto visits = static_cast<double>(t.visits);
-  out.push_back({"rewrite." + name, "visits/s", visits / t.seconds, kGoalName, kGoal});
-  out.push_back(
-      {"rewrite." + name + "_time", "ns/visit", t.seconds / visits * 1e9, kGoalName, 1e9 / kGoal});
-  out.push_back({"rewrite." + name + "_attempts", "patterns/s",
-                 static_cast<double>(t.attempts) / t.seconds, kGoalName, kGoal});
-  out.push_back({"rewrite." + name + "_visits", "visits", visits, "", 0});
-  out.push_back({"rewrite." + name + "_matches", "per visit",
-                 static_cast<double>(t.matches) / visits, "", 0});
+std::vector<UOp> Convolutions(UOpContext& ctx, double scale) {
+  std::vector<UOp> roots;
+  for (int i = 0; i < std::max(1, static_cast<int>(400 * scale)); ++i) {
+    const auto pair = Convolution(ctx, 3 + i % 13, 14 + i % 29, 1 + i % 5, 2 * i);
+    roots.insert(roots.end(), pair.begin(), pair.end());
+  }
+  return roots;
+}
+
+RewriteTiming Index(double scale) {
+  UOpContext ctx;
+  const auto roots = Convolutions(ctx, scale);
+  return Time(ctx, roots);
+}
+
+// Simplified once, then every range of the inner loop replaced by 16 constants: what unrolling
+// leaves.
+RewriteTiming Unrolled(double scale) {
+  UOpContext ctx;
+  std::vector<UOp> roots = Convolutions(ctx, scale), unrolled;
+  rewrite::Rewriter first(ctx, rules::SymbolicRules());
+  for (UOp& u : roots) u = first.Run(u);
+  for (UOp u : roots) {
+    UOp inner;
+    for (UOp v : ir::Toposort(ctx, u)) {
+      if (v.Is(Op::RANGE) && v.axis_type() == ir::AxisType::REDUCE) inner = v;
+    }
+    if (!inner) continue;
+    for (int64_t i = 0; i < 16; ++i)
+      unrolled.push_back(ir::Substitute(ctx, u, {{inner.id(), ctx.Idx(i % 3)}}));
+  }
+  return Time(ctx, unrolled);
+}
+
+RewriteTiming NoMatch(double scale) {
+  UOpContext ctx;
+  const UOp shape = ir::ShapeArg(ctx, std::span<const int64_t>());
+  UOp a = ir::Param(ctx, 0, ir::Dtype::F32, shape);
+  UOp b = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  for (int i = 0; i < static_cast<int>(5e5 * scale); ++i) {
+    const UOp sum = ir::Add(ctx, a, b);
+    b = ir::Mul(ctx, sum, a);
+    a = sum;
+  }
+  return Time(ctx, std::span(&b, 1));
 }
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   rules::SymbolicRules();  // built before the clock starts
   std::vector<Measurement> out;
-  const int convolutions = std::max(1, static_cast<int>(400 * options.scale));
-  // Three rounds each; the best one counts, since the machine may be shared.
-  auto best = [](auto measure) {
-    Timing least = measure();
+  constexpr std::pair<std::string_view, RewriteTiming (*)(double)> kGraphs[] = {
+      {"index", Index}, {"unrolled", Unrolled}, {"no_match", NoMatch}};
+  for (const auto& [name, measure] : kGraphs) {
+    if (!options.model.empty() && name != options.model) continue;
+    // Three rounds; the best one counts, since the machine may be shared.
+    RewriteTiming best = measure(options.scale);
     for (int i = 0; i < 2; ++i) {
-      if (const Timing t = measure(); t.seconds < least.seconds) least = t;
+      if (const RewriteTiming t = measure(options.scale); t.seconds < best.seconds) best = t;
     }
-    return least;
-  };
-  auto make = [&](UOpContext& ctx) {
-    std::vector<UOp> roots;
-    for (int i = 0; i < convolutions; ++i) {
-      const auto pair = Convolution(ctx, 3 + i % 13, 14 + i % 29, 1 + i % 5, 2 * i);
-      roots.insert(roots.end(), pair.begin(), pair.end());
-    }
-    return roots;
-  };
-  Report(out, "index", best([&] {
-           UOpContext ctx;
-           const auto roots = make(ctx);
-           return Time(ctx, roots);
-         }));
-  // Simplified once, then every range of the inner loop replaced by 16 constants: what unrolling
-  // leaves.
-  Report(out, "unrolled", best([&] {
-           UOpContext ctx;
-           std::vector<UOp> roots = make(ctx), unrolled;
-           rewrite::Rewriter first(ctx, rules::SymbolicRules());
-           for (UOp& u : roots) u = first.Run(u);
-           for (UOp u : roots) {
-             UOp inner;
-             for (UOp v : ir::Toposort(ctx, u)) {
-               if (v.Is(Op::RANGE) && v.axis_type() == ir::AxisType::REDUCE) inner = v;
-             }
-             if (!inner) continue;
-             for (int64_t i = 0; i < 16; ++i)
-               unrolled.push_back(ir::Substitute(ctx, u, {{inner.id(), ctx.Idx(i % 3)}}));
-           }
-           return Time(ctx, unrolled);
-         }));
-  Report(out, "no_match", best([&] {
-           UOpContext ctx;
-           const UOp shape = ir::ShapeArg(ctx, std::span<const int64_t>());
-           UOp a = ir::Param(ctx, 0, ir::Dtype::F32, shape);
-           UOp b = ir::Param(ctx, 1, ir::Dtype::F32, shape);
-           for (int i = 0; i < static_cast<int>(5e5 * options.scale); ++i) {
-             const UOp sum = ir::Add(ctx, a, b);
-             b = ir::Mul(ctx, sum, a);
-             a = sum;
-           }
-           return Time(ctx, std::span(&b, 1));
-         }));
+    ReportRewrite(out, std::string(name), best);
+  }
+  if (out.empty()) return absl::InvalidArgumentError("--model is index, unrolled or no_match");
   return out;
 }
 
-const Register kRegister("rewrite", "visits a second of the rewrite engine with the symbolic rules",
+const Register kRegister("rewrite",
+                         "visits a second of the rewrite engine with the symbolic rules: --model "
+                         "index|unrolled|no_match",
                          Run);
 
 }  // namespace

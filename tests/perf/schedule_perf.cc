@@ -8,73 +8,16 @@
 #include <set>
 
 #include "cache/sqlite_store.h"
-#include "client/cpp/executor.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
 #include "core/schedule/schedule.h"
+#include "tests/perf/models.h"
 #include "tests/perf/perf.h"
-#include "tests/support/models/models.h"
 
 namespace uopd::perf {
 namespace {
-
-using client::Client;
-using client::Tensor;
-
-// What the reference pipeline (in Python, on the machine that README's figures come from) takes for
-// the same model; 0: not known.
-struct Peer {
-  double schedule_ms = 0;
-  double kernels = 0;
-};
-
-struct Model {
-  std::string name;
-  Peer peer;
-  // Builds the graph in a new client; the tensors that are realised together.
-  std::function<absl::StatusOr<client::Exported>()> build;
-};
-
-absl::StatusOr<client::Exported> BuildResNet50() {
-  Client client(std::make_shared<client::OfflineExecutor>());
-  testing::ResNet model(client, testing::ResNet::Shape50());
-  const Tensor logits = model.Forward(client.Empty({1, 3, 224, 224}), false);
-  return client::Export(std::span(&logits, 1));
-}
-
-absl::StatusOr<client::Exported> BuildLlama(int64_t layers) {
-  Client client(std::make_shared<client::OfflineExecutor>());
-  testing::LlamaShape shape;
-  shape.layers = layers;
-  testing::Llama model(client, shape);
-  return client::Export(testing::DecodeStep(client, model, 17));
-}
-
-absl::StatusOr<client::Exported> BuildTrain() {
-  Client client(std::make_shared<client::OfflineExecutor>());
-  testing::TrainStep train(client, testing::ResNet::Shape18(), 8, 224);
-  UOPD_ASSIGN(const std::vector<Tensor> step, train.Step());
-  return client::Export(step);
-}
-
-absl::StatusOr<client::Exported> BuildMlp(bool adam) {
-  Client client(std::make_shared<client::OfflineExecutor>());
-  std::unique_ptr<client::Optimizer> optimizer;
-  return client::Export(testing::MlpStep(client, adam, optimizer));
-}
-
-std::vector<Model> Models(int64_t layers) {
-  const bool as_peer = layers == 0 || layers == 16;
-  const int64_t n = layers == 0 ? 16 : layers;
-  return {{"resnet50", {958, 51}, BuildResNet50},
-          {Cat("llama", as_peer ? "" : Cat(".", n)), as_peer ? Peer{270, 234} : Peer{},
-           [n] { return BuildLlama(n); }},
-          {"train", {4500, 471}, BuildTrain},
-          {"mlp-sgd", {146, 16}, [] { return BuildMlp(false); }},
-          {"mlp-adam", {181, 30}, [] { return BuildMlp(true); }}};
-}
 
 absl::Status Measure(const Model& model, int rounds, std::vector<Measurement>& out) {
   auto add = [&](const char* what, const char* unit, double value, double peer = 0) {

@@ -21,6 +21,19 @@ class IndexingTest : public OperationTest {
   Tensor At(int64_t position) { return client_.Variable("at", 0, 5, position); }
 };
 
+TEST_F(IndexingTest, GradientsFlowThroughAssignedParts) {
+  auto input = [](const Dims& dims, int salt) {
+    return std::pair(dims, Scattered(static_cast<size_t>(ir::Product(dims)), salt));
+  };
+  for (const bool stored : {true, false}) {  // memory that is written in place, and a value
+    CheckGradient({input({3, 4}, 1), input({1, 4}, 2)}, [&](const std::vector<Tensor>& in) {
+      Tensor x = stored ? In({3, 4}, Scattered(12, 3), Dtype::F64) : in[0] * in[0];
+      x.AssignNarrow(0, client_.Variable("row", 0, 2, 1), in[1] * in[1]);
+      return x * in[0];
+    });
+  }
+}
+
 TEST_F(IndexingTest, NarrowsByNumbers) {
   const Tensor x = Ramp({3, 4});
   EXPECT_THAT(Out(x.Narrow(1, 1, 2)), ElementsAre(1, 2, 5, 6, 9, 10));

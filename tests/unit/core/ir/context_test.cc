@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
+#include <tuple>
+#include <vector>
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -46,6 +49,62 @@ TEST(UOpContext, OverlaySeesItsBaseAndLeavesItAlone) {
   EXPECT_EQ(overlay.BoundsOf(product).min, Int128{6});
   EXPECT_EQ(overlay.node(product.id()), product);
   EXPECT_EQ(base.size(), before);
+}
+
+TEST(UOpContext, ArgsAndTagsArePartOfANode) {
+  UOpContext ctx;
+  const UOp a = Variable(ctx, "a", 0, 9), b = Variable(ctx, "b", 0, 9);
+  const UOp srcs[] = {a, b};
+  // With neither, with one, with the other, with both; an ADD takes no arg, but a wrong one stays.
+  std::vector<UOp> made;
+  for (const auto& [op, arg, tag] :
+       {std::tuple(Op::ADD, 0, 0), std::tuple(Op::ADD, 0, 7), std::tuple(Op::ADD, 5, 0),
+        std::tuple(Op::ADD, 5, 7), std::tuple(Op::INDEX, 0, 0), std::tuple(Op::INDEX, 5, -7)}) {
+    const UOp u = ctx.Make(op, Dtype::Index, srcs, Arg::Int(arg), tag);
+    EXPECT_EQ(u.arg(), Arg::Int(arg));
+    EXPECT_EQ(u.tag(), tag);
+    EXPECT_EQ(u.src(0), a);
+    EXPECT_EQ(u.src(1), b);
+    EXPECT_EQ(std::count(made.begin(), made.end(), u), 0);
+    EXPECT_EQ(ctx.Make(op, Dtype::Index, srcs, Arg::Int(arg), tag), u);
+    made.push_back(u);
+  }
+}
+
+TEST(UOpContext, EqualShapesAreOne) {
+  UOpContext ctx;
+  const auto shaped = [&](std::initializer_list<int64_t> dims, int64_t slot) {
+    return Param(ctx, slot, Dtype::F32, ShapeArg(ctx, std::vector<int64_t>(dims)));
+  };
+  const UOp a = shaped({3, 4}, 0), b = shaped({3, 4}, 1), row = shaped({4}, 2);
+  EXPECT_EQ(ctx.ShapeOf(a), ctx.ShapeOf(b));
+  EXPECT_EQ(ctx.ShapeOf(Add(ctx, a, row)), ctx.ShapeOf(a));
+  EXPECT_EQ(ctx.ShapeOf(Add(ctx, row, a)), ctx.ShapeOf(a));
+  EXPECT_NE(ctx.ShapeOf(row), ctx.ShapeOf(a));
+  // More than the table holds at first: each stays the one it was.
+  std::vector<const Shape*> shapes;
+  for (int64_t n = 1; n <= 1000; ++n) shapes.push_back(ctx.ShapeOf(shaped({n, 2}, 3)));
+  for (int64_t n = 1; n <= 1000; ++n) {
+    const Shape* again = ctx.ShapeOf(shaped({n, 2}, 4));
+    EXPECT_EQ(again, shapes[static_cast<size_t>(n - 1)]);
+    EXPECT_EQ((*again)[0], ctx.Idx(n));
+  }
+}
+
+TEST(UOpContext, BoundsBeyond64Bits) {
+  UOpContext ctx;
+  const int64_t most = std::numeric_limits<int64_t>::max();
+  const UOp huge = ctx.Idx(most), n = Variable(ctx, "n", -3, 5);
+  const UOp product = Mul(ctx, n, huge), square = Mul(ctx, huge, huge);
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(ctx.BoundsOf(product).min, Int128{-3} * most);
+    EXPECT_EQ(ctx.BoundsOf(product).max, Int128{5} * most);
+    EXPECT_EQ(ctx.BoundsOf(n).min, Int128{-3});
+    EXPECT_TRUE(ctx.BoundsOf(square).IsPoint());
+    EXPECT_EQ(ctx.BoundsOf(ctx.Int(Dtype::U64, Int128{~uint64_t{0}})).min, Int128{~uint64_t{0}});
+    EXPECT_EQ(ctx.BoundsOf(Range(ctx, huge, 0, AxisType::LOOP)).max, Int128{most} - 1);
+    EXPECT_EQ(ctx.BoundsOf(Range(ctx, ctx.Idx(0), 0, AxisType::LOOP)).max, Int128{0});
+  }
 }
 
 // A chain a million deep: nothing may recurse.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/build.h"
+#include "core/ir/node_index.h"
 #include "core/ir/print.h"
 #include "core/ir/spec.h"
 
@@ -28,6 +29,26 @@ TEST(Graph, UnbindSeparatesGraphAndValues) {
   EXPECT_EQ(Unbind(ctx, out->graph)->graph, out->graph);
   EXPECT_EQ(Unbind(ctx, Add(ctx, root, Bind(ctx, a, 4))).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// Walks nest, and what one leaves in the thread's table is absent for the next.
+TEST(NodeIndex, ForgetsWhatOthersLeft) {
+  UOpContext ctx;
+  std::vector<UOp> nodes;
+  for (int64_t i = 0; i < 100; ++i) nodes.push_back(ctx.Idx(i));
+  for (uint32_t round = 0; round < 1000; ++round) {
+    NodeIndex outer(ctx.size());
+    for (UOp u : nodes) ASSERT_FALSE(outer.Has(u));
+    for (uint32_t i = 0; i < 100; ++i) outer.Set(nodes[i], 99 - i);
+    {
+      NodeIndex inner(ctx.size());
+      for (UOp u : nodes) ASSERT_FALSE(inner.Has(u));
+      EXPECT_TRUE(inner.Insert(nodes[round % 100], 7));
+      EXPECT_FALSE(inner.Insert(nodes[round % 100], 8));
+      EXPECT_EQ(inner[nodes[round % 100]], 7u);
+    }
+    for (uint32_t i = 0; i < 100; ++i) ASSERT_EQ(outer[nodes[i]], 99 - i);
+  }
 }
 
 TEST(Graph, ReplaceChangesWhatIsNamed) {

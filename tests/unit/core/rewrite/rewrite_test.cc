@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 
@@ -276,6 +277,41 @@ TEST_F(RewriteTest, RulesOfOtherDtypesAreNotTried) {
   EXPECT_EQ(attempts, (std::vector<uint64_t>{1, 0, 1}));
 }
 
+// So are the constants that patterns name, and whether two sources are one node.
+TEST_F(RewriteTest, RulesOfOtherConstantsAndOfEqualSourcesAreNotTried) {
+  RuleSet rules("constants");
+  rules.Add("zero", x + 0, x);
+  rules.Add("one", x + 1, x);
+  rules.Add("minus_one", x + -1, x);
+  rules.Add("seven", x + 7, x);
+  rules.Add("self", x + x, x);
+  rules.Add("any", x + c, x);
+  rules.Freeze();
+  auto first = [&](UOp p, UOp q) {  // the rules that were tried
+    std::vector<uint64_t> attempts(6);
+    rules.Apply(ctx.Make(Op::ADD, p.dtype(), {p, q}), ctx, attempts.data());
+    std::string out;
+    for (size_t i = 0; i < attempts.size(); ++i) {
+      if (attempts[i] > 0)
+        out += std::string(out.empty() ? "" : " ") + std::string(rules.rules()[i]->name);
+    }
+    return out;
+  };
+  EXPECT_EQ(first(a, ctx.Idx(0)), "zero");
+  EXPECT_EQ(first(ctx.Idx(1), a), "one");
+  EXPECT_EQ(first(a, ctx.Idx(-1)), "minus_one");
+  EXPECT_EQ(first(a, ctx.Idx(7)), "seven");
+  EXPECT_EQ(first(a, ctx.Idx(8)), "seven any");
+  EXPECT_EQ(first(a, a), "self");
+  EXPECT_EQ(first(a, b), "");
+  const UOp f = ctx.Make(Op::CAST, Dtype::F32, {a});
+  EXPECT_EQ(first(f, ctx.Float(Dtype::F32, 0)), "zero");
+  EXPECT_EQ(first(f, ctx.Float(Dtype::F32, -0.0)), "zero");
+  EXPECT_EQ(first(ctx.Float(Dtype::F32, -1), f), "minus_one");
+  EXPECT_EQ(first(f, ctx.Float(Dtype::F32, 1)), "one");
+  EXPECT_EQ(first(f, ctx.Float(Dtype::F32, NAN)), "seven");
+}
+
 TEST_F(RewriteTest, RulesKnowWhereTheyAreWritten) {
   RuleSet rules("where");
   rules.Add("here", x + 0, x);
@@ -297,7 +333,7 @@ TEST_F(RewriteTest, CountsReachTheMetrics) {
 TEST_F(RewriteTest, CountsReachTheTable) {
   RuleSet rules("tabled");
   rules.Add("zero", x + 0, x);
-  rules.Add("never", x - x, 0);
+  rules.Add("never", x - y, [](const auto&) { return UOp(); });
   rules.Freeze();
   ASSERT_TRUE(Rewrite(ctx, ir::Sub(ctx, ir::Add(ctx, a, ctx.Idx(0)), b), rules).ok());
   std::vector<RuleStats> mine;
@@ -314,6 +350,18 @@ TEST_F(RewriteTest, CountsReachTheTable) {
   EXPECT_NE(table.find("tabled.zero  tests/unit/core/rewrite/rewrite_test.cc:"), std::string::npos)
       << table;
   EXPECT_NE(table.substr(table.find("never matched:")).find("tabled.never"), std::string::npos);
+}
+
+TEST_F(RewriteTest, StatisticsHaveASeriesForEachRule) {
+  RuleSet rules("series");
+  rules.Add("zero", x + 0, x);
+  rules.Freeze();
+  MutableDebug().track_match_stats = 1;
+  ASSERT_TRUE(Rewrite(ctx, ir::Add(ctx, a, ctx.Idx(0)), rules).ok());
+  MutableDebug().track_match_stats = 0;
+  EXPECT_EQ(metrics::RuleAttempts({"series", "zero"}).value(), 1u);
+  EXPECT_EQ(metrics::RuleMatches({"series", "zero"}).value(), 1u);
+  EXPECT_GT(metrics::RuleTime({"series", "zero"}).value(), 0);
 }
 
 TEST_F(RewriteTest, TheLimitStopsAfterThatManyRewritesAndNamesTheLast) {

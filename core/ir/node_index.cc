@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+#include "core/ir/node_index.h"
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "core/base/status.h"
+
+namespace uopd::ir {
+namespace {
+
+constexpr size_t kMostKept = size_t{1} << 18;  // entries of a table that its thread keeps
+
+}  // namespace
+
+struct NodeIndex::Table {
+  std::vector<uint32_t> at;
+  uint32_t next = 1;  // larger than every entry
+
+  // Tables that are not in use: walks nest, so there may be some.
+  static std::vector<std::unique_ptr<Table>>& Free() {
+    thread_local std::vector<std::unique_ptr<Table>> free;
+    return free;
+  }
+};
+
+NodeIndex::NodeIndex(size_t ids) {
+  UOPD_CHECK(ids < UINT32_MAX);
+  auto& free = Table::Free();
+  if (free.empty()) free.push_back(std::make_unique<Table>());
+  table_ = free.back().release();
+  free.pop_back();
+  if (table_->at.size() < ids) table_->at.resize(ids, 0);
+  if (table_->next > UINT32_MAX - static_cast<uint32_t>(ids)) {
+    std::fill(table_->at.begin(), table_->at.end(), 0);
+    table_->next = 1;
+  }
+  at_ = table_->at.data(), base_ = table_->next;
+}
+
+NodeIndex::~NodeIndex() {
+  table_->next = base_ + used_;
+  std::unique_ptr<Table> table(table_);
+  if (table->at.size() <= kMostKept) Table::Free().push_back(std::move(table));
+}
+
+}  // namespace uopd::ir

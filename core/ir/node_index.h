@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Numbers by node id for the time of one walk over a graph.
+//
+// Walks are many and most graphs small beside the context that they are in, so nothing here costs
+// more than the nodes that are visited: the table is borrowed from the thread, and what earlier
+// walks left in it counts as absent.
+#pragma once
+#include <cstdint>
+
+#include "core/ir/uop.h"
+
+namespace uopd::ir {
+
+class NodeIndex {
+ public:
+  // For nodes with ids in [0, ids) and numbers in the same range.
+  explicit NodeIndex(size_t ids);
+  ~NodeIndex();
+  NodeIndex(const NodeIndex&) = delete;
+  NodeIndex& operator=(const NodeIndex&) = delete;
+
+  bool Has(UOp u) const { return at_[u.id()] >= base_; }
+  // REQUIRES: Has(u).
+  uint32_t operator[](UOp u) const { return at_[u.id()] - base_; }
+  void Set(UOp u, uint32_t number) {
+    at_[u.id()] = base_ + number;
+    if (number >= used_) used_ = number + 1;
+  }
+  // False if u has a number already, which stays.
+  bool Insert(UOp u, uint32_t number = 0) {
+    if (Has(u)) return false;
+    Set(u, number);
+    return true;
+  }
+
+ private:
+  struct Table;
+  Table* table_;
+  uint32_t* at_;
+  uint32_t base_;      // what is smaller was left by others
+  uint32_t used_ = 1;  // numbers below this are in use
+};
+
+}  // namespace uopd::ir

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The shapes of a context, each once: equal shapes are the same pointer.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "core/base/arena.h"
+#include "core/ir/uop.h"
+
+namespace uopd::ir {
+
+// Dimensions of a value, outermost first; each is an index-dtype UOp, CONST when concrete. Lives in
+// the context.
+using Shape = std::span<const UOp>;
+
+class ShapeTable {
+ public:
+  // The one shape with these dimensions; what is new is copied into the arena.
+  const Shape* Intern(Shape dims, Arena& arena);
+  size_t bytes_reserved() const { return slots_.capacity() * sizeof(slots_[0]); }
+
+ private:
+  size_t Place(Shape dims) const;
+
+  std::vector<const Shape*> slots_;  // open addressing, size a power of two
+  size_t count_ = 0;
+};
+
+}  // namespace uopd::ir

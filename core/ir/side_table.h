@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Facts by node id, of which many nodes have none: a T{} stands for "not known".
+//
+// Grows by a quarter, not to double: it is as long as the ids are, for facts of few of them.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace uopd::ir {
+
+template <class T>
+class SideTable {
+ public:
+  T Get(uint32_t id) const { return id < values_.size() ? values_[id] : T{}; }
+  void Set(uint32_t id, T value) {
+    if (id >= values_.size()) Grow(size_t{id} + 1);
+    values_[id] = value;
+  }
+  size_t bytes_reserved() const { return values_.capacity() * sizeof(T); }
+
+ private:
+  void Grow(size_t n) {
+    const size_t held = values_.capacity();
+    if (n > held) values_.reserve(std::max({n, held + held / 4, size_t{16}}));
+    values_.resize(n);
+  }
+
+  std::vector<T> values_;
+};
+
+}  // namespace uopd::ir
