@@ -208,9 +208,11 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       return SameDtype(u, 0, d);
     case Op::STORE: {
       const bool in_tensor = stage == Stage::kTensor || stage == Stage::kAny;
-      const bool at_index = u.src(0).Is(Op::INDEX) && !u.src(0).src(0).Is(Op::STAGE);
+      const bool at_index = u.src(0).Is(Op::INDEX);
       const bool target =
           (in_tensor && !BasesOf(u.src(0)).empty()) || (stage != Stage::kTensor && at_index);
+      if (at_index && u.src(0).src(0).Is(Op::STAGE))
+        return Bad("STORE into a STAGE, which nothing but itself stores to");
       if (!target)
         return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ",
                        stage == Stage::kTensor ? "buffer" : "INDEX"));

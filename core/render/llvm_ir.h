@@ -10,7 +10,7 @@
 namespace uopd::render {
 
 // Version of the text; part of the environment key of cached kernels.
-inline constexpr int kLlvmIrVersion = 1;
+inline constexpr int kLlvmIrVersion = 2;
 
 // The module with `define void @NAME(ptr %buffers, ptr %vars, i64 %thread)`: %buffers an array of
 // pointers by PARAM slot, %vars an array of i64 in the order of `variables`, %thread the value of

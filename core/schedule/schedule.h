@@ -10,7 +10,7 @@
 // PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements; outputs
 // come first. Values
 // are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
-// and REDUCE(x, RANGE {REDUCE}...). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
+// REDUCE(x, RANGE {REDUCE}...), and LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
 // order. A LOAD whose gate is false gives 0 and touches no memory.
 #pragma once
 #include <cstdint>
@@ -90,7 +90,7 @@ struct Options {
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 4;
+inline constexpr int kScheduleVersion = 5;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

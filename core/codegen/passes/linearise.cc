@@ -218,7 +218,7 @@ class Lineariser {
   absl::Status Emit(std::span<const UOp> roots) {
     LoopSet open = 0;
     for (const Block& b : path_) open |= b.bit;
-    auto enter = [&](UOp u) { return !u.Is(Op::PARAM) && !IsMade(u); };
+    auto enter = [&](UOp u) { return !u.Is({Op::PARAM, Op::BUFFER}) && !IsMade(u); };
     for (UOp u : ir::Toposort(ctx_, roots, enter)) {
       if (u.dtype() == Dtype::Void) continue;  // stands in the loops of an array that follows
       if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))

@@ -177,7 +177,7 @@ codegen::Target Wide() {
 
 int Trials() {
   const char* text = std::getenv("UOPD_FUZZ_STAGES");
-  return text != nullptr ? std::atoi(text) : 6;
+  return text != nullptr ? std::atoi(text) : 5;
 }
 
 TEST(StageTest, LegalOptsKeepResults) {
@@ -209,6 +209,8 @@ TEST(StageTest, LegalOptsKeepResults) {
       if (trial != 1) check.target = Wide();      // trial 1: the default target
       if (trial > 2) check.options.opts = &opts;  // 0 and 1: the heuristic
       check.options.noopt = trial == 2;
+      // Which is for numbers: an empty sum is divided by.
+      check.options.fast_math = trial % 4 == 0 && k.tame && k.name != "symbolic";
       std::string text;
       for (const Opt& o : opts) text += Text(o) + " ";
       EXPECT_EQ(CheckKernel(ctx, made, memory, check).substr(0, 300), "")

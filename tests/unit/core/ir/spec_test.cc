@@ -90,5 +90,66 @@ TEST(Spec, SymbolicBoxesThatFitPass) {
   EXPECT_TRUE(s.ok()) << StatusText(s);
 }
 
+// The head of kernels that stage the elements of a row of 4.
+constexpr char kStages[] =
+    "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n%2 = PARAM<f32> %1 {0, GLOBAL}\n"
+    "%3 = PARAM<f32> %1 {1, GLOBAL}\n%4 = RANGE<index> %0 {0, LOOP}\n"
+    "%5 = RANGE<index> %0 {1, REDUCE}\n%6 = INDEX<f32> %3, %5\n%7 = LOAD<f32> %6\n"
+    "%8 = CONST<bool> {true}\n";
+
+struct BadStage {
+  const char* tail;
+  const char* message;
+};
+
+class StageErrors : public ::testing::TestWithParam<BadStage> {};
+
+TEST_P(StageErrors, AreFoundAndNamed) {
+  UOpContext ctx;
+  const auto root = Parse(ctx, std::string(kStages) + GetParam().tail);
+  ASSERT_TRUE(root.ok()) << StatusText(root.status());
+  const absl::Status s = Verify(ctx, *root, Stage::kKernel);
+  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument) << StatusText(s);
+  EXPECT_NE(StatusText(s).find(GetParam().message), std::string::npos) << StatusText(s);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StageErrors,
+    ::testing::Values(
+        BadStage{"%9 = STAGE<f32> %7, %5, %7, %5 {4}\n",
+                 "source 2 of STAGE has dtype f32, not bool"},
+        BadStage{"%9 = STAGE<f32> %7, %5, %8, %0 {4}\n", "source 3 of STAGE is no RANGE"},
+        BadStage{"%9 = STAGE<f32> %7, %5, %8, %5 {3}\n",
+                 "index in [0, 3] can leave its buffer of 3 elements"},
+        BadStage{"%9 = STAGE<f32> %7, %7, %8, %5 {4}\n", "STAGE at an index of dtype f32"},
+        BadStage{"%9 = STAGE<i32> %7, %5, %8, %5 {4}\n",
+                 "source 0 of STAGE has dtype f32, not i32"},
+        BadStage{"%9 = STAGE<index> %5, %5, %8, %5 {4}\n", "STAGE of index"},
+        BadStage{"%9 = STAGE<f32> %7, %5 {4}\n", "STAGE has 2 sources; it takes 3 or more"},
+        BadStage{"%9 = STAGE<f32> %7, %5, %8, %5 {2000000}\n", "integer (2000000) out of range"},
+        BadStage{"%9 = STAGE<f32> %7, %5, %8, %5 {4}\n%10 = CONST<index> {4}\n"
+                 "%11 = INDEX<f32> %9, %10\n",
+                 "index in [4, 4] can leave its buffer of 4 elements"},
+        BadStage{"%9 = STAGE<f32> %7, %5, %8, %5 {4}\n%10 = INDEX<f32> %9, %4\n"
+                 "%11 = STORE %10, %7\n",
+                 "STORE into a STAGE"}));
+
+TEST(Spec, StagesAreForKernels) {
+  UOpContext ctx;
+  const auto root = Parse(
+      ctx, std::string(kStages) +
+               "%9 = STAGE<f32> %7, %5, %8, %5 {4}\n%10 = INDEX<f32> %9, %4\n%11 = LOAD<f32> %10\n"
+               "%12 = INDEX<f32> %2, %4\n%13 = STORE %12, %11\n%14 = END %13, %4\n%15 = SINK %14 "
+               "{}\n");
+  ASSERT_TRUE(root.ok()) << StatusText(root.status());
+  EXPECT_TRUE(Verify(ctx, *root, Stage::kKernel).ok()) << Verify(ctx, *root, Stage::kKernel);
+  const auto stage = Parse(ctx,
+                           "%0 = CONST<f32> {1}\n%1 = CONST<index> {0}\n%2 = CONST<bool> {true}\n"
+                           "%3 = STAGE<f32> %0, %1, %2 {4}\n");
+  ASSERT_TRUE(stage.ok()) << StatusText(stage.status());
+  const absl::Status s = Verify(ctx, *stage, Stage::kTensor);
+  EXPECT_NE(StatusText(s).find("op STAGE is not allowed here"), std::string::npos) << StatusText(s);
+}
+
 }  // namespace
 }  // namespace uopd::ir

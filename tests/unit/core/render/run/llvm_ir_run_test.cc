@@ -6,6 +6,7 @@
 #include "devices/cpu/cpu_device.h"
 #include "devices/cpu/cpu_target.h"
 #include "gtest/gtest.h"
+#include "tests/support/attention_kernel.h"
 #include "tests/support/kernel_check.h"
 
 namespace uopd {
@@ -123,6 +124,31 @@ TEST_F(LlvmIrRunTest, SymbolicSizes) {
   Run(ctx, k, got, {{"n", 37}});
   for (int at = 0; at < 100; ++at)
     EXPECT_EQ(LoadScalar(Dtype::I32, &got[0][static_cast<size_t>(at) * 4]).i, at < 37 ? at + 1 : 0);
+}
+
+TEST_F(LlvmIrRunTest, AttentionInOneKernel) {
+  // The last one takes all the memory that a thread may stage.
+  for (tests::AttentionShape s : {tests::AttentionShape{4, 33, 40, 64},
+                                  {6, 8, 100, 24, Dtype::F32, true},
+                                  {3, 1, 77, 128},
+                                  {4, 7, 50, 16, Dtype::F32, false, true},
+                                  {1, 2, 32768, 2}}) {
+    UOpContext ctx;
+    const UOp k = tests::AttentionKernel(ctx, s);
+    const int64_t rows = s.heads * s.queries * s.depth, keys = s.heads * s.keys * s.depth;
+    Memory got = {SampleBuffer(Dtype::F32, rows, 1, true), SampleBuffer(Dtype::F32, rows, 2, true),
+                  SampleBuffer(Dtype::F32, keys, 3, true), SampleBuffer(Dtype::F32, keys, 4, true)};
+    Memory want = got;
+    std::map<std::string, int64_t> variables;
+    if (s.symbolic) variables["keys"] = s.keys - 7;
+    Run(ctx, k, got, variables);
+    tests::Interpret(ctx, k, want, variables);
+    for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
+      ASSERT_NEAR(LoadScalar(Dtype::F32, &got[0][4 * i]).f,
+                  LoadScalar(Dtype::F32, &want[0][4 * i]).f, 2e-5)
+          << s.keys << " keys, element " << i;
+    }
+  }
 }
 
 }  // namespace
