@@ -247,8 +247,9 @@ class Fuser {
       value.dims.push_back(static_cast<int64_t>(ctx_.BoundsOf(shape[a]).max));
     }
     f_.loops.push_back(std::move(loops));
-    f_.roots[r].cached_bytes += plan.cached_bytes;
-    f_.roots[r].staged_bytes += plan.elements * ir::ByteSize(u.dtype());
+    Root& root = f_.roots[r];
+    root.cached_bytes += plan.cached_bytes, root.staged_bytes += plan.bytes;
+    for (UOp range : plan.loops) root.staged_ranges |= UsedRanges::Bit(range);
     value.demand = Ask(u, accesses_.At(index, ctx_.Bool(true)), r,
                        static_cast<uint32_t>(f_.loops.size() - 1), UOp());
     const uint32_t k = value.demand;

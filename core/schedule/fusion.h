@@ -85,8 +85,9 @@ struct Root {
   bool is_copy = false;
   bool alone = false;  // nothing may join
   int64_t staged_bytes = 0;
-  double cached_bytes = 0;  // that it reads again and again because of what it stages
-  uint32_t height = 0;      // longest chain of roots that must follow
+  uint64_t staged_ranges = 0;  // bits (UsedRanges) of those around what is staged
+  double cached_bytes = 0;     // that it reads again and again because of what it stages
+  uint32_t height = 0;         // longest chain of roots that must follow
   absl::InlinedVector<uint32_t, 4> consumers, producers;
 };
 

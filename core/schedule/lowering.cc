@@ -71,7 +71,14 @@ class RootLowerer {
           ir::Store(ctx_, targets[o], Value({root.outputs[o].value, root.outputs[o].demand})));
     const UOp statement =
         stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
-    const UOp end = ir::End(ctx_, statement, root.ranges);
+    // What is staged is computed outside of the loops that it does not vary with.
+    std::vector<UOp> ranges = root.ranges;
+    if (root.staged_ranges != 0) {
+      std::stable_partition(ranges.begin(), ranges.end(), [&](UOp range) {
+        return (root.staged_ranges & UsedRanges::Bit(range)) != 0;
+      });
+    }
+    const UOp end = ir::End(ctx_, statement, ranges);
     kernel_.raw = ir::KernelSink(ctx_, std::span(&end, 1), "");
     return std::move(kernel_);
   }

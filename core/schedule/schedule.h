@@ -10,8 +10,9 @@
 // PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements; outputs
 // come first. Values
 // are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
-// REDUCE(x, RANGE {REDUCE}...), and LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
-// order. A LOAD whose gate is false gives 0 and touches no memory.
+// REDUCE(x, RANGE {REDUCE}...), and LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)).
+// Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting order. A LOAD whose gate is false
+// gives 0 and touches no memory.
 #pragma once
 #include <cstdint>
 #include <string>

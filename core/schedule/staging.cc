@@ -24,6 +24,12 @@ constexpr int64_t kStagesOfAKernel = 3;   // arrays of the largest size that it 
 constexpr size_t kMaxDemands = 16;        // of a staged node
 constexpr int64_t kMaxRange = 61;         // UsedRanges tells those apart
 
+// Floats under 32 bits are computed and staged as f32.
+int64_t StagedBytes(ir::Dtype dtype) {
+  const int64_t bytes = ir::ByteSize(dtype);
+  return ir::IsFloat(dtype) ? std::max<int64_t>(bytes, 4) : bytes;
+}
+
 UOp Uncast(UOp u) {
   while (u.Is(Op::CAST)) u = u.src(0);
   return u;
@@ -111,8 +117,9 @@ std::vector<UOp> Staging::CommonLoops(const NodeInfo& info) const {
 }
 
 // Staged along all axes whose indices differ or use other loops than these, of which those inside
-// of the last one that is used are dropped.
-std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp> loops, double& computed) {
+// of the last one that is used are dropped. Output loops can be in any order, so what is staged in
+// them alone has those that it does not use inside of it.
+std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, double& computed) {
   const auto& demands = f_.at(u).demands;
   const Shape shape = *f_.at(u).shape;
   uint64_t around = 0, used = 0;
@@ -130,14 +137,18 @@ std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp> loops, double& com
     }
     plan.axes.push_back(a);
     elements *= ctx_.BoundsOf(shape[a]).max;
-    if (elements * ir::ByteSize(u.dtype()) > options_.stage_bytes || elements == 0)
+    if (elements * StagedBytes(u.dtype()) > options_.stage_bytes || elements == 0)
       return std::nullopt;
   }
   while (!loops.empty() && (used & UsedRanges::Bit(loops.back())) == 0) loops.pop_back();
+  plan.loops = loops;
+  if (std::all_of(loops.begin(), loops.end(),
+                  [](UOp range) { return range.axis_type() == ir::AxisType::LOOP; })) {
+    std::erase_if(plan.loops, [&](UOp range) { return (used & UsedRanges::Bit(range)) == 0; });
+  }
   plan.elements = static_cast<int64_t>(elements);
   computed = static_cast<double>(plan.elements);
-  for (UOp range : loops) computed *= Size(range);
-  plan.loops = std::move(loops);
+  for (UOp range : plan.loops) computed *= Size(range);
   return plan;
 }
 
@@ -188,13 +199,14 @@ double Staging::LostByConsumers(UOp u, StagePlan& plan) {
       }
       double rows = 1, bytes = static_cast<double>(operand.bytes), trips = 1;
       const std::vector<UOp>& loops = f_.loops[d.loops];
-      for (size_t i = 0; i < loops.size(); ++i) {
-        const bool varies = (used & UsedRanges::Bit(loops[i])) != 0;
-        trips *= Size(loops[i]);
-        if (i < plan.loops.size())
-          rows *= varies ? 1 : Size(loops[i]);
+      for (UOp range : loops) {
+        const double size = Size(range);
+        const bool varies = (used & UsedRanges::Bit(range)) != 0;
+        trips *= size;
+        if (std::find(plan.loops.begin(), plan.loops.end(), range) != plan.loops.end())
+          rows *= varies ? 1 : size;
         else
-          bytes *= varies ? Size(loops[i]) : 1;
+          bytes *= varies ? size : 1;
       }
       if (rows > 1) plan.cached_bytes += bytes;
       lost += trips * kLoadWork * (std::min(rows, kTileGain) - 1);
@@ -279,15 +291,15 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
     double computed = 0;
     std::optional<StagePlan> plan = Cut(u, loops, computed);
     if (!plan) break;
-    const size_t kept = plan->loops.size();
     if (!plan->axes.empty() && (!best || computed < fewest))
       best = std::move(plan), fewest = computed;
-    if (kept == 0) break;
-    loops.resize(kept - 1);
+    if (loops.empty()) break;
+    loops.pop_back();
   }
   if (!best || saved <= fewest * (work + kStageWork)) return std::nullopt;
-  const int64_t bytes = best->elements * ir::ByteSize(u.dtype());
-  if (root.staged_bytes + bytes > kStagesOfAKernel * options_.stage_bytes) return std::nullopt;
+  best->bytes = best->elements * StagedBytes(u.dtype());
+  if (root.staged_bytes + best->bytes > kStagesOfAKernel * options_.stage_bytes)
+    return std::nullopt;
   if (info.demands.size() > 1) trips *= SharedTrips(u);
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
                LostThreads(root, fewest / static_cast<double>(best->elements));

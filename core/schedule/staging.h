@@ -25,6 +25,9 @@
 //             of the prefix, the operand that they share is read for each of them again; where all
 //             of it stays in a cache, that costs little.
 //
+// Output loops can be in any order, so those that the agreed indices do not use are put inside of
+// those that they use.
+//
 // Gates: the array is filled whole, so the agreed indices must be inside of their axes in every
 // iteration; loads may be gated.
 #pragma once
@@ -41,6 +44,7 @@ struct StagePlan {
   std::vector<size_t> axes;    // staged, ascending
   std::vector<ir::UOp> loops;  // the prefix, outermost first
   int64_t elements = 0;        // of the array
+  int64_t bytes = 0;           // of it
   double cached_bytes = 0;     // read again by every iteration of the prefix
   double cost = 0;
 };
@@ -70,7 +74,7 @@ class Staging {
   bool Shares(ir::UOp u, const Demand& a, const Demand& b);
   double SharedTrips(ir::UOp u);
   std::vector<ir::UOp> CommonLoops(const NodeInfo& info) const;
-  std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp> loops, double& computed);
+  std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp>& loops, double& computed);
   absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
   double LostThreads(const Root& root, double iterations) const;
   double LostByConsumers(ir::UOp u, StagePlan& plan);

@@ -21,6 +21,18 @@ using ir::Op;
 using ir::UOp;
 using testing::GraphBuilder;
 
+std::vector<int64_t> StagesOf(const schedule::Item& item) {
+  ir::UOpContext ctx;
+  std::vector<int64_t> out;
+  const auto kernel = ir::Decode(ctx, item.graph, ir::Stage::kKernel);
+  EXPECT_TRUE(kernel.ok()) << StatusText(kernel.status());
+  if (!kernel.ok()) return out;
+  for (UOp u : ir::Toposort(ctx, *kernel)) {
+    if (u.Is(Op::STAGE)) out.push_back(u.arg().AsInt());
+  }
+  return out;
+}
+
 class Staging : public ::testing::Test {
  protected:
   struct Made {
@@ -38,12 +50,8 @@ class Staging : public ::testing::Test {
     if (!s.ok()) return {};
     Made out = {s->items.size(), {}};
     for (const schedule::Item& item : s->items) {
-      ir::UOpContext ctx;
-      const auto kernel = ir::Decode(ctx, item.graph, ir::Stage::kKernel);
-      EXPECT_TRUE(kernel.ok()) << StatusText(kernel.status());
-      for (UOp u : ir::Toposort(ctx, *kernel)) {
-        if (u.Is(Op::STAGE)) out.stages.push_back(u.arg().AsInt());
-      }
+      const std::vector<int64_t> mine = StagesOf(item);
+      out.stages.insert(out.stages.end(), mine.begin(), mine.end());
     }
     std::sort(out.stages.begin(), out.stages.end());
     return out;
@@ -71,6 +79,24 @@ TEST_F(Staging, RowsThatDoNotFitAreWritten) {
   schedule::Options options;
   options.stage_bytes = 4 * 23;
   EXPECT_EQ(Attention({4, 16, 32}, {4, 24, 32}, options), (Made{3, {}}));
+}
+
+// The loop over the depth goes inside of that over the queries, whichever comes first in memory.
+TEST_F(Staging, OutputLoopsComeInTheOrderThatStagingNeeds) {
+  g_.Output(g_.Transpose(
+      g_.Attention(g_.Input({4, 16, 32}), g_.Input({4, 24, 32}), g_.Input({4, 24, 32}))));
+  EXPECT_EQ(Schedule(), (Made{1, {24, 24, 24}}));
+}
+
+TEST_F(Staging, SmallFloatsTakeTheRoomOfLargeOnes) {
+  for (const int64_t columns : {16384, 16385}) {
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    g.Output(g.Softmax(g.Input({64, columns}, ir::Dtype::F16)));
+    const auto s = schedule::MakeSchedule(ctx, g.Finish(), {});
+    ASSERT_TRUE(s.ok()) << StatusText(s.status());
+    EXPECT_EQ(StagesOf(s->items[0]).size(), columns == 16384 ? 1u : 0u);
+  }
 }
 
 // One query for each head against as many keys as there are by now.
@@ -120,8 +146,7 @@ TEST_F(Staging, AttentionOfOneRowIsSplit) {
 
 // Every row would read the whole second matrix.
 TEST_F(Staging, ProductsOfLargeMatricesHaveTilesInstead) {
-  g_.Output(
-      g_.MatMul(g_.MatMul(g_.Input({512, 512}), g_.Input({512, 512})), g_.Input({512, 512})));
+  g_.Output(g_.MatMul(g_.MatMul(g_.Input({512, 512}), g_.Input({512, 512})), g_.Input({512, 512})));
   EXPECT_EQ(Schedule(), (Made{2, {}}));
 }
 
