@@ -60,10 +60,15 @@ class Attention {
     const UOp s = Stage(Score(k1), k1), k2 = Key();
     const auto scores = [&](UOp k) { return b_.Load(s, k); };
     const UOp most = Sum(scores(k2), k2, Op::MAX), k3 = Key();
-    const UOp p = Stage(Exp(scores, k3, most), k3), k4 = Key();
+    UOp p = Stage(Exp(scores, k3, most), k3), k4 = Key();
     const UOp sum = Sum(b_.Load(p, k4), k4), k5 = Key();
+    if (s_.divided) {
+      const UOp k6 = Key();
+      p = Stage(ir::Alu(c_, Op::FDIV, {b_.Load(p, k6), sum}), k6);
+    }
     const UOp v = b_.Load(Buffer(3, s_.keys, s_.depth), At(k5, s_.keys, d, s_.depth));
-    const UOp out = ir::Alu(c_, Op::FDIV, {Sum(Mul(c_, b_.Load(p, k5), v), k5), sum});
+    UOp out = Sum(Mul(c_, b_.Load(p, k5), v), k5);
+    if (!s_.divided) out = ir::Alu(c_, Op::FDIV, {out, sum});
     return b_.Kernel({b_.StoreLoops(Buffer(0, s_.queries, s_.depth),
                                     At(query_, s_.queries, d, s_.depth), out, {head_, query_, d})});
   }

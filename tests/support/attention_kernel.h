@@ -11,6 +11,7 @@ struct AttentionShape {
   bool causal = false;        // query i sees the keys up to i + keys - queries
   bool symbolic = false;      // `keys` is the largest value of the variable "keys"
   bool shared_range = false;  // all loops over the keys are over one RANGE
+  bool divided = false;       // divides by the sum before the product, in a STAGE, not after it
 };
 
 // Slots: 0 out (heads, queries, depth), 1 Q of that shape, 2 K and 3 V (heads, keys, depth).

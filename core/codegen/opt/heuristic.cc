@@ -310,8 +310,13 @@ class Heuristic {
         if (value > best) best = value, best_x = x, best_y = y;
       }
     }
-    Upcast(shared[0], best_x);
-    Upcast(shared[1], best_y);
+    // Copies of what is staged may take too much memory; fewer may not.
+    for (int64_t x = best_x; x > 1; --x) {
+      if (best_x % x == 0 && Upcast(shared[0], x)) break;
+    }
+    for (int64_t y = best_y; y > 1; --y) {
+      if (left_[shared[1]] % y == 0 && Upcast(shared[1], y)) break;
+    }
   }
 
   // Sums for several elements of a stage at once, together with those of upcast axes: they share
