@@ -12,8 +12,9 @@ namespace {
 template <class Enter>
 std::vector<UOp> Sort(const UOpContext& ctx, std::span<const UOp> roots, Enter enter) {
   std::vector<UOp> order;
+  order.reserve(64);  // most walks are over a kernel or a part of one
   NodeIndex seen(ctx.size());
-  std::vector<std::pair<UOp, uint32_t>> stack;  // node, next source to visit
+  absl::InlinedVector<std::pair<UOp, uint32_t>, 32> stack;  // node, next source to visit
   for (UOp root : roots) {
     if (!seen.Insert(root)) continue;
     stack.emplace_back(root, 0);

@@ -10,6 +10,13 @@ namespace {
 
 const Shape kNoShape;  // its address says "no shape"; distinct from the shape () of a scalar
 
+Int128 LargestOf(UOpContext& ctx, UOp dim) {
+  return dim.Is(Op::CONST) ? dim.const_int() : ctx.BoundsOf(dim).max;
+}
+Int128 LeastOf(UOpContext& ctx, UOp dim) {
+  return dim.Is(Op::CONST) ? dim.const_int() : ctx.BoundsOf(dim).min;
+}
+
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
 std::string Text(UOp dim) {
@@ -101,7 +108,7 @@ class Inference {
     for (UOp d : stack.srcs()) {
       if (d.dtype() != Dtype::Index)
         return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
-      if (ctx_.BoundsOf(d).min < 0)
+      if (LeastOf(ctx_, d) < 0)
         return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
                        ") that can be negative"));
     }
@@ -117,7 +124,7 @@ class Inference {
   absl::Status CheckSize(std::span<const UOp> dims) {
     Int128 n = 1;
     for (UOp d : dims)
-      n *= std::max<Int128>(1, ctx_.BoundsOf(d).max), n = std::min(n, Int128{kMaxElements} + 1);
+      n *= std::max<Int128>(1, LargestOf(ctx_, d)), n = std::min(n, Int128{kMaxElements} + 1);
     if (n > kMaxElements) return Bad(Cat("shape ", Text(dims), " has more than 2^48 elements"));
     return absl::OkStatus();
   }
@@ -278,7 +285,7 @@ class Inference {
   // start + size <= whole for every value of the variables in them.
   bool BoxFits(UOp start, UOp size, UOp whole) {
     if (start.IsConstInt(0) && size == whole) return true;
-    return ctx_.BoundsOf(start).max + ctx_.BoundsOf(size).max <= ctx_.BoundsOf(whole).min;
+    return LargestOf(ctx_, start) + LargestOf(ctx_, size) <= LeastOf(ctx_, whole);
   }
 
   UOpContext& ctx_;
@@ -331,7 +338,7 @@ std::optional<Dims> StaticDims(Shape shape) {
 
 Dims MaxDims(UOpContext& ctx, Shape shape) {
   Dims out;
-  for (UOp d : shape) out.push_back(static_cast<int64_t>(ctx.BoundsOf(d).max));
+  for (UOp d : shape) out.push_back(static_cast<int64_t>(LargestOf(ctx, d)));
   return out;
 }
 

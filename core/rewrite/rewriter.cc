@@ -147,15 +147,17 @@ void Rewriter::Finish(UOp u) {
 
 // The top frame is {u, kVisit}.
 void Rewriter::Visit(UOp u) {
-  if (const UOp done = Done(u)) {
-    if (done == Pending()) {
+  if (u.id() >= done_.size()) GrowDone(u);
+  UOp& result = done_[u.id()];
+  if (result) {
+    if (result == Pending()) {
       Diverge("the result of a node depends on itself", u);
-      SetDone(u, u);
+      result = u;
     }
     Pop();
     return;
   }
-  SetDone(u, Pending());
+  result = Pending();
   if (before_.rules != nullptr) {
     if (const UOp next = Try(before_, u)) return Adopt(u, next);
   }

@@ -155,7 +155,7 @@ class Weigher {
     for (uint32_t i = 0; i < f_.order.size(); ++i) {
       NodeInfo& info = f_.info[i];
       info.rest = info.hoisted = 0;
-      info.reads.clear();
+      info.reads.resize(0);  // clear() would give the memory back
       Weigh(i, f_.order[i], info);
       info.work = Total(info);
       info.hoisted = std::min(info.hoisted, info.work);

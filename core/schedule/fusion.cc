@@ -77,6 +77,7 @@ class Fuser {
   uint32_t NewRoot(Shape shape, int32_t device) {
     Root root;
     root.device = device;
+    root.ranges.reserve(shape.size());
     for (UOp d : shape) {
       if (d.IsConstInt(1)) continue;
       root.ranges.push_back(ir::Range(ctx_, d, root.next_range++, AxisType::LOOP));
@@ -134,10 +135,14 @@ class Fuser {
   double Trips(const Demand& d, bool picks) {
     double trips = 1;
     for (UOp range : NeededLoops(d)) {
-      if (!picked_.contains(range.id()))
-        trips *= static_cast<double>(ctx_.BoundsOf(range.src(0)).max);
-      else if (picks)
-        return 0;
+      const UOp size = range.src(0);
+      if (!picked_.empty() && picked_.contains(range.id())) {
+        if (picks) return 0;
+      } else if (size.Is(Op::CONST)) {
+        trips *= static_cast<double>(size.const_int());
+      } else {
+        trips *= static_cast<double>(ctx_.BoundsOf(size).max);
+      }
     }
     return trips;
   }
@@ -152,6 +157,7 @@ class Fuser {
   // How often all demands together would compute u; 0 where that does not matter.
   double TripsOf(UOp u, const NodeInfo& info) {
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
+    if (info.work <= kLoadWork) return 0;  // it costs no more than a load
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d, picks);
@@ -367,7 +373,10 @@ class Fuser {
     } else if (u.Is(Op::REDUCE)) {
       IndexList index(d.access->index.begin(), d.access->index.end());
       const auto needed = NeededLoops(d);
-      std::vector<UOp> loops(needed.begin(), needed.end());
+      std::vector<UOp> loops;
+      loops.reserve(needed.size() + u.reduce_axes().size());
+      loops.assign(needed.begin(), needed.end());
+      d.reduce_ranges.reserve(u.reduce_axes().size());
       const Shape in = *f_.at(u.src(0)).shape;
       const Picks& picks = *options_.picks;
       for (int64_t a : u.reduce_axes()) {
@@ -438,8 +447,9 @@ UOp MaybeOnlyStore(UOp u) {
 }
 
 void Fusion::Restart() {
+  // resize() keeps the memory for the next attempt, unlike clear().
   for (NodeInfo& node : info)
-    node.demands.clear(), node.realised = node.staged = -1, node.output = 0;
+    node.demands.resize(0), node.realised = node.staged = -1, node.output = 0;
   roots.clear(), loops.clear(), sources.clear(), staged.clear(), stores.clear();
   std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
 }

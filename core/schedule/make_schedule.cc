@@ -55,11 +55,17 @@ class Builder {
         lowering_(ctx, simplify_, accesses_) {}
 
   absl::StatusOr<Schedule> Run(UOp sink) {
-    UOPD_ASSIGN(sink, ResolveMulti(ctx_, sink, {options_.default_device, options_.ring_threshold}));
-    sink = SeparateDevices(ctx_, sink, options_.default_device);
-    sink = Prepare(ctx_, sink, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2);
+    std::vector<UOp> order = ir::Toposort(ctx_, sink);
+    auto replace = [&](UOp by) {
+      if (by != order.back()) order = ir::Toposort(ctx_, by);
+    };
+    UOPD_ASSIGN(const UOp resolved,
+                ResolveMulti(ctx_, order, {options_.default_device, options_.ring_threshold}));
+    replace(resolved);
+    replace(SeparateDevices(ctx_, order, options_.default_device));
+    replace(Prepare(ctx_, order, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2));
     Constraints constraints;
-    UOPD_ASSIGN(Fusion fusion, Describe(ctx_, ir::Toposort(ctx_, sink), options_.default_device));
+    UOPD_ASSIGN(Fusion fusion, Describe(ctx_, std::move(order), options_.default_device));
     const Picks picks(ctx_, fusion.order);
     FusionOptions fuse;
     fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;

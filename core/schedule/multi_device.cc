@@ -5,7 +5,6 @@
 
 #include "core/base/text.h"
 #include "core/ir/build.h"
-#include "core/ir/graph.h"
 #include "core/ir/print.h"
 #include "core/ir/spec.h"
 #include "core/schedule/allreduce.h"
@@ -173,10 +172,10 @@ class Resolver {
 
 }  // namespace
 
-absl::StatusOr<UOp> ResolveMulti(UOpContext& ctx, UOp sink, const MultiDeviceOptions& options) {
-  const std::vector<UOp> order = ir::Toposort(ctx, sink);
+absl::StatusOr<UOp> ResolveMulti(UOpContext& ctx, const std::vector<UOp>& order,
+                                 const MultiDeviceOptions& options) {
   const bool multi = std::any_of(order.begin(), order.end(), [](UOp u) { return u.Is(Op::MULTI); });
-  if (!multi) return sink;
+  if (!multi) return order.back();
   return Resolver(ctx, options).Run(order);
 }
 

@@ -6,6 +6,9 @@
 // reduction along the axis of the pieces is followed by an allreduce; a STORE into a MULTI becomes
 // one for each piece. Pieces may differ in size. What is computed in equal pieces moves nothing.
 #pragma once
+#include <string_view>
+#include <vector>
+
 #include "core/base/status.h"
 #include "core/ir/context.h"
 
@@ -18,8 +21,8 @@ struct MultiDeviceOptions {
 
 // The graph without MULTI; the same graph if it has none. INVALID_ARGUMENT names the node where
 // devices mix without a MULTI, pieces are in pieces, or a STORE's target is not the pieces'
-// storage. REQUIRES: sink passed Verify at Stage::kTensor.
-absl::StatusOr<ir::UOp> ResolveMulti(ir::UOpContext& ctx, ir::UOp sink,
+// storage. REQUIRES: `order` is a graph, sources first, that passed Verify at Stage::kTensor.
+absl::StatusOr<ir::UOp> ResolveMulti(ir::UOpContext& ctx, const std::vector<ir::UOp>& order,
                                      const MultiDeviceOptions& options);
 
 }  // namespace uopd::schedule

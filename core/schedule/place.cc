@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "core/ir/graph.h"
 #include "core/ir/shape.h"
 #include "core/ir/spec.h"
 #include "core/schedule/fusion.h"
@@ -21,8 +20,8 @@ using ir::UOpContext;
 
 class Separator {
  public:
-  Separator(UOpContext& ctx, std::vector<UOp> order, std::string_view default_device)
-      : ctx_(ctx), order_(std::move(order)), default_device_(default_device) {}
+  Separator(UOpContext& ctx, const std::vector<UOp>& order, std::string_view default_device)
+      : ctx_(ctx), order_(order), default_device_(default_device) {}
 
   UOp Run() {
     device_.assign(ctx_.size(), -1);
@@ -90,7 +89,7 @@ class Separator {
   }
 
   UOpContext& ctx_;
-  const std::vector<UOp> order_;
+  const std::vector<UOp>& order_;
   const std::string_view default_device_;
   std::map<std::string, int32_t> names_;
   std::vector<int32_t> device_;                 // by id; -1: anywhere
@@ -101,13 +100,13 @@ class Separator {
 
 }  // namespace
 
-UOp SeparateDevices(UOpContext& ctx, UOp sink, std::string_view default_device) {
-  std::vector<UOp> order = ir::Toposort(ctx, sink);
+UOp SeparateDevices(UOpContext& ctx, const std::vector<UOp>& order,
+                    std::string_view default_device) {
   const bool copies = std::any_of(order.begin(), order.end(), [](UOp u) {
     return u.Is(Op::COPY) || (u.Is(Op::PARAM) && !u.text().empty());
   });
-  if (!copies) return sink;
-  return Separator(ctx, std::move(order), default_device).Run();
+  if (!copies) return order.back();
+  return Separator(ctx, order, default_device).Run();
 }
 
 }  // namespace uopd::schedule

@@ -2,7 +2,6 @@
 #include "core/schedule/prepare.h"
 
 #include "core/ir/build.h"
-#include "core/ir/graph.h"
 #include "core/ir/shape.h"
 
 namespace uopd::schedule {
@@ -108,8 +107,7 @@ UOp SplitStack(UOpContext& ctx, UOp u, size_t most) {
 
 }  // namespace
 
-UOp Prepare(UOpContext& ctx, UOp sink, size_t stack) {
-  const auto order = ir::Toposort(ctx, sink);
+UOp Prepare(UOpContext& ctx, const std::vector<UOp>& order, size_t stack) {
   std::vector<UOp> done(ctx.size());
   // Values that count positions: reductions over those may pick single elements, which a kernel can
   // fetch without looping. Splitting would hide that.
@@ -138,7 +136,7 @@ UOp Prepare(UOpContext& ctx, UOp sink, size_t stack) {
     }
     done[u.id()] = made;
   }
-  return done[sink.id()];
+  return done[order.back().id()];
 }
 
 }  // namespace uopd::schedule

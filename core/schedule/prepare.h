@@ -2,6 +2,8 @@
 // Rewrites of the tensor graph before fusion: what means nothing any more is dropped, and what
 // would make a bad kernel is said in another way.
 #pragma once
+#include <vector>
+
 #include "core/ir/context.h"
 
 namespace uopd::schedule {
@@ -12,7 +14,8 @@ inline constexpr int64_t kEnoughElements = 256;  // of a result, to keep every t
 
 // Bound variables are variables here; markers for gradients are gone, and so is CONTIGUOUS of what
 // is in memory as it stands; long reductions are split; STACKs of more than `stack` sources are
-// WHEREs of short ones, so that a kernel need not read them all.
-ir::UOp Prepare(ir::UOpContext& ctx, ir::UOp sink, size_t stack);
+// WHEREs of short ones, so that a kernel need not read them all. `order` is the graph, sources
+// first.
+ir::UOp Prepare(ir::UOpContext& ctx, const std::vector<ir::UOp>& order, size_t stack);
 
 }  // namespace uopd::schedule

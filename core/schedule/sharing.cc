@@ -36,17 +36,17 @@ bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
   return true;
 }
 
-std::vector<uint32_t> Sharing::ConsumersOf(const Candidate& c, uint32_t except) const {
-  std::vector<uint32_t> out = c.followers;
+Roots Sharing::ConsumersOf(const Candidate& c, uint32_t except) const {
+  Roots out = c.followers;
   for (const Candidate::Use& use : c.demands) out.push_back(use.demand->root);
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
-  std::erase(out, except);
+  out.erase(std::remove(out.begin(), out.end(), except), out.end());
   return out;
 }
 
 // Every root on the way to `to` is higher than it.
-bool Sharing::Leads(std::vector<uint32_t> from, uint32_t to) {
+bool Sharing::Leads(Roots from, uint32_t to) {
   seen_in_.resize(f_.roots.size(), 0);
   ++searches_;
   for (size_t steps = 0; !from.empty(); ++steps) {
@@ -105,9 +105,9 @@ int32_t Sharing::Find(const Candidate& c) {
 void Sharing::Add(uint32_t r, const Candidate& c) {
   const uint64_t space = SpaceKey(c);
   for (const Read& read : f_.at(c.value).reads) by_mark_[Mix(space, read.mark)] = r;
-  std::vector<uint32_t> grown;
+  Roots grown;
   Root& from = f_.roots[r];
-  std::vector<uint32_t> known(from.consumers.begin(), from.consumers.end());
+  Roots known(from.consumers.begin(), from.consumers.end());
   std::sort(known.begin(), known.end());
   for (uint32_t k : ConsumersOf(c, r)) {
     Root& to = f_.roots[k];

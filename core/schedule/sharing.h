@@ -10,6 +10,9 @@
 
 namespace uopd::schedule {
 
+// Numbers of roots.
+using Roots = absl::InlinedVector<uint32_t, 8>;
+
 // Something about to be written.
 struct Candidate {
   struct Use {
@@ -20,8 +23,8 @@ struct Candidate {
   ir::UOp value;
   int32_t storage = -1;  // of a STORE
   int32_t device = 0;
-  std::vector<Use> demands;         // who reads it
-  std::vector<uint32_t> followers;  // roots that come after it for other reasons
+  absl::InlinedVector<Use, 4> demands;  // who reads it
+  Roots followers;                      // roots that come after it for other reasons
 };
 
 class Sharing {
@@ -38,8 +41,8 @@ class Sharing {
  private:
   bool SameSpace(const Root& root, ir::Shape shape) const;
   bool IsWhole(const Demand& d, const Root& root, ir::Shape shape) const;
-  bool Leads(std::vector<uint32_t> from, uint32_t to);
-  std::vector<uint32_t> ConsumersOf(const Candidate& c, uint32_t except) const;
+  bool Leads(Roots from, uint32_t to);
+  Roots ConsumersOf(const Candidate& c, uint32_t except) const;
   uint64_t SpaceKey(const Candidate& c) const;
 
   Fusion& f_;

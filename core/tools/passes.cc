@@ -132,7 +132,7 @@ Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
   const schedule::Options defaults;
   schedule::MultiDeviceOptions options = {defaults.default_device, defaults.ring_threshold};
   std::from_chars(value.data(), value.data() + value.size(), options.ring_threshold);
-  return schedule::ResolveMulti(ctx, root, options);
+  return schedule::ResolveMulti(ctx, ir::Toposort(ctx, root), options);
 }
 
 constexpr Pass kPasses[] = {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "client/cpp/client.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/functional.h"
 #include "tests/e2e/daemon_process.h"

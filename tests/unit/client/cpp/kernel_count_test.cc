@@ -32,8 +32,9 @@ absl::StatusOr<schedule::Schedule> ScheduleOf(const Tensors& tensors) {
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Stage::kTensor));
   auto schedule = schedule::MakeSchedule(ctx, sink, {});
   // Nodes of models are small, with their sources, shapes, bounds and place in the tables.
-  if (ctx.size() > 2000)
+  if (ctx.size() > 2000) {
     EXPECT_LT(static_cast<double>(ctx.bytes_reserved()) / static_cast<double>(ctx.size()), 100);
+  }
   return schedule;
 }
 
