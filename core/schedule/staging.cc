@@ -155,7 +155,8 @@ std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, double& co
 // The factors of a product that is summed; none where it sums something else.
 absl::InlinedVector<Staging::Operand, 2> Staging::OperandsOf(UOp reduce) {
   const UOp product = Uncast(reduce.src(0));
-  if (!product.Is(Op::MUL) || product.src(0) == product.src(1)) return {};
+  if (reduce.reduce_op() != Op::ADD || !product.Is(Op::MUL)) return {};
+  if (f_.at(product.src(0)).leaves <= 1 || f_.at(product.src(1)).leaves <= 1) return {};
   absl::InlinedVector<Operand, 2> out;
   const size_t rank = ctx_.ShapeOf(product)->size();
   for (UOp s : product.srcs()) {
