@@ -46,7 +46,14 @@ absl::InlinedVector<size_t, 8> RealAxes(Shape shape) {
 
 }  // namespace
 
-void Staging::NoteReduce(UOp u) { reduce_of_[static_cast<uint32_t>(f_.loops.size() - 1)] = u; }
+void Staging::NoteReduce(UOp u) {
+  reduce_of_.resize(f_.loops.size());
+  reduce_of_.back() = u;
+}
+
+UOp Staging::MaybeReduceOf(const Demand& d) const {
+  return d.loops < reduce_of_.size() ? reduce_of_[d.loops] : UOp();
+}
 
 // True if the index is one of an axis of this size at every iteration.
 bool Staging::IsInside(UOp index, UOp size) {
@@ -71,10 +78,10 @@ uint32_t Staging::Depth(UOp u) {
 
 // True if both demands are the same once reductions with equal loops run in one.
 bool Staging::Shares(UOp u, const Demand& a, const Demand& b) {
-  const auto of_a = reduce_of_.find(a.loops), of_b = reduce_of_.find(b.loops);
-  if (of_a == reduce_of_.end() || of_b == reduce_of_.end()) return false;
+  const UOp of_a = MaybeReduceOf(a), of_b = MaybeReduceOf(b);
+  if (!of_a || !of_b) return false;
   const auto &in_a = f_.loops[a.loops], &in_b = f_.loops[b.loops];
-  if (in_a.size() != in_b.size() || Depth(of_a->second) != Depth(of_b->second)) return false;
+  if (in_a.size() != in_b.size() || Depth(of_a) != Depth(of_b)) return false;
   ir::Substitution map;
   for (size_t i = 0; i < in_a.size(); ++i) {
     if (in_a[i].src(0) != in_b[i].src(0)) return false;
@@ -186,14 +193,14 @@ double Staging::LostThreads(const Root& root, double iterations) const {
 double Staging::LostByConsumers(UOp u, StagePlan& plan) {
   double lost = 0;
   for (const Demand& d : f_.at(u).demands) {
-    const auto it = reduce_of_.find(d.loops);
-    if (it == reduce_of_.end()) continue;
-    const UOp product = it->second.src(0);
+    const UOp reduce = MaybeReduceOf(d);
+    if (!reduce) continue;
+    const UOp product = reduce.src(0);
     const auto& demands = f_.at(product).demands;
     const auto asked = std::find_if(demands.begin(), demands.end(),
                                     [&](const Demand& p) { return p.loops == d.loops; });
     if (asked == demands.end()) continue;
-    for (const Operand& operand : OperandsOf(it->second)) {
+    for (const Operand& operand : OperandsOf(reduce)) {
       uint64_t used = 0;
       for (size_t a = 0; a < asked->access->index.size(); ++a) {
         if ((operand.varies >> a & 1) != 0) used |= used_.In(asked->access->index[a]);
@@ -269,23 +276,21 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   const NodeInfo& info = f_.at(u);
   // Most nodes are computed once for each of their elements, or are cheap.
   if (info.demands.empty() || info.demands.size() > kMaxDemands) return std::nullopt;
+  if (info.demands.size() == 1) {
+    const Demand& d = info.demands[0];
+    if (std::ranges::all_of(f_.loops[d.loops], [&](UOp range) {
+          return (d.access->ranges & UsedRanges::Bit(range)) != 0;
+        }))
+      return std::nullopt;
+  }
   const double work = info.work - info.hoisted, saved = trips * (work - kLoadWork);
   if (saved <= 2 * (work + kStageWork)) return std::nullopt;
   const uint32_t r = info.demands[0].root;
   const Root& root = f_.roots[r];
-  if (options_.picks->Picking(f_.position[u.id()]) || root.is_copy) return std::nullopt;
   for (const Demand& d : info.demands) {
     if (d.root != r || d.after) return std::nullopt;
   }
-  if (info.demands.size() == 1) {
-    const Demand& d = info.demands[0];
-    uint64_t used = 0;
-    for (UOp i : d.access->index) used |= used_.In(i);
-    const auto& loops = f_.loops[d.loops];
-    if (std::all_of(loops.begin(), loops.end(),
-                    [&](UOp range) { return (used & UsedRanges::Bit(range)) != 0; }))
-      return std::nullopt;
-  }
+  if (options_.picks->Picking(f_.position[u.id()]) || root.is_copy) return std::nullopt;
   std::optional<StagePlan> best;
   double fewest = 0;
   for (std::vector<UOp> loops = CommonLoops(info);;) {

@@ -70,6 +70,7 @@ class Staging {
   };
 
   double Size(ir::UOp range) { return static_cast<double>(ctx_.BoundsOf(range.src(0)).max); }
+  ir::UOp MaybeReduceOf(const Demand& d) const;
   bool IsInside(ir::UOp index, ir::UOp size);
   bool Shares(ir::UOp u, const Demand& a, const Demand& b);
   double SharedTrips(ir::UOp u);
@@ -86,8 +87,8 @@ class Staging {
   UsedRanges used_;
   const absl::flat_hash_set<uint32_t>& picked_;
   const FusionOptions& options_;
-  absl::flat_hash_map<uint32_t, ir::UOp> reduce_of_;  // loops -> the REDUCE that made them
-  std::vector<uint32_t> depth_;                       // by position, 0: not yet
+  std::vector<ir::UOp> reduce_of_;  // by number of loops: the REDUCE that made them, or null
+  std::vector<uint32_t> depth_;     // by position, 0: not yet
 };
 
 }  // namespace uopd::schedule
