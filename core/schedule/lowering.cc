@@ -72,11 +72,11 @@ class RootLowerer {
     const UOp statement =
         stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
     // What is staged is computed outside of the loops that it does not vary with.
-    std::vector<UOp> ranges = root.ranges;
-    if (root.staged_ranges != 0) {
-      std::stable_partition(ranges.begin(), ranges.end(), [&](UOp range) {
-        return (root.staged_ranges & UsedRanges::Bit(range)) != 0;
-      });
+    std::vector<UOp> ranges;
+    for (const bool around : {true, false}) {
+      for (UOp range : root.ranges) {
+        if (((root.staged_ranges & UsedRanges::Bit(range)) != 0) == around) ranges.push_back(range);
+      }
     }
     const UOp end = ir::End(ctx_, statement, ranges);
     kernel_.raw = ir::KernelSink(ctx_, std::span(&end, 1), "");
