@@ -102,8 +102,8 @@ class UOp {
   }  // Ints, and all data args
   std::string_view text() const {
     return node_->arg().AsData().text();
-  }                                           // Text, Param, Var, Kernel
-  int64_t slot() const { return ints()[0]; }  // Param
+  }  // Text, Param, Var, Kernel
+  int64_t slot() const { return ints()[0]; }                                 // Param
   AddrSpace addrspace() const { return static_cast<AddrSpace>(ints()[1]); }  // Param
   Op reduce_op() const { return *OpByWire(ints()[0]); }                      // Reduce
   std::span<const int64_t> reduce_axes() const { return ints().subspan(1); }
