@@ -22,7 +22,7 @@ struct Target {
   int vector_bytes = 32;  // width of a vector register
   int vector_registers = 16;
   int threads = 1;                    // most THREAD instances worth having
-  int64_t private_bytes = 256 << 10;  // of staged memory that a thread can have
+  int64_t private_bytes = 512 << 10;  // of staged memory that a thread can have
   bool has_fma = true;
 
   std::string Key() const;  // every field, as text

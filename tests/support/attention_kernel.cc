@@ -10,7 +10,6 @@
 namespace uopd::tests {
 namespace {
 
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
