@@ -154,10 +154,11 @@ class Weigher {
   void Run(const std::vector<bool>* in_memory) {
     for (uint32_t i = 0; i < f_.order.size(); ++i) {
       NodeInfo& info = f_.info[i];
-      info.rest = 0;
+      info.rest = info.hoisted = 0;
       info.reads.resize(0);  // clear() would give the memory back
       Weigh(i, f_.order[i], info);
       info.work = Total(info);
+      info.hoisted = std::min(info.hoisted, info.work);
       info.in_memory = in_memory != nullptr && (*in_memory)[i];
       info.memory_work = info.in_memory ? std::min(info.work, kLoadWork) : info.work;
     }
@@ -205,9 +206,11 @@ class Weigher {
         const NodeInfo& from = f_.at(s);
         if (from.elements == info.elements && u.Is(ir::kElementwiseOps)) {
           ForReads(s, [&](Read r) { Add(info, r); });
-          if (!from.in_memory) info.rest += from.rest;
+          if (!from.in_memory) info.rest += from.rest, info.hoisted += from.hoisted;
         } else if (info.elements > 0) {  // it broadcasts
-          info.rest += from.memory_work * std::min(1.0, from.elements / info.elements);
+          const double share = from.memory_work * std::min(1.0, from.elements / info.elements);
+          info.rest += share;
+          if (from.elements < info.elements) info.hoisted += share;
         }
       });
     }
@@ -228,7 +231,7 @@ class Weigher {
   void WeighMovement(UOp u, NodeInfo& info) {
     const NodeInfo& from = f_.at(u.src(0));
     const double used = info.elements > 0 ? std::min(1.0, from.elements / info.elements) : 0;
-    if (!from.in_memory) info.rest = from.rest * used;
+    if (!from.in_memory) info.rest = from.rest * used, info.hoisted = from.hoisted * used;
     if (from.reads.empty()) return;
     uint64_t way = Mix(static_cast<uint64_t>(u.op()), 0);
     if (u.Is({Op::PERMUTE, Op::FLIP})) {

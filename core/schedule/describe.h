@@ -12,6 +12,8 @@
 //
 //   work      operations and loads for one element, see fusion.h; what is read twice counts once, a
 //             sum that picks one term counts that term
+//   hoisted   the part of work that is of values which broadcast: those are computed outside of the
+//             loops that broadcast them, whatever becomes of this one
 //   memory_work  the same for consumers: no more than a load if it is taken to be in memory
 //   reads     marks of what one element is computed from: buffers and reductions, with the way
 //             there. Two values of one shape with a mark in common load the same element or compute

@@ -10,6 +10,7 @@
 #include "core/ir/spec.h"
 #include "core/schedule/describe.h"
 #include "core/schedule/sharing.h"
+#include "core/schedule/staging.h"
 
 namespace uopd::schedule {
 namespace {
@@ -27,7 +28,12 @@ constexpr size_t kFewDemands = 8;
 class Fuser {
  public:
   Fuser(UOpContext& ctx, Accesses& accesses, const FusionOptions& options, Fusion& f)
-      : ctx_(ctx), accesses_(accesses), options_(options), f_(f), sharing_(f) {}
+      : ctx_(ctx),
+        accesses_(accesses),
+        options_(options),
+        f_(f),
+        sharing_(f),
+        staging_(ctx, f, picked_, options) {}
 
   absl::Status Run() {
     f_.Restart();
@@ -148,15 +154,19 @@ class Fuser {
     return from >= 0 && from != f_.at(u).device;
   }
 
-  bool ShouldRealise(UOp u, const NodeInfo& info) {
-    if (u.Is(Op::CONTIGUOUS) || IsTransfer(u)) return true;
-    if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return false;
-    if (info.work <= kLoadWork) return false;  // it costs no more than a load
-    const double elements = std::max(1.0, info.elements);
+  // How often all demands together would compute u; 0 where that does not matter.
+  double TripsOf(UOp u, const NodeInfo& info) {
+    if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
+    if (info.work <= kLoadWork) return 0;  // it costs no more than a load
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d, picks);
-    return trips * (info.work - kLoadWork) > (info.work + options_.realise_cost) * elements;
+    return trips;
+  }
+
+  double RealiseCost(const NodeInfo& info, double trips) const {
+    return std::max(1.0, info.elements) * (info.work + options_.realise_cost) + trips * kLoadWork +
+           options_.launch_cost;
   }
 
   bool Alone(UOp u) const { return options_.constraints->alone.contains(u.id()); }
@@ -220,8 +230,40 @@ class Fuser {
   void Visit(UOp u) {
     const NodeInfo& info = f_.at(u);
     if (Forced(u)) return Realise(u, true);
-    if (ShouldRealise(u, info) && !OnlyStored(u)) return Realise(u, false);
+    const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
+    const bool must = u.Is(Op::CONTIGUOUS) || IsTransfer(u);
+    const bool realise = (must || trips * info.work > realised) && !OnlyStored(u);
+    const auto plan = must ? std::nullopt : staging_.Plan(u, trips);
+    if (plan && (!realise || plan->cost < realised)) return StageValue(u, *plan);
+    if (realise) return Realise(u, false);
     for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) Propagate(u, k);
+  }
+
+  void StageValue(UOp u, const StagePlan& plan) {
+    const Demand& first = f_.at(u).demands[0];
+    const uint32_t r = first.root;
+    IndexList index(first.access->index.begin(), first.access->index.end());
+    const Shape shape = *f_.at(u).shape;
+    std::vector<UOp> loops = plan.loops;
+    StagedValue value;
+    value.axes = plan.axes;
+    for (size_t a : plan.axes) {
+      index[a] = ir::Range(ctx_, shape[a], f_.roots[r].next_range++, AxisType::REDUCE);
+      value.ranges.push_back(index[a]), loops.push_back(index[a]);
+      value.dims.push_back(static_cast<int64_t>(ctx_.BoundsOf(shape[a]).max));
+    }
+    f_.loops.push_back(std::move(loops));
+    Root& root = f_.roots[r];
+    root.cached_bytes += plan.cached_bytes, root.staged_bytes += plan.bytes;
+    for (UOp range : plan.loops) root.staged_ranges |= UsedRanges::Bit(range);
+    value.demand = Ask(u, accesses_.At(index, ctx_.Bool(true)), r,
+                       static_cast<uint32_t>(f_.loops.size() - 1), UOp());
+    const uint32_t k = value.demand;
+    NodeInfo& mine = f_.at(u);
+    mine.demands[k].fills = true;
+    mine.staged = static_cast<int32_t>(f_.staged.size());
+    f_.staged.push_back(std::move(value));
+    Propagate(u, k);
   }
 
   // Nothing is realised just to be stored: the only demand is that of a STORE of all of it.
@@ -350,6 +392,7 @@ class Fuser {
         loops.push_back(range);
       }
       f_.loops.push_back(std::move(loops));
+      staging_.NoteReduce(u);
       ask(u.src(0), accesses_.At(index, d.access->gate), static_cast<uint32_t>(f_.loops.size() - 1),
           d.after);
     } else if (u.Is(Op::STACK)) {
@@ -384,6 +427,7 @@ class Fuser {
   absl::flat_hash_map<uint32_t, absl::InlinedVector<UOp, 1>> afters_;
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that will not be loops
+  Staging staging_;
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, const Access*, const ir::Node*>, uint32_t>
       asked_;  // position, root, access, after: of the ones beyond the first few
   int64_t next_temporary_ = 0;
@@ -404,8 +448,9 @@ UOp MaybeOnlyStore(UOp u) {
 
 void Fusion::Restart() {
   // resize() keeps the memory for the next attempt, unlike clear().
-  for (NodeInfo& node : info) node.demands.resize(0), node.realised = -1, node.output = 0;
-  roots.clear(), loops.clear(), sources.clear(), stores.clear();
+  for (NodeInfo& node : info)
+    node.demands.resize(0), node.realised = node.staged = -1, node.output = 0;
+  roots.clear(), loops.clear(), sources.clear(), staged.clear(), stores.clear();
   std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
 }
 

@@ -18,7 +18,10 @@
 // index uses. x is realised when computing it for every trip costs more than computing it once,
 // writing it, and loading it for every trip:
 //
-//   trips * work > elements * (work + realise_cost) + trips * load
+//   trips * work > elements * (work + realise_cost) + trips * load + launch_cost
+//
+// The last is what a kernel costs that does nothing. Between the two lies memory that a kernel has
+// to itself: x is *staged* where that is cheaper than both (staging.h).
 //
 // A sum that picks one of its terms (picks.h) loses its loop, so that loop is one trip.
 //
@@ -52,6 +55,7 @@ struct Demand {
   uint32_t root = 0;   // kernel that asks
   uint32_t loops = 0;  // index into Fusion::loops
   ir::UOp after;       // the AFTER through which a PARAM is read; null: its value before all stores
+  bool fills = false;  // it computes what is staged; the node's other demands load that
   std::vector<ir::UOp> reduce_ranges;  // REDUCE: the ranges made for this demand
   // Index into Fusion::sources of the demands of the value sources, one each; unused where the
   // source is loaded or a constant.
@@ -79,9 +83,20 @@ struct Root {
   int64_t next_range = 0;       // axis id of the next one made in this root
   int32_t device = 0;
   bool is_copy = false;
-  bool alone = false;   // nothing may join
-  uint32_t height = 0;  // longest chain of roots that must follow
+  bool alone = false;  // nothing may join
+  int64_t staged_bytes = 0;
+  uint64_t staged_ranges = 0;  // bits (UsedRanges) of those around what is staged
+  double cached_bytes = 0;     // that it reads again and again because of what it stages
+  uint32_t height = 0;         // longest chain of roots that must follow
   absl::InlinedVector<uint32_t, 4> consumers, producers;
+};
+
+// A value that its root computes into memory of its own, see staging.h.
+struct StagedValue {
+  uint32_t demand = 0;          // of the node, which fills it
+  std::vector<size_t> axes;     // of the node, that the memory has; row-major
+  std::vector<ir::UOp> ranges;  // along these
+  ir::Dims dims;                // their largest sizes
 };
 
 // See describe.h.
@@ -94,10 +109,11 @@ struct NodeInfo {
   absl::InlinedVector<Demand, 1> demands;
   int32_t realised = -1;  // root that writes it
   uint32_t output = 0;    // which of its outputs it is
+  int32_t staged = -1;    // index into Fusion::staged
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: a constant
   const ir::Shape* shape = nullptr;
-  double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0;
+  double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0, hoisted = 0;
   bool heavy = false;      // a REDUCE that uses each of its inputs often
   bool in_memory = false;  // as the options say
   absl::InlinedVector<Read, 4> reads;
@@ -113,6 +129,7 @@ struct Fusion {
   std::vector<std::string> devices;
   std::vector<std::vector<ir::UOp>> loops;
   std::vector<uint32_t> sources;
+  std::vector<StagedValue> staged;
   absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 
@@ -131,11 +148,13 @@ struct Constraints {
 };
 
 struct FusionOptions {
-  double realise_cost = 0;
+  double realise_cost = 0, launch_cost = 0;
+  int64_t stage_bytes = 0;  // that a staged value may have; 0: nothing is staged
+  double threads = 1;       // that a kernel is taken to have
   const Constraints* constraints = nullptr;
-  // By position: nodes taken to be in memory when work is estimated. Which ones are is only known
-  // after fusing, so the first attempt takes none, and overestimates the work of everything above
-  // them; the next one takes what that one realised. Null: none.
+  // By position: nodes taken to be in memory, staged or not, when work is estimated. Which ones are
+  // is only known after fusing, so the first attempt takes none, and overestimates the work of
+  // everything above them; the next one takes what that one realised or staged. Null: none.
   const std::vector<bool>* in_memory = nullptr;
   const Picks* picks = nullptr;  // of the graph
 };

@@ -27,6 +27,10 @@ bool IsLoaded(const Fusion& f, UOp u, const Demand& d) {
   return u.Is(Op::PARAM);
 }
 
+bool LoadsStaged(const Fusion& f, UOp u, const Demand& d) {
+  return f.at(u).staged >= 0 && !d.fills;
+}
+
 // The output that holds the value of an AFTER in the root that asks for it; null if it is not
 // there.
 const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
@@ -41,6 +45,8 @@ const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
 template <class F>
 void ForEachOperand(const Fusion& f, UOp u, const Demand& d, F call) {
   if (IsLoaded(f, u, d) || u.Is(Op::PARAM)) return;
+  if (LoadsStaged(f, u, d))
+    return call(ValueRef{u, f.staged[static_cast<size_t>(f.at(u).staged)].demand});
   if (const Output* out = Forwarded(f, u, d)) return call(ValueRef{out->value, out->demand});
   size_t next = d.sources;
   for (UOp s : ValueSources(u)) call(ValueRef{s, f.sources[next++]});
@@ -65,7 +71,14 @@ class RootLowerer {
           ir::Store(ctx_, targets[o], Value({root.outputs[o].value, root.outputs[o].demand})));
     const UOp statement =
         stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
-    const UOp end = ir::End(ctx_, statement, root.ranges);
+    // What is staged is computed outside of the loops that it does not vary with.
+    std::vector<UOp> ranges;
+    for (const bool around : {true, false}) {
+      for (UOp range : root.ranges) {
+        if (((root.staged_ranges & UsedRanges::Bit(range)) != 0) == around) ranges.push_back(range);
+      }
+    }
+    const UOp end = ir::End(ctx_, statement, ranges);
     kernel_.raw = ir::KernelSink(ctx_, std::span(&end, 1), "");
     return std::move(kernel_);
   }
@@ -116,15 +129,19 @@ class RootLowerer {
         ir::Buffer(ctx_, placeholder, s.dtype, ir::ShapeArg(ctx_, std::span(&elements, 1)),
                    ir::AddrSpace::GLOBAL);
     const UOp at = accesses_.Offset(s.shape, access);
-    // Intervals do not see that n - 1 - i is no less than 0 for i < n. Where sizes are variables,
-    // what cannot be proven is checked when the kernel runs; it always holds. Where padding gates
-    // an access, that gate says where it is.
-    if (gate && !gate.IsConstInt(1)) return ir::Index(ctx_, buffer, at, gate);
+    return ir::Index(ctx_, buffer, at, Checked(at, elements, gate));
+  }
+
+  // The gate of an access. Intervals do not see that n - 1 - i is no less than 0 for i < n. Where
+  // sizes are variables, what cannot be proven is checked when the kernel runs; it always holds.
+  // Where padding gates an access, that gate says where it is.
+  UOp Checked(UOp at, int64_t elements, UOp gate) {
+    if (gate && !gate.IsConstInt(1)) return gate;
     const ir::Bounds bounds = ctx_.BoundsOf(at);
     auto check = [&](UOp holds) { gate = gate ? ir::And(ctx_, gate, holds) : holds; };
     if (bounds.min < 0) check(ir::Not(ctx_, ir::Lt(ctx_, at, ctx_.Idx(0))));
     if (bounds.max >= elements) check(ir::Lt(ctx_, at, ctx_.Idx(elements)));
-    return ir::Index(ctx_, buffer, at, gate);
+    return gate;
   }
 
   UOp LoadFrom(Placeholder from, const Demand& d) {
@@ -137,7 +154,25 @@ class RootLowerer {
     return ir::Load(ctx_, Address(number, d.access, false));
   }
 
+  // `value`: what fills the memory.
+  UOp LoadStaged(UOp u, const Demand& d, UOp value) {
+    const StagedValue& staged = f_.staged[static_cast<size_t>(f_.at(u).staged)];
+    const Access* filled = f_.at(u).demands[staged.demand].access;
+    IndexList fill, load;
+    for (size_t a : staged.axes)
+      fill.push_back(filled->index[a]), load.push_back(d.access->index[a]);
+    const int64_t elements = ir::Product(staged.dims);
+    const UOp to = accesses_.Simple(FlatIndex(ctx_, staged.dims, fill));
+    const UOp memory = ir::Staged(ctx_, value, elements, to, UOp(), staged.ranges);
+    const UOp at = accesses_.Simple(FlatIndex(ctx_, staged.dims, load));
+    const ir::Bounds bounds = ctx_.BoundsOf(at);
+    const bool inside = bounds.min >= 0 && bounds.max < elements;
+    const UOp gate = inside ? UOp() : Checked(at, elements, d.access->gate);
+    return ir::Load(ctx_, ir::Index(ctx_, memory, at, gate));
+  }
+
   UOp Compute(UOp u, const Demand& d, const ir::SymbolicDims& values) {
+    if (LoadsStaged(f_, u, d)) return LoadStaged(u, d, values[0]);
     if (IsLoaded(f_, u, d)) {
       const int32_t realised = f_.at(u).realised;
       if (realised < 0 || d.after) return LoadFrom({f_.slot_storage.at(u.slot()), d.after}, d);
@@ -212,6 +247,7 @@ const Lowering::Analysis& Lowering::Analyse(UOp raw) {
   for (UOp u : ir::Toposort(ctx_, a.sink)) {
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     const UOp index = u.src(0);
+    if (index.src(0).Is(Op::STAGE)) continue;
     (u.Is(Op::LOAD) ? a.loads : a.stores)
         .emplace_back(static_cast<uint32_t>(index.src(0).slot()), index.src(1));
   }

@@ -67,10 +67,14 @@ class Builder {
     Constraints constraints;
     UOPD_ASSIGN(Fusion fusion, Describe(ctx_, std::move(order), options_.default_device));
     const Picks picks(ctx_, fusion.order);
-    FusionOptions fuse = {options_.realise_cost, &constraints, nullptr, &picks};
+    FusionOptions fuse;
+    fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;
+    fuse.stage_bytes = options_.stage_bytes, fuse.threads = options_.threads;
+    fuse.constraints = &constraints, fuse.picks = &picks;
     UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
     std::vector<bool> in_memory;
-    for (const NodeInfo& info : fusion.info) in_memory.push_back(info.realised >= 0);
+    for (const NodeInfo& info : fusion.info)
+      in_memory.push_back(info.realised >= 0 || info.staged >= 0);
     fuse.in_memory = &in_memory;
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {

@@ -10,8 +10,9 @@
 // PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements; outputs
 // come first. Values
 // are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
-// and REDUCE(x, RANGE {REDUCE}...). Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting
-// order. A LOAD whose gate is false gives 0 and touches no memory.
+// REDUCE(x, RANGE {REDUCE}...), and LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)).
+// Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting order. A LOAD whose gate is false
+// gives 0 and touches no memory.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -79,6 +80,10 @@ struct Options {
   // Operations per element that cost as much as storing and loading it: low values make more and
   // smaller kernels.
   double realise_cost = 32;
+  double launch_cost = 4096;  // of a kernel, in operations
+  // Memory that a value may have inside of a kernel (staging.h); 0: none does.
+  int64_t stage_bytes = 64 << 10;
+  int threads = 8;                 // that a kernel is taken to have
   size_t max_kernel_buffers = 32;  // that one kernel may take; at least 4
   // Sums over more than two devices of more elements than this go around in a ring (allreduce.h).
   int64_t ring_threshold = 256'000;
@@ -86,7 +91,7 @@ struct Options {
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 4;
+inline constexpr int kScheduleVersion = 5;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

@@ -226,7 +226,7 @@ class Generator {
     const SymbolicDims dims = ShapeOf(x.node);
     const auto rank = static_cast<int>(dims.size());
     const Dtype d = x.node.dtype();
-    switch (Pick(0, 22)) {
+    switch (Pick(0, 24)) {
       case 0: {
         Dims order(dims.size());
         std::iota(order.begin(), order.end(), 0);
@@ -319,15 +319,13 @@ class Generator {
         return {ctx_.Make(Op::STACK, d, {x.node, y.node}), std::max(x.bound, y.bound),
                 x.other_device};
       }
-      case 17: {
-        const UOp bits = ir::Alu(ctx_, Op::THREEFRY,
-                                 {ir::Cast(ctx_, ir::Cast(ctx_, x.node, Dtype::I32), Dtype::U64),
-                                  ctx_.Int(Dtype::U64, Pick(0, 99))});
-        const UOp few = ir::Alu(ctx_, Op::AND, {bits, ctx_.Int(Dtype::U64, 7)});
-        return {ir::Cast(ctx_, few, Dtype::I32), 7, x.other_device};
-      }
+      case 17:
+        return Bits(x);
       case 18:
         return options_.devices ? On(x, !x.other_device) : Value{};
+      case 19:
+      case 20:
+        return Attended(x);
       default: {
         const Value y = Matched(Any(), x);
         if (d == Dtype::Bool || !ir::BroadcastShapes(*ctx_.ShapeOf(x.node), *ctx_.ShapeOf(y.node)))
@@ -341,6 +339,54 @@ class Generator {
         return {ir::Alu(ctx_, op, {x.node, y.node}), bound, x.other_device};
       }
     }
+  }
+
+  // Costs much to compute.
+  Value Bits(const Value& x) {
+    const UOp bits = ir::Alu(ctx_, Op::THREEFRY,
+                             {ir::Cast(ctx_, ir::Cast(ctx_, x.node, Dtype::I32), Dtype::U64),
+                              ctx_.Int(Dtype::U64, Pick(0, 99))});
+    const UOp few = ir::Alu(ctx_, Op::AND, {bits, ctx_.Int(Dtype::U64, 7)});
+    return {ir::Cast(ctx_, few, Dtype::I32), 7, x.other_device};
+  }
+
+  // Rows against each other and against their sums, in the shape of attention: scores of every row
+  // of x against keys, something dear of them, and a sum of values weighed by that.
+  Value Attended(const Value& x) {
+    SymbolicDims shape = ShapeOf(x.node);
+    if (shape.empty() || x.node.dtype() == Dtype::Bool || x.bound > 100) return {};
+    auto numbers = [&](UOp rows, UOp columns) {
+      const UOp whole = Shape({rows, columns});
+      const UOp i = ir::Iota(ctx_, Dtype::I32, whole, 0), j = ir::Iota(ctx_, Dtype::I32, whole, 1);
+      return Bits({ir::Add(ctx_, ir::Mul(ctx_, i, ctx_.Int(Dtype::I32, 8)), j), 100, false}).node;
+    };
+    const UOp depth = shape.back(), keys = RandomDim(), width = RandomDim();
+    const auto last = static_cast<int64_t>(shape.size());
+    auto sum = [&](UOp y) { return ir::ReduceAxes(ctx_, Op::ADD, y, Dims{last}); };
+    auto rows_of = [&](UOp y, UOp size) {
+      shape.back() = ctx_.Idx(1);
+      SymbolicDims out = shape;
+      out.push_back(size);
+      return ir::Reshape(ctx_, y, Shape(out));
+    };
+    const UOp rows = rows_of(As(x, Dtype::I32).node, depth);
+    Value at = {sum(ir::Mul(ctx_, rows, numbers(keys, depth))), 0, x.other_device};
+    shape.back() = keys;
+    at.node = ir::Reshape(ctx_, at.node, Shape(shape));
+    const Dims over = {last - 1};
+    if (Pick(0, 1)) at.node = ir::Sub(ctx_, at.node, ir::ReduceAxes(ctx_, Op::MAX, at.node, over));
+    at = Bits(at);
+    if (Pick(0, 2)) {
+      const UOp all = ir::ReduceAxes(ctx_, Op::ADD, at.node, over);
+      at.node = ir::Alu(ctx_, Pick(0, 1) ? Op::ADD : Op::MUL, {at.node, all});
+    }
+    if (Pick(0, 3) == 0) at.node = ir::Flip(ctx_, at.node, over);
+    if (Pick(0, 3) == 0) Output(at);
+    at.node = sum(ir::Mul(ctx_, rows_of(at.node, keys), numbers(width, keys)));
+    shape.back() = width;
+    at.node = ir::Reshape(ctx_, at.node, Shape(shape));
+    at.bound = 7 * (1 + 7 * 5) * 7 * 5;
+    return Pick(0, 1) ? Bits(at) : at;
   }
 
   // y as an operand beside x.

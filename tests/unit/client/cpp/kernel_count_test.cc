@@ -50,10 +50,23 @@ const Row kRows[] = {
      [](Client& c) {
        return Tensors{fn::LayerNorm(c.Empty({64, 128}), c.Empty({128}), c.Empty({128}))};
      }},
-    {"attention", 1, 3,
+    {"log softmax", 1, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).LogSoftmax()}; }},
+    {"rms norm", 1, 0,
+     [](Client& c) { return Tensors{fn::RmsNorm(c.Empty({64, 128}), c.Empty({128}))}; }},
+    {"attention", 1, 0,
      [](Client& c) {
        const Dims d = {2, 4, 16, 32};
        return Tensors{fn::Attention(c.Empty(d), c.Empty(d), c.Empty(d))};
+     }},
+    {"attention, causal", 1, 0,
+     [](Client& c) {
+       const Dims d = {2, 4, 16, 32};
+       return Tensors{fn::Attention(c.Empty(d), c.Empty(d), c.Empty(d), {}, {.causal = true})};
+     }},
+    {"attention, masked, heads in groups", 1, 0,
+     [](Client& c) {
+       const Dims d = {2, 8, 16, 32}, kv = {2, 2, 16, 32};
+       return Tensors{fn::Attention(c.Empty(d), c.Empty(kv), c.Empty(kv), c.Empty({16, 16}))};
      }},
     {"a - sum(a)", 2, 0,
      [](Client& c) {

@@ -71,9 +71,9 @@ TEST(MemoryPlan, IsCloseToTheLeastPossible) {
 TEST(MakeSchedule, LayersShareKernels) {
   ir::UOpContext ctx;
   std::set<std::string> two, eight;
-  for (const auto& item : Made(ctx, testing::TransformerGraph(ctx, 2, 32, 64, 4)).items)
+  for (const auto& item : Made(ctx, testing::TransformerGraph(ctx, 2, 32, 256, 4)).items)
     two.insert(item.graph);
-  const schedule::Schedule s = Made(ctx, testing::TransformerGraph(ctx, 8, 32, 64, 4));
+  const schedule::Schedule s = Made(ctx, testing::TransformerGraph(ctx, 8, 32, 256, 4));
   for (const auto& item : s.items) eight.insert(item.graph);
   EXPECT_EQ(two, eight);
   EXPECT_GT(s.items.size(), 8 * 8u);

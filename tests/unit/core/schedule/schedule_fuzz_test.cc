@@ -9,8 +9,10 @@
 
 #include "core/base/digest.h"
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
 #include "core/ir/print.h"
 #include "core/ir/spec.h"
+#include "core/ir/wire.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/schedule_interpreter.h"
@@ -36,11 +38,27 @@ schedule::Options ScheduleOptionsOf(int seed) {
   schedule::Options options;
   options.realise_cost = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 4 : 32;
   if (seed % 6 == 5) options.max_kernel_buffers = 4;
+  // The graphs are too small for threads and launches to matter, which would hide all else.
+  options.launch_cost = seed % 5 == 0 ? 500 : 0;
+  options.threads = seed % 4 == 0 ? 2 : 1;
+  if (seed % 8 == 6) options.stage_bytes = 64;
   return options;
+}
+
+int StagesIn(const schedule::Item& item) {
+  if (item.kind != schedule::Item::kKernel) return 0;
+  ir::UOpContext ctx;
+  const auto sink = ir::Decode(ctx, item.graph, ir::Stage::kKernel);
+  EXPECT_TRUE(sink.ok()) << StatusText(sink.status());
+  if (!sink.ok()) return 0;
+  int n = 0;
+  for (ir::UOp u : ir::Toposort(ctx, *sink)) n += u.Is(ir::Op::STAGE) ? 1 : 0;
+  return n;
 }
 
 TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
   const int graphs = Setting("UOPD_FUZZ_GRAPHS", 2000), start = Setting("UOPD_FUZZ_SEED", 0);
+  int stages = 0, kernels_with_several = 0;
   for (int seed = start; seed < start + graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;
@@ -58,6 +76,10 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
     for (const schedule::Item& item : stored->items) {
       ASSERT_LE(item.buffers.size(), options.max_kernel_buffers) << ir::Print(ctx, g.sink);
     }
+    for (const schedule::Item& item : stored->items) {
+      const int here = StagesIn(item);
+      stages += here, kernels_with_several += here > 1 ? 1 : 0;
+    }
     const auto got = testing::RunSchedule(*stored, g.slots, g.variables);
     ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
     for (size_t i = 0; i < want->size(); ++i) {
@@ -66,6 +88,11 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
         ASSERT_EQ(a[at], b[at]) << "slot " << i << " element " << at << "\n"
                                 << ir::Print(ctx, g.sink);
     }
+  }
+  std::printf("%d staged values, %d kernels with several\n", stages, kernels_with_several);
+  if (graphs >= 1000) {
+    EXPECT_GT(stages, graphs / 4);
+    EXPECT_GT(kernels_with_several, graphs / 50);
   }
 }
 

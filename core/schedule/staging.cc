@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT
+#include "core/schedule/staging.h"
+
+#include <algorithm>
+
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/schedule/describe.h"
+
+namespace uopd::schedule {
+namespace {
+
+using ir::Op;
+using ir::OpSet;
+using ir::Shape;
+using ir::UOp;
+
+constexpr double kStageWork = 2;  // of storing an element where it stays in a cache
+constexpr double kTileGain = 4;   // of a product that loads its operands once for several rows
+// That a core reads again and again without loss.
+constexpr double kCacheBytes = 512 << 10;
+constexpr double kCachedLoss = 1.0 / 64;  // of what is lost without a cache
+constexpr int64_t kStagesOfAKernel = 3;   // arrays of the largest size that it may have
+constexpr size_t kMaxDemands = 16;        // of a staged node
+constexpr int64_t kMaxRange = 61;         // UsedRanges tells those apart
+
+// Floats under 32 bits are computed and staged as f32.
+int64_t StagedBytes(ir::Dtype dtype) {
+  const int64_t bytes = ir::ByteSize(dtype);
+  return ir::IsFloat(dtype) ? std::max<int64_t>(bytes, 4) : bytes;
+}
+
+UOp Uncast(UOp u) {
+  while (u.Is(Op::CAST)) u = u.src(0);
+  return u;
+}
+
+// Axes that are no size of 1.
+absl::InlinedVector<size_t, 8> RealAxes(Shape shape) {
+  absl::InlinedVector<size_t, 8> axes;
+  for (size_t a = 0; a < shape.size(); ++a) {
+    if (!shape[a].IsConstInt(1)) axes.push_back(a);
+  }
+  return axes;
+}
+
+}  // namespace
+
+void Staging::NoteReduce(UOp u) {
+  reduce_of_.resize(f_.loops.size());
+  reduce_of_.back() = u;
+}
+
+UOp Staging::MaybeReduceOf(const Demand& d) const {
+  return d.loops < reduce_of_.size() ? reduce_of_[d.loops] : UOp();
+}
+
+// True if the index is one of an axis of this size at every iteration.
+bool Staging::IsInside(UOp index, UOp size) {
+  if (index.Is(Op::RANGE) && index.src(0) == size) return true;
+  const ir::Bounds at = ctx_.BoundsOf(index);
+  return at.min >= 0 && at.max < ctx_.BoundsOf(size).min;
+}
+
+// How deep reductions nest below u in its kernel, taken to be in memory where the options say so.
+uint32_t Staging::Depth(UOp u) {
+  if (depth_.empty()) {
+    depth_.resize(f_.order.size());
+    for (size_t i = 0; i < f_.order.size(); ++i) {
+      if (f_.info[i].in_memory) continue;
+      for (UOp s : ValueSources(f_.order[i]))
+        depth_[i] = std::max(depth_[i], depth_[f_.position[s.id()]]);
+      depth_[i] += f_.order[i].Is(Op::REDUCE) ? 1 : 0;
+    }
+  }
+  return depth_[f_.position[u.id()]];
+}
+
+// True if both demands are the same once reductions with equal loops run in one.
+bool Staging::Shares(UOp u, const Demand& a, const Demand& b) {
+  const UOp of_a = MaybeReduceOf(a), of_b = MaybeReduceOf(b);
+  if (!of_a || !of_b) return false;
+  const auto &in_a = f_.loops[a.loops], &in_b = f_.loops[b.loops];
+  if (in_a.size() != in_b.size() || Depth(of_a) != Depth(of_b)) return false;
+  ir::Substitution map;
+  for (size_t i = 0; i < in_a.size(); ++i) {
+    if (in_a[i].src(0) != in_b[i].src(0)) return false;
+    if (in_a[i] != in_b[i]) map[in_b[i].id()] = in_a[i];
+  }
+  for (size_t i = 0; i < f_.at(u).shape->size(); ++i) {
+    if (ir::Substitute(ctx_, b.access->index[i], map) != a.access->index[i]) return false;
+  }
+  return ir::Substitute(ctx_, b.access->gate, map) == a.access->gate;
+}
+
+// The part of the trips of all demands that is left when loops are shared.
+double Staging::SharedTrips(UOp u) {
+  const auto& demands = f_.at(u).demands;
+  double all = 0, own = 0;
+  for (size_t i = 0; i < demands.size(); ++i) {
+    double trips = 1;
+    for (UOp range : f_.loops[demands[i].loops]) trips *= Size(range);
+    all += trips;
+    bool shared = false;
+    for (size_t j = 0; j < i && !shared; ++j) shared = Shares(u, demands[j], demands[i]);
+    if (!shared) own += trips;
+  }
+  return all > 0 ? own / all : 1;
+}
+
+std::vector<UOp> Staging::CommonLoops(const NodeInfo& info) const {
+  std::vector<UOp> common = f_.loops[info.demands[0].loops];
+  for (const Demand& d : info.demands) {
+    const std::vector<UOp>& other = f_.loops[d.loops];
+    const auto [end, unused] =
+        std::mismatch(common.begin(), common.end(), other.begin(), other.end());
+    common.erase(end, common.end());
+  }
+  const auto unfit = std::find_if(common.begin(), common.end(), [&](UOp range) {
+    return range.axis_id() > kMaxRange || picked_.contains(range.id());
+  });
+  common.erase(unfit, common.end());
+  return common;
+}
+
+// Staged along all axes whose indices differ or use other loops than these, of which those inside
+// of the last one that is used are dropped. Output loops can be in any order, so what is staged in
+// them alone has those that it does not use inside of it.
+std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, double& computed) {
+  const auto& demands = f_.at(u).demands;
+  const Shape shape = *f_.at(u).shape;
+  uint64_t around = 0, used = 0;
+  for (UOp range : loops) around |= UsedRanges::Bit(range);
+  StagePlan plan;
+  ir::Int128 elements = 1;
+  for (size_t a = 0; a < shape.size(); ++a) {
+    const UOp index = demands[0].access->index[a];
+    const bool agreed = std::all_of(demands.begin(), demands.end(),
+                                    [&](const Demand& d) { return d.access->index[a] == index; });
+    const uint64_t in_index = agreed ? used_.In(index) : 0;
+    if (agreed && (in_index & ~around) == 0 && IsInside(index, shape[a])) {
+      used |= in_index;
+      continue;
+    }
+    plan.axes.push_back(a);
+    elements *= ctx_.BoundsOf(shape[a]).max;
+    if (elements * StagedBytes(u.dtype()) > options_.stage_bytes || elements == 0)
+      return std::nullopt;
+  }
+  while (!loops.empty() && (used & UsedRanges::Bit(loops.back())) == 0) loops.pop_back();
+  plan.loops = loops;
+  if (std::all_of(loops.begin(), loops.end(),
+                  [](UOp range) { return range.axis_type() == ir::AxisType::LOOP; })) {
+    std::erase_if(plan.loops, [&](UOp range) { return (used & UsedRanges::Bit(range)) == 0; });
+  }
+  plan.elements = static_cast<int64_t>(elements);
+  computed = static_cast<double>(plan.elements);
+  for (UOp range : plan.loops) computed *= Size(range);
+  return plan;
+}
+
+// The factors of a product that is summed; none where it sums something else.
+absl::InlinedVector<Staging::Operand, 2> Staging::OperandsOf(UOp reduce) {
+  const UOp product = Uncast(reduce.src(0));
+  if (reduce.reduce_op() != Op::ADD || !product.Is(Op::MUL)) return {};
+  if (f_.at(product.src(0)).leaves <= 1 || f_.at(product.src(1)).leaves <= 1) return {};
+  absl::InlinedVector<Operand, 2> out;
+  const size_t rank = ctx_.ShapeOf(product)->size();
+  for (UOp s : product.srcs()) {
+    const UOp expanded = Uncast(s), factor = expanded.Is(Op::EXPAND) ? expanded.src(0) : expanded;
+    Operand& operand = out.emplace_back();
+    operand.bytes = ir::ByteSize(factor.dtype());
+    const Shape shape = *ctx_.ShapeOf(factor);
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (!shape[i].IsConstInt(1)) operand.varies |= uint64_t{1} << (rank - shape.size() + i);
+    }
+  }
+  return out;
+}
+
+double Staging::LostThreads(const Root& root, double iterations) const {
+  if (iterations >= options_.threads) return 0;
+  double work = 0;
+  for (const Output& out : root.outputs) {
+    const NodeInfo& info = f_.at(out.value);
+    work += info.elements * info.work;
+  }
+  return work * (options_.threads / std::max(iterations, 1.0) - 1);
+}
+
+// Adds what reductions that consume u read again for every iteration of the prefix: operands that
+// its loops share. Returns what that loses where they are in no cache.
+double Staging::LostByConsumers(UOp u, StagePlan& plan) {
+  double lost = 0;
+  for (const Demand& d : f_.at(u).demands) {
+    const UOp reduce = MaybeReduceOf(d);
+    if (!reduce) continue;
+    const UOp product = reduce.src(0);
+    const auto& demands = f_.at(product).demands;
+    const auto asked = std::find_if(demands.begin(), demands.end(),
+                                    [&](const Demand& p) { return p.loops == d.loops; });
+    if (asked == demands.end()) continue;
+    for (const Operand& operand : OperandsOf(reduce)) {
+      uint64_t used = 0;
+      for (size_t a = 0; a < asked->access->index.size(); ++a) {
+        if ((operand.varies >> a & 1) != 0) used |= used_.In(asked->access->index[a]);
+      }
+      double rows = 1, bytes = static_cast<double>(operand.bytes), trips = 1;
+      const std::vector<UOp>& loops = f_.loops[d.loops];
+      for (UOp range : loops) {
+        const double size = Size(range);
+        const bool varies = (used & UsedRanges::Bit(range)) != 0;
+        trips *= size;
+        if (std::find(plan.loops.begin(), plan.loops.end(), range) != plan.loops.end())
+          rows *= varies ? 1 : size;
+        else
+          bytes *= varies ? size : 1;
+      }
+      if (rows > 1) plan.cached_bytes += bytes;
+      lost += trips * kLoadWork * (std::min(rows, kTileGain) - 1);
+    }
+  }
+  return lost;
+}
+
+// The same of the reduction that u is made of.
+double Staging::LostBelow(UOp u, StagePlan& plan) {
+  UOp v = u;
+  while (!v.Is(Op::REDUCE)) {
+    UOp next;
+    for (UOp s : ValueSources(v)) {
+      const NodeInfo& info = f_.at(s);
+      if (!info.in_memory && info.elements == f_.at(u).elements &&
+          (!next || info.work > f_.at(next).work))
+        next = s;
+    }
+    if (!next || !v.Is(ir::kElementwiseOps | OpSet{Op::RESHAPE})) return 0;
+    v = next;
+  }
+  const Shape mine = *f_.at(u).shape, sums = *ctx_.ShapeOf(v), terms = *ctx_.ShapeOf(v.src(0));
+  const auto from = RealAxes(mine), to = RealAxes(sums);
+  bool aligned = from.size() == to.size();
+  for (size_t i = 0; i < from.size() && aligned; ++i) aligned = mine[from[i]] == sums[to[i]];
+  const NodeInfo& info = f_.at(u);
+  const double elements = info.elements;
+  if (!aligned) {
+    plan.cached_bytes += 2 * kCacheBytes;
+    return elements * info.work * (kTileGain - 1);
+  }
+  uint64_t agreed = 0;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (std::find(plan.axes.begin(), plan.axes.end(), from[i]) == plan.axes.end())
+      agreed |= uint64_t{1} << to[i];
+  }
+  double lost = 0;
+  for (const Operand& operand : OperandsOf(v)) {
+    double rows = 1, bytes = static_cast<double>(operand.bytes), all = 1;
+    for (size_t a = 0; a < terms.size(); ++a) {
+      const auto size = static_cast<double>(ctx_.BoundsOf(terms[a]).max);
+      const bool varies = (operand.varies >> a & 1) != 0;
+      all *= size;
+      if ((agreed >> a & 1) != 0)
+        rows *= varies ? 1 : size;
+      else
+        bytes *= varies ? size : 1;
+    }
+    if (rows > 1) plan.cached_bytes += bytes;
+    lost += all * kLoadWork * (std::min(rows, kTileGain) - 1);
+  }
+  return lost;
+}
+
+std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
+  if (options_.stage_bytes == 0 || !u.Is(ir::kElementwiseOps | OpSet{Op::REDUCE}))
+    return std::nullopt;
+  const NodeInfo& info = f_.at(u);
+  // Most nodes are computed once for each of their elements, or are cheap.
+  if (info.demands.empty() || info.demands.size() > kMaxDemands) return std::nullopt;
+  if (info.demands.size() == 1) {
+    const Demand& d = info.demands[0];
+    if (std::ranges::all_of(f_.loops[d.loops], [&](UOp range) {
+          return (d.access->ranges & UsedRanges::Bit(range)) != 0;
+        }))
+      return std::nullopt;
+  }
+  const double work = info.work - info.hoisted, saved = trips * (work - kLoadWork);
+  if (saved <= 2 * (work + kStageWork)) return std::nullopt;
+  const uint32_t r = info.demands[0].root;
+  const Root& root = f_.roots[r];
+  for (const Demand& d : info.demands) {
+    if (d.root != r || d.after) return std::nullopt;
+  }
+  if (options_.picks->Picking(f_.position[u.id()]) || root.is_copy) return std::nullopt;
+  std::optional<StagePlan> best;
+  double fewest = 0;
+  for (std::vector<UOp> loops = CommonLoops(info);;) {
+    double computed = 0;
+    std::optional<StagePlan> plan = Cut(u, loops, computed);
+    if (!plan) break;
+    if (!plan->axes.empty() && (!best || computed < fewest))
+      best = std::move(plan), fewest = computed;
+    if (loops.empty()) break;
+    loops.pop_back();
+  }
+  if (!best || saved <= fewest * (work + kStageWork)) return std::nullopt;
+  best->bytes = best->elements * StagedBytes(u.dtype());
+  if (root.staged_bytes + best->bytes > kStagesOfAKernel * options_.stage_bytes)
+    return std::nullopt;
+  if (info.demands.size() > 1) trips *= SharedTrips(u);
+  best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
+               LostThreads(root, fewest / static_cast<double>(best->elements));
+  const double tiles = LostByConsumers(u, *best) + LostBelow(u, *best);
+  const bool cached = root.cached_bytes + best->cached_bytes <= kCacheBytes;
+  best->cost += cached ? tiles * kCachedLoss : tiles;
+  if (best->cost >= trips * work) return std::nullopt;
+  best->cost += info.elements * info.hoisted;  // as writing it would take
+  return best;
+}
+
+}  // namespace uopd::schedule

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Values that a kernel computes into memory of its own: between computing a value at every demand
+// and writing it to global memory.
+//
+// A node u can be *staged* in a root if all of its demands are of that root and agree about some of
+// its axes: along those, every demand's index is the same and uses only loops that are around all
+// demands. Then each iteration of these loops computes u once along its other axes, the staged
+// ones, over ranges of its own, into an array (STAGE), and the demands load from that. So attention
+// is one kernel: a row of scores, a row of their exponentials and a row of probabilities are
+// staged for every query.
+//
+//   prefix    loops down to the innermost that the agreed indices use
+//   computed  elements: the iterations of the prefix times the sizes of the staged axes
+//
+// Cost model, in the units of fusion.h. Staging u costs
+//
+//   computed * (work + kStageWork) + trips * load + lost threads + lost tiles
+//
+// against trips * work for computing it at each demand; trips of reductions whose loops will be
+// shared (share_ranges.h) count once. There is no launch and no traffic. What is lost:
+//
+//   threads   split the loops of the prefix, and nothing else. A kernel that has fewer
+//             iterations of them than threads takes longer by as much.
+//   tiles     A product of matrices loads an operand once for a tile of rows. If the rows are loops
+//             of the prefix, the operand that they share is read for each of them again; where all
+//             of it stays in a cache, that costs little.
+//
+// Output loops can be in any order, so those that the agreed indices do not use are put inside of
+// those that they use.
+//
+// Gates: the array is filled whole, so the agreed indices must be inside of their axes in every
+// iteration; loads may be gated.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "core/schedule/fusion.h"
+#include "core/schedule/used_ranges.h"
+
+namespace uopd::schedule {
+
+// How a node would be staged.
+struct StagePlan {
+  std::vector<size_t> axes;    // staged, ascending
+  std::vector<ir::UOp> loops;  // the prefix, outermost first
+  int64_t elements = 0;        // of the array
+  int64_t bytes = 0;           // of it
+  double cached_bytes = 0;     // read again by every iteration of the prefix
+  double cost = 0;
+};
+
+class Staging {
+ public:
+  // All must outlive it. `picked`: ids of ranges that will be no loops.
+  Staging(ir::UOpContext& ctx, const Fusion& fusion, const absl::flat_hash_set<uint32_t>& picked,
+          const FusionOptions& options)
+      : ctx_(ctx), f_(fusion), picked_(picked), options_(options) {}
+
+  // f.loops.back() are the loops in which the REDUCE u takes its terms.
+  void NoteReduce(ir::UOp u);
+
+  // The cheapest way to stage u, if there is one that is cheaper than to compute it at each demand.
+  // `trips`: how often that would be. REQUIRES: all demands of u are known.
+  std::optional<StagePlan> Plan(ir::UOp u, double trips);
+
+ private:
+  struct Operand {
+    uint64_t varies = 0;  // axes of the product
+    int64_t bytes = 0;    // of an element
+  };
+
+  double Size(ir::UOp range) { return static_cast<double>(ctx_.BoundsOf(range.src(0)).max); }
+  ir::UOp MaybeReduceOf(const Demand& d) const;
+  bool IsInside(ir::UOp index, ir::UOp size);
+  bool Shares(ir::UOp u, const Demand& a, const Demand& b);
+  double SharedTrips(ir::UOp u);
+  std::vector<ir::UOp> CommonLoops(const NodeInfo& info) const;
+  std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp>& loops, double& computed);
+  absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
+  double LostThreads(const Root& root, double iterations) const;
+  double LostByConsumers(ir::UOp u, StagePlan& plan);
+  double LostBelow(ir::UOp u, StagePlan& plan);
+  uint32_t Depth(ir::UOp u);
+
+  ir::UOpContext& ctx_;
+  const Fusion& f_;
+  UsedRanges used_;
+  const absl::flat_hash_set<uint32_t>& picked_;
+  const FusionOptions& options_;
+  std::vector<ir::UOp> reduce_of_;  // by number of loops: the REDUCE that made them, or null
+  std::vector<uint32_t> depth_;     // by position, 0: not yet
+};
+
+}  // namespace uopd::schedule

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// What is computed into memory of a kernel's own, and what is not.
+#include "core/schedule/staging.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/spec.h"
+#include "core/ir/wire.h"
+#include "core/schedule/schedule.h"
+#include "tests/support/model_graphs.h"
+
+namespace uopd {
+namespace {
+
+using ir::Dims;
+using ir::Op;
+using ir::UOp;
+using testing::GraphBuilder;
+
+std::vector<int64_t> StagesOf(const schedule::Item& item) {
+  ir::UOpContext ctx;
+  std::vector<int64_t> out;
+  const auto kernel = ir::Decode(ctx, item.graph, ir::Stage::kKernel);
+  EXPECT_TRUE(kernel.ok()) << StatusText(kernel.status());
+  if (!kernel.ok()) return out;
+  for (UOp u : ir::Toposort(ctx, *kernel)) {
+    if (u.Is(Op::STAGE)) out.push_back(u.arg().AsInt());
+  }
+  return out;
+}
+
+class Staging : public ::testing::Test {
+ protected:
+  struct Made {
+    size_t kernels = 0;
+    std::vector<int64_t> stages;  // elements of each, ascending
+    bool operator==(const Made&) const = default;
+  };
+
+  Made Schedule(const schedule::Options& options = {}) {
+    const UOp sink = g_.Finish();
+    const absl::Status valid = ir::Verify(ctx_, sink, ir::Stage::kTensor);
+    EXPECT_TRUE(valid.ok()) << StatusText(valid);
+    const auto s = schedule::MakeSchedule(ctx_, sink, options);
+    EXPECT_TRUE(s.ok()) << StatusText(s.status());
+    if (!s.ok()) return {};
+    Made out = {s->items.size(), {}};
+    for (const schedule::Item& item : s->items) {
+      const std::vector<int64_t> mine = StagesOf(item);
+      out.stages.insert(out.stages.end(), mine.begin(), mine.end());
+    }
+    std::sort(out.stages.begin(), out.stages.end());
+    return out;
+  }
+  Made Attention(const Dims& queries, const Dims& keys, const schedule::Options& options = {}) {
+    g_.Output(g_.Attention(g_.Input(queries), g_.Input(keys), g_.Input(keys)));
+    return Schedule(options);
+  }
+
+  ir::UOpContext ctx_;
+  GraphBuilder g_{ctx_};
+};
+
+TEST_F(Staging, AttentionHasRowsOfScoresExponentialsAndProbabilities) {
+  EXPECT_EQ(Attention({4, 16, 32}, {4, 24, 32}), (Made{1, {24, 24, 24}}));
+}
+
+TEST_F(Staging, NothingWithoutMemoryForIt) {
+  schedule::Options options;
+  options.stage_bytes = 0;
+  EXPECT_EQ(Attention({4, 16, 32}, {4, 24, 32}, options), (Made{3, {}}));
+}
+
+TEST_F(Staging, RowsThatDoNotFitAreWritten) {
+  schedule::Options options;
+  options.stage_bytes = 4 * 23;
+  EXPECT_EQ(Attention({4, 16, 32}, {4, 24, 32}, options), (Made{3, {}}));
+}
+
+// The loop over the depth goes inside of that over the queries, whichever comes first in memory.
+TEST_F(Staging, OutputLoopsComeInTheOrderThatStagingNeeds) {
+  g_.Output(g_.Transpose(
+      g_.Attention(g_.Input({4, 16, 32}), g_.Input({4, 24, 32}), g_.Input({4, 24, 32}))));
+  EXPECT_EQ(Schedule(), (Made{1, {24, 24, 24}}));
+}
+
+TEST_F(Staging, SmallFloatsTakeTheRoomOfLargeOnes) {
+  for (const int64_t columns : {16384, 16385}) {
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    g.Output(g.Softmax(g.Input({64, columns}, ir::Dtype::F16)));
+    const auto s = schedule::MakeSchedule(ctx, g.Finish(), {});
+    ASSERT_TRUE(s.ok()) << StatusText(s.status());
+    EXPECT_EQ(StagesOf(s->items[0]).size(), columns == 16384 ? 1u : 0u);
+  }
+}
+
+// One query for each head against as many keys as there are by now.
+TEST_F(Staging, SymbolicRowsHaveTheirLargestSize) {
+  const UOp keys = ir::Variable(ctx_, "keys", 1, 100);
+  const ir::SymbolicDims shape = {ctx_.Idx(8), keys, ctx_.Idx(32)};
+  auto known = [&] {
+    return ir::Shrink(ctx_, g_.Input({8, 100, 32}), ir::ShapeArg(ctx_, Dims{0, 0, 0}),
+                      ir::ShapeArg(ctx_, ir::Shape(shape)));
+  };
+  const UOp scores = g_.Sum(ir::Mul(ctx_, g_.Input({8, 1, 32}), known()), {2});
+  const UOp e = g_.Exp(ir::Sub(ctx_, scores, g_.Max(scores, {1})));
+  const UOp p = ir::Alu(ctx_, Op::FDIV, {e, g_.Sum(e, {1})});
+  g_.Output(g_.Sum(ir::Mul(ctx_, p, known()), {1}));
+  EXPECT_EQ(Schedule(), (Made{1, {100, 100, 100}}));
+}
+
+// The exponential would be computed for the sum and again for the quotient.
+TEST_F(Staging, SoftmaxHasItsExponentials) {
+  g_.Output(g_.Softmax(g_.Input({64, 128})));
+  EXPECT_EQ(Schedule(), (Made{1, {128}}));
+}
+
+// What costs no more than loading it again is computed again.
+TEST_F(Staging, NormalisingHasNothing) {
+  g_.Output(g_.LayerNorm(g_.Input({64, 128})));
+  EXPECT_EQ(Schedule(), (Made{1, {}}));
+}
+
+TEST_F(Staging, ReductionsThatShareALoopShareItsValues) {
+  const UOp x = g_.Exp(g_.Input({64, 128}));
+  g_.Output(g_.Sum(x, {1}));
+  g_.Output(g_.Max(x, {1}));
+  EXPECT_EQ(Schedule(), (Made{1, {}}));
+}
+
+// Only the loops around a staged value are split among threads.
+TEST_F(Staging, AFewRowsLeaveThreadsWithoutWork) {
+  g_.Output(g_.Softmax(g_.Input({2, 4096})));
+  EXPECT_TRUE(Schedule().stages.empty());
+}
+
+TEST_F(Staging, AttentionOfOneRowIsSplit) {
+  const Made made = Attention({1, 1, 64}, {1, 4096, 64});
+  EXPECT_GT(made.kernels, 1u);
+}
+
+// Every row would read the whole second matrix.
+TEST_F(Staging, ProductsOfLargeMatricesHaveTilesInstead) {
+  g_.Output(g_.MatMul(g_.MatMul(g_.Input({512, 512}), g_.Input({512, 512})), g_.Input({512, 512})));
+  EXPECT_EQ(Schedule(), (Made{2, {}}));
+}
+
+TEST_F(Staging, WhatAnotherKernelReadsIsWritten) {
+  const UOp q = g_.Input({4, 16, 32}), k = g_.Input({4, 24, 32});
+  const UOp scores = g_.MatMul(q, g_.Transpose(k));
+  g_.Output(g_.MatMul(g_.Softmax(scores), k));
+  g_.Output(g_.Sum(scores, {1}));
+  const Made made = Schedule();
+  EXPECT_EQ(made.stages, (std::vector<int64_t>{24, 24}));
+}
+
+TEST_F(Staging, AKernelHasRoomForAFewRows) {
+  UOp x = g_.Input({64, 16384});  // 64 KiB a row
+  for (int i = 0; i < 8; ++i) x = g_.Softmax(x);
+  g_.Output(x);
+  for (const int64_t n : Schedule().stages) EXPECT_EQ(n, 16384);
+}
+
+// A table of a few elements is no kernel of its own, a large one is.
+TEST_F(Staging, TinyTablesAreComputedWhereTheyAreUsed) {
+  for (const int64_t n : {16, 4096}) {
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    const UOp place = ir::Iota(ctx, ir::Dtype::I32, ir::ShapeArg(ctx, Dims{n}), 0);
+    const UOp angles = ir::Alu(ctx, Op::SIN, {ir::Cast(ctx, place, ir::Dtype::F32)});
+    g.Output(ir::Add(ctx, g.Input({n == 16 ? 8 : 256, n}), angles));
+    const auto s = schedule::MakeSchedule(ctx, g.Finish(), {});
+    ASSERT_TRUE(s.ok()) << StatusText(s.status());
+    EXPECT_EQ(s->items.size(), n == 16 ? 1u : 2u);
+  }
+}
+
+}  // namespace
+}  // namespace uopd
