@@ -93,10 +93,20 @@ class Lineariser {
     for (UOp s : statement.srcs()) Flatten(s, out);
   }
 
+  // The statements of a kernel. A GROUP of STOREs is one: all its values are computed before the
+  // first one writes, also where its loops are gone because they were unrolled.
+  static void Statements(UOp u, std::vector<UOp>& out) {
+    std::vector<UOp> parts;
+    Flatten(u, parts);
+    const bool loops = std::any_of(parts.begin(), parts.end(), [](UOp s) { return s.Is(Op::END); });
+    if (!u.Is(Op::GROUP) || !loops) return out.push_back(u);
+    for (UOp s : u.srcs()) Statements(s, out);
+  }
+
   // ENDs over the same loops share them, unless one stores what another loads.
   std::vector<Nest> Nests(UOp sink) {
     std::vector<UOp> statements;
-    for (UOp s : sink.srcs()) Flatten(s, statements);
+    for (UOp s : sink.srcs()) Statements(s, statements);
     std::vector<Nest> out;
     const bool shares = !LoadsWhatOthersStore(statements);
     for (UOp s : statements) {

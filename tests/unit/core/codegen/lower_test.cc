@@ -24,6 +24,32 @@ codegen::Target WideTarget() {
   return t;
 }
 
+// The second store needs what the first one overwrites, with loops, as a vector, and without.
+TEST(LowerTest, GroupsLoadBeforeTheyStore) {
+  for (const int64_t n : {1, 4, 40}) {
+    ir::UOpContext ctx;
+    KernelBuilder b(ctx);
+    const UOp state = b.Buffer(0, Dtype::I32, n), seen = b.Buffer(1, Dtype::I32, n);
+    const UOp i = n == 1 ? ctx.Idx(0) : b.Loop(n);
+    const UOp stores[] = {
+        ir::Store(ctx, ir::Index(ctx, state, i), ctx.Int(Dtype::I32, 7)),
+        ir::Store(ctx, ir::Index(ctx, seen, i), ir::Add(ctx, b.Load(state, i), b.Load(state, i)))};
+    UOp group = ctx.Make(Op::GROUP, Dtype::Void, stores);
+    if (n > 1) group = ir::End(ctx, group, std::span(&i, 1));
+    const UOp k = b.Kernel({group});
+    const Memory memory = {SampleBuffer(Dtype::I32, n, 1, true),
+                           SampleBuffer(Dtype::I32, n, 2, true)};
+    const std::vector<Opt> none, whole = {{OptKind::kVector, 0, 4}},
+                                 copies = {{OptKind::kUpcast, 0, 0}};
+    for (const auto* opts : {&none, &whole, &copies}) {
+      if (n == 1 && !opts->empty()) continue;
+      CheckOptions check;
+      check.target = WideTarget(), check.options.opts = opts;
+      EXPECT_EQ(CheckKernel(ctx, k, memory, check), "") << n << " " << opts->size();
+    }
+  }
+}
+
 TEST(LowerTest, MatmulWithEveryKindOfOpt) {
   ir::UOpContext ctx;
   const UOp k = tests::MatmulKernel(ctx, 12, 40, 20, false, false);
