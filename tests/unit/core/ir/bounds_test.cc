@@ -83,7 +83,7 @@ TEST_F(BoundsTest, OfAnIndexPassTheEndsOf64Bits) {
   const Bounds product = of(Op::MUL, x, ctx_.Idx(-3));
   EXPECT_TRUE(product.min == -3 * big && product.max == -3 * small);
   const Bounds square = of(Op::MUL, x, Var(INT64_MIN, INT64_MAX));
-  EXPECT_TRUE(square.min < small && square.max > big);  // cut, but wide
+  EXPECT_TRUE(square.min < small && square.max > big);    // cut, but wide
   const UOp wide = Alu(ctx_, Op::MUL, {x, ctx_.Idx(4)});  // of 66 bits
   const Bounds back = of(Op::FLOORDIV, wide, ctx_.Idx(4));
   EXPECT_TRUE(back.min == small && back.max == big);
