@@ -1,44 +1,20 @@
 // SPDX-License-Identifier: MIT
-// Kernels of many shapes under random opts: whatever is legal must not change the result beyond
-// reassociation.
-#include <functional>
-#include <random>
-
-#include "core/codegen/opt/apply.h"
-#include "gtest/gtest.h"
-#include "tests/support/kernel_check.h"
+// Kernels of many shapes under random opts.
+#include "tests/unit/core/codegen/opts_fuzz.h"
 
 namespace uopd {
 namespace {
 
-using codegen::Opt;
-using codegen::OptKind;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
-using tests::CheckKernel;
-using tests::CheckOptions;
-using tests::CompiledText;
 using tests::KernelBuilder;
-using tests::Memory;
-using tests::SampleBuffer;
+using tests::KernelCase;
+using tests::Sum;
 
-struct Case {
-  std::string name;
-  std::function<UOp(UOpContext&)> make;
-  std::vector<std::pair<Dtype, int64_t>> buffers;
-  double tolerance = 2e-6;
-  bool tame = true;
-  std::map<std::string, int64_t> variables = {};
-};
-
-UOp Sum(UOpContext& c, UOp x, std::initializer_list<UOp> ranges, Op op = Op::ADD) {
-  return ir::ReduceRanges(c, op, x, std::span<const UOp>(ranges.begin(), ranges.size()));
-}
-
-std::vector<Case> Cases() {
-  std::vector<Case> out;
+std::vector<KernelCase> Cases() {
+  std::vector<KernelCase> out;
   for (auto [m, n, k] : {std::array<int64_t, 3>{3, 17, 10}, {8, 32, 24}, {1, 10, 50}}) {
     for (int t = 0; t < 4; ++t) {
       out.push_back({"matmul",
@@ -198,46 +174,7 @@ std::vector<Case> Cases() {
   return out;
 }
 
-TEST(OptsFuzzTest, LegalOptsKeepResults) {
-  std::mt19937_64 random(7);
-  codegen::Target wide;
-  wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
-  int tried = 0;
-  for (const Case& k : Cases()) {
-    Memory memory;
-    for (size_t i = 0; i < k.buffers.size(); ++i)
-      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
-    for (int trial = 0; trial < 8; ++trial) {
-      UOpContext ctx;
-      const UOp sink = k.make(ctx);
-      const size_t axes = codegen::Axes(ctx, sink).size();
-      std::vector<Opt> opts;
-      for (int i = 0; i < 6 && trial > 2; ++i) {
-        constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
-        const Opt opt{static_cast<OptKind>(random() % 4), static_cast<int>(random() % axes),
-                      kAmounts[random() % std::size(kAmounts)]};
-        opts.push_back(opt);
-        const auto applied = codegen::ApplyOpts(ctx, sink, wide, opts);
-        if (applied.ok()) continue;
-        EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument)
-            << StatusText(applied.status());
-        opts.pop_back();
-      }
-      CheckOptions check;
-      check.variables = k.variables, check.tolerance = k.tolerance;
-      check.language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
-      if (trial != 1) check.target = wide;        // trial 1: the default target
-      if (trial > 2) check.options.opts = &opts;  // 0 and 1: the heuristic
-      check.options.noopt = trial == 2;
-      std::string text;
-      for (const Opt& o : opts) text += Text(o) + " ";
-      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
-          << k.name << " trial " << trial << ": " << text;
-      tried += !opts.empty();
-    }
-  }
-  EXPECT_GT(tried, 60);
-}
+TEST(OptsFuzzTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(Cases(), 7, 8), 60); }
 
 }  // namespace
 }  // namespace uopd

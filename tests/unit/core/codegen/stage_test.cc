@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Kernels that stage values, under the heuristic and under random legal opts, against the
 // interpreter.
-#include <functional>
-#include <random>
-
-#include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/prepare_stages.h"
-#include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
-#include "tests/support/kernel_check.h"
+#include "tests/unit/core/codegen/opts_fuzz.h"
 
 namespace uopd {
 namespace {
@@ -20,31 +14,16 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 using tests::AttentionShape;
-using tests::CheckKernel;
-using tests::CheckOptions;
-using tests::CompiledText;
 using tests::KernelBuilder;
-using tests::Memory;
-using tests::SampleBuffer;
+using tests::KernelCase;
+using tests::Sum;
 
-struct Case {
-  std::string name;
-  std::function<UOp(UOpContext&)> make;
-  std::vector<std::pair<Dtype, int64_t>> buffers;
-  double tolerance = 5e-6;
-  bool tame = true;
-  std::map<std::string, int64_t> variables = {};
-};
-
-UOp Sum(UOpContext& c, UOp x, std::initializer_list<UOp> ranges, Op op = Op::ADD) {
-  return ir::ReduceRanges(c, op, x, std::span<const UOp>(ranges.begin(), ranges.size()));
-}
 UOp Stage(UOpContext& c, UOp value, int64_t n, UOp index, std::initializer_list<UOp> ranges,
           UOp gate = {}) {
   return ir::Staged(c, value, n, index, gate, std::span<const UOp>(ranges.begin(), ranges.size()));
 }
 
-Case Attention(std::string name, const AttentionShape& s, double tolerance = 5e-6) {
+KernelCase Attention(std::string name, const AttentionShape& s, double tolerance = 5e-6) {
   const int64_t rows = s.heads * s.queries * s.depth, keys = s.heads * s.keys * s.depth;
   return {std::move(name),
           [s](UOpContext& c) { return tests::AttentionKernel(c, s); },
@@ -52,8 +31,8 @@ Case Attention(std::string name, const AttentionShape& s, double tolerance = 5e-
           tolerance};
 }
 
-std::vector<Case> Cases() {
-  std::vector<Case> out;
+std::vector<KernelCase> Cases() {
+  std::vector<KernelCase> out;
   for (const auto& [h, q, k, d] : {std::array<int64_t, 4>{2, 3, 7, 5},
                                    {1, 1, 1, 1},
                                    {3, 4, 1, 64},
@@ -166,13 +145,9 @@ std::vector<Case> Cases() {
               b.StoreLoops(b.Buffer(1, Dtype::F32, 4), i, b.Load(s, c.Idx(7)), {i})});
        },
        {{Dtype::F32, 40}, {Dtype::F32, 4}, {Dtype::F32, 40}}});
+  // The symbolic ones divide by an empty sum.
+  for (KernelCase& k : out) k.fast_math = k.tame && k.name != "symbolic";
   return out;
-}
-
-codegen::Target Wide() {
-  codegen::Target wide;
-  wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
-  return wide;
 }
 
 int Trials() {
@@ -180,46 +155,7 @@ int Trials() {
   return text != nullptr ? std::atoi(text) : 5;
 }
 
-TEST(StageTest, LegalOptsKeepResults) {
-  std::mt19937_64 random(11);
-  int tried = 0;
-  for (const Case& k : Cases()) {
-    Memory memory;
-    for (size_t i = 0; i < k.buffers.size(); ++i)
-      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
-    for (int trial = 0; trial < Trials(); ++trial) {
-      UOpContext ctx;
-      const UOp made = k.make(ctx), sink = codegen::PrepareStages(ctx, made);
-      const size_t axes = codegen::Axes(ctx, sink).size();
-      std::vector<Opt> opts;
-      for (int i = 0; i < 8 && trial > 2; ++i) {
-        constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
-        const Opt opt{static_cast<OptKind>(random() % 4), static_cast<int>(random() % axes),
-                      kAmounts[random() % std::size(kAmounts)]};
-        opts.push_back(opt);
-        const auto applied = codegen::ApplyOpts(ctx, sink, Wide(), opts);
-        if (applied.ok()) continue;
-        EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument)
-            << StatusText(applied.status());
-        opts.pop_back();
-      }
-      CheckOptions check;
-      check.variables = k.variables, check.tolerance = k.tolerance;
-      check.language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
-      if (trial != 1) check.target = Wide();      // trial 1: the default target
-      if (trial > 2) check.options.opts = &opts;  // 0 and 1: the heuristic
-      check.options.noopt = trial == 2;
-      // Which is for numbers: an empty sum is divided by.
-      check.options.fast_math = trial % 4 == 0 && k.tame && k.name != "symbolic";
-      std::string text;
-      for (const Opt& o : opts) text += Text(o) + " ";
-      EXPECT_EQ(CheckKernel(ctx, made, memory, check).substr(0, 300), "")
-          << k.name << " trial " << trial << ": " << text;
-      tried += !opts.empty();
-    }
-  }
-  EXPECT_GT(tried, 40);
-}
+TEST(StageTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(Cases(), 11, Trials()), 40); }
 
 TEST(StageTest, MoreThanTheTargetHasIsRefused) {
   UOpContext ctx;

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// Kernels under the heuristic and under random legal opts, against the interpreter: whatever is
+// legal must not change the result beyond reassociation.
+#pragma once
+#include <functional>
+#include <random>
+
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/prepare_stages.h"
+#include "gtest/gtest.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd::tests {
+
+struct KernelCase {
+  std::string name;
+  std::function<ir::UOp(ir::UOpContext&)> make;
+  std::vector<std::pair<ir::Dtype, int64_t>> buffers;
+  double tolerance = 2e-6;  // as CheckOptions
+  bool tame = true;         // the buffers hold numbers, and no large ones
+  std::map<std::string, int64_t> variables = {};
+  bool fast_math = false;  // some trials: neither NaN nor infinity may come up
+};
+
+inline ir::UOp Sum(ir::UOpContext& c, ir::UOp x, std::initializer_list<ir::UOp> ranges,
+                   ir::Op op = ir::Op::ADD) {
+  return ir::ReduceRanges(c, op, x, std::span<const ir::UOp>(ranges.begin(), ranges.size()));
+}
+
+// Up to 8 opts that apply together.
+inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink,
+                                            const codegen::Target& target,
+                                            std::mt19937_64& random) {
+  constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
+  const size_t axes = codegen::Axes(ctx, sink).size();
+  std::vector<codegen::Opt> opts;
+  for (int i = 0; i < 8; ++i) {
+    opts.push_back({static_cast<codegen::OptKind>(random() % 4), static_cast<int>(random() % axes),
+                    kAmounts[random() % std::size(kAmounts)]});
+    const auto applied = codegen::ApplyOpts(ctx, sink, target, opts);
+    if (applied.ok()) continue;
+    EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument)
+        << StatusText(applied.status());
+    opts.pop_back();
+  }
+  return opts;
+}
+
+// Trials 0 and 1 of every kernel take the heuristic's opts, 2 none, the others random ones. Returns
+// how many had some.
+inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int trials) {
+  std::mt19937_64 random(seed);
+  codegen::Target wide;
+  wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
+  int tried = 0;
+  for (const KernelCase& k : cases) {
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    for (int trial = 0; trial < trials; ++trial) {
+      ir::UOpContext ctx;
+      const ir::UOp sink = k.make(ctx);
+      std::vector<codegen::Opt> opts;
+      if (trial > 2) opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), wide, random);
+      CheckOptions check;
+      check.variables = k.variables, check.tolerance = k.tolerance;
+      check.language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
+      if (trial != 1) check.target = wide;
+      if (trial > 2) check.options.opts = &opts;
+      check.options.noopt = trial == 2;
+      check.options.fast_math = trial % 4 == 0 && k.fast_math;
+      std::string text;
+      for (const codegen::Opt& o : opts) text += Text(o) + " ";
+      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+          << k.name << " trial " << trial << ": " << text;
+      tried += !opts.empty();
+    }
+  }
+  return tried;
+}
+
+}  // namespace uopd::tests
