@@ -15,6 +15,7 @@ UOp Product(UOpContext& ctx, UOp a, UOp b) {
   if (a.IsConstInt(1)) return b;
   return b.IsConstInt(1) ? a : ir::Mul(ctx, a, b);
 }
+UOp Sum(UOpContext& ctx, UOp a, UOp b) { return a.IsConstInt(0) ? b : ir::Add(ctx, a, b); }
 
 // The axes [from, to) of `out` and [in_from, in_to) of `in` hold the same elements: flatten one,
 // unflatten into the other.
@@ -26,7 +27,7 @@ void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, std::span<
   }
   UOp flat = ctx.Idx(0), stride = ctx.Idx(1);
   for (size_t i = to; i-- > from;) {
-    if (!out[i].IsConstInt(1)) flat = ir::Add(ctx, flat, Product(ctx, index[i], stride));
+    if (!out[i].IsConstInt(1)) flat = Sum(ctx, flat, Product(ctx, index[i], stride));
     stride = Product(ctx, stride, out[i]);
   }
   for (size_t i = in_to; i-- > in_from;) {
@@ -37,7 +38,7 @@ void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, std::span<
     bool outermost = true;
     for (size_t j = in_from; j < i; ++j) outermost &= in[j].IsConstInt(1);
     result[i] = outermost ? flat : ir::Alu(ctx, Op::FLOORMOD, {flat, in[i]});
-    flat = ir::Alu(ctx, Op::FLOORDIV, {flat, in[i]});
+    if (!outermost) flat = ir::Alu(ctx, Op::FLOORDIV, {flat, in[i]});
   }
 }
 
@@ -129,7 +130,7 @@ UOp FlatIndex(UOpContext& ctx, std::span<const int64_t> dims, std::span<const UO
   UOp flat = ctx.Idx(0);
   int64_t stride = 1;
   for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] != 1) flat = ir::Add(ctx, flat, ir::Mul(ctx, index[i], ctx.Idx(stride)));
+    if (dims[i] != 1) flat = Sum(ctx, flat, Product(ctx, index[i], ctx.Idx(stride)));
     stride *= dims[i];
   }
   return flat;
