@@ -10,6 +10,7 @@
 #include "client/cpp/connection.h"
 #include "client/cpp/functional.h"
 #include "tests/e2e/daemon_process.h"
+#include "tests/e2e/graphs.h"
 
 namespace uopd::e2e {
 namespace {
@@ -23,17 +24,6 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 struct Sizes {
   int64_t batch, heads, kv, queries, keys, depth, width;
 };
-
-// Values between -1 and 1.
-std::vector<float> Scattered(int64_t n, uint64_t salt) {
-  std::vector<float> out(static_cast<size_t>(n));
-  uint64_t state = 0x9E3779B97F4A7C15ull * (salt + 1);
-  for (float& v : out) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    v = static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1;
-  }
-  return out;
-}
 
 struct Inputs {
   explicit Inputs(const Sizes& s)

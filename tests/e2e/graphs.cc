@@ -51,6 +51,16 @@ std::string PairsGraph(int64_t n) {
                 ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, pairs, axis), flat));
 }
 
+std::vector<float> Scattered(int64_t n, uint64_t salt) {
+  std::vector<float> out(static_cast<size_t>(n));
+  uint64_t state = 0x9E3779B97F4A7C15ull * (salt + 1);
+  for (float& v : out) {
+    state = state * 6364136223846793005ull + 1442695040888963407ull;
+    v = static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1;
+  }
+  return out;
+}
+
 std::string Bytes(const std::vector<float>& values) {
   std::string out(values.size() * sizeof(float), '\0');
   std::memcpy(out.data(), values.data(), out.size());

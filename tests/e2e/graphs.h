@@ -17,6 +17,8 @@ std::string FlipGraph(int64_t n);
 // nothing simplifies away.
 std::string PairsGraph(int64_t n);
 
+// n values between -1 and 1, other ones for every salt.
+std::vector<float> Scattered(int64_t n, uint64_t salt);
 std::string Bytes(const std::vector<float>& values);
 std::vector<float> Floats(const std::string& bytes);
 

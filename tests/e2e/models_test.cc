@@ -5,6 +5,7 @@
 
 #include "client/cpp/connection.h"
 #include "tests/e2e/daemon_process.h"
+#include "tests/e2e/graphs.h"
 #include "tests/support/models/models.h"
 #include "tests/unit/client/cpp/interpreter_executor.h"
 
@@ -13,16 +14,6 @@ namespace {
 
 using client::Client;
 using client::Tensor;
-
-std::vector<float> Scattered(int64_t n, uint64_t salt) {
-  std::vector<float> out(static_cast<size_t>(n));
-  uint64_t state = 0x9E3779B97F4A7C15ull * (salt + 1);
-  for (float& v : out) {
-    state = state * 6364136223846793005ull + 1442695040888963407ull;
-    v = static_cast<float>(state >> 40) / static_cast<float>(1 << 23) - 1;
-  }
-  return out;
-}
 
 // Scores of every step of a small decoder.
 absl::StatusOr<std::vector<float>> Decode(Client& client) {
