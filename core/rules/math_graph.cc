@@ -5,7 +5,6 @@
 
 namespace uopd::rules {
 
-using ir::Dtype;
 using ir::Op;
 using ir::OpSet;
 using ir::UOp;
