@@ -50,7 +50,7 @@ constexpr OpSet kDataOps = [] {
 }  // namespace
 
 UOpContext::UOpContext()
-    : table_(64), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2) {}
+    : table_(256), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2) {}
 
 UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
   base_ = base;
@@ -72,9 +72,7 @@ const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const 
 }
 
 UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) {
-  const uint64_t arg_hash = kDataOps.Has(op) && arg.bits != 0
-                                ? HashData(arg.AsData().ints(), arg.AsData().text())
-                                : arg.bits;
+  const uint64_t arg_hash = kDataOps.Has(op) && arg.bits != 0 ? arg.AsData().hash : arg.bits;
   const uint32_t hash = HashNode(op, dtype, src, arg_hash, tag);
   if (base_ != nullptr) {
     if (const Node* n = base_->Find(hash, op, dtype, src, arg, tag)) return UOp(n);
@@ -85,9 +83,10 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
   const bool has_arg = kArgOps.Has(op) || arg.bits != 0, has_tag = tag != 0;
   const size_t words = src.size() + (has_arg ? 1 : 0) + (has_tag ? 1 : 0);
   auto* n = static_cast<Node*>(arena_.Allocate(sizeof(Node) + words * sizeof(UOp)));
-  *n = {
-      op, dtype, has_arg, has_tag, static_cast<uint32_t>(src.size()), static_cast<uint32_t>(size()),
-      0};
+  const auto id = static_cast<uint32_t>(size());
+  uint32_t ranges = op == Op::RANGE ? 1U << (id % 32) : 0;
+  for (UOp s : src) ranges |= s.node()->ranges;
+  *n = {op, dtype, has_arg, has_tag, static_cast<uint32_t>(src.size()), id, ranges};
   char* out = reinterpret_cast<char*>(n + 1);
   if (!src.empty()) std::memcpy(out, src.data(), src.size_bytes());
   out += src.size_bytes();
@@ -144,8 +143,7 @@ Arg UOpContext::Data(std::span<const int64_t> ints, std::string_view text) {
   if (const ArgData* d = FindData(hash, ints, text)) return Arg::Data(d);
   auto* d =
       static_cast<ArgData*>(arena_.Allocate(sizeof(ArgData) + ints.size_bytes() + text.size()));
-  d->n_ints = static_cast<uint32_t>(ints.size());
-  d->n_chars = static_cast<uint32_t>(text.size());
+  *d = {static_cast<uint32_t>(ints.size()), static_cast<uint32_t>(text.size()), hash};
   char* out = reinterpret_cast<char*>(d + 1);
   if (!ints.empty()) std::memcpy(out, ints.data(), ints.size_bytes());
   if (!text.empty()) std::memcpy(out + ints.size_bytes(), text.data(), text.size());

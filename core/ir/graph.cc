@@ -51,17 +51,20 @@ std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
   return Sort(ctx, roots, [&](UOp u) { return enter(u); });
 }
 
-bool Reaches(const UOpContext& ctx, UOp root, UOp needle) {
-  if (needle.id() > root.id()) return false;
-  NodeIndex seen(root.id() + 1);
-  std::vector<UOp> stack = {root};
+bool Reaches(UOp root, UOp needle) {
+  if (root == needle) return true;
+  // Sources are older than their users.
+  const bool is_range = needle.Is(Op::RANGE);
+  auto may = [&](UOp u) { return u.id() > needle.id() && (!is_range || u.MayReach(needle)); };
+  if (!may(root)) return false;
+  NodeIndex seen(root.id());
+  absl::InlinedVector<UOp, 32> stack = {root};
   while (!stack.empty()) {
     const UOp u = stack.back();
     stack.pop_back();
-    if (u == needle) return true;
     for (UOp s : u.srcs()) {
-      // Sources are older than their users.
-      if (s.id() >= needle.id() && seen.Insert(s)) stack.push_back(s);
+      if (s == needle) return true;
+      if (may(s) && seen.Insert(s)) stack.push_back(s);
     }
   }
   return false;

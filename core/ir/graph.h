@@ -20,8 +20,9 @@ std::vector<UOp> Toposort(const UOpContext& ctx, UOp root);
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
                           const std::function<bool(UOp)>& enter);
 
-// True if `needle` is reachable from root (root included).
-bool Reaches(const UOpContext& ctx, UOp root, UOp needle);
+// True if `needle` is in the backward slice of root (which has root). Looks only at nodes that are
+// younger than the needle.
+bool Reaches(UOp root, UOp needle);
 
 // DEFINE_VARs under root in topological order.
 std::vector<UOp> Variables(const UOpContext& ctx, UOp root);

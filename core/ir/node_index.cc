@@ -26,17 +26,23 @@ struct NodeIndex::Table {
 };
 
 NodeIndex::NodeIndex(size_t ids) {
-  UOPD_CHECK(ids < UINT32_MAX);
   auto& free = Table::Free();
   if (free.empty()) free.push_back(std::make_unique<Table>());
   table_ = free.back().release();
   free.pop_back();
-  if (table_->at.size() < ids) table_->at.resize(ids, 0);
-  if (table_->next > UINT32_MAX - static_cast<uint32_t>(ids)) {
-    std::fill(table_->at.begin(), table_->at.end(), 0);
-    table_->next = 1;
+  base_ = table_->next;
+  Grow(ids);
+}
+
+void NodeIndex::Grow(size_t ids) {
+  UOPD_CHECK(ids < UINT32_MAX - 1);
+  std::vector<uint32_t>& at = table_->at;
+  if (at.size() < ids) at.resize(ids, 0);
+  if (base_ > UINT32_MAX - 1 - static_cast<uint32_t>(ids)) {
+    for (uint32_t& v : at) v = v >= base_ ? v - base_ + 1 : 0;
+    base_ = 1;
   }
-  at_ = table_->at.data(), base_ = table_->next;
+  at_ = at.data(), ids_ = ids;
 }
 
 NodeIndex::~NodeIndex() {

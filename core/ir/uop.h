@@ -23,6 +23,7 @@ namespace uopd::ir {
 // Integers and a text, interned per context: two equal ArgData of a context are the same pointer.
 struct ArgData {
   uint32_t n_ints, n_chars;
+  uint64_t hash;  // of what follows
   const int64_t* ints_begin() const { return reinterpret_cast<const int64_t*>(this + 1); }
   std::span<const int64_t> ints() const { return {ints_begin(), n_ints}; }
   std::string_view text() const {
@@ -54,7 +55,7 @@ struct Node {
   bool has_tag;
   uint32_t n_src;
   uint32_t id;
-  uint32_t reserved;
+  uint32_t ranges;  // bit id % 32 of every RANGE in its backward slice
 
   const UOp* src_begin() const { return reinterpret_cast<const UOp*>(this + 1); }
   const uint64_t* words() const { return reinterpret_cast<const uint64_t*>(this + 1) + n_src; }
@@ -92,6 +93,9 @@ class UOp {
 
   explicit operator bool() const { return node_ != nullptr; }
   bool operator==(const UOp&) const = default;
+
+  // False only if the RANGE is not in the backward slice of this node: spares walks.
+  bool MayReach(UOp range) const { return (node_->ranges >> (range.id() % 32) & 1) != 0; }
 
   bool Is(Op op) const { return node_->op == op; }
   bool Is(OpSet ops) const { return ops.Has(node_->op); }

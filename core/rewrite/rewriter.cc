@@ -21,9 +21,6 @@ namespace {
 
 constexpr size_t kRecent = 20;
 
-constexpr ir::Node kPendingNode{};
-constexpr UOp Pending() { return UOp(&kPendingNode); }
-
 // Rewrites that REWRITE_LIMIT still allows in this process; meaningless without the flag.
 std::atomic<int64_t>& RewritesLeft() {
   static std::atomic<int64_t> left{Debug().rewrite_limit};
@@ -49,7 +46,8 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
       observed_(Debug().track_match_stats > 0 || Debug().rewrite_limit >= 0 || Debug().spec >= 2 ||
                 Printing() || TraceFile::MaybeGet() != nullptr),
       maybe_meter_(RunMeter::MaybeCurrent()),
-      nested_(maybe_meter_ != nullptr && maybe_meter_->depth_ > 0) {
+      nested_(maybe_meter_ != nullptr && maybe_meter_->depth_ > 0),
+      done_(ctx.size() + ctx.size() / 2) {
   env_.user = options_.user, env_.user_type = options_.user_type;
   auto use = [](Side& side, const RuleSet& set) {
     side = {&set, std::vector<uint64_t>(set.rules().size()),
@@ -76,12 +74,8 @@ Rewriter::~Rewriter() {
     maybe_meter_->finished_(ctx_, *after_.rules, metered_results_);
 }
 
-void Rewriter::GrowDone(UOp u) {
-  done_.resize(std::max({ctx_.size(), size_t{u.id()} + 1, done_.size() + done_.size() / 2}));
-}
-
 UOp Rewriter::Run(UOp root) {
-  if (const UOp done = Done(root)) return done;
+  if (DoneOf(root) != kNotSeen) return ResultOf(root);
   return maybe_meter_ != nullptr && !nested_ ? RunMetered(root) : RunNew(root);
 }
 
@@ -109,12 +103,12 @@ UOp Rewriter::RunNew(UOp root) {
         Rebuild(top.node);
         break;
       case kAdopt:
-        SetDone(top.node, Done(top.other));
+        SetDone(top.node, done_[top.other]);
         Pop();
         break;
     }
   }
-  const UOp result = Done(root);
+  const UOp result = ResultOf(root);
   if (trace_) trace_->End(result);
   return result;
 }
@@ -147,17 +141,15 @@ void Rewriter::Finish(UOp u) {
 
 // The top frame is {u, kVisit}.
 void Rewriter::Visit(UOp u) {
-  if (u.id() >= done_.size()) GrowDone(u);
-  UOp& result = done_[u.id()];
-  if (result) {
-    if (result == Pending()) {
+  if (const uint32_t known = DoneOf(u); known != kNotSeen) {
+    if (known == kPending) {
       Diverge("the result of a node depends on itself", u);
-      result = u;
+      SetDone(u, u);
     }
     Pop();
     return;
   }
-  result = Pending();
+  SetDone(u, kPending);
   if (before_.rules != nullptr) {
     if (const UOp next = Try(before_, u)) return Adopt(u, next);
   }
@@ -166,11 +158,11 @@ void Rewriter::Visit(UOp u) {
     bool same = true;
     for (size_t i = u.n_src(); i-- > 0;) {
       const UOp s = u.src(i);
-      UOp& done = done_[s.id()];  // it is older than u
-      if (done && done != Pending()) {
-        same &= done == s;
+      const uint32_t known = done_.Get(s);  // it is older than u
+      if (known != kNotSeen && known != kPending) {
+        same &= known == Known(s);
       } else if (s.n_src() == 0 && !active_.Has(s.op())) {
-        done = s;
+        done_.Set(s, Known(s));
       } else {
         Push({s, UOp(), kVisit});
       }
@@ -187,10 +179,10 @@ void Rewriter::Visit(UOp u) {
 // The top frame is that of u, whose sources are done.
 void Rewriter::Rebuild(UOp u) {
   bool same = true;
-  for (UOp s : u.srcs()) same &= done_[s.id()] == s;
+  for (UOp s : u.srcs()) same &= done_[s] == Known(s);
   if (same) return Finish(u);
   srcs_.clear();
-  for (UOp s : u.srcs()) srcs_.push_back(done_[s.id()]);
+  for (UOp s : u.srcs()) srcs_.push_back(ResultOf(s));
   const UOp rebuilt = ctx_.WithSources(u, srcs_);
   if (options_.walk) {
     const UOp next = Try(after_, rebuilt);
@@ -198,9 +190,9 @@ void Rewriter::Rebuild(UOp u) {
     Pop();
     return;
   }
-  if (const UOp done = Done(rebuilt)) {
-    if (done == Pending()) Diverge("the result of a node depends on itself", rebuilt);
-    SetDone(u, done == Pending() ? rebuilt : done);
+  if (const uint32_t known = DoneOf(rebuilt); known != kNotSeen) {
+    if (known == kPending) Diverge("the result of a node depends on itself", rebuilt);
+    SetDone(u, known == kPending ? Known(rebuilt) : known);
     Pop();
     return;
   }
@@ -210,7 +202,7 @@ void Rewriter::Rebuild(UOp u) {
     return;
   }
   if (const UOp next = Try(after_, rebuilt)) {
-    SetDone(rebuilt, Pending());
+    SetDone(rebuilt, kPending);
     Top() = {u, rebuilt, kAdopt};
     Push({rebuilt, UOp(), kRebuild});
     return Adopt(rebuilt, next);
@@ -224,7 +216,7 @@ void Rewriter::Rebuild(UOp u) {
 void Rewriter::Adopt(UOp node, UOp next) {
   if (options_.walk || env_.final) {
     // A final node met again is left alone too, unless it has a result already.
-    if (!options_.walk && !Done(next)) SetDone(next, next);
+    if (!options_.walk && DoneOf(next) == kNotSeen) SetDone(next, next);
     SetDone(node, next);
     Pop();
     return;

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/ir/node_index.h"
 #include "core/rewrite/rule_set.h"
 
 namespace uopd::rewrite {
@@ -79,16 +80,25 @@ class Rewriter {
     Stage stage;
   };
 
-  UOp Done(UOp u) const { return u.id() < done_.size() ? done_[u.id()] : UOp(); }
-  void SetDone(UOp u, UOp result) {
-    if (u.id() >= done_.size()) GrowDone(u);
-    done_[u.id()] = result;
+  // What is known of a node: nothing, that its result is being found, or the result's id and 1.
+  static constexpr uint32_t kNotSeen = ir::NodeIndex::kNone, kPending = 0;
+  static uint32_t Known(UOp result) { return result.id() + 1; }
+  uint32_t DoneOf(UOp u) const { return u.id() < done_.ids() ? done_.Get(u) : kNotSeen; }
+  // REQUIRES: it is known.
+  UOp ResultOf(UOp u) const {
+    const uint32_t known = done_[u];
+    return known == Known(u) ? u : ctx_.node(known - 1);
   }
-  void GrowDone(UOp u);
+  void SetDone(UOp u, uint32_t known) {
+    if (u.id() >= done_.ids()) GrowDone();
+    done_.Set(u, known);
+  }
+  void SetDone(UOp u, UOp result) { SetDone(u, Known(result)); }
+  void GrowDone() { done_.Grow(ctx_.size() + ctx_.size() / 2); }
   UOp RunNew(UOp root);  // not seen before
   UOp RunMetered(UOp root);
   void Push(Frame f) {
-    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(16, 2 * depth_));
+    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(64, 2 * depth_));
     stack_[depth_++] = f;
   }
   void Pop() { --depth_; }
@@ -114,7 +124,7 @@ class Rewriter {
   bool stopped_ = false;
   absl::Status status_;
   uint64_t steps_ = 0, visits_ = 0;
-  std::vector<UOp> done_;            // by id; null until asked for, Pending() while being found
+  ir::NodeIndex done_;
   std::vector<const Rule*> recent_;  // ring
   std::vector<Frame> stack_;         // the first depth_ are in use
   size_t depth_ = 0;

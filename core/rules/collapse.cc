@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/container/flat_hash_set.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/compare.h"
@@ -51,7 +50,7 @@ class Collapser {
   Collapser(UOpContext& ctx, UOp range) : ctx_(ctx), range_(range), size_(range.src(0)) {}
 
   UOp Over(UOp v, int depth = 0) {
-    if (!DependsOn(v, range_)) return Times(v, size_);
+    if (!ir::Reaches(v, range_)) return Times(v, size_);
     if (depth > kMaxDepth) return UOp();
     const bool exact = !ir::IsFloat(v.dtype()) && v.dtype() != Dtype::Bool;
     switch (v.op()) {
@@ -78,7 +77,7 @@ class Collapser {
       }
       case Op::MUL:
         for (size_t i = 0; i < 2 && exact; ++i) {
-          if (DependsOn(v.src(i), range_)) continue;
+          if (ir::Reaches(v.src(i), range_)) continue;
           const UOp sum = Over(v.src(1 - i), depth + 1);
           return Checked(Op::MUL, sum, v.src(i));
         }
@@ -177,7 +176,7 @@ class Collapser {
     for (const Term& t : difference->terms) {
       if (t.value == range_)
         f = t.factor;
-      else if (DependsOn(t.value, range_))
+      else if (ir::Reaches(t.value, range_))
         return std::nullopt;
       else
         rest.terms.push_back(t);
@@ -221,7 +220,7 @@ class Collapser {
     UOp lo = ctx_.Idx(0), hi = size_;
     absl::InlinedVector<std::pair<UOp, bool>, 4> others;  // parts that only r == e can settle
     for (const auto& [c, holds] : mask.parts) {
-      if (!DependsOn(c, range_)) {
+      if (!ir::Reaches(c, range_)) {
         always = AndTo(always, holds ? c : ir::Not(ctx_, c));
         continue;
       }
@@ -246,7 +245,7 @@ class Collapser {
       const UOp span = lo && hi ? Checked(Op::SUB, hi, lo) : UOp();
       const UOp count = Checked(Op::MAX, span, ctx_.Idx(0));
       if (!count) return UOp();
-      if (!DependsOn(mask.value, range_))
+      if (!ir::Reaches(mask.value, range_))
         out = Times(mask.value, count);
       else if (others.empty() && always)  // the condition leaves the sum
         out = Over(mask.value, depth + 1);
@@ -300,32 +299,6 @@ class Collapser {
 };
 
 }  // namespace
-
-bool DependsOn(UOp u, UOp range) {
-  if (u == range) return true;
-  // Sources are made before their users: what is older than the range cannot use it.
-  if (u.id() < range.id()) return false;
-  const uint32_t oldest = range.id();
-  absl::InlinedVector<uint64_t, 32> near((std::min<uint32_t>(u.id() - oldest, 2047) + 64) / 64);
-  absl::flat_hash_set<uint32_t> far;
-  auto insert = [&](uint32_t id) {
-    const uint32_t at = id - oldest;
-    if (at >= 64 * near.size()) return far.insert(id).second;
-    const uint64_t bit = uint64_t{1} << (at & 63), before = near[at >> 6];
-    near[at >> 6] |= bit;
-    return (before & bit) == 0;
-  };
-  absl::InlinedVector<UOp, 32> stack = {u};
-  while (!stack.empty()) {
-    const UOp top = stack.back();
-    stack.pop_back();
-    for (UOp s : top.srcs()) {
-      if (s == range) return true;
-      if (s.id() > oldest && insert(s.id())) stack.push_back(s);
-    }
-  }
-  return false;
-}
 
 UOp SumOver(UOpContext& ctx, UOp value, UOp range) { return Collapser(ctx, range).Over(value); }
 

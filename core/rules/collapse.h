@@ -18,7 +18,4 @@ namespace uopd::rules {
 // REQUIRES: range is a RANGE of index dtype.
 ir::UOp SumOver(ir::UOpContext& ctx, ir::UOp value, ir::UOp range);
 
-// True if the value of u varies with the range. Looks only at nodes made after the range.
-bool DependsOn(ir::UOp u, ir::UOp range);
-
 }  // namespace uopd::rules

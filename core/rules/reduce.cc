@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Reductions over ranges: ranges that need no loop, and factors that need not be in it.
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
 #include "core/rules/collapse.h"
 #include "core/rules/rules.h"
 
@@ -43,7 +44,7 @@ UOp CollapseRange(UOpContext& ctx, UOp u) {
     UOp out;
     if (IsSum(u)) {
       out = SumOver(ctx, value, range);
-    } else if (!DependsOn(value, range)) {
+    } else if (!ir::Reaches(value, range)) {
       // The maximum of nothing is the identity, so a range that may be empty stays.
       if (u.reduce_op() == Op::MAX && ctx.BoundsOf(size).min > 0) out = value;
       if (u.reduce_op() == Op::MUL && !ir::IsFloat(u.dtype()) && size.Is(Op::CONST) &&
@@ -58,7 +59,7 @@ UOp CollapseRange(UOpContext& ctx, UOp u) {
 
 bool VariesWith(UOp x, UOp reduce) {
   for (UOp range : reduce.srcs().subspan(1)) {
-    if (DependsOn(x, range)) return true;
+    if (ir::Reaches(x, range)) return true;
   }
   return false;
 }

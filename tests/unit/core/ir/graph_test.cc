@@ -90,8 +90,8 @@ TEST(Graph, DepthIsNoLimit) {
   const UOp sink = Sink(ctx, std::span(&store, 1));
   EXPECT_TRUE(Verify(ctx, sink, Stage::kTensor).ok());
   const UOp other = Substitute(ctx, sink, {{x.id(), y}});
-  EXPECT_TRUE(Reaches(ctx, other, y));
-  EXPECT_FALSE(Reaches(ctx, other, x));
+  EXPECT_TRUE(Reaches(other, y));
+  EXPECT_FALSE(Reaches(other, x));
   EXPECT_EQ(Unbind(ctx, sink)->values.size(), 1u);
   EXPECT_EQ(DeviceOf(sink), "");
   UOpContext copy;
