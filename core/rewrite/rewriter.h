@@ -98,7 +98,7 @@ class Rewriter {
   UOp RunNew(UOp root);  // not seen before
   UOp RunMetered(UOp root);
   void Push(Frame f) {
-    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(64, 2 * depth_));
+    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(40, 2 * depth_));
     stack_[depth_++] = f;
   }
   void Pop() { --depth_; }

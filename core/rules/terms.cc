@@ -93,9 +93,9 @@ std::optional<Sum> ToSum(UOpContext&, UOp x) {
   return sum;
 }
 
-std::optional<Sum> ToDifference(UOpContext&, UOp a, UOp b) {
+std::optional<Sum> ToSum(UOpContext&, UOp a, UOp b, int64_t factor) {
   std::optional<Sum> sum(std::in_place);
-  if (!AddUp(a, 1, *sum) || !AddUp(b, -1, *sum)) return std::nullopt;
+  if (!AddUp(a, 1, *sum) || !AddUp(b, factor, *sum)) return std::nullopt;
   DropZeros(*sum);
   return sum;
 }

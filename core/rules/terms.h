@@ -37,8 +37,11 @@ inline ir::Int128 CeilDiv(ir::Int128 a, int64_t b) {
 // Decomposes an index expression; nullopt if a coefficient leaves 62 bits. REQUIRES: x has dtype
 // index.
 std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp x);
-// As ToSum for a - b, without making that node.
-std::optional<Sum> ToDifference(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
+// As ToSum for a + factor * b, without making that node.
+std::optional<Sum> ToSum(ir::UOpContext& ctx, ir::UOp a, ir::UOp b, int64_t factor);
+inline std::optional<Sum> ToDifference(ir::UOpContext& ctx, ir::UOp a, ir::UOp b) {
+  return ToSum(ctx, a, b, -1);
+}
 // Whether x is what FromSum makes of its sum: far cheaper than to make it. `values` gets the ops of
 // the values of its terms. REQUIRES: x has dtype index.
 bool IsNormalSum(ir::UOp x, ir::OpSet& values);

@@ -2,6 +2,7 @@
 #include "core/schedule/movement.h"
 
 #include "core/ir/build.h"
+#include "core/rules/index_expr.h"
 
 namespace uopd::schedule {
 namespace {
@@ -11,11 +12,8 @@ using ir::Shape;
 using ir::UOp;
 using ir::UOpContext;
 
-UOp Product(UOpContext& ctx, UOp a, UOp b) {
-  if (a.IsConstInt(1)) return b;
-  return b.IsConstInt(1) ? a : ir::Mul(ctx, a, b);
-}
-UOp Sum(UOpContext& ctx, UOp a, UOp b) { return a.IsConstInt(0) ? b : ir::Add(ctx, a, b); }
+using rules::IndexProduct;
+using rules::IndexSum;
 
 // The axes [from, to) of `out` and [in_from, in_to) of `in` hold the same elements: flatten one,
 // unflatten into the other.
@@ -25,10 +23,16 @@ void ReshapeGroup(UOpContext& ctx, Shape out, size_t from, size_t to, std::span<
     result[in_from] = index[from];
     return;
   }
-  UOp flat = ctx.Idx(0), stride = ctx.Idx(1);
+  absl::InlinedVector<UOp, 8> strides(to - from);
+  UOp stride = ctx.Idx(1);
   for (size_t i = to; i-- > from;) {
-    if (!out[i].IsConstInt(1)) flat = Sum(ctx, flat, Product(ctx, index[i], stride));
-    stride = Product(ctx, stride, out[i]);
+    strides[i - from] = stride;
+    stride = IndexProduct(ctx, stride, out[i]);
+  }
+  UOp flat = ctx.Idx(0);
+  for (size_t i = from; i < to; ++i) {
+    if (out[i].IsConstInt(1)) continue;
+    flat = IndexSum(ctx, flat, IndexProduct(ctx, index[i], strides[i - from]));
   }
   for (size_t i = in_to; i-- > in_from;) {
     if (in[i].IsConstInt(1)) {
@@ -101,13 +105,14 @@ IndexList SourceIndex(UOpContext& ctx, UOp u, std::span<const UOp> index, UOp& g
       result.assign(index.begin(), index.end());
       for (int64_t a : u.ints()) {
         const auto i = static_cast<size_t>(a);
-        result[i] = ir::Sub(ctx, ir::Sub(ctx, in[i], ctx.Idx(1)), index[i]);
+        const UOp last = IndexSum(ctx, in[i], ctx.Idx(-1));
+        result[i] = IndexSum(ctx, IndexProduct(ctx, index[i], ctx.Idx(-1)), last);
       }
       return result;
     case Op::SHRINK:
       for (size_t i = 0; i < in.size(); ++i) {
         const UOp start = u.src(1).src(i);
-        result[i] = start.IsConstInt(0) ? index[i] : ir::Add(ctx, index[i], start);
+        result[i] = IndexSum(ctx, index[i], start);
       }
       return result;
     default:  // PAD
@@ -117,7 +122,8 @@ IndexList SourceIndex(UOpContext& ctx, UOp u, std::span<const UOp> index, UOp& g
           result[i] = index[i];
           continue;
         }
-        result[i] = before.IsConstInt(0) ? index[i] : ir::Sub(ctx, index[i], before);
+        result[i] = before.Is(Op::CONST) ? IndexSum(ctx, index[i], ctx.Idx(-before.const_int()))
+                                         : ir::Sub(ctx, index[i], before);
         if (!before.IsConstInt(0))
           gate = ir::And(ctx, gate, ir::Not(ctx, ir::Lt(ctx, index[i], before)));
         gate = ir::And(ctx, gate, ir::Lt(ctx, result[i], in[i]));
@@ -127,11 +133,12 @@ IndexList SourceIndex(UOpContext& ctx, UOp u, std::span<const UOp> index, UOp& g
 }
 
 UOp FlatIndex(UOpContext& ctx, std::span<const int64_t> dims, std::span<const UOp> index) {
-  UOp flat = ctx.Idx(0);
   int64_t stride = 1;
-  for (size_t i = dims.size(); i-- > 0;) {
-    if (dims[i] != 1) flat = Sum(ctx, flat, Product(ctx, index[i], ctx.Idx(stride)));
-    stride *= dims[i];
+  for (int64_t d : dims) stride *= d;
+  UOp flat = ctx.Idx(0);
+  for (size_t i = 0; i < dims.size() && stride > 0; ++i) {
+    stride /= dims[i];
+    if (dims[i] != 1) flat = IndexSum(ctx, flat, IndexProduct(ctx, index[i], ctx.Idx(stride)));
   }
   return flat;
 }

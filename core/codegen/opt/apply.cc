@@ -8,6 +8,7 @@
 #include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
 #include "core/ir/eval.h"
+#include "core/rules/index_expr.h"
 
 namespace uopd::codegen {
 namespace {
@@ -95,21 +96,21 @@ class Applier {
     for (Axis& a : axes_) {
       const UOp size = a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic;
       std::vector<UOp> made;
-      UOp value = a.size == 1 ? ctx_.Idx(0) : Range(ctx_, size, id++, a.range.axis_type());
-      if (a.size != 1) made.push_back(value);
+      UOp value = ctx_.Idx(0);
+      auto add = [&](UOp range, int64_t stride) {
+        made.push_back(range);
+        value = rules::IndexSum(ctx_, value, rules::IndexProduct(ctx_, range, ctx_.Idx(stride)));
+      };
+      // What one step of the loop that is left is worth, and of a part: everything inside of it.
+      int64_t stride = 1;
+      for (const Axis::Part& p : a.parts) stride *= p.outer ? 1 : p.amount;
+      if (a.size != 1) add(Range(ctx_, size, id++, a.range.axis_type()), stride);
       // The part split off last lies directly inside the loop that is left.
-      UOp outer;
       for (size_t i = a.parts.size(); i-- > 0;) {
         const Axis::Part& p = a.parts[i];
-        const UOp r = Range(ctx_, ctx_.Idx(p.amount), id++, p.type);
-        made.push_back(r);
-        if (p.outer) {
-          outer = Mul(ctx_, r, ctx_.Idx(OuterStride(a, i)));
-        } else {
-          value = Add(ctx_, Mul(ctx_, value, ctx_.Idx(p.amount)), r);
-        }
+        if (!p.outer) stride /= p.amount;
+        add(Range(ctx_, ctx_.Idx(p.amount), id++, p.type), p.outer ? OuterStride(a, i) : stride);
       }
-      if (outer) value = Add(ctx_, value, outer);
       values_[a.range.id()] = value;
       ranges_[a.range.id()] = made;
       if (a.padded) valid_[a.range.id()] = Lt(ctx_, value, a.range.src(0));
@@ -186,7 +187,7 @@ class Applier {
         if (const UOp valid = valid_of(u)) gate = gate ? And(ctx_, gate, valid) : valid;
         return ir::Index(ctx_, srcs[0], srcs[1], gate, u.arg().AsInt());
       }
-      if (!u.Is(ir::kClosingOps)) return ctx_.WithSources(u, srcs);
+      if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);
       std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
       if (u.Is(Op::STAGE)) {
         if (const UOp valid = valid_of(u)) out[2] = And(ctx_, out[2], valid);

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/codegen/passes/combine.h"
 #include "core/ir/graph.h"
+#include "core/rules/index_expr.h"
 
 namespace uopd::codegen {
 namespace {
@@ -133,7 +134,7 @@ class Unroller {
   UOp CopyAt(UOp u, const std::vector<int64_t>& at) {
     srcs_.clear();
     for (UOp s : u.srcs()) srcs_.push_back(At(s, at));
-    return ctx_.WithSources(u, srcs_);
+    return rules::WithIndexSources(ctx_, u, srcs_);
   }
 
   // REDUCE and END at one combination of what stays open; `closed` are the unrolled ranges that end
