@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
 

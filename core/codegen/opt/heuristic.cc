@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "core/codegen/estimate.h"
-#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 
@@ -46,7 +46,7 @@ struct StagedSums {
 class Heuristic {
  public:
   Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
-      : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)) {
+      : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)), plan_(ctx, sink, target) {
     staged_over_.resize(axes_.size());
     for (UOp a : axes_) {
       sizes_.push_back(static_cast<int64_t>(std::max<ir::Int128>(ctx.BoundsOf(a.src(0)).max, 1)));
@@ -66,7 +66,7 @@ class Heuristic {
       ChooseElementwiseUpcast();
     }
     ChooseThreads();
-    return opts_;
+    return plan_.opts();
   }
 
  private:
@@ -207,12 +207,7 @@ class Heuristic {
     return cost;
   }
 
-  bool Try(const Opt& opt) {
-    opts_.push_back(opt);
-    if (ApplyOpts(ctx_, sink_, target_, opts_).ok()) return true;
-    opts_.pop_back();
-    return false;
-  }
+  bool Try(const Opt& opt) { return plan_.Add(opt).ok(); }
 
   void ChooseVectors() {
     const int64_t most = std::max<int64_t>(1, target_.vector_bytes / widest_);
@@ -239,7 +234,7 @@ class Heuristic {
     std::vector<Opt> best;
     for (size_t first = 0; first < candidates.size() && (first == 0 || has_stages_); ++first) {
       double saved = 0;
-      opts_.clear();
+      plan_.Clear();
       lanes_.assign(axes_.size(), 1);
       for (size_t i = 0; i <= candidates.size(); ++i) {
         const Candidate& c = candidates[i == 0 ? first : i - 1];
@@ -247,11 +242,12 @@ class Heuristic {
         if (!Try({OptKind::kVector, static_cast<int>(c.axis), c.lanes})) continue;
         lanes_[c.axis] = c.lanes, saved += c.saved;
       }
-      if (saved > most_saved) most_saved = saved, best = opts_;
+      if (saved > most_saved) most_saved = saved, best = plan_.opts();
     }
-    opts_ = best;
+    plan_.Clear();
+    for (const Opt& o : best) UOPD_CHECK(Try(o));
     lanes_.assign(axes_.size(), 1);
-    for (const Opt& o : opts_) lanes_[static_cast<size_t>(o.axis)] = o.amount;
+    for (const Opt& o : best) lanes_[static_cast<size_t>(o.axis)] = o.amount;
     left_.resize(axes_.size());
     for (size_t a = 0; a < axes_.size(); ++a) left_[a] = (sizes_[a] + lanes_[a] - 1) / lanes_[a];
     copies_.assign(axes_.size(), 1);
@@ -417,7 +413,7 @@ class Heuristic {
   AxisSet reduces_ = 0;
   bool unrolls_whole_ = false;
   int64_t widest_ = 1, accumulators_ = 1;
-  std::vector<Opt> opts_;
+  OptPlan plan_;
 };
 
 }  // namespace

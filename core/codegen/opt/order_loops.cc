@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/build.h"
 #include "core/ir/shape.h"

@@ -4,20 +4,26 @@
 // fn(u, sources) gives the replacement of u; `sources` are the replacements of u's sources. Results
 // are not visited again, so a pass may produce what it consumes. Iterative; deterministic.
 #pragma once
+#include "absl/container/inlined_vector.h"
 #include "core/ir/graph.h"
+#include "core/ir/node_index.h"
 
 namespace uopd::codegen {
 
 template <class Fn>
 ir::UOp Rebuild(ir::UOpContext& ctx, ir::UOp root, Fn fn) {
-  absl::flat_hash_map<uint32_t, ir::UOp> done;
+  const auto order = ir::Toposort(ctx, root);
+  ir::NodeIndex at(root.id() + size_t{1});
+  std::vector<ir::UOp> done;  // in that order
+  done.reserve(order.size());
   absl::InlinedVector<ir::UOp, 8> srcs;
-  for (ir::UOp u : ir::Toposort(ctx, root)) {
+  for (ir::UOp u : order) {
     srcs.clear();
-    for (ir::UOp s : u.srcs()) srcs.push_back(done.at(s.id()));
-    done[u.id()] = fn(u, std::span<const ir::UOp>(srcs.data(), srcs.size()));
+    for (ir::UOp s : u.srcs()) srcs.push_back(done[at[s]]);
+    at.Set(u, static_cast<uint32_t>(done.size()));
+    done.push_back(fn(u, std::span<const ir::UOp>(srcs.data(), srcs.size())));
   }
-  return done.at(root.id());
+  return done.back();
 }
 
 }  // namespace uopd::codegen

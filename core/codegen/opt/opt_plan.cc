@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/opt/opt_plan.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "core/base/text.h"
+#include "core/codegen/passes/stages.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+
+using ir::AxisType;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+namespace {
+constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64, kMaxVector = 64;
+}  // namespace
+
+std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
+  std::vector<UOp> out;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::RANGE)) out.push_back(u);
+  }
+  std::sort(out.begin(), out.end(), [](UOp a, UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
+  return out;
+}
+
+OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
+    : ctx_(ctx), sink_(sink), target_(target), order_(ir::Toposort(ctx, sink)), at_(ctx.size()) {
+  for (UOp r : Axes(ctx, sink)) {
+    Axis a;
+    a.range = r, a.symbolic = r.src(0);
+    a.is_reduce = r.axis_type() == AxisType::REDUCE,
+    a.is_vector = r.axis_type() == AxisType::VECTOR;
+    if (r.src(0).Is(Op::CONST)) a.size = r.src(0).const_int();
+    number_[r.id()] = axes_.size();
+    axes_.push_back(a);
+  }
+  unsplit_ = axes_;
+  words_ = (axes_.size() + 63) / 64;
+  FindDependencies();
+}
+
+void OptPlan::FindDependencies() {
+  along_.resize(order_.size() * words_);
+  uint64_t* mine = along_.data();
+  auto bit = [&](UOp range, auto set) {
+    const size_t n = number_.at(range.id());
+    set(mine[n / 64], uint64_t{1} << (n % 64));
+  };
+  for (size_t i = 0; i < order_.size(); ++i, mine += words_) {
+    const UOp u = order_[i];
+    at_.Set(u, static_cast<uint32_t>(i));
+    has_stages_ |= u.Is(Op::STAGE);
+    for (UOp s : u.srcs()) {
+      for (size_t w = 0; w < words_; ++w) mine[w] |= along_[at_[s] * words_ + w];
+    }
+    if (u.Is(Op::RANGE)) bit(u, [](uint64_t& word, uint64_t b) { word |= b; });
+    for (UOp r : u.closed()) bit(r, [](uint64_t& word, uint64_t b) { word &= ~b; });
+  }
+}
+
+absl::Status OptPlan::Add(const Opt& opt) {
+  const bool in_range = opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
+  const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
+  const bool threaded = threaded_;
+  absl::Status status = Split(opt);
+  if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
+  if (status.ok() && has_stages_) {
+    if (const std::string why = StagedTooMuch(Make()); !why.empty())
+      status = absl::InvalidArgumentError(Cat("opts do not apply: ", why));
+  }
+  if (status.ok()) {
+    opts_.push_back(opt);
+  } else if (in_range) {
+    axes_[static_cast<size_t>(opt.axis)] = before, threaded_ = threaded;
+  }
+  return status;
+}
+
+void OptPlan::Clear() { axes_ = unsplit_, threaded_ = false, opts_.clear(); }
+
+absl::StatusOr<UOp> OptPlan::Apply() {
+  UOPD_TRY(CheckVectors());
+  const UOp out = Make();
+  if (has_stages_ && opts_.empty()) {  // with opts it was checked
+    if (std::string why = StagedTooMuch(out); !why.empty())
+      return absl::ResourceExhaustedError(why);
+  }
+  return out;
+}
+
+absl::Status OptPlan::Split(const Opt& opt) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+  };
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
+    return bad(Cat("the kernel has ", axes_.size(), " axes"));
+  Axis& axis = axes_[opt.axis];
+  const int64_t amount = opt.amount == 0 ? axis.size : opt.amount;
+  if (amount < 1)
+    return bad(opt.amount == 0 ? "the axis has a symbolic size" : "the amount is negative");
+  const bool divides = axis.size >= 0 && axis.size % amount == 0;
+  if (axis.size >= 0 && amount > std::max<int64_t>(axis.size, 1) && opt.kind != OptKind::kVector)
+    return bad(Cat("the axis has ", axis.size, " iterations left"));
+  switch (opt.kind) {
+    case OptKind::kUpcast:
+      if (axis.is_reduce) return bad("the axis is reduced; UNROLL is for those");
+      if (amount > kMaxUpcast) return bad(Cat("more than ", kMaxUpcast));
+      return SplitOff(axis, {AxisType::UPCAST, amount, false}, divides);
+    case OptKind::kUnroll:
+      if (!axis.is_reduce) return bad("the axis is not reduced; UPCAST is for those");
+      if (amount > kMaxUnroll) return bad(Cat("more than ", kMaxUnroll));
+      return SplitOff(axis, {AxisType::UNROLL, amount, false}, divides);
+    case OptKind::kVector:
+      if (amount > kMaxVector || (amount & (amount - 1)) != 0)
+        return bad(Cat("lanes are a power of two up to ", kMaxVector));
+      for (const Axis::Part& p : axis.parts) {
+        if (p.type == AxisType::VECTOR) return bad("the axis is a vector already");
+        if (p.type != AxisType::THREAD)
+          return bad("VECTOR comes before UPCAST and UNROLL of its axis");
+      }
+      axis.is_vector |= amount > 1;
+      return SplitOff(axis, {AxisType::VECTOR, amount, false}, divides);
+    case OptKind::kThread:
+      if (axis.is_reduce) return bad("the axis is reduced");
+      if (threaded_) return bad("the kernel has THREADs already");
+      if (amount > target_.threads) return bad(Cat("the target has ", target_.threads, " threads"));
+      if (axis.size < 0) return bad("the axis has a symbolic size");
+      if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
+      threaded_ = true;
+      return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
+  }
+  return bad("unknown kind");
+}
+
+absl::Status OptPlan::SplitOff(Axis& axis, Axis::Part part, bool divides) {
+  if (part.amount == 1) return absl::OkStatus();
+  if (divides) {
+    axis.size /= part.amount;
+  } else {
+    axis.padded = true;
+    if (axis.size >= 0) {
+      axis.size = (axis.size + part.amount - 1) / part.amount;
+    } else {
+      axis.symbolic =
+          ir::Alu(ctx_, Op::FLOORDIV,
+                  {ir::Add(ctx_, axis.symbolic, ctx_.Idx(part.amount - 1)), ctx_.Idx(part.amount)});
+    }
+  }
+  axis.parts.push_back(part);
+  return absl::OkStatus();
+}
+
+bool OptPlan::InEveryEnd(UOp range) const {
+  for (UOp root : sink_.srcs()) {
+    if (!root.Is(Op::END) ||
+        std::find(root.srcs().begin() + 1, root.srcs().end(), range) == root.srcs().end())
+      return false;
+  }
+  return true;
+}
+
+// No value may vary along two vectors.
+absl::Status OptPlan::CheckVectors() const {
+  std::vector<uint64_t> vectors(words_), mine(words_);
+  for (size_t i = 0; i < axes_.size(); ++i)
+    vectors[i / 64] |= uint64_t{axes_[i].is_vector} << (i % 64);
+  for (UOp u : order_) {
+    if (u.Is({Op::END, Op::SINK, Op::GROUP})) continue;
+    // What it closes counts too: it runs over that.
+    for (size_t w = 0; w < words_; ++w) mine[w] = along_[at_[u] * words_ + w];
+    for (UOp s : u.srcs()) {
+      for (size_t w = 0; w < words_; ++w) mine[w] |= along_[at_[s] * words_ + w];
+    }
+    int n = 0;
+    for (size_t w = 0; w < words_; ++w) n += std::popcount(mine[w] & vectors[w]);
+    if (n > 1) {
+      return absl::InvalidArgumentError(
+          "opts do not apply: some value would vary along two VECTOR axes");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string OptPlan::StagedTooMuch(UOp made) const {
+  const int64_t bytes = StagedBytes(ctx_, made);
+  if (bytes <= target_.private_bytes) return "";
+  return Cat("the kernel would stage ", bytes, " bytes; a thread of the target has ",
+             target_.private_bytes);
+}
+
+}  // namespace uopd::codegen
