@@ -55,6 +55,7 @@ UOpContext::UOpContext()
 UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
   base_ = base;
   base_size_ = static_cast<uint32_t>(base->size());
+  n_ranges_ = base->n_ranges_;
 }
 
 const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg,
@@ -84,7 +85,7 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
   const size_t words = src.size() + (has_arg ? 1 : 0) + (has_tag ? 1 : 0);
   auto* n = static_cast<Node*>(arena_.Allocate(sizeof(Node) + words * sizeof(UOp)));
   const auto id = static_cast<uint32_t>(size());
-  uint32_t ranges = op == Op::RANGE ? 1U << (id % 32) : 0;
+  uint32_t ranges = op == Op::RANGE ? 1U << (n_ranges_++ % 32) : 0;
   for (UOp s : src) ranges |= s.node()->ranges;
   *n = {op, dtype, has_arg, has_tag, static_cast<uint32_t>(src.size()), id, ranges};
   char* out = reinterpret_cast<char*>(n + 1);

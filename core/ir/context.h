@@ -56,6 +56,9 @@ class UOpContext {
   UOp Idx(int64_t v) { return Make(Op::CONST, Dtype::Index, std::span<const UOp>{}, Arg::Int(v)); }
   UOp Bool(bool v) { return Int(Dtype::Bool, v); }
 
+  // True if no two RANGEs have a bit of Node::ranges in common, so that MayReach is exact.
+  bool ranges_have_bits() const { return n_ranges_ <= 32; }
+
   // Nodes visible here; ids are [0, size()).
   size_t size() const { return base_size_ + nodes_.size(); }
   UOp node(uint32_t id) const {
@@ -93,6 +96,7 @@ class UOpContext {
   friend class UncheckedNodes;
   const UOpContext* base_ = nullptr;
   uint32_t base_size_ = 0;
+  uint32_t n_ranges_ = 0;  // RANGEs visible here
   Arena arena_;
   std::vector<const Node*> nodes_;  // by id - base_size_
   std::vector<Entry> table_;        // open addressing, size a power of two

@@ -51,10 +51,11 @@ std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
   return Sort(ctx, roots, [&](UOp u) { return enter(u); });
 }
 
-bool Reaches(UOp root, UOp needle) {
+bool Reaches(const UOpContext& ctx, UOp root, UOp needle) {
   if (root == needle) return true;
-  // Sources are older than their users.
   const bool is_range = needle.Is(Op::RANGE);
+  if (is_range && ctx.ranges_have_bits()) return root.MayReach(needle);
+  // Sources are older than their users.
   auto may = [&](UOp u) { return u.id() > needle.id() && (!is_range || u.MayReach(needle)); };
   if (!may(root)) return false;
   NodeIndex seen(root.id());

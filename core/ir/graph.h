@@ -21,8 +21,8 @@ std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
                           const std::function<bool(UOp)>& enter);
 
 // True if `needle` is in the backward slice of root (which has root). Looks only at nodes that are
-// younger than the needle.
-bool Reaches(UOp root, UOp needle);
+// younger than the needle; at none for the first few RANGEs of a context.
+bool Reaches(const UOpContext& ctx, UOp root, UOp needle);
 
 // DEFINE_VARs under root in topological order.
 std::vector<UOp> Variables(const UOpContext& ctx, UOp root);

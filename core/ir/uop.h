@@ -55,7 +55,7 @@ struct Node {
   bool has_tag;
   uint32_t n_src;
   uint32_t id;
-  uint32_t ranges;  // bit id % 32 of every RANGE in its backward slice
+  uint32_t ranges;  // the bits of every RANGE in its backward slice; they are given out in turn
 
   const UOp* src_begin() const { return reinterpret_cast<const UOp*>(this + 1); }
   const uint64_t* words() const { return reinterpret_cast<const uint64_t*>(this + 1) + n_src; }
@@ -94,8 +94,10 @@ class UOp {
   explicit operator bool() const { return node_ != nullptr; }
   bool operator==(const UOp&) const = default;
 
-  // False only if the RANGE is not in the backward slice of this node: spares walks.
-  bool MayReach(UOp range) const { return (node_->ranges >> (range.id() % 32) & 1) != 0; }
+  // False only if the RANGE is not in the backward slice of this node: spares walks (Reaches).
+  bool MayReach(UOp range) const {
+    return (node_->ranges & range.node_->ranges) == range.node_->ranges;
+  }
 
   bool Is(Op op) const { return node_->op == op; }
   bool Is(OpSet ops) const { return ops.Has(node_->op); }

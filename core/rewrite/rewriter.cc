@@ -132,6 +132,12 @@ UOp Rewriter::Try(Side& side, UOp u) {
   return outcome.result;
 }
 
+void Rewriter::GrowStack() {
+  if (more_frames_.empty()) more_frames_.assign(first_frames_.begin(), first_frames_.end());
+  more_frames_.resize(2 * capacity_);
+  stack_ = more_frames_.data(), capacity_ = more_frames_.size();
+}
+
 // The top frame is that of u, of which only the rules after its sources are left.
 void Rewriter::Finish(UOp u) {
   if (const UOp next = Try(after_, u)) return Adopt(u, next);

@@ -19,7 +19,7 @@
 // Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
 // Off, they cost one predicted branch a visit.
 #pragma once
-#include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -98,9 +98,10 @@ class Rewriter {
   UOp RunNew(UOp root);  // not seen before
   UOp RunMetered(UOp root);
   void Push(Frame f) {
-    if (depth_ == stack_.size()) stack_.resize(std::max<size_t>(40, 2 * depth_));
+    if (depth_ == capacity_) GrowStack();
     stack_[depth_++] = f;
   }
+  void GrowStack();
   void Pop() { --depth_; }
   Frame& Top() { return stack_[depth_ - 1]; }
   void Visit(UOp u);
@@ -126,8 +127,11 @@ class Rewriter {
   uint64_t steps_ = 0, visits_ = 0;
   ir::NodeIndex done_;
   std::vector<const Rule*> recent_;  // ring
-  std::vector<Frame> stack_;         // the first depth_ are in use
-  size_t depth_ = 0;
+  // The first depth_ frames are in use; in the object itself as long as they fit.
+  std::array<Frame, 64> first_frames_;
+  std::vector<Frame> more_frames_;
+  Frame* stack_ = first_frames_.data();
+  size_t depth_ = 0, capacity_ = first_frames_.size();
   std::vector<UOp> srcs_;
 };
 

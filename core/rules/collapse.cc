@@ -50,7 +50,7 @@ class Collapser {
   Collapser(UOpContext& ctx, UOp range) : ctx_(ctx), range_(range), size_(range.src(0)) {}
 
   UOp Over(UOp v, int depth = 0) {
-    if (!ir::Reaches(v, range_)) return Times(v, size_);
+    if (!ir::Reaches(ctx_, v, range_)) return Times(v, size_);
     if (depth > kMaxDepth) return UOp();
     const bool exact = !ir::IsFloat(v.dtype()) && v.dtype() != Dtype::Bool;
     switch (v.op()) {
@@ -77,7 +77,7 @@ class Collapser {
       }
       case Op::MUL:
         for (size_t i = 0; i < 2 && exact; ++i) {
-          if (ir::Reaches(v.src(i), range_)) continue;
+          if (ir::Reaches(ctx_, v.src(i), range_)) continue;
           const UOp sum = Over(v.src(1 - i), depth + 1);
           return Checked(Op::MUL, sum, v.src(i));
         }
@@ -176,7 +176,7 @@ class Collapser {
     for (const Term& t : difference->terms) {
       if (t.value == range_)
         f = t.factor;
-      else if (ir::Reaches(t.value, range_))
+      else if (ir::Reaches(ctx_, t.value, range_))
         return std::nullopt;
       else
         rest.terms.push_back(t);
@@ -220,7 +220,7 @@ class Collapser {
     UOp lo = ctx_.Idx(0), hi = size_;
     absl::InlinedVector<std::pair<UOp, bool>, 4> others;  // parts that only r == e can settle
     for (const auto& [c, holds] : mask.parts) {
-      if (!ir::Reaches(c, range_)) {
+      if (!ir::Reaches(ctx_, c, range_)) {
         always = AndTo(always, holds ? c : ir::Not(ctx_, c));
         continue;
       }
@@ -245,7 +245,7 @@ class Collapser {
       const UOp span = lo && hi ? Checked(Op::SUB, hi, lo) : UOp();
       const UOp count = Checked(Op::MAX, span, ctx_.Idx(0));
       if (!count) return UOp();
-      if (!ir::Reaches(mask.value, range_))
+      if (!ir::Reaches(ctx_, mask.value, range_))
         out = Times(mask.value, count);
       else if (others.empty() && always)  // the condition leaves the sum
         out = Over(mask.value, depth + 1);

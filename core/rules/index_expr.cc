@@ -20,7 +20,7 @@ UOp IndexSum(UOpContext& ctx, UOp a, UOp b) {
 }
 
 UOp IndexProduct(UOpContext& ctx, UOp a, UOp b) {
-  if (a.Is(Op::CONST)) std::swap(a, b);
+  if (!b.Is(Op::CONST)) std::swap(a, b);
   if (!b.Is(Op::CONST)) return ir::Mul(ctx, a, b);
   const auto sum = ToSum(ctx, ctx.Idx(0), a, b.const_int());
   const UOp made = sum ? FromSum(ctx, *sum) : UOp();

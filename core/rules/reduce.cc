@@ -44,7 +44,7 @@ UOp CollapseRange(UOpContext& ctx, UOp u) {
     UOp out;
     if (IsSum(u)) {
       out = SumOver(ctx, value, range);
-    } else if (!ir::Reaches(value, range)) {
+    } else if (!ir::Reaches(ctx, value, range)) {
       // The maximum of nothing is the identity, so a range that may be empty stays.
       if (u.reduce_op() == Op::MAX && ctx.BoundsOf(size).min > 0) out = value;
       if (u.reduce_op() == Op::MUL && !ir::IsFloat(u.dtype()) && size.Is(Op::CONST) &&
@@ -57,9 +57,9 @@ UOp CollapseRange(UOpContext& ctx, UOp u) {
   return UOp();
 }
 
-bool VariesWith(UOp x, UOp reduce) {
+bool VariesWith(const UOpContext& ctx, UOp x, UOp reduce) {
   for (UOp range : reduce.srcs().subspan(1)) {
-    if (ir::Reaches(x, range)) return true;
+    if (ir::Reaches(ctx, x, range)) return true;
   }
   return false;
 }
@@ -70,7 +70,7 @@ UOp FactorOut(UOpContext& ctx, UOp reduce) {
   const UOp product = reduce.src(0);
   if (reduce.n_src() == 1 || reduce.reduce_op() != Op::ADD || !product.Is(Op::MUL)) return UOp();
   for (size_t i = 0; i < 2; ++i) {
-    if (VariesWith(product.src(i), reduce)) continue;
+    if (VariesWith(ctx, product.src(i), reduce)) continue;
     return ir::Mul(ctx,
                    ir::ReduceRanges(ctx, Op::ADD, product.src(1 - i), reduce.srcs().subspan(1)),
                    product.src(i));

@@ -3,10 +3,13 @@
 // legal must not change the result beyond reassociation.
 #pragma once
 #include <functional>
+#include <map>
 #include <random>
+#include <set>
 
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/prepare_stages.h"
+#include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 
@@ -27,23 +30,38 @@ inline ir::UOp Sum(ir::UOpContext& c, ir::UOp x, std::initializer_list<ir::UOp> 
   return ir::ReduceRanges(c, op, x, std::span<const ir::UOp>(ranges.begin(), ranges.size()));
 }
 
+// Whether some value of the kernel varies along two VECTOR ranges.
+inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
+  std::map<uint32_t, std::set<uint32_t>> along;
+  for (ir::UOp u : ir::Toposort(ctx, kernel)) {
+    std::set<uint32_t>& mine = along[u.id()];
+    for (ir::UOp s : u.srcs()) mine.insert(along[s.id()].begin(), along[s.id()].end());
+    if (u.Is(ir::Op::RANGE) && u.axis_type() == ir::AxisType::VECTOR) mine.insert(u.id());
+    if (mine.size() > 1 && !u.Is({ir::Op::END, ir::Op::SINK, ir::Op::GROUP})) return true;
+    for (ir::UOp r : u.closed()) mine.erase(r.id());
+  }
+  return false;
+}
+
 // Up to 8 opts that apply together.
 inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink,
                                             const codegen::Target& target,
                                             std::mt19937_64& random) {
   constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
   const size_t axes = codegen::Axes(ctx, sink).size();
-  std::vector<codegen::Opt> opts;
+  codegen::OptPlan plan(ctx, sink, target);
   for (int i = 0; i < 8; ++i) {
-    opts.push_back({static_cast<codegen::OptKind>(random() % 4), static_cast<int>(random() % axes),
-                    kAmounts[random() % std::size(kAmounts)]});
-    const auto applied = codegen::ApplyOpts(ctx, sink, target, opts);
-    if (applied.ok()) continue;
-    EXPECT_EQ(applied.status().code(), absl::StatusCode::kInvalidArgument)
-        << StatusText(applied.status());
-    opts.pop_back();
+    const absl::Status added =
+        plan.Add({static_cast<codegen::OptKind>(random() % 4), static_cast<int>(random() % axes),
+                  kAmounts[random() % std::size(kAmounts)]});
+    EXPECT_TRUE(added.ok() || added.code() == absl::StatusCode::kInvalidArgument)
+        << StatusText(added);
   }
-  return opts;
+  // Those that did not fit have left nothing.
+  const auto made = plan.Apply(), anew = codegen::ApplyOpts(ctx, sink, target, plan.opts());
+  EXPECT_TRUE(made.ok() && anew.ok() && *made == *anew);
+  EXPECT_FALSE(VectorsMeet(ctx, *made));
+  return plan.opts();
 }
 
 // Trials 0 and 1 of every kernel take the heuristic's opts, 2 none, the others random ones. Returns

@@ -137,8 +137,8 @@ TEST(Graph, SubstituteReplacesOnce) {
   Substitution swap;
   swap[x.id()] = y, swap[y.id()] = x;
   EXPECT_EQ(Substitute(ctx, Sub(ctx, x, y), swap), Sub(ctx, y, x));
-  EXPECT_TRUE(Reaches(Add(ctx, x, y), x));
-  EXPECT_FALSE(Reaches(Mul(ctx, x, x), y));
+  EXPECT_TRUE(Reaches(ctx, Add(ctx, x, y), x));
+  EXPECT_FALSE(Reaches(ctx, Mul(ctx, x, x), y));
 }
 
 TEST(Graph, CopyToAnotherContext) {

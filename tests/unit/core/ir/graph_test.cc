@@ -51,6 +51,47 @@ TEST(NodeIndex, ForgetsWhatOthersLeft) {
   }
 }
 
+TEST(NodeIndex, GrowsWithWhatIsInIt) {
+  UOpContext ctx;
+  for (uint32_t round = 0; round < 3; ++round) {
+    NodeIndex index(ctx.size());
+    for (uint32_t i = 0; i < 500; ++i) {
+      const UOp u = ctx.Idx(1000 * round + i);
+      if (u.id() >= index.ids()) index.Grow(ctx.size());
+      ASSERT_EQ(index.Get(u), NodeIndex::kNone);
+      index.Set(u, i);
+    }
+    for (uint32_t i = 0; i < 500; ++i) ASSERT_EQ(index.Get(ctx.Idx(1000 * round + i)), i);
+  }
+}
+
+// Few ranges have bits of their own, many share them; an overlay goes on counting.
+TEST(Graph, ReachesKnowsRangesApart) {
+  UOpContext base;
+  std::vector<UOp> ranges;
+  auto grow = [&](UOpContext& ctx, int64_t n) {
+    while (static_cast<int64_t>(ranges.size()) < n)
+      ranges.push_back(Range(ctx, ctx.Idx(4), static_cast<int64_t>(ranges.size()), AxisType::LOOP));
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      const UOp other = ranges[(i + 7) % ranges.size()];
+      const UOp u = Add(ctx, Mul(ctx, ranges[i], ctx.Idx(3)), Alu(ctx, Op::NEG, {other}));
+      for (UOp r : ranges) ASSERT_EQ(Reaches(ctx, u, r), r == ranges[i] || r == other);
+      EXPECT_FALSE(Reaches(ctx, ranges[i], u));
+    }
+  };
+  grow(base, 20);
+  EXPECT_TRUE(base.ranges_have_bits());
+  UOpContext overlay(&base);
+  grow(overlay, 32);
+  EXPECT_TRUE(overlay.ranges_have_bits());
+  grow(overlay, 80);
+  EXPECT_FALSE(overlay.ranges_have_bits());
+  // A range of a size that varies with another one.
+  const UOp inner = Range(overlay, Add(overlay, ranges[3], overlay.Idx(1)), 99, AxisType::LOOP);
+  EXPECT_TRUE(Reaches(overlay, Mul(overlay, inner, overlay.Idx(2)), ranges[3]));
+  EXPECT_FALSE(Reaches(overlay, Mul(overlay, inner, overlay.Idx(2)), ranges[4]));
+}
+
 TEST(Graph, ReplaceChangesWhatIsNamed) {
   UOpContext ctx;
   const UOp a = Variable(ctx, "a", 0, 9), b = Variable(ctx, "b", 0, 9), sum = Add(ctx, a, b);
@@ -90,8 +131,8 @@ TEST(Graph, DepthIsNoLimit) {
   const UOp sink = Sink(ctx, std::span(&store, 1));
   EXPECT_TRUE(Verify(ctx, sink, Stage::kTensor).ok());
   const UOp other = Substitute(ctx, sink, {{x.id(), y}});
-  EXPECT_TRUE(Reaches(other, y));
-  EXPECT_FALSE(Reaches(other, x));
+  EXPECT_TRUE(Reaches(ctx, other, y));
+  EXPECT_FALSE(Reaches(ctx, other, x));
   EXPECT_EQ(Unbind(ctx, sink)->values.size(), 1u);
   EXPECT_EQ(DeviceOf(sink), "");
   UOpContext copy;

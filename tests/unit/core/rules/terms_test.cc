@@ -8,6 +8,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/render_expr.h"
+#include "core/rules/index_expr.h"
 
 namespace uopd::rules {
 namespace {
@@ -78,6 +79,32 @@ TEST_F(TermsTest, DifferencesCancel) {
     const UOp x = Random(3), y = Random(2);
     EXPECT_TRUE(Same(*ToDifference(ctx_, ir::Add(ctx_, y, x), x), *ToSum(ctx_, y)));
   }
+}
+
+TEST_F(TermsTest, IndexExpressionsAreMadeAsTheRulesLeaveThem) {
+  for (int i = 0; i < 1000; ++i) {
+    const UOp x = Random(i % 4), y = Random(i % 3), sum = ir::Add(ctx_, x, y);
+    EXPECT_EQ(IndexSum(ctx_, x, y), FromSum(ctx_, *ToSum(ctx_, sum))) << ir::RenderExpr(sum);
+    const UOp c = ctx_.Idx(i % 9 - 4), product = ir::Mul(ctx_, x, c);
+    EXPECT_EQ(IndexProduct(ctx_, x, c), FromSum(ctx_, *ToSum(ctx_, product)));
+    EXPECT_EQ(IndexProduct(ctx_, c, x), IndexProduct(ctx_, x, c));
+    const UOp src[] = {x, y};
+    EXPECT_EQ(WithIndexSources(ctx_, sum, src), sum);  // nothing has changed
+    const UOp swapped[] = {y, x};
+    EXPECT_EQ(WithIndexSources(ctx_, sum, swapped), x == y ? sum : IndexSum(ctx_, y, x));
+  }
+}
+
+// What does not fit in another form stays as it is asked for.
+TEST_F(TermsTest, IndexExpressionsOfWideNumbersArePlain) {
+  const UOp x = ir::Variable(ctx_, "x", 0, INT64_MAX), one = ctx_.Idx(1),
+            most = ctx_.Idx(INT64_MAX);
+  const UOp below = ir::Add(ctx_, x, ctx_.Idx(-INT64_MAX));
+  EXPECT_EQ(IndexSum(ctx_, most, most), ir::Add(ctx_, most, most));
+  EXPECT_EQ(IndexSum(ctx_, below, one), ir::Add(ctx_, below, one));
+  EXPECT_EQ(IndexSum(ctx_, below, x), ir::Add(ctx_, below, x));
+  EXPECT_EQ(IndexProduct(ctx_, x, ctx_.Idx(3)), ir::Mul(ctx_, x, ctx_.Idx(3)));
+  EXPECT_EQ(IndexProduct(ctx_, most, ctx_.Idx(3)), ir::Mul(ctx_, most, ctx_.Idx(3)));
 }
 
 TEST_F(TermsTest, CoefficientsStayBelow62Bits) {
