@@ -32,6 +32,8 @@ class Joiner {
  private:
   // Replaces the joins that need no other one.
   UOp Innermost(UOp root) {
+    const auto order = ir::Toposort(ctx_, root);
+    if (std::none_of(order.begin(), order.end(), IsJoin)) return root;
     struct Place {
       int level = 0;  // joins, reductions and arrays below
       std::vector<uint32_t> along;
@@ -40,7 +42,7 @@ class Joiner {
     absl::flat_hash_map<uint32_t, bool> has_join;
     std::map<std::tuple<int64_t, ir::Dtype, int64_t, int, std::vector<uint32_t>>, std::vector<UOp>>
         groups;
-    for (UOp u : ir::Toposort(ctx_, root)) {
+    for (UOp u : order) {
       Place& mine = places[u.id()];
       bool& joins = has_join[u.id()];
       if (u.Is(Op::RANGE)) mine.along.push_back(u.id());
