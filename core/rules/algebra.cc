@@ -29,11 +29,8 @@ const RuleSet& AlgebraRules() {
     r.Add("mul_one", x * 1, x);
     r.Add("mul_zero", x.Is(kNotFloat) * 0, 0);
     r.Add("div_one", x / 1, x);
-    r.Add("mod_one", x % 1, 0);
     r.Add("div_minus_one", x.Is(kSignedInts) / -1, 0 - x);
-    r.Add("mod_minus_one", x.Is(kSignedInts) % -1, 0);
     r.Add("cdiv_one", Node(Op::CDIV, x, Literal(1)), x);
-    r.Add("cmod_one", Node(Op::CMOD, x, Literal(1)), 0);
     r.Add("fdiv_one", Node(Op::FDIV, x, Literal(1)), x);
     r.Add("sub_self", x.Is(kNotFloat) - x, 0);
     r.Add("xor_zero", x ^ 0, x);

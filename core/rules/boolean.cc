@@ -42,7 +42,6 @@ const RuleSet& BooleanRules() {
     constexpr Const<4> c;
     constexpr Const<5> d;
 
-    r.Add("and_true", x.Is(kBools) & 1, x);
     r.Add("or_true", x.Is(kBools) | 1, 1);
     r.Add("add_is_or", x.Is(kBools) + y,
           [x, y](const auto& m) { return ir::Alu(m.ctx, Op::OR, {m[x], m[y]}); });

@@ -26,6 +26,7 @@ using ir::UOp;
 using ir::UOpContext;
 
 constexpr size_t kMaxConjuncts = 16;
+constexpr size_t kMaxCases = 4;
 
 struct Fact {
   UOp condition;
@@ -104,32 +105,39 @@ class Given {
  public:
   Given(UOpContext& ctx, UOp condition, bool holds) : ctx_(ctx), parts_(Parts(condition, holds)) {
     for (const Fact& f : parts_) {
-      const auto b = AsBound(ctx, f.condition, f.holds);
-      if (!b) continue;
-      if (!b->bounds.known()) contradiction_ = true;
-      Tighten(b->value, b->bounds);
-      if (auto sum = ToSum(ctx, b->value)) {
-        TightenTerms(*sum, b->bounds);
-        if (sum->terms.size() > 1) sums_.push_back({b->value, std::move(*sum), b->bounds, UOp()});
+      if (const auto b = AsBound(ctx, f.condition, f.holds)) {
+        if (!b->bounds.known()) contradiction_ = true;
+        Tighten(b->value, b->bounds);
+        if (auto sum = ToSum(ctx, b->value)) Learn(b->value, std::move(*sum), b->bounds);
+      } else if (f.condition.Is(f.holds ? Op::CMPEQ : Op::CMPNE) &&
+                 f.condition.src(0).dtype() == Dtype::Index) {
+        const UOp x = f.condition.src(0), y = f.condition.src(1);
+        if (auto sum = ToDifference(ctx, x, y)) Learn(ir::Sub(ctx, x, y), std::move(*sum), {0, 0});
       }
     }
   }
 
-  // `subjects` of the condition; `linear` as they found it.
-  UOp Simplify(UOp e, const Subjects& subjects, bool linear) {
+  // `maybe_subjects` of the condition, `linear` as they found it; without them everything is tried.
+  UOp Simplify(UOp e, const Subjects* maybe_subjects, bool linear) {
     if (contradiction_ || parts_.empty()) return UOp();
+    const bool foresee = maybe_subjects != nullptr;
     // A sum stays one, unless a term of it is known.
-    if (!KnowsPoints() && (linear || !MayDecide(e, subjects))) return UOp();
+    if (foresee && !KnowsPoints() && (linear || !MayDecide(e, *maybe_subjects))) return UOp();
     const MathGraph graph(e);
-    if (!graph.complete() || !Concerns(graph)) return UOp();
-    if (MayHelp(graph)) {
+    if (!graph.complete() || (foresee && !Concerns(graph))) return UOp();
+    if (!foresee || MayHelp(graph)) {
       if (const UOp out = Attempt(graph, nullptr)) return out;
     }
     for (BoundedSum& s : sums_) {
       s.replaced = Replaced(graph, s.sum);
       if (!s.replaced) continue;
-      if (!s.bounds.IsPoint() && !MaySimplify(ctx_, graph, tight_, &s)) continue;
+      if (foresee && !s.bounds.IsPoint() && !MaySimplify(ctx_, graph, tight_, &s)) continue;
       if (const UOp out = Attempt(graph, &s)) return out;
+    }
+    for (const BoundedSum& s : sums_) {
+      for (bool least : {true, false}) {
+        if (const UOp out = AttemptCases(graph, s, least, foresee)) return out;
+      }
     }
     return UOp();
   }
@@ -143,6 +151,11 @@ class Given {
     t.min = std::max(t.min, b.min), t.max = std::min(t.max, b.max);
     if (!t.known()) contradiction_ = true;
     if (tight == nullptr && t.min == own.min && t.max == own.max) tight_.pop_back();
+  }
+
+  void Learn(UOp value, Sum sum, Bounds bounds) {
+    TightenTerms(sum, bounds);
+    if (sum.terms.size() > 1) sums_.push_back({value, std::move(sum), bounds, UOp()});
   }
 
   // From the bounds of a sum and of its other terms those of each term.
@@ -207,7 +220,9 @@ class Given {
     for (const Fact& f : parts_) {
       if (graph.IndexOf(f.condition) != MathGraph::kNowhere) return true;
     }
-    return false;
+    return std::any_of(sums_.begin(), sums_.end(), [&](const BoundedSum& s) {
+      return Replaced(graph, s.sum) || HasAllTerms(graph, s.sum);
+    });
   }
 
   // Whether the facts and the tighter bounds can change the expression.
@@ -221,12 +236,47 @@ class Given {
     return MaySimplify(ctx_, graph, tight_, nullptr);
   }
 
+  static bool HasAllTerms(const MathGraph& graph, const Sum& sum) {
+    return std::all_of(sum.terms.begin(), sum.terms.end(), [&](const Term& t) {
+      return graph.IndexOf(t.value) != MathGraph::kNowhere;
+    });
+  }
   // The term of the sum that can be had from the sum and its other terms, and is in the graph; the
   // last one if there are several, null if there is none.
   static UOp Replaced(const MathGraph& graph, const Sum& sum) {
     UOp out;
     for (const Term& t : sum.terms) {
       if (std::abs(t.factor) == 1 && graph.IndexOf(t.value) != MathGraph::kNowhere) out = t.value;
+    }
+    return out;
+  }
+
+  // If the sum cannot be the least (or the greatest) that its terms make, one of them is not: what
+  // each of these cases makes of the expression, if it is one thing; else null.
+  UOp AttemptCases(const MathGraph& graph, const BoundedSum& s, bool least, bool foresee) {
+    const auto& terms = s.sum.terms;
+    if (terms.size() > kMaxCases || !HasAllTerms(graph, s.sum)) return UOp();
+    const auto bounds = [&](UOp u) {
+      const BoundedNode* t = MaybeTight(u);
+      return t != nullptr ? t->bounds : ctx_.BoundsOf(u);
+    };
+    const Bounds now = BoundsOf(bounds, s.sum);
+    if (least ? s.bounds.min <= now.min : s.bounds.max >= now.max) return UOp();
+    const auto tight = tight_;
+    UOp out;
+    for (const Term& t : terms) {
+      Bounds b = bounds(t.value);
+      if ((t.factor > 0) == least)
+        ++b.min;
+      else
+        --b.max;
+      if (!b.known()) continue;  // not this one, then
+      Tighten(t.value, b);
+      const bool may_help = !foresee || b.IsPoint() || MaySimplify(ctx_, graph, tight_, nullptr);
+      const UOp here = may_help ? Attempt(graph, nullptr) : UOp();
+      tight_ = tight;
+      if (!here || (out && out != here)) return UOp();
+      out = here;
     }
     return out;
   }
@@ -343,12 +393,13 @@ class Given {
 
 }  // namespace
 
-UOp SimplifyGiven(UOpContext& ctx, UOp e, UOp condition, bool holds) {
+UOp SimplifyGiven(UOpContext& ctx, UOp e, UOp condition, bool holds, Foresee foresee) {
   if (!IsMath(e)) return UOp();
+  if (foresee == Foresee::kNo) return Given(ctx, condition, holds).Simplify(e, nullptr, false);
   const Subjects subjects(condition);
   bool linear;
   if (!subjects.MayBeIn(e, linear)) return UOp();
-  return Given(ctx, condition, holds).Simplify(e, subjects, linear);
+  return Given(ctx, condition, holds).Simplify(e, &subjects, linear);
 }
 
 const rewrite::RuleSet& GivenRules() {

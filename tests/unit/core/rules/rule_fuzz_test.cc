@@ -19,6 +19,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/print.h"
 #include "core/ir/spec.h"
+#include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
 
 namespace uopd::rules {
@@ -440,6 +441,42 @@ TEST(RuleFuzz, EveryRuleKeepsValuesAndFires) {
       EXPECT_GT(result.fired, 0) << "never fires: give it a sample by hand";
       EXPECT_TRUE(result.fired == 0 || result.won > 0)
           << "never reached: earlier rules take every sample";
+    }
+  }
+}
+
+// How often a whole rewrite with the set, sources first, applies the rule to the sample.
+uint64_t MatchesOf(UOpContext& ctx, const rewrite::RuleSet& set, const Rule& rule, UOp sample) {
+  const uint64_t before = rule.counts.matches.load();
+  rewrite::Rewriter(ctx, set, {.max_steps = 20000}).Run(sample);  // counts when it dies
+  return rule.counts.matches.load() - before;
+}
+
+// In the sets that passes run, a rule competes with those of other families, and sees only what
+// they make of its sources.
+TEST(RuleFuzz, EveryRuleIsReachedInTheSetsThatAreRun) {
+  const char* first = std::getenv("UOPD_FUZZ_SEED");
+  Random random(first != nullptr ? std::strtoull(first, nullptr, 10) : 1);
+  constexpr int kSamples = 20000;
+  for (const rewrite::RuleSet* set : {&PlainRules(), &SymbolicRules(), &FastSymbolicRules()}) {
+    for (const auto& rule : set->rules()) {
+      const PatternTree tree = rule->Describe();
+      bool reached = false;
+      for (const Hand& h : kHand) {
+        if (h.rule != rule->FullName()) continue;
+        UOpContext ctx;
+        const auto sample = ir::Parse(ctx, h.text);
+        ASSERT_TRUE(sample.ok()) << StatusText(sample.status());
+        reached |= MatchesOf(ctx, *set, *rule, *sample) > 0;
+      }
+      for (int i = 0; i < kSamples && !reached; ++i) {
+        UOpContext ctx;
+        const UOp sample = SampleBuilder(ctx, random).Root(tree);
+        if (!sample || !IsLegal(ctx, sample)) continue;
+        reached = MatchesOf(ctx, *set, *rule, sample) > 0;
+      }
+      EXPECT_TRUE(reached) << rule->FullName() << " is never reached in " << set->name()
+                           << ": other rules take, or take apart, every sample";
     }
   }
 }
