@@ -19,6 +19,7 @@ const RuleSet& AlgebraRules() {
   static const RuleSet rules = Built("algebra", [](RuleSet& r) {
     constexpr Any<0> x;
     constexpr Any<1> y;
+    constexpr Any<2> z;
     constexpr Const<4> c;
     constexpr Const<5> d;
 
@@ -47,6 +48,7 @@ const RuleSet& AlgebraRules() {
     r.Add("and_zero", x & 0, 0);
     r.Add("or_zero", x | 0, x);
     r.Add("max_self", Max(x, x), x);
+    r.Add("max_again", Max(Max(x.Is(kNotFloat), y), y), Max(x, y));
     r.Add("max_of_where_less", Where(x.Is(kNotFloat) < y, y, x), Max(x, y));
     r.Add("max_of_where_more", Where(Not(x.Is(kNotFloat) < y), x, y), Max(x, y));
     r.Add("neg_neg", Node(Op::NEG, Node(Op::NEG, x)), x);
@@ -91,6 +93,10 @@ const RuleSet& AlgebraRules() {
       const uint64_t product = a * b;  // wraps at 64 bits, and so at every width below
       return ir::Mul(m.ctx, m[x], m.ctx.Int(m.root().dtype(), static_cast<Int128>(product)));
     });
+    r.Add("common_factor", x.Is(kStoredInts) * y + x * z, x * (y + z));
+    // Floors of floors: (x / c) / d; by a number that still is one of the dtype.
+    r.Add("div_div", (Is(x, kStoredInts) / c) / d, x / (c * d),
+          [c, d](const auto& m) { return m[c] > 0 && m[d] > 0; });
     r.Add("and_and", (Is(x, kNotFloat) & c) & d, x & (c & d));
     r.Add("xor_xor", (Is(x, kNotFloat) ^ c) ^ d, x ^ (c ^ d));
     r.Add("max_max", Max(Max(x.Is(kNotFloat), c), d), Max(x, Max(c, d)));
@@ -103,6 +109,9 @@ const RuleSet& AlgebraRules() {
     r.Add("pow_one", Node(Op::POW, x, Literal(1)), x);
     r.Add("pow_zero", Node(Op::POW, x, Literal(0)), 1);  // also of NaN
     r.Add("trunc_trunc", Node(Op::TRUNC, Node(Op::TRUNC, x)),
+          [](const auto& m) { return m.root().src(0); });
+    // A number that was an integer has no fraction.
+    r.Add("trunc_of_integer", Node(Op::TRUNC, Node(Op::CAST, x.Is(kNotFloat))),
           [](const auto& m) { return m.root().src(0); });
     r.Add("mulacc_zero", Node(Op::MULACC, x.Is(kNotFloat), Literal(0), y), y);
   });

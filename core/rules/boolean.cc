@@ -9,26 +9,36 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// op(where(c, k, l), where(c, m, n), constant...) with all of them constant: the results are
-// constants too. REQUIRES: every source is a WHERE or a constant.
-UOp ChooseConstants(UOpContext& ctx, UOp u) {
+// op of choices by one condition and of constants, if on one side of the condition all are
+// constants: a choice between that op of either side. Of one choice both sides have to be.
+UOp Choose(UOpContext& ctx, UOp u) {
   UOp condition;
   ir::SymbolicDims branch[2];
+  bool constant[2] = {true, true};
+  size_t choices = 0;
   for (UOp s : u.srcs()) {
     if (s.Is(Op::CONST)) {
       branch[0].push_back(s), branch[1].push_back(s);
       continue;
     }
-    if (!s.src(1).Is(Op::CONST) || !s.src(2).Is(Op::CONST)) return UOp();
     if (condition && condition != s.src(0)) return UOp();
     condition = s.src(0);
-    branch[0].push_back(s.src(1)), branch[1].push_back(s.src(2));
+    ++choices;
+    for (size_t side = 0; side < 2; ++side) {
+      branch[side].push_back(s.src(side + 1));
+      constant[side] &= s.src(side + 1).Is(Op::CONST);
+    }
   }
-  if (!condition) return UOp();
+  const bool all = constant[0] && constant[1];
+  if (choices == 0 || !(all || (choices > 1 && (constant[0] || constant[1])))) return UOp();
+  const bool is_index = u.dtype() == Dtype::Index;
+  if (is_index && !all && u.Is(OpSet{Op::ADD, Op::SUB})) return UOp();  // index.sum does
   const UOp holds = ctx.Make(u.op(), u.dtype(), branch[0]),
             fails = ctx.Make(u.op(), u.dtype(), branch[1]);
-  if (u.dtype() == Dtype::Index && (!FitsIndex(ctx, holds) || !FitsIndex(ctx, fails))) return UOp();
-  return ir::Where(ctx, condition, holds, fails);
+  if (is_index && (!FitsIndex(ctx, holds) || !FitsIndex(ctx, fails))) return UOp();
+  const UOp out = ir::Where(ctx, condition, holds, fails);
+  // What is around it may fit 64 bits for what is known of it now.
+  return all || !is_index || ctx.BoundsOf(out).Within(ctx.BoundsOf(u)) ? out : UOp();
 }
 
 }  // namespace
@@ -92,7 +102,17 @@ const RuleSet& BooleanRules() {
     r.Add("where_is_and", Where(p, Is(x, kBools), Literal(0)), p & x);
     r.Add("where_is_or", Where(p, Literal(1), Is(x, kBools)), p | x);
     r.Add("where_is_and_not", Where(p, Literal(0), Is(x, kBools)), Not(p) & x);
-    // An op on choices between constants is a choice between constants.
+    r.Add("add_of_where", Where(p, x.Is(kNotFloat), 0) + Where(p, 0, y), Where(p, x, y));
+    // x <= y of integers, and beside a constant its normal form.
+    r.Add("less_or_equal", (x.Is(kInts) < y) | (x == y), [x, y](const auto& m) -> UOp {
+      if (m[y].Is(Op::CONST)) {
+        const Int128 next = m.ctx.BoundsOf(m[y]).min + 1;
+        const UOp limit = rewrite::FittingConst(m.ctx, m[y].dtype(), next);
+        return limit ? ir::Lt(m.ctx, m[x], limit) : UOp();
+      }
+      return ir::Not(m.ctx, ir::Lt(m.ctx, m[y], m[x]));
+    });
+    // Choices by one condition are one choice, if that makes no op more.
     constexpr OpSet kOps = [] {
       OpSet out;
       for (int i = 0; i < ir::kOpCount; ++i) {
@@ -102,7 +122,7 @@ const RuleSet& BooleanRules() {
       return out;
     }();
     r.Add("op_of_where", Group(kOps, Each(Group(OpSet{Op::WHERE, Op::CONST}, Rest()))),
-          [](const auto& m) -> UOp { return ChooseConstants(m.ctx, m.root()); });
+          [](const auto& m) -> UOp { return Choose(m.ctx, m.root()); });
   });
   return rules;
 }

@@ -2,6 +2,7 @@
 // Casts: those that change nothing, and arithmetic on stored integers that are casts of an index,
 // which moves into the index, where sums have a normal form.
 #include "core/ir/build.h"
+#include "core/ir/eval.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -62,6 +63,20 @@ UOp LiftToIndex(UOpContext& ctx, UOp u) {
   return ir::Cast(ctx, lifted, u.dtype());
 }
 
+// A comparison whose source `side` is the bool x as a number and the other a constant.
+UOp CompareBool(UOpContext& ctx, UOp u, size_t side, UOp x) {
+  bool at[2];
+  for (bool v : {false, true}) {
+    const ir::Scalar number = ir::Scalar::Int(Dtype::Bool, v);
+    ir::Scalar operands[2];
+    operands[side] = *ir::EvalAlu(Op::CAST, u.src(side).dtype(), std::span(&number, 1));
+    operands[1 - side] = ir::Scalar::Of(u.src(1 - side));
+    at[v] = ir::EvalAlu(u.op(), Dtype::Bool, operands)->i != 0;
+  }
+  if (at[0] == at[1]) return ctx.Bool(at[0]);
+  return at[1] ? x : ir::Not(ctx, x);
+}
+
 }  // namespace
 
 const RuleSet& CastRules() {
@@ -69,6 +84,7 @@ const RuleSet& CastRules() {
     constexpr Any<0> x;
     constexpr Any<1> p;
     constexpr Any<2> y;
+    constexpr auto constant = Node(Op::CONST);
 
     r.Add("cast_same", Node(Op::CAST, x), x,
           [x](const auto& m) { return m[x].dtype() == m.root().dtype(); });
@@ -92,11 +108,20 @@ const RuleSet& CastRules() {
                        ir::Bits(to) <= ir::Bits(between);
       return same_value || cut ? ir::Cast(m.ctx, m[x], to) : UOp();
     });
-    // A condition as a number, and back.
-    r.Add("bool_ne", Node(Op::CAST, x.Is(kBools)) != 0, x);
-    r.Add("bool_eq", Node(Op::CAST, x.Is(kBools)) == 1, x);
+    r.Add("to_bool", Node(Op::CAST, x), [x](const auto& m) -> UOp {
+      if (m.root().dtype() != Dtype::Bool || m[x].dtype() == Dtype::Bool) return UOp();
+      return ir::Alu(m.ctx, Op::CMPNE, {m[x], m.ctx.Const(m[x].dtype(), 0)});
+    });
+    // A condition as a number, compared: what it is for both of its values.
+    r.Add("compare_of_bool", Group(ir::kComparisonOps, Node(Op::CAST, x.Is(kBools)), constant),
+          [x](const auto& m) { return CompareBool(m.ctx, m.root(), 0, m[x]); });
+    r.Add("compare_with_bool", Group(OpSet{Op::CMPLT}, constant, Node(Op::CAST, x.Is(kBools))),
+          [x](const auto& m) { return CompareBool(m.ctx, m.root(), 1, m[x]); });
+    // Only a constant is cast for nothing.
     r.Add("cast_where", Node(Op::CAST, Where(p, x, y)), [p, x, y](const auto& m) -> UOp {
-      if (!m[x].Is(Op::CONST) || !m[y].Is(Op::CONST)) return UOp();
+      const int constants = m[x].Is(Op::CONST) + m[y].Is(Op::CONST);
+      // Of an index lift_where makes the opposite.
+      if (constants < (m[x].dtype() == Dtype::Index ? 2 : 1)) return UOp();
       const Dtype d = m.root().dtype();
       return ir::Where(m.ctx, m[p], ir::Cast(m.ctx, m[x], d), ir::Cast(m.ctx, m[y], d));
     });

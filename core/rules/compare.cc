@@ -52,7 +52,50 @@ bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {
   return false;
 }
 
+// max(x, y) compared with something larger than y can be is x compared with it; null if neither
+// side is that small.
+UOp SideThatCounts(UOpContext& ctx, UOp value, Int128 limit) {
+  for (size_t i = 0; i < 2 && value.Is(Op::MAX); ++i) {
+    if (ctx.BoundsOf(value.src(i)).max < limit) return value.src(1 - i);
+  }
+  return UOp();
+}
+
+// sum == 0 where `less` is sum < 0 with `by` added on the left; nullopt if it is another sum.
+std::optional<Int128> Beside(const Sum& less, const Sum& equal) {
+  if (less.terms.size() != equal.terms.size() || less.terms.empty()) return std::nullopt;
+  const bool same = less.terms[0].factor == equal.terms[0].factor;
+  for (size_t i = 0; i < less.terms.size(); ++i) {
+    const Term &a = less.terms[i], &b = equal.terms[i];
+    if (a.value != b.value || a.factor != (same ? b.factor : -b.factor)) return std::nullopt;
+  }
+  return Int128{same ? equal.constant : -equal.constant} - less.constant;
+}
+
 }  // namespace
+
+UOp MoveEnd(UOpContext& ctx, UOp u) {
+  const bool either = u.Is(Op::OR);
+  for (size_t i = 0; i < 2; ++i) {
+    const UOp equal = u.src(1 - i);
+    if (!equal.Is(either ? Op::CMPEQ : Op::CMPNE)) continue;
+    const UOp inner = MaybeNegated(u.src(i)), less = inner ? inner : u.src(i);
+    if (!less.Is(Op::CMPLT) || less.src(0).dtype() != Dtype::Index) continue;
+    if (equal.src(0).dtype() != Dtype::Index) continue;
+    const auto a = ToDifference(ctx, less.src(0), less.src(1));
+    const auto b = ToDifference(ctx, equal.src(0), equal.src(1));
+    const auto by = a && b ? Beside(*a, *b) : std::nullopt;
+    // sum < 0 has its end at 0 outside, at -1 inside; sum >= 0 the other way round.
+    const bool below = !inner;
+    if (!by || *by != (below == either ? 0 : 1)) continue;
+    // One more value, or one less.
+    const UOp limit = CheckedAlu(ctx, Op::ADD, less.src(1), ctx.Idx(below == either ? 1 : -1));
+    if (!limit) continue;
+    const UOp out = ir::Lt(ctx, less.src(0), limit);
+    return below ? out : ir::Not(ctx, out);
+  }
+  return UOp();
+}
 
 UOp MaybeNegated(UOp u) {
   return u.Is(Op::CMPNE) && u.src(1).IsConstInt(1) && u.src(1).dtype() == Dtype::Bool ? u.src(0)
@@ -110,6 +153,13 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
     for (Term& t : sum->terms) t.factor = -t.factor;
     limit = 1 - limit;
   }
+  if (sum->terms.size() == 1 && sum->terms[0].factor == 1) {
+    if (const UOp side = SideThatCounts(ctx, sum->terms[0].value, limit)) {
+      if (limit > INT64_MAX) return UOp();
+      const UOp less = ir::Lt(ctx, side, ctx.Int(Dtype::Index, limit));
+      return negative ? ir::Not(ctx, less) : less;
+    }
+  }
   if (same && !negative) return u;
   if (limit <= INT64_MIN || limit > INT64_MAX) return UOp();
   const UOp terms = FromSum(ctx, *sum, u.src(0));
@@ -135,6 +185,9 @@ UOp NormaliseEqual(UOpContext& ctx, UOp u) {
   } else {
     sum->constant = 0;
     left = FromSum(ctx, *sum), right = ctx.Idx(constant);
+    if (left) {
+      if (const UOp side = SideThatCounts(ctx, left, constant)) left = side;
+    }
   }
   if (!left || !right) return UOp();
   if (Compare(left, right) > 0) std::swap(left, right);

@@ -18,6 +18,11 @@ namespace uopd::rules {
 ir::UOp NormaliseLess(ir::UOpContext& ctx, ir::UOp u);
 ir::UOp NormaliseEqual(ir::UOpContext& ctx, ir::UOp u);
 
+// A bool OR of `less` (or its negation) and an equality of index expressions, or an AND of it and
+// an inequality, as one comparison; null if the second does not name the value next to the end of
+// the first, or is no such thing.
+ir::UOp MoveEnd(ir::UOpContext& ctx, ir::UOp u);
+
 // Whether a comparison of `sum` with 0 that is in normal form would have a shorter one if its terms
 // had these bounds.
 bool SimplifiesCompare(TermBounds bounds, ir::Op op, Sum sum);

@@ -34,6 +34,22 @@ std::optional<int64_t> PeriodOf(TermBounds bounds, const Sum& rest, int64_t c) {
   return static_cast<int64_t>(lo);
 }
 
+// Every factor modulo c, from `lowest` up.
+Split SplitAt(TermBounds bounds, const Sum& sum, int64_t constant, int64_t c, int64_t lowest) {
+  Split s;
+  for (const Term& term : sum.terms) {
+    int64_t r = term.factor % c;
+    if (r >= lowest + c) r -= c;
+    if (r < lowest) r += c;
+    const int64_t q = (term.factor - r) / c;
+    if (q != 0) s.quotient.terms.push_back({term.value, q});
+    if (r != 0) s.rest.terms.push_back({term.value, r});
+  }
+  s.quotient.constant = (sum.constant - constant) / c, s.rest.constant = constant;
+  s.period = PeriodOf(bounds, s.rest, c);
+  return s;
+}
+
 // Moves exact multiples of c into the quotient; if the rest still spans periods, tries every factor
 // modulo c.
 Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
@@ -49,24 +65,29 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
   s.period = PeriodOf(bounds, s.rest, c);
   if (s.period) return s;
 
-  // Congruence: factors may be replaced by anything equal modulo c; the one of smallest magnitude
-  // narrows the interval most.
-  const bool smallest = std::all_of(s.rest.terms.begin(), s.rest.terms.end(), [&](const Term& t) {
-    return t.factor <= c / 2 && t.factor >= -(c / 2);
-  });
-  if (smallest) return s;
-  Split t;
-  for (const Term& term : sum.terms) {
-    int64_t r = term.factor % c;
-    if (r > c / 2) r -= c;
-    if (r < -(c / 2)) r += c;
-    const int64_t q = (term.factor - r) / c;
-    if (q != 0) t.quotient.terms.push_back({term.value, q});
-    if (r != 0) t.rest.terms.push_back({term.value, r});
+  // Congruence: factors may be replaced by anything equal modulo c. Those of smallest magnitude
+  // narrow the interval most; half of c has two. Of a single term of two values the wider of the
+  // two intervals may be the one that lies in a period.
+  bool smallest = true, half = false, two = false;
+  for (const Term& t : s.rest.terms) {
+    smallest &= t.factor <= c / 2 && t.factor >= -(c / 2);
+    half |= t.factor % c == c / 2 || t.factor % c == -(c / 2);
   }
-  t.quotient.constant = s.quotient.constant, t.rest.constant = s.rest.constant;
-  t.period = PeriodOf(bounds, t.rest, c);
-  return t.period ? t : s;
+  half &= c % 2 == 0;
+  if (s.rest.terms.size() == 1) {
+    const Bounds b = bounds(s.rest.terms[0].value);
+    two = b.max - b.min == 1;
+  }
+  if (smallest && !half && !two) return s;
+  const int64_t near = -((c - 1) / 2);  // ties are positive
+  absl::InlinedVector<int64_t, 4> lowest = {near};
+  if (half) lowest.push_back(near - 1);
+  if (two) lowest.push_back(0), lowest.push_back(1 - c);
+  for (int64_t first : lowest) {
+    Split t = SplitAt(bounds, sum, s.rest.constant, c, first);
+    if (t.period) return t;
+  }
+  return s;
 }
 
 // terms / divisor, which divides every factor; the constant is left out.
@@ -123,20 +144,84 @@ UOp MergeNested(UOpContext& ctx, const Sum& sum, int64_t c) {
   return CheckedAlu(ctx, Op::FLOORDIV, x, ctx.Idx(e * c));
 }
 
-// Moves terms that are multiples of the divisor y, which is no constant, into the quotient.
-Split SplitBySymbol(const Sum& sum, UOp y) {
+using Factors = absl::InlinedVector<UOp, 4>;
+Factors FactorsOf(UOp product) {
+  Factors out, stack = {product};
+  while (!stack.empty()) {
+    const UOp u = stack.back();
+    stack.pop_back();
+    if (u.Is(Op::MUL))
+      stack.push_back(u.src(1)), stack.push_back(u.src(0));
+    else
+      out.push_back(u);
+  }
+  return out;
+}
+
+// value / by, or null if the factors of `by` are not all factors of the value.
+UOp DivideExactly(UOpContext& ctx, UOp value, const Factors& by) {
+  Factors left = FactorsOf(value);
+  for (UOp f : by) {
+    const auto it = std::find(left.begin(), left.end(), f);
+    if (it == left.end()) return UOp();
+    left.erase(it);
+  }
+  UOp out = left.empty() ? ctx.Idx(1) : left[0];
+  for (size_t i = 1; out && i < left.size(); ++i) out = CheckedAlu(ctx, Op::MUL, out, left[i]);
+  return out;
+}
+
+// A divisor that is no constant: factor * product, factor > 0.
+struct SymbolicDivisor {
+  UOp product;
+  int64_t factor = 1;
+};
+SymbolicDivisor AsProduct(UOp y) {
+  if (y.Is(Op::MUL) && y.src(1).Is(Op::CONST) && y.src(1).const_int() > 0)
+    return {y.src(0), y.src(1).const_int()};
+  return {y};
+}
+
+// Moves terms that are multiples of the divisor, which is no constant, into the quotient. With
+// `factor` = false terms need be multiples of its product alone, and the quotient is by that.
+Split SplitBySymbol(UOpContext& ctx, const Sum& sum, const SymbolicDivisor& y, bool factor) {
   Split s;
   s.rest.constant = sum.constant;
+  const Factors by = FactorsOf(y.product);
+  const int64_t k = factor ? y.factor : 1;
   for (const Term& t : sum.terms) {
-    if (t.value == y) {
-      s.quotient.constant += t.factor;
-    } else if (t.value.Is(Op::MUL) && (t.value.src(0) == y || t.value.src(1) == y)) {
-      s.quotient.terms.push_back({t.value.src(t.value.src(0) == y ? 1 : 0), t.factor});
-    } else {
+    const UOp q = t.factor % k == 0 ? DivideExactly(ctx, t.value, by) : UOp();
+    if (!q || (q.Is(Op::CONST) && q.const_int() != 1)) {
       s.rest.terms.push_back(t);
+    } else if (q.Is(Op::CONST)) {
+      s.quotient.constant += t.factor / k;
+    } else {
+      s.quotient.terms.push_back({q, t.factor / k});
     }
   }
   return s;
+}
+
+// x / y or x % y for y = k * v, from x = k * q + r with 0 <= r < k, or x = v * q: the one is then
+// q / v and k * (q % v) + r, the other q / k and v * (q % k).
+UOp DivideByParts(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool is_div) {
+  if (y.factor == 1) return UOp();
+  const UOp k = ctx.Idx(y.factor);
+  const Split all = SplitBySymbol(ctx, x, y, /*factor=*/false);
+  if (all.rest.terms.empty() && all.rest.constant == 0) {
+    const UOp q = FromSum(ctx, all.quotient);
+    return is_div ? CheckedAlu(ctx, Op::FLOORDIV, q, k)
+                  : CheckedAlu(ctx, Op::MUL, CheckedAlu(ctx, Op::FLOORMOD, q, k), y.product);
+  }
+  Split s = SplitBy([&](UOp u) { return ctx.BoundsOf(u); }, x, y.factor);
+  if (!s.period || ctx.BoundsOf(y.product).min <= 0) return UOp();
+  s.quotient.constant += *s.period, s.rest.constant -= *s.period * y.factor;
+  const UOp q = FromSum(ctx, s.quotient);
+  const UOp out = CheckedAlu(ctx, is_div ? Op::FLOORDIV : Op::FLOORMOD, q, y.product);
+  if (is_div || !out) return out;
+  // A remainder that stays would only get another sum around it.
+  const UOp low = SimplifyFloorDivMod(ctx, out);
+  return low ? AddSums(ctx, s.rest, low, y.factor) : UOp();
 }
 
 }  // namespace
@@ -249,8 +334,10 @@ UOp SimplifyFloorDivMod(UOpContext& ctx, UOp u) {
   if (x.Is(Op::RANGE) && x.src(0) == y) return is_div ? ctx.Idx(0) : x;
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();
-  const Split s = SplitBySymbol(*sum, y);
-  if (s.quotient.terms.empty() && s.quotient.constant == 0) return UOp();
+  const SymbolicDivisor divisor = AsProduct(y);
+  const Split s = SplitBySymbol(ctx, *sum, divisor, /*factor=*/true);
+  if (s.quotient.terms.empty() && s.quotient.constant == 0)
+    return DivideByParts(ctx, *sum, divisor, is_div);
   const UOp rest = FromSum(ctx, s.rest);
   if (!is_div) return CheckedAlu(ctx, Op::FLOORMOD, rest, y);
   if (rest && rest.IsConstInt(0)) return FromSum(ctx, s.quotient);

@@ -8,8 +8,28 @@
 #include "core/rules/rules.h"
 
 namespace uopd::rules {
+namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
+
+// Up to this power products are cheaper than POW, and not much less exact.
+constexpr double kMaxPower = 16;
+
+// x to the power of a multiple of a half; null for other powers, and for 0 and 1.
+UOp PowerOfHalves(UOpContext& ctx, UOp x, double power) {
+  const double magnitude = std::abs(power), whole = std::floor(magnitude);
+  if (!(magnitude <= kMaxPower) || power == 0 || power == 1) return UOp();
+  const bool half = magnitude - whole == 0.5;
+  if (!half && magnitude != whole) return UOp();
+  UOp out = whole > 0 ? Power(ctx, x, static_cast<int64_t>(whole)) : UOp();
+  if (half) {
+    const UOp root = ir::Alu(ctx, Op::SQRT, {x});
+    out = out ? ir::Mul(ctx, out, root) : root;
+  }
+  return power > 0 ? out : ir::Alu(ctx, Op::RECIPROCAL, {out});
+}
+
+}  // namespace
 
 const RuleSet& FastMathRules() {
   static const RuleSet rules = Built("fast_math", [](RuleSet& r) {
@@ -27,6 +47,25 @@ const RuleSet& FastMathRules() {
     r.Add("mul_of_fdiv", Node(Op::FDIV, x, y) * y, x);
     r.Add("reciprocal_twice", Node(Op::RECIPROCAL, Node(Op::RECIPROCAL, x)), x);
     r.Add("common_factor", x.Is(kFloats) * y + x * z, x * (y + z));
+    r.Add("common_factor_one", x.Is(kFloats) * y + x, [x, y](const auto& m) -> UOp {
+      if (!m[y].Is(Op::CONST)) return UOp();
+      return ir::Mul(m.ctx, m[x], m.ctx.Float(m.root().dtype(), m[y].const_float() + 1));
+    });
+    // e / (1 + e) with e = 2^x is infinity / infinity for large x; 1 / (1 + 2^-x) never is.
+    r.Add("sigmoid", Node(Op::FDIV, Node(Op::EXP2, x), Node(Op::EXP2, x) + 1),
+          [x](const auto& m) -> UOp {
+            const UOp e = ir::Alu(m.ctx, Op::EXP2, {ir::Alu(m.ctx, Op::NEG, {m[x]})});
+            const UOp one = m.ctx.Float(e.dtype(), 1);
+            return ir::Alu(m.ctx, Op::RECIPROCAL, {ir::Add(m.ctx, e, one)});
+          });
+    // A positive factor leaves a maximum.
+    r.Add("max_factor", Node(Op::REDUCE, Is(x * y, kFloats), Rest()), [x, y](const auto& m) -> UOp {
+      if (m.root().n_src() == 1 || m.root().reduce_op() != Op::MAX || !m[y].Is(Op::CONST))
+        return UOp();
+      if (!(m[y].const_float() > 0) || std::isinf(m[y].const_float())) return UOp();
+      return ir::Mul(m.ctx, ir::ReduceRanges(m.ctx, Op::MAX, m[x], m.root().srcs().subspan(1)),
+                     m[y]);
+    });
     r.Add("factor", Node(Op::REDUCE, Group(OpSet{Op::MUL}, x.Is(kFloats), Rest()), Rest()),
           [](const auto& m) -> UOp { return FactorOut(m.ctx, m.root()); });
     // Constants combine.
@@ -46,11 +85,7 @@ const RuleSet& FastMathRules() {
     });
     r.Add("pow_constant", Node(Op::POW, x, y), [x, y](const auto& m) -> UOp {
       if (!m[y].Is(Op::CONST)) return UOp();
-      const double e = m[y].const_float();
-      if (e == 2) return ir::Mul(m.ctx, m[x], m[x]);
-      if (e == 0.5) return ir::Alu(m.ctx, Op::SQRT, {m[x]});
-      if (e == -1) return ir::Alu(m.ctx, Op::RECIPROCAL, {m[x]});
-      return UOp();
+      return PowerOfHalves(m.ctx, m[x], m[y].const_float());
     });
     r.Add("pow_of_constant", Node(Op::POW, constant, x), [x](const auto& m) -> UOp {
       const double base = m.root().src(0).const_float();

@@ -4,6 +4,7 @@
 #include "core/ir/build.h"
 #include "core/rules/compare.h"
 #include "core/rules/divmod.h"
+#include "core/rules/maximum.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -120,6 +121,11 @@ const RuleSet& IndexRules() {
           [](const auto& m) -> UOp { return NormaliseLess(m.ctx, m.root()); });
     r.Add("equal", Group(OpSet{Op::CMPEQ, Op::CMPNE}, x.Is(kIndexOnly), y),
           [](const auto& m) -> UOp { return NormaliseEqual(m.ctx, m.root()); });
+    r.Add("max", Max(x.Is(kIndexOnly), y),
+          [](const auto& m) -> UOp { return SimplifyMax(m.ctx, m.root()); });
+    // The ends of an interval: x < c or x == c, and what is left of x < c without its last value.
+    r.Add("interval_end", Group(OpSet{Op::OR, Op::AND}, x.Is(kBools), y),
+          [](const auto& m) -> UOp { return MoveEnd(m.ctx, m.root()); });
     // Truncating and flooring differ only below zero: -(-x / y) and -(-x % y) there.
     r.Add("cdiv", Group(OpSet{Op::CDIV, Op::CMOD}, x.Is(kIndexOnly), y),
           [x, y](const auto& m) -> UOp {

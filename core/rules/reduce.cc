@@ -23,16 +23,6 @@ UOp Without(UOpContext& ctx, UOp u, size_t i, UOp value) {
   return ranges.empty() ? value : ir::ReduceRanges(ctx, u.reduce_op(), value, ranges);
 }
 
-// x multiplied n times with itself, n > 0; stored integers wrap.
-UOp Power(UOpContext& ctx, UOp x, int64_t n) {
-  UOp out;
-  for (UOp square = x;; square = ir::Mul(ctx, square, square)) {
-    if (n % 2 == 1) out = out ? ir::Mul(ctx, out, square) : square;
-    n /= 2;
-    if (n == 0) return out;
-  }
-}
-
 UOp CollapseRange(UOpContext& ctx, UOp u) {
   if (u.n_src() == 1) return u.reduce_axes().empty() ? u.src(0) : UOp();
   const UOp value = u.src(0);
@@ -65,6 +55,15 @@ bool VariesWith(const UOpContext& ctx, UOp x, UOp reduce) {
 }
 
 }  // namespace
+
+UOp Power(UOpContext& ctx, UOp x, int64_t n) {
+  UOp out;
+  for (UOp square = x;; square = ir::Mul(ctx, square, square)) {
+    if (n % 2 == 1) out = out ? ir::Mul(ctx, out, square) : square;
+    n /= 2;
+    if (n == 0) return out;
+  }
+}
 
 UOp FactorOut(UOpContext& ctx, UOp reduce) {
   const UOp product = reduce.src(0);

@@ -30,6 +30,9 @@ const rewrite::RuleSet& FastSymbolicRules();
 // there is no such factor. Exact for integers.
 ir::UOp FactorOut(ir::UOpContext& ctx, ir::UOp reduce);
 
+// x multiplied n times with itself, n > 0, with at most 2 log2(n) products.
+ir::UOp Power(ir::UOpContext& ctx, ir::UOp x, int64_t n);
+
 // Every set by name, for uopd-opt and the self-tests.
 std::vector<const rewrite::RuleSet*> AllRuleSets();
 
