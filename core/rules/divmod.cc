@@ -202,16 +202,21 @@ Split SplitBySymbol(UOpContext& ctx, const Sum& sum, const SymbolicDivisor& y, b
   return s;
 }
 
-// x / y or x % y for y = k * v, from x = k * q + r with 0 <= r < k, or x = v * q: the one is then
-// q / v and k * (q % v) + r, the other q / k and v * (q % k).
+// x / y or x % y for y = k * v, from x = v * q + r with 0 <= r < v, or x = k * q + r with 0 <= r <
+// k: the one is then q / k and v * (q % k) + r, the other q / v and k * (q % v) + r.
 UOp DivideByParts(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool is_div) {
   if (y.factor == 1) return UOp();
   const UOp k = ctx.Idx(y.factor);
   const Split all = SplitBySymbol(ctx, x, y, /*factor=*/false);
-  if (all.rest.terms.empty() && all.rest.constant == 0) {
-    const UOp q = FromSum(ctx, all.quotient);
-    return is_div ? CheckedAlu(ctx, Op::FLOORDIV, q, k)
-                  : CheckedAlu(ctx, Op::MUL, CheckedAlu(ctx, Op::FLOORMOD, q, k), y.product);
+  if (!all.quotient.terms.empty() || all.quotient.constant != 0) {
+    const UOp r = FromSum(ctx, all.rest), q = FromSum(ctx, all.quotient);
+    const UOp over = CheckedAlu(ctx, Op::FLOORDIV, r, y.product);
+    const UOp zero = over && !r.IsConstInt(0) ? SimplifyFloorDivMod(ctx, over) : r;
+    if (zero && zero.IsConstInt(0)) {
+      if (is_div) return CheckedAlu(ctx, Op::FLOORDIV, q, k);
+      const UOp high = CheckedAlu(ctx, Op::MUL, CheckedAlu(ctx, Op::FLOORMOD, q, k), y.product);
+      return r.IsConstInt(0) ? high : CheckedAlu(ctx, Op::ADD, high, r);
+    }
   }
   Split s = SplitBy([&](UOp u) { return ctx.BoundsOf(u); }, x, y.factor);
   if (!s.period || ctx.BoundsOf(y.product).min <= 0) return UOp();
@@ -222,6 +227,20 @@ UOp DivideByParts(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool 
   // A remainder that stays would only get another sum around it.
   const UOp low = SimplifyFloorDivMod(ctx, out);
   return low ? AddSums(ctx, s.rest, low, y.factor) : UOp();
+}
+
+// (w / c) / y == w / (c * y) and (w / c) % y == (w % (c * y)) / c, for c and y > 0, where dividing
+// w gets simpler; null elsewhere.
+UOp MergeWithSymbol(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool is_div) {
+  if (x.terms.size() != 1 || x.terms[0].factor != 1 || x.constant != 0) return UOp();
+  const UOp w = x.terms[0].value;
+  const int64_t c = Divisor(w, Op::FLOORDIV);
+  int64_t factor;
+  if (c == 0 || __builtin_mul_overflow(c, y.factor, &factor) || !Fits(factor)) return UOp();
+  const UOp divisor = CheckedAlu(ctx, Op::MUL, y.product, ctx.Idx(factor));
+  const UOp all = CheckedAlu(ctx, is_div ? Op::FLOORDIV : Op::FLOORMOD, w.src(0), divisor);
+  const UOp out = divisor && all ? SimplifyFloorDivMod(ctx, all) : UOp();
+  return is_div ? out : CheckedAlu(ctx, Op::FLOORDIV, out, ctx.Idx(c));
 }
 
 }  // namespace
@@ -335,6 +354,9 @@ UOp SimplifyFloorDivMod(UOpContext& ctx, UOp u) {
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();
   const SymbolicDivisor divisor = AsProduct(y);
+  if (b.min > 0) {
+    if (const UOp out = MergeWithSymbol(ctx, *sum, divisor, is_div)) return out;
+  }
   const Split s = SplitBySymbol(ctx, *sum, divisor, /*factor=*/true);
   if (s.quotient.terms.empty() && s.quotient.constant == 0)
     return DivideByParts(ctx, *sum, divisor, is_div);

@@ -16,13 +16,21 @@ constexpr Dtype kStored[] = {Dtype::I8,  Dtype::U8,  Dtype::I16, Dtype::U16,
 
 IndexExpressions::IndexExpressions(ir::UOpContext& ctx, uint64_t seed, Profile profile)
     : ctx_(ctx), profile_(profile), random_(seed * 0x9E3779B97F4A7C15u + 1) {
-  extreme_ = profile == kLimits || Chance(6);
-  MakeLeaves();
+  extreme_ = profile == kLimits || (profile != kSizes && Chance(6));
+  if (profile == kSizes)
+    MakeSizes();
+  else
+    MakeLeaves();
   numbers_ = leaves_;
   stored_too_ = profile == kLimits ? Chance(2) : Chance(3);
   if (stored_too_) dtype_ = kStored[profile == kLimits ? Pick(6, 7) : Pick(0, 7)];
   const int64_t steps = Pick(3, 18);
-  for (int64_t i = 0; i < steps; ++i) Step();
+  for (int64_t i = 0; i < steps; ++i) {
+    if (profile == kSizes && Chance(2))
+      SizeStep();
+    else
+      Step();
+  }
 }
 
 void IndexExpressions::MakeLeaves() {
@@ -48,6 +56,33 @@ void IndexExpressions::MakeLeaves() {
   }
 }
 
+void IndexExpressions::MakeSizes() {
+  const UOp n = ir::Variable(ctx_, "n", 1, Pick(2, 6));
+  leaves_.push_back(n);
+  const int loops = static_cast<int>(Pick(1, 3));
+  for (int i = 0; i < loops; ++i) {
+    const UOp size = i == 0 || Chance(2) ? n : ctx_.Idx(Pick(2, 8));
+    leaves_.push_back(ir::Range(ctx_, size, i, ir::AxisType::LOOP));
+  }
+}
+
+// What reshapes of a shape with that size make: positions in it, and what they are divided by.
+void IndexExpressions::SizeStep() {
+  const UOp n = leaves_[0];
+  const UOp size = Chance(3) ? n : ir::Mul(ctx_, n, Index(Pick(2, 6)));
+  switch (Pick(0, 3)) {
+    case 0:
+      Keep(ir::Add(ctx_, Keep(ir::Mul(ctx_, Any(numbers_), n)), Any(leaves_)));
+      return;
+    case 1:
+      Keep(ir::Add(ctx_, Keep(ir::Mul(ctx_, Any(numbers_), Index(Pick(2, 6)))), Any(leaves_)));
+      return;
+    default:
+      Keep(ir::Alu(ctx_, Chance(2) ? Op::FLOORDIV : Op::FLOORMOD,
+                   {Any(numbers_), Chance(4) ? Index(Pick(2, 8)) : size}));
+  }
+}
+
 UOp IndexExpressions::Root() {
   if (!stored_.empty() && Chance(2)) return stored_.back();
   if (!bools_.empty() && Chance(profile_ == kConditions ? 2 : 3)) return bools_.back();
@@ -63,7 +98,15 @@ std::vector<int64_t> IndexExpressions::Point(uint64_t corner) {
     at.push_back(corner < (uint64_t{1} << leaves_.size()) ? (corner >> i & 1 ? hi : lo)
                                                           : Pick(lo, hi));
   }
+  MakePossible(at);
   return at;
+}
+
+void IndexExpressions::MakePossible(std::vector<int64_t>& at) const {
+  for (size_t i = 0; i < leaves_.size(); ++i) {
+    if (leaves_[i].Is(Op::RANGE) && leaves_[i].src(0) == leaves_[0])
+      at[i] = std::min(at[i], at[0] - 1);
+  }
 }
 
 UOp IndexExpressions::Any(const std::vector<UOp>& pool) {

@@ -16,6 +16,7 @@ class IndexExpressions {
     kMixed,       // sizes that shapes have, sometimes the ends of what an index may be
     kConditions,  // mostly what gates are made of: sums compared with numbers, AND, OR, WHERE
     kLimits,      // values around the ends of 64 bits, as index, i64 and u64
+    kSizes,       // a size that is a variable: loops over it, its multiples, divisions by them
   };
   IndexExpressions(ir::UOpContext& ctx, uint64_t seed, Profile profile = kMixed);
 
@@ -33,9 +34,12 @@ class IndexExpressions {
 
   // Values for the leaves. `corner` numbers the corners of the space; beyond them it is random.
   std::vector<int64_t> Point(uint64_t corner);
+  // Makes values that lie in the bounds of the leaves some that the leaves can have at once.
+  void MakePossible(std::vector<int64_t>& at) const;
 
  private:
   void MakeLeaves();
+  void MakeSizes();
   ir::UOp Any(const std::vector<ir::UOp>& pool);
   int64_t Constant();
   int64_t Divisor();
@@ -43,6 +47,7 @@ class IndexExpressions {
   ir::UOp Operand() { return Chance(3) ? Index(Constant()) : Any(numbers_); }
   ir::UOp Keep(ir::UOp u);
   void Step();
+  void SizeStep();
   ir::UOp Stored();
 
   ir::UOpContext& ctx_;
