@@ -13,6 +13,8 @@ namespace {
 // The constant of a u64 is its bit pattern, so its largest value reads as -1.
 constexpr DtypeSet kSignedInts =
     Only(Dtype::I8) | Only(Dtype::I16) | Only(Dtype::I32) | Only(Dtype::I64);
+
+UOp Negative(UOpContext& ctx, UOp c) { return ctx.Float(c.dtype(), -c.const_float()); }
 }  // namespace
 
 const RuleSet& AlgebraRules() {
@@ -52,6 +54,13 @@ const RuleSet& AlgebraRules() {
     r.Add("max_of_where_less", Where(x.Is(kNotFloat) < y, y, x), Max(x, y));
     r.Add("max_of_where_more", Where(Not(x.Is(kNotFloat) < y), x, y), Max(x, y));
     r.Add("neg_neg", Node(Op::NEG, Node(Op::NEG, x)), x);
+    // Signs of floats move into constants: exact, whatever x is.
+    r.Add("neg_of_product", Node(Op::NEG, Is(x, kFloats) * y), [x, y](const auto& m) -> UOp {
+      return m[y].Is(Op::CONST) ? ir::Mul(m.ctx, m[x], Negative(m.ctx, m[y])) : UOp();
+    });
+    r.Add("product_of_neg", Node(Op::NEG, Is(x, kFloats)) * y, [x, y](const auto& m) -> UOp {
+      return m[y].Is(Op::CONST) ? ir::Mul(m.ctx, m[x], Negative(m.ctx, m[y])) : UOp();
+    });
     r.Add("lt_self", x < x, 0);
     r.Add("ne_self", x.Is(kNotFloat) != x, 0);
     r.Add("eq_self", x.Is(kNotFloat) == x, 1);

@@ -79,6 +79,8 @@ const Row kRows[] = {
        const Tensor least = Ints(c);
        return Ints(c).Maximum(least).Maximum(least);
      }},
+    {"algebra.neg_of_product", false, [](Client& c) { return -(c.Empty({64}) * 0.5); }},
+    {"algebra.product_of_neg", false, [](Client& c) { return (-c.Empty({64})).Exp(); }},
     {"algebra.trunc_of_integer", false, [](Client& c) { return Ints(c).Cast(Dtype::F32).Floor(); }},
     {"boolean.add_of_where", false,
      [](Client& c) {
