@@ -2,6 +2,7 @@
 #include "core/rules/given.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
@@ -263,22 +264,31 @@ class Given {
     const Bounds now = BoundsOf(bounds, s.sum);
     if (least ? s.bounds.min <= now.min : s.bounds.max >= now.max) return UOp();
     const auto tight = tight_;
+    auto in_every_case = [&](auto check) {
+      bool all = true;
+      for (size_t i = 0; i < terms.size() && all; ++i) {
+        Bounds b = bounds(terms[i].value);
+        if ((terms[i].factor > 0) == least)
+          ++b.min;
+        else
+          --b.max;
+        if (!b.known()) continue;  // not this one, then
+        Tighten(terms[i].value, b);
+        all = check(b);
+        tight_ = tight;
+      }
+      return all;
+    };
+    auto may_help = [&](Bounds b) {
+      return b.IsPoint() || MaySimplify(ctx_, graph, tight_, nullptr);
+    };
+    if (foresee && !in_every_case(may_help)) return UOp();
     UOp out;
-    for (const Term& t : terms) {
-      Bounds b = bounds(t.value);
-      if ((t.factor > 0) == least)
-        ++b.min;
-      else
-        --b.max;
-      if (!b.known()) continue;  // not this one, then
-      Tighten(t.value, b);
-      const bool may_help = !foresee || b.IsPoint() || MaySimplify(ctx_, graph, tight_, nullptr);
-      const UOp here = may_help ? Attempt(graph, nullptr) : UOp();
-      tight_ = tight;
-      if (!here || (out && out != here)) return UOp();
-      out = here;
-    }
-    return out;
+    const bool same = in_every_case([&](Bounds) {
+      const UOp here = Attempt(graph, nullptr), before = std::exchange(out, here);
+      return here && (!before || before == here);
+    });
+    return same ? out : UOp();
   }
 
   // The expression in a context of its own, simplified there; null unless what came of it weighs

@@ -77,6 +77,76 @@ TEST_F(SimplifyTest, FloatsKeepIeeeResults) {
   Expect(ir::Mul(ctx, x, ctx.Float(Dtype::F32, 1.0)), x);
 }
 
+TEST_F(SimplifyTest, MaximaLoseWhatTheirSidesHaveInCommon) {
+  const UOp x = R(10, 0), y = R(10, 1), z = R(5, 2);
+  const UOp least = ir::Alu(ctx, Op::MAX, {x, y});
+  auto max = [&](UOp a, UOp b) { return ir::Alu(ctx, Op::MAX, {a, b}); };
+  Expect(max(Add(x, z), Add(y, z)), Add(least, z));
+  Expect(max(Add(x, z), z), Simplify(ctx, Add(x, z)));
+  Expect(max(Mul(x, 6), Mul(y, 6)), Mul(least, 6));
+  Expect(max(Add(x, C(-7)), Add(y, C(-7))), Add(least, C(-7)));
+  Expect(max(Add(x, C(3)), C(5)), max(Add(x, C(3)), C(5)));
+  Expect(ir::Lt(ctx, max(x, C(4)), C(6)), ir::Lt(ctx, x, C(6)));
+  Expect(ir::Alu(ctx, Op::CMPNE, {max(x, C(4)), C(6)}), ir::Alu(ctx, Op::CMPNE, {x, C(6)}));
+  // What leaves has to fit 64 bits on its own.
+  const UOp large = ir::Variable(ctx, "large", INT64_MAX - 20, INT64_MAX - 9);
+  const UOp sides = max(Add(large, x), Add(large, C(-1)));
+  EXPECT_TRUE(ctx.BoundsOf(Simplify(ctx, sides)).Within(ctx.BoundsOf(sides)));
+}
+
+TEST_F(SimplifyTest, EndsOfIntervalsJoinAndLeave) {
+  const UOp x = R(10, 0), y = R(10, 1);
+  auto with = [&](Op op, UOp a, Op compare, UOp b, UOp c) {
+    return ir::Alu(ctx, op, {a, ir::Alu(ctx, compare, {b, c})});
+  };
+  Expect(with(Op::OR, ir::Lt(ctx, x, C(5)), Op::CMPEQ, x, C(5)), ir::Lt(ctx, x, C(6)));
+  Expect(with(Op::AND, ir::Lt(ctx, x, C(5)), Op::CMPNE, x, C(4)), ir::Lt(ctx, x, C(4)));
+  const UOp from = ir::Not(ctx, ir::Lt(ctx, x, C(5)));
+  Expect(with(Op::OR, from, Op::CMPEQ, x, C(4)), ir::Not(ctx, ir::Lt(ctx, x, C(4))));
+  Expect(with(Op::AND, from, Op::CMPNE, x, C(5)), ir::Not(ctx, ir::Lt(ctx, x, C(6))));
+  const UOp less = ir::Lt(ctx, x, y);
+  Expect(with(Op::OR, less, Op::CMPEQ, y, x), Simplify(ctx, ir::Lt(ctx, x, Add(y, C(1)))));
+  // Neither next to the end, nor the same sum.
+  for (UOp other :
+       {with(Op::OR, less, Op::CMPEQ, y, Add(x, C(-1))), with(Op::OR, less, Op::CMPEQ, y, R(10, 2)),
+        with(Op::OR, ir::Lt(ctx, x, C(5)), Op::CMPEQ, x, C(6))}) {
+    const UOp out = Simplify(ctx, other);
+    EXPECT_TRUE(out.Is(Op::OR)) << ir::Print(ctx, out);
+  }
+}
+
+// A value that is one of two has a linear remainder, by whichever residue of its factor.
+TEST_F(SimplifyTest, RemaindersOfTwoValuesAreLinear) {
+  for (int64_t c : {2, 6, 7, 12}) {
+    for (int64_t factor = -2 * c; factor <= 2 * c; ++factor) {
+      for (int64_t constant = 0; constant < c; ++constant) {
+        const UOp x = R(2, 0), sum = Add(Mul(x, factor), C(constant));
+        for (UOp out : {Simplify(ctx, Mod(sum, c)), Simplify(ctx, Div(sum, c))}) {
+          EXPECT_FALSE(out.Is(Op::FLOORMOD) || out.Is(Op::FLOORDIV))
+              << factor << " * x + " << constant << " by " << c << "\n"
+              << ir::Print(ctx, out);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(SimplifyTest, MultiplesOfASizeDivide) {
+  const UOp n = ir::Variable(ctx, "n", 1, 64), i = R(8, 0), k = R(4, 2);
+  const UOp j = ir::Range(ctx, n, 1, ir::AxisType::LOOP), row = Mul(n, 4);
+  auto by = [&](Op op, UOp x, UOp y) { return ir::Alu(ctx, op, {x, y}); };
+  const UOp flat = Add(Add(ir::Mul(ctx, i, row), Mul(j, 4)), k);
+  Expect(by(Op::FLOORDIV, flat, row), i);
+  Expect(by(Op::FLOORMOD, flat, row), Add(Mul(j, 4), k));
+  const UOp other = Add(ir::Mul(ctx, i, n), j);
+  Expect(by(Op::FLOORDIV, other, row), Div(i, 4));
+  Expect(by(Op::FLOORDIV, Div(other, 4), n), Div(i, 4));
+  // A size that may be zero divides nothing: x / 0 is 0.
+  const UOp none = ir::Variable(ctx, "none", 0, 64);
+  const UOp product = ir::Mul(ctx, i, Mul(none, 4));
+  EXPECT_TRUE(Simplify(ctx, by(Op::FLOORDIV, product, Mul(none, 4))).Is(Op::FLOORDIV));
+}
+
 // Random integer expressions over small ranges: equal value everywhere, and inside the bounds that
 // were promised.
 TEST_F(SimplifyTest, RandomIndexExpressionsAgreeWithBruteForce) {
