@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/build.h"
+#include "core/rules/given.h"
 
 namespace uopd::rules {
 namespace {
@@ -76,6 +77,29 @@ TEST_F(ForesightTest, ASumReplacesOneOfItsTerms) {
   EXPECT_FALSE(may(By(Op::FLOORDIV, shifted, 10), 0, 28));
   EXPECT_TRUE(may(By(Op::FLOORDIV, shifted, 10), 7, 16));
   EXPECT_FALSE(may(By(Op::FLOORDIV, a_, 4), 7, 16));  // no b in it
+}
+
+// A sum that is positive has a positive term, which is foreseen of terms with bounds too.
+TEST_F(ForesightTest, CasesOfASumAreForeseen) {
+  auto below = [&](UOp x, int64_t c) { return ir::Lt(ctx_, x, ctx_.Idx(c)); };
+  const UOp positive = ir::Not(ctx_, below(sum_, 1));
+  const UOp known = ir::And(ctx_, ir::And(ctx_, below(a_, 6), below(b_, 6)), positive);
+  const UOp none = ir::And(ctx_, below(a_, 1), below(b_, 1));
+  const UOp one = ir::And(ctx_, below(a_, 1), below(b_, 2));
+  for (Foresee foresee : {Foresee::kYes, Foresee::kNo}) {
+    for (UOp condition : {positive, known})
+      EXPECT_EQ(SimplifyGiven(ctx_, none, condition, true, foresee), ctx_.Bool(false));
+    EXPECT_FALSE(SimplifyGiven(ctx_, one, known, true, foresee));  // b_ may be 1
+  }
+}
+
+TEST_F(ForesightTest, EqualitiesPutOneValueInTermsOfTheOther) {
+  const UOp equal = ir::Alu(ctx_, Op::CMPEQ, {b_, ir::Add(ctx_, a_, ctx_.Idx(2))});
+  const UOp larger = ir::Lt(ctx_, a_, b_);
+  EXPECT_EQ(SimplifyGiven(ctx_, larger, equal), ctx_.Bool(true));
+  EXPECT_FALSE(SimplifyGiven(ctx_, larger, equal, /*holds=*/false));
+  const UOp unequal = ir::Alu(ctx_, Op::CMPNE, {equal.src(0), equal.src(1)});
+  EXPECT_EQ(SimplifyGiven(ctx_, larger, unequal, /*holds=*/false), ctx_.Bool(true));
 }
 
 }  // namespace
