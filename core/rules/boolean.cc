@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Conditions and WHERE.
+#include <cmath>
+
 #include "core/ir/build.h"
+#include "core/rules/order.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -40,6 +43,43 @@ UOp Choose(UOpContext& ctx, UOp u) {
   // What is around it may fit 64 bits for what is known of it now.
   return all || !is_index || ctx.BoundsOf(out).Within(ctx.BoundsOf(u)) ? out : UOp();
 }
+
+// e, where x == y is known, as an expression of y alone. Only of what is made of x, y and constants
+// by a few ops, so that nothing is computed that was shared with others; null if e is not, or if
+// that would not be simpler. A float that equals 0 has one of two signs.
+class WithEqual {
+ public:
+  WithEqual(UOpContext& ctx, UOp x, UOp y) : ctx_(ctx), x_(x), y_(y) {}
+  UOp Of(UOp e) {
+    if (x_.Is(Op::CONST)) return UOp();
+    const bool is_float = ir::IsFloat(x_.dtype());
+    if (y_.Is(Op::CONST) ? is_float && !(std::abs(y_.const_float()) > 0)
+                         : is_float || Compare(x_, y_) < 0)
+      return UOp();
+    const UOp out = Replace(e);
+    return x_found_ && (y_found_ || y_.Is(Op::CONST)) ? out : UOp();
+  }
+
+ private:
+  UOp Replace(UOp e) {  // recursively: the ops are few
+    x_found_ |= e == x_, y_found_ |= e == y_;
+    if (e == x_) return y_;
+    if (e == y_ || e.Is(Op::CONST)) return e;
+    if (!e.Is(ir::kElementwiseOps) || e.dtype() == Dtype::Index || --left_ < 0) return UOp();
+    ir::SymbolicDims src;
+    for (UOp s : e.srcs()) {
+      const UOp r = Replace(s);
+      if (!r) return UOp();
+      src.push_back(r);
+    }
+    return ctx_.WithSources(e, src);
+  }
+
+  UOpContext& ctx_;
+  const UOp x_, y_;
+  int left_ = 8;
+  bool x_found_ = false, y_found_ = false;
+};
 
 }  // namespace
 
@@ -89,6 +129,21 @@ const RuleSet& BooleanRules() {
     r.Add("or_always", (x.Is(kInts) < c) | Not(x < d), 1,
           [c, d](const auto& m) { return m[d] <= m[c]; });
 
+    // What an equality of stored numbers says of what it guards; of index values given.where does.
+    constexpr DtypeSet kStored = kStoredInts | kFloats;
+    r.Add("where_equal", Where(x.Is(kStored) == y, p, q), [x, y, p, q](const auto& m) -> UOp {
+      const UOp out = WithEqual(m.ctx, m[x], m[y]).Of(m[p]);
+      return out ? ir::Where(m.ctx, m.root().src(0), out, m[q]) : UOp();
+    });
+    r.Add("where_unequal", Where(x.Is(kStored) != y, p, q), [x, y, p, q](const auto& m) -> UOp {
+      const UOp out = WithEqual(m.ctx, m[x], m[y]).Of(m[q]);
+      return out ? ir::Where(m.ctx, m.root().src(0), m[p], out) : UOp();
+    });
+    r.Add("and_equal", (x.Is(kStored) == y) & p, [x, y, p](const auto& m) -> UOp {
+      const UOp out = WithEqual(m.ctx, m[x], m[y]).Of(m[p]);
+      if (!out) return UOp();
+      return ir::And(m.ctx, m.root().src(m.root().src(0) == m[p] ? 1 : 0), out);
+    });
     r.Add("where_same", Where(p, x, x), x);
     r.Add("where_true", Where(Literal(1), x, y), x);
     r.Add("where_false", Where(Literal(0), x, y), y);

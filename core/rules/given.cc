@@ -245,6 +245,13 @@ class Given {
   // The term of the sum that can be had from the sum and its other terms, and is in the graph; the
   // last one if there are several, null if there is none.
   static UOp Replaced(const MathGraph& graph, const Sum& sum) {
+    // A condition as a number, which the expression has not: compared it would be that condition,
+    // perhaps the one that this is to replace.
+    for (const Term& t : sum.terms) {
+      if (t.value.Is(Op::CAST) && t.value.src(0).dtype() == Dtype::Bool &&
+          graph.IndexOf(t.value) == MathGraph::kNowhere)
+        return UOp();
+    }
     UOp out;
     for (const Term& t : sum.terms) {
       if (std::abs(t.factor) == 1 && graph.IndexOf(t.value) != MathGraph::kNowhere) out = t.value;

@@ -87,11 +87,26 @@ const Row kRows[] = {
        const Tensor first = Ints(c) < 3;
        return Where(first, Ints(c), 0) + Where(first, 0, Ints(c));
      }},
+    {"boolean.and_equal", false,
+     [](Client& c) {
+       const Tensor x = Ints(c);
+       return (x == 3) & (x < 5);
+     }},
     {"boolean.less_or_equal", false, [](Client& c) { return Ints(c) <= Ints(c); }},
     {"boolean.op_of_where", false,
      [](Client& c) {
        const Tensor some = Ints(c) < 3;
        return Where(some, c.Empty({64}), 0.0) * Where(some, c.Empty({64}), 1.0);
+     }},
+    {"boolean.where_equal", false,
+     [](Client& c) {
+       const Tensor x = c.Empty({64});
+       return Where(x == 2.0, x * 3.0 + 1.0, c.Empty({64}));
+     }},
+    {"boolean.where_unequal", false,
+     [](Client& c) {
+       const Tensor x = Ints(c), y = Ints(c);
+       return Where(x != y, Ints(c), x - y);
      }},
     {"casts.cast_where", false,
      [](Client& c) { return Where(Ints(c) < 3, c.Empty({64}, Dtype::F16), 0.0).Cast(Dtype::F32); }},

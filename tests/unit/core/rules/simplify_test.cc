@@ -147,6 +147,15 @@ TEST_F(SimplifyTest, MultiplesOfASizeDivide) {
   EXPECT_TRUE(Simplify(ctx, by(Op::FLOORDIV, product, Mul(none, 4))).Is(Op::FLOORDIV));
 }
 
+// s == [s < 1] and s >= 1, where each part says what the other one is.
+TEST_F(SimplifyTest, AConditionAsANumberIsNotWhatItIsReplacedBy) {
+  const UOp s = Add(ir::Variable(ctx, "c", -3, 8), Mul(R(9, 1), 2)), less = ir::Lt(ctx, s, C(1));
+  const UOp equal = ir::Alu(ctx, Op::CMPEQ, {s, ir::Cast(ctx, less, Dtype::Index)});
+  rewrite::Rewriter rewriter(ctx, SymbolicRules(), {.max_steps = 1000});
+  rewriter.Run(ir::And(ctx, equal, ir::Not(ctx, less)));
+  EXPECT_FALSE(rewriter.diverged());
+}
+
 // Random integer expressions over small ranges: equal value everywhere, and inside the bounds that
 // were promised.
 TEST_F(SimplifyTest, RandomIndexExpressionsAgreeWithBruteForce) {
