@@ -379,6 +379,11 @@ class Given {
     ir::Substitution here;
     for (const auto& [u, v] : variables) here[v.id()] = u;
     out = ir::CopyTo(scratch, out, ctx_, here);
+    // Operands have another order here, and signs with it: what the rules make of it here has to
+    // weigh less, or they might make the expression of it again.
+    rewrite::Rewriter settle(ctx_, PlainRules(), {.max_steps = 20000});
+    out = settle.Run(out);
+    if (settle.diverged()) return UOp();
     const MathGraph made(out);
     if (made.Weight() >= weight) return UOp();
     // Here less is known of its parts than there.

@@ -197,14 +197,14 @@ ir::Bounds Scaled(ir::Bounds b, int64_t factor) {
       !__builtin_mul_overflow(max, factor, &hi)) {  // nearly always
     return {std::min(lo, hi), std::max(lo, hi)};
   }
-  static constexpr Int128 kHuge = Int128{1} << 100;
-  auto scaled = [&](Int128 v) {
-    Int128 out;
-    if (__builtin_mul_overflow(v, Int128{factor}, &out))
-      return (v < 0) == (factor < 0) ? kHuge : -kHuge;
-    return std::clamp(out, -kHuge, kHuge);
+  // Beyond what a sum is exact for nothing is known, on either side: an end that was only cut off
+  // would be wrong, and two of them could cancel.
+  constexpr Int128 kExact = Int128{1} << 90, kHuge = Int128{1} << 110;
+  auto product = [&](Int128 v, Int128& out) {
+    return !__builtin_mul_overflow(v, Int128{factor}, &out) && out > -kExact && out < kExact;
   };
-  const Int128 x = scaled(b.min), y = scaled(b.max);
+  Int128 x, y;
+  if (!product(b.min, x) || !product(b.max, y)) return {-kHuge, kHuge};
   return {std::min(x, y), std::max(x, y)};
 }
 

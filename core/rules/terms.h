@@ -52,7 +52,8 @@ std::optional<Sum> NormalSum(ir::UOp x);
 // an index whose bounds leave 64 bits is refused by Verify. Parts that it has in common with
 // `maybe_like`, a valid index expression, are taken from there instead of being looked up.
 ir::UOp FromSum(ir::UOpContext& ctx, const Sum& sum, ir::UOp maybe_like = ir::UOp());
-// The bounds of factor times a value of these bounds, cut where no sum of them could overflow.
+// The bounds of factor times a value of these bounds; wide around 0, so that nothing follows from
+// them, where a sum of many might overflow.
 ir::Bounds Scaled(ir::Bounds bounds, int64_t factor);
 // The bounds of a sum from those of the values of its terms.
 using TermBounds = absl::FunctionRef<ir::Bounds(ir::UOp)>;

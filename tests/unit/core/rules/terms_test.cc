@@ -140,5 +140,15 @@ TEST_F(TermsTest, BoundsOfWideSumsAreCutAndNotWrong) {
   }
 }
 
+// 2^52 * (d - b) near the end of 64 bits: its terms are too large to be known, not both the same.
+TEST_F(TermsTest, TermsThatAreTooLargeDoNotCancel) {
+  const UOp d = ir::Variable(ctx_, "d", INT64_MIN, INT64_MIN + 16),
+            b = ir::Variable(ctx_, "b", INT64_MIN + 2, INT64_MIN + 66);
+  Sum sum;
+  sum.terms.push_back({d, int64_t{1} << 52}), sum.terms.push_back({b, -(int64_t{1} << 52)});
+  const ir::Bounds bounds = BoundsOf(ctx_, sum);
+  EXPECT_TRUE(bounds.min <= -(ir::Int128{66} << 52) && bounds.max >= ir::Int128{14} << 52);
+}
+
 }  // namespace
 }  // namespace uopd::rules
