@@ -73,14 +73,13 @@ class Fuser {
     return static_cast<int32_t>(f_.storages.size() - 1);
   }
 
-  // A root with fresh ranges over `shape`.
-  uint32_t NewRoot(Shape shape, int32_t device) {
+  // A root with fresh ranges over `shape`, whose first output is `node`.
+  uint32_t NewRoot(UOp node, Shape shape, int32_t device) {
     Root root;
     root.device = device;
     root.ranges.reserve(shape.size());
     for (UOp d : shape) {
-      if (d.IsConstInt(1)) continue;
-      root.ranges.push_back(ir::Range(ctx_, d, root.next_range++, AxisType::LOOP));
+      if (!d.IsConstInt(1)) AddAxis(root, node, d);
     }
     root.loops = static_cast<uint32_t>(f_.loops.size());
     f_.loops.push_back(root.ranges);
@@ -88,13 +87,34 @@ class Fuser {
     return static_cast<uint32_t>(f_.roots.size() - 1);
   }
 
+  // One range, or as many as the axis is cut into.
+  void AddAxis(Root& root, UOp node, UOp size) {
+    const auto axis = static_cast<uint32_t>(root.axes.size());
+    auto range = [&](UOp n) {
+      root.ranges.push_back(ir::Range(ctx_, n, root.next_range++, AxisType::LOOP));
+      return root.ranges.back();
+    };
+    const auto& cuts = options_.constraints->cuts;
+    const auto first = cuts.lower_bound({node.id(), axis, 0}),
+               end = cuts.lower_bound({node.id(), axis + 1, 0});
+    if (first == end) return root.axes.push_back({size, range(size)});
+    UOp at = ctx_.Idx(0);
+    int64_t left = size.const_int();
+    for (auto cut = end; cut != first;) {
+      const int64_t stride = (--cut)->stride;
+      at = ir::Add(ctx_, at, ir::Mul(ctx_, range(ctx_.Idx(left / stride)), ctx_.Idx(stride)));
+      left = stride;
+    }
+    root.axes.push_back({size, accesses_.Simple(ir::Add(ctx_, at, range(ctx_.Idx(left))))});
+  }
+
   // The element of a value of this shape that one iteration of the root is about. REQUIRES: the
-  // root's ranges are those of the shape.
+  // root's axes are those of the shape.
   const Access* Whole(uint32_t root, Shape shape) {
     IndexList index;
     size_t next = 0;
     for (UOp d : shape)
-      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].ranges[next++]);
+      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].axes[next++].at);
     return accesses_.At(index, ctx_.Bool(true));
   }
 
@@ -198,7 +218,7 @@ class Fuser {
     }
     int32_t found = Alone(store) ? -1 : sharing_.Find(c);
     const bool joins = found >= 0;
-    const uint32_t r = joins ? static_cast<uint32_t>(found) : NewRoot(shape, device);
+    const uint32_t r = joins ? static_cast<uint32_t>(found) : NewRoot(store, shape, device);
     if (Alone(store)) f_.roots[r].alone = true;
     // Where the element goes: the target's movement ops, from the outside in.
     const Access* whole = Whole(r, shape);
@@ -233,10 +253,35 @@ class Fuser {
     const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
     const bool must = u.Is(Op::CONTIGUOUS) || IsTransfer(u);
     const bool realise = (must || trips * info.work > realised) && !OnlyStored(u);
-    const auto plan = must ? std::nullopt : staging_.Plan(u, trips);
-    if (plan && (!realise || plan->cost < realised)) return StageValue(u, *plan);
+    for (const bool may_cut : {true, false}) {
+      if (must) break;
+      const auto plan = staging_.Plan(u, trips, may_cut);
+      if (!plan || (realise && plan->cost >= realised)) break;
+      if (plan->cuts.empty()) return StageValue(u, *plan);
+      for (const RangeCut& cut : plan->cuts) WantCut(f_.roots[info.demands[0].root], cut);
+    }
     if (realise) return Realise(u, false);
     for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) Propagate(u, k);
+  }
+
+  // For the next attempt.
+  void WantCut(const Root& root, const RangeCut& cut) {
+    size_t next = 0;
+    for (uint32_t axis = 0; axis < root.axes.size(); ++axis) {
+      // The ranges of an axis, which are several only where its size is a constant.
+      const UOp size = root.axes[axis].size;
+      int64_t stride = size.Is(Op::CONST) ? size.const_int() : 0;
+      do {
+        const UOp range = root.ranges[next++];
+        const int64_t n = stride > 0 ? range.src(0).const_int() : 0;
+        if (n > 0) stride /= n;
+        if (range != cut.range) continue;
+        for (const int64_t at : {cut.inner, cut.outer}) {
+          if (at > 1 && at < n) f_.cuts.push_back({root.outputs[0].node.id(), axis, stride * at});
+        }
+        return;
+      } while (stride > 1);
+    }
   }
 
   void StageValue(UOp u, const StagePlan& plan) {
@@ -299,7 +344,7 @@ class Fuser {
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
     if (!alone && LiveInSlot(u, c)) return;
     const int32_t found = alone ? -1 : sharing_.Find(c);
-    const uint32_t r = found >= 0 ? static_cast<uint32_t>(found) : NewRoot(c.shape, device);
+    const uint32_t r = found >= 0 ? static_cast<uint32_t>(found) : NewRoot(u, c.shape, device);
     if (alone) f_.roots[r].alone = true;
     Output out;
     out.node = out.value = u;
@@ -446,11 +491,23 @@ UOp MaybeOnlyStore(UOp u) {
   return u.src(0).Is(Op::PARAM) || u.src(0) == store.src(0) ? store : UOp();
 }
 
+void Constraints::Add(const std::vector<AxisCut>& more) {
+  auto divides = [](const AxisCut& a, const AxisCut& b) {
+    return a.node != b.node || a.axis != b.axis || b.stride % a.stride == 0;
+  };
+  for (const AxisCut& cut : more) {
+    const auto next = cuts.lower_bound(cut);
+    if (next != cuts.end() && !divides(cut, *next)) continue;
+    if (next != cuts.begin() && !divides(*std::prev(next), cut)) continue;
+    cuts.insert(next, cut);
+  }
+}
+
 void Fusion::Restart() {
   // resize() keeps the memory for the next attempt, unlike clear().
   for (NodeInfo& node : info)
     node.demands.resize(0), node.realised = node.staged = -1, node.output = 0;
-  roots.clear(), loops.clear(), sources.clear(), staged.clear(), stores.clear();
+  roots.clear(), loops.clear(), sources.clear(), staged.clear(), cuts.clear(), stores.clear();
   std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
 }
 

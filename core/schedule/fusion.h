@@ -27,6 +27,7 @@
 //
 // Ranges are numbered within their root, so that kernels which do the same have the same nodes.
 #pragma once
+#include <set>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -75,12 +76,19 @@ struct Output {
   bool sole = false;               // covers, and nothing else reads or writes the slot
 };
 
+// An axis of a root's iteration space.
+struct RootAxis {
+  ir::UOp size;
+  ir::UOp at;  // over the ranges it is made of: most often that is one
+};
+
 // One kernel, or a copy to another device (of outputs[0].value, which is in memory).
 struct Root {
   std::vector<Output> outputs;
-  std::vector<ir::UOp> ranges;  // output loops, outermost first; size-1 axes have none
-  uint32_t loops = 0;           // index into Fusion::loops: just `ranges`
-  int64_t next_range = 0;       // axis id of the next one made in this root
+  std::vector<ir::UOp> ranges;            // output loops, outermost first; size-1 axes have none
+  absl::InlinedVector<RootAxis, 4> axes;  // those of no size 1
+  uint32_t loops = 0;                     // index into Fusion::loops: just `ranges`
+  int64_t next_range = 0;                 // axis id of the next one made in this root
   int32_t device = 0;
   bool is_copy = false;
   bool alone = false;  // nothing may join
@@ -119,6 +127,14 @@ struct NodeInfo {
   absl::InlinedVector<Read, 4> reads;
 };
 
+// A loop of a root that should be two: one over `stride` elements of the axis, one around it.
+struct AxisCut {
+  uint32_t node = 0;  // id of the first output of the root
+  uint32_t axis = 0;  // among Root::axes
+  int64_t stride = 0;
+  auto operator<=>(const AxisCut&) const = default;
+};
+
 // A graph, and the decisions for it.
 struct Fusion {
   std::vector<ir::UOp> order;      // the graph, sources first
@@ -130,7 +146,8 @@ struct Fusion {
   std::vector<std::vector<ir::UOp>> loops;
   std::vector<uint32_t> sources;
   std::vector<StagedValue> staged;
-  absl::flat_hash_map<int64_t, int32_t> slot_storage;                   // slot -> storage
+  std::vector<AxisCut> cuts;                           // with which more would be staged
+  absl::flat_hash_map<int64_t, int32_t> slot_storage;  // slot -> storage
   absl::flat_hash_map<uint32_t, std::pair<uint32_t, uint32_t>> stores;  // STORE id -> root, output
 
   // Forgets every decision; what is known of the graph itself stays.
@@ -144,7 +161,10 @@ struct Fusion {
 struct Constraints {
   absl::flat_hash_set<uint32_t> realise;  // nodes that must have memory of their own
   absl::flat_hash_set<uint32_t> alone;    // STOREs and nodes that must not share a kernel
-  size_t size() const { return realise.size() + alone.size(); }
+  std::set<AxisCut> cuts;                 // each stride of an axis divides the next
+  size_t size() const { return realise.size() + alone.size() + cuts.size(); }
+  // Those that go with the ones that are there.
+  void Add(const std::vector<AxisCut>& more);
 };
 
 struct FusionOptions {

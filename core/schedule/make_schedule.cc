@@ -76,11 +76,14 @@ class Builder {
     for (const NodeInfo& info : fusion.info)
       in_memory.push_back(info.realised >= 0 || info.staged >= 0);
     fuse.in_memory = &in_memory;
+    constraints.Add(fusion.cuts);
     // Every round constrains at least one more node, of which there are finitely many.
     while (true) {
       UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
-      const std::vector<Kernel> kernels = lowering_.Run(fusion);
       const size_t before = constraints.size();
+      constraints.Add(fusion.cuts);
+      if (constraints.size() > before) continue;
+      const std::vector<Kernel> kernels = lowering_.Run(fusion);
       for (const Kernel& k : kernels) {
         if (k.hazard) Separate(fusion, k, constraints);
         LimitBuffers(fusion, k, options_.max_kernel_buffers, constraints);

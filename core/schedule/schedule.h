@@ -91,7 +91,7 @@ struct Options {
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 5;
+inline constexpr int kScheduleVersion = 6;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

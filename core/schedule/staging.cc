@@ -2,6 +2,7 @@
 #include "core/schedule/staging.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/ir/graph.h"
 #include "core/ir/spec.h"
@@ -22,6 +23,7 @@ constexpr double kCacheBytes = 512 << 10;
 constexpr double kCachedLoss = 1.0 / 64;  // of what is lost without a cache
 constexpr int64_t kStagesOfAKernel = 3;   // arrays of the largest size that it may have
 constexpr size_t kMaxDemands = 16;        // of a staged node
+constexpr size_t kMaxSteps = 64;          // into indices in search of the parts of loops they use
 constexpr int64_t kMaxRange = 61;         // UsedRanges tells those apart
 
 // Floats under 32 bits are computed and staged as f32.
@@ -123,15 +125,60 @@ std::vector<UOp> Staging::CommonLoops(const NodeInfo& info) const {
   return common;
 }
 
+// Where to cut an output loop whose uses are all quotients or remainders. Null: it is used whole,
+// or no loop of a constant size.
+std::optional<RangeCut> Staging::MaybeCutOf(UOp range, std::span<const UOp> indices) const {
+  const UOp size = range.src(0);
+  if (range.axis_type() != ir::AxisType::LOOP || !size.Is(Op::CONST)) return std::nullopt;
+  RangeCut cut = {range, 1, size.const_int()};
+  absl::InlinedVector<UOp, 16> stack(indices.begin(), indices.end());
+  for (size_t steps = 0; !stack.empty(); ++steps) {
+    const UOp u = stack.back();
+    stack.pop_back();
+    if (u == range || steps == kMaxSteps) return std::nullopt;
+    if (!u.Is({Op::FLOORDIV, Op::FLOORMOD}) || u.src(0) != range || !u.src(1).Is(Op::CONST)) {
+      stack.insert(stack.end(), u.srcs().begin(), u.srcs().end());
+      continue;
+    }
+    const int64_t by = u.src(1).const_int();
+    if (by <= 0) return std::nullopt;
+    if (u.Is(Op::FLOORDIV))
+      cut.outer = std::gcd(cut.outer, by);
+    else if (size.const_int() % by == 0)
+      cut.inner = std::lcm(cut.inner, by);
+    else
+      return std::nullopt;
+  }
+  if (cut.outer <= cut.inner || cut.outer % cut.inner != 0) return std::nullopt;
+  return cut;
+}
+
+// True if the demand uses no more than a part of a loop.
+bool Staging::UsesAPart(const Demand& d) const {
+  return std::ranges::any_of(f_.loops[d.loops], [&](UOp range) {
+    return (d.access->ranges & UsedRanges::Bit(range)) != 0 &&
+           MaybeCutOf(range, d.access->index).has_value();
+  });
+}
+
+double Staging::UsedSize(const StagePlan& plan, UOp range) {
+  const auto cut = std::ranges::find(plan.cuts, range, &RangeCut::range);
+  if (cut == plan.cuts.end()) return Size(range);
+  return Size(range) * static_cast<double>(cut->inner) / static_cast<double>(cut->outer);
+}
+
 // Staged along all axes whose indices differ or use other loops than these, of which those inside
 // of the last one that is used are dropped. Output loops can be in any order, so what is staged in
 // them alone has those that it does not use inside of it.
-std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, double& computed) {
+std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, bool may_cut,
+                                      double& computed) {
   const auto& demands = f_.at(u).demands;
   const Shape shape = *f_.at(u).shape;
   uint64_t around = 0, used = 0;
   for (UOp range : loops) around |= UsedRanges::Bit(range);
   StagePlan plan;
+  IndexList kept;      // agreed indices that are no range
+  uint64_t whole = 0;  // ranges that are
   ir::Int128 elements = 1;
   for (size_t a = 0; a < shape.size(); ++a) {
     const UOp index = demands[0].access->index[a];
@@ -140,6 +187,10 @@ std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, double& co
     const uint64_t in_index = agreed ? used_.In(index) : 0;
     if (agreed && (in_index & ~around) == 0 && IsInside(index, shape[a])) {
       used |= in_index;
+      if (index.Is(Op::RANGE))
+        whole |= in_index;
+      else if (in_index != 0)
+        kept.push_back(index);
       continue;
     }
     plan.axes.push_back(a);
@@ -152,10 +203,14 @@ std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, double& co
   if (std::all_of(loops.begin(), loops.end(),
                   [](UOp range) { return range.axis_type() == ir::AxisType::LOOP; })) {
     std::erase_if(plan.loops, [&](UOp range) { return (used & UsedRanges::Bit(range)) == 0; });
+    for (size_t i = 0; may_cut && !kept.empty() && i < plan.loops.size(); ++i) {
+      if ((whole & UsedRanges::Bit(plan.loops[i])) != 0) continue;
+      if (const auto cut = MaybeCutOf(plan.loops[i], kept)) plan.cuts.push_back(*cut);
+    }
   }
   plan.elements = static_cast<int64_t>(elements);
   computed = static_cast<double>(plan.elements);
-  for (UOp range : plan.loops) computed *= Size(range);
+  for (UOp range : plan.loops) computed *= UsedSize(plan, range);
   return plan;
 }
 
@@ -210,11 +265,11 @@ double Staging::LostByConsumers(UOp u, StagePlan& plan) {
       for (UOp range : loops) {
         const double size = Size(range);
         const bool varies = (used & UsedRanges::Bit(range)) != 0;
+        const bool around = std::ranges::find(plan.loops, range) != plan.loops.end();
+        const double outer = around ? UsedSize(plan, range) : 1;
         trips *= size;
-        if (std::find(plan.loops.begin(), plan.loops.end(), range) != plan.loops.end())
-          rows *= varies ? 1 : size;
-        else
-          bytes *= varies ? size : 1;
+        rows *= varies ? 1 : outer;
+        bytes *= varies ? size / outer : 1;
       }
       if (rows > 1) plan.cached_bytes += bytes;
       lost += trips * kLoadWork * (std::min(rows, kTileGain) - 1);
@@ -270,7 +325,7 @@ double Staging::LostBelow(UOp u, StagePlan& plan) {
   return lost;
 }
 
-std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
+std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   if (options_.stage_bytes == 0 || !u.Is(ir::kElementwiseOps | OpSet{Op::REDUCE}))
     return std::nullopt;
   const NodeInfo& info = f_.at(u);
@@ -278,12 +333,13 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   if (info.demands.empty() || info.demands.size() > kMaxDemands) return std::nullopt;
   if (info.demands.size() == 1) {
     const Demand& d = info.demands[0];
-    if (std::ranges::all_of(f_.loops[d.loops], [&](UOp range) {
-          return (d.access->ranges & UsedRanges::Bit(range)) != 0;
-        }))
+    if (std::ranges::all_of(
+            f_.loops[d.loops],
+            [&](UOp range) { return (d.access->ranges & UsedRanges::Bit(range)) != 0; }) &&
+        !(may_cut && all_trips > info.elements && UsesAPart(d)))
       return std::nullopt;
   }
-  const double work = info.work - info.hoisted, saved = trips * (work - kLoadWork);
+  const double work = info.work - info.hoisted, saved = all_trips * (work - kLoadWork);
   if (saved <= 2 * (work + kStageWork)) return std::nullopt;
   const uint32_t r = info.demands[0].root;
   const Root& root = f_.roots[r];
@@ -295,24 +351,29 @@ std::optional<StagePlan> Staging::Plan(UOp u, double trips) {
   double fewest = 0;
   for (std::vector<UOp> loops = CommonLoops(info);;) {
     double computed = 0;
-    std::optional<StagePlan> plan = Cut(u, loops, computed);
+    std::optional<StagePlan> plan = Cut(u, loops, may_cut, computed);
     if (!plan) break;
     if (!plan->axes.empty() && (!best || computed < fewest))
       best = std::move(plan), fewest = computed;
     if (loops.empty()) break;
     loops.pop_back();
   }
-  if (!best || saved <= fewest * (work + kStageWork)) return std::nullopt;
+  if (!best) return std::nullopt;
+  const auto without_cuts = [&] {
+    return best->cuts.empty() ? std::nullopt : Plan(u, all_trips, false);
+  };
+  if (saved <= fewest * (work + kStageWork)) return without_cuts();
   best->bytes = best->elements * StagedBytes(u.dtype());
   if (root.staged_bytes + best->bytes > kStagesOfAKernel * options_.stage_bytes)
     return std::nullopt;
+  double trips = all_trips;
   if (info.demands.size() > 1) trips *= SharedTrips(u);
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
                LostThreads(root, fewest / static_cast<double>(best->elements));
   const double tiles = LostByConsumers(u, *best) + LostBelow(u, *best);
   const bool cached = root.cached_bytes + best->cached_bytes <= kCacheBytes;
   best->cost += cached ? tiles * kCachedLoss : tiles;
-  if (best->cost >= trips * work) return std::nullopt;
+  if (best->cost >= trips * work) return without_cuts();
   best->cost += info.elements * info.hoisted;  // as writing it would take
   return best;
 }

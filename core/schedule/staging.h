@@ -26,7 +26,9 @@
 //             of it stays in a cache, that costs little.
 //
 // Output loops can be in any order, so those that the agreed indices do not use are put inside of
-// those that they use.
+// those that they use. A loop over an axis that a reshape has merged from several is cut where the
+// agreed indices use a part of it, r / n and r % m: so attention whose heads are put side by side
+// has loops over heads and over depth. Cutting needs another attempt to fuse the graph.
 //
 // Gates: the array is filled whole, so the agreed indices must be inside of their axes in every
 // iteration; loads may be gated.
@@ -39,6 +41,13 @@
 
 namespace uopd::schedule {
 
+// A loop `range` over the output that is three, of which the agreed indices do not use the one in
+// the middle: multiples of `inner` up to `outer`.
+struct RangeCut {
+  ir::UOp range;
+  int64_t inner = 1, outer = 1;
+};
+
 // How a node would be staged.
 struct StagePlan {
   std::vector<size_t> axes;    // staged, ascending
@@ -47,6 +56,8 @@ struct StagePlan {
   int64_t bytes = 0;           // of it
   double cached_bytes = 0;     // read again by every iteration of the prefix
   double cost = 0;
+  // That must be made first: `loops` are then the parts that are used.
+  absl::InlinedVector<RangeCut, 2> cuts;
 };
 
 class Staging {
@@ -60,8 +71,9 @@ class Staging {
   void NoteReduce(ir::UOp u);
 
   // The cheapest way to stage u, if there is one that is cheaper than to compute it at each demand.
-  // `trips`: how often that would be. REQUIRES: all demands of u are known.
-  std::optional<StagePlan> Plan(ir::UOp u, double trips);
+  // `trips`: how often that would be. `may_cut`: loops may be cut for it. REQUIRES: all demands of
+  // u are known.
+  std::optional<StagePlan> Plan(ir::UOp u, double trips, bool may_cut);
 
  private:
   struct Operand {
@@ -70,12 +82,17 @@ class Staging {
   };
 
   double Size(ir::UOp range) { return static_cast<double>(ctx_.BoundsOf(range.src(0)).max); }
+  // Of the part of a loop of the plan that is used.
+  double UsedSize(const StagePlan& plan, ir::UOp range);
+  std::optional<RangeCut> MaybeCutOf(ir::UOp range, std::span<const ir::UOp> indices) const;
+  bool UsesAPart(const Demand& d) const;
   ir::UOp MaybeReduceOf(const Demand& d) const;
   bool IsInside(ir::UOp index, ir::UOp size);
   bool Shares(ir::UOp u, const Demand& a, const Demand& b);
   double SharedTrips(ir::UOp u);
   std::vector<ir::UOp> CommonLoops(const NodeInfo& info) const;
-  std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp>& loops, double& computed);
+  std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp>& loops, bool may_cut,
+                               double& computed);
   absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
   double LostThreads(const Root& root, double iterations) const;
   double LostByConsumers(ir::UOp u, StagePlan& plan);

@@ -32,6 +32,17 @@ Builder Attention(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
   };
 }
 
+// The same with its heads put side by side by the STORE.
+Builder Merged(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
+  return [=](ir::UOpContext& ctx) {
+    testing::GraphBuilder g(ctx);
+    const ir::UOp q = g.Input({heads, queries, depth}), k = g.Input({heads, keys, depth}),
+                  v = g.Input({heads, keys, depth});
+    g.Output(g.Reshape(g.Permute(g.Attention(q, k, v), {1, 0, 2}), {queries, heads * depth}));
+    return g.Finish();
+  };
+}
+
 Builder Softmax(int64_t rows, int64_t columns) {
   return [=](ir::UOpContext& ctx) {
     testing::GraphBuilder g(ctx);
@@ -68,6 +79,11 @@ const Case kCases[] = {{"decode", Attention(32, 1, 1024, 64)},
                        {"prefill_512", Attention(12, 512, 512, 64)},
                        {"prefill_1024", Attention(4, 1024, 1024, 64)},
                        {"prefill_wide", Attention(2, 1024, 1024, 128)},
+                       {"merged_decode", Merged(32, 1, 1024, 64)},
+                       {"merged_16", Merged(8, 16, 16, 32)},
+                       {"merged_128", Merged(8, 128, 128, 64)},
+                       {"merged_512", Merged(12, 512, 512, 64)},
+                       {"merged_1024", Merged(4, 1024, 1024, 64)},
                        {"softmax_many", Softmax(512, 1024)},
                        {"softmax_few", Softmax(2, 8192)},
                        {"chain_64", Chain(64, 64)},
@@ -175,7 +191,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 
 const Register kRegister("staging",
                          "graphs as they are scheduled, and with nothing staged: "
-                         "--model decode|prefill|softmax|chain|norm|transformer",
+                         "--model decode|prefill|merged|softmax|chain|norm|transformer",
                          Run);
 
 }  // namespace

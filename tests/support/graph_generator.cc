@@ -350,6 +350,24 @@ class Generator {
     return {ir::Cast(ctx_, few, Dtype::I32), 7, x.other_device};
   }
 
+  // The last axis and another, in either order, as one, where both have fixed sizes.
+  UOp SideBySide(UOp x) {
+    const SymbolicDims shape = ShapeOf(x);
+    const auto rank = static_cast<int64_t>(shape.size());
+    Dims order;
+    for (int64_t a = 0; a < rank; ++a) order.push_back(a);
+    const int64_t moved = Pick(0, static_cast<int>(rank) - 2);
+    order.erase(order.begin() + moved);
+    order.insert(order.end() - Pick(0, 1), moved);
+    SymbolicDims merged;
+    for (int64_t a : order) merged.push_back(shape[static_cast<size_t>(a)]);
+    const UOp inner = merged.back();
+    merged.pop_back();
+    if (!Fixed(inner) || !Fixed(merged.back())) return x;
+    merged.back() = ctx_.Idx(merged.back().const_int() * inner.const_int());
+    return ir::Reshape(ctx_, ir::Permute(ctx_, x, order), Shape(merged));
+  }
+
   // Rows against each other and against their sums, in the shape of attention: scores of every row
   // of x against keys, something dear of them, and a sum of values weighed by that.
   Value Attended(const Value& x) {
@@ -386,6 +404,7 @@ class Generator {
     shape.back() = width;
     at.node = ir::Reshape(ctx_, at.node, Shape(shape));
     at.bound = 7 * (1 + 7 * 5) * 7 * 5;
+    if (last > 1 && Pick(0, 1)) at.node = SideBySide(at.node);
     return Pick(0, 1) ? Bits(at) : at;
   }
 

@@ -43,6 +43,12 @@ Tensors Mlp(Client& c, bool adam) {
   return testing::MlpStep(c, adam, optimizer);
 }
 
+// [batch, heads, queries, depth] as what comes after attention takes it.
+Tensor SideBySide(const Tensor& x) {
+  const Dims d = x.dims();
+  return x.Permute({0, 2, 1, 3}).Reshape({d[0], d[2], d[1] * d[3]});
+}
+
 const Row kRows[] = {
     {"a + b", 1, 0, [](Client& c) { return Tensors{c.Empty({64}) + c.Empty({64})}; }},
     {"softmax", 1, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Softmax()}; }},
@@ -67,6 +73,23 @@ const Row kRows[] = {
      [](Client& c) {
        const Dims d = {2, 8, 16, 32}, kv = {2, 2, 16, 32};
        return Tensors{fn::Attention(c.Empty(d), c.Empty(kv), c.Empty(kv), c.Empty({16, 16}))};
+     }},
+    {"attention, heads put side by side", 1, 0,
+     [](Client& c) {
+       const Dims d = {2, 4, 16, 32};
+       return Tensors{SideBySide(fn::Attention(c.Empty(d), c.Empty(d), c.Empty(d)))};
+     }},
+    {"attention, causal, heads put side by side", 1, 0,
+     [](Client& c) {
+       const Dims d = {2, 4, 16, 32};
+       return Tensors{
+           SideBySide(fn::Attention(c.Empty(d), c.Empty(d), c.Empty(d), {}, {.causal = true}))};
+     }},
+    {"attention, heads in groups put side by side", 1, 0,
+     [](Client& c) {
+       const Dims d = {2, 8, 16, 32}, kv = {2, 2, 16, 32};
+       return Tensors{
+           SideBySide(fn::Attention(c.Empty(d), c.Empty(kv), c.Empty(kv), {}, {.causal = true}))};
      }},
     {"a - sum(a)", 2, 0,
      [](Client& c) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Whole schedules of random graphs, with kernels as codegen makes them, on the CPU device and its
 // threads, against the tensor interpreter. UOPD_FUZZ_RUN_GRAPHS sets how many.
+#include <cmath>
 #include <cstdlib>
 
 #include "core/codegen/codegen.h"
+#include "core/ir/build.h"
 #include "core/ir/print.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
@@ -91,16 +93,42 @@ TEST_F(ScheduleRun, RandomGraphs) {
   }
 }
 
+// Heads put side by side by the STORE itself, of which the keys may be shared; causal.
+ir::UOp SideBySide(ir::UOpContext& ctx, int64_t heads, int64_t groups, int64_t queries) {
+  testing::GraphBuilder g(ctx);
+  const int64_t keys = 13, depth = 10;
+  auto shared = [&] {
+    const ir::UOp k = g.Input({2, groups, 1, keys, depth});
+    const ir::Dims all = {2, groups, heads / groups, keys, depth};
+    return g.Reshape(ir::Expand(ctx, k, ir::ShapeArg(ctx, all)), {2, heads, keys, depth});
+  };
+  ir::UOp scores = g.MatMul(g.Input({2, heads, queries, depth}), g.Transpose(shared()));
+  const ir::UOp shape = ir::ShapeArg(ctx, ir::Dims{queries, keys});
+  const ir::UOp row = ir::Iota(ctx, ir::Dtype::I32, shape, 0),
+                column = ir::Iota(ctx, ir::Dtype::I32, shape, 1);
+  scores = ir::Where(ctx, ir::Lt(ctx, ir::Add(ctx, row, ctx.Int(ir::Dtype::I32, 2)), column),
+                     g.Const(scores, -INFINITY), scores);
+  const ir::UOp out = g.Permute(g.MatMul(g.Softmax(scores), shared()), {0, 2, 1, 3});
+  g.Output(g.Reshape(out, {2, queries, heads * depth}));
+  return g.Finish();
+}
+
 // In f32: sums are rounded in another order.
 TEST_F(ScheduleRun, Networks) {
-  for (int kind = 0; kind < 3; ++kind) {
+  for (int kind = 0; kind < 6; ++kind) {
     SCOPED_TRACE(::testing::Message() << "network " << kind);
     ir::UOpContext ctx;
     const ir::UOp sink = kind == 0   ? testing::TransformerGraph(ctx, 1, 12, 16, 2)
                          : kind == 1 ? testing::ResNetGraph(ctx, 1, 2, 3, 6)
-                                     : testing::AdamGraph(ctx, 3, 9, 21);
+                         : kind == 2 ? testing::AdamGraph(ctx, 3, 9, 21)
+                         : kind == 3 ? SideBySide(ctx, 6, 6, 16)
+                         : kind == 4 ? SideBySide(ctx, 6, 2, 17)
+                                     : SideBySide(ctx, 5, 1, 1);
     const auto schedule = schedule::MakeSchedule(ctx, sink, {});
     ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
+    if (kind >= 3) {
+      EXPECT_EQ(schedule->items.size(), 1u);
+    }
     std::vector<HostArray> slots;
     for (const schedule::Slot& slot : schedule->slots) {
       const ir::Dims dims(slot.dims.begin(), slot.dims.end());
