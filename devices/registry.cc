@@ -96,6 +96,18 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions optio
   return registry;
 }
 
+absl::StatusOr<std::unique_ptr<Registry>> Registry::Of(
+    std::span<const std::shared_ptr<Device>> devices) {
+  RegistryOptions options;
+  options.devices = absl::StrJoin(
+      devices, ",", [](std::string* out, const auto& device) { out->append(device->info().name); });
+  UOPD_ASSIGN(auto registry, Create(std::move(options)));
+  MutexLock lock(registry->mu_);
+  for (const std::shared_ptr<Device>& device : devices)
+    registry->open_[device->info().name] = device;
+  return registry;
+}
+
 absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
   DeviceName name = names_.front();
   if (!text.empty()) {

@@ -5,6 +5,7 @@
 // that fails to open is tried again at the next use, so a driver that comes back is found.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,12 +44,16 @@ class Registry {
  public:
   // INVALID_ARGUMENT for names that do not parse, twice the same, or none at all. Opens nothing.
   static absl::StatusOr<std::unique_ptr<Registry>> Create(RegistryOptions options);
+  // Of devices that are open, the first is the default. INVALID_ARGUMENT as above.
+  static absl::StatusOr<std::unique_ptr<Registry>> Of(
+      std::span<const std::shared_ptr<Device>> devices);
 
   // "" is the default device. INVALID_ARGUMENT for a wrong name, NOT_FOUND for one that is not
   // configured, UNAVAILABLE (or what the driver says) when it does not open.
   absl::StatusOr<std::shared_ptr<Device>> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   // Every configured device, opened if it can be, in order of configuration.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);
+  size_t size() const { return names_.size(); }
 
  private:
   explicit Registry(RegistryOptions options) : options_(std::move(options)) {}

@@ -36,6 +36,7 @@
 #include "core/ir/context.h"
 #include "core/schedule/access.h"
 #include "core/schedule/picks.h"
+#include "core/schedule/schedule.h"
 
 namespace uopd::schedule {
 
@@ -169,8 +170,8 @@ struct Constraints {
 
 struct FusionOptions {
   double realise_cost = 0, launch_cost = 0;
-  int64_t stage_bytes = 0;  // that a staged value may have; 0: nothing is staged
-  double threads = 1;       // that a kernel is taken to have
+  int64_t stage_bytes = 0;           // that a staged value may have; 0: nothing is staged
+  std::vector<KernelLimits> limits;  // by device
   const Constraints* constraints = nullptr;
   // By position: nodes taken to be in memory, staged or not, when work is estimated. Which ones are
   // is only known after fusing, so the first attempt takes none, and overestimates the work of

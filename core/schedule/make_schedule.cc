@@ -63,13 +63,15 @@ class Builder {
                 ResolveMulti(ctx_, order, {options_.default_device, options_.ring_threshold}));
     replace(resolved);
     replace(SeparateDevices(ctx_, order, options_.default_device));
-    replace(Prepare(ctx_, order, std::clamp<size_t>(options_.max_kernel_buffers, 4, 18) - 2));
+    replace(Prepare(ctx_, order, static_cast<size_t>(std::clamp(FewestBuffers(), 4, 18) - 2)));
     Constraints constraints;
     UOPD_ASSIGN(Fusion fusion, Describe(ctx_, std::move(order), options_.default_device));
     const Picks picks(ctx_, fusion.order);
     FusionOptions fuse;
     fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;
-    fuse.stage_bytes = options_.stage_bytes, fuse.threads = options_.threads;
+    fuse.stage_bytes = options_.stage_bytes;
+    for (const std::string& device : fusion.devices)
+      fuse.limits.push_back(options_.LimitsOf(device));
     fuse.constraints = &constraints, fuse.picks = &picks;
     UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
     std::vector<bool> in_memory;
@@ -86,7 +88,8 @@ class Builder {
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       for (const Kernel& k : kernels) {
         if (k.hazard) Separate(fusion, k, constraints);
-        LimitBuffers(fusion, k, options_.max_kernel_buffers, constraints);
+        const auto device = static_cast<size_t>(fusion.roots[k.root].device);
+        LimitBuffers(fusion, k, static_cast<size_t>(fuse.limits[device].max_buffers), constraints);
       }
       if (constraints.size() > before) continue;
       const Ordering ordering = OrderRoots(fusion, kernels);
@@ -99,6 +102,14 @@ class Builder {
   }
 
  private:
+  // Before it is known what is on which device.
+  int FewestBuffers() const {
+    int fewest = options_.limits.max_buffers;
+    for (const auto& [name, limits] : options_.limits_of)
+      fewest = std::min(fewest, limits.max_buffers);
+    return fewest;
+  }
+
   // A kernel that reads elsewhere what it stores: several outputs are taken apart; one alone gets
   // copies of the states of the slot that it reads.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {

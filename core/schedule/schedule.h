@@ -15,6 +15,7 @@
 // gives 0 and touches no memory.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -75,6 +76,13 @@ struct Schedule {
   static absl::StatusOr<Schedule> Decode(std::string_view bytes);
 };
 
+// What a kernel of a device may be.
+struct KernelLimits {
+  int threads = 8;       // that it is taken to have
+  int max_buffers = 32;  // that it may take; at least 4
+  bool operator==(const KernelLimits&) const = default;
+};
+
 struct Options {
   std::string default_device = "CPU:0";  // for PARAMs that name none
   // Operations per element that cost as much as storing and loading it: low values make more and
@@ -83,10 +91,15 @@ struct Options {
   double launch_cost = 4096;  // of a kernel, in operations
   // Memory that a value may have inside of a kernel (staging.h); 0: none does.
   int64_t stage_bytes = 64 << 10;
-  int threads = 8;                 // that a kernel is taken to have
-  size_t max_kernel_buffers = 32;  // that one kernel may take; at least 4
+  KernelLimits limits;  // of all devices but these, which go by their name in the graph:
+  std::map<std::string, KernelLimits, std::less<>> limits_of;
   // Sums over more than two devices of more elements than this go around in a ring (allreduce.h).
   int64_t ring_threshold = 256'000;
+
+  const KernelLimits& LimitsOf(std::string_view device) const {
+    const auto found = limits_of.find(device);
+    return found == limits_of.end() ? limits : found->second;
+  }
 };
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with

@@ -234,13 +234,14 @@ absl::InlinedVector<Staging::Operand, 2> Staging::OperandsOf(UOp reduce) {
 }
 
 double Staging::LostThreads(const Root& root, double iterations) const {
-  if (iterations >= options_.threads) return 0;
+  const double threads = options_.limits[static_cast<size_t>(root.device)].threads;
+  if (iterations >= threads) return 0;
   double work = 0;
   for (const Output& out : root.outputs) {
     const NodeInfo& info = f_.at(out.value);
     work += info.elements * info.work;
   }
-  return work * (options_.threads / std::max(iterations, 1.0) - 1);
+  return work * (threads / std::max(iterations, 1.0) - 1);
 }
 
 // Adds what reductions that consume u read again for every iteration of the prefix: operands that

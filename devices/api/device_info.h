@@ -14,6 +14,7 @@ struct DeviceLimits {
   int64_t shared_bytes = 0;       // on-chip memory of one block
   int64_t max_buffer_bytes = 0;   // largest single allocation
   int64_t total_bytes = 0;        // all allocations together, pooled memory included
+  int max_kernel_buffers = 0;     // that one kernel may take, at least 4; 0: any number
 };
 
 struct DeviceInfo {

@@ -31,7 +31,9 @@ DeviceInfo MakeInfo(const NullOptions& options, size_t limit_bytes) {
   info.limits.shared_bytes = 48 << 10;
   info.limits.max_buffer_bytes = static_cast<int64_t>(limit_bytes);
   info.limits.total_bytes = static_cast<int64_t>(limit_bytes);
+  info.limits.max_kernel_buffers = options.max_kernel_buffers;
   info.vector_bytes = 16;
+  info.hardware_threads = options.hardware_threads;
   return info;
 }
 

@@ -19,6 +19,9 @@ namespace uopd::devices::null {
 struct NullOptions {
   int index = 0;  // n of "NULL:n"
   HostHeap::Options memory;
+  // As DeviceInfo has them.
+  int hardware_threads = 1;
+  int max_kernel_buffers = 0;
 };
 
 class NullDevice final : public Device {

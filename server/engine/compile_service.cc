@@ -126,12 +126,12 @@ absl::StatusOr<CompileService::Made> CompileService::Make(RequestContext& reques
 
 absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& request,
                                                                Admitted& graph) {
-  UOPD_ASSIGN(DeviceState * default_device, devices_.Get(""));
-  const cache::Key key = ScheduleKey(graph.bytes, pipeline_, default_device->name());
+  UOPD_ASSIGN(const ScheduleTarget target, TargetOf(request, graph));
+  const cache::Key key = ScheduleKey(graph.bytes, pipeline_, target);
   cache::LoadOptions load;
   load.limits = request.wait_limits();
   UOPD_ASSIGN(cache::Loaded loaded, schedules_.LoadOrCompute(store_, key, load, [&] {
-    return MakeSchedule(request, graph);
+    return MakeSchedule(request, graph, target.options);
   }));
   CountLookup("schedule", loaded.lookup);
   const bool made = loaded.outcome == cache::LoadOutcome::kComputed;
@@ -142,18 +142,23 @@ absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& r
   CountCorrupt("schedule");
   UOPD_LOG(kWarn, "cached schedule is unusable, making it again", {"status", schedule.status()});
   request.cache.schedule = CacheResult::kMiss;
-  UOPD_ASSIGN(std::string bytes, MakeSchedule(request, graph));
+  UOPD_ASSIGN(std::string bytes, MakeSchedule(request, graph, target.options));
   store_.Put(key, bytes, 1000).IgnoreError();
   return schedule::Schedule::Decode(bytes);
 }
 
-absl::StatusOr<std::string> CompileService::MakeSchedule(RequestContext& request,
-                                                         Admitted& graph) const {
+absl::StatusOr<ScheduleTarget> CompileService::TargetOf(RequestContext& request,
+                                                        Admitted& graph) const {
+  if (devices_.size() == 1) return OnlyScheduleTarget(devices_);
+  UOPD_TRY(DecodeAdmitted(request, graph));
+  return ScheduleTargetOf(graph.ctx, graph.sink, devices_);
+}
+
+absl::StatusOr<std::string> CompileService::MakeSchedule(RequestContext& request, Admitted& graph,
+                                                         const schedule::Options& options) const {
   UOPD_TRY(DecodeAdmitted(request, graph));
   ScopedPhase phase(Phase::kSchedule, &request.timings);
-  UOPD_ASSIGN(DeviceState * default_device, devices_.Get(""));
-  UOPD_ASSIGN(schedule::Schedule schedule,
-              pipeline_.MakeSchedule(graph.ctx, graph.sink, default_device->name()));
+  UOPD_ASSIGN(schedule::Schedule schedule, pipeline_.MakeSchedule(graph.ctx, graph.sink, options));
   metrics::Schedules().Increment();
   return schedule.Encode();
 }

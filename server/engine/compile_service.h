@@ -23,6 +23,7 @@
 #include "server/engine/program_plan.h"
 #include "server/engine/program_table.h"
 #include "server/engine/reproducer.h"
+#include "server/engine/schedule_target.h"
 #include "server/engine/tuning_service.h"
 
 namespace uopd::engine {
@@ -84,7 +85,9 @@ class CompileService {
   absl::Status DecodeAdmitted(RequestContext& request, Admitted& graph) const;
   absl::StatusOr<Made> Make(RequestContext& request, Admitted& graph, const ProgramKey& key);
   absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
-  absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph) const;
+  absl::StatusOr<ScheduleTarget> TargetOf(RequestContext& request, Admitted& graph) const;
+  absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph,
+                                           const schedule::Options& options) const;
   absl::Status GetKernels(RequestContext& request, ProgramPlan& plan);
   absl::StatusOr<LoadedKernel> GetKernel(const RequestContext& request, const KernelRequest& wanted,
                                          PhaseTimings* timings);

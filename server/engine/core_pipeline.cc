@@ -50,9 +50,7 @@ std::string CorePipeline::KernelEnvironment(const devices::Device& device,
 }
 
 absl::StatusOr<schedule::Schedule> CorePipeline::MakeSchedule(
-    ir::UOpContext& ctx, ir::UOp sink, const std::string& default_device) const {
-  schedule::Options options;
-  options.default_device = default_device;
+    ir::UOpContext& ctx, ir::UOp sink, const schedule::Options& options) const {
   return schedule::MakeSchedule(ctx, sink, options);
 }
 

@@ -11,7 +11,7 @@ class CorePipeline final : public Pipeline {
   std::string KernelEnvironment(const devices::Device& device,
                                 const CompileOptions& options) const override;
   absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
-                                                  const std::string& default_device) const override;
+                                                  const schedule::Options& options) const override;
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device& device,
                                            const CompileOptions& options,
                                            const std::vector<codegen::Opt>* opts,

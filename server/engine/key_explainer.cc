@@ -71,10 +71,10 @@ absl::StatusOr<std::unique_ptr<KeyExplainer::Graph>> KeyExplainer::Load(const Gr
 absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, const GraphRef& a,
                                                      const GraphRef& b) {
   UOPD_TRY(request.Check());
-  UOPD_ASSIGN(DeviceState * device, devices_.Get(""));
   UOPD_ASSIGN(std::unique_ptr<Graph> graph, Load(a));
+  UOPD_ASSIGN(const ScheduleTarget target, ScheduleTargetOf(graph->ctx, graph->sink, devices_));
   store_.Flush().IgnoreError();  // what is on its way to the disk counts
-  const cache::Key wanted = ScheduleKey(graph->bytes, pipeline_, device->name());
+  const cache::Key wanted = ScheduleKey(graph->bytes, pipeline_, target);
   KeyExplanation out;
   out.a = graph->digest;
   const auto cached = store_.KeyOf(wanted.address());

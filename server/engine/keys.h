@@ -7,6 +7,7 @@
 #include "cache/key.h"
 #include "core/base/text.h"
 #include "server/engine/pipeline.h"
+#include "server/engine/schedule_target.h"
 
 namespace uopd::engine {
 
@@ -17,9 +18,8 @@ inline cache::Key GraphKey(std::string_view digest) {
 
 // The schedule of a graph given by its canonical bytes.
 inline cache::Key ScheduleKey(std::string bytes, const Pipeline& pipeline,
-                              std::string_view default_device) {
-  return {"schedule", std::move(bytes),
-          Cat(pipeline.ScheduleEnvironment(), " default=", default_device)};
+                              const ScheduleTarget& target) {
+  return {"schedule", std::move(bytes), Cat(pipeline.ScheduleEnvironment(), " ", target.Text())};
 }
 
 }  // namespace uopd::engine

@@ -48,7 +48,7 @@ class Pipeline {
 
   // REQUIRES: sink passed ir::Verify(..., Stage::kTensor).
   virtual absl::StatusOr<schedule::Schedule> MakeSchedule(
-      ir::UOpContext& ctx, ir::UOp sink, const std::string& default_device) const = 0;
+      ir::UOpContext& ctx, ir::UOp sink, const schedule::Options& options) const = 0;
   // `graph` is an Item::graph of a schedule. `opts` null: the heuristic's, or none with noopt; what
   // does not apply is INVALID_ARGUMENT. Adds to `timings`.
   virtual absl::StatusOr<KernelSource> LowerKernel(std::string_view graph,

@@ -26,6 +26,15 @@ codegen::Target TargetOf(const devices::DeviceInfo& info) {
   return target;
 }
 
+schedule::KernelLimits KernelLimitsOf(const devices::DeviceInfo& info) {
+  schedule::KernelLimits limits;
+  limits.threads = std::max(info.hardware_threads, 1);
+  // More than the scheduler's own limit would make no better kernels.
+  const int most = info.limits.max_kernel_buffers;
+  if (most > 0) limits.max_buffers = std::min(limits.max_buffers, most);
+  return limits;
+}
+
 std::string CodeEnvironment(const devices::DeviceInfo& info) {
   return Cat("codegen=", codegen::kCodegenVersion, " llvm_ir=", render::kLlvmIrVersion,
              " target=", TargetOf(info).Key(), " arch=", info.arch, " features=", info.features,

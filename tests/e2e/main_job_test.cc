@@ -251,6 +251,32 @@ TEST(MainJobTest, CacheExplainSaysWhatDiffers) {
   EXPECT_NE(unknown.text.find("NOT_FOUND"), std::string::npos) << unknown.text;
 }
 
+// What the scheduler knows of a device is in the key, and so in the answer.
+TEST(MainJobTest, CacheExplainNamesWhatTheDeviceHasOtherwise) {
+  TemporaryFolder folder;
+  const std::string file = folder.path().string() + "/a.uop";
+  ASSERT_TRUE(client::WriteFile(file,
+                                "%0 = CONST<index> {4}\n%1 = STACK<index> %0\n"
+                                "%2 = PARAM<f32> %1 {0, GLOBAL}\n%3 = ADD<f32> %2, %2\n"
+                                "%4 = STORE %2, %3\n%5 = SINK %4\n")
+                  .ok());
+  for (const int threads : {1, 3}) {
+    DaemonProcess daemon(folder.path(), {Cat("--device.cpu_threads=", threads)});
+    ASSERT_TRUE(daemon.running());
+    const std::string to = Cat("--address ", daemon.listen(), " ");
+    if (threads == 3) {
+      const Output near = RunUopctl(Cat(to, "cache explain ", file));
+      EXPECT_EQ(near.code, 0) << near.text;
+      EXPECT_NE(near.text.find("environment: threads\n  a  3\n  b  1"), std::string::npos)
+          << near.text;
+    }
+    ASSERT_EQ(RunUopctl(Cat(to, "run ", file)).code, 0);
+    EXPECT_NE(RunUopctl(Cat(to, "cache explain ", file)).text.find("  cached"), std::string::npos);
+    daemon.Signal(SIGTERM);
+    daemon.Wait();
+  }
+}
+
 TEST(MainJobTest, WrongFilesAndGraphsAreExplained) {
   TemporaryFolder folder;
   DaemonProcess daemon(folder.path());

@@ -9,6 +9,7 @@
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 #include "server/engine/core_pipeline.h"
+#include "server/engine/target.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -105,6 +106,7 @@ class Program {
     ir::UOpContext ctx;
     schedule::Options options;
     options.stage_bytes = stage_bytes;
+    options.limits = engine::KernelLimitsOf(device.info());
     UOPD_ASSIGN(const schedule::Schedule schedule,
                 schedule::MakeSchedule(ctx, build(ctx), options));
     for (size_t i = slots.size(); i < schedule.slots.size(); ++i) {

@@ -35,6 +35,17 @@ TEST(RegistryTest, OpensEveryDeviceOnce) {
   EXPECT_THAT(StatusText(registry->Get("CPU:2").status()), HasSubstr("NULL:0, CPU:1, CPU:0"));
 }
 
+TEST(RegistryTest, TakesDevicesThatAreOpen) {
+  const std::shared_ptr<Device> devices[] = {null::NullDevice::Open({.index = 3}),
+                                             null::NullDevice::Open({.index = 1})};
+  auto registry = Registry::Of(devices).value();
+  EXPECT_EQ(registry->size(), 2u);
+  EXPECT_EQ(registry->Get("").value(), devices[0]);
+  EXPECT_EQ(registry->Get("null:1").value(), devices[1]);
+  EXPECT_EQ(registry->Get("NULL:0").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(Registry::Of({}).ok());
+}
+
 TEST(RegistryTest, RefusesWrongLists) {
   for (const char* wrong : {"", " , ", "CPU,cpu:0", "CPU,TPU"}) {
     EXPECT_EQ(Registry::Create({.devices = wrong}).status().code(),

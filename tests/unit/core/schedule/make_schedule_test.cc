@@ -137,7 +137,7 @@ TEST(MakeSchedule, KernelsTakeNoMoreBuffersThanAllowed) {
   const UOp sink = g.Finish();
   schedule::Options options;
   for (size_t most : {4, 8, 31}) {
-    options.max_kernel_buffers = most;
+    options.limits.max_buffers = static_cast<int>(most);
     const schedule::Schedule s = Made(ctx, sink, options);
     std::vector<HostArray> slots;
     for (size_t i = 0; i < s.slots.size(); ++i) {

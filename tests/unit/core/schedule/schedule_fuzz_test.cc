@@ -37,10 +37,10 @@ testing::GeneratorOptions OptionsOf(int seed) {
 schedule::Options ScheduleOptionsOf(int seed) {
   schedule::Options options;
   options.realise_cost = seed % 3 == 0 ? 0 : seed % 3 == 1 ? 4 : 32;
-  if (seed % 6 == 5) options.max_kernel_buffers = 4;
+  if (seed % 6 == 5) options.limits.max_buffers = 4;
   // The graphs are too small for threads and launches to matter, which would hide all else.
   options.launch_cost = seed % 5 == 0 ? 500 : 0;
-  options.threads = seed % 4 == 0 ? 2 : 1;
+  options.limits.threads = seed % 4 == 0 ? 2 : 1;
   if (seed % 8 == 6) options.stage_bytes = 64;
   return options;
 }
@@ -74,7 +74,8 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
     const auto stored = schedule::Schedule::Decode(schedule->Encode());
     ASSERT_TRUE(stored.ok());
     for (const schedule::Item& item : stored->items) {
-      ASSERT_LE(item.buffers.size(), options.max_kernel_buffers) << ir::Print(ctx, g.sink);
+      ASSERT_LE(item.buffers.size(), static_cast<size_t>(options.limits.max_buffers))
+          << ir::Print(ctx, g.sink);
     }
     for (const schedule::Item& item : stored->items) {
       const int here = StagesIn(item);

@@ -27,10 +27,8 @@ class FakePipeline final : public Pipeline {
     return options.KernelText();
   }
   absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
-                                                  const std::string& device) const override {
+                                                  const schedule::Options& options) const override {
     ++schedules;
-    schedule::Options options;
-    options.default_device = device;
     return schedule::MakeSchedule(ctx, sink, options);
   }
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device&,

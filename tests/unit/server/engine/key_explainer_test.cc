@@ -26,7 +26,7 @@ std::string ExpGraph(int64_t n) {
 class KeyExplainerTest : public testing::Test {
  protected:
   void Cache(const std::string& graph, std::string_view environment = "") {
-    cache::Key key = ScheduleKey(graph, pipeline_, "NULL:0");
+    cache::Key key = ScheduleKey(graph, pipeline_, *OnlyScheduleTarget(devices_));
     if (!environment.empty()) key = {"schedule", graph, std::string(environment)};
     ASSERT_TRUE(store_.Put(key, "bytes", 1).ok());
     ASSERT_TRUE(store_.Put(GraphKey(HashBytes(graph).view()), graph, 1).ok());
@@ -78,17 +78,20 @@ TEST_F(KeyExplainerTest, TheNearestEntryAndWhatDiffers) {
 }
 
 TEST_F(KeyExplainerTest, TheSameGraphInAnotherEnvironment) {
-  Cache(ScaleGraph(4, 2), "fake default=NULL:1 extra=1");
+  Cache(ScaleGraph(4, 2), "fake default=NULL:1 threads=4 kernel_buffers=32 extra=1");
   Cache(ScaleGraph(4, 3));
   const KeyExplanation found = Explain({"", ScaleGraph(4, 2)});
   EXPECT_FALSE(found.cached);
   EXPECT_EQ(found.a, found.b);
-  ASSERT_THAT(found.differences, SizeIs(2));
+  ASSERT_THAT(found.differences, SizeIs(3));
   EXPECT_EQ(found.differences[0].field, "default");
   EXPECT_EQ(found.differences[0].a, "NULL:0");
   EXPECT_EQ(found.differences[0].b, "NULL:1");
-  EXPECT_EQ(found.differences[1].field, "extra");
-  EXPECT_EQ(found.differences[1].a, "");
+  EXPECT_EQ(found.differences[1].field, "threads");
+  EXPECT_EQ(found.differences[1].a, "1");
+  EXPECT_EQ(found.differences[1].b, "4");
+  EXPECT_EQ(found.differences[2].field, "extra");
+  EXPECT_EQ(found.differences[2].a, "");
 }
 
 TEST_F(KeyExplainerTest, TwoGraphs) {

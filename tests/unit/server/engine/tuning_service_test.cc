@@ -198,7 +198,8 @@ TEST_F(TuningServiceTest, StoredOptsThatDoNotApplyFailNoRequest) {
   ir::UOpContext ctx;
   auto sink = ir::Decode(ctx, graph_, ir::Stage::kTensor);
   ASSERT_TRUE(sink.ok());
-  const auto schedule = pipeline_.MakeSchedule(ctx, *sink, (*devices_.Get(""))->name());
+  const auto schedule =
+      pipeline_.MakeSchedule(ctx, *sink, ScheduleTargetOf(ctx, *sink, devices_)->options);
   ASSERT_TRUE(schedule.ok());
   ASSERT_TRUE(store_.Put({"tuning", schedule->items[0].graph, "beam=2"}, useless.Encode(), 1).ok());
   EXPECT_FALSE(IsTuned(*Prepare(*service, graph_)));

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/schedule_target.h"
+
+#include <map>
+
+#include "core/base/text.h"
+#include "core/ir/graph.h"
+#include "server/engine/target.h"
+
+namespace uopd::engine {
+
+std::string ScheduleTarget::Text() const {
+  const schedule::KernelLimits& limits = options.limits;
+  std::string out = Cat("default=", options.default_device, " threads=", limits.threads,
+                        " kernel_buffers=", limits.max_buffers);
+  for (const auto& [name, other] : others) {
+    if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
+    if (other.max_buffers != limits.max_buffers)
+      Append(out, " ", name, ".kernel_buffers=", other.max_buffers);
+  }
+  return out;
+}
+
+absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices) {
+  UOPD_ASSIGN(DeviceState * device, devices.Get(""));
+  ScheduleTarget out;
+  out.options.default_device = device->name();
+  out.options.limits = KernelLimitsOf(device->device().info());
+  return out;
+}
+
+absl::StatusOr<ScheduleTarget> ScheduleTargetOf(const ir::UOpContext& ctx, ir::UOp sink,
+                                                DeviceSet& devices) {
+  UOPD_ASSIGN(ScheduleTarget out, OnlyScheduleTarget(devices));
+  std::map<std::string, schedule::KernelLimits> others;
+  std::string_view last;  // most graphs name one device, many times
+  for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    if (!u.Is({ir::Op::PARAM, ir::Op::COPY}) || u.text().empty() || u.text() == last) continue;
+    last = u.text();
+    const auto device = devices.Get(last);
+    if (!device.ok()) continue;
+    const schedule::KernelLimits limits = KernelLimitsOf((*device)->device().info());
+    if (limits == out.options.limits) continue;
+    out.options.limits_of.emplace(last, limits);
+    others.emplace((*device)->name(), limits);
+  }
+  out.others.assign(others.begin(), others.end());
+  return out;
+}
+
+}  // namespace uopd::engine
