@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
+#include "server/engine/key_explainer.h"
 #include "server/engine/keys.h"
 #include "server/engine/not_found.h"
 
@@ -130,9 +131,14 @@ absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& r
   const cache::Key key = ScheduleKey(graph.bytes, pipeline_, target);
   cache::LoadOptions load;
   load.limits = request.wait_limits();
-  UOPD_ASSIGN(cache::Loaded loaded, schedules_.LoadOrCompute(store_, key, load, [&] {
-    return MakeSchedule(request, graph, target.options);
-  }));
+  UOPD_ASSIGN(cache::Loaded loaded,
+              schedules_.LoadOrCompute(store_, key, load, [&]() -> absl::StatusOr<std::string> {
+                if (options_.explainer != nullptr && LogEnabled(LogLevel::kDebug)) {
+                  UOPD_TRY(DecodeAdmitted(request, graph));
+                  options_.explainer->LogMiss(request, graph.ctx, graph.sink, key);
+                }
+                return MakeSchedule(request, graph, target.options);
+              }));
   CountLookup("schedule", loaded.lookup);
   const bool made = loaded.outcome == cache::LoadOutcome::kComputed;
   request.cache.schedule = made ? CacheResult::kMiss : CacheResult::kDisk;

@@ -33,6 +33,8 @@ struct GraphRef {
   std::string_view digest, bytes;
 };
 
+class KeyExplainer;
+
 class CompileService {
  public:
   static constexpr size_t kMaxPrograms = 4096;
@@ -43,7 +45,8 @@ class CompileService {
     ir::WireLimits limits;
     worker::Supervisor* compilers = nullptr;  // null: compiles in this process
     std::chrono::milliseconds compile_limit{60'000};
-    KernelTuner* tuner = nullptr;  // null: does not tune
+    KernelTuner* tuner = nullptr;       // null: does not tune
+    KeyExplainer* explainer = nullptr;  // of misses, in the log at level debug; null: none
   };
 
   // All references and pointers outlive the service. `workers` runs kernel compiles and nothing

@@ -32,12 +32,13 @@ ir::WireLimits WireLimitsOf(const Config& config) {
   return out;
 }
 
-CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
-                                         KernelTuner* tuner) {
+CompileService::Options CompileOptionsOf(const Config& config, Workers* workers, KernelTuner* tuner,
+                                         KeyExplainer& explainer) {
   CompileService::Options out;
   if (workers != nullptr) out.compilers = &workers->compile();
   out.compile_limit = config.compile_timeout_ms();
   out.tuner = tuner;
+  out.explainer = &explainer;
   out.owner = Cat("pid ", getpid());
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.limits = WireLimitsOf(config);
@@ -95,9 +96,9 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       workers_(MakeWorkers(config, forks, *store_)),
       tuner_(MakeTuner(config, workers_.get())),
       compilers_(CompileThreads(config), SIZE_MAX),
-      compile_(CompileOptionsOf(config, workers_.get(), tuner_.get()), *pipeline_, *store_,
-               devices_, compilers_),
       explainer_(*pipeline_, *store_, devices_, WireLimitsOf(config)),
+      compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *pipeline_,
+               *store_, devices_, compilers_),
       sessions_(SessionOptionsOf(config), total_, executor_),
       executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
 

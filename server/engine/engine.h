@@ -130,8 +130,8 @@ class Engine {
   const std::unique_ptr<Workers> workers_;    // null: none
   const std::unique_ptr<WorkerTuner> tuner_;  // null: none
   Executor compilers_;
-  CompileService compile_;
   KeyExplainer explainer_;
+  CompileService compile_;
   SessionTable sessions_;
   Executor executor_;  // its tasks end before anything that they use
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/keys.h"
 #include "server/engine/not_found.h"
@@ -81,7 +82,8 @@ absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, co
   out.cached = cached.has_value() && cached->semantic() == wanted.semantic() &&
                cached->environment() == wanted.environment();
   if (b.bytes.empty() && b.digest.empty()) {
-    if (!out.cached) UOPD_TRY(FindNearest(request, *graph, wanted, out));
+    if (!out.cached)
+      UOPD_TRY(FindNearest(request, graph->ctx, graph->sink, wanted, kMaxEntries, out));
     return out;
   }
   UOPD_ASSIGN(std::unique_ptr<Graph> other, Load(b));
@@ -94,12 +96,29 @@ absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, co
   return out;
 }
 
-absl::Status KeyExplainer::FindNearest(RequestContext& request, Graph& graph,
-                                       const cache::Key& wanted, KeyExplanation& out) {
-  const auto sketch = ir::Sketch(graph.ctx, graph.sink);
+void KeyExplainer::LogMiss(RequestContext& request, const ir::UOpContext& ctx, ir::UOp sink,
+                           const cache::Key& wanted) {
+  if (!LogEnabled(LogLevel::kDebug)) return;
+  KeyExplanation found;
+  found.a = HashBytes(wanted.semantic());
+  const absl::Status searched = FindNearest(request, ctx, sink, wanted, kLoggedEntries, found);
+  if (!searched.ok() || !found.has_b || found.differences.empty()) {
+    UOPD_LOG(kDebug, "schedule is not cached", {"digest", found.a.Hex()}, {"nearest", "none"});
+    return;
+  }
+  const ir::Difference& first = found.differences[0];
+  UOPD_LOG(kDebug, "schedule is not cached", {"digest", found.a.Hex()}, {"nearest", found.b.Hex()},
+           {"alike", found.similarity}, {"at", first.path}, {"field", first.field},
+           {"wanted", first.a}, {"cached", first.b}, {"differences", found.differences.size()});
+}
+
+absl::Status KeyExplainer::FindNearest(RequestContext& request, const ir::UOpContext& ctx,
+                                       ir::UOp sink, const cache::Key& wanted, int64_t entries,
+                                       KeyExplanation& out) {
+  const auto sketch = ir::Sketch(ctx, sink);
   std::optional<cache::Key> best;
   size_t bytes = 0;
-  for (const cache::EntryInfo& entry : store_.List("schedule", kMaxEntries)) {
+  for (const cache::EntryInfo& entry : store_.List("schedule", entries)) {
     UOPD_TRY(request.Check());
     auto key = store_.KeyOf(entry.address);
     if (!key.has_value()) continue;
@@ -123,8 +142,7 @@ absl::Status KeyExplainer::FindNearest(RequestContext& request, Graph& graph,
   DiffEnvironments(wanted.environment(), best->environment(), out.differences);
   if (out.a == out.b) return absl::OkStatus();
   UOPD_ASSIGN(std::unique_ptr<Graph> other, DecodeGraph(best->semantic()));
-  for (ir::Difference& d :
-       ir::Diff(graph.ctx, graph.sink, other->ctx, other->sink, kMaxDifferences))
+  for (ir::Difference& d : ir::Diff(ctx, sink, other->ctx, other->sink, kMaxDifferences))
     out.differences.push_back(std::move(d));
   return absl::OkStatus();
 }

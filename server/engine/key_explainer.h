@@ -32,6 +32,7 @@ class KeyExplainer {
   static constexpr int64_t kMaxEntries = 256;
   static constexpr size_t kMaxBytes = 64 << 20;
   static constexpr size_t kMaxDifferences = 20;
+  static constexpr int64_t kLoggedEntries = 16;  // that LogMiss looks at
 
   // All references outlive the explainer.
   KeyExplainer(const Pipeline& pipeline, cache::Store& store, DeviceSet& devices,
@@ -43,6 +44,11 @@ class KeyExplainer {
   absl::StatusOr<KeyExplanation> Explain(RequestContext& request, const GraphRef& a,
                                          const GraphRef& b);
 
+  // A line at level debug about a graph whose schedule is about to be made: what differs first from
+  // the nearest of the kLoggedEntries entries used last. Nothing at other levels.
+  void LogMiss(RequestContext& request, const ir::UOpContext& ctx, ir::UOp sink,
+               const cache::Key& wanted);
+
  private:
   struct Graph {
     ir::UOpContext ctx;
@@ -52,8 +58,8 @@ class KeyExplainer {
   };
   absl::StatusOr<std::unique_ptr<Graph>> Load(const GraphRef& ref);
   absl::StatusOr<std::unique_ptr<Graph>> DecodeGraph(std::string_view bytes);
-  absl::Status FindNearest(RequestContext& request, Graph& graph, const cache::Key& wanted,
-                           KeyExplanation& out);
+  absl::Status FindNearest(RequestContext& request, const ir::UOpContext& ctx, ir::UOp sink,
+                           const cache::Key& wanted, int64_t entries, KeyExplanation& out);
   // The sketch of a cached graph; null when its bytes are no graph.
   std::shared_ptr<const std::vector<uint32_t>> SketchOf(const Digest& address,
                                                         std::string_view bytes);

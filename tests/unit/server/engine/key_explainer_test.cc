@@ -3,7 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
 #include "server/engine/keys.h"
 #include "server/engine/not_found.h"
 #include "tests/unit/server/engine/fixture.h"
@@ -11,6 +17,7 @@
 namespace uopd::engine {
 namespace {
 
+using testing::HasSubstr;
 using testing::SizeIs;
 
 // slot 0 = 2 ** slot 1: shares little with a ScaleGraph.
@@ -112,6 +119,53 @@ TEST_F(KeyExplainerTest, UnknownDigestsAndBadGraphs) {
   EXPECT_TRUE(absl::IsInvalidArgument(explainer_.Explain(request_, {"", "noise"}, {}).status()));
   EXPECT_TRUE(
       absl::IsInvalidArgument(explainer_.Explain(request_, {"", graph}, {"", "noise"}).status()));
+}
+
+// What a daemon writes about its misses.
+class MissLogTest : public KeyExplainerTest {
+ protected:
+  MissLogTest() { EXPECT_TRUE(OpenLogFile(path_).ok()); }
+  ~MissLogTest() override {
+    SetLogLevel(LogLevel::kInfo);
+    EXPECT_TRUE(OpenLogFile("").ok());
+    std::filesystem::remove(path_);
+  }
+  // The lines of preparing a graph.
+  std::string Prepare(const std::string& graph) {
+    std::filesystem::resize_file(path_, 0);
+    RequestContext request;
+    const auto made = service_.Prepare(request, {"", graph}, {});
+    EXPECT_TRUE(made.ok()) << StatusText(made.status());
+    std::ifstream file(path_);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  const std::string path_ = Cat(testing::TempDir(), "/miss_log_", getpid());
+  Executor workers_{2, SIZE_MAX};
+  CompileService service_{
+      {.owner = "test", .repro_folder = "", .limits = {}, .explainer = &explainer_},
+      pipeline_,
+      store_,
+      devices_,
+      workers_};
+};
+
+TEST_F(MissLogTest, SaysWhatDiffersFromTheNearestEntry) {
+  SetLogLevel(LogLevel::kDebug);
+  const std::string a = ScaleGraph(4, 2), b = ScaleGraph(4, 3);
+  EXPECT_THAT(Prepare(a), HasSubstr(Cat("level=debug msg=\"schedule is not cached\" digest=",
+                                        HashBytes(a).Hex(), " nearest=none")));
+  EXPECT_EQ(Prepare(a), "");  // it is in memory
+  EXPECT_THAT(Prepare(b), HasSubstr(Cat("digest=", HashBytes(b).Hex(),
+                                        " nearest=", HashBytes(a).Hex(), " alike=1 at=")));
+  Cache(ScaleGraph(8, 2), "fake default=NULL:0 threads=4 kernel_buffers=32");
+  EXPECT_THAT(Prepare(ScaleGraph(8, 2)),
+              HasSubstr("at=environment field=threads wanted=1 cached=4 differences=1"));
+}
+
+TEST_F(MissLogTest, NothingAboveLevelDebug) {
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_EQ(Prepare(ScaleGraph(4, 2)), "");
 }
 
 // An entry that is no graph (another version's, say) is passed over.
