@@ -21,30 +21,6 @@ constexpr double kHeavyReuse =
 
 constexpr OpSet kMemory = {Op::PARAM, Op::CONTIGUOUS, Op::COPY, Op::AFTER};
 
-// Operations of one element of an op, relative to an addition.
-double OpWork(UOp u) {
-  switch (u.op()) {
-    case Op::EXP2:
-    case Op::LOG2:
-      return 8;
-    case Op::SIN:
-    case Op::POW:
-      return 20;
-    case Op::SQRT:
-    case Op::RECIPROCAL:
-    case Op::FDIV:
-    case Op::CDIV:
-    case Op::CMOD:
-    case Op::FLOORDIV:
-    case Op::FLOORMOD:
-      return 4;
-    case Op::THREEFRY:
-      return 80;
-    default:
-      return u.Is(ir::kElementwiseOps) ? 1 : 0;
-  }
-}
-
 // Calls f for every value source of u, once for those that are several.
 template <class F>
 void ForEachSource(UOp u, F f) {
@@ -247,6 +223,29 @@ class Weigher {
 };
 
 }  // namespace
+
+double OpWork(UOp u) {
+  switch (u.op()) {
+    case Op::EXP2:
+    case Op::LOG2:
+      return 8;
+    case Op::SIN:
+    case Op::POW:
+      return 20;
+    case Op::SQRT:
+    case Op::RECIPROCAL:
+    case Op::FDIV:
+    case Op::CDIV:
+    case Op::CMOD:
+    case Op::FLOORDIV:
+    case Op::FLOORMOD:
+      return 4;
+    case Op::THREEFRY:
+      return 80;
+    default:
+      return u.Is(ir::kElementwiseOps) ? 1 : 0;
+  }
+}
 
 absl::StatusOr<Fusion> Describe(ir::UOpContext& ctx, std::vector<UOp> order,
                                 std::string_view default_device) {

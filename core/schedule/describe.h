@@ -27,6 +27,9 @@ namespace uopd::schedule {
 inline constexpr size_t kMaxReads = 12;
 inline constexpr double kLoadWork = 4;  // of an element from memory, in operations
 
+// Operations of one element of an op, relative to an addition.
+double OpWork(ir::UOp u);
+
 // A graph (its nodes, sources first) with the facts of its own, its slots and its devices, and no
 // decision. INVALID_ARGUMENT if it mixes values on several devices.
 absl::StatusOr<Fusion> Describe(ir::UOpContext& ctx, std::vector<ir::UOp> order,

@@ -63,7 +63,7 @@ class Builder {
                 ResolveMulti(ctx_, order, {options_.default_device, options_.ring_threshold}));
     replace(resolved);
     replace(SeparateDevices(ctx_, order, options_.default_device));
-    replace(Prepare(ctx_, order, static_cast<size_t>(std::clamp(FewestBuffers(), 4, 18) - 2)));
+    replace(Prepare(ctx_, order, options_));
     Constraints constraints;
     UOPD_ASSIGN(Fusion fusion, Describe(ctx_, std::move(order), options_.default_device));
     const Picks picks(ctx_, fusion.order);
@@ -102,14 +102,6 @@ class Builder {
   }
 
  private:
-  // Before it is known what is on which device.
-  int FewestBuffers() const {
-    int fewest = options_.limits.max_buffers;
-    for (const auto& [name, limits] : options_.limits_of)
-      fewest = std::min(fewest, limits.max_buffers);
-    return fewest;
-  }
-
   // A kernel that reads elsewhere what it stores: several outputs are taken apart; one alone gets
   // copies of the states of the slot that it reads.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {

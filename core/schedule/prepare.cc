@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "core/schedule/prepare.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
+#include "core/schedule/describe.h"
 
 namespace uopd::schedule {
 namespace {
@@ -14,6 +18,11 @@ using ir::UOp;
 using ir::UOpContext;
 
 constexpr int64_t kTermsOfAPiece = 1024;  // at least
+constexpr int64_t kPieces = 256;  // of all elements together; more than a device has threads
+constexpr int64_t kTile = 64;     // elements that an iteration takes of the innermost axis
+// Below this codegen gives a kernel fewer threads: 65536 terms that are one load and one addition.
+constexpr double kWorkOfAThread = 5 << 16;
+constexpr size_t kMaxNodesOfATerm = 32;
 
 // The elements of u are those of a buffer, in one run.
 bool IsInMemory(UOpContext& ctx, UOp u) {
@@ -44,29 +53,86 @@ int64_t DivisorUpTo(int64_t n, int64_t most) {
   return 1;
 }
 
-UOp SplitReduce(UOpContext& ctx, UOp u) {
+// How many threads share this work over this many iterations: the way that codegen chooses them.
+int64_t ThreadsFor(int64_t iterations, double work, int64_t threads) {
+  for (int64_t t = threads; t > 1; --t) {
+    if (work < kWorkOfAThread * static_cast<double>(t)) continue;
+    if (iterations % t == 0 || iterations >= 8 * t) return t;
+  }
+  return 1;
+}
+
+// Operations of one term, counted down to memory and other reductions; no more than a few nodes.
+double WorkOf(UOp x) {
+  double work = 0;
+  std::vector<UOp> stack = {x}, seen;
+  while (!stack.empty() && seen.size() < kMaxNodesOfATerm) {
+    const UOp u = stack.back();
+    stack.pop_back();
+    if (u.Is(Op::CONST) || std::ranges::find(seen, u) != seen.end()) continue;
+    seen.push_back(u);
+    if (u.Is(ir::kElementwiseOps)) {
+      work += OpWork(u);
+      stack.insert(stack.end(), u.srcs().begin(), u.srcs().end());
+    } else if (u.Is(ir::kMovementOps)) {
+      stack.push_back(u.src(0));
+    } else {
+      work += kLoadWork;
+    }
+  }
+  return work;
+}
+
+// Limits of the device that u is computed on, found by its first sources.
+const KernelLimits& LimitsFor(UOp u, const Options& options) {
+  if (options.limits_of.empty()) return options.limits;
+  while (!u.Is(OpSet{Op::PARAM, Op::COPY}) && u.n_src() > 0) u = u.src(0);
+  const bool named = u.Is(OpSet{Op::PARAM, Op::COPY}) && !u.text().empty();
+  return options.LimitsOf(named ? u.text() : options.default_device);
+}
+
+UOp SplitReduce(UOpContext& ctx, UOp u, const Options& options) {
+  const int64_t threads = LimitsFor(u.src(0), options).threads;
   const UOp x = u.src(0);
-  const auto dims = ir::StaticDims(*ctx.ShapeOf(x));
+  const auto dims = threads > 1 ? ir::StaticDims(*ctx.ShapeOf(x)) : std::nullopt;
   if (!dims) return u;
-  ir::Int128 terms = 1, elements = 1;
-  for (int64_t d : *dims) elements *= d;
-  for (int64_t a : u.reduce_axes()) terms *= (*dims)[static_cast<size_t>(a)];
-  if (elements == 0 || terms < kSplitTerms || elements / terms >= kEnoughElements) return u;
-  const auto most = static_cast<int64_t>(
-      std::min<ir::Int128>(kEnoughElements / (elements / terms), terms / kTermsOfAPiece));
+  ir::Int128 all = 1, terms = 1, iterations = 1;
+  for (size_t a = 0; a < dims->size(); ++a) {
+    const int64_t d = (*dims)[a];
+    all *= d;
+    if (std::ranges::find(u.reduce_axes(), static_cast<int64_t>(a)) != u.reduce_axes().end())
+      terms *= d;
+    else
+      iterations *= a + 1 < dims->size() ? d : std::max<int64_t>(d / kTile, 1);
+  }
+  if (all == 0 || all > ir::Int128{1} << 60) return u;
+  const ir::Int128 elements = all / terms;
+  if (terms < 2 * kTermsOfAPiece) return u;
+  // Most have enough of them, whatever their work.
+  const auto loops = static_cast<int64_t>(iterations);
+  if (ThreadsFor(loops, INFINITY, threads) == threads) return u;
+  const double work = static_cast<double>(all) * (WorkOf(x) + 1);
+  const int64_t few = ThreadsFor(loops, work, threads);
+  const auto most = static_cast<int64_t>(std::min<ir::Int128>(
+      std::max<ir::Int128>(kPieces / elements, threads), terms / kTermsOfAPiece));
+  const int64_t least = std::min<int64_t>(most, 4);
   // The outermost axis that splits, so that a piece is one run of memory.
   size_t axis = dims->size();
   int64_t pieces = 1;
   for (int64_t a : u.reduce_axes()) {
     pieces = DivisorUpTo((*dims)[static_cast<size_t>(a)], most);
     axis = static_cast<size_t>(a);
-    if (pieces >= 4) break;
+    if (pieces >= least) break;
   }
+  const int64_t many = ThreadsFor(pieces >= least ? pieces : most, work, threads);
+  const double saved = work / static_cast<double>(few) - work / static_cast<double>(many);
+  const double stored = static_cast<double>(elements) * static_cast<double>(most);
+  if (saved <= stored * (options.realise_cost + kLoadWork) + options.launch_cost) return u;
   UOp padded = x;
   Dims split = *dims;
-  if (pieces < 4) {
+  if (pieces < least) {
     // Sizes like primes: zeros at the end of the longest axis change no sum.
-    if (u.reduce_op() != Op::ADD || most < 4) return u;
+    if (u.reduce_op() != Op::ADD) return u;
     for (int64_t a : u.reduce_axes()) {
       if (split[static_cast<size_t>(a)] > split[axis]) axis = static_cast<size_t>(a);
     }
@@ -107,7 +173,12 @@ UOp SplitStack(UOpContext& ctx, UOp u, size_t most) {
 
 }  // namespace
 
-UOp Prepare(UOpContext& ctx, const std::vector<UOp>& order, size_t stack) {
+UOp Prepare(UOpContext& ctx, const std::vector<UOp>& order, const Options& options) {
+  // Before it is known what is on which device.
+  int fewest = options.limits.max_buffers;
+  for (const auto& [name, limits] : options.limits_of)
+    fewest = std::min(fewest, limits.max_buffers);
+  const auto stack = static_cast<size_t>(std::clamp(fewest, 4, 18) - 2);
   std::vector<UOp> done(ctx.size());
   // Values that count positions: reductions over those may pick single elements, which a kernel can
   // fetch without looping. Splitting would hide that.
@@ -130,7 +201,7 @@ UOp Prepare(UOpContext& ctx, const std::vector<UOp>& order, size_t stack) {
     if (made.Is(Op::CONTIGUOUS) && IsInMemory(ctx, srcs[0])) {
       made = srcs[0];
     } else if (made.Is(Op::REDUCE) && !counting) {
-      made = SplitReduce(ctx, made);
+      made = SplitReduce(ctx, made, options);
     } else if (made.Is(Op::STACK) && u.dtype() != ir::Dtype::Index) {
       made = SplitStack(ctx, made, stack);
     }

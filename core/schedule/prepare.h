@@ -5,17 +5,23 @@
 #include <vector>
 
 #include "core/ir/context.h"
+#include "core/schedule/schedule.h"
 
 namespace uopd::schedule {
 
-// Reductions of at least this many terms to few elements become two: pieces, then their results.
-inline constexpr int64_t kSplitTerms = 32768;
-inline constexpr int64_t kEnoughElements = 256;  // of a result, to keep every thread busy
-
 // Bound variables are variables here; markers for gradients are gone, and so is CONTIGUOUS of what
-// is in memory as it stands; long reductions are split; STACKs of more than `stack` sources are
-// WHEREs of short ones, so that a kernel need not read them all. `order` is the graph, sources
-// first.
-ir::UOp Prepare(ir::UOpContext& ctx, const std::vector<ir::UOp>& order, size_t stack);
+// is in memory as it stands; reductions that leave threads without work are split (below); STACKs
+// of more sources than a kernel may have buffers are WHEREs of short ones, so that it need not read
+// them all. `order` is the graph, sources first.
+//
+// A reduction to few elements becomes two where that is cheaper: pieces of it, which all threads
+// share, then their results. In the units of fusion.h, a reduction of all terms by t threads takes
+//
+//   work / t                                                              whole
+//   work / t' + pieces * elements * (realise_cost + load) + launch_cost   in pieces
+//
+// where t are as many threads as the loops over the result, without what vectors take of them, can
+// be divided among, and t' those that the pieces can; neither more than the work is worth.
+ir::UOp Prepare(ir::UOpContext& ctx, const std::vector<ir::UOp>& order, const Options& options);
 
 }  // namespace uopd::schedule

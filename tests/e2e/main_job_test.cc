@@ -261,7 +261,7 @@ TEST(MainJobTest, CacheExplainNamesWhatTheDeviceHasOtherwise) {
                                 "%4 = STORE %2, %3\n%5 = SINK %4\n")
                   .ok());
   for (const int threads : {1, 3}) {
-    DaemonProcess daemon(folder.path(), {Cat("--device.cpu_threads=", threads)});
+    DaemonProcess daemon(folder.path(), {Cat("--device-cpu-threads=", threads)});
     ASSERT_TRUE(daemon.running());
     const std::string to = Cat("--address ", daemon.listen(), " ");
     if (threads == 3) {
