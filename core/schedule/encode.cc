@@ -7,7 +7,7 @@
 namespace uopd::schedule {
 namespace {
 
-constexpr uint64_t kFormat = 1;
+constexpr uint64_t kFormat = 2;
 
 class Decoder {
  public:
@@ -72,7 +72,13 @@ class Decoder {
       return index < (b.kind == BufferRef::kArgument ? s.slots.size() : s.temporaries.size());
     };
     if (!List(item.buffers, buffer)) return false;
-    return item.kind == Item::kKernel ? !item.buffers.empty() : item.buffers.size() == 2;
+    if (item.kind == Item::kKernel) return !item.buffers.empty();
+    if (item.buffers.size() != 2 || !Size(item.from)) return false;
+    auto bytes = [&](const BufferRef& b) {
+      const auto i = static_cast<size_t>(b.index);
+      return b.kind == BufferRef::kArgument ? s.slots[i].bytes : s.temporaries[i].bytes;
+    };
+    return item.from + bytes(item.buffers[0]) <= bytes(item.buffers[1]);
   }
 
   // Every temporary lies in its device's arena.
@@ -117,6 +123,7 @@ std::string Schedule::Encode() const {
     PutString(out, item.device), PutString(out, item.graph);
     PutVarint(out, item.buffers.size());
     for (const BufferRef& b : item.buffers) PutVarint(out, b.kind), size(b.index);
+    if (item.kind == Item::kCopy) size(item.from);
   }
   return out;
 }

@@ -39,6 +39,7 @@ class Fuser {
     f_.Restart();
     Weigh(ctx_, options_, f_);
     must_realise_.resize(f_.order.size(), false);
+    is_copied_.resize(f_.order.size(), false);
     for (UOp u : f_.order) {
       for (UOp s : u.srcs()) {
         if (s.Is(Op::PARAM)) ++uses_of_slot_[s.slot()];
@@ -49,7 +50,7 @@ class Fuser {
       const UOp u = f_.order[i];
       if (u.Is(Op::STORE)) {
         UOPD_TRY(VisitStore(u));
-      } else if (!f_.info[i].demands.empty() || must_realise_[i]) {
+      } else if (!f_.info[i].demands.empty() || must_realise_[i] || is_copied_[i]) {
         Visit(u);
       }
     }
@@ -174,6 +175,8 @@ class Fuser {
     return from >= 0 && from != f_.at(u).device;
   }
 
+  bool MustRealise(UOp u) const { return u.Is(Op::CONTIGUOUS) || IsTransfer(u); }
+
   // How often all demands together would compute u; 0 where that does not matter.
   double TripsOf(UOp u, const NodeInfo& info) {
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
@@ -251,7 +254,7 @@ class Fuser {
     const NodeInfo& info = f_.at(u);
     if (Forced(u)) return Realise(u, true);
     const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
-    const bool must = u.Is(Op::CONTIGUOUS) || IsTransfer(u);
+    const bool must = MustRealise(u) || is_copied_[Position(u)];
     const bool realise = (must || trips * info.work > realised) && !OnlyStored(u);
     for (const bool may_cut : {true, false}) {
       if (must) break;
@@ -390,17 +393,49 @@ class Fuser {
   }
 
   // Turns root r, whose only output is the COPY u or stores it, into the transfer. Its source must
-  // be whole in memory.
+  // be whole in memory, or a run of what is.
   void MakeCopy(uint32_t r, UOp u) {
     Root& root = f_.roots[r];
     root.is_copy = true, root.alone = true;
     UOp source = u.src(0);
     while (source.Is(Op::RESHAPE)) source = source.src(0);
+    const auto [base, from] = RunOf(source);
+    if (base != source && (IsInMemory(base) || MustRealise(base) || f_.at(base).in_memory)) {
+      source = base, root.copy_from = from;
+      if (!IsInMemory(base)) is_copied_[Position(base)] = true;
+    } else if (!IsInMemory(source)) {
+      must_realise_[Position(source)] = true;
+    }
     root.outputs[0].value = source;
     followers_[Position(source)].push_back(r);
-    const bool in_memory =
-        source.Is(Op::PARAM) || (source.Is(Op::AFTER) && !source.src(0).Is(ir::kMovementOps));
-    if (!in_memory) must_realise_[Position(source)] = true;
+  }
+
+  static bool IsInMemory(UOp u) {
+    return u.Is(Op::PARAM) || (u.Is(Op::AFTER) && !u.src(0).Is(ir::kMovementOps));
+  }
+
+  // The node of whose elements u is a run, and the first of them.
+  std::pair<UOp, int64_t> RunOf(UOp u) {
+    int64_t from = 0;
+    for (; u.Is(OpSet{Op::RESHAPE, Op::SHRINK}); u = u.src(0)) {
+      if (u.Is(Op::RESHAPE)) continue;
+      const auto in = ir::StaticDims(*ctx_.ShapeOf(u.src(0))),
+                 out = ir::StaticDims(*ctx_.ShapeOf(u));
+      if (!in || !out) break;
+      // Axes of one element, then one of which a part is taken, then whole ones.
+      bool whole = false, is_run = true;
+      int64_t first = 0;
+      for (size_t i = 0; i < in->size() && is_run; ++i) {
+        const UOp start = u.src(1).src(i);
+        is_run = start.Is(Op::CONST) && (!whole || (*out)[i] == (*in)[i]);
+        if (!is_run) break;
+        whole |= (*out)[i] != 1;
+        first = first * (*in)[i] + start.const_int();
+      }
+      if (!is_run) break;
+      from += first;
+    }
+    return {u, from};
   }
 
   // Turns demand k of u into demands on its sources. References into demands do not survive Ask.
@@ -467,6 +502,7 @@ class Fuser {
   Fusion& f_;
   Sharing sharing_;
   std::vector<bool> must_realise_;                      // by position
+  std::vector<bool> is_copied_;                         // by position: in part, by a transfer
   absl::flat_hash_map<uint32_t, Followers> followers_;  // by position: roots that wait for it
   // By position of a STORE.
   absl::flat_hash_map<uint32_t, absl::InlinedVector<UOp, 1>> afters_;

@@ -83,7 +83,8 @@ struct RootAxis {
   ir::UOp at;  // over the ranges it is made of: most often that is one
 };
 
-// One kernel, or a copy to another device (of outputs[0].value, which is in memory).
+// One kernel, or a copy to another device: of outputs[0].value, which is in memory, from element
+// copy_from on.
 struct Root {
   std::vector<Output> outputs;
   std::vector<ir::UOp> ranges;            // output loops, outermost first; size-1 axes have none
@@ -92,6 +93,7 @@ struct Root {
   int64_t next_range = 0;                 // axis id of the next one made in this root
   int32_t device = 0;
   bool is_copy = false;
+  int64_t copy_from = 0;
   bool alone = false;  // nothing may join
   int64_t staged_bytes = 0;
   uint64_t staged_ranges = 0;  // bits (UsedRanges) of those around what is staged

@@ -149,6 +149,8 @@ class Builder {
         const Placeholder from = CopySource(fusion, root);
         item.kind = Item::kCopy;
         item.buffers = {RefOf(fusion, root.outputs[0].storage), RefOf(fusion, from.storage)};
+        item.from =
+            root.copy_from * ir::ByteSize(fusion.storages[static_cast<size_t>(from.storage)].dtype);
         MarkRead(out, fusion, from);
       } else {
         const Kernel& kernel = *kernel_of[r];

@@ -32,14 +32,15 @@ struct BufferRef {
   bool operator==(const BufferRef&) const = default;
 };
 
-// One step. A kernel runs `graph` on `device`; a copy moves buffers[1] to buffers[0], perhaps
-// between devices.
+// One step. A kernel runs `graph` on `device`; a copy fills buffers[0] from buffers[1], perhaps
+// between devices, from a byte of it on.
 struct Item {
   enum Kind : uint8_t { kKernel, kCopy };
   Kind kind = kKernel;
   std::string device;
   std::string graph;               // kernels: ir::Encode of the kernel SINK
   std::vector<BufferRef> buffers;  // kernels: by PARAM slot, outputs first
+  int64_t from = 0;                // copies
 };
 
 // Intermediate memory, planned: temporaries whose lives do not overlap share bytes of their

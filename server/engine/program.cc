@@ -77,9 +77,9 @@ absl::Status AddMemory(Program& program, const schedule::Schedule& schedule, Dev
 
 absl::Status AddCopy(Program& program, const schedule::Schedule& schedule,
                      const schedule::Item& item) {
-  if (item.buffers.size() != 2 ||
-      BufferBytes(schedule, item.buffers[0]) != BufferBytes(schedule, item.buffers[1])) {
-    return Internal("copy is not between two buffers of equal size");
+  if (item.buffers.size() != 2 || item.from < 0 ||
+      BufferBytes(schedule, item.buffers[0]) > BufferBytes(schedule, item.buffers[1]) - item.from) {
+    return Internal("copy is not between two buffers, or its source is too small");
   }
   program.bytes += 2.0 * static_cast<double>(BufferBytes(schedule, item.buffers[0]));
   return absl::OkStatus();
@@ -107,6 +107,7 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
     UOPD_ASSIGN(step.device, devices.Get(item.device));
     step.buffers.assign(item.buffers.begin(), item.buffers.end());
     if (step.kernel == nullptr) {
+      step.from = item.from;
       UOPD_TRY(AddCopy(*program, schedule, item));
     } else {
       UOPD_TRY(CheckFit(schedule, item, *step.kernel));

@@ -28,12 +28,13 @@ struct Kernel {
   bool tuned = false;  // with opts that tuning found
 };
 
-// Runs `kernel`, or copies buffers[1] to buffers[0] when it is null.
+// Runs `kernel`, or fills buffers[0] from byte `from` on of buffers[1] when it is null.
 struct Step {
   std::shared_ptr<const Kernel> kernel;
   DeviceState* device = nullptr;
   absl::InlinedVector<schedule::BufferRef, 4> buffers;
   absl::InlinedVector<int, 2> variables;  // of the program, in the kernel's order
+  int64_t from = 0;
 };
 
 struct ProgramSlot {

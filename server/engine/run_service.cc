@@ -23,7 +23,8 @@ size_t CopyBytes(const Program& program, const Step& step) {
 absl::Status RunCopy(const Program& program, const Step& step, const Binding& binding,
                      Streams& streams, const std::vector<DeviceState*>& devices) {
   const devices::BufferArg to = binding.Resolve(step.buffers[0]);
-  const devices::BufferArg from = binding.Resolve(step.buffers[1]);
+  devices::BufferArg from = binding.Resolve(step.buffers[1]);
+  from.offset += static_cast<size_t>(step.from);
   const size_t bytes = CopyBytes(program, step);
   if (bytes == 0) return absl::OkStatus();
   const auto state_of = [&](const devices::Buffer& buffer) {

@@ -29,7 +29,8 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
       held.emplace_back(bytes.begin(), bytes.end());
     }
     if (item.kind == schedule::Item::kCopy) {
-      held[0] = held[1];
+      const auto from = held[1].begin() + item.from;
+      held[0].assign(from, from + static_cast<std::ptrdiff_t>(held[0].size()));
     } else {
       ir::UOpContext ctx;
       UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, item.graph, ir::Stage::kKernel));

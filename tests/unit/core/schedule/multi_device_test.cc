@@ -116,7 +116,8 @@ TEST_F(MultiDevice, PaddingAndCuttingChangeSizesOnly) {
 TEST_F(MultiDevice, OnlyWhatIsMissingMoves) {
   const UOp x = Sharded({3, 5}, 4), y = Sharded({5, 3}, 4);
   // Rows 3 and 4 of y are on CPU:0 and wanted on CPU:1.
-  Items(Sharded({3, 5}, 4), ir::Add(ctx_, x, y));
+  // They are a run of its memory: no kernel picks them out.
+  EXPECT_EQ(Items(Sharded({3, 5}, 4), ir::Add(ctx_, x, y)), Counts(2, 1));
   EXPECT_EQ(bytes_copied_, 2 * 4 * 4);
 }
 TEST_F(MultiDevice, CopiesAreTakenFromWhereTheyAre) {
@@ -125,6 +126,65 @@ TEST_F(MultiDevice, CopiesAreTakenFromWhereTheyAre) {
   const UOp there = ctx_.Make(Op::COPY, Dtype::F32, {x}, ctx_.Data({}, "CPU:1"));
   EXPECT_EQ(Items(Param({6, 4}, "CPU:1"), there), Counts(1, 0));
 }
+// What lies in one run needs no kernel that picks it out, from whatever memory it is copied.
+TEST_F(MultiDevice, RunsAreCopiedFromTheMiddle) {
+  struct Case {
+    Dims starts, dims;
+    bool run;
+  };
+  const Case cases[] = {
+      {{1, 0, 0}, {2, 4, 5}, true},  {{2, 0, 0}, {1, 4, 5}, true},  {{2, 1, 0}, {1, 2, 5}, true},
+      {{2, 3, 2}, {1, 1, 3}, true},  {{2, 3, 4}, {1, 1, 1}, true},  {{1, 1, 0}, {2, 2, 5}, false},
+      {{0, 0, 1}, {3, 4, 2}, false}, {{0, 0, 0}, {3, 1, 5}, false}, {{1, 0, 3}, {1, 4, 2}, false},
+      {{0, 2, 4}, {1, 2, 1}, false},
+  };
+  std::vector<double> values;
+  for (int i = 0; i < 60; ++i) values.push_back(i);
+  for (const Case& c : cases) {
+    SCOPED_TRACE(&c - cases);
+    // The source is a slot, a shape of one, what a kernel writes, and what has been copied.
+    for (int kind = 0; kind < 4; ++kind) {
+      SCOPED_TRACE(kind);
+      const Dims shape = {3, 4, 5};
+      ir::UOpContext ctx;
+      const Dims dims = kind == 1 ? Dims{60} : shape;
+      UOp x = ir::Param(ctx, 1, Dtype::F32, ir::ShapeArg(ctx, dims), "CPU:0");
+      if (kind == 1) x = ir::Reshape(ctx, x, shape);
+      if (kind == 2)
+        x = ctx.Make(Op::CONTIGUOUS, Dtype::F32, {ir::Mul(ctx, x, ctx.Float(Dtype::F32, 2))});
+      if (kind == 3) x = ctx.Make(Op::COPY, Dtype::F32, {x}, ctx.Data({}, "CPU:2"));
+      const UOp part = ir::Shrink(ctx, x, ir::ShapeArg(ctx, c.starts), ir::ShapeArg(ctx, c.dims));
+      const UOp there = ctx.Make(Op::COPY, Dtype::F32, {part}, ctx.Data({}, "CPU:1"));
+      const UOp target = ir::Param(ctx, 0, Dtype::F32, ir::ShapeArg(ctx, c.dims), "CPU:1");
+      const UOp store = ir::Store(ctx, target, there);
+      const UOp sink = ir::Sink(ctx, std::span(&store, 1));
+      const std::vector<HostArray> slots = {HostArray::Zeros(Dtype::F32, c.dims),
+                                            HostArray::Of(Dtype::F32, dims, values)};
+      const auto made = schedule::MakeSchedule(ctx, sink, {});
+      ASSERT_TRUE(made.ok()) << StatusText(made.status());
+      const auto s = schedule::Schedule::Decode(made->Encode());
+      ASSERT_TRUE(s.ok());
+      EXPECT_EQ(s->items.size(), size_t{kind < 2 ? 1u : 2u} + (c.run ? 0 : 1));
+      const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+      const auto got = testing::RunSchedule(*s, slots);
+      ASSERT_TRUE(want.ok() && got.ok());
+      EXPECT_EQ((*got)[0].ToDoubles(), (*want)[0].ToDoubles());
+    }
+  }
+}
+
+// Bytes from a file may say anything.
+TEST_F(MultiDevice, CopiesFromOutsideOfTheirSourceDoNotDecode) {
+  schedule::Schedule s;
+  s.slots.resize(2);
+  s.slots[0].bytes = 8, s.slots[1].bytes = 24;
+  s.items.push_back({schedule::Item::kCopy, "CPU:0", "", {{}, {}}, 16});
+  s.items[0].buffers[1].index = 1;
+  EXPECT_TRUE(schedule::Schedule::Decode(s.Encode()).ok());
+  s.items[0].from = 17;
+  EXPECT_FALSE(schedule::Schedule::Decode(s.Encode()).ok());
+}
+
 TEST_F(MultiDevice, AllReduceSendsEveryPartialEverywhere) {
   const UOp x = Sharded({2, 3, 1}, 10);
   EXPECT_EQ(Items(Replicated({1, 10}, 3), Sum(x, 0)), Counts(6, 6));
