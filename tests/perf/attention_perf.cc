@@ -138,6 +138,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
       {"tiny", {8, 16, 16, 16}},
       {"clip", {12, 77, 77, 64}},
       {"vit", {12, 197, 197, 64}},
+      {"prime", {8, 127, 131, 64}},
+      {"prime32", {8, 31, 37, 32}},
       {"wide", {4, 128, 128, 128}},
       {"chunk", {8, 64, 1024, 64}},
       {"far", {2, 64, 8192, 64}},
@@ -156,7 +158,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 const Register kRegister(
     "attention",
     "attention as one kernel and as three: --model "
-    "small|square|long|decode|cache|decode128|odd|tiny|clip|vit|wide|chunk|far",
+    "small|square|long|decode|cache|decode128|odd|tiny|clip|vit|prime|prime32|wide|chunk|far",
     Run);
 
 }  // namespace

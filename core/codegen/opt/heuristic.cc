@@ -266,9 +266,19 @@ class Heuristic {
   bool Upcast(size_t axis, int64_t amount) {
     if (amount == 1) return true;
     if (!Try({OptKind::kUpcast, static_cast<int>(axis), amount})) return false;
-    left_[axis] /= amount, accumulators_ *= amount;
+    left_[axis] = Rounds(axis, amount), accumulators_ *= amount;
     copies_[axis] *= amount;
     return true;
+  }
+
+  int64_t Rounds(size_t axis, int64_t amount) const { return (left_[axis] + amount - 1) / amount; }
+  // The part of what is computed for tiles of n that is wanted; 0: there are no such tiles. Where
+  // values are staged, rows whose number is a prime are worth gates at their end.
+  double Wanted(size_t axis, int64_t n) const {
+    if (left_[axis] % n == 0) return 1;
+    const int64_t padded = Rounds(axis, n) * n;
+    const bool few = has_stages_ && lanes_[axis] == 1 && 10 * padded <= 11 * left_[axis];
+    return few ? static_cast<double>(left_[axis]) / static_cast<double>(padded) : 0;
   }
 
   // Two axes at most: the innermost two along which loads are shared.
@@ -280,7 +290,7 @@ class Heuristic {
     const int64_t registers = target_.vector_registers;
     if (shared.size() == 1) {
       for (int64_t n : {8, 6, 5, 4, 3, 2}) {
-        if (left_[shared[0]] % n == 0 && 2 * n + 2 <= registers && Upcast(shared[0], n)) return;
+        if (Wanted(shared[0], n) > 0 && 2 * n + 2 <= registers && Upcast(shared[0], n)) return;
       }
       return;
     }
@@ -298,10 +308,11 @@ class Heuristic {
     int64_t best_x = 1, best_y = 1;
     for (int64_t x : {1, 2, 3, 4, 5, 6, 7, 8}) {
       for (int64_t y : {1, 2, 3, 4, 5, 6, 7, 8}) {
-        if (left_[shared[0]] % x != 0 || left_[shared[1]] % y != 0) continue;
+        const double wanted = Wanted(shared[0], x) * Wanted(shared[1], y);
+        if (wanted == 0) continue;
         if (x * y + std::min(x, y) + 2 > registers) continue;
         // Loads for each multiply-add; a few accumulators more hide latency.
-        const double value = static_cast<double>(x * y) / static_cast<double>(x + y) *
+        const double value = wanted * static_cast<double>(x * y) / static_cast<double>(x + y) *
                              std::min(1.0, static_cast<double>(x * y) / 10);
         if (value > best) best = value, best_x = x, best_y = y;
       }
@@ -311,7 +322,7 @@ class Heuristic {
       if (best_x % x == 0 && Upcast(shared[0], x)) break;
     }
     for (int64_t y = best_y; y > 1; --y) {
-      if (left_[shared[1]] % y == 0 && Upcast(shared[1], y)) break;
+      if (Wanted(shared[1], y) > 0 && Upcast(shared[1], y)) break;
     }
   }
 

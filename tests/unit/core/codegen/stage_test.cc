@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Kernels that stage values, under the heuristic and under random legal opts, against the
 // interpreter.
+#include <algorithm>
+
 #include "tests/support/attention_kernel.h"
 #include "tests/unit/core/codegen/opts_fuzz.h"
 
@@ -44,6 +46,7 @@ std::vector<KernelCase> Cases() {
     s.shared_range = k % 2 == 0, s.divided = d % 2 == 0;
     out.push_back(Attention("attention", s));
   }
+  out.push_back(Attention("prime", {1, 11, 13, 8}));
   out.push_back(Attention("causal", {2, 9, 12, 8, Dtype::F32, true}));
   out.push_back(Attention("bf16", {2, 4, 33, 16, Dtype::BF16}, 4e-2));
   out.push_back(Attention("f16", {1, 3, 20, 8, Dtype::F16, true}, 4e-3));
@@ -156,6 +159,25 @@ int Trials() {
 }
 
 TEST(StageTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(Cases(), 11, Trials()), 40); }
+
+// A tile of rows loads the keys once for all of them, also where their number is a prime.
+TEST(StageTest, AnyNumberOfRowsIsTiled) {
+  for (const int64_t rows : {11, 31, 127, 128, 197}) {
+    UOpContext ctx;
+    AttentionShape s{8, rows, 131, 64};
+    s.divided = true;
+    codegen::Target target;
+    target.vector_bytes = 64, target.vector_registers = 32, target.threads = 2;
+    const auto out = codegen::Lower(ctx, tests::AttentionKernel(ctx, s), target, {});
+    ASSERT_TRUE(out.ok()) << out.status();
+    const auto tile = std::ranges::find_if(
+        out->applied, [](const Opt& opt) { return opt.kind == OptKind::kUpcast && opt.axis == 1; });
+    ASSERT_NE(tile, out->applied.end()) << rows;
+    EXPECT_GE(tile->amount, 4) << rows;
+    const int64_t padded = (rows + tile->amount - 1) / tile->amount * tile->amount;
+    EXPECT_LE(10 * padded, 11 * rows) << rows;
+  }
+}
 
 TEST(StageTest, MoreThanTheTargetHasIsRefused) {
   UOpContext ctx;

@@ -105,6 +105,27 @@ TEST_F(RunServiceTest, TooMuchToReturnIsRefused) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+// Rows 2 and 3 of slot 1 are copied to slot 0, which is on another device: no kernel runs.
+TEST_F(RunServiceTest, CopiesBeginInTheMiddle) {
+  ir::UOpContext ctx;
+  const ir::Dims whole = {4, 4}, from = {2, 0}, rows = {2, 4};
+  const ir::UOp x = ir::Param(ctx, 1, ir::Dtype::I8, ir::ShapeArg(ctx, whole), "NULL:0");
+  const ir::UOp part = ir::Shrink(ctx, x, ir::ShapeArg(ctx, from), ir::ShapeArg(ctx, rows));
+  const ir::UOp there = ctx.Make(ir::Op::COPY, ir::Dtype::I8, {part}, ctx.Data({}, "NULL:1"));
+  const ir::UOp store =
+      ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::I8, ir::ShapeArg(ctx, rows), "NULL:1"), there);
+  RequestContext request;
+  const auto handle =
+      service_.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)))}, {});
+  ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
+  program_ = (*handle)->Get();
+  const auto result = Run({{.return_data = true}, {.data = data_}});
+  ASSERT_TRUE(result.ok()) << StatusText(result.status());
+  EXPECT_EQ(result->data, (std::vector<std::string>{data_.substr(8)}));
+  EXPECT_EQ(program_->steps.size(), 1u);
+  EXPECT_EQ(device().launches(), 0);
+}
+
 TEST_F(RunServiceTest, ALostDeviceIsUnavailableAndComesBack) {
   device().SetStatus(absl::UnavailableError("fell off the bus"));
   EXPECT_EQ(Run({{.buffer = 1}, {.data = data_}}).status().code(), absl::StatusCode::kUnavailable);
