@@ -79,8 +79,16 @@ class Fuser {
     Root root;
     root.device = device;
     root.ranges.reserve(shape.size());
-    for (UOp d : shape) {
-      if (!d.IsConstInt(1)) AddAxis(root, node, d);
+    const auto& cuts = options_.constraints->cuts;
+    const auto first = cuts.lower_bound({node.id(), 0, 0});
+    if (first != cuts.end() && first->node == node.id()) {
+      for (UOp d : shape) {
+        if (!d.IsConstInt(1)) AddAxis(root, node, d);
+      }
+    } else {
+      for (UOp d : shape) {
+        if (!d.IsConstInt(1)) AddRange(root, d);
+      }
     }
     root.loops = static_cast<uint32_t>(f_.loops.size());
     f_.loops.push_back(root.ranges);
@@ -88,25 +96,28 @@ class Fuser {
     return static_cast<uint32_t>(f_.roots.size() - 1);
   }
 
+  UOp AddRange(Root& root, UOp size) {
+    root.ranges.push_back(ir::Range(ctx_, size, root.next_range++, AxisType::LOOP));
+    return root.ranges.back();
+  }
+
   // One range, or as many as the axis is cut into.
   void AddAxis(Root& root, UOp node, UOp size) {
     const auto axis = static_cast<uint32_t>(root.axes.size());
-    auto range = [&](UOp n) {
-      root.ranges.push_back(ir::Range(ctx_, n, root.next_range++, AxisType::LOOP));
-      return root.ranges.back();
-    };
     const auto& cuts = options_.constraints->cuts;
     const auto first = cuts.lower_bound({node.id(), axis, 0}),
                end = cuts.lower_bound({node.id(), axis + 1, 0});
-    if (first == end) return root.axes.push_back({size, range(size)});
+    if (first == end) return root.axes.push_back({size, AddRange(root, size)});
     UOp at = ctx_.Idx(0);
     int64_t left = size.const_int();
     for (auto cut = end; cut != first;) {
       const int64_t stride = (--cut)->stride;
-      at = ir::Add(ctx_, at, ir::Mul(ctx_, range(ctx_.Idx(left / stride)), ctx_.Idx(stride)));
+      at = ir::Add(ctx_, at,
+                   ir::Mul(ctx_, AddRange(root, ctx_.Idx(left / stride)), ctx_.Idx(stride)));
       left = stride;
     }
-    root.axes.push_back({size, accesses_.Simple(ir::Add(ctx_, at, range(ctx_.Idx(left))))});
+    root.axes.push_back(
+        {size, accesses_.Simple(ir::Add(ctx_, at, AddRange(root, ctx_.Idx(left))))});
   }
 
   // The element of a value of this shape that one iteration of the root is about. REQUIRES: the
@@ -115,7 +126,7 @@ class Fuser {
     IndexList index;
     size_t next = 0;
     for (UOp d : shape)
-      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].axes[next++].at);
+      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].axis(next++).at);
     return accesses_.At(index, ctx_.Bool(true));
   }
 
@@ -270,9 +281,9 @@ class Fuser {
   // For the next attempt.
   void WantCut(const Root& root, const RangeCut& cut) {
     size_t next = 0;
-    for (uint32_t axis = 0; axis < root.axes.size(); ++axis) {
+    for (uint32_t axis = 0; axis < root.n_axes(); ++axis) {
       // The ranges of an axis, which are several only where its size is a constant.
-      const UOp size = root.axes[axis].size;
+      const UOp size = root.axis(axis).size;
       int64_t stride = size.Is(Op::CONST) ? size.const_int() : 0;
       do {
         const UOp range = root.ranges[next++];

@@ -77,7 +77,7 @@ struct Output {
   bool sole = false;               // covers, and nothing else reads or writes the slot
 };
 
-// An axis of a root's iteration space.
+// An axis of a root's iteration space, of another size than 1.
 struct RootAxis {
   ir::UOp size;
   ir::UOp at;  // over the ranges it is made of: most often that is one
@@ -87,10 +87,11 @@ struct RootAxis {
 // copy_from on.
 struct Root {
   std::vector<Output> outputs;
-  std::vector<ir::UOp> ranges;            // output loops, outermost first; size-1 axes have none
-  absl::InlinedVector<RootAxis, 4> axes;  // those of no size 1
-  uint32_t loops = 0;                     // index into Fusion::loops: just `ranges`
-  int64_t next_range = 0;                 // axis id of the next one made in this root
+  std::vector<ir::UOp> ranges;  // output loops, outermost first; size-1 axes have none
+  // Those of no size 1, where some is several ranges; empty where each is one.
+  std::vector<RootAxis> axes;
+  uint32_t loops = 0;      // index into Fusion::loops: just `ranges`
+  int64_t next_range = 0;  // axis id of the next one made in this root
   int32_t device = 0;
   bool is_copy = false;
   int64_t copy_from = 0;
@@ -100,6 +101,11 @@ struct Root {
   double cached_bytes = 0;     // that it reads again and again because of what it stages
   uint32_t height = 0;         // longest chain of roots that must follow
   absl::InlinedVector<uint32_t, 4> consumers, producers;
+
+  size_t n_axes() const { return axes.empty() ? ranges.size() : axes.size(); }
+  RootAxis axis(size_t i) const {
+    return axes.empty() ? RootAxis{ranges[i].src(0), ranges[i]} : axes[i];
+  }
 };
 
 // A value that its root computes into memory of its own, see staging.h.
@@ -133,7 +139,7 @@ struct NodeInfo {
 // A loop of a root that should be two: one over `stride` elements of the axis, one around it.
 struct AxisCut {
   uint32_t node = 0;  // id of the first output of the root
-  uint32_t axis = 0;  // among Root::axes
+  uint32_t axis = 0;  // of the root
   int64_t stride = 0;
   auto operator<=>(const AxisCut&) const = default;
 };

@@ -21,9 +21,9 @@ bool Sharing::SameSpace(const Root& root, Shape shape) const {
   size_t next = 0;
   for (UOp d : shape) {
     if (d.IsConstInt(1)) continue;
-    if (next == root.axes.size() || root.axes[next++].size != d) return false;
+    if (next == root.n_axes() || root.axis(next++).size != d) return false;
   }
-  return next == root.axes.size();
+  return next == root.n_axes();
 }
 
 bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
@@ -31,7 +31,7 @@ bool Sharing::IsWhole(const Demand& d, const Root& root, Shape shape) const {
   size_t next = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
     const UOp at = d.access->index[i];
-    if (shape[i].IsConstInt(1) ? !at.IsConstInt(0) : at != root.axes[next++].at) return false;
+    if (shape[i].IsConstInt(1) ? !at.IsConstInt(0) : at != root.axis(next++).at) return false;
   }
   return true;
 }

@@ -57,7 +57,7 @@ struct StagePlan {
   double cached_bytes = 0;     // read again by every iteration of the prefix
   double cost = 0;
   // That must be made first: `loops` are then the parts that are used.
-  absl::InlinedVector<RangeCut, 2> cuts;
+  std::vector<RangeCut> cuts;
 };
 
 class Staging {
