@@ -7,6 +7,7 @@
 #pragma once
 #include <cstdint>
 
+#include "core/base/status.h"
 #include "core/ir/uop.h"
 
 namespace uopd::ir {
@@ -34,6 +35,7 @@ class NodeIndex {
     return at >= base_ ? at - base_ : kNone;
   }
   void Set(UOp u, uint32_t number) {
+    UOPD_ASSERT(u.id() < ids_ && number <= ids_);
     at_[u.id()] = base_ + number;
     if (number >= used_) used_ = number + 1;
   }

@@ -90,7 +90,7 @@ class Rewriter {
     return known == Known(u) ? u : ctx_.node(known - 1);
   }
   void SetDone(UOp u, uint32_t known) {
-    if (u.id() >= done_.ids()) GrowDone();
+    if (u.id() >= done_.ids() || known > done_.ids()) GrowDone();  // the result may be younger
     done_.Set(u, known);
   }
   void SetDone(UOp u, UOp result) { SetDone(u, Known(result)); }
