@@ -30,7 +30,7 @@ struct ScheduleTarget {
 // is made of its schedule. Errors are those of DeviceSet::Get for the default device.
 absl::StatusOr<ScheduleTarget> ScheduleTargetOf(const ir::UOpContext& ctx, ir::UOp sink,
                                                 DeviceSet& devices);
-// Of a graph that cannot name another device. REQUIRES: devices.size() == 1.
+// Of a graph that names no device but the default one, as none can where devices.size() == 1.
 absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices);
 
 }  // namespace uopd::engine
