@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include <deque>
+#include <memory>
+#include <optional>
 
-#include "core/base/mutex.h"
+#include "server/net/stream_flow.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"
 #include "server/rpc/status.h"
@@ -10,121 +11,109 @@
 namespace uopd::rpc {
 namespace {
 
-constexpr size_t kMaxHeld = 32;  // messages read and not yet answered; then reading stops
+constexpr size_t kMaxHeldBytes = 8 << 20;  // of requests, and of answers
 
-// Three things go on at the same time, each one message at a time: reading, serving (in order),
-// writing.
-//
-//   read --> waiting_ --> served --> answers_ --> written
-//
-// The reactor ends when the client has said its last and all answers are written, or when the
-// stream breaks and nothing goes on any more.
-class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse> {
+// Of an item beside its message: the operations of gRPC that carry it.
+constexpr size_t kItemBytes = 512;
+
+struct Request {
+  v1::PipelineRequest message;
+  size_t held = 0;
+  size_t bytes() const { return held; }
+};
+
+// With the work that it was: a drain waits until the client has the answer.
+struct Answer {
+  v1::PipelineResponse message;
+  engine::Work work;
+  size_t held = 0;
+  size_t bytes() const { return held; }
+};
+
+// Kept alive by itself until OnDone, and by whoever works in it.
+class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>,
+                       private net::StreamFlow<Request, Answer>,
+                       public std::enable_shared_from_this<Pipeline> {
  public:
   Pipeline(engine::Engine& engine, grpc::CallbackServerContext* context)
-      : engine_(engine), context_(*context), scope_(engine, *context, Method::kPipeline) {
+      : StreamFlow(kMaxHeldBytes),
+        engine_(engine),
+        context_(*context),
+        scope_(engine, *context, Method::kPipeline) {
     // The scope's Work is given back at once: an idle stream must not hold up a drain. Messages
     // take their own.
     scope_.ReleaseWork();
+  }
+
+  void Start() {
+    self_ = shared_from_this();
     if (scope_.admitted().ok()) {
-      reading_ = true;
-      StartRead(&incoming_);
+      Begin();
     } else {
-      ended_ = true;
       Finish(scope_.End(scope_.admitted()));
     }
   }
 
   void OnReadDone(bool ok) override {
-    {
-      MutexLock lock(mu_);
-      reading_ = false;
-      if (ok) {
-        waiting_.push_back(std::move(incoming_));
-        incoming_.Clear();
-      } else {
-        last_read_ = true;
-      }
+    const auto alive = shared_from_this();
+    Request read;
+    if (ok) {
+      read.held = kItemBytes + incoming_.SpaceUsedLong();
+      read.message = std::move(incoming_);
+      incoming_.Clear();
     }
-    Advance();
+    StreamFlow::OnReadDone(ok, std::move(read));
   }
 
   void OnWriteDone(bool ok) override {
-    {
-      MutexLock lock(mu_);
-      writing_ = false;
-      answers_.pop_front();
-      if (!ok) broken_ = true;
-    }
-    Advance();
+    const auto alive = shared_from_this();
+    StreamFlow::OnWriteDone(ok);
   }
 
-  void OnDone() override { delete this; }
+  void OnDone() override { self_ = nullptr; }  // *this may be gone
 
  private:
-  // Starts whatever can go on.
-  void Advance() {
-    bool serve = false;
-    bool end = false;
-    {
-      MutexLock lock(mu_);
-      if (broken_) waiting_.clear();
-      if (!serving_ && !waiting_.empty()) {
-        current_ = std::move(waiting_.front());
-        waiting_.pop_front();
-        serving_ = serve = true;
-      }
-      if (!reading_ && !last_read_ && !broken_ &&
-          waiting_.size() + answers_.size() + (serving_ ? 1 : 0) < kMaxHeld) {
-        reading_ = true;
-        StartRead(&incoming_);
-      }
-      if (!writing_ && !answers_.empty() && !broken_) {
-        writing_ = true;
-        StartWrite(&answers_.front());
-      }
-      const bool idle = !serving_ && !reading_ && !writing_ && waiting_.empty();
-      if (idle && !ended_ && (broken_ || (last_read_ && answers_.empty()))) {
-        ended_ = end = true;
-      }
-    }
-    if (end) {
-      Finish(scope_.End(context_.IsCancelled() ? absl::CancelledError("pipeline was cancelled")
-                                               : absl::OkStatus()));
-      return;  // *this may be gone
-    }
-    if (serve) Serve();
+  void StartRead() override { ServerBidiReactor::StartRead(&incoming_); }
+  void StartWrite(const Answer& answer) override { ServerBidiReactor::StartWrite(&answer.message); }
+  void End() override {
+    Finish(scope_.End(context_.IsCancelled() ? absl::CancelledError("pipeline was cancelled")
+                                             : absl::OkStatus()));
   }
 
-  // Only the one serving touches current_, answer_, request_ and work_.
-  void Serve() {
+  // Only the one serving touches current_, answer_, request_, session_ and work_.
+  std::optional<Answer> Serve(Request& request) override {
+    current_ = std::move(request.message);
     request_ = ContextOf(context_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
     auto work = engine_.Begin();
-    if (!work.ok()) return Answer(work.status());
+    if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
     if (current_.has_prepare()) return ServePrepare();
     auto session = engine_.sessions().Use(SessionId());
-    if (!session.ok()) return Answer(session.status());
+    if (!session.ok()) return Answered(session.status());
     session_ = *std::move(session);
     if (IsQuickCall() && session_->strand().TryEnter()) {
       const absl::Status status = Call();
       session_->strand().Leave();
-      return Answer(status);
+      return Answered(status);
     }
-    absl::Status status = session_->strand().Post([this] { Answer(Call()); });
-    if (!status.ok()) Answer(status);
+    absl::Status status = session_->strand().Post(
+        [self = shared_from_this()] { self->OnServed(self->Answered(self->Call())); });
+    if (!status.ok()) return Answered(status);
+    return std::nullopt;
   }
 
-  void ServePrepare() {
+  std::optional<Answer> ServePrepare() {
     absl::Status status = engine_.executor().Admit();
-    if (!status.ok()) return Answer(status);
-    engine_.executor().Post([this] {
-      engine::Executor& executor = engine_.executor();
-      Answer(Prepare(engine_, request_, current_.prepare(), answer_.mutable_prepare()));
+    if (!status.ok()) return Answered(status);
+    engine_.executor().Post([self = shared_from_this()] {
+      engine::Executor& executor = self->engine_.executor();
+      self->OnServed(self->Answered(Prepare(self->engine_, self->request_, self->current_.prepare(),
+                                            self->answer_.mutable_prepare())));
       executor.Leave();
     });
+    return std::nullopt;
   }
 
   const std::string& SessionId() const {
@@ -176,18 +165,14 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return absl::InvalidArgumentError("message has no call");
   }
 
-  void Answer(const absl::Status& status) {
+  Answer Answered(const absl::Status& status) {
     if (!status.ok()) answer_.clear_result();
     FillError(status, &answer_);
     request_.timings.Observe();
     session_ = {};
-    engine::Work work = std::move(work_);  // until the answer is on its way
-    {
-      MutexLock lock(mu_);
-      serving_ = false;
-      if (!broken_) answers_.push_back(std::move(answer_));
-    }
-    Advance();
+    current_.Clear();
+    const size_t held = kItemBytes + answer_.SpaceUsedLong();
+    return {std::move(answer_), std::move(work_), held};
   }
 
   engine::Engine& engine_;
@@ -200,19 +185,16 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   engine::RequestContext request_;
   engine::SessionUse session_;
   engine::Work work_;
-
-  Mutex mu_;
-  bool reading_ = false, serving_ = false, writing_ = false;
-  bool last_read_ = false, broken_ = false, ended_ = false;
-  std::deque<v1::PipelineRequest> waiting_;
-  std::deque<v1::PipelineResponse> answers_;  // the front one is being written
+  std::shared_ptr<Pipeline> self_;  // from Start to OnDone
 };
 
 }  // namespace
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
     engine::Engine& engine, grpc::CallbackServerContext* context) {
-  return new Pipeline(engine, context);  // deletes itself in OnDone
+  auto pipeline = std::make_shared<Pipeline>(engine, context);
+  pipeline->Start();
+  return pipeline.get();  // alive at least until gRPC has called OnDone
 }
 
 }  // namespace uopd::rpc

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <thread>
 
 #include "core/base/digest.h"
@@ -135,6 +136,48 @@ TEST_F(PipelineTest, AClientThatLeavesIsForgotten) {
   ASSERT_TRUE(stream_->Write(Execute(1, PairsGraph(1 << 14), {})));
   context_.TryCancel();
   EXPECT_FALSE(stream_->Finish().ok());
+  ExpectServes(daemon_);
+}
+
+// Ends that race with answers: on the wire, in the session's order and on the executor.
+TEST_F(PipelineTest, StreamsThatEndAtAnyMomentLeaveADaemonThatServes) {
+  constexpr int kThreads = 4, kStreams = 60;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      std::mt19937 random(static_cast<unsigned>(t));
+      Client client(daemon_);
+      ASSERT_TRUE(client.OpenSession().ok());
+      for (int i = 0; i < kStreams; ++i) {
+        grpc::ClientContext context;
+        auto stream = client.stub().Pipeline(&context);
+        const unsigned messages = random() % 20;
+        for (unsigned m = 0; m < messages; ++m) {
+          v1::PipelineRequest message;
+          switch (random() % 3) {
+            case 0:
+              message.mutable_free_buffers()->set_session_id(client.session());
+              break;
+            case 1:
+              message.mutable_prepare()->set_graph(AddGraph(1 + random() % 3));
+              break;
+            default:
+              message = Execute(m, AddGraph(2), {Returned(), Data(Bytes({1, 2})), {}});
+          }
+          if (!stream->Write(message)) break;
+        }
+        if (random() % 2 == 0) stream->WritesDone();
+        v1::PipelineResponse answer;
+        for (unsigned m = random() % (messages + 1); m > 0; --m) stream->Read(&answer);
+        context.TryCancel();
+        stream->Finish();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  stream_->WritesDone();
+  EXPECT_TRUE(stream_->Finish().ok());
+  ASSERT_TRUE(daemon_.running());
   ExpectServes(daemon_);
 }
 

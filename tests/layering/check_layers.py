@@ -25,8 +25,9 @@ USES = {
     "proto": [],
     "server/engine": ["core/search", "core/schedule", "devices", "cache", "server/worker"],
     "server/worker": ["devices", "core/search", "core/schedule"],
-    "server/rpc": ["server/engine", "proto"],
-    "server/http": ["core/base"],  # told what to show by main; it could use the engine and need not
+    "server/net": ["core/base"],  # what faces clients and needs neither gRPC nor the engine
+    "server/rpc": ["server/engine", "server/net", "proto"],
+    "server/http": ["server/net"],  # told what to show by main; it could use the engine and need not
     "server": ["server/engine", "server/rpc", "server/http", "server/worker"],
     "client": ["proto", "core/ir", "core/rules"],
 }
