@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/ir/polynomial.h"
 
 namespace uopd::ir {
 namespace {
@@ -11,10 +12,10 @@ namespace {
 const Shape kNoShape;  // its address says "no shape"; distinct from the shape () of a scalar
 
 Int128 LargestOf(UOpContext& ctx, UOp dim) {
-  return dim.Is(Op::CONST) ? dim.const_int() : ctx.BoundsOf(dim).max;
+  return dim.Is(Op::CONST) ? dim.const_int() : DimensionBounds(ctx, dim).max;
 }
 Int128 LeastOf(UOpContext& ctx, UOp dim) {
-  return dim.Is(Op::CONST) ? dim.const_int() : ctx.BoundsOf(dim).min;
+  return dim.Is(Op::CONST) ? dim.const_int() : DimensionBounds(ctx, dim).min;
 }
 
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
@@ -108,7 +109,7 @@ class Inference {
     for (UOp d : stack.srcs()) {
       if (d.dtype() != Dtype::Index)
         return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
-      if (LeastOf(ctx_, d) < 0)
+      if (LeastOf(ctx_, d) < 0 && !IsNeverNegative(ctx_, {{d, 1}}))
         return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
                        ") that can be negative"));
     }
@@ -206,7 +207,8 @@ class Inference {
     return New(dims);
   }
 
-  // Concrete dimensions must have the same product, symbolic ones must be the same on both sides.
+  // Concrete dimensions have the same product and symbolic ones are the same on both sides; or all
+  // of them together have the same product, as 4 * v and (v, 4) do.
   absl::StatusOr<const Shape*> Reshape() {
     UOPD_ASSIGN(const Shape* in, Source(0));
     UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(1)));
@@ -223,7 +225,8 @@ class Inference {
     Int128 n_in, n_out;
     std::vector<uint32_t> s_in, s_out;
     split(*in, n_in, s_in), split(*out, n_out, s_out);
-    if (n_in != n_out || (s_in != s_out && n_in != 0)) {
+    const bool same = n_in == n_out && (s_in == s_out || n_in == 0);
+    if (!same && ((s_in.empty() && s_out.empty()) || !SameProduct(ctx_, *in, *out))) {
       return Bad(Cat("RESHAPE from ", Text(*in), " to ", Text(*out), ": sizes differ"));
     }
     return out;
@@ -285,7 +288,8 @@ class Inference {
   // start + size <= whole for every value of the variables in them.
   bool BoxFits(UOp start, UOp size, UOp whole) {
     if (start.IsConstInt(0) && size == whole) return true;
-    return LargestOf(ctx_, start) + LargestOf(ctx_, size) <= LeastOf(ctx_, whole);
+    if (LargestOf(ctx_, start) + LargestOf(ctx_, size) <= LeastOf(ctx_, whole)) return true;
+    return IsNeverNegative(ctx_, {{whole, 1}, {start, -1}, {size, -1}});
   }
 
   UOpContext& ctx_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/ir/graph.h"
+#include "core/ir/polynomial.h"
 #include "core/ir/spec.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/rules.h"
@@ -190,9 +191,9 @@ class Builder {
     Slot* slot = SlotOf(out, fusion, o.storage);
     if (slot == nullptr) return;
     slot->written = true;
-    const int64_t elements = fusion.storages[static_cast<size_t>(o.storage)].elements;
-    // A STORE of a part leaves the rest as it was.
-    slot->read |= ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(o.node.src(1)))) != elements;
+    // A STORE of a part leaves the rest as it was, also where its largest size is the whole one.
+    const Storage& s = fusion.storages[static_cast<size_t>(o.storage)];
+    slot->read |= !ir::SameProduct(ctx_, *s.shape, *ctx_.ShapeOf(o.node.src(1)));
   }
 
   UOpContext& ctx_;

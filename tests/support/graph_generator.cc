@@ -7,6 +7,8 @@
 #include <random>
 
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/polynomial.h"
 
 namespace uopd::testing {
 namespace {
@@ -42,6 +44,27 @@ double Limit(Dtype d) {
   }
 }
 
+int64_t ValueOf(UOp d, const std::map<std::string, int64_t>& variables) {
+  if (d.Is(Op::CONST)) return d.const_int();
+  if (d.Is(Op::DEFINE_VAR)) return variables.at(std::string(d.text()));
+  const int64_t a = ValueOf(d.src(0), variables), b = ValueOf(d.src(1), variables);
+  return d.Is(Op::ADD) ? a + b : d.Is(Op::SUB) ? a - b : a * b;
+}
+
+std::vector<size_t> VisibleOf(UOpContext& ctx, ir::Shape dims,
+                              const std::map<std::string, int64_t>& variables) {
+  const Dims most = ir::MaxDims(ctx, dims);
+  std::vector<size_t> out;
+  for (int64_t i = 0; i < ir::Product(most); ++i) {
+    int64_t rest = i;
+    bool inside = true;
+    for (size_t axis = most.size(); axis-- > 0; rest /= most[axis])
+      inside &= rest % most[axis] < ValueOf(dims[axis], variables);
+    if (inside) out.push_back(static_cast<size_t>(i));
+  }
+  return out;
+}
+
 class Generator {
  public:
   Generator(UOpContext& ctx, uint64_t seed, const GeneratorOptions& options)
@@ -52,7 +75,7 @@ class Generator {
   GeneratedGraph Run() {
     if (options_.symbolic) {
       for (const char* name : {"n", "m"}) {
-        const int low = Pick(0, 3) ? 1 : 2, high = Pick(2, 5);
+        const int low = Pick(0, 2), high = Pick(2, 5);
         variables_.push_back(ir::Variable(ctx_, name, low, high));
         out_.variables[name] = Pick(low, high);
       }
@@ -90,15 +113,42 @@ class Generator {
   }
   UOp Shape(const SymbolicDims& dims) { return ir::ShapeArg(ctx_, ir::Shape(dims)); }
   bool Fixed(UOp d) { return d.Is(Op::CONST); }
-  int64_t Most(UOp d) { return static_cast<int64_t>(ctx_.BoundsOf(d).max); }
+  int64_t Most(UOp d) { return static_cast<int64_t>(ir::DimensionBounds(ctx_, d).max); }
 
-  int64_t Actual(UOp d) {
-    return Fixed(d) ? d.const_int() : out_.variables.at(std::string(d.text()));
+  UOp Sum(UOp a, UOp b) {
+    if (Fixed(a) && Fixed(b)) return ctx_.Idx(a.const_int() + b.const_int());
+    if (a.IsConstInt(0)) return b;
+    return b.IsConstInt(0) ? a : ir::Add(ctx_, a, b);
   }
-
+  UOp Product(UOp a, UOp b) {
+    if (Fixed(a) && Fixed(b)) return ctx_.Idx(a.const_int() * b.const_int());
+    return ir::Mul(ctx_, a, b);
+  }
+  // A variable, sometimes more than it, sometimes a multiple.
+  UOp SymbolicDim() {
+    const UOp v = variables_[static_cast<size_t>(Pick(0, 1))];
+    const int what = Pick(0, 5);
+    if (what == 0) return Sum(v, ctx_.Idx(Pick(1, 2)));
+    if (what == 1) return Product(v, ctx_.Idx(2));
+    return what == 2 ? Sum(variables_[0], variables_[1]) : v;
+  }
   UOp RandomDim() {
-    if (!variables_.empty() && Pick(0, 2) == 0) return variables_[static_cast<size_t>(Pick(0, 1))];
+    if (!variables_.empty() && Pick(0, 2) == 0) return SymbolicDim();
     return ctx_.Idx(Pick(0, 9) ? Pick(1, 5) : 1);
+  }
+  // A part of an axis of variable size, if one is found: [start, start + size).
+  bool RandomPart(UOp n, UOp& start, UOp& size) {
+    for (int attempt = 0; attempt < 4; ++attempt) {
+      const UOp from = Pick(0, 1) ? ctx_.Idx(Pick(0, 2)) : Pick(0, 1) ? SymbolicDim() : ctx_.Idx(0);
+      UOp part = Pick(0, 2) ? SymbolicDim() : ctx_.Idx(Pick(1, 2));
+      if (Pick(0, 2) == 0) part = ir::Sub(ctx_, n, from);
+      if (!ir::IsNeverNegative(ctx_, {{part, 1}}) ||
+          !ir::IsNeverNegative(ctx_, {{n, 1}, {from, -1}, {part, -1}}))
+        continue;
+      start = from, size = part;
+      return true;
+    }
+    return false;
   }
   SymbolicDims RandomDims() {
     SymbolicDims dims;
@@ -113,15 +163,8 @@ class Generator {
     std::vector<double> values(static_cast<size_t>(ir::Product(most)));
     for (double& v : values) v = Pick(-3, 3);
     out_.slots.push_back(HostArray::Of(dtype, most, values));
-    std::vector<size_t> visible;
-    for (size_t i = 0; i < values.size(); ++i) {
-      auto rest = static_cast<int64_t>(i);
-      bool inside = true;
-      for (size_t axis = most.size(); axis-- > 0; rest /= most[axis])
-        inside &= rest % most[axis] < Actual(dims[axis]);
-      if (inside) visible.push_back(i);
-    }
-    out_.visible.push_back(std::move(visible));
+    out_.shapes.push_back(dims);
+    out_.visible.push_back(VisibleOf(ctx_, dims, out_.variables));
     return p;
   }
 
@@ -149,7 +192,23 @@ class Generator {
   bool Parts(UOp whole, UOp from, UOp& target, UOp& source) {
     SymbolicDims shape = ShapeOf(whole), at(shape.size(), ctx_.Idx(0)), to = at;
     for (size_t i = 0; i < shape.size(); ++i) {
-      if (!Fixed(shape[i]) || shape[i].const_int() < 2) continue;
+      if (!Fixed(shape[i])) {
+        const UOp n = shape[i];
+        if (Pick(0, 1) || !RandomPart(n, at[i], shape[i])) continue;
+        // The other part is as long, from the start or to the end.
+        if (Pick(0, 1)) to[i] = ir::Sub(ctx_, n, shape[i]);
+        if (Pick(0, 1)) std::swap(at[i], to[i]);
+        target = ir::Shrink(ctx_, whole, Shape(to), Shape(shape));
+        source = ir::Shrink(ctx_, from, Shape(at), Shape(shape));
+        return true;
+      }
+      if (shape[i].const_int() < 2) continue;
+      if (!variables_.empty() && Pick(0, 2) == 0 && Most(variables_[0]) <= shape[i].const_int()) {
+        shape[i] = variables_[0];  // the rest stays as it is
+        target = ir::Shrink(ctx_, whole, Shape(at), Shape(shape));
+        source = ir::Shrink(ctx_, from, Shape(at), Shape(shape));
+        return true;
+      }
       const int64_t n = shape[i].const_int(), size = Pick(1, static_cast<int>(n));
       at[i] = ctx_.Idx(Pick(0, static_cast<int>(n - size)));
       to[i] = ctx_.Idx(Pick(0, static_cast<int>(n - size)));
@@ -249,6 +308,11 @@ class Generator {
           const int64_t b = Pick(0, 2), a = Pick(0, 2);
           // A variable size stays as it is, or is padded to a fixed one.
           const bool stays = !Fixed(n) && Pick(0, 1);
+          if (options_.symbolic && Pick(0, 2) == 0) {  // to a size that varies with its own
+            before.push_back(Pick(0, 2) ? ctx_.Idx(b) : SymbolicDim());
+            out.push_back(Sum(Sum(n, before.back()), ctx_.Idx(a)));
+            continue;
+          }
           before.push_back(ctx_.Idx(stays ? 0 : b));
           out.push_back(stays ? n : ctx_.Idx(Most(n) + a + b));
         }
@@ -259,6 +323,7 @@ class Generator {
         for (UOp n : dims) {
           if (!Fixed(n)) {
             start.push_back(ctx_.Idx(0)), out.push_back(n);
+            if (Pick(0, 1)) RandomPart(n, start.back(), out.back());
             continue;
           }
           const auto size = static_cast<int>(n.const_int());
@@ -322,7 +387,8 @@ class Generator {
       case 17:
         return Bits(x);
       case 18:
-        return options_.devices ? On(x, !x.other_device) : Value{};
+        if (options_.devices) return On(x, !x.other_device);
+        return options_.symbolic ? Joined(x) : Value{};
       case 19:
       case 20:
         return Attended(x);
@@ -339,6 +405,26 @@ class Generator {
         return {ir::Alu(ctx_, op, {x.node, y.node}), bound, x.other_device};
       }
     }
+  }
+
+  // x and another one after it along an axis.
+  Value Joined(const Value& x) {
+    const SymbolicDims dims = ShapeOf(x.node);
+    const Value y = Matched(Any(), x);
+    const SymbolicDims others = ShapeOf(y.node);
+    if (dims.empty() || others.size() != dims.size()) return {};
+    const auto axis = static_cast<size_t>(Pick(0, static_cast<int>(dims.size()) - 1));
+    SymbolicDims whole = dims, none(dims.size(), ctx_.Idx(0)), at = none;
+    whole[axis] = Sum(dims[axis], others[axis]), at[axis] = dims[axis];
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (i != axis && dims[i] != others[i]) return {};
+    }
+    const UOp shape = Shape(whole);
+    const UOp position = ir::Iota(ctx_, Dtype::I32, shape, static_cast<int64_t>(axis));
+    const UOp first = ir::Lt(ctx_, position, ir::Cast(ctx_, dims[axis], Dtype::I32));
+    return {ir::Where(ctx_, first, ir::Pad(ctx_, x.node, Shape(none), shape),
+                      ir::Pad(ctx_, y.node, Shape(at), shape)),
+            std::max(x.bound, y.bound), x.other_device};
   }
 
   // Costs much to compute.
@@ -419,11 +505,15 @@ class Generator {
     const auto rank = static_cast<int>(out.size());
     if (rank >= 2 && Pick(0, 1)) {
       const auto i = static_cast<size_t>(Pick(0, rank - 2));
-      if (!Fixed(out[i]) || !Fixed(out[i + 1])) return {};
-      out[i] = ctx_.Idx(out[i].const_int() * out[i + 1].const_int());
+      out[i] = Product(out[i], out[i + 1]);
       out.erase(out.begin() + static_cast<int>(i) + 1);
     } else if (rank >= 1 && Pick(0, 1)) {
       const auto i = static_cast<size_t>(Pick(0, rank - 1));
+      if (out[i].Is(Op::MUL)) {
+        const UOp n = out[i];
+        out[i] = n.src(0);
+        out.insert(out.begin() + static_cast<int>(i) + Pick(0, 1), n.src(1));
+      }
       for (int64_t f : {2, 3, 5}) {
         if (!Fixed(out[i]) || out[i].const_int() % f != 0) continue;
         out[i] = ctx_.Idx(out[i].const_int() / f);
@@ -448,6 +538,19 @@ class Generator {
 
 GeneratedGraph GenerateGraph(UOpContext& ctx, uint64_t seed, const GeneratorOptions& options) {
   return Generator(ctx, seed, options).Run();
+}
+
+std::vector<GeneratedGraph> WithOtherVariables(UOpContext& ctx, const GeneratedGraph& g) {
+  std::vector<GeneratedGraph> out = {g};
+  for (const size_t end : {size_t{0}, size_t{1}}) {
+    if (g.variables.empty()) break;
+    GeneratedGraph other = g;
+    for (UOp v : ir::Variables(ctx, g.sink)) other.variables[std::string(v.text())] = v.ints()[end];
+    for (size_t i = 0; i < g.shapes.size(); ++i)
+      other.visible[i] = VisibleOf(ctx, ir::Shape(g.shapes[i]), other.variables);
+    out.push_back(std::move(other));
+  }
+  return out;
 }
 
 }  // namespace uopd::testing

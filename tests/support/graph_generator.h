@@ -21,6 +21,7 @@ struct GeneratedGraph {
   // By slot: elements inside of its actual dimensions. What others hold means nothing.
   std::vector<std::vector<size_t>> visible;
   std::map<std::string, int64_t> variables;
+  std::vector<ir::SymbolicDims> shapes;  // by slot
 };
 
 struct GeneratorOptions {
@@ -31,5 +32,9 @@ struct GeneratorOptions {
 
 // The same seed and options give the same graph.
 GeneratedGraph GenerateGraph(ir::UOpContext& ctx, uint64_t seed, const GeneratorOptions& options);
+
+// The values that its graph is to be run with: those of `variables`, and where it has some, all of
+// them at their least and at their most. Sets `variables` and `visible` of g.
+std::vector<GeneratedGraph> WithOtherVariables(ir::UOpContext& ctx, const GeneratedGraph& g);
 
 }  // namespace uopd::testing

@@ -79,8 +79,7 @@ class Evaluation {
 
   // Where in its slot each element of a PARAM lies, in row-major order.
   std::vector<int64_t> Places(UOp param) const {
-    Dims most;
-    for (UOp d : param.src(0).srcs()) most.push_back(static_cast<int64_t>(ctx_.BoundsOf(d).max));
+    const Dims most = ir::MaxDims(ctx_, param.src(0).srcs());
     std::vector<int64_t> out;
     ForEach(DimsOf(param.src(0)), [&](const Dims& index) { out.push_back(Flat(most, index)); });
     return out;

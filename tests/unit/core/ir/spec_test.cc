@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/text.h"
 #include "core/ir/print.h"
 
 namespace uopd::ir {
@@ -101,6 +102,32 @@ struct BadStage {
   const char* tail;
   const char* message;
 };
+
+// Sizes are compared as expressions, not by their intervals.
+TEST(Spec, BoxesThatFitForEveryValueOfAVariablePass) {
+  constexpr char kGraph[] =
+      "%0 = DEFINE_VAR<index> {1, 64, \"v\"}\n%1 = CONST<index> {1}\n%2 = ADD<index> %0, %1\n"
+      "%3 = STACK<index> %0\n%4 = STACK<index> %2\n%5 = CONST<index> {0}\n%6 = STACK<index> %5\n"
+      "%7 = CONST<index> {4}\n%8 = MUL<index> %0, %7\n%9 = STACK<index> %8\n"
+      "%10 = STACK<index> %0, %7\n%11 = PARAM<f32> %3 {0, GLOBAL}\n"
+      "%12 = PARAM<f32> %4 {1, GLOBAL}\n%13 = PARAM<f32> %10 {2, GLOBAL}\n%14 = STACK<index> %1\n";
+  for (const char* fits :
+       {"PAD<f32> %11, %6, %4", "PAD<f32> %11, %14, %4", "SHRINK<f32> %12, %6, %3",
+        "SHRINK<f32> %12, %14, %3", "SHRINK<f32> %12, %3, %14", "RESHAPE<f32> %13, %9"}) {
+    UOpContext ctx;
+    const auto root = Parse(ctx, Cat(kGraph, "%15 = ", fits, "\n"));
+    ASSERT_TRUE(root.ok()) << StatusText(root.status());
+    const absl::Status s = VerifyNode(ctx, *root, Stage::kTensor);
+    EXPECT_TRUE(s.ok()) << fits << ": " << StatusText(s);
+  }
+  for (const char* does_not : {"PAD<f32> %12, %6, %3", "SHRINK<f32> %11, %6, %4",
+                               "SHRINK<f32> %11, %14, %3", "RESHAPE<f32> %11, %9"}) {
+    UOpContext ctx;
+    const auto root = Parse(ctx, Cat(kGraph, "%15 = ", does_not, "\n"));
+    ASSERT_TRUE(root.ok()) << StatusText(root.status());
+    EXPECT_FALSE(VerifyNode(ctx, *root, Stage::kTensor).ok()) << does_not;
+  }
+}
 
 class StageErrors : public ::testing::TestWithParam<BadStage> {};
 

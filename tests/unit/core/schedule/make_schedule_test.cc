@@ -235,5 +235,19 @@ TEST(MakeSchedule, SlotsSayHowTheyAreUsed) {
   EXPECT_TRUE(s.temporaries.empty());
 }
 
+// A part whose largest size is the whole slot is a part all the same.
+TEST(MakeSchedule, APartOfVariableSizeLeavesTheRest) {
+  ir::UOpContext ctx;
+  const UOp n = ir::Variable(ctx, "n", 1, 8), all = ir::ShapeArg(ctx, ir::Dims{8});
+  const UOp size = ir::ShapeArg(ctx, ir::Shape(std::span(&n, 1)));
+  const UOp x = ir::Param(ctx, 0, ir::Dtype::F32, all), y = ir::Param(ctx, 1, ir::Dtype::F32, all);
+  const UOp start = ir::ShapeArg(ctx, ir::Dims{0});
+  const UOp store =
+      ir::Store(ctx, ir::Shrink(ctx, y, start, size), ir::Shrink(ctx, x, start, size));
+  const schedule::Schedule s = Made(ctx, ir::Sink(ctx, std::span(&store, 1)));
+  ASSERT_EQ(s.slots.size(), 2u);
+  EXPECT_TRUE(s.slots[1].read && s.slots[1].written);
+}
+
 }  // namespace
 }  // namespace uopd
