@@ -94,6 +94,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
                                     const Options& options) {
   UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Stage::kKernel, "the kernel given to codegen"));
   sink = PrepareStages(ctx, sink);
+  UOPD_TRY(ctx.CheckInterrupt());
   LoweredKernel out;
   UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
   for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());
@@ -104,22 +105,36 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   } else if (!options.noopt) {
     out.applied = HeuristicOpts(ctx, sink, target);
   }
+  UOPD_TRY(ctx.CheckInterrupt());
   out.name = KernelName(ctx, sink, out.applied);
   const rewrite::TraceGroup group(Cat("codegen ", out.name));
 
+  // After every pass: what an interrupted one returns is not what the next one may be given.
+  const auto check = [&] { return ctx.CheckInterrupt(); };
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
+  UOPD_TRY(check());
   if (!options.noopt) kernel = OrderLoops(ctx, kernel, kCacheBytes);
+  UOPD_TRY(check());
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
+  UOPD_TRY(check());
   kernel = WidenSmallFloats(ctx, kernel);
+  UOPD_TRY(check());
   kernel = DecomposeTranscendentals(ctx, kernel);
+  UOPD_TRY(check());
   kernel = LowerStages(ctx, kernel);
+  UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
+  UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
+  UOPD_TRY(check());
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
+  UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
   out.program = LowerIndex(ctx, linear);
+  UOPD_TRY(check());
   if (absl::Status s = ir::Verify(ctx, out.program, ir::Stage::kProgram); !s.ok()) {
+    UOPD_TRY(check());
     return WithFrame(absl::InternalError(StatusText(s)),
                      Cat("verifying the program of kernel ", out.name));
   }

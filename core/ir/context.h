@@ -6,6 +6,10 @@
 // owns only what it adds; the base must outlive it and must not grow while overlays exist, so any
 // number of threads may have one each.
 //
+// Passes ask their context whether anybody still wants the result: loops that may run long poll
+// Interrupted() and stop where what they have is consistent; whoever runs several passes returns
+// CheckInterrupt() after each.
+//
 // Facts (shape, bounds) are memoised per context in tables indexed by id, not in nodes. Shapes are
 // interned too: equal shapes of one context are the same pointer.
 #pragma once
@@ -17,6 +21,7 @@
 #include <vector>
 
 #include "core/base/arena.h"
+#include "core/base/interrupt.h"
 #include "core/base/status.h"
 #include "core/ir/bounds.h"
 #include "core/ir/bounds_table.h"
@@ -73,6 +78,19 @@ class UOpContext {
   // Interval of an integer, index or bool scalar; the dtype's range when nothing better is known.
   Bounds BoundsOf(UOp u);
 
+  // Null: nothing ends the work. It outlives its use here. An overlay has none from its base, which
+  // may be another thread's.
+  void set_interrupt(Interrupt* maybe_interrupt) { interrupt_ = maybe_interrupt; }
+  Interrupt* maybe_interrupt() const { return interrupt_; }
+  // A poll, see Interrupt::Poll.
+  bool Interrupted(int32_t steps = 1) const {
+    return interrupt_ != nullptr && interrupt_->Poll(steps);
+  }
+  // Looks at once. CANCELLED or DEADLINE_EXCEEDED: then what the passes returned is not finished.
+  absl::Status CheckInterrupt() const {
+    return interrupt_ == nullptr ? absl::OkStatus() : interrupt_->Check();
+  }
+
   size_t bytes_reserved() const;
 
  private:
@@ -106,6 +124,7 @@ class UOpContext {
   SideTable<const Shape*> shape_of_;  // kNoShape for nodes without one
   BoundsTable bounds_;                // but for what the node itself says
   bool check_new_ = false;
+  Interrupt* interrupt_ = nullptr;
 };
 
 // While it lives, SPEC=2 does not check what is made in `ctx`: for readers of outside input, which

@@ -374,6 +374,7 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
 absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
   const std::vector<UOp> order = Toposort(ctx, root);
   for (size_t i = 0; i < order.size(); ++i) {
+    if (ctx.Interrupted(4)) return ctx.CheckInterrupt();
     if (absl::Status s = VerifyNode(ctx, order[i], stage); !s.ok()) {
       return WithNode(s, {static_cast<int64_t>(i), PrintLine(order[i], order)});
     }
@@ -386,6 +387,7 @@ absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
 absl::Status VerifyBorder(UOpContext& ctx, UOp root, Stage stage, std::string_view border) {
   if (Debug().spec < 1) return absl::OkStatus();
   absl::Status s = Verify(ctx, root, stage);
+  UOPD_TRY(ctx.CheckInterrupt());
   if (s.ok()) return s;
   return WithFrame(absl::InternalError(StatusText(s)), Cat("verifying ", border));
 }

@@ -29,6 +29,9 @@ void PutBytes(std::string& out, int field, std::string_view bytes) {
 
 static_assert(std::endian::native == std::endian::little, "fixed64 is read in place");
 
+// A node that is read and verified, in the steps that an Interrupt counts.
+constexpr int32_t kStepsOfANode = 8;
+
 class Decoder {
  public:
   Decoder(UOpContext& ctx, Stage stage, const WireLimits& limits)
@@ -45,6 +48,7 @@ class Decoder {
       } else if (key == (kNodes << 3 | kBytes)) {
         std::string_view node;
         if (!r.String(node)) return Bad(Cat("node ", nodes_.size(), " is cut off"));
+        if (ctx_.Interrupted(kStepsOfANode)) return ctx_.CheckInterrupt();
         UOPD_TRY(Checked(node));
       } else {
         return Bad(Cat("graph message has an unknown field (", key >> 3, ")"));

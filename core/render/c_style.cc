@@ -88,8 +88,11 @@ class CWriter {
       : ctx_(ctx), variables_(variables) {}
 
   absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
-    for (UOp u : program.srcs())
-      UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as C")));
+    for (UOp u : program.srcs()) {
+      if (ctx_.Interrupted(8)) return ctx_.CheckInterrupt();
+      if (absl::Status s = Line(u); !s.ok())
+        return WithFrame(std::move(s), Cat("rendering ", Name(u.op()), " as C"));
+    }
     return Cat(
         kPrelude, "\nvoid ", name,
         "(void **buffers, const int64_t *vars, int64_t thread) {\n  (void)vars, (void)thread;\n",

@@ -97,8 +97,11 @@ class LlvmWriter {
     }
     std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
     FindArrays(program);
-    for (UOp u : program.srcs())
-      UOPD_TRY(WithFrame(Line(u), Cat("rendering ", Name(u.op()), " as LLVM IR")));
+    for (UOp u : program.srcs()) {
+      if (ctx_.Interrupted(8)) return ctx_.CheckInterrupt();
+      if (absl::Status s = Line(u); !s.ok())
+        return WithFrame(std::move(s), Cat("rendering ", Name(u.op()), " as LLVM IR"));
+    }
     return Module(name);
   }
 

@@ -115,6 +115,10 @@ UOp Rewriter::RunNew(UOp root) {
 
 UOp Rewriter::Try(Side& side, UOp u) {
   if (stopped_) return UOp();
+  if (ctx_.Interrupted()) [[unlikely]] {
+    StopInterrupted();
+    return UOp();
+  }
   ++visits_;
   env_.final = false;
   const RuleSet::Outcome outcome =
@@ -272,6 +276,11 @@ void Rewriter::Diverge(std::string_view why, UOp u) {
                               " (", ir::RenderExpr(u), "); last rules: ", names));
   metrics::Bugs({"rewrite diverged"}).Increment();
   UOPD_LOG(kError, "rewriting diverges", {"error", status_});
+}
+
+void Rewriter::StopInterrupted() {
+  stopped_ = true;
+  if (status_.ok()) status_ = ctx_.CheckInterrupt();
 }
 
 std::vector<std::string> Rewriter::last_rules() const {

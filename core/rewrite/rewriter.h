@@ -16,6 +16,9 @@
 // stops applying rules for good. What it returns is still equal in value; status() is INTERNAL and
 // names the last rules, and uopd_bugs_total counts.
 //
+// Interrupts: when the context's Interrupt is raised the Rewriter stops in the same way, and
+// status() is the Interrupt's.
+//
 // Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
 // Off, they cost one predicted branch a visit.
 #pragma once
@@ -60,7 +63,8 @@ class Rewriter {
 
   UOp Run(UOp root);
 
-  bool diverged() const { return !status_.ok(); }
+  bool diverged() const { return absl::IsInternal(status_); }
+  // Why it stopped applying rules.
   const absl::Status& status() const { return status_; }
   std::vector<std::string> last_rules() const;  // oldest first, at most 20
   uint64_t visits() const { return visits_; }   // nodes that a set was tried on
@@ -111,6 +115,7 @@ class Rewriter {
   [[gnu::always_inline]] inline UOp Try(Side& side, UOp u);
   RuleSet::Outcome TryObserved(Side& side, UOp u);
   void Diverge(std::string_view why, UOp u);
+  void StopInterrupted();
 
   UOpContext& ctx_;
   const RewriteOptions options_;
@@ -138,7 +143,7 @@ class Rewriter {
 // Rewriters made from now on print each rewrite to stderr, as they do with TRACK_MATCH_STATS=3.
 void PrintEveryRewrite(bool on);
 
-// One rewrite with a Rewriter of its own; its status if it diverged.
+// One rewrite with a Rewriter of its own; its status if it stopped early.
 absl::StatusOr<UOp> Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules,
                             RewriteOptions options = {});
 

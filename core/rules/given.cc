@@ -305,6 +305,7 @@ class Given {
     const int64_t weight = graph.Weight();
     const UOp replaced = known != nullptr ? known->replaced : UOp();
     UOpContext scratch;
+    scratch.set_interrupt(ctx_.maybe_interrupt());
     absl::InlinedVector<std::pair<UOp, UOp>, 16> variables;  // here, there
     bool plain = true;                                       // variables stand for single nodes
     auto variable = [&](UOp u, Bounds b) {
@@ -373,7 +374,7 @@ class Given {
       back[whole.id()] = ir::Add(scratch, total, scratch.Idx(known->sum.constant));
       out = rewriter.Run(ir::Substitute(scratch, out, back));
     }
-    if (rewriter.diverged()) return UOp();
+    if (!rewriter.status().ok()) return UOp();
     // A variable weighs as much as a node that is no arithmetic.
     if (plain && MathGraph(out).Weight() >= weight) return UOp();
     ir::Substitution here;
@@ -383,7 +384,7 @@ class Given {
     // weigh less, or they might make the expression of it again.
     rewrite::Rewriter settle(ctx_, PlainRules(), {.max_steps = 20000});
     out = settle.Run(out);
-    if (settle.diverged()) return UOp();
+    if (!settle.status().ok()) return UOp();
     const MathGraph made(out);
     if (made.Weight() >= weight) return UOp();
     // Here less is known of its parts than there.

@@ -39,6 +39,7 @@ class Describer {
   absl::Status Run(std::string_view default_device) {
     default_device_ = Device(default_device);
     for (size_t i = 0; i < f_.order.size(); ++i) {
+      if (ctx_.Interrupted()) return ctx_.CheckInterrupt();
       const UOp u = f_.order[i];
       NodeInfo& info = f_.info[i];
       info.shape = ctx_.ShapeOf(u);
@@ -128,7 +129,7 @@ class Weigher {
   Weigher(ir::UOpContext& ctx, const Picks& picks, Fusion& f) : ctx_(ctx), picks_(picks), f_(f) {}
 
   void Run(const std::vector<bool>* in_memory) {
-    for (uint32_t i = 0; i < f_.order.size(); ++i) {
+    for (uint32_t i = 0; i < f_.order.size() && !ctx_.Interrupted(); ++i) {
       NodeInfo& info = f_.info[i];
       info.rest = info.hoisted = 0;
       info.reads.resize(0);  // clear() would give the memory back

@@ -47,6 +47,7 @@ class Fuser {
       }
     }
     for (size_t i = f_.order.size(); i-- > 0;) {
+      if (ctx_.Interrupted(4)) return ctx_.CheckInterrupt();
       const UOp u = f_.order[i];
       if (u.Is(Op::STORE)) {
         UOPD_TRY(VisitStore(u));
@@ -275,7 +276,7 @@ class Fuser {
       for (const RangeCut& cut : plan->cuts) WantCut(f_.roots[info.demands[0].root], cut);
     }
     if (realise) return Realise(u, false);
-    for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) Propagate(u, k);
+    for (uint32_t k = 0; k < f_.at(u).demands.size() && !ctx_.Interrupted(4); ++k) Propagate(u, k);
   }
 
   // For the next attempt.
@@ -380,7 +381,7 @@ class Fuser {
   // Demands that are computed although u is realised: those of the root that writes it, and those
   // for another state of the buffer under u.
   void PropagateOwn(UOp u) {
-    for (uint32_t k = 0; k < f_.at(u).demands.size(); ++k) {
+    for (uint32_t k = 0; k < f_.at(u).demands.size() && !ctx_.Interrupted(); ++k) {
       const Demand& d = f_.at(u).demands[k];
       if (d.after || d.root == static_cast<uint32_t>(f_.at(u).realised)) Propagate(u, k);
     }

@@ -57,6 +57,7 @@ class RootLowerer {
   RootLowerer(UOpContext& ctx, Accesses& accesses, Addresses& addresses, Fusion& fusion)
       : ctx_(ctx), accesses_(accesses), addresses_(addresses), f_(fusion) {}
 
+  // Without `raw` when interrupted.
   Kernel Run(uint32_t r) {
     kernel_.root = r;
     const Root& root = f_.roots[r];
@@ -66,9 +67,11 @@ class RootLowerer {
       targets.push_back(
           Address(static_cast<uint32_t>(kernel_.placeholders.size() - 1), out.access, true));
     }
-    for (size_t o = 0; o < root.outputs.size(); ++o)
-      stores.push_back(
-          ir::Store(ctx_, targets[o], Value({root.outputs[o].value, root.outputs[o].demand})));
+    for (size_t o = 0; o < root.outputs.size(); ++o) {
+      const UOp value = Value({root.outputs[o].value, root.outputs[o].demand});
+      if (!value) return std::move(kernel_);
+      stores.push_back(ir::Store(ctx_, targets[o], value));
+    }
     const UOp statement =
         stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
     // What is staged is computed outside of the loops that it does not vary with.
@@ -87,7 +90,7 @@ class RootLowerer {
   UOp& Slot(ValueRef v) { return f_.at(v.node).demands[v.demand].value; }
   UOp Done(ValueRef v) { return IsUniform(v.node) ? v.node : Slot(v); }
 
-  // Operands first; chains of any length.
+  // Operands first; chains of any length. Null when interrupted.
   UOp Value(ValueRef wanted) {
     std::vector<ValueRef> stack = {wanted};
     ir::SymbolicDims values;
@@ -97,6 +100,7 @@ class RootLowerer {
         stack.pop_back();
         continue;
       }
+      if (ctx_.Interrupted()) return UOp();
       const Demand& d = f_.at(v.node).demands[v.demand];
       const auto before = static_cast<std::ptrdiff_t>(stack.size());
       values.clear();
@@ -272,6 +276,7 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
   for (uint32_t r = 0; r < fusion.roots.size(); ++r) {
     if (fusion.roots[r].is_copy || IsEmpty(fusion.roots[r])) continue;
     out.push_back(RootLowerer(ctx_, accesses_, addresses_, fusion).Run(r));
+    if (ctx_.Interrupted() || !out.back().raw) break;
     FindReads(out.back());
   }
   return out;
@@ -297,10 +302,12 @@ absl::StatusOr<FinishedKernel> Lowering::Finish(const Kernel& kernel) {
     param[p] = static_cast<uint32_t>(out.placeholders.size());
     out.placeholders.push_back(p);
   }
+  UOPD_TRY(ctx_.CheckInterrupt());
   const auto [it, fresh] = finished_.try_emplace({kernel.raw.id(), param});
   if (!fresh) return it->second;
 
   const UOp sink = MergeRanges(ctx_, simplify_, analyses_.at(kernel.raw.id()).sink);
+  UOPD_TRY(ctx_.CheckInterrupt());
   ir::Substitution map;
   int64_t next_range = 0;
   auto renumber = [&](UOp range) {
@@ -320,6 +327,7 @@ absl::StatusOr<FinishedKernel> Lowering::Finish(const Kernel& kernel) {
   const UOp made = ir::Substitute(ctx_, sink, map);
   if (absl::Status s = ir::Verify(ctx_, made, ir::Stage::kKernel); !s.ok()) {
     finished_.erase(it);
+    UOPD_TRY(ctx_.CheckInterrupt());
     return absl::InternalError(
         Cat("scheduling made a kernel that does not verify: ", StatusText(s)));
   }

@@ -51,7 +51,7 @@ class Lowering {
   Lowering(ir::UOpContext& ctx, rewrite::Rewriter& simplify, Accesses& accesses)
       : ctx_(ctx), simplify_(simplify), accesses_(accesses) {}
 
-  // Kernels of every root that is no copy and not empty.
+  // Kernels of every root that is no copy and not empty; some of them when interrupted.
   std::vector<Kernel> Run(Fusion& fusion);
   // Buffers numbered, ranges in nesting order, adjacent ranges merged where that makes indices no
   // harder. INTERNAL if the result does not verify.

@@ -63,11 +63,15 @@ class Builder {
     UOPD_ASSIGN(const UOp resolved,
                 ResolveMulti(ctx_, order, {options_.default_device, options_.ring_threshold}));
     replace(resolved);
+    UOPD_TRY(ctx_.CheckInterrupt());
     replace(SeparateDevices(ctx_, order, options_.default_device));
+    UOPD_TRY(ctx_.CheckInterrupt());
     replace(Prepare(ctx_, order, options_));
+    UOPD_TRY(ctx_.CheckInterrupt());
     Constraints constraints;
     UOPD_ASSIGN(Fusion fusion, Describe(ctx_, std::move(order), options_.default_device));
     const Picks picks(ctx_, fusion.order);
+    UOPD_TRY(ctx_.CheckInterrupt());
     FusionOptions fuse;
     fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;
     fuse.stage_bytes = options_.stage_bytes;
@@ -87,6 +91,7 @@ class Builder {
       constraints.Add(fusion.cuts);
       if (constraints.size() > before) continue;
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
+      UOPD_TRY(ctx_.CheckInterrupt());
       for (const Kernel& k : kernels) {
         if (k.hazard) Separate(fusion, k, constraints);
         const auto device = static_cast<size_t>(fusion.roots[k.root].device);
@@ -94,6 +99,7 @@ class Builder {
       }
       if (constraints.size() > before) continue;
       const Ordering ordering = OrderRoots(fusion, kernels);
+      UOPD_TRY(ctx_.CheckInterrupt());
       if (ordering.missing.size() == 0) return Assemble(fusion, kernels, ordering);
       constraints.realise.insert(ordering.missing.realise.begin(), ordering.missing.realise.end());
       constraints.alone.insert(ordering.missing.alone.begin(), ordering.missing.alone.end());

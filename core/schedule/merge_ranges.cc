@@ -75,6 +75,7 @@ class Merger {
     divisions_ = CountDivisions(ctx_, sink_), address_divisions_ = CountDivisions(ctx_, addresses_);
     for (UOp u : order_) {
       for (size_t i = u.n_body(); i + 1 < u.n_src(); ++i) {
+        if (ctx_.Interrupted(16)) return false;
         if (MergePair(u.src(i), u.src(i + 1))) return true;
       }
     }

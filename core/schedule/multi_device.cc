@@ -25,6 +25,7 @@ class Resolver {
   absl::StatusOr<UOp> Run(const std::vector<UOp>& order) {
     values_.resize(ctx_.size());
     for (size_t i = 0; i < order.size(); ++i) {
+      if (ctx_.Interrupted(16)) return ctx_.CheckInterrupt();
       const UOp u = order[i];
       absl::StatusOr<Pieces> made = Visit(u);
       if (!made.ok()) {

@@ -185,6 +185,7 @@ UOp Prepare(UOpContext& ctx, const std::vector<UOp>& order, const Options& optio
   std::vector<bool> counts(ctx.size(), false);
   ir::SymbolicDims srcs;
   for (UOp u : order) {
+    if (ctx.Interrupted()) return order.back();
     srcs.clear();
     bool counting = u.Is(Op::IOTA);
     for (UOp s : u.srcs()) {

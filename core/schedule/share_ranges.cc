@@ -74,7 +74,11 @@ UOp ShareOnce(ir::UOpContext& ctx, UOp sink) {
 
 UOp ShareRanges(ir::UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
   // Inner reductions become alike when the outer ones share their ranges.
-  while (const UOp shared = ShareOnce(ctx, sink)) sink = simplify.Run(shared);
+  while (!ctx.Interrupted(64)) {
+    const UOp shared = ShareOnce(ctx, sink);
+    if (!shared) break;
+    sink = simplify.Run(shared);
+  }
   return sink;
 }
 

@@ -230,6 +230,7 @@ class Lineariser {
     for (const Block& b : path_) open |= b.bit;
     auto enter = [&](UOp u) { return !u.Is({Op::PARAM, Op::BUFFER}) && !IsMade(u); };
     for (UOp u : ir::Toposort(ctx_, roots, enter)) {
+      if (ctx_.Interrupted(4)) return ctx_.CheckInterrupt();
       if (u.dtype() == Dtype::Void) continue;  // stands in the loops of an array that follows
       if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))
         continue;  // inside of a reduction or an array that follows

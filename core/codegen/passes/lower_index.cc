@@ -18,8 +18,14 @@ class IndexLowering {
   explicit IndexLowering(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   UOp Run(UOp linear) {
-    for (UOp u : linear.srcs()) Decide(u);
-    for (UOp u : linear.srcs()) Emit(u);
+    for (UOp u : linear.srcs()) {
+      if (ctx_.Interrupted(4)) return linear;
+      Decide(u);
+    }
+    for (UOp u : linear.srcs()) {
+      if (ctx_.Interrupted(4)) return linear;
+      Emit(u);
+    }
     return ctx_.Make(Op::LINEAR, Dtype::Void, lines_);
   }
 

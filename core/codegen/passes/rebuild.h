@@ -3,6 +3,7 @@
 //
 // fn(u, sources) gives the replacement of u; `sources` are the replacements of u's sources. Results
 // are not visited again, so a pass may produce what it consumes. Iterative; deterministic.
+// Interrupted it gives the root as it was.
 #pragma once
 #include "absl/container/inlined_vector.h"
 #include "core/ir/graph.h"
@@ -18,6 +19,7 @@ ir::UOp Rebuild(ir::UOpContext& ctx, ir::UOp root, Fn fn) {
   done.reserve(order.size());
   absl::InlinedVector<ir::UOp, 8> srcs;
   for (ir::UOp u : order) {
+    if (ctx.Interrupted()) return root;
     srcs.clear();
     for (ir::UOp s : u.srcs()) srcs.push_back(done[at[s]]);
     at.Set(u, static_cast<uint32_t>(done.size()));

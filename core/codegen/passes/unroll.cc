@@ -100,6 +100,7 @@ class Unroller {
     if (combinations > kMaxNodes)
       return absl::ResourceExhaustedError("unrolling makes too many nodes");
     for (size_t c = 0; c < combinations; ++c) {
+      if (ctx_.Interrupted(2)) return ctx_.CheckInterrupt();
       Spread(out.along, c, at);
       out.nodes.push_back(closes ? Close(u, closed, loops, combinations, at) : CopyAt(u, at));
     }

@@ -36,6 +36,7 @@ class Vectoriser {
     for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&root, 1),
                               [&](UOp n) { return !done_.contains(n.id()); })) {
       if (done_.contains(u.id())) continue;
+      if (ctx_.Interrupted(4)) return ctx_.CheckInterrupt();
       NoteRange(u);
       UOPD_ASSIGN(UOp out, MapNode(u));
       done_[u.id()] = out;
