@@ -67,6 +67,6 @@ uopd_spec2_test(core_rules_test ExpressionFuzz.*)
 uopd_spec2_test(core_schedule_test ScheduleFuzz.*)
 uopd_spec2_test(client_cpp_test -KernelCountTest.*)
 
-foreach(part golden conformance e2e fuzz perf layering)
+foreach(part golden conformance e2e fuzz chaos perf layering)
   include(tests/${part}/${part}.cmake OPTIONAL)
 endforeach()

@@ -20,3 +20,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
   set_tests_properties(graph_fuzz_seeds PROPERTIES FIXTURES_SETUP graph_fuzz_corpus LABELS fuzz)
   set_tests_properties(graph_fuzz PROPERTIES FIXTURES_REQUIRED graph_fuzz_corpus LABELS fuzz TIMEOUT 120)
 endif()
+
+# Mutated graphs, shared by the programs that send them through one process and to a daemon.
+if(TARGET uopd_server_engine)
+  add_library(uopd_fuzz_graphs STATIC ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_corpus.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_mutator.cc)
+  target_link_libraries(uopd_fuzz_graphs PUBLIC uopd_proto uopd_test_support)
+  add_executable(uopd_pipeline_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/pipeline_fuzz.cc)
+  target_link_libraries(uopd_pipeline_fuzz PRIVATE uopd_fuzz_graphs uopd_server_engine)
+endif()

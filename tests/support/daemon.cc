@@ -103,7 +103,7 @@ Daemon::~Daemon() {
 }
 
 bool Daemon::Running() {
-  if (pid_ > 0 && waitpid(pid_, nullptr, WNOHANG) == pid_) pid_ = -1;
+  if (pid_ > 0 && waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = -1, ended_ = true;
   return pid_ > 0;
 }
 
@@ -112,10 +112,9 @@ void Daemon::Signal(int signal) const {
 }
 
 int Daemon::Wait() {
-  int status = 0;
-  if (pid_ <= 0 || waitpid(pid_, &status, 0) != pid_) return -1000;
-  pid_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  if (pid_ > 0 && waitpid(pid_, &status_, 0) == pid_) pid_ = -1, ended_ = true;
+  if (!ended_) return -1000;
+  return WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);
 }
 
 std::string Daemon::Http(const std::string& path) const {

@@ -51,6 +51,8 @@ class Daemon {
   absl::Status AwaitReady();
 
   pid_t pid_ = -1;
+  int status_ = 0;  // as waitpid has it, once it has ended
+  bool ended_ = false;
   std::string address_, http_address_, folder_;
   bool owns_folder_ = false;
 };

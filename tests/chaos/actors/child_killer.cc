@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// SIGKILL and SIGSTOP to any process below the daemon: workers that compile and the fork server. A
+// stopped one may stay so, or go on after a while.
+#include <signal.h>
+
+#include <vector>
+
+#include "core/base/text.h"
+#include "tests/chaos/actor.h"
+#include "tests/support/processes.h"
+
+namespace uopd::chaos {
+namespace {
+
+struct Stopped {
+  pid_t pid;
+  double until;
+};
+
+void Act(World& world, int copy, bool forks) {
+  auto random = world.Random("child_killer", copy);
+  std::vector<Stopped> stopped;
+  while (world.Pause(0.05 + static_cast<double>(random() % 300) / 1e3)) {
+    std::erase_if(
+        stopped, [](const Stopped& s) { return Now() >= s.until && (kill(s.pid, SIGCONT), true); });
+    const auto place = world.Where();
+    if (!place) break;
+    auto children = testing::Descendants(place->pid);
+    std::erase_if(children, [&](const testing::Process& p) {
+      return p.state == 'Z' || p.state == 'T' || (p.name == "uopd-forks") != forks;
+    });
+    if (children.empty()) continue;
+    const testing::Process& child = children[random() % children.size()];
+    if (random() % 3 != 0) {
+      kill(child.pid, SIGKILL);
+      world.report().Count(Cat("killed.", child.name));
+    } else {
+      kill(child.pid, SIGSTOP);
+      world.report().Count(Cat("stopped.", child.name));
+      if (random() % 2 == 0) {
+        stopped.push_back({child.pid, Now() + static_cast<double>(random() % 3000) / 1e3});
+      }
+    }
+    // The fork server comes back; that it does, and what happens meanwhile, is what is looked at.
+    if (forks) world.Pause(2);
+  }
+}
+
+const Register kWorkers({.name = "worker_killer",
+                         .doc = "SIGKILL and SIGSTOP to worker processes, four a second",
+                         .copies = 1,
+                         .act = [](World& world, int copy) { Act(world, copy, false); }});
+const Register kForks({.name = "fork_killer",
+                       .doc = "SIGKILL and SIGSTOP to the fork server, every two seconds",
+                       .copies = 1,
+                       .act = [](World& world, int copy) { Act(world, copy + 1, true); }});
+
+}  // namespace
+}  // namespace uopd::chaos

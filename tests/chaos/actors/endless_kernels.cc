@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// Kernels that run for as long as they are let: sums over 2^36 to 2^45 sines, by clients that leave
+// after a second.
+#include "core/base/text.h"
+#include "tests/chaos/actor.h"
+#include "tests/chaos/graphs.h"
+#include "tests/chaos/guest.h"
+
+namespace uopd::chaos {
+namespace {
+
+void Act(World& world, int copy) {
+  auto random = world.Random("endless_kernels", copy);
+  Guest guest(world, "endless_kernels");
+  while (!world.Over()) {
+    if (!guest.Ready()) {
+      world.Pause(0.2);
+      continue;
+    }
+    // Few programs, so that most requests run and do not compile.
+    const std::string graph = EndlessGraph(36 + static_cast<int>(random() % 10), 1.0 + copy);
+    switch (random() % 3) {
+      case 0:
+        guest.Run(graph, 1, 1);
+        break;
+      case 1:
+        guest.Execute(graph, 1, 1);
+        break;
+      default:  // gone without a word
+        guest.Execute(graph, 1, 0.3);
+        guest.Drop();
+    }
+    world.Pause(0.2);
+  }
+}
+
+const Register kRegister({.name = "endless_kernels",
+                          .doc = "sums over 2^36 to 2^45 elements, given up after a second",
+                          .copies = 4,
+                          .act = Act});
+
+}  // namespace
+}  // namespace uopd::chaos

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// New programs all the time: random graphs whose every result is compared with that of the naive
+// interpreter. What was compiled well before a kill of the daemon is not compiled again after it.
+#include "core/base/text.h"
+#include "core/ir/wire.h"
+#include "tests/chaos/actor.h"
+#include "tests/chaos/caller.h"
+#include "tests/support/graph_generator.h"
+
+namespace uopd::chaos {
+namespace {
+
+// Of writing behind: younger kernels may be lost with the daemon.
+constexpr double kDurableAfter = 0.2;
+
+class Fresh {
+ public:
+  Fresh(World& world, int copy)
+      : world_(world), random_(world.Random("fresh", copy)), caller_(world, Cat("fresh ", copy)) {}
+
+  void Run() {
+    while (caller_.Ready()) {
+      if (caller_.generation() != generation_) {
+        if (generation_ >= 0) Recall();
+        generation_ = caller_.generation();
+      }
+      RunOne();
+      if (!world_.Pause(0.05)) return;
+    }
+  }
+
+ private:
+  struct Prepared {
+    std::string graph;
+    double at = 0;
+    int64_t generation = 0;
+  };
+
+  void RunOne() {
+    ir::UOpContext ctx;
+    const uint64_t seed = random_();
+    const auto g = testing::GenerateGraph(
+        ctx, seed, {.ops = 4 + static_cast<int>(seed % 24), .symbolic = seed % 4 == 1});
+    const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots, g.variables);
+    if (!want.ok()) return;
+    const std::string graph = ir::Encode(ctx, g.sink);
+    v1::PrepareResponse prepared;
+    if (caller_.Prepare(graph, &prepared) != Caller::kOk) return;
+    done_.push_back({graph, Now(), caller_.generation()});
+    v1::ExecuteRequest request;
+    request.set_session_id(caller_.session());
+    request.set_digest(prepared.digest());
+    std::vector<size_t> returned;  // slots, in the order of what comes back
+    for (size_t slot = 0; slot < g.slots.size(); ++slot) {
+      v1::Argument& argument = *request.add_arguments();
+      const int at = static_cast<int>(slot);
+      if (at >= prepared.signature().slots_size()) continue;
+      const v1::SlotInfo& info = prepared.signature().slots(at);
+      if (!info.read() && !info.written()) continue;
+      argument.set_data(g.slots[slot].ToBytes());
+      argument.set_return_data(true);
+      returned.push_back(slot);
+    }
+    for (const v1::VariableInfo& variable : prepared.signature().variables()) {
+      request.add_variables(g.variables.at(variable.name()));
+    }
+    v1::ExecuteResponse response;
+    if (caller_.Execute(Cat("random graph ", seed), request, &response) != Caller::kOk) return;
+    bool right = response.data_size() == static_cast<int>(returned.size());
+    for (size_t i = 0; right && i < returned.size(); ++i) {
+      const testing::HostArray& expected = (*want)[returned[i]];
+      const auto got = testing::HostArray::FromBytes(expected.dtype, expected.dims,
+                                                     response.data(static_cast<int>(i)))
+                           .ToDoubles();
+      const auto meant = expected.ToDoubles();
+      for (const size_t at : g.visible[returned[i]]) right = right && got[at] == meant[at];
+    }
+    caller_.Check(right, Cat("random graph of seed ", seed));
+  }
+
+  // After a kill: what had been there for a while is still there.
+  void Recall() {
+    for (const Prepared& before : done_) {
+      const double killed = world_.KilledAt(before.generation);
+      if (before.at > killed - kDurableAfter || killed == 0) continue;
+      v1::PrepareResponse again;
+      if (caller_.Prepare(before.graph, &again) != Caller::kOk) return;
+      world_.report().Count("programs_recalled");
+      if (again.cache().kernels_compiled() > 0 && !world_.damaged_cache()) {
+        world_.report().Violation(
+            "recompiled", Cat(again.cache().kernels_compiled(), " kernels of a program prepared ",
+                              killed - before.at, " s before the kill"));
+      }
+    }
+    done_.clear();
+  }
+
+  World& world_;
+  std::mt19937_64 random_;
+  Caller caller_;
+  int64_t generation_ = -1;
+  std::vector<Prepared> done_;  // in this generation
+};
+
+const Register kRegister({.name = "fresh",
+                          .doc = "random graphs, prepared and run once, against the interpreter",
+                          .copies = 1,
+                          .well_behaved = true,
+                          .act = [](World& world, int copy) { Fresh(world, copy).Run(); }});
+
+}  // namespace
+}  // namespace uopd::chaos

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Valid graphs that take the verifier, the scheduler or the compiler long, asked for with a short
+// deadline: deep chains, many kernels, huge sizes; and BUFFER where it has no business.
+#include "tests/chaos/actor.h"
+#include "tests/chaos/graphs.h"
+#include "tests/chaos/guest.h"
+
+namespace uopd::chaos {
+namespace {
+
+void Act(World& world, int copy) {
+  auto random = world.Random("hard_graphs", copy);
+  Guest guest(world, "hard_graphs");
+  while (!world.Over()) {
+    if (!guest.Ready()) {
+      world.Pause(0.2);
+      continue;
+    }
+    const std::string graph = HardGraph(random);
+    const double deadline = 0.2 + static_cast<double>(random() % 1000) / 1e3;
+    random() % 2 == 0 ? guest.Prepare(graph, deadline) : guest.Run(graph, 2, deadline);
+    world.Pause(0.1);
+  }
+}
+
+const Register kRegister({.name = "hard_graphs",
+                          .doc = "deep chains, many kernels, huge sizes; deadlines of a second",
+                          .copies = 1,
+                          .act = Act});
+
+}  // namespace
+}  // namespace uopd::chaos

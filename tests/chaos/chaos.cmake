@@ -1,0 +1,8 @@
+# uopd_chaos: a daemon and everything that goes wrong around it. A minute of it is a test.
+if(TARGET uopd)
+  file(GLOB chaos_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/chaos/*.cc ${CMAKE_SOURCE_DIR}/tests/chaos/actors/*.cc
+       ${CMAKE_SOURCE_DIR}/tests/chaos/scenarios/*.cc)
+  add_executable(uopd_chaos ${chaos_sources} ${CMAKE_SOURCE_DIR}/tests/e2e/graphs.cc)
+  target_link_libraries(uopd_chaos PRIVATE uopd_fuzz_graphs uopd_test_support uopd_proto SQLite::SQLite3 nlohmann_json::nlohmann_json)
+  add_dependencies(uopd_chaos uopd)
+endif()
