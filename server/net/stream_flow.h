@@ -24,8 +24,9 @@
 
 namespace uopd::net {
 
-// Request and Answer are movable, and bytes() says how much memory one holds.
-template <class Request, class Answer>
+// Request and Answer are movable, and bytes() says how much memory one holds. A test puts its own
+// lock in, to have other threads run at the worst moments.
+template <class Request, class Answer, class Lock = MutexLock>
 class StreamFlow {
  public:
   explicit StreamFlow(size_t max_bytes) : max_bytes_(max_bytes) {}
@@ -71,7 +72,7 @@ class StreamFlow {
 
   // True while an answer is being written.
   bool writing() const {
-    MutexLock lock(mu_);
+    Lock lock(mu_);
     return writing_;
   }
 
@@ -97,7 +98,7 @@ class StreamFlow {
   void Go(Change change) {
     Step step;
     {
-      MutexLock lock(mu_);
+      Lock lock(mu_);
       change();
       step = Next();
     }
@@ -108,7 +109,7 @@ class StreamFlow {
       if (!step.serve) return;  // *this may be gone
       std::optional<Answer> answer = Serve(current_);
       if (!answer) return;  // *this may be gone
-      MutexLock lock(mu_);
+      Lock lock(mu_);
       Served(*std::move(answer));
       step = Next();
     }
