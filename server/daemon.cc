@@ -8,6 +8,7 @@
 #include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/core_pipeline.h"
+#include "server/net/address.h"
 
 namespace uopd {
 namespace {
@@ -61,7 +62,9 @@ absl::Status Daemon::StartServing(worker::ForkServer* forks) {
   UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_));
   std::string http_address;
   if (!config_.server_http_listen().empty()) {
-    if (!rpc::IsLocal(config_.server_http_listen()) && !config_.server_allow_insecure_remote()) {
+    auto listen = net::ParseAddress(config_.server_http_listen());
+    if (!listen.ok()) return WithFrame(listen.status(), "reading setting server.http_listen");
+    if (!IsLocal(*listen) && !config_.server_allow_insecure_remote()) {
       return absl::InvalidArgumentError(
           Cat("setting server.http_listen (", config_.server_http_listen(),
               ") can be reached from other machines; server.allow_insecure_remote permits it"));

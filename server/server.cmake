@@ -1,6 +1,5 @@
 # The daemon: a layer per folder that has sources, each with what it may use (docs/architecture.md, "Layers").
 find_package(prometheus-cpp CONFIG REQUIRED)  # without a version: the package's own is "unknown" and matches none
-find_package(civetweb CONFIG REQUIRED)
 
 # uopd_server_layer(FOLDER DEPS...) is uopd_layer for a folder that exists.
 macro(uopd_server_layer folder)
@@ -10,7 +9,7 @@ macro(uopd_server_layer folder)
 endmacro()
 
 uopd_server_layer(server/net uopd_core_base)
-uopd_server_layer(server/http uopd_core_base prometheus-cpp::core civetweb::civetweb)
+uopd_server_layer(server/http uopd_server_net prometheus-cpp::core)
 uopd_server_layer(server/worker uopd_devices uopd_core_search)
 uopd_server_layer(server/engine uopd_server_worker uopd_core_schedule uopd_core_codegen uopd_core_render uopd_devices uopd_cache)
 if(TARGET uopd_server_engine)

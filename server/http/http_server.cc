@@ -2,62 +2,44 @@
 #include "server/http/http_server.h"
 
 #include <arpa/inet.h>
-#include <civetweb.h>
 #include <netinet/in.h>
 #include <prometheus/text_serializer.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <atomic>
+#include <array>
 #include <cerrno>
-#include <charconv>
-#include <chrono>
 #include <exception>
-#include <optional>
 #include <string_view>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/status.h"
+#include "server/http/connections.h"
 #include "server/http/metrics_collectable.h"
+#include "server/net/address.h"
 
 namespace uopd::http {
 namespace {
 
 constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kPrometheusText[] = "text/plain; version=0.0.4; charset=utf-8";
-
-struct HostPort {
-  std::string host;  // dotted IPv4
-  int port;
-};
-
-std::optional<HostPort> Split(std::string_view address) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  HostPort out{std::string(address.substr(0, colon)), 0};
-  std::string_view port = address.substr(colon + 1);
-  auto [rest, error] = std::from_chars(port.data(), port.data() + port.size(), out.port);
-  if (error != std::errc() || rest != port.data() + port.size()) return std::nullopt;
-  if (out.port < 0 || out.port > 65535) return std::nullopt;
-  if (out.host == "localhost") out.host = "127.0.0.1";
-  // Nothing else gets to civetweb, whose syntax has lists and suffixes that open ports nobody asked
-  // for.
-  in_addr parsed{};
-  if (inet_pton(AF_INET, out.host.c_str(), &parsed) != 1) return std::nullopt;
-  return out;
-}
+constexpr int kOutOfDescriptorsMs = 20;  // until the next try to accept
 
 const char* Reason(int code) {
   switch (code) {
     case 200:
       return "OK";
+    case 400:
+      return "Bad Request";
     case 404:
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
     case 500:
       return "Internal Server Error";
     default:
@@ -65,31 +47,12 @@ const char* Reason(int code) {
   }
 }
 
-int Reply(mg_connection* connection, int code, const Page& page) {
-  const std::string head =
-      absl::StrCat("HTTP/1.1 ", code, " ", Reason(code), "\r\nContent-Type: ", page.content_type,
-                   "\r\nContent-Length: ", page.body.size(), "\r\nCache-Control: no-store",
-                   "\r\nX-Content-Type-Options: nosniff", code == 405 ? "\r\nAllow: GET, HEAD" : "",
-                   "\r\nConnection: close\r\n\r\n");
-  mg_write(connection, head.data(), head.size());
-  if (std::string_view(mg_get_request_info(connection)->request_method) != "HEAD") {
-    mg_write(connection, page.body.data(), page.body.size());
-  }
-  return code;
-}
-
-// Connects to the server's own address and hangs up. That it may fail does not matter.
-void Knock(const HostPort& address) {
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<uint16_t>(address.port));
-  inet_pton(AF_INET, address.host.c_str(), &to.sin_addr);
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return;
-  if (connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0 || errno == EINPROGRESS) {
-    shutdown(fd, SHUT_RDWR);
-  }
-  close(fd);
+std::string Reply(int code, const Page& page, bool with_body = true) {
+  return absl::StrCat("HTTP/1.1 ", code, " ", Reason(code), "\r\nContent-Type: ", page.content_type,
+                      "\r\nContent-Length: ", page.body.size(), "\r\nCache-Control: no-store",
+                      "\r\nX-Content-Type-Options: nosniff",
+                      code == 405 ? "\r\nAllow: GET, HEAD" : "", "\r\nConnection: close\r\n\r\n",
+                      with_body ? page.body : "");
 }
 
 Page MetricsPage() {
@@ -97,106 +60,105 @@ Page MetricsPage() {
   return {kPrometheusText, prometheus::TextSerializer().Serialize(collectable.Collect())};
 }
 
+bool IsNumeric(const net::Address& address) {
+  in6_addr parsed{};
+  return inet_pton(AF_INET, address.host.c_str(), &parsed) == 1 ||
+         inet_pton(AF_INET6, address.host.c_str(), &parsed) == 1;
+}
+
+bool Watch(int epoll, int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
 }  // namespace
 
-HttpServer::HttpServer(ReadinessFn readiness, Pages pages)
-    : readiness_(std::move(readiness)), pages_(std::move(pages)) {
+HttpServer::HttpServer(ReadinessFn readiness, Pages pages, std::chrono::milliseconds head_limit)
+    : readiness_(std::move(readiness)), pages_(std::move(pages)), head_limit_(head_limit) {
   pages_["/metrics"] = &MetricsPage;
   pages_["/healthz"] = [] { return Page{kText, "ok\n"}; };
 }
 
 HttpServer::~HttpServer() { Stop(); }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(const std::string& address,
-                                                              ReadinessFn readiness, Pages pages) {
-  const auto split = Split(address);
-  if (!split) {
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
+    const std::string& address, ReadinessFn readiness, Pages pages,
+    std::chrono::milliseconds head_limit) {
+  UOPD_ASSIGN(const net::Address at, net::ParseAddress(address));
+  if (!IsNumeric(at) && at.host != "localhost") {
     return absl::InvalidArgumentError(
-        absl::StrCat("HTTP address (", address, ") is not host:port with an IPv4 host"));
+        absl::StrCat("HTTP address (", address, ") is no host:port with an IP address"));
   }
-  std::unique_ptr<HttpServer> server(new HttpServer(std::move(readiness), std::move(pages)));
-
-  const std::string ports = absl::StrCat(split->host, ":", split->port);
-  const std::string threads = absl::StrCat(kThreads);
-  const char* options[] = {"listening_ports",
-                           ports.c_str(),
-                           "num_threads",
-                           threads.c_str(),
-                           "request_timeout_ms",
-                           "10000",
-                           "enable_directory_listing",
-                           "no",
-                           nullptr};
-  char why[256] = "";
-  mg_error_data error{};
-  error.text = why;
-  error.text_buffer_size = sizeof why;
-  mg_callbacks callbacks{};
-  // civetweb prints to stderr unless this is set; the log has the line instead.
-  callbacks.log_message = [](const mg_connection*, const char* message) {
-    UOPD_LOG(kDebug, "http", {"what", message});
-    return 1;
-  };
-  mg_init_data init{};
-  init.callbacks = &callbacks;
-  init.user_data = server.get();
-  init.configuration_options = options;
-  server->context_ = mg_start2(&init, &error);
-  if (!server->context_) {
-    return absl::UnavailableError(
-        absl::StrCat("HTTP address (", address, ") cannot be bound: ", why));
-  }
-  mg_set_request_handler(server->context_, "**", &HttpServer::OnRequest, server.get());
-  mg_server_port bound{};
-  if (mg_get_server_ports(server->context_, 1, &bound) != 1) {
-    return absl::UnavailableError(
-        absl::StrCat("HTTP address (", address, ") has no port after binding"));
-  }
-  server->address_ = absl::StrCat(split->host, ":", bound.port);
+  std::unique_ptr<HttpServer> server(
+      new HttpServer(std::move(readiness), std::move(pages), head_limit));
+  UOPD_ASSIGN(server->listener_, net::Listener::Listen(at));
+  server->address_ = ToText(server->listener_->address());
+  server->stop_ = net::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  server->thread_ = std::thread([self = server.get()] { self->Run(); });
   return server;
 }
 
 void HttpServer::Stop() {
-  if (!context_) return;
-  // civetweb's acceptor looks at its stop flag every two seconds, or after a connection: make
-  // connections until it has seen the flag, so that the daemon and every test of it stop at once.
-  const auto own = Split(address_);
-  std::atomic<bool> stopped{false};
-  std::thread knocker([&] {
-    while (!stopped) {
-      Knock(*own);
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (!thread_.joinable()) return;
+  eventfd_write(stop_.get(), 1);
+  thread_.join();
+  listener_ = nullptr;
+}
+
+void HttpServer::Run() {
+  const net::UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  Watch(epoll.get(), stop_.get());
+  for (const net::UniqueFd& socket : listener_->sockets()) Watch(epoll.get(), socket.get());
+  Connections connections(epoll.get(), head_limit_,
+                          [this](std::string_view head) { return Answer(head); });
+  std::array<epoll_event, 64> events;
+  for (;;) {
+    const int timeout = connections.EndOverdue();
+    const int n = epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
+    for (int i = 0; i < n; ++i) {
+      const int fd = events[static_cast<size_t>(i)].data.fd;
+      if (fd == stop_.get()) return;
+      if (connections.OnEvent(fd)) continue;
+      // A listening socket, or a connection that an earlier event of this round ended: then there
+      // is nothing to accept.
+      net::UniqueFd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      if (accepted) {
+        connections.Add(std::move(accepted));
+      } else if (errno == EMFILE || errno == ENFILE) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(kOutOfDescriptorsMs));
+      }
     }
-  });
-  mg_stop(context_);
-  context_ = nullptr;
-  stopped = true;
-  knocker.join();
+  }
 }
 
-int HttpServer::OnRequest(mg_connection* connection, void* self) {
-  return static_cast<const HttpServer*>(self)->Answer(connection);
-}
-
-int HttpServer::Answer(mg_connection* connection) const {
-  const mg_request_info& request = *mg_get_request_info(connection);
-  const std::string_view method(request.request_method);
-  const std::string path(request.local_uri);
-  // civetweb is C: an exception of a page or of the serializer must not pass through it.
-  try {
-    if (method != "GET" && method != "HEAD")
-      return Reply(connection, 405, {kText, "only GET and HEAD\n"});
+std::string HttpServer::Answer(std::string_view head) const {
+  if (head.size() > kMaxHead) return Reply(431, {kText, "request head is too large\n"});
+  const std::string_view line = head.substr(0, head.find("\r\n"));
+  const size_t first = line.find(' '), last = line.rfind(' ');
+  if (first == std::string_view::npos || first == last ||
+      !line.substr(last + 1).starts_with("HTTP/1.")) {
+    return Reply(400, {kText, "this is no HTTP/1 request\n"});
+  }
+  const std::string_view method = line.substr(0, first);
+  const std::string_view target = line.substr(first + 1, last - first - 1);
+  const std::string path(target.substr(0, target.find('?')));
+  const bool body = method != "HEAD";
+  try {  // of a page or of the serializer
+    if (method != "GET" && method != "HEAD") return Reply(405, {kText, "only GET and HEAD\n"});
     if (path == "/readyz") {
       const std::string reason = readiness_();
-      return reason.empty() ? Reply(connection, 200, {kText, "ready\n"})
-                            : Reply(connection, 503, {kText, absl::StrCat(reason, "\n")});
+      return reason.empty() ? Reply(200, {kText, "ready\n"}, body)
+                            : Reply(503, {kText, absl::StrCat(reason, "\n")}, body);
     }
-    if (auto page = pages_.find(path); page != pages_.end())
-      return Reply(connection, 200, page->second());
-    return Reply(connection, 404, {kText, "not found\n"});
+    if (auto page = pages_.find(path); page != pages_.end()) {
+      return Reply(200, page->second(), body);
+    }
+    return Reply(404, {kText, "not found\n"}, body);
   } catch (const std::exception& error) {
     UOPD_LOG(kError, "http page failed", {"path", path}, {"what", error.what()});
-    return Reply(connection, 500, {kText, "internal error\n"});
+    return Reply(500, {kText, "internal error\n"}, body);
   }
 }
 

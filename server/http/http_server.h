@@ -1,25 +1,30 @@
 // SPDX-License-Identifier: MIT
 // The HTTP side of the daemon: /metrics, /healthz, /readyz and pages that others register.
 //
-// Answers GET and HEAD only; a path that nobody registered is 404. Handlers run on kThreads threads
-// owned by the server, several at a time, so that pages and the readiness function must be
-// thread-safe; they are not called after Stop() returns. Knows nothing of the engine. Start fails
-// with INVALID_ARGUMENT for an address that makes no sense and with UNAVAILABLE for one that cannot
-// be bound.
+// Answers GET and HEAD only; a path that nobody registered is 404. One thread serves every
+// connection without waiting for any: clients that send or read slowly hold up nobody. A request
+// head comes whole within kHeadLimit and kMaxHead bytes; of more than kMaxConnections the oldest is
+// closed. Pages and the readiness function are called on that thread, one at a time, and so should
+// be quick; they are not called after Stop() returns. Knows nothing of the engine. Start fails with
+// INVALID_ARGUMENT for an address that makes no sense and with UNAVAILABLE for one that cannot be
+// bound.
 #pragma once
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
-
-struct mg_connection;
-struct mg_context;
+#include "server/net/listener.h"
 
 namespace uopd::http {
 
-inline constexpr int kThreads = 4;
+inline constexpr size_t kMaxConnections = 256;
+inline constexpr size_t kMaxHead = 8 << 10;
+inline constexpr std::chrono::milliseconds kHeadLimit{2000};
+inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // to take an answer
 
 // Empty when the daemon takes requests; otherwise why not, in a few words: "starting", "draining",
 // "no device".
@@ -34,10 +39,10 @@ using Pages = std::map<std::string, std::function<Page()>>;
 
 class HttpServer {
  public:
-  // `address` is host:port with an IPv4 host or localhost; port 0 takes a free one. (The
-  // distribution's civetweb is built without IPv6.)
-  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(const std::string& address,
-                                                           ReadinessFn readiness, Pages pages = {});
+  // `address` is host:port with an IP address or localhost; port 0 takes a free one.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const std::string& address, ReadinessFn readiness, Pages pages = {},
+      std::chrono::milliseconds head_limit = kHeadLimit);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -45,18 +50,22 @@ class HttpServer {
   // host:port with the port that was bound.
   const std::string& address() const { return address_; }
 
-  // Waits for requests in progress; may be called once more by the destructor.
+  // Ends every connection; may be called once more by the destructor.
   void Stop();
 
  private:
-  HttpServer(ReadinessFn readiness, Pages pages);
-  static int OnRequest(mg_connection* connection, void* self);
-  int Answer(mg_connection* connection) const;
+  HttpServer(ReadinessFn readiness, Pages pages, std::chrono::milliseconds head_limit);
+  void Run();
+  // The whole answer to a request whose head is `head`.
+  std::string Answer(std::string_view head) const;
 
   const ReadinessFn readiness_;
   Pages pages_;
+  const std::chrono::milliseconds head_limit_;
   std::string address_;
-  mg_context* context_ = nullptr;
+  std::unique_ptr<net::Listener> listener_;
+  net::UniqueFd stop_;
+  std::thread thread_;
 };
 
 }  // namespace uopd::http

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
-#include "absl/strings/match.h"
 #include "core/base/text.h"
+#include "server/net/address.h"
 
 namespace uopd::rpc {
 namespace {
@@ -24,26 +24,33 @@ ServiceLimits LimitsOf(const Config& config) {
           .max_cache_bytes = static_cast<uint64_t>(config.cache_max_bytes())};
 }
 
-bool IsUnix(const std::string& address) {
-  return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "unix-abstract:");
+// What every client of HTTP/2 says first.
+constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+net::AcceptorOptions AcceptorOptionsOf(const Config& config) {
+  net::AcceptorOptions out;
+  out.greeting = kPreface;
+  out.max_connections = static_cast<size_t>(config.limits_connections());
+  out.max_per_peer = static_cast<size_t>(config.limits_peer_connections());
+  return out;
 }
 
-std::string HostOf(const std::string& address) { return address.substr(0, address.rfind(':')); }
+void HandOver(grpc::experimental::ExternalConnectionAcceptor& to, int listener, int fd) {
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+  connection.listener_fd = listener;
+  connection.fd = fd;
+  to.HandleNewConnection(&connection);
+}
 
 }  // namespace
 
-bool IsLocal(const std::string& address) {
-  if (IsUnix(address)) return true;
-  const std::string host = HostOf(address);
-  return host == "localhost" || host == "[::1]" || absl::StartsWith(host, "127.");
-}
-
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
                                                       const Config& config) {
-  const std::string& listen = config.server_listen();
-  if (!IsLocal(listen) && !config.server_allow_insecure_remote()) {
+  auto address = net::ParseAddress(config.server_listen());
+  if (!address.ok()) return WithFrame(address.status(), "reading setting server.listen");
+  if (!IsLocal(*address) && !config.server_allow_insecure_remote()) {
     return absl::InvalidArgumentError(
-        Cat("setting server.listen (", listen,
+        Cat("setting server.listen (", config.server_listen(),
             ") can be reached from other machines without authentication or encryption; "
             "server.allow_insecure_remote permits it"));
   }
@@ -53,27 +60,37 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   std::unique_ptr<Server> out(new Server(engine, LimitsOf(config)));
   const auto max_message = static_cast<int>(config.limits_max_message_bytes());
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+  out->connections_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   builder.RegisterService(&out->service_);
   builder.SetMaxReceiveMessageSize(max_message);
   builder.SetMaxSendMessageSize(max_message);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // two daemons on one port is a mistake
+  // A client that is gone without a word is found out; one that idles is asked to come back.
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 1800'000);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                             static_cast<int>(config.limits_connection_streams()));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   grpc::ResourceQuota quota("uopd");
   quota.Resize(static_cast<size_t>(
       std::max(kLeastQuota, kMessagesInFlight * config.limits_max_message_bytes())));
   builder.SetResourceQuota(quota);
+  UOPD_ASSIGN(out->listener_, net::Listener::Listen(*address, {config.server_socket_mode(),
+                                                               config.server_socket_group()}));
   out->server_ = builder.BuildAndStart();
-  if (out->server_ == nullptr || (port == 0 && !IsUnix(listen))) {
-    return absl::UnavailableError(Cat("setting server.listen (", listen, ") cannot be bound"));
-  }
-  out->address_ = IsUnix(listen) ? listen : Cat(HostOf(listen), ":", port);
+  if (out->server_ == nullptr) return absl::UnavailableError("gRPC server does not start");
+  out->address_ = ToText(out->listener_->address());
   if (auto* health = out->server_->GetHealthCheckService()) {
     health->SetServingStatus(true);
     health->SetServingStatus("uopd.v1.UopdService", true);
   }
+  out->acceptor_ = std::make_unique<net::Acceptor>(
+      *out->listener_, AcceptorOptionsOf(config),
+      [to = out->connections_.get()](int listener, int fd) { HandOver(*to, listener, fd); });
   return out;
 }
 
@@ -85,7 +102,13 @@ void Server::SetNotServing() {
   if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
 }
 
+void Server::StopAccepting() {
+  acceptor_ = nullptr;
+  listener_ = nullptr;
+}
+
 void Server::Shutdown(std::chrono::system_clock::time_point deadline) {
+  StopAccepting();
   server_->Shutdown(deadline);
   server_->Wait();
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The listening side: address, message limits, memory bound, health and reflection services.
+// The listening side: address, limits of connections and messages, memory bound, health and
+// reflection services.
+//
+// The listener and its acceptor are ours (server/net): gRPC has no bound on connections, and sets
+// no mode of a socket file.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -9,18 +13,17 @@
 
 #include "core/base/config.h"
 #include "server/engine/engine.h"
+#include "server/net/acceptor.h"
+#include "server/net/listener.h"
 #include "server/rpc/service.h"
 
 namespace uopd::rpc {
 
-// True for addresses that only this machine reaches: unix:PATH, localhost, 127.x.x.x, [::1].
-bool IsLocal(const std::string& address);
-
 class Server {
  public:
-  // Serves when it returns. INVALID_ARGUMENT for an address that others reach while
-  // server.allow_insecure_remote is off, UNAVAILABLE for one that cannot be bound. The engine
-  // outlives the server.
+  // Serves when it returns. INVALID_ARGUMENT for an address that makes no sense, or that others
+  // reach while server.allow_insecure_remote is off; UNAVAILABLE for one that cannot be bound. The
+  // engine outlives the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine,
                                                        const Config& config);
   ~Server();
@@ -36,9 +39,14 @@ class Server {
  private:
   Server(engine::Engine& engine, ServiceLimits limits) : service_(engine, limits) {}
 
+  void StopAccepting();
+
   Service service_;
   std::string address_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<net::Listener> listener_;
+  std::unique_ptr<net::Acceptor> acceptor_;
 };
 
 }  // namespace uopd::rpc

@@ -77,7 +77,7 @@ TEST(HttpServer, ReportsTheBoundPort) {
 TEST(HttpServer, RefusesAddressesThatMakeNoSense) {
   for (const char* address :
        {"", "127.0.0.1", ":80", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1",
-        "127.0.0.1:80,0.0.0.0:81", "example.org:80", "127.0.0.1:80s", "[::1]:0"}) {
+        "127.0.0.1:80,0.0.0.0:81", "example.org:80", "127.0.0.1:80s", "[::1:0", "unix:/tmp/x"}) {
     EXPECT_EQ(HttpServer::Start(address, [] { return ""; }).status().code(),
               absl::StatusCode::kInvalidArgument)
         << address;
@@ -146,6 +146,57 @@ TEST(HttpServer, PagesAndTheirExceptions) {
       AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("application/json"), EndsWith("\r\n\r\n{}")));
   EXPECT_THAT(Fetch(server->address(), "GET", "/debug/bad"),
               AllOf(StartsWith("HTTP/1.1 500 "), Not(HasSubstr("boom"))));
+}
+
+// A connection that has sent this and stays open.
+int Open(const std::string& address, const std::string& says) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+  EXPECT_EQ(send(fd, says.data(), says.size(), MSG_NOSIGNAL), static_cast<ssize_t>(says.size()));
+  return fd;
+}
+
+TEST(HttpServer, SilentAndSlowClientsHoldUpNobody) {
+  auto server = HttpServer::Start("127.0.0.1:0", [] { return ""; }, {}, std::chrono::hours(1));
+  ASSERT_TRUE(server.ok());
+  std::vector<int> slow;
+  for (int i = 0; i < 500; ++i) {
+    slow.push_back(Open((*server)->address(), i % 2 == 0 ? "" : "GET /metrics HTTP/1.1\r\nHo"));
+  }
+  EXPECT_THAT(Fetch((*server)->address(), "GET", "/healthz"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Fetch((*server)->address(), "GET", "/metrics"), StartsWith("HTTP/1.1 200 "));
+  char byte;
+  EXPECT_LE(recv(slow.front(), &byte, 1, 0), 0);  // the oldest had to go
+  for (int fd : slow) close(fd);
+}
+
+TEST(HttpServer, AHeadThatDoesNotComeEndsTheConnection) {
+  auto server =
+      HttpServer::Start("127.0.0.1:0", [] { return ""; }, {}, std::chrono::milliseconds(20));
+  ASSERT_TRUE(server.ok());
+  const int fd = Open((*server)->address(), "GET /healthz HTTP/1.1\r\n");
+  char byte;
+  EXPECT_LE(recv(fd, &byte, 1, 0), 0);
+  close(fd);
+}
+
+TEST(HttpServer, RequestsThatAreNoneGetAnError) {
+  auto server = StartServer();
+  for (const auto& [says, answer] :
+       {std::pair(std::string("hello\r\n\r\n"), "HTTP/1.1 400 "),
+        std::pair(std::string("GET /metrics\r\n\r\n"), "HTTP/1.1 400 "),
+        std::pair(std::string("\r\n\r\n"), "HTTP/1.1 400 "),
+        std::pair("GET /" + std::string(kMaxHead, 'x') + " HTTP/1.1\r\n\r\n", "HTTP/1.1 431 ")}) {
+    const int fd = Open(server->address(), says);
+    char buffer[64] = "";
+    EXPECT_GT(recv(fd, buffer, sizeof buffer - 1, 0), 0);
+    EXPECT_THAT(std::string(buffer), StartsWith(answer));
+    close(fd);
+  }
 }
 
 TEST(HttpServer, ServesManyAtOnceAndStops) {

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// Accepts connections for a server that cannot bound them itself, and hands over those that speak.
+//
+//   accepted --its first bytes are the greeting--> handed over     --other bytes--> closed
+//   accepted --nothing within greeting_limit, or pushed out by newer silent ones--> closed
+//   handed over --over the limit of its peer or of all--> closed instead
+//
+// A connection that says nothing costs a descriptor for a few seconds and the server nothing.
+// Connections are counted by peer: the address without its port, or the user of a Unix socket. The
+// new owner closes descriptors without telling: whether one is still open is asked of the kernel
+// (same number, same inode). One thread; it runs from the constructor to the destructor.
+#pragma once
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/net/listener.h"
+
+namespace uopd::net {
+
+struct AcceptorOptions {
+  std::string greeting;  // what a client says first; empty: nothing is waited for
+  std::chrono::milliseconds greeting_limit{5000};
+  size_t max_silent = 512;
+  size_t max_connections = 4096, max_per_peer = 1024;  // that are handed over and open
+};
+
+class Acceptor {
+ public:
+  // Owns the descriptor from its call on.
+  using HandOver = std::function<void(int listener, int fd)>;
+
+  // The listener outlives it.
+  Acceptor(const Listener& listener, AcceptorOptions options, HandOver hand_over);
+  ~Acceptor();  // closes what is not handed over
+  Acceptor(const Acceptor&) = delete;
+  Acceptor& operator=(const Acceptor&) = delete;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Silent {
+    UniqueFd fd;
+    int listener;
+    Clock::time_point since;
+  };
+  struct Open {
+    std::string peer;
+    int fd;
+    ino_t inode;
+  };
+
+  void Run();
+  void Accept(int listener);
+  // What to do with a connection that has sent something or ended.
+  void Listen(std::list<Silent>::iterator silent);
+  void Admit(std::list<Silent>::iterator silent);
+  void Drop(std::list<Silent>::iterator silent, const char* reason);
+  void EndSilent();
+  void ForgetClosed();
+
+  const Listener& listener_;
+  const AcceptorOptions options_;
+  const HandOver hand_over_;
+  UniqueFd epoll_, stop_;
+
+  // Of the thread.
+  std::list<Silent> silent_;  // oldest first
+  absl::flat_hash_map<int, std::list<Silent>::iterator> by_fd_;
+  std::vector<Open> open_;
+  absl::flat_hash_map<std::string, size_t> peers_;  // number of open ones
+  std::thread thread_;
+};
+
+}  // namespace uopd::net

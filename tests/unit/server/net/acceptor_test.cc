@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT
+#include "server/net/acceptor.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+
+#include "core/base/mutex.h"
+
+namespace uopd::net {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+
+class AcceptorTest : public ::testing::Test {
+ protected:
+  void Start(AcceptorOptions options) {
+    options.greeting = "HELLO";
+    listener_ = *Listener::Listen(*ParseAddress("127.0.0.1:0"));
+    acceptor_ = std::make_unique<Acceptor>(*listener_, std::move(options), [this](int, int fd) {
+      MutexLock lock(mu_);
+      taken_.emplace_back(fd);
+      changed_.notify_all();
+    });
+  }
+  UniqueFd Connect(const std::string& says = "") const {
+    UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(listener_->address().port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
+    if (!says.empty()) {
+      EXPECT_EQ(write(fd.get(), says.data(), says.size()), static_cast<ssize_t>(says.size()));
+    }
+    return fd;
+  }
+  bool AwaitTaken(size_t n) {
+    MutexLock lock(mu_);
+    return lock.WaitUntil(changed_, std::chrono::steady_clock::now() + kPatience,
+                          [&]() UOPD_REQUIRES(mu_) { return taken_.size() >= n; });
+  }
+  size_t taken() {
+    MutexLock lock(mu_);
+    return taken_.size();
+  }
+  void CloseTaken() {
+    MutexLock lock(mu_);
+    taken_.clear();
+  }
+  // True once the other side has closed.
+  static bool AwaitClosed(const UniqueFd& fd) {
+    pollfd wait{fd.get(), POLLIN, 0};
+    char byte;
+    return poll(&wait, 1, static_cast<int>(kPatience.count()) * 1000) == 1 &&
+           read(fd.get(), &byte, 1) <= 0;
+  }
+
+  Mutex mu_;
+  std::condition_variable changed_;
+  std::vector<UniqueFd> taken_ UOPD_GUARDED_BY(mu_);
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Acceptor> acceptor_;
+};
+
+TEST_F(AcceptorTest, WhoeverGreetsIsHandedOverWithAllThatItSaid) {
+  Start({});
+  const UniqueFd in_parts = Connect("HEL");
+  const UniqueFd at_once = Connect("HELLO AND MORE");
+  ASSERT_TRUE(AwaitTaken(1));
+  {
+    MutexLock lock(mu_);
+    char said[64] = "";
+    EXPECT_EQ(read(taken_[0].get(), said, sizeof said - 1), 14);
+    EXPECT_STREQ(said, "HELLO AND MORE");
+  }
+  ASSERT_EQ(write(in_parts.get(), "LO", 2), 2);
+  ASSERT_TRUE(AwaitTaken(2));
+}
+
+TEST_F(AcceptorTest, OtherWordsEndTheConnection) {
+  Start({});
+  EXPECT_TRUE(AwaitClosed(Connect("GET / HTTP/1.0\r\n\r\n")));
+  EXPECT_EQ(taken(), 0U);
+}
+
+TEST_F(AcceptorTest, SilentConnectionsEndAfterAWhile) {
+  Start({.greeting_limit = std::chrono::milliseconds(50)});
+  EXPECT_TRUE(AwaitClosed(Connect()));
+}
+
+TEST_F(AcceptorTest, SilentConnectionsKeepNobodyOut) {
+  Start({.greeting_limit = std::chrono::hours(1), .max_silent = 8});
+  std::vector<UniqueFd> silent;
+  for (int i = 0; i < 40; ++i) silent.push_back(Connect());
+  const UniqueFd client = Connect("HELLO");
+  ASSERT_TRUE(AwaitTaken(1));
+  EXPECT_TRUE(AwaitClosed(silent.front()));
+}
+
+TEST_F(AcceptorTest, OneMoreThanALimitIsClosedUntilAnotherEnds) {
+  Start({.max_per_peer = 2});
+  std::vector<UniqueFd> open;
+  for (size_t i = 1; i <= 2; ++i) {
+    open.push_back(Connect("HELLO"));
+    ASSERT_TRUE(AwaitTaken(i));
+  }
+  EXPECT_TRUE(AwaitClosed(Connect("HELLO")));
+  EXPECT_EQ(taken(), 2U);
+  CloseTaken();
+  const UniqueFd next = Connect("HELLO");
+  EXPECT_TRUE(AwaitTaken(1));
+}
+
+}  // namespace
+}  // namespace uopd::net
