@@ -2,7 +2,7 @@
 #include "cache/cache_file.h"
 
 #include "cache/eviction.h"
-#include "cache/schema/v1.h"
+#include "cache/schema/v2.h"
 #include "cache/sqlite/transaction.h"
 #include "core/base/status.h"
 

@@ -93,7 +93,7 @@ class CacheFile {
   absl::Status EvictTo(int64_t max_bytes, WriteResult* result) UOPD_REQUIRES(write_mu_);
 
   const FileOptions options_;
-  bool read_only_ = false, immutable_ = false;  // fixed after Open
+  bool read_only_ = false;  // fixed after Open
   FileId id_;
 
   Mutex write_mu_;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cache/cache_file.h"
-#include "cache/schema/v1.h"
+#include "cache/schema/v2.h"
 #include "cache/sqlite/transaction.h"
 #include "core/base/status.h"
 
@@ -56,8 +56,8 @@ absl::StatusOr<std::unique_ptr<Database>> CacheFile::Connect(bool read_only) con
   UOPD_ASSIGN(auto db,
               Database::Open(options_.path, {.read_only = read_only,
                                              .create = !read_only,
-                                             .immutable = immutable_,
                                              .busy_timeout_ms = options_.busy_timeout_ms}));
+  UOPD_TRY(db->Execute(schema::kPragmas));
   UOPD_TRY(db->SetPragma("cache_size", -options_.page_cache_kib));
   return db;
 }
@@ -97,16 +97,7 @@ absl::Status CacheFile::Prepare() {
       UOPD_TRY(CheckVersion(*db));
       return CheckWhole(*db, options_.verify_bytes);
     };
-    absl::Status status = check();
-    struct stat log{};
-    const bool no_log = stat((options_.path + "-wal").c_str(), &log) != 0 || log.st_size == 0;
-    if ((absl::IsNotFound(status) || absl::IsPermissionDenied(status)) && no_log) {
-      // Reading in WAL mode needs a -shm file, which we may not make. Without a log nobody is
-      // writing.
-      immutable_ = true;
-      status = check();
-    }
-    UOPD_TRY(status);
+    UOPD_TRY(check());
   }
   const auto id = Identify(options_.path);
   if (!id) return absl::NotFoundError("The cache file vanished while it was opened.");
@@ -127,9 +118,12 @@ absl::StatusOr<std::unique_ptr<Database>> CacheFile::TakeReader() {
     }
     ++reader_count_;
   }
-  auto db = Connect(/*read_only=*/true);
-  if (!db.ok()) GiveReader(nullptr, false);
-  return db;
+  auto db = Connect(read_only_);
+  absl::Status status = db.status();
+  if (status.ok() && !read_only_) status = (*db)->Execute(schema::kReaderPragmas);
+  if (status.ok()) return db;
+  GiveReader(nullptr, false);
+  return status;
 }
 
 void CacheFile::GiveReader(std::unique_ptr<Database> db, bool healthy) {

@@ -2,7 +2,7 @@
 #include "cache/file_keeper.h"
 
 #include "absl/strings/str_cat.h"
-#include "cache/schema/v1.h"
+#include "cache/schema/v2.h"
 #include "cache/set_aside.h"
 #include "core/base/status.h"
 

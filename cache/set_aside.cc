@@ -54,10 +54,9 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
   std::sort(numbers.begin(), numbers.end());
   const std::string base = absl::StrCat(path, ".", std::string(kind), "-");
   std::string target = absl::StrCat(base, numbers.empty() ? 1 : numbers.back() + 1);
-  // The log first: a database without its log is damaged, but a new database beside an old log
-  // would become so.
-  fs::rename(path + "-wal", target + "-wal", error);
-  fs::remove(path + "-shm", error);
+  // The journal first: a database without its journal may be damaged, but a new database beside an
+  // old journal would become so.
+  fs::rename(path + "-journal", target + "-journal", error);
   fs::rename(path, target, error);
   if (error) {
     return absl::PermissionDeniedError(
@@ -65,7 +64,7 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
   }
   for (; numbers.size() >= kKeep; numbers.erase(numbers.begin())) {
     fs::remove(absl::StrCat(base, numbers.front()), error);
-    fs::remove(absl::StrCat(base, numbers.front(), "-wal"), error);
+    fs::remove(absl::StrCat(base, numbers.front(), "-journal"), error);
   }
   return target;
 }

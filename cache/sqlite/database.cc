@@ -10,7 +10,7 @@ namespace uopd::cache::sqlite {
 namespace {
 
 // A file: URI, in which '?', '#' and '%' of the path are escaped.
-std::string Uri(const std::string& path, bool immutable) {
+std::string Uri(const std::string& path) {
   std::string out = "file:";
   for (char c : path) {
     if (c == '?' || c == '#' || c == '%') {
@@ -20,7 +20,6 @@ std::string Uri(const std::string& path, bool immutable) {
       out += c;
     }
   }
-  if (immutable) out += "?immutable=1";
   return out;
 }
 
@@ -29,21 +28,17 @@ std::string Uri(const std::string& path, bool immutable) {
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path,
                                                          const OpenOptions& options) {
   int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-  if (options.read_only || options.immutable) {
+  if (options.read_only) {
     flags |= SQLITE_OPEN_READONLY;
   } else {
     flags |= SQLITE_OPEN_READWRITE | (options.create ? SQLITE_OPEN_CREATE : 0);
   }
   sqlite3* raw = nullptr;
-  const int rc = sqlite3_open_v2(Uri(path, options.immutable).c_str(), &raw, flags, nullptr);
+  const int rc = sqlite3_open_v2(Uri(path).c_str(), &raw, flags, nullptr);
   if (raw == nullptr) return ErrorStatus(rc, "opening the file");
   std::unique_ptr<Database> db(new Database(raw));
   if (rc != SQLITE_OK) return ErrorStatus(rc, sqlite3_errmsg(raw));
   sqlite3_busy_timeout(raw, options.busy_timeout_ms);
-  // The last connection to close would unlink the -wal file by name. After a damaged file was set
-  // aside that name belongs to its successor, so the log must never be unlinked on close.
-  int persist = 1;
-  sqlite3_file_control(raw, nullptr, SQLITE_FCNTL_PERSIST_WAL, &persist);
   // A damaged schema must not run code of its own.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);

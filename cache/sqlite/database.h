@@ -29,7 +29,6 @@ namespace uopd::cache::sqlite {
 struct OpenOptions {
   bool read_only = false;
   bool create = true;
-  bool immutable = false;  // promise that nobody writes the file: needs no -wal, -shm or lock
   int busy_timeout_ms = 5000;
 };
 

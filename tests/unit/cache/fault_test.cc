@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <thread>
+
 #include "cache/sqlite/database.h"
 #include "cache/sqlite/transaction.h"
 #include "tests/unit/cache/fixture.h"
@@ -49,7 +51,6 @@ TEST_F(FaultTest, MissingFolderIsMade) {
 TEST_F(FaultTest, TruncatedFileIsSetAside) {
   Make();
   std::filesystem::resize_file(path(), std::filesystem::file_size(path()) / 2);
-  std::filesystem::resize_file(path() + "-wal", 0);
   ExpectRecovered(1);
 }
 
@@ -63,7 +64,6 @@ TEST_F(FaultTest, EmptyFileStartsAfresh) {
 TEST_F(FaultTest, NoiseIsSetAsideAndTwoAreKept) {
   for (int round = 1; round <= 4; ++round) {
     Make();
-    std::filesystem::resize_file(path() + "-wal", 0);
     WriteNoise(round % 2 == 0 ? 0 : 4096);  // with and without its header
     ExpectRecovered(std::min(round, 2));
   }
@@ -71,13 +71,13 @@ TEST_F(FaultTest, NoiseIsSetAsideAndTwoAreKept) {
   EXPECT_FALSE(std::filesystem::exists(path() + ".corrupt-2"));
 }
 
-TEST_F(FaultTest, NoiseInTheLogLosesOnlyTheLog) {
+TEST_F(FaultTest, NoiseInTheJournalIsNoHarm) {
   Make();
   {
     auto store = Open();
     Fill(*store, 10);
   }
-  std::ofstream(path() + "-wal", std::ios::binary) << std::string(100000, 'n');
+  std::ofstream(path() + "-journal", std::ios::binary) << std::string(100000, 'n');
   auto store = Open();
   EXPECT_NE(store->state(), State::kMemory) << store->health().reason;
   ExpectUsable(*store);
@@ -125,10 +125,7 @@ TEST_F(FaultTest, NoiseWhileRunningHeals) {
 TEST_F(FaultTest, TheOtherDaemonFollowsToTheNewFile) {
   Make();
   auto a = Open(), b = Open();
-  for (const char* suffix : {"-wal", ""}) {
-    std::filesystem::rename(path() + suffix, path() + ".corrupt-1" + suffix);
-  }
-  std::filesystem::remove(path() + "-shm");
+  std::filesystem::rename(path(), path() + ".corrupt-1");
   ASSERT_TRUE(a->Put(KeyOf(1), "after", 1).ok());
   ASSERT_TRUE(a->Flush().ok());
   ASSERT_TRUE(b->Flush().ok());
@@ -171,9 +168,6 @@ TEST_F(FaultTest, ReadOnlyAndDamagedIsMemoryAndTouchesNothing) {
 TEST_F(FaultTest, ReadOnlyFileAndFolderByPermission) {
   if (geteuid() == 0) GTEST_SKIP() << "permissions do not bind root";
   Make();
-  std::filesystem::resize_file(path() + "-wal", 0);
-  std::filesystem::remove(path() + "-wal");
-  std::filesystem::remove(path() + "-shm");
   chmod(path().c_str(), 0444);
   chmod(folder_.c_str(), 0555);
   auto store = Open();
@@ -188,6 +182,56 @@ TEST_F(FaultTest, UnwritableFolderIsMemory) {
     auto store = Open();
     EXPECT_EQ(store->state(), State::kMemory);
     EXPECT_NE(store->health().reason.find(folder), std::string::npos);
+    ExpectUsable(*store);
+  }
+}
+
+// Mapped files would end the process with SIGBUS.
+TEST_F(FaultTest, FilesThatShrinkOrVanishUnderLoadEndNothing) {
+  Make(300);
+  options_.file.page_cache_kib = 1;
+  auto a = Open(), b = Open();  // as two daemons
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (Store* store : {static_cast<Store*>(a.get()), static_cast<Store*>(b.get())}) {
+    threads.emplace_back([&, store] {
+      for (int i = 0; !stop; i = (i + 1) % 300) {
+        if (GetResult found = store->Get(KeyOf(i)); found.hit()) {
+          EXPECT_EQ(found.entry.bytes, ValueOf(i));
+        }
+        store->TryLease(KeyOf(1000 + i), "me", 1).granted();
+      }
+    });
+    threads.emplace_back([&, store] {
+      for (int i = 0; !stop; i = (i + 1) % 300) {
+        store->Put(KeyOf(i), ValueOf(i), 1).IgnoreError();
+        if (i % 10 == 0) store->Flush().IgnoreError();
+      }
+    });
+  }
+  std::error_code ignored;
+  for (int round = 0; round < 60; ++round) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
+      if (entry.path().extension() == ".lock") continue;
+      switch (round % 3) {
+        case 0:
+          std::filesystem::resize_file(entry.path(), 0, ignored);
+          break;
+        case 1:
+          std::filesystem::resize_file(entry.path(), 5000, ignored);
+          break;
+        default:
+          std::filesystem::remove(entry.path(), ignored);
+      }
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    now_us_ += options_.retry_us;
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  for (SqliteStore* store : {a.get(), b.get()}) {
+    now_us_ += options_.retry_us;
+    store->Flush().IgnoreError();
     ExpectUsable(*store);
   }
 }

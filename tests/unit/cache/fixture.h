@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cache/schema/v1.h"
+#include "cache/schema/v2.h"
 #include "cache/sqlite_store.h"
 
 namespace uopd::cache {
@@ -49,12 +49,12 @@ class StoreFixture : public ::testing::Test {
     for (int i = 0; i < count; ++i) ASSERT_TRUE(store.Put(KeyOf(i), ValueOf(i, size), 100).ok());
     ASSERT_TRUE(store.Flush().ok());
   }
-  // Files in the folder whose name contains `part`, logs not counted.
+  // Files in the folder whose name contains `part`, journals not counted.
   int CountFiles(const std::string& part) const {
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
       const std::string name = entry.path().filename().string();
-      count += name.find(part) != std::string::npos && !name.ends_with("-wal");
+      count += name.find(part) != std::string::npos && !name.ends_with("-journal");
     }
     return count;
   }
