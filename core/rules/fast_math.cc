@@ -2,8 +2,10 @@
 // Float identities of real numbers that IEEE arithmetic does not share: they change roundings,
 // signs of zeros, or what NaN and infinity give. In no set but FastMathRules, which is for callers
 // that were told that the results may change.
+#include <algorithm>
 #include <cmath>
 
+#include "absl/container/inlined_vector.h"
 #include "core/ir/build.h"
 #include "core/rules/rules.h"
 
@@ -27,6 +29,56 @@ UOp PowerOfHalves(UOpContext& ctx, UOp x, double power) {
     out = out ? ir::Mul(ctx, out, root) : root;
   }
   return power > 0 ? out : ir::Alu(ctx, Op::RECIPROCAL, {out});
+}
+
+// A product taken apart: what is multiplied, and what it is divided by.
+struct Product {
+  absl::InlinedVector<UOp, 8> over, under;
+};
+
+// As far as a few factors go; what is beyond stays one.
+Product FactorsOf(UOp root) {
+  constexpr size_t kMost = 12;
+  Product out;
+  absl::InlinedVector<std::pair<UOp, bool>, 12> stack = {{root, false}};
+  for (size_t looked = 0; !stack.empty(); ++looked) {
+    const auto [u, inverse] = stack.back();
+    stack.pop_back();
+    if (looked < kMost && u.Is(OpSet{Op::MUL, Op::FDIV})) {
+      stack.emplace_back(u.src(1), inverse != u.Is(Op::FDIV));
+      stack.emplace_back(u.src(0), inverse);  // the left one is next
+    } else if (looked < kMost && u.Is(Op::RECIPROCAL)) {
+      stack.emplace_back(u.src(0), !inverse);
+    } else {
+      (inverse ? out.under : out.over).push_back(u);
+    }
+  }
+  return out;
+}
+
+// 1 / (1 + 2^-x), which is e / (1 + e) of e = 2^x and has no infinity over infinity.
+UOp StableSigmoid(UOpContext& ctx, UOp x) {
+  const UOp e = ir::Alu(ctx, Op::EXP2, {ir::Alu(ctx, Op::NEG, {x})});
+  return ir::Alu(ctx, Op::RECIPROCAL, {ir::Add(ctx, e, ctx.Float(e.dtype(), 1))});
+}
+
+// A product with e among its factors that is divided by 1 + e, of e = 2^x; null if there is none.
+// So is the slope of a sigmoid, e / (1 + e)^2, in every order of its factors.
+UOp WithSigmoid(UOpContext& ctx, UOp root) {
+  Product p = FactorsOf(root);
+  for (auto e = p.over.begin(); e != p.over.end(); ++e) {
+    if (!e->Is(Op::EXP2)) continue;
+    const auto sum = std::find_if(p.under.begin(), p.under.end(), [&](UOp u) {
+      return u.Is(Op::ADD) && u.src(0) == *e && u.src(1).IsConst(1);
+    });
+    if (sum == p.under.end()) continue;
+    UOp out = StableSigmoid(ctx, e->src(0));
+    p.over.erase(e), p.under.erase(sum);
+    for (UOp u : p.over) out = ir::Mul(ctx, out, u);
+    for (UOp u : p.under) out = ir::Mul(ctx, out, ir::Alu(ctx, Op::RECIPROCAL, {u}));
+    return out;
+  }
+  return UOp();
 }
 
 }  // namespace
@@ -53,11 +105,10 @@ const RuleSet& FastMathRules() {
     });
     // e / (1 + e) with e = 2^x is infinity / infinity for large x; 1 / (1 + 2^-x) never is.
     r.Add("sigmoid", Node(Op::FDIV, Node(Op::EXP2, x), Node(Op::EXP2, x) + 1),
-          [x](const auto& m) -> UOp {
-            const UOp e = ir::Alu(m.ctx, Op::EXP2, {ir::Alu(m.ctx, Op::NEG, {m[x]})});
-            const UOp one = m.ctx.Float(e.dtype(), 1);
-            return ir::Alu(m.ctx, Op::RECIPROCAL, {ir::Add(m.ctx, e, one)});
-          });
+          [x](const auto& m) { return StableSigmoid(m.ctx, m[x]); });
+    // The same, where it is written as a product, or as a part of one: e * (1 / (1 + e)) * y.
+    r.Add("sigmoid_factor", Group(OpSet{Op::MUL, Op::FDIV}, x.Is(kFloats), y),
+          [](const auto& m) { return WithSigmoid(m.ctx, m.root()); });
     // A positive factor leaves a maximum.
     r.Add("max_factor", Node(Op::REDUCE, Is(x * y, kFloats), Rest()), [x, y](const auto& m) -> UOp {
       if (m.root().n_src() == 1 || m.root().reduce_op() != Op::MAX || !m[y].Is(Op::CONST))
@@ -83,11 +134,11 @@ const RuleSet& FastMathRules() {
       if (!m[y].Is(Op::CONST) || m[y].const_float() == 0) return UOp();
       return ir::Mul(m.ctx, m[x], m.ctx.Float(m.root().dtype(), 1 / m[y].const_float()));
     });
-    r.Add("pow_constant", Node(Op::POW, x, y), [x, y](const auto& m) -> UOp {
+    r.Add("pow_constant", Node(Op::POW, x.Is(kFloats), y), [x, y](const auto& m) -> UOp {
       if (!m[y].Is(Op::CONST)) return UOp();
       return PowerOfHalves(m.ctx, m[x], m[y].const_float());
     });
-    r.Add("pow_of_constant", Node(Op::POW, constant, x), [x](const auto& m) -> UOp {
+    r.Add("pow_of_constant", Node(Op::POW, constant, x.Is(kFloats)), [x](const auto& m) -> UOp {
       const double base = m.root().src(0).const_float();
       if (!(base > 0) || std::isinf(base)) return UOp();
       return ir::Alu(m.ctx, Op::EXP2,

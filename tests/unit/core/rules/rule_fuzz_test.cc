@@ -411,6 +411,10 @@ constexpr Hand kHand[] = {
      "%0 = CONST<index> {6}\n%1 = STACK<index> %0\n%2 = PARAM<f32> %1 {0, GLOBAL}\n"
      "%3 = DEFINE_VAR<index> {0, 20, \"a\"}\n%4 = FLOORMOD<index> %3, %0\n%5 = CMPLT<bool> %3, %0\n"
      "%6 = INDEX<f32> %2, %4, %5\n"},
+    {"fast_math.sigmoid_factor",
+     "%0 = STACK<index>\n%1 = PARAM<f32> %0 {100, GLOBAL}\n%2 = EXP2<f32> %1\n"
+     "%3 = CONST<f32> {1}\n%4 = ADD<f32> %2, %3\n%5 = RECIPROCAL<f32> %4\n"
+     "%6 = MUL<f32> %5, %5\n%7 = MUL<f32> %6, %2\n"},
     {"boolean.and_equal",
      "%0 = STACK<index>\n%1 = PARAM<f32> %0 {100, GLOBAL}\n%2 = CONST<f32> {2}\n"
      "%3 = CMPEQ<bool> %1, %2\n%4 = MUL<f32> %1, %1\n%5 = CMPLT<bool> %1, %4\n"
