@@ -25,6 +25,15 @@ void ShowCacheState(const cache::Health& health) {
   }
 }
 
+// For this user alone, but for a group that the folder was given to. One that cannot be made leaves
+// the cache in memory, which says so.
+void MakePrivateFolder(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::create_directories(path, error);
+  fs::permissions(path, fs::perms::others_all, fs::perm_options::remove, error);
+}
+
 std::unique_ptr<cache::Store> OpenCache(const Config& config) {
   cache::SqliteStoreOptions options;
   options.folder = config.server_data_dir();
@@ -54,8 +63,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config,
 }
 
 absl::Status Daemon::StartServing(worker::ForkServer* forks) {
-  std::error_code error;  // a folder that cannot be made leaves the cache in memory, which says so
-  std::filesystem::create_directories(config_.server_data_dir(), error);
+  MakePrivateFolder(config_.server_data_dir());
   UOPD_ASSIGN(auto registry, OpenDevices(config_));
   UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CorePipeline>(),
                                               OpenCache(config_), std::move(registry), forks));

@@ -2,6 +2,7 @@
 // uopd: starts the fork server of the workers, reads the settings, starts the daemon, waits for
 // signals.
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -113,6 +114,7 @@ int Main(std::span<const char* const> args, const Forks& forks) {
 }  // namespace uopd
 
 int main(int argc, char** argv) {
+  umask(0077);  // what it writes may hold what clients sent: nobody else reads it
   // Before anything that has threads, descriptors or state (fork_server.h).
   const auto forks = uopd::worker::ForkServer::Start(uopd::worker::StandardJobs());
   const std::vector<const char*> args(argv + 1, argv + argc);
