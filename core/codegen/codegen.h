@@ -60,7 +60,10 @@ struct LoweredKernel {
   int64_t block[3] = {1, 1, 1};
   int64_t shared_bytes = 0;
   std::vector<Opt> applied;
-  double flops = 0, bytes = 0;  // estimates for one launch with variables at their largest
+  // Estimates for one launch with variables at their largest. estimate_ns is what a slow device
+  // takes: for telling long kernels from short ones (passes/polls.h).
+  double flops = 0, bytes = 0, estimate_ns = 0;
+  bool polls = false;  // the program looks whether it is to stop
 };
 
 // Version of what Lower does; part of the environment key of cached kernels. Raise it with every

@@ -12,6 +12,7 @@
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
@@ -131,8 +132,14 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
-  out.program = LowerIndex(ctx, linear);
+  linear = LowerIndex(ctx, linear);
   UOPD_TRY(check());
+  out.program = AddPolls(ctx, linear, target);
+  const double ns = ProgramNs(ctx, out.program, target);
+  UOPD_TRY(check());
+  out.polls = ns > kLongNs;
+  const int64_t at_once = std::clamp<int64_t>(out.grid[0], 1, std::max(target.threads, 1));
+  out.estimate_ns = ns * static_cast<double>((out.grid[0] + at_once - 1) / at_once);
   if (absl::Status s = ir::Verify(ctx, out.program, ir::Stage::kProgram); !s.ok()) {
     UOPD_TRY(check());
     return WithFrame(absl::InternalError(StatusText(s)),

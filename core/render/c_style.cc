@@ -82,6 +82,9 @@ constexpr std::string_view kPrelude =
     "#define SATURATE(type, x, min, max, below, above) "
     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
 
+// Leaves the kernel if it is to stop.
+constexpr std::string_view kPoll = "if (*(const volatile int32_t *)buffers[-1] != 0) return;";
+
 class CWriter {
  public:
   CWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
@@ -177,13 +180,28 @@ class CWriter {
         return absl::OkStatus();
       case Op::RANGE: {
         const std::string name = names_[u.id()] = Cat("r", u.axis_id());
-        Put("for (", Type(u.dtype()), " ", name, " = 0; ", name, " < ", Operand(u.src(0)), "; ++",
-            name, ") {");
+        std::string from = "0", to = Operand(u.src(0));
+        if (u.tag() > 1) {
+          // A loop over chunks, which polls, and one over the iterations of a chunk.
+          const std::string chunk = Cat("c", u.axis_id());
+          Put("for (", Type(u.dtype()), " ", chunk, " = 0; ", chunk, " < ", to, "; ", chunk,
+              " += ", u.tag(), ") {");
+          ++indent_;
+          Put(kPoll);
+          const std::string end = Cat(chunk, " + ", u.tag());
+          from = chunk, to = Cat("(", end, " < ", to, " ? ", end, " : ", to, ")");
+        }
+        Put("for (", Type(u.dtype()), " ", name, " = ", from, "; ", name, " < ", to, "; ++", name,
+            ") {");
         ++indent_;
+        if (u.tag() == 1) Put(kPoll);
         return absl::OkStatus();
       }
       case Op::END:
-        for (size_t i = 1; i < u.n_src(); ++i) --indent_, Put("}");
+        for (size_t i = 1; i < u.n_src(); ++i) {
+          --indent_, Put("}");
+          if (u.src(i).tag() > 1) --indent_, Put("}");
+        }
         return absl::OkStatus();
       case Op::LOAD:
         return Load(u);

@@ -10,7 +10,7 @@
 namespace uopd::render {
 
 // A C11 translation unit (vectors are arrays, with a loop over their lanes) with one function of
-// the ABI of llvm_ir.h; it compiles with gcc -O2.
+// the ABI of llvm_ir.h, its poll included; it compiles with gcc -O2.
 absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, ir::UOp program, std::string_view name,
                                     std::span<const std::string> variables);
 

@@ -143,10 +143,15 @@ class LlvmWriter {
              " = load i64, ptr %q", i, "\n");
       Append(args, "i64 %var", i, ", ");
     }
+    if (polls_) {
+      params += "ptr %stop, ";
+      unpack += "  %ps = getelementptr ptr, ptr %buffers, i64 -1\n  %stop = load ptr, ptr %ps\n";
+      args += "ptr %stop, ";
+    }
     std::string out =
         "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
     Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
-           registers_, body_, "  ret void\n}\n\n");
+           registers_, body_, "  ret void\n", polls_ ? "stopped:\n  ret void\n" : "", "}\n\n");
     Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack,
            "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
     for (const std::string& d : declared_) Append(out, "declare ", d, "\n");
@@ -510,18 +515,56 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
+  // A loop that polls every n iterations is two: one over chunks, which polls, and one over the
+  // iterations of a chunk, which stays as it would be without. The loops share one counter.
   absl::Status OpenLoop(UOp u) {
     const int64_t k = u.axis_id();
     const std::string type(Scalar(u.dtype())), size = Operand(u.src(0), 0);
+    std::string from = "0", to = size;
     names_[u.id()] = Cat("%r", k);
+    if (u.tag() > 1) {
+      Put("br label %chunk", k);
+      Label(Cat("chunk", k), Cat("%from", k, " = phi ", type, " [ 0, %", block_, " ], [ %to", k,
+                                 ", %exit", k, " ]"));
+      Put("%any", k, " = icmp slt ", type, " %from", k, ", ", size);
+      Put("br i1 %any", k, ", label %poll", k, ", label %done", k);
+      Append(body_, "poll", k, ":\n");
+      Poll(k);
+      from = Cat("%from", k), to = Cat("%to", k);
+      if (u.src(0).Is(Op::CONST) && u.src(0).const_int() % u.tag() == 0) {
+        Put("%to", k, " = add nuw nsw ", type, " %from", k, ", ", u.tag());
+      } else {
+        Put("%left", k, " = sub nsw ", type, " ", size, ", %from", k);
+        Put("%whole", k, " = icmp sgt ", type, " %left", k, ", ", u.tag());
+        Put("%count", k, " = select i1 %whole", k, ", ", type, " ", u.tag(), ", ", type, " %left",
+            k);
+        Put("%to", k, " = add nuw nsw ", type, " %from", k, ", %count", k);
+      }
+    }
     Put("br label %head", k);
-    Append(body_, "head", k, ":\n");
-    Put("%r", k, " = phi ", type, " [ 0, %", block_, " ], [ %next", k, ", %latch", k, " ]");
-    Put("%more", k, " = icmp slt ", type, " %r", k, ", ", size);
+    Label(Cat("head", k), Cat("%r", k, " = phi ", type, " [ ", from, ", %", block_, " ], [ %next",
+                              k, ", %latch", k, " ]"));
+    Put("%more", k, " = icmp slt ", type, " %r", k, ", ", to);
     Put("br i1 %more", k, ", label %loop", k, ", label %exit", k);
     Append(body_, "loop", k, ":\n");
     block_ = Cat("loop", k);
+    if (u.tag() == 1) Poll(k);
     return absl::OkStatus();
+  }
+  // `phi` is written before the label becomes the current one.
+  void Label(const std::string& name, const std::string& phi) {
+    Append(body_, name, ":\n");
+    Put(phi);
+    block_ = name;
+  }
+  // Leaves the kernel if it is to stop.
+  void Poll(int64_t k) {
+    polls_ = true;
+    Put("%word", k, " = load atomic i32, ptr %stop monotonic, align 4");
+    Put("%halt", k, " = icmp ne i32 %word", k, ", 0");
+    Put("br i1 %halt", k, ", label %stopped, label %go", k);
+    Append(body_, "go", k, ":\n");
+    block_ = Cat("go", k);
   }
   void CloseLoop(UOp range) {
     const int64_t k = range.axis_id();
@@ -531,6 +574,10 @@ class LlvmWriter {
     Put("br label %head", k);
     Append(body_, "exit", k, ":\n");
     block_ = Cat("exit", k);
+    if (range.tag() <= 1) return;
+    Put("br label %chunk", k);
+    Append(body_, "done", k, ":\n");
+    block_ = Cat("done", k);
   }
 
   ir::UOpContext& ctx_;
@@ -541,6 +588,7 @@ class LlvmWriter {
   std::set<uint32_t> arrays_;
   std::string body_, registers_, block_ = "entry";  // block_: the label we are under
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
+  bool polls_ = false;
 };
 
 }  // namespace

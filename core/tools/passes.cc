@@ -10,6 +10,7 @@
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
@@ -127,6 +128,11 @@ Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::LowerIndex(ctx, root);
 }
 
+Result AddPolls(UOpContext& ctx, UOp root, std::string_view) {
+  if (!root.Is(ir::Op::LINEAR)) return Bad("polls takes a LINEAR");
+  return codegen::AddPolls(ctx, root, DefaultTarget());
+}
+
 Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kTensor));
   const schedule::Options defaults;
@@ -155,6 +161,7 @@ constexpr Pass kPasses[] = {
     {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
     {"linearise", "", "a kernel becomes lines in order", Linearise},
     {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},
+    {"polls", "", "a long program looks whether it is to stop", AddPolls},
 };
 
 }  // namespace

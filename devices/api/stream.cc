@@ -112,9 +112,9 @@ absl::Status Stream::Fill(Buffer& dst, size_t offset, size_t bytes, std::byte va
 
 absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape,
                             std::span<const BufferArg> buffers, std::span<const int64_t> vars,
-                            int64_t* duration_ns) {
+                            int64_t* duration_ns, const std::shared_ptr<const StopFlag>& stop) {
   UOPD_TRY(CheckLaunch(executable, shape, buffers, vars));
-  return DoLaunch(executable, shape, buffers, vars, duration_ns);
+  return DoLaunch(executable, shape, buffers, vars, duration_ns, stop);
 }
 
 absl::Status Stream::Record(std::shared_ptr<Semaphore> semaphore, uint64_t value) {

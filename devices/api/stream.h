@@ -17,6 +17,9 @@
 // counts or shapes; UNAVAILABLE when the device is lost. What goes wrong later is returned by the
 // next Synchronize, once; work after it is skipped, but Record still signals, so that nobody waits
 // for ever.
+//
+// Stopping: a launch may carry a StopFlag. One that the flag skipped or ended early is an error of
+// that kind: Synchronize returns CANCELLED, once, and what was queued behind it is skipped.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +30,7 @@
 #include "devices/api/buffer.h"
 #include "devices/api/program.h"
 #include "devices/api/semaphore.h"
+#include "devices/api/stop_flag.h"
 
 namespace uopd::devices {
 
@@ -46,9 +50,11 @@ class Stream {
   absl::Status Fill(Buffer& dst, size_t offset, size_t bytes, std::byte value);
   // Checks counts, shape and offsets. It cannot check the kernel's indices: whoever made the kernel
   // has verified them. `duration_ns`, if not null, holds the kernel's run time after Synchronize.
+  // `stop` null: nothing stops this launch.
   absl::Status Launch(Executable& executable, const LaunchShape& shape,
                       std::span<const BufferArg> buffers, std::span<const int64_t> vars,
-                      int64_t* duration_ns = nullptr);
+                      int64_t* duration_ns = nullptr,
+                      const std::shared_ptr<const StopFlag>& stop = nullptr);
   // Signals `value` when all work before is done.
   absl::Status Record(std::shared_ptr<Semaphore> semaphore, uint64_t value);
   // Holds all work after until `semaphore` reaches `value`; ABORTED (at Synchronize) if it is
@@ -66,7 +72,8 @@ class Stream {
   virtual absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) = 0;
   virtual absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
                                 std::span<const BufferArg> buffers, std::span<const int64_t> vars,
-                                int64_t* duration_ns) = 0;
+                                int64_t* duration_ns,
+                                const std::shared_ptr<const StopFlag>& stop) = 0;
   virtual absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) = 0;
   virtual absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) = 0;
 

@@ -21,9 +21,11 @@ class CpuExecutable final : public HostExecutable {
         threads_(device->threads()),
         code_(std::move(code)) {}
 
-  absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars) override {
+  absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
+                   const StopFlag& stop) override {
     const KernelEntry entry = code_->entry();
-    threads_.ParallelFor(shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); });
+    threads_.ParallelFor(
+        shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); }, &stop);
     return absl::OkStatus();
   }
 

@@ -4,8 +4,10 @@
 // Kernel ABI: `define void @ENTRY(ptr %buffers, ptr %vars, i64 %thread)` with %buffers an array of
 // pointers, %vars an array of i64 and %thread in [0, grid[0]). A launch calls the entry once for
 // every thread, in parallel on the device's own threads; grid[0] == 1 runs on the caller's. There
-// are no blocks and no shared memory. Streams run inline. The floating-point environment is the
-// caller's, which is IEEE's default.
+// are no blocks and no shared memory. %buffers[-1] is the address of an i32 that is not 0 once the
+// launch is to end (StopFlag): kernels that run long look there now and then and return. Between
+// threads of a launch the device looks itself. Streams run inline. The floating-point environment
+// is the caller's, which is IEEE's default.
 #pragma once
 #include <chrono>
 #include <memory>

@@ -12,7 +12,7 @@
 
 namespace uopd::devices::cpu {
 
-// void ENTRY(ptr %buffers, ptr %vars, i64 %thread): the ABI of every kernel.
+// void ENTRY(ptr %buffers, ptr %vars, i64 %thread): the ABI of every kernel, as cpu_device.h says.
 using KernelEntry = void (*)(void* const* buffers, const int64_t* vars, int64_t thread);
 
 class CpuJit {

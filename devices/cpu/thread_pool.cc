@@ -17,6 +17,8 @@ void Pause() {
 #endif
 }
 
+bool Stopped(const StopFlag* maybe_stop) { return maybe_stop != nullptr && maybe_stop->stopped(); }
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin)
@@ -54,8 +56,13 @@ void ThreadPool::Spin(Done done) const {
 }
 
 void ThreadPool::Iterate(Loop& loop) {
-  for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;)
+  for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;) {
+    if (Stopped(loop.maybe_stop)) {
+      loop.next.store(loop.n, std::memory_order_relaxed);  // nobody else comes for the rest
+      return;
+    }
     loop.body(loop.context, i);
+  }
 }
 
 ThreadPool::Loop* ThreadPool::Take() {
@@ -74,12 +81,12 @@ void ThreadPool::Remove(Loop* loop) {
   open_.fetch_sub(1, std::memory_order_relaxed);
 }
 
-void ThreadPool::Run(int64_t n, Body body, const void* context) {
+void ThreadPool::Run(int64_t n, Body body, const void* context, const StopFlag* maybe_stop) {
   if (n <= 1 || workers_.empty()) {
-    for (int64_t i = 0; i < n; ++i) body(context, i);
+    for (int64_t i = 0; i < n && !Stopped(maybe_stop); ++i) body(context, i);
     return;
   }
-  Loop loop{n, body, context};
+  Loop loop{n, body, context, maybe_stop};
   {
     MutexLock lock(mu_);
     loops_.push_back(&loop);

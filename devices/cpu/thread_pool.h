@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "devices/api/stop_flag.h"
 
 namespace uopd::devices::cpu {
 
@@ -31,9 +32,12 @@ class ThreadPool {
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls fn(i) for every i in [0, n), in any order and in parallel, and returns when all are done.
+  // Once `maybe_stop` is set it begins no more of them.
   template <class Fn>
-  void ParallelFor(int64_t n, const Fn& fn) {
-    Run(n, [](const void* context, int64_t i) { (*static_cast<const Fn*>(context))(i); }, &fn);
+  void ParallelFor(int64_t n, const Fn& fn, const StopFlag* maybe_stop = nullptr) {
+    Run(
+        n, [](const void* context, int64_t i) { (*static_cast<const Fn*>(context))(i); }, &fn,
+        maybe_stop);
   }
 
  private:
@@ -46,12 +50,14 @@ class ThreadPool {
     const int64_t n;
     const Body body;
     const void* const context;
+    const StopFlag* const maybe_stop;
     std::atomic<int64_t> next{0};  // first index not yet taken
     std::atomic<int> helpers{0};   // written with mu_ held
     bool caller_parked = false;    // guarded by mu_
   };
 
-  void Run(int64_t n, Body body, const void* context) UOPD_EXCLUDES(mu_);
+  void Run(int64_t n, Body body, const void* context, const StopFlag* maybe_stop)
+      UOPD_EXCLUDES(mu_);
   void Work() UOPD_EXCLUDES(mu_);
   // The oldest loop with indices left, or null; forgets those without.
   Loop* Take() UOPD_REQUIRES(mu_);

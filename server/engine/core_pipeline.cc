@@ -88,6 +88,8 @@ absl::StatusOr<KernelSource> CorePipeline::LowerKernel(std::string_view graph,
   record.shape.shared_bytes = lowered.shared_bytes;
   record.flops = lowered.flops;
   record.bytes = lowered.bytes;
+  record.estimate_ns = lowered.estimate_ns;
+  record.polls = lowered.polls;
   return out;
 }
 

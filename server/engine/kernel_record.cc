@@ -19,6 +19,13 @@ bool GetDouble(ByteReader& in, double& v) {
   return true;
 }
 
+bool GetBool(ByteReader& in, bool& v) {
+  uint64_t bits;
+  if (!in.Varint(bits) || bits > 1) return false;
+  v = bits == 1;
+  return true;
+}
+
 bool GetBuffers(ByteReader& in, std::vector<codegen::BufferUse>& out) {
   uint64_t n;
   if (!in.Varint(n) || n > kMaxBuffers) return false;
@@ -57,7 +64,8 @@ bool Get(ByteReader& in, KernelRecord& out) {
     if (!in.Signed(size)) return false;
   }
   return in.Signed(out.shape.shared_bytes) && GetDouble(in, out.flops) &&
-         GetDouble(in, out.bytes) && in.done();
+         GetDouble(in, out.bytes) && GetDouble(in, out.estimate_ns) && GetBool(in, out.polls) &&
+         in.done();
 }
 
 }  // namespace
@@ -79,6 +87,8 @@ std::string KernelRecord::Encode() const {
   PutSigned(out, shape.shared_bytes);
   PutDouble(out, flops);
   PutDouble(out, bytes);
+  PutDouble(out, estimate_ns);
+  PutVarint(out, polls ? 1 : 0);
   return out;
 }
 

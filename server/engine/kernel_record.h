@@ -13,7 +13,7 @@
 namespace uopd::engine {
 
 // Version of the encoding; part of the environment key.
-inline constexpr int kKernelRecordVersion = 1;
+inline constexpr int kKernelRecordVersion = 2;
 
 struct KernelRecord {
   std::string name;                         // entry point
@@ -21,7 +21,8 @@ struct KernelRecord {
   std::vector<codegen::BufferUse> buffers;  // by PARAM slot
   std::vector<std::string> variables;       // order at launch
   devices::LaunchShape shape;
-  double flops = 0, bytes = 0;
+  double flops = 0, bytes = 0, estimate_ns = 0;  // as codegen::LoweredKernel has them
+  bool polls = false;
 
   std::string Encode() const;
   // DATA_LOSS when the bytes are not a whole record.

@@ -320,6 +320,49 @@ TEST_P(DeviceConformance, QueuedWorkKeepsWhatItNeeds) {
   EXPECT_LT(device_->memory().used_bytes, used);
 }
 
+TEST_P(DeviceConformance, SkipsLaunchesThatAreStoppedBeforeTheyBegin) {
+  auto kernel = LoadKernel(*device_);
+  auto buffer = Allocate(16);
+  const BufferArg args[] = {{buffer.get(), 0}, {buffer.get(), 0}};
+  const int64_t vars[] = {1};
+  auto stop = std::make_shared<StopFlag>(), other = std::make_shared<StopFlag>();
+  EXPECT_TRUE(stream_->Launch(*kernel, {}, args, vars, nullptr, stop).ok());
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  stop->Stop();
+  ASSERT_TRUE(stream_->Fill(*buffer, 0, 16, std::byte{1}).ok());
+  int64_t duration_ns = -1;
+  EXPECT_TRUE(stream_->Launch(*kernel, {}, args, vars, &duration_ns, stop).ok());
+  ASSERT_TRUE(stream_->Fill(*buffer, 0, 16, std::byte{2}).ok());
+  EXPECT_CODE(stream_->Synchronize(), kCancelled);
+  EXPECT_EQ(duration_ns, -1);
+  EXPECT_THAT(Read(*buffer), Each(std::byte{1}));
+  // Once: the stream is as new, and other launches never had to do with it.
+  EXPECT_TRUE(stream_->Launch(*kernel, {}, args, vars, &duration_ns, other).ok());
+  EXPECT_TRUE(stream_->Launch(*kernel, {}, args, vars).ok());
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  EXPECT_GE(duration_ns, 0);
+}
+
+TEST_P(DeviceConformance, StopsLaunchesThatAreQueued) {
+  auto gate = NewSemaphore(), done = NewSemaphore();
+  auto kernel = LoadKernel(*device_);
+  auto buffer = Allocate(16);
+  const BufferArg args[] = {{buffer.get(), 0}, {buffer.get(), 0}};
+  const int64_t vars[] = {1};
+  auto stop = std::make_shared<StopFlag>();
+  ASSERT_TRUE(stream_->Fill(*buffer, 0, 16, std::byte{1}).ok());
+  ASSERT_TRUE(stream_->Wait(gate, 1).ok());
+  ASSERT_TRUE(stream_->Launch(*kernel, {}, args, vars, nullptr, stop).ok());
+  ASSERT_TRUE(stream_->Fill(*buffer, 0, 16, std::byte{2}).ok());
+  ASSERT_TRUE(stream_->Record(done, 1).ok());
+  stop->Stop();
+  stop.reset();  // the launch keeps its flag
+  gate->Signal(1);
+  EXPECT_CODE(stream_->Synchronize(), kCancelled);
+  EXPECT_EQ(done->value(), 1u);
+  EXPECT_THAT(Read(*buffer), Each(std::byte{1}));
+}
+
 TEST_P(DeviceConformance, QueuedWorkSurvivesItsStream) {
   auto gate = NewSemaphore(), done = NewSemaphore();
   auto buffer = Allocate(16);

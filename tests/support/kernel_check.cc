@@ -93,13 +93,14 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
     return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->program);
   auto compiled = CompiledText::Compile(check.language, *text);
   if (!compiled.ok()) return StatusText(compiled.status());
-  std::vector<void*> buffers;
+  uint32_t stop = 0;
+  std::vector<void*> buffers = {&stop};  // buffers[-1] of the ABI
   for (auto& b : got) buffers.push_back(b.data());
   std::vector<int64_t> vars;
   for (const std::string& v : lowered->variables) vars.push_back(check.variables.at(v));
   const KernelFunction run = (*compiled)->Find(lowered->name);
   if (run == nullptr) return "no function " + lowered->name;
-  for (int64_t t = 0; t < lowered->grid[0]; ++t) run(buffers.data(), vars.data(), t);
+  for (int64_t t = 0; t < lowered->grid[0]; ++t) run(buffers.data() + 1, vars.data(), t);
   for (size_t slot = 0; slot < lowered->buffers.size(); ++slot) {
     const Dtype d = lowered->buffers[slot].dtype;
     const auto size = static_cast<size_t>(ir::ByteSize(d));

@@ -10,15 +10,35 @@
 namespace uopd::devices {
 namespace {
 
-absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape, void* const* buffers,
-                      const int64_t* vars, int64_t* duration_ns) {
-  if (duration_ns == nullptr) return executable.Run(shape, buffers, vars);
-  const auto start = std::chrono::steady_clock::now();
-  absl::Status status = executable.Run(shape, buffers, vars);
-  *duration_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
-          .count();
-  return status;
+// The flag of launches that have none.
+const StopFlag kNeverStopped;
+
+// Buffers of a launch as HostExecutable wants them: the word to poll lies before the first.
+using Pointers = absl::InlinedVector<void*, 16>;
+Pointers PointersTo(std::span<const BufferArg> buffers, const StopFlag& stop) {
+  Pointers out;
+  out.reserve(buffers.size() + 1);
+  out.push_back(const_cast<std::atomic<uint32_t>*>(stop.word()));  // kernels only read it
+  for (const BufferArg& arg : buffers) out.push_back(arg.buffer->host_data() + arg.offset);
+  return out;
+}
+
+absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape,
+                      const Pointers& pointers, const int64_t* vars, int64_t* duration_ns,
+                      const StopFlag& stop) {
+  absl::Status status;
+  if (!stop.stopped()) {
+    std::chrono::steady_clock::time_point start;
+    if (duration_ns != nullptr) start = std::chrono::steady_clock::now();
+    status = executable.Run(shape, pointers.data() + 1, vars, stop);
+    if (duration_ns != nullptr) {
+      *duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                         std::chrono::steady_clock::now() - start)
+                         .count();
+    }
+  }
+  if (!stop.stopped()) return status;
+  return absl::CancelledError("Kernel " + executable.entry() + " is stopped.");
 }
 
 // A launch that runs later, with its own references.
@@ -26,13 +46,14 @@ struct PendingLaunch {
   std::shared_ptr<Executable> executable;
   LaunchShape shape;
   std::vector<std::shared_ptr<Buffer>> owners;
-  std::vector<void*> buffers;
+  Pointers pointers;
   std::vector<int64_t> vars;
   int64_t* duration_ns;
+  std::shared_ptr<const StopFlag> maybe_stop;
 
   absl::Status Run() {
-    return RunTimed(static_cast<HostExecutable&>(*executable), shape, buffers.data(), vars.data(),
-                    duration_ns);
+    return RunTimed(static_cast<HostExecutable&>(*executable), shape, pointers, vars.data(),
+                    duration_ns, maybe_stop != nullptr ? *maybe_stop : kNeverStopped);
   }
 };
 
@@ -90,22 +111,25 @@ absl::Status HostStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::b
 
 absl::Status HostStream::DoLaunch(Executable& executable, const LaunchShape& shape,
                                   std::span<const BufferArg> buffers, std::span<const int64_t> vars,
-                                  int64_t* duration_ns) {
+                                  int64_t* duration_ns,
+                                  const std::shared_ptr<const StopFlag>& stop) {
+  Pointers pointers = PointersTo(buffers, stop != nullptr ? *stop : kNeverStopped);
   if (queue_->idle()) {
-    absl::InlinedVector<void*, 16> pointers;
-    for (const BufferArg& arg : buffers) pointers.push_back(arg.buffer->host_data() + arg.offset);
-    return RunTimed(static_cast<HostExecutable&>(executable), shape, pointers.data(), vars.data(),
-                    duration_ns);
+    absl::Status status =
+        RunTimed(static_cast<HostExecutable&>(executable), shape, pointers, vars.data(),
+                 duration_ns, stop != nullptr ? *stop : kNeverStopped);
+    // Errors of the work itself are Synchronize's to return.
+    if (!status.ok()) queue_->Push([status = std::move(status)] { return status; });
+    return absl::OkStatus();
   }
   auto launch = std::make_shared<PendingLaunch>();
   launch->executable = executable.shared_from_this();
   launch->shape = shape;
-  for (const BufferArg& arg : buffers) {
-    launch->owners.push_back(arg.buffer->shared_from_this());
-    launch->buffers.push_back(arg.buffer->host_data() + arg.offset);
-  }
+  for (const BufferArg& arg : buffers) launch->owners.push_back(arg.buffer->shared_from_this());
+  launch->pointers = std::move(pointers);
   launch->vars.assign(vars.begin(), vars.end());
   launch->duration_ns = duration_ns;
+  launch->maybe_stop = stop;
   queue_->Push([launch] { return launch->Run(); });
   return absl::OkStatus();
 }

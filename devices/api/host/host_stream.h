@@ -16,8 +16,10 @@ namespace uopd::devices {
 class HostExecutable : public Executable {
  public:
   using Executable::Executable;
-  // `buffers` and `vars` have as many entries as args() says.
-  virtual absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars) = 0;
+  // `buffers` and `vars` have as many entries as args() says; buffers[-1] is stop.word(). Returns
+  // early, with any status, once `stop` is set.
+  virtual absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
+                           const StopFlag& stop) = 0;
 };
 
 class HostStream final : public Stream {
@@ -36,7 +38,7 @@ class HostStream final : public Stream {
   absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) override;
   absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
                         std::span<const BufferArg> buffers, std::span<const int64_t> vars,
-                        int64_t* duration_ns) override;
+                        int64_t* duration_ns, const std::shared_ptr<const StopFlag>& stop) override;
   absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
   absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
 

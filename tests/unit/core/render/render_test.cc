@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Structure of rendered text: what stands in it and what does not.
+#include "core/base/text.h"
 #include "core/ir/print.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
@@ -83,6 +84,45 @@ TEST(RenderTest, GatedLanesAreMasked) {
   const Rendered r = Render(ctx, kRowSums, {{OptKind::kVector, 1, 16}});
   EXPECT_THAT(r.llvm, HasSubstr("@llvm.masked.load.v16f32.p0"));
   EXPECT_THAT(r.llvm, HasSubstr("\"prefer-vector-width\"=\"512\""));
+}
+
+// sum over a long loop of a value that no rule and no compiler folds: sin(i)
+std::string LongSum(int64_t n) {
+  return Cat("%0 = CONST<index> {1}\n%1 = STACK<index> %0\n%2 = PARAM<f64> %1 {0, GLOBAL}\n",
+             "%3 = CONST<index> {", n, "}\n", R"(%4 = RANGE<index> %3 {0, REDUCE}
+%5 = CAST<f64> %4
+%6 = SIN<f64> %5
+%7 = REDUCE<f64> %6, %4 {ADD}
+%8 = CONST<index> {0}
+%9 = INDEX<f64> %2, %8
+%10 = STORE %9, %7
+%11 = SINK %10 {"long"}
+)");
+}
+
+TEST(RenderTest, LongLoopsPollInChunks) {
+  for (const int64_t n : {int64_t{1} << 45, (int64_t{1} << 45) + 1}) {
+    ir::UOpContext ctx;
+    const Rendered r = Render(ctx, LongSum(n), {});
+    EXPECT_THAT(r.c, HasSubstr("c0 += 2048) {\n    if (*(const volatile int32_t *)buffers[-1]"));
+    EXPECT_THAT(r.c, HasSubstr("for (int64_t r0 = c0; r0 < (c0 + 2048 < "));
+    EXPECT_THAT(r.llvm, HasSubstr("getelementptr ptr, ptr %buffers, i64 -1"));
+    EXPECT_THAT(r.llvm, HasSubstr("load atomic i32, ptr %stop monotonic"));
+    EXPECT_THAT(r.llvm, HasSubstr("label %stopped"));
+    // A last chunk of another length only where there is one.
+    if (n % 2048 == 0) {
+      EXPECT_THAT(r.llvm, Not(HasSubstr("%count0")));
+    } else {
+      EXPECT_THAT(r.llvm, HasSubstr("%count0"));
+    }
+  }
+}
+
+TEST(RenderTest, ShortKernelsDoNotPoll) {
+  ir::UOpContext ctx;
+  const Rendered r = Render(ctx, LongSum(1000), {});
+  EXPECT_THAT(r.c, Not(HasSubstr("buffers[-1]")));
+  EXPECT_THAT(r.llvm, Not(HasSubstr("stop")));
 }
 
 TEST(RenderTest, SameTextWhateverTheContextHolds) {

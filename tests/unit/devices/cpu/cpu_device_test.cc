@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -73,6 +74,30 @@ TEST_F(CpuDeviceTest, TakesOffsetsAndVariables) {
   const int64_t vars[] = {-2};
   ASSERT_TRUE(stream_->Launch(*kernel, {{2, 1, 1}}, args, vars).ok());
   EXPECT_THAT(Download<double>(*y), testing::ElementsAre(1, 2 - 60, 3 - 80, 4));
+}
+
+TEST_F(CpuDeviceTest, StopsARunningKernel) {
+  auto kernel = Load("endless", kEndless, {1, 0});
+  constexpr int64_t kThreads = 1000;  // far more than run at the same time
+  auto began = Upload(std::vector<int32_t>(kThreads));
+  const BufferArg args[] = {{began.get(), 0}};
+  auto stop = std::make_shared<StopFlag>();
+  std::thread stopper([&] {
+    // The kernel runs for sure, on at least one thread.
+    const auto* words = reinterpret_cast<const int32_t*>(began->host_data());
+    while (__atomic_load_n(&words[0], __ATOMIC_RELAXED) == 0) std::this_thread::yield();
+    stop->Stop();
+  });
+  ASSERT_TRUE(stream_->Launch(*kernel, {{kThreads, 1, 1}}, args, {}, nullptr, stop).ok());
+  EXPECT_EQ(stream_->Synchronize().code(), absl::StatusCode::kCancelled);
+  stopper.join();
+  const auto got = Download<int32_t>(*began);
+  EXPECT_LE(std::count(got.begin(), got.end(), 1), 4) << "threads of the launch began after Stop";
+  // The device is free again.
+  auto index = Load("index", kIndex, {1, 0});
+  auto out = Upload(std::vector<int64_t>(8));
+  Run(*index, 8, {out});
+  EXPECT_THAT(Download<int64_t>(*out), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
 TEST_F(CpuDeviceTest, EveryThreadRunsOnce) {

@@ -52,6 +52,25 @@ define void @saxpy(ptr %buffers, ptr %vars, i64 %thread) {
 }
 )";
 
+// b0[thread] = 1, i32, and then nothing until it is stopped
+inline constexpr char kEndless[] = R"(
+define void @endless(ptr %buffers, ptr %vars, i64 %thread) {
+entry:
+  %out = load ptr, ptr %buffers
+  %ps = getelementptr ptr, ptr %buffers, i64 -1
+  %stop = load ptr, ptr %ps
+  %po = getelementptr i32, ptr %out, i64 %thread
+  store atomic i32 1, ptr %po monotonic, align 4
+  br label %loop
+loop:
+  %word = load atomic i32, ptr %stop monotonic, align 4
+  %go = icmp eq i32 %word, 0
+  br i1 %go, label %loop, label %exit
+exit:
+  ret void
+}
+)";
+
 // b0[thread] = thread, i64
 inline constexpr char kIndex[] = R"(
 define void @index(ptr %buffers, ptr %vars, i64 %thread) {

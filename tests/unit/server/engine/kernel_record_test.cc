@@ -17,6 +17,8 @@ KernelRecord Example() {
   out.shape.shared_bytes = 99;
   out.flops = 1.5e9;
   out.bytes = 64;
+  out.estimate_ns = 3e7;
+  out.polls = true;
   return out;
 }
 
@@ -30,6 +32,8 @@ TEST(KernelRecordTest, ComesBackAsItWas) {
   EXPECT_FALSE(back->buffers[0].read);
   EXPECT_EQ(back->shape.grid[0], 4);
   EXPECT_EQ(back->flops, 1.5e9);
+  EXPECT_EQ(back->estimate_ns, 3e7);
+  EXPECT_TRUE(back->polls);
 }
 
 TEST(KernelRecordTest, DamagedBytesAreRefused) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Rendered LLVM IR compiled and run by the CPU device, with its threads, against the interpreter.
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
@@ -63,6 +65,42 @@ class LlvmIrRunTest : public testing::Test {
   std::unique_ptr<devices::Stream> stream_ = device_->NewStream().value();
   int64_t grid_ = 0;
 };
+
+// What would run for days ends soon after its flag is set.
+TEST_F(LlvmIrRunTest, ALongKernelStops) {
+  UOpContext ctx;
+  KernelBuilder b(ctx);
+  const UOp out = b.Buffer(0, Dtype::F32, 3), i = b.Loop(3), r = b.Reduced(int64_t{1} << 42);
+  const UOp x = ctx.Make(Op::CAST, Dtype::F32, {ir::Add(ctx, r, i)});
+  const UOp sum =
+      ir::ReduceRanges(ctx, Op::ADD, ctx.Make(Op::SIN, Dtype::F32, {x}), std::array<UOp, 1>{r});
+  const UOp sink = b.Kernel({b.StoreLoops(out, i, sum, {i})});
+  codegen::Target target;
+  target.threads = 3;
+  auto k = codegen::Lower(ctx, sink, target, {});
+  ASSERT_TRUE(k.ok()) << k.status();
+  EXPECT_TRUE(k->polls);
+  EXPECT_GT(k->estimate_ns, 1e12);
+  const auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
+  ASSERT_TRUE(text.ok()) << text.status();
+  auto executable = device_->Load({devices::ProgramFormat::kLlvmIr, k->name, *text, {1, 0}});
+  ASSERT_TRUE(executable.ok()) << executable.status();
+  auto buffer = device_->Allocate(12, devices::MemoryKind::kDevice).value();
+  const BufferArg args[] = {{buffer.get(), 0}};
+  auto stop = std::make_shared<devices::StopFlag>();
+  std::chrono::steady_clock::time_point stopped;
+  std::thread stopper([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // let it run for a while
+    stopped = std::chrono::steady_clock::now();
+    stop->Stop();
+  });
+  ASSERT_TRUE(stream_->Launch(**executable, {{k->grid[0], 1, 1}}, args, {}, nullptr, stop).ok());
+  EXPECT_EQ(stream_->Synchronize().code(), absl::StatusCode::kCancelled);
+  const auto late = std::chrono::steady_clock::now() - stopped;
+  stopper.join();
+  RecordProperty("late_us", static_cast<int>(late / std::chrono::microseconds(1)));
+  EXPECT_LT(late, std::chrono::seconds(2));
+}
 
 TEST_F(LlvmIrRunTest, MatmulOnThreads) {
   UOpContext ctx;
