@@ -13,6 +13,9 @@
 namespace uopd {
 namespace {
 
+// Until then a start waits for the fork server, so that a daemon that serves is ready.
+constexpr std::chrono::seconds kForkServerLimit{10};
+
 void ShowCacheState(const cache::Health& health) {
   using cache::State;
   for (State state : {State::kOk, State::kRecovered, State::kReadOnly, State::kMemory}) {
@@ -56,17 +59,21 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config,
-                                                      worker::ForkServer* forks) {
+                                                      worker::ForkServer& forks) {
   std::unique_ptr<Daemon> daemon(new Daemon(config));
   UOPD_TRY(daemon->StartServing(forks));
   return daemon;
 }
 
-absl::Status Daemon::StartServing(worker::ForkServer* forks) {
+absl::Status Daemon::StartServing(worker::ForkServer& forks) {
   MakePrivateFolder(config_.server_data_dir());
   UOPD_ASSIGN(auto registry, OpenDevices(config_));
   UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CorePipeline>(),
-                                              OpenCache(config_), std::move(registry), forks));
+                                              OpenCache(config_), std::move(registry), &forks));
+  const auto limit = std::chrono::steady_clock::now() + kForkServerLimit;
+  if (absl::Status status = forks.AwaitUp({limit, nullptr}); !status.ok()) {
+    UOPD_LOG(kError, "serving without workers", {"status", forks.Unready()});
+  }
   UOPD_ASSIGN(rpc_, rpc::Server::Start(*engine_, config_));
   std::string http_address;
   if (!config_.server_http_listen().empty()) {

@@ -16,9 +16,9 @@ namespace uopd {
 
 class Daemon {
  public:
-  // Serves when it returns. `forks` outlives it; null: serves without workers.
+  // Serves when it returns. `forks` outlives it.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config,
-                                                       worker::ForkServer* forks);
+                                                       worker::ForkServer& forks);
   ~Daemon();
 
   // Takes what can change while running; names the rest in the log.
@@ -28,7 +28,7 @@ class Daemon {
 
  private:
   explicit Daemon(Config config) : config_(std::move(config)) {}
-  absl::Status StartServing(worker::ForkServer* forks);
+  absl::Status StartServing(worker::ForkServer& forks);
 
   Config config_;
   std::unique_ptr<engine::Engine> engine_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// uopd: starts the fork server of the workers, reads the settings, starts the daemon, waits for
+// uopd: reads the settings, starts the fork server of the workers and the daemon, waits for
 // signals.
 #include <pthread.h>
 #include <sys/stat.h>
@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
+#include "server/worker/fork_loop.h"
 #include "server/worker/fork_server.h"
 #include "server/worker/standard_jobs.h"
 
@@ -70,9 +71,7 @@ void ExitOnSecondSignal(sigset_t signals) {
   }).detach();
 }
 
-using Forks = absl::StatusOr<std::unique_ptr<worker::ForkServer>>;
-
-int Main(std::span<const char* const> args, const Forks& forks) {
+int Main(std::span<const char* const> args) {
   Config config;
   CommandLine line;
   const absl::Status settings = ReadSettings(args, config, line);
@@ -91,11 +90,9 @@ int Main(std::span<const char* const> args, const Forks& forks) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  if (!forks.ok()) {
-    UOPD_LOG(kError, "no workers: compiling in the daemon's own process, not tuning",
-             {"status", forks.status()});
-  }
-  auto daemon = Daemon::Start(config, forks.ok() ? forks->get() : nullptr);
+  const auto forks = worker::ForkServer::Start();
+  if (!forks.ok()) return Fail(forks.status());
+  auto daemon = Daemon::Start(config, **forks);
   if (!daemon.ok()) return Fail(daemon.status());
   for (;;) {
     const int signal = WaitForSignal(signals);
@@ -115,8 +112,7 @@ int Main(std::span<const char* const> args, const Forks& forks) {
 
 int main(int argc, char** argv) {
   umask(0077);  // what it writes may hold what clients sent: nobody else reads it
-  // Before anything that has threads, descriptors or state (fork_server.h).
-  const auto forks = uopd::worker::ForkServer::Start(uopd::worker::StandardJobs());
+  uopd::worker::BecomeForkServer(argc, argv, uopd::worker::StandardJobs());
   const std::vector<const char*> args(argv + 1, argv + argc);
-  return uopd::Main(args, forks);
+  return uopd::Main(args);
 }

@@ -46,7 +46,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(cache)
   uopd_unit_tests(server/net)
   uopd_unit_tests(server/engine uopd_test_support)
-  uopd_unit_tests(server/worker)
+  uopd_unit_tests(server/worker uopd_test_support)
   uopd_unit_tests(client/cpp uopd_test_models)
   uopd_unit_tests(client/data)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc

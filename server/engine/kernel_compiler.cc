@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/kernel_compiler.h"
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "server/worker/compile_job.h"
 
@@ -23,15 +21,8 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
   JobResult result =
       workers_->Run(request.ToJob(time_limit_), std::chrono::steady_clock::time_point::max(),
                     [this] { return stopped_.load(); });
-  if (result.no_worker) {
-    metrics::CompilesInProcess().Increment();
-    if (!reported_.exchange(true)) {
-      UOPD_LOG(kError, "no worker can be had, compiling in the daemon's own process",
-               {"status", result.status});
-    }
-    auto object = CompileHere(device, source);
-    UOPD_TRY(WithFrame(object.status(), frame));
-    return object;
+  if (result.no_worker || result.passing) {
+    return absl::UnavailableError(Cat(StatusText(result.status), " (while ", frame, ")"));
   }
   switch (result.outcome) {
     case JobResult::kDone:

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The source text of a kernel to object bytes, in a worker process if one can be had.
+// The source text of a kernel to object bytes, in a worker process.
 //
 // What aborts, crashes or does not end in a compiler costs a worker and this kernel, and not the
 // daemon: the answer is INTERNAL and names the kernel, and the same text is refused at once from
 // then on (server/worker/quarantine.h). A compile goes on when its caller has left: its result is
 // kept for the next one.
 //
-// When no worker can be had (none were configured, or the machine cannot fork) the daemon prefers
-// to serve: it compiles in its own process, counts that and says so in the log once.
+// When no worker can be had (the machine cannot fork), or something outside kills the workers of
+// one kernel again and again, the answer is UNAVAILABLE: nothing is compiled in the daemon's own
+// process, which a compiler could take along.
 //
 // Thread-safe; calls run in parallel, as many as the pool has workers.
 #pragma once
@@ -23,7 +24,7 @@ namespace uopd::engine {
 
 class KernelCompiler {
  public:
-  // `workers` outlives this; null: compiles in this process, which is then nothing to report.
+  // `workers` outlives this; null: compiles in this process (tests, and replaying a failure).
   KernelCompiler(worker::Supervisor* workers, std::chrono::milliseconds time_limit)
       : workers_(workers), time_limit_(time_limit) {}
 
@@ -39,7 +40,7 @@ class KernelCompiler {
 
   worker::Supervisor* const workers_;
   const std::chrono::milliseconds time_limit_;
-  std::atomic<bool> stopped_{false}, reported_{false};
+  std::atomic<bool> stopped_{false};
 };
 
 }  // namespace uopd::engine

@@ -11,7 +11,8 @@ namespace {
 
 using worker::Supervisor;
 
-constexpr int kNice = 10;                                  // of what nobody waits for
+// Added to the daemon's own: kernels of running requests first, then compiles, then tuning.
+constexpr int kCompileNice = 5, kTuningNice = 10;
 constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks goes in time
 
 Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,
@@ -24,13 +25,15 @@ Supervisor::Options PoolOf(const Config& config, const char* process, const char
   out.setup.retire_above_rss_bytes = kRetireAboveBytes;
   out.on_quarantine = [pool, quarantine](const worker::QuarantineEntry& entry) {
     metrics::WorkerKills({pool}).Increment();
-    if (quarantine != nullptr) quarantine->Add(entry);
+    if (quarantine != nullptr && !entry.passing()) quarantine->Add(entry);
   };
+  out.on_lost = [pool] { metrics::WorkerLosses({pool}).Increment(); };
   return out;
 }
 
 Supervisor::Options CompilePool(const Config& config, int size) {
   Supervisor::Options out = PoolOf(config, "uopd-compile", "compile", size, nullptr);
+  out.setup.nice = kCompileNice;
   out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
   return out;
 }
@@ -41,13 +44,13 @@ Supervisor::Options TuningPool(const Config& config, QuarantineStore* quarantine
   Supervisor::Options out =
       PoolOf(config, "uopd-tune", "tuning", size > 0 ? size : cores, quarantine);
   out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
-  out.setup.nice = kNice;
+  out.setup.nice = kTuningNice;
   return out;
 }
 
 Supervisor::Options MeasurePool(const Config& config, QuarantineStore* quarantine) {
   Supervisor::Options out = PoolOf(config, "uopd-measure", "measure", 1, quarantine);
-  out.setup.nice = kNice;
+  out.setup.nice = kTuningNice;
   // Kernels run as they do in the daemon.
   out.setup.cpu_threads = static_cast<int>(config.device_cpu_threads());
   out.setup.device_memory_bytes = static_cast<uint64_t>(config.limits_total_bytes());

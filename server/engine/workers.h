@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The worker processes of the daemon: three pools, by what may hold up whom.
 //
-//   compile  the kernels that requests wait for; at most compile.threads, forked when needed
-//   tuning   candidates of tuning, tune.workers of them, niced: requests come first
-//   measure  one process, niced, that runs candidates: two would disturb each other's times
+//   compile  the kernels that requests wait for; at most compile.threads, forked when needed; nice
+//            5, so that prepared work that runs in the daemon comes first
+//   tuning   candidates of tuning, tune.workers of them, nice 10: requests come first
+//   measure  one process, nice 10, that runs candidates: two would disturb each other's times
 //
 // The quarantines of the last two outlive the daemon. That of the first does not: a compiler that
 // took too long on a busy day must not refuse a graph for ever.

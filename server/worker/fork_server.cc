@@ -1,241 +1,180 @@
 // SPDX-License-Identifier: MIT
 #include "server/worker/fork_server.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
-#include <fstream>
-#include <map>
 
+#include "core/base/log.h"
+#include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "server/worker/packet.h"
-#include "server/worker/pidfd.h"
+#include "server/worker/fork_process.h"
 
 namespace uopd::worker {
 namespace {
 
-enum class Request : int32_t { kSpawn, kReap };
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
 
-// A request is this, and for kSpawn the encoded setup and the worker's end of a socket.
-struct RequestHead {
-  Request request = Request::kSpawn;
-  pid_t pid = 0;
-};
-// `value` is the new process (with its pidfd) or the wait status.
-struct Reply {
-  int32_t error = 0;  // errno
-  int32_t value = 0;
-};
-
-constexpr size_t kMaxRequest = 16 << 10;
-constexpr size_t kMaxUnclaimed = 4096;
-
-#ifndef UOPD_SANITIZED  // sanitizers have a thread of their own
-int CountThreads() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.rfind("Threads:", 0) == 0) return std::stoi(line.substr(8));
-  }
-  return 1;
-}
-#endif
-
-// Leaves open 0 (nothing), 1 and 2 (stderr) and `keep`, which becomes 3.
-UniqueFd KeepOnly(UniqueFd keep) {
-  const int null = open("/dev/null", O_RDONLY);
-  dup2(null, 0);
-  dup2(2, 1);  // a chatty library shall not write into what a client of the daemon reads
-  dup2(keep.get(), 3);
-  keep.Release();
-  if (close_range(4, UINT_MAX, 0) != 0) {
-    for (int fd = 4; fd < 65536; ++fd) close(fd);
-  }
-  fcntl(3, F_SETFD, FD_CLOEXEC);
-  return UniqueFd(3);
-}
-
-// The daemon decides when its children end, not a terminal's Ctrl-C or a signal to the whole group.
-void IgnoreSignals() {
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGPIPE}) {
-    ::signal(signal, SIG_IGN);
-  }
-}
-
-void DieWith(pid_t parent) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // it died before the line above
-}
-
-// The fork server's side. Single-threaded; never returns.
-class Loop {
- public:
-  Loop(UniqueFd control, const std::vector<JobHandler>& handlers)
-      : control_(std::move(control)), handlers_(handlers) {}
-
-  [[noreturn]] void Run() {
-    for (;;) {
-      std::array<std::byte, kMaxRequest> data;
-      UniqueFd fd;
-      const ssize_t n = ReceivePacket(control_.get(), data, fd, 0);
-      if (n < static_cast<ssize_t>(sizeof(RequestHead))) _exit(0);  // 0: the daemon is gone
-      Collect();
-      RequestHead head;
-      std::memcpy(&head, data.data(), sizeof head);
-      if (head.request == Request::kSpawn) {
-        const std::string setup(reinterpret_cast<const char*>(data.data()) + sizeof head,
-                                static_cast<size_t>(n) - sizeof head);
-        Spawn(setup, std::move(fd));
-      } else {
-        Reap(head.pid);
-      }
-    }
-  }
-
- private:
-  void Answer(Reply reply, int fd = -1) {
-    if (SendPacket(control_.get(), std::as_bytes(std::span(&reply, 1)), fd, 0) < 0) _exit(0);
-  }
-
-  // Takes the status of every child that ended, so that one whose supervisor gave up leaves no
-  // zombie.
-  void Collect() {
-    int status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-      if (ended_.size() >= kMaxUnclaimed) ended_.erase(ended_.begin());
-      ended_[pid] = status;
-    }
-  }
-
-  void Spawn(const std::string& encoded, UniqueFd socket) {
-    auto setup = WorkerSetup::Decode(encoded);
-    if (!setup.ok() || !socket.valid()) return Answer({EINVAL, 0});
-    const pid_t self = getpid();
-    const pid_t pid = fork();
-    if (pid < 0) return Answer({errno, 0});
-    if (pid == 0) {
-      DieWith(self);
-      _exit(RunWorker(KeepOnly(std::move(socket)), *setup, handlers_));
-    }
-    ended_.erase(pid);  // of an earlier process with this number
-    const UniqueFd pidfd(pidfd_open(pid, 0));
-    if (!pidfd.valid()) {
-      const int error = errno;
-      kill(pid, SIGKILL);
-      return Answer({error, 0});
-    }
-    Answer({0, pid}, pidfd.get());
-  }
-
-  void Reap(pid_t pid) {
-    const auto it = ended_.find(pid);
-    if (it == ended_.end()) return Answer({EAGAIN, 0});
-    Answer({0, it->second});
-    ended_.erase(it);
-  }
-
-  const UniqueFd control_;
-  const std::vector<JobHandler>& handlers_;
-  std::map<pid_t, int> ended_;  // wait statuses that nobody has asked for yet
-};
-
-absl::Status Lost() { return absl::UnavailableError("the fork server of the workers is gone"); }
+constexpr milliseconds kFirstPause{20}, kLongestPause{1'000};  // after one that never came up
+constexpr milliseconds kBuryLimit{2'000};                      // for processes that SIGKILL ends
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(std::vector<JobHandler> handlers) {
-#ifndef UOPD_SANITIZED
-  if (const int threads = CountThreads(); threads > 1) {
-    return absl::FailedPreconditionError(
-        Cat("the fork server starts after threads (", threads, ")"));
+absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(Options options) {
+  std::unique_ptr<ForkServer> out(new ForkServer(std::move(options)));
+  out->stop_.Reset(eventfd(0, EFD_CLOEXEC));
+  if (!out->stop_.valid()) {
+    return absl::ResourceExhaustedError(Cat("eventfd: ", std::strerror(errno)));
   }
-#endif
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return absl::UnavailableError(Cat("socketpair: ", std::strerror(errno)));
-  }
-  UniqueFd ours(ends[0]), theirs(ends[1]);
-  const pid_t self = getpid();
-  const pid_t pid = fork();
-  if (pid < 0) return absl::UnavailableError(Cat("fork: ", std::strerror(errno)));
-  if (pid == 0) {
-    DieWith(self);
-    ours.Release();  // closed with all the others
-    prctl(PR_SET_NAME, "uopd-forks");
-    IgnoreSignals();
-    Loop(KeepOnly(std::move(theirs)), handlers).Run();
-  }
-  return std::unique_ptr<ForkServer>(new ForkServer(pid, std::move(ours)));
+  prctl(PR_SET_CHILD_SUBREAPER, 1);
+  signal(SIGCHLD, SIG_DFL);  // ignored, it would take the statuses of our children
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads of our caller
+  out->keeper_ = std::thread([server = out.get()] { server->Keep(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return out;
 }
 
 ForkServer::~ForkServer() {
-  {
-    MutexLock lock(mu_);
-    control_.Reset();
-  }
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  eventfd_write(stop_.get(), 1);
+  keeper_.join();
+}
+
+void ForkServer::Publish(std::shared_ptr<ForkProcess> process, absl::Status state) {
+  MutexLock lock(mu_);
+  process_ = std::move(process);
+  state_ = std::move(state);
+  changed_.notify_all();
+}
+
+bool ForkServer::Pause(milliseconds time) {
+  pollfd fd{stop_.get(), POLLIN, 0};
+  return poll(&fd, 1, static_cast<int>(time.count())) <= 0;
+}
+
+void ForkServer::Keep() {
+  milliseconds pause{0};
+  for (;;) {
+    absl::Status why;
+    bool up = false;
+    std::string how;
+    auto process = ForkProcess::Launch(options_.program, {options_.look, options_.request_limit});
+    if (process.ok()) {
+      why = (*process)->AwaitHello(stop_.get());
+      up = why.ok();
+      if (up) {
+        Publish(*process, absl::OkStatus());
+        why = (*process)->Watch(stop_.get());
+      }
+      Publish(nullptr,
+              absl::UnavailableError("the fork server of the workers ended and is started again"));
+      how = (*process)->Bury(kBuryLimit);
+    } else {
+      why = process.status();
+      Publish(nullptr, why);
+    }
+    if (absl::IsCancelled(why)) return;
+    metrics::ForkServerRestarts().Increment();
+    UOPD_LOG(kError, "the fork server of the workers is started again",
+             {"ended", process.ok() ? how : StatusText(why)});
+    {
+      MutexLock lock(mu_);
+      ++restarts_;
+    }
+    pause = up ? milliseconds(0) : std::clamp(2 * pause, kFirstPause, kLongestPause);
+    if (!Pause(pause)) return;
   }
 }
 
-absl::StatusOr<SpawnedWorker> ForkServer::Spawn(const WorkerSetup& setup) {
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return absl::ResourceExhaustedError(Cat("socketpair: ", std::strerror(errno)));
+absl::StatusOr<std::shared_ptr<ForkProcess>> ForkServer::Up(const Patience& patience,
+                                                            const ForkProcess* failed) {
+  const auto limit = Clock::now() + options_.await_limit;
+  for (;;) {
+    UOPD_TRY(patience.Check());  // without the lock: `cancelled` is the caller's code
+    MutexLock lock(mu_);
+    const auto now = Clock::now();
+    if (now >= limit) return absl::UnavailableError(Cat("no worker: ", StatusText(state_)));
+    const auto until = std::min({patience.deadline, limit, now + Patience::kCancelPoll});
+    const bool up = lock.WaitUntil(changed_, until, [&]() UOPD_REQUIRES(mu_) {
+      return process_ != nullptr && process_.get() != failed;
+    });
+    if (up) return process_;
   }
-  SpawnedWorker out;
-  out.socket.Reset(ends[0]);
-  const UniqueFd theirs(ends[1]);
+}
+
+absl::Status ForkServer::AwaitUp(const Patience& patience) {
+  return Up(patience, nullptr).status();
+}
+
+absl::StatusOr<SpawnedWorker> ForkServer::Spawn(const WorkerSetup& setup,
+                                                const Patience& patience) {
   const RequestHead head{Request::kSpawn, 0};
   std::string request(reinterpret_cast<const char*>(&head), sizeof head);
   request += setup.Encode();
   if (request.size() > kMaxRequest) return absl::InvalidArgumentError("worker setup is too large");
-  Reply reply;
-  {
-    MutexLock lock(mu_);
-    const auto data = std::as_bytes(std::span(request));
-    if (SendPacket(control_.get(), data, theirs.get(), 0) < 0) return Lost();
-    const auto into = std::as_writable_bytes(std::span(&reply, 1));
-    if (ReceivePacket(control_.get(), into, out.pidfd, 0) != sizeof reply) return Lost();
+  SpawnedWorker out;
+  for (;;) {
+    UOPD_ASSIGN(out.parent, Up(patience, out.parent.get()));
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+      return absl::ResourceExhaustedError(Cat("socketpair: ", std::strerror(errno)));
+    }
+    out.socket.Reset(ends[0]);
+    const UniqueFd theirs(ends[1]);
+    auto reply = out.parent->Ask(std::as_bytes(std::span(request)), theirs.get(), out.pidfd);
+    if (absl::IsUnavailable(reply.status())) continue;  // another one takes its place
+    UOPD_TRY(reply.status());
+    if (reply->error != 0) {
+      return absl::ResourceExhaustedError(Cat("forking a worker: ", std::strerror(reply->error)));
+    }
+    if (!out.pidfd.valid()) return absl::ResourceExhaustedError("no descriptor for a worker");
+    out.pid = reply->value;
+    return out;
   }
-  if (reply.error != 0) {
-    return absl::ResourceExhaustedError(Cat("forking a worker: ", std::strerror(reply.error)));
-  }
-  out.pid = reply.value;
-  return out;
 }
 
-absl::StatusOr<int> ForkServer::Reap(const SpawnedWorker& worker,
-                                     std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+absl::StatusOr<int> ForkServer::Reap(const SpawnedWorker& worker, milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
   pollfd ended{worker.pidfd.get(), POLLIN, 0};
   int n;
   do {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
     n = poll(&ended, 1, static_cast<int>(std::max<int64_t>(left.count(), 0)));
   } while (n < 0 && errno == EINTR);
   if (n == 0) {
     return absl::DeadlineExceededError(Cat("worker (", worker.pid, ") does not end"));
   }
   const RequestHead head{Request::kReap, worker.pid};
-  Reply reply;
-  MutexLock lock(mu_);
-  if (SendPacket(control_.get(), std::as_bytes(std::span(&head, 1)), -1, 0) < 0) return Lost();
   UniqueFd none;
-  const auto into = std::as_writable_bytes(std::span(&reply, 1));
-  if (ReceivePacket(control_.get(), into, none, 0) != sizeof reply) return Lost();
+  UOPD_ASSIGN(const Reply reply, worker.parent->Ask(std::as_bytes(std::span(&head, 1)), -1, none));
   if (reply.error != 0) {
     return absl::NotFoundError(Cat("worker (", worker.pid, ") has been reaped"));
   }
   return reply.value;
+}
+
+std::string ForkServer::Unready() const {
+  MutexLock lock(mu_);
+  return StatusText(state_);
+}
+
+pid_t ForkServer::pid() const {
+  MutexLock lock(mu_);
+  return process_ != nullptr ? process_->pid() : -1;
+}
+
+uint64_t ForkServer::restarts() const {
+  MutexLock lock(mu_);
+  return restarts_;
 }
 
 }  // namespace uopd::worker

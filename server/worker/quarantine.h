@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Jobs that killed a worker, by digest: they are not run again.
 //
-// Bounded: the oldest entry makes room. Thread-safe. Entries are plain data, so that the engine can
-// keep them over a restart (Add at start, Supervisor::Options::on_quarantine for new ones).
+// Bounded: the oldest entry makes room. Entries with a life end by themselves; the others stay
+// until they are cleared. Thread-safe. Entries are plain data, so that the engine can keep them
+// over a restart (Add at start, Supervisor::Options::on_quarantine for new ones).
 #pragma once
+#include <chrono>
 #include <deque>
 #include <optional>
 #include <string>
@@ -17,25 +19,42 @@
 namespace uopd::worker {
 
 struct QuarantineEntry {
-  Digest job;          // JobDigest in supervisor.h
-  std::string reason;  // "compile: killed its worker (SIGSEGV)"
+  Digest job;           // JobDigest in supervisor.h
+  std::string reason;   // "compile: killed its worker (SIGSEGV)"
+  int64_t since_s = 0;  // seconds since the epoch, for people; 0: unknown
+  // 0: for good. Otherwise from when it was added, and no store keeps it: the job may be innocent.
+  std::chrono::seconds life{0};
+
+  bool passing() const { return life.count() > 0; }
   bool operator==(const QuarantineEntry&) const = default;
 };
 
 class Quarantine {
  public:
+  using Clock = std::chrono::steady_clock;
+
   explicit Quarantine(size_t max_entries = 4096) : max_entries_(max_entries) {}
 
-  // A job that is in already keeps its first reason.
-  void Add(const QuarantineEntry& entry) UOPD_EXCLUDES(mu_);
-  std::optional<std::string> ReasonOf(const Digest& job) const UOPD_EXCLUDES(mu_);
-  std::vector<QuarantineEntry> entries() const UOPD_EXCLUDES(mu_);  // oldest first
-  size_t size() const UOPD_EXCLUDES(mu_);
+  // A job that is in already keeps its first reason, unless that passes and this one does not.
+  void Add(const QuarantineEntry& entry, Clock::time_point now = Clock::now()) UOPD_EXCLUDES(mu_);
+  std::optional<QuarantineEntry> Find(const Digest& job, Clock::time_point now = Clock::now()) const
+      UOPD_EXCLUDES(mu_);
+  // Oldest first.
+  std::vector<QuarantineEntry> entries(Clock::time_point now = Clock::now()) const
+      UOPD_EXCLUDES(mu_);
+  // False when the job is not in.
+  bool Remove(const Digest& job) UOPD_EXCLUDES(mu_);
+  size_t size() const { return entries().size(); }
 
  private:
+  struct Held {
+    QuarantineEntry entry;
+    Clock::time_point until;
+  };
+
   const size_t max_entries_;
   mutable Mutex mu_;
-  absl::flat_hash_map<Digest, std::string> reasons_ UOPD_GUARDED_BY(mu_);
+  absl::flat_hash_map<Digest, Held> held_ UOPD_GUARDED_BY(mu_);
   std::deque<Digest> order_ UOPD_GUARDED_BY(mu_);
 };
 

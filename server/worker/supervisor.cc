@@ -8,15 +8,18 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <fstream>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/worker/pidfd.h"
+#include "server/worker/process_state.h"
 
 namespace uopd::worker {
 namespace {
 
-constexpr int kMaxOffers = 3;  // to workers that turn out to be dead
+constexpr int kMaxOffers = 8;  // to workers that turn out to be dead or stopped
 
 bool Ended(const SpawnedWorker& process) {
   pollfd fd{process.pidfd.get(), POLLIN, 0};
@@ -26,6 +29,39 @@ bool Ended(const SpawnedWorker& process) {
 std::string SignalName(int signal) {
   const char* name = sigabbrev_np(signal);
   return name != nullptr ? Cat("SIG", name) : Cat("signal ", signal);
+}
+
+// Signals that code gets for what it does. All others come from somewhere else.
+bool IsOwnDoing(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+    case SIGILL:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGABRT:
+    case SIGTRAP:
+    case SIGSYS:
+    case SIGXCPU:
+    case SIGXFSZ:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Processes that the kernel has killed since the machine started, to get memory back.
+uint64_t CountOutOfMemory() {
+  std::ifstream in("/proc/vmstat");
+  uint64_t value = 0;
+  for (std::string name; in >> name >> value;) {
+    if (name == "oom_kill") return value;
+  }
+  return 0;
+}
+
+int64_t Now() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::seconds>(now).count();
 }
 
 }  // namespace
@@ -41,6 +77,7 @@ Digest JobDigest(const Job& job) {
 Supervisor::Supervisor(ForkServer& forks, Options options)
     : forks_(forks), options_(std::move(options)), quarantine_(options_.max_quarantine) {
   UOPD_CHECK(options_.max_workers >= 1);
+  MemoryRanOut();
 }
 
 Supervisor::~Supervisor() { EndIdle(); }
@@ -80,7 +117,7 @@ absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const Patience& patience)
     MutexLock lock(mu_);
     ++stats_.lost_idle;
   }
-  auto process = forks_.Spawn(options_.setup);
+  auto process = forks_.Spawn(options_.setup, patience);
   MutexLock lock(mu_);
   if (!process.ok()) {
     --stats_.workers;
@@ -101,32 +138,60 @@ void Supervisor::GiveBack(WorkerPtr worker) {
   freed_.notify_one();
 }
 
-int Supervisor::End(WorkerPtr worker, bool kill) {
+Supervisor::Ending Supervisor::End(WorkerPtr worker, bool kill) {
   worker->channel = FrameChannel();  // an idle worker ends by itself now
-  if (kill) pidfd_send_signal(worker->process.pidfd.get(), SIGKILL, nullptr, 0);
-  auto status = forks_.Reap(worker->process, kill ? kKillTimeout : kExitTimeout);
-  if (!kill && absl::IsDeadlineExceeded(status.status())) {
+  Ending out;
+  absl::StatusOr<int> status = absl::DeadlineExceededError("");
+  if (!kill) status = forks_.Reap(worker->process, options_.exit_limit);
+  if (absl::IsDeadlineExceeded(status.status())) {
+    out.killed = true;
     pidfd_send_signal(worker->process.pidfd.get(), SIGKILL, nullptr, 0);
     status = forks_.Reap(worker->process, kKillTimeout);
   }
   MutexLock lock(mu_);
-  if (!status.ok()) {
+  if (absl::IsDeadlineExceeded(status.status())) {
     ++stats_.stuck;
     UOPD_LOG(kError, "a worker cannot be reaped", {"pid", worker->process.pid},
              {"error", status.status()});
   }
   --stats_.workers;
   freed_.notify_one();
-  return status.ok() ? *status : -1;
+  out.known = status.ok();
+  if (out.known) out.status = *status;
+  return out;
 }
 
-absl::Status Supervisor::Offer(Worker& worker, const std::string& frame, const Patience& patience) {
-  UOPD_TRY(worker.channel.Send(frame, patience));
-  UOPD_ASSIGN(const std::string accepted, worker.channel.Receive(patience, 16));
-  if (accepted != std::string_view(&kAccepted, 1)) {
-    return absl::UnavailableError("a worker did not accept its job");
+absl::Status Supervisor::Offer(Worker& worker, const std::string& frame,
+                               const Patience& patience) const {
+  const auto limit = Patience::Clock::now() + options_.offer_limit;
+  StopWatch watch(worker.process.pid, options_.look);
+  const std::function<bool()> cancelled = [&] {
+    return watch.SeesStopped() || (*patience.cancelled && (*patience.cancelled)());
+  };
+  const Patience offering{std::min(patience.deadline, limit), &cancelled};
+  absl::Status status = worker.channel.Send(frame, offering);
+  if (status.ok()) {
+    auto accepted = worker.channel.Receive(offering, 16);
+    if (accepted.ok() && *accepted == std::string_view(&kAccepted, 1)) return absl::OkStatus();
+    status = accepted.ok() ? absl::DataLossError("not what a worker says") : accepted.status();
   }
-  return absl::OkStatus();
+  UOPD_TRY(patience.Check());
+  return absl::UnavailableError(Cat("a worker did not accept its job: ", StatusText(status)));
+}
+
+absl::StatusOr<Supervisor::WorkerPtr> Supervisor::HandOver(const std::string& frame,
+                                                           const Patience& patience) {
+  absl::Status last;
+  for (int offer = 0; offer < kMaxOffers; ++offer) {
+    UOPD_ASSIGN(WorkerPtr worker, Take(patience));
+    last = Offer(*worker, frame, patience);
+    if (last.ok()) return worker;
+    End(std::move(worker), true);
+    if (!absl::IsUnavailable(last)) break;
+    MutexLock lock(mu_);
+    ++stats_.lost_idle;
+  }
+  return last;
 }
 
 JobResult Supervisor::GaveUp(absl::Status why) {
@@ -138,25 +203,59 @@ JobResult Supervisor::GaveUp(absl::Status why) {
   return result;
 }
 
-void Supervisor::Blame(const Job& job, const Digest& digest, JobResult& result) {
-  const QuarantineEntry entry{digest, Cat(job.name, ": ", StatusText(result.status))};
+void Supervisor::Blame(const Job& job, const Digest& digest, bool passing, JobResult& result) {
+  QuarantineEntry entry{digest, Cat(job.name, ": ", StatusText(result.status)), Now()};
+  if (passing) entry.life = kPassing;
   quarantine_.Add(entry);
   result.quarantined = true;
+  result.passing = passing;
   UOPD_LOG(kWarn, "a job killed its worker", {"job", job.name}, {"digest", digest.Hex()},
-           {"reason", entry.reason});
+           {"reason", entry.reason}, {"passing", passing});
   if (options_.on_quarantine) options_.on_quarantine(entry);
 }
 
-JobResult Supervisor::Finish(WorkerPtr worker, const Job& job, const Digest& digest,
-                             const Patience& patience) {
-  Patience running = patience;
+bool Supervisor::MemoryRanOut() {
+  const uint64_t count = options_.out_of_memory ? options_.out_of_memory() : CountOutOfMemory();
+  MutexLock lock(mu_);
+  return std::exchange(out_of_memory_, count) != count;
+}
+
+Supervisor::Attempt Supervisor::Judge(const absl::Status& why, const Ending& ending) {
+  Attempt out;
+  out.result.outcome = JobResult::kCrashed;
+  out.fault = Fault::kJobs;
+  std::string how = StatusText(why);
+  if (!ending.killed) {
+    if (!ending.known) {
+      out.fault = Fault::kForkServers;  // which ended, and its workers with it
+    } else if (WIFSIGNALED(ending.status)) {
+      out.result.signal = WTERMSIG(ending.status);
+      if (!IsOwnDoing(out.result.signal)) out.fault = Fault::kOutside;
+      how = SignalName(out.result.signal);
+    } else {
+      how = Cat("exit code ", WEXITSTATUS(ending.status));
+    }
+  }
+  const char* who = out.fault == Fault::kJobs ? "job killed its worker"
+                                              : "something outside killed the worker of the job";
+  out.result.status = absl::AbortedError(Cat(who, " (", how, ")"));
+  return out;
+}
+
+Supervisor::Attempt Supervisor::Finish(WorkerPtr worker, const Job& job, const Patience& patience) {
   const auto limit = Patience::Clock::now() + job.time_limit;
-  running.deadline = std::min(patience.deadline, limit);
+  const pid_t pid = worker->process.pid;
+  StopWatch watch(pid, options_.look);
+  bool stopped = false;
+  const std::function<bool()> cancelled = [&] {
+    stopped = watch.SeesStopped();
+    return stopped || (*patience.cancelled && (*patience.cancelled)());
+  };
+  const Patience running{std::min(patience.deadline, limit), &cancelled};
   auto frame = worker->channel.Receive(running, options_.max_answer_bytes);
   absl::StatusOr<JobAnswer> answer =
       frame.ok() ? DecodeAnswer(*frame) : absl::StatusOr<JobAnswer>(frame.status());
 
-  JobResult result;
   if (answer.ok()) {
     if (answer->last) {
       End(std::move(worker), false);
@@ -165,38 +264,42 @@ JobResult Supervisor::Finish(WorkerPtr worker, const Job& job, const Digest& dig
     } else {
       GiveBack(std::move(worker));
     }
+    Attempt out;
     if (answer->result.ok()) {
-      result.bytes = *std::move(answer->result);
+      out.result.bytes = *std::move(answer->result);
     } else {
-      result.outcome = JobResult::kFailed;
-      result.status = answer->result.status();
+      out.result.outcome = JobResult::kFailed;
+      out.result.status = answer->result.status();
     }
-    return result;
+    return out;
   }
+  const bool late = absl::IsDeadlineExceeded(answer.status());
+  stopped = stopped || (late && IsStopped(pid));
   // A worker whose stream ended is ending: its own status says more than our SIGKILL would.
-  const bool kill = !absl::IsUnavailable(answer.status());
-  const int status = End(std::move(worker), kill);
-  if (absl::IsCancelled(answer.status()) ||
-      (absl::IsDeadlineExceeded(answer.status()) && patience.deadline <= limit)) {
-    return GaveUp(answer.status());
-  }
-  if (absl::IsDeadlineExceeded(answer.status())) {
-    result.outcome = JobResult::kTimedOut;
-    result.status = absl::DeadlineExceededError(
-        Cat("job ran over its time limit (", job.time_limit.count(), " ms)"));
+  const Ending ending = End(std::move(worker), !absl::IsUnavailable(answer.status()));
+  if (!late && !absl::IsCancelled(answer.status())) return Judge(answer.status(), ending);
+  if (late ? patience.deadline <= limit : !stopped) return {GaveUp(answer.status())};
+  Attempt out;
+  if (stopped) {
+    out.fault = Fault::kOutside;
+    out.result.outcome = JobResult::kCrashed;
+    out.result.status = absl::AbortedError("something outside stopped the worker of the job");
   } else {
-    result.outcome = JobResult::kCrashed;
-    std::string how = StatusText(answer.status());
-    if (!kill && status != -1 && WIFSIGNALED(status)) {
-      result.signal = WTERMSIG(status);
-      how = SignalName(result.signal);
-    } else if (!kill && status != -1) {
-      how = Cat("exit code ", WEXITSTATUS(status));
-    }
-    result.status = absl::AbortedError(Cat("job killed its worker (", how, ")"));
+    out.fault = Fault::kJobs;
+    out.result.outcome = JobResult::kTimedOut;
+    out.result.status = absl::DeadlineExceededError(
+        Cat("job ran over its time limit (", job.time_limit.count(), " ms)"));
   }
-  Blame(job, digest, result);
-  return result;
+  return out;
+}
+
+void Supervisor::CountLost(const Job& job, const absl::Status& why) {
+  {
+    MutexLock lock(mu_);
+    ++stats_.lost_busy;
+  }
+  UOPD_LOG(kWarn, "a worker was lost in a job", {"job", job.name}, {"why", why});
+  if (options_.on_lost) options_.on_lost();
 }
 
 void Supervisor::Count(const JobResult& result) {
@@ -220,38 +323,43 @@ void Supervisor::Count(const JobResult& result) {
   }
 }
 
-JobResult Supervisor::Run(const Job& job, std::chrono::steady_clock::time_point deadline,
-                          const std::function<bool()>& cancelled) {
-  const Patience patience{deadline, &cancelled};
-  const Digest digest = JobDigest(job);
+JobResult Supervisor::RunJob(const Job& job, const Digest& digest, const Patience& patience) {
   JobResult result;
-  if (const auto reason = quarantine_.ReasonOf(digest)) {
-    result = GaveUp(absl::FailedPreconditionError(Cat("job is in quarantine: ", *reason)));
+  if (const auto entry = quarantine_.Find(digest)) {
+    result = GaveUp(absl::FailedPreconditionError(Cat("job is in quarantine: ", entry->reason)));
     result.refused = true;
-    Count(result);
+    result.passing = entry->passing();
     return result;
   }
   const std::string frame = EncodeJob(job.name, job.payload);
-  absl::Status last;
-  for (int offer = 0; offer < kMaxOffers; ++offer) {
-    auto worker = Take(patience);
+  int outside = 0, out_of_memory = 0;
+  for (int attempts = 0; attempts < kMaxAttempts; ++attempts) {
+    auto worker = HandOver(frame, patience);
     if (!worker.ok()) {
-      last = worker.status();
-      break;
-    }
-    last = Offer(**worker, frame, patience);
-    if (last.ok()) {
-      result = Finish(*std::move(worker), job, digest, patience);
-      Count(result);
+      result = GaveUp(worker.status());
+      result.no_worker = result.outcome == JobResult::kFailed;
       return result;
     }
-    End(*std::move(worker), true);
-    if (absl::IsCancelled(last) || absl::IsDeadlineExceeded(last)) break;
-    MutexLock lock(mu_);
-    ++stats_.lost_idle;
+    Attempt attempt = Finish(*std::move(worker), job, patience);
+    result = std::move(attempt.result);
+    if (attempt.fault == Fault::kJobs) Blame(job, digest, false, result);
+    if (attempt.fault == Fault::kJobs || attempt.fault == Fault::kNobodys) return result;
+    CountLost(job, result.status);
+    if (attempt.fault == Fault::kForkServers) continue;
+    ++outside;
+    if (result.signal == SIGKILL && MemoryRanOut()) ++out_of_memory;
+    if (outside < kMaxOutside && out_of_memory < kMaxOutOfMemory) continue;
+    Blame(job, digest, true, result);
+    return result;
   }
-  result = GaveUp(last);
-  result.no_worker = result.outcome == JobResult::kFailed;
+  result = GaveUp(absl::UnavailableError("the workers of the job end again and again"));
+  result.no_worker = true;
+  return result;
+}
+
+JobResult Supervisor::Run(const Job& job, std::chrono::steady_clock::time_point deadline,
+                          const std::function<bool()>& cancelled) {
+  JobResult result = RunJob(job, JobDigest(job), Patience{deadline, &cancelled});
   Count(result);
   return result;
 }

@@ -6,20 +6,27 @@
 //             job sent          "accepted"
 //   Idle ───────────────► Offered ──────────► Running
 //    ▲ │                     │                  │  │
-//    │ │ died unasked        │ died: the job    │  │ socket ended or a malformed frame: Crashed
-//    │ │                     │ goes to another  │  │ time limit: TimedOut     caller left:
-//    Cancelled │ ▼                     ▼                  │  ▼ │ Dead
-//    ◄────────────────┴──────────────────┼─ Killed (SIGKILL, then reaped)
+//    │ │ died unasked        │ died, stopped    │  │ its own doing: Crashed, TimedOut
+//    │ │                     │ or too slow: the │  │ something outside: the job runs again
+//    │ │                     │ job goes to      │  │ caller left: Cancelled
+//    │ ▼                     ▼ another          │  ▼
+//    │ Dead ◄────────────────┴──────────────────┼─ Killed (SIGKILL, then reaped)
 //    └──────────────────────────────────────────┘
 //                 answer: Done or Failed (an answer marked last retires the worker: Dead)
 //
 //   Idle     in idle_; alive as far as anyone knows; belongs to nobody
 //   Offered  belongs to one Run, which is sure that the job has not begun
-//   Running  belongs to one Run; whatever ends it now is the job's doing
+//   Running  belongs to one Run
 //   Dead     reaped, or given up on after kKillTimeout; its place is free for a new worker
 //
-// A job that crashed its worker or ran over its time limit is put in quarantine and refused from
-// then on. A caller's deadline or cancellation kills the worker too and blames nobody.
+// Who is to blame for the end of a running worker (docs/tuning.md has the table):
+//
+//   the job      signals that code raises by itself (SIGSEGV, SIGABRT, ...), an exit, a malformed
+//                answer, its own time limit. It is put in quarantine and refused from then on.
+//   outside      SIGKILL and all other signals, being stopped, the end of the fork server. The job
+//                runs again in another worker. What repeats is refused for a while only: the second
+//                SIGKILL while the machine runs out of memory, the kMaxOutside-th otherwise.
+//   the caller   its deadline or cancellation kills the worker and blames nobody.
 //
 // Thread-safe: Run blocks its caller's thread, which does all the work; there are no others.
 // REQUIRES: the fork server outlives the supervisor, and no Run is left when it is destroyed.
@@ -58,7 +65,8 @@ struct JobResult {
   int signal = 0;            // kCrashed: what killed the worker; 0 when it exited by itself
   bool refused = false;      // kFailed: in quarantine, not run
   bool quarantined = false;  // this run put the job there
-  bool no_worker = false;    // kFailed: none could be had, not run
+  bool passing = false;    // of the last two: for a while, since something outside may be to blame
+  bool no_worker = false;  // kFailed: none could be had, not run
 
   absl::StatusOr<std::string> ToStatusOr() && {
     if (outcome == kDone) return std::move(bytes);
@@ -70,7 +78,8 @@ struct SupervisorStats {
   uint64_t spawned = 0;
   uint64_t done = 0, failed = 0, crashed = 0, timed_out = 0, cancelled = 0, refused = 0;
   uint64_t retired = 0;    // ended by their own will: job count or memory
-  uint64_t lost_idle = 0;  // found dead before they accepted a job
+  uint64_t lost_idle = 0;  // found dead or stopped before they accepted a job
+  uint64_t lost_busy = 0;  // ended by something outside in a job
   uint64_t stuck = 0;      // outlived SIGKILL
   int workers = 0;         // now
   int idle = 0;            // of those
@@ -78,16 +87,27 @@ struct SupervisorStats {
 
 class Supervisor {
  public:
-  static constexpr std::chrono::milliseconds kExitTimeout{500};    // to end by itself
   static constexpr std::chrono::milliseconds kKillTimeout{5'000};  // to end after SIGKILL
+  static constexpr int kMaxOutside = 5;                            // deaths of one job from outside
+  static constexpr int kMaxOutOfMemory = 2;                        // of those, while memory ran out
+  static constexpr int kMaxAttempts = 20;                          // with the ends of fork servers
+  static constexpr std::chrono::seconds kPassing{300};  // life of an entry that is perhaps unjust
 
   struct Options {
     int max_workers = 1;
     WorkerSetup setup;
     size_t max_quarantine = 4096;
     size_t max_answer_bytes = size_t{1} << 30;
+    // How often it is looked whether a worker that keeps us waiting is stopped; two looks decide.
+    std::chrono::milliseconds look{500};
+    std::chrono::milliseconds offer_limit{10'000};  // to accept a job: it may wait for a busy CPU
+    std::chrono::milliseconds exit_limit{2'000};    // to end by itself, once its socket is closed
     // Called on the thread of Run, without locks, for every new entry. May be null.
     std::function<void(const QuarantineEntry&)> on_quarantine;
+    // The same, for every worker that something outside ended in a job.
+    std::function<void()> on_lost;
+    // How often the machine has run out of memory so far. Null: what the kernel counts.
+    std::function<uint64_t()> out_of_memory;
   };
 
   Supervisor(ForkServer& forks, Options options);
@@ -117,17 +137,38 @@ class Supervisor {
   };
   using WorkerPtr = std::unique_ptr<Worker>;
 
+  // How a worker ended.
+  struct Ending {
+    bool killed = false;  // by us
+    bool known = false;   // whether there is a status
+    int status = 0;       // as waitpid gives it
+  };
+  // What one run of a job came to, and whose doing it is that there is no answer.
+  enum class Fault : uint8_t { kNobodys, kJobs, kOutside, kForkServers };
+  struct Attempt {
+    JobResult result;
+    Fault fault = Fault::kNobodys;
+  };
+
   absl::StatusOr<WorkerPtr> Take(const Patience& patience) UOPD_EXCLUDES(mu_);
   void GiveBack(WorkerPtr worker) UOPD_EXCLUDES(mu_);
-  // Kills if need be, reaps, frees the place. The wait status; -1 when there is none.
-  int End(WorkerPtr worker, bool kill) UOPD_EXCLUDES(mu_);
-  // Offered: OK when the job was accepted, UNAVAILABLE when the worker was dead already.
-  static absl::Status Offer(Worker& worker, const std::string& frame, const Patience& patience);
-  // Running, to the end.
-  JobResult Finish(WorkerPtr worker, const Job& job, const Digest& digest, const Patience& patience)
+  // Kills if need be, reaps, frees the place.
+  Ending End(WorkerPtr worker, bool kill) UOPD_EXCLUDES(mu_);
+  // A worker that accepted the job.
+  absl::StatusOr<WorkerPtr> HandOver(const std::string& frame, const Patience& patience)
       UOPD_EXCLUDES(mu_);
-  JobResult GaveUp(absl::Status why);
-  void Blame(const Job& job, const Digest& digest, JobResult& result);
+  // Offered: OK when the job was accepted, UNAVAILABLE when the worker is dead, stopped or slow.
+  absl::Status Offer(Worker& worker, const std::string& frame, const Patience& patience) const;
+  // Running, to the end.
+  Attempt Finish(WorkerPtr worker, const Job& job, const Patience& patience) UOPD_EXCLUDES(mu_);
+  static Attempt Judge(const absl::Status& why, const Ending& ending);
+  JobResult RunJob(const Job& job, const Digest& digest, const Patience& patience)
+      UOPD_EXCLUDES(mu_);
+  // Whether memory ran out since the last time that anybody asked.
+  bool MemoryRanOut() UOPD_EXCLUDES(mu_);
+  static JobResult GaveUp(absl::Status why);
+  void Blame(const Job& job, const Digest& digest, bool passing, JobResult& result);
+  void CountLost(const Job& job, const absl::Status& why) UOPD_EXCLUDES(mu_);
   void Count(const JobResult& result) UOPD_EXCLUDES(mu_);
 
   ForkServer& forks_;
@@ -137,6 +178,7 @@ class Supervisor {
   std::condition_variable freed_;                     // a worker became idle, or a place free
   std::vector<WorkerPtr> idle_ UOPD_GUARDED_BY(mu_);  // most recently used last: caches are warm
   SupervisorStats stats_ UOPD_GUARDED_BY(mu_);
+  uint64_t out_of_memory_ UOPD_GUARDED_BY(mu_) = 0;  // count at the last look
 };
 
 }  // namespace uopd::worker

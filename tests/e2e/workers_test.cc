@@ -3,7 +3,9 @@
 // behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -24,14 +26,14 @@ using testing::Process;
 constexpr char kKills[] = "uopd_worker_kills_total{pool=\"compile\"}";
 
 // slot 0 = a long chain of exponentials and logarithms of slot 1: a kernel whose compiler is busy
-// for a while.
-std::string LongGraph() {
+// for a while. Another number, another graph.
+std::string LongGraph(int number = 0) {
   ir::UOpContext ctx;
   const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{16});
   ir::UOp value = ir::Param(ctx, 1, ir::Dtype::F32, shape);
   for (int i = 0; i < 150; ++i) {
     value = ir::Alu(ctx, i % 2 == 0 ? ir::Op::EXP2 : ir::Op::LOG2, {value});
-    value = ir::Add(ctx, value, ctx.Float(ir::Dtype::F32, 1 + i / 256.0));
+    value = ir::Add(ctx, value, ctx.Float(ir::Dtype::F32, 1 + number + i / 256.0));
   }
   const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
@@ -60,24 +62,28 @@ class WorkersTest : public ::testing::Test {
 TEST_F(WorkersTest, KernelsAreCompiledByOtherProcesses) {
   ExpectServes(daemon_);
   EXPECT_FALSE(Named(daemon_.pid(), "uopd-compile").empty());
-  EXPECT_EQ(daemon_.Metric("uopd_compiles_in_process_total"), 0);
+}
+
+// Sends `signal` to a compiler that is in the middle of its work.
+void HitCompiler(pid_t daemon, int signal) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (std::chrono::steady_clock::now() < limit) {
+    for (const Process& worker : Named(daemon, "uopd-compile")) {
+      if (worker.cpu_ticks >= 3 && kill(worker.pid, signal) == 0) return;
+    }
+  }
+  ADD_FAILURE() << "no compiler was busy";
 }
 
 TEST_F(WorkersTest, ACompilerThatDiesCostsItsKernelAndNothingElse) {
   const std::string graph = LongGraph();
   grpc::Status failed;
   std::thread call([&] { client_.Prepare(graph, &failed); });
-  // Dies in the middle of its work, as if the compiler had crashed.
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  for (bool killed = false; !killed && std::chrono::steady_clock::now() < limit;) {
-    for (const Process& worker : Named(daemon_.pid(), "uopd-compile")) {
-      if (worker.cpu_ticks >= 3) killed |= kill(worker.pid, SIGKILL) == 0;
-    }
-  }
+  HitCompiler(daemon_.pid(), SIGSEGV);
   call.join();
   EXPECT_EQ(failed.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(failed.error_message(), HasSubstr("the compiler fails on kernel "));
-  EXPECT_THAT(failed.error_message(), HasSubstr("SIGKILL"));
+  EXPECT_THAT(failed.error_message(), HasSubstr("SIGSEGV"));
   EXPECT_THAT(failed.error_message(), HasSubstr("reproducer: "));
   EXPECT_EQ(daemon_.Metric(kKills), 1);
   ExpectServes(daemon_);
@@ -87,16 +93,50 @@ TEST_F(WorkersTest, ACompilerThatDiesCostsItsKernelAndNothingElse) {
   EXPECT_EQ(again.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(again.error_message(), HasSubstr("quarantine"));
   EXPECT_EQ(daemon_.Metric(kKills), 1);
-  EXPECT_EQ(daemon_.Metric("uopd_compiles_in_process_total"), 0);
 }
 
-TEST_F(WorkersTest, WithoutItsForkServerTheDaemonCompilesByItself) {
-  const auto forks = Named(daemon_.pid(), "uopd-forks");
-  ASSERT_EQ(forks.size(), 1u);
-  ASSERT_EQ(kill(forks[0].pid, SIGKILL), 0);
+TEST_F(WorkersTest, ACompilerThatIsKilledOrStoppedCostsNothing) {
+  for (int signal : {SIGKILL, SIGSTOP}) {
+    grpc::Status status;
+    std::thread call([&] { client_.Prepare(LongGraph(signal), &status); });
+    HitCompiler(daemon_.pid(), signal);
+    call.join();
+    EXPECT_TRUE(status.ok()) << status.error_message();
+  }
+  EXPECT_EQ(daemon_.Metric("uopd_worker_losses_total{pool=\"compile\"}"), 2);
+  EXPECT_EQ(daemon_.Metric(kKills), 0);
+}
+
+TEST_F(WorkersTest, TheForkServerIsReplaced) {
+  for (int signal : {SIGKILL, SIGSTOP}) {
+    const auto forks = Named(daemon_.pid(), "uopd-forks");
+    ASSERT_EQ(forks.size(), 1u);
+    ASSERT_EQ(kill(forks[0].pid, signal), 0);
+    grpc::Status status;
+    client_.Prepare(LongGraph(signal), &status);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    while (daemon_.Http("/readyz").find("200 OK") == std::string::npos) std::this_thread::yield();
+  }
+  EXPECT_EQ(daemon_.Metric("uopd_fork_server_restarts_total"), 2);
+  for (const Process& process : Descendants(daemon_.pid())) EXPECT_NE(process.state, 'Z');
+}
+
+TEST_F(WorkersTest, TheEndDoesNotWaitForStoppedChildren) {
   ExpectServes(daemon_);
-  EXPECT_EQ(daemon_.Metric("uopd_compiles_in_process_total"), 1);
-  EXPECT_THAT(daemon_.Log(), HasSubstr("no worker can be had"));
+  const auto processes = Descendants(daemon_.pid());
+  ASSERT_GE(processes.size(), 2u);
+  for (const Process& process : processes) ASSERT_EQ(kill(process.pid, SIGSTOP), 0);
+  daemon_.Signal(SIGTERM);
+  EXPECT_EQ(daemon_.Wait(), 0);
+  for (const Process& process : processes) EXPECT_FALSE(testing::IsAlive(process.pid));
+}
+
+TEST_F(WorkersTest, CompilersLeaveTheDaemonFirstTurn) {
+  ExpectServes(daemon_);
+  const auto compilers = Named(daemon_.pid(), "uopd-compile");
+  ASSERT_FALSE(compilers.empty());
+  EXPECT_EQ(getpriority(PRIO_PROCESS, static_cast<id_t>(compilers[0].pid)),
+            std::min(getpriority(PRIO_PROCESS, static_cast<id_t>(daemon_.pid())) + 5, 19));
 }
 
 TEST_F(WorkersTest, NoneOutlivesADaemonThatIsKilled) {

@@ -9,9 +9,9 @@
 #include <latch>
 #include <thread>
 
-#include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "server/worker/compile_job.h"
+#include "server/worker/fork_loop.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -21,7 +21,7 @@ using testing::HasSubstr;
 using worker::ForkServer;
 using worker::Supervisor;
 
-std::unique_ptr<ForkServer> forks, doomed;
+std::unique_ptr<ForkServer> forks;
 
 // A compiler that does what its source says.
 absl::StatusOr<std::string> Compile(worker::WorkerState&, std::string_view payload) {
@@ -30,6 +30,7 @@ absl::StatusOr<std::string> Compile(worker::WorkerState&, std::string_view paylo
     signal(SIGSEGV, SIG_DFL);  // sanitizers handle it
     raise(SIGSEGV);
   }
+  if (request.source == "be killed") raise(SIGKILL);
   if (request.source == "hang") {
     for (;;) pause();
   }
@@ -103,13 +104,23 @@ TEST_F(KernelCompilerTest, WithoutWorkersItCompilesHere) {
   EXPECT_THAT(StatusText(empty.status()), HasSubstr("while compiling kernel k"));
 }
 
-TEST_F(KernelCompilerTest, WhenNoWorkerCanBeHadItCompilesHere) {
-  Supervisor pool(*doomed, Pool());
-  kill(doomed->pid(), SIGKILL);
+TEST_F(KernelCompilerTest, WhenNoWorkerCanBeHadItIsUnavailable) {
+  ForkServer::Options options;
+  options.program = "/does/not/exist";
+  options.await_limit = std::chrono::milliseconds(1);
+  const auto none = ForkServer::Start(options).value();
+  Supervisor pool(*none, Pool());
   KernelCompiler compiler(&pool, std::chrono::milliseconds(20'000));
-  const uint64_t before = metrics::CompilesInProcess().value();
-  EXPECT_EQ(compiler.Compile(device_->device(), "k", "text").value(), "text");
-  EXPECT_EQ(metrics::CompilesInProcess().value(), before + 1);
+  const auto object = compiler.Compile(device_->device(), "r_3_4", "text");
+  EXPECT_TRUE(absl::IsUnavailable(object.status())) << object.status();
+  EXPECT_THAT(StatusText(object.status()), HasSubstr("kernel r_3_4"));
+}
+
+TEST_F(KernelCompilerTest, KillsFromOutsideAreNotTheKernelsFault) {
+  const auto object = Compile("be killed");
+  EXPECT_TRUE(absl::IsUnavailable(object.status())) << object.status();
+  EXPECT_TRUE(absl::IsUnavailable(Compile("be killed").status()));
+  EXPECT_TRUE(workers_.quarantine().entries().at(0).passing());
 }
 
 }  // namespace
@@ -117,12 +128,10 @@ TEST_F(KernelCompilerTest, WhenNoWorkerCanBeHadItCompilesHere) {
 
 int main(int argc, char** argv) {
   using uopd::engine::Compile;
-  const uopd::worker::JobHandler compile = {uopd::worker::CompileRequest::kJob, Compile};
-  uopd::engine::forks = uopd::worker::ForkServer::Start({compile}).value();
-  uopd::engine::doomed = uopd::worker::ForkServer::Start({compile}).value();
+  uopd::worker::BecomeForkServer(argc, argv, {{uopd::worker::CompileRequest::kJob, Compile}});
   testing::InitGoogleTest(&argc, argv);
+  uopd::engine::forks = uopd::worker::ForkServer::Start().value();
   const int rc = RUN_ALL_TESTS();
-  uopd::engine::doomed.reset();
   uopd::engine::forks.reset();
   return rc;
 }

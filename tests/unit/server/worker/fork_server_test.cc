@@ -11,14 +11,15 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
+#include <ctime>
 #include <stdexcept>
-#include <thread>
 
 #include "core/base/text.h"
 #include "gtest/gtest.h"
+#include "server/worker/fork_loop.h"
 #include "server/worker/frame_channel.h"
 #include "server/worker/standard_jobs.h"
+#include "tests/support/processes.h"
 #include "tests/unit/server/worker/workers.h"
 
 namespace uopd::worker {
@@ -46,6 +47,16 @@ Answer Limits(WorkerState&, std::string_view) {
   getrlimit(RLIMIT_CORE, &core);
   getrlimit(RLIMIT_AS, &space);
   return Cat(core.rlim_cur, " ", space.rlim_cur);
+}
+
+Answer Nice(WorkerState&, std::string_view) { return Cat(getpriority(PRIO_PROCESS, 0)); }
+
+Answer Spin(WorkerState&, std::string_view payload) {
+  const double ms = atof(std::string(payload).c_str());
+  const clock_t end = clock() + static_cast<clock_t>(ms * CLOCKS_PER_SEC / 1000);
+  while (clock() < end) {
+  }
+  return std::string(payload);
 }
 
 Answer Hang(WorkerState&, std::string_view) {
@@ -99,12 +110,22 @@ std::vector<JobHandler> TestJobs() {
       {"babble", Babble},
       {"lie", Lie},
       {"mute", Mute},
+      {"nice", Nice},
+      {"spin", Spin},
   };
   out.insert(out.end(), std::begin(more), std::end(more));
   return out;
 }
 
-std::unique_ptr<ForkServer> forks, doomed;
+std::unique_ptr<ForkServer> forks;
+
+ForkServer::Options Hasty() {
+  ForkServer::Options out;
+  out.look = std::chrono::milliseconds(20);
+  return out;
+}
+
+Patience Soon() { return {std::chrono::steady_clock::now() + std::chrono::seconds(20), nullptr}; }
 
 bool EndsSoon(int pidfd) {
   pollfd fd{pidfd, POLLIN, 0};
@@ -169,43 +190,96 @@ TEST(ForkServer, SignalsForTheDaemonDoNotReachWorkers) {
   EXPECT_EQ(RunOn(*worker, kEcho, "still").value(), "still");
 }
 
-TEST(ForkServer, WorkersDieWithIt) {
-  auto worker = DoomedForks().Spawn({});
+TEST(ForkServer, NiceIsAddedToItsOwn) {
+  WorkerSetup setup;
+  setup.nice = 7;
+  auto worker = Forks().Spawn(setup);
   ASSERT_TRUE(worker.ok());
-  ASSERT_EQ(kill(DoomedForks().pid(), SIGKILL), 0);
-  EXPECT_TRUE(EndsSoon(worker->pidfd.get()));
-  const auto next = DoomedForks().Spawn({});
-  EXPECT_TRUE(absl::IsUnavailable(next.status())) << next.status();
+  EXPECT_EQ(RunOn(*worker, "nice", "").value(),
+            Cat(std::min(getpriority(PRIO_PROCESS, 0) + 7, 19)));
 }
 
-TEST(ForkServer, RefusesToForkAProcessWithThreads) {
-#ifdef UOPD_SANITIZED
-  GTEST_SKIP() << "sanitizers have a thread of their own";
-#else
-  std::mutex held;
-  held.lock();
-  std::thread other([&] { std::lock_guard wait(held); });
-  EXPECT_TRUE(absl::IsFailedPrecondition(ForkServer::Start({}).status()));
-  held.unlock();
-  other.join();
-#endif
+TEST(ForkServer, IsReplacedWhenItDies) {
+  const auto doomed = ForkServer::Start(Hasty()).value();
+  auto worker = doomed->Spawn({}, Soon());
+  ASSERT_TRUE(worker.ok()) << worker.status();
+  const pid_t first = doomed->pid();
+  ASSERT_EQ(kill(first, SIGKILL), 0);
+  EXPECT_TRUE(EndsSoon(worker->pidfd.get()));  // with it
+  auto next = doomed->Spawn({}, Soon());
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_EQ(RunOn(*next, kEcho, "new").value(), "new");
+  EXPECT_NE(doomed->pid(), first);
+  EXPECT_EQ(doomed->restarts(), 1u);
+  EXPECT_EQ(doomed->Unready(), "");
+  EXPECT_TRUE(absl::IsUnavailable(doomed->Reap(*worker, std::chrono::seconds(5)).status()));
+  EXPECT_FALSE(testing::IsAlive(worker->pid));
+}
+
+TEST(ForkServer, IsReplacedWhenItIsStopped) {
+  const auto doomed = ForkServer::Start(Hasty()).value();
+  ASSERT_TRUE(doomed->AwaitUp(Soon()).ok());
+  ASSERT_EQ(kill(doomed->pid(), SIGSTOP), 0);
+  EXPECT_TRUE(doomed->Spawn({}, Soon()).ok());
+  EXPECT_EQ(doomed->restarts(), 1u);
+}
+
+TEST(ForkServer, IsReplacedWhenNobodyAsks) {
+  const auto doomed = ForkServer::Start(Hasty()).value();
+  ASSERT_TRUE(doomed->AwaitUp(Soon()).ok());
+  ASSERT_EQ(kill(doomed->pid(), SIGSTOP), 0);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (doomed->restarts() == 0 && std::chrono::steady_clock::now() < limit) sched_yield();
+  EXPECT_TRUE(doomed->AwaitUp(Soon()).ok());
+}
+
+TEST(ForkServer, EndsWhileStoppedAndLeavesNothing) {
+  auto doomed = ForkServer::Start().value();
+  auto worker = doomed->Spawn({}, Soon());
+  ASSERT_TRUE(worker.ok());
+  const pid_t pid = doomed->pid();
+  ASSERT_EQ(kill(pid, SIGSTOP), 0);
+  ASSERT_EQ(kill(worker->pid, SIGSTOP), 0);
+  doomed.reset();
+  for (const testing::Process& process : testing::Descendants(getpid())) {
+    EXPECT_TRUE(process.pid != pid && process.pid != worker->pid) << process.name << process.state;
+  }
+}
+
+TEST(ForkServer, SaysWhyThereIsNone) {
+  ForkServer::Options options = Hasty();
+  options.program = "/does/not/exist";
+  options.await_limit = std::chrono::milliseconds(50);
+  const auto none = ForkServer::Start(options).value();
+  const auto worker = none->Spawn({});
+  EXPECT_TRUE(absl::IsUnavailable(worker.status())) << worker.status();
+  EXPECT_NE(none->Unready().find("No such file"), std::string::npos) << none->Unready();
+  EXPECT_EQ(none->pid(), -1);
+}
+
+void StartByHand() {
+  char name[] = "uopd", flag[] = "--fork-server", parent[] = "1";
+  char* args[] = {name, flag, parent, nullptr};
+  BecomeForkServer(3, args, {});
+}
+
+TEST(ForkServer, APersonWhoStartsOneIsTold) {
+  EXPECT_EXIT(StartByHand(), ::testing::ExitedWithCode(2), "is for a daemon");
 }
 
 }  // namespace
 
 ForkServer& Forks() { return *forks; }
-ForkServer& DoomedForks() { return *doomed; }
 
 }  // namespace uopd::worker
 
 int main(int argc, char** argv) {
-  const int leaked = open("/dev/null", O_RDONLY);  // inheritable: the fork server must close it
-  uopd::worker::forks = uopd::worker::ForkServer::Start(uopd::worker::TestJobs()).value();
-  uopd::worker::doomed = uopd::worker::ForkServer::Start(uopd::worker::TestJobs()).value();
-  close(leaked);
+  uopd::worker::BecomeForkServer(argc, argv, uopd::worker::TestJobs());
   testing::InitGoogleTest(&argc, argv);
+  const int leaked = open("/dev/null", O_RDONLY);  // inheritable: the fork server must close it
+  uopd::worker::forks = uopd::worker::ForkServer::Start().value();
   const int rc = RUN_ALL_TESTS();
-  uopd::worker::doomed.reset();
+  close(leaked);
   uopd::worker::forks.reset();
   return rc;
 }

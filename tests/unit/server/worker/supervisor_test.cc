@@ -10,13 +10,14 @@
 #include "core/base/text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/processes.h"
 #include "tests/unit/server/worker/workers.h"
 
 namespace uopd::worker {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kForever = Clock::time_point::max();
@@ -56,7 +57,7 @@ TEST(Supervisor, ACrashCostsTheWorkerAndQuarantinesTheJob) {
   Supervisor::Options options = PoolOf(1);
   options.on_quarantine = [&](const QuarantineEntry& entry) { noted.push_back(entry); };
   Supervisor pool(Forks(), options);
-  for (int signal : {SIGSEGV, SIGKILL, SIGFPE}) {
+  for (int signal : {SIGSEGV, SIGABRT, SIGFPE}) {
     const Job job{"signal", Cat(signal)};
     const JobResult result = pool.Run(job);
     ASSERT_EQ(result.outcome, JobResult::kCrashed) << result.status;
@@ -75,9 +76,145 @@ TEST(Supervisor, ACrashCostsTheWorkerAndQuarantinesTheJob) {
   EXPECT_EQ(stats.spawned, 4);
   EXPECT_EQ(stats.workers, 1);
   EXPECT_EQ(pool.quarantine().entries(), noted);
+  EXPECT_EQ(stats.lost_busy, 0);
   ASSERT_EQ(noted.size(), 3);
   EXPECT_EQ(noted[0].job, JobDigest({"signal", Cat(SIGSEGV)}));
   EXPECT_THAT(noted[0].reason, HasSubstr("SIGSEGV"));
+  EXPECT_GT(noted[0].since_s, 0);
+  EXPECT_FALSE(noted[0].passing());
+}
+
+// Runs a job of some time on its own thread.
+class RunningJob {
+ public:
+  explicit RunningJob(Supervisor& pool, const char* ms = "60") {
+    thread_ = std::thread([this, &pool, ms] { result_ = pool.Run({"spin", ms}); });
+  }
+  JobResult Join() {
+    thread_.join();
+    return std::move(result_);
+  }
+
+ private:
+  JobResult result_;
+  std::thread thread_;
+};
+
+// Of the one worker; waits until it has used some time.
+pid_t BusyWorker() {
+  for (;;) {
+    for (const uopd::testing::Process& process : uopd::testing::Descendants(getpid())) {
+      if (process.name == "uopd-spinner" && process.cpu_ticks > 1 && process.state == 'R') {
+        return process.pid;
+      }
+    }
+  }
+}
+
+Supervisor::Options Spinner() {
+  Supervisor::Options options = PoolOf(1);
+  options.setup.name = "uopd-spinner";
+  return options;
+}
+
+TEST(Supervisor, AKillFromOutsideRunsTheJobAgain) {
+  int lost = 0;
+  for (int signal : {SIGKILL, SIGVTALRM, SIGPWR}) {
+    Supervisor::Options options = Spinner();
+    options.on_lost = [&] { ++lost; };
+    Supervisor pool(Forks(), options);
+    RunningJob job(pool);
+    ASSERT_EQ(kill(BusyWorker(), signal), 0);
+    const JobResult result = job.Join();
+    EXPECT_EQ(result.outcome, JobResult::kDone) << signal << " " << result.status;
+    EXPECT_EQ(result.bytes, "60");
+    EXPECT_EQ(pool.stats().lost_busy, 1u);
+    EXPECT_EQ(pool.stats().spawned, 2u);
+    EXPECT_EQ(pool.quarantine().size(), 0u);
+  }
+  EXPECT_EQ(lost, 3);
+}
+
+TEST(Supervisor, AWorkerThatIsStoppedInAJobIsReplaced) {
+  Supervisor pool(Forks(), Spinner());
+  RunningJob job(pool);
+  ASSERT_EQ(kill(BusyWorker(), SIGSTOP), 0);
+  const JobResult result = job.Join();
+  EXPECT_EQ(result.outcome, JobResult::kDone) << result.status;
+  EXPECT_EQ(pool.stats().lost_busy, 1u);
+  EXPECT_EQ(pool.quarantine().size(), 0u);
+}
+
+TEST(Supervisor, AWorkerThatIsStoppedAtItsTimeLimitIsNotToBlame) {
+  Supervisor::Options options = PoolOf(1);
+  options.look = std::chrono::hours(1);
+  Supervisor pool(Forks(), options);
+  const JobResult result = pool.Run({"signal", Cat(SIGSTOP), milliseconds(30)});
+  EXPECT_EQ(result.outcome, JobResult::kCrashed) << result.status;
+  EXPECT_THAT(result.status.ToString(), HasSubstr("stopped"));
+  EXPECT_TRUE(result.passing);
+  EXPECT_EQ(pool.stats().lost_busy, Supervisor::kMaxOutside);
+}
+
+TEST(Supervisor, AStoppedWorkerCanBeCancelled) {
+  Supervisor::Options options = PoolOf(1);
+  options.look = std::chrono::hours(1);
+  Supervisor pool(Forks(), options);
+  const auto begin = Clock::now();
+  const JobResult result = pool.Run({"signal", Cat(SIGSTOP)}, kForever,
+                                    [&] { return Clock::now() - begin > milliseconds(50); });
+  EXPECT_EQ(result.outcome, JobResult::kCancelled) << result.status;
+  EXPECT_EQ(pool.stats().workers, 0);
+}
+
+TEST(Supervisor, AWorkerThatIsStoppedIdleIsReplaced) {
+  Supervisor pool(Forks(), PoolOf(1));
+  const std::string first = pool.Run({"pid", ""}).bytes;
+  ASSERT_EQ(kill(std::stoi(first), SIGSTOP), 0);
+  const JobResult second = pool.Run({"pid", "2"});
+  ASSERT_EQ(second.outcome, JobResult::kDone) << second.status;
+  EXPECT_NE(second.bytes, first);
+  EXPECT_EQ(pool.stats().lost_idle, 1u);
+  EXPECT_EQ(pool.stats().lost_busy, 0u);
+}
+
+TEST(Supervisor, KillsThatRepeatAreHeldAgainstTheJobForAWhile) {
+  Supervisor pool(Forks(), PoolOf(1));
+  const JobResult result = pool.Run({"signal", Cat(SIGKILL)});
+  EXPECT_EQ(result.outcome, JobResult::kCrashed);
+  EXPECT_EQ(result.signal, SIGKILL);
+  EXPECT_TRUE(result.quarantined && result.passing);
+  EXPECT_EQ(pool.stats().spawned, Supervisor::kMaxOutside);
+  const JobResult again = pool.Run({"signal", Cat(SIGKILL)});
+  EXPECT_TRUE(again.refused && again.passing);
+  const auto entries = pool.quarantine().entries();
+  ASSERT_EQ(entries.size(), 1u);
+  EXPECT_EQ(entries[0].life, Supervisor::kPassing);
+}
+
+TEST(Supervisor, WhoIsKilledTwiceForMemoryIsHeldResponsibleSooner) {
+  Supervisor::Options options = PoolOf(1);
+  uint64_t count = 7;
+  options.out_of_memory = [&] { return count++; };
+  Supervisor pool(Forks(), options);
+  EXPECT_TRUE(pool.Run({"signal", Cat(SIGKILL)}).passing);
+  EXPECT_EQ(pool.stats().spawned, 2u);
+}
+
+TEST(Supervisor, JobsOutliveTheirForkServer) {
+  for (int signal : {SIGKILL, SIGSTOP}) {
+    ForkServer::Options hasty;
+    hasty.look = milliseconds(20);
+    const auto forks = ForkServer::Start(hasty).value();
+    Supervisor pool(*forks, Spinner());
+    RunningJob job(pool);
+    BusyWorker();
+    ASSERT_EQ(kill(forks->pid(), signal), 0);
+    const JobResult result = job.Join();
+    EXPECT_EQ(result.outcome, JobResult::kDone) << result.status;
+    EXPECT_EQ(pool.Run({kEcho, "after"}).bytes, "after");
+    EXPECT_EQ(pool.quarantine().size(), 0u);
+  }
 }
 
 TEST(Supervisor, WhatWasQuarantinedBeforeIsRefused) {
@@ -245,11 +382,30 @@ TEST(Quarantine, IsBoundedAndKeepsTheFirstReason) {
   quarantine.Add({a, "first"});
   quarantine.Add({a, "second"});
   quarantine.Add({b, "b"});
-  EXPECT_EQ(quarantine.ReasonOf(a), "first");
+  EXPECT_EQ(quarantine.Find(a)->reason, "first");
   quarantine.Add({c, "c"});
-  EXPECT_EQ(quarantine.ReasonOf(a), std::nullopt);
+  EXPECT_EQ(quarantine.Find(a), std::nullopt);
   const std::vector<QuarantineEntry> want{{b, "b"}, {c, "c"}};
   EXPECT_EQ(quarantine.entries(), want);
+  EXPECT_TRUE(quarantine.Remove(b));
+  EXPECT_FALSE(quarantine.Remove(b));
+  EXPECT_EQ(quarantine.size(), 1u);
+}
+
+TEST(Quarantine, EntriesWithALifeEnd) {
+  Quarantine quarantine;
+  const Quarantine::Clock::time_point begin{};
+  const auto at = [&](int s) { return begin + std::chrono::seconds(s); };
+  const Digest a = HashBytes("a");
+  const QuarantineEntry passing{a, "killed", 0, std::chrono::seconds(10)}, lasting{a, "crashed"};
+  quarantine.Add(passing, at(0));
+  EXPECT_EQ(quarantine.Find(a, at(9)), passing);
+  EXPECT_EQ(quarantine.Find(a, at(10)), std::nullopt);
+  EXPECT_TRUE(quarantine.entries(at(10)).empty());
+  quarantine.Add(passing, at(20));  // again, from then on
+  EXPECT_EQ(quarantine.Find(a, at(29)), passing);
+  quarantine.Add(lasting, at(29));
+  EXPECT_EQ(quarantine.Find(a, at(99)), lasting);
 }
 
 }  // namespace

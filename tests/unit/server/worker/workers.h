@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The fork servers of this test program, started by its main before anything else, and the
-// misbehaving jobs that their workers know.
+// The fork server of this test program and the misbehaving jobs that its workers know.
 #pragma once
 #include "server/worker/fork_server.h"
 #include "server/worker/supervisor.h"
@@ -8,7 +7,6 @@
 namespace uopd::worker {
 
 ForkServer& Forks();
-ForkServer& DoomedForks();  // for the one test that kills it
 
 // StandardJobs, and:
 //   echo    the payload                     fail    NOT_FOUND
@@ -17,13 +15,16 @@ ForkServer& DoomedForks();  // for the one test that kills it
 //   signal  kills itself by signal PAYLOAD  exit    ends itself with code PAYLOAD
 //   throw   std::runtime_error              leak    allocates until it cannot
 //   babble  writes noise to its socket      lie     answers with a frame that is no answer
-//   mute    closes its socket, then hangs
+//   mute    closes its socket, then hangs   nice    of the worker
+//   spin    computes for PAYLOAD ms of its own time, then answers with PAYLOAD
 inline constexpr char kEcho[] = "echo";
 
 inline Supervisor::Options PoolOf(int workers) {
   Supervisor::Options options;
   options.max_workers = workers;
   options.setup.cpu_threads = 2;
+  options.look = std::chrono::milliseconds(20);
+  options.exit_limit = std::chrono::milliseconds(500);
   return options;
 }
 
