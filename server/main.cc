@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "server/config_file.h"
 #include "server/daemon.h"
+#include "server/replay.h"
 #include "server/worker/fork_loop.h"
 #include "server/worker/fork_server.h"
 #include "server/worker/standard_jobs.h"
@@ -81,6 +82,7 @@ int Main(std::span<const char* const> args) {
     return std::fputs((ConfigDocs() + "\n" + MetricsDocs()).c_str(), stdout), 0;
   }
   if (!settings.ok()) return Fail(settings);
+  if (!line.replay_file.empty()) return Replay(line.replay_file, config);
   SetLogLevel(config.log_level()).IgnoreError();  // checked by the table
   if (absl::Status status = OpenLogFile(config.log_file()); !status.ok()) return Fail(status);
 

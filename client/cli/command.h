@@ -22,6 +22,7 @@ struct Globals {
   double timeout_s = 600;
   v1::Options execution;  // as flags and environment say
   absl::Status status;    // of the command that ran
+  int exit_code = 0;      // of the process, instead of what the status says
 
   absl::StatusOr<std::shared_ptr<client::Connection>> Connect() const;
 };
@@ -30,6 +31,8 @@ void AddDevices(CLI::App& app, Globals& globals);
 void AddRun(CLI::App& app, Globals& globals);
 void AddCache(CLI::App& app, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);
+void AddQuarantine(CLI::App& app, Globals& globals);
+void AddReplay(CLI::App& app, Globals& globals);
 void AddTrainMnist(CLI::App& app, Globals& globals);
 void AddViz(CLI::App& app, Globals& globals);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // uopctl: run graphs, look at the daemon, train the demo. Exit status: 0, 1 for a failed command, 2
-// for a wrong command line.
+// for a wrong command line; `replay` has its own (replay.cc).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -60,6 +60,8 @@ int main(int argc, char** argv) {
   uopd::cli::AddRun(app, globals);
   uopd::cli::AddCache(app, globals);
   uopd::cli::AddMetrics(app, globals);
+  uopd::cli::AddQuarantine(app, globals);
+  uopd::cli::AddReplay(app, globals);
   uopd::cli::AddTrainMnist(app, globals);
   uopd::cli::AddViz(app, globals);
   try {
@@ -67,8 +69,8 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
-  if (globals.status.ok()) return 0;
+  if (globals.status.ok()) return globals.exit_code;
   const std::string code = absl::StatusCodeToString(globals.status.code());
   std::fprintf(stderr, "uopctl: %s: %s\n", code.c_str(), uopd::StatusText(globals.status).c_str());
-  return 1;
+  return globals.exit_code != 0 ? globals.exit_code : 1;
 }

@@ -256,4 +256,23 @@ absl::StatusOr<v1::GetCacheStatsResponse> Connection::CacheStats() {
   return response;
 }
 
+absl::StatusOr<v1::ListQuarantineResponse> Connection::ListQuarantine() {
+  v1::ListQuarantineResponse response;
+  const grpc::Status status =
+      impl_->Call(&v1::UopdService::Stub::ListQuarantine, v1::ListQuarantineRequest(), &response,
+                  &traffic_.other_bytes, true);
+  if (!status.ok()) return impl_->Explained(status);
+  return response;
+}
+
+absl::StatusOr<uint64_t> Connection::ClearQuarantine(const std::string& id) {
+  v1::ClearQuarantineRequest request;
+  request.set_id(id);
+  v1::ClearQuarantineResponse response;
+  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::ClearQuarantine, request,
+                                          &response, &traffic_.other_bytes, true);
+  if (!status.ok()) return impl_->Explained(status);
+  return response.cleared();
+}
+
 }  // namespace uopd::client

@@ -42,6 +42,9 @@ class Connection : public Executor {
   absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
   absl::StatusOr<v1::GetCacheStatsResponse> CacheStats();
   absl::StatusOr<v1::ExplainCacheResponse> ExplainCache(const v1::ExplainCacheRequest& request);
+  absl::StatusOr<v1::ListQuarantineResponse> ListQuarantine();
+  // Empty: all. How many were cleared.
+  absl::StatusOr<uint64_t> ClearQuarantine(const std::string& id);
 
  private:
   struct Impl;

@@ -319,9 +319,10 @@ absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> ar
       line.print_config_docs = true;
       continue;
     }
-    const bool is_config = flag == "--config";
-    auto index = is_config ? std::nullopt : IndexOfFlag(flag);
-    if (!is_config && !index) {
+    const bool is_config = flag == "--config", is_replay = flag == "--replay";
+    const bool is_file = is_config || is_replay;
+    auto index = is_file ? std::nullopt : IndexOfFlag(flag);
+    if (!is_file && !index) {
       return absl::InvalidArgumentError(
           absl::StrCat("argument ", std::string(arg), " is unknown; --help lists all"));
     }
@@ -335,8 +336,8 @@ absl::StatusOr<CommandLine> Config::SetFromFlags(std::span<const char* const> ar
             absl::StrCat("argument ", std::string(arg), " has no value"));
       }
     }
-    if (is_config) {
-      line.config_file = value;
+    if (is_file) {
+      (is_config ? line.config_file : line.replay_file) = value;
     } else {
       UOPD_TRY(SetAt(*index, value, ConfigSource::kFlag));
     }
@@ -390,6 +391,7 @@ std::string ConfigHelp() {
       "uopd compiles and runs tensor graphs for remote clients.\n\n"
       "usage: uopd [--config FILE] [--SETTING VALUE | --SETTING=VALUE]...\n\n"
       "  --config FILE          settings in TOML; also UOPD_CONFIG\n"
+      "  --replay FILE          compile a reproducer once more and exit: see uopctl replay\n"
       "  --help, --version      print and exit\n"
       "  --print-config-docs    print the settings as a Markdown table and exit\n\n"
       "Each setting is also a variable (--log-level: UOPD_LOG_LEVEL) and a key of the file ([log] "

@@ -57,6 +57,7 @@ struct CommandLine {
   bool help = false;
   bool version = false;
   bool print_config_docs = false;
+  std::string replay_file;  // --replay: a reproducer to compile once more, instead of serving
   std::string config_file;  // --config, else the variable UOPD_CONFIG, else empty
 };
 

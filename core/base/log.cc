@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -34,27 +35,53 @@ Sink& TheSink() {
 
 thread_local const LogScope* innermost_scope = nullptr;
 
-// Appends `value` as it is where that is unambiguous, quoted otherwise. Control characters never
-// reach the file.
+// Length of the character that `text` starts with; 0 when that is no UTF-8, or a control character
+// beyond ASCII.
+size_t CharacterBytes(std::string_view text) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t size = at(0) < 0x80   ? 1
+                      : at(0) < 0xc2 ? 0
+                      : at(0) < 0xe0 ? 2
+                      : at(0) < 0xf0 ? 3
+                      : at(0) < 0xf5 ? 4
+                                     : 0;
+  if (size > text.size()) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if (at(i) < 0x80 || at(i) > 0xbf) return 0;
+  }
+  return size == 2 && at(0) == 0xc2 && at(1) < 0xa0 ? 0 : size;
+}
+
+// Appends `value` as it is where that is unambiguous, quoted otherwise. Control characters and what
+// is no UTF-8 never reach the file.
 void AppendValue(std::string* out, std::string_view value) {
   bool plain = !value.empty();
-  for (char c : value) plain = plain && c > ' ' && c != '"' && c != '=' && c != '\\' && c != 0x7f;
+  for (char c : value) {
+    plain = plain && (c > ' ' || static_cast<unsigned char>(c) >= 0x80) && c != '"' && c != '=' &&
+            c != '\\' && c != 0x7f;
+  }
+  for (size_t i = 0, n; plain && i < value.size(); i += n) {
+    n = CharacterBytes(value.substr(i));
+    plain = n > 0;
+  }
   if (plain) {
     out->append(value);
     return;
   }
   out->push_back('"');
-  for (char c : value) {
+  for (size_t i = 0, n; i < value.size(); i += n) {
+    const char c = value[i];
     const auto byte = static_cast<unsigned char>(c);
+    n = std::max<size_t>(CharacterBytes(value.substr(i)), 1);
     if (c == '"' || c == '\\') {
       out->push_back('\\');
       out->push_back(c);
     } else if (c == '\n') {
       out->append("\\n");
-    } else if (byte < ' ' || byte == 0x7f) {
+    } else if (byte < ' ' || byte == 0x7f || CharacterBytes(value.substr(i)) == 0) {
       absl::StrAppendFormat(out, "\\x%02x", byte);
     } else {
-      out->push_back(c);
+      out->append(value.substr(i, n));
     }
   }
   out->push_back('"');
@@ -96,6 +123,13 @@ absl::Status SwitchTo(Sink& sink, const std::string& path) UOPD_REQUIRES(sink.mu
 }  // namespace
 
 LogField::LogField(std::string_view k, double v) : key(k), value(absl::StrFormat("%.6g", v)) {}
+
+std::string ClientText(std::string_view value) {
+  if (value.size() <= kClientBytes) return std::string(value);
+  size_t end = kClientBytes;
+  while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0) == 0x80) --end;
+  return absl::StrCat(std::string(value.substr(0, end)), "... (", value.size(), " bytes)");
+}
 
 void SetLogLevel(LogLevel level) { log_internal::level.store(level, std::memory_order_relaxed); }
 

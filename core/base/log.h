@@ -56,6 +56,10 @@ struct LogField {
 
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields);
 
+// At most kClientBytes of a value that a client decides, with a word about the rest.
+inline constexpr size_t kClientBytes = 200;
+std::string ClientText(std::string_view value);
+
 // Adds a field to every line that this thread writes during the scope's life. Scopes nest; both
 // strings outlive it.
 class LogScope {

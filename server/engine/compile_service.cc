@@ -27,7 +27,7 @@ CompileService::CompileService(Options options, const Pipeline& pipeline, cache:
       programs_(kMaxPrograms),
       compiler_(options_.compilers, options_.compile_limit),
       kernels_(pipeline, compiler_, store, options_.owner),
-      reproducers_(options_.repro_folder),
+      reproducers_(options_.repro_folder, options_.device_list),
       tuning_({.owner = options_.owner}, store, options_.tuner) {}
 
 std::shared_ptr<ProgramHandle> CompileService::Find(const GraphRef& graph,
@@ -56,14 +56,14 @@ absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
     request.cache.schedule = CacheResult::kMemory;
     return program;
   }
-  auto flight = flights_.Do(
-      FlightKey(key.digest, options), request.wait_limits(), [&]() -> absl::StatusOr<Made> {
-        // Perhaps made since the look above.
-        if (auto program = programs_.Find(key)) return program;
-        auto made = Make(request, *admitted, key);
-        if (made.ok()) return made;
-        return reproducers_.Explain(made.status(), admitted->bytes, options.Text());
-      });
+  auto flight = flights_.Do(FlightKey(key.digest, options), request.wait_limits(),
+                            [&]() -> absl::StatusOr<Made> {
+                              // Perhaps made since the look above.
+                              if (auto program = programs_.Find(key)) return program;
+                              auto made = Make(request, *admitted, key);
+                              if (made.ok()) return made;
+                              return reproducers_.Explain(made.status(), admitted->bytes, options);
+                            });
   UOPD_TRY(flight.value.status());
   if (flight.waited) request.cache.schedule = CacheResult::kShared;
   return **flight.value;

@@ -42,6 +42,7 @@ class CompileService {
   struct Options {
     std::string owner;  // of leases, for people to read
     std::string repro_folder;
+    std::string device_list;  // in reproducers
     ir::WireLimits limits;
     worker::Supervisor* compilers = nullptr;  // null: compiles in this process
     std::chrono::milliseconds compile_limit{60'000};

@@ -14,6 +14,9 @@ namespace {
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
+// A request that waits longer for a thread is one that the client feels.
+constexpr std::chrono::seconds kBusyLimit{1};
+
 // Of a message, for what surrounds the data that is returned.
 constexpr int64_t kMessageReserve = 16 << 10;
 
@@ -41,6 +44,7 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
   out.explainer = &explainer;
   out.owner = Cat("pid ", getpid());
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
+  out.device_list = config.device_list();
   out.limits = WireLimitsOf(config);
   return out;
 }
@@ -86,6 +90,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
                std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
                worker::ForkServer* forks)
     : max_return_bytes_(config.limits_max_message_bytes() - kMessageReserve),
+      cache_read_only_(config.cache_read_only()),
       session_bytes_(config.limits_session_bytes()),
       debug_(static_cast<int>(config.debug_level())),
       beam_(static_cast<int>(config.tune_beam())),
@@ -93,6 +98,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       pipeline_(std::move(pipeline)),
       store_(std::move(store)),
       devices_(std::move(registry)),
+      forks_(forks),
       workers_(MakeWorkers(config, forks, *store_)),
       tuner_(MakeTuner(config, workers_.get())),
       compilers_(CompileThreads(config), SIZE_MAX),
@@ -143,9 +149,20 @@ bool Engine::AwaitWork(std::chrono::steady_clock::time_point deadline) {
 
 std::string Engine::Unready() {
   if (draining()) return "draining";
+  std::string out;
+  const auto add = [&](std::string_view reason) {
+    if (!reason.empty()) Append(out, out.empty() ? "" : "; ", reason);
+  };
   const auto device = devices_.Get("");
-  if (!device.ok()) return StatusText(device.status());
-  return StatusText((*device)->device().status());
+  add(StatusText(device.ok() ? (*device)->device().status() : device.status()));
+  if (forks_ != nullptr) add(forks_->Unready());
+  const cache::Health cache = store_->health();
+  const bool writes = cache.state == cache::State::kOk || cache.state == cache::State::kRecovered;
+  if (!writes && !cache_read_only_) add(Cat("the cache cannot be written: ", cache.reason));
+  if (executor_.AllBusyFor() > kBusyLimit) {
+    add(Cat("all ", executor_.threads(), " threads for requests have been busy for over a second"));
+  }
+  return out;
 }
 
 absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,

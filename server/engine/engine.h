@@ -78,7 +78,7 @@ class Engine {
   // Compiles that still run then are ended.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
-  // Empty when requests can be served, otherwise why not.
+  // Empty when requests can be served as they should be, otherwise all reasons why not.
   std::string Unready();
 
   SessionTable& sessions() { return sessions_; }
@@ -86,6 +86,7 @@ class Engine {
   cache::Store& store() { return *store_; }
   Executor& executor() { return executor_; }
   KeyExplainer& explainer() { return explainer_; }
+  Workers* workers() { return workers_.get(); }  // null: none
 
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                             std::string_view device);
@@ -121,12 +122,14 @@ class Engine {
   RunLimits Limits(int debug) const;
 
   const int64_t max_return_bytes_;
+  const bool cache_read_only_;  // because the settings say so
   std::atomic<int64_t> session_bytes_;
   std::atomic<int> debug_, beam_;
   Quota total_;
   const std::unique_ptr<Pipeline> pipeline_;
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;
+  worker::ForkServer* const forks_;           // null: none
   const std::unique_ptr<Workers> workers_;    // null: none
   const std::unique_ptr<WorkerTuner> tuner_;  // null: none
   Executor compilers_;

@@ -76,9 +76,19 @@ void Executor::Work() {
       if (tasks_.empty()) return;
       task = std::move(tasks_.front());
       tasks_.pop_front();
+      if (++running_ == threads()) all_busy_since_ = std::chrono::steady_clock::now();
     }
     task();
+    task = nullptr;
+    MutexLock lock(mu_);
+    --running_;
   }
+}
+
+std::chrono::nanoseconds Executor::AllBusyFor() {
+  MutexLock lock(mu_);
+  if (running_ < threads()) return std::chrono::nanoseconds(0);
+  return std::chrono::steady_clock::now() - all_busy_since_;
 }
 
 }  // namespace uopd::engine

@@ -6,6 +6,7 @@
 // and joins.
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -39,6 +40,8 @@ class Executor {
   void ParallelFor(size_t n, const std::function<void(size_t)>& fn) UOPD_EXCLUDES(mu_);
 
   int threads() const { return static_cast<int>(threads_.size()); }
+  // For how long all threads have been in the tasks that they are in now; 0 when one is free.
+  std::chrono::nanoseconds AllBusyFor() UOPD_EXCLUDES(mu_);
 
  private:
   void Work() UOPD_EXCLUDES(mu_);
@@ -49,6 +52,8 @@ class Executor {
   std::condition_variable wake_;
   std::deque<Task> tasks_ UOPD_GUARDED_BY(mu_);
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  int running_ UOPD_GUARDED_BY(mu_) = 0;  // tasks
+  std::chrono::steady_clock::time_point all_busy_since_ UOPD_GUARDED_BY(mu_);
   std::vector<std::thread> threads_;
 };
 

@@ -14,7 +14,7 @@ using worker::QuarantineEntry;
 constexpr char kStore[] = "quarantine";
 // Jobs are named by digests of all that decides about them, so the rest of the world is no part of
 // the key.
-constexpr char kEnvironment[] = "record=1";
+constexpr char kEnvironment[] = "record=2";
 
 std::string Encode(const std::vector<QuarantineEntry>& entries) {
   std::string out;
@@ -22,6 +22,7 @@ std::string Encode(const std::vector<QuarantineEntry>& entries) {
   for (const QuarantineEntry& entry : entries) {
     PutString(out, entry.job.view());
     PutString(out, entry.reason);
+    PutSigned(out, entry.since_s);
   }
   return out;
 }
@@ -33,7 +34,10 @@ bool Decode(std::string_view bytes, std::vector<QuarantineEntry>& out) {
   for (uint64_t i = 0; i < n; ++i) {
     std::string_view job;
     QuarantineEntry entry;
-    if (!in.String(job) || !entry.job.FromBytes(job) || !in.String(entry.reason)) return false;
+    if (!in.String(job) || !entry.job.FromBytes(job) || !in.String(entry.reason) ||
+        !in.Signed(entry.since_s)) {
+      return false;
+    }
     out.push_back(std::move(entry));
   }
   return in.done();
@@ -64,6 +68,18 @@ void QuarantineStore::Add(const QuarantineEntry& entry) {
   if (known) return;
   if (entries.size() >= max_entries_) entries.erase(entries.begin());
   entries.push_back(entry);
+  Save(entries);
+}
+
+void QuarantineStore::Remove(const Digest& job) {
+  MutexLock lock(mu_);
+  std::vector<QuarantineEntry> entries = Load();
+  if (std::erase_if(entries, [&](const QuarantineEntry& e) { return e.job == job; }) > 0) {
+    Save(entries);
+  }
+}
+
+void QuarantineStore::Save(const std::vector<QuarantineEntry>& entries) {
   store_.Put(key_, Encode(entries), 1'000'000).IgnoreError();  // counted by the store
 }
 

@@ -22,8 +22,11 @@ class QuarantineStore {
 
   std::vector<worker::QuarantineEntry> Load() const;  // oldest first
   void Add(const worker::QuarantineEntry& entry) UOPD_EXCLUDES(mu_);
+  void Remove(const Digest& job) UOPD_EXCLUDES(mu_);
 
  private:
+  void Save(const std::vector<worker::QuarantineEntry>& entries) UOPD_REQUIRES(mu_);
+
   cache::Store& store_;
   const cache::Key key_;
   const size_t max_entries_;

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "core/base/metrics.h"
+#include "core/base/text.h"
 
 namespace uopd::engine {
 namespace {
@@ -69,6 +70,49 @@ Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
       measure_(forks, MeasurePool(config, &measure_quarantine_)) {
   for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
   for (const auto& entry : measure_quarantine_.Load()) measure_.quarantine().Add(entry);
+}
+
+std::array<Workers::Pool, 3> Workers::Pools() {
+  return {{{"compile", &compile_, nullptr},
+           {"tuning", &tuning_, &tuning_quarantine_},
+           {"measure", &measure_, &measure_quarantine_}}};
+}
+
+std::vector<Workers::Quarantined> Workers::ListQuarantine() {
+  std::vector<Quarantined> out;
+  for (const Pool& pool : Pools()) {
+    for (auto& entry : pool.workers->quarantine().entries()) {
+      out.push_back({pool.name, std::move(entry)});
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<size_t> Workers::ClearQuarantine(std::string_view id) {
+  const bool hex = std::ranges::all_of(
+      id, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  if (!hex || id.size() > 64) {
+    return absl::InvalidArgumentError(
+        "the id of a quarantined job is 64 hexadecimal digits, or the first ones of them");
+  }
+  std::vector<Quarantined> chosen = ListQuarantine();
+  std::erase_if(chosen, [&](const Quarantined& q) { return !q.entry.job.Hex().starts_with(id); });
+  if (!id.empty() && chosen.empty()) {
+    return absl::NotFoundError(Cat("no job in quarantine has the id ", id));
+  }
+  const bool several = std::ranges::any_of(
+      chosen, [&](const Quarantined& q) { return q.entry.job != chosen.front().entry.job; });
+  if (!id.empty() && several) {
+    return absl::InvalidArgumentError(
+        Cat("several jobs in quarantine have ids that start with ", id));
+  }
+  for (const Quarantined& q : chosen) {
+    for (const Pool& pool : Pools()) {
+      pool.workers->quarantine().Remove(q.entry.job);
+      if (pool.store != nullptr) pool.store->Remove(q.entry.job);
+    }
+  }
+  return chosen.size();
 }
 
 }  // namespace uopd::engine

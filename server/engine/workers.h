@@ -11,6 +11,11 @@
 //
 // Thread-safe. Fork server and store outlive it, and no job runs when it is destroyed.
 #pragma once
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "core/base/config.h"
 #include "server/engine/quarantine_store.h"
 #include "server/worker/supervisor.h"
@@ -26,7 +31,25 @@ class Workers {
   worker::Supervisor& compile() { return compile_; }
   worker::WorkerPools tuning() { return {tuning_, measure_}; }
 
+  struct Quarantined {
+    std::string pool;
+    worker::QuarantineEntry entry;
+  };
+  // By pool, the oldest first.
+  std::vector<Quarantined> ListQuarantine();
+  // Takes out the job whose id in hexadecimal starts with `id`, or all of them when that is empty;
+  // says how many. NOT_FOUND; INVALID_ARGUMENT when several ids start so, or none can. Other
+  // daemons on the same store keep what they have loaded.
+  absl::StatusOr<size_t> ClearQuarantine(std::string_view id);
+
  private:
+  struct Pool {
+    const char* name;
+    worker::Supervisor* workers;
+    QuarantineStore* store;  // null: not kept
+  };
+  std::array<Pool, 3> Pools();
+
   QuarantineStore tuning_quarantine_, measure_quarantine_;
   worker::Supervisor compile_, tuning_, measure_;
 };

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "core/base/log.h"
+#include "core/base/log_limiter.h"
 #include "core/base/metrics.h"
 #include "server/rpc/status.h"
 
@@ -13,9 +14,9 @@ namespace uopd::rpc {
 namespace {
 
 constexpr std::array<std::string_view, kMethods> kNames = {
-    "Hello",    "OpenSession",   "CloseSession", "CreateBuffers", "FreeBuffers",
-    "Upload",   "Download",      "Prepare",      "Execute",       "Run",
-    "Pipeline", "GetCacheStats", "ExplainCache"};
+    "Hello",    "OpenSession",   "CloseSession", "CreateBuffers",  "FreeBuffers",
+    "Upload",   "Download",      "Prepare",      "Execute",        "Run",
+    "Pipeline", "GetCacheStats", "ExplainCache", "ListQuarantine", "ClearQuarantine"};
 constexpr size_t kCodes = 17;
 
 // Looking up a series takes a lock: once per series is enough.
@@ -34,6 +35,24 @@ Histogram& DurationOf(Method method, absl::StatusCode code) {
 Gauge& InFlight() {
   static Gauge& gauge = metrics::RpcInFlight();
   return gauge;
+}
+
+// A client decides how many calls fail and, in part, what their errors say.
+void LogFailure(std::string_view method, const std::string& id, int64_t ns,
+                const absl::Status& status) {
+  constexpr int kLinesASecond = 10;
+  static LogLimiter refused(kLinesASecond), failed(kLinesASecond);
+  const bool ours = absl::IsInternal(status) || absl::IsDataLoss(status);
+  uint64_t dropped = 0;
+  if (!LogEnabled(LogLevel::kDebug) && !(ours ? failed : refused).Take(&dropped)) return;
+  const std::string text = ClientText(status.ToString());
+  if (ours) {
+    UOPD_LOG(kError, "rpc", {"method", method}, {"req", id}, {"us", ns / 1000}, {"status", text},
+             {"dropped", dropped});
+  } else {
+    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", id}, {"us", ns / 1000}, {"status", text},
+             {"dropped", dropped});
+  }
 }
 
 std::string RequestId(const grpc::CallbackServerContext& context) {
@@ -75,12 +94,8 @@ grpc::Status CallScope::End(const absl::Status& status) {
   const std::string_view method = kNames[static_cast<size_t>(method_)];
   if (status.ok()) {
     UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000});
-  } else if (absl::IsInternal(status) || absl::IsDataLoss(status)) {
-    UOPD_LOG(kError, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000},
-             {"status", status});
   } else {
-    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000},
-             {"status", status});
+    LogFailure(method, request_.id, ns, status);
   }
   return ToGrpc(status);
 }

@@ -25,8 +25,10 @@ enum class Method : uint8_t {
   kPipeline,
   kGetCacheStats,
   kExplainCache,
+  kListQuarantine,
+  kClearQuarantine,
 };
-inline constexpr size_t kMethods = 13;
+inline constexpr size_t kMethods = 15;
 
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);

@@ -268,6 +268,26 @@ absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& contex
   return absl::OkStatus();
 }
 
+void ListQuarantine(engine::Engine& engine, v1::ListQuarantineResponse* response) {
+  if (engine.workers() == nullptr) return;
+  for (const engine::Workers::Quarantined& job : engine.workers()->ListQuarantine()) {
+    v1::QuarantinedJob* out = response->add_jobs();
+    out->set_id(job.entry.job.Hex());
+    out->set_pool(job.pool);
+    out->set_reason(job.entry.reason);
+    out->set_since_unix_s(static_cast<uint64_t>(std::max<int64_t>(job.entry.since_s, 0)));
+    out->set_passing(job.entry.passing());
+  }
+}
+
+absl::Status ClearQuarantine(engine::Engine& engine, const v1::ClearQuarantineRequest& request,
+                             v1::ClearQuarantineResponse* response) {
+  if (engine.workers() == nullptr) return absl::OkStatus();
+  UOPD_ASSIGN(const size_t cleared, engine.workers()->ClearQuarantine(request.id()));
+  response->set_cleared(cleared);
+  return absl::OkStatus();
+}
+
 void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
                    v1::GetCacheStatsResponse* response) {
   const cache::Health health = engine.store().health();

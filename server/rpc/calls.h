@@ -34,6 +34,9 @@ absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
 absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& context,
                           const v1::ExplainCacheRequest& request,
                           v1::ExplainCacheResponse* response);
+void ListQuarantine(engine::Engine& engine, v1::ListQuarantineResponse* response);
+absl::Status ClearQuarantine(engine::Engine& engine, const v1::ClearQuarantineRequest& request,
+                             v1::ClearQuarantineResponse* response);
 void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
                    v1::GetCacheStatsResponse* response);
 

@@ -128,4 +128,22 @@ grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* con
       });
 }
 
+grpc::ServerUnaryReactor* Service::ListQuarantine(grpc::CallbackServerContext* context,
+                                                  const v1::ListQuarantineRequest*,
+                                                  v1::ListQuarantineResponse* response) {
+  return Serve(engine_, context, Method::kListQuarantine, kAlways, [=, this](RequestContext&) {
+    rpc::ListQuarantine(engine_, response);
+    return absl::OkStatus();
+  });
+}
+
+// Writes to the store.
+grpc::ServerUnaryReactor* Service::ClearQuarantine(grpc::CallbackServerContext* context,
+                                                   const v1::ClearQuarantineRequest* request,
+                                                   v1::ClearQuarantineResponse* response) {
+  return Serve(
+      engine_, context, Method::kClearQuarantine, [] { return false; },
+      [=, this](RequestContext&) { return rpc::ClearQuarantine(engine_, *request, response); });
+}
+
 }  // namespace uopd::rpc

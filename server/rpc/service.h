@@ -48,6 +48,12 @@ class Service final : public v1::UopdService::CallbackService {
   grpc::ServerUnaryReactor* ExplainCache(grpc::CallbackServerContext* context,
                                          const v1::ExplainCacheRequest* request,
                                          v1::ExplainCacheResponse* response) override;
+  grpc::ServerUnaryReactor* ListQuarantine(grpc::CallbackServerContext* context,
+                                           const v1::ListQuarantineRequest* request,
+                                           v1::ListQuarantineResponse* response) override;
+  grpc::ServerUnaryReactor* ClearQuarantine(grpc::CallbackServerContext* context,
+                                            const v1::ClearQuarantineRequest* request,
+                                            v1::ClearQuarantineResponse* response) override;
 
  private:
   engine::Engine& engine_;

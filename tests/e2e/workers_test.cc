@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <thread>
 
 #include "core/ir/build.h"
@@ -93,6 +95,57 @@ TEST_F(WorkersTest, ACompilerThatDiesCostsItsKernelAndNothingElse) {
   EXPECT_EQ(again.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(again.error_message(), HasSubstr("quarantine"));
   EXPECT_EQ(daemon_.Metric(kKills), 1);
+}
+
+struct Ended {
+  int code = -1;
+  std::string out;
+};
+Ended Uopctl(const std::string& arguments) {
+  Ended result;
+  FILE* pipe = popen((std::string(UOPCTL_BINARY) + " " + arguments + " 2>&1").c_str(), "r");
+  char text[4096];
+  while (const size_t n = fread(text, 1, sizeof text, pipe)) result.out.append(text, n);
+  const int status = pclose(pipe);
+  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
+  return result;
+}
+
+TEST_F(WorkersTest, TheQuarantineIsListedAndClearedAndAFailureReplayed) {
+  const std::string graph = LongGraph(), address = "--address " + daemon_.listen() + " ";
+  grpc::Status failed;
+  std::thread call([&] { client_.Prepare(graph, &failed); });
+  HitCompiler(daemon_.pid(), SIGSEGV);
+  call.join();
+  const Ended list = Uopctl(address + "quarantine list");
+  EXPECT_EQ(list.code, 0);
+  EXPECT_THAT(list.out, HasSubstr("compile"));
+  EXPECT_THAT(list.out, HasSubstr("SIGSEGV"));
+  const std::string id = list.out.substr(0, 16);
+  EXPECT_EQ(Uopctl(address + "quarantine clear 0123456789abcdef").code, 1);
+  EXPECT_EQ(Uopctl(address + "quarantine clear nothex").code, 1);
+  EXPECT_EQ(Uopctl(address + "quarantine clear " + id).out, "1 cleared\n");
+  EXPECT_EQ(Uopctl(address + "quarantine list").out, "");
+  EXPECT_EQ(Uopctl(address + "quarantine clear").out, "0 cleared\n");
+  grpc::Status again;
+  client_.Prepare(graph, &again);
+  EXPECT_TRUE(again.ok()) << again.error_message();
+
+  // The graph is innocent: its failure does not repeat, unless there is no time for it.
+  const std::string text = failed.error_message();
+  const size_t at = text.find("reproducer: ");
+  ASSERT_NE(at, std::string::npos) << text;
+  const std::string file = text.substr(at + 12, text.find(')', at) - at - 12);
+  const Ended fine = Uopctl("replay " + file);
+  EXPECT_EQ(fine.code, 0) << fine.out;
+  EXPECT_THAT(fine.out, HasSubstr("does not fail"));
+  const Ended late = Uopctl("replay --limit 0.001 " + file);
+  EXPECT_EQ(late.code, 1) << late.out;
+  EXPECT_THAT(late.out, HasSubstr("still fails: it takes longer"));
+  EXPECT_EQ(Uopctl("replay /does/not/exist").code, 125);
+  EXPECT_EQ(Uopctl("replay --uopd /does/not/exist " + file).code, 125);
+  std::ofstream(folder_.path() / "no.uop") << "not a reproducer";
+  EXPECT_EQ(Uopctl("replay " + (folder_.path() / "no.uop").string()).code, 125);
 }
 
 TEST_F(WorkersTest, ACompilerThatIsKilledOrStoppedCostsNothing) {

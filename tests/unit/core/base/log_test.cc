@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/base/log_limiter.h"
 #include "core/base/metrics.h"
 
 namespace uopd {
@@ -53,6 +54,36 @@ TEST_F(LogTest, LineHasTimeLevelMessageAndFields) {
                            R"re(msg="session opened" id=abc ttl_ms=5 share=0\.25 resumed=true)re")))
       << lines[0];
   EXPECT_THAT(lines[1], EndsWith(" level=warn msg=bare"));
+}
+
+TEST_F(LogTest, WhatIsNoTextIsEscaped) {
+  UOPD_LOG(kInfo, "m", {"a", "\xff"}, {"b", "\xc3"}, {"c", "x\x80y"}, {"d", "\xc2\x9b[2J"},
+           {"e", "\xe2\x82\xac\xf0\x9f\x98\x80"});
+  EXPECT_THAT(Lines().at(0), EndsWith(R"( a="\xff" b="\xc3" c="x\x80y" d="\xc2\x9b[2J")"
+                                      " e=\xe2\x82\xac\xf0\x9f\x98\x80"));
+}
+
+TEST_F(LogTest, ValuesOfClientsAreCut) {
+  EXPECT_EQ(ClientText("short"), "short");
+  EXPECT_EQ(ClientText(std::string(kClientBytes, 'x')), std::string(kClientBytes, 'x'));
+  const std::string cut = ClientText(std::string(kClientBytes - 1, 'x') + "\xc3\xa4" + "yyy");
+  EXPECT_EQ(cut, std::string(kClientBytes - 1, 'x') + "... (204 bytes)");  // between characters
+}
+
+TEST_F(LogTest, ALimiterCountsWhatItDrops) {
+  LogLimiter limiter(2);
+  const LogLimiter::Clock::time_point begin{};
+  const auto at = [&](int ms) { return begin + std::chrono::milliseconds(ms); };
+  uint64_t dropped = 9;
+  EXPECT_TRUE(limiter.Take(&dropped, at(0)));
+  EXPECT_EQ(dropped, 0u);
+  EXPECT_TRUE(limiter.Take(&dropped, at(10)));
+  EXPECT_FALSE(limiter.Take(&dropped, at(20)));
+  EXPECT_FALSE(limiter.Take(&dropped, at(999)));
+  EXPECT_TRUE(limiter.Take(&dropped, at(1000)));
+  EXPECT_EQ(dropped, 2u);
+  EXPECT_TRUE(limiter.Take(&dropped, at(1000)));
+  EXPECT_EQ(dropped, 0u);
 }
 
 TEST_F(LogTest, ValuesCannotForgeLines) {

@@ -26,7 +26,10 @@ class CompileServiceTest : public testing::Test {
   // What a daemon has after a restart: the store stays, everything else is new.
   std::unique_ptr<CompileService> Restarted() {
     return std::make_unique<CompileService>(
-        CompileService::Options{.owner = "test", .repro_folder = folder_.string(), .limits = {}},
+        CompileService::Options{.owner = "test",
+                                .repro_folder = folder_.string(),
+                                .device_list = "NULL,NULL:1",
+                                .limits = {}},
         pipeline_, store_, devices_, workers_);
   }
   absl::Status Prepare(CompileService& service, std::string_view digest, std::string_view bytes) {
@@ -203,11 +206,14 @@ TEST_F(CompileServiceTest, OurBugsLeaveAReproducer) {
   text << in.rdbuf();
   EXPECT_THAT(text.str(), HasSubstr("; renderer is\n; confused"));
   EXPECT_THAT(text.str(), HasSubstr("SINK"));
+  const auto head = ReadReproducerHead(text.view());
+  ASSERT_TRUE(head.ok()) << head.status();
+  EXPECT_EQ(head->devices, "NULL,NULL:1");
   // The same failure writes the same files again, and many stay within the bound.
   for (int i = 0; i < 100; ++i) (void)Prepare(*service_, "", ScaleGraph(4, i));
   const fs::directory_iterator files(folder_);
-  EXPECT_LE(static_cast<size_t>(std::distance(begin(files), end(files))),
-            ReproducerFolder::kMaxFiles);
+  EXPECT_EQ(static_cast<size_t>(std::distance(begin(files), end(files))),
+            ReproducerFolder::Limits().files);
 }
 
 TEST_F(CompileServiceTest, ErrorsOfTheGraphLeaveNoReproducer) {

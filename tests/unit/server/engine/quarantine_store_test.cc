@@ -16,7 +16,7 @@ using worker::QuarantineEntry;
 
 TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
   cache::MemoryStore store(1 << 20);
-  const QuarantineEntry a{HashBytes("a"), "crashed"}, b{HashBytes("b"), ""};
+  const QuarantineEntry a{HashBytes("a"), "crashed", 1'700'000'000}, b{HashBytes("b"), ""};
   {
     QuarantineStore first(store, "tuning");
     EXPECT_THAT(first.Load(), IsEmpty());
@@ -26,6 +26,8 @@ TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
   }
   EXPECT_THAT(QuarantineStore(store, "tuning").Load(), ElementsAre(a, b));
   EXPECT_THAT(QuarantineStore(store, "measure").Load(), IsEmpty());
+  QuarantineStore(store, "tuning").Remove(a.job);
+  EXPECT_THAT(QuarantineStore(store, "tuning").Load(), ElementsAre(b));
 }
 
 TEST(QuarantineStoreTest, TheOldestMakesRoom) {
@@ -38,7 +40,7 @@ TEST(QuarantineStoreTest, TheOldestMakesRoom) {
 
 TEST(QuarantineStoreTest, DamageIsNothing) {
   cache::MemoryStore store(1 << 20);
-  ASSERT_TRUE(store.Put({"quarantine", "tuning", "record=1"}, "\x05noise", 1).ok());
+  ASSERT_TRUE(store.Put({"quarantine", "tuning", "record=2"}, "\x05noise", 1).ok());
   QuarantineStore quarantine(store, "tuning");
   EXPECT_THAT(quarantine.Load(), IsEmpty());
   const QuarantineEntry a{HashBytes("a"), "crashed"};

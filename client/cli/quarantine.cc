@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// uopctl quarantine list, uopctl quarantine clear [ID]: jobs that the daemon does not run again.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "client/cli/command.h"
+#include "client/cli/print_json.h"
+
+namespace uopd::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string Time(uint64_t unix_s) {
+  if (unix_s == 0) return "-";
+  const auto seconds = static_cast<time_t>(unix_s);
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+absl::Status List(const Globals& globals) {
+  UOPD_ASSIGN(auto connection, globals.Connect());
+  UOPD_ASSIGN(const v1::ListQuarantineResponse found, connection->ListQuarantine());
+  json out = json::array();
+  for (const v1::QuarantinedJob& job : found.jobs()) {
+    if (globals.json) {
+      out.push_back({{"id", job.id()},
+                     {"pool", job.pool()},
+                     {"since", job.since_unix_s()},
+                     {"passing", job.passing()},
+                     {"reason", job.reason()}});
+      continue;
+    }
+    std::printf("%.16s  %-8s %-20s  %s%s\n", job.id().c_str(), job.pool().c_str(),
+                Time(job.since_unix_s()).c_str(), job.reason().c_str(),
+                job.passing() ? " (for a while)" : "");
+  }
+  if (globals.json) PrintJson(out);
+  return absl::OkStatus();
+}
+
+absl::Status Clear(const Globals& globals, const std::string& id) {
+  UOPD_ASSIGN(auto connection, globals.Connect());
+  UOPD_ASSIGN(const uint64_t cleared, connection->ClearQuarantine(id));
+  if (globals.json) {
+    PrintJson({{"cleared", cleared}});
+  } else {
+    std::printf("%llu cleared\n", static_cast<unsigned long long>(cleared));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddQuarantine(CLI::App& app, Globals& globals) {
+  CLI::App* quarantine = app.add_subcommand(
+      "quarantine", "jobs that killed a worker process of the daemon and are not run again");
+  quarantine->require_subcommand(1);
+  quarantine->add_subcommand("list", "id, pool of workers, since when, why")->callback([&globals] {
+    globals.status = List(globals);
+  });
+  CLI::App* clear = quarantine->add_subcommand("clear", "let one, or all, be tried again");
+  auto id = std::make_shared<std::string>();
+  clear->add_option("id", *id, "as listed, or the first digits of it; absent: all");
+  clear->callback([&globals, id] { globals.status = Clear(globals, *id); });
+}
+
+}  // namespace uopd::cli

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+#include "server/replay.h"
+
+#include <sys/resource.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "cache/memory_store.h"
+#include "core/base/text.h"
+#include "core/ir/print.h"
+#include "core/ir/wire.h"
+#include "server/engine/compile_service.h"
+#include "server/engine/core_pipeline.h"
+#include "server/engine/reproducer.h"
+
+namespace uopd {
+namespace {
+
+constexpr int kFine = 0, kStillFails = 1, kCannotTell = 125;
+
+// As a worker that compiles has it.
+void LimitMemory(const Config& config) {
+  const rlimit no_core{0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+#ifndef UOPD_SANITIZED  // shadow memory takes terabytes of address space
+  if (const auto bytes = static_cast<rlim_t>(config.compile_worker_bytes()); bytes > 0) {
+    const rlimit space{bytes, bytes};
+    setrlimit(RLIMIT_AS, &space);
+  }
+#endif
+}
+
+absl::Status Compile(const std::string& text, std::unique_ptr<devices::Registry> registry,
+                     const engine::ReproducerHead& head) {
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Parse(ctx, text));
+  const std::string graph = ir::Encode(ctx, sink);
+  engine::DeviceSet devices(std::move(registry));
+  const engine::CorePipeline pipeline;
+  cache::MemoryStore store(int64_t{1} << 30);
+  engine::Executor threads(1, SIZE_MAX);
+  engine::CompileService service({.owner = "replay", .repro_folder = "", .limits = {}}, pipeline,
+                                 store, devices, threads);
+  engine::RequestContext request;
+  return service.Prepare(request, {{}, graph}, head.options).status();
+}
+
+int CannotTell(const std::string& file, const std::string& why) {
+  std::fprintf(stderr, "uopd: %s: %s\n", file.c_str(), why.c_str());
+  return kCannotTell;
+}
+
+}  // namespace
+
+int Replay(const std::string& file, const Config& config) {
+  std::ifstream in(file);
+  std::stringstream text;
+  text << in.rdbuf();
+  if (!in) return CannotTell(file, "cannot be read");
+  const auto head = engine::ReadReproducerHead(text.view());
+  if (!head.ok()) return CannotTell(file, StatusText(head.status()));
+  devices::RegistryOptions options;
+  options.devices = head->devices;
+  options.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
+  auto registry = devices::Registry::Create(options);
+  if (!registry.ok()) return CannotTell(file, StatusText(registry.status()));
+  LimitMemory(config);
+  const absl::Status status = Compile(text.str(), *std::move(registry), *head);
+  const std::string code = absl::StatusCodeToString(status.code());
+  std::fprintf(stderr, "uopd: %s: %s%s\n", file.c_str(), code.c_str(),
+               status.ok() ? "" : Cat(": ", StatusText(status)).c_str());
+  if (absl::IsUnavailable(status)) return kCannotTell;  // a device
+  return absl::IsInternal(status) ? kStillFails : kFine;
+}
+
+}  // namespace uopd
