@@ -71,7 +71,7 @@ void HitCompiler(pid_t daemon, int signal) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < limit) {
     for (const Process& worker : Named(daemon, "uopd-compile")) {
-      if (worker.cpu_ticks >= 3 && kill(worker.pid, signal) == 0) return;
+      if (worker.cpu_ticks >= 3 && worker.state == 'R' && kill(worker.pid, signal) == 0) return;
     }
   }
   ADD_FAILURE() << "no compiler was busy";

@@ -3,7 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <latch>
+#include <atomic>
+#include <thread>
 
 #include "core/base/config.h"
 #include "server/engine/engine.h"
@@ -101,16 +102,15 @@ TEST_F(ReadinessTest, ACacheThatShallNotBeWrittenIsFine) {
 }
 
 TEST_F(ReadinessTest, AllThreadsBusy) {
+  std::atomic<bool> stop{false};
   const auto engine = Make();
   Executor& executor = engine->executor();
-  std::atomic<bool> stop{false};
   const auto post = [&] {
     executor.Post([&] {
       while (!stop) std::this_thread::yield();
     });
   };
   for (int i = 1; i < executor.threads(); ++i) post();
-  while (executor.AllBusyFor().count() > 0) std::this_thread::yield();
   EXPECT_EQ(executor.AllBusyFor().count(), 0);
   post();
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
