@@ -92,6 +92,7 @@ int KillAtRandom(const std::set<pid_t>& spared, int kills, std::mt19937& random)
 TEST(Kills, CostNoJobAndLeaveNothing) {
   const int kills = FromEnvironment("UOPD_KILLS", 60);
   std::mt19937 random(static_cast<unsigned>(FromEnvironment("UOPD_KILLS_SEED", 1)));
+  ASSERT_TRUE(Forks().AwaitUp({Clock::now() + std::chrono::seconds(20), nullptr}).ok());
   SetLogLevel(LogLevel::kOff);
   const size_t descriptors = OpenDescriptors();
   const std::set<pid_t> others = Below();
