@@ -10,7 +10,9 @@
 namespace uopd::ir {
 namespace {
 
-constexpr size_t kMostKept = size_t{1} << 18;  // entries of a table that its thread keeps
+// Entries of a table that its thread keeps, and of one that it keeps as long as walks need it: a
+// large context has many walks, each of which would have to make a table of its size.
+constexpr size_t kKept = size_t{1} << 18, kMostKept = size_t{1} << 23;
 
 }  // namespace
 
@@ -48,7 +50,8 @@ void NodeIndex::Grow(size_t ids) {
 NodeIndex::~NodeIndex() {
   table_->next = base_ + used_;
   std::unique_ptr<Table> table(table_);
-  if (table->at.size() <= kMostKept) Table::Free().push_back(std::move(table));
+  const size_t size = table->at.size();
+  if (size <= kKept || (size <= kMostKept && size / 8 <= ids_)) Table::Free().push_back(std::move(table));
 }
 
 }  // namespace uopd::ir

@@ -5,7 +5,6 @@
 
 #include "core/base/digest.h"
 #include "core/base/text.h"
-#include "core/ir/spec.h"
 
 namespace uopd::schedule {
 namespace {
@@ -44,6 +43,7 @@ class Describer {
       NodeInfo& info = f_.info[i];
       info.shape = ctx_.ShapeOf(u);
       UOPD_TRY(Place(u, info));
+      FindBase(u, info);
       info.elements = Elements(info.shape);
       info.leaves = std::min(Leaves(u, info), kMaxLeaves);
     }
@@ -85,12 +85,21 @@ class Describer {
     return absl::OkStatus();
   }
 
+  void FindBase(UOp u, NodeInfo& info) const {
+    if (u.Is(Op::PARAM)) info.base = u, info.is_whole_base = true;
+    if (!u.Is(ir::kMovementOps) && !u.Is(Op::AFTER)) return;
+    const NodeInfo& from = f_.at(u.src(0));
+    info.base = from.base;
+    if (!u.Is(Op::AFTER)) return;
+    info.is_whole_base = from.is_whole_base;
+    info.under = u.src(0).Is(Op::AFTER) ? from.under : u.src(0);
+  }
+
   // What can be computed anywhere is computed where it is used: on one device (place.h).
   void PlaceTheRest() {
     for (size_t i = f_.order.size(); i-- > 0;) {
       const UOp u = f_.order[i];
-      const int32_t device =
-          u.Is(Op::STORE) ? f_.at(ir::MaybeBaseOf(u.src(0))).device : f_.info[i].device;
+      const int32_t device = u.Is(Op::STORE) ? f_.at(u.src(0)).device : f_.info[i].device;
       for (UOp s : ValueSources(u)) {
         if (f_.at(s).device < 0 && !IsUniform(s)) f_.at(s).device = device;
       }

@@ -212,7 +212,7 @@ class Fuser {
   absl::Status VisitStore(UOp store) {
     const UOp value = store.src(1);
     const Shape shape = *f_.at(value).shape;
-    const UOp base = ir::MaybeBaseOf(store.src(0));
+    const UOp base = f_.at(store.src(0)).base;
     Output out;
     out.node = store, out.value = value;
     out.storage = f_.slot_storage.at(base.slot());
@@ -227,7 +227,7 @@ class Fuser {
     c.shape = shape, c.value = value, c.storage = out.storage, c.device = device;
     for (UOp after : afters_[Position(store)]) {
       const NodeInfo& info = f_.at(after);
-      const bool forwards = MaybeOnlyStore(after) == store;
+      const bool forwards = f_.MaybeOnlyStore(after) == store;
       for (const Demand& d : info.demands) c.demands.push_back({&d, forwards});
       for (uint32_t r : FollowersOf(after)) c.followers.push_back(r);
     }
@@ -242,8 +242,11 @@ class Fuser {
     out.covers = true;
     while (target != base) {
       if (target.Is(Op::AFTER)) {
+        // The STOREs of those below it come before its own.
         out.after.push_back(target);
         followers_[Position(target)].push_back(r);
+        target = f_.at(target).under;
+        continue;
       } else if (target.Is(OpSet{Op::EXPAND, Op::PAD})) {
         return absl::InvalidArgumentError(
             Cat("STORE through ", ir::Name(target.op()), ": its elements are no distinct memory"));
@@ -461,7 +464,7 @@ class Fuser {
     if (u.Is(ir::kMovementOps)) {
       ask(u.src(0), accesses_.OfSource(u, d.access), d.loops, d.after);
     } else if (u.Is(Op::AFTER)) {
-      ask(u.src(0), d.access, d.loops, d.after ? d.after : u);
+      ask(f_.at(u).under, d.access, d.loops, d.after ? d.after : u);
     } else if (u.Is(Op::REDUCE)) {
       IndexList index(d.access->index.begin(), d.access->index.end());
       const auto needed = NeededLoops(d);
@@ -528,14 +531,11 @@ class Fuser {
 
 }  // namespace
 
-UOp MaybeOnlyStore(UOp u) {
+UOp Fusion::MaybeOnlyStore(UOp u) const {
   if (!u.Is(Op::AFTER) || u.n_src() != 2) return UOp();
   const UOp store = u.src(1);
-  if (!store.Is(Op::STORE) || ir::MaybeBaseOf(store.src(0)) != ir::MaybeBaseOf(u.src(0)))
-    return UOp();
-  for (UOp t = store.src(0); !t.Is(Op::PARAM); t = t.src(0)) {
-    if (!t.Is(Op::AFTER)) return UOp();  // it writes a part, or elsewhere
-  }
+  if (!store.Is(Op::STORE) || at(store.src(0)).base != at(u.src(0)).base) return UOp();
+  if (!at(store.src(0)).is_whole_base) return UOp();  // it writes a part, or elsewhere
   return u.src(0).Is(Op::PARAM) || u.src(0) == store.src(0) ? store : UOp();
 }
 

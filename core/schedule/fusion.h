@@ -130,6 +130,10 @@ struct NodeInfo {
   // Facts from the sources up, see describe.h.
   int32_t device = -1;  // -1: a constant
   const ir::Shape* shape = nullptr;
+  // Of AFTERs and movement ops: the PARAM below, or null; whether there are only AFTERs on the way;
+  // of an AFTER, the first node below that is none. Chains of states can be long.
+  ir::UOp base, under;
+  bool is_whole_base = false;
   double elements = 0, work = 0, memory_work = 0, leaves = 0, rest = 0, hoisted = 0;
   bool heavy = false;      // a REDUCE that uses each of its inputs often
   bool in_memory = false;  // as the options say
@@ -164,6 +168,10 @@ struct Fusion {
 
   NodeInfo& at(ir::UOp u) { return info[position[u.id()]]; }
   const NodeInfo& at(ir::UOp u) const { return info[position[u.id()]]; }
+
+  // The STORE that alone made the state which the AFTER `u` stands for, if it wrote all of it; else
+  // null. The value of u is then the STORE's value.
+  ir::UOp MaybeOnlyStore(ir::UOp u) const;
 };
 
 // What earlier attempts have shown, by node id; grows until an order of kernels exists.
@@ -203,9 +211,5 @@ inline std::span<const ir::UOp> ValueSources(ir::UOp u) {
 
 // Constants and variables: their value is the node itself at every index.
 inline bool IsUniform(ir::UOp u) { return u.Is(ir::OpSet{ir::Op::CONST, ir::Op::DEFINE_VAR}); }
-
-// The STORE that alone made the state which the AFTER `u` stands for, if it wrote all of it; else
-// null. The value of u is then the STORE's value.
-ir::UOp MaybeOnlyStore(ir::UOp u);
 
 }  // namespace uopd::schedule

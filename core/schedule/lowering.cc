@@ -35,7 +35,7 @@ bool LoadsStaged(const Fusion& f, UOp u, const Demand& d) {
 // there.
 const Output* Forwarded(const Fusion& f, UOp u, const Demand& d) {
   if (d.after) return nullptr;
-  const UOp store = MaybeOnlyStore(u);
+  const UOp store = f.MaybeOnlyStore(u);
   if (!store) return nullptr;
   const auto [root, output] = f.stores.at(store.id());
   return root == d.root ? &f.roots[root].outputs[output] : nullptr;
@@ -49,6 +49,7 @@ void ForEachOperand(const Fusion& f, UOp u, const Demand& d, F call) {
     return call(ValueRef{u, f.staged[static_cast<size_t>(f.at(u).staged)].demand});
   if (const Output* out = Forwarded(f, u, d)) return call(ValueRef{out->value, out->demand});
   size_t next = d.sources;
+  if (u.Is(Op::AFTER)) return call(ValueRef{f.at(u).under, f.sources[next]});
   for (UOp s : ValueSources(u)) call(ValueRef{s, f.sources[next++]});
 }
 

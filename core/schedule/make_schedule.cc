@@ -185,7 +185,7 @@ class Builder {
     if (slot == nullptr) return;
     const UOp store = !from.after                ? UOp()
                       : from.after.Is(Op::STORE) ? from.after
-                                                 : MaybeOnlyStore(from.after);
+                                                 : fusion.MaybeOnlyStore(from.after);
     bool overwritten = false;
     if (store) {
       const auto [r, o] = fusion.stores.at(store.id());

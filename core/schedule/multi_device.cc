@@ -6,8 +6,8 @@
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/print.h"
-#include "core/ir/spec.h"
 #include "core/schedule/allreduce.h"
+#include "core/schedule/bases.h"
 
 namespace uopd::schedule {
 namespace {
@@ -20,7 +20,8 @@ using ir::UOpContext;
 
 class Resolver {
  public:
-  Resolver(UOpContext& ctx, const MultiDeviceOptions& options) : ctx_(ctx), options_(options) {}
+  Resolver(UOpContext& ctx, const MultiDeviceOptions& options)
+      : ctx_(ctx), options_(options), bases_(ctx) {}
 
   absl::StatusOr<UOp> Run(const std::vector<UOp>& order) {
     values_.resize(ctx_.size());
@@ -93,11 +94,11 @@ class Resolver {
 
   // Piece x after those of the stores that write its storage.
   UOp After(UOp after, UOp x) {
-    const UOp base = ir::MaybeBaseOf(x);
+    const UOp base = bases_.MaybeOf(x);
     std::vector<UOp> stores;
     for (UOp s : after.srcs().subspan(1)) {
       for (UOp store : at(s).nodes) {
-        if (ir::MaybeBaseOf(store.src(0)) == base) stores.push_back(store);
+        if (bases_.MaybeOf(store.src(0)) == base) stores.push_back(store);
       }
     }
     return stores.empty() ? x : ir::After(ctx_, x, stores);
@@ -114,9 +115,9 @@ class Resolver {
     }
   }
 
-  static absl::Status CheckTarget(const Pieces& target) {
+  absl::Status CheckTarget(const Pieces& target) {
     for (UOp x : target.nodes) {
-      if (!ir::MaybeBaseOf(x)) {
+      if (!bases_.MaybeOf(x)) {
         return absl::InvalidArgumentError(
             "STORE into a MULTI in a way that moves elements between its pieces");
       }
@@ -168,6 +169,7 @@ class Resolver {
 
   UOpContext& ctx_;
   const MultiDeviceOptions& options_;
+  Bases bases_;
   std::vector<Pieces> values_;  // by id
 };
 

@@ -2,40 +2,17 @@
 #include "core/schedule/ordering.h"
 
 #include <algorithm>
+#include <memory>
 #include <queue>
 
 #include "core/ir/graph.h"
+#include "core/schedule/store_sets.h"
 
 namespace uopd::schedule {
 namespace {
 
 using ir::Op;
 using ir::UOp;
-
-// The STOREs of a slot that a state holds, as numbers in the slot's order: all before `prefix`, and
-// `others` (ascending, beyond the prefix).
-struct State {
-  uint32_t prefix = 0;
-  std::vector<uint32_t> others;
-
-  void Add(uint32_t number) {
-    if (number < prefix) return;
-    const auto at = std::lower_bound(others.begin(), others.end(), number);
-    if (at == others.end() || *at != number) others.insert(at, number);
-    Normalise();
-  }
-  void Add(const State& s) {
-    prefix = std::max(prefix, s.prefix);
-    for (uint32_t n : s.others) Add(n);
-    Normalise();
-  }
-  void Normalise() {
-    size_t used = 0;
-    while (used < others.size() && others[used] <= prefix)
-      prefix = std::max(prefix, others[used++] + 1);
-    others.erase(others.begin(), others.begin() + static_cast<std::ptrdiff_t>(used));
-  }
-};
 
 class Orderer {
  public:
@@ -68,6 +45,7 @@ class Orderer {
       number_[u.id()] = static_cast<uint32_t>(chain.size());
       chain.push_back(r);
     }
+    states_ = std::make_unique<StoreSets>(NumberStores());
     for (const auto& chain : stores_of_) {
       for (size_t i = 1; i < chain.size(); ++i) Edge(chain[i - 1], chain[i]);
     }
@@ -78,74 +56,115 @@ class Orderer {
   }
 
  private:
-  // What has been stored into `storage` in the state that u (an AFTER, a STORE, or a movement op
-  // over one) stands for.
-  State StateOf(UOp u, int32_t storage) {
-    const auto key = std::pair(u.id(), storage);
-    if (auto it = states_.find(key); it != states_.end()) return it->second;
-    State s;
-    std::vector<UOp> todo = {u};
-    absl::flat_hash_set<uint32_t> seen;
-    while (!todo.empty()) {
-      const UOp v = todo.back();
-      todo.pop_back();
-      if (!seen.insert(v.id()).second) continue;
-      if (auto it = states_.find({v.id(), storage}); it != states_.end()) {
-        s.Add(it->second);
-      } else if (v.Is(Op::STORE)) {
-        const auto [root, o] = f_.stores.at(v.id());
-        if (f_.roots[root].outputs[o].storage == storage && live_[root]) s.Add(number_.at(v.id()));
-        todo.push_back(v.src(0));
-      } else if (v.Is(Op::AFTER)) {
-        for (UOp x : v.srcs()) todo.push_back(x);
-      } else if (v.Is(ir::kMovementOps)) {
-        todo.push_back(v.src(0));
-      }
-    }
-    return states_[key] = s;
-  }
-  static constexpr ir::OpSet OpsOnTheWay() { return ir::kMovementOps | ir::OpSet{Op::AFTER}; }
+  // A vertex of the graph that is sorted: a root, or from f_.roots.size() on an AFTER that roots
+  // wait for.
+  using Vertex = uint32_t;
+  bool IsRoot(Vertex v) const { return v < f_.roots.size(); }
 
-  void Edge(uint32_t from, uint32_t to) {
-    if (from != to && live_[from] && live_[to]) edges_[from].push_back(to);
+  // The STOREs of each slot get numbers that follow each other, from first_[storage] on.
+  uint32_t NumberStores() {
+    first_.resize(stores_of_.size());
+    uint32_t next = 0;
+    for (size_t s = 0; s < stores_of_.size(); ++s) {
+      first_[s] = next;
+      next += static_cast<uint32_t>(stores_of_[s].size());
+    }
+    return next;
+  }
+
+  // What the STORE adds to a state: what it writes over whole might as well have happened before.
+  StoreSets::Set OwnState(UOp store) const {
+    const auto [root, o] = f_.stores.at(store.id());
+    if (!live_[root]) return StoreSets::kEmpty;
+    const Output& out = f_.roots[root].outputs[o];
+    const uint32_t first = first_[static_cast<size_t>(out.storage)];
+    const uint32_t number = first + number_.at(store.id());
+    return states_->Range(out.covers ? first : number, number + 1);
+  }
+
+  static std::span<const UOp> Before(UOp u) {
+    if (u.Is(Op::AFTER)) return u.srcs();
+    return u.Is(ir::kMovementOps) || u.Is(Op::STORE) ? u.srcs().first(1) : std::span<const UOp>();
+  }
+
+  // What has been stored in the state that u (an AFTER, a STORE, or a movement op over one) stands
+  // for, into all slots.
+  StoreSets::Set StateOf(UOp wanted) {
+    std::vector<UOp> stack = {wanted};
+    while (!stack.empty()) {
+      const UOp u = stack.back();
+      if (state_of_.contains(u.id())) {
+        stack.pop_back();
+        continue;
+      }
+      StoreSets::Set state = StoreSets::kEmpty;
+      const size_t before = stack.size();
+      for (UOp s : Before(u)) {
+        const auto known = state_of_.find(s.id());
+        if (known == state_of_.end())
+          stack.push_back(s);
+        else if (stack.size() == before)
+          state = states_->Union(state, known->second);
+      }
+      if (stack.size() > before) continue;
+      if (u.Is(Op::STORE)) state = states_->Union(state, OwnState(u));
+      state_of_[u.id()] = state;
+      stack.pop_back();
+    }
+    return state_of_.at(wanted.id());
+  }
+
+  void Edge(Vertex from, Vertex to) {
+    const auto lives = [&](Vertex v) { return !IsRoot(v) || live_[v]; };
+    if (from != to && lives(from) && lives(to)) edges_[from].push_back(to);
   }
 
   // `r` needs the slot in this state: after the last STORE that it holds, before the first one that
   // it does not.
-  void Need(int32_t storage, const State& s, uint32_t r, bool writes) {
+  void Need(int32_t storage, StoreSets::Set state, uint32_t r, bool writes) {
     const std::vector<uint32_t>& chain = stores_of_[static_cast<size_t>(storage)];
-    if (!s.others.empty()) {
-      Edge(chain[s.others.back()], r);
-    } else if (s.prefix > 0) {
-      Edge(chain[s.prefix - 1], r);
-    }
-    if (!writes && s.prefix < chain.size()) Edge(r, chain[s.prefix]);
+    const uint32_t first = first_[static_cast<size_t>(storage)],
+                   end = first + static_cast<uint32_t>(chain.size());
+    const uint32_t held = states_->EndOf(state, first, end),
+                   missing = states_->FirstMissing(state, first, end);
+    if (held > first) Edge(chain[held - 1 - first], r);
+    if (!writes && missing < end) Edge(r, chain[missing - first]);
   }
 
   void Connect(uint32_t r) {
     for (const Placeholder& read : reads_[r]) {
       if (f_.storages[static_cast<size_t>(read.storage)].kind == Storage::kTemporary) {
         Edge(writer_[static_cast<size_t>(read.storage)], r);
-      } else {
-        State s;
-        if (read.after) s = StateOf(read.after, read.storage);
+      } else if (read.after) {
         WaitFor(read.after, r);
-        Need(read.storage, s, r, false);
+        Need(read.storage, StateOf(read.after), r, false);
+      } else {
+        Need(read.storage, StoreSets::kEmpty, r, false);
       }
     }
     for (const Output& out : f_.roots[r].outputs) {
       for (UOp after : out.after) {
         WaitFor(after, r);
-        Need(out.storage, StateOf(after, out.storage), r, true);
+        Need(out.storage, StateOf(after), r, true);
       }
     }
   }
 
-  // Every STORE that an AFTER names directly, also those of other slots.
-  void WaitFor(UOp u, uint32_t r) {
-    for (; u && u.Is(OpsOnTheWay()); u = u.src(0)) {
-      if (!u.Is(Op::AFTER)) continue;
-      for (UOp store : u.srcs().subspan(1)) Edge(f_.stores.at(store.id()).first, r);
+  // Every STORE that an AFTER names directly, also those of other slots, and every one of the
+  // AFTERs below it.
+  void WaitFor(UOp u, Vertex v) {
+    while (true) {
+      while (u && u.Is(ir::kMovementOps)) u = u.src(0);
+      if (!u || !u.Is(Op::AFTER)) return;
+      const auto [it, fresh] = waits_.try_emplace(u.id(), static_cast<Vertex>(edges_.size()));
+      const Vertex after = it->second;
+      if (fresh) {
+        edges_.emplace_back();
+        for (UOp store : u.srcs().subspan(1)) Edge(f_.stores.at(store.id()).first, after);
+      }
+      Edge(after, v);
+      if (!fresh) return;
+      v = after, u = u.src(0);
     }
   }
 
@@ -160,24 +179,40 @@ class Orderer {
     Ordering out;
     waiting_.assign(edges_.size(), 0);
     size_t live = 0;
-    for (uint32_t r = 0; r < edges_.size(); ++r) {
-      live += live_[r];
+    for (Vertex r = 0; r < edges_.size(); ++r) {
+      live += IsRoot(r) && live_[r];
       std::sort(edges_[r].begin(), edges_[r].end());
       edges_[r].erase(std::unique(edges_[r].begin(), edges_[r].end()), edges_[r].end());
       for (uint32_t t : edges_[r]) ++waiting_[t];
     }
     using Entry = std::pair<uint32_t, uint32_t>;  // position in the graph, root
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
-    for (uint32_t r = 0; r < edges_.size(); ++r) {
-      if (live_[r] && waiting_[r] == 0) ready.emplace(Position(r), r);
+    std::vector<Vertex> passed;  // AFTERs wait for nothing more as soon as their STOREs are there
+    auto add = [&](Vertex v) {
+      if (IsRoot(v))
+        ready.emplace(Position(v), v);
+      else
+        passed.push_back(v);
+    };
+    auto leave = [&](Vertex v) {
+      for (Vertex t : edges_[v]) {
+        if (--waiting_[t] == 0) add(t);
+      }
+    };
+    for (Vertex v = 0; v < edges_.size(); ++v) {
+      if ((!IsRoot(v) || live_[v]) && waiting_[v] == 0) add(v);
     }
-    while (!ready.empty()) {
+    while (!ready.empty() || !passed.empty()) {
+      if (!passed.empty()) {
+        const Vertex v = passed.back();
+        passed.pop_back();
+        leave(v);
+        continue;
+      }
       const uint32_t r = ready.top().second;
       ready.pop();
       out.roots.push_back(r);
-      for (uint32_t t : edges_[r]) {
-        if (--waiting_[t] == 0) ready.emplace(Position(t), t);
-      }
+      leave(r);
     }
     if (out.roots.size() != live) Untangle(out.missing);
     return out;
@@ -194,22 +229,27 @@ class Orderer {
         for (const Output& out : f_.roots[r].outputs) missing.alone.insert(out.node.id());
       }
       if (missing.alone.size() > before) continue;
+      absl::flat_hash_map<int32_t, uint32_t> stored;  // by storage: STOREs of the cycle
+      for (uint32_t r : cycle) {
+        for (const Output& out : f_.roots[r].outputs) {
+          if (out.node.Is(Op::STORE)) ++stored[out.storage];
+        }
+      }
       uint32_t node = UINT32_MAX;
       for (uint32_t r : cycle) {
         for (const Placeholder& read : reads_[r]) {
           if (f_.storages[static_cast<size_t>(read.storage)].kind != Storage::kArgument) continue;
-          const auto& chain = stores_of_[static_cast<size_t>(read.storage)];
-          const bool overwritten = std::any_of(chain.begin(), chain.end(), [&](uint32_t s) {
-            return s != r && std::find(cycle.begin(), cycle.end(), s) != cycle.end();
-          });
-          if (overwritten) node = std::min(node, NodeOf(read));
+          const auto found = stored.find(read.storage);
+          if (found == stored.end()) continue;
+          const auto own = std::ranges::count(f_.roots[r].outputs, read.storage, &Output::storage);
+          if (found->second > own) node = std::min(node, NodeOf(read));
         }
       }
       if (node != UINT32_MAX) missing.realise.insert(node);
     }
   }
 
-  // Strongly connected components of more than one root (Tarjan, without recursion).
+  // The roots of strongly connected components of more than one vertex (Tarjan, without recursion).
   std::vector<std::vector<uint32_t>> Cycles() {
     const size_t n = edges_.size();
     std::vector<std::vector<uint32_t>> out;
@@ -239,12 +279,14 @@ class Orderer {
         if (!path.empty()) low[path.back().first] = std::min(low[path.back().first], low[done]);
         if (low[done] != number[done]) continue;
         std::vector<uint32_t> component;
+        uint32_t left = 0, size = 0;
         do {
-          component.push_back(open.back());
-          is_open[open.back()] = false;
+          ++size, left = open.back();
+          if (IsRoot(left)) component.push_back(left);
+          is_open[left] = false;
           open.pop_back();
-        } while (component.back() != done);
-        if (component.size() > 1) out.push_back(std::move(component));
+        } while (left != done);
+        if (size > 1 && !component.empty()) out.push_back(std::move(component));
       }
     }
     return out;
@@ -263,7 +305,10 @@ class Orderer {
   std::vector<uint32_t> writer_;                  // of temporaries
   std::vector<uint32_t> waiting_;
   absl::flat_hash_map<uint32_t, uint32_t> number_;  // STORE id -> place in its slot's order
-  absl::flat_hash_map<std::pair<uint32_t, int32_t>, State> states_;
+  std::vector<uint32_t> first_;                     // by storage: number of its first STORE
+  std::unique_ptr<StoreSets> states_;
+  absl::flat_hash_map<uint32_t, StoreSets::Set> state_of_;  // by id
+  absl::flat_hash_map<uint32_t, Vertex> waits_;             // by id of the AFTER
 };
 
 }  // namespace
@@ -275,9 +320,7 @@ Placeholder CopySource(const Fusion& f, const Root& root) {
     const Output& out = f.roots[static_cast<size_t>(info.realised)].outputs[info.output];
     return {out.storage, out.node.Is(Op::STORE) ? out.node : UOp()};
   }
-  UOp param = source;
-  while (!param.Is(Op::PARAM)) param = param.src(0);
-  return {f.slot_storage.at(param.slot()), source.Is(Op::AFTER) ? source : UOp()};
+  return {f.slot_storage.at(info.base.slot()), source.Is(Op::AFTER) ? source : UOp()};
 }
 
 Ordering OrderRoots(const Fusion& fusion, const std::vector<Kernel>& kernels) {

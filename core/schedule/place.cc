@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "core/ir/shape.h"
-#include "core/ir/spec.h"
 #include "core/schedule/fusion.h"
 
 namespace uopd::schedule {
@@ -70,8 +69,7 @@ class Separator {
     if (u.Is(OpSet{Op::PARAM, Op::COPY})) {
       return Number(u.text().empty() ? default_device_ : u.text());
     }
-    // The verifier has seen that a target has a base.
-    if (u.Is(Op::STORE)) return device_[ir::MaybeBaseOf(u.src(0)).id()];
+    if (u.Is(Op::STORE)) return device_[u.src(0).id()];
     for (UOp s : ValueSources(u)) {
       if (device_[s.id()] >= 0) return device_[s.id()];
     }

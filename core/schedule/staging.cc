@@ -24,6 +24,7 @@ constexpr double kCachedLoss = 1.0 / 64;  // of what is lost without a cache
 constexpr int64_t kStagesOfAKernel = 3;   // arrays of the largest size that it may have
 constexpr size_t kMaxDemands = 16;        // of a staged node
 constexpr size_t kMaxSteps = 64;          // into indices in search of the parts of loops they use
+constexpr int kMaxWay = 64;               // down from a value to the reduction that it is made of
 constexpr int64_t kMaxRange = 61;         // UsedRanges tells those apart
 
 // Floats under 32 bits are computed and staged as f32.
@@ -282,7 +283,8 @@ double Staging::LostByConsumers(UOp u, StagePlan& plan) {
 // The same of the reduction that u is made of.
 double Staging::LostBelow(UOp u, StagePlan& plan) {
   UOp v = u;
-  while (!v.Is(Op::REDUCE)) {
+  for (int steps = 0; !v.Is(Op::REDUCE); ++steps) {
+    if (steps == kMaxWay) return 0;
     UOp next;
     for (UOp s : ValueSources(v)) {
       const NodeInfo& info = f_.at(s);

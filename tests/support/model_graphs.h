@@ -20,6 +20,7 @@ class GraphBuilder {
   ir::UOp Assign(ir::UOp param, ir::UOp v);  // a STORE into `param`, kept for Finish; returns AFTER
   ir::UOp Finish();                          // SINK of the STOREs
 
+  ir::UOpContext& ctx() { return ctx_; }
   ir::Dims DimsOf(ir::UOp x) { return *ir::StaticDims(*ctx_.ShapeOf(x)); }
   ir::UOp Const(ir::UOp like, double v) { return ctx_.Const(like.dtype(), v); }
   ir::UOp Sum(ir::UOp x, const ir::Dims& axes);
