@@ -90,7 +90,7 @@ class Describer {
     for (size_t i = f_.order.size(); i-- > 0;) {
       const UOp u = f_.order[i];
       const int32_t device =
-          u.Is(Op::STORE) ? f_.at(ir::MaybeBaseOf(u.src(0))).device : f_.info[i].device;
+          u.Is(Op::STORE) ? f_.at(ir::MaybeBaseOf(ctx_, u.src(0))).device : f_.info[i].device;
       for (UOp s : ValueSources(u)) {
         if (f_.at(s).device < 0 && !IsUniform(s)) f_.at(s).device = device;
       }

@@ -93,11 +93,11 @@ class Resolver {
 
   // Piece x after those of the stores that write its storage.
   UOp After(UOp after, UOp x) {
-    const UOp base = ir::MaybeBaseOf(x);
+    const UOp base = ir::MaybeBaseOf(ctx_, x);
     std::vector<UOp> stores;
     for (UOp s : after.srcs().subspan(1)) {
       for (UOp store : at(s).nodes) {
-        if (ir::MaybeBaseOf(store.src(0)) == base) stores.push_back(store);
+        if (ir::MaybeBaseOf(ctx_, store.src(0)) == base) stores.push_back(store);
       }
     }
     return stores.empty() ? x : ir::After(ctx_, x, stores);
@@ -114,9 +114,9 @@ class Resolver {
     }
   }
 
-  static absl::Status CheckTarget(const Pieces& target) {
+  absl::Status CheckTarget(const Pieces& target) {
     for (UOp x : target.nodes) {
-      if (!ir::MaybeBaseOf(x)) {
+      if (!ir::MaybeBaseOf(ctx_, x)) {
         return absl::InvalidArgumentError(
             "STORE into a MULTI in a way that moves elements between its pieces");
       }

@@ -71,7 +71,7 @@ class Separator {
       return Number(u.text().empty() ? default_device_ : u.text());
     }
     // The verifier has seen that a target has a base.
-    if (u.Is(Op::STORE)) return device_[ir::MaybeBaseOf(u.src(0)).id()];
+    if (u.Is(Op::STORE)) return device_[ir::MaybeBaseOf(ctx_, u.src(0)).id()];
     for (UOp s : ValueSources(u)) {
       if (device_[s.id()] >= 0) return device_[s.id()];
     }
