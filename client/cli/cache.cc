@@ -12,6 +12,7 @@
 #include "client/data/idx.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
+#include "core/ir/graph.h"
 #include "core/ir/print.h"
 #include "core/ir/spec.h"
 #include "core/ir/wire.h"
@@ -80,9 +81,11 @@ absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
   }
   UOPD_ASSIGN(const std::string file, client::ReadFile(text));
   ir::UOpContext ctx;
-  auto sink = ir::Parse(ctx, file);
+  std::vector<ir::UOp> lines;
+  auto sink = ir::Parse(ctx, file, lines);
   if (!sink.ok()) return WithFrame(sink.status(), Cat("parsing ", text));
-  UOPD_TRY(WithFrame(ir::Verify(ctx, *sink, ir::Stage::kTensor), Cat("verifying ", text)));
+  if (absl::Status s = ir::Verify(ctx, *sink, ir::Stage::kTensor); !s.ok())
+    return WithFrame(ir::NumberedAs(s, ir::Toposort(ctx, *sink), lines), Cat("verifying ", text));
   out->set_graph(ir::Encode(ctx, *sink));
   return absl::OkStatus();
 }

@@ -79,7 +79,7 @@ absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
   std::map<int64_t, Slot> slots;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(ir::Op::STORE)) {
-      for (ir::UOp base : ir::BasesOf(u.src(0))) slots[base.slot()].written = true;
+      for (ir::UOp base : ir::BasesOf(ctx, u.src(0))) slots[base.slot()].written = true;
       for (UOp v : ir::Toposort(ctx, u.src(1))) {
         if (v.Is(ir::Op::PARAM)) slots[v.slot()].read = true;
       }
@@ -205,10 +205,15 @@ absl::Status Execute(client::Connection& connection, const v1::Options& options,
 absl::Status Run(const Globals& globals, const Flags& flags) {
   UOPD_ASSIGN(std::string text, client::ReadFile(flags.graph));
   ir::UOpContext ctx;
-  auto sink = ir::Parse(ctx, text);
+  std::vector<UOp> lines;
+  auto sink = ir::Parse(ctx, text, lines);
   if (!sink.ok()) return WithFrame(sink.status(), Cat("reading ", flags.graph));
+  // What is checked and sent has the order of Toposort; people see the numbers of the file.
+  auto numbered = [&](const absl::Status& s) {
+    return s.ok() ? s : ir::NumberedAs(s, ir::Toposort(ctx, *sink), lines);
+  };
   if (absl::Status s = ir::Verify(ctx, *sink, ir::Stage::kTensor); !s.ok())
-    return WithFrame(s, Cat("checking ", flags.graph));
+    return WithFrame(numbered(s), Cat("checking ", flags.graph));
   UOPD_ASSIGN(auto slots, SlotsOf(ctx, *sink));
   std::map<std::string, int64_t> values;
   UOPD_TRY(ReadFlags(flags, slots, values));
@@ -226,8 +231,8 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
 
   UOPD_ASSIGN(auto connection, globals.Connect());
   v1::ExecuteResponse response;
-  UOPD_TRY(
-      Execute(*connection, globals.execution, ir::Encode(ctx, *sink), slots, variables, &response));
+  UOPD_TRY(numbered(Execute(*connection, globals.execution, ir::Encode(ctx, *sink), slots,
+                            variables, &response)));
   nlohmann::json out = {{"outputs", nlohmann::json::object()},
                         {"run_us", response.timings().run_us()},
                         {"total_us", response.timings().total_us()},

@@ -106,7 +106,7 @@ absl::Status GraphState::Verified(UOp u) {
     for (UOp src : v.srcs()) {
       if (auto it = bad_.find(src.id()); it != bad_.end() && s.ok()) s = it->second;
     }
-    if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Stage::kTensor);
+    if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Stage::kClient);
     if (!s.ok()) bad_.emplace(v.id(), s);
     multi_ |= v.Is(Op::MULTI);
   }

@@ -14,6 +14,10 @@ namespace {
 constexpr char kNodeIndexUrl[] = "uopd.v1/node_index";
 constexpr char kNodeTextUrl[] = "uopd.v1/node_text";
 
+std::string NodeMark(const NodeRef& node) {
+  return Cat(" (node %", node.index, ": ", node.text, ")");
+}
+
 // A status with another message and the same payloads.
 absl::Status Reworded(const absl::Status& status, const std::string& message) {
   absl::Status out(status.code(), message);
@@ -31,8 +35,7 @@ absl::Status WithFrame(absl::Status status, std::string what) {
 
 absl::Status WithNode(absl::Status status, const NodeRef& node) {
   if (status.ok() || status.GetPayload(kNodeIndexUrl)) return status;
-  absl::Status out =
-      Reworded(status, Cat(StatusText(status), " (node %", node.index, ": ", node.text, ")"));
+  absl::Status out = Reworded(status, Cat(StatusText(status), NodeMark(node)));
   out.SetPayload(kNodeIndexUrl, absl::Cord(absl::string_view(Cat(node.index))));
   out.SetPayload(kNodeTextUrl, absl::Cord(node.text));
   return out;
@@ -45,6 +48,19 @@ std::optional<NodeRef> GetNode(const absl::Status& status) {
   if (!absl::SimpleAtoi(std::string(*index), &node.index)) return std::nullopt;
   if (auto text = status.GetPayload(kNodeTextUrl)) node.text = std::string(*text);
   return node;
+}
+
+absl::Status WithNodeRenamed(const absl::Status& status, const NodeRef& node) {
+  const std::optional<NodeRef> before = GetNode(status);
+  UOPD_CHECK(before.has_value());
+  std::string message = StatusText(status);
+  const std::string old = NodeMark(*before);
+  if (const size_t at = message.find(old); at != std::string::npos)
+    message.replace(at, old.size(), NodeMark(node));
+  absl::Status out = Reworded(status, message);
+  out.SetPayload(kNodeIndexUrl, absl::Cord(absl::string_view(Cat(node.index))));
+  out.SetPayload(kNodeTextUrl, absl::Cord(node.text));
+  return out;
 }
 
 std::string StatusText(const absl::Status& status) {

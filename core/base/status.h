@@ -30,6 +30,8 @@ absl::Status WithFrame(absl::Status status, std::string what);
 // message.
 absl::Status WithNode(absl::Status status, const NodeRef& node);
 std::optional<NodeRef> GetNode(const absl::Status& status);
+// Calls the node that the status names by another number and line. REQUIRES: it names one.
+absl::Status WithNodeRenamed(const absl::Status& status, const NodeRef& node);
 
 // std::string in, std::string out: absl::string_view is not std::string_view on this distribution.
 std::string StatusText(const absl::Status& status);

@@ -5,26 +5,28 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "core/base/debug_flags.h"
-#include "core/base/digest.h"
 #include "core/base/status.h"
+#include "core/base/table_key.h"
 
 namespace uopd::ir {
 namespace {
 
-// Hashes ids and not addresses, so that two processes fill their tables alike.
-uint32_t HashNode(Op op, Dtype dtype, std::span<const UOp> src, uint64_t arg_hash, int64_t tag) {
-  uint64_t h = Mix(uint64_t(op) << 8 | uint64_t(dtype), arg_hash);
-  if (tag != 0) h = Mix(h, static_cast<uint64_t>(tag));
-  for (UOp s : src) h = Mix(h, s.id());
-  return static_cast<uint32_t>(h);  // Mix leaves its best bits low
+uint32_t HashNode(uint64_t key, Op op, Dtype dtype, std::span<const UOp> src, uint64_t arg_hash,
+                  int64_t tag) {
+  KeyedHash h(key, uint64_t(op) << 8 | uint64_t(dtype));
+  h.AddChosen(key, arg_hash);
+  if (tag != 0) h.Add(static_cast<uint64_t>(tag));
+  for (UOp s : src) h.Add(s.id());
+  return static_cast<uint32_t>(h.get());
 }
 
-uint32_t HashData(std::span<const int64_t> ints, std::string_view text) {
-  uint64_t h = ints.size();
-  for (int64_t v : ints) h = Mix(h, static_cast<uint64_t>(v));
-  for (char c : text) h = Mix(h, static_cast<uint8_t>(c));
-  return static_cast<uint32_t>(h);
+uint32_t HashData(uint64_t key, std::span<const int64_t> ints, std::string_view text) {
+  KeyedHash h(key, ints.size());
+  for (int64_t v : ints) h.AddChosen(key, static_cast<uint64_t>(v));
+  for (char c : text) h.Add(static_cast<uint8_t>(c));
+  return static_cast<uint32_t>(h.get());
 }
 
 // Nodes have few sources: a loop beats a call of memcmp.
@@ -49,10 +51,12 @@ constexpr OpSet kDataOps = [] {
 
 }  // namespace
 
-UOpContext::UOpContext()
-    : table_(256), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2) {}
+UOpContext::UOpContext() : UOpContext(TableKey()) {}
 
-UOpContext::UOpContext(const UOpContext* base) : UOpContext() {
+UOpContext::UOpContext(uint64_t key)
+    : table_(256), data_table_(16, {0, nullptr}), check_new_(Debug().spec >= 2), key_(key) {}
+
+UOpContext::UOpContext(const UOpContext* base) : UOpContext(base->key_) {
   base_ = base;
   base_size_ = static_cast<uint32_t>(base->size());
   n_ranges_ = base->n_ranges_;
@@ -74,7 +78,7 @@ const Node* UOpContext::Find(uint32_t hash, Op op, Dtype dtype, std::span<const 
 
 UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int64_t tag) {
   const uint64_t arg_hash = kDataOps.Has(op) && arg.bits != 0 ? arg.AsData().hash : arg.bits;
-  const uint32_t hash = HashNode(op, dtype, src, arg_hash, tag);
+  const uint32_t hash = HashNode(key_, op, dtype, src, arg_hash, tag);
   if (base_ != nullptr) {
     if (const Node* n = base_->Find(hash, op, dtype, src, arg, tag)) return UOp(n);
   }
@@ -137,7 +141,7 @@ const ArgData* UOpContext::FindData(uint32_t hash, std::span<const int64_t> ints
 }
 
 Arg UOpContext::Data(std::span<const int64_t> ints, std::string_view text) {
-  const uint32_t hash = HashData(ints, text);
+  const uint32_t hash = HashData(key_, ints, text);
   if (base_ != nullptr) {
     if (const ArgData* d = base_->FindData(hash, ints, text)) return Arg::Data(d);
   }
@@ -174,10 +178,32 @@ UOp UOpContext::Float(Dtype dtype, double v) {
   return Make(Op::CONST, dtype, std::span<const UOp>{}, Arg::Float(RoundTo(dtype, v)));
 }
 
+UOpContext::Way UOpContext::WayOf(UOp u) {
+  constexpr size_t kShort = 4;  // what a walk may find again without having been here
+  absl::InlinedVector<UOp, 8> passed;
+  Way way{u, false};
+  while (way.from.Is(kMovementOps) || way.from.Is(Op::AFTER)) {
+    if (const auto known = ways_.find(way.from.id()); known != ways_.end()) {
+      way = known->second;
+      break;
+    }
+    passed.push_back(way.from);
+    way.from = way.from.src(0);
+  }
+  const bool keep = passed.size() > kShort;
+  while (!passed.empty()) {
+    way.repeats |= passed.back().Is(OpSet{Op::EXPAND, Op::PAD});
+    if (keep) ways_.emplace(passed.back().id(), way);
+    passed.pop_back();
+  }
+  return way;
+}
+
 size_t UOpContext::bytes_reserved() const {
   return arena_.bytes_reserved() + nodes_.capacity() * sizeof(nodes_[0]) +
          table_.capacity() * sizeof(table_[0]) + data_table_.capacity() * sizeof(data_table_[0]) +
-         shapes_.bytes_reserved() + shape_of_.bytes_reserved() + bounds_.bytes_reserved();
+         ways_.capacity() * (sizeof(uint32_t) + sizeof(Way)) + shapes_.bytes_reserved() +
+         shape_of_.bytes_reserved() + bounds_.bytes_reserved();
 }
 
 }  // namespace uopd::ir

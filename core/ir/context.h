@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "core/base/arena.h"
 #include "core/base/interrupt.h"
 #include "core/base/status.h"
@@ -91,9 +92,18 @@ class UOpContext {
     return interrupt_ == nullptr ? absl::OkStatus() : interrupt_->Check();
   }
 
+  // Where the elements of a value come from: `from` is what u is once its movement ops and AFTERs
+  // are taken off, u itself where there are none. Constant time, spread over all calls.
+  struct Way {
+    UOp from;
+    bool repeats;  // it passes EXPAND or PAD: an element of u may be none of `from`'s, or not alone
+  };
+  Way WayOf(UOp u);
+
   size_t bytes_reserved() const;
 
  private:
+  explicit UOpContext(uint64_t key);
   const Node* Find(uint32_t hash, Op op, Dtype dtype, std::span<const UOp> src, Arg arg,
                    int64_t tag) const;
   const ArgData* FindData(uint32_t hash, std::span<const int64_t> ints,
@@ -125,6 +135,8 @@ class UOpContext {
   BoundsTable bounds_;                // but for what the node itself says
   bool check_new_ = false;
   Interrupt* interrupt_ = nullptr;
+  absl::flat_hash_map<uint32_t, Way> ways_;  // of what lies on long ways; never iterated over
+  const uint64_t key_;                       // of the interning tables; that of the base
 };
 
 // While it lives, SPEC=2 does not check what is made in `ctx`: for readers of outside input, which

@@ -86,7 +86,8 @@ bool Number(std::string_view text, T& out) {
 
 class Parser {
  public:
-  Parser(UOpContext& ctx, const ParseLimits& limits) : ctx_(ctx), limits_(limits) {}
+  Parser(UOpContext& ctx, const ParseLimits& limits, std::vector<UOp>& by_id)
+      : ctx_(ctx), limits_(limits), by_id_(by_id) {}
 
   absl::StatusOr<UOp> Run(std::string_view text) {
     UOp last;
@@ -148,7 +149,7 @@ class Parser {
     const ArgSchema schema = Info(op).arg;
     if (!line.Eat('{')) {
       if (schema == ArgSchema::Const) return Bad("CONST without a value");
-      return Arg{};
+      return schema == ArgSchema::Ints ? ctx_.Data({}) : Arg{};
     }
     if (schema == ArgSchema::None) return Bad(Cat(Name(op), " takes no arg"));
     if (schema == ArgSchema::Const) return ConstArg(line, dtype);
@@ -213,7 +214,7 @@ class Parser {
 
   UOpContext& ctx_;
   const ParseLimits limits_;
-  std::vector<UOp> by_id_;
+  std::vector<UOp>& by_id_;
   std::vector<UOp> srcs_;
   std::vector<int64_t> ints_;
 };
@@ -221,8 +222,15 @@ class Parser {
 }  // namespace
 
 absl::StatusOr<UOp> Parse(UOpContext& ctx, std::string_view text, const ParseLimits& limits) {
+  std::vector<UOp> lines;
+  return Parse(ctx, text, lines, limits);
+}
+
+absl::StatusOr<UOp> Parse(UOpContext& ctx, std::string_view text, std::vector<UOp>& lines,
+                          const ParseLimits& limits) {
   const UncheckedNodes unchecked(ctx);
-  return Parser(ctx, limits).Run(text);
+  lines.clear();
+  return Parser(ctx, limits, lines).Run(text);
 }
 
 }  // namespace uopd::ir

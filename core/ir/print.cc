@@ -71,15 +71,17 @@ void AppendArg(std::string& out, UOp u) {
   out += '}';
 }
 
+// Sources beyond `most` are left out.
 template <class Id>
-void AppendLine(std::string& out, UOp u, Id id) {
+void AppendLine(std::string& out, UOp u, Id id, size_t most = SIZE_MAX) {
   Append(out, "%", id(u), " = ", Name(u.op()));
   if (u.dtype() != Dtype::Void) Append(out, "<", Name(u.dtype()), ">");
   std::string_view separator = " ";
-  for (UOp s : u.srcs()) {
+  for (UOp s : u.srcs().first(std::min(u.n_src(), most))) {
     Append(out, separator, "%", id(s));
     separator = ", ";
   }
+  if (u.n_src() > most) out += ", ...";
   AppendArg(out, u);
   if (u.tag() != 0) Append(out, " #", u.tag());
 }
@@ -100,12 +102,25 @@ std::string Print(const UOpContext& ctx, UOp root) {
 }
 
 std::string PrintLine(UOp u, std::span<const UOp> order) {
+  // A node with a thousand sources must not drown the message.
+  constexpr size_t kMost = 300, kSources = 64;
   std::string out;
-  AppendLine(out, u,
-             [&](UOp v) { return std::find(order.begin(), order.end(), v) - order.begin(); });
-  constexpr size_t kMost = 300;  // a node with a thousand sources must not drown the message
+  AppendLine(
+      out, u,
+      // A search through the graph for each that is shown.
+      [&](UOp v) { return std::find(order.begin(), order.end(), v) - order.begin(); }, kSources);
   if (out.size() > kMost) out.resize(kMost), out += " ...";
   return out;
+}
+
+absl::Status NumberedAs(const absl::Status& status, std::span<const UOp> order,
+                        std::span<const UOp> lines) {
+  const std::optional<NodeRef> node = GetNode(status);
+  if (!node || node->index < 0 || node->index >= static_cast<int64_t>(order.size())) return status;
+  const UOp u = order[static_cast<size_t>(node->index)];
+  const auto at = std::find(lines.begin(), lines.end(), u);
+  if (at == lines.end()) return status;
+  return WithNodeRenamed(status, {at - lines.begin(), PrintLine(u, lines)});
 }
 
 std::string PrintHead(UOp u) {

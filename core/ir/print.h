@@ -13,6 +13,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/ir/context.h"
@@ -34,5 +35,15 @@ struct ParseLimits {
 // too many nodes are RESOURCE_EXHAUSTED. Sources must be defined on an earlier line. The result is
 // well formed but not verified.
 absl::StatusOr<UOp> Parse(UOpContext& ctx, std::string_view text, const ParseLimits& limits = {});
+
+// As Parse; `lines` becomes the node of every id of the text, so that errors can name nodes as the
+// text does. Lines that are equal are one node.
+absl::StatusOr<UOp> Parse(UOpContext& ctx, std::string_view text, std::vector<UOp>& lines,
+                          const ParseLimits& limits = {});
+
+// A status that names a node of `order` (by its position there), with the number and the line that
+// the node has in `lines`; others as they are.
+absl::Status NumberedAs(const absl::Status& status, std::span<const UOp> order,
+                        std::span<const UOp> lines);
 
 }  // namespace uopd::ir

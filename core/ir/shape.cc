@@ -31,8 +31,8 @@ std::string Text(Shape shape) {
 
 class Inference {
  public:
-  Inference(UOpContext& ctx, UOp u, ShapeTable& shapes, Arena& arena)
-      : ctx_(ctx), u_(u), shapes_(shapes), arena_(arena) {}
+  Inference(UOpContext& ctx, UOp u, ShapeTable& shapes, Arena& arena, uint64_t key)
+      : ctx_(ctx), u_(u), shapes_(shapes), arena_(arena), key_(key) {}
 
   absl::StatusOr<const Shape*> Run() {
     switch (u_.op()) {
@@ -89,7 +89,7 @@ class Inference {
   const Shape* New(std::initializer_list<UOp> dims) {
     return New(std::span<const UOp>(dims.begin(), dims.size()));
   }
-  const Shape* New(std::span<const UOp> dims) { return shapes_.Intern(dims, arena_); }
+  const Shape* New(std::span<const UOp> dims) { return shapes_.Intern(dims, arena_, key_); }
 
   absl::StatusOr<const Shape*> Source(size_t i) {
     const Shape* s = ctx_.ShapeOf(u_.src(i));
@@ -109,6 +109,9 @@ class Inference {
     for (UOp d : stack.srcs()) {
       if (d.dtype() != Dtype::Index)
         return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
+      if (d.Is(Op::STACK) || d.Is(kMovementOps))
+        return Bad(Cat(what, " of ", Name(u_.op()), " holds a ", Name(d.op()),
+                       ", not one number: shapes do not nest"));
       if (LeastOf(ctx_, d) < 0 && !IsNeverNegative(ctx_, {{d, 1}}))
         return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
                        ") that can be negative"));
@@ -296,6 +299,7 @@ class Inference {
   UOp u_;
   ShapeTable& shapes_;
   Arena& arena_;
+  const uint64_t key_;
 };
 
 }  // namespace
@@ -303,7 +307,7 @@ class Inference {
 absl::StatusOr<const Shape*> UOpContext::TryShapeOf(UOp u) {
   const Shape* shape = shape_of_.Get(u.id());
   if (shape == nullptr) {
-    UOPD_ASSIGN(shape, Inference(*this, u, shapes_, arena_).Run());
+    UOPD_ASSIGN(shape, Inference(*this, u, shapes_, arena_, key_).Run());
     if (shape->size() > kMaxRank) return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
     shape_of_.Set(u.id(), shape);
   }

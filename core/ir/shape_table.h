@@ -16,11 +16,12 @@ using Shape = std::span<const UOp>;
 class ShapeTable {
  public:
   // The one shape with these dimensions; what is new is copied into the arena.
-  const Shape* Intern(Shape dims, Arena& arena);
+  // `key` is one of TableKey, always the same.
+  const Shape* Intern(Shape dims, Arena& arena, uint64_t key);
   size_t bytes_reserved() const { return slots_.capacity() * sizeof(slots_[0]); }
 
  private:
-  size_t Place(Shape dims) const;
+  size_t Place(Shape dims, uint64_t key) const;
 
   std::vector<const Shape*> slots_;  // open addressing, size a power of two
   size_t count_ = 0;

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/debug_flags.h"
 #include "core/base/text.h"
+#include "core/ir/admit.h"
 #include "core/ir/graph.h"
 #include "core/ir/origin.h"
 #include "core/ir/print.h"
@@ -16,11 +17,6 @@
 namespace uopd::ir {
 namespace {
 
-constexpr OpSet kTensorOps =
-    OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::BIND, Op::IOTA,       Op::SINK,
-          Op::AFTER,  Op::STACK,  Op::STORE,      Op::COPY, Op::CONTIGUOUS, Op::CONTIGUOUS_BACKWARD,
-          Op::MULTI,  Op::DETACH, Op::REDUCE,     Op::CONST} |
-    kMovementOps | kElementwiseOps;
 constexpr OpSet kLoweredOps =
     OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER, Op::GROUP,
           Op::STACK,  Op::LINEAR, Op::INDEX,      Op::LOAD,    Op::STORE, Op::GEP,   Op::BARRIER,
@@ -34,6 +30,7 @@ constexpr int64_t kMaxStage = 1 << 20;  // elements
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
 bool IsIndexLike(Dtype d) { return d == Dtype::Index || d == Dtype::I32 || d == Dtype::I64; }
+bool InTensor(Stage stage) { return stage == Stage::kTensor || stage == Stage::kClient; }
 bool IsStored(Dtype d) { return d != Dtype::Void && d != Dtype::Index; }
 
 // Data args: right length and every number in its range, so that the typed views of UOp are safe.
@@ -157,7 +154,29 @@ absl::Status VerifyClosed(UOp u) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyDtypes(UOp u, Stage stage) {
+// True if two elements of a target may be one place in memory, or one of them none.
+bool Repeats(UOpContext& ctx, UOp target) {
+  const UOpContext::Way way = ctx.WayOf(target);
+  if (way.repeats || !way.from.Is(Op::MULTI)) return way.repeats;
+  return std::any_of(way.from.srcs().begin(), way.from.srcs().end(),
+                     [&](UOp piece) { return ctx.WayOf(piece).repeats; });
+}
+
+absl::Status VerifyStore(UOpContext& ctx, UOp u, Stage stage) {
+  const UOp to = u.src(0);
+  if (!InTensor(stage) && to.Is(Op::INDEX)) {
+    if (to.src(0).Is(Op::STAGE))
+      return Bad("STORE into a STAGE, which nothing but itself stores to");
+  } else if ((!InTensor(stage) && stage != Stage::kAny) || BasesOf(ctx, to).empty()) {
+    return Bad(
+        Cat("STORE into ", Name(to.op()), ", which is no ", InTensor(stage) ? "buffer" : "INDEX"));
+  } else if (InTensor(stage) && Repeats(ctx, to)) {
+    return Bad("STORE through EXPAND or PAD: its elements are no distinct memory");
+  }
+  return SameDtype(u, 1, to.dtype());
+}
+
+absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Stage stage) {
   const Dtype d = u.dtype();
   if (u.Is(kVoidOps) != (d == Dtype::Void))
     return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
@@ -206,24 +225,13 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
     case Op::LOAD:
       if (!u.src(0).Is(Op::INDEX)) return Bad("LOAD of something that is no INDEX");
       return SameDtype(u, 0, d);
-    case Op::STORE: {
-      const bool in_tensor = stage == Stage::kTensor || stage == Stage::kAny;
-      const bool at_index = u.src(0).Is(Op::INDEX);
-      const bool target =
-          (in_tensor && !BasesOf(u.src(0)).empty()) || (stage != Stage::kTensor && at_index);
-      if (at_index && u.src(0).src(0).Is(Op::STAGE))
-        return Bad("STORE into a STAGE, which nothing but itself stores to");
-      if (!target)
-        return Bad(Cat("STORE into ", Name(u.src(0).op()), ", which is no ",
-                       stage == Stage::kTensor ? "buffer" : "INDEX"));
-      return SameDtype(u, 1, u.src(0).dtype());
-    }
+    case Op::STORE:
+      return VerifyStore(ctx, u, stage);
     case Op::REDUCE:
       if (!IsStored(d)) return Bad(Cat("REDUCE of ", Name(d)));
       UOPD_TRY(VerifyClosed(u));
-      if (stage == Stage::kTensor && u.n_src() != 1) return Bad("REDUCE over ranges");
-      if (!u.reduce_axes().empty() &&
-          (stage == Stage::kAny ? u.n_src() != 1 : stage != Stage::kTensor))
+      if (InTensor(stage) && u.n_src() != 1) return Bad("REDUCE over ranges");
+      if (!u.reduce_axes().empty() && (stage == Stage::kAny ? u.n_src() != 1 : !InTensor(stage)))
         return Bad("REDUCE over axes");
       return SameDtype(u, 0, d);
     case Op::STAGE:
@@ -234,11 +242,11 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
       UOPD_TRY(VerifyClosed(u));
       return SameDtype(u, 0, d);
     case Op::AFTER:
-      for (size_t i = 1; i < u.n_src() && stage == Stage::kTensor; ++i) {
+      for (size_t i = 1; i < u.n_src() && InTensor(stage); ++i) {
         if (!u.src(i).Is(Op::STORE))
           return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
       }
-      if (stage == Stage::kTensor && BasesOf(u).empty())
+      if (InTensor(stage) && BasesOf(ctx, u).empty())
         return Bad("AFTER of a value that is no buffer");
       return SameDtype(u, 0, d);
     case Op::GEP:
@@ -264,7 +272,7 @@ absl::Status VerifyDtypes(UOp u, Stage stage) {
 
 absl::Status VerifyShapes(UOpContext& ctx, UOp u, Stage stage) {
   UOPD_TRY(ctx.TryShapeOf(u).status());
-  if (u.Is(Op::STORE) && stage == Stage::kTensor) {
+  if (u.Is(Op::STORE) && InTensor(stage)) {
     const Shape target = *ctx.ShapeOf(u.src(0)), *value = ctx.ShapeOf(u.src(1));
     if (value == nullptr || !SameShape(target, *value))
       return Bad("STORE of a value whose shape is not the target's");
@@ -311,12 +319,16 @@ UOp MaybeBaseOf(UOp u) {
   return u.Is(Op::PARAM) || u.Is(Op::BUFFER) ? u : UOp();
 }
 
-absl::InlinedVector<UOp, 1> BasesOf(UOp target) {
-  while (target.Is(kMovementOps) || target.Is(Op::AFTER)) target = target.src(0);
+UOp MaybeBaseOf(UOpContext& ctx, UOp target) {
+  const UOp base = ctx.WayOf(target).from;
+  return base.Is(Op::PARAM) || base.Is(Op::BUFFER) ? base : UOp();
+}
+
+absl::InlinedVector<UOp, 1> BasesOf(UOpContext& ctx, UOp target) {
+  const UOp from = ctx.WayOf(target).from;
   absl::InlinedVector<UOp, 1> out;
-  const bool pieces = target.Is(Op::MULTI);
-  for (UOp piece : pieces ? target.srcs() : std::span<const UOp>(&target, 1)) {
-    const UOp base = MaybeBaseOf(piece);
+  for (UOp piece : from.Is(Op::MULTI) ? from.srcs() : std::span<const UOp>(&from, 1)) {
+    const UOp base = MaybeBaseOf(ctx, piece);
     if (!base) return {};
     out.push_back(base);
   }
@@ -325,9 +337,10 @@ absl::InlinedVector<UOp, 1> BasesOf(UOp target) {
 
 absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage) {
   const OpInfo& info = Info(u.op());
-  const OpSet allowed = stage == Stage::kTensor ? kTensorOps
-                        : stage == Stage::kAny  ? kTensorOps | kLoweredOps
-                                                : kLoweredOps;
+  const OpSet allowed = stage == Stage::kTensor   ? kAdmittedOps
+                        : stage == Stage::kClient ? kAdmittedOps | OpSet{Op::BUFFER}
+                        : stage == Stage::kAny    ? kAdmittedOps | kLoweredOps
+                                                  : kLoweredOps;
   if (!allowed.Has(u.op())) return Bad(Cat("op ", info.name, " is not allowed here"));
   const auto n = static_cast<int>(u.n_src());
   if (n < info.min_src || n > info.max_src) {
@@ -337,36 +350,52 @@ absl::Status VerifyNode(UOpContext& ctx, UOp u, Stage stage) {
                                                   : Cat(" to ", info.max_src)));
   }
   UOPD_TRY(VerifyArg(u, stage));
-  UOPD_TRY(VerifyDtypes(u, stage));
+  UOPD_TRY(VerifyDtypes(ctx, u, stage));
+  if (InTensor(stage)) UOPD_TRY(Admit(u, stage == Stage::kClient));
   return VerifyShapes(ctx, u, stage);
 }
 
-absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage) {
+absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage, UOp* culprit) {
+  auto blame = [&](UOp u) {
+    if (culprit != nullptr) *culprit = u;
+  };
   if (stage == Stage::kProgram) {
     return root.Is(Op::LINEAR) ? absl::OkStatus()
                                : Bad(Cat("root of a program is ", Name(root.op()), ", not LINEAR"));
   }
   if (!root.Is(Op::SINK)) return Bad(Cat("root is ", Name(root.op()), ", not SINK"));
-  if (stage != Stage::kTensor) return absl::OkStatus();
+  if (!InTensor(stage)) return absl::OkStatus();
   if (root.n_src() == 0) return Bad("SINK has no roots: there is nothing to compute");
   for (UOp r : root.srcs()) {
-    if (!r.Is(Op::STORE) && !(r.Is(Op::AFTER) && !BasesOf(r).empty())) {
+    if (!r.Is(Op::STORE) && !(r.Is(Op::AFTER) && !BasesOf(ctx, r).empty())) {
       return Bad(Cat("SINK of ", Name(r.op()), ": roots are STOREs into PARAMs"));
     }
   }
+  UOp highest;
   absl::flat_hash_map<int64_t, UOp> slots;
   absl::flat_hash_map<std::string, UOp> variables;
   for (UOp u : Toposort(ctx, root)) {
     if (u.Is(Op::PARAM)) {
       auto [it, fresh] = slots.try_emplace(u.slot(), u);
-      if (!fresh && it->second != u)
+      if (!fresh && it->second != u) {
+        blame(u);
         return Bad(
             Cat("slot ", u.slot(), " is declared twice, with different dtype, shape or device"));
+      }
+      if (!highest || u.slot() > highest.slot()) highest = u;
     } else if (u.Is(Op::DEFINE_VAR)) {
       auto [it, fresh] = variables.try_emplace(std::string(u.text()), u);
-      if (!fresh && it->second != u)
+      if (!fresh && it->second != u) {
+        blame(u);
         return Bad(Cat("variable ", u.text(), " is declared twice, with different bounds"));
+      }
     }
+  }
+  const int64_t most = kFreeSlots + 2 * static_cast<int64_t>(slots.size());
+  if (highest && highest.slot() >= most) {
+    blame(highest);
+    return Bad(Cat("slot (", highest.slot(), ") of a graph with ", slots.size(),
+                   " PARAMs is not below ", most, "; slots are numbered from 0, with few gaps"));
   }
   return absl::OkStatus();
 }
@@ -379,9 +408,11 @@ absl::Status Verify(UOpContext& ctx, UOp root, Stage stage) {
       return WithNode(s, {static_cast<int64_t>(i), PrintLine(order[i], order)});
     }
   }
-  absl::Status s = VerifyRoot(ctx, root, stage);
+  UOp culprit = root;
+  absl::Status s = VerifyRoot(ctx, root, stage, &culprit);
   if (s.ok()) return s;
-  return WithNode(s, {static_cast<int64_t>(order.size()) - 1, PrintLine(root, order)});
+  const auto at = std::find(order.begin(), order.end(), culprit) - order.begin();
+  return WithNode(s, {at, PrintLine(culprit, order)});
 }
 
 absl::Status VerifyBorder(UOpContext& ctx, UOp root, Stage stage, std::string_view border) {

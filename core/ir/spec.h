@@ -13,10 +13,11 @@
 namespace uopd::ir {
 
 enum class Stage {
-  kTensor,   // what clients send: movement ops, no ranges
+  kTensor,   // what clients send (admit.h): movement ops, no ranges
   kKernel,   // after scheduling: ranges, INDEX, LOAD and STORE
   kProgram,  // after codegen: what renderers get
   kAny,      // a node of any of them or from between them: what SPEC=2 checks new nodes against
+  kClient,   // what becomes kTensor: the same, with BUFFERs for the client's memory
 };
 
 // Checks one node whose sources have been checked. Does not name the node.
@@ -30,16 +31,21 @@ absl::Status Verify(UOpContext& ctx, UOp root, Stage stage);
 // a frame that names the border. Does nothing below SPEC=1.
 absl::Status VerifyBorder(UOpContext& ctx, UOp root, Stage stage, std::string_view border);
 
-// What only a whole graph can break: roots, slots used with two different dtypes or shapes,
-// variables with two ranges.
-absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage);
+// What only a whole graph can break: roots, slots used with two different dtypes or shapes or far
+// apart, variables with two ranges. `culprit` becomes the node to blame if it is not the root.
+absl::Status VerifyRoot(UOpContext& ctx, UOp root, Stage stage, UOp* culprit = nullptr);
+
+// Slots of a tensor graph are below this many and two for every PARAM: tables by slot cost no more
+// than the graph itself.
+inline constexpr int64_t kFreeSlots = 64;
 
 // The PARAM or BUFFER that a STORE target or AFTER writes to, through movement ops; null if there
-// is none.
+// is none. With a context the way is remembered: a chain of n AFTERs costs n steps in all.
 UOp MaybeBaseOf(UOp target);
+UOp MaybeBaseOf(UOpContext& ctx, UOp target);
 
 // The PARAMs and BUFFERs that a STORE into `target` writes: one, or that of every piece of a MULTI;
 // none if it is no storage.
-absl::InlinedVector<UOp, 1> BasesOf(UOp target);
+absl::InlinedVector<UOp, 1> BasesOf(UOpContext& ctx, UOp target);
 
 }  // namespace uopd::ir

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/ir/wire.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "core/base/bytes.h"
@@ -59,7 +60,11 @@ class Decoder {
           Cat("IR version (", version, ") is not the one spoken here (", kIrVersion, ")"));
     }
     if (nodes_.empty()) return Bad("graph has no nodes");
-    UOPD_TRY(Blame(VerifyRoot(ctx_, nodes_.back(), stage_), nodes_.size() - 1));
+    UOp culprit = nodes_.back();
+    if (absl::Status s = VerifyRoot(ctx_, nodes_.back(), stage_, &culprit); !s.ok()) {
+      const auto at = std::find(nodes_.begin(), nodes_.end(), culprit);
+      return Blame(s, static_cast<size_t>(at - nodes_.begin()));
+    }
     return nodes_.back();
   }
 
@@ -100,7 +105,7 @@ class Decoder {
   absl::StatusOr<UOp> Read(std::string_view bytes) {
     ByteReader r(bytes);
     uint64_t op_wire = 0, dtype_wire = 0, bits = 0;
-    bool has_value = false, has_data = false;
+    bool has_int = false, has_float = false, has_data = false;
     std::string_view text;
     srcs_.clear(), ints_.clear();
     while (!r.done()) {
@@ -115,13 +120,18 @@ class Decoder {
       else if (field == kDtype && type == kVarint)
         ok = r.Varint(dtype_wire);
       else if (field == kInt && type == kVarint)
-        ok = has_value = r.Varint(v), bits = static_cast<uint64_t>(UnZigZag(v));
+        ok = has_int = r.Varint(v), bits = static_cast<uint64_t>(UnZigZag(v));
       else if (field == kFloatValue && type == kFixed64)
-        ok = has_value = r.Fixed64(bits);
+        ok = has_float = r.Fixed64(bits);
       else if (field == kText && type == kBytes)
         ok = has_data = r.String(text);
       else if ((field == kSrc || field == kInts) && type == kBytes && r.String(packed))
         ok = field == kSrc ? Sources(packed) : Ints(packed), has_data |= field == kInts;
+      // A reader of protobuf takes lists that are not packed, too.
+      else if (field == kSrc && type == kVarint)
+        ok = r.Varint(v) && Source(v);
+      else if (field == kInts && type == kVarint)
+        ok = has_data = r.Varint(v), ints_.push_back(UnZigZag(v));
       else
         return Bad(Cat("node has an unknown field (", field, ")"));
       if (!ok) return source_error_.ok() ? Bad("node is cut off") : source_error_;
@@ -133,8 +143,12 @@ class Decoder {
     if (!dtype) return Bad(Cat("unknown dtype (", dtype_wire, ") of ", Name(*op)));
     const ArgSchema schema = Info(*op).arg;
     const bool scalar = schema == ArgSchema::Const || schema == ArgSchema::Int;
-    if ((has_value && !scalar) || (has_data && (scalar || schema == ArgSchema::None)))
+    const bool is_float = schema == ArgSchema::Const && IsFloat(*dtype);
+    if ((has_int && (!scalar || is_float)) || (has_float && !is_float) ||
+        (has_data && (scalar || schema == ArgSchema::None)))
       return Bad(Cat("arg of ", Name(*op), " has the wrong kind"));
+    // A list without elements takes no bytes: no protobuf library writes it.
+    has_data |= schema == ArgSchema::Ints;
     // Floats are rounded and NaNs made canonical by VerifyNode's comparison: anything else is
     // refused there.
     Arg arg = scalar ? Arg{bits} : has_data ? ctx_.Data(ints_, text) : Arg{};
@@ -145,19 +159,23 @@ class Decoder {
     ByteReader r(packed);
     while (!r.done()) {
       uint64_t back;
-      if (!r.Varint(back)) return false;
-      if (back == 0 || back > nodes_.size()) {
-        source_error_ = Bad(Cat("source ", srcs_.size(),
-                                " does not come before the node (a cycle or a forward reference)"));
-        return false;
-      }
-      if (++total_sources_ > limits_.max_sources) {
-        source_error_ = absl::ResourceExhaustedError(
-            Cat("graph has more than ", limits_.max_sources, " sources"));
-        return false;
-      }
-      srcs_.push_back(nodes_[nodes_.size() - back]);
+      if (!r.Varint(back) || !Source(back)) return false;
     }
+    return true;
+  }
+
+  bool Source(uint64_t back) {
+    if (back == 0 || back > nodes_.size()) {
+      source_error_ = Bad(Cat("source ", srcs_.size(),
+                              " does not come before the node (a cycle or a forward reference)"));
+      return false;
+    }
+    if (++total_sources_ > limits_.max_sources) {
+      source_error_ = absl::ResourceExhaustedError(
+          Cat("graph has more than ", limits_.max_sources, " sources"));
+      return false;
+    }
+    srcs_.push_back(nodes_[nodes_.size() - back]);
     return true;
   }
 

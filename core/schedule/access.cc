@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/digest.h"
+#include "core/base/table_key.h"
 
 namespace uopd::schedule {
 namespace {
@@ -36,9 +36,9 @@ bool IsAtZero(Shape shape, const Access& a) {
 }  // namespace
 
 size_t Accesses::Hash::operator()(const Access* a) const {
-  uint64_t hash = a->gate.id();
-  for (UOp i : a->index) hash = Mix(hash, i.id());
-  return hash;
+  KeyedHash hash(TableKey(), a->gate.id());
+  for (UOp i : a->index) hash.Add(i.id());
+  return hash.get();
 }
 
 bool Accesses::Equal::operator()(const Access* a, const Access* b) const {
@@ -46,7 +46,10 @@ bool Accesses::Equal::operator()(const Access* a, const Access* b) const {
 }
 
 size_t Accesses::StepHash::operator()(const Step& s) const {
-  return Mix(Mix(Mix(Bits(s.from), Bits(s.a)), Mix(Bits(s.b), Bits(s.c))), s.what);
+  KeyedHash hash(TableKey(), Bits(s.from));
+  for (uint64_t v : {Bits(s.a), Bits(s.b), Bits(s.c)}) hash.Add(v);
+  hash.Add(s.what);
+  return hash.get();
 }
 
 const Access* Accesses::At(std::span<const UOp> index, UOp gate) {

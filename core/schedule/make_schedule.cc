@@ -57,6 +57,7 @@ class Builder {
 
   absl::StatusOr<Schedule> Run(UOp sink) {
     std::vector<UOp> order = ir::Toposort(ctx_, sink);
+    DescribeArguments(order);
     auto replace = [&](UOp by) {
       if (by != order.back()) order = ir::Toposort(ctx_, by);
     };
@@ -109,6 +110,15 @@ class Builder {
   }
 
  private:
+  // The signature is that of the graph as it came, whatever passes leave of it.
+  void DescribeArguments(const std::vector<UOp>& order) {
+    slots_ = DescribeSlots(ctx_, order, options_.default_device);
+    for (UOp v : order) {
+      if (!v.Is(Op::DEFINE_VAR)) continue;
+      variables_.push_back({std::string(v.text()), v.ints()[0], v.ints()[1]});
+    }
+  }
+
   // A kernel that reads elsewhere what it stores: several outputs are taken apart; one alone gets
   // copies of the states of the slot that it reads.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
@@ -136,11 +146,7 @@ class Builder {
   absl::StatusOr<Schedule> Assemble(const Fusion& fusion, const std::vector<Kernel>& kernels,
                                     const Ordering& ordering) {
     Schedule out;
-    out.slots = DescribeSlots(ctx_, fusion.order, options_.default_device);
-    for (UOp v : fusion.order) {
-      if (!v.Is(Op::DEFINE_VAR)) continue;
-      out.variables.push_back({std::string(v.text()), v.ints()[0], v.ints()[1]});
-    }
+    out.slots = slots_, out.variables = variables_;
     for (const Storage& s : fusion.storages) {
       if (s.kind == Storage::kTemporary)
         out.temporaries.push_back(
@@ -207,6 +213,8 @@ class Builder {
   rewrite::Rewriter simplify_;
   Accesses accesses_;
   Lowering lowering_;
+  std::vector<Slot> slots_;
+  std::vector<Variable> variables_;
 };
 
 }  // namespace

@@ -105,7 +105,7 @@ struct Options {
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 7;
+inline constexpr int kScheduleVersion = 8;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

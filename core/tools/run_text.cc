@@ -6,6 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
+#include "core/ir/graph.h"
 #include "core/ir/print.h"
 #include "core/ir/render_expr.h"
 #include "core/ir/spec.h"
@@ -24,13 +25,18 @@ absl::Status Bad(std::string message) { return absl::InvalidArgumentError(messag
 class Runner {
  public:
   absl::StatusOr<std::string> Run(std::string_view steps, std::string_view text) {
-    UOPD_ASSIGN(root_, ir::Parse(ctx_, text));
+    UOPD_ASSIGN(const ir::UOp parsed, ir::Parse(ctx_, text, lines_));
+    root_ = parsed;
     for (std::string_view step : Split(steps, ',')) {
       if (output_) return Bad(Cat("step ", step, " comes after one that gives no IR"));
       const size_t equals = std::min(step.find('='), step.size());
       const std::string_view name = step.substr(0, equals);
       const std::string_view value = step.substr(std::min(equals + 1, step.size()));
-      UOPD_TRY(WithFrame(Step(name, value), Cat("running ", step)));
+      absl::Status status = Step(name, value);
+      // Nodes that passes made are numbered as --run would print them.
+      if (!status.ok() && root_ == parsed)
+        status = ir::NumberedAs(status, ir::Toposort(ctx_, root_), lines_);
+      UOPD_TRY(WithFrame(status, Cat("running ", step)));
     }
     return output_ ? *output_ : ir::Print(ctx_, root_);
   }
@@ -104,6 +110,7 @@ class Runner {
 
   ir::UOpContext ctx_;
   ir::UOp root_;
+  std::vector<ir::UOp> lines_;  // by id in the text
   std::optional<codegen::LoweredKernel> lowered_;
   std::optional<std::string> output_;
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/binding.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "core/base/text.h"
 
 namespace uopd::engine {
@@ -107,8 +110,9 @@ absl::Status Binding::BindSlot(size_t i) {
   Slot& bound = slots_[i];
   if (argument.buffer != 0) {
     bound.buffer = buffers_.Find(argument.buffer);
-    for (size_t j = 0; j < i && bound.buffer == nullptr; ++j) {
-      if (slots_[j].new_handle == argument.buffer) bound.buffer = slots_[j].buffer;
+    if (bound.buffer == nullptr) {
+      const auto named = new_handles_.find(argument.buffer);
+      if (named != new_handles_.end()) bound.buffer = slots_[named->second].buffer;
     }
     if (bound.buffer != nullptr) {
       if (static_cast<int64_t>(bound.buffer->size()) != slot.info.bytes) {
@@ -127,6 +131,7 @@ absl::Status Binding::BindSlot(size_t i) {
           Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
     }
     bound.new_handle = argument.buffer;
+    new_handles_.emplace(argument.buffer, i);
   }
   UOPD_ASSIGN(bound.made, Make(i));
   bound.buffer = made_[static_cast<size_t>(bound.made)].buffer;
@@ -142,24 +147,42 @@ absl::StatusOr<int> Binding::Make(size_t i) {
 }
 
 absl::Status Binding::Separate() {
+  // By buffer, the slots of one in their order.
+  absl::InlinedVector<size_t, 8> order;
   for (size_t i = 0; i < slots_.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (slots_[i].buffer == nullptr || slots_[i].buffer != slots_[j].buffer) continue;
-      const schedule::Slot &a = program_.slots[i].info, &b = program_.slots[j].info;
-      if (a.written && b.written) {
-        return Invalid(Cat("slots ", j, " and ", i, " are both written and have the same buffer (",
-                           argument(i).buffer, ")"));
-      }
-      if (argument(i).data && argument(j).data) {
-        return Invalid(Cat("slots ", j, " and ", i, " have data for the same buffer (",
-                           argument(i).buffer, ")"));
-      }
-      if (!a.written && !b.written) continue;
-      const size_t reader = a.written ? j : i;
-      if (slots_[reader].copy < 0) {
-        UOPD_ASSIGN(slots_[reader].copy, Make(reader));
-      }
+    if (slots_[i].buffer != nullptr) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(slots_[a].buffer.get(), a) < std::pair(slots_[b].buffer.get(), b);
+  });
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    end = begin + 1;
+    while (end < order.size() && slots_[order[end]].buffer == slots_[order[begin]].buffer) ++end;
+    if (end - begin > 1) UOPD_TRY(SeparateSlots(std::span(order).subspan(begin, end - begin)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::SeparateSlots(std::span<const size_t> slots) {
+  constexpr size_t kNone = SIZE_MAX;
+  size_t writer = kNone, filled = kNone;
+  for (size_t i : slots) {
+    const bool written = program_.slots[i].info.written;
+    if (written && writer != kNone) {
+      return Invalid(Cat("slots ", writer, " and ", i,
+                         " are both written and have the same buffer (", argument(i).buffer, ")"));
     }
+    if (argument(i).data && filled != kNone) {
+      return Invalid(Cat("slots ", filled, " and ", i, " have data for the same buffer (",
+                         argument(i).buffer, ")"));
+    }
+    if (written) writer = i;
+    if (argument(i).data) filled = i;
+  }
+  if (writer == kNone) return absl::OkStatus();
+  for (size_t i : slots) {
+    if (i == writer) continue;
+    UOPD_ASSIGN(slots_[i].copy, Make(i));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 // binding until Commit gives those with a handle to the store. Used by one thread; the program and
 // the arguments outlive it.
 #pragma once
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "server/engine/run_service.h"
 
@@ -57,12 +58,15 @@ class Binding {
   absl::StatusOr<int> Make(size_t i);
   // Sees to slots that are bound to one buffer.
   absl::Status Separate();
+  // The same for those of one buffer, in ascending order.
+  absl::Status SeparateSlots(std::span<const size_t> slots);
   absl::Status MakeArenas();
 
   const Program& program_;
   BufferStore& buffers_;
   const std::span<const Argument> arguments_;
   absl::InlinedVector<Slot, 8> slots_;
+  absl::flat_hash_map<uint64_t, size_t> new_handles_;  // -> the slot whose buffer it names
   absl::InlinedVector<Allocation, 8> made_;
   absl::InlinedVector<Allocation, 2> arenas_;
 };

@@ -13,3 +13,12 @@ uopd_unit_tests(devices/api/host)
 uopd_unit_tests(devices/dl)
 uopd_unit_tests(devices/null)
 uopd_unit_tests(devices)
+
+# The wire, spoken by code that protoc generates for another language.
+add_executable(wire_check ${CMAKE_SOURCE_DIR}/tests/conformance/wire/wire_check.cc)
+set_target_properties(wire_check PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(wire_check PRIVATE uopd_core_ir)
+add_test(NAME wire_conformance
+         COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/conformance/wire/wire_conformance.py ${CMAKE_SOURCE_DIR}
+                 ${CMAKE_BINARY_DIR}/wire_conformance $<TARGET_FILE:wire_check>)
+set_tests_properties(wire_conformance PROPERTIES LABELS wire)

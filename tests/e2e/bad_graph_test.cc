@@ -55,6 +55,22 @@ TEST_F(BadGraphTest, UnknownOpNamesTheNode) {
   EXPECT_EQ(NodeOf(status)->node(), at);
 }
 
+// 108 bytes that stopped the daemon: memory that only later stages make, read and written.
+TEST_F(BadGraphTest, BuffersAreOfLaterStages) {
+  for (int slot : {0, 1, 2}) {
+    v1::Graph graph = Good();
+    for (v1::Node& node : *graph.mutable_nodes()) {
+      if (node.op() == ir::Info(ir::Op::PARAM).wire && node.ints(0) == slot)
+        node.set_op(ir::Info(ir::Op::BUFFER).wire);
+    }
+    const grpc::Status status = Refused(graph);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << status.error_message();
+    ASSERT_TRUE(NodeOf(status));
+    EXPECT_EQ(NodeOf(status)->node(), Position(graph, ir::Op::BUFFER));
+    ExpectServes(daemon_);
+  }
+}
+
 TEST_F(BadGraphTest, ACycleCannotBeWritten) {
   v1::Graph graph = Good();
   const int at = Position(graph, ir::Op::ADD);

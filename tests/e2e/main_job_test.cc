@@ -2,8 +2,10 @@
 // The main job as a user runs it: uopctl against a real daemon, on Fashion-MNIST and on graph
 // files.
 #include <gtest/gtest.h>
+
 #include <signal.h>
 #include <sys/wait.h>
+#include <fstream>
 
 #include <array>
 #include <chrono>
@@ -134,6 +136,35 @@ std::string MatmulText(int64_t n) {
       ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, products, std::span(&axis, 1)), square);
   const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 2, ir::Dtype::F32, shape), sum);
   return ir::Print(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+// Nodes have the numbers that they have in the file, whatever order they are sent in, also where
+// the daemon finds the error.
+TEST(MainJobTest, ErrorsNameNodesAsTheFileDoes) {
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path());
+  ASSERT_TRUE(daemon.running());
+  const std::string head =
+      "%0 = CONST<f32> {2}\n%1 = CONST<index> {4}\n%2 = STACK<index> %1\n"
+      "%3 = PARAM<f32> %2 {1, GLOBAL}\n%4 = CONST<f32> {7}\n%5 = PARAM<f32> %2 {0, GLOBAL}\n";
+  struct {
+    std::string tail, message;
+  } const cases[] = {
+      // Refused before it is sent.
+      {"%6 = BITCAST<f64> %3\n%7 = CAST<f32> %6\n%8 = STORE %5, %7\n%9 = SINK %8\n",
+       "(node %6: %6 = BITCAST<f64> %3)"},
+      // Refused by the scheduler: the pieces of a value in pieces.
+      {"%6 = MULTI<f32> %3, %3 {}\n%7 = MULTI<f32> %6, %6 {}\n%8 = COPY<f32> %7 {\"CPU:0\"}\n"
+       "%9 = STORE %5, %8\n%10 = SINK %9\n",
+       "(node %7: %7 = MULTI<f32> %6, %6 {})"},
+  };
+  for (const auto& c : cases) {
+    const std::string path = (folder.path() / "graph.uop").string();
+    std::ofstream(path) << head << c.tail;
+    const Output out = RunUopctl("--address " + daemon.listen() + " run " + path);
+    EXPECT_NE(out.code, 0);
+    EXPECT_NE(out.text.find(c.message), std::string::npos) << out.text;
+  }
 }
 
 TEST(MainJobTest, RunComputesAMatrixProduct) {

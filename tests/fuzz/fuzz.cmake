@@ -1,8 +1,19 @@
 # Hostile graphs: fixed ones in every build, and a few seconds of libFuzzer where its instrumentation is on.
-add_executable(graph_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_test.cc)
+add_library(uopd_fuzz_support STATIC ${CMAKE_SOURCE_DIR}/tests/fuzz/pipeline_check.cc
+    ${CMAKE_SOURCE_DIR}/tests/fuzz/wire_mutator.cc)
+target_link_libraries(uopd_fuzz_support PUBLIC uopd_test_support)
+add_executable(graph_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_test.cc
+    ${CMAKE_SOURCE_DIR}/tests/fuzz/admit_test.cc)
 set_target_properties(graph_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-target_link_libraries(graph_fuzz_test PRIVATE uopd_core_schedule GTest::gmock GTest::gtest GTest::gtest_main)
+target_link_libraries(graph_fuzz_test PRIVATE uopd_fuzz_support GTest::gmock GTest::gtest GTest::gtest_main)
 gtest_discover_tests(graph_fuzz_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+
+# Time and memory by byte; a program of its own, since it counts allocations.
+add_executable(graph_cost_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_cost_test.cc
+    ${CMAKE_SOURCE_DIR}/tests/fuzz/memory_meter.cc)
+set_target_properties(graph_cost_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+target_link_libraries(graph_cost_test PRIVATE uopd_fuzz_support GTest::gtest GTest::gtest_main)
+gtest_discover_tests(graph_cost_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
   add_executable(graph_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_corpus.cc)

@@ -408,7 +408,7 @@ absl::StatusOr<std::vector<HostArray>> TensorInterpreter::Run(
   UOPD_TRY(evaluation.Run(roots));
   std::vector<HostArray> out = slots;
   for (UOp store : stores) {  // topological order follows the order of the SINK's sources
-    for (const UOp param : ir::BasesOf(store.src(0))) {
+    for (const UOp param : ir::BasesOf(ctx_, store.src(0))) {
       std::vector<Scalar>& slot = out[static_cast<size_t>(param.slot())].values;
       HostArray base = evaluation.at(param);
       const std::vector<int64_t> places = evaluation.Places(param);

@@ -148,6 +148,8 @@ class Lineariser {
   }
 
   absl::Status EmitNest(const Nest& nest) {
+    // Rules take away what is in loops that never run: a symbolic size may turn out to be 0.
+    if (nest.stores.empty()) return absl::OkStatus();
     const size_t depth = path_.size();
     for (UOp r : nest.loops) UOPD_TRY(Open(r));
     // Values first: a nest loads everything it needs before it stores.

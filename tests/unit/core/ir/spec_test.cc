@@ -3,8 +3,10 @@
 #include "core/ir/spec.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include "core/base/text.h"
+#include "core/ir/build.h"
 #include "core/ir/print.h"
 
 namespace uopd::ir {
@@ -70,6 +72,18 @@ INSTANTIATE_TEST_SUITE_P(
                  "%7, %8\n",
                  "outside [0, 9]"},
         BadGraph{"%7 = LOAD<f32> %3\n", "not allowed here"},
+        BadGraph{"%7 = BUFFER<f32> %2 {0, GLOBAL}\n", "not allowed here"},
+        BadGraph{"%7 = STACK<index> %2\n%8 = PARAM<f32> %7 {2, GLOBAL}\n",
+                 "STACK<index> of a shape"},
+        BadGraph{"%7 = CAST<i32> %2\n", "CAST<i32> of a shape"},
+        BadGraph{"%7 = PARAM<f32> %2 {2, LOCAL}\n", "GLOBAL, not LOCAL"},
+        BadGraph{"%7 = PARAM<f32> %2 {2, GLOBAL, \"CPU\\x0a\"}\n", "letters, digits"},
+        BadGraph{"%7 = STACK<index>\n%8 = PARAM<u8> %7 {2, GLOBAL}\n%9 = CAST<index> %8\n",
+                 "known before a run"},
+        BadGraph{"%7 = STACK<index> %6, %0, %1\n%8 = EXPAND<f32> %3, %7\n%9 = STORE %8, %8\n",
+                 "no distinct memory"},
+        BadGraph{"%7 = STACK<f32>\n", "STACK of no tensors"},
+        BadGraph{"%7 = STORE %3, %3\n%8 = SINK %7 {\"k\"}\n", "takes no arg"},
         BadGraph{"%7 = IOTA<i32> %2 {2}\n", "axis that its shape lacks"},
         BadGraph{"%7 = SINK %5\n", "roots are STOREs"},
         BadGraph{"%7 = SINK\n", "nothing to compute"},
@@ -176,6 +190,55 @@ TEST(Spec, StagesAreForKernels) {
   ASSERT_TRUE(stage.ok()) << StatusText(stage.status());
   const absl::Status s = Verify(ctx, *stage, Stage::kTensor);
   EXPECT_NE(StatusText(s).find("op STAGE is not allowed here"), std::string::npos) << StatusText(s);
+}
+
+double VerifySeconds(int64_t stores, bool views) {
+  UOpContext ctx;
+  const UOp shape = ShapeArg(ctx, std::initializer_list<int64_t>{4});
+  const int64_t axis[] = {0};
+  UOp x = Param(ctx, 0, Dtype::F32, shape);
+  for (int64_t i = 0; i < stores; ++i) {
+    if (views) x = Flip(ctx, x, axis);
+    x = After(ctx, x, {Store(ctx, x, Add(ctx, x, ctx.Float(Dtype::F32, static_cast<double>(i))))});
+  }
+  const UOp sink = Sink(ctx, std::span(&x, 1));
+  timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  const absl::Status s = Verify(ctx, sink, Stage::kTensor);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  EXPECT_TRUE(s.ok()) << StatusText(s);
+  return static_cast<double>(end.tv_sec - begin.tv_sec) +
+         1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
+}
+
+// A chain of assignments, each to what the one before left: 40,000 took five seconds.
+TEST(Spec, ChainsOfStoresTakeLinearTime) {
+  for (bool views : {false, true}) {
+    const double small = VerifySeconds(2000, views), large = VerifySeconds(32000, views);
+    EXPECT_LT(large, 16 * small * 4 + 0.02)
+        << small << " s for 2,000, " << large << " s for 32,000";
+  }
+}
+
+TEST(Spec, WaysAreTheSameWithAndWithoutAMemory) {
+  UOpContext ctx;
+  const UOp shape = ShapeArg(ctx, std::initializer_list<int64_t>{4});
+  const int64_t axis[] = {0};
+  const UOp base = Param(ctx, 0, Dtype::F32, shape);
+  std::vector<UOp> views = {base};
+  for (int i = 0; i < 40; ++i) {
+    const UOp x = views.back();
+    views.push_back(i == 20 ? Pad(ctx, x, ShapeArg(ctx, std::initializer_list<int64_t>{1}),
+                                  ShapeArg(ctx, std::initializer_list<int64_t>{8}))
+                            : Flip(ctx, x, axis));
+  }
+  for (size_t step : {size_t{40}, size_t{7}, size_t{1}}) {
+    for (size_t i = 0; i <= 40; i += step) {
+      EXPECT_EQ(MaybeBaseOf(ctx, views[i]), base) << i;
+      EXPECT_EQ(ctx.WayOf(views[i]).repeats, i > 20) << i;
+    }
+  }
+  EXPECT_FALSE(MaybeBaseOf(ctx, Add(ctx, base, base)));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "core/ir/wire.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <random>
 
@@ -109,6 +110,105 @@ TEST(Wire, DamagedBytesAreRefusedOrValid) {
       EXPECT_TRUE(Verify(local, *out, Stage::kTensor).ok());
     }
   }
+}
+
+// The bytes that an ordinary protobuf library writes: zeros and empty lists take none.
+std::string Field(int number, int type, uint64_t v) {
+  std::string out;
+  PutVarint(out, static_cast<uint64_t>(number) << 3 | static_cast<uint64_t>(type));
+  if (type == 0) PutVarint(out, v);
+  if (type == 1) out.append(reinterpret_cast<const char*>(&v), 8);
+  return out;
+}
+std::string ListField(int number, std::initializer_list<uint64_t> values, bool packed = true) {
+  std::string out, list;
+  for (uint64_t v : values) {
+    if (!packed) out += Field(number, 0, v);
+    PutVarint(list, v);
+  }
+  if (packed && !list.empty())
+    PutVarint(out, static_cast<uint64_t>(number) << 3 | 2), PutString(out, list);
+  return out;
+}
+std::string Message(Op op, Dtype dtype, const std::string& rest) {
+  std::string node = Field(1, 0, Info(op).wire), out;
+  if (dtype != Dtype::Void) node += Field(2, 0, Info(dtype).wire);
+  node += rest;
+  PutVarint(out, 2 << 3 | 2), PutString(out, node);
+  return out;
+}
+
+TEST(Wire, WhatProtobufLibrariesLeaveOutIsTheDefault) {
+  const std::string shape = Message(Op::STACK, Dtype::Index, "");
+  const std::string param =
+      Message(Op::PARAM, Dtype::F32, ListField(3, {1}) + ListField(6, {0, 0}));
+  for (const bool packed : {true, false}) {
+    for (Op op : {Op::PERMUTE, Op::FLIP, Op::MULTI}) {
+      std::string bytes = kHeader + shape + param;
+      bytes += Message(op, Dtype::F32, ListField(3, {1}, packed));  // {} of a scalar
+      bytes += Message(Op::STORE, Dtype::Void, ListField(3, {2, 1}, packed));
+      bytes += Message(Op::SINK, Dtype::Void, ListField(3, {1}, packed));
+      UOpContext ctx;
+      const auto out = Decode(ctx, bytes, Stage::kTensor);
+      ASSERT_TRUE(out.ok()) << Name(op) << ": " << StatusText(out.status());
+      // The same node as with a list that is there and empty.
+      EXPECT_EQ(Print(ctx, *out).find("{}") != std::string::npos, true) << Print(ctx, *out);
+      UOpContext again;
+      EXPECT_TRUE(Decode(again, Encode(ctx, *out), Stage::kTensor).ok());
+    }
+  }
+}
+
+TEST(Wire, ConstantsAreInTheFieldOfTheirDtype) {
+  auto graph = [](const std::string& constant) {
+    return kHeader + Message(Op::STACK, Dtype::Index, "") + constant +
+           Message(Op::PARAM, Dtype::I64, ListField(3, {2}) + ListField(6, {0, 0})) +
+           Message(Op::STORE, Dtype::Void, ListField(3, {1, 2})) +
+           Message(Op::SINK, Dtype::Void, ListField(3, {1}));
+  };
+  EXPECT_TRUE(Try(graph(Message(Op::CONST, Dtype::I64, Field(4, 0, 6)))).ok());
+  EXPECT_TRUE(Try(graph(Message(Op::CONST, Dtype::I64, ""))).ok());  // 0
+  // The bits of 1.0 are an i64, too, which nobody meant.
+  const absl::Status s =
+      Try(graph(Message(Op::CONST, Dtype::I64, Field(5, 1, 0x3ff0000000000000))));
+  EXPECT_NE(StatusText(s).find("wrong kind"), std::string::npos) << StatusText(s);
+  EXPECT_FALSE(Try(graph(Message(Op::CONST, Dtype::F32, Field(4, 0, 2)))).ok());
+}
+
+TEST(Wire, SlotsFarApartAreRefusedAndNamed) {
+  UOpContext ctx;
+  auto graph = [&](int64_t slot) {
+    const UOp shape = ShapeArg(ctx, std::initializer_list<int64_t>{4});
+    const UOp store =
+        Store(ctx, Param(ctx, slot, Dtype::F32, shape), Param(ctx, 0, Dtype::F32, shape));
+    return Encode(ctx, Sink(ctx, std::span(&store, 1)));
+  };
+  EXPECT_TRUE(Try(graph(kFreeSlots + 3)).ok());
+  const absl::Status s = Try(graph(kFreeSlots + 4));
+  EXPECT_EQ(s.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(StatusText(s).find("slot (68) of a graph with 2 PARAMs"), std::string::npos)
+      << StatusText(s);
+  EXPECT_EQ(GetNode(s)->index, 2) << StatusText(s);
+}
+
+// A bad node with a million sources in a graph of a million nodes.
+TEST(Wire, NamingANodeIsCheapHoweverLargeTheGraph) {
+  UOpContext ctx;
+  std::string bytes = kHeader, sources;
+  constexpr int kNodes = 200'000;
+  for (int i = 0; i < kNodes; ++i)
+    bytes += Message(Op::CONST, Dtype::I64, Field(4, 0, static_cast<uint64_t>(i)));
+  for (int i = 0; i < kNodes; ++i) PutVarint(sources, static_cast<uint64_t>(1 + i));
+  std::string node = Field(1, 0, Info(Op::STACK).wire) + Field(2, 0, Info(Dtype::F32).wire);
+  PutVarint(node, 3 << 3 | 2), PutString(node, sources);
+  PutVarint(bytes, 2 << 3 | 2), PutString(bytes, node);
+  timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  const absl::Status s = Try(bytes);
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  EXPECT_EQ(GetNode(s)->index, kNodes) << StatusText(s);
+  EXPECT_LT(StatusText(s).size(), 1000u);
+  EXPECT_LT(end.tv_sec - begin.tv_sec, 5);  // 0.1 s; it was a minute
 }
 
 }  // namespace

@@ -269,5 +269,31 @@ TEST_F(MultiDevice, RefusesWhatDoesNotFit) {
               HasSubstr("moves elements between its pieces (node"));
 }
 
+// Only one of the copies is read: the others are gone from the program, not from its signature.
+TEST_F(MultiDevice, SlotsAndVariablesThatPassesDropStayInTheSignature) {
+  const UOp target = Param({4}, "CPU:0"), replicated = Replicated({4}, 3);
+  const UOp gathered = ctx_.Make(Op::COPY, Dtype::F32, {replicated}, ctx_.Data({}, "CPU:0"));
+  const UOp store = ir::Store(ctx_, target, gathered);
+  const auto s = schedule::MakeSchedule(ctx_, ir::Sink(ctx_, std::span(&store, 1)), options_);
+  ASSERT_TRUE(s.ok()) << StatusText(s.status());
+  ASSERT_EQ(s->slots.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(s->slots[i].used) << i;
+    EXPECT_EQ(s->slots[i].read, i == 1) << i;
+    EXPECT_EQ(s->slots[i].written, i == 0) << i;
+    EXPECT_EQ(s->slots[i].bytes, 16) << i;
+  }
+  EXPECT_EQ(s->slots[3].device, "CPU:2");
+
+  // n * 0 is 0, whatever n is.
+  const UOp n = ir::Variable(ctx_, "n", 0, 3);
+  const UOp zero = ir::Mul(ctx_, ir::Cast(ctx_, n, Dtype::I32), ctx_.Int(Dtype::I32, 0));
+  const UOp out = ir::Param(ctx_, 0, Dtype::I32, ir::ShapeArg(ctx_, Dims{}));
+  const UOp kept = ir::Store(ctx_, out, zero);
+  const auto t = schedule::MakeSchedule(ctx_, ir::Sink(ctx_, std::span(&kept, 1)), options_);
+  ASSERT_TRUE(t.ok()) << StatusText(t.status());
+  EXPECT_EQ(t->variables.size(), 1u);
+}
+
 }  // namespace
 }  // namespace uopd

@@ -3,8 +3,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
 
 #include "devices/null/null_device.h"
+#include "server/engine/binding.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -142,6 +146,61 @@ TEST_F(RunServiceTest, ACancelledRunChangesNothing) {
   EXPECT_TRUE(absl::IsCancelled(
       RunProgram(request, *program_, buffers_, {arguments, {}, {}}, limits_).status()));
   EXPECT_EQ(buffers_.size(), 0u);
+}
+
+// Arguments for every slot of the graph are taken, also for those that its program does not need.
+TEST_F(RunServiceTest, CopiesThatNothingReadsTakeArguments) {
+  ir::UOpContext ctx;
+  const ir::Dims dims = {16};
+  const ir::UOp shape = ir::ShapeArg(ctx, dims);
+  const ir::UOp p = ir::Param(ctx, 1, ir::Dtype::I8, shape, "NULL:0");
+  const ir::UOp q = ir::Param(ctx, 2, ir::Dtype::I8, shape, "NULL:1");
+  const ir::UOp both = ctx.Make(ir::Op::MULTI, ir::Dtype::I8, {p, q}, ctx.Data({}));
+  const ir::UOp one = ctx.Make(ir::Op::COPY, ir::Dtype::I8, {both}, ctx.Data({}, "NULL:0"));
+  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::I8, shape, "NULL:0"), one);
+  RequestContext request;
+  const auto handle =
+      service_.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)))}, {});
+  ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
+  program_ = (*handle)->Get();
+  const auto result = Run({{.return_data = true}, {.data = data_}, {.data = data_}});
+  EXPECT_TRUE(result.ok()) << StatusText(result.status());
+}
+
+// Processor time of Bind for n slots with buffers of their own and n that share one.
+double BindSeconds(DeviceState& device, size_t n) {
+  Program program;
+  program.slots.resize(2 * n);
+  for (ProgramSlot& slot : program.slots) {
+    slot.info.dtype = ir::Dtype::I8, slot.info.bytes = 1, slot.info.dims = {1};
+    slot.info.used = slot.info.read = true;
+    slot.device = &device;
+  }
+  program.devices = {&device};
+  Quota quota{"limits.session_bytes", 1 << 30};
+  BufferStore buffers(quota);
+  std::vector<Argument> arguments(2 * n);
+  for (size_t i = 0; i < n; ++i) {
+    arguments[i].buffer = i + 2;
+    arguments[n + i].buffer = 1;
+    arguments[i].data = "x";
+  }
+  EXPECT_TRUE(buffers.Create(1, device, 1).ok());
+  timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  const auto bound = Binding::Bind(program, buffers, {arguments, {}, {}}, RunLimits{});
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  EXPECT_TRUE(bound.ok()) << StatusText(bound.status());
+  return static_cast<double>(end.tv_sec - begin.tv_sec) +
+         1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
+}
+
+TEST_F(RunServiceTest, BindingTakesTimeInProportionToItsSlots) {
+  DeviceState& device = **devices_.Get("");
+  const double small = std::min(BindSeconds(device, 1000), BindSeconds(device, 1000));
+  const double large = BindSeconds(device, 16000);
+  EXPECT_LT(large, 16 * small * 4 + 0.01)
+      << small << " s for 2,000 slots, " << large << " s for 32,000";
 }
 
 }  // namespace
