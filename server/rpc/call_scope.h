@@ -21,12 +21,13 @@ enum class Method : uint8_t {
   kDownload,
   kPrepare,
   kExecute,
+  kCancelExecute,
   kRun,
   kPipeline,
   kGetCacheStats,
   kExplainCache,
 };
-inline constexpr size_t kMethods = 13;
+inline constexpr size_t kMethods = 14;
 
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
