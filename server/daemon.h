@@ -23,6 +23,7 @@ class Daemon {
 
   // Takes what can change while running; names the rest in the log.
   void Reload(const Config& config);
+  std::chrono::milliseconds drain_timeout() const { return config_.server_drain_timeout_ms(); }
   // Refuses new requests and waits for the running ones, at most server.drain_timeout_ms.
   void Drain();
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <thread>
@@ -21,6 +22,12 @@
 
 namespace uopd {
 namespace {
+
+// After server.drain_timeout_ms something still ran and could not be stopped; see
+// docs/operations.md.
+constexpr int kExitStuck = 3;
+// On top of server.drain_timeout_ms: a second for stopped runs to notice, and the way out.
+constexpr std::chrono::milliseconds kExitTime{1500};
 
 // Everything but the defaults that depend on the machine.
 absl::Status ReadSettings(std::span<const char* const> args, Config& config, CommandLine& line) {
@@ -72,6 +79,17 @@ void ExitOnSecondSignal(sigset_t signals) {
   }).detach();
 }
 
+// Ends the process when the end takes too long: a kernel without polls, a driver that hangs, a
+// helper that was stopped. What was promised to clients is on disk or was refused by then.
+void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_file) {
+  std::thread([after, ready_file] {
+    std::this_thread::sleep_for(after);
+    UOPD_LOG(kError, "still running after the drain, giving up", {"exit_status", kExitStuck});
+    if (!ready_file.empty()) unlink(ready_file.c_str());
+    _exit(kExitStuck);
+  }).detach();
+}
+
 int Main(std::span<const char* const> args) {
   Config config;
   CommandLine line;
@@ -105,6 +123,7 @@ int Main(std::span<const char* const> args) {
     Reload(**daemon, args);
   }
   ExitOnSecondSignal(signals);
+  ExitWhenStuck((*daemon)->drain_timeout() + kExitTime, config.server_ready_file());
   (*daemon)->Drain();
   return 0;
 }

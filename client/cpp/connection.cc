@@ -229,6 +229,17 @@ absl::StatusOr<std::string> Connection::Download(uint64_t handle, uint64_t bytes
   return impl_->Explained(status);
 }
 
+absl::Status Connection::CancelExecute(uint64_t request_id) {
+  v1::CancelExecuteRequest request;
+  request.set_session_id(impl_->session_id);
+  request.set_request_id(request_id);
+  v1::CancelExecuteResponse response;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+  const grpc::Status status = impl_->stub->CancelExecute(&context, request, &response);
+  return status.ok() ? absl::OkStatus() : impl_->Explained(status);
+}
+
 absl::StatusOr<v1::PrepareResponse> Connection::Prepare(v1::PrepareRequest& request) {
   request.set_session_id(impl_->session_id);
   v1::PrepareResponse response;

@@ -39,6 +39,8 @@ class Connection : public Executor {
 
   // What the daemon said when the connection was made: devices and limits.
   const v1::HelloResponse& hello() const;
+  // Ends the Execute of this request id, see uopd.proto. From any thread.
+  absl::Status CancelExecute(uint64_t request_id);
   absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
   absl::StatusOr<v1::GetCacheStatsResponse> CacheStats();
   absl::StatusOr<v1::ExplainCacheResponse> ExplainCache(const v1::ExplainCacheRequest& request);

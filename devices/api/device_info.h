@@ -27,6 +27,9 @@ struct DeviceInfo {
   DeviceLimits limits;
   int vector_bytes = 0;      // width of a vector register
   int hardware_threads = 1;  // how many instances of a kernel run at the same time
+  // Operations on single values a second that no kernel can exceed, all instances together; 0: not
+  // known. Refuses work that cannot be done in time, so too large is safe and too small is not.
+  double peak_ops = 0;
 };
 
 }  // namespace uopd::devices

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "devices/api/host/host_stream.h"
+#include "devices/api/host/thread_priority.h"
 
 namespace uopd::devices::cpu {
 namespace {
@@ -18,19 +19,19 @@ class CpuExecutable final : public HostExecutable {
   CpuExecutable(std::shared_ptr<CpuDevice> device, const Program& program,
                 std::unique_ptr<CpuJit::Code> code)
       : HostExecutable(device, program.entry, program.args),
-        threads_(device->threads()),
+        cpu_(*device),
         code_(std::move(code)) {}
 
   absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
                    const StopFlag& stop) override {
     const KernelEntry entry = code_->entry();
-    threads_.ParallelFor(
+    cpu_.threads().ParallelFor(
         shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); }, &stop);
     return absl::OkStatus();
   }
 
  private:
-  ThreadPool& threads_;  // of the device, which Executable keeps open
+  CpuDevice& cpu_;  // Executable keeps it open
   const std::unique_ptr<CpuJit::Code> code_;
 };
 
@@ -39,6 +40,12 @@ int UsableProcessors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
+}
+
+// Two multiply-adds a cycle of whole vectors of bytes, at a frequency that no processor reaches.
+double PeakOps(const DeviceInfo& info) {
+  constexpr double kHz = 8e9, kOpsPerLane = 4;
+  return kHz * kOpsPerLane * std::max(info.vector_bytes, 8) * info.hardware_threads;
 }
 
 DeviceInfo MakeInfo(const CpuOptions& options, const CpuTarget& target) {
@@ -53,6 +60,7 @@ DeviceInfo MakeInfo(const CpuOptions& options, const CpuTarget& target) {
   info.limits.max_buffer_bytes = info.limits.total_bytes = bytes;
   info.vector_bytes = target.vector_bytes;
   info.hardware_threads = options.threads > 0 ? options.threads : UsableProcessors();
+  info.peak_ops = PeakOps(info);
   return info;
 }
 
@@ -72,7 +80,17 @@ CpuDevice::CpuDevice(DeviceInfo info, const CpuOptions& options,
       heap_(options.memory),
       compiler_(std::move(compiler)),
       jit_(std::move(jit)),
+      spin_(options.spin),
       threads_(this->info().hardware_threads, options.spin) {}
+
+ThreadPool& CpuDevice::threads() {
+  if (!InBackground()) return threads_;
+  MutexLock lock(background_mu_);
+  if (background_ == nullptr) {
+    background_ = std::make_unique<ThreadPool>(info().hardware_threads, spin_, true);
+  }
+  return *background_;
+}
 
 absl::StatusOr<std::shared_ptr<Buffer>> CpuDevice::Allocate(size_t bytes, MemoryKind kind) {
   return heap_.Allocate(shared_from_this(), bytes, kind);

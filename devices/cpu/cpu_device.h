@@ -4,7 +4,8 @@
 // Kernel ABI: `define void @ENTRY(ptr %buffers, ptr %vars, i64 %thread)` with %buffers an array of
 // pointers, %vars an array of i64 and %thread in [0, grid[0]). A launch calls the entry once for
 // every thread, in parallel on the device's own threads; grid[0] == 1 runs on the caller's. There
-// are no blocks and no shared memory. %buffers[-1] is the address of an i32 that is not 0 once the
+// are no blocks and no shared memory. What a background thread launches (thread_priority.h) runs on
+// threads of its own, as many as the others and of its priority. %buffers[-1] is the address of an i32 that is not 0 once the
 // launch is to end (StopFlag): kernels that run long look there now and then and return. Between
 // threads of a launch the device looks itself. Streams run inline. The floating-point environment
 // is the caller's, which is IEEE's default.
@@ -40,7 +41,8 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::shared_ptr<Executable>> Load(const Program& program) override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
 
-  ThreadPool& threads() { return threads_; }
+  // Those for what the calling thread launches.
+  ThreadPool& threads() UOPD_EXCLUDES(background_mu_);
 
  private:
   CpuDevice(DeviceInfo info, const CpuOptions& options, std::unique_ptr<CpuCompiler> compiler,
@@ -49,7 +51,10 @@ class CpuDevice final : public Device {
   HostHeap heap_;
   const std::unique_ptr<CpuCompiler> compiler_;
   const std::unique_ptr<CpuJit> jit_;
+  const std::chrono::microseconds spin_;
   ThreadPool threads_;
+  Mutex background_mu_;
+  std::unique_ptr<ThreadPool> background_ UOPD_GUARDED_BY(background_mu_);  // made when needed
 };
 
 }  // namespace uopd::devices::cpu

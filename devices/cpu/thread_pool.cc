@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "devices/api/host/thread_priority.h"
+
 namespace uopd::devices::cpu {
 namespace {
 
@@ -21,14 +23,17 @@ bool Stopped(const StopFlag* maybe_stop) { return maybe_stop != nullptr && maybe
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin)
+ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, bool background)
     // Spinning on a single core keeps the thread that one waits for from running.
     : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);  // signals belong to the daemon's own threads
   for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this] { Work(); });
+    workers_.emplace_back([this, background] {
+      if (background) EnterBackground();
+      Work();
+    });
     pthread_setname_np(workers_.back().native_handle(), "uopd-cpu");
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);

@@ -23,7 +23,8 @@ class ThreadPool {
  public:
   // `threads` counts the caller: threads - 1 workers are started. With one thread every loop runs
   // inline.
-  ThreadPool(int threads, std::chrono::microseconds spin);
+  // `background`: they have a lower priority (thread_priority.h).
+  ThreadPool(int threads, std::chrono::microseconds spin, bool background = false);
   // REQUIRES: no loop is running.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

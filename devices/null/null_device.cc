@@ -45,7 +45,8 @@ std::shared_ptr<NullDevice> NullDevice::Open(const NullOptions& options) {
 
 NullDevice::NullDevice(const NullOptions& options)
     : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes)),
-      heap_(options.memory) {}
+      heap_(options.memory),
+      deferred_(options.deferred) {}
 
 absl::Status NullDevice::status() const {
   MutexLock lock(mu_);
@@ -70,7 +71,7 @@ absl::StatusOr<std::shared_ptr<Executable>> NullDevice::Load(const Program& prog
 
 absl::StatusOr<std::unique_ptr<Stream>> NullDevice::NewStream() {
   UOPD_TRY(status());
-  return std::make_unique<HostStream>(shared_from_this());
+  return std::make_unique<HostStream>(shared_from_this(), deferred_);
 }
 
 }  // namespace uopd::devices::null

@@ -22,6 +22,7 @@ struct NullOptions {
   // As DeviceInfo has them.
   int hardware_threads = 1;
   int max_kernel_buffers = 0;
+  bool deferred = false;  // nothing happens before Synchronize or Record
 };
 
 class NullDevice final : public Device {
@@ -45,6 +46,7 @@ class NullDevice final : public Device {
   explicit NullDevice(const NullOptions& options);
 
   HostHeap heap_;
+  const bool deferred_;
   const NullCompiler compiler_;
   std::atomic<int64_t> launches_ = 0;
   mutable Mutex mu_;

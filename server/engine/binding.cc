@@ -9,6 +9,8 @@
 namespace uopd::engine {
 namespace {
 
+constexpr size_t kNamedHandles = 8;  // in a message
+
 absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 absl::Status CheckVariables(const Program& program, std::span<const int64_t> values) {
@@ -24,6 +26,14 @@ absl::Status CheckVariables(const Program& program, std::span<const int64_t> val
     }
   }
   return absl::OkStatus();
+}
+
+// True when the program writes all of the slot: one that it writes in part counts as read.
+bool IsOverwritten(const ProgramSlot& slot) { return slot.info.written && !slot.info.read; }
+
+// True when data of the request fill the whole slot.
+bool IsFilled(const ProgramSlot& slot, const Argument& argument) {
+  return argument.data && static_cast<int64_t>(argument.data->size()) == slot.info.bytes;
 }
 
 }  // namespace
@@ -57,7 +67,7 @@ absl::StatusOr<Binding> Binding::Bind(const Program& program, BufferStore& buffe
                        program.slots.size(), " slots"));
   }
   UOPD_TRY(CheckVariables(program, call.variables));
-  Binding out(program, buffers, call.arguments);
+  Binding out(program, buffers, call);
   out.slots_.resize(program.slots.size());
   int64_t returned = 0;
   for (size_t i = 0; i < program.slots.size(); ++i) {
@@ -124,7 +134,7 @@ absl::Status Binding::BindSlot(size_t i) {
                            bound.buffer->device().info().name, ", the slot on ",
                            slot.device->name()));
       }
-      return absl::OkStatus();
+      return CheckContents(i);
     }
     if (slot.info.read && !slot.info.written && !argument.data) {
       return Invalid(
@@ -136,6 +146,14 @@ absl::Status Binding::BindSlot(size_t i) {
   UOPD_ASSIGN(bound.made, Make(i));
   bound.buffer = made_[static_cast<size_t>(bound.made)].buffer;
   return absl::OkStatus();
+}
+
+absl::Status Binding::CheckContents(size_t i) const {
+  const ProgramSlot& slot = program_.slots[i];
+  const Argument& argument = this->argument(i);
+  if (argument.data || IsOverwritten(slot)) return absl::OkStatus();
+  absl::Status status = buffers_.CheckContents(argument.buffer);
+  return status.ok() ? status : WithFrame(status, Cat("reading slot ", i));
 }
 
 absl::StatusOr<int> Binding::Make(size_t i) {
@@ -231,11 +249,57 @@ devices::BufferArg Binding::Resolve(const schedule::BufferRef& ref) const {
 }
 
 absl::Status Binding::Commit() {
+  absl::InlinedVector<uint64_t, 8> changed, whole;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const ProgramSlot& slot = program_.slots[i];
+    if (slots_[i].buffer == nullptr || slots_[i].made >= 0) continue;
+    const bool filled = IsFilled(slot, argument(i)) || IsOverwritten(slot);
+    if (filled || slot.info.written || argument(i).data) {
+      (filled ? whole : changed).push_back(argument(i).buffer);
+    }
+  }
+  buffers_.Changed(changed, whole);
   for (const Slot& slot : slots_) {
     if (slot.new_handle == 0) continue;
     UOPD_TRY(buffers_.Insert(slot.new_handle, std::move(made_[static_cast<size_t>(slot.made)])));
   }
   return absl::OkStatus();
+}
+
+absl::Status Binding::Lose(size_t begun, absl::Status why) {
+  std::vector<uint64_t> lost;
+  const auto lose = [&](const schedule::BufferRef& ref) {
+    if (ref.kind != schedule::BufferRef::kArgument) return;
+    const auto i = static_cast<size_t>(ref.index);
+    const uint64_t handle = argument(i).buffer;
+    // One that this run made goes with it.
+    if (handle != 0 && slots_[i].made < 0 && program_.slots[i].info.written) {
+      lost.push_back(handle);
+    }
+  };
+  for (size_t i = 0; i < begun; ++i) {
+    const Step& step = program_.steps[i];
+    if (step.kernel == nullptr) {
+      lose(step.buffers[0]);
+      continue;
+    }
+    for (size_t j = 0; j < step.buffers.size(); ++j) {
+      if (step.kernel->buffers[j].written) lose(step.buffers[j]);
+    }
+  }
+  std::sort(lost.begin(), lost.end());
+  lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+  if (lost.empty()) return why;
+  buffers_.Lose(lost, StatusText(why));
+  if (maybe_lost_ != nullptr) *maybe_lost_ = true;
+  std::string names;
+  for (size_t i = 0; i < lost.size() && i < kNamedHandles; ++i) {
+    Append(names, i > 0 ? ", " : "", lost[i]);
+  }
+  if (lost.size() > kNamedHandles) Append(names, " and ", lost.size() - kNamedHandles, " more");
+  absl::Status out(why.code(),
+                   Cat(StatusText(why), "; what it had begun to write is lost: buffer ", names));
+  return out;
 }
 
 }  // namespace uopd::engine

@@ -25,7 +25,8 @@ class Streams {
 
 class Binding {
  public:
-  // INVALID_ARGUMENT names the slot or the variable; RESOURCE_EXHAUSTED the limit.
+  // INVALID_ARGUMENT names the slot or the variable; RESOURCE_EXHAUSTED the limit; DATA_LOSS a
+  // buffer that the run would read and whose contents are lost.
   static absl::StatusOr<Binding> Bind(const Program& program, BufferStore& buffers,
                                       const RunCall& call, const RunLimits& limits);
   Binding(Binding&&) = default;
@@ -37,8 +38,12 @@ class Binding {
   devices::BufferArg Resolve(const schedule::BufferRef& ref) const;
   // What a client sees of slot i; null for one that is not used.
   devices::Buffer* buffer(size_t i) const { return slots_[i].buffer.get(); }
-  // Gives the new buffers that have handles to the store.
+  // Gives the new buffers that have handles to the store; those that were written are no longer
+  // lost.
   absl::Status Commit();
+  // After a run that failed with `why`: what its first `begun` steps write is lost, and so says the
+  // status that is returned.
+  absl::Status Lose(size_t begun, absl::Status why);
 
  private:
   struct Slot {
@@ -50,11 +55,15 @@ class Binding {
     int copy = -1;
   };
 
-  Binding(const Program& program, BufferStore& buffers, std::span<const Argument> arguments)
-      : program_(program), buffers_(buffers), arguments_(arguments) {}
+  Binding(const Program& program, BufferStore& buffers, const RunCall& call)
+      : program_(program),
+        buffers_(buffers),
+        arguments_(call.arguments),
+        maybe_lost_(call.maybe_lost) {}
   const Argument& argument(size_t i) const;
   absl::Status CheckArgument(size_t i) const;
   absl::Status BindSlot(size_t i);
+  absl::Status CheckContents(size_t i) const;
   absl::StatusOr<int> Make(size_t i);
   // Sees to slots that are bound to one buffer.
   absl::Status Separate();
@@ -65,6 +74,7 @@ class Binding {
   const Program& program_;
   BufferStore& buffers_;
   const std::span<const Argument> arguments_;
+  bool* const maybe_lost_;
   absl::InlinedVector<Slot, 8> slots_;
   absl::flat_hash_map<uint64_t, size_t> new_handles_;  // -> the slot whose buffer it names
   absl::InlinedVector<Allocation, 8> made_;

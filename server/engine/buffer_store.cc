@@ -62,7 +62,7 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
   if (buffers_.size() >= kMaxBuffers) {
     return absl::ResourceExhaustedError(Cat("session has ", kMaxBuffers, " buffers already"));
   }
-  if (!buffers_.try_emplace(handle, std::move(allocation)).second) {
+  if (!buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_}).second) {
     return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
   }
   device->buffer_bytes().Add(bytes);
@@ -72,7 +72,59 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
 std::shared_ptr<devices::Buffer> BufferStore::Find(uint64_t handle) const {
   MutexLock lock(mu_);
   auto it = buffers_.find(handle);
-  return it == buffers_.end() ? nullptr : it->second.buffer;
+  return it == buffers_.end() ? nullptr : it->second.allocation.buffer;
+}
+
+absl::Status BufferStore::CheckContents(uint64_t handle) const {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  if (it == buffers_.end() || it->second.lost.empty()) return absl::OkStatus();
+  return absl::DataLossError(Cat("contents of buffer ", handle,
+                                 " are lost: the run that was writing it ended early (",
+                                 it->second.lost, "); overwrite the whole buffer"));
+}
+
+void BufferStore::Lose(std::span<const uint64_t> handles, const std::string& why) {
+  MutexLock lock(mu_);
+  for (uint64_t handle : handles) {
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end()) continue;
+    it->second.version = ++clock_;
+    it->second.restored = 0;
+    it->second.lost = why;
+  }
+}
+
+void BufferStore::Changed(std::span<const uint64_t> handles, std::span<const uint64_t> whole) {
+  if (handles.empty() && whole.empty()) return;
+  MutexLock lock(mu_);
+  for (uint64_t handle : handles) {
+    if (auto it = buffers_.find(handle); it != buffers_.end()) it->second.version = ++clock_;
+  }
+  for (uint64_t handle : whole) {
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end()) continue;
+    it->second.version = ++clock_;
+    it->second.lost.clear();
+  }
+}
+
+void BufferStore::Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  if (it == buffers_.end()) return;
+  Entry& entry = it->second;
+  entry.version = ++clock_;
+  if (entry.lost.empty()) return;
+  if (offset == 0) entry.restored = 0;
+  if (offset == entry.restored) entry.restored += bytes;
+  if (entry.restored == entry.allocation.buffer->size()) entry.lost.clear();
+}
+
+uint64_t BufferStore::Version(uint64_t handle) const {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  return it == buffers_.end() ? 0 : it->second.version;
 }
 
 void BufferStore::Free(std::span<const uint64_t> handles) {
@@ -80,14 +132,14 @@ void BufferStore::Free(std::span<const uint64_t> handles) {
   for (uint64_t handle : handles) {
     auto it = buffers_.find(handle);
     if (it == buffers_.end()) continue;
-    Uncount(it->second);
+    Uncount(it->second.allocation);
     buffers_.erase(it);
   }
 }
 
 void BufferStore::Clear() {
   MutexLock lock(mu_);
-  for (const auto& [handle, allocation] : buffers_) Uncount(allocation);
+  for (const auto& [handle, entry] : buffers_) Uncount(entry.allocation);
   buffers_.clear();
 }
 
@@ -100,7 +152,9 @@ absl::Status BufferStore::Write(DeviceSet& devices, uint64_t handle, uint64_t of
   UOPD_ASSIGN(DeviceState * device, devices.Get(buffer->device().info().name));
   UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
   UOPD_TRY(stream->CopyIn(std::as_bytes(std::span(data)), *buffer, offset));
-  return stream.Finish();
+  UOPD_TRY(stream.Finish());
+  Wrote(handle, offset, data.size());
+  return absl::OkStatus();
 }
 
 absl::Status BufferStore::Read(DeviceSet& devices, uint64_t handle, uint64_t offset,
@@ -109,6 +163,7 @@ absl::Status BufferStore::Read(DeviceSet& devices, uint64_t handle, uint64_t off
   if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
   UOPD_TRY(CheckRange(handle, *buffer, offset, out.size()));
   if (out.empty()) return absl::OkStatus();
+  UOPD_TRY(CheckContents(handle));
   UOPD_ASSIGN(DeviceState * device, devices.Get(buffer->device().info().name));
   UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
   UOPD_TRY(stream->CopyOut(*buffer, offset, std::as_writable_bytes(out)));

@@ -17,6 +17,10 @@ int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurre
 // A request that waits longer for a thread is one that the client feels.
 constexpr std::chrono::seconds kBusyLimit{1};
 
+absl::Status CancelledById(uint64_t request_id) {
+  return absl::CancelledError(Cat("request id (", request_id, ") was cancelled by its client"));
+}
+
 // Of a message, for what surrounds the data that is returned.
 constexpr int64_t kMessageReserve = 16 << 10;
 
@@ -92,6 +96,7 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
     : max_return_bytes_(config.limits_max_message_bytes() - kMessageReserve),
       cache_read_only_(config.cache_read_only()),
       session_bytes_(config.limits_session_bytes()),
+      run_ms_(config.limits_run_ms().count()),
       debug_(static_cast<int>(config.debug_level())),
       beam_(static_cast<int>(config.tune_beam())),
       total_("limits.total_bytes", config.limits_total_bytes()),
@@ -112,6 +117,7 @@ Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
 
 void Engine::Reload(const Config& config) {
   session_bytes_ = config.limits_session_bytes();
+  run_ms_ = config.limits_run_ms().count();
   debug_ = static_cast<int>(config.debug_level());
   beam_ = static_cast<int>(config.tune_beam());
   total_.set_limit(config.limits_total_bytes());
@@ -137,6 +143,10 @@ bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
   compile_.StopTuning();
   const bool done = AwaitWork(deadline);
   compile_.StopCompiling();
+  if (!done) {
+    watch_.StopAll();
+    AwaitWork(std::chrono::steady_clock::now() + kStopTime);
+  }
   return done;
 }
 
@@ -242,14 +252,60 @@ absl::StatusOr<ExecuteResult> Engine::Execute(RequestContext& request, Session& 
                                               const ExecuteCall& call) {
   if (session.closed()) return NotFound(kSession, "session was closed while the request waited");
   UOPD_ASSIGN(auto program, Prepare(request, call.graph, call.options));
-  if (call.request_id != 0) {
-    UOPD_ASSIGN(auto known, session.results().Find(call.request_id, program->digest));
-    if (known != nullptr) return *known;
+  RunLimits limits = Limits(call.debug);
+  limits.terms = TermsOf(&session, call.request_id);
+  if (call.request_id == 0) {
+    return RunProgram(request, *program, session.buffers(), call.run, limits, watch_);
   }
-  UOPD_ASSIGN(ExecuteResult result,
-              RunProgram(request, *program, session.buffers(), call.run, Limits(call.debug)));
-  if (call.request_id != 0) session.results().Remember(call.request_id, program->digest, result);
+  UOPD_ASSIGN(const auto* known, session.results().Find(call.request_id, program->digest));
+  if (known != nullptr) return Repeat(session, call.request_id, *known);
+  if (session.cancelled().Has(call.request_id)) return CancelledById(call.request_id);
+  bool lost = false;
+  RunCall run = call.run;
+  run.maybe_lost = &lost;
+  auto result = RunProgram(request, *program, session.buffers(), run, limits, watch_);
+  if (lost) {
+    session.results().RememberLoss(
+        call.request_id, program->digest,
+        absl::DataLossError(Cat("request id (", call.request_id,
+                                ") was ended while it ran: ", StatusText(result.status()))));
+  }
+  UOPD_TRY(result.status());
+  std::vector<ResultSource> sources;
+  size_t piece = 0;
+  for (const Argument& argument : run.arguments) {
+    if (!argument.return_data) continue;
+    const uint64_t handle = argument.buffer;
+    sources.push_back({handle, handle == 0 ? 0 : session.buffers().Version(handle),
+                       result->data[piece++].size()});
+  }
+  session.results().Remember(call.request_id, program->digest, *result, std::move(sources));
   return result;
+}
+
+absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_id,
+                                             const ResultMemory::Known& known) {
+  UOPD_TRY(known.lost);
+  if (known.maybe_result != nullptr) return *known.maybe_result;
+  ExecuteResult out;
+  const auto gone = [&](std::string_view why) {
+    return absl::DataLossError(Cat("request id (", request_id, ") is done and its result (",
+                                   known.bytes, " bytes) is no longer kept; ", why));
+  };
+  if (known.sources.empty()) return gone("it is not known from where to read it again");
+  for (const ResultSource& source : known.sources) {
+    if (source.handle == 0) {
+      return gone("some of it was in no buffer: give such slots handles, and download them");
+    }
+    if (session.buffers().Version(source.handle) != source.version) {
+      return gone(Cat("buffer ", source.handle,
+                      " that it was in has changed since: download what "
+                      "is needed before the next request writes there"));
+    }
+    std::string& data = out.data.emplace_back(source.bytes, '\0');
+    UOPD_TRY(Read(session, source.handle, 0, std::span(data)));
+  }
+  return out;
 }
 
 absl::StatusOr<ExecuteResult> Engine::RunOnce(RequestContext& request, const ExecuteCall& call,
@@ -258,7 +314,30 @@ absl::StatusOr<ExecuteResult> Engine::RunOnce(RequestContext& request, const Exe
   *digest = program->digest;
   Quota quota("limits.session_bytes", session_bytes(), &total_);
   BufferStore buffers(quota);
-  return RunProgram(request, *program, buffers, call.run, Limits(call.debug));
+  RunLimits limits = Limits(call.debug);
+  limits.terms = TermsOf(nullptr, 0);
+  return RunProgram(request, *program, buffers, call.run, limits, watch_);
+}
+
+RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {
+  RunTerms out;
+  out.limit = std::chrono::milliseconds(run_ms_.load(std::memory_order_relaxed));
+  out.has_id = request_id != 0;
+  if (maybe_session == nullptr) return out;
+  out.wanted = [this, maybe_session,
+                request_id](std::optional<RunTerms::TimePoint> left) -> absl::Status {
+    Session& session = *maybe_session;
+    if (session.closed()) return NotFound(kSession, "session was closed while its request ran");
+    if (request_id != 0 && session.cancelled().Has(request_id)) return CancelledById(request_id);
+    if (!left || session.waited_for()) return absl::OkStatus();
+    const auto grace = sessions_.grace();
+    if (Session::Clock::now() < std::max(*left, session.last_use()) + grace) {
+      return absl::OkStatus();
+    }
+    return absl::CancelledError(
+        Cat("client left and did not come back within session.grace_ms (", grace.count(), " ms)"));
+  };
+  return out;
 }
 
 RunLimits Engine::Limits(int debug) const {

@@ -58,6 +58,7 @@ class Work {
 
 class Engine {
  public:
+  static constexpr std::chrono::milliseconds kStopTime{1000};
   static constexpr size_t kMaxWaiting = 4096;  // requests that wait or run on the executor
 
   // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened. `forks` outlives the
@@ -74,8 +75,8 @@ class Engine {
 
   // UNAVAILABLE once draining.
   absl::StatusOr<Work> Begin();
-  // Refuses new work and ends tuning at once; true when all work is done before `deadline`.
-  // Compiles that still run then are ended.
+  // Refuses new work and ends tuning at once; true when all work is done before `deadline`. Runs
+  // and compiles that still go on then are ended, and have kStopTime to notice.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
   // Empty when requests can be served as they should be, otherwise all reasons why not.
@@ -103,10 +104,14 @@ class Engine {
   bool IsQuick(const GraphRef& graph, const CompileOptions& options);
   absl::StatusOr<ExecuteResult> Execute(RequestContext& request, Session& session,
                                         const ExecuteCall& call);
+  // Ends the request of this id wherever it is; one that is done stays done.
+  static void Cancel(Session& session, uint64_t request_id) { session.cancelled().Add(request_id); }
   // Execute without a session: all buffers live for this call only.
   absl::StatusOr<ExecuteResult> RunOnce(RequestContext& request, const ExecuteCall& call,
                                         Digest* digest);
 
+  // Runs that go on now and may be long.
+  size_t long_runs() const { return watch_.size(); }
   int64_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -120,10 +125,16 @@ class Engine {
   CompileOptions Resolved(CompileOptions options) const;
   absl::Status Check(const CompileOptions& options) const;
   RunLimits Limits(int debug) const;
+  // The answer to a request whose id has been used.
+  absl::StatusOr<ExecuteResult> Repeat(Session& session, uint64_t request_id,
+                                       const ResultMemory::Known& known);
+  // Of a call of `session`; null: of one without.
+  RunTerms TermsOf(Session* maybe_session, uint64_t request_id);
 
   const int64_t max_return_bytes_;
   const bool cache_read_only_;  // because the settings say so
   std::atomic<int64_t> session_bytes_;
+  std::atomic<int64_t> run_ms_;
   std::atomic<int> debug_, beam_;
   Quota total_;
   const std::unique_ptr<Pipeline> pipeline_;
@@ -136,6 +147,7 @@ class Engine {
   KeyExplainer explainer_;
   CompileService compile_;
   SessionTable sessions_;
+  RunWatch watch_;
   Executor executor_;  // its tasks end before anything that they use
 
   std::atomic<bool> draining_{false};

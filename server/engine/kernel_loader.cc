@@ -120,6 +120,8 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   kernel->shape = record.shape;
   kernel->flops = record.flops;
   kernel->bytes = record.bytes;
+  kernel->estimate_ns = record.estimate_ns;
+  kernel->polls = record.polls;
   return std::shared_ptr<const Kernel>(std::move(kernel));
 }
 

@@ -14,6 +14,10 @@ constexpr double kQuickBytes = 256 << 10;
 constexpr double kQuickFlops = 500'000;
 constexpr size_t kQuickSteps = 16;
 
+// A program above is watched while it runs; below, looking between its steps is enough.
+constexpr double kLongNs = 10e6;
+constexpr double kLongBytes = 64 << 20;  // copies have no estimate
+
 absl::Status Internal(const std::string& message) { return absl::InternalError(message); }
 
 absl::StatusOr<int> VariableIndex(const schedule::Schedule& schedule, const std::string& name) {
@@ -41,6 +45,12 @@ absl::Status CheckFit(const schedule::Schedule& schedule, const schedule::Item& 
     }
   }
   return absl::OkStatus();
+}
+
+// What the device cannot be quicker than; 0 where it does not say.
+double LeastNs(const Kernel& kernel) {
+  const double peak = kernel.device->device().info().peak_ops;
+  return peak > 0 ? kernel.flops / peak * 1e9 : 0;
 }
 
 void AddDevice(Program& program, DeviceState* device) {
@@ -100,6 +110,7 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
   program->digest = digest;
   program->variables = schedule.variables;
   UOPD_TRY(AddMemory(*program, schedule, devices));
+  double estimate_ns = 0;
   for (size_t i = 0; i < schedule.items.size(); ++i) {
     const schedule::Item& item = schedule.items[i];
     Step step;
@@ -117,13 +128,18 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
       }
       program->flops += step.kernel->flops;
       program->bytes += step.kernel->bytes;
+      estimate_ns += step.kernel->estimate_ns;
+      program->may_be_long |= step.kernel->polls;
+      // Its work is that of the largest variables.
+      if (step.kernel->variables.empty()) program->least_ns += LeastNs(*step.kernel);
       program->tuned_kernels += step.kernel->tuned ? 1 : 0;
     }
     AddDevice(*program, step.device);
     program->steps.push_back(std::move(step));
   }
   program->quick = program->steps.size() <= kQuickSteps && program->bytes <= kQuickBytes &&
-                   program->flops <= kQuickFlops;
+                   program->flops <= kQuickFlops && estimate_ns <= kLongNs;
+  program->may_be_long |= estimate_ns > kLongNs || program->bytes > kLongBytes;
   return std::shared_ptr<const Program>(std::move(program));
 }
 

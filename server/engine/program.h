@@ -24,7 +24,8 @@ struct Kernel {
   std::vector<codegen::BufferUse> buffers;
   std::vector<std::string> variables;
   devices::LaunchShape shape;
-  double flops = 0, bytes = 0;
+  double flops = 0, bytes = 0, estimate_ns = 0;  // codegen::LoweredKernel
+  bool polls = false;
   bool tuned = false;  // with opts that tuning found
 };
 
@@ -62,9 +63,12 @@ struct Program {
   std::vector<DeviceState*> devices;  // of all steps and slots, each once
   int64_t temporary_bytes = 0;
   double flops = 0, bytes = 0;  // of one run
+  double least_ns = 0;          // no run can take less; of kernels whose work is known
   uint32_t tuned_kernels = 0;   // steps
   // Done in microseconds: cheaper to run on the thread that received the call than to hand over.
   bool quick = false;
+  // May take over 10 ms: somebody looks whether it is to stop while it runs.
+  bool may_be_long = false;
 };
 
 // Which program: the graph and what it is compiled for.

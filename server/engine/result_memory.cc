@@ -5,33 +5,55 @@
 
 namespace uopd::engine {
 
-absl::StatusOr<std::shared_ptr<const ExecuteResult>> ResultMemory::Find(
-    uint64_t request_id, const Digest& program) const {
-  auto it = results_.find(request_id);
-  if (it == results_.end()) return nullptr;
+absl::StatusOr<const ResultMemory::Known*> ResultMemory::Find(uint64_t request_id,
+                                                              const Digest& program) const {
+  auto it = known_.find(request_id);
+  if (it == known_.end()) return nullptr;
   if (it->second.program != program) {
     return absl::InvalidArgumentError(
         Cat("request id (", request_id, ") was used for another program"));
   }
-  return it->second.result;
+  return &it->second;
 }
 
-void ResultMemory::Remember(uint64_t request_id, const Digest& program,
-                            const ExecuteResult& result) {
-  size_t bytes = 0;
-  for (const std::string& data : result.data) bytes += data.size();
-  if (bytes > kMaxBytes) return;
-  auto [it, added] = results_.try_emplace(request_id);
-  if (!added) return;
-  it->second = {program, std::make_shared<const ExecuteResult>(result), bytes};
-  order_.push_back(request_id);
-  bytes_ += bytes;
-  while (bytes_ > kMaxBytes || order_.size() > kMaxResults) {
-    auto oldest = results_.find(order_.front());
-    bytes_ -= oldest->second.bytes;
-    results_.erase(oldest);
-    order_.pop_front();
+void ResultMemory::Remember(uint64_t request_id, const Digest& program, const ExecuteResult& result,
+                            std::vector<ResultSource> sources) {
+  Known* known = Add(request_id, program);
+  if (known == nullptr) return;
+  for (const std::string& data : result.data) known->bytes += data.size();
+  if (sources.size() <= kMaxSources) known->sources = std::move(sources);
+  if (known->bytes > kMaxBytes) return;
+  known->maybe_result = std::make_shared<const ExecuteResult>(result);
+  with_data_.push_back(request_id);
+  bytes_ += known->bytes;
+  while (bytes_ > kMaxBytes || with_data_.size() > kMaxResults) DropData(with_data_.front());
+}
+
+void ResultMemory::RememberLoss(uint64_t request_id, const Digest& program, absl::Status lost) {
+  if (Known* known = Add(request_id, program)) known->lost = std::move(lost);
+}
+
+// Null when the id is known already.
+ResultMemory::Known* ResultMemory::Add(uint64_t request_id, const Digest& program) {
+  if (known_.contains(request_id)) return nullptr;
+  if (ids_.size() == kMaxIds) {
+    const uint64_t oldest = ids_.front();
+    if (!with_data_.empty() && with_data_.front() == oldest) DropData(oldest);
+    known_.erase(oldest);
+    ids_.pop_front();
   }
+  ids_.push_back(request_id);
+  Known& known = known_[request_id];
+  known.program = program;
+  return &known;
+}
+
+// REQUIRES: it is the oldest with data.
+void ResultMemory::DropData(uint64_t request_id) {
+  Known& known = known_.at(request_id);
+  bytes_ -= known.bytes;
+  known.maybe_result = nullptr;
+  with_data_.pop_front();
 }
 
 }  // namespace uopd::engine

@@ -45,12 +45,14 @@ absl::Status RunCopy(const Program& program, const Step& step, const Binding& bi
 }
 
 absl::Status LaunchKernel(const Step& step, const Binding& binding, std::span<const int64_t> values,
-                          devices::Stream& stream, int64_t* duration_ns) {
+                          devices::Stream& stream, int64_t* duration_ns,
+                          const std::shared_ptr<devices::StopFlag>& stop) {
   absl::InlinedVector<devices::BufferArg, 8> buffers;
   for (const schedule::BufferRef& ref : step.buffers) buffers.push_back(binding.Resolve(ref));
   absl::InlinedVector<int64_t, 4> vars;
   for (int index : step.variables) vars.push_back(values[static_cast<size_t>(index)]);
-  return stream.Launch(*step.kernel->executable, step.kernel->shape, buffers, vars, duration_ns);
+  return stream.Launch(*step.kernel->executable, step.kernel->shape, buffers, vars, duration_ns,
+                       stop);
 }
 
 void Report(const Program& program, std::span<const int64_t> durations_ns, int debug) {
@@ -65,20 +67,45 @@ void Report(const Program& program, std::span<const int64_t> durations_ns, int d
   }
 }
 
-absl::Status RunSteps(RequestContext& request, const Program& program, const Binding& binding,
-                      std::span<const int64_t> values, Streams& streams, int debug) {
+absl::Status CheckTime(const Program& program, std::chrono::milliseconds limit) {
+  if (limit.count() == 0 || program.least_ns * 1e-6 <= static_cast<double>(limit.count())) {
+    return absl::OkStatus();
+  }
+  const Step& longest = *std::max_element(
+      program.steps.begin(), program.steps.end(), [](const Step& a, const Step& b) {
+        return (a.kernel ? a.kernel->flops : 0) < (b.kernel ? b.kernel->flops : 0);
+      });
+  return absl::ResourceExhaustedError(
+      Cat("run needs at least ", program.least_ns * 1e-9, " s, most of it in kernel ",
+          longest.kernel->name, " (", longest.kernel->flops,
+          " operations), and limits.run_ms allows ", limit.count(), " ms"));
+}
+
+// `begun`: the steps that may have written something.
+absl::Status RunSteps(RunControl& control, const Program& program, const Binding& binding,
+                      std::span<const int64_t> values, Streams& streams, int debug, size_t* begun) {
   absl::InlinedVector<int64_t, 16> durations_ns(program.steps.size(), 0);
   absl::Status status;
   for (size_t i = 0; i < program.steps.size() && status.ok(); ++i) {
     const Step& step = program.steps[i];
-    if (i > 0) status = request.Check();
+    // The caller was asked just before the first step.
+    if (i > 0 || program.may_be_long) status = control.Check();
     if (!status.ok()) break;
-    status = step.kernel == nullptr
-                 ? RunCopy(program, step, binding, streams, program.devices)
-                 : LaunchKernel(step, binding, values, streams.Of(step.device), &durations_ns[i]);
+    if (i == 0) control.Launching();
+    *begun = i + 1;
+    status = step.kernel == nullptr ? RunCopy(program, step, binding, streams, program.devices)
+                                    : LaunchKernel(step, binding, values, streams.Of(step.device),
+                                                   &durations_ns[i], control.stop());
   }
   // Also after an error: what was launched still uses the buffers and writes the durations.
   for (DeviceState* device : program.devices) status.Update(streams.Of(device).Synchronize());
+  if (!status.ok() && *begun > 0) {
+    // A stopped kernel says only that; why is what the caller wants to know.
+    const Step& last = program.steps[*begun - 1];
+    if (absl::Status why = control.Why(); !why.ok()) status = std::move(why);
+    status = WithFrame(status, last.kernel == nullptr ? Cat("copying in step ", *begun - 1)
+                                                      : Cat("running kernel ", last.kernel->name));
+  }
   if (status.ok()) Report(program, durations_ns, debug);
   return status;
 }
@@ -88,11 +115,16 @@ absl::StatusOr<ExecuteResult> ReturnData(const Program& program, const Binding& 
   ExecuteResult out;
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (!arguments[i].return_data) continue;
-    devices::Buffer& buffer = *binding.buffer(i);
-    std::string& data = out.data.emplace_back(buffer.size(), '\0');
-    if (data.empty()) continue;
+    out.data.emplace_back(binding.buffer(i)->size(), '\0');
+  }
+  // All strings are there now: what is queued may be copied later, and they stay where they are.
+  auto data = out.data.begin();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].return_data) continue;
+    std::string& to = *data++;
+    if (to.empty()) continue;
     UOPD_TRY(streams.Of(program.slots[i].device)
-                 .CopyOut(buffer, 0, std::as_writable_bytes(std::span(data))));
+                 .CopyOut(*binding.buffer(i), 0, std::as_writable_bytes(std::span(to))));
   }
   return out;
 }
@@ -101,8 +133,9 @@ absl::StatusOr<ExecuteResult> ReturnData(const Program& program, const Binding& 
 
 absl::StatusOr<ExecuteResult> RunProgram(RequestContext& request, const Program& program,
                                          BufferStore& buffers, const RunCall& call,
-                                         const RunLimits& limits) {
+                                         const RunLimits& limits, RunWatch& watch) {
   UOPD_TRY(request.Check());
+  UOPD_TRY(CheckTime(program, limits.terms.limit));
   UOPD_ASSIGN(Binding binding, Binding::Bind(program, buffers, call, limits));
   UOPD_ASSIGN(Streams streams, Streams::Take(program));
   {
@@ -114,7 +147,11 @@ absl::StatusOr<ExecuteResult> RunProgram(RequestContext& request, const Program&
   }
   {
     ScopedPhase phase(Phase::kRun, &request.timings);
-    UOPD_TRY(RunSteps(request, program, binding, call.variables, streams, limits.debug));
+    RunControl control(watch, request, limits.terms, program.may_be_long);
+    size_t begun = 0;
+    absl::Status status =
+        RunSteps(control, program, binding, call.variables, streams, limits.debug, &begun);
+    if (!status.ok()) return binding.Lose(begun, std::move(status));
   }
   absl::StatusOr<ExecuteResult> result;
   {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "server/engine/buffer_store.h"
+#include "server/engine/cancelled_ids.h"
 #include "server/engine/result_memory.h"
 #include "server/engine/strand.h"
 
@@ -38,7 +39,14 @@ class Session {
   Quota& quota() { return quota_; }
   Strand& strand() { return *strand_; }
   ResultMemory& results() { return results_; }  // on the strand only
+  CancelledIds& cancelled() { return cancelled_; }
 
+  // When a call last began or ended.
+  Clock::time_point last_use() const {
+    return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
+  }
+  // True when another call waits behind the one that runs.
+  bool waited_for() const { return users_.load(std::memory_order_relaxed) > 1; }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
  private:
@@ -50,6 +58,7 @@ class Session {
   BufferStore buffers_;
   const std::shared_ptr<Strand> strand_;
   ResultMemory results_;
+  CancelledIds cancelled_;
   const std::chrono::milliseconds ttl_;
   std::atomic<bool> closed_{false};
   std::atomic<int> users_{0};

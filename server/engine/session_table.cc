@@ -116,6 +116,11 @@ void SessionTable::Sweep() {
   }
 }
 
+std::chrono::milliseconds SessionTable::grace() const {
+  MutexLock lock(mu_);
+  return options_.grace;
+}
+
 size_t SessionTable::size() const {
   MutexLock lock(mu_);
   return by_id_.size();

@@ -81,6 +81,7 @@ class SessionTable {
   // Frees what is due.
   void Sweep() UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
+  std::chrono::milliseconds grace() const UOPD_EXCLUDES(mu_);
 
  private:
   friend class SessionUse;

@@ -14,9 +14,9 @@ namespace uopd::rpc {
 namespace {
 
 constexpr std::array<std::string_view, kMethods> kNames = {
-    "Hello",    "OpenSession",   "CloseSession", "CreateBuffers",  "FreeBuffers",
-    "Upload",   "Download",      "Prepare",      "Execute",        "Run",
-    "Pipeline", "GetCacheStats", "ExplainCache", "ListQuarantine", "ClearQuarantine"};
+    "Hello",         "OpenSession",  "CloseSession",   "CreateBuffers",  "FreeBuffers", "Upload",
+    "Download",      "Prepare",      "Execute",        "CancelExecute",  "Run",         "Pipeline",
+    "GetCacheStats", "ExplainCache", "ListQuarantine", "ClearQuarantine"};
 constexpr size_t kCodes = 17;
 
 // Looking up a series takes a lock: once per series is enough.

@@ -21,6 +21,7 @@ enum class Method : uint8_t {
   kDownload,
   kPrepare,
   kExecute,
+  kCancelExecute,
   kRun,
   kPipeline,
   kGetCacheStats,
@@ -28,7 +29,7 @@ enum class Method : uint8_t {
   kListQuarantine,
   kClearQuarantine,
 };
-inline constexpr size_t kMethods = 15;
+inline constexpr size_t kMethods = 16;
 
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);

@@ -226,6 +226,14 @@ absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
   return absl::OkStatus();
 }
 
+absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequest& request) {
+  if (request.request_id() == 0) {
+    return absl::InvalidArgumentError("request id (0) names no request");
+  }
+  engine::Engine::Cancel(session, request.request_id());
+  return absl::OkStatus();
+}
+
 absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
                  const v1::RunRequest& request, v1::RunResponse* response) {
   metrics::BytesReceived().Increment(request.graph().size());

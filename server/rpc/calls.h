@@ -29,6 +29,7 @@ absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
 absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
                      engine::Session& session, const v1::ExecuteRequest& request,
                      v1::ExecuteResponse* response);
+absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequest& request);
 absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
                  const v1::RunRequest& request, v1::RunResponse* response);
 absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& context,

@@ -97,6 +97,18 @@ grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
       });
 }
 
+// Not on the strand, where it would wait for what it is to end.
+grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* context,
+                                                 const v1::CancelExecuteRequest* request,
+                                                 v1::CancelExecuteResponse*) {
+  return Serve(engine_, context, Method::kCancelExecute, kAlways,
+               [=, this](RequestContext&) -> absl::Status {
+                 UOPD_ASSIGN(engine::SessionUse session,
+                             engine_.sessions().Use(request->session_id()));
+                 return rpc::CancelExecute(*session, *request);
+               });
+}
+
 grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
                                        const v1::RunRequest* request, v1::RunResponse* response) {
   return Serve(

@@ -38,6 +38,9 @@ class Service final : public v1::UopdService::CallbackService {
   grpc::ServerUnaryReactor* Execute(grpc::CallbackServerContext* context,
                                     const v1::ExecuteRequest* request,
                                     v1::ExecuteResponse* response) override;
+  grpc::ServerUnaryReactor* CancelExecute(grpc::CallbackServerContext* context,
+                                          const v1::CancelExecuteRequest* request,
+                                          v1::CancelExecuteResponse* response) override;
   grpc::ServerUnaryReactor* Run(grpc::CallbackServerContext* context, const v1::RunRequest* request,
                                 v1::RunResponse* response) override;
   grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Pipeline(

@@ -51,6 +51,15 @@ std::string PairsGraph(int64_t n) {
                 ir::Reshape(ctx, ir::ReduceAxes(ctx, ir::Op::ADD, pairs, axis), flat));
 }
 
+std::string LongGraph(int64_t n) {
+  ir::UOpContext ctx;
+  const int64_t all[] = {n}, axis[] = {0};
+  const ir::UOp iota =
+      ctx.Make(ir::Op::IOTA, Dtype::I64, {ir::ShapeArg(ctx, all)}, ir::Arg::Int(0));
+  const ir::UOp x = ir::Alu(ctx, ir::Op::SIN, {ctx.Make(ir::Op::CAST, Dtype::F32, {iota})});
+  return Stored(ctx, Vector(ctx, 0, 1), ir::ReduceAxes(ctx, ir::Op::ADD, x, axis));
+}
+
 std::vector<float> Scattered(int64_t n, uint64_t salt) {
   std::vector<float> out(static_cast<size_t>(n));
   uint64_t state = 0x9E3779B97F4A7C15ull * (salt + 1);

@@ -17,6 +17,9 @@ std::string FlipGraph(int64_t n);
 // nothing simplifies away.
 std::string PairsGraph(int64_t n);
 
+// slot 0 [0] = sum of sin(i) over n integers, a few hundred bytes for any n: days for 2^40.
+std::string LongGraph(int64_t n);
+
 // n values between -1 and 1, other ones for every salt.
 std::vector<float> Scattered(int64_t n, uint64_t salt);
 std::string Bytes(const std::vector<float>& values);

@@ -7,7 +7,7 @@ namespace uopd::devices {
 
 bool CommandQueue::idle() const {
   MutexLock lock(mu_);
-  return items_.empty() && !running_ && !blocked_ && status_.ok();
+  return !deferred_ && items_.empty() && !running_ && !blocked_ && status_.ok();
 }
 
 void CommandQueue::Push(std::function<absl::Status()> work, bool always) {
@@ -19,11 +19,12 @@ void CommandQueue::PushWait(std::shared_ptr<Semaphore> semaphore, uint64_t value
 }
 
 void CommandQueue::Append(Item item) {
+  const bool waits = deferred_ && !item.always;
   {
     MutexLock lock(mu_);
     items_.push_back(std::move(item));
   }
-  Drain();
+  if (!waits) Drain();
 }
 
 void CommandQueue::Drain() {
@@ -82,6 +83,7 @@ void CommandQueue::Unblock(bool reached) {
 }
 
 absl::Status CommandQueue::Synchronize() {
+  Drain();
   MutexLock lock(mu_);
   lock.Wait(changed_,
             [&]() UOPD_REQUIRES(mu_) { return items_.empty() && !running_ && !blocked_; });

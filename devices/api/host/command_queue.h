@@ -24,12 +24,18 @@ namespace uopd::devices {
 
 class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
  public:
+  // `deferred`: nothing runs before Synchronize, a Push that is `always` or RunQueued, as on the
+  // slowest device that the contract allows.
+  explicit CommandQueue(bool deferred = false) : deferred_(deferred) {}
+
   // True: nothing is ahead and nothing has failed, so the pushing thread may run its work itself,
   // without Push.
   bool idle() const UOPD_EXCLUDES(mu_);
   // `work` runs after all that was pushed before; skipped after an error unless `always`.
   void Push(std::function<absl::Status()> work, bool always = false) UOPD_EXCLUDES(mu_);
   void PushWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) UOPD_EXCLUDES(mu_);
+  // Runs what is deferred.
+  void RunQueued() UOPD_EXCLUDES(mu_) { Drain(); }
   // Waits until the queue is empty; returns the first error since the last call and forgets it.
   absl::Status Synchronize() UOPD_EXCLUDES(mu_);
 
@@ -47,6 +53,7 @@ class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
   bool PassWait(Item item) UOPD_EXCLUDES(mu_);
   void Unblock(bool reached) UOPD_EXCLUDES(mu_);
 
+  const bool deferred_;
   mutable Mutex mu_;
   std::condition_variable changed_;
   std::deque<Item> items_ UOPD_GUARDED_BY(mu_);

@@ -25,8 +25,10 @@ class HostExecutable : public Executable {
 class HostStream final : public Stream {
  public:
   // REQUIRES: every Executable of `device` is a HostExecutable, and its buffers have host_data().
-  explicit HostStream(std::shared_ptr<Device> device)
-      : Stream(std::move(device)), queue_(std::make_shared<CommandQueue>()) {}
+  // `deferred`: for tests, see CommandQueue.
+  explicit HostStream(std::shared_ptr<Device> device, bool deferred = false)
+      : Stream(std::move(device)), queue_(std::make_shared<CommandQueue>(deferred)) {}
+  ~HostStream() override { queue_->RunQueued(); }
 
   absl::Status Synchronize() override { return queue_->Synchronize(); }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "devices/cpu/cpu_device.h"
 
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <limits>
 #include <thread>
 
+#include "devices/api/host/thread_priority.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/devices/cpu/kernels.h"
@@ -98,6 +101,34 @@ TEST_F(CpuDeviceTest, StopsARunningKernel) {
   auto out = Upload(std::vector<int64_t>(8));
   Run(*index, 8, {out});
   EXPECT_THAT(Download<int64_t>(*out), testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+// While all of its background threads are busy for good, the device answers others.
+TEST_F(CpuDeviceTest, BackgroundWorkHasThreadsOfItsOwn) {
+  auto endless = Load("endless", kEndless, {1, 0});
+  auto began = Upload(std::vector<int32_t>(8));
+  const BufferArg args[] = {{began.get(), 0}};
+  auto stop = std::make_shared<StopFlag>();
+  int nice = 0;
+  std::thread background([&] {
+    EnterBackground();
+    nice = getpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)));
+    auto stream = device_->NewStream().value();
+    EXPECT_TRUE(stream->Launch(*endless, {{8, 1, 1}}, args, {}, nullptr, stop).ok());
+    EXPECT_EQ(stream->Synchronize().code(), absl::StatusCode::kCancelled);
+  });
+  const auto* words = reinterpret_cast<const int32_t*>(began->host_data());
+  const auto all = [&] {
+    int n = 0;
+    for (int i = 0; i < 8; ++i) n += __atomic_load_n(&words[i], __ATOMIC_RELAXED);
+    return n;
+  };
+  while (all() < 4) std::this_thread::yield();
+  auto index = Load("index", kIndex, {1, 0});
+  for (int i = 0; i < 20; ++i) Run(*index, 8, {Upload(std::vector<int64_t>(8))});
+  stop->Stop();
+  background.join();
+  EXPECT_GE(nice, 10);
 }
 
 TEST_F(CpuDeviceTest, EveryThreadRunsOnce) {

@@ -10,25 +10,47 @@ TEST(ResultMemoryTest, RemembersTheFirstResultOfAnId) {
   ResultMemory memory;
   const Digest program = HashBytes("p");
   EXPECT_EQ(*memory.Find(1, program), nullptr);
-  memory.Remember(1, program, {{"first"}});
-  memory.Remember(1, program, {{"second"}});
-  EXPECT_EQ((*memory.Find(1, program))->data[0], "first");
+  memory.Remember(1, program, {{"first"}}, {});
+  memory.Remember(1, program, {{"second"}}, {});
+  EXPECT_EQ((*memory.Find(1, program))->maybe_result->data[0], "first");
   EXPECT_EQ(memory.Find(1, HashBytes("q")).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST(ResultMemoryTest, IsBoundedInNumberAndBytes) {
+TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
   ResultMemory memory;
   const Digest program = HashBytes("p");
-  for (uint64_t id = 1; id <= 200; ++id) memory.Remember(id, program, {{"x"}});
-  EXPECT_EQ(memory.size(), ResultMemory::kMaxResults);
-  EXPECT_EQ(*memory.Find(1, program), nullptr);
-  EXPECT_NE(*memory.Find(200, program), nullptr);
+  const auto has_data = [&](uint64_t id) {
+    const auto known = memory.Find(id, program);
+    return *known != nullptr && (*known)->maybe_result != nullptr;
+  };
+  for (uint64_t id = 1; id <= 200; ++id) memory.Remember(id, program, {{"x"}}, {});
+  EXPECT_FALSE(has_data(200 - ResultMemory::kMaxResults));
+  EXPECT_TRUE(has_data(200 - ResultMemory::kMaxResults + 1));
   for (uint64_t id = 300; id < 310; ++id) {
-    memory.Remember(id, program, {{std::string(1 << 20, 'x')}});
+    memory.Remember(id, program, {{std::string(1 << 20, 'x')}}, {});
   }
-  EXPECT_EQ(memory.size(), ResultMemory::kMaxBytes >> 20);
-  memory.Remember(400, program, {{std::string(ResultMemory::kMaxBytes + 1, 'x')}});
-  EXPECT_EQ(*memory.Find(400, program), nullptr);
+  EXPECT_FALSE(has_data(309 - (ResultMemory::kMaxBytes >> 20)));
+  EXPECT_TRUE(has_data(310 - (ResultMemory::kMaxBytes >> 20)));
+  memory.Remember(400, program, {{std::string(ResultMemory::kMaxBytes + 1, 'x')}}, {{7, 3, 5}});
+  EXPECT_FALSE(has_data(400));
+  EXPECT_TRUE(has_data(309));
+}
+
+TEST(ResultMemoryTest, AnIdIsKnownLongerThanItsData) {
+  ResultMemory memory;
+  const Digest program = HashBytes("p");
+  memory.Remember(1, program, {{std::string(ResultMemory::kMaxBytes + 1, 'x')}}, {{7, 3, 5}});
+  memory.RememberLoss(2, program, absl::DataLossError("ended"));
+  const ResultMemory::Known* known = *memory.Find(1, program);
+  ASSERT_NE(known, nullptr);
+  EXPECT_EQ(known->sources[0].handle, 7u);
+  EXPECT_EQ(known->bytes, ResultMemory::kMaxBytes + 1);
+  EXPECT_EQ((*memory.Find(2, program))->lost.code(), absl::StatusCode::kDataLoss);
+  for (uint64_t id = 10; id < 10 + ResultMemory::kMaxIds; ++id) {
+    memory.Remember(id, program, {{"x"}}, {});
+  }
+  EXPECT_EQ(memory.size(), ResultMemory::kMaxIds);
+  EXPECT_EQ(*memory.Find(1, program), nullptr);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class RunServiceTest : public testing::Test {
   absl::StatusOr<ExecuteResult> Run(std::vector<Argument> arguments,
                                     std::vector<uint64_t> free = {}) {
     RequestContext request;
-    return RunProgram(request, *program_, buffers_, {arguments, {}, free}, limits_);
+    return RunProgram(request, *program_, buffers_, {arguments, {}, free}, limits_, watch_);
   }
   devices::null::NullDevice& device() {
     return dynamic_cast<devices::null::NullDevice&>((*devices_.Get(""))->device());
@@ -43,6 +43,7 @@ class RunServiceTest : public testing::Test {
   Quota quota_{"limits.session_bytes", 100};
   BufferStore buffers_{quota_};
   RunLimits limits_;
+  RunWatch watch_;
   const std::string data_ = "0123456789abcdef";
 };
 
@@ -109,6 +110,91 @@ TEST_F(RunServiceTest, TooMuchToReturnIsRefused) {
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+// Copies that happen later find the strings where they were when they were queued: short ones would
+// move with the vector that holds them.
+TEST(RunServiceDeferredTest, ReturnedDataStayWhereTheyAre) {
+  const std::shared_ptr<devices::Device> device =
+      devices::null::NullDevice::Open({.deferred = true});
+  DeviceSet devices(*devices::Registry::Of(std::span(&device, 1)));
+  FakePipeline pipeline;
+  cache::MemoryStore store(1 << 20);
+  Executor workers(1, SIZE_MAX);
+  CompileService service({}, pipeline, store, devices, workers);
+  // Sums of eight slots of one float each.
+  ir::UOpContext ctx;
+  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{1});
+  ir::UOp sum = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  for (int64_t i = 2; i <= 8; ++i) {
+    sum = ir::Add(ctx, sum, ir::Param(ctx, i, ir::Dtype::F32, shape));
+  }
+  const ir::UOp out = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), sum);
+  RequestContext request;
+  const auto handle =
+      service.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&out, 1)))}, {});
+  ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
+  Quota quota("limits.session_bytes", 1000);
+  BufferStore buffers(quota);
+  RunWatch watch;
+  std::vector<Argument> arguments = {{.return_data = true}};
+  std::vector<std::string> want = {std::string(4, '\0')};
+  for (char c = 'a'; c < 'i'; ++c) want.emplace_back(4, c);
+  for (size_t i = 1; i <= 8; ++i) arguments.push_back({.data = want[i], .return_data = true});
+  const auto result =
+      RunProgram(request, *(*handle)->Get(), buffers, {arguments, {}, {}}, {}, watch);
+  ASSERT_TRUE(result.ok()) << StatusText(result.status());
+  EXPECT_EQ(result->data, want);
+}
+
+// In the middle of a run: what it had begun to write is lost, and nothing else.
+TEST_F(RunServiceTest, AFailedRunLosesWhatItHadBegunToWrite) {
+  const std::string other(16, 'o');
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
+  limits_.terms.wanted = [](auto) { return absl::CancelledError("nobody wants it"); };
+  // One step only, so the run is not asked again: it needs to be long for that.
+  auto longer = std::make_shared<Program>(*program_);
+  longer->steps.push_back(longer->steps[0]);
+  program_ = longer;
+  const auto result = Run({{.buffer = 1}, {.buffer = 2}});
+  EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
+  EXPECT_THAT(StatusText(result.status()), HasSubstr("nobody wants it"));
+  EXPECT_THAT(StatusText(result.status()), HasSubstr("buffer"));
+  limits_.terms.wanted = nullptr;
+
+  std::string got(16, '?');
+  EXPECT_TRUE(buffers_.Read(devices_, 2, 0, std::span(got)).ok());
+  const absl::Status read = buffers_.Read(devices_, 1, 0, std::span(got));
+  EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss) << read;
+  EXPECT_THAT(StatusText(read), HasSubstr("buffer 1"));
+  EXPECT_THAT(StatusText(read), HasSubstr("nobody wants it"));
+  // Half of it is not all of it; a run that overwrites it is.
+  EXPECT_TRUE(buffers_.Write(devices_, 1, 8, data_.substr(8)).ok());
+  EXPECT_TRUE(buffers_.Write(devices_, 1, 0, data_.substr(0, 8)).ok());
+  EXPECT_FALSE(buffers_.CheckContents(1).ok());
+  EXPECT_EQ(Run({{.buffer = 3}, {.buffer = 1}}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(buffers_.Write(devices_, 1, 8, data_.substr(8)).ok());
+  EXPECT_TRUE(Run({{.buffer = 3}, {.buffer = 1}}).ok());
+  buffers_.Lose(std::vector<uint64_t>{1, 2}, "test");
+  EXPECT_TRUE(Run({{.buffer = 1, .return_data = true}, {.buffer = 3}}).ok());
+  EXPECT_TRUE(buffers_.CheckContents(1).ok());
+  EXPECT_FALSE(buffers_.CheckContents(2).ok());
+  EXPECT_TRUE(Run({{.buffer = 3}, {.buffer = 2, .data = data_}}).ok());
+  EXPECT_TRUE(buffers_.CheckContents(2).ok());
+}
+
+TEST_F(RunServiceTest, WhatCannotBeDoneInTimeIsRefused) {
+  auto longer = std::make_shared<Program>(*program_);
+  longer->least_ns = 2e9;
+  program_ = longer;
+  limits_.terms.limit = std::chrono::milliseconds(1999);
+  const auto refused = Run({{.buffer = 1}, {.data = data_}});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(refused.status()), HasSubstr("limits.run_ms"));
+  EXPECT_THAT(StatusText(refused.status()), HasSubstr("kernel fake"));
+  EXPECT_EQ(device().launches(), 0);
+  limits_.terms.limit = std::chrono::milliseconds(0);
+  EXPECT_TRUE(Run({{.buffer = 1}, {.data = data_}}).ok());
+}
+
 // Rows 2 and 3 of slot 1 are copied to slot 0, which is on another device: no kernel runs.
 TEST_F(RunServiceTest, CopiesBeginInTheMiddle) {
   ir::UOpContext ctx;
@@ -144,7 +230,7 @@ TEST_F(RunServiceTest, ACancelledRunChangesNothing) {
   request.cancelled = [] { return true; };
   const std::vector<Argument> arguments = {{.buffer = 1}, {.data = data_}};
   EXPECT_TRUE(absl::IsCancelled(
-      RunProgram(request, *program_, buffers_, {arguments, {}, {}}, limits_).status()));
+      RunProgram(request, *program_, buffers_, {arguments, {}, {}}, limits_, watch_).status()));
   EXPECT_EQ(buffers_.size(), 0u);
 }
 

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT
+// Kernels that would run for days: who may stop them, and what they may not stop.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/e2e/client.h"
+#include "tests/e2e/graphs.h"
+
+namespace uopd::e2e {
+namespace {
+
+using grpc::StatusCode;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+constexpr int64_t kDays = int64_t{1} << 40;
+
+template <class F>
+bool Eventually(F done) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+// Execute of one slot, with a deadline.
+grpc::Status ExecuteFor(Client& client, const std::string& graph, uint64_t request_id,
+                        std::chrono::milliseconds time, v1::ExecuteResponse* response) {
+  v1::ExecuteRequest request;
+  request.set_session_id(client.session());
+  request.set_request_id(request_id);
+  request.set_graph(graph);
+  *request.add_arguments() = Returned();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + time);
+  return client.stub().Execute(&context, request, response);
+}
+
+class LongRunTest : public ::testing::Test {
+ protected:
+  LongRunTest() { EXPECT_TRUE(client_.OpenSession().ok()); }
+  bool Idle() {
+    return Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 0; });
+  }
+
+  TemporaryFolder folder_;
+  DaemonProcess daemon_{folder_.path(), {"--server-drain-timeout-ms=100ms"}};
+  Client client_{daemon_};
+};
+
+TEST_F(LongRunTest, AClientThatLeavesFreesTheDevice) {
+  client_.Prepare(LongGraph(kDays));
+  v1::ExecuteResponse response;
+  const grpc::Status status =
+      ExecuteFor(client_, LongGraph(kDays), 0, std::chrono::milliseconds(300), &response);
+  EXPECT_EQ(status.error_code(), StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_TRUE(Idle()) << daemon_.Log();
+  ExpectServes(daemon_);
+}
+
+TEST_F(LongRunTest, ARunWithAnIdGoesOnWithoutItsClientAndIsNotRunTwice) {
+  const std::string graph = LongGraph(int64_t{1} << 26);
+  client_.Prepare(graph);
+  v1::ExecuteResponse once, again;
+  ASSERT_TRUE(ExecuteFor(client_, graph, 0, std::chrono::minutes(2), &once).ok());
+  const double runs = daemon_.Metric("uopd_kernel_duration_seconds_count{device=\"CPU:0\"}");
+  // Long enough to begin, too short to end: where the machine is quick enough all the same, the
+  // repetition is answered from the first run too.
+  (void)ExecuteFor(client_, graph, 7, std::chrono::milliseconds(20), &again);
+  const grpc::Status status = ExecuteFor(client_, graph, 7, std::chrono::minutes(2), &again);
+  ASSERT_TRUE(status.ok()) << status.error_message();
+  EXPECT_EQ(again.data(0), once.data(0));
+  EXPECT_EQ(daemon_.Metric("uopd_kernel_duration_seconds_count{device=\"CPU:0\"}"), runs + 1);
+}
+
+TEST_F(LongRunTest, AnIdCanBeCancelled) {
+  client_.Prepare(LongGraph(kDays));
+  grpc::Status status;
+  std::thread run([&] {
+    v1::ExecuteResponse response;
+    status = ExecuteFor(client_, LongGraph(kDays), 9, std::chrono::minutes(2), &response);
+  });
+  EXPECT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 1; }));
+  v1::CancelExecuteRequest request;
+  request.set_session_id(client_.session());
+  v1::CancelExecuteResponse response;
+  grpc::ClientContext none, context;
+  EXPECT_EQ(client_.stub().CancelExecute(&none, request, &response).error_code(),
+            StatusCode::INVALID_ARGUMENT);
+  request.set_request_id(9);
+  EXPECT_TRUE(client_.stub().CancelExecute(&context, request, &response).ok());
+  run.join();
+  EXPECT_EQ(status.error_code(), StatusCode::CANCELLED) << status.error_message();
+  EXPECT_THAT(status.error_message(), HasSubstr("request id (9)"));
+  ExpectServes(daemon_);
+}
+
+TEST_F(LongRunTest, TheProcessEndsWhateverRuns) {
+  client_.Prepare(LongGraph(kDays));
+  std::vector<std::thread> runs;
+  for (int i = 0; i < 4; ++i) {
+    runs.emplace_back([this] {
+      Client client(daemon_);
+      EXPECT_TRUE(client.OpenSession().ok());
+      v1::ExecuteResponse response;
+      const grpc::Status status =
+          ExecuteFor(client, LongGraph(kDays), 1, std::chrono::minutes(2), &response);
+      EXPECT_EQ(status.error_code(), StatusCode::UNAVAILABLE) << status.error_message();
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 4; }));
+  const auto begin = std::chrono::steady_clock::now();
+  daemon_.Signal(SIGTERM);
+  EXPECT_THAT(daemon_.Wait(), AnyOf(0, 3)) << daemon_.Log();
+  // 2.1 s on a machine with nothing else to do.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
+  for (std::thread& run : runs) run.join();
+}
+
+TEST(RunLimitTest, ARunThatTakesTooLongSaysSo) {
+  TemporaryFolder folder;
+  DaemonProcess daemon(folder.path(), {"--limits-run-ms=200ms"});
+  Client client(daemon);
+  ASSERT_TRUE(client.OpenSession().ok());
+  v1::ExecuteResponse response;
+  const grpc::Status status =
+      ExecuteFor(client, LongGraph(int64_t{1} << 36), 0, std::chrono::minutes(2), &response);
+  EXPECT_EQ(status.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("limits.run_ms (200 ms)"));
+  EXPECT_THAT(status.error_message(), HasSubstr("kernel r_"));
+  const grpc::Status refused =
+      ExecuteFor(client, LongGraph(int64_t{1} << 45), 0, std::chrono::minutes(2), &response);
+  EXPECT_EQ(refused.error_code(), StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(refused.error_message(), HasSubstr("at least"));
+  ExpectServes(daemon);
+}
+
+}  // namespace
+}  // namespace uopd::e2e

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+// Requests whose clients leave, on the CPU device with the real compiler: what goes on, what is
+// stopped, what is lost and what a repeated request id is told.
+#include "server/engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "cache/memory_store.h"
+#include "core/ir/build.h"
+#include "core/ir/wire.h"
+#include "server/engine/core_pipeline.h"
+#include "tests/support/model_graphs.h"
+
+namespace uopd::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kParams = 6;
+constexpr int64_t kRows = 8, kColumns = 8, kBytes = kRows * kColumns * 4;
+
+std::string AdamStep() {
+  ir::UOpContext ctx;
+  return ir::Encode(ctx, uopd::testing::AdamGraph(ctx, kParams, kRows, kColumns));
+}
+
+// slot 0 [0] = sum of sin(i) of n integers.
+std::string LongSum(int64_t n) {
+  ir::UOpContext ctx;
+  const ir::Dims one = {1}, all = {n};
+  const ir::UOp iota =
+      ctx.Make(ir::Op::IOTA, ir::Dtype::I64, {ir::ShapeArg(ctx, all)}, ir::Arg::Int(0));
+  const ir::UOp x = ctx.Make(ir::Op::CAST, ir::Dtype::F32, {iota});
+  uopd::testing::GraphBuilder g(ctx);
+  const ir::UOp sum = g.Sum(ir::Alu(ctx, ir::Op::SIN, {x}), {0});
+  const ir::UOp store =
+      ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, ir::ShapeArg(ctx, one)), sum);
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
+class EngineTest : public ::testing::Test {
+ protected:
+  explicit EngineTest(std::string run_limit = "60s") {
+    Config config;
+    EXPECT_TRUE(config.Set("limits.run_ms", run_limit, ConfigSource::kFlag).ok());
+    EXPECT_TRUE(config.Set("session.grace_ms", "60s", ConfigSource::kFlag).ok());
+    EXPECT_TRUE(config.ResolveDefaults().ok());
+    devices::RegistryOptions options;
+    options.memory_limit_bytes = 256 << 20;
+    options.cpu_threads = 2;
+    auto engine = Engine::Create(config, std::make_unique<CorePipeline>(),
+                                 std::make_unique<cache::MemoryStore>(16 << 20),
+                                 *devices::Registry::Create(options), nullptr);
+    EXPECT_TRUE(engine.ok()) << StatusText(engine.status());
+    engine_ = *std::move(engine);
+  }
+
+  SessionUse Open() { return *engine_->sessions().Open(std::chrono::minutes(1)); }
+  // Weights, gradients and moments under handles 1, 2, ...
+  void UploadState(Session& session) {
+    for (uint64_t handle = 1; handle <= 4 * kParams; ++handle) {
+      std::string bytes(kBytes, '\0');
+      for (int64_t i = 0; i < kBytes / 4; ++i) {
+        const float value = 0.25f + static_cast<float>(handle * 31 + i % 17) / 100;
+        std::memcpy(&bytes[4 * i], &value, 4);
+      }
+      ASSERT_TRUE(engine_->OpenUpload(session, handle, kBytes, "").ok());
+      ASSERT_TRUE(engine_->Write(session, handle, 0, bytes).ok());
+    }
+  }
+  std::vector<std::string> State(Session& session) {
+    std::vector<std::string> out;
+    for (uint64_t handle = 1; handle <= 4 * kParams; ++handle) {
+      std::string& bytes = out.emplace_back(kBytes, '\0');
+      const absl::Status read = engine_->Read(session, handle, 0, std::span(bytes));
+      if (!read.ok()) bytes = StatusText(read);
+    }
+    return out;
+  }
+  absl::Status Compile() {
+    RequestContext request;
+    return engine_->Prepare(request, {"", adam_}, {}).status();
+  }
+  absl::StatusOr<ExecuteResult> Step(Session& session, uint64_t request_id,
+                                     std::function<bool()> cancelled = nullptr,
+                                     bool returned = false) {
+    RequestContext request;
+    request.cancelled = std::move(cancelled);
+    std::vector<Argument> arguments;
+    for (uint64_t handle = 1; handle <= 4 * kParams; ++handle) {
+      arguments.push_back({.buffer = handle, .return_data = returned && handle <= 12});
+    }
+    ExecuteCall call;
+    call.request_id = request_id;
+    call.graph = {"", adam_};
+    call.run.arguments = arguments;
+    return engine_->Execute(request, session, call);
+  }
+
+  const std::string adam_ = AdamStep();
+  std::unique_ptr<Engine> engine_;
+};
+
+// The connection is cut at every look that the daemon takes at it, that is, before the run and
+// before each of its kernels.
+TEST_F(EngineTest, ACutConnectionNeverLeavesHalfAStep) {
+  SessionUse undisturbed = Open();
+  UploadState(*undisturbed);
+  ASSERT_TRUE(Compile().ok());  // which looks often
+  const std::vector<std::string> before = State(*undisturbed);
+  int looks = 0;
+  ASSERT_TRUE(Step(*undisturbed, 0, [&] { return ++looks, false; }).ok());
+  const std::vector<std::string> after = State(*undisturbed);
+  ASSERT_NE(before, after);
+  ASSERT_GE(looks, kParams) << "the step has too few kernels to be cut";
+  int stopped = 0, went_on = 0, lost = 0;
+  for (int cut = 1; cut <= looks; ++cut) {
+    // With an id: all of the step or nothing, and all of it after the request was repeated.
+    SessionUse session = Open();
+    UploadState(*session);
+    int look = 0;
+    const auto first = Step(*session, 7, [&] { return ++look >= cut; });
+    first.ok() ? ++went_on : ++stopped;
+    EXPECT_EQ(State(*session), first.ok() ? after : before) << cut;
+    const auto again = Step(*session, 7);
+    EXPECT_TRUE(again.ok()) << cut << StatusText(again.status());
+    EXPECT_EQ(State(*session), after) << cut;
+    // Without one it stops at once: what it had begun to write says so, the rest is as it was.
+    SessionUse other = Open();
+    UploadState(*other);
+    look = 0;
+    EXPECT_TRUE(absl::IsCancelled(Step(*other, 0, [&] { return ++look >= cut; }).status())) << cut;
+    const std::vector<std::string> left = State(*other);
+    for (size_t i = 0; i < left.size(); ++i) {
+      const bool is_lost = left[i].find("lost") != std::string::npos;
+      lost += is_lost;
+      EXPECT_TRUE(is_lost || left[i] == before[i]) << "cut " << cut << " buffer " << i + 1;
+    }
+  }
+  EXPECT_GT(stopped, 0);
+  EXPECT_GT(went_on, 0);
+  EXPECT_GT(lost, 0);
+}
+
+TEST_F(EngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
+  SessionUse undisturbed = Open();
+  ASSERT_TRUE(Compile().ok());
+  UploadState(*undisturbed);
+  int looks = 0;
+  ASSERT_TRUE(Step(*undisturbed, 0, [&] { return ++looks, false; }).ok());
+  SessionUse session = Open();
+  UploadState(*session);
+  int look = 0;
+  const auto cancel_late = [&] {
+    if (++look == looks) Engine::Cancel(*session, 7);
+    return false;
+  };
+  const auto first = Step(*session, 7, cancel_late);
+  EXPECT_TRUE(absl::IsCancelled(first.status())) << StatusText(first.status());
+  const auto again = Step(*session, 7);
+  EXPECT_EQ(again.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(StatusText(again.status()), HasSubstr("request id (7)"));
+  // Another request meets the lost buffers, until they are uploaded again.
+  EXPECT_EQ(Step(*session, 8).status().code(), absl::StatusCode::kDataLoss);
+  UploadState(*session);
+  EXPECT_TRUE(Step(*session, 8).ok());
+  EXPECT_EQ(State(*session), State(*undisturbed));
+  // One that has not come yet is as good as cancelled too; one that is done stays done.
+  Engine::Cancel(*session, 9);
+  Engine::Cancel(*session, 8);
+  EXPECT_TRUE(absl::IsCancelled(Step(*session, 9).status()));
+  EXPECT_TRUE(Step(*session, 8).ok());
+}
+
+TEST_F(EngineTest, ADoneIdDoesNotRunAgainWithoutItsData) {
+  SessionUse session = Open();
+  UploadState(*session);
+  const auto first = Step(*session, 1, nullptr, true);
+  ASSERT_TRUE(first.ok());
+  const auto state = State(*session);
+  // Push its data out of memory.
+  for (uint64_t id = 100; id < 100 + ResultMemory::kMaxResults; ++id) {
+    session->results().Remember(id, HashBytes("other"), {{"x"}}, {});
+  }
+  const auto again = Step(*session, 1, nullptr, true);
+  ASSERT_TRUE(again.ok()) << StatusText(again.status());
+  EXPECT_EQ(again->data, first->data);
+  EXPECT_EQ(State(*session), state);
+  ASSERT_TRUE(Step(*session, 2).ok());
+  const auto changed = State(*session);
+  const auto late = Step(*session, 1, nullptr, true);
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(StatusText(late.status()), HasSubstr("buffer 1"));
+  EXPECT_EQ(State(*session), changed);
+}
+
+class LongRunTest : public EngineTest {
+ protected:
+  explicit LongRunTest(std::string limit = "60s") : EngineTest(std::move(limit)) {}
+
+  absl::Status Run(RequestContext& request, Session& session, uint64_t request_id = 0,
+                   int64_t n = int64_t{1} << 40) {
+    const std::string graph = LongSum(n);
+    const Argument out = {.buffer = 1};
+    ExecuteCall call;
+    call.request_id = request_id;
+    call.graph = {"", graph};
+    call.run.arguments = std::span(&out, 1);
+    return engine_->Execute(request, session, call).status();
+  }
+  // Until the run is on the device.
+  void AwaitRun() {
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (engine_->long_runs() == 0 && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(engine_->long_runs(), 1u);
+  }
+};
+
+TEST_F(LongRunTest, StopsWhenItsCallerLeaves) {
+  SessionUse session = Open();
+  std::atomic<bool> left{false};
+  RequestContext request;
+  request.cancelled = [&] { return left.load(); };
+  absl::Status status;
+  std::thread run([&] { status = Run(request, *session); });
+  AwaitRun();
+  left = true;
+  run.join();
+  EXPECT_TRUE(absl::IsCancelled(status)) << status;
+  EXPECT_THAT(StatusText(status), HasSubstr("kernel r_"));
+  UploadState(*session);  // the device is free
+  EXPECT_TRUE(Step(*session, 0).ok());
+}
+
+TEST_F(LongRunTest, StopsAtItsDeadline) {
+  SessionUse session = Open();
+  RequestContext compile;
+  ASSERT_TRUE(engine_->Prepare(compile, {"", LongSum(int64_t{1} << 40)}, {}).ok());
+  RequestContext request;
+  request.deadline = RequestContext::Clock::now() + std::chrono::milliseconds(50);
+  EXPECT_EQ(Run(request, *session).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(LongRunTest, StopsWhenItsSessionOrTheDaemonEnds) {
+  {
+    SessionUse session = Open();
+    RequestContext request;
+    request.cancelled = [] { return false; };
+    absl::Status status;
+    std::thread run([&] { status = Run(request, *session, 5); });
+    AwaitRun();
+    EXPECT_TRUE(engine_->sessions().Close(session->id()).ok());
+    run.join();
+    EXPECT_TRUE(absl::IsNotFound(status)) << status;
+  }
+  SessionUse session = Open();
+  RequestContext request;
+  absl::Status status;
+  std::thread run([&] {
+    auto work = engine_->Begin();
+    status = Run(request, *session, 6);
+  });
+  AwaitRun();
+  EXPECT_FALSE(engine_->Drain(std::chrono::steady_clock::now()));
+  run.join();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+class LimitedRunTest : public LongRunTest {
+ protected:
+  LimitedRunTest() : LongRunTest("100ms") {}
+};
+
+TEST_F(LimitedRunTest, StopsWhenItsTimeIsOver) {
+  SessionUse session = Open();
+  RequestContext request;
+  const absl::Status status = Run(request, *session, 0, int64_t{1} << 36);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(status), HasSubstr("limits.run_ms (100 ms)"));
+  EXPECT_THAT(StatusText(status), HasSubstr("kernel r_"));
+}
+
+TEST_F(LimitedRunTest, WhatNoDeviceCouldDoIsRefused) {
+  SessionUse session = Open();
+  RequestContext request;
+  const absl::Status status = Run(request, *session, 0, int64_t{1} << 45);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(status), HasSubstr("at least"));
+  EXPECT_EQ(engine_->long_runs(), 0u);
+}
+
+}  // namespace
+}  // namespace uopd::engine
