@@ -139,7 +139,8 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_TRY(check());
   out.polls = ns > kLongNs;
   const int64_t at_once = std::clamp<int64_t>(out.grid[0], 1, std::max(target.threads, 1));
-  out.estimate_ns = ns * static_cast<double>((out.grid[0] + at_once - 1) / at_once);
+  const int64_t rounds = (out.grid[0] + at_once - 1) / at_once;
+  out.estimate_ns = ns * static_cast<double>(rounds);
   if (absl::Status s = ir::Verify(ctx, out.program, ir::Stage::kProgram); !s.ok()) {
     UOPD_TRY(check());
     return WithFrame(absl::InternalError(StatusText(s)),
