@@ -59,7 +59,7 @@ absl::Status RunControl::Ask() {
     return absl::ResourceExhaustedError(
         Cat("run takes longer than limits.run_ms (", terms_.limit.count(), " ms)"));
   }
-  const absl::Status caller = request_.Check();
+  absl::Status caller = request_.Check();
   if (!caller.ok() && !(terms_.has_id && launched_)) return caller;
   if (!caller.ok() && !left_) left_ = Clock::now();
   return terms_.wanted ? terms_.wanted(left_) : absl::OkStatus();
