@@ -51,7 +51,8 @@ NodeIndex::~NodeIndex() {
   table_->next = base_ + used_;
   std::unique_ptr<Table> table(table_);
   const size_t size = table->at.size();
-  if (size <= kKept || (size <= kMostKept && size / 8 <= ids_)) Table::Free().push_back(std::move(table));
+  if (size <= kKept || (size <= kMostKept && size / 8 <= ids_))
+    Table::Free().push_back(std::move(table));
 }
 
 }  // namespace uopd::ir

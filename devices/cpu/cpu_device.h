@@ -5,10 +5,10 @@
 // pointers, %vars an array of i64 and %thread in [0, grid[0]). A launch calls the entry once for
 // every thread, in parallel on the device's own threads; grid[0] == 1 runs on the caller's. There
 // are no blocks and no shared memory. What a background thread launches (thread_priority.h) runs on
-// threads of its own, as many as the others and of its priority. %buffers[-1] is the address of an i32 that is not 0 once the
-// launch is to end (StopFlag): kernels that run long look there now and then and return. Between
-// threads of a launch the device looks itself. Streams run inline. The floating-point environment
-// is the caller's, which is IEEE's default.
+// threads of its own, as many as the others and of its priority. %buffers[-1] is the address of an
+// i32 that is not 0 once the launch is to end (StopFlag): kernels that run long look there now and
+// then and return. Between threads of a launch the device looks itself. Streams run inline. The
+// floating-point environment is the caller's, which is IEEE's default.
 #pragma once
 #include <chrono>
 #include <memory>

@@ -16,8 +16,8 @@
 #include "core/ir/print.h"
 #include "core/ir/wire.h"
 #include "core/schedule/schedule.h"
-#include "tests/fuzz/wire_mutator.h"
 #include "tests/fuzz/memory_meter.h"
+#include "tests/fuzz/wire_mutator.h"
 
 namespace uopd {
 namespace {
