@@ -413,7 +413,7 @@ class Fuser {
     Root& root = f_.roots[r];
     root.is_copy = true, root.alone = true;
     UOp source = u.src(0);
-    while (source.Is(Op::RESHAPE)) source = source.src(0);
+    while (source.Is(Op::RESHAPE) && KeepsMemory(source)) source = source.src(0);
     const auto [base, from] = RunOf(source);
     if (base != source && (IsInMemory(base) || MustRealise(base) || f_.at(base).in_memory)) {
       source = base, root.copy_from = from;
@@ -429,11 +429,35 @@ class Fuser {
     return u.Is(Op::PARAM) || (u.Is(Op::AFTER) && !u.src(0).Is(ir::kMovementOps));
   }
 
+  // The RESHAPE's elements lie in memory as its source's do. Memory has the largest of every size,
+  // so rows of a size that varies are apart: (4, n) and (4 * n) differ, (n, 4) and (4 * n) do not.
+  bool KeepsMemory(UOp reshape) {
+    ir::SymbolicDims sides[2];
+    for (const UOp u : {reshape, reshape.src(0)}) {
+      for (UOp d : *ctx_.ShapeOf(u)) {
+        if (!d.IsConstInt(1)) sides[u == reshape].push_back(d);
+      }
+    }
+    const auto& [from, to] = sides;
+    size_t same = 0;
+    while (same < from.size() && same < to.size() && from[same] == to[same]) ++same;
+    int64_t most[2] = {1, 1};
+    for (size_t i = 0; i < 2; ++i) {
+      const ir::Shape rest = ir::Shape(sides[i]).subspan(same);
+      if (!rest.empty() && !ir::StaticDims(rest.subspan(1))) return false;
+      most[i] = ir::Product(ir::MaxDims(ctx_, rest));
+    }
+    return most[0] == most[1];
+  }
+
   // The node of whose elements u is a run, and the first of them.
   std::pair<UOp, int64_t> RunOf(UOp u) {
     int64_t from = 0;
     for (; u.Is(OpSet{Op::RESHAPE, Op::SHRINK}); u = u.src(0)) {
-      if (u.Is(Op::RESHAPE)) continue;
+      if (u.Is(Op::RESHAPE)) {
+        if (!KeepsMemory(u)) break;
+        continue;
+      }
       const auto in = ir::StaticDims(*ctx_.ShapeOf(u.src(0))),
                  out = ir::StaticDims(*ctx_.ShapeOf(u));
       if (!in || !out) break;

@@ -84,7 +84,8 @@ class Generator {
     for (int i = 0; i < inputs; ++i) {
       const Dtype dtypes[] = {Dtype::F64, Dtype::F32, Dtype::I32, Dtype::F32};
       const bool other = options_.devices && Pick(0, 2) == 0;
-      const UOp p = NewSlot(RandomDims(), dtypes[Pick(0, 3)], other);
+      const SymbolicDims dims = RandomDims();
+      const UOp p = NewSlot(dims, dtypes[Pick(0, 3)], other);
       pool_.push_back({p, 3, other});
       inputs_.push_back(pool_.back());
     }
@@ -99,6 +100,8 @@ class Generator {
   }
 
  private:
+  // No two calls among the arguments of one call, whose order is the compiler's: a seed is one
+  // graph.
   int Pick(int lo, int hi) {
     return lo + static_cast<int>(random_() % static_cast<uint64_t>(hi - lo + 1));
   }
@@ -346,8 +349,10 @@ class Generator {
         return Moved(x, ir::Flip(ctx_, x.node, RandomAxes(dims.size())));
       case 6:
       case 7:
-      case 8:
-        return Reduced(x, Pick(0, 2) ? Op::ADD : Op::MAX, RandomAxes(dims.size()));
+      case 8: {
+        const Op op = Pick(0, 2) ? Op::ADD : Op::MAX;
+        return Reduced(x, op, RandomAxes(dims.size()));
+      }
       case 9: {
         Dims all(dims.size());
         std::iota(all.begin(), all.end(), 0);

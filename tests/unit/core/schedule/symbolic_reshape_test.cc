@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Shapes that are expressions over a variable, taken apart again.
+// Shapes that are expressions over a variable, taken apart again; and what that means for memory,
+// which has the largest of every size.
 #include <gtest/gtest.h>
 
 #include "core/ir/build.h"
@@ -7,6 +8,7 @@
 #include "core/ir/print.h"
 #include "core/ir/wire.h"
 #include "core/schedule/schedule.h"
+#include "tests/support/schedule_interpreter.h"
 
 namespace uopd::schedule {
 namespace {
@@ -36,6 +38,50 @@ TEST(SymbolicReshapeTest, MultiplesOfASizeDivide) {
     if (!u.Is(ir::OpSet{ir::Op::FLOORDIV, ir::Op::FLOORMOD})) continue;
     EXPECT_TRUE(u.src(1).Is(ir::Op::CONST)) << ir::Print(local, *kernel);
   }
+}
+
+// A copy moves bytes as they lie. Rows of a size that varies are apart in memory; in the RESHAPE
+// they follow each other.
+class CopiedReshape : public ::testing::Test {
+ protected:
+  // The value of `from` in the shape `to`, copied to another device and stored there.
+  Schedule Made(std::initializer_list<UOp> from, std::initializer_list<UOp> to) {
+    const UOp x = ir::Param(ctx_, 0, Dtype::I32, ir::ShapeArg(ctx_, from), "CPU:0");
+    const UOp rows = ir::Reshape(ctx_, x, ir::ShapeArg(ctx_, to));
+    const UOp copy =
+        ctx_.Make(ir::Op::COPY, Dtype::I32, {rows}, ctx_.Data(std::span<const int64_t>(), "CPU:1"));
+    const UOp out = ir::Param(ctx_, 1, Dtype::I32, ir::ShapeArg(ctx_, to), "CPU:1");
+    const UOp store = ir::Store(ctx_, out, copy);
+    auto made = MakeSchedule(ctx_, ir::Sink(ctx_, std::span(&store, 1)), {});
+    EXPECT_TRUE(made.ok()) << StatusText(made.status());
+    return made.ok() ? *std::move(made) : Schedule();
+  }
+
+  ir::UOpContext ctx_;
+  const UOp n_ = ir::Variable(ctx_, "n", 1, 6), four_ = ctx_.Idx(4);
+  const UOp rows_ = ir::Mul(ctx_, four_, n_);
+};
+
+TEST_F(CopiedReshape, RowsThatAreApartAreBroughtTogetherFirst) {
+  const Schedule schedule = Made({four_, n_, four_}, {rows_, four_});
+  EXPECT_EQ(schedule.items.size(), 2);
+  std::vector<double> values;
+  for (int i = 0; i < 4 * 6 * 4; ++i) values.push_back(i);
+  const auto ran = testing::RunSchedule(schedule,
+                                        {testing::HostArray::Of(Dtype::I32, {4, 6, 4}, values),
+                                         testing::HostArray::Zeros(Dtype::I32, {24, 4})},
+                                        {{"n", 2}});
+  ASSERT_TRUE(ran.ok()) << StatusText(ran.status());
+  const std::vector<double> got = (*ran)[1].ToDoubles();
+  for (size_t row = 0; row < 4; ++row) {
+    for (size_t i = 0; i < 8; ++i) EXPECT_EQ(got[row * 8 + i], static_cast<double>(row * 24 + i));
+  }
+}
+
+TEST_F(CopiedReshape, AFirstSizeThatVariesKeepsRowsTogether) {
+  EXPECT_EQ(Made({n_, four_}, {rows_}).items.size(), 1);
+  EXPECT_EQ(Made({four_, n_, four_}, {four_, rows_}).items.size(), 1);
+  EXPECT_EQ(Made({four_, n_}, {four_, ctx_.Idx(1), n_}).items.size(), 1);
 }
 
 }  // namespace
