@@ -46,6 +46,8 @@ int main(int argc, char** argv) {
       settings.times = std::atoll(argv[++i]);
     } else if (arg == "--seed" && has_value) {
       settings.seed = std::strtoull(argv[++i], nullptr, 10);
+    } else if (arg.starts_with("--without=")) {
+      settings.without.insert(std::string(arg.substr(arg.find('=') + 1)));
     } else if (arg == "--without" && has_value) {
       settings.without.insert(argv[++i]);
     } else if (arg == "--only" && has_value) {

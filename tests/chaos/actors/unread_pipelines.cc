@@ -32,7 +32,17 @@ void Hold(World& world, int copy) {
   message.mutable_execute()->set_session_id(session.session_id());
   message.mutable_execute()->set_graph(e2e::ScaleGraph(kElements, 2));
   *message.mutable_execute()->add_arguments() = Returned();
-  message.mutable_execute()->add_arguments();
+  *message.mutable_execute()->add_arguments() = Buffer(1);
+  {
+    grpc::ClientContext context;
+    context.set_deadline(In(kPatience));
+    v1::CreateBuffersRequest request;
+    request.set_session_id(session.session_id());
+    request.add_buffers()->set_handle(1);
+    request.mutable_buffers(0)->set_bytes(4 * kElements);
+    v1::CreateBuffersResponse response;
+    stub->CreateBuffers(&context, request, &response);
+  }
   {
     // One that is read: there is something to leave unread.
     grpc::ClientContext context;

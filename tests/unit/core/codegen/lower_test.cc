@@ -86,5 +86,17 @@ TEST(LowerTest, MatmulWithEveryKindOfOpt) {
   }
 }
 
+// What is left of a kernel whose loops have no iterations.
+TEST(LowerTest, AKernelThatStoresNothingIsAnEmptyProgram) {
+  ir::UOpContext ctx;
+  const ir::UOp range = ir::Range(ctx, ctx.Idx(0), 0, ir::AxisType::LOOP);
+  const ir::UOp nothing = ctx.Make(ir::Op::GROUP, ir::Dtype::Void, {});
+  const ir::UOp end = ir::End(ctx, nothing, std::span(&range, 1));
+  const ir::UOp sink = ir::Sink(ctx, std::span(&end, 1));
+  const auto lowered = codegen::Lower(ctx, sink, {}, {});
+  ASSERT_TRUE(lowered.ok()) << StatusText(lowered.status());
+  EXPECT_TRUE(lowered->buffers.empty());
+}
+
 }  // namespace
 }  // namespace uopd
