@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // uopctl run: a graph from a text file, with arrays from and to .npy files.
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -93,7 +94,7 @@ absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
 }
 
 absl::Status ReadFlags(const Flags& flags, std::map<int64_t, Slot>& slots,
-                       std::map<std::string, int64_t>& variables) {
+                       std::map<std::string, std::string>& variables) {
   for (const std::string& text : flags.inputs) {
     UOPD_ASSIGN(auto pair, Split(text, "--input"));
     UOPD_ASSIGN(Slot * slot, Named(slots, pair.first));
@@ -116,15 +117,25 @@ absl::Status ReadFlags(const Flags& flags, std::map<int64_t, Slot>& slots,
   }
   for (const std::string& text : flags.variables) {
     UOPD_ASSIGN(auto pair, Split(text, "--var"));
-    int64_t v = 0;
-    const char* end = pair.second.data() + pair.second.size();
-    if (const auto r = std::from_chars(pair.second.data(), end, v);
-        r.ec != std::errc() || r.ptr != end) {
-      return absl::InvalidArgumentError(Cat("--var ", text, ": the value is no integer"));
-    }
-    variables[pair.first] = v;
+    variables[pair.first] = pair.second;
   }
   return absl::OkStatus();
+}
+
+// As a request has it: of a float the bits of a double.
+absl::StatusOr<int64_t> ValueOf(ir::UOp variable, const std::string& text) {
+  const char* end = text.data() + text.size();
+  auto read = [&](auto& v) {
+    const auto r = std::from_chars(text.data(), end, v);
+    return r.ec == std::errc() && r.ptr == end;
+  };
+  const bool is_float = ir::IsFloat(variable.dtype());
+  double number = 0;
+  int64_t integer = 0;
+  if (is_float ? read(number) : read(integer))
+    return is_float ? std::bit_cast<int64_t>(number) : integer;
+  return absl::InvalidArgumentError(Cat("--var ", variable.text(), "=", text, ": the value is no ",
+                                        is_float ? "number" : "integer"));
 }
 
 nlohmann::json Values(const Slot& slot, size_t most) {
@@ -215,7 +226,7 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
   if (absl::Status s = ir::Verify(ctx, *sink, ir::Stage::kTensor); !s.ok())
     return WithFrame(numbered(s), Cat("checking ", flags.graph));
   UOPD_ASSIGN(auto slots, SlotsOf(ctx, *sink));
-  std::map<std::string, int64_t> values;
+  std::map<std::string, std::string> values;
   UOPD_TRY(ReadFlags(flags, slots, values));
   std::vector<int64_t> variables;
   for (UOp v : ir::Variables(ctx, *sink)) {
@@ -223,7 +234,7 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
     if (it == values.end())
       return absl::InvalidArgumentError(
           Cat("variable ", v.text(), " needs a value: --var ", v.text(), "=N"));
-    variables.push_back(it->second);
+    UOPD_ASSIGN(variables.emplace_back(), ValueOf(v, it->second));
     values.erase(it);
   }
   if (!values.empty())
@@ -278,7 +289,7 @@ void AddRun(CLI::App& app, Globals& globals) {
   command->add_option("--input", flags->inputs, "NAME=FILE.npy, where NAME is a0, a1, ... by slot");
   command->add_option("--output", flags->outputs,
                       "NAME=FILE.npy; outputs without a file are printed");
-  command->add_option("--var", flags->variables, "NAME=INTEGER, the value of a variable");
+  command->add_option("--var", flags->variables, "NAME=NUMBER, the value of a variable");
   AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = Run(globals, *flags); });
 }

@@ -41,6 +41,9 @@ std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site
 Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what,
                Site site);  // floats; integers become f32
 Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what);
+// INVALID_ARGUMENT if an integer dtype has no such value: infinity, NaN, too large. Fractions are
+// cut off.
+absl::Status CheckNumber(Dtype dtype, double v);
 // A number as a scalar tensor of that dtype.
 Tensor ScalarLike(const Tensor& t, Dtype dtype, double v);
 // 0, 1, 2, ... along the last axis of a new 1-D tensor.

@@ -63,6 +63,8 @@ Tensor Client::Empty(Dims dims, Dtype dtype, Site site) {
 Tensor Client::Full(Dims dims, double value, Dtype dtype, Site site) {
   if (const auto size = SizeOf(dtype, dims); !size.ok())
     return Poisoned(graph_, Located("Full", site, size.status()));
+  if (const absl::Status fits = CheckNumber(dtype, value); !fits.ok())
+    return Poisoned(graph_, Located("Full", site, fits));
   return NewTensor(graph_, ir::Expand(graph_->ctx(), graph_->ctx().Const(dtype, value), dims),
                    "Full", site);
 }
@@ -96,6 +98,18 @@ Tensor Client::Variable(const std::string& name, int64_t min, int64_t max, int64
   const ir::UOp bound =
       ctx.Make(ir::Op::BIND, Dtype::Index, {ir::Variable(ctx, name, min, max), ctx.Idx(value)});
   return NewTensor(graph_, ir::Cast(ctx, bound, Dtype::I64), "Variable", site);
+}
+
+Tensor Client::FloatVariable(const std::string& name, double value, Dtype dtype, Site site) {
+  if (!ir::IsFloat(dtype)) {
+    return Poisoned(graph_, Located("FloatVariable", site,
+                                    absl::InvalidArgumentError(
+                                        Cat("a variable of ", ir::Name(dtype), " is no float"))));
+  }
+  ir::UOpContext& ctx = graph_->ctx();
+  const ir::UOp bound =
+      ctx.Make(ir::Op::BIND, dtype, {ir::FloatVariable(ctx, name, dtype), ctx.Float(dtype, value)});
+  return NewTensor(graph_, bound, "FloatVariable", site);
 }
 
 Tensor Client::Rand(Dims dims, Site site) {

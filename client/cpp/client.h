@@ -50,6 +50,9 @@ class Client {
   // everything that the daemon prepared.
   Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
                   Site site = Site::current());
+  // A number that the graph computes with and that is no part of it: a learning rate. A scalar.
+  Tensor FloatVariable(const std::string& name, double value, Dtype dtype = Dtype::F32,
+                       Site site = Site::current());
 
   // Random numbers come from Threefry on the daemon: key = the client's seed, counters in order of
   // calls. The position in the stream is data and not graph. All are f32.

@@ -65,7 +65,7 @@ class Operands {
     const Operand& o = *all_[i];
     if (o.tensor() != nullptr) return ir::Cast(ctx(), Value(*o.tensor()), dtype_);
     if (ir::IsFloat(dtype_)) return ctx().Float(dtype_, o.number());
-    return ctx().Int(dtype_, o.is_integer() ? o.integer() : static_cast<int64_t>(o.number()));
+    return o.is_integer() ? ctx().Int(dtype_, o.integer()) : ctx().Const(dtype_, o.number());
   }
   Tensor Make(UOp u) const { return Made(*leader_, u, what_, site_); }
 
@@ -83,6 +83,15 @@ Tensor Compare(Operand a, Operand b, Op op, std::string_view what) {
 }
 
 }  // namespace
+
+absl::Status CheckNumber(Dtype dtype, double v) {
+  if (ir::IsFloat(dtype) || dtype == Dtype::Bool) return absl::OkStatus();
+  const ir::IntRange range = ir::RangeOf(dtype);
+  const bool fits = std::abs(v) < 0x1p64 && ir::WholeNumber(dtype, v) >= range.min &&
+                    ir::WholeNumber(dtype, v) <= range.max;  // not so for NaN
+  return fits ? absl::OkStatus()
+              : absl::InvalidArgumentError(Cat(v, " is no value of ", ir::Name(dtype)));
+}
 
 Tensor ScalarLike(const Tensor& t, Dtype dtype, double v) {
   return Made(t, Ctx(t).Const(dtype, v), "constant", Site::current());
@@ -147,7 +156,17 @@ Tensor Tensor::FloorDiv(Operand b) const {
   return v.Make(ir::Alu(v.ctx(), Op::FLOORDIV, {v[0], v[1]}));
 }
 
-Tensor Tensor::Pow(Operand b) const { return BinaryOp({*this, b.site()}, b, Op::POW, "Pow"); }
+Tensor Tensor::Pow(Operand b) const {
+  const Operand a(*this, b.site());
+  Operands v("Pow", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (v.dtype() == Dtype::Bool) v.set_dtype(Dtype::I32);
+  if (!ir::IsFloat(v.dtype()) && b.tensor() == nullptr && b.integer() < 0) {
+    return Wrong(*this, "Pow", b.site(),
+                 Cat("integers have no negative powers (", b.integer(), "): Cast them to floats"));
+  }
+  return v.Make(ir::Alu(v.ctx(), Op::POW, {v[0], v[1]}));
+}
 Tensor Tensor::Maximum(Operand b) const {
   return BinaryOp({*this, b.site()}, b, Op::MAX, "Maximum");
 }
@@ -248,6 +267,18 @@ Tensor Tensor::Sign(Site site) const {
 }
 Tensor Tensor::Clip(double low, double high, Site site) const {
   if (!status().ok()) return *this;
+  if (!ir::IsFloat(dtype())) {
+    if (std::isnan(low) || std::isnan(high))
+      return Wrong(*this, "Clip", site, Cat("a bound of ", ir::Name(dtype()), " is NaN"));
+    // What is beyond all integers of the dtype bounds none of them.
+    const ir::IntRange range = ir::RangeOf(dtype());
+    auto bound = [&](double v) {
+      const ir::Int128 whole = ir::WholeNumber(dtype(), v);
+      return Made(*this, Ctx(*this).Int(dtype(), std::clamp(whole, range.min, range.max)), "Clip",
+                  site);
+    };
+    return Maximum({bound(low), site}).Minimum({bound(high), site});
+  }
   return Maximum({ScalarLike(*this, dtype(), low), site})
       .Minimum({ScalarLike(*this, dtype(), high), site});
 }

@@ -14,6 +14,14 @@ Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view
   return Made(t, ir::Reshape(ctx, Value(t), ir::ShapeArg(ctx, ir::Shape(dims))), what, site);
 }
 
+namespace {
+// Of two sizes.
+ir::UOp SumOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b) {
+  if (a.Is(Op::CONST) && b.Is(Op::CONST)) return ctx.Idx(a.const_int() + b.const_int());
+  return b.IsConstInt(0) ? a : a.IsConstInt(0) ? b : ir::Add(ctx, a, b);
+}
+}  // namespace
+
 std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site) {
   if (!t.is_symbolic()) return std::nullopt;
   return Wrong(t, what, site, "a dimension is symbolic");
@@ -90,23 +98,24 @@ Tensor Tensor::Transpose(int64_t a, int64_t b, Site site) const {
 
 Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
   if (!status().ok()) return *this;
-  if (auto wrong = Symbolic(*this, "Pad", site)) return *wrong;
   if (before.size() != dims().size() || after.size() != dims().size()) {
     return Wrong(*this, "Pad", site,
                  Cat("padding for ", before.size(), " axes of shape ", Text(dims())));
   }
-  Dims to;
-  for (size_t i = 0; i < dims().size(); ++i) {
-    if (before[i] < 0 || after[i] < 0) return Wrong(*this, "Pad", site, "padding is negative");
-    to.push_back(before[i] + dims()[i] + after[i]);
-  }
-  if (to == dims()) return *this;
   ir::UOpContext& ctx = Ctx(*this);
-  const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, to);
+  ir::SymbolicDims from(ShapeOf(*this).begin(), ShapeOf(*this).end()), to;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (before[i] < 0 || after[i] < 0) return Wrong(*this, "Pad", site, "padding is negative");
+    to.push_back(SumOf(ctx, from[i], ctx.Idx(before[i] + after[i])));
+  }
+  if (to == from) return *this;
+  const ir::UOp start = ir::ShapeArg(ctx, before), shape = ir::ShapeArg(ctx, ir::Shape(to));
   Tensor padded = Made(*this, ir::Pad(ctx, Value(*this), start, shape), "Pad", site);
   if (value == 0 || !padded.status().ok()) return padded;
+  if (const absl::Status fits = CheckNumber(dtype(), value); !fits.ok())
+    return Poisoned(state_->graph, Located("Pad", site, fits));
   // Where the padding is: ones, padded with zeros.
-  const ir::UOp ones = ir::Expand(ctx, ctx.Bool(true), dims());
+  const ir::UOp ones = ir::Expand(ctx, ctx.Bool(true), ir::ShapeArg(ctx, ir::Shape(from)));
   const Tensor inside = Made(*this, ir::Pad(ctx, ones, start, shape), "Pad", site);
   return Where(inside, padded, ScalarLike(*this, dtype(), value));
 }
@@ -233,36 +242,41 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
       return t.state() != nullptr ? t : Poisoned(nullptr, Located("Concat", site, t.status()));
     if (t.state()->graph != parts[0].state()->graph)
       return Wrong(t, "Concat", site, "parts belong to different clients");
-    if (auto wrong = Symbolic(t, "Concat", site)) return *wrong;
     dtype = dtype == Dtype::Void ? t.dtype() : ir::Promote(dtype, t.dtype());
   }
   const auto a = Axis(axis, parts[0].rank());
   if (!a)
     return Wrong(parts[0], "Concat", site, Cat("axis ", axis, " of shape ", Text(parts[0].dims())));
   const auto i = static_cast<size_t>(*a);
-  Dims whole = parts[0].dims();
-  whole[i] = 0;
+  ir::UOpContext& ctx = Ctx(parts[0]);
+  ir::SymbolicDims whole(ShapeOf(parts[0]).begin(), ShapeOf(parts[0]).end());
+  whole[i] = ctx.Idx(0);
   for (const Tensor& t : parts) {
-    Dims rest = t.dims();
-    if (rest.size() == whole.size()) whole[i] += rest[i], rest[i] = whole[i];
+    ir::SymbolicDims rest(ShapeOf(t).begin(), ShapeOf(t).end());
+    if (rest.size() == whole.size()) whole[i] = SumOf(ctx, whole[i], rest[i]), rest[i] = whole[i];
     if (rest != whole)
       return Wrong(
           t, "Concat", site,
           Cat("shapes ", Text(parts[0].dims()), " and ", Text(t.dims()), " along axis ", axis));
   }
   // Padded parts chosen by position: adding them would turn -0 into 0.
-  Dims column(whole.size(), 1);
+  ir::SymbolicDims column(whole.size(), ctx.Idx(1));
   column[i] = whole[i];
-  const Tensor position = IotaLike(parts[0], whole[i], Dtype::I64).Reshape(column, site);
+  const ir::UOp shape = ir::ShapeArg(ctx, ir::Shape(whole));
+  const ir::UOp position = ir::Iota(ctx, Dtype::I64, ir::ShapeArg(ctx, ir::Shape(column)), *a);
   Tensor out;
-  int64_t at = 0;
+  ir::SymbolicDims at(whole.size(), ctx.Idx(0));
   for (const Tensor& t : parts) {
     if (t.dims()[i] == 0 && parts.size() > 1) continue;
-    Dims before(whole.size(), 0), after(whole.size(), 0);
-    before[i] = at, after[i] = whole[i] - at - t.dims()[i];
-    const Tensor padded = t.Cast(dtype, site).Pad(before, after, 0, site);
-    out = out.state() == nullptr ? padded : Where(position < at, out, padded);
-    at += t.dims()[i];
+    const Tensor part = t.Cast(dtype, site);
+    const ir::UOp place = ir::ShapeArg(ctx, ir::Shape(at));
+    const bool alone = ir::SameShape(ShapeOf(t), whole);
+    const Tensor padded =
+        alone ? part : Made(part, ir::Pad(ctx, Value(part), place, shape), "Concat", site);
+    const ir::UOp earlier = ir::Lt(ctx, position, ir::Cast(ctx, at[i], Dtype::I64));
+    out = out.state() == nullptr ? padded
+                                 : Where({Made(t, earlier, "Concat", site), site}, out, padded);
+    at[i] = SumOf(ctx, at[i], ShapeOf(t)[i]);
   }
   return out.state() == nullptr ? parts[0].Cast(dtype, site) : out;
 }

@@ -88,7 +88,7 @@ class Normalizer {
     for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
       const std::string name(u.src(0).text());
-      const int64_t value = u.src(1).const_int();
+      const int64_t value = u.src(1).arg().AsInt();  // of a float its bits as a double
       auto [it, fresh] = values_.try_emplace(name, value);
       if (!fresh && it->second != value) {
         return absl::InvalidArgumentError(

@@ -86,6 +86,10 @@ void Tensor::Assign(Operand value) {
   auto fail = [&](absl::Status error) {
     t.error = std::move(error), t.uop = UOp(), t.replaces = UOp();
   };
+  if (value.tensor() == nullptr) {
+    const absl::Status fits = CheckNumber(t.dtype, value.number());
+    if (!fits.ok()) return fail(Located("Assign", value.site(), fits));
+  }
   const Tensor v = value.tensor() != nullptr
                        ? *value.tensor()
                        : ScalarLike(*this, t.dtype, value.number()).Expand(t.dims);

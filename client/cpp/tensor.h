@@ -14,8 +14,9 @@
 // an integer makes bools i32. Axes count from the end when negative.
 //
 // A dimension may be symbolic: an expression over variables (Client::Variable), made by Narrow.
-// Elementwise operations, reductions, Softmax, MatMul and the movement operations that leave it
-// whole take such tensors; the others refuse them. Only tensors of fixed shape can be realised.
+// Elementwise operations, reductions, Softmax, MatMul, Pad, Concat and the movement operations that
+// leave it whole take such tensors; the others refuse them. Only tensors of fixed shape can be
+// realised.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -50,7 +51,7 @@ class Operand {
     requires std::is_arithmetic_v<T>
   Operand(T v, Site site = Site::current())
       : number_(static_cast<double>(v)),
-        integer_(static_cast<int64_t>(v)),
+        integer_(IntegerOf(v)),
         is_integer_(std::is_integral_v<T>),
         is_bool_(std::is_same_v<T, bool>),
         site_(site) {}
@@ -58,12 +59,19 @@ class Operand {
 
   const Tensor* tensor() const { return tensor_; }
   double number() const { return number_; }
-  int64_t integer() const { return integer_; }
+  int64_t integer() const { return integer_; }  // 0 if it is none
   bool is_integer() const { return is_integer_; }
   bool is_bool() const { return is_bool_; }
   Site site() const { return site_; }
 
  private:
+  // Of a floating-point number it is not asked for, and infinity has none.
+  template <class T>
+  static constexpr int64_t IntegerOf(T v) {
+    if constexpr (std::is_integral_v<T>) return static_cast<int64_t>(v);
+    return 0;
+  }
+
   const Tensor* tensor_ = nullptr;
   double number_ = 0;
   int64_t integer_ = 0;
@@ -215,6 +223,8 @@ class Tensor {
   friend Tensor operator!=(Operand a, Operand b);
   Tensor operator-() const { return Neg(); }
   Tensor FloorDiv(Operand b) const;
+  // Of integers: an integer, which wraps. A negative power in a tensor gives 1, -1 or 0; a negative
+  // number is refused.
   Tensor Pow(Operand b) const;
   Tensor Maximum(Operand b) const;
   Tensor Minimum(Operand b) const;

@@ -24,6 +24,7 @@ constexpr uint32_t Stored =
     DtypesThat([](Dtype d) { return d != Dtype::Void && d != Dtype::Index; });
 constexpr uint32_t Ints =
     DtypesThat([](Dtype d) { return Info(d).kind == kSigned || Info(d).kind == kUnsigned; });
+constexpr uint32_t Floats = DtypesThat([](Dtype d) { return Info(d).kind == kFloat; });
 constexpr uint16_t None = kNone, Tensor = kTensorKind, Scalar = kScalarKind, Shape = kShapeKind,
                    Truth = kTruthKind, Variable = kVariableKind, Constant = kConstantKind,
                    Statement = kStatementKind, Written = kWrittenKind;
@@ -66,13 +67,13 @@ constexpr std::array<std::array<uint16_t, kOpCount>, 2> kKinds = [] {
   constexpr OpSet kWritten = kMovementOps | OpSet{Op::PARAM, Op::BUFFER, Op::MULTI, Op::AFTER};
   for (int i = 0; i < kOpCount; ++i) {
     const auto op = static_cast<Op>(i);
-    const uint16_t constant = op == Op::CONST ? kConstantKind : 0;
+    const uint16_t more = op == Op::CONST        ? kConstantKind
+                          : op == Op::DEFINE_VAR ? kVariableKind
+                                                 : 0;
     out[0][i] = op == Op::STORE    ? kStatementKind
                 : kVoidOps.Has(op) ? 0
-                                   : kTensorKind | constant | (kWritten.Has(op) ? kWrittenKind : 0);
-    out[1][i] = op == Op::STACK
-                    ? kShapeKind
-                    : kScalarKind | constant | (op == Op::DEFINE_VAR ? kVariableKind : 0);
+                                   : kTensorKind | more | (kWritten.Has(op) ? kWrittenKind : 0);
+    out[1][i] = op == Op::STACK ? kShapeKind : kScalarKind | more;
   }
   return out;
 }();

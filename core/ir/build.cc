@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/ir/polynomial.h"
 
 namespace uopd::ir {
 
@@ -61,8 +62,7 @@ absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype) {
   if (from == to) return Bitcast(ctx, x, dtype);
   UOPD_ASSIGN(const Shape* shape, ctx.TryShapeOf(x));
   if (shape == nullptr || shape->empty()) return bad("there is no last axis to change");
-  if (!shape->back().Is(Op::CONST)) return bad("the last axis is symbolic");
-  const int64_t last = shape->back().const_int();
+  const UOp last = shape->back();
   const UOp bits = Bitcast(ctx, x, UnsignedOf(from));
   const Dtype wide = UnsignedOf(std::max(from, to));
   const int64_t ratio = std::max(from, to) / std::min(from, to);
@@ -70,22 +70,29 @@ absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype) {
   const UOp iota = Iota(ctx, wide, ShapeArg(ctx, std::span(&ratio, 1)), 0);
   const UOp shift = Mul(ctx, iota, ctx.Int(wide, std::min(from, to)));
   SymbolicDims dims(shape->begin(), shape->end() - 1);
-  auto with = [&](std::initializer_list<int64_t> ends) {
+  auto with = [&](std::initializer_list<UOp> ends) {
     SymbolicDims out = dims;
-    for (int64_t d : ends) out.push_back(ctx.Idx(d));
+    out.insert(out.end(), ends.begin(), ends.end());
     return ShapeArg(ctx, Shape(out));
   };
   if (from > to) {
-    const UOp parts = Alu(ctx, Op::SHR, {Reshape(ctx, bits, with({last, 1})), shift});
+    const UOp parts = Alu(ctx, Op::SHR, {Reshape(ctx, bits, with({last, ctx.Idx(1)})), shift});
     const UOp narrow = Cast(ctx, parts, UnsignedOf(to));
-    return Bitcast(ctx, Reshape(ctx, narrow, with({last * ratio})), dtype);
+    const UOp more =
+        last.Is(Op::CONST) ? ctx.Idx(last.const_int() * ratio) : Mul(ctx, last, ctx.Idx(ratio));
+    return Bitcast(ctx, Reshape(ctx, narrow, with({more})), dtype);
   }
-  if (last % ratio != 0) return bad(Cat("the last axis (", last, ") is no multiple of ", ratio));
-  const UOp parts = Cast(ctx, Reshape(ctx, bits, with({last / ratio, ratio})), wide);
+  const UOp fewer = MaybeDivided(ctx, last, ratio);
+  if (!fewer) {
+    return bad(last.Is(Op::CONST)
+                   ? Cat("the last axis (", last.const_int(), ") is no multiple of ", ratio)
+                   : Cat("the last axis is symbolic, and no multiple of ", ratio, " by its form"));
+  }
+  const UOp parts = Cast(ctx, Reshape(ctx, bits, with({fewer, ctx.Idx(ratio)})), wide);
   const auto axis = static_cast<int64_t>(dims.size() + 1);
   const UOp joined =
       ReduceAxes(ctx, Op::ADD, Alu(ctx, Op::SHL, {parts, shift}), std::span(&axis, 1));
-  return Bitcast(ctx, Reshape(ctx, joined, with({last / ratio})), dtype);
+  return Bitcast(ctx, Reshape(ctx, joined, with({fewer})), dtype);
 }
 
 UOp Reshape(UOpContext& ctx, UOp x, UOp shape) {
@@ -142,6 +149,10 @@ UOp Buffer(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, AddrSpace spac
 }
 UOp Variable(UOpContext& ctx, std::string_view name, int64_t min, int64_t max) {
   return ctx.Make(Op::DEFINE_VAR, Dtype::Index, std::span<const UOp>{}, ctx.Data({min, max}, name));
+}
+UOp FloatVariable(UOpContext& ctx, std::string_view name, Dtype dtype) {
+  return ctx.Make(Op::DEFINE_VAR, dtype, std::span<const UOp>{},
+                  ctx.Data(std::span<const int64_t>(), name));
 }
 UOp Iota(UOpContext& ctx, Dtype dtype, UOp shape, int64_t axis) {
   return ctx.Make(Op::IOTA, dtype, {shape}, Arg::Int(axis));

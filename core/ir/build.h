@@ -36,7 +36,8 @@ UOp Floor(UOpContext& ctx, UOp x);
 
 // The bytes of x's elements read as another dtype, as NumPy's view: the last axis shrinks or grows
 // by the ratio of the widths, lowest bytes first. Made of BITCAST, shifts and RESHAPE.
-// INVALID_ARGUMENT if the last axis does not divide or is symbolic, and for bool and index.
+// INVALID_ARGUMENT if the last axis does not divide, and for bool and index. A symbolic axis
+// divides where it is a multiple of the ratio by its form: 4 * v, v * 8 + 4.
 absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype);
 
 // Movement. Concrete forms; the symbolic ones take STACKs.
@@ -61,6 +62,7 @@ UOp Param(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, std::string_vie
 UOp Buffer(UOpContext& ctx, int64_t slot, Dtype dtype, UOp shape, AddrSpace space,
            std::string_view device = {});
 UOp Variable(UOpContext& ctx, std::string_view name, int64_t min, int64_t max);
+UOp FloatVariable(UOpContext& ctx, std::string_view name, Dtype dtype);
 UOp Iota(UOpContext& ctx, Dtype dtype, UOp shape, int64_t axis);
 UOp Range(UOpContext& ctx, UOp size, int64_t axis_id, AxisType type);
 UOp Index(UOpContext& ctx, UOp buffer, UOp index, UOp maybe_gate = UOp(), int64_t lanes = 0);

@@ -57,7 +57,7 @@ class UOpContext {
   UOp Int(Dtype dtype, Int128 v);
   UOp Float(Dtype dtype, double v);
   UOp Const(Dtype dtype, double v) {
-    return IsFloat(dtype) ? Float(dtype, v) : Int(dtype, static_cast<Int128>(v));
+    return IsFloat(dtype) ? Float(dtype, v) : Int(dtype, WholeNumber(dtype, v));
   }
   UOp Idx(int64_t v) { return Make(Op::CONST, Dtype::Index, std::span<const UOp>{}, Arg::Int(v)); }
   UOp Bool(bool v) { return Int(Dtype::Bool, v); }

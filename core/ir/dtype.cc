@@ -107,6 +107,13 @@ double RoundTo(Dtype dtype, double v) {
   return rounded == 0 ? std::copysign(0.0, v) : rounded;
 }
 
+Int128 WholeNumber(Dtype dtype, double v) {
+  if (dtype == Dtype::Bool) return v != 0;
+  if (v > -0x1p64 && v < 0x1p64) return static_cast<Int128>(v);
+  const IntRange range = RangeOf(dtype);
+  return std::isnan(v) ? 0 : v < 0 ? range.min : range.max;
+}
+
 int64_t WrapTo(Dtype dtype, Int128 v) {
   if (dtype == Dtype::Bool) return v != 0;
   const int bits = Bits(dtype);

@@ -54,6 +54,9 @@ struct IntRange {
   Int128 min, max;
 };
 IntRange RangeOf(Dtype dtype);
+// v without its fraction, for an integer dtype; not wrapped. What no integer of 64 bits is, is the
+// nearest value of the dtype, NaN is 0. Bool: whether v is not 0.
+Int128 WholeNumber(Dtype dtype, double v);
 
 // The least dtype that both convert to without leaving the lattice (docs/ir.md): integers meet in a
 // wider integer, an integer and a float in the float, i64 and u64 in f32, f16 and bf16 in f32.

@@ -47,6 +47,17 @@ std::optional<double> EvalFloat(Op op, double x, double y) {
   }
 }
 
+// Modulo 2^128, and so modulo every power of two below.
+Int128 Power(Int128 x, Int128 y) {
+  const bool odd = (y & 1) != 0;
+  if (y < 0) return x == 1 || (x == -1 && !odd) ? 1 : x == -1 ? -1 : 0;
+  unsigned __int128 out = 1;
+  for (auto square = static_cast<unsigned __int128>(x); y > 0; y >>= 1, square *= square) {
+    if ((y & 1) != 0) out *= square;
+  }
+  return static_cast<Int128>(out);
+}
+
 std::optional<Int128> EvalInt(Op op, Dtype dtype, Int128 x, Int128 y) {
   const bool is_bool = dtype == Dtype::Bool;
   const bool shift_in_range = y >= 0 && y < Bits(dtype);
@@ -80,6 +91,8 @@ std::optional<Int128> EvalInt(Op op, Dtype dtype, Int128 x, Int128 y) {
                  : 0;
     case Op::SHR:
       return shift_in_range ? x >> static_cast<int>(y) : (x < 0 ? -1 : 0);
+    case Op::POW:
+      return Power(x, y);
     case Op::THREEFRY:
       return Int128{Threefry(static_cast<uint64_t>(x), static_cast<uint64_t>(y))};
     default:

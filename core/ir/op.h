@@ -46,7 +46,7 @@ enum class ArgSchema : uint8_t {
   Ints,     // integers
   Text,     // text
   Param,    // {slot, addrspace} device
-  Var,      // {min, max} name
+  Var,      // {min, max} name; of floats: name
   Special,  // {axis type, dimension}
   Reduce,   // {wire number of the op, axes...}
   Range,    // {axis id, axis type}

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/container/inlined_vector.h"
+#include "core/ir/build.h"
 
 namespace uopd::ir {
 namespace {
@@ -270,6 +271,20 @@ bool SameProduct(UOpContext& ctx, Shape a, Shape b) {
     if (!difference.Add(*product, second ? -1 : 1)) return false;
   }
   return Question(ctx).Expanded(difference).terms.empty();
+}
+
+UOp MaybeDivided(UOpContext& ctx, UOp dim, int64_t n) {
+  UOp sum;
+  for (const Monomial& m : Question(ctx).Expanded(Atom(dim)).terms) {
+    const Int128 factor = m.factor / n;
+    if (m.factor % n != 0 || factor != static_cast<int64_t>(factor)) return UOp();
+    UOp term;
+    for (UOp u : m.atoms) term = term ? Mul(ctx, term, u) : u;
+    const UOp number = ctx.Idx(static_cast<int64_t>(factor));
+    term = !term ? number : factor == 1 ? term : Mul(ctx, term, number);
+    sum = sum ? Add(ctx, sum, term) : term;
+  }
+  return sum ? sum : ctx.Idx(0);
 }
 
 }  // namespace uopd::ir

@@ -30,4 +30,8 @@ Bounds DimensionBounds(UOpContext& ctx, UOp dim);
 // True if both products are the same polynomial. REQUIRES: values of dtype index.
 bool SameProduct(UOpContext& ctx, Shape a, Shape b);
 
+// dim / n, where it is a multiple of n by its form, as 4 * v + 8 is of 4; null otherwise. REQUIRES:
+// dtype index, n > 0.
+UOp MaybeDivided(UOpContext& ctx, UOp dim, int64_t n);
+
 }  // namespace uopd::ir

@@ -82,12 +82,15 @@ absl::Status VerifyArg(UOp u, Stage stage) {
       return ints[1] >= 0 && ints[1] <= 2 ? absl::OkStatus()
                                           : bad(Cat("address space (", ints[1], ") unknown"));
     case ArgSchema::Var:
+      if (text.empty()) return bad("the name is empty");
+      if (IsFloat(u.dtype()))
+        return ints.empty() ? absl::OkStatus() : bad("a float has no bounds: it is {name}");
       if (ints.size() != 2 || ints[0] > ints[1])
         return bad("it is {min, max, name} with min <= max");
-      // Rules have variables of their own.
-      if (stage != Stage::kAny && (ints[0] < -(int64_t{1} << 40) || ints[1] > int64_t{1} << 40))
+      // Rules have variables of their own, and kernels have the bits of floats.
+      if (InTensor(stage) && (ints[0] < -(int64_t{1} << 40) || ints[1] > int64_t{1} << 40))
         return bad("a bound is beyond 2^40");
-      return !text.empty() ? absl::OkStatus() : bad("the name is empty");
+      return absl::OkStatus();
     case ArgSchema::Reduce: {
       if (ints.empty()) return bad("it is {op, axes...}");
       auto op = OpByWire(static_cast<uint64_t>(ints[0]));
@@ -139,9 +142,10 @@ absl::Status VerifyElementwise(UOp u) {
     return Bad(Cat(Name(op), " takes floats, not ", Name(operand)));
   if (u.Is(kIntOnlyOps) && IsFloat(operand))
     return Bad(Cat(Name(op), " takes integers, not ", Name(operand)));
-  constexpr OpSet kNoBool = {Op::SUB,      Op::NEG, Op::CDIV, Op::CMOD,  Op::FLOORDIV,
-                             Op::FLOORMOD, Op::SHL, Op::SHR,  Op::MULACC};
+  constexpr OpSet kNoBool = {Op::SUB,      Op::NEG, Op::CDIV, Op::CMOD,   Op::FLOORDIV,
+                             Op::FLOORMOD, Op::SHL, Op::SHR,  Op::MULACC, Op::POW};
   if (operand == Dtype::Bool && u.Is(kNoBool)) return Bad(Cat(Name(op), " of bool"));
+  if (op == Op::POW && operand == Dtype::Index) return Bad("POW of index");
   if (op == Op::THREEFRY && operand != Dtype::U64) return Bad("THREEFRY takes u64");
   return absl::OkStatus();
 }
@@ -195,17 +199,21 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Stage stage) {
       return IsInt(d) && IsStored(d) ? absl::OkStatus()
                                      : Bad(Cat("IOTA gives integers, not ", Name(d)));
     case Op::DEFINE_VAR:
+      // Kernels have the bits of a float as an integer (core/schedule/float_variables.h).
+      if (IsFloat(d) && (InTensor(stage) || stage == Stage::kAny)) return absl::OkStatus();
       return want(Dtype::Index);
     case Op::RANGE:
     case Op::SPECIAL:
       if (!IsIndexLike(d)) return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
       return SameDtype(u, 0, d);
     case Op::BIND: {
-      UOPD_TRY(want(Dtype::Index));
       if (!u.src(0).Is(Op::DEFINE_VAR)) return Bad("BIND binds a DEFINE_VAR");
+      UOPD_TRY(want(u.src(0).dtype()));
       if (u.n_src() == 1) return absl::OkStatus();
       const UOp v = u.src(1);
-      if (!v.Is(Op::CONST) || v.dtype() != Dtype::Index) return Bad("BIND binds to an index CONST");
+      if (!v.Is(Op::CONST) || v.dtype() != d)
+        return Bad(Cat("BIND of ", Name(d), " binds to a CONST of it"));
+      if (IsFloat(d)) return absl::OkStatus();
       const auto range = u.src(0).ints();
       if (v.const_int() < range[0] || v.const_int() > range[1]) {
         return Bad(Cat("value (", v.const_int(), ") of variable ", u.src(0).text(), " is outside [",

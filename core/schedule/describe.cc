@@ -239,8 +239,10 @@ double OpWork(UOp u) {
     case Op::EXP2:
     case Op::LOG2:
       return 8;
-    case Op::SIN:
     case Op::POW:
+      if (!ir::IsFloat(u.dtype())) return 3 * ir::Bits(u.dtype());  // by squaring
+      [[fallthrough]];
+    case Op::SIN:
       return 20;
     case Op::SQRT:
     case Op::RECIPROCAL:

@@ -20,7 +20,8 @@ class Decoder {
         List(s.slots, [&](Slot& x) { return ReadSlot(x); }) &&
         List(s.variables,
              [&](Variable& x) {
-               return r_.String(x.name) && r_.Signed(x.min) && r_.Signed(x.max);
+               return r_.String(x.name) && r_.Signed(x.min) && r_.Signed(x.max) &&
+                      ReadDtype(x.dtype);
              }) &&
         List(
             s.temporaries,
@@ -48,14 +49,19 @@ class Decoder {
     return true;
   }
 
+  bool ReadDtype(ir::Dtype& out) {
+    uint64_t number;
+    if (!r_.Varint(number)) return false;
+    const auto known = ir::DtypeByWire(number);
+    if (known) out = *known;
+    return known.has_value();
+  }
+
   bool ReadSlot(Slot& s) {
-    uint64_t dtype, flags;
-    if (!r_.Varint(dtype) || !List(s.dims, [&](int64_t& d) { return Size(d); }) || !Size(s.bytes) ||
-        !r_.Varint(flags))
+    uint64_t flags;
+    if (!ReadDtype(s.dtype) || !List(s.dims, [&](int64_t& d) { return Size(d); }) ||
+        !Size(s.bytes) || !r_.Varint(flags))
       return false;
-    const auto known = ir::DtypeByWire(dtype);
-    if (!known) return false;
-    s.dtype = *known;
     s.used = flags & 1, s.read = flags & 2, s.written = flags & 4;
     return r_.String(s.device);
   }
@@ -112,7 +118,8 @@ std::string Schedule::Encode() const {
   }
   PutVarint(out, variables.size());
   for (const Variable& v : variables)
-    PutString(out, v.name), PutSigned(out, v.min), PutSigned(out, v.max);
+    PutString(out, v.name), PutSigned(out, v.min), PutSigned(out, v.max),
+        PutVarint(out, ir::Info(v.dtype).wire);
   PutVarint(out, temporaries.size());
   for (const Temporary& t : temporaries) PutString(out, t.device), size(t.bytes), size(t.offset);
   PutVarint(out, arenas.size());

@@ -9,6 +9,7 @@
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/rules.h"
 #include "core/schedule/describe.h"
+#include "core/schedule/float_variables.h"
 #include "core/schedule/fusion.h"
 #include "core/schedule/limit_buffers.h"
 #include "core/schedule/lowering.h"
@@ -61,6 +62,7 @@ class Builder {
     auto replace = [&](UOp by) {
       if (by != order.back()) order = ir::Toposort(ctx_, by);
     };
+    if (!variables_.empty()) replace(LowerFloatVariables(ctx_, order));
     UOPD_ASSIGN(const UOp resolved,
                 ResolveMulti(ctx_, order, {options_.default_device, options_.ring_threshold}));
     replace(resolved);
@@ -115,7 +117,9 @@ class Builder {
     slots_ = DescribeSlots(ctx_, order, options_.default_device);
     for (UOp v : order) {
       if (!v.Is(Op::DEFINE_VAR)) continue;
-      variables_.push_back({std::string(v.text()), v.ints()[0], v.ints()[1]});
+      const bool is_float = ir::IsFloat(v.dtype());
+      variables_.push_back({std::string(v.text()), is_float ? INT64_MIN : v.ints()[0],
+                            is_float ? INT64_MAX : v.ints()[1], v.dtype()});
     }
   }
 

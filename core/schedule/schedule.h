@@ -61,7 +61,8 @@ struct Slot {
 
 struct Variable {
   std::string name;
-  int64_t min = 0, max = 0;
+  int64_t min = 0, max = 0;  // of floats, whose values are the bits of a double: all of 64 bits
+  ir::Dtype dtype = ir::Dtype::Index;
 };
 
 struct Schedule {
@@ -105,7 +106,7 @@ struct Options {
 
 // Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
 // every change of output.
-inline constexpr int kScheduleVersion = 8;
+inline constexpr int kScheduleVersion = 9;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
 // scheduled yet.

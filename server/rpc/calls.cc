@@ -97,6 +97,7 @@ void FillSignature(const engine::Program& program, v1::Signature* out) {
     info->set_name(variable.name);
     info->set_min(variable.min);
     info->set_max(variable.max);
+    info->set_dtype(ir::Info(variable.dtype).wire);
   }
   uint32_t kernels = 0;
   for (const engine::Step& step : program.steps) kernels += step.kernel != nullptr ? 1 : 0;

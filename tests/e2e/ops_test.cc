@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -43,9 +44,11 @@ class OpsTest : public ::testing::Test {
   }
 
   // All slots go in with their contents (poison for outputs) and come back.
-  static absl::StatusOr<std::vector<HostArray>> RunOnDaemon(ir::UOpContext& ctx, UOp sink,
-                                                            std::vector<HostArray> slots) {
+  static absl::StatusOr<std::vector<HostArray>> RunOnDaemon(
+      ir::UOpContext& ctx, UOp sink, std::vector<HostArray> slots,
+      const std::vector<int64_t>& variables = {}) {
     v1::RunRequest request;
+    request.mutable_variables()->Add(variables.begin(), variables.end());
     request.set_graph(ir::Encode(ctx, sink));
     std::vector<bool> used(slots.size());
     for (UOp u : ir::Toposort(ctx, sink)) {
@@ -61,6 +64,7 @@ class OpsTest : public ::testing::Test {
     grpc::ClientContext call;
     const grpc::Status s = stub_->Run(&call, request, &response);
     if (!s.ok()) return absl::InternalError(s.error_message());
+    compiled_ = response.cache().kernels_compiled();
     int next = 0;
     for (size_t i = 0; i < slots.size(); ++i) {
       if (used[i])
@@ -71,7 +75,9 @@ class OpsTest : public ::testing::Test {
 
   static std::unique_ptr<testing::Daemon> daemon_;
   static std::unique_ptr<v1::UopdService::Stub> stub_;
+  static uint32_t compiled_;  // kernels of the last graph that were not known
 };
+uint32_t OpsTest::compiled_ = 0;
 std::unique_ptr<testing::Daemon> OpsTest::daemon_;
 std::unique_ptr<v1::UopdService::Stub> OpsTest::stub_;
 
@@ -254,6 +260,124 @@ TEST_F(OpsTest, RandomGraphsAgree) {
       ASSERT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles())
           << "seed " << seed << " slot " << i << "\n"
           << ir::Print(ctx, g.sink);
+    }
+  }
+}
+
+// Concatenation, numbers in a row, flattening, and a row appended to a cache, of v rows: compiled
+// once, against loops.
+TEST_F(OpsTest, SymbolicSizesRunForEveryValue) {
+  constexpr int64_t kMost = 64, kColumns = 3;
+  ir::UOpContext ctx;
+  const UOp v = ir::Variable(ctx, "v", 1, kMost), more = ir::Add(ctx, v, ctx.Idx(1)),
+            columns = ctx.Idx(kColumns), zero = ctx.Idx(0), one = ctx.Idx(1);
+  auto shape = [&](std::initializer_list<UOp> dims) { return ir::ShapeArg(ctx, dims); };
+  auto param = [&](int64_t slot, std::initializer_list<UOp> dims, Dtype d = Dtype::F32) {
+    return ir::Param(ctx, slot, d, shape(dims));
+  };
+  const UOp rows = param(0, {v, columns}), last = param(1, {one, columns});
+  const UOp whole = shape({more, columns});
+  const UOp row = ir::Iota(ctx, Dtype::I32, whole, 0);
+  const UOp joined = ir::Where(ctx, ir::Lt(ctx, row, ir::Cast(ctx, v, Dtype::I32)),
+                               ir::Pad(ctx, rows, shape({zero, zero}), whole),
+                               ir::Pad(ctx, last, shape({v, zero}), whole));
+  const UOp flat = ir::Mul(ctx, more, columns);
+  const Dims axis = {0};
+  const UOp reversed = ir::Flip(ctx, ir::Reshape(ctx, joined, shape({flat})), axis);
+  const UOp numbers =
+      ir::Add(ctx, ir::Iota(ctx, Dtype::I32, shape({more}), 0), ir::Cast(ctx, v, Dtype::I32));
+  const UOp cache = param(4, {ctx.Idx(kMost), columns});
+  const UOp before = ir::Sub(ctx, v, one);
+  const UOp append =
+      ir::Store(ctx, ir::Shrink(ctx, cache, shape({before, zero}), shape({one, columns})), last);
+  const UOp filled =
+      ir::Shrink(ctx, ir::After(ctx, cache, {append}), shape({zero, zero}), shape({v, columns}));
+  const UOp roots[] = {
+      ir::Store(ctx, param(2, {more, columns}), joined),
+      ir::Store(ctx, param(3, {more}, Dtype::I32), numbers), append,
+      ir::Store(ctx, param(5, {one, columns}), ir::ReduceAxes(ctx, Op::ADD, filled, axis)),
+      ir::Store(ctx, param(6, {flat}), reversed)};
+  const UOp sink = ir::Sink(ctx, roots);
+  std::mt19937_64 random(5);
+  for (const int64_t n : {7, 1, 2, 33, 64}) {
+    SCOPED_TRACE(::testing::Message() << "v = " << n);
+    std::vector<HostArray> slots = {RandomArray(Dtype::I8, {kMost, kColumns}, random),
+                                    RandomArray(Dtype::I8, {1, kColumns}, random),
+                                    Poison(Dtype::F32, {kMost + 1, kColumns}),
+                                    Poison(Dtype::I32, {kMost + 1}),
+                                    RandomArray(Dtype::I8, {kMost, kColumns}, random),
+                                    Poison(Dtype::F32, {1, kColumns}),
+                                    Poison(Dtype::F32, {(kMost + 1) * kColumns})};
+    for (const size_t i : {0, 1, 4})  // whole numbers, so that sums are exact
+      slots[i] = HostArray::Of(Dtype::F32, slots[i].dims, slots[i].ToDoubles());
+    const auto got = RunOnDaemon(ctx, sink, slots, {n});
+    ASSERT_TRUE(got.ok()) << StatusText(got.status());
+    EXPECT_EQ(compiled_ > 0, n == 7);
+    const auto x = slots[0].ToDoubles(), y = slots[1].ToDoubles(), old = slots[4].ToDoubles(),
+               out = (*got)[2].ToDoubles(), counted = (*got)[3].ToDoubles(),
+               kept = (*got)[4].ToDoubles(), sums = (*got)[5].ToDoubles(),
+               back = (*got)[6].ToDoubles();
+    for (int64_t c = 0; c < kColumns; ++c) {
+      double sum = 0;
+      for (int64_t r = 0; r < kMost; ++r) {
+        const auto at = static_cast<size_t>(r * kColumns + c), column = static_cast<size_t>(c);
+        const double held = r == n - 1 ? y[column] : old[at];
+        ASSERT_EQ(kept[at], held) << r;
+        if (r < n) sum += held;
+      }
+      ASSERT_EQ(sums[static_cast<size_t>(c)], sum);
+      for (int64_t r = 0; r <= n; ++r) {
+        const auto at = static_cast<size_t>(r * kColumns + c), column = static_cast<size_t>(c);
+        const double want = r < n ? x[at] : y[column];
+        ASSERT_EQ(out[at], want) << r;
+        ASSERT_EQ(back[static_cast<size_t>((n + 1) * kColumns) - 1 - at], want) << r;
+      }
+    }
+    for (int64_t r = 0; r <= n; ++r)
+      ASSERT_EQ(counted[static_cast<size_t>(r)], static_cast<double>(r + n));
+  }
+}
+
+// Their values are the bits of a double, rounded to the dtype, and no part of the graph.
+TEST_F(OpsTest, VariablesOfFloatDtype) {
+  ir::UOpContext ctx;
+  const Dtype dtypes[] = {Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8E5M2};
+  const Dims dims = {5};
+  std::vector<UOp> roots;
+  std::vector<HostArray> slots;
+  for (Dtype d : dtypes) {
+    const UOp a = ir::FloatVariable(ctx, Cat("a_", ir::Name(d)), d),
+              b = ir::FloatVariable(ctx, Cat("b_", ir::Name(d)), d);
+    auto slot = [&] {
+      slots.push_back(Poison(d, dims));
+      return ir::Param(ctx, static_cast<int64_t>(slots.size()) - 1, d, ir::ShapeArg(ctx, dims));
+    };
+    const UOp out = slot(), x = slot(), alone = slot();
+    slots[slots.size() - 2] = HostArray::Of(d, dims, std::array<double, 5>{1, -2, 0.5, 3, -0.25});
+    roots.push_back(ir::Store(ctx, out, ir::Mul(ctx, x, b)));
+    roots.push_back(ir::Store(ctx, alone, ir::Expand(ctx, a, dims)));
+  }
+  const UOp sink = ir::Sink(ctx, roots);
+  const auto variables = ir::Variables(ctx, sink);
+  ASSERT_EQ(variables.size(), 10u);
+  const double inf = INFINITY;
+  bool first = true;
+  for (const auto& [a, b] : {std::pair(0.1, 3.0), {-0.0, inf}, {NAN, -0.1}, {1e300, -1e-310}}) {
+    std::vector<int64_t> values;
+    for (UOp u : variables) values.push_back(std::bit_cast<int64_t>(u.text()[0] == 'a' ? a : b));
+    const auto got = RunOnDaemon(ctx, sink, slots, values);
+    ASSERT_TRUE(got.ok()) << StatusText(got.status());
+    EXPECT_EQ(compiled_ > 0, first);
+    first = false;
+    for (size_t i = 0; i < std::size(dtypes); ++i) {
+      const Dtype d = dtypes[i];
+      const auto x = slots[3 * i + 1].ToDoubles(), out = (*got)[3 * i].ToDoubles(),
+                 alone = (*got)[3 * i + 2].ToDoubles();
+      for (size_t k = 0; k < x.size(); ++k) {
+        ASSERT_EQ(UlpDistance(d, alone[k], ir::RoundTo(d, a)), 0) << ir::Name(d) << " " << a;
+        ASSERT_EQ(UlpDistance(d, out[k], ir::RoundTo(d, x[k] * ir::RoundTo(d, b))), 0)
+            << ir::Name(d) << " " << b;
+      }
     }
   }
 }

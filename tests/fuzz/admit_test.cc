@@ -46,6 +46,9 @@ class AdmitTest : public ::testing::Test {
         n_,
         Bound(2),
         ctx_.Make(Op::BIND, Dtype::Index, {n_}),
+        rate_,
+        ctx_.Make(Op::BIND, Dtype::F32, {rate_, ctx_.Float(Dtype::F32, 0.5)}),
+        ctx_.Make(Op::BIND, Dtype::F32, {rate_}),
         Add(ctx_, n_, ctx_.Idx(1)),
         Lt(ctx_, n_, ctx_.Idx(3)),
         Where(ctx_, Lt(ctx_, n_, ctx_.Idx(3)), n_, ctx_.Idx(2)),
@@ -208,6 +211,12 @@ class AdmitTest : public ::testing::Test {
       case Op::PARAM:
         src = {Dims({4})}, arg = ctx_.Data({20, 0});
         break;
+      case Op::DEFINE_VAR:
+        arg = Text("r");
+        break;
+      case Op::BIND:
+        src = {FloatVariable(ctx_, "r", d), ctx_.Float(d, 1)};
+        break;
       case Op::IOTA:
         src = {Dims({4})};
         break;
@@ -285,6 +294,7 @@ class AdmitTest : public ::testing::Test {
 
   UOpContext ctx_;
   const UOp n_ = Variable(ctx_, "n", 1, 4);
+  const UOp rate_ = FloatVariable(ctx_, "rate", Dtype::F32);
   const UOp x_ = Param(ctx_, 0, Dtype::F32, Dims({4}));
   const UOp x2_ = Param(ctx_, 1, Dtype::F32, Dims({4}));
   const UOp byte_ = Param(ctx_, 6, Dtype::U8, Dims({}));
@@ -409,6 +419,8 @@ TEST_F(AdmitTest, ArgsThatAreNotListedAreRefused) {
       {Op::DEFINE_VAR, ctx_.Data({0, 3}, "m\\")},
       {Op::DEFINE_VAR, ctx_.Data({0, 3}, "\xed\xa0\x80")},
       {Op::DEFINE_VAR, ctx_.Data({0, 3}, long_name)},
+      {Op::DEFINE_VAR, Text("m\nint system(const char*);//")},  // as a float would have it
+      {Op::DEFINE_VAR, Text(long_name)},
       {Op::IOTA, Arg::Int(-1)},
       {Op::IOTA, Arg::Int(1)},
       {Op::IOTA, Arg::Int(int64_t{1} << 40)},
@@ -439,8 +451,9 @@ TEST_F(AdmitTest, ArgsThatAreNotListedAreRefused) {
   for (const auto& c : cases) {
     for (const AdmitLine& line : AdmitLines()) {
       if (line.op != c.op) continue;
-      const Dtype d =
-          (line.dtypes & Bit(Dtype::I32)) != 0 ? Dtype::I32 : Example(line, Dtype::Void).dtype();
+      const Dtype d = (line.dtypes & Bit(Dtype::I32)) != 0   ? Dtype::I32
+                      : (line.dtypes & Bit(Dtype::F32)) != 0 ? Dtype::F32
+                                                             : Example(line, Dtype::Void).dtype();
       const UOp u = Example(line, d);
       ExpectRefused(ctx_.Make(u.op(), u.dtype(), u.srcs(), c.arg),
                     Cat(Name(c.op), " with another arg"));

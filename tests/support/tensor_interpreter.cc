@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/tensor_interpreter.h"
 
+#include <bit>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -177,6 +178,10 @@ class Evaluation {
       case Op::DEFINE_VAR: {
         auto it = variables_.find(std::string(u.text()));
         // A bound variable needs no value: its BIND has one.
+        if (ir::IsFloat(d)) {
+          const int64_t bits = it == variables_.end() ? 0 : it->second;
+          return HostArray{d, {}, {Scalar::Float(d, std::bit_cast<double>(bits))}};
+        }
         const int64_t v = it == variables_.end() ? u.ints()[0] : it->second;
         if (v < u.ints()[0] || v > u.ints()[1]) {
           return absl::InvalidArgumentError(

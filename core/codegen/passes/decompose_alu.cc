@@ -51,6 +51,9 @@ class AluDecomposer {
       case Op::SHL:
       case Op::SHR:
         return Shift(u.op(), E(s[0]), E(s[1]));
+      case Op::POW:
+        if (ir::IsFloat(d)) break;
+        return Power(E(s[0]), E(s[1]));
       case Op::THREEFRY:
         return Threefry(E(s[0]), E(s[1]));
       case Op::ADD:
@@ -116,6 +119,29 @@ class AluDecomposer {
     if (op == Op::SHR && !ir::IsUnsigned(x.dtype()))
       return x.Alu(op, inside.Select(y, y.Const(bits - 1)));
     return inside.Select(x.Alu(op, inside.Select(y, y.Const(0))), x.Const(0));
+  }
+
+  // By squaring, for as many bits as the exponent can have: straight-line code, so that a vector of
+  // lanes computes like one.
+  Ex Power(Ex x, Ex y) {
+    const Bounds by = BoundsOf(y);
+    if (by.min == 0 && by.max == 0) return x * 0 + 1;  // with the lanes of x
+    Ex out = x.Const(1), square = x;
+    for (int bit = 0; by.max >> bit > 0; ++bit) {
+      if (bit > 0) square = square * square;
+      const Ex mask = y.Bits(uint64_t{1} << bit);
+      if (!by.IsPoint()) {
+        out = (y & mask).Ne(y.Const(0)).Select(bit == 0 ? x : out * square, out);
+      } else if ((by.min >> bit & 1) != 0) {
+        out = out.uop().Is(Op::CONST) ? square : out * square;
+      }
+    }
+    if (by.min >= 0) return out;
+    // One over the power: of 1 and -1 themselves, of all others 0.
+    const Ex odd = (y & y.Const(1)).Ne(y.Const(0)), one = x.Eq(x.Const(1)),
+             unit = one | x.Eq(x.Const(-1));
+    const Ex inverse = unit.Select((odd & one.Not()).Select(x.Const(-1), x.Const(1)), x.Const(0));
+    return (y < 0).Select(inverse, out);
   }
 
   // Threefry-2x32 with 20 rounds, in 32-bit words.

@@ -129,6 +129,12 @@ for value in (False, True):
     bound = g.add("BIND", "Index", [n] + ([g.add("CONST", "Index")] if value else []))
     case(f"BIND {value}", "BIND", g.store(g.add("CAST", "I32", [bound]), "I32", dims=()))
     cases.append((f"DEFINE_VAR {value}", "DEFINE_VAR", g.message))
+    # Of a float: a name and no bounds.
+    for dtype in ("BF16", "F32", "F64"):
+        g = Graph()
+        rate = g.add("DEFINE_VAR", dtype, text="rate")
+        bound = g.add("BIND", dtype, [rate] + ([g.add("CONST", dtype, float_value=0.5)] if value else []))
+        case(f"BIND<{dtype}> {value}", "BIND", g.store(bound, dtype, dims=()))
 
 # The rest, once each.
 g = Graph()

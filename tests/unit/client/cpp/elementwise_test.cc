@@ -107,6 +107,40 @@ TEST_F(ElementwiseTest, CastsAndBitcasts) {
   EXPECT_EQ(In({1}, {1}).Bitcast(Dtype::I64).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+// Infinity and NaN are no integers: a tensor of integers that meets one becomes f32, and where an
+// integer is asked for they are refused. UBSan looks on.
+TEST_F(ElementwiseTest, NumbersThatNoIntegerIsAreDefined) {
+  const Tensor x = In({3}, {-2, 0, 3}, Dtype::I32);
+  const double inf = INFINITY;
+  EXPECT_EQ((x * inf).dtype(), Dtype::F32);
+  EXPECT_THAT(Out(x + inf), ElementsAre(inf, inf, inf));
+  const std::vector<double> product = Out(x * inf);
+  EXPECT_EQ(product[0], -inf);
+  EXPECT_TRUE(std::isnan(product[1]));
+  EXPECT_THAT(Out(x < 1e300), ElementsAre(1, 1, 1));
+  EXPECT_THAT(Out(x == NAN), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Out(Where(x < 0, inf, x)), ElementsAre(inf, 0, 3));
+  EXPECT_THAT(Out(x.Clip(-inf, 1)), ElementsAre(-2, 0, 1));
+  EXPECT_THAT(Out(x.Clip(-1e30, inf)), ElementsAre(-2, 0, 3));
+  EXPECT_THAT(Out(In({2}, {3, 200}, Dtype::U8).Clip(-5, 1000)), ElementsAre(3, 200));
+  EXPECT_THAT(Out(In({2}, {-3, 100}, Dtype::I8).Clip(-5, 1000)), ElementsAre(-3, 100));
+  Tensor assigned = In({1}, {1}, Dtype::I32);
+  assigned.Assign(NAN);
+  const Tensor refused[] = {client_.Full({2}, inf, Dtype::I64),
+                            client_.Full({2}, NAN, Dtype::U8),
+                            client_.Full({2}, 256, Dtype::U8),
+                            client_.Full({2}, -1, Dtype::U16),
+                            client_.Full({2}, 0x1p63, Dtype::I64),
+                            x.Clip(NAN, 1),
+                            x.Pad({1}, {0}, -inf),
+                            assigned};
+  for (const Tensor& t : refused)
+    EXPECT_EQ(t.status().code(), absl::StatusCode::kInvalidArgument) << StatusText(t.status());
+  EXPECT_THAT(Out(client_.Full({1}, 0x1p63, Dtype::U64)), ElementsAre(0x1p63));
+  EXPECT_THAT(Out(client_.Full({1}, -3.7, Dtype::I8)), ElementsAre(-3));
+  EXPECT_THAT(Out(client_.Full({1}, 0.5, Dtype::Bool)), ElementsAre(1));
+}
+
 TEST_F(ElementwiseTest, EmptyTensorsNeedNoDaemon) {
   EXPECT_THAT(Out(Ramp({0, 3}) + Ramp({3})), IsEmpty());
   EXPECT_TRUE(daemon_->requests.empty());

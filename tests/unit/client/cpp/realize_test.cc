@@ -176,6 +176,36 @@ TEST_F(RealizeTest, VariablesAreValuesAndNotGraph) {
   EXPECT_FALSE(client_.Variable("n", 0, 10, 11).status().ok());
 }
 
+TEST_F(RealizeTest, FloatVariablesAreValuesAndNotGraph) {
+  daemon_->check_schedule = true;
+  for (const double rate : {0.1, -2.5, 1e-3}) {
+    const Tensor lr = client_.FloatVariable("rate", rate, Dtype::F64);
+    EXPECT_THAT(Out(Ramp({3}, 1, 0, Dtype::F64) * lr + lr),
+                ElementsAre(rate, rate + rate, 2 * rate + rate));
+    const Tensor narrow = client_.FloatVariable("narrow", rate);
+    EXPECT_EQ(Out(narrow)[0], static_cast<double>(static_cast<float>(rate)));
+  }
+  EXPECT_EQ(client_.stats().graphs_sent, 2u);
+  const Tensor both = client_.FloatVariable("x", 1) + client_.FloatVariable("x", 2);
+  EXPECT_THAT(StatusText(both.Realize()), HasSubstr("x is bound to"));
+  EXPECT_EQ(client_.FloatVariable("x", 1, Dtype::I32).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(Ramp({9}).Narrow(0, client_.FloatVariable("y", 1), 1).status().ok());
+}
+
+// Integers stay integers.
+TEST_F(RealizeTest, PowersOfIntegers) {
+  daemon_->check_schedule = true;
+  const Tensor x = In({4}, {-3, 2, 0, 7}, Dtype::I32);
+  EXPECT_EQ(x.Pow(2).dtype(), Dtype::I32);
+  EXPECT_THAT(Out(x.Pow(3)), ElementsAre(-27, 8, 0, 343));
+  EXPECT_THAT(Out(x.Pow(0)), ElementsAre(1, 1, 1, 1));
+  EXPECT_THAT(Out(x.Pow(In({4}, {2, -1, -1, 1}, Dtype::I32))), ElementsAre(9, 0, 0, 7));
+  EXPECT_EQ(x.Pow(0.5).dtype(), Dtype::F32);
+  EXPECT_THAT(StatusText(x.Pow(-1).status()), HasSubstr("integers have no negative powers (-1)"));
+  EXPECT_THAT(Out(In({2}, {1, 0}, Dtype::Bool).Pow(2)), ElementsAre(1, 0));
+}
+
 TEST_F(RealizeTest, ReadingChecksTheDtype) {
   EXPECT_FALSE(Ramp({2}).ToHost<int32_t>().ok());
   EXPECT_THAT(*In({2}, {1, 0}, Dtype::Bool).ToHost<uint8_t>(), ElementsAre(1, 0));

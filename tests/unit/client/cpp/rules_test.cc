@@ -127,6 +127,11 @@ const Row kRows[] = {
        const Tensor e = c.Empty({64}).Exp();
        return e / (1.0 + e);
      }},
+    {"fast_math.sigmoid_factor", true,
+     [](Client& c) {
+       const Tensor e = c.Empty({64}).Exp();
+       return e * (1.0 + e).Reciprocal();
+     }},
     // What a sum says of each of its terms.
     {"given.and", false,
      [](Client& c) {

@@ -139,7 +139,7 @@ TEST_P(IntegerOpsTest, ByConstants) {
   Outputs k;
   Build(k, GetParam(), [](ir::UOpContext& ctx, const std::vector<UOp>& v) {
     std::vector<UOp> out;
-    for (Op op : {Op::CDIV, Op::CMOD, Op::FLOORDIV, Op::FLOORMOD, Op::SHL, Op::SHR}) {
+    for (Op op : {Op::CDIV, Op::CMOD, Op::FLOORDIV, Op::FLOORMOD, Op::SHL, Op::SHR, Op::POW}) {
       for (int c : {0, 1, 2, 3, 7, 64, -1, -3}) {
         if (c < 0 && ir::IsUnsigned(v[0].dtype())) continue;
         out.push_back(ir::Alu(ctx, op, {v[0], ctx.Int(v[0].dtype(), c)}));

@@ -19,6 +19,32 @@ double Float(Op op, Dtype d, double a, double b) {
 }
 Scalar CastTo(Dtype to, Scalar x) { return *EvalAlu(Op::CAST, to, std::span(&x, 1)); }
 
+// Against multiplying again and again, and numbers of another program.
+TEST(Eval, IntegerPowersWrap) {
+  for (Dtype d : {Dtype::I8, Dtype::U8}) {
+    const int low = d == Dtype::I8 ? -128 : 0, high = low + 255;
+    for (int x = low; x <= high; ++x) {
+      int64_t product = 1;
+      for (int y = 0; y <= high; ++y) {
+        ASSERT_EQ(Int(Op::POW, d, x, y), product) << x << " to the power " << y;
+        product = WrapTo(d, product * x);
+      }
+      for (int y = low; y < 0; ++y) {
+        const int inverse = x == 1 ? 1 : x == -1 ? (y % 2 != 0 ? -1 : 1) : 0;
+        ASSERT_EQ(Int(Op::POW, d, x, y), inverse) << x << " to the power " << y;
+      }
+    }
+  }
+  EXPECT_EQ(Int(Op::POW, Dtype::I64, 3, 39), 4052555153018976267);
+  EXPECT_EQ(Int(Op::POW, Dtype::I64, -7, 101), -7652423361088632999);
+  EXPECT_EQ(static_cast<uint64_t>(Int(Op::POW, Dtype::U64, 3, Int128{UINT64_MAX})),
+            12297829382473034411u);
+  EXPECT_EQ(Int(Op::POW, Dtype::U64, 2, Int128{UINT64_MAX}), 0);
+  EXPECT_EQ(Int(Op::POW, Dtype::I64, 2, 63), INT64_MIN);
+  EXPECT_EQ(Int(Op::POW, Dtype::I64, 0, INT64_MIN), 0);
+  EXPECT_EQ(Int(Op::POW, Dtype::I64, INT64_MIN, 0), 1);
+}
+
 TEST(Eval, DivisionRoundsAsNamed) {
   for (int a = -9; a <= 9; ++a) {
     for (int b = -4; b <= 4; ++b) {

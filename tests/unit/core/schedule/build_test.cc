@@ -51,6 +51,41 @@ TEST_F(BuildTest, BitcastToAnotherWidthIsTheBytesRead) {
   }
 }
 
+// The same bytes as of a fixed size, for every value of the variable.
+TEST_F(BuildTest, BitcastReadsBytesOfASymbolicAxis) {
+  const UOp v = Variable(ctx, "v", 0, 3), n = Mul(ctx, v, ctx.Idx(4));
+  const UOp more = Add(ctx, n, ctx.Idx(8));  // 4 * v + 8
+  auto in = [&](Dtype d, UOp last) {
+    return Param(ctx, 0, d, ShapeArg(ctx, std::array{ctx.Idx(2), last}));
+  };
+  for (int64_t value = 0; value <= 3; ++value) {
+    for (const UOp size : {n, more}) {
+      const int64_t most = size == n ? 12 : 20, bytes = 4 * value + (size == n ? 0 : 8);
+      std::string stored;
+      for (int64_t i = 0; i < 2 * most; ++i) stored += static_cast<char>(i * 37 + 11);
+      const auto wide = BitcastWidth(ctx, in(Dtype::U8, size), Dtype::U32);
+      ASSERT_TRUE(wide.ok()) << StatusText(wide.status());
+      const std::vector<HostArray> slots = {HostArray::FromBytes(Dtype::U8, {2, most}, stored)};
+      const auto got = testing::TensorInterpreter(ctx).Evaluate(*wide, slots, {{"v", value}});
+      ASSERT_TRUE(got.ok()) << StatusText(got.status());
+      EXPECT_EQ(got->dims, (Dims{2, bytes / 4}));
+      const auto rows = static_cast<size_t>(bytes);
+      EXPECT_EQ(got->ToBytes(),
+                stored.substr(0, rows) + stored.substr(static_cast<size_t>(most), rows));
+      // And back.
+      const auto back = BitcastWidth(ctx, *wide, Dtype::U8);
+      ASSERT_TRUE(back.ok()) << StatusText(back.status());
+      const auto again = testing::TensorInterpreter(ctx).Evaluate(*back, slots, {{"v", value}});
+      ASSERT_TRUE(again.ok()) << StatusText(again.status());
+      EXPECT_EQ(again->dims, (Dims{2, bytes}));
+      EXPECT_EQ(again->ToBytes(), got->ToBytes());
+    }
+  }
+  EXPECT_TRUE(BitcastWidth(ctx, in(Dtype::F32, v), Dtype::U8).ok());
+  EXPECT_EQ(BitcastWidth(ctx, in(Dtype::U8, v), Dtype::U32).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(BuildTest, BitcastRefusesWhatHasNoBytes) {
   auto code = [&](UOp x, Dtype to) { return BitcastWidth(ctx, x, to).status().code(); };
   EXPECT_EQ(code(In(Dtype::U8, {6}), Dtype::U32), absl::StatusCode::kInvalidArgument);
