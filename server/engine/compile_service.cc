@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile_service.h"
 
+#include "core/base/interrupt.h"
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
@@ -14,6 +15,20 @@ namespace {
 Digest FlightKey(const Digest& digest, const CompileOptions& options) {
   return HashBytes(Cat(digest.view(), options.Text()));
 }
+
+// Work in the context can be ended while this lives.
+class InterruptScope {
+ public:
+  InterruptScope(ir::UOpContext& ctx, Interrupt& interrupt) : ctx_(ctx) {
+    ctx_.set_interrupt(&interrupt);
+  }
+  ~InterruptScope() { ctx_.set_interrupt(nullptr); }
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  ir::UOpContext& ctx_;
+};
 
 }  // namespace
 
@@ -56,14 +71,19 @@ absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
     request.cache.schedule = CacheResult::kMemory;
     return program;
   }
-  auto flight = flights_.Do(FlightKey(key.digest, options), request.wait_limits(),
-                            [&]() -> absl::StatusOr<Made> {
-                              // Perhaps made since the look above.
-                              if (auto program = programs_.Find(key)) return program;
-                              auto made = Make(request, *admitted, key);
-                              if (made.ok()) return made;
-                              return reproducers_.Explain(made.status(), admitted->bytes, options);
-                            });
+  auto flight = flights_.Do(
+      FlightKey(key.digest, options), request.wait_limits(),
+      [&](const cache::WaitLimits& limits) -> absl::StatusOr<Made> {
+        // Perhaps made since the look above.
+        if (auto program = programs_.Find(key)) return program;
+        RequestContext for_all;  // goes on while anybody waits
+        for_all.id = request.id, for_all.peer = request.peer, for_all.flow = request.flow;
+        for_all.deadline = limits.deadline, for_all.cancelled = limits.cancelled;
+        auto made = Make(for_all, *admitted, key);
+        request.timings.Add(for_all.timings), request.cache = for_all.cache;
+        if (made.ok()) return made;
+        return reproducers_.Explain(made.status(), admitted->bytes, options);
+      });
   UOPD_TRY(flight.value.status());
   if (flight.waited) request.cache.schedule = CacheResult::kShared;
   return **flight.value;
@@ -74,8 +94,12 @@ absl::StatusOr<std::unique_ptr<CompileService::Admitted>> CompileService::Admit(
   if (graph.bytes.empty()) return LoadGraph(graph.digest);
   auto out = std::make_unique<Admitted>();
   ScopedPhase phase(Phase::kVerify, &request.timings);
+  Interrupt interrupt(request.deadline, request.cancelled);
+  const InterruptScope scope(out->ctx, interrupt);
   UOPD_ASSIGN(out->sink, ir::Decode(out->ctx, graph.bytes, ir::Stage::kTensor, options_.limits));
+  UOPD_TRY(interrupt.Check());
   out->bytes = ir::Encode(out->ctx, out->sink);
+  UOPD_TRY(interrupt.Check());
   out->digest = HashBytes(out->bytes);
   if (!graph.digest.empty() && graph.digest != out->digest.view()) {
     return absl::InvalidArgumentError(
@@ -107,6 +131,8 @@ absl::StatusOr<std::unique_ptr<CompileService::Admitted>> CompileService::LoadGr
 absl::Status CompileService::DecodeAdmitted(RequestContext& request, Admitted& graph) const {
   if (graph.sink) return absl::OkStatus();
   ScopedPhase phase(Phase::kVerify, &request.timings);
+  Interrupt interrupt(request.deadline, request.cancelled);
+  const InterruptScope scope(graph.ctx, interrupt);
   UOPD_ASSIGN(graph.sink, ir::Decode(graph.ctx, graph.bytes, ir::Stage::kTensor, options_.limits));
   return absl::OkStatus();
 }
@@ -131,14 +157,16 @@ absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& r
   const cache::Key key = ScheduleKey(graph.bytes, pipeline_, target);
   cache::LoadOptions load;
   load.limits = request.wait_limits();
-  UOPD_ASSIGN(cache::Loaded loaded,
-              schedules_.LoadOrCompute(store_, key, load, [&]() -> absl::StatusOr<std::string> {
-                if (options_.explainer != nullptr && LogEnabled(LogLevel::kDebug)) {
-                  UOPD_TRY(DecodeAdmitted(request, graph));
-                  options_.explainer->LogMiss(request, graph.ctx, graph.sink, key);
-                }
-                return MakeSchedule(request, graph, target.options);
-              }));
+  UOPD_ASSIGN(
+      cache::Loaded loaded,
+      schedules_.LoadOrCompute(
+          store_, key, load, [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
+            if (options_.explainer != nullptr && LogEnabled(LogLevel::kDebug)) {
+              UOPD_TRY(DecodeAdmitted(request, graph));
+              options_.explainer->LogMiss(request, graph.ctx, graph.sink, key);
+            }
+            return MakeSchedule(request, graph, target.options, limits);
+          }));
   CountLookup("schedule", loaded.lookup);
   const bool made = loaded.outcome == cache::LoadOutcome::kComputed;
   request.cache.schedule = made ? CacheResult::kMiss : CacheResult::kDisk;
@@ -148,7 +176,7 @@ absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& r
   CountCorrupt("schedule");
   UOPD_LOG(kWarn, "cached schedule is unusable, making it again", {"status", schedule.status()});
   request.cache.schedule = CacheResult::kMiss;
-  UOPD_ASSIGN(std::string bytes, MakeSchedule(request, graph, target.options));
+  UOPD_ASSIGN(std::string bytes, MakeSchedule(request, graph, target.options, load.limits));
   store_.Put(key, bytes, 1000).IgnoreError();
   return schedule::Schedule::Decode(bytes);
 }
@@ -161,9 +189,13 @@ absl::StatusOr<ScheduleTarget> CompileService::TargetOf(RequestContext& request,
 }
 
 absl::StatusOr<std::string> CompileService::MakeSchedule(RequestContext& request, Admitted& graph,
-                                                         const schedule::Options& options) const {
+                                                         const schedule::Options& options,
+                                                         const cache::WaitLimits& limits) const {
   UOPD_TRY(DecodeAdmitted(request, graph));
   ScopedPhase phase(Phase::kSchedule, &request.timings);
+  Interrupt interrupt(limits.deadline, limits.cancelled);
+  const InterruptScope scope(graph.ctx, interrupt);
+  UOPD_TRY(interrupt.Check());
   UOPD_ASSIGN(schedule::Schedule schedule, pipeline_.MakeSchedule(graph.ctx, graph.sink, options));
   metrics::Schedules().Increment();
   return schedule.Encode();

@@ -91,7 +91,8 @@ class CompileService {
   absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
   absl::StatusOr<ScheduleTarget> TargetOf(RequestContext& request, Admitted& graph) const;
   absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph,
-                                           const schedule::Options& options) const;
+                                           const schedule::Options& options,
+                                           const cache::WaitLimits& limits) const;
   absl::Status GetKernels(RequestContext& request, ProgramPlan& plan);
   absl::StatusOr<LoadedKernel> GetKernel(const RequestContext& request, const KernelRequest& wanted,
                                          PhaseTimings* timings);

@@ -29,6 +29,9 @@ struct RequestContext {
   using Clock = std::chrono::steady_clock;
 
   std::string id;  // in logs
+  // Who asks, for fair shares: `peer` is the client's address without its port (every Unix socket:
+  // "unix"), `flow` its session, or its connection where there is none. Empty: the daemon itself.
+  std::string peer, flow;
   Clock::time_point deadline = Clock::time_point::max();
   std::function<bool()> cancelled;  // null: never
   int64_t start_ns = NowNs();

@@ -33,8 +33,8 @@ class FakePipeline final : public Pipeline {
   }
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device&,
                                            const CompileOptions&,
-                                           const std::vector<codegen::Opt>* opts,
-                                           PhaseTimings*) const override {
+                                           const std::vector<codegen::Opt>* opts, PhaseTimings*,
+                                           Interrupt*) const override {
     ++builds;
     if (on_build) UOPD_TRY(on_build());
     if (opts != nullptr && *opts == kUselessOpts) return absl::InvalidArgumentError("useless opts");
