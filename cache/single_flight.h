@@ -35,8 +35,8 @@ class SingleFlight {
   };
 
   // Calls compute(const WaitLimits&) -> absl::StatusOr<R> unless somebody does already. A deadline
-  // in the past still computes or takes what is there at once; it only never waits. One whose own
-  // limits ended gets to know that, also where it went on computing for others.
+  // in the past still computes or takes what is there at once; it only never waits. A computation
+  // that was given up says what ended the caller itself: its cancellation or its deadline.
   template <class F>
   Result Do(const Digest& key, const WaitLimits& limits, F&& compute) UOPD_EXCLUDES(mu_) {
     std::shared_ptr<Flight> flight;
@@ -59,7 +59,7 @@ class SingleFlight {
     Landing landing(*this, key, *flight);
     const WaitLimits for_all{.cancelled = [&] { return !Over(limits).ok() && Deserted(*flight); }};
     landing.answer = Share(compute(for_all));
-    if (landing.answer.ok() || IsAboutCaller(landing.answer.status())) {
+    if (IsAboutCaller(landing.answer.status())) {
       if (absl::Status over = Over(limits); !over.ok()) return {std::move(over), false};
     }
     return {landing.answer, false};

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile_service.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "core/base/interrupt.h"
 #include "core/base/log.h"
 #include "core/base/metrics.h"
@@ -14,6 +17,10 @@ namespace {
 
 Digest FlightKey(const Digest& digest, const CompileOptions& options) {
   return HashBytes(Cat(digest.view(), options.Text()));
+}
+
+size_t PartOf(int threads, int numerator, int denominator) {
+  return static_cast<size_t>(std::max(1, threads * numerator / denominator));
 }
 
 // Work in the context can be ended while this lives.
@@ -43,7 +50,11 @@ CompileService::CompileService(Options options, const Pipeline& pipeline, cache:
       compiler_(options_.compilers, options_.compile_limit),
       kernels_(pipeline, compiler_, store, options_.owner),
       reproducers_(options_.repro_folder, options_.device_list),
-      tuning_({.owner = options_.owner}, store, options_.tuner) {}
+      tuning_({.owner = options_.owner}, store, options_.tuner),
+      // Others find a place also where what one asks for never ends.
+      cold_(
+          options_.threads, {},
+          {.of_peer = PartOf(options_.threads, 3, 4), .of_flow = PartOf(options_.threads, 1, 2)}) {}
 
 std::shared_ptr<ProgramHandle> CompileService::Find(const GraphRef& graph,
                                                     const CompileOptions& options) {
@@ -58,35 +69,90 @@ std::shared_ptr<ProgramHandle> CompileService::Find(const GraphRef& graph,
   return programs_.Find(key);
 }
 
+bool CompileService::FindFor(RequestContext& request, const GraphRef& graph,
+                             const CompileOptions& options) {
+  request.prepared = Find(graph, options);
+  if (request.prepared == nullptr) return false;
+  request.cache.schedule = CacheResult::kMemory;
+  request.cache.kernels_memory = static_cast<uint32_t>(request.prepared->Get()->steps.size());
+  return true;
+}
+
+size_t CompileService::waiting(const GraphRef& graph, const CompileOptions& options) const {
+  return flights_.waiting(FlightKey(HashBytes(graph.bytes), options));
+}
+
+std::shared_ptr<Preparation> CompileService::Begin(RequestContext& request, const GraphRef& graph,
+                                                   const CompileOptions& options,
+                                                   Preparation::Done done) {
+  const Caller who = request.caller;  // the caller may leave at once
+  auto caller = std::make_shared<Preparation>(request, timer_, std::move(done));
+  caller->Watch();
+  cold_.Post(who, [this, caller, graph, options, since = NowNs()] {
+    if (!caller->Start()) return;
+    caller->request().timings.Add(Phase::kQueue, NowNs() - since);
+    MakeFor(caller, graph, options);
+  });
+  return caller;
+}
+
 absl::StatusOr<std::shared_ptr<ProgramHandle>> CompileService::Prepare(
     RequestContext& request, const GraphRef& graph, const CompileOptions& options) {
-  if (auto program = Find(graph, options)) {
-    request.cache.schedule = CacheResult::kMemory;
-    request.cache.kernels_memory = static_cast<uint32_t>(program->Get()->steps.size());
-    return program;
+  if (FindFor(request, graph, options)) return request.prepared;
+  constexpr std::chrono::milliseconds kPoll{10};  // how soon a cancellation is noticed
+  Mutex mu;
+  std::condition_variable ended;
+  std::optional<absl::StatusOr<Made>> answer;
+  const auto caller = Begin(request, graph, options, [&](absl::StatusOr<Made> made) {
+    MutexLock lock(mu);
+    answer = std::move(made);
+    ended.notify_all();  // under the lock: the waiting one destroys it
+  });
+  for (bool waits = true;;) {
+    {
+      MutexLock lock(mu);
+      lock.WaitUntil(ended, RequestContext::Clock::now() + (waits ? kPoll : std::chrono::hours(1)),
+                     [&] { return answer.has_value(); });
+      if (answer.has_value()) return *std::move(answer);
+    }
+    if (absl::Status over = request.Check(); waits && !over.ok()) {
+      waits = false;
+      caller->Leave(std::move(over));
+    }
   }
-  UOPD_ASSIGN(std::unique_ptr<Admitted> admitted, Admit(request, graph));
+}
+
+void CompileService::MakeFor(const std::shared_ptr<Preparation>& caller, const GraphRef& graph,
+                             const CompileOptions& options) {
+  RequestContext& request = caller->request();
+  if (absl::Status over = request.Check(); !over.ok()) return caller->Finish(std::move(over));
+  if (FindFor(request, graph, options)) return caller->Finish(request.prepared);
+  auto first = Admit(request, graph);
+  if (!first.ok()) return caller->Finish(first.status());
+  std::unique_ptr<Admitted> admitted = *std::move(first);
   const ProgramKey key{admitted->digest, options};
   if (auto program = programs_.Find(key)) {  // sent in another than the canonical form
     request.cache.schedule = CacheResult::kMemory;
-    return program;
+    return caller->Finish(std::move(program));
   }
-  auto flight = flights_.Do(
-      FlightKey(key.digest, options), request.wait_limits(),
-      [&](const cache::WaitLimits& limits) -> absl::StatusOr<Made> {
-        // Perhaps made since the look above.
-        if (auto program = programs_.Find(key)) return program;
-        RequestContext for_all;  // goes on while anybody waits
-        for_all.id = request.id, for_all.peer = request.peer, for_all.flow = request.flow;
-        for_all.deadline = limits.deadline, for_all.cancelled = limits.cancelled;
-        auto made = Make(for_all, *admitted, key);
-        request.timings.Add(for_all.timings), request.cache = for_all.cache;
-        if (made.ok()) return made;
-        return reproducers_.Explain(made.status(), admitted->bytes, options);
-      });
-  UOPD_TRY(flight.value.status());
-  if (flight.waited) request.cache.schedule = CacheResult::kShared;
-  return **flight.value;
+  bool begun = false;
+  flights_.Join(FlightKey(key.digest, options), caller,
+                [&](RequestContext& for_all) -> absl::StatusOr<Made> {
+                  // Perhaps made since the look above.
+                  if (auto program = programs_.Find(key)) return program;
+                  if (begun) {
+                    // Numbers of nodes decide between equals: a context that has been worked in
+                    // would give another schedule.
+                    auto again = std::make_unique<Admitted>();
+                    again->bytes = std::move(admitted->bytes), again->digest = admitted->digest;
+                    again->stored = admitted->stored;
+                    admitted = std::move(again);
+                  }
+                  begun = true;
+                  auto made = Make(for_all, *admitted, key);
+                  if (made.ok()) return made;
+                  return reproducers_.Explain(made.status(), admitted->bytes, options);
+                });
 }
 
 absl::StatusOr<std::unique_ptr<CompileService::Admitted>> CompileService::Admit(
@@ -207,7 +273,7 @@ absl::Status CompileService::GetKernels(RequestContext& request, ProgramPlan& pl
     PhaseTimings timings;
   };
   std::vector<Got> got(plan.kernels.size());
-  workers_.ParallelFor(got.size(), [&](size_t i) {
+  workers_.ParallelFor(request.caller, got.size(), [&](size_t i) {
     got[i].kernel = GetKernel(request, plan.RequestOf(i), &got[i].timings);
   });
   for (size_t i = 0; i < got.size(); ++i) {

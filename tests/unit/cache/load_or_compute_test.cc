@@ -103,6 +103,45 @@ TEST(SingleFlightTest, WaitersStopAtTheirOwnLimits) {
   EXPECT_EQ(flights.waiters(kKey), 0);
 }
 
+// The leader's own end does not end what another one waits for; the last one's does.
+TEST(SingleFlightTest, TheLeaderWorksForAllWhoWait) {
+  Flights flights;
+  std::latch started(1);
+  std::atomic<bool> leader_left{false}, waiter_left{false};
+  std::atomic<int> asked{0};
+  std::thread leader([&] {
+    auto result = flights.Do(kKey, {.cancelled = [&] { return leader_left.load(); }},
+                             [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                               started.count_down();
+                               AwaitWaiters(flights, 1);
+                               leader_left = true;
+                               for (int i = 0; i < 100; ++i) EXPECT_FALSE(limits.cancelled());
+                               waiter_left = true;
+                               while (!limits.cancelled()) std::this_thread::yield();
+                               ++asked;
+                               return absl::CancelledError("nobody wants it");
+                             });
+    EXPECT_TRUE(absl::IsCancelled(result.value.status()));
+  });
+  started.wait();
+  auto result =
+      flights.Do(kKey, {.cancelled = [&] { return waiter_left.load(); }},
+                 [](const WaitLimits&) -> absl::StatusOr<std::string> { return "not computed"; });
+  EXPECT_TRUE(absl::IsCancelled(result.value.status()));
+  leader.join();
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(SingleFlightTest, WhatGivesUpSaysWhy) {
+  Flights flights;
+  auto result = flights.Do(kKey, {.deadline = std::chrono::steady_clock::now()},
+                           [](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                             EXPECT_TRUE(limits.cancelled());
+                             return absl::CancelledError("nobody wants it");
+                           });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result.value.status()));
+}
+
 using LoadTest = StoreFixture;
 
 TEST_F(LoadTest, ComputesThenHits) {
