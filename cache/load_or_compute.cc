@@ -16,9 +16,10 @@ Loaded FromEntry(GetResult found, GetOutcome lookup) {
 
 // `token` is the lease to put under, 0 without one.
 absl::StatusOr<Loaded> ComputeAndKeep(Store& store, const Key& key, GetOutcome lookup,
-                                      int64_t token, const LoadGroup::Compute& compute) {
+                                      int64_t token, const WaitLimits& limits,
+                                      const LoadGroup::Compute& compute) {
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<std::string> bytes = compute();
+  absl::StatusOr<std::string> bytes = compute(limits);
   if (!bytes.ok()) {
     if (token != 0) store.ReleaseLease(key, token).IgnoreError();  // else it ends by itself
     return bytes.status();
@@ -59,7 +60,7 @@ absl::StatusOr<Loaded> LeaseAndCompute(Store& store, const Key& key, GetOutcome 
         store.ReleaseLease(key, lease.token).IgnoreError();
         return FromEntry(std::move(found), lookup);
       }
-      return ComputeAndKeep(store, key, lookup, lease.token, compute);
+      return ComputeAndKeep(store, key, lookup, lease.token, options.limits, compute);
     }
     switch (store.WatchReady(key, options.limits)) {
       case WatchOutcome::kReady:
@@ -78,7 +79,7 @@ absl::StatusOr<Loaded> LeaseAndCompute(Store& store, const Key& key, GetOutcome 
         return absl::CancelledError("The request was cancelled while another process computed.");
     }
   }
-  return ComputeAndKeep(store, key, lookup, 0, compute);
+  return ComputeAndKeep(store, key, lookup, 0, options.limits, compute);
 }
 
 }  // namespace
@@ -103,13 +104,16 @@ absl::StatusOr<Loaded> LoadGroup::LoadOrCompute(Store& store, const Key& key,
   GetResult found = store.Get(key);
   if (found.hit()) return FromEntry(std::move(found), GetOutcome::kHit);
   const GetOutcome lookup = found.outcome;
-  auto result = flights_.Do(key.address(), options.limits, [&]() -> absl::StatusOr<Loaded> {
+  auto compute_for_all = [&](const WaitLimits& limits) -> absl::StatusOr<Loaded> {
     // A flight may have landed between our lookup and this one: look again, so that it is not
     // repeated.
     if (GetResult again = store.Get(key); again.hit()) return FromEntry(std::move(again), lookup);
-    if (options.lease_ttl_us <= 0) return ComputeAndKeep(store, key, lookup, 0, compute);
-    return LeaseAndCompute(store, key, lookup, options, compute);
-  });
+    if (options.lease_ttl_us <= 0) return ComputeAndKeep(store, key, lookup, 0, limits, compute);
+    LoadOptions for_all = options;
+    for_all.limits = limits;
+    return LeaseAndCompute(store, key, lookup, for_all, compute);
+  };
+  auto result = flights_.Do(key.address(), options.limits, compute_for_all);
   if (!result.value.ok()) return result.value.status();
   Loaded loaded = **result.value;
   if (result.waited) loaded.outcome = LoadOutcome::kWaited;

@@ -39,7 +39,8 @@ struct LoadOptions {
 // Flights in progress; one per store, shared by all who load from it.
 class LoadGroup {
  public:
-  using Compute = std::function<absl::StatusOr<std::string>()>;
+  // Is given the limits of all who wait for it (single_flight.h).
+  using Compute = std::function<absl::StatusOr<std::string>(const WaitLimits&)>;
 
   absl::StatusOr<Loaded> LoadOrCompute(Store& store, const Key& key, const LoadOptions& options,
                                        const Compute& compute);

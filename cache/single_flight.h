@@ -3,9 +3,13 @@
 // answer.
 //
 // Thread-safe. The result is shared as a pointer to const. An error goes to those who wait now and
-// is then forgotten: the next caller computes again. CANCELLED and DEADLINE_EXCEEDED are about the
-// caller that computed, not about the key; those who still wait do not get them, one of them
-// computes in its place. A waiter stops at its own deadline or cancellation.
+// is then forgotten: the next caller computes again. A waiter stops at its own deadline or
+// cancellation.
+//
+// The one who computes works for all: it is given limits that hold until it and everybody who waits
+// have left. So a computation ends early only when nobody wants it any more. Should one end with
+// CANCELLED or DEADLINE_EXCEEDED all the same, those who came meanwhile do not get that: one of
+// them computes in its place.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -17,6 +21,7 @@
 #include "absl/status/statusor.h"
 #include "cache/store.h"
 #include "core/base/digest.h"
+#include "core/base/interrupt.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {
@@ -29,8 +34,9 @@ class SingleFlight {
     bool waited = false;  // true: another caller computed it
   };
 
-  // Calls compute() -> absl::StatusOr<R> unless somebody does already. A deadline in the past still
-  // computes or takes what is there at once; it only never waits.
+  // Calls compute(const WaitLimits&) -> absl::StatusOr<R> unless somebody does already. A deadline
+  // in the past still computes or takes what is there at once; it only never waits. A computation
+  // that was given up says what ended the caller itself: its cancellation or its deadline.
   template <class F>
   Result Do(const Digest& key, const WaitLimits& limits, F&& compute) UOPD_EXCLUDES(mu_) {
     std::shared_ptr<Flight> flight;
@@ -51,7 +57,11 @@ class SingleFlight {
       }
     }
     Landing landing(*this, key, *flight);
-    landing.answer = Share(compute());
+    const WaitLimits for_all{.cancelled = [&] { return !Over(limits).ok() && Deserted(*flight); }};
+    landing.answer = Share(compute(for_all));
+    if (IsAboutCaller(landing.answer.status())) {
+      if (absl::Status over = Over(limits); !over.ok()) return {std::move(over), false};
+    }
     return {landing.answer, false};
   }
 
@@ -94,8 +104,17 @@ class SingleFlight {
     return std::make_shared<const R>(*std::move(value));
   }
 
-  static bool IsAboutCaller(const absl::Status& status) {
-    return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
+  static absl::Status Over(const WaitLimits& limits) {
+    if (limits.cancelled && limits.cancelled()) return CancelledByCaller();
+    constexpr auto kNever = std::chrono::steady_clock::time_point::max();
+    if (limits.deadline != kNever && std::chrono::steady_clock::now() >= limits.deadline)
+      return DeadlinePassed();
+    return absl::OkStatus();
+  }
+
+  bool Deserted(const Flight& flight) const UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return flight.waiters == 0;
   }
 
   absl::Status Await(MutexLock& lock, Flight& flight, const WaitLimits& limits) UOPD_REQUIRES(mu_) {

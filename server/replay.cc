@@ -41,8 +41,9 @@ absl::Status Compile(const std::string& text, std::unique_ptr<devices::Registry>
   const engine::CorePipeline pipeline;
   cache::MemoryStore store(int64_t{1} << 30);
   engine::Executor threads(1, SIZE_MAX);
-  engine::CompileService service({.owner = "replay", .repro_folder = "", .limits = {}}, pipeline,
-                                 store, devices, threads);
+  engine::CompileService service(
+      {.owner = "replay", .repro_folder = "", .limits = {}, .threads = 1}, pipeline, store, devices,
+      threads);
   engine::RequestContext request;
   return service.Prepare(request, {{}, graph}, head.options).status();
 }

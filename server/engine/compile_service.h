@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Graph bytes in, prepared program out: from memory, from the cache, or by compiling.
 //
-// Thread-safe. N callers with the same cold graph cause one compile. Kernels of a graph compile in
-// parallel on the given threads. What the cache cannot give is made; what it gives damaged is
-// counted, made again and replaced. Three stores:
+// Thread-safe. N callers with the same cold graph cause one compile. Cold graphs have threads of
+// their own, so that they cannot take those of what is prepared; who waits for another one's
+// compile has none. Kernels of a graph compile in parallel on the given threads. What the cache
+// cannot give is made; what it gives damaged is counted, made again and replaced. Three stores:
 //   "graph"     digest -> the graph's bytes, so that a digest alone is enough after a restart
 //   "schedule"  graph -> Schedule
 //   "kernel"    kernel graph -> KernelRecord
@@ -15,11 +16,12 @@
 #include <string_view>
 
 #include "cache/load_or_compute.h"
-#include "cache/single_flight.h"
 #include "core/ir/wire.h"
 #include "server/engine/executor.h"
 #include "server/engine/kernel_compiler.h"
 #include "server/engine/kernel_loader.h"
+#include "server/engine/preparation.h"
+#include "server/engine/program_flights.h"
 #include "server/engine/program_plan.h"
 #include "server/engine/program_table.h"
 #include "server/engine/reproducer.h"
@@ -44,6 +46,7 @@ class CompileService {
     std::string repro_folder;
     std::string device_list;  // in reproducers
     ir::WireLimits limits;
+    int threads = 8;                          // that cold graphs have
     worker::Supervisor* compilers = nullptr;  // null: compiles in this process
     std::chrono::milliseconds compile_limit{60'000};
     KernelTuner* tuner = nullptr;       // null: does not tune
@@ -59,11 +62,26 @@ class CompileService {
   // otherwise, also when the reference makes no sense.
   std::shared_ptr<ProgramHandle> Find(const GraphRef& graph, const CompileOptions& options);
 
-  // NOT_FOUND (program) when only a digest is given and nobody knows it; INVALID_ARGUMENT names the
-  // node to blame; INTERNAL names a reproducer. Fills request.timings and request.cache.
+  // The same for a request that then has it.
+  bool FindFor(RequestContext& request, const GraphRef& graph, const CompileOptions& options);
+
+  // Prepares without this thread and calls `done`, perhaps before it returns; until then `request`
+  // and the bytes of `graph` stay where they are. What it may give is said at Prepare.
+  std::shared_ptr<Preparation> Begin(RequestContext& request, const GraphRef& graph,
+                                     const CompileOptions& options, Preparation::Done done);
+  // Waits for that. NOT_FOUND (program) when only a digest is given and nobody knows it;
+  // INVALID_ARGUMENT names the node to blame; INTERNAL names a reproducer. Fills request.timings
+  // and request.cache.
   absl::StatusOr<std::shared_ptr<ProgramHandle>> Prepare(RequestContext& request,
                                                          const GraphRef& graph,
                                                          const CompileOptions& options);
+
+  // How many wait for the compile of this graph in its canonical form.
+  size_t waiting(const GraphRef& graph, const CompileOptions& options) const;
+
+  // For how long the threads of cold graphs have all had work that they have now; 0 when one is
+  // free.
+  std::chrono::nanoseconds AllBusyFor() const { return cold_.AllBusyFor(); }
 
   bool tunes() const { return tuning_.offered(); }
   // For good: programs keep the kernels that they have.
@@ -81,9 +99,11 @@ class CompileService {
     Digest digest;
     bool stored = false;
   };
-  using Made = std::shared_ptr<ProgramHandle>;
+  using Made = Preparation::Made;
   using Plan = std::shared_ptr<ProgramPlan>;
 
+  void MakeFor(const std::shared_ptr<Preparation>& caller, const GraphRef& graph,
+               const CompileOptions& options);
   absl::StatusOr<std::unique_ptr<Admitted>> Admit(RequestContext& request, const GraphRef& graph);
   absl::StatusOr<std::unique_ptr<Admitted>> LoadGraph(std::string_view digest);
   absl::Status DecodeAdmitted(RequestContext& request, Admitted& graph) const;
@@ -91,7 +111,8 @@ class CompileService {
   absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
   absl::StatusOr<ScheduleTarget> TargetOf(RequestContext& request, Admitted& graph) const;
   absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph,
-                                           const schedule::Options& options) const;
+                                           const schedule::Options& options,
+                                           const cache::WaitLimits& limits) const;
   absl::Status GetKernels(RequestContext& request, ProgramPlan& plan);
   absl::StatusOr<LoadedKernel> GetKernel(const RequestContext& request, const KernelRequest& wanted,
                                          PhaseTimings* timings);
@@ -107,8 +128,10 @@ class CompileService {
   KernelLoader kernels_;
   ReproducerFolder reproducers_;
   cache::LoadGroup schedules_;
-  cache::SingleFlight<Made> flights_;
+  ProgramFlights flights_;
   TuningService tuning_;  // its thread uses all of the above
+  Timer timer_;
+  Executor cold_;  // last: its tasks use all of the above
 };
 
 }  // namespace uopd::engine

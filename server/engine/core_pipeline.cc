@@ -58,12 +58,15 @@ absl::StatusOr<KernelSource> CorePipeline::LowerKernel(std::string_view graph,
                                                        const devices::Device& device,
                                                        const CompileOptions& options,
                                                        const std::vector<codegen::Opt>* opts,
-                                                       PhaseTimings* timings) const {
+                                                       PhaseTimings* timings,
+                                                       Interrupt* maybe_interrupt) const {
   ir::UOpContext ctx;
+  ctx.set_interrupt(maybe_interrupt);
   codegen::LoweredKernel lowered;
   {
     ScopedPhase phase(Phase::kCodegen, timings);
     auto sink = ir::Decode(ctx, graph, ir::Stage::kKernel);
+    UOPD_TRY(ctx.CheckInterrupt());
     // The client's graph has been verified: a kernel graph that does not pass is our bug.
     if (!sink.ok()) {
       return absl::InternalError(Cat("schedule made a bad kernel: ", StatusText(sink.status())));

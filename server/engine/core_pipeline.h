@@ -15,7 +15,8 @@ class CorePipeline final : public Pipeline {
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device& device,
                                            const CompileOptions& options,
                                            const std::vector<codegen::Opt>* opts,
-                                           PhaseTimings* timings) const override;
+                                           PhaseTimings* timings,
+                                           Interrupt* maybe_interrupt) const override;
 };
 
 }  // namespace uopd::engine

@@ -14,6 +14,8 @@ namespace {
 
 int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
+int RunThreads() { return std::max(4, 2 * Cores()); }
+
 // A request that waits longer for a thread is one that the client feels.
 constexpr std::chrono::seconds kBusyLimit{1};
 
@@ -50,6 +52,7 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.device_list = config.device_list();
   out.limits = WireLimitsOf(config);
+  out.threads = std::max(8, 4 * Cores());
   return out;
 }
 
@@ -111,7 +114,13 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *pipeline_,
                *store_, devices_, compilers_),
       sessions_(SessionOptionsOf(config), total_, executor_),
-      executor_(std::max(4, 2 * Cores()), kMaxWaiting) {}
+      executor_(RunThreads(),
+                {.all = static_cast<size_t>(config.limits_waiting()),
+                 .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
+                 .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
+                // A thread is left for others also where what one client runs never ends.
+                {.of_peer = static_cast<size_t>(RunThreads() - 1),
+                 .of_flow = static_cast<size_t>(RunThreads() / 2)}) {}
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
 
@@ -171,6 +180,9 @@ std::string Engine::Unready() {
   if (!writes && !cache_read_only_) add(Cat("the cache cannot be written: ", cache.reason));
   if (executor_.AllBusyFor() > kBusyLimit) {
     add(Cat("all ", executor_.threads(), " threads for requests have been busy for over a second"));
+  }
+  if (compile_.AllBusyFor() > kBusyLimit) {
+    add("all threads for graphs that are not prepared yet have been busy for over a second");
   }
   return out;
 }
@@ -235,10 +247,32 @@ absl::StatusOr<std::shared_ptr<const Program>> Engine::Prepare(RequestContext& r
   UOPD_TRY(request.Check());
   const CompileOptions options = Resolved(wanted);
   UOPD_TRY(Check(options));
-  UOPD_ASSIGN(auto handle, compile_.Prepare(request, graph, options));
-  auto program = handle->Get();
+  if (request.prepared == nullptr) {
+    UOPD_ASSIGN(request.prepared, compile_.Prepare(request, graph, options));
+  }
+  auto program = request.prepared->Get();
   request.cache.kernels_tuned = program->tuned_kernels;
   return program;
+}
+
+void Engine::PrepareThen(RequestContext& request, const GraphRef& graph,
+                         const CompileOptions& wanted,
+                         absl::AnyInvocable<void(absl::Status)> done) {
+  const CompileOptions options = Resolved(wanted);
+  absl::Status status = request.Check();
+  if (status.ok()) status = Check(options);
+  if (!status.ok()) return done(std::move(status));
+  compile_.Begin(request, graph, options,
+                 [&request, done = std::move(done)](
+                     absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
+                   if (made.ok()) request.prepared = *made;
+                   done(made.status());
+                 });
+}
+
+bool Engine::FindPrepared(RequestContext& request, const GraphRef& graph,
+                          const CompileOptions& options) {
+  return compile_.FindFor(request, graph, Resolved(options));
 }
 
 bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {

@@ -59,7 +59,6 @@ class Work {
 class Engine {
  public:
   static constexpr std::chrono::milliseconds kStopTime{1000};
-  static constexpr size_t kMaxWaiting = 4096;  // requests that wait or run on the executor
 
   // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened. `forks` outlives the
   // engine; null: there are no workers, so that it compiles in this process and does not tune.
@@ -100,6 +99,13 @@ class Engine {
   absl::StatusOr<std::shared_ptr<const Program>> Prepare(RequestContext& request,
                                                          const GraphRef& graph,
                                                          const CompileOptions& options);
+  // Prepares for the request and calls done on any thread, perhaps before it returns; until then
+  // `request` and the bytes of `graph` stay where they are. Prepare, Execute and RunOnce then find
+  // the program in the request. Holds no thread while it waits for others.
+  void PrepareThen(RequestContext& request, const GraphRef& graph, const CompileOptions& options,
+                   absl::AnyInvocable<void(absl::Status)> done);
+  // True when the program is there; then the request has it.
+  bool FindPrepared(RequestContext& request, const GraphRef& graph, const CompileOptions& options);
   // True when the call takes microseconds: it is prepared and small.
   bool IsQuick(const GraphRef& graph, const CompileOptions& options);
   absl::StatusOr<ExecuteResult> Execute(RequestContext& request, Session& session,

@@ -3,12 +3,22 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "core/base/text.h"
 
 namespace uopd::engine {
+namespace {
 
-Executor::Executor(int threads, size_t max_admitted) : max_admitted_(max_admitted) {
+std::string FlowKey(const Caller& caller) { return Cat(caller.peer, "\n", caller.flow); }
+
+}  // namespace
+
+void Admission::Leave() {
+  if (executor_ != nullptr) std::exchange(executor_, nullptr)->Leave(caller_);
+}
+
+Executor::Executor(int threads, Bounds bounds, Running running) : bounds_(bounds), tasks_(running) {
   threads_.reserve(static_cast<size_t>(threads));
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
@@ -22,22 +32,45 @@ Executor::~Executor() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status Executor::Admit() {
-  if (admitted_.fetch_add(1, std::memory_order_relaxed) < max_admitted_) return absl::OkStatus();
-  Leave();
-  return absl::ResourceExhaustedError(
-      Cat("daemon is busy: ", max_admitted_, " requests wait or run already"));
+absl::StatusOr<Admission> Executor::Admit(const Caller& caller) {
+  MutexLock lock(admission_mu_);
+  if (admitted_ >= bounds_.all) {
+    return absl::ResourceExhaustedError(
+        Cat("daemon is busy: ", bounds_.all, " requests (limits.waiting) wait or run already"));
+  }
+  size_t& peer = of_peer_[caller.peer];
+  if (peer >= bounds_.of_peer) {
+    return absl::ResourceExhaustedError(Cat("client ", caller.peer, " has ", bounds_.of_peer,
+                                            " requests (limits.peer_waiting) that wait or run"));
+  }
+  size_t& flow = of_flow_[FlowKey(caller)];
+  if (flow >= bounds_.of_flow) {
+    return absl::ResourceExhaustedError(Cat("session or connection ", caller.flow, " has ",
+                                            bounds_.of_flow,
+                                            " requests (limits.flow_waiting) that wait or run"));
+  }
+  ++admitted_, ++peer, ++flow;
+  return Admission(this, caller);
 }
 
-void Executor::Post(Task task) {
+void Executor::Leave(const Caller& caller) {
+  MutexLock lock(admission_mu_);
+  --admitted_;
+  const auto peer = of_peer_.find(caller.peer);
+  if (--peer->second == 0) of_peer_.erase(peer);
+  const auto flow = of_flow_.find(FlowKey(caller));
+  if (--flow->second == 0) of_flow_.erase(flow);
+}
+
+void Executor::Post(const Caller& caller, Task task) {
   {
     MutexLock lock(mu_);
-    tasks_.push_back(std::move(task));
+    tasks_.Push(caller, std::move(task));
   }
   wake_.notify_one();
 }
 
-void Executor::ParallelFor(size_t n, const std::function<void(size_t)>& fn) {
+void Executor::ParallelFor(const Caller& caller, size_t n, const std::function<void(size_t)>& fn) {
   // Shared with helpers that may come after all is done: then they find no index left and touch
   // `fn` no more.
   struct Loop {
@@ -61,31 +94,39 @@ void Executor::ParallelFor(size_t n, const std::function<void(size_t)>& fn) {
     }
   };
   const size_t helpers = std::min(threads_.size(), n > 0 ? n - 1 : 0);
-  for (size_t i = 0; i < helpers; ++i) Post(work);
+  for (size_t i = 0; i < helpers; ++i) Post(caller, work);
   work();
   MutexLock lock(loop->mu);
   lock.Wait(loop->done, [&]() UOPD_REQUIRES(loop->mu) { return loop->finished == n; });
 }
 
+size_t Executor::waiting() const {
+  MutexLock lock(mu_);
+  return tasks_.size();
+}
+
 void Executor::Work() {
   for (;;) {
-    Task task;
+    std::optional<FairQueue<Task>::Taken> taken;
     {
       MutexLock lock(mu_);
-      lock.Wait(wake_, [this]() UOPD_REQUIRES(mu_) { return stop_ || !tasks_.empty(); });
-      if (tasks_.empty()) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      lock.Wait(wake_, [&]() UOPD_REQUIRES(mu_) {
+        taken = tasks_.Pop();
+        return taken.has_value() || (stop_ && tasks_.empty());
+      });
+      if (!taken) return;
       if (++running_ == threads()) all_busy_since_ = std::chrono::steady_clock::now();
     }
-    task();
-    task = nullptr;
+    taken->item();
+    taken->item = nullptr;  // what it holds goes before its place does
     MutexLock lock(mu_);
     --running_;
+    tasks_.Done(taken->flow);
+    if (stop_) wake_.notify_all();  // perhaps it was the last one
   }
 }
 
-std::chrono::nanoseconds Executor::AllBusyFor() {
+std::chrono::nanoseconds Executor::AllBusyFor() const {
   MutexLock lock(mu_);
   if (running_ < threads()) return std::chrono::nanoseconds(0);
   return std::chrono::steady_clock::now() - all_busy_since_;

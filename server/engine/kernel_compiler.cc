@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/kernel_compiler.h"
 
+#include "core/base/interrupt.h"
 #include "core/base/text.h"
 #include "server/worker/compile_job.h"
 
@@ -10,7 +11,8 @@ using worker::JobResult;
 
 absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& device,
                                                     const std::string& kernel,
-                                                    const std::string& source) {
+                                                    const std::string& source,
+                                                    const cache::WaitLimits& limits) {
   const std::string frame = Cat("compiling kernel ", kernel);
   if (workers_ == nullptr) {
     auto object = CompileHere(device, source);
@@ -18,9 +20,9 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
     return object;
   }
   const worker::CompileRequest request{device.info().name, device.info().toolchain, source};
-  JobResult result =
-      workers_->Run(request.ToJob(time_limit_), std::chrono::steady_clock::time_point::max(),
-                    [this] { return stopped_.load(); });
+  JobResult result = workers_->Run(request.ToJob(time_limit_), limits.deadline, [&] {
+    return stopped_.load() || (limits.cancelled && limits.cancelled());
+  });
   if (result.no_worker || result.passing) {
     return absl::UnavailableError(Cat(StatusText(result.status), " (while ", frame, ")"));
   }
@@ -31,9 +33,14 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
       if (!result.refused) return WithFrame(result.status, frame);
       break;
     case JobResult::kCancelled:
+      if (!stopped_.load()) return CancelledByCaller();
       return absl::CancelledError(Cat("the daemon stops while ", frame));
-    case JobResult::kCrashed:
     case JobResult::kTimedOut:
+      // Not the limit of the job itself.
+      if (!result.quarantined && std::chrono::steady_clock::now() >= limits.deadline)
+        return DeadlinePassed();
+      break;
+    case JobResult::kCrashed:
       break;
   }
   // Not the code of the job: a client that tries again gets the same.

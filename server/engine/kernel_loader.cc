@@ -55,8 +55,8 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   load.lease_ttl_us = kLeaseUs;
   load.owner = owner_;
   UOPD_ASSIGN(cache::Loaded loaded,
-              flights_.LoadOrCompute(store_, key, load, [&]() -> absl::StatusOr<std::string> {
-                return Build(request, wanted, timings);
+              flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
+                return Build(limits, wanted, timings);
               }));
   CountLookup(kStore, loaded.lookup);
   const bool built = loaded.outcome == cache::LoadOutcome::kComputed;
@@ -67,7 +67,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
     CountCorrupt(kStore);
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
     const int64_t begin_ns = NowNs();
-    UOPD_ASSIGN(std::string record, Build(request, wanted, timings));
+    UOPD_ASSIGN(std::string record, Build(load.limits, wanted, timings));
     kernel = Load(record, wanted, timings);
     if (kernel.ok()) Replace(key, record, (NowNs() - begin_ns) / 1000);
     from = CacheResult::kMiss;
@@ -77,15 +77,17 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   return LoadedKernel{*kernel, from};
 }
 
-absl::StatusOr<std::string> KernelLoader::Build(const RequestContext& request,
+absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
                                                 const KernelRequest& wanted,
                                                 PhaseTimings* timings) const {
-  UOPD_TRY(request.Check());
+  Interrupt interrupt(limits.deadline, limits.cancelled);
+  UOPD_TRY(interrupt.Check());
   const devices::Device& device = wanted.device->device();
-  UOPD_ASSIGN(KernelSource source,
-              pipeline_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts, timings));
+  UOPD_ASSIGN(KernelSource source, pipeline_.LowerKernel(wanted.graph, device, wanted.options,
+                                                         wanted.opts, timings, &interrupt));
   ScopedPhase phase(Phase::kCompile, timings);
-  UOPD_ASSIGN(source.record.object, compiler_.Compile(device, source.record.name, source.text));
+  UOPD_ASSIGN(source.record.object,
+              compiler_.Compile(device, source.record.name, source.text, limits));
   metrics::KernelsCompiled().Increment();
   return source.record.Encode();
 }

@@ -49,7 +49,8 @@ class KernelLoader {
                                    PhaseTimings* timings) UOPD_EXCLUDES(mu_);
 
  private:
-  absl::StatusOr<std::string> Build(const RequestContext& request, const KernelRequest& kernel,
+  // For as long as `limits` say.
+  absl::StatusOr<std::string> Build(const cache::WaitLimits& limits, const KernelRequest& kernel,
                                     PhaseTimings* timings) const;
   static absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record,
                                                             const KernelRequest& request,

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/interrupt.h"
 #include "core/base/status.h"
 #include "core/base/trace.h"
 #include "core/ir/context.h"
@@ -46,16 +47,18 @@ class Pipeline {
   virtual std::string KernelEnvironment(const devices::Device& device,
                                         const CompileOptions& options) const = 0;
 
-  // REQUIRES: sink passed ir::Verify(..., Stage::kTensor).
+  // Ends early as the context's Interrupt says. REQUIRES: sink passed ir::Verify(...,
+  // Stage::kTensor).
   virtual absl::StatusOr<schedule::Schedule> MakeSchedule(
       ir::UOpContext& ctx, ir::UOp sink, const schedule::Options& options) const = 0;
   // `graph` is an Item::graph of a schedule. `opts` null: the heuristic's, or none with noopt; what
-  // does not apply is INVALID_ARGUMENT. Adds to `timings`.
+  // does not apply is INVALID_ARGUMENT. Adds to `timings`. `maybe_interrupt` ends it early.
   virtual absl::StatusOr<KernelSource> LowerKernel(std::string_view graph,
                                                    const devices::Device& device,
                                                    const CompileOptions& options,
                                                    const std::vector<codegen::Opt>* opts,
-                                                   PhaseTimings* timings) const = 0;
+                                                   PhaseTimings* timings,
+                                                   Interrupt* maybe_interrupt) const = 0;
 };
 
 }  // namespace uopd::engine

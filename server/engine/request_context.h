@@ -8,13 +8,18 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "cache/store.h"
 #include "core/base/status.h"
 #include "core/base/trace.h"
+#include "server/engine/caller.h"
+#include "server/engine/cancellation.h"
 
 namespace uopd::engine {
+
+class ProgramHandle;
 
 enum class CacheResult : uint8_t { kUnspecified, kMemory, kDisk, kMiss, kShared };
 
@@ -29,8 +34,13 @@ struct RequestContext {
   using Clock = std::chrono::steady_clock;
 
   std::string id;  // in logs
+  Caller caller;   // who asks
   Clock::time_point deadline = Clock::time_point::max();
   std::function<bool()> cancelled;  // null: never
+  // The same for those who wait without a thread; null: `cancelled` is polled.
+  std::shared_ptr<Cancellation> cancellation;
+  // What has been prepared for this request; null: nothing yet.
+  std::shared_ptr<ProgramHandle> prepared;
   int64_t start_ns = NowNs();
   PhaseTimings timings;
   CacheOutcome cache;

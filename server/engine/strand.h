@@ -6,6 +6,9 @@
 //   idle --Post--> busy, a task of the executor runs the queue; one of it per turn, so that
 //   sessions share the threads
 //
+// A task may keep its turn beyond its own end, while something else works for the call: the next
+// task starts when the turn ends.
+//
 // Thread-safe. Owned by shared_ptr: a queued turn keeps the strand alive. The executor outlives it.
 #pragma once
 #include <deque>
@@ -18,22 +21,48 @@ namespace uopd::engine {
 
 class Strand : public std::enable_shared_from_this<Strand> {
  public:
+  // Held by whom the strand works for.
+  class Turn {
+   public:
+    Turn() = default;
+    ~Turn() { End(); }
+    Turn(Turn&& other) noexcept
+        : strand_(std::move(other.strand_)), admission_(std::move(other.admission_)) {}
+    Turn& operator=(Turn&&) = delete;
+    void End();
+
+   private:
+    friend class Strand;
+    Turn(std::shared_ptr<Strand> strand, Admission admission)
+        : strand_(std::move(strand)), admission_(std::move(admission)) {}
+    std::shared_ptr<Strand> strand_;
+    Admission admission_;
+  };
+  using HeldTask = absl::AnyInvocable<void(Turn)>;
+
   explicit Strand(Executor& executor) : executor_(executor) {}
 
   // True: nothing is ahead, and nothing else runs here until Leave.
   bool TryEnter() UOPD_EXCLUDES(mu_);
   void Leave() UOPD_EXCLUDES(mu_);
-  // RESOURCE_EXHAUSTED when the executor is full; then the task is dropped.
-  absl::Status Post(Executor::Task task) UOPD_EXCLUDES(mu_);
+  // Of work that the executor has admitted.
+  void Post(Admission admission, HeldTask task) UOPD_EXCLUDES(mu_);
+  // RESOURCE_EXHAUSTED when the executor does not admit it; then the task is dropped.
+  absl::Status Post(const Caller& caller, Executor::Task task);
+  absl::Status Post(Executor::Task task) { return Post(Caller(), std::move(task)); }
 
  private:
+  struct Waiting {
+    HeldTask task;
+    Admission admission;
+  };
   void RunOne() UOPD_EXCLUDES(mu_);
-  void PostTurn();
+  void PostTurn(const Caller& caller);
 
   Executor& executor_;
   Mutex mu_;
   bool busy_ UOPD_GUARDED_BY(mu_) = false;
-  std::deque<Executor::Task> tasks_ UOPD_GUARDED_BY(mu_);
+  std::deque<Waiting> tasks_ UOPD_GUARDED_BY(mu_);
 };
 
 }  // namespace uopd::engine

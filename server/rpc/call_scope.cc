@@ -77,6 +77,16 @@ engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
   return out;
 }
 
+engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session) {
+  // ipv4:127.0.0.1:4711, ipv6:[::1]:4711, or unix: and perhaps a path
+  const std::string address = context.peer();
+  const bool is_unix = address.compare(0, 4, "unix") == 0;
+  engine::Caller out;
+  out.peer = is_unix ? "unix" : address.substr(0, address.rfind(':'));
+  out.flow = session.empty() ? address : std::string(session);
+  return out;
+}
+
 CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
     : method_(method), request_(ContextOf(context)) {
   request_.id = RequestId(context);

@@ -34,6 +34,9 @@ inline constexpr size_t kMethods = 16;
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
 
+// Who asks, for fair shares: by session where the call names one, else by connection.
+engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session = {});
+
 class CallScope {
  public:
   CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method);

@@ -334,6 +334,16 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
   return absl::OkStatus();
 }
 
+Wanted WantedBy(const v1::PrepareRequest& request) {
+  return {GraphOf(request), ToCompileOptions(request.options())};
+}
+Wanted WantedBy(const v1::ExecuteRequest& request) {
+  return {GraphOf(request), ToCompileOptions(request.options())};
+}
+Wanted WantedBy(const v1::RunRequest& request) {
+  return {{{}, request.graph()}, ToCompileOptions(request.options())};
+}
+
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {
   return engine.IsQuick(GraphOf(request), ToCompileOptions(request.options()));
 }

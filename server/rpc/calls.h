@@ -46,6 +46,15 @@ void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
                         const std::string& data, uint64_t* expected);
 
+// The program that a call needs.
+struct Wanted {
+  engine::GraphRef graph;  // borrows from the message
+  engine::CompileOptions options;
+};
+Wanted WantedBy(const v1::PrepareRequest& request);
+Wanted WantedBy(const v1::ExecuteRequest& request);
+Wanted WantedBy(const v1::RunRequest& request);
+
 // True when the call takes microseconds, so that the receiving thread may do it.
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request);
 bool IsQuick(engine::Engine& engine, const v1::RunRequest& request);

@@ -17,6 +17,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse> {
   Download(engine::Engine& engine, grpc::CallbackServerContext* context,
            const v1::DownloadRequest& request)
       : engine_(engine), request_(request), scope_(engine, *context, Method::kDownload) {
+    caller_ = CallerOf(*context, request.session_id());
     absl::Status status = scope_.admitted();
     if (status.ok()) status = Open();
     if (status.ok()) {
@@ -75,7 +76,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse> {
       session_->strand().Leave();
       return Send(status);
     }
-    absl::Status status = session_->strand().Post([this] { Send(Read()); });
+    absl::Status status = session_->strand().Post(caller_, [this] { Send(Read()); });
     if (!status.ok()) End(status);
   }
 
@@ -91,6 +92,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse> {
   CallScope scope_;
   v1::DownloadResponse message_;
   engine::SessionUse session_;
+  engine::Caller caller_;
   uint64_t next_ = 0, end_ = 0;  // bytes of the buffer still to send
   bool found_ = false;
 };

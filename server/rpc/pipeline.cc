@@ -70,6 +70,11 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     StreamFlow::OnWriteDone(ok);
   }
 
+  void OnCancel() override {
+    const auto alive = shared_from_this();
+    cancellation_->Cancel();
+  }
+
   void OnDone() override { self_ = nullptr; }  // *this may be gone
 
  private:
@@ -84,6 +89,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
     request_ = ContextOf(context_);
+    request_.cancelled = [cancellation = cancellation_] { return cancellation->cancelled(); };
+    request_.cancellation = cancellation_;
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
     auto work = engine_.Begin();
@@ -98,21 +105,58 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       session_->strand().Leave();
       return Answered(status);
     }
-    absl::Status status = session_->strand().Post(
-        [self = shared_from_this()] { self->OnServed(self->Answered(self->Call())); });
-    if (!status.ok()) return Answered(status);
+    request_.caller = CallerOf(context_, SessionId());
+    auto admission = engine_.executor().Admit(request_.caller);
+    if (!admission.ok()) return Answered(admission.status());
+    session_->strand().Post(*std::move(admission),
+                            [self = shared_from_this()](engine::Strand::Turn turn) mutable {
+                              self->TakeTurn(std::move(turn));
+                            });
     return std::nullopt;
   }
 
+  // On a thread of the executor. A program that is not there yet is prepared without it.
+  void TakeTurn(engine::Strand::Turn turn) {
+    if (!current_.has_execute()) return EndTurn(std::move(turn), absl::OkStatus());
+    const Wanted wanted = WantedBy(current_.execute());
+    // For a session that was closed meanwhile nothing is prepared: the call says so.
+    if (session_->closed() || engine_.FindPrepared(request_, wanted.graph, wanted.options))
+      return EndTurn(std::move(turn), absl::OkStatus());
+    engine_.PrepareThen(
+        request_, wanted.graph, wanted.options,
+        [self = shared_from_this(), turn = std::move(turn)](absl::Status status) mutable {
+          if (!status.ok()) return self->EndTurn(std::move(turn), status);
+          self->engine_.executor().Post(self->request_.caller,
+                                        [self, turn = std::move(turn)]() mutable {
+                                          self->EndTurn(std::move(turn), absl::OkStatus());
+                                        });
+        });
+  }
+  void EndTurn(engine::Strand::Turn turn, absl::Status status) {
+    if (status.ok()) status = Call();
+    turn.End();  // the next call of this session finds nothing ahead
+    OnServed(Answered(status));
+  }
+
   std::optional<Answer> ServePrepare() {
-    absl::Status status = engine_.executor().Admit();
-    if (!status.ok()) return Answered(status);
-    engine_.executor().Post([self = shared_from_this()] {
-      engine::Executor& executor = self->engine_.executor();
-      self->OnServed(self->Answered(Prepare(self->engine_, self->request_, self->current_.prepare(),
-                                            self->answer_.mutable_prepare())));
-      executor.Leave();
-    });
+    request_.caller = CallerOf(context_, current_.prepare().session_id());
+    auto admission = engine_.executor().Admit(request_.caller);
+    if (!admission.ok()) return Answered(admission.status());
+    // By way of the executor: what is there at once would be answered inside of this call.
+    engine_.executor().Post(
+        request_.caller, [self = shared_from_this(), admission = *std::move(admission)]() mutable {
+          const Wanted wanted = WantedBy(self->current_.prepare());
+          self->engine_.PrepareThen(
+              self->request_, wanted.graph, wanted.options,
+              [self, admission = std::move(admission)](absl::Status status) mutable {
+                if (status.ok()) {
+                  status = Prepare(self->engine_, self->request_, self->current_.prepare(),
+                                   self->answer_.mutable_prepare());
+                }
+                admission.Leave();
+                self->OnServed(self->Answered(status));
+              });
+        });
     return std::nullopt;
   }
 
@@ -182,6 +226,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   v1::PipelineRequest incoming_;  // being read
   v1::PipelineRequest current_;   // being served
   v1::PipelineResponse answer_;
+  const std::shared_ptr<engine::Cancellation> cancellation_ =
+      std::make_shared<engine::Cancellation>();  // of all calls of the stream
   engine::RequestContext request_;
   engine::SessionUse session_;
   engine::Work work_;

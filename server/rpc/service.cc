@@ -75,26 +75,18 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
 grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
                                            const v1::PrepareRequest* request,
                                            v1::PrepareResponse* response) {
-  return Serve(
-      engine_, context, Method::kPrepare, [] { return false; },
-      [=, this](RequestContext& call) -> absl::Status {
-        engine::SessionUse session;
-        if (!request->session_id().empty()) {
-          UOPD_ASSIGN(session, engine_.sessions().Use(request->session_id()));
-        }
-        return rpc::Prepare(engine_, call, *request, response);
-      });
+  return ServePrepare(engine_, context, *request, [=, this](RequestContext& call) {
+    return rpc::Prepare(engine_, call, *request, response);
+  });
 }
 
 grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
                                            const v1::ExecuteRequest* request,
                                            v1::ExecuteResponse* response) {
-  return ServeSession(
-      engine_, context, Method::kExecute, request->session_id(),
-      [=, this] { return IsQuick(engine_, *request); },
-      [=, this](RequestContext& call, Session& session) {
-        return rpc::Execute(engine_, call, session, *request, response);
-      });
+  return ServeExecute(engine_, context, *request,
+                      [=, this](RequestContext& call, Session& session) {
+                        return rpc::Execute(engine_, call, session, *request, response);
+                      });
 }
 
 // Not on the strand, where it would wait for what it is to end.
@@ -111,9 +103,9 @@ grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* co
 
 grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
                                        const v1::RunRequest* request, v1::RunResponse* response) {
-  return Serve(
-      engine_, context, Method::kRun, [=, this] { return IsQuick(engine_, *request); },
-      [=, this](RequestContext& call) { return rpc::Run(engine_, call, *request, response); });
+  return ServeRun(engine_, context, *request, [=, this](RequestContext& call) {
+    return rpc::Run(engine_, call, *request, response);
+  });
 }
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pipeline(

@@ -3,61 +3,96 @@
 //
 // The thread that receives a call belongs to gRPC and serves others too, so only what takes
 // microseconds runs on it; the rest goes to the engine's executor, and calls of a session in the
-// order of its strand.
+// order of its strand. A program that is not there yet is prepared on threads for that, and the
+// call, and its turn in the session, wait without one.
 #pragma once
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "server/rpc/call_scope.h"
+#include "server/rpc/calls.h"
 
 namespace uopd::rpc {
+
+// Of a call that waits: says when its client leaves.
+class WaitingReactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit WaitingReactor(std::shared_ptr<engine::Cancellation> cancellation)
+      : cancellation_(std::move(cancellation)) {}
+  void OnCancel() override { cancellation_->Cancel(); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::shared_ptr<engine::Cancellation> cancellation_;
+};
 
 // One call on the heap, while its work waits elsewhere.
 class UnaryCall {
  public:
   UnaryCall(engine::Engine& engine, grpc::CallbackServerContext* context, Method method)
-      : engine_(engine), reactor_(context->DefaultReactor()), scope_(engine, *context, method) {}
+      : engine_(engine), context_(*context), scope_(engine, *context, method) {}
 
   engine::Engine& engine() { return engine_; }
-  grpc::ServerUnaryReactor* reactor() { return reactor_; }
   CallScope& scope() { return scope_; }
   engine::RequestContext& request() { return scope_.request(); }
-  void Finish(const absl::Status& status) { reactor_->Finish(scope_.End(status)); }
-  // The work begins now, after waiting since the arrival.
-  void EndQueue() { request().timings.Add(Phase::kQueue, NowNs() - request().start_ns); }
+
+  // Before it waits: the place among those that may, for whom, and from now on the client may leave
+  // at any time. Then reactor() is there.
+  absl::Status Admit(std::string_view session = {}) {
+    request().caller = CallerOf(context_, session);
+    UOPD_ASSIGN(admission_, engine_.executor().Admit(request().caller));
+    auto cancellation = std::make_shared<engine::Cancellation>();
+    request().cancelled = [cancellation] { return cancellation->cancelled(); };
+    request().cancellation = cancellation;
+    reactor_ = new WaitingReactor(std::move(cancellation));  // deletes itself in OnDone
+    return absl::OkStatus();
+  }
+  engine::Admission TakeAdmission() { return std::move(admission_); }
+  grpc::ServerUnaryReactor* reactor() {
+    if (reactor_ == nullptr) reactor_ = context_.DefaultReactor();
+    return reactor_;
+  }
+  void Finish(const absl::Status& status) {
+    admission_.Leave();  // before the answer: the client's next call finds the place
+    reactor()->Finish(scope_.End(status));
+  }
+  // The work begins now, after waiting since then.
+  void EndQueue(int64_t since_ns) { request().timings.Add(Phase::kQueue, NowNs() - since_ns); }
+  void EndQueue() { EndQueue(request().start_ns); }
 
  private:
   engine::Engine& engine_;
-  grpc::ServerUnaryReactor* const reactor_;
+  grpc::CallbackServerContext& context_;
   CallScope scope_;
+  engine::Admission admission_;
+  grpc::ServerUnaryReactor* reactor_ = nullptr;
 };
+
+using UnaryCallPtr = std::unique_ptr<UnaryCall>;
+
+inline grpc::ServerUnaryReactor* FinishHere(UnaryCall& call, const absl::Status& status) {
+  grpc::ServerUnaryReactor* const reactor = call.reactor();
+  call.Finish(status);
+  return reactor;
+}
 
 // Calls body(RequestContext&) -> absl::Status here if `quick()`, else on the executor.
 template <class Quick, class Body>
 grpc::ServerUnaryReactor* Serve(engine::Engine& engine, grpc::CallbackServerContext* context,
                                 Method method, Quick&& quick, Body body) {
   auto call = std::make_unique<UnaryCall>(engine, context, method);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
   absl::Status status = call->scope().admitted();
-  if (status.ok()) {
-    if (quick()) {
-      status = body(call->request());
-    } else {
-      status = engine.executor().Admit();
-      if (status.ok()) {
-        engine.executor().Post([call = std::move(call), body = std::move(body)]() mutable {
-          call->EndQueue();
-          call->Finish(body(call->request()));
-          engine::Executor& executor = call->engine().executor();
-          call = nullptr;
-          executor.Leave();
-        });
-        return reactor;
-      }
-    }
-  }
-  call->Finish(status);
+  if (!status.ok()) return FinishHere(*call, status);
+  if (quick()) return FinishHere(*call, body(call->request()));
+  status = call->Admit();
+  if (!status.ok()) return FinishHere(*call, status);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  const engine::Caller caller = call->request().caller;
+  engine.executor().Post(caller, [call = std::move(call), body = std::move(body)]() mutable {
+    call->EndQueue();
+    call->Finish(body(call->request()));
+  });
   return reactor;
 }
 
@@ -68,30 +103,130 @@ grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, grpc::CallbackSer
                                        Method method, const std::string& session_id, Quick&& quick,
                                        Body body) {
   auto call = std::make_unique<UnaryCall>(engine, context, method);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
   absl::Status status = call->scope().admitted();
-  if (status.ok()) {
-    auto session = engine.sessions().Use(session_id);
-    status = session.status();
-    if (status.ok()) {
-      engine::Strand& strand = (*session)->strand();
-      if (quick() && strand.TryEnter()) {
-        status = body(call->request(), **session);
-        strand.Leave();  // before the answer: the next call of this client finds nothing ahead
-      } else {
-        // The task owns the call only once it is queued.
-        UnaryCall* const waiting = call.release();
-        status = strand.Post([waiting, session = *std::move(session), body]() mutable {
-          std::unique_ptr<UnaryCall> owned(waiting);
-          owned->EndQueue();
-          owned->Finish(body(owned->request(), *session));
-        });
-        if (status.ok()) return reactor;
-        call.reset(waiting);
-      }
-    }
+  if (!status.ok()) return FinishHere(*call, status);
+  auto session = engine.sessions().Use(session_id);
+  if (!session.ok()) return FinishHere(*call, session.status());
+  engine::Strand& strand = (*session)->strand();
+  if (quick() && strand.TryEnter()) {
+    status = body(call->request(), **session);
+    strand.Leave();  // before the answer: the next call of this client finds nothing ahead
+    return FinishHere(*call, status);
   }
-  call->Finish(status);
+  status = call->Admit(session_id);
+  if (!status.ok()) return FinishHere(*call, status);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  engine::Admission admission = call->TakeAdmission();
+  strand.Post(std::move(admission), [call = std::move(call), session = *std::move(session),
+                                     body](engine::Strand::Turn turn) mutable {
+    call->EndQueue();
+    const absl::Status done = body(call->request(), *session);
+    turn.End();
+    call->Finish(done);
+  });
+  return reactor;
+}
+
+// Prepare: body(RequestContext&) -> absl::Status answers once the program is there.
+template <class Body>
+grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, grpc::CallbackServerContext* context,
+                                       const v1::PrepareRequest& request, Body body) {
+  auto call = std::make_unique<UnaryCall>(engine, context, Method::kPrepare);
+  absl::Status status = call->scope().admitted();
+  if (!status.ok()) return FinishHere(*call, status);
+  engine::SessionUse session;
+  if (!request.session_id().empty()) {
+    auto used = engine.sessions().Use(request.session_id());
+    if (!used.ok()) return FinishHere(*call, used.status());
+    session = *std::move(used);
+  }
+  status = call->Admit(request.session_id());
+  if (!status.ok()) return FinishHere(*call, status);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  engine::RequestContext& context_of_call = call->request();
+  const Wanted wanted = WantedBy(request);
+  engine.PrepareThen(
+      context_of_call, wanted.graph, wanted.options,
+      [call = std::move(call), session = std::move(session), body](absl::Status prepared) mutable {
+        if (prepared.ok()) prepared = body(call->request());
+        session = {};
+        call->Finish(prepared);
+      });
+  return reactor;
+}
+
+// Run: body(RequestContext&) -> absl::Status runs on the executor once the program is there; here
+// if that takes microseconds.
+template <class Body>
+grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, grpc::CallbackServerContext* context,
+                                   const v1::RunRequest& request, Body body) {
+  auto call = std::make_unique<UnaryCall>(engine, context, Method::kRun);
+  absl::Status status = call->scope().admitted();
+  if (!status.ok()) return FinishHere(*call, status);
+  if (IsQuick(engine, request)) return FinishHere(*call, body(call->request()));
+  status = call->Admit();
+  if (!status.ok()) return FinishHere(*call, status);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  engine::RequestContext& context_of_call = call->request();
+  const Wanted wanted = WantedBy(request);
+  engine.PrepareThen(context_of_call, wanted.graph, wanted.options,
+                     [call = std::move(call), body](absl::Status prepared) mutable {
+                       if (!prepared.ok()) return call->Finish(prepared);
+                       const engine::Caller caller = call->request().caller;
+                       engine::Executor& executor = call->engine().executor();
+                       executor.Post(caller,
+                                     [call = std::move(call), body, since = NowNs()]() mutable {
+                                       call->EndQueue(since);
+                                       call->Finish(body(call->request()));
+                                     });
+                     });
+  return reactor;
+}
+
+// Execute: body(RequestContext&, Session&) -> absl::Status runs in the order of the session, once
+// the program is there; here if nothing is ahead and that takes microseconds.
+template <class Body>
+grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, grpc::CallbackServerContext* context,
+                                       const v1::ExecuteRequest& request, Body body) {
+  auto call = std::make_unique<UnaryCall>(engine, context, Method::kExecute);
+  absl::Status status = call->scope().admitted();
+  if (!status.ok()) return FinishHere(*call, status);
+  auto session = engine.sessions().Use(request.session_id());
+  if (!session.ok()) return FinishHere(*call, session.status());
+  engine::Strand& strand = (*session)->strand();
+  if (IsQuick(engine, request) && strand.TryEnter()) {
+    status = body(call->request(), **session);
+    strand.Leave();  // before the answer: the next call of this client finds nothing ahead
+    return FinishHere(*call, status);
+  }
+  status = call->Admit(request.session_id());
+  if (!status.ok()) return FinishHere(*call, status);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  engine::Admission admission = call->TakeAdmission();
+  strand.Post(std::move(admission), [call = std::move(call), session = *std::move(session),
+                                     &request, body](engine::Strand::Turn turn) mutable {
+    call->EndQueue();
+    engine::Engine& engine = call->engine();
+    engine::RequestContext& context_of_call = call->request();
+    const Wanted wanted = WantedBy(request);
+    // For a session that was closed meanwhile nothing is prepared: the body says so.
+    const bool there =
+        session->closed() || engine.FindPrepared(context_of_call, wanted.graph, wanted.options);
+    auto run = [call = std::move(call), session = std::move(session), turn = std::move(turn),
+                body](absl::Status prepared) mutable {
+      if (prepared.ok()) prepared = body(call->request(), *session);
+      turn.End();
+      call->Finish(prepared);
+    };
+    if (there) return run(absl::OkStatus());
+    engine.PrepareThen(
+        context_of_call, wanted.graph, wanted.options,
+        [&engine, &context_of_call, run = std::move(run)](absl::Status prepared) mutable {
+          if (!prepared.ok()) return run(std::move(prepared));
+          engine.executor().Post(context_of_call.caller,
+                                 [run = std::move(run)]() mutable { run(absl::OkStatus()); });
+        });
+  });
   return reactor;
 }
 

@@ -37,7 +37,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
       session_->strand().Leave();
       return Continue(status);
     }
-    absl::Status status = session_->strand().Post([this] { Continue(Write()); });
+    absl::Status status = session_->strand().Post(caller_, [this] { Continue(Write()); });
     if (!status.ok()) End(status);
   }
 
@@ -46,6 +46,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
  private:
   absl::Status Open() {
     UOPD_ASSIGN(session_, engine_.sessions().Use(message_.session_id()));
+    caller_ = CallerOf(context_, message_.session_id());
     handle_ = message_.buffer().handle();
     next_ = message_.offset();
     return absl::OkStatus();
@@ -84,6 +85,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
   CallScope scope_;
   v1::UploadRequest message_;
   engine::SessionUse session_;
+  engine::Caller caller_;
   uint64_t handle_ = 0;
   uint64_t next_ = 0;     // where the next byte goes
   uint64_t written_ = 0;  // bytes

@@ -155,7 +155,7 @@ class Fuzzer {
       if (item.kind != schedule::Item::kKernel) continue;
       PhaseTimings timings;
       UOPD_ASSIGN(const engine::KernelSource source,
-                  pipeline_.LowerKernel(item.graph, *device_, {}, nullptr, &timings));
+                  pipeline_.LowerKernel(item.graph, *device_, {}, nullptr, &timings, nullptr));
       if (source.text.empty()) return absl::InternalError("empty source");
       ++kernels_;
     }

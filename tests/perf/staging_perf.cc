@@ -123,8 +123,9 @@ class Program {
                 device.Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kHostVisible));
     PhaseTimings timings;
     for (const schedule::Item& item : schedule.items) {
-      UOPD_ASSIGN(const engine::KernelSource source,
-                  engine::CorePipeline().LowerKernel(item.graph, device, {}, nullptr, &timings));
+      UOPD_ASSIGN(
+          const engine::KernelSource source,
+          engine::CorePipeline().LowerKernel(item.graph, device, {}, nullptr, &timings, nullptr));
       Kernel kernel;
       kernel.shape = source.record.shape;
       UOPD_ASSIGN(kernel.executable, device.Load({device.compiler().source_format(),

@@ -23,7 +23,7 @@ TEST(SingleFlightTest, ManyThreadsOneComputation) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&] {
-      auto result = flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+      auto result = flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
         ++computed;
         AwaitWaiters(flights, 7);
         return "answer";
@@ -42,7 +42,7 @@ TEST(SingleFlightTest, ErrorsGoToWaitersAndAreForgotten) {
   Flights flights;
   std::latch started(1);
   std::thread leader([&] {
-    auto result = flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+    auto result = flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
       started.count_down();
       AwaitWaiters(flights, 1);
       return absl::InvalidArgumentError("bad graph");
@@ -50,11 +50,13 @@ TEST(SingleFlightTest, ErrorsGoToWaitersAndAreForgotten) {
     EXPECT_FALSE(result.waited);
   });
   started.wait();
-  auto result = flights.Do(kKey, {}, []() -> absl::StatusOr<std::string> { return "mine"; });
+  auto result =
+      flights.Do(kKey, {}, [](const WaitLimits&) -> absl::StatusOr<std::string> { return "mine"; });
   leader.join();
   EXPECT_TRUE(result.waited);
   EXPECT_TRUE(absl::IsInvalidArgument(result.value.status()));
-  auto next = flights.Do(kKey, {}, []() -> absl::StatusOr<std::string> { return "good"; });
+  auto next =
+      flights.Do(kKey, {}, [](const WaitLimits&) -> absl::StatusOr<std::string> { return "good"; });
   EXPECT_EQ(**next.value, "good");
   EXPECT_FALSE(next.waited);
 }
@@ -63,7 +65,7 @@ TEST(SingleFlightTest, AWaiterTakesOverWhenTheLeaderIsCancelled) {
   Flights flights;
   std::latch started(1);
   std::thread leader([&] {
-    auto result = flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+    auto result = flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
       started.count_down();
       AwaitWaiters(flights, 1);
       return absl::CancelledError("client left");
@@ -71,7 +73,8 @@ TEST(SingleFlightTest, AWaiterTakesOverWhenTheLeaderIsCancelled) {
     EXPECT_TRUE(absl::IsCancelled(result.value.status()));
   });
   started.wait();
-  auto result = flights.Do(kKey, {}, []() -> absl::StatusOr<std::string> { return "mine"; });
+  auto result =
+      flights.Do(kKey, {}, [](const WaitLimits&) -> absl::StatusOr<std::string> { return "mine"; });
   leader.join();
   ASSERT_TRUE(result.value.ok());
   EXPECT_EQ(**result.value, "mine");
@@ -82,14 +85,14 @@ TEST(SingleFlightTest, WaitersStopAtTheirOwnLimits) {
   Flights flights;
   std::latch started(1), finish(1);
   std::thread leader([&] {
-    flights.Do(kKey, {}, [&]() -> absl::StatusOr<std::string> {
+    flights.Do(kKey, {}, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
       started.count_down();
       finish.wait();
       return "slow";
     });
   });
   started.wait();
-  auto never = []() -> absl::StatusOr<std::string> { return "never"; };
+  auto never = [](const WaitLimits&) -> absl::StatusOr<std::string> { return "never"; };
   auto late = flights.Do(kKey, {.deadline = std::chrono::steady_clock::now()}, never);
   EXPECT_TRUE(absl::IsDeadlineExceeded(late.value.status()));
   int polls = 0;
@@ -100,6 +103,45 @@ TEST(SingleFlightTest, WaitersStopAtTheirOwnLimits) {
   EXPECT_EQ(flights.waiters(kKey), 0);
 }
 
+// The leader's own end does not end what another one waits for; the last one's does.
+TEST(SingleFlightTest, TheLeaderWorksForAllWhoWait) {
+  Flights flights;
+  std::latch started(1);
+  std::atomic<bool> leader_left{false}, waiter_left{false};
+  std::atomic<int> asked{0};
+  std::thread leader([&] {
+    auto result = flights.Do(kKey, {.cancelled = [&] { return leader_left.load(); }},
+                             [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                               started.count_down();
+                               AwaitWaiters(flights, 1);
+                               leader_left = true;
+                               for (int i = 0; i < 100; ++i) EXPECT_FALSE(limits.cancelled());
+                               waiter_left = true;
+                               while (!limits.cancelled()) std::this_thread::yield();
+                               ++asked;
+                               return absl::CancelledError("nobody wants it");
+                             });
+    EXPECT_TRUE(absl::IsCancelled(result.value.status()));
+  });
+  started.wait();
+  auto result =
+      flights.Do(kKey, {.cancelled = [&] { return waiter_left.load(); }},
+                 [](const WaitLimits&) -> absl::StatusOr<std::string> { return "not computed"; });
+  EXPECT_TRUE(absl::IsCancelled(result.value.status()));
+  leader.join();
+  EXPECT_EQ(asked, 1);
+}
+
+TEST(SingleFlightTest, WhatGivesUpSaysWhy) {
+  Flights flights;
+  auto result = flights.Do(kKey, {.deadline = std::chrono::steady_clock::now()},
+                           [](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                             EXPECT_TRUE(limits.cancelled());
+                             return absl::CancelledError("nobody wants it");
+                           });
+  EXPECT_TRUE(absl::IsDeadlineExceeded(result.value.status()));
+}
+
 using LoadTest = StoreFixture;
 
 TEST_F(LoadTest, ComputesThenHits) {
@@ -107,10 +149,11 @@ TEST_F(LoadTest, ComputesThenHits) {
   LoadGroup group;
   int computed = 0;
   auto load = [&] {
-    return group.LoadOrCompute(*store, KeyOf(1), {}, [&]() -> absl::StatusOr<std::string> {
-      ++computed;
-      return "made";
-    });
+    return group.LoadOrCompute(*store, KeyOf(1), {},
+                               [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                 ++computed;
+                                 return "made";
+                               });
   };
   auto first = load();
   ASSERT_TRUE(first.ok());
@@ -126,8 +169,10 @@ TEST_F(LoadTest, ComputesThenHits) {
 TEST_F(LoadTest, MemoryHitAndUnkeptErrors) {
   MemoryStore store(1 << 20);
   LoadGroup group;
-  auto fail = [] { return absl::StatusOr<std::string>(absl::InvalidArgumentError("no")); };
-  auto make = [] { return absl::StatusOr<std::string>("yes"); };
+  auto fail = [](const WaitLimits&) {
+    return absl::StatusOr<std::string>(absl::InvalidArgumentError("no"));
+  };
+  auto make = [](const WaitLimits&) { return absl::StatusOr<std::string>("yes"); };
   for (const int64_t ttl : {0, 1000000}) {
     const Key key = KeyOf(static_cast<int>(ttl));
     const LoadOptions options{.lease_ttl_us = ttl, .owner = "test"};
@@ -144,19 +189,20 @@ TEST_F(LoadTest, TwoDaemonsOneComputation) {
   std::atomic<int> computed{0};
   std::latch started(1);
   std::thread first([&] {
-    auto loaded =
-        group_a.LoadOrCompute(*a, KeyOf(1), options, [&]() -> absl::StatusOr<std::string> {
-          ++computed;
-          started.count_down();
-          return "winner";
-        });
+    auto loaded = group_a.LoadOrCompute(*a, KeyOf(1), options,
+                                        [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                          ++computed;
+                                          started.count_down();
+                                          return "winner";
+                                        });
     EXPECT_EQ(loaded->outcome, LoadOutcome::kComputed);
   });
   started.wait();
-  auto loaded = group_b.LoadOrCompute(*b, KeyOf(1), options, [&]() -> absl::StatusOr<std::string> {
-    ++computed;
-    return "other";
-  });
+  auto loaded = group_b.LoadOrCompute(*b, KeyOf(1), options,
+                                      [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                        ++computed;
+                                        return "other";
+                                      });
   first.join();
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(*loaded->bytes, "winner");
@@ -168,13 +214,15 @@ TEST_F(LoadTest, AWaiterTakesOverFromADeadDaemonWhichThenAgrees) {
   auto a = Open(), b = Open();
   LoadGroup group_a, group_b;
   const LoadOptions options{.lease_ttl_us = 1'000'000, .owner = "daemon"};
-  auto late = group_a.LoadOrCompute(*a, KeyOf(1), options, [&]() -> absl::StatusOr<std::string> {
-    now_us_ += 2'000'000;  // it sleeps past its lease, and another daemon computes meanwhile
-    auto taken = group_b.LoadOrCompute(*b, KeyOf(1), options,
-                                       [] { return absl::StatusOr<std::string>("second"); });
-    EXPECT_EQ(taken->outcome, LoadOutcome::kComputed);
-    return "first";
-  });
+  auto late = group_a.LoadOrCompute(
+      *a, KeyOf(1), options, [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+        now_us_ += 2'000'000;  // it sleeps past its lease, and another daemon computes meanwhile
+        auto taken = group_b.LoadOrCompute(*b, KeyOf(1), options, [](const WaitLimits&) {
+          return absl::StatusOr<std::string>("second");
+        });
+        EXPECT_EQ(taken->outcome, LoadOutcome::kComputed);
+        return "first";
+      });
   ASSERT_TRUE(late.ok());
   EXPECT_EQ(*late->bytes, "second");  // everybody returns the same winner
   EXPECT_EQ(a->stats().Snapshot("kernel").stale_puts, 1);
@@ -191,7 +239,7 @@ TEST_F(LoadTest, ACorruptRowIsComputedAgain) {
   for (const int64_t ttl : {0, 1000000}) {
     const LoadOptions options{.lease_ttl_us = ttl, .owner = "test"};
     const Key key = KeyOf(ttl > 0);
-    auto make = [] { return absl::StatusOr<std::string>("again"); };
+    auto make = [](const WaitLimits&) { return absl::StatusOr<std::string>("again"); };
     auto loaded = group.LoadOrCompute(*store, key, options, make);
     EXPECT_EQ(loaded->lookup, GetOutcome::kCorrupt);
     EXPECT_EQ(loaded->outcome, LoadOutcome::kComputed);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/text.h"
 #include "server/engine/not_found.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -90,28 +91,158 @@ TEST_F(CompileServiceTest, ManyCallersOneCompile) {
   EXPECT_EQ(shared, kCallers - 1);
 }
 
-TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
+// The first caller's work goes on for the others; it gets its own answer at once.
+TEST_F(CompileServiceTest, ACompileEndsOnlyWhenItsLastCallerHasLeft) {
+  std::latch building(1), go_on(1);
+  std::atomic<bool> first_left{false};
+  pipeline_.on_build = [&]() -> absl::Status {
+    building.count_down();
+    go_on.wait();
+    return absl::OkStatus();
+  };
+  std::thread first([&] {
+    RequestContext request;
+    request.cancelled = [&] { return first_left.load(); };
+    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+  });
+  building.wait();
+  RequestContext second_request;
+  std::latch second_done(1);
+  absl::Status second;
+  service_->Begin(second_request, {"", graph_}, {}, [&](auto made) {
+    second = made.status();
+    second_done.count_down();
+  });
+  while (service_->waiting({"", graph_}, {}) < 2) std::this_thread::yield();
+  first_left = true;
+  first.join();  // while the build still waits
+  go_on.count_down();
+  second_done.wait();
+  EXPECT_TRUE(second.ok()) << second;
+  EXPECT_EQ(second_request.cache.schedule, CacheResult::kShared);
+  EXPECT_EQ(pipeline_.builds, 1);
+}
+
+TEST_F(CompileServiceTest, ACompileThatNobodyWaitsForEnds) {
   std::latch building(1);
-  std::atomic<bool> cancelled{false};
+  std::atomic<bool> left{false};
+  pipeline_.on_interrupt = [&](Interrupt& interrupt) {
+    building.count_down();
+    while (!interrupt.raised()) interrupt.Poll(1000);  // a compile that never ends
+    return interrupt.status();
+  };
+  std::thread caller([&] {
+    RequestContext request;
+    request.cancelled = [&] { return left.load(); };
+    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+  });
+  building.wait();
+  left = true;
+  caller.join();
+  pipeline_.on_interrupt = nullptr;
+  // Nothing half-done was kept, and the next one is not disturbed.
+  while (service_->waiting({"", graph_}, {}) > 0) std::this_thread::yield();
+  EXPECT_TRUE(Prepare(*service_, "", graph_).ok());
+}
+
+TEST_F(CompileServiceTest, AWaiterThatIsLateLeavesWhileTheWorkGoesOn) {
+  std::latch building(1), go_on(1);
+  pipeline_.on_build = [&]() -> absl::Status {
+    building.count_down();
+    go_on.wait();
+    return absl::OkStatus();
+  };
+  RequestContext first, late;
+  std::latch first_done(1), late_done(1);
+  absl::Status of_first, of_late;
+  service_->Begin(first, {"", graph_}, {}, [&](auto made) {
+    of_first = made.status();
+    first_done.count_down();
+  });
+  building.wait();
+  late.deadline = RequestContext::Clock::now() + std::chrono::milliseconds(20);
+  service_->Begin(late, {"", graph_}, {}, [&](auto made) {
+    of_late = made.status();
+    late_done.count_down();
+  });
+  late_done.wait();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(of_late)) << of_late;
+  go_on.count_down();
+  first_done.wait();
+  EXPECT_TRUE(of_first.ok()) << of_first;
+}
+
+// However many wait, they hold no thread: another graph is made meanwhile.
+TEST_F(CompileServiceTest, ThoseWhoWaitHoldNoThread) {
+  std::latch building(1), go_on(1);
   std::atomic<int> calls{0};
   pipeline_.on_build = [&]() -> absl::Status {
     if (calls.fetch_add(1) > 0) return absl::OkStatus();
     building.count_down();
-    while (!cancelled) std::this_thread::yield();
-    return absl::CancelledError("its caller is gone");
+    go_on.wait();
+    return absl::OkStatus();
+  };
+  constexpr int kCallers = 100;
+  std::vector<RequestContext> requests(kCallers);
+  std::latch all_done(kCallers);
+  for (int i = 0; i < kCallers; ++i) {
+    requests[static_cast<size_t>(i)].caller = {"somebody", Cat("session ", i)};
+    service_->Begin(requests[static_cast<size_t>(i)], {"", graph_}, {}, [&](auto made) {
+      EXPECT_TRUE(made.ok());
+      all_done.count_down();
+    });
+  }
+  building.wait();
+  while (service_->waiting({"", graph_}, {}) < kCallers) std::this_thread::yield();
+  const std::string other = ScaleGraph(8, 3);
+  EXPECT_TRUE(Prepare(*service_, "", other).ok());
+  go_on.count_down();
+  all_done.wait();
+  EXPECT_EQ(pipeline_.builds, 2);
+}
+
+TEST_F(CompileServiceTest, CancellingWhileQueuedAnswersAtOnce) {
+  RequestContext request;
+  request.cancellation = std::make_shared<Cancellation>();
+  request.cancellation->Cancel();
+  absl::Status got;
+  service_->Begin(request, {"", graph_}, {}, [&](auto made) { got = made.status(); });
+  EXPECT_TRUE(absl::IsCancelled(got)) << got;
+}
+
+// Somebody comes when the work has given up already: it is done again.
+TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
+  std::latch building(1), gave_up(1), come(1);
+  std::atomic<bool> left{false};
+  std::atomic<int> calls{0};
+  pipeline_.on_interrupt = [&](Interrupt& interrupt) {
+    if (calls.fetch_add(1) > 0) return absl::OkStatus();
+    building.count_down();
+    while (!interrupt.raised()) interrupt.Poll(1000);
+    gave_up.count_down();
+    come.wait();
+    return interrupt.status();
   };
   std::thread first([&] {
     RequestContext request;
+    request.cancelled = [&] { return left.load(); };
     EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
   });
   building.wait();
-  std::thread second([&] {
-    RequestContext request;
-    EXPECT_TRUE(service_->Prepare(request, {"", graph_}, {}).ok());
-  });
-  cancelled = true;
+  left = true;
   first.join();
-  second.join();
+  gave_up.wait();
+  RequestContext second;
+  std::latch done(1);
+  absl::Status got;
+  service_->Begin(second, {"", graph_}, {}, [&](auto made) {
+    got = made.status();
+    done.count_down();
+  });
+  while (service_->waiting({"", graph_}, {}) < 1) std::this_thread::yield();
+  come.count_down();
+  done.wait();
+  EXPECT_TRUE(got.ok()) << got;
   EXPECT_EQ(pipeline_.builds, 2);
 }
 

@@ -33,10 +33,11 @@ class FakePipeline final : public Pipeline {
   }
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device&,
                                            const CompileOptions&,
-                                           const std::vector<codegen::Opt>* opts,
-                                           PhaseTimings*) const override {
+                                           const std::vector<codegen::Opt>* opts, PhaseTimings*,
+                                           Interrupt* maybe_interrupt) const override {
     ++builds;
     if (on_build) UOPD_TRY(on_build());
+    if (on_interrupt) UOPD_TRY(on_interrupt(*maybe_interrupt));
     if (opts != nullptr && *opts == kUselessOpts) return absl::InvalidArgumentError("useless opts");
     ir::UOpContext ctx;
     UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kKernel));
@@ -57,8 +58,9 @@ class FakePipeline final : public Pipeline {
   static inline const Opts kUselessOpts = {{codegen::OptKind::kUnroll, 99, 99}};
 
   mutable std::atomic<int> schedules{0}, builds{0};
-  std::function<absl::Status()> on_build;  // runs in every build
-  std::function<std::string()> on_text;    // gives the source
+  std::function<absl::Status()> on_build;                // runs in every build
+  std::function<absl::Status(Interrupt&)> on_interrupt;  // the same, with its Interrupt
+  std::function<std::string()> on_text;                  // gives the source
 };
 
 inline std::unique_ptr<devices::Registry> NullRegistry() {

@@ -97,6 +97,21 @@ TEST_F(KernelCompilerTest, StopEndsWhatRuns) {
   EXPECT_EQ(workers_.quarantine().size(), 0u);
 }
 
+TEST_F(KernelCompilerTest, WhatNobodyWaitsForIsEndedAndNobodyIsBlamed) {
+  const auto compile = [&](const cache::WaitLimits& limits) {
+    return compiler_.Compile(device_->device(), "r_3_4", "hang", limits).status();
+  };
+  const absl::Status late =
+      compile({.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50)});
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  const uint64_t spawned = workers_.stats().spawned;
+  const absl::Status left =
+      compile({.cancelled = [&] { return workers_.stats().spawned > spawned; }});
+  EXPECT_TRUE(absl::IsCancelled(left)) << left;
+  EXPECT_EQ(workers_.quarantine().size(), 0u);
+  EXPECT_TRUE(Compile("text").ok());
+}
+
 TEST_F(KernelCompilerTest, WithoutWorkersItCompilesHere) {
   KernelCompiler here(nullptr, std::chrono::milliseconds(1));
   EXPECT_EQ(here.Compile(device_->device(), "k", "text").value(), "text");  // what NULL does

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "core/base/config.h"
+#include "core/base/text.h"
 #include "server/engine/engine.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -105,14 +106,15 @@ TEST_F(ReadinessTest, AllThreadsBusy) {
   std::atomic<bool> stop{false};
   const auto engine = Make();
   Executor& executor = engine->executor();
-  const auto post = [&] {
-    executor.Post([&] {
+  // Of as many clients: one alone does not get all threads.
+  const auto post = [&](int i) {
+    executor.Post({.peer = Cat("client ", i), .flow = ""}, [&] {
       while (!stop) std::this_thread::yield();
     });
   };
-  for (int i = 1; i < executor.threads(); ++i) post();
+  for (int i = 1; i < executor.threads(); ++i) post(i);
   EXPECT_EQ(executor.AllBusyFor().count(), 0);
-  post();
+  post(0);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();

@@ -7,6 +7,9 @@
 #include <atomic>
 #include <latch>
 #include <numeric>
+#include <thread>
+
+#include "core/base/status.h"
 
 namespace uopd::engine {
 namespace {
@@ -46,6 +49,64 @@ TEST(StrandTest, AFullExecutorRefuses) {
   ASSERT_TRUE(strand->Post([&] { release.wait(); }).ok());
   ASSERT_TRUE(strand->Post([] {}).ok());
   EXPECT_EQ(strand->Post([] {}).code(), absl::StatusCode::kResourceExhausted);
+  release.count_down();
+}
+
+TEST(StrandTest, ATurnMayOutliveItsTask) {
+  std::latch later(1), second(1);
+  std::atomic<bool> ended{false};
+  Executor executor(2, 100);
+  auto strand = std::make_shared<Strand>(executor);
+  std::thread other;
+  auto admission = executor.Admit({});
+  ASSERT_TRUE(admission.ok());
+  strand->Post(*std::move(admission), [&](Strand::Turn turn) {
+    // Returns at once; the turn ends on another thread.
+    other = std::thread([&, turn = std::move(turn)]() mutable {
+      later.wait();
+      ended = true;
+      turn.End();
+    });
+  });
+  ASSERT_TRUE(strand
+                  ->Post([&] {
+                    EXPECT_TRUE(ended);
+                    second.count_down();
+                  })
+                  .ok());
+  later.count_down();
+  second.wait();
+  other.join();
+}
+
+TEST(ExecutorTest, BoundsNameTheSetting) {
+  Executor executor(1, {.all = 4, .of_peer = 3, .of_flow = 2}, {});
+  std::vector<Admission> held;
+  auto admit = [&](const Caller& caller) -> std::string {
+    auto admission = executor.Admit(caller);
+    if (!admission.ok()) return StatusText(admission.status());
+    held.push_back(*std::move(admission));
+    return "";
+  };
+  EXPECT_EQ(admit({"a", "1"}), "");
+  EXPECT_EQ(admit({"a", "1"}), "");
+  EXPECT_THAT(admit({"a", "1"}), testing::HasSubstr("limits.flow_waiting"));
+  EXPECT_EQ(admit({"a", "2"}), "");
+  EXPECT_THAT(admit({"a", "3"}), testing::HasSubstr("limits.peer_waiting"));
+  EXPECT_EQ(admit({"b", "4"}), "");
+  EXPECT_THAT(admit({"c", "5"}), testing::HasSubstr("limits.waiting"));
+  held.clear();
+  EXPECT_EQ(admit({"a", "1"}), "");
+}
+
+// Four that never end do not keep the fifth waiting: its flow is another one.
+TEST(ExecutorTest, AThreadIsLeftForOthers) {
+  std::latch release(1), served(1);
+  Executor executor(4, {}, {.of_peer = 3, .of_flow = 2});
+  for (int i = 0; i < 8; ++i) executor.Post({"greedy", "1"}, [&] { release.wait(); });
+  for (int i = 0; i < 8; ++i) executor.Post({"greedy", "2"}, [&] { release.wait(); });
+  executor.Post({"modest", "3"}, [&] { served.count_down(); });
+  served.wait();
   release.count_down();
 }
 
