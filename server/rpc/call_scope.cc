@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/call_scope.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -77,13 +78,26 @@ engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
   return out;
 }
 
+std::string PeerOf(const grpc::CallbackServerContext& context) {
+  std::string peer = context.peer();
+  if (!peer.starts_with("unix")) peer.resize(std::min(peer.size(), peer.rfind(':')));
+  return peer;
+}
+
+absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context) {
+  engine::PeerRates& rates = engine.peer_rates();
+  return rates.limited() ? rates.Take(PeerOf(context), NowNs()) : absl::OkStatus();
+}
+
 CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
     : method_(method), request_(ContextOf(context)) {
   request_.id = RequestId(context);
   InFlight().Add(1);
   auto work = engine.Begin();
   admitted_ = work.status();
-  if (work.ok()) work_ = *std::move(work);
+  if (!work.ok()) return;
+  work_ = *std::move(work);
+  admitted_ = AdmitCall(engine, context);
 }
 
 grpc::Status CallScope::End(const absl::Status& status) {

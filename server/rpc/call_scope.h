@@ -34,6 +34,11 @@ inline constexpr size_t kMethods = 16;
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
 
+// Who calls: the address without its port.
+std::string PeerOf(const grpc::CallbackServerContext& context);
+// RESOURCE_EXHAUSTED when the peer begins too many calls.
+absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context);
+
 class CallScope {
  public:
   CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method);
