@@ -36,6 +36,23 @@ void StreamWatch::Add(const std::shared_ptr<WatchedStream>& stream) {
 void StreamWatch::Remove(const WatchedStream* stream) {
   MutexLock lock(mu_);
   streams_.erase(stream);
+  // What the stream's RPC owns goes when the caller returns. The watch itself may have ended it.
+  if (std::this_thread::get_id() == thread_.get_id()) return;
+  lock.Wait(changed_, [&]() UOPD_REQUIRES(mu_) { return looked_at_ != stream; });
+}
+
+void StreamWatch::LookAt(WatchedStream& stream, int64_t now_ns, const WatchLimits& limits) {
+  {
+    MutexLock lock(mu_);
+    if (!streams_.contains(&stream)) return;
+    looked_at_ = &stream;
+  }
+  stream.EndIfIdle(now_ns, limits);
+  {
+    MutexLock lock(mu_);
+    looked_at_ = nullptr;
+  }
+  changed_.notify_all();
 }
 
 void StreamWatch::Run() {
@@ -52,7 +69,7 @@ void StreamWatch::Run() {
     }
     const WatchLimits limits = limits_();
     const int64_t now = NowNs();
-    for (const auto& stream : alive) stream->EndIfIdle(now, limits);
+    for (const auto& stream : alive) LookAt(*stream, now, limits);
     alive.clear();  // without the lock: a stream's end takes it
   }
 }

@@ -34,7 +34,7 @@ class WatchedStream {
  public:
   virtual ~WatchedStream() = default;
   // Ends what has waited for its client for longer than the limit allows. Called from the watch's
-  // thread, while any other event of the stream may happen.
+  // thread, while any other event of the stream but its OnDone may happen.
   virtual void EndIfIdle(int64_t now_ns, const WatchLimits& limits) = 0;
 };
 
@@ -46,10 +46,12 @@ class StreamWatch {
   StreamWatch& operator=(const StreamWatch&) = delete;
 
   void Add(const std::shared_ptr<WatchedStream>& stream) UOPD_EXCLUDES(mu_);
+  // EndIfIdle is not being called, and will not be, when it returns.
   void Remove(const WatchedStream* stream) UOPD_EXCLUDES(mu_);
 
  private:
   void Run() UOPD_EXCLUDES(mu_);
+  void LookAt(WatchedStream& stream, int64_t now_ns, const WatchLimits& limits) UOPD_EXCLUDES(mu_);
 
   const std::function<WatchLimits()> limits_;
   Mutex mu_;
@@ -57,6 +59,7 @@ class StreamWatch {
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
   absl::flat_hash_map<const WatchedStream*, std::weak_ptr<WatchedStream>> streams_
       UOPD_GUARDED_BY(mu_);
+  const WatchedStream* looked_at_ UOPD_GUARDED_BY(mu_) = nullptr;
   std::thread thread_;
 };
 
