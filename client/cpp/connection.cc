@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <optional>
+#include <random>
 #include <thread>
 
+#include "client/cpp/backoff.h"
 #include "client/cpp/grpc_status.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
@@ -19,8 +22,8 @@ namespace {
 constexpr uint32_t kApiVersion = 1;
 constexpr size_t kChunk = 1 << 20;
 constexpr int kMaxReceive =
-    256 << 20;  // the daemon bounds what it sends; this only has to be larger
-constexpr int kTries = 3;
+    256 << 20;             // the daemon bounds what it sends; this only has to be larger
+constexpr int kTries = 5;  // with the waits between them about a second in all
 
 }  // namespace
 
@@ -48,31 +51,56 @@ struct Connection::Impl {
                                                                   const Request&, Response*),
                     const Request& request, Response* response, uint64_t* bytes, bool again) {
     grpc::Status status;
-    for (int i = 0; i < kTries; ++i) {
+    Retry retry(*this);
+    do {
       grpc::ClientContext context;
       Prepare(context);
       if (bytes != nullptr) *bytes += request.ByteSizeLong();
       status = (stub.get()->*method)(&context, request, response);
-      const bool lost =
-          status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
-      if (status.ok() || !again || !lost || !Resume()) break;
-    }
+    } while (again && retry.Again(status));
     return status;
   }
 
-  // Takes the session over again after a disconnect. False if it is gone or the daemon cannot be
-  // reached.
+  // The tries of one call.
+  class Retry {
+   public:
+    explicit Retry(Impl& impl) : impl_(impl) {}
+    // Whether to send it once more: the transport or the session was lost, the session is back or
+    // the daemon may come back. Waits before it says so.
+    bool Again(const grpc::Status& status) {
+      const bool lost =
+          status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
+      if (!lost || ++tries_ == kTries || impl_.resume_token.empty()) return false;
+      if (!backoff_) backoff_.emplace(std::random_device()());
+      if (!impl_.Sleep(backoff_->Next())) return false;
+      return impl_.Resume();
+    }
+
+   private:
+    Impl& impl_;
+    std::optional<Backoff> backoff_;  // most calls need none
+    int tries_ = 0;
+  };
+
+  // False: the connection is being closed.
+  bool Sleep(std::chrono::milliseconds time) {
+    MutexLock lock(mutex);
+    const auto until = std::chrono::steady_clock::now() + time;
+    return !lock.WaitUntil(wake, until, [this]() UOPD_REQUIRES(mutex) { return closing; });
+  }
+
+  // Takes the session over again after a disconnect. False if it is gone; a daemon that cannot be
+  // reached may still have it.
   bool Resume() {
-    if (resume_token.empty()) return false;
     grpc::ClientContext context;
     Prepare(context);
     context.set_wait_for_ready(false);
     v1::OpenSessionRequest request;
     request.set_resume_token(resume_token);
     v1::OpenSessionResponse response;
-    if (!stub->OpenSession(&context, request, &response).ok() ||
-        response.session_id() != session_id)
-      return false;
+    const grpc::Status status = stub->OpenSession(&context, request, &response);
+    if (status.error_code() == grpc::UNAVAILABLE) return true;
+    if (!status.ok() || response.session_id() != session_id) return false;
     resume_token = response.resume_token();
     return true;
   }
@@ -170,7 +198,8 @@ absl::StatusOr<v1::ExecuteResponse> Connection::Execute(v1::ExecuteRequest& requ
 
 absl::Status Connection::Upload(uint64_t handle, std::string_view device, std::string_view bytes) {
   grpc::Status status;
-  for (int i = 0; i < kTries; ++i) {  // writing the same bytes again is harmless
+  Impl::Retry retry(*impl_);
+  do {  // writing the same bytes again is harmless
     grpc::ClientContext context;
     impl_->Prepare(context);
     v1::UploadResponse response;
@@ -191,19 +220,19 @@ absl::Status Connection::Upload(uint64_t handle, std::string_view device, std::s
     } while (at < bytes.size());
     writer->WritesDone();
     status = writer->Finish();
-    const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
     if (status.ok() && response.bytes() != bytes.size()) {
       return absl::InternalError(
           Cat("the daemon took ", response.bytes(), " bytes of ", bytes.size()));
     }
-    if (status.ok() || !lost || !impl_->Resume()) break;
-  }
+  } while (retry.Again(status));
+  if (status.ok()) return absl::OkStatus();
   return impl_->Explained(status);
 }
 
 absl::StatusOr<std::string> Connection::Download(uint64_t handle, uint64_t bytes) {
   grpc::Status status;
-  for (int i = 0; i < kTries; ++i) {
+  Impl::Retry retry(*impl_);
+  do {
     grpc::ClientContext context;
     impl_->Prepare(context);
     v1::DownloadRequest request;
@@ -223,9 +252,7 @@ absl::StatusOr<std::string> Connection::Download(uint64_t handle, uint64_t bytes
     }
     status = reader->Finish();
     if (status.ok()) return out;
-    const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
-    if (!lost || !impl_->Resume()) break;
-  }
+  } while (retry.Again(status));
   return impl_->Explained(status);
 }
 

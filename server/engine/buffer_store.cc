@@ -26,7 +26,7 @@ absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t
 absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota) {
   Allocation out;
   out.device = &device;
-  UOPD_ASSIGN(out.charge, Charge::Take(quota, bytes));
+  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes)));
   UOPD_ASSIGN(out.buffer,
               device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
   return out;
@@ -40,7 +40,7 @@ absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t o
 BufferStore::~BufferStore() { Clear(); }
 
 absl::Status BufferStore::Create(uint64_t handle, DeviceState& device, uint64_t bytes) {
-  if (bytes > uint64_t{INT64_MAX}) {
+  if (bytes > uint64_t{INT64_MAX} / 2) {
     return absl::ResourceExhaustedError(
         Cat("buffer ", handle, " of ", bytes, " bytes is too large"));
   }
@@ -59,8 +59,9 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
   const auto bytes = static_cast<double>(allocation.buffer->size());
   DeviceState* device = allocation.device;
   MutexLock lock(mu_);
-  if (buffers_.size() >= kMaxBuffers) {
-    return absl::ResourceExhaustedError(Cat("session has ", kMaxBuffers, " buffers already"));
+  if (buffers_.size() >= max_buffers_) {
+    return absl::ResourceExhaustedError(
+        Cat("session has ", buffers_.size(), " buffers, limits.session_buffers is ", max_buffers_));
   }
   if (!buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_}).second) {
     return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));

@@ -29,6 +29,10 @@ struct Allocation {
   std::shared_ptr<devices::Buffer> buffer;
   Charge charge;
 };
+// What a buffer of so many bytes is charged: whole cache lines, and what the daemon needs to know
+// it.
+inline constexpr int64_t kBufferCost = 256;
+constexpr int64_t ChargedBytes(int64_t bytes) { return (bytes + 63) / 64 * 64 + kBufferCost; }
 absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota);
 // Fills the bytes from `offset` to the end with zeroes.
 absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset = 0);
@@ -37,7 +41,8 @@ class BufferStore {
  public:
   static constexpr size_t kMaxBuffers = 1 << 20;
 
-  explicit BufferStore(Quota& quota) : quota_(quota) {}
+  explicit BufferStore(Quota& quota, size_t max_buffers = kMaxBuffers)
+      : quota_(quota), max_buffers_(max_buffers) {}
   ~BufferStore();
 
   Quota& quota() { return quota_; }
@@ -76,6 +81,7 @@ class BufferStore {
   void Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) UOPD_EXCLUDES(mu_);
 
   Quota& quota_;
+  const size_t max_buffers_;
   mutable Mutex mu_;
   uint64_t clock_ UOPD_GUARDED_BY(mu_) = 0;  // the latest version that was given
   absl::flat_hash_map<uint64_t, Entry> buffers_ UOPD_GUARDED_BY(mu_);

@@ -31,7 +31,9 @@ SessionOptions SessionOptionsOf(const Config& config) {
   out.ttl = config.session_ttl_ms();
   out.grace = config.session_grace_ms();
   out.max_sessions = static_cast<size_t>(config.limits_sessions());
+  out.max_peer_sessions = static_cast<size_t>(config.limits_peer_sessions());
   out.session_bytes = config.limits_session_bytes();
+  out.session_buffers = static_cast<size_t>(config.limits_session_buffers());
   return out;
 }
 
@@ -102,6 +104,8 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       run_ms_(config.limits_run_ms().count()),
       debug_(static_cast<int>(config.debug_level())),
       beam_(static_cast<int>(config.tune_beam())),
+      stream_idle_ms_(config.limits_stream_idle_ms().count()),
+      peer_rates_(config.limits_peer_requests_per_s()),
       total_("limits.total_bytes", config.limits_total_bytes()),
       pipeline_(std::move(pipeline)),
       store_(std::move(store)),
@@ -129,6 +133,8 @@ void Engine::Reload(const Config& config) {
   run_ms_ = config.limits_run_ms().count();
   debug_ = static_cast<int>(config.debug_level());
   beam_ = static_cast<int>(config.tune_beam());
+  stream_idle_ms_ = config.limits_stream_idle_ms().count();
+  peer_rates_.set_per_second(config.limits_peer_requests_per_s());
   total_.set_limit(config.limits_total_bytes());
   sessions_.set_options(SessionOptionsOf(config));
 }
@@ -193,19 +199,20 @@ absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t by
   return session.buffers().Create(handle, *device, bytes);
 }
 
-absl::Status Engine::OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
-                                std::string_view device_name) {
+absl::StatusOr<bool> Engine::OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
+                                        std::string_view device_name) {
   const auto buffer = session.buffers().Find(handle);
   if (buffer == nullptr) {
-    return CreateBuffer(session, handle, bytes, device_name);
+    UOPD_TRY(CreateBuffer(session, handle, bytes, device_name));
+    return true;
   }
   if (bytes != 0 && bytes != buffer->size()) {
     return absl::InvalidArgumentError(Cat("buffer ", handle, " has ", buffer->size(),
                                           " bytes and is uploaded as one of ", bytes));
   }
-  if (device_name.empty()) return absl::OkStatus();
+  if (device_name.empty()) return false;
   UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
-  if (&device->device() == &buffer->device()) return absl::OkStatus();
+  if (&device->device() == &buffer->device()) return false;
   return absl::InvalidArgumentError(Cat("buffer ", handle, " is on ", buffer->device().info().name,
                                         " and is uploaded as one on ", device->name()));
 }

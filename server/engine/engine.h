@@ -20,6 +20,7 @@
 #include "core/base/config.h"
 #include "server/engine/compile_service.h"
 #include "server/engine/key_explainer.h"
+#include "server/engine/peer_rates.h"
 #include "server/engine/run_service.h"
 #include "server/engine/session_table.h"
 #include "server/engine/worker_tuner.h"
@@ -82,6 +83,7 @@ class Engine {
   std::string Unready();
 
   SessionTable& sessions() { return sessions_; }
+  PeerRates& peer_rates() { return peer_rates_; }
   DeviceSet& devices() { return devices_; }
   cache::Store& store() { return *store_; }
   Executor& executor() { return executor_; }
@@ -90,9 +92,9 @@ class Engine {
 
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                             std::string_view device);
-  // Creates the buffer first if the handle is new and `bytes` says how large.
-  absl::Status OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
-                          std::string_view device);
+  // Creates the buffer first if the handle is new and `bytes` says how large; then true.
+  absl::StatusOr<bool> OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
+                                  std::string_view device);
   absl::Status Write(Session& session, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out);
 
@@ -118,6 +120,10 @@ class Engine {
 
   // Runs that go on now and may be long.
   size_t long_runs() const { return watch_.size(); }
+  // How long a stream may wait for its client.
+  std::chrono::milliseconds stream_idle() const {
+    return std::chrono::milliseconds(stream_idle_ms_.load(std::memory_order_relaxed));
+  }
   int64_t session_bytes() const { return session_bytes_.load(std::memory_order_relaxed); }
 
  private:
@@ -142,6 +148,8 @@ class Engine {
   std::atomic<int64_t> session_bytes_;
   std::atomic<int64_t> run_ms_;
   std::atomic<int> debug_, beam_;
+  std::atomic<int64_t> stream_idle_ms_;
+  PeerRates peer_rates_;
   Quota total_;
   const std::unique_ptr<Pipeline> pipeline_;
   const std::unique_ptr<cache::Store> store_;

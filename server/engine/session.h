@@ -21,12 +21,13 @@ class Session {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Session(std::string id, std::string resume_token, std::chrono::milliseconds ttl,
-          int64_t max_bytes, Quota& total, Executor& executor)
+  Session(std::string id, std::string resume_token, std::string peer, std::chrono::milliseconds ttl,
+          int64_t max_bytes, size_t max_buffers, Quota& total, Executor& executor)
       : id_(std::move(id)),
         resume_token_(std::move(resume_token)),
+        peer_(std::move(peer)),
         quota_("limits.session_bytes", max_bytes, &total),
-        buffers_(quota_),
+        buffers_(quota_, max_buffers),
         strand_(std::make_shared<Strand>(executor)),
         ttl_(ttl) {}
   Session(const Session&) = delete;
@@ -34,6 +35,7 @@ class Session {
 
   const std::string& id() const { return id_; }
   const std::string& resume_token() const { return resume_token_; }
+  const std::string& peer() const { return peer_; }  // that opened it
   std::chrono::milliseconds ttl() const { return ttl_; }
   BufferStore& buffers() { return buffers_; }
   Quota& quota() { return quota_; }
@@ -53,7 +55,7 @@ class Session {
   friend class SessionTable;
   friend class SessionUse;
 
-  const std::string id_, resume_token_;
+  const std::string id_, resume_token_, peer_;
   Quota quota_;
   BufferStore buffers_;
   const std::shared_ptr<Strand> strand_;

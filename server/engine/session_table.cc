@@ -50,7 +50,8 @@ void SessionTable::set_options(const SessionOptions& options) {
   options_ = options;
 }
 
-absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl) {
+absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
+                                              const std::string& peer) {
   UOPD_ASSIGN(std::string id, RandomId());
   UOPD_ASSIGN(std::string token, RandomId());
   MutexLock lock(mu_);
@@ -58,11 +59,18 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl) {
     return absl::ResourceExhaustedError(Cat(
         "there are ", by_id_.size(), " open sessions, limits.sessions is ", options_.max_sessions));
   }
+  if (auto of = of_peer_.find(peer);
+      of != of_peer_.end() && of->second >= options_.max_peer_sessions) {
+    return absl::ResourceExhaustedError(Cat("peer (", peer, ") has ", of->second,
+                                            " open sessions, limits.peer_sessions is ",
+                                            options_.max_peer_sessions));
+  }
   if (ttl.count() <= 0) ttl = options_.ttl;
   ttl = std::min(ttl, options_.max_ttl);
-  auto session =
-      std::make_shared<Session>(id, token, ttl, options_.session_bytes, total_, executor_);
+  auto session = std::make_shared<Session>(id, token, peer, ttl, options_.session_bytes,
+                                           options_.session_buffers, total_, executor_);
   Touch(*session);
+  ++of_peer_[peer];
   by_id_.emplace(std::move(id), session);
   by_token_.emplace(std::move(token), session);
   metrics::Sessions().Add(1);
@@ -145,6 +153,7 @@ void SessionTable::Forget(Session& session) {
   session.closed_.store(true, std::memory_order_release);
   by_token_.erase(session.resume_token());
   by_id_.erase(session.id());
+  if (auto of = of_peer_.find(session.peer()); --of->second == 0) of_peer_.erase(of);
   metrics::Sessions().Add(-1);
 }
 

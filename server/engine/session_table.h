@@ -52,7 +52,8 @@ class SessionUse {
 
 struct SessionOptions {
   std::chrono::milliseconds ttl{300'000}, max_ttl{86'400'000}, grace{60'000};
-  size_t max_sessions = 1000;
+  size_t max_sessions = 1000, max_peer_sessions = SIZE_MAX;
+  size_t session_buffers = BufferStore::kMaxBuffers;
   int64_t session_bytes = int64_t{4} << 30;
 };
 
@@ -69,9 +70,10 @@ class SessionTable {
 
   void set_options(const SessionOptions& options) UOPD_EXCLUDES(mu_);  // for sessions opened later
 
-  // RESOURCE_EXHAUSTED when there are too many. A TTL of 0 is the default one; too long ones are
-  // shortened.
-  absl::StatusOr<SessionUse> Open(std::chrono::milliseconds ttl) UOPD_EXCLUDES(mu_);
+  // RESOURCE_EXHAUSTED when there are too many, in all or of this peer. A TTL of 0 is the default
+  // one; too long ones are shortened.
+  absl::StatusOr<SessionUse> Open(std::chrono::milliseconds ttl, const std::string& peer = "")
+      UOPD_EXCLUDES(mu_);
   // NOT_FOUND (session) when the grace time is over.
   absl::StatusOr<SessionUse> Resume(const std::string& token) UOPD_EXCLUDES(mu_);
   // NOT_FOUND (session) for an unknown or expired one. Renews the lease.
@@ -100,6 +102,7 @@ class SessionTable {
   SessionOptions options_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_id_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_token_ UOPD_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, size_t> of_peer_ UOPD_GUARDED_BY(mu_);  // open sessions
   std::thread sweeper_;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/call_scope.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 
@@ -77,14 +78,19 @@ engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
   return out;
 }
 
-engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session) {
+std::string PeerOf(const grpc::CallbackServerContext& context) {
   // ipv4:127.0.0.1:4711, ipv6:[::1]:4711, or unix: and perhaps a path
   const std::string address = context.peer();
-  const bool is_unix = address.compare(0, 4, "unix") == 0;
-  engine::Caller out;
-  out.peer = is_unix ? "unix" : address.substr(0, address.rfind(':'));
-  out.flow = session.empty() ? address : std::string(session);
-  return out;
+  return address.starts_with("unix") ? "unix" : address.substr(0, address.rfind(':'));
+}
+
+engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session) {
+  return {PeerOf(context), session.empty() ? context.peer() : std::string(session)};
+}
+
+absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context) {
+  engine::PeerRates& rates = engine.peer_rates();
+  return rates.limited() ? rates.Take(PeerOf(context), NowNs()) : absl::OkStatus();
 }
 
 CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
@@ -93,7 +99,9 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   InFlight().Add(1);
   auto work = engine.Begin();
   admitted_ = work.status();
-  if (work.ok()) work_ = *std::move(work);
+  if (!work.ok()) return;
+  work_ = *std::move(work);
+  admitted_ = AdmitCall(engine, context);
 }
 
 grpc::Status CallScope::End(const absl::Status& status) {

@@ -34,8 +34,12 @@ inline constexpr size_t kMethods = 16;
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
 
+// Who calls: the address without its port, "unix" for every Unix socket.
+std::string PeerOf(const grpc::CallbackServerContext& context);
 // Who asks, for fair shares: by session where the call names one, else by connection.
 engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session = {});
+// RESOURCE_EXHAUSTED when the peer begins too many calls.
+absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context);
 
 class CallScope {
  public:

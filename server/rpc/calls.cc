@@ -167,12 +167,12 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
   return absl::OkStatus();
 }
 
-absl::Status OpenSession(engine::Engine& engine, const v1::OpenSessionRequest& request,
-                         v1::OpenSessionResponse* response) {
+absl::Status OpenSession(engine::Engine& engine, const std::string& peer,
+                         const v1::OpenSessionRequest& request, v1::OpenSessionResponse* response) {
   const auto ttl =
       std::chrono::milliseconds(std::min<uint64_t>(request.ttl_ms(), uint64_t{1} << 40));
   UOPD_ASSIGN(engine::SessionUse session, request.resume_token().empty()
-                                              ? engine.sessions().Open(ttl)
+                                              ? engine.sessions().Open(ttl, peer)
                                               : engine.sessions().Resume(request.resume_token()));
   response->set_session_id(session->id());
   response->set_resume_token(session->resume_token());

@@ -19,8 +19,8 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options);
 
 absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
                    const v1::HelloRequest& request, v1::HelloResponse* response);
-absl::Status OpenSession(engine::Engine& engine, const v1::OpenSessionRequest& request,
-                         v1::OpenSessionResponse* response);
+absl::Status OpenSession(engine::Engine& engine, const std::string& peer,
+                         const v1::OpenSessionRequest& request, v1::OpenSessionResponse* response);
 absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
                            const v1::CreateBuffersRequest& request);
 void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include <algorithm>
+#include <memory>
 
 #include "core/base/metrics.h"
 #include "core/base/text.h"
@@ -12,12 +13,25 @@ namespace uopd::rpc {
 namespace {
 
 // Reads a chunk on the session's strand, writes it, reads the next one when that is done.
-class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse> {
+//
+// Holds its session and its work until the end: a drain lets it finish, unless its client stops
+// taking.
+class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
+                       public WatchedStream,
+                       public std::enable_shared_from_this<Download> {
  public:
-  Download(engine::Engine& engine, grpc::CallbackServerContext* context,
+  Download(engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
            const v1::DownloadRequest& request)
-      : engine_(engine), request_(request), scope_(engine, *context, Method::kDownload) {
-    caller_ = CallerOf(*context, request.session_id());
+      : engine_(engine),
+        watch_(watch),
+        context_(*context),
+        request_(request),
+        scope_(engine, *context, Method::kDownload),
+        caller_(CallerOf(*context, request.session_id())) {}
+
+  void Start() {
+    self_ = shared_from_this();
+    watch_.Add(self_);
     absl::Status status = scope_.admitted();
     if (status.ok()) status = Open();
     if (status.ok()) {
@@ -28,12 +42,20 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse> {
   }
 
   void OnWriteDone(bool ok) override {
+    wait_.End();  // cancelling only makes this write fail
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (next_ == end_) return End(absl::OkStatus());
     Next();
   }
 
-  void OnDone() override { delete this; }
+  void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
+    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+  }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    self_ = nullptr;  // *this may be gone
+  }
 
  private:
   absl::Status Open() {
@@ -76,33 +98,42 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse> {
       session_->strand().Leave();
       return Send(status);
     }
-    absl::Status status = session_->strand().Post(caller_, [this] { Send(Read()); });
+    absl::Status status =
+        session_->strand().Post(caller_, [self = shared_from_this()] { self->Send(self->Read()); });
     if (!status.ok()) End(status);
   }
 
   void Send(const absl::Status& status) {
     if (!status.ok()) return End(status);
+    wait_.Begin(NowNs());
     StartWrite(&message_);
   }
 
   void End(const absl::Status& status) { Finish(scope_.End(status)); }
 
   engine::Engine& engine_;
+  StreamWatch& watch_;
+  grpc::CallbackServerContext& context_;
   const v1::DownloadRequest& request_;
   CallScope scope_;
+  const engine::Caller caller_;
   v1::DownloadResponse message_;
   engine::SessionUse session_;
-  engine::Caller caller_;
   uint64_t next_ = 0, end_ = 0;  // bytes of the buffer still to send
   bool found_ = false;
+  ClientWait wait_;
+  std::shared_ptr<Download> self_;  // from Start to OnDone
 };
 
 }  // namespace
 
 grpc::ServerWriteReactor<v1::DownloadResponse>* StartDownload(engine::Engine& engine,
+                                                              StreamWatch& watch,
                                                               grpc::CallbackServerContext* context,
                                                               const v1::DownloadRequest* request) {
-  return new Download(engine, context, *request);  // deletes itself in OnDone
+  auto download = std::make_shared<Download>(engine, watch, context, *request);
+  download->Start();
+  return download.get();  // alive at least until gRPC has called OnDone
 }
 
 }  // namespace uopd::rpc

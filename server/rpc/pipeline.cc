@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -10,8 +11,6 @@
 
 namespace uopd::rpc {
 namespace {
-
-constexpr size_t kMaxHeldBytes = 8 << 20;  // of requests, and of answers
 
 // Of an item beside its message: the operations of gRPC that carry it.
 constexpr size_t kItemBytes = 512;
@@ -33,11 +32,14 @@ struct Answer {
 // Kept alive by itself until OnDone, and by whoever works in it.
 class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>,
                        private net::StreamFlow<Request, Answer>,
+                       public WatchedStream,
                        public std::enable_shared_from_this<Pipeline> {
  public:
-  Pipeline(engine::Engine& engine, grpc::CallbackServerContext* context)
-      : StreamFlow(kMaxHeldBytes),
+  Pipeline(engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
+           grpc::CallbackServerContext* context)
+      : StreamFlow(limits.pipeline_bytes),
         engine_(engine),
+        watch_(watch),
         context_(*context),
         scope_(engine, *context, Method::kPipeline) {
     // The scope's Work is given back at once: an idle stream must not hold up a drain. Messages
@@ -47,6 +49,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   void Start() {
     self_ = shared_from_this();
+    watch_.Add(self_);
     if (scope_.admitted().ok()) {
       Begin();
     } else {
@@ -67,6 +70,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   void OnWriteDone(bool ok) override {
     const auto alive = shared_from_this();
+    wait_.End();  // cancelling only makes this write fail
     StreamFlow::OnWriteDone(ok);
   }
 
@@ -75,14 +79,33 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     cancellation_->Cancel();
   }
 
-  void OnDone() override { self_ = nullptr; }  // *this may be gone
+  // A client that sends nothing may do so for ever; one that does not take its answers may not.
+  void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
+    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+    if (!limits.draining) return;
+    closed_.store(true, std::memory_order_relaxed);
+    Close();
+  }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    self_ = nullptr;  // *this may be gone
+  }
 
  private:
   void StartRead() override { ServerBidiReactor::StartRead(&incoming_); }
-  void StartWrite(const Answer& answer) override { ServerBidiReactor::StartWrite(&answer.message); }
+  void StartWrite(const Answer& answer) override {
+    wait_.Begin(NowNs());
+    ServerBidiReactor::StartWrite(&answer.message);
+  }
   void End() override {
-    Finish(scope_.End(context_.IsCancelled() ? absl::CancelledError("pipeline was cancelled")
-                                             : absl::OkStatus()));
+    absl::Status status;
+    if (context_.IsCancelled()) {
+      status = absl::CancelledError("pipeline was cancelled");
+    } else if (closed_.load(std::memory_order_relaxed)) {
+      status = absl::UnavailableError("daemon is shutting down");
+    }
+    Finish(scope_.End(status));
   }
 
   // Only the one serving touches current_, answer_, request_, session_ and work_.
@@ -96,6 +119,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     auto work = engine_.Begin();
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
+    if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
     if (current_.has_prepare()) return ServePrepare();
     auto session = engine_.sessions().Use(SessionId());
     if (!session.ok()) return Answered(session.status());
@@ -198,9 +222,13 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       case v1::PipelineRequest::kUpload: {
         const v1::UploadRequest& upload = current_.upload();
         const v1::BufferSpec& spec = upload.buffer();
-        UOPD_TRY(engine_.OpenUpload(*session_, spec.handle(), spec.bytes(), spec.device()));
+        const uint64_t handle = spec.handle();
+        UOPD_ASSIGN(const bool created,
+                    engine_.OpenUpload(*session_, handle, spec.bytes(), spec.device()));
         uint64_t offset = upload.offset();
-        return WriteChunk(engine_, *session_, spec.handle(), upload.data(), &offset);
+        absl::Status status = WriteChunk(engine_, *session_, handle, upload.data(), &offset);
+        if (!status.ok() && created) session_->buffers().Free({&handle, 1});
+        return status;
       }
       case v1::PipelineRequest::kPrepare:
       case v1::PipelineRequest::CALL_NOT_SET:
@@ -220,6 +248,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   }
 
   engine::Engine& engine_;
+  StreamWatch& watch_;
   grpc::CallbackServerContext& context_;
   CallScope scope_;
 
@@ -231,14 +260,17 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   engine::RequestContext request_;
   engine::SessionUse session_;
   engine::Work work_;
+  ClientWait wait_;  // for an answer to be taken
+  std::atomic<bool> closed_{false};
   std::shared_ptr<Pipeline> self_;  // from Start to OnDone
 };
 
 }  // namespace
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
-    engine::Engine& engine, grpc::CallbackServerContext* context) {
-  auto pipeline = std::make_shared<Pipeline>(engine, context);
+    engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
+    grpc::CallbackServerContext* context) {
+  auto pipeline = std::make_shared<Pipeline>(engine, watch, limits, context);
   pipeline->Start();
   return pipeline.get();  // alive at least until gRPC has called OnDone
 }

@@ -57,7 +57,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
 
-  std::unique_ptr<Server> out(new Server(engine, LimitsOf(config)));
+  std::unique_ptr<Server> out(
+      new Server(engine, LimitsOf(config),
+                 {.pipeline_bytes = static_cast<size_t>(config.limits_pipeline_bytes())}));
   const auto max_message = static_cast<int>(config.limits_max_message_bytes());
   grpc::ServerBuilder builder;
   out->connections_ = builder.experimental().AddExternalConnectionAcceptor(

@@ -37,7 +37,8 @@ class Server {
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:
-  Server(engine::Engine& engine, ServiceLimits limits) : service_(engine, limits) {}
+  Server(engine::Engine& engine, ServiceLimits limits, StreamLimits streams)
+      : service_(engine, limits, streams) {}
 
   void StopAccepting();
 

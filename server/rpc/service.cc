@@ -25,7 +25,7 @@ grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* cont
                                                const v1::OpenSessionRequest* request,
                                                v1::OpenSessionResponse* response) {
   return Serve(engine_, context, Method::kOpenSession, kAlways, [=, this](RequestContext&) {
-    return rpc::OpenSession(engine_, *request, response);
+    return rpc::OpenSession(engine_, PeerOf(*context), *request, response);
   });
 }
 
@@ -62,12 +62,12 @@ grpc::ServerUnaryReactor* Service::FreeBuffers(grpc::CallbackServerContext* cont
 
 grpc::ServerReadReactor<v1::UploadRequest>* Service::Upload(grpc::CallbackServerContext* context,
                                                             v1::UploadResponse* response) {
-  return StartUpload(engine_, context, response);
+  return StartUpload(engine_, watch_, context, response);
 }
 
 grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
     grpc::CallbackServerContext* context, const v1::DownloadRequest* request) {
-  return StartDownload(engine_, context, request);
+  return StartDownload(engine_, watch_, context, request);
 }
 
 // Compiling changes nothing in the session: it is used to renew its lease, and its order does not
@@ -110,7 +110,7 @@ grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pipeline(
     grpc::CallbackServerContext* context) {
-  return StartPipeline(engine_, context);
+  return StartPipeline(engine_, watch_, stream_limits_, context);
 }
 
 grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* context,

@@ -5,13 +5,18 @@
 #pragma once
 #include "server/engine/engine.h"
 #include "server/rpc/calls.h"
+#include "server/rpc/streams.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
 namespace uopd::rpc {
 
 class Service final : public v1::UopdService::CallbackService {
  public:
-  Service(engine::Engine& engine, ServiceLimits limits) : engine_(engine), limits_(limits) {}
+  Service(engine::Engine& engine, ServiceLimits limits, StreamLimits stream_limits)
+      : engine_(engine),
+        limits_(limits),
+        stream_limits_(stream_limits),
+        watch_([&engine] { return WatchLimits{engine.stream_idle(), engine.draining()}; }) {}
 
   grpc::ServerUnaryReactor* Hello(grpc::CallbackServerContext* context,
                                   const v1::HelloRequest* request,
@@ -61,6 +66,8 @@ class Service final : public v1::UopdService::CallbackService {
  private:
   engine::Engine& engine_;
   const ServiceLimits limits_;
+  const StreamLimits stream_limits_;
+  StreamWatch watch_;
 };
 
 }  // namespace uopd::rpc

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: MIT
-// The streaming calls. Each reactor owns itself and its RPC's scope from construction to OnDone;
-// gRPC calls it on its own threads, one event of a kind at a time.
+// The streaming calls. Each reactor owns itself and its RPC's scope from its start to OnDone; gRPC
+// calls it on its own threads, one event of a kind at a time.
+//
+// A stream that waits for its client holds neither a session nor work of the engine: it renews no
+// lease and holds up no drain. The watch ends those that wait too long.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
 #include "server/engine/engine.h"
+#include "server/rpc/stream_watch.h"
 #include "uopd/v1/uopd.pb.h"
 
 namespace uopd::rpc {
 
-grpc::ServerReadReactor<v1::UploadRequest>* StartUpload(engine::Engine& engine,
+struct StreamLimits {
+  size_t pipeline_bytes = 8 << 20;  // of requests, and of answers, that one pipeline holds
+};
+
+grpc::ServerReadReactor<v1::UploadRequest>* StartUpload(engine::Engine& engine, StreamWatch& watch,
                                                         grpc::CallbackServerContext* context,
                                                         v1::UploadResponse* response);
 grpc::ServerWriteReactor<v1::DownloadResponse>* StartDownload(engine::Engine& engine,
+                                                              StreamWatch& watch,
                                                               grpc::CallbackServerContext* context,
                                                               const v1::DownloadRequest* request);
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
-    engine::Engine& engine, grpc::CallbackServerContext* context);
+    engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
+    grpc::CallbackServerContext* context);
 
 }  // namespace uopd::rpc

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT
+#include <memory>
+
 #include "core/base/text.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"
@@ -8,28 +10,34 @@ namespace uopd::rpc {
 namespace {
 
 // Reads a chunk, writes it on the session's strand, reads the next one.
-class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
+class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
+                     public WatchedStream,
+                     public std::enable_shared_from_this<Upload> {
  public:
-  Upload(engine::Engine& engine, grpc::CallbackServerContext* context, v1::UploadResponse* response)
+  Upload(engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
+         v1::UploadResponse* response)
       : engine_(engine),
+        watch_(watch),
         context_(*context),
         response_(*response),
         scope_(engine, *context, Method::kUpload) {
+    scope_.ReleaseWork();
+  }
+
+  void Start() {
+    self_ = shared_from_this();
+    watch_.Add(self_);
     if (scope_.admitted().ok()) {
-      StartRead(&message_);
+      Read();
     } else {
       End(scope_.admitted());
     }
   }
 
   void OnReadDone(bool ok) override {
+    if (!wait_.End()) return;
     if (!ok) return OnLast();
-    if (!session_) {
-      if (absl::Status status = Open(); !status.ok()) return End(status);
-    } else if (message_.offset() != 0 && message_.offset() != next_) {
-      return End(absl::InvalidArgumentError(
-          Cat("chunk at ", message_.offset(), " does not follow the one that ended at ", next_)));
-    }
+    if (absl::Status status = BeginChunk(); !status.ok()) return Refuse(status);
     // The buffer is made, and cleared, with the first chunk.
     const bool quick = written_ > 0 || message_.buffer().bytes() <= kMaxChunkBytes;
     if (quick && session_->strand().TryEnter()) {
@@ -37,18 +45,44 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
       session_->strand().Leave();
       return Continue(status);
     }
-    absl::Status status = session_->strand().Post(caller_, [this] { Continue(Write()); });
-    if (!status.ok()) End(status);
+    absl::Status status = session_->strand().Post(
+        caller_, [self = shared_from_this()] { self->Continue(self->Write()); });
+    if (!status.ok()) Refuse(status);
   }
 
-  void OnDone() override { delete this; }
+  void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
+    const auto limit = std::chrono::nanoseconds(limits.idle).count();
+    if (!wait_.Overdue(limits.draining ? now_ns : now_ns - limit)) return;
+    End(limits.draining ? absl::UnavailableError("daemon is shutting down")
+                        : absl::DeadlineExceededError(
+                              Cat("client sent nothing for longer than limits.stream_idle_ms (",
+                                  limits.idle.count(), " ms)")));
+  }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    self_ = nullptr;  // *this may be gone
+  }
 
  private:
-  absl::Status Open() {
-    UOPD_ASSIGN(session_, engine_.sessions().Use(message_.session_id()));
-    caller_ = CallerOf(context_, message_.session_id());
-    handle_ = message_.buffer().handle();
-    next_ = message_.offset();
+  void Read() {
+    wait_.Begin(NowNs());
+    StartRead(&message_);
+  }
+
+  // Takes what the chunk needs and an idle stream must not hold.
+  absl::Status BeginChunk() {
+    UOPD_ASSIGN(work_, engine_.Begin());
+    if (session_id_.empty()) {
+      session_id_ = message_.session_id();
+      caller_ = CallerOf(context_, session_id_);
+      handle_ = message_.buffer().handle();
+      next_ = message_.offset();
+    } else if (message_.offset() != 0 && message_.offset() != next_) {
+      return absl::InvalidArgumentError(
+          Cat("chunk at ", message_.offset(), " does not follow the one that ended at ", next_));
+    }
+    UOPD_ASSIGN(session_, engine_.sessions().Use(session_id_));
     return absl::OkStatus();
   }
 
@@ -56,7 +90,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
     UOPD_TRY(scope_.request().Check());
     if (!opened_) {
       const v1::BufferSpec& spec = message_.buffer();
-      UOPD_TRY(engine_.OpenUpload(*session_, handle_, spec.bytes(), spec.device()));
+      UOPD_ASSIGN(created_, engine_.OpenUpload(*session_, handle_, spec.bytes(), spec.device()));
       opened_ = true;
     }
     const uint64_t begin = next_;
@@ -66,13 +100,23 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
   }
 
   void Continue(const absl::Status& status) {
-    if (!status.ok()) return End(status);
-    StartRead(&message_);
+    if (!status.ok()) return Refuse(status);
+    session_ = {};
+    work_ = {};
+    Read();
+  }
+
+  // A buffer that this upload made and could not fill is nobody's.
+  void Refuse(const absl::Status& status) {
+    if (created_ && session_) session_->buffers().Free({&handle_, 1});
+    session_ = {};
+    work_ = {};
+    End(status);
   }
 
   void OnLast() {
     if (context_.IsCancelled()) return End(absl::CancelledError("upload was cancelled"));
-    if (!session_) return End(absl::InvalidArgumentError("upload has no messages"));
+    if (!opened_) return End(absl::InvalidArgumentError("upload has no messages"));
     response_.set_bytes(written_);
     End(absl::OkStatus());
   }
@@ -80,24 +124,32 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest> {
   void End(const absl::Status& status) { Finish(scope_.End(status)); }
 
   engine::Engine& engine_;
+  StreamWatch& watch_;
   grpc::CallbackServerContext& context_;
   v1::UploadResponse& response_;
   CallScope scope_;
   v1::UploadRequest message_;
-  engine::SessionUse session_;
+  std::string session_id_;  // empty before the first chunk
   engine::Caller caller_;
+  ClientWait wait_;
+  // While a chunk is worked on.
+  engine::SessionUse session_;
+  engine::Work work_;
   uint64_t handle_ = 0;
   uint64_t next_ = 0;     // where the next byte goes
   uint64_t written_ = 0;  // bytes
-  bool opened_ = false;
+  bool opened_ = false, created_ = false;
+  std::shared_ptr<Upload> self_;  // from Start to OnDone
 };
 
 }  // namespace
 
-grpc::ServerReadReactor<v1::UploadRequest>* StartUpload(engine::Engine& engine,
+grpc::ServerReadReactor<v1::UploadRequest>* StartUpload(engine::Engine& engine, StreamWatch& watch,
                                                         grpc::CallbackServerContext* context,
                                                         v1::UploadResponse* response) {
-  return new Upload(engine, context, response);  // deletes itself in OnDone
+  auto upload = std::make_shared<Upload>(engine, watch, context, response);
+  upload->Start();
+  return upload.get();  // alive at least until gRPC has called OnDone
 }
 
 }  // namespace uopd::rpc

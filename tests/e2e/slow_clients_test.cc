@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Clients that say nothing, or half of it: they hold up nobody else.
+// Clients that say nothing, say half of it, or take nothing: they hold up nobody else.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <thread>
 
 #include "tests/e2e/client.h"
+#include "tests/e2e/graphs.h"
 
 namespace uopd::e2e {
 namespace {
@@ -45,6 +45,16 @@ class OpenConnections {
   std::vector<int> fds_;
 };
 
+// Waits until a series of the daemon has this value.
+bool Await(const DaemonProcess& daemon, const std::string& series, double value) {
+  const auto deadline = Clock::now() + std::chrono::seconds(30);
+  while (Clock::now() < deadline) {
+    if (daemon.Metric(series) == value) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return false;
+}
+
 TEST(SlowClientsTest, SilentAndHalfSentConnectionsHoldUpNeitherPort) {
   TemporaryFolder folder;
   DaemonProcess daemon(folder.path());
@@ -65,6 +75,107 @@ TEST(SlowClientsTest, SilentAndHalfSentConnectionsHoldUpNeitherPort) {
   RecordProperty("slowest_metrics_us", std::to_string(slowest_us));
   std::printf("slowest /metrics beside 500 slow clients: %ld us\n", static_cast<long>(slowest_us));
   ExpectServes(daemon);
+}
+
+class StreamsTest : public ::testing::Test {
+ protected:
+  void Start(std::vector<std::string> flags) {
+    daemon_ = std::make_unique<DaemonProcess>(folder_.path(), std::move(flags));
+    ASSERT_TRUE(daemon_->running());
+    client_ = std::make_unique<Client>(*daemon_);
+  }
+  struct Uploading {
+    grpc::ClientContext context;
+    v1::UploadResponse response;
+    std::unique_ptr<grpc::ClientWriter<v1::UploadRequest>> writer;
+  };
+  // The first chunk of a larger buffer.
+  std::unique_ptr<Uploading> BeginUpload(uint64_t handle) {
+    auto out = std::make_unique<Uploading>();
+    out->writer = client_->stub().Upload(&out->context, &out->response);
+    v1::UploadRequest message;
+    message.set_session_id(client_->session());
+    message.mutable_buffer()->set_handle(handle);
+    message.mutable_buffer()->set_bytes(1024);
+    message.set_data("begun");
+    EXPECT_TRUE(out->writer->Write(message));
+    return out;
+  }
+  bool AwaitUploaded(double bytes) { return Await(*daemon_, "uopd_bytes_received_total", bytes); }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<DaemonProcess> daemon_;
+  std::unique_ptr<Client> client_;
+};
+
+TEST_F(StreamsTest, AnUploadThatDoesNotGoOnIsEnded) {
+  Start({"--limits-stream-idle-ms=300ms"});
+  ASSERT_TRUE(client_->OpenSession().ok());
+  auto upload = BeginUpload(1);
+  const grpc::Status status = upload->writer->Finish();  // without saying that it is all
+  EXPECT_EQ(status.error_code(), grpc::DEADLINE_EXCEEDED) << status.error_message();
+  EXPECT_NE(status.error_message().find("limits.stream_idle_ms"), std::string::npos);
+  EXPECT_TRUE(client_->Upload(2, Bytes({1, 2})).ok());
+}
+
+TEST_F(StreamsTest, OpenUploadsHoldNoLeaseAndNoDrain) {
+  Start({"--session-grace-ms=0", "--limits-stream-idle-ms=1h", "--drain-timeout-ms=60s"});
+  ASSERT_TRUE(client_->OpenSession(1000).ok());
+  std::vector<std::unique_ptr<Uploading>> uploads;
+  for (uint64_t i = 1; i <= 100; ++i) uploads.push_back(BeginUpload(i));
+  ASSERT_TRUE(AwaitUploaded(500));
+  EXPECT_TRUE(Await(*daemon_, "uopd_sessions", 0));
+  grpc::ClientContext idle_context;
+  auto idle = client_->stub().Pipeline(&idle_context);
+  ASSERT_TRUE(idle->Write(v1::PipelineRequest()));
+  v1::PipelineResponse answer;
+  ASSERT_TRUE(idle->Read(&answer));
+  const auto begin = Clock::now();
+  daemon_->Signal(SIGTERM);
+  EXPECT_EQ(uploads[0]->writer->Finish().error_code(), grpc::UNAVAILABLE);
+  EXPECT_FALSE(idle->Read(&answer));
+  EXPECT_EQ(idle->Finish().error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(daemon_->Wait(), 0);
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(20));  // of the 60 that it had
+}
+
+TEST_F(StreamsTest, APipelineWhoseClientDoesNotReadIsReadNoMoreAndThenEnded) {
+  Start({"--limits-stream-idle-ms=1s", "--limits-pipeline-bytes=1MiB"});
+  ASSERT_TRUE(client_->OpenSession().ok());
+  ASSERT_TRUE(client_->Create(1, 1 << 20).ok());
+  grpc::ClientContext context;
+  auto stream = client_->stub().Pipeline(&context);
+  v1::PipelineRequest message;
+  message.mutable_execute()->set_session_id(client_->session());
+  message.mutable_execute()->set_graph(AddGraph(1 << 18));
+  *message.mutable_execute()->add_arguments() = Returned(1);
+  *message.mutable_execute()->add_arguments() = Buffer(1);
+  *message.mutable_execute()->add_arguments() = Buffer(1);
+  int written = 0;
+  while (written < 100'000 && stream->Write(message)) ++written;  // until the daemon ends it
+  EXPECT_LT(written, 100'000);
+  EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
+  // Of answers of a megabyte each, few were made.
+  EXPECT_LT(daemon_->Metric("uopd_bytes_sent_total"), 16.0 * (1 << 20));
+  ExpectServes(*daemon_);
+}
+
+TEST_F(StreamsTest, ARefusedUploadLeavesNoBuffer) {
+  Start({});
+  ASSERT_TRUE(client_->OpenSession().ok());
+  grpc::ClientContext context;
+  v1::UploadResponse response;
+  auto writer = client_->stub().Upload(&context, &response);
+  v1::UploadRequest message;
+  message.set_session_id(client_->session());
+  message.mutable_buffer()->set_handle(7);
+  message.mutable_buffer()->set_bytes(4);
+  message.set_data("more than four");
+  writer->Write(message);
+  writer->WritesDone();
+  EXPECT_EQ(writer->Finish().error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(daemon_->Metric("uopd_buffers_bytes{device=\"CPU:0\"}"), 0);
+  EXPECT_TRUE(client_->Create(7, 8).ok());  // the handle is free
 }
 
 }  // namespace

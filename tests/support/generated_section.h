@@ -12,20 +12,28 @@
 
 namespace uopd::testing {
 
-// The text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals `expected`.
-inline void ExpectGenerated(const std::string& page_name, const std::string& name,
-                            const std::string& expected) {
-  // Tests run in the checkout or in a build folder below it.
+// Tests run in the checkout or in a build folder below it.
+inline std::string PathOfDoc(const std::string& page_name) {
   std::filesystem::path root = std::filesystem::current_path();
   while (root.has_relative_path() && !std::filesystem::exists(root / "docs" / page_name)) {
     root = root.parent_path();
   }
-  const std::string path = (root / "docs" / page_name).string();
-  std::ifstream in(path);
-  ASSERT_TRUE(in) << path;
+  return (root / "docs" / page_name).string();
+}
+
+inline std::string ReadDoc(const std::string& page_name) {
+  std::ifstream in(PathOfDoc(page_name));
+  EXPECT_TRUE(in) << page_name;
   std::stringstream stream;
   stream << in.rdbuf();
-  std::string page = stream.str();
+  return stream.str();
+}
+
+// The text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals `expected`.
+inline void ExpectGenerated(const std::string& page_name, const std::string& name,
+                            const std::string& expected) {
+  const std::string path = PathOfDoc(page_name);
+  std::string page = ReadDoc(page_name);
 
   const std::string open = "<!-- generated: " + name + " -->\n";
   const size_t begin = page.find(open);

@@ -16,5 +16,18 @@ TEST(Docs, MetricsAreCurrent) {
   testing::ExpectGenerated("operations.md", "metrics", MetricsDocs());
 }
 
+// Each limit is in the table that says what it is for.
+TEST(Docs, LimitsAreExplained) {
+  const std::string page = testing::ReadDoc("security.md");
+  size_t limits = 0;
+  for (const SettingSpec& setting : Settings()) {
+    if (!setting.key.starts_with("limits.")) continue;
+    ++limits;
+    EXPECT_NE(page.find("\n| `" + std::string(setting.key) + "` |"), std::string::npos)
+        << setting.key;
+  }
+  EXPECT_GT(limits, 5U);
+}
+
 }  // namespace
 }  // namespace uopd

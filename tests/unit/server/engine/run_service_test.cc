@@ -40,7 +40,7 @@ class RunServiceTest : public testing::Test {
   Executor workers_{1, SIZE_MAX};
   CompileService service_{{}, pipeline_, store_, devices_, workers_};
   std::shared_ptr<const Program> program_;
-  Quota quota_{"limits.session_bytes", 100};
+  Quota quota_{"limits.session_bytes", 100 * ChargedBytes(16)};
   BufferStore buffers_{quota_};
   RunLimits limits_;
   RunWatch watch_;
@@ -59,7 +59,7 @@ TEST_F(RunServiceTest, ReturnsDataAndLeavesNothing) {
 TEST_F(RunServiceTest, NewHandlesStayAndFreedOnesGo) {
   ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
   EXPECT_EQ(buffers_.size(), 2u);
-  EXPECT_EQ(quota_.used(), 32);
+  EXPECT_EQ(quota_.used(), 2 * ChargedBytes(16));
   ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2}}, {1, 2, 3}).ok());
   EXPECT_EQ(buffers_.size(), 0u);
   EXPECT_EQ(quota_.used(), 0);
@@ -68,11 +68,11 @@ TEST_F(RunServiceTest, NewHandlesStayAndFreedOnesGo) {
 TEST_F(RunServiceTest, OneNewHandleForTwoSlotsIsOneBuffer) {
   ASSERT_TRUE(Run({{.buffer = 1, .return_data = true}, {.buffer = 1, .data = data_}}).ok());
   EXPECT_EQ(buffers_.size(), 1u);
-  EXPECT_EQ(quota_.used(), 16);
+  EXPECT_EQ(quota_.used(), ChargedBytes(16));
 }
 
 TEST_F(RunServiceTest, QuotasHoldForWhatARunMakes) {
-  quota_.set_limit(31);
+  quota_.set_limit(2 * ChargedBytes(16) - 1);
   const auto result = Run({{.buffer = 1}, {.data = data_}});
   EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(StatusText(result.status()), HasSubstr("slot 1"));
@@ -132,7 +132,7 @@ TEST(RunServiceDeferredTest, ReturnedDataStayWhereTheyAre) {
   const auto handle =
       service.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&out, 1)))}, {});
   ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
-  Quota quota("limits.session_bytes", 1000);
+  Quota quota("limits.session_bytes", 9 * ChargedBytes(4));
   BufferStore buffers(quota);
   RunWatch watch;
   std::vector<Argument> arguments = {{.return_data = true}};

@@ -88,5 +88,22 @@ TEST_F(SessionTableTest, LimitsHold) {
   (*one)->quota().Give(1000);
 }
 
+TEST_F(SessionTableTest, OnePeerMayHaveSoManyAndOthersTheirs) {
+  options_.max_peer_sessions = 1;
+  table_.set_options(options_);
+  std::string id;
+  {
+    auto first = table_.Open(milliseconds(0), "a");
+    ASSERT_TRUE(first.ok());
+    id = (*first)->id();
+  }
+  const absl::Status refused = table_.Open(milliseconds(0), "a").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_NE(refused.message().find("limits.peer_sessions is 1"), absl::string_view::npos);
+  EXPECT_TRUE(table_.Open(milliseconds(0), "b").ok());
+  ASSERT_TRUE(table_.Close(id).ok());
+  EXPECT_TRUE(table_.Open(milliseconds(0), "a").ok());
+}
+
 }  // namespace
 }  // namespace uopd::engine

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// How long a client waits before it tries again: twice as long each time, at random within half of
+// it, so that the clients of a daemon that came back do not come at once.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+namespace uopd::client {
+
+class Backoff {
+ public:
+  static constexpr std::chrono::milliseconds kFirst{50}, kLongest{2000};
+
+  explicit Backoff(uint64_t seed) : random_(seed) {}
+
+  // Before the next try.
+  std::chrono::milliseconds Next() {
+    const auto most = next_.count();
+    next_ = std::min(next_ * 2, kLongest);
+    std::uniform_int_distribution<int64_t> between(most / 2, most);
+    return std::chrono::milliseconds(between(random_));
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::chrono::milliseconds next_ = kFirst;
+};
+
+}  // namespace uopd::client

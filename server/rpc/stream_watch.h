@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+// Ends streams whose client does nothing, and those that are idle when the daemon shuts down.
+//
+// A stream says when it waits for its client; a thread looks at all of them a few times a second.
+// Thread-safe. Outlives the streams.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/mutex.h"
+
+namespace uopd::rpc {
+
+struct WatchLimits {
+  std::chrono::milliseconds idle{30'000};
+  bool draining = false;
+};
+
+// How long a client may take for what is sent to it. A daemon that shuts down waits for one that
+// takes something, and not for one that does not.
+inline int64_t WriteLimitNs(const WatchLimits& limits) {
+  constexpr std::chrono::milliseconds kDraining{1000};
+  return std::chrono::nanoseconds(limits.draining ? std::min(kDraining, limits.idle) : limits.idle)
+      .count();
+}
+
+class WatchedStream {
+ public:
+  virtual ~WatchedStream() = default;
+  // Ends what has waited for its client for longer than the limit allows. Called from the watch's
+  // thread, while any other event of the stream but its OnDone may happen.
+  virtual void EndIfIdle(int64_t now_ns, const WatchLimits& limits) = 0;
+};
+
+class StreamWatch {
+ public:
+  explicit StreamWatch(std::function<WatchLimits()> limits);
+  ~StreamWatch();
+  StreamWatch(const StreamWatch&) = delete;
+  StreamWatch& operator=(const StreamWatch&) = delete;
+
+  void Add(const std::shared_ptr<WatchedStream>& stream) UOPD_EXCLUDES(mu_);
+  // EndIfIdle is not being called, and will not be, when it returns.
+  void Remove(const WatchedStream* stream) UOPD_EXCLUDES(mu_);
+
+ private:
+  void Run() UOPD_EXCLUDES(mu_);
+  void LookAt(WatchedStream& stream, int64_t now_ns, const WatchLimits& limits) UOPD_EXCLUDES(mu_);
+
+  const std::function<WatchLimits()> limits_;
+  Mutex mu_;
+  std::condition_variable changed_;
+  bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  absl::flat_hash_map<const WatchedStream*, std::weak_ptr<WatchedStream>> streams_
+      UOPD_GUARDED_BY(mu_);
+  const WatchedStream* looked_at_ UOPD_GUARDED_BY(mu_) = nullptr;
+  std::thread thread_;
+};
+
+// Whether a stream waits for its client, and who ends that: the client's next step or the watch.
+class ClientWait {
+ public:
+  void Begin(int64_t now_ns) { since_ns_.store(now_ns, std::memory_order_release); }
+  // False: the watch has ended the stream.
+  bool End() { return since_ns_.exchange(0, std::memory_order_acq_rel) != kEnded; }
+  // True: it was waiting since before `before_ns`, and nobody else ends that wait.
+  bool Overdue(int64_t before_ns) {
+    int64_t since = since_ns_.load(std::memory_order_acquire);
+    return since > 0 && since <= before_ns &&
+           since_ns_.compare_exchange_strong(since, kEnded, std::memory_order_acq_rel);
+  }
+
+ private:
+  static constexpr int64_t kEnded = -1;
+  std::atomic<int64_t> since_ns_{0};  // 0: does not wait
+};
+
+}  // namespace uopd::rpc
