@@ -55,11 +55,11 @@ size_t Accesses::StepHash::operator()(const Step& s) const {
 const Access* Accesses::At(std::span<const UOp> index, UOp gate) {
   IndexList simple(index.size());
   std::ranges::transform(index, simple.begin(), [this](UOp i) { return Simple(i); });
-  Access a = {simple, Simple(gate), 0};
+  Access a = {simple, Simple(gate)};
   const auto it = known_.find(&a);
   if (it != known_.end()) return *it;
-  a.ranges = used_.In(a.gate);
-  for (UOp i : simple) a.ranges |= used_.In(i);
+  a.ranges = used_.In(a.gate), a.height = used_.HeightOf(a.gate);
+  for (UOp i : simple) a.ranges |= used_.In(i), a.height = std::max(a.height, used_.HeightOf(i));
   UOp* copy = arena_.AllocateArray<UOp>(simple.size());
   std::ranges::copy(simple, copy);
   a.index = {copy, simple.size()};

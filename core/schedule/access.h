@@ -23,6 +23,7 @@ struct Access {
   std::span<const ir::UOp> index;  // one expression per axis, simplified
   ir::UOp gate;                    // the element matters only where this holds; simplified
   uint64_t ranges = 0;             // bits (UsedRanges) of those that index or gate vary with
+  uint16_t height = 0;             // ops above each other in index or gate, at most
 
   bool always() const { return gate.IsConstInt(1); }
 };

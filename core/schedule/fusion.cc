@@ -24,6 +24,8 @@ using ir::UOpContext;
 
 constexpr int32_t kDefaultDevice = 0;
 constexpr size_t kFewDemands = 8;
+constexpr size_t kMaxDemands = 64;   // of what is computed at each
+constexpr uint16_t kMaxHeight = 64;  // of indices
 
 class Fuser {
  public:
@@ -199,6 +201,27 @@ class Fuser {
     return trips;
   }
 
+  int32_t PartOf(UOp u) const {
+    const auto& parts = options_.constraints->parts;
+    const auto it = parts.find(u.id());
+    return it == parts.end() ? -1 : it->second;
+  }
+
+  // A kernel has code of its own for every demand of what it computes, and for every op of the
+  // index of what it loads.
+  bool IsCrowded(UOp u, const NodeInfo& info) const {
+    const bool moves = u.Is(ir::kMovementOps);
+    if (moves || u.Is(Op::STACK)) {
+      if (std::ranges::any_of(info.demands,
+                              [](const Demand& d) { return d.access->height > kMaxHeight; }))
+        return true;
+      if (moves) return false;
+    } else if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) {
+      return false;
+    }
+    return info.demands.size() > kMaxDemands && info.work > kLoadWork;
+  }
+
   double RealiseCost(const NodeInfo& info, double trips) const {
     return std::max(1.0, info.elements) * (info.work + options_.realise_cost) + trips * kLoadWork +
            options_.launch_cost;
@@ -268,9 +291,11 @@ class Fuser {
   void Visit(UOp u) {
     const NodeInfo& info = f_.at(u);
     if (Forced(u)) return Realise(u, true);
+    if (const int32_t part = PartOf(u); part >= 0) return Realise(u, false, part);
     const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];
-    const bool realise = (must || trips * info.work > realised) && !OnlyStored(u);
+    const bool realise =
+        (must || trips * info.work > realised || IsCrowded(u, info)) && !OnlyStored(u);
     for (const bool may_cut : {true, false}) {
       if (must) break;
       const auto plan = staging_.Plan(u, trips, may_cut);
@@ -352,11 +377,11 @@ class Fuser {
     return -1;
   }
 
-  void Realise(UOp u, bool forced) {
+  void Realise(UOp u, bool forced, int32_t part = -1) {
     NodeInfo& info = f_.at(u);
     const int32_t device = info.device < 0 ? kDefaultDevice : info.device;
     Candidate c;
-    c.shape = *info.shape, c.value = u, c.device = device;
+    c.shape = *info.shape, c.value = u, c.device = device, c.part = part;
     for (const Demand& d : info.demands) c.demands.push_back({&d, true});
     c.followers.assign(FollowersOf(u).begin(), FollowersOf(u).end());
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
@@ -364,6 +389,7 @@ class Fuser {
     const int32_t found = alone ? -1 : sharing_.Find(c);
     const uint32_t r = found >= 0 ? static_cast<uint32_t>(found) : NewRoot(u, c.shape, device);
     if (alone) f_.roots[r].alone = true;
+    f_.roots[r].part = part;
     Output out;
     out.node = out.value = u;
     out.storage = NewTemporary(u, device);

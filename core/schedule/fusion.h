@@ -96,6 +96,7 @@ struct Root {
   bool is_copy = false;
   int64_t copy_from = 0;
   bool alone = false;  // nothing may join
+  int32_t part = -1;   // Constraints::parts of all that it writes
   int64_t staged_bytes = 0;
   uint64_t staged_ranges = 0;  // bits (UsedRanges) of those around what is staged
   double cached_bytes = 0;     // that it reads again and again because of what it stages
@@ -179,7 +180,11 @@ struct Constraints {
   absl::flat_hash_set<uint32_t> realise;  // nodes that must have memory of their own
   absl::flat_hash_set<uint32_t> alone;    // STOREs and nodes that must not share a kernel
   std::set<AxisCut> cuts;                 // each stride of an axis divides the next
-  size_t size() const { return realise.size() + alone.size() + cuts.size(); }
+  // Nodes that a kernel which is too large writes at the end of one of its parts, with the number
+  // of that part: those of one may share a kernel, and with nothing else.
+  absl::flat_hash_map<uint32_t, int32_t> parts;
+  int32_t n_parts = 0;
+  size_t size() const { return realise.size() + alone.size() + cuts.size() + parts.size(); }
   // Those that go with the ones that are there.
   void Add(const std::vector<AxisCut>& more);
 };

@@ -237,6 +237,12 @@ bool IsEmpty(const Root& root) {
 
 }  // namespace
 
+Way WayOf(const Fusion& f, UOp u, const Demand& d) {
+  if (IsLoaded(f, u, d) || u.Is(Op::PARAM)) return Way::kLoaded;
+  if (LoadsStaged(f, u, d)) return Way::kStaged;
+  return Forwarded(f, u, d) != nullptr ? Way::kForwarded : Way::kComputed;
+}
+
 absl::InlinedVector<ValueRef, 3> Operands(const Fusion& f, UOp u, const Demand& d) {
   absl::InlinedVector<ValueRef, 3> operands;
   ForEachOperand(f, u, d, [&](ValueRef o) { operands.push_back(o); });

@@ -75,6 +75,15 @@ class Lowering {
   std::map<std::pair<uint32_t, std::vector<uint32_t>>, FinishedKernel> finished_;
 };
 
+// How a root gets what it demands.
+enum class Way : uint8_t {
+  kLoaded,     // from memory
+  kStaged,     // from memory of its own
+  kForwarded,  // it is another of its outputs
+  kComputed,   // from its operands
+};
+Way WayOf(const Fusion& fusion, ir::UOp u, const Demand& d);
+
 // Demands whose values demand k of u is computed from; none where it is loaded or a constant.
 struct ValueRef {
   ir::UOp node;

@@ -12,6 +12,7 @@
 #include "core/schedule/float_variables.h"
 #include "core/schedule/fusion.h"
 #include "core/schedule/limit_buffers.h"
+#include "core/schedule/limit_size.h"
 #include "core/schedule/lowering.h"
 #include "core/schedule/memory_plan.h"
 #include "core/schedule/multi_device.h"
@@ -26,6 +27,10 @@ namespace {
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
+
+// Rounds in which large kernels are cut. Parts of what was cut once are small but for what several
+// of them compute again.
+constexpr int kMostCuts = 8;
 
 std::vector<Slot> DescribeSlots(UOpContext& ctx, const std::vector<UOp>& order,
                                 const std::string& default_device) {
@@ -88,10 +93,12 @@ class Builder {
     fuse.in_memory = &in_memory;
     constraints.Add(fusion.cuts);
     // Every round constrains at least one more node, of which there are finitely many.
-    while (true) {
+    for (int cuts = 0;;) {
       UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
       const size_t before = constraints.size();
       constraints.Add(fusion.cuts);
+      if (constraints.size() > before) continue;
+      if (cuts++ < kMostCuts) LimitSizes(fusion, fuse.limits, constraints);
       if (constraints.size() > before) continue;
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       UOPD_TRY(ctx_.CheckInterrupt());

@@ -82,6 +82,10 @@ struct Schedule {
 struct KernelLimits {
   int threads = 8;       // that it is taken to have
   int max_buffers = 32;  // that it may take; at least 4
+  // What is larger takes over a second to compile (kernel_cost.h): instructions, and loops beside
+  // those over its output.
+  int max_instructions = 4000;
+  int max_loops = 48;
   bool operator==(const KernelLimits&) const = default;
 };
 

@@ -64,7 +64,7 @@ bool Sharing::Fits(uint32_t r, const Candidate& c) {
   const Root& root = f_.roots[r];
   if (root.alone || root.is_copy || root.device != c.device || root.outputs.size() >= kMaxOutputs)
     return false;
-  if (!SameSpace(root, c.shape)) return false;
+  if (root.part != c.part || !SameSpace(root, c.shape)) return false;
   if (std::find(c.followers.begin(), c.followers.end(), r) != c.followers.end()) return false;
   for (const Output& out : root.outputs) {
     if (out.storage == c.storage) return false;
@@ -85,6 +85,12 @@ uint64_t Sharing::SpaceKey(const Candidate& c) const {
 }
 
 int32_t Sharing::Find(const Candidate& c) {
+  if (c.part >= 0) {
+    for (uint32_t r : by_part_[c.part]) {
+      if (Fits(r, c)) return static_cast<int32_t>(r);
+    }
+    return -1;
+  }
   uint32_t last = UINT32_MAX;
   for (const Candidate::Use& use : c.demands) {
     const uint32_t r = use.demand->root;
@@ -104,7 +110,11 @@ int32_t Sharing::Find(const Candidate& c) {
 
 void Sharing::Add(uint32_t r, const Candidate& c) {
   const uint64_t space = SpaceKey(c);
-  for (const Read& read : f_.at(c.value).reads) by_mark_[Mix(space, read.mark)] = r;
+  if (c.part >= 0) {
+    if (f_.roots[r].outputs.size() == 1) by_part_[c.part].push_back(r);
+  } else {
+    for (const Read& read : f_.at(c.value).reads) by_mark_[Mix(space, read.mark)] = r;
+  }
   Roots grown;
   Root& from = f_.roots[r];
   Roots known(from.consumers.begin(), from.consumers.end());

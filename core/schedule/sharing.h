@@ -23,6 +23,7 @@ struct Candidate {
   ir::UOp value;
   int32_t storage = -1;  // of a STORE
   int32_t device = 0;
+  int32_t part = -1;                    // Constraints::parts
   absl::InlinedVector<Use, 4> demands;  // who reads it
   Roots followers;                      // roots that come after it for other reasons
 };
@@ -48,6 +49,7 @@ class Sharing {
   Fusion& f_;
   std::vector<uint32_t> seen_in_;  // by root: the search (of Leads) that has met it last
   uint32_t searches_ = 0;
+  absl::flat_hash_map<int32_t, Roots> by_part_;
   absl::flat_hash_map<uint64_t, uint32_t> by_mark_;  // space and mark -> the latest such root
 };
 

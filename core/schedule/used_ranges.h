@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Which of a root's ranges an expression varies with, as a set of bits by axis id.
+// Which of a root's ranges an expression varies with, as a set of bits by axis id, and how high it
+// is.
 #pragma once
 #include <algorithm>
 #include <vector>
@@ -24,25 +25,31 @@ class UsedRanges {
         continue;
       }
       uint64_t bits = u.Is(ir::Op::RANGE) ? Bit(u) : 0;
+      uint16_t height = 0;
       bool ready = true;
       for (ir::UOp s : u.srcs()) {
         const uint64_t known = Known(s);
         if (known == 0) stack_.push_back(s), ready = false;
         bits |= known;
+        if (known != 0) height = std::max(height, height_[s.id()]);
       }
       if (!ready) continue;
-      if (u.id() >= known_.size()) known_.resize(2 * u.id() + 64);
+      if (u.id() >= known_.size()) known_.resize(2 * u.id() + 64), height_.resize(known_.size());
       known_[u.id()] = bits | kKnown;
+      height_[u.id()] = height + (height < UINT16_MAX ? 1 : 0);
       stack_.pop_back();
     }
     return Known(expression) & ~kKnown;
   }
+  // Of nodes above each other. REQUIRES: In(expression) was asked.
+  uint16_t HeightOf(ir::UOp expression) const { return height_[expression.id()]; }
 
  private:
   static constexpr uint64_t kKnown = uint64_t{1} << 63;
   uint64_t Known(ir::UOp u) const { return u.id() < known_.size() ? known_[u.id()] : 0; }
 
-  std::vector<uint64_t> known_;  // by id; 0: not yet
+  std::vector<uint64_t> known_;   // by id; 0: not yet
+  std::vector<uint16_t> height_;  // by id
   std::vector<ir::UOp> stack_;
 };
 

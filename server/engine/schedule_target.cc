@@ -11,12 +11,17 @@ namespace uopd::engine {
 
 std::string ScheduleTarget::Text() const {
   const schedule::KernelLimits& limits = options.limits;
-  std::string out = Cat("default=", options.default_device, " threads=", limits.threads,
-                        " kernel_buffers=", limits.max_buffers);
+  std::string out = Cat("kernel_instructions=", limits.max_instructions,
+                        " kernel_loops=", limits.max_loops, " default=", options.default_device,
+                        " threads=", limits.threads, " kernel_buffers=", limits.max_buffers);
   for (const auto& [name, other] : others) {
     if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
     if (other.max_buffers != limits.max_buffers)
       Append(out, " ", name, ".kernel_buffers=", other.max_buffers);
+    if (other.max_instructions != limits.max_instructions)
+      Append(out, " ", name, ".kernel_instructions=", other.max_instructions);
+    if (other.max_loops != limits.max_loops)
+      Append(out, " ", name, ".kernel_loops=", other.max_loops);
   }
   return out;
 }

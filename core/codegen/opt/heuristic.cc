@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <tuple>
 
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
+#include "core/rules/instructions.h"
 
 namespace uopd::codegen {
 namespace {
@@ -23,8 +25,9 @@ using ir::UOp;
 using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;
-constexpr double kUnrollWhole = 16;  // terms of a reduction
-constexpr double kGatherCost = 2;    // of an element that is fetched or put alone, in loads
+constexpr double kUnrollWhole = 16;   // terms of a reduction
+constexpr double kMostLines = 20000;  // of a program with all copies that opts make
+constexpr double kGatherCost = 2;     // of an element that is fetched or put alone, in loads
 
 struct Access {
   AxisSet path = 0;  // axes whose loops enclose it
@@ -124,6 +127,7 @@ class Heuristic {
     }
     unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
+      if (!u.Is(Op::CONST)) lines_[along.at(u.id())] += std::max(rules::Instructions(u), 1.0);
       const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
       if (u.Is(Op::STAGE)) {
         has_stages_ = true;
@@ -209,6 +213,25 @@ class Heuristic {
 
   bool Try(const Opt& opt) { return plan_.Add(opt).ok(); }
 
+  // An opt that makes `copies` of all that varies with its axis; not if the kernel would become so
+  // large that compiling it takes long.
+  bool TryCopies(const Opt& opt, int64_t copies) {
+    const auto axis = static_cast<size_t>(opt.axis);
+    grown_[axis] *= static_cast<double>(copies);
+    if (Lines() <= kMostLines && Try(opt)) return true;
+    grown_[axis] /= static_cast<double>(copies);
+    return false;
+  }
+  double Lines() const {
+    double all = 0;
+    for (const auto& [along, lines] : lines_) {
+      double copies = lines;
+      for (size_t a = 0; a < axes_.size(); ++a) copies *= (along & Bit(a)) != 0 ? grown_[a] : 1;
+      all += copies;
+    }
+    return all;
+  }
+
   void ChooseVectors() {
     const int64_t most = std::max<int64_t>(1, target_.vector_bytes / widest_);
     struct Candidate {
@@ -251,6 +274,7 @@ class Heuristic {
     left_.resize(axes_.size());
     for (size_t a = 0; a < axes_.size(); ++a) left_[a] = (sizes_[a] + lanes_[a] - 1) / lanes_[a];
     copies_.assign(axes_.size(), 1);
+    grown_.assign(axes_.size(), 1);
   }
 
   // A load inside of a reduction is shared along the output axes that it does not vary with.
@@ -265,7 +289,7 @@ class Heuristic {
 
   bool Upcast(size_t axis, int64_t amount) {
     if (amount == 1) return true;
-    if (!Try({OptKind::kUpcast, static_cast<int>(axis), amount})) return false;
+    if (!TryCopies({OptKind::kUpcast, static_cast<int>(axis), amount}, amount)) return false;
     left_[axis] = Rounds(axis, amount), accumulators_ *= amount;
     copies_[axis] *= amount;
     return true;
@@ -335,14 +359,15 @@ class Heuristic {
       for (size_t i = 0; i < axes_.size(); ++i) copies *= (s.along & Bit(i)) != 0 ? copies_[i] : 1;
       const int64_t most = std::max<int64_t>(1, target_.vector_registers / 2 / copies);
       const int64_t n = StageAmount(a, most);
-      if (n > 1 && Try({OptKind::kUnroll, static_cast<int>(a), n}))
+      if (n > 1 && TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n))
         left_[a] = (left_[a] + n - 1) / n, copies_[a] *= n;
       // Whole products of rows, if there are registers for what stays the same from element to
       // element.
       for (size_t e = 0; e < axes_.size(); ++e) {
         if ((reduces_ & Bit(e)) == 0 || !fixed_[e] || lanes_[e] == 1 || left_[e] == 1) continue;
         if (copies * copies_[a] + copies * left_[e] + 1 > target_.vector_registers) continue;
-        if (Inside(e, a) && Try({OptKind::kUnroll, static_cast<int>(e), 0})) left_[e] = 1;
+        if (Inside(e, a) && TryCopies({OptKind::kUnroll, static_cast<int>(e), 0}, left_[e]))
+          left_[e] = 1;
       }
     }
   }
@@ -369,13 +394,13 @@ class Heuristic {
     for (size_t a = axes_.size(); a-- > 0;) {
       if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] == 1 || staged_over_[a]) continue;
       if (unrolls_whole_) {
-        Try({OptKind::kUnroll, static_cast<int>(a), 0});
+        TryCopies({OptKind::kUnroll, static_cast<int>(a), 0}, left_[a]);
         continue;
       }
       const int64_t want = accumulators_ >= 8 ? 2 : 8 / accumulators_;
       for (int64_t n : {8, 4, 2}) {
         if (n > want || left_[a] % n != 0 || left_[a] < n) continue;
-        if (Try({OptKind::kUnroll, static_cast<int>(a), n})) {
+        if (TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n)) {
           left_[a] /= n;
           break;
         }
@@ -415,6 +440,8 @@ class Heuristic {
   const Target& target_;
   const std::vector<UOp> axes_;
   std::vector<int64_t> sizes_, lanes_, left_, copies_;
+  std::vector<double> grown_;        // copies by every opt
+  std::map<AxisSet, double> lines_;  // of the program without opts, by the axes they vary with
   std::vector<bool> fixed_, staged_over_;  // staged_over_: STAGEs close the axis
   std::vector<Access> accesses_;
   std::vector<AxisSet> alu_;

@@ -20,9 +20,9 @@ using ir::AxisType;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
-using LoopSet = uint64_t;  // a bit for each loop
+using LoopSet = ir::Int128;  // a bit for each loop
 
-constexpr size_t kMaxLoops = 64;
+constexpr size_t kMaxLoops = 126;  // more than the scheduler gives a kernel
 
 // An open loop (the outermost block is open from the start and is none). Lines go to its end; what
 // an inner, still open block needs from here therefore lands before that block.

@@ -42,6 +42,8 @@ schedule::Options ScheduleOptionsOf(int seed) {
   options.launch_cost = seed % 5 == 0 ? 500 : 0;
   options.limits.threads = seed % 4 == 0 ? 2 : 1;
   if (seed % 8 == 6) options.stage_bytes = 64;
+  if (seed % 9 == 4) options.limits.max_instructions = 5 + seed % 60;
+  if (seed % 11 == 3) options.limits.max_loops = 1 + seed % 4;
   return options;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Whole schedules of random graphs, with kernels as codegen makes them, on the CPU device and its
 // threads, against the tensor interpreter. UOPD_FUZZ_RUN_GRAPHS sets how many.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -13,6 +14,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/model_graphs.h"
+#include "tests/support/repeated_graphs.h"
 #include "tests/support/schedule_interpreter.h"
 
 namespace uopd {
@@ -61,6 +63,31 @@ class ScheduleRun : public ::testing::Test {
                                 [this](auto& ctx, ir::UOp sink, auto& memory, const auto& v) {
                                   return RunKernel(ctx, sink, memory, v);
                                 });
+  }
+
+  // Values from 1/16 to 11/16; integers 0.
+  static std::vector<HostArray> SlotsOf(const schedule::Schedule& s) {
+    std::vector<HostArray> slots;
+    for (const schedule::Slot& slot : s.slots) {
+      const ir::Dims dims(slot.dims.begin(), slot.dims.end());
+      std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<double>((i * 7 + slots.size() * 3) % 11 + 1) / 16;
+      slots.push_back(HostArray::Of(slot.dtype, dims, values));
+    }
+    return slots;
+  }
+
+  // `tolerance`: of the largest value of the slot.
+  static void ExpectNear(const std::vector<HostArray>& got, const std::vector<HostArray>& want,
+                         double tolerance) {
+    for (size_t i = 0; i < want.size(); ++i) {
+      const std::vector<double> a = got[i].ToDoubles(), b = want[i].ToDoubles();
+      double largest = 1e-6;
+      for (double v : b) largest = std::max(largest, std::abs(v));
+      for (size_t at = 0; at < a.size(); ++at)
+        ASSERT_NEAR(a[at], b[at], tolerance * largest) << "slot " << i << " element " << at;
+    }
   }
 
   std::shared_ptr<devices::cpu::CpuDevice> device_ =
@@ -115,6 +142,29 @@ ir::UOp SideBySide(ir::UOpContext& ctx, int64_t heads, int64_t groups, int64_t q
   return g.Finish();
 }
 
+// Graphs that would be one kernel of many loops or instructions are several, which compile and give
+// the same.
+TEST_F(ScheduleRun, LongGraphs) {
+  const std::pair<std::string_view, int> cases[] = {
+      {"small_products", 40}, {"products_of_one", 40}, {"softmaxes", 40}, {"integer_rounds", 60},
+      {"prefix_sums", 40},    {"sines", 240},          {"choices", 400},  {"additions", 6000}};
+  for (const testing::Repeated& graph : testing::RepeatedGraphs()) {
+    const auto found = std::ranges::find(cases, graph.name, [](const auto& c) { return c.first; });
+    if (found == std::end(cases)) continue;
+    SCOPED_TRACE(graph.name);
+    ir::UOpContext ctx;
+    const ir::UOp sink = graph.build(ctx, found->second);
+    const auto schedule = schedule::MakeSchedule(ctx, sink, {});
+    ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
+    const std::vector<HostArray> slots = SlotsOf(*schedule);
+    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+    ASSERT_TRUE(want.ok());
+    const auto got = Run(*schedule, slots);
+    ASSERT_TRUE(got.ok()) << StatusText(got.status());
+    ExpectNear(*got, *want, 2e-3);
+  }
+}
+
 // In f32: sums are rounded in another order.
 TEST_F(ScheduleRun, Networks) {
   for (int kind = 0; kind < 6; ++kind) {
@@ -131,25 +181,12 @@ TEST_F(ScheduleRun, Networks) {
     if (kind >= 3) {
       EXPECT_EQ(schedule->items.size(), 1u);
     }
-    std::vector<HostArray> slots;
-    for (const schedule::Slot& slot : schedule->slots) {
-      const ir::Dims dims(slot.dims.begin(), slot.dims.end());
-      std::vector<double> values(static_cast<size_t>(ir::Product(dims)));
-      for (size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<double>((i * 7 + slots.size() * 3) % 11 + 1) / 16;
-      slots.push_back(HostArray::Of(slot.dtype, dims, values));
-    }
+    const std::vector<HostArray> slots = SlotsOf(*schedule);
     const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
     ASSERT_TRUE(want.ok());
     const auto got = Run(*schedule, slots);
     ASSERT_TRUE(got.ok()) << StatusText(got.status());
-    for (size_t i = 0; i < want->size(); ++i) {
-      const std::vector<double> a = (*got)[i].ToDoubles(), b = (*want)[i].ToDoubles();
-      double largest = 1e-6;
-      for (double v : b) largest = std::max(largest, std::abs(v));
-      for (size_t at = 0; at < a.size(); ++at)
-        ASSERT_NEAR(a[at], b[at], 2e-4 * largest) << "slot " << i << " element " << at;
-    }
+    ExpectNear(*got, *want, 2e-4);
   }
 }
 
