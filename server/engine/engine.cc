@@ -16,6 +16,16 @@ int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurre
 
 int RunThreads() { return std::max(4, 2 * Cores()); }
 
+// A thread is left for others also where what one client runs never ends.
+Executor::Running RunningLimits() {
+  return {.of_peer = static_cast<size_t>(RunThreads() - 1),
+          .of_flow = static_cast<size_t>(RunThreads() / 2)};
+}
+
+// A run that was told to end and goes on for longer is stuck in its device; kernels look at the
+// flag several times in a tenth of a second.
+constexpr std::chrono::seconds kStuckLimit{2};
+
 // A request that waits longer for a thread is one that the client feels.
 constexpr std::chrono::seconds kBusyLimit{1};
 
@@ -122,9 +132,8 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
                 {.all = static_cast<size_t>(config.limits_waiting()),
                  .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
                  .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
-                // A thread is left for others also where what one client runs never ends.
-                {.of_peer = static_cast<size_t>(RunThreads() - 1),
-                 .of_flow = static_cast<size_t>(RunThreads() / 2)}) {}
+                RunningLimits()),
+      long_runs_(RunThreads(), {}, RunningLimits(), true) {}
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
 
@@ -189,6 +198,10 @@ std::string Engine::Unready() {
   }
   if (compile_.AllBusyFor() > kBusyLimit) {
     add("all threads for graphs that are not prepared yet have been busy for over a second");
+  }
+  if (const auto late = watch_.LongestOverdue(); late > kStuckLimit) {
+    add(Cat("a device is stuck: a run that was told to end ",
+            std::chrono::duration_cast<std::chrono::seconds>(late).count(), " s ago goes on"));
   }
   return out;
 }
@@ -280,6 +293,11 @@ void Engine::PrepareThen(RequestContext& request, const GraphRef& graph,
 bool Engine::FindPrepared(RequestContext& request, const GraphRef& graph,
                           const CompileOptions& options) {
   return compile_.FindFor(request, graph, Resolved(options));
+}
+
+Executor& Engine::RunnerOf(const RequestContext& request) {
+  const bool is_long = request.prepared != nullptr && request.prepared->Get()->may_be_long;
+  return is_long ? long_runs_ : executor_;
 }
 
 bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {

@@ -108,6 +108,9 @@ class Engine {
                    absl::AnyInvocable<void(absl::Status)> done);
   // True when the program is there; then the request has it.
   bool FindPrepared(RequestContext& request, const GraphRef& graph, const CompileOptions& options);
+  // What runs the request's program, which is there: one that may be long runs at a lower priority,
+  // on threads of its own, so that small work finds a thread and the processor.
+  Executor& RunnerOf(const RequestContext& request);
   // True when the call takes microseconds: it is prepared and small.
   bool IsQuick(const GraphRef& graph, const CompileOptions& options);
   absl::StatusOr<ExecuteResult> Execute(RequestContext& request, Session& session,
@@ -118,8 +121,7 @@ class Engine {
   absl::StatusOr<ExecuteResult> RunOnce(RequestContext& request, const ExecuteCall& call,
                                         Digest* digest);
 
-  // Runs that go on now and may be long.
-  size_t long_runs() const { return watch_.size(); }
+  RunWatch& runs() { return watch_; }  // that go on now and may be long
   // How long a stream may wait for its client.
   std::chrono::milliseconds stream_idle() const {
     return std::chrono::milliseconds(stream_idle_ms_.load(std::memory_order_relaxed));
@@ -162,7 +164,9 @@ class Engine {
   CompileService compile_;
   SessionTable sessions_;
   RunWatch watch_;
-  Executor executor_;  // its tasks end before anything that they use
+  // Their tasks end before anything that they use.
+  Executor executor_;
+  Executor long_runs_;
 
   std::atomic<bool> draining_{false};
   std::atomic<int64_t> working_{0};

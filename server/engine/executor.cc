@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "core/base/text.h"
+#include "devices/api/host/thread_priority.h"
 
 namespace uopd::engine {
 namespace {
@@ -18,9 +19,15 @@ void Admission::Leave() {
   if (executor_ != nullptr) std::exchange(executor_, nullptr)->Leave(caller_);
 }
 
-Executor::Executor(int threads, Bounds bounds, Running running) : bounds_(bounds), tasks_(running) {
+Executor::Executor(int threads, Bounds bounds, Running running, bool background)
+    : bounds_(bounds), tasks_(running) {
   threads_.reserve(static_cast<size_t>(threads));
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, background] {
+      if (background) devices::EnterBackground();
+      Work();
+    });
+  }
 }
 
 Executor::~Executor() {

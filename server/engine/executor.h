@@ -60,7 +60,9 @@ class Executor {
   using Running = FairQueue<Task>::Limits;
 
   Executor(int threads, size_t max_admitted) : Executor(threads, Bounds{.all = max_admitted}, {}) {}
-  Executor(int threads, Bounds bounds, Running running);
+  // `background`: its threads have a lower priority, and so has what they launch on the host
+  // (devices/api/host/thread_priority.h).
+  Executor(int threads, Bounds bounds, Running running, bool background = false);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

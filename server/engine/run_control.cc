@@ -39,6 +39,11 @@ absl::Status RunControl::Why() {
   return ended_;
 }
 
+std::chrono::nanoseconds RunControl::Overdue() {
+  MutexLock lock(mu_);
+  return ended_.ok() ? std::chrono::nanoseconds(0) : Clock::now() - ended_at_;
+}
+
 void RunControl::Launching() {
   MutexLock lock(mu_);
   launched_ = true;
@@ -46,7 +51,10 @@ void RunControl::Launching() {
 
 absl::Status RunControl::Check() {
   MutexLock lock(mu_);
-  if (ended_.ok()) ended_ = Ask();
+  if (ended_.ok()) {
+    ended_ = Ask();
+    if (!ended_.ok()) ended_at_ = Clock::now();
+  }
   if (!ended_.ok() && maybe_stop_ != nullptr) maybe_stop_->Stop();
   return ended_;
 }
@@ -85,6 +93,13 @@ void RunWatch::StopAll() {
 size_t RunWatch::size() const {
   MutexLock lock(mu_);
   return runs_.size();
+}
+
+std::chrono::nanoseconds RunWatch::LongestOverdue() const {
+  MutexLock lock(mu_);
+  std::chrono::nanoseconds out(0);
+  for (RunControl* run : runs_) out = std::max(out, run->Overdue());
+  return out;
 }
 
 void RunWatch::Add(RunControl* run) {

@@ -49,6 +49,8 @@ class RunControl {
   absl::Status Check() UOPD_EXCLUDES(mu_);
   // As the last Check found it.
   absl::Status Why() UOPD_EXCLUDES(mu_);
+  // How long ago a Check first found that the run must end; 0 when none has.
+  std::chrono::nanoseconds Overdue() UOPD_EXCLUDES(mu_);
   // The first launch is about to happen.
   void Launching() UOPD_EXCLUDES(mu_);
   // For Launch; null when no kernel of the run is long.
@@ -66,6 +68,7 @@ class RunControl {
   bool launched_ UOPD_GUARDED_BY(mu_) = false;
   std::optional<RunTerms::TimePoint> left_ UOPD_GUARDED_BY(mu_);
   absl::Status ended_ UOPD_GUARDED_BY(mu_);
+  RunTerms::TimePoint ended_at_ UOPD_GUARDED_BY(mu_);
 };
 
 // The long runs of a daemon and the thread that looks after them. Thread-safe; outlives them.
@@ -80,6 +83,9 @@ class RunWatch {
   void StopAll() UOPD_EXCLUDES(mu_);
   bool stopped_all() const { return stop_all_.load(std::memory_order_relaxed); }
   size_t size() const UOPD_EXCLUDES(mu_);
+  // For how long at most a run goes on that was told to end: its device is stuck where that is
+  // long.
+  std::chrono::nanoseconds LongestOverdue() const UOPD_EXCLUDES(mu_);
 
  private:
   friend class RunControl;

@@ -144,17 +144,19 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (!current_.has_execute()) return EndTurn(std::move(turn), absl::OkStatus());
     const Wanted wanted = WantedBy(current_.execute());
     // For a session that was closed meanwhile nothing is prepared: the call says so.
-    if (session_->closed() || engine_.FindPrepared(request_, wanted.graph, wanted.options))
+    const bool there =
+        session_->closed() || engine_.FindPrepared(request_, wanted.graph, wanted.options);
+    if (there && &engine_.RunnerOf(request_) == &engine_.executor())
       return EndTurn(std::move(turn), absl::OkStatus());
-    engine_.PrepareThen(
-        request_, wanted.graph, wanted.options,
-        [self = shared_from_this(), turn = std::move(turn)](absl::Status status) mutable {
-          if (!status.ok()) return self->EndTurn(std::move(turn), status);
-          self->engine_.executor().Post(self->request_.caller,
-                                        [self, turn = std::move(turn)]() mutable {
-                                          self->EndTurn(std::move(turn), absl::OkStatus());
-                                        });
-        });
+    auto post = [self = shared_from_this(), turn = std::move(turn)](absl::Status status) mutable {
+      if (!status.ok()) return self->EndTurn(std::move(turn), status);
+      self->engine_.RunnerOf(self->request_)
+          .Post(self->request_.caller, [self, turn = std::move(turn)]() mutable {
+            self->EndTurn(std::move(turn), absl::OkStatus());
+          });
+    };
+    if (there) return post(absl::OkStatus());
+    engine_.PrepareThen(request_, wanted.graph, wanted.options, std::move(post));
   }
   void EndTurn(engine::Strand::Turn turn, absl::Status status) {
     if (status.ok()) status = Call();

@@ -173,12 +173,12 @@ grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, grpc::CallbackServerC
                      [call = std::move(call), body](absl::Status prepared) mutable {
                        if (!prepared.ok()) return call->Finish(prepared);
                        const engine::Caller caller = call->request().caller;
-                       engine::Executor& executor = call->engine().executor();
-                       executor.Post(caller,
-                                     [call = std::move(call), body, since = NowNs()]() mutable {
-                                       call->EndQueue(since);
-                                       call->Finish(body(call->request()));
-                                     });
+                       engine::Executor& runner = call->engine().RunnerOf(call->request());
+                       runner.Post(caller,
+                                   [call = std::move(call), body, since = NowNs()]() mutable {
+                                     call->EndQueue(since);
+                                     call->Finish(body(call->request()));
+                                   });
                      });
   return reactor;
 }
@@ -218,14 +218,17 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, grpc::CallbackSer
       turn.End();
       call->Finish(prepared);
     };
-    if (there) return run(absl::OkStatus());
-    engine.PrepareThen(
-        context_of_call, wanted.graph, wanted.options,
-        [&engine, &context_of_call, run = std::move(run)](absl::Status prepared) mutable {
-          if (!prepared.ok()) return run(std::move(prepared));
-          engine.executor().Post(context_of_call.caller,
-                                 [run = std::move(run)]() mutable { run(absl::OkStatus()); });
-        });
+    // This thread is one of the executor.
+    if (there && &engine.RunnerOf(context_of_call) == &engine.executor())
+      return run(absl::OkStatus());
+    auto post = [&engine, &context_of_call, run = std::move(run)](absl::Status prepared) mutable {
+      if (!prepared.ok()) return run(std::move(prepared));
+      engine.RunnerOf(context_of_call)
+          .Post(context_of_call.caller,
+                [run = std::move(run)]() mutable { run(absl::OkStatus()); });
+    };
+    if (there) return post(absl::OkStatus());
+    engine.PrepareThen(context_of_call, wanted.graph, wanted.options, std::move(post));
   });
   return reactor;
 }

@@ -214,10 +214,10 @@ class LongRunTest : public EngineTest {
   // Until the run is on the device.
   void AwaitRun() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (engine_->long_runs() == 0 && std::chrono::steady_clock::now() < limit) {
+    while (engine_->runs().size() == 0 && std::chrono::steady_clock::now() < limit) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
-    ASSERT_EQ(engine_->long_runs(), 1u);
+    ASSERT_EQ(engine_->runs().size(), 1u);
   }
 };
 
@@ -291,7 +291,7 @@ TEST_F(LimitedRunTest, WhatNoDeviceCouldDoIsRefused) {
   const absl::Status status = Run(request, *session, 0, int64_t{1} << 45);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(StatusText(status), HasSubstr("at least"));
-  EXPECT_EQ(engine_->long_runs(), 0u);
+  EXPECT_EQ(engine_->runs().size(), 0u);
 }
 
 }  // namespace

@@ -128,5 +128,22 @@ TEST_F(ReadinessTest, AllThreadsBusy) {
   EXPECT_EQ(engine->Unready(), "");
 }
 
+TEST_F(ReadinessTest, ARunThatDoesNotEnd) {
+  std::atomic<bool> left{false};
+  RequestContext request;
+  request.cancelled = [&left] { return left.load(); };
+  const auto engine = Make();
+  auto run = std::make_unique<RunControl>(engine->runs(), request, RunTerms(), true);
+  EXPECT_EQ(engine->Unready(), "");
+  left = true;
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_THAT(engine->Unready(), HasSubstr("a device is stuck"));
+  run = nullptr;
+  EXPECT_EQ(engine->Unready(), "");
+}
+
 }  // namespace
 }  // namespace uopd::engine
