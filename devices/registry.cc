@@ -91,6 +91,7 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions optio
       }
     }
     registry->names_.push_back(std::move(name));
+    registry->slots_.push_back(std::make_unique<Slot>());
   }
   if (registry->names_.empty()) return absl::InvalidArgumentError("No device is configured.");
   return registry;
@@ -103,8 +104,7 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Of(
       devices, ",", [](std::string* out, const auto& device) { out->append(device->info().name); });
   UOPD_ASSIGN(auto registry, Create(std::move(options)));
   MutexLock lock(registry->mu_);
-  for (const std::shared_ptr<Device>& device : devices)
-    registry->open_[device->info().name] = device;
+  for (size_t i = 0; i < devices.size(); ++i) registry->slots_[i]->device = devices[i];
   return registry;
 }
 
@@ -114,23 +114,40 @@ absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
     UOPD_ASSIGN(name, DeviceName::Parse(text));
   }
   const std::string key = name.Text();
-  const bool configured = std::any_of(names_.begin(), names_.end(),
-                                      [&](const DeviceName& other) { return other.Text() == key; });
-  if (!configured) {
+  const auto found = std::find_if(names_.begin(), names_.end(),
+                                  [&](const DeviceName& other) { return other.Text() == key; });
+  if (found == names_.end()) {
     return absl::NotFoundError(absl::StrCat(
         "Device ", key, " is not configured; the devices are ",
         absl::StrJoin(names_, ", ",
                       [](std::string* out, const DeviceName& n) { out->append(n.Text()); }),
         "."));
   }
+  Slot& slot = *slots_[static_cast<size_t>(found - names_.begin())];
+  if (auto known = Known(slot)) return *std::move(known);
+  MutexLock opening(slot.opening);
+  if (auto known = Known(slot)) return *std::move(known);  // another thread was first
+  auto opened =
+      options_.open ? options_.open(name) : FindDriver(name.driver)->open(name.index, options_);
   MutexLock lock(mu_);
-  std::shared_ptr<Device>& slot = open_[key];
-  if (slot == nullptr) {
-    auto opened = FindDriver(name.driver)->open(name.index, options_);
-    if (!opened.ok()) return WithFrame(opened.status(), "opening device " + key);
-    slot = *std::move(opened);
+  if (!opened.ok()) {
+    slot.failure = WithFrame(opened.status(), "opening device " + key);
+    slot.retry_at = Clock::now() + options_.retry;
+    return slot.failure;
   }
-  return slot;
+  slot.device = *std::move(opened);
+  return slot.device;
+}
+
+std::optional<absl::StatusOr<std::shared_ptr<Device>>> Registry::Known(const Slot& slot) const {
+  MutexLock lock(mu_);
+  if (slot.device != nullptr) return slot.device;
+  if (!slot.failure.ok() && Clock::now() < slot.retry_at) return slot.failure;
+  return std::nullopt;
+}
+
+bool Registry::Settled() const {
+  return std::ranges::all_of(slots_, [this](const auto& slot) { return Known(*slot).has_value(); });
 }
 
 std::vector<DeviceEntry> Registry::List() {

@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Devices by name: "CPU", "cpu:1", "NULL". The only part that knows which drivers there are.
 //
-// Owns the devices that it opened. Thread-safe. A device opens on first use and stays open; one
-// that fails to open is tried again at the next use, so a driver that comes back is found.
+// Owns the devices that it opened. Thread-safe. A device opens on first use and stays open. One
+// that fails to open is tried again at a later use, so a driver that comes back is found; who asks
+// before that gets the last error at once. While a driver opens, only who asks for the same device
+// waits.
 #pragma once
+#include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "core/base/mutex.h"
 #include "devices/api/device.h"
 
@@ -31,6 +35,10 @@ struct RegistryOptions {
   int cpu_threads = 0;            // per CPU device; 0: all
   int cpu_spin_us = 30;
   bool poison = false;  // fill new buffers with a pattern, to find reads of fresh memory
+  // After a failure to open.
+  std::chrono::milliseconds retry{10'000};
+  // What opens a device; null: the driver of its name.
+  std::function<absl::StatusOr<std::shared_ptr<Device>>(const DeviceName&)> open;
 };
 
 // One line of `uopctl devices`.
@@ -53,15 +61,29 @@ class Registry {
   absl::StatusOr<std::shared_ptr<Device>> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   // Every configured device, opened if it can be, in order of configuration.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);
+  // True when List opens nothing: every device is open, or has failed a moment ago.
+  bool Settled() const UOPD_EXCLUDES(mu_);
   size_t size() const { return names_.size(); }
 
  private:
   explicit Registry(RegistryOptions options) : options_(std::move(options)) {}
 
+  using Clock = std::chrono::steady_clock;
+  struct Slot {
+    Mutex opening;  // held while the driver opens; before mu_
+    // The rest is guarded by mu_.
+    std::shared_ptr<Device> device;  // null: not open
+    absl::Status failure;            // of the last try
+    Clock::time_point retry_at;
+  };
+  // What is known without opening; nullopt: nothing, or too long ago.
+  std::optional<absl::StatusOr<std::shared_ptr<Device>>> Known(const Slot& slot) const
+      UOPD_EXCLUDES(mu_);
+
   const RegistryOptions options_;
-  std::vector<DeviceName> names_;  // constant after Create
-  Mutex mu_;                       // held while a driver opens: nobody else can use what it opens
-  absl::flat_hash_map<std::string, std::shared_ptr<Device>> open_ UOPD_GUARDED_BY(mu_);
+  std::vector<DeviceName> names_;             // constant after Create
+  std::vector<std::unique_ptr<Slot>> slots_;  // of names_
+  mutable Mutex mu_;
 };
 
 }  // namespace uopd::devices

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "server/engine/not_found.h"
 
 namespace uopd::engine {
 namespace {
@@ -137,8 +138,8 @@ absl::Status Binding::BindSlot(size_t i) {
       return CheckContents(i);
     }
     if (slot.info.read && !slot.info.written && !argument.data) {
-      return Invalid(
-          Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
+      return NotFound(
+          kBuffer, Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
     }
     bound.new_handle = argument.buffer;
     new_handles_.emplace(argument.buffer, i);

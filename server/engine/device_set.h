@@ -67,6 +67,7 @@ class DeviceSet {
   // UNAVAILABLE when it does not open. The pointer lives as long as the set.
   absl::StatusOr<DeviceState*> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   std::vector<devices::DeviceEntry> List() { return registry_->List(); }
+  bool Settled() const { return registry_->Settled(); }  // List opens nothing
   size_t size() const { return registry_->size(); }  // that are configured
 
  private:

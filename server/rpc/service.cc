@@ -16,7 +16,9 @@ constexpr auto kAlways = [] { return true; };
 grpc::ServerUnaryReactor* Service::Hello(grpc::CallbackServerContext* context,
                                          const v1::HelloRequest* request,
                                          v1::HelloResponse* response) {
-  return Serve(engine_, context, Method::kHello, kAlways, [=, this](RequestContext&) {
+  // Opening a device may take its driver seconds.
+  const auto quick = [this] { return engine_.devices().Settled(); };
+  return Serve(engine_, context, Method::kHello, quick, [=, this](RequestContext&) {
     return rpc::Hello(engine_, limits_, *request, response);
   });
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "devices/registry.h"
 
+#include <atomic>
+#include <thread>
+
 #include "devices/null/null_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -63,6 +66,50 @@ TEST(RegistryTest, ListSaysWhyADeviceIsMissing) {
   EXPECT_TRUE(list[0].status.ok());
   EXPECT_EQ(list[1].name, "NULL:1");
   EXPECT_EQ(StatusText(list[1].status), "The cable is out.");
+}
+
+// A driver that is missing costs one try now and then, however many ask.
+TEST(RegistryTest, AFailureIsRememberedForAWhile) {
+  std::atomic<int> tries{0};
+  RegistryOptions options{.devices = "NULL", .retry = std::chrono::hours(1)};
+  options.open = [&](const DeviceName&) -> absl::StatusOr<std::shared_ptr<Device>> {
+    ++tries;
+    return absl::UnavailableError("No driver.");
+  };
+  auto registry = Registry::Create(options).value();
+  EXPECT_FALSE(registry->Settled());
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(registry->Get("").status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(StatusText(registry->List()[0].status), HasSubstr("No driver."));
+  }
+  EXPECT_EQ(tries, 1);
+  EXPECT_TRUE(registry->Settled());
+
+  options.retry = std::chrono::milliseconds(0);
+  registry = Registry::Create(options).value();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(registry->Get("").ok());
+  EXPECT_EQ(tries, 4);
+  EXPECT_FALSE(registry->Settled());
+}
+
+TEST(RegistryTest, ADriverThatHangsHoldsUpNobodyElse) {
+  std::atomic<bool> opening{false}, end{false};
+  RegistryOptions options{.devices = "NULL:0,NULL:1"};
+  options.open = [&](const DeviceName& name) -> absl::StatusOr<std::shared_ptr<Device>> {
+    if (name.index == 1) {
+      opening = true;
+      while (!end) std::this_thread::yield();
+    }
+    return null::NullDevice::Open({.index = name.index});
+  };
+  auto registry = Registry::Create(options).value();
+  std::thread slow([&] { EXPECT_TRUE(registry->Get("NULL:1").ok()); });
+  while (!opening) std::this_thread::yield();
+  EXPECT_TRUE(registry->Get("NULL:0").ok());
+  EXPECT_FALSE(registry->Settled());
+  end = true;
+  slow.join();
+  EXPECT_TRUE(registry->Settled());
 }
 
 }  // namespace

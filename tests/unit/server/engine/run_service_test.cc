@@ -81,9 +81,10 @@ TEST_F(RunServiceTest, QuotasHoldForWhatARunMakes) {
 }
 
 TEST_F(RunServiceTest, RefusesWhatDoesNotFit) {
-  const auto refused = [&](std::vector<Argument> arguments, const char* text) {
+  const auto refused = [&](std::vector<Argument> arguments, const char* text,
+                           absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
     const auto result = Run(std::move(arguments));
-    EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(result.status().code(), code) << text;
     EXPECT_THAT(StatusText(result.status()), HasSubstr(text));
   };
   ASSERT_TRUE(buffers_.Create(9, **devices_.Get("NULL:1"), 16).ok());
@@ -91,7 +92,7 @@ TEST_F(RunServiceTest, RefusesWhatDoesNotFit) {
   refused({{}, {.buffer = 9}}, "NULL:1");
   refused({{.buffer = 8}, {.data = data_}}, "buffer 8 of slot 0");
   refused({{}, {}}, "slot 1");
-  refused({{}, {.buffer = 77}}, "buffer 77 of slot 1");
+  refused({{}, {.buffer = 77}}, "buffer 77 of slot 1", absl::StatusCode::kNotFound);
   refused({{}, {.data = "short"}}, "slot 1");
   refused({{.data = data_, .return_data = true}, {.buffer = 5}}, "buffer 5");
   EXPECT_EQ(device().launches(), 0);
