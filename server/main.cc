@@ -2,9 +2,11 @@
 // uopd: reads the settings, starts the fork server of the workers and the daemon, waits for
 // signals.
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -90,6 +92,18 @@ void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_fil
   }).detach();
 }
 
+// Every connection is a descriptor, and many systems start processes with 1024 of them.
+void AllowFiles(int64_t connections) {
+  constexpr rlim_t kOthers = 1024;  // of files, workers and listeners
+  const rlim_t wanted = static_cast<rlim_t>(connections) + kOthers;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
+  files.rlim_cur = std::min(wanted, files.rlim_max);
+  if (setrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur == wanted) return;
+  UOPD_LOG(kWarn, "fewer open files are allowed than limits.connections needs",
+           {"allowed", files.rlim_cur}, {"wanted", wanted});
+}
+
 int Main(std::span<const char* const> args) {
   Config config;
   CommandLine line;
@@ -110,6 +124,7 @@ int Main(std::span<const char* const> args) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
+  AllowFiles(config.limits_connections());
   const auto forks = worker::ForkServer::Start();
   if (!forks.ok()) return Fail(forks.status());
   auto daemon = Daemon::Start(config, **forks);

@@ -21,8 +21,8 @@ struct ScheduleTarget {
   // The same by the names of the devices, each once, ascending: a graph may spell them otherwise.
   std::vector<std::pair<std::string, schedule::KernelLimits>> others;
 
-  // Of the environment key: "kernel_instructions=4000 kernel_loops=48 default=CPU:0 threads=2
-  // kernel_buffers=32", and for another device only what differs: "CPU:1.threads=1".
+  // Of the environment key: "default=CPU:0 threads=2 kernel_buffers=32 kernel_instructions=4000
+  // kernel_loops=48", and for another device only what differs: "CPU:1.threads=1".
   std::string Text() const;
 };
 

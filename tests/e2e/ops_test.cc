@@ -96,8 +96,8 @@ std::vector<double> SpecialValues(Dtype d) {
             ir::IsSigned(d) ? -1.0 : 5.0};
   }
   const double inf = std::numeric_limits<double>::infinity();
-  return {0.0, -0.0, 1, -1, 0.5, -2.5, 3.75, inf, -inf, std::nan(""), ir::DecodeFloat(d, 1),
-          100, -0.1};
+  return {0.0, -0.0, 1,     -1,    0.5, -2.5, 3.75, inf, -inf, std::nan(""), ir::DecodeFloat(d, 1),
+          100, -0.1, 1e300, -1e300};
 }
 
 HostArray RandomArray(Dtype d, const Dims& dims, std::mt19937_64& random) {
@@ -145,8 +145,8 @@ class AllOps {
       if (ir::kFloatOnlyOps.Has(op) && !is_float) continue;
       if (ir::kIntOnlyOps.Has(op) && is_float) continue;
       if (op == Op::THREEFRY && d != Dtype::U64) continue;
-      constexpr ir::OpSet kNoBool = {Op::SUB,      Op::NEG, Op::CDIV, Op::CMOD,  Op::FLOORDIV,
-                                     Op::FLOORMOD, Op::SHL, Op::SHR,  Op::MULACC};
+      constexpr ir::OpSet kNoBool = {Op::SUB,      Op::NEG, Op::CDIV, Op::CMOD,   Op::FLOORDIV,
+                                     Op::FLOORMOD, Op::SHL, Op::SHR,  Op::MULACC, Op::POW};
       if (is_bool && kNoBool.Has(op)) continue;
       UOp value;
       if (op == Op::WHERE)

@@ -81,7 +81,7 @@ class StreamsTest : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> flags) {
     daemon_ = std::make_unique<DaemonProcess>(folder_.path(), std::move(flags));
-    ASSERT_TRUE(daemon_->running());
+    ASSERT_TRUE(daemon_->running()) << daemon_->log();
     client_ = std::make_unique<Client>(*daemon_);
   }
   struct Uploading {
@@ -119,7 +119,7 @@ TEST_F(StreamsTest, AnUploadThatDoesNotGoOnIsEnded) {
 }
 
 TEST_F(StreamsTest, OpenUploadsHoldNoLeaseAndNoDrain) {
-  Start({"--session-grace-ms=0", "--limits-stream-idle-ms=1h", "--drain-timeout-ms=60s"});
+  Start({"--session-grace-ms=0", "--limits-stream-idle-ms=1h", "--server-drain-timeout-ms=60s"});
   ASSERT_TRUE(client_->OpenSession(1000).ok());
   std::vector<std::unique_ptr<Uploading>> uploads;
   for (uint64_t i = 1; i <= 100; ++i) uploads.push_back(BeginUpload(i));

@@ -79,7 +79,7 @@ TEST(SocketsTest, ASecondDaemonDoesNotTakeTheSocketOfTheFirst) {
   first.Wait();
   EXPECT_TRUE(std::filesystem::exists(socket));
   TemporaryFolder other;
-  DaemonProcess next(other.path(), {"--listen=unix:" + socket, "--socket-mode=0666"});
+  DaemonProcess next(other.path(), {"--listen=unix:" + socket, "--server-socket-mode=0666"});
   ASSERT_TRUE(next.running());
   EXPECT_EQ(ModeOf(socket), 0666U);
   ExpectServes(next);

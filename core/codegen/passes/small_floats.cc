@@ -83,6 +83,7 @@ class Widener {
     // Integers that f32 does not hold exactly are infinite or saturated in f16 and fp8 anyway, but
     // not in bf16.
     if (ir::IsInt(from) && d == Dtype::BF16 && ir::Bits(from) > 16) x = ToDouble(x, from);
+    const Ex exact = x;  // f32 may have no room for it
     if (x.dtype() == Dtype::F64) x = RoundToOdd(x);
     x = x.Cast(Dtype::F32);
     if (d == Dtype::F16) return x.Cast(Dtype::F16).Cast(Dtype::F32);
@@ -94,8 +95,12 @@ class Widener {
     const double magic = f.smallest_normal * 0x1p23 / (1 << f.mantissa);
     Ex r = (a < f.smallest_normal).Select((a + magic) - magic, RoundBits(a, 23 - f.mantissa));
     const Ex too_large = f.largest < r;
-    const Ex saturates =
-        d == Dtype::F8E4M3 ? too_large : too_large & a.Ne(a.Of(ctx_.Float(Dtype::F32, INFINITY)));
+    Ex saturates = too_large;
+    if (d == Dtype::F8E5M2) {
+      const Ex most = exact.dtype() == Dtype::F64 ? exact : x;
+      for (const double infinity : {INFINITY, -INFINITY})
+        saturates = saturates & most.Ne(most.Of(ctx_.Float(most.dtype(), infinity)));
+    }
     r = saturates.Select(r.Const(f.largest), r);
     return (r.Bitcast(Dtype::U32) | sign).Bitcast(Dtype::F32);
   }

@@ -104,7 +104,7 @@ const Function kFunctions[] = {
 void Check(const std::vector<double>& got, double (*want)(double), const std::string& what) {
   for (size_t i = 0; i < kAt.size(); ++i) {
     const double w = want(kAt[i]);
-    if (std::isnan(w)) continue;  // infinity times 0
+    if (std::isnan(w) || got[i] == w) continue;  // infinity times 0; infinity itself
     EXPECT_NEAR(got[i], w, 2e-6 * std::max(1.0, std::abs(w))) << what << " at " << kAt[i];
   }
 }

@@ -30,6 +30,13 @@ std::string ExpGraph(int64_t n) {
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
 
+// As FakePipeline and schedule_target.h write it.
+std::string Environment(std::string_view device, int threads) {
+  const schedule::KernelLimits limits;
+  return Cat("fake default=", device, " threads=", threads, " kernel_buffers=", limits.max_buffers,
+             " kernel_instructions=", limits.max_instructions, " kernel_loops=", limits.max_loops);
+}
+
 class KeyExplainerTest : public testing::Test {
  protected:
   void Cache(const std::string& graph, std::string_view environment = "") {
@@ -85,7 +92,7 @@ TEST_F(KeyExplainerTest, TheNearestEntryAndWhatDiffers) {
 }
 
 TEST_F(KeyExplainerTest, TheSameGraphInAnotherEnvironment) {
-  Cache(ScaleGraph(4, 2), "fake default=NULL:1 threads=4 kernel_buffers=32 extra=1");
+  Cache(ScaleGraph(4, 2), Cat(Environment("NULL:1", 4), " extra=1"));
   Cache(ScaleGraph(4, 3));
   const KeyExplanation found = Explain({"", ScaleGraph(4, 2)});
   EXPECT_FALSE(found.cached);
@@ -158,7 +165,7 @@ TEST_F(MissLogTest, SaysWhatDiffersFromTheNearestEntry) {
   EXPECT_EQ(Prepare(a), "");  // it is in memory
   EXPECT_THAT(Prepare(b), HasSubstr(Cat("digest=", HashBytes(b).Hex(),
                                         " nearest=", HashBytes(a).Hex(), " alike=1 at=")));
-  Cache(ScaleGraph(8, 2), "fake default=NULL:0 threads=4 kernel_buffers=32");
+  Cache(ScaleGraph(8, 2), Environment("NULL:0", 4));
   EXPECT_THAT(Prepare(ScaleGraph(8, 2)),
               HasSubstr("at=environment field=threads wanted=1 cached=4 differences=1"));
 }
