@@ -31,9 +31,10 @@ UOp PowerOfHalves(UOpContext& ctx, UOp x, double power) {
   return power > 0 ? out : ir::Alu(ctx, Op::RECIPROCAL, {out});
 }
 
-// A product taken apart: what is multiplied, and what it is divided by.
+// A product taken apart: what is multiplied, what it is divided by, and its sign.
 struct Product {
   absl::InlinedVector<UOp, 8> over, under;
+  bool negated = false;
 };
 
 // As far as a few factors go; what is beyond stays one.
@@ -49,6 +50,9 @@ Product FactorsOf(UOp root) {
       stack.emplace_back(u.src(0), inverse);  // the left one is next
     } else if (looked < kMost && u.Is(Op::RECIPROCAL)) {
       stack.emplace_back(u.src(0), !inverse);
+    } else if (looked < kMost && u.Is(Op::NEG)) {
+      stack.emplace_back(u.src(0), inverse);
+      out.negated = !out.negated;
     } else {
       (inverse ? out.under : out.over).push_back(u);
     }
@@ -76,7 +80,7 @@ UOp WithSigmoid(UOpContext& ctx, UOp root) {
     p.over.erase(e), p.under.erase(sum);
     for (UOp u : p.over) out = ir::Mul(ctx, out, u);
     for (UOp u : p.under) out = ir::Mul(ctx, out, ir::Alu(ctx, Op::RECIPROCAL, {u}));
-    return out;
+    return p.negated ? ir::Alu(ctx, Op::NEG, {out}) : out;
   }
   return UOp();
 }

@@ -81,7 +81,7 @@ class StreamsTest : public ::testing::Test {
  protected:
   void Start(std::vector<std::string> flags) {
     daemon_ = std::make_unique<DaemonProcess>(folder_.path(), std::move(flags));
-    ASSERT_TRUE(daemon_->running()) << daemon_->log();
+    ASSERT_TRUE(daemon_->running());
     client_ = std::make_unique<Client>(*daemon_);
   }
   struct Uploading {
