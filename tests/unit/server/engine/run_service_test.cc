@@ -94,7 +94,8 @@ TEST_F(RunServiceTest, RefusesWhatDoesNotFit) {
   refused({{}, {}}, "slot 1");
   refused({{}, {.buffer = 77}}, "buffer 77 of slot 1", absl::StatusCode::kNotFound);
   refused({{}, {.data = "short"}}, "slot 1");
-  refused({{.data = data_, .return_data = true}, {.buffer = 5}}, "buffer 5");
+  refused({{.data = data_, .return_data = true}, {.buffer = 5}}, "buffer 5",
+          absl::StatusCode::kNotFound);
   EXPECT_EQ(device().launches(), 0);
   EXPECT_EQ(buffers_.size(), 2u);
 }
