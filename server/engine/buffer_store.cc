@@ -26,7 +26,7 @@ absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t
 absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota) {
   Allocation out;
   out.device = &device;
-  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes)));
+  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), ByteClass::kBuffers));
   UOPD_ASSIGN(out.buffer,
               device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
   return out;

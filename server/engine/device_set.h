@@ -68,7 +68,7 @@ class DeviceSet {
   absl::StatusOr<DeviceState*> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   std::vector<devices::DeviceEntry> List() { return registry_->List(); }
   bool Settled() const { return registry_->Settled(); }  // List opens nothing
-  size_t size() const { return registry_->size(); }  // that are configured
+  size_t size() const { return registry_->size(); }      // that are configured
 
  private:
   const std::unique_ptr<devices::Registry> registry_;

@@ -83,6 +83,7 @@ class Engine {
   std::string Unready();
 
   SessionTable& sessions() { return sessions_; }
+  Quota& client_bytes() { return total_; }  // limits.total_bytes
   PeerRates& peer_rates() { return peer_rates_; }
   DeviceSet& devices() { return devices_; }
   cache::Store& store() { return *store_; }

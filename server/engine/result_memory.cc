@@ -4,6 +4,12 @@
 #include "core/base/text.h"
 
 namespace uopd::engine {
+namespace {
+
+// Of an id and where its result came from, about.
+constexpr int64_t kKnownBytes = sizeof(ResultMemory::Known) + 128;
+
+}  // namespace
 
 absl::StatusOr<const ResultMemory::Known*> ResultMemory::Find(uint64_t request_id,
                                                               const Digest& program) const {
@@ -24,6 +30,7 @@ void ResultMemory::Remember(uint64_t request_id, const Digest& program, const Ex
   if (sources.size() <= kMaxSources) known->sources = std::move(sources);
   if (known->bytes > kMaxBytes) return;
   known->maybe_result = std::make_shared<const ExecuteResult>(result);
+  known->charge = Charge::Always(quota_, static_cast<int64_t>(known->bytes), ByteClass::kResults);
   with_data_.push_back(request_id);
   bytes_ += known->bytes;
   while (bytes_ > kMaxBytes || with_data_.size() > kMaxResults) DropData(with_data_.front());
@@ -45,6 +52,7 @@ ResultMemory::Known* ResultMemory::Add(uint64_t request_id, const Digest& progra
   ids_.push_back(request_id);
   Known& known = known_[request_id];
   known.program = program;
+  known.known = Charge::Always(quota_, kKnownBytes, ByteClass::kResults);
   return &known;
 }
 
@@ -53,6 +61,7 @@ void ResultMemory::DropData(uint64_t request_id) {
   Known& known = known_.at(request_id);
   bytes_ -= known.bytes;
   known.maybe_result = nullptr;
+  known.charge = {};
   with_data_.pop_front();
 }
 

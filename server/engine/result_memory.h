@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/digest.h"
 #include "core/base/status.h"
+#include "server/engine/quota.h"
 
 namespace uopd::engine {
 
@@ -35,12 +36,17 @@ class ResultMemory {
   static constexpr size_t kMaxBytes = 4 << 20;  // of data; a larger result is not kept
   static constexpr size_t kMaxSources = 16;     // a result of more pieces is not read again
 
+  // What is kept is charged to the quota, which outlives it.
+  explicit ResultMemory(Quota& quota) : quota_(quota) {}
+
   struct Known {
     Digest program;
     absl::Status lost;                                  // not OK: what every repetition is told
     std::shared_ptr<const ExecuteResult> maybe_result;  // null: no longer kept, see `sources`
     std::vector<ResultSource> sources;                  // of all pieces, or empty
     uint64_t bytes = 0;                                 // of the result
+    Charge charge;                                      // for what is kept of the data
+    Charge known;                                       // for the rest
   };
 
   // Null: not known. INVALID_ARGUMENT: the id was used for another program. Until the next call
@@ -55,6 +61,7 @@ class ResultMemory {
   Known* Add(uint64_t request_id, const Digest& program);
   void DropData(uint64_t request_id);
 
+  Quota& quota_;
   absl::flat_hash_map<uint64_t, Known> known_;
   std::deque<uint64_t> ids_, with_data_;  // oldest first
   size_t bytes_ = 0;                      // of the data that are kept

@@ -11,10 +11,10 @@ namespace uopd::engine {
 
 std::string ScheduleTarget::Text() const {
   const schedule::KernelLimits& limits = options.limits;
-  std::string out = Cat("default=", options.default_device, " threads=", limits.threads,
-                        " kernel_buffers=", limits.max_buffers,
-                        " kernel_instructions=", limits.max_instructions,
-                        " kernel_loops=", limits.max_loops);
+  std::string out =
+      Cat("default=", options.default_device, " threads=", limits.threads,
+          " kernel_buffers=", limits.max_buffers, " kernel_instructions=", limits.max_instructions,
+          " kernel_loops=", limits.max_loops);
   for (const auto& [name, other] : others) {
     if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
     if (other.max_buffers != limits.max_buffers)

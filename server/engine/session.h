@@ -59,7 +59,7 @@ class Session {
   Quota quota_;
   BufferStore buffers_;
   const std::shared_ptr<Strand> strand_;
-  ResultMemory results_;
+  ResultMemory results_{quota_};
   CancelledIds cancelled_;
   const std::chrono::milliseconds ttl_;
   std::atomic<bool> closed_{false};

@@ -93,6 +93,11 @@ absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext
   return rates.limited() ? rates.Take(PeerOf(context), NowNs()) : absl::OkStatus();
 }
 
+int64_t BytesOf(const google::protobuf::Message& message) {
+  constexpr size_t kCarriers = 512;
+  return static_cast<int64_t>(kCarriers + message.SpaceUsedLong());
+}
+
 CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
     : method_(method), request_(ContextOf(context)) {
   request_.id = RequestId(context);

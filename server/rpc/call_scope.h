@@ -41,6 +41,9 @@ engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_
 // RESOURCE_EXHAUSTED when the peer begins too many calls.
 absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context);
 
+// What the daemon holds for a message: its memory, and the operations of gRPC that carry it.
+int64_t BytesOf(const google::protobuf::Message& message);
+
 class CallScope {
  public:
   CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method);

@@ -105,6 +105,8 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
 
   void Send(const absl::Status& status) {
     if (!status.ok()) return End(status);
+    charge_ = engine::Charge::Always(engine_.client_bytes(), BytesOf(message_),
+                                     engine::ByteClass::kAnswers);
     wait_.Begin(NowNs());
     StartWrite(&message_);
   }
@@ -118,6 +120,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   CallScope scope_;
   const engine::Caller caller_;
   v1::DownloadResponse message_;
+  engine::Charge charge_;  // of message_
   engine::SessionUse session_;
   uint64_t next_ = 0, end_ = 0;  // bytes of the buffer still to send
   bool found_ = false;

@@ -12,21 +12,21 @@
 namespace uopd::rpc {
 namespace {
 
-// Of an item beside its message: the operations of gRPC that carry it.
-constexpr size_t kItemBytes = 512;
-
 struct Request {
   v1::PipelineRequest message;
-  size_t held = 0;
-  size_t bytes() const { return held; }
+  int64_t held = 0;  // bytes
+  engine::Charge charge;
+  absl::Status refused;  // not OK: there is no memory for what it says
+  size_t bytes() const { return static_cast<size_t>(held); }
 };
 
 // With the work that it was: a drain waits until the client has the answer.
 struct Answer {
   v1::PipelineResponse message;
   engine::Work work;
-  size_t held = 0;
-  size_t bytes() const { return held; }
+  int64_t held = 0;  // bytes
+  engine::Charge charge;
+  size_t bytes() const { return static_cast<size_t>(held); }
 };
 
 // Kept alive by itself until OnDone, and by whoever works in it.
@@ -61,9 +61,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     const auto alive = shared_from_this();
     Request read;
     if (ok) {
-      read.held = kItemBytes + incoming_.SpaceUsedLong();
-      read.message = std::move(incoming_);
-      incoming_.Clear();
+      read = Charged();
     }
     StreamFlow::OnReadDone(ok, std::move(read));
   }
@@ -108,14 +106,35 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     Finish(scope_.End(status));
   }
 
-  // Only the one serving touches current_, answer_, request_, session_ and work_.
+  // The message that was read. Where there is no memory for it, only its number is kept.
+  Request Charged() {
+    Request out;
+    out.held = BytesOf(incoming_);
+    auto charge =
+        engine::Charge::Take(engine_.client_bytes(), out.held, engine::ByteClass::kMessages);
+    out.refused = charge.status();
+    if (charge.ok()) {
+      out.charge = *std::move(charge);
+      out.message = std::move(incoming_);
+      incoming_.Clear();
+    } else {
+      out.message.set_sequence(incoming_.sequence());
+      incoming_ = v1::PipelineRequest();  // Clear would keep its memory
+      out.held = BytesOf(out.message);
+    }
+    return out;
+  }
+
+  // Only the one serving touches current_, charge_, answer_, request_, session_ and work_.
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
+    charge_ = std::move(request.charge);
     request_ = ContextOf(context_);
     request_.cancelled = [cancellation = cancellation_] { return cancellation->cancelled(); };
     request_.cancellation = cancellation_;
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
+    if (!request.refused.ok()) return Answered(request.refused);
     auto work = engine_.Begin();
     if (!work.ok()) return Answered(work.status());
     work_ = *std::move(work);
@@ -245,8 +264,15 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     request_.timings.Observe();
     session_ = {};
     current_.Clear();
-    const size_t held = kItemBytes + answer_.SpaceUsedLong();
-    return {std::move(answer_), std::move(work_), held};
+    charge_ = {};
+    Answer out;
+    out.held = BytesOf(answer_);
+    // Bounded by limits.pipeline_bytes and one answer.
+    out.charge =
+        engine::Charge::Always(engine_.client_bytes(), out.held, engine::ByteClass::kAnswers);
+    out.message = std::move(answer_);
+    out.work = std::move(work_);
+    return out;
   }
 
   engine::Engine& engine_;
@@ -256,6 +282,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   v1::PipelineRequest incoming_;  // being read
   v1::PipelineRequest current_;   // being served
+  engine::Charge charge_;         // of current_
   v1::PipelineResponse answer_;
   const std::shared_ptr<engine::Cancellation> cancellation_ =
       std::make_shared<engine::Cancellation>();  // of all calls of the stream

@@ -18,34 +18,35 @@ grpc::ServerUnaryReactor* Service::Hello(grpc::CallbackServerContext* context,
                                          v1::HelloResponse* response) {
   // Opening a device may take its driver seconds.
   const auto quick = [this] { return engine_.devices().Settled(); };
-  return Serve(engine_, context, Method::kHello, quick, [=, this](RequestContext&) {
-    return rpc::Hello(engine_, limits_, *request, response);
-  });
+  return Serve(
+      engine_, {context, Method::kHello, *request, *response}, quick,
+      [=, this](RequestContext&) { return rpc::Hello(engine_, limits_, *request, response); });
 }
 
 grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* context,
                                                const v1::OpenSessionRequest* request,
                                                v1::OpenSessionResponse* response) {
-  return Serve(engine_, context, Method::kOpenSession, kAlways, [=, this](RequestContext&) {
-    return rpc::OpenSession(engine_, PeerOf(*context), *request, response);
-  });
+  return Serve(engine_, {context, Method::kOpenSession, *request, *response}, kAlways,
+               [=, this](RequestContext&) {
+                 return rpc::OpenSession(engine_, PeerOf(*context), *request, response);
+               });
 }
 
 // Not on the strand: closing also ends the calls that wait there. What a running call uses goes
 // when it is done.
 grpc::ServerUnaryReactor* Service::CloseSession(grpc::CallbackServerContext* context,
                                                 const v1::CloseSessionRequest* request,
-                                                v1::CloseSessionResponse*) {
-  return Serve(engine_, context, Method::kCloseSession, kAlways, [=, this](RequestContext&) {
-    return engine_.sessions().Close(request->session_id());
-  });
+                                                v1::CloseSessionResponse* response) {
+  return Serve(
+      engine_, {context, Method::kCloseSession, *request, *response}, kAlways,
+      [=, this](RequestContext&) { return engine_.sessions().Close(request->session_id()); });
 }
 
 grpc::ServerUnaryReactor* Service::CreateBuffers(grpc::CallbackServerContext* context,
                                                  const v1::CreateBuffersRequest* request,
-                                                 v1::CreateBuffersResponse*) {
+                                                 v1::CreateBuffersResponse* response) {
   return ServeSession(
-      engine_, context, Method::kCreateBuffers, request->session_id(),
+      engine_, {context, Method::kCreateBuffers, *request, *response}, request->session_id(),
       [=] { return IsQuick(*request); },
       [=, this](RequestContext&, Session& session) {
         return rpc::CreateBuffers(engine_, session, *request);
@@ -54,9 +55,9 @@ grpc::ServerUnaryReactor* Service::CreateBuffers(grpc::CallbackServerContext* co
 
 grpc::ServerUnaryReactor* Service::FreeBuffers(grpc::CallbackServerContext* context,
                                                const v1::FreeBuffersRequest* request,
-                                               v1::FreeBuffersResponse*) {
-  return ServeSession(engine_, context, Method::kFreeBuffers, request->session_id(), kAlways,
-                      [=](RequestContext&, Session& session) {
+                                               v1::FreeBuffersResponse* response) {
+  return ServeSession(engine_, {context, Method::kFreeBuffers, *request, *response},
+                      request->session_id(), kAlways, [=](RequestContext&, Session& session) {
                         rpc::FreeBuffers(session, *request);
                         return absl::OkStatus();
                       });
@@ -77,15 +78,15 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
 grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
                                            const v1::PrepareRequest* request,
                                            v1::PrepareResponse* response) {
-  return ServePrepare(engine_, context, *request, [=, this](RequestContext& call) {
-    return rpc::Prepare(engine_, call, *request, response);
-  });
+  return ServePrepare(
+      engine_, {context, Method::kPrepare, *request, *response}, *request,
+      [=, this](RequestContext& call) { return rpc::Prepare(engine_, call, *request, response); });
 }
 
 grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
                                            const v1::ExecuteRequest* request,
                                            v1::ExecuteResponse* response) {
-  return ServeExecute(engine_, context, *request,
+  return ServeExecute(engine_, {context, Method::kExecute, *request, *response}, *request,
                       [=, this](RequestContext& call, Session& session) {
                         return rpc::Execute(engine_, call, session, *request, response);
                       });
@@ -94,8 +95,8 @@ grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
 // Not on the strand, where it would wait for what it is to end.
 grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* context,
                                                  const v1::CancelExecuteRequest* request,
-                                                 v1::CancelExecuteResponse*) {
-  return Serve(engine_, context, Method::kCancelExecute, kAlways,
+                                                 v1::CancelExecuteResponse* response) {
+  return Serve(engine_, {context, Method::kCancelExecute, *request, *response}, kAlways,
                [=, this](RequestContext&) -> absl::Status {
                  UOPD_ASSIGN(engine::SessionUse session,
                              engine_.sessions().Use(request->session_id()));
@@ -105,9 +106,9 @@ grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* co
 
 grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
                                        const v1::RunRequest* request, v1::RunResponse* response) {
-  return ServeRun(engine_, context, *request, [=, this](RequestContext& call) {
-    return rpc::Run(engine_, call, *request, response);
-  });
+  return ServeRun(
+      engine_, {context, Method::kRun, *request, *response}, *request,
+      [=, this](RequestContext& call) { return rpc::Run(engine_, call, *request, response); });
 }
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pipeline(
@@ -116,31 +117,33 @@ grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pip
 }
 
 grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* context,
-                                                 const v1::GetCacheStatsRequest*,
+                                                 const v1::GetCacheStatsRequest* request,
                                                  v1::GetCacheStatsResponse* response) {
-  return Serve(engine_, context, Method::kGetCacheStats, kAlways, [=, this](RequestContext&) {
-    rpc::GetCacheStats(engine_, limits_, response);
-    return absl::OkStatus();
-  });
+  return Serve(engine_, {context, Method::kGetCacheStats, *request, *response}, kAlways,
+               [response, this](RequestContext&) {
+                 rpc::GetCacheStats(engine_, limits_, response);
+                 return absl::OkStatus();
+               });
 }
 
 grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* context,
                                                 const v1::ExplainCacheRequest* request,
                                                 v1::ExplainCacheResponse* response) {
   return Serve(
-      engine_, context, Method::kExplainCache, [] { return false; },
+      engine_, {context, Method::kExplainCache, *request, *response}, [] { return false; },
       [=, this](RequestContext& call) {
         return rpc::ExplainCache(engine_, call, *request, response);
       });
 }
 
 grpc::ServerUnaryReactor* Service::ListQuarantine(grpc::CallbackServerContext* context,
-                                                  const v1::ListQuarantineRequest*,
+                                                  const v1::ListQuarantineRequest* request,
                                                   v1::ListQuarantineResponse* response) {
-  return Serve(engine_, context, Method::kListQuarantine, kAlways, [=, this](RequestContext&) {
-    rpc::ListQuarantine(engine_, response);
-    return absl::OkStatus();
-  });
+  return Serve(engine_, {context, Method::kListQuarantine, *request, *response}, kAlways,
+               [=, this](RequestContext&) {
+                 rpc::ListQuarantine(engine_, response);
+                 return absl::OkStatus();
+               });
 }
 
 // Writes to the store.
@@ -148,7 +151,7 @@ grpc::ServerUnaryReactor* Service::ClearQuarantine(grpc::CallbackServerContext* 
                                                    const v1::ClearQuarantineRequest* request,
                                                    v1::ClearQuarantineResponse* response) {
   return Serve(
-      engine_, context, Method::kClearQuarantine, [] { return false; },
+      engine_, {context, Method::kClearQuarantine, *request, *response}, [] { return false; },
       [=, this](RequestContext&) { return rpc::ClearQuarantine(engine_, *request, response); });
 }
 

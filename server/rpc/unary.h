@@ -15,46 +15,65 @@
 
 namespace uopd::rpc {
 
-// Of a call that waits: says when its client leaves.
+// A call as gRPC gives it; the messages are there until the reactor's OnDone.
+struct Incoming {
+  grpc::CallbackServerContext* context;
+  Method method;
+  const google::protobuf::Message& request;
+  const google::protobuf::Message& response;
+};
+
+// Of a call that waits: says when its client leaves, and is charged for its messages.
 class WaitingReactor final : public grpc::ServerUnaryReactor {
  public:
-  explicit WaitingReactor(std::shared_ptr<engine::Cancellation> cancellation)
-      : cancellation_(std::move(cancellation)) {}
+  WaitingReactor(std::shared_ptr<engine::Cancellation> cancellation, engine::Charge request)
+      : cancellation_(std::move(cancellation)), request_(std::move(request)) {}
+  void Hold(engine::Charge answer) { answer_ = std::move(answer); }
   void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override { delete this; }
 
  private:
   const std::shared_ptr<engine::Cancellation> cancellation_;
+  const engine::Charge request_;
+  engine::Charge answer_;
 };
 
 // One call on the heap, while its work waits elsewhere.
 class UnaryCall {
  public:
-  UnaryCall(engine::Engine& engine, grpc::CallbackServerContext* context, Method method)
-      : engine_(engine), context_(*context), scope_(engine, *context, method) {}
+  UnaryCall(engine::Engine& engine, const Incoming& incoming)
+      : engine_(engine), incoming_(incoming), scope_(engine, *incoming.context, incoming.method) {}
 
   engine::Engine& engine() { return engine_; }
   CallScope& scope() { return scope_; }
   engine::RequestContext& request() { return scope_.request(); }
 
-  // Before it waits: the place among those that may, for whom, and from now on the client may leave
-  // at any time. Then reactor() is there.
+  // Before it waits: the place and the memory among those that may, for whom, and from now on the
+  // client may leave at any time. Then reactor() is there.
   absl::Status Admit(std::string_view session = {}) {
-    request().caller = CallerOf(context_, session);
+    request().caller = CallerOf(*incoming_.context, session);
+    UOPD_ASSIGN(engine::Charge held,
+                engine::Charge::Take(engine_.client_bytes(), BytesOf(incoming_.request),
+                                     engine::ByteClass::kMessages));
     UOPD_ASSIGN(admission_, engine_.executor().Admit(request().caller));
     auto cancellation = std::make_shared<engine::Cancellation>();
     request().cancelled = [cancellation] { return cancellation->cancelled(); };
     request().cancellation = cancellation;
-    reactor_ = new WaitingReactor(std::move(cancellation));  // deletes itself in OnDone
+    // Deletes itself in OnDone.
+    reactor_ = waiting_ = new WaitingReactor(std::move(cancellation), std::move(held));
     return absl::OkStatus();
   }
   engine::Admission TakeAdmission() { return std::move(admission_); }
   grpc::ServerUnaryReactor* reactor() {
-    if (reactor_ == nullptr) reactor_ = context_.DefaultReactor();
+    if (reactor_ == nullptr) reactor_ = incoming_.context->DefaultReactor();
     return reactor_;
   }
   void Finish(const absl::Status& status) {
     admission_.Leave();  // before the answer: the client's next call finds the place
+    if (waiting_ != nullptr) {
+      waiting_->Hold(engine::Charge::Always(engine_.client_bytes(), BytesOf(incoming_.response),
+                                            engine::ByteClass::kAnswers));
+    }
     reactor()->Finish(scope_.End(status));
   }
   // The work begins now, after waiting since then.
@@ -63,10 +82,11 @@ class UnaryCall {
 
  private:
   engine::Engine& engine_;
-  grpc::CallbackServerContext& context_;
+  const Incoming incoming_;
   CallScope scope_;
   engine::Admission admission_;
   grpc::ServerUnaryReactor* reactor_ = nullptr;
+  WaitingReactor* waiting_ = nullptr;  // the same, where the call waits
 };
 
 using UnaryCallPtr = std::unique_ptr<UnaryCall>;
@@ -79,9 +99,9 @@ inline grpc::ServerUnaryReactor* FinishHere(UnaryCall& call, const absl::Status&
 
 // Calls body(RequestContext&) -> absl::Status here if `quick()`, else on the executor.
 template <class Quick, class Body>
-grpc::ServerUnaryReactor* Serve(engine::Engine& engine, grpc::CallbackServerContext* context,
-                                Method method, Quick&& quick, Body body) {
-  auto call = std::make_unique<UnaryCall>(engine, context, method);
+grpc::ServerUnaryReactor* Serve(engine::Engine& engine, const Incoming& incoming, Quick&& quick,
+                                Body body) {
+  auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   if (quick()) return FinishHere(*call, body(call->request()));
@@ -99,10 +119,9 @@ grpc::ServerUnaryReactor* Serve(engine::Engine& engine, grpc::CallbackServerCont
 // Calls body(RequestContext&, Session&) -> absl::Status in the order of the session: here if
 // nothing is ahead and `quick()`.
 template <class Quick, class Body>
-grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, grpc::CallbackServerContext* context,
-                                       Method method, const std::string& session_id, Quick&& quick,
-                                       Body body) {
-  auto call = std::make_unique<UnaryCall>(engine, context, method);
+grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, const Incoming& incoming,
+                                       const std::string& session_id, Quick&& quick, Body body) {
+  auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   auto session = engine.sessions().Use(session_id);
@@ -129,9 +148,9 @@ grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, grpc::CallbackSer
 
 // Prepare: body(RequestContext&) -> absl::Status answers once the program is there.
 template <class Body>
-grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, const Incoming& incoming,
                                        const v1::PrepareRequest& request, Body body) {
-  auto call = std::make_unique<UnaryCall>(engine, context, Method::kPrepare);
+  auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   engine::SessionUse session;
@@ -158,9 +177,9 @@ grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, grpc::CallbackSer
 // Run: body(RequestContext&) -> absl::Status runs on the executor once the program is there; here
 // if that takes microseconds.
 template <class Body>
-grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming,
                                    const v1::RunRequest& request, Body body) {
-  auto call = std::make_unique<UnaryCall>(engine, context, Method::kRun);
+  auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   if (IsQuick(engine, request)) return FinishHere(*call, body(call->request()));
@@ -186,9 +205,9 @@ grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, grpc::CallbackServerC
 // Execute: body(RequestContext&, Session&) -> absl::Status runs in the order of the session, once
 // the program is there; here if nothing is ahead and that takes microseconds.
 template <class Body>
-grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& incoming,
                                        const v1::ExecuteRequest& request, Body body) {
-  auto call = std::make_unique<UnaryCall>(engine, context, Method::kExecute);
+  auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   auto session = engine.sessions().Use(request.session_id());

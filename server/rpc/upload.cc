@@ -73,6 +73,8 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   // Takes what the chunk needs and an idle stream must not hold.
   absl::Status BeginChunk() {
     UOPD_ASSIGN(work_, engine_.Begin());
+    UOPD_ASSIGN(charge_, engine::Charge::Take(engine_.client_bytes(), BytesOf(message_),
+                                              engine::ByteClass::kMessages));
     if (session_id_.empty()) {
       session_id_ = message_.session_id();
       caller_ = CallerOf(context_, session_id_);
@@ -103,6 +105,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     if (!status.ok()) return Refuse(status);
     session_ = {};
     work_ = {};
+    charge_ = {};
     Read();
   }
 
@@ -135,6 +138,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   // While a chunk is worked on.
   engine::SessionUse session_;
   engine::Work work_;
+  engine::Charge charge_;
   uint64_t handle_ = 0;
   uint64_t next_ = 0;     // where the next byte goes
   uint64_t written_ = 0;  // bytes

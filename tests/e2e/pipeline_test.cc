@@ -84,7 +84,7 @@ TEST_F(PipelineTest, CallsRunInOrderWithoutWaiting) {
       EXPECT_THAT(Floats(answer.execute().data(0)), ElementsAre(3, 6));
     }
   }
-  EXPECT_EQ(Read().code(), grpc::StatusCode::INVALID_ARGUMENT);  // buffer 1 is freed
+  EXPECT_EQ(Read().code(), grpc::StatusCode::NOT_FOUND);  // buffer 1 is freed
   EXPECT_TRUE(stream_->Finish().ok());
 }
 

@@ -172,14 +172,15 @@ TEST_F(ServiceTest, ARepeatedRequestIsAnsweredAndNotRunAgain) {
 TEST_F(ServiceTest, WrongArgumentsNameTheSlot) {
   const std::string graph = AddGraph(4);
   const v1::Argument good = Data(Bytes({1, 2, 3, 4}));
-  const auto expect_wrong = [&](std::vector<v1::Argument> arguments, const std::string& text) {
+  const auto expect_wrong = [&](std::vector<v1::Argument> arguments, const std::string& text,
+                                StatusCode code = StatusCode::INVALID_ARGUMENT) {
     const Executed run = client_.Execute("", graph, arguments);
-    EXPECT_EQ(run.status.error_code(), StatusCode::INVALID_ARGUMENT) << text;
+    EXPECT_EQ(run.status.error_code(), code) << text;
     EXPECT_THAT(run.status.error_message(), HasSubstr(text));
   };
   expect_wrong({Returned(), good}, "slot 2");
   expect_wrong({Returned(), good, Data("123")}, "slot 2");
-  expect_wrong({Returned(), Buffer(99), good}, "slot 1");
+  expect_wrong({Returned(), Buffer(99), good}, "slot 1", StatusCode::NOT_FOUND);
   ASSERT_TRUE(client_.Create(3, 17).ok());
   expect_wrong({Returned(), good, Buffer(3)}, "slot 2");
   expect_wrong({Buffer(3), good, good}, "slot 0");

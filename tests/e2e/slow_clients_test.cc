@@ -158,9 +158,35 @@ TEST_F(StreamsTest, APipelineWhoseClientDoesNotReadIsReadNoMoreAndThenEnded) {
   while (stream->Read(&answer)) {  // gRPC gives the status after what has arrived
   }
   EXPECT_EQ(stream->Finish().error_code(), grpc::CANCELLED);
+  EXPECT_TRUE(Await(*daemon_, "uopd_client_bytes{class=\"answers\"}", 0));
+  EXPECT_TRUE(Await(*daemon_, "uopd_client_bytes{class=\"messages\"}", 0));
   // Of answers of a megabyte each, few were made.
   EXPECT_LT(daemon_->Metric("uopd_bytes_sent_total"), 16.0 * (1 << 20));
   ExpectServes(*daemon_);
+}
+
+// What waits for its turn counts like what is stored.
+TEST_F(StreamsTest, AMessageForWhichThereIsNoMemoryIsRefused) {
+  Start({"--limits-total-bytes=3MiB"});
+  ASSERT_TRUE(client_->OpenSession().ok());
+  ASSERT_TRUE(client_->Create(1, 5 << 19).ok());
+  grpc::ClientContext context;
+  auto stream = client_->stub().Pipeline(&context);
+  v1::PipelineRequest message;
+  message.mutable_upload()->set_session_id(client_->session());
+  message.mutable_upload()->mutable_buffer()->set_handle(1);
+  v1::PipelineResponse answer;
+  for (const size_t bytes : {size_t{1} << 20, size_t{4}}) {
+    message.set_sequence(bytes);
+    message.mutable_upload()->set_data(std::string(bytes, 'x'));
+    ASSERT_TRUE(stream->Write(message));
+    ASSERT_TRUE(stream->Read(&answer));
+    EXPECT_EQ(answer.sequence(), bytes);
+    EXPECT_EQ(answer.code(), bytes == 4 ? grpc::OK : grpc::RESOURCE_EXHAUSTED) << answer.message();
+    if (bytes > 4) EXPECT_NE(answer.message().find("limits.total_bytes"), std::string::npos);
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST_F(StreamsTest, ARefusedUploadLeavesNoBuffer) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/base/metrics.h"
+
 namespace uopd::engine {
 namespace {
 
@@ -34,15 +36,32 @@ TEST(QuotaTest, HugeSizesDoNotWrap) {
 TEST(QuotaTest, ChargesGiveBackOnce) {
   Quota total("t", 100), quota("q", 100, &total);
   {
-    auto charge = Charge::Take(quota, 40);
+    auto charge = Charge::Take(quota, 40, ByteClass::kBuffers);
     ASSERT_TRUE(charge.ok());
     Charge moved = *std::move(charge);
     EXPECT_EQ(total.used(), 40);
-    moved = *Charge::Take(quota, 10);
+    moved = *Charge::Take(quota, 10, ByteClass::kBuffers);
     EXPECT_EQ(total.used(), 10);
   }
   EXPECT_EQ(quota.used(), 0);
   EXPECT_EQ(total.used(), 0);
+}
+
+TEST(QuotaTest, ChargesAreCountedByClass) {
+  Quota total("limits.total_bytes", 100), quota("limits.session_bytes", 100, &total);
+  Gauge& answers = metrics::ClientBytes({"answers"});
+  const double before = answers.value();
+  {
+    // Of what is there already, also beyond the limit.
+    const Charge charge = Charge::Always(quota, 150, ByteClass::kAnswers);
+    EXPECT_EQ(answers.value(), before + 150);
+    EXPECT_EQ(total.used(), 150);
+    EXPECT_FALSE(Charge::Take(quota, 1, ByteClass::kMessages).ok());
+    EXPECT_FALSE(total.Take(1).ok());
+  }
+  EXPECT_EQ(answers.value(), before);
+  EXPECT_EQ(total.used(), 0);
+  EXPECT_EQ(quota.used(), 0);
 }
 
 }  // namespace

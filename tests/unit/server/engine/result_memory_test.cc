@@ -7,7 +7,8 @@ namespace uopd::engine {
 namespace {
 
 TEST(ResultMemoryTest, RemembersTheFirstResultOfAnId) {
-  ResultMemory memory;
+  Quota quota("limits.session_bytes", 1 << 20);
+  ResultMemory memory(quota);
   const Digest program = HashBytes("p");
   EXPECT_EQ(*memory.Find(1, program), nullptr);
   memory.Remember(1, program, {{"first"}}, {});
@@ -17,7 +18,8 @@ TEST(ResultMemoryTest, RemembersTheFirstResultOfAnId) {
 }
 
 TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
-  ResultMemory memory;
+  Quota quota("limits.session_bytes", 1 << 20);
+  ResultMemory memory(quota);
   const Digest program = HashBytes("p");
   const auto has_data = [&](uint64_t id) {
     const auto known = memory.Find(id, program);
@@ -33,11 +35,14 @@ TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
   EXPECT_TRUE(has_data(310 - (ResultMemory::kMaxBytes >> 20)));
   memory.Remember(400, program, {{std::string(ResultMemory::kMaxBytes + 1, 'x')}}, {{7, 3, 5}});
   EXPECT_FALSE(has_data(400));
+  EXPECT_GE(quota.used(), int64_t{ResultMemory::kMaxBytes});
+  EXPECT_LT(quota.used(), int64_t{ResultMemory::kMaxBytes} + (1 << 20));
   EXPECT_TRUE(has_data(309));
 }
 
 TEST(ResultMemoryTest, AnIdIsKnownLongerThanItsData) {
-  ResultMemory memory;
+  Quota quota("limits.session_bytes", 1 << 20);
+  ResultMemory memory(quota);
   const Digest program = HashBytes("p");
   memory.Remember(1, program, {{std::string(ResultMemory::kMaxBytes + 1, 'x')}}, {{7, 3, 5}});
   memory.RememberLoss(2, program, absl::DataLossError("ended"));
@@ -50,6 +55,7 @@ TEST(ResultMemoryTest, AnIdIsKnownLongerThanItsData) {
     memory.Remember(id, program, {{"x"}}, {});
   }
   EXPECT_EQ(memory.size(), ResultMemory::kMaxIds);
+  EXPECT_GT(quota.used(), 100 * static_cast<int64_t>(ResultMemory::kMaxIds));
   EXPECT_EQ(*memory.Find(1, program), nullptr);
 }
 
