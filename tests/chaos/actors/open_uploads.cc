@@ -11,6 +11,7 @@ namespace uopd::chaos {
 namespace {
 
 constexpr int kUploads = 100;
+constexpr double kHold = 20;  // seconds
 
 struct Open {
   grpc::ClientContext context;
@@ -34,7 +35,9 @@ void Act(World& world, int) {
       }
     }
     std::vector<std::unique_ptr<Open>> held;
-    while (!world.Over() && world.generation() == place->generation) {
+    // The daemon may have ended them by then (limits.stream_idle_ms): others come.
+    const double end = Now() + kHold;
+    while (Now() < end && !world.Over() && world.generation() == place->generation) {
       while (held.size() < kUploads && !world.Over()) {
         auto open = std::make_unique<Open>();
         open->writer = stub->Upload(&open->context, &open->response);
