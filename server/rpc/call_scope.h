@@ -4,6 +4,7 @@
 //
 // Belongs to the RPC; used by one thread at a time.
 #pragma once
+#include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
 
 #include "server/engine/engine.h"
