@@ -2,6 +2,7 @@
 // The pipeline of scheduling: prepare, fuse, lower, order, and again with more constraints while
 // something is in the way.
 #include <algorithm>
+#include <optional>
 
 #include "core/ir/graph.h"
 #include "core/ir/polynomial.h"
@@ -10,6 +11,7 @@
 #include "core/rules/rules.h"
 #include "core/schedule/describe.h"
 #include "core/schedule/float_variables.h"
+#include "core/schedule/forward_states.h"
 #include "core/schedule/fusion.h"
 #include "core/schedule/limit_buffers.h"
 #include "core/schedule/limit_size.h"
@@ -76,8 +78,20 @@ class Builder {
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(Prepare(ctx_, order, options_));
     UOPD_TRY(ctx_.CheckInterrupt());
+    UOPD_ASSIGN(std::optional<Schedule> made, Solve(order));
+    if (made) return *std::move(made);
+    UOPD_ASSIGN(const UOp forwarded, ForwardStates(ctx_, order));
+    replace(forwarded);
+    UOPD_ASSIGN(made, Solve(order));
+    if (made) return *std::move(made);
+    return absl::InternalError("scheduling found no order for the graph's stores");
+  }
+
+ private:
+  // Nullopt: some STOREs and what reads between them have no order.
+  absl::StatusOr<std::optional<Schedule>> Solve(const std::vector<UOp>& order) {
     Constraints constraints;
-    UOPD_ASSIGN(Fusion fusion, Describe(ctx_, std::move(order), options_.default_device));
+    UOPD_ASSIGN(Fusion fusion, Describe(ctx_, order, options_.default_device));
     const Picks picks(ctx_, fusion.order);
     UOPD_TRY(ctx_.CheckInterrupt());
     FusionOptions fuse;
@@ -110,15 +124,13 @@ class Builder {
       if (constraints.size() > before) continue;
       const Ordering ordering = OrderRoots(fusion, kernels);
       UOPD_TRY(ctx_.CheckInterrupt());
-      if (ordering.missing.size() == 0) return Assemble(fusion, kernels, ordering);
+      if (ordering.complete) return Assemble(fusion, kernels, ordering);
       constraints.realise.insert(ordering.missing.realise.begin(), ordering.missing.realise.end());
       constraints.alone.insert(ordering.missing.alone.begin(), ordering.missing.alone.end());
-      if (constraints.size() == before)
-        return absl::InternalError("scheduling found no order for the graph's stores");
+      if (constraints.size() == before) return std::nullopt;
     }
   }
 
- private:
   // The signature is that of the graph as it came, whatever passes leave of it.
   void DescribeArguments(const std::vector<UOp>& order) {
     slots_ = DescribeSlots(ctx_, order, options_.default_device);

@@ -214,7 +214,8 @@ class Orderer {
       out.roots.push_back(r);
       leave(r);
     }
-    if (out.roots.size() != live) Untangle(out.missing);
+    out.complete = out.roots.size() == live;
+    if (!out.complete) Untangle(out.missing);
     return out;
   }
 

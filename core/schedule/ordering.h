@@ -10,7 +10,7 @@ namespace uopd::schedule {
 // One kernel or copy of the schedule, by root, in order of execution.
 struct Ordering {
   std::vector<uint32_t> roots;
-  // Not empty: no order exists, but one may if fusion keeps to these.
+  bool complete = true;  // false: no order exists, but one may if fusion keeps to `missing`
   Constraints missing;
 };
 

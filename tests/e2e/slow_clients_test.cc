@@ -183,7 +183,7 @@ TEST_F(StreamsTest, AMessageForWhichThereIsNoMemoryIsRefused) {
     ASSERT_TRUE(stream->Read(&answer));
     EXPECT_EQ(answer.sequence(), bytes);
     EXPECT_EQ(answer.code(), bytes == 4 ? grpc::OK : grpc::RESOURCE_EXHAUSTED) << answer.message();
-    if (bytes > 4) EXPECT_NE(answer.message().find("limits.total_bytes"), std::string::npos);
+    EXPECT_EQ(answer.message().find("limits.total_bytes") != std::string::npos, bytes > 4);
   }
   stream->WritesDone();
   EXPECT_TRUE(stream->Finish().ok());

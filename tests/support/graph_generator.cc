@@ -231,6 +231,8 @@ class Generator {
   void Assign(const Value& p) {
     UOp state = p.node;
     for (int i = Pick(0, 3) - 1; i > 0; --i) {
+      // A state that lacks what was stored before, and may not exist in memory at any time.
+      if (Pick(0, 9) == 0) state = p.node;
       UOp target = state, value;
       if (UOp source; Pick(0, 1) && Parts(state, Pick(0, 1) ? state : p.node, target, source)) {
         value = Pick(0, 1) ? source : ir::Add(ctx_, source, ctx_.Const(source.dtype(), 1));
