@@ -20,7 +20,7 @@ bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 
 }  // namespace
 
-void Connections::Add(net::UniqueFd fd) {
+void Connections::Add(UniqueFd fd) {
   // Whoever has come before had more time to be done.
   if (connections_.size() >= kMaxConnections) End(connections_.begin());
   const int number = fd.get();

@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
-#include "server/net/unique_fd.h"
+#include "core/base/unique_fd.h"
 
 namespace uopd::http {
 
@@ -28,7 +28,7 @@ class Connections {
   Connections(int epoll, std::chrono::milliseconds head_limit, AnswerFn answer)
       : epoll_(epoll), head_limit_(head_limit), answer_(std::move(answer)) {}
 
-  void Add(net::UniqueFd fd);
+  void Add(UniqueFd fd);
   // Something happened at a descriptor: true if it is one of a connection.
   bool OnEvent(int fd);
   // Ends what took too long; milliseconds until the next end is due, -1: none is.
@@ -37,7 +37,7 @@ class Connections {
 
  private:
   struct Connection {
-    net::UniqueFd fd;
+    UniqueFd fd;
     Clock::time_point deadline;
     std::string in, out;
     size_t written = 0;

@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
       new HttpServer(std::move(readiness), std::move(pages), head_limit));
   UOPD_ASSIGN(server->listener_, net::Listener::Listen(at));
   server->address_ = ToText(server->listener_->address());
-  server->stop_ = net::UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  server->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   server->thread_ = std::thread([self = server.get()] { self->Run(); });
   return server;
 }
@@ -108,9 +108,9 @@ void HttpServer::Stop() {
 }
 
 void HttpServer::Run() {
-  const net::UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
+  const UniqueFd epoll(epoll_create1(EPOLL_CLOEXEC));
   Watch(epoll.get(), stop_.get());
-  for (const net::UniqueFd& socket : listener_->sockets()) Watch(epoll.get(), socket.get());
+  for (const UniqueFd& socket : listener_->sockets()) Watch(epoll.get(), socket.get());
   Connections connections(epoll.get(), head_limit_,
                           [this](std::string_view head) { return Answer(head); });
   std::array<epoll_event, 64> events;
@@ -123,7 +123,7 @@ void HttpServer::Run() {
       if (connections.OnEvent(fd)) continue;
       // A listening socket, or a connection that an earlier event of this round ended: then there
       // is nothing to accept.
-      net::UniqueFd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+      UniqueFd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (accepted) {
         connections.Add(std::move(accepted));
       } else if (errno == EMFILE || errno == ENFILE) {

@@ -64,7 +64,7 @@ class HttpServer {
   const std::chrono::milliseconds head_limit_;
   std::string address_;
   std::unique_ptr<net::Listener> listener_;
-  net::UniqueFd stop_;
+  UniqueFd stop_;
   std::thread thread_;
 };
 

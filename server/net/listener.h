@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/unique_fd.h"
 #include "server/net/address.h"
-#include "server/net/unique_fd.h"
 
 namespace uopd::net {
 

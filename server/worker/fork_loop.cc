@@ -97,7 +97,7 @@ class Loop {
 
   void Spawn(const std::string& encoded, UniqueFd socket) {
     auto setup = WorkerSetup::Decode(encoded);
-    if (!setup.ok() || !socket.valid()) return Answer({EINVAL, 0});
+    if (!setup.ok() || !socket) return Answer({EINVAL, 0});
     const pid_t self = getpid();
     const pid_t pid = fork();
     if (pid < 0) return Answer({errno, 0});
@@ -107,7 +107,7 @@ class Loop {
     }
     ended_.erase(pid);  // of an earlier process with this number
     const UniqueFd pidfd(pidfd_open(pid, 0));
-    if (!pidfd.valid()) {
+    if (!pidfd) {
       const int error = errno;
       kill(pid, SIGKILL);
       return Answer({error, 0});

@@ -82,7 +82,7 @@ absl::StatusOr<std::shared_ptr<ForkProcess>> ForkProcess::Launch(const std::stri
   }
   // Nobody else takes its status, so the number is still its own.
   UniqueFd pidfd(pidfd_open(pid, 0));
-  if (!pidfd.valid()) {
+  if (!pidfd) {
     const int error = errno;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);

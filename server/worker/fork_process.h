@@ -14,8 +14,8 @@
 
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/unique_fd.h"
 #include "server/worker/fork_protocol.h"
-#include "server/worker/unique_fd.h"
 
 namespace uopd::worker {
 

@@ -31,7 +31,7 @@ constexpr milliseconds kBuryLimit{2'000};                      // for processes 
 absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(Options options) {
   std::unique_ptr<ForkServer> out(new ForkServer(std::move(options)));
   out->stop_.Reset(eventfd(0, EFD_CLOEXEC));
-  if (!out->stop_.valid()) {
+  if (!out->stop_) {
     return absl::ResourceExhaustedError(Cat("eventfd: ", std::strerror(errno)));
   }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -136,7 +136,7 @@ absl::StatusOr<SpawnedWorker> ForkServer::Spawn(const WorkerSetup& setup,
     if (reply->error != 0) {
       return absl::ResourceExhaustedError(Cat("forking a worker: ", std::strerror(reply->error)));
     }
-    if (!out.pidfd.valid()) return absl::ResourceExhaustedError("no descriptor for a worker");
+    if (!out.pidfd) return absl::ResourceExhaustedError("no descriptor for a worker");
     out.pid = reply->value;
     return out;
   }

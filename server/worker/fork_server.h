@@ -29,8 +29,8 @@
 
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/unique_fd.h"
 #include "server/worker/frame_channel.h"
-#include "server/worker/unique_fd.h"
 #include "server/worker/worker_process.h"
 
 namespace uopd::worker {

@@ -38,7 +38,7 @@ absl::Status Malformed(const char* what) {
 // A memfd that holds the payload.
 absl::StatusOr<UniqueFd> Store(std::string_view payload) {
   UniqueFd fd(memfd_create("uopd-frame", MFD_CLOEXEC));
-  if (!fd.valid()) return absl::ResourceExhaustedError(Cat("memfd: ", std::strerror(errno)));
+  if (!fd) return absl::ResourceExhaustedError(Cat("memfd: ", std::strerror(errno)));
   for (size_t at = 0; at < payload.size();) {
     const ssize_t n = write(fd.get(), payload.data() + at, payload.size() - at);
     if (n < 0 && errno == EINTR) continue;
@@ -126,8 +126,8 @@ absl::Status FrameChannel::ReceiveAll(char* data, size_t size, UniqueFd* fd,
     if (n < 0 && errno == EBADMSG) return Malformed("several descriptors");
     if (n < 0) return Gone(std::strerror(errno));
     if (n == 0) return Gone("end of stream");
-    if (came.valid()) {
-      if (fd == nullptr || fd->valid()) return Malformed("unexpected descriptor");
+    if (came) {
+      if (fd == nullptr || *fd) return Malformed("unexpected descriptor");
       *fd = std::move(came);
     }
     at += static_cast<size_t>(n);
@@ -144,7 +144,7 @@ absl::Status FrameChannel::Send(std::string_view payload, const Patience& patien
     header.where = kMemfd;
   }
   std::string data(reinterpret_cast<const char*>(&header), sizeof header);
-  if (!memory.valid()) data += payload;
+  if (!memory) data += payload;
   return SendAll(data, memory.get(), patience);
 }
 
@@ -155,10 +155,10 @@ absl::StatusOr<std::string> FrameChannel::Receive(const Patience& patience, size
   if (header.magic != kMagic) return Malformed("not a header");
   if (header.size > max_bytes) return Malformed("too large");
   if (header.where == kMemfd) {
-    if (!memory.valid()) return Malformed("no descriptor");
+    if (!memory) return Malformed("no descriptor");
     return Fetch(memory.get(), header.size);
   }
-  if (header.where != kInline || memory.valid() || header.size > kInlineBytes) {
+  if (header.where != kInline || memory || header.size > kInlineBytes) {
     return Malformed("bad placement");
   }
   std::string out(header.size, '\0');

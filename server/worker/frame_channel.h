@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "core/base/status.h"
-#include "server/worker/unique_fd.h"
+#include "core/base/unique_fd.h"
 
 namespace uopd::worker {
 

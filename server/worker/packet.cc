@@ -55,7 +55,7 @@ ssize_t ReceivePacket(int socket, std::span<std::byte> data, UniqueFd& fd, int f
       int one;
       std::memcpy(&one, CMSG_DATA(header) + i * sizeof one, sizeof one);
       UniqueFd owned(one);
-      if (fd.valid()) {
+      if (fd) {
         surplus = true;
       } else {
         fd = std::move(owned);

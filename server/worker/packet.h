@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-#include "server/worker/unique_fd.h"
+#include "core/base/unique_fd.h"
 
 namespace uopd::worker {
 

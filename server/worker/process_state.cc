@@ -6,13 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "server/worker/unique_fd.h"
+#include "core/base/unique_fd.h"
 
 namespace uopd::worker {
 
 bool IsStopped(pid_t pid) {
   const UniqueFd fd(open(("/proc/" + std::to_string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return false;
+  if (!fd) return false;
   char text[512];
   const ssize_t n = read(fd.get(), text, sizeof text);
   if (n <= 0) return false;

@@ -30,7 +30,7 @@ void LimitResources(const WorkerSetup& setup) {
   if (setup.nice != 0) setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + setup.nice);
   // When memory runs out, a worker goes before the daemon does.
   const UniqueFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
-  if (score.valid()) [[maybe_unused]]
+  if (score) [[maybe_unused]]
     const ssize_t n = write(score.get(), "900", 3);
 }
 

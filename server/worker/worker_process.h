@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/unique_fd.h"
 #include "devices/registry.h"
-#include "server/worker/unique_fd.h"
 
 namespace uopd::worker {
 

@@ -1,35 +1,33 @@
 // SPDX-License-Identifier: MIT
-// A file descriptor that is closed with its owner.
+// Owner of one file descriptor, which it closes.
 #pragma once
 #include <unistd.h>
 
 #include <utility>
 
-namespace uopd::net {
+namespace uopd {
 
 class UniqueFd {
  public:
   UniqueFd() = default;
   explicit UniqueFd(int fd) : fd_(fd) {}
-  ~UniqueFd() { Reset(); }
   UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
   UniqueFd& operator=(UniqueFd&& other) noexcept {
-    if (this != &other) {
-      Reset();
-      fd_ = other.Release();
-    }
+    Reset(other.Release());
     return *this;
   }
+  ~UniqueFd() { Reset(); }
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   int Release() { return std::exchange(fd_, -1); }
-  void Reset() {
-    if (fd_ >= 0) close(Release());
+  void Reset(int fd = -1) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = fd;
   }
 
  private:
   int fd_ = -1;
 };
 
-}  // namespace uopd::net
+}  // namespace uopd
