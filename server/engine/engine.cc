@@ -43,6 +43,7 @@ SessionOptions SessionOptionsOf(const Config& config) {
   out.max_sessions = static_cast<size_t>(config.limits_sessions());
   out.max_peer_sessions = static_cast<size_t>(config.limits_peer_sessions());
   out.session_bytes = config.limits_session_bytes();
+  if (config.limits_peer_bytes() > 0) out.peer_bytes = config.limits_peer_bytes();
   out.session_buffers = static_cast<size_t>(config.limits_session_buffers());
   return out;
 }

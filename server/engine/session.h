@@ -22,11 +22,12 @@ class Session {
   using Clock = std::chrono::steady_clock;
 
   Session(std::string id, std::string resume_token, std::string peer, std::chrono::milliseconds ttl,
-          int64_t max_bytes, size_t max_buffers, Quota& total, Executor& executor)
+          int64_t max_bytes, size_t max_buffers, std::shared_ptr<Quota> of_peer, Executor& executor)
       : id_(std::move(id)),
         resume_token_(std::move(resume_token)),
         peer_(std::move(peer)),
-        quota_("limits.session_bytes", max_bytes, &total),
+        of_peer_(std::move(of_peer)),
+        quota_("limits.session_bytes", max_bytes, of_peer_.get()),
         buffers_(quota_, max_buffers),
         strand_(std::make_shared<Strand>(executor)),
         ttl_(ttl) {}
@@ -56,6 +57,7 @@ class Session {
   friend class SessionUse;
 
   const std::string id_, resume_token_, peer_;
+  const std::shared_ptr<Quota> of_peer_;  // all sessions of the peer
   Quota quota_;
   BufferStore buffers_;
   const std::shared_ptr<Strand> strand_;

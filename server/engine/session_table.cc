@@ -48,6 +48,7 @@ SessionTable::~SessionTable() {
 void SessionTable::set_options(const SessionOptions& options) {
   MutexLock lock(mu_);
   options_ = options;
+  for (auto& [name, peer] : peers_) peer.quota->set_limit(options.peer_bytes);
 }
 
 absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
@@ -59,18 +60,21 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
     return absl::ResourceExhaustedError(Cat(
         "there are ", by_id_.size(), " open sessions, limits.sessions is ", options_.max_sessions));
   }
-  if (auto of = of_peer_.find(peer);
-      of != of_peer_.end() && of->second >= options_.max_peer_sessions) {
-    return absl::ResourceExhaustedError(Cat("peer (", peer, ") has ", of->second,
+  if (auto of = peers_.find(peer);
+      of != peers_.end() && of->second.sessions >= options_.max_peer_sessions) {
+    return absl::ResourceExhaustedError(Cat("peer (", peer, ") has ", of->second.sessions,
                                             " open sessions, limits.peer_sessions is ",
                                             options_.max_peer_sessions));
   }
   if (ttl.count() <= 0) ttl = options_.ttl;
   ttl = std::min(ttl, options_.max_ttl);
+  Peer& of_peer = peers_[peer];
+  if (of_peer.quota == nullptr)
+    of_peer.quota = std::make_shared<Quota>("limits.peer_bytes", options_.peer_bytes, &total_);
   auto session = std::make_shared<Session>(id, token, peer, ttl, options_.session_bytes,
-                                           options_.session_buffers, total_, executor_);
+                                           options_.session_buffers, of_peer.quota, executor_);
   Touch(*session);
-  ++of_peer_[peer];
+  ++of_peer.sessions;
   by_id_.emplace(std::move(id), session);
   by_token_.emplace(std::move(token), session);
   metrics::Sessions().Add(1);
@@ -153,7 +157,7 @@ void SessionTable::Forget(Session& session) {
   session.closed_.store(true, std::memory_order_release);
   by_token_.erase(session.resume_token());
   by_id_.erase(session.id());
-  if (auto of = of_peer_.find(session.peer()); --of->second == 0) of_peer_.erase(of);
+  if (auto of = peers_.find(session.peer()); --of->second.sessions == 0) peers_.erase(of);
   metrics::Sessions().Add(-1);
 }
 

@@ -55,6 +55,7 @@ struct SessionOptions {
   size_t max_sessions = 1000, max_peer_sessions = SIZE_MAX;
   size_t session_buffers = BufferStore::kMaxBuffers;
   int64_t session_bytes = int64_t{4} << 30;
+  int64_t peer_bytes = INT64_MAX;  // of the sessions of one peer together
 };
 
 class SessionTable {
@@ -68,7 +69,8 @@ class SessionTable {
   SessionTable(const SessionTable&) = delete;
   SessionTable& operator=(const SessionTable&) = delete;
 
-  void set_options(const SessionOptions& options) UOPD_EXCLUDES(mu_);  // for sessions opened later
+  // For sessions opened later, and peers.
+  void set_options(const SessionOptions& options) UOPD_EXCLUDES(mu_);
 
   // RESOURCE_EXHAUSTED when there are too many, in all or of this peer. A TTL of 0 is the default
   // one; too long ones are shortened.
@@ -102,7 +104,11 @@ class SessionTable {
   SessionOptions options_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_id_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_token_ UOPD_GUARDED_BY(mu_);
-  absl::flat_hash_map<std::string, size_t> of_peer_ UOPD_GUARDED_BY(mu_);  // open sessions
+  struct Peer {
+    size_t sessions = 0;           // open ones
+    std::shared_ptr<Quota> quota;  // theirs
+  };
+  absl::flat_hash_map<std::string, Peer> peers_ UOPD_GUARDED_BY(mu_);  // with open sessions
   std::thread sweeper_;
 };
 

@@ -15,8 +15,9 @@ std::vector<Scenario>& Scenarios() {
 }
 
 std::vector<std::string> DaemonFlags() {
-  return {"--server-drain-timeout-ms=5s", "--session-ttl-ms=10s", "--session-grace-ms=2s",
-          "--limits-total-bytes=512MiB", "--limits-session-bytes=256MiB"};
+  return {"--server-drain-timeout-ms=5s", "--session-ttl-ms=10s",
+          "--session-grace-ms=2s",        "--limits-total-bytes=512MiB",
+          "--limits-session-bytes=64MiB", "--limits-peer-bytes=64MiB"};
 }
 
 Footprint IdleFootprint(World& world) {

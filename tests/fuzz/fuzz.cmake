@@ -1,4 +1,5 @@
-# Hostile graphs: fixed ones in every build, and a few seconds of libFuzzer where its instrumentation is on.
+# Hostile graphs: fixed ones in every build, and 90 s of each fuzzer: libFuzzer where its instrumentation is on. Their seeds are
+# fixed, so what one build finds can be repeated.
 add_library(uopd_fuzz_support STATIC ${CMAKE_SOURCE_DIR}/tests/fuzz/pipeline_check.cc
     ${CMAKE_SOURCE_DIR}/tests/fuzz/wire_mutator.cc)
 target_link_libraries(uopd_fuzz_support PUBLIC uopd_test_support)
@@ -26,10 +27,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
   target_link_options(graph_fuzz PRIVATE -fsanitize=fuzzer)
   target_link_libraries(graph_fuzz PRIVATE uopd_core_base)
   add_test(NAME graph_fuzz_seeds COMMAND graph_fuzz_corpus ${CMAKE_BINARY_DIR}/graph_fuzz_corpus)
-  add_test(NAME graph_fuzz COMMAND graph_fuzz -seed=1 -max_total_time=5 -max_len=4096 -timeout=10
+  add_test(NAME graph_fuzz COMMAND graph_fuzz -seed=1 -max_total_time=90 -max_len=4096 -timeout=10
            -rss_limit_mb=2048 -print_final_stats=1 ${CMAKE_BINARY_DIR}/graph_fuzz_corpus)
   set_tests_properties(graph_fuzz_seeds PROPERTIES FIXTURES_SETUP graph_fuzz_corpus LABELS fuzz)
-  set_tests_properties(graph_fuzz PROPERTIES FIXTURES_REQUIRED graph_fuzz_corpus LABELS fuzz TIMEOUT 120)
+  set_tests_properties(graph_fuzz PROPERTIES FIXTURES_REQUIRED graph_fuzz_corpus LABELS fuzz TIMEOUT 240)
 endif()
 
 # Mutated graphs, shared by the programs that send them through one process and to a daemon.
@@ -38,4 +39,6 @@ if(TARGET uopd_server_engine)
   target_link_libraries(uopd_fuzz_graphs PUBLIC uopd_proto uopd_test_support)
   add_executable(uopd_pipeline_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/pipeline_fuzz.cc)
   target_link_libraries(uopd_pipeline_fuzz PRIVATE uopd_fuzz_graphs uopd_server_engine)
+  add_test(NAME pipeline_fuzz COMMAND uopd_pipeline_fuzz --seconds 90 --seed 1)
+  set_tests_properties(pipeline_fuzz PROPERTIES LABELS fuzz TIMEOUT 240)
 endif()

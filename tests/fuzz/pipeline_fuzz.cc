@@ -188,6 +188,10 @@ class Fuzzer {
 
 int main(int argc, char** argv) {
   uopd::fuzz::Settings settings;
+  if (argc % 2 == 0) {
+    std::fprintf(stderr, "uopd_pipeline_fuzz: every flag has a value; the source names them\n");
+    return 2;
+  }
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
     const char* value = argv[i + 1];

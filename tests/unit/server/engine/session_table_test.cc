@@ -105,5 +105,24 @@ TEST_F(SessionTableTest, OnePeerMayHaveSoManyAndOthersTheirs) {
   EXPECT_TRUE(table_.Open(milliseconds(0), "a").ok());
 }
 
+TEST_F(SessionTableTest, APeerWithManySessionsLeavesMemoryToOthers) {
+  options_.peer_bytes = 1200;
+  table_.set_options(options_);
+  auto one = table_.Open(milliseconds(0), "a"), two = table_.Open(milliseconds(0), "a");
+  ASSERT_TRUE(one.ok() && two.ok());
+  auto held = Charge::Take((*one)->quota(), 900, ByteClass::kBuffers);
+  ASSERT_TRUE(held.ok());
+  const absl::Status refused = Charge::Take((*two)->quota(), 301, ByteClass::kBuffers).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("limits.peer_bytes (1200)"), absl::string_view::npos);
+  EXPECT_EQ(total_.used(), 900);
+  const std::string id = (*two)->id();
+  *two = SessionUse();
+  ASSERT_TRUE(table_.Close(id).ok());
+  auto other = table_.Open(milliseconds(0), "b");
+  ASSERT_TRUE(other.ok());
+  EXPECT_TRUE(Charge::Take((*other)->quota(), 600, ByteClass::kBuffers).ok());
+}
+
 }  // namespace
 }  // namespace uopd::engine
