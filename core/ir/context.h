@@ -122,6 +122,7 @@ class UOpContext {
   void Insert(Entry entry);
 
   friend class UncheckedNodes;
+  friend Bounds DimensionBounds(UOpContext& ctx, UOp dim);
   const UOpContext* base_ = nullptr;
   uint32_t base_size_ = 0;
   uint32_t n_ranges_ = 0;  // RANGEs visible here
@@ -131,8 +132,9 @@ class UOpContext {
   std::vector<std::pair<uint32_t, const ArgData*>> data_table_;
   size_t data_count_ = 0;
   ShapeTable shapes_;
-  SideTable<const Shape*> shape_of_;  // kNoShape for nodes without one
-  BoundsTable bounds_;                // but for what the node itself says
+  SideTable<const Shape*> shape_of_;                        // kNoShape for nodes without one
+  BoundsTable bounds_;                                      // but for what the node itself says
+  absl::flat_hash_map<uint32_t, Bounds> dimension_bounds_;  // of sums and products; by id
   bool check_new_ = false;
   Interrupt* interrupt_ = nullptr;
   absl::flat_hash_map<uint32_t, Way> ways_;  // of what lies on long ways; never iterated over

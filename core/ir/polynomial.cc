@@ -251,12 +251,16 @@ bool IsNeverNegative(UOpContext& ctx, std::initializer_list<IndexTerm> sum) {
 Bounds DimensionBounds(UOpContext& ctx, UOp dim) {
   Bounds out = ctx.BoundsOf(dim);
   if (!dim.Is(OpSet{Op::ADD, Op::SUB, Op::MUL, Op::NEG})) return out;  // an atom
+  // Most values of a graph have one of a few sizes.
+  if (const auto known = ctx.dimension_bounds_.find(dim.id()); known != ctx.dimension_bounds_.end())
+    return known->second;
   Question q(ctx);
   const Polynomial p = q.Expanded(Atom(dim));
   Polynomial minus;
   if (!minus.Add(p, -1)) return out;
   if (const auto least = q.Least(p)) out.min = std::max(out.min, *least);
   if (const auto least = q.Least(minus)) out.max = std::min(out.max, -*least);
+  ctx.dimension_bounds_.emplace(dim.id(), out);
   return out;
 }
 
