@@ -83,8 +83,11 @@ absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
   Interrupt interrupt(limits.deadline, limits.cancelled);
   UOPD_TRY(interrupt.Check());
   const devices::Device& device = wanted.device->device();
-  UOPD_ASSIGN(KernelSource source, pipeline_.LowerKernel(wanted.graph, device, wanted.options,
-                                                         wanted.opts, timings, &interrupt));
+  auto lowered =
+      pipeline_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts, timings, &interrupt);
+  if (absl::IsUnimplemented(lowered.status()))
+    return WithFrame(lowered.status(), Cat("compiling for ", device.info().name));
+  UOPD_ASSIGN(KernelSource source, std::move(lowered));
   ScopedPhase phase(Phase::kCompile, timings);
   UOPD_ASSIGN(source.record.object,
               compiler_.Compile(device, source.record.name, source.text, limits));

@@ -249,6 +249,13 @@ TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
   EXPECT_EQ(pipeline_.builds, 2);
 }
 
+TEST_F(CompileServiceTest, WhatADeviceCannotDoNamesTheDevice) {
+  pipeline_.on_build = [] { return absl::UnimplementedError("no code for SIN of f8e4m3"); };
+  const absl::Status status = service_->Prepare(request_, {"", graph_}, {}).status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_EQ(StatusText(status), "no code for SIN of f8e4m3 (while compiling for NULL:0)");
+}
+
 TEST_F(CompileServiceTest, NothingIsBuiltForACallerThatIsGone) {
   request_.cancelled = [] { return true; };
   EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request_, {"", graph_}, {}).status()));

@@ -6,11 +6,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
 #include <thread>
 
 #include "cache/memory_store.h"
 #include "core/ir/build.h"
 #include "core/ir/wire.h"
+#include "devices/api/host/thread_priority.h"
 #include "server/engine/core_pipeline.h"
 #include "tests/support/model_graphs.h"
 
@@ -269,6 +271,24 @@ TEST_F(LongRunTest, StopsWhenItsSessionOrTheDaemonEnds) {
   EXPECT_FALSE(engine_->Drain(std::chrono::steady_clock::now()));
   run.join();
   EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
+// Small work neither waits for a thread behind long runs nor shares the processor with them evenly.
+TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
+  RequestContext quick, slow;
+  ASSERT_TRUE(engine_->Prepare(quick, {"", LongSum(16)}, {}).ok());
+  ASSERT_TRUE(engine_->Prepare(slow, {"", LongSum(int64_t{1} << 40)}, {}).ok());
+  EXPECT_EQ(&engine_->RunnerOf(RequestContext()), &engine_->executor());
+  EXPECT_EQ(&engine_->RunnerOf(quick), &engine_->executor());
+  Executor& runner = engine_->RunnerOf(slow);
+  ASSERT_NE(&runner, &engine_->executor());
+  std::latch done(2);
+  bool background = false, usual = true;
+  runner.Post([&] { background = devices::InBackground(), done.count_down(); });
+  engine_->executor().Post([&] { usual = !devices::InBackground(), done.count_down(); });
+  done.wait();
+  EXPECT_TRUE(background);
+  EXPECT_TRUE(usual);
 }
 
 class LimitedRunTest : public LongRunTest {
