@@ -139,6 +139,7 @@ void TuningService::TuneOne(TuningTask& task, size_t i) {
     return;
   }
   if (!status.ok()) {
+    if (failed_.size() >= kMaxQueued) failed_.clear();  // they are tried again
     failed_.insert(key.address());
     metrics::TuneKernels({"failed"}).Increment();
     UOPD_LOG(kWarn, "a kernel could not be tuned", {"kernel", kernel.name}, {"status", status});
