@@ -106,7 +106,10 @@ void GraphMutator::ChangeNode(v1::Node& node) {
       break;
     default:
       // Near what it was: most often still valid.
-      if (node.has_int_value()) node.set_int_value(node.int_value() + (Below(2) == 0 ? 1 : -1));
+      if (node.has_int_value()) {  // wraps at the ends
+        const uint64_t by = Below(2) == 0 ? 1 : UINT64_MAX;
+        node.set_int_value(static_cast<int64_t>(static_cast<uint64_t>(node.int_value()) + by));
+      }
       if (node.ints_size() > 1) node.mutable_ints()->SwapElements(0, node.ints_size() - 1);
       if (node.op() >= 60 && node.op() <= 91) node.set_op(static_cast<uint32_t>(60 + Below(32)));
   }
