@@ -28,16 +28,17 @@ class Cancellation {
     if (watcher) watcher();
   }
 
-  // `watcher` is called once when the request is cancelled; at once if it was. There is one.
-  void Watch(absl::AnyInvocable<void()> watcher) UOPD_EXCLUDES(mu_) {
-    {
-      MutexLock lock(mu_);
-      if (!cancelled()) {
-        watcher_ = std::move(watcher);
-        return;
-      }
-    }
-    watcher();
+  // `watcher` is called once when the request is cancelled. There is one at a time. False: the
+  // request was cancelled already, and the watcher is dropped.
+  bool TryWatch(absl::AnyInvocable<void()>& watcher) UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    if (cancelled()) return false;
+    watcher_ = std::move(watcher);
+    return true;
+  }
+  // The same, but calls it at once if the request was cancelled.
+  void Watch(absl::AnyInvocable<void()> watcher) {
+    if (!TryWatch(watcher)) watcher();
   }
   // The watcher is called no more, but may be running.
   void Unwatch() UOPD_EXCLUDES(mu_) {

@@ -7,6 +7,7 @@
 
 #include "core/base/text.h"
 #include "devices/api/host/thread_priority.h"
+#include "server/engine/request_context.h"
 
 namespace uopd::engine {
 namespace {
@@ -72,9 +73,36 @@ void Executor::Leave(const Caller& caller) {
 void Executor::Post(const Caller& caller, Task task) {
   {
     MutexLock lock(mu_);
-    tasks_.Push(caller, std::move(task));
+    tasks_.Push(caller, {.task = std::move(task)});
   }
   wake_.notify_one();
+}
+
+void Executor::Post(const RequestContext& request, Task task) {
+  if (request.cancellation == nullptr) return Post(request.caller, std::move(task));
+  {
+    MutexLock lock(mu_);
+    const uint64_t id = ++next_id_;
+    absl::AnyInvocable<void()> watcher = [this, caller = request.caller, id] {
+      Withdraw(caller, id);
+    };
+    if (request.cancellation->TryWatch(watcher)) {
+      tasks_.Push(request.caller, {std::move(task), request.cancellation, id});
+      task = nullptr;
+    }
+  }
+  if (task) return task();
+  wake_.notify_one();
+}
+
+void Executor::Withdraw(const Caller& caller, uint64_t id) {
+  std::optional<Item> item;
+  {
+    MutexLock lock(mu_);
+    item = tasks_.Withdraw(caller, [id](const Item& i) { return i.id == id; });
+    if (stop_) wake_.notify_all();  // perhaps it was the last one
+  }
+  if (item) item->task();
 }
 
 void Executor::ParallelFor(const Caller& caller, size_t n, const std::function<void(size_t)>& fn) {
@@ -114,7 +142,7 @@ size_t Executor::waiting() const {
 
 void Executor::Work() {
   for (;;) {
-    std::optional<FairQueue<Task>::Taken> taken;
+    std::optional<FairQueue<Item>::Taken> taken;
     {
       MutexLock lock(mu_);
       lock.Wait(wake_, [&]() UOPD_REQUIRES(mu_) {
@@ -124,8 +152,9 @@ void Executor::Work() {
       if (!taken) return;
       if (++running_ == threads()) all_busy_since_ = std::chrono::steady_clock::now();
     }
-    taken->item();
-    taken->item = nullptr;  // what it holds goes before its place does
+    if (taken->item.cancellation != nullptr) taken->item.cancellation->Unwatch();
+    taken->item.task();
+    taken->item = {};  // what it holds goes before its place does
     MutexLock lock(mu_);
     --running_;
     tasks_.Done(taken->flow);

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,11 +21,13 @@
 #include "absl/functional/any_invocable.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "server/engine/cancellation.h"
 #include "server/engine/fair_queue.h"
 
 namespace uopd::engine {
 
 class Executor;
+struct RequestContext;
 
 // A request's place among those that may wait or run; given back at its end.
 class Admission {
@@ -57,7 +60,16 @@ class Executor {
   struct Bounds {
     size_t all = SIZE_MAX, of_peer = SIZE_MAX, of_flow = SIZE_MAX;
   };
-  using Running = FairQueue<Task>::Limits;
+
+ private:
+  struct Item {
+    Task task;
+    std::shared_ptr<Cancellation> cancellation;  // null: waits for as long as it takes
+    uint64_t id = 0;                             // where it may be withdrawn
+  };
+
+ public:
+  using Running = FairQueue<Item>::Limits;
 
   Executor(int threads, size_t max_admitted) : Executor(threads, Bounds{.all = max_admitted}, {}) {}
   // `background`: its threads have a lower priority, and so has what they launch on the host
@@ -71,8 +83,11 @@ class Executor {
   // flow wait or run.
   absl::StatusOr<Admission> Admit(const Caller& caller) UOPD_EXCLUDES(admission_mu_);
 
-  void Post(Task task) { Post({}, std::move(task)); }
+  void Post(Task task) { Post(Caller(), std::move(task)); }
   void Post(const Caller& caller, Task task) UOPD_EXCLUDES(mu_);
+  // For a request, which it waits no longer than: if the request is cancelled before a thread is
+  // free, `task` is called at once by who cancels, and must then only end the request.
+  void Post(const RequestContext& request, Task task) UOPD_EXCLUDES(mu_);
   // Calls fn(i) for i in [0, n) on this thread and on idle ones of the pool; returns when all calls
   // have returned.
   void ParallelFor(const Caller& caller, size_t n, const std::function<void(size_t)>& fn)
@@ -87,6 +102,7 @@ class Executor {
  private:
   friend class Admission;
   void Leave(const Caller& caller) UOPD_EXCLUDES(admission_mu_);
+  void Withdraw(const Caller& caller, uint64_t id) UOPD_EXCLUDES(mu_);
   void Work() UOPD_EXCLUDES(mu_);
 
   const Bounds bounds_;
@@ -97,7 +113,8 @@ class Executor {
 
   mutable Mutex mu_;
   std::condition_variable wake_;
-  FairQueue<Task> tasks_ UOPD_GUARDED_BY(mu_);
+  FairQueue<Item> tasks_ UOPD_GUARDED_BY(mu_);
+  uint64_t next_id_ UOPD_GUARDED_BY(mu_) = 0;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
   int running_ UOPD_GUARDED_BY(mu_) = 0;  // tasks
   std::chrono::steady_clock::time_point all_busy_since_ UOPD_GUARDED_BY(mu_);

@@ -9,6 +9,7 @@
 // Not thread-safe. Push and Done are O(1); Pop skips what runs as much as it may, which is no more
 // than there are threads.
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -74,6 +75,29 @@ class FairQueue {
     return std::nullopt;
   }
 
+  // Takes out the first waiting item of the caller's flow for which is_it(item); nullopt: none is.
+  // Done does not follow. Linear in what waits in the flow.
+  template <class IsIt>
+  std::optional<T> Withdraw(const Caller& caller, IsIt is_it) {
+    const auto p = peers_.find(caller.peer);
+    if (p == peers_.end()) return std::nullopt;
+    Peer& peer = *p->second;
+    const auto f = peer.flows.find(caller.flow);
+    if (f == peer.flows.end()) return std::nullopt;
+    Flow& flow = *f->second;
+    const auto item = std::find_if(flow.items.begin(), flow.items.end(), is_it);
+    if (item == flow.items.end()) return std::nullopt;
+    std::optional<T> out(std::move(*item));
+    flow.items.erase(item);
+    --size_;
+    if (flow.items.empty()) {
+      peer.turns.remove(&flow);
+      if (peer.turns.empty()) turns_.remove(&peer);
+      EraseIfIdle(flow);
+    }
+    return out;
+  }
+
   size_t size() const { return size_; }  // that wait
   bool empty() const { return size_ == 0; }
 
@@ -99,13 +123,18 @@ class FairQueue {
   };
   // What Pop gave has run.
   void Done(Flow* flow) {
-    Peer* const peer = flow->peer;
-    --flow->running, --peer->running;
-    if (flow->running == 0 && flow->items.empty()) peer->flows.erase(std::string(flow->name));
-    if (peer->flows.empty()) peers_.erase(std::string(peer->name));
+    --flow->running, --flow->peer->running;
+    EraseIfIdle(*flow);
   }
 
  private:
+  void EraseIfIdle(Flow& flow) {
+    if (flow.running > 0 || !flow.items.empty()) return;
+    Peer& peer = *flow.peer;
+    peer.flows.erase(std::string(flow.name));
+    if (peer.flows.empty()) peers_.erase(std::string(peer.name));
+  }
+
   const Limits limits_;
   absl::flat_hash_map<std::string, std::unique_ptr<Peer>> peers_;
   std::list<Peer*> turns_;  // those with items

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/strand.h"
 
+#include <algorithm>
+#include <optional>
+
+#include "server/engine/request_context.h"
+
 namespace uopd::engine {
 
 void Strand::Turn::End() {
-  if (strand_ == nullptr) return;
   admission_.Leave();
-  std::exchange(strand_, nullptr)->Leave();
+  if (strand_ != nullptr) std::exchange(strand_, nullptr)->Leave();
 }
 
 bool Strand::TryEnter() {
@@ -28,20 +32,32 @@ void Strand::Leave() {
   PostTurn(next);
 }
 
-void Strand::Post(Admission admission, HeldTask task) {
+void Strand::Post(Admission admission, const RequestContext& request, HeldTask task) {
   const Caller caller = admission.caller();
+  std::optional<Waiting> refused = Waiting{std::move(task), std::move(admission)};
+  refused->cancellation = request.cancellation;
   {
     MutexLock lock(mu_);
-    tasks_.push_back({std::move(task), std::move(admission)});
-    if (busy_) return;
-    busy_ = true;
+    const uint64_t id = refused->id = ++next_id_;
+    bool waits = true;
+    if (refused->cancellation != nullptr) {
+      absl::AnyInvocable<void()> watcher = [self = shared_from_this(), id] { self->Withdraw(id); };
+      waits = refused->cancellation->TryWatch(watcher);
+    }
+    if (waits) {
+      tasks_.push_back(std::move(*refused));
+      refused.reset();
+      if (busy_) return;
+      busy_ = true;
+    }
   }
-  PostTurn(caller);
+  if (!refused) return PostTurn(caller);
+  refused->task(Turn(nullptr, std::move(refused->admission)));
 }
 
-absl::Status Strand::Post(const Caller& caller, Executor::Task task) {
-  UOPD_ASSIGN(Admission admission, executor_.Admit(caller));
-  Post(std::move(admission), [task = std::move(task)](const Turn&) mutable {
+absl::Status Strand::Post(const RequestContext& request, Executor::Task task) {
+  UOPD_ASSIGN(Admission admission, executor_.Admit(request.caller));
+  Post(std::move(admission), request, [task = std::move(task)](const Turn&) mutable {
     task();
     task = nullptr;  // what it holds goes before the next one starts
   });
@@ -52,13 +68,31 @@ void Strand::PostTurn(const Caller& caller) {
   executor_.Post(caller, [self = shared_from_this()] { self->RunOne(); });
 }
 
+void Strand::Withdraw(uint64_t id) {
+  Waiting withdrawn;
+  {
+    MutexLock lock(mu_);
+    const auto it = std::find_if(tasks_.begin(), tasks_.end(),
+                                 [id](const Waiting& waiting) { return waiting.id == id; });
+    if (it == tasks_.end()) return;
+    withdrawn = std::move(*it);
+    tasks_.erase(it);
+  }
+  withdrawn.task(Turn(nullptr, std::move(withdrawn.admission)));
+}
+
 void Strand::RunOne() {
   Waiting next;
   {
     MutexLock lock(mu_);
+    if (tasks_.empty()) {  // the one that asked for this turn was withdrawn
+      busy_ = false;
+      return;
+    }
     next = std::move(tasks_.front());
     tasks_.pop_front();
   }
+  if (next.cancellation != nullptr) next.cancellation->Unwatch();
   next.task(Turn(shared_from_this(), std::move(next.admission)));
 }
 

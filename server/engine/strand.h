@@ -9,8 +9,11 @@
 // A task may keep its turn beyond its own end, while something else works for the call: the next
 // task starts when the turn ends.
 //
+// A call whose request is cancelled waits no longer: it leaves the queue.
+//
 // Thread-safe. Owned by shared_ptr: a queued turn keeps the strand alive. The executor outlives it.
 #pragma once
+#include <cstdint>
 #include <deque>
 #include <memory>
 
@@ -45,17 +48,20 @@ class Strand : public std::enable_shared_from_this<Strand> {
   // True: nothing is ahead, and nothing else runs here until Leave.
   bool TryEnter() UOPD_EXCLUDES(mu_);
   void Leave() UOPD_EXCLUDES(mu_);
-  // Of work that the executor has admitted.
-  void Post(Admission admission, HeldTask task) UOPD_EXCLUDES(mu_);
+  // Of work that the executor has admitted. If the request is cancelled before its turn, `task` is
+  // called at once by who cancels, beside what runs here, and must then only end the request.
+  void Post(Admission admission, const RequestContext& request, HeldTask task) UOPD_EXCLUDES(mu_);
   // RESOURCE_EXHAUSTED when the executor does not admit it; then the task is dropped.
-  absl::Status Post(const Caller& caller, Executor::Task task);
-  absl::Status Post(Executor::Task task) { return Post(Caller(), std::move(task)); }
+  absl::Status Post(const RequestContext& request, Executor::Task task);
 
  private:
   struct Waiting {
     HeldTask task;
     Admission admission;
+    std::shared_ptr<Cancellation> cancellation;  // may be null
+    uint64_t id = 0;
   };
+  void Withdraw(uint64_t id) UOPD_EXCLUDES(mu_);
   void RunOne() UOPD_EXCLUDES(mu_);
   void PostTurn(const Caller& caller);
 
@@ -63,6 +69,7 @@ class Strand : public std::enable_shared_from_this<Strand> {
   Mutex mu_;
   bool busy_ UOPD_GUARDED_BY(mu_) = false;
   std::deque<Waiting> tasks_ UOPD_GUARDED_BY(mu_);
+  uint64_t next_id_ UOPD_GUARDED_BY(mu_) = 0;
 };
 
 }  // namespace uopd::engine

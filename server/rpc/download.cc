@@ -26,8 +26,11 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
         watch_(watch),
         context_(*context),
         request_(request),
-        scope_(engine, *context, Method::kDownload),
-        caller_(CallerOf(*context, request.session_id())) {}
+        scope_(engine, *context, Method::kDownload) {
+    scope_.request().caller = CallerOf(*context, request.session_id());
+    scope_.request().cancelled = [c = cancellation_] { return c->cancelled(); };
+    scope_.request().cancellation = cancellation_;
+  }
 
   void Start() {
     self_ = shared_from_this();
@@ -46,6 +49,11 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (next_ == end_) return End(absl::OkStatus());
     Next();
+  }
+
+  void OnCancel() override {
+    const auto alive = shared_from_this();
+    cancellation_->Cancel();
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
@@ -98,8 +106,8 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
       session_->strand().Leave();
       return Send(status);
     }
-    absl::Status status =
-        session_->strand().Post(caller_, [self = shared_from_this()] { self->Send(self->Read()); });
+    absl::Status status = session_->strand().Post(
+        scope_.request(), [self = shared_from_this()] { self->Send(self->Read()); });
     if (!status.ok()) End(status);
   }
 
@@ -118,7 +126,8 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   grpc::CallbackServerContext& context_;
   const v1::DownloadRequest& request_;
   CallScope scope_;
-  const engine::Caller caller_;
+  const std::shared_ptr<engine::Cancellation> cancellation_ =
+      std::make_shared<engine::Cancellation>();
   v1::DownloadResponse message_;
   engine::Charge charge_;  // of message_
   engine::SessionUse session_;

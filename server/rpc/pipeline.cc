@@ -151,7 +151,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     request_.caller = CallerOf(context_, SessionId());
     auto admission = engine_.executor().Admit(request_.caller);
     if (!admission.ok()) return Answered(admission.status());
-    session_->strand().Post(*std::move(admission),
+    session_->strand().Post(*std::move(admission), request_,
                             [self = shared_from_this()](engine::Strand::Turn turn) mutable {
                               self->TakeTurn(std::move(turn));
                             });
@@ -160,7 +160,9 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   // On a thread of the executor. A program that is not there yet is prepared without it.
   void TakeTurn(engine::Strand::Turn turn) {
-    if (!current_.has_execute()) return EndTurn(std::move(turn), absl::OkStatus());
+    const absl::Status wanted_still = request_.Check();
+    if (!wanted_still.ok() || !current_.has_execute())
+      return EndTurn(std::move(turn), wanted_still);
     const Wanted wanted = WantedBy(current_.execute());
     // For a session that was closed meanwhile nothing is prepared: the call says so.
     const bool there =
@@ -170,7 +172,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     auto post = [self = shared_from_this(), turn = std::move(turn)](absl::Status status) mutable {
       if (!status.ok()) return self->EndTurn(std::move(turn), status);
       self->engine_.RunnerOf(self->request_)
-          .Post(self->request_.caller, [self, turn = std::move(turn)]() mutable {
+          .Post(self->request_, [self, turn = std::move(turn)]() mutable {
             self->EndTurn(std::move(turn), absl::OkStatus());
           });
     };
@@ -189,7 +191,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     if (!admission.ok()) return Answered(admission.status());
     // By way of the executor: what is there at once would be answered inside of this call.
     engine_.executor().Post(
-        request_.caller, [self = shared_from_this(), admission = *std::move(admission)]() mutable {
+        request_, [self = shared_from_this(), admission = *std::move(admission)]() mutable {
           const Wanted wanted = WantedBy(self->current_.prepare());
           self->engine_.PrepareThen(
               self->request_, wanted.graph, wanted.options,

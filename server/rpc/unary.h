@@ -76,9 +76,12 @@ class UnaryCall {
     }
     reactor()->Finish(scope_.End(status));
   }
-  // The work begins now, after waiting since then.
-  void EndQueue(int64_t since_ns) { request().timings.Add(Phase::kQueue, NowNs() - since_ns); }
-  void EndQueue() { EndQueue(request().start_ns); }
+  // After waiting since then. OK: the work begins now.
+  absl::Status EndQueue(int64_t since_ns) {
+    request().timings.Add(Phase::kQueue, NowNs() - since_ns);
+    return request().Check();
+  }
+  absl::Status EndQueue() { return EndQueue(request().start_ns); }
 
  private:
   engine::Engine& engine_;
@@ -97,23 +100,34 @@ inline grpc::ServerUnaryReactor* FinishHere(UnaryCall& call, const absl::Status&
   return reactor;
 }
 
+// The call waits, in the session if one is named: start(call) begins its work, and somebody else
+// finishes it.
+template <class Start>
+grpc::ServerUnaryReactor* ServeLater(UnaryCallPtr call, std::string_view session_id,
+                                     Start&& start) {
+  const absl::Status status = call->Admit(session_id);
+  if (!status.ok()) return FinishHere(*call, status);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  start(std::move(call));
+  return reactor;
+}
+
 // Calls body(RequestContext&) -> absl::Status here if `quick()`, else on the executor.
 template <class Quick, class Body>
 grpc::ServerUnaryReactor* Serve(engine::Engine& engine, const Incoming& incoming, Quick&& quick,
                                 Body body) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
-  absl::Status status = call->scope().admitted();
+  const absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   if (quick()) return FinishHere(*call, body(call->request()));
-  status = call->Admit();
-  if (!status.ok()) return FinishHere(*call, status);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  const engine::Caller caller = call->request().caller;
-  engine.executor().Post(caller, [call = std::move(call), body = std::move(body)]() mutable {
-    call->EndQueue();
-    call->Finish(body(call->request()));
+  return ServeLater(std::move(call), {}, [&](UnaryCallPtr waiting) {
+    const engine::RequestContext& request = waiting->request();
+    engine.executor().Post(request, [call = std::move(waiting), body = std::move(body)]() mutable {
+      absl::Status begun = call->EndQueue();
+      if (begun.ok()) begun = body(call->request());
+      call->Finish(begun);
+    });
   });
-  return reactor;
 }
 
 // Calls body(RequestContext&, Session&) -> absl::Status in the order of the session: here if
@@ -132,18 +146,18 @@ grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, const Incoming& i
     strand.Leave();  // before the answer: the next call of this client finds nothing ahead
     return FinishHere(*call, status);
   }
-  status = call->Admit(session_id);
-  if (!status.ok()) return FinishHere(*call, status);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  engine::Admission admission = call->TakeAdmission();
-  strand.Post(std::move(admission), [call = std::move(call), session = *std::move(session),
-                                     body](engine::Strand::Turn turn) mutable {
-    call->EndQueue();
-    const absl::Status done = body(call->request(), *session);
-    turn.End();
-    call->Finish(done);
+  return ServeLater(std::move(call), session_id, [&](UnaryCallPtr waiting) {
+    const engine::RequestContext& request = waiting->request();
+    engine::Admission admission = waiting->TakeAdmission();
+    strand.Post(std::move(admission), request,
+                [call = std::move(waiting), session = *std::move(session),
+                 body](engine::Strand::Turn turn) mutable {
+                  absl::Status begun = call->EndQueue();
+                  if (begun.ok()) begun = body(call->request(), *session);
+                  turn.End();
+                  call->Finish(begun);
+                });
   });
-  return reactor;
 }
 
 // Prepare: body(RequestContext&) -> absl::Status answers once the program is there.
@@ -151,7 +165,7 @@ template <class Body>
 grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, const Incoming& incoming,
                                        const v1::PrepareRequest& request, Body body) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
-  absl::Status status = call->scope().admitted();
+  const absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   engine::SessionUse session;
   if (!request.session_id().empty()) {
@@ -159,19 +173,17 @@ grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, const Incoming& i
     if (!used.ok()) return FinishHere(*call, used.status());
     session = *std::move(used);
   }
-  status = call->Admit(request.session_id());
-  if (!status.ok()) return FinishHere(*call, status);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  engine::RequestContext& context_of_call = call->request();
-  const Wanted wanted = WantedBy(request);
-  engine.PrepareThen(
-      context_of_call, wanted.graph, wanted.options,
-      [call = std::move(call), session = std::move(session), body](absl::Status prepared) mutable {
-        if (prepared.ok()) prepared = body(call->request());
-        session = {};
-        call->Finish(prepared);
-      });
-  return reactor;
+  return ServeLater(std::move(call), request.session_id(), [&](UnaryCallPtr waiting) {
+    engine::RequestContext& context_of_call = waiting->request();
+    const Wanted wanted = WantedBy(request);
+    engine.PrepareThen(context_of_call, wanted.graph, wanted.options,
+                       [call = std::move(waiting), session = std::move(session),
+                        body](absl::Status prepared) mutable {
+                         if (prepared.ok()) prepared = body(call->request());
+                         session = {};
+                         call->Finish(prepared);
+                       });
+  });
 }
 
 // Run: body(RequestContext&) -> absl::Status runs on the executor once the program is there; here
@@ -180,26 +192,25 @@ template <class Body>
 grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming,
                                    const v1::RunRequest& request, Body body) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
-  absl::Status status = call->scope().admitted();
+  const absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   if (IsQuick(engine, request)) return FinishHere(*call, body(call->request()));
-  status = call->Admit();
-  if (!status.ok()) return FinishHere(*call, status);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  engine::RequestContext& context_of_call = call->request();
-  const Wanted wanted = WantedBy(request);
-  engine.PrepareThen(context_of_call, wanted.graph, wanted.options,
-                     [call = std::move(call), body](absl::Status prepared) mutable {
-                       if (!prepared.ok()) return call->Finish(prepared);
-                       const engine::Caller caller = call->request().caller;
-                       engine::Executor& runner = call->engine().RunnerOf(call->request());
-                       runner.Post(caller,
-                                   [call = std::move(call), body, since = NowNs()]() mutable {
-                                     call->EndQueue(since);
-                                     call->Finish(body(call->request()));
-                                   });
-                     });
-  return reactor;
+  return ServeLater(std::move(call), {}, [&](UnaryCallPtr waiting) {
+    engine::RequestContext& context_of_call = waiting->request();
+    const Wanted wanted = WantedBy(request);
+    engine.PrepareThen(context_of_call, wanted.graph, wanted.options,
+                       [call = std::move(waiting), body](absl::Status prepared) mutable {
+                         if (!prepared.ok()) return call->Finish(prepared);
+                         const engine::RequestContext& ready = call->request();
+                         engine::Executor& runner = call->engine().RunnerOf(ready);
+                         runner.Post(ready,
+                                     [call = std::move(call), body, since = NowNs()]() mutable {
+                                       absl::Status begun = call->EndQueue(since);
+                                       if (begun.ok()) begun = body(call->request());
+                                       call->Finish(begun);
+                                     });
+                       });
+  });
 }
 
 // Execute: body(RequestContext&, Session&) -> absl::Status runs in the order of the session, once
@@ -218,38 +229,44 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
     strand.Leave();  // before the answer: the next call of this client finds nothing ahead
     return FinishHere(*call, status);
   }
-  status = call->Admit(request.session_id());
-  if (!status.ok()) return FinishHere(*call, status);
-  grpc::ServerUnaryReactor* const reactor = call->reactor();
-  engine::Admission admission = call->TakeAdmission();
-  strand.Post(std::move(admission), [call = std::move(call), session = *std::move(session),
-                                     &request, body](engine::Strand::Turn turn) mutable {
-    call->EndQueue();
-    engine::Engine& engine = call->engine();
+  auto take_turn = [&engine, &request, body](UnaryCallPtr call, engine::SessionUse session,
+                                             engine::Strand::Turn turn) mutable {
     engine::RequestContext& context_of_call = call->request();
+    const absl::Status begun = call->EndQueue();
     const Wanted wanted = WantedBy(request);
     // For a session that was closed meanwhile nothing is prepared: the body says so.
     const bool there =
-        session->closed() || engine.FindPrepared(context_of_call, wanted.graph, wanted.options);
+        begun.ok() &&
+        (session->closed() || engine.FindPrepared(context_of_call, wanted.graph, wanted.options));
     auto run = [call = std::move(call), session = std::move(session), turn = std::move(turn),
                 body](absl::Status prepared) mutable {
       if (prepared.ok()) prepared = body(call->request(), *session);
       turn.End();
       call->Finish(prepared);
     };
+    if (!begun.ok()) return run(begun);
     // This thread is one of the executor.
     if (there && &engine.RunnerOf(context_of_call) == &engine.executor())
       return run(absl::OkStatus());
     auto post = [&engine, &context_of_call, run = std::move(run)](absl::Status prepared) mutable {
       if (!prepared.ok()) return run(std::move(prepared));
       engine.RunnerOf(context_of_call)
-          .Post(context_of_call.caller,
-                [run = std::move(run)]() mutable { run(absl::OkStatus()); });
+          .Post(context_of_call, [&context_of_call, run = std::move(run)]() mutable {
+            run(context_of_call.Check());
+          });
     };
     if (there) return post(absl::OkStatus());
     engine.PrepareThen(context_of_call, wanted.graph, wanted.options, std::move(post));
+  };
+  return ServeLater(std::move(call), request.session_id(), [&](UnaryCallPtr waiting) {
+    const engine::RequestContext& context_of_call = waiting->request();
+    engine::Admission admission = waiting->TakeAdmission();
+    strand.Post(std::move(admission), context_of_call,
+                [call = std::move(waiting), session = *std::move(session),
+                 take_turn = std::move(take_turn)](engine::Strand::Turn turn) mutable {
+                  take_turn(std::move(call), std::move(session), std::move(turn));
+                });
   });
-  return reactor;
 }
 
 }  // namespace uopd::rpc

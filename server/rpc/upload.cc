@@ -22,6 +22,8 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
         response_(*response),
         scope_(engine, *context, Method::kUpload) {
     scope_.ReleaseWork();
+    scope_.request().cancelled = [c = cancellation_] { return c->cancelled(); };
+    scope_.request().cancellation = cancellation_;
   }
 
   void Start() {
@@ -46,8 +48,13 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
       return Continue(status);
     }
     absl::Status status = session_->strand().Post(
-        caller_, [self = shared_from_this()] { self->Continue(self->Write()); });
+        scope_.request(), [self = shared_from_this()] { self->Continue(self->Write()); });
     if (!status.ok()) Refuse(status);
+  }
+
+  void OnCancel() override {
+    const auto alive = shared_from_this();
+    cancellation_->Cancel();
   }
 
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
@@ -77,7 +84,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
                                               engine::ByteClass::kMessages));
     if (session_id_.empty()) {
       session_id_ = message_.session_id();
-      caller_ = CallerOf(context_, session_id_);
+      scope_.request().caller = CallerOf(context_, session_id_);
       handle_ = message_.buffer().handle();
       next_ = message_.offset();
     } else if (message_.offset() != 0 && message_.offset() != next_) {
@@ -131,9 +138,10 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   grpc::CallbackServerContext& context_;
   v1::UploadResponse& response_;
   CallScope scope_;
+  const std::shared_ptr<engine::Cancellation> cancellation_ =
+      std::make_shared<engine::Cancellation>();
   v1::UploadRequest message_;
   std::string session_id_;  // empty before the first chunk
-  engine::Caller caller_;
   ClientWait wait_;
   // While a chunk is worked on.
   engine::SessionUse session_;

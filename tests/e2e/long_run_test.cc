@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <deque>
 #include <thread>
 
 #include "tests/e2e/client.h"
@@ -64,6 +65,93 @@ TEST_F(LongRunTest, AClientThatLeavesFreesTheDevice) {
   ExpectServes(daemon_);
 }
 
+// Behind a run of its own session, and behind those of others for which there is no thread: what
+// waits ends with its client, not with what is ahead.
+TEST_F(LongRunTest, WhatWaitsEndsAtItsDeadline) {
+  client_.Prepare(LongGraph(kDays));
+  constexpr int kRuns = 40;  // more than there are threads
+  std::deque<Client> clients;
+  std::deque<grpc::ClientContext> contexts(kRuns);
+  std::vector<std::thread> runs;
+  for (int i = 0; i < kRuns; ++i) {
+    Client& client = i == 0 ? client_ : clients.emplace_back(daemon_);
+    if (i > 0) {
+      ASSERT_TRUE(client.OpenSession().ok());
+    }
+    runs.emplace_back([&client, &context = contexts[static_cast<size_t>(i)]] {
+      v1::ExecuteRequest request;
+      request.set_session_id(client.session());
+      request.set_graph(LongGraph(kDays));
+      *request.add_arguments() = Returned();
+      v1::ExecuteResponse response;
+      EXPECT_EQ(client.stub().Execute(&context, request, &response).error_code(),
+                StatusCode::CANCELLED);
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == kRuns; }));
+  const auto ends = [&](const char* what, const auto& call) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(200));
+    EXPECT_EQ(call(context).error_code(), StatusCode::DEADLINE_EXCEEDED) << what;
+    EXPECT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") <= kRuns; })) << what;
+  };
+  Client other(daemon_);
+  ASSERT_TRUE(other.OpenSession().ok());
+  for (Client* client : {&client_, &other}) {
+    v1::ExecuteRequest execute;
+    execute.set_session_id(client->session());
+    execute.set_graph(LongGraph(kDays));
+    *execute.add_arguments() = Returned();
+    ends("Execute", [&](grpc::ClientContext& context) {
+      v1::ExecuteResponse response;
+      return client->stub().Execute(&context, execute, &response);
+    });
+    ends("Pipeline", [&](grpc::ClientContext& context) {
+      v1::PipelineRequest message;
+      *message.mutable_execute() = execute;
+      const auto stream = client->stub().Pipeline(&context);
+      stream->Write(message);
+      v1::PipelineResponse response;
+      while (stream->Read(&response)) {
+      }
+      return stream->Finish();
+    });
+  }
+  ends("Run", [&](grpc::ClientContext& context) {
+    v1::RunRequest request;
+    request.set_graph(LongGraph(kDays));
+    *request.add_arguments() = Returned();
+    v1::RunResponse response;
+    return other.stub().Run(&context, request, &response);
+  });
+  ends("Upload", [&](grpc::ClientContext& context) {
+    v1::UploadRequest message;
+    message.set_session_id(client_.session());
+    message.mutable_buffer()->set_handle(5);
+    message.mutable_buffer()->set_bytes(4);
+    message.set_data("abcd");
+    v1::UploadResponse response;
+    const auto stream = client_.stub().Upload(&context, &response);
+    stream->Write(message);
+    stream->WritesDone();
+    return stream->Finish();
+  });
+  ends("Download", [&](grpc::ClientContext& context) {
+    v1::DownloadRequest request;
+    request.set_session_id(client_.session());
+    request.set_handle(5);
+    const auto stream = client_.stub().Download(&context, request);
+    v1::DownloadResponse response;
+    while (stream->Read(&response)) {
+    }
+    return stream->Finish();
+  });
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (std::thread& run : runs) run.join();
+  EXPECT_TRUE(Idle());
+  ExpectServes(daemon_);
+}
+
 TEST_F(LongRunTest, ARunWithAnIdGoesOnWithoutItsClientAndIsNotRunTwice) {
   const std::string graph = LongGraph(int64_t{1} << 26);
   client_.Prepare(graph);
@@ -99,6 +187,38 @@ TEST_F(LongRunTest, AnIdCanBeCancelled) {
   EXPECT_EQ(status.error_code(), StatusCode::CANCELLED) << status.error_message();
   EXPECT_THAT(status.error_message(), HasSubstr("request id (9)"));
   ExpectServes(daemon_);
+}
+
+TEST_F(LongRunTest, AnIdOfAPipelineCanBeCancelled) {
+  client_.Prepare(LongGraph(kDays));
+  v1::PipelineRequest message;
+  v1::ExecuteRequest& execute = *message.mutable_execute();
+  execute.set_session_id(client_.session());
+  execute.set_request_id(9);
+  execute.set_graph(LongGraph(kDays));
+  *execute.add_arguments() = Returned();
+  grpc::ClientContext context;
+  const auto stream = client_.stub().Pipeline(&context);
+  ASSERT_TRUE(stream->Write(message));
+  // Also before it has begun: an id that was cancelled stays so.
+  v1::CancelExecuteRequest cancel;
+  cancel.set_session_id(client_.session());
+  cancel.set_request_id(9);
+  v1::CancelExecuteResponse cancelled;
+  grpc::ClientContext other;
+  EXPECT_TRUE(client_.stub().CancelExecute(&other, cancel, &cancelled).ok());
+  v1::PipelineResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.code(), StatusCode::CANCELLED) << answer.message();
+  EXPECT_THAT(answer.message(), HasSubstr("request id (9)"));
+  // The stream goes on.
+  message.mutable_execute()->set_request_id(0);
+  message.mutable_execute()->set_graph(LongGraph(1 << 10));
+  ASSERT_TRUE(stream->Write(message));
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.code(), StatusCode::OK) << answer.message();
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
 }
 
 TEST_F(LongRunTest, TheProcessEndsWhateverRuns) {

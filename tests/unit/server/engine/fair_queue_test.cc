@@ -43,6 +43,28 @@ TEST(FairQueueTest, TheFirstOfANewcomerIsNext) {
   EXPECT_TRUE(second == -1 || third == -1) << second << " " << third;
 }
 
+TEST(FairQueueTest, WhatIsWithdrawnTakesNoTurn) {
+  Queue queue({});
+  for (int i = 0; i < 3; ++i) queue.Push({"a", "1"}, i);
+  queue.Push({"a", "2"}, 10);
+  queue.Push({"b", "3"}, 20);
+  const auto is = [](int wanted) { return [wanted](int item) { return item == wanted; }; };
+  EXPECT_EQ(queue.Withdraw({"a", "1"}, is(1)), 1);
+  EXPECT_EQ(queue.Withdraw({"a", "1"}, is(1)), std::nullopt);
+  EXPECT_EQ(queue.Withdraw({"a", "2"}, is(20)), std::nullopt);  // another flow's
+  EXPECT_EQ(queue.Withdraw({"c", "1"}, is(0)), std::nullopt);
+  EXPECT_EQ(queue.Withdraw({"b", "3"}, is(20)), 20);  // the last of its peer
+  EXPECT_EQ(queue.size(), 3u);
+  auto running = queue.Pop();
+  EXPECT_EQ(running->item, 0);
+  EXPECT_EQ(queue.Withdraw({"a", "1"}, is(2)), 2);  // while its flow runs
+  EXPECT_THAT(PopAll(queue), ElementsAre(10));
+  queue.Done(running->flow);
+  queue.Push({"a", "1"}, 5);
+  EXPECT_THAT(PopAll(queue), ElementsAre(5));
+  EXPECT_TRUE(queue.empty());
+}
+
 TEST(FairQueueTest, RunningItemsAreBounded) {
   Queue queue({.of_peer = 3, .of_flow = 2});
   for (int i = 0; i < 4; ++i) queue.Push({"a", "1"}, i);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/base/status.h"
+#include "server/engine/request_context.h"
 
 namespace uopd::engine {
 namespace {
@@ -20,7 +21,7 @@ TEST(StrandTest, TasksRunOneAtATimeAndInOrder) {
     Executor executor(4, 10000);
     auto strand = std::make_shared<Strand>(executor);
     for (int i = 0; i < 1000; ++i) {
-      ASSERT_TRUE(strand->Post([&seen, i] { seen.push_back(i); }).ok());
+      ASSERT_TRUE(strand->Post({}, [&seen, i] { seen.push_back(i); }).ok());
     }
   }
   std::vector<int> expected(1000);
@@ -35,7 +36,7 @@ TEST(StrandTest, EnteringIsPossibleOnlyWhenNothingIsAhead) {
     auto strand = std::make_shared<Strand>(executor);
     ASSERT_TRUE(strand->TryEnter());
     EXPECT_FALSE(strand->TryEnter());
-    ASSERT_TRUE(strand->Post([&] { seen.push_back(2); }).ok());
+    ASSERT_TRUE(strand->Post({}, [&] { seen.push_back(2); }).ok());
     seen.push_back(1);
     strand->Leave();
   }
@@ -46,9 +47,9 @@ TEST(StrandTest, AFullExecutorRefuses) {
   std::latch release(1);  // outlives the executor, whose thread waits for it
   Executor executor(1, 2);
   auto strand = std::make_shared<Strand>(executor);
-  ASSERT_TRUE(strand->Post([&] { release.wait(); }).ok());
-  ASSERT_TRUE(strand->Post([] {}).ok());
-  EXPECT_EQ(strand->Post([] {}).code(), absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(strand->Post({}, [&] { release.wait(); }).ok());
+  ASSERT_TRUE(strand->Post({}, [] {}).ok());
+  EXPECT_EQ(strand->Post({}, [] {}).code(), absl::StatusCode::kResourceExhausted);
   release.count_down();
 }
 
@@ -60,7 +61,7 @@ TEST(StrandTest, ATurnMayOutliveItsTask) {
   std::thread other;
   auto admission = executor.Admit({});
   ASSERT_TRUE(admission.ok());
-  strand->Post(*std::move(admission), [&](Strand::Turn turn) {
+  strand->Post(*std::move(admission), {}, [&](Strand::Turn turn) {
     // Returns at once; the turn ends on another thread.
     other = std::thread([&, turn = std::move(turn)]() mutable {
       later.wait();
@@ -69,14 +70,93 @@ TEST(StrandTest, ATurnMayOutliveItsTask) {
     });
   });
   ASSERT_TRUE(strand
-                  ->Post([&] {
-                    EXPECT_TRUE(ended);
-                    second.count_down();
-                  })
+                  ->Post({},
+                         [&] {
+                           EXPECT_TRUE(ended);
+                           second.count_down();
+                         })
                   .ok());
   later.count_down();
   second.wait();
   other.join();
+}
+
+RequestContext Cancellable() {
+  RequestContext out;
+  out.cancellation = std::make_shared<Cancellation>();
+  return out;
+}
+
+TEST(StrandTest, ACancelledCallLeavesTheQueue) {
+  std::vector<int> seen;
+  {
+    Executor executor(1, {.of_flow = 2}, {});
+    auto strand = std::make_shared<Strand>(executor);
+    const RequestContext first = Cancellable(), second = Cancellable(), third = Cancellable();
+    ASSERT_TRUE(strand->TryEnter());
+    ASSERT_TRUE(strand->Post(first, [&] { seen.push_back(1); }).ok());
+    ASSERT_TRUE(strand->Post(second, [&] { seen.push_back(2); }).ok());
+    first.cancellation->Cancel();
+    EXPECT_THAT(seen, testing::ElementsAre(1));  // at once, though another one is inside
+    // Its place is free. One that is cancelled already does not wait at all.
+    third.cancellation->Cancel();
+    ASSERT_TRUE(strand->Post(third, [&] { seen.push_back(3); }).ok());
+    EXPECT_THAT(seen, testing::ElementsAre(1, 3));
+    strand->Leave();
+  }
+  EXPECT_THAT(seen, testing::ElementsAre(1, 3, 2));
+}
+
+// The turn is asked for already when the only one that waits for it goes.
+TEST(StrandTest, ATurnThatNobodyWantsEnds) {
+  std::latch release(1), served(1);
+  Executor executor(1, 100);
+  auto strand = std::make_shared<Strand>(executor);
+  executor.Post([&] { release.wait(); });
+  int calls = 0;
+  const RequestContext request = Cancellable();
+  ASSERT_TRUE(strand->Post(request, [&] { ++calls; }).ok());
+  request.cancellation->Cancel();
+  EXPECT_EQ(calls, 1);
+  release.count_down();
+  ASSERT_TRUE(strand->Post({}, [&] { served.count_down(); }).ok());
+  served.wait();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(ExecutorTest, ACancelledRequestWaitsForNoThread) {
+  std::latch release(1);
+  std::vector<int> seen;
+  {
+    Executor executor(1, 100);
+    executor.Post([&] { release.wait(); });
+    const RequestContext leaves = Cancellable(), left = Cancellable(), stays = Cancellable();
+    left.cancellation->Cancel();
+    executor.Post(leaves, [&] { seen.push_back(1); });
+    executor.Post(stays, [&] { seen.push_back(2); });
+    executor.Post(left, [&] { seen.push_back(3); });
+    EXPECT_THAT(seen, testing::ElementsAre(3));
+    leaves.cancellation->Cancel();
+    EXPECT_THAT(seen, testing::ElementsAre(3, 1));
+    EXPECT_LE(executor.waiting(), 2u);
+    release.count_down();
+  }
+  EXPECT_THAT(seen, testing::ElementsAre(3, 1, 2));
+}
+
+// Whoever comes first calls the task; the other one must not.
+TEST(ExecutorTest, ACancellationRacesWithTheThread) {
+  std::atomic<int> calls{0};
+  constexpr int kTimes = 2000;
+  {
+    Executor executor(2, kTimes);
+    for (int i = 0; i < kTimes; ++i) {
+      const RequestContext request = Cancellable();
+      executor.Post(request, [&] { ++calls; });
+      request.cancellation->Cancel();
+    }
+  }
+  EXPECT_EQ(calls, kTimes);
 }
 
 TEST(ExecutorTest, BoundsNameTheSetting) {
@@ -103,9 +183,9 @@ TEST(ExecutorTest, BoundsNameTheSetting) {
 TEST(ExecutorTest, AThreadIsLeftForOthers) {
   std::latch release(1), served(1);
   Executor executor(4, {}, {.of_peer = 3, .of_flow = 2});
-  for (int i = 0; i < 8; ++i) executor.Post({"greedy", "1"}, [&] { release.wait(); });
-  for (int i = 0; i < 8; ++i) executor.Post({"greedy", "2"}, [&] { release.wait(); });
-  executor.Post({"modest", "3"}, [&] { served.count_down(); });
+  for (int i = 0; i < 8; ++i) executor.Post(Caller{"greedy", "1"}, [&] { release.wait(); });
+  for (int i = 0; i < 8; ++i) executor.Post(Caller{"greedy", "2"}, [&] { release.wait(); });
+  executor.Post(Caller{"modest", "3"}, [&] { served.count_down(); });
   served.wait();
   release.count_down();
 }
