@@ -71,16 +71,17 @@ absl::Status AddMemory(Program& program, const schedule::Schedule& schedule, Dev
     AddDevice(program, device);
   }
   for (const schedule::Temporary& temporary : schedule.temporaries) {
-    UOPD_ASSIGN(DeviceState * device, devices.Get(temporary.device));
-    const auto arena = std::find_if(program.arenas.begin(), program.arenas.end(),
-                                    [&](const ProgramArena& a) { return a.device == device; });
-    if (arena == program.arenas.end() || temporary.offset < 0 || temporary.bytes < 0 ||
-        temporary.offset > arena->bytes || temporary.bytes > arena->bytes - temporary.offset) {
+    // By name: a device that a graph spells in two ways ("CPU", "CPU:0") has two arenas.
+    const auto arena =
+        std::find_if(schedule.arenas.begin(), schedule.arenas.end(),
+                     [&](const auto& named) { return named.first == temporary.device; });
+    if (arena == schedule.arenas.end() || temporary.offset < 0 || temporary.bytes < 0 ||
+        temporary.offset > arena->second || temporary.bytes > arena->second - temporary.offset) {
       return Internal(
           Cat("temporary at ", temporary.offset, " lies outside its arena on ", temporary.device));
     }
     program.temporaries.push_back(
-        {static_cast<int>(arena - program.arenas.begin()), temporary.offset, temporary.bytes});
+        {static_cast<int>(arena - schedule.arenas.begin()), temporary.offset, temporary.bytes});
   }
   return absl::OkStatus();
 }

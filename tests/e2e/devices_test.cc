@@ -58,6 +58,18 @@ TEST_F(DevicesTest, ARealizedValueStaysWhereItIsAndMoves) {
   for (size_t i = 0; i < values_.size(); ++i) ASSERT_EQ((*sum)[i], values_[i] * 3 - 1) << i;
 }
 
+// "cpu:1" and "CPU:1" are one device, whose two names each have temporaries of their own.
+TEST_F(DevicesTest, ADeviceMayBeSpelledInTwoWays) {
+  const client::Tensor few = client_->FromHost(std::vector<float>{1, 2, 3}, {3});
+  const auto n = static_cast<int64_t>(values_.size());
+  const client::Tensor many = client_->FromHost(values_, {n});
+  const client::Tensor x = (few.To("CPU:1") * 2.0).To("CPU:0");
+  const client::Tensor y = (many.To("cpu:1") * 3.0).To("CPU:0");
+  const auto got = (x.Sum() + y).ToHost<float>();
+  ASSERT_TRUE(got.ok()) << StatusText(got.status());
+  for (size_t i = 0; i < values_.size(); ++i) ASSERT_EQ((*got)[i], 12 + values_[i] * 3) << i;
+}
+
 // Three devices, values in pieces of different sizes on them.
 class PiecesTest : public ::testing::Test {
  protected:
