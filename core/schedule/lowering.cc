@@ -284,6 +284,11 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
     if (fusion.roots[r].is_copy || IsEmpty(fusion.roots[r])) continue;
     out.push_back(RootLowerer(ctx_, accesses_, addresses_, fusion).Run(r));
     if (ctx_.Interrupted() || !out.back().raw) break;
+    // Sizes that only the rules find to be zero, like n * 0.
+    if (Analyse(out.back().raw).stores.empty()) {
+      out.pop_back();
+      continue;
+    }
     FindReads(out.back());
   }
   return out;

@@ -4,11 +4,16 @@
 #include <algorithm>
 #include <bit>
 #include <map>
+#include <numeric>
+#include <set>
 #include <string_view>
 #include <tuple>
 
 namespace uopd::schedule {
 namespace {
+
+// Temporaries that are compared with each other: at most about 0.1 s, when all live long.
+constexpr size_t kMostCompared = 2048;
 
 struct Life {
   size_t first = SIZE_MAX, last = 0;
@@ -61,14 +66,65 @@ class Arena {
   int64_t size_ = 0;
 };
 
+// The free bytes of one arena at a moment.
+class Gaps {
+ public:
+  // The smallest gap that is large enough, at its lower end.
+  int64_t Take(int64_t bytes) {
+    if (bytes == 0) return 0;
+    int64_t offset = size_;
+    if (const auto fit = by_size_.lower_bound({bytes, 0}); fit != by_size_.end()) {
+      const auto [size, begin] = *fit;
+      offset = begin;
+      Erase(begin);
+      if (size > bytes) Insert(begin + bytes, begin + size);
+    } else if (!ends_.empty() && ends_.rbegin()->second == size_) {
+      offset = ends_.rbegin()->first;
+      Erase(offset);
+    }
+    size_ = std::max(size_, offset + bytes);
+    return offset;
+  }
+  void Give(int64_t begin, int64_t bytes) {
+    if (bytes == 0) return;
+    int64_t end = begin + bytes;
+    if (const auto next = ends_.find(end); next != ends_.end()) {
+      end = next->second;
+      Erase(next->first);
+    }
+    const auto above = ends_.lower_bound(begin);
+    if (above != ends_.begin() && std::prev(above)->second == begin) {
+      begin = std::prev(above)->first;
+      Erase(begin);
+    }
+    Insert(begin, end);
+  }
+  int64_t size() const { return size_; }
+
+ private:
+  void Insert(int64_t begin, int64_t end) {
+    ends_[begin] = end;
+    by_size_.emplace(end - begin, begin);
+  }
+  void Erase(int64_t begin) {
+    const auto it = ends_.find(begin);
+    by_size_.erase({it->second - begin, begin});
+    ends_.erase(it);
+  }
+
+  std::map<int64_t, int64_t> ends_;                // by begin
+  std::set<std::pair<int64_t, int64_t>> by_size_;  // size, begin
+  int64_t size_ = 0;
+};
+
 // One way to place every temporary.
 struct Plan {
   std::vector<int64_t> offsets;
-  std::map<std::string_view, Arena> arenas;  // by device
+  std::map<std::string_view, int64_t> arenas;  // by device: bytes
 
   int64_t Total() const {
     int64_t total = 0;
-    for (const auto& [device, arena] : arenas) total += arena.size();
+    for (const auto& [device, bytes] : arenas) total += bytes;
     return total;
   }
 };
@@ -78,36 +134,51 @@ Plan Place(const Schedule& schedule, const std::vector<Life>& lives,
            const std::vector<size_t>& order) {
   Plan plan;
   plan.offsets.resize(schedule.temporaries.size(), 0);
+  std::map<std::string_view, Arena> arenas;
   for (size_t t : order) {
     const Temporary& temporary = schedule.temporaries[t];
     const int64_t bytes = Aligned(temporary.bytes);
-    Arena& arena = plan.arenas.try_emplace(temporary.device, schedule.items.size()).first->second;
+    Arena& arena = arenas.try_emplace(temporary.device, schedule.items.size()).first->second;
     plan.offsets[t] = arena.LowestFree(lives[t], bytes);
     arena.Add(lives[t], plan.offsets[t], bytes);
   }
+  for (const auto& [device, arena] : arenas) plan.arenas[device] = arena.size();
   return plan;
 }
 
-}  // namespace
-
-void PlanMemory(Schedule& schedule) {
-  std::vector<Life> lives(schedule.temporaries.size());
-  for (size_t i = 0; i < schedule.items.size(); ++i) {
-    for (const BufferRef& b : schedule.items[i].buffers) {
-      if (b.kind != BufferRef::kTemporary) continue;
-      Life& life = lives[static_cast<size_t>(b.index)];
-      life.first = std::min(life.first, i), life.last = std::max(life.last, i);
+// Each when it is born, in what is free then: n log n, where comparing lives is up to n³.
+Plan PlaceAtBirth(const Schedule& schedule, const std::vector<Life>& lives) {
+  Plan plan;
+  plan.offsets.resize(lives.size(), 0);
+  std::map<std::string_view, Gaps> arenas;
+  std::vector<size_t> births(lives.size());
+  std::iota(births.begin(), births.end(), size_t{0});
+  std::vector<size_t> deaths = births;
+  std::sort(births.begin(), births.end(), [&](size_t a, size_t b) {
+    return std::pair(lives[a].first, a) < std::pair(lives[b].first, b);
+  });
+  std::sort(deaths.begin(), deaths.end(), [&](size_t a, size_t b) {
+    return std::pair(lives[a].last, a) < std::pair(lives[b].last, b);
+  });
+  auto dead = deaths.begin();
+  for (size_t t : births) {
+    for (; lives[*dead].last < lives[t].first; ++dead) {
+      const Temporary& gone = schedule.temporaries[*dead];
+      arenas[gone.device].Give(plan.offsets[*dead], Aligned(gone.bytes));
     }
+    const Temporary& temporary = schedule.temporaries[t];
+    plan.offsets[t] = arenas[temporary.device].Take(Aligned(temporary.bytes));
   }
-  std::vector<size_t> order;
-  for (size_t t = 0; t < lives.size(); ++t) {
-    if (lives[t].first == SIZE_MAX)
-      schedule.temporaries[t].bytes = 0;  // nothing touches it
-    else
-      order.push_back(t);
-  }
-  // The largest first leaves small ones the gaps; among equals, and where sizes hardly differ, in
-  // order of birth no more are needed than are ever alive together. The best of the three is kept.
+  for (const auto& [device, gaps] : arenas) plan.arenas[device] = gaps.size();
+  return plan;
+}
+
+// The best of three ways to choose who comes first. The largest first leaves small ones the gaps;
+// among equals, and where sizes hardly differ, in order of birth no more are needed than are ever
+// alive together.
+Plan PlaceWell(const Schedule& schedule, const std::vector<Life>& lives) {
+  std::vector<size_t> order(lives.size());
+  std::iota(order.begin(), order.end(), size_t{0});
   auto by = [&](auto key) {
     std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
       return std::tuple(-key(schedule.temporaries[a].bytes), lives[a].first, a) <
@@ -123,10 +194,55 @@ void PlanMemory(Schedule& schedule) {
     return static_cast<int64_t>(std::bit_width(static_cast<uint64_t>(bytes)));
   }));
   improve(by([](int64_t) { return int64_t{0}; }));
+  return best;
+}
+
+std::vector<Life> LivesOf(const Schedule& schedule) {
+  std::vector<Life> lives(schedule.temporaries.size());
+  for (size_t i = 0; i < schedule.items.size(); ++i) {
+    for (const BufferRef& b : schedule.items[i].buffers) {
+      if (b.kind != BufferRef::kTemporary) continue;
+      Life& life = lives[static_cast<size_t>(b.index)];
+      life.first = std::min(life.first, i), life.last = std::max(life.last, i);
+    }
+  }
+  return lives;
+}
+
+// What no item touches: of values without elements, for example.
+void DropUntouched(Schedule& schedule, std::vector<Life>& lives) {
+  size_t kept = 0;
+  std::vector<int64_t> number(lives.size(), -1);
+  for (size_t t = 0; t < lives.size(); ++t) {
+    if (lives[t].first == SIZE_MAX) continue;
+    number[t] = static_cast<int64_t>(kept);
+    if (kept != t) {
+      lives[kept] = lives[t];
+      schedule.temporaries[kept] = std::move(schedule.temporaries[t]);
+    }
+    ++kept;
+  }
+  if (kept == lives.size()) return;
+  lives.resize(kept);
+  schedule.temporaries.resize(kept);
+  for (Item& item : schedule.items) {
+    for (BufferRef& b : item.buffers) {
+      if (b.kind == BufferRef::kTemporary) b.index = number[static_cast<size_t>(b.index)];
+    }
+  }
+}
+
+}  // namespace
+
+void PlanMemory(Schedule& schedule) {
+  std::vector<Life> lives = LivesOf(schedule);
+  DropUntouched(schedule, lives);
+  const bool few = lives.size() <= kMostCompared;
+  const Plan best = few ? PlaceWell(schedule, lives) : PlaceAtBirth(schedule, lives);
   for (size_t t = 0; t < lives.size(); ++t) schedule.temporaries[t].offset = best.offsets[t];
   schedule.arenas.clear();
-  for (const auto& [device, arena] : best.arenas)
-    schedule.arenas.emplace_back(std::string(device), arena.size());
+  for (const auto& [device, bytes] : best.arenas)
+    schedule.arenas.emplace_back(std::string(device), bytes);
 }
 
 }  // namespace uopd::schedule

@@ -7,10 +7,11 @@ namespace uopd::schedule {
 
 inline constexpr int64_t kTemporaryAlignment = 64;  // bytes
 
-// Fills Temporary::offset and Schedule::arenas. A temporary lives from the item that writes it to
-// the last one that uses it. Greedy, each at the lowest offset free over its whole life, in three
-// orders of which the best is kept ("Efficient memory management for deep neural net inference",
-// Pisarchyk and Lee, 2020, has the one by size).
+// Drops temporaries that no item touches, fills Temporary::offset and Schedule::arenas. A temporary
+// lives from the item that writes it to the last one that uses it. Greedy, each at the lowest
+// offset free over its whole life, in three orders of which the best is kept ("Efficient memory
+// management for deep neural net inference", Pisarchyk and Lee, 2020, has the one by size). Where
+// there are thousands: in order of birth, each in the smallest gap.
 void PlanMemory(Schedule& schedule);
 
 }  // namespace uopd::schedule

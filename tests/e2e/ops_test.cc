@@ -388,11 +388,12 @@ TEST_F(OpsTest, ZeroSizesGiveNothingAndIdentities) {
   const UOp x = ir::Param(ctx, 0, Dtype::F32, ir::ShapeArg(ctx, empty));
   const int64_t axis = 0;
   const UOp sum = ir::ReduceAxes(ctx, Op::ADD, x, std::span(&axis, 1)),
-            max = ir::ReduceAxes(ctx, Op::MAX, x, std::span(&axis, 1));
-  const UOp roots[] = {
-      ir::Store(ctx, ir::Param(ctx, 1, Dtype::F32, ir::ShapeArg(ctx, row)), sum),
-      ir::Store(ctx, ir::Param(ctx, 2, Dtype::F32, ir::ShapeArg(ctx, row)), max),
-      ir::Store(ctx, ir::Param(ctx, 3, Dtype::F32, ir::ShapeArg(ctx, empty)), ir::Add(ctx, x, x))};
+            max = ir::ReduceAxes(ctx, Op::MAX, x, std::span(&axis, 1)),
+            kept = ctx.Make(Op::CONTIGUOUS, Dtype::F32, {ir::Add(ctx, x, x)});
+  const UOp roots[] = {ir::Store(ctx, ir::Param(ctx, 1, Dtype::F32, ir::ShapeArg(ctx, row)), sum),
+                       ir::Store(ctx, ir::Param(ctx, 2, Dtype::F32, ir::ShapeArg(ctx, row)), max),
+                       ir::Store(ctx, ir::Param(ctx, 3, Dtype::F32, ir::ShapeArg(ctx, empty)),
+                                 ir::Add(ctx, kept, x))};
   const UOp sink = ir::Sink(ctx, roots);
   const std::vector<HostArray> slots = {HostArray::Zeros(Dtype::F32, {0, 4}),
                                         Poison(Dtype::F32, {1, 4}), Poison(Dtype::F32, {1, 4}),

@@ -455,6 +455,17 @@ const std::vector<Repeated>& Table() {
            return g.Contiguous(ir::Mul(g.ctx(), x, g.Const(x, 3)));
          });
        }},
+      {"steps_and_back", [](UOpContext& ctx, int n) {  // as training: the last step is used first
+         GraphBuilder g(ctx);
+         UOp x = g.Input({16});
+         std::vector<UOp> steps;
+         for (int i = 0; i < n; ++i)
+           steps.push_back(x = g.Contiguous(ir::Mul(ctx, x, g.Const(x, 3))));
+         for (; !steps.empty(); steps.pop_back())
+           x = g.Contiguous(ir::Mul(ctx, x, steps.back()));
+         g.Output(x);
+         return g.Finish();
+       }},
       {"random_bits", [](UOpContext& ctx, int n) {
          GraphBuilder g(ctx);
          UOp x = g.Input({16}, Dtype::U64);

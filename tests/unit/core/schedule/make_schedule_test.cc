@@ -50,6 +50,48 @@ int64_t MostAlive(const schedule::Schedule& s) {
   return most;
 }
 
+TEST(MemoryPlan, HasNothingForValuesWithoutElements) {
+  ir::UOpContext ctx;
+  const auto shape = [&](int64_t rows) { return ir::ShapeArg(ctx, Dims{rows, 16}); };
+  const auto kept = [&](UOp x) {
+    return ctx.Make(Op::CONTIGUOUS, x.dtype(), {ir::Mul(ctx, x, x)});
+  };
+  std::vector<UOp> stores;
+  for (int slot = 0; slot < 3; ++slot) {  // the middle one has elements
+    const UOp x = ir::Param(ctx, slot, ir::Dtype::F32, shape(slot == 1 ? 4 : 0));
+    const UOp value = kept(x);
+    stores.push_back(ir::Store(ctx, x, ir::Add(ctx, value, ir::Flip(ctx, value, Dims{1}))));
+  }
+  const schedule::Schedule s = Made(ctx, ir::Sink(ctx, stores));
+  ASSERT_EQ(s.temporaries.size(), 1u);
+  EXPECT_EQ(s.temporaries[0].bytes, 4 * 16 * 4);
+  ASSERT_EQ(s.arenas.size(), 1u);
+  for (const schedule::Item& item : s.items) {
+    for (const schedule::BufferRef& b : item.buffers) {
+      if (b.kind == schedule::BufferRef::kTemporary) {
+        EXPECT_EQ(b.index, 0);
+      }
+    }
+  }
+}
+
+// Sizes that are zero whatever their variables are.
+TEST(MakeSchedule, StoresOfNoElementsAreNoKernels) {
+  ir::UOpContext ctx;
+  const UOp n = ir::Variable(ctx, "n", 0, 2), zero = ctx.Idx(0);
+  const UOp never = ir::Variable(ctx, "m", 0, 0);
+  std::vector<UOp> stores;
+  for (UOp size : {ir::Mul(ctx, n, zero), ir::Sub(ctx, n, n), never}) {
+    const UOp dims[] = {size, ctx.Idx(3)};
+    const UOp x = ir::Param(ctx, static_cast<int>(stores.size()), ir::Dtype::F32,
+                            ir::ShapeArg(ctx, ir::Shape(dims)));
+    stores.push_back(ir::Store(ctx, x, ir::Add(ctx, x, x)));
+  }
+  const schedule::Schedule s = Made(ctx, ir::Sink(ctx, stores));
+  EXPECT_TRUE(s.items.empty());
+  EXPECT_TRUE(s.temporaries.empty());
+}
+
 TEST(MemoryPlan, IsCloseToTheLeastPossible) {
   for (int kind = 0; kind < 3; ++kind) {
     ir::UOpContext ctx;
@@ -66,6 +108,58 @@ TEST(MemoryPlan, IsCloseToTheLeastPossible) {
         << "network " << kind << ", all temporaries: " << all;
     EXPECT_LT(least, all / 2);
   }
+}
+
+// Thousands of values that live long, of three sizes.
+TEST(MemoryPlan, ManyLongLivesDoNotOverlap) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const auto kept = [&](UOp x) { return g.Contiguous(ir::Mul(ctx, x, x)); };
+  std::vector<UOp> steps;
+  for (int i = 0; i < 3000; ++i) {
+    const int64_t size = 16 << i % 3;
+    const UOp x = i < 3 ? g.Input({size}) : steps[static_cast<size_t>(i - 3)];
+    steps.push_back(kept(x));
+  }
+  std::vector<UOp> sums(steps.end() - 3, steps.end());
+  for (size_t i = steps.size() - 3; i-- > 0;)
+    sums[i % 3] = g.Contiguous(ir::Mul(ctx, sums[i % 3], steps[i]));
+  for (UOp sum : sums) g.Output(sum);
+  const schedule::Schedule s = Made(ctx, g.Finish());
+  struct Life {
+    size_t first = SIZE_MAX, last = 0;
+  };
+  std::vector<Life> lives(s.temporaries.size());
+  for (size_t i = 0; i < s.items.size(); ++i) {
+    for (const schedule::BufferRef& b : s.items[i].buffers) {
+      if (b.kind != schedule::BufferRef::kTemporary) continue;
+      Life& life = lives[static_cast<size_t>(b.index)];
+      life.first = std::min(life.first, i), life.last = i;
+    }
+  }
+  ASSERT_GT(lives.size(), 5'000u);
+  std::multimap<size_t, size_t> births, deaths;
+  for (size_t t = 0; t < lives.size(); ++t)
+    births.emplace(lives[t].first, t), deaths.emplace(lives[t].last, t);
+  std::map<int64_t, int64_t> taken;  // begin -> end
+  int64_t alive = 0, most = 0;
+  for (size_t i = 0; i < s.items.size(); ++i) {
+    for (auto [it, end] = births.equal_range(i); it != end; ++it) {
+      const schedule::Temporary& t = s.temporaries[it->second];
+      EXPECT_EQ(t.offset % 64, 0);
+      const auto next = taken.lower_bound(t.offset);
+      ASSERT_TRUE(next == taken.end() || next->first >= t.offset + t.bytes);
+      ASSERT_TRUE(next == taken.begin() || std::prev(next)->second <= t.offset);
+      taken[t.offset] = t.offset + t.bytes;
+      most = std::max(most, alive += t.bytes);
+    }
+    for (auto [it, end] = deaths.equal_range(i); it != end; ++it) {
+      taken.erase(s.temporaries[it->second].offset);
+      alive -= s.temporaries[it->second].bytes;
+    }
+  }
+  ASSERT_EQ(s.arenas.size(), 1u);
+  EXPECT_LE(static_cast<double>(s.arenas[0].second), 1.05 * static_cast<double>(most));
 }
 
 TEST(MakeSchedule, LayersShareKernels) {
