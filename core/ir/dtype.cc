@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/ir/dtype.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -30,6 +31,14 @@ constexpr Format FormatOf(Dtype d) {
   }
 }
 
+constexpr size_t kMaxWire = 64;
+constexpr std::array<int8_t, kMaxWire> kByWire = [] {
+  std::array<int8_t, kMaxWire> table{};
+  for (auto& t : table) t = -1;
+  for (int i = 0; i < kDtypeCount; ++i) table[kDtypes[i].wire] = static_cast<int8_t>(i);
+  return table;
+}();
+
 }  // namespace
 
 std::optional<Dtype> DtypeByName(std::string_view name) {
@@ -40,10 +49,8 @@ std::optional<Dtype> DtypeByName(std::string_view name) {
 }
 
 std::optional<Dtype> DtypeByWire(uint64_t wire) {
-  for (int i = 0; i < kDtypeCount; ++i) {
-    if (kDtypes[i].wire == wire) return static_cast<Dtype>(i);
-  }
-  return std::nullopt;
+  if (wire >= kMaxWire || kByWire[wire] < 0) return std::nullopt;
+  return static_cast<Dtype>(kByWire[wire]);
 }
 
 IntRange RangeOf(Dtype dtype) {

@@ -74,8 +74,8 @@ class Decoder {
   // Names node `i`, printed with the client's numbering as far as it was read.
   absl::Status Blame(absl::Status s, size_t i) {
     if (s.ok()) return s;
-    return WithNode(
-        s, {static_cast<int64_t>(i), i < nodes_.size() ? PrintLine(nodes_[i], nodes_) : line_});
+    return WithNode(s, {static_cast<int64_t>(i),
+                        i < nodes_.size() ? PrintLine(nodes_[i], nodes_) : std::string(line_)});
   }
 
   // The node being read, which is the next in order.
@@ -97,7 +97,7 @@ class Decoder {
     auto u = Read(bytes);
     if (!u.ok()) return Blame(u.status(), i);
     if (absl::Status s = VerifyNode(ctx_, *u, stage_); !s.ok())
-      return line_ = Line(*u), Blame(s, i);
+      return made_line_ = Line(*u), line_ = made_line_, Blame(s, i);
     nodes_.push_back(*u);
     return absl::OkStatus();
   }
@@ -137,7 +137,10 @@ class Decoder {
       if (!ok) return source_error_.ok() ? Bad("node is cut off") : source_error_;
     }
     const auto op = OpByWire(op_wire);
-    if (!op) return line_ = Cat("op ", op_wire), Bad(Cat("unknown op (", op_wire, ")"));
+    if (!op) {
+      line_ = made_line_ = Cat("op ", op_wire);
+      return Bad(Cat("unknown op (", op_wire, ")"));
+    }
     line_ = Name(*op);
     const auto dtype = DtypeByWire(dtype_wire);
     if (!dtype) return Bad(Cat("unknown dtype (", dtype_wire, ") of ", Name(*op)));
@@ -196,7 +199,9 @@ class Decoder {
   std::vector<UOp> srcs_;
   std::vector<int64_t> ints_;
   size_t total_sources_ = 0;
-  std::string line_;
+  // What errors call the node being read.
+  std::string_view line_;
+  std::string made_line_;  // behind line_ where that is no constant
   absl::Status source_error_;
 };
 
