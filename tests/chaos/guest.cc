@@ -42,6 +42,14 @@ bool Guest::Ready(bool session) {
   return Note("OpenSession", status).ok();
 }
 
+bool Guest::Await() {
+  while (!world_.Over()) {
+    if (Ready()) return true;
+    world_.Pause(0.2);
+  }
+  return false;
+}
+
 void Guest::Limit(grpc::ClientContext& context, double deadline_s) {
   context.set_deadline(In(deadline_s));
   context.AddMetadata("x-request-id", Cat("limit-", static_cast<int64_t>(deadline_s * 1e3), "-",

@@ -19,6 +19,8 @@ class Guest {
   // A connection to the daemon that serves now, with a session if `session`; false at the end of
   // the run, and after a refusal that the caller should wait a moment for.
   bool Ready(bool session = true);
+  // Waits until it is ready, with a session; false at the end of the run.
+  bool Await();
   // Forgets the connection and the session, as a client that dies does.
   void Drop();
 

@@ -65,6 +65,14 @@ void AddMovement(std::vector<std::string>& out) {
   const UOp pieces[] = {x, ir::Param(ctx, 2, Dtype::F32, shape)};
   out.push_back(Stored(
       ctx, ctx.Make(ir::Op::MULTI, Dtype::F32, std::span<const UOp>(pieces), ctx.Data({0}))));
+  // An assignment to pieces on two devices, twice.
+  const UOp halves[] = {ir::Param(ctx, 0, Dtype::F32, shape, "CPU:0"),
+                        ir::Param(ctx, 1, Dtype::F32, shape, "CPU:1")};
+  const UOp multi =
+      ctx.Make(ir::Op::MULTI, Dtype::F32, std::span<const UOp>(halves), ctx.Data({0}));
+  const UOp once = ir::After(ctx, multi, {ir::Store(ctx, multi, ir::Add(ctx, multi, multi))});
+  const UOp twice = ir::Store(ctx, once, ir::Mul(ctx, once, once));
+  out.push_back(ir::Encode(ctx, ir::Sink(ctx, std::span(&twice, 1))));
   // Reads after a partial write.
   const UOp store =
       ir::Store(ctx, ir::Shrink(ctx, x, dims({0, 0}), dims({2, 6})), ctx.Float(Dtype::F32, 2));
@@ -88,7 +96,7 @@ std::vector<v1::Graph> Corpus(const CorpusOptions& options) {
   std::vector<std::string> all;
   AddElementwise(all);
   AddMovement(all);
-  if (options.models) AddModels(all);
+  AddModels(all);
   for (int i = 0; i < options.generated; ++i) {
     UOpContext ctx;
     const testing::GeneratorOptions how = {

@@ -10,7 +10,6 @@ namespace uopd::fuzz {
 
 struct CorpusOptions {
   int generated = 200;  // of tests/support/graph_generator.h
-  bool models = true;   // networks, cut small
   int max_nodes = 400;  // larger ones are left out
 };
 

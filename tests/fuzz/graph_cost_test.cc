@@ -16,8 +16,9 @@
 #include "core/ir/print.h"
 #include "core/ir/wire.h"
 #include "core/schedule/schedule.h"
+#include "tests/fuzz/graph_corpus.h"
+#include "tests/fuzz/graph_mutator.h"
 #include "tests/fuzz/memory_meter.h"
-#include "tests/fuzz/wire_mutator.h"
 
 namespace uopd {
 namespace {
@@ -65,16 +66,15 @@ struct Worst {
 
 TEST(GraphCost, IsLinearInTheBytesOfAGraph) {
   const int64_t graphs = Setting("UOPD_FUZZ_COSTS", 3000), start = Setting("UOPD_FUZZ_SEED", 1);
-  const auto seeds = testing::SeedGraphs();
+  const auto corpus = fuzz::Corpus({});
   Worst read_time, read_memory, schedule_time, schedule_memory;
   int64_t scheduled = 0;
   for (int64_t seed = start; seed < start + graphs; ++seed) {
-    std::mt19937_64 random(static_cast<uint64_t>(seed));
-    const auto& from = seeds[random() % seeds.size()];
-    const auto& other = seeds[random() % seeds.size()];
     // Few are large: they take the time.
-    const size_t max_nodes = seed % 20 == 0 ? 10'000 : 1'000;
-    const std::string bytes = testing::WriteWire(Mutate(from, other, max_nodes, random));
+    fuzz::GraphMutator mutator(static_cast<uint64_t>(seed), seed % 20 == 0 ? 10'000 : 1'000);
+    const v1::Graph& from = corpus[mutator.Below(corpus.size())];
+    const v1::Graph& other = corpus[mutator.Below(corpus.size())];
+    const std::string bytes = mutator.Mutate(from, other);
     SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << bytes.size() << " bytes");
 
     testing::MemoryMeter memory;

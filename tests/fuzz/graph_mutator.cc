@@ -2,6 +2,7 @@
 #include "tests/fuzz/graph_mutator.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "core/ir/dtype.h"
@@ -156,26 +157,38 @@ void GraphMutator::InsertNode(v1::Graph& graph) {
   }
 }
 
-// x becomes f(f(f(x))): deep chains of what is valid.
-void GraphMutator::RepeatNode(v1::Graph& graph) {
-  const int at = static_cast<int>(Below(static_cast<size_t>(graph.nodes_size())));
-  if (graph.nodes(at).src_size() == 0) return;
-  const v1::Node original = graph.nodes(at);
-  const int times = 1 << Below(8);
-  const int source = static_cast<int>(Below(static_cast<size_t>(original.src_size())));
-  for (int i = 0; i < times; ++i) {
-    v1::Node next = original;
-    for (int s = 0; s < next.src_size(); ++s) {
-      next.set_src(s, s == source ? 1 : original.src(s) + static_cast<uint32_t>(i) + 1);
+// x becomes f(f(f(x))), where f is a node or a few in a row: deep chains of what is valid.
+void GraphMutator::RepeatPart(v1::Graph& graph) {
+  auto& nodes = *graph.mutable_nodes();
+  const int last = static_cast<int>(Below(static_cast<size_t>(nodes.size())));
+  const int length = Below(2) == 0 ? 1 : 1 + static_cast<int>(Below(6));
+  const int first = last + 1 - length;
+  if (first < 0 || nodes[first].src_size() == 0) return;
+  const int rounds = 1 << Below(std::bit_width(static_cast<unsigned>(max_nodes_)) - 2);
+  const int added = rounds * length;
+  if (nodes.size() + added > max_nodes_) return;
+  const int inside = static_cast<int>(Below(static_cast<size_t>(nodes[first].src_size())));
+  const int behind = nodes.size();
+  for (int round = 1; round <= rounds; ++round) {
+    for (int i = 0; i < length; ++i) {
+      v1::Node next = nodes[first + i];
+      for (int s = 0; s < next.src_size(); ++s) {
+        if (i == 0 && s == inside) {
+          next.set_src(s, 1);                                // the end of the round before
+        } else if (static_cast<int64_t>(next.src(s)) > i) {  // outside of the part
+          next.set_src(s, next.src(s) + static_cast<uint32_t>(round * length));
+        }
+      }
+      *nodes.Add() = std::move(next);
     }
-    *graph.add_nodes() = std::move(next);
-    MoveLastTo(graph, at + 1 + i);
   }
-  // Readers of the first one read the last one.
-  for (int i = at + 1 + times; i < graph.nodes_size(); ++i) {
-    for (uint32_t& distance : *graph.mutable_nodes(i)->mutable_src()) {
-      if (static_cast<int64_t>(i) - times - distance < at) {
-        distance += static_cast<uint32_t>(times);
+  std::rotate(nodes.pointer_begin() + last + 1, nodes.pointer_begin() + behind,
+              nodes.pointer_end());
+  // Readers of the part read the last round.
+  for (int i = last + 1 + added; i < nodes.size(); ++i) {
+    for (uint32_t& distance : *nodes[i].mutable_src()) {
+      if (static_cast<int64_t>(i) - added - distance < first) {
+        distance += static_cast<uint32_t>(added);
       }
     }
   }
@@ -184,6 +197,7 @@ void GraphMutator::RepeatNode(v1::Graph& graph) {
 // The statements of two graphs in one; their slots meet.
 void GraphMutator::Append(v1::Graph& graph, const v1::Graph& other) {
   if (graph.nodes_size() == 0 || other.nodes_size() == 0) return;
+  if (graph.nodes_size() + other.nodes_size() > max_nodes_) return;
   v1::Node sink = graph.nodes(graph.nodes_size() - 1);
   graph.mutable_nodes()->RemoveLast();
   for (const v1::Node& node : other.nodes()) *graph.add_nodes() = node;
@@ -222,7 +236,7 @@ std::string GraphMutator::Mutate(const v1::Graph& graph, const v1::Graph& other)
         InsertNode(out);
         break;
       case 1:
-        RepeatNode(out);
+        RepeatPart(out);
         break;
       case 2:
         Append(out, other);

@@ -15,7 +15,9 @@ namespace uopd::fuzz {
 
 class GraphMutator {
  public:
-  explicit GraphMutator(uint64_t seed) : random_(seed) {}
+  // Changes do not make a graph longer than `max_nodes` unless it comes with more.
+  explicit GraphMutator(uint64_t seed, int max_nodes = 1000)
+      : max_nodes_(max_nodes), random_(seed) {}
 
   // `graph` with one to some changes; parts of `other` may come in. As bytes of a uopd.v1.Graph.
   std::string Mutate(const v1::Graph& graph, const v1::Graph& other);
@@ -26,13 +28,14 @@ class GraphMutator {
   void ChangeNode(v1::Node& node);
   void ChangeSources(v1::Graph& graph, int at);
   void InsertNode(v1::Graph& graph);
-  void RepeatNode(v1::Graph& graph);
+  void RepeatPart(v1::Graph& graph);
   void Append(v1::Graph& graph, const v1::Graph& other);
   void ChangeBytes(std::string& bytes);
   int64_t Number();
   uint32_t SomeOp();
   uint32_t SomeDtype();
 
+  const int max_nodes_;
   std::mt19937_64 random_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// uopd_pipeline_fuzz: mutated graphs through decode, verify, schedule, codegen and render in this
-// process, for the null device. No crash, no INTERNAL, no graph that takes without limit, and
-// memory back to where it was.
+// uopd_pipeline_fuzz: mutated graphs through decode, verify, schedule, codegen, render and the
+// assembly of programs in this process, for null devices. No crash, no INTERNAL, no graph that
+// takes without limit, and memory back to where it was.
 //
 //   uopd_pipeline_fuzz [--graphs N] [--first I] [--seconds S] [--seed N] [--slow-ms N] [--hang-s N]
 //
@@ -24,6 +24,7 @@
 #include "core/ir/wire.h"
 #include "devices/null/null_device.h"
 #include "server/engine/core_pipeline.h"
+#include "server/engine/program_plan.h"
 #include "tests/fuzz/graph_corpus.h"
 #include "tests/fuzz/graph_mutator.h"
 
@@ -70,7 +71,7 @@ void OnSignal(int signal) {
 class Fuzzer {
  public:
   explicit Fuzzer(const Settings& settings)
-      : settings_(settings), corpus_(Corpus({})), device_(devices::null::NullDevice::Open({})) {}
+      : settings_(settings), corpus_(Corpus({})), devices_(NullRegistry()) {}
 
   // The exit status.
   int Run() {
@@ -109,6 +110,16 @@ class Fuzzer {
   }
 
  private:
+  // Null devices by the names that graphs have.
+  static std::unique_ptr<devices::Registry> NullRegistry() {
+    devices::RegistryOptions options;
+    options.devices = "CPU:0,CPU:1,NULL:0";
+    options.open = [](const devices::DeviceName& name) {
+      return devices::null::NullDevice::Open({.index = name.index});
+    };
+    return *devices::Registry::Create(std::move(options));
+  }
+
   static constexpr int64_t kWarm = 5000;
   static constexpr double kGrowthMiB = 64;
 
@@ -147,19 +158,26 @@ class Fuzzer {
       if (ir::Encode(again, *same) != canonical)
         return absl::InternalError("canonical form changes");
     }
-    UOPD_ASSIGN(const schedule::Schedule made, pipeline_.MakeSchedule(ctx, sink, {}));
+    UOPD_ASSIGN(schedule::Schedule made, pipeline_.MakeSchedule(ctx, sink, {}));
     const auto back = schedule::Schedule::Decode(made.Encode());
     if (!back.ok())
       return absl::InternalError(Cat("schedule's bytes: ", StatusText(back.status())));
-    for (const schedule::Item& item : made.items) {
-      if (item.kind != schedule::Item::kKernel) continue;
+    UOPD_ASSIGN(const auto plan, engine::ProgramPlan::Make({}, {}, std::move(made), devices_));
+    for (engine::PlannedKernel& planned : plan->kernels) {
       PhaseTimings timings;
       UOPD_ASSIGN(const engine::KernelSource source,
-                  pipeline_.LowerKernel(item.graph, *device_, {}, nullptr, &timings, nullptr));
+                  pipeline_.LowerKernel(planned.graph, planned.device->device(), {}, nullptr,
+                                        &timings, nullptr));
       if (source.text.empty()) return absl::InternalError("empty source");
+      auto kernel = std::make_shared<engine::Kernel>();
+      kernel->device = planned.device;
+      kernel->name = source.record.name;
+      kernel->buffers = source.record.buffers;
+      kernel->variables = source.record.variables;
+      planned.kernel = std::move(kernel);
       ++kernels_;
     }
-    return absl::OkStatus();
+    return plan->Assemble(devices_).status();
   }
 
   void Fail(const char* kind, int64_t index, const std::string& what) {
@@ -174,7 +192,7 @@ class Fuzzer {
 
   const Settings settings_;
   const std::vector<v1::Graph> corpus_;
-  const std::shared_ptr<devices::Device> device_;
+  engine::DeviceSet devices_;
   const engine::CorePipeline pipeline_;
   std::map<std::string, int64_t> codes_;
   int64_t kernels_ = 0;

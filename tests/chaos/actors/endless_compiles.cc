@@ -10,11 +10,7 @@ namespace {
 void Act(World& world, int copy) {
   auto random = world.Random("endless_compiles", copy);
   Guest guest(world, "endless_compiles");
-  while (!world.Over()) {
-    if (!guest.Ready()) {
-      world.Pause(0.2);
-      continue;
-    }
+  while (guest.Await()) {
     // Never seen before, so that no cache has any of it.
     const auto offset = static_cast<double>(random() % (1 << 30));
     guest.Prepare(random() % 2 == 0 ? ManyKernelsGraph(400, offset) : SineChainGraph(400, offset),

@@ -12,11 +12,7 @@ namespace {
 void Act(World& world, int copy) {
   auto random = world.Random("endless_kernels", copy);
   Guest guest(world, "endless_kernels");
-  while (!world.Over()) {
-    if (!guest.Ready()) {
-      world.Pause(0.2);
-      continue;
-    }
+  while (guest.Await()) {
     // Few programs, so that most requests run and do not compile.
     const std::string graph = EndlessGraph(36 + static_cast<int>(random() % 10), 1.0 + copy);
     switch (random() % 3) {

@@ -11,11 +11,7 @@ namespace {
 void Act(World& world, int copy) {
   auto random = world.Random("hard_graphs", copy);
   Guest guest(world, "hard_graphs");
-  while (!world.Over()) {
-    if (!guest.Ready()) {
-      world.Pause(0.2);
-      continue;
-    }
+  while (guest.Await()) {
     const std::string graph = HardGraph(random);
     const double deadline = 0.2 + static_cast<double>(random() % 1000) / 1e3;
     random() % 2 == 0 ? guest.Prepare(graph, deadline) : guest.Run(graph, 2, deadline);

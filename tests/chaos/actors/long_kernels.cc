@@ -12,11 +12,7 @@ constexpr double kWait = 25;  // seconds
 
 void Act(World& world, int copy) {
   Guest guest(world, "long_kernels");
-  while (!world.Over()) {
-    if (!guest.Ready()) {
-      world.Pause(0.2);
-      continue;
-    }
+  while (guest.Await()) {
     const double begin = Now();
     guest.Execute(EndlessGraph(35, 1.0 + copy), 1, kWait);
     world.report().Sample("long_kernels.seconds", Now() - begin);

@@ -16,11 +16,7 @@ void Act(World& world, int copy) {
   fuzz::GraphMutator mutator(random());
   const auto corpus = fuzz::Corpus({.generated = 60});
   Guest guest(world, "mutants");
-  while (!world.Over()) {
-    if (!guest.Ready()) {
-      world.Pause(0.2);
-      continue;
-    }
+  while (guest.Await()) {
     const std::string graph =
         mutator.Mutate(corpus[mutator.Below(corpus.size())], corpus[mutator.Below(corpus.size())]);
     const int arguments = static_cast<int>(mutator.Below(6));

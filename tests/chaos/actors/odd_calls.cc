@@ -16,11 +16,7 @@ class Odd {
       : world_(world), random_(world.Random("odd_calls", copy)), guest_(world, "odd_calls") {}
 
   void Run() {
-    while (!world_.Over()) {
-      if (!guest_.Ready()) {
-        world_.Pause(0.2);
-        continue;
-      }
+    while (guest_.Await()) {
       OneCall();
       world_.report().Count("odd_calls");
       if (Below(8) == 0) world_.Pause(0.02);
