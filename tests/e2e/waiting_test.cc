@@ -150,11 +150,11 @@ TEST_F(WaitingTest, EndlessCompilesLeaveThreadsForWhatIsPrepared) {
   ASSERT_FALSE(tiny.empty() || large.empty());
   ASSERT_TRUE(Execute(tiny, 4).ok());
   ASSERT_TRUE(Execute(large, 200'000).ok());
+  auto stopped = std::make_unique<StoppedCompilers>(daemon_);
   // More of them than the daemon has threads for requests; most wait for another one's compile.
   std::deque<LongCall> calls;
   for (int i = 0; i < 24; ++i) calls.emplace_back(daemon_, i % 4);
   ASSERT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 24; }));
-  auto stopped = std::make_unique<StoppedCompilers>(daemon_);
   ASSERT_TRUE(BothCompilersAreStopped());
   for (int i = 0; i < 20; ++i) {
     const grpc::Status small = Execute(tiny, 4), big = Execute(large, 200'000);
@@ -173,12 +173,12 @@ TEST_F(WaitingTest, EndlessCompilesLeaveThreadsForWhatIsPrepared) {
 }
 
 TEST_F(WaitingTest, TheLastToLeaveEndsTheCompile) {
+  auto stopped = std::make_unique<StoppedCompilers>(daemon_);
   std::deque<LongCall> calls;
   for (int i = 0; i < 3; ++i) calls.emplace_back(daemon_, 7);
   ASSERT_TRUE(Eventually([&] { return daemon_.Metric("uopd_rpc_in_flight") == 3; }));
   ASSERT_TRUE(Eventually([&] { return !Compilers().empty(); }));
   calls.emplace_back(daemon_, 8);
-  auto stopped = std::make_unique<StoppedCompilers>(daemon_);
   ASSERT_TRUE(BothCompilersAreStopped());
   EXPECT_EQ(calls[0].Leave(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(calls[1].Leave(), grpc::StatusCode::CANCELLED);
