@@ -10,10 +10,9 @@
 // new owner closes descriptors without telling: whether one is still open is asked of the kernel
 // (same number, same inode). One thread; it runs from the constructor to the destructor.
 #pragma once
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <string>
@@ -53,7 +52,7 @@ class Acceptor {
   struct Open {
     std::string peer;
     int fd;
-    ino_t inode;
+    uint64_t inode;
   };
 
   void Run();
