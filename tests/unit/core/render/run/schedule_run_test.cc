@@ -146,8 +146,9 @@ ir::UOp SideBySide(ir::UOpContext& ctx, int64_t heads, int64_t groups, int64_t q
 // the same.
 TEST_F(ScheduleRun, LongGraphs) {
   const std::pair<std::string_view, int> cases[] = {
-      {"small_products", 40}, {"products_of_one", 40}, {"softmaxes", 40}, {"integer_rounds", 60},
-      {"prefix_sums", 40},    {"sines", 240},          {"choices", 400},  {"additions", 6000}};
+      {"small_products", 40}, {"products_of_one", 40}, {"softmaxes", 40},
+      {"integer_rounds", 60}, {"prefix_sums", 40},     {"sines", 240},
+      {"choices", 400},       {"additions", 6000},     {"casts", 1200}};
   for (const testing::Repeated& graph : testing::RepeatedGraphs()) {
     const auto found = std::ranges::find(cases, graph.name, [](const auto& c) { return c.first; });
     if (found == std::end(cases)) continue;
