@@ -201,7 +201,7 @@ class Decoder {
   size_t total_sources_ = 0;
   // What errors call the node being read.
   std::string_view line_;
-  std::string made_line_;  // behind line_ where that is no constant
+  std::string made_line_;  // what line_ points to, unless that is a constant
   absl::Status source_error_;
 };
 

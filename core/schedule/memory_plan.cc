@@ -12,7 +12,7 @@
 namespace uopd::schedule {
 namespace {
 
-// Temporaries that are compared with each other: at most about 0.1 s, when all live long.
+// With more temporaries than this, their lives are not compared with each other.
 constexpr size_t kMostCompared = 2048;
 
 struct Life {
@@ -146,7 +146,7 @@ Plan Place(const Schedule& schedule, const std::vector<Life>& lives,
   return plan;
 }
 
-// Each when it is born, in what is free then: n log n, where comparing lives is up to n³.
+// Each when it is born, in what is free then: n log n; comparing lives takes up to n³ steps.
 Plan PlaceAtBirth(const Schedule& schedule, const std::vector<Life>& lives) {
   Plan plan;
   plan.offsets.resize(lives.size(), 0);

@@ -29,7 +29,7 @@ class Cancellation {
   }
 
   // `watcher` is called once when the request is cancelled. There is one at a time. False: the
-  // request was cancelled already, and the watcher is dropped.
+  // request was cancelled already, and the watcher stays with the caller.
   bool TryWatch(absl::AnyInvocable<void()>& watcher) UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (cancelled()) return false;

@@ -85,8 +85,8 @@ class Executor {
 
   void Post(Task task) { Post(Caller(), std::move(task)); }
   void Post(const Caller& caller, Task task) UOPD_EXCLUDES(mu_);
-  // For a request, which it waits no longer than: if the request is cancelled before a thread is
-  // free, `task` is called at once by who cancels, and must then only end the request.
+  // For a request. If the request is cancelled before a thread is free, the thread that cancels
+  // calls `task` at once; `task` must then only end the request.
   void Post(const RequestContext& request, Task task) UOPD_EXCLUDES(mu_);
   // Calls fn(i) for i in [0, n) on this thread and on idle ones of the pool; returns when all calls
   // have returned.

@@ -48,8 +48,9 @@ class Strand : public std::enable_shared_from_this<Strand> {
   // True: nothing is ahead, and nothing else runs here until Leave.
   bool TryEnter() UOPD_EXCLUDES(mu_);
   void Leave() UOPD_EXCLUDES(mu_);
-  // Of work that the executor has admitted. If the request is cancelled before its turn, `task` is
-  // called at once by who cancels, beside what runs here, and must then only end the request.
+  // Of work that the executor has admitted. If the request is cancelled before its turn, the thread
+  // that cancels calls `task` at once, beside what runs here; `task` must then only end the
+  // request.
   void Post(Admission admission, const RequestContext& request, HeldTask task) UOPD_EXCLUDES(mu_);
   // RESOURCE_EXHAUSTED when the executor does not admit it; then the task is dropped.
   absl::Status Post(const RequestContext& request, Executor::Task task);
