@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+// What it costs that long kernels can be stopped: every kernel of some usual work that has polls
+// (core/codegen/passes/polls.h), and the same kernel without them. On the CPU of this machine; no
+// daemon.
+#include <absl/container/flat_hash_map.h>
+
+#include <cmath>
+
+#include "core/base/text.h"
+#include "core/codegen/codegen.h"
+#include "core/ir/wire.h"
+#include "core/render/llvm_ir.h"
+#include "core/schedule/schedule.h"
+#include "devices/cpu/cpu_device.h"
+#include "server/engine/target.h"
+#include "tests/perf/perf.h"
+#include "tests/support/model_graphs.h"
+
+namespace uopd::perf {
+namespace {
+
+using testing::GraphBuilder;
+
+struct Work {
+  const char* name;
+  ir::UOp (*build)(GraphBuilder& graph);
+};
+
+constexpr Work kWork[] = {
+    {"matmul_1024",
+     [](GraphBuilder& g) { return g.MatMul(g.Input({1024, 1024}), g.Input({1024, 1024})); }},
+    {"matmul_511",
+     [](GraphBuilder& g) { return g.MatMul(g.Input({511, 511}), g.Input({511, 511})); }},
+    {"conv_64",
+     [](GraphBuilder& g) {
+       return g.Conv2d(g.Input({4, 64, 56, 56}), g.Input({64, 64, 3, 3}), 1);
+     }},
+    {"softmax_4096", [](GraphBuilder& g) { return g.Softmax(g.Input({4096, 4096})); }},
+    {"layernorm_4096", [](GraphBuilder& g) { return g.LayerNorm(g.Input({4096, 4096})); }},
+    {"sum_64m", [](GraphBuilder& g) { return g.Sum(g.Input({1 << 26}), {0}); }},
+    {"relu_32m", [](GraphBuilder& g) { return g.Relu(g.Input({1 << 25})); }},
+    {"exp_16m", [](GraphBuilder& g) { return g.Exp(g.Input({1 << 24})); }},
+    {"transpose_4096",
+     [](GraphBuilder& g) { return g.Contiguous(g.Transpose(g.Input({4096, 4096}))); }},
+    {"batchnorm_64", [](GraphBuilder& g) { return g.BatchNorm(g.Input({64, 64, 56, 56})); }},
+};
+
+// The program as it was before polls were added.
+ir::UOp WithoutPolls(ir::UOpContext& ctx, ir::UOp linear) {
+  absl::flat_hash_map<uint32_t, ir::UOp> made;
+  std::vector<ir::UOp> lines, srcs;
+  for (ir::UOp u : linear.srcs()) {
+    srcs.clear();
+    for (ir::UOp s : u.srcs()) {
+      const auto it = made.find(s.id());
+      srcs.push_back(it == made.end() ? s : it->second);
+    }
+    lines.push_back(ctx.Make(u.op(), u.dtype(), srcs, u.arg(), u.Is(ir::Op::RANGE) ? 0 : u.tag()));
+    made[u.id()] = lines.back();
+  }
+  return ctx.Make(ir::Op::LINEAR, ir::Dtype::Void, lines);
+}
+
+class Bench {
+ public:
+  explicit Bench(std::shared_ptr<devices::cpu::CpuDevice> device)
+      : device_(std::move(device)), stream_(device_->NewStream().value()) {}
+
+  absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
+    ir::UOpContext ctx;
+    GraphBuilder graph(ctx);
+    graph.Output(work.build(graph));
+    schedule::Options options;
+    options.limits = engine::KernelLimitsOf(device_->info());
+    UOPD_ASSIGN(const schedule::Schedule schedule,
+                schedule::MakeSchedule(ctx, graph.Finish(), options));
+    for (const schedule::Item& item : schedule.items) {
+      if (item.kind == schedule::Item::kKernel)
+        UOPD_TRY(MeasureKernel(work.name, item.graph, seconds, out));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status MeasureKernel(const char* name, std::string_view graph, double seconds,
+                             std::vector<Measurement>& out) {
+    ir::UOpContext ctx;
+    UOPD_ASSIGN(const ir::UOp root, ir::Decode(ctx, graph, ir::Stage::kKernel));
+    UOPD_ASSIGN(const codegen::LoweredKernel kernel,
+                codegen::Lower(ctx, root, engine::TargetOf(device_->info()), {}));
+    if (!kernel.polls) return absl::OkStatus();
+    std::vector<std::shared_ptr<devices::Buffer>> buffers;
+    std::vector<devices::BufferArg> args;
+    for (const codegen::BufferUse& use : kernel.buffers) {
+      const size_t bytes = static_cast<size_t>(use.elements * ir::ByteSize(use.dtype));
+      UOPD_ASSIGN(auto buffer, device_->Allocate(bytes, devices::MemoryKind::kDevice));
+      UOPD_TRY(stream_->Fill(*buffer, 0, bytes, std::byte{0x3c}));  // 0.0115 as f32
+      args.push_back({buffer.get(), 0});
+      buffers.push_back(std::move(buffer));
+    }
+    UOPD_ASSIGN(const auto polls, Load(ctx, kernel, kernel.program, args.size()));
+    UOPD_ASSIGN(const auto without,
+                Load(ctx, kernel, WithoutPolls(ctx, kernel.program), args.size()));
+    const auto flag = std::make_shared<devices::StopFlag>();
+    const auto time = [&](devices::Executable& executable) {
+      const double start = NowSeconds();
+      (void)stream_->Launch(executable, {{kernel.grid[0], 1, 1}}, args, {}, nullptr, flag);
+      (void)stream_->Synchronize();
+      return NowSeconds() - start;
+    };
+    time(*polls), time(*without);
+    // One after the other, each in front by turns: noise of the machine hits both.
+    std::vector<double> with, peer;
+    for (const double until = NowSeconds() + seconds; with.empty() || NowSeconds() < until;) {
+      with.push_back(time(*polls));
+      peer.push_back(time(*without));
+      peer.push_back(time(*without));
+      with.push_back(time(*polls));
+    }
+    out.push_back({Cat("polls.", name, ".", kernel.name), "ms", 1e3 * Percentile(with, 0.5),
+                   "without polls", 1e3 * Percentile(peer, 0.5)});
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<devices::Executable>> Load(ir::UOpContext& ctx,
+                                                            const codegen::LoweredKernel& kernel,
+                                                            ir::UOp program, size_t buffers) {
+    UOPD_ASSIGN(const std::string text,
+                render::RenderLlvmIr(ctx, program, kernel.name, kernel.variables));
+    return device_->Load({devices::ProgramFormat::kLlvmIr,
+                          kernel.name,
+                          text,
+                          {static_cast<int>(buffers), static_cast<int>(kernel.variables.size())}});
+  }
+
+  std::shared_ptr<devices::cpu::CpuDevice> device_;
+  std::unique_ptr<devices::Stream> stream_;
+};
+
+absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
+  UOPD_ASSIGN(auto device, devices::cpu::CpuDevice::Open({}));
+  Bench bench(std::move(device));
+  std::vector<Measurement> out;
+  for (const Work& work : kWork) {
+    if (!options.model.empty() && options.model != work.name) continue;
+    UOPD_TRY(WithFrame(bench.Measure(work, 5 * options.scale, out), Cat("measuring ", work.name)));
+  }
+  if (out.empty()) return absl::InvalidArgumentError(Cat("no work is called ", options.model));
+  // A kernel compared with itself differs by about one percent too.
+  double logs = 0;
+  for (const Measurement& m : out) logs += std::log(m.value / m.peer);
+  out.push_back(
+      {"polls.geometric_mean", "ratio", std::exp(logs / static_cast<double>(out.size()))});
+  return out;
+}
+
+const Register kRegister("polls", "long kernels with and without their polls: --model NAME", Run);
+
+}  // namespace
+}  // namespace uopd::perf
