@@ -332,9 +332,9 @@ class Fuser {
     const uint32_t r = first.root;
     IndexList index(first.access->index.begin(), first.access->index.end());
     const Shape shape = *f_.at(u).shape;
-    std::vector<UOp> loops = plan.loops;
+    std::vector<UOp> loops(plan.loops.begin(), plan.loops.end());
     StagedValue value;
-    value.axes = plan.axes;
+    value.axes.assign(plan.axes.begin(), plan.axes.end());
     for (size_t a : plan.axes) {
       index[a] = ir::Range(ctx_, shape[a], f_.roots[r].next_range++, AxisType::REDUCE);
       value.ranges.push_back(index[a]), loops.push_back(index[a]);

@@ -294,15 +294,17 @@ std::vector<Kernel> Lowering::Run(Fusion& fusion) {
   return out;
 }
 
-absl::StatusOr<FinishedKernel> Lowering::Finish(const Kernel& kernel) {
+absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   // PARAM of each placeholder that is still there; a buffer that is read and written is one PARAM.
   std::vector<uint32_t> param;
+  param.reserve(kernel.placeholders.size());
   const size_t outputs = [&] {
     const UOp end = kernel.raw.src(0);
     const UOp statement = end.Is(Op::END) ? end.src(0) : end;
     return statement.Is(Op::GROUP) ? statement.n_src() : size_t{1};
   }();
   FinishedKernel out;
+  out.placeholders.reserve(kernel.placeholders.size());
   for (uint32_t p = 0; p < kernel.placeholders.size(); ++p) {
     param.push_back(UINT32_MAX);
     if (p >= outputs && !std::binary_search(kernel.reads.begin(), kernel.reads.end(), p)) continue;
@@ -316,7 +318,7 @@ absl::StatusOr<FinishedKernel> Lowering::Finish(const Kernel& kernel) {
   }
   UOPD_TRY(ctx_.CheckInterrupt());
   const auto [it, fresh] = finished_.try_emplace({kernel.raw.id(), param});
-  if (!fresh) return it->second;
+  if (!fresh) return &it->second;
 
   const UOp sink = MergeRanges(ctx_, simplify_, analyses_.at(kernel.raw.id()).sink);
   UOPD_TRY(ctx_.CheckInterrupt());
@@ -344,7 +346,8 @@ absl::StatusOr<FinishedKernel> Lowering::Finish(const Kernel& kernel) {
         Cat("scheduling made a kernel that does not verify: ", StatusText(s)));
   }
   out.graph = ir::Encode(ctx_, made);
-  return it->second = out;
+  it->second = std::move(out);
+  return &it->second;
 }
 
 }  // namespace uopd::schedule

@@ -54,8 +54,8 @@ class Lowering {
   // Kernels of every root that is no copy and not empty; some of them when interrupted.
   std::vector<Kernel> Run(Fusion& fusion);
   // Buffers numbered, ranges in nesting order, adjacent ranges merged where that makes indices no
-  // harder. INTERNAL if the result does not verify.
-  absl::StatusOr<FinishedKernel> Finish(const Kernel& kernel);
+  // harder. Owned by this. INTERNAL if the result does not verify.
+  absl::StatusOr<const FinishedKernel*> Finish(const Kernel& kernel);
 
  private:
   // What is known of a raw graph.

@@ -177,6 +177,7 @@ class Builder {
     }
     std::vector<const Kernel*> kernel_of(fusion.roots.size(), nullptr);
     for (const Kernel& k : kernels) kernel_of[k.root] = &k;
+    out.items.reserve(ordering.roots.size());
     for (uint32_t r : ordering.roots) {
       const Root& root = fusion.roots[r];
       Item item;
@@ -190,9 +191,10 @@ class Builder {
         MarkRead(out, fusion, from);
       } else {
         const Kernel& kernel = *kernel_of[r];
-        UOPD_ASSIGN(const FinishedKernel finished, lowering_.Finish(kernel));
-        item.graph = finished.graph;
-        for (uint32_t p : finished.placeholders)
+        UOPD_ASSIGN(const FinishedKernel* finished, lowering_.Finish(kernel));
+        item.graph = finished->graph;
+        item.buffers.reserve(finished->placeholders.size());
+        for (uint32_t p : finished->placeholders)
           item.buffers.push_back(RefOf(fusion, kernel.placeholders[p].storage));
         for (uint32_t p : kernel.reads) MarkRead(out, fusion, kernel.placeholders[p]);
       }

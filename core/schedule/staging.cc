@@ -111,8 +111,9 @@ double Staging::SharedTrips(UOp u) {
   return all > 0 ? own / all : 1;
 }
 
-std::vector<UOp> Staging::CommonLoops(const NodeInfo& info) const {
-  std::vector<UOp> common = f_.loops[info.demands[0].loops];
+LoopList Staging::CommonLoops(const NodeInfo& info) const {
+  const std::vector<UOp>& first = f_.loops[info.demands[0].loops];
+  LoopList common(first.begin(), first.end());
   for (const Demand& d : info.demands) {
     const std::vector<UOp>& other = f_.loops[d.loops];
     const auto [end, unused] =
@@ -171,8 +172,7 @@ double Staging::UsedSize(const StagePlan& plan, UOp range) {
 // Staged along all axes whose indices differ or use other loops than these, of which those inside
 // of the last one that is used are dropped. Output loops can be in any order, so what is staged in
 // them alone has those that it does not use inside of it.
-std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, bool may_cut,
-                                      double& computed) {
+std::optional<StagePlan> Staging::Cut(UOp u, LoopList& loops, bool may_cut, double& computed) {
   const auto& demands = f_.at(u).demands;
   const Shape shape = *f_.at(u).shape;
   uint64_t around = 0, used = 0;
@@ -203,7 +203,10 @@ std::optional<StagePlan> Staging::Cut(UOp u, std::vector<UOp>& loops, bool may_c
   plan.loops = loops;
   if (std::all_of(loops.begin(), loops.end(),
                   [](UOp range) { return range.axis_type() == ir::AxisType::LOOP; })) {
-    std::erase_if(plan.loops, [&](UOp range) { return (used & UsedRanges::Bit(range)) == 0; });
+    const auto unused = std::remove_if(plan.loops.begin(), plan.loops.end(), [&](UOp range) {
+      return (used & UsedRanges::Bit(range)) == 0;
+    });
+    plan.loops.erase(unused, plan.loops.end());
     for (size_t i = 0; may_cut && !kept.empty() && i < plan.loops.size(); ++i) {
       if ((whole & UsedRanges::Bit(plan.loops[i])) != 0) continue;
       if (const auto cut = MaybeCutOf(plan.loops[i], kept)) plan.cuts.push_back(*cut);
@@ -352,7 +355,7 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   if (options_.picks->Picking(f_.position[u.id()]) || root.is_copy) return std::nullopt;
   std::optional<StagePlan> best;
   double fewest = 0;
-  for (std::vector<UOp> loops = CommonLoops(info);;) {
+  for (LoopList loops = CommonLoops(info);;) {
     double computed = 0;
     std::optional<StagePlan> plan = Cut(u, loops, may_cut, computed);
     if (!plan) break;

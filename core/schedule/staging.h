@@ -48,13 +48,16 @@ struct RangeCut {
   int64_t inner = 1, outer = 1;
 };
 
+// Outermost first; plans are made and dropped often.
+using LoopList = absl::InlinedVector<ir::UOp, 8>;
+
 // How a node would be staged.
 struct StagePlan {
-  std::vector<size_t> axes;    // staged, ascending
-  std::vector<ir::UOp> loops;  // the prefix, outermost first
-  int64_t elements = 0;        // of the array
-  int64_t bytes = 0;           // of it
-  double cached_bytes = 0;     // read again by every iteration of the prefix
+  absl::InlinedVector<size_t, 6> axes;  // staged, ascending
+  LoopList loops;                       // the prefix
+  int64_t elements = 0;                 // of the array
+  int64_t bytes = 0;                    // of it
+  double cached_bytes = 0;              // read again by every iteration of the prefix
   double cost = 0;
   // That must be made first: `loops` are then the parts that are used.
   std::vector<RangeCut> cuts;
@@ -90,9 +93,8 @@ class Staging {
   bool IsInside(ir::UOp index, ir::UOp size);
   bool Shares(ir::UOp u, const Demand& a, const Demand& b);
   double SharedTrips(ir::UOp u);
-  std::vector<ir::UOp> CommonLoops(const NodeInfo& info) const;
-  std::optional<StagePlan> Cut(ir::UOp u, std::vector<ir::UOp>& loops, bool may_cut,
-                               double& computed);
+  LoopList CommonLoops(const NodeInfo& info) const;
+  std::optional<StagePlan> Cut(ir::UOp u, LoopList& loops, bool may_cut, double& computed);
   absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
   double LostThreads(const Root& root, double iterations) const;
   double LostByConsumers(ir::UOp u, StagePlan& plan);

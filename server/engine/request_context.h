@@ -45,6 +45,8 @@ struct RequestContext {
   PhaseTimings timings;
   CacheOutcome cache;
 
+  // From now on `ends` says whether the request is cancelled.
+  void EndWith(std::shared_ptr<Cancellation> ends);
   // OK while the caller still wants an answer; otherwise CANCELLED or DEADLINE_EXCEEDED.
   absl::Status Check() const;
   cache::WaitLimits wait_limits() const { return {deadline, cancelled}; }

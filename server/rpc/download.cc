@@ -28,8 +28,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
         request_(request),
         scope_(engine, *context, Method::kDownload) {
     scope_.request().caller = CallerOf(*context, request.session_id());
-    scope_.request().cancelled = [c = cancellation_] { return c->cancelled(); };
-    scope_.request().cancellation = cancellation_;
+    scope_.request().EndWith(cancellation_);
   }
 
   void Start() {

@@ -130,8 +130,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
     request_ = ContextOf(context_);
-    request_.cancelled = [cancellation = cancellation_] { return cancellation->cancelled(); };
-    request_.cancellation = cancellation_;
+    request_.EndWith(cancellation_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
     if (!request.refused.ok()) return Answered(request.refused);

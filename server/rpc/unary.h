@@ -57,8 +57,7 @@ class UnaryCall {
                                      engine::ByteClass::kMessages));
     UOPD_ASSIGN(admission_, engine_.executor().Admit(request().caller));
     auto cancellation = std::make_shared<engine::Cancellation>();
-    request().cancelled = [cancellation] { return cancellation->cancelled(); };
-    request().cancellation = cancellation;
+    request().EndWith(cancellation);
     // Deletes itself in OnDone.
     reactor_ = waiting_ = new WaitingReactor(std::move(cancellation), std::move(held));
     return absl::OkStatus();

@@ -22,8 +22,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
         response_(*response),
         scope_(engine, *context, Method::kUpload) {
     scope_.ReleaseWork();
-    scope_.request().cancelled = [c = cancellation_] { return c->cancelled(); };
-    scope_.request().cancellation = cancellation_;
+    scope_.request().EndWith(cancellation_);
   }
 
   void Start() {
