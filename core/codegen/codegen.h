@@ -68,7 +68,7 @@ struct LoweredKernel {
 
 // Version of what Lower does; part of the environment key of cached kernels. Raise it with every
 // change of output.
-inline constexpr int kCodegenVersion = 6;
+inline constexpr int kCodegenVersion = 7;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kKernel). INVALID_ARGUMENT for an opt in
 // Options::opts that does not apply.

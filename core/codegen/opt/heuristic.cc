@@ -25,9 +25,9 @@ using ir::UOp;
 using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;
-constexpr double kUnrollWhole = 16;   // terms of a reduction
-constexpr double kMostLines = 20000;  // of a program with all copies that opts make
-constexpr double kGatherCost = 2;     // of an element that is fetched or put alone, in loads
+constexpr double kUnrollWhole = 16;  // terms of a reduction
+constexpr double kMostLines = 8000;  // of a program with all copies that opts make
+constexpr double kGatherCost = 2;    // of an element that is fetched or put alone, in loads
 
 struct Access {
   AxisSet path = 0;  // axes whose loops enclose it
