@@ -21,7 +21,9 @@ constexpr uint64_t Fold(uint64_t a, uint64_t b) {
 // A hash under a key, fed value by value.
 class KeyedHash {
  public:
-  explicit constexpr KeyedHash(uint64_t key, uint64_t first) : hash_(key ^ first) {}
+  // `first` is multiplied: with the bits as they are, a pair of ids or addresses that are counted
+  // up together would meet all other such pairs when the second value is added.
+  explicit constexpr KeyedHash(uint64_t key, uint64_t first) : hash_(key + first * kOdd) {}
   constexpr void Add(uint64_t v) { hash_ = Fold(hash_ ^ v, kOdd); }
   // The first value of which an outsider chooses all the bits: a product of two secrets.
   constexpr void AddChosen(uint64_t key, uint64_t v) {
