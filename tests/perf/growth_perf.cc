@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // How scheduling grows with its graph: every structure of tests/support/repeated_graphs.h, doubled
 // until it has 10^5 nodes (times --scale). Each size runs in a process of its own, which measures
-// the CPU time and the memory that scheduling alone takes, and is given a minute.
+// the CPU time and the memory that scheduling alone takes, and is given kMostSeconds.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ Cost Schedule(const testing::Repeated& graph, int n) {
   return cost;
 }
 
-// In a child. Null: it took over a minute.
+// In a child. Null: it took over kMostSeconds.
 std::optional<Cost> InChild(const testing::Repeated& graph, int n) {
   int ends[2];
   if (pipe(ends) != 0) return std::nullopt;
