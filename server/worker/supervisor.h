@@ -88,9 +88,9 @@ struct SupervisorStats {
 class Supervisor {
  public:
   static constexpr std::chrono::milliseconds kKillTimeout{5'000};  // to end after SIGKILL
-  static constexpr int kMaxOutside = 10;                           // deaths of one job from outside
+  static constexpr int kMaxOutside = 30;                           // deaths of one job from outside
   static constexpr int kMaxOutOfMemory = 2;                        // of those, while memory ran out
-  static constexpr int kMaxAttempts = 20;                          // with the ends of fork servers
+  static constexpr int kMaxAttempts = 60;                          // with the ends of fork servers
   static constexpr std::chrono::seconds kPassing{300};  // life of an entry that is perhaps unjust
 
   struct Options {

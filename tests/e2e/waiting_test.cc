@@ -108,7 +108,7 @@ std::vector<Process> CompilersOf(pid_t daemon) {
 }
 
 // Stops every compiler in the middle of its work for as long as this lives. The daemon replaces a
-// stopped one after half a second or more, and gives up after ten: no compile ends for five
+// stopped one after half a second or more, and gives up after thirty: no compile ends for fifteen
 // seconds.
 class StoppedCompilers {
  public:
