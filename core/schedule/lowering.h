@@ -54,7 +54,7 @@ class Lowering {
   // Kernels of every root that is no copy and not empty; some of them when interrupted.
   std::vector<Kernel> Run(Fusion& fusion);
   // Buffers numbered, ranges in nesting order, adjacent ranges merged where that makes indices no
-  // harder. Owned by this. INTERNAL if the result does not verify.
+  // harder. The result lives as long as this object. INTERNAL if it does not verify.
   absl::StatusOr<const FinishedKernel*> Finish(const Kernel& kernel);
 
  private:

@@ -33,6 +33,8 @@
 // Gates: the array is filled whole, so the agreed indices must be inside of their axes in every
 // iteration; loads may be gated.
 #pragma once
+#include <absl/container/inlined_vector.h>
+
 #include <optional>
 #include <vector>
 
@@ -48,7 +50,7 @@ struct RangeCut {
   int64_t inner = 1, outer = 1;
 };
 
-// Outermost first; plans are made and dropped often.
+// Loops, outermost first. Inline, since plans are made and dropped often.
 using LoopList = absl::InlinedVector<ir::UOp, 8>;
 
 // How a node would be staged.
