@@ -297,7 +297,7 @@ bool Engine::FindPrepared(RequestContext& request, const GraphRef& graph,
 }
 
 Executor& Engine::RunnerOf(const RequestContext& request) {
-  const bool is_long = request.prepared != nullptr && request.prepared->Get()->may_be_long;
+  const bool is_long = request.prepared != nullptr && request.prepared->Get()->IsLong();
   return is_long ? long_runs_ : executor_;
 }
 

@@ -14,8 +14,6 @@ constexpr double kQuickBytes = 256 << 10;
 constexpr double kQuickFlops = 500'000;
 constexpr size_t kQuickSteps = 16;
 
-// A program above is watched while it runs; below, looking between its steps is enough.
-constexpr double kLongNs = 10e6;
 constexpr double kLongBytes = 64 << 20;  // copies have no estimate
 
 absl::Status Internal(const std::string& message) { return absl::InternalError(message); }
@@ -139,8 +137,8 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
     program->steps.push_back(std::move(step));
   }
   program->quick = program->steps.size() <= kQuickSteps && program->bytes <= kQuickBytes &&
-                   program->flops <= kQuickFlops && estimate_ns <= kLongNs;
-  program->may_be_long |= estimate_ns > kLongNs || program->bytes > kLongBytes;
+                   program->flops <= kQuickFlops && estimate_ns <= kLongRunNs;
+  program->may_be_long |= estimate_ns > kLongRunNs || program->bytes > kLongBytes;
   return std::shared_ptr<const Program>(std::move(program));
 }
 

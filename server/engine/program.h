@@ -2,6 +2,8 @@
 // A prepared graph: loaded kernels in order, and what each slot and variable must be. Immutable,
 // shared by all who run it.
 #pragma once
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,6 +55,23 @@ struct ProgramArena {
   int64_t bytes = 0;
 };
 
+// What the quickest run of a program took, of those that came to their end. Thread-safe.
+class RunTime {
+ public:
+  RunTime() = default;
+  RunTime(const RunTime&) {}  // a copy of a program has not run yet
+  RunTime& operator=(const RunTime&) = delete;
+  void Add(int64_t ns) const {
+    if (ns < Quickest()) quickest_ns_.store(ns, std::memory_order_relaxed);
+  }
+  int64_t Quickest() const { return quickest_ns_.load(std::memory_order_relaxed); }
+
+ private:
+  mutable std::atomic<int64_t> quickest_ns_{INT64_MAX};  // programs are shared as const
+};
+
+inline constexpr int64_t kLongRunNs = 10'000'000;
+
 struct Program {
   Digest digest;
   std::vector<ProgramSlot> slots;
@@ -67,8 +86,15 @@ struct Program {
   uint32_t tuned_kernels = 0;   // steps
   // Done in microseconds: cheaper to run on the thread that received the call than to hand over.
   bool quick = false;
-  // May take over 10 ms: somebody looks whether it is to stop while it runs.
-  bool may_be_long = false;
+  bool may_be_long = false;  // as estimated, for a slow core: over 10 ms
+  RunTime run_time;
+
+  // Whether a run may take over 10 ms: it has a thread of low priority, and somebody looks while it
+  // runs whether it is to stop. What a run took says more than the estimate, which may be twenty
+  // times too long; with variables the next run may have more work.
+  bool IsLong() const {
+    return may_be_long && !(variables.empty() && run_time.Quickest() <= kLongRunNs);
+  }
 };
 
 // Which program: the graph and what it is compiled for.

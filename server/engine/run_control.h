@@ -97,6 +97,7 @@ class RunWatch {
   mutable Mutex mu_;
   std::condition_variable changed_;
   bool end_ UOPD_GUARDED_BY(mu_) = false;
+  bool parked_ UOPD_GUARDED_BY(mu_) = false;  // the thread sleeps until it is woken
   std::vector<RunControl*> runs_ UOPD_GUARDED_BY(mu_);
   std::thread thread_;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/rpc/stream_watch.h"
 
+#include <utility>
 #include <vector>
 
 #include "core/base/trace.h"
@@ -28,7 +29,7 @@ void StreamWatch::Add(const std::shared_ptr<WatchedStream>& stream) {
   {
     MutexLock lock(mu_);
     streams_.emplace(stream.get(), stream);
-    if (streams_.size() > 1) return;
+    if (!std::exchange(parked_, false)) return;
   }
   changed_.notify_all();
 }
@@ -60,7 +61,10 @@ void StreamWatch::Run() {
   for (;;) {
     {
       MutexLock lock(mu_);
-      lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return stop_ || !streams_.empty(); });
+      if (streams_.empty()) {
+        parked_ = true;
+        lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return stop_ || !parked_; });
+      }
       const auto until = std::chrono::steady_clock::now() + kInterval;
       if (lock.WaitUntil(changed_, until, [this]() UOPD_REQUIRES(mu_) { return stop_; })) return;
       for (const auto& [key, stream] : streams_) {

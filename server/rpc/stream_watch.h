@@ -57,6 +57,7 @@ class StreamWatch {
   Mutex mu_;
   std::condition_variable changed_;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  bool parked_ UOPD_GUARDED_BY(mu_) = false;  // the thread sleeps until it is woken
   absl::flat_hash_map<const WatchedStream*, std::weak_ptr<WatchedStream>> streams_
       UOPD_GUARDED_BY(mu_);
   const WatchedStream* looked_at_ UOPD_GUARDED_BY(mu_) = nullptr;

@@ -291,6 +291,21 @@ TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
   EXPECT_TRUE(usual);
 }
 
+// What a run took says more than an estimate for a slow core.
+TEST_F(LongRunTest, IsNotLongOnceItWasQuick) {
+  constexpr int64_t kTerms = int64_t{1} << 19;
+  SessionUse session = Open();
+  RequestContext first;
+  ASSERT_TRUE(engine_->Prepare(first, {"", LongSum(kTerms)}, {}).ok());
+  EXPECT_NE(&engine_->RunnerOf(first), &engine_->executor());
+  // On a busy machine not every run is quick.
+  for (int i = 0; i < 1000 && &engine_->RunnerOf(first) != &engine_->executor(); ++i) {
+    RequestContext request;
+    ASSERT_TRUE(Run(request, *session, 0, kTerms).ok());
+  }
+  EXPECT_EQ(&engine_->RunnerOf(first), &engine_->executor());
+}
+
 class LimitedRunTest : public LongRunTest {
  protected:
   LimitedRunTest() : LongRunTest("100ms") {}
