@@ -105,17 +105,20 @@ void Daemon::Reload(const Config& config) {
   engine_->Reload(config_);
 }
 
-void Daemon::Drain() {
-  const auto timeout = config_.server_drain_timeout_ms();
+void Daemon::End(const std::function<void(const char* part)>& begin) {
   rpc_->SetNotServing();
-  const bool done = engine_->Drain(std::chrono::steady_clock::now() + timeout);
+  const bool done =
+      engine_->Drain(std::chrono::steady_clock::now() + config_.server_drain_timeout_ms());
   UOPD_LOG(kInfo, "drained", {"all_finished", done});
+  begin("connections");
   // What is open now is idle or was given up on.
   rpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(done ? 200 : 0));
-}
-
-Daemon::~Daemon() {
-  if (http_ != nullptr) http_->Stop();
+  begin("HTTP");
+  http_ = nullptr;
+  begin("gRPC");
+  rpc_ = nullptr;
+  begin("engine");
+  engine_ = nullptr;
 }
 
 }  // namespace uopd

@@ -4,6 +4,7 @@
 // Used by the main thread. Start order: log, cache, devices, engine with its workers, gRPC, HTTP,
 // ready file; the end is the reverse.
 #pragma once
+#include <functional>
 #include <memory>
 
 #include "core/base/config.h"
@@ -19,13 +20,13 @@ class Daemon {
   // Serves when it returns. `forks` outlives it.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config,
                                                        worker::ForkServer& forks);
-  ~Daemon();
 
   // Takes what can change while running; names the rest in the log.
   void Reload(const Config& config);
   std::chrono::milliseconds drain_timeout() const { return config_.server_drain_timeout_ms(); }
-  // Refuses new requests and waits for the running ones, at most server.drain_timeout_ms.
-  void Drain();
+  // Refuses new requests, waits for the running ones, at most server.drain_timeout_ms, and ends
+  // everything. `begin` is called with the name of each part before that part ends. Once.
+  void End(const std::function<void(const char* part)>& begin);
 
  private:
   explicit Daemon(Config config) : config_(std::move(config)) {}

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -30,6 +31,10 @@ namespace {
 constexpr int kExitStuck = 3;
 // On top of server.drain_timeout_ms: a second for stopped runs to notice, and the way out.
 constexpr std::chrono::milliseconds kExitTime{1500};
+// For the last line.
+constexpr std::chrono::milliseconds kLogTime{100};
+// A part of the end that takes longer is worth a line.
+constexpr std::chrono::milliseconds kSlowEnd{200};
 
 // Everything but the defaults that depend on the machine.
 absl::Status ReadSettings(std::span<const char* const> args, Config& config, CommandLine& line) {
@@ -81,16 +86,44 @@ void ExitOnSecondSignal(sigset_t signals) {
   }).detach();
 }
 
+// What the process is ending, while it ends.
+std::atomic<const char*> ending{""};
+
 // Ends the process when the end takes too long: a kernel without polls, a driver that hangs, a
 // helper that was stopped. What was promised to clients is on disk or was refused by then.
 void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_file) {
   std::thread([after, ready_file] {
     std::this_thread::sleep_for(after);
-    UOPD_LOG(kError, "still running after the drain, giving up", {"exit_status", kExitStuck});
     if (!ready_file.empty()) unlink(ready_file.c_str());
+    // Perhaps the log is what is stuck: on a disk that hangs, for one.
+    std::thread([] {
+      UOPD_LOG(kError, "still running after the drain, giving up", {"ending", ending.load()},
+               {"exit_status", kExitStuck});
+    }).detach();
+    std::this_thread::sleep_for(kLogTime);
     _exit(kExitStuck);
   }).detach();
 }
+
+// The parts of the end one after the other; one that takes long is named in the log.
+class Ending {
+ public:
+  ~Ending() { Done(); }
+  void Begin(const char* part) {
+    Done();
+    ending = part;
+    begun_ = Clock::now();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void Done() const {
+    const std::chrono::duration<double> took = Clock::now() - begun_;
+    if (*ending.load() == '\0' || took < kSlowEnd) return;
+    UOPD_LOG(kWarn, "ending takes long", {"part", ending.load()}, {"seconds", took.count()});
+  }
+  Clock::time_point begun_;
+};
 
 // Every connection is a descriptor, and many systems start processes with 1024 of them.
 void AllowFiles(int64_t connections) {
@@ -129,17 +162,15 @@ int Main(std::span<const char* const> args) {
   if (!forks.ok()) return Fail(forks.status());
   auto daemon = Daemon::Start(config, **forks);
   if (!daemon.ok()) return Fail(daemon.status());
-  for (;;) {
-    const int signal = WaitForSignal(signals);
-    if (signal != SIGHUP) {
-      UOPD_LOG(kInfo, "draining", {"signal", signal});
-      break;
-    }
-    Reload(**daemon, args);
-  }
+  int signal;
+  while ((signal = WaitForSignal(signals)) == SIGHUP) Reload(**daemon, args);
   ExitOnSecondSignal(signals);
   ExitWhenStuck((*daemon)->drain_timeout() + kExitTime, config.server_ready_file());
-  (*daemon)->Drain();
+  UOPD_LOG(kInfo, "draining", {"signal", signal});
+  Ending parts;
+  (*daemon)->End([&](const char* part) { parts.Begin(part); });
+  parts.Begin("helpers");
+  forks->reset();
   return 0;
 }
 

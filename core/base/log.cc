@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "core/base/log.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <ctime>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "core/base/log_sink.h"
 #include "core/base/metrics.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -22,14 +18,9 @@ namespace {
 
 constexpr std::string_view kLevelNames[] = {"debug", "info", "warn", "error", "off"};
 
-// Where lines go. Never destroyed, since threads may log while the process exits.
-struct Sink {
-  Mutex mu;
-  int fd UOPD_GUARDED_BY(mu) = STDERR_FILENO;
-  std::string path UOPD_GUARDED_BY(mu);
-};
-Sink& TheSink() {
-  static Sink& sink = *new Sink;
+// Never destroyed, since threads may log while the process exits.
+LogSink& TheSink() {
+  static LogSink& sink = *new LogSink;
   return sink;
 }
 
@@ -105,19 +96,18 @@ std::string Timestamp() {
                          static_cast<int>(ms % 1000));
 }
 
-absl::Status SwitchTo(Sink& sink, const std::string& path) UOPD_REQUIRES(sink.mu) {
-  int fd = STDERR_FILENO;
-  if (!path.empty()) {
-    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0640);
-    if (fd < 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("log file (", path, ") cannot be opened: ", std::strerror(errno)));
-    }
-  }
-  if (sink.fd != STDERR_FILENO) close(sink.fd);
-  sink.fd = fd;
-  sink.path = path;
-  return absl::OkStatus();
+std::string Begin(LogLevel level, std::string_view message) {
+  std::string line = absl::StrCat("ts=", Timestamp());
+  AppendField(&line, "level", kLevelNames[static_cast<size_t>(level)]);
+  AppendField(&line, "msg", message);
+  return line;
+}
+
+std::string LostNotice(uint64_t lost) {
+  std::string line = Begin(LogLevel::kWarn, "log lines were lost");
+  AppendField(&line, "lines", std::to_string(lost));
+  line.push_back('\n');
+  return line;
 }
 
 }  // namespace
@@ -143,32 +133,18 @@ absl::Status SetLogLevel(std::string_view name) {
       absl::StrCat("log level (", std::string(name), ") does not exist"));
 }
 
-absl::Status OpenLogFile(const std::string& path) {
-  Sink& sink = TheSink();
-  MutexLock lock(sink.mu);
-  return SwitchTo(sink, path);
-}
+absl::Status OpenLogFile(const std::string& path) { return TheSink().Open(path); }
 
-absl::Status ReopenLogFile() {
-  Sink& sink = TheSink();
-  MutexLock lock(sink.mu);
-  return SwitchTo(sink, std::string(sink.path));
-}
+absl::Status ReopenLogFile() { return TheSink().Reopen(); }
 
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
-  std::string line = absl::StrCat("ts=", Timestamp());
-  AppendField(&line, "level", kLevelNames[static_cast<size_t>(level)]);
-  AppendField(&line, "msg", message);
+  std::string line = Begin(level, message);
   for (const LogScope* scope = innermost_scope; scope; scope = scope->outer_) {
     AppendField(&line, scope->key_, scope->value_);
   }
   for (const LogField& field : fields) AppendField(&line, field.key, field.value);
   line.push_back('\n');
-
-  Sink& sink = TheSink();
-  MutexLock lock(sink.mu);
-  while (write(sink.fd, line.data(), line.size()) < 0 && errno == EINTR) {
-  }
+  if (!TheSink().Write(line, LostNotice)) metrics::LogLinesLost().Increment();
 }
 
 LogScope::LogScope(std::string_view key, std::string_view value)

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Structured log lines (logfmt): ts=2026-01-31T12:00:00.123Z level=info msg="session opened"
-// req=7f3a ttl_ms=300000
+// Structured log lines (logfmt):
 //
-//   UOPD_LOG(kInfo, "session opened", {"id", id}, {"ttl_ms", ttl});    // fields are not evaluated
-//   when the level is off LogScope scope("req", request_id);                                 //
-//   every line of this thread carries req=...
+//   ts=2026-01-31T12:00:00.123Z level=info msg="session opened" req=7f3a ttl_ms=300000
 //
-// Thread-safe; a line is one write(2), so that lines of several processes may share a file. Lines
-// go to stderr until OpenLogFile succeeds. A line that cannot be written is dropped: logging never
-// fails and never blocks a request twice.
+//   UOPD_LOG(kInfo, "session opened", {"id", id});  // fields are not evaluated when it is off
+//   LogScope scope("req", request_id);              // every line of this thread carries req=...
+//
+// Thread-safe. Lines go to stderr until OpenLogFile succeeds. A line that cannot be written at once
+// is lost, counted and reported (log_sink.h): logging never fails and never waits for a reader.
 #pragma once
 #include <atomic>
 #include <concepts>

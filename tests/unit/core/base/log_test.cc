@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "core/base/log.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -13,6 +15,7 @@
 
 #include "core/base/log_limiter.h"
 #include "core/base/metrics.h"
+#include "core/base/unique_fd.h"
 
 namespace uopd {
 namespace {
@@ -158,6 +161,40 @@ TEST_F(LogTest, RotationGoesOnInANewFile) {
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_THAT(lines[0], EndsWith("msg=after"));
   unlink(rotated.c_str());
+}
+
+// A log reader that is stopped loses lines and stops nobody.
+TEST_F(LogTest, APipeThatTakesNothingIsNotWaitedFor) {
+  const std::string pipe = path_ + ".pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(OpenLogFile(pipe).code(), absl::StatusCode::kFailedPrecondition);  // has no reader
+  const UniqueFd reader(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(OpenLogFile(pipe).ok());
+  const auto lost = [] { return metrics::LogLinesLost().value(); };
+  const uint64_t before = lost();
+  const std::string text(10'000, 'x');
+  int written = 0;
+  for (; lost() == before && written < 1000; ++written) UOPD_LOG(kInfo, "fills", {"text", text});
+  ASSERT_EQ(lost(), before + 1);
+  UOPD_LOG(kInfo, "lost too");
+  EXPECT_EQ(lost(), before + 2);
+  const auto read_all = [&] {
+    std::string out;
+    char buffer[4096];
+    for (ssize_t n; (n = read(reader.get(), buffer, sizeof buffer)) > 0;) {
+      out.append(buffer, static_cast<size_t>(n));
+    }
+    return out;
+  };
+  EXPECT_THAT(read_all(), HasSubstr("msg=fills"));
+  UOPD_LOG(kInfo, "read again");
+  const std::string again = read_all();
+  EXPECT_TRUE(std::regex_match(
+      again, std::regex("\n?ts=[^ ]+ level=warn msg=\"log lines were lost\" lines=2\n"
+                        "ts=[^ ]+ level=info msg=\"read again\"\n")))
+      << again;
+  ASSERT_TRUE(OpenLogFile(path_).ok());
+  unlink(pipe.c_str());
 }
 
 TEST_F(LogTest, UnusableFileIsAnErrorAndChangesNothing) {

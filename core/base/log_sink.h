@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// Where log lines go, without ever waiting for whom they go to.
+//
+// A line for a regular file is one write(2), so that lines of several processes may share a file. A
+// pipe, socket or terminal takes a line only if it has room at once: a reader that is slow, stopped
+// or gone loses lines and stops nobody. The first line after lost ones says how many there were.
+//
+// Thread-safe.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+
+namespace uopd {
+
+class LogSink {
+ public:
+  // Appends to `path` from now on; empty: to stderr. On failure nothing changes. A named pipe needs
+  // a reader.
+  absl::Status Open(const std::string& path) UOPD_EXCLUDES(mu_);
+  // Opens the same path again.
+  absl::Status Reopen() UOPD_EXCLUDES(mu_);
+  // `line` ends with '\n'. `notice` makes the line that says how many were lost. False: this one
+  // was.
+  bool Write(std::string_view line, std::string (*notice)(uint64_t lost)) UOPD_EXCLUDES(mu_);
+
+ private:
+  absl::Status SwitchTo(const std::string& path) UOPD_REQUIRES(mu_);
+  bool Put(std::string_view bytes) UOPD_REQUIRES(mu_);
+
+  Mutex mu_;
+  int fd_ UOPD_GUARDED_BY(mu_) = 2;            // stderr
+  bool may_wait_ UOPD_GUARDED_BY(mu_) = true;  // a write to it may wait for a reader
+  bool torn_ UOPD_GUARDED_BY(mu_) = false;     // the last line has no end
+  uint64_t lost_ UOPD_GUARDED_BY(mu_) = 0;     // lines since the last one that was written
+  std::string path_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd
