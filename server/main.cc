@@ -158,7 +158,7 @@ int Main(std::span<const char* const> args) {
   std::signal(SIGPIPE, SIG_IGN);
 
   AllowFiles(config.limits_connections());
-  const auto forks = worker::ForkServer::Start();
+  auto forks = worker::ForkServer::Start();
   if (!forks.ok()) return Fail(forks.status());
   auto daemon = Daemon::Start(config, **forks);
   if (!daemon.ok()) return Fail(daemon.status());
