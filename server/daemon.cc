@@ -111,6 +111,7 @@ void Daemon::End(const std::function<void(const char* part)>& begin) {
       engine_->Drain(std::chrono::steady_clock::now() + config_.server_drain_timeout_ms());
   UOPD_LOG(kInfo, "drained", {"all_finished", done});
   begin("connections");
+  ready_.Remove();  // before the addresses are free for another daemon
   // What is open now is idle or was given up on.
   rpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(done ? 200 : 0));
   begin("HTTP");

@@ -2,7 +2,7 @@
 // The daemon: everything that runs between start and exit, put together from a configuration.
 //
 // Used by the main thread. Start order: log, cache, devices, engine with its workers, gRPC, HTTP,
-// ready file; the end is the reverse.
+// ready file. The end is in the opposite order, but for gRPC, which ends its connections first.
 #pragma once
 #include <functional>
 #include <memory>

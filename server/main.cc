@@ -11,6 +11,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <latch>
 #include <thread>
 
 #include "core/base/log.h"
@@ -31,10 +32,10 @@ namespace {
 constexpr int kExitStuck = 3;
 // On top of server.drain_timeout_ms: a second for stopped runs to notice, and the way out.
 constexpr std::chrono::milliseconds kExitTime{1500};
-// For the last line.
-constexpr std::chrono::milliseconds kLogTime{100};
+// For the last line, at most.
+constexpr std::chrono::seconds kLogTime{1};
 // A part of the end that takes longer is worth a line.
-constexpr std::chrono::milliseconds kSlowEnd{200};
+constexpr std::chrono::milliseconds kSlowEnd{500};
 
 // Everything but the defaults that depend on the machine.
 absl::Status ReadSettings(std::span<const char* const> args, Config& config, CommandLine& line) {
@@ -87,7 +88,7 @@ void ExitOnSecondSignal(sigset_t signals) {
 }
 
 // What the process is ending, while it ends.
-std::atomic<const char*> ending{""};
+std::atomic<const char*> ending{"requests"};
 
 // Ends the process when the end takes too long: a kernel without polls, a driver that hangs, a
 // helper that was stopped. What was promised to clients is on disk or was refused by then.
@@ -96,11 +97,16 @@ void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_fil
     std::this_thread::sleep_for(after);
     if (!ready_file.empty()) unlink(ready_file.c_str());
     // Perhaps the log is what is stuck: on a disk that hangs, for one.
-    std::thread([] {
+    std::latch& logged = *new std::latch(1);
+    std::thread([&logged] {
       UOPD_LOG(kError, "still running after the drain, giving up", {"ending", ending.load()},
                {"exit_status", kExitStuck});
+      logged.count_down();
     }).detach();
-    std::this_thread::sleep_for(kLogTime);
+    const auto limit = std::chrono::steady_clock::now() + kLogTime;
+    while (!logged.try_wait() && std::chrono::steady_clock::now() < limit) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     _exit(kExitStuck);
   }).detach();
 }
@@ -119,7 +125,7 @@ class Ending {
   using Clock = std::chrono::steady_clock;
   void Done() const {
     const std::chrono::duration<double> took = Clock::now() - begun_;
-    if (*ending.load() == '\0' || took < kSlowEnd) return;
+    if (begun_ == Clock::time_point() || took < kSlowEnd) return;  // requests have their own time
     UOPD_LOG(kWarn, "ending takes long", {"part", ending.load()}, {"seconds", took.count()});
   }
   Clock::time_point begun_;

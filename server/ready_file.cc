@@ -37,8 +37,9 @@ absl::Status ReadyFile::Write(const std::string& path, const std::string& listen
   return absl::OkStatus();
 }
 
-ReadyFile::~ReadyFile() {
+void ReadyFile::Remove() {
   if (!path_.empty()) std::remove(path_.c_str());
+  path_.clear();
 }
 
 }  // namespace uopd

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,20 +26,47 @@ absl::Status LogSink::Reopen() {
   return SwitchTo(std::string(path_));
 }
 
-absl::Status LogSink::SwitchTo(const std::string& path) {
-  int fd = STDERR_FILENO;
-  if (!path.empty()) {
-    // O_NONBLOCK: to open a named pipe must not wait for its reader either.
-    fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640);
-    if (fd < 0) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("log file (", path, ") cannot be opened: ", std::strerror(errno)));
-    }
-  }
+absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path) {
   struct stat info{};
-  may_wait_ = fstat(fd, &info) != 0 || !S_ISREG(info.st_mode);
-  if (fd_ != STDERR_FILENO) close(fd_);
-  fd_ = fd;
+  const bool is_pipe = stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+  // A pipe that is open for reading too needs no other reader.
+  const int access = is_pipe ? O_RDWR : O_WRONLY;
+  Target out;
+  out.owned.Reset(open(path.c_str(), access | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640));
+  if (!out.owned) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("log file (", path, ") cannot be opened: ", std::strerror(errno)));
+  }
+  out.fd = out.owned.get();
+  const bool regular = fstat(out.fd, &info) == 0 && S_ISREG(info.st_mode);
+  out.way = regular ? Way::kFile : Way::kNonblocking;
+  return out;
+}
+
+LogSink::Target LogSink::OpenStderr() {
+  Target out;
+  struct stat info{};
+  if (fstat(STDERR_FILENO, &info) != 0) return out;
+  if (S_ISREG(info.st_mode)) {
+    out.way = Way::kFile;
+  } else if (S_ISSOCK(info.st_mode)) {
+    out.way = Way::kSocket;
+  } else {
+    // Opened anew, so that whoever else has the old one does not find it changed.
+    constexpr int kFlags = O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
+    out.owned.Reset(open("/proc/self/fd/2", kFlags));
+    if (out.owned) out.fd = out.owned.get(), out.way = Way::kNonblocking;
+  }
+  return out;
+}
+
+absl::Status LogSink::SwitchTo(const std::string& path) {
+  if (path.empty()) {
+    target_ = OpenStderr();
+  } else {
+    UOPD_ASSIGN(target_, OpenPath(path));
+  }
+  if (path != path_) torn_ = false;
   path_ = path;
   return absl::OkStatus();
 }
@@ -57,13 +85,15 @@ bool LogSink::Write(std::string_view line, std::string (*notice)(uint64_t lost))
 bool LogSink::Put(std::string_view bytes) {
   const size_t all = bytes.size();
   while (!bytes.empty()) {
-    if (may_wait_) {
-      pollfd fd{fd_, POLLOUT, 0};
+    size_t most = bytes.size();
+    if (target_.way == Way::kPoll) {
+      pollfd fd{target_.fd, POLLOUT, 0};
       if (poll(&fd, 1, 0) <= 0) break;
+      most = std::min<size_t>(most, PIPE_BUF);  // for so many bytes a pipe has room then
     }
-    // What poll calls writable has room for so many bytes.
-    const size_t most = may_wait_ ? std::min<size_t>(bytes.size(), PIPE_BUF) : bytes.size();
-    const ssize_t n = write(fd_, bytes.data(), most);
+    const ssize_t n = target_.way == Way::kSocket
+                          ? send(target_.fd, bytes.data(), most, MSG_DONTWAIT | MSG_NOSIGNAL)
+                          : write(target_.fd, bytes.data(), most);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) break;
     bytes.remove_prefix(static_cast<size_t>(n));

@@ -3,7 +3,8 @@
 //
 // A line for a regular file is one write(2), so that lines of several processes may share a file. A
 // pipe, socket or terminal takes a line only if it has room at once: a reader that is slow, stopped
-// or gone loses lines and stops nobody. The first line after lost ones says how many there were.
+// or gone loses lines and stops nobody. A part of a lost line may have been written; the next line
+// begins a new one, and says how many were lost.
 //
 // Thread-safe.
 #pragma once
@@ -13,13 +14,14 @@
 
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/unique_fd.h"
 
 namespace uopd {
 
 class LogSink {
  public:
-  // Appends to `path` from now on; empty: to stderr. On failure nothing changes. A named pipe needs
-  // a reader.
+  // Appends to `path` from now on; empty: to stderr. On failure nothing changes. A named pipe keeps
+  // what it has room for until a reader comes.
   absl::Status Open(const std::string& path) UOPD_EXCLUDES(mu_);
   // Opens the same path again.
   absl::Status Reopen() UOPD_EXCLUDES(mu_);
@@ -28,14 +30,23 @@ class LogSink {
   bool Write(std::string_view line, std::string (*notice)(uint64_t lost)) UOPD_EXCLUDES(mu_);
 
  private:
+  // How to write without waiting: as it is; with a descriptor that does not block; with send(2);
+  // after asking poll(2), where nothing better can be had (another process may take the room).
+  enum class Way : uint8_t { kFile, kNonblocking, kSocket, kPoll };
+  struct Target {
+    UniqueFd owned;
+    int fd = 2;  // stderr
+    Way way = Way::kPoll;
+  };
+  static absl::StatusOr<Target> OpenPath(const std::string& path);
+  static Target OpenStderr();
   absl::Status SwitchTo(const std::string& path) UOPD_REQUIRES(mu_);
   bool Put(std::string_view bytes) UOPD_REQUIRES(mu_);
 
   Mutex mu_;
-  int fd_ UOPD_GUARDED_BY(mu_) = 2;            // stderr
-  bool may_wait_ UOPD_GUARDED_BY(mu_) = true;  // a write to it may wait for a reader
-  bool torn_ UOPD_GUARDED_BY(mu_) = false;     // the last line has no end
-  uint64_t lost_ UOPD_GUARDED_BY(mu_) = 0;     // lines since the last one that was written
+  Target target_ UOPD_GUARDED_BY(mu_);
+  bool torn_ UOPD_GUARDED_BY(mu_) = false;  // the last line has no end
+  uint64_t lost_ UOPD_GUARDED_BY(mu_) = 0;  // lines since the last one that was written
   std::string path_ UOPD_GUARDED_BY(mu_);
 };
 

@@ -96,6 +96,14 @@ absl::Status AddCopy(Program& program, const schedule::Schedule& schedule,
 
 }  // namespace
 
+void RunTime::Add(int64_t ns) const {
+  constexpr int64_t kForget = 5 * kLongRunNs;
+  int64_t quickest = Quickest();
+  const auto replaced = [&] { return ns > kForget ? INT64_MAX : std::min(ns, quickest); };
+  while (!quickest_ns_.compare_exchange_weak(quickest, replaced(), std::memory_order_relaxed)) {
+  }
+}
+
 int64_t BufferBytes(const schedule::Schedule& schedule, const schedule::BufferRef& ref) {
   const auto i = static_cast<size_t>(ref.index);
   return ref.kind == schedule::BufferRef::kArgument ? schedule.slots[i].bytes

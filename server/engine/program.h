@@ -55,22 +55,23 @@ struct ProgramArena {
   int64_t bytes = 0;
 };
 
-// What the quickest run of a program took, of those that came to their end. Thread-safe.
+inline constexpr int64_t kLongRunNs = 10'000'000;
+
+// What the quickest run of a program took, of those that came to their end. The data of a run can
+// make it many times slower (caches, denormal numbers): a run that is far too long makes all before
+// it forgotten. Thread-safe.
 class RunTime {
  public:
   RunTime() = default;
   RunTime(const RunTime&) {}  // a copy of a program has not run yet
   RunTime& operator=(const RunTime&) = delete;
-  void Add(int64_t ns) const {
-    if (ns < Quickest()) quickest_ns_.store(ns, std::memory_order_relaxed);
-  }
+
+  void Add(int64_t ns) const;
   int64_t Quickest() const { return quickest_ns_.load(std::memory_order_relaxed); }
 
  private:
   mutable std::atomic<int64_t> quickest_ns_{INT64_MAX};  // programs are shared as const
 };
-
-inline constexpr int64_t kLongRunNs = 10'000'000;
 
 struct Program {
   Digest digest;
@@ -86,12 +87,14 @@ struct Program {
   uint32_t tuned_kernels = 0;   // steps
   // Done in microseconds: cheaper to run on the thread that received the call than to hand over.
   bool quick = false;
-  bool may_be_long = false;  // as estimated, for a slow core: over 10 ms
+  // May take over 10 ms, by an estimate for a slow core: somebody looks whether it is to stop while
+  // it runs.
+  bool may_be_long = false;
   RunTime run_time;
 
-  // Whether a run may take over 10 ms: it has a thread of low priority, and somebody looks while it
-  // runs whether it is to stop. What a run took says more than the estimate, which may be twenty
-  // times too long; with variables the next run may have more work.
+  // Whether the next run is expected to take over 10 ms, and so gets a thread of low priority. What
+  // a run took says more than the estimate, which may be twenty times too long; but with variables
+  // the next run may have more work.
   bool IsLong() const {
     return may_be_long && !(variables.empty() && run_time.Quickest() <= kLongRunNs);
   }

@@ -89,7 +89,7 @@ absl::Status RunSteps(RunControl& control, const Program& program, const Binding
   for (size_t i = 0; i < program.steps.size() && status.ok(); ++i) {
     const Step& step = program.steps[i];
     // The caller was asked just before the first step.
-    if (i > 0 || control.stop() != nullptr) status = control.Check();
+    if (i > 0 || program.may_be_long) status = control.Check();
     if (!status.ok()) break;
     if (i == 0) control.Launching();
     *begun = i + 1;
@@ -147,7 +147,7 @@ absl::StatusOr<ExecuteResult> RunProgram(RequestContext& request, const Program&
   }
   {
     ScopedPhase phase(Phase::kRun, &request.timings);
-    RunControl control(watch, request, limits.terms, program.IsLong());
+    RunControl control(watch, request, limits.terms, program.may_be_long);
     const int64_t start_ns = NowNs();
     size_t begun = 0;
     absl::Status status =

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -167,9 +169,8 @@ TEST_F(LogTest, RotationGoesOnInANewFile) {
 TEST_F(LogTest, APipeThatTakesNothingIsNotWaitedFor) {
   const std::string pipe = path_ + ".pipe";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(OpenLogFile(pipe).code(), absl::StatusCode::kFailedPrecondition);  // has no reader
+  ASSERT_TRUE(OpenLogFile(pipe).ok());  // nobody reads yet
   const UniqueFd reader(open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  ASSERT_TRUE(OpenLogFile(pipe).ok());
   const auto lost = [] { return metrics::LogLinesLost().value(); };
   const uint64_t before = lost();
   const std::string text(10'000, 'x');
@@ -195,6 +196,30 @@ TEST_F(LogTest, APipeThatTakesNothingIsNotWaitedFor) {
       << again;
   ASSERT_TRUE(OpenLogFile(path_).ok());
   unlink(pipe.c_str());
+}
+
+// Nor is a terminal that was stopped, or a socket. Standard error is as the caller gave it.
+TEST_F(LogTest, StandardErrorThatTakesNothingIsNotWaitedFor) {
+  UniqueFd old(dup(STDERR_FILENO));
+  const UniqueFd terminal(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(terminal && grantpt(terminal.get()) == 0 && unlockpt(terminal.get()) == 0);
+  const UniqueFd line(open(ptsname(terminal.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(line);
+  int sockets[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
+  const UniqueFd near(sockets[0]), far(sockets[1]);
+  for (const int target : {line.get(), near.get()}) {
+    ASSERT_EQ(dup2(target, STDERR_FILENO), STDERR_FILENO);
+    EXPECT_TRUE(OpenLogFile("").ok());
+    const uint64_t before = metrics::LogLinesLost().value();
+    for (int i = 0; metrics::LogLinesLost().value() == before && i < 100'000; ++i) {
+      UOPD_LOG(kInfo, "fills", {"i", i});
+    }
+    EXPECT_GT(metrics::LogLinesLost().value(), before);
+    EXPECT_EQ(fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0);
+  }
+  dup2(old.get(), STDERR_FILENO);
+  EXPECT_TRUE(OpenLogFile("").ok());
 }
 
 TEST_F(LogTest, UnusableFileIsAnErrorAndChangesNothing) {
