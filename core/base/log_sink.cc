@@ -2,7 +2,6 @@
 #include "core/base/log_sink.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -15,6 +14,11 @@
 #include "absl/strings/str_cat.h"
 
 namespace uopd {
+namespace {
+
+constexpr size_t kPipeRoom = 4096;  // PIPE_BUF: what a pipe that poll calls writable has room for
+
+}  // namespace
 
 absl::Status LogSink::Open(const std::string& path) {
   MutexLock lock(mu_);
@@ -89,7 +93,7 @@ bool LogSink::Put(std::string_view bytes) {
     if (target_.way == Way::kPoll) {
       pollfd fd{target_.fd, POLLOUT, 0};
       if (poll(&fd, 1, 0) <= 0) break;
-      most = std::min<size_t>(most, PIPE_BUF);  // for so many bytes a pipe has room then
+      most = std::min(most, kPipeRoom);
     }
     const ssize_t n = target_.way == Way::kSocket
                           ? send(target_.fd, bytes.data(), most, MSG_DONTWAIT | MSG_NOSIGNAL)

@@ -227,7 +227,8 @@ TEST_F(LongRunTest, TheProcessEndsWhateverRuns) {
   for (int i = 0; i < 4; ++i) {
     runs.emplace_back([this] {
       Client client(daemon_);
-      EXPECT_TRUE(client.OpenSession().ok());
+      const grpc::Status opened = client.OpenSession();
+      EXPECT_TRUE(opened.ok()) << opened.error_code() << " " << opened.error_message();
       v1::ExecuteResponse response;
       const grpc::Status status =
           ExecuteFor(client, LongGraph(kDays), 1, std::chrono::minutes(2), &response);

@@ -293,7 +293,7 @@ TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
 
 // What a run took says more than an estimate for a slow core.
 TEST_F(LongRunTest, IsNotLongOnceItWasQuick) {
-  constexpr int64_t kTerms = int64_t{1} << 19;
+  constexpr int64_t kTerms = int64_t{1} << 21;
   SessionUse session = Open();
   RequestContext first;
   ASSERT_TRUE(engine_->Prepare(first, {"", LongSum(kTerms)}, {}).ok());
