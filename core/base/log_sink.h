@@ -30,9 +30,13 @@ class LogSink {
   bool Write(std::string_view line, std::string (*notice)(uint64_t lost)) UOPD_EXCLUDES(mu_);
 
  private:
-  // How to write without waiting: as it is; with a descriptor that does not block; with send(2);
-  // after asking poll(2), where nothing better can be had (another process may take the room).
-  enum class Way : uint8_t { kFile, kNonblocking, kSocket, kPoll };
+  // How to write without waiting for a reader.
+  enum class Way : uint8_t {
+    kFile,         // write(2): a regular file has no reader
+    kNonblocking,  // write(2) to a descriptor that does not block
+    kSocket,       // send(2) that does not block
+    kPoll,         // poll(2), then write(2): another process may have taken the room in between
+  };
   struct Target {
     UniqueFd owned;
     int fd = 2;  // stderr

@@ -58,8 +58,8 @@ struct ProgramArena {
 inline constexpr int64_t kLongRunNs = 10'000'000;
 
 // What the quickest run of a program took, of those that came to their end. The data of a run can
-// make it many times slower (caches, denormal numbers): a run that is far too long makes all before
-// it forgotten. Thread-safe.
+// make it many times slower (caches, denormal numbers): a run of over 50 ms makes earlier runs
+// forgotten. Thread-safe.
 class RunTime {
  public:
   RunTime() = default;

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 
@@ -65,7 +66,10 @@ TEST(StuckEndTest, AThreadThatDoesNotEndIsLeftBehind) {
   ExpectServes(daemon);
   const pid_t thread = ThreadOf(daemon.pid(), "uopd-cpu");
   ASSERT_GT(thread, 0);
-  if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) GTEST_SKIP() << "no ptrace here";
+  if (ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) != 0) {
+    ASSERT_EQ(errno, EPERM) << "of ptrace";
+    GTEST_SKIP() << "this machine forbids ptrace";
+  }
   EXPECT_EQ(ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr), 0);
   int status = 0;
   EXPECT_EQ(waitpid(thread, &status, __WALL), thread);
@@ -78,7 +82,7 @@ TEST(StuckEndTest, AThreadThatDoesNotEndIsLeftBehind) {
   EXPECT_EQ(daemon.Wait(), 3);
   const auto took = Clock::now() - begin;
   EXPECT_GE(took, std::chrono::milliseconds(1500));
-  EXPECT_LT(took, std::chrono::milliseconds(10'000));  // on a busy machine; idle: 1.65 s
+  EXPECT_LT(took, std::chrono::milliseconds(10'000));  // on a busy machine
   EXPECT_THAT(daemon.Log(), HasSubstr("msg=\"still running after the drain, giving up\" "
                                       "ending=engine exit_status=3"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "ready.json"));
