@@ -134,10 +134,10 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
   linear = LowerIndex(ctx, linear);
   UOPD_TRY(check());
-  out.program = AddPolls(ctx, linear, target);
-  const double ns = ProgramNs(ctx, out.program, target);
-  UOPD_TRY(check());
+  const double ns = ProgramNs(ctx, linear, target);
   out.polls = ns > kLongNs;
+  out.program = out.polls ? AddPolls(ctx, linear, target) : linear;
+  UOPD_TRY(check());
   const int64_t at_once = std::clamp<int64_t>(out.grid[0], 1, std::max(target.threads, 1));
   const int64_t rounds = (out.grid[0] + at_once - 1) / at_once;
   out.estimate_ns = ns * static_cast<double>(rounds);

@@ -130,7 +130,9 @@ Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
 
 Result AddPolls(UOpContext& ctx, UOp root, std::string_view) {
   if (!root.Is(ir::Op::LINEAR)) return Bad("polls takes a LINEAR");
-  return codegen::AddPolls(ctx, root, DefaultTarget());
+  const codegen::Target target = DefaultTarget();
+  if (codegen::ProgramNs(ctx, root, target) <= codegen::kLongNs) return root;
+  return codegen::AddPolls(ctx, root, target);
 }
 
 Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include <algorithm>
-#include <map>
-#include <set>
-
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/codegen/passes/linearise.h"
 #include "core/ir/graph.h"
 
@@ -62,8 +60,8 @@ class IndexLowering {
     const bool from_value = u.Is(Op::CAST) && !IsIndex(u.src(0));
     const Dtype wanted = from_value ? Dtype::I64 : Wanted(u);
     for (UOp s : u.srcs()) {
-      if (IsIndex(s) && !s.Is(Op::CONST) && dtype_.at(s.id()) != wanted)
-        casts_[s.id()].insert(wanted);
+      if (!IsIndex(s) || s.Is(Op::CONST) || dtype_.at(s.id()) == wanted) continue;
+      (wanted == Dtype::I32 ? narrow_ : wide_).insert(s.id());
     }
     if (IsIndex(u)) dtype_[u.id()] = from_value && IsVector(u) && Fits32(u) ? Dtype::I32 : wanted;
   }
@@ -93,9 +91,10 @@ class IndexLowering {
     }
     made_[u.id()] = made;
     if (!made.Is(Op::CONST)) Line(made);
-    if (auto it = casts_.find(u.id()); it != casts_.end()) {
-      for (Dtype d : it->second) Line(cast_[{u.id(), d}] = ctx_.Make(Op::CAST, d, {made}));
-    }
+    if (narrow_.contains(u.id()))
+      Line(cast_[{u.id(), Dtype::I32}] = ctx_.Make(Op::CAST, Dtype::I32, {made}));
+    if (wide_.contains(u.id()))
+      Line(cast_[{u.id(), Dtype::I64}] = ctx_.Make(Op::CAST, Dtype::I64, {made}));
   }
   void Line(UOp u) {
     if (listed_.insert(u.id()).second) lines_.push_back(u);
@@ -103,10 +102,10 @@ class IndexLowering {
 
   ir::UOpContext& ctx_;
   absl::flat_hash_map<uint32_t, Dtype> dtype_;
-  std::map<uint32_t, std::set<Dtype>> casts_;
-  std::map<std::pair<uint32_t, Dtype>, UOp> cast_;
+  absl::flat_hash_set<uint32_t> narrow_, wide_;  // lines that are needed as I32, as I64 too
+  absl::flat_hash_map<std::pair<uint32_t, Dtype>, UOp> cast_;
   absl::flat_hash_map<uint32_t, UOp> made_;
-  std::set<uint32_t> listed_;
+  absl::flat_hash_set<uint32_t> listed_;
   std::vector<UOp> lines_;
 };
 

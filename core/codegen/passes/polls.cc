@@ -17,11 +17,40 @@ using ir::UOp;
 // or root; a call of the math library.
 constexpr double kInstruction = 1, kAccess = 4, kDivision = 20, kCall = 100;
 
-double LineNs(ir::UOpContext& ctx, UOp u, const Target& target) {
+// How many lanes the values of a program have: of a line from its sources, so that no shapes are
+// made for lines that AddPolls replaces.
+class LaneCounter {
+ public:
+  explicit LaneCounter(const ir::UOpContext& ctx) : lanes_(ctx.size(), 1) {}
+
+  // In the order of the lines. Of a STORE: those of its value.
+  int64_t Count(UOp u) {
+    int64_t lanes = 1;
+    switch (u.op()) {
+      case Op::STACK:
+        lanes = static_cast<int64_t>(u.n_src());
+        break;
+      case Op::LOAD:
+        lanes = std::max<int64_t>(1, u.src(0).arg().AsInt());
+        break;
+      case Op::GEP:
+        break;
+      case Op::STORE:
+        return lanes_[u.src(1).id()];
+      default:
+        for (UOp s : u.srcs()) lanes = std::max<int64_t>(lanes, lanes_[s.id()]);
+    }
+    lanes_[u.id()] = static_cast<int32_t>(lanes);
+    return lanes;
+  }
+
+ private:
+  std::vector<int32_t> lanes_;  // by id
+};
+
+double LineNs(UOp u, int64_t lanes, const Target& target) {
   if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK})) return 0;
   const UOp value = u.Is(Op::STORE) ? u.src(1) : u;
-  const ir::Shape* shape = ctx.ShapeOf(value);
-  const int64_t lanes = shape == nullptr || shape->empty() ? 1 : (*shape)[0].const_int();
   const double registers =
       std::max(1.0, static_cast<double>(lanes * std::max<int64_t>(1, ir::ByteSize(value.dtype()))) /
                         target.vector_bytes);
@@ -67,6 +96,7 @@ int64_t Interval(const Loop& loop) {
 template <class Visit>
 double Walk(ir::UOpContext& ctx, UOp linear, const Target& target, const Visit& visit) {
   std::vector<Loop> open(1);
+  LaneCounter lanes(ctx);
   for (UOp u : linear.srcs()) {
     if (ctx.Interrupted()) return 0;
     if (u.Is(Op::RANGE)) {
@@ -80,7 +110,7 @@ double Walk(ir::UOpContext& ctx, UOp linear, const Target& target, const Visit& 
         open.back().polls_inside |= visit(loop, all);
       }
     } else {
-      open.back().body_ns += LineNs(ctx, u, target);
+      open.back().body_ns += LineNs(u, lanes.Count(u), target);
     }
   }
   return open[0].body_ns;
@@ -93,26 +123,29 @@ double ProgramNs(ir::UOpContext& ctx, UOp linear, const Target& target) {
 }
 
 UOp AddPolls(ir::UOpContext& ctx, UOp linear, const Target& target) {
-  if (ProgramNs(ctx, linear, target) <= kLongNs) return linear;
   absl::flat_hash_map<uint32_t, int64_t> tags;
   Walk(ctx, linear, target, [&](const Loop& loop, double all) {
     if (all <= kPollNs || loop.polls_inside) return loop.polls_inside;
     tags[loop.range.id()] = Interval(loop);
     return true;
   });
-  absl::flat_hash_map<uint32_t, UOp> made;
+  absl::flat_hash_map<uint32_t, UOp> made;  // in place of lines; the others stay
   std::vector<UOp> lines, srcs;
   for (UOp u : linear.srcs()) {
     if (ctx.Interrupted()) return linear;
+    const auto tag = tags.find(u.id());
+    bool changes = tag != tags.end();
     srcs.clear();
     for (UOp s : u.srcs()) {
       const auto it = made.find(s.id());
-      srcs.push_back(it == made.end() ? s : it->second);  // constants and shapes stand in no line
+      changes |= it != made.end();
+      srcs.push_back(it == made.end() ? s : it->second);
     }
-    const auto tag = tags.find(u.id());
-    lines.push_back(
-        ctx.Make(u.op(), u.dtype(), srcs, u.arg(), tag == tags.end() ? u.tag() : tag->second));
-    made[u.id()] = lines.back();
+    if (changes) {
+      u = made[u.id()] =
+          ctx.Make(u.op(), u.dtype(), srcs, u.arg(), tag == tags.end() ? u.tag() : tag->second);
+    }
+    lines.push_back(u);
   }
   return ctx.Make(Op::LINEAR, ir::Dtype::Void, lines);
 }

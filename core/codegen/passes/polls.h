@@ -17,9 +17,9 @@ inline constexpr double kPollNs = 250e3;
 // About how long one thread of a launch runs. REQUIRES: a linear program.
 double ProgramNs(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
 
-// The program with a tag on some RANGEs if it takes over kLongNs, otherwise as it is: every `tag`
-// iterations of that loop it looks at its stop word. Only loops that are longer than kPollNs and
-// have no such loop inside are tagged, so that what runs hot stays as it is.
+// The program with a tag on some RANGEs: every `tag` iterations of that loop it looks at its stop
+// word. Only loops that are longer than kPollNs and have no such loop inside are tagged, so that
+// what runs hot stays as it is. Meant for a program that takes over kLongNs.
 ir::UOp AddPolls(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
 
 }  // namespace uopd::codegen
