@@ -16,6 +16,12 @@ using sqlite::Database;
 absl::Status CheckVersion(Database& db) {
   UOPD_ASSIGN(const int64_t application, db.QueryInt(schema::kGetApplicationId));
   UOPD_ASSIGN(const int64_t version, db.QueryInt(schema::kGetUserVersion));
+  if (application == schema::kApplicationId && version > schema::kUserVersion) {
+    // Not FAILED_PRECONDITION, for which the file would be set aside: its owner still needs it.
+    return absl::UnimplementedError(absl::StrCat("A newer uopd wrote the file: it has version ",
+                                                 version, ", and this daemon reads up to ",
+                                                 schema::kUserVersion, "."));
+  }
   if (application != schema::kApplicationId || version != schema::kUserVersion) {
     return absl::FailedPreconditionError(
         absl::StrCat("The file has version ", version, " of application ", application, ", not ",

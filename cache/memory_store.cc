@@ -34,7 +34,8 @@ absl::Status MemoryStore::Insert(const Key& key, Row row) {
   stats_.ClearGauges();
   for (const Usage& usage : table_.ReadUsage()) {
     StoreStats& of = stats_.For(usage.store);
-    of.rows = usage.rows, of.bytes = usage.bytes;
+    of.rows = usage.rows;
+    of.bytes = usage.bytes;
   }
   bell_.Ring();
   return absl::OkStatus();

@@ -254,7 +254,8 @@ void SqliteStore::RefreshGauges() {
   stats_.ClearGauges();
   for (const Usage& usage : all) {
     StoreStats& stats = stats_.For(usage.store);
-    stats.rows = usage.rows, stats.bytes = usage.bytes;
+    stats.rows = usage.rows;
+    stats.bytes = usage.bytes;
   }
 }
 
@@ -306,7 +307,8 @@ std::vector<Usage> SqliteStore::ReadUsage() {
     for (const Usage& usage : all) {
       if (usage.rows == 0) continue;
       Usage& slot = sum[usage.store];
-      slot.rows += usage.rows, slot.bytes += usage.bytes;
+      slot.rows += usage.rows;
+      slot.bytes += usage.bytes;
     }
   };
   add(memory_.ReadUsage());

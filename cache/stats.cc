@@ -46,7 +46,10 @@ StatsSnapshot StatsTable::Snapshot(const std::string& store) const {
 
 void StatsTable::ClearGauges() {
   MutexLock lock(mu_);
-  for (auto& [name, stats] : stores_) stats->rows = 0, stats->bytes = 0;
+  for (auto& [name, stats] : stores_) {
+    stats->rows = 0;
+    stats->bytes = 0;
+  }
 }
 
 }  // namespace uopd::cache

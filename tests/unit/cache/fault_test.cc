@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "cache/sqlite/database.h"
@@ -38,6 +40,16 @@ class FaultTest : public StoreFixture {
   void Make(int rows = 100) {
     auto store = Open();
     Fill(*store, rows);
+  }
+  void SetVersion(int64_t version) {
+    auto db = sqlite::Database::Open(path(), {});
+    ASSERT_TRUE(db.ok());
+    ASSERT_TRUE((*db)->SetPragma("user_version", version).ok());
+  }
+  std::string Bytes() {
+    std::stringstream out;
+    out << std::ifstream(path(), std::ios::binary).rdbuf();
+    return out.str();
   }
 };
 
@@ -83,13 +95,24 @@ TEST_F(FaultTest, NoiseInTheJournalIsNoHarm) {
   ExpectUsable(*store);
 }
 
-TEST_F(FaultTest, AnotherVersionIsSetAside) {
+TEST_F(FaultTest, ANewerVersionIsLeftAsItIs) {
   Make();
+  SetVersion(99);
+  const std::string before = Bytes();
   {
-    auto db = sqlite::Database::Open(path(), {});
-    ASSERT_TRUE(db.ok());
-    ASSERT_TRUE((*db)->SetPragma("user_version", 99).ok());
+    auto store = Open();
+    EXPECT_EQ(store->state(), State::kMemory);
+    EXPECT_NE(store->health().reason.find("A newer uopd wrote the file"), std::string::npos)
+        << store->health().reason;
+    ExpectUsable(*store);
   }
+  EXPECT_EQ(Bytes(), before);
+  EXPECT_EQ(CountFiles(".version-1"), 0);
+}
+
+TEST_F(FaultTest, AnOlderVersionIsSetAside) {
+  Make();
+  SetVersion(1);
   auto store = Open();
   EXPECT_EQ(store->state(), State::kRecovered);
   EXPECT_EQ(CountFiles(".version-1"), 1);
