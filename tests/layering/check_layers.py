@@ -23,7 +23,12 @@ USES = {
     "devices": ["devices/api", "devices/dl"],  # every driver, and the registry
     "cache": ["core/base"],
     "proto": [],
-    "server/engine": ["core/search", "core/schedule", "devices", "cache", "server/worker"],
+    "server/engine/base": ["core/search", "devices", "cache"],
+    "server/engine/session": ["server/engine/base"],
+    "server/engine/tune": ["server/engine/base", "server/worker"],
+    "server/engine/compile": ["server/engine/tune", "core/schedule"],
+    "server/engine/run": ["server/engine/compile", "server/engine/session"],
+    "server/engine": ["server/engine/run"],
     "server/worker": ["devices", "core/search", "core/schedule"],
     "server/net": ["core/base"],  # what faces clients and needs neither gRPC nor the engine
     "server/rpc": ["server/engine", "server/net", "proto"],
@@ -86,6 +91,17 @@ def check(path, text):
     return out
 
 
+def check_order(path, text):
+    """Includes stand in this order: the file's own header, then <...>, then "..."."""
+    project = False
+    for number, (bracket, name) in enumerate(INCLUDE.findall(text)):
+        if bracket == '"' and number > 0:
+            project = True
+        elif bracket == "<" and project and not name.startswith("sanitizer/"):  # that stands behind a condition
+            return [f"{path}: <{name}> stands behind headers of the project"]
+    return []
+
+
 def main(root):
     files = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], check=True, text=True,
                            capture_output=True).stdout.splitlines()
@@ -94,6 +110,8 @@ def main(root):
     checked = 0
     for file in files:
         path = pathlib.Path(root, file)
+        if file.endswith((".h", ".cc")) and path.is_file():
+            complaints += check_order(file, path.read_text())
         if file.endswith((".h", ".cc", ".def")) and not file.startswith(("tests/", "docs/")) and path.is_file():
             complaints += check(file, path.read_text())
             checked += 1

@@ -31,6 +31,14 @@ class LayersTest(unittest.TestCase):
         for name in ["<nlohmann/json.hpp>", "<zstd.h>", '"toml++/toml.h"']:
             self.assertEqual(len(self.complaints("core/base/config.cc", name)), 1, name)
 
+    def test_includes_have_an_order(self):
+        def order(*names):
+            return check_layers.check_order("a.cc", "".join(f"#include {name}\n" for name in names))
+        self.assertEqual(order('"core/a.h"', "<map>", "<vector>", '"absl/a.h"', '"core/b.h"'), [])
+        self.assertEqual(order("<map>", '"core/b.h"'), [])
+        self.assertEqual(len(order('"core/a.h"', '"core/b.h"', "<map>")), 1)
+        self.assertEqual(len(order("<map>", '"core/b.h"', "<vector>")), 1)
+
     def test_unknown_folders_are_refused(self):
         self.assertEqual(len(self.complaints("core/extra/a.cc")), 1)
 

@@ -1,9 +1,12 @@
-# Checks of the tree itself: includes against the layer table, the top-level names, links in the docs.
+# Checks of the tree itself: includes against the layer table and in order, the top-level names, links, files that comments
+# name, words of the glossary.
 add_test(NAME layering COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_layers.py ${CMAKE_SOURCE_DIR})
 add_test(NAME layering_self_test
          COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_layers_test.py)
+add_test(NAME doc_links_self_test
+         COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_links_test.py)
 add_test(NAME doc_links COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_links.py ${CMAKE_SOURCE_DIR})
-set_tests_properties(layering layering_self_test doc_links PROPERTIES LABELS unit)
+set_tests_properties(layering layering_self_test doc_links doc_links_self_test PROPERTIES LABELS unit)
 
 if(NOT UOPD_CORE_ONLY AND NOT TARGET server_http_test)
   uopd_unit_tests(server/http)
