@@ -9,3 +9,7 @@ uopd_layer(client/data uopd_core_ir ZLIB::ZLIB)
 file(GLOB uopctl_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/client/cli/*.cc)
 add_executable(uopctl ${uopctl_sources})
 target_link_libraries(uopctl PRIVATE uopd_client_cpp uopd_client_data CLI11::CLI11 nlohmann_json::nlohmann_json)
+
+# The programs that README.md and docs/ show.
+add_executable(uopd_hello ${CMAKE_SOURCE_DIR}/client/examples/hello.cc)
+target_link_libraries(uopd_hello PRIVATE uopd_client_cpp)
