@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/core_pipeline.h"
+#include "server/engine/compile/core_pipeline.h"
 #include "server/net/address.h"
 
 namespace uopd {

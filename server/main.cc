@@ -147,10 +147,17 @@ int Main(std::span<const char* const> args) {
   Config config;
   CommandLine line;
   const absl::Status settings = ReadSettings(args, config, line);
-  if (line.help) return std::fputs(ConfigHelp().c_str(), stdout), 0;
-  if (line.version) return std::puts("uopd " UOPD_VERSION), 0;
+  if (line.help) {
+    std::fputs(ConfigHelp().c_str(), stdout);
+    return 0;
+  }
+  if (line.version) {
+    std::puts("uopd " UOPD_VERSION);
+    return 0;
+  }
   if (line.print_config_docs) {
-    return std::fputs((ConfigDocs() + "\n" + MetricsDocs()).c_str(), stdout), 0;
+    std::fputs((ConfigDocs() + "\n" + MetricsDocs()).c_str(), stdout);
+    return 0;
   }
   if (!settings.ok()) return Fail(settings);
   if (!line.replay_file.empty()) return Replay(line.replay_file, config);

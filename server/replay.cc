@@ -11,9 +11,9 @@
 #include "core/base/text.h"
 #include "core/ir/print.h"
 #include "core/ir/wire.h"
-#include "server/engine/compile_service.h"
-#include "server/engine/core_pipeline.h"
-#include "server/engine/reproducer.h"
+#include "server/engine/compile/compile_service.h"
+#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/reproducer.h"
 
 namespace uopd {
 namespace {

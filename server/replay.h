@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// uopd --replay FILE: compiles the graph of a reproducer (engine/reproducer.h) once more, in this
+// uopd --replay FILE: compiles the graph of a reproducer (reproducer.h) once more, in this
 // process and without cache. Run as a child by uopctl replay, since it may take its process along.
 #pragma once
 #include <string>

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 absl::Status CacheStats(const Globals& globals) {
   UOPD_ASSIGN(auto connection, globals.Connect());
-  UOPD_ASSIGN(const v1::GetCacheStatsResponse stats, connection->CacheStats());
+  UOPD_ASSIGN(const v1::GetCacheStatsResponse stats, connection->GetCacheStats());
   if (globals.json) {
     json out = {{"state", stats.state()},
                 {"reason", stats.reason()},

@@ -45,7 +45,10 @@ absl::Status List(const Globals& globals) {
 
 absl::Status Clear(const Globals& globals, const std::string& id) {
   UOPD_ASSIGN(auto connection, globals.Connect());
-  UOPD_ASSIGN(const uint64_t cleared, connection->ClearQuarantine(id));
+  v1::ClearQuarantineRequest request;
+  request.set_id(id);
+  UOPD_ASSIGN(const v1::ClearQuarantineResponse response, connection->ClearQuarantine(request));
+  const uint64_t cleared = response.cleared();
   if (globals.json) {
     PrintJson({{"cleared", cleared}});
   } else {

@@ -116,7 +116,10 @@ absl::Status RewriteLog::Line(const std::string& text) {
         static_cast<int>(Int(o, "line"))};
     return absl::OkStatus();
   }
-  if (o.contains("truncated")) return truncated_ = true, absl::OkStatus();
+  if (o.contains("truncated")) {
+    truncated_ = true;
+    return absl::OkStatus();
+  }
   return bad();
 }
 
@@ -158,7 +161,10 @@ uint32_t RewriteLog::Resolve(uint32_t root, const std::map<uint32_t, uint32_t>& 
     }
     bool ready = true;
     for (uint32_t s : nodes_[top.node].src) {
-      if (!done.contains(s)) stack.push_back({s}), ready = false;
+      if (!done.contains(s)) {
+        stack.push_back({s});
+        ready = false;
+      }
     }
     if (!ready) continue;
     // A node whose sources stay keeps its number: an equal one may have been recorded under
@@ -199,7 +205,8 @@ std::vector<RewriteLog::RuleSummary> RewriteLog::Summary() const {
   std::map<uint32_t, RuleSummary> by_rule;
   for (const Step& s : steps_) {
     RuleSummary& r = by_rule[s.rule];
-    r.rule = s.rule, ++r.rewrites;
+    r.rule = s.rule;
+    ++r.rewrites;
     r.nodes +=
         static_cast<int64_t>(NodesUnder(s.after)) - static_cast<int64_t>(NodesUnder(s.before));
   }
@@ -230,7 +237,10 @@ std::string RewriteLog::Diff(size_t index, bool whole) {
   map[steps_[index].before] = steps_[index].after;
   uint32_t after = Resolve(pass.root, map);
   // The node may not be part of the graph yet: it is made by a rule that is still to be adopted.
-  if (before == after) before = steps_[index].before, after = steps_[index].after;
+  if (before == after) {
+    before = steps_[index].before;
+    after = steps_[index].after;
+  }
   const std::vector<uint32_t> a = Order(before), b = Order(after);
   const std::set<uint32_t> in_a(a.begin(), a.end()), in_b(b.begin(), b.end());
   std::set<uint32_t> shown;

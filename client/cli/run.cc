@@ -87,7 +87,9 @@ absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
     }
     if (!u.Is(ir::Op::PARAM)) continue;
     Slot& s = slots[u.slot()];
-    s.dtype = u.dtype(), s.dims = ir::MaxDims(ctx, *ctx.ShapeOf(u)), s.device = u.text(),
+    s.dtype = u.dtype();
+    s.dims = ir::MaxDims(ctx, *ctx.ShapeOf(u));
+    s.device = u.text();
     s.used = true;
   }
   return slots;
@@ -178,7 +180,10 @@ absl::Status Execute(client::Connection& connection, const v1::Options& options,
     if (it == slots.end()) continue;  // a gap in the numbering
     Slot& s = it->second;
     const bool large = s.bytes() > kInline;
-    if (large) a.set_buffer(static_cast<uint64_t>(i) + 1), handles[&s] = a.buffer();
+    if (large) {
+      a.set_buffer(static_cast<uint64_t>(i) + 1);
+      handles[&s] = a.buffer();
+    }
     if (s.input || s.read) {
       std::string bytes = s.input ? s.input->bytes : std::string(s.bytes(), '\0');
       if (large)

@@ -148,7 +148,8 @@ absl::StatusOr<Outcome> Train(const Flags& flags, client::Client& client, Model&
     UOPD_ASSIGN(out.loss, loss.Item<float>());
     const double ms = Seconds(began) * 1e3;
     if (step == 1) {
-      out.first_step_ms = ms, graphs = client.stats().graphs_sent;
+      out.first_step_ms = ms;
+      graphs = client.stats().graphs_sent;
     } else {
       times.push_back(ms);
       out.overhead_bytes =

@@ -78,8 +78,14 @@ absl::Status Viz(const Globals& globals, const VizOptions& options) {
   if (!in) return absl::NotFoundError(Cat("cannot read ", options.file));
   UOPD_ASSIGN(RewriteLog log, RewriteLog::Read(in));
   if (log.truncated()) std::fprintf(stderr, "uopctl: the file was full before the process ended\n");
-  if (options.rules) return PrintRules(log, globals.json), absl::OkStatus();
-  if (options.step == 0) return PrintPasses(log, options, globals.json), absl::OkStatus();
+  if (options.rules) {
+    PrintRules(log, globals.json);
+    return absl::OkStatus();
+  }
+  if (options.step == 0) {
+    PrintPasses(log, options, globals.json);
+    return absl::OkStatus();
+  }
   if (options.step < 0 || options.step > static_cast<int64_t>(log.steps().size()))
     return absl::OutOfRangeError(
         Cat("step (", options.step, ") is not between 1 and ", log.steps().size()));

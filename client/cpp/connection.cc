@@ -276,41 +276,19 @@ absl::StatusOr<v1::PrepareResponse> Connection::Prepare(v1::PrepareRequest& requ
   return response;
 }
 
-absl::StatusOr<v1::ExplainCacheResponse> Connection::ExplainCache(
-    const v1::ExplainCacheRequest& request) {
-  v1::ExplainCacheResponse response;
-  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::ExplainCache, request, &response,
-                                          &traffic_.other_bytes, true);
-  if (!status.ok()) return impl_->Explained(status);
-  return response;
-}
-
-absl::StatusOr<v1::GetCacheStatsResponse> Connection::CacheStats() {
-  v1::GetCacheStatsResponse response;
-  const grpc::Status status =
-      impl_->Call(&v1::UopdService::Stub::GetCacheStats, v1::GetCacheStatsRequest(), &response,
-                  &traffic_.other_bytes, true);
-  if (!status.ok()) return impl_->Explained(status);
-  return response;
-}
-
-absl::StatusOr<v1::ListQuarantineResponse> Connection::ListQuarantine() {
-  v1::ListQuarantineResponse response;
-  const grpc::Status status =
-      impl_->Call(&v1::UopdService::Stub::ListQuarantine, v1::ListQuarantineRequest(), &response,
-                  &traffic_.other_bytes, true);
-  if (!status.ok()) return impl_->Explained(status);
-  return response;
-}
-
-absl::StatusOr<uint64_t> Connection::ClearQuarantine(const std::string& id) {
-  v1::ClearQuarantineRequest request;
-  request.set_id(id);
-  v1::ClearQuarantineResponse response;
-  const grpc::Status status = impl_->Call(&v1::UopdService::Stub::ClearQuarantine, request,
-                                          &response, &traffic_.other_bytes, true);
-  if (!status.ok()) return impl_->Explained(status);
-  return response.cleared();
-}
+#define UOPD_UNARY(name)
+#define UOPD_QUERY(name)                                                                      \
+  absl::StatusOr<v1::name##Response> Connection::name(const v1::name##Request& request) {     \
+    v1::name##Response response;                                                              \
+    const grpc::Status status = impl_->Call(&v1::UopdService::Stub::name, request, &response, \
+                                            &traffic_.other_bytes, true);                     \
+    if (!status.ok()) return impl_->Explained(status);                                        \
+    return response;                                                                          \
+  }
+#define UOPD_STREAM(name)
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
 
 }  // namespace uopd::client

@@ -42,11 +42,15 @@ class Connection : public Executor {
   // Ends the Execute of this request id, see uopd.proto. From any thread.
   absl::Status CancelExecute(uint64_t request_id);
   absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
-  absl::StatusOr<v1::GetCacheStatsResponse> CacheStats();
-  absl::StatusOr<v1::ExplainCacheResponse> ExplainCache(const v1::ExplainCacheRequest& request);
-  absl::StatusOr<v1::ListQuarantineResponse> ListQuarantine();
-  // Empty: all. How many were cleared.
-  absl::StatusOr<uint64_t> ClearQuarantine(const std::string& id);
+  // The calls that need no session, by their names in the protocol.
+#define UOPD_UNARY(name)
+#define UOPD_QUERY(name) \
+  absl::StatusOr<v1::name##Response> name(const v1::name##Request& request = {});
+#define UOPD_STREAM(name)
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
 
  private:
   struct Impl;

@@ -28,7 +28,10 @@ class Operands {
     Dtype dtype = Dtype::Void;
     for (const Operand* o : all_) {
       if (o->tensor() == nullptr) continue;
-      if (leader_ == nullptr) leader_ = o->tensor(), site_ = o->site();
+      if (leader_ == nullptr) {
+        leader_ = o->tensor();
+        site_ = o->site();
+      }
       if (!o->tensor()->status().ok()) {
         failed_ = *o->tensor();
         if (o->tensor()->state() == nullptr)

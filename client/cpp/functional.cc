@@ -78,7 +78,10 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
     out.error = Wrong(x, what, site, Cat("kernel ", Text(kernel), " for shape ", Text(x.dims())));
     return out;
   }
-  out.kernel = *k, out.stride = *s, out.padding = *p, out.dilation = *d;
+  out.kernel = *k;
+  out.stride = *s;
+  out.padding = *p;
+  out.dilation = *d;
   return out;
 }
 
@@ -205,14 +208,16 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) 
   // joined.
   const int64_t half = x.dims().back() / 2;
   Dims split = x.dims();
-  split.back() = 2, split.push_back(half);
+  split.back() = 2;
+  split.push_back(half);
   const Tensor point = x.Reshape(split, site);
   const Tensor first = (IotaLike(x, 2, Dtype::I32) == Operand(0, site)).Unsqueeze(-1, site);
   const Tensor s = sin.Unsqueeze(-2, site), sign = Where({first, site}, s.Neg(site), s);
   Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
   if (!y.status().ok()) return y;
   Dims joined = y.dims();
-  joined.pop_back(), joined.back() = 2 * half;
+  joined.pop_back();
+  joined.back() = 2 * half;
   return y.Reshape(joined, site).Cast(x.dtype(), site);
 }
 

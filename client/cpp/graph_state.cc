@@ -76,7 +76,8 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
   }
   const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
   Buffer& b = buffers_.at(static_cast<uint64_t>(buffer.slot()));
-  b.data = std::move(bytes), b.has_data = true;
+  b.data = std::move(bytes);
+  b.has_data = true;
   return NewTensor(buffer, std::move(device));
 }
 
@@ -84,7 +85,9 @@ UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_vie
                           uint64_t bytes) {
   const uint64_t handle = executor_->NewHandle();
   Buffer b;
-  b.dtype = dtype, b.bytes = bytes, b.device = device;
+  b.dtype = dtype;
+  b.bytes = bytes;
+  b.device = device;
   buffers_.emplace(handle, std::move(b));
   return ir::Buffer(*ctx_, static_cast<int64_t>(handle), dtype, ir::ShapeArg(*ctx_, dims),
                     ir::AddrSpace::GLOBAL, device);

@@ -8,10 +8,10 @@
 // Invariants
 //   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
 //   (2) A realised tensor's uop is stored: a BUFFER whose slot number is its handle on the daemon,
-//   or a MULTI of such; every handle in buffers_ is
-//       reachable from a live tensor or will be freed with the next Execute.
+//       or a MULTI of such; every handle in buffers_ is reachable from a live tensor or will be
+//       freed with the next Execute.
 //   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they
-//   reach (Compact).
+//       reach (Compact).
 #pragma once
 #include <map>
 #include <memory>
@@ -112,6 +112,12 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     bool has_data = false;
     bool on_daemon = false;
     bool zeros = false;  // reads as zeros; the daemon gets it with the first request that uses it
+
+    void LeaveToDaemon() {
+      data = std::string();
+      has_data = false;
+      on_daemon = true;
+    }
   };
   struct Pending {  // one tensor being computed
     std::shared_ptr<TensorState> state;
@@ -124,6 +130,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
     absl::flat_hash_set<uint64_t> kept;     // handles that other live tensors read
     absl::flat_hash_set<uint64_t> written;  // handles of the targets
     NormalForm form;
+
+    bool Keeps(uint64_t handle) const { return kept.contains(handle) || written.contains(handle); }
   };
 
   // Makes the targets' buffers; Discard takes them back.
@@ -139,6 +147,18 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Makes those of the buffers that read as zeros and are not there yet: on the daemon, from a
   // graph.
   absl::Status MakeZeros(std::span<const uint64_t> handles);
+  // Sends what the plan computes. `returned`: handles of the buffers whose contents the answer has,
+  // in its order.
+  absl::StatusOr<v1::ExecuteResponse> Run(const Plan& plan, std::vector<uint64_t>& returned);
+  // The argument for the next slot; large data is uploaded first.
+  absl::Status AddArgument(const Plan& plan, uint64_t handle, v1::ExecuteRequest& request,
+                           std::vector<uint64_t>& returned);
+  absl::Status CheckResults(const v1::ExecuteResponse& response,
+                            std::span<const uint64_t> returned) const;
+  void Count(const v1::ExecuteResponse& response);
+  // The tensor is computed: it is its buffer from now on, and has its contents if they came back.
+  void Settle(const Pending& pending, const v1::ExecuteResponse& response,
+              std::span<const uint64_t> returned);
   void Compact();
 
   std::shared_ptr<Executor> executor_;

@@ -67,7 +67,8 @@ Tensor Tensor::Narrow(int64_t axis, Size begin, Size length, Site site) const {
   }
   const ir::Shape shape = ShapeOf(*this);
   ir::SymbolicDims starts(shape.size(), ctx.Idx(0)), to(shape.begin(), shape.end());
-  starts[static_cast<size_t>(*a)] = *at, to[static_cast<size_t>(*a)] = *n;
+  starts[static_cast<size_t>(*a)] = *at;
+  to[static_cast<size_t>(*a)] = *n;
   if (at->IsConstInt(0) && ir::SameShape(to, shape)) return *this;
   return Made(*this,
               ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, ir::Shape(starts)),
@@ -170,8 +171,12 @@ Tensor Tensor::Repeat(Dims times, Site site) const {
   for (size_t i = 0; i < times.size(); ++i) {
     if (times[i] < 0)
       return Wrong(*this, "Repeat", site, Cat("a count of ", Text(times), " is negative"));
-    if (times[i] != 1) split.push_back(1), whole.push_back(times[i]);
-    split.push_back(from[i]), whole.push_back(from[i]);
+    if (times[i] != 1) {
+      split.push_back(1);
+      whole.push_back(times[i]);
+    }
+    split.push_back(from[i]);
+    whole.push_back(from[i]);
     joined.push_back(times[i] * from[i]);
   }
   return Reshape(split, site).Expand(whole, site).Reshape(joined, site);

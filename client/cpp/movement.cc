@@ -174,10 +174,12 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     const int64_t from = clamp(r.begin, back ? n - 1 : 0), to = clamp(r.end, back ? -1 : n);
     steps[i] = back ? -r.step : r.step;
     if (back) {
-      begin[i] = to + 1, end[i] = std::max(from + 1, to + 1);
+      begin[i] = to + 1;
+      end[i] = std::max(from + 1, to + 1);
       flips.push_back(static_cast<int64_t>(i));
     } else {
-      begin[i] = from, end[i] = std::max(from, to);
+      begin[i] = from;
+      end[i] = std::max(from, to);
     }
   }
   Tensor out = Shrink(begin, end, site).Flip(flips, site);
@@ -188,8 +190,11 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     const int64_t groups = (n + step - 1) / step;
     Dims none(out.dims().size(), 0), after = none, split = out.dims(), first, joined = out.dims();
     after[i] = groups * step - n;
-    split[i] = groups, split.insert(split.begin() + static_cast<int64_t>(i) + 1, step);
-    first = split, first[i + 1] = 1, joined[i] = groups;
+    split[i] = groups;
+    split.insert(split.begin() + static_cast<int64_t>(i) + 1, step);
+    first = split;
+    first[i + 1] = 1;
+    joined[i] = groups;
     out = out.Pad(none, after, 0, site)
               .Reshape(split, site)
               .Shrink(Dims(split.size(), 0), first, site)
@@ -253,7 +258,10 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
   whole[i] = ctx.Idx(0);
   for (const Tensor& t : parts) {
     ir::SymbolicDims rest(ShapeOf(t).begin(), ShapeOf(t).end());
-    if (rest.size() == whole.size()) whole[i] = SumOf(ctx, whole[i], rest[i]), rest[i] = whole[i];
+    if (rest.size() == whole.size()) {
+      whole[i] = SumOf(ctx, whole[i], rest[i]);
+      rest[i] = whole[i];
+    }
     if (rest != whole)
       return Wrong(
           t, "Concat", site,

@@ -54,7 +54,8 @@ BatchNorm::BatchNorm(Client& client, int64_t channels, double e, double m)
       var(client.Ones({channels})),
       epsilon(e),
       momentum(m) {
-  weight.RequireGrad(), bias.RequireGrad();
+  weight.RequireGrad();
+  bias.RequireGrad();
 }
 
 Tensor BatchNorm::operator()(const Tensor& x, Site site) const {
@@ -87,13 +88,15 @@ Tensor BatchNorm::Train(const Tensor& x, Site site) {
     const Tensor seen = batch.Detach(site).Reshape(running.dims(), site) * (momentum * factor);
     running.Assign((running * (1 - momentum) + seen).Cast(running.dtype(), site));
   };
-  move(mean, batch_mean, 1), move(var, batch_var, unbiased);
+  move(mean, batch_mean, 1);
+  move(var, batch_var, unbiased);
   return y;
 }
 
 LayerNorm::LayerNorm(Client& client, int64_t width, double e)
     : weight(client.Ones({width})), bias(client.Zeros({width})), epsilon(e) {
-  weight.RequireGrad(), bias.RequireGrad();
+  weight.RequireGrad();
+  bias.RequireGrad();
 }
 
 Tensor LayerNorm::operator()(const Tensor& x, Site site) const {

@@ -26,7 +26,8 @@ class Normalizer {
     std::vector<UOp> roots;
     absl::flat_hash_map<uint32_t, UOp> replaced;  // id of a value -> the BUFFER that will hold it
     for (const Output& o : outputs) {
-      roots.push_back(o.value), roots.push_back(o.target);
+      roots.push_back(o.value);
+      roots.push_back(o.target);
       const bool leaf = o.value.n_src() == 0 || IsStored(o.value);
       if (UpdatesPart(o))
         in_place_.insert(o.value.id());

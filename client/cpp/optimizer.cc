@@ -117,8 +117,11 @@ absl::Status Optimizer::Step(std::span<const Tensor> also) {
   all.insert(all.end(), changed.begin(), changed.end());
   absl::Status status = Realize(all);
   if (status.ok()) return status;
-  for (Before& b : before)
-    b.state->uop = b.uop, b.state->replaces = b.replaces, b.state->error = absl::OkStatus();
+  for (Before& b : before) {
+    b.state->uop = b.uop;
+    b.state->replaces = b.replaces;
+    b.state->error = absl::OkStatus();
+  }
   return status;
 }
 

@@ -192,82 +192,100 @@ absl::Status GraphState::MakeZeros(std::span<const uint64_t> handles) {
 
 absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> tensors) {
   UOPD_ASSIGN(const Plan plan, MakePlan(tensors));
-  const auto& [pending, kept, written, form] = plan;
-  if (pending.empty()) return absl::OkStatus();
-  auto fail = [&](absl::Status s) {
+  if (plan.pending.empty()) return absl::OkStatus();
+  std::vector<uint64_t> returned;
+  auto response = Run(plan, returned);
+  if (!response.ok()) {
     Discard(plan.pending);
-    return s;
-  };
-
-  if (absl::Status s = MakeZeros(form.buffers); !s.ok()) return fail(s);
-  v1::ExecuteRequest request;
-  std::vector<uint64_t> returned;  // handles, in the order of slots
-  for (uint64_t handle : form.buffers) {
-    Buffer& b = buffers_.at(handle);
-    v1::Argument& a = *request.add_arguments();
-    const bool stays = kept.contains(handle) || written.contains(handle);
-    if (b.has_data && b.bytes > kInlineBytes) {
-      if (absl::Status s = executor_->Upload(handle, b.device, b.data); !s.ok())
-        return fail(WithFrame(s, "uploading a tensor"));
-      stats_.uploaded_bytes += b.bytes;
-      b.data = std::string(), b.has_data = false, b.on_daemon = true;
-    } else if (b.has_data) {
-      a.set_data(b.data);
-    }
-    if (stays || b.on_daemon) a.set_buffer(handle);
-    if (written.contains(handle) && b.bytes <= kReturnBytes)
-      a.set_return_data(true), returned.push_back(handle);
+    return response.status();
   }
-  for (int64_t v : form.variables) request.add_variables(v);
-  for (const auto& [handle, b] : buffers_) {
-    if (b.on_daemon && !kept.contains(handle) && !written.contains(handle))
-      request.add_free_buffers(handle);
-  }
-  auto response = Send(request, form.sink);
-  if (!response.ok()) return fail(response.status());
-  if (static_cast<size_t>(response->data_size()) != returned.size()) {
-    return fail(absl::InternalError(
-        Cat("the daemon returned ", response->data_size(), " results, not ", returned.size())));
-  }
-  for (size_t i = 0; i < returned.size(); ++i) {
-    if (response->data(static_cast<int>(i)).size() != buffers_.at(returned[i]).bytes) {
-      return fail(absl::InternalError(
-          Cat("result ", i, " has ", response->data(static_cast<int>(i)).size(), " bytes")));
-    }
-  }
-
-  ++stats_.executes;
-  stats_.kernels_compiled += response->cache().kernels_compiled();
-  stats_.kernels_disk += response->cache().kernels_disk();
-  stats_.kernels_memory += response->cache().kernels_memory();
-  stats_.kernels_tuned = response->cache().kernels_tuned();
-  stats_.schedule_misses += response->cache().schedule() == v1::CACHE_RESULT_MISS;
-  stats_.last_run_us = response->timings().run_us();
-  for (const v1::Argument& a : request.arguments()) {
-    stats_.inline_bytes += a.data().size();
-    if (a.buffer() == 0) continue;
-    Buffer& b = buffers_.at(a.buffer());
-    b.data = std::string(), b.has_data = false, b.on_daemon = true;
-  }
-  std::erase_if(buffers_, [&](const auto& entry) {
-    return !kept.contains(entry.first) && !written.contains(entry.first);
-  });
-  for (const Pending& p : pending) {
-    TensorState& t = *p.state;
-    t.uop = p.target, t.replaces = UOp();
-    t.has_host = false, t.host = std::string();
-    std::vector<std::string> pieces;
-    const std::vector<uint64_t> handles = HandlesOf(p.target);
-    for (uint64_t handle : handles) {
-      const auto at = std::find(returned.begin(), returned.end(), handle);
-      if (at == returned.end()) break;
-      pieces.push_back(response->data(static_cast<int>(at - returned.begin())));
-    }
-    if (pieces.size() == handles.size())
-      t.host = JoinedBytes(*ctx_, p.target, std::move(pieces)), t.has_host = true;
-  }
+  std::erase_if(buffers_, [&](const auto& entry) { return !plan.Keeps(entry.first); });
+  for (const Pending& p : plan.pending) Settle(p, *response, returned);
   Compact();
   return absl::OkStatus();
+}
+
+absl::StatusOr<v1::ExecuteResponse> GraphState::Run(const Plan& plan,
+                                                    std::vector<uint64_t>& returned) {
+  UOPD_TRY(MakeZeros(plan.form.buffers));
+  v1::ExecuteRequest request;
+  for (uint64_t handle : plan.form.buffers) {
+    UOPD_TRY(AddArgument(plan, handle, request, returned));
+  }
+  for (int64_t v : plan.form.variables) request.add_variables(v);
+  for (const auto& [handle, b] : buffers_) {
+    if (b.on_daemon && !plan.Keeps(handle)) request.add_free_buffers(handle);
+  }
+  UOPD_ASSIGN(v1::ExecuteResponse response, Send(request, plan.form.sink));
+  UOPD_TRY(CheckResults(response, returned));
+  Count(response);
+  for (const v1::Argument& a : request.arguments()) {
+    stats_.inline_bytes += a.data().size();
+    if (a.buffer() != 0) buffers_.at(a.buffer()).LeaveToDaemon();
+  }
+  return response;
+}
+
+absl::Status GraphState::AddArgument(const Plan& plan, uint64_t handle, v1::ExecuteRequest& request,
+                                     std::vector<uint64_t>& returned) {
+  Buffer& b = buffers_.at(handle);
+  v1::Argument& a = *request.add_arguments();
+  if (b.has_data && b.bytes > kInlineBytes) {
+    UOPD_TRY(WithFrame(executor_->Upload(handle, b.device, b.data), "uploading a tensor"));
+    stats_.uploaded_bytes += b.bytes;
+    b.LeaveToDaemon();
+  } else if (b.has_data) {
+    a.set_data(b.data);
+  }
+  if (plan.Keeps(handle) || b.on_daemon) a.set_buffer(handle);
+  if (plan.written.contains(handle) && b.bytes <= kReturnBytes) {
+    a.set_return_data(true);
+    returned.push_back(handle);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphState::CheckResults(const v1::ExecuteResponse& response,
+                                      std::span<const uint64_t> returned) const {
+  if (static_cast<size_t>(response.data_size()) != returned.size()) {
+    return absl::InternalError(
+        Cat("the daemon returned ", response.data_size(), " results, not ", returned.size()));
+  }
+  for (size_t i = 0; i < returned.size(); ++i) {
+    const size_t bytes = response.data(static_cast<int>(i)).size();
+    if (bytes != buffers_.at(returned[i]).bytes) {
+      return absl::InternalError(Cat("result ", i, " has ", bytes, " bytes"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void GraphState::Count(const v1::ExecuteResponse& response) {
+  ++stats_.executes;
+  stats_.kernels_compiled += response.cache().kernels_compiled();
+  stats_.kernels_disk += response.cache().kernels_disk();
+  stats_.kernels_memory += response.cache().kernels_memory();
+  stats_.kernels_tuned = response.cache().kernels_tuned();
+  stats_.schedule_misses += response.cache().schedule() == v1::CACHE_RESULT_MISS;
+  stats_.last_run_us = response.timings().run_us();
+}
+
+void GraphState::Settle(const Pending& p, const v1::ExecuteResponse& response,
+                        std::span<const uint64_t> returned) {
+  TensorState& t = *p.state;
+  t.uop = p.target;
+  t.replaces = UOp();
+  t.has_host = false;
+  t.host = std::string();
+  std::vector<std::string> pieces;
+  const std::vector<uint64_t> handles = HandlesOf(p.target);
+  for (uint64_t handle : handles) {
+    const auto at = std::find(returned.begin(), returned.end(), handle);
+    if (at == returned.end()) return;
+    pieces.push_back(response.data(static_cast<int>(at - returned.begin())));
+  }
+  t.host = JoinedBytes(*ctx_, p.target, std::move(pieces));
+  t.has_host = true;
 }
 
 absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>& t) {

@@ -63,7 +63,8 @@ Tensor Number(const Tensor& t, const Dims& axes, int64_t correction, Dtype dtype
     if (d.Is(Op::CONST)) {
       fixed *= d.const_int();
     } else {
-      n = symbolic ? ir::Mul(ctx, n, d) : d, symbolic = true;
+      n = symbolic ? ir::Mul(ctx, n, d) : d;
+      symbolic = true;
     }
   }
   if (!symbolic) {

@@ -24,7 +24,8 @@ Tensor RunningSum(const Tensor& t, Site site) {
   const int64_t blocks = (n + kScanBlock - 1) / kScanBlock;
   Dims none(t.dims().size(), 0), more = none, split = t.dims(), joined = t.dims();
   more.back() = blocks * kScanBlock - n;
-  split.back() = blocks, split.push_back(kScanBlock);
+  split.back() = blocks;
+  split.push_back(kScanBlock);
   joined.back() = blocks * kScanBlock;
   const Tensor inner =
       RunningSum(t.Pad(none, more, 0, site).Reshape(split, site), site).Contiguous(site);
@@ -49,7 +50,8 @@ Tensor Exchange(const Tensor& t, int64_t distance, bool mirrored, Site site) {
   const int64_t n = t.dims().back();
   Dims split = t.dims();
   split.back() = n / (2 * distance);
-  split.push_back(2), split.push_back(distance);
+  split.push_back(2);
+  split.push_back(distance);
   const Tensor pairs = t.Reshape(split, site);
   const Tensor a = pairs.Select(-2, 0, site);
   const Tensor right = pairs.Select(-2, 1, site);

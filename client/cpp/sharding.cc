@@ -63,7 +63,8 @@ Tensor Tensor::Shard(const std::vector<std::string>& devices, int64_t axis, cons
   std::vector<UOp> pieces;
   int64_t begin = 0;
   for (size_t i = 0; i < devices.size(); ++i) {
-    starts[at_axis] = ctx.Idx(begin), box[at_axis] = ctx.Idx(lengths[i]);
+    starts[at_axis] = ctx.Idx(begin);
+    box[at_axis] = ctx.Idx(lengths[i]);
     const UOp piece =
         ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, starts), ir::ShapeArg(ctx, box));
     pieces.push_back(Copied(*this, piece, devices[i]));

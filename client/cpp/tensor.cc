@@ -84,7 +84,9 @@ void Tensor::Assign(Operand value) {
   if (!status().ok()) return;
   TensorState& t = *state_;
   auto fail = [&](absl::Status error) {
-    t.error = std::move(error), t.uop = UOp(), t.replaces = UOp();
+    t.error = std::move(error);
+    t.uop = UOp();
+    t.replaces = UOp();
   };
   if (value.tensor() == nullptr) {
     const absl::Status fits = CheckNumber(t.dtype, value.number());
@@ -104,7 +106,8 @@ void Tensor::Assign(Operand value) {
   if (t.uop == Value(v)) return;
   if (IsStored(t.uop) && !t.replaces) t.replaces = t.uop;
   t.uop = Value(v);
-  t.has_host = false, t.host = std::string();
+  t.has_host = false;
+  t.host = std::string();
 }
 
 Tensor& Tensor::RequireGrad(bool on) {

@@ -153,8 +153,10 @@ absl::StatusOr<std::string> FormatNpy(const NpyArray& array) {
   while ((10 + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
   std::string out(kMagic);
-  out += '\x01', out += '\0';
-  out += static_cast<char>(header.size() & 0xff), out += static_cast<char>(header.size() >> 8);
+  out += '\x01';
+  out += '\0';
+  out += static_cast<char>(header.size() & 0xff);
+  out += static_cast<char>(header.size() >> 8);
   return out + header + array.bytes;
 }
 

@@ -6,7 +6,7 @@
 #include "client/cpp/client.h"
 #include "client/cpp/connection.h"
 
-using namespace uopd::client;
+namespace uopd::client {
 
 absl::Status Hello(const std::string& address) {
   UOPD_ASSIGN(auto connection, Connection::Connect({.address = address}));
@@ -21,8 +21,10 @@ absl::Status Hello(const std::string& address) {
   return absl::OkStatus();
 }
 
+}  // namespace uopd::client
+
 int main(int argc, char** argv) {
-  const absl::Status status = Hello(argc > 1 ? argv[1] : "127.0.0.1:50510");
+  const absl::Status status = uopd::client::Hello(argc > 1 ? argv[1] : "127.0.0.1:50510");
   if (!status.ok()) std::cerr << status << "\n";
   return status.ok() ? 0 : 1;
 }

@@ -13,7 +13,10 @@
 namespace uopd {
 
 inline void PutVarint(std::string& out, uint64_t v) {
-  while (v >= 0x80) out += static_cast<char>(v | 0x80), v >>= 7;
+  while (v >= 0x80) {
+    out += static_cast<char>(v | 0x80);
+    v >>= 7;
+  }
   out += static_cast<char>(v);
 }
 constexpr uint64_t ZigZag(int64_t v) {

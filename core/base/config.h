@@ -84,8 +84,7 @@ class Config {
   absl::Status SetFromEnvironment(const char* const* environment);
 
   // Takes --area-name=value, --area-name value, --bool-setting, and the short spellings --listen,
-  // --http-listen,
-  // --data-dir, --ready-file, --config. `args` excludes the program's name.
+  // --http-listen, --data-dir, --ready-file, --config. `args` excludes the program's name.
   absl::StatusOr<CommandLine> SetFromFlags(std::span<const char* const> args);
 
   // Replaces the defaults that depend on the machine (server.data_dir, limits.total_bytes) by their

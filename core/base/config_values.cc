@@ -47,8 +47,14 @@ bool ParseScaled(std::string_view text, std::span<const Unit> units, int64_t* ou
 }  // namespace
 
 bool ParseValue(std::string_view text, bool* out) {
-  if (text == "true" || text == "on" || text == "yes" || text == "1") return *out = true, true;
-  if (text == "false" || text == "off" || text == "no" || text == "0") return *out = false, true;
+  if (text == "true" || text == "on" || text == "yes" || text == "1") {
+    *out = true;
+    return true;
+  }
+  if (text == "false" || text == "off" || text == "no" || text == "0") {
+    *out = false;
+    return true;
+  }
   return false;
 }
 

@@ -56,7 +56,14 @@ void Hasher::Block(const uint8_t* p) {
     uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRound[i] + w[i];
     uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
     uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
-    h = g, g = f, f = e, e = d + t1, d = c, c = b, b = a, a = t1 + t2;
+    h = g;
+    g = f;
+    f = e;
+    e = d + t1;
+    d = c;
+    c = b;
+    b = a;
+    a = t1 + t2;
   }
   const uint32_t add[8] = {a, b, c, d, e, f, g, h};
   for (int i = 0; i < 8; ++i) state_[i] += add[i];
@@ -69,7 +76,9 @@ void Hasher::Update(std::string_view data) {
   if (tail_size_ > 0) {
     size_t take = std::min(n, tail_.size() - tail_size_);
     std::memcpy(tail_.data() + tail_size_, p, take);
-    tail_size_ += take, p += take, n -= take;
+    tail_size_ += take;
+    p += take;
+    n -= take;
     if (tail_size_ < tail_.size()) return;
     Block(tail_.data());
     tail_size_ = 0;

@@ -24,8 +24,6 @@ LogSink& TheSink() {
   return sink;
 }
 
-thread_local const LogScope* innermost_scope = nullptr;
-
 // Length of the character that `text` starts with; 0 when that is no UTF-8, or a control character
 // beyond ASCII.
 size_t CharacterBytes(std::string_view text) {
@@ -139,20 +137,12 @@ absl::Status ReopenLogFile() { return TheSink().Reopen(); }
 
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields) {
   std::string line = Begin(level, message);
-  for (const LogScope* scope = innermost_scope; scope; scope = scope->outer_) {
-    AppendField(&line, scope->key_, scope->value_);
+  for (const LogField& field : fields) {
+    if (!field.value.empty()) AppendField(&line, field.key, field.value);
   }
-  for (const LogField& field : fields) AppendField(&line, field.key, field.value);
   line.push_back('\n');
   if (!TheSink().Write(line, LostNotice)) metrics::LogLinesLost().Increment();
 }
-
-LogScope::LogScope(std::string_view key, std::string_view value)
-    : key_(key), value_(value), outer_(innermost_scope) {
-  innermost_scope = this;
-}
-
-LogScope::~LogScope() { innermost_scope = outer_; }
 
 absl::Status ReportBug(const char* file, int line, const std::string& message) {
   std::string site = absl::StrCat(file, ":", line);

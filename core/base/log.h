@@ -4,7 +4,6 @@
 //   ts=2026-01-31T12:00:00.123Z level=info msg="session opened" req=7f3a ttl_ms=300000
 //
 //   UOPD_LOG(kInfo, "session opened", {"id", id});  // fields are not evaluated when it is off
-//   LogScope scope("req", request_id);              // every line of this thread carries req=...
 //
 // Thread-safe. Lines go to stderr until OpenLogFile succeeds. A line that cannot be written at once
 // is lost, counted and reported (log_sink.h): logging never fails and never waits for a reader.
@@ -39,7 +38,7 @@ absl::Status OpenLogFile(const std::string& path);
 // Opens the same path again: what SIGHUP asks for after the file has been rotated.
 absl::Status ReopenLogFile();
 
-// One key=value. Keys are [a-z_]+; values are quoted where needed.
+// One key=value. Keys are [a-z_]+; values are quoted where needed. One without a value is left out.
 struct LogField {
   std::string_view key;
   std::string value;
@@ -58,21 +57,6 @@ void WriteLog(LogLevel level, std::string_view message, std::initializer_list<Lo
 // At most kClientBytes of a value that a client decides, with a word about the rest.
 inline constexpr size_t kClientBytes = 200;
 std::string ClientText(std::string_view value);
-
-// Adds a field to every line that this thread writes during the scope's life. Scopes nest; both
-// strings outlive it.
-class LogScope {
- public:
-  LogScope(std::string_view key, std::string_view value);
-  ~LogScope();
-  LogScope(const LogScope&) = delete;
-  LogScope& operator=(const LogScope&) = delete;
-
- private:
-  friend void WriteLog(LogLevel, std::string_view, std::initializer_list<LogField>);
-  std::string_view key_, value_;
-  const LogScope* outer_;
-};
 
 // The answer to a broken invariant that is no memory error: counts uopd_bugs_total{site}, logs once
 // per site, returns INTERNAL for this request. Aborts where asserts are on, so that tests do not

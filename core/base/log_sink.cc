@@ -59,7 +59,10 @@ LogSink::Target LogSink::OpenStderr() {
     // Opened anew, so that whoever else has the old one does not find it changed.
     constexpr int kFlags = O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     out.owned.Reset(open("/proc/self/fd/2", kFlags));
-    if (out.owned) out.fd = out.owned.get(), out.way = Way::kNonblocking;
+    if (out.owned) {
+      out.fd = out.owned.get();
+      out.way = Way::kNonblocking;
+    }
   }
   return out;
 }

@@ -3,8 +3,8 @@
 // through Snapshot().
 //
 //   metrics::KernelsCompiled().Increment();
-//   Histogram& time = metrics::KernelDuration({"CPU"});   // keep the reference: looking up labels
-//   takes a lock time.Observe(seconds);
+//   Histogram& time = metrics::KernelDuration({"CPU"});  // looking up labels takes a lock: keep it
+//   time.Observe(seconds);
 //
 // Everything is thread-safe. Series live until their registry dies (the global one never does), so
 // that references may be kept. Counting writes to one of kShards cache lines, chosen by thread: a

@@ -11,22 +11,10 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
-
-// What codegen knows of the device: facts that change the program. Part of the environment key of
-// cached kernels.
-struct Target {
-  std::string kind = "cpu";
-  int vector_bytes = 32;  // width of a vector register
-  int vector_registers = 16;
-  int threads = 1;                    // most THREAD instances worth having
-  int64_t private_bytes = 512 << 10;  // of staged memory that a thread can have
-  bool has_fma = true;
-
-  std::string Key() const;  // every field, as text
-};
 
 // One scheduling decision. `axis` counts the kernel's ranges as written in docs/codegen.md; amount
 // 0 is the whole axis.

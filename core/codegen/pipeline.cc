@@ -29,9 +29,6 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// What a core keeps near: half of a usual second-level cache.
-constexpr double kCacheBytes = 1 << 20;
-
 // By slot. A slot that the kernel does not declare stays void.
 absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
   std::vector<BufferUse> out;
@@ -51,6 +48,17 @@ absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
     }
   }
   return out;
+}
+
+// UNIMPLEMENTED for a dtype that the target's programs cannot have.
+absl::Status CheckDtypes(UOp linear, const Target& target) {
+  for (UOp u : linear.srcs()) {
+    if (u.dtype() == ir::Dtype::Void || u.dtype() == ir::Dtype::Index) continue;
+    if (target.dtypes.Has(ir::NumberOf(u.dtype()))) continue;
+    return absl::UnimplementedError(Cat("devices of kind ", target.kind, " have no ",
+                                        ir::Name(u.dtype()), "; ", ir::Name(u.op()), " needs it"));
+  }
+  return absl::OkStatus();
 }
 
 // e_512_10 or r_512_512_512 and a few digits of what the kernel computes: a C identifier.
@@ -100,7 +108,8 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
   for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());
   const Estimate estimate = EstimateKernel(ctx, sink);
-  out.flops = estimate.flops, out.bytes = estimate.bytes;
+  out.flops = estimate.flops;
+  out.bytes = estimate.bytes;
   if (options.opts != nullptr) {
     out.applied = *options.opts;
   } else if (!options.noopt) {
@@ -114,7 +123,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   const auto check = [&] { return ctx.CheckInterrupt(); };
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   UOPD_TRY(check());
-  if (!options.noopt) kernel = OrderLoops(ctx, kernel, kCacheBytes);
+  if (!options.noopt) kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
   UOPD_TRY(check());
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_TRY(check());
@@ -134,6 +143,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
   linear = LowerIndex(ctx, linear);
   UOPD_TRY(check());
+  UOPD_TRY(CheckDtypes(linear, target));
   const double ns = ProgramNs(ctx, linear, target);
   out.polls = ns > kLongNs;
   out.program = out.polls ? AddPolls(ctx, linear, target) : linear;

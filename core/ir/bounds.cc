@@ -149,7 +149,10 @@ Bounds AtomWhere(UOpContext& ctx, UOp atom, UOp condition, bool holds) {
   for (size_t n = 1, looked = 0; n > 0 && looked < kMost; ++looked) {
     const auto [c, is_true] = stack[--n];
     if (c.Is(is_true ? Op::AND : Op::OR)) {
-      if (n + 2 <= kMost) stack[n++] = {c.src(0), is_true}, stack[n++] = {c.src(1), is_true};
+      if (n + 2 <= kMost) {
+        stack[n++] = {c.src(0), is_true};
+        stack[n++] = {c.src(1), is_true};
+      }
     } else if (c.Is(Op::CMPNE) && c.src(1).IsConstInt(1) && c.src(0).dtype() == Dtype::Bool) {
       stack[n++] = {c.src(0), !is_true};
     } else if (c.Is(kComparisonOps) && c.src(0) == atom && c.src(1).Is(Op::CONST)) {
@@ -160,7 +163,8 @@ Bounds AtomWhere(UOpContext& ctx, UOp atom, UOp condition, bool holds) {
         else
           out.min = std::max(out.min, k);
       } else if (c.Is(is_true ? Op::CMPEQ : Op::CMPNE)) {
-        out.min = std::max(out.min, k), out.max = std::min(out.max, k);
+        out.min = std::max(out.min, k);
+        out.max = std::min(out.max, k);
       }
     } else if (c.Is(Op::CMPLT) && c.src(1) == atom && c.src(0).Is(Op::CONST)) {
       const Int128 k = ctx.BoundsOf(c.src(0)).min;
@@ -375,7 +379,10 @@ Bounds UOpContext::BoundsOf(UOp u) {
       const UOp top = stack.back();
       bool ready = true;
       for (UOp s : top.srcs()) {
-        if (!KnowsBounds(s)) stack.push_back(s), ready = false;
+        if (!KnowsBounds(s)) {
+          stack.push_back(s);
+          ready = false;
+        }
       }
       if (!ready) continue;
       stack.pop_back();

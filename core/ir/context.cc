@@ -95,7 +95,10 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
   char* out = reinterpret_cast<char*>(n + 1);
   if (!src.empty()) std::memcpy(out, src.data(), src.size_bytes());
   out += src.size_bytes();
-  if (has_arg) std::memcpy(out, &arg.bits, sizeof arg.bits), out += sizeof arg.bits;
+  if (has_arg) {
+    std::memcpy(out, &arg.bits, sizeof arg.bits);
+    out += sizeof arg.bits;
+  }
   if (has_tag) std::memcpy(out, &tag, sizeof tag);
   // By half: a table that doubles is a third empty on average.
   if (nodes_.size() == nodes_.capacity())

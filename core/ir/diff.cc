@@ -181,9 +181,11 @@ double Similarity(const std::vector<uint32_t>& a, const std::vector<uint32_t>& b
   if (a.empty() && b.empty()) return 1;
   size_t shared = 0;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    if (a[i] == b[j])
-      ++shared, ++i, ++j;
-    else
+    if (a[i] == b[j]) {
+      ++shared;
+      ++i;
+      ++j;
+    } else
       ++(a[i] < b[j] ? i : j);
   }
   return static_cast<double>(shared) / static_cast<double>(a.size() + b.size() - shared);

@@ -9,16 +9,18 @@
 #include <optional>
 #include <string_view>
 
+#include "core/base/dtype_number.h"
+
 namespace uopd::ir {
 
 enum class Dtype : uint8_t {
 #define UOPD_DTYPE(name, ...) name,
-#include "core/ir/dtype.def"
+#include "core/base/dtype.def"
 #undef UOPD_DTYPE
 };
 #define UOPD_DTYPE(...) +1
 inline constexpr int kDtypeCount = 0
-#include "core/ir/dtype.def"
+#include "core/base/dtype.def"
     ;
 #undef UOPD_DTYPE
 
@@ -32,10 +34,13 @@ struct DtypeInfo {
 };
 inline constexpr DtypeInfo kDtypes[] = {
 #define UOPD_DTYPE(name, text, wire, bits, kind, doc) {text, wire, bits, kind},
-#include "core/ir/dtype.def"
+#include "core/base/dtype.def"
 #undef UOPD_DTYPE
 };
 constexpr const DtypeInfo& Info(Dtype dtype) { return kDtypes[static_cast<int>(dtype)]; }
+
+// As layers that know no UOps have it.
+constexpr DtypeNumber NumberOf(Dtype d) { return static_cast<DtypeNumber>(Info(d).wire); }
 
 inline std::string_view Name(Dtype d) { return Info(d).name; }
 inline int Bits(Dtype d) { return Info(d).bits; }

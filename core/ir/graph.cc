@@ -95,7 +95,10 @@ UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map) {
     }
     srcs.clear();
     bool changed = false;
-    for (UOp s : u.srcs()) srcs.push_back(done[position[s]]), changed |= srcs.back() != s;
+    for (UOp s : u.srcs()) {
+      srcs.push_back(done[position[s]]);
+      changed |= srcs.back() != s;
+    }
     done.push_back(changed ? ctx.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag()) : u);
   }
   return done[position[root]];

@@ -79,7 +79,8 @@ class Rule {
       return Multi();
     } else if (u_.Is(Op::COPY)) {
       out_.sources[0] = Replicated({u_.text()});
-      out_.result = out_.sources[0], out_.result.pieces = false;
+      out_.result = out_.sources[0];
+      out_.result.pieces = false;
     } else if (u_.Is(Op::STORE)) {
       out_.sources[1] = *sources_[0];
     } else if (u_.Is(Op::REDUCE)) {
@@ -157,7 +158,8 @@ class Rule {
       for (int64_t d : MaxDims(ctx_, *ctx_.ShapeOf(u_.src(i)))) elements *= static_cast<double>(d);
       if (elements <= most) continue;
       most = elements;
-      to = s, to.axis += shift(i);
+      to = s;
+      to.axis += shift(i);
     }
     for (size_t i = 0; i < u_.n_src() && most < 0; ++i) {
       if (sources_[i]->pieces && sources_[i]->devices.size() > to.devices.size())
@@ -198,13 +200,15 @@ class Rule {
         const UOp before = u_.src(1).src(axis);
         if (!before.Is(Op::CONST) || !shape[axis].Is(Op::CONST)) return Whole();
         const int64_t after = shape[axis].const_int() - before.const_int() - in[axis].const_int();
-        to.sizes.front() += before.const_int(), to.sizes.back() += after;
+        to.sizes.front() += before.const_int();
+        to.sizes.back() += after;
         return;
       }
       case Op::SHRINK: {
         const UOp start = u_.src(1).src(axis);
         if (!start.Is(Op::CONST) || !shape[axis].Is(Op::CONST)) return Whole();
-        to.devices.clear(), to.sizes.clear();
+        to.devices.clear();
+        to.sizes.clear();
         for (const Overlap& o : Overlaps(from, start.const_int(), shape[axis].const_int())) {
           to.devices.push_back(from.devices[o.piece]);
           to.sizes.push_back(o.length);
@@ -227,9 +231,11 @@ class Rule {
     const auto n = static_cast<int64_t>(from.devices.size());
     for (size_t axis = 0; axis < in.size(); ++axis) {
       if (!in[axis].Is(Op::CONST) || in[axis].const_int() < n) continue;
-      from.axis = static_cast<int64_t>(axis), from.sizes = EvenSizes(in[axis].const_int(), n);
+      from.axis = static_cast<int64_t>(axis);
+      from.sizes = EvenSizes(in[axis].const_int(), n);
       if (auto to = Reshaped(in, shape, from)) {
-        out_.sources[0] = from, out_.result = *to;
+        out_.sources[0] = from;
+        out_.result = *to;
         return;
       }
     }
@@ -248,7 +254,8 @@ class Rule {
 
 Layout Replicated(std::vector<std::string_view> devices) {
   Layout out;
-  out.devices = std::move(devices), out.pieces = true;
+  out.devices = std::move(devices);
+  out.pieces = true;
   return out;
 }
 

@@ -44,7 +44,8 @@ void NodeIndex::Grow(size_t ids) {
     for (uint32_t& v : at) v = v >= base_ ? v - base_ + 1 : 0;
     base_ = 1;
   }
-  at_ = at.data(), ids_ = ids;
+  at_ = at.data();
+  ids_ = ids;
 }
 
 NodeIndex::~NodeIndex() {

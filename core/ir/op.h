@@ -87,7 +87,8 @@ struct OpSet {
   constexpr bool Has(Op op) const { return words[int(op) >> 6] >> (int(op) & 63) & 1; }
   constexpr OpSet operator|(OpSet o) const {
     OpSet r;
-    r.words[0] = words[0] | o.words[0], r.words[1] = words[1] | o.words[1];
+    r.words[0] = words[0] | o.words[0];
+    r.words[1] = words[1] | o.words[1];
     return r;
   }
   static constexpr OpSet All() {

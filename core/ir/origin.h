@@ -24,7 +24,9 @@ class OriginScope {
     std::string out;
     for (const OriginScope* s = innermost; s != nullptr; s = s->outer_) {
       if (!out.empty()) out += ", in ";
-      out += s->what_, out += ' ', out += s->name_;
+      out += s->what_;
+      out += ' ';
+      out += s->name_;
     }
     return out;
   }

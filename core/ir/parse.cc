@@ -180,11 +180,20 @@ class Parser {
 
   static bool NamedInt(ArgSchema schema, std::string_view token, int64_t& out) {
     if (schema == ArgSchema::Reduce) {
-      if (auto op = OpByName(token)) return out = Info(*op).wire, true;
+      if (auto op = OpByName(token)) {
+        out = Info(*op).wire;
+        return true;
+      }
     } else if (schema == ArgSchema::Range) {
-      if (auto type = AxisTypeByName(token)) return out = static_cast<int64_t>(*type), true;
+      if (auto type = AxisTypeByName(token)) {
+        out = static_cast<int64_t>(*type);
+        return true;
+      }
     } else if (schema == ArgSchema::Param) {
-      if (auto space = AddrSpaceByName(token)) return out = static_cast<int64_t>(*space), true;
+      if (auto space = AddrSpaceByName(token)) {
+        out = static_cast<int64_t>(*space);
+        return true;
+      }
     }
     return false;
   }

@@ -202,7 +202,8 @@ class Question {
         if (!Multiply(lo, b.min, ends[0]) || !Multiply(lo, b.max, ends[1]) ||
             !Multiply(hi, b.min, ends[2]) || !Multiply(hi, b.max, ends[3]))
           return std::nullopt;
-        lo = *std::min_element(ends, ends + 4), hi = *std::max_element(ends, ends + 4);
+        lo = *std::min_element(ends, ends + 4);
+        hi = *std::max_element(ends, ends + 4);
       }
       Int128 term;
       if (!Multiply(m.factor > 0 ? lo : hi, m.factor, term)) return std::nullopt;

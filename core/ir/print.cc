@@ -15,9 +15,12 @@ void AppendQuoted(std::string& out, std::string_view text) {
   for (char c : text) {
     const auto byte = static_cast<uint8_t>(c);
     if (c == '"' || c == '\\') {
-      out += '\\', out += c;
+      out += '\\';
+      out += c;
     } else if (byte < 0x20 || byte >= 0x7f) {
-      out += "\\x", out += kDigits[byte >> 4], out += kDigits[byte & 15];
+      out += "\\x";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
     } else {
       out += c;
     }
@@ -55,7 +58,8 @@ void AppendArg(std::string& out, UOp u) {
   std::string_view separator;
   const auto ints = u.ints();
   for (size_t i = 0; i < ints.size(); ++i) {
-    out += separator, separator = ", ";
+    out += separator;
+    separator = ", ";
     if (schema == ArgSchema::Reduce && i == 0 && OpByWire(static_cast<uint64_t>(ints[0])))
       out += Name(u.reduce_op());
     else if (schema == ArgSchema::Param && i == 1 && ints[1] >= 0 && ints[1] <= 2)
@@ -67,7 +71,10 @@ void AppendArg(std::string& out, UOp u) {
     else
       separator = "";
   }
-  if (!u.text().empty()) out += separator, AppendQuoted(out, u.text());
+  if (!u.text().empty()) {
+    out += separator;
+    AppendQuoted(out, u.text());
+  }
   out += '}';
 }
 
@@ -109,7 +116,10 @@ std::string PrintLine(UOp u, std::span<const UOp> order) {
       out, u,
       // A search through the graph for each that is shown.
       [&](UOp v) { return std::find(order.begin(), order.end(), v) - order.begin(); }, kSources);
-  if (out.size() > kMost) out.resize(kMost), out += " ...";
+  if (out.size() > kMost) {
+    out.resize(kMost);
+    out += " ...";
+  }
   return out;
 }
 

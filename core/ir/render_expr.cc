@@ -113,24 +113,37 @@ class Renderer {
         return Push(u.src(0), nested);
       case Op::INDEX:
         Push("]");
-        if (u.n_src() == 3) Push(u.src(2), false), Push(" if ");
-        Push(u.src(1), false), Push("["), Push(u.src(0));
+        if (u.n_src() == 3) {
+          Push(u.src(2), false);
+          Push(" if ");
+        }
+        Push(u.src(1), false);
+        Push("[");
+        Push(u.src(0));
         return;
       case Op::STACK:
-        Push("}"), PushList(u.srcs()), Push("{");
+        Push("}");
+        PushList(u.srcs());
+        Push("{");
         return;
       case Op::GEP:
         Append(out_, "lane", u.arg().AsInt(), "(");
-        Push(")"), Push(u.src(0), false);
+        Push(")");
+        Push(u.src(0), false);
         return;
       case Op::CAST:
       case Op::BITCAST:
         Append(out_, u.Is(Op::BITCAST) ? "bitcast_" : "", Name(u.dtype()), "(");
-        Push(")"), Push(u.src(0), false);
+        Push(")");
+        Push(u.src(0), false);
         return;
       default:
-        break;
+        return Operation(u, nested);
     }
+  }
+
+  // What is written with an operator, if there is one.
+  void Operation(UOp u, bool nested) {
     if (u.n_src() == 2 && u.Is(Op::CMPNE) && u.src(1).dtype() == Dtype::Bool &&
         u.src(1).IsConstInt(1)) {
       out_ += "!";
@@ -144,11 +157,20 @@ class Renderer {
     const bool where = u.n_src() == 3 && u.Is(Op::WHERE);
     const bool store = u.n_src() == 2 && u.Is(Op::STORE);
     if (infix || where || store) {
-      if (nested) out_ += "(", Push(")");
+      if (nested) {
+        out_ += "(";
+        Push(")");
+      }
       if (where) {
-        Push(u.src(2)), Push(" : "), Push(u.src(1)), Push(" ? "), Push(u.src(0));
+        Push(u.src(2));
+        Push(" : ");
+        Push(u.src(1));
+        Push(" ? ");
+        Push(u.src(0));
       } else {
-        Push(u.src(1), !store), Push(store ? " = " : Infix(u.op())), Push(u.src(0));
+        Push(u.src(1), !store);
+        Push(store ? " = " : Infix(u.op()));
+        Push(u.src(0));
       }
       return;
     }

@@ -127,8 +127,10 @@ class Inference {
 
   absl::Status CheckSize(std::span<const UOp> dims) {
     Int128 n = 1;
-    for (UOp d : dims)
-      n *= std::max<Int128>(1, LargestOf(ctx_, d)), n = std::min(n, Int128{kMaxElements} + 1);
+    for (UOp d : dims) {
+      n *= std::max<Int128>(1, LargestOf(ctx_, d));
+      n = std::min(n, Int128{kMaxElements} + 1);
+    }
     if (n > kMaxElements) return Bad(Cat("shape ", Text(dims), " has more than 2^48 elements"));
     return absl::OkStatus();
   }
@@ -189,7 +191,8 @@ class Inference {
       if (!both)
         return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
                        ": they do not broadcast"));
-      out = New(*both), known = false;
+      out = New(*both);
+      known = false;
     }
     if (!known) UOPD_TRY(CheckSize(*out));
     return out;
@@ -205,7 +208,8 @@ class Inference {
       if (a <= last || a >= static_cast<int64_t>(dims.size())) {
         return Bad(Cat("REDUCE over axis ", a, " of shape ", Text(*in), ": axes ascend and exist"));
       }
-      dims[a] = ctx_.Idx(1), last = a;
+      dims[a] = ctx_.Idx(1);
+      last = a;
     }
     return New(dims);
   }
@@ -227,7 +231,8 @@ class Inference {
     };
     Int128 n_in, n_out;
     std::vector<uint32_t> s_in, s_out;
-    split(*in, n_in, s_in), split(*out, n_out, s_out);
+    split(*in, n_in, s_in);
+    split(*out, n_out, s_out);
     const bool same = n_in == n_out && (s_in == s_out || n_in == 0);
     if (!same && ((s_in.empty() && s_out.empty()) || !SameProduct(ctx_, *in, *out))) {
       return Bad(Cat("RESHAPE from ", Text(*in), " to ", Text(*out), ": sizes differ"));
@@ -324,7 +329,10 @@ const Shape* UOpContext::ShapeOf(UOp u) {
       const UOp top = stack.back();
       bool ready = true;
       for (UOp s : top.srcs()) {
-        if (shape_of_.Get(s.id()) == nullptr) stack.push_back(s), ready = false;
+        if (shape_of_.Get(s.id()) == nullptr) {
+          stack.push_back(s);
+          ready = false;
+        }
       }
       if (!ready) continue;
       stack.pop_back();

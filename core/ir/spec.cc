@@ -150,6 +150,11 @@ absl::Status VerifyElementwise(UOp u) {
   return absl::OkStatus();
 }
 
+absl::Status HasDtype(UOp u, Dtype wanted) {
+  if (u.dtype() == wanted) return absl::OkStatus();
+  return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(u.dtype()), ", not ", Name(wanted)));
+}
+
 absl::Status VerifyClosed(UOp u) {
   for (size_t i = u.n_body(); i < u.n_src(); ++i) {
     if (!u.src(i).Is(Op::RANGE))
@@ -180,15 +185,76 @@ absl::Status VerifyStore(UOpContext& ctx, UOp u, Stage stage) {
   return SameDtype(u, 1, to.dtype());
 }
 
+absl::Status VerifyBind(UOp u) {
+  const UOp variable = u.src(0);
+  const Dtype d = u.dtype();
+  if (!variable.Is(Op::DEFINE_VAR)) return Bad("BIND binds a DEFINE_VAR");
+  UOPD_TRY(HasDtype(u, variable.dtype()));
+  if (u.n_src() == 1) return absl::OkStatus();
+  const UOp value = u.src(1);
+  if (!value.Is(Op::CONST) || value.dtype() != d) {
+    return Bad(Cat("BIND of ", Name(d), " binds to a CONST of it"));
+  }
+  if (IsFloat(d)) return absl::OkStatus();
+  const auto range = variable.ints();
+  if (value.const_int() < range[0] || value.const_int() > range[1]) {
+    return Bad(Cat("value (", value.const_int(), ") of variable ", variable.text(), " is outside [",
+                   range[0], ", ", range[1], "]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyIndex(UOp u) {
+  UOPD_TRY(SameDtype(u, 0, u.dtype()));
+  if (!IsIndexLike(u.src(1).dtype())) return Bad(Cat("INDEX by ", Name(u.src(1).dtype())));
+  if (MaybeBaseOf(u.src(0)) == UOp() && !u.src(0).Is(Op::STAGE)) {
+    return Bad(Cat("INDEX into ", Name(u.src(0).op()), ", which is no buffer"));
+  }
+  return u.n_src() == 3 ? SameDtype(u, 2, Dtype::Bool) : absl::OkStatus();
+}
+
+absl::Status VerifyReduce(UOp u, Stage stage) {
+  if (!IsStored(u.dtype())) return Bad(Cat("REDUCE of ", Name(u.dtype())));
+  UOPD_TRY(VerifyClosed(u));
+  if (InTensor(stage) && u.n_src() != 1) return Bad("REDUCE over ranges");
+  if (!u.reduce_axes().empty() && (stage == Stage::kAny ? u.n_src() != 1 : !InTensor(stage))) {
+    return Bad("REDUCE over axes");
+  }
+  return SameDtype(u, 0, u.dtype());
+}
+
+absl::Status VerifyStage(UOp u) {
+  if (!IsStored(u.dtype())) return Bad(Cat("STAGE of ", Name(u.dtype())));
+  if (!IsIndexLike(u.src(1).dtype())) {
+    return Bad(Cat("STAGE at an index of dtype ", Name(u.src(1).dtype())));
+  }
+  UOPD_TRY(SameDtype(u, 2, Dtype::Bool));
+  UOPD_TRY(VerifyClosed(u));
+  return SameDtype(u, 0, u.dtype());
+}
+
+absl::Status VerifyAfter(UOpContext& ctx, UOp u, Stage stage) {
+  if (InTensor(stage)) {
+    for (size_t i = 1; i < u.n_src(); ++i) {
+      if (u.src(i).Is(Op::STORE)) continue;
+      return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
+    }
+    if (BasesOf(ctx, u).empty()) return Bad("AFTER of a value that is no buffer");
+  }
+  return SameDtype(u, 0, u.dtype());
+}
+
+// Sources from the i-th on have the dtype of u.
+absl::Status SameDtypes(UOp u, size_t i) {
+  for (; i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, u.dtype()));
+  return absl::OkStatus();
+}
+
 absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Stage stage) {
   const Dtype d = u.dtype();
   if (u.Is(kVoidOps) != (d == Dtype::Void))
     return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
   if (u.Is(kElementwiseOps)) return VerifyElementwise(u);
-  auto want = [&](Dtype w) {
-    return d == w ? absl::OkStatus()
-                  : Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d), ", not ", Name(w)));
-  };
   switch (u.op()) {
     case Op::BUFFER:
     case Op::PARAM:
@@ -201,62 +267,28 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Stage stage) {
     case Op::DEFINE_VAR:
       // Kernels have the bits of a float as an integer (core/schedule/float_variables.h).
       if (IsFloat(d) && (InTensor(stage) || stage == Stage::kAny)) return absl::OkStatus();
-      return want(Dtype::Index);
+      return HasDtype(u, Dtype::Index);
     case Op::RANGE:
     case Op::SPECIAL:
       if (!IsIndexLike(d)) return Bad(Cat("dtype of ", Name(u.op()), " is ", Name(d)));
       return SameDtype(u, 0, d);
-    case Op::BIND: {
-      if (!u.src(0).Is(Op::DEFINE_VAR)) return Bad("BIND binds a DEFINE_VAR");
-      UOPD_TRY(want(u.src(0).dtype()));
-      if (u.n_src() == 1) return absl::OkStatus();
-      const UOp v = u.src(1);
-      if (!v.Is(Op::CONST) || v.dtype() != d)
-        return Bad(Cat("BIND of ", Name(d), " binds to a CONST of it"));
-      if (IsFloat(d)) return absl::OkStatus();
-      const auto range = u.src(0).ints();
-      if (v.const_int() < range[0] || v.const_int() > range[1]) {
-        return Bad(Cat("value (", v.const_int(), ") of variable ", u.src(0).text(), " is outside [",
-                       range[0], ", ", range[1], "]"));
-      }
-      return absl::OkStatus();
-    }
+    case Op::BIND:
+      return VerifyBind(u);
     case Op::STACK:
-      for (size_t i = 0; i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, d));
-      return absl::OkStatus();
+      return SameDtypes(u, 0);
     case Op::INDEX:
-      UOPD_TRY(SameDtype(u, 0, d));
-      if (!IsIndexLike(u.src(1).dtype())) return Bad(Cat("INDEX by ", Name(u.src(1).dtype())));
-      if (MaybeBaseOf(u.src(0)) == UOp() && !u.src(0).Is(Op::STAGE))
-        return Bad(Cat("INDEX into ", Name(u.src(0).op()), ", which is no buffer"));
-      return u.n_src() == 3 ? SameDtype(u, 2, Dtype::Bool) : absl::OkStatus();
+      return VerifyIndex(u);
     case Op::LOAD:
       if (!u.src(0).Is(Op::INDEX)) return Bad("LOAD of something that is no INDEX");
       return SameDtype(u, 0, d);
     case Op::STORE:
       return VerifyStore(ctx, u, stage);
     case Op::REDUCE:
-      if (!IsStored(d)) return Bad(Cat("REDUCE of ", Name(d)));
-      UOPD_TRY(VerifyClosed(u));
-      if (InTensor(stage) && u.n_src() != 1) return Bad("REDUCE over ranges");
-      if (!u.reduce_axes().empty() && (stage == Stage::kAny ? u.n_src() != 1 : !InTensor(stage)))
-        return Bad("REDUCE over axes");
-      return SameDtype(u, 0, d);
+      return VerifyReduce(u, stage);
     case Op::STAGE:
-      if (!IsStored(d)) return Bad(Cat("STAGE of ", Name(d)));
-      if (!IsIndexLike(u.src(1).dtype()))
-        return Bad(Cat("STAGE at an index of dtype ", Name(u.src(1).dtype())));
-      UOPD_TRY(SameDtype(u, 2, Dtype::Bool));
-      UOPD_TRY(VerifyClosed(u));
-      return SameDtype(u, 0, d);
+      return VerifyStage(u);
     case Op::AFTER:
-      for (size_t i = 1; i < u.n_src() && InTensor(stage); ++i) {
-        if (!u.src(i).Is(Op::STORE))
-          return Bad(Cat("AFTER waits for STOREs, not ", Name(u.src(i).op())));
-      }
-      if (InTensor(stage) && BasesOf(ctx, u).empty())
-        return Bad("AFTER of a value that is no buffer");
-      return SameDtype(u, 0, d);
+      return VerifyAfter(ctx, u, stage);
     case Op::GEP:
       return SameDtype(u, 0, d);
     case Op::END:
@@ -264,7 +296,7 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Stage stage) {
     case Op::MULTI:
       if (u.n_src() > kMaxPieces)
         return Bad(Cat("MULTI of ", u.n_src(), " pieces; it takes up to ", kMaxPieces));
-      for (size_t i = 1; i < u.n_src(); ++i) UOPD_TRY(SameDtype(u, i, d));
+      UOPD_TRY(SameDtypes(u, 1));
       [[fallthrough]];
     case Op::COPY:
     case Op::CONTIGUOUS:
@@ -272,10 +304,8 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Stage stage) {
     case Op::DETACH:
       return IsStored(d) ? SameDtype(u, 0, d) : Bad(Cat(Name(u.op()), " of ", Name(d)));
     default:
-      break;
+      return u.Is(kMovementOps) ? SameDtype(u, 0, d) : absl::OkStatus();
   }
-  if (u.Is(kMovementOps)) return SameDtype(u, 0, d);
-  return absl::OkStatus();
 }
 
 absl::Status VerifyShapes(UOpContext& ctx, UOp u, Stage stage) {

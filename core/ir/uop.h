@@ -8,7 +8,8 @@
 // Invariants
 //   (1) A node never changes once made.
 //   (2) Its sources were made before it (smaller ids), in the same context or in the frozen base of
-//   it. (3) id() is dense and grows in creation order; nothing may depend on addresses.
+//       it.
+//   (3) id() is dense and grows in creation order; nothing may depend on addresses.
 #pragma once
 #include <bit>
 #include <cstdint>

@@ -96,8 +96,11 @@ class Decoder {
     }
     auto u = Read(bytes);
     if (!u.ok()) return Blame(u.status(), i);
-    if (absl::Status s = VerifyNode(ctx_, *u, stage_); !s.ok())
-      return made_line_ = Line(*u), line_ = made_line_, Blame(s, i);
+    if (absl::Status s = VerifyNode(ctx_, *u, stage_); !s.ok()) {
+      made_line_ = Line(*u);
+      line_ = made_line_;
+      return Blame(s, i);
+    }
     nodes_.push_back(*u);
     return absl::OkStatus();
   }
@@ -107,7 +110,8 @@ class Decoder {
     uint64_t op_wire = 0, dtype_wire = 0, bits = 0;
     bool has_int = false, has_float = false, has_data = false;
     std::string_view text;
-    srcs_.clear(), ints_.clear();
+    srcs_.clear();
+    ints_.clear();
     while (!r.done()) {
       uint64_t key, v;
       if (!r.Varint(key)) return Bad("node is cut off");
@@ -119,20 +123,24 @@ class Decoder {
         ok = r.Varint(op_wire);
       else if (field == kDtype && type == kVarint)
         ok = r.Varint(dtype_wire);
-      else if (field == kInt && type == kVarint)
-        ok = has_int = r.Varint(v), bits = static_cast<uint64_t>(UnZigZag(v));
-      else if (field == kFloatValue && type == kFixed64)
+      else if (field == kInt && type == kVarint) {
+        ok = has_int = r.Varint(v);
+        bits = static_cast<uint64_t>(UnZigZag(v));
+      } else if (field == kFloatValue && type == kFixed64)
         ok = has_float = r.Fixed64(bits);
       else if (field == kText && type == kBytes)
         ok = has_data = r.String(text);
-      else if ((field == kSrc || field == kInts) && type == kBytes && r.String(packed))
-        ok = field == kSrc ? Sources(packed) : Ints(packed), has_data |= field == kInts;
+      else if ((field == kSrc || field == kInts) && type == kBytes && r.String(packed)) {
+        ok = field == kSrc ? Sources(packed) : Ints(packed);
+        has_data |= field == kInts;
+      }
       // A reader of protobuf takes lists that are not packed, too.
       else if (field == kSrc && type == kVarint)
         ok = r.Varint(v) && Source(v);
-      else if (field == kInts && type == kVarint)
-        ok = has_data = r.Varint(v), ints_.push_back(UnZigZag(v));
-      else
+      else if (field == kInts && type == kVarint) {
+        ok = has_data = r.Varint(v);
+        ints_.push_back(UnZigZag(v));
+      } else
         return Bad(Cat("node has an unknown field (", field, ")"));
       if (!ok) return source_error_.ok() ? Bad("node is cut off") : source_error_;
     }
@@ -218,8 +226,10 @@ std::string Encode(const UOpContext& ctx, UOp root) {
     const UOp u = order[i];
     position.Set(u, i);
     node.clear();
-    PutTag(node, kOp, kVarint), PutVarint(node, Info(u.op()).wire);
-    PutTag(node, kDtype, kVarint), PutVarint(node, Info(u.dtype()).wire);
+    PutTag(node, kOp, kVarint);
+    PutVarint(node, Info(u.op()).wire);
+    PutTag(node, kDtype, kVarint);
+    PutVarint(node, Info(u.dtype()).wire);
     if (u.n_src() > 0) {
       packed.clear();
       for (UOp s : u.srcs()) PutVarint(packed, i - position[s]);
@@ -231,7 +241,8 @@ std::string Encode(const UOpContext& ctx, UOp root) {
       const uint64_t bits = u.arg().bits;
       node.append(reinterpret_cast<const char*>(&bits), 8);
     } else if (schema == ArgSchema::Const || schema == ArgSchema::Int) {
-      PutTag(node, kInt, kVarint), PutVarint(node, ZigZag(u.arg().AsInt()));
+      PutTag(node, kInt, kVarint);
+      PutVarint(node, ZigZag(u.arg().AsInt()));
     } else if (schema != ArgSchema::None && u.arg().bits != 0) {
       packed.clear();
       for (int64_t v : u.ints()) PutVarint(packed, ZigZag(v));

@@ -5,8 +5,10 @@
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/render/lines.h"
+#include "core/render/spelling.h"
 
 namespace uopd::render {
 namespace {
@@ -14,64 +16,6 @@ namespace {
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
-
-struct CType {
-  Dtype dtype;
-  std::string_view name, suffix;  // of literals
-  std::string_view wide;          // unsigned type to compute in: signed overflow is undefined in C
-};
-constexpr CType kTypes[] = {
-    {Dtype::Bool, "bool", "", ""},
-    {Dtype::I8, "int8_t", "", "uint32_t"},
-    {Dtype::U8, "uint8_t", "u", "uint32_t"},
-    {Dtype::I16, "int16_t", "", "uint32_t"},
-    {Dtype::U16, "uint16_t", "u", "uint32_t"},
-    {Dtype::I32, "int32_t", "", "uint32_t"},
-    {Dtype::U32, "uint32_t", "u", "uint32_t"},
-    {Dtype::I64, "int64_t", "ll", "uint64_t"},
-    {Dtype::U64, "uint64_t", "ull", "uint64_t"},
-    {Dtype::F16, "_Float16", "f", ""},
-    {Dtype::F32, "float", "f", ""},
-    {Dtype::F64, "double", "", ""},
-};
-const CType* TypeOf(Dtype d) {
-  for (const CType& t : kTypes) {
-    if (t.dtype == d) return &t;
-  }
-  return nullptr;
-}
-
-// How ops are written. $0, $1, $2: operands; $T: type of the result; $W: unsigned type to compute
-// in; $F: "f" for f32.
-struct Row {
-  Op op;
-  std::string_view on_float, on_int, on_bool;
-};
-constexpr Row kRows[] = {
-    {Op::ADD, "$0 + $1", "($T)(($W)$0 + ($W)$1)", ""},
-    {Op::SUB, "$0 - $1", "($T)(($W)$0 - ($W)$1)", ""},
-    {Op::MUL, "$0 * $1", "($T)(($W)$0 * ($W)$1)", ""},
-    {Op::FDIV, "$0 / $1", "", ""},
-    {Op::NEG, "-$0", "($T)(0 - ($W)$0)", ""},
-    {Op::CDIV, "", "($T)($0 / $1)", ""},
-    {Op::CMOD, "", "($T)($0 % $1)", ""},
-    {Op::SHL, "", "($T)(($W)$0 << $1)", ""},
-    {Op::SHR, "", "($T)($0 >> $1)", ""},
-    {Op::AND, "", "($T)($0 & $1)", "$0 & $1"},
-    {Op::OR, "", "($T)($0 | $1)", "$0 | $1"},
-    {Op::XOR, "", "($T)($0 ^ $1)", "$0 ^ $1"},
-    {Op::CMPLT, "$0 < $1", "$0 < $1", "$0 < $1"},
-    {Op::CMPNE, "$0 != $1", "$0 != $1", "$0 != $1"},
-    {Op::CMPEQ, "$0 == $1", "$0 == $1", "$0 == $1"},
-    {Op::WHERE, "$0 ? $1 : $2", "$0 ? $1 : $2", "$0 ? $1 : $2"},
-    {Op::MULACC, "__builtin_fma$F($0, $1, $2)", "", ""},
-    {Op::SQRT, "__builtin_sqrt$F($0)", "", ""},
-    {Op::TRUNC, "__builtin_trunc$F($0)", "", ""},
-    {Op::EXP2, "__builtin_exp2$F($0)", "", ""},
-    {Op::LOG2, "__builtin_log2$F($0)", "", ""},
-    {Op::SIN, "__builtin_sin$F($0)", "", ""},
-    {Op::POW, "__builtin_pow$F($0, $1)", "", ""},
-};
 
 constexpr std::string_view kPrelude =
     "#include <stdbool.h>\n#include <stdint.h>\n"
@@ -106,7 +50,7 @@ class CWriter {
   static absl::Status NoRendering(UOp u) {
     return absl::UnimplementedError(Cat("no C for ", Name(u.op()), " of ", Name(u.dtype())));
   }
-  static std::string_view Type(Dtype d) { return TypeOf(d)->name; }
+  static std::string_view Type(Dtype d) { return SpellingOf(d)->c; }
 
   template <class... T>
   void Put(const T&... parts) {
@@ -121,7 +65,7 @@ class CWriter {
     return text;
   }
   static std::string Constant(UOp u) {
-    const CType& t = *TypeOf(u.dtype());
+    const TypeSpelling& t = *SpellingOf(u.dtype());
     if (ir::IsFloat(u.dtype())) {
       const double v = u.const_float();
       if (std::isnan(v)) return "__builtin_nanf(\"\")";
@@ -131,9 +75,9 @@ class CWriter {
       return std::signbit(v) ? Cat("(", text, ")") : text;
     }
     if (u.dtype() == Dtype::Bool) return u.const_int() != 0 ? "true" : "false";
-    if (u.dtype() == Dtype::U64) return Cat(static_cast<uint64_t>(u.const_int()), t.suffix);
+    if (u.dtype() == Dtype::U64) return Cat(static_cast<uint64_t>(u.const_int()), t.c_suffix);
     if (u.const_int() == INT64_MIN) return "INT64_MIN";
-    std::string text = Cat(u.const_int(), t.suffix);
+    std::string text = Cat(u.const_int(), t.c_suffix);
     return u.const_int() < 0 ? Cat("(", text, ")") : text;
   }
   // Scalar, or lane i of a vector.
@@ -157,7 +101,7 @@ class CWriter {
   absl::Status Line(UOp u) {
     switch (u.op()) {
       case Op::PARAM:
-        if (TypeOf(u.dtype()) == nullptr) return NoRendering(u);
+        if (SpellingOf(u.dtype()) == nullptr) return NoRendering(u);
         names_[u.id()] = Cat("b", u.slot());
         Put(Type(u.dtype()), " *b", u.slot(), " = buffers[", u.slot(), "];");
         return absl::OkStatus();
@@ -169,7 +113,8 @@ class CWriter {
       case Op::DEFINE_VAR:
         return Variable(u);
       case Op::SPECIAL:
-        return Define(u, "thread"), absl::OkStatus();
+        Define(u, "thread");
+        return absl::OkStatus();
       case Op::AFTER:
         names_[u.id()] = std::string(names_.at(u.src(0).id()));  // a copy: the table may grow
         return absl::OkStatus();
@@ -189,7 +134,8 @@ class CWriter {
           ++indent_;
           Put(kPoll);
           const std::string end = Cat(chunk, " + ", u.tag());
-          from = chunk, to = Cat("(", end, " < ", to, " ? ", end, " : ", to, ")");
+          from = chunk;
+          to = Cat("(", end, " < ", to, " ? ", end, " : ", to, ")");
         }
         Put("for (", Type(u.dtype()), " ", name, " = ", from, "; ", name, " < ", to, "; ++", name,
             ") {");
@@ -199,8 +145,12 @@ class CWriter {
       }
       case Op::END:
         for (size_t i = 1; i < u.n_src(); ++i) {
-          --indent_, Put("}");
-          if (u.src(i).tag() > 1) --indent_, Put("}");
+          --indent_;
+          Put("}");
+          if (u.src(i).tag() > 1) {
+            --indent_;
+            Put("}");
+          }
         }
         return absl::OkStatus();
       case Op::LOAD:
@@ -232,7 +182,7 @@ class CWriter {
       Put("const int64_t var", i, " = vars[", i, "];  // ", u.text());
       return absl::OkStatus();
     }
-    return absl::InternalError(Cat("variable ", u.text(), " is not in the kernel's list"));
+    return UOPD_BUG(Cat("variable ", u.text(), " is not in the kernel's list"));
   }
 
   static UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
@@ -267,9 +217,12 @@ class CWriter {
   absl::Status Cast(UOp u) {
     const Dtype from = u.src(0).dtype(), to = u.dtype();
     const std::string x = Operand(u.src(0));
-    if (from == Dtype::Index && to == Dtype::I64) return Define(u, x), absl::OkStatus();
-    if (TypeOf(from) == nullptr && from != Dtype::Index) return NoRendering(u);
-    if (TypeOf(to) == nullptr) return NoRendering(u);
+    if (from == Dtype::Index && to == Dtype::I64) {
+      Define(u, x);
+      return absl::OkStatus();
+    }
+    if (SpellingOf(from) == nullptr && from != Dtype::Index) return NoRendering(u);
+    if (SpellingOf(to) == nullptr) return NoRendering(u);
     if (to == Dtype::Bool) {
       Define(u, Cat(x, " != 0"));
     } else if (ir::IsFloat(from) && !ir::IsFloat(to)) {
@@ -290,34 +243,31 @@ class CWriter {
   }
 
   absl::Status Alu(UOp u) {
-    for (const Row& row : kRows) {
-      if (row.op != u.op()) continue;
-      const Dtype operand = u.src(u.n_src() - 1).dtype();
-      if (TypeOf(operand) == nullptr || TypeOf(u.dtype()) == nullptr) return NoRendering(u);
-      const std::string_view form = ir::IsFloat(operand)     ? row.on_float
-                                    : operand == Dtype::Bool ? row.on_bool
-                                                             : row.on_int;
-      if (form.empty()) return NoRendering(u);
-      std::string out;
-      for (size_t i = 0; i < form.size(); ++i) {
-        if (form[i] != '$') {
-          out += form[i];
-          continue;
-        }
-        const char c = form[++i];
-        if (c == 'T')
-          Append(out, Type(u.dtype()));
-        else if (c == 'W')
-          Append(out, TypeOf(u.dtype())->wide);
-        else if (c == 'F')
-          Append(out, u.dtype() == Dtype::F64 ? "" : "f");
-        else
-          Append(out, Operand(u.src(static_cast<size_t>(c - '0'))));
+    const OpSpelling* op = SpellingOf(u.op());
+    if (op == nullptr) return NoRendering(u);
+    const Dtype operand = u.src(u.n_src() - 1).dtype();
+    const TypeSpelling* type = SpellingOf(u.dtype());
+    if (SpellingOf(operand) == nullptr || type == nullptr) return NoRendering(u);
+    const std::string_view form = op->C(operand);
+    if (form.empty()) return NoRendering(u);
+    std::string out;
+    for (size_t i = 0; i < form.size(); ++i) {
+      if (form[i] != '$') {
+        out += form[i];
+        continue;
       }
-      Define(u, out);
-      return absl::OkStatus();
+      const char c = form[++i];
+      if (c == 'T')
+        out += type->c;
+      else if (c == 'W')
+        out += type->c_wide;
+      else if (c == 'F')
+        out += u.dtype() == Dtype::F64 ? "" : "f";
+      else
+        out += Operand(u.src(static_cast<size_t>(c - '0')));
     }
-    return NoRendering(u);
+    Define(u, out);
+    return absl::OkStatus();
   }
 
   ir::UOpContext& ctx_;

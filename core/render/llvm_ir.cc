@@ -7,8 +7,10 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/render/lines.h"
+#include "core/render/spelling.h"
 
 namespace uopd::render {
 namespace {
@@ -18,30 +20,8 @@ using ir::Op;
 using ir::UOp;
 
 std::string_view Scalar(Dtype d) {
-  switch (d) {
-    case Dtype::Bool:
-      return "i1";
-    case Dtype::I8:
-    case Dtype::U8:
-      return "i8";
-    case Dtype::I16:
-    case Dtype::U16:
-      return "i16";
-    case Dtype::I32:
-    case Dtype::U32:
-      return "i32";
-    case Dtype::I64:
-    case Dtype::U64:
-      return "i64";
-    case Dtype::F16:
-      return "half";
-    case Dtype::F32:
-      return "float";
-    case Dtype::F64:
-      return "double";
-    default:
-      return "";
-  }
+  const TypeSpelling* type = SpellingOf(d);
+  return type == nullptr ? std::string_view() : type->llvm;
 }
 std::string_view InMemory(Dtype d) { return d == Dtype::Bool ? "i8" : Scalar(d); }
 std::string Type(std::string_view scalar, int64_t lanes) {
@@ -49,42 +29,9 @@ std::string Type(std::string_view scalar, int64_t lanes) {
 }
 // Name of a type in the name of an intrinsic.
 std::string Mangled(Dtype d, int64_t lanes) {
-  std::string s(d == Dtype::F16   ? "f16"
-                : d == Dtype::F32 ? "f32"
-                : d == Dtype::F64 ? "f64"
-                                  : Scalar(d));
+  const std::string s(SpellingOf(d)->llvm_mangled);
   return lanes == 0 ? s : Cat("v", lanes, s);
 }
-
-// How ops are written: an instruction with a type and two operands, or "@name" of an intrinsic over
-// the result type.
-struct Row {
-  Op op;
-  std::string_view on_float, on_signed, on_unsigned;  // bool counts as unsigned
-};
-constexpr Row kRows[] = {
-    {Op::ADD, "fadd", "add", "add"},
-    {Op::SUB, "fsub", "sub", "sub"},
-    {Op::MUL, "fmul", "mul", "mul"},
-    {Op::FDIV, "fdiv", "", ""},
-    {Op::CDIV, "", "sdiv", "udiv"},
-    {Op::CMOD, "", "srem", "urem"},
-    {Op::SHL, "", "shl", "shl"},
-    {Op::SHR, "", "ashr", "lshr"},
-    {Op::AND, "", "and", "and"},
-    {Op::OR, "", "or", "or"},
-    {Op::XOR, "", "xor", "xor"},
-    {Op::CMPLT, "fcmp olt", "icmp slt", "icmp ult"},
-    {Op::CMPNE, "fcmp une", "icmp ne", "icmp ne"},
-    {Op::CMPEQ, "fcmp oeq", "icmp eq", "icmp eq"},
-    {Op::MULACC, "@llvm.fmuladd", "", ""},
-    {Op::SQRT, "@llvm.sqrt", "", ""},
-    {Op::TRUNC, "@llvm.trunc", "", ""},
-    {Op::EXP2, "@llvm.exp2", "", ""},
-    {Op::LOG2, "@llvm.log2", "", ""},
-    {Op::SIN, "@llvm.sin", "", ""},
-    {Op::POW, "@llvm.pow", "", ""},
-};
 
 class LlvmWriter {
  public:
@@ -241,7 +188,7 @@ class LlvmWriter {
       case Op::DEFINE_VAR: {
         const auto it = std::find(variables_.begin(), variables_.end(), u.text());
         if (it == variables_.end())
-          return absl::InternalError(Cat("variable ", u.text(), " is not in the kernel's list"));
+          return UOPD_BUG(Cat("variable ", u.text(), " is not in the kernel's list"));
         names_[u.id()] = Cat("%var", it - variables_.begin());
         return absl::OkStatus();
       }
@@ -264,71 +211,79 @@ class LlvmWriter {
         return Load(u);
       case Op::STORE:
         return Store(u);
-      case Op::GEP: {
-        const std::string type = TypeOf(u.src(0)), from = Operand(u.src(0), 0);
-        Put(Fresh(u), " = extractelement ", type, " ", from, ", i64 ", u.arg().AsInt());
-        return absl::OkStatus();
-      }
+      case Op::GEP:
+        return Lane(u);
       case Op::STACK:
         return Stack(u);
       case Op::CAST:
         return Cast(u);
-      case Op::BITCAST: {
-        const std::string from = TypeOf(u.src(0)), to = TypeOf(u), x = Operand(u.src(0), 0);
-        if (from == to) {
-          names_[u.id()] = x;
-        } else {
-          Put(Fresh(u), " = bitcast ", from, " ", x, " to ", to);
-        }
-        return absl::OkStatus();
-      }
-      case Op::WHERE: {
-        const int64_t n = Lanes(ctx_, u);
-        const std::string c = Operand(u.src(0), n), a = Operand(u.src(1), n),
-                          b = Operand(u.src(2), n), type = TypeOf(u);
-        Put(Fresh(u), " = select ", Type("i1", n), " ", c, ", ", type, " ", a, ", ", type, " ", b);
-        return absl::OkStatus();
-      }
-      case Op::NEG: {
-        const std::string type = TypeOf(u), x = Operand(u.src(0), Lanes(ctx_, u));
-        if (ir::IsFloat(u.dtype())) {
-          Put(Fresh(u), " = fneg ", type, " ", x);
-        } else {
-          Put(Fresh(u), " = sub ", type, Lanes(ctx_, u) > 0 ? " zeroinitializer, " : " 0, ", x);
-        }
-        return absl::OkStatus();
-      }
+      case Op::BITCAST:
+        return Bitcast(u);
+      case Op::WHERE:
+        return Select(u);
+      case Op::NEG:
+        return Negate(u);
       default:
         return Alu(u);
     }
   }
 
-  absl::Status Alu(UOp u) {
+  absl::Status Lane(UOp u) {
+    const std::string type = TypeOf(u.src(0)), from = Operand(u.src(0), 0);
+    Put(Fresh(u), " = extractelement ", type, " ", from, ", i64 ", u.arg().AsInt());
+    return absl::OkStatus();
+  }
+
+  absl::Status Bitcast(UOp u) {
+    const std::string from = TypeOf(u.src(0)), to = TypeOf(u), x = Operand(u.src(0), 0);
+    if (from == to) {
+      names_[u.id()] = x;
+    } else {
+      Put(Fresh(u), " = bitcast ", from, " ", x, " to ", to);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Select(UOp u) {
     const int64_t n = Lanes(ctx_, u);
-    for (const Row& row : kRows) {
-      if (row.op != u.op()) continue;
-      const Dtype d = u.src(0).dtype();
-      const std::string_view name = ir::IsFloat(d)    ? row.on_float
-                                    : ir::IsSigned(d) ? row.on_signed
-                                                      : row.on_unsigned;
-      if (name.empty() || Scalar(d).empty()) return NoRendering(u);
-      TypeOf(u);
-      std::vector<std::string> x;
-      for (UOp s : u.srcs()) x.push_back(Operand(s, n));
-      const std::string type = Type(Scalar(d), n);
-      if (name[0] != '@') {
-        Put(Fresh(u), " = ", name, " ", type, " ", x[0], ", ", x[1]);
-        return absl::OkStatus();
-      }
-      const std::string full = Cat(name, ".", Mangled(d, n));
-      const std::string call = x.size() == 1 ? Call(full, type, {{type, x[0]}})
-                               : x.size() == 2
-                                   ? Call(full, type, {{type, x[0]}, {type, x[1]}})
-                                   : Call(full, type, {{type, x[0]}, {type, x[1]}, {type, x[2]}});
-      Put(Fresh(u), " = ", call);
+    const std::string c = Operand(u.src(0), n), a = Operand(u.src(1), n), b = Operand(u.src(2), n),
+                      type = TypeOf(u);
+    Put(Fresh(u), " = select ", Type("i1", n), " ", c, ", ", type, " ", a, ", ", type, " ", b);
+    return absl::OkStatus();
+  }
+
+  absl::Status Negate(UOp u) {
+    const std::string type = TypeOf(u), x = Operand(u.src(0), Lanes(ctx_, u));
+    if (ir::IsFloat(u.dtype())) {
+      Put(Fresh(u), " = fneg ", type, " ", x);
+    } else {
+      Put(Fresh(u), " = sub ", type, Lanes(ctx_, u) > 0 ? " zeroinitializer, " : " 0, ", x);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Alu(UOp u) {
+    const OpSpelling* op = SpellingOf(u.op());
+    if (op == nullptr) return NoRendering(u);
+    const Dtype d = u.src(0).dtype();
+    const std::string_view name = op->Llvm(d);
+    if (name.empty() || Scalar(d).empty()) return NoRendering(u);
+    TypeOf(u);
+    const int64_t n = Lanes(ctx_, u);
+    std::vector<std::string> x;
+    for (UOp s : u.srcs()) x.push_back(Operand(s, n));
+    const std::string type = Type(Scalar(d), n);
+    if (name[0] != '@') {
+      Put(Fresh(u), " = ", name, " ", type, " ", x[0], ", ", x[1]);
       return absl::OkStatus();
     }
-    return NoRendering(u);
+    const std::string full = Cat(name, ".", Mangled(d, n));
+    const std::string call = x.size() == 1 ? Call(full, type, {{type, x[0]}})
+                             : x.size() == 2
+                                 ? Call(full, type, {{type, x[0]}, {type, x[1]}})
+                                 : Call(full, type, {{type, x[0]}, {type, x[1]}, {type, x[2]}});
+    Put(Fresh(u), " = ", call);
+    return absl::OkStatus();
   }
 
   // An address. One behind a gate may lie outside of its buffer, so it promises nothing.
@@ -393,7 +348,8 @@ class LlvmWriter {
     if (is_bool) {
       const std::string bytes = Temporary(), byte_type = Type("i8", n);
       Put(bytes, " = zext ", type, " ", x, " to ", byte_type);
-      x = bytes, type = byte_type;
+      x = bytes;
+      type = byte_type;
     }
     if (index.n_src() < 3) {
       Put("store ", type, " ", x, ", ptr ", at, ", align ", align);
@@ -530,7 +486,8 @@ class LlvmWriter {
       Put("br i1 %any", k, ", label %poll", k, ", label %done", k);
       Append(body_, "poll", k, ":\n");
       Poll(k);
-      from = Cat("%from", k), to = Cat("%to", k);
+      from = Cat("%from", k);
+      to = Cat("%to", k);
       if (u.src(0).Is(Op::CONST) && u.src(0).const_int() % u.tag() == 0) {
         Put("%to", k, " = add nuw nsw ", type, " %from", k, ", ", u.tag());
       } else {

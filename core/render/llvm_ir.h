@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Linear program -> LLVM IR text for devices/cpu. Text only: needs no LLVM.
 #pragma once
-#include <string>
-#include <string_view>
-
-#include "core/base/status.h"
-#include "core/ir/context.h"
+#include "core/render/renderer.h"
 
 namespace uopd::render {
-
-// Version of the text; part of the environment key of cached kernels.
-inline constexpr int kLlvmIrVersion = 3;
 
 // The module with `define void @NAME(ptr %buffers, ptr %vars, i64 %thread)`: %buffers an array of
 // pointers by PARAM slot, %vars an array of i64 in the order of `variables`, %thread the value of
@@ -19,5 +12,7 @@ inline constexpr int kLlvmIrVersion = 3;
 absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, ir::UOp program,
                                          std::string_view name,
                                          std::span<const std::string> variables);
+
+inline constexpr Renderer kLlvmIr{ProgramFormat::kLlvmIr, "llvm_ir", 3, RenderLlvmIr};
 
 }  // namespace uopd::render

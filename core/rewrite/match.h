@@ -205,7 +205,8 @@ SourceOps SourcesOf(const Binary<O, A, B>& p) {
     s.at[0] = s.at[1] = a | b;
     s.either = b.ops.Has(Op::SINK) ? a : b;  // the narrower one: only what matches all ops has SINK
   } else {
-    s.at[0] = a, s.at[1] = b;
+    s.at[0] = a;
+    s.at[1] = b;
   }
   s.same = kVariable<A> >= 0 && kVariable<A> == kVariable<B>;
   if (O != Op::SHL && O != Op::SHR) s.dtypes = DtypesOf(p.a) & DtypesOf(p.b);
@@ -214,7 +215,9 @@ SourceOps SourcesOf(const Binary<O, A, B>& p) {
 template <class A, class B, class C>
 SourceOps SourcesOf(const WherePattern<A, B, C>& p) {
   SourceOps s;
-  s.at[0] = KindsOf(p.a), s.at[1] = KindsOf(p.b), s.at[2] = KindsOf(p.c);
+  s.at[0] = KindsOf(p.a);
+  s.at[1] = KindsOf(p.b);
+  s.at[2] = KindsOf(p.c);
   return s;
 }
 template <class... P>

@@ -92,9 +92,12 @@ std::string MatchStatsTable() {
   for (const RuleStats& r : all) {
     if (r.matches == 0) Append(never, never.empty() ? "" : " ", r.set, ".", r.name);
     if (r.attempts == 0) continue;
-    ++tried, matched += r.matches > 0;
-    sum.attempts += r.attempts, sum.matches += r.matches;
-    sum.match_ns += r.match_ns, sum.miss_ns += r.miss_ns;
+    ++tried;
+    matched += r.matches > 0;
+    sum.attempts += r.attempts;
+    sum.matches += r.matches;
+    sum.match_ns += r.match_ns;
+    sum.miss_ns += r.miss_ns;
     AppendRow(out, Cat(r.matches), Cat(r.attempts), Milliseconds(r.match_ns),
               Milliseconds(r.match_ns + r.miss_ns),
               Cat(r.set, ".", r.name, "  ", r.file, ":", r.line));

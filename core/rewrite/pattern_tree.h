@@ -35,12 +35,15 @@ PatternTree Describe(const Any<I>&) {
 template <int I>
 PatternTree Describe(const Const<I>&) {
   PatternTree t;
-  t.kind = PatternTree::kConst, t.variable = I, t.dtypes = kNotFloat;
+  t.kind = PatternTree::kConst;
+  t.variable = I;
+  t.dtypes = kNotFloat;
   return t;
 }
 inline PatternTree Describe(const Literal& p) {
   PatternTree t;
-  t.kind = PatternTree::kLiteral, t.literal = p.value;
+  t.kind = PatternTree::kLiteral;
+  t.literal = p.value;
   return t;
 }
 PatternTree DescribeNode(ir::OpSet ops, std::vector<PatternTree> children);
@@ -82,7 +85,8 @@ PatternTree Describe(const WherePattern<A, B, C>& p) {
 template <class A, class B>
 PatternTree Describe(const AnyOfPattern<A, B>& p) {
   PatternTree t;
-  t.kind = PatternTree::kAnyOf, t.children = {Describe(p.a), Describe(p.b)};
+  t.kind = PatternTree::kAnyOf;
+  t.children = {Describe(p.a), Describe(p.b)};
   return t;
 }
 template <class... P>

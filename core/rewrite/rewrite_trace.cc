@@ -115,7 +115,8 @@ void TraceRecorder::Begin(std::string_view pass, UOp root) {
   pass_.clear();
   for (const std::string& g : groups) Append(pass_, g, "/");
   pass_ += pass;
-  root_ = root, steps_ = 0;
+  root_ = root;
+  steps_ = 0;
   parent_ = running_pass;
   running_pass = pass_number_ = file_.NextPass();
 }
@@ -158,7 +159,10 @@ uint32_t TraceRecorder::Number(UOp root) {
       continue;
     }
     for (size_t i = u.n_src(); i-- > 0;) {
-      if (number(u.src(i)) == 0) stack.push_back(u.src(i)), ready = false;
+      if (number(u.src(i)) == 0) {
+        stack.push_back(u.src(i));
+        ready = false;
+      }
     }
     if (!ready) continue;
     stack.pop_back();
@@ -178,11 +182,14 @@ std::string JsonString(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     const auto byte = static_cast<uint8_t>(c);
-    if (c == '"' || c == '\\')
-      out += '\\', out += c;
-    else if (byte < 0x20 || byte >= 0x7f)
-      out += "\\u00", out += kDigits[byte >> 4], out += kDigits[byte & 15];
-    else
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte >= 0x7f) {
+      out += "\\u00";
+      out += kDigits[byte >> 4];
+      out += kDigits[byte & 15];
+    } else
       out += c;
   }
   return out + "\"";

@@ -48,7 +48,8 @@ Rewriter::Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options
       maybe_meter_(RunMeter::MaybeCurrent()),
       nested_(maybe_meter_ != nullptr && maybe_meter_->depth_ > 0),
       done_(ctx.size() + ctx.size() / 2) {
-  env_.user = options_.user, env_.user_type = options_.user_type;
+  env_.user = options_.user;
+  env_.user_type = options_.user_type;
   auto use = [](Side& side, const RuleSet& set) {
     side = {&set, std::vector<uint64_t>(set.rules().size()),
             std::vector<uint64_t>(set.rules().size())};
@@ -69,7 +70,9 @@ Rewriter::~Rewriter() {
   if (maybe_meter_ == nullptr) return;
   RunMeter::Totals& totals = nested_ ? maybe_meter_->nested_ : maybe_meter_->totals_;
   ++totals.rewriters;
-  totals.visits += visits_, totals.attempts += attempts(), totals.matches += matches();
+  totals.visits += visits_;
+  totals.attempts += attempts();
+  totals.matches += matches();
   if (!nested_ && maybe_meter_->finished_)
     maybe_meter_->finished_(ctx_, *after_.rules, metered_results_);
 }
@@ -81,7 +84,8 @@ UOp Rewriter::Run(UOp root) {
 
 UOp Rewriter::RunMetered(UOp root) {
   RunMeter& meter = *maybe_meter_;
-  ++meter.depth_, ++meter.totals_.runs;
+  ++meter.depth_;
+  ++meter.totals_.runs;
   const int64_t begin = NowNs();
   const UOp out = RunNew(root);
   meter.totals_.ns += NowNs() - begin;
@@ -139,7 +143,8 @@ UOp Rewriter::Try(Side& side, UOp u) {
 void Rewriter::GrowStack() {
   if (more_frames_.empty()) more_frames_.assign(first_frames_.begin(), first_frames_.end());
   more_frames_.resize(2 * capacity_);
-  stack_ = more_frames_.data(), capacity_ = more_frames_.size();
+  stack_ = more_frames_.data();
+  capacity_ = more_frames_.size();
 }
 
 // The top frame is that of u, of which only the rules after its sources are left.

@@ -47,7 +47,8 @@ struct RewriteOptions {
   // An object that rules reach as m.User<T>(). It outlives the Rewriter.
   template <class T>
   void SetUser(T* object) {
-    user = object, user_type = &type_tag<T>;
+    user = object;
+    user_type = &type_tag<T>;
   }
   void* user = nullptr;
   const void* user_type = nullptr;

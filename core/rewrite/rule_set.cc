@@ -54,13 +54,17 @@ UOp FittingConst(UOpContext& ctx, Dtype want, Int128 v) {
 
 PatternTree DescribeNode(ir::OpSet ops, std::vector<PatternTree> children) {
   PatternTree t;
-  t.kind = PatternTree::kNode, t.ops = ops;
+  t.kind = PatternTree::kNode;
+  t.ops = ops;
   for (PatternTree& c : children) {
     if (c.rest && c.variable < 0 && c.kind == PatternTree::kAny) {
       t.rest = true;
       continue;
     }
-    if (c.each) t.each = true, c.each = false;
+    if (c.each) {
+      t.each = true;
+      c.each = false;
+    }
     t.children.push_back(std::move(c));
   }
   return t;
@@ -160,9 +164,12 @@ void RuleSet::Freeze() {
       const Rule& rule = *rules_[index];
       if (rule.roots.Has(static_cast<Op>(op))) by_root[op].push_back({rule.apply, &rule, index});
     }
-    n_candidates += by_root[op].size(), n_words += (by_root[op].size() + 63) / 64;
+    n_candidates += by_root[op].size();
+    n_words += (by_root[op].size() + 63) / 64;
   }
-  words_.reserve(n_words), candidates_.reserve(n_candidates);  // pointers into them stay valid
+  // Pointers into both stay valid.
+  words_.reserve(n_words);
+  candidates_.reserve(n_candidates);
   for (int op = 0; op < ir::kOpCount; ++op) {
     if (!by_root[op].empty()) roots_.Add(static_cast<Op>(op));
     buckets_[op].begin = words_.data() + words_.size();

@@ -98,7 +98,10 @@ class RuleSet {
       }
     }();
     auto made = std::make_shared<RuleOf<L, decltype(right), C>>(lhs, right, when);
-    made->set = name_, made->name = rule, made->roots = lhs.Roots(), made->sources = SourcesOf(lhs);
+    made->set = name_;
+    made->name = rule;
+    made->roots = lhs.Roots();
+    made->sources = SourcesOf(lhs);
     made->where = where;
     made->apply = &RuleOf<L, decltype(right), C>::Run;
     Register(std::move(made));

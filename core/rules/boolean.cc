@@ -21,7 +21,8 @@ UOp Choose(UOpContext& ctx, UOp u) {
   size_t choices = 0;
   for (UOp s : u.srcs()) {
     if (s.Is(Op::CONST)) {
-      branch[0].push_back(s), branch[1].push_back(s);
+      branch[0].push_back(s);
+      branch[1].push_back(s);
       continue;
     }
     if (condition && condition != s.src(0)) return UOp();
@@ -62,7 +63,8 @@ class WithEqual {
 
  private:
   UOp Replace(UOp e) {  // recursively: the ops are few
-    x_found_ |= e == x_, y_found_ |= e == y_;
+    x_found_ |= e == x_;
+    y_found_ |= e == y_;
     if (e == x_) return y_;
     if (e == y_ || e.Is(Op::CONST)) return e;
     if (!e.Is(ir::kElementwiseOps) || e.dtype() == Dtype::Index || --left_ < 0) return UOp();

@@ -134,18 +134,26 @@ class Collapser {
     for (bool more = true; more;) {
       more = false;
       if (v.Is(Op::WHERE) && v.src(2).IsConst(0)) {
-        stack.emplace_back(v.src(0), true), v = v.src(1), more = true;
+        stack.emplace_back(v.src(0), true);
+        v = v.src(1);
+        more = true;
       } else if (v.Is(Op::WHERE) && v.src(1).IsConst(0)) {
-        stack.emplace_back(v.src(0), false), v = v.src(2), more = true;
+        stack.emplace_back(v.src(0), false);
+        v = v.src(2);
+        more = true;
       } else if (v.Is(Op::CAST) && v.src(0).dtype() == Dtype::Bool) {
-        stack.emplace_back(v.src(0), true), v = ctx_.Const(v.dtype(), 1);
+        stack.emplace_back(v.src(0), true);
+        v = ctx_.Const(v.dtype(), 1);
       } else if (v.dtype() == Dtype::Bool && !v.Is(Op::CONST)) {
-        stack.emplace_back(v, true), v = ctx_.Bool(true);
+        stack.emplace_back(v, true);
+        v = ctx_.Bool(true);
       } else if (v.Is(Op::MUL) && !ir::IsFloat(v.dtype())) {
         for (size_t i = 0; i < 2 && !more; ++i) {
           const UOp f = v.src(i);
           if (!f.Is(Op::CAST) || f.src(0).dtype() != Dtype::Bool) continue;
-          stack.emplace_back(f.src(0), true), v = v.src(1 - i), more = true;
+          stack.emplace_back(f.src(0), true);
+          v = v.src(1 - i);
+          more = true;
         }
       }
     }

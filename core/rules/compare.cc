@@ -46,7 +46,8 @@ bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {
     for (const Term& t : sum.terms) {
       if (t.factor % g == 0) big.terms.push_back({t.value, t.factor / g});
     }
-    sum = std::move(big), limit = m;
+    sum = std::move(big);
+    limit = m;
     return true;
   }
   return false;
@@ -125,7 +126,8 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
   sum->constant = 0;
   while (true) {
     if (const int64_t g = CommonFactor(*sum); g != 1) {
-      limit = CeilDiv(limit, g), same = false;
+      limit = CeilDiv(limit, g);
+      same = false;
       for (Term& t : sum->terms) t.factor /= g;
     }
     if (!DropSmallTerms([&](UOp v) { return ctx.BoundsOf(v); }, *sum, limit)) break;
@@ -138,14 +140,16 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
     });
     for (Term& t : sum->terms) {
       if (!simplex || t.factor == 1) continue;
-      t.factor = 1, same = false;
+      t.factor = 1;
+      same = false;
     }
   }
   if (sum->terms.size() == 1 && sum->terms[0].factor == 1) {
     const UOp v = sum->terms[0].value;
     if (v.Is(Op::FLOORDIV) && v.src(1).Is(Op::CONST) && v.src(1).const_int() > 0) {
       limit *= v.src(1).const_int();  // x / d < n == x < n * d
-      sum->terms[0].value = v.src(0), same = false;
+      sum->terms[0].value = v.src(0);
+      same = false;
     }
   }
   const bool negative = sum->terms[0].factor < 0;
@@ -180,11 +184,13 @@ UOp NormaliseEqual(UOpContext& ctx, UOp u) {
   UOp left, right;
   if (sum->terms.size() == 2 && sum->terms[0].factor == 1 && sum->terms[1].factor == -1) {
     // The order rule of commutative ops would swap a sum in front of what it is compared with.
-    left = sum->terms[0].value, right = sum->terms[1].value;
+    left = sum->terms[0].value;
+    right = sum->terms[1].value;
     if (constant != 0) right = CheckedAlu(ctx, Op::ADD, right, ctx.Idx(constant));
   } else {
     sum->constant = 0;
-    left = FromSum(ctx, *sum), right = ctx.Idx(constant);
+    left = FromSum(ctx, *sum);
+    right = ctx.Idx(constant);
     if (left) {
       if (const UOp side = SideThatCounts(ctx, left, constant)) left = side;
     }
@@ -195,7 +201,10 @@ UOp NormaliseEqual(UOpContext& ctx, UOp u) {
 }
 
 std::optional<Bounded> AsBound(UOpContext& ctx, UOp condition, bool holds) {
-  while (const UOp inner = MaybeNegated(condition)) condition = inner, holds = !holds;
+  while (const UOp inner = MaybeNegated(condition)) {
+    condition = inner;
+    holds = !holds;
+  }
   if (!condition.Is(ir::kComparisonOps)) return std::nullopt;
   UOp value = condition.src(0), other = condition.src(1);
   if (value.dtype() != Dtype::Index) return std::nullopt;
@@ -210,9 +219,11 @@ std::optional<Bounded> AsBound(UOpContext& ctx, UOp condition, bool holds) {
     else
       holds ? b.max = std::min(b.max, c - 1) : b.min = std::max(b.min, c);
   } else if (condition.Is(holds ? Op::CMPEQ : Op::CMPNE)) {
-    b.min = std::max(b.min, c), b.max = std::min(b.max, c);
+    b.min = std::max(b.min, c);
+    b.max = std::min(b.max, c);
   } else {  // not equal: only an end can be cut off
-    b.min += b.min == c, b.max -= b.max == c;
+    b.min += b.min == c;
+    b.max -= b.max == c;
   }
   return Bounded{value, b};
 }
@@ -225,7 +236,8 @@ void ForEachPart(UOp condition, bool holds, absl::FunctionRef<bool(UOp, bool)> p
     if (const UOp inner = MaybeNegated(c)) {
       stack.emplace_back(inner, !true_here);
     } else if (c.Is(true_here ? Op::AND : Op::OR) && c.dtype() == Dtype::Bool) {
-      stack.emplace_back(c.src(1), true_here), stack.emplace_back(c.src(0), true_here);
+      stack.emplace_back(c.src(1), true_here);
+      stack.emplace_back(c.src(0), true_here);
     } else if (!part(c, true_here)) {
       return;
     }

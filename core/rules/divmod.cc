@@ -45,7 +45,8 @@ Split SplitAt(TermBounds bounds, const Sum& sum, int64_t constant, int64_t c, in
     if (q != 0) s.quotient.terms.push_back({term.value, q});
     if (r != 0) s.rest.terms.push_back({term.value, r});
   }
-  s.quotient.constant = (sum.constant - constant) / c, s.rest.constant = constant;
+  s.quotient.constant = (sum.constant - constant) / c;
+  s.rest.constant = constant;
   s.period = PeriodOf(bounds, s.rest, c);
   return s;
 }
@@ -82,7 +83,10 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
   const int64_t near = -((c - 1) / 2);  // ties are positive
   absl::InlinedVector<int64_t, 4> lowest = {near};
   if (half) lowest.push_back(near - 1);
-  if (two) lowest.push_back(0), lowest.push_back(1 - c);
+  if (two) {
+    lowest.push_back(0);
+    lowest.push_back(1 - c);
+  }
   for (int64_t first : lowest) {
     Split t = SplitAt(bounds, sum, s.rest.constant, c, first);
     if (t.period) return t;
@@ -150,9 +154,10 @@ Factors FactorsOf(UOp product) {
   while (!stack.empty()) {
     const UOp u = stack.back();
     stack.pop_back();
-    if (u.Is(Op::MUL))
-      stack.push_back(u.src(1)), stack.push_back(u.src(0));
-    else
+    if (u.Is(Op::MUL)) {
+      stack.push_back(u.src(1));
+      stack.push_back(u.src(0));
+    } else
       out.push_back(u);
   }
   return out;
@@ -220,7 +225,8 @@ UOp DivideByParts(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool 
   }
   Split s = SplitBy([&](UOp u) { return ctx.BoundsOf(u); }, x, y.factor);
   if (!s.period || ctx.BoundsOf(y.product).min <= 0) return UOp();
-  s.quotient.constant += *s.period, s.rest.constant -= *s.period * y.factor;
+  s.quotient.constant += *s.period;
+  s.rest.constant -= *s.period * y.factor;
   const UOp q = FromSum(ctx, s.quotient);
   const UOp out = CheckedAlu(ctx, is_div ? Op::FLOORDIV : Op::FLOORMOD, q, y.product);
   if (is_div || !out) return out;
@@ -314,7 +320,8 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
     Sum inner = Divided(s.rest, g), low;
-    inner.constant = s.rest.constant / g, low.constant = s.rest.constant % g;
+    inner.constant = s.rest.constant / g;
+    low.constant = s.rest.constant % g;
     return AddSums(ctx, low, CheckedAlu(ctx, Op::FLOORMOD, FromSum(ctx, inner), ctx.Idx(c / g)), g);
   }
   if (auto nest = Nesting(bounds, s.rest, c)) {

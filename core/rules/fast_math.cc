@@ -77,7 +77,8 @@ UOp WithSigmoid(UOpContext& ctx, UOp root) {
     });
     if (sum == p.under.end()) continue;
     UOp out = StableSigmoid(ctx, e->src(0));
-    p.over.erase(e), p.under.erase(sum);
+    p.over.erase(e);
+    p.under.erase(sum);
     for (UOp u : p.over) out = ir::Mul(ctx, out, u);
     for (UOp u : p.under) out = ir::Mul(ctx, out, ir::Alu(ctx, Op::RECIPROCAL, {u}));
     return p.negated ? ir::Alu(ctx, Op::NEG, {out}) : out;

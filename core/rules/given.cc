@@ -11,6 +11,7 @@
 #include "core/rewrite/rewriter.h"
 #include "core/rules/compare.h"
 #include "core/rules/foresight.h"
+#include "core/rules/given_trial.h"
 #include "core/rules/math_graph.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
@@ -28,11 +29,6 @@ using ir::UOpContext;
 
 constexpr size_t kMaxConjuncts = 16;
 constexpr size_t kMaxCases = 4;
-
-struct Fact {
-  UOp condition;
-  bool holds;
-};
 
 // What a condition says: each part holds. Parts beyond the limit are forgotten, which is safe.
 absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
@@ -58,7 +54,8 @@ class Subjects {
           if (!s.Is(Op::CONST)) stack.push_back(s);
         }
       } else if (!Has(u)) {
-        nodes_.push_back(u), among_ |= Bit(u);
+        nodes_.push_back(u);
+        among_ |= Bit(u);
       }
       all_ = looked >= kMostNodes;
     }
@@ -85,7 +82,10 @@ class Subjects {
       for (UOp s : u.srcs()) {
         if (!s.Is(Op::CONST)) stack.push_back(s);
       }
-      if (looked >= kMostNodes) linear = false, found = true;
+      if (looked >= kMostNodes) {
+        linear = false;
+        found = true;
+      }
     }
     return found;
   }
@@ -149,7 +149,8 @@ class Given {
     const Bounds own = ctx_.BoundsOf(u);
     BoundedNode* tight = MaybeTight(u);
     Bounds& t = tight != nullptr ? tight->bounds : tight_.emplace_back(BoundedNode{u, own}).bounds;
-    t.min = std::max(t.min, b.min), t.max = std::min(t.max, b.max);
+    t.min = std::max(t.min, b.min);
+    t.max = std::min(t.max, b.max);
     if (!t.known()) contradiction_ = true;
     if (tight == nullptr && t.min == own.min && t.max == own.max) tight_.pop_back();
   }
@@ -166,7 +167,8 @@ class Given {
     Bounds total = {sum.constant, sum.constant};
     for (const Term& t : sum.terms) {
       terms.push_back(Scaled(ctx_.BoundsOf(t.value), t.factor));
-      total.min += terms.back().min, total.max += terms.back().max;
+      total.min += terms.back().min;
+      total.max += terms.back().max;
     }
     for (size_t i = 0; i < terms.size(); ++i) {
       const Bounds here = {all.min - (total.max - terms[i].max),
@@ -194,7 +196,8 @@ class Given {
       if (const UOp inner = MaybeNegated(u)) {
         stack.push_back(inner);
       } else if (u.Is(OpSet{Op::AND, Op::OR}) && u.dtype() == Dtype::Bool) {
-        stack.push_back(u.src(0)), stack.push_back(u.src(1));
+        stack.push_back(u.src(0));
+        stack.push_back(u.src(1));
       } else if (const BoundedNode* t = ComparedWithConstant(u) ? MaybeTight(u.src(0)) : nullptr) {
         // A value that a sum could stand for is no mere interval.
         for (const BoundedSum& s : sums_) {
@@ -298,108 +301,11 @@ class Given {
     return same ? out : UOp();
   }
 
-  // The expression in a context of its own, simplified there; null unless what came of it weighs
-  // less. With `known`, that term of it is replaced by a variable for the whole sum less the other
-  // terms.
   UOp Attempt(const MathGraph& graph, const BoundedSum* known) {
-    const int64_t weight = graph.Weight();
-    const UOp replaced = known != nullptr ? known->replaced : UOp();
-    UOpContext scratch;
-    scratch.set_interrupt(ctx_.maybe_interrupt());
-    absl::InlinedVector<std::pair<UOp, UOp>, 16> variables;  // here, there
-    bool plain = true;                                       // variables stand for single nodes
-    auto variable = [&](UOp u, Bounds b) {
-      const int64_t ends[] = {static_cast<int64_t>(std::max<Int128>(b.min, INT64_MIN)),
-                              static_cast<int64_t>(std::min<Int128>(b.max, INT64_MAX))};
-      const UOp v = scratch.Make(Op::DEFINE_VAR, u.dtype(), std::span<const UOp>{},
-                                 scratch.Data(ends, Cat("v", variables.size())));
-      variables.emplace_back(u, v);
-      plain &= !IsMath(u);
-      return v;
-    };
-    absl::InlinedVector<UOp, 64> there(graph.nodes().size());
-    auto leaf = [&](UOp u) {
-      const size_t i = graph.IndexOf(u);
-      if (i != MathGraph::kNowhere && there[i]) return there[i];
-      if (i == MathGraph::kNowhere) {
-        for (const auto& [here, v] : variables) {
-          if (here == u) return v;
-        }
-      }
-      const BoundedNode* t = MaybeTight(u);
-      const UOp out = u.Is(Op::CONST) ? scratch.Int(u.dtype(), u.const_int())
-                                      : variable(u, t != nullptr ? t->bounds : ctx_.BoundsOf(u));
-      if (i != MathGraph::kNowhere) there[i] = out;
-      return out;
-    };
-    UOp whole;
-    if (known != nullptr) {
-      whole = variable(known->value, known->bounds);
-      UOp value = whole;
-      int64_t sign = 1;
-      for (const Term& t : known->sum.terms) {
-        if (t.value == replaced)
-          sign = t.factor;
-        else
-          value = ir::Sub(scratch, value, ir::Mul(scratch, leaf(t.value), scratch.Idx(t.factor)));
-      }
-      value = ir::Sub(scratch, value, scratch.Idx(known->sum.constant));
-      there[graph.IndexOf(replaced)] = ir::Mul(scratch, value, scratch.Idx(sign));
-    }
-    ir::SymbolicDims src;
-    for (size_t i = 0; i < there.size(); ++i) {
-      const UOp u = graph.nodes()[i];
-      if (there[i]) continue;
-      if (const Fact* f = FactOf(u)) {
-        there[i] = scratch.Bool(f->holds);
-      } else if (!IsMath(u) || MaybeTight(u) != nullptr) {
-        leaf(u);
-      } else {
-        src.clear();
-        for (UOp s : u.srcs()) src.push_back(there[graph.IndexOf(s)]);
-        there[i] = scratch.Make(u.op(), u.dtype(), src);
-      }
-    }
-    rewrite::Rewriter rewriter(scratch, PlainRules(), {.max_steps = 20000});
-    UOp out = rewriter.Run(there.back());
-    if (whole) {  // the sum in terms of its parts again
-      ir::Substitution back;
-      const UOp v = variable(replaced, ctx_.BoundsOf(replaced));
-      UOp total;
-      for (const Term& t : known->sum.terms) {
-        const UOp value = t.value == replaced ? v : leaf(t.value);
-        const UOp term = ir::Mul(scratch, value, scratch.Idx(t.factor));
-        total = total ? ir::Add(scratch, total, term) : term;
-      }
-      back[whole.id()] = ir::Add(scratch, total, scratch.Idx(known->sum.constant));
-      out = rewriter.Run(ir::Substitute(scratch, out, back));
-    }
-    if (!rewriter.status().ok()) return UOp();
-    // A variable weighs as much as a node that is no arithmetic.
-    if (plain && MathGraph(out).Weight() >= weight) return UOp();
-    ir::Substitution here;
-    for (const auto& [u, v] : variables) here[v.id()] = u;
-    out = ir::CopyTo(scratch, out, ctx_, here);
-    // Operands have another order here, and signs with it: what the rules make of it here has to
-    // weigh less, or they might make the expression of it again.
-    rewrite::Rewriter settle(ctx_, PlainRules(), {.max_steps = 20000});
-    out = settle.Run(out);
-    if (!settle.status().ok()) return UOp();
-    const MathGraph made(out);
-    if (made.Weight() >= weight) return UOp();
-    // Here less is known of its parts than there.
-    for (UOp u : made.nodes()) {
-      if (u.dtype() == Dtype::Index && !FitsIndex(ctx_, u)) return UOp();
-    }
-    return out;
+    return Trial(ctx_, graph, parts_, tight_).Run(known);
   }
 
-  const Fact* FactOf(UOp u) const {
-    for (const Fact& f : parts_) {
-      if (f.condition == u) return &f;
-    }
-    return nullptr;
-  }
+  const Fact* FactOf(UOp u) const { return MaybeFactOf(parts_, u); }
   BoundedNode* MaybeTight(UOp u) {
     for (BoundedNode& t : tight_) {
       if (t.node == u) return &t;

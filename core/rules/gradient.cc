@@ -225,19 +225,37 @@ struct RuleTable {
   std::array<Rule, ir::kOpCount> rules{};
   RuleTable() {
     auto set = [&](Op op, Rule rule) { rules[static_cast<size_t>(op)] = rule; };
-    set(Op::EXP2, Exp2Rule), set(Op::LOG2, Log2Rule), set(Op::SIN, SinRule),
-        set(Op::SQRT, SqrtRule);
-    set(Op::RECIPROCAL, ReciprocalRule), set(Op::NEG, NegRule), set(Op::TRUNC, NoGradient);
-    set(Op::ADD, AddRule), set(Op::SUB, SubRule), set(Op::MUL, MulRule), set(Op::FDIV, FdivRule);
-    set(Op::MAX, MaxRule), set(Op::POW, PowRule), set(Op::WHERE, WhereRule),
-        set(Op::MULACC, MulaccRule);
-    set(Op::CAST, CastRule), set(Op::BITCAST, NoGradient), set(Op::DETACH, NoGradient);
-    set(Op::CONTIGUOUS, Through), set(Op::CONTIGUOUS_BACKWARD, ContiguousBackwardRule),
-        set(Op::COPY, CopyRule);
-    set(Op::RESHAPE, ReshapeRule), set(Op::EXPAND, ExpandRule), set(Op::PERMUTE, PermuteRule),
-        set(Op::PAD, PadRule);
-    set(Op::SHRINK, ShrinkRule), set(Op::FLIP, FlipRule), set(Op::STACK, StackRule),
-        set(Op::MULTI, MultiRule), set(Op::REDUCE, ReduceRule), set(Op::AFTER, AfterRule);
+    set(Op::EXP2, Exp2Rule);
+    set(Op::LOG2, Log2Rule);
+    set(Op::SIN, SinRule);
+    set(Op::SQRT, SqrtRule);
+    set(Op::RECIPROCAL, ReciprocalRule);
+    set(Op::NEG, NegRule);
+    set(Op::TRUNC, NoGradient);
+    set(Op::ADD, AddRule);
+    set(Op::SUB, SubRule);
+    set(Op::MUL, MulRule);
+    set(Op::FDIV, FdivRule);
+    set(Op::MAX, MaxRule);
+    set(Op::POW, PowRule);
+    set(Op::WHERE, WhereRule);
+    set(Op::MULACC, MulaccRule);
+    set(Op::CAST, CastRule);
+    set(Op::BITCAST, NoGradient);
+    set(Op::DETACH, NoGradient);
+    set(Op::CONTIGUOUS, Through);
+    set(Op::CONTIGUOUS_BACKWARD, ContiguousBackwardRule);
+    set(Op::COPY, CopyRule);
+    set(Op::RESHAPE, ReshapeRule);
+    set(Op::EXPAND, ExpandRule);
+    set(Op::PERMUTE, PermuteRule);
+    set(Op::PAD, PadRule);
+    set(Op::SHRINK, ShrinkRule);
+    set(Op::FLIP, FlipRule);
+    set(Op::STACK, StackRule);
+    set(Op::MULTI, MultiRule);
+    set(Op::REDUCE, ReduceRule);
+    set(Op::AFTER, AfterRule);
     for (Op op : {Op::CMPLT, Op::CMPNE, Op::CMPEQ}) set(op, NoGradient);
   }
 };

@@ -37,7 +37,8 @@ void MathGraph::Walk(UOp root) {
     if (math) {
       stack.push_back({u, static_cast<uint16_t>(seen_.size() - 1), {}});
     } else {
-      nodes_.push_back(u), sources_.push_back({});
+      nodes_.push_back(u);
+      sources_.push_back({});
     }
     return place;
   };
@@ -57,7 +58,8 @@ void MathGraph::Walk(UOp root) {
     }
     if (place == kOpen) continue;
     place = seen_[top.seen].index = static_cast<uint16_t>(nodes_.size());
-    nodes_.push_back(u), sources_.push_back(top.sources);
+    nodes_.push_back(u);
+    sources_.push_back(top.sources);
     stack.pop_back();
     if (!stack.empty()) stack.back().sources.at[stack.back().sources.n++] = place;
   }

@@ -58,10 +58,14 @@ UOp SimplifyMax(UOpContext& ctx, UOp u) {
   if (!a->terms.empty() && !b->terms.empty() && (a->constant < 0) == (b->constant < 0)) {
     const bool first = std::abs(a->constant) < std::abs(b->constant);
     common.constant = first ? a->constant : b->constant;
-    a->constant -= common.constant, b->constant -= common.constant;
+    a->constant -= common.constant;
+    b->constant -= common.constant;
   }
   const int64_t g = FactorOf(*b, FactorOf(*a, 0));
-  if (g > 1) Divide(*a, g), Divide(*b, g);
+  if (g > 1) {
+    Divide(*a, g);
+    Divide(*b, g);
+  }
   if (common.terms.empty() && common.constant == 0 && g <= 1) return UOp();
   UOp out = CheckedAlu(ctx, Op::MAX, FromSum(ctx, *a), FromSum(ctx, *b));
   if (g > 1) out = CheckedAlu(ctx, Op::MUL, out, ctx.Idx(g));

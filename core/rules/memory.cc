@@ -18,9 +18,10 @@ absl::InlinedVector<UOp, 8> Conjuncts(UOp condition) {
   while (!stack.empty()) {
     const UOp c = stack.back();
     stack.pop_back();
-    if (c.Is(Op::AND) && c.dtype() == Dtype::Bool)
-      stack.push_back(c.src(1)), stack.push_back(c.src(0));
-    else
+    if (c.Is(Op::AND) && c.dtype() == Dtype::Bool) {
+      stack.push_back(c.src(1));
+      stack.push_back(c.src(0));
+    } else
       out.push_back(c);
   }
   return out;

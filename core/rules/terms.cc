@@ -54,7 +54,8 @@ bool AddUp(UOp u, int64_t factor, Sum& sum) {
       continue;
     }
     if (u.Is(Op::NEG)) {
-      factor = -factor, u = u.src(0);
+      factor = -factor;
+      u = u.src(0);
       continue;
     }
     if (u.Is(Op::CONST)) {
@@ -72,7 +73,8 @@ bool AddUp(UOp u, int64_t factor, Sum& sum) {
       return false;
     }
     if (later.empty()) return true;
-    u = later.back().value, factor = later.back().factor;
+    u = later.back().value;
+    factor = later.back().factor;
     later.pop_back();
   }
 }
@@ -162,7 +164,10 @@ bool IsTerm(UOp u, const Term& t) {
 UOp FromSum(UOpContext& ctx, const Sum& sum, UOp maybe_like) {
   absl::InlinedVector<UOp, 8> like;  // its sums, the whole one first
   UOp first = maybe_like;
-  while (first && first.Is(Op::ADD)) like.push_back(first), first = first.src(0);
+  while (first && first.Is(Op::ADD)) {
+    like.push_back(first);
+    first = first.src(0);
+  }
   UOp out;
   size_t done = 0;
   if (first && !sum.terms.empty() && IsTerm(first, sum.terms[0])) {
@@ -212,7 +217,8 @@ ir::Bounds BoundsOf(TermBounds bounds, const Sum& sum) {
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
     const ir::Bounds b = Scaled(bounds(t.value), t.factor);
-    out.min += b.min, out.max += b.max;
+    out.min += b.min;
+    out.max += b.max;
   }
   return out;
 }
@@ -220,7 +226,8 @@ ir::Bounds BoundsOf(UOpContext& ctx, const Sum& sum) {
   ir::Bounds out = {sum.constant, sum.constant};
   for (const Term& t : sum.terms) {
     const ir::Bounds b = Scaled(ctx.BoundsOf(t.value), t.factor);
-    out.min += b.min, out.max += b.max;
+    out.min += b.min;
+    out.max += b.max;
   }
   return out;
 }

@@ -58,8 +58,12 @@ const Access* Accesses::At(std::span<const UOp> index, UOp gate) {
   Access a = {simple, Simple(gate)};
   const auto it = known_.find(&a);
   if (it != known_.end()) return *it;
-  a.ranges = used_.In(a.gate), a.height = used_.HeightOf(a.gate);
-  for (UOp i : simple) a.ranges |= used_.In(i), a.height = std::max(a.height, used_.HeightOf(i));
+  a.ranges = used_.In(a.gate);
+  a.height = used_.HeightOf(a.gate);
+  for (UOp i : simple) {
+    a.ranges |= used_.In(i);
+    a.height = std::max(a.height, used_.HeightOf(i));
+  }
   UOp* copy = arena_.AllocateArray<UOp>(simple.size());
   std::ranges::copy(simple, copy);
   a.index = {copy, simple.size()};

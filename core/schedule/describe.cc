@@ -86,7 +86,10 @@ class Describer {
   }
 
   void FindBase(UOp u, NodeInfo& info) const {
-    if (u.Is(Op::PARAM)) info.base = u, info.is_whole_base = true;
+    if (u.Is(Op::PARAM)) {
+      info.base = u;
+      info.is_whole_base = true;
+    }
     if (!u.Is(ir::kMovementOps) && !u.Is(Op::AFTER)) return;
     const NodeInfo& from = f_.at(u.src(0));
     info.base = from.base;
@@ -192,7 +195,10 @@ class Weigher {
         const NodeInfo& from = f_.at(s);
         if (from.elements == info.elements && u.Is(ir::kElementwiseOps)) {
           ForReads(s, [&](Read r) { Add(info, r); });
-          if (!from.in_memory) info.rest += from.rest, info.hoisted += from.hoisted;
+          if (!from.in_memory) {
+            info.rest += from.rest;
+            info.hoisted += from.hoisted;
+          }
         } else if (info.elements > 0) {  // it broadcasts
           const double share = from.memory_work * std::min(1.0, from.elements / info.elements);
           info.rest += share;
@@ -217,7 +223,10 @@ class Weigher {
   void WeighMovement(UOp u, NodeInfo& info) {
     const NodeInfo& from = f_.at(u.src(0));
     const double used = info.elements > 0 ? std::min(1.0, from.elements / info.elements) : 0;
-    if (!from.in_memory) info.rest = from.rest * used, info.hoisted = from.hoisted * used;
+    if (!from.in_memory) {
+      info.rest = from.rest * used;
+      info.hoisted = from.hoisted * used;
+    }
     if (from.reads.empty()) return;
     uint64_t way = Mix(static_cast<uint64_t>(u.op()), 0);
     if (u.Is({Op::PERMUTE, Op::FLIP})) {

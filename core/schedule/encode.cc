@@ -62,7 +62,9 @@ class Decoder {
     if (!ReadDtype(s.dtype) || !List(s.dims, [&](int64_t& d) { return Size(d); }) ||
         !Size(s.bytes) || !r_.Varint(flags))
       return false;
-    s.used = flags & 1, s.read = flags & 2, s.written = flags & 4;
+    s.used = flags & 1;
+    s.read = flags & 2;
+    s.written = flags & 4;
     return r_.String(s.device);
   }
 
@@ -74,7 +76,8 @@ class Decoder {
     auto buffer = [&](BufferRef& b) {
       uint64_t which, index;
       if (!r_.Varint(which) || which > BufferRef::kTemporary || !r_.Varint(index)) return false;
-      b.kind = static_cast<BufferRef::Kind>(which), b.index = static_cast<int64_t>(index);
+      b.kind = static_cast<BufferRef::Kind>(which);
+      b.index = static_cast<int64_t>(index);
       return index < (b.kind == BufferRef::kArgument ? s.slots.size() : s.temporaries.size());
     };
     if (!List(item.buffers, buffer)) return false;
@@ -117,19 +120,33 @@ std::string Schedule::Encode() const {
     PutString(out, s.device);
   }
   PutVarint(out, variables.size());
-  for (const Variable& v : variables)
-    PutString(out, v.name), PutSigned(out, v.min), PutSigned(out, v.max),
-        PutVarint(out, ir::Info(v.dtype).wire);
+  for (const Variable& v : variables) {
+    PutString(out, v.name);
+    PutSigned(out, v.min);
+    PutSigned(out, v.max);
+    PutVarint(out, ir::Info(v.dtype).wire);
+  }
   PutVarint(out, temporaries.size());
-  for (const Temporary& t : temporaries) PutString(out, t.device), size(t.bytes), size(t.offset);
+  for (const Temporary& t : temporaries) {
+    PutString(out, t.device);
+    size(t.bytes);
+    size(t.offset);
+  }
   PutVarint(out, arenas.size());
-  for (const auto& [device, bytes] : arenas) PutString(out, device), size(bytes);
+  for (const auto& [device, bytes] : arenas) {
+    PutString(out, device);
+    size(bytes);
+  }
   PutVarint(out, items.size());
   for (const Item& item : items) {
     PutVarint(out, item.kind);
-    PutString(out, item.device), PutString(out, item.graph);
+    PutString(out, item.device);
+    PutString(out, item.graph);
     PutVarint(out, item.buffers.size());
-    for (const BufferRef& b : item.buffers) PutVarint(out, b.kind), size(b.index);
+    for (const BufferRef& b : item.buffers) {
+      PutVarint(out, b.kind);
+      size(b.index);
+    }
     if (item.kind == Item::kCopy) size(item.from);
   }
   return out;

@@ -68,7 +68,9 @@ class Forwarder {
       if (!u.Is(ir::kMovementOps) || !at(u.src(0)).storage) return;
       const Made& under = at(u.src(0));
       srcs[0] = under.storage;
-      out.storage = ctx_.WithSources(u, srcs), out.state = under.state, out.base = under.base;
+      out.storage = ctx_.WithSources(u, srcs);
+      out.state = under.state;
+      out.base = under.base;
     }
   }
 

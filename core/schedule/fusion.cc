@@ -152,7 +152,10 @@ class Fuser {
       if (!fresh) return it->second;
     }
     Demand& d = demands.emplace_back();
-    d.access = access, d.root = root, d.loops = loops, d.after = after;
+    d.access = access;
+    d.root = root;
+    d.loops = loops;
+    d.after = after;
     return number;
   }
 
@@ -237,7 +240,8 @@ class Fuser {
     const Shape shape = *f_.at(value).shape;
     const UOp base = f_.at(store.src(0)).base;
     Output out;
-    out.node = store, out.value = value;
+    out.node = store;
+    out.value = value;
     out.storage = f_.slot_storage.at(base.slot());
     const int32_t device = f_.storages[static_cast<size_t>(out.storage)].device;
     const int32_t value_device = f_.at(value).device;
@@ -247,7 +251,10 @@ class Fuser {
               " into a buffer on ", f_.devices[static_cast<size_t>(device)]));
     }
     Candidate c;
-    c.shape = shape, c.value = value, c.storage = out.storage, c.device = device;
+    c.shape = shape;
+    c.value = value;
+    c.storage = out.storage;
+    c.device = device;
     for (UOp after : afters_[Position(store)]) {
       const NodeInfo& info = f_.at(after);
       const bool forwards = f_.MaybeOnlyStore(after) == store;
@@ -337,12 +344,14 @@ class Fuser {
     value.axes.assign(plan.axes.begin(), plan.axes.end());
     for (size_t a : plan.axes) {
       index[a] = ir::Range(ctx_, shape[a], f_.roots[r].next_range++, AxisType::REDUCE);
-      value.ranges.push_back(index[a]), loops.push_back(index[a]);
+      value.ranges.push_back(index[a]);
+      loops.push_back(index[a]);
       value.dims.push_back(static_cast<int64_t>(ctx_.BoundsOf(shape[a]).max));
     }
     f_.loops.push_back(std::move(loops));
     Root& root = f_.roots[r];
-    root.cached_bytes += plan.cached_bytes, root.staged_bytes += plan.bytes;
+    root.cached_bytes += plan.cached_bytes;
+    root.staged_bytes += plan.bytes;
     for (UOp range : plan.loops) root.staged_ranges |= UsedRanges::Bit(range);
     value.demand = Ask(u, accesses_.At(index, ctx_.Bool(true)), r,
                        static_cast<uint32_t>(f_.loops.size() - 1), UOp());
@@ -381,7 +390,10 @@ class Fuser {
     NodeInfo& info = f_.at(u);
     const int32_t device = info.device < 0 ? kDefaultDevice : info.device;
     Candidate c;
-    c.shape = *info.shape, c.value = u, c.device = device, c.part = part;
+    c.shape = *info.shape;
+    c.value = u;
+    c.device = device;
+    c.part = part;
     for (const Demand& d : info.demands) c.demands.push_back({&d, true});
     c.followers.assign(FollowersOf(u).begin(), FollowersOf(u).end());
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
@@ -425,7 +437,8 @@ class Fuser {
       if (o < 0 || !f_.roots[r].outputs[static_cast<size_t>(o)].sole || !sharing_.Fits(r, c))
         continue;
       NodeInfo& info = f_.at(u);
-      info.realised = static_cast<int32_t>(r), info.output = static_cast<uint32_t>(o);
+      info.realised = static_cast<int32_t>(r);
+      info.output = static_cast<uint32_t>(o);
       sharing_.Add(r, c);
       PropagateOwn(u);
       return true;
@@ -437,12 +450,14 @@ class Fuser {
   // be whole in memory, or a run of what is.
   void MakeCopy(uint32_t r, UOp u) {
     Root& root = f_.roots[r];
-    root.is_copy = true, root.alone = true;
+    root.is_copy = true;
+    root.alone = true;
     UOp source = u.src(0);
     while (source.Is(Op::RESHAPE) && KeepsMemory(source)) source = source.src(0);
     const auto [base, from] = RunOf(source);
     if (base != source && (IsInMemory(base) || MustRealise(base) || f_.at(base).in_memory)) {
-      source = base, root.copy_from = from;
+      source = base;
+      root.copy_from = from;
       if (!IsInMemory(base)) is_copied_[Position(base)] = true;
     } else if (!IsInMemory(source)) {
       must_realise_[Position(source)] = true;
@@ -603,9 +618,17 @@ void Constraints::Add(const std::vector<AxisCut>& more) {
 
 void Fusion::Restart() {
   // resize() keeps the memory for the next attempt, unlike clear().
-  for (NodeInfo& node : info)
-    node.demands.resize(0), node.realised = node.staged = -1, node.output = 0;
-  roots.clear(), loops.clear(), sources.clear(), staged.clear(), cuts.clear(), stores.clear();
+  for (NodeInfo& node : info) {
+    node.demands.resize(0);
+    node.realised = node.staged = -1;
+    node.output = 0;
+  }
+  roots.clear();
+  loops.clear();
+  sources.clear();
+  staged.clear();
+  cuts.clear();
+  stores.clear();
   std::erase_if(storages, [](const Storage& s) { return s.kind == Storage::kTemporary; });
 }
 

@@ -46,7 +46,8 @@ std::vector<KernelSize> SizesOf(const Fusion& fusion) {
     const UOp u = fusion.order[i];
     for (const Demand& d : fusion.info[i].demands) {
       const KernelSize size = SizeOf(fusion, u, d);
-      sizes[d.root].instructions += size.instructions, sizes[d.root].loops += size.loops;
+      sizes[d.root].instructions += size.instructions;
+      sizes[d.root].loops += size.loops;
     }
   }
   return sizes;

@@ -53,13 +53,20 @@ class Cutter {
         // Again from there, with nothing to keep.
         for (uint32_t j = begin; j < i; ++j) dying[steps_[j].last] = 0;
         i = begin = best;
-        part = steps_[i].part, live = 0, best = 0;
+        part = steps_[i].part;
+        live = 0;
+        best = 0;
       }
       live -= dying[i];
-      if (steps_[i].last > i) live += steps_[i].bytes, dying[steps_[i].last] += steps_[i].bytes;
+      if (steps_[i].last > i) {
+        live += steps_[i].bytes;
+        dying[steps_[i].last] += steps_[i].bytes;
+      }
       const bool better = best <= begin || live <= best_bytes;
-      if (part >= kLeast && i + 1 < steps_.size() && live > 0 && live <= kMostBytes && better)
-        best = i + 1, best_bytes = live;
+      if (part >= kLeast && i + 1 < steps_.size() && live > 0 && live <= kMostBytes && better) {
+        best = i + 1;
+        best_bytes = live;
+      }
     }
     if (part > 1 && best > begin) Cut(begin, best);
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/eval.h"
@@ -164,8 +165,10 @@ class RootLowerer {
     const StagedValue& staged = f_.staged[static_cast<size_t>(f_.at(u).staged)];
     const Access* filled = f_.at(u).demands[staged.demand].access;
     IndexList fill, load;
-    for (size_t a : staged.axes)
-      fill.push_back(filled->index[a]), load.push_back(d.access->index[a]);
+    for (size_t a : staged.axes) {
+      fill.push_back(filled->index[a]);
+      load.push_back(d.access->index[a]);
+    }
     const int64_t elements = ir::Product(staged.dims);
     const UOp to = accesses_.Simple(FlatIndex(ctx_, staged.dims, fill));
     const UOp memory = ir::Staged(ctx_, value, elements, to, UOp(), staged.ranges);
@@ -342,8 +345,7 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   if (absl::Status s = ir::Verify(ctx_, made, ir::Stage::kKernel); !s.ok()) {
     finished_.erase(it);
     UOPD_TRY(ctx_.CheckInterrupt());
-    return absl::InternalError(
-        Cat("scheduling made a kernel that does not verify: ", StatusText(s)));
+    return UOPD_BUG(Cat("scheduling made a kernel that does not verify: ", StatusText(s)));
   }
   out.graph = ir::Encode(ctx_, made);
   it->second = std::move(out);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/log.h"
 #include "core/ir/graph.h"
 #include "core/ir/polynomial.h"
 #include "core/ir/spec.h"
@@ -84,7 +85,7 @@ class Builder {
     replace(forwarded);
     UOPD_ASSIGN(made, Solve(order));
     if (made) return *std::move(made);
-    return absl::InternalError("scheduling found no order for the graph's stores");
+    return UOPD_BUG("scheduling found no order for the graph's stores");
   }
 
  private:
@@ -95,11 +96,13 @@ class Builder {
     const Picks picks(ctx_, fusion.order);
     UOPD_TRY(ctx_.CheckInterrupt());
     FusionOptions fuse;
-    fuse.realise_cost = options_.realise_cost, fuse.launch_cost = options_.launch_cost;
+    fuse.realise_cost = options_.realise_cost;
+    fuse.launch_cost = options_.launch_cost;
     fuse.stage_bytes = options_.stage_bytes;
     for (const std::string& device : fusion.devices)
       fuse.limits.push_back(options_.LimitsOf(device));
-    fuse.constraints = &constraints, fuse.picks = &picks;
+    fuse.constraints = &constraints;
+    fuse.picks = &picks;
     UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
     std::vector<bool> in_memory;
     for (const NodeInfo& info : fusion.info)
@@ -169,7 +172,8 @@ class Builder {
   absl::StatusOr<Schedule> Assemble(const Fusion& fusion, const std::vector<Kernel>& kernels,
                                     const Ordering& ordering) {
     Schedule out;
-    out.slots = slots_, out.variables = variables_;
+    out.slots = slots_;
+    out.variables = variables_;
     for (const Storage& s : fusion.storages) {
       if (s.kind == Storage::kTemporary)
         out.temporaries.push_back(

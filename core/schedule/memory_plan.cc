@@ -203,7 +203,8 @@ std::vector<Life> LivesOf(const Schedule& schedule) {
     for (const BufferRef& b : schedule.items[i].buffers) {
       if (b.kind != BufferRef::kTemporary) continue;
       Life& life = lives[static_cast<size_t>(b.index)];
-      life.first = std::min(life.first, i), life.last = std::max(life.last, i);
+      life.first = std::min(life.first, i);
+      life.last = std::max(life.last, i);
     }
   }
   return lives;

@@ -30,7 +30,8 @@ bool MayMerge(UOp index, UOp a, UOp b) {
     const UOp t = terms.back();
     terms.pop_back();
     if (t.Is(Op::ADD)) {
-      terms.push_back(t.src(0)), terms.push_back(t.src(1));
+      terms.push_back(t.src(0));
+      terms.push_back(t.src(1));
       continue;
     }
     const bool scaled = t.Is(Op::MUL) && t.src(1).Is(Op::CONST);
@@ -72,7 +73,8 @@ class Merger {
   bool RunOnce() {
     order_ = ir::Toposort(ctx_, sink_);
     addresses_ = Addresses(ctx_, order_);
-    divisions_ = CountDivisions(ctx_, sink_), address_divisions_ = CountDivisions(ctx_, addresses_);
+    divisions_ = CountDivisions(ctx_, sink_);
+    address_divisions_ = CountDivisions(ctx_, addresses_);
     for (UOp u : order_) {
       for (size_t i = u.n_body(); i + 1 < u.n_src(); ++i) {
         if (ctx_.Interrupted(16)) return false;

@@ -79,7 +79,8 @@ IndexList Reshape(UOpContext& ctx, Shape out, Shape in, std::span<const UOp> ind
         take(in, j_end, n_in, s_in, s_out);
     }
     ReshapeGroup(ctx, out, i, i_end, index, in, j, j_end, result);
-    i = i_end, j = j_end;
+    i = i_end;
+    j = j_end;
   }
   return result;
 }

@@ -32,7 +32,10 @@ class Orderer {
     stores_of_.resize(f_.storages.size());
     for (uint32_t r = 0; r < n; ++r) {
       const Root& root = f_.roots[r];
-      if (root.is_copy) live_[r] = true, reads_[r].push_back(CopySource(f_, root));
+      if (root.is_copy) {
+        live_[r] = true;
+        reads_[r].push_back(CopySource(f_, root));
+      }
       for (const Output& out : root.outputs) {
         if (!out.node.Is(Op::STORE)) writer_[static_cast<size_t>(out.storage)] = r;
       }
@@ -164,7 +167,8 @@ class Orderer {
       }
       Edge(after, v);
       if (!fresh) return;
-      v = after, u = u.src(0);
+      v = after;
+      u = u.src(0);
     }
   }
 
@@ -265,7 +269,8 @@ class Orderer {
         auto& [r, i] = path.back();
         if (i == 0 && number[r] == 0) {
           number[r] = low[r] = next++;
-          open.push_back(r), is_open[r] = true;
+          open.push_back(r);
+          is_open[r] = true;
         }
         if (i < edges_[r].size()) {
           const uint32_t t = edges_[r][i++];
@@ -282,7 +287,8 @@ class Orderer {
         std::vector<uint32_t> component;
         uint32_t left = 0, size = 0;
         do {
-          ++size, left = open.back();
+          ++size;
+          left = open.back();
           if (IsRoot(left)) component.push_back(left);
           is_open[left] = false;
           open.pop_back();

@@ -30,7 +30,10 @@ Picks::Facts Picks::Elementwise(UOp u, std::span<const Facts* const> from) {
   for (const Facts* f : from) out.varies |= f->varies;
   switch (u.op()) {
     case Op::CAST:
-      if (HoldsPositions(u.dtype())) out.counts = from[0]->counts, out.shifted = from[0]->shifted;
+      if (HoldsPositions(u.dtype())) {
+        out.counts = from[0]->counts;
+        out.shifted = from[0]->shifted;
+      }
       if (u.src(0).dtype() == ir::Dtype::Bool) out.picks = from[0]->picks;
       break;
     case Op::ADD:  // of what is no constant it may wrap
@@ -104,7 +107,8 @@ Picks::Facts Picks::Moved(UOp u, Shape out, Shape in, const Facts& from) {
       }
       break;
     case Op::PAD:
-      f.varies = kAll, f.counts = f.shifted = 0;
+      f.varies = kAll;
+      f.counts = f.shifted = 0;
       break;
     default:  // SHRINK, FLIP
       break;
@@ -142,7 +146,8 @@ Picks::Picks(ir::UOpContext& ctx, std::span<const UOp> order) {
       for (int64_t a : u.reduce_axes()) {
         const uint64_t axis = Bit(in->size(), Index(a));
         if (u.reduce_op() == Op::ADD) f.collapses |= f.picks & axis;
-        f.varies &= ~axis, f.picks &= ~axis;
+        f.varies &= ~axis;
+        f.picks &= ~axis;
       }
     } else if (u.Is(ir::kElementwiseOps)) {
       absl::InlinedVector<const Facts*, 3> from;

@@ -53,7 +53,7 @@ UOp Slice(UOpContext& ctx, UOp x, int64_t axis, int64_t begin, int64_t length) {
   const ir::Shape shape = *ctx.ShapeOf(x);
   if (shape[static_cast<size_t>(axis)].IsConstInt(length)) return x;
   ir::SymbolicDims starts(shape.size(), ctx.Idx(0)), box(shape.begin(), shape.end());
-  starts[static_cast<size_t>(axis)] = ctx.Idx(begin),
+  starts[static_cast<size_t>(axis)] = ctx.Idx(begin);
   box[static_cast<size_t>(axis)] = ctx.Idx(length);
   return ir::Shrink(ctx, x, ir::ShapeArg(ctx, starts), ir::ShapeArg(ctx, box));
 }

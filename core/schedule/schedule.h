@@ -8,8 +8,7 @@
 //                     END(GROUP(STORE, STORE, ...), RANGE...)
 //
 // PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements; outputs
-// come first. Values
-// are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
+// come first. Values are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
 // REDUCE(x, RANGE {REDUCE}...), and LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)).
 // Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting order. A LOAD whose gate is false
 // gives 0 and touches no memory.
@@ -21,6 +20,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::schedule {
@@ -80,13 +80,16 @@ struct Schedule {
 
 // What a kernel of a device may be.
 struct KernelLimits {
-  int threads = 8;       // that it is taken to have
-  int max_buffers = 32;  // that it may take; at least 4
+  int threads = 8;                // that it is taken to have
+  int max_buffers = 32;           // that it may take; at least 4
+  int64_t cache_bytes = 1 << 20;  // that a thread has to itself
   // What is larger takes over a second to compile (kernel_cost.h): instructions, and loops beside
   // those over its output.
   int max_instructions = 4000;
   int max_loops = 48;
   bool operator==(const KernelLimits&) const = default;
+
+  static KernelLimits Of(const Target& target);
 };
 
 struct Options {

@@ -122,8 +122,12 @@ void Sharing::Add(uint32_t r, const Candidate& c) {
   for (uint32_t k : ConsumersOf(c, r)) {
     Root& to = f_.roots[k];
     if (std::binary_search(known.begin(), known.end(), k)) continue;
-    from.consumers.push_back(k), to.producers.push_back(r);
-    if (to.height >= from.height) from.height = to.height + 1, grown.assign(1, r);
+    from.consumers.push_back(k);
+    to.producers.push_back(r);
+    if (to.height >= from.height) {
+      from.height = to.height + 1;
+      grown.assign(1, r);
+    }
   }
   while (!grown.empty()) {
     const uint32_t k = grown.back();

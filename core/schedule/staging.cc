@@ -18,8 +18,6 @@ using ir::UOp;
 
 constexpr double kStageWork = 2;  // of storing an element where it stays in a cache
 constexpr double kTileGain = 4;   // of a product that loads its operands once for several rows
-// That a core reads again and again without loss.
-constexpr double kCacheBytes = 512 << 10;
 constexpr double kCachedLoss = 1.0 / 64;  // of what is lost without a cache
 constexpr int64_t kStagesOfAKernel = 3;   // arrays of the largest size that it may have
 constexpr size_t kMaxDemands = 16;        // of a staged node
@@ -237,6 +235,11 @@ absl::InlinedVector<Staging::Operand, 2> Staging::OperandsOf(UOp reduce) {
   return out;
 }
 
+// That a thread reads again and again without loss: half of its cache, for the rest is in use.
+double Staging::ReusedBytes(const Root& root) const {
+  return static_cast<double>(options_.limits[static_cast<size_t>(root.device)].cache_bytes) / 2;
+}
+
 double Staging::LostThreads(const Root& root, double iterations) const {
   const double threads = options_.limits[static_cast<size_t>(root.device)].threads;
   if (iterations >= threads) return 0;
@@ -284,7 +287,7 @@ double Staging::LostByConsumers(UOp u, StagePlan& plan) {
 }
 
 // The same of the reduction that u is made of.
-double Staging::LostBelow(UOp u, StagePlan& plan) {
+double Staging::LostBelow(UOp u, const Root& root, StagePlan& plan) {
   UOp v = u;
   for (int steps = 0; !v.Is(Op::REDUCE); ++steps) {
     if (steps == kMaxWay) return 0;
@@ -305,7 +308,7 @@ double Staging::LostBelow(UOp u, StagePlan& plan) {
   const NodeInfo& info = f_.at(u);
   const double elements = info.elements;
   if (!aligned) {
-    plan.cached_bytes += 2 * kCacheBytes;
+    plan.cached_bytes += 2 * ReusedBytes(root);
     return elements * info.work * (kTileGain - 1);
   }
   uint64_t agreed = 0;
@@ -359,8 +362,10 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
     double computed = 0;
     std::optional<StagePlan> plan = Cut(u, loops, may_cut, computed);
     if (!plan) break;
-    if (!plan->axes.empty() && (!best || computed < fewest))
-      best = std::move(plan), fewest = computed;
+    if (!plan->axes.empty() && (!best || computed < fewest)) {
+      best = std::move(plan);
+      fewest = computed;
+    }
     if (loops.empty()) break;
     loops.pop_back();
   }
@@ -376,8 +381,8 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   if (info.demands.size() > 1) trips *= SharedTrips(u);
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
                LostThreads(root, fewest / static_cast<double>(best->elements));
-  const double tiles = LostByConsumers(u, *best) + LostBelow(u, *best);
-  const bool cached = root.cached_bytes + best->cached_bytes <= kCacheBytes;
+  const double tiles = LostByConsumers(u, *best) + LostBelow(u, root, *best);
+  const bool cached = root.cached_bytes + best->cached_bytes <= ReusedBytes(root);
   best->cost += cached ? tiles * kCachedLoss : tiles;
   if (best->cost >= trips * work) return without_cuts();
   best->cost += info.elements * info.hoisted;  // as writing it would take

@@ -98,9 +98,10 @@ class Staging {
   LoopList CommonLoops(const NodeInfo& info) const;
   std::optional<StagePlan> Cut(ir::UOp u, LoopList& loops, bool may_cut, double& computed);
   absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
+  double ReusedBytes(const Root& root) const;
   double LostThreads(const Root& root, double iterations) const;
   double LostByConsumers(ir::UOp u, StagePlan& plan);
-  double LostBelow(ir::UOp u, StagePlan& plan);
+  double LostBelow(ir::UOp u, const Root& root, StagePlan& plan);
   uint32_t Depth(ir::UOp u);
 
   ir::UOpContext& ctx_;

@@ -30,7 +30,8 @@ StoreSets::Set StoreSets::Inner(Set left, Set right) {
 // Of the numbers from `from` on that a tree of this height has.
 StoreSets::Set StoreSets::RangeOf(uint64_t begin, uint64_t end, int height, uint64_t from) {
   const uint64_t to = from + Size(height);
-  begin = std::max(begin, from), end = std::min(end, to);
+  begin = std::max(begin, from);
+  end = std::min(end, to);
   if (begin >= end) return kEmpty;
   if (begin == from && end == to) return full_[static_cast<size_t>(height)];
   if (height == 0) return Leaf((~uint64_t{0} >> (64 - (end - begin))) << (begin - from));

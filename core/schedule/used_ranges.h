@@ -29,12 +29,18 @@ class UsedRanges {
       bool ready = true;
       for (ir::UOp s : u.srcs()) {
         const uint64_t known = Known(s);
-        if (known == 0) stack_.push_back(s), ready = false;
+        if (known == 0) {
+          stack_.push_back(s);
+          ready = false;
+        }
         bits |= known;
         if (known != 0) height = std::max(height, height_[s.id()]);
       }
       if (!ready) continue;
-      if (u.id() >= known_.size()) known_.resize(2 * u.id() + 64), height_.resize(known_.size());
+      if (u.id() >= known_.size()) {
+        known_.resize(2 * u.id() + 64);
+        height_.resize(known_.size());
+      }
       known_[u.id()] = bits | kKnown;
       height_[u.id()] = height + (height < UINT16_MAX ? 1 : 0);
       stack_.pop_back();

@@ -27,8 +27,8 @@ std::string KeyOf(const Opts& opts) {
 
 class Search {
  public:
-  Search(const ir::UOpContext& ctx, ir::UOp sink, const codegen::Target& target,
-         const BeamOptions& options, Measurer& measurer)
+  Search(const ir::UOpContext& ctx, ir::UOp sink, const Target& target, const BeamOptions& options,
+         Measurer& measurer)
       : ctx_(ctx),
         sink_(sink),
         target_(target),
@@ -164,7 +164,7 @@ class Search {
 
   const ir::UOpContext& ctx_;
   const ir::UOp sink_;
-  const codegen::Target& target_;
+  const Target& target_;
   const BeamOptions& options_;
   Measurer& measurer_;
   const std::vector<AxisInfo> axes_;
@@ -215,7 +215,7 @@ std::vector<const Trial*> SearchResult::Ranking() const {
 }
 
 absl::StatusOr<SearchResult> BeamSearch(const ir::UOpContext& ctx, ir::UOp sink,
-                                        const codegen::Target& target, const BeamOptions& options,
+                                        const Target& target, const BeamOptions& options,
                                         Measurer& measurer) {
   return Search(ctx, sink, target, options, measurer).Run();
 }

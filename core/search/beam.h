@@ -77,7 +77,7 @@ struct SearchResult {
 // error when neither start can be measured; CANCELLED or DEADLINE_EXCEEDED when time ended before
 // that.
 absl::StatusOr<SearchResult> BeamSearch(const ir::UOpContext& ctx, ir::UOp sink,
-                                        const codegen::Target& target, const BeamOptions& options,
+                                        const Target& target, const BeamOptions& options,
                                         Measurer& measurer);
 
 }  // namespace uopd::search

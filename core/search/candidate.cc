@@ -3,13 +3,14 @@
 
 #include "core/base/bytes.h"
 #include "core/base/text.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/renderer.h"
 
 namespace uopd::search {
 
 absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
-                                        const codegen::Target& target,
-                                        const codegen::Options& options, size_t max_lines) {
+                                        const Target& target, const codegen::Options& options,
+                                        size_t max_lines) {
+  UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(target.format));
   ir::UOpContext overlay(&ctx);
   Candidate out;
   UOPD_ASSIGN(out.kernel, codegen::Lower(overlay, sink, target, options));
@@ -17,8 +18,8 @@ absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
     return absl::ResourceExhaustedError(
         Cat("the program is too long (", out.kernel.program.n_src(), " lines)"));
   }
-  UOPD_ASSIGN(out.source, render::RenderLlvmIr(overlay, out.kernel.program, kCandidateEntry,
-                                               out.kernel.variables));
+  UOPD_ASSIGN(out.source,
+              renderer->render(overlay, out.kernel.program, kCandidateEntry, out.kernel.variables));
   out.kernel.program = ir::UOp();
   out.opts = out.kernel.applied;
   Hasher hasher;

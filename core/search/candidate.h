@@ -20,14 +20,14 @@ inline constexpr char kCandidateEntry[] = "candidate";
 struct Candidate {
   Opts opts;
   codegen::LoweredKernel kernel;  // program is null
-  std::string source;             // LLVM IR
+  std::string source;             // in Target::format
   Digest digest;                  // of source and launch shape
 };
 
-// REQUIRES: ctx does not grow meanwhile. As codegen::Lower and render::RenderLlvmIr;
+// REQUIRES: ctx does not grow meanwhile. As codegen::Lower and Renderer::render;
 // RESOURCE_EXHAUSTED for a program of more than max_lines lines.
 absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
-                                        const codegen::Target& target,
-                                        const codegen::Options& options, size_t max_lines);
+                                        const Target& target, const codegen::Options& options,
+                                        size_t max_lines);
 
 }  // namespace uopd::search

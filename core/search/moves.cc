@@ -37,7 +37,7 @@ int Rank(OptKind kind) {
   return 4;
 }
 
-std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const codegen::Target& target) {
+std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& target) {
   std::vector<int64_t> out;
   switch (kind) {
     case OptKind::kUpcast:
@@ -109,7 +109,7 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
   return product;
 }
 
-std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const codegen::Target& target,
+std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const Target& target,
                              const Opts& opts) {
   std::vector<Opts> out;
   const bool threaded = std::any_of(opts.begin(), opts.end(),

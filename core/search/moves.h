@@ -30,7 +30,7 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 // Every canonical opts list that is one step away: one opt more, one with another amount, one less.
 // Obviously illegal ones are left out; codegen::Lower has the last word. Amounts come from an
 // action table that depends on the target; there is at most one opt of a kind on an axis.
-std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const codegen::Target& target,
+std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const Target& target,
                              const Opts& opts);
 
 }  // namespace uopd::search

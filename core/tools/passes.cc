@@ -33,7 +33,7 @@ using Result = absl::StatusOr<UOp>;
 absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
 // What codegen takes from a target when nothing else is said.
-codegen::Target DefaultTarget() { return {}; }
+Target DefaultTarget() { return {}; }
 
 absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
   using codegen::OptKind;
@@ -130,7 +130,7 @@ Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
 
 Result AddPolls(UOpContext& ctx, UOp root, std::string_view) {
   if (!root.Is(ir::Op::LINEAR)) return Bad("polls takes a LINEAR");
-  const codegen::Target target = DefaultTarget();
+  const Target target = DefaultTarget();
   if (codegen::ProgramNs(ctx, root, target) <= codegen::kLongNs) return root;
   return codegen::AddPolls(ctx, root, target);
 }

@@ -46,7 +46,10 @@ class Runner {
     if (name == "schedule") return Schedule();
     if (name == "lower") return Lower(value);
     if (name == "render") return Render(value);
-    if (name == "expr") return output_ = ir::RenderExpr(root_, 10000) + "\n", absl::OkStatus();
+    if (name == "expr") {
+      output_ = ir::RenderExpr(root_, 10000) + "\n";
+      return absl::OkStatus();
+    }
     for (const Pass& pass : Passes()) {
       if (pass.name != name) continue;
       UOPD_ASSIGN(root_, pass.run(ctx_, root_, value));
@@ -90,7 +93,7 @@ class Runner {
       UOPD_ASSIGN(opts, ParseOpts(opts_text));
       options.opts = &opts;
     }
-    UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, codegen::Target(), options));
+    UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, Target(), options));
     root_ = lowered_->program;
     return absl::OkStatus();
   }

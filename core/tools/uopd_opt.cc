@@ -65,7 +65,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view arg = argv[i];
     if (arg == "--list") return List();
-    if (arg == "--help" || arg == "-h") return std::fputs(kUsage, stdout), 0;
+    if (arg == "--help" || arg == "-h") {
+      std::fputs(kUsage, stdout);
+      return 0;
+    }
     if (arg.starts_with("--run=")) {
       steps = arg.substr(6);
     } else if (arg == "--trace") {
@@ -78,7 +81,8 @@ int main(int argc, char** argv) {
         return 1;
       }
     } else if (arg.starts_with("--")) {
-      return std::fputs(kUsage, stderr), 2;
+      std::fputs(kUsage, stderr);
+      return 2;
     } else {
       file = arg;
     }

@@ -14,11 +14,9 @@ class Compiler {
  public:
   virtual ~Compiler() = default;
 
-  // What Compile takes. It always returns ProgramFormat::kObject.
-  virtual ProgramFormat source_format() const = 0;
-  // Deterministic: the same text and the same DeviceInfo::toolchain and features give the same
-  // bytes. A text that does not compile is our bug: INTERNAL with the toolchain's diagnostic and
-  // the first lines of the text.
+  // `source` is text of Target::format, the result is of ProgramFormat::kObject. Deterministic: the
+  // same text and the same Target::toolchain and features give the same bytes. A text that does not
+  // compile is our bug: INTERNAL with the toolchain's diagnostic and the first lines of the text.
   virtual absl::StatusOr<std::string> Compile(std::string_view source) const = 0;
 };
 

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "core/base/status.h"
+#include "core/base/target.h"
 #include "devices/api/buffer.h"
 #include "devices/api/compiler.h"
 #include "devices/api/device_info.h"
@@ -36,13 +37,16 @@ class Device : public std::enable_shared_from_this<Device> {
   Device& operator=(const Device&) = delete;
 
   const DeviceInfo& info() const { return info_; }
+  // What its kernels are made for. Constant.
+  const Target& target() const { return target_; }
+  // Takes text of target().format.
   virtual const Compiler& compiler() const = 0;
 
   // OK, or why the device cannot be used now.
   virtual absl::Status status() const = 0;
   virtual MemoryStats memory() const = 0;
 
-  // At least Buffer::kAlignment aligned; 0 bytes is fine. RESOURCE_EXHAUSTED above DeviceLimits or
+  // At least Buffer::kAlignment aligned; 0 bytes is fine. RESOURCE_EXHAUSTED above DeviceInfo or
   // when the machine has no memory left.
   virtual absl::StatusOr<std::shared_ptr<Buffer>> Allocate(size_t bytes, MemoryKind kind) = 0;
   // Loads object bytes, or compiles and loads source. INTERNAL names what is wrong with the
@@ -55,10 +59,11 @@ class Device : public std::enable_shared_from_this<Device> {
   }
 
  protected:
-  explicit Device(DeviceInfo info) : info_(std::move(info)) {}
+  Device(DeviceInfo info, Target target) : info_(std::move(info)), target_(std::move(target)) {}
 
  private:
   const DeviceInfo info_;
+  const Target target_;
 };
 
 }  // namespace uopd::devices

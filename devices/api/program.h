@@ -7,18 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "core/base/target.h"
+
 namespace uopd::devices {
 
 class Buffer;
 class Device;
-
-// What `Program::bytes` holds. Values are stored in caches: never reuse one.
-enum class ProgramFormat : uint8_t {
-  kLlvmIr = 1,  // LLVM IR text
-  kObject = 2,  // what the device's Compiler returned: ELF object, cubin, code object, ...
-  kSource = 3,  // text in the driver's own language: CUDA C++, HIP, OpenCL C
-  kPtx = 4,
-};
 
 // Number and order of a kernel's arguments: first the buffers, then the 64-bit variables.
 struct ArgLayout {
@@ -27,13 +21,13 @@ struct ArgLayout {
 };
 
 struct Program {
-  ProgramFormat format = ProgramFormat::kObject;
-  std::string entry;  // symbol to call
+  ProgramFormat format = ProgramFormat::kObject;  // of `bytes`
+  std::string entry;                              // symbol to call
   std::string bytes;
   ArgLayout args;
 };
 
-// Every dimension is at least 1 and at most DeviceLimits allows. CPU runs grid[0] threads and has
+// Every dimension is at least 1 and at most the Target allows. CPU runs grid[0] threads and has
 // no blocks.
 struct LaunchShape {
   int64_t grid[3] = {1, 1, 1};

@@ -49,7 +49,7 @@ absl::Status Stream::CheckLaunch(const Executable& executable, const LaunchShape
                                  std::span<const BufferArg> buffers,
                                  std::span<const int64_t> vars) const {
   const std::string& entry = executable.entry();
-  const DeviceLimits& limits = device_->info().limits;
+  const Target& limits = device_->target();
   if (&executable.device() != device_.get()) {
     return Invalid(absl::StrCat("Kernel ", entry, " is loaded on ", executable.device().info().name,
                                 " and launched on a stream of ", device_->info().name, "."));

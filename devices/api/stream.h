@@ -5,11 +5,9 @@
 // done it already (CPU and NULL run inline unless an unmet Wait is ahead in the queue; what is
 // queued then runs on the thread that meets it).
 //   - Host memory that a call names (spans, `duration_ns`) stays valid until the work is done:
-//   Synchronize returned, or a
-//     later Record is reached.
+//     Synchronize returned, or a later Record is reached.
 //   - Buffers, executables and semaphores may be dropped at once: the stream keeps what it still
-//   needs, and goes on with
-//     queued work after it is destroyed itself.
+//     needs, and goes on with queued work after it is destroyed itself.
 // A stream belongs to one thread at a time; different streams are independent.
 //
 // Errors: arguments are checked at the call, the same way on every device, and a refused call

@@ -26,7 +26,6 @@ class CpuCompiler final : public Compiler {
   ~CpuCompiler() override;
 
   const CpuTarget& target() const { return target_; }
-  ProgramFormat source_format() const override { return ProgramFormat::kLlvmIr; }
   absl::StatusOr<std::string> Compile(std::string_view source) const override UOPD_EXCLUDES(mu_);
 
  private:

@@ -42,25 +42,18 @@ int UsableProcessors() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-// Two multiply-adds a cycle of whole vectors of bytes, at a frequency that no processor reaches.
-double PeakOps(const DeviceInfo& info) {
-  constexpr double kHz = 8e9, kOpsPerLane = 4;
-  return kHz * kOpsPerLane * std::max(info.vector_bytes, 8) * info.hardware_threads;
+// Two multiply-adds a cycle of whole vectors, at a frequency that no processor reaches.
+double PeakOps(const Target& target) {
+  constexpr double kHz = 8e9, kOpsPerByte = 4;
+  return kHz * kOpsPerByte * std::max(target.vector_bytes, 8) * target.threads;
 }
 
-DeviceInfo MakeInfo(const CpuOptions& options, const CpuTarget& target) {
+DeviceInfo MakeInfo(const CpuOptions& options, const Target& target) {
   DeviceInfo info;
   info.name = absl::StrCat("CPU:", options.index);
-  info.kind = "cpu";
-  info.arch = target.arch;
-  info.features = target.features;
-  info.toolchain = target.Toolchain();
-  info.limits.max_grid[0] = std::numeric_limits<int32_t>::max();
   const auto bytes = static_cast<int64_t>(HostHeap::Completed(options.memory).limit_bytes);
-  info.limits.max_buffer_bytes = info.limits.total_bytes = bytes;
-  info.vector_bytes = target.vector_bytes;
-  info.hardware_threads = options.threads > 0 ? options.threads : UsableProcessors();
-  info.peak_ops = PeakOps(info);
+  info.max_buffer_bytes = info.total_bytes = bytes;
+  info.peak_ops = PeakOps(target);
   return info;
 }
 
@@ -69,25 +62,27 @@ DeviceInfo MakeInfo(const CpuOptions& options, const CpuTarget& target) {
 absl::StatusOr<std::shared_ptr<CpuDevice>> CpuDevice::Open(const CpuOptions& options) {
   UOPD_ASSIGN(auto compiler, CpuCompiler::Create(MakeCpuTarget(options.features)));
   UOPD_ASSIGN(auto jit, CpuJit::Create());
-  DeviceInfo info = MakeInfo(options, compiler->target());
-  return std::shared_ptr<CpuDevice>(
-      new CpuDevice(std::move(info), options, std::move(compiler), std::move(jit)));
+  Target target =
+      Describe(compiler->target(), options.threads > 0 ? options.threads : UsableProcessors());
+  DeviceInfo info = MakeInfo(options, target);
+  return std::shared_ptr<CpuDevice>(new CpuDevice(std::move(info), std::move(target), options,
+                                                  std::move(compiler), std::move(jit)));
 }
 
-CpuDevice::CpuDevice(DeviceInfo info, const CpuOptions& options,
+CpuDevice::CpuDevice(DeviceInfo info, Target target, const CpuOptions& options,
                      std::unique_ptr<CpuCompiler> compiler, std::unique_ptr<CpuJit> jit)
-    : Device(std::move(info)),
+    : Device(std::move(info), std::move(target)),
       heap_(options.memory),
       compiler_(std::move(compiler)),
       jit_(std::move(jit)),
       spin_(options.spin),
-      threads_(this->info().hardware_threads, options.spin) {}
+      threads_(this->target().threads, options.spin) {}
 
 ThreadPool& CpuDevice::threads() {
   if (!InBackground()) return threads_;
   MutexLock lock(background_mu_);
   if (background_ == nullptr) {
-    background_ = std::make_unique<ThreadPool>(info().hardware_threads, spin_, true);
+    background_ = std::make_unique<ThreadPool>(target().threads, spin_, true);
   }
   return *background_;
 }

@@ -45,8 +45,8 @@ class CpuDevice final : public Device {
   ThreadPool& threads() UOPD_EXCLUDES(background_mu_);
 
  private:
-  CpuDevice(DeviceInfo info, const CpuOptions& options, std::unique_ptr<CpuCompiler> compiler,
-            std::unique_ptr<CpuJit> jit);
+  CpuDevice(DeviceInfo info, Target target, const CpuOptions& options,
+            std::unique_ptr<CpuCompiler> compiler, std::unique_ptr<CpuJit> jit);
 
   HostHeap heap_;
   const std::unique_ptr<CpuCompiler> compiler_;

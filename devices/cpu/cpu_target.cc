@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "devices/cpu/cpu_caches.h"
 
 namespace uopd::devices::cpu {
 namespace {
@@ -70,6 +72,36 @@ CpuTarget MakeCpuTarget(const std::optional<std::string>& features) {
   if (HasAll(target, {"avx512f", "avx512bw", "avx512dq", "avx512vl"})) target.tune = "x86-64-v4";
   if (target.Has("avx") || target.Has("avx2")) target.vector_bytes = 32;
   if (target.Has("avx512f")) target.vector_bytes = 64;
+  return target;
+}
+
+Target Describe(const CpuTarget& cpu, int threads) {
+  using enum DtypeNumber;
+  Target target;
+  target.kind = "cpu";
+  target.arch = cpu.arch;
+  target.features = cpu.features;
+  target.toolchain = cpu.Toolchain();
+  target.vector_bytes = cpu.vector_bytes;
+  const bool arm = cpu.arch == "aarch64";
+  target.vector_registers = arm || cpu.Has("avx512f") ? 32 : 16;
+  target.has_fma = arm || cpu.Has("fma");
+  if (cpu.Has("amx-bf16")) {
+    target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
+  }
+  if (cpu.Has("amx-int8")) {
+    target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, I8, I8, I32});
+  }
+  const int lanes = cpu.vector_bytes / 4;
+  if (cpu.Has("avx512bf16")) {
+    target.matrix_instructions.push_back({"avx512_bf16", 1, lanes, 2, BF16, BF16, F32});
+  }
+  if (cpu.Has("avx512vnni")) {
+    target.matrix_instructions.push_back({"avx512_vnni", 1, lanes, 4, U8, I8, I32});
+  }
+  if (auto caches = ReadCaches(); !caches.empty()) target.caches = std::move(caches);
+  target.threads = threads;
+  target.max_grid[0] = std::numeric_limits<int32_t>::max();
   return target;
 }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What the CPU compiler generates code for. Found by asking the processor for its features, never
-// by its name: LLVM takes a Sapphire Rapids for a Rocket Lake.
+// What the CPU compiler generates code for, and what the rest of the daemon may know of it. Found
+// by asking the processor for its features, never by its name: LLVM takes a Sapphire Rapids for a
+// Rocket Lake.
 #pragma once
 #include <optional>
 #include <string>
+
+#include "core/base/target.h"
 
 namespace uopd::devices::cpu {
 
@@ -16,7 +19,7 @@ struct CpuTarget {
   int vector_bytes = 16;
 
   bool Has(const std::string& feature) const;
-  // Version of LLVM and all of the above, and the flags of compiler.cc: what decides compiled
+  // Version of LLVM and all of the above, and the flags of cpu_compiler.cc: what decides compiled
   // bytes.
   std::string Toolchain() const;
 };
@@ -24,5 +27,8 @@ struct CpuTarget {
 // The machine that runs this. `features` (as above; "" is the plain base) replaces what the
 // processor says.
 CpuTarget MakeCpuTarget(const std::optional<std::string>& features);
+
+// The same for the layers above. `threads`: that run a kernel.
+Target Describe(const CpuTarget& target, int threads);
 
 }  // namespace uopd::devices::cpu

@@ -7,7 +7,6 @@ namespace uopd::devices::null {
 
 class NullCompiler final : public Compiler {
  public:
-  ProgramFormat source_format() const override { return ProgramFormat::kSource; }
   absl::StatusOr<std::string> Compile(std::string_view source) const override;
 };
 

@@ -21,30 +21,33 @@ class NullExecutable final : public HostExecutable {
 DeviceInfo MakeInfo(const NullOptions& options, size_t limit_bytes) {
   DeviceInfo info;
   info.name = absl::StrCat("NULL:", options.index);
-  info.kind = "null";
-  info.arch = "none";
-  info.toolchain = "null-1";
-  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
-  std::fill_n(info.limits.max_grid, 3, kMany);
-  std::fill_n(info.limits.max_block, 3, 1024);
-  info.limits.max_block_threads = 1024;
-  info.limits.shared_bytes = 48 << 10;
-  info.limits.max_buffer_bytes = static_cast<int64_t>(limit_bytes);
-  info.limits.total_bytes = static_cast<int64_t>(limit_bytes);
-  info.limits.max_kernel_buffers = options.max_kernel_buffers;
-  info.vector_bytes = 16;
-  info.hardware_threads = options.hardware_threads;
+  info.max_buffer_bytes = static_cast<int64_t>(limit_bytes);
+  info.total_bytes = static_cast<int64_t>(limit_bytes);
   return info;
 }
 
 }  // namespace
+
+Target NullTarget() {
+  Target target;
+  target.kind = "null";
+  target.arch = "none";
+  target.toolchain = "null-1";
+  target.format = ProgramFormat::kC;
+  target.vector_bytes = 16;
+  std::fill_n(target.max_grid, 3, int64_t{std::numeric_limits<int32_t>::max()});
+  std::fill_n(target.max_block, 3, 1024);
+  target.max_block_threads = 1024;
+  target.shared_bytes = 48 << 10;
+  return target;
+}
 
 std::shared_ptr<NullDevice> NullDevice::Open(const NullOptions& options) {
   return std::shared_ptr<NullDevice>(new NullDevice(options));
 }
 
 NullDevice::NullDevice(const NullOptions& options)
-    : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes)),
+    : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes), options.target),
       heap_(options.memory),
       deferred_(options.deferred) {}
 

@@ -16,12 +16,13 @@
 
 namespace uopd::devices::null {
 
+// A small device of both kinds: it takes THREADs as a CPU does, and blocks as a GPU does.
+Target NullTarget();
+
 struct NullOptions {
   int index = 0;  // n of "NULL:n"
   HostHeap::Options memory;
-  // As DeviceInfo has them.
-  int hardware_threads = 1;
-  int max_kernel_buffers = 0;
+  Target target = NullTarget();
   bool deferred = false;  // nothing happens before Synchronize or Record
 };
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/base/text.h"
-#include "server/engine/not_found.h"
+#include "server/engine/base/not_found.h"
 
 namespace uopd::engine {
 namespace {

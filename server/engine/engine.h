@@ -18,13 +18,13 @@
 
 #include "cache/store.h"
 #include "core/base/config.h"
-#include "server/engine/compile_service.h"
-#include "server/engine/key_explainer.h"
-#include "server/engine/peer_rates.h"
-#include "server/engine/run_service.h"
-#include "server/engine/session_table.h"
-#include "server/engine/worker_tuner.h"
-#include "server/engine/workers.h"
+#include "server/engine/compile/compile_service.h"
+#include "server/engine/compile/key_explainer.h"
+#include "server/engine/run/run_service.h"
+#include "server/engine/session/peer_rates.h"
+#include "server/engine/session/session_table.h"
+#include "server/engine/tune/worker_tuner.h"
+#include "server/engine/tune/workers.h"
 
 namespace uopd::engine {
 

@@ -47,6 +47,11 @@ const char* Reason(int code) {
   }
 }
 
+struct Page {
+  std::string content_type;
+  std::string body;
+};
+
 std::string Reply(int code, const Page& page, bool with_body = true) {
   return absl::StrCat("HTTP/1.1 ", code, " ", Reason(code), "\r\nContent-Type: ", page.content_type,
                       "\r\nContent-Length: ", page.body.size(), "\r\nCache-Control: no-store",
@@ -75,24 +80,19 @@ bool Watch(int epoll, int fd) {
 
 }  // namespace
 
-HttpServer::HttpServer(ReadinessFn readiness, Pages pages, std::chrono::milliseconds head_limit)
-    : readiness_(std::move(readiness)), pages_(std::move(pages)), head_limit_(head_limit) {
-  pages_["/metrics"] = &MetricsPage;
-  pages_["/healthz"] = [] { return Page{kText, "ok\n"}; };
-}
+HttpServer::HttpServer(ReadinessFn readiness, std::chrono::milliseconds head_limit)
+    : readiness_(std::move(readiness)), head_limit_(head_limit) {}
 
 HttpServer::~HttpServer() { Stop(); }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
-    const std::string& address, ReadinessFn readiness, Pages pages,
-    std::chrono::milliseconds head_limit) {
+    const std::string& address, ReadinessFn readiness, std::chrono::milliseconds head_limit) {
   UOPD_ASSIGN(const net::Address at, net::ParseAddress(address));
   if (!IsNumeric(at) && at.host != "localhost") {
     return absl::InvalidArgumentError(
         absl::StrCat("HTTP address (", address, ") is no host:port with an IP address"));
   }
-  std::unique_ptr<HttpServer> server(
-      new HttpServer(std::move(readiness), std::move(pages), head_limit));
+  std::unique_ptr<HttpServer> server(new HttpServer(std::move(readiness), head_limit));
   UOPD_ASSIGN(server->listener_, net::Listener::Listen(at));
   server->address_ = ToText(server->listener_->address());
   server->stop_ = UniqueFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -145,16 +145,15 @@ std::string HttpServer::Answer(std::string_view head) const {
   const std::string_view target = line.substr(first + 1, last - first - 1);
   const std::string path(target.substr(0, target.find('?')));
   const bool body = method != "HEAD";
-  try {  // of a page or of the serializer
+  try {  // of the readiness function or of the serializer
     if (method != "GET" && method != "HEAD") return Reply(405, {kText, "only GET and HEAD\n"});
     if (path == "/readyz") {
       const std::string reason = readiness_();
       return reason.empty() ? Reply(200, {kText, "ready\n"}, body)
                             : Reply(503, {kText, absl::StrCat(reason, "\n")}, body);
     }
-    if (auto page = pages_.find(path); page != pages_.end()) {
-      return Reply(200, page->second(), body);
-    }
+    if (path == "/metrics") return Reply(200, MetricsPage(), body);
+    if (path == "/healthz") return Reply(200, {kText, "ok\n"}, body);
     return Reply(404, {kText, "not found\n"}, body);
   } catch (const std::exception& error) {
     UOPD_LOG(kError, "http page failed", {"path", path}, {"what", error.what()});

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The HTTP side of the daemon: /metrics, /healthz, /readyz and pages that others register.
+// The HTTP side of the daemon: /metrics, /healthz and /readyz.
 //
-// Answers GET and HEAD only; a path that nobody registered is 404. One thread serves every
+// Answers GET and HEAD only; any other path is 404. One thread serves every
 // connection without waiting for any: clients that send or read slowly hold up nobody. A request
 // head comes whole within kHeadLimit and kMaxHead bytes; of more than kMaxConnections the oldest is
-// closed. Pages and the readiness function are called on that thread, one at a time, and so should
-// be quick; they are not called after Stop() returns. Knows nothing of the engine. Start fails with
+// closed. The readiness function is called on that thread and so should be quick; it is not called
+// after Stop() returns. Knows nothing of the engine. Start fails with
 // INVALID_ARGUMENT for an address that makes no sense and with UNAVAILABLE for one that cannot be
 // bound.
 #pragma once
 #include <chrono>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -30,18 +29,11 @@ inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // to take an 
 // "no device".
 using ReadinessFn = std::function<std::string()>;
 
-struct Page {
-  std::string content_type;
-  std::string body;
-};
-// By path, e.g. "/debug/config". Called for every request of exactly this path.
-using Pages = std::map<std::string, std::function<Page()>>;
-
 class HttpServer {
  public:
   // `address` is host:port with an IP address or localhost; port 0 takes a free one.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
-      const std::string& address, ReadinessFn readiness, Pages pages = {},
+      const std::string& address, ReadinessFn readiness,
       std::chrono::milliseconds head_limit = kHeadLimit);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -54,13 +46,12 @@ class HttpServer {
   void Stop();
 
  private:
-  HttpServer(ReadinessFn readiness, Pages pages, std::chrono::milliseconds head_limit);
+  HttpServer(ReadinessFn readiness, std::chrono::milliseconds head_limit);
   void Run();
   // The whole answer to a request whose head is `head`.
   std::string Answer(std::string_view head) const;
 
   const ReadinessFn readiness_;
-  Pages pages_;
   const std::chrono::milliseconds head_limit_;
   std::string address_;
   std::unique_ptr<net::Listener> listener_;

@@ -156,7 +156,10 @@ absl::Status Listener::ListenUnix(const SocketFile& file) {
   }
   if (has_file) {
     struct stat made{};
-    if (stat(address_.path.c_str(), &made) == 0) device_ = made.st_dev, inode_ = made.st_ino;
+    if (stat(address_.path.c_str(), &made) == 0) {
+      device_ = made.st_dev;
+      inode_ = made.st_ino;
+    }
     // Nobody can connect before it listens, so that nobody passes before the mode is right.
     if (group != static_cast<gid_t>(-1) &&
         chown(address_.path.c_str(), static_cast<uid_t>(-1), group) != 0) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <iterator>
 
 #include "absl/strings/str_format.h"
 #include "core/base/log.h"
@@ -14,10 +15,16 @@
 namespace uopd::rpc {
 namespace {
 
-constexpr std::array<std::string_view, kMethods> kNames = {
-    "Hello",         "OpenSession",  "CloseSession",   "CreateBuffers",  "FreeBuffers", "Upload",
-    "Download",      "Prepare",      "Execute",        "CancelExecute",  "Run",         "Pipeline",
-    "GetCacheStats", "ExplainCache", "ListQuarantine", "ClearQuarantine"};
+constexpr std::string_view kNames[] = {
+#define UOPD_UNARY(name) #name,
+#define UOPD_QUERY(name) #name,
+#define UOPD_STREAM(name) #name,
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
+};
+constexpr size_t kMethods = std::size(kNames);
 constexpr size_t kCodes = 17;
 
 // Looking up a series takes a lock: once per series is enough.
@@ -39,7 +46,7 @@ Gauge& InFlight() {
 }
 
 // A client decides how many calls fail and, in part, what their errors say.
-void LogFailure(std::string_view method, const std::string& id, int64_t ns,
+void LogFailure(std::string_view method, const engine::RequestContext& request, int64_t ns,
                 const absl::Status& status) {
   constexpr int kLinesASecond = 10;
   static LogLimiter refused(kLinesASecond), failed(kLinesASecond);
@@ -48,10 +55,12 @@ void LogFailure(std::string_view method, const std::string& id, int64_t ns,
   if (!LogEnabled(LogLevel::kDebug) && !(ours ? failed : refused).Take(&dropped)) return;
   const std::string text = ClientText(status.ToString());
   if (ours) {
-    UOPD_LOG(kError, "rpc", {"method", method}, {"req", id}, {"us", ns / 1000}, {"status", text},
+    UOPD_LOG(kError, "rpc", {"method", method}, {"req", request.id},
+             {"trace", request.trace.trace_id}, {"us", ns / 1000}, {"status", text},
              {"dropped", dropped});
   } else {
-    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", id}, {"us", ns / 1000}, {"status", text},
+    UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request.id},
+             {"trace", request.trace.trace_id}, {"us", ns / 1000}, {"status", text},
              {"dropped", dropped});
   }
 }
@@ -63,6 +72,13 @@ std::string RequestId(const grpc::CallbackServerContext& context) {
   }
   static std::atomic<uint64_t> next{1};
   return absl::StrFormat("%x", next.fetch_add(1, std::memory_order_relaxed));
+}
+
+// The trace that the caller says it is in; none without exactly one good header.
+TraceParent TraceOf(const grpc::CallbackServerContext& context) {
+  const auto [first, last] = context.client_metadata().equal_range("traceparent");
+  if (first == last || std::next(first) != last) return {};
+  return TraceParent::Parse({first->second.data(), first->second.size()}).value_or(TraceParent());
 }
 
 }  // namespace
@@ -101,6 +117,7 @@ int64_t BytesOf(const google::protobuf::Message& message) {
 CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& context, Method method)
     : method_(method), request_(ContextOf(context)) {
   request_.id = RequestId(context);
+  request_.trace = TraceOf(context);
   InFlight().Add(1);
   auto work = engine.Begin();
   admitted_ = work.status();
@@ -116,9 +133,10 @@ grpc::Status CallScope::End(const absl::Status& status) {
   request_.timings.Observe();
   const std::string_view method = kNames[static_cast<size_t>(method_)];
   if (status.ok()) {
-    UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id}, {"us", ns / 1000});
+    UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id},
+             {"trace", request_.trace.trace_id}, {"us", ns / 1000});
   } else {
-    LogFailure(method, request_.id, ns, status);
+    LogFailure(method, request_, ns, status);
   }
   return ToGrpc(status);
 }

@@ -11,26 +11,15 @@
 
 namespace uopd::rpc {
 
-// In the order of uopd.proto.
 enum class Method : uint8_t {
-  kHello,
-  kOpenSession,
-  kCloseSession,
-  kCreateBuffers,
-  kFreeBuffers,
-  kUpload,
-  kDownload,
-  kPrepare,
-  kExecute,
-  kCancelExecute,
-  kRun,
-  kPipeline,
-  kGetCacheStats,
-  kExplainCache,
-  kListQuarantine,
-  kClearQuarantine,
+#define UOPD_UNARY(name) k##name,
+#define UOPD_QUERY(name) k##name,
+#define UOPD_STREAM(name) k##name,
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
 };
-inline constexpr size_t kMethods = 16;
 
 // The limits of one message of a call: those of the RPC that it came with.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);

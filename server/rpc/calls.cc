@@ -151,13 +151,13 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
     out->set_name(entry.name);
     if (!entry.status.ok()) out->set_unavailable_reason(StatusText(entry.status));
     if (entry.device == nullptr) continue;
-    const devices::DeviceInfo& info = entry.device->info();
+    const Target& target = entry.device->target();
     const devices::MemoryStats memory = entry.device->memory();
-    out->set_kind(info.kind);
-    out->set_arch(info.arch);
+    out->set_kind(target.kind);
+    out->set_arch(target.arch);
     out->set_memory_bytes(memory.limit_bytes);
     out->set_memory_used_bytes(memory.used_bytes);
-    out->set_threads(static_cast<uint32_t>(info.hardware_threads));
+    out->set_threads(static_cast<uint32_t>(target.threads));
   }
   v1::Limits* out = response->mutable_limits();
   out->set_max_message_bytes(limits.max_message_bytes);
@@ -254,71 +254,6 @@ absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
   FillResult(context, std::move(result), response);
   response->set_digest(std::string(digest.view()));
   return absl::OkStatus();
-}
-
-absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& context,
-                          const v1::ExplainCacheRequest& request,
-                          v1::ExplainCacheResponse* response) {
-  UOPD_ASSIGN(const engine::KeyExplanation found,
-              engine.explainer().Explain(context, GraphOf(request.a()), GraphOf(request.b())));
-  response->set_digest_a(std::string(found.a.view()));
-  response->set_cached(found.cached);
-  if (found.has_b) response->set_digest_b(std::string(found.b.view()));
-  response->set_similarity(found.similarity);
-  for (const ir::Difference& difference : found.differences) {
-    v1::KeyDifference* out = response->add_differences();
-    out->set_path(difference.path);
-    out->set_field(difference.field);
-    out->set_a(difference.a);
-    out->set_b(difference.b);
-    out->set_node_a(difference.node_a);
-    out->set_node_b(difference.node_b);
-  }
-  return absl::OkStatus();
-}
-
-void ListQuarantine(engine::Engine& engine, v1::ListQuarantineResponse* response) {
-  if (engine.workers() == nullptr) return;
-  for (const engine::Workers::Quarantined& job : engine.workers()->ListQuarantine()) {
-    v1::QuarantinedJob* out = response->add_jobs();
-    out->set_id(job.entry.job.Hex());
-    out->set_pool(job.pool);
-    out->set_reason(job.entry.reason);
-    out->set_since_unix_s(static_cast<uint64_t>(std::max<int64_t>(job.entry.since_s, 0)));
-    out->set_passing(job.entry.passing());
-  }
-}
-
-absl::Status ClearQuarantine(engine::Engine& engine, const v1::ClearQuarantineRequest& request,
-                             v1::ClearQuarantineResponse* response) {
-  if (engine.workers() == nullptr) return absl::OkStatus();
-  UOPD_ASSIGN(const size_t cleared, engine.workers()->ClearQuarantine(request.id()));
-  response->set_cleared(cleared);
-  return absl::OkStatus();
-}
-
-void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
-                   v1::GetCacheStatsResponse* response) {
-  const cache::Health health = engine.store().health();
-  response->set_state(cache::Name(health.state));
-  response->set_reason(health.reason);
-  const auto size = [](int64_t v) { return static_cast<uint64_t>(std::max<int64_t>(v, 0)); };
-  uint64_t bytes = 0;
-  for (const cache::StatsSnapshot& stats : engine.store().stats().Snapshot()) {
-    v1::StoreStats* out = response->add_stores();
-    out->set_store(stats.store);
-    out->set_rows(size(stats.rows));
-    out->set_bytes(size(stats.bytes));
-    out->set_hits(size(stats.hits));
-    out->set_misses(size(stats.misses));
-    out->set_corrupt(size(stats.corrupt));
-    out->set_key_mismatches(size(stats.mismatches));
-    out->set_puts(size(stats.puts));
-    out->set_evictions(size(stats.evictions));
-    bytes += size(stats.bytes);
-  }
-  response->set_file_bytes(bytes);
-  response->set_max_bytes(limits.max_cache_bytes);
 }
 
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,

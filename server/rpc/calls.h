@@ -32,15 +32,6 @@ absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
 absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequest& request);
 absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
                  const v1::RunRequest& request, v1::RunResponse* response);
-absl::Status ExplainCache(engine::Engine& engine, engine::RequestContext& context,
-                          const v1::ExplainCacheRequest& request,
-                          v1::ExplainCacheResponse* response);
-void ListQuarantine(engine::Engine& engine, v1::ListQuarantineResponse* response);
-absl::Status ClearQuarantine(engine::Engine& engine, const v1::ClearQuarantineRequest& request,
-                             v1::ClearQuarantineResponse* response);
-void GetCacheStats(engine::Engine& engine, const ServiceLimits& limits,
-                   v1::GetCacheStatsResponse* response);
-
 // One message of an upload; `expected` is where its data go, and then where those of the next one
 // do.
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,

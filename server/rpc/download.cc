@@ -4,7 +4,7 @@
 
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/not_found.h"
+#include "server/engine/base/not_found.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"
 #include "server/rpc/streams.h"

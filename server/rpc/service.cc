@@ -116,43 +116,4 @@ grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pip
   return StartPipeline(engine_, watch_, stream_limits_, context);
 }
 
-grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* context,
-                                                 const v1::GetCacheStatsRequest* request,
-                                                 v1::GetCacheStatsResponse* response) {
-  return Serve(engine_, {context, Method::kGetCacheStats, *request, *response}, kAlways,
-               [response, this](RequestContext&) {
-                 rpc::GetCacheStats(engine_, limits_, response);
-                 return absl::OkStatus();
-               });
-}
-
-grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* context,
-                                                const v1::ExplainCacheRequest* request,
-                                                v1::ExplainCacheResponse* response) {
-  return Serve(
-      engine_, {context, Method::kExplainCache, *request, *response}, [] { return false; },
-      [=, this](RequestContext& call) {
-        return rpc::ExplainCache(engine_, call, *request, response);
-      });
-}
-
-grpc::ServerUnaryReactor* Service::ListQuarantine(grpc::CallbackServerContext* context,
-                                                  const v1::ListQuarantineRequest* request,
-                                                  v1::ListQuarantineResponse* response) {
-  return Serve(engine_, {context, Method::kListQuarantine, *request, *response}, kAlways,
-               [=, this](RequestContext&) {
-                 rpc::ListQuarantine(engine_, response);
-                 return absl::OkStatus();
-               });
-}
-
-// Writes to the store.
-grpc::ServerUnaryReactor* Service::ClearQuarantine(grpc::CallbackServerContext* context,
-                                                   const v1::ClearQuarantineRequest* request,
-                                                   v1::ClearQuarantineResponse* response) {
-  return Serve(
-      engine_, {context, Method::kClearQuarantine, *request, *response}, [] { return false; },
-      [=, this](RequestContext&) { return rpc::ClearQuarantine(engine_, *request, response); });
-}
-
 }  // namespace uopd::rpc

@@ -2,7 +2,7 @@
 #include "server/rpc/status.h"
 
 #include "google/rpc/status.pb.h"
-#include "server/engine/not_found.h"
+#include "server/engine/base/not_found.h"
 
 namespace uopd::rpc {
 namespace {

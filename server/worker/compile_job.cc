@@ -27,8 +27,8 @@ absl::StatusOr<CompileRequest> CompileRequest::Decode(std::string_view bytes) {
 absl::StatusOr<std::string> RunCompileJob(WorkerState& state, std::string_view payload) {
   UOPD_ASSIGN(const CompileRequest request, CompileRequest::Decode(payload));
   UOPD_ASSIGN(const auto device, state.Device(request.device));
-  if (!request.toolchain.empty() && request.toolchain != device->info().toolchain) {
-    return absl::FailedPreconditionError(Cat("the worker's toolchain (", device->info().toolchain,
+  if (!request.toolchain.empty() && request.toolchain != device->target().toolchain) {
+    return absl::FailedPreconditionError(Cat("the worker's toolchain (", device->target().toolchain,
                                              ") is not the one asked for (", request.toolchain,
                                              ")"));
   }

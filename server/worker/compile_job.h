@@ -15,7 +15,7 @@ struct CompileRequest {
   static constexpr char kJob[] = "compile";
 
   std::string device = "CPU";
-  // DeviceInfo::toolchain that the caller's cache key says; empty: any. FAILED_PRECONDITION when
+  // Target::toolchain that the caller's cache key says; empty: any. FAILED_PRECONDITION when
   // the worker's is another one: its bytes must not be stored under that key.
   std::string toolchain;
   std::string source;

@@ -40,7 +40,10 @@ void FillPattern(ir::Dtype dtype, uint64_t seed, std::span<std::byte> out) {
   uint64_t state = Mix(seed, static_cast<uint64_t>(dtype)), random = 0;
   size_t at = 0;
   for (int left = 0; at + width <= out.size(); at += width, random >>= 8, --left) {
-    if (left == 0) random = Next(state), left = 8;
+    if (left == 0) {
+      random = Next(state);
+      left = 8;
+    }
     std::memcpy(out.data() + at, &values[random % kValues],
                 width);  // little-endian, as devices are
   }

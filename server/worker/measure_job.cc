@@ -34,7 +34,7 @@ class Measurement {
 
   absl::Status Load() {
     devices::Program program;
-    program.format = devices::ProgramFormat::kObject;
+    program.format = ProgramFormat::kObject;
     program.entry = request_.entry;
     program.bytes = request_.object;
     program.args = {static_cast<int>(request_.buffers.size()),

@@ -28,8 +28,8 @@ struct Finalist {
 
 class Tuner {
  public:
-  Tuner(const ir::UOpContext& ctx, ir::UOp sink, const codegen::Target& target,
-        const TuneOptions& options, WorkerPools pools)
+  Tuner(const ir::UOpContext& ctx, ir::UOp sink, const Target& target, const TuneOptions& options,
+        WorkerPools pools)
       : ctx_(ctx),
         sink_(sink),
         target_(target),
@@ -148,7 +148,7 @@ class Tuner {
 
   const ir::UOpContext& ctx_;
   const ir::UOp sink_;
-  const codegen::Target& target_;
+  const Target& target_;
   const TuneOptions& options_;
   WorkerMeasurer measurer_;
   MeasureAnswer reference_;
@@ -162,7 +162,7 @@ std::string TuneOptions::Key() const {
 }
 
 absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
-                                       const codegen::Target& target, const TuneOptions& options,
+                                       const Target& target, const TuneOptions& options,
                                        WorkerPools pools) {
   return Tuner(ctx, sink, target, options, pools).Run();
 }

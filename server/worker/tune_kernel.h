@@ -41,7 +41,7 @@ struct TunedKernel {
 // REQUIRES: as search::BeamSearch. INTERNAL when the kernel without opts does not run or no
 // finalist agrees with it.
 absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
-                                       const codegen::Target& target, const TuneOptions& options,
+                                       const Target& target, const TuneOptions& options,
                                        WorkerPools pools);
 
 }  // namespace uopd::worker

@@ -10,25 +10,17 @@
 
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
 
 using grpc::StatusCode;
 using ::testing::AnyOf;
+using testing::Eventually;
 using ::testing::HasSubstr;
 
 constexpr int64_t kDays = int64_t{1} << 40;
-
-template <class F>
-bool Eventually(F done) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
 
 // Execute of one slot, with a deadline.
 grpc::Status ExecuteFor(Client& client, const std::string& graph, uint64_t request_id,

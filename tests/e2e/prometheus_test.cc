@@ -15,9 +15,12 @@
 
 #include "core/base/text.h"
 #include "tests/e2e/daemon_process.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
+
+using testing::Eventually;
 
 constexpr char kPrometheus[] = "/usr/bin/prometheus";
 
@@ -44,17 +47,6 @@ std::string FreeAddress() {
   getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
   close(fd);
   return Cat("127.0.0.1:", ntohs(at.sin_port));
-}
-
-// Polls until `done` or the deadline passes; the condition is what ends the wait.
-template <class F>
-bool Eventually(F done) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(40);
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  return false;
 }
 
 TEST(PrometheusTest, ScrapesAndAnswers) {

@@ -10,22 +10,14 @@
 
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
 
+using testing::Eventually;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-template <class F>
-bool Eventually(F done) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  while (!done()) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::yield();
-  }
-  return true;
-}
 
 class SignalsTest : public ::testing::Test {
  protected:

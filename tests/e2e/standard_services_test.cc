@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include "tests/e2e/client.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
 
+using testing::Eventually;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 grpc::ByteBuffer ToBuffer(const std::string& bytes) {
   const grpc::Slice slice(bytes);
@@ -29,11 +32,14 @@ std::string FromBuffer(const grpc::ByteBuffer& buffer) {
 
 class StandardServicesTest : public ::testing::Test {
  protected:
-  // The first answer to one message; `status` of the whole call.
-  std::string Call(const std::string& method, const std::string& request, grpc::Status* status) {
+  // The first answer to one message; `status` of the whole call. `trace`: the header of W3C Trace
+  // Context, if there is one.
+  std::string Call(const std::string& method, const std::string& request, grpc::Status* status,
+                   const std::string& trace = "") {
     grpc::GenericStub stub(
         grpc::CreateChannel(daemon_.listen(), grpc::InsecureChannelCredentials()));
     grpc::ClientContext context;
+    if (!trace.empty()) context.AddMetadata("traceparent", trace);
     grpc::CompletionQueue queue;
     const auto done = [&queue] {
       void* tag = nullptr;
@@ -85,6 +91,25 @@ TEST_F(StandardServicesTest, ReflectionNamesTheServices) {
   const std::string file = Call("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
                                 "\x22\x13uopd.v1.UopdService", &status);
   EXPECT_THAT(file, HasSubstr("ExecuteRequest"));
+}
+
+// What fails is found by the trace that the caller knows.
+TEST_F(StandardServicesTest, LogLinesNameTheTrace) {
+  const std::string method = "/uopd.v1.UopdService/ExplainCache", id(32, 'a');
+  grpc::Status status;
+  Call(method, "", &status, "00-" + id + "-00f067aa0ba902b7-01");
+  EXPECT_FALSE(status.ok());
+  Call(method, "", &status, "00-" + std::string(32, 'B') + "-00f067aa0ba902b7-01");
+  EXPECT_FALSE(status.ok());
+  const auto lines = [&] {
+    const std::string log = daemon_.Log();
+    int count = 0;
+    for (size_t at = 0; (at = log.find("method=ExplainCache", at)) != log.npos; ++at) ++count;
+    return count;
+  };
+  EXPECT_TRUE(Eventually([&] { return lines() == 2; })) << daemon_.Log();
+  EXPECT_THAT(daemon_.Log(), HasSubstr(" trace=" + id + " "));
+  EXPECT_THAT(daemon_.Log(), Not(HasSubstr("BBBB")));
 }
 
 }  // namespace

@@ -17,21 +17,14 @@
 #include "core/ir/wire.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 #include "tests/support/processes.h"
 
 namespace uopd::e2e {
 namespace {
 
+using testing::Eventually;
 using testing::Process;
-
-bool Eventually(const std::function<bool()>& holds) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!holds()) {
-    if (std::chrono::steady_clock::now() >= limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
-}
 
 // A kernel whose compiler is busy long enough to be stopped in the middle; another one for every
 // salt.

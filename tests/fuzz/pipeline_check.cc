@@ -20,7 +20,7 @@ absl::Status CheckKernel(std::string_view graph, bool noopt) {
   if (!sink.ok()) return Broken(sink.status(), "decoding a kernel");
   codegen::Options options;
   options.noopt = noopt;
-  const auto lowered = codegen::Lower(ctx, *sink, codegen::Target(), options);
+  const auto lowered = codegen::Lower(ctx, *sink, Target(), options);
   if (absl::IsUnimplemented(lowered.status())) return lowered.status();
   if (!lowered.ok()) return Broken(lowered.status(), "lowering a kernel");
   const auto c = render::RenderC(ctx, lowered->program, lowered->name, lowered->variables);

@@ -23,8 +23,8 @@
 #include "core/ir/print.h"
 #include "core/ir/wire.h"
 #include "devices/null/null_device.h"
-#include "server/engine/core_pipeline.h"
-#include "server/engine/program_plan.h"
+#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/program_plan.h"
 #include "tests/fuzz/graph_corpus.h"
 #include "tests/fuzz/graph_mutator.h"
 

@@ -10,7 +10,6 @@
 #include "core/codegen/codegen.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/engine/target.h"
 #include "tests/perf/perf.h"
 #include "tests/support/attention_kernel.h"
 
@@ -46,14 +45,14 @@ class Bench {
   absl::StatusOr<Launch> Prepare(ir::UOp (*make)(ir::UOpContext&, const AttentionShape&),
                                  const AttentionShape& shape,
                                  std::vector<devices::BufferArg> args) {
-    const codegen::Target target = engine::TargetOf(device_->info());
+    const Target& target = device_->target();
     ir::UOpContext ctx;
     Launch out;
     UOPD_ASSIGN(out.kernel, codegen::Lower(ctx, make(ctx, shape), target, {}));
     UOPD_ASSIGN(
         const std::string text,
         render::RenderLlvmIr(ctx, out.kernel.program, out.kernel.name, out.kernel.variables));
-    UOPD_ASSIGN(out.executable, device_->Load({devices::ProgramFormat::kLlvmIr,
+    UOPD_ASSIGN(out.executable, device_->Load({ProgramFormat::kLlvmIr,
                                                out.kernel.name,
                                                text,
                                                {static_cast<int>(args.size()),

@@ -14,7 +14,6 @@
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/engine/target.h"
 #include "tests/perf/perf.h"
 #include "tests/support/repeated_graphs.h"
 
@@ -40,7 +39,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
     for (int n = 1; n <= 4096 * options.scale && !last; n *= 2) {
       ir::UOpContext ctx;
       schedule::Options fuse;
-      fuse.limits = engine::KernelLimitsOf(device->info());
+      fuse.limits = schedule::KernelLimits::Of(device->target());
       const ir::UOp sink = graph.build(ctx, n);
       const auto schedule = schedule::MakeSchedule(ctx, sink, fuse);
       if (!schedule.ok()) {
@@ -58,7 +57,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
         int ranges = 0, reduces = 0;
         for (ir::UOp u : nodes) ranges += u.Is(ir::Op::RANGE), reduces += u.Is(ir::Op::REDUCE);
         double start = CpuSeconds();
-        const auto lowered = codegen::Lower(kernel, root, engine::TargetOf(device->info()), {});
+        const auto lowered = codegen::Lower(kernel, root, device->target(), {});
         const double codegen = CpuSeconds() - start;
         if (!lowered.ok()) {
           std::fprintf(stderr, "%s %d: %s\n", std::string(graph.name).c_str(), n,

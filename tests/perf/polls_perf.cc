@@ -11,7 +11,6 @@
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/engine/target.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -64,7 +63,7 @@ class Bench {
     GraphBuilder graph(ctx);
     graph.Output(work.build(graph));
     schedule::Options options;
-    options.limits = engine::KernelLimitsOf(device_->info());
+    options.limits = schedule::KernelLimits::Of(device_->target());
     UOPD_ASSIGN(const schedule::Schedule schedule,
                 schedule::MakeSchedule(ctx, graph.Finish(), options));
     for (const schedule::Item& item : schedule.items) {
@@ -80,7 +79,7 @@ class Bench {
     ir::UOpContext ctx;
     UOPD_ASSIGN(const ir::UOp root, ir::Decode(ctx, graph, ir::Stage::kKernel));
     UOPD_ASSIGN(const codegen::LoweredKernel kernel,
-                codegen::Lower(ctx, root, engine::TargetOf(device_->info()), {}));
+                codegen::Lower(ctx, root, device_->target(), {}));
     if (!kernel.polls) return absl::OkStatus();
     std::vector<std::shared_ptr<devices::Buffer>> buffers;
     std::vector<devices::BufferArg> args;
@@ -124,7 +123,7 @@ class Bench {
                                                             ir::UOp program, size_t buffers) {
     UOPD_ASSIGN(const std::string text,
                 render::RenderLlvmIr(ctx, program, kernel.name, kernel.variables));
-    return device_->Load({devices::ProgramFormat::kLlvmIr,
+    return device_->Load({ProgramFormat::kLlvmIr,
                           kernel.name,
                           text,
                           {static_cast<int>(buffers), static_cast<int>(kernel.variables.size())}});

@@ -64,7 +64,7 @@ absl::StatusOr<Rows> MeasureOnce(const client::Exported& graph) {
       if (item.kind == schedule::Item::kKernel) kernels.insert(item.graph);
     }
   }
-  codegen::Target target;  // of this description and no other: visits are the same everywhere
+  Target target;  // of this description and no other: visits are the same everywhere
   target.vector_bytes = 32, target.vector_registers = 16, target.threads = 2;
   for (const std::string& kernel : kernels) {
     ir::UOpContext ctx;

@@ -8,8 +8,7 @@
 #include "core/ir/build.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/engine/core_pipeline.h"
-#include "server/engine/target.h"
+#include "server/engine/compile/core_pipeline.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -106,7 +105,7 @@ class Program {
     ir::UOpContext ctx;
     schedule::Options options;
     options.stage_bytes = stage_bytes;
-    options.limits = engine::KernelLimitsOf(device.info());
+    options.limits = schedule::KernelLimits::Of(device.target());
     UOPD_ASSIGN(const schedule::Schedule schedule,
                 schedule::MakeSchedule(ctx, build(ctx), options));
     for (size_t i = slots.size(); i < schedule.slots.size(); ++i) {
@@ -128,7 +127,7 @@ class Program {
           engine::CorePipeline().LowerKernel(item.graph, device, {}, nullptr, &timings, nullptr));
       Kernel kernel;
       kernel.shape = source.record.shape;
-      UOPD_ASSIGN(kernel.executable, device.Load({device.compiler().source_format(),
+      UOPD_ASSIGN(kernel.executable, device.Load({device.target().format,
                                                   source.record.name,
                                                   source.text,
                                                   {static_cast<int>(item.buffers.size()), 0}}));

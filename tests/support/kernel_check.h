@@ -41,7 +41,7 @@ ir::UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool 
                      bool transpose_b, ir::Dtype dtype = ir::Dtype::F32);
 
 struct CheckOptions {
-  codegen::Target target;
+  Target target;
   codegen::Options options;
   std::map<std::string, int64_t> variables;
   CompiledText::Language language = CompiledText::kC;

@@ -96,83 +96,102 @@ class Heuristic {
   }
 
   void Analyse() {
-    absl::flat_hash_map<uint32_t, size_t> number;
-    for (size_t a = 0; a < axes_.size(); ++a) number[axes_[a].id()] = a;
-    absl::flat_hash_map<uint32_t, AxisSet> along,
-        inside;  // inside: the path of the reduction that a node is an operand of
+    for (size_t a = 0; a < axes_.size(); ++a) number_[axes_[a].id()] = a;
     const auto order = ir::Toposort(ctx_, sink_);
-    for (UOp u : order) {
-      AxisSet mine = u.Is(Op::RANGE) ? Bit(number.at(u.id())) : 0;
-      for (UOp s : u.body()) mine |= along.at(s.id());
-      for (UOp r : u.closed()) mine &= ~Bit(number.at(r.id()));
-      along[u.id()] = mine;
-    }
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      const UOp u = *it;
-      AxisSet path = inside[u.id()];
-      if (u.Is(Op::REDUCE)) {
-        AxisSet ranges = 0;
-        for (UOp r : u.srcs().subspan(1)) ranges |= Bit(number.at(r.id()));
-        path = PathOf(along.at(u.src(0).id()) | ranges);
-        reduces_ |= ranges;
-      }
-      for (UOp s : u.srcs())
-        inside[s.id()] |= path & (along.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
-    }
+    FindAxes(order);
+    FindPaths(order);
     double terms = 1;
     bool fixed = reduces_ != 0;
     for (size_t a = 0; a < axes_.size(); ++a) {
-      if ((reduces_ & Bit(a)) != 0)
-        terms *= static_cast<double>(sizes_[a]), fixed = fixed && fixed_[a];
+      if ((reduces_ & Bit(a)) != 0) {
+        terms *= static_cast<double>(sizes_[a]);
+        fixed = fixed && fixed_[a];
+      }
     }
     unrolls_whole_ = fixed && terms <= kUnrollWhole;
     for (UOp u : order) {
-      if (!u.Is(Op::CONST)) lines_[along.at(u.id())] += std::max(rules::Instructions(u), 1.0);
-      const AxisSet path = PathOf(along.at(u.id())) | inside[u.id()];
+      if (!u.Is(Op::CONST)) lines_[along_.at(u.id())] += std::max(rules::Instructions(u), 1.0);
       if (u.Is(Op::STAGE)) {
-        has_stages_ = true;
-        for (UOp r : u.closed()) staged_over_[number.at(r.id())] = true;
-      }
-      if (u.Is(Op::STAGE) && !u.closed().empty() && SumsInside(u, along, number))
-        staged_sums_.push_back({number.at(u.closed().back().id()), along.at(u.id())});
-      if (u.Is(Op::REDUCE)) {
-        AxisSet under = along.at(u.src(0).id());
-        for (UOp r : u.srcs().subspan(1)) under |= Bit(number.at(r.id()));
-        alu_.push_back(PathOf(under) | inside[u.id()]);
-        results_.push_back({under & Reduced(), path});
+        NoteStage(u);
+      } else if (u.Is(Op::REDUCE)) {
+        NoteReduce(u);
       } else if (u.Is({Op::LOAD, Op::STORE})) {
-        Access access;
-        access.is_store = u.Is(Op::STORE);
-        // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands
-        // in those it needs alone.
-        access.path = unrolls_whole_
-                          ? along.at(u.id())
-                          : PathOf(along.at(u.id())) | (access.is_store ? 0 : inside[u.id()]);
-        for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
-        // Every iteration of the loops around a stage has elements of its own; lanes lie side by
-        // side.
-        const UOp buffer = u.src(0).src(0);
-        for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
-          if ((along.at(buffer.id()) & Bit(a)) != 0) access.strides[a] = 1;
-        }
-        accesses_.push_back(std::move(access));
-        const Dtype d = u.src(0).dtype();
-        const int64_t bytes =
-            ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
-        widest_ = std::max(widest_, bytes);
+        NoteAccess(u);
       } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index &&
                  u.src(0).dtype() != Dtype::Index) {
-        alu_.push_back(path);
+        alu_.push_back(PathOf(along_.at(u.id())) | inside_[u.id()]);
         widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
       }
     }
   }
+
+  AxisSet BitsOf(std::span<const UOp> ranges) const {
+    AxisSet out = 0;
+    for (UOp r : ranges) out |= Bit(number_.at(r.id()));
+    return out;
+  }
+
+  // Which axes every node varies along.
+  void FindAxes(std::span<const UOp> order) {
+    for (UOp u : order) {
+      AxisSet mine = u.Is(Op::RANGE) ? Bit(number_.at(u.id())) : 0;
+      for (UOp s : u.body()) mine |= along_.at(s.id());
+      along_[u.id()] = mine & ~BitsOf(u.closed());
+    }
+  }
+
+  // The path of the reduction that a node is an operand of; and all axes that are reduced.
+  void FindPaths(std::span<const UOp> order) {
+    for (auto it = order.rbegin(); it != order.rend(); ++it) {
+      const UOp u = *it;
+      AxisSet path = inside_[u.id()];
+      if (u.Is(Op::REDUCE)) {
+        const AxisSet ranges = BitsOf(u.srcs().subspan(1));
+        path = PathOf(along_.at(u.src(0).id()) | ranges);
+        reduces_ |= ranges;
+      }
+      for (UOp s : u.srcs())
+        inside_[s.id()] |= path & (along_.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
+    }
+  }
+
+  void NoteStage(UOp u) {
+    has_stages_ = true;
+    for (UOp r : u.closed()) staged_over_[number_.at(r.id())] = true;
+    if (!u.closed().empty() && SumsInside(u))
+      staged_sums_.push_back({number_.at(u.closed().back().id()), along_.at(u.id())});
+  }
+
+  void NoteReduce(UOp u) {
+    const AxisSet under = along_.at(u.src(0).id()) | BitsOf(u.srcs().subspan(1));
+    alu_.push_back(PathOf(under) | inside_[u.id()]);
+    results_.push_back({under & Reduced(), PathOf(along_.at(u.id())) | inside_[u.id()]});
+  }
+
+  void NoteAccess(UOp u) {
+    Access access;
+    access.is_store = u.Is(Op::STORE);
+    // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands in
+    // those it needs alone.
+    access.path = unrolls_whole_
+                      ? along_.at(u.id())
+                      : PathOf(along_.at(u.id())) | (access.is_store ? 0 : inside_[u.id()]);
+    for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
+    // Every iteration of the loops around a stage has elements of its own; lanes lie side by side.
+    const UOp buffer = u.src(0).src(0);
+    for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
+      if ((along_.at(buffer.id()) & Bit(a)) != 0) access.strides[a] = 1;
+    }
+    accesses_.push_back(std::move(access));
+    const Dtype d = u.src(0).dtype();
+    const int64_t bytes = ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
+    widest_ = std::max(widest_, bytes);
+  }
+
   // Whether making a value of a stage takes a reduction each time.
-  bool SumsInside(UOp stage, const absl::flat_hash_map<uint32_t, AxisSet>& along,
-                  const absl::flat_hash_map<uint32_t, size_t>& number) const {
-    AxisSet closed = 0;
-    for (UOp r : stage.closed()) closed |= Bit(number.at(r.id()));
-    const auto varies = [&](UOp n) { return (along.at(n.id()) & closed) != 0; };
+  bool SumsInside(UOp stage) const {
+    const AxisSet closed = BitsOf(stage.closed());
+    const auto varies = [&](UOp n) { return (along_.at(n.id()) & closed) != 0; };
     const auto inside = ir::Toposort(ctx_, stage.srcs().first(1), varies);
     return std::any_of(inside.begin(), inside.end(),
                        [&](UOp n) { return n.Is(Op::REDUCE) && varies(n); });
@@ -263,9 +282,13 @@ class Heuristic {
         const Candidate& c = candidates[i == 0 ? first : i - 1];
         if (lanes_[c.axis] > 1) continue;
         if (!Try({OptKind::kVector, static_cast<int>(c.axis), c.lanes})) continue;
-        lanes_[c.axis] = c.lanes, saved += c.saved;
+        lanes_[c.axis] = c.lanes;
+        saved += c.saved;
       }
-      if (saved > most_saved) most_saved = saved, best = plan_.opts();
+      if (saved > most_saved) {
+        most_saved = saved;
+        best = plan_.opts();
+      }
     }
     plan_.Clear();
     for (const Opt& o : best) UOPD_CHECK(Try(o));
@@ -290,7 +313,8 @@ class Heuristic {
   bool Upcast(size_t axis, int64_t amount) {
     if (amount == 1) return true;
     if (!TryCopies({OptKind::kUpcast, static_cast<int>(axis), amount}, amount)) return false;
-    left_[axis] = Rounds(axis, amount), accumulators_ *= amount;
+    left_[axis] = Rounds(axis, amount);
+    accumulators_ *= amount;
     copies_[axis] *= amount;
     return true;
   }
@@ -338,7 +362,11 @@ class Heuristic {
         // Loads for each multiply-add; a few accumulators more hide latency.
         const double value = wanted * static_cast<double>(x * y) / static_cast<double>(x + y) *
                              std::min(1.0, static_cast<double>(x * y) / 10);
-        if (value > best) best = value, best_x = x, best_y = y;
+        if (value > best) {
+          best = value;
+          best_x = x;
+          best_y = y;
+        }
       }
     }
     // Copies of what is staged may take too much memory; fewer may not.
@@ -359,8 +387,10 @@ class Heuristic {
       for (size_t i = 0; i < axes_.size(); ++i) copies *= (s.along & Bit(i)) != 0 ? copies_[i] : 1;
       const int64_t most = std::max<int64_t>(1, target_.vector_registers / 2 / copies);
       const int64_t n = StageAmount(a, most);
-      if (n > 1 && TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n))
-        left_[a] = (left_[a] + n - 1) / n, copies_[a] *= n;
+      if (n > 1 && TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n)) {
+        left_[a] = (left_[a] + n - 1) / n;
+        copies_[a] *= n;
+      }
       // Whole products of rows, if there are registers for what stays the same from element to
       // element.
       for (size_t e = 0; e < axes_.size(); ++e) {
@@ -444,6 +474,9 @@ class Heuristic {
   std::map<AxisSet, double> lines_;  // of the program without opts, by the axes they vary with
   std::vector<bool> fixed_, staged_over_;  // staged_over_: STAGEs close the axis
   std::vector<Access> accesses_;
+  // By node.
+  absl::flat_hash_map<uint32_t, size_t> number_;  // of a RANGE: its axis
+  absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;
   std::vector<AxisSet> alu_;
   std::vector<Result> results_;
   std::vector<StagedSums> staged_sums_;

@@ -11,9 +11,4 @@ std::string Text(const Opt& opt) {
   return Cat(kOptNames[static_cast<int>(opt.kind)], "(", opt.axis, ", ", opt.amount, ")");
 }
 
-std::string Target::Key() const {
-  return Cat("kind=", kind, " vector_bytes=", vector_bytes, " vector_registers=", vector_registers,
-             " threads=", threads, " private_bytes=", private_bytes, " fma=", has_fma ? 1 : 0);
-}
-
 }  // namespace uopd::codegen

@@ -17,7 +17,7 @@ using ir::UOp;
 using ir::UOpContext;
 
 namespace {
-constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64, kMaxVector = 64;
+constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64;
 }  // namespace
 
 std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
@@ -35,8 +35,9 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
     : ctx_(ctx), sink_(sink), target_(target), order_(ir::Toposort(ctx, sink)), at_(ctx.size()) {
   for (UOp r : Axes(ctx, sink)) {
     Axis a;
-    a.range = r, a.symbolic = r.src(0);
-    a.is_reduce = r.axis_type() == AxisType::REDUCE,
+    a.range = r;
+    a.symbolic = r.src(0);
+    a.is_reduce = r.axis_type() == AxisType::REDUCE;
     a.is_vector = r.axis_type() == AxisType::VECTOR;
     if (r.src(0).Is(Op::CONST)) a.size = r.src(0).const_int();
     number_[r.id()] = axes_.size();
@@ -79,7 +80,8 @@ absl::Status OptPlan::Add(const Opt& opt) {
   if (status.ok()) {
     opts_.push_back(opt);
   } else if (in_range) {
-    axes_[static_cast<size_t>(opt.axis)] = before, threaded_ = threaded;
+    axes_[static_cast<size_t>(opt.axis)] = before;
+    threaded_ = threaded;
   }
   return status;
 }
@@ -119,8 +121,8 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (amount > kMaxUnroll) return bad(Cat("more than ", kMaxUnroll));
       return SplitOff(axis, {AxisType::UNROLL, amount, false}, divides);
     case OptKind::kVector:
-      if (amount > kMaxVector || (amount & (amount - 1)) != 0)
-        return bad(Cat("lanes are a power of two up to ", kMaxVector));
+      if (amount > target_.vector_lanes || (amount & (amount - 1)) != 0)
+        return bad(Cat("lanes are a power of two up to ", target_.vector_lanes));
       for (const Axis::Part& p : axis.parts) {
         if (p.type == AxisType::VECTOR) return bad("the axis is a vector already");
         if (p.type != AxisType::THREAD)

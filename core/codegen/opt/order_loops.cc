@@ -46,7 +46,10 @@ class Orderer {
       const bool moves_less = cost.first < 0.7 * best_cost.first;
       const bool loads_less =
           cost.first <= 1.05 * best_cost.first && cost.second < 0.7 * best_cost.second;
-      if (moves_less || loads_less) best = order, best_cost = cost;
+      if (moves_less || loads_less) {
+        best = order;
+        best_cost = cost;
+      }
     }
     if (std::is_sorted(best.begin(), best.end())) return sink_;
     // The ids of the loops, in their new order.
@@ -110,8 +113,10 @@ class Orderer {
   // Bytes that come from beyond the cache, and loads that run.
   std::pair<double, double> Cost(std::span<const size_t> order) const {
     std::vector<double> moved, held;
-    for (const Traffic& t : loads_)
-      moved.push_back(t.inside * t.bytes), held.push_back(std::min(t.inside * t.bytes, t.buffer));
+    for (const Traffic& t : loads_) {
+      moved.push_back(t.inside * t.bytes);
+      held.push_back(std::min(t.inside * t.bytes, t.buffer));
+    }
     for (size_t i = order.size(); i-- > 0;) {
       double all = 0;
       for (double h : held) all += h;

@@ -172,10 +172,14 @@ UOp SeparateOnce(UOpContext& ctx, UOp sink) {
 UOp PrepareStages(UOpContext& ctx, UOp sink) {
   const auto order = ir::Toposort(ctx, sink);
   if (std::none_of(order.begin(), order.end(), [](UOp u) { return u.Is(Op::STAGE); })) return sink;
-  for (UOp before; before != sink && !ctx.Interrupted(64);)
-    before = sink, sink = ForwardOnce(ctx, sink);
-  for (UOp before; before != sink && !ctx.Interrupted(64);)
-    before = sink, sink = SeparateOnce(ctx, sink);
+  for (UOp before; before != sink && !ctx.Interrupted(64);) {
+    before = sink;
+    sink = ForwardOnce(ctx, sink);
+  }
+  for (UOp before; before != sink && !ctx.Interrupted(64);) {
+    before = sink;
+    sink = SeparateOnce(ctx, sink);
+  }
   return sink;
 }
 

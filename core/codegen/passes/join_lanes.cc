@@ -25,8 +25,10 @@ class Joiner {
   explicit Joiner(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   UOp Run(UOp root) {
-    for (UOp before; before != root && !ctx_.Interrupted(64);)
-      before = root, root = Innermost(root);
+    for (UOp before; before != root && !ctx_.Interrupted(64);) {
+      before = root;
+      root = Innermost(root);
+    }
     return root;
   }
 

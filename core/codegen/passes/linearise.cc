@@ -373,7 +373,8 @@ class Lineariser {
       const UOp u = stack.back();
       stack.pop_back();
       if (u.tag() == kReduceChain && u.Is(op)) {
-        stack.push_back(u.src(1)), stack.push_back(u.src(0));
+        stack.push_back(u.src(1));
+        stack.push_back(u.src(0));
       } else {
         out.push_back(u);
       }
@@ -400,7 +401,8 @@ class Lineariser {
       Terms(r.src(0), ChainOp(r), terms);
       for (UOp t : terms) {
         if (Fuses(r, t)) {
-          out.push_back(t.src(0)), out.push_back(t.src(1));
+          out.push_back(t.src(0));
+          out.push_back(t.src(1));
         } else {
           out.push_back(t);
         }

@@ -63,7 +63,8 @@ class Layouts {
       if (r.axis_type() == AxisType::VECTOR) {
         out.lane = r;
       } else {
-        out.copies.push_back(r), copies *= r.src(0).const_int();
+        out.copies.push_back(r);
+        copies *= r.src(0).const_int();
       }
     }
     // Copies begin on lines of the cache, and not a power of two apart: they are read together.

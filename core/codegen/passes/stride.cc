@@ -72,7 +72,10 @@ std::optional<int64_t> StrideAlong(ir::UOpContext& ctx, UOp index, UOp range) {
     Linear out;
     srcs.clear();
     bool moves = u == range;
-    for (UOp s : u.srcs()) srcs.push_back(done.at(s.id())), moves |= srcs.back().stride != 0;
+    for (UOp s : u.srcs()) {
+      srcs.push_back(done.at(s.id()));
+      moves |= srcs.back().stride != 0;
+    }
     if (u == range) {
       out = {1, 0};
     } else if (u.Is(Op::CONST) && !ir::IsFloat(u.dtype())) {

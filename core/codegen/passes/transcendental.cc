@@ -90,7 +90,8 @@ Ex SinF32(Ex x) {
     const Ex t = wide * piece;
     s = s + (t - (t * 0.25).Alu(Op::TRUNC) * 4.0);
     const Ex n = Nearest(s);
-    s = s - n, quadrant = quadrant + n;
+    s = s - n;
+    quadrant = quadrant + n;
   }
   const Ex r = s * (std::numbers::pi / 2), r2 = r * r;
   const Ex sin = r * Horner(r2, {1, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,

@@ -123,7 +123,8 @@ class Unroller {
   void Spread(const std::vector<uint32_t>& along, size_t c, std::vector<int64_t>& at) const {
     for (size_t i = along.size(); i-- > 0;) {
       const auto size = static_cast<size_t>(sizes_[along[i]]);
-      at[along[i]] = static_cast<int64_t>(c % size), c /= size;
+      at[along[i]] = static_cast<int64_t>(c % size);
+      c /= size;
     }
   }
   UOp At(UOp u, const std::vector<int64_t>& at) const {

@@ -19,17 +19,17 @@ from uopd.v1 import graph_pb2  # noqa: E402
 
 
 def rows(file, macro):
-    """The arguments of every line of a .def file that uses the macro."""
-    text = open(os.path.join(source, "core/ir", file), encoding="utf-8").read()
+    """The arguments of every line of a .def file of core/ that uses the macro."""
+    text = open(os.path.join(source, "core", file), encoding="utf-8").read()
     for line in re.findall(rf"^{macro}\((.*)\)\s*$", text, re.MULTILINE):
         yield [part.strip() for part in line.split(",")]
 
 
-OPS = {r[0]: int(r[1]) for r in rows("ops.def", "UOPD_OP")}
-ARITY = {r[0]: int(r[3]) for r in rows("ops.def", "UOPD_OP")}
-GROUPS = {r[0]: r[2] for r in rows("ops.def", "UOPD_OP")}
-DTYPES = {r[0]: int(r[2]) for r in rows("dtype.def", "UOPD_DTYPE")}
-ADMITTED = {r[0] for r in rows("admit.def", "UOPD_ADMIT")}
+OPS = {r[0]: int(r[1]) for r in rows("ir/ops.def", "UOPD_OP")}
+ARITY = {r[0]: int(r[3]) for r in rows("ir/ops.def", "UOPD_OP")}
+GROUPS = {r[0]: r[2] for r in rows("ir/ops.def", "UOPD_OP")}
+DTYPES = {r[0]: int(r[2]) for r in rows("base/dtype.def", "UOPD_DTYPE")}
+ADMITTED = {r[0] for r in rows("ir/admit.def", "UOPD_ADMIT")}
 
 
 class Graph:

@@ -32,7 +32,7 @@ TEST(RegistryTest, OpensEveryDeviceOnce) {
   EXPECT_EQ(registry->Get("null").value(), null);
   auto cpu0 = registry->Get("CPU").value();
   EXPECT_EQ(cpu0->info().name, "CPU:0");
-  EXPECT_EQ(cpu0->info().hardware_threads, 2);
+  EXPECT_EQ(cpu0->target().threads, 2);
   EXPECT_NE(registry->Get("CPU:1").value(), cpu0);
   EXPECT_EQ(registry->Get("CPU:2").status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(StatusText(registry->Get("CPU:2").status()), HasSubstr("NULL:0, CPU:1, CPU:0"));

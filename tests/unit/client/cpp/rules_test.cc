@@ -57,7 +57,7 @@ std::string Compile(const Tensor& tensor, bool fast_math) {
     EXPECT_TRUE(kernel.ok()) << StatusText(kernel.status());
     if (!kernel.ok()) continue;
     text += ir::Print(local, *kernel);
-    const auto lowered = codegen::Lower(local, *kernel, codegen::Target(), options);
+    const auto lowered = codegen::Lower(local, *kernel, Target(), options);
     EXPECT_TRUE(lowered.ok()) << StatusText(lowered.status());
   }
   return text;

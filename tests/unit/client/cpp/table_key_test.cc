@@ -42,7 +42,7 @@ std::string OutputsOf(const std::string& graph, size_t most_kernels) {
     --most_kernels;
     ir::UOpContext kernel;
     const auto root = ir::Decode(kernel, item.graph, ir::Stage::kKernel);
-    const auto lowered = codegen::Lower(kernel, *root, codegen::Target(), {});
+    const auto lowered = codegen::Lower(kernel, *root, Target(), {});
     EXPECT_TRUE(lowered.ok()) << StatusText(lowered.status());
     if (!lowered.ok()) return "";
     out += lowered->name + ir::Print(kernel, lowered->program);

@@ -97,7 +97,7 @@ TEST_F(LogTest, ValuesCannotForgeLines) {
   auto lines = Lines();
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_THAT(lines[0],
-              HasSubstr(R"re(k="a\nts=0 level=error" q="say \"x\\\"" e="" c="\x01\x7f" u=)re"));
+              HasSubstr(R"re(k="a\nts=0 level=error" q="say \"x\\\"" c="\x01\x7f" u=)re"));
 }
 
 TEST_F(LogTest, LevelOffCostsNoEvaluation) {
@@ -115,31 +115,13 @@ TEST_F(LogTest, LevelOffCostsNoEvaluation) {
   EXPECT_EQ(SetLogLevel("loud").code(), absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(LogTest, ScopesNestAndEnd) {
-  {
-    LogScope request("req", "r1");
-    {
-      LogScope kernel("kernel", "k 2");
-      UOPD_LOG(kInfo, "inner");
-      std::thread([] { UOPD_LOG(kInfo, "other"); }).join();
-    }
-    UOPD_LOG(kInfo, "outer");
-  }
-  UOPD_LOG(kInfo, "none");
-  auto lines = Lines();
-  ASSERT_EQ(lines.size(), 4u);
-  EXPECT_THAT(lines[0], EndsWith("msg=inner kernel=\"k 2\" req=r1"));
-  EXPECT_THAT(lines[1], EndsWith("msg=other"));
-  EXPECT_THAT(lines[2], EndsWith("msg=outer req=r1"));
-  EXPECT_THAT(lines[3], EndsWith("msg=none"));
-}
-
 TEST_F(LogTest, ThreadsDoNotMixLines) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; t++) {
     threads.emplace_back([t] {
-      LogScope scope("thread", t % 2 ? "odd" : "even");
-      for (int i = 0; i < 200; i++) UOPD_LOG(kInfo, "work", {"i", i});
+      for (int i = 0; i < 200; i++) {
+        UOPD_LOG(kInfo, "work", {"thread", t % 2 ? "odd" : "even"}, {"i", i});
+      }
     });
   }
   for (int i = 0; i < 20; i++) EXPECT_TRUE(ReopenLogFile().ok());

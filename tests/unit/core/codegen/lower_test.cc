@@ -18,8 +18,8 @@ using tests::KernelBuilder;
 using tests::Memory;
 using tests::SampleBuffer;
 
-codegen::Target WideTarget() {
-  codegen::Target t;
+Target WideTarget() {
+  Target t;
   t.vector_bytes = 64, t.vector_registers = 32, t.threads = 2;
   return t;
 }
@@ -47,6 +47,29 @@ TEST(LowerTest, GroupsLoadBeforeTheyStore) {
       check.target = WideTarget(), check.options.opts = opts;
       EXPECT_EQ(CheckKernel(ctx, k, memory, check), "") << n << " " << opts->size();
     }
+  }
+}
+
+// A device without f64, as most integrated GPUs are: said by name, before any text is made.
+TEST(LowerTest, ADtypeThatTheTargetLacksIsUnimplemented) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F64}) {
+    ir::UOpContext ctx;
+    KernelBuilder b(ctx);
+    const UOp to = b.Buffer(0, Dtype::F32, 8), from = b.Buffer(1, dtype, 8), i = b.Loop(8);
+    const UOp store =
+        ir::Store(ctx, ir::Index(ctx, to, i), ir::Cast(ctx, b.Load(from, i), Dtype::F32));
+    const UOp k = b.Kernel({ir::End(ctx, store, std::span(&i, 1))});
+    Target target;
+    target.kind = "small";
+    target.dtypes = {DtypeNumber::Bool, DtypeNumber::I32, DtypeNumber::I64, DtypeNumber::F32};
+    const auto lowered = codegen::Lower(ctx, k, target, {});
+    if (dtype == Dtype::F32) {
+      EXPECT_TRUE(lowered.ok()) << lowered.status();
+      continue;
+    }
+    EXPECT_EQ(lowered.status().code(), absl::StatusCode::kUnimplemented);
+    EXPECT_THAT(StatusText(lowered.status()),
+                testing::HasSubstr("devices of kind small have no f64"));
   }
 }
 

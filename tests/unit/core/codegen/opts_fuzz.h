@@ -44,8 +44,7 @@ inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
 }
 
 // Up to 8 opts that apply together.
-inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink,
-                                            const codegen::Target& target,
+inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                             std::mt19937_64& random) {
   constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
   const size_t axes = codegen::Axes(ctx, sink).size();
@@ -68,7 +67,7 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink,
 // how many had some.
 inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int trials) {
   std::mt19937_64 random(seed);
-  codegen::Target wide;
+  Target wide;
   wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
   int tried = 0;
   for (const KernelCase& k : cases) {

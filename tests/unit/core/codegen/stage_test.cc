@@ -166,7 +166,7 @@ TEST(StageTest, AnyNumberOfRowsIsTiled) {
     UOpContext ctx;
     AttentionShape s{8, rows, 131, 64};
     s.divided = true;
-    codegen::Target target;
+    Target target;
     target.vector_bytes = 64, target.vector_registers = 32, target.threads = 2;
     const auto out = codegen::Lower(ctx, tests::AttentionKernel(ctx, s), target, {});
     ASSERT_TRUE(out.ok()) << out.status();
@@ -182,7 +182,7 @@ TEST(StageTest, AnyNumberOfRowsIsTiled) {
 TEST(StageTest, MoreThanTheTargetHasIsRefused) {
   UOpContext ctx;
   const UOp sink = tests::AttentionKernel(ctx, {1, 8, 1000, 4});
-  codegen::Target target;
+  Target target;
   target.private_bytes = 7999;
   auto out = codegen::Lower(ctx, sink, target, {});
   EXPECT_EQ(out.status().code(), absl::StatusCode::kResourceExhausted) << out.status();

@@ -45,7 +45,7 @@ Rendered Render(ir::UOpContext& ctx, std::string_view kernel, const std::vector<
   const ir::UOp sink = ir::Parse(ctx, kernel).value();
   codegen::Options options;
   options.opts = &opts;
-  codegen::Target target;
+  Target target;
   target.threads = 5;
   auto k = codegen::Lower(ctx, sink, target, options);
   EXPECT_TRUE(k.ok()) << k.status();

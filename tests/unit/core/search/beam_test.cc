@@ -35,8 +35,8 @@ UOp RowSums(ir::UOpContext& ctx, int64_t rows, int64_t columns) {
   return ir::KernelSink(ctx, std::span(&end, 1), "sums");
 }
 
-codegen::Target TestTarget() {
-  codegen::Target target;
+Target TestTarget() {
+  Target target;
   target.vector_bytes = 32;
   target.threads = 4;
   return target;

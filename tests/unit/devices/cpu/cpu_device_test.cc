@@ -295,18 +295,18 @@ TEST_F(CpuDeviceTest, LoadsAndRunsOnManyThreads) {
 
 TEST_F(CpuDeviceTest, TheToolchainSaysWhatDecidesTheBytes) {
   auto plain = CpuDevice::Open({.threads = 1, .features = ""}).value();
-  EXPECT_THAT(device_->info().toolchain, HasSubstr("llvm-19.1"));
-  EXPECT_THAT(device_->info().toolchain, HasSubstr(device_->info().features));
-  EXPECT_EQ(plain->info().features, "");
-  EXPECT_EQ(plain->info().vector_bytes, 16);
-  if (!device_->info().features.empty()) {
-    EXPECT_NE(plain->info().toolchain, device_->info().toolchain);
+  EXPECT_THAT(device_->target().toolchain, HasSubstr("llvm-19.1"));
+  EXPECT_THAT(device_->target().toolchain, HasSubstr(device_->target().features));
+  EXPECT_EQ(plain->target().features, "");
+  EXPECT_EQ(plain->target().vector_bytes, 16);
+  if (!device_->target().features.empty()) {
+    EXPECT_NE(plain->target().toolchain, device_->target().toolchain);
   }
 }
 
 #if defined(__x86_64__)
 TEST_F(CpuDeviceTest, UsesTheWidestVectors) {
-  if (device_->info().vector_bytes < 64) GTEST_SKIP() << "no AVX-512";
+  if (device_->target().vector_bytes < 64) GTEST_SKIP() << "no AVX-512";
   // EVEX with L'L = 10 is a 512-bit instruction: 62, P0, P1, then bits 6 and 5 of P2 are 1 and 0.
   const auto has_512 = [](const std::string& object) {
     for (size_t i = 0; i + 3 < object.size(); ++i) {

@@ -13,7 +13,7 @@
 #include "core/ir/build.h"
 #include "core/ir/wire.h"
 #include "devices/api/host/thread_priority.h"
-#include "server/engine/core_pipeline.h"
+#include "server/engine/compile/core_pipeline.h"
 #include "tests/support/model_graphs.h"
 
 namespace uopd::engine {

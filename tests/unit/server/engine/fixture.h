@@ -15,7 +15,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/wire.h"
 #include "devices/registry.h"
-#include "server/engine/compile_service.h"
+#include "server/engine/compile/compile_service.h"
 
 namespace uopd::engine {
 
@@ -70,13 +70,15 @@ inline std::unique_ptr<devices::Registry> NullRegistry() {
   return *devices::Registry::Create(options);
 }
 
-// slot 0 = slot 1 * factor, f32 of n elements.
-inline std::string ScaleGraph(int64_t n, double factor) {
+// slot 0 = slot 1 * factor, f32 of n elements, on `device`.
+inline std::string ScaleGraph(int64_t n, double factor, std::string_view device = "") {
   ir::UOpContext ctx;
   const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{n});
-  const ir::UOp value =
-      ir::Mul(ctx, ir::Param(ctx, 1, ir::Dtype::F32, shape), ctx.Float(ir::Dtype::F32, factor));
-  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
+  const auto param = [&](int64_t slot) {
+    return ir::Param(ctx, slot, ir::Dtype::F32, shape, device);
+  };
+  const ir::UOp value = ir::Mul(ctx, param(1), ctx.Float(ir::Dtype::F32, factor));
+  const ir::UOp store = ir::Store(ctx, param(0), value);
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
 

@@ -38,8 +38,8 @@ UOp Matmul(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k) {
   return ir::KernelSink(ctx, std::span(&end, 1), "matmul");
 }
 
-codegen::Target TestTarget() {
-  codegen::Target target;
+Target TestTarget() {
+  Target target;
   target.vector_bytes = 32;
   target.threads = 2;
   return target;

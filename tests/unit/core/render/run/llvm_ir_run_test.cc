@@ -6,7 +6,6 @@
 
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
-#include "devices/cpu/cpu_target.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/kernel_check.h"
@@ -29,8 +28,7 @@ class LlvmIrRunTest : public testing::Test {
   // Lowers for the device and runs it over the memory.
   void Run(UOpContext& ctx, UOp sink, Memory& memory,
            const std::map<std::string, int64_t>& variables = {}) {
-    codegen::Target target;
-    target.vector_bytes = devices::cpu::MakeCpuTarget(std::nullopt).vector_bytes,
+    Target target = device_->target();
     target.threads = 3;
     auto k = codegen::Lower(ctx, sink, target, {});
     ASSERT_TRUE(k.ok()) << k.status();
@@ -38,7 +36,7 @@ class LlvmIrRunTest : public testing::Test {
     auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
     ASSERT_TRUE(text.ok()) << text.status();
     devices::Program program{
-        devices::ProgramFormat::kLlvmIr,
+        ProgramFormat::kLlvmIr,
         k->name,
         *text,
         {static_cast<int>(memory.size()), static_cast<int>(k->variables.size())}};
@@ -75,7 +73,7 @@ TEST_F(LlvmIrRunTest, ALongKernelStops) {
   const UOp sum =
       ir::ReduceRanges(ctx, Op::ADD, ctx.Make(Op::SIN, Dtype::F32, {x}), std::array<UOp, 1>{r});
   const UOp sink = b.Kernel({b.StoreLoops(out, i, sum, {i})});
-  codegen::Target target;
+  Target target;
   target.threads = 3;
   auto k = codegen::Lower(ctx, sink, target, {});
   ASSERT_TRUE(k.ok()) << k.status();
@@ -83,7 +81,7 @@ TEST_F(LlvmIrRunTest, ALongKernelStops) {
   EXPECT_GT(k->estimate_ns, 1e12);
   const auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
   ASSERT_TRUE(text.ok()) << text.status();
-  auto executable = device_->Load({devices::ProgramFormat::kLlvmIr, k->name, *text, {1, 0}});
+  auto executable = device_->Load({ProgramFormat::kLlvmIr, k->name, *text, {1, 0}});
   ASSERT_TRUE(executable.ok()) << executable.status();
   auto buffer = device_->Allocate(12, devices::MemoryKind::kDevice).value();
   const BufferArg args[] = {{buffer.get(), 0}};

@@ -10,7 +10,6 @@
 #include "core/ir/print.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
-#include "devices/cpu/cpu_target.h"
 #include "gtest/gtest.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/model_graphs.h"
@@ -26,8 +25,7 @@ class ScheduleRun : public ::testing::Test {
  protected:
   absl::Status RunKernel(ir::UOpContext& ctx, ir::UOp sink, tests::Memory& memory,
                          const testing::Variables& variables) {
-    codegen::Target target;
-    target.vector_bytes = devices::cpu::MakeCpuTarget(std::nullopt).vector_bytes;
+    Target target;
     target.threads = 3;
     UOPD_ASSIGN(const codegen::LoweredKernel k, codegen::Lower(ctx, sink, target, {}));
     UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.program, k.name, k.variables));
@@ -35,7 +33,7 @@ class ScheduleRun : public ::testing::Test {
     if (executable == nullptr) {
       UOPD_ASSIGN(
           executable,
-          device_->Load({devices::ProgramFormat::kLlvmIr,
+          device_->Load({ProgramFormat::kLlvmIr,
                          k.name,
                          text,
                          {static_cast<int>(memory.size()), static_cast<int>(k.variables.size())}}));

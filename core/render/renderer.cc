@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+#include "core/render/renderer.h"
+
+#include "core/base/text.h"
+#include "core/render/c_style.h"
+#include "core/render/llvm_ir.h"
+
+namespace uopd::render {
+namespace {
+
+// All of them: one line each.
+constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC};
+
+}  // namespace
+
+std::string Renderer::Key() const { return Cat(name, "=", version); }
+
+absl::StatusOr<const Renderer*> RendererFor(ProgramFormat format) {
+  for (const Renderer* renderer : kRenderers) {
+    if (renderer->format == format) return renderer;
+  }
+  return absl::UnimplementedError(
+      Cat("there is no renderer for programs of format ", static_cast<int>(format)));
+}
+
+}  // namespace uopd::render

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/base/device_set.h"
+
+namespace uopd::engine {
+
+DeviceState::DeviceState(std::shared_ptr<devices::Device> device)
+    : device_(std::move(device)),
+      kernel_duration_(metrics::KernelDuration({device_->info().name})),
+      buffer_bytes_(metrics::BuffersBytes({device_->info().name})) {}
+
+absl::StatusOr<StreamLease> StreamLease::Take(DeviceState& state) {
+  {
+    MutexLock lock(state.mu_);
+    if (!state.idle_.empty()) {
+      StreamLease lease(&state, std::move(state.idle_.back()));
+      state.idle_.pop_back();
+      return lease;
+    }
+  }
+  UOPD_ASSIGN(auto stream, state.device().NewStream());
+  return StreamLease(&state, std::move(stream));
+}
+
+StreamLease::~StreamLease() = default;
+
+absl::Status StreamLease::Finish() {
+  UOPD_TRY(stream_->Synchronize());
+  MutexLock lock(state_->mu_);
+  if (state_->idle_.size() < DeviceState::kMaxIdle) state_->idle_.push_back(std::move(stream_));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceState*> DeviceSet::Get(std::string_view name) {
+  {
+    MutexLock lock(mu_);
+    if (auto it = states_.find(absl::string_view(name.data(), name.size())); it != states_.end()) {
+      return it->second.get();
+    }
+  }
+  auto device = registry_->Get(name);
+  if (absl::IsNotFound(device.status())) {
+    return absl::InvalidArgumentError(device.status().message());
+  }
+  UOPD_TRY(device.status());
+  // Known by its full name from here on; a short spelling costs the look into the registry.
+  MutexLock lock(mu_);
+  auto [it, added] = states_.try_emplace((*device)->info().name);
+  if (added) it->second = std::make_unique<DeviceState>(*std::move(device));
+  return it->second.get();
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/kernel_loader.h"
+
+#include <algorithm>
+
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "server/engine/base/lookups.h"
+#include "server/engine/tune/tuning_record.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr char kStore[] = "kernel";
+// Longer than nearly every compile, and short enough to wait for when a daemon died in the middle
+// of one.
+constexpr int64_t kLeaseUs = 5'000'000;
+
+}  // namespace
+
+absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
+                                               const KernelRequest& wanted, PhaseTimings* timings) {
+  std::string environment = pipeline_.KernelEnvironment(wanted.device->device(), wanted.options);
+  if (wanted.opts != nullptr) Append(environment, " opts=", Text(*wanted.opts));
+  const cache::Key key(kStore, std::string(wanted.graph), std::move(environment));
+  const Place place(key.address(), wanted.device);
+  if (auto kernel = Find(place)) return LoadedKernel{kernel, CacheResult::kMemory};
+
+  cache::LoadOptions load;
+  load.limits = request.wait_limits();
+  load.lease_ttl_us = kLeaseUs;
+  load.owner = owner_;
+  UOPD_ASSIGN(cache::Loaded loaded,
+              flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
+                return Build(limits, wanted, timings);
+              }));
+  CountLookup(kStore, loaded.lookup);
+  const bool built = loaded.outcome == cache::LoadOutcome::kComputed;
+  auto kernel = Load(*loaded.bytes, wanted, timings);
+  CacheResult from = built ? CacheResult::kMiss : CacheResult::kDisk;
+  if (!kernel.ok() && !built && !absl::IsResourceExhausted(kernel.status())) {
+    // The bytes are what was stored (the store checks that), and still no kernel: heal it.
+    CountCorrupt(kStore);
+    UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
+    const int64_t begin_ns = NowNs();
+    UOPD_ASSIGN(std::string record, Build(load.limits, wanted, timings));
+    kernel = Load(record, wanted, timings);
+    if (kernel.ok()) Replace(key, record, (NowNs() - begin_ns) / 1000);
+    from = CacheResult::kMiss;
+  }
+  UOPD_TRY(kernel.status());
+  Remember(place, *kernel);
+  return LoadedKernel{*kernel, from};
+}
+
+absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
+                                                const KernelRequest& wanted,
+                                                PhaseTimings* timings) const {
+  Interrupt interrupt(limits.deadline, limits.cancelled);
+  UOPD_TRY(interrupt.Check());
+  const devices::Device& device = wanted.device->device();
+  auto lowered =
+      pipeline_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts, timings, &interrupt);
+  if (absl::IsUnimplemented(lowered.status()))
+    return WithFrame(lowered.status(), Cat("compiling for ", device.info().name));
+  UOPD_ASSIGN(KernelSource source, std::move(lowered));
+  ScopedPhase phase(Phase::kCompile, timings);
+  UOPD_ASSIGN(source.record.object,
+              compiler_.Compile(device, source.record.name, source.text, limits));
+  metrics::KernelsCompiled().Increment();
+  return source.record.Encode();
+}
+
+absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_view bytes,
+                                                                 const KernelRequest& wanted,
+                                                                 PhaseTimings* timings) {
+  ScopedPhase phase(Phase::kLoad, timings);
+  UOPD_ASSIGN(KernelRecord record, KernelRecord::Decode(bytes));
+  const std::vector<int64_t>& capacities = wanted.capacities;
+  bool fits = record.buffers.size() == capacities.size();
+  for (size_t i = 0; fits && i < capacities.size(); ++i) {
+    const int64_t size = std::max<int64_t>(ir::ByteSize(record.buffers[i].dtype), 1);
+    fits = record.buffers[i].elements <= capacities[i] / size;
+  }
+  if (!fits) {
+    return absl::InternalError(Cat("kernel ", record.name, " does not fit the schedule's buffers"));
+  }
+  devices::Program program;
+  program.format = ProgramFormat::kObject;
+  program.entry = record.name;
+  program.bytes = std::move(record.object);
+  program.args = {static_cast<int>(record.buffers.size()),
+                  static_cast<int>(record.variables.size())};
+  auto kernel = std::make_shared<Kernel>();
+  UOPD_ASSIGN(kernel->executable, wanted.device->device().Load(program));
+  kernel->device = wanted.device;
+  kernel->tuned = wanted.opts != nullptr;
+  kernel->name = std::move(record.name);
+  kernel->buffers = std::move(record.buffers);
+  kernel->variables = std::move(record.variables);
+  kernel->shape = record.shape;
+  kernel->flops = record.flops;
+  kernel->bytes = record.bytes;
+  kernel->estimate_ns = record.estimate_ns;
+  kernel->polls = record.polls;
+  return std::shared_ptr<const Kernel>(std::move(kernel));
+}
+
+void KernelLoader::Replace(const cache::Key& key, const std::string& record,
+                           int64_t cost_us) const {
+  // A value put under a lease is replaced only under a newer one.
+  const cache::LeaseResult lease = store_.TryLease(key, owner_, kLeaseUs);
+  if (lease.granted()) {
+    store_.PutFenced(key, record, cost_us, lease.token).IgnoreError();  // counted by the store
+  } else {
+    store_.Put(key, record, cost_us).IgnoreError();
+  }
+}
+
+std::shared_ptr<const Kernel> KernelLoader::Find(const Place& place) {
+  MutexLock lock(mu_);
+  auto it = loaded_.find(place);
+  return it == loaded_.end() ? nullptr : it->second.lock();
+}
+
+void KernelLoader::Remember(const Place& place, const std::shared_ptr<const Kernel>& kernel) {
+  MutexLock lock(mu_);
+  loaded_[place] = kernel;
+  if (loaded_.size() < sweep_at_) return;
+  absl::erase_if(loaded_, [](const auto& entry) { return entry.second.expired(); });
+  sweep_at_ = std::max<size_t>(1024, 2 * loaded_.size());
+}
+
+}  // namespace uopd::engine

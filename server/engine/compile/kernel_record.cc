@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/kernel_record.h"
+
+#include <bit>
+
+#include "core/base/bytes.h"
+#include "core/ir/dtype.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr uint64_t kMaxBuffers = 1 << 16;
+
+void PutDouble(std::string& out, double v) { PutVarint(out, std::bit_cast<uint64_t>(v)); }
+bool GetDouble(ByteReader& in, double& v) {
+  uint64_t bits;
+  if (!in.Varint(bits)) return false;
+  v = std::bit_cast<double>(bits);
+  return true;
+}
+
+bool GetBool(ByteReader& in, bool& v) {
+  uint64_t bits;
+  if (!in.Varint(bits) || bits > 1) return false;
+  v = bits == 1;
+  return true;
+}
+
+bool GetBuffers(ByteReader& in, std::vector<codegen::BufferUse>& out) {
+  uint64_t n;
+  if (!in.Varint(n) || n > kMaxBuffers) return false;
+  for (uint64_t i = 0; i < n; ++i) {
+    uint64_t dtype, use;
+    codegen::BufferUse buffer;
+    if (!in.Varint(dtype) || !in.Signed(buffer.elements) || !in.Varint(use)) return false;
+    const auto known = ir::DtypeByWire(dtype);
+    if (!known || buffer.elements < 0 || use > 3) return false;
+    buffer.dtype = *known;
+    buffer.read = (use & 1) != 0;
+    buffer.written = (use & 2) != 0;
+    out.push_back(buffer);
+  }
+  return true;
+}
+
+bool GetNames(ByteReader& in, std::vector<std::string>& out) {
+  uint64_t n;
+  if (!in.Varint(n) || n > kMaxBuffers) return false;
+  for (uint64_t i = 0; i < n; ++i) {
+    if (!in.String(out.emplace_back())) return false;
+  }
+  return true;
+}
+
+bool Get(ByteReader& in, KernelRecord& out) {
+  if (!in.String(out.name) || !in.String(out.object) || !GetBuffers(in, out.buffers) ||
+      !GetNames(in, out.variables)) {
+    return false;
+  }
+  for (int64_t& size : out.shape.grid) {
+    if (!in.Signed(size)) return false;
+  }
+  for (int64_t& size : out.shape.block) {
+    if (!in.Signed(size)) return false;
+  }
+  return in.Signed(out.shape.shared_bytes) && GetDouble(in, out.flops) &&
+         GetDouble(in, out.bytes) && GetDouble(in, out.estimate_ns) && GetBool(in, out.polls) &&
+         in.done();
+}
+
+}  // namespace
+
+std::string KernelRecord::Encode() const {
+  std::string out;
+  PutString(out, name);
+  PutString(out, object);
+  PutVarint(out, buffers.size());
+  for (const codegen::BufferUse& buffer : buffers) {
+    PutVarint(out, ir::Info(buffer.dtype).wire);
+    PutSigned(out, buffer.elements);
+    PutVarint(out, (buffer.read ? 1u : 0u) | (buffer.written ? 2u : 0u));
+  }
+  PutVarint(out, variables.size());
+  for (const std::string& variable : variables) PutString(out, variable);
+  for (int64_t size : shape.grid) PutSigned(out, size);
+  for (int64_t size : shape.block) PutSigned(out, size);
+  PutSigned(out, shape.shared_bytes);
+  PutDouble(out, flops);
+  PutDouble(out, bytes);
+  PutDouble(out, estimate_ns);
+  PutVarint(out, polls ? 1 : 0);
+  return out;
+}
+
+absl::StatusOr<KernelRecord> KernelRecord::Decode(std::string_view bytes) {
+  ByteReader in(bytes);
+  KernelRecord out;
+  if (!Get(in, out)) return absl::DataLossError("kernel record is damaged");
+  return out;
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/program_flights.h"
+
+#include <utility>
+
+#include "core/base/interrupt.h"
+
+namespace uopd::engine {
+
+void ProgramFlights::Join(const Digest& key, const std::shared_ptr<Preparation>& caller,
+                          const Fly& fly) {
+  RequestContext for_all;  // of what is known now: the caller may leave at any time
+  for_all.id = caller->request().id;
+  for_all.caller = caller->request().caller;
+  std::shared_ptr<Flight> flight;
+  bool first;
+  {
+    MutexLock lock(mu_);
+    auto [it, fresh] = flights_.try_emplace(key);
+    first = fresh;
+    if (fresh) it->second = std::make_shared<Flight>();
+    flight = it->second;
+    flight->callers.push_back(caller);
+    flight->waiting.fetch_add(1);
+  }
+  if (!caller->Wait([flight] { flight->waiting.fetch_sub(1); })) flight->waiting.fetch_sub(1);
+  if (first) Run(key, *flight, for_all, fly);
+}
+
+void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext& first,
+                         const Fly& fly) {
+  RequestContext for_all;
+  absl::StatusOr<Preparation::Made> made;
+  std::vector<std::shared_ptr<Preparation>> callers;
+  for (;;) {
+    for_all = first;
+    flight.deserted = false;
+    for_all.cancelled = [&flight] {
+      if (flight.waiting.load() > 0) return false;
+      flight.deserted = true;
+      return true;
+    };
+    made = fly(for_all);
+    MutexLock lock(mu_);
+    // Somebody came when the work had given up.
+    if (flight.deserted && IsAboutCaller(made.status()) && flight.waiting.load() > 0) continue;
+    callers = std::move(flight.callers);
+    flights_.erase(key);
+    break;
+  }
+  CacheOutcome shared = for_all.cache;
+  shared.schedule = CacheResult::kShared;
+  for (size_t i = 0; i < callers.size(); ++i) {
+    callers[i]->Finish(made, i == 0 ? for_all.timings : PhaseTimings(),
+                       i == 0 ? &for_all.cache : &shared);
+  }
+}
+
+size_t ProgramFlights::waiting(const Digest& key) const {
+  MutexLock lock(mu_);
+  const auto it = flights_.find(key);
+  return it == flights_.end() ? 0 : static_cast<size_t>(it->second->waiting.load());
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Prepared programs by graph and options, the least recently used going first. Thread-safe.
+#pragma once
+#include <list>
+#include <memory>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/mutex.h"
+#include "server/engine/compile/program.h"
+
+namespace uopd::engine {
+
+class ProgramTable {
+ public:
+  explicit ProgramTable(size_t max_programs) : max_programs_(max_programs) {}
+
+  // Null: not there.
+  std::shared_ptr<ProgramHandle> Find(const ProgramKey& key) UOPD_EXCLUDES(mu_);
+  // The program that is there from now on: the one given, or the one that was there before.
+  std::shared_ptr<ProgramHandle> Insert(const ProgramKey& key,
+                                        std::shared_ptr<ProgramHandle> program) UOPD_EXCLUDES(mu_);
+  size_t size() const UOPD_EXCLUDES(mu_);
+
+ private:
+  using Entry = std::pair<ProgramKey, std::shared_ptr<ProgramHandle>>;
+
+  const size_t max_programs_;
+  mutable Mutex mu_;
+  std::list<Entry> entries_ UOPD_GUARDED_BY(mu_);  // most recently used first
+  absl::flat_hash_map<ProgramKey, std::list<Entry>::iterator> index_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd::engine

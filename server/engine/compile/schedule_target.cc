@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/schedule_target.h"
+
+#include <map>
+
+#include "core/base/text.h"
+#include "core/ir/graph.h"
+
+namespace uopd::engine {
+
+std::string ScheduleTarget::Text() const {
+  const schedule::KernelLimits& limits = options.limits;
+  std::string out =
+      Cat("default=", options.default_device, " threads=", limits.threads,
+          " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
+          " kernel_instructions=", limits.max_instructions, " kernel_loops=", limits.max_loops);
+  for (const auto& [name, other] : others) {
+    if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
+    if (other.max_buffers != limits.max_buffers)
+      Append(out, " ", name, ".kernel_buffers=", other.max_buffers);
+    if (other.cache_bytes != limits.cache_bytes)
+      Append(out, " ", name, ".cache_bytes=", other.cache_bytes);
+    if (other.max_instructions != limits.max_instructions)
+      Append(out, " ", name, ".kernel_instructions=", other.max_instructions);
+    if (other.max_loops != limits.max_loops)
+      Append(out, " ", name, ".kernel_loops=", other.max_loops);
+  }
+  return out;
+}
+
+absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices) {
+  UOPD_ASSIGN(DeviceState * device, devices.Get(""));
+  ScheduleTarget out;
+  out.options.default_device = device->name();
+  out.options.limits = schedule::KernelLimits::Of(device->device().target());
+  return out;
+}
+
+absl::StatusOr<ScheduleTarget> ScheduleTargetOf(const ir::UOpContext& ctx, ir::UOp sink,
+                                                DeviceSet& devices) {
+  UOPD_ASSIGN(ScheduleTarget out, OnlyScheduleTarget(devices));
+  std::map<std::string, schedule::KernelLimits> others;
+  std::string_view last;  // most graphs name one device, many times
+  for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    if (!u.Is({ir::Op::PARAM, ir::Op::COPY}) || u.text().empty() || u.text() == last) continue;
+    last = u.text();
+    const auto device = devices.Get(last);
+    if (!device.ok()) continue;
+    const schedule::KernelLimits limits = schedule::KernelLimits::Of((*device)->device().target());
+    if (limits == out.options.limits) continue;
+    out.options.limits_of.emplace(last, limits);
+    others.emplace((*device)->name(), limits);
+  }
+  out.others.assign(others.begin(), others.end());
+  return out;
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/run/binding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/text.h"
+#include "server/engine/base/not_found.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr size_t kNamedHandles = 8;  // in a message
+
+absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+absl::Status CheckVariables(const Program& program, std::span<const int64_t> values) {
+  if (values.size() != program.variables.size()) {
+    return Invalid(
+        Cat("request has ", values.size(), " values for ", program.variables.size(), " variables"));
+  }
+  for (size_t i = 0; i < values.size(); ++i) {
+    const schedule::Variable& variable = program.variables[i];
+    if (values[i] < variable.min || values[i] > variable.max) {
+      return Invalid(Cat("variable ", variable.name, " (", values[i], ") is outside ", variable.min,
+                         " to ", variable.max));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// True when the program writes all of the slot: one that it writes in part counts as read.
+bool IsOverwritten(const ProgramSlot& slot) { return slot.info.written && !slot.info.read; }
+
+// True when data of the request fill the whole slot.
+bool IsFilled(const ProgramSlot& slot, const Argument& argument) {
+  return argument.data && static_cast<int64_t>(argument.data->size()) == slot.info.bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<Streams> Streams::Take(const Program& program) {
+  Streams out;
+  for (DeviceState* device : program.devices) {
+    UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
+    out.streams_.emplace_back(device, std::move(stream));
+  }
+  return out;
+}
+
+devices::Stream& Streams::Of(const DeviceState* device) {
+  for (auto& [owner, stream] : streams_) {
+    if (owner == device) return *stream;
+  }
+  UOPD_CHECK(false && "a device that is not of the program");
+}
+
+absl::Status Streams::Finish() {
+  absl::Status first;
+  for (auto& [owner, stream] : streams_) first.Update(stream.Finish());
+  return first;
+}
+
+absl::StatusOr<Binding> Binding::Bind(const Program& program, BufferStore& buffers,
+                                      const RunCall& call, const RunLimits& limits) {
+  if (call.arguments.size() > program.slots.size()) {
+    return Invalid(Cat("request has ", call.arguments.size(), " arguments for ",
+                       program.slots.size(), " slots"));
+  }
+  UOPD_TRY(CheckVariables(program, call.variables));
+  Binding out(program, buffers, call);
+  out.slots_.resize(program.slots.size());
+  int64_t returned = 0;
+  for (size_t i = 0; i < program.slots.size(); ++i) {
+    UOPD_TRY(out.CheckArgument(i));
+    if (!out.argument(i).return_data) continue;
+    returned += program.slots[i].info.bytes;
+    if (returned > limits.max_return_bytes) {
+      return absl::ResourceExhaustedError(Cat("data to return (", returned, " bytes up to slot ", i,
+                                              ") is more than ", limits.max_return_bytes,
+                                              " bytes; download the buffers instead"));
+    }
+  }
+  for (size_t i = 0; i < program.slots.size(); ++i) {
+    if (program.slots[i].info.used) UOPD_TRY(out.BindSlot(i));
+  }
+  UOPD_TRY(out.Separate());
+  UOPD_TRY(out.MakeArenas());
+  return out;
+}
+
+const Argument& Binding::argument(size_t i) const {
+  static constexpr Argument kNone;
+  return i < arguments_.size() ? arguments_[i] : kNone;
+}
+
+absl::Status Binding::CheckArgument(size_t i) const {
+  const schedule::Slot& slot = program_.slots[i].info;
+  const Argument& argument = this->argument(i);
+  if (!slot.used) {
+    if (!argument.return_data && !argument.data) return absl::OkStatus();
+    return Invalid(Cat("slot ", i, " is not used by the program and has an argument with data"));
+  }
+  if (argument.data) {
+    const auto size = static_cast<int64_t>(argument.data->size());
+    // With variables a tensor can be smaller than its slot, which holds the largest.
+    if (size == slot.bytes || (size < slot.bytes && !program_.variables.empty())) {
+      return absl::OkStatus();
+    }
+    return Invalid(Cat("data of slot ", i, " has ", size, " bytes, the slot has ", slot.bytes));
+  }
+  if (argument.buffer == 0 && slot.read && !slot.written) {
+    return Invalid(Cat("slot ", i, " is read, and its argument has neither a buffer nor data"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::BindSlot(size_t i) {
+  const ProgramSlot& slot = program_.slots[i];
+  const Argument& argument = this->argument(i);
+  Slot& bound = slots_[i];
+  if (argument.buffer != 0) {
+    bound.buffer = buffers_.Find(argument.buffer);
+    if (bound.buffer == nullptr) {
+      const auto named = new_handles_.find(argument.buffer);
+      if (named != new_handles_.end()) bound.buffer = slots_[named->second].buffer;
+    }
+    if (bound.buffer != nullptr) {
+      if (static_cast<int64_t>(bound.buffer->size()) != slot.info.bytes) {
+        return Invalid(Cat("buffer ", argument.buffer, " of slot ", i, " has ",
+                           bound.buffer->size(), " bytes, the slot has ", slot.info.bytes));
+      }
+      if (&bound.buffer->device() != &slot.device->device()) {
+        return Invalid(Cat("buffer ", argument.buffer, " of slot ", i, " is on ",
+                           bound.buffer->device().info().name, ", the slot on ",
+                           slot.device->name()));
+      }
+      return CheckContents(i);
+    }
+    if (slot.info.read && !slot.info.written && !argument.data) {
+      return NotFound(
+          kBuffer, Cat("buffer ", argument.buffer, " of slot ", i, ", which is read, is unknown"));
+    }
+    bound.new_handle = argument.buffer;
+    new_handles_.emplace(argument.buffer, i);
+  }
+  UOPD_ASSIGN(bound.made, Make(i));
+  bound.buffer = made_[static_cast<size_t>(bound.made)].buffer;
+  return absl::OkStatus();
+}
+
+absl::Status Binding::CheckContents(size_t i) const {
+  const ProgramSlot& slot = program_.slots[i];
+  const Argument& argument = this->argument(i);
+  if (argument.data || IsOverwritten(slot)) return absl::OkStatus();
+  absl::Status status = buffers_.CheckContents(argument.buffer);
+  return status.ok() ? status : WithFrame(status, Cat("reading slot ", i));
+}
+
+absl::StatusOr<int> Binding::Make(size_t i) {
+  const ProgramSlot& slot = program_.slots[i];
+  auto made = Allocate(*slot.device, slot.info.bytes, buffers_.quota());
+  if (!made.ok()) return WithFrame(made.status(), Cat("making the buffer of slot ", i));
+  made_.push_back(*std::move(made));
+  return static_cast<int>(made_.size()) - 1;
+}
+
+absl::Status Binding::Separate() {
+  // By buffer, the slots of one in their order.
+  absl::InlinedVector<size_t, 8> order;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].buffer != nullptr) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(slots_[a].buffer.get(), a) < std::pair(slots_[b].buffer.get(), b);
+  });
+  for (size_t begin = 0, end; begin < order.size(); begin = end) {
+    end = begin + 1;
+    while (end < order.size() && slots_[order[end]].buffer == slots_[order[begin]].buffer) ++end;
+    if (end - begin > 1) UOPD_TRY(SeparateSlots(std::span(order).subspan(begin, end - begin)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::SeparateSlots(std::span<const size_t> slots) {
+  constexpr size_t kNone = SIZE_MAX;
+  size_t writer = kNone, filled = kNone;
+  for (size_t i : slots) {
+    const bool written = program_.slots[i].info.written;
+    if (written && writer != kNone) {
+      return Invalid(Cat("slots ", writer, " and ", i,
+                         " are both written and have the same buffer (", argument(i).buffer, ")"));
+    }
+    if (argument(i).data && filled != kNone) {
+      return Invalid(Cat("slots ", filled, " and ", i, " have data for the same buffer (",
+                         argument(i).buffer, ")"));
+    }
+    if (written) writer = i;
+    if (argument(i).data) filled = i;
+  }
+  if (writer == kNone) return absl::OkStatus();
+  for (size_t i : slots) {
+    if (i == writer) continue;
+    UOPD_ASSIGN(slots_[i].copy, Make(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::MakeArenas() {
+  for (const ProgramArena& arena : program_.arenas) {
+    auto made = Allocate(*arena.device, arena.bytes, buffers_.quota());
+    if (!made.ok()) return WithFrame(made.status(), "making the buffer of intermediate values");
+    arenas_.push_back(*std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::Fill(Streams& streams) {
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.buffer == nullptr) continue;
+    devices::Stream& stream = streams.Of(program_.slots[i].device);
+    size_t filled = 0;
+    if (const auto& data = argument(i).data; data && !data->empty()) {
+      UOPD_TRY(stream.CopyIn(std::as_bytes(std::span(*data)), *slot.buffer, 0));
+      filled = data->size();
+    }
+    if (slot.made >= 0) UOPD_TRY(FillZero(stream, *slot.buffer, filled));
+  }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const Slot& slot = slots_[i];
+    if (slot.copy < 0 || slot.buffer->size() == 0) continue;
+    UOPD_TRY(streams.Of(program_.slots[i].device)
+                 .Copy(*slot.buffer, 0, *made_[static_cast<size_t>(slot.copy)].buffer, 0,
+                       slot.buffer->size()));
+  }
+  return absl::OkStatus();
+}
+
+devices::BufferArg Binding::Resolve(const schedule::BufferRef& ref) const {
+  const auto i = static_cast<size_t>(ref.index);
+  if (ref.kind == schedule::BufferRef::kTemporary) {
+    const ProgramTemporary& temporary = program_.temporaries[i];
+    return {arenas_[static_cast<size_t>(temporary.arena)].buffer.get(),
+            static_cast<size_t>(temporary.offset)};
+  }
+  const Slot& slot = slots_[i];
+  if (slot.copy >= 0) return {made_[static_cast<size_t>(slot.copy)].buffer.get(), 0};
+  return {slot.buffer.get(), 0};
+}
+
+absl::Status Binding::Commit() {
+  absl::InlinedVector<uint64_t, 8> changed, whole;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const ProgramSlot& slot = program_.slots[i];
+    if (slots_[i].buffer == nullptr || slots_[i].made >= 0) continue;
+    const bool filled = IsFilled(slot, argument(i)) || IsOverwritten(slot);
+    if (filled || slot.info.written || argument(i).data) {
+      (filled ? whole : changed).push_back(argument(i).buffer);
+    }
+  }
+  buffers_.Changed(changed, whole);
+  for (const Slot& slot : slots_) {
+    if (slot.new_handle == 0) continue;
+    UOPD_TRY(buffers_.Insert(slot.new_handle, std::move(made_[static_cast<size_t>(slot.made)])));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::Lose(size_t begun, absl::Status why) {
+  std::vector<uint64_t> lost;
+  const auto lose = [&](const schedule::BufferRef& ref) {
+    if (ref.kind != schedule::BufferRef::kArgument) return;
+    const auto i = static_cast<size_t>(ref.index);
+    const uint64_t handle = argument(i).buffer;
+    // One that this run made goes with it.
+    if (handle != 0 && slots_[i].made < 0 && program_.slots[i].info.written) {
+      lost.push_back(handle);
+    }
+  };
+  for (size_t i = 0; i < begun; ++i) {
+    const Step& step = program_.steps[i];
+    if (step.kernel == nullptr) {
+      lose(step.buffers[0]);
+      continue;
+    }
+    for (size_t j = 0; j < step.buffers.size(); ++j) {
+      if (step.kernel->buffers[j].written) lose(step.buffers[j]);
+    }
+  }
+  std::sort(lost.begin(), lost.end());
+  lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+  if (lost.empty()) return why;
+  buffers_.Lose(lost, StatusText(why));
+  if (maybe_lost_ != nullptr) *maybe_lost_ = true;
+  std::string names;
+  for (size_t i = 0; i < lost.size() && i < kNamedHandles; ++i) {
+    Append(names, i > 0 ? ", " : "", lost[i]);
+  }
+  if (lost.size() > kNamedHandles) Append(names, " and ", lost.size() - kNamedHandles, " more");
+  absl::Status out(why.code(),
+                   Cat(StatusText(why), "; what it had begun to write is lost: buffer ", names));
+  return out;
+}
+
+}  // namespace uopd::engine

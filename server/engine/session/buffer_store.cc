@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session/buffer_store.h"
+
+#include <cstring>
+
+#include "core/base/text.h"
+#include "server/engine/base/not_found.h"
+
+namespace uopd::engine {
+namespace {
+
+void Uncount(const Allocation& allocation) {
+  allocation.device->buffer_bytes().Add(-static_cast<double>(allocation.buffer->size()));
+}
+
+absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t offset,
+                        uint64_t bytes) {
+  if (offset <= buffer.size() && bytes <= buffer.size() - offset) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("bytes (", offset, " to ", offset, " + ", bytes,
+                                        ") are outside buffer ", handle, " of ", buffer.size(),
+                                        " bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota) {
+  Allocation out;
+  out.device = &device;
+  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), ByteClass::kBuffers));
+  UOPD_ASSIGN(out.buffer,
+              device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
+  return out;
+}
+
+absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset) {
+  if (offset == buffer.size()) return absl::OkStatus();
+  return stream.Fill(buffer, offset, buffer.size() - offset, std::byte{0});
+}
+
+BufferStore::~BufferStore() { Clear(); }
+
+absl::Status BufferStore::Create(uint64_t handle, DeviceState& device, uint64_t bytes) {
+  if (bytes > uint64_t{INT64_MAX} / 2) {
+    return absl::ResourceExhaustedError(
+        Cat("buffer ", handle, " of ", bytes, " bytes is too large"));
+  }
+  if (handle != 0 && Find(handle) != nullptr) {
+    return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
+  }
+  UOPD_ASSIGN(Allocation allocation, Allocate(device, static_cast<int64_t>(bytes), quota_));
+  UOPD_ASSIGN(StreamLease stream, StreamLease::Take(device));
+  UOPD_TRY(FillZero(*stream, *allocation.buffer));
+  UOPD_TRY(stream.Finish());
+  return Insert(handle, std::move(allocation));
+}
+
+absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
+  if (handle == 0) return absl::InvalidArgumentError("buffer handle (0) is not a handle");
+  const auto bytes = static_cast<double>(allocation.buffer->size());
+  DeviceState* device = allocation.device;
+  MutexLock lock(mu_);
+  if (buffers_.size() >= max_buffers_) {
+    return absl::ResourceExhaustedError(
+        Cat("session has ", buffers_.size(), " buffers, limits.session_buffers is ", max_buffers_));
+  }
+  if (!buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_}).second) {
+    return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
+  }
+  device->buffer_bytes().Add(bytes);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<devices::Buffer> BufferStore::Find(uint64_t handle) const {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  return it == buffers_.end() ? nullptr : it->second.allocation.buffer;
+}
+
+absl::Status BufferStore::CheckContents(uint64_t handle) const {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  if (it == buffers_.end() || it->second.lost.empty()) return absl::OkStatus();
+  return absl::DataLossError(Cat("contents of buffer ", handle,
+                                 " are lost: the run that was writing it ended early (",
+                                 it->second.lost, "); overwrite the whole buffer"));
+}
+
+void BufferStore::Lose(std::span<const uint64_t> handles, const std::string& why) {
+  MutexLock lock(mu_);
+  for (uint64_t handle : handles) {
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end()) continue;
+    it->second.version = ++clock_;
+    it->second.restored = 0;
+    it->second.lost = why;
+  }
+}
+
+void BufferStore::Changed(std::span<const uint64_t> handles, std::span<const uint64_t> whole) {
+  if (handles.empty() && whole.empty()) return;
+  MutexLock lock(mu_);
+  for (uint64_t handle : handles) {
+    if (auto it = buffers_.find(handle); it != buffers_.end()) it->second.version = ++clock_;
+  }
+  for (uint64_t handle : whole) {
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end()) continue;
+    it->second.version = ++clock_;
+    it->second.lost.clear();
+  }
+}
+
+void BufferStore::Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  if (it == buffers_.end()) return;
+  Entry& entry = it->second;
+  entry.version = ++clock_;
+  if (entry.lost.empty()) return;
+  if (offset == 0) entry.restored = 0;
+  if (offset == entry.restored) entry.restored += bytes;
+  if (entry.restored == entry.allocation.buffer->size()) entry.lost.clear();
+}
+
+uint64_t BufferStore::Version(uint64_t handle) const {
+  MutexLock lock(mu_);
+  auto it = buffers_.find(handle);
+  return it == buffers_.end() ? 0 : it->second.version;
+}
+
+void BufferStore::Free(std::span<const uint64_t> handles) {
+  MutexLock lock(mu_);
+  for (uint64_t handle : handles) {
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end()) continue;
+    Uncount(it->second.allocation);
+    buffers_.erase(it);
+  }
+}
+
+void BufferStore::Clear() {
+  MutexLock lock(mu_);
+  for (const auto& [handle, entry] : buffers_) Uncount(entry.allocation);
+  buffers_.clear();
+}
+
+absl::Status BufferStore::Write(DeviceSet& devices, uint64_t handle, uint64_t offset,
+                                std::string_view data) {
+  const auto buffer = Find(handle);
+  if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+  UOPD_TRY(CheckRange(handle, *buffer, offset, data.size()));
+  if (data.empty()) return absl::OkStatus();
+  UOPD_ASSIGN(DeviceState * device, devices.Get(buffer->device().info().name));
+  UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
+  UOPD_TRY(stream->CopyIn(std::as_bytes(std::span(data)), *buffer, offset));
+  UOPD_TRY(stream.Finish());
+  Wrote(handle, offset, data.size());
+  return absl::OkStatus();
+}
+
+absl::Status BufferStore::Read(DeviceSet& devices, uint64_t handle, uint64_t offset,
+                               std::span<char> out) {
+  const auto buffer = Find(handle);
+  if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+  UOPD_TRY(CheckRange(handle, *buffer, offset, out.size()));
+  if (out.empty()) return absl::OkStatus();
+  UOPD_TRY(CheckContents(handle));
+  UOPD_ASSIGN(DeviceState * device, devices.Get(buffer->device().info().name));
+  UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
+  UOPD_TRY(stream->CopyOut(*buffer, offset, std::as_writable_bytes(out)));
+  return stream.Finish();
+}
+
+size_t BufferStore::size() const {
+  MutexLock lock(mu_);
+  return buffers_.size();
+}
+
+}  // namespace uopd::engine

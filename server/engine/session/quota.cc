@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session/quota.h"
+
+#include <array>
+
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+
+namespace uopd::engine {
+namespace {
+
+Gauge& Held(ByteClass what) {
+  // In the order of ByteClass. Looking up a series takes a lock: once is enough.
+  static const std::array<Gauge*, 4> gauges = {
+      &metrics::ClientBytes({"buffers"}), &metrics::ClientBytes({"messages"}),
+      &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"})};
+  return *gauges[static_cast<size_t>(what)];
+}
+
+}  // namespace
+
+absl::Status Quota::Take(int64_t bytes) {
+  UOPD_CHECK(bytes >= 0);
+  const int64_t limit = limit_.load(std::memory_order_relaxed);
+  int64_t used = used_.load(std::memory_order_relaxed);
+  do {
+    if (used > limit || bytes > limit - used) {
+      return absl::ResourceExhaustedError(Cat(bytes, " more bytes exceed ", name_, " (", limit,
+                                              "), of which ", used, " are in use"));
+    }
+  } while (!used_.compare_exchange_weak(used, used + bytes, std::memory_order_relaxed));
+  if (parent_ == nullptr) return absl::OkStatus();
+  absl::Status status = parent_->Take(bytes);
+  if (!status.ok()) used_.fetch_sub(bytes, std::memory_order_relaxed);
+  return status;
+}
+
+void Quota::TakeAlways(int64_t bytes) {
+  used_.fetch_add(bytes, std::memory_order_relaxed);
+  if (parent_ != nullptr) parent_->TakeAlways(bytes);
+}
+
+void Quota::Give(int64_t bytes) {
+  used_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (parent_ != nullptr) parent_->Give(bytes);
+}
+
+Charge::Charge(Quota& quota, int64_t bytes, ByteClass what)
+    : quota_(&quota), bytes_(bytes), what_(what) {
+  Held(what).Add(static_cast<double>(bytes));
+}
+
+void Charge::Release() {
+  if (quota_ == nullptr) return;
+  std::exchange(quota_, nullptr)->Give(bytes_);
+  Held(what_).Add(-static_cast<double>(bytes_));
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// What became of a session's latest requests by request id, so that a repeated one is answered and
+// not run again.
+//
+// An id is known far longer than its data: the data of the latest results are kept up to a bound in
+// number and bytes, and after that where they came from, so that they can be read again as long as
+// those buffers have not changed. A request that was ended in the middle is known as lost. Bounded;
+// the oldest go first. Not thread-safe: the session's strand orders its use.
+#pragma once
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/digest.h"
+#include "core/base/status.h"
+#include "server/engine/session/quota.h"
+
+namespace uopd::engine {
+
+struct ExecuteResult {
+  std::vector<std::string> data;  // of the arguments with return_data, in order of slots
+};
+
+// Where a piece of a result lies: a buffer, 0 for none, and its version after the run.
+struct ResultSource {
+  uint64_t handle = 0, version = 0, bytes = 0;
+};
+
+class ResultMemory {
+ public:
+  static constexpr size_t kMaxIds = 1024;
+  static constexpr size_t kMaxResults = 64;     // with data
+  static constexpr size_t kMaxBytes = 4 << 20;  // of data; a larger result is not kept
+  static constexpr size_t kMaxSources = 16;     // a result of more pieces is not read again
+
+  // What is kept is charged to the quota, which outlives it.
+  explicit ResultMemory(Quota& quota) : quota_(quota) {}
+
+  struct Known {
+    Digest program;
+    absl::Status lost;                                  // not OK: what every repetition is told
+    std::shared_ptr<const ExecuteResult> maybe_result;  // null: no longer kept, see `sources`
+    std::vector<ResultSource> sources;                  // of all pieces, or empty
+    uint64_t bytes = 0;                                 // of the result
+    Charge charge;                                      // for what is kept of the data
+    Charge known;                                       // for the rest
+  };
+
+  // Null: not known. INVALID_ARGUMENT: the id was used for another program. Until the next call
+  // that changes something.
+  absl::StatusOr<const Known*> Find(uint64_t request_id, const Digest& program) const;
+  void Remember(uint64_t request_id, const Digest& program, const ExecuteResult& result,
+                std::vector<ResultSource> sources);
+  void RememberLoss(uint64_t request_id, const Digest& program, absl::Status lost);
+  size_t size() const { return known_.size(); }
+
+ private:
+  Known* Add(uint64_t request_id, const Digest& program);
+  void DropData(uint64_t request_id);
+
+  Quota& quota_;
+  absl::flat_hash_map<uint64_t, Known> known_;
+  std::deque<uint64_t> ids_, with_data_;  // oldest first
+  size_t bytes_ = 0;                      // of the data that are kept
+};
+
+}  // namespace uopd::engine

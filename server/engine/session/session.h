@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// One client's lease on the daemon: buffers, quota, recent results, and the order of its calls.
+//
+// Owned by shared_ptr: by the table, and by every call in progress (SessionUse). A session that was
+// closed is empty, and calls that find it so fail; what the calls in progress use goes with the
+// last of them.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "server/engine/base/strand.h"
+#include "server/engine/session/buffer_store.h"
+#include "server/engine/session/cancelled_ids.h"
+#include "server/engine/session/result_memory.h"
+
+namespace uopd::engine {
+
+class Session {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Session(std::string id, std::string resume_token, std::string peer, std::chrono::milliseconds ttl,
+          int64_t max_bytes, size_t max_buffers, std::shared_ptr<Quota> of_peer, Executor& executor)
+      : id_(std::move(id)),
+        resume_token_(std::move(resume_token)),
+        peer_(std::move(peer)),
+        of_peer_(std::move(of_peer)),
+        quota_("limits.session_bytes", max_bytes, of_peer_.get()),
+        buffers_(quota_, max_buffers),
+        strand_(std::make_shared<Strand>(executor)),
+        ttl_(ttl) {}
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const std::string& id() const { return id_; }
+  const std::string& resume_token() const { return resume_token_; }
+  const std::string& peer() const { return peer_; }  // that opened it
+  std::chrono::milliseconds ttl() const { return ttl_; }
+  BufferStore& buffers() { return buffers_; }
+  Quota& quota() { return quota_; }
+  Strand& strand() { return *strand_; }
+  ResultMemory& results() { return results_; }  // on the strand only
+  CancelledIds& cancelled() { return cancelled_; }
+
+  // When a call last began or ended.
+  Clock::time_point last_use() const {
+    return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
+  }
+  // True when another call waits behind the one that runs.
+  bool waited_for() const { return users_.load(std::memory_order_relaxed) > 1; }
+  bool closed() const { return closed_.load(std::memory_order_acquire); }
+
+ private:
+  friend class SessionTable;
+  friend class SessionUse;
+
+  const std::string id_, resume_token_, peer_;
+  const std::shared_ptr<Quota> of_peer_;  // all sessions of the peer
+  Quota quota_;
+  BufferStore buffers_;
+  const std::shared_ptr<Strand> strand_;
+  ResultMemory results_{quota_};
+  CancelledIds cancelled_;
+  const std::chrono::milliseconds ttl_;
+  std::atomic<bool> closed_{false};
+  std::atomic<int> users_{0};
+  std::atomic<Clock::rep> last_use_{0};
+};
+
+}  // namespace uopd::engine

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session/session_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "core/base/log.h"
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "server/engine/base/not_found.h"
+#include "server/engine/base/random_id.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr std::chrono::milliseconds kSweepInterval{500};
+
+absl::Status Unknown(const std::string& what) {
+  return NotFound(kSession, Cat(what, " is unknown or has expired"));
+}
+
+}  // namespace
+
+void SessionUse::Release() {
+  if (session_ == nullptr) return;
+  table_->Touch(*session_);
+  session_->users_.fetch_sub(1, std::memory_order_release);
+  session_ = nullptr;
+}
+
+SessionTable::SessionTable(SessionOptions options, Quota& total, Executor& executor, Now now,
+                           bool sweep)
+    : total_(total), executor_(executor), now_(std::move(now)), options_(options) {
+  if (sweep) sweeper_ = std::thread([this] { SweepForever(); });
+}
+
+SessionTable::~SessionTable() {
+  {
+    MutexLock lock(mu_);
+    stop_ = true;
+  }
+  stop_changed_.notify_all();
+  if (sweeper_.joinable()) sweeper_.join();
+  MutexLock lock(mu_);
+  metrics::Sessions().Add(-static_cast<double>(by_id_.size()));
+}
+
+void SessionTable::set_options(const SessionOptions& options) {
+  MutexLock lock(mu_);
+  options_ = options;
+  for (auto& [name, peer] : peers_) peer.quota->set_limit(options.peer_bytes);
+}
+
+absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
+                                              const std::string& peer) {
+  UOPD_ASSIGN(std::string id, RandomId());
+  UOPD_ASSIGN(std::string token, RandomId());
+  MutexLock lock(mu_);
+  if (by_id_.size() >= options_.max_sessions) {
+    return absl::ResourceExhaustedError(Cat(
+        "there are ", by_id_.size(), " open sessions, limits.sessions is ", options_.max_sessions));
+  }
+  if (auto of = peers_.find(peer);
+      of != peers_.end() && of->second.sessions >= options_.max_peer_sessions) {
+    return absl::ResourceExhaustedError(Cat("peer (", peer, ") has ", of->second.sessions,
+                                            " open sessions, limits.peer_sessions is ",
+                                            options_.max_peer_sessions));
+  }
+  if (ttl.count() <= 0) ttl = options_.ttl;
+  ttl = std::min(ttl, options_.max_ttl);
+  Peer& of_peer = peers_[peer];
+  if (of_peer.quota == nullptr)
+    of_peer.quota = std::make_shared<Quota>("limits.peer_bytes", options_.peer_bytes, &total_);
+  auto session = std::make_shared<Session>(id, token, peer, ttl, options_.session_bytes,
+                                           options_.session_buffers, of_peer.quota, executor_);
+  Touch(*session);
+  ++of_peer.sessions;
+  by_id_.emplace(std::move(id), session);
+  by_token_.emplace(std::move(token), session);
+  metrics::Sessions().Add(1);
+  return Hold(session);
+}
+
+absl::StatusOr<SessionUse> SessionTable::Resume(const std::string& token) {
+  MutexLock lock(mu_);
+  auto it = by_token_.find(token);
+  if (it == by_token_.end() ||
+      (Idle(*it->second) > it->second->ttl() + options_.grace && it->second->users_ == 0)) {
+    return Unknown("session of this resume token");
+  }
+  return Hold(it->second);
+}
+
+absl::StatusOr<SessionUse> SessionTable::Use(const std::string& id) {
+  MutexLock lock(mu_);
+  auto it = by_id_.find(id);
+  if (it == by_id_.end() || (Idle(*it->second) > it->second->ttl() && it->second->users_ == 0)) {
+    return Unknown(id.empty() ? "session (empty id)" : "session of this id");
+  }
+  return Hold(it->second);
+}
+
+absl::Status SessionTable::Close(const std::string& id) {
+  std::shared_ptr<Session> session;  // freed after the lock is released
+  MutexLock lock(mu_);
+  auto it = by_id_.find(id);
+  if (it == by_id_.end()) return Unknown("session of this id");
+  session = it->second;
+  Forget(*session);
+  return absl::OkStatus();
+}
+
+void SessionTable::Sweep() {
+  std::vector<std::shared_ptr<Session>> due;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [id, session] : by_id_) {
+      if (session->users_.load(std::memory_order_acquire) == 0 &&
+          Idle(*session) > session->ttl() + options_.grace) {
+        due.push_back(session);
+      }
+    }
+    for (const auto& session : due) Forget(*session);
+  }
+  for (const auto& session : due) {
+    UOPD_LOG(kInfo, "session expired", {"buffers", session->buffers().size()},
+             {"bytes", session->quota().used()});
+  }
+}
+
+std::chrono::milliseconds SessionTable::grace() const {
+  MutexLock lock(mu_);
+  return options_.grace;
+}
+
+size_t SessionTable::size() const {
+  MutexLock lock(mu_);
+  return by_id_.size();
+}
+
+void SessionTable::Touch(Session& session) const {
+  session.last_use_.store(now_().time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+Session::Clock::duration SessionTable::Idle(const Session& session) const {
+  return now_().time_since_epoch() -
+         Session::Clock::duration(session.last_use_.load(std::memory_order_relaxed));
+}
+
+SessionUse SessionTable::Hold(const std::shared_ptr<Session>& session) {
+  session->users_.fetch_add(1, std::memory_order_relaxed);
+  Touch(*session);
+  return SessionUse(session, this);
+}
+
+void SessionTable::Forget(Session& session) {
+  session.closed_.store(true, std::memory_order_release);
+  by_token_.erase(session.resume_token());
+  by_id_.erase(session.id());
+  if (auto of = peers_.find(session.peer()); --of->second.sessions == 0) peers_.erase(of);
+  metrics::Sessions().Add(-1);
+}
+
+void SessionTable::SweepForever() {
+  for (;;) {
+    {
+      MutexLock lock(mu_);
+      const auto until = Session::Clock::now() + kSweepInterval;
+      if (lock.WaitUntil(stop_changed_, until, [this]() UOPD_REQUIRES(mu_) { return stop_; })) {
+        return;
+      }
+    }
+    Sweep();
+  }
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// All open sessions: opening, finding, expiring.
+//
+//   open --no call for the TTL--> expired --resumed within the grace time--> open
+//   expired --grace time over--> freed          open or expired --Close--> freed
+//
+// An expired session refuses calls but keeps its buffers. A session with calls in progress does not
+// expire. Thread-safe; a sweeper thread frees what is due. Outlives every SessionUse.
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/mutex.h"
+#include "server/engine/session/session.h"
+
+namespace uopd::engine {
+
+class SessionTable;
+
+// A call's hold on its session: the lease does not run out meanwhile, and starts again at the end.
+class SessionUse {
+ public:
+  SessionUse() = default;
+  ~SessionUse() { Release(); }
+  SessionUse(SessionUse&& other) noexcept = default;
+  SessionUse& operator=(SessionUse&& other) noexcept {
+    Release();
+    session_ = std::move(other.session_);
+    table_ = other.table_;
+    return *this;
+  }
+
+  Session* operator->() const { return session_.get(); }
+  Session& operator*() const { return *session_; }
+  explicit operator bool() const { return session_ != nullptr; }
+
+ private:
+  friend class SessionTable;
+  SessionUse(std::shared_ptr<Session> session, SessionTable* table)
+      : session_(std::move(session)), table_(table) {}
+  void Release();
+
+  std::shared_ptr<Session> session_;
+  SessionTable* table_ = nullptr;
+};
+
+struct SessionOptions {
+  std::chrono::milliseconds ttl{300'000}, max_ttl{86'400'000}, grace{60'000};
+  size_t max_sessions = 1000, max_peer_sessions = SIZE_MAX;
+  size_t session_buffers = BufferStore::kMaxBuffers;
+  int64_t session_bytes = int64_t{4} << 30;
+  int64_t peer_bytes = INT64_MAX;  // of the sessions of one peer together
+};
+
+class SessionTable {
+ public:
+  using Now = std::function<Session::Clock::time_point()>;
+
+  // `sweep` false: the owner calls Sweep itself (tests with their own clock).
+  SessionTable(SessionOptions options, Quota& total, Executor& executor,
+               Now now = Session::Clock::now, bool sweep = true);
+  ~SessionTable();
+  SessionTable(const SessionTable&) = delete;
+  SessionTable& operator=(const SessionTable&) = delete;
+
+  // For sessions opened later, and peers.
+  void set_options(const SessionOptions& options) UOPD_EXCLUDES(mu_);
+
+  // RESOURCE_EXHAUSTED when there are too many, in all or of this peer. A TTL of 0 is the default
+  // one; too long ones are shortened.
+  absl::StatusOr<SessionUse> Open(std::chrono::milliseconds ttl, const std::string& peer = "")
+      UOPD_EXCLUDES(mu_);
+  // NOT_FOUND (session) when the grace time is over.
+  absl::StatusOr<SessionUse> Resume(const std::string& token) UOPD_EXCLUDES(mu_);
+  // NOT_FOUND (session) for an unknown or expired one. Renews the lease.
+  absl::StatusOr<SessionUse> Use(const std::string& id) UOPD_EXCLUDES(mu_);
+  absl::Status Close(const std::string& id) UOPD_EXCLUDES(mu_);
+
+  // Frees what is due.
+  void Sweep() UOPD_EXCLUDES(mu_);
+  size_t size() const UOPD_EXCLUDES(mu_);
+  std::chrono::milliseconds grace() const UOPD_EXCLUDES(mu_);
+
+ private:
+  friend class SessionUse;
+  void Touch(Session& session) const;
+  Session::Clock::duration Idle(const Session& session) const;
+  SessionUse Hold(const std::shared_ptr<Session>& session);
+  void Forget(Session& session) UOPD_REQUIRES(mu_);
+  void SweepForever();
+
+  Quota& total_;
+  Executor& executor_;
+  const Now now_;
+  mutable Mutex mu_;
+  std::condition_variable stop_changed_;
+  bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  SessionOptions options_ UOPD_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_id_ UOPD_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_token_ UOPD_GUARDED_BY(mu_);
+  struct Peer {
+    size_t sessions = 0;           // open ones
+    std::shared_ptr<Quota> quota;  // theirs
+  };
+  absl::flat_hash_map<std::string, Peer> peers_ UOPD_GUARDED_BY(mu_);  // with open sessions
+  std::thread sweeper_;
+};
+
+}  // namespace uopd::engine

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/tune/worker_tuner.h"
+
+#include <algorithm>
+
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+#include "core/ir/wire.h"
+#include "server/engine/base/code_key.h"
+
+namespace uopd::engine {
+
+worker::TuneOptions WorkerTuner::TuneOptionsOf(const devices::Device& device,
+                                               const CompileOptions& options) const {
+  worker::TuneOptions out;
+  out.beam.width = options.beam;
+  out.beam.max_candidates = limits_.max_candidates;
+  out.beam.fast_math = options.fast_math;
+  out.device = device.info().name;
+  out.toolchain = device.target().toolchain;
+  return out;
+}
+
+std::string WorkerTuner::Environment(const devices::Device& device,
+                                     const CompileOptions& options) const {
+  return Cat("record=", kTuningRecordVersion, " ", TuneOptionsOf(device, options).Key(),
+             " timeout_ms=", limits_.timeout.count(), " ", CodeEnvironment(device.target()));
+}
+
+absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
+                                               const devices::Device& device,
+                                               const CompileOptions& options,
+                                               const std::function<bool()>& cancelled) {
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kKernel));
+  worker::TuneOptions tune = TuneOptionsOf(device, options);
+  tune.beam.cancelled = cancelled;
+  tune.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
+  tune.beam.progress = [](const search::Trial& trial) {
+    metrics::TuneCandidates({trial.outcome == search::Trial::kMeasured ? "measured" : "failed"})
+        .Increment();
+  };
+  UOPD_ASSIGN(worker::TunedKernel tuned,
+              worker::TuneKernel(ctx, sink, device.target(), tune, pools_));
+  TuningRecord out;
+  out.opts = std::move(tuned.opts);
+  out.seconds = tuned.seconds;
+  out.heuristic_seconds = tuned.heuristic_seconds;
+  const auto& trials = tuned.search.trials;
+  out.measured = std::count_if(trials.begin(), trials.end(), [](const search::Trial& trial) {
+    return trial.outcome == search::Trial::kMeasured;
+  });
+  out.failed = static_cast<int64_t>(trials.size()) - out.measured;
+  return out;
+}
+
+void WorkerTuner::Rest() {
+  pools_.compile.EndIdle();
+  pools_.measure.EndIdle();
+}
+
+}  // namespace uopd::engine

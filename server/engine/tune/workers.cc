@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/tune/workers.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "core/base/metrics.h"
+#include "core/base/text.h"
+
+namespace uopd::engine {
+namespace {
+
+using worker::Supervisor;
+
+// Added to the daemon's own: kernels of running requests first, then compiles, then tuning.
+constexpr int kCompileNice = 5, kTuningNice = 10;
+constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks goes in time
+
+Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,
+                           QuarantineStore* quarantine) {
+  Supervisor::Options out;
+  out.max_workers = size;
+  out.setup.name = process;
+  out.setup.devices = config.device_list();
+  out.setup.cpu_threads = 1;
+  out.setup.retire_above_rss_bytes = kRetireAboveBytes;
+  out.on_quarantine = [pool, quarantine](const worker::QuarantineEntry& entry) {
+    metrics::WorkerKills({pool}).Increment();
+    if (quarantine != nullptr && !entry.passing()) quarantine->Add(entry);
+  };
+  out.on_lost = [pool] { metrics::WorkerLosses({pool}).Increment(); };
+  return out;
+}
+
+Supervisor::Options CompilePool(const Config& config, int size) {
+  Supervisor::Options out = PoolOf(config, "uopd-compile", "compile", size, nullptr);
+  out.setup.nice = kCompileNice;
+  out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
+  return out;
+}
+
+Supervisor::Options TuningPool(const Config& config, QuarantineStore* quarantine) {
+  const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int size = static_cast<int>(config.tune_workers());
+  Supervisor::Options out =
+      PoolOf(config, "uopd-tune", "tuning", size > 0 ? size : cores, quarantine);
+  out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
+  out.setup.nice = kTuningNice;
+  return out;
+}
+
+Supervisor::Options MeasurePool(const Config& config, QuarantineStore* quarantine) {
+  Supervisor::Options out = PoolOf(config, "uopd-measure", "measure", 1, quarantine);
+  out.setup.nice = kTuningNice;
+  // Kernels run as they do in the daemon.
+  out.setup.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  out.setup.device_memory_bytes = static_cast<uint64_t>(config.limits_total_bytes());
+  out.setup.retire_above_rss_bytes = 0;
+  return out;
+}
+
+}  // namespace
+
+Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
+                 cache::Store& store)
+    : tuning_quarantine_(store, "tuning"),
+      measure_quarantine_(store, "measure"),
+      compile_(forks, CompilePool(config, compilers)),
+      tuning_(forks, TuningPool(config, &tuning_quarantine_)),
+      measure_(forks, MeasurePool(config, &measure_quarantine_)) {
+  for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
+  for (const auto& entry : measure_quarantine_.Load()) measure_.quarantine().Add(entry);
+}
+
+std::array<Workers::Pool, 3> Workers::Pools() {
+  return {{{"compile", &compile_, nullptr},
+           {"tuning", &tuning_, &tuning_quarantine_},
+           {"measure", &measure_, &measure_quarantine_}}};
+}
+
+std::vector<Workers::Quarantined> Workers::ListQuarantine() {
+  std::vector<Quarantined> out;
+  for (const Pool& pool : Pools()) {
+    for (auto& entry : pool.workers->quarantine().entries()) {
+      out.push_back({pool.name, std::move(entry)});
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<size_t> Workers::ClearQuarantine(std::string_view id) {
+  const bool hex = std::ranges::all_of(
+      id, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  if (!hex || id.size() > 64) {
+    return absl::InvalidArgumentError(
+        "the id of a quarantined job is 64 hexadecimal digits, or the first ones of them");
+  }
+  std::vector<Quarantined> chosen = ListQuarantine();
+  std::erase_if(chosen, [&](const Quarantined& q) { return !q.entry.job.Hex().starts_with(id); });
+  if (!id.empty() && chosen.empty()) {
+    return absl::NotFoundError(Cat("no job in quarantine has the id ", id));
+  }
+  const bool several = std::ranges::any_of(
+      chosen, [&](const Quarantined& q) { return q.entry.job != chosen.front().entry.job; });
+  if (!id.empty() && several) {
+    return absl::InvalidArgumentError(
+        Cat("several jobs in quarantine have ids that start with ", id));
+  }
+  for (const Quarantined& q : chosen) {
+    for (const Pool& pool : Pools()) {
+      pool.workers->quarantine().Remove(q.entry.job);
+      if (pool.store != nullptr) pool.store->Remove(q.entry.job);
+    }
+  }
+  return chosen.size();
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+#include "core/render/renderer.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace uopd::render {
+namespace {
+
+TEST(RendererTest, EveryTextFormatHasOne) {
+  std::set<std::string> keys;
+  for (ProgramFormat format : {ProgramFormat::kLlvmIr, ProgramFormat::kC}) {
+    const auto found = RendererFor(format);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ((*found)->format, format);
+    EXPECT_TRUE(keys.insert((*found)->Key()).second) << (*found)->Key();
+  }
+}
+
+TEST(RendererTest, OthersAreUnimplemented) {
+  for (ProgramFormat format :
+       {ProgramFormat::kObject, ProgramFormat::kPtx, static_cast<ProgramFormat>(200)}) {
+    EXPECT_EQ(RendererFor(format).status().code(), absl::StatusCode::kUnimplemented);
+  }
+}
+
+}  // namespace
+}  // namespace uopd::render

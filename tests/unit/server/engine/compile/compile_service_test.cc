@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/compile_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <sstream>
+#include <thread>
+
+#include "core/base/text.h"
+#include "server/engine/base/not_found.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class CompileServiceTest : public testing::Test {
+ protected:
+  CompileServiceTest() { fs::remove_all(folder_); }
+  ~CompileServiceTest() override { fs::remove_all(folder_); }
+  // What a daemon has after a restart: the store stays, everything else is new.
+  std::unique_ptr<CompileService> Restarted() {
+    return std::make_unique<CompileService>(
+        CompileService::Options{.owner = "test",
+                                .repro_folder = folder_.string(),
+                                .device_list = "NULL,NULL:1",
+                                .limits = {}},
+        pipeline_, store_, devices_, workers_);
+  }
+  absl::Status Prepare(CompileService& service, std::string_view digest, std::string_view bytes) {
+    request_ = {};
+    return service.Prepare(request_, {digest, bytes}, {}).status();
+  }
+
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string graph_ = ScaleGraph(4, 2);
+  const std::string digest_{HashBytes(graph_).view()};
+  FakePipeline pipeline_;
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  Executor workers_{2, SIZE_MAX};
+  std::unique_ptr<CompileService> service_ = Restarted();
+  RequestContext request_;
+};
+
+TEST_F(CompileServiceTest, MemoryThenDiskThenWork) {
+  EXPECT_EQ(MissingKind(Prepare(*service_, digest_, "")), kProgram);
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  EXPECT_EQ(request_.cache.schedule, CacheResult::kMiss);
+  EXPECT_EQ(request_.cache.kernels_compiled, 1u);
+  ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+  EXPECT_EQ(request_.cache.schedule, CacheResult::kMemory);
+  service_ = Restarted();
+  ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+  EXPECT_EQ(request_.cache.schedule, CacheResult::kDisk);
+  EXPECT_EQ(request_.cache.kernels_disk, 1u);
+  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(pipeline_.schedules, 1);
+}
+
+TEST_F(CompileServiceTest, OptionsMakeOtherPrograms) {
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  RequestContext request;
+  ASSERT_TRUE(service_->Prepare(request, {digest_, ""}, {.noopt = true}).ok());
+  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_EQ(service_->Find({digest_, ""}, {.fast_math = true}), nullptr);
+}
+
+// Eight equal GPUs compile a kernel once.
+TEST_F(CompileServiceTest, EqualDevicesShareACompileAndHaveTheirOwnKernels) {
+  const std::string there = ScaleGraph(4, 2, "NULL:1");
+  RequestContext first, second;
+  const auto a = service_->Prepare(first, {"", graph_}, {});
+  const auto b = service_->Prepare(second, {"", there}, {});
+  ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
+  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(second.cache.kernels_disk, 1u);
+  ASSERT_EQ((*a)->Get()->devices.size(), 1u);
+  ASSERT_EQ((*b)->Get()->devices.size(), 1u);
+  EXPECT_EQ((*a)->Get()->devices[0]->name(), "NULL:0");
+  EXPECT_EQ((*b)->Get()->devices[0]->name(), "NULL:1");
+}
+
+TEST_F(CompileServiceTest, ManyCallersOneCompile) {
+  constexpr int kCallers = 8;
+  std::latch all(kCallers);
+  std::atomic<int> shared{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      RequestContext request;
+      all.arrive_and_wait();
+      EXPECT_TRUE(service_->Prepare(request, {"", graph_}, {}).ok());
+      if (request.cache.schedule != CacheResult::kMiss) ++shared;
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(shared, kCallers - 1);
+}
+
+// The first caller's work goes on for the others; it gets its own answer at once.
+TEST_F(CompileServiceTest, ACompileEndsOnlyWhenItsLastCallerHasLeft) {
+  std::latch building(1), go_on(1);
+  std::atomic<bool> first_left{false};
+  pipeline_.on_build = [&]() -> absl::Status {
+    building.count_down();
+    go_on.wait();
+    return absl::OkStatus();
+  };
+  std::thread first([&] {
+    RequestContext request;
+    request.cancelled = [&] { return first_left.load(); };
+    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+  });
+  building.wait();
+  RequestContext second_request;
+  std::latch second_done(1);
+  absl::Status second;
+  service_->Begin(second_request, {"", graph_}, {}, [&](auto made) {
+    second = made.status();
+    second_done.count_down();
+  });
+  while (service_->waiting({"", graph_}, {}) < 2) std::this_thread::yield();
+  first_left = true;
+  first.join();  // while the build still waits
+  go_on.count_down();
+  second_done.wait();
+  EXPECT_TRUE(second.ok()) << second;
+  EXPECT_EQ(second_request.cache.schedule, CacheResult::kShared);
+  EXPECT_EQ(pipeline_.builds, 1);
+}
+
+TEST_F(CompileServiceTest, ACompileThatNobodyWaitsForEnds) {
+  std::latch building(1), noticed(1);
+  std::atomic<bool> left{false}, endless{true};
+  pipeline_.on_interrupt = [&](Interrupt& interrupt) -> absl::Status {
+    if (!endless) return absl::OkStatus();
+    building.count_down();
+    while (!interrupt.raised()) interrupt.Poll(1000);  // a compile that never ends
+    endless = false;
+    noticed.count_down();
+    return interrupt.status();
+  };
+  std::thread caller([&] {
+    RequestContext request;
+    request.cancelled = [&] { return left.load(); };
+    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+  });
+  building.wait();
+  left = true;
+  caller.join();
+  noticed.wait();
+  // Nothing half-done was kept, and the next one is not disturbed, also if it comes before the
+  // thread of the first has gone.
+  EXPECT_TRUE(Prepare(*service_, "", graph_).ok());
+}
+
+TEST_F(CompileServiceTest, AWaiterThatIsLateLeavesWhileTheWorkGoesOn) {
+  std::latch building(1), go_on(1);
+  pipeline_.on_build = [&]() -> absl::Status {
+    building.count_down();
+    go_on.wait();
+    return absl::OkStatus();
+  };
+  RequestContext first, late;
+  std::latch first_done(1), late_done(1);
+  absl::Status of_first, of_late;
+  service_->Begin(first, {"", graph_}, {}, [&](auto made) {
+    of_first = made.status();
+    first_done.count_down();
+  });
+  building.wait();
+  late.deadline = RequestContext::Clock::now() + std::chrono::milliseconds(20);
+  service_->Begin(late, {"", graph_}, {}, [&](auto made) {
+    of_late = made.status();
+    late_done.count_down();
+  });
+  late_done.wait();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(of_late)) << of_late;
+  go_on.count_down();
+  first_done.wait();
+  EXPECT_TRUE(of_first.ok()) << of_first;
+}
+
+// However many wait, they hold no thread: another graph is made meanwhile.
+TEST_F(CompileServiceTest, ThoseWhoWaitHoldNoThread) {
+  std::latch building(1), go_on(1);
+  std::atomic<int> calls{0};
+  pipeline_.on_build = [&]() -> absl::Status {
+    if (calls.fetch_add(1) > 0) return absl::OkStatus();
+    building.count_down();
+    go_on.wait();
+    return absl::OkStatus();
+  };
+  constexpr int kCallers = 100;
+  std::vector<RequestContext> requests(kCallers);
+  std::latch all_done(kCallers);
+  for (int i = 0; i < kCallers; ++i) {
+    requests[static_cast<size_t>(i)].caller = {"somebody", Cat("session ", i)};
+    service_->Begin(requests[static_cast<size_t>(i)], {"", graph_}, {}, [&](auto made) {
+      EXPECT_TRUE(made.ok());
+      all_done.count_down();
+    });
+  }
+  building.wait();
+  while (service_->waiting({"", graph_}, {}) < kCallers) std::this_thread::yield();
+  const std::string other = ScaleGraph(8, 3);
+  EXPECT_TRUE(Prepare(*service_, "", other).ok());
+  go_on.count_down();
+  all_done.wait();
+  EXPECT_EQ(pipeline_.builds, 2);
+}
+
+TEST_F(CompileServiceTest, CancellingWhileQueuedAnswersAtOnce) {
+  RequestContext request;
+  request.cancellation = std::make_shared<Cancellation>();
+  request.cancellation->Cancel();
+  absl::Status got;
+  service_->Begin(request, {"", graph_}, {}, [&](auto made) { got = made.status(); });
+  EXPECT_TRUE(absl::IsCancelled(got)) << got;
+}
+
+// Somebody comes when the work has given up already: it is done again.
+TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
+  std::latch building(1), gave_up(1), come(1);
+  std::atomic<bool> left{false};
+  std::atomic<int> calls{0};
+  pipeline_.on_interrupt = [&](Interrupt& interrupt) {
+    if (calls.fetch_add(1) > 0) return absl::OkStatus();
+    building.count_down();
+    while (!interrupt.raised()) interrupt.Poll(1000);
+    gave_up.count_down();
+    come.wait();
+    return interrupt.status();
+  };
+  std::thread first([&] {
+    RequestContext request;
+    request.cancelled = [&] { return left.load(); };
+    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+  });
+  building.wait();
+  left = true;
+  first.join();
+  gave_up.wait();
+  RequestContext second;
+  std::latch done(1);
+  absl::Status got;
+  service_->Begin(second, {"", graph_}, {}, [&](auto made) {
+    got = made.status();
+    done.count_down();
+  });
+  while (service_->waiting({"", graph_}, {}) < 1) std::this_thread::yield();
+  come.count_down();
+  done.wait();
+  EXPECT_TRUE(got.ok()) << got;
+  EXPECT_EQ(pipeline_.builds, 2);
+}
+
+TEST_F(CompileServiceTest, WhatADeviceCannotDoNamesTheDevice) {
+  pipeline_.on_build = [] { return absl::UnimplementedError("no code for SIN of f8e4m3"); };
+  const absl::Status status = service_->Prepare(request_, {"", graph_}, {}).status();
+  EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
+  EXPECT_EQ(StatusText(status), "no code for SIN of f8e4m3 (while compiling for NULL:0)");
+}
+
+TEST_F(CompileServiceTest, NothingIsBuiltForACallerThatIsGone) {
+  request_.cancelled = [] { return true; };
+  EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request_, {"", graph_}, {}).status()));
+  RequestContext late;
+  late.deadline = RequestContext::Clock::now();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(service_->Prepare(late, {"", graph_}, {}).status()));
+  EXPECT_EQ(pipeline_.builds, 0);
+}
+
+// Replaces the values of a store by what `spoil` makes of them.
+class SpoiledStore final : public cache::Store {
+ public:
+  SpoiledStore(cache::Store& inner, std::string store)
+      : inner_(inner), spoiled_(std::move(store)) {}
+  cache::GetResult Get(const cache::Key& key) override {
+    cache::GetResult out = inner_.Get(key);
+    if (out.hit() && key.store() == spoiled_ && !replaced_) out.entry.bytes = "spoiled";
+    return out;
+  }
+  absl::Status Put(const cache::Key& key, std::string bytes, int64_t cost_us) override {
+    replaced_ = replaced_ || key.store() == spoiled_;
+    return inner_.Put(key, std::move(bytes), cost_us);
+  }
+  absl::Status PutFenced(const cache::Key& key, std::string bytes, int64_t cost_us,
+                         int64_t token) override {
+    replaced_ = replaced_ || key.store() == spoiled_;
+    return inner_.PutFenced(key, std::move(bytes), cost_us, token);
+  }
+  absl::Status Flush() override { return inner_.Flush(); }
+  cache::LeaseResult TryLease(const cache::Key& key, std::string_view owner,
+                              int64_t ttl_us) override {
+    return inner_.TryLease(key, owner, ttl_us);
+  }
+  absl::Status RenewLease(const cache::Key& key, int64_t token, int64_t ttl_us) override {
+    return inner_.RenewLease(key, token, ttl_us);
+  }
+  absl::Status ReleaseLease(const cache::Key& key, int64_t token) override {
+    return inner_.ReleaseLease(key, token);
+  }
+  cache::WatchOutcome WatchReady(const cache::Key& key, const cache::WaitLimits& limits) override {
+    return inner_.WatchReady(key, limits);
+  }
+  std::vector<cache::Usage> ReadUsage() override { return inner_.ReadUsage(); }
+  std::vector<cache::EntryInfo> List(const std::string& store, int64_t limit) override {
+    return inner_.List(store, limit);
+  }
+  std::optional<cache::Key> KeyOf(const Digest& address) override { return inner_.KeyOf(address); }
+  absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
+  cache::Health health() const override { return inner_.health(); }
+  const cache::StatsTable& stats() const override { return inner_.stats(); }
+  bool replaced() const { return replaced_; }
+
+ private:
+  cache::Store& inner_;
+  const std::string spoiled_;
+  bool replaced_ = false;
+};
+
+TEST_F(CompileServiceTest, UnusableValuesAreMadeAgainAndReplaced) {
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  for (const char* name : {"kernel", "schedule"}) {
+    SCOPED_TRACE(name);
+    SpoiledStore spoiled(store_, name);
+    CompileService service({.owner = "test"}, pipeline_, spoiled, devices_, workers_);
+    EXPECT_TRUE(Prepare(service, digest_, "").ok());
+    EXPECT_TRUE(spoiled.replaced());
+    service_ = Restarted();  // over the healed store
+    ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+    EXPECT_EQ(request_.cache.schedule, CacheResult::kDisk);
+    EXPECT_EQ(request_.cache.kernels_disk, 1u);
+  }
+}
+
+TEST_F(CompileServiceTest, AStoredGraphThatIsNotItsDigestsIsUnknown) {
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  SpoiledStore spoiled(store_, "graph");
+  CompileService service({.owner = "test"}, pipeline_, spoiled, devices_, workers_);
+  EXPECT_EQ(MissingKind(Prepare(service, digest_, "")), kProgram);
+}
+
+TEST_F(CompileServiceTest, OurBugsLeaveAReproducer) {
+  pipeline_.on_build = [] { return absl::InternalError("renderer is\nconfused"); };
+  const absl::Status status = Prepare(*service_, "", graph_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(StatusText(status), HasSubstr(folder_.string()));
+  ASSERT_FALSE(fs::is_empty(folder_));
+  std::ifstream in(fs::directory_iterator(folder_)->path());
+  std::ostringstream text;
+  text << in.rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("; renderer is\n; confused"));
+  EXPECT_THAT(text.str(), HasSubstr("SINK"));
+  const auto head = ReadReproducerHead(text.view());
+  ASSERT_TRUE(head.ok()) << head.status();
+  EXPECT_EQ(head->devices, "NULL,NULL:1");
+  // The same failure writes the same files again, and many stay within the bound.
+  for (int i = 0; i < 100; ++i) (void)Prepare(*service_, "", ScaleGraph(4, i));
+  const fs::directory_iterator files(folder_);
+  EXPECT_EQ(static_cast<size_t>(std::distance(begin(files), end(files))),
+            ReproducerFolder::Limits().files);
+}
+
+TEST_F(CompileServiceTest, ErrorsOfTheGraphLeaveNoReproducer) {
+  pipeline_.on_build = [] { return absl::UnimplementedError("not yet"); };
+  EXPECT_EQ(Prepare(*service_, "", graph_).code(), absl::StatusCode::kUnimplemented);
+  EXPECT_FALSE(fs::exists(folder_));
+  EXPECT_EQ(Prepare(*service_, "", "noise").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Prepare(*service_, HashBytes("x").view(), graph_).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace uopd::engine

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/compile/kernel_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+class KernelLoaderTest : public ::testing::Test {
+ protected:
+  KernelLoaderTest() {
+    ir::UOpContext ctx;
+    const auto sink = ir::Decode(ctx, ScaleGraph(4, 2), ir::Stage::kTensor);
+    graph_ = schedule::MakeSchedule(ctx, *sink, {})->items.at(0).graph;
+  }
+  absl::StatusOr<LoadedKernel> Get(KernelLoader& loader, std::string_view device,
+                                   const std::vector<codegen::Opt>* opts = nullptr) {
+    PhaseTimings timings;
+    return loader.Get({}, {graph_, *devices_.Get(device), options_, opts, capacities_}, &timings);
+  }
+
+  std::string graph_;
+  CompileOptions options_;
+  std::vector<int64_t> capacities_ = {16, 16};
+  FakePipeline pipeline_;
+  KernelCompiler compiler_{nullptr, std::chrono::seconds(10)};
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  KernelLoader loader_{pipeline_, compiler_, store_, "test"};
+};
+
+TEST_F(KernelLoaderTest, MemoryThenStoreThenWork) {
+  const auto made = Get(loader_, "");
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->from, CacheResult::kMiss);
+  const auto known = Get(loader_, "");
+  EXPECT_EQ(known->from, CacheResult::kMemory);
+  EXPECT_EQ(known->kernel, made->kernel);
+  KernelLoader restarted(pipeline_, compiler_, store_, "test");
+  EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
+  EXPECT_EQ(pipeline_.builds, 1);
+}
+
+TEST_F(KernelLoaderTest, EqualDevicesShareTheBytesAndNotTheKernel) {
+  const auto here = Get(loader_, "NULL:0"), there = Get(loader_, "NULL:1");
+  ASSERT_TRUE(here.ok() && there.ok());
+  EXPECT_EQ(there->from, CacheResult::kDisk);
+  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(here->kernel->device->name(), "NULL:0");
+  EXPECT_EQ(there->kernel->device->name(), "NULL:1");
+}
+
+TEST_F(KernelLoaderTest, OptsAndOptionsMakeOtherKernels) {
+  ASSERT_TRUE(Get(loader_, "").ok());
+  const std::vector<codegen::Opt> none;
+  EXPECT_EQ(Get(loader_, "", &none)->from, CacheResult::kMiss);
+  EXPECT_TRUE(Get(loader_, "", &none)->kernel->tuned);
+  options_.fast_math = true;
+  EXPECT_EQ(Get(loader_, "")->from, CacheResult::kMiss);
+  EXPECT_TRUE(absl::IsInvalidArgument(Get(loader_, "", &FakePipeline::kUselessOpts).status()));
+}
+
+TEST_F(KernelLoaderTest, AKernelNobodyHasIsLoadedAgain) {
+  ASSERT_TRUE(Get(loader_, "").ok());  // and dropped
+  EXPECT_EQ(Get(loader_, "")->from, CacheResult::kDisk);
+}
+
+// A record for larger buffers than the schedule has would be read and written outside of them.
+TEST_F(KernelLoaderTest, AKernelThatDoesNotFitIsNotLoaded) {
+  capacities_ = {16, 12};
+  const auto got = Get(loader_, "");
+  EXPECT_TRUE(absl::IsInternal(got.status()));
+  EXPECT_THAT(StatusText(got.status()), HasSubstr("does not fit"));
+}
+
+TEST_F(KernelLoaderTest, AValueThatIsNoRecordIsMadeAgainAndReplaced) {
+  ASSERT_TRUE(Get(loader_, "").ok());
+  const auto entry = store_.List("kernel", 10).at(0);
+  ASSERT_TRUE(store_.Clear("kernel").ok());
+  ASSERT_TRUE(store_.Put({"kernel", graph_, options_.KernelText()}, "noise", 1).ok());
+  EXPECT_EQ(store_.List("kernel", 10).at(0).address, entry.address);
+  const auto healed = Get(loader_, "");
+  ASSERT_TRUE(healed.ok()) << healed.status();
+  EXPECT_EQ(healed->from, CacheResult::kMiss);
+  EXPECT_EQ(pipeline_.builds, 2);
+  KernelLoader restarted(pipeline_, compiler_, store_, "test");
+  EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
+}
+
+}  // namespace
+}  // namespace uopd::engine

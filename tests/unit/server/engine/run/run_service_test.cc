@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/run/run_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "devices/null/null_device.h"
+#include "server/engine/run/binding.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs slot 0 = slot 1 * 2 of 4 floats on NULL, which launches and computes nothing.
+class RunServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    RequestContext request;
+    auto handle = service_.Prepare(request, {"", ScaleGraph(4, 2)}, {});
+    ASSERT_TRUE(handle.ok()) << handle.status();
+    program_ = (*handle)->Get();
+  }
+  absl::StatusOr<ExecuteResult> Run(std::vector<Argument> arguments,
+                                    std::vector<uint64_t> free = {}) {
+    RequestContext request;
+    return RunProgram(request, *program_, buffers_, {arguments, {}, free}, limits_, watch_);
+  }
+  devices::null::NullDevice& device() {
+    return dynamic_cast<devices::null::NullDevice&>((*devices_.Get(""))->device());
+  }
+
+  FakePipeline pipeline_;
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  Executor workers_{1, SIZE_MAX};
+  CompileService service_{{}, pipeline_, store_, devices_, workers_};
+  std::shared_ptr<const Program> program_;
+  Quota quota_{"limits.session_bytes", 100 * ChargedBytes(16)};
+  BufferStore buffers_{quota_};
+  RunLimits limits_;
+  RunWatch watch_;
+  const std::string data_ = "0123456789abcdef";
+};
+
+TEST_F(RunServiceTest, ReturnsDataAndLeavesNothing) {
+  const auto result = Run({{.return_data = true}, {.data = data_, .return_data = true}});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->data, (std::vector<std::string>{std::string(16, '\0'), data_}));
+  EXPECT_EQ(device().launches(), 1);
+  EXPECT_EQ(quota_.used(), 0);
+  EXPECT_EQ(buffers_.size(), 0u);
+}
+
+TEST_F(RunServiceTest, NewHandlesStayAndFreedOnesGo) {
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
+  EXPECT_EQ(buffers_.size(), 2u);
+  EXPECT_EQ(quota_.used(), 2 * ChargedBytes(16));
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2}}, {1, 2, 3}).ok());
+  EXPECT_EQ(buffers_.size(), 0u);
+  EXPECT_EQ(quota_.used(), 0);
+}
+
+TEST_F(RunServiceTest, OneNewHandleForTwoSlotsIsOneBuffer) {
+  ASSERT_TRUE(Run({{.buffer = 1, .return_data = true}, {.buffer = 1, .data = data_}}).ok());
+  EXPECT_EQ(buffers_.size(), 1u);
+  EXPECT_EQ(quota_.used(), ChargedBytes(16));
+}
+
+TEST_F(RunServiceTest, QuotasHoldForWhatARunMakes) {
+  quota_.set_limit(2 * ChargedBytes(16) - 1);
+  const auto result = Run({{.buffer = 1}, {.data = data_}});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(result.status()), HasSubstr("slot 1"));
+  EXPECT_EQ(quota_.used(), 0);
+  EXPECT_EQ(buffers_.size(), 0u);
+}
+
+TEST_F(RunServiceTest, RefusesWhatDoesNotFit) {
+  const auto refused = [&](std::vector<Argument> arguments, const char* text,
+                           absl::StatusCode code = absl::StatusCode::kInvalidArgument) {
+    const auto result = Run(std::move(arguments));
+    EXPECT_EQ(result.status().code(), code) << text;
+    EXPECT_THAT(StatusText(result.status()), HasSubstr(text));
+  };
+  ASSERT_TRUE(buffers_.Create(9, **devices_.Get("NULL:1"), 16).ok());
+  ASSERT_TRUE(buffers_.Create(8, **devices_.Get(""), 17).ok());
+  refused({{}, {.buffer = 9}}, "NULL:1");
+  refused({{.buffer = 8}, {.data = data_}}, "buffer 8 of slot 0");
+  refused({{}, {}}, "slot 1");
+  refused({{}, {.buffer = 77}}, "buffer 77 of slot 1", absl::StatusCode::kNotFound);
+  refused({{}, {.data = "short"}}, "slot 1");
+  refused({{.data = data_, .return_data = true}, {.buffer = 5}}, "buffer 5",
+          absl::StatusCode::kNotFound);
+  EXPECT_EQ(device().launches(), 0);
+  EXPECT_EQ(buffers_.size(), 2u);
+}
+
+TEST_F(RunServiceTest, DataForOneBufferComesFromOneSlot) {
+  ASSERT_TRUE(buffers_.Create(1, **devices_.Get(""), 16).ok());
+  EXPECT_EQ(Run({{.buffer = 1, .data = data_}, {.buffer = 1, .data = data_}}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(RunServiceTest, TooMuchToReturnIsRefused) {
+  limits_.max_return_bytes = 31;
+  const auto result = Run({{.return_data = true}, {.data = data_, .return_data = true}});
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+// Copies that happen later find the strings where they were when they were queued: short ones would
+// move with the vector that holds them.
+TEST(RunServiceDeferredTest, ReturnedDataStayWhereTheyAre) {
+  const std::shared_ptr<devices::Device> device =
+      devices::null::NullDevice::Open({.deferred = true});
+  DeviceSet devices(*devices::Registry::Of(std::span(&device, 1)));
+  FakePipeline pipeline;
+  cache::MemoryStore store(1 << 20);
+  Executor workers(1, SIZE_MAX);
+  CompileService service({}, pipeline, store, devices, workers);
+  // Sums of eight slots of one float each.
+  ir::UOpContext ctx;
+  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{1});
+  ir::UOp sum = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  for (int64_t i = 2; i <= 8; ++i) {
+    sum = ir::Add(ctx, sum, ir::Param(ctx, i, ir::Dtype::F32, shape));
+  }
+  const ir::UOp out = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), sum);
+  RequestContext request;
+  const auto handle =
+      service.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&out, 1)))}, {});
+  ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
+  Quota quota("limits.session_bytes", 9 * ChargedBytes(4));
+  BufferStore buffers(quota);
+  RunWatch watch;
+  std::vector<Argument> arguments = {{.return_data = true}};
+  std::vector<std::string> want = {std::string(4, '\0')};
+  for (char c = 'a'; c < 'i'; ++c) want.emplace_back(4, c);
+  for (size_t i = 1; i <= 8; ++i) arguments.push_back({.data = want[i], .return_data = true});
+  const auto result =
+      RunProgram(request, *(*handle)->Get(), buffers, {arguments, {}, {}}, {}, watch);
+  ASSERT_TRUE(result.ok()) << StatusText(result.status());
+  EXPECT_EQ(result->data, want);
+}
+
+// In the middle of a run: what it had begun to write is lost, and nothing else.
+TEST_F(RunServiceTest, AFailedRunLosesWhatItHadBegunToWrite) {
+  const std::string other(16, 'o');
+  ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
+  limits_.terms.wanted = [](auto) { return absl::CancelledError("nobody wants it"); };
+  // One step only, so the run is not asked again: it needs to be long for that.
+  auto longer = std::make_shared<Program>(*program_);
+  longer->steps.push_back(longer->steps[0]);
+  program_ = longer;
+  const auto result = Run({{.buffer = 1}, {.buffer = 2}});
+  EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
+  EXPECT_THAT(StatusText(result.status()), HasSubstr("nobody wants it"));
+  EXPECT_THAT(StatusText(result.status()), HasSubstr("buffer"));
+  limits_.terms.wanted = nullptr;
+
+  std::string got(16, '?');
+  EXPECT_TRUE(buffers_.Read(devices_, 2, 0, std::span(got)).ok());
+  const absl::Status read = buffers_.Read(devices_, 1, 0, std::span(got));
+  EXPECT_EQ(read.code(), absl::StatusCode::kDataLoss) << read;
+  EXPECT_THAT(StatusText(read), HasSubstr("buffer 1"));
+  EXPECT_THAT(StatusText(read), HasSubstr("nobody wants it"));
+  // Half of it is not all of it; a run that overwrites it is.
+  EXPECT_TRUE(buffers_.Write(devices_, 1, 8, data_.substr(8)).ok());
+  EXPECT_TRUE(buffers_.Write(devices_, 1, 0, data_.substr(0, 8)).ok());
+  EXPECT_FALSE(buffers_.CheckContents(1).ok());
+  EXPECT_EQ(Run({{.buffer = 3}, {.buffer = 1}}).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_TRUE(buffers_.Write(devices_, 1, 8, data_.substr(8)).ok());
+  EXPECT_TRUE(Run({{.buffer = 3}, {.buffer = 1}}).ok());
+  buffers_.Lose(std::vector<uint64_t>{1, 2}, "test");
+  EXPECT_TRUE(Run({{.buffer = 1, .return_data = true}, {.buffer = 3}}).ok());
+  EXPECT_TRUE(buffers_.CheckContents(1).ok());
+  EXPECT_FALSE(buffers_.CheckContents(2).ok());
+  EXPECT_TRUE(Run({{.buffer = 3}, {.buffer = 2, .data = data_}}).ok());
+  EXPECT_TRUE(buffers_.CheckContents(2).ok());
+}
+
+TEST_F(RunServiceTest, WhatCannotBeDoneInTimeIsRefused) {
+  auto longer = std::make_shared<Program>(*program_);
+  longer->least_ns = 2e9;
+  program_ = longer;
+  limits_.terms.limit = std::chrono::milliseconds(1999);
+  const auto refused = Run({{.buffer = 1}, {.data = data_}});
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(StatusText(refused.status()), HasSubstr("limits.run_ms"));
+  EXPECT_THAT(StatusText(refused.status()), HasSubstr("kernel fake"));
+  EXPECT_EQ(device().launches(), 0);
+  limits_.terms.limit = std::chrono::milliseconds(0);
+  EXPECT_TRUE(Run({{.buffer = 1}, {.data = data_}}).ok());
+}
+
+// Rows 2 and 3 of slot 1 are copied to slot 0, which is on another device: no kernel runs.
+TEST_F(RunServiceTest, CopiesBeginInTheMiddle) {
+  ir::UOpContext ctx;
+  const ir::Dims whole = {4, 4}, from = {2, 0}, rows = {2, 4};
+  const ir::UOp x = ir::Param(ctx, 1, ir::Dtype::I8, ir::ShapeArg(ctx, whole), "NULL:0");
+  const ir::UOp part = ir::Shrink(ctx, x, ir::ShapeArg(ctx, from), ir::ShapeArg(ctx, rows));
+  const ir::UOp there = ctx.Make(ir::Op::COPY, ir::Dtype::I8, {part}, ctx.Data({}, "NULL:1"));
+  const ir::UOp store =
+      ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::I8, ir::ShapeArg(ctx, rows), "NULL:1"), there);
+  RequestContext request;
+  const auto handle =
+      service_.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)))}, {});
+  ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
+  program_ = (*handle)->Get();
+  const auto result = Run({{.return_data = true}, {.data = data_}});
+  ASSERT_TRUE(result.ok()) << StatusText(result.status());
+  EXPECT_EQ(result->data, (std::vector<std::string>{data_.substr(8)}));
+  EXPECT_EQ(program_->steps.size(), 1u);
+  EXPECT_EQ(device().launches(), 0);
+}
+
+TEST_F(RunServiceTest, ALostDeviceIsUnavailableAndComesBack) {
+  device().SetStatus(absl::UnavailableError("fell off the bus"));
+  EXPECT_EQ(Run({{.buffer = 1}, {.data = data_}}).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(buffers_.size(), 0u);
+  EXPECT_EQ(quota_.used(), 0);
+  device().SetStatus(absl::OkStatus());
+  EXPECT_TRUE(Run({{.buffer = 1}, {.data = data_}}).ok());
+}
+
+TEST_F(RunServiceTest, ACancelledRunChangesNothing) {
+  RequestContext request;
+  request.cancelled = [] { return true; };
+  const std::vector<Argument> arguments = {{.buffer = 1}, {.data = data_}};
+  EXPECT_TRUE(absl::IsCancelled(
+      RunProgram(request, *program_, buffers_, {arguments, {}, {}}, limits_, watch_).status()));
+  EXPECT_EQ(buffers_.size(), 0u);
+}
+
+// Arguments for every slot of the graph are taken, also for those that its program does not need.
+TEST_F(RunServiceTest, CopiesThatNothingReadsTakeArguments) {
+  ir::UOpContext ctx;
+  const ir::Dims dims = {16};
+  const ir::UOp shape = ir::ShapeArg(ctx, dims);
+  const ir::UOp p = ir::Param(ctx, 1, ir::Dtype::I8, shape, "NULL:0");
+  const ir::UOp q = ir::Param(ctx, 2, ir::Dtype::I8, shape, "NULL:1");
+  const ir::UOp both = ctx.Make(ir::Op::MULTI, ir::Dtype::I8, {p, q}, ctx.Data({}));
+  const ir::UOp one = ctx.Make(ir::Op::COPY, ir::Dtype::I8, {both}, ctx.Data({}, "NULL:0"));
+  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::I8, shape, "NULL:0"), one);
+  RequestContext request;
+  const auto handle =
+      service_.Prepare(request, {"", ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)))}, {});
+  ASSERT_TRUE(handle.ok()) << StatusText(handle.status());
+  program_ = (*handle)->Get();
+  const auto result = Run({{.return_data = true}, {.data = data_}, {.data = data_}});
+  EXPECT_TRUE(result.ok()) << StatusText(result.status());
+}
+
+// Processor time of Bind for n slots with buffers of their own and n that share one.
+double BindSeconds(DeviceState& device, size_t n) {
+  Program program;
+  program.slots.resize(2 * n);
+  for (ProgramSlot& slot : program.slots) {
+    slot.info.dtype = ir::Dtype::I8, slot.info.bytes = 1, slot.info.dims = {1};
+    slot.info.used = slot.info.read = true;
+    slot.device = &device;
+  }
+  program.devices = {&device};
+  Quota quota{"limits.session_bytes", 1 << 30};
+  BufferStore buffers(quota);
+  std::vector<Argument> arguments(2 * n);
+  for (size_t i = 0; i < n; ++i) {
+    arguments[i].buffer = i + 2;
+    arguments[n + i].buffer = 1;
+    arguments[i].data = "x";
+  }
+  EXPECT_TRUE(buffers.Create(1, device, 1).ok());
+  timespec begin, end;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &begin);
+  const auto bound = Binding::Bind(program, buffers, {arguments, {}, {}}, RunLimits{});
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &end);
+  EXPECT_TRUE(bound.ok()) << StatusText(bound.status());
+  return static_cast<double>(end.tv_sec - begin.tv_sec) +
+         1e-9 * static_cast<double>(end.tv_nsec - begin.tv_nsec);
+}
+
+TEST_F(RunServiceTest, BindingTakesTimeInProportionToItsSlots) {
+  DeviceState& device = **devices_.Get("");
+  const double small = std::min(BindSeconds(device, 1000), BindSeconds(device, 1000));
+  const double large = BindSeconds(device, 16000);
+  EXPECT_LT(large, 16 * small * 4 + 0.01)
+      << small << " s for 2,000 slots, " << large << " s for 32,000";
+}
+
+}  // namespace
+}  // namespace uopd::engine

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session/buffer_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/base/text.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using ::testing::HasSubstr;
+
+class BufferStoreTest : public ::testing::Test {
+ protected:
+  absl::Status Create(uint64_t handle, uint64_t bytes) {
+    return buffers_.Create(handle, **devices_.Get(""), bytes);
+  }
+  absl::Status Write(uint64_t handle, uint64_t offset, std::string_view data) {
+    return buffers_.Write(devices_, handle, offset, data);
+  }
+  // The contents, or the error as text.
+  std::string Read(uint64_t handle, uint64_t offset, size_t bytes) {
+    std::string out(bytes, '?');
+    const absl::Status status = buffers_.Read(devices_, handle, offset, out);
+    return status.ok() ? out : status.ToString();
+  }
+
+  DeviceSet devices_{NullRegistry()};
+  Quota quota_{"limits.session_bytes", 10 * ChargedBytes(16)};
+  BufferStore buffers_{quota_, 3};
+};
+
+TEST_F(BufferStoreTest, BuffersAreZeroAndHoldWhatIsWritten) {
+  ASSERT_TRUE(Create(7, 8).ok());
+  EXPECT_EQ(Read(7, 0, 8), std::string(8, '\0'));
+  ASSERT_TRUE(Write(7, 2, "abc").ok());
+  EXPECT_EQ(Read(7, 1, 5), std::string("\0abc\0", 5));
+  EXPECT_EQ(Read(7, 8, 0), "");
+}
+
+TEST_F(BufferStoreTest, HandlesAreTheClientsButNotTwice) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Create(0, 8)));
+  ASSERT_TRUE(Create(7, 8).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Create(7, 8)));
+  ASSERT_TRUE(Create(8, 8).ok());
+  ASSERT_TRUE(Create(9, 0).ok());
+  EXPECT_THAT(Create(10, 8).ToString(), HasSubstr("limits.session_buffers is 3"));
+  const uint64_t both[] = {7, 7};
+  buffers_.Free(both);
+  EXPECT_EQ(buffers_.size(), 2u);
+  EXPECT_EQ(buffers_.Find(7), nullptr);
+  EXPECT_THAT(Read(7, 0, 1), HasSubstr("buffer 7 is unknown"));
+}
+
+TEST_F(BufferStoreTest, BytesAreChargedAndGivenBack) {
+  ASSERT_TRUE(Create(1, 1).ok());
+  EXPECT_EQ(quota_.used(), ChargedBytes(1));
+  EXPECT_TRUE(absl::IsResourceExhausted(Create(2, 1 << 20)));
+  EXPECT_EQ(quota_.used(), ChargedBytes(1));
+  buffers_.Clear();
+  EXPECT_EQ(quota_.used(), 0);
+}
+
+TEST_F(BufferStoreTest, BytesOutsideOfABufferAreRefused) {
+  ASSERT_TRUE(Create(7, 8).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(Write(7, 7, "ab")));
+  EXPECT_TRUE(absl::IsInvalidArgument(Write(7, UINT64_MAX, "ab")));
+  EXPECT_THAT(Read(7, 9, 0), HasSubstr("INVALID_ARGUMENT"));
+  EXPECT_EQ(Read(7, 0, 8), std::string(8, '\0'));
+}
+
+TEST_F(BufferStoreTest, LostContentsComeBackWhenAllIsOverwritten) {
+  ASSERT_TRUE(Create(7, 4).ok());
+  const uint64_t one[] = {7};
+  buffers_.Lose(one, "its client left");
+  EXPECT_THAT(Read(7, 0, 4), HasSubstr("its client left"));
+  ASSERT_TRUE(Write(7, 2, "cd").ok());  // not from the first byte on
+  EXPECT_TRUE(absl::IsDataLoss(buffers_.CheckContents(7)));
+  ASSERT_TRUE(Write(7, 0, "ab").ok());
+  EXPECT_TRUE(absl::IsDataLoss(buffers_.CheckContents(7)));
+  ASSERT_TRUE(Write(7, 2, "cd").ok());
+  EXPECT_EQ(Read(7, 0, 4), "abcd");
+  buffers_.Lose(one, "again");
+  buffers_.Changed(one, one);  // a run wrote all of it
+  EXPECT_TRUE(buffers_.CheckContents(7).ok());
+}
+
+TEST_F(BufferStoreTest, EveryChangeIsANewVersion) {
+  ASSERT_TRUE(Create(7, 4).ok());
+  std::vector<uint64_t> versions = {0, buffers_.Version(7)};
+  ASSERT_TRUE(Write(7, 0, "a").ok());
+  versions.push_back(buffers_.Version(7));
+  const uint64_t one[] = {7};
+  buffers_.Changed(one, {});
+  versions.push_back(buffers_.Version(7));
+  buffers_.Free(one);
+  EXPECT_EQ(buffers_.Version(7), 0u);
+  ASSERT_TRUE(Create(7, 4).ok());  // the same handle, other contents
+  versions.push_back(buffers_.Version(7));
+  for (size_t i = 1; i < versions.size(); ++i) EXPECT_GT(versions[i], versions[i - 1]) << i;
+}
+
+}  // namespace
+}  // namespace uopd::engine

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session/session_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/engine/base/not_found.h"
+
+namespace uopd::engine {
+namespace {
+
+using std::chrono::milliseconds;
+
+class SessionTableTest : public testing::Test {
+ protected:
+  SessionOptions options_{.ttl = milliseconds(100),
+                          .max_ttl = milliseconds(1000),
+                          .grace = milliseconds(50),
+                          .max_sessions = 2,
+                          .session_bytes = 1000};
+  Session::Clock::time_point now_{};
+  Executor executor_{1, 10};
+  Quota total_{"total", 1500};
+  SessionTable table_{options_, total_, executor_, [this] { return now_; }, false};
+};
+
+TEST_F(SessionTableTest, CallsRenewTheLease) {
+  const std::string id = (*table_.Open(milliseconds(0)))->id();
+  for (int i = 0; i < 5; ++i) {
+    now_ += milliseconds(90);
+    ASSERT_TRUE(table_.Use(id).ok());
+  }
+  now_ += milliseconds(101);
+  const auto late = table_.Use(id);
+  EXPECT_EQ(late.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(MissingKind(late.status()), kSession);
+}
+
+TEST_F(SessionTableTest, AnExpiredSessionResumesInTheGraceTime) {
+  std::string id, token;
+  {
+    auto session = table_.Open(milliseconds(0));
+    id = (*session)->id();
+    token = (*session)->resume_token();
+    EXPECT_NE(id, token);
+  }
+  now_ += milliseconds(140);
+  table_.Sweep();
+  EXPECT_FALSE(table_.Use(id).ok());
+  EXPECT_EQ((*table_.Resume(token))->id(), id);
+  EXPECT_TRUE(table_.Use(id).ok());
+  now_ += milliseconds(151);
+  EXPECT_FALSE(table_.Resume(token).ok());
+  table_.Sweep();
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+TEST_F(SessionTableTest, ASessionInUseDoesNotExpire) {
+  auto session = *table_.Open(milliseconds(0));
+  now_ += milliseconds(10'000);
+  table_.Sweep();
+  EXPECT_EQ(table_.size(), 1u);
+  EXPECT_TRUE(table_.Use(session->id()).ok());
+}
+
+TEST_F(SessionTableTest, TheEndFreesEverything) {
+  {
+    auto session = *table_.Open(milliseconds(0));
+    ASSERT_TRUE(session->quota().Take(700).ok());
+    session->quota().Give(700);
+    ASSERT_TRUE(table_.Close(session->id()).ok());
+    EXPECT_TRUE(session->closed());
+    EXPECT_FALSE(table_.Close(session->id()).ok());
+  }
+  EXPECT_EQ(total_.used(), 0);
+  EXPECT_EQ(table_.size(), 0u);
+}
+
+TEST_F(SessionTableTest, LimitsHold) {
+  const auto one = table_.Open(milliseconds(999'999));
+  EXPECT_EQ((*one)->ttl(), milliseconds(1000));
+  const auto two = table_.Open(milliseconds(7));
+  EXPECT_EQ((*two)->ttl(), milliseconds(7));
+  EXPECT_EQ(table_.Open(milliseconds(0)).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE((*one)->quota().Take(1000).ok());
+  EXPECT_FALSE((*one)->quota().Take(1).ok());
+  EXPECT_FALSE((*two)->quota().Take(501).ok());  // the total
+  (*one)->quota().Give(1000);
+}
+
+TEST_F(SessionTableTest, OnePeerMayHaveSoManyAndOthersTheirs) {
+  options_.max_peer_sessions = 1;
+  table_.set_options(options_);
+  std::string id;
+  {
+    auto first = table_.Open(milliseconds(0), "a");
+    ASSERT_TRUE(first.ok());
+    id = (*first)->id();
+  }
+  const absl::Status refused = table_.Open(milliseconds(0), "a").status();
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_NE(refused.message().find("limits.peer_sessions is 1"), absl::string_view::npos);
+  EXPECT_TRUE(table_.Open(milliseconds(0), "b").ok());
+  ASSERT_TRUE(table_.Close(id).ok());
+  EXPECT_TRUE(table_.Open(milliseconds(0), "a").ok());
+}
+
+TEST_F(SessionTableTest, APeerWithManySessionsLeavesMemoryToOthers) {
+  options_.peer_bytes = 1200;
+  table_.set_options(options_);
+  auto one = table_.Open(milliseconds(0), "a"), two = table_.Open(milliseconds(0), "a");
+  ASSERT_TRUE(one.ok() && two.ok());
+  auto held = Charge::Take((*one)->quota(), 900, ByteClass::kBuffers);
+  ASSERT_TRUE(held.ok());
+  const absl::Status refused = Charge::Take((*two)->quota(), 301, ByteClass::kBuffers).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_NE(refused.message().find("limits.peer_bytes (1200)"), absl::string_view::npos);
+  EXPECT_EQ(total_.used(), 900);
+  const std::string id = (*two)->id();
+  *two = SessionUse();
+  ASSERT_TRUE(table_.Close(id).ok());
+  auto other = table_.Open(milliseconds(0), "b");
+  ASSERT_TRUE(other.ok());
+  EXPECT_TRUE(Charge::Take((*other)->quota(), 600, ByteClass::kBuffers).ok());
+}
+
+}  // namespace
+}  // namespace uopd::engine

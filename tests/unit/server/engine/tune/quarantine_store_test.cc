@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/tune/quarantine_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cache/memory_store.h"
+#include "core/base/text.h"
+
+namespace uopd::engine {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using worker::QuarantineEntry;
+
+TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
+  cache::MemoryStore store(1 << 20);
+  const QuarantineEntry a{HashBytes("a"), "crashed", 1'700'000'000}, b{HashBytes("b"), ""};
+  {
+    QuarantineStore first(store, "tuning");
+    EXPECT_THAT(first.Load(), IsEmpty());
+    first.Add(a);
+    first.Add(b);
+    first.Add(a);
+  }
+  EXPECT_THAT(QuarantineStore(store, "tuning").Load(), ElementsAre(a, b));
+  EXPECT_THAT(QuarantineStore(store, "measure").Load(), IsEmpty());
+  QuarantineStore(store, "tuning").Remove(a.job);
+  EXPECT_THAT(QuarantineStore(store, "tuning").Load(), ElementsAre(b));
+}
+
+TEST(QuarantineStoreTest, TheOldestMakesRoom) {
+  cache::MemoryStore store(1 << 20);
+  QuarantineStore quarantine(store, "tuning", 2);
+  const auto entry = [](size_t i) { return QuarantineEntry{HashBytes(Cat(i)), "x"}; };
+  for (size_t i = 0; i < 4; ++i) quarantine.Add(entry(i));
+  EXPECT_THAT(quarantine.Load(), ElementsAre(entry(2), entry(3)));
+}
+
+TEST(QuarantineStoreTest, DamageIsNothing) {
+  cache::MemoryStore store(1 << 20);
+  ASSERT_TRUE(store.Put({"quarantine", "tuning", "record=2"}, "\x05noise", 1).ok());
+  QuarantineStore quarantine(store, "tuning");
+  EXPECT_THAT(quarantine.Load(), IsEmpty());
+  const QuarantineEntry a{HashBytes("a"), "crashed"};
+  quarantine.Add(a);
+  EXPECT_THAT(quarantine.Load(), ElementsAre(a));
+}
+
+}  // namespace
+}  // namespace uopd::engine

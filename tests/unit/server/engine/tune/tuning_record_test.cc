@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/tune/tuning_record.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace uopd::engine {
+namespace {
+
+TEST(TuningRecordTest, RoundTripsAndKnowsDamage) {
+  const TuningRecord record = {
+      .opts = {{codegen::OptKind::kVector, 3, -1}, {codegen::OptKind::kThread, 0, 1 << 20}},
+      .seconds = 1.25e-6,
+      .heuristic_seconds = std::numeric_limits<double>::infinity(),
+      .measured = 12,
+      .failed = 3};
+  const std::string bytes = record.Encode();
+  const auto back = TuningRecord::Decode(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(back->opts, record.opts);
+  EXPECT_EQ(back->seconds, record.seconds);
+  EXPECT_EQ(back->heuristic_seconds, record.heuristic_seconds);
+  EXPECT_EQ(back->measured, 12);
+  EXPECT_EQ(back->failed, 3);
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(bytes.substr(0, n)).status())) << n;
+  }
+  EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(bytes + "x").status()));
+  std::string kind = bytes;
+  kind[1] = 99;  // of the first opt
+  EXPECT_TRUE(absl::IsDataLoss(TuningRecord::Decode(kind).status()));
+}
+
+}  // namespace
+}  // namespace uopd::engine

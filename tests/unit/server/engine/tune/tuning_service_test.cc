@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/tune/tuning_service.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+#include "tests/support/eventually.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using std::chrono::seconds;
+using testing::Eventually;
+
+const Opts kOpts = {{codegen::OptKind::kUpcast, 0, 4}};
+
+// Finds kOpts in every kernel.
+class FakeTuner final : public KernelTuner {
+ public:
+  std::string Environment(const devices::Device&, const CompileOptions& options) const override {
+    return "beam=" + std::to_string(options.beam);
+  }
+  absl::StatusOr<TuningRecord> Tune(std::string_view, const devices::Device&, const CompileOptions&,
+                                    const std::function<bool()>& cancelled) override {
+    ++calls;
+    if (on_tune) UOPD_TRY(on_tune(cancelled));
+    return TuningRecord{.opts = kOpts, .seconds = 1e-6, .heuristic_seconds = 2e-6, .measured = 7};
+  }
+  void Rest() override { ++rests; }
+
+  std::atomic<int> calls{0}, rests{0};
+  std::function<absl::Status(const std::function<bool()>&)> on_tune;
+};
+
+// Programs of real schedules on the NULL device, tuned by a fake.
+class TuningServiceTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<CompileService> Service(KernelTuner* tuner) {
+    CompileService::Options options;
+    options.owner = "test";
+    options.tuner = tuner;
+    return std::make_unique<CompileService>(std::move(options), pipeline_, store_, devices_,
+                                            workers_);
+  }
+  static std::shared_ptr<ProgramHandle> Prepare(CompileService& service, const std::string& graph,
+                                                const CompileOptions& options = {.beam = 2}) {
+    RequestContext request;
+    auto program = service.Prepare(request, {"", graph}, options);
+    EXPECT_TRUE(program.ok()) << program.status();
+    return program.ok() ? *program : nullptr;
+  }
+  static bool IsTuned(const ProgramHandle& program) { return program.Get()->tuned_kernels == 1; }
+
+  const std::string graph_ = ScaleGraph(4, 2);
+  FakePipeline pipeline_;
+  cache::MemoryStore store_{1 << 20};
+  DeviceSet devices_{NullRegistry()};
+  Executor workers_{2, SIZE_MAX};
+  FakeTuner tuner_;
+};
+
+TEST_F(TuningServiceTest, ServesAtOnceAndSwapsWhatIsFound) {
+  std::latch go(1);
+  tuner_.on_tune = [&](const auto&) { return go.wait(), absl::OkStatus(); };
+  const auto service = Service(&tuner_);
+  const auto program = Prepare(*service, graph_);
+  const auto before = program->Get();
+  EXPECT_EQ(before->tuned_kernels, 0u);
+  ASSERT_TRUE(Eventually([&] { return tuner_.calls == 1; }));
+  const int rests = tuner_.rests;
+  go.count_down();
+  EXPECT_TRUE(Eventually([&] { return IsTuned(*program); }));
+  EXPECT_NE(program->Get(), before);
+  EXPECT_NE(program->Get()->steps[0].kernel, before->steps[0].kernel);
+  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_TRUE(Eventually([&] { return tuner_.rests > rests; }));
+}
+
+TEST_F(TuningServiceTest, WithoutABeamNothingIsTuned) {
+  {
+    const auto service = Service(&tuner_);
+    Prepare(*service, graph_, {});
+  }
+  EXPECT_EQ(tuner_.calls, 0);
+  EXPECT_FALSE(Service(nullptr)->tunes());
+}
+
+TEST_F(TuningServiceTest, WhatWasFoundIsUsedAtOnce) {
+  {
+    const auto service = Service(&tuner_);
+    const auto program = Prepare(*service, graph_);
+    ASSERT_TRUE(Eventually([&] { return IsTuned(*program); }));
+  }
+  const auto service = Service(&tuner_);
+  EXPECT_TRUE(IsTuned(*Prepare(*service, graph_)));
+  EXPECT_EQ(pipeline_.builds, 2);
+  // In another program too, by another way of asking; another beam is another question.
+  EXPECT_TRUE(IsTuned(*Prepare(*service, graph_, {.fast_math = true, .beam = 2})));
+  EXPECT_EQ(tuner_.calls, 1);
+  const auto wider = Prepare(*service, graph_, {.beam = 3});
+  EXPECT_TRUE(Eventually([&] { return IsTuned(*wider); }));
+  EXPECT_EQ(tuner_.calls, 2);
+}
+
+TEST_F(TuningServiceTest, WhoIgnoresTheCacheTunesAnew) {
+  const auto service = Service(&tuner_);
+  const auto first = Prepare(*service, graph_);
+  ASSERT_TRUE(Eventually([&] { return IsTuned(*first); }));
+  const auto again = Prepare(*service, graph_, {.beam = 2, .ignore_beam_cache = true});
+  EXPECT_TRUE(Eventually([&] { return IsTuned(*again); }));
+  EXPECT_EQ(tuner_.calls, 2);
+}
+
+TEST_F(TuningServiceTest, TwoDaemonsOnOneStoreTuneOnce) {
+  FakeTuner other;
+  const auto one = Service(&tuner_), two = Service(&other);
+  const auto first = Prepare(*one, graph_), second = Prepare(*two, graph_);
+  EXPECT_TRUE(Eventually([&] { return IsTuned(*first) && IsTuned(*second); }));
+  EXPECT_EQ(tuner_.calls + other.calls, 1);
+}
+
+TEST_F(TuningServiceTest, StopEndsTheSearchAndGivesItsLeaseBack) {
+  std::latch tuning(1);
+  tuner_.on_tune = [&](const std::function<bool()>& cancelled) -> absl::Status {
+    tuning.count_down();
+    while (!cancelled()) std::this_thread::yield();
+    return absl::CancelledError("stopped");
+  };
+  auto service = Service(&tuner_);
+  const auto program = Prepare(*service, graph_);
+  tuning.wait();
+  service->StopTuning();
+  EXPECT_FALSE(IsTuned(*program));
+  // The next one need not wait for the lease to end.
+  tuner_.on_tune = nullptr;
+  service = Service(&tuner_);
+  const auto next = Prepare(*service, graph_);
+  EXPECT_TRUE(Eventually([&] { return IsTuned(*next); }));
+}
+
+TEST_F(TuningServiceTest, AFailureKeepsWhatIsThereAndIsNotRepeated) {
+  tuner_.on_tune = [this](const auto&) -> absl::Status {
+    return tuner_.calls == 1 ? absl::InternalError("no kernel agrees") : absl::OkStatus();
+  };
+  const auto service = Service(&tuner_);
+  const auto program = Prepare(*service, graph_);
+  const auto other = Prepare(*service, graph_, {.fast_math = true, .beam = 2});  // the same key
+  // A third, of another kernel, comes after it in the queue.
+  const auto third = Prepare(*service, ScaleGraph(8, 3));
+  EXPECT_TRUE(Eventually([&] { return IsTuned(*third); }));
+  EXPECT_EQ(tuner_.calls, 2);
+  EXPECT_FALSE(IsTuned(*program));
+  EXPECT_FALSE(IsTuned(*other));
+}
+
+TEST_F(TuningServiceTest, StoredOptsThatDoNotApplyFailNoRequest) {
+  const auto service = Service(&tuner_);
+  TuningRecord useless;
+  useless.opts = FakePipeline::kUselessOpts;
+  // Under the key of the kernel, which only the schedule knows.
+  ir::UOpContext ctx;
+  auto sink = ir::Decode(ctx, graph_, ir::Stage::kTensor);
+  ASSERT_TRUE(sink.ok());
+  const auto schedule =
+      pipeline_.MakeSchedule(ctx, *sink, ScheduleTargetOf(ctx, *sink, devices_)->options);
+  ASSERT_TRUE(schedule.ok());
+  ASSERT_TRUE(store_.Put({"tuning", schedule->items[0].graph, "beam=2"}, useless.Encode(), 1).ok());
+  EXPECT_FALSE(IsTuned(*Prepare(*service, graph_)));
+}
+
+// The service alone, with a clock that stands until it is told.
+class TuningLeaseTest : public ::testing::Test {
+ protected:
+  TuningTask Task() {
+    TuningTask task;
+    task.options.beam = 2;
+    task.kernels.push_back(
+        {.graph = "graph", .device = &(*devices_.Get(""))->device(), .name = "k"});
+    task.program = program_;
+    task.use = [this](size_t, const TuningRecord& found) {
+      used_ = found.seconds;
+      return absl::OkStatus();
+    };
+    return task;
+  }
+
+  std::atomic<int64_t> now_{1'000'000};
+  cache::MemoryStore store_{1 << 20, [this] { return now_.load(); }};
+  const cache::Key key_{"tuning", "graph", "beam=2"};
+  DeviceSet devices_{NullRegistry()};
+  FakeTuner tuner_;
+  std::atomic<double> used_{0};
+  const std::shared_ptr<ProgramHandle> program_ = std::make_shared<ProgramHandle>(nullptr);
+};
+
+TEST_F(TuningLeaseTest, WhoLosesTheLeaseTakesWhatTheOtherFound) {
+  const TuningRecord theirs = {.opts = kOpts, .seconds = 42};
+  tuner_.on_tune = [&](const std::function<bool()>& cancelled) -> absl::Status {
+    // Frozen for longer than the lease lives; somebody takes over.
+    now_ += 60'000'000;
+    const auto lease = store_.TryLease(key_, "other", 1'000'000);
+    EXPECT_TRUE(lease.granted());
+    EXPECT_TRUE(store_.PutFenced(key_, theirs.Encode(), 1, lease.token).ok());
+    while (!cancelled()) std::this_thread::yield();
+    return absl::CancelledError("lost the lease");
+  };
+  TuningService service({.owner = "test", .lease_us = 3'000}, store_, &tuner_);
+  service.Add(Task());
+  EXPECT_TRUE(Eventually([&] { return used_ == 42; }));
+  EXPECT_EQ(tuner_.calls, 1);
+}
+
+TEST_F(TuningLeaseTest, WhoFinishesTooLateTakesWhatTheOtherFound) {
+  const TuningRecord theirs = {.opts = kOpts, .seconds = 42};
+  tuner_.on_tune = [&](const auto&) -> absl::Status {
+    now_ += 60'000'000;
+    const auto lease = store_.TryLease(key_, "other", 1'000'000);
+    EXPECT_TRUE(store_.PutFenced(key_, theirs.Encode(), 1, lease.token).ok());
+    return absl::OkStatus();
+  };
+  TuningService service({.owner = "test", .lease_us = 30'000'000}, store_, &tuner_);
+  service.Add(Task());
+  EXPECT_TRUE(Eventually([&] { return used_ == 42; }));
+}
+
+TEST_F(TuningLeaseTest, ADeadOwnersLeaseIsTakenOver) {
+  ASSERT_TRUE(store_.TryLease(key_, "dead", 5'000'000).granted());
+  TuningService service({.owner = "test"}, store_, &tuner_);
+  service.Add(Task());
+  EXPECT_EQ(used_, 0);
+  now_ += 6'000'000;
+  EXPECT_TRUE(Eventually([&] { return used_ == 1e-6; }));
+}
+
+TEST_F(TuningLeaseTest, AProgramThatNobodyWantsIsNotTuned) {
+  TuningService service({.owner = "test"}, store_, &tuner_);
+  TuningTask forgotten = Task();
+  forgotten.program = std::weak_ptr<ProgramHandle>();
+  TuningTask wanted = Task();
+  wanted.kernels[0].graph = "another";
+  service.Add(std::move(forgotten));
+  service.Add(std::move(wanted));
+  EXPECT_TRUE(Eventually([&] { return used_ == 1e-6; }));
+  EXPECT_EQ(tuner_.calls, 1);
+}
+
+}  // namespace
+}  // namespace uopd::engine
