@@ -14,73 +14,125 @@ Loaded FromEntry(GetResult found, GetOutcome lookup) {
       .lookup = lookup};
 }
 
-// `token` is the lease to put under, 0 without one.
-absl::StatusOr<Loaded> ComputeAndKeep(Store& store, const Key& key, GetOutcome lookup,
-                                      int64_t token, const WaitLimits& limits,
-                                      const LoadGroup::Compute& compute) {
-  const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<std::string> bytes = compute(limits);
-  if (!bytes.ok()) {
-    if (token != 0) store.ReleaseLease(key, token).IgnoreError();  // else it ends by itself
-    return bytes.status();
-  }
-  const int64_t cost_us = std::chrono::duration_cast<std::chrono::microseconds>(
-                              std::chrono::steady_clock::now() - start)
-                              .count();
-  Loaded loaded{.bytes = std::make_shared<const std::string>(*std::move(bytes)),
-                .outcome = LoadOutcome::kComputed,
-                .cost_us = cost_us,
-                .lookup = lookup};
-  if (token == 0) {
-    store.Put(key, *loaded.bytes, cost_us).IgnoreError();  // counted by the store
-    return loaded;
-  }
-  const absl::Status kept = store.PutFenced(key, *loaded.bytes, cost_us, token);
-  if (absl::IsAborted(kept)) {
-    // Somebody took over and decides the value; all should return the same.
-    if (GetResult found = store.Get(key); found.hit()) return FromEntry(std::move(found), lookup);
-    return loaded;
-  }
-  store.ReleaseLease(key, token).IgnoreError();
-  return loaded;
-}
+// One load, in the one thread that computes for all.
+class Load {
+ public:
+  Load(Store& store, const Key& key, const LoadOptions& options, const LoadGroup::Compute& compute,
+       const WaitLimits& limits, GetOutcome lookup)
+      : store_(store),
+        key_(key),
+        options_(options),
+        compute_(compute),
+        limits_(limits),
+        lookup_(lookup) {}
 
-absl::StatusOr<Loaded> LeaseAndCompute(Store& store, const Key& key, GetOutcome lookup,
-                                       const LoadOptions& options,
-                                       const LoadGroup::Compute& compute) {
-  // A value that is there but cannot be read would send us round for ever: after this many, compute
-  // without a lease.
-  constexpr int kMaxUnreadable = 3;
-  for (int unreadable = 0; unreadable < kMaxUnreadable;) {
-    const LeaseResult lease = store.TryLease(key, options.owner, options.lease_ttl_us);
-    if (lease.outcome == LeaseOutcome::kUnavailable) break;
-    if (lease.granted()) {
-      // The one before us may have finished between our lookup and now.
-      if (GetResult found = store.Get(key); found.hit()) {
-        store.ReleaseLease(key, lease.token).IgnoreError();
-        return FromEntry(std::move(found), lookup);
-      }
-      return ComputeAndKeep(store, key, lookup, lease.token, options.limits, compute);
+  absl::StatusOr<Loaded> Run() {
+    if (options_.lease_ttl_us <= 0 || options_.use == Use::kNone) {
+      // A flight may have landed between the caller's lookup and this one.
+      if (auto found = Find()) return *std::move(found);
+      return ComputeAndPut();
     }
-    switch (store.WatchReady(key, options.limits)) {
+    // A value that is there but cannot be read, or a lease that is lost again and again, would send
+    // us round for ever: after this many rounds, compute without a lease.
+    constexpr int kMaxRounds = 8;
+    for (int round = 0; round < kMaxRounds; ++round) {
+      const LeaseResult lease = store_.TryLease(key_, options_.owner, options_.lease_ttl_us);
+      if (lease.granted()) {
+        UOPD_ASSIGN(auto loaded, UnderLease(lease.token));
+        if (loaded) return *std::move(loaded);
+        continue;  // the lease is somebody else's now
+      }
+      // Who replaces a value does not wait for it: it is there.
+      if (lease.outcome == LeaseOutcome::kUnavailable || options_.use == Use::kReplace) break;
+      UOPD_ASSIGN(auto awaited, Await());
+      if (awaited) return *std::move(awaited);
+    }
+    return ComputeAndPut();
+  }
+
+ private:
+  std::optional<Loaded> Find() {
+    if (options_.use != Use::kReadAndKeep) return std::nullopt;
+    GetResult found = store_.Get(key_);
+    if (!found.hit()) return std::nullopt;
+    return FromEntry(std::move(found), lookup_);
+  }
+
+  Loaded Computed(std::string bytes) const {
+    return {.bytes = std::make_shared<const std::string>(std::move(bytes)),
+            .outcome = LoadOutcome::kComputed,
+            .cost_us = std::chrono::duration_cast<std::chrono::microseconds>(
+                           std::chrono::steady_clock::now() - start_)
+                           .count(),
+            .lookup = lookup_};
+  }
+
+  absl::StatusOr<Loaded> ComputeAndPut() {
+    start_ = std::chrono::steady_clock::now();
+    UOPD_ASSIGN(std::string bytes, compute_(limits_));
+    Loaded loaded = Computed(std::move(bytes));
+    if (options_.use != Use::kNone) {
+      store_.Put(key_, *loaded.bytes, loaded.cost_us).IgnoreError();  // counted by the store
+    }
+    return loaded;
+  }
+
+  // Nothing: the lease was lost before there was a value.
+  absl::StatusOr<std::optional<Loaded>> UnderLease(int64_t token) {
+    // The owner before us may have finished between the lookup and now.
+    if (auto found = Find()) {
+      store_.ReleaseLease(key_, token).IgnoreError();
+      return found;
+    }
+    const LeaseKeeper::Scope lease(store_.keeper(), key_.address(), token, options_.lease_ttl_us);
+    const WaitLimits limits{.deadline = limits_.deadline, .cancelled = [&] {
+                              return lease.lost() || (limits_.cancelled && limits_.cancelled());
+                            }};
+    start_ = std::chrono::steady_clock::now();
+    absl::StatusOr<std::string> bytes = compute_(limits);
+    if (!bytes.ok()) {
+      if (lease.lost() && absl::IsCancelled(bytes.status())) return std::nullopt;
+      store_.ReleaseLease(key_, token).IgnoreError();  // else it ends by itself
+      return bytes.status();
+    }
+    Loaded loaded = Computed(*std::move(bytes));
+    // The store releases the lease when others can read the value.
+    const absl::Status kept = store_.PutFenced(key_, *loaded.bytes, loaded.cost_us, token);
+    if (absl::IsAborted(kept)) {
+      // The new owner decides the value, and all should return the same.
+      UOPD_ASSIGN(auto awaited, Await());
+      if (awaited) return awaited;
+    }
+    return loaded;
+  }
+
+  // Until the owner of the lease has put a value, or nobody holds the lease: then nothing.
+  absl::StatusOr<std::optional<Loaded>> Await() {
+    switch (store_.WatchReady(key_, limits_)) {
       case WatchOutcome::kReady:
-        if (GetResult found = store.Get(key); found.hit()) {
-          Loaded loaded = FromEntry(std::move(found), lookup);
-          loaded.outcome = LoadOutcome::kWaited;
-          return loaded;
+        if (auto found = Find()) {
+          found->outcome = LoadOutcome::kWaited;
+          return found;
         }
-        ++unreadable;
-        break;
+        return std::nullopt;  // there, but not readable
       case WatchOutcome::kLeaseFree:
-        break;
+        return std::nullopt;
       case WatchOutcome::kDeadlineExceeded:
         return absl::DeadlineExceededError("The deadline passed while another process computed.");
       case WatchOutcome::kCancelled:
         return absl::CancelledError("The request was cancelled while another process computed.");
     }
+    UOPD_CHECK(false);
   }
-  return ComputeAndKeep(store, key, lookup, 0, options.limits, compute);
-}
+
+  Store& store_;
+  const Key& key_;
+  const LoadOptions& options_;
+  const LoadGroup::Compute& compute_;
+  const WaitLimits& limits_;
+  const GetOutcome lookup_;
+  std::chrono::steady_clock::time_point start_;
+};
 
 }  // namespace
 
@@ -101,19 +153,18 @@ const char* Name(LoadOutcome outcome) {
 absl::StatusOr<Loaded> LoadGroup::LoadOrCompute(Store& store, const Key& key,
                                                 const LoadOptions& options,
                                                 const Compute& compute) {
-  GetResult found = store.Get(key);
-  if (found.hit()) return FromEntry(std::move(found), GetOutcome::kHit);
-  const GetOutcome lookup = found.outcome;
-  auto compute_for_all = [&](const WaitLimits& limits) -> absl::StatusOr<Loaded> {
-    // A flight may have landed between our lookup and this one: look again, so that it is not
-    // repeated.
-    if (GetResult again = store.Get(key); again.hit()) return FromEntry(std::move(again), lookup);
-    if (options.lease_ttl_us <= 0) return ComputeAndKeep(store, key, lookup, 0, limits, compute);
-    LoadOptions for_all = options;
-    for_all.limits = limits;
-    return LeaseAndCompute(store, key, lookup, for_all, compute);
-  };
-  auto result = flights_.Do(key.address(), options.limits, compute_for_all);
+  GetOutcome lookup = GetOutcome::kMiss;
+  const bool reads = options.use == Use::kReadAndKeep;
+  if (reads) {
+    GetResult found = store.Get(key);
+    if (found.hit()) return FromEntry(std::move(found), GetOutcome::kHit);
+    lookup = found.outcome;
+  }
+  auto result = (reads ? flights_ : anew_)
+                    .Do(key.address(), options.limits,
+                        [&](const WaitLimits& limits) -> absl::StatusOr<Loaded> {
+                          return Load(store, key, options, compute, limits, lookup).Run();
+                        });
   if (!result.value.ok()) return result.value.status();
   Loaded loaded = **result.value;
   if (result.waited) loaded.outcome = LoadOutcome::kWaited;

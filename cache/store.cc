@@ -1,44 +1,220 @@
 // SPDX-License-Identifier: MIT
 #include "cache/store.h"
 
-#include "core/base/status.h"
+#include <map>
+#include <utility>
+
+#include "cache/file/file_leases.h"
+#include "cache/memory/memory_leases.h"
+#include "cache/memory/memory_tier.h"
 
 namespace uopd::cache {
 
-const char* Name(GetOutcome outcome) {
-  switch (outcome) {
+std::unique_ptr<Store> Store::Open(StoreOptions options) {
+  auto stats = std::make_unique<StatsTable>();
+  FileTierOptions file{.folder = options.folder,
+                       .max_bytes = options.max_bytes,
+                       .file = options.file,
+                       .queue = options.queue,
+                       .retry_us = options.retry_us,
+                       .now = options.now};
+  file.on_change = [table = stats.get(), on_change = options.on_change](const Health& health) {
+    table->set_degraded(health.state == State::kReadOnly || health.state == State::kMemory);
+    if (on_change) on_change(health);
+  };
+  std::vector<std::unique_ptr<Tier>> tiers;
+  tiers.push_back(std::make_unique<FileTier>(std::move(file), *stats));
+  tiers.push_back(std::make_unique<MemoryTier>(options.memory_bytes, options.now, *stats));
+  std::unique_ptr<Leases> leases;
+  if (options.file.read_only) {  // nothing is written into the folder
+    leases = std::make_unique<MemoryLeases>(options.now);
+  } else {
+    leases =
+        std::make_unique<FileLeases>(FileLeasesOptions{.folder = options.folder,
+                                                       .retry_us = options.retry_us,
+                                                       .now = options.now,
+                                                       .on_failure = options.on_lease_failure});
+  }
+  return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases),
+                                 options.now);
+}
+
+Store::Store(int64_t max_bytes, NowFn now)
+    : Store(std::make_unique<StatsTable>(), max_bytes, now) {}
+
+Store::Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& now)
+    : now_(now),
+      stats_(std::move(stats)),
+      leases_(std::make_unique<MemoryLeases>(now)),
+      keeper_(*leases_) {
+  tiers_.push_back(std::make_unique<MemoryTier>(max_bytes, now, *stats_));
+}
+
+Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
+             std::unique_ptr<Leases> leases, NowFn now)
+    : now_(std::move(now)),
+      stats_(std::move(stats)),
+      leases_(std::move(leases)),
+      keeper_(*leases_),
+      tiers_(std::move(tiers)) {}
+
+Store::~Store() {
+  for (auto& tier : tiers_) tier.reset();  // in order: what one gives up goes to those after it
+}
+
+GetResult Store::Get(const Key& key) {
+  GetResult result = Lookup(key);
+  StoreStats& stats = stats_->For(key.store());
+  switch (result.outcome) {
     case GetOutcome::kHit:
-      return "hit";
+      ++stats.hits;
+      break;
     case GetOutcome::kMiss:
-      return "miss";
+      ++stats.misses;
+      break;
     case GetOutcome::kCorrupt:
-      return "corrupt";
+      ++stats.corrupt;
+      break;
     case GetOutcome::kKeyMismatch:
-      return "key_mismatch";
+      ++stats.mismatches;
+      break;
     case GetOutcome::kUnavailable:
-      return "unavailable";
+      ++stats.unavailable;
+      break;
   }
-  UOPD_CHECK(false);
+  return result;
 }
 
-const char* Name(State state) {
-  switch (state) {
-    case State::kOk:
-      return "ok";
-    case State::kRecovered:
-      return "recovered";
-    case State::kReadOnly:
-      return "read_only";
-    case State::kMemory:
-      return "memory";
+GetResult Store::Lookup(const Key& key) {
+  GetOutcome failure = GetOutcome::kMiss;  // the first that is not merely a miss
+  for (auto& tier : tiers_) {
+    GetResult result = tier->Get(key);
+    if (result.hit()) return result;
+    if (failure == GetOutcome::kMiss) failure = result.outcome;
   }
-  UOPD_CHECK(false);
+  return {.outcome = failure};
 }
 
-int64_t WallClockUs() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+absl::Status Store::PutRow(size_t first, const Digest& address,
+                           const std::shared_ptr<const Row>& row, const Settled& settled) {
+  absl::Status status = absl::UnavailableError("No tier of the cache takes the entry.");
+  for (size_t i = first; i < tiers_.size() && absl::IsUnavailable(status); ++i) {
+    auto kept = [this, i, address, row, settled](const absl::Status& written) {
+      if (written.ok()) {
+        for (size_t later = i + 1; later < tiers_.size(); ++later) tiers_[later]->Erase(address);
+      } else if (PutRow(i + 1, address, row, settled).ok()) {
+        return;  // a later tier settles it
+      }
+      if (settled) settled(written);
+    };
+    status = tiers_[i]->Put(address, row, kept);
+  }
+  return status;
+}
+
+absl::Status Store::CountPut(StoreStats& stats, absl::Status status) {
+  ++(status.ok() ? stats.puts : stats.put_errors);
+  if (status.ok()) bell_.Ring();
+  return status;
+}
+
+absl::Status Store::Put(const Key& key, std::string bytes, int64_t cost_us) {
+  auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), 0));
+  return CountPut(stats_->For(key.store()), PutRow(0, key.address(), row, nullptr));
+}
+
+absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token) {
+  StoreStats& stats = stats_->For(key.store());
+  if (absl::Status newest = leases_->CheckNewest(key.address(), token); absl::IsAborted(newest)) {
+    ++stats.stale_puts;
+    return newest;
+  }
+  auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), token));
+  // Others wait for the lease until the row is where they can read it. A lease that cannot be
+  // released ends by itself.
+  auto release = [this, address = key.address(), token](const absl::Status&) {
+    leases_->Release(address, token).IgnoreError();
+    bell_.Ring();
+  };
+  absl::Status status = PutRow(0, key.address(), row, release);
+  if (!status.ok()) release(status);
+  return CountPut(stats, std::move(status));
+}
+
+absl::Status Store::Flush() {
+  absl::Status first;
+  for (auto& tier : tiers_) first.Update(tier->Flush());
+  return first;
+}
+
+const StatsTable& Store::stats() {
+  const std::vector<Usage> all = ReadUsage();
+  stats_->ClearGauges();
+  for (const Usage& usage : all) {
+    StoreStats& stats = stats_->For(usage.store);
+    stats.rows = usage.rows;
+    stats.bytes = usage.bytes;
+  }
+  return *stats_;
+}
+
+LeaseResult Store::TryLease(const Key& key, std::string_view owner, int64_t ttl_us) {
+  return leases_->TryLease(key.address(), owner, ttl_us);
+}
+
+absl::Status Store::ReleaseLease(const Key& key, int64_t token) {
+  absl::Status status = leases_->Release(key.address(), token);
+  bell_.Ring();
+  return status;
+}
+
+WatchOutcome Store::WatchReady(const Key& key, const WaitLimits& limits) {
+  return bell_.WaitFor(limits, [&](WatchOutcome* outcome) {
+    *outcome = WatchOutcome::kReady;
+    for (auto& tier : tiers_) {
+      if (tier->Contains(key.address())) return true;
+    }
+    *outcome = WatchOutcome::kLeaseFree;
+    return !leases_->IsHeld(key.address());
+  });
+}
+
+std::vector<Usage> Store::ReadUsage() {
+  std::map<std::string, Usage> sum;
+  for (auto& tier : tiers_) {
+    for (const Usage& usage : tier->ReadUsage()) {
+      if (usage.rows == 0) continue;
+      Usage& total = sum[usage.store];
+      total.rows += usage.rows;
+      total.bytes += usage.bytes;
+    }
+  }
+  std::vector<Usage> out;
+  for (const auto& [store, usage] : sum) out.push_back({store, usage.rows, usage.bytes});
+  return out;
+}
+
+std::vector<EntryInfo> Store::List(const std::string& store, int64_t limit) {
+  std::vector<EntryInfo> out;
+  for (auto& tier : tiers_) {
+    const std::vector<EntryInfo> listed = tier->List(store, limit);
+    out.insert(out.end(), listed.begin(), listed.end());
+  }
+  SortAndTrim(out, limit);
+  return out;
+}
+
+std::optional<Key> Store::KeyOf(const Digest& address) {
+  for (auto& tier : tiers_) {
+    if (auto key = tier->KeyOf(address)) return key;
+  }
+  return std::nullopt;
+}
+
+absl::Status Store::Clear(const std::string& store) {
+  absl::Status first;
+  for (auto& tier : tiers_) first.Update(tier->Clear(store));
+  return first;
 }
 
 }  // namespace uopd::cache

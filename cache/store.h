@@ -1,132 +1,98 @@
 // SPDX-License-Identifier: MIT
-// The cache as its users see it: bytes by key, with leases. Tiers (SQLite, memory, a shared server)
-// implement it.
+// The cache as the daemon uses it: bytes by key in tiers, leases over them, and their
+// administration.
 //
-// Thread-safe. Nothing here fails a request: a cache that cannot answer says kMiss or kUnavailable
-// and the caller computes; a cache that cannot keep says so in the status of Put, which may be
-// ignored. Times are microseconds since the epoch.
+// A tier takes what the tiers before it did not: first the file that the daemons of a folder share,
+// then memory. One authority hands out the leases and their tokens. Thread-safe. Nothing here fails
+// a request: a cache that cannot answer says kMiss or kUnavailable and the caller computes; a cache
+// that cannot keep says so in the status of Put, which may be ignored. Times are microseconds since
+// the epoch.
 #pragma once
-#include <chrono>
-#include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/status/statusor.h"
-#include "cache/key.h"
-#include "cache/stats.h"
+#include "cache/base/bell.h"
+#include "cache/base/lease_keeper.h"
+#include "cache/base/leases.h"
+#include "cache/base/stats.h"
+#include "cache/base/tier.h"
+#include "cache/file/file_tier.h"
 
 namespace uopd::cache {
 
-enum class GetOutcome {
-  kHit,
-  kMiss,
-  kCorrupt,      // the checksum does not match; the row is being removed
-  kKeyMismatch,  // the address is taken by another key; the row is being removed
-  kUnavailable,  // the store cannot be read now
-};
-const char* Name(GetOutcome outcome);
-
-enum class Source { kNone, kMemory, kDisk };
-
-struct Entry {
-  std::string bytes;
-  int64_t cost_us = 0;
-  int64_t created_us = 0;
-  int64_t last_used_us = 0;
-  int64_t fence = 0;
+struct StoreOptions {
+  std::string folder;
+  int64_t max_bytes = int64_t{4} << 30;      // of rows; the file is a little larger
+  int64_t memory_bytes = int64_t{64} << 20;  // of rows that the file did not take
+  FileOptions file;                          // its path is set from the folder
+  QueueOptions queue;
+  int64_t retry_us = 30 * int64_t{1000000};  // after a failure of the disk
+  NowFn now = WallClockUs;
+  // One log line each. From any thread; they may call health().
+  std::function<void(const Health&)> on_change;
+  std::function<void(const std::string&)> on_lease_failure;
 };
 
-struct GetResult {
-  GetOutcome outcome = GetOutcome::kMiss;
-  Source source = Source::kNone;
-  Entry entry;  // set on a hit only
-  bool hit() const { return outcome == GetOutcome::kHit; }
-};
-
-enum class LeaseOutcome { kGranted, kBusy, kUnavailable };
-
-struct LeaseResult {
-  LeaseOutcome outcome = LeaseOutcome::kUnavailable;
-  int64_t token = 0;  // greater than every token granted before; 0 unless granted
-  int64_t expires_us = 0;
-  std::string holder;  // who has it, when busy
-  bool granted() const { return outcome == LeaseOutcome::kGranted; }
-};
-
-enum class WatchOutcome { kReady, kLeaseFree, kDeadlineExceeded, kCancelled };
-
-// How long a caller waits. `cancelled` is polled, from the waiting thread.
-struct WaitLimits {
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> cancelled;
-};
-
-enum class State {
-  kOk,
-  kRecovered,  // works; a bad file was set aside when it was opened or later
-  kReadOnly,   // reads the disk; what is put stays in memory
-  kMemory,     // no disk at all: a bounded memory store
-};
-const char* Name(State state);
-
-struct Health {
-  State state = State::kOk;
-  std::string reason;  // a sentence for the log; empty when kOk
-};
-
-struct Usage {
-  std::string store;
-  int64_t rows = 0, bytes = 0;
-};
-
-struct EntryInfo {
-  Digest address;
-  std::string store;
-  int64_t bytes = 0, cost_us = 0, created_us = 0, last_used_us = 0;
-};
-
-class Store {
+class Store final : public Admin {
  public:
-  virtual ~Store() = default;
+  // In the folder of `options`. Never fails; health() says what became of the file.
+  static std::unique_ptr<Store> Open(StoreOptions options);
+  // In memory alone.
+  explicit Store(int64_t max_bytes, NowFn now = WallClockUs);
+  // Of given tiers, at least one. `stats` is the table that the tiers count in.
+  Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
+        std::unique_ptr<Leases> leases, NowFn now = WallClockUs);
+  ~Store() override;  // flushes
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
 
-  virtual GetResult Get(const Key& key) = 0;
-  // `cost_us` is what it took to make the bytes. They are readable at once and durable after Flush.
-  // RESOURCE_EXHAUSTED: too large or too much queued. A value put under a lease is not replaced.
-  virtual absl::Status Put(const Key& key, std::string bytes, int64_t cost_us) = 0;
-  // Durable on return. ABORTED when a newer token was granted, or the lease is unknown: somebody
-  // else decides the value.
-  virtual absl::Status PutFenced(const Key& key, std::string bytes, int64_t cost_us,
-                                 int64_t token) = 0;
+  GetResult Get(const Key& key);
+  // `cost_us` is what it took to make the bytes. They can be read at once and are durable after
+  // Flush. RESOURCE_EXHAUSTED: too large, or too much waits to be written. A value that was put
+  // under a lease is not replaced.
+  absl::Status Put(const Key& key, std::string bytes, int64_t cost_us);
+  // As Put, under the lease of `token`, and releases the lease when the bytes are durable. ABORTED
+  // when a newer token was granted, or the lease is unknown: somebody else decides the value.
+  absl::Status PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token);
   // Waits until what was put before is durable. UNAVAILABLE or RESOURCE_EXHAUSTED when some of it
   // is not.
-  virtual absl::Status Flush() = 0;
+  absl::Status Flush();
 
   // One owner at a time may compute `key`; a lease that is not renewed ends by itself.
-  virtual LeaseResult TryLease(const Key& key, std::string_view owner, int64_t ttl_us) = 0;
-  // ABORTED when the lease has expired or was taken over.
-  virtual absl::Status RenewLease(const Key& key, int64_t token, int64_t ttl_us) = 0;
-  virtual absl::Status ReleaseLease(const Key& key, int64_t token) = 0;
+  LeaseResult TryLease(const Key& key, std::string_view owner, int64_t ttl_us);
+  absl::Status ReleaseLease(const Key& key, int64_t token);
+  // Renews leases while somebody computes under them.
+  LeaseKeeper& keeper() { return keeper_; }
+  Leases& leases() { return *leases_; }
   // Waits until the key has a value or nobody holds its lease.
-  virtual WatchOutcome WatchReady(const Key& key, const WaitLimits& limits) = 0;
+  WatchOutcome WatchReady(const Key& key, const WaitLimits& limits);
 
-  virtual std::vector<Usage> ReadUsage() = 0;  // sorted by name
-  // The most recently used entries of a store.
-  virtual std::vector<EntryInfo> List(const std::string& store, int64_t limit) = 0;
-  // The full key of an entry that List named; nothing if it is gone or damaged. Counts no lookup.
-  virtual std::optional<Key> KeyOf(const Digest& address) = 0;
-  // Removes the entries of one store, or of all when `store` is empty. Leases stay.
-  virtual absl::Status Clear(const std::string& store) = 0;
+  std::vector<Usage> ReadUsage() override;
+  std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
+  std::optional<Key> KeyOf(const Digest& address) override;
+  absl::Status Clear(const std::string& store) override;
+  void SetMaxBytes(int64_t max_bytes) override { tiers_.front()->SetMaxBytes(max_bytes); }
+  Health health() const override { return tiers_.front()->health(); }
+  // Reads the number of rows and their bytes anew.
+  const StatsTable& stats();
 
-  virtual Health health() const = 0;
-  State state() const { return health().state; }
-  virtual const StatsTable& stats() const = 0;
+ private:
+  GetResult Lookup(const Key& key);
+  // Puts the row into the first tier from `first` on that takes it.
+  absl::Status PutRow(size_t first, const Digest& address, const std::shared_ptr<const Row>& row,
+                      const Settled& settled);
+  Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& now);
+  absl::Status CountPut(StoreStats& stats, absl::Status status);
+
+  const NowFn now_;
+  const std::unique_ptr<StatsTable> stats_;
+  Bell bell_;
+  const std::unique_ptr<Leases> leases_;
+  LeaseKeeper keeper_;
+  std::vector<std::unique_ptr<Tier>> tiers_;
 };
-
-using NowFn = std::function<int64_t()>;
-int64_t WallClockUs();
 
 }  // namespace uopd::cache

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "cache/sqlite_store.h"
+#include "cache/store.h"
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
@@ -22,7 +22,7 @@ void ShowCacheState(const cache::Health& health) {
     metrics::CacheState({"kernel", cache::Name(state)}).Set(state == health.state ? 1 : 0);
   }
   if (health.state == State::kOk) {
-    UOPD_LOG(kInfo, "cache", {"state", cache::Name(health.state)});
+    UOPD_LOG(kInfo, "cache", {"state", cache::Name(health.state)}, {"reason", health.reason});
   } else {
     UOPD_LOG(kWarn, "cache", {"state", cache::Name(health.state)}, {"reason", health.reason});
   }
@@ -38,12 +38,20 @@ void MakePrivateFolder(const std::string& path) {
 }
 
 std::unique_ptr<cache::Store> OpenCache(const Config& config) {
-  cache::SqliteStoreOptions options;
+  if (config.cache_level() == 0) {
+    auto store = std::make_unique<cache::Store>(config.cache_max_bytes());
+    ShowCacheState(store->health());
+    return store;
+  }
+  cache::StoreOptions options;
   options.folder = config.server_data_dir();
   options.max_bytes = config.cache_max_bytes();
   options.file.read_only = config.cache_read_only();
   options.on_change = ShowCacheState;
-  auto store = cache::SqliteStore::Open(std::move(options));
+  options.on_lease_failure = [](const std::string& reason) {
+    UOPD_LOG(kWarn, "cache leases hold within this process only", {"reason", reason});
+  };
+  auto store = cache::Store::Open(std::move(options));
   ShowCacheState(store->health());
   return store;
 }

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "cache/memory_store.h"
+#include "cache/store.h"
 #include "core/base/text.h"
 #include "core/ir/print.h"
 #include "core/ir/wire.h"
@@ -39,11 +39,11 @@ absl::Status Compile(const std::string& text, std::unique_ptr<devices::Registry>
   const std::string graph = ir::Encode(ctx, sink);
   engine::DeviceSet devices(std::move(registry));
   const engine::CorePipeline pipeline;
-  cache::MemoryStore store(int64_t{1} << 30);
+  cache::Store store(int64_t{1} << 30);
   engine::Executor threads(1, SIZE_MAX);
   engine::CompileService service(
-      {.owner = "replay", .repro_folder = "", .limits = {}, .threads = 1}, pipeline, store, devices,
-      threads);
+      {.lease = {.owner = "replay"}, .repro_folder = "", .limits = {}, .threads = 1}, pipeline,
+      store, devices, threads);
   engine::RequestContext request;
   return service.Prepare(request, {{}, graph}, head.options).status();
 }

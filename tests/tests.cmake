@@ -6,7 +6,7 @@ include(GoogleTest)
 function(uopd_unit_tests folder)
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-  if(folder STREQUAL "server/engine")  # one program for all of its rooms: they share a fixture
+  if(folder MATCHES "^(server/engine|cache)$")  # one program for all rooms: they share a fixture
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
   endif()
   if(NOT sources OR NOT TARGET uopd_${name})

@@ -45,6 +45,15 @@ class Database {
   // Prepares `sql` once; later calls with the same pointer return the same statement. REQUIRES:
   // `sql` is a constant.
   absl::StatusOr<Statement*> Prepared(const char* sql);
+  // Binds `args` to `sql`, a constant as above, and runs it for its effect.
+  template <class... Args>
+  absl::Status Run(const char* sql, const Args&... args) {
+    absl::StatusOr<Statement*> statement = Prepared(sql);
+    if (!statement.ok()) return statement.status();
+    Query query(**statement);
+    (query.Bind(args), ...);
+    return query.Run();
+  }
   // The first column of the first row, as an integer or as text.
   absl::StatusOr<int64_t> QueryInt(const char* sql);
   absl::StatusOr<std::string> QueryText(const char* sql);

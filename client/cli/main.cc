@@ -27,6 +27,11 @@ void AddExecution(CLI::App& command, Globals& globals) {
   command.add_flag_callback(
       "--ignore-beam-cache", [&globals] { globals.execution.set_ignore_beam_cache(true); },
       "tune also what has been tuned before (IGNORE_BEAM_CACHE)");
+  command
+      .add_option_function<uint32_t>(
+          "--cache-level", [&globals](uint32_t level) { globals.execution.set_cache_level(level); },
+          "what the daemon's cache on disk is used for: 0: nothing, 1: tuning, 2: all (CACHELEVEL)")
+      ->check(CLI::Range(0, 2));
   command.add_flag_callback(
       "--noopt", [&globals] { globals.execution.set_noopt(true); },
       "kernels as written, without optimisation (NOOPT)");

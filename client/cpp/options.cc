@@ -19,10 +19,10 @@ const char* Variable(const std::string& name) {
   return nullptr;
 }
 
-// What the variable says, or 0.
-absl::StatusOr<uint32_t> Number(const std::string& name, uint32_t max) {
+// What the variable says, or `absent`.
+absl::StatusOr<uint32_t> Number(const std::string& name, uint32_t max, uint32_t absent = 0) {
   const char* text = Variable(name);
-  if (text == nullptr) return 0;
+  if (text == nullptr) return absent;
   const std::string_view digits(text);
   uint32_t out = 0;
   const auto [end, error] = std::from_chars(digits.begin(), digits.end(), out);
@@ -41,6 +41,9 @@ absl::StatusOr<v1::Options> OptionsFromEnvironment() {
   UOPD_ASSIGN(const uint32_t anew, Number("IGNORE_BEAM_CACHE", 1));
   UOPD_ASSIGN(const uint32_t noopt, Number("NOOPT", 1));
   UOPD_ASSIGN(const uint32_t debug, Number("DEBUG", 7));
+  constexpr uint32_t kAbsent = UINT32_MAX;
+  UOPD_ASSIGN(const uint32_t cache_level, Number("CACHELEVEL", 2, kAbsent));
+  if (cache_level != kAbsent) out.set_cache_level(cache_level);
   out.set_beam(beam);
   out.set_ignore_beam_cache(anew != 0);
   out.set_noopt(noopt != 0);

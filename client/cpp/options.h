@@ -18,8 +18,8 @@ struct ClientOptions {
   v1::Options execution;
 };
 
-// The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, NOOPT=1, DEBUG=1..7; each
-// also with UOPD_ in front, which wins. INVALID_ARGUMENT for a value that is none. For
+// The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, CACHELEVEL=0..2, NOOPT=1,
+// DEBUG=1..7; each also with UOPD_ in front, which wins. INVALID_ARGUMENT for a value that is none. For
 // ClientOptions::execution, by who wants them: the library itself does not look.
 absl::StatusOr<v1::Options> OptionsFromEnvironment();
 

@@ -61,7 +61,8 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
   out.compile_limit = config.compile_timeout_ms();
   out.tuner = tuner;
   out.explainer = &explainer;
-  out.owner = Cat("pid ", getpid());
+  out.lease = {.owner = Cat("pid ", getpid()),
+               .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count()};
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.device_list = config.device_list();
   out.limits = WireLimitsOf(config);
@@ -110,7 +111,8 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
                std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
                worker::ForkServer* forks)
     : max_return_bytes_(config.limits_max_message_bytes() - kMessageReserve),
-      cache_read_only_(config.cache_read_only()),
+      cache_level_(static_cast<int>(config.cache_level())),
+      cache_writes_(cache_level_ > 0 && !config.cache_read_only()),
       session_bytes_(config.limits_session_bytes()),
       run_ms_(config.limits_run_ms().count()),
       debug_(static_cast<int>(config.debug_level())),
@@ -143,6 +145,7 @@ void Engine::Reload(const Config& config) {
   run_ms_ = config.limits_run_ms().count();
   debug_ = static_cast<int>(config.debug_level());
   beam_ = static_cast<int>(config.tune_beam());
+  store_->SetMaxBytes(config.cache_max_bytes());
   stream_idle_ms_ = config.limits_stream_idle_ms().count();
   peer_rates_.set_per_second(config.limits_peer_requests_per_s());
   total_.set_limit(config.limits_total_bytes());
@@ -193,7 +196,7 @@ std::string Engine::Unready() {
   if (forks_ != nullptr) add(forks_->Unready());
   const cache::Health cache = store_->health();
   const bool writes = cache.state == cache::State::kOk || cache.state == cache::State::kRecovered;
-  if (!writes && !cache_read_only_) add(Cat("the cache cannot be written: ", cache.reason));
+  if (!writes && cache_writes_) add(Cat("the cache cannot be written: ", cache.reason));
   if (executor_.AllBusyFor() > kBusyLimit) {
     add(Cat("all ", executor_.threads(), " threads for requests have been busy for over a second"));
   }
@@ -244,12 +247,17 @@ CompileOptions Engine::Resolved(CompileOptions options) const {
   const bool tunes = compile_.tunes() && !options.noopt;
   if (options.beam == 0 && tunes) options.beam = beam_.load(std::memory_order_relaxed);
   if (options.beam == 0) options.ignore_beam_cache = false;
+  options.cache_level = std::min(options.cache_level, cache_level_);
   return options;
 }
 
 // A switch that would be ignored is refused: the caller would measure something else than it asked
 // for.
-absl::Status Engine::Check(const CompileOptions& options) const {
+absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& options) const {
+  if (wanted.cache_level < 0 || wanted.cache_level > CompileOptions::kMaxCacheLevel) {
+    return absl::InvalidArgumentError(Cat("cache_level (", wanted.cache_level, ") is outside 0 to ",
+                                          CompileOptions::kMaxCacheLevel));
+  }
   if (options.beam == 0) return absl::OkStatus();
   if (options.beam < 0 || options.beam > CompileOptions::kMaxBeam) {
     return absl::InvalidArgumentError(
@@ -267,7 +275,7 @@ absl::StatusOr<std::shared_ptr<const Program>> Engine::Prepare(RequestContext& r
                                                                const CompileOptions& wanted) {
   UOPD_TRY(request.Check());
   const CompileOptions options = Resolved(wanted);
-  UOPD_TRY(Check(options));
+  UOPD_TRY(Check(wanted, options));
   if (request.prepared == nullptr) {
     UOPD_ASSIGN(request.prepared, compile_.Prepare(request, graph, options));
   }
@@ -281,7 +289,7 @@ void Engine::PrepareThen(RequestContext& request, const GraphRef& graph,
                          absl::AnyInvocable<void(absl::Status)> done) {
   const CompileOptions options = Resolved(wanted);
   absl::Status status = request.Check();
-  if (status.ok()) status = Check(options);
+  if (status.ok()) status = Check(wanted, options);
   if (!status.ok()) return done(std::move(status));
   compile_.Begin(request, graph, options,
                  [&request, done = std::move(done)](

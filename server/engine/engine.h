@@ -138,7 +138,7 @@ class Engine {
   bool AwaitWork(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   // With the daemon's own choice for what a request leaves open.
   CompileOptions Resolved(CompileOptions options) const;
-  absl::Status Check(const CompileOptions& options) const;
+  absl::Status Check(const CompileOptions& wanted, const CompileOptions& options) const;
   RunLimits Limits(int debug) const;
   // The answer to a request whose id has been used.
   absl::StatusOr<ExecuteResult> Repeat(Session& session, uint64_t request_id,
@@ -147,7 +147,8 @@ class Engine {
   RunTerms TermsOf(Session* maybe_session, uint64_t request_id);
 
   const int64_t max_return_bytes_;
-  const bool cache_read_only_;  // because the settings say so
+  const int cache_level_;    // bounds that of requests
+  const bool cache_writes_;  // by its settings
   std::atomic<int64_t> session_bytes_;
   std::atomic<int64_t> run_ms_;
   std::atomic<int> debug_, beam_;

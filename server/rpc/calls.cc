@@ -128,6 +128,9 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options) {
   out.fast_math = options.fast_math();
   out.beam = static_cast<int>(std::min<uint32_t>(options.beam(), INT32_MAX));
   out.ignore_beam_cache = options.ignore_beam_cache();
+  if (options.has_cache_level()) {
+    out.cache_level = static_cast<int>(std::min<uint32_t>(options.cache_level(), INT32_MAX));
+  }
   return out;
 }
 

@@ -60,6 +60,18 @@ std::string LongGraph(int64_t n) {
   return Stored(ctx, Vector(ctx, 0, 1), ir::ReduceAxes(ctx, ir::Op::ADD, x, axis));
 }
 
+std::string SlowToCompile(int number, int links) {
+  ir::UOpContext ctx;
+  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{16});
+  ir::UOp value = ir::Param(ctx, 1, ir::Dtype::F32, shape);
+  for (int i = 0; i < links; ++i) {
+    value = ir::Alu(ctx, i % 2 == 0 ? ir::Op::EXP2 : ir::Op::LOG2, {value});
+    value = ir::Add(ctx, value, ctx.Float(ir::Dtype::F32, 1 + number + i / 256.0));
+  }
+  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
+  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
+}
+
 std::vector<float> Scattered(int64_t n, uint64_t salt) {
   std::vector<float> out(static_cast<size_t>(n));
   uint64_t state = 0x9E3779B97F4A7C15ull * (salt + 1);

@@ -10,12 +10,10 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <map>
 #include <thread>
 
-#include "core/ir/build.h"
-#include "core/ir/wire.h"
 #include "tests/e2e/client.h"
+#include "tests/e2e/compilers.h"
 #include "tests/e2e/graphs.h"
 #include "tests/support/processes.h"
 
@@ -27,28 +25,6 @@ using ::testing::HasSubstr;
 using testing::Process;
 
 constexpr char kKills[] = "uopd_worker_kills_total{pool=\"compile\"}";
-
-// slot 0 = a long chain of exponentials and logarithms of slot 1: a kernel whose compiler is busy
-// for a while. Another number, another graph.
-std::string LongGraph(int number = 0) {
-  ir::UOpContext ctx;
-  const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{16});
-  ir::UOp value = ir::Param(ctx, 1, ir::Dtype::F32, shape);
-  for (int i = 0; i < 150; ++i) {
-    value = ir::Alu(ctx, i % 2 == 0 ? ir::Op::EXP2 : ir::Op::LOG2, {value});
-    value = ir::Add(ctx, value, ctx.Float(ir::Dtype::F32, 1 + number + i / 256.0));
-  }
-  const ir::UOp store = ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, shape), value);
-  return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
-}
-
-std::vector<Process> Named(pid_t daemon, const std::string& name) {
-  std::vector<Process> out;
-  for (Process& process : Descendants(daemon)) {
-    if (process.name == name && process.state != 'Z') out.push_back(std::move(process));
-  }
-  return out;
-}
 
 class WorkersTest : public ::testing::Test {
  protected:
@@ -67,26 +43,11 @@ TEST_F(WorkersTest, KernelsAreCompiledByOtherProcesses) {
   EXPECT_FALSE(Named(daemon_.pid(), "uopd-compile").empty());
 }
 
-// Sends `signal` to a compiler that is in the middle of its work: one that has worked for a while
-// since this call began. A worker that has just answered an earlier job is busy for a moment too.
-void HitCompiler(pid_t daemon, int signal) {
-  std::map<pid_t, int64_t> before;
-  for (const Process& worker : Named(daemon, "uopd-compile")) before[worker.pid] = worker.cpu_ticks;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (std::chrono::steady_clock::now() < limit) {
-    for (const Process& worker : Named(daemon, "uopd-compile")) {
-      const bool busy = worker.cpu_ticks >= before[worker.pid] + 3 && worker.state == 'R';
-      if (busy && kill(worker.pid, signal) == 0) return;
-    }
-  }
-  ADD_FAILURE() << "no compiler was busy";
-}
-
 TEST_F(WorkersTest, ACompilerThatDiesCostsItsKernelAndNothingElse) {
-  const std::string graph = LongGraph();
+  const std::string graph = SlowToCompile();
   grpc::Status failed;
   std::thread call([&] { client_.Prepare(graph, &failed); });
-  HitCompiler(daemon_.pid(), SIGSEGV);
+  HitCompiler({daemon_.pid()}, SIGSEGV);
   call.join();
   EXPECT_EQ(failed.error_code(), grpc::StatusCode::INTERNAL);
   EXPECT_THAT(failed.error_message(), HasSubstr("the compiler fails on kernel "));
@@ -117,10 +78,10 @@ Ended Uopctl(const std::string& arguments) {
 }
 
 TEST_F(WorkersTest, TheQuarantineIsListedAndClearedAndAFailureReplayed) {
-  const std::string graph = LongGraph(), address = "--address " + daemon_.listen() + " ";
+  const std::string graph = SlowToCompile(), address = "--address " + daemon_.listen() + " ";
   grpc::Status failed;
   std::thread call([&] { client_.Prepare(graph, &failed); });
-  HitCompiler(daemon_.pid(), SIGSEGV);
+  HitCompiler({daemon_.pid()}, SIGSEGV);
   call.join();
   const Ended list = Uopctl(address + "quarantine list");
   EXPECT_EQ(list.code, 0);
@@ -156,8 +117,8 @@ TEST_F(WorkersTest, TheQuarantineIsListedAndClearedAndAFailureReplayed) {
 TEST_F(WorkersTest, ACompilerThatIsKilledOrStoppedCostsNothing) {
   for (int signal : {SIGKILL, SIGSTOP}) {
     grpc::Status status;
-    std::thread call([&] { client_.Prepare(LongGraph(signal), &status); });
-    HitCompiler(daemon_.pid(), signal);
+    std::thread call([&] { client_.Prepare(SlowToCompile(signal), &status); });
+    HitCompiler({daemon_.pid()}, signal);
     call.join();
     EXPECT_TRUE(status.ok()) << status.error_message();
   }
@@ -173,7 +134,7 @@ TEST_F(WorkersTest, TheForkServerIsReplaced) {
     ASSERT_EQ(forks.size(), 1u);
     ASSERT_EQ(kill(forks[0].pid, signal), 0);
     grpc::Status status;
-    client_.Prepare(LongGraph(signal), &status);
+    client_.Prepare(SlowToCompile(signal), &status);
     EXPECT_TRUE(status.ok()) << status.error_message();
     // A fork server that was stopped is found out about at the second look.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <set>
 
-#include "cache/sqlite_store.h"
+#include "cache/store.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/spec.h"
@@ -69,9 +69,9 @@ absl::Status Measure(const Model& model, int rounds, std::vector<Measurement>& o
       std::filesystem::temp_directory_path() / Cat("uopd-perf-schedule-", getpid());
   std::filesystem::create_directories(folder);
   {
-    cache::SqliteStoreOptions store_options;
+    cache::StoreOptions store_options;
     store_options.folder = folder.string();
-    const auto store = cache::SqliteStore::Open(store_options);
+    const auto store = cache::Store::Open(store_options);
     const std::string environment = Cat("schedule=", schedule::kScheduleVersion, " default=CPU:0");
     const std::string bytes = schedule.Encode();
     UOPD_TRY(store->Put({"schedule", graph.graph, environment}, bytes, 1000));

@@ -10,7 +10,8 @@ std::string CompileOptions::KernelText() const {
 }
 
 std::string CompileOptions::Text() const {
-  return Cat(KernelText(), " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0);
+  return Cat(KernelText(), " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0,
+             " cache_level=", cache_level);
 }
 
 }  // namespace uopd::engine

@@ -49,9 +49,9 @@ CompileService::CompileService(Options options, const Pipeline& pipeline, cache:
       workers_(workers),
       programs_(kMaxPrograms),
       compiler_(options_.compilers, options_.compile_limit),
-      kernels_(pipeline, compiler_, store, options_.owner),
+      kernels_(pipeline, compiler_, store, options_.lease),
       reproducers_(options_.repro_folder, options_.device_list),
-      tuning_({.owner = options_.owner}, store, options_.tuner),
+      tuning_({.owner = options_.lease.owner}, store, options_.tuner),
       // Others find a place also where what one asks for never ends.
       cold_(
           options_.threads, {},
@@ -208,45 +208,47 @@ absl::Status CompileService::DecodeAdmitted(RequestContext& request, Admitted& g
 absl::StatusOr<CompileService::Made> CompileService::Make(RequestContext& request, Admitted& graph,
                                                           const ProgramKey& key) {
   UOPD_TRY(request.Check());
-  UOPD_ASSIGN(schedule::Schedule schedule, GetSchedule(request, graph));
+  UOPD_ASSIGN(schedule::Schedule schedule, GetSchedule(request, graph, key.options));
   UOPD_TRY(request.Check());
   UOPD_ASSIGN(Plan plan, ProgramPlan::Make(key.digest, key.options, std::move(schedule), devices_));
   UOPD_TRY(GetKernels(request, *plan));
   UOPD_ASSIGN(auto program, plan->Assemble(devices_));
-  if (!graph.stored) store_.Put(GraphKey(graph.digest.view()), graph.bytes, 1).IgnoreError();
+  if (!graph.stored && key.options.caches_compiles()) {
+    store_.Put(GraphKey(graph.digest.view()), graph.bytes, 1).IgnoreError();
+  }
   Made made = programs_.Insert(key, std::make_shared<ProgramHandle>(std::move(program)));
   Tune(plan, made);
   return made;
 }
 
 absl::StatusOr<schedule::Schedule> CompileService::GetSchedule(RequestContext& request,
-                                                               Admitted& graph) {
+                                                               Admitted& graph,
+                                                               const CompileOptions& options) {
   UOPD_ASSIGN(const ScheduleTarget target, TargetOf(request, graph));
   const cache::Key key = ScheduleKey(graph.bytes, pipeline_, target);
-  cache::LoadOptions load;
-  load.limits = request.wait_limits();
-  UOPD_ASSIGN(
-      cache::Loaded loaded,
-      schedules_.LoadOrCompute(
-          store_, key, load, [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
-            if (options_.explainer != nullptr && LogEnabled(LogLevel::kDebug)) {
-              UOPD_TRY(DecodeAdmitted(request, graph));
-              options_.explainer->LogMiss(request, graph.ctx, graph.sink, key);
-            }
-            return MakeSchedule(request, graph, target.options, limits);
-          }));
-  CountLookup("schedule", loaded.lookup);
-  const bool made = loaded.outcome == cache::LoadOutcome::kComputed;
-  request.cache.schedule = made ? CacheResult::kMiss : CacheResult::kDisk;
-  auto schedule = schedule::Schedule::Decode(*loaded.bytes);
-  if (schedule.ok()) return schedule;
-  if (made) return absl::InternalError(Cat("schedule: ", StatusText(schedule.status())));
-  CountCorrupt("schedule");
-  UOPD_LOG(kWarn, "cached schedule is unusable, making it again", {"status", schedule.status()});
-  request.cache.schedule = CacheResult::kMiss;
-  UOPD_ASSIGN(std::string bytes, MakeSchedule(request, graph, target.options, load.limits));
-  store_.Put(key, bytes, 1000).IgnoreError();
-  return schedule::Schedule::Decode(bytes);
+  cache::LoadOptions load{
+      .limits = request.wait_limits(),
+      .use = options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};
+  auto make = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
+    if (options_.explainer != nullptr && LogEnabled(LogLevel::kDebug)) {
+      UOPD_TRY(DecodeAdmitted(request, graph));
+      options_.explainer->LogMiss(request, graph.ctx, graph.sink, key);
+    }
+    return MakeSchedule(request, graph, target.options, limits);
+  };
+  for (;;) {
+    UOPD_ASSIGN(const cache::Loaded loaded, schedules_.LoadOrCompute(store_, key, load, make));
+    const bool reads = load.use == cache::Use::kReadAndKeep;
+    if (reads) CountLookup("schedule", loaded.lookup);
+    const bool made = !reads || loaded.outcome == cache::LoadOutcome::kComputed;
+    request.cache.schedule = made ? CacheResult::kMiss : CacheResult::kDisk;
+    auto schedule = schedule::Schedule::Decode(*loaded.bytes);
+    if (schedule.ok()) return schedule;
+    if (made) return absl::InternalError(Cat("schedule: ", StatusText(schedule.status())));
+    CountCorrupt("schedule");
+    UOPD_LOG(kWarn, "cached schedule is unusable, making it again", {"status", schedule.status()});
+    load.use = cache::Use::kReplace;
+  }
 }
 
 absl::StatusOr<ScheduleTarget> CompileService::TargetOf(RequestContext& request,

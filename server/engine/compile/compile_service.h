@@ -42,7 +42,7 @@ class CompileService {
   static constexpr size_t kMaxPrograms = 4096;
 
   struct Options {
-    std::string owner;  // of leases, for people to read
+    LeaseTerms lease;  // of kernels
     std::string repro_folder;
     std::string device_list;  // in reproducers
     ir::WireLimits limits;
@@ -108,7 +108,8 @@ class CompileService {
   absl::StatusOr<std::unique_ptr<Admitted>> LoadGraph(std::string_view digest);
   absl::Status DecodeAdmitted(RequestContext& request, Admitted& graph) const;
   absl::StatusOr<Made> Make(RequestContext& request, Admitted& graph, const ProgramKey& key);
-  absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph);
+  absl::StatusOr<schedule::Schedule> GetSchedule(RequestContext& request, Admitted& graph,
+                                                 const CompileOptions& options);
   absl::StatusOr<ScheduleTarget> TargetOf(RequestContext& request, Admitted& graph) const;
   absl::StatusOr<std::string> MakeSchedule(RequestContext& request, Admitted& graph,
                                            const schedule::Options& options,

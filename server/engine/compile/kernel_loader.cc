@@ -13,9 +13,6 @@ namespace uopd::engine {
 namespace {
 
 constexpr char kStore[] = "kernel";
-// Longer than nearly every compile, and short enough to wait for when a daemon died in the middle
-// of one.
-constexpr int64_t kLeaseUs = 5'000'000;
 
 }  // namespace
 
@@ -27,31 +24,30 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   const Place place(key.address(), wanted.device);
   if (auto kernel = Find(place)) return LoadedKernel{kernel, CacheResult::kMemory};
 
-  cache::LoadOptions load;
-  load.limits = request.wait_limits();
-  load.lease_ttl_us = kLeaseUs;
-  load.owner = owner_;
-  UOPD_ASSIGN(cache::Loaded loaded,
-              flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
-                return Build(limits, wanted, timings);
-              }));
-  CountLookup(kStore, loaded.lookup);
-  const bool built = loaded.outcome == cache::LoadOutcome::kComputed;
-  auto kernel = Load(*loaded.bytes, wanted, timings);
-  CacheResult from = built ? CacheResult::kMiss : CacheResult::kDisk;
-  if (!kernel.ok() && !built && !absl::IsResourceExhausted(kernel.status())) {
-    // The bytes are what was stored (the store checks that), and still no kernel: heal it.
+  cache::LoadOptions load{
+      .limits = request.wait_limits(),
+      .lease_ttl_us = lease_.ttl_us,
+      .owner = lease_.owner,
+      .use = wanted.options.caches_compiles() ? cache::Use::kReadAndKeep : cache::Use::kNone};
+  for (;;) {
+    UOPD_ASSIGN(const cache::Loaded loaded,
+                flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
+                  return Build(limits, wanted, timings);
+                }));
+    const bool reads = load.use == cache::Use::kReadAndKeep;
+    if (reads) CountLookup(kStore, loaded.lookup);
+    const bool built = !reads || loaded.outcome == cache::LoadOutcome::kComputed;
+    auto kernel = Load(*loaded.bytes, wanted, timings);
+    if (kernel.ok()) {
+      Remember(place, *kernel);
+      return LoadedKernel{*kernel, built ? CacheResult::kMiss : CacheResult::kDisk};
+    }
+    if (built || absl::IsResourceExhausted(kernel.status())) return kernel.status();
+    // The bytes are what was stored (the store checks that), and still no kernel: replace them.
     CountCorrupt(kStore);
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
-    const int64_t begin_ns = NowNs();
-    UOPD_ASSIGN(std::string record, Build(load.limits, wanted, timings));
-    kernel = Load(record, wanted, timings);
-    if (kernel.ok()) Replace(key, record, (NowNs() - begin_ns) / 1000);
-    from = CacheResult::kMiss;
+    load.use = cache::Use::kReplace;
   }
-  UOPD_TRY(kernel.status());
-  Remember(place, *kernel);
-  return LoadedKernel{*kernel, from};
 }
 
 absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
@@ -105,17 +101,6 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   kernel->estimate_ns = record.estimate_ns;
   kernel->polls = record.polls;
   return std::shared_ptr<const Kernel>(std::move(kernel));
-}
-
-void KernelLoader::Replace(const cache::Key& key, const std::string& record,
-                           int64_t cost_us) const {
-  // A value put under a lease is replaced only under a newer one.
-  const cache::LeaseResult lease = store_.TryLease(key, owner_, kLeaseUs);
-  if (lease.granted()) {
-    store_.PutFenced(key, record, cost_us, lease.token).IgnoreError();  // counted by the store
-  } else {
-    store_.Put(key, record, cost_us).IgnoreError();
-  }
 }
 
 std::shared_ptr<const Kernel> KernelLoader::Find(const Place& place) {

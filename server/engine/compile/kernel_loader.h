@@ -35,12 +35,19 @@ struct KernelRequest {
   const std::vector<int64_t>& capacities;           // bytes of the buffers that it will get
 };
 
+// Under which lease a kernel is built.
+struct LeaseTerms {
+  std::string owner;  // for people to read
+  // How long others wait for a daemon that died in the middle; renewed while it lives.
+  int64_t ttl_us = 5'000'000;
+};
+
 class KernelLoader {
  public:
   // All references outlive the loader.
   KernelLoader(const Pipeline& pipeline, KernelCompiler& compiler, cache::Store& store,
-               std::string owner)
-      : pipeline_(pipeline), compiler_(compiler), store_(store), owner_(std::move(owner)) {}
+               LeaseTerms lease)
+      : pipeline_(pipeline), compiler_(compiler), store_(store), lease_(std::move(lease)) {}
 
   // Adds to `timings`. INVALID_ARGUMENT for opts that do not apply.
   absl::StatusOr<LoadedKernel> Get(const RequestContext& request, const KernelRequest& kernel,
@@ -53,7 +60,6 @@ class KernelLoader {
   static absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record,
                                                             const KernelRequest& request,
                                                             PhaseTimings* timings);
-  void Replace(const cache::Key& key, const std::string& record, int64_t cost_us) const;
   // Where a kernel is loaded: the address of its key, and the device.
   using Place = std::pair<Digest, const DeviceState*>;
   std::shared_ptr<const Kernel> Find(const Place& place) UOPD_EXCLUDES(mu_);
@@ -62,7 +68,7 @@ class KernelLoader {
   const Pipeline& pipeline_;
   KernelCompiler& compiler_;
   cache::Store& store_;
-  const std::string owner_;
+  const LeaseTerms lease_;
   cache::LoadGroup flights_;
   Mutex mu_;
   absl::flat_hash_map<Place, std::weak_ptr<const Kernel>> loaded_ UOPD_GUARDED_BY(mu_);

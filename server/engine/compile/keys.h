@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "cache/key.h"
+#include "cache/base/key.h"
 #include "core/base/text.h"
 #include "server/engine/compile/pipeline.h"
 #include "server/engine/compile/schedule_target.h"

@@ -110,7 +110,7 @@ struct ProgramKey {
   friend H AbslHashValue(H h, const ProgramKey& key) {
     const CompileOptions& options = key.options;
     return H::combine(std::move(h), key.digest, options.noopt, options.fast_math, options.beam,
-                      options.ignore_beam_cache);
+                      options.ignore_beam_cache, options.cache_level);
   }
 };
 

@@ -27,7 +27,7 @@ absl::Status NotOurs(std::string_view what) {
   return absl::FailedPreconditionError(Cat("the file is no reproducer of this version: ", what));
 }
 
-// "noopt=0 fast_math=1 beam=0 ignore_beam_cache=0", as CompileOptions::Text.
+// "noopt=0 fast_math=1 beam=0 ignore_beam_cache=0 cache_level=2", as CompileOptions::Text.
 absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
   CompileOptions out;
   while (!text.empty()) {
@@ -50,6 +50,8 @@ absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
       out.beam = value;
     } else if (name == "ignore_beam_cache") {
       out.ignore_beam_cache = value != 0;
+    } else if (name == "cache_level") {
+      out.cache_level = value;
     } else {
       return NotOurs(Cat("option `", word, "`"));
     }

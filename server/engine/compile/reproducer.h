@@ -3,7 +3,7 @@
 // was compiled for, and the error.
 //
 //   ; compiler fails on kernel r_3_4: job killed its worker (SIGSEGV)
-//   ; options: noopt=0 fast_math=0 beam=0 ignore_beam_cache=0
+//   ; options: noopt=0 fast_math=0 beam=0 ignore_beam_cache=0 cache_level=2
 //   ; devices: CPU
 //   %0 = ...
 //

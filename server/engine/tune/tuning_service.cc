@@ -13,34 +13,11 @@ namespace uopd::engine {
 namespace {
 
 constexpr char kStore[] = "tuning";
-// A value that is there but cannot be read would send us round for ever.
-constexpr int kMaxRounds = 8;
 
-// Keeps a lease while a computation asks, from any of its threads, whether to go on.
-class LeaseKeeper {
- public:
-  LeaseKeeper(cache::Store& store, const cache::Key& key, int64_t token, int64_t ttl_us)
-      : store_(store), key_(key), token_(token), ttl_us_(ttl_us), renew_at_ns_(Next()) {}
-
-  // False once somebody else may compute.
-  bool Held() {
-    if (token_ == 0) return true;  // without a lease
-    int64_t due = renew_at_ns_.load();
-    if (NowNs() >= due && renew_at_ns_.compare_exchange_strong(due, Next())) {
-      if (absl::IsAborted(store_.RenewLease(key_, token_, ttl_us_))) lost_.store(true);
-    }
-    return !lost_.load();
-  }
-
- private:
-  int64_t Next() const { return NowNs() + ttl_us_ * 1000 / 3; }
-
-  cache::Store& store_;
-  const cache::Key& key_;
-  const int64_t token_, ttl_us_;
-  std::atomic<int64_t> renew_at_ns_;
-  std::atomic<bool> lost_{false};
-};
+cache::Use UseOf(const CompileOptions& options) {
+  if (!options.caches_tuning()) return cache::Use::kNone;
+  return options.ignore_beam_cache ? cache::Use::kReplace : cache::Use::kReadAndKeep;
+}
 
 }  // namespace
 
@@ -66,21 +43,19 @@ cache::Key TuningService::KeyOf(std::string_view graph, const devices::Device& d
   return {kStore, std::string(graph), tuner_->Environment(device, options)};
 }
 
-std::optional<TuningRecord> TuningService::Load(const cache::Key& key) {
-  const cache::GetResult found = store_.Get(key);
+std::optional<TuningRecord> TuningService::Find(std::string_view graph,
+                                                const devices::Device& device,
+                                                const CompileOptions& options) {
+  if (!offered() || options.beam == 0 || UseOf(options) != cache::Use::kReadAndKeep) {
+    return std::nullopt;
+  }
+  const cache::GetResult found = store_.Get(KeyOf(graph, device, options));
   CountLookup(kStore, found.outcome);
   if (!found.hit()) return std::nullopt;
   auto record = TuningRecord::Decode(found.entry.bytes);
   if (record.ok()) return *std::move(record);
   CountCorrupt(kStore);
   return std::nullopt;
-}
-
-std::optional<TuningRecord> TuningService::Find(std::string_view graph,
-                                                const devices::Device& device,
-                                                const CompileOptions& options) {
-  if (!offered() || options.beam == 0 || options.ignore_beam_cache) return std::nullopt;
-  return Load(KeyOf(graph, device, options));
 }
 
 void TuningService::Add(TuningTask task) {
@@ -157,57 +132,26 @@ void TuningService::TuneOne(TuningTask& task, size_t i) {
 
 absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& key,
                                                               const TuningTask& task, size_t i) {
-  const bool anew = task.options.ignore_beam_cache;
-  const cache::WaitLimits limits{.cancelled = [this] { return stopped(); }};
-  for (int round = 0; round < kMaxRounds; ++round) {
-    if (stopped()) return absl::CancelledError("the daemon stops");
-    if (!anew) {
-      if (auto found = Load(key)) return Obtained{*std::move(found), true};
-    }
-    const cache::LeaseResult lease = store_.TryLease(key, options_.owner, options_.lease_us);
-    if (lease.granted()) {
-      // The one before us may have finished between our lookup and now.
-      if (!anew) {
-        if (auto found = Load(key)) {
-          store_.ReleaseLease(key, lease.token).IgnoreError();
-          return Obtained{*std::move(found), true};
-        }
-      }
-      auto out = TuneUnderLease(key, task, i, lease.token);
-      // The lease is somebody else's now: what that one finds is for all.
-      if (absl::IsAborted(out.status())) continue;
-      return out;
-    }
-    // Who tunes anew does not wait for the value, which is there.
-    if (anew || lease.outcome == cache::LeaseOutcome::kUnavailable) break;
-    store_.WatchReady(key, limits);
-  }
-  return TuneUnderLease(key, task, i, 0);
-}
-
-absl::StatusOr<TuningService::Obtained> TuningService::TuneUnderLease(const cache::Key& key,
-                                                                      const TuningTask& task,
-                                                                      size_t i, int64_t token) {
   const TuningTask::Kernel& kernel = task.kernels[i];
-  LeaseKeeper keeper(store_, key, token, options_.lease_us);
-  const int64_t begin_ns = NowNs();
-  auto record = tuner_->Tune(kernel.graph, *kernel.device, task.options,
-                             [&] { return stopped() || !keeper.Held(); });
-  if (!record.ok()) {
-    if (token != 0) store_.ReleaseLease(key, token).IgnoreError();  // else it ends by itself
-    if (!stopped() && !keeper.Held()) return absl::AbortedError("the lease was lost");
-    return record.status();
+  cache::LoadOptions load{.limits = {.cancelled = [this] { return stopped(); }},
+                          .lease_ttl_us = options_.lease_us,
+                          .owner = options_.owner,
+                          .use = UseOf(task.options)};
+  auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
+    UOPD_ASSIGN(const TuningRecord record,
+                tuner_->Tune(kernel.graph, *kernel.device, task.options, limits.cancelled));
+    return record.Encode();
+  };
+  for (;;) {
+    UOPD_ASSIGN(const cache::Loaded loaded, flights_.LoadOrCompute(store_, key, load, tune));
+    if (load.use == cache::Use::kReadAndKeep) CountLookup(kStore, loaded.lookup);
+    const bool found = loaded.outcome != cache::LoadOutcome::kComputed;
+    auto record = TuningRecord::Decode(*loaded.bytes);
+    if (record.ok()) return Obtained{*std::move(record), found};
+    if (!found || load.use != cache::Use::kReadAndKeep) return record.status();
+    CountCorrupt(kStore);
+    load.use = cache::Use::kReplace;
   }
-  const int64_t cost_us = (NowNs() - begin_ns) / 1000;
-  if (token == 0) {
-    store_.Put(key, record->Encode(), cost_us).IgnoreError();  // counted by the store
-    return Obtained{*std::move(record), false};
-  }
-  if (absl::IsAborted(store_.PutFenced(key, record->Encode(), cost_us, token))) {
-    return absl::AbortedError("the lease was lost");
-  }
-  store_.ReleaseLease(key, token).IgnoreError();
-  return Obtained{*std::move(record), false};
 }
 
 }  // namespace uopd::engine

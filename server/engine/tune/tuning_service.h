@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
-#include "cache/store.h"
+#include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
 #include "server/engine/tune/kernel_tuner.h"
 
@@ -77,9 +77,6 @@ class TuningService {
   void Run(TuningTask& task);
   void TuneOne(TuningTask& task, size_t i);
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i);
-  absl::StatusOr<Obtained> TuneUnderLease(const cache::Key& key, const TuningTask& task, size_t i,
-                                          int64_t token);
-  std::optional<TuningRecord> Load(const cache::Key& key);
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
@@ -91,6 +88,7 @@ class TuningService {
   Mutex mu_;
   std::condition_variable wake_;
   std::deque<TuningTask> queue_ UOPD_GUARDED_BY(mu_);
+  cache::LoadGroup flights_;
   absl::flat_hash_set<Digest> failed_;  // of the tuning thread
   std::thread thread_;
 };

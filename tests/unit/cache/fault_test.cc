@@ -110,6 +110,30 @@ TEST_F(FaultTest, ANewerVersionIsLeftAsItIs) {
   EXPECT_EQ(CountFiles(".version-1"), 0);
 }
 
+TEST_F(FaultTest, Version2IsBroughtToThePresentVersion) {
+  const std::string old = folder_ + "/" + schema::kFileNameOfVersion2;
+  Make(3);
+  {
+    auto db = sqlite::Database::Open(path(), {});
+    ASSERT_TRUE(db.ok());
+    ASSERT_TRUE((*db)
+                    ->Execute("CREATE TABLE lease(address); CREATE TABLE fence(id);"
+                              "PRAGMA user_version=2")
+                    .ok());
+  }
+  std::filesystem::rename(path(), old);
+  auto store = Open();
+  EXPECT_EQ(store->state(), State::kOk);
+  EXPECT_EQ(store->health().reason, "The cache file was brought from version 2 to version 3.");
+  EXPECT_FALSE(std::filesystem::exists(old));
+  EXPECT_EQ(store->Get(KeyOf(2)).entry.bytes, ValueOf(2));
+  ExpectUsable(*store);
+  store = Open();
+  EXPECT_EQ(store->health().reason, "");
+  EXPECT_EQ(store->Get(KeyOf(2)).entry.bytes, ValueOf(2));
+  EXPECT_EQ(CountFiles(".version-"), 0);
+}
+
 TEST_F(FaultTest, AnOlderVersionIsSetAside) {
   Make();
   SetVersion(1);
@@ -252,7 +276,7 @@ TEST_F(FaultTest, FilesThatShrinkOrVanishUnderLoadEndNothing) {
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  for (SqliteStore* store : {a.get(), b.get()}) {
+  for (Store* store : {a.get(), b.get()}) {
     now_us_ += options_.retry_us;
     store->Flush().IgnoreError();
     ExpectUsable(*store);
@@ -299,7 +323,7 @@ TEST_F(FaultTest, AWriteLockElsewhereDelaysButDoesNotFail) {
   Make();
   auto db = sqlite::Database::Open(path(), {});
   ASSERT_TRUE(db.ok());
-  std::unique_ptr<SqliteStore> store;
+  std::unique_ptr<Store> store;
   {
     sqlite::Transaction lock(**db);
     ASSERT_TRUE(lock.Begin().ok());
@@ -309,11 +333,17 @@ TEST_F(FaultTest, AWriteLockElsewhereDelaysButDoesNotFail) {
     ASSERT_TRUE(store->Put(KeyOf(500), "waits", 1).ok());
     EXPECT_TRUE(absl::IsUnavailable(store->Flush()));
     EXPECT_EQ(store->Get(KeyOf(500)).source, Source::kMemory);
-    EXPECT_EQ(store->TryLease(KeyOf(501), "me", 1000).outcome, LeaseOutcome::kUnavailable);
+    // A lease needs no lock of the cache file. It is held until others can read the value.
+    const LeaseResult lease = store->TryLease(KeyOf(501), "me", 1000);
+    ASSERT_TRUE(lease.granted());
+    ASSERT_TRUE(store->PutFenced(KeyOf(501), "waits too", 1, lease.token).ok());
+    EXPECT_TRUE(store->leases().IsHeld(KeyOf(501).address()));
     EXPECT_EQ(store->state(), State::kOk);
   }
   ASSERT_TRUE(store->Flush().ok());
   EXPECT_EQ(store->Get(KeyOf(500)).source, Source::kDisk);
+  EXPECT_EQ(store->Get(KeyOf(501)).entry.bytes, "waits too");
+  EXPECT_FALSE(store->leases().IsHeld(KeyOf(501).address()));
 }
 
 TEST_F(FaultTest, FullQueueRefusesInsteadOfGrowing) {

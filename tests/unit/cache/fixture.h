@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "cache/schema/v2.h"
-#include "cache/sqlite_store.h"
+#include "cache/file/schema.h"
+#include "cache/store.h"
 
 namespace uopd::cache {
 
@@ -34,7 +34,7 @@ class StoreFixture : public ::testing::Test {
     std::filesystem::remove_all(folder_, error);
   }
 
-  std::unique_ptr<SqliteStore> Open() const { return SqliteStore::Open(options_); }
+  std::unique_ptr<Store> Open() const { return Store::Open(options_); }
   std::string path() const { return folder_ + "/" + schema::kFileName; }
   static Key KeyOf(int i, const std::string& store = "kernel") {
     return Key(store, "graph " + std::to_string(i), "env");
@@ -72,7 +72,7 @@ class StoreFixture : public ::testing::Test {
 
   std::string folder_;
   std::atomic<int64_t> now_us_{1'700'000'000'000'000};
-  SqliteStoreOptions options_;
+  StoreOptions options_;
 };
 
 }  // namespace uopd::cache

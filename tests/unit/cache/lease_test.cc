@@ -2,7 +2,7 @@
 // Leases: the same promises from the file and from memory.
 #include <thread>
 
-#include "cache/memory_store.h"
+#include "cache/store.h"
 #include "tests/unit/cache/fixture.h"
 
 namespace uopd::cache {
@@ -14,7 +14,7 @@ class LeaseTest : public StoreFixture, public ::testing::WithParamInterface<bool
  protected:
   std::unique_ptr<Store> Make() {
     if (GetParam()) return Open();
-    return std::make_unique<MemoryStore>(1 << 20, options_.now);
+    return std::make_unique<Store>(1 << 20, options_.now);
   }
 };
 
@@ -28,11 +28,11 @@ TEST_P(LeaseTest, OneOwnerUntilItEnds) {
   EXPECT_EQ(second.holder, "a");
   EXPECT_TRUE(store->TryLease(KeyOf(2), "b", kSecond).granted());
   now_us_ += kSecond / 2;
-  ASSERT_TRUE(store->RenewLease(KeyOf(1), first.token, kSecond).ok());
+  ASSERT_TRUE(store->leases().Renew(KeyOf(1).address(), first.token, kSecond).ok());
   now_us_ += kSecond / 2 + 1;
   EXPECT_EQ(store->TryLease(KeyOf(1), "b", kSecond).outcome, LeaseOutcome::kBusy);
   now_us_ += kSecond;
-  EXPECT_TRUE(absl::IsAborted(store->RenewLease(KeyOf(1), first.token, kSecond)));
+  EXPECT_TRUE(absl::IsAborted(store->leases().Renew(KeyOf(1).address(), first.token, kSecond)));
   const LeaseResult third = store->TryLease(KeyOf(1), "b", kSecond);
   ASSERT_TRUE(third.granted());
   EXPECT_GT(third.token, first.token);
@@ -111,11 +111,14 @@ TEST_F(SharedLeaseTest, HoldsAcrossStoresAndOpens) {
     std::thread other([&] { EXPECT_TRUE(a->PutFenced(KeyOf(1), "x", 1, token).ok()); });
     EXPECT_EQ(b->WatchReady(KeyOf(1), {}), WatchOutcome::kReady);
     other.join();
+    const LeaseResult kept = a->TryLease(KeyOf(2), "a", kSecond);
+    ASSERT_TRUE(kept.granted());
+    token = kept.token;
   }
   auto c = Open();
-  EXPECT_EQ(c->TryLease(KeyOf(1), "c", kSecond).outcome, LeaseOutcome::kBusy);
+  EXPECT_EQ(c->TryLease(KeyOf(2), "c", kSecond).outcome, LeaseOutcome::kBusy);
   now_us_ += 2 * kSecond;
-  EXPECT_GT(c->TryLease(KeyOf(1), "c", kSecond).token, token);
+  EXPECT_GT(c->TryLease(KeyOf(2), "c", kSecond).token, token);
 }
 
 }  // namespace

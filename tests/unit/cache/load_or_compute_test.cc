@@ -4,7 +4,7 @@
 #include <latch>
 #include <thread>
 
-#include "cache/memory_store.h"
+#include "cache/store.h"
 #include "tests/unit/cache/fixture.h"
 
 namespace uopd::cache {
@@ -167,7 +167,7 @@ TEST_F(LoadTest, ComputesThenHits) {
 }
 
 TEST_F(LoadTest, MemoryHitAndUnkeptErrors) {
-  MemoryStore store(1 << 20);
+  Store store(1 << 20);
   LoadGroup group;
   auto fail = [](const WaitLimits&) {
     return absl::StatusOr<std::string>(absl::InvalidArgumentError("no"));
@@ -226,6 +226,84 @@ TEST_F(LoadTest, AWaiterTakesOverFromADeadDaemonWhichThenAgrees) {
   ASSERT_TRUE(late.ok());
   EXPECT_EQ(*late->bytes, "second");  // everybody returns the same winner
   EXPECT_EQ(a->stats().Snapshot("kernel").stale_puts, 1);
+}
+
+// The clock is the machine's: a computation of several lease times keeps its lease.
+TEST_F(LoadTest, ASlowComputationKeepsItsLease) {
+  options_.now = WallClockUs;
+  auto a = Open(), b = Open();
+  LoadGroup group_a, group_b;
+  const LoadOptions options{.lease_ttl_us = 300'000, .owner = "daemon"};
+  std::atomic<int> computed{0};
+  std::latch started(1);
+  std::thread first([&] {
+    auto loaded = group_a.LoadOrCompute(
+        *a, KeyOf(1), options, [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+          ++computed;
+          started.count_down();
+          const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(1200);
+          while (std::chrono::steady_clock::now() < end) {
+            if (limits.cancelled()) return absl::CancelledError("lost");
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+          return "slow";
+        });
+    EXPECT_EQ(*loaded->bytes, "slow");
+  });
+  started.wait();
+  auto loaded = group_b.LoadOrCompute(*b, KeyOf(1), options,
+                                      [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                        ++computed;
+                                        return "other";
+                                      });
+  first.join();
+  EXPECT_EQ(*loaded->bytes, "slow");
+  EXPECT_EQ(loaded->outcome, LoadOutcome::kWaited);
+  EXPECT_EQ(computed, 1);
+}
+
+TEST_F(LoadTest, WhoLosesTheLeaseStopsAndAwaitsTheNewOwner) {
+  auto a = Open(), b = Open();
+  LoadGroup group_a;
+  int computed = 0;
+  auto loaded =
+      group_a.LoadOrCompute(*a, KeyOf(1), {.lease_ttl_us = 3000, .owner = "daemon"},
+                            [&](const WaitLimits& limits) -> absl::StatusOr<std::string> {
+                              ++computed;
+                              now_us_ += 2'000'000;  // it sleeps past its lease
+                              const LeaseResult lease = b->TryLease(KeyOf(1), "other", 60'000'000);
+                              EXPECT_TRUE(lease.granted());
+                              while (!limits.cancelled()) std::this_thread::yield();
+                              EXPECT_TRUE(b->PutFenced(KeyOf(1), "theirs", 1, lease.token).ok());
+                              return absl::CancelledError("lost the lease");
+                            });
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(*loaded->bytes, "theirs");
+  EXPECT_EQ(computed, 1);
+}
+
+TEST_F(LoadTest, ReplacesOrLeavesTheStoreAlone) {
+  auto store = Open();
+  LoadGroup group;
+  auto make = [](const char* bytes) {
+    return [bytes](const WaitLimits&) { return absl::StatusOr<std::string>(bytes); };
+  };
+  for (const int64_t ttl : {0, 1000000}) {
+    SCOPED_TRACE(ttl);
+    const Key key = KeyOf(ttl > 0);
+    LoadOptions options{.lease_ttl_us = ttl, .owner = "test", .use = Use::kNone};
+    EXPECT_EQ(*group.LoadOrCompute(*store, key, options, make("unkept"))->bytes, "unkept");
+    EXPECT_EQ(store->Get(key).outcome, GetOutcome::kMiss);
+    options.use = Use::kReadAndKeep;
+    EXPECT_EQ(*group.LoadOrCompute(*store, key, options, make("first"))->bytes, "first");
+    options.use = Use::kNone;
+    EXPECT_EQ(*group.LoadOrCompute(*store, key, options, make("unkept"))->bytes, "unkept");
+    EXPECT_EQ(store->Get(key).entry.bytes, "first");
+    ASSERT_TRUE(store->Flush().ok());  // and the lease is released
+    options.use = Use::kReplace;
+    EXPECT_EQ(*group.LoadOrCompute(*store, key, options, make("second"))->bytes, "second");
+    EXPECT_EQ(store->Get(key).entry.bytes, "second");
+  }
 }
 
 TEST_F(LoadTest, ACorruptRowIsComputedAgain) {

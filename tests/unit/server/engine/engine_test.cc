@@ -9,7 +9,7 @@
 #include <latch>
 #include <thread>
 
-#include "cache/memory_store.h"
+#include "cache/store.h"
 #include "core/ir/build.h"
 #include "core/ir/wire.h"
 #include "devices/api/host/thread_priority.h"
@@ -54,7 +54,7 @@ class EngineTest : public ::testing::Test {
     options.memory_limit_bytes = 256 << 20;
     options.cpu_threads = 2;
     auto engine = Engine::Create(config, std::make_unique<CorePipeline>(),
-                                 std::make_unique<cache::MemoryStore>(16 << 20),
+                                 std::make_unique<cache::Store>(16 << 20),
                                  *devices::Registry::Create(options), nullptr);
     EXPECT_TRUE(engine.ok()) << StatusText(engine.status());
     engine_ = *std::move(engine);

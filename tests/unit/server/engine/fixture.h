@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "cache/memory_store.h"
+#include "cache/store.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/wire.h"

@@ -6,9 +6,11 @@
 #include <atomic>
 #include <thread>
 
+#include "cache/memory/memory_tier.h"
 #include "core/base/config.h"
 #include "core/base/text.h"
 #include "server/engine/engine.h"
+#include "tests/support/forwarding_tier.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -17,42 +19,12 @@ namespace {
 using testing::HasSubstr;
 
 // A store in memory that says of itself what the test wants.
-class StoreIn final : public cache::Store {
+class TierIn final : public cache::ForwardingTier {
  public:
-  explicit StoreIn(cache::State& state) : state_(state) {}
-  cache::GetResult Get(const cache::Key& key) override { return inner_.Get(key); }
-  absl::Status Put(const cache::Key& key, std::string bytes, int64_t cost_us) override {
-    return inner_.Put(key, std::move(bytes), cost_us);
-  }
-  absl::Status PutFenced(const cache::Key& key, std::string bytes, int64_t cost_us,
-                         int64_t token) override {
-    return inner_.PutFenced(key, std::move(bytes), cost_us, token);
-  }
-  absl::Status Flush() override { return inner_.Flush(); }
-  cache::LeaseResult TryLease(const cache::Key& key, std::string_view owner,
-                              int64_t ttl_us) override {
-    return inner_.TryLease(key, owner, ttl_us);
-  }
-  absl::Status RenewLease(const cache::Key& key, int64_t token, int64_t ttl_us) override {
-    return inner_.RenewLease(key, token, ttl_us);
-  }
-  absl::Status ReleaseLease(const cache::Key& key, int64_t token) override {
-    return inner_.ReleaseLease(key, token);
-  }
-  cache::WatchOutcome WatchReady(const cache::Key& key, const cache::WaitLimits& limits) override {
-    return inner_.WatchReady(key, limits);
-  }
-  std::vector<cache::Usage> ReadUsage() override { return inner_.ReadUsage(); }
-  std::vector<cache::EntryInfo> List(const std::string& store, int64_t limit) override {
-    return inner_.List(store, limit);
-  }
-  std::optional<cache::Key> KeyOf(const Digest& address) override { return inner_.KeyOf(address); }
-  absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
+  TierIn(cache::Tier& inner, cache::State& state) : ForwardingTier(inner), state_(state) {}
   cache::Health health() const override { return {state_, "disk is full"}; }
-  const cache::StatsTable& stats() const override { return inner_.stats(); }
 
  private:
-  cache::MemoryStore inner_{1 << 20};
   cache::State& state_;
 };
 
@@ -64,11 +36,14 @@ class ReadinessTest : public testing::Test {
     EXPECT_TRUE(config.SetFromFlags(std::span(flags, read_only ? 2 : 1)).ok());
     EXPECT_TRUE(config.ResolveDefaults().ok());
     return Engine::Create(config, std::make_unique<FakePipeline>(),
-                          std::make_unique<StoreIn>(cache_), NullRegistry(), forks)
+                          cache::StoreOf(std::make_unique<TierIn>(tier_, cache_)), NullRegistry(),
+                          forks)
         .value();
   }
 
   cache::State cache_ = cache::State::kOk;
+  cache::StatsTable stats_;
+  cache::MemoryTier tier_{1 << 20, cache::WallClockUs, stats_};
 };
 
 TEST_F(ReadinessTest, IsReadyOtherwise) { EXPECT_EQ(Make()->Unready(), ""); }

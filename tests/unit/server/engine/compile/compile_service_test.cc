@@ -10,8 +10,10 @@
 #include <sstream>
 #include <thread>
 
+#include "cache/memory/memory_tier.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
+#include "tests/support/forwarding_tier.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -27,7 +29,7 @@ class CompileServiceTest : public testing::Test {
   // What a daemon has after a restart: the store stays, everything else is new.
   std::unique_ptr<CompileService> Restarted() {
     return std::make_unique<CompileService>(
-        CompileService::Options{.owner = "test",
+        CompileService::Options{.lease = {.owner = "test"},
                                 .repro_folder = folder_.string(),
                                 .device_list = "NULL,NULL:1",
                                 .limits = {}},
@@ -43,7 +45,11 @@ class CompileServiceTest : public testing::Test {
   const std::string graph_ = ScaleGraph(4, 2);
   const std::string digest_{HashBytes(graph_).view()};
   FakePipeline pipeline_;
-  cache::MemoryStore store_{1 << 20};
+  cache::StatsTable stats_;
+  cache::MemoryTier tier_{1 << 20, cache::WallClockUs, stats_};
+  const std::unique_ptr<cache::Store> owned_store_ =
+      cache::StoreOf(std::make_unique<cache::ForwardingTier>(tier_));
+  cache::Store& store_ = *owned_store_;
   DeviceSet devices_{NullRegistry()};
   Executor workers_{2, SIZE_MAX};
   std::unique_ptr<CompileService> service_ = Restarted();
@@ -280,63 +286,36 @@ TEST_F(CompileServiceTest, NothingIsBuiltForACallerThatIsGone) {
   EXPECT_EQ(pipeline_.builds, 0);
 }
 
-// Replaces the values of a store by what `spoil` makes of them.
-class SpoiledStore final : public cache::Store {
+// Spoils the values of a store until one of them is put.
+class SpoiledTier final : public cache::ForwardingTier {
  public:
-  SpoiledStore(cache::Store& inner, std::string store)
-      : inner_(inner), spoiled_(std::move(store)) {}
+  SpoiledTier(cache::Tier& inner, std::string store, bool* replaced)
+      : ForwardingTier(inner), spoiled_(std::move(store)), replaced_(replaced) {}
   cache::GetResult Get(const cache::Key& key) override {
-    cache::GetResult out = inner_.Get(key);
-    if (out.hit() && key.store() == spoiled_ && !replaced_) out.entry.bytes = "spoiled";
+    cache::GetResult out = ForwardingTier::Get(key);
+    if (out.hit() && key.store() == spoiled_ && !*replaced_) out.entry.bytes = "spoiled";
     return out;
   }
-  absl::Status Put(const cache::Key& key, std::string bytes, int64_t cost_us) override {
-    replaced_ = replaced_ || key.store() == spoiled_;
-    return inner_.Put(key, std::move(bytes), cost_us);
+  absl::Status Put(const Digest& address, std::shared_ptr<const cache::Row> row,
+                   cache::Settled settled) override {
+    *replaced_ = *replaced_ || row->store == spoiled_;
+    return ForwardingTier::Put(address, std::move(row), std::move(settled));
   }
-  absl::Status PutFenced(const cache::Key& key, std::string bytes, int64_t cost_us,
-                         int64_t token) override {
-    replaced_ = replaced_ || key.store() == spoiled_;
-    return inner_.PutFenced(key, std::move(bytes), cost_us, token);
-  }
-  absl::Status Flush() override { return inner_.Flush(); }
-  cache::LeaseResult TryLease(const cache::Key& key, std::string_view owner,
-                              int64_t ttl_us) override {
-    return inner_.TryLease(key, owner, ttl_us);
-  }
-  absl::Status RenewLease(const cache::Key& key, int64_t token, int64_t ttl_us) override {
-    return inner_.RenewLease(key, token, ttl_us);
-  }
-  absl::Status ReleaseLease(const cache::Key& key, int64_t token) override {
-    return inner_.ReleaseLease(key, token);
-  }
-  cache::WatchOutcome WatchReady(const cache::Key& key, const cache::WaitLimits& limits) override {
-    return inner_.WatchReady(key, limits);
-  }
-  std::vector<cache::Usage> ReadUsage() override { return inner_.ReadUsage(); }
-  std::vector<cache::EntryInfo> List(const std::string& store, int64_t limit) override {
-    return inner_.List(store, limit);
-  }
-  std::optional<cache::Key> KeyOf(const Digest& address) override { return inner_.KeyOf(address); }
-  absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
-  cache::Health health() const override { return inner_.health(); }
-  const cache::StatsTable& stats() const override { return inner_.stats(); }
-  bool replaced() const { return replaced_; }
 
  private:
-  cache::Store& inner_;
   const std::string spoiled_;
-  bool replaced_ = false;
+  bool* const replaced_;
 };
 
 TEST_F(CompileServiceTest, UnusableValuesAreMadeAgainAndReplaced) {
   ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
   for (const char* name : {"kernel", "schedule"}) {
     SCOPED_TRACE(name);
-    SpoiledStore spoiled(store_, name);
-    CompileService service({.owner = "test"}, pipeline_, spoiled, devices_, workers_);
+    bool replaced = false;
+    const auto spoiled = cache::StoreOf(std::make_unique<SpoiledTier>(tier_, name, &replaced));
+    CompileService service({.lease = {.owner = "test"}}, pipeline_, *spoiled, devices_, workers_);
     EXPECT_TRUE(Prepare(service, digest_, "").ok());
-    EXPECT_TRUE(spoiled.replaced());
+    EXPECT_TRUE(replaced);
     service_ = Restarted();  // over the healed store
     ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
     EXPECT_EQ(request_.cache.schedule, CacheResult::kDisk);
@@ -346,8 +325,9 @@ TEST_F(CompileServiceTest, UnusableValuesAreMadeAgainAndReplaced) {
 
 TEST_F(CompileServiceTest, AStoredGraphThatIsNotItsDigestsIsUnknown) {
   ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
-  SpoiledStore spoiled(store_, "graph");
-  CompileService service({.owner = "test"}, pipeline_, spoiled, devices_, workers_);
+  bool replaced = false;
+  const auto spoiled = cache::StoreOf(std::make_unique<SpoiledTier>(tier_, "graph", &replaced));
+  CompileService service({.lease = {.owner = "test"}}, pipeline_, *spoiled, devices_, workers_);
   EXPECT_EQ(MissingKind(Prepare(service, digest_, "")), kProgram);
 }
 

@@ -29,9 +29,9 @@ class KernelLoaderTest : public ::testing::Test {
   std::vector<int64_t> capacities_ = {16, 16};
   FakePipeline pipeline_;
   KernelCompiler compiler_{nullptr, std::chrono::seconds(10)};
-  cache::MemoryStore store_{1 << 20};
+  cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
-  KernelLoader loader_{pipeline_, compiler_, store_, "test"};
+  KernelLoader loader_{pipeline_, compiler_, store_, {.owner = "test"}};
 };
 
 TEST_F(KernelLoaderTest, MemoryThenStoreThenWork) {
@@ -41,7 +41,7 @@ TEST_F(KernelLoaderTest, MemoryThenStoreThenWork) {
   const auto known = Get(loader_, "");
   EXPECT_EQ(known->from, CacheResult::kMemory);
   EXPECT_EQ(known->kernel, made->kernel);
-  KernelLoader restarted(pipeline_, compiler_, store_, "test");
+  KernelLoader restarted(pipeline_, compiler_, store_, {.owner = "test"});
   EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
   EXPECT_EQ(pipeline_.builds, 1);
 }
@@ -88,7 +88,7 @@ TEST_F(KernelLoaderTest, AValueThatIsNoRecordIsMadeAgainAndReplaced) {
   ASSERT_TRUE(healed.ok()) << healed.status();
   EXPECT_EQ(healed->from, CacheResult::kMiss);
   EXPECT_EQ(pipeline_.builds, 2);
-  KernelLoader restarted(pipeline_, compiler_, store_, "test");
+  KernelLoader restarted(pipeline_, compiler_, store_, {.owner = "test"});
   EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
 }
 

@@ -53,7 +53,7 @@ class KeyExplainerTest : public testing::Test {
   }
 
   FakePipeline pipeline_;
-  cache::MemoryStore store_{1 << 20};
+  cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
   KeyExplainer explainer_{pipeline_, store_, devices_, {}};
   RequestContext request_;
@@ -151,7 +151,7 @@ class MissLogTest : public KeyExplainerTest {
   const std::string path_ = Cat(testing::TempDir(), "/miss_log_", getpid());
   Executor workers_{2, SIZE_MAX};
   CompileService service_{
-      {.owner = "test", .repro_folder = "", .limits = {}, .explainer = &explainer_},
+      {.lease = {.owner = "test"}, .repro_folder = "", .limits = {}, .explainer = &explainer_},
       pipeline_,
       store_,
       devices_,

@@ -122,14 +122,14 @@ TEST(ScheduleTargetTest, DevicesThatTheGraphDoesNotNameAreNotInItsKey) {
 // Two daemons on one store, whose devices have the same name.
 TEST(ScheduleTargetTest, OtherLimitsAreAMissAndExplained) {
   const auto wide = DevicesOf({Null(0, 1)}), narrow = DevicesOf({Null(0, 1, 4)});
-  cache::MemoryStore store(1 << 20);
+  cache::Store store(1 << 20);
   FakePipeline pipeline;
   Executor workers(2, SIZE_MAX);
   ir::UOpContext ctx;
   const std::string graph = ir::Encode(ctx, SumGraph(ctx, ""));
   auto prepare = [&](DeviceSet& devices, size_t most) {
-    CompileService service({.owner = "test", .repro_folder = "", .limits = {}}, pipeline, store,
-                           devices, workers);
+    CompileService service({.lease = {.owner = "test"}, .repro_folder = "", .limits = {}}, pipeline,
+                           store, devices, workers);
     RequestContext request;
     const auto made = service.Prepare(request, {"", graph}, {});
     EXPECT_TRUE(made.ok()) << StatusText(made.status());

@@ -35,7 +35,7 @@ class RunServiceTest : public testing::Test {
   }
 
   FakePipeline pipeline_;
-  cache::MemoryStore store_{1 << 20};
+  cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
   Executor workers_{1, SIZE_MAX};
   CompileService service_{{}, pipeline_, store_, devices_, workers_};
@@ -119,7 +119,7 @@ TEST(RunServiceDeferredTest, ReturnedDataStayWhereTheyAre) {
       devices::null::NullDevice::Open({.deferred = true});
   DeviceSet devices(*devices::Registry::Of(std::span(&device, 1)));
   FakePipeline pipeline;
-  cache::MemoryStore store(1 << 20);
+  cache::Store store(1 << 20);
   Executor workers(1, SIZE_MAX);
   CompileService service({}, pipeline, store, devices, workers);
   // Sums of eight slots of one float each.

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cache/memory_store.h"
+#include "cache/store.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {
@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using worker::QuarantineEntry;
 
 TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
-  cache::MemoryStore store(1 << 20);
+  cache::Store store(1 << 20);
   const QuarantineEntry a{HashBytes("a"), "crashed", 1'700'000'000}, b{HashBytes("b"), ""};
   {
     QuarantineStore first(store, "tuning");
@@ -31,7 +31,7 @@ TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
 }
 
 TEST(QuarantineStoreTest, TheOldestMakesRoom) {
-  cache::MemoryStore store(1 << 20);
+  cache::Store store(1 << 20);
   QuarantineStore quarantine(store, "tuning", 2);
   const auto entry = [](size_t i) { return QuarantineEntry{HashBytes(Cat(i)), "x"}; };
   for (size_t i = 0; i < 4; ++i) quarantine.Add(entry(i));
@@ -39,7 +39,7 @@ TEST(QuarantineStoreTest, TheOldestMakesRoom) {
 }
 
 TEST(QuarantineStoreTest, DamageIsNothing) {
-  cache::MemoryStore store(1 << 20);
+  cache::Store store(1 << 20);
   ASSERT_TRUE(store.Put({"quarantine", "tuning", "record=2"}, "\x05noise", 1).ok());
   QuarantineStore quarantine(store, "tuning");
   EXPECT_THAT(quarantine.Load(), IsEmpty());

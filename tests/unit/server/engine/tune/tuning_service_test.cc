@@ -41,7 +41,7 @@ class TuningServiceTest : public ::testing::Test {
  protected:
   std::unique_ptr<CompileService> Service(KernelTuner* tuner) {
     CompileService::Options options;
-    options.owner = "test";
+    options.lease.owner = "test";
     options.tuner = tuner;
     return std::make_unique<CompileService>(std::move(options), pipeline_, store_, devices_,
                                             workers_);
@@ -57,7 +57,7 @@ class TuningServiceTest : public ::testing::Test {
 
   const std::string graph_ = ScaleGraph(4, 2);
   FakePipeline pipeline_;
-  cache::MemoryStore store_{1 << 20};
+  cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
   Executor workers_{2, SIZE_MAX};
   FakeTuner tuner_;
@@ -189,7 +189,7 @@ class TuningLeaseTest : public ::testing::Test {
   }
 
   std::atomic<int64_t> now_{1'000'000};
-  cache::MemoryStore store_{1 << 20, [this] { return now_.load(); }};
+  cache::Store store_{1 << 20, [this] { return now_.load(); }};
   const cache::Key key_{"tuning", "graph", "beam=2"};
   DeviceSet devices_{NullRegistry()};
   FakeTuner tuner_;

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Wakes the threads of this process that wait for something in the cache to change.
+//
+// Other processes cannot ring it, so a waiter also looks on its own every kPoll. Thread-safe.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+
+#include "cache/base/wait.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+class Bell {
+ public:
+  static constexpr std::chrono::milliseconds kPoll{10};
+
+  void Ring() UOPD_EXCLUDES(mu_);
+  // Calls `look` until it returns true (then true), or the limits are reached. `look` runs without
+  // a lock.
+  WatchOutcome WaitFor(const WaitLimits& limits, const std::function<bool(WatchOutcome*)>& look)
+      UOPD_EXCLUDES(mu_);
+
+ private:
+  Mutex mu_;
+  std::condition_variable cv_;
+  uint64_t rings_ UOPD_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace uopd::cache

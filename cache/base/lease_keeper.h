@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Renews the leases of computations that are under way, each at a third of its time to live.
+//
+// Thread-safe. One thread renews all of them; the first lease starts it.
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "cache/base/leases.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+class LeaseKeeper {
+  struct Lease {
+    const Digest address;
+    const int64_t token, ttl_us;
+    std::chrono::steady_clock::time_point due;  // of the next renewal; guarded by mu_
+    std::atomic<bool> lost{false};
+  };
+
+ public:
+  explicit LeaseKeeper(Leases& leases) : leases_(leases) {}  // `leases` outlives the keeper
+  ~LeaseKeeper();
+  LeaseKeeper(const LeaseKeeper&) = delete;
+  LeaseKeeper& operator=(const LeaseKeeper&) = delete;
+
+  // A lease that is renewed until the end of the scope, which does not release it. Ends before the
+  // keeper.
+  class Scope {
+   public:
+    // `token` 0: no lease, which is never lost.
+    Scope(LeaseKeeper& keeper, const Digest& address, int64_t token, int64_t ttl_us);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+    // True once somebody else may compute. From any thread.
+    bool lost() const { return lease_ != nullptr && lease_->lost.load(); }
+
+   private:
+    LeaseKeeper& keeper_;
+    std::shared_ptr<Lease> lease_;
+  };
+
+ private:
+  void Add(const std::shared_ptr<Lease>& lease) UOPD_EXCLUDES(mu_);
+  void Remove(const std::shared_ptr<Lease>& lease) UOPD_EXCLUDES(mu_);
+  void Loop() UOPD_EXCLUDES(mu_);
+
+  Leases& leases_;
+  Mutex mu_;
+  std::condition_variable changed_;
+  std::vector<std::shared_ptr<Lease>> kept_ UOPD_GUARDED_BY(mu_);
+  uint64_t additions_ UOPD_GUARDED_BY(mu_) = 0;
+  bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  std::thread thread_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd::cache

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// Leases over addresses of the cache: one owner at a time may compute the value of a key, and a
+// lease that is not renewed ends by itself.
+//
+// One implementation is the authority of a store and hands out every token (the fence of Gray &
+// Cheriton's leases: a write that carries an older token is refused). Tokens grow for ever: a token
+// is the greater of the last token plus one and the clock. Thread-safe. Times are microseconds.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "core/base/digest.h"
+
+namespace uopd::cache {
+
+enum class LeaseOutcome { kGranted, kBusy, kUnavailable };
+
+struct LeaseResult {
+  LeaseOutcome outcome = LeaseOutcome::kUnavailable;
+  int64_t token = 0;  // greater than every token granted before; 0 unless granted
+  int64_t expires_us = 0;
+  std::string holder;  // who has the lease, when busy
+  bool granted() const { return outcome == LeaseOutcome::kGranted; }
+};
+
+// The ABORTED status of the functions below.
+absl::Status LeaseLost();
+
+class Leases {
+ public:
+  virtual ~Leases() = default;
+
+  virtual LeaseResult TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) = 0;
+  // ABORTED when the lease has expired or was taken over. UNAVAILABLE: not known now.
+  virtual absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us) = 0;
+  // ABORTED when the lease was taken over. The token stays the newest of the address.
+  virtual absl::Status Release(const Digest& address, int64_t token) = 0;
+  // ABORTED when `token` is not the newest of the address: another owner decides the value. An
+  // expired lease that nobody took over is still the newest. UNAVAILABLE: not known now.
+  virtual absl::Status CheckNewest(const Digest& address, int64_t token) = 0;
+  // False too when that is not known now: a waiter that cannot see the lease had better compute.
+  virtual bool IsHeld(const Digest& address) = 0;
+};
+
+}  // namespace uopd::cache

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// A cached value with its full key and checksum, as it is stored.
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "cache/base/key.h"
+
+namespace uopd::cache {
+
+struct Row {
+  std::string store, semantic, environment, value;
+  std::string checksum;  // 16 bytes
+  int64_t cost_us = 0;
+  int64_t created_us = 0;
+  int64_t last_used_us = 0;
+  int64_t fence = 0;  // token of the lease under which it was put; 0 without one
+};
+
+// A row for `key`, sealed with its checksum.
+Row MakeRow(const Key& key, std::string value, int64_t cost_us, int64_t now_us, int64_t fence);
+// XXH3-128 over all of the row but last_used_us, which changes in place. Guards against bit rot,
+// not against malice.
+std::string Checksum(const Row& row);
+Key KeyOf(const Row& row);
+bool KeyMatches(const Row& row, const Key& key);
+// What the row counts against the size limit: its bytes and a share of indices and page slack.
+int64_t SizeOf(const Row& row);
+
+}  // namespace uopd::cache

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+#include "cache/base/stats.h"
+
+namespace uopd::cache {
+namespace {
+
+StatsSnapshot Read(const std::string& name, const StoreStats& s, bool degraded) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  return {.store = name,
+          .hits = s.hits.load(kRelaxed),
+          .misses = s.misses.load(kRelaxed),
+          .corrupt = s.corrupt.load(kRelaxed),
+          .mismatches = s.mismatches.load(kRelaxed),
+          .unavailable = s.unavailable.load(kRelaxed),
+          .puts = s.puts.load(kRelaxed),
+          .put_errors = s.put_errors.load(kRelaxed),
+          .stale_puts = s.stale_puts.load(kRelaxed),
+          .evictions = s.evictions.load(kRelaxed),
+          .rows = s.rows.load(kRelaxed),
+          .bytes = s.bytes.load(kRelaxed),
+          .degraded = degraded};
+}
+
+}  // namespace
+
+StoreStats& StatsTable::For(const std::string& store) {
+  MutexLock lock(mu_);
+  auto& slot = stores_[store];
+  if (slot == nullptr) slot = std::make_unique<StoreStats>();
+  return *slot;
+}
+
+std::vector<StatsSnapshot> StatsTable::Snapshot() const {
+  MutexLock lock(mu_);
+  std::vector<StatsSnapshot> out;
+  for (const auto& [name, stats] : stores_) out.push_back(Read(name, *stats, degraded_));
+  return out;
+}
+
+StatsSnapshot StatsTable::Snapshot(const std::string& store) const {
+  MutexLock lock(mu_);
+  auto it = stores_.find(store);
+  if (it == stores_.end()) return {.store = store, .degraded = degraded_};
+  return Read(store, *it->second, degraded_);
+}
+
+void StatsTable::ClearGauges() {
+  MutexLock lock(mu_);
+  for (auto& [name, stats] : stores_) {
+    stats->rows = 0;
+    stats->bytes = 0;
+  }
+}
+
+}  // namespace uopd::cache

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: MIT
+// A place of a store: blobs and their administration.
+#pragma once
+#include "cache/base/admin.h"
+#include "cache/base/blobs.h"
+
+namespace uopd::cache {
+
+class Tier : public Blobs, public Admin {};
+
+}  // namespace uopd::cache

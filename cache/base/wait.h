@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// How long a caller of the cache waits, and how waiting ended.
+#pragma once
+#include <chrono>
+#include <functional>
+
+namespace uopd::cache {
+
+// `cancelled` is polled, from the waiting thread.
+struct WaitLimits {
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  std::function<bool()> cancelled;
+};
+
+enum class WatchOutcome { kReady, kLeaseFree, kDeadlineExceeded, kCancelled };
+
+}  // namespace uopd::cache

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+#include "cache/file/cache_file.h"
+
+#include "cache/base/eviction.h"
+#include "cache/file/schema.h"
+#include "cache/sqlite/transaction.h"
+#include "core/base/status.h"
+
+namespace uopd::cache {
+namespace {
+
+using sqlite::Query;
+using sqlite::Transaction;
+
+absl::Status ReadOnly() {
+  return absl::PermissionDeniedError("The cache file is open for reading only.");
+}
+
+}  // namespace
+
+// A reading connection for one scope; goes back to the pool, or is closed when it failed.
+class CacheFile::Reader {
+ public:
+  explicit Reader(CacheFile& file) : file_(file), db_(file.TakeReader()) {}
+  ~Reader() {
+    if (db_.ok()) file_.GiveReader(*std::move(db_), healthy_);
+  }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  // Prepares `sql` and passes the query to `read`, whose status or value it returns.
+  template <class F>
+  auto Do(const char* sql, F read) -> decltype(read(std::declval<Query&>())) {
+    if (!db_.ok()) return db_.status();
+    auto statement = (*db_)->Prepared(sql);
+    if (!statement.ok()) {
+      healthy_ = false;
+      return statement.status();
+    }
+    Query query(**statement);
+    auto result = read(query);
+    if (!result.ok()) healthy_ = false;
+    return result;
+  }
+
+ private:
+  CacheFile& file_;
+  absl::StatusOr<std::unique_ptr<sqlite::Database>> db_;
+  bool healthy_ = true;
+};
+
+absl::StatusOr<std::optional<Row>> CacheFile::Read(const Digest& address) {
+  Reader reader(*this);
+  return reader.Do(schema::kSelectEntry, [&](Query& q) -> absl::StatusOr<std::optional<Row>> {
+    UOPD_ASSIGN(const bool found, q.Bind(address.view()).Step());
+    if (!found) return std::optional<Row>();
+    return std::optional<Row>(Row{.store = std::string(q.Blob(0)),
+                                  .semantic = std::string(q.Blob(1)),
+                                  .environment = std::string(q.Blob(2)),
+                                  .value = std::string(q.Blob(3)),
+                                  .checksum = std::string(q.Blob(4)),
+                                  .cost_us = q.Int(5),
+                                  .created_us = q.Int(6),
+                                  .last_used_us = q.Int(7),
+                                  .fence = q.Int(8)});
+  });
+}
+
+absl::StatusOr<bool> CacheFile::Contains(const Digest& address) {
+  Reader reader(*this);
+  return reader.Do(schema::kHasEntry,
+                   [&](Query& q) -> absl::StatusOr<bool> { return q.Bind(address.view()).Step(); });
+}
+
+absl::StatusOr<std::vector<Usage>> CacheFile::ReadUsage() {
+  Reader reader(*this);
+  return reader.Do(schema::kUsage, [&](Query& q) -> absl::StatusOr<std::vector<Usage>> {
+    std::vector<Usage> out;
+    for (;;) {
+      UOPD_ASSIGN(const bool more, q.Step());
+      if (!more) return out;
+      out.push_back({std::string(q.Blob(0)), q.Int(1), q.Int(2)});
+    }
+  });
+}
+
+absl::StatusOr<std::vector<EntryInfo>> CacheFile::List(const std::string& store, int64_t limit) {
+  Reader reader(*this);
+  return reader.Do(schema::kListEntries, [&](Query& q) -> absl::StatusOr<std::vector<EntryInfo>> {
+    q.Bind(store).Bind(limit);
+    std::vector<EntryInfo> out;
+    for (;;) {
+      UOPD_ASSIGN(const bool more, q.Step());
+      if (!more) return out;
+      EntryInfo info{.store = std::string(q.Blob(1)),
+                     .bytes = q.Int(2),
+                     .cost_us = q.Int(3),
+                     .created_us = q.Int(4),
+                     .last_used_us = q.Int(5)};
+      if (!info.address.FromBytes(q.Blob(0))) return absl::DataLossError("An address is short.");
+      out.push_back(std::move(info));
+    }
+  });
+}
+
+absl::Status CacheFile::PutRow(const Digest& address, const Row& row, WriteResult* result) {
+  const int64_t size = SizeOf(row);
+  UOPD_TRY(writer_->Run(schema::kUpsertEntry, address.view(), row.store, size,
+                        KeepScore(row.last_used_us, row.cost_us, size), row.cost_us, row.created_us,
+                        row.last_used_us, row.fence, row.checksum, row.environment, row.semantic,
+                        row.value));
+  if (writer_->changes() == 0) ++result->stale[row.store];
+  return absl::OkStatus();
+}
+
+absl::Status CacheFile::EvictTo(int64_t max_bytes, WriteResult* result) {
+  UOPD_ASSIGN(int64_t total, writer_->QueryInt(schema::kTotalBytes));
+  if (total <= max_bytes) return absl::OkStatus();
+  const int64_t target = LowWater(max_bytes);
+  struct Victim {
+    int64_t id, size;
+    std::string store;
+  };
+  while (total > target) {
+    std::vector<Victim> victims;
+    {
+      UOPD_ASSIGN(sqlite::Statement * statement, writer_->Prepared(schema::kSelectVictims));
+      Query query(*statement);
+      for (;;) {
+        UOPD_ASSIGN(const bool more, query.Step());
+        if (!more) break;
+        victims.push_back({query.Int(0), query.Int(2), std::string(query.Blob(1))});
+      }
+    }
+    if (victims.empty()) return absl::DataLossError("The usage table counts rows that are gone.");
+    for (const Victim& victim : victims) {
+      if (total <= target) break;
+      UOPD_TRY(writer_->Run(schema::kDeleteById, victim.id));
+      total -= victim.size;
+      ++result->evicted[victim.store];
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<WriteResult> CacheFile::Write(const std::vector<WriteOp>& ops, int64_t max_bytes) {
+  MutexLock lock(write_mu_);
+  if (writer_ == nullptr) return ReadOnly();
+  WriteResult result;
+  Transaction transaction(*writer_);
+  UOPD_TRY(transaction.Begin());
+  for (const WriteOp& op : ops) {
+    switch (op.kind) {
+      case WriteOp::kPut:
+        UOPD_TRY(PutRow(op.address, *op.row, &result));
+        break;
+      case WriteOp::kDeleteBad:
+        UOPD_TRY(writer_->Run(schema::kDeleteBadEntry, op.address.view(), op.row->checksum));
+        break;
+      case WriteOp::kTouch:
+        UOPD_TRY(writer_->Run(schema::kTouchEntry, op.address.view(), op.now_us,
+                              KeepScore(op.now_us, op.row->cost_us, SizeOf(*op.row))));
+        break;
+    }
+  }
+  UOPD_TRY(EvictTo(max_bytes, &result));
+  UOPD_TRY(transaction.Commit());
+  return result;
+}
+
+absl::StatusOr<WriteResult> CacheFile::Evict(int64_t max_bytes) { return Write({}, max_bytes); }
+
+absl::Status CacheFile::Clear(const std::string& store) {
+  MutexLock lock(write_mu_);
+  if (writer_ == nullptr) return ReadOnly();
+  if (store.empty()) {
+    UOPD_TRY(writer_->Run(schema::kDeleteAll));
+  } else {
+    UOPD_TRY(writer_->Run(schema::kDeleteStore, store));
+  }
+  return writer_->Run(schema::kReleasePages);
+}
+
+}  // namespace uopd::cache

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// The leases of the processes that share a folder, in a small SQLite file beside the cache file.
+//
+// Thread-safe. No call waits for the disk: the file is not synced, as no lease outlives the loss of
+// power. A file that is damaged or was deleted is made again. While no file can be used (a full
+// disk, a folder that may not be written), leases hold within this process only; the file is tried
+// again later.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cache/file/lease_file.h"
+#include "cache/memory/memory_leases.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+struct FileLeasesOptions {
+  std::string folder;  // exists
+  int busy_timeout_ms = 1000;
+  int64_t retry_us = 30 * int64_t{1000000};  // after a failure
+  NowFn now = WallClockUs;
+  // A sentence for the log when the file stops to work. From any thread.
+  std::function<void(const std::string&)> on_failure;
+};
+
+class FileLeases final : public Leases {
+ public:
+  explicit FileLeases(FileLeasesOptions options);
+
+  LeaseResult TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) override
+      UOPD_EXCLUDES(mu_);
+  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us) override
+      UOPD_EXCLUDES(mu_);
+  absl::Status Release(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
+  absl::Status CheckNewest(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
+  bool IsHeld(const Digest& address) override UOPD_EXCLUDES(mu_);
+
+ private:
+  // The file to use now; null while there is none. Opens the file if it is time to.
+  LeaseFile* File() UOPD_REQUIRES(mu_);
+  absl::StatusOr<std::unique_ptr<LeaseFile>> OpenOrReplace() UOPD_REQUIRES(mu_);
+  // After `error` of the file. Keeps the file if another process merely has its lock.
+  void Drop(const absl::Status& error) UOPD_REQUIRES(mu_);
+  // True if `token` was granted while there was no file.
+  bool IsLocal(const Digest& address, int64_t token);
+
+  const FileLeasesOptions options_;
+  const std::string path_;
+  MemoryLeases local_;  // while there is no file
+  Mutex mu_;
+  std::unique_ptr<LeaseFile> file_ UOPD_GUARDED_BY(mu_);
+  bool damaged_ UOPD_GUARDED_BY(mu_) = false;     // the file at the path is to be deleted
+  int64_t retry_at_us_ UOPD_GUARDED_BY(mu_) = 0;  // while there is no file
+};
+
+}  // namespace uopd::cache

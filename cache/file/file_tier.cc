@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+#include "cache/file/file_tier.h"
+
+#include <algorithm>
+
+#include "cache/base/eviction.h"
+#include "core/base/status.h"
+
+namespace uopd::cache {
+namespace {
+
+constexpr int64_t kMaxRowBytes = int64_t{512} << 20;  // SQLite's own limit is 1,000,000,000
+
+}  // namespace
+
+FileTier::FileTier(FileTierOptions options, StatsTable& stats)
+    : options_(std::move(options)),
+      stats_(stats),
+      max_bytes_(options_.max_bytes),
+      keeper_({.folder = options_.folder,
+               .file = options_.file,
+               .retry_us = options_.retry_us,
+               .now = options_.now,
+               .on_change = options_.on_change}),
+      queue_(
+          options_.queue, [this](const std::vector<WriteOp>& ops) { return WriteBatch(ops); },
+          [this] { keeper_.Tick(); }) {}
+
+FileTier::~FileTier() = default;
+
+GetResult FileTier::Get(const Key& key) {
+  if (auto row = queue_.Find(key.address()); row != nullptr && KeyMatches(*row, key)) {
+    return Hit(*row, Source::kMemory);
+  }
+  auto file = keeper_.Current();
+  if (file == nullptr) return {};
+  auto row = file->Read(key.address());
+  if (!row.ok()) {
+    keeper_.Report(file, row.status());
+    return {.outcome = GetOutcome::kUnavailable};
+  }
+  return row->has_value() ? Judge(key, **std::move(row)) : GetResult{};
+}
+
+GetResult FileTier::Judge(const Key& key, Row row) {
+  const bool whole = Checksum(row) == row.checksum;
+  const bool writable = keeper_.Writable() != nullptr;
+  if (!whole || !KeyMatches(row, key)) {
+    if (writable) {
+      WriteOp op{.kind = WriteOp::kDeleteBad, .address = key.address()};
+      op.row = std::make_shared<const Row>(std::move(row));
+      queue_.Push(std::move(op));  // if there is no room, the next reader tries again
+    }
+    return {.outcome = whole ? GetOutcome::kKeyMismatch : GetOutcome::kCorrupt};
+  }
+  const int64_t now_us = options_.now();
+  GetResult result{
+      GetOutcome::kHit, Source::kDisk,
+      Entry{std::move(row.value), row.cost_us, row.created_us, row.last_used_us, row.fence}};
+  if (writable && now_us - row.last_used_us > kTouchIntervalUs) {
+    row.value = result.entry.bytes;  // its size is part of the score
+    WriteOp op{.kind = WriteOp::kTouch, .address = key.address(), .now_us = now_us};
+    op.row = std::make_shared<const Row>(std::move(row));
+    queue_.Push(std::move(op));
+  }
+  return result;
+}
+
+bool FileTier::Contains(const Digest& address) {
+  if (queue_.Find(address) != nullptr) return true;
+  auto file = keeper_.Current();
+  if (file == nullptr) return false;
+  auto found = file->Contains(address);
+  return found.ok() && *found;
+}
+
+absl::Status FileTier::Put(const Digest& address, std::shared_ptr<const Row> row, Settled settled) {
+  if (SizeOf(*row) > std::min(max_bytes_.load() / 2, kMaxRowBytes)) {
+    return absl::ResourceExhaustedError("The entry is larger than half of the cache.");
+  }
+  if (keeper_.Writable() == nullptr) {
+    return absl::UnavailableError("The cache file cannot be written now.");
+  }
+  StoreStats& stats = stats_.For(row->store);
+  WriteOp op{.kind = WriteOp::kPut, .address = address};
+  op.row = std::move(row);
+  op.settled = settled;
+  switch (queue_.Push(std::move(op))) {
+    case PushOutcome::kQueued:
+      break;
+    case PushOutcome::kNoRoom:
+      return absl::ResourceExhaustedError("Too many entries wait to be written to the cache.");
+    case PushOutcome::kStale:
+      ++stats.stale_puts;
+      if (settled) settled(absl::OkStatus());
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FileTier::Flush() {
+  keeper_.Tick();
+  return queue_.Flush();
+}
+
+absl::Status FileTier::WriteBatch(const std::vector<WriteOp>& ops) {
+  keeper_.Tick();
+  absl::Status status = absl::ResourceExhaustedError("The cache file cannot be written now.");
+  // A damaged file is replaced by Report, so that the second attempt goes to its successor.
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    auto file = keeper_.Writable();
+    if (file == nullptr) break;
+    auto result = WriteMakingRoom(*file, ops);
+    if (result.ok()) {
+      Count(*result);
+      return absl::OkStatus();
+    }
+    status = result.status();
+    if (absl::IsUnavailable(status)) return status;
+    keeper_.Report(file, status);
+  }
+  for (const WriteOp& op : ops) {
+    if (op.kind == WriteOp::kPut) ++stats_.For(op.row->store).put_errors;
+  }
+  return status;
+}
+
+absl::StatusOr<WriteResult> FileTier::WriteMakingRoom(CacheFile& file,
+                                                      const std::vector<WriteOp>& ops) {
+  auto result = file.Write(ops, max_bytes_.load());
+  if (!absl::IsResourceExhausted(result.status())) return result;
+  if (ops.size() > 1) {  // a smaller transaction may fit
+    const auto middle = ops.begin() + static_cast<std::ptrdiff_t>(ops.size() / 2);
+    UOPD_ASSIGN(WriteResult first, WriteMakingRoom(file, {ops.begin(), middle}));
+    UOPD_ASSIGN(const WriteResult second, WriteMakingRoom(file, {middle, ops.end()}));
+    for (const auto& [store, rows] : second.evicted) first.evicted[store] += rows;
+    for (const auto& [store, rows] : second.stale) first.stale[store] += rows;
+    return first;
+  }
+  // The disk has less room than the cache was promised: live with three quarters of what there is.
+  UOPD_ASSIGN(const auto usage, file.ReadUsage());
+  int64_t total = 0;
+  for (const Usage& of : usage) total += of.bytes;
+  UOPD_ASSIGN(WriteResult evicted, file.Evict(total - total / 4));
+  UOPD_ASSIGN(WriteResult written, file.Write(ops, max_bytes_.load()));
+  for (const auto& [store, rows] : evicted.evicted) written.evicted[store] += rows;
+  return written;
+}
+
+void FileTier::Count(const WriteResult& result) {
+  for (const auto& [store, rows] : result.evicted) stats_.For(store).evictions += rows;
+  for (const auto& [store, rows] : result.stale) stats_.For(store).stale_puts += rows;
+}
+
+std::vector<Usage> FileTier::ReadUsage() {
+  auto file = keeper_.Current();
+  if (file == nullptr) return {};
+  auto usage = file->ReadUsage();
+  if (usage.ok()) return *std::move(usage);
+  keeper_.Report(file, usage.status());
+  return {};
+}
+
+std::vector<EntryInfo> FileTier::List(const std::string& store, int64_t limit) {
+  auto file = keeper_.Current();
+  if (file == nullptr) return {};
+  auto listed = file->List(store, limit);
+  if (listed.ok()) return *std::move(listed);
+  keeper_.Report(file, listed.status());
+  return {};
+}
+
+std::optional<Key> FileTier::KeyOf(const Digest& address) {
+  if (auto row = queue_.Find(address)) return cache::KeyOf(*row);
+  auto file = keeper_.Current();
+  if (file == nullptr) return std::nullopt;
+  auto row = file->Read(address);
+  if (!row.ok()) {
+    keeper_.Report(file, row.status());
+    return std::nullopt;
+  }
+  if (!row->has_value() || Checksum(**row) != (*row)->checksum) return std::nullopt;
+  return cache::KeyOf(**row);
+}
+
+absl::Status FileTier::Clear(const std::string& store) {
+  Flush().IgnoreError();  // what is queued would come back; failures were counted
+  auto file = keeper_.Writable();
+  if (file == nullptr) {
+    return keeper_.Current() == nullptr
+               ? absl::OkStatus()
+               : absl::PermissionDeniedError("The cache file cannot be written.");
+  }
+  absl::Status status = file->Clear(store);
+  keeper_.Report(file, status);
+  return status;
+}
+
+}  // namespace uopd::cache

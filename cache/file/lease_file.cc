@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+#include "cache/file/lease_file.h"
+
+#include "cache/base/eviction.h"
+#include "cache/file/lease_schema.h"
+#include "cache/sqlite/transaction.h"
+#include "core/base/status.h"
+
+namespace uopd::cache {
+
+using sqlite::Database;
+using sqlite::Query;
+using sqlite::Statement;
+
+absl::StatusOr<std::unique_ptr<LeaseFile>> LeaseFile::Open(const std::string& path,
+                                                           int busy_timeout_ms) {
+  UOPD_ASSIGN(auto db, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
+  if (db->read_only()) return absl::PermissionDeniedError("The file may only be read.");
+  UOPD_TRY(db->Execute(lease_schema::kPragmas));
+  UOPD_TRY(db->Execute(lease_schema::kCreate));
+  const auto id = Identify(path);
+  if (!id) return absl::NotFoundError("The file of the leases vanished while it was opened.");
+  return std::unique_ptr<LeaseFile>(new LeaseFile(std::move(db), *id));
+}
+
+absl::StatusOr<LeaseFile::Lease> LeaseFile::Read(const Digest& address) {
+  UOPD_ASSIGN(Statement * statement, db_->Prepared(lease_schema::kSelectLease));
+  Query query(*statement);
+  UOPD_ASSIGN(const bool found, query.Bind(address.view()).Step());
+  if (!found) return Lease{};
+  return Lease{std::string(query.Blob(0)), query.Int(1), query.Int(2)};
+}
+
+absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::string_view owner,
+                                                int64_t ttl_us, int64_t now_us) {
+  sqlite::Transaction transaction(*db_);
+  UOPD_TRY(transaction.Begin());
+  UOPD_ASSIGN(const Lease held, Read(address));
+  if (held.expires_us > now_us) {
+    return LeaseResult{
+        .outcome = LeaseOutcome::kBusy, .expires_us = held.expires_us, .holder = held.owner};
+  }
+  LeaseResult result{.outcome = LeaseOutcome::kGranted,
+                     .expires_us = now_us + ttl_us,
+                     .holder = std::string(owner)};
+  {
+    UOPD_ASSIGN(Statement * statement, db_->Prepared(lease_schema::kNextToken));
+    Query query(*statement);
+    UOPD_ASSIGN(const bool row, query.Bind(now_us).Step());
+    if (!row) return absl::DataLossError("The row that counts tokens is missing.");
+    result.token = query.Int(0);
+  }
+  UOPD_TRY(
+      db_->Run(lease_schema::kTakeLease, address.view(), owner, result.token, result.expires_us));
+  // Tokens follow the clock: those from more than a day ago belong to owners that are long gone,
+  // and a missing row refuses them as well as a newer token does.
+  UOPD_TRY(db_->Run(lease_schema::kForgetLeases, now_us - 24 * kHourUs));
+  UOPD_TRY(transaction.Commit());
+  return result;
+}
+
+absl::Status LeaseFile::Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                              int64_t now_us) {
+  UOPD_TRY(db_->Run(lease_schema::kExtendLease, address.view(), token, now_us + ttl_us, now_us));
+  return db_->changes() == 1 ? absl::OkStatus() : LeaseLost();
+}
+
+absl::Status LeaseFile::Release(const Digest& address, int64_t token) {
+  UOPD_TRY(db_->Run(lease_schema::kReleaseLease, address.view(), token));
+  return db_->changes() == 1 ? absl::OkStatus() : LeaseLost();
+}
+
+}  // namespace uopd::cache

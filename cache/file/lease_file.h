@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// One opened file of leases: the table of leases in SQLite, with no opinion on what to do when it
+// fails.
+//
+// Used by one thread at a time. Failures are statuses with the codes of sqlite/database.h.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "cache/base/leases.h"
+#include "cache/file/cache_file.h"
+#include "cache/sqlite/database.h"
+
+namespace uopd::cache {
+
+class LeaseFile {
+ public:
+  static absl::StatusOr<std::unique_ptr<LeaseFile>> Open(const std::string& path,
+                                                         int busy_timeout_ms);
+
+  const FileId& id() const { return id_; }
+
+  absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
+                                       int64_t ttl_us, int64_t now_us);
+  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us, int64_t now_us);
+  absl::Status Release(const Digest& address, int64_t token);
+
+  struct Lease {
+    std::string owner;
+    int64_t token = 0, expires_us = 0;
+  };
+  // A lease of zeros if there is none.
+  absl::StatusOr<Lease> Read(const Digest& address);
+
+ private:
+  LeaseFile(std::unique_ptr<sqlite::Database> db, FileId id) : db_(std::move(db)), id_(id) {}
+
+  const std::unique_ptr<sqlite::Database> db_;
+  const FileId id_;
+};
+
+}  // namespace uopd::cache

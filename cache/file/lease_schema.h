@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Version 1 of the file of the leases: its tables and every statement that touches them.
+//
+// The file holds nothing that outlives its processes: a damaged one is deleted and made again. A
+// change of layout is a new file name.
+#pragma once
+#include <cstdint>
+
+namespace uopd::cache::lease_schema {
+
+inline constexpr char kFileName[] = "uopd-leases-v1.sqlite";
+
+// A transaction survives the death of a process at any moment. Nothing waits for the disk: after a
+// loss of power no owner of a lease is left.
+inline constexpr char kPragmas[] =
+    "PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA journal_mode=TRUNCATE;"
+    "PRAGMA synchronous=OFF; PRAGMA secure_delete=OFF";
+inline constexpr char kCreate[] = R"sql(
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS lease(
+  address BLOB PRIMARY KEY, owner BLOB NOT NULL, token INTEGER NOT NULL,
+  expires_us INTEGER NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS lease_by_token ON lease(token);
+CREATE TABLE IF NOT EXISTS fence(id INTEGER PRIMARY KEY, last_token INTEGER NOT NULL);
+INSERT OR IGNORE INTO fence VALUES(0, 0);
+COMMIT;
+)sql";
+
+inline constexpr char kSelectLease[] =
+    "SELECT owner, token, expires_us FROM lease WHERE address=?1";
+// Tokens grow for ever, also when the file is replaced: they follow the clock and never step back.
+inline constexpr char kNextToken[] =
+    "UPDATE fence SET last_token=max(last_token + 1, ?1) WHERE id=0 RETURNING last_token";
+inline constexpr char kTakeLease[] =
+    "INSERT INTO lease VALUES(?1,?2,?3,?4) ON CONFLICT(address) DO UPDATE SET owner=excluded.owner,"
+    " token=excluded.token, expires_us=excluded.expires_us";
+inline constexpr char kExtendLease[] =
+    "UPDATE lease SET expires_us=?3 WHERE address=?1 AND token=?2 AND expires_us>?4";
+// The row stays, with its token, so that an older owner is still refused.
+inline constexpr char kReleaseLease[] =
+    "UPDATE lease SET expires_us=0, owner=x'' WHERE address=?1 AND token=?2";
+inline constexpr char kForgetLeases[] = "DELETE FROM lease WHERE token<?1 AND expires_us<?1";
+
+}  // namespace uopd::cache::lease_schema

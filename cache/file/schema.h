@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT
+// Version 3 of the cache file: the tables and every statement that touches them.
+//
+// A change of layout is a new user_version, with a step from the version before (kMigrations). A
+// file that is older than the oldest step is set aside. A file of a newer version is left as it is.
+#pragma once
+#include <cstdint>
+
+namespace uopd::cache::schema {
+
+inline constexpr char kFileName[] = "uopd-cache.sqlite";
+inline constexpr char kFileNameOfVersion2[] = "uopd-cache-v2.sqlite";
+inline constexpr int64_t kUserVersion = 3;
+inline constexpr int64_t kApplicationId = 0x756f7064;  // "uopd"
+
+// The blobs come last, so that walking the other columns does not read their overflow pages.
+// `usage` is kept by triggers because several processes share the file and each must see the total
+// without counting.
+inline constexpr char kCreate[] = R"sql(
+CREATE TABLE IF NOT EXISTS entry(
+  id INTEGER PRIMARY KEY,
+  address BLOB NOT NULL UNIQUE,
+  store BLOB NOT NULL,
+  size INTEGER NOT NULL,
+  score INTEGER NOT NULL,
+  cost_us INTEGER NOT NULL,
+  created_us INTEGER NOT NULL,
+  last_used_us INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  checksum BLOB NOT NULL,
+  environment BLOB NOT NULL,
+  semantic BLOB NOT NULL,
+  value BLOB NOT NULL);
+CREATE INDEX IF NOT EXISTS entry_by_score ON entry(score);
+CREATE INDEX IF NOT EXISTS entry_by_store ON entry(store, last_used_us);
+CREATE TABLE IF NOT EXISTS usage(
+  store BLOB PRIMARY KEY, row_count INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entry BEGIN
+  INSERT INTO usage VALUES(new.store, 1, new.size)
+    ON CONFLICT(store) DO UPDATE SET row_count = row_count + 1, bytes = bytes + new.size;
+END;
+CREATE TRIGGER IF NOT EXISTS entry_removed AFTER DELETE ON entry BEGIN
+  UPDATE usage SET row_count = row_count - 1, bytes = bytes - old.size WHERE store = old.store;
+END;
+CREATE TRIGGER IF NOT EXISTS entry_resized AFTER UPDATE OF size ON entry BEGIN
+  UPDATE usage SET bytes = bytes - old.size + new.size WHERE store = old.store;
+END;
+PRAGMA application_id = 1970237540;
+PRAGMA user_version = 3;
+)sql";
+static_assert(kApplicationId == 1970237540 && kUserVersion == 3);
+
+// The step that makes the version after `from`.
+struct Migration {
+  int64_t from;
+  const char* sql;
+};
+inline constexpr Migration kMigrations[] = {
+    // Leases and their tokens moved to a file of their own (lease_schema.h).
+    {2, "DROP TABLE lease; DROP TABLE fence; PRAGMA user_version = 3"},
+};
+
+// On every connection. No mapping: a mapped file that shrinks ends the process (SIGBUS).
+inline constexpr char kPragmas[] = "PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY";
+// On connections that read a file which this process may write: they roll back what a process that
+// was killed had begun, and write nothing else.
+inline constexpr char kReaderPragmas[] = "PRAGMA query_only=ON";
+// On a writing connection. A rollback journal and no write-ahead log, whose index (-shm) can only
+// be mapped. A commit waits for the disk (2 ms on an SSD instead of 0.3 ms), which batches of the
+// write queue share. None of these takes the write lock.
+inline constexpr char kWriterPragmas[] =
+    "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=OFF;"
+    "PRAGMA journal_size_limit=67108864";
+// Before anything else is done with a new file; later it has no effect, but would wait for the
+// write lock.
+inline constexpr char kNewFilePragmas[] = "PRAGMA auto_vacuum=INCREMENTAL";
+inline constexpr char kGetUserVersion[] = "PRAGMA user_version";
+inline constexpr char kGetApplicationId[] = "PRAGMA application_id";
+inline constexpr char kGetPageCount[] = "PRAGMA page_count";
+inline constexpr char kGetPageSize[] = "PRAGMA page_size";
+inline constexpr char kQuickCheck[] = "PRAGMA quick_check(1)";
+inline constexpr char kCountTables[] =
+    "SELECT count(*) FROM sqlite_schema WHERE name IN "
+    "('entry','usage','entry_added','entry_removed','entry_resized','entry_by_score',"
+    "'entry_by_store')";
+inline constexpr int64_t kTableCount = 7;
+inline constexpr char kCountAnything[] = "SELECT count(*) FROM sqlite_schema";
+inline constexpr char kReleasePages[] = "PRAGMA incremental_vacuum";
+
+inline constexpr char kSelectEntry[] =
+    "SELECT store, semantic, environment, value, checksum, cost_us, created_us, last_used_us, fence"
+    " FROM entry WHERE address=?1";
+inline constexpr char kHasEntry[] = "SELECT 1 FROM entry WHERE address=?1";
+inline constexpr char kUpsertEntry[] =
+    "INSERT INTO entry(address, store, size, score, cost_us, created_us, last_used_us, fence,"
+    " checksum, environment, semantic, value) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12)"
+    " ON CONFLICT(address) DO UPDATE SET size=excluded.size, score=excluded.score,"
+    " cost_us=excluded.cost_us, created_us=excluded.created_us, last_used_us=excluded.last_used_us,"
+    " fence=excluded.fence, checksum=excluded.checksum, environment=excluded.environment,"
+    " semantic=excluded.semantic, value=excluded.value WHERE excluded.fence >= entry.fence";
+// By checksum too: what another process has put in the place of a bad row stays.
+inline constexpr char kDeleteBadEntry[] = "DELETE FROM entry WHERE address=?1 AND checksum=?2";
+inline constexpr char kTouchEntry[] =
+    "UPDATE entry SET last_used_us=?2, score=?3 WHERE address=?1 AND last_used_us<?2";
+inline constexpr char kSelectVictims[] =
+    "SELECT id, store, size FROM entry ORDER BY score LIMIT 256";
+inline constexpr char kDeleteById[] = "DELETE FROM entry WHERE id=?1";
+inline constexpr char kDeleteStore[] = "DELETE FROM entry WHERE store=?1";
+inline constexpr char kDeleteAll[] = "DELETE FROM entry";
+
+inline constexpr char kTotalBytes[] = "SELECT coalesce(sum(bytes), 0) FROM usage";
+inline constexpr char kUsage[] = "SELECT store, row_count, bytes FROM usage ORDER BY store";
+inline constexpr char kListEntries[] =
+    "SELECT address, store, size, cost_us, created_us, last_used_us FROM entry WHERE store=?1"
+    " ORDER BY last_used_us DESC LIMIT ?2";
+
+}  // namespace uopd::cache::schema

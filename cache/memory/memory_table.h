@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Rows in memory, bounded in bytes.
+//
+// Thread-safe. Evicts by the same score as the disk (eviction.h), one row at a time.
+#pragma once
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "cache/base/admin.h"
+#include "cache/base/blobs.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+class MemoryTable {
+ public:
+  explicit MemoryTable(int64_t max_bytes) : max_bytes_(max_bytes) {}
+
+  void SetMaxBytes(int64_t max_bytes) UOPD_EXCLUDES(mu_);  // from the next Insert on
+  std::shared_ptr<const Row> Find(const Digest& address, int64_t now_us) UOPD_EXCLUDES(mu_);
+  bool Contains(const Digest& address) const UOPD_EXCLUDES(mu_);
+  // Names the stores that lost a row to make room. RESOURCE_EXHAUSTED: larger than half of the
+  // table. ABORTED: the row there has a greater fence.
+  absl::StatusOr<std::vector<std::string>> Insert(const Digest& address,
+                                                  std::shared_ptr<const Row> row)
+      UOPD_EXCLUDES(mu_);
+  void Erase(const Digest& address) UOPD_EXCLUDES(mu_);
+  void Clear(const std::string& store) UOPD_EXCLUDES(mu_);  // all when empty
+
+  std::vector<Usage> ReadUsage() const UOPD_EXCLUDES(mu_);
+  std::vector<EntryInfo> List(const std::string& store, int64_t limit) const UOPD_EXCLUDES(mu_);
+
+ private:
+  struct Slot {
+    std::shared_ptr<const Row> row;
+    int64_t last_used_us;
+    int64_t score;
+  };
+  using Slots = absl::flat_hash_map<Digest, Slot>;
+
+  void Remove(Slots::iterator it) UOPD_REQUIRES(mu_);
+
+  mutable Mutex mu_;
+  int64_t max_bytes_ UOPD_GUARDED_BY(mu_);
+  Slots slots_ UOPD_GUARDED_BY(mu_);
+  std::set<std::pair<int64_t, Digest>> by_score_ UOPD_GUARDED_BY(mu_);
+  int64_t bytes_ UOPD_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace uopd::cache

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// A tier that keeps its rows in memory: for a store without a folder, and for what the disk did not
+// take.
+//
+// Thread-safe. Rows are seen by this process only; the rows that are worth least go when there is
+// no room (eviction.h).
+#pragma once
+#include "cache/base/stats.h"
+#include "cache/base/tier.h"
+#include "cache/memory/memory_table.h"
+
+namespace uopd::cache {
+
+class MemoryTier final : public Tier {
+ public:
+  // `stats` outlives the tier.
+  MemoryTier(int64_t max_bytes, NowFn now, StatsTable& stats)
+      : now_(std::move(now)), stats_(stats), table_(max_bytes) {}
+
+  GetResult Get(const Key& key) override;
+  bool Contains(const Digest& address) override { return table_.Contains(address); }
+  absl::Status Put(const Digest& address, std::shared_ptr<const Row> row, Settled settled) override;
+  void Erase(const Digest& address) override { table_.Erase(address); }
+  absl::Status Flush() override { return absl::OkStatus(); }
+
+  std::vector<Usage> ReadUsage() override { return table_.ReadUsage(); }
+  std::vector<EntryInfo> List(const std::string& store, int64_t limit) override {
+    return table_.List(store, limit);
+  }
+  std::optional<Key> KeyOf(const Digest& address) override;
+  absl::Status Clear(const std::string& store) override;
+  void SetMaxBytes(int64_t max_bytes) override { table_.SetMaxBytes(max_bytes); }
+  Health health() const override { return {State::kMemory, "The cache was told to use memory."}; }
+
+ private:
+  const NowFn now_;
+  StatsTable& stats_;
+  MemoryTable table_;
+};
+
+}  // namespace uopd::cache

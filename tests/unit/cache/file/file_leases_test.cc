@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// What becomes of the leases when their file does not do.
+#include "cache/file/file_leases.h"
+
+#include "cache/file/lease_schema.h"
+#include "cache/sqlite/transaction.h"
+#include "tests/unit/cache/fixture.h"
+
+namespace uopd::cache {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000;
+
+class FileLeasesTest : public StoreFixture {
+ protected:
+  FileLeases Make() {
+    return FileLeases({.folder = folder_,
+                       .busy_timeout_ms = 20,
+                       .retry_us = kSecond,
+                       .now = options_.now,
+                       .on_failure = [this](const std::string& reason) { failure_ = reason; }});
+  }
+  std::string lease_path() const { return folder_ + "/" + lease_schema::kFileName; }
+  const Digest one_ = HashBytes("one"), two_ = HashBytes("two");
+  std::string failure_;
+};
+
+TEST_F(FileLeasesTest, TwoObjectsShareAFile) {
+  FileLeases a = Make(), b = Make();
+  const LeaseResult lease = a.TryLease(one_, "a", kSecond);
+  ASSERT_TRUE(lease.granted());
+  EXPECT_EQ(b.TryLease(one_, "b", kSecond).holder, "a");
+  EXPECT_TRUE(b.IsHeld(one_));
+  EXPECT_TRUE(b.CheckNewest(one_, lease.token).ok());
+  EXPECT_TRUE(absl::IsAborted(b.CheckNewest(two_, lease.token)));
+  ASSERT_TRUE(b.Release(one_, lease.token).ok());
+  EXPECT_FALSE(a.IsHeld(one_));
+  EXPECT_GT(b.TryLease(one_, "b", kSecond).token, lease.token);
+  EXPECT_TRUE(absl::IsAborted(a.Renew(one_, lease.token, kSecond)));
+  EXPECT_TRUE(absl::IsAborted(a.CheckNewest(one_, lease.token)));
+}
+
+TEST_F(FileLeasesTest, NoiseIsReplacedAndTokensGrowOn) {
+  int64_t token;
+  {
+    FileLeases before = Make();
+    token = before.TryLease(one_, "a", kSecond).token;
+  }
+  std::ofstream(lease_path(), std::ios::binary) << std::string(20'000, 'n');
+  now_us_ += 1;
+  FileLeases a = Make(), b = Make();
+  const LeaseResult lease = a.TryLease(one_, "a", kSecond);
+  ASSERT_TRUE(lease.granted());
+  EXPECT_GT(lease.token, token);
+  EXPECT_EQ(b.TryLease(one_, "b", kSecond).outcome, LeaseOutcome::kBusy);
+  // Noise under an open file.
+  std::fstream file(lease_path(), std::ios::in | std::ios::out | std::ios::binary);
+  file << std::string(20'000, 'n');
+  file.close();
+  now_us_ += 2 * kSecond;
+  const LeaseResult after = b.TryLease(two_, "b", kSecond);
+  ASSERT_TRUE(after.granted());
+  EXPECT_GT(after.token, lease.token);
+  EXPECT_TRUE(a.IsHeld(two_));
+  EXPECT_EQ(failure_, "");
+}
+
+TEST_F(FileLeasesTest, ADeletedFileIsMadeAgainAndSharedAgain) {
+  FileLeases a = Make(), b = Make();
+  ASSERT_TRUE(a.TryLease(one_, "a", kSecond).granted());
+  ASSERT_TRUE(b.IsHeld(one_));
+  std::filesystem::remove(lease_path());
+  const LeaseResult lease = b.TryLease(one_, "b", kSecond);
+  ASSERT_TRUE(lease.granted());
+  EXPECT_EQ(a.TryLease(one_, "a", kSecond).holder, "b");
+}
+
+TEST_F(FileLeasesTest, ALockedFileGrantsNothingAndLosesNothing) {
+  FileLeases leases = Make();
+  const LeaseResult lease = leases.TryLease(one_, "a", kSecond);
+  ASSERT_TRUE(lease.granted());
+  auto db = sqlite::Database::Open(lease_path(), {});
+  ASSERT_TRUE(db.ok());
+  {
+    sqlite::Transaction lock(**db);
+    ASSERT_TRUE(lock.Begin().ok());
+    EXPECT_EQ(leases.TryLease(two_, "a", kSecond).outcome, LeaseOutcome::kUnavailable);
+    EXPECT_TRUE(absl::IsUnavailable(leases.Renew(one_, lease.token, kSecond)));
+  }
+  EXPECT_TRUE(leases.Renew(one_, lease.token, kSecond).ok());
+  EXPECT_TRUE(leases.TryLease(two_, "a", kSecond).granted());
+  EXPECT_EQ(failure_, "");
+}
+
+TEST_F(FileLeasesTest, WithoutAFileTheyHoldWithinTheProcess) {
+  std::filesystem::create_directory(lease_path());  // nothing can be opened there
+  FileLeases leases = Make(), other = Make();
+  const LeaseResult lease = leases.TryLease(one_, "a", 10 * kSecond);
+  ASSERT_TRUE(lease.granted());
+  EXPECT_NE(failure_.find(lease_path()), std::string::npos) << failure_;
+  EXPECT_EQ(leases.TryLease(one_, "b", kSecond).outcome, LeaseOutcome::kBusy);
+  EXPECT_TRUE(leases.IsHeld(one_));
+  EXPECT_TRUE(leases.CheckNewest(one_, lease.token).ok());
+  EXPECT_TRUE(other.TryLease(one_, "c", kSecond).granted());  // as in another process
+  std::filesystem::remove(lease_path());
+  now_us_ += 2 * kSecond;  // past the time of the next attempt
+  const LeaseResult shared = leases.TryLease(two_, "a", kSecond);
+  ASSERT_TRUE(shared.granted());
+  EXPECT_TRUE(other.IsHeld(two_));
+  // What was granted without the file is still held, renewed and released.
+  EXPECT_TRUE(leases.Renew(one_, lease.token, kSecond).ok());
+  EXPECT_TRUE(leases.Release(one_, lease.token).ok());
+}
+
+}  // namespace
+}  // namespace uopd::cache
