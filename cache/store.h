@@ -75,6 +75,7 @@ class Store final : public Admin {
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
   void SetMaxBytes(int64_t max_bytes) override { tiers_.front()->SetMaxBytes(max_bytes); }
+  int64_t max_bytes() const override { return tiers_.front()->max_bytes(); }
   Health health() const override { return tiers_.front()->health(); }
   // Reads the number of rows and their bytes anew.
   const StatsTable& stats();

@@ -54,6 +54,7 @@ class Admin {
 
   // From the next put on.
   virtual void SetMaxBytes(int64_t max_bytes) = 0;
+  virtual int64_t max_bytes() const = 0;
 
   virtual Health health() const = 0;
   State state() const { return health().state; }

@@ -50,6 +50,7 @@ class FileTier final : public Tier {
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
   void SetMaxBytes(int64_t max_bytes) override { max_bytes_ = max_bytes; }
+  int64_t max_bytes() const override { return max_bytes_; }
   Health health() const override { return keeper_.health(); }
 
  private:

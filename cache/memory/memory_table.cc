@@ -19,6 +19,11 @@ void MemoryTable::SetMaxBytes(int64_t max_bytes) {
   max_bytes_ = max_bytes;
 }
 
+int64_t MemoryTable::max_bytes() const {
+  MutexLock lock(mu_);
+  return max_bytes_;
+}
+
 std::shared_ptr<const Row> MemoryTable::Find(const Digest& address, int64_t now_us) {
   MutexLock lock(mu_);
   auto it = slots_.find(address);

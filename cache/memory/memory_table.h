@@ -23,6 +23,7 @@ class MemoryTable {
   explicit MemoryTable(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
   void SetMaxBytes(int64_t max_bytes) UOPD_EXCLUDES(mu_);  // from the next Insert on
+  int64_t max_bytes() const UOPD_EXCLUDES(mu_);
   std::shared_ptr<const Row> Find(const Digest& address, int64_t now_us) UOPD_EXCLUDES(mu_);
   bool Contains(const Digest& address) const UOPD_EXCLUDES(mu_);
   // Names the stores that lost a row to make room. RESOURCE_EXHAUSTED: larger than half of the

@@ -30,6 +30,7 @@ class MemoryTier final : public Tier {
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
   void SetMaxBytes(int64_t max_bytes) override { table_.SetMaxBytes(max_bytes); }
+  int64_t max_bytes() const override { return table_.max_bytes(); }
   Health health() const override { return {State::kMemory, "The cache was told to use memory."}; }
 
  private:

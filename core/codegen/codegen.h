@@ -12,6 +12,7 @@
 
 #include "core/base/status.h"
 #include "core/base/target.h"
+#include "core/codegen/launch_size.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
@@ -44,9 +45,7 @@ struct LoweredKernel {
   std::string name;  // a C identifier, from the kernel's shape: the same graph has the same name
   std::vector<BufferUse> buffers;      // by PARAM slot
   std::vector<std::string> variables;  // order of the `vars` array at launch
-  int64_t grid[3] = {1, 1, 1};
-  int64_t block[3] = {1, 1, 1};
-  int64_t shared_bytes = 0;
+  LaunchGeometry launch;
   std::vector<Opt> applied;
   // Estimates for one launch with variables at their largest. estimate_ns is what a slow device
   // takes: for telling long kernels from short ones (passes/polls.h).
@@ -56,7 +55,7 @@ struct LoweredKernel {
 
 // Version of what Lower does; part of the environment key of cached kernels. Raise it with every
 // change of output.
-inline constexpr int kCodegenVersion = 7;
+inline constexpr int kCodegenVersion = 8;
 
 // REQUIRES: sink passed ir::Verify(..., Stage::kKernel). INVALID_ARGUMENT for an opt in
 // Options::opts that does not apply.

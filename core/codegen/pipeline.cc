@@ -97,6 +97,15 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
   return Cat(reduces ? "r" : "e", sizes, "_", digits);
 }
 
+// Of the kernel's variables, in their order at launch.
+std::vector<int64_t> LargestValues(UOpContext& ctx, UOp sink) {
+  std::vector<int64_t> out;
+  for (const UOp v : ir::Variables(ctx, sink)) {
+    out.push_back(static_cast<int64_t>(ctx.BoundsOf(v).max));
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
@@ -140,7 +149,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_TRY(check());
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
-  UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.grid));
+  UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
   linear = LowerIndex(ctx, linear);
   UOPD_TRY(check());
   UOPD_TRY(CheckDtypes(linear, target));
@@ -148,8 +157,9 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   out.polls = ns > kLongNs;
   out.program = out.polls ? AddPolls(ctx, linear, target) : linear;
   UOPD_TRY(check());
-  const int64_t at_once = std::clamp<int64_t>(out.grid[0], 1, std::max(target.threads, 1));
-  const int64_t rounds = (out.grid[0] + at_once - 1) / at_once;
+  const int64_t grid_x = out.launch.grid[0].Evaluate(LargestValues(ctx, sink));
+  const int64_t at_once = std::clamp<int64_t>(grid_x, 1, std::max(target.threads, 1));
+  const int64_t rounds = (grid_x + at_once - 1) / at_once;
   out.estimate_ns = ns * static_cast<double>(rounds);
   if (absl::Status s = ir::Verify(ctx, out.program, ir::Stage::kProgram); !s.ok()) {
     UOPD_TRY(check());

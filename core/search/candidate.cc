@@ -25,9 +25,7 @@ absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
   Hasher hasher;
   hasher.Update(out.source);
   std::string shape;
-  for (int64_t v : out.kernel.grid) PutSigned(shape, v);
-  for (int64_t v : out.kernel.block) PutSigned(shape, v);
-  PutSigned(shape, out.kernel.shared_bytes);
+  out.kernel.launch.Encode(shape);
   hasher.Update(shape);
   out.digest = hasher.Finish();
   return out;

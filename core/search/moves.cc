@@ -56,7 +56,11 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       break;
     }
     case OptKind::kThread:
-      if (axis.is_reduce || axis.size <= 1) break;
+      if (axis.is_reduce || axis.size == 1) break;
+      if (axis.size == 0) {
+        if (target.threads > 1) out.push_back(0);  // a thread an iteration
+        break;
+      }
       // All threads, and fewer: the largest divisors of the axis that the target can use.
       for (int64_t n = std::min<int64_t>(target.threads, axis.size); n > 1 && out.size() < 4; --n) {
         if (axis.size % n == 0) out.push_back(n);
@@ -64,7 +68,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
-    if (axis.size == 0) return amount == 0;  // what is unknown cannot be unrolled
+    // What is unknown cannot be unrolled.
+    if (axis.size == 0) return amount == 0 && kind != OptKind::kThread;
     if (amount == 0) return axis.size > 16 || axis.size <= 1;
     // UPCAST and UNROLL of the whole axis is what 0 says.
     const bool whole = kind == OptKind::kVector || kind == OptKind::kThread;

@@ -120,8 +120,10 @@ Result DecomposeAlu(UOpContext& ctx, UOp root, std::string_view value) {
   return codegen::DecomposeAlu(ctx, root, DefaultTarget(), value == "fast_math");
 }
 Result Linearise(UOpContext& ctx, UOp root, std::string_view) {
-  int64_t grid[3] = {1, 1, 1};
-  return codegen::Linearise(ctx, root, DefaultTarget(), grid);
+  std::vector<std::string> variables;
+  for (const UOp v : ir::Variables(ctx, root)) variables.emplace_back(v.text());
+  codegen::LaunchSize grid_x;
+  return codegen::Linearise(ctx, root, DefaultTarget(), variables, grid_x);
 }
 Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
   if (!root.Is(ir::Op::LINEAR)) return Bad("lower_index takes a LINEAR");

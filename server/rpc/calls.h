@@ -12,7 +12,7 @@ inline constexpr uint32_t kApiVersion = 1;
 inline constexpr uint64_t kMaxChunkBytes = 1 << 20;
 
 struct ServiceLimits {
-  uint64_t max_message_bytes = 0, max_graph_nodes = 0, session_bytes = 0, max_cache_bytes = 0;
+  uint64_t max_message_bytes = 0, max_graph_nodes = 0, session_bytes = 0;
 };
 
 engine::CompileOptions ToCompileOptions(const v1::Options& options);

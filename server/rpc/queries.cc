@@ -23,7 +23,7 @@ engine::GraphRef GraphOf(const v1::GraphKey& key) { return {key.digest(), key.gr
 grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* context,
                                                  const v1::GetCacheStatsRequest* request,
                                                  v1::GetCacheStatsResponse* response) {
-  return Serve(engine_, {context, Method::kGetCacheStats, *request, *response}, kHere,
+  return Serve(engine_, {context, Method::kGetCacheStats, *request, *response}, kElsewhere,
                [=, this](RequestContext&) {
                  const cache::Health health = engine_.store().health();
                  response->set_state(cache::Name(health.state));
@@ -43,7 +43,7 @@ grpc::ServerUnaryReactor* Service::GetCacheStats(grpc::CallbackServerContext* co
                    bytes += Size(stats.bytes);
                  }
                  response->set_file_bytes(bytes);
-                 response->set_max_bytes(limits_.max_cache_bytes);
+                 response->set_max_bytes(Size(engine_.store().max_bytes()));
                  return absl::OkStatus();
                });
 }

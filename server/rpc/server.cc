@@ -20,8 +20,7 @@ constexpr int64_t kLeastQuota = int64_t{256} << 20;
 ServiceLimits LimitsOf(const Config& config) {
   return {.max_message_bytes = static_cast<uint64_t>(config.limits_max_message_bytes()),
           .max_graph_nodes = static_cast<uint64_t>(config.limits_max_graph_nodes()),
-          .session_bytes = static_cast<uint64_t>(config.limits_session_bytes()),
-          .max_cache_bytes = static_cast<uint64_t>(config.cache_max_bytes())};
+          .session_bytes = static_cast<uint64_t>(config.limits_session_bytes())};
 }
 
 // What every client of HTTP/2 says first.

@@ -10,6 +10,7 @@
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "server/worker/compile_job.h"
+#include "server/worker/launch_shape.h"
 
 namespace uopd::worker {
 
@@ -65,9 +66,7 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
     }
     request.variables.push_back(it->second);
   }
-  std::copy_n(candidate.kernel.grid, 3, request.shape.grid);
-  std::copy_n(candidate.kernel.block, 3, request.shape.block);
-  request.shape.shared_bytes = candidate.kernel.shared_bytes;
+  request.shape = ShapeOf(candidate.kernel.launch, request.variables);
   request.runs = runs;
   if (std::isfinite(best_seconds)) {
     // Rounded up to a power of two, so that the job of one candidate, which the quarantine knows by
@@ -87,10 +86,9 @@ absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,
                                             const absl::StatusOr<std::string>& object,
                                             double best_seconds) {
   UOPD_TRY(object.status());
-  std::string shape;
-  for (int64_t v : candidate.kernel.grid) PutSigned(shape, v);
-  for (int64_t v : candidate.kernel.block) PutSigned(shape, v);
-  const Digest key = HashBytes(Cat(shape, *object));
+  std::string launch;
+  candidate.kernel.launch.Encode(launch);
+  const Digest key = HashBytes(Cat(launch, *object));
   if (const auto it = by_object_.find(key); it != by_object_.end()) return it->second;
   absl::StatusOr<double> seconds = absl::InternalError("not measured");
   auto answer = Run(candidate, *object, options_.runs, best_seconds, false);

@@ -8,15 +8,6 @@
 #include <cstdlib>
 #include <new>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define UOPD_SANITIZED
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define UOPD_SANITIZED
-#endif
-
 namespace {
 
 thread_local int64_t held = 0, most = 0;

@@ -10,6 +10,7 @@
 #include "core/codegen/codegen.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
+#include "server/worker/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/attention_kernel.h"
 
@@ -66,7 +67,8 @@ class Bench {
     const double start = NowSeconds();
     for (int i = 0; i < times; ++i) {
       for (const Launch& l : launches) {
-        (void)stream_->Launch(*l.executable, {{l.kernel.grid[0], 1, 1}}, l.args, l.variables);
+        (void)stream_->Launch(*l.executable, worker::ShapeOf(l.kernel.launch, l.variables), l.args,
+                              l.variables);
       }
     }
     (void)stream_->Synchronize();

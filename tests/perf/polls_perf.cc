@@ -11,6 +11,7 @@
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
+#include "server/worker/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -95,7 +96,8 @@ class Bench {
                 Load(ctx, kernel, WithoutPolls(ctx, kernel.program), args.size()));
     const auto flag = std::make_shared<devices::StopFlag>();
     const auto run = [&](devices::Executable& executable) -> absl::Status {
-      UOPD_TRY(stream_->Launch(executable, {{kernel.grid[0], 1, 1}}, args, {}, nullptr, flag));
+      UOPD_TRY(
+          stream_->Launch(executable, worker::ShapeOf(kernel.launch, {}), args, {}, nullptr, flag));
       return stream_->Synchronize();
     };
     UOPD_TRY(run(*polls));

@@ -9,6 +9,7 @@
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 #include "server/engine/compile/core_pipeline.h"
+#include "server/worker/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
 
@@ -126,7 +127,7 @@ class Program {
           const engine::KernelSource source,
           engine::CorePipeline().LowerKernel(item.graph, device, {}, nullptr, &timings, nullptr));
       Kernel kernel;
-      kernel.shape = source.record.shape;
+      kernel.shape = worker::ShapeOf(source.record.launch, {});
       UOPD_ASSIGN(kernel.executable, device.Load({device.target().format,
                                                   source.record.name,
                                                   source.text,

@@ -30,6 +30,7 @@ class ForwardingTier : public Tier {
   std::optional<Key> KeyOf(const Digest& address) override { return inner_.KeyOf(address); }
   absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
   void SetMaxBytes(int64_t max_bytes) override { inner_.SetMaxBytes(max_bytes); }
+  int64_t max_bytes() const override { return inner_.max_bytes(); }
   Health health() const override { return inner_.health(); }
 
  private:

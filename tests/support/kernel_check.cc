@@ -100,7 +100,8 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
   for (const std::string& v : lowered->variables) vars.push_back(check.variables.at(v));
   const KernelFunction run = (*compiled)->Find(lowered->name);
   if (run == nullptr) return "no function " + lowered->name;
-  for (int64_t t = 0; t < lowered->grid[0]; ++t) run(buffers.data() + 1, vars.data(), t);
+  const int64_t threads = lowered->launch.grid[0].Evaluate(vars);
+  for (int64_t t = 0; t < threads; ++t) run(buffers.data() + 1, vars.data(), t);
   for (size_t slot = 0; slot < lowered->buffers.size(); ++slot) {
     const Dtype d = lowered->buffers[slot].dtype;
     const auto size = static_cast<size_t>(ir::ByteSize(d));

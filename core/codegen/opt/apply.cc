@@ -32,7 +32,10 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
     int64_t inside = 1;
     for (const Axis::Part& p : a.parts) inside *= p.outer ? 1 : p.amount;
     const int64_t others = a.size * inside;
-    if (a.size != 1) add(a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic, a.range.axis_type(), inside);
+    if (a.size != 1) {
+      add(a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
+          a.is_threads ? ir::AxisType::THREAD : a.range.axis_type(), inside);
+    }
     // The part split off last lies directly inside the loop that is left.
     for (size_t i = a.parts.size(); i-- > 0;) {
       const Axis::Part& p = a.parts[i];

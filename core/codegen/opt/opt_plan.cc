@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "core/base/text.h"
+#include "core/codegen/launch_size.h"
 #include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -105,6 +106,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
   if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
+  if (opt.kind == OptKind::kThread && opt.amount == 0 && axis.size < 0) return ThreadWhole(opt);
   const int64_t amount = opt.amount == 0 ? axis.size : opt.amount;
   if (amount < 1)
     return bad(opt.amount == 0 ? "the axis has a symbolic size" : "the amount is negative");
@@ -134,12 +136,30 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (axis.is_reduce) return bad("the axis is reduced");
       if (threaded_) return bad("the kernel has THREADs already");
       if (amount > target_.threads) return bad(Cat("the target has ", target_.threads, " threads"));
-      if (axis.size < 0) return bad("the axis has a symbolic size");
+      if (axis.size < 0) return bad("the axis has a symbolic size, of which THREAD takes all (0)");
       if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
       threaded_ = true;
       return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
   }
   return bad("unknown kind");
+}
+
+// A thread for each iteration of a loop of symbolic size: as many as the variables say at launch.
+absl::Status OptPlan::ThreadWhole(const Opt& opt) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+  };
+  Axis& axis = axes_[opt.axis];
+  if (axis.is_reduce) return bad("the axis is reduced");
+  if (threaded_) return bad("the kernel has THREADs already");
+  if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
+  std::vector<std::string> variables;
+  for (const UOp v : ir::Variables(ctx_, sink_)) variables.emplace_back(v.text());
+  if (const auto size = LaunchSize::Of(axis.symbolic, variables); !size.ok()) {
+    return bad(StatusText(size.status()));
+  }
+  axis.is_threads = threaded_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status OptPlan::SplitOff(Axis& axis, Axis::Part part, bool divides) {

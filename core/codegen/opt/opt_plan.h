@@ -42,6 +42,7 @@ class OptPlan {
     bool is_reduce = false;
     bool is_vector = false;  // part of it
     bool padded = false;
+    bool is_threads = false;  // what is left runs in threads of its own, one an iteration
     struct Part {
       ir::AxisType type;
       int64_t amount;
@@ -50,6 +51,7 @@ class OptPlan {
     std::vector<Part> parts;
   };
   absl::Status Split(const Opt& opt);
+  absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;
   void FindDependencies();

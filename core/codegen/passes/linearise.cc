@@ -50,8 +50,9 @@ struct Nest {
 
 class Lineariser {
  public:
-  Lineariser(ir::UOpContext& ctx, const Target& target, int64_t (&grid)[3])
-      : ctx_(ctx), target_(target), grid_(grid) {}
+  Lineariser(ir::UOpContext& ctx, const Target& target, std::span<const std::string> variables,
+             LaunchSize& grid_x)
+      : ctx_(ctx), target_(target), variables_(variables), grid_x_(grid_x) {}
 
   absl::StatusOr<UOp> Run(UOp sink) {
     UOPD_TRY(Analyse(sink));
@@ -171,8 +172,7 @@ class Lineariser {
     UOPD_TRY(Emit(range.srcs()));
     const UOp size = New(range.src(0));
     if (range.axis_type() == AxisType::THREAD) {
-      if (!size.Is(Op::CONST)) return absl::InternalError("THREAD of a symbolic size");
-      grid_[0] = size.const_int();
+      UOPD_ASSIGN(grid_x_, LaunchSize::Of(size, variables_));
       const UOp special = ctx_.Make(Op::SPECIAL, Dtype::Index, {size},
                                     ctx_.Data({static_cast<int64_t>(AxisType::THREAD), 0}));
       if (path_[0].made.try_emplace(range.id(), special).second) path_[0].lines.push_back(special);
@@ -438,7 +438,8 @@ class Lineariser {
 
   ir::UOpContext& ctx_;
   const Target& target_;
-  int64_t (&grid_)[3];
+  const std::span<const std::string> variables_;
+  LaunchSize& grid_x_;
   std::vector<Block> path_;
   std::vector<UOp> with_loops_;  // of the current nest
   absl::flat_hash_map<uint32_t, LoopSet> bit_, loops_;
@@ -449,8 +450,8 @@ class Lineariser {
 }  // namespace
 
 absl::StatusOr<UOp> Linearise(ir::UOpContext& ctx, UOp sink, const Target& target,
-                              int64_t (&grid)[3]) {
-  return Lineariser(ctx, target, grid).Run(sink);
+                              std::span<const std::string> variables, LaunchSize& grid_x) {
+  return Lineariser(ctx, target, variables, grid_x).Run(sink);
 }
 
 }  // namespace uopd::codegen

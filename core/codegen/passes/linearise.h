@@ -12,9 +12,9 @@
 
 namespace uopd::codegen {
 
-// The LINEAR; THREAD ranges become SPECIALs and set grid[0].
+// The LINEAR; THREAD ranges become SPECIALs and set `grid_x`, which may depend on `variables`.
 absl::StatusOr<ir::UOp> Linearise(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
-                                  int64_t (&grid)[3]);
+                                  std::span<const std::string> variables, LaunchSize& grid_x);
 
 // Index dtype -> i64 for scalars, i32 for vectors that fit (they are masks and data, not
 // addresses). DEFINE_VARs stay.

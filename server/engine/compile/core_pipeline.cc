@@ -61,9 +61,7 @@ absl::StatusOr<KernelSource> CorePipeline::LowerKernel(std::string_view graph,
   record.name = lowered.name;
   record.buffers = std::move(lowered.buffers);
   record.variables = std::move(lowered.variables);
-  std::copy_n(lowered.grid, 3, record.shape.grid);
-  std::copy_n(lowered.block, 3, record.shape.block);
-  record.shape.shared_bytes = lowered.shared_bytes;
+  record.launch = std::move(lowered.launch);
   record.flops = lowered.flops;
   record.bytes = lowered.bytes;
   record.estimate_ns = lowered.estimate_ns;

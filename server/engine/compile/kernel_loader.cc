@@ -95,7 +95,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   kernel->name = std::move(record.name);
   kernel->buffers = std::move(record.buffers);
   kernel->variables = std::move(record.variables);
-  kernel->shape = record.shape;
+  kernel->launch = std::move(record.launch);
   kernel->flops = record.flops;
   kernel->bytes = record.bytes;
   kernel->estimate_ns = record.estimate_ns;

@@ -57,15 +57,9 @@ bool Get(ByteReader& in, KernelRecord& out) {
       !GetNames(in, out.variables)) {
     return false;
   }
-  for (int64_t& size : out.shape.grid) {
-    if (!in.Signed(size)) return false;
-  }
-  for (int64_t& size : out.shape.block) {
-    if (!in.Signed(size)) return false;
-  }
-  return in.Signed(out.shape.shared_bytes) && GetDouble(in, out.flops) &&
-         GetDouble(in, out.bytes) && GetDouble(in, out.estimate_ns) && GetBool(in, out.polls) &&
-         in.done();
+  return codegen::LaunchGeometry::Decode(in, out.variables.size(), out.launch) &&
+         GetDouble(in, out.flops) && GetDouble(in, out.bytes) && GetDouble(in, out.estimate_ns) &&
+         GetBool(in, out.polls) && in.done();
 }
 
 }  // namespace
@@ -82,9 +76,7 @@ std::string KernelRecord::Encode() const {
   }
   PutVarint(out, variables.size());
   for (const std::string& variable : variables) PutString(out, variable);
-  for (int64_t size : shape.grid) PutSigned(out, size);
-  for (int64_t size : shape.block) PutSigned(out, size);
-  PutSigned(out, shape.shared_bytes);
+  launch.Encode(out);
   PutDouble(out, flops);
   PutDouble(out, bytes);
   PutDouble(out, estimate_ns);

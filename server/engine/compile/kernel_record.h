@@ -8,19 +8,18 @@
 
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
-#include "devices/api/program.h"
 
 namespace uopd::engine {
 
 // Version of the encoding; part of the environment key.
-inline constexpr int kKernelRecordVersion = 2;
+inline constexpr int kKernelRecordVersion = 3;
 
 struct KernelRecord {
   std::string name;                         // entry point
   std::string object;                       // what the device's compiler returned
   std::vector<codegen::BufferUse> buffers;  // by PARAM slot
   std::vector<std::string> variables;       // order at launch
-  devices::LaunchShape shape;
+  codegen::LaunchGeometry launch;
   double flops = 0, bytes = 0, estimate_ns = 0;  // as codegen::LoweredKernel has them
   bool polls = false;
 

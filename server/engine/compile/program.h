@@ -25,7 +25,7 @@ struct Kernel {
   std::string name;
   std::vector<codegen::BufferUse> buffers;
   std::vector<std::string> variables;
-  devices::LaunchShape shape;
+  codegen::LaunchGeometry launch;
   double flops = 0, bytes = 0, estimate_ns = 0;  // codegen::LoweredKernel
   bool polls = false;
   bool tuned = false;  // with opts that tuning found

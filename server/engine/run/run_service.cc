@@ -7,6 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/run/binding.h"
+#include "server/worker/launch_shape.h"
 
 namespace uopd::engine {
 namespace {
@@ -51,8 +52,9 @@ absl::Status LaunchKernel(const Step& step, const Binding& binding, std::span<co
   for (const schedule::BufferRef& ref : step.buffers) buffers.push_back(binding.Resolve(ref));
   absl::InlinedVector<int64_t, 4> vars;
   for (int index : step.variables) vars.push_back(values[static_cast<size_t>(index)]);
-  return stream.Launch(*step.kernel->executable, step.kernel->shape, buffers, vars, duration_ns,
-                       stop);
+  const devices::LaunchShape shape = worker::ShapeOf(step.kernel->launch, vars);
+  if (worker::IsEmpty(shape)) return absl::OkStatus();
+  return stream.Launch(*step.kernel->executable, shape, buffers, vars, duration_ns, stop);
 }
 
 void Report(const Program& program, std::span<const int64_t> durations_ns, int debug) {

@@ -152,6 +152,19 @@ TEST_F(StoreTest, ListsCountsAndClears) {
   EXPECT_TRUE(store->ReadUsage().empty());
 }
 
+// What docs/operations.md promises of a daemon that is killed.
+TEST_F(StoreTest, APutIsWrittenSoonWithoutAFlush) {
+  static_assert(QueueOptions().gather <= std::chrono::milliseconds(100));
+  auto store = Open();
+  auto other = Open();
+  ASSERT_TRUE(store->Put(KeyOf(1), "soon", 1).ok());
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (!other->Get(KeyOf(1)).hit() && std::chrono::steady_clock::now() < limit) {
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(other->Get(KeyOf(1)).entry.bytes, "soon");
+}
+
 // A fenced value that waits to be written is not hidden by one without a fence.
 TEST_F(StoreTest, AQueuedFencedValueStays) {
   auto store = Open();
@@ -176,6 +189,7 @@ TEST_F(StoreTest, TheLimitOfBytesChangesWhileItRuns) {
   Fill(*store, 100);
   EXPECT_GT(store->stats().Snapshot("kernel").bytes, 100'000);
   store->SetMaxBytes(50'000);
+  EXPECT_EQ(store->max_bytes(), 50'000);
   ASSERT_TRUE(store->Put(KeyOf(200), ValueOf(200), 1).ok());
   ASSERT_TRUE(store->Flush().ok());
   EXPECT_LE(store->stats().Snapshot("kernel").bytes, 50'000);

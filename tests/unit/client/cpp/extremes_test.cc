@@ -31,7 +31,8 @@ absl::Status RunFast(ir::UOpContext& ctx, ir::UOp sink, tests::Memory& memory,
   UOPD_ASSIGN(const auto compiled, tests::CompiledText::Compile(tests::CompiledText::kC, text));
   std::vector<void*> buffers;
   for (auto& b : memory) buffers.push_back(b.data());
-  for (int64_t t = 0; t < k.grid[0]; ++t) compiled->Find(k.name)(buffers.data(), nullptr, t);
+  for (int64_t t = 0; t < k.launch.grid[0].Evaluate({}); ++t)
+    compiled->Find(k.name)(buffers.data(), nullptr, t);
   return absl::OkStatus();
 }
 

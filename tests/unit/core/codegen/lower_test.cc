@@ -109,6 +109,55 @@ TEST(LowerTest, MatmulWithEveryKindOfOpt) {
   }
 }
 
+// Row sums of 10 columns for 2 n + 1 rows: as many threads as the launch has rows.
+TEST(LowerTest, ALoopOfSymbolicSizeMayBeThreads) {
+  ir::UOpContext ctx;
+  KernelBuilder b(ctx);
+  const UOp n = ir::Variable(ctx, "n", 0, 7);
+  const UOp rows = ir::Add(ctx, ir::Mul(ctx, n, ctx.Idx(2)), ctx.Idx(1));
+  const UOp i = b.Loop(rows), j = b.Reduced(10);
+  const UOp x = b.Load(b.Buffer(1, Dtype::F32, 150), b.At(i, 10, j));
+  const UOp k = b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 15), i,
+                                       ir::ReduceRanges(ctx, Op::ADD, x, std::span(&j, 1)), {i})});
+  const Memory memory = {SampleBuffer(Dtype::F32, 15, 1, true),
+                         SampleBuffer(Dtype::F32, 150, 2, true)};
+  const std::vector<std::vector<Opt>> cases = {
+      {{OptKind::kThread, 0, 0}},
+      {{OptKind::kThread, 0, 0}, {OptKind::kUpcast, 0, 4}},
+      {{OptKind::kVector, 0, 4}, {OptKind::kThread, 0, 0}},
+      {{OptKind::kThread, 0, 0}, {OptKind::kUnroll, 1, 0}},
+  };
+  for (const auto& opts : cases) {
+    for (const int64_t value : {0, 1, 5, 7}) {
+      for (auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
+        CheckOptions check;
+        check.target = WideTarget(), check.options.opts = &opts, check.language = language;
+        check.tolerance = 1e-6, check.variables = {{"n", value}};
+        EXPECT_EQ(CheckKernel(ctx, k, memory, check), "") << Text(opts.back()) << " " << value;
+      }
+    }
+    codegen::Options options;
+    options.opts = &opts;
+    const auto lowered = codegen::Lower(ctx, k, WideTarget(), options);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    const int64_t at_most = 15, five = 5;
+    EXPECT_EQ(lowered->launch.grid[0].Evaluate(std::span(&five, 1)),
+              opts.size() > 1 && opts[0].kind == OptKind::kVector   ? 3
+              : opts.size() > 1 && opts[1].kind == OptKind::kUpcast ? 3
+                                                                    : 11);
+    EXPECT_LE(lowered->estimate_ns, 1e6 * at_most);
+  }
+  // Of a symbolic loop, all of it or nothing; once; and no reduction.
+  for (const std::vector<Opt>& bad :
+       std::vector<std::vector<Opt>>{{{OptKind::kThread, 0, 2}},
+                                     {{OptKind::kThread, 0, 0}, {OptKind::kThread, 0, 0}},
+                                     {{OptKind::kThread, 1, 0}}}) {
+    codegen::Options options;
+    options.opts = &bad;
+    EXPECT_TRUE(absl::IsInvalidArgument(codegen::Lower(ctx, k, WideTarget(), options).status()));
+  }
+}
+
 // What is left of a kernel whose loops have no iterations.
 TEST(LowerTest, AKernelThatStoresNothingIsAnEmptyProgram) {
   ir::UOpContext ctx;

@@ -45,6 +45,7 @@ class FakePipeline final : public Pipeline {
     source.text = on_text ? on_text() : "text";
     KernelRecord& out = source.record;
     out.name = "fake";
+    out.launch = launch;
     for (ir::UOp u : ir::Toposort(ctx, sink)) {
       if (!u.Is(ir::Op::PARAM)) continue;
       const auto slot = static_cast<size_t>(u.slot());
@@ -61,6 +62,7 @@ class FakePipeline final : public Pipeline {
   std::function<absl::Status()> on_build;                // runs in every build
   std::function<absl::Status(Interrupt&)> on_interrupt;  // the same, with its Interrupt
   std::function<std::string()> on_text;                  // gives the source
+  codegen::LaunchGeometry launch;                        // of every kernel
 };
 
 inline std::unique_ptr<devices::Registry> NullRegistry() {

@@ -32,7 +32,6 @@ class LlvmIrRunTest : public testing::Test {
     target.threads = 3;
     auto k = codegen::Lower(ctx, sink, target, {});
     ASSERT_TRUE(k.ok()) << k.status();
-    grid_ = k->grid[0];
     auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
     ASSERT_TRUE(text.ok()) << text.status();
     devices::Program program{
@@ -51,7 +50,8 @@ class LlvmIrRunTest : public testing::Test {
     }
     std::vector<int64_t> vars;
     for (const auto& v : k->variables) vars.push_back(variables.at(v));
-    ASSERT_TRUE(stream_->Launch(**executable, {{k->grid[0], 1, 1}}, args, vars).ok());
+    grid_ = k->launch.grid[0].Evaluate(vars);
+    ASSERT_TRUE(stream_->Launch(**executable, {{grid_, 1, 1}}, args, vars).ok());
     for (size_t i = 0; i < memory.size(); ++i)
       ASSERT_TRUE(
           stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))).ok());
@@ -92,7 +92,10 @@ TEST_F(LlvmIrRunTest, ALongKernelStops) {
     stopped = std::chrono::steady_clock::now();
     stop->Stop();
   });
-  ASSERT_TRUE(stream_->Launch(**executable, {{k->grid[0], 1, 1}}, args, {}, nullptr, stop).ok());
+  ASSERT_TRUE(
+      stream_
+          ->Launch(**executable, {{k->launch.grid[0].Evaluate({}), 1, 1}}, args, {}, nullptr, stop)
+          .ok());
   EXPECT_EQ(stream_->Synchronize().code(), absl::StatusCode::kCancelled);
   const auto late = std::chrono::steady_clock::now() - stopped;
   stopper.join();

@@ -47,7 +47,7 @@ class ScheduleRun : public ::testing::Test {
     }
     std::vector<int64_t> vars;
     for (const auto& v : k.variables) vars.push_back(variables.at(v));
-    UOPD_TRY(stream_->Launch(*executable, {{k.grid[0], 1, 1}}, args, vars));
+    UOPD_TRY(stream_->Launch(*executable, {{k.launch.grid[0].Evaluate(vars), 1, 1}}, args, vars));
     for (size_t i = 0; i < memory.size(); ++i)
       UOPD_TRY(stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))));
     return stream_->Synchronize();

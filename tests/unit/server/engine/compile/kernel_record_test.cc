@@ -12,9 +12,9 @@ KernelRecord Example() {
   out.object = std::string("\0obj", 4);
   out.buffers = {{ir::Dtype::F32, 16, false, true}, {ir::Dtype::I8, 3, true, false}};
   out.variables = {"n", "start"};
-  out.shape.grid[0] = 4;
-  out.shape.block[2] = 7;
-  out.shape.shared_bytes = 99;
+  out.launch.grid[0] = 4;
+  out.launch.block[2] = 7;
+  out.launch.shared_bytes = 99;
   out.flops = 1.5e9;
   out.bytes = 64;
   out.estimate_ns = 3e7;
@@ -30,7 +30,7 @@ TEST(KernelRecordTest, ComesBackAsItWas) {
   EXPECT_EQ(back->buffers[1].dtype, ir::Dtype::I8);
   EXPECT_TRUE(back->buffers[0].written);
   EXPECT_FALSE(back->buffers[0].read);
-  EXPECT_EQ(back->shape.grid[0], 4);
+  EXPECT_EQ(back->launch, Example().launch);
   EXPECT_EQ(back->flops, 1.5e9);
   EXPECT_EQ(back->estimate_ns, 3e7);
   EXPECT_TRUE(back->polls);

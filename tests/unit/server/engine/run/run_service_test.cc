@@ -56,6 +56,18 @@ TEST_F(RunServiceTest, ReturnsDataAndLeavesNothing) {
   EXPECT_EQ(buffers_.size(), 0u);
 }
 
+// As when a loop of symbolic size is threads and turns out to have none.
+TEST_F(RunServiceTest, ALaunchOfNoThreadsIsLeftOut) {
+  pipeline_.launch.grid[0] = 0;
+  RequestContext request;
+  auto handle = service_.Prepare(request, {"", ScaleGraph(4, 3)}, {});
+  ASSERT_TRUE(handle.ok()) << handle.status();
+  program_ = (*handle)->Get();
+  const int before = static_cast<int>(device().launches());
+  ASSERT_TRUE(Run({{.return_data = true}, {.data = data_}}).ok());
+  EXPECT_EQ(device().launches(), before);
+}
+
 TEST_F(RunServiceTest, NewHandlesStayAndFreedOnesGo) {
   ASSERT_TRUE(Run({{.buffer = 1}, {.buffer = 2, .data = data_}}).ok());
   EXPECT_EQ(buffers_.size(), 2u);

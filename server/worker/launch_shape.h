@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// The dimensions of a launch for given values of a kernel's variables.
+#pragma once
+#include <span>
+
+#include "core/codegen/launch_size.h"
+#include "devices/api/program.h"
+
+namespace uopd::worker {
+
+inline devices::LaunchShape ShapeOf(const codegen::LaunchGeometry& geometry,
+                                    std::span<const int64_t> variables) {
+  devices::LaunchShape out;
+  for (int i = 0; i < 3; ++i) {
+    out.grid[i] = geometry.grid[i].Evaluate(variables);
+    out.block[i] = geometry.block[i].Evaluate(variables);
+  }
+  out.shared_bytes = geometry.shared_bytes;
+  return out;
+}
+
+// Some dimension is 0: there is nothing to launch.
+inline bool IsEmpty(const devices::LaunchShape& shape) {
+  for (int i = 0; i < 3; ++i) {
+    if (shape.grid[i] == 0 || shape.block[i] == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace uopd::worker
