@@ -119,7 +119,7 @@ bool FileLeases::IsHeld(const Digest& address) {
   LeaseFile* file = File();
   if (file == nullptr) return false;
   auto lease = file->Read(address);
-  if (lease.ok()) return lease->expires_us > options_.now();
+  if (lease.ok()) return lease->IsHeld(options_.now());
   Drop(lease.status());
   return false;
 }

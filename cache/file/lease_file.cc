@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cache/file/lease_file.h"
 
+#include <algorithm>
+
 #include "cache/base/eviction.h"
 #include "cache/file/lease_schema.h"
 #include "cache/sqlite/transaction.h"
@@ -12,12 +14,27 @@ using sqlite::Database;
 using sqlite::Query;
 using sqlite::Statement;
 
+namespace {
+
+// No owner asks for as much: a lease that would live longer is damage, and holds nobody up.
+constexpr int64_t kLongestUs = kHourUs;
+// A token follows the clock.
+constexpr int64_t kFarthestTokenUs = 24 * 365 * kHourUs;
+
+}  // namespace
+
+bool LeaseFile::Lease::IsHeld(int64_t now_us) const {
+  return expires_us > now_us && expires_us - now_us <= kLongestUs;
+}
+
 absl::StatusOr<std::unique_ptr<LeaseFile>> LeaseFile::Open(const std::string& path,
                                                            int busy_timeout_ms) {
   UOPD_ASSIGN(auto db, Database::Open(path, {.busy_timeout_ms = busy_timeout_ms}));
   if (db->read_only()) return absl::PermissionDeniedError("The file may only be read.");
   UOPD_TRY(db->Execute(lease_schema::kPragmas));
   UOPD_TRY(db->Execute(lease_schema::kCreate));
+  UOPD_ASSIGN(const std::string verdict, db->QueryText(lease_schema::kQuickCheck));
+  if (verdict != "ok") return absl::DataLossError("The file of the leases is damaged.");
   const auto id = Identify(path);
   if (!id) return absl::NotFoundError("The file of the leases vanished while it was opened.");
   return std::unique_ptr<LeaseFile>(new LeaseFile(std::move(db), *id));
@@ -36,12 +53,12 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
   sqlite::Transaction transaction(*db_);
   UOPD_TRY(transaction.Begin());
   UOPD_ASSIGN(const Lease held, Read(address));
-  if (held.expires_us > now_us) {
+  if (held.IsHeld(now_us)) {
     return LeaseResult{
         .outcome = LeaseOutcome::kBusy, .expires_us = held.expires_us, .holder = held.owner};
   }
   LeaseResult result{.outcome = LeaseOutcome::kGranted,
-                     .expires_us = now_us + ttl_us,
+                     .expires_us = now_us + std::min(ttl_us, kLongestUs),
                      .holder = std::string(owner)};
   {
     UOPD_ASSIGN(Statement * statement, db_->Prepared(lease_schema::kNextToken));
@@ -50,18 +67,22 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
     if (!row) return absl::DataLossError("The row that counts tokens is missing.");
     result.token = query.Int(0);
   }
+  if (result.token < 1 || result.token > now_us + kFarthestTokenUs) {
+    return absl::DataLossError("The row that counts tokens is damaged.");
+  }
   UOPD_TRY(
       db_->Run(lease_schema::kTakeLease, address.view(), owner, result.token, result.expires_us));
-  // Tokens follow the clock: those from more than a day ago belong to owners that are long gone,
+  // Tokens follow the clock: those from more than an hour ago belong to owners that are long gone,
   // and a missing row refuses them as well as a newer token does.
-  UOPD_TRY(db_->Run(lease_schema::kForgetLeases, now_us - 24 * kHourUs));
+  UOPD_TRY(db_->Run(lease_schema::kForgetLeases, now_us - kHourUs));
   UOPD_TRY(transaction.Commit());
   return result;
 }
 
 absl::Status LeaseFile::Renew(const Digest& address, int64_t token, int64_t ttl_us,
                               int64_t now_us) {
-  UOPD_TRY(db_->Run(lease_schema::kExtendLease, address.view(), token, now_us + ttl_us, now_us));
+  UOPD_TRY(db_->Run(lease_schema::kExtendLease, address.view(), token,
+                    now_us + std::min(ttl_us, kLongestUs), now_us));
   return db_->changes() == 1 ? absl::OkStatus() : LeaseLost();
 }
 

@@ -2,7 +2,8 @@
 // One opened file of leases: the table of leases in SQLite, with no opinion on what to do when it
 // fails.
 //
-// Used by one thread at a time. Failures are statuses with the codes of sqlite/database.h.
+// Used by one thread at a time. A lease lives for an hour at most, unless it is renewed. Failures
+// are statuses with the codes of sqlite/database.h.
 #pragma once
 #include <memory>
 #include <string>
@@ -30,6 +31,7 @@ class LeaseFile {
   struct Lease {
     std::string owner;
     int64_t token = 0, expires_us = 0;
+    bool IsHeld(int64_t now_us) const;
   };
   // A lease of zeros if there is none.
   absl::StatusOr<Lease> Read(const Digest& address);

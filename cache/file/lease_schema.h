@@ -26,6 +26,8 @@ INSERT OR IGNORE INTO fence VALUES(0, 0);
 COMMIT;
 )sql";
 
+inline constexpr char kQuickCheck[] = "PRAGMA quick_check(1)";
+
 inline constexpr char kSelectLease[] =
     "SELECT owner, token, expires_us FROM lease WHERE address=?1";
 // Tokens grow for ever, also when the file is replaced: they follow the clock and never step back.

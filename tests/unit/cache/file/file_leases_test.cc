@@ -65,6 +65,43 @@ TEST_F(FileLeasesTest, NoiseIsReplacedAndTokensGrowOn) {
   EXPECT_EQ(failure_, "");
 }
 
+TEST_F(FileLeasesTest, NoiseInAnyPageIsFoundWhenItIsOpened) {
+  {
+    FileLeases before = Make();
+    for (int i = 0; i < 500; ++i) {
+      ASSERT_TRUE(before.TryLease(HashBytes(std::to_string(i)), "a", kSecond).granted());
+    }
+  }
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(lease_path()));
+  ASSERT_GT(size, 10 * 4096);
+  std::fstream(lease_path(), std::ios::in | std::ios::out | std::ios::binary).seekp(size - 2 * 4096)
+      << std::string(4096, 'n');
+  FileLeases leases = Make();
+  for (int i = 0; i < 500; ++i) {
+    EXPECT_TRUE(leases.TryLease(HashBytes(std::to_string(i)), "b", kSecond).granted());
+  }
+  EXPECT_EQ(failure_, "");
+}
+
+// Bits that flip in a row hold nobody up, and move no tokens.
+TEST_F(FileLeasesTest, NumbersThatCannotBeAreDamage) {
+  FileLeases leases = Make();
+  const LeaseResult lease = leases.TryLease(one_, "a", kSecond);
+  auto tamper = [&](const char* sql) {
+    auto db = sqlite::Database::Open(lease_path(), {});
+    ASSERT_TRUE(db.ok() && (*db)->Execute(sql).ok());
+  };
+  tamper("UPDATE lease SET expires_us=9000000000000000000");
+  EXPECT_FALSE(leases.IsHeld(one_));
+  EXPECT_TRUE(leases.TryLease(one_, "b", kSecond).granted());
+  tamper("UPDATE fence SET last_token=9223372036854775807");
+  now_us_ += 10 * kSecond;
+  const LeaseResult after = leases.TryLease(one_, "b", kSecond);
+  ASSERT_TRUE(after.granted());
+  EXPECT_GT(after.token, lease.token);
+  EXPECT_LE(after.token, now_us_ + 10);
+}
+
 TEST_F(FileLeasesTest, ADeletedFileIsMadeAgainAndSharedAgain) {
   FileLeases a = Make(), b = Make();
   ASSERT_TRUE(a.TryLease(one_, "a", kSecond).granted());
