@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "devices/api/stream.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "devices/api/device.h"
 
@@ -117,14 +120,58 @@ absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape,
   return DoLaunch(executable, shape, buffers, vars, duration_ns, stop);
 }
 
+absl::Status Stream::CopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
+                              size_t dst_offset, size_t bytes) {
+  UOPD_TRY(source.CheckRange(src, src_offset, bytes));
+  UOPD_TRY(CheckRange(dst, dst_offset, bytes));
+  if (bytes == 0) return absl::OkStatus();
+  if (&source == this) return Copy(src, src_offset, dst, dst_offset, bytes);
+  // Through the host; a driver that knows a direct way may take it.
+  auto staging = std::make_shared<std::vector<std::byte>>(bytes);
+  UOPD_ASSIGN(auto read, source.device().NewSemaphore());
+  UOPD_ASSIGN(auto written, device().NewSemaphore());
+  // Keep the staging memory: the queues of the streams hold the semaphores, not the memory.
+  read->ReachedOr(1, [staging](const absl::Status&) {});
+  written->ReachedOr(1, [staging](const absl::Status&) {});
+  auto queue = [&]() -> absl::Status {
+    UOPD_TRY(source.DoCopyOut(src, src_offset, *staging));
+    UOPD_TRY(source.DoRecord({read, 1}));
+    UOPD_TRY(DoWait({read, 1}));
+    UOPD_TRY(DoCopyIn(*staging, dst, dst_offset));
+    return DoRecord({written, 1});
+  };
+  absl::Status queued = queue();
+  if (!queued.ok()) {  // what is queued may still use the memory
+    source.Synchronize().IgnoreError();
+    Synchronize().IgnoreError();
+  }
+  return queued;
+}
+
+absl::Status Stream::Record(std::span<const TimePoint> points) {
+  for (const TimePoint& point : points) {
+    if (point.semaphore == nullptr) return Invalid("Record is given no semaphore.");
+  }
+  for (const TimePoint& point : points) UOPD_TRY(DoRecord(point));
+  return absl::OkStatus();
+}
+
 absl::Status Stream::Record(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
-  if (semaphore == nullptr) return Invalid("Record is given no semaphore.");
-  return DoRecord(std::move(semaphore), value);
+  const TimePoint point{std::move(semaphore), value};
+  return Record(std::span(&point, 1));
+}
+
+absl::Status Stream::Wait(std::span<const TimePoint> points) {
+  for (const TimePoint& point : points) {
+    if (point.semaphore == nullptr) return Invalid("Wait is given no semaphore.");
+  }
+  for (const TimePoint& point : points) UOPD_TRY(DoWait(point));
+  return absl::OkStatus();
 }
 
 absl::Status Stream::Wait(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
-  if (semaphore == nullptr) return Invalid("Wait is given no semaphore.");
-  return DoWait(std::move(semaphore), value);
+  const TimePoint point{std::move(semaphore), value};
+  return Wait(std::span(&point, 1));
 }
 
 }  // namespace uopd::devices

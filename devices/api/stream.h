@@ -13,8 +13,8 @@
 // Errors: arguments are checked at the call, the same way on every device, and a refused call
 // queues nothing: INVALID_ARGUMENT for ranges outside a buffer, another device's objects, wrong
 // counts or shapes; UNAVAILABLE when the device is lost. What goes wrong later is returned by the
-// next Synchronize, once; work after it is skipped, but Record still signals, so that nobody waits
-// for ever.
+// next Synchronize, once; work after it is skipped, and Record fails its semaphores with the error,
+// so that nobody waits for ever.
 //
 // Stopping: a launch may carry a StopFlag. One that the flag skipped or ended early is an error of
 // that kind: Synchronize returns CANCELLED, once, and what was queued behind it is skipped.
@@ -53,10 +53,17 @@ class Stream {
                       std::span<const BufferArg> buffers, std::span<const int64_t> vars,
                       int64_t* duration_ns = nullptr,
                       const std::shared_ptr<const StopFlag>& stop = nullptr);
-  // Signals `value` when all work before is done.
+  // Copies from a buffer of `source`'s device, which may be another one: after what `source` has
+  // queued so far, without waiting on the host. Neither stream may be in use by another thread.
+  absl::Status CopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
+                        size_t dst_offset, size_t bytes);
+  // Signals every point when all work before is done; fails their semaphores if that work has
+  // failed.
+  absl::Status Record(std::span<const TimePoint> points);
   absl::Status Record(std::shared_ptr<Semaphore> semaphore, uint64_t value);
-  // Holds all work after until `semaphore` reaches `value`; ABORTED (at Synchronize) if it is
-  // destroyed before.
+  // Holds all work after until every point is reached. If one never is, the work is skipped and the
+  // failure (ABORTED for a semaphore that was destroyed) is the stream's.
+  absl::Status Wait(std::span<const TimePoint> points);
   absl::Status Wait(std::shared_ptr<Semaphore> semaphore, uint64_t value);
   // Blocks until all work is done; the first error since the last call.
   virtual absl::Status Synchronize() = 0;
@@ -72,8 +79,8 @@ class Stream {
                                 std::span<const BufferArg> buffers, std::span<const int64_t> vars,
                                 int64_t* duration_ns,
                                 const std::shared_ptr<const StopFlag>& stop) = 0;
-  virtual absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) = 0;
-  virtual absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) = 0;
+  virtual absl::Status DoRecord(TimePoint point) = 0;
+  virtual absl::Status DoWait(TimePoint until) = 0;
 
  private:
   absl::Status CheckRange(const Buffer& buffer, size_t offset, size_t bytes) const;

@@ -54,6 +54,9 @@ class DeviceConformance : public testing::TestWithParam<Case> {
   std::shared_ptr<Buffer> Allocate(size_t bytes) {
     return device_->Allocate(bytes, MemoryKind::kDevice).value();
   }
+  static std::chrono::steady_clock::time_point Later() {
+    return std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  }
   std::shared_ptr<Semaphore> NewSemaphore() { return device_->NewSemaphore().value(); }
   std::shared_ptr<Executable> LoadKernel(Device& device) {
     return device.Load({GetParam().format, "k", GetParam().source, {2, 1}}).value();
@@ -394,8 +397,86 @@ TEST_P(DeviceConformance, StopsLaunchesThatAreQueued) {
   stop.reset();  // the launch keeps its flag
   gate->Signal(1);
   EXPECT_CODE(stream_->Synchronize(), kCancelled);
-  EXPECT_EQ(done->value(), 1u);
+  EXPECT_CODE(done->Wait(1, Later()), kCancelled);  // nobody waits for ever
+  EXPECT_EQ(done->value(), 0u);
   EXPECT_THAT(Read(*buffer), Each(std::byte{1}));
+}
+
+// From the stream that fails to the one that waits for it, and to the one that waits for that.
+TEST_P(DeviceConformance, AFailureTravelsToWhoeverWaits) {
+  auto first = NewSemaphore(), second = NewSemaphore(), fine = NewSemaphore();
+  auto other = NewStream(), last = NewStream();
+  auto kernel = LoadKernel(*device_);
+  auto buffer = Allocate(16);
+  const BufferArg args[] = {{buffer.get(), 0}, {buffer.get(), 0}};
+  const int64_t vars[] = {1};
+  auto stop = std::make_shared<StopFlag>();
+  stop->Stop();
+  ASSERT_TRUE(stream_->Fill(*buffer, 0, 16, std::byte{1}).ok());
+  ASSERT_TRUE(stream_->Record(fine, 1).ok());
+  const TimePoint both[] = {{fine, 1}, {first, 1}};
+  ASSERT_TRUE(other->Wait(both).ok());
+  ASSERT_TRUE(other->Fill(*buffer, 0, 16, std::byte{2}).ok());
+  ASSERT_TRUE(other->Record(second, 1).ok());
+  ASSERT_TRUE(stream_->Launch(*kernel, {}, args, vars, nullptr, stop).ok());
+  ASSERT_TRUE(stream_->Record(first, 1).ok());
+  ASSERT_TRUE(last->Wait(second, 1).ok());  // after the failure, or before
+  ASSERT_TRUE(last->Fill(*buffer, 0, 16, std::byte{3}).ok());
+  EXPECT_CODE(second->Wait(1, Later()), kCancelled);
+  EXPECT_TRUE(fine->Wait(1, Later()).ok());
+  for (Stream* stream : {stream_.get(), other.get(), last.get()}) {
+    EXPECT_CODE(stream->Synchronize(), kCancelled);
+    EXPECT_TRUE(stream->Synchronize().ok());  // once
+  }
+  EXPECT_THAT(Read(*buffer), Each(std::byte{1}));
+  const TimePoint bad[] = {{fine, 1}, {nullptr, 1}};
+  EXPECT_CODE(stream_->Wait(bad), kInvalidArgument);
+  EXPECT_CODE(stream_->Record(bad), kInvalidArgument);
+}
+
+TEST_P(DeviceConformance, CopiesFromAnotherStreamInItsOrder) {
+  auto source = NewStream();
+  auto gate = NewSemaphore();
+  auto from = Allocate(64), to = Allocate(64);
+  ASSERT_TRUE(source->Fill(*from, 0, 64, std::byte{1}).ok());
+  ASSERT_TRUE(source->Wait(gate, 1).ok());
+  ASSERT_TRUE(source->Fill(*from, 0, 32, std::byte{2}).ok());
+  ASSERT_TRUE(stream_->CopyFrom(*source, *from, 16, *to, 0, 32).ok());
+  ASSERT_TRUE(stream_->CopyFrom(*source, *from, 0, *to, 0, 0).ok());
+  ASSERT_TRUE(source->Fill(*from, 0, 64, std::byte{3}).ok());  // comes too late for the copy
+  ASSERT_TRUE(stream_->Copy(*to, 16, *to, 48, 16).ok());
+  gate->Signal(1);
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  const std::vector<std::byte> got = Read(*to);
+  EXPECT_THAT(std::span(got).subspan(0, 16), Each(std::byte{2}));
+  EXPECT_THAT(std::span(got).subspan(16, 16), Each(std::byte{1}));
+  EXPECT_THAT(std::span(got).subspan(32, 16), Each(std::byte{0xA5}));
+  EXPECT_THAT(std::span(got).subspan(48, 16), Each(std::byte{1}));
+  ASSERT_TRUE(source->Synchronize().ok());
+  EXPECT_CODE(stream_->CopyFrom(*source, *from, 60, *to, 0, 8), kInvalidArgument);
+  EXPECT_CODE(stream_->CopyFrom(*source, *from, 0, *to, 60, 8), kInvalidArgument);
+}
+
+// Whichever stream has failed, the memory in between outlives what is queued.
+TEST_P(DeviceConformance, ACopyFromAStreamThatFailsIsAFailure) {
+  auto kernel = LoadKernel(*device_);
+  const int64_t vars[] = {1};
+  for (const bool source_fails : {true, false}) {
+    auto source = NewStream(), target = NewStream();
+    auto from = Allocate(64), to = Allocate(64);
+    const BufferArg args[] = {{from.get(), 0}, {to.get(), 0}};
+    auto gate = NewSemaphore();
+    auto stop = std::make_shared<StopFlag>();
+    stop->Stop();
+    ASSERT_TRUE(source->Wait(gate, 1).ok());
+    Stream& fails = source_fails ? *source : *target;
+    ASSERT_TRUE(fails.Launch(*kernel, {}, args, vars, nullptr, stop).ok());
+    ASSERT_TRUE(target->CopyFrom(*source, *from, 0, *to, 0, 64).ok());
+    gate->Signal(1);
+    EXPECT_CODE(target->Synchronize(), kCancelled);
+    EXPECT_EQ(source->Synchronize().ok(), !source_fails);
+    EXPECT_THAT(Read(*to), Each(std::byte{0xA5}));
+  }
 }
 
 TEST_P(DeviceConformance, QueuedWorkSurvivesItsStream) {
@@ -421,7 +502,7 @@ TEST_P(DeviceConformance, ADestroyedSemaphoreAbortsTheStream) {
   ASSERT_TRUE(stream_->Record(done, 1).ok());
   gate = nullptr;
   EXPECT_CODE(stream_->Synchronize(), kAborted);
-  EXPECT_EQ(done->value(), 1u);  // nobody waits for ever
+  EXPECT_CODE(done->Wait(1, Later()), kAborted);  // nobody waits for ever
   EXPECT_TRUE(stream_->Synchronize().ok());
   EXPECT_THAT(Read(*buffer), Each(std::byte{1}));
 }

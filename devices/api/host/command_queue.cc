@@ -10,16 +10,20 @@ bool CommandQueue::idle() const {
   return !deferred_ && items_.empty() && !running_ && !blocked_ && status_.ok();
 }
 
-void CommandQueue::Push(std::function<absl::Status()> work, bool always) {
-  Append({std::move(work), always, nullptr, 0});
+void CommandQueue::Push(std::function<absl::Status()> work) {
+  Append({.kind = Item::kWork, .work = std::move(work)});
 }
 
-void CommandQueue::PushWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
-  Append({nullptr, false, std::move(semaphore), value});
+void CommandQueue::PushWait(TimePoint until) {
+  Append({.kind = Item::kWait, .point = std::move(until)});
+}
+
+void CommandQueue::PushRecord(TimePoint point) {
+  Append({.kind = Item::kRecord, .point = std::move(point)});
 }
 
 void CommandQueue::Append(Item item) {
-  const bool waits = deferred_ && !item.always;
+  const bool waits = deferred_ && item.kind != Item::kRecord;
   {
     MutexLock lock(mu_);
     items_.push_back(std::move(item));
@@ -30,7 +34,7 @@ void CommandQueue::Append(Item item) {
 void CommandQueue::Drain() {
   for (;;) {
     Item item;
-    bool skip;
+    absl::Status before;
     {
       MutexLock lock(mu_);
       if (running_ || blocked_ || items_.empty())
@@ -38,13 +42,22 @@ void CommandQueue::Drain() {
       item = std::move(items_.front());
       items_.pop_front();
       running_ = true;
-      skip = !status_.ok() && !item.always;
+      before = status_;
     }
-    if (item.semaphore != nullptr && !skip) {
+    if (item.kind == Item::kWait && before.ok()) {
       if (!PassWait(std::move(item))) return;
       continue;
     }
-    absl::Status status = skip ? absl::OkStatus() : item.work();
+    absl::Status status;
+    if (item.kind == Item::kRecord) {
+      if (before.ok()) {
+        item.point.semaphore->Signal(item.point.value);
+      } else {
+        item.point.semaphore->Fail(before);
+      }
+    } else if (before.ok()) {
+      status = item.work();
+    }
     item = {};  // drops buffers before anyone can see the queue empty
     MutexLock lock(mu_);
     running_ = false;
@@ -61,22 +74,22 @@ bool CommandQueue::PassWait(Item item) {
     blocked_ = true;
   }
   auto self = shared_from_this();
-  if (!item.semaphore->ReachedOr(item.value, [self](bool reached) { self->Unblock(reached); }))
+  const TimePoint& point = item.point;
+  if (!point.semaphore->ReachedOr(
+          point.value, [self](const absl::Status& reached) { self->Unblock(reached); })) {
     return false;
+  }
   MutexLock lock(mu_);
   blocked_ = false;
   changed_.notify_all();
   return true;
 }
 
-void CommandQueue::Unblock(bool reached) {
+void CommandQueue::Unblock(const absl::Status& reached) {
   {
     MutexLock lock(mu_);
     blocked_ = false;
-    if (!reached && status_.ok()) {
-      status_ = absl::AbortedError(
-          "A semaphore that the stream waits for is destroyed before it is signalled.");
-    }
+    if (status_.ok()) status_ = reached;
     changed_.notify_all();
   }
   Drain();

@@ -24,16 +24,19 @@ namespace uopd::devices {
 
 class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
  public:
-  // `deferred`: nothing runs before Synchronize, a Push that is `always` or RunQueued, as on the
+  // `deferred`: nothing runs before Synchronize, PushRecord or RunQueued, as on the
   // slowest device that the contract allows.
   explicit CommandQueue(bool deferred = false) : deferred_(deferred) {}
 
   // True: nothing is ahead and nothing has failed, so the pushing thread may run its work itself,
   // without Push.
   bool idle() const UOPD_EXCLUDES(mu_);
-  // `work` runs after all that was pushed before; skipped after an error unless `always`.
-  void Push(std::function<absl::Status()> work, bool always = false) UOPD_EXCLUDES(mu_);
-  void PushWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) UOPD_EXCLUDES(mu_);
+  // `work` runs after all that was pushed before; skipped after an error.
+  void Push(std::function<absl::Status()> work) UOPD_EXCLUDES(mu_);
+  // A failure of the semaphore is then the queue's.
+  void PushWait(TimePoint until) UOPD_EXCLUDES(mu_);
+  // Signals `point`, or fails its semaphore if the queue has failed.
+  void PushRecord(TimePoint point) UOPD_EXCLUDES(mu_);
   // Runs what is deferred.
   void RunQueued() UOPD_EXCLUDES(mu_) { Drain(); }
   // Waits until the queue is empty; returns the first error since the last call and forgets it.
@@ -41,17 +44,16 @@ class CommandQueue : public std::enable_shared_from_this<CommandQueue> {
 
  private:
   struct Item {
+    enum Kind { kWork, kWait, kRecord } kind = kWork;
     std::function<absl::Status()> work;
-    bool always = false;
-    std::shared_ptr<Semaphore> semaphore;  // a wait if set
-    uint64_t value = 0;
+    TimePoint point;  // of a wait or a record
   };
 
   void Append(Item item) UOPD_EXCLUDES(mu_);
   void Drain() UOPD_EXCLUDES(mu_);
   // False when the queue is now blocked.
   bool PassWait(Item item) UOPD_EXCLUDES(mu_);
-  void Unblock(bool reached) UOPD_EXCLUDES(mu_);
+  void Unblock(const absl::Status& reached) UOPD_EXCLUDES(mu_);
 
   const bool deferred_;
   mutable Mutex mu_;

@@ -134,22 +134,17 @@ absl::Status HostStream::DoLaunch(Executable& executable, const LaunchShape& sha
   return absl::OkStatus();
 }
 
-absl::Status HostStream::DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
+absl::Status HostStream::DoRecord(TimePoint point) {
   if (queue_->idle()) {
-    semaphore->Signal(value);
-    return absl::OkStatus();
+    point.semaphore->Signal(point.value);
+  } else {
+    queue_->PushRecord(std::move(point));
   }
-  queue_->Push(
-      [semaphore = std::move(semaphore), value] {
-        semaphore->Signal(value);
-        return absl::OkStatus();
-      },
-      /*always=*/true);
   return absl::OkStatus();
 }
 
-absl::Status HostStream::DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) {
-  queue_->PushWait(std::move(semaphore), value);
+absl::Status HostStream::DoWait(TimePoint until) {
+  queue_->PushWait(std::move(until));
   return absl::OkStatus();
 }
 

@@ -41,8 +41,8 @@ class HostStream final : public Stream {
   absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
                         std::span<const BufferArg> buffers, std::span<const int64_t> vars,
                         int64_t* duration_ns, const std::shared_ptr<const StopFlag>& stop) override;
-  absl::Status DoRecord(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
-  absl::Status DoWait(std::shared_ptr<Semaphore> semaphore, uint64_t value) override;
+  absl::Status DoRecord(TimePoint point) override;
+  absl::Status DoWait(TimePoint until) override;
 
  private:
   const std::shared_ptr<CommandQueue> queue_;

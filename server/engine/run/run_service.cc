@@ -35,14 +35,7 @@ absl::Status RunCopy(const Program& program, const Step& step, const Binding& bi
   };
   devices::Stream& source = streams.Of(state_of(*from.buffer));
   devices::Stream& target = streams.Of(state_of(*to.buffer));
-  if (&source == &target) {
-    return source.Copy(*from.buffer, from.offset, *to.buffer, to.offset, bytes);
-  }
-  std::string staging(bytes, '\0');
-  UOPD_TRY(source.CopyOut(*from.buffer, from.offset, std::as_writable_bytes(std::span(staging))));
-  UOPD_TRY(source.Synchronize());
-  UOPD_TRY(target.CopyIn(std::as_bytes(std::span(staging)), *to.buffer, to.offset));
-  return target.Synchronize();  // the staging memory goes
+  return target.CopyFrom(source, *from.buffer, from.offset, *to.buffer, to.offset, bytes);
 }
 
 absl::Status LaunchKernel(const Step& step, const Binding& binding, std::span<const int64_t> values,
