@@ -2,8 +2,9 @@
 // Leases over addresses of the cache: one owner at a time may compute the value of a key, and a
 // lease that is not renewed ends by itself.
 //
-// One implementation is the authority of a store and hands out every token (the fence of Gray &
-// Cheriton's leases: a write that carries an older token is refused). Tokens grow for ever: a token
+// One implementation is the authority of a store and hands out every token. A write that carries an
+// older token than the newest of its address is refused. Leases are those of Gray and Cheriton
+// (SOSP 1989), tokens the sequencers of Burrows' Chubby (OSDI 2006). Tokens grow for ever: a token
 // is the greater of the last token plus one and the clock. Thread-safe. Times are microseconds.
 #pragma once
 #include <cstdint>

@@ -19,10 +19,10 @@ inline devices::LaunchShape ShapeOf(const codegen::LaunchGeometry& geometry,
   return out;
 }
 
-// Some dimension is 0: there is nothing to launch.
+// Some dimension is 0 or negative: there is nothing to launch, as for a loop of such a size.
 inline bool IsEmpty(const devices::LaunchShape& shape) {
   for (int i = 0; i < 3; ++i) {
-    if (shape.grid[i] == 0 || shape.block[i] == 0) return true;
+    if (shape.grid[i] < 1 || shape.block[i] < 1) return true;
   }
   return false;
 }

@@ -28,8 +28,9 @@ TEST(LaunchShapeTest, IsEvaluatedForTheValuesOfALaunch) {
   EXPECT_EQ(shape.block[0], 32);
   EXPECT_EQ(shape.shared_bytes, 512);
   EXPECT_FALSE(IsEmpty(shape));
-  value = 0;
-  EXPECT_TRUE(IsEmpty(ShapeOf(geometry, std::span(&value, 1))));
+  for (const int64_t none : {0, -100}) {
+    EXPECT_TRUE(IsEmpty(ShapeOf(geometry, std::span(&none, 1)))) << none;
+  }
 }
 
 }  // namespace
