@@ -14,7 +14,7 @@ Loaded FromEntry(GetResult found, GetOutcome lookup) {
       .lookup = lookup};
 }
 
-// One load, in the one thread that computes for all.
+// One load. It runs on the thread that computes for all callers of the key.
 class Load {
  public:
   Load(Store& store, const Key& key, const LoadOptions& options, const LoadGroup::Compute& compute,
@@ -28,21 +28,21 @@ class Load {
 
   absl::StatusOr<Loaded> Run() {
     if (options_.lease_ttl_us <= 0 || options_.use == Use::kNone) {
-      // A flight may have landed between the caller's lookup and this one.
+      // Another flight may have put the value after the caller's lookup.
       if (auto found = Find()) return *std::move(found);
       return ComputeAndPut();
     }
-    // A value that is there but cannot be read, or a lease that is lost again and again, would send
-    // us round for ever: after this many rounds, compute without a lease.
+    // A value that exists but cannot be read, or a lease that is lost again and again, would make
+    // this loop endless. After this many rounds compute without a lease.
     constexpr int kMaxRounds = 8;
     for (int round = 0; round < kMaxRounds; ++round) {
       const LeaseResult lease = store_.TryLease(key_, options_.owner, options_.lease_ttl_us);
       if (lease.granted()) {
         UOPD_ASSIGN(auto loaded, UnderLease(lease.token));
         if (loaded) return *std::move(loaded);
-        continue;  // the lease is somebody else's now
+        continue;  // somebody else has the lease now
       }
-      // Who replaces a value does not wait for it: it is there.
+      // A load that replaces the value must not wait for a value: the old one exists.
       if (lease.outcome == LeaseOutcome::kUnavailable || options_.use == Use::kReplace) break;
       UOPD_ASSIGN(auto awaited, Await());
       if (awaited) return *std::move(awaited);
@@ -77,9 +77,9 @@ class Load {
     return loaded;
   }
 
-  // Nothing: the lease was lost before there was a value.
+  // Returns nullopt if the lease was lost before there was a value.
   absl::StatusOr<std::optional<Loaded>> UnderLease(int64_t token) {
-    // The owner before us may have finished between the lookup and now.
+    // The owner before us may have put the value after the lookup.
     if (auto found = Find()) {
       store_.ReleaseLease(key_, token).IgnoreError();
       return found;
@@ -92,21 +92,22 @@ class Load {
     absl::StatusOr<std::string> bytes = compute_(limits);
     if (!bytes.ok()) {
       if (lease.lost() && absl::IsCancelled(bytes.status())) return std::nullopt;
-      store_.ReleaseLease(key_, token).IgnoreError();  // else it ends by itself
+      store_.ReleaseLease(key_, token).IgnoreError();  // if this fails, the lease ends by itself
       return bytes.status();
     }
     Loaded loaded = Computed(*std::move(bytes));
-    // The store releases the lease when others can read the value.
+    // The store releases the lease as soon as other processes can read the value.
     const absl::Status kept = store_.PutFenced(key_, *loaded.bytes, loaded.cost_us, token);
     if (absl::IsAborted(kept)) {
-      // The new owner decides the value, and all should return the same.
+      // The new owner decides the value, and all loads should return the same value.
       UOPD_ASSIGN(auto awaited, Await());
       if (awaited) return awaited;
     }
     return loaded;
   }
 
-  // Until the owner of the lease has put a value, or nobody holds the lease: then nothing.
+  // Waits until the owner of the lease has put a value. Returns nullopt if nobody holds the lease,
+  // or if the value cannot be read.
   absl::StatusOr<std::optional<Loaded>> Await() {
     switch (store_.WatchReady(key_, limits_)) {
       case WatchOutcome::kReady:
@@ -114,7 +115,7 @@ class Load {
           found->outcome = LoadOutcome::kWaited;
           return found;
         }
-        return std::nullopt;  // there, but not readable
+        return std::nullopt;  // the value exists but cannot be read
       case WatchOutcome::kLeaseFree:
         return std::nullopt;
       case WatchOutcome::kDeadlineExceeded:

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Bytes by key from the cache, or computed once and kept: Get, single flight, lease and Put in the
-// right order.
+// Reads bytes by key from the cache, or computes them once and puts them there: Get, single flight,
+// lease and Put in the right order.
 //
-// Within a process one caller computes and the others wait. With a lease that also holds across the
-// processes that share the store: the others watch for the value, and take over when the owner
-// dies. The lease is renewed for as long as the computation takes; a computation whose lease was
-// lost all the same is cancelled, and the new owner's value is awaited. A store that fails never
-// fails the request: then the value is computed. Errors of `compute` go to the current waiters and
-// are not kept.
+// Within a process one caller computes and the others wait. With a lease, the same is true across
+// the processes that share the store: the others watch for the value, and take over when the owner
+// dies. The lease is renewed as long as the computation takes. If the lease is lost nevertheless,
+// the computation is cancelled and the load waits for the value of the new owner. A store that
+// fails never makes the request fail: the value is computed instead. Errors of `compute` go to the
+// current waiters and are not kept.
 #pragma once
 #include <functional>
 #include <memory>
@@ -25,30 +25,30 @@ const char* Name(LoadOutcome outcome);
 struct Loaded {
   std::shared_ptr<const std::string> bytes;
   LoadOutcome outcome = LoadOutcome::kComputed;
-  int64_t cost_us = 0;                    // of producing the bytes, whenever that was
-  GetOutcome lookup = GetOutcome::kMiss;  // of the first lookup, e.g. kCorrupt
+  int64_t cost_us = 0;                    // time it took to compute the bytes, now or earlier
+  GetOutcome lookup = GetOutcome::kMiss;  // outcome of the first lookup, e.g. kCorrupt
 };
 
 // How a load uses the store.
 enum class Use {
   kReadAndKeep,
-  kReplace,  // computes although there is a value, and puts the new one in its place
+  kReplace,  // computes even if there is a value, and puts the new value in its place
   kNone,     // computes; the store is neither read nor written
 };
 
 struct LoadOptions {
   WaitLimits limits;
-  // Positive: take a lease for that long, which is also how long others wait for a process that
-  // died.
+  // Positive: take a lease with this time to live. Other processes wait this long if the owner
+  // dies.
   int64_t lease_ttl_us = 0;
-  std::string owner;  // who holds the lease, for people to read
+  std::string owner;  // readable name of the owner of the lease
   Use use = Use::kReadAndKeep;
 };
 
-// Flights in progress; one per store, shared by all who load from it.
+// Flights in progress. One LoadGroup per store, shared by all who load from that store.
 class LoadGroup {
  public:
-  // Is given the limits of all who wait for it (single_flight.h).
+  // Its argument is the limits of all callers together (single_flight.h).
   using Compute = std::function<absl::StatusOr<std::string>(const WaitLimits&)>;
 
   absl::StatusOr<Loaded> LoadOrCompute(Store& store, const Key& key, const LoadOptions& options,
@@ -56,7 +56,7 @@ class LoadGroup {
 
  private:
   SingleFlight<Loaded> flights_;
-  SingleFlight<Loaded> anew_;  // of loads that must not join a flight which may find a value
+  SingleFlight<Loaded> anew_;  // loads that must compute, so they join no flight that may read
 };
 
 }  // namespace uopd::cache

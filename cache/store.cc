@@ -59,7 +59,7 @@ Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier
       tiers_(std::move(tiers)) {}
 
 Store::~Store() {
-  for (auto& tier : tiers_) tier.reset();  // in order: what one gives up goes to those after it
+  for (auto& tier : tiers_) tier.reset();  // in order: later tiers get the rows that one gives up
 }
 
 GetResult Store::Get(const Key& key) {
@@ -86,7 +86,7 @@ GetResult Store::Get(const Key& key) {
 }
 
 GetResult Store::Lookup(const Key& key) {
-  GetOutcome failure = GetOutcome::kMiss;  // the first that is not merely a miss
+  GetOutcome failure = GetOutcome::kMiss;  // the first outcome that is more than a miss
   for (auto& tier : tiers_) {
     GetResult result = tier->Get(key);
     if (result.hit()) return result;
@@ -103,7 +103,7 @@ absl::Status Store::PutRow(size_t first, const Digest& address,
       if (written.ok()) {
         for (size_t later = i + 1; later < tiers_.size(); ++later) tiers_[later]->Erase(address);
       } else if (PutRow(i + 1, address, row, settled).ok()) {
-        return;  // a later tier settles it
+        return;  // a later tier will settle the row
       }
       if (settled) settled(written);
     };
@@ -130,7 +130,7 @@ absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us
     return newest;
   }
   auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), token));
-  // Others wait for the lease until the row is where they can read it. A lease that cannot be
+  // The lease is released only when other processes can read the row. A lease that cannot be
   // released ends by itself.
   auto release = [this, address = key.address(), token](const absl::Status&) {
     leases_->Release(address, token).IgnoreError();

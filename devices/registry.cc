@@ -14,6 +14,11 @@
 namespace uopd::devices {
 namespace {
 
+CommandQueue::Delay BackgroundOf(const RegistryOptions& options) {
+  if (options.force_async_us < 0) return std::nullopt;
+  return std::chrono::microseconds(options.force_async_us);
+}
+
 absl::StatusOr<std::shared_ptr<Device>> OpenCpu(int index, const RegistryOptions& options) {
   cpu::CpuOptions cpu;
   cpu.index = index;
@@ -21,6 +26,7 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCpu(int index, const RegistryOptions
   cpu.spin = std::chrono::microseconds(options.cpu_spin_us);
   cpu.memory.limit_bytes = options.memory_limit_bytes;
   cpu.memory.poison = options.poison;
+  cpu.background = BackgroundOf(options);
   return cpu::CpuDevice::Open(cpu);
 }
 
@@ -29,10 +35,11 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   null.index = index;
   null.memory.limit_bytes = options.memory_limit_bytes;
   null.memory.poison = options.poison;
+  null.background = BackgroundOf(options);
   return null::NullDevice::Open(null);
 }
 
-// The drivers: one line each.
+// The drivers: one line for each.
 struct Driver {
   const char* name;
   absl::StatusOr<std::shared_ptr<Device>> (*open)(int index, const RegistryOptions& options);

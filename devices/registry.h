@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Devices by name: "CPU", "cpu:1", "NULL". The only part that knows which drivers there are.
+// Devices by name: "CPU", "cpu:1", "NULL". No other part of the daemon knows which drivers exist.
 //
-// Owns the devices that it opened. Thread-safe. A device opens on first use and stays open. One
-// that fails to open is tried again at a later use, so a driver that comes back is found; who asks
-// before that gets the last error at once. While a driver opens, only who asks for the same device
-// waits.
+// Owns the devices that it opened. Thread-safe. A device opens on first use and stays open. A
+// device that fails to open is tried again at a later use (RegistryOptions::retry), so a driver
+// that comes back is found. A caller that asks before that gets the last error at once. While a
+// driver opens, only callers that ask for the same device wait.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -24,20 +24,24 @@ struct DeviceName {
   std::string driver;  // upper case
   int index = 0;
 
-  // "cpu" is CPU:0. INVALID_ARGUMENT for another shape, or a driver that does not exist.
+  // "cpu" is CPU:0. INVALID_ARGUMENT: the text has another form, or the driver does not exist.
   static absl::StatusOr<DeviceName> Parse(std::string_view text);
   std::string Text() const;  // "CPU:0"
 };
 
 struct RegistryOptions {
   std::string devices = "CPU";    // names, separated by commas; the first is the default
-  size_t memory_limit_bytes = 0;  // per device; 0: the driver's choice
-  int cpu_threads = 0;            // per CPU device; 0: all
+  size_t memory_limit_bytes = 0;  // per device; 0: the driver decides
+  int cpu_threads = 0;            // per CPU device; 0: one per processor
   int cpu_spin_us = 30;
+  // Host devices (CPU, NULL) work in the background, and each call waits this long after the one
+  // before. This finds code that relies on work being done when a call returns. Below 0: the devices
+  // run inline.
+  int force_async_us = -1;
   bool poison = false;  // fill new buffers with a pattern, to find reads of fresh memory
-  // After a failure to open.
+  // The time after a failure to open, before the device is tried again.
   std::chrono::milliseconds retry{10'000};
-  // What opens a device; null: the driver of its name.
+  // The function that opens a device. Null: the driver of that name opens it.
   std::function<absl::StatusOr<std::shared_ptr<Device>>(const DeviceName&)> open;
 };
 
@@ -45,23 +49,25 @@ struct RegistryOptions {
 struct DeviceEntry {
   std::string name;
   absl::Status status;             // OK, or why the device is missing or lost
-  std::shared_ptr<Device> device;  // null when it does not open
+  std::shared_ptr<Device> device;  // null if the device does not open
 };
 
 class Registry {
  public:
-  // INVALID_ARGUMENT for names that do not parse, twice the same, or none at all. Opens nothing.
+  // Opens nothing. INVALID_ARGUMENT: a name does not parse, a name comes twice, or there is no
+  // name.
   static absl::StatusOr<std::unique_ptr<Registry>> Create(RegistryOptions options);
-  // Of devices that are open, the first is the default. INVALID_ARGUMENT as above.
+  // Registry of devices that are open already. The first one is the default. INVALID_ARGUMENT as
+  // above.
   static absl::StatusOr<std::unique_ptr<Registry>> Of(
       std::span<const std::shared_ptr<Device>> devices);
 
-  // "" is the default device. INVALID_ARGUMENT for a wrong name, NOT_FOUND for one that is not
-  // configured, UNAVAILABLE (or what the driver says) when it does not open.
+  // "" is the default device. INVALID_ARGUMENT: a wrong name. NOT_FOUND: a device that is not
+  // configured. UNAVAILABLE, or the driver's own status: the device does not open.
   absl::StatusOr<std::shared_ptr<Device>> Get(std::string_view name) UOPD_EXCLUDES(mu_);
-  // Every configured device, opened if it can be, in order of configuration.
+  // Every configured device in the order of configuration. Opens each device that can be opened.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);
-  // True when List opens nothing: every device is open, or has failed a moment ago.
+  // True when List would open nothing: every device is open, or failed to open a moment ago.
   bool Settled() const UOPD_EXCLUDES(mu_);
   size_t size() const { return names_.size(); }
 
@@ -70,19 +76,20 @@ class Registry {
 
   using Clock = std::chrono::steady_clock;
   struct Slot {
-    Mutex opening;  // held while the driver opens; before mu_
-    // The rest is guarded by mu_.
+    Mutex opening;  // held while the driver opens; locked before mu_
+    // mu_ guards the rest.
     std::shared_ptr<Device> device;  // null: not open
-    absl::Status failure;            // of the last try
+    absl::Status failure;            // of the last attempt to open
     Clock::time_point retry_at;
   };
-  // What is known without opening; nullopt: nothing, or too long ago.
+  // What is known without opening the device. nullopt: nothing, or the last failure is too long
+  // ago.
   std::optional<absl::StatusOr<std::shared_ptr<Device>>> Known(const Slot& slot) const
       UOPD_EXCLUDES(mu_);
 
   const RegistryOptions options_;
   std::vector<DeviceName> names_;             // constant after Create
-  std::vector<std::unique_ptr<Slot>> slots_;  // of names_
+  std::vector<std::unique_ptr<Slot>> slots_;  // in the order of names_
   mutable Mutex mu_;
 };
 

@@ -15,3 +15,11 @@ protobuf_generate(TARGET uopd_proto LANGUAGE grpc GENERATE_EXTENSIONS .grpc.pb.h
 target_include_directories(uopd_proto SYSTEM PUBLIC ${UOPD_PROTO_OUT} ${UOPD_PROTO_OUT}/proto)
 target_link_libraries(uopd_proto PUBLIC protobuf::libprotobuf gRPC::grpc++)
 target_compile_options(uopd_proto PRIVATE -w)
+# Generated files define the same static names.
+set_target_properties(uopd_proto PROPERTIES UNITY_BUILD OFF)
+
+# What uses gRPC under ThreadSanitizer takes this along, so that the order that gRPC gives to threads is seen.
+if(UOPD_SANITIZE MATCHES thread)
+  target_sources(uopd_proto INTERFACE
+    $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:${CMAKE_SOURCE_DIR}/tests/support/tsan_grpc.cc>)
+endif()

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-// Header only: the library of the distribution is built with exceptions.
+// Header only, because the distribution's library is built with exceptions.
 #define TOML_HEADER_ONLY 1
 #define TOML_EXCEPTIONS 0
 #include <toml++/toml.h>
@@ -16,8 +16,8 @@
 namespace uopd {
 namespace {
 
-// The text that a user would write for the value on a command line; empty for what no setting
-// takes.
+// The text that a user would write on a command line for this value. Empty for a value of a type
+// that no setting accepts.
 std::string TextOf(const toml::node& node) {
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* integer = node.as_integer()) return Cat(integer->get());

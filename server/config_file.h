@@ -7,9 +7,9 @@
 
 namespace uopd {
 
-// Every key of every table, as ConfigSource::kFile. NOT_FOUND for a file that cannot be opened,
-// INVALID_ARGUMENT with line and column for one that cannot be parsed, and what Config::Set says of
-// keys and values.
+// Reads every key of every table, as ConfigSource::kFile. NOT_FOUND: the file cannot be opened.
+// INVALID_ARGUMENT: the file cannot be parsed (with line and column). For wrong keys and values,
+// the status of Config::Set.
 absl::Status ReadConfigFile(const std::string& path, Config& config);
 
 }  // namespace uopd

@@ -7,13 +7,13 @@
 #include "core/base/log.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/core_compiler.h"
 #include "server/net/address.h"
 
 namespace uopd {
 namespace {
 
-// Until then a start waits for the fork server, so that a daemon that serves is ready.
+// A start waits at most this long for the fork server, so that a daemon that serves is ready.
 constexpr std::chrono::seconds kForkServerLimit{10};
 
 void ShowCacheState(const cache::Health& health) {
@@ -28,8 +28,8 @@ void ShowCacheState(const cache::Health& health) {
   }
 }
 
-// For this user alone, but for a group that the folder was given to. One that cannot be made leaves
-// the cache in memory, which says so.
+// Makes a folder that only this user can read; a folder that was given to a group stays readable
+// for the group. If the folder cannot be made, the cache is in memory, and the cache reports that.
 void MakePrivateFolder(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -60,6 +60,7 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
   devices::RegistryOptions options;
   options.devices = config.device_list();
   options.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  options.force_async_us = static_cast<int>(config.device_force_async_us());
   options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
   return devices::Registry::Create(std::move(options));
 }
@@ -76,7 +77,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config,
 absl::Status Daemon::StartServing(worker::ForkServer& forks) {
   MakePrivateFolder(config_.server_data_dir());
   UOPD_ASSIGN(auto registry, OpenDevices(config_));
-  UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CorePipeline>(),
+  UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CoreCompiler>(),
                                               OpenCache(config_), std::move(registry), &forks));
   const auto limit = std::chrono::steady_clock::now() + kForkServerLimit;
   if (absl::Status status = forks.AwaitUp({limit, nullptr}); !status.ok()) {
@@ -119,8 +120,8 @@ void Daemon::End(const std::function<void(const char* part)>& begin) {
       engine_->Drain(std::chrono::steady_clock::now() + config_.server_drain_timeout_ms());
   UOPD_LOG(kInfo, "drained", {"all_finished", done});
   begin("connections");
-  ready_.Remove();  // before the addresses are free for another daemon
-  // What is open now is idle or was given up on.
+  ready_.Remove();  // before another daemon can take the addresses
+  // The calls that are open now are idle, or the daemon has given up on them.
   rpc_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(done ? 200 : 0));
   begin("HTTP");
   http_ = nullptr;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The daemon: everything that runs between start and exit, put together from a configuration.
+// The daemon: everything that runs between start and exit, made from a configuration.
 //
 // Used by the main thread. Start order: log, cache, devices, engine with its workers, gRPC, HTTP,
-// ready file. The end is in the opposite order, but for gRPC, which ends its connections first.
+// ready file. The end has the opposite order, except that gRPC ends its connections first.
 #pragma once
 #include <functional>
 #include <memory>
@@ -17,15 +17,15 @@ namespace uopd {
 
 class Daemon {
  public:
-  // Serves when it returns. `forks` outlives it.
+  // Returns a daemon that serves already. `forks` outlives it.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const Config& config,
                                                        worker::ForkServer& forks);
 
-  // Takes what can change while running; names the rest in the log.
+  // Applies the settings that may change while the daemon runs. Logs the names of the others.
   void Reload(const Config& config);
   std::chrono::milliseconds drain_timeout() const { return config_.server_drain_timeout_ms(); }
   // Refuses new requests, waits for the running ones, at most server.drain_timeout_ms, and ends
-  // everything. `begin` is called with the name of each part before that part ends. Once.
+  // everything. `begin` is called with the name of each part before that part ends. Called once.
   void End(const std::function<void(const char* part)>& begin);
 
  private:

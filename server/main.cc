@@ -27,17 +27,17 @@
 namespace uopd {
 namespace {
 
-// After server.drain_timeout_ms something still ran and could not be stopped; see
+// Exit code: after server.drain_timeout_ms something still ran and could not be stopped. See
 // docs/operations.md.
 constexpr int kExitStuck = 3;
-// On top of server.drain_timeout_ms: a second for stopped runs to notice, and the way out.
+// Added to server.drain_timeout_ms: a second for stopped runs to notice, plus time to exit.
 constexpr std::chrono::milliseconds kExitTime{1500};
-// For the last line, at most.
+// Limit for writing the last log line.
 constexpr std::chrono::seconds kLogTime{1};
-// A part of the end that takes longer is worth a line.
+// A part of the shutdown that takes longer is logged.
 constexpr std::chrono::milliseconds kSlowEnd{500};
 
-// Everything but the defaults that depend on the machine.
+// Reads everything but the defaults that depend on the machine.
 absl::Status ReadSettings(std::span<const char* const> args, Config& config, CommandLine& line) {
   UOPD_ASSIGN(line, config.SetFromFlags(args));
   if (!line.config_file.empty()) UOPD_TRY(ReadConfigFile(line.config_file, config));
@@ -78,7 +78,7 @@ void Reload(Daemon& daemon, std::span<const char* const> args) {
   UOPD_LOG(kInfo, "settings reloaded");
 }
 
-// The second request to stop does not wait for the first.
+// A second request to stop ends the process at once.
 void ExitOnSecondSignal(sigset_t signals) {
   sigdelset(&signals, SIGHUP);
   std::thread([signals] {
@@ -87,16 +87,17 @@ void ExitOnSecondSignal(sigset_t signals) {
   }).detach();
 }
 
-// What the process is ending, while it ends.
+// The part that the process is shutting down now.
 std::atomic<const char*> ending{"requests"};
 
-// Ends the process when the end takes too long: a kernel without polls, a driver that hangs, a
-// helper that was stopped. What was promised to clients is on disk or was refused by then.
+// Ends the process if the shutdown takes too long. Possible causes: a kernel without polls, a
+// driver that hangs, a helper process that was stopped. By then, what was promised to clients is on
+// disk, or it was refused.
 void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_file) {
   std::thread([after, ready_file] {
     std::this_thread::sleep_for(after);
     if (!ready_file.empty()) unlink(ready_file.c_str());
-    // Perhaps the log is what is stuck: on a disk that hangs, for one.
+    // The log itself may be stuck, for example on a disk that hangs.
     std::latch& logged = *new std::latch(1);
     std::thread([&logged] {
       UOPD_LOG(kError, "still running after the drain, giving up", {"ending", ending.load()},
@@ -111,7 +112,7 @@ void ExitWhenStuck(std::chrono::milliseconds after, const std::string& ready_fil
   }).detach();
 }
 
-// The parts of the end one after the other; one that takes long is named in the log.
+// Runs the parts of the shutdown one after the other. The log names a part that takes long.
 class Ending {
  public:
   ~Ending() { Done(); }
@@ -131,9 +132,9 @@ class Ending {
   Clock::time_point begun_;
 };
 
-// Every connection is a descriptor, and many systems start processes with 1024 of them.
+// Every connection needs a descriptor, and many systems allow a process only 1024 of them.
 void AllowFiles(int64_t connections) {
-  constexpr rlim_t kOthers = 1024;  // of files, workers and listeners
+  constexpr rlim_t kOthers = 1024;  // for files, workers and listeners
   const rlim_t wanted = static_cast<rlim_t>(connections) + kOthers;
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= wanted) return;
@@ -164,8 +165,8 @@ int Main(std::span<const char* const> args) {
   SetLogLevel(config.log_level()).IgnoreError();  // checked by the table
   if (absl::Status status = OpenLogFile(config.log_file()); !status.ok()) return Fail(status);
 
-  // Blocked before any thread starts, so that all threads inherit it and only sigwait below sees
-  // them.
+  // Signals are blocked before any thread starts. All threads inherit this, so only the sigwait
+  // below sees signals.
   const sigset_t signals = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
@@ -191,7 +192,7 @@ int Main(std::span<const char* const> args) {
 }  // namespace uopd
 
 int main(int argc, char** argv) {
-  umask(0077);  // what it writes may hold what clients sent: nobody else reads it
+  umask(0077);  // its files may contain what clients sent: only this user reads them
   uopd::worker::BecomeForkServer(argc, argv, uopd::worker::StandardJobs());
   const std::vector<const char*> args(argv + 1, argv + argc);
   return uopd::Main(args);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The file that says where the daemon serves, for whoever started it. Exists from the end of the
-// start until the addresses are given up.
+// A file that tells whoever started the daemon where it serves. It exists from the end of the start
+// until the daemon gives up its addresses.
 #pragma once
 #include <string>
 
@@ -15,9 +15,9 @@ class ReadyFile {
   ReadyFile(const ReadyFile&) = delete;
   ReadyFile& operator=(const ReadyFile&) = delete;
 
-  // Appears whole at `path`: one line of JSON with pid, listen, http.
+  // Writes the file at `path` atomically: one line of JSON with pid, listen and http.
   absl::Status Write(const std::string& path, const std::string& listen, const std::string& http);
-  void Remove();  // no effect where nothing was written
+  void Remove();  // no effect if nothing was written
 
  private:
   std::string path_;

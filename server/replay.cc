@@ -5,14 +5,15 @@
 
 #include <cstdio>
 #include <fstream>
+#include <future>
 #include <sstream>
 
 #include "cache/store.h"
 #include "core/base/text.h"
-#include "core/ir/print.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 #include "server/engine/compile/compile_service.h"
-#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/core_compiler.h"
 #include "server/engine/compile/reproducer.h"
 
 namespace uopd {
@@ -20,7 +21,7 @@ namespace {
 
 constexpr int kFine = 0, kStillFails = 1, kCannotTell = 125;
 
-// As a worker that compiles has it.
+// The same limit as a worker that compiles has.
 void LimitMemory(const Config& config) {
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
@@ -38,14 +39,18 @@ absl::Status Compile(const std::string& text, std::unique_ptr<devices::Registry>
   UOPD_ASSIGN(const ir::UOp sink, ir::Parse(ctx, text));
   const std::string graph = ir::Encode(ctx, sink);
   engine::DeviceSet devices(std::move(registry));
-  const engine::CorePipeline pipeline;
+  const engine::CoreCompiler graph_compiler;
   cache::Store store(int64_t{1} << 30);
-  engine::Executor threads(1, SIZE_MAX);
+  engine::TaskPool threads(1, SIZE_MAX);
   engine::CompileService service(
-      {.lease = {.owner = "replay"}, .repro_folder = "", .limits = {}, .threads = 1}, pipeline,
-      store, devices, threads);
+      {.lease = {.owner = "replay"}, .repro_folder = "", .limits = {}, .threads = 1},
+      graph_compiler, store, devices, threads);
   engine::RequestContext request;
-  return service.Prepare(request, {{}, graph}, head.options).status();
+  std::promise<absl::Status> prepared;
+  service.Begin(request, {{}, graph}, head.options, [&](const engine::Preparation::Answer& answer) {
+    prepared.set_value(answer.status());
+  });
+  return prepared.get_future().get();
 }
 
 int CannotTell(const std::string& file, const std::string& why) {

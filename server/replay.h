@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopd --replay FILE: compiles the graph of a reproducer (reproducer.h) once more, in this
-// process and without cache. Run as a child by uopctl replay, since it may take its process along.
+// uopd --replay FILE: compiles the graph of a reproducer (reproducer.h) again, in this process and
+// without the cache. uopctl replay runs it as a child, because a crash would end its process.
 #pragma once
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace uopd {
 
-// The exit code: 0 when it compiles or is refused by an error that blames the graph, 1 when the
-// answer is INTERNAL, 125 when that cannot be found out. Says what happened on stderr.
+// Returns the exit code. 0: the graph compiles, or an error that blames the graph refuses it. 1:
+// the answer is INTERNAL. 125: the result cannot be found out. Writes what happened to stderr.
 int Replay(const std::string& file, const Config& config);
 
 }  // namespace uopd

@@ -1,25 +1,81 @@
 # Tests. tests/unit mirrors the source tree: every folder F with tests/unit/F/*_test.cc becomes one program,
-# tests/bin/F_test, linked with the library of F and GoogleTest.
+# build/PRESET/tests/F_test, linked with the library of F and GoogleTest.
 find_package(GTest REQUIRED)
 include(GoogleTest)
+
+# uopd_register_tests(PROGRAM LABEL [LATE] [TIMEOUT SECONDS]) tells ctest of a program's tests: each runs in a process of its
+# own. Under a sanitizer, where a process takes longer to start than most tests take to run, a process runs a quarter of
+# them. LATE: with devices that work late and in the background.
+function(uopd_register_tests program label)
+  cmake_parse_arguments(arg "LATE" "TIMEOUT" "" ${ARGN})
+  set(prefix "")
+  set(environment "")
+  if(label STREQUAL e2e)
+    set(prefix e2e.)
+  endif()
+  if(arg_LATE)
+    set(prefix late.)
+    if(label STREQUAL e2e)
+      set(prefix e2e_late.)
+    endif()
+    set(environment UOPD_DEVICE_FORCE_ASYNC_US=50)
+  endif()
+  if(UOPD_SANITIZE)
+    if(label STREQUAL e2e)
+      # These tests crash compilers on purpose, and read which signal it was. ThreadSanitizer must not count what gRPC's
+      # own functions touch (tests/support/tsan_grpc.cc), nor the threads that gRPC leaves, nor delay the end of a process.
+      set(tsan halt_on_error=1:second_deadlock_stack=1:handle_segv=0:ignore_noninstrumented_modules=1:atexit_sleep_ms=0)
+      string(APPEND tsan :report_thread_leaks=0)
+      list(APPEND environment ASAN_OPTIONS=detect_stack_use_after_return=1:handle_segv=0
+           TSAN_OPTIONS=${tsan}:suppressions=${CMAKE_SOURCE_DIR}/tests/support/tsan.supp)
+    endif()
+    foreach(shard RANGE 3)
+      add_test(NAME ${prefix}${program}.${shard} COMMAND ${program} --gtest_brief=1)
+      set_tests_properties(${prefix}${program}.${shard} PROPERTIES LABELS ${label} TIMEOUT 900
+          ENVIRONMENT "GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard};${environment}")
+    endforeach()
+    return()
+  endif()
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 300)
+  endif()
+  gtest_discover_tests(${program} TEST_PREFIX "${prefix}" TEST_LIST ${prefix}${program}_tests DISCOVERY_TIMEOUT 60
+      PROPERTIES LABELS ${label} TIMEOUT ${arg_TIMEOUT} ENVIRONMENT "${environment}")
+endfunction()
+
+# Under a sanitizer the sources of a test program are compiled without optimisation, which takes less than half of the time:
+# most of a test's time goes to what it tests. QUICK: not this one, whose own code takes long.
+function(uopd_test_program program)
+  cmake_parse_arguments(arg "QUICK" "" "" ${ARGN})
+  set_target_properties(${program} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(UOPD_SANITIZE AND NOT arg_QUICK)
+    target_compile_options(${program} PRIVATE -O0)
+  endif()
+endfunction()
 
 function(uopd_unit_tests folder)
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-  if(folder MATCHES "^(server/engine|cache)$")  # one program for all rooms: they share a fixture
+  if(folder MATCHES "^(server/engine|cache|core/ir|core/schedule)$")  # one program for all rooms
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
   endif()
   if(NOT sources OR NOT TARGET uopd_${name})
     return()
   endif()
   add_executable(${name}_test ${sources})
-  set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(folder MATCHES "^core/(rules|codegen)$")  # random expressions are evaluated, random kernels interpreted
+    uopd_test_program(${name}_test QUICK)
+  else()
+    uopd_test_program(${name}_test)
+  endif()
   target_link_libraries(${name}_test PRIVATE uopd_${name} GTest::gmock GTest::gtest GTest::gtest_main ${ARGN})
-  gtest_discover_tests(${name}_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  uopd_register_tests(${name}_test unit)
 endfunction()
 
 # Reference interpreters, generators and checks that tests share.
 file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
+# tsan_grpc.cc belongs to uopd_proto.
+list(FILTER support EXCLUDE REGEX "/tsan_grpc.cc$")
 add_library(uopd_test_support STATIC ${support})
 target_link_libraries(uopd_test_support PUBLIC uopd_core_schedule uopd_core_codegen uopd_core_render ${CMAKE_DL_LIBS})
 
@@ -42,26 +98,28 @@ if(NOT UOPD_CORE_ONLY)
   # Rendered text on the device that it is for.
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc)
   add_executable(core_render_run_test ${sources})
-  set_target_properties(core_render_run_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  uopd_test_program(core_render_run_test)
   target_link_libraries(core_render_run_test PRIVATE uopd_test_support uopd_devices_cpu GTest::gtest GTest::gtest_main)
-  gtest_discover_tests(core_render_run_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  uopd_register_tests(core_render_run_test unit)
   uopd_unit_tests(devices/cpu)
   uopd_unit_tests(cache)
   uopd_unit_tests(server/net)
   uopd_unit_tests(server/engine uopd_test_support)
+  uopd_register_tests(server_engine_test unit LATE)
   uopd_unit_tests(server/worker uopd_test_support)
   uopd_unit_tests(client/cpp uopd_test_models)
   uopd_unit_tests(client/data)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
       ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc)
-  set_target_properties(client_cli_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  uopd_test_program(client_cli_test)
   target_link_libraries(client_cli_test PRIVATE uopd_core_rules nlohmann_json::nlohmann_json GTest::gtest GTest::gtest_main)
-  gtest_discover_tests(client_cli_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  uopd_register_tests(client_cli_test unit)
 endif()
 
-# Programs whose graphs are right, with every node verified as it is made (docs/debugging.md, SPEC).
+# Programs whose graphs are right, with every node verified as it is made (docs/debugging.md, SPEC). Not under sanitizers,
+# which have seen these tests and this verifier apart.
 function(uopd_spec2_test program filter)
-  if(TARGET ${program})
+  if(TARGET ${program} AND NOT UOPD_SANITIZE)
     add_test(NAME spec2_${program} COMMAND ${program} --gtest_brief=1 --gtest_filter=${filter})
     set_tests_properties(spec2_${program} PROPERTIES LABELS unit ENVIRONMENT SPEC=2)
   endif()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What an operator asks of a cache: how it is, what it holds, and to forget.
+// The administration of a cache: its health, its contents, and removing entries.
 //
 // Thread-safe. Times are microseconds since the epoch.
 #pragma once
@@ -15,9 +15,9 @@ namespace uopd::cache {
 
 enum class State {
   kOk,
-  kRecovered,  // works; a bad file was set aside when it was opened or later
-  kReadOnly,   // reads the disk; what is put stays in memory
-  kMemory,     // no disk at all: memory of a bounded size
+  kRecovered,  // works; a bad file was set aside, when it was opened or later
+  kReadOnly,   // reads the disk; new rows stay in memory
+  kMemory,     // does not use the disk; memory of a bounded size
 };
 const char* Name(State state);
 
@@ -46,13 +46,13 @@ class Admin {
   virtual std::vector<Usage> ReadUsage() = 0;  // sorted by name
   // The most recently used entries of a store.
   virtual std::vector<EntryInfo> List(const std::string& store, int64_t limit) = 0;
-  // The full key of an entry that List named; nothing if the entry is gone or damaged. Counts no
-  // lookup.
+  // The full key of an entry that List returned; nullopt if the entry is gone or damaged. Does not
+  // count as a lookup.
   virtual std::optional<Key> KeyOf(const Digest& address) = 0;
   // Removes the entries of one store, or of all when `store` is empty. Leases stay.
   virtual absl::Status Clear(const std::string& store) = 0;
 
-  // From the next put on.
+  // Takes effect at the next put.
   virtual void SetMaxBytes(int64_t max_bytes) = 0;
   virtual int64_t max_bytes() const = 0;
 

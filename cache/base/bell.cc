@@ -19,7 +19,7 @@ WatchOutcome Bell::WaitFor(const WaitLimits& limits,
     uint64_t seen;
     {
       MutexLock lock(mu_);
-      seen = rings_;  // before looking, so that a ring while we look is not lost
+      seen = rings_;  // read before `look` runs, so that a ring during `look` is not lost
     }
     WatchOutcome outcome;
     if (look(&outcome)) return outcome;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Wakes the threads of this process that wait for something in the cache to change.
+// Wakes the threads of this process that wait for a change in the cache.
 //
-// Other processes cannot ring it, so a waiter also looks on its own every kPoll. Thread-safe.
+// Other processes cannot ring the bell, so a waiter also looks every kPoll. Thread-safe.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -18,8 +18,7 @@ class Bell {
   static constexpr std::chrono::milliseconds kPoll{10};
 
   void Ring() UOPD_EXCLUDES(mu_);
-  // Calls `look` until it returns true (then true), or the limits are reached. `look` runs without
-  // a lock.
+  // Calls `look` until it returns true or the limits are reached. `look` runs without a lock.
   WatchOutcome WaitFor(const WaitLimits& limits, const std::function<bool(WatchOutcome*)>& look)
       UOPD_EXCLUDES(mu_);
 

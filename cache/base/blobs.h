@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Bytes by key, in one place: a file, memory, a shared server. The store (cache/store.h) asks
-// several of them.
+// Bytes by key, kept in one place: a file, memory, a shared server. The store (cache/store.h) uses
+// several such places.
 //
-// Thread-safe. Nothing here fails a request: blobs that cannot answer say kMiss or kUnavailable and
-// the caller computes. Times are microseconds since the epoch.
+// Thread-safe. Nothing here makes a request fail: blobs that cannot answer return kMiss or
+// kUnavailable, and the caller computes the value. Times are microseconds since the epoch.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ enum class GetOutcome {
   kHit,
   kMiss,
   kCorrupt,      // the checksum does not match; the row is being removed
-  kKeyMismatch,  // the address is taken by another key; the row is being removed
+  kKeyMismatch,  // the row at the address has another key; the row is being removed
   kUnavailable,  // the blobs cannot be read now
 };
 const char* Name(GetOutcome outcome);
@@ -43,20 +43,22 @@ struct GetResult {
 };
 GetResult Hit(const Row& row, Source source);
 
-// Called once for a row that Put took: with OK when the row is as durable as it gets here, with a
-// failure when the row was given up. From any thread, also before Put returns.
+// Called once for a row that Put accepted: with OK when the row is as durable as this place can
+// make it, with a failure when the row was given up. Called from any thread, perhaps before Put
+// returns.
 using Settled = std::function<void(const absl::Status&)>;
 
 class Blobs {
  public:
   virtual ~Blobs() = default;
 
-  // A hit was compared with the whole key, and its checksum is right.
+  // The row of a hit has the whole key and a correct checksum.
   virtual GetResult Get(const Key& key) = 0;
   virtual bool Contains(const Digest& address) = 0;
-  // Takes `row`, which can be read at once. A row of a greater fence stays: the new one is dropped
-  // and counted as stale. When this fails, `settled` is not called. UNAVAILABLE: nothing can be put
-  // here now. RESOURCE_EXHAUSTED: the row is too large, or too many rows wait.
+  // Accepts `row`, which can be read at once. If the row at the address has a greater fence, it
+  // stays; the new row is dropped and counted as stale. If Put fails, `settled` is not called.
+  // UNAVAILABLE: nothing can be put here now. RESOURCE_EXHAUSTED: the row is too large, or too many
+  // rows wait.
   virtual absl::Status Put(const Digest& address, std::shared_ptr<const Row> row,
                            Settled settled) = 0;
   virtual void Erase(const Digest& address) = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The name of a cached value: store, semantic key, environment key.
+// The key of a cached value: store, semantic key, environment key.
 //
-// `semantic` says what was asked for, `environment` everything else that decides the bytes
-// (toolchain, device model, search space). Both are kept whole and compared on read; the address is
-// only where to look. Immutable, freely shared.
+// `semantic` says what was asked for. `environment` is everything else that decides the bytes
+// (toolchain, device model, search space). Rows hold both keys whole, and reads compare them; the
+// address only says where to look. Immutable, may be shared by threads.
 #pragma once
 #include <string>
 #include <string_view>

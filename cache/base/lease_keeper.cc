@@ -68,7 +68,8 @@ void LeaseKeeper::Loop() {
         if (lease->due <= now) lease->due = NextRenewal(lease->ttl_us);
       }
     }
-    // A lease whose scope ended meanwhile is renewed in vain: released leases stay released.
+    // The scope of a lease may have ended meanwhile. Renewing is harmless then: a released lease
+    // stays released.
     for (const auto& lease : due) {
       // UNAVAILABLE says nothing about the lease: the next renewal asks again.
       if (absl::IsAborted(leases_.Renew(lease->address, lease->token, lease->ttl_us))) {

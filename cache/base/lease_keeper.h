@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Renews the leases of computations that are under way, each at a third of its time to live.
+// Renews the leases of running computations, each after a third of its time to live.
 //
 // Thread-safe. One thread renews all of them; the first lease starts it.
 #pragma once
@@ -19,7 +19,7 @@ class LeaseKeeper {
   struct Lease {
     const Digest address;
     const int64_t token, ttl_us;
-    std::chrono::steady_clock::time_point due;  // of the next renewal; guarded by mu_
+    std::chrono::steady_clock::time_point due;  // time of the next renewal; guarded by mu_
     std::atomic<bool> lost{false};
   };
 
@@ -29,17 +29,18 @@ class LeaseKeeper {
   LeaseKeeper(const LeaseKeeper&) = delete;
   LeaseKeeper& operator=(const LeaseKeeper&) = delete;
 
-  // A lease that is renewed until the end of the scope, which does not release it. Ends before the
-  // keeper.
+  // Renews a lease until the end of the scope. Does not release the lease. The keeper outlives the
+  // scope.
   class Scope {
    public:
-    // `token` 0: no lease, which is never lost.
+    // `token` 0: there is no lease, and lost() is always false.
     Scope(LeaseKeeper& keeper, const Digest& address, int64_t token, int64_t ttl_us);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
-    // True once somebody else may compute. From any thread.
+    // True once the lease was lost, so that somebody else may compute. May be called from any
+    // thread.
     bool lost() const { return lease_ != nullptr && lease_->lost.load(); }
 
    private:

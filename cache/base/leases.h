@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Leases over addresses of the cache: one owner at a time may compute the value of a key, and a
-// lease that is not renewed ends by itself.
+// Leases over addresses of the cache. One owner at a time may compute the value of a key. A lease
+// that is not renewed ends by itself.
 //
-// One implementation is the authority of a store and hands out every token. A write that carries an
-// older token than the newest of its address is refused. Leases are those of Gray and Cheriton
-// (SOSP 1989), tokens the sequencers of Burrows' Chubby (OSDI 2006). Tokens grow for ever: a token
-// is the greater of the last token plus one and the clock. Thread-safe. Times are microseconds.
+// One implementation is the authority of a store and hands out all of its tokens. A write that
+// carries an older token than the newest of its address is refused. The leases are those of Gray
+// and Cheriton (SOSP 1989), the tokens are the sequencers of Burrows' Chubby (OSDI 2006). Tokens
+// grow for ever: a new token is the last token plus one, or the clock if that is greater.
+// Thread-safe. Times are microseconds.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -22,7 +23,7 @@ struct LeaseResult {
   LeaseOutcome outcome = LeaseOutcome::kUnavailable;
   int64_t token = 0;  // greater than every token granted before; 0 unless granted
   int64_t expires_us = 0;
-  std::string holder;  // who has the lease, when busy
+  std::string holder;  // the owner of the lease, if busy
   bool granted() const { return outcome == LeaseOutcome::kGranted; }
 };
 
@@ -34,14 +35,16 @@ class Leases {
   virtual ~Leases() = default;
 
   virtual LeaseResult TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) = 0;
-  // ABORTED when the lease has expired or was taken over. UNAVAILABLE: not known now.
+  // ABORTED: the lease has expired or was taken over. UNAVAILABLE: its state is not known now.
   virtual absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us) = 0;
-  // ABORTED when the lease was taken over. The token stays the newest of the address.
+  // ABORTED: the lease was taken over. The token stays the newest of the address.
   virtual absl::Status Release(const Digest& address, int64_t token) = 0;
-  // ABORTED when `token` is not the newest of the address: another owner decides the value. An
-  // expired lease that nobody took over is still the newest. UNAVAILABLE: not known now.
+  // ABORTED: `token` is not the newest of the address, so another owner decides the value. The
+  // token of an expired lease that nobody took over is still the newest. UNAVAILABLE: not known
+  // now.
   virtual absl::Status CheckNewest(const Digest& address, int64_t token) = 0;
-  // False too when that is not known now: a waiter that cannot see the lease had better compute.
+  // Also false if the state of the lease is not known now: a waiter that cannot see the lease had
+  // better compute.
   virtual bool IsHeld(const Digest& address) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A cached value with its full key and checksum, as it is stored.
+// Row: a cached value with its full key and checksum, as it is stored.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,17 +14,18 @@ struct Row {
   int64_t cost_us = 0;
   int64_t created_us = 0;
   int64_t last_used_us = 0;
-  int64_t fence = 0;  // token of the lease under which it was put; 0 without one
+  int64_t fence = 0;  // token of the lease under which the row was put; 0: without a lease
 };
 
-// A row for `key`, sealed with its checksum.
+// A row for `key`, with its checksum.
 Row MakeRow(const Key& key, std::string value, int64_t cost_us, int64_t now_us, int64_t fence);
-// XXH3-128 over all of the row but last_used_us, which changes in place. Guards against bit rot,
-// not against malice.
+// XXH3-128 over every field of the row except last_used_us, which is updated in place, and the
+// checksum. Protects against bit rot, not against malice.
 std::string Checksum(const Row& row);
 Key KeyOf(const Row& row);
 bool KeyMatches(const Row& row, const Key& key);
-// What the row counts against the size limit: its bytes and a share of indices and page slack.
+// The bytes that the row counts against the size limit: its own bytes and a share of indices and
+// unused page space.
 int64_t SizeOf(const Row& row);
 
 }  // namespace uopd::cache

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// One computation per key within a process: the first caller computes, the others wait for its
-// answer.
+// One computation per key within a process: the first caller computes, the other callers wait for
+// its answer.
 //
-// Thread-safe. The result is shared as a pointer to const. An error goes to those who wait now and
-// is then forgotten: the next caller computes again. A waiter stops at its own deadline or
+// Thread-safe. The result is shared as a pointer to const. An error goes to the callers who wait
+// now and is then forgotten: the next caller computes again. A waiter stops at its own deadline or
 // cancellation.
 //
-// The one who computes works for all: it is given limits that hold until it and everybody who waits
-// have left. So a computation ends early only when nobody wants it any more. Should one end with
-// CANCELLED or DEADLINE_EXCEEDED all the same, those who came meanwhile do not get that: one of
-// them computes in its place.
+// The computation works for all callers. Its limits end it only after the first caller and every
+// waiter have left, that is when nobody needs the value any more. If it ends with CANCELLED or
+// DEADLINE_EXCEEDED although somebody waits, the waiters do not get this error: one of them
+// computes instead.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -34,9 +34,10 @@ class SingleFlight {
     bool waited = false;  // true: another caller computed it
   };
 
-  // Calls compute(const WaitLimits&) -> absl::StatusOr<R> unless somebody does already. A deadline
-  // in the past still computes or takes what is there at once; it only never waits. A computation
-  // that was given up says what ended the caller itself: its cancellation or its deadline.
+  // Calls compute(const WaitLimits&) -> absl::StatusOr<R>, unless another caller is computing the
+  // key. A caller whose deadline has passed still computes if it is the first, but it never waits.
+  // If the computation was given up, the error says what ended this caller: its cancellation or its
+  // deadline.
   template <class F>
   Result Do(const Digest& key, const WaitLimits& limits, F&& compute) UOPD_EXCLUDES(mu_) {
     std::shared_ptr<Flight> flight;
@@ -65,7 +66,7 @@ class SingleFlight {
     return {landing.answer, false};
   }
 
-  // How many callers wait for the key now.
+  // The number of callers that wait for the key now.
   int waiters(const Digest& key) const UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     auto it = flights_.find(key);
@@ -80,8 +81,8 @@ class SingleFlight {
     int waiters = 0;               // guarded by mu_
   };
 
-  // Publishes the answer at the end of the scope: also when a library under compute() throws, or
-  // waiters would hang.
+  // Publishes the answer at the end of the scope. So the waiters get an answer even if a library
+  // below compute() throws.
   struct Landing {
     Landing(SingleFlight& owner, const Digest& key, Flight& flight)
         : owner(owner), key(key), flight(flight) {}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Counters of the cache, one set per store name.
 //
-// Counting is lock-free and relaxed; a snapshot is not one instant. Knows no metrics library:
-// whoever exports reads Snapshot(). Store names are constants of the program, so the table stays
-// small.
+// Counting takes no lock and uses relaxed atomics, so the values of a snapshot are not of one
+// instant. Does not depend on a metrics library: exporters read Snapshot(). Store names are
+// constants of the program, so the table stays small.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace uopd::cache {
 struct StoreStats {
   std::atomic<int64_t> hits{0}, misses{0}, corrupt{0}, mismatches{0}, unavailable{0};
   std::atomic<int64_t> puts{0}, put_errors{0}, stale_puts{0}, evictions{0};
-  std::atomic<int64_t> rows{0}, bytes{0};  // gauges; shared with other processes on the same file
+  std::atomic<int64_t> rows{0}, bytes{0};  // gauges; all processes that share the file together
 };
 
 struct StatsSnapshot {
@@ -27,12 +27,12 @@ struct StatsSnapshot {
   int64_t hits = 0, misses = 0, corrupt = 0, mismatches = 0, unavailable = 0;
   int64_t puts = 0, put_errors = 0, stale_puts = 0, evictions = 0;
   int64_t rows = 0, bytes = 0;
-  bool degraded = false;  // what is put now does not reach the disk
+  bool degraded = false;  // rows that are put now do not reach the disk
 };
 
 class StatsTable {
  public:
-  // Never moves and lives as long as the table.
+  // The reference is valid as long as the table lives.
   StoreStats& For(const std::string& store) UOPD_EXCLUDES(mu_);
   std::vector<StatsSnapshot> Snapshot() const UOPD_EXCLUDES(mu_);  // sorted by name
   StatsSnapshot Snapshot(const std::string& store) const UOPD_EXCLUDES(mu_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A place of a store: blobs and their administration.
+// A tier is one place in which a store keeps rows: blobs and their administration.
 #pragma once
 #include "cache/base/admin.h"
 #include "cache/base/blobs.h"

@@ -6,7 +6,7 @@
 
 namespace uopd::cache {
 
-// `cancelled` is polled, from the waiting thread.
+// `cancelled` is polled on the waiting thread.
 struct WaitLimits {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;

@@ -18,7 +18,8 @@ absl::Status ReadOnly() {
 
 }  // namespace
 
-// A reading connection for one scope; goes back to the pool, or is closed when it failed.
+// A reading connection for one scope. At its end the connection goes back to the pool; a connection
+// that failed is closed.
 class CacheFile::Reader {
  public:
   explicit Reader(CacheFile& file) : file_(file), db_(file.TakeReader()) {}
@@ -28,7 +29,7 @@ class CacheFile::Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  // Prepares `sql` and passes the query to `read`, whose status or value it returns.
+  // Prepares `sql`, passes the query to `read`, and returns what `read` returns.
   template <class F>
   auto Do(const char* sql, F read) -> decltype(read(std::declval<Query&>())) {
     if (!db_.ok()) return db_.status();

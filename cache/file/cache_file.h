@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One opened cache file: rows and usage in SQLite, with no opinion on what to do when it fails.
+// CacheFile: one opened cache file, with rows and usage in SQLite. Its caller decides what to do
+// about failures.
 //
-// Thread-safe: readers take a connection each from a small pool, writes share one connection under
+// Thread-safe: each reader takes a connection from a small pool; writes share one connection under
 // a lock. Every failure is a status with the codes of sqlite/database.h. An object stands for one
-// inode; when the file at the path is replaced, the keeper (file_keeper.h) opens another one.
+// inode. When the file at the path is replaced, the keeper (file_keeper.h) opens another CacheFile.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -26,7 +27,7 @@ struct FileOptions {
   bool read_only = false;
   int busy_timeout_ms = 5000;
   int64_t page_cache_kib = 16 * 1024;  // per connection; SQLite's own default is 2 MB
-  int64_t max_pages = 0;               // 0: no limit but the disk
+  int64_t max_pages = 0;               // 0: limited by the disk alone
   int max_readers = 8;
   int64_t verify_bytes = int64_t{64} << 20;  // files up to this size are checked whole when opened
 };
@@ -35,37 +36,39 @@ struct FileId {
   uint64_t device = 0, inode = 0;
   bool operator==(const FileId&) const = default;
 };
-// Which file is at the path now. Does not open it: closing would drop the locks that SQLite holds
-// in this process.
+// Identifies the file that is at the path now. Does not open the file, because closing it would
+// drop the locks that SQLite holds in this process.
 std::optional<FileId> Identify(const std::string& path);
 
 struct WriteOp {
   enum Kind { kPut, kDeleteBad, kTouch };
   Kind kind = kPut;
   Digest address;
-  std::shared_ptr<const Row> row;  // kPut: the row; otherwise as it was read
+  std::shared_ptr<const Row> row;  // kPut: the new row; otherwise the row as it was read
   int64_t now_us = 0;
   Settled settled;  // kPut: may be empty
 };
 
 struct WriteResult {
-  std::map<std::string, int64_t> evicted, stale;  // rows by store
+  std::map<std::string, int64_t> evicted, stale;  // number of rows by store
 };
 
 class CacheFile {
  public:
-  // DATA_LOSS: damaged. FAILED_PRECONDITION: of another version. Other failures as the file system
-  // has it.
+  // DATA_LOSS: the file is damaged. FAILED_PRECONDITION: the file has another version or belongs to
+  // another application. UNIMPLEMENTED: a newer uopd wrote the file. Other codes: failures of the
+  // file system.
   static absl::StatusOr<std::shared_ptr<CacheFile>> Open(const FileOptions& options);
 
   bool read_only() const { return read_only_; }
   const FileId& id() const { return id_; }
-  // The version that opening found and replaced; 0 if the file was of the present version.
+  // The version from which Open migrated the file; 0 if the file had the present version.
   int64_t migrated_from() const { return migrated_from_; }
 
   absl::StatusOr<std::optional<Row>> Read(const Digest& address);
   absl::StatusOr<bool> Contains(const Digest& address);
-  // All or nothing, then evicts down to max_bytes in the same transaction.
+  // Applies all of `ops` or none of them, and evicts rows down to max_bytes in the same
+  // transaction.
   absl::StatusOr<WriteResult> Write(const std::vector<WriteOp>& ops, int64_t max_bytes);
   // Frees room below `max_bytes` without adding anything.
   absl::StatusOr<WriteResult> Evict(int64_t max_bytes);
@@ -87,7 +90,7 @@ class CacheFile {
   absl::Status EvictTo(int64_t max_bytes, WriteResult* result) UOPD_REQUIRES(write_mu_);
 
   const FileOptions options_;
-  bool read_only_ = false;  // this and the next two: fixed after Open
+  bool read_only_ = false;  // this and the next two members do not change after Open
   FileId id_;
   int64_t migrated_from_ = 0;
 

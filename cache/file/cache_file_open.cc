@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Opening a cache file, bringing it to the present version and checking that it is ours and whole.
+// Opens a cache file, migrates it to the present version, and checks that it is ours and not
+// damaged.
 #include <sys/stat.h>
 
 #include "absl/strings/str_cat.h"
@@ -17,7 +18,7 @@ absl::Status CheckVersion(Database& db) {
   UOPD_ASSIGN(const int64_t application, db.QueryInt(schema::kGetApplicationId));
   UOPD_ASSIGN(const int64_t version, db.QueryInt(schema::kGetUserVersion));
   if (application == schema::kApplicationId && version > schema::kUserVersion) {
-    // Not FAILED_PRECONDITION, for which the file would be set aside: its owner still needs it.
+    // Not FAILED_PRECONDITION: then the file would be set aside, but the newer uopd still needs it.
     return absl::UnimplementedError(absl::StrCat("A newer uopd wrote the file: it has version ",
                                                  version, ", and this daemon reads up to ",
                                                  schema::kUserVersion, "."));
@@ -32,11 +33,11 @@ absl::Status CheckVersion(Database& db) {
   return absl::OkStatus();
 }
 
-// One transaction a step. Two daemons may try at the same time: the second one finds the step done.
-// Returns the version that was found; 0 if there was nothing to do.
+// Each step is one transaction. If two daemons migrate at the same time, the second one finds the
+// step done. Returns the version that was found; 0 if there was nothing to do.
 absl::StatusOr<int64_t> Migrate(Database& db) {
   UOPD_ASSIGN(const int64_t application, db.QueryInt(schema::kGetApplicationId));
-  if (application != schema::kApplicationId) return 0;  // CheckVersion refuses the file
+  if (application != schema::kApplicationId) return 0;  // CheckVersion will refuse the file
   int64_t found = 0;
   for (const schema::Migration& step : schema::kMigrations) {
     UOPD_ASSIGN(const int64_t before, db.QueryInt(schema::kGetUserVersion));
@@ -54,7 +55,7 @@ absl::StatusOr<int64_t> Migrate(Database& db) {
 absl::Status CheckWhole(Database& db, int64_t verify_bytes) {
   UOPD_ASSIGN(const int64_t pages, db.QueryInt(schema::kGetPageCount));
   UOPD_ASSIGN(const int64_t page_size, db.QueryInt(schema::kGetPageSize));
-  if (pages * page_size > verify_bytes) return absl::OkStatus();  // checksums find the rest
+  if (pages * page_size > verify_bytes) return absl::OkStatus();  // checksums of rows must do
   UOPD_ASSIGN(const std::string verdict, db.QueryText(schema::kQuickCheck));
   if (verdict != "ok") return absl::DataLossError(absl::StrCat("The file is damaged: ", verdict));
   return absl::OkStatus();
@@ -111,8 +112,8 @@ absl::Status CacheFile::Prepare() {
       writer_ = std::move(db);
       return absl::OkStatus();
     };
-    // A file or a folder that we may not write shows itself at any of these steps; then it may
-    // still be read.
+    // Any of these steps may find that the file or the folder is not writable. Then the file may
+    // still be readable.
     const absl::Status status = prepare();
     read_only_ = absl::IsPermissionDenied(status);
     if (!read_only_) UOPD_TRY(status);

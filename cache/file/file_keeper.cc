@@ -64,7 +64,7 @@ FileKeeper::Opened FileKeeper::Open(const CacheFile* damaged, const std::string&
     return true;
   };
   if (damaged != nullptr) {
-    // Another process may have replaced the file already; its successor is not damaged.
+    // Another process may have replaced the file already; the new file is not damaged.
     if (Identify(path) == damaged->id()) {
       if (!set_aside("corrupt", why)) {
         return {nullptr,
@@ -133,7 +133,7 @@ void FileKeeper::Report(const std::shared_ptr<CacheFile>& failed, const absl::St
   {
     MutexLock lock(mu_);
     if (file_ != failed) return;  // another thread has reported it
-    file_ = nullptr;              // meanwhile requests do without
+    file_ = nullptr;              // until a file is open again, requests do not use one
   }
   if (absl::IsDataLoss(error) && !options_.file.read_only) {
     Adopt(Open(failed.get(), StatusText(error)));

@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<LeaseFile>> FileLeases::OpenOrReplace() {
   const FolderLock folder(path_ + ".lock");
   if (!folder.held()) return absl::PermissionDeniedError("The folder cannot be written.");
   auto remove = [this] {
-    std::error_code error;  // opening fails if they stay
+    std::error_code error;  // ignored: opening fails if the files cannot be removed
     std::filesystem::remove(path_ + "-journal", error);
     std::filesystem::remove(path_, error);
   };
@@ -54,7 +54,7 @@ void FileLeases::Drop(const absl::Status& error) {
   if (absl::IsUnavailable(error) && file_ != nullptr) return;
   damaged_ = absl::IsDataLoss(error) && file_ != nullptr && Identify(path_) == file_->id();
   file_ = nullptr;
-  if (damaged_) return;  // the next call makes a new one
+  if (damaged_) return;  // the next call makes a new file
   retry_at_us_ = options_.now() + options_.retry_us;
   if (options_.on_failure) {
     options_.on_failure(
@@ -68,7 +68,7 @@ bool FileLeases::IsLocal(const Digest& address, int64_t token) {
 
 LeaseResult FileLeases::TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) {
   MutexLock lock(mu_);
-  // The second attempt is for a file that was found damaged.
+  // The second attempt uses the new file, if the first one found the file damaged.
   for (int attempt = 0; attempt < 2; ++attempt) {
     LeaseFile* file = File();
     if (file == nullptr) break;

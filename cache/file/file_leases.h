@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The leases of the processes that share a folder, in a small SQLite file beside the cache file.
 //
-// Thread-safe. No call waits for the disk: the file is not synced, as no lease outlives the loss of
-// power. A file that is damaged or was deleted is made again. While no file can be used (a full
-// disk, a folder that may not be written), leases hold within this process only; the file is tried
-// again later.
+// Thread-safe. No call waits for the disk: the file is not synced, because no owner of a lease
+// survives a loss of power. A file that is damaged or was deleted is made again. While no file can
+// be used (a full disk, a folder that is not writable), leases hold only within this process, and
+// the file is tried again later.
 #pragma once
 #include <functional>
 #include <memory>
@@ -21,7 +21,7 @@ struct FileLeasesOptions {
   int busy_timeout_ms = 1000;
   int64_t retry_us = 30 * int64_t{1000000};  // after a failure
   NowFn now = WallClockUs;
-  // A sentence for the log when the file stops to work. From any thread.
+  // Called with a sentence for the log when the file stops working. From any thread.
   std::function<void(const std::string&)> on_failure;
 };
 
@@ -38,10 +38,10 @@ class FileLeases final : public Leases {
   bool IsHeld(const Digest& address) override UOPD_EXCLUDES(mu_);
 
  private:
-  // The file to use now; null while there is none. Opens the file if it is time to.
+  // The file to use now; null if there is none. Opens the file if none is open and a retry is due.
   LeaseFile* File() UOPD_REQUIRES(mu_);
   absl::StatusOr<std::unique_ptr<LeaseFile>> OpenOrReplace() UOPD_REQUIRES(mu_);
-  // After `error` of the file. Keeps the file if another process merely has its lock.
+  // Handles `error` of the file: closes the file, unless another process only has its lock.
   void Drop(const absl::Status& error) UOPD_REQUIRES(mu_);
   // True if `token` was granted while there was no file.
   bool IsLocal(const Digest& address, int64_t token);

@@ -58,7 +58,7 @@ GetResult FileTier::Judge(const Key& key, Row row) {
       GetOutcome::kHit, Source::kDisk,
       Entry{std::move(row.value), row.cost_us, row.created_us, row.last_used_us, row.fence}};
   if (writable && now_us - row.last_used_us > kTouchIntervalUs) {
-    row.value = result.entry.bytes;  // its size is part of the score
+    row.value = result.entry.bytes;  // the size of the value is part of the score
     WriteOp op{.kind = WriteOp::kTouch, .address = key.address(), .now_us = now_us};
     op.row = std::make_shared<const Row>(std::move(row));
     queue_.Push(std::move(op));
@@ -106,7 +106,7 @@ absl::Status FileTier::Flush() {
 absl::Status FileTier::WriteBatch(const std::vector<WriteOp>& ops) {
   keeper_.Tick();
   absl::Status status = absl::ResourceExhaustedError("The cache file cannot be written now.");
-  // A damaged file is replaced by Report, so that the second attempt goes to its successor.
+  // Report replaces a damaged file, so the second attempt writes to the new file.
   for (int attempt = 0; attempt < 2; ++attempt) {
     auto file = keeper_.Writable();
     if (file == nullptr) break;
@@ -129,7 +129,7 @@ absl::StatusOr<WriteResult> FileTier::WriteMakingRoom(CacheFile& file,
                                                       const std::vector<WriteOp>& ops) {
   auto result = file.Write(ops, max_bytes_.load());
   if (!absl::IsResourceExhausted(result.status())) return result;
-  if (ops.size() > 1) {  // a smaller transaction may fit
+  if (ops.size() > 1) {  // a transaction with fewer changes may fit
     const auto middle = ops.begin() + static_cast<std::ptrdiff_t>(ops.size() / 2);
     UOPD_ASSIGN(WriteResult first, WriteMakingRoom(file, {ops.begin(), middle}));
     UOPD_ASSIGN(const WriteResult second, WriteMakingRoom(file, {middle, ops.end()}));
@@ -137,7 +137,7 @@ absl::StatusOr<WriteResult> FileTier::WriteMakingRoom(CacheFile& file,
     for (const auto& [store, rows] : second.stale) first.stale[store] += rows;
     return first;
   }
-  // The disk has less room than the cache was promised: live with three quarters of what there is.
+  // The disk has less room than max_bytes. Evict a quarter of the present bytes to make room.
   UOPD_ASSIGN(const auto usage, file.ReadUsage());
   int64_t total = 0;
   for (const Usage& of : usage) total += of.bytes;
@@ -184,7 +184,7 @@ std::optional<Key> FileTier::KeyOf(const Digest& address) {
 }
 
 absl::Status FileTier::Clear(const std::string& store) {
-  Flush().IgnoreError();  // what is queued would come back; failures were counted
+  Flush().IgnoreError();  // queued rows would be written after the Clear; failures were counted
   auto file = keeper_.Writable();
   if (file == nullptr) {
     return keeper_.Current() == nullptr

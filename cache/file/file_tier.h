@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // A tier that keeps its rows in an SQLite file, which several processes may share.
 //
-// Thread-safe. Opening never fails; health() says what became of it (file_keeper.h draws the
-// states). Reads look into the write queue, then into the file. A put returns as soon as the row is on the
-// queue, whose thread hands it to SQLite within 20 ms or after the batch before it; no caller
-// waits for the disk. While the file cannot be written, Put answers UNAVAILABLE.
+// Thread-safe. Opening never fails; health() says whether there is a file (file_keeper.h shows the
+// states). Reads look into the write queue, then into the file. A put returns as soon as the row is
+// on the queue. The thread of the queue hands the row to SQLite within 20 ms, or after the batch
+// before it. No caller waits for the disk. While the file cannot be written, Put answers
+// UNAVAILABLE.
 //
-// A process killed at any point loses at most what was not flushed; losing power may lose the last
-// commits, never the file.
+// A process that is killed at any point loses at most the rows that were not flushed. A loss of
+// power may lose the last commits, but never the file.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -41,7 +42,7 @@ class FileTier final : public Tier {
   GetResult Get(const Key& key) override;
   bool Contains(const Digest& address) override;
   absl::Status Put(const Digest& address, std::shared_ptr<const Row> row, Settled settled) override;
-  // Does nothing: rows leave the file by eviction, by Clear, or because they are bad.
+  // Does nothing: rows leave the file only by eviction, by Clear, or because they are bad.
   void Erase(const Digest&) override {}
   absl::Status Flush() override;
 
@@ -54,7 +55,7 @@ class FileTier final : public Tier {
   Health health() const override { return keeper_.health(); }
 
  private:
-  // Checks what was found at the key's address; a bad row is queued for removal.
+  // Checks the row that was found at the key's address. A bad row is queued for removal.
   GetResult Judge(const Key& key, Row row);
   absl::Status WriteBatch(const std::vector<WriteOp>& ops);
   absl::StatusOr<WriteResult> WriteMakingRoom(CacheFile& file, const std::vector<WriteOp>& ops);
@@ -64,7 +65,7 @@ class FileTier final : public Tier {
   StatsTable& stats_;
   std::atomic<int64_t> max_bytes_;
   FileKeeper keeper_;
-  WriteQueue queue_;  // last: its thread uses everything above
+  WriteQueue queue_;  // the last member: its thread uses all others
 };
 
 }  // namespace uopd::cache

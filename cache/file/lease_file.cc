@@ -16,9 +16,10 @@ using sqlite::Statement;
 
 namespace {
 
-// No owner asks for as much: a lease that would live longer is damage, and holds nobody up.
+// The longest time to live of a lease. No owner asks for more, so a lease that would live longer is
+// damaged and blocks nobody.
 constexpr int64_t kLongestUs = kHourUs;
-// A token follows the clock.
+// Tokens follow the clock. A token further in the future than this is damaged.
 constexpr int64_t kFarthestTokenUs = 24 * 365 * kHourUs;
 
 }  // namespace
@@ -72,8 +73,8 @@ absl::StatusOr<LeaseResult> LeaseFile::TryLease(const Digest& address, std::stri
   }
   UOPD_TRY(
       db_->Run(lease_schema::kTakeLease, address.view(), owner, result.token, result.expires_us));
-  // Tokens follow the clock: those from more than an hour ago belong to owners that are long gone,
-  // and a missing row refuses them as well as a newer token does.
+  // Tokens follow the clock, so a token from more than an hour ago belongs to an owner that is long
+  // gone. A missing row refuses such a token just as a newer token does.
   UOPD_TRY(db_->Run(lease_schema::kForgetLeases, now_us - kHourUs));
   UOPD_TRY(transaction.Commit());
   return result;

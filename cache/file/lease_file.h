@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// One opened file of leases: the table of leases in SQLite, with no opinion on what to do when it
-// fails.
+// LeaseFile: one opened file of leases, a table in SQLite. Its caller decides what to do about
+// failures.
 //
 // Used by one thread at a time. A lease lives for an hour at most, unless it is renewed. Failures
 // are statuses with the codes of sqlite/database.h.
@@ -33,7 +33,7 @@ class LeaseFile {
     int64_t token = 0, expires_us = 0;
     bool IsHeld(int64_t now_us) const;
   };
-  // A lease of zeros if there is none.
+  // The lease of the address; a lease of zeros if there is none.
   absl::StatusOr<Lease> Read(const Digest& address);
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Version 1 of the file of the leases: its tables and every statement that touches them.
 //
-// The file holds nothing that outlives its processes: a damaged one is deleted and made again. A
-// change of layout is a new file name.
+// Nothing in the file is needed after its processes have ended, so a damaged file is deleted and
+// made again. A change of the layout needs a new file name.
 #pragma once
 #include <cstdint>
 
@@ -10,8 +10,8 @@ namespace uopd::cache::lease_schema {
 
 inline constexpr char kFileName[] = "uopd-leases-v1.sqlite";
 
-// A transaction survives the death of a process at any moment. Nothing waits for the disk: after a
-// loss of power no owner of a lease is left.
+// A transaction survives the death of a process at any moment. Nothing waits for the disk, because
+// no owner of a lease survives a loss of power.
 inline constexpr char kPragmas[] =
     "PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY; PRAGMA journal_mode=TRUNCATE;"
     "PRAGMA synchronous=OFF; PRAGMA secure_delete=OFF";
@@ -30,7 +30,8 @@ inline constexpr char kQuickCheck[] = "PRAGMA quick_check(1)";
 
 inline constexpr char kSelectLease[] =
     "SELECT owner, token, expires_us FROM lease WHERE address=?1";
-// Tokens grow for ever, also when the file is replaced: they follow the clock and never step back.
+// Tokens always grow, even if the file is replaced, because they follow the clock and never step
+// back.
 inline constexpr char kNextToken[] =
     "UPDATE fence SET last_token=max(last_token + 1, ?1) WHERE id=0 RETURNING last_token";
 inline constexpr char kTakeLease[] =

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Version 3 of the cache file: the tables and every statement that touches them.
 //
-// A change of layout is a new user_version, with a step from the version before (kMigrations). A
-// file that is older than the oldest step is set aside. A file of a newer version is left as it is.
+// A change of the layout needs a new user_version and a step from the version before (kMigrations).
+// A file that is older than the oldest step is set aside. A file of a newer version is left as it
+// is.
 #pragma once
 #include <cstdint>
 
@@ -14,8 +15,8 @@ inline constexpr int64_t kUserVersion = 3;
 inline constexpr int64_t kApplicationId = 0x756f7064;  // "uopd"
 
 // The blobs come last, so that walking the other columns does not read their overflow pages.
-// `usage` is kept by triggers because several processes share the file and each must see the total
-// without counting.
+// Triggers keep `usage` up to date, because several processes share the file, and each of them must
+// see the totals without counting rows.
 inline constexpr char kCreate[] = R"sql(
 CREATE TABLE IF NOT EXISTS entry(
   id INTEGER PRIMARY KEY,
@@ -60,19 +61,21 @@ inline constexpr Migration kMigrations[] = {
     {2, "DROP TABLE lease; DROP TABLE fence; PRAGMA user_version = 3"},
 };
 
-// On every connection. No mapping: a mapped file that shrinks ends the process (SIGBUS).
+// For every connection. The file is not mapped, because a mapped file that shrinks ends the process
+// (SIGBUS).
 inline constexpr char kPragmas[] = "PRAGMA mmap_size=0; PRAGMA temp_store=MEMORY";
-// On connections that read a file which this process may write: they roll back what a process that
-// was killed had begun, and write nothing else.
+// For connections that read a file which this process may write. They roll back the unfinished
+// transaction of a process that was killed, and write nothing else.
 inline constexpr char kReaderPragmas[] = "PRAGMA query_only=ON";
-// On a writing connection. A rollback journal and no write-ahead log, whose index (-shm) can only
-// be mapped. A commit waits for the disk (2 ms on an SSD instead of 0.3 ms), which batches of the
-// write queue share. None of these takes the write lock.
+// For a writing connection. A rollback journal is used instead of a write-ahead log, because the
+// index of the latter (-shm) must be mapped. A commit waits for the disk (2 ms on an SSD instead of
+// 0.3 ms); all changes of a batch of the write queue share this wait. None of these statements
+// takes the write lock.
 inline constexpr char kWriterPragmas[] =
     "PRAGMA journal_mode=TRUNCATE; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=OFF;"
     "PRAGMA journal_size_limit=67108864";
-// Before anything else is done with a new file; later it has no effect, but would wait for the
-// write lock.
+// For a new file, before any other statement. Later it has no effect, but would wait for the write
+// lock.
 inline constexpr char kNewFilePragmas[] = "PRAGMA auto_vacuum=INCREMENTAL";
 inline constexpr char kGetUserVersion[] = "PRAGMA user_version";
 inline constexpr char kGetApplicationId[] = "PRAGMA application_id";
@@ -98,7 +101,8 @@ inline constexpr char kUpsertEntry[] =
     " cost_us=excluded.cost_us, created_us=excluded.created_us, last_used_us=excluded.last_used_us,"
     " fence=excluded.fence, checksum=excluded.checksum, environment=excluded.environment,"
     " semantic=excluded.semantic, value=excluded.value WHERE excluded.fence >= entry.fence";
-// By checksum too: what another process has put in the place of a bad row stays.
+// The checksum must match too, so that a row stays if another process has put it in the place of
+// the bad one.
 inline constexpr char kDeleteBadEntry[] = "DELETE FROM entry WHERE address=?1 AND checksum=?2";
 inline constexpr char kTouchEntry[] =
     "UPDATE entry SET last_used_us=?2, score=?3 WHERE address=?1 AND last_used_us<?2";

@@ -54,8 +54,8 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
   std::sort(numbers.begin(), numbers.end());
   const std::string base = absl::StrCat(path, ".", std::string(kind), "-");
   std::string target = absl::StrCat(base, numbers.empty() ? 1 : numbers.back() + 1);
-  // The journal first: a database without its journal may be damaged, but a new database beside an
-  // old journal would become so.
+  // The journal is renamed first. A database without its journal may be damaged, which is
+  // acceptable here. But a new database beside an old journal would become damaged.
   fs::rename(path + "-journal", target + "-journal", error);
   fs::rename(path, target, error);
   if (error) {
@@ -72,7 +72,7 @@ absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view k
 void AdoptOldName(const std::string& old_path, const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error) || !fs::exists(old_path, error)) return;
-  // In this order, and for the reason, of SetAside.
+  // The journal first, for the same reason as in SetAside.
   fs::rename(old_path + "-journal", path + "-journal", error);
   fs::rename(old_path, path, error);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Moves a cache file out of the way, and keeps the daemons that share a folder from doing so at
-// once.
+// Moves a cache file out of the way, and prevents the daemons that share a folder from doing so at
+// the same time.
 #pragma once
 #include <string>
 #include <string_view>
@@ -10,12 +10,11 @@
 
 namespace uopd::cache {
 
-// Holds an advisory lock on a file for its lifetime. Not on the cache file itself: closing that
-// would drop SQLite's locks.
+// Holds an advisory lock on a file for its lifetime. The locked file is not the cache file, because
+// closing the cache file would drop SQLite's locks.
 class FolderLock {
  public:
-  // Waits at most five seconds for other processes. held() is false when the folder cannot be
-  // written.
+  // Waits at most five seconds for other processes. held() is false if the folder is not writable.
   explicit FolderLock(const std::string& path);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
@@ -27,8 +26,8 @@ class FolderLock {
   bool held_ = false;
 };
 
-// Renames `path` to the returned name, `path`.`kind`-N with the next free N, and its log with it.
-// Keeps the two newest. REQUIRES: the folder lock is held.
+// Renames `path` and its journal to the returned name, `path`.`kind`-N with the next free N. Keeps
+// the two newest files of this kind. REQUIRES: the folder lock is held.
 absl::StatusOr<std::string> SetAside(const std::string& path, std::string_view kind);
 
 // Renames the file `old_path`, with its journal, to `path` if there is no file at `path` yet.

@@ -30,7 +30,7 @@ WriteQueue::~WriteQueue() {
 }
 
 PushOutcome WriteQueue::Push(WriteOp op) {
-  // Only a put carries bytes that wait with it; other changes hold a row that was read anyway.
+  // Every change counts the size of its row, because the queue keeps the row in memory.
   const int64_t bytes = SizeOf(*op.row);
   {
     MutexLock lock(mu_);
@@ -72,7 +72,7 @@ absl::Status WriteQueue::Flush() {
   ++flushes_;
   work_.notify_one();
   lock.Wait(done_, [&]() UOPD_REQUIRES(mu_) {
-    // A busy attempt that began after this call says that waiting longer may not help.
+    // An attempt that began after this call found the file locked: waiting longer may not help.
     return written_ >= last || busy_attempts_ > attempts;
   });
   --flushes_;
@@ -136,7 +136,8 @@ void WriteQueue::Loop() {
         batch.clear();
       }
     }
-    // Before Finish: a row that was given up can be read here until it is readable elsewhere.
+    // Before Finish, which removes the rows from the queue: so a row that was given up can be read
+    // here until `settled` has put it elsewhere.
     for (const Queued& queued : batch) {
       if (queued.op.settled) queued.op.settled(status);
     }

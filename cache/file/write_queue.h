@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Write-behind: a bounded queue of changes and the thread that hands them to the disk in batches.
 //
-// Thread-safe. A queued row can be read (Find) until its batch is written. A batch is what
-// has gathered for a moment, and while the batch before it was committed: a commit waits for the
-// disk several times, whatever its size. A row of a smaller fence than the row that waits for the same address is
-// dropped. The sink owns failures, except UNAVAILABLE (the file is locked by
-// somebody): then the batch stays first in the queue and is tried again.
+// Thread-safe. A queued row can be read (Find) until its batch is written. A batch has the changes
+// that came within a short time (QueueOptions::gather), and those that came while the batch before
+// it was committed. Batches are worthwhile because a commit waits for the disk several times,
+// whatever its size. A new row is dropped if the row that waits for the same address has a greater
+// fence. The sink handles failures. Exception: UNAVAILABLE means that another connection has locked
+// the file; then the batch stays first in the queue and is tried again.
 #pragma once
 #include <condition_variable>
 #include <deque>
@@ -24,7 +25,7 @@ struct QueueOptions {
   int64_t max_bytes = int64_t{64} << 20;
   size_t max_ops = 4096;
   std::chrono::milliseconds put_wait{100};  // how long a put waits for room before it is refused
-  // How long the first change of a batch waits for others, which share its commit.
+  // How long the first change of a batch waits for others that share its commit.
   std::chrono::milliseconds gather{20};
 };
 
@@ -41,12 +42,14 @@ class WriteQueue {
   WriteQueue(const WriteQueue&) = delete;
   WriteQueue& operator=(const WriteQueue&) = delete;
 
-  // kNoRoom: for a put after waiting, for other changes (which may be lost) at once. kStale: a row of
-  // a greater fence waits; the new one is dropped and not settled.
-  // `op.settled` is called when the batch with the change is done, or given up, without a lock.
+  // kNoRoom: the queue is full. A put has waited for room then; other changes do not wait, because
+  // they may be lost. kStale: a row of a greater fence waits; the new row is dropped and
+  // `op.settled` is not called. Otherwise `op.settled` is called without a lock when the batch with
+  // the change is written or given up.
   PushOutcome Push(WriteOp op) UOPD_EXCLUDES(mu_);
   std::shared_ptr<const Row> Find(const Digest& address) const UOPD_EXCLUDES(mu_);
-  // Waits for what was pushed before. The first failure since the last Flush, if any.
+  // Waits until all earlier changes are done. Returns the first failure since the last Flush, if
+  // any.
   absl::Status Flush() UOPD_EXCLUDES(mu_);
 
  private:
@@ -71,12 +74,12 @@ class WriteQueue {
   absl::flat_hash_map<Digest, Pending> pending_ UOPD_GUARDED_BY(mu_);
   int64_t bytes_ UOPD_GUARDED_BY(mu_) = 0;     // queued and in flight
   uint64_t pushed_ UOPD_GUARDED_BY(mu_) = 0;   // sequence of the last push
-  uint64_t written_ UOPD_GUARDED_BY(mu_) = 0;  // everything up to here is done
-  int flushes_ UOPD_GUARDED_BY(mu_) = 0;       // callers that wait: nothing is gathered for them
+  uint64_t written_ UOPD_GUARDED_BY(mu_) = 0;  // all changes up to this sequence are done
+  int flushes_ UOPD_GUARDED_BY(mu_) = 0;       // waiting calls of Flush; batches do not gather then
   uint64_t attempts_ UOPD_GUARDED_BY(mu_) = 0, busy_attempts_ UOPD_GUARDED_BY(mu_) = 0;
   absl::Status error_ UOPD_GUARDED_BY(mu_);
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
-  std::thread thread_;  // last: it uses everything above
+  std::thread thread_;  // the last member: the thread uses all others
 };
 
 }  // namespace uopd::cache

@@ -6,7 +6,7 @@
 namespace uopd::cache {
 namespace {
 
-constexpr size_t kSweep = 4096;  // ended leases are forgotten when there are this many
+constexpr size_t kSweep = 4096;  // at this many leases, those that have ended are removed
 
 }  // namespace
 
@@ -46,7 +46,7 @@ absl::Status MemoryLeases::Release(const Digest& address, int64_t token) {
   MutexLock lock(mu_);
   Lease* lease = Find(address, token);
   if (lease == nullptr) return LeaseLost();
-  lease->expires_us = 0;  // the token stays, so that older owners are refused
+  lease->expires_us = 0;  // the token stays, so that earlier owners are still refused
   return absl::OkStatus();
 }
 

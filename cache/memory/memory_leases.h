@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Leases that this process alone sees: for a store without a folder, and while the file of the
+// Leases that only this process sees. Used by a store without a folder, and while the file of the
 // leases cannot be used.
 //
 // Thread-safe.

@@ -22,17 +22,17 @@ class MemoryTable {
  public:
   explicit MemoryTable(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  void SetMaxBytes(int64_t max_bytes) UOPD_EXCLUDES(mu_);  // from the next Insert on
+  void SetMaxBytes(int64_t max_bytes) UOPD_EXCLUDES(mu_);  // takes effect at the next Insert
   int64_t max_bytes() const UOPD_EXCLUDES(mu_);
   std::shared_ptr<const Row> Find(const Digest& address, int64_t now_us) UOPD_EXCLUDES(mu_);
   bool Contains(const Digest& address) const UOPD_EXCLUDES(mu_);
-  // Names the stores that lost a row to make room. RESOURCE_EXHAUSTED: larger than half of the
-  // table. ABORTED: the row there has a greater fence.
+  // Returns the stores of the rows that were evicted to make room. RESOURCE_EXHAUSTED: the row is
+  // larger than half of the table. ABORTED: the row at the address has a greater fence.
   absl::StatusOr<std::vector<std::string>> Insert(const Digest& address,
                                                   std::shared_ptr<const Row> row)
       UOPD_EXCLUDES(mu_);
   void Erase(const Digest& address) UOPD_EXCLUDES(mu_);
-  void Clear(const std::string& store) UOPD_EXCLUDES(mu_);  // all when empty
+  void Clear(const std::string& store) UOPD_EXCLUDES(mu_);  // empty: all stores
 
   std::vector<Usage> ReadUsage() const UOPD_EXCLUDES(mu_);
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) const UOPD_EXCLUDES(mu_);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// A tier that keeps its rows in memory: for a store without a folder, and for what the disk did not
-// take.
+// A tier that keeps its rows in memory: for a store without a folder, and for rows that the disk did
+// not accept.
 //
-// Thread-safe. Rows are seen by this process only; the rows that are worth least go when there is
-// no room (eviction.h).
+// Thread-safe. Only this process sees the rows. If there is no room, the rows of the lowest score
+// are evicted (eviction.h).
 #pragma once
 #include "cache/base/stats.h"
 #include "cache/base/tier.h"

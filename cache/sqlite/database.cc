@@ -39,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   std::unique_ptr<Database> db(new Database(raw));
   if (rc != SQLITE_OK) return ErrorStatus(rc, sqlite3_errmsg(raw));
   sqlite3_busy_timeout(raw, options.busy_timeout_ms);
-  // A damaged schema must not run code of its own.
+  // A damaged or forged schema must not be able to run functions.
   sqlite3_db_config(raw, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(raw, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   return db;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // One SQLite connection and its prepared statements.
 //
-// A Database owns its connection and is used by one thread at a time; whoever shares one locks
-// around it. It never throws and never blocks longer than the busy timeout. Failures carry the code
-// that decides what the caller does:
+// A Database owns its connection. It is used by one thread at a time; callers that share one must
+// lock around it. It never throws and never blocks longer than the busy timeout. The code of a
+// failure tells the caller what to do:
 //
 //   UNAVAILABLE         another connection holds the lock: try again
 //   DATA_LOSS           the file is damaged or is no database
@@ -58,11 +58,11 @@ class Database {
   absl::StatusOr<int64_t> QueryInt(const char* sql);
   absl::StatusOr<std::string> QueryText(const char* sql);
 
-  // Settings that take a value; a PRAGMA has no parameters to bind.
+  // Runs "PRAGMA name=value". A PRAGMA has no parameters that could be bound.
   absl::Status SetPragma(const char* name, int64_t value);
 
   int64_t changes() const;  // rows that the last statement changed
-  bool read_only() const;   // also true when SQLite fell back to reading
+  bool read_only() const;   // also true if SQLite could open the file for reading only
 
  private:
   explicit Database(sqlite3* db) : db_(db) {}

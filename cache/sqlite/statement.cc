@@ -49,7 +49,7 @@ Statement::~Statement() { sqlite3_finalize(stmt_); }
 
 Query::~Query() {
   sqlite3_reset(stmt_);
-  sqlite3_clear_bindings(stmt_);  // the bytes that they point to end with the caller's scope
+  sqlite3_clear_bindings(stmt_);  // the bound bytes live only as long as the caller's scope
 }
 
 Query& Query::Bind(int64_t value) {
@@ -86,7 +86,8 @@ absl::Status Query::Run() {
 int64_t Query::Int(int column) const { return sqlite3_column_int64(stmt_, column); }
 
 std::string_view Query::Blob(int column) const {
-  // The order of the two calls matters: the first may convert, the second tells the size after it.
+  // The order of the two calls matters: the first may convert the value, the second returns the
+  // size after the conversion.
   const auto* data = static_cast<const char*>(sqlite3_column_blob(stmt_, column));
   const int size = sqlite3_column_bytes(stmt_, column);
   return data == nullptr ? std::string_view() : std::string_view(data, static_cast<size_t>(size));

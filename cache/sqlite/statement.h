@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A prepared statement, and one execution of it.
+// Statement: a prepared statement. Query: one execution of it.
 //
-// A Statement belongs to its Database and lives as long. A Query borrows it for one execution,
-// binds parameters from 1, and resets it at the end of the scope, so that no read transaction
-// outlives the scope. Bound bytes are not copied: REQUIRES: they outlive the Query.
+// A Statement belongs to its Database and lives as long. A Query borrows the Statement for one
+// execution. It binds parameters, numbered from 1, and resets the Statement at the end of the
+// scope, so that no read transaction outlives the scope. Bound bytes are not copied. REQUIRES: they
+// outlive the Query.
 #pragma once
 #include <cstdint>
 #include <string>

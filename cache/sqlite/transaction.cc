@@ -6,8 +6,8 @@
 namespace uopd::cache::sqlite {
 
 Transaction::~Transaction() {
-  // Some failures (a full disk) have rolled back already; then this one fails, and nothing is left
-  // to undo.
+  // After some failures (a full disk) SQLite has rolled back already. Then ROLLBACK fails, and
+  // nothing is left to undo.
   if (open_) db_.Execute("ROLLBACK").IgnoreError();
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // A write transaction: rolled back unless committed.
 //
-// BEGIN IMMEDIATE takes the write lock at once, so that waiting for other processes happens in one
-// place (Begin) and no statement in the middle can fail with "busy".
+// BEGIN IMMEDIATE takes the write lock at once. So only Begin waits for other processes, and no
+// later statement can fail with "busy".
 #pragma once
 #include "absl/status/status.h"
 #include "cache/sqlite/database.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopctl cache stats, uopctl cache explain: what the daemon's cache holds, and why it does not hold
-// something.
+// uopctl cache stats, uopctl cache explain: what the daemon's cache holds, and why it does not have
+// a certain graph.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -13,9 +13,9 @@
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::cli {
 namespace {
@@ -67,7 +67,8 @@ std::string Hex(const std::string& digest) {
   return out.FromBytes(digest) ? out.Hex() : "";
 }
 
-// A digest in hexadecimal, or a file of the textual form.
+// Reads a graph key from `text`: a digest in hexadecimal, or the name of a file in the textual
+// form.
 absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
   const bool is_digest = text.size() == 64 && std::ranges::all_of(text, [](unsigned char c) {
                            return std::isxdigit(c) != 0;
@@ -84,7 +85,7 @@ absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
   std::vector<ir::UOp> lines;
   auto sink = ir::Parse(ctx, file, lines);
   if (!sink.ok()) return WithFrame(sink.status(), Cat("parsing ", text));
-  if (absl::Status s = ir::Verify(ctx, *sink, ir::Stage::kTensor); !s.ok())
+  if (absl::Status s = ir::Verify(ctx, *sink, ir::Level::kTensor); !s.ok())
     return WithFrame(ir::NumberedAs(s, ir::Toposort(ctx, *sink), lines), Cat("verifying ", text));
   out->set_graph(ir::Encode(ctx, *sink));
   return absl::OkStatus();
@@ -137,11 +138,14 @@ void AddCache(CLI::App& app, Globals& globals) {
     globals.status = CacheStats(globals);
   });
   CLI::App* explain = cache->add_subcommand(
-      "explain", "what differs between the keys of two graphs, or of one and the nearest cached");
+      "explain",
+      "how the keys of two graphs differ, or the key of one from the nearest cached one");
   auto graphs = std::make_shared<std::pair<std::string, std::string>>();
-  explain->add_option("a", graphs->first, "digest, or file of the textual form (docs/ir.md)")
+  explain
+      ->add_option("a", graphs->first,
+                   "digest of a graph, or file in the textual form (docs/ir.md)")
       ->required();
-  explain->add_option("b", graphs->second, "the same; absent: the nearest cached graph");
+  explain->add_option("b", graphs->second, "a second graph; absent: the nearest cached graph");
   explain->callback(
       [&globals, graphs] { globals.status = Explain(globals, graphs->first, graphs->second); });
 }

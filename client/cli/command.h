@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What the commands of uopctl share: the global flags, and how a command joins the command line.
+// What the commands of uopctl share: the global flags, and how a command is added to the command
+// line.
 //
-// A command is a function that adds its subcommand to the App; when that is chosen, its callback
-// leaves a Status in Globals. Results go to stdout, progress and errors to stderr.
+// A command is a function that adds its subcommand to the App. When the user chooses the
+// subcommand, its callback leaves a Status in Globals. Results go to stdout, progress and errors to
+// stderr.
 #pragma once
 #include <memory>
 #include <string>
@@ -18,11 +20,12 @@ namespace uopd::cli {
 
 struct Globals {
   std::string address;
+  std::string token_file;  // empty: no token
   bool json = false;
   double timeout_s = 600;
-  v1::Options execution;  // as flags and environment say
+  v1::Options execution;  // set by flags and environment
   absl::Status status;    // of the command that ran
-  int exit_code = 0;      // of the process, instead of what the status says
+  int exit_code = 0;      // not 0: exit status of the process, instead of one from `status`
 
   absl::StatusOr<std::shared_ptr<client::Connection>> Connect() const;
 };
@@ -36,7 +39,7 @@ void AddReplay(CLI::App& app, Globals& globals);
 void AddTrainMnist(CLI::App& app, Globals& globals);
 void AddViz(CLI::App& app, Globals& globals);
 
-// The switches of Globals::execution, for a command that runs graphs.
+// Adds the flags that set Globals::execution, for a command that runs graphs.
 void AddExecution(CLI::App& command, Globals& globals);
 
 }  // namespace uopd::cli

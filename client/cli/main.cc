@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// uopctl: run graphs, look at the daemon, train the demo. Exit status: 0, 1 for a failed command, 2
-// for a wrong command line; `replay` has its own (replay.cc).
+// uopctl: runs graphs, inspects the daemon, trains the demo. Exit status: 0, 1 for a failed command,
+// 2 for a wrong command line; `replay` has its own (replay.cc).
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 
 #include "client/cli/command.h"
+#include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd::cli {
@@ -15,6 +16,9 @@ absl::StatusOr<std::shared_ptr<client::Connection>> Globals::Connect() const {
   options.address = address;
   options.timeout = absl::Seconds(timeout_s);
   options.client_name = "uopctl 0.1";
+  if (!token_file.empty()) {
+    UOPD_ASSIGN(options.credentials, client::Credentials::FromFile(token_file));
+  }
   return client::Connection::Connect(std::move(options));
 }
 
@@ -22,19 +26,19 @@ void AddExecution(CLI::App& command, Globals& globals) {
   command
       .add_option_function<uint32_t>(
           "--beam", [&globals](uint32_t width) { globals.execution.set_beam(width); },
-          "tune the kernels behind the run, with a search of this width (BEAM)")
+          "tune the kernels after the run, with a search of this width (BEAM)")
       ->check(CLI::Range(0, 64));
   command.add_flag_callback(
       "--ignore-beam-cache", [&globals] { globals.execution.set_ignore_beam_cache(true); },
-      "tune also what has been tuned before (IGNORE_BEAM_CACHE)");
+      "tune kernels again that were tuned before (IGNORE_BEAM_CACHE)");
   command
       .add_option_function<uint32_t>(
           "--cache-level", [&globals](uint32_t level) { globals.execution.set_cache_level(level); },
-          "what the daemon's cache on disk is used for: 0: nothing, 1: tuning, 2: all (CACHELEVEL)")
+          "use the daemon's cache on disk for 0: nothing, 1: tuning, 2: everything (CACHELEVEL)")
       ->check(CLI::Range(0, 2));
   command.add_flag_callback(
       "--noopt", [&globals] { globals.execution.set_noopt(true); },
-      "kernels as written, without optimisation (NOOPT)");
+      "compile kernels without opts (NOOPT)");
 }
 
 }  // namespace uopd::cli
@@ -42,6 +46,8 @@ void AddExecution(CLI::App& command, Globals& globals) {
 int main(int argc, char** argv) {
   uopd::cli::Globals globals;
   const char* address = std::getenv("UOPD_ADDRESS");
+  const char* token_file = std::getenv("UOPD_TOKEN_FILE");
+  if (token_file != nullptr) globals.token_file = token_file;
   globals.address = address != nullptr && *address != '\0' ? address : "127.0.0.1:50510";
 
   const auto execution = uopd::client::OptionsFromEnvironment();
@@ -57,6 +63,8 @@ int main(int argc, char** argv) {
   app.add_option("--address", globals.address,
                  "host:port or unix:PATH of the daemon (UOPD_ADDRESS)")
       ->capture_default_str();
+  app.add_option("--token-file", globals.token_file,
+                 "file whose first line is the token to send with calls (UOPD_TOKEN_FILE)");
   app.add_flag("--json", globals.json, "print results as JSON");
   app.add_option("--timeout", globals.timeout_s, "seconds per call")
       ->capture_default_str()

@@ -24,7 +24,7 @@ struct Socket {
   }
 };
 
-// The body of GET path; HTTP/1.0, so that the answer ends with the connection.
+// The body of the answer to GET `path`. Uses HTTP/1.0, so that the answer ends with the connection.
 absl::StatusOr<std::string> HttpGet(const std::string& address, const std::string& path,
                                     double timeout_s) {
   const size_t colon = address.rfind(':');

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One line of JSON on stdout.
+// Prints one line of JSON to stdout.
 #pragma once
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -7,7 +7,8 @@
 namespace uopd::cli {
 
 inline void PrintJson(const nlohmann::json& value) {
-  // Texts come from elsewhere; what is no UTF-8 is replaced and not thrown at.
+  // Texts may come from the daemon or from files. Bytes that are not UTF-8 are replaced; otherwise
+  // dump() would throw.
   std::printf("%s\n", value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 

@@ -66,9 +66,9 @@ void AddQuarantine(CLI::App& app, Globals& globals) {
   quarantine->add_subcommand("list", "id, pool of workers, since when, why")->callback([&globals] {
     globals.status = List(globals);
   });
-  CLI::App* clear = quarantine->add_subcommand("clear", "let one, or all, be tried again");
+  CLI::App* clear = quarantine->add_subcommand("clear", "allow one job, or all, to be tried again");
   auto id = std::make_shared<std::string>();
-  clear->add_option("id", *id, "as listed, or the first digits of it; absent: all");
+  clear->add_option("id", *id, "id of a listed job, or its first digits; absent: all jobs");
   clear->callback([&globals, id] { globals.status = Clear(globals, *id); });
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // uopctl replay FILE: compiles the graph of a reproducer once more, in a child process, and says
-// whether that still fails. Needs no daemon that runs, and none that runs is touched.
+// whether that still fails. It needs no running daemon and does not affect one.
 //
-// Exit status, as `git bisect run` takes it:
+// Exit status, as `git bisect run` understands it:
 //   0    it does not fail any more: it compiles, or is refused with an error that blames the graph
 //   1    it still fails: INTERNAL, the child crashed, or it took longer than --limit
-//   125  this could not be found out: no such file, no uopd, no such device
+//   125  unknown: no such file, no uopd, no such device
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <chrono>
@@ -30,20 +30,21 @@ namespace {
 
 constexpr int kStillFails = 1, kCannotTell = 125;
 
-struct Flags {
+struct ReplayFlags {
   std::string file, daemon;
   double limit_s = 120;
 };
 
-// The daemon's program: as told, else beside this one, else as PATH finds it.
-std::string DaemonProgram(const Flags& flags) {
+// The path of the daemon's program: that of the flag --uopd, else the one beside this program, else
+// the one that PATH finds.
+std::string DaemonProgram(const ReplayFlags& flags) {
   if (!flags.daemon.empty()) return flags.daemon;
   std::error_code error;
   const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "uopd";
   return !error && std::filesystem::exists(beside, error) ? beside.string() : "uopd";
 }
 
-// The wait status of the child; nullopt when it took too long.
+// Waits for the child and returns its wait status; nullopt if it took too long.
 std::optional<int> AwaitChild(pid_t pid, double limit_s) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
   int status = 0;
@@ -58,7 +59,7 @@ std::optional<int> AwaitChild(pid_t pid, double limit_s) {
   return status;
 }
 
-absl::Status Replay(Globals& globals, const Flags& flags) {
+absl::Status Replay(Globals& globals, const ReplayFlags& flags) {
   globals.exit_code = kCannotTell;
   if (access(flags.file.c_str(), R_OK) != 0) {
     return absl::NotFoundError(Cat(flags.file, " cannot be read: ", std::strerror(errno)));
@@ -100,7 +101,7 @@ void AddReplay(CLI::App& app, Globals& globals) {
       "replay",
       "compile a reproducer once more; exit status 0: fine now, 1: still fails, 125: "
       "cannot be told");
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ReplayFlags>();
   replay->add_option("file", flags->file, "as an INTERNAL error names it")->required();
   replay->add_option("--uopd", flags->daemon, "the daemon's program; absent: beside this one");
   replay->add_option("--limit", flags->limit_s, "seconds after which it counts as failed")

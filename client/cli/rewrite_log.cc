@@ -27,7 +27,7 @@ std::string Text(const json& object, const char* key) {
 
 absl::StatusOr<RewriteLog> RewriteLog::Read(std::istream& in) {
   RewriteLog log;
-  log.nodes_.resize(1);  // numbers begin at 1
+  log.nodes_.resize(1);  // numbers of nodes begin at 1
   int64_t number = 0;
   for (std::string line; std::getline(in, line);) {
     ++number;
@@ -35,7 +35,8 @@ absl::StatusOr<RewriteLog> RewriteLog::Read(std::istream& in) {
     if (!s.ok() && in.peek() == std::istream::traits_type::eof()) break;
     UOPD_TRY(WithFrame(s, Cat("reading line ", number)));
   }
-  // Inner passes are written before the outer ones; numbers tell the order in which they began.
+  // Inner passes are recorded before the outer ones, because they end first. Their numbers give the
+  // order in which they began.
   std::vector<size_t> order(log.passes_.size()), place(order.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),
@@ -129,13 +130,14 @@ uint32_t RewriteLog::Intern(Node node) {
   return it->second;
 }
 
-// root with every node of `map` replaced, replacements included; sources first, iterative.
+// Returns root with every node of `map` replaced, also within replacements. Visits sources first,
+// without recursion.
 uint32_t RewriteLog::Resolve(uint32_t root, const std::map<uint32_t, uint32_t>& map) {
   std::map<uint32_t, uint32_t> done;
   std::set<uint32_t> open;
   struct Frame {
     uint32_t node;
-    uint32_t adopt = 0;  // not 0: the result of node is that of adopt
+    uint32_t adopt = 0;  // not 0: the result of `node` is the result of `adopt`
   };
   std::vector<Frame> stack = {{root}};
   while (!stack.empty()) {
@@ -146,7 +148,8 @@ uint32_t RewriteLog::Resolve(uint32_t root, const std::map<uint32_t, uint32_t>& 
     }
     if (top.adopt != 0) {
       const auto it = done.find(top.adopt);
-      done[top.node] = it == done.end() ? top.adopt : it->second;  // a cycle ends where it closes
+      done[top.node] =
+          it == done.end() ? top.adopt : it->second;  // end(): a cycle, which ends here
       stack.pop_back();
       continue;
     }
@@ -167,8 +170,8 @@ uint32_t RewriteLog::Resolve(uint32_t root, const std::map<uint32_t, uint32_t>& 
       }
     }
     if (!ready) continue;
-    // A node whose sources stay keeps its number: an equal one may have been recorded under
-    // another.
+    // A node with unchanged sources keeps its number, although an equal node may have been recorded
+    // under another one.
     Node rebuilt = nodes_[top.node];
     for (uint32_t& s : rebuilt.src) s = done.at(s);
     const uint32_t id = rebuilt.src == nodes_[top.node].src ? top.node : Intern(std::move(rebuilt));
@@ -236,7 +239,7 @@ std::string RewriteLog::Diff(size_t index, bool whole) {
   uint32_t before = Resolve(pass.root, map);
   map[steps_[index].before] = steps_[index].after;
   uint32_t after = Resolve(pass.root, map);
-  // The node may not be part of the graph yet: it is made by a rule that is still to be adopted.
+  // The node may be no part of the graph yet: another rule made it, whose result is adopted later.
   if (before == after) {
     before = steps_[index].before;
     after = steps_[index].after;

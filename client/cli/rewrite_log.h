@@ -34,11 +34,11 @@ class RewriteLog {
   struct RuleSummary {
     uint32_t rule = 0;
     int64_t rewrites = 0;
-    int64_t nodes = 0;  // that the results have more than what they replaced, all rewrites together
+    int64_t nodes = 0;  // added by all rewrites together: nodes of results minus nodes replaced
   };
 
-  // INVALID_ARGUMENT names the line that is no record. The last line may be cut off: the writer may
-  // have been killed.
+  // INVALID_ARGUMENT: a line is no record; the message names the line. The last line may be cut
+  // off, because the writer may have been killed.
   static absl::StatusOr<RewriteLog> Read(std::istream& in);
 
   const std::vector<Pass>& passes() const { return passes_; }  // in order of their start
@@ -50,8 +50,9 @@ class RewriteLog {
   // Most rewrites first.
   std::vector<RuleSummary> Summary() const;
 
-  // What step `index` did to the graph of its pass, one line a node: "- " only before, "+ " only
-  // after, two spaces for sources of those. With `whole`, all other nodes too.
+  // What step `index` did to the graph of its pass, one node per line. "- ": the node is only in
+  // the graph before the step; "+ ": only in the graph after it; two spaces: a source of such a
+  // node. With `whole`, all other nodes have two spaces too.
   std::string Diff(size_t index, bool whole);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// uopctl run: a graph from a text file, with arrays from and to .npy files.
+// uopctl run: runs a graph from a text file, with inputs from and outputs to .npy files.
 #include <CLI/CLI.hpp>
 #include <bit>
 #include <charconv>
@@ -17,13 +17,13 @@
 #include "client/data/npy.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
+#include "core/ir/analysis/eval.h"
 #include "core/ir/context.h"
-#include "core/ir/eval.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 #include "core/ir/shape.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::cli {
 namespace {
@@ -32,9 +32,9 @@ using client::NpyArray;
 using ir::UOp;
 
 constexpr size_t kInline = 64 * 1024;
-constexpr size_t kShown = 16;  // elements printed of an output without a file
+constexpr size_t kShown = 16;  // elements that are printed of an output without a file
 
-struct Flags {
+struct RunFlags {
   std::string graph;
   std::vector<std::string> inputs, outputs, variables;
 };
@@ -50,7 +50,7 @@ struct Slot {
   uint64_t bytes() const { return static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(dtype)); }
 };
 
-// "name=value" of a flag.
+// Splits "name=value", the value of a flag.
 absl::StatusOr<std::pair<std::string, std::string>> Split(const std::string& text,
                                                           std::string_view flag) {
   const size_t at = text.find('=');
@@ -95,7 +95,7 @@ absl::StatusOr<std::map<int64_t, Slot>> SlotsOf(ir::UOpContext& ctx, UOp sink) {
   return slots;
 }
 
-absl::Status ReadFlags(const Flags& flags, std::map<int64_t, Slot>& slots,
+absl::Status ReadFlags(const RunFlags& flags, std::map<int64_t, Slot>& slots,
                        std::map<std::string, std::string>& variables) {
   for (const std::string& text : flags.inputs) {
     UOPD_ASSIGN(auto pair, Split(text, "--input"));
@@ -124,7 +124,7 @@ absl::Status ReadFlags(const Flags& flags, std::map<int64_t, Slot>& slots,
   return absl::OkStatus();
 }
 
-// As a request has it: of a float the bits of a double.
+// The value in the form of a request: for a float, the bits of a double.
 absl::StatusOr<int64_t> ValueOf(ir::UOp variable, const std::string& text) {
   const char* end = text.data() + text.size();
   auto read = [&](auto& v) {
@@ -204,7 +204,7 @@ absl::Status Execute(client::Connection& connection, const v1::Options& options,
   }
   UOPD_TRY(answer.status());
   if (answer->data_size() != static_cast<int>(returned.size()))
-    return absl::InternalError("the daemon returned another number of results");
+    return absl::InternalError("the daemon returned a wrong number of results");
   for (size_t i = 0; i < returned.size(); ++i)
     returned[i]->result = answer->data(static_cast<int>(i));
   for (Slot* s : downloaded) {
@@ -218,17 +218,18 @@ absl::Status Execute(client::Connection& connection, const v1::Options& options,
   return absl::OkStatus();
 }
 
-absl::Status Run(const Globals& globals, const Flags& flags) {
+absl::Status Run(const Globals& globals, const RunFlags& flags) {
   UOPD_ASSIGN(std::string text, client::ReadFile(flags.graph));
   ir::UOpContext ctx;
   std::vector<UOp> lines;
   auto sink = ir::Parse(ctx, text, lines);
   if (!sink.ok()) return WithFrame(sink.status(), Cat("reading ", flags.graph));
-  // What is checked and sent has the order of Toposort; people see the numbers of the file.
+  // The graph is checked and sent in the order of Toposort. Errors shown to users have the node
+  // numbers of the file.
   auto numbered = [&](const absl::Status& s) {
     return s.ok() ? s : ir::NumberedAs(s, ir::Toposort(ctx, *sink), lines);
   };
-  if (absl::Status s = ir::Verify(ctx, *sink, ir::Stage::kTensor); !s.ok())
+  if (absl::Status s = ir::Verify(ctx, *sink, ir::Level::kTensor); !s.ok())
     return WithFrame(numbered(s), Cat("checking ", flags.graph));
   UOPD_ASSIGN(auto slots, SlotsOf(ctx, *sink));
   std::map<std::string, std::string> values;
@@ -287,7 +288,7 @@ absl::Status Run(const Globals& globals, const Flags& flags) {
 }  // namespace
 
 void AddRun(CLI::App& app, Globals& globals) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand(
       "run", "run a graph in textual form once; slots without an input start as zeros");
   command->add_option("graph", flags->graph, "file of the textual form (docs/ir.md)")->required();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // uopctl train-mnist: trains a perceptron on MNIST-like data through the daemon, as a remote client
-// would: batches are sent with every step, weights stay with the daemon, and from the second step
-// on no graph travels.
+// would. Each step sends its batch. The weights stay on the daemon. Only the first step sends a
+// graph.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@
 #include "client/cpp/optimizer.h"
 #include "client/data/idx.h"
 #include "core/base/text.h"
-#include "core/ir/eval.h"
+#include "core/ir/analysis/eval.h"
 
 namespace uopd::cli {
 namespace {
@@ -26,7 +26,7 @@ using client::Examples;
 using client::Tensor;
 using Clock = std::chrono::steady_clock;
 
-struct Flags {
+struct TrainFlags {
   std::string data, optimizer = "adam", device;
   int64_t steps = 4000, batch = 128, hidden = 512;
   double lr = 0;  // 0: 0.001 for adam, 0.05 for sgd
@@ -37,7 +37,7 @@ double Seconds(Clock::time_point since) {
   return std::chrono::duration<double>(Clock::now() - since).count();
 }
 
-// Examples in shuffled order, epoch after epoch; the same for equal seeds.
+// Examples in shuffled order, epoch after epoch. Equal seeds give equal orders.
 class Shuffle {
  public:
   Shuffle(int64_t n, uint64_t seed) : order_(static_cast<size_t>(n)), seed_(seed) {
@@ -72,7 +72,7 @@ class Model {
         first_(client, pixels, hidden),
         second_(client, hidden, 10) {}
 
-  // Pixels travel as bytes and become floats on the device.
+  // Pixels are sent as bytes and become floats on the device.
   Batch Send(const std::string& images, const std::string& labels) {
     const auto n = static_cast<int64_t>(labels.size());
     return {client_.FromBytes(ir::Dtype::U8, {n, pixels_}, images),
@@ -91,7 +91,8 @@ class Model {
   const client::Linear first_, second_;
 };
 
-// A bar on a terminal, a line now and then elsewhere; on stderr, so that stdout holds results only.
+// Reports progress: a bar on a terminal, otherwise a line now and then. Writes to stderr, so that
+// stdout has results only.
 void Report(int64_t step, int64_t steps, float loss, double seconds) {
   const bool tty = isatty(STDERR_FILENO) != 0;
   if (tty) {
@@ -109,12 +110,12 @@ void Report(int64_t step, int64_t steps, float loss, double seconds) {
 struct Outcome {
   float loss = 0;
   double first_step_ms = 0, step_ms_p50 = 0, train_s = 0;
-  uint64_t overhead_bytes = 0;  // most of any step after the first, without the batch
+  uint64_t overhead_bytes = 0;  // bytes sent besides the batch: maximum of all steps but the first
   uint64_t batch_bytes = 0;
   uint64_t graphs_after_first = 0;
 };
 
-absl::StatusOr<Outcome> Train(const Flags& flags, client::Client& client, Model& model,
+absl::StatusOr<Outcome> Train(const TrainFlags& flags, client::Client& client, Model& model,
                               const Examples& data) {
   const double lr = flags.lr > 0 ? flags.lr : flags.optimizer == "adam" ? 0.001 : 0.05;
   auto optimizer = flags.optimizer == "adam"
@@ -142,7 +143,7 @@ absl::StatusOr<Outcome> Train(const Flags& flags, client::Client& client, Model&
     Batch batch = model.Send(images, labels);
     const Tensor loss = model.Scores(batch.images).CrossEntropy(batch.labels);
     out.batch_bytes = batch.bytes;
-    batch = Batch();  // the graph keeps what it needs; the daemon frees it with the step
+    batch = Batch();  // the graph keeps the tensors, so the daemon frees them with the step
     UOPD_TRY(loss.Backward());
     UOPD_TRY(optimizer->Step({loss}));
     UOPD_ASSIGN(out.loss, loss.Item<float>());
@@ -183,7 +184,7 @@ absl::StatusOr<double> Evaluate(Model& model, const Examples& data) {
   return static_cast<double>(correct) / static_cast<double>(data.count);
 }
 
-absl::Status TrainMnist(const Globals& globals, const Flags& flags) {
+absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
   UOPD_ASSIGN(const Examples train, client::LoadExamples(flags.data, "train"));
   UOPD_ASSIGN(const Examples test, client::LoadExamples(flags.data, "t10k"));
   if (train.rows != test.rows || train.columns != test.columns)
@@ -242,7 +243,7 @@ absl::Status TrainMnist(const Globals& globals, const Flags& flags) {
 }  // namespace
 
 void AddTrainMnist(CLI::App& app, Globals& globals) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<TrainFlags>();
   CLI::App* command =
       app.add_subcommand("train-mnist", "train a perceptron on MNIST-like data and test it");
   command->add_option("--data", flags->data, "folder of the four IDX files, gzipped or not")
@@ -263,10 +264,10 @@ void AddTrainMnist(CLI::App& app, Globals& globals) {
       ->add_option("--lr", flags->lr,
                    "learning rate; default 0.001 for adam, 0.05 for sgd (with momentum 0.9)")
       ->check(CLI::PositiveNumber);
-  command->add_option("--seed", flags->seed, "of weights and order of examples")
+  command->add_option("--seed", flags->seed, "seed of the weights and of the order of examples")
       ->capture_default_str();
   command->add_option("--device", flags->device,
-                      "device of the daemon; default: the daemon's default");
+                      "device to train on; default: the daemon's default device");
   AddExecution(*command, globals);
   command->callback([&globals, flags] { globals.status = TrainMnist(globals, *flags); });
 }

@@ -77,7 +77,8 @@ absl::Status Viz(const Globals& globals, const VizOptions& options) {
   std::ifstream in(options.file);
   if (!in) return absl::NotFoundError(Cat("cannot read ", options.file));
   UOPD_ASSIGN(RewriteLog log, RewriteLog::Read(in));
-  if (log.truncated()) std::fprintf(stderr, "uopctl: the file was full before the process ended\n");
+  if (log.truncated())
+    std::fprintf(stderr, "uopctl: the recording reached its size limit before the process ended\n");
   if (options.rules) {
     PrintRules(log, globals.json);
     return absl::OkStatus();
@@ -116,9 +117,9 @@ void AddViz(CLI::App& app, Globals& globals) {
   CLI::App* viz = app.add_subcommand("viz", "rewrites recorded by VIZ=1 or UOPD_TRACE_REWRITES");
   viz->add_option("file", options->file, "the recording")->required();
   viz->add_option("--pass", options->pass, "only this pass");
-  viz->add_option("--step", options->step, "what one step did to the graph");
-  viz->add_flag("--rules", options->rules, "what every rule did");
-  viz->add_flag("--whole", options->whole, "with --step: the nodes that stay, too");
+  viz->add_option("--step", options->step, "show what this step did to the graph");
+  viz->add_flag("--rules", options->rules, "show what every rule did");
+  viz->add_flag("--whole", options->whole, "with --step: show also the nodes that stay");
   viz->callback([&globals, options] { globals.status = Viz(globals, *options); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How long a client waits before it tries again: twice as long each time, at random within half of
-// it, so that the clients of a daemon that came back do not come at once.
+// Backoff: how long a client waits before it tries again. The wait doubles with each try, and half
+// of it is random, so that the clients of a restarted daemon do not all come at the same time.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ class Backoff {
 
   explicit Backoff(uint64_t seed) : random_(seed) {}
 
-  // Before the next try.
+  // The time to wait before the next try.
   std::chrono::milliseconds Next() {
     const auto most = next_.count();
     next_ = std::min(next_ * 2, kLongest);

@@ -10,7 +10,7 @@
 namespace uopd::client {
 namespace {
 
-// Bytes of a tensor, or the reason why there cannot be one.
+// The number of bytes of a tensor, or the reason why there cannot be such a tensor.
 absl::StatusOr<uint64_t> SizeOf(Dtype dtype, const Dims& dims) {
   ir::Int128 n = 1;
   for (int64_t d : dims) {
@@ -78,7 +78,7 @@ Tensor Client::Arange(int64_t begin, int64_t end, int64_t step, Dtype dtype, Sit
   if (n > ir::kMaxElements)
     return Poisoned(graph_, Located("Arange", site,
                                     absl::InvalidArgumentError("it has more than 2^48 elements")));
-  // Positions are counted in i64: a narrow dtype only rounds the result.
+  // Positions are counted in i64. A narrow dtype only rounds the result.
   ir::UOpContext& ctx = graph_->ctx();
   const ir::UOp iota =
       ir::Iota(ctx, Dtype::I64, ir::ShapeArg(ctx, Dims{static_cast<int64_t>(n)}), 0);

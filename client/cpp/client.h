@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Client: makes tensors and owns the way to one daemon.
+// Client: makes tensors and owns the connection to one daemon.
 //
-// Nothing is global: a process may have any number of Clients. A Client and its tensors are used by
-// one thread at a time. Its graph memory stays flat however long it trains: after a Realize, nodes
-// that no live tensor needs are dropped.
+// There is no global state: a process may have any number of Clients. A Client and its tensors are
+// used by one thread at a time. The memory of its graph does not grow however long it trains: after
+// a Realize, nodes that no live tensor needs are dropped.
 #pragma once
 #include <memory>
 #include <span>
@@ -18,10 +18,11 @@ class GraphState;
 
 class Client {
  public:
-  // See Connect (connection.h) for one that speaks to a daemon.
+  // Connection::Connect (connection.h) makes an executor that calls a daemon.
   explicit Client(std::shared_ptr<Executor> executor, ClientOptions options = {});
 
-  // From host memory, row-major. INVALID_ARGUMENT if the number of elements is wrong.
+  // A tensor with elements from host memory, row-major. INVALID_ARGUMENT if the number of elements
+  // is wrong.
   template <class T>
   Tensor FromHost(std::span<const T> values, Dims dims, Site site = Site::current()) {
     return FromBytes(DtypeOf<T>(), std::move(dims),
@@ -33,8 +34,8 @@ class Client {
   }
   Tensor FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site = Site::current());
 
-  // Memory on the daemon that nothing was written to yet; it reads as zeros. Costs nothing until a
-  // request uses it.
+  // Memory on the daemon to which nothing was written yet. It reads as zeros. It costs nothing
+  // until a request uses it.
   Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Full(Dims dims, double value, Dtype dtype = Dtype::F32, Site site = Site::current());
   Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
@@ -46,16 +47,17 @@ class Client {
   Tensor Arange(int64_t begin, int64_t end, int64_t step = 1, Dtype dtype = Dtype::I32,
                 Site site = Site::current());
   Tensor Eye(int64_t n, Dtype dtype = Dtype::F32, Site site = Site::current());
-  // A scalar i64 whose value is not part of the graph: steps that differ only in it share
-  // everything that the daemon prepared.
+  // A scalar i64 whose value is not part of the graph. So steps that differ only in this value
+  // share everything that the daemon prepared.
   Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
                   Site site = Site::current());
-  // A number that the graph computes with and that is no part of it: a learning rate. A scalar.
+  // A scalar float whose value is not part of the graph, for instance a learning rate.
   Tensor FloatVariable(const std::string& name, double value, Dtype dtype = Dtype::F32,
                        Site site = Site::current());
 
-  // Random numbers come from Threefry on the daemon: key = the client's seed, counters in order of
-  // calls. The position in the stream is data and not graph. All are f32.
+  // Random numbers come from Threefry on the daemon. The key is the client's seed; the counters
+  // follow the order of calls. The position in the stream is data and no part of the graph. All
+  // random tensors are f32.
   Tensor Rand(Dims dims, Site site = Site::current());  // [0, 1)
   Tensor Uniform(Dims dims, double low, double high, Site site = Site::current());
   Tensor Randn(Dims dims, Site site = Site::current());
@@ -65,7 +67,7 @@ class Client {
 
   const ClientStats& stats() const;
   const Traffic& traffic() const;
-  size_t graph_nodes() const;  // in the client's memory, for tests and curiosity
+  size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis
   size_t graph_bytes() const;
 
  private:

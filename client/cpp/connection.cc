@@ -13,7 +13,7 @@
 #include "client/cpp/grpc_status.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
 namespace uopd::client {
@@ -22,8 +22,8 @@ namespace {
 constexpr uint32_t kApiVersion = 1;
 constexpr size_t kChunk = 1 << 20;
 constexpr int kMaxReceive =
-    256 << 20;             // the daemon bounds what it sends; this only has to be larger
-constexpr int kTries = 5;  // with the waits between them about a second in all
+    256 << 20;             // only has to exceed what the daemon sends, which has its own limits
+constexpr int kTries = 5;  // with the waits between them about a second in total
 
 }  // namespace
 
@@ -41,11 +41,16 @@ struct Connection::Impl {
   std::thread renewer;
 
   void Prepare(grpc::ClientContext& context) const {
-    context.set_deadline(std::chrono::system_clock::now() +
-                         absl::ToChronoMilliseconds(options.timeout));
+    PrepareFor(context, absl::ToChronoMilliseconds(options.timeout));
+  }
+  void PrepareFor(grpc::ClientContext& context, std::chrono::milliseconds timeout) const {
+    context.set_deadline(std::chrono::system_clock::now() + timeout);
+    if (!options.credentials.token.empty()) {
+      context.AddMetadata("authorization", Cat("Bearer ", options.credentials.token));
+    }
   }
 
-  // Sends a request, again if the transport failed and `again` says that this is safe.
+  // Sends a request. Sends it again if the transport failed and `again` says that this is safe.
   template <class Request, class Response>
   grpc::Status Call(grpc::Status (v1::UopdService::Stub::*method)(grpc::ClientContext*,
                                                                   const Request&, Response*),
@@ -65,8 +70,8 @@ struct Connection::Impl {
   class Retry {
    public:
     explicit Retry(Impl& impl) : impl_(impl) {}
-    // Whether to send it once more: the transport or the session was lost, the session is back or
-    // the daemon may come back. Waits before it says so.
+    // True if the call should be sent once more: the transport or the session was lost, and the
+    // session has been resumed or the daemon may come back. Waits before it returns true.
     bool Again(const grpc::Status& status) {
       const bool lost =
           status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
@@ -82,15 +87,15 @@ struct Connection::Impl {
     int tries_ = 0;
   };
 
-  // False: the connection is being closed.
+  // Returns false if the connection is being closed.
   bool Sleep(std::chrono::milliseconds time) {
     MutexLock lock(mutex);
     const auto until = std::chrono::steady_clock::now() + time;
     return !lock.WaitUntil(wake, until, [this]() UOPD_REQUIRES(mutex) { return closing; });
   }
 
-  // Takes the session over again after a disconnect. False if it is gone; a daemon that cannot be
-  // reached may still have it.
+  // Resumes the session after a disconnect. False if the session is gone. True if the daemon cannot
+  // be reached, because it may still have the session.
   bool Resume() {
     grpc::ClientContext context;
     Prepare(context);
@@ -105,18 +110,18 @@ struct Connection::Impl {
     return true;
   }
 
-  // Any call renews the lease; making no buffers is the smallest.
+  // Any call renews the lease. The smallest one is CreateBuffers without buffers.
   void RenewUntilClosed() {
     MutexLock lock(mutex);
     while (!closing) {
       const auto next = std::chrono::steady_clock::now() + ttl / 3;
       if (lock.WaitUntil(wake, next, [this]() UOPD_REQUIRES(mutex) { return closing; })) return;
       grpc::ClientContext context;
-      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+      PrepareFor(context, std::chrono::seconds(2));
       v1::CreateBuffersRequest request;
       request.set_session_id(session_id);
       v1::CreateBuffersResponse response;
-      // A failure shows at the next call of the client.
+      // A failure is ignored: the next call of the client will report it.
       stub->CreateBuffers(&context, request, &response).ok();
     }
   }
@@ -175,11 +180,11 @@ Connection::~Connection() {
   impl_->wake.notify_all();
   impl_->renewer.join();
   grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  impl_->PrepareFor(context, std::chrono::seconds(2));
   v1::CloseSessionRequest request;
   request.set_session_id(impl_->session_id);
   v1::CloseSessionResponse response;
-  impl_->stub->CloseSession(&context, request, &response).ok();  // otherwise the lease runs out
+  impl_->stub->CloseSession(&context, request, &response).ok();  // if it fails, the lease expires
 }
 
 const v1::HelloResponse& Connection::hello() const { return impl_->hello; }
@@ -190,7 +195,7 @@ absl::StatusOr<v1::ExecuteResponse> Connection::Execute(v1::ExecuteRequest& requ
   const grpc::Status status = impl_->Call(&v1::UopdService::Stub::Execute, request, &response,
                                           &traffic_.execute_bytes, request.request_id() != 0);
   if (status.ok()) return response;
-  // Only an unknown program may look like NOT_FOUND to the caller, who then sends the graph.
+  // A caller that sees NOT_FOUND sends the graph. So only an unknown program may be NOT_FOUND here.
   if (MissingKind(status) == "buffer")
     return WithFrame(absl::InternalError(status.error_message()), "using a buffer of this session");
   return impl_->Explained(status);

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT
 // Connection: an Executor over gRPC, with one session on one daemon.
 //
-// Connect checks versions and opens the session; the destructor closes it, and with it everything
-// the client has there. While the Connection lives a thread of its own renews the lease, so a
-// client may be idle for any time. Otherwise used by one thread at a time.
+// Connect checks versions and opens the session. The destructor closes the session, which frees
+// everything that the client has on the daemon. As long as the Connection lives, a thread of its
+// own renews the lease, so a client may be idle for any time. All other use is by one thread at a
+// time.
 //
-// Errors carry the daemon's code and message; when a node of a graph is to blame, GetNode
-// (core/base/status.h) tells which. Calls that the daemon can tell apart by their request id are
-// tried again when the transport fails (UNAVAILABLE), after the session was resumed. A session that
-// is gone for good is FAILED_PRECONDITION: its tensors are lost.
+// Errors carry the daemon's code and message. If a node of a graph is to blame, GetNode
+// (core/base/status.h) returns it. If the transport fails (UNAVAILABLE), the session is resumed,
+// and calls that the daemon recognises by their request id are sent again. If the session is gone
+// for good, calls fail with FAILED_PRECONDITION: its tensors are lost.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "absl/time/time.h"
+#include "client/cpp/credentials.h"
 #include "client/cpp/executor.h"
 
 namespace uopd::client {
@@ -21,9 +23,10 @@ namespace uopd::client {
 struct ConnectOptions {
   // host:port or unix:PATH.
   std::string address = "127.0.0.1:50510";
-  // Of each call; a first Execute includes compilation.
+  Credentials credentials;
+  // Limit for each call. A first Execute includes compilation.
   absl::Duration timeout = absl::Minutes(10);
-  // Wished time to live of the session without calls; zero takes the daemon's default.
+  // Requested time to live of the session without calls. Zero: the daemon's default.
   absl::Duration ttl = absl::ZeroDuration();
   std::string client_name = "libuopd-client 0.1";
 };
@@ -37,12 +40,12 @@ class Connection : public Executor {
   absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override;
   absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override;
 
-  // What the daemon said when the connection was made: devices and limits.
+  // The answer of the daemon when the connection was made: devices and limits.
   const v1::HelloResponse& hello() const;
-  // Ends the Execute of this request id, see uopd.proto. From any thread.
+  // Ends the Execute of this request id, see uopd.proto. May be called from any thread.
   absl::Status CancelExecute(uint64_t request_id);
   absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
-  // The calls that need no session, by their names in the protocol.
+  // The queries (UOPD_QUERY in methods.def), by their names in the protocol. They need no session.
 #define UOPD_UNARY(name)
 #define UOPD_QUERY(name) \
   absl::StatusOr<v1::name##Response> name(const v1::name##Request& request = {});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Elementwise operations: promotion, broadcasting, and functions made of the ops that the IR has.
+// Elementwise operations: promotion, broadcasting, and functions that are built from ops of the IR.
 #include <cmath>
 #include <numbers>
 
@@ -19,8 +19,8 @@ Dtype WithNumber(Dtype tensor, const Operand& number) {
   return ir::IsFloat(tensor) ? tensor : Dtype::F32;
 }
 
-// Operands of one elementwise op as values of one dtype, all of one client; or the error among
-// them.
+// The operands of one elementwise op as values of one dtype and one client, or the first error of
+// an operand.
 class Operands {
  public:
   Operands(std::string_view what, std::initializer_list<const Operand*> all)
@@ -91,7 +91,7 @@ absl::Status CheckNumber(Dtype dtype, double v) {
   if (ir::IsFloat(dtype) || dtype == Dtype::Bool) return absl::OkStatus();
   const ir::IntRange range = ir::RangeOf(dtype);
   const bool fits = std::abs(v) < 0x1p64 && ir::WholeNumber(dtype, v) >= range.min &&
-                    ir::WholeNumber(dtype, v) <= range.max;  // not so for NaN
+                    ir::WholeNumber(dtype, v) <= range.max;  // false for NaN
   return fits ? absl::OkStatus()
               : absl::InvalidArgumentError(Cat(v, " is no value of ", ir::Name(dtype)));
 }
@@ -133,7 +133,7 @@ Tensor operator<<(Operand a, Operand b) { return BinaryOp(a, b, Op::SHL, "<<"); 
 Tensor operator>>(Operand a, Operand b) { return BinaryOp(a, b, Op::SHR, ">>"); }
 Tensor operator<(Operand a, Operand b) { return Compare(a, b, Op::CMPLT, "<"); }
 Tensor operator>(Operand a, Operand b) { return Compare(b, a, Op::CMPLT, ">"); }
-// x <= y is not (y < x), which is true for NaN; so it is x < y or x == y.
+// x <= y is built as (x < y or x == y), because not (y < x) would be true for NaN.
 Tensor operator<=(Operand a, Operand b) {
   return Compare(a, b, Op::CMPLT, "<=") | Compare(a, b, Op::CMPEQ, "<=");
 }
@@ -186,7 +186,8 @@ Tensor Tensor::Minimum(Operand b) const {
 Tensor Where(Operand condition, Operand a, Operand b) {
   Operands c("Where", {&condition});
   if (!c.ok()) return c.failed();
-  // With two numbers the condition says whose client it is; the numbers say the dtype.
+  // If both operands are numbers, the client is that of the condition, and the numbers decide the
+  // dtype.
   if (a.tensor() == nullptr && b.tensor() == nullptr) {
     const bool integers = a.is_integer() && b.is_integer();
     const Tensor x =
@@ -263,7 +264,7 @@ Tensor Tensor::Sign(Site site) const {
   if (!status().ok()) return *this;
   if (dtype() == Dtype::Bool) return *this;
   const Tensor zero = ScalarLike(*this, dtype(), 0), one = ScalarLike(*this, dtype(), 1);
-  // What is neither is 0 or NaN: itself.
+  // An element that is neither positive nor negative is 0 or NaN. It stays as it is.
   Tensor positive = Where({zero < *this, site}, one, *this);
   if (ir::IsUnsigned(dtype())) return positive;
   return Where({*this < zero, site}, ScalarLike(*this, dtype(), -1), positive).Detach(site);
@@ -273,7 +274,7 @@ Tensor Tensor::Clip(double low, double high, Site site) const {
   if (!ir::IsFloat(dtype())) {
     if (std::isnan(low) || std::isnan(high))
       return Wrong(*this, "Clip", site, Cat("a bound of ", ir::Name(dtype()), " is NaN"));
-    // What is beyond all integers of the dtype bounds none of them.
+    // A bound beyond all integers of the dtype has no effect.
     const ir::IntRange range = ir::RangeOf(dtype());
     auto bound = [&](double v) {
       const ir::Int128 whole = ir::WholeNumber(dtype(), v);
@@ -289,8 +290,8 @@ Tensor Tensor::Clip(double low, double high, Site site) const {
 Tensor Tensor::Relu(Site site) const { return Maximum({0, site}); }
 Tensor Tensor::Sigmoid(Site site) const {
   if (!status().ok()) return *this;
-  // With e = exp(-|x|), which cannot overflow: 1 / (1 + e), or e / (1 + e) for negative x. So the
-  // gradient is finite everywhere.
+  // Let e = exp(-|x|), which cannot overflow. The result is 1 / (1 + e), or e / (1 + e) for
+  // negative x. So the gradient is finite everywhere.
   const Tensor x = ir::IsFloat(dtype()) ? *this : Cast(Dtype::F32, site);
   const Tensor negative = Operand(x, site) < 0;
   const Tensor e = (Where(negative, x, x.Neg(site)) * std::numbers::log2e).Exp2(site);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Executor: what the client library needs of a daemon. Connection speaks gRPC; tests run graphs in
-// process.
+// Executor: what the client library needs of a daemon. Connection implements it over gRPC; tests
+// implement it in process.
 //
-// Used by one thread at a time; several Clients of that thread may share one. Calls are in order: a
-// call sees the effects of those before it.
+// Used by one thread at a time. Several Clients of that thread may share an Executor. Calls run in
+// order: a call sees the effects of all earlier calls.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,7 +15,7 @@
 
 namespace uopd::client {
 
-// Messages sent, by their serialised size.
+// Traffic of an Executor, in bytes of serialised messages.
 struct Traffic {
   uint64_t execute_bytes = 0;
   uint64_t upload_bytes = 0;
@@ -29,11 +29,11 @@ class Executor {
 
   // Fills in the session. NOT_FOUND: the daemon does not know the digest.
   virtual absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) = 0;
-  // Makes the buffer if its handle is new. An empty device is the daemon's default.
+  // Creates the buffer if its handle is new. An empty device means the daemon's default.
   virtual absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) = 0;
   virtual absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) = 0;
 
-  // Numbers that no other buffer or request of the session has, whichever Client asks.
+  // Numbers that no other buffer or request of the session has, also among several Clients.
   uint64_t NewHandle() { return next_handle_++; }
   uint64_t NewRequestId() { return next_request_++; }
 
@@ -47,7 +47,7 @@ class Executor {
   uint64_t next_request_ = 1;
 };
 
-// No daemon at all: for clients that only build graphs (Export in tensor.h).
+// An Executor without a daemon, for clients that only build graphs (Export in tensor.h).
 class OfflineExecutor final : public Executor {
  public:
   absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest&) override { return Refused(); }

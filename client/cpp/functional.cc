@@ -10,7 +10,7 @@
 namespace uopd::client::fn {
 namespace {
 
-// The error of the first of these that has one; operands that may be empty are not listed.
+// The first error among these tensors. `all` must not contain operands that may be empty.
 std::optional<Tensor> FirstError(std::string_view what, std::initializer_list<const Tensor*> all,
                                  Site site) {
   for (const Tensor* t : all) {
@@ -22,7 +22,7 @@ std::optional<Tensor> FirstError(std::string_view what, std::initializer_list<co
 
 bool Has(const Tensor& t) { return t.state() != nullptr; }
 
-// One entry for each of n axes, or nullopt.
+// `v` with one entry for each of n axes (a single entry is repeated), or nullopt.
 std::optional<Dims> PerAxis(const Dims& v, size_t n) {
   if (v.size() == n) return v;
   return v.size() == 1 ? std::optional(Dims(n, v[0])) : std::nullopt;
@@ -53,14 +53,14 @@ Tensor Wide(const Tensor& x, Site site) {
   return ir::IsFloat(x.dtype()) && ir::Bits(x.dtype()) >= 32 ? x : x.Cast(Dtype::F32, site);
 }
 
-// The smallest value of a dtype: what changes no maximum.
+// The smallest value of the dtype, which changes no maximum.
 Tensor Least(const Tensor& t, Site site) {
   if (ir::IsFloat(t.dtype()))
     return ScalarLike(t, t.dtype(), -std::numeric_limits<double>::infinity());
   return Made(t, Ctx(t).Int(t.dtype(), ir::RangeOf(t.dtype()).min), "constant", site);
 }
 
-// Options of pooling over all axes of x after the second, one entry for each; or the error.
+// The options of pooling with one entry for each axis of x after the second, or the error.
 struct Pooled {
   std::optional<Tensor> error;
   size_t axes = 0;
@@ -111,7 +111,8 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   if (!windows.status().ok()) return windows;
   const Dims spatial(windows.dims().begin() + 2,
                      windows.dims().begin() + 2 + static_cast<ptrdiff_t>(axes));
-  // (n, groups, 1, spatial..., in, kernel...) times (groups, out / groups, 1..., in, kernel...).
+  // Multiplies (n, groups, 1, spatial..., in, kernel...) by (groups, out / groups, 1..., in,
+  // kernel...).
   Dims split = {n, groups, in};
   split.insert(split.end(), spatial.begin(), spatial.end());
   split.insert(split.end(), kernel.begin(), kernel.end());
@@ -174,7 +175,7 @@ Tensor LayerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, int6
 
 Tensor RmsNorm(const Tensor& x, const Tensor& weight, double epsilon, Site site) {
   if (auto error = FirstError("RmsNorm", {&x}, site)) return *error;
-  if (x.rank() == 0) return Wrong(x, "RmsNorm", site, "of a scalar");
+  if (x.rank() == 0) return Wrong(x, "RmsNorm", site, "the tensor is a scalar");
   const Tensor wide = Wide(x, site);
   Tensor y = Operand(wide, site) * (wide.Square(site).Mean({-1}, true, site) + epsilon).Rsqrt(site);
   if (Has(weight)) y = y * Operand(weight, site);
@@ -190,7 +191,7 @@ Tensor BatchNorm(const Tensor& x, const Tensor& mean, const Tensor& var, const T
     if (!t->status().ok()) return *t;
     if (t->dims() != Dims{x.dims()[1]}) {
       return Wrong(x, "BatchNorm", site,
-                   Cat("numbers of shape ", Text(t->dims()), " for shape ", Text(x.dims())));
+                   Cat("a parameter of shape ", Text(t->dims()), " for shape ", Text(x.dims())));
     }
   }
   const Tensor off = Operand(x, site) - Column(mean, x.rank(), site);
@@ -204,8 +205,8 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) 
   if (auto error = FirstError("Rotate", {&x, &cos, &sin}, site)) return *error;
   if (x.rank() == 0 || x.dims().back() % 2 != 0)
     return Wrong(x, "Rotate", site, Cat("the last axis of shape ", Text(x.dims()), " is odd"));
-  // As (..., 2, half): each point's coordinates, and the same exchanged. Nothing is padded or
-  // joined.
+  // Works on the shape (..., 2, half): the two coordinates of each point, and the same with the
+  // coordinates exchanged. So nothing has to be padded or joined.
   const int64_t half = x.dims().back() / 2;
   Dims split = x.dims();
   split.back() = 2;
@@ -235,7 +236,7 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
   const auto head = static_cast<size_t>(rank - 3);
   const int64_t heads = q.dims()[head], kv = k.dims()[head], d = q.dims().back();
   if (kv == 0 || heads % kv != 0 || v.dims()[head] != kv || k.dims().back() != d) return wrong();
-  // (..., kv, heads / kv, L, d) against (..., kv, 1, S, d).
+  // Shapes (..., kv, heads / kv, L, d) and (..., kv, 1, S, d) broadcast against each other.
   auto grouped = [&](const Tensor& t) {
     Dims to = t.dims();
     to[head] = kv;
@@ -264,7 +265,8 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     scores = m.dtype() == Dtype::Bool ? Where({m, site}, scores, never) : Operand(scores, site) + m;
   }
   if (options.causal) {
-    if (k.is_symbolic()) return Wrong(q, "Attention", site, "causal over a symbolic length");
+    if (k.is_symbolic())
+      return Wrong(q, "Attention", site, "a causal mask needs keys of fixed length");
     const int64_t rows = q.dims()[head + 1], columns = k.dims()[head + 1];
     const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
     scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);

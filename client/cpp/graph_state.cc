@@ -5,7 +5,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::client {
 namespace {
@@ -71,7 +71,7 @@ std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
 
 std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims,
                                                   std::string device, std::string bytes) {
-  if (bytes.empty()) {  // nothing to store: daemons have no empty buffers
+  if (bytes.empty()) {  // the daemon has no empty buffers
     return NewTensor(ir::Expand(*ctx_, ctx_->Const(dtype, 0), dims), std::move(device));
   }
   const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
@@ -100,8 +100,8 @@ std::shared_ptr<TensorState> GraphState::NewZeros(ir::Dtype dtype, const ir::Dim
   return NewTensor(buffer, std::move(device));
 }
 
-// Nodes are checked in the order of their ids, which puts sources first. What stands on a bad node
-// is as bad.
+// Nodes are checked in the order of their ids, which puts sources first. A node with a bad source
+// has the error of that source.
 absl::Status GraphState::Verified(UOp u) {
   for (; verified_ < ctx_->size(); ++verified_) {
     const UOp v = ctx_->node(static_cast<uint32_t>(verified_));
@@ -109,7 +109,7 @@ absl::Status GraphState::Verified(UOp u) {
     for (UOp src : v.srcs()) {
       if (auto it = bad_.find(src.id()); it != bad_.end() && s.ok()) s = it->second;
     }
-    if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Stage::kClient);
+    if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Level::kClient);
     if (!s.ok()) bad_.emplace(v.id(), s);
     multi_ |= v.Is(Op::MULTI);
   }
@@ -126,7 +126,7 @@ const ir::Layout& GraphState::LayoutOf(UOp u) {
     sources.clear();
     for (UOp s : v.srcs()) sources.push_back(&layouts_.at(s.id()));
     auto rule = ir::RuleOf(*ctx_, v, sources, "");
-    // What does not fit together is for the daemon to say: it knows its default device.
+    // An error here is left to the daemon, which knows its default device.
     ir::Layout layout;
     if (rule.ok())
       layout = std::move(rule->result);
@@ -158,7 +158,7 @@ void GraphState::Compact() {
   unchecked_.reset();
   ctx_ = std::move(fresh);
   unchecked_.emplace(*ctx_);
-  verified_ = 0;  // checked again as they are first used, which refills the memoised shapes
+  verified_ = 0;  // nodes are verified again when they are used, which memoises their shapes again
   bad_.clear();
   layouts_.clear();
   digests_.clear();

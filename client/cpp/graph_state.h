@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// GraphState: what all tensors of one Client share: the UOpContext, the live tensors, the buffers,
-// and the way to the daemon. Internal to the library.
+// GraphState: what all tensors of one Client share, that is the UOpContext, the live tensors, the
+// buffers, and the connection to the daemon. Internal to the library.
 //
-// Owned jointly by the Client and its tensors, so either may go first. Used by one thread at a
-// time.
+// Owned jointly by the Client and its tensors, so either may be destroyed first. Used by one thread
+// at a time.
 //
 // Invariants
 //   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
@@ -25,8 +25,8 @@
 #include "client/cpp/normalize.h"
 #include "client/cpp/options.h"
 #include "core/base/digest.h"
+#include "core/ir/analysis/layout.h"
 #include "core/ir/context.h"
-#include "core/ir/layout.h"
 #include "core/ir/shape.h"
 
 namespace uopd::client {
@@ -34,7 +34,7 @@ namespace uopd::client {
 class GraphState;
 struct Exported;
 
-// A BUFFER, or a MULTI of BUFFERs; and the numbers of those.
+// True if u is a BUFFER or a MULTI of BUFFERs. HandlesOf returns the handles of these BUFFERs.
 bool IsStored(ir::UOp u);
 std::vector<uint64_t> HandlesOf(ir::UOp stored);
 
@@ -44,18 +44,18 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   TensorState(const TensorState&) = delete;
   TensorState& operator=(const TensorState&) = delete;
 
-  std::shared_ptr<GraphState> graph;  // null: an error of no client in particular
-  absl::Status error;                 // the first one
+  std::shared_ptr<GraphState> graph;  // null: an error that belongs to no client
+  absl::Status error;                 // the first error
   ir::UOp uop;                        // null if error
-  ir::Dims dims;                      // the largest value of symbolic ones
+  ir::Dims dims;                      // the largest values of symbolic dimensions
   bool symbolic = false;
   ir::Dtype dtype = ir::Dtype::F32;
   std::string device;  // empty: the daemon's default, or the value is in pieces
-  // Stored value that Assign means to overwrite; null if none. A partial assignment (AssignNarrow)
-  // is AFTER(replaces, STORE(SHRINK(replaces), value)): Normalize decides whether that happens in
-  // place.
+  // The stored value that Assign should overwrite; null if there is none. A partial assignment
+  // (AssignNarrow) is AFTER(replaces, STORE(SHRINK(replaces), value)). Normalize decides whether it
+  // happens in place.
   ir::UOp replaces;
-  std::string host;  // contents, when has_host
+  std::string host;  // the contents, if has_host
   bool has_host = false;
   bool requires_grad = false;
   std::shared_ptr<TensorState> grad;
@@ -73,33 +73,34 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   const ClientStats& stats() const { return stats_; }
   const Executor& executor() const { return *executor_; }
 
-  // The state of a new tensor of value u; an error state if u or anything under it does not verify.
+  // The state of a new tensor of value u. It carries an error if u or a node below it does not
+  // verify.
   std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
-  // A tensor with a buffer of its own that will be filled with `bytes`.
+  // A tensor with a buffer of its own. The buffer will be filled with `bytes`.
   std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
                                         std::string bytes);
-  // Verifies the nodes made since the last call. The error of u, if it has one.
+  // Verifies the nodes that were made since the last call. Returns the error of u, if it has one.
   absl::Status Verified(ir::UOp u);
-  // Where u is, as far as it is known here: the device without a name is the daemon's default.
-  // REQUIRES: u is verified.
+  // The devices and pieces of u, as far as the client knows them: a device without a name is the
+  // daemon's default. REQUIRES: u is verified.
   const ir::Layout& LayoutOf(ir::UOp u);
   bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
-  // u as a node of its own, equal to no other.
+  // The value of u as a new node that is equal to no other node.
   ir::UOp Distinct(ir::UOp u);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
-  // A tensor of zeros that has a buffer already.
+  // A tensor of zeros with a buffer of its own.
   std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
                                         uint64_t bytes);
 
-  // The request that would compute the tensors, as Export in tensor.h says.
+  // The request that would compute the tensors, see Export in tensor.h.
   absl::StatusOr<Exported> Export(std::span<const std::shared_ptr<TensorState>> tensors);
   // Computes the tensors in one request. On failure they stay as they were.
   absl::Status Realize(std::span<const std::shared_ptr<TensorState>> tensors);
-  // The contents of one tensor, which is realised if it is not.
+  // The contents of one tensor. Realises the tensor first if necessary.
   absl::StatusOr<std::string> Read(const std::shared_ptr<TensorState>& tensor);
 
   TensorState* oldest() const { return oldest_; }
-  // Key and first unused counter of the random stream; `n` counters are taken.
+  // Takes `n` counters of the random stream and returns the first of them.
   uint64_t TakeCounters(uint64_t n);
 
  private:
@@ -144,11 +145,11 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   ir::UOp NewTarget(const TensorState& t);
   absl::StatusOr<std::string> ReadBuffer(uint64_t handle);
   absl::StatusOr<v1::ExecuteResponse> Send(v1::ExecuteRequest& request, ir::UOp sink);
-  // Makes those of the buffers that read as zeros and are not there yet: on the daemon, from a
-  // graph.
+  // Creates, by a graph on the daemon, those of the buffers that read as zeros and do not exist
+  // there yet.
   absl::Status MakeZeros(std::span<const uint64_t> handles);
-  // Sends what the plan computes. `returned`: handles of the buffers whose contents the answer has,
-  // in its order.
+  // Sends the request of the plan. `returned` receives the handles of the buffers whose contents
+  // the answer has, in the order of the answer.
   absl::StatusOr<v1::ExecuteResponse> Run(const Plan& plan, std::vector<uint64_t>& returned);
   // The argument for the next slot; large data is uploaded first.
   absl::Status AddArgument(const Plan& plan, uint64_t handle, v1::ExecuteRequest& request,
@@ -156,7 +157,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::Status CheckResults(const v1::ExecuteResponse& response,
                             std::span<const uint64_t> returned) const;
   void Count(const v1::ExecuteResponse& response);
-  // The tensor is computed: it is its buffer from now on, and has its contents if they came back.
+  // After the tensor was computed: replaces its value by its buffer, and keeps its contents if the
+  // answer has them.
   void Settle(const Pending& pending, const v1::ExecuteResponse& response,
               std::span<const uint64_t> returned);
   void Compact();
@@ -165,17 +167,18 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   const ClientOptions options_;
   ClientStats stats_;
   std::unique_ptr<ir::UOpContext> ctx_;
-  // Every node is verified as its tensor is made, and the tensor carries what is wrong (Verified).
+  // The context need not check nodes: each node is verified when its tensor is made, and the tensor
+  // carries the error (Verified).
   std::optional<ir::UncheckedNodes> unchecked_;
   size_t compact_at_;
   size_t verified_ = 0;                              // nodes below this id have been checked
-  absl::flat_hash_map<uint32_t, absl::Status> bad_;  // those that failed
+  absl::flat_hash_map<uint32_t, absl::Status> bad_;  // ids of nodes that do not verify
   TensorState* oldest_ = nullptr;
   TensorState* newest_ = nullptr;
   std::map<uint64_t, Buffer> buffers_;
   uint64_t next_counter_ = 0;
   int64_t next_tag_ = 1;
-  bool multi_ = false;  // a MULTI was made: otherwise every layout is that of one device
+  bool multi_ = false;  // a MULTI was made; until then every layout is one device
   absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
   absl::flat_hash_map<uint32_t, Digest> digests_;  // by id of a normalised sink
 };

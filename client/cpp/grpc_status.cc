@@ -12,8 +12,8 @@
 namespace uopd::client {
 namespace {
 
-// The length-delimited fields `number` of a message, read without its descriptor: google.rpc.Status
-// has details as field 3.
+// Visits the length-delimited fields `number` of a message, without its descriptor. Used for
+// google.rpc.Status, whose details are field 3.
 void ForEachField(const std::string& bytes, int number,
                   const std::function<void(const std::string&)>& f) {
   google::protobuf::Empty message;
@@ -27,7 +27,7 @@ void ForEachField(const std::string& bytes, int number,
   }
 }
 
-// The packed details of a type, by the last part of its name.
+// Visits the packed details of a type, given the last part of its name.
 void ForEachDetail(const grpc::Status& status, const std::string& type,
                    const std::function<void(const std::string&)>& f) {
   ForEachField(status.error_details(), 3, [&](const std::string& packed) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// From the wire's status to ours: code, message, and the details that say which node or what is
-// missing. Internal.
+// Converts a gRPC status into an absl::Status: code, message, and the details that name the node to
+// blame or the kind of thing that is missing. Internal to the library.
 #pragma once
 #include <grpcpp/support/status.h>
 
@@ -8,11 +8,10 @@
 
 namespace uopd::client {
 
-// Status of a call, with the node to blame restored.
+// The status of a call. If its details name a node to blame, GetNode returns that node.
 absl::Status FromGrpc(const grpc::Status& status);
 
-// What a NOT_FOUND is about: "program", "session", "buffer", or nothing when the daemon did not
-// say.
+// What a NOT_FOUND is about: "program", "session" or "buffer"; empty if the daemon did not say.
 std::string MissingKind(const grpc::Status& status);
 
 }  // namespace uopd::client

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Parts of tensors: by symbolic position, by lists of lengths, by index tensors.
+// Operations that take parts of tensors: by symbolic position, by lists of lengths, by index tensors.
 #include "client/cpp/build.h"
 #include "core/ir/build.h"
 
@@ -10,7 +10,7 @@ using ir::UOp;
 
 namespace {
 
-// Index arithmetic that an integer scalar stands for: variables, numbers, and + - * of them.
+// Converts an integer scalar into index arithmetic: variables, numbers, and + - * of them.
 absl::StatusOr<UOp> ToIndex(ir::UOpContext& ctx, UOp u) {
   if (u.Is(Op::CAST) && u.src(0).dtype() == Dtype::Index) return u.src(0);
   if (u.Is(Op::CONST) && ir::IsInt(u.dtype())) return ctx.Idx(u.const_int());
@@ -31,14 +31,15 @@ absl::StatusOr<UOp> ToIndex(ir::UOpContext& ctx, UOp u) {
   return ir::Alu(ctx, u.op(), {a, b});
 }
 
-// Where positions[j] is the index, whose negative values count from the end.
+// A bool for each position: true where the position is the index. Negative indices count from the
+// end.
 Tensor Hit(const Tensor& index, int64_t n, const Tensor& positions) {
   const Tensor at = index.Cast(Dtype::I64);
   return Where(at < 0, at + n, at) == positions;
 }
 
-// The elements that are hit, of which there is at most one along an axis: their sum. Others are
-// replaced before they are added, so that their infinities do not count.
+// The element that is hit along an axis, or 0. At most one element is hit, so the result is a sum
+// in which all other elements are replaced by 0 first, so that their infinities do not count.
 Tensor Chosen(const Tensor& hit, const Tensor& from, int64_t axis, Site site) {
   const Tensor chosen = Where(hit, from, ScalarLike(from, from.dtype(), 0));
   return from.dtype() == Dtype::Bool ? chosen.Max({axis}, false, site)
@@ -52,7 +53,7 @@ absl::StatusOr<UOp> IndexOf(const Tensor& t, Size size) {
   UOPD_TRY(size.tensor()->status());
   if (size.tensor()->state()->graph != t.state()->graph)
     return absl::InvalidArgumentError("a size belongs to another client");
-  if (size.tensor()->rank() != 0) return absl::InvalidArgumentError("a size is a scalar");
+  if (size.tensor()->rank() != 0) return absl::InvalidArgumentError("a size must be a scalar");
   return ToIndex(Ctx(t), Value(*size.tensor()));
 }
 
@@ -104,8 +105,8 @@ void Tensor::AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site si
   if (value.size() == 0) return;
   ir::UOpContext& ctx = Ctx(*this);
   const UOp whole = Value(*this);
-  // Memory as it lies on the daemon can be written in place, if it is known in which piece; other
-  // values are combined.
+  // A buffer on the daemon can be written in place, if it is known in which piece the part lies.
+  // Other values are combined into a new value.
   const bool found = whole.Is(Op::BUFFER) ||
                      (IsStored(whole) &&
                       (whole.ints().empty() || whole.ints()[0] != *a || begin.tensor() == nullptr));
@@ -184,11 +185,13 @@ Tensor Tensor::Repeat(Dims times, Site site) const {
 
 namespace {
 
-// Elements of the last two axes whose column is (not) beyond row + diagonal.
+// Keeps the elements of the last two axes whose column is at most (lower) or at least (upper) row +
+// diagonal; the others become 0.
 Tensor Triangle(const Tensor& t, int64_t diagonal, bool lower, std::string_view what, Site site) {
   if (!t.status().ok()) return t;
   if (auto wrong = Symbolic(t, what, site)) return *wrong;
-  if (t.rank() < 2) return Wrong(t, what, site, Cat("shape ", Text(t.dims()), " has no two axes"));
+  if (t.rank() < 2)
+    return Wrong(t, what, site, Cat("shape ", Text(t.dims()), " has fewer than two axes"));
   const int64_t rows = t.dims()[t.dims().size() - 2], columns = t.dims().back();
   const Tensor row = IotaLike(t, rows, Dtype::I64).Unsqueeze(-1, site);
   const Tensor column = IotaLike(t, columns, Dtype::I64);
@@ -226,7 +229,7 @@ Tensor Tensor::Gather(int64_t axis, const Tensor& index, Site site) const {
                  Cat("an index of ", ir::Name(index.dtype()), " ", Text(index.dims()),
                      " along axis ", axis, " of shape ", Text(dims())));
   }
-  // [..., n of the axis] against [..., index, 1].
+  // Shapes [..., n of the axis] and [..., index, 1] broadcast against each other.
   const int64_t n = dims()[static_cast<size_t>(*a)];
   const Tensor from =
       Shrink(Dims(end.size(), 0), end, site).Unsqueeze(-1, site).Transpose(*a, -1, site);
@@ -257,7 +260,7 @@ Tensor Tensor::IndexSelect(int64_t axis, const Tensor& index, Site site) const {
     return Wrong(*this, "IndexSelect", site, Cat("an index of ", ir::Name(index.dtype())));
   const auto i = static_cast<size_t>(*a);
   const int64_t n = dims()[i], m = index.size();
-  // The axis first, then [m, n] chooses in [n, rest].
+  // The axis is moved to the front. Then the hits [m, n] choose in [n, rest].
   Dims order = {*a};
   for (int64_t k = 0; k < rank(); ++k) {
     if (k != *a) order.push_back(k);

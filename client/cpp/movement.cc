@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Movement operations: shapes are worked out here, the IR's verifier has the last word.
+// Movement operations. Shapes are computed here; the verifier of the IR decides what is valid.
 #include <algorithm>
 
 #include "client/cpp/build.h"
@@ -15,7 +15,7 @@ Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view
 }
 
 namespace {
-// Of two sizes.
+// The sum of two sizes.
 ir::UOp SumOf(ir::UOpContext& ctx, ir::UOp a, ir::UOp b) {
   if (a.Is(Op::CONST) && b.Is(Op::CONST)) return ctx.Idx(a.const_int() + b.const_int());
   return b.IsConstInt(0) ? a : a.IsConstInt(0) ? b : ir::Add(ctx, a, b);
@@ -114,7 +114,7 @@ Tensor Tensor::Pad(Dims before, Dims after, double value, Site site) const {
   if (value == 0 || !padded.status().ok()) return padded;
   if (const absl::Status fits = CheckNumber(dtype(), value); !fits.ok())
     return Poisoned(state_->graph, Located("Pad", site, fits));
-  // Where the padding is: ones, padded with zeros.
+  // A mask that is false where the padding is: true, padded with false.
   const ir::UOp ones = ir::Expand(ctx, ctx.Bool(true), ir::ShapeArg(ctx, ir::Shape(from)));
   const Tensor inside = Made(*this, ir::Pad(ctx, ones, start, shape), "Pad", site);
   return Where(inside, padded, ScalarLike(*this, dtype(), value));
@@ -165,7 +165,7 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     if (r.step == 0 || r.step == INT64_MIN)
       return Wrong(*this, "Slice", site, Cat("step of axis ", i, " is ", r.step));
     const bool back = r.step < 0;
-    // As Python's slice.indices.
+    // The same as Python's slice.indices.
     auto clamp = [&](std::optional<int64_t> v, int64_t none) {
       if (!v) return none;
       const int64_t at = *v < 0 ? *v + n : *v;
@@ -183,7 +183,8 @@ Tensor Tensor::Slice(std::vector<Range> ranges, Site site) const {
     }
   }
   Tensor out = Shrink(begin, end, site).Flip(flips, site);
-  // Every step-th element: whole groups of `step`, of which the first is kept.
+  // Every step-th element: the axis is divided into groups of `step` elements, and the first
+  // element of each group is kept.
   for (size_t i = 0; i < steps.size() && out.status().ok(); ++i) {
     const int64_t n = out.dims()[i], step = std::min(steps[i], std::max<int64_t>(n, 1));
     if (step == 1) continue;
@@ -219,7 +220,7 @@ Tensor Tensor::Squeeze(int64_t axis, Site site) const {
   const auto a = Axis(axis, rank());
   if (!a || dims()[static_cast<size_t>(*a)] != 1) {
     return Wrong(*this, "Squeeze", site,
-                 Cat("axis ", axis, " of shape ", Text(dims()), " has not size 1"));
+                 Cat("axis ", axis, " of shape ", Text(dims()), " does not have size 1"));
   }
   const ir::Shape shape = ShapeOf(*this);
   ir::SymbolicDims to(shape.begin(), shape.end());
@@ -267,7 +268,7 @@ Tensor Concat(std::span<const Tensor> parts, int64_t axis, Site site) {
           t, "Concat", site,
           Cat("shapes ", Text(parts[0].dims()), " and ", Text(t.dims()), " along axis ", axis));
   }
-  // Padded parts chosen by position: adding them would turn -0 into 0.
+  // The parts are padded and chosen by position. Adding them would turn -0 into 0.
   ir::SymbolicDims column(whole.size(), ctx.Idx(1));
   column[i] = whole[i];
   const ir::UOp shape = ir::ShapeArg(ctx, ir::Shape(whole));

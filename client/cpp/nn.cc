@@ -67,20 +67,20 @@ Tensor BatchNorm::Train(const Tensor& x, Site site) {
   for (int64_t i = 0; i < x.rank(); ++i) {
     if (i != 1) axes.push_back(i);
   }
-  // As fn::BatchNorm, with the distances from the mean shared by the variance and the result.
+  // The same as fn::BatchNorm, but the variance and the result share the differences from the mean.
   auto column = [&](const Tensor& t) {
     Dims to(x.dims().size(), 1);
     to[1] = t.size();
     return t.Reshape(to, site);
   };
   if (!x.status().ok() || x.rank() < 2 || x.dims()[1] != mean.size())
-    return fn::BatchNorm(x, mean, var, weight, bias, epsilon, site);  // says what is wrong
+    return fn::BatchNorm(x, mean, var, weight, bias, epsilon, site);  // gives the error
   const Tensor batch_mean = x.Mean(axes, true, site);
   const Tensor off = Operand(x, site) - batch_mean;
   const Tensor batch_var = off.Square(site).Mean(axes, true, site);
   const Tensor scale = (batch_var + epsilon).Rsqrt(site) * column(weight);
   const Tensor y = off * scale + column(bias);
-  // The running variance is that of the population: n / (n - 1) times the batch's.
+  // The running variance estimates that of the population: n / (n - 1) times that of the batch.
   const auto n =
       static_cast<double>(x.size()) / static_cast<double>(std::max<int64_t>(1, x.dims()[1]));
   const double unbiased = n / std::max(1.0, n - 1);

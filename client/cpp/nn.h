@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Layers: values that hold parameters and are called with a tensor.
+// Layers: objects that hold parameters and are called with a tensor.
 #pragma once
 #include <functional>
 #include <vector>
@@ -9,8 +9,9 @@
 
 namespace uopd::client {
 
-// y = x weight^T + bias; weight is (out, in). Weights start as nn.Linear's elsewhere: Kaiming
-// uniform with a = sqrt(5), that is uniform within 1 / sqrt(in), as is the bias.
+// y = x weight^T + bias; weight is (out, in). Weights start as those of PyTorch's nn.Linear:
+// Kaiming uniform with a = sqrt(5), which is uniform within 1 / sqrt(in). The bias starts in the
+// same range.
 struct Linear {
   Linear(Client& client, int64_t in, int64_t out, bool with_bias = true);
   Tensor operator()(const Tensor& x, Site site = Site::current()) const;
@@ -20,8 +21,8 @@ struct Linear {
   Tensor bias;  // empty without one
 };
 
-// Convolution over two spatial axes; x is (n, in, h, w). Weights (out, in / groups, kernel, kernel)
-// and bias start as Linear's do, with in * kernel^2 / groups in place of in.
+// Convolution over two spatial axes; x is (n, in, h, w), the weight (out, in / groups, kernel,
+// kernel). Weight and bias start as those of Linear, with in * kernel^2 / groups in place of in.
 struct Conv2d {
   Conv2d(Client& client, int64_t in, int64_t out, int64_t kernel, fn::ConvOptions options = {},
          bool with_bias = true);
@@ -33,8 +34,9 @@ struct Conv2d {
   fn::ConvOptions options;
 };
 
-// Batch normalisation of axis 1. Train uses the batch's statistics and moves the running ones,
-// which are then to be realised with the step; calling the layer uses the running ones.
+// Batch normalisation of axis 1. Train uses the statistics of the batch and updates the running
+// statistics, which the caller must realise together with the step. Calling the layer uses the
+// running statistics.
 struct BatchNorm {
   BatchNorm(Client& client, int64_t channels, double epsilon = 1e-5, double momentum = 0.1);
   Tensor operator()(const Tensor& x, Site site = Site::current()) const;
@@ -64,7 +66,7 @@ struct RmsNorm {
   double epsilon;
 };
 
-// weight is (count, width) and starts standard normal.
+// weight is (count, width) and starts with standard normal values.
 struct Embedding {
   Embedding(Client& client, int64_t count, int64_t width);
   Tensor operator()(const Tensor& index, Site site = Site::current()) const;
@@ -73,7 +75,7 @@ struct Embedding {
   Tensor weight;
 };
 
-// Layers in order.
+// A list of layers that are called in order.
 class Sequential {
  public:
   Sequential& Add(Linear layer);

@@ -71,7 +71,7 @@ class Normalizer {
     return o.replaces && o.value.Is(Op::AFTER) && o.value.src(0) == o.target;
   }
 
-  // The buffer with a part replaced, as a value: nothing is stored.
+  // The buffer with a part replaced, as a new value; nothing is stored.
   UOp Updated(UOp after) {
     const UOp part = after.src(1).src(0);
     const UOp value = map_.at(after.src(1).src(1).id()), whole = map_.at(after.src(0).id());
@@ -89,7 +89,7 @@ class Normalizer {
     for (UOp s : u.srcs()) srcs_.push_back(map_.at(s.id()));
     if (u.Is(Op::BIND) && srcs_.size() == 2) {
       const std::string name(u.src(0).text());
-      const int64_t value = u.src(1).arg().AsInt();  // of a float its bits as a double
+      const int64_t value = u.src(1).arg().AsInt();  // of a float variable: the bits of a double
       auto [it, fresh] = values_.try_emplace(name, value);
       if (!fresh && it->second != value) {
         return absl::InvalidArgumentError(
@@ -100,7 +100,7 @@ class Normalizer {
     return ctx_.Make(u.op(), u.dtype(), srcs_, u.arg());
   }
 
-  // A stored value in slots.
+  // A stored value (BUFFER or MULTI of BUFFERs) as PARAMs.
   absl::StatusOr<UOp> Target(UOp stored) {
     if (stored.Is(Op::BUFFER)) return Slot(stored);
     std::vector<UOp> pieces;
@@ -127,7 +127,7 @@ class Normalizer {
   ir::UOpContext& ctx_;
   NormalForm form_;
   absl::flat_hash_map<uint32_t, UOp> map_;
-  absl::flat_hash_set<uint32_t> in_place_;  // AFTERs that stay
+  absl::flat_hash_set<uint32_t> in_place_;  // AFTERs that stay stores into their buffer
   absl::flat_hash_map<uint32_t, UOp> slots_;
   std::map<std::string, int64_t> values_;
   absl::InlinedVector<UOp, 8> srcs_;

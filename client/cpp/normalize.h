@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Normalisation: what a client wants computed, as the graph whose digest names it on every daemon.
+// Normalisation: turns what a client wants to compute into the normalised graph, whose digest names
+// it on every daemon.
 //
-// Buffers become PARAM slots in the order of first encounter, bound variables lose their values,
-// tags go. AFTER(BUFFER, STORE(SHRINK(BUFFER), value)) means the buffer with that part replaced:
-// it stays a store into the buffer where an Output says so, and becomes a new value elsewhere. Two
-// steps of a training loop thus give the same graph, and in one context the same node.
+// Buffers become PARAM slots in the order of first use. Bound variables lose their values. Tags are
+// removed. AFTER(BUFFER, STORE(SHRINK(BUFFER), value)) means the buffer with that part replaced: it
+// stays a store into the buffer if an Output says so; otherwise it becomes a new value. So two
+// steps of a training loop give the same graph, and in one context the same node.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -15,19 +16,19 @@
 
 namespace uopd::client {
 
-// A value and what it is written to: a BUFFER, or a MULTI of BUFFERs.
+// A value and the target that it is written to: a BUFFER, or a MULTI of BUFFERs.
 struct Output {
   ir::UOp value;
   ir::UOp target;
-  // The target's old value may be read by this or other outputs. Outputs that use the new value
-  // then read it back from the target (AFTER) instead of computing it again. A value that is an
-  // AFTER of the target stores its part only.
+  // True if the target has an old value, which this or other outputs may read. Outputs that use the
+  // new value then read it back from the target (AFTER) instead of computing it again. A value that
+  // is an AFTER of the target stores only its part.
   bool replaces = false;
 };
 
 struct NormalForm {
   ir::UOp sink;                    // in the same context
-  std::vector<uint64_t> buffers;   // by slot: the slot numbers (handles) of the BUFFERs
+  std::vector<uint64_t> buffers;   // for each slot the slot number (handle) of the BUFFER
   std::vector<int64_t> variables;  // in topological order of their DEFINE_VARs
 };
 

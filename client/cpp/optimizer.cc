@@ -40,7 +40,7 @@ class SgdOptimizer : public Optimizer {
   const SgdOptions options_;
 };
 
-// state_ is {beta1^t, beta2^t, then first and second moments of each parameter}.
+// state_ has beta1^t, beta2^t, then the first and second moments of each parameter.
 class AdamOptimizer : public Optimizer {
  public:
   AdamOptimizer(Client& client, std::vector<Tensor> parameters, AdamOptions options)
@@ -73,7 +73,7 @@ class AdamOptimizer : public Optimizer {
   const AdamOptions options_;
 };
 
-// What Assign changes, so that a failed step can be taken back.
+// The values that Assign changes, so that a failed step can be undone.
 struct Before {
   std::shared_ptr<TensorState> state;
   ir::UOp uop, replaces;
@@ -99,8 +99,8 @@ absl::StatusOr<std::vector<Tensor>> Optimizer::Update() {
     }
   }
   Apply(gradients);
-  // Gradients go before anything is computed: as long as they live, the old weights that they are
-  // made of cannot be overwritten.
+  // Gradients are cleared before anything is computed. As long as they live, the old weights that
+  // they are computed from cannot be overwritten.
   for (Tensor& p : parameters_) p.ClearGrad();
   return changed;
 }

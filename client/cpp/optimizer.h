@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Optimisers: SGD with momentum, Adam and AdamW. Their state is tensors, so the graph of a step is
-// the same at every step.
+// Optimisers: SGD with momentum, Adam and AdamW. Their state is tensors, so every step has the same
+// graph.
 //
-// An optimiser holds handles of its parameters (leaves with RequireGrad) and belongs to their
-// Client's thread. Step reads the gradients that Backward left, assigns new values, realises them
-// together with what else is asked for, in one request, and clears the gradients. State lives in
-// f32 or the parameter's dtype if that is wider.
+// An optimiser holds handles of its parameters (leaves with RequireGrad) and is used by the thread
+// of their Client. Step reads the gradients that Backward left, assigns new values, and realises
+// them together with the tensors `also` in one request. It clears the gradients. State is f32, or
+// the dtype of the parameter if that is wider.
 #pragma once
 #include <memory>
 #include <vector>
@@ -24,13 +24,13 @@ class Optimizer {
     return Step(std::span(also.begin(), also.size()));
   }
 
-  // The first half of Step: parameters and state take their new values and gradients are cleared,
-  // and nothing is sent. Realise what is returned together.
+  // The first half of Step: parameters and state take their new values, and gradients are cleared.
+  // Nothing is sent. The caller must realise the returned tensors together.
   absl::StatusOr<std::vector<Tensor>> Update();
 
   const std::vector<Tensor>& parameters() const { return parameters_; }
-  // Everything that a step changes besides the parameters. Realise parameters and state before the
-  // first step, and the first step has the graph of all others.
+  // Everything that a step changes besides the parameters. If parameters and state are realised
+  // before the first step, the first step has the same graph as all others.
   const std::vector<Tensor>& state() const { return state_; }
 
  protected:

@@ -10,7 +10,7 @@
 namespace uopd::client {
 namespace {
 
-// NAME or UOPD_NAME; null when neither is set to anything.
+// The value of UOPD_NAME or NAME; null if neither is set to anything.
 const char* Variable(const std::string& name) {
   for (const std::string& spelled : {"UOPD_" + name, name}) {
     const char* value = std::getenv(spelled.c_str());
@@ -19,7 +19,7 @@ const char* Variable(const std::string& name) {
   return nullptr;
 }
 
-// What the variable says, or `absent`.
+// The number in the variable, or `absent`.
 absl::StatusOr<uint32_t> Number(const std::string& name, uint32_t max, uint32_t absent = 0) {
   const char* text = Variable(name);
   if (text == nullptr) return absent;

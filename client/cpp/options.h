@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Settings of a Client and what it counts.
+// The settings and the counters of a Client.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,23 +10,23 @@
 namespace uopd::client {
 
 struct ClientOptions {
-  // Where new tensors live; empty is the daemon's default device.
+  // The device of new tensors. Empty: the daemon's default device.
   std::string device;
-  // Of the random stream; equal seeds and equal calls give equal numbers.
+  // Seed of the random stream. Equal seeds and equal calls give equal numbers.
   uint64_t seed = 0;
-  // Travel with every request.
+  // Sent with every request.
   v1::Options execution;
 };
 
 // The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, CACHELEVEL=0..2, NOOPT=1,
-// DEBUG=1..7; each also with UOPD_ in front, which wins. INVALID_ARGUMENT for a value that is none. For
-// ClientOptions::execution, by who wants them: the library itself does not look.
+// DEBUG=1..7. Each variable may also have UOPD_ in front; that one wins. INVALID_ARGUMENT for a bad
+// value. Meant for ClientOptions::execution. The library itself never reads the environment.
 absl::StatusOr<v1::Options> OptionsFromEnvironment();
 
 // Totals since the Client was made.
 struct ClientStats {
   uint64_t executes = 0;        // requests that ran
-  uint64_t graphs_sent = 0;     // of those, how many carried the graph
+  uint64_t graphs_sent = 0;     // requests among these that carried the graph
   uint64_t inline_bytes = 0;    // tensor contents inside Execute requests
   uint64_t uploaded_bytes = 0;  // tensor contents in upload streams
   uint64_t downloads = 0;
@@ -34,7 +34,7 @@ struct ClientStats {
   uint64_t kernels_compiled = 0;  // what the daemon reported
   uint64_t kernels_disk = 0;
   uint64_t kernels_memory = 0;
-  uint64_t kernels_tuned = 0;  // of the program that ran last
+  uint64_t kernels_tuned = 0;  // in the program that ran last
   uint64_t schedule_misses = 0;
   double last_run_us = 0;
 };

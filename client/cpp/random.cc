@@ -12,8 +12,8 @@ namespace {
 
 constexpr double kUnit = 0x1p-24;  // 24 random bits are exact in f32
 
-// 64 random bits for every element. The stream's position travels as the contents of a buffer, so
-// every call with the same shape has the same graph.
+// 64 random bits for every element. The position in the stream is sent as the contents of a buffer,
+// so all calls with the same shape have the same graph.
 Tensor RandomBits(const std::shared_ptr<GraphState>& graph, const Dims& dims, Site site) {
   const auto n = static_cast<uint64_t>(ir::Product(dims));
   const uint64_t position[2] = {graph->TakeCounters(n), graph->options().seed};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Random tensors as graph: Threefry of counters, where the first counter is a small input. Internal
+// Random tensors as graphs: Threefry of counters, where the first counter is a small input. Internal
 // to the library.
 #pragma once
 #include <memory>

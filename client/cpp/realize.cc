@@ -7,25 +7,25 @@
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::client {
 namespace {
 
 constexpr uint64_t kInlineBytes = 64 * 1024;  // larger inputs go through an upload stream
-constexpr uint64_t kReturnBytes = 256;        // smaller results come back at once: losses, counts
+constexpr uint64_t kReturnBytes = 256;        // results up to this size come with the answer
 
 using ir::Op;
 using ir::UOp;
 
-// The elements of a stored value from those of its pieces.
+// Joins the contents of the pieces of a stored value.
 std::string JoinedBytes(ir::UOpContext& ctx, UOp stored, std::vector<std::string> pieces) {
   if (stored.Is(Op::BUFFER) || stored.ints().empty()) return std::move(pieces[0]);
   const auto axis = static_cast<size_t>(stored.ints()[0]);
   const ir::Dims dims = *ir::StaticDims(*ctx.ShapeOf(stored));
   std::string out;
-  // Rows of one piece after rows of the next.
+  // Copies, for each row, the part of each piece in order.
   const int64_t rows = ir::Product(std::span(dims).first(axis));
   for (int64_t r = 0; r < rows; ++r) {
     for (const std::string& piece : pieces) {
@@ -38,8 +38,8 @@ std::string JoinedBytes(ir::UOpContext& ctx, UOp stored, std::vector<std::string
 
 }  // namespace
 
-// Handles that live tensors other than the pending ones read: they must keep their contents and
-// stay alive.
+// Handles of the buffers that live tensors other than the pending ones read. These buffers must
+// keep their contents and must not be freed.
 absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> pending) {
   absl::flat_hash_set<const TensorState*> computed;
   for (const Pending& p : pending) computed.insert(p.state.get());
@@ -64,7 +64,7 @@ absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> 
 
 absl::StatusOr<std::string> GraphState::Wire(UOp sink) {
   UOPD_TRY(Verified(sink));
-  UOPD_TRY(ir::VerifyRoot(*ctx_, sink, ir::Stage::kTensor));
+  UOPD_TRY(ir::VerifyRoot(*ctx_, sink, ir::Level::kTensor));
   return ir::Encode(*ctx_, sink);
 }
 
@@ -133,8 +133,8 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
   }
   if (plan.pending.empty()) return plan;
 
-  // Assigned tensors are written in place if nobody else reads what is there; otherwise into a
-  // buffer of their own.
+  // An assigned tensor is written in place if nobody else reads the old contents; otherwise it gets
+  // a new buffer.
   plan.kept = ReadByOthers(plan.pending);
   std::vector<Output> outputs;
   for (Pending& p : plan.pending) {
@@ -294,7 +294,7 @@ absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>&
   UOPD_TRY(Realize(std::span(&t, 1)));
   if (t->has_host) return t->host;
   std::vector<uint64_t> handles = HandlesOf(t->uop);
-  if (t->uop.Is(Op::MULTI) && t->uop.ints().empty()) handles.resize(1);  // each has everything
+  if (t->uop.Is(Op::MULTI) && t->uop.ints().empty()) handles.resize(1);  // all pieces are equal
   std::vector<std::string> pieces;
   for (uint64_t handle : handles) {
     UOPD_ASSIGN(pieces.emplace_back(), ReadBuffer(handle));

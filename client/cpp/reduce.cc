@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reductions, matrix products, and what is made of them: softmax, losses.
+// Reductions, matrix products, and operations made of them: softmax, losses.
 #include <algorithm>
 
 #include "client/cpp/build.h"
@@ -11,7 +11,7 @@ using ir::Op;
 
 namespace {
 
-// Sorted axes counted from the front; all of them when none are given. Nullopt for one that does
+// The axes, counted from the front and sorted; all axes if none are given. Nullopt if an axis does
 // not exist or comes twice.
 std::optional<Dims> Normal(Dims axes, int64_t rank) {
   if (axes.empty()) {
@@ -52,7 +52,7 @@ Dtype SumDtype(Dtype d) {
   return ir::IsUnsigned(d) ? Dtype::U32 : Dtype::I32;
 }
 
-// How many elements each result is made of, less `correction` but not below 0, as a float.
+// The number of elements that each result is made of, minus `correction`, but at least 0; a float.
 Tensor Number(const Tensor& t, const Dims& axes, int64_t correction, Dtype dtype, Site site) {
   ir::UOpContext& ctx = Ctx(t);
   ir::UOp n = ctx.Idx(1);
@@ -147,8 +147,8 @@ Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
   const int64_t n = dims()[static_cast<size_t>(*a)];
   Tensor hit = *this == Max({*a}, true, site);
   if (ir::IsFloat(dtype()))
-    hit = hit | (*this != *this);  // a NaN is the maximum wherever there is one
-  // The first hit has the largest distance from the end.
+    hit = hit | (*this != *this);  // if any element is a NaN, it is the maximum
+  // Of all hits the first one has the largest distance from the end.
   Dims column(dims().size(), 1);
   column[static_cast<size_t>(*a)] = n;
   const Tensor distance = n - IotaLike(*this, n, Dtype::I32).Reshape(column, site);
@@ -157,7 +157,7 @@ Tensor Tensor::Argmax(int64_t axis, bool keep, Site site) const {
 
 Tensor Tensor::Argmin(int64_t axis, bool keep, Site site) const {
   if (!status().ok()) return *this;
-  // As in Min: what reverses the order.
+  // As in Min, by an operation that reverses the order.
   if (!ir::IsFloat(dtype())) return Not(site).Argmax(axis, keep, site);
   return Neg(site).Argmax(axis, keep, site);
 }
@@ -166,10 +166,13 @@ Tensor Tensor::MatMul(Operand operand) const {
   const Site site = operand.site();
   if (!status().ok())
     return state_ != nullptr ? *this : Poisoned(nullptr, Located("MatMul", site, status()));
-  if (operand.tensor() == nullptr) return Wrong(*this, "MatMul", site, "by a number");
+  if (operand.tensor() == nullptr)
+    return Wrong(*this, "MatMul", site, "the right operand is a number");
   const Tensor& b = *operand.tensor();
   if (!b.status().ok())
-    return b.state() != nullptr ? b : Wrong(*this, "MatMul", site, "by an empty tensor");
+    return b.state() != nullptr
+               ? b
+               : Wrong(*this, "MatMul", site, "the right operand is an empty tensor");
   auto mismatch = [&] {
     return Wrong(*this, "MatMul", site, Cat("shapes ", Text(dims()), " and ", Text(b.dims())));
   };
@@ -177,7 +180,7 @@ Tensor Tensor::MatMul(Operand operand) const {
   const int64_t inner = dims().back(),
                 rows_of_b = b.rank() == 1 ? b.dims()[0] : b.dims()[b.dims().size() - 2];
   if (inner != rows_of_b) return mismatch();
-  // [..., n, 1, k] times [..., 1, m, k], summed over k.
+  // The product of [..., n, 1, k] and [..., 1, m, k], summed over k.
   const Tensor left = rank() == 1 ? Reshape({1, 1, inner}, site) : Unsqueeze(-2, site);
   const Tensor right = b.rank() == 1 ? b.Reshape({1, 1, inner}, site)
                                      : b.Transpose(-2, -1, site).Unsqueeze(-3, site);
@@ -214,7 +217,8 @@ Tensor Tensor::CrossEntropy(const Tensor& labels, Site site) const {
         *this, "CrossEntropy", site,
         Cat("labels of shape ", Text(labels.dims()), " for scores of shape ", Text(dims())));
   }
-  // Chosen, not multiplied by 0 or 1: an impossible class (-inf) elsewhere does not count.
+  // The label's value is chosen by WHERE instead of multiplying by 0 or 1, so that the -inf of
+  // another, impossible class does not count.
   const Tensor hot = labels.OneHot(dims().back(), Dtype::Bool, site);
   const Tensor log = LogSoftmax(-1, site);
   return Where({hot, site}, log, ScalarLike(log, log.dtype(), 0))

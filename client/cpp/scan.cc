@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Running sums and sorting, both of the last axis after a transposition.
+// Running sums and sorting. Both work on the last axis, after a transposition.
 #include <bit>
 #include <limits>
 
@@ -9,10 +9,10 @@
 namespace uopd::client {
 namespace {
 
-constexpr int64_t kScanBlock = 256;  // elements that are summed anew for each result
+constexpr int64_t kScanBlock = 256;  // elements that each result sums directly
 
-// Each result sums what is at or before it: quadratic in a block, then the blocks' totals are
-// summed up in the same way.
+// Each result is the sum of the elements at or before it. Within a block this takes quadratic work.
+// The totals of the blocks are summed in the same way.
 Tensor RunningSum(const Tensor& t, Site site) {
   const int64_t n = t.dims().back();
   if (n <= 2 * kScanBlock) {
@@ -29,7 +29,7 @@ Tensor RunningSum(const Tensor& t, Site site) {
   joined.back() = blocks * kScanBlock;
   const Tensor inner =
       RunningSum(t.Pad(none, more, 0, site).Reshape(split, site), site).Contiguous(site);
-  // Totals of the blocks before each: shifted by one.
+  // For each block the total of the blocks before it: the running totals, shifted by one.
   const Tensor totals = inner.Select(-1, kScanBlock - 1, site);
   Dims one = none;
   one.back() = 1;
@@ -38,14 +38,15 @@ Tensor RunningSum(const Tensor& t, Site site) {
   return (inner + sums.Unsqueeze(-1, site)).Reshape(joined, site).Narrow(-1, 0, n, site);
 }
 
-// a before b in ascending order, NaN last.
+// True where a comes before b in ascending order; NaN comes last.
 Tensor Less(const Tensor& a, const Tensor& b) {
   return ir::IsFloat(a.dtype()) ? (a < b) | (b.IsNan() & a.IsNan().Not()) : a < b;
 }
 
-// One step of Batcher's bitonic sorter: elements that are `distance` apart (mirrored in their block
-// of twice that, if `mirrored`) are exchanged into order. K. E. Batcher, Sorting networks and their
-// applications, 1968; in the form where all exchanges go the same way.
+// One step of Batcher's bitonic sorter. Compares pairs of elements that are `distance` apart and
+// exchanges them into order. If `mirrored`, the pairs are those that mirror each other in a block
+// of 2 * distance elements. K. E. Batcher, Sorting networks and their applications, 1968; in the
+// form where all exchanges have the same direction.
 Tensor Exchange(const Tensor& t, int64_t distance, bool mirrored, Site site) {
   const int64_t n = t.dims().back();
   Dims split = t.dims();
@@ -58,11 +59,12 @@ Tensor Exchange(const Tensor& t, int64_t distance, bool mirrored, Site site) {
   const Tensor b = mirrored ? right.Flip({-1}, site) : right;
   const Tensor swap = Less(b, a), low = Where(swap, b, a), high = Where(swap, a, b);
   const Tensor both[] = {low, mirrored ? high.Flip({-1}, site) : high};
-  // Materialised, or every step would compute the one before it twice.
+  // Materialised, because otherwise every step would compute the step before it twice.
   return Stack(both, -2, site).Reshape(t.dims(), site).Contiguous(site);
 }
 
-// Where each element goes: how many come before it, of equal ones those at earlier positions.
+// The position of each element in sorted order: the number of elements that come before it. Of
+// equal elements, those at earlier positions come first.
 Tensor Rank(const Tensor& t, bool descending, Site site) {
   const int64_t n = t.dims().back();
   const Tensor mine = t.Unsqueeze(-1, site), other = t.Unsqueeze(-2, site);
@@ -80,7 +82,7 @@ Tensor Tensor::CumSum(int64_t axis, Site site) const {
   if (auto wrong = Symbolic(*this, "CumSum", site)) return *wrong;
   const auto a = Axis(axis, rank());
   if (!a) return Wrong(*this, "CumSum", site, Cat("axis ", axis, " of shape ", Text(dims())));
-  // The dtypes of Sum: of no elements it costs nothing to ask.
+  // Takes the dtype from a Sum that is never realised, which costs nothing.
   const Tensor last = Transpose(*a, -1, site);
   const Dtype in = Sum({*a}, false, site).dtype();
   const Dtype wide = ir::IsFloat(in) && ir::Bits(in) < 32 ? Dtype::F32 : in;
@@ -95,7 +97,7 @@ std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site)
   if (!a) return both(Wrong(*this, "Sort", site, Cat("axis ", axis, " of shape ", Text(dims()))));
   const Tensor t = Transpose(*a, -1, site);
   const int64_t n = t.dims().back();
-  // Up to a power of two with what sorts last.
+  // The axis is padded to a power of two with a value that sorts last.
   const auto whole =
       static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   Dims none(t.dims().size(), 0), more = none;

@@ -2,8 +2,8 @@
 // Tensors on other devices, and on several.
 #include "client/cpp/build.h"
 #include "client/cpp/tensor.h"
+#include "core/ir/analysis/layout.h"
 #include "core/ir/build.h"
-#include "core/ir/layout.h"
 
 namespace uopd::client {
 namespace {
@@ -20,7 +20,7 @@ Tensor Multi(const Tensor& t, std::span<const UOp> pieces, const Dims& axis, std
   return Made(t, Ctx(t).Make(Op::MULTI, t.dtype(), pieces, Ctx(t).Data(axis, "")), what, site);
 }
 
-// Why these cannot be the devices of pieces; empty if they can.
+// The reason why these cannot be the devices of pieces; empty if they can.
 std::string Refused(const std::vector<std::string>& devices) {
   if (devices.empty()) return "there are no devices";
   for (const std::string& d : devices) {
@@ -96,7 +96,7 @@ Tensor Tensor::ToLayoutOf(const Tensor& other, Site site) const {
   if (other.shard_axis() < 0) return Replicate(other.devices(), site);
   if (dims() != other.dims())
     return Wrong(*this, "ToLayoutOf", site,
-                 Cat("shape ", Text(dims()), " in the pieces of shape ", Text(other.dims())));
+                 Cat("shape ", Text(dims()), " differs from shape ", Text(other.dims())));
   return Shard(other.devices(), other.shard_axis(), other.shard_sizes(), site);
 }
 

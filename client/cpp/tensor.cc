@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What every tensor has: state, errors, reading, assignment, gradients.
+// The parts of Tensor that are no operations: state, errors, reading, assignment, gradients.
 #include "client/cpp/tensor.h"
 
 #include "client/cpp/build.h"
@@ -77,7 +77,7 @@ absl::Status Tensor::CheckReadable(Dtype as) const {
   UOPD_TRY(status());
   if (as == dtype() || (as == Dtype::U8 && dtype() == Dtype::Bool)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      Cat("a tensor of ", ir::Name(dtype()), " is not read as ", ir::Name(as)));
+      Cat("a tensor of ", ir::Name(dtype()), " cannot be read as ", ir::Name(as)));
 }
 
 void Tensor::Assign(Operand value) {
@@ -119,7 +119,7 @@ Tensor& Tensor::RequireGrad(bool on) {
     return *this;
   }
   state_->requires_grad = on;
-  // Two leaves that happen to have equal graphs (zeros of one shape) must not share a gradient.
+  // Two leaves with equal graphs (such as zeros of one shape) must not share a gradient.
   if (on && !IsStored(state_->uop)) {
     state_->uop = state_->graph->Distinct(state_->uop);
     state_->error = state_->graph->Verified(state_->uop);

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT
-// Tensor: a lazy value. Operations build graph; Realize, or reading, sends it to the daemon.
+// Tensor: a lazy value. Operations build a graph; Realize, or reading, sends it to the daemon.
 //
-// A Tensor is a handle; copies are the same tensor. It belongs to the Client that made it, is used
-// by one thread at a time with it, and may outlive it. The daemon's memory behind it is freed, with
-// the next request, when the last handle goes.
+// A Tensor is a handle; copies are the same tensor. It belongs to the Client that made it. One
+// thread at a time uses the Client and its tensors. A Tensor may outlive its Client. When the last
+// handle is destroyed, the next request frees the memory on the daemon.
 //
-// Errors do not throw and need no check on the way: an operation that cannot be built gives a
-// tensor that carries the first error, with the operation and the caller's file and line, and so
-// does everything computed from it. status() shows it; Realize and reads return it.
+// Errors do not throw and need no check after each operation. An operation that cannot be built
+// gives a tensor that carries the error, with the operation and the caller's file and line.
+// Everything that is computed from it carries the first such error. status() returns it; so do
+// Realize and reads.
 //
 // Elementwise operations broadcast as NumPy does and promote dtypes (ir::Promote). A C++ number
-// takes the dtype of the tensor it meets, except that a floating-point one makes integers f32 and
-// an integer makes bools i32. Axes count from the end when negative.
+// takes the dtype of the tensor that it is combined with. Exceptions: with a floating-point number,
+// integer tensors become f32; with an integer, bool tensors become i32. Negative axes count from
+// the end.
 //
 // A dimension may be symbolic: an expression over variables (Client::Variable), made by Narrow.
-// Elementwise operations, reductions, Softmax, MatMul, Pad, Concat and the movement operations that
-// leave it whole take such tensors; the others refuse them. Only tensors of fixed shape can be
-// realised.
+// Such tensors are accepted by elementwise operations, reductions, Softmax, MatMul, Pad, Concat,
+// and movement operations that do not divide the symbolic dimension. All other operations refuse
+// them. Only tensors of fixed shape can be realised.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -59,13 +61,13 @@ class Operand {
 
   const Tensor* tensor() const { return tensor_; }
   double number() const { return number_; }
-  int64_t integer() const { return integer_; }  // 0 if it is none
+  int64_t integer() const { return integer_; }  // 0 if the operand is no integer
   bool is_integer() const { return is_integer_; }
   bool is_bool() const { return is_bool_; }
   Site site() const { return site_; }
 
  private:
-  // Of a floating-point number it is not asked for, and infinity has none.
+  // The number as int64_t. 0 for a floating-point number, which may be infinite.
   template <class T>
   static constexpr int64_t IntegerOf(T v) {
     if constexpr (std::is_integral_v<T>) return static_cast<int64_t>(v);
@@ -79,8 +81,9 @@ class Operand {
   Site site_;
 };
 
-// A length or position along an axis: a number, or a scalar integer tensor computed by + - * from
-// numbers and variables (Client::Variable), whose value is then no part of the graph.
+// A length or position along an axis: a number, or a scalar integer tensor that is computed from
+// numbers and variables (Client::Variable) by +, - and *. The values of variables are no part of
+// the graph.
 class Size {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -95,8 +98,8 @@ class Size {
   int64_t number_ = 0;
 };
 
-// begin:end:step as in Python: negative positions count from the end, positions outside are
-// clamped, a negative step reverses.
+// begin:end:step as in Python. Negative positions count from the end; positions outside are
+// clamped; a negative step reverses the order.
 struct Range {
   std::optional<int64_t> begin, end;
   int64_t step = 1;
@@ -137,18 +140,18 @@ class Tensor {
 
   absl::Status status() const;
   const Dims& dims() const;  // the largest values of symbolic dimensions
-  bool is_symbolic() const;  // some dimension is
+  bool is_symbolic() const;  // some dimension is symbolic
   int64_t rank() const { return static_cast<int64_t>(dims().size()); }
   int64_t size() const { return ir::Product(dims()); }
   Dtype dtype() const;
-  const std::string& device() const;  // empty: the daemon's default, or several (devices())
+  const std::string& device() const;  // empty: the default device, or several (see devices())
   bool is_realized() const;
   const std::shared_ptr<TensorState>& state() const { return state_; }
 
-  // Reading. Realises what is not.
+  // Reading. Realises the tensor first if necessary.
   absl::Status Realize() const;
   absl::StatusOr<std::string> ToBytes() const;  // little-endian, row-major
-  // INVALID_ARGUMENT if T is not the dtype (bool tensors are also read as uint8_t).
+  // INVALID_ARGUMENT if T is not the type of the dtype. Bool tensors are read as uint8_t.
   template <class T>
   absl::StatusOr<std::vector<T>> ToHost() const {
     static_assert(!std::is_same_v<T, bool>, "read bool tensors as uint8_t");
@@ -166,20 +169,20 @@ class Tensor {
     return all[0];
   }
 
-  // The tensor takes another value of its shape and dtype. What was built from it before still sees
-  // the old value. Its memory is overwritten when it is realised, unless another tensor still needs
-  // the old contents.
+  // Gives the tensor another value of its shape and dtype. Tensors that were built from it before
+  // still see the old value. When the tensor is realised, its memory is overwritten, unless another
+  // tensor still needs the old contents.
   void Assign(Operand value);
-  // As Assign, of the part that begins at `begin` along one axis and has the value's length there;
-  // the rest keeps its values. Written in place under the same condition. Gradient is
-  // UNIMPLEMENTED through it.
+  // As Assign, for a part of the tensor: it begins at `begin` along one axis and has the length of
+  // `value` there. The rest keeps its values. The part is written in place under the same
+  // condition. The gradient through it is UNIMPLEMENTED.
   void AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site site = Site::current());
 
-  // Differentiation. RequireGrad makes the tensor a leaf of its own; Backward adds d(loss)/d(leaf)
-  // to every such leaf's grad().
+  // Differentiation. RequireGrad makes the tensor a leaf. Backward, called on a loss, adds
+  // d(loss)/d(leaf) to the grad() of every leaf.
   Tensor& RequireGrad(bool on = true);
   bool requires_grad() const;
-  absl::Status Backward(Site site = Site::current()) const;  // of a scalar
+  absl::Status Backward(Site site = Site::current()) const;  // of one element
   Tensor grad() const;                                       // empty before Backward
   void ClearGrad();
   Tensor Detach(Site site = Site::current()) const;
@@ -189,27 +192,29 @@ class Tensor {
   Tensor Contiguous(Site site = Site::current()) const;
   Tensor ContiguousBackward(Site site = Site::current()) const;
 
-  // Several devices (docs/client.md). Shard: one piece on each, following each other along an axis;
-  // no sizes: as equal as they can be, larger ones first. Every piece has at least one element
-  // along the axis. Replicate: everything on each. To: everything on one, gathered bit by bit.
-  // Realised tensors keep their pieces where they are, and what is computed from them is in pieces
-  // too. The gradient through Replicate is that of one value.
+  // Several devices (docs/client.md). Shard: one piece on each device; the pieces follow each other
+  // along an axis. Without `sizes` the pieces are as equal as possible, larger ones first. Every
+  // piece has at least one element along the axis. Replicate: the whole value on each device. To:
+  // the whole value on one device; its bits do not change. A realised tensor keeps its pieces where
+  // they are, and values that are computed from it are in pieces too. The gradient through
+  // Replicate is that of one value.
   Tensor Shard(const std::vector<std::string>& devices, int64_t axis, const Dims& sizes = {},
                Site site = Site::current()) const;
   Tensor Replicate(const std::vector<std::string>& devices, Site site = Site::current()) const;
   Tensor To(const std::string& device, Site site = Site::current()) const;
-  // Where `other` is, in pieces like it; of its shape if it is sharded.
+  // The value on the devices of `other`, in pieces like those of `other`. If `other` is sharded,
+  // its shape must be that of this tensor.
   Tensor ToLayoutOf(const Tensor& other, Site site = Site::current()) const;
-  std::vector<std::string> devices() const;  // of the pieces; of tensors in one piece: device()
+  std::vector<std::string> devices() const;  // of the pieces; for a tensor in one piece: device()
   int64_t shard_axis() const;                // -1: not sharded
-  Dims shard_sizes() const;                  // along it
+  Dims shard_sizes() const;                  // sizes of the pieces along the axis
 
   // Elementwise.
   friend Tensor operator+(Operand a, Operand b);
   friend Tensor operator-(Operand a, Operand b);
   friend Tensor operator*(Operand a, Operand b);
-  friend Tensor operator/(Operand a, Operand b);  // of integers: f32
-  friend Tensor operator%(Operand a, Operand b);  // sign of the divisor
+  friend Tensor operator/(Operand a, Operand b);  // the result for integers is f32
+  friend Tensor operator%(Operand a, Operand b);  // the result has the sign of the divisor
   friend Tensor operator&(Operand a, Operand b);
   friend Tensor operator|(Operand a, Operand b);
   friend Tensor operator^(Operand a, Operand b);
@@ -223,13 +228,13 @@ class Tensor {
   friend Tensor operator!=(Operand a, Operand b);
   Tensor operator-() const { return Neg(); }
   Tensor FloorDiv(Operand b) const;
-  // Of integers: an integer, which wraps. A negative power in a tensor gives 1, -1 or 0; a negative
-  // number is refused.
+  // The power of integers is an integer, which wraps. An exponent tensor may have negative
+  // elements; they give 1, -1 or 0. A negative integer number as exponent is refused.
   Tensor Pow(Operand b) const;
   Tensor Maximum(Operand b) const;
   Tensor Minimum(Operand b) const;
   Tensor Neg(Site site = Site::current()) const;
-  Tensor Not(Site site = Site::current()) const;  // of bool: logical, of integers: bitwise
+  Tensor Not(Site site = Site::current()) const;  // bools: logical; integers: bitwise
   Tensor Exp2(Site site = Site::current()) const;
   Tensor Log2(Site site = Site::current()) const;
   Tensor Exp(Site site = Site::current()) const;
@@ -264,35 +269,38 @@ class Tensor {
   Tensor Shrink(Dims begin, Dims end, Site site = Site::current()) const;
   Tensor Flip(Dims axes, Site site = Site::current()) const;
   Tensor Slice(std::vector<Range> ranges,
-               Site site = Site::current()) const;  // of the leading axes
+               Site site = Site::current()) const;  // ranges of the leading axes
   Tensor Select(int64_t axis, int64_t index, Site site = Site::current()) const;
   Tensor Squeeze(int64_t axis, Site site = Site::current()) const;
   Tensor Unsqueeze(int64_t axis, Site site = Site::current()) const;
-  // length elements from begin on; also of and with symbolic sizes.
+  // `length` elements from `begin` on. The axis, `begin` and `length` may be symbolic.
   Tensor Narrow(int64_t axis, Size begin, Size length, Site site = Site::current()) const;
-  // Pieces along an axis. Split: of the given lengths, which add up; Chunk: `pieces` of equal
-  // length, the last perhaps shorter (and fewer, if there is not enough).
+  // Pieces along an axis. Split: pieces of the given lengths, whose sum is the size of the axis.
+  // Chunk: `pieces` pieces of equal length; the last one may be shorter, and there are fewer pieces
+  // if the axis is too short.
   std::vector<Tensor> Split(int64_t axis, const Dims& lengths, Site site = Site::current()) const;
   std::vector<Tensor> Chunk(int64_t axis, int64_t pieces, Site site = Site::current()) const;
-  // The whole tensor again and again along the axes, aligned at the last.
+  // Repeats the whole tensor along the axes. The last count belongs to the last axis.
   Tensor Repeat(Dims times, Site site = Site::current()) const;
-  // Of the last two axes: elements at or below (above) the diagonal, 0 elsewhere.
+  // For the last two axes: the elements at or below (Tril) or at or above (Triu) the diagonal, and
+  // 0 elsewhere.
   Tensor Tril(int64_t diagonal = 0, Site site = Site::current()) const;
   Tensor Triu(int64_t diagonal = 0, Site site = Site::current()) const;
-  // Windows over the last axes, one for each entry of kernel: [..., out..., kernel...]. Where there
-  // is not enough for one window, out is 0.
+  // Windows over the last axes, one axis for each entry of `kernel`. The result has the shape [...,
+  // out..., kernel...]. out is 0 along an axis that is too short for one window.
   Tensor Windows(const Dims& kernel, const Dims& stride, const Dims& dilation,
                  Site site = Site::current()) const;
-  // out[i][j][k] = this[i][index[i][j][k]][k] for axis 1, and so on. The index is no longer than
-  // this tensor along the other axes. Negative and outside indices as IndexSelect.
+  // out[i][j][k] = this[i][index[i][j][k]][k] for axis 1; likewise for other axes. Along all other
+  // axes the index is at most as long as this tensor. Indices that are negative or out of range are
+  // treated as by IndexSelect.
   Tensor Gather(int64_t axis, const Tensor& index, Site site = Site::current()) const;
-  // Elements along an axis by an integer tensor, whose shape takes the place of the axis. Negative
-  // indices count from the end; indices outside give 0.
+  // Selects elements along an axis by an integer tensor. The shape of the index replaces the axis.
+  // Negative indices count from the end; indices out of range give 0.
   Tensor IndexSelect(int64_t axis, const Tensor& index, Site site = Site::current()) const;
   // One-hot rows in a new last axis.
   Tensor OneHot(int64_t classes, Dtype dtype = Dtype::F32, Site site = Site::current()) const;
 
-  // Reductions; no axes: all of them.
+  // Reductions. Without axes they reduce over all of them.
   Tensor Sum(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Mean(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
   Tensor Max(Dims axes = {}, bool keep = false, Site site = Site::current()) const;
@@ -305,24 +313,26 @@ class Tensor {
                                     Site site = Site::current()) const;
   Tensor Std(Dims axes = {}, bool keep = false, int64_t correction = 1,
              Site site = Site::current()) const;
-  // i32; the first of ties, NaN first.
+  // The position as i32. Of equal elements the first one counts; a NaN is greater than all others.
   Tensor Argmax(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
   Tensor Argmin(int64_t axis = -1, bool keep = false, Site site = Site::current()) const;
-  // Of sums of all elements up to each one. Dtypes as of Sum.
+  // Running sums: for each element the sum of all elements up to it. The dtype is that of Sum.
   Tensor CumSum(int64_t axis = -1, Site site = Site::current()) const;
-  // Sorted values and where each was (i32); stable; NaN is larger than all. Positions cost time in
-  // the square of the length and are computed when used.
+  // The sorted values, and the position (i32) that each one had before. The order is stable; NaN is
+  // larger than all others. Computing the positions takes time quadratic in the length; it happens
+  // only if they are used.
   std::pair<Tensor, Tensor> Sort(int64_t axis = -1, bool descending = false,
                                  Site site = Site::current()) const;
   std::pair<Tensor, Tensor> TopK(int64_t k, int64_t axis = -1, bool largest = true,
                                  Site site = Site::current()) const;
 
-  // As numpy.matmul: any leading axes, vectors at either side.
+  // As numpy.matmul: operands may have leading axes, or be vectors.
   Tensor MatMul(Operand b) const;
 
   Tensor Softmax(int64_t axis = -1, Site site = Site::current()) const;
   Tensor LogSoftmax(int64_t axis = -1, Site site = Site::current()) const;
-  // Mean over all rows of -log softmax(this)[label]; labels are integers and lack the last axis.
+  // The mean over all rows of -log softmax(this)[label]. Labels are integers; their shape is that
+  // of this tensor without the last axis.
   Tensor CrossEntropy(const Tensor& labels, Site site = Site::current()) const;
   // Zeroes elements with probability p and scales the rest by 1 / (1 - p).
   Tensor Dropout(double p, Site site = Site::current()) const;
@@ -337,20 +347,20 @@ Tensor Where(Operand condition, Operand a, Operand b);
 Tensor Concat(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::current());
 Tensor Stack(std::span<const Tensor> parts, int64_t axis = 0, Site site = Site::current());
 
-// d(loss)/d(target) for every target, zeros where the loss does not depend on it.
-// FAILED_PRECONDITION for a loss that has been realised: its graph is gone.
+// d(loss)/d(target) for every target; zeros for a target that the loss does not depend on.
+// FAILED_PRECONDITION for a loss that has been realised, because its graph is gone.
 absl::StatusOr<std::vector<Tensor>> Gradient(const Tensor& loss, std::span<const Tensor> targets,
                                              Site site = Site::current());
 
-// The graph that Realize of these tensors would send, without sending or changing anything.
+// The graph that Realize of these tensors would send. Nothing is sent or changed.
 struct Exported {
-  std::string graph;   // wire form of the normalised graph (core/ir/wire.h)
+  std::string graph;   // wire form of the normalised graph (core/ir/io/wire.h)
   std::string digest;  // SHA-256 of it: its semantic key
   size_t nodes = 0, slots = 0;
 };
 absl::StatusOr<Exported> Export(std::span<const Tensor> tensors);
 
-// Computes tensors of one client in one request.
+// Computes several tensors of one client in one request.
 absl::Status Realize(std::span<const Tensor> tensors);
 inline absl::Status Realize(std::initializer_list<Tensor> tensors) {
   return Realize(std::span(tensors.begin(), tensors.size()));

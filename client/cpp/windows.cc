@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Windows: overlapping views by movement operations alone, so that convolution and pooling are a
-// reduction over a view and nothing is copied.
+// Windows: overlapping views that are built from movement operations alone. So convolution and
+// pooling are reductions over a view, and nothing is copied.
 #include "client/cpp/build.h"
 
 namespace uopd::client {
 namespace {
 
-// [..., n, ...] -> [..., out, kernel, ...]: element (o, k) is o * stride + k * dilation of the
-// axis.
+// [..., n, ...] -> [..., out, kernel, ...]. Element (o, k) is element o * stride + k * dilation of
+// the axis.
 Tensor WindowsOf(const Tensor& t, size_t axis, int64_t kernel, int64_t stride, int64_t dilation,
                  Site site) {
   const int64_t n = t.dims()[axis], span = (kernel - 1) * dilation + 1;
@@ -31,12 +31,14 @@ Tensor WindowsOf(const Tensor& t, size_t axis, int64_t kernel, int64_t stride, i
     empty.insert(empty.begin() + at + 1, kernel);
     return head(t, axis, 0).Reshape(empty, site);
   }
-  // Windows that lie side by side: blocks of `stride`, of which the first elements count.
+  // Windows that do not overlap: the axis is divided into blocks of `stride` elements, and the
+  // first `kernel` elements of each block are the window.
   if (dilation == 1 && kernel <= stride && out * stride <= n) {
     return head(reshape(head(t, axis, out * stride), {out, stride}, 1), axis + 1, kernel);
   }
-  // Rows of `pitch` elements, cut from the axis repeated without end: row k starts at element
-  // k * pitch, which is k * dilation after whole repetitions. A row must hold all windows' starts.
+  // The axis is repeated and cut into rows of `pitch` elements. Row k starts at element k * pitch,
+  // which is k * dilation after whole repetitions of the axis. A row must be long enough for the
+  // starts of all windows.
   const int64_t turns = (std::max<int64_t>(0, out * stride - dilation) + n - 1) / n;
   const int64_t pitch = turns * n + dilation, repeats = (kernel * pitch + n - 1) / n;
   Dims tiled = t.dims();
@@ -58,7 +60,7 @@ Tensor Tensor::Windows(const Dims& kernel, const Dims& stride, const Dims& dilat
   if (auto wrong = Symbolic(*this, "Windows", site)) return *wrong;
   const size_t axes = kernel.size();
   bool fits = axes <= dims().size() && stride.size() == axes && dilation.size() == axes;
-  // A bound on each keeps the arithmetic far from overflow.
+  // A bound on each number keeps the arithmetic far from overflow.
   constexpr int64_t kMost = int64_t{1} << 20;
   for (size_t i = 0; fits && i < axes; ++i) {
     for (const int64_t v : {kernel[i], stride[i], dilation[i]}) fits &= v >= 1 && v <= kMost;

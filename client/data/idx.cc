@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 
 namespace uopd::client {
@@ -16,11 +17,9 @@ namespace {
 
 constexpr size_t kMaxFile = size_t{1} << 30;
 
-absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
-
 absl::StatusOr<std::string> Gunzip(std::string_view in, size_t max_bytes) {
   z_stream z{};
-  if (inflateInit2(&z, 15 + 16) != Z_OK) return absl::InternalError("zlib does not start");
+  if (inflateInit2(&z, 15 + 16) != Z_OK) return absl::InternalError("zlib cannot be initialised");
   z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
   z.avail_in = static_cast<uInt>(in.size());
   std::string out;
@@ -35,10 +34,11 @@ absl::StatusOr<std::string> Gunzip(std::string_view in, size_t max_bytes) {
     if (result == Z_OK && z.avail_in == 0 && z.avail_out > 0) break;  // no end, no more input
   }
   inflateEnd(&z);
-  if (out.size() > max_bytes) return Bad(Cat("the unpacked file is over ", max_bytes, " bytes"));
+  if (out.size() > max_bytes)
+    return Invalid(Cat("the unpacked file is over ", max_bytes, " bytes"));
   if (result != Z_STREAM_END)
-    return Bad(result == Z_OK || result == Z_BUF_ERROR ? "the gzip data is cut off"
-                                                       : "the gzip data is damaged");
+    return Invalid(result == Z_OK || result == Z_BUF_ERROR ? "the gzip data is cut off"
+                                                           : "the gzip data is damaged");
   return out;
 }
 
@@ -60,7 +60,7 @@ absl::StatusOr<IdxArray> LoadIdx(const std::string& folder, const std::string& s
       auto array = ParseIdx(file, kMaxFile);
       if (!array.ok()) return WithFrame(array.status(), Cat("reading ", path));
       if (array->dims.size() != rank)
-        return Bad(Cat(path, " has ", array->dims.size(), " dimensions, not ", rank));
+        return Invalid(Cat(path, " has ", array->dims.size(), " dimensions, not ", rank));
       return array;
     }
   }
@@ -97,16 +97,16 @@ absl::StatusOr<IdxArray> ParseIdx(std::string_view file, size_t max_bytes) {
     UOPD_ASSIGN(unpacked, Gunzip(file, max_bytes));
     file = unpacked;
   }
-  if (file.size() < 4) return Bad("the IDX file is cut off in its header");
+  if (file.size() < 4) return Invalid("the IDX file is cut off in its header");
   if (file[0] != 0 || file[1] != 0)
-    return Bad("this is no IDX file: its first two bytes are not zero");
+    return Invalid("this is no IDX file: its first two bytes are not zero");
   if (file[2] != 0x08)
-    return Bad(Cat("the IDX file holds elements of type ",
-                   static_cast<int>(static_cast<unsigned char>(file[2])),
-                   ", not unsigned bytes (8)"));
+    return Invalid(Cat("the IDX file holds elements of type ",
+                       static_cast<int>(static_cast<unsigned char>(file[2])),
+                       ", not unsigned bytes (8)"));
   const auto rank = static_cast<size_t>(static_cast<unsigned char>(file[3]));
-  if (rank == 0 || rank > 8) return Bad(Cat("the IDX file has ", rank, " dimensions"));
-  if (file.size() < 4 + 4 * rank) return Bad("the IDX file is cut off in its header");
+  if (rank == 0 || rank > 8) return Invalid(Cat("the IDX file has ", rank, " dimensions"));
+  if (file.size() < 4 + 4 * rank) return Invalid("the IDX file is cut off in its header");
   IdxArray out;
   __int128 size = 1;
   for (size_t i = 0; i < rank; ++i) {
@@ -115,7 +115,7 @@ absl::StatusOr<IdxArray> ParseIdx(std::string_view file, size_t max_bytes) {
   }
   const std::string_view data = file.substr(4 + 4 * rank);
   if (size != static_cast<__int128>(data.size()))
-    return Bad(Cat("the IDX file announces ", size, " bytes and has ", data.size()));
+    return Invalid(Cat("the IDX file announces ", size, " bytes and has ", data.size()));
   out.bytes = data;
   return out;
 }
@@ -124,9 +124,9 @@ absl::StatusOr<Examples> LoadExamples(const std::string& folder, const std::stri
   UOPD_ASSIGN(IdxArray images, LoadIdx(folder, prefix + "-images", "idx3", 3));
   UOPD_ASSIGN(IdxArray labels, LoadIdx(folder, prefix + "-labels", "idx1", 1));
   if (images.dims[0] != labels.dims[0]) {
-    return Bad(Cat(prefix, " has ", images.dims[0], " images and ", labels.dims[0], " labels"));
+    return Invalid(Cat(prefix, " has ", images.dims[0], " images and ", labels.dims[0], " labels"));
   }
-  if (images.bytes.empty()) return Bad(Cat(prefix, " has no images"));
+  if (images.bytes.empty()) return Invalid(Cat(prefix, " has no images"));
   return Examples{images.dims[0], images.dims[1], images.dims[2], std::move(images.bytes),
                   std::move(labels.bytes)};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// IDX files, the format of MNIST and its kin, gzipped or plain.
+// Reads IDX files, the format of MNIST and similar data sets, gzipped or plain.
 //
-// Reading checks everything and bounds what is unpacked: files come from anywhere. Errors are
+// Files are not trusted: reading checks everything and bounds the unpacked size. Errors are
 // INVALID_ARGUMENT, or NOT_FOUND for a missing file, and name the file.
 #pragma once
 #include <cstdint>
@@ -18,7 +18,7 @@ struct IdxArray {
   std::string bytes;  // unsigned bytes, row-major
 };
 
-// The contents of a file that starts as gzip does are unpacked first, to at most `max_bytes`.
+// If `file` starts like a gzip file, it is unpacked first, to at most `max_bytes`.
 absl::StatusOr<IdxArray> ParseIdx(std::string_view file, size_t max_bytes = size_t{1} << 30);
 
 struct Examples {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// .npy files (NumPy's format, versions 1 to 3): little-endian, C order, the dtypes that NumPy has.
+// Reads and writes .npy files (NumPy's format, versions 1 to 3): little-endian, C order, the dtypes
+// that NumPy has.
 //
-// Reading checks everything: files come from anywhere. Errors are INVALID_ARGUMENT saying what is
+// Files are not trusted: reading checks everything. Errors are INVALID_ARGUMENT and say what is
 // wrong.
 #pragma once
 #include <string>

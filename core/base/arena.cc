@@ -6,8 +6,9 @@
 namespace uopd {
 
 void* Arena::AllocateBlock(size_t bytes) {
-  // Blocks of 4 KiB to 1 MiB, each a quarter of what came before: a tiny request stays tiny, a huge
-  // one does not call the allocator often, and at most a fifth of what is reserved is unused.
+  // A block has a quarter of the bytes that are reserved already, at least 4 KiB and at most 1 MiB.
+  // So a tiny request stays tiny, a huge one rarely calls the allocator, and at most a fifth of the
+  // reserved memory is unused.
   const size_t regular = std::clamp<size_t>(reserved_ / 4, 4096, size_t{1} << 20);
   const size_t size = std::max(bytes, regular);
   blocks_.push_back(std::make_unique_for_overwrite<char[]>(size));

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Varints and length-prefixed strings: the encoding of what goes into the cache and of the wire
-// form of graphs.
+// The encoding of what goes into the cache and of the wire form of graphs: varints, other numbers
+// as varints, and length-prefixed strings.
 //
-// The reader never reads outside its input and returns false when it is cut off; sizes come from
-// hostile bytes, so callers reserve nothing from them.
+// The reader never reads outside its input. It returns false if the input is cut off. Sizes in the
+// input may be hostile, so callers must not reserve memory by them.
 #pragma once
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -24,6 +25,8 @@ constexpr uint64_t ZigZag(int64_t v) {
 }
 constexpr int64_t UnZigZag(uint64_t v) { return static_cast<int64_t>(v >> 1 ^ (~(v & 1) + 1)); }
 inline void PutSigned(std::string& out, int64_t v) { PutVarint(out, ZigZag(v)); }
+inline void PutDouble(std::string& out, double v) { PutVarint(out, std::bit_cast<uint64_t>(v)); }
+inline void PutBool(std::string& out, bool v) { PutVarint(out, v ? 1 : 0); }
 inline void PutString(std::string& out, std::string_view s) {
   PutVarint(out, s.size());
   out += s;
@@ -48,6 +51,18 @@ class ByteReader {
     uint64_t u;
     if (!Varint(u)) return false;
     v = UnZigZag(u);
+    return true;
+  }
+  [[nodiscard]] bool Double(double& v) {
+    uint64_t bits;
+    if (!Varint(bits)) return false;
+    v = std::bit_cast<double>(bits);
+    return true;
+  }
+  [[nodiscard]] bool Bool(bool& v) {
+    uint64_t u;
+    if (!Varint(u) || u > 1) return false;
+    v = u == 1;
     return true;
   }
   // A view into the input.

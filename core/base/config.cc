@@ -39,7 +39,7 @@ constexpr SettingSpec kSettings[] = {
 #include "core/base/config.def"
 };
 
-// The spellings that scripts rely on.
+// Short flags, which scripts rely on.
 struct ShortFlag {
   std::string_view flag, key;
 };
@@ -55,7 +55,7 @@ std::optional<size_t> IndexOf(std::string_view key) {
   return std::nullopt;
 }
 
-// Where a value came from, as the reader of an error message would look for it.
+// Where a value came from, in the words of an error message.
 std::string Origin(const SettingSpec& spec, ConfigSource source) {
   switch (source) {
     case ConfigSource::kDefault:
@@ -106,7 +106,7 @@ const char* TypeName(SettingType type) {
   UOPD_CHECK(false);
 }
 
-// A limit in the unit of the setting, as a user would write it.
+// A limit in the unit of the setting, in the syntax that users write.
 std::string LimitText(SettingType type, double value) {
   if (type == SettingType::kDouble) return absl::StrFormat("%g", value);
   auto whole = static_cast<int64_t>(value);
@@ -244,7 +244,7 @@ std::span<const SettingSpec> Settings() { return kSettings; }
 
 Config::Config() : texts_(std::size(kSettings)), sources_(std::size(kSettings)) {
   for (size_t i = 0; i < std::size(kSettings); i++) {
-    // A default that its own row refuses is a broken table.
+    // A default outside of the limits of its own row is a mistake in config.def.
     UOPD_CHECK(SetAt(i, kSettings[i].default_text, ConfigSource::kDefault).ok());
   }
 }
@@ -252,8 +252,8 @@ Config::Config() : texts_(std::size(kSettings)), sources_(std::size(kSettings)) 
 absl::Status Config::SetAt(size_t index, std::string_view text, ConfigSource source) {
   size_t row = 0;
   absl::Status status;
-  // A weaker value is still checked, so that a broken file is reported even where a flag overrides
-  // it.
+  // A value that a stronger source overrides is checked too, so that a broken file is always
+  // reported.
   const bool wins = source >= sources_[index];
 #define UOPD_SETTING(area, name, type, default_text, limits, reload, help)                \
   if (row++ == index) {                                                                   \
@@ -356,7 +356,7 @@ absl::Status Config::ResolveDefaults() {
     UOPD_CHECK(sysinfo(&machine) == 0);
     limits_total_bytes_ = static_cast<int64_t>(machine.totalram / 4 * 3 * machine.mem_unit);
   }
-  // The texts follow, so that Values() shows what is in force; the sources stay "default".
+  // Values() shows the resolved values. Their source stays "default".
   texts_[*IndexOf("server.data_dir")] = server_data_dir_;
   texts_[*IndexOf("limits.total_bytes")] = absl::StrCat(limits_total_bytes_);
   return absl::OkStatus();

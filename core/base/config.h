@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The daemon's settings: typed values, made from config.def, with the source that each one came
-// from.
+// The daemon's settings: typed values, declared in config.def, each with its source.
 //
 // Sources, weakest first: default < file < environment < flag. Set() may be called in any order; a
 // weaker source never replaces a stronger one. A Config is a plain value: copy it to share it
@@ -52,7 +51,7 @@ struct SettingSpec {
 
 std::span<const SettingSpec> Settings();
 
-// What the command line asked for besides settings.
+// What the command line contains besides settings.
 struct CommandLine {
   bool help = false;
   bool version = false;
@@ -95,8 +94,8 @@ class Config {
   std::vector<Value> Values() const;
   ConfigSource source(std::string_view key) const;  // REQUIRES: a known key
 
-  // Keys whose values differ from `running` though they are not reloadable: what a SIGHUP cannot
-  // apply.
+  // Keys that are not reloadable and whose values differ from those of `running`: a SIGHUP cannot
+  // apply them.
   std::vector<std::string> FixedChanges(const Config& running) const;
 
  private:

@@ -30,7 +30,7 @@ constexpr Unit kByteUnits[] = {
 constexpr Unit kTimeUnits[] = {
     {"", 1}, {"ms", 1}, {"s", 1000}, {"m", 60 * 1000}, {"h", 3600 * 1000}};
 
-// A whole number, optional spaces, a unit.
+// Parses a whole number, optional spaces and a unit.
 bool ParseScaled(std::string_view text, std::span<const Unit> units, int64_t* out) {
   int64_t number = 0;
   const char* end = text.data() + text.size();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How the text of a setting becomes a value. Used by config.cc; apart so that the syntax can be
-// tested by itself.
+// Parses the text of a setting. Used by config.cc; a file of its own, so that tests can check the
+// syntax alone.
 //
-// Every function returns false when the text is not of its syntax or does not fit; nothing is
-// partly read.
+// Every function returns false if the whole text is not of its syntax or the value does not fit.
 #pragma once
 #include <chrono>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Switches for debugging, made from debug_flags.def and read from the environment once.
 //
-// They are apart from the settings of config.h because core reads them wherever it runs: in the
-// daemon, in its workers, in clients and in tools. A value that cannot be read is reported in the
-// log and ignored. Reading is thread-safe.
+// They are not settings of config.h, because core reads them wherever it runs: in the daemon, in
+// its workers, in clients and in tools. A value that cannot be parsed is reported in the log and
+// ignored. Reading is thread-safe.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -20,13 +20,14 @@ struct DebugFlags {
   debug_flag::type member = default_value;
 #include "core/base/debug_flags.def"
 
-  // Of the variables of a process. `get` gives the value of a variable or null.
+  // Reads the flags from environment variables. `get` returns the value of a variable, or null.
   static DebugFlags Read(const char* (*get)(const char* name));
 };
 
 // The flags of this process.
 const DebugFlags& Debug();
-// For tools and tests. REQUIRES: nothing else runs; what has been built from a flag stays as it is.
+// For tools and tests. REQUIRES: no other thread runs. Objects that were built from a flag before
+// the change keep its old value.
 DebugFlags& MutableDebug();
 
 std::string DebugFlagsDocs();  // as a Markdown table, for docs/debugging.md

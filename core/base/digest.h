@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // 256-bit digests: how graphs, kernels and cache entries are named across processes and machines.
 //
-// SHA-256 (FIPS 180-4), so that one client cannot make a graph that answers to another client's
-// digest. core links no cryptographic library, hence the implementation here; tests compare it with
+// SHA-256 (FIPS 180-4), so that no client can make a graph that has the digest of another client's
+// graph. core links no cryptographic library, hence the implementation here; tests compare it with
 // published vectors.
 #pragma once
 #include <array>
@@ -28,7 +28,7 @@ struct Digest {
 
   template <class H>
   friend H AbslHashValue(H h, const Digest& d) {
-    uint64_t word;  // any 8 bytes of a good digest are a good hash
+    uint64_t word;  // any 8 bytes of a SHA-256 digest are a good hash
     std::memcpy(&word, d.bytes.data(), sizeof word);
     return H::combine(std::move(h), word);
   }

@@ -16,7 +16,7 @@ absl::Status DeadlinePassed() {
 bool Interrupt::Look() {
   using std::chrono::microseconds;
   if (raised()) {
-    left_ = 1;  // no more countdown: the next poll is here at once
+    left_ = 1;  // every further poll comes here
     return true;
   }
   const Clock::time_point now = Clock::now();

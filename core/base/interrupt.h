@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The question that long work asks again and again: does anybody still want this?
+// Tells long work that nobody needs its result any more.
 //
-// A phase that may run long is given an Interrupt and polls it in its loops. A poll is a countdown
-// of one integer; the clock and the callback are looked at about every 100 us of work, however long
-// the work between two polls takes: the number of polls between two looks follows the time that
-// they took.
+// A phase that may run long is given an Interrupt and polls it in its loops. Most polls only count
+// down an integer. When the countdown ends, the poll *looks*: it reads the clock and calls
+// `cancelled`. The number of polls between two looks adapts to the time that they took, so that
+// there is a look about every 100 us of work, however long the work between two polls takes.
 //
 //   quiet --deadline passed or cancelled() at a look--> raised, for good
 //
-// Work that finds it raised stops as soon as what it has is consistent, and its caller returns
-// status(). What it made is not finished: it is dropped and never kept in a cache.
+// Work that finds its Interrupt raised stops as soon as its data is consistent, and its caller
+// returns status(). The unfinished result is dropped and never kept in a cache.
 //
 // Used by one thread at a time. `cancelled` is called on that thread.
 #pragma once
@@ -31,8 +31,8 @@ class Interrupt {
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
-  // True once raised. `steps` is how many usual ones the work since the last poll was: a loop whose
-  // turns cost 10 us says 100.
+  // True once raised. `steps` is the amount of work since the last poll, in steps of about 100 ns:
+  // a loop whose iterations take 10 us passes 100.
   bool Poll(int32_t steps = 1) {
     left_ -= steps;
     if (left_ > 0) [[likely]]
@@ -40,22 +40,23 @@ class Interrupt {
     return Look();
   }
 
-  // Looks at once: after a pass, and before something that cannot be left.
+  // Looks now. For use after a pass, and before work that cannot be interrupted.
   absl::Status Check() {
     Look();
     return status_;
   }
 
   bool raised() const { return !status_.ok(); }
-  // OK, CANCELLED or DEADLINE_EXCEEDED: as the last look found it.
+  // OK, CANCELLED or DEADLINE_EXCEEDED: the result of the last look.
   const absl::Status& status() const { return status_; }
 
-  // Every poll looks from now on: for tests that count them.
+  // From now on every poll looks. For tests that count polls.
   void LookAtEveryPoll() { interval_ = left_ = 1, fixed_ = true; }
 
  private:
   static constexpr int32_t kFirstInterval = 16;
-  // A graph rewrite polls every 100 ns. More would be late when turns become slower suddenly.
+  // A graph rewrite polls every 100 ns. A longer interval would make the next look too late if
+  // iterations suddenly become slower.
   static constexpr int32_t kLongestInterval = 512;
 
   bool Look();
@@ -69,11 +70,13 @@ class Interrupt {
   absl::Status status_;
 };
 
-// What such work returns where it has nothing to return: the status of whoever raised.
+// The two statuses of a raised Interrupt. Also for code that stops for the same reason without an
+// Interrupt.
 absl::Status CancelledByCaller();
 absl::Status DeadlinePassed();
 
-// True for the two codes: they are about the caller and say nothing of the work.
+// True for the codes of these two statuses. They are about the caller and say nothing about the
+// work.
 inline bool IsAboutCaller(const absl::Status& status) {
   return absl::IsCancelled(status) || absl::IsDeadlineExceeded(status);
 }

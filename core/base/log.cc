@@ -24,8 +24,8 @@ LogSink& TheSink() {
   return sink;
 }
 
-// Length of the character that `text` starts with; 0 when that is no UTF-8, or a control character
-// beyond ASCII.
+// Length in bytes of the character that `text` starts with. 0 if it is not valid UTF-8, or is a
+// control character beyond ASCII (U+0080 to U+009F).
 size_t CharacterBytes(std::string_view text) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const size_t size = at(0) < 0x80   ? 1
@@ -41,8 +41,8 @@ size_t CharacterBytes(std::string_view text) {
   return size == 2 && at(0) == 0xc2 && at(1) < 0xa0 ? 0 : size;
 }
 
-// Appends `value` as it is where that is unambiguous, quoted otherwise. Control characters and what
-// is no UTF-8 never reach the file.
+// Appends `value` as it is if that is unambiguous, otherwise quoted. Control characters and invalid
+// UTF-8 never reach the file.
 void AppendValue(std::string* out, std::string_view value) {
   bool plain = !value.empty();
   for (char c : value) {
@@ -113,8 +113,8 @@ std::string LostNotice(uint64_t lost) {
 LogField::LogField(std::string_view k, double v) : key(k), value(absl::StrFormat("%.6g", v)) {}
 
 std::string ClientText(std::string_view value) {
-  if (value.size() <= kClientBytes) return std::string(value);
-  size_t end = kClientBytes;
+  if (value.size() <= kClientTextBytes) return std::string(value);
+  size_t end = kClientTextBytes;
   while (end > 0 && (static_cast<unsigned char>(value[end]) & 0xc0) == 0x80) --end;
   return absl::StrCat(std::string(value.substr(0, end)), "... (", value.size(), " bytes)");
 }
@@ -146,7 +146,8 @@ void WriteLog(LogLevel level, std::string_view message, std::initializer_list<Lo
 
 absl::Status ReportBug(const char* file, int line, const std::string& message) {
   std::string site = absl::StrCat(file, ":", line);
-  // Sites read the same wherever the source lies: from the folder below the root on.
+  // A site begins with a folder below the root of the sources, so that it does not depend on where
+  // the sources lie.
   for (const char* folder : {"/core/", "/devices/", "/cache/", "/server/", "/client/"}) {
     if (size_t at = site.rfind(folder); at != std::string::npos) {
       site = site.substr(at + 1);

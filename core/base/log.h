@@ -5,8 +5,8 @@
 //
 //   UOPD_LOG(kInfo, "session opened", {"id", id});  // fields are not evaluated when it is off
 //
-// Thread-safe. Lines go to stderr until OpenLogFile succeeds. A line that cannot be written at once
-// is lost, counted and reported (log_sink.h): logging never fails and never waits for a reader.
+// Thread-safe. Lines go to stderr until OpenLogFile succeeds. Logging never fails and never waits
+// for a reader: a line that cannot be written at once is lost, counted and reported (log_sink.h).
 #pragma once
 #include <atomic>
 #include <concepts>
@@ -32,13 +32,14 @@ inline bool LogEnabled(LogLevel level) {
   return level >= log_internal::level.load(std::memory_order_relaxed);
 }
 
-// Appends to `path` from now on; an empty path is stderr. On failure lines go where they went
-// before.
+// Appends to `path` from now on; an empty path means stderr. On failure the destination stays as it
+// was.
 absl::Status OpenLogFile(const std::string& path);
-// Opens the same path again: what SIGHUP asks for after the file has been rotated.
+// Opens the same path again. Called on SIGHUP, after the file has been rotated.
 absl::Status ReopenLogFile();
 
-// One key=value. Keys are [a-z_]+; values are quoted where needed. One without a value is left out.
+// One key=value. Keys are [a-z_]+; values are quoted where needed. A field whose value is empty is
+// left out.
 struct LogField {
   std::string_view key;
   std::string value;
@@ -54,13 +55,13 @@ struct LogField {
 
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields);
 
-// At most kClientBytes of a value that a client decides, with a word about the rest.
-inline constexpr size_t kClientBytes = 200;
+// A value that a client chose, cut to kClientTextBytes. A value that was cut ends with its full size.
+inline constexpr size_t kClientTextBytes = 200;
 std::string ClientText(std::string_view value);
 
-// The answer to a broken invariant that is no memory error: counts uopd_bugs_total{site}, logs once
-// per site, returns INTERNAL for this request. Aborts where asserts are on, so that tests do not
-// miss it.
+// Reports a broken invariant that is no memory error: counts it in uopd_bugs_total{site}, logs it
+// once per site and returns INTERNAL for this request. Aborts in builds with asserts, so that tests
+// do not miss it.
 absl::Status ReportBug(const char* file, int line, const std::string& message);
 
 }  // namespace uopd

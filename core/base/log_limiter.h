@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Bounds how many lines one kind of event may write, so that whoever causes it cannot fill the disk
-// or hide other lines.
+// Bounds how many lines per second one kind of event may write, so that a client that causes many
+// such events can neither fill the disk nor hide other lines.
 //
 //   static LogLimiter limiter(10);
 //   uint64_t dropped;
@@ -21,7 +21,8 @@ class LogLimiter {
 
   explicit LogLimiter(int lines_a_second) : most_(lines_a_second) {}
 
-  // Whether a line may be written now; then also how many were not since the last one.
+  // True if a line may be written now. Then `*dropped` is the number of lines that were refused
+  // since the last one that was allowed; otherwise it is unchanged.
   bool Take(uint64_t* dropped, Clock::time_point now = Clock::now()) UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (!begun_ || now - begin_ >= std::chrono::seconds(1)) {
@@ -43,8 +44,8 @@ class LogLimiter {
   const int most_;
   Mutex mu_;
   bool begun_ UOPD_GUARDED_BY(mu_) = false;
-  Clock::time_point begin_ UOPD_GUARDED_BY(mu_);  // of the current second
-  int written_ UOPD_GUARDED_BY(mu_) = 0;          // in it
+  Clock::time_point begin_ UOPD_GUARDED_BY(mu_);  // start of the current second
+  int written_ UOPD_GUARDED_BY(mu_) = 0;          // lines in the current second
   uint64_t dropped_ UOPD_GUARDED_BY(mu_) = 0;
 };
 

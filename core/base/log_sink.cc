@@ -16,7 +16,7 @@
 namespace uopd {
 namespace {
 
-constexpr size_t kPipeRoom = 4096;  // PIPE_BUF: what a pipe that poll calls writable has room for
+constexpr size_t kPipeRoom = 4096;  // PIPE_BUF: the room that a pipe has when poll says POLLOUT
 
 }  // namespace
 
@@ -33,7 +33,7 @@ absl::Status LogSink::Reopen() {
 absl::StatusOr<LogSink::Target> LogSink::OpenPath(const std::string& path) {
   struct stat info{};
   const bool is_pipe = stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
-  // A pipe that is open for reading too needs no other reader.
+  // Opening a named pipe for writing alone would fail while nobody reads it.
   const int access = is_pipe ? O_RDWR : O_WRONLY;
   Target out;
   out.owned.Reset(open(path.c_str(), access | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640));
@@ -56,7 +56,8 @@ LogSink::Target LogSink::OpenStderr() {
   } else if (S_ISSOCK(info.st_mode)) {
     out.way = Way::kSocket;
   } else {
-    // Opened anew, so that whoever else has the old one does not find it changed.
+    // O_NONBLOCK belongs to the open file, which other processes may share. So stderr is opened
+    // again instead of being changed.
     constexpr int kFlags = O_WRONLY | O_APPEND | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
     out.owned.Reset(open("/proc/self/fd/2", kFlags));
     if (out.owned) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Where log lines go, without ever waiting for whom they go to.
+// Writes log lines without ever waiting for their reader.
 //
 // A line for a regular file is one write(2), so that lines of several processes may share a file. A
-// pipe, socket or terminal takes a line only if it has room at once: a reader that is slow, stopped
-// or gone loses lines and stops nobody. A part of a lost line may have been written; the next line
-// begins a new one, and says how many were lost.
+// pipe, socket or terminal gets a line only if it has room at once. If its reader is slow, stopped
+// or gone, lines are lost, but no writer waits. A part of a lost line may have been written. The
+// next output then begins on a new line and says how many lines were lost.
 //
 // Thread-safe.
 #pragma once
@@ -25,8 +25,8 @@ class LogSink {
   absl::Status Open(const std::string& path) UOPD_EXCLUDES(mu_);
   // Opens the same path again.
   absl::Status Reopen() UOPD_EXCLUDES(mu_);
-  // `line` ends with '\n'. `notice` makes the line that says how many were lost. False: this one
-  // was.
+  // `line` ends with '\n'. `notice` makes the line that says how many lines were lost. Returns
+  // false if this line was lost.
   bool Write(std::string_view line, std::string (*notice)(uint64_t lost)) UOPD_EXCLUDES(mu_);
 
  private:
@@ -35,7 +35,7 @@ class LogSink {
     kFile,         // write(2): a regular file has no reader
     kNonblocking,  // write(2) to a descriptor that does not block
     kSocket,       // send(2) that does not block
-    kPoll,         // poll(2), then write(2): another process may have taken the room in between
+    kPoll,         // poll(2), then write(2), which may block if another process has filled the room
   };
   struct Target {
     UniqueFd owned;
@@ -49,8 +49,8 @@ class LogSink {
 
   Mutex mu_;
   Target target_ UOPD_GUARDED_BY(mu_);
-  bool torn_ UOPD_GUARDED_BY(mu_) = false;  // the last line has no end
-  uint64_t lost_ UOPD_GUARDED_BY(mu_) = 0;  // lines since the last one that was written
+  bool torn_ UOPD_GUARDED_BY(mu_) = false;  // only a part of the last line was written
+  uint64_t lost_ UOPD_GUARDED_BY(mu_) = 0;  // lines lost since the last one that was written
   std::string path_ UOPD_GUARDED_BY(mu_);
 };
 

@@ -125,8 +125,8 @@ MetricRegistry::MetricRegistry(std::span<const MetricSpec> specs) {
   for (const MetricSpec& spec : specs) {
     auto family = std::make_unique<Family>();
     family->spec = &spec;
-    // Series without labels are exported from the start: a rate over a missing series is not zero
-    // but nothing.
+    // Series without labels are exported from the start, because Prometheus gives no result (not 0)
+    // for the rate of a missing series.
     if (spec.label_count() == 0) family->Make({});
     families_.push_back(std::move(family));
   }

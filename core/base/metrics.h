@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// The daemon's metrics: counters, gauges and histograms, made from metrics.def, read by exporters
-// through Snapshot().
+// The daemon's metrics: counters, gauges and histograms, declared in metrics.def. Exporters read
+// them with Snapshot().
 //
 //   metrics::KernelsCompiled().Increment();
 //   Histogram& time = metrics::KernelDuration({"CPU"});  // looking up labels takes a lock: keep it
 //   time.Observe(seconds);
 //
-// Everything is thread-safe. Series live until their registry dies (the global one never does), so
-// that references may be kept. Counting writes to one of kShards cache lines, chosen by thread: a
-// few nanoseconds, without contention. Nothing here fails: above a family's bound, new label values
-// share the series "other".
+// Everything is thread-safe. A series lives as long as its registry (the global one is never
+// destroyed), so references to it may be kept. Counting writes to one of kShards cache lines, which
+// the thread chooses: it takes a few nanoseconds, without contention. Nothing here fails: beyond
+// the bound of a family, all new label values share the series "other".
 #pragma once
 #include <array>
 #include <atomic>
@@ -34,7 +34,7 @@ inline size_t ThisShard() {
 }
 }  // namespace metrics_internal
 
-// Grows only.
+// A value that only grows.
 class Counter {
  public:
   void Increment(uint64_t by = 1) {
@@ -71,7 +71,8 @@ class GaugeScope {
   Gauge& gauge_;
 };
 
-// Counts observations per bucket; bucket i holds values <= bounds[i], one more holds the rest.
+// Counts observations per bucket. Bucket i holds values <= bounds[i] and above those of the bucket
+// before; one more bucket holds the rest.
 class Histogram {
  public:
   static constexpr size_t kMaxBounds = 23;
@@ -138,7 +139,8 @@ class MetricRegistry {
   Gauge& GetGauge(size_t index, std::initializer_list<std::string_view> label_values = {});
   Histogram& GetHistogram(size_t index, std::initializer_list<std::string_view> label_values = {});
 
-  // All families in table order. Values that change meanwhile may be from before or after.
+  // All families in table order. A value that changes during the call may be the old or the new
+  // one.
   std::vector<FamilySnapshot> Snapshot() const;
 
  private:

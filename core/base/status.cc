@@ -18,7 +18,7 @@ std::string NodeMark(const NodeRef& node) {
   return Cat(" (node %", node.index, ": ", node.text, ")");
 }
 
-// A status with another message and the same payloads.
+// The status with another message and the same code and payloads.
 absl::Status Reworded(const absl::Status& status, const std::string& message) {
   absl::Status out(status.code(), message);
   status.ForEachPayload(
@@ -27,6 +27,10 @@ absl::Status Reworded(const absl::Status& status, const std::string& message) {
 }
 
 }  // namespace
+
+absl::Status Invalid(std::string_view message) {
+  return absl::InvalidArgumentError(absl::string_view(message.data(), message.size()));
+}
 
 absl::Status WithFrame(absl::Status status, std::string what) {
   if (status.ok()) return status;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Errors: absl::Status whose message reads as prose, with "while ..." frames and the offending node
-// as payloads.
+// Errors: absl::Status with a readable message. "While ..." frames are part of the message; the
+// offending node is a payload too.
 //
-// Blame decides the code (docs/errors.md): a wrong graph is INVALID_ARGUMENT and names the node,
-// too much is RESOURCE_EXHAUSTED, a missing driver UNAVAILABLE, our own bug INTERNAL. No exception
-// is thrown by our code.
+// The code says who is to blame (docs/errors.md). A wrong graph is INVALID_ARGUMENT and names the
+// node. A request for too much is RESOURCE_EXHAUSTED, a missing driver UNAVAILABLE, a bug of uopd
+// INTERNAL. Our code throws no exceptions.
 #pragma once
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -23,17 +24,22 @@ struct NodeRef {
   std::string text;    // its printed line, e.g. "%3 = ADD<f32> %1, %2"
 };
 
-// Adds a frame "while <what>" to a failed status; frames read inner to outer. OK statuses pass
-// through unchanged.
+// INVALID_ARGUMENT with this message.
+absl::Status Invalid(std::string_view message);
+
+// Adds a frame "(while <what>)" to the message of a failed status. Inner frames come first. An OK
+// status is returned unchanged.
 absl::Status WithFrame(absl::Status status, std::string what);
 // Names the node to blame, unless the status already names one. Appends " (node %i: text)" to the
 // message.
 absl::Status WithNode(absl::Status status, const NodeRef& node);
 std::optional<NodeRef> GetNode(const absl::Status& status);
-// Calls the node that the status names by another number and line. REQUIRES: it names one.
+// Replaces the number and the text of the node that the status names. REQUIRES: the status names a
+// node.
 absl::Status WithNodeRenamed(const absl::Status& status, const NodeRef& node);
 
-// std::string in, std::string out: absl::string_view is not std::string_view on this distribution.
+// The message as std::string, because absl::string_view is not std::string_view on this
+// distribution.
 std::string StatusText(const absl::Status& status);
 
 // Aborts with a message. For broken invariants that would otherwise be memory errors; never for

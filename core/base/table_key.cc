@@ -12,9 +12,10 @@ namespace {
 
 uint64_t Draw() {
   uint64_t key = 0;
-  // Up to 256 bytes are never cut short once the generator is seeded.
+  // Once the generator is seeded, getrandom returns all of up to 256 bytes.
   if (getrandom(&key, sizeof key, 0) == static_cast<ssize_t>(sizeof key)) return key;
-  // A system without random numbers: hard to guess from outside is the best there is.
+  // A system without random numbers. The best alternative is a value that is hard to guess from
+  // outside.
   return Fold(static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()),
               reinterpret_cast<uintptr_t>(&key) * 0x9E3779B97F4A7C15ull);
 }

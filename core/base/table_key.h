@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Hashing for tables in memory whose contents outsiders choose.
+// Hashing for in-memory tables whose contents clients choose.
 //
-// The key is drawn at random once a process, so that nobody can choose values that meet in one
-// place of a table. It must change no output: what depends on a hash (an order, a name, a key of
-// the cache) uses Mix of digest.h, and nothing iterates over a table.
-// tests/unit/client/cpp/table_key_test.cc compares whole pipelines under a hundred keys.
+// The key is random and drawn once per process, so that nobody can choose values that collide in a
+// table. The key must not change any output. So whatever depends on a hash (an order, a name, a key
+// of the cache) uses Mix of digest.h, and no code iterates over such a table.
+// tests/unit/client/cpp/table_key_test.cc compares whole compiles under a hundred keys.
 #pragma once
 #include <cstdint>
 
@@ -12,20 +12,22 @@ namespace uopd {
 
 uint64_t TableKey();
 
-// Spreads every bit of both over the result. One of them, or what it was made of, must be secret.
+// Spreads every bit of both values over the result. At least one of them must be secret or made
+// from a secret.
 constexpr uint64_t Fold(uint64_t a, uint64_t b) {
   const auto product = static_cast<unsigned __int128>(a) * b;
   return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
 }
 
-// A hash under a key, fed value by value.
+// A hash of several values under a secret key.
 class KeyedHash {
  public:
-  // `first` is multiplied: with the bits as they are, a pair of ids or addresses that are counted
-  // up together would meet all other such pairs when the second value is added.
+  // `first` is multiplied by an odd constant. Without that, pairs of ids or addresses that are
+  // counted up together would all collide when the second value is added.
   explicit constexpr KeyedHash(uint64_t key, uint64_t first) : hash_(key + first * kOdd) {}
   constexpr void Add(uint64_t v) { hash_ = Fold(hash_ ^ v, kOdd); }
-  // The first value of which an outsider chooses all the bits: a product of two secrets.
+  // Adds the first value of which a client chooses all bits. Both factors of the product are secret
+  // here.
   constexpr void AddChosen(uint64_t key, uint64_t v) {
     hash_ = Fold(hash_, v ^ (key << 32 | key >> 32) ^ kOdd);
   }
@@ -36,7 +38,7 @@ class KeyedHash {
   uint64_t hash_;
 };
 
-// For tests: tables made while it lives use this key. Not thread-safe.
+// For tests: tables that are made during its lifetime use this key. Not thread-safe.
 class ScopedTableKey {
  public:
   explicit ScopedTableKey(uint64_t key);

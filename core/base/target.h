@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a device is for everything above devices/: facts, as its driver found them when the device
-// opened.
+// Target: the facts about a device that decide code. Its driver finds them when it opens the
+// device.
 //
 // Plain data. Scheduler, codegen, search, renderers and cache keys read this struct and never ask
-// which driver filled it. Every field decides code, so every field is part of Key(); what decides
-// no code (the device's name, the size of its memory) is in devices::DeviceInfo.
+// which driver filled it. Every field decides code, so every field is part of Key(). Facts that
+// decide no code (the device's name, the size of its memory) are in devices::DeviceInfo.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace uopd {
 
-// What the bytes of a program are. Values are stored in caches: never reuse one.
-enum class ProgramFormat : uint8_t {
+// The format of the code of a kernel. The numbers are stored in caches: never reuse one.
+enum class CodeFormat : uint8_t {
   kLlvmIr = 1,  // LLVM IR text
   kObject = 2,  // what the device's Compiler returned: ELF object, cubin, code object, ...
   kC = 3,       // C11 text
@@ -25,12 +25,12 @@ enum class ProgramFormat : uint8_t {
 // A data cache.
 struct CacheLevel {
   int64_t bytes = 0;
-  int shared_by = 1;  // hardware threads
+  int shared_by = 1;  // number of hardware threads that share it
   bool operator==(const CacheLevel&) const = default;
 };
 
 // An instruction that adds the product of an m x k and a k x n matrix to an m x n matrix. A dot
-// product of vectors is one with m = 1.
+// product instruction of vectors has m = 1.
 struct MatrixInstruction {
   std::string name;  // as renderers know it: "avx512_bf16"
   int m = 0, n = 0, k = 0;
@@ -39,18 +39,18 @@ struct MatrixInstruction {
 };
 
 struct Target {
-  // Which code it runs.
+  // Which code the device runs.
   std::string kind = "cpu";  // family of devices
   std::string arch;          // "x86_64", "sm_90", ...
   std::string features;   // of the architecture, as its toolchain writes them; nobody parses them
-  std::string toolchain;  // version, flags and all else that decides compiled bytes
+  std::string toolchain;  // version, flags and everything else that decides compiled bytes
 
-  // What its text can express.
-  ProgramFormat format = ProgramFormat::kLlvmIr;  // of what its compiler takes: names the renderer
-  int vector_lanes = 64;                          // most lanes of a vector value; a power of two
-  bool has_fma = true;                            // a multiply-add is one instruction
-  // That its programs may load, store and convert (floats under 32 bits are computed in f32; bf16
-  // and fp8 are stored as bits). A kernel that needs another dtype is UNIMPLEMENTED.
+  // What the text of its kernels can express.
+  CodeFormat format = CodeFormat::kLlvmIr;  // that its compiler takes; selects the renderer
+  int vector_lanes = 64;                    // most lanes of a vector value; a power of two
+  bool has_fma = true;                      // a multiply-add is one instruction
+  // The dtypes that its kernels may load, store and convert. Floats under 32 bits are computed in
+  // f32; bf16 and fp8 are stored as bits. A kernel that needs another dtype is UNIMPLEMENTED.
   DtypeNumberSet dtypes{DtypeNumber::Bool, DtypeNumber::I8,  DtypeNumber::U8,  DtypeNumber::I16,
                         DtypeNumber::U16,  DtypeNumber::I32, DtypeNumber::U32, DtypeNumber::I64,
                         DtypeNumber::U64,  DtypeNumber::F16, DtypeNumber::F32, DtypeNumber::F64};
@@ -59,22 +59,22 @@ struct Target {
   // One hardware thread: a CPU's, or a lane of a GPU's warp.
   int vector_bytes = 32;  // width of a vector register
   int vector_registers = 16;
-  int64_t private_bytes = 512 << 10;  // of arrays that a kernel may have for itself
-  // Of data, nearest first.
+  int64_t private_bytes = 512 << 10;  // limit of all private arrays of a kernel together
+  // Data caches, nearest first.
   std::vector<CacheLevel> caches = {{32 << 10, 1}, {1 << 20, 1}};
 
-  // All of them together.
+  // All hardware threads together.
   int threads = 1;      // instances of a kernel that run at the same time, on a CPU
   int warp_lanes = 1;   // threads that execute one instruction together
-  int max_buffers = 0;  // that one kernel may take, at least 4; 0: any number
+  int max_buffers = 0;  // limit for one kernel, at least 4; 0: no limit
   int64_t max_grid[3] = {1, 1, 1};
   int64_t max_block[3] = {1, 1, 1};
   int64_t max_block_threads = 1;  // product of a block's dimensions
   int64_t shared_bytes = 0;       // on-chip memory of one block
 
-  // One thread's part of its second-level cache, or of the nearest where there is no second.
+  // One thread's share of the second-level cache, or of the only cache if there is one level.
   int64_t OwnCacheBytes() const;
-  // Every field, as text: equal exactly for equal targets.
+  // Every field, as text. Two keys are equal exactly if the targets are equal.
   std::string Key() const;
 };
 

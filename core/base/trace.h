@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the time of a request goes: nanoseconds per phase, and on request a trace for
+// Where the time of a request goes: nanoseconds per phase, and optionally a trace for
 // chrome://tracing.
 //
 //   PhaseTimings timings;
@@ -53,7 +53,7 @@ struct PhaseTimings {
 
   int64_t operator[](Phase phase) const { return ns[static_cast<size_t>(phase)]; }
   void Add(Phase phase, int64_t duration_ns) { ns[static_cast<size_t>(phase)] += duration_ns; }
-  void Add(const PhaseTimings& other);  // what another thread spent for the same request
+  void Add(const PhaseTimings& other);  // the time of another thread for the same request
   int64_t total_ns() const;
   // Counts every phase that took time into uopd_phase_duration_seconds{phase}.
   void Observe() const;
@@ -88,7 +88,8 @@ class Trace {
   size_t dropped_ UOPD_GUARDED_BY(mu_) = 0;
 };
 
-// Adds its lifetime, less that of phases inside it, to `timings`; its whole lifetime to `trace`.
+// Adds its lifetime without that of phases inside it to `timings`, and its whole lifetime to
+// `trace`.
 class ScopedPhase {
  public:
   explicit ScopedPhase(Phase phase, PhaseTimings* timings, Trace* trace = nullptr);

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT
-// Codegen: one kernel graph (core/schedule/schedule.h) becomes a linear program that renderers turn
+// Codegen: one kernel graph (core/schedule/schedule.h) becomes a linear kernel that renderers turn
 // into text.
 //
-// A linear program is LINEAR of lines in order of execution; docs/ir.md, "Programs", lists what may
-// stand in it. Every line's sources come before it. Loops are RANGE ... END pairs, properly nested;
-// accumulators are BUFFER {REG}; vectors are values of shape (n,); index arithmetic is i32 or i64.
+// Runs after the scheduler and before a renderer (core/render); docs/codegen.md lists the passes.
+//
+// A linear kernel is one LINEAR node whose sources are the lines in order of execution;
+// docs/ir_linear.md lists the ops that may occur.
+//
+// Invariants of a linear kernel
+//   (1) The sources of a line are earlier lines.
+//   (2) Loops are RANGE ... END pairs, properly nested.
+//   (3) Accumulators are BUFFER {REG}; vectors are values of shape (n,).
+//   (4) Index arithmetic is i32 or i64.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -17,7 +24,7 @@
 
 namespace uopd::codegen {
 
-// One scheduling decision. `axis` counts the kernel's ranges as written in docs/codegen.md; amount
+// One decision about the loops of a kernel. `axis` is a position in Axes() (opt/opt_plan.h); amount
 // 0 is the whole axis.
 enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector };
 struct Opt {
@@ -29,36 +36,36 @@ struct Opt {
 std::string Text(const Opt& opt);  // "UPCAST(0, 4)"
 
 struct Options {
-  bool noopt = false;  // no heuristic
-  bool fast_math = false;
-  const std::vector<Opt>* opts = nullptr;  // exactly these instead of the heuristic's
+  bool noopt = false;      // run neither the heuristic nor the choice of a loop order
+  bool fast_math = false;  // allow identities of real numbers that change IEEE results
+  const std::vector<Opt>* opts = nullptr;  // if set: apply exactly these, skip the heuristic
 };
 
 struct BufferUse {
   ir::Dtype dtype = ir::Dtype::Void;
-  int64_t elements = 0;  // size that the kernel's indices were checked against
+  int64_t elements = 0;  // size of the buffer with every variable at its maximum
   bool read = false, written = false;
 };
 
 struct LoweredKernel {
-  ir::UOp program;   // LINEAR, in the caller's context
+  ir::UOp linear;    // LINEAR, in the caller's context
   std::string name;  // a C identifier, from the kernel's shape: the same graph has the same name
   std::vector<BufferUse> buffers;      // by PARAM slot
   std::vector<std::string> variables;  // order of the `vars` array at launch
   LaunchGeometry launch;
   std::vector<Opt> applied;
-  // Estimates for one launch with variables at their largest. estimate_ns is what a slow device
-  // takes: for telling long kernels from short ones (passes/polls.h).
+  // Estimates for one launch with every variable at its maximum. `estimate_ns` assumes a slow core
+  // (passes/polls.h): it tells long kernels from short ones.
   double flops = 0, bytes = 0, estimate_ns = 0;
-  bool polls = false;  // the program looks whether it is to stop
+  bool polls = false;  // the kernel checks its stop word while it runs
 };
 
-// Version of what Lower does; part of the environment key of cached kernels. Raise it with every
-// change of output.
+// Version of the output of Lower; part of the environment key of cached kernels. Raise it with
+// every change of that output.
 inline constexpr int kCodegenVersion = 8;
 
-// REQUIRES: sink passed ir::Verify(..., Stage::kKernel). INVALID_ARGUMENT for an opt in
-// Options::opts that does not apply.
+// REQUIRES: sink passed ir::Verify(..., Level::kKernel). INVALID_ARGUMENT if an opt of
+// Options::opts does not apply, UNIMPLEMENTED if the target lacks a dtype.
 absl::StatusOr<LoweredKernel> Lower(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                     const Options& options);
 

@@ -13,7 +13,7 @@ using ir::Op;
 using ir::UOp;
 
 Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
-  // Every node runs once for each combination of the ranges that it varies with.
+  // A node is computed once per combination of values of the ranges that it depends on.
   absl::flat_hash_map<uint32_t, std::vector<UOp>> along;
   std::map<std::pair<uint32_t, bool>, double> traffic;
   auto times = [&](const std::vector<UOp>& ranges) {
@@ -40,7 +40,7 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
       out.flops += times(mine) * (u.Is(Op::MULACC) ? 2 : 1);
     } else if (u.Is({Op::LOAD, Op::STORE})) {
       const UOp buffer = u.src(0).src(0);
-      if (buffer.Is(Op::STAGE)) continue;  // in the nearest cache
+      if (buffer.Is(Op::STAGE)) continue;  // staged values stay in the first-level cache
       traffic[{buffer.id(), u.Is(Op::STORE)}] +=
           times(mine) * static_cast<double>(ir::ByteSize(u.src(0).dtype()));
     }

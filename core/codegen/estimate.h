@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT
-// How much work a kernel graph is: what reports and opts are weighed with.
+// An estimate of the work of a kernel graph: arithmetic and memory traffic.
+//
+// Computed on the graph before opts are applied. The heuristic chooses the number of threads with
+// it; reports show it.
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
 struct Estimate {
-  double flops = 0;  // arithmetic on values, not on indices; a multiply-add counts two
-  double bytes = 0;  // of every buffer once for each direction, at most its size
+  double flops = 0;  // operations on values (not on indices or bools); MULACC counts as two
+  double bytes = 0;  // loaded plus stored; each buffer counts at most its size per direction
 };
 
-// For one launch with variables at their largest. REQUIRES: a verified kernel graph.
+// For one launch with every variable at its maximum. REQUIRES: a verified kernel graph.
 Estimate EstimateKernel(ir::UOpContext& ctx, ir::UOp sink);
 
 }  // namespace uopd::codegen

@@ -8,8 +8,8 @@
 #include "core/base/log.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
+#include "core/ir/analysis/eval.h"
 #include "core/ir/dtype.h"
-#include "core/ir/eval.h"
 
 namespace uopd::codegen {
 
@@ -20,7 +20,7 @@ using ir::UOp;
 
 namespace {
 
-// What sizes are made of: total functions of integers (division by zero gives 0).
+// The ops that a size may use. All are total functions of integers: division by zero gives 0.
 constexpr Op kOps[] = {Op::ADD,  Op::SUB,      Op::MUL,      Op::NEG, Op::CDIV,
                        Op::CMOD, Op::FLOORDIV, Op::FLOORMOD, Op::MAX};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The dimensions of a launch: integers that may depend on the variables of the kernel, evaluated
-// when the kernel is launched.
+// The dimensions of a launch: integer expressions over the variables of a kernel.
 //
-// Plain data without a context: what the cache keeps. Immutable, freely shared.
+// Codegen makes them; the launch evaluates them with the values of that run. Plain data without a
+// context, so the cache can store them. Immutable; any thread may read them.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -23,30 +23,32 @@ class LaunchSize {
 
   LaunchSize(int64_t constant = 1) : constant_(constant) {}  // NOLINT: a number is a size
 
-  // The value of `size`, an index expression over `variables` (by their order at launch).
-  // UNIMPLEMENTED for one that depends on anything else or has more than kMaxSteps operations.
+  // The size that the index expression `size` describes. `variables` are names, in launch order.
+  // UNIMPLEMENTED if `size` depends on anything but variables and constants, or needs more than
+  // kMaxSteps steps.
   static absl::StatusOr<LaunchSize> Of(ir::UOp size, std::span<const std::string> variables);
 
   bool is_constant() const { return steps_.empty(); }
-  // REQUIRES: as many values as there were variables. A value that leaves 64 bits wraps.
+  // REQUIRES: one value per variable, in launch order. Arithmetic wraps at 64 bits.
   int64_t Evaluate(std::span<const int64_t> values) const;
   bool operator==(const LaunchSize&) const = default;
 
   void Encode(std::string& out) const;
-  // False for bytes that are no size over `variables` variables.
+  // False unless the bytes are a valid size over `variables` variables.
   static bool Decode(ByteReader& in, size_t variables, LaunchSize& out);
 
  private:
-  // One operation, in order; the last one is the size. A source is the number of an earlier step.
+  // One operation. Steps run in order; the last result is the size. A source is the position of an
+  // earlier step.
   struct Step {
     ir::Op op = ir::Op::CONST;
-    int64_t value = 0;  // CONST: itself; DEFINE_VAR: which variable
+    int64_t value = 0;  // CONST: its value; DEFINE_VAR: the position of the variable
     std::array<uint32_t, 2> srcs{};
     bool operator==(const Step&) const = default;
   };
 
   int64_t constant_ = 1;
-  std::vector<Step> steps_;  // empty: the constant
+  std::vector<Step> steps_;  // empty: the size is constant_
 };
 
 struct LaunchGeometry {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
-#include "core/ir/polynomial.h"
+#include "core/ir/analysis/polynomial.h"
 
 namespace uopd::ir {
 

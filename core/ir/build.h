@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Makers of nodes with their dtypes derived. They do not verify: callers with outside input run
-// VerifyNode on the result.
+// Functions that make nodes and derive their dtypes. They do not verify the nodes: callers with
+// input from outside call VerifyNode (spec.h) on the result.
 #pragma once
 #include <initializer_list>
 
@@ -9,8 +9,8 @@
 
 namespace uopd::ir {
 
-// Elementwise ops. The dtype is the operand's, bool for comparisons, that of the branches for
-// WHERE.
+// Elementwise ops. The dtype is that of the operands; bool for comparisons; that of the last two
+// operands for WHERE.
 UOp Alu(UOpContext& ctx, Op op, std::initializer_list<UOp> src);
 inline UOp Add(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::ADD, {a, b}); }
 inline UOp Sub(UOpContext& ctx, UOp a, UOp b) { return Alu(ctx, Op::SUB, {a, b}); }
@@ -22,11 +22,11 @@ inline UOp Not(UOpContext& ctx, UOp a) { return Alu(ctx, Op::CMPNE, {a, ctx.Bool
 UOp Cast(UOpContext& ctx, UOp x, Dtype dtype);  // x itself if it has the dtype
 UOp Bitcast(UOpContext& ctx, UOp x, Dtype dtype);
 
-// Quotients and remainders of two values of one dtype, integer or float. Trunc: rounded toward
-// zero, the remainder has the sign of a (C); Floor: rounded down, the remainder has the sign of b
-// (Python). Integers: one op, by zero gives 0. Floats: a - b * quotient in the dtype, which is the
-// exact remainder as long as the quotient is one; where it needs rounding (above 2^24 in f32) the
-// remainder is rounded with it.
+// Quotients and remainders of two values of one dtype, integer or float.
+//   Trunc   The quotient is rounded toward zero; the remainder has the sign of a (as in C).
+//   Floor   The quotient is rounded down; the remainder has the sign of b (as in Python).
+// Integers take one op; division by zero gives 0. For floats, the remainder is a - b * quotient,
+// computed in the dtype: exact while the quotient is exact (below 2^24 in f32), rounded otherwise.
 UOp TruncDiv(UOpContext& ctx, UOp a, UOp b);
 UOp TruncMod(UOpContext& ctx, UOp a, UOp b);
 UOp FloorDiv(UOpContext& ctx, UOp a, UOp b);
@@ -40,7 +40,7 @@ UOp Floor(UOpContext& ctx, UOp x);
 // divides where it is a multiple of the ratio by its form: 4 * v, v * 8 + 4.
 absl::StatusOr<UOp> BitcastWidth(UOpContext& ctx, UOp x, Dtype dtype);
 
-// Movement. Concrete forms; the symbolic ones take STACKs.
+// Movement ops. `shape`, `before` and `starts` are STACKs of index values, which may be symbolic.
 UOp Reshape(UOpContext& ctx, UOp x, UOp shape);
 UOp Reshape(UOpContext& ctx, UOp x, std::span<const int64_t> dims);
 UOp Expand(UOpContext& ctx, UOp x, UOp shape);
@@ -50,11 +50,12 @@ UOp Pad(UOpContext& ctx, UOp x, UOp before, UOp shape);
 UOp Shrink(UOpContext& ctx, UOp x, UOp starts, UOp shape);
 UOp Flip(UOpContext& ctx, UOp x, std::span<const int64_t> axes);
 
-// Reduction over axes, which stay with size 1 (tensor level), or over ranges (kernel level).
+// Reduction over axes, which keep size 1 (tensor level), or over ranges (kernel level).
 UOp ReduceAxes(UOpContext& ctx, Op op, UOp x, std::span<const int64_t> axes);
 UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges);
-// Memory of `size` elements that one iteration of the loops around it has to itself: in every
-// iteration of `ranges`, element `index` becomes `value` (where the gate holds). Read by INDEX.
+// STAGE: an array of `size` elements inside of a kernel, one for each iteration of the loops around
+// it. Each iteration of `ranges` sets element `index` to `value` if the gate is true. INDEX reads
+// it.
 UOp Staged(UOpContext& ctx, UOp value, int64_t size, UOp index, UOp maybe_gate,
            std::span<const UOp> ranges);
 

@@ -100,7 +100,7 @@ UOp UOpContext::Make(Op op, Dtype dtype, std::span<const UOp> src, Arg arg, int6
     out += sizeof arg.bits;
   }
   if (has_tag) std::memcpy(out, &tag, sizeof tag);
-  // By half: a table that doubles is a third empty on average.
+  // Grow by half: less memory stays unused than with doubling.
   if (nodes_.size() == nodes_.capacity())
     nodes_.reserve(std::max<size_t>(64, nodes_.size() + nodes_.size() / 2));
   nodes_.push_back(n);
@@ -182,7 +182,7 @@ UOp UOpContext::Float(Dtype dtype, double v) {
 }
 
 UOpContext::Way UOpContext::WayOf(UOp u) {
-  constexpr size_t kShort = 4;  // what a walk may find again without having been here
+  constexpr size_t kShort = 4;  // ways of at most this many nodes are not memoised
   absl::InlinedVector<UOp, 8> passed;
   Way way{u, false};
   while (way.from.Is(kMovementOps) || way.from.Is(Op::AFTER)) {

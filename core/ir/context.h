@@ -6,9 +6,8 @@
 // owns only what it adds; the base must outlive it and must not grow while overlays exist, so any
 // number of threads may have one each.
 //
-// Passes ask their context whether anybody still wants the result: loops that may run long poll
-// Interrupted() and stop where what they have is consistent; whoever runs several passes returns
-// CheckInterrupt() after each.
+// Interrupts: loops that may run long poll Interrupted() and stop at a point where their data are
+// consistent. The caller of several passes returns CheckInterrupt() after each.
 //
 // Facts (shape, bounds) are memoised per context in tables indexed by id, not in nodes. Shapes are
 // interned too: equal shapes of one context are the same pointer.
@@ -24,10 +23,10 @@
 #include "core/base/arena.h"
 #include "core/base/interrupt.h"
 #include "core/base/status.h"
-#include "core/ir/bounds.h"
-#include "core/ir/bounds_table.h"
-#include "core/ir/shape_table.h"
-#include "core/ir/side_table.h"
+#include "core/ir/analysis/bounds.h"
+#include "core/ir/tables/bounds_table.h"
+#include "core/ir/tables/shape_table.h"
+#include "core/ir/tables/side_table.h"
 #include "core/ir/uop.h"
 
 namespace uopd::ir {
@@ -62,7 +61,7 @@ class UOpContext {
   UOp Idx(int64_t v) { return Make(Op::CONST, Dtype::Index, std::span<const UOp>{}, Arg::Int(v)); }
   UOp Bool(bool v) { return Int(Dtype::Bool, v); }
 
-  // True if no two RANGEs have a bit of Node::ranges in common, so that MayReach is exact.
+  // True if every RANGE has a bit of Node::ranges of its own, so that MayReach is exact.
   bool ranges_have_bits() const { return n_ranges_ <= 32; }
 
   // Nodes visible here; ids are [0, size()).
@@ -74,29 +73,29 @@ class UOpContext {
   // Shape of a value, or null for statements and other nodes without one. REQUIRES: the graph under
   // u passed Verify.
   const Shape* ShapeOf(UOp u);
-  // As ShapeOf for a node whose sources have shapes but that has not been verified itself.
+  // As ShapeOf, for a node that has not been verified but whose sources have shapes.
   absl::StatusOr<const Shape*> TryShapeOf(UOp u);
   // Interval of an integer, index or bool scalar; the dtype's range when nothing better is known.
   Bounds BoundsOf(UOp u);
 
-  // Null: nothing ends the work. It outlives its use here. An overlay has none from its base, which
-  // may be another thread's.
+  // Null: nothing interrupts the work. The interrupt must outlive its use here. An overlay does not
+  // inherit that of its base, which may belong to another thread.
   void set_interrupt(Interrupt* maybe_interrupt) { interrupt_ = maybe_interrupt; }
   Interrupt* maybe_interrupt() const { return interrupt_; }
-  // A poll, see Interrupt::Poll.
+  // Polls, see Interrupt::Poll.
   bool Interrupted(int32_t steps = 1) const {
     return interrupt_ != nullptr && interrupt_->Poll(steps);
   }
-  // Looks at once. CANCELLED or DEADLINE_EXCEEDED: then what the passes returned is not finished.
+  // Checks without delay. CANCELLED or DEADLINE_EXCEEDED: the results of the passes are incomplete.
   absl::Status CheckInterrupt() const {
     return interrupt_ == nullptr ? absl::OkStatus() : interrupt_->Check();
   }
 
-  // Where the elements of a value come from: `from` is what u is once its movement ops and AFTERs
-  // are taken off, u itself where there are none. Constant time, spread over all calls.
+  // The value that u is a view of: `from` is the first node below u that is no movement op and no
+  // AFTER, or u itself. Memoised: amortised constant time.
   struct Way {
     UOp from;
-    bool repeats;  // it passes EXPAND or PAD: an element of u may be none of `from`'s, or not alone
+    bool repeats;  // EXPAND or PAD is on the way: elements of u may repeat or be padding
   };
   Way WayOf(UOp u);
 
@@ -110,10 +109,10 @@ class UOpContext {
                           std::string_view text) const;
   void Grow();
   bool KnowsBounds(UOp u) const;
-  // SPEC=2: aborts with the node and who made it if VerifyNode refuses it.
+  // SPEC=2: if VerifyNode refuses u, aborts with the node and its origin (origin.h).
   void CheckNew(UOp u);
 
-  // A slot of the interning table. Comparing hashes here spares a look at the node.
+  // An entry of the interning table. The hash is here so that few lookups have to read the node.
   static constexpr uint32_t kNoNode = UINT32_MAX;
   struct Entry {
     uint32_t hash = 0;
@@ -133,7 +132,7 @@ class UOpContext {
   size_t data_count_ = 0;
   ShapeTable shapes_;
   SideTable<const Shape*> shape_of_;                        // kNoShape for nodes without one
-  BoundsTable bounds_;                                      // but for what the node itself says
+  BoundsTable bounds_;                                      // not of evident nodes, see bounds.cc
   absl::flat_hash_map<uint32_t, Bounds> dimension_bounds_;  // of sums and products; by id
   bool check_new_ = false;
   Interrupt* interrupt_ = nullptr;

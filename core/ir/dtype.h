@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Element types: widths, ranges, promotion, and exact rounding of constants.
 //
-// Vector width is shape and pointer-ness is address space, so neither is here. Arithmetic on small
-// integers wraps at their width; `index` is mathematical and the verifier proves that it never
-// overflows 64 bits.
+// A dtype has no vector width and is no pointer: the number of lanes and the address space belong
+// to the op. Arithmetic on integers wraps at their width. `index` is a mathematical integer: the
+// verifier proves that its values fit into 64 bits.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -39,7 +39,7 @@ inline constexpr DtypeInfo kDtypes[] = {
 };
 constexpr const DtypeInfo& Info(Dtype dtype) { return kDtypes[static_cast<int>(dtype)]; }
 
-// As layers that know no UOps have it.
+// The number by which layers without UOps know the dtype (core/base/dtype_number.h).
 constexpr DtypeNumber NumberOf(Dtype d) { return static_cast<DtypeNumber>(Info(d).wire); }
 
 inline std::string_view Name(Dtype d) { return Info(d).name; }
@@ -59,12 +59,13 @@ struct IntRange {
   Int128 min, max;
 };
 IntRange RangeOf(Dtype dtype);
-// v without its fraction, for an integer dtype; not wrapped. What no integer of 64 bits is, is the
-// nearest value of the dtype, NaN is 0. Bool: whether v is not 0.
+// v without its fraction, for an integer dtype; not wrapped. A value outside of 64 bits becomes the
+// nearest value of the dtype; NaN becomes 0. Bool: v != 0.
 Int128 WholeNumber(Dtype dtype, double v);
 
-// The least dtype that both convert to without leaving the lattice (docs/ir.md): integers meet in a
-// wider integer, an integer and a float in the float, i64 and u64 in f32, f16 and bf16 in f32.
+// The common dtype of two operands: their least upper bound in the lattice of docs/ir.md. Of two
+// integers it is an integer, of an integer and a float the float; i64 and u64 give f32, f16 and
+// bf16 give f32.
 Dtype Promote(Dtype a, Dtype b);
 
 // v rounded to nearest-even in `dtype` (overflow as the dtype's line in dtype.def says), as a

@@ -4,7 +4,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "core/base/text.h"
-#include "core/ir/node_index.h"
+#include "core/ir/tables/node_index.h"
 
 namespace uopd::ir {
 namespace {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Walks over graphs: topological order, variables, substitution. All iterative; depth is no limit.
+// Walks over graphs: topological order, search, substitution, copies. None is recursive, so graphs
+// may have any depth.
 #pragma once
 #include <functional>
 #include <optional>
@@ -16,22 +17,22 @@ namespace uopd::ir {
 // (depth first, sources left to right).
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots);
 std::vector<UOp> Toposort(const UOpContext& ctx, UOp root);
-// As Toposort, but does not go below nodes for which enter() is false; those nodes are listed.
+// As Toposort, without the nodes below those for which enter() is false.
 std::vector<UOp> Toposort(const UOpContext& ctx, std::span<const UOp> roots,
                           const std::function<bool(UOp)>& enter);
 
-// True if `needle` is in the backward slice of root (which has root). Looks only at nodes that are
-// younger than the needle; at none for the first few RANGEs of a context.
+// True if `needle` is reachable from root, or is root. Visits only nodes that were made after the
+// needle. For the first RANGEs of a context it visits none (UOp::MayReach).
 bool Reaches(const UOpContext& ctx, UOp root, UOp needle);
 
 // DEFINE_VARs under root in topological order.
 std::vector<UOp> Variables(const UOpContext& ctx, UOp root);
 
-// Replaces nodes by id; replacements are used as they are and not searched again.
+// Node id -> its replacement. Nothing is replaced inside of a replacement.
 using Substitution = absl::flat_hash_map<uint32_t, UOp>;
 UOp Substitute(UOpContext& ctx, UOp root, const Substitution& map);
 
-// What differs in a node made from another one.
+// The parts of a node to replace; nullopt keeps the part.
 struct Changes {
   std::optional<Dtype> dtype;
   std::optional<std::span<const UOp>> src;
@@ -41,24 +42,24 @@ struct Changes {
 // u with these changes; u itself if they change nothing.
 UOp Replace(UOpContext& ctx, UOp u, const Changes& changes);
 
-// A graph without BINDs, and what they bound: variables in topological order, each once. A BIND
-// without a value (normalised graphs) gives no entry. INVALID_ARGUMENT if a variable is bound to
-// two values.
+// A graph without BINDs, and the values of its variables: each variable once, in topological order.
+// A BIND without a value (in a normalised graph) gives no entry. INVALID_ARGUMENT if a variable is
+// bound to two values.
 struct Unbound {
   UOp graph;
   std::vector<std::pair<UOp, int64_t>> values;
 };
 absl::StatusOr<Unbound> Unbind(UOpContext& ctx, UOp root);
 
-// The device named by u or, for a value, by the first of its sources that has one; empty if none
-// does. The text lives in the context.
+// The device that u names, or that the first of its sources with a device has; empty if there is
+// none. The text lives in the context.
 std::string_view DeviceOf(UOp u);
 
-// The same graph made in another context. `map` carries node id (in `from`) -> node (in `to`) from
-// call to call.
+// Makes the graph in another context. `map`: node id in `from` -> node in `to`, for all nodes
+// copied so far; keep it from call to call.
 UOp CopyTo(const UOpContext& from, UOp root, UOpContext& to,
            absl::flat_hash_map<uint32_t, UOp>& map);
-// An arg of `op` interned in another context.
+// The arg of u, interned in another context.
 Arg CopyArg(UOpContext& to, UOp u);
 
 }  // namespace uopd::ir

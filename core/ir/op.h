@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The op enumeration, what is known of each op, and sets of ops. All of it comes from ops.def.
+// The enumeration of ops, facts about each op, and sets of ops. All of it comes from ops.def.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -118,12 +118,12 @@ inline constexpr OpSet kAluOps = OpSet::Of(kUnary | kBinary | kTernary);
 inline constexpr OpSet kCommutativeOps = OpSet::Of(kCommutative);
 inline constexpr OpSet kAssociativeOps = OpSet::Of(kAssociative);
 inline constexpr OpSet kComparisonOps = OpSet::Of(kComparison);
-// Close loops: sources from UOp::n_body() on are the ranges.
+// Ops that close loops: their sources from UOp::n_body() on are the ranges of these loops.
 inline constexpr OpSet kClosingOps = OpSet{Op::END, Op::REDUCE, Op::STAGE};
 inline constexpr OpSet kVoidOps = OpSet::Of(kVoid);
 inline constexpr OpSet kFloatOnlyOps = OpSet::Of(kFloatOnly);
 inline constexpr OpSet kIntOnlyOps = OpSet::Of(kIntOnly);
-inline constexpr OpSet kArgOps = [] {  // those that take an arg
+inline constexpr OpSet kArgOps = [] {  // ops with an arg
   OpSet out;
   for (int i = 0; i < kOpCount; ++i) {
     if (kOps[i].arg != ArgSchema::None) out.Add(static_cast<Op>(i));

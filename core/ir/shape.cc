@@ -3,8 +3,9 @@
 
 #include <algorithm>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
-#include "core/ir/polynomial.h"
+#include "core/ir/analysis/polynomial.h"
 
 namespace uopd::ir {
 namespace {
@@ -17,8 +18,6 @@ Int128 LargestOf(UOpContext& ctx, UOp dim) {
 Int128 LeastOf(UOpContext& ctx, UOp dim) {
   return dim.Is(Op::CONST) ? dim.const_int() : DimensionBounds(ctx, dim).min;
 }
-
-absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
 
 std::string Text(UOp dim) {
   return dim.Is(Op::CONST) ? Cat(dim.const_int()) : Cat("symbolic %", dim.id());
@@ -94,7 +93,7 @@ class Inference {
   absl::StatusOr<const Shape*> Source(size_t i) {
     const Shape* s = ctx_.ShapeOf(u_.src(i));
     if (s == nullptr)
-      return Bad(
+      return Invalid(
           Cat(Name(u_.op()), " needs a value as source ", i, ", not ", Name(u_.src(i).op())));
     return s;
   }
@@ -102,19 +101,20 @@ class Inference {
   // Shape operands: a STACK of index scalars, none of which can be negative.
   absl::StatusOr<std::span<const UOp>> Operand(UOp stack, std::string_view what) {
     if (!stack.Is(Op::STACK) || stack.dtype() != Dtype::Index) {
-      return Bad(Cat(Name(u_.op()), " needs a STACK of index values as ", what, ", not ",
-                     Name(stack.op())));
+      return Invalid(Cat(Name(u_.op()), " needs a STACK of index values as ", what, ", not ",
+                         Name(stack.op())));
     }
-    if (stack.n_src() > kMaxRank) return Bad(Cat("rank (", stack.n_src(), ") is over ", kMaxRank));
+    if (stack.n_src() > kMaxRank)
+      return Invalid(Cat("rank (", stack.n_src(), ") is over ", kMaxRank));
     for (UOp d : stack.srcs()) {
       if (d.dtype() != Dtype::Index)
-        return Bad(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
+        return Invalid(Cat(what, " of ", Name(u_.op()), " holds a value that is no index"));
       if (d.Is(Op::STACK) || d.Is(kMovementOps))
-        return Bad(Cat(what, " of ", Name(u_.op()), " holds a ", Name(d.op()),
-                       ", not one number: shapes do not nest"));
+        return Invalid(Cat(what, " of ", Name(u_.op()), " holds a ", Name(d.op()),
+                           ", not one number: shapes do not nest"));
       if (LeastOf(ctx_, d) < 0 && !IsNeverNegative(ctx_, {{d, 1}}))
-        return Bad(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
-                       ") that can be negative"));
+        return Invalid(Cat(what, " of ", Name(u_.op()), " holds a value (", Text(d),
+                           ") that can be negative"));
     }
     return stack.srcs();
   }
@@ -131,7 +131,7 @@ class Inference {
       n *= std::max<Int128>(1, LargestOf(ctx_, d));
       n = std::min(n, Int128{kMaxElements} + 1);
     }
-    if (n > kMaxElements) return Bad(Cat("shape ", Text(dims), " has more than 2^48 elements"));
+    if (n > kMaxElements) return Invalid(Cat("shape ", Text(dims), " has more than 2^48 elements"));
     return absl::OkStatus();
   }
 
@@ -142,7 +142,7 @@ class Inference {
       for (size_t i = 1; i < u_.n_src(); ++i) {
         UOPD_ASSIGN(const Shape* other, Source(i));
         if (first != other) {
-          return Bad(
+          return Invalid(
               Cat("STACK of shapes ", Text(*first), " and ", Text(*other), ": they must be equal"));
         }
       }
@@ -156,7 +156,7 @@ class Inference {
     UOPD_ASSIGN(const Shape* first, Source(0));
     const int64_t axis = u_.ints().empty() ? -1 : u_.ints()[0];
     if (axis >= static_cast<int64_t>(first->size()))
-      return Bad(Cat("MULTI along axis ", axis, " of pieces of shape ", Text(*first)));
+      return Invalid(Cat("MULTI along axis ", axis, " of pieces of shape ", Text(*first)));
     SymbolicDims dims(first->begin(), first->end());
     int64_t sum = 0;
     for (size_t i = 0; i < u_.n_src(); ++i) {
@@ -171,9 +171,10 @@ class Inference {
         if (fits) sum += (*piece)[k].const_int();
       }
       if (!fits) {
-        return Bad(Cat("MULTI of pieces of shapes ", Text(*first), " and ", Text(*piece),
-                       axis < 0 ? ": copies of one value are equal"
-                                : Cat(": they may differ in numbers along axis ", axis, " only")));
+        return Invalid(Cat("MULTI of pieces of shapes ", Text(*first), " and ", Text(*piece),
+                           axis < 0
+                               ? ": copies of one value are equal"
+                               : Cat(": they may differ in numbers along axis ", axis, " only")));
       }
     }
     if (axis >= 0) dims[axis] = ctx_.Idx(sum);
@@ -189,8 +190,8 @@ class Inference {
       if (out == next) continue;
       auto both = BroadcastShapes(*out, *next);
       if (!both)
-        return Bad(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
-                       ": they do not broadcast"));
+        return Invalid(Cat(Name(u_.op()), " of shapes ", Text(*out), " and ", Text(*next),
+                           ": they do not broadcast"));
       out = New(*both);
       known = false;
     }
@@ -206,7 +207,8 @@ class Inference {
     int64_t last = -1;
     for (int64_t a : axes) {
       if (a <= last || a >= static_cast<int64_t>(dims.size())) {
-        return Bad(Cat("REDUCE over axis ", a, " of shape ", Text(*in), ": axes ascend and exist"));
+        return Invalid(
+            Cat("REDUCE over axis ", a, " of shape ", Text(*in), ": axes ascend and exist"));
       }
       dims[a] = ctx_.Idx(1);
       last = a;
@@ -214,8 +216,9 @@ class Inference {
     return New(dims);
   }
 
-  // Concrete dimensions have the same product and symbolic ones are the same on both sides; or all
-  // of them together have the same product, as 4 * v and (v, 4) do.
+  // Both shapes must have the same number of elements. Either the products of their constant
+  // dimensions are equal and so are the symbolic dimensions, or the products of all dimensions are
+  // equal as polynomials, as for (4 * v) and (v, 4).
   absl::StatusOr<const Shape*> Reshape() {
     UOPD_ASSIGN(const Shape* in, Source(0));
     UOPD_ASSIGN(const Shape* out, FromOperand(u_.src(1)));
@@ -235,7 +238,7 @@ class Inference {
     split(*out, n_out, s_out);
     const bool same = n_in == n_out && (s_in == s_out || n_in == 0);
     if (!same && ((s_in.empty() && s_out.empty()) || !SameProduct(ctx_, *in, *out))) {
-      return Bad(Cat("RESHAPE from ", Text(*in), " to ", Text(*out), ": sizes differ"));
+      return Invalid(Cat("RESHAPE from ", Text(*in), " to ", Text(*out), ": sizes differ"));
     }
     return out;
   }
@@ -249,7 +252,8 @@ class Inference {
       fits = from == to || from.IsConstInt(1);
     }
     if (!fits)
-      return Bad(Cat("EXPAND from ", Text(*in), " to ", Text(*out), ": only size-1 axes expand"));
+      return Invalid(
+          Cat("EXPAND from ", Text(*in), " to ", Text(*out), ": only size-1 axes expand"));
     return out;
   }
 
@@ -263,7 +267,7 @@ class Inference {
       dims.push_back((*in)[a]);
     }
     if (dims.size() != in->size() || u_.ints().size() != in->size()) {
-      return Bad(Cat("PERMUTE of shape ", Text(*in), ": arg is no permutation of its axes"));
+      return Invalid(Cat("PERMUTE of shape ", Text(*in), ": arg is no permutation of its axes"));
     }
     return New(dims);
   }
@@ -275,8 +279,8 @@ class Inference {
     bool fits = before.size() == in->size() && out->size() == in->size();
     for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(before[i], (*in)[i], (*out)[i]);
     if (!fits)
-      return Bad(Cat("PAD of shape ", Text(*in), " by ", Text(before), " to ", Text(*out),
-                     ": the source does not fit"));
+      return Invalid(Cat("PAD of shape ", Text(*in), " by ", Text(before), " to ", Text(*out),
+                         ": the source does not fit"));
     return out;
   }
 
@@ -287,8 +291,8 @@ class Inference {
     bool fits = starts.size() == in->size() && out->size() == in->size();
     for (size_t i = 0; fits && i < in->size(); ++i) fits = BoxFits(starts[i], (*out)[i], (*in)[i]);
     if (!fits) {
-      return Bad(Cat("SHRINK of shape ", Text(*in), " to ", Text(*out), " at ", Text(starts),
-                     ": the box can leave the source"));
+      return Invalid(Cat("SHRINK of shape ", Text(*in), " to ", Text(*out), " at ", Text(starts),
+                         ": the box can leave the source"));
     }
     return out;
   }
@@ -313,7 +317,8 @@ absl::StatusOr<const Shape*> UOpContext::TryShapeOf(UOp u) {
   const Shape* shape = shape_of_.Get(u.id());
   if (shape == nullptr) {
     UOPD_ASSIGN(shape, Inference(*this, u, shapes_, arena_, key_).Run());
-    if (shape->size() > kMaxRank) return Bad(Cat("rank (", shape->size(), ") is over ", kMaxRank));
+    if (shape->size() > kMaxRank)
+      return Invalid(Cat("rank (", shape->size(), ") is over ", kMaxRank));
     shape_of_.Set(u.id(), shape);
   }
   return shape == &kNoShape ? nullptr : shape;

@@ -21,7 +21,7 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 // Concrete dimensions, or nullopt if one is symbolic.
 std::optional<Dims> StaticDims(Shape shape);
-// The largest each dimension can be. REQUIRES: shape passed Verify.
+// The largest value of each dimension. REQUIRES: shape passed Verify.
 Dims MaxDims(UOpContext& ctx, Shape shape);
 int64_t Product(std::span<const int64_t> dims);
 
@@ -29,7 +29,7 @@ int64_t Product(std::span<const int64_t> dims);
 std::optional<SymbolicDims> BroadcastShapes(Shape a, Shape b);
 bool SameShape(Shape a, Shape b);
 
-// STACK of dimensions: how shapes are operands.
+// The STACK of dimensions that represents a shape as an operand.
 UOp ShapeArg(UOpContext& ctx, std::span<const int64_t> dims);
 UOp ShapeArg(UOpContext& ctx, Shape dims);
 

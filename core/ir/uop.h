@@ -56,7 +56,7 @@ struct Node {
   bool has_tag;
   uint32_t n_src;
   uint32_t id;
-  uint32_t ranges;  // the bits of every RANGE in its backward slice; they are given out in turn
+  uint32_t ranges;  // bits of the RANGEs that the node reaches; RANGEs get the 32 bits in turn
 
   const UOp* src_begin() const { return reinterpret_cast<const UOp*>(this + 1); }
   const uint64_t* words() const { return reinterpret_cast<const uint64_t*>(this + 1) + n_src; }
@@ -75,7 +75,7 @@ class UOp {
   Op op() const { return node_->op; }
   Dtype dtype() const { return node_->dtype; }
   uint32_t id() const { return node_->id; }
-  // Identity mark of passes; part of the node, never sent.
+  // A number by which passes distinguish nodes that are equal otherwise. Never sent.
   int64_t tag() const { return node_->has_tag ? node_->tag() : 0; }
   Arg arg() const { return node_->has_arg ? node_->arg() : Arg{}; }
   size_t n_src() const { return node_->n_src; }
@@ -83,8 +83,8 @@ class UOp {
   std::span<const UOp> srcs() const { return {node_->src_begin(), node_->n_src}; }
   const Node* node() const { return node_; }
 
-  // Sources that lie inside of the loops which this node closes, and the ranges of those loops
-  // (kClosingOps); for other ops all sources, and none.
+  // For ops that close loops (kClosingOps), the sources are body() and closed(): the values inside
+  // of the loops, and the ranges of the loops. For other ops, body() has all sources.
   size_t n_body() const {
     if (!Is(kClosingOps)) return n_src();
     return Is(Op::STAGE) ? 3 : 1;
@@ -95,7 +95,7 @@ class UOp {
   explicit operator bool() const { return node_ != nullptr; }
   bool operator==(const UOp&) const = default;
 
-  // False only if the RANGE is not in the backward slice of this node: spares walks (Reaches).
+  // False: the RANGE is not reachable from this node. True: it may be; see Reaches (graph.h).
   bool MayReach(UOp range) const {
     return (node_->ranges & range.node_->ranges) == range.node_->ranges;
   }

@@ -26,7 +26,7 @@ constexpr std::string_view kPrelude =
     "#define SATURATE(type, x, min, max, below, above) "
     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
 
-// Leaves the kernel if it is to stop.
+// A poll: returns from the kernel if the stop word is set.
 constexpr std::string_view kPoll = "if (*(const volatile int32_t *)buffers[-1] != 0) return;";
 
 class CWriter {
@@ -34,8 +34,8 @@ class CWriter {
   CWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
       : ctx_(ctx), variables_(variables) {}
 
-  absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
-    for (UOp u : program.srcs()) {
+  absl::StatusOr<std::string> Run(UOp linear, std::string_view name) {
+    for (UOp u : linear.srcs()) {
       if (ctx_.Interrupted(8)) return ctx_.CheckInterrupt();
       if (absl::Status s = Line(u); !s.ok())
         return WithFrame(std::move(s), Cat("rendering ", Name(u.op()), " as C"));
@@ -48,7 +48,8 @@ class CWriter {
 
  private:
   static absl::Status NoRendering(UOp u) {
-    return absl::UnimplementedError(Cat("no C for ", Name(u.op()), " of ", Name(u.dtype())));
+    return absl::UnimplementedError(
+        Cat("the renderer of C does not support ", Name(u.op()), " of ", Name(u.dtype())));
   }
   static std::string_view Type(Dtype d) { return SpellingOf(d)->c; }
 
@@ -80,7 +81,7 @@ class CWriter {
     std::string text = Cat(u.const_int(), t.c_suffix);
     return u.const_int() < 0 ? Cat("(", text, ")") : text;
   }
-  // Scalar, or lane i of a vector.
+  // The text of u: a scalar, or lane i of a vector.
   std::string Operand(UOp u) {
     if (u.Is(Op::CONST)) return Constant(u);
     const std::string& name = names_.at(u.id());
@@ -89,7 +90,7 @@ class CWriter {
 
   std::string Fresh(UOp u) { return names_[u.id()] = Cat("v", names_.size()); }
 
-  // Declares u's variable and gives it an expression, lane by lane if u is a vector.
+  // Declares a variable for u and assigns the expression to it, lane by lane if u is a vector.
   void Define(UOp u, std::string_view expression) {
     const int64_t n = Lanes(ctx_, u);
     const std::string name = Fresh(u);
@@ -127,7 +128,7 @@ class CWriter {
         const std::string name = names_[u.id()] = Cat("r", u.axis_id());
         std::string from = "0", to = Operand(u.src(0));
         if (u.tag() > 1) {
-          // A loop over chunks, which polls, and one over the iterations of a chunk.
+          // Two loops: the outer one over chunks polls, the inner one runs over a chunk.
           const std::string chunk = Cat("c", u.axis_id());
           Put("for (", Type(u.dtype()), " ", chunk, " = 0; ", chunk, " < ", to, "; ", chunk,
               " += ", u.tag(), ") {");
@@ -186,7 +187,7 @@ class CWriter {
   }
 
   static UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
-  // Lane i of what an INDEX with lanes points to: &b[x] without brackets.
+  // The lvalue that an INDEX points to; its lane i if the INDEX has lanes.
   std::string Place(UOp index) {
     const std::string& at = names_.at(index.id());
     if (index.arg().AsInt() == 0) return at;
@@ -232,7 +233,7 @@ class CWriter {
       const std::string max = to == Dtype::U64   ? "UINT64_MAX"
                               : to == Dtype::I64 ? "INT64_MAX"
                                                  : Cat("(", type, ")(", range.max, ")");
-      // Compared as doubles: max + 1 is a power of two in every type, so these ends are exact.
+      // Compare as doubles: min and max + 1 are 0 or powers of two, so both are exact.
       Define(u, Cat("SATURATE(", type, ", (double)", x, ", ", min, ", ", max, ", ",
                     Number(static_cast<double>(range.min)), ", ",
                     Number(static_cast<double>(range.max + 1)), ")"));
@@ -279,9 +280,9 @@ class CWriter {
 
 }  // namespace
 
-absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, UOp program, std::string_view name,
+absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, UOp linear, std::string_view name,
                                     std::span<const std::string> variables) {
-  return CWriter(ctx, variables).Run(program, name);
+  return CWriter(ctx, variables).Run(linear, name);
 }
 
 }  // namespace uopd::render

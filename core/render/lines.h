@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What renderers ask of a program's lines.
+// Queries about the lines of a linear kernel that all renderers share.
 #pragma once
 #include "core/ir/context.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::render {
 
-// Lanes of a value: 0 for a scalar.
+// The number of lanes of a vector; 0 for a scalar.
 inline int64_t Lanes(ir::UOpContext& ctx, ir::UOp u) {
   const ir::Shape* shape = ctx.ShapeOf(u);
   return shape == nullptr || shape->empty() ? 0 : (*shape)[0].const_int();

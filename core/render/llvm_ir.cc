@@ -27,7 +27,7 @@ std::string_view InMemory(Dtype d) { return d == Dtype::Bool ? "i8" : Scalar(d);
 std::string Type(std::string_view scalar, int64_t lanes) {
   return lanes == 0 ? std::string(scalar) : Cat("<", lanes, " x ", scalar, ">");
 }
-// Name of a type in the name of an intrinsic.
+// A type as it is written in the name of an intrinsic.
 std::string Mangled(Dtype d, int64_t lanes) {
   const std::string s(SpellingOf(d)->llvm_mangled);
   return lanes == 0 ? s : Cat("v", lanes, s);
@@ -38,13 +38,13 @@ class LlvmWriter {
   LlvmWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
       : ctx_(ctx), variables_(variables) {}
 
-  absl::StatusOr<std::string> Run(UOp program, std::string_view name) {
-    for (UOp u : program.srcs()) {
+  absl::StatusOr<std::string> Run(UOp linear, std::string_view name) {
+    for (UOp u : linear.srcs()) {
       if (u.Is(Op::PARAM)) slots_.push_back(u);
     }
     std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
-    FindArrays(program);
-    for (UOp u : program.srcs()) {
+    FindArrays(linear);
+    for (UOp u : linear.srcs()) {
       if (ctx_.Interrupted(8)) return ctx_.CheckInterrupt();
       if (absl::Status s = Line(u); !s.ok())
         return WithFrame(std::move(s), Cat("rendering ", Name(u.op()), " as LLVM IR"));
@@ -54,12 +54,14 @@ class LlvmWriter {
 
  private:
   static absl::Status NoRendering(UOp u) {
-    return absl::UnimplementedError(Cat("no LLVM IR for ", Name(u.op()), " of ", Name(u.dtype())));
+    return absl::UnimplementedError(
+        Cat("the renderer of LLVM IR does not support ", Name(u.op()), " of ", Name(u.dtype())));
   }
 
-  // Which of the BUFFERs are memory: any that is not read and written whole, like an accumulator.
-  void FindArrays(UOp program) {
-    for (UOp u : program.srcs()) {
+  // Fills arrays_: the BUFFERs that need memory. A BUFFER that is always accessed as a whole is an
+  // accumulator instead.
+  void FindArrays(UOp linear) {
+    for (UOp u : linear.srcs()) {
       if (!u.Is(Op::INDEX)) continue;
       const UOp base = ir::MaybeBaseOf(u.src(0));
       if (!IsRegister(base)) continue;
@@ -73,8 +75,8 @@ class LlvmWriter {
     return IsRegister(base) && !arrays_.contains(base.id());
   }
 
-  // The exported function unpacks its arrays for an inner one whose parameters say that buffers do
-  // not overlap.
+  // The external function unpacks its arrays and calls an internal function, whose noalias
+  // parameters tell LLVM that buffers do not overlap.
   std::string Module(std::string_view name) const {
     std::string params, unpack, args;
     for (UOp p : slots_) {
@@ -118,7 +120,7 @@ class LlvmWriter {
   static std::string ScalarConstant(UOp u) {
     if (u.dtype() == Dtype::Bool) return u.const_int() != 0 ? "true" : "false";
     if (!ir::IsFloat(u.dtype())) return Cat(u.const_int());
-    // Hexadecimal bits; those of a double for f32 too.
+    // LLVM writes float constants as hexadecimal bits; f32 as the bits of a double.
     const bool half = u.dtype() == Dtype::F16;
     const uint64_t bits = half ? ir::EncodeFloat(Dtype::F16, u.const_float())
                                : std::bit_cast<uint64_t>(u.const_float());
@@ -134,7 +136,7 @@ class LlvmWriter {
     return out + ">";
   }
 
-  // u as a value with `lanes` lanes.
+  // The text of u as a value with `lanes` lanes.
   std::string Operand(UOp u, int64_t lanes) {
     if (u.Is(Op::CONST)) return Constant(u, lanes);
     const std::string& name = names_.at(u.id());
@@ -286,7 +288,7 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
-  // An address. One behind a gate may lie outside of its buffer, so it promises nothing.
+  // An address. With a gate it may lie outside of its buffer, so it must not be "inbounds".
   absl::Status Index(UOp u) {
     const std::string from = names_.at(u.src(0).id());
     if (IsAccumulator(u)) {
@@ -370,7 +372,8 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
-  // The one or two vectors of one length that all sources of a STACK are lanes of; else none.
+  // The vectors that the sources of a STACK are lanes of, if these are one or two vectors of equal
+  // length; else none.
   std::vector<UOp> ShuffledVectors(UOp stack) {
     std::vector<UOp> out;
     for (UOp s : stack.srcs()) {
@@ -438,7 +441,8 @@ class LlvmWriter {
       return absl::OkStatus();
     }
     if (from == Dtype::F16 && !ir::IsFloat(to)) {
-      // By way of float: x86's own conversion of half vectors saturates NaN to the lowest integer.
+      // Convert through float: the direct conversion of half vectors on x86 turns NaN into the
+      // lowest integer.
       const std::string wide = Temporary(), f = Type("float", n);
       Put(wide, " = fpext ", a, " ", x, " to ", f);
       const std::string name = Cat(ir::IsSigned(to) ? "@llvm.fptosi.sat." : "@llvm.fptoui.sat.",
@@ -471,8 +475,9 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
-  // A loop that polls every n iterations is two: one over chunks, which polls, and one over the
-  // iterations of a chunk, which stays as it would be without. The loops share one counter.
+  // A loop that polls every n iterations (n > 1) becomes two loops: the outer one over chunks
+  // polls, the inner one runs over a chunk and has the same body as without polls. They share one
+  // counter.
   absl::Status OpenLoop(UOp u) {
     const int64_t k = u.axis_id();
     const std::string type(Scalar(u.dtype())), size = Operand(u.src(0), 0);
@@ -508,13 +513,13 @@ class LlvmWriter {
     if (u.tag() == 1) Poll(k);
     return absl::OkStatus();
   }
-  // `phi` is written before the label becomes the current one.
+  // Starts a block. `phi` is written first: it refers to the block before.
   void Label(const std::string& name, const std::string& phi) {
     Append(body_, name, ":\n");
     Put(phi);
     block_ = name;
   }
-  // Leaves the kernel if it is to stop.
+  // Returns from the kernel if the stop word is set.
   void Poll(int64_t k) {
     polls_ = true;
     Put("%word", k, " = load atomic i32, ptr %stop monotonic, align 4");
@@ -543,16 +548,16 @@ class LlvmWriter {
   absl::flat_hash_map<uint32_t, std::string> names_;
   std::set<std::string> declared_;
   std::set<uint32_t> arrays_;
-  std::string body_, registers_, block_ = "entry";  // block_: the label we are under
+  std::string body_, registers_, block_ = "entry";  // block_: label of the current block
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
   bool polls_ = false;
 };
 
 }  // namespace
 
-absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, UOp program, std::string_view name,
+absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, UOp linear, std::string_view name,
                                          std::span<const std::string> variables) {
-  return LlvmWriter(ctx, variables).Run(program, name);
+  return LlvmWriter(ctx, variables).Run(linear, name);
 }
 
 }  // namespace uopd::render

@@ -8,19 +8,19 @@
 namespace uopd::render {
 namespace {
 
-// All of them: one line each.
+// All renderers.
 constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC};
 
 }  // namespace
 
 std::string Renderer::Key() const { return Cat(name, "=", version); }
 
-absl::StatusOr<const Renderer*> RendererFor(ProgramFormat format) {
+absl::StatusOr<const Renderer*> RendererFor(CodeFormat format) {
   for (const Renderer* renderer : kRenderers) {
     if (renderer->format == format) return renderer;
   }
   return absl::UnimplementedError(
-      Cat("there is no renderer for programs of format ", static_cast<int>(format)));
+      Cat("there is no renderer for code of format ", static_cast<int>(format)));
 }
 
 }  // namespace uopd::render

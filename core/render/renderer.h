@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A renderer: linear program -> text in one format. A value, chosen by Target::format.
+// Renderer: turns a linear kernel into source text of one format. The last step before the
+// compiler of a device; chosen by Target::format.
 #pragma once
 #include <span>
 #include <string>
@@ -11,22 +12,22 @@
 
 namespace uopd::render {
 
-// Stateless: any thread may call `render`, each with a context of its own.
+// Stateless: any thread may call `render` with a context of its own.
 struct Renderer {
-  ProgramFormat format;
+  CodeFormat format;
   std::string_view name;  // "llvm_ir": in keys and error messages
-  int version;            // of the text: raise it with every change
-  // A function `name` that takes the kernel's buffers and the values of `variables`, in this order.
-  // UNIMPLEMENTED names the op and dtype that have no rendering. REQUIRES: ir::Verify(...,
-  // Stage::kProgram).
-  absl::StatusOr<std::string> (*render)(ir::UOpContext& ctx, ir::UOp program, std::string_view name,
+  int version;            // of the text: raise it with every change of the text
+  // The text of a function `name` that takes the buffers of the kernel and the values of
+  // `variables`, in this order. UNIMPLEMENTED names an op and dtype that have no rendering.
+  // REQUIRES: the kernel passed ir::Verify(..., Level::kLinear).
+  absl::StatusOr<std::string> (*render)(ir::UOpContext& ctx, ir::UOp linear, std::string_view name,
                                         std::span<const std::string> variables);
 
   std::string Key() const;  // "llvm_ir=3": part of the environment key of cached kernels
 };
 
-// The renderer of a format, for as long as the process lives. UNIMPLEMENTED for a format that is no
-// text or has none.
-absl::StatusOr<const Renderer*> RendererFor(ProgramFormat format);
+// The renderer of a format; it lives until the process exits. UNIMPLEMENTED if the format is not a
+// text format or has no renderer.
+absl::StatusOr<const Renderer*> RendererFor(CodeFormat format);
 
 }  // namespace uopd::render

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// How every language writes types and ops: one row each, one column a language. A row without a
-// text says that the language cannot write it that way.
+// The spelling of dtypes and ops in each output language: one row per dtype or op, one group of
+// columns per language.
+//
+// An empty column means that the renderer of the language has no simple text: it writes the op in
+// code, or refuses it.
 #pragma once
 #include <string_view>
 
@@ -15,14 +18,14 @@ struct TypeSpelling {
   std::string_view c_wide;       // unsigned type to compute in: signed overflow is undefined in C
   std::string_view llvm, llvm_mangled;  // llvm_mangled: in the names of intrinsics
 };
-// Null for a dtype that no language has: index, void, bf16 and fp8.
+// Null for index, void, bf16 and fp8, which no output language has.
 const TypeSpelling* SpellingOf(ir::Dtype dtype);
 
-// By the dtype of the operands.
+// The spelling of an op, by the dtype of its operands.
 //
-// C: an expression. $0, $1, $2: operands; $T: type of the result; $W: c_wide of the result; $F: "f"
-// for f32. LLVM IR: an instruction with a type and two operands, or "@name" of an intrinsic over
-// the result's type; bool counts as unsigned.
+// C: an expression. $0, $1, $2 are the operands, $T the type of the result, $W its c_wide, $F is
+// "f" for f32. LLVM IR: an instruction with a type and two operands, or "@name" of an intrinsic
+// overloaded on the type of the result. Bool counts as unsigned.
 struct OpSpelling {
   ir::Op op;
   std::string_view c_float, c_int, c_bool;

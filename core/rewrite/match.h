@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Matching of patterns: continuation passing, so that the orders of commutative operands backtrack
-// fully.
+// Matching of patterns (pattern.h) against nodes, and the summary of a pattern that the candidate
+// index of a RuleSet (rule_set.h) is built from.
 //
-// Do<Bound>(pattern, node, match, next) binds variables not in the bit set Bound, compares those in
-// it, and calls next() when the node fits; it returns true as soon as a continuation does.
+// Continuation-passing style: with both orders of commutative operands backtracking is complete.
+// Do<Bound>(pattern, node, match, next) matches one node. It binds the variables that are not in
+// the bit set Bound, compares those that are, and calls next() if the node matches. It returns true
+// as soon as a call of next() does, and tries another order of operands otherwise.
 #pragma once
 #include "core/rewrite/pattern.h"
 
@@ -107,7 +109,7 @@ UOPD_INLINE bool Do(const NodePattern<P...>& p, UOp u, Match& m, K&& next) {
 }
 #undef UOPD_INLINE
 
-// The dtypes that what a pattern matches may have; more where it is not known.
+// The dtypes that a node matched by a pattern may have; a superset if they are not known exactly.
 inline constexpr DtypeSet kAnyDtype = ~DtypeSet{0};
 template <class P>
 constexpr DtypeSet DtypesOf(const P&) {
@@ -132,7 +134,8 @@ constexpr DtypeSet DtypesOf(const WherePattern<A, B, C>& p) {
   return DtypesOf(p.b) & DtypesOf(p.c);
 }
 
-// What the candidate index tells apart: the ops, and of constants those that patterns name.
+// The kinds of nodes that the candidate index distinguishes: the op, and for CONST also the values
+// 0, 1 and -1, which are common in patterns.
 inline constexpr int kZero = ir::kOpCount, kOne = kZero + 1, kMinusOne = kZero + 2;
 inline constexpr int kKindCount = kZero + 3;
 inline int KindOf(UOp u) {
@@ -145,9 +148,9 @@ inline int KindOf(UOp u) {
   return f == 0 ? kZero : f == 1 ? kOne : f == -1 ? kMinusOne : static_cast<int>(Op::CONST);
 }
 
-// Some of those kinds.
+// A set of kinds.
 struct Kinds {
-  OpSet ops = OpSet::All();  // CONST: the constants that are none of the others
+  OpSet ops = OpSet::All();  // CONST here: constants other than 0, 1 and -1
   bool zero = true, one = true, minus_one = true;
   bool Has(int kind) const {
     return kind == kZero       ? zero
@@ -170,14 +173,13 @@ inline Kinds KindsOf(const Literal& p) {
   return {other ? OpSet{Op::CONST} : OpSet{}, p.value == 0, p.value == 1, p.value == -1};
 }
 
-// Of which kinds each of the first three sources of the root may be, of which one of the first two
-// has to be, which dtypes the first one and the root may have, and whether the first two have to be
-// the same node, for the candidate index.
+// Necessary conditions of a pattern on its root and the sources of the root, for the candidate
+// index.
 struct SourceOps {
-  Kinds at[3];
-  Kinds either;
-  DtypeSet dtypes = kAnyDtype, root_dtypes = kAnyDtype;
-  bool same = false;
+  Kinds at[3];                                           // kinds of source 0, 1 and 2
+  Kinds either;                                          // source 0 or source 1 has such a kind
+  DtypeSet dtypes = kAnyDtype, root_dtypes = kAnyDtype;  // of source 0; of the root
+  bool same = false;                                     // source 0 and source 1 are the same node
 };
 // The variable that a pattern binds to the node itself; -1 if there is none.
 template <class P>
@@ -203,7 +205,8 @@ SourceOps SourcesOf(const Binary<O, A, B>& p) {
   const Kinds a = KindsOf(p.a), b = KindsOf(p.b);
   if (ir::kCommutativeOps.Has(O)) {
     s.at[0] = s.at[1] = a | b;
-    s.either = b.ops.Has(Op::SINK) ? a : b;  // the narrower one: only what matches all ops has SINK
+    // The narrower of the two: a set with SINK is the set of all ops.
+    s.either = b.ops.Has(Op::SINK) ? a : b;
   } else {
     s.at[0] = a;
     s.at[1] = b;
@@ -231,18 +234,18 @@ SourceOps SourcesOf(const NodePattern<P...>& p) {
   return s;
 }
 
-// What a rewrite gives its rules besides the node: an object of the caller's, and room for the
-// answer "final".
+// What a Rewriter passes to its rules besides the node: the object of RewriteOptions::SetUser, and
+// a flag that Bound::Final sets.
 struct RuleEnv {
   void* user = nullptr;
   const void* user_type = nullptr;
   bool final = false;
 };
 template <class T>
-inline char type_tag = 0;  // its address stands for T
+inline char type_tag = 0;  // the address of type_tag<T> identifies T
 
-// What a lambda on the right-hand side gets: m[x] is the node (or the value of a Const), checked at
-// compile time against the left-hand side.
+// The argument of a lambda on the right-hand side. m[x] is the node bound to x (the value, if x is
+// a Const); using a variable that the left-hand side does not bind is a compile error.
 template <uint32_t Binds>
 class Bound {
  public:
@@ -263,13 +266,14 @@ class Bound {
   UOp Node(Const<I>) const {
     return match_.v[I];
   }
-  // The object that the caller of the rewrite passed. REQUIRES: it passed a T.
+  // The object passed to RewriteOptions::SetUser. REQUIRES: it is a T.
   template <class T>
   T& User() const {
     UOPD_CHECK(env_.user_type == &type_tag<T>);
     return *static_cast<T*>(env_.user);
   }
-  // The answer that u, which may be the root, is not to be rewritten again nor entered.
+  // Returned by a right-hand side: the result is u (which may be the root), and neither u nor its
+  // sources are rewritten again.
   UOp Final(UOp u) const {
     env_.final = true;
     return u;

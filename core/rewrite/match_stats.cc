@@ -55,7 +55,7 @@ void RegisterForStats(const std::vector<std::shared_ptr<const Rule>>& rules) {
 }
 
 std::string_view SourcePath(std::string_view file) {
-  // What comes before the name of this very file is the root of the tree, as the compiler saw it.
+  // The prefix of this file's own path is the root of the source tree, as the compiler saw it.
   constexpr std::string_view kThis = std::source_location::current().file_name();
   constexpr size_t kRoot = kThis.find("core/rewrite/match_stats.cc");
   static_assert(kRoot != std::string_view::npos);

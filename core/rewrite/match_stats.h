@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// What every rewrite rule has done in this process.
+// Statistics of every rewrite rule in this process: attempts, matches, time.
 //
-// Attempts and matches are always counted (per Rewriter, added when it dies); times only with
-// TRACK_MATCH_STATS=1 or more, which also prints the table to stderr when the process exits.
-// Thread-safe; figures of Rewriters that still live are missing.
+// Attempts and matches are always counted; a Rewriter adds its counts when it is destroyed, so
+// those of living Rewriters are missing. Times are measured only while a debug flag observes
+// rewrites. TRACK_MATCH_STATS=1 or more prints the table to stderr at exit. Thread-safe.
 #pragma once
 #include <memory>
 #include <string>
@@ -21,16 +21,16 @@ struct RuleStats {
   int64_t match_ns = 0, miss_ns = 0;  // time in attempts that matched, and that did not
 };
 
-// Every rule of every frozen set, most time first, then most attempts, then by name.
+// All rules of all frozen sets, by descending time, then descending attempts, then by name.
 std::vector<RuleStats> MatchStats();
 
-// The same as text: a line per rule that was tried, totals, and the rules that never matched.
+// MatchStats as text: one line per rule that was tried, totals, and the rules that never matched.
 std::string MatchStatsTable();
 
-// Path of a source file below the root of the tree.
+// The path of a source file, relative to the root of the source tree.
 std::string_view SourcePath(std::string_view file);
 
-// Makes rules show up in MatchStats; called by RuleSet::Freeze. Rules stay for ever.
+// Adds rules to MatchStats; called by RuleSet::Freeze. The rules live until the process exits.
 void RegisterForStats(const std::vector<std::shared_ptr<const Rule>>& rules);
 
 }  // namespace uopd::rewrite

@@ -51,10 +51,13 @@ struct PatternTag {};
 template <class T>
 concept Pattern = std::is_base_of_v<PatternTag, std::remove_cvref_t<T>>;
 
-// Every pattern has: kBinds, the variables it binds; kFoldable, true if it is made of integer
-// constants alone; Roots(), the ops it can match; Eval (if foldable), its value; TypeIn, the dtype
-// of what Make gives, Void if only the surroundings know; Make, the node it builds when the
-// surroundings want dtype `want`.
+// Members of a pattern:
+//   kBinds     the variables that it binds, one bit each
+//   kFoldable  true if it consists of integer constants only
+//   Roots()    the ops that it can match
+//   Eval       its value, if foldable
+//   TypeIn     the dtype of the node that Make builds; Void if only the surrounding pattern knows
+//   Make       builds the node; `want` is the dtype that the surrounding pattern needs
 template <int I>
 struct Any : PatternTag {
   static_assert(I < kMaxVars);
@@ -95,7 +98,7 @@ struct Literal : PatternTag {
   }
 };
 
-// Arithmetic of foldable patterns, exact; the caller refuses what does not fit the dtype.
+// Exact arithmetic for foldable patterns. The caller refuses a result that does not fit the dtype.
 Int128 FoldInts(Op op, Int128 a, Int128 b);
 // A constant of dtype `want`, or null if v does not fit it.
 UOp FittingConst(UOpContext& ctx, Dtype want, Int128 v);
@@ -120,7 +123,7 @@ struct Binary : PatternTag {
   Dtype TypeIn(const Match& m) const {
     return ir::kComparisonOps.Has(O) ? Dtype::Bool : OperandType(m, Dtype::Void);
   }
-  // Null if a constant inside does not fit; then the rule does not apply.
+  // Null if a constant does not fit its dtype; then the rule does not apply.
   UOp Make(UOpContext& ctx, const Match& m, Dtype want) const {
     const Dtype operand = OperandType(m, want);
     if constexpr (kFoldable) {
@@ -174,7 +177,7 @@ constexpr Typed<P> Is(P p, DtypeSet dtypes) {
   return {p, dtypes};
 }
 
-// Any further sources.
+// Any number of further sources.
 struct RestPattern : PatternTag {
   static constexpr uint32_t kBinds = 0;
   static constexpr bool kFoldable = false;
@@ -210,8 +213,8 @@ constexpr AnyOfPattern<A, B> AnyOf(A a, B b) {
   return {a, b};
 }
 
-// An op out of a set, with sources in order; a trailing Rest() accepts more, a single Each(p) tests
-// them all.
+// One of a set of ops, with sources in this order. A trailing Rest() accepts further sources; a
+// single Each(p) tests all sources.
 template <class... P>
 struct NodePattern : PatternTag {
   static constexpr uint32_t kBinds = (0u | ... | P::kBinds);
@@ -283,7 +286,7 @@ constexpr auto Not(A a) {
   return Is(a, kBools) != 1;
 }
 
-// A condition over constants. Anything else is a lambda taking the bound variables.
+// A condition over constants. Any other condition is a lambda that takes a Bound (match.h).
 template <Pattern P>
 constexpr P When(P p) {
   static_assert(P::kFoldable, "a condition may use only constants; use a lambda for anything else");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A pattern as data: what the left-hand side of a rule asks for, for tools that build samples of it
-// or print it. Not used for matching.
+// PatternTree: the left-hand side of a rule as data, for tools that print it or build samples of it
+// (the rule fuzz test). Not used for matching.
 #pragma once
 #include <vector>
 

@@ -14,8 +14,8 @@
 #include "core/base/log.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
-#include "core/ir/print.h"
-#include "core/ir/render_expr.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/render_expr.h"
 #include "core/rewrite/match_stats.h"
 
 namespace uopd::rewrite {
@@ -26,7 +26,7 @@ constexpr int64_t kMaxBytes = int64_t{4} << 30;
 thread_local std::vector<std::string> groups;
 thread_local int64_t running_pass = 0;  // the innermost Run of this thread
 
-// Never closed: rewrites may go on while the process exits. Every write is flushed.
+// Never closed: rewrites may still run while the process exits. Every write is flushed.
 std::atomic<TraceFile*> the_file{nullptr};
 
 std::string FileFromFlags() {
@@ -58,7 +58,7 @@ absl::Status TraceFile::Open(const std::string& path) {
   if (state->file == nullptr)
     return absl::UnavailableError(
         Cat("cannot record rewrites in ", path, ": ", std::strerror(errno)));
-  the_file = new TraceFile(std::move(state));  // the one before stays: Rewriters may hold it
+  the_file = new TraceFile(std::move(state));  // never deleted: a Rewriter may use the old one
   return absl::OkStatus();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A record of rewrites, one JSON object a line, that `uopctl viz` reads.
+// A record of all rewrites of a process: a file with one JSON object per line, which `uopctl viz`
+// reads.
 //
 //   {"rule":3,"set":"index","name":"sum","file":"core/rules/index.cc","line":85}
 //   {"node":12,"op":"ADD<index>","src":[3,5],"arg":"{2}"}              arg only where there is one
@@ -7,12 +8,15 @@
 //   {"step":1,"pass":1,"before":12,"after":15,"rule":3,"from":"r0+0","to":"r0"}
 //   {"end":1,"result":15}
 //
-// Numbers of rules, nodes and passes are the file's own; whatever is named has been described on an
-// earlier line. Passes without rewrites are left out. `parent` is the pass that ran the rule that
-// started this one, or 0. Lines of one Run stand together, inner Runs before the outer one.
+// Invariants
+//   (1) Numbers of rules, nodes and passes are valid in this file only. A line that describes a
+//       number stands before every line that uses it.
+//   (2) A pass (a Rewriter::Run) without rewrites has no lines. The lines of one pass are
+//       contiguous; those of an inner pass stand before those of the outer one.
+//   (3) `parent` is the pass whose rule started this pass, or 0.
 //
-// The file is opened by TRACE_REWRITES=FILE, VIZ=1 or TRACK_MATCH_STATS=2, or by Open; it is shared
-// by all threads, and closed to new lines after 4 GiB.
+// The file is opened by TRACE_REWRITES=FILE, VIZ=1 or TRACK_MATCH_STATS=2, or by Open. All threads
+// share it. After 4 GiB no more lines are written.
 #pragma once
 #include <memory>
 #include <string>
@@ -24,17 +28,17 @@
 
 namespace uopd::rewrite {
 
-// The process's file.
+// The trace file of the process.
 class TraceFile {
  public:
-  // The open one, or null. Reads the debug flags on the first call. Thread-safe.
+  // The open file, or null. The first call reads the debug flags. Thread-safe.
   static TraceFile* MaybeGet();
   // Records into `path` from now on. UNAVAILABLE if it cannot be written.
   static absl::Status Open(const std::string& path);
 
   int64_t NextPass();
-  uint32_t NextNodes(uint32_t n);         // the first of n numbers
-  uint32_t RuleNumber(const Rule& rule);  // describes the rule when it is new
+  uint32_t NextNodes(uint32_t n);         // reserves n numbers, returns the first one
+  uint32_t RuleNumber(const Rule& rule);  // writes the description of a new rule
   void Write(std::string_view lines);
 
  private:
@@ -44,7 +48,7 @@ class TraceFile {
   std::unique_ptr<State> state_;
 };
 
-// A name that passes of this thread are recorded under, e.g. "codegen r_16_16".
+// While it lives, a prefix of the names of passes of this thread, e.g. "codegen r_16_16".
 class TraceGroup {
  public:
   explicit TraceGroup(std::string name);
@@ -53,7 +57,7 @@ class TraceGroup {
   TraceGroup& operator=(const TraceGroup&) = delete;
 };
 
-// The part of a Rewriter that records. Nodes are described once per Rewriter.
+// Records the rewrites of one Rewriter. Each Rewriter describes a node at most once.
 class TraceRecorder {
  public:
   explicit TraceRecorder(TraceFile& file) : file_(file) {}
@@ -63,17 +67,17 @@ class TraceRecorder {
   void End(UOp result);
 
  private:
-  uint32_t Number(UOp u);  // describes u and everything below that is new
+  uint32_t Number(UOp u);  // describes u and all new nodes below it
 
   TraceFile& file_;
-  std::vector<uint32_t> numbers_;  // by node id; 0 until described
+  std::vector<uint32_t> numbers_;  // by node id; 0: not described yet
   std::string lines_;
   std::string pass_;
   UOp root_;
   int64_t pass_number_ = 0, parent_ = 0, steps_ = 0;
 };
 
-// `text` as a JSON string, quotes included. Bytes that are no printable ASCII become \u00XX.
+// `text` as a JSON string with quotes. Bytes that are not printable ASCII become \u00XX.
 std::string JsonString(std::string_view text);
 
 }  // namespace uopd::rewrite

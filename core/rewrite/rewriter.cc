@@ -10,8 +10,8 @@
 #include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "core/base/trace.h"
-#include "core/ir/origin.h"
-#include "core/ir/render_expr.h"
+#include "core/ir/io/render_expr.h"
+#include "core/ir/verify/origin.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rewrite/run_meter.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kRecent = 20;
 
-// Rewrites that REWRITE_LIMIT still allows in this process; meaningless without the flag.
+// The rewrites that REWRITE_LIMIT still allows in this process. Unused without the flag.
 std::atomic<int64_t>& RewritesLeft() {
   static std::atomic<int64_t> left{Debug().rewrite_limit};
   return left;
@@ -99,7 +99,7 @@ UOp Rewriter::RunNew(UOp root) {
   Push({root, UOp(), kVisit});
   while (depth_ > 0) {
     const Frame top = Top();
-    switch (top.stage) {
+    switch (top.step) {
       case kVisit:
         Visit(top.node);
         break;
@@ -147,7 +147,7 @@ void Rewriter::GrowStack() {
   capacity_ = more_frames_.size();
 }
 
-// The top frame is that of u, of which only the rules after its sources are left.
+// Last step of u, whose frame is on top: tries the rules that come after the sources.
 void Rewriter::Finish(UOp u) {
   if (const UOp next = Try(after_, u)) return Adopt(u, next);
   SetDone(u, u);
@@ -173,7 +173,7 @@ void Rewriter::Visit(UOp u) {
     bool same = true;
     for (size_t i = u.n_src(); i-- > 0;) {
       const UOp s = u.src(i);
-      const uint32_t known = done_.Get(s);  // it is older than u
+      const uint32_t known = done_.Get(s);  // in range: s is older than u
       if (known != kNotSeen && known != kPending) {
         same &= known == Known(s);
       } else if (s.n_src() == 0 && !active_.Has(s.op())) {
@@ -183,7 +183,7 @@ void Rewriter::Visit(UOp u) {
       }
     }
     if (depth_ > frame + 1) {
-      stack_[frame].stage = kRebuild;
+      stack_[frame].step = kRebuild;
       return;
     }
     if (!same) return Rebuild(u);
@@ -191,7 +191,7 @@ void Rewriter::Visit(UOp u) {
   Finish(u);
 }
 
-// The top frame is that of u, whose sources are done.
+// The sources of u, whose frame is on top, are done.
 void Rewriter::Rebuild(UOp u) {
   bool same = true;
   for (UOp s : u.srcs()) same &= done_[s] == Known(s);
@@ -211,7 +211,7 @@ void Rewriter::Rebuild(UOp u) {
     Pop();
     return;
   }
-  if (before_.rules != nullptr) {  // a new node, whose turn begins with the rules before
+  if (before_.rules != nullptr) {  // a new node: start again with the `before` rules
     Top() = {u, rebuilt, kAdopt};
     Push({rebuilt, UOp(), kVisit});
     return;
@@ -227,10 +227,10 @@ void Rewriter::Rebuild(UOp u) {
   Pop();
 }
 
-// The top frame is that of `node`, which a rule has replaced by `next`.
+// A rule has replaced `node`, whose frame is on top, by `next`.
 void Rewriter::Adopt(UOp node, UOp next) {
   if (options_.walk || env_.final) {
-    // A final node met again is left alone too, unless it has a result already.
+    // A final node stays as it is when it is visited later, unless it has a result already.
     if (!options_.walk && DoneOf(next) == kNotSeen) SetDone(next, next);
     SetDone(node, next);
     Pop();

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT
-// Rewriter: applies rule sets to a whole graph until nothing applies.
+// Rewriter: applies rule sets to a whole graph until no rule applies.
 //
-// For each node, `before` rules are tried first, then its sources are rewritten, then `rules` are
-// tried on the node made anew from them. What a rule returns is itself rewritten completely, so the
-// result is a fixed point of both sets; m.Final(u) returns a node that is not. With `walk` every
-// node gets each set once and results are used as they are. Where `enter` is false for a node, its
-// sources stay as they are.
+// For each node it tries the `before` rules, then rewrites the sources, then tries `rules` on the
+// node rebuilt with the new sources. The result of a rule is rewritten completely too, so the final
+// graph is a fixed point of both sets. Exception: m.Final(u) keeps u as it is. With `walk` each set
+// is tried once per node and results are not rewritten again. If `enter` is false for a node, its
+// sources stay as they are. The walk has its own stack, so deep graphs are fine.
 //
-// A Rewriter remembers the result of every node it has seen, so asking again, or for a graph that
-// shares nodes, is cheap: rules must therefore be pure functions of the node and the user object.
-// Not thread-safe; belongs to the thread of its context. Rules must not call Run of the Rewriter
-// that applies them; another one is fine.
+// A Rewriter remembers the result of every node. Rewriting a graph that shares nodes with an
+// earlier one is therefore cheap, and rules must be pure functions of the node and the user object.
+// Not thread-safe: used by the thread of its context. A rule must not call Run of the Rewriter that
+// applies it, but it may use another Rewriter.
 //
-// Termination: when a node's result depends on itself, or after `max_steps` rewrites, the Rewriter
-// stops applying rules for good. What it returns is still equal in value; status() is INTERNAL and
-// names the last rules, and uopd_bugs_total counts.
+// Termination: if the result of a node depends on itself, or after `max_steps` rewrites, the
+// Rewriter stops applying rules for good. The graph that it returns still has an equal value;
+// status() is INTERNAL and names the last rules, and uopd_bugs_total is incremented.
 //
-// Interrupts: when the context's Interrupt is raised the Rewriter stops in the same way, and
-// status() is the Interrupt's.
+// Interrupts: if the Interrupt of the context is raised, the Rewriter stops in the same way and
+// status() is that of the Interrupt.
 //
-// Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md).
-// Off, they cost one predicted branch a visit.
+// Debug flags: REWRITE_LIMIT, TRACK_MATCH_STATS, TRACE_REWRITES, VIZ, SPEC (docs/debugging.md). If
+// they are off, they cost one predicted branch per visit.
 #pragma once
 #include <array>
 #include <functional>
@@ -29,7 +29,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/ir/node_index.h"
+#include "core/ir/tables/node_index.h"
 #include "core/rewrite/rule_set.h"
 
 namespace uopd::rewrite {
@@ -38,13 +38,13 @@ class RunMeter;
 class TraceRecorder;
 
 struct RewriteOptions {
-  std::string_view name;  // of the pass, in traces and messages; empty: that of the rule set
-  const RuleSet* before = nullptr;
-  bool walk = false;
-  std::function<bool(UOp)> enter;  // null: everywhere
-  uint64_t max_steps = 20'000'000;
+  std::string_view name;            // of the pass, in traces and messages; empty: name of `rules`
+  const RuleSet* before = nullptr;  // rules tried before the sources; null: none
+  bool walk = false;                // try each set once per node
+  std::function<bool(UOp)> enter;   // whether to rewrite the sources of a node; null: always
+  uint64_t max_steps = 20'000'000;  // rewrites after which it has diverged
 
-  // An object that rules reach as m.User<T>(). It outlives the Rewriter.
+  // An object that rules access as m.User<T>(). It must outlive the Rewriter.
   template <class T>
   void SetUser(T* object) {
     user = object;
@@ -56,40 +56,46 @@ struct RewriteOptions {
 
 class Rewriter {
  public:
-  // The sets outlive the Rewriter.
+  // The rule sets must outlive the Rewriter.
   Rewriter(UOpContext& ctx, const RuleSet& rules, RewriteOptions options = {});
-  ~Rewriter();  // adds to uopd_pattern_attempts_total, uopd_pattern_matches_total and MatchStats
+  // Adds its counts to uopd_pattern_attempts_total, uopd_pattern_matches_total and MatchStats.
+  ~Rewriter();
   Rewriter(const Rewriter&) = delete;
   Rewriter& operator=(const Rewriter&) = delete;
 
+  // The rewritten root. Never fails: check status() afterwards.
   UOp Run(UOp root);
 
   bool diverged() const { return absl::IsInternal(status_); }
-  // Why it stopped applying rules.
+  // OK, or why it stopped applying rules.
   const absl::Status& status() const { return status_; }
   std::vector<std::string> last_rules() const;  // oldest first, at most 20
-  uint64_t visits() const { return visits_; }   // nodes that a set was tried on
-  uint64_t attempts() const;                    // rules tried
-  uint64_t matches() const;                     // rules that applied
+  uint64_t visits() const { return visits_; }   // times a set was tried on a node
+  uint64_t attempts() const;                    // times a rule was tried
+  uint64_t matches() const;                     // times a rule applied
 
  private:
+  // A rule set and its counts, by index into rules->rules().
   struct Side {
-    const RuleSet* rules = nullptr;  // null: none
+    const RuleSet* rules = nullptr;  // null: no set
     std::vector<uint64_t> attempts, matches;
   };
-  enum Stage : uint8_t { kVisit, kRebuild, kAdopt };
-  // kVisit: find the result of `node`. kRebuild: its sources are done. kAdopt: its result is that
-  // of `other`, which is done.
+  // The state of a node on the stack:
+  //   kVisit    its result is to be found;
+  //   kRebuild  its sources are done;
+  //   kAdopt    `other` is done, and its result is the result of `node` too.
+  enum Step : uint8_t { kVisit, kRebuild, kAdopt };
   struct Frame {
     UOp node, other;
-    Stage stage;
+    Step step;
   };
 
-  // What is known of a node: nothing, that its result is being found, or the result's id and 1.
+  // Entries of done_: kNotSeen, kPending (the node is on the stack), or the id of the result plus
+  // 1.
   static constexpr uint32_t kNotSeen = ir::NodeIndex::kNone, kPending = 0;
   static uint32_t Known(UOp result) { return result.id() + 1; }
   uint32_t DoneOf(UOp u) const { return u.id() < done_.ids() ? done_.Get(u) : kNotSeen; }
-  // REQUIRES: it is known.
+  // REQUIRES: the result of u is known.
   UOp ResultOf(UOp u) const {
     const uint32_t known = done_[u];
     return known == Known(u) ? u : ctx_.node(known - 1);
@@ -100,7 +106,7 @@ class Rewriter {
   }
   void SetDone(UOp u, UOp result) { SetDone(u, Known(result)); }
   void GrowDone() { done_.Grow(ctx_.size() + ctx_.size() / 2); }
-  UOp RunNew(UOp root);  // not seen before
+  UOp RunNew(UOp root);  // REQUIRES: root is kNotSeen
   UOp RunMetered(UOp root);
   void Push(Frame f) {
     if (depth_ == capacity_) GrowStack();
@@ -122,18 +128,18 @@ class Rewriter {
   const RewriteOptions options_;
   Side before_, after_;
   RuleEnv env_;
-  ir::OpSet active_;     // ops that are the root of some rule
-  const bool observed_;  // a debug flag wants to see every attempt
+  ir::OpSet active_;     // the root ops of all rules
+  const bool observed_;  // a debug flag observes every attempt
   std::unique_ptr<TraceRecorder> trace_;
   RunMeter* const maybe_meter_;
-  const bool nested_;                 // made inside a Run that the meter sees
-  std::vector<UOp> metered_results_;  // of its Runs, if there is a meter
+  const bool nested_;                 // created during a Run that the meter measures
+  std::vector<UOp> metered_results_;  // the results of its Runs, if there is a meter
   bool stopped_ = false;
   absl::Status status_;
   uint64_t steps_ = 0, visits_ = 0;
   ir::NodeIndex done_;
-  std::vector<const Rule*> recent_;  // ring
-  // The first depth_ frames are in use; in the object itself as long as they fit.
+  std::vector<const Rule*> recent_;  // ring buffer of the last rules that applied
+  // The stack: depth_ frames, in first_frames_ while they fit, else in more_frames_.
   std::array<Frame, 64> first_frames_;
   std::vector<Frame> more_frames_;
   Frame* stack_ = first_frames_.data();
@@ -141,10 +147,10 @@ class Rewriter {
   std::vector<UOp> srcs_;
 };
 
-// Rewriters made from now on print each rewrite to stderr, as they do with TRACK_MATCH_STATS=3.
+// From now on new Rewriters print each rewrite to stderr, as with TRACK_MATCH_STATS=3.
 void PrintEveryRewrite(bool on);
 
-// One rewrite with a Rewriter of its own; its status if it stopped early.
+// Rewrites root with a new Rewriter. Returns an error if the Rewriter stopped early.
 absl::StatusOr<UOp> Rewrite(UOpContext& ctx, UOp root, const RuleSet& rules,
                             RewriteOptions options = {});
 

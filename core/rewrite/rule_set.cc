@@ -72,7 +72,7 @@ PatternTree DescribeNode(ir::OpSet ops, std::vector<PatternTree> children) {
 
 namespace {
 
-// The names in UOPD_DISABLE_RULES. Each is reported once if it names no rule of a set that exists.
+// The names in UOPD_DISABLE_RULES. A name that matches no rule is logged once.
 class DisabledRules {
  public:
   static DisabledRules& Get() {
@@ -111,7 +111,7 @@ class DisabledRules {
                         std::string(name.substr(std::min(dot + 1, name.size())))});
       if (dot == name.size()) Report(names_.back());
     }
-    // Sets are built when they are first needed: what no set has had by the end is unknown.
+    // Sets are built on first use, so a name of a set that is never built is only known at exit.
     if (!names_.empty()) std::atexit([] { Get().ReportAll(); });
   }
   void ReportAll() {
@@ -131,7 +131,7 @@ class DisabledRules {
   std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
 
-// Series of one rule: what a Rewriter adds, and the time so far.
+// Updates the metrics of one rule: adds the counts of a Rewriter, sets the total time.
 void ExportRule(const Rule& rule, uint64_t attempts, uint64_t matches) {
   const int64_t ns = rule.counts.match_ns.load() + rule.counts.miss_ns.load();
   metrics::RuleAttempts({rule.set, rule.name}).Increment(attempts);
@@ -167,7 +167,7 @@ void RuleSet::Freeze() {
     n_candidates += by_root[op].size();
     n_words += (by_root[op].size() + 63) / 64;
   }
-  // Pointers into both stay valid.
+  // Reserve, so that pointers into both vectors stay valid.
   words_.reserve(n_words);
   candidates_.reserve(n_candidates);
   for (int op = 0; op < ir::kOpCount; ++op) {
@@ -202,11 +202,11 @@ void RuleSet::Freeze() {
 
 void RuleSet::AddCounts(std::span<const uint64_t> attempts,
                         std::span<const uint64_t> matches) const {
-  // Each set has one series, whoever finds it first.
+  // Several threads may call `find` at the same time: it always returns the same counter.
   auto add = [](std::atomic<Counter*>& counter, uint64_t by, auto find) {
     if (by == 0) return;
-    Counter* c = counter.load(std::memory_order_relaxed);
-    if (c == nullptr) counter.store(c = &find(), std::memory_order_relaxed);
+    Counter* c = counter.load(std::memory_order_acquire);
+    if (c == nullptr) counter.store(c = &find(), std::memory_order_release);
     c->Increment(by);
   };
   for (const auto& section : sections_) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// RuleSet: named rules in order, frozen once, with an index that finds the candidates for a node in
-// a few loads.
+// RuleSet: an ordered list of named rules with a candidate index, which finds the rules that may
+// apply to a node with a few loads.
 //
-// The first rule that applies wins. Freeze builds, for each root op, bitmaps over that op's rules
-// per (source position, kind of that source: its op, or 0, 1 or -1), per kind that one of the first
-// two sources has to have, per dtype of the root and of the first source, and of the rules for
-// which the first two sources have to be one node; a visit ANDs them and tries the set bits in rule
-// order. Rules named in UOPD_DISABLE_RULES ("set.rule,set.*") are left out; a name that no rule has
-// is reported in the log. A frozen set is immutable and may be used by any number of threads.
+// The first rule that applies wins. The candidate index has, for each root op, bitmaps over the
+// rules of that op: by kind (match.h) of each of the first three sources, by kind of "one of the
+// first two sources", by dtype of the root and of the first source, and for "the first two sources
+// are the same node". A visit ANDs them and tries the rules of the remaining bits in order.
+//
+// Add rules, then call Freeze once; a frozen set is immutable and any thread may use it. Freeze
+// leaves out the rules named in UOPD_DISABLE_RULES ("set.rule,set.*"); unknown names are logged.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -24,7 +25,7 @@
 
 namespace uopd::rewrite {
 
-// What a rule has done in this process; times only with TRACK_MATCH_STATS.
+// Counts of one rule in this process. Times are 0 unless a debug flag observes rewrites.
 struct RuleCounts {
   std::atomic<uint64_t> attempts{0}, matches{0};
   std::atomic<int64_t> match_ns{0}, miss_ns{0};
@@ -32,10 +33,10 @@ struct RuleCounts {
 
 struct Rule {
   std::string_view set, name;  // string literals
-  std::source_location where;  // of the Add
+  std::source_location where;  // the call of Add
   OpSet roots;
   SourceOps sources;
-  UOp (*apply)(const Rule&, UOp, UOpContext&, RuleEnv&) = nullptr;  // null: does not apply
+  UOp (*apply)(const Rule&, UOp, UOpContext&, RuleEnv&) = nullptr;  // returns null: no match
   mutable RuleCounts counts;
   virtual ~Rule() = default;
   virtual PatternTree Describe() const = 0;  // the left-hand side, for tools
@@ -43,6 +44,7 @@ struct Rule {
   std::string FullName() const { return std::string(set) + "." + std::string(name); }
 };
 
+// A rule with its left-hand side, right-hand side and condition (nullptr_t: none).
 template <class L, class R, class C>
 struct RuleOf final : Rule {
   L lhs;
@@ -85,8 +87,9 @@ class RuleSet {
   RuleSet(RuleSet&&) noexcept;
   RuleSet& operator=(RuleSet&&) noexcept;
 
-  // lhs: a pattern. rhs: a pattern, a number, or a callable (Bound) -> UOp, null if it does not
-  // apply. when: a condition pattern over constants or a callable (Bound) -> bool.
+  // Appends a rule. lhs: a pattern. rhs: a pattern, a number, or a callable (Bound) -> UOp that
+  // returns null if the rule does not apply. when: a condition pattern over constants, or a
+  // callable (Bound) -> bool.
   template <Pattern L, class R, class C = std::nullptr_t>
   void Add(std::string_view rule, L lhs, R rhs, C when = nullptr,
            std::source_location where = std::source_location::current()) {
@@ -106,25 +109,24 @@ class RuleSet {
     made->apply = &RuleOf<L, decltype(right), C>::Run;
     Register(std::move(made));
   }
-  // Appends the rules of another set; they keep their set's name.
+  // Appends the rules of another set. They keep the name of that set.
   void Include(const RuleSet& other);
   void Freeze();
 
   std::string_view name() const { return name_; }
   const std::vector<std::shared_ptr<const Rule>>& rules() const { return rules_; }
 
-  // The ops that are the root of some rule.
+  // The root ops of all rules.
   OpSet roots() const { return roots_; }
-  // Adds what a rewrite has done (by index into rules()) to the counts of the rules and to
+  // Adds the counts of a Rewriter (by index into rules()) to those of the rules and to
   // uopd_pattern_attempts_total and uopd_pattern_matches_total.
   void AddCounts(std::span<const uint64_t> attempts, std::span<const uint64_t> matches) const;
 
-  // Tries the rules on u. `attempts` (by index into rules()) counts those tried; `rule` is the one
-  // that applied.
   struct Outcome {
-    UOp result;  // null: none applied
-    uint32_t rule = 0;
+    UOp result;         // null: no rule applied
+    uint32_t rule = 0;  // the rule that applied, an index into rules()
   };
+  // Tries the rules on u. Increments `attempts` (by index into rules()) for each rule tried.
   Outcome Apply(UOp u, UOpContext& ctx, uint64_t* attempts, RuleEnv& env) const {
     return TryEach(u, [&](const Candidate& c) {
       ++attempts[c.index];
@@ -141,8 +143,8 @@ class RuleSet {
     const Rule* rule;
     uint32_t index;  // into rules()
   };
-  // Calls attempt(candidate) -> UOp for the rules that may apply to u, in order, until one gives a
-  // node.
+  // Calls attempt(candidate) -> UOp for the rules that may apply to u, in order, until a call
+  // returns a node.
   template <class F>
   Outcome TryEach(UOp u, F attempt) const {
     const Bucket& bucket = buckets_[static_cast<int>(u.op())];
@@ -169,17 +171,15 @@ class RuleSet {
   }
 
  private:
-  // 64 rules of one root op. kinds[position][kind]: bit i is set if rule i can match a source of
-  // that kind; either[kind]: if it can where one of the first two sources is of that kind;
-  // roots[dtype]: if the root may have that dtype; dtypes[dtype]: if its first source may; same: if
-  // the first two have to be the same. A missing source counts as every kind.
+  // Bitmaps over up to 64 rules of one root op. Except for `same`, bit i is set if rule i can match
+  // what the comment says. A missing source excludes no rule.
   struct Word {
     const Candidate* candidates = nullptr;
-    uint64_t roots[ir::kDtypeCount] = {};
-    uint64_t dtypes[ir::kDtypeCount] = {};
-    uint64_t kinds[3][kKindCount] = {};
-    uint64_t either[kKindCount] = {};
-    uint64_t same = 0;
+    uint64_t roots[ir::kDtypeCount] = {};   // a root of this dtype
+    uint64_t dtypes[ir::kDtypeCount] = {};  // a first source of this dtype
+    uint64_t kinds[3][kKindCount] = {};     // a source of this kind at this position
+    uint64_t either[kKindCount] = {};       // nodes with such a first or second source
+    uint64_t same = 0;  // bit i: rule i needs the first two sources to be the same node
   };
   struct Bucket {
     const Word *begin = nullptr, *end = nullptr;
@@ -188,16 +188,16 @@ class RuleSet {
 
   std::string_view name_;
   std::vector<std::shared_ptr<const Rule>> rules_;
-  // Rules of one set, which count together; a set may be made of several.
+  // Consecutive rules with the same set name, which share metrics. An Include adds sections.
   struct Section {
-    size_t begin, end;                                                  // in rules_
+    size_t begin, end;                                                  // positions in rules_
     mutable std::atomic<Counter*> attempts{nullptr}, matches{nullptr};  // null until first needed
   };
   std::array<Bucket, ir::kOpCount> buckets_;
   OpSet roots_;
   std::vector<std::unique_ptr<const Section>> sections_;
-  std::vector<Word> words_;            // what the buckets point into
-  std::vector<Candidate> candidates_;  // what the words point into
+  std::vector<Word> words_;            // the buckets point into it
+  std::vector<Candidate> candidates_;  // the words point into it
 };
 
 }  // namespace uopd::rewrite

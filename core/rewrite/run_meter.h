@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// RunMeter: what the Rewriters of a thread do while it lives, for benchmarks.
+// RunMeter: measures the Rewriters of a thread while it lives, for benchmarks.
 //
-// A Rewriter that rules make and run for themselves is nested: its visits are counted apart and its
-// time is part of the visit that asked for it. Without a meter a Run costs one look at a thread
-// local variable more.
+// A Rewriter that a rule creates and runs is nested: its visits are counted separately, and its
+// time is part of the Run that applied the rule. Without a meter a Rewriter costs one extra read of
+// a thread-local variable.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -15,16 +15,16 @@ namespace uopd::rewrite {
 
 class Rewriter;
 
-// Not thread-safe: it sees the thread that made it, and must be destroyed there, after the
-// Rewriters made meanwhile.
+// Not thread-safe: it measures the thread that created it. Destroy it on that thread, after all
+// Rewriters that were created while it lived.
 class RunMeter {
  public:
   struct Totals {
-    uint64_t rewriters = 0, runs = 0;  // runs that were no look-up of a result alone
+    uint64_t rewriters = 0, runs = 0;  // runs: without those that only looked up a known result
     uint64_t visits = 0, attempts = 0, matches = 0;
-    int64_t ns = 0;  // in Run, right-hand sides and nested Rewriters included
+    int64_t ns = 0;  // time in Run, including right-hand sides and nested Rewriters
   };
-  // Called when a Rewriter that is not nested dies, with what its runs gave.
+  // Called when a Rewriter that is not nested is destroyed, with the results of its runs.
   using Finished = std::function<void(UOpContext&, const RuleSet&, std::span<const UOp> results)>;
 
   explicit RunMeter(Finished maybe_finished = nullptr);
@@ -33,17 +33,17 @@ class RunMeter {
   RunMeter& operator=(const RunMeter&) = delete;
 
   const Totals& totals() const { return totals_; }
-  const Totals& nested() const { return nested_; }  // runs and ns are 0
+  const Totals& nested() const { return nested_; }  // its runs and ns are 0
 
-  // The one of this thread; null if there is none.
+  // The meter of this thread; null if there is none.
   static RunMeter* MaybeCurrent();
 
  private:
   friend class Rewriter;
   Totals totals_, nested_;
-  int depth_ = 0;  // of Runs
+  int depth_ = 0;  // nesting of measured Runs
   const Finished finished_;
-  RunMeter* const outer_;  // the one that this hides
+  RunMeter* const outer_;  // the meter that was current before
 };
 
 }  // namespace uopd::rewrite

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Identities that hold bit for bit in every dtype that the rule names. Float rules keep NaN,
-// infinities and signed zeros: x + 0 is not one of them (-0 + 0 is 0), x * 0 is not (NaN), x - 0
-// and x * 1 are.
+// Identities that hold bit for bit in every dtype that the rule names. For floats this includes
+// NaN, infinities and signed zeros: x - 0 and x * 1 simplify; x + 0 does not (-0 + 0 is +0), x * 0
+// does not (NaN).
 #include "core/ir/build.h"
 #include "core/rules/order.h"
 #include "core/rules/rules.h"
@@ -10,7 +10,7 @@ namespace uopd::rules {
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
 namespace {
-// The constant of a u64 is its bit pattern, so its largest value reads as -1.
+// Without unsigned dtypes: the literal -1 in a pattern also matches the largest u64.
 constexpr DtypeSet kSignedInts =
     Only(Dtype::I8) | Only(Dtype::I16) | Only(Dtype::I32) | Only(Dtype::I64);
 
@@ -54,7 +54,7 @@ const RuleSet& AlgebraRules() {
     r.Add("max_of_where_less", Where(x.Is(kNotFloat) < y, y, x), Max(x, y));
     r.Add("max_of_where_more", Where(Not(x.Is(kNotFloat) < y), x, y), Max(x, y));
     r.Add("neg_neg", Node(Op::NEG, Node(Op::NEG, x)), x);
-    // Signs of floats move into constants: exact, whatever x is.
+    // The sign of a float product moves into its constant factor: exact for every x.
     r.Add("neg_of_product", Node(Op::NEG, Is(x, kFloats) * y), [x, y](const auto& m) -> UOp {
       return m[y].Is(Op::CONST) ? ir::Mul(m.ctx, m[x], Negative(m.ctx, m[y])) : UOp();
     });
@@ -65,7 +65,7 @@ const RuleSet& AlgebraRules() {
     r.Add("ne_self", x.Is(kNotFloat) != x, 0);
     r.Add("eq_self", x.Is(kNotFloat) == x, 1);
     r.Add("shl_zero", Node(Op::SHL, x, Literal(0)), x);
-    // Bits that are shifted out, or that a mask keeps anyway, need no mask.
+    // A mask is redundant if it clears only bits that are shifted out, or bits that are 0 anyway.
     r.Add("shr_of_mask", Node(Op::SHR, Is(x, kNotFloat) & c, d), [x, c, d](const auto& m) -> UOp {
       const int bits = ir::Bits(m[x].dtype());
       if (m[d] < 0 || m[d] >= bits) return UOp();
@@ -80,9 +80,8 @@ const RuleSet& AlgebraRules() {
     });
     r.Add("shr_zero", Node(Op::SHR, x, Literal(0)), x);
 
-    // Constants to the right, then everything in structural order. Exact ops only: operand order is
-    // visible in the NaN payloads of float ops and nowhere else, so floats keep the order they came
-    // in.
+    // Canonical operand order: constants to the right, everything else by Compare. Not for floats:
+    // the order of float operands is visible in the payloads of NaNs.
     r.Add("order", Group(ir::kCommutativeOps, x.Is(kNotFloat), y), [x, y](const auto& m) -> UOp {
       if (m.root().Is(Op::ADD) && m.root().dtype() == Dtype::Index) return UOp();  // index.sum does
       if (Compare(m[x], m[y]) <= 0) return UOp();
@@ -93,7 +92,7 @@ const RuleSet& AlgebraRules() {
             if (m[y].Is(Op::CONST)) return UOp();
             return m.ctx.Make(m.root().op(), m.root().dtype(), {m[y], m.root().src(0)});
           });
-    // Stored integers wrap, so wrapped constants combine.
+    // Stored integers wrap, so their constants combine.
     r.Add("add_add", (Is(x, kStoredInts) + c) + d, [x, c, d](const auto& m) -> UOp {
       return ir::Add(m.ctx, m[x], m.ctx.Int(m.root().dtype(), m[c] + m[d]));
     });
@@ -103,7 +102,7 @@ const RuleSet& AlgebraRules() {
       return ir::Mul(m.ctx, m[x], m.ctx.Int(m.root().dtype(), static_cast<Int128>(product)));
     });
     r.Add("common_factor", x.Is(kStoredInts) * y + x * z, x * (y + z));
-    // Floors of floors: (x / c) / d; by a number that still is one of the dtype.
+    // A floor of a floor. Does not apply if c * d does not fit the dtype.
     r.Add("div_div", (Is(x, kStoredInts) / c) / d, x / (c * d),
           [c, d](const auto& m) { return m[c] > 0 && m[d] > 0; });
     r.Add("and_and", (Is(x, kNotFloat) & c) & d, x & (c & d));
@@ -116,10 +115,10 @@ const RuleSet& AlgebraRules() {
       return a.min >= b.max ? m[x] : b.min >= a.max ? m[y] : UOp();
     });
     r.Add("pow_one", Node(Op::POW, x, Literal(1)), x);
-    r.Add("pow_zero", Node(Op::POW, x, Literal(0)), 1);  // also of NaN
+    r.Add("pow_zero", Node(Op::POW, x, Literal(0)), 1);  // also for x = NaN
     r.Add("trunc_trunc", Node(Op::TRUNC, Node(Op::TRUNC, x)),
           [](const auto& m) { return m.root().src(0); });
-    // A number that was an integer has no fraction.
+    // A converted integer has no fraction.
     r.Add("trunc_of_integer", Node(Op::TRUNC, Node(Op::CAST, x.Is(kNotFloat))),
           [](const auto& m) { return m.root().src(0); });
     r.Add("mulacc_zero", Node(Op::MULACC, x.Is(kNotFloat), Literal(0), y), y);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Conditions and WHERE.
+// Rules for conditions and WHERE.
 #include <cmath>
 
 #include "core/ir/build.h"
@@ -12,8 +12,9 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// op of choices by one condition and of constants, if on one side of the condition all are
-// constants: a choice between that op of either side. Of one choice both sides have to be.
+// op(where(c, a, b), where(c, d, e), ...) as where(c, op(a, d, ...), op(b, e, ...)). Sources may
+// also be constants. Null unless one of the two new ops has only constant operands; with a single
+// WHERE, both.
 UOp Choose(UOpContext& ctx, UOp u) {
   UOp condition;
   ir::SymbolicDims branch[2];
@@ -41,13 +42,14 @@ UOp Choose(UOpContext& ctx, UOp u) {
             fails = ctx.Make(u.op(), u.dtype(), branch[1]);
   if (is_index && (!FitsIndex(ctx, holds) || !FitsIndex(ctx, fails))) return UOp();
   const UOp out = ir::Where(ctx, condition, holds, fails);
-  // What is around it may fit 64 bits for what is known of it now.
+  // An index around u may fit 64 bits only because of the bounds of u: refuse wider bounds.
   return all || !is_index || ctx.BoundsOf(out).Within(ctx.BoundsOf(u)) ? out : UOp();
 }
 
-// e, where x == y is known, as an expression of y alone. Only of what is made of x, y and constants
-// by a few ops, so that nothing is computed that was shared with others; null if e is not, or if
-// that would not be simpler. A float that equals 0 has one of two signs.
+// Rewrites e, where x == y is known, to an expression of y alone. Only if e consists of x, y,
+// constants and a few ops, so that no shared node is computed twice. Null otherwise, or if the
+// result would not be simpler. Not for a float y that may be 0: x may be the zero of the other
+// sign.
 class WithEqual {
  public:
   WithEqual(UOpContext& ctx, UOp x, UOp y) : ctx_(ctx), x_(x), y_(y) {}
@@ -62,7 +64,7 @@ class WithEqual {
   }
 
  private:
-  UOp Replace(UOp e) {  // recursively: the ops are few
+  UOp Replace(UOp e) {  // recursive, at most 8 ops
     x_found_ |= e == x_;
     y_found_ |= e == y_;
     if (e == x_) return y_;
@@ -119,7 +121,7 @@ const RuleSet& BooleanRules() {
           [x, y](const auto& m) { return ir::Alu(m.ctx, Op::CMPEQ, {m[x], m[y]}); });
     r.Add("not_ne", Not(x != y), x == y);
     r.Add("not_eq", Not(x == y), x != y);
-    // Two bounds of one value: the tighter one, or a contradiction.
+    // Two bounds of the same value: keep the tighter one, or find the contradiction.
     r.Add("and_less", (x.Is(kInts) < c) & (x < d), [x, c, d](const auto& m) {
       return ir::Lt(m.ctx, m[x], m[c] < m[d] ? m.Node(c) : m.Node(d));
     });
@@ -131,7 +133,8 @@ const RuleSet& BooleanRules() {
     r.Add("or_always", (x.Is(kInts) < c) | Not(x < d), 1,
           [c, d](const auto& m) { return m[d] <= m[c]; });
 
-    // What an equality of stored numbers says of what it guards; of index values given.where does.
+    // Uses an equality of stored numbers in the branch that it guards. The rule given.where does
+    // this for index values.
     constexpr DtypeSet kStored = kStoredInts | kFloats;
     r.Add("where_equal", Where(x.Is(kStored) == y, p, q), [x, y, p, q](const auto& m) -> UOp {
       const UOp out = WithEqual(m.ctx, m[x], m[y]).Of(m[p]);
@@ -160,7 +163,7 @@ const RuleSet& BooleanRules() {
     r.Add("where_is_or", Where(p, Literal(1), Is(x, kBools)), p | x);
     r.Add("where_is_and_not", Where(p, Literal(0), Is(x, kBools)), Not(p) & x);
     r.Add("add_of_where", Where(p, x.Is(kNotFloat), 0) + Where(p, 0, y), Where(p, x, y));
-    // x <= y of integers, and beside a constant its normal form.
+    // x <= y of integers: !(y < x), or x < y + 1 if y is a constant.
     r.Add("less_or_equal", (x.Is(kInts) < y) | (x == y), [x, y](const auto& m) -> UOp {
       if (m[y].Is(Op::CONST)) {
         const Int128 next = m.ctx.BoundsOf(m[y]).min + 1;
@@ -169,7 +172,7 @@ const RuleSet& BooleanRules() {
       }
       return ir::Not(m.ctx, ir::Lt(m.ctx, m[y], m[x]));
     });
-    // Choices by one condition are one choice, if that makes no op more.
+    // Merges WHEREs with the same condition if the number of ops does not grow.
     constexpr OpSet kOps = [] {
       OpSet out;
       for (int i = 0; i < ir::kOpCount; ++i) {

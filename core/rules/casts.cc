@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Casts: those that change nothing, and arithmetic on stored integers that are casts of an index,
-// which moves into the index, where sums have a normal form.
+// Rules for casts. Casts that change nothing disappear. Arithmetic on stored integers that are
+// casts of an index moves into the index, where sums have a normal form.
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/rules/rules.h"
 #include "core/rules/terms.h"
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// A cast that loses nothing, so that casting back gives the same value.
+// Whether a cast keeps every value, so that casting back gives the original value.
 bool Lossless(Dtype from, Dtype to) {
   if (from == to || from == Dtype::Bool) return true;
   if (ir::IsFloat(from) || ir::IsFloat(to)) {
@@ -24,14 +24,14 @@ bool Lossless(Dtype from, Dtype to) {
   return b.min <= a.min && a.max <= b.max;
 }
 
-// Every value of the integer x is one of dtype `to`.
+// Whether dtype `to` holds every value of the integer x.
 bool Holds(UOpContext& ctx, Dtype to, UOp x) {
   const ir::IntRange range = ir::RangeOf(to);
   return ctx.BoundsOf(x).Within({range.min, range.max});
 }
 
-// The index of which u, a stored integer, is the cast; null if there is none. `exact`: the cast
-// must lose nothing.
+// The index expression that u, a stored integer, is a cast of; null if there is none. With `exact`
+// the cast must not wrap.
 UOp Uncast(UOpContext& ctx, UOp u, bool exact) {
   if (u.Is(Op::CONST)) {
     return u.dtype() == Dtype::U64 && u.const_int() < 0 ? UOp() : ctx.Idx(u.const_int());
@@ -40,8 +40,8 @@ UOp Uncast(UOpContext& ctx, UOp u, bool exact) {
   return exact && !Holds(ctx, u.dtype(), u.src(0)) ? UOp() : u.src(0);
 }
 
-// Sums and products wrap alike before and after the cast; everything else needs the values
-// themselves.
+// op(cast(a), cast(b)) as cast(op(a, b)). Sums and products may wrap before or after the cast;
+// other ops need casts that do not wrap.
 UOp LiftToIndex(UOpContext& ctx, UOp u) {
   constexpr OpSet kWrapping = {Op::ADD, Op::SUB, Op::MUL, Op::NEG};
   const bool exact = !u.Is(kWrapping);
@@ -63,7 +63,8 @@ UOp LiftToIndex(UOpContext& ctx, UOp u) {
   return ir::Cast(ctx, lifted, u.dtype());
 }
 
-// A comparison whose source `side` is the bool x as a number and the other a constant.
+// A comparison u of cast(x), x a bool, at source `side`, with a constant at the other source.
+// Evaluates it for both values of x.
 UOp CompareBool(UOpContext& ctx, UOp u, size_t side, UOp x) {
   bool at[2];
   for (bool v : {false, true}) {
@@ -94,16 +95,18 @@ const RuleSet& CastRules() {
           [x](const auto& m) -> UOp { return ir::Bitcast(m.ctx, m[x], m.root().dtype()); });
     r.Add("cast_cast", Node(Op::CAST, Node(Op::CAST, x)), [x](const auto& m) -> UOp {
       const Dtype between = m.root().src(0).dtype(), to = m.root().dtype();
-      // A float that is too large for an integer saturates, an integer wraps.
+      // Casting a float to an integer saturates, casting an integer wraps: do not replace one by
+      // the other.
       const bool saturates = ir::IsFloat(between) && !ir::IsFloat(to) &&
                              !ir::IsFloat(m[x].dtype()) && to != Dtype::Bool &&
                              !Lossless(m[x].dtype(), to);
       if (saturates) return UOp();
       const bool same_value = Lossless(m[x].dtype(), between) ||
-                              // The narrower integer stays in front of a float: it converts faster.
+                              // Before a cast to float keep the narrower integer: it converts
+                              // faster.
                               (!ir::IsFloat(m[x].dtype()) && !ir::IsFloat(between) &&
                                !ir::IsFloat(to) && Holds(m.ctx, between, m[x]));
-      // An integer that is cut twice is cut once if the second cut is the deeper one.
+      // Of two truncating integer casts only the second one matters if it is the narrower.
       const bool cut = ir::IsInt(m[x].dtype()) && ir::IsInt(between) && ir::IsInt(to) &&
                        ir::Bits(to) <= ir::Bits(between);
       return same_value || cut ? ir::Cast(m.ctx, m[x], to) : UOp();
@@ -112,15 +115,16 @@ const RuleSet& CastRules() {
       if (m.root().dtype() != Dtype::Bool || m[x].dtype() == Dtype::Bool) return UOp();
       return ir::Alu(m.ctx, Op::CMPNE, {m[x], m.ctx.Const(m[x].dtype(), 0)});
     });
-    // A condition as a number, compared: what it is for both of its values.
+    // Comparisons of a bool cast to a number with a constant.
     r.Add("compare_of_bool", Group(ir::kComparisonOps, Node(Op::CAST, x.Is(kBools)), constant),
           [x](const auto& m) { return CompareBool(m.ctx, m.root(), 0, m[x]); });
     r.Add("compare_with_bool", Group(OpSet{Op::CMPLT}, constant, Node(Op::CAST, x.Is(kBools))),
           [x](const auto& m) { return CompareBool(m.ctx, m.root(), 1, m[x]); });
-    // Only a constant is cast for nothing.
+    // A cast moves into the branches of a WHERE if a branch is a constant: casting that costs
+    // nothing.
     r.Add("cast_where", Node(Op::CAST, Where(p, x, y)), [p, x, y](const auto& m) -> UOp {
       const int constants = m[x].Is(Op::CONST) + m[y].Is(Op::CONST);
-      // Of an index lift_where makes the opposite.
+      // For an index both branches must be constants: lift_where does the opposite.
       if (constants < (m[x].dtype() == Dtype::Index ? 2 : 1)) return UOp();
       const Dtype d = m.root().dtype();
       return ir::Where(m.ctx, m[p], ir::Cast(m.ctx, m[x], d), ir::Cast(m.ctx, m[y], d));

@@ -18,10 +18,10 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// How deep sums of sums are taken apart.
+// The depth to which an expression is taken apart.
 constexpr int kMaxDepth = 16;
 
-// Up to this count every integer is a value of the float dtype.
+// The float dtype holds every integer up to this one exactly.
 Int128 ExactUpTo(Dtype d) {
   switch (d) {
     case Dtype::F64:
@@ -39,7 +39,7 @@ Int128 ExactUpTo(Dtype d) {
   }
 }
 
-// r restricted by one part of a condition.
+// What one part of a condition says about the range r.
 struct Restriction {
   enum Kind { kBelow, kFrom, kEqual } kind;
   UOp at;  // r < at, r >= at, r == at
@@ -56,7 +56,7 @@ class Collapser {
     switch (v.op()) {
       case Op::CAST:
         if (v.src(0).dtype() == Dtype::Bool) return Masked(v, depth);
-        if (v.src(0).dtype() == Dtype::Index && exact) {  // wraps alike before and after
+        if (v.src(0).dtype() == Dtype::Index && exact) {  // casting wraps; so does the sum
           const UOp sum = Over(v.src(0), depth + 1);
           return sum && FitsIndex(ctx_, sum) ? ir::Cast(ctx_, sum, v.dtype()) : UOp();
         }
@@ -89,18 +89,20 @@ class Collapser {
 
  private:
   UOp Checked(Op op, UOp maybe_a, UOp maybe_b) { return CheckedAlu(ctx_, op, maybe_a, maybe_b); }
+  // op(sum of a, sum of b).
   UOp Both(Op op, UOp a, UOp b, int depth) {
     const UOp x = Over(a, depth + 1);
     return x ? Checked(op, x, Over(b, depth + 1)) : UOp();
   }
   UOp AndTo(UOp maybe_all, UOp c) { return maybe_all ? ir::And(ctx_, maybe_all, c) : c; }
-  UOp Min(UOp a, UOp b) {  // null if it does not fit
+  UOp Min(UOp a, UOp b) {  // null if it does not fit 64 bits
     const UOp minus = ctx_.Idx(-1);
     return Checked(Op::MUL,
                    Checked(Op::MAX, Checked(Op::MUL, a, minus), Checked(Op::MUL, b, minus)), minus);
   }
 
-  // `count` times v, where v does not depend on the range; count is an index, not negative.
+  // The sum of `count` copies of v. v does not depend on the range; count is an index and not
+  // negative.
   UOp Times(UOp v, UOp count) {
     const Dtype d = v.dtype();
     const ir::Bounds n = ctx_.BoundsOf(count);
@@ -118,14 +120,15 @@ class Collapser {
     const UOp number = ir::Cast(ctx_, count, d);
     if (v.Is(Op::CONST) && v.const_float() > 0 && std::isfinite(v.const_float()))
       return v.IsConst(1) ? number : ir::Mul(ctx_, v, number);
-    // A sum of -0 alone is +0, as it starts from there.
+    // Add +0: the sum starts at +0, so a sum of -0 is +0.
     const UOp sum = ir::Add(ctx_, n.IsPoint() && n.min == 1 ? v : ir::Mul(ctx_, v, number), zero);
     return n.min > 0 ? sum : ir::Where(ctx_, some, sum, zero);
   }
 
-  // v as condition * value: the parts of the condition, and what is left.
+  // v as a product: v is `value` if every part (a condition, and whether it must hold) is
+  // satisfied, else 0.
   struct Mask {
-    absl::InlinedVector<std::pair<UOp, bool>, 8> parts;  // condition, holds
+    absl::InlinedVector<std::pair<UOp, bool>, 8> parts;
     UOp value;
   };
   Mask Peel(UOp v) {
@@ -168,7 +171,8 @@ class Collapser {
     return m;
   }
 
-  // A comparison that depends on r, solved for r; nullopt if r is not alone in it.
+  // A comparison that depends on r, solved for r; nullopt if it is not linear in r, or if another
+  // term depends on r.
   std::optional<Restriction> Solve(UOp c, bool holds) {
     if (!c.Is(ir::kComparisonOps)) return std::nullopt;
     UOp side[2] = {c.src(0), c.src(1)};
@@ -190,7 +194,7 @@ class Collapser {
         rest.terms.push_back(t);
     }
     if (f == 0) return std::nullopt;
-    if (f > 0) {  // so that it reads f * r ? rest
+    if (f > 0) {  // move the rest to the other side: |f| * r compared with rest
       for (Term& t : rest.terms) t.factor = -t.factor;
       rest.constant = -rest.constant;
     }
@@ -201,7 +205,8 @@ class Collapser {
       const UOp at = FromSum(ctx_, rest);
       return at ? std::optional(Restriction{Restriction::kEqual, at}) : std::nullopt;
     }
-    // |f| * r < rest, rest <= |f| * r (f > 0); rest < |f| * r, |f| * r <= rest (f < 0)
+    // If c holds / fails: |f| * r < rest / rest <= |f| * r for f > 0, and
+    //                     rest < |f| * r / |f| * r <= rest for f < 0.
     if (f > 0) rest.constant += magnitude - 1;  // rounded up
     UOp at = FromSum(ctx_, rest);
     if (at && magnitude != 1) at = ir::Alu(ctx_, Op::FLOORDIV, {at, ctx_.Idx(magnitude)});
@@ -210,7 +215,7 @@ class Collapser {
     return Restriction{(f > 0) == holds ? Restriction::kBelow : Restriction::kFrom, at};
   }
 
-  // The exact value of an integer as an index; null if it may not be one.
+  // The value of an integer as an index expression; null if it might not fit an index.
   UOp AsIndex(UOp u) {
     if (u.dtype() == Dtype::Index) return u;
     if (!ir::IsInt(u.dtype()) || u.dtype() == Dtype::U64) return UOp();
@@ -222,11 +227,12 @@ class Collapser {
     return ir::Cast(ctx_, u, Dtype::Index);
   }
 
+  // The sum of a masked value: the forms with [lo <= r < hi] and [r == e] of collapse.h.
   UOp Masked(UOp v, int depth) {
     const Mask mask = Peel(v);
-    UOp always, e;  // conditions without r; what r equals
+    UOp always, e;  // always: the parts without r; e: from a part r == e
     UOp lo = ctx_.Idx(0), hi = size_;
-    absl::InlinedVector<std::pair<UOp, bool>, 4> others;  // parts that only r == e can settle
+    absl::InlinedVector<std::pair<UOp, bool>, 4> others;  // the other parts that depend on r
     for (const auto& [c, holds] : mask.parts) {
       if (!ir::Reaches(ctx_, c, range_)) {
         always = AndTo(always, holds ? c : ir::Not(ctx_, c));
@@ -255,14 +261,14 @@ class Collapser {
       if (!count) return UOp();
       if (!ir::Reaches(ctx_, mask.value, range_))
         out = Times(mask.value, count);
-      else if (others.empty() && always)  // the condition leaves the sum
+      else if (others.empty() && always)  // the condition moves out of the sum
         out = Over(mask.value, depth + 1);
     }
     if (!out || !always) return out;
     return ir::Where(ctx_, always, out, ctx_.Const(out.dtype(), 0));
   }
 
-  // value at r == e where that is a value of the range and the other parts hold, 0 elsewhere.
+  // The value at r == e, if e is in the range and the other parts hold there; else 0.
   UOp Pick(UOp value, UOp e, std::span<const std::pair<UOp, bool>> others) {
     if (ClosesRange(value)) return UOp();
     for (const auto& [c, holds] : others) {
@@ -272,9 +278,9 @@ class Collapser {
     UOp condition;
     if (b.min < 0) condition = AndTo(condition, ir::Not(ctx_, ir::Lt(ctx_, e, ctx_.Idx(0))));
     if (b.max >= ctx_.BoundsOf(size_).min) condition = AndTo(condition, ir::Lt(ctx_, e, size_));
-    // Inside, so that whatever is computed or loaded with it is what some r computes or loads.
+    // Outside of the range use 0 instead of e, so every load stays inside its buffer.
     UOp at = condition ? ir::Where(ctx_, condition, e, ctx_.Idx(0)) : e;
-    // Clamped where bounds analysis sees nothing in the condition.
+    // If BoundsOf cannot see that from the condition, clamp e explicitly.
     if (!ctx_.BoundsOf(at).Within(ctx_.BoundsOf(range_))) {
       at = Checked(Op::MAX, Min(e, ctx_.Int(Dtype::Index, ctx_.BoundsOf(range_).max)), ctx_.Idx(0));
       if (!at) return UOp();
@@ -289,11 +295,11 @@ class Collapser {
     const UOp zero = ctx_.Const(out.dtype(), 0);
     const bool minus_zero =
         ir::IsFloat(out.dtype()) && !(out.Is(Op::CONST) && !std::signbit(out.const_float()));
-    if (minus_zero) out = ir::Add(ctx_, out, zero);  // 0 + -0 is +0
+    if (minus_zero) out = ir::Add(ctx_, out, zero);  // turns -0 into +0
     return condition ? ir::Where(ctx_, condition, out, zero) : out;
   }
 
-  // Whether a loop inside of v is over the same range.
+  // Whether a node inside v closes the same range.
   bool ClosesRange(UOp v) {
     for (UOp u : ir::Toposort(ctx_, v)) {
       const auto closed = u.closed();

@@ -28,8 +28,8 @@ int64_t CommonFactor(const Sum& sum) {
   return g;
 }
 
-// g * big + small < limit, where small stays so close to zero that it never decides:
-// big < ceil(limit / g). With limit = g * m - s and 0 <= s < g that needs -s <= small < g - s.
+// Simplifies g * big + small < limit to big < ceil(limit / g) if the small terms can never decide
+// the comparison. With limit = g * m - s and 0 <= s < g this requires -s <= small < g - s.
 bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {
   for (const Term& candidate : sum.terms) {
     const int64_t g = std::abs(candidate.factor);
@@ -53,8 +53,7 @@ bool DropSmallTerms(TermBounds bounds, Sum& sum, Int128& limit) {
   return false;
 }
 
-// max(x, y) compared with something larger than y can be is x compared with it; null if neither
-// side is that small.
+// In a comparison of max(x, y) with `limit`: x if y is always below limit, or y if x is; else null.
 UOp SideThatCounts(UOpContext& ctx, UOp value, Int128 limit) {
   for (size_t i = 0; i < 2 && value.Is(Op::MAX); ++i) {
     if (ctx.BoundsOf(value.src(i)).max < limit) return value.src(1 - i);
@@ -62,7 +61,8 @@ UOp SideThatCounts(UOpContext& ctx, UOp value, Int128 limit) {
   return UOp();
 }
 
-// sum == 0 where `less` is sum < 0 with `by` added on the left; nullopt if it is another sum.
+// The constant by which the sum `equal`, or its negation, exceeds the sum `less`; nullopt if their
+// terms differ.
 std::optional<Int128> Beside(const Sum& less, const Sum& equal) {
   if (less.terms.size() != equal.terms.size() || less.terms.empty()) return std::nullopt;
   const bool same = less.terms[0].factor == equal.terms[0].factor;
@@ -86,10 +86,11 @@ UOp MoveEnd(UOpContext& ctx, UOp u) {
     const auto a = ToDifference(ctx, less.src(0), less.src(1));
     const auto b = ToDifference(ctx, equal.src(0), equal.src(1));
     const auto by = a && b ? Beside(*a, *b) : std::nullopt;
-    // sum < 0 has its end at 0 outside, at -1 inside; sum >= 0 the other way round.
+    // For sum < 0 the first value outside is 0 and the last value inside is -1; for !(sum < 0) the
+    // other way round.
     const bool below = !inner;
     if (!by || *by != (below == either ? 0 : 1)) continue;
-    // One more value, or one less.
+    // The interval gets one value more or one value less.
     const UOp limit = CheckedAlu(ctx, Op::ADD, less.src(1), ctx.Idx(below == either ? 1 : -1));
     if (!limit) continue;
     const UOp out = ir::Lt(ctx, less.src(0), limit);
@@ -116,7 +117,7 @@ bool SimplifiesCompare(TermBounds bounds, Op op, Sum sum) {
 
 UOp NormaliseLess(UOpContext& ctx, UOp u) {
   ir::OpSet values;
-  // It already reads terms < constant.
+  // True if u already has the form terms < constant.
   bool same = u.src(1).Is(Op::CONST) && IsNormalSum(u.src(0), values) &&
               !(u.src(0).Is(Op::ADD) && u.src(0).src(1).Is(Op::CONST));
   auto sum = ToDifference(ctx, u.src(0), u.src(1));
@@ -133,7 +134,8 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
     if (!DropSmallTerms([&](UOp v) { return ctx.BoundsOf(v); }, *sum, limit)) break;
     same = false;
   }
-  // A sum of things that are not negative is positive as soon as one of them is.
+  // terms < 1 with nonnegative terms and positive factors says that every term is 0: the factors do
+  // not matter.
   if (limit == 1) {
     const bool simplex = std::all_of(sum->terms.begin(), sum->terms.end(), [&](const Term& t) {
       return t.factor > 0 && ctx.BoundsOf(t.value).min >= 0;
@@ -183,7 +185,6 @@ UOp NormaliseEqual(UOpContext& ctx, UOp u) {
   int64_t constant = -(sum->constant / g) * sign;
   UOp left, right;
   if (sum->terms.size() == 2 && sum->terms[0].factor == 1 && sum->terms[1].factor == -1) {
-    // The order rule of commutative ops would swap a sum in front of what it is compared with.
     left = sum->terms[0].value;
     right = sum->terms[1].value;
     if (constant != 0) right = CheckedAlu(ctx, Op::ADD, right, ctx.Idx(constant));
@@ -196,6 +197,7 @@ UOp NormaliseEqual(UOpContext& ctx, UOp u) {
     }
   }
   if (!left || !right) return UOp();
+  // algebra.order would swap the operands later: use its order at once.
   if (Compare(left, right) > 0) std::swap(left, right);
   return ir::Alu(ctx, u.op(), {left, right});
 }
@@ -221,7 +223,7 @@ std::optional<Bounded> AsBound(UOpContext& ctx, UOp condition, bool holds) {
   } else if (condition.Is(holds ? Op::CMPEQ : Op::CMPNE)) {
     b.min = std::max(b.min, c);
     b.max = std::min(b.max, c);
-  } else {  // not equal: only an end can be cut off
+  } else {  // not equal: helps only if c is an end of the interval
     b.min += b.min == c;
     b.max -= b.max == c;
   }

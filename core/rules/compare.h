@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Comparisons of index expressions: one normal form, so that equal conditions are equal nodes.
+// Normal form of comparisons of index expressions: equal conditions become equal nodes.
 //
-//   terms < constant        terms without constant or common factor, the first factor positive
-//   (terms < constant) != true      what `constant <= terms` becomes
-//   a == b + constant, terms == constant      the same for CMPEQ and CMPNE
+//   terms < constant                        the terms have no common factor; the first factor is
+//                                           positive
+//   (terms < constant) != true              the form of constant <= terms
+//   a == b + constant, terms == constant    equalities; inequalities (CMPNE) have the same forms
+//
+// Also here: conditions read as intervals, and conjunctions read part by part.
 #pragma once
 #include <optional>
 
@@ -13,18 +16,17 @@
 
 namespace uopd::rules {
 
-// The normal form of a CMPLT, CMPEQ or CMPNE of index expressions; null if there is none that fits
-// 64 bits. May be the node itself.
+// The normal form of a CMPLT (NormaliseLess), or of a CMPEQ or CMPNE (NormaliseEqual), of index
+// expressions; null if it does not fit 64 bits. May return u itself.
 ir::UOp NormaliseLess(ir::UOpContext& ctx, ir::UOp u);
 ir::UOp NormaliseEqual(ir::UOpContext& ctx, ir::UOp u);
 
-// A bool OR of `less` (or its negation) and an equality of index expressions, or an AND of it and
-// an inequality, as one comparison; null if the second does not name the value next to the end of
-// the first, or is no such thing.
+// Moves the end of an interval by one: x < c || x == c becomes x < c + 1, x < c && x != c - 1
+// becomes x < c - 1; likewise for !(x < c). u is the bool OR or AND. Null if u has no such form.
 ir::UOp MoveEnd(ir::UOpContext& ctx, ir::UOp u);
 
-// Whether a comparison of `sum` with 0 that is in normal form would have a shorter one if its terms
-// had these bounds.
+// Whether a comparison of `sum` with 0, in normal form, would simplify if its terms had these
+// bounds.
 bool SimplifiesCompare(TermBounds bounds, ir::Op op, Sum sum);
 
 // A condition read as an interval: value in [min, max].
@@ -32,15 +34,15 @@ struct Bounded {
   ir::UOp value;
   ir::Bounds bounds;
 };
-// `condition` (or its negation, if !holds) as a bound of one index expression; nullopt if it is
-// none. The interval is one-sided, or a point, within what the value's own bounds are.
+// `condition` (its negation if !holds) as an interval of one index expression, intersected with the
+// expression's own bounds. nullopt if it is no comparison of an index expression with a constant.
 std::optional<Bounded> AsBound(ir::UOpContext& ctx, ir::UOp condition, bool holds);
 
-// p for !p: CMPNE(p, true). Null if u is no negation.
+// p if u is the negation of p, which is CMPNE(p, true); else null.
 ir::UOp MaybeNegated(ir::UOp u);
 
-// What a condition (or its negation, if !holds) says, part by part from the left: each part is a
-// bool that is no conjunction itself, with whether it holds. Ends early when `part` returns false.
+// Calls part(c, true_here) for each conjunct of a condition (of its negation if !holds), from the
+// left: c holds if true_here, else c fails. Stops when `part` returns false.
 void ForEachPart(ir::UOp condition, bool holds, absl::FunctionRef<bool(ir::UOp, bool)> part);
 
 }  // namespace uopd::rules

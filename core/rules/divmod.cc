@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Everything here follows from one fact: with floor semantics, x = c*a + b gives x / c = a + b / c
-// and x % c = b % c, whatever the signs. The work is in choosing a and b so that b's interval lies
-// in one period [q*c, (q+1)*c).
+// The basic fact: with floor semantics, x = c*a + b implies x / c = a + b / c and x % c = b % c for
+// all signs. The algorithm chooses a and b so that the interval of b lies in one period
+// [q*c, (q+1)*c); then b / c is the constant q.
 #include "core/rules/divmod.h"
 
 #include <algorithm>
@@ -21,12 +21,13 @@ using ir::UOpContext;
 
 bool Fits(Int128 v) { return v < Int128{1} << 62 && v > -(Int128{1} << 62); }
 
-// x == c * quotient + rest, and if `period` is set, rest lies in [period*c, (period+1)*c).
+// x == c * quotient + rest. If `period` is set, rest lies in [period*c, (period+1)*c).
 struct Split {
   Sum quotient, rest;
   std::optional<int64_t> period;
 };
 
+// The period that contains every value of `rest`; nullopt if there is none.
 std::optional<int64_t> PeriodOf(TermBounds bounds, const Sum& rest, int64_t c) {
   const Bounds b = BoundsOf(bounds, rest);
   const Int128 lo = FloorDiv(b.min, c);
@@ -34,7 +35,8 @@ std::optional<int64_t> PeriodOf(TermBounds bounds, const Sum& rest, int64_t c) {
   return static_cast<int64_t>(lo);
 }
 
-// Every factor modulo c, from `lowest` up.
+// Splits with every factor of the rest reduced modulo c into [lowest, lowest + c). `constant`: the
+// constant of the rest.
 Split SplitAt(TermBounds bounds, const Sum& sum, int64_t constant, int64_t c, int64_t lowest) {
   Split s;
   for (const Term& term : sum.terms) {
@@ -51,8 +53,8 @@ Split SplitAt(TermBounds bounds, const Sum& sum, int64_t constant, int64_t c, in
   return s;
 }
 
-// Moves exact multiples of c into the quotient; if the rest still spans periods, tries every factor
-// modulo c.
+// Moves exact multiples of c into the quotient. If the rest still spans several periods, tries
+// other representatives of the factors modulo c.
 Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
   Split s;
   for (const Term& t : sum.terms) {
@@ -66,9 +68,9 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
   s.period = PeriodOf(bounds, s.rest, c);
   if (s.period) return s;
 
-  // Congruence: factors may be replaced by anything equal modulo c. Those of smallest magnitude
-  // narrow the interval most; half of c has two. Of a single term of two values the wider of the
-  // two intervals may be the one that lies in a period.
+  // A factor may be replaced by any number congruent to it modulo c. The representative of smallest
+  // magnitude gives the narrowest interval; c / 2 has two of them. Exception: for a single term
+  // with two possible values the wider interval may be the one that lies in a period.
   bool smallest = true, half = false, two = false;
   for (const Term& t : s.rest.terms) {
     smallest &= t.factor <= c / 2 && t.factor >= -(c / 2);
@@ -80,7 +82,7 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
     two = b.max - b.min == 1;
   }
   if (smallest && !half && !two) return s;
-  const int64_t near = -((c - 1) / 2);  // ties are positive
+  const int64_t near = -((c - 1) / 2);  // c / 2 stays positive
   absl::InlinedVector<int64_t, 4> lowest = {near};
   if (half) lowest.push_back(near - 1);
   if (two) {
@@ -94,13 +96,14 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
   return s;
 }
 
-// terms / divisor, which divides every factor; the constant is left out.
+// The terms of the sum divided by `divisor`, which divides every factor. The constant is dropped.
 Sum Divided(const Sum& sum, int64_t divisor) {
   Sum out;
   for (const Term& t : sum.terms) out.terms.push_back({t.value, t.factor / divisor});
   return out;
 }
 
+// The greatest common divisor of c and all factors.
 int64_t GcdOfFactors(const Sum& sum, int64_t c) {
   int64_t g = c;
   for (const Term& t : sum.terms) {
@@ -110,7 +113,7 @@ int64_t GcdOfFactors(const Sum& sum, int64_t c) {
   return g;
 }
 
-// sum + factor * maybe_extra; null if that does not fit 64 bits.
+// sum + factor * maybe_extra; null if maybe_extra is null or the result does not fit 64 bits.
 UOp AddSums(UOpContext& ctx, const Sum& sum, UOp maybe_extra, int64_t factor) {
   if (!maybe_extra) return UOp();
   const UOp scaled =
@@ -119,8 +122,8 @@ UOp AddSums(UOpContext& ctx, const Sum& sum, UOp maybe_extra, int64_t factor) {
   return CheckedAlu(ctx, Op::ADD, FromSum(ctx, sum), scaled);
 }
 
-// A factor f of some term with 1 < f < c, f | c, for which the rest modulo f is already in one
-// period: then the division nests exactly, x / c = (x / f) / (c / f).
+// A common divisor f of c and a factor, 1 < f < c, for which the rest lies in one period of f. Then
+// x / c = (x / f) / (c / f), and x / f is a sum without divisions.
 std::optional<std::pair<int64_t, Split>> Nesting(TermBounds bounds, const Sum& rest, int64_t c) {
   for (const Term& t : rest.terms) {
     const int64_t f = std::gcd(t.factor, c);
@@ -131,7 +134,7 @@ std::optional<std::pair<int64_t, Split>> Nesting(TermBounds bounds, const Sum& r
   return std::nullopt;
 }
 
-// The positive constant by which u divides (or of which it is the remainder), or 0.
+// c if u is op(x, c) with a positive constant c (op: FLOORDIV or FLOORMOD), else 0.
 int64_t Divisor(UOp u, Op op) {
   return u.Is(op) && u.src(1).Is(Op::CONST) ? std::max<int64_t>(0, u.src(1).const_int()) : 0;
 }
@@ -148,6 +151,7 @@ UOp MergeNested(UOpContext& ctx, const Sum& sum, int64_t c) {
   return CheckedAlu(ctx, Op::FLOORDIV, x, ctx.Idx(e * c));
 }
 
+// The factors of a product, left to right.
 using Factors = absl::InlinedVector<UOp, 4>;
 Factors FactorsOf(UOp product) {
   Factors out, stack = {product};
@@ -187,8 +191,8 @@ SymbolicDivisor AsProduct(UOp y) {
   return {y};
 }
 
-// Moves terms that are multiples of the divisor, which is no constant, into the quotient. With
-// `factor` = false terms need be multiples of its product alone, and the quotient is by that.
+// Moves the terms that are multiples of the symbolic divisor y into the quotient. With `factor` =
+// false the divisor is y.product alone.
 Split SplitBySymbol(UOpContext& ctx, const Sum& sum, const SymbolicDivisor& y, bool factor) {
   Split s;
   s.rest.constant = sum.constant;
@@ -207,8 +211,9 @@ Split SplitBySymbol(UOpContext& ctx, const Sum& sum, const SymbolicDivisor& y, b
   return s;
 }
 
-// x / y or x % y for y = k * v, from x = v * q + r with 0 <= r < v, or x = k * q + r with 0 <= r <
-// k: the one is then q / k and v * (q % k) + r, the other q / v and k * (q % v) + r.
+// x / y or x % y for y = k * v:
+//   if x = v * q + r with 0 <= r < v:  x / y = q / k  and  x % y = v * (q % k) + r
+//   if x = k * q + r with 0 <= r < k:  x / y = q / v  and  x % y = k * (q % v) + r
 UOp DivideByParts(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool is_div) {
   if (y.factor == 1) return UOp();
   const UOp k = ctx.Idx(y.factor);
@@ -230,13 +235,14 @@ UOp DivideByParts(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool 
   const UOp q = FromSum(ctx, s.quotient);
   const UOp out = CheckedAlu(ctx, is_div ? Op::FLOORDIV : Op::FLOORMOD, q, y.product);
   if (is_div || !out) return out;
-  // A remainder that stays would only get another sum around it.
+  // Use the second form of % only if q % v itself simplifies; otherwise it is no simpler than x %
+  // y.
   const UOp low = SimplifyFloorDivMod(ctx, out);
   return low ? AddSums(ctx, s.rest, low, y.factor) : UOp();
 }
 
-// (w / c) / y == w / (c * y) and (w / c) % y == (w % (c * y)) / c, for c and y > 0, where dividing
-// w gets simpler; null elsewhere.
+// (w / c) / y == w / (c * y) and (w / c) % y == (w % (c * y)) / c, for c > 0 and y > 0. Null unless
+// the division of w by c * y simplifies.
 UOp MergeWithSymbol(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, bool is_div) {
   if (x.terms.size() != 1 || x.terms[0].factor != 1 || x.constant != 0) return UOp();
   const UOp w = x.terms[0].value;
@@ -276,7 +282,7 @@ UOp SimplifyFloorDiv(UOpContext& ctx, UOp x, int64_t c) {
   const int64_t g = GcdOfFactors(s.rest, c);
   if (g > 1) {
     Sum inner = Divided(s.rest, g);
-    inner.constant = s.rest.constant / g;  // 0 <= constant, so this floors
+    inner.constant = s.rest.constant / g;  // the constant is not negative, so this is a floor
     return AddSums(ctx, s.quotient,
                    CheckedAlu(ctx, Op::FLOORDIV, FromSum(ctx, inner), ctx.Idx(c / g)), 1);
   }
@@ -297,7 +303,7 @@ UOp SimplifyFloorMod(UOpContext& ctx, UOp x, int64_t c) {
   }
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();
-  // Inside a sum under % c, an inner % m with c | m changes nothing.
+  // (x % m + y) % c == (x + y) % c if c divides m: drop such inner remainders.
   auto is_inner = [&](const Term& t) {
     const int64_t m = Divisor(t.value, Op::FLOORMOD);
     return m > 0 && m % c == 0;
@@ -356,7 +362,7 @@ UOp SimplifyFloorDivMod(UOpContext& ctx, UOp u) {
     if (is_div) return q;
     return quotient.min == 0 ? x : CheckedAlu(ctx, Op::SUB, x, CheckedAlu(ctx, Op::MUL, y, q));
   }
-  // A loop variable is below its own size.
+  // A RANGE is below its own size.
   if (x.Is(Op::RANGE) && x.src(0) == y) return is_div ? ctx.Idx(0) : x;
   const auto sum = ToSum(ctx, x);
   if (!sum) return UOp();

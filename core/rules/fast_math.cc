@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Float identities of real numbers that IEEE arithmetic does not share: they change roundings,
-// signs of zeros, or what NaN and infinity give. In no set but FastMathRules, which is for callers
-// that were told that the results may change.
+// Float identities that hold for real numbers but not in IEEE arithmetic: they change rounding,
+// signs of zeros, or the results for NaN and infinity. Only FastSymbolicRules contains them, for
+// kernels whose client has allowed it.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-// Up to this power products are cheaper than POW, and not much less exact.
+// Up to this power products are cheaper than POW and not much less accurate.
 constexpr double kMaxPower = 16;
 
 // x to the power of a multiple of a half; null for other powers, and for 0 and 1.
@@ -31,14 +31,14 @@ UOp PowerOfHalves(UOpContext& ctx, UOp x, double power) {
   return power > 0 ? out : ir::Alu(ctx, Op::RECIPROCAL, {out});
 }
 
-// A product taken apart: what is multiplied, what it is divided by, and its sign.
+// A product taken apart: the factors of its numerator (over) and denominator (under), and its sign.
 struct Product {
   absl::InlinedVector<UOp, 8> over, under;
   bool negated = false;
 };
 
-// As far as a few factors go; what is beyond stays one.
-Product FactorsOf(UOp root) {
+// Takes a few levels apart; deeper products stay one factor.
+Product ProductOf(UOp root) {
   constexpr size_t kMost = 12;
   Product out;
   absl::InlinedVector<std::pair<UOp, bool>, 12> stack = {{root, false}};
@@ -60,16 +60,16 @@ Product FactorsOf(UOp root) {
   return out;
 }
 
-// 1 / (1 + 2^-x), which is e / (1 + e) of e = 2^x and has no infinity over infinity.
+// 1 / (1 + 2^-x). Equal to e / (1 + e) with e = 2^x, but never infinity / infinity.
 UOp StableSigmoid(UOpContext& ctx, UOp x) {
   const UOp e = ir::Alu(ctx, Op::EXP2, {ir::Alu(ctx, Op::NEG, {x})});
   return ir::Alu(ctx, Op::RECIPROCAL, {ir::Add(ctx, e, ctx.Float(e.dtype(), 1))});
 }
 
-// A product with e among its factors that is divided by 1 + e, of e = 2^x; null if there is none.
-// So is the slope of a sigmoid, e / (1 + e)^2, in every order of its factors.
+// Rewrites a product with the factor e / (1 + e), e = 2^x, to use StableSigmoid; null if root is
+// none. An example is the slope of a sigmoid, e / (1 + e)^2, with its factors in any order.
 UOp WithSigmoid(UOpContext& ctx, UOp root) {
-  Product p = FactorsOf(root);
+  Product p = ProductOf(root);
   for (auto e = p.over.begin(); e != p.over.end(); ++e) {
     if (!e->Is(Op::EXP2)) continue;
     const auto sum = std::find_if(p.under.begin(), p.under.end(), [&](UOp u) {
@@ -111,10 +111,10 @@ const RuleSet& FastMathRules() {
     // e / (1 + e) with e = 2^x is infinity / infinity for large x; 1 / (1 + 2^-x) never is.
     r.Add("sigmoid", Node(Op::FDIV, Node(Op::EXP2, x), Node(Op::EXP2, x) + 1),
           [x](const auto& m) { return StableSigmoid(m.ctx, m[x]); });
-    // The same, where it is written as a product, or as a part of one: e * (1 / (1 + e)) * y.
+    // The same inside of a product: e * (1 / (1 + e)) * y.
     r.Add("sigmoid_factor", Group(OpSet{Op::MUL, Op::FDIV}, x.Is(kFloats), y),
           [](const auto& m) { return WithSigmoid(m.ctx, m.root()); });
-    // A positive factor leaves a maximum.
+    // A positive constant factor moves out of a maximum.
     r.Add("max_factor", Node(Op::REDUCE, Is(x * y, kFloats), Rest()), [x, y](const auto& m) -> UOp {
       if (m.root().n_src() == 1 || m.root().reduce_op() != Op::MAX || !m[y].Is(Op::CONST))
         return UOp();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Constant folding with the reference evaluator.
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/rules/rules.h"
 
 namespace uopd::rules {
@@ -23,7 +23,7 @@ const RuleSet& FoldRules() {
   static const RuleSet rules = Built("fold", [](RuleSet& r) {
     constexpr auto constant = Node(Op::CONST);
     r.Add("constants", Group(ir::kElementwiseOps, Each(constant)), [](const auto& m) -> UOp {
-      // An index that leaves 64 bits has no value; the verifier refuses it.
+      // An index that leaves 64 bits is invalid (Verify refuses it): do not fold it.
       if (m.root().dtype() == Dtype::Index) {
         const ir::Bounds b = m.ctx.BoundsOf(m.root());
         return b.IsPoint() &&
@@ -33,7 +33,7 @@ const RuleSet& FoldRules() {
       }
       return Fold(m.ctx, m.root());
     });
-    // Any integer, index or bool whose interval is one value.
+    // Any integer, index or bool whose bounds are a single value.
     r.Add("point", Is(Group(ir::kElementwiseOps | OpSet{Op::DEFINE_VAR}, Rest()), kNotFloat),
           [](const auto& m) -> UOp {
             const UOp u = m.root();

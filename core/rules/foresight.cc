@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
-// A sum of other terms stays a sum. A comparison, quotient or remainder changes only if the bounds
-// of the sum that it looks at decide it or take it apart; else a comparison and a remainder have
-// the values that they had, and a quotient fewer. Of other ops nothing is foreseen.
+// The test walks the nodes above the changed ones:
+//   - a sum with changed terms stays a sum;
+//   - a comparison, quotient or remainder simplifies only if the new bounds of its sum allow it
+//     (SimplifiesCompare, SimplifiesDivMod). Otherwise the bounds of a comparison or remainder do
+//     not change, and a quotient gets tighter bounds;
+//   - for any other op the answer is yes.
 #include "core/rules/foresight.h"
 
 #include <algorithm>
@@ -15,7 +18,6 @@ namespace {
 
 using ir::Bounds;
 using ir::Dtype;
-using ir::Int128;
 using ir::Op;
 using ir::OpSet;
 using ir::UOp;
@@ -72,7 +74,7 @@ class Foresight {
   }
   bool IsReplaced(UOp u) const { return sum_ != nullptr && u == sum_->replaced; }
 
-  // The value of a term; null is the whole of sum_.
+  // The bounds of the value of a term. A null value stands for the variable that replaces sum_.
   Bounds BoundsOfTerm(UOp u) {
     if (!u) return sum_->bounds;
     if (const BoundedNode* t = MaybeTight(u)) return t->bounds;
@@ -82,7 +84,7 @@ class Foresight {
     return ctx_.BoundsOf(u);
   }
 
-  // sum += factor * value. False if a number leaves 64 bits; so below.
+  // sum += factor * value. This and the functions below return false if a number leaves 64 bits.
   static bool AddTerm(UOp value, int64_t factor, Sum& sum) {
     for (Term& t : sum.terms) {
       if (t.value == value) return !__builtin_add_overflow(t.factor, factor, &t.factor);
@@ -130,7 +132,7 @@ class Foresight {
     }
     return true;
   }
-  // Drops terms that cancelled; false if none is left.
+  // Drops terms with factor 0; false if no term is left.
   static bool Tidy(Sum& sum) {
     sum.terms.erase(std::remove_if(sum.terms.begin(), sum.terms.end(),
                                    [](const Term& t) { return t.factor == 0; }),
@@ -142,8 +144,8 @@ class Foresight {
   const MathGraph& graph_;
   const std::span<const BoundedNode> tight_;
   const BoundedSum* const sum_;
-  absl::InlinedVector<bool, 64> differs_;  // by place in the graph: it has other bounds or terms
-  absl::InlinedVector<BoundedNode, 8> quotients_;
+  absl::InlinedVector<bool, 64> differs_;  // by position in the graph: new bounds or new terms
+  absl::InlinedVector<BoundedNode, 8> quotients_;  // quotients that got tighter bounds
   struct {
     Foresight* self;
     Bounds operator()(UOp u) const { return self->BoundsOfTerm(u); }

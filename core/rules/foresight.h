@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Whether tighter bounds of parts of an expression could simplify it: interval arithmetic on the
-// nodes in place, a small part of what it costs to build the expression with those bounds and
-// rewrite it.
+// Foresight: a cheap test whether tighter bounds of parts of an expression could simplify it.
+//
+// A trial (given_trial.h) rebuilds the expression with the tighter bounds and rewrites it, which is
+// expensive and usually useless. The test does interval arithmetic on the existing nodes instead.
+// It may answer yes although nothing simplifies; MaySimplify says when a no is reliable.
 #pragma once
 #include <span>
 
@@ -16,18 +18,18 @@ struct BoundedNode {
   ir::Bounds bounds;
 };
 
-// A sum of which more is known than of its terms, and the term, of factor 1 or -1, that is replaced
-// by what the sum and the other terms say.
+// A sum whose bounds are tighter than its terms imply.
 struct BoundedSum {
-  ir::UOp value;
+  ir::UOp value;  // the sum as an expression
   Sum sum;
   ir::Bounds bounds;
-  ir::UOp replaced;
+  ir::UOp replaced;  // a term of factor 1 or -1, to be written as the sum minus the other terms
 };
 
-// False if index and boolean rules leave the expression, which they have been applied to, as it is
-// when each of `tight` is a variable of these bounds, none of them a point, and `maybe_sum` is put
-// in terms of a variable. True is an answer that is always allowed.
+// False only if a trial with these facts would leave the expression as it is; true is always
+// allowed. `tight`: nodes that the trial replaces by variables of tighter bounds. `maybe_sum`: the
+// sum that the trial replaces by a variable, or null. False is reliable only if no bounds of
+// `tight` are a point. REQUIRES: the plain rules have been applied to the expression.
 bool MaySimplify(ir::UOpContext& ctx, const MathGraph& graph, std::span<const BoundedNode> tight,
                  const BoundedSum* maybe_sum);
 

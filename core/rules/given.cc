@@ -30,7 +30,7 @@ using ir::UOpContext;
 constexpr size_t kMaxConjuncts = 16;
 constexpr size_t kMaxCases = 4;
 
-// What a condition says: each part holds. Parts beyond the limit are forgotten, which is safe.
+// The conjuncts of a condition. Conjuncts beyond the limit are ignored, which is safe.
 absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
   absl::InlinedVector<Fact, 8> out;
   ForEachPart(condition, holds, [&](UOp c, bool true_here) {
@@ -40,8 +40,8 @@ absl::InlinedVector<Fact, 8> Parts(UOp condition, bool holds) {
   return out;
 }
 
-// What a condition may be about: the nodes below its logic, comparisons and sums. To look for them
-// in an expression first spares most of the work where the two have nothing in common.
+// The subjects of a condition: the nodes below its logic, comparisons and sums. If none of them
+// occurs in an expression, the condition cannot simplify it.
 class Subjects {
  public:
   explicit Subjects(UOp condition) {
@@ -61,8 +61,8 @@ class Subjects {
     }
   }
 
-  // False if e, down to what is no arithmetic, has none of them. `linear` is true only if all of
-  // its arithmetic is sums.
+  // False if no subject occurs in the arithmetic of e or directly below it. `linear` becomes true
+  // only if all arithmetic of e is linear.
   bool MayBeIn(UOp e) const {
     bool linear;
     return MayBeIn(e, linear);
@@ -98,10 +98,11 @@ class Subjects {
   }
 
   absl::InlinedVector<UOp, 8> nodes_;
-  uint64_t among_ = 0;  // a bit for each of them
-  bool all_ = false;    // there are too many to tell
+  uint64_t among_ = 0;  // Bloom filter of nodes_
+  bool all_ = false;    // there are too many nodes: every answer is "may be"
 };
 
+// The facts that a condition implies, and the attempts to simplify an expression with them.
 class Given {
  public:
   Given(UOpContext& ctx, UOp condition, bool holds) : ctx_(ctx), parts_(Parts(condition, holds)) {
@@ -118,11 +119,11 @@ class Given {
     }
   }
 
-  // `maybe_subjects` of the condition, `linear` as they found it; without them everything is tried.
+  // `maybe_subjects`: of the condition; null: make all trials. `linear`: as MayBeIn found it for e.
   UOp Simplify(UOp e, const Subjects* maybe_subjects, bool linear) {
     if (contradiction_ || parts_.empty()) return UOp();
     const bool foresee = maybe_subjects != nullptr;
-    // A sum stays one, unless a term of it is known.
+    // A linear expression stays as it is, unless the value of a term is known.
     if (foresee && !KnowsPoints() && (linear || !MayDecide(e, *maybe_subjects))) return UOp();
     const MathGraph graph(e);
     if (!graph.complete() || (foresee && !Concerns(graph))) return UOp();
@@ -144,6 +145,7 @@ class Given {
   }
 
  private:
+  // Intersects the bounds of u with b.
   void Tighten(UOp u, Bounds b) {
     if (u.Is(Op::CONST)) return;
     const Bounds own = ctx_.BoundsOf(u);
@@ -155,14 +157,16 @@ class Given {
     if (tight == nullptr && t.min == own.min && t.max == own.max) tight_.pop_back();
   }
 
+  // Records that `value`, which equals `sum`, lies in `bounds`.
   void Learn(UOp value, Sum sum, Bounds bounds) {
     TightenTerms(sum, bounds);
     if (sum.terms.size() > 1) sums_.push_back({value, std::move(sum), bounds, UOp()});
   }
 
-  // From the bounds of a sum and of its other terms those of each term.
+  // Bounds each term by the bounds of the sum and of the other terms.
   void TightenTerms(const Sum& sum, Bounds all) {
-    if (sum.terms.size() == 1 && sum.terms[0].factor == 1 && sum.constant == 0) return;  // itself
+    // Nothing to do if the sum is the term itself.
+    if (sum.terms.size() == 1 && sum.terms[0].factor == 1 && sum.constant == 0) return;
     absl::InlinedVector<Bounds, 6> terms;
     Bounds total = {sum.constant, sum.constant};
     for (const Term& t : sum.terms) {
@@ -179,14 +183,15 @@ class Given {
     }
   }
 
+  // Whether the value of some node or sum is known exactly.
   bool KnowsPoints() const {
     auto point = [](const auto& t) { return t.bounds.IsPoint(); };
     return std::any_of(tight_.begin(), tight_.end(), point) ||
            std::any_of(sums_.begin(), sums_.end(), point);
   }
 
-  // False if e is comparisons of values with constants and what is known of the values decides
-  // none of them: all that MaySimplify looks at in such an expression. REQUIRES: no point is known.
+  // A quick form of MaySimplify for logic over comparisons with constants: false if the known
+  // bounds decide none of the comparisons. REQUIRES: !KnowsPoints().
   bool MayDecide(UOp e, const Subjects& subjects) {
     absl::InlinedVector<UOp, 8> stack = {e};
     while (!stack.empty()) {
@@ -199,7 +204,7 @@ class Given {
         stack.push_back(u.src(0));
         stack.push_back(u.src(1));
       } else if (const BoundedNode* t = ComparedWithConstant(u) ? MaybeTight(u.src(0)) : nullptr) {
-        // A value that a sum could stand for is no mere interval.
+        // More than an interval is known of a term of a bounded sum.
         for (const BoundedSum& s : sums_) {
           for (const Term& term : s.sum.terms) {
             if (term.value == t->node) return true;
@@ -217,6 +222,7 @@ class Given {
     return u.Is(ir::kComparisonOps) && u.src(0).dtype() == Dtype::Index && u.src(1).Is(Op::CONST);
   }
 
+  // Whether some fact is about a node of the graph.
   bool Concerns(const MathGraph& graph) const {
     for (const BoundedNode& t : tight_) {
       if (graph.IndexOf(t.node) != MathGraph::kNowhere) return true;
@@ -229,7 +235,7 @@ class Given {
     });
   }
 
-  // Whether the facts and the tighter bounds can change the expression.
+  // Whether a trial with the facts and the tighter bounds may change the expression.
   bool MayHelp(const MathGraph& graph) {
     for (const BoundedNode& t : tight_) {
       if (t.bounds.IsPoint() && graph.IndexOf(t.node) != MathGraph::kNowhere) return true;
@@ -245,11 +251,10 @@ class Given {
       return graph.IndexOf(t.value) != MathGraph::kNowhere;
     });
   }
-  // The term of the sum that can be had from the sum and its other terms, and is in the graph; the
-  // last one if there are several, null if there is none.
+  // The last term of the sum with factor 1 or -1 that occurs in the graph; null if there is none.
   static UOp Replaced(const MathGraph& graph, const Sum& sum) {
-    // A condition as a number, which the expression has not: compared it would be that condition,
-    // perhaps the one that this is to replace.
+    // Refuse a sum with a cast of a bool that does not occur in the expression. A comparison of
+    // that cast simplifies to the bool, possibly to the very condition that is being simplified.
     for (const Term& t : sum.terms) {
       if (t.value.Is(Op::CAST) && t.value.src(0).dtype() == Dtype::Bool &&
           graph.IndexOf(t.value) == MathGraph::kNowhere)
@@ -262,8 +267,8 @@ class Given {
     return out;
   }
 
-  // If the sum cannot be the least (or the greatest) that its terms make, one of them is not: what
-  // each of these cases makes of the expression, if it is one thing; else null.
+  // Case distinction for a sum that cannot take the least (greatest, if !least) value that its
+  // terms allow: at least one term is not at its own end. The common result of all cases, or null.
   UOp AttemptCases(const MathGraph& graph, const BoundedSum& s, bool least, bool foresee) {
     const auto& terms = s.sum.terms;
     if (terms.size() > kMaxCases || !HasAllTerms(graph, s.sum)) return UOp();
@@ -282,7 +287,7 @@ class Given {
           ++b.min;
         else
           --b.max;
-        if (!b.known()) continue;  // not this one, then
+        if (!b.known()) continue;  // this case is impossible
         Tighten(terms[i].value, b);
         all = check(b);
         tight_ = tight;
@@ -338,7 +343,7 @@ const rewrite::RuleSet& GivenRules() {
     constexpr Any<1> x;
     constexpr Any<2> y;
 
-    // Each part of a condition may take the others for granted.
+    // Each operand of an AND may assume that the other one holds; of an OR, that it fails.
     r.Add("and", p.Is(kBools) & x, [p, x](const auto& m) -> UOp {
       if (const UOp out = SimplifyGiven(m.ctx, m[x], m[p])) return ir::And(m.ctx, m[p], out);
       return UOp();
@@ -351,10 +356,11 @@ const rewrite::RuleSet& GivenRules() {
       const UOp a = SimplifyGiven(m.ctx, m[x], m[p]), b = SimplifyGiven(m.ctx, m[y], m[p], false);
       if (!a && !b) return UOp();
       const UOp out = ir::Where(m.ctx, m[p], a ? a : m[x], b ? b : m[y]);
-      // What the condition says may be more than BoundsOf finds in it.
+      // The new branches may be valid only under facts that BoundsOf does not see. Refuse a result
+      // with wider bounds.
       return m.ctx.BoundsOf(out).Within(m.ctx.BoundsOf(m.root())) ? out : UOp();
     });
-    // Where its gate is false an INDEX is not looked at.
+    // The index of an INDEX matters only if the gate holds.
     r.Add("index", Node(Op::INDEX, x, y.Is(kIndexOnly), p), [p, x, y](const auto& m) -> UOp {
       const UOp out = SimplifyGiven(m.ctx, m[y], m[p]);
       return out ? m.ctx.Make(Op::INDEX, m.root().dtype(), {m[x], out, m[p]}, m.root().arg())

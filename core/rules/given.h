@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: MIT
-// Simplification of index and bool expressions under a condition that is known to hold.
+// Simplification of index and bool expressions under a condition that is known to hold: the branch
+// of a WHERE, the index behind a gate, the other operands of an AND.
 //
-// A condition bounds some expressions more tightly than their own intervals do. The expression is
-// copied into a context of its own with fresh variables of the tighter bounds in their place,
-// simplified there and copied back, so nothing that is learnt leaks to other uses of its nodes.
+// A condition gives some expressions tighter bounds than BoundsOf knows. A trial (given_trial.h)
+// copies the expression into a separate context with variables of the tighter bounds in place of
+// these expressions, simplifies it there and copies the result back. So the facts do not affect
+// other uses of the shared nodes.
 //
-// Of a sum that is bounded more tightly than its terms (an equality bounds the difference of its
-// sides) two things follow. One of its terms is what the sum and the others say; so it is put in
-// terms of a variable for the whole. And if the sum is not the least that it could be, one of its
-// terms is not; so what follows from each of these cases alike follows. The same for the greatest.
+// If the condition bounds a sum more tightly than the terms imply (an equality bounds the
+// difference of its sides to 0), two further trials are made:
+//   1. One term is replaced by (a variable for the whole sum) minus the other terms.
+//   2. If the sum cannot take its least value, at least one term is not at its least value. Each
+//      case is tried; a result common to all cases holds. The same for the greatest value.
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::rules {
 
-// Whether to try only what MaySimplify (foresight.h) and quicker tests say may help. kNo costs more
-// and finds nothing more, which a test checks.
+// kYes: make only the trials that MaySimplify (foresight.h) and quicker tests consider useful. kNo:
+// make all trials; slower, with the same result, which a test checks.
 enum class Foresee { kYes, kNo };
 
-// An expression equal to e wherever `condition` holds (or fails, if !holds), with fewer ops or
-// divisions; null if none was found, which is said quickly when the condition bounds nothing that
-// occurs in e. Looks at at most a few hundred nodes, and not below memory accesses and reductions.
+// An expression equal to e wherever `condition` holds (fails, if !holds), with fewer ops or
+// divisions; null if none was found. Fast if the condition says nothing about the nodes of e. Looks
+// at a few hundred nodes at most, and not below memory accesses and reductions.
 ir::UOp SimplifyGiven(ir::UOpContext& ctx, ir::UOp e, ir::UOp condition, bool holds = true,
                       Foresee foresee = Foresee::kYes);
 

@@ -45,7 +45,7 @@ UOp Trial::Run(const BoundedSum* maybe_sum) {
   UOp out = rewriter.Run(there_.back());
   if (whole) out = rewriter.Run(WithTerms(out, *maybe_sum, whole));
   if (!rewriter.status().ok()) return UOp();
-  // A variable weighs as much as a node that is no arithmetic.
+  // If no variable stands for arithmetic, weights are comparable already: stop early.
   if (plain_ && MathGraph(out).Weight() >= weight) return UOp();
   return Back(out, weight);
 }
@@ -132,14 +132,15 @@ UOp Trial::Back(UOp out, int64_t weight) {
   ir::Substitution here;
   for (const auto& [u, v] : variables_) here[v.id()] = u;
   out = ir::CopyTo(scratch_, out, ctx_, here);
-  // Operands have another order here, and signs with it: what the rules make of it here has to
-  // weigh less, or they might make the expression of it again.
+  // The order of operands, and with it signs, may differ between the contexts. So simplify again in
+  // this one, and require that result to weigh less: otherwise the rules could turn it back into
+  // the original expression, without end.
   rewrite::Rewriter settle(ctx_, PlainRules(), {.max_steps = kMaxSteps});
   out = settle.Run(out);
   if (!settle.status().ok()) return UOp();
   const MathGraph made(out);
   if (made.Weight() >= weight) return UOp();
-  // Here less is known of its parts than there.
+  // In this context the parts have wider bounds, so check that every index still fits 64 bits.
   for (UOp u : made.nodes()) {
     if (u.dtype() == Dtype::Index && !FitsIndex(ctx_, u)) return UOp();
   }

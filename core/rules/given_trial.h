@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Trial: one attempt to simplify an expression with what a condition says (given.h).
+// Trial: one attempt to simplify an expression with facts from a condition (given.h).
 //
-// The expression is copied into a context of its own. There a node with tighter bounds is a variable
-// of those bounds, and a part of the condition is a constant. It is simplified by the plain rules
-// and copied back. Used once, by one thread.
+// The expression is copied into a scratch context. There a node with tighter bounds becomes a
+// variable with those bounds, and a conjunct of the condition becomes a constant. The plain rules
+// simplify the copy, and the result is copied back. A Trial is used once, by one thread.
 #pragma once
 #include <span>
 #include <string_view>
@@ -15,37 +15,37 @@
 
 namespace uopd::rules {
 
-// A condition, or a part of one, and whether it holds.
+// A condition, and whether it holds or fails.
 struct Fact {
   ir::UOp condition;
   bool holds;
 };
-// Null if nothing is known of u.
+// The fact about u; null if there is none.
 const Fact* MaybeFactOf(std::span<const Fact> facts, ir::UOp u);
 
 class Trial {
  public:
-  // All arguments outlive it. The expression is the last node of `graph`.
+  // The arguments must outlive the Trial. The expression is the last node of `graph`.
   Trial(ir::UOpContext& ctx, const MathGraph& graph, std::span<const Fact> facts,
         std::span<const BoundedNode> tight);
 
-  // The simplified expression, in `ctx`; null unless it weighs less. With `maybe_sum`, the term
-  // `replaced` of that sum becomes a variable for the whole sum less the other terms.
+  // The simplified expression, in `ctx`; null unless its Weight is smaller. With `maybe_sum`, the
+  // term `replaced` of that sum becomes a variable for the whole sum minus the other terms.
   ir::UOp Run(const BoundedSum* maybe_sum);
 
  private:
   const BoundedNode* MaybeTight(ir::UOp u) const;
   // A new variable of the scratch context that stands for u.
   ir::UOp Variable(ir::UOp u, ir::Bounds bounds);
-  // What stands for u: a constant, or one variable however often it is asked for.
+  // The scratch node that stands for u: a constant, or a variable, the same one on every call.
   ir::UOp Leaf(ir::UOp u);
-  // Puts the sum's variable in place of the term that it replaces; returns the variable.
+  // Replaces the term `sum.replaced`; returns the variable for the whole sum.
   ir::UOp ReplaceTerm(const BoundedSum& sum);
-  // Fills in what is left of there_.
+  // Fills the remaining entries of there_.
   void CopyRest();
-  // `out` with the sum's variable written as its terms again.
+  // `out` with the variable for the whole sum expanded to its terms.
   ir::UOp WithTerms(ir::UOp out, const BoundedSum& sum, ir::UOp variable);
-  // `out` in terms of ctx_, as the rules leave it there; null unless it weighs less than `weight`.
+  // `out` copied to ctx_ and simplified there; null unless its Weight is below `weight`.
   ir::UOp Back(ir::UOp out, int64_t weight);
 
   ir::UOpContext& ctx_;
@@ -53,9 +53,9 @@ class Trial {
   const std::span<const Fact> facts_;
   const std::span<const BoundedNode> tight_;
   ir::UOpContext scratch_;
-  absl::InlinedVector<std::pair<ir::UOp, ir::UOp>, 16> variables_;  // here, there
-  absl::InlinedVector<ir::UOp, 64> there_;                          // by position in graph_
-  bool plain_ = true;  // every variable stands for a node that is no arithmetic
+  absl::InlinedVector<std::pair<ir::UOp, ir::UOp>, 16> variables_;  // (node of ctx_, its variable)
+  absl::InlinedVector<ir::UOp, 64> there_;  // scratch nodes, by position in graph_
+  bool plain_ = true;                       // no variable stands for arithmetic
 };
 
 }  // namespace uopd::rules

@@ -10,7 +10,7 @@
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::rules {
 namespace {
@@ -22,8 +22,8 @@ using ir::SymbolicDims;
 using ir::UOp;
 using ir::UOpContext;
 
-// Gradients of a node's sources, in order; null where none flows. May have a shape that the source
-// broadcasts to.
+// The gradients of the sources of a node, in order; null: no gradient flows. A gradient may have a
+// shape that its source broadcasts to.
 using Gradients = absl::InlinedVector<UOp, 3>;
 // y is the node, g its gradient in y's shape and dtype.
 using Rule = Gradients (*)(UOpContext& ctx, UOp y, UOp g);
@@ -33,7 +33,7 @@ UOp Times(UOpContext& ctx, UOp a, UOp b) { return ir::Mul(ctx, a, b); }
 UOp Over(UOpContext& ctx, UOp a, UOp b) { return ir::Alu(ctx, Op::FDIV, {a, b}); }
 UOp Minus(UOpContext& ctx, UOp a) { return ir::Alu(ctx, Op::NEG, {a}); }
 UOp Equal(UOpContext& ctx, UOp a, UOp b) { return ir::Alu(ctx, Op::CMPEQ, {a, b}); }
-UOp Sum(UOpContext& ctx, UOp x, std::span<const int64_t> axes) {
+UOp SumOverAxes(UOpContext& ctx, UOp x, std::span<const int64_t> axes) {
   return axes.empty() ? x : ir::ReduceAxes(ctx, Op::ADD, x, axes);
 }
 UOp Reshaped(UOpContext& ctx, UOp x, Shape shape) {
@@ -43,7 +43,7 @@ UOp Expanded(UOpContext& ctx, UOp x, Shape shape) {
   return ir::SameShape(*ctx.ShapeOf(x), shape) ? x : ir::Expand(ctx, x, ir::ShapeArg(ctx, shape));
 }
 
-// g, whose shape `shape` broadcasts to, summed to it.
+// The inverse of broadcasting `shape` to the shape of g: sums g over the repeated axes.
 UOp Unbroadcast(UOpContext& ctx, UOp g, Shape shape) {
   const Shape from = *ctx.ShapeOf(g);
   const size_t extra = from.size() - shape.size();
@@ -52,7 +52,7 @@ UOp Unbroadcast(UOpContext& ctx, UOp g, Shape shape) {
     const bool repeated = i < extra || (shape[i - extra].IsConstInt(1) && !from[i].IsConstInt(1));
     if (repeated) axes.push_back(static_cast<int64_t>(i));
   }
-  return Reshaped(ctx, Sum(ctx, g, axes), shape);
+  return Reshaped(ctx, SumOverAxes(ctx, g, axes), shape);
 }
 
 // Unary ops: g times the derivative.
@@ -63,7 +63,7 @@ Gradients Log2Rule(UOpContext& ctx, UOp y, UOp g) {
   return {Over(ctx, g, Times(ctx, y.src(0), Like(ctx, y, std::numbers::ln2)))};
 }
 Gradients SinRule(UOpContext& ctx, UOp y, UOp g) {
-  // cos x, by the sine that the IR has.
+  // cos x = sin(x + pi/2); the IR has no COS.
   const UOp cos =
       ir::Alu(ctx, Op::SIN, {ir::Add(ctx, y.src(0), Like(ctx, y, std::numbers::pi / 2))});
   return {Times(ctx, g, cos)};
@@ -98,7 +98,7 @@ Gradients MaxRule(UOpContext& ctx, UOp y, UOp g) {
 Gradients PowRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp base = y.src(0), exponent = y.src(1);
   const UOp less_one = ir::Alu(ctx, Op::POW, {base, ir::Sub(ctx, exponent, Like(ctx, y, 1))});
-  // x^0 is constant, also where x^-1 is infinite.
+  // x^0 is constant, so its slope is 0, also at x = 0, where x^-1 is infinite.
   const UOp slope = ir::Where(ctx, Equal(ctx, exponent, Like(ctx, y, 0)), Like(ctx, y, 0),
                               Times(ctx, exponent, less_one));
   const UOp log = Times(ctx, ir::Alu(ctx, Op::LOG2, {base}), Like(ctx, y, std::numbers::ln2));
@@ -124,7 +124,8 @@ Gradients ContiguousBackwardRule(UOpContext& ctx, UOp, UOp g) {
   return {ctx.Make(Op::CONTIGUOUS, g.dtype(), {g})};
 }
 Gradients CopyRule(UOpContext& ctx, UOp y, UOp g) {
-  // Back to where the source lives; a source without a home is left to the daemon's default.
+  // Copy the gradient back to the device of the source. If the source names no device, the daemon
+  // chooses one.
   UOp home = y.src(0);
   while (home.n_src() > 0 && !home.Is(ir::OpSet{Op::COPY, Op::PARAM, Op::BUFFER}))
     home = home.src(0);
@@ -136,7 +137,7 @@ Gradients CopyRule(UOpContext& ctx, UOp y, UOp g) {
 Gradients ReshapeRule(UOpContext& ctx, UOp y, UOp g) {
   return {Reshaped(ctx, g, *ctx.ShapeOf(y.src(0))), UOp()};
 }
-Gradients ExpandRule(UOpContext&, UOp, UOp g) { return {g, UOp()}; }  // summed by the walk
+Gradients ExpandRule(UOpContext&, UOp, UOp g) { return {g, UOp()}; }  // Gradient() sums g
 Gradients PermuteRule(UOpContext& ctx, UOp y, UOp g) {
   Dims inverse(y.ints().size());
   for (size_t i = 0; i < inverse.size(); ++i)
@@ -166,7 +167,7 @@ Gradients StackRule(UOpContext& ctx, UOp y, UOp g) {
 }
 
 Gradients MultiRule(UOpContext& ctx, UOp y, UOp g) {
-  // Of copies of one value, the first stands for all.
+  // Without an axis the sources are copies of one value: the first one gets the gradient.
   Gradients out(y.n_src(), UOp());
   if (y.ints().empty()) {
     out[0] = g;
@@ -184,7 +185,7 @@ Gradients MultiRule(UOpContext& ctx, UOp y, UOp g) {
   return out;
 }
 
-// Reductions keep their axes with size 1, so that y and g broadcast against x.
+// A REDUCE keeps its axes with size 1, so y and g broadcast against x.
 Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   const UOp x = y.src(0);
   const auto axes = y.reduce_axes();
@@ -192,13 +193,14 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   if (y.reduce_op() == Op::ADD) return {Expanded(ctx, g, whole)};
   if (y.reduce_op() == Op::MAX) {
     const UOp hit = ir::Where(ctx, Equal(ctx, x, y), Like(ctx, x, 1), Like(ctx, x, 0));
-    return {Times(ctx, Over(ctx, g, Sum(ctx, hit, axes)), hit)};
+    return {Times(ctx, Over(ctx, g, SumOverAxes(ctx, hit, axes)), hit)};
   }
-  // MUL: the product of the others. Dividing y by x is wrong at zeros, so zeros are counted: with
-  // none it is y / x; with one, the product of the rest goes to the zero alone; with more, nothing.
+  // MUL: the slope of an element is the product of the other elements. y / x would fail at zeros,
+  // so count the zeros: none: y / x; one: the zero gets the product of the rest, the others 0;
+  // more: 0.
   const UOp zero = Like(ctx, x, 0), one = Like(ctx, x, 1);
   const UOp is_zero = Equal(ctx, x, zero);
-  const UOp count = Sum(ctx, ir::Where(ctx, is_zero, one, zero), axes);
+  const UOp count = SumOverAxes(ctx, ir::Where(ctx, is_zero, one, zero), axes);
   const UOp safe = ir::Where(ctx, is_zero, one, x);
   const UOp rest = axes.empty() ? safe : ir::ReduceAxes(ctx, Op::MUL, safe, axes);
   const UOp alone = ir::Where(ctx, Equal(ctx, count, one), rest, zero);
@@ -207,8 +209,8 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   return {Times(ctx, g, others)};
 }
 
-// What a rule gives gradients of: the sources, or those that the value of an AFTER comes from: the
-// state before it, and what its STOREs write into that.
+// The operands that a rule returns gradients for: the sources of y. For an AFTER: the state before
+// it, and the values that its STOREs write into the same buffer.
 Gradients Operands(UOp y) {
   if (!y.Is(Op::AFTER)) return {y.srcs().begin(), y.srcs().end()};
   Gradients out = {y.src(0)};
@@ -274,7 +276,7 @@ std::vector<UOp> ViewsOf(UOp view) {
   std::reverse(out.begin(), out.end());
   return out;
 }
-// The same view of another value of the buffer's shape.
+// Applies the views to x, a value with the shape of the buffer.
 UOp Viewed(UOpContext& ctx, std::span<const UOp> views, UOp x) {
   for (UOp v : views) {
     SymbolicDims srcs(v.srcs().begin(), v.srcs().end());
@@ -283,14 +285,14 @@ UOp Viewed(UOpContext& ctx, std::span<const UOp> views, UOp x) {
   }
   return x;
 }
-// The buffer's elements of a view x, zero where the view has none.
+// The inverse of Viewed: a value with the shape of the buffer, 0 for elements outside of the view.
 UOp Scattered(UOpContext& ctx, std::span<const UOp> views, UOp x) {
   for (size_t i = views.size(); i-- > 0;)
     x = Unbroadcast(ctx, RuleOf(views[i].op())(ctx, views[i], x)[0], *ctx.ShapeOf(views[i].src(0)));
   return x;
 }
 
-// Elements that a STORE wrote are its value's, the others those from before.
+// The gradient of an element goes to the last STORE that wrote it, else to the state before.
 Gradients AfterRule(UOpContext& ctx, UOp y, UOp g) {
   const std::vector<UOp> whole = ViewsOf(y.src(0));
   UOp rest = Scattered(ctx, whole, g);
@@ -312,7 +314,7 @@ Gradients AfterRule(UOpContext& ctx, UOp y, UOp g) {
 absl::Status CheckRequest(UOpContext& ctx, UOp loss, UOp seed, std::span<const UOp> targets) {
   if (!ir::IsFloat(loss.dtype()))
     return absl::InvalidArgumentError(
-        Cat("gradient of a loss of ", ir::Name(loss.dtype()), ", which is no float"));
+        Cat("the loss has dtype ", ir::Name(loss.dtype()), "; a gradient needs a float"));
   const Shape* shape = ctx.ShapeOf(loss);
   const Shape* seed_shape = ctx.ShapeOf(seed);
   if (shape == nullptr || seed_shape == nullptr || !ir::SameShape(*shape, *seed_shape) ||
@@ -322,8 +324,8 @@ absl::Status CheckRequest(UOpContext& ctx, UOp loss, UOp seed, std::span<const U
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     if (!ir::IsFloat(targets[i].dtype()) || ctx.ShapeOf(targets[i]) == nullptr) {
-      return absl::InvalidArgumentError(Cat("gradient for target ", i, " of ",
-                                            ir::Name(targets[i].dtype()), ", which is no float"));
+      return absl::InvalidArgumentError(Cat(
+          "target ", i, " has dtype ", ir::Name(targets[i].dtype()), "; a gradient needs a float"));
     }
   }
   return absl::OkStatus();
@@ -336,7 +338,7 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
   UOPD_TRY(CheckRequest(ctx, loss, seed, targets));
   const std::vector<UOp> order = ir::Toposort(ctx, loss);
   const size_t n = ctx.size();  // nodes of the forward graph; the walk only adds younger ones
-  // Only nodes on a path of floats from a target to the loss are walked.
+  // wanted: nodes that depend on a target through floats. Only these are walked.
   std::vector<bool> wanted(n, false);
   for (UOp t : targets) wanted[t.id()] = true;
   for (UOp u : order) {
@@ -356,7 +358,7 @@ absl::StatusOr<std::vector<UOp>> Gradient(UOpContext& ctx, UOp loss, UOp seed,
     if (!flows) continue;
     const Rule rule = RuleOf(y.op());
     if (rule == nullptr)
-      return absl::UnimplementedError(Cat("no gradient is known through ", ir::Name(y.op())));
+      return absl::UnimplementedError(Cat("op ", ir::Name(y.op()), " has no gradient rule"));
     const Gradients parts = rule(ctx, y, g);
     for (size_t i = 0; i < operands.size(); ++i) {
       const UOp s = operands[i];

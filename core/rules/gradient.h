@@ -6,13 +6,14 @@
 // by summing. Nothing is evaluated, and the result is a graph in the same context that shares the
 // forward values it needs.
 //
-// Where the derivative is a choice:
+// Where the derivative is undefined or a matter of convention:
 //   MAX and REDUCE MAX   values that tie share the gradient equally.
 //   TRUNC, comparisons, integers, casts to or from integers, BITCAST, DETACH   no gradient flows.
-//   SQRT and LOG2 at 0, POW of a negative base   what IEEE arithmetic gives (inf or NaN); POW gives
-//   the exponent 0 where the base is 0.
-// Fails with INVALID_ARGUMENT for a loss or target that is no float and for a seed of another shape
-// or dtype, UNIMPLEMENTED for ops of kernels.
+//   SQRT and LOG2 at 0, POW of a negative base   the result of IEEE arithmetic (inf or NaN).
+//   POW with base 0   the gradient of the exponent is 0.
+//
+// INVALID_ARGUMENT if the loss or a target is not a float, or if the seed differs from the loss in
+// shape or dtype. UNIMPLEMENTED if an op on the way has no rule, such as the ops of kernels.
 #pragma once
 #include <span>
 #include <vector>
@@ -22,9 +23,9 @@
 
 namespace uopd::rules {
 
-// d(loss . seed_gradient) / d(target) for every target, in its shape and dtype; zeros where the
-// loss does not depend on it. REQUIRES: the graphs of loss and seed passed VerifyNode at
-// Stage::kTensor.
+// d(loss . seed_gradient) / d(target) for every target, in the shape and dtype of the target; zeros
+// if the loss does not depend on the target. REQUIRES: the graphs of loss and seed passed
+// VerifyNode at Level::kTensor.
 absl::StatusOr<std::vector<ir::UOp>> Gradient(ir::UOpContext& ctx, ir::UOp loss,
                                               ir::UOp seed_gradient,
                                               std::span<const ir::UOp> targets);

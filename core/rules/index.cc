@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Index arithmetic: exact integers, so sums have a normal form and every rule may move terms
-// freely.
+// Rules for index arithmetic. An index is an exact integer, so sums have a normal form and terms
+// may be moved freely.
 #include "core/ir/build.h"
 #include "core/rules/compare.h"
 #include "core/rules/divmod.h"
@@ -13,20 +13,21 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
+// Whether u is op(x, c) with a constant c > 0.
 bool IsDivBy(UOp u, Op op, int64_t& c) {
   if (!u.Is(op) || !u.src(1).Is(Op::CONST)) return false;
   c = u.src(1).const_int();
   return c > 0;
 }
 
-// Whether u is x / c. That may have been simplified to another form, so it is compared with what it
-// simplifies to, too.
+// Whether u equals x / c. x / c may have been simplified already, so u is also compared with the
+// simplified form.
 bool IsQuotient(UOpContext& ctx, UOp u, UOp x, int64_t c) {
   int64_t divisor;
   const bool quotient = IsDivBy(u, Op::FLOORDIV, divisor);
   if (quotient && u.src(0) == x && divisor == c) return true;
-  // What is no sum simplifies to a constant, which no term is, or to one division of what it
-  // divides itself.
+  // If x is not a sum, x / c simplifies only to a constant (and no term is a constant) or, for a
+  // quotient or remainder x, to one other quotient or remainder.
   if (!x.Is(OpSet{Op::ADD, Op::SUB, Op::NEG, Op::MUL}) &&
       !(x.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) && u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}))) {
     return false;
@@ -34,8 +35,8 @@ bool IsQuotient(UOpContext& ctx, UOp u, UOp x, int64_t c) {
   return u == SimplifyFloorDiv(ctx, x, c);
 }
 
-// f*(x % c) + f*c*(x / c) == f*x, and f*(x % c) + f*c*((x / c) % d) == f*(x % (c*d)). True if a
-// pair was merged.
+// Merges f*(x % c) + f*c*(x / c) to f*x, and f*(x % c) + f*c*((x / c) % d) to f*(x % (c*d)). True
+// if a pair was merged.
 bool Recombine(UOpContext& ctx, Sum& sum) {
   for (size_t i = 0; i < sum.terms.size(); ++i) {
     int64_t c;
@@ -58,8 +59,8 @@ bool Recombine(UOpContext& ctx, Sum& sum) {
   return false;
 }
 
-// where(c, k, x) * f + where(c, k2, y) * g with constants in one of the branches of both is one
-// WHERE.
+// Merges where(c, a, x) * f + where(c, b, y) * g to one WHERE if a and b, or x and y, are
+// constants. True if a pair was merged.
 bool MergeConditions(UOpContext& ctx, Sum& sum) {
   for (size_t i = 0; i < sum.terms.size(); ++i) {
     const UOp a = sum.terms[i].value;
@@ -87,11 +88,11 @@ bool MergeConditions(UOpContext& ctx, Sum& sum) {
 
 UOp NormaliseSum(UOpContext& ctx, UOp u) {
   ir::OpSet values;
-  const bool normal = IsNormalSum(u, values);  // nearly always
+  const bool normal = IsNormalSum(u, values);  // the common case
   if (normal && !values.Has(Op::FLOORMOD) && !values.Has(Op::WHERE)) return UOp();
   auto sum = normal ? NormalSum(u) : ToSum(ctx, u);
   if (!sum) return UOp();
-  // What these leave is a sum again, rewritten in its turn.
+  // One merge at a time: the result is a sum, which the rules visit again.
   const bool merged = Recombine(ctx, *sum) || MergeConditions(ctx, *sum);
   return normal && !merged ? UOp() : FromSum(ctx, *sum, u);
 }
@@ -123,10 +124,11 @@ const RuleSet& IndexRules() {
           [](const auto& m) -> UOp { return NormaliseEqual(m.ctx, m.root()); });
     r.Add("max", Max(x.Is(kIndexOnly), y),
           [](const auto& m) -> UOp { return SimplifyMax(m.ctx, m.root()); });
-    // The ends of an interval: x < c or x == c, and what is left of x < c without its last value.
+    // x < c || x == c, and x < c && x != c - 1: moves the end of the interval.
     r.Add("interval_end", Group(OpSet{Op::OR, Op::AND}, x.Is(kBools), y),
           [](const auto& m) -> UOp { return MoveEnd(m.ctx, m.root()); });
-    // Truncating and flooring differ only below zero: -(-x / y) and -(-x % y) there.
+    // Truncating division equals floor division for x >= 0; for x <= 0 it is -(-x / y), and the
+    // remainder is -(-x % y). For y >= 0.
     r.Add("cdiv", Group(OpSet{Op::CDIV, Op::CMOD}, x.Is(kIndexOnly), y),
           [x, y](const auto& m) -> UOp {
             const Op op = m.root().Is(Op::CDIV) ? Op::FLOORDIV : Op::FLOORMOD;
@@ -139,7 +141,7 @@ const RuleSet& IndexRules() {
                               CheckedAlu(m.ctx, op, CheckedAlu(m.ctx, Op::MUL, m[x], minus), m[y]),
                               minus);
           });
-    // Shifts and masks are multiplication, division and remainder.
+    // Shifts and masks become multiplication, division and remainder.
     r.Add("shl", Node(Op::SHL, Is(x, kIndexOnly), c), [x, c](const auto& m) -> UOp {
       if (m[c] < 0 || m[c] > 61) return UOp();
       return CheckedAlu(m.ctx, Op::MUL, m[x], m.ctx.Idx(int64_t{1} << static_cast<int>(m[c])));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Index arithmetic made as the rules would leave it (terms.h): passes that make many indices spare
-// them the rewriting of each.
+// Constructors of index arithmetic in normal form (terms.h).
 //
-// The arguments have dtype index. What cannot be shown to fit 64 bits in another form is made as it
-// is asked for.
+// Passes that create many index expressions use them, so the rules need not rewrite each one
+// afterwards. All arguments have dtype index. If the normal form might not fit 64 bits, the plain
+// node is created instead.
 #pragma once
 #include <span>
 
@@ -13,7 +13,7 @@ namespace uopd::rules {
 
 ir::UOp IndexSum(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
 ir::UOp IndexProduct(ir::UOpContext& ctx, ir::UOp a, ir::UOp b);
-// u with other sources, where sums and products of indices are made as above.
+// u with other sources; a sum or product of indices is created in normal form.
 ir::UOp WithIndexSources(ir::UOpContext& ctx, ir::UOp u, std::span<const ir::UOp> src);
 
 }  // namespace uopd::rules

@@ -21,7 +21,7 @@ double OfOp(UOp u) {
     case Op::CDIV:
     case Op::CMOD:
       return 8;
-    case Op::CAST:  // to an integer: NaN and what is out of range are taken care of
+    case Op::CAST:  // float to integer: handles NaN and values out of range
       return ir::IsFloat(u.src(0).dtype()) && ir::IsInt(u.dtype()) ? 20 : 1;
     case Op::FLOORDIV:
     case Op::FLOORMOD:

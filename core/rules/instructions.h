@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// How many lines of a program (core/codegen/codegen.h) one element of an op becomes, where devices
-// have no instruction for it: what limits on the size of kernels count in.
+// Estimated number of lines of a linear kernel (core/codegen/codegen.h) for one element of an op,
+// after codegen has decomposed it.
+//
+// The scheduler and the heuristic limit the size of kernels with these numbers.
 #pragma once
 #include "core/ir/uop.h"
 
 namespace uopd::rules {
 
-// 0 for what is no elementwise op.
+// 0 if u is not an elementwise op. Includes RoundingInstructions.
 double Instructions(ir::UOp u);
-// Of rounding a float of this dtype, which is computed as f32 if it is smaller.
+// The lines that round a result to this dtype; 0 unless it is a float below 32 bits, which is
+// computed as f32.
 double RoundingInstructions(ir::Dtype dtype);
 
 }  // namespace uopd::rules

@@ -22,11 +22,11 @@ int64_t MathGraph::Weight() const {
 void MathGraph::Walk(UOp root) {
   struct Open {
     UOp node;
-    uint16_t seen;  // place in seen_
+    uint16_t seen;  // position in seen_
     Places sources;
   };
   absl::InlinedVector<Open, 16> stack;
-  // The place of u; kOpen if it is now on the stack.
+  // Returns the position of u in nodes_; kOpen if u is on the stack now.
   auto visit = [&](UOp u) {
     uint16_t& slot = slots_[SlotOf(u)];
     if (slot != 0) return seen_[slot - 1].index;
@@ -52,7 +52,7 @@ void MathGraph::Walk(UOp root) {
     const UOp u = top.node;
     uint16_t place = 0;
     while (top.sources.n < u.n_src()) {
-      place = visit(u.src(top.sources.n));  // top is another one if this is kOpen
+      place = visit(u.src(top.sources.n));  // kOpen: `top` may be invalid now
       if (place == kOpen) break;
       top.sources.at[top.sources.n++] = place;
     }

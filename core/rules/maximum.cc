@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// max(g*a + c, g*b + c) == g * max(a, b) + c for g > 0. What moves out is only ever moved out, so
-// equal maxima become equal nodes: terms of one factor, the part of two constants of one sign that
-// both have, and the largest factor of all that is left.
+// max(g*a + c, g*b + c) == g * max(a, b) + c for g > 0. No rule moves anything back into a MAX, so
+// equal maxima become equal nodes. Moved out are: terms that both sides have with the same factor;
+// the smaller of two constants of equal sign; the greatest common factor of the rest.
 #include "core/rules/maximum.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// Moves the terms that a and b both have, with one factor, to the result.
+// Removes the terms that a and b both have, with the same factor, and returns them.
 Sum TakeCommonTerms(Sum& a, Sum& b) {
   Sum common;
   auto taken = [&](const Term& t) {
@@ -31,6 +31,7 @@ Sum TakeCommonTerms(Sum& a, Sum& b) {
   return common;
 }
 
+// The greatest common divisor of g, the constant and all factors.
 int64_t FactorOf(const Sum& sum, int64_t g) {
   g = std::gcd(g, sum.constant);
   for (const Term& t : sum.terms) g = std::gcd(g, t.factor);
@@ -49,12 +50,12 @@ UOp SimplifyMax(UOpContext& ctx, UOp u) {
   if (!a || !b) return UOp();
   Sum common = TakeCommonTerms(*a, *b);
   if (!common.terms.empty()) {
-    // Of what they have in common the bounds of the two sides know nothing.
+    // Without the common terms the bounds are tighter: they may decide the MAX now.
     const ir::Bounds x = BoundsOf(ctx, *a), y = BoundsOf(ctx, *b);
     if (x.min >= y.max) return u.src(0);
     if (y.min >= x.max) return u.src(1);
   }
-  // Beside a constant a sum keeps its own.
+  // A constant moves out only if both sides have terms.
   if (!a->terms.empty() && !b->terms.empty() && (a->constant < 0) == (b->constant < 0)) {
     const bool first = std::abs(a->constant) < std::abs(b->constant);
     common.constant = first ? a->constant : b->constant;

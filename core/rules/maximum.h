@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The larger of two index expressions.
+// Simplification of the MAX of two index expressions (the rule index.max).
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::rules {
 
-// A simpler expression equal to the MAX `u` of index expressions, or null: the side that is never
-// smaller, or what both sides have in common (terms, a constant, a factor) moved out of it.
+// A simpler expression equal to u, a MAX of index expressions; null if there is none. It is one
+// side if that side is never smaller. Otherwise the common terms, constant and factor of both sides
+// move out of the MAX.
 ir::UOp SimplifyMax(ir::UOpContext& ctx, ir::UOp u);
 
 }  // namespace uopd::rules

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Gates: what a false gate guards is zero or does not happen, what a true one guards needs no gate.
+// Rules for gates. Under a false gate a LOAD is 0 and a STORE does nothing; a true gate is
+// redundant.
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +28,8 @@ absl::InlinedVector<UOp, 8> Conjuncts(UOp condition) {
   return out;
 }
 
-// where(c, load, 0) of a gated load: what c shares with the gate c need not ask again. Nothing
-// moves from c into the gate: a load that may be done anyway is cheaper than one that is masked.
+// where(c, load, 0) of a gated load: drops the conjuncts of c that the gate contains too. Conjuncts
+// do not move from c into the gate: an ungated load is cheaper than a masked one.
 UOp DropGated(UOpContext& ctx, UOp c, UOp load, UOp zero) {
   const auto gate = Conjuncts(load.src(0).src(2)), all = Conjuncts(c);
   UOp rest;
@@ -63,8 +64,8 @@ const RuleSet& MemoryRules() {
           [](const auto& m) -> UOp {
             return m.ctx.Make(Op::GROUP, Dtype::Void, std::span<const UOp>{});
           });
-    // where(c, load, 0) is the load when its gate already contains c. Only +0 is what a closed gate
-    // gives.
+    // where(c, load, 0) is the load itself if its gate contains c. A closed gate gives +0, so the
+    // branch must be +0, not -0.
     r.Add("gated_where", Where(gate, Node(Op::LOAD, Node(Op::INDEX, buffer, index, value)), 0),
           [gate](const auto& m) -> UOp {
             const UOp zero = m.root().src(2);

@@ -11,7 +11,8 @@ using ir::UOp;
 
 int Sign(auto a, auto b) { return a < b ? -1 : a > b ? 1 : 0; }
 
-int CompareArgs(UOp a, UOp b) {  // of one op
+// REQUIRES: a and b have the same op.
+int CompareArgs(UOp a, UOp b) {
   switch (ir::Info(a.op()).arg) {
     case ArgSchema::None:
       return 0;
@@ -31,7 +32,7 @@ int CompareArgs(UOp a, UOp b) {  // of one op
   return a.text().compare(b.text());
 }
 
-// Of two nodes with one op; 0 if they are alike down to `depth`.
+// Compares two nodes with the same op; 0 if they are equal down to `depth` levels of sources.
 int CompareAlike(UOp a, UOp b, int depth) {
   if (int c = CompareArgs(a, b)) return c;
   if (int c = Sign(a.dtype(), b.dtype())) return c;

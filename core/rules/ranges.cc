@@ -17,10 +17,10 @@ using ir::OpSet;
 using ir::UOp;
 using ir::UOpContext;
 
-// A loop shorter than this is not worth being one of its own.
+// An inner loop shorter than this is not worth splitting off.
 constexpr int64_t kMinInner = 8;
 
-// root with `range` replaced by `value` in expressions and by `ranges` where a loop closes over it.
+// root with `range` replaced: by `value` in expressions, by `ranges` where a node closes it.
 UOp Replace(UOpContext& ctx, UOp root, UOp range, UOp value, std::span<const UOp> ranges) {
   absl::flat_hash_map<uint32_t, UOp> done;
   ir::SymbolicDims srcs;
@@ -47,7 +47,7 @@ int CountDivisions(const UOpContext& ctx, UOp root) {
   return n;
 }
 
-// The values of a loop's range for which its body does something.
+// The values of `range`, closed by `closer`, for which the body of the loop does something.
 ir::Bounds NeededSteps(UOpContext& ctx, UOp closer, UOp range) {
   ir::Bounds needed = ctx.BoundsOf(range);
   UOp gate;
@@ -88,7 +88,8 @@ class Tidier {
     return ir::Range(ctx_, ctx_.Idx(size), next_id_++, like.axis_type());
   }
 
-  // How many loops close over each range: only a loop of one's own may change.
+  // By range id: the number of nodes that close the range. Only a range with one of them may
+  // change.
   absl::flat_hash_map<uint32_t, int> Closers(const std::vector<UOp>& order) const {
     absl::flat_hash_map<uint32_t, int> n;
     for (UOp u : order) {
@@ -96,6 +97,7 @@ class Tidier {
     }
     return n;
   }
+  // Whether r is a RANGE of constant size and index dtype.
   static bool IsPlain(UOp r) {
     return r.Is(Op::RANGE) && r.n_src() == 1 && r.src(0).Is(Op::CONST) &&
            r.dtype() == ir::Dtype::Index;

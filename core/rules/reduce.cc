@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reductions over ranges: ranges that need no loop, and factors that need not be in it.
+// Rules for reductions over ranges: removes ranges that need no loop, and moves factors out.
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/collapse.h"
@@ -10,11 +10,12 @@ namespace {
 
 using namespace rewrite;  // NOLINT: the vocabulary of rules
 
-bool IsSum(UOp u) {  // or an "or", which is both the sum and the maximum of bools
+// Whether the REDUCE is a sum. For bools the maximum counts too: both are OR.
+bool AddsOrOrs(UOp u) {
   return u.reduce_op() == Op::ADD || (u.reduce_op() == Op::MAX && u.dtype() == Dtype::Bool);
 }
 
-// REDUCE without its i-th source, around another value.
+// The REDUCE u of `value`, without the range at source i.
 UOp Without(UOpContext& ctx, UOp u, size_t i, UOp value) {
   ir::SymbolicDims ranges;
   for (size_t k = 1; k < u.n_src(); ++k) {
@@ -23,19 +24,21 @@ UOp Without(UOpContext& ctx, UOp u, size_t i, UOp value) {
   return ranges.empty() ? value : ir::ReduceRanges(ctx, u.reduce_op(), value, ranges);
 }
 
+// The REDUCE u with one range less; null if every range needs its loop.
 UOp CollapseRange(UOpContext& ctx, UOp u) {
   if (u.n_src() == 1) return u.reduce_axes().empty() ? u.src(0) : UOp();
   const UOp value = u.src(0);
-  // A small float accumulates in f32 and rounds once, at the end: not after each range.
+  // A small float accumulates in f32 and rounds once, at the end. Collapsing one of several ranges
+  // would round in between.
   if (ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32 && u.n_src() > 2) return UOp();
   for (size_t i = 1; i < u.n_src(); ++i) {
     const UOp range = u.src(i), size = range.src(0);
     if (range.dtype() != Dtype::Index) continue;
     UOp out;
-    if (IsSum(u)) {
+    if (AddsOrOrs(u)) {
       out = SumOver(ctx, value, range);
     } else if (!ir::Reaches(ctx, value, range)) {
-      // The maximum of nothing is the identity, so a range that may be empty stays.
+      // The maximum over an empty range is the identity element, not `value`.
       if (u.reduce_op() == Op::MAX && ctx.BoundsOf(size).min > 0) out = value;
       if (u.reduce_op() == Op::MUL && !ir::IsFloat(u.dtype()) && size.Is(Op::CONST) &&
           size.const_int() > 0) {

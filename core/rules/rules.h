@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The rule sets of the symbolic engine. Each is frozen, immutable and lives for ever.
+// The rule sets of the symbolic engine (docs/rules.md). Each set is built and frozen on first use
+// and lives until the process exits; any thread may use it.
 #pragma once
 #include <vector>
 
@@ -13,27 +14,28 @@ const rewrite::RuleSet& CastRules();     // casts, and integers that are casts o
 const rewrite::RuleSet& BooleanRules();  // conditions and WHERE
 const rewrite::RuleSet&
 IndexRules();  // sums, quotients, remainders and comparisons of index arithmetic
-const rewrite::RuleSet& GivenRules();   // what a condition says about what it guards
+const rewrite::RuleSet& GivenRules();   // expressions that a condition guards
 const rewrite::RuleSet& MemoryRules();  // gates of LOAD and STORE
 const rewrite::RuleSet& ReduceRules();  // reductions that need no loop
 
-// Fold, algebra, casts, boolean and index: whatever a context of its own knows about.
+// Fold, algebra, casts, boolean and index: the sets that a trial (given_trial.h) applies.
 const rewrite::RuleSet& PlainRules();
-// All of the above: what Simplify applies.
+// All of the above: the set that Simplify applies.
 const rewrite::RuleSet& SymbolicRules();
 
-// Float identities that change IEEE results, and SymbolicRules followed by them.
+// FastMathRules: float identities that change IEEE results. FastSymbolicRules: SymbolicRules, then
+// FastMathRules.
 const rewrite::RuleSet& FastMathRules();
 const rewrite::RuleSet& FastSymbolicRules();
 
-// reduce over ranges of x * f, where f varies with none of them, as (reduce of x) * f; null if
-// there is no such factor. Exact for integers.
+// A sum of x * f over ranges as (sum of x) * f, if f depends on none of the ranges; null if there
+// is no such factor. Exact for integers.
 ir::UOp FactorOut(ir::UOpContext& ctx, ir::UOp reduce);
 
-// x multiplied n times with itself, n > 0, with at most 2 log2(n) products.
+// x to the power of n > 0, by repeated squaring: at most 2 log2(n) products.
 ir::UOp Power(ir::UOpContext& ctx, ir::UOp x, int64_t n);
 
-// Every set by name, for uopd-opt and the self-tests.
+// Every set, for uopd-opt and the self-tests.
 std::vector<const rewrite::RuleSet*> AllRuleSets();
 
 // Builds and freezes a set once; for use in a function-local static.

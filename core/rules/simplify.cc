@@ -42,7 +42,7 @@ std::vector<const rewrite::RuleSet*> AllRuleSets() {
 
 ir::UOp Simplify(ir::UOpContext& ctx, ir::UOp root, bool fast_math) {
   const rewrite::RuleSet& rules = fast_math ? FastSymbolicRules() : SymbolicRules();
-  return rewrite::Rewriter(ctx, rules).Run(root);  // equal in value even if it diverges
+  return rewrite::Rewriter(ctx, rules).Run(root);  // a diverging run still returns an equal value
 }
 
 }  // namespace uopd::rules

@@ -14,7 +14,7 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// False if the result, out, leaves 62 bits.
+// These two return false if the result leaves 62 bits.
 bool Multiply(int64_t a, int64_t b, int64_t& out) {
   return !__builtin_mul_overflow(a, b, &out) && FitsSum(out);
 }
@@ -22,17 +22,17 @@ bool Accumulate(int64_t by, int64_t& sum) {
   return !__builtin_add_overflow(sum, by, &sum) && FitsSum(sum);
 }
 
-// A value that AddUp takes apart.
+// Whether AddUp takes u apart.
 bool IsSum(UOp u) {
   return u.Is(ir::OpSet{Op::ADD, Op::SUB, Op::NEG, Op::CONST}) ||
          (u.Is(Op::MUL) && (u.src(1).Is(Op::CONST) || u.src(0).Is(Op::CONST)));
 }
 
-// Adds factor * value, where the value is no sum, in its place.
+// Adds factor * value at its place in the order of terms. REQUIRES: !IsSum(value).
 bool AddTerm(UOp value, int64_t factor, Sum& sum) {
   auto& terms = sum.terms;
   const int c = terms.empty() ? -1 : Compare(terms.back().value, value);
-  if (c < 0) {  // nearly always, since sums are made of sums
+  if (c < 0) {  // the common case: most operands are sums in order already
     terms.push_back({value, factor});
     return true;
   }
@@ -79,7 +79,7 @@ bool AddUp(UOp u, int64_t factor, Sum& sum) {
   }
 }
 
-// Drops terms that have cancelled.
+// Drops terms with factor 0.
 void DropZeros(Sum& sum) {
   auto zero = [](const Term& t) { return t.factor == 0; };
   if (std::none_of(sum.terms.begin(), sum.terms.end(), zero)) return;
@@ -153,7 +153,7 @@ UOp CheckedAlu(UOpContext& ctx, Op op, UOp maybe_a, UOp maybe_b) {
 }
 
 namespace {
-// The node of factor * value.
+// Whether u is the node of the term: value, or value * factor.
 bool IsTerm(UOp u, const Term& t) {
   if (t.factor == 1) return u == t.value;
   return u.Is(Op::MUL) && u.src(0) == t.value && u.src(1).Is(Op::CONST) &&
@@ -162,7 +162,7 @@ bool IsTerm(UOp u, const Term& t) {
 }  // namespace
 
 UOp FromSum(UOpContext& ctx, const Sum& sum, UOp maybe_like) {
-  absl::InlinedVector<UOp, 8> like;  // its sums, the whole one first
+  absl::InlinedVector<UOp, 8> like;  // the nested ADDs of maybe_like, the outermost first
   UOp first = maybe_like;
   while (first && first.Is(Op::ADD)) {
     like.push_back(first);
@@ -199,11 +199,11 @@ ir::Bounds Scaled(ir::Bounds b, int64_t factor) {
   const auto min = static_cast<int64_t>(b.min), max = static_cast<int64_t>(b.max);
   int64_t lo, hi;
   if (min == b.min && max == b.max && !__builtin_mul_overflow(min, factor, &lo) &&
-      !__builtin_mul_overflow(max, factor, &hi)) {  // nearly always
+      !__builtin_mul_overflow(max, factor, &hi)) {  // the common case
     return {std::min(lo, hi), std::max(lo, hi)};
   }
-  // Beyond what a sum is exact for nothing is known, on either side: an end that was only cut off
-  // would be wrong, and two of them could cancel.
+  // Too large to add up exactly: give up both ends. Clamping only one end would be wrong, because
+  // two clamped ends of opposite sign could cancel.
   constexpr Int128 kExact = Int128{1} << 90, kHuge = Int128{1} << 110;
   auto product = [&](Int128 v, Int128& out) {
     return !__builtin_mul_overflow(v, Int128{factor}, &out) && out > -kExact && out < kExact;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Schedules as bytes, for the cache.
+// Schedule::Encode and Decode: schedules as bytes, for the cache.
+//
+// The bytes are a sequence of varints and strings (core/base/bytes.h), kFormat first. Raise kFormat
+// with every change of the sequence.
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "core/schedule/schedule.h"
@@ -90,7 +93,7 @@ class Decoder {
     return item.from + bytes(item.buffers[0]) <= bytes(item.buffers[1]);
   }
 
-  // Every temporary lies in its device's arena.
+  // True if every temporary lies within the arena of its device.
   static bool TemporariesFit(const Schedule& s) {
     for (const Temporary& t : s.temporaries) {
       bool fits = t.bytes == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// KernelLimits of a device (schedule.h).
+// KernelLimits::Of (schedule.h): the limits of a device, from its Target.
 #include <algorithm>
 
 #include "core/schedule/schedule.h"
@@ -9,7 +9,7 @@ namespace uopd::schedule {
 KernelLimits KernelLimits::Of(const Target& target) {
   KernelLimits limits;
   limits.threads = std::max(target.threads, 1);
-  // More than the scheduler's own limit would make no better kernels.
+  // A device may lower the scheduler's limit, but not raise it: larger kernels are no better.
   if (target.max_buffers > 0) limits.max_buffers = std::min(limits.max_buffers, target.max_buffers);
   limits.cache_bytes = target.OwnCacheBytes();
   return limits;

@@ -1,27 +1,29 @@
 // SPDX-License-Identifier: MIT
-// The pipeline of scheduling: prepare, fuse, lower, order, and again with more constraints while
-// something is in the way.
+// The pipeline of scheduling (docs/schedule.md lists its steps).
+//
+// Fusing, lowering and ordering are attempted again while an attempt fails. A failed attempt adds
+// constraints on some nodes, and the next attempt keeps to them.
 #include <algorithm>
 #include <optional>
 
 #include "core/base/log.h"
+#include "core/ir/analysis/polynomial.h"
 #include "core/ir/graph.h"
-#include "core/ir/polynomial.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/rules.h"
-#include "core/schedule/describe.h"
-#include "core/schedule/float_variables.h"
-#include "core/schedule/forward_states.h"
-#include "core/schedule/fusion.h"
-#include "core/schedule/limit_buffers.h"
-#include "core/schedule/limit_size.h"
-#include "core/schedule/lowering.h"
-#include "core/schedule/memory_plan.h"
-#include "core/schedule/multi_device.h"
-#include "core/schedule/ordering.h"
-#include "core/schedule/place.h"
-#include "core/schedule/prepare.h"
+#include "core/schedule/fusion/describe.h"
+#include "core/schedule/fusion/fusion.h"
+#include "core/schedule/limits/limit_buffers.h"
+#include "core/schedule/limits/limit_size.h"
+#include "core/schedule/lowering/lowering.h"
+#include "core/schedule/multi/multi_device.h"
+#include "core/schedule/multi/place.h"
+#include "core/schedule/plan/memory_plan.h"
+#include "core/schedule/plan/ordering.h"
+#include "core/schedule/prepare/float_variables.h"
+#include "core/schedule/prepare/forward_states.h"
+#include "core/schedule/prepare/prepare.h"
 #include "core/schedule/schedule.h"
 
 namespace uopd::schedule {
@@ -31,9 +33,9 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// Rounds in which large kernels are cut. Parts of what was cut once are small but for what several
-// of them compute again.
-constexpr int kMostCuts = 8;
+// Rounds that may cut large kernels. One round is nearly always enough: a part exceeds the limits
+// again only through values that several parts recompute.
+constexpr int kMaxCutRounds = 8;
 
 std::vector<Slot> DescribeSlots(UOpContext& ctx, const std::vector<UOp>& order,
                                 const std::string& default_device) {
@@ -89,7 +91,7 @@ class Builder {
   }
 
  private:
-  // Nullopt: some STOREs and what reads between them have no order.
+  // Nullopt: no order of the kernels satisfies all reads and STOREs of the same slots.
   absl::StatusOr<std::optional<Schedule>> Solve(const std::vector<UOp>& order) {
     Constraints constraints;
     UOPD_ASSIGN(Fusion fusion, Describe(ctx_, order, options_.default_device));
@@ -109,13 +111,13 @@ class Builder {
       in_memory.push_back(info.realised >= 0 || info.staged >= 0);
     fuse.in_memory = &in_memory;
     constraints.Add(fusion.cuts);
-    // Every round constrains at least one more node, of which there are finitely many.
+    // Terminates: every further round adds a constraint on a node, and nodes are finitely many.
     for (int cuts = 0;;) {
       UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
       const size_t before = constraints.size();
       constraints.Add(fusion.cuts);
       if (constraints.size() > before) continue;
-      if (cuts++ < kMostCuts) LimitSizes(fusion, fuse.limits, constraints);
+      if (cuts++ < kMaxCutRounds) LimitSizes(fusion, fuse.limits, constraints);
       if (constraints.size() > before) continue;
       const std::vector<Kernel> kernels = lowering_.Run(fusion);
       UOPD_TRY(ctx_.CheckInterrupt());
@@ -134,7 +136,7 @@ class Builder {
     }
   }
 
-  // The signature is that of the graph as it came, whatever passes leave of it.
+  // Slots and variables of the graph as it was given, also those that passes remove from it.
   void DescribeArguments(const std::vector<UOp>& order) {
     slots_ = DescribeSlots(ctx_, order, options_.default_device);
     for (UOp v : order) {
@@ -145,8 +147,9 @@ class Builder {
     }
   }
 
-  // A kernel that reads elsewhere what it stores: several outputs are taken apart; one alone gets
-  // copies of the states of the slot that it reads.
+  // For a kernel with a hazard: it reads a buffer that it stores, at another element. If the kernel
+  // has several outputs, each gets a kernel of its own. If it has one, the states of the slot that
+  // the kernel reads are realised, so that it reads copies of them.
   void Separate(const Fusion& fusion, const Kernel& kernel, Constraints& constraints) {
     const Root& root = fusion.roots[kernel.root];
     for (const Output& out : root.outputs) {
@@ -214,7 +217,8 @@ class Builder {
     return s.kind == Storage::kArgument ? &out.slots[static_cast<size_t>(s.index)] : nullptr;
   }
 
-  // What a slot held before the run matters unless STOREs of this run have written all of it.
+  // Marks the slot as read, unless a STORE of this run has overwritten all of it before: only then
+  // the contents before the run do not matter.
   static void MarkRead(Schedule& out, const Fusion& fusion, const Placeholder& from) {
     Slot* slot = SlotOf(out, fusion, from.storage);
     if (slot == nullptr) return;
@@ -232,7 +236,8 @@ class Builder {
     Slot* slot = SlotOf(out, fusion, o.storage);
     if (slot == nullptr) return;
     slot->written = true;
-    // A STORE of a part leaves the rest as it was, also where its largest size is the whole one.
+    // A STORE of a part keeps the rest of the old contents. So does a STORE of variable size whose
+    // largest size is that of the slot.
     const Storage& s = fusion.storages[static_cast<size_t>(o.storage)];
     slot->read |= !ir::SameProduct(ctx_, *s.shape, *ctx_.ShapeOf(o.node.src(1)));
   }
@@ -250,7 +255,7 @@ class Builder {
 
 absl::StatusOr<Schedule> MakeSchedule(UOpContext& ctx, UOp sink, const Options& options) {
   const rewrite::TraceGroup group("schedule");
-  UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Stage::kTensor, "the graph given to the scheduler"));
+  UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Level::kTensor, "the graph given to the scheduler"));
   return Builder(ctx, options).Run(sink);
 }
 

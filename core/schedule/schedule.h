@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: MIT
 // Scheduling: a verified tensor graph becomes an ordered list of kernels over numbered buffers.
 //
-// The result is plain data without UOps, so that it can be stored and sent: kernels travel as the
-// wire form of their graphs. A kernel graph is (docs/ir.md, "Kernels"):
+// This is the entry of the scheduler. It runs after verification and before codegen;
+// make_schedule.cc is the pipeline, docs/schedule.md describes its steps.
+//
+// A Schedule is plain data without UOps, so that it can be stored and sent: a kernel travels as the
+// wire form of its graph. A kernel graph is (docs/ir.md, "Kernels"):
 //
 //   SINK {kernel} of  END(STORE(INDEX(PARAM {k}, index[, gate]), value), RANGE...)
 //                     END(GROUP(STORE, STORE, ...), RANGE...)
 //
-// PARAM {k} is the kernel's k-th buffer, one-dimensional, its shape the number of elements; outputs
-// come first. Values are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs of ranges,
-// REDUCE(x, RANGE {REDUCE}...), and LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)).
-// Ranges are RANGE {axis id, LOOP|REDUCE}, ids dense in nesting order. A LOAD whose gate is false
-// gives 0 and touches no memory.
+// Invariants of a kernel graph
+//   (1) PARAM {k} is the kernel's k-th buffer. It has one dimension, the number of its elements.
+//       Outputs come first.
+//   (2) Values are elementwise ops over LOAD(INDEX(PARAM, index[, gate])), CONST, DEFINE_VAR, CASTs
+//       of ranges, REDUCE(x, RANGE {REDUCE}...), and
+//       LOAD(INDEX(STAGE(x, index, gate, RANGE {REDUCE}...), index)).
+//   (3) Ranges are RANGE {axis id, LOOP|REDUCE}. Their ids are dense, in nesting order.
+//   (4) A LOAD whose gate is false gives 0 and reads no memory.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -25,6 +31,7 @@
 
 namespace uopd::schedule {
 
+// A buffer of the schedule.
 struct BufferRef {
   enum Kind : uint8_t { kArgument, kTemporary };
   Kind kind = kArgument;
@@ -32,36 +39,41 @@ struct BufferRef {
   bool operator==(const BufferRef&) const = default;
 };
 
-// One step. A kernel runs `graph` on `device`; a copy fills buffers[0] from buffers[1], perhaps
-// between devices, from a byte of it on.
+// One step of the schedule. A kernel runs `graph` on `device`. A copy fills buffers[0] with bytes
+// of buffers[1], which may be on another device.
 struct Item {
   enum Kind : uint8_t { kKernel, kCopy };
   Kind kind = kKernel;
   std::string device;
   std::string graph;               // kernels: ir::Encode of the kernel SINK
   std::vector<BufferRef> buffers;  // kernels: by PARAM slot, outputs first
-  int64_t from = 0;                // copies
+  int64_t from = 0;                // copies: the first byte of buffers[1] that is copied
 };
 
-// Intermediate memory, planned: temporaries whose lives do not overlap share bytes of their
-// device's arena.
+// Memory between the kernels of one schedule. Temporaries whose lifetimes do not overlap may share
+// bytes of the arena of their device (memory_plan.h).
 struct Temporary {
   std::string device;
   int64_t bytes = 0;
   int64_t offset = 0;  // in the arena of its device
 };
 
+// A PARAM of the tensor graph. Numbers of slots may have gaps, which are not `used`.
 struct Slot {
   ir::Dtype dtype = ir::Dtype::Void;
   std::vector<int64_t> dims;  // largest value of each dimension
   int64_t bytes = 0;
-  bool used = false, read = false, written = false;
+  bool used = false;
+  bool read = false;     // some kernel depends on the contents before the run
+  bool written = false;  // some kernel or copy writes it
   std::string device;
 };
 
 struct Variable {
   std::string name;
-  int64_t min = 0, max = 0;  // of floats, whose values are the bits of a double: all of 64 bits
+  // Bounds. The value of a float variable is passed as the bits of a double, so its bounds are
+  // those of 64-bit integers (float_variables.h).
+  int64_t min = 0, max = 0;
   ir::Dtype dtype = ir::Dtype::Index;
 };
 
@@ -72,37 +84,36 @@ struct Schedule {
   std::vector<Temporary> temporaries;
   std::vector<std::pair<std::string, int64_t>> arenas;  // device, bytes
 
-  // Bytes for the cache and back. Decoding checks every index and size: the bytes may come from a
-  // damaged file.
+  // The schedule as bytes for the cache, and back. Decode checks every index and size, because the
+  // bytes may come from a damaged file: DATA_LOSS.
   std::string Encode() const;
   static absl::StatusOr<Schedule> Decode(std::string_view bytes);
 };
 
-// What a kernel of a device may be.
+// What the scheduler assumes and allows for the kernels of one device.
 struct KernelLimits {
-  int threads = 8;                // that it is taken to have
-  int max_buffers = 32;           // that it may take; at least 4
-  int64_t cache_bytes = 1 << 20;  // that a thread has to itself
-  // What is larger takes over a second to compile (kernel_cost.h): instructions, and loops beside
-  // those over its output.
+  int threads = 8;                // threads that a kernel is assumed to run on
+  int max_buffers = 32;           // most buffers of a kernel; at least 4
+  int64_t cache_bytes = 1 << 20;  // cache that each thread has for itself
+  // Largest size of a kernel (kernel_cost.h). A larger one takes over a second to compile.
   int max_instructions = 4000;
-  int max_loops = 48;
+  int max_loops = 48;  // not counting the loops over the output
   bool operator==(const KernelLimits&) const = default;
 
   static KernelLimits Of(const Target& target);
 };
 
 struct Options {
-  std::string default_device = "CPU:0";  // for PARAMs that name none
-  // Operations per element that cost as much as storing and loading it: low values make more and
+  std::string default_device = "CPU:0";  // device of PARAMs that name none
+  // Cost of writing one element to memory, in operations (fusion.h). Low values give more and
   // smaller kernels.
   double realise_cost = 32;
-  double launch_cost = 4096;  // of a kernel, in operations
-  // Memory that a value may have inside of a kernel (staging.h); 0: none does.
+  double launch_cost = 4096;  // cost of an empty kernel, in operations
+  // Most bytes of one staged value (staging.h). 0: nothing is staged.
   int64_t stage_bytes = 64 << 10;
-  KernelLimits limits;  // of all devices but these, which go by their name in the graph:
-  std::map<std::string, KernelLimits, std::less<>> limits_of;
-  // Sums over more than two devices of more elements than this go around in a ring (allreduce.h).
+  KernelLimits limits;  // of every device that limits_of does not list
+  std::map<std::string, KernelLimits, std::less<>> limits_of;  // by the device's name in the graph
+  // An allreduce of more elements than this, over more than two devices, is a ring (allreduce.h).
   int64_t ring_threshold = 256'000;
 
   const KernelLimits& LimitsOf(std::string_view device) const {
@@ -111,12 +122,13 @@ struct Options {
   }
 };
 
-// Version of what MakeSchedule does; part of the environment key of cached schedules. Raise it with
-// every change of output.
+// Part of the environment key of cached schedules. Raise it with every change of what MakeSchedule
+// returns.
 inline constexpr int kScheduleVersion = 9;
 
-// REQUIRES: sink passed ir::Verify(..., Stage::kTensor). UNIMPLEMENTED names what cannot be
-// scheduled yet.
+// REQUIRES: sink passed ir::Verify(..., Level::kTensor). INVALID_ARGUMENT if values on different
+// devices meet without a COPY or MULTI; RESOURCE_EXHAUSTED: see forward_states.h; CANCELLED or
+// DEADLINE_EXCEEDED if ctx was interrupted.
 absl::StatusOr<Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink, const Options& options);
 
 }  // namespace uopd::schedule

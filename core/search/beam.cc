@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A list of opts as a set's key.
+// A list of opts as a key for seen_opts_.
 std::string KeyOf(const Opts& opts) {
   std::string out;
   for (const codegen::Opt& opt : opts) {
@@ -68,7 +68,7 @@ class Search {
 
  private:
   void Start() {
-    // The heuristic's choice first: it wins a tie, and is known even when time is short.
+    // The heuristic's choice first: it wins ties, and it is measured even if time is short.
     codegen::Options options;
     options.fast_math = options_.fast_math;
     out_.heuristic_seconds = kInfinity;
@@ -80,6 +80,7 @@ class Search {
     Flush();
   }
 
+  // Tries the neighbours of `parent` that are new.
   void Expand(const Opts& parent) {
     for (Opts& next : Neighbours(axes_, target_, parent)) {
       if (stopped_) return;
@@ -92,7 +93,7 @@ class Search {
     }
   }
 
-  // Makes one candidate and queues it.
+  // Creates one candidate and queues it, if its text is new.
   void Try(const codegen::Options& options) {
     if (!CheckTime()) return;
     if (static_cast<int>(out_.trials.size() + batch_.size()) >= options_.max_candidates) {
@@ -113,8 +114,10 @@ class Search {
     if (static_cast<int>(batch_.size()) >= options_.batch) Flush();
   }
 
+  // Measures the queued candidates.
   void Flush() {
-    if (stopped_ && out_.stop != StopReason::kBudget) batch_.clear();  // nobody waits for it
+    // After a deadline or a cancellation do not measure them.
+    if (stopped_ && out_.stop != StopReason::kBudget) batch_.clear();
     if (batch_.empty()) return;
     const auto times = measurer_.Measure(batch_, best_seconds_);
     UOPD_CHECK(times.size() == batch_.size());
@@ -209,7 +212,8 @@ std::vector<const Trial*> SearchResult::Ranking() const {
     if (trial.outcome == Trial::kMeasured) out.push_back(&trial);
   }
   std::sort(out.begin(), out.end(), [](const Trial* a, const Trial* b) {
-    return std::pair(a->seconds, a) < std::pair(b->seconds, b);  // of one vector: in its order
+    // Both point into `trials`, so addresses are in the order of measurement.
+    return std::pair(a->seconds, a) < std::pair(b->seconds, b);
   });
   return out;
 }

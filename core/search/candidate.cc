@@ -14,13 +14,13 @@ absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
   ir::UOpContext overlay(&ctx);
   Candidate out;
   UOPD_ASSIGN(out.kernel, codegen::Lower(overlay, sink, target, options));
-  if (out.kernel.program.n_src() > max_lines) {
+  if (out.kernel.linear.n_src() > max_lines) {
     return absl::ResourceExhaustedError(
-        Cat("the program is too long (", out.kernel.program.n_src(), " lines)"));
+        Cat("the kernel has ", out.kernel.linear.n_src(), " lines; the limit is ", max_lines));
   }
   UOPD_ASSIGN(out.source,
-              renderer->render(overlay, out.kernel.program, kCandidateEntry, out.kernel.variables));
-  out.kernel.program = ir::UOp();
+              renderer->render(overlay, out.kernel.linear, kCandidateEntry, out.kernel.variables));
+  out.kernel.linear = ir::UOp();
   out.opts = out.kernel.applied;
   Hasher hasher;
   hasher.Update(out.source);

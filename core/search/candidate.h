@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One way to compile a kernel: its opts and the source text that they lead to.
+// Candidate: one way to compile a kernel, as a list of opts and the resulting source text.
 //
-// Plain data. The nodes that codegen made for it are gone: they lived in an overlay over the
-// kernel's frozen context, so any number of candidates can be made from one kernel, also in
-// parallel.
+// Plain data without nodes: codegen works in an overlay over the frozen context of the kernel, and
+// the overlay is dropped. So candidates of one kernel can be created in parallel.
 #pragma once
 #include <string>
 
@@ -13,19 +12,19 @@
 
 namespace uopd::search {
 
-// Entry point of every candidate: a name that depended on the opts would hide that two texts are
-// the same.
+// The entry point of every candidate. The name must not depend on the opts: otherwise equal texts
+// would not be recognised as equal.
 inline constexpr char kCandidateEntry[] = "candidate";
 
 struct Candidate {
   Opts opts;
-  codegen::LoweredKernel kernel;  // program is null
-  std::string source;             // in Target::format
-  Digest digest;                  // of source and launch shape
+  codegen::LoweredKernel kernel;  // without the kernel, which is null
+  std::string source;             // in the format Target::format
+  Digest digest;                  // of the source and the launch dimensions
 };
 
-// REQUIRES: ctx does not grow meanwhile. As codegen::Lower and Renderer::render;
-// RESOURCE_EXHAUSTED for a program of more than max_lines lines.
+// Errors of codegen::Lower and Renderer::render; RESOURCE_EXHAUSTED if the kernel has more than
+// max_lines lines. REQUIRES: no nodes are added to ctx meanwhile.
 absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
                                         const Target& target, const codegen::Options& options,
                                         size_t max_lines);

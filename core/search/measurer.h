@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Where the search gets its times from.
+// Measurer: the interface through which the search measures candidates.
+//
+// server/worker implements it with worker processes; tests implement it with a cost model.
 #pragma once
 #include <span>
 #include <vector>
@@ -13,9 +15,9 @@ class Measurer {
  public:
   virtual ~Measurer() = default;
 
-  // Seconds per run of every candidate, in order. An error drops the candidate. May compile in
-  // parallel; may stop timing a candidate once it is clearly slower than `best_seconds` (infinity
-  // when nothing is known) and return what it has.
+  // Seconds per run of every candidate, in the order of `batch`; an error means that the candidate
+  // failed. May compile in parallel. May stop timing a candidate that is clearly slower than
+  // `best_seconds` (infinity: no time is known yet) and return a preliminary time.
   virtual std::vector<absl::StatusOr<double>> Measure(std::span<const Candidate> batch,
                                                       double best_seconds) = 0;
 };

@@ -16,13 +16,14 @@ namespace {
 using codegen::Opt;
 using codegen::OptKind;
 
-constexpr int kMaxAxes =
-    8;  // a kernel with more is tuned on its first ones, which are the outer ones
+// Only the first axes of a kernel are tuned: the outer ones.
+constexpr int kMaxAxes = 8;
 
-// Amounts worth trying, before what the axis itself rules out. 0 is the whole axis.
+// Amounts to try, as far as the axis allows them. 0 is the whole axis.
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
 constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 
+// The position of a kind in canonical order.
 int Rank(OptKind kind) {
   switch (kind) {
     case OptKind::kThread:
@@ -37,6 +38,7 @@ int Rank(OptKind kind) {
   return 4;
 }
 
+// The amounts to try for an opt of this kind on this axis.
 std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& target) {
   std::vector<int64_t> out;
   switch (kind) {
@@ -47,7 +49,7 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       if (axis.is_reduce) out.assign(kUnroll.begin(), kUnroll.end());
       break;
     case OptKind::kVector: {
-      // Lanes of 8-byte elements up to two registers of 4-byte ones.
+      // From one register of 8-byte elements to two registers of 4-byte elements.
       const int64_t bytes = target.vector_bytes;
       for (int64_t lanes = bytes / 8; lanes <= bytes / 2; lanes *= 2) {
         if (lanes > 1) out.push_back(lanes);
@@ -58,20 +60,20 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kThread:
       if (axis.is_reduce || axis.size == 1) break;
       if (axis.size == 0) {
-        if (target.threads > 1) out.push_back(0);  // a thread an iteration
+        if (target.threads > 1) out.push_back(0);  // one thread per iteration
         break;
       }
-      // All threads, and fewer: the largest divisors of the axis that the target can use.
+      // The four largest divisors of the axis that the target has enough threads for.
       for (int64_t n = std::min<int64_t>(target.threads, axis.size); n > 1 && out.size() < 4; --n) {
         if (axis.size % n == 0) out.push_back(n);
       }
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
-    // What is unknown cannot be unrolled.
+    // A loop of symbolic size cannot be unrolled whole.
     if (axis.size == 0) return amount == 0 && kind != OptKind::kThread;
     if (amount == 0) return axis.size > 16 || axis.size <= 1;
-    // UPCAST and UNROLL of the whole axis is what 0 says.
+    // UPCAST and UNROLL of a whole axis are written with amount 0.
     const bool whole = kind == OptKind::kVector || kind == OptKind::kThread;
     return whole ? amount > axis.size : amount >= axis.size;
   });
@@ -95,7 +97,7 @@ std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
 
 Opts Canonical(Opts opts) {
   std::sort(opts.begin(), opts.end(), [](const Opt& a, const Opt& b) {
-    // Twice on one axis: the whole of it comes last, after what leaves something.
+    // For two opts of one kind on an axis: amount 0 takes the rest of the axis, so it comes last.
     return std::tuple(Rank(a.kind), a.axis, a.amount == 0, a.amount) <
            std::tuple(Rank(b.kind), b.axis, b.amount == 0, b.amount);
   });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The steps of the search: from the opts of one kernel to those of its neighbours.
+// The moves of the beam search: from one list of opts to the neighbouring lists.
 //
-// Stateless and deterministic: the order of the result depends on the arguments alone.
+// Stateless and deterministic: results and their order depend only on the arguments.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace uopd::search {
 
-// What the search knows of one axis of the kernel: a RANGE, numbered as Opt::axis.
+// One axis of the kernel, at the position that Opt::axis names.
 struct AxisInfo {
   int64_t size = 0;  // iterations; 0: symbolic
   bool is_reduce = false;
@@ -20,16 +20,17 @@ std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
-// The order in which opts of different kinds can all apply (THREAD, VECTOR, UPCAST, UNROLL, then by
-// axis), so that the same decisions taken in another order are the same candidate.
+// Sorts opts by kind (THREAD, VECTOR, UPCAST, UNROLL), then by axis. In this order opts of all
+// kinds can apply together, and the same decisions always give the same list.
 Opts Canonical(Opts opts);
 
-// Elements that one iteration of the kernel's loops computes: what opts multiply code size by.
+// The product of the amounts of UPCAST and UNROLL: the factor by which opts multiply code size. A
+// whole axis of symbolic size counts as 1.
 int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 
-// Every canonical opts list that is one step away: one opt more, one with another amount, one less.
-// Obviously illegal ones are left out; codegen::Lower has the last word. Amounts come from an
-// action table that depends on the target; there is at most one opt of a kind on an axis.
+// All canonical lists that are one step away: one more opt, one opt with another amount, or one opt
+// less. Obviously illegal ones are left out; codegen::Lower decides about the others. Amounts come
+// from a table that depends on the target. A list has at most one opt of each kind per axis.
 std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const Target& target,
                              const Opts& opts);
 

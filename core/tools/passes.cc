@@ -3,6 +3,7 @@
 
 #include <charconv>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/heuristic.h"
@@ -15,11 +16,11 @@
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
 #include "core/rules/simplify.h"
-#include "core/schedule/multi_device.h"
+#include "core/schedule/multi/multi_device.h"
 #include "core/schedule/schedule.h"
 #include "core/tools/split.h"
 
@@ -30,9 +31,7 @@ using ir::UOp;
 using ir::UOpContext;
 using Result = absl::StatusOr<UOp>;
 
-absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
-
-// What codegen takes from a target when nothing else is said.
+// The target for passes that are not given one.
 Target DefaultTarget() { return {}; }
 
 absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
@@ -40,7 +39,7 @@ absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
   codegen::Opt opt;
   const size_t open = text.find('('), middle = text.find(';');
   if (open == std::string_view::npos || middle == std::string_view::npos || text.back() != ')') {
-    return Bad(Cat("opt (", text, ") is not NAME(axis;amount)"));
+    return Invalid(Cat("opt (", text, ") is not NAME(axis;amount)"));
   }
   const std::string_view name = text.substr(0, open);
   if (name == "UPCAST")
@@ -52,7 +51,7 @@ absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
   else if (name == "VECTOR")
     opt.kind = OptKind::kVector;
   else
-    return Bad(Cat("opt (", name, ") is unknown"));
+    return Invalid(Cat("opt (", name, ") is unknown"));
   std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);
   std::from_chars(text.data() + middle + 1, text.data() + text.size() - 1, opt.amount);
   return opt;
@@ -62,20 +61,20 @@ Result Rules(UOpContext& ctx, UOp root, std::string_view value) {
   for (const rewrite::RuleSet* set : rules::AllRuleSets()) {
     if (set->name() == value) return rewrite::Rewrite(ctx, root, *set);
   }
-  return Bad(Cat("rule set (", value, ") is unknown"));
+  return Invalid(Cat("rule set (", value, ") is unknown"));
 }
 
 Result Verify(UOpContext& ctx, UOp root, std::string_view value) {
-  ir::Stage stage;
+  ir::Level level;
   if (value == "tensor")
-    stage = ir::Stage::kTensor;
+    level = ir::Level::kTensor;
   else if (value == "kernel")
-    stage = ir::Stage::kKernel;
-  else if (value == "program")
-    stage = ir::Stage::kProgram;
+    level = ir::Level::kKernel;
+  else if (value == "linear")
+    level = ir::Level::kLinear;
   else
-    return Bad(Cat("stage (", value, ") is none of tensor, kernel, program"));
-  UOPD_TRY(ir::Verify(ctx, root, stage));
+    return Invalid(Cat("level (", value, ") is none of tensor, kernel, linear"));
+  UOPD_TRY(ir::Verify(ctx, root, level));
   return root;
 }
 
@@ -85,13 +84,13 @@ Result Unbind(UOpContext& ctx, UOp root, std::string_view) {
 }
 
 Result Opts(UOpContext& ctx, UOp root, std::string_view value) {
-  UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kKernel));
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
   UOPD_ASSIGN(const std::vector<codegen::Opt> opts, ParseOpts(value));
   return codegen::ApplyOpts(ctx, root, DefaultTarget(), opts);
 }
 
 Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
-  UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kKernel));
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
   return codegen::ApplyOpts(ctx, root, DefaultTarget(),
                             codegen::HeuristicOpts(ctx, root, DefaultTarget()));
 }
@@ -126,19 +125,19 @@ Result Linearise(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::Linearise(ctx, root, DefaultTarget(), variables, grid_x);
 }
 Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
-  if (!root.Is(ir::Op::LINEAR)) return Bad("lower_index takes a LINEAR");
+  if (!root.Is(ir::Op::LINEAR)) return Invalid("lower_index takes a LINEAR");
   return codegen::LowerIndex(ctx, root);
 }
 
 Result AddPolls(UOpContext& ctx, UOp root, std::string_view) {
-  if (!root.Is(ir::Op::LINEAR)) return Bad("polls takes a LINEAR");
+  if (!root.Is(ir::Op::LINEAR)) return Invalid("polls takes a LINEAR");
   const Target target = DefaultTarget();
   if (codegen::ProgramNs(ctx, root, target) <= codegen::kLongNs) return root;
   return codegen::AddPolls(ctx, root, target);
 }
 
 Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
-  UOPD_TRY(ir::Verify(ctx, root, ir::Stage::kTensor));
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
   const schedule::Options defaults;
   schedule::MultiDeviceOptions options = {defaults.default_device, defaults.ring_threshold};
   std::from_chars(value.data(), value.data() + value.size(), options.ring_threshold);
@@ -147,25 +146,26 @@ Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
 
 constexpr Pass kPasses[] = {
     {"rules", "SET", "rewrite with one rule set", Rules},
-    {"verify", "tensor|kernel|program", "check the graph, change nothing", Verify},
+    {"verify", "tensor|kernel|linear", "check the graph, change nothing", Verify},
     {"unbind", "", "bound variables become variables", Unbind},
     {"multi", "[ring threshold]",
-     "values in pieces on several devices, and what moves between them", ResolveMulti},
+     "resolve sharded values: pieces on several devices, and the transfers between them",
+     ResolveMulti},
     {"simplify", "", "the symbolic rules", Simplify},
-    {"prepare_stages", "", "loops of a kernel that stages values, before opts", PrepareStages},
-    {"opts", "OPT+OPT", "scheduling decisions applied to a kernel", Opts},
-    {"heuristic", "", "as opts, chosen from the kernel", Heuristic},
-    {"order_loops", "", "output loops in the order that moves the fewest bytes", OrderLoops},
-    {"widen_small_floats", "", "floats under 32 bits computed in f32", WidenSmallFloats},
+    {"prepare_stages", "", "rewrite the loops of a kernel with STAGEs, before opts", PrepareStages},
+    {"opts", "OPT+OPT", "apply opts to a kernel", Opts},
+    {"heuristic", "", "apply the opts that the heuristic chooses", Heuristic},
+    {"order_loops", "", "order output loops so that they move the fewest bytes", OrderLoops},
+    {"widen_small_floats", "", "compute floats below 32 bits in f32", WidenSmallFloats},
     {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
      DecomposeTranscendentals},
-    {"lower_stages", "", "STAGE becomes an array and what fills it", LowerStages},
+    {"lower_stages", "", "STAGE becomes an array and the loop that fills it", LowerStages},
     {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
     {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
     {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
     {"linearise", "", "a kernel becomes lines in order", Linearise},
     {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},
-    {"polls", "", "a long program looks whether it is to stop", AddPolls},
+    {"polls", "", "a long program checks its stop word", AddPolls},
 };
 
 }  // namespace

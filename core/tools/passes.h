@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Every pass from IR to IR by name: what uopd-opt and the golden tests can run one at a time.
+// The table of IR-to-IR passes by name, which uopd-opt and the golden tests run one at a time.
 //
-// A pass of core/schedule or core/codegen is one row of the table in passes.cc. The passes of
-// codegen expect what those before it in `lower` leave; each checks what it needs.
+// Each pass of core/schedule or core/codegen is one row in passes.cc. A pass of codegen expects the
+// result of the passes that precede it in `lower`.
 #pragma once
 #include <span>
 #include <string_view>
@@ -16,14 +16,14 @@ namespace uopd::tools {
 
 struct Pass {
   std::string_view name;   // "unroll"
-  std::string_view value;  // what `name=` takes; empty: nothing
+  std::string_view value;  // describes VALUE of name=VALUE; empty: the pass takes none
   std::string_view doc;
   absl::StatusOr<ir::UOp> (*run)(ir::UOpContext&, ir::UOp, std::string_view value);
 };
 
 std::span<const Pass> Passes();
 
-// The opts of a text such as "UPCAST(0;4)+VECTOR(1;8)".
+// Parses opts such as "UPCAST(0;4)+VECTOR(1;8)".
 absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text);
 
 }  // namespace uopd::tools

@@ -4,13 +4,14 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/render_expr.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/render_expr.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
@@ -20,15 +21,13 @@
 namespace uopd::tools {
 namespace {
 
-absl::Status Bad(std::string message) { return absl::InvalidArgumentError(message); }
-
 class Runner {
  public:
   absl::StatusOr<std::string> Run(std::string_view steps, std::string_view text) {
     UOPD_ASSIGN(const ir::UOp parsed, ir::Parse(ctx_, text, lines_));
     root_ = parsed;
     for (std::string_view step : Split(steps, ',')) {
-      if (output_) return Bad(Cat("step ", step, " comes after one that gives no IR"));
+      if (output_) return Invalid(Cat("step ", step, " comes after one that gives no IR"));
       const size_t equals = std::min(step.find('='), step.size());
       const std::string_view name = step.substr(0, equals);
       const std::string_view value = step.substr(std::min(equals + 1, step.size()));
@@ -55,11 +54,11 @@ class Runner {
       UOPD_ASSIGN(root_, pass.run(ctx_, root_, value));
       return absl::OkStatus();
     }
-    return Bad(Cat("step (", name, ") is unknown"));
+    return Invalid(Cat("step (", name, ") is unknown"));
   }
 
   absl::Status Schedule() {
-    UOPD_TRY(ir::Verify(ctx_, root_, ir::Stage::kTensor));
+    UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kTensor));
     UOPD_ASSIGN(const schedule::Schedule s, schedule::MakeSchedule(ctx_, root_, {}));
     std::string out;
     auto name = [](const schedule::BufferRef& b) {
@@ -73,7 +72,7 @@ class Runner {
       out += '\n';
       if (item.kind != schedule::Item::kKernel) continue;
       ir::UOpContext kernel;
-      UOPD_ASSIGN(const ir::UOp sink, ir::Decode(kernel, item.graph, ir::Stage::kKernel));
+      UOPD_ASSIGN(const ir::UOp sink, ir::Decode(kernel, item.graph, ir::Level::kKernel));
       out += ir::Print(kernel, sink);
     }
     for (size_t i = 0; i < s.temporaries.size(); ++i) {
@@ -85,7 +84,7 @@ class Runner {
   }
 
   absl::Status Lower(std::string_view opts_text) {
-    UOPD_TRY(ir::Verify(ctx_, root_, ir::Stage::kKernel));
+    UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kKernel));
     codegen::Options options;
     std::vector<codegen::Opt> opts;
     options.noopt = opts_text == "noopt";
@@ -94,7 +93,7 @@ class Runner {
       options.opts = &opts;
     }
     UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, Target(), options));
-    root_ = lowered_->program;
+    root_ = lowered_->linear;
     return absl::OkStatus();
   }
 
@@ -105,7 +104,7 @@ class Runner {
                   render::RenderC(ctx_, root_, lowered_->name, lowered_->variables));
       return absl::OkStatus();
     }
-    if (language != "llvm") return Bad(Cat("language (", language, ") is none of c, llvm"));
+    if (language != "llvm") return Invalid(Cat("language (", language, ") is none of c, llvm"));
     UOPD_ASSIGN(output_.emplace(),
                 render::RenderLlvmIr(ctx_, root_, lowered_->name, lowered_->variables));
     return absl::OkStatus();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Text in, text out: one step of the pipeline run on textual IR. What uopd-opt and the golden tests
-// do.
+// RunText: runs steps of the compiler on textual IR. uopd-opt and the golden tests are built on it.
 #pragma once
 #include <string>
 #include <string_view>
@@ -9,14 +8,14 @@
 
 namespace uopd::tools {
 
-// `steps` is a comma-separated list, each applied to the result of the one before:
+// `steps` is a comma-separated list; each step is applied to the result of the previous one:
 //   PASS[=VALUE]          a row of passes.cc: rules=NAME, verify=STAGE, simplify, unroll, ...
 //   schedule              the kernels of a tensor graph, in order, with their buffers
-//   lower[=OPTS]          a kernel as a linear program; OPTS as in "UPCAST(0;4)+VECTOR(1;8)",
+//   lower[=OPTS]          a kernel as a linear kernel; OPTS as in "UPCAST(0;4)+VECTOR(1;8)",
 //                         "noopt" for none
-//   render=c|llvm         a linear program as text (implies lower when given a kernel)
-//   expr                  the root as one expression (core/ir/render_expr.h)
-// A step that does not give IR must be the last.
+//   render=c|llvm         a linear kernel as text (implies lower when given a kernel)
+//   expr                  the root as one expression (core/ir/io/render_expr.h)
+// A step whose result is not IR must be the last one.
 absl::StatusOr<std::string> RunText(std::string_view steps, std::string_view text);
 
 }  // namespace uopd::tools

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Splitting of command-line texts.
+// Split: splits the value of a command-line option.
 #pragma once
 #include <algorithm>
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// uopd-opt: reads textual IR, runs steps of the pipeline on it, prints the result. Needs no daemon.
+// uopd-opt: reads textual IR, runs steps of the compiler on it, prints the result. Needs no daemon.
 //
 //   uopd-opt --run=schedule graph.uop
 //   uopd-opt --run=rules=symbolic,verify=kernel < kernel.uop
@@ -22,7 +22,7 @@ namespace {
 constexpr char kUsage[] =
     "usage: uopd-opt [--run=STEP,STEP...] [--trace[=FILE]] [--stats] [FILE]\n"
     "       uopd-opt --list\n"
-    "Runs steps of the pipeline on textual IR and prints the result; --list names them. Without "
+    "Runs steps of the compiler on textual IR and prints the result; --list names them. Without "
     "FILE\n"
     "reads standard input.\n"
     "  --trace       print every rewrite to standard error; with a FILE record them for uopctl "
@@ -42,8 +42,8 @@ int List() {
   for (const uopd::tools::Pass& pass : uopd::tools::Passes())
     ListStep(pass.name, pass.value, pass.doc);
   ListStep("schedule", "", "the kernels of a tensor graph, with their buffers");
-  ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear program");
-  ListStep("render", "c|llvm", "a program as text; a kernel is lowered first");
+  ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear kernel");
+  ListStep("render", "c|llvm", "a linear kernel as text; another one is lowered first");
   ListStep("expr", "", "the root as one expression");
   std::printf("rule sets\n");
   for (const uopd::rewrite::RuleSet* set : uopd::rules::AllRuleSets()) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Device memory. Made by Device::Allocate, owned by shared_ptr, given back to the device's pool by
-// the last reference.
+// Device memory. Device::Allocate makes a buffer. A shared_ptr owns it. When the last reference
+// goes, the memory returns to the device's pool.
 //
-// A buffer keeps its device open. The object is immutable and so thread-safe; its contents are
-// ordered by streams and semaphores alone. Fresh memory is not cleared: it holds whatever its last
-// owner left (or a poison pattern).
+// A buffer keeps its device open. The object is immutable and so thread-safe. Its contents are not
+// protected: only streams and semaphores order the accesses to them. Fresh memory is not cleared:
+// it holds whatever its last owner left, or a poison pattern.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -28,10 +28,10 @@ class Buffer : public std::enable_shared_from_this<Buffer> {
   Buffer& operator=(const Buffer&) = delete;
 
   Device& device() const { return *device_; }
-  size_t size() const { return size_; }  // bytes, as asked for
+  size_t size() const { return size_; }  // in bytes, as requested
   MemoryKind kind() const { return kind_; }
-  // Null unless the host can address this memory; never null for kHostVisible. Touch it only after
-  // the streams that use the buffer have synchronised.
+  // The memory as the host addresses it. Null if the host cannot address it; never null for
+  // kHostVisible. Access it only after the streams that use the buffer have synchronised.
   std::byte* host_data() const { return host_data_; }
 
  protected:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the daemon knows of a device and no kernel depends on: plain data, fixed when the device
-// opens. What decides code is in Target.
+// What the daemon knows about a device and what no kernel depends on. Plain data, fixed when the
+// device opens. The facts that decide code are in Target.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -8,12 +8,19 @@
 namespace uopd::devices {
 
 struct DeviceInfo {
-  std::string name;              // "CPU:0", as the registry spells it
+  std::string name;  // "CPU:0", in the registry's spelling
+  // The processor that the device uses. Devices with the same word compete for one processor: a
+  // kernel on one device disturbs the measured times of kernels on the other.
+  std::string processor = "host";
   int64_t max_buffer_bytes = 0;  // largest single allocation
-  int64_t total_bytes = 0;       // all allocations together, pooled memory included
-  // Operations on single values a second that no kernel can exceed, all threads together; 0: not
-  // known. Refuses work that cannot be done in time, so too large is safe and too small is not.
+  int64_t total_bytes = 0;       // for all allocations together, pooled memory included
+  // Upper bound of the speed: operations on single values per second, all threads together. No
+  // kernel can exceed it. 0: unknown. Work that cannot finish in time is refused by this number, so
+  // a value that is too large is safe, and a value that is too small is not.
   double peak_ops = 0;
+  // True: a call that queues work returns when the work is done, and the work takes the calling
+  // thread's time. Exception: a Wait that is not yet met is ahead in the queue.
+  bool runs_inline = false;
 };
 
 }  // namespace uopd::devices

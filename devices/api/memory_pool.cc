@@ -76,15 +76,16 @@ absl::StatusOr<MemoryPool::Block> MemoryPool::Allocate(size_t bytes) {
       return block;
     }
     size_t room = options_.limit_bytes - stats_.used_bytes;
-    // Near the limit the size class may not fit where the size itself does.
+    // Near the limit the requested size may fit although its size class does not.
     if (block.bytes > room) block.bytes = AlignUp(std::max<size_t>(bytes, 1), Buffer::kAlignment);
     if (block.bytes > room) {
       return exhausted(absl::StrCat(stats_.used_bytes, " of the device's ", options_.limit_bytes,
                                     " bytes are in use"));
     }
     Shrink(room - block.bytes, evicted);
-    Count(block);  // reserved before the lock goes, so that racing callers cannot pass the limit
-                   // together
+    // Reserved before the lock is released. Otherwise callers that race could exceed the limit
+    // together.
+    Count(block);
   }
   Release(evicted);
   block.data = raw_->Allocate(block.bytes);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Size-class cache over a driver's raw memory, with a hard limit. Every driver's Allocate stands on
-// one.
+// Size-class cache over a driver's raw memory, with a hard limit. Device::Allocate of every driver
+// uses such a pool.
 //
-// Why: fresh pages cost (a page fault per 4 KiB on the host, a synchronising call on a GPU), and
-// graphs ask for the same sizes again and again. Sizes are rounded up to eight classes per power of
-// two (at most 12.5 % waste). Freed blocks are kept up to `keep_bytes`; the oldest go first. Used
-// and kept blocks together never exceed `limit_bytes`.
+// Why: fresh pages are expensive (a page fault per 4 KiB on the host, a synchronising call on a
+// GPU), and graphs ask for the same sizes again and again. Sizes are rounded up to eight classes
+// per power of two (at most 12.5 % waste). Freed blocks are kept up to `keep_bytes`; the oldest go
+// first. Used and kept blocks together never exceed `limit_bytes`.
 //
-// Thread-safe; the raw memory is called without the lock held. REQUIRES: every block is freed
-// before the pool dies.
+// Thread-safe. The pool calls the raw memory without holding its lock. REQUIRES: every block is
+// freed before the pool is destroyed.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -23,11 +23,11 @@
 
 namespace uopd::devices {
 
-// Where a pool gets its memory. Thread-safe.
+// Where a pool gets its memory from. Thread-safe.
 class RawMemory {
  public:
   virtual ~RawMemory() = default;
-  virtual void* Allocate(size_t bytes) = 0;  // null when there is none left
+  virtual void* Allocate(size_t bytes) = 0;  // null when no memory is left
   virtual void Free(void* data, size_t bytes) = 0;
 };
 
@@ -39,7 +39,7 @@ class MemoryPool {
   };
   struct Block {
     void* data = nullptr;
-    size_t bytes = 0;  // what was taken, not what was asked for
+    size_t bytes = 0;  // the rounded size, not the requested one
   };
 
   MemoryPool(std::unique_ptr<RawMemory> raw, Options options);
@@ -49,7 +49,7 @@ class MemoryPool {
 
   absl::StatusOr<Block> Allocate(size_t bytes) UOPD_EXCLUDES(mu_);
   void Free(Block block) UOPD_EXCLUDES(mu_);
-  void Trim() UOPD_EXCLUDES(mu_);  // gives all kept blocks back
+  void Trim() UOPD_EXCLUDES(mu_);  // gives all kept blocks back to the raw memory
   MemoryStats stats() const UOPD_EXCLUDES(mu_);
 
   static size_t SizeClass(size_t bytes);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// One word that says: nobody wants this any more. All launches of one run share it, those that are
-// still queued too.
+// One word which says that nobody wants a run's results any more. All launches of one run share the
+// flag, the launches that are still queued too.
 //
-// Set from any thread, once and for good. What a driver does with it: a launch whose flag is set
-// before it begins is skipped; a kernel that was compiled with polls looks at word() now and then
-// and returns early; between the instances of a kernel the driver itself looks. What such a kernel
-// had begun to write is unspecified. A driver that cannot stop a running kernel skips what is
-// queued.
+// Any thread may set it, once and for good. A driver uses the flag as follows:
+//   - A launch whose flag is set before the launch begins is skipped.
+//   - A kernel that was compiled with polls reads word() now and then and returns early.
+//   - Between the instances of a kernel the driver itself reads the flag.
+// What such a kernel had begun to write is unspecified. A driver that cannot stop a running kernel
+// only skips what is queued.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,7 +22,7 @@ class StopFlag {
 
   void Stop() { word_.store(1, std::memory_order_relaxed); }
   bool stopped() const { return word_.load(std::memory_order_relaxed) != 0; }
-  // 32 bits, 0 until Stop. Kernels read them in place.
+  // 32 bits, 0 until Stop is called. Kernels read the word in place.
   const std::atomic<uint32_t>* word() const { return &word_; }
 
  private:

@@ -4,34 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "core/base/status.h"
+#include "devices/api/check_launch.h"
 #include "devices/api/device.h"
 
 namespace uopd::devices {
-namespace {
-
-absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
-
-absl::Status CheckDimensions(const char* what, const int64_t (&asked)[3],
-                             const int64_t (&most)[3]) {
-  for (int i = 0; i < 3; ++i) {
-    if (asked[i] < 1 || asked[i] > most[i]) {
-      return Invalid(absl::StrCat("Dimension ", i, " of the ", what, " (", asked[i],
-                                  ") is not between 1 and ", most[i], "."));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-Executable::Executable(std::shared_ptr<Device> device, std::string entry, ArgLayout args)
-    : device_(std::move(device)), entry_(std::move(entry)), args_(args) {}
-Executable::~Executable() = default;
-
-Buffer::Buffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, std::byte* host_data)
-    : device_(std::move(device)), size_(size), kind_(kind), host_data_(host_data) {}
-Buffer::~Buffer() = default;
+namespace {}  // namespace
 
 Stream::Stream(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 Stream::~Stream() = default;
@@ -44,44 +24,6 @@ absl::Status Stream::CheckRange(const Buffer& buffer, size_t offset, size_t byte
   if (offset > buffer.size() || bytes > buffer.size() - offset) {
     return Invalid(absl::StrCat("Bytes [", offset, ", ", offset, " + ", bytes,
                                 ") are outside a buffer of ", buffer.size(), " bytes."));
-  }
-  return device_->status();
-}
-
-absl::Status Stream::CheckLaunch(const Executable& executable, const LaunchShape& shape,
-                                 std::span<const BufferArg> buffers,
-                                 std::span<const int64_t> vars) const {
-  const std::string& entry = executable.entry();
-  const Target& limits = device_->target();
-  if (&executable.device() != device_.get()) {
-    return Invalid(absl::StrCat("Kernel ", entry, " is loaded on ", executable.device().info().name,
-                                " and launched on a stream of ", device_->info().name, "."));
-  }
-  if (buffers.size() != static_cast<size_t>(executable.args().buffers) ||
-      vars.size() != static_cast<size_t>(executable.args().vars)) {
-    return Invalid(absl::StrCat("Kernel ", entry, " takes ", executable.args().buffers,
-                                " buffers and ", executable.args().vars,
-                                " variables, and is launched with ", buffers.size(), " and ",
-                                vars.size(), "."));
-  }
-  UOPD_TRY(CheckDimensions("grid", shape.grid, limits.max_grid));
-  UOPD_TRY(CheckDimensions("block", shape.block, limits.max_block));
-  // Dimensions are bounded by now, but their product can still overflow 64 bits: divide instead.
-  const int64_t rest = limits.max_block_threads / shape.block[0] / shape.block[1];
-  if (shape.block[2] > rest) {
-    return Invalid(absl::StrCat("A block of ", shape.block[0], " x ", shape.block[1], " x ",
-                                shape.block[2], " threads is more than ", limits.max_block_threads,
-                                "."));
-  }
-  if (shape.shared_bytes < 0 || shape.shared_bytes > limits.shared_bytes) {
-    return Invalid(absl::StrCat("Shared memory of ", shape.shared_bytes,
-                                " bytes is not between 0 and ", limits.shared_bytes, "."));
-  }
-  for (size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].buffer == nullptr) {
-      return Invalid(absl::StrCat("Buffer argument ", i, " of kernel ", entry, " is null."));
-    }
-    UOPD_TRY(CheckRange(*buffers[i].buffer, buffers[i].offset, 0));
   }
   return device_->status();
 }
@@ -116,8 +58,69 @@ absl::Status Stream::Fill(Buffer& dst, size_t offset, size_t bytes, std::byte va
 absl::Status Stream::Launch(Executable& executable, const LaunchShape& shape,
                             std::span<const BufferArg> buffers, std::span<const int64_t> vars,
                             int64_t* duration_ns, const std::shared_ptr<const StopFlag>& stop) {
-  UOPD_TRY(CheckLaunch(executable, shape, buffers, vars));
+  UOPD_TRY(CheckLaunch(*device_, executable, shape, buffers.size(), vars.size()));
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].buffer == nullptr) {
+      return Invalid(
+          absl::StrCat("Buffer argument ", i, " of kernel ", executable.entry(), " is null."));
+    }
+    UOPD_TRY(CheckRange(*buffers[i].buffer, buffers[i].offset, 0));
+  }
+  UOPD_TRY(device_->status());
   return DoLaunch(executable, shape, buffers, vars, duration_ns, stop);
+}
+
+absl::Status Stream::Replay(const RecordedProgram& program, std::span<Buffer* const> buffers,
+                            std::span<int64_t> durations_ns,
+                            const std::shared_ptr<const StopFlag>& stop) {
+  if (&program.device() != device_.get()) {
+    return Invalid(absl::StrCat("A sequence recorded for ", program.device().info().name,
+                                " is replayed on a stream of ", device_->info().name, "."));
+  }
+  const std::vector<size_t>& least = program.least_bytes();
+  if (buffers.size() != least.size()) {
+    return Invalid(absl::StrCat("A sequence of ", least.size(), " buffers is replayed with ",
+                                buffers.size(), "."));
+  }
+  if (!durations_ns.empty() && durations_ns.size() != program.launches().size()) {
+    return Invalid(absl::StrCat("A sequence of ", program.launches().size(),
+                                " kernels is replayed with room for the times of ",
+                                durations_ns.size(), "."));
+  }
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i] == nullptr) {
+      return Invalid(absl::StrCat("Buffer ", i, " of a replay is null."));
+    }
+    UOPD_TRY(CheckRange(*buffers[i], least[i], 0));
+  }
+  UOPD_TRY(device_->status());
+  return DoReplay(program, buffers, durations_ns, stop);
+}
+
+absl::Status Stream::DoReplay(const RecordedProgram& program, std::span<Buffer* const> buffers,
+                              std::span<int64_t> durations_ns,
+                              const std::shared_ptr<const StopFlag>& stop) {
+  absl::InlinedVector<BufferArg, 8> args;
+  for (size_t i = 0; i < program.launches().size(); ++i) {
+    const RecordedLaunch& launch = program.launches()[i];
+    args.clear();
+    for (const RecordedLaunch::Argument& arg : launch.buffers) {
+      args.push_back({buffers[static_cast<size_t>(arg.index)], arg.offset});
+    }
+    UOPD_TRY(DoLaunch(*launch.executable, launch.shape, args, launch.vars,
+                      durations_ns.empty() ? nullptr : &durations_ns[i], stop));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> Stream::Allocate(size_t bytes, MemoryKind kind) {
+  return device_->Allocate(bytes, kind);
+}
+
+absl::Status Stream::Free(std::shared_ptr<Buffer> buffer) {
+  if (buffer == nullptr) return Invalid("Free is given no buffer.");
+  UOPD_TRY(CheckRange(*buffer, 0, 0));
+  return DoFree(std::move(buffer));
 }
 
 absl::Status Stream::CopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
@@ -126,11 +129,12 @@ absl::Status Stream::CopyFrom(Stream& source, Buffer& src, size_t src_offset, Bu
   UOPD_TRY(CheckRange(dst, dst_offset, bytes));
   if (bytes == 0) return absl::OkStatus();
   if (&source == this) return Copy(src, src_offset, dst, dst_offset, bytes);
-  // Through the host; a driver that knows a direct way may take it.
+  // The default copies through host memory. A driver that has a direct way may use it.
   auto staging = std::make_shared<std::vector<std::byte>>(bytes);
   UOPD_ASSIGN(auto read, source.device().NewSemaphore());
   UOPD_ASSIGN(auto written, device().NewSemaphore());
-  // Keep the staging memory: the queues of the streams hold the semaphores, not the memory.
+  // This keeps the staging memory alive: the queues of the streams hold the semaphores but not the
+  // memory.
   read->ReachedOr(1, [staging](const absl::Status&) {});
   written->ReachedOr(1, [staging](const absl::Status&) {});
   auto queue = [&]() -> absl::Status {
@@ -141,7 +145,7 @@ absl::Status Stream::CopyFrom(Stream& source, Buffer& src, size_t src_offset, Bu
     return DoRecord({written, 1});
   };
   absl::Status queued = queue();
-  if (!queued.ok()) {  // what is queued may still use the memory
+  if (!queued.ok()) {  // what is queued already may still use the memory
     source.Synchronize().IgnoreError();
     Synchronize().IgnoreError();
   }

@@ -20,7 +20,7 @@ std::string LineOf(const std::string& path) {
   return line;
 }
 
-// "32K", "1024K", "32M"; 0: not a size.
+// Parses "32K", "1024K" or "32M". 0: the text is no size.
 int64_t BytesOf(std::string text) {
   int shift = 0;
   if (!text.empty() && (text.back() == 'K' || text.back() == 'M')) {
@@ -31,7 +31,7 @@ int64_t BytesOf(std::string text) {
   return absl::SimpleAtoi(text, &n) && n > 0 && n < (int64_t{1} << 40) ? n << shift : 0;
 }
 
-// Bits of a mask like "00000000,00000003"; at least 1.
+// The number of bits set in a mask like "00000000,00000003"; at least 1.
 int CountOf(const std::string& mask) {
   int count = 0;
   for (char c : mask) {

@@ -12,7 +12,7 @@ namespace uopd::devices::cpu {
 // system does not say, as in some containers.
 std::vector<CacheLevel> ReadCaches(const std::string& folder);
 
-// Those of the first processor that this process may run on.
+// The data caches of the first processor that this process may run on.
 std::vector<CacheLevel> ReadCaches();
 
 }  // namespace uopd::devices::cpu

@@ -35,7 +35,8 @@ absl::Status CompileError(const std::string& what, std::string_view source) {
                                           std::string(source.substr(0, end))));
 }
 
-// Keeps errors that LLVM reports in passing; its own handler would print them and exit.
+// Collects the errors that LLVM reports while it works. LLVM's own handler would print them and
+// exit.
 class Diagnostics final : public llvm::DiagnosticHandler {
  public:
   explicit Diagnostics(std::string& errors) : errors_(errors) {}
@@ -57,8 +58,8 @@ void SetAttributes(llvm::Module& module, const CpuTarget& target) {
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
     function.addFnAttr("tune-cpu", target.tune);
-    // LLVM uses 256 bits by default on every processor that it knows by name, though our kernels
-    // gain from 512.
+    // By default LLVM uses 256 bits on every processor that it knows by name. Our kernels are
+    // faster with 512.
     function.addFnAttr("prefer-vector-width", std::to_string(8 * target.vector_bytes));
     function.setDoesNotThrow();  // no unwind tables: smaller objects, quicker loads
     function.removeFnAttr(llvm::Attribute::UWTable);
@@ -133,8 +134,8 @@ absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source) const 
     llvm::LLVMContext context;
     context.setDiagnosticHandler(std::make_unique<Diagnostics>(errors));
     llvm::SMDiagnostic diagnostic;
-    // A copy, since the parser wants a terminating zero. The constant name keeps paths out of the
-    // object.
+    // A copy, since the parser needs a terminating zero. The constant file name keeps paths out of
+    // the object.
     const std::string text(source);
     std::unique_ptr<llvm::Module> module =
         llvm::parseAssembly(llvm::MemoryBufferRef(text, "kernel"), diagnostic, context);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// LLVM IR text -> ELF object bytes, optimised at O2. Needs no JIT: the bytes go to the cache and to
-// CpuJit.
+// LLVM IR text -> ELF object bytes, optimised at O2. It needs no JIT: the bytes go to the cache and
+// to CpuJit.
 //
-// Thread-safe, and calls run in parallel: each has its own LLVMContext and borrows a TargetMachine
-// of its own. Floating point is IEEE: nothing is contracted or reassociated unless the text's own
-// flags say so. What LLVM cannot select aborts the process (LLVM's choice), so text from outside is
-// never compiled here.
+// Thread-safe; calls run in parallel. Each call has its own LLVMContext and borrows a TargetMachine
+// for itself. Floating point is IEEE: nothing is contracted or reassociated unless flags in the
+// text allow it. If LLVM cannot select an instruction, LLVM aborts the process. So text from
+// outside is never compiled here.
 #pragma once
 #include <memory>
 #include <vector>
@@ -32,7 +32,8 @@ class CpuCompiler final : public Compiler {
   using Machine = std::unique_ptr<llvm::TargetMachine>;
   explicit CpuCompiler(CpuTarget target);
   absl::StatusOr<Machine> Borrow() const
-      UOPD_EXCLUDES(mu_);  // making one takes 0.3 ms, hence the free list
+      // A free list, because making a TargetMachine takes 0.3 ms.
+      UOPD_EXCLUDES(mu_);
 
   const CpuTarget target_;
   mutable Mutex mu_;

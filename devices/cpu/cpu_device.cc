@@ -16,9 +16,9 @@ namespace {
 
 class CpuExecutable final : public HostExecutable {
  public:
-  CpuExecutable(std::shared_ptr<CpuDevice> device, const Program& program,
+  CpuExecutable(std::shared_ptr<CpuDevice> device, const KernelCode& kernel_code,
                 std::unique_ptr<CpuJit::Code> code)
-      : HostExecutable(device, program.entry, program.args),
+      : HostExecutable(device, kernel_code.entry, kernel_code.args),
         cpu_(*device),
         code_(std::move(code)) {}
 
@@ -31,18 +31,20 @@ class CpuExecutable final : public HostExecutable {
   }
 
  private:
-  CpuDevice& cpu_;  // Executable keeps it open
+  CpuDevice& cpu_;  // Executable keeps the device open
   const std::unique_ptr<CpuJit::Code> code_;
 };
 
-// Processors that this process may run on, which containers set lower than what the machine has.
+// Number of processors that this process may run on. Containers often set it lower than the number
+// of processors of the machine.
 int UsableProcessors() {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return std::max(1, CPU_COUNT(&set));
 }
 
-// Two multiply-adds a cycle of whole vectors, at a frequency that no processor reaches.
+// An upper bound: two multiply-adds of whole vectors per cycle, at a frequency that no processor
+// reaches.
 double PeakOps(const Target& target) {
   constexpr double kHz = 8e9, kOpsPerByte = 4;
   return kHz * kOpsPerByte * std::max(target.vector_bytes, 8) * target.threads;
@@ -54,6 +56,7 @@ DeviceInfo MakeInfo(const CpuOptions& options, const Target& target) {
   const auto bytes = static_cast<int64_t>(HostHeap::Completed(options.memory).limit_bytes);
   info.max_buffer_bytes = info.total_bytes = bytes;
   info.peak_ops = PeakOps(target);
+  info.runs_inline = !options.background;
   return info;
 }
 
@@ -76,6 +79,7 @@ CpuDevice::CpuDevice(DeviceInfo info, Target target, const CpuOptions& options,
       compiler_(std::move(compiler)),
       jit_(std::move(jit)),
       spin_(options.spin),
+      stream_background_(options.background),
       threads_(this->target().threads, options.spin) {}
 
 ThreadPool& CpuDevice::threads() {
@@ -91,23 +95,23 @@ absl::StatusOr<std::shared_ptr<Buffer>> CpuDevice::Allocate(size_t bytes, Memory
   return heap_.Allocate(shared_from_this(), bytes, kind);
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> CpuDevice::Load(const Program& program) {
+absl::StatusOr<std::shared_ptr<Executable>> CpuDevice::Load(const KernelCode& kernel_code) {
   std::unique_ptr<CpuJit::Code> code;
-  if (program.format == ProgramFormat::kObject) {
-    UOPD_ASSIGN(code, jit_->Load(program.bytes, program.entry));
-  } else if (program.format == ProgramFormat::kLlvmIr) {
-    UOPD_ASSIGN(const std::string object, compiler_->Compile(program.bytes));
-    UOPD_ASSIGN(code, jit_->Load(object, program.entry));
+  if (kernel_code.format == CodeFormat::kObject) {
+    UOPD_ASSIGN(code, jit_->Load(kernel_code.bytes, kernel_code.entry));
+  } else if (kernel_code.format == CodeFormat::kLlvmIr) {
+    UOPD_ASSIGN(const std::string object, compiler_->Compile(kernel_code.bytes));
+    UOPD_ASSIGN(code, jit_->Load(object, kernel_code.entry));
   } else {
-    return absl::UnimplementedError(absl::StrCat(info().name, " does not take programs of format ",
-                                                 static_cast<int>(program.format), "."));
+    return absl::UnimplementedError(absl::StrCat(info().name, " does not take code of format ",
+                                                 static_cast<int>(kernel_code.format), "."));
   }
   auto self = std::static_pointer_cast<CpuDevice>(shared_from_this());
-  return std::make_shared<CpuExecutable>(std::move(self), program, std::move(code));
+  return std::make_shared<CpuExecutable>(std::move(self), kernel_code, std::move(code));
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> CpuDevice::NewStream() {
-  return std::make_unique<HostStream>(shared_from_this());
+  return std::make_unique<HostStream>(shared_from_this(), stream_background_);
 }
 
 }  // namespace uopd::devices::cpu

@@ -69,7 +69,7 @@ class CpuJit::Impl {
         library,
         llvm::MemoryBuffer::getMemBuffer(object, "kernel", /*RequiresNullTerminator=*/false));
     if (!error) {
-      // Links here and now: the session's dispatcher runs everything on this thread.
+      // Links at once: the session's dispatcher runs everything on this thread.
       auto symbol = session_.lookup({&library}, session_.intern(entry));
       if (symbol) {
         return std::make_unique<Code>(*this, &library, symbol->getAddress().toPtr<KernelEntry>());
@@ -93,11 +93,11 @@ class CpuJit::Impl {
 
   void Remove(orc::JITDylib& library) UOPD_REQUIRES(mu_) {
     if (llvm::Error error = session_.removeJITDylib(library)) AddError(std::move(error));
-    session_.getSymbolStringPool()->clearDeadEntries();  // else every entry's name stays for ever
+    session_.getSymbolStringPool()->clearDeadEntries();  // else all names stay for ever
   }
 
-  // ORC's own errors do not name the missing symbol where one looks for it, so ask the object
-  // before.
+  // Checks an object before ORC links it, because ORC's own errors do not name the missing symbol
+  // where one looks for it.
   absl::Status CheckObject(const std::string& object, const std::string& entry) const
       UOPD_REQUIRES(mu_) {
     auto file =
@@ -118,7 +118,7 @@ class CpuJit::Impl {
       if (!(*flags & llvm::object::SymbolRef::SF_Undefined)) {
         has_entry |= *name == entry;
       } else if (!known_.contains(name->str()) &&
-                 *name != "_GLOBAL_OFFSET_TABLE_") {  // which the linker makes
+                 *name != "_GLOBAL_OFFSET_TABLE_") {  // the linker makes this symbol
         absl::StrAppend(&missing, missing.empty() ? "" : ", ", name->str());
       }
     }
@@ -130,7 +130,7 @@ class CpuJit::Impl {
 
   Mutex mu_;
   absl::flat_hash_set<std::string> known_ UOPD_GUARDED_BY(mu_);
-  std::string errors_ UOPD_GUARDED_BY(mu_);  // of the load that is going on
+  std::string errors_ UOPD_GUARDED_BY(mu_);  // of the load in progress
   int64_t loads_ UOPD_GUARDED_BY(mu_) = 0;
   orc::ExecutionSession session_;
   orc::ObjectLinkingLayer layer_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Links object bytes into this process (LLVM ORC), one library per kernel, and unlinks them again.
 //
-// Thread-safe; links one object at a time (about 0.1 ms each). Objects see CpuSymbols() and nothing
-// else of the process.
+// Thread-safe. One object is linked at a time (about 0.1 ms each). Objects see the functions of
+// CpuSymbols() and nothing else of the process.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,14 +12,14 @@
 
 namespace uopd::devices::cpu {
 
-// void ENTRY(ptr %buffers, ptr %vars, i64 %thread): the ABI of every kernel, as cpu_device.h says.
+// void ENTRY(ptr %buffers, ptr %vars, i64 %thread): the ABI of every kernel (cpu_device.h).
 using KernelEntry = void (*)(void* const* buffers, const int64_t* vars, int64_t thread);
 
 class CpuJit {
  public:
   class Impl;
-  // Linked code; unlinks and frees it when destroyed. REQUIRES: the CpuJit outlives it and nobody
-  // runs the code.
+  // Linked code. The destructor unlinks and frees it. REQUIRES: the CpuJit outlives the Code, and
+  // nobody runs the code any more.
   class Code {
    public:
     Code(Impl& jit, void* library, KernelEntry entry)
@@ -38,8 +38,8 @@ class CpuJit {
   static absl::StatusOr<std::unique_ptr<CpuJit>> Create();
   ~CpuJit();
 
-  // INTERNAL when the bytes are no object of this machine, lack `entry`, or need a symbol that is
-  // not in CpuSymbols().
+  // INTERNAL: the bytes are no object for this machine, do not define `entry`, or need a symbol
+  // that is not in CpuSymbols().
   absl::StatusOr<std::unique_ptr<Code>> Load(const std::string& object, const std::string& entry);
 
  private:

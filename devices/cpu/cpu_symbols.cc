@@ -3,8 +3,8 @@
 
 #include "devices/cpu/bfloat16.h"
 
-// The addresses, without the types: assembler names, since <cmath> overloads them and libgcc
-// declares none.
+// Only the addresses, without types. The declarations use assembler names, since <cmath> overloads
+// the functions and libgcc declares none of them.
 #define UOPD_SYM(name) extern "C" void uopd_cpu_symbol_##name() __asm__(#name);
 #include "devices/cpu/cpu_symbols.def"
 #undef UOPD_SYM

@@ -20,7 +20,8 @@
 namespace uopd::devices::cpu {
 namespace {
 
-// AMX registers need the kernel's permission, once per process; without it their first use kills.
+// AMX registers need the permission of the operating system, once per process. Without it their
+// first use kills the process.
 bool MayUseAmx() {
 #if defined(__x86_64__)
   constexpr long kRequestPermission = 0x1023, kTileData = 18;

@@ -24,17 +24,17 @@ bool Stopped(const StopFlag* maybe_stop) { return maybe_stop != nullptr && maybe
 }  // namespace
 
 ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, bool background)
-    // Spinning on a single core keeps the thread that one waits for from running.
+    // On a single core, spinning would keep the thread that one waits for from running.
     : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)) {
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);  // signals belong to the daemon's own threads
   for (int i = 1; i < threads; ++i) {
-    workers_.emplace_back([this, background] {
+    threads_.emplace_back([this, background] {
       if (background) EnterBackground();
       Work();
     });
-    pthread_setname_np(workers_.back().native_handle(), "uopd-cpu");
+    pthread_setname_np(threads_.back().native_handle(), "uopd-cpu");
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
@@ -45,7 +45,7 @@ ThreadPool::~ThreadPool() {
     stop_.store(true, std::memory_order_relaxed);
     wake_.notify_all();
   }
-  for (std::thread& worker : workers_) worker.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 template <class Done>
@@ -53,7 +53,7 @@ void ThreadPool::Spin(Done done) const {
   if (spin_.count() == 0) return;
   const auto until = std::chrono::steady_clock::now() + spin_;
   do {
-    for (int i = 0; i < 32; ++i) {  // reading the clock costs about as much as 32 looks
+    for (int i = 0; i < 32; ++i) {  // reading the clock costs about as much as 32 polls
       if (done()) return;
       Pause();
     }
@@ -63,7 +63,7 @@ void ThreadPool::Spin(Done done) const {
 void ThreadPool::Iterate(Loop& loop) {
   for (int64_t i; (i = loop.next.fetch_add(1, std::memory_order_relaxed)) < loop.n;) {
     if (Stopped(loop.maybe_stop)) {
-      loop.next.store(loop.n, std::memory_order_relaxed);  // nobody else comes for the rest
+      loop.next.store(loop.n, std::memory_order_relaxed);  // no thread takes the remaining indices
       return;
     }
     loop.body(loop.context, i);
@@ -87,7 +87,7 @@ void ThreadPool::Remove(Loop* loop) {
 }
 
 void ThreadPool::Run(int64_t n, Body body, const void* context, const StopFlag* maybe_stop) {
-  if (n <= 1 || workers_.empty()) {
+  if (n <= 1 || threads_.empty()) {
     for (int64_t i = 0; i < n && !Stopped(maybe_stop); ++i) body(context, i);
     return;
   }
@@ -103,8 +103,8 @@ void ThreadPool::Run(int64_t n, Body body, const void* context, const StopFlag* 
     MutexLock lock(mu_);
     Remove(&loop);
   }
-  // No worker can join any more. Acquire pairs with the release of the last helper: its writes are
-  // visible here.
+  // No worker can join the loop any more. This acquire pairs with the release of the last helper,
+  // so its writes are visible here.
   const auto alone = [&] { return loop.helpers.load(std::memory_order_acquire) == 0; };
   Spin(alone);
   if (alone()) return;
@@ -125,7 +125,8 @@ void ThreadPool::Work() {
     if (loop != nullptr) {
       Iterate(*loop);
       MutexLock lock(mu_);
-      // The loop is gone as soon as the caller sees 0, so this is the last touch.
+      // The caller destroys the loop as soon as it sees 0, so the fetch_sub is the last access to
+      // the loop.
       if (loop->caller_parked) done_.notify_all();
       loop->helpers.fetch_sub(1, std::memory_order_release);
       continue;

@@ -10,7 +10,7 @@ namespace uopd::devices::dl {
 absl::StatusOr<Library> Library::Open(const std::vector<std::string>& files) {
   std::string reasons;
   for (const std::string& file : files) {
-    // RTLD_LOCAL: two drivers may bring different versions of the same library.
+    // RTLD_LOCAL, because two drivers may bring different versions of the same library.
     if (void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return Library(handle, file);
     const char* reason = dlerror();
     absl::StrAppend(&reasons, reasons.empty() ? "" : "; ", file, ": ",

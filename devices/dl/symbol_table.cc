@@ -16,7 +16,7 @@ absl::Status LoadSymbols(const Library& library, const std::vector<SymbolSlot>& 
                                                  "; it is too old or too new."));
     }
     std::memcpy(slot.pointer, &symbol,
-                sizeof symbol);  // every function pointer has the size of void* under POSIX
+                sizeof symbol);  // POSIX: every function pointer has the size of void*
   }
   return absl::OkStatus();
 }

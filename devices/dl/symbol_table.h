@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A driver's functions as a struct of typed pointers, from one list. Adding a driver call is adding
-// a line to the list.
+// A driver's functions as a struct of typed pointers, made from one list. To add a driver call, add
+// one line to the list.
 //
 //   // devices/foo/foo_symbols.def
 //   UOPD_SYM(fooInit, int, unsigned)           // must be there

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// NULL's compiler: the object is the source. Stateless.
+// Compiler of NULL: the object is the source, unchanged. Stateless.
 #pragma once
 #include "devices/api/compiler.h"
 

@@ -21,8 +21,10 @@ class NullExecutable final : public HostExecutable {
 DeviceInfo MakeInfo(const NullOptions& options, size_t limit_bytes) {
   DeviceInfo info;
   info.name = absl::StrCat("NULL:", options.index);
+  info.processor = options.processor;
   info.max_buffer_bytes = static_cast<int64_t>(limit_bytes);
   info.total_bytes = static_cast<int64_t>(limit_bytes);
+  info.runs_inline = !options.background;
   return info;
 }
 
@@ -33,7 +35,7 @@ Target NullTarget() {
   target.kind = "null";
   target.arch = "none";
   target.toolchain = "null-1";
-  target.format = ProgramFormat::kC;
+  target.format = CodeFormat::kC;
   target.vector_bytes = 16;
   std::fill_n(target.max_grid, 3, int64_t{std::numeric_limits<int32_t>::max()});
   std::fill_n(target.max_block, 3, 1024);
@@ -49,7 +51,7 @@ std::shared_ptr<NullDevice> NullDevice::Open(const NullOptions& options) {
 NullDevice::NullDevice(const NullOptions& options)
     : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes), options.target),
       heap_(options.memory),
-      deferred_(options.deferred) {}
+      background_(options.background) {}
 
 absl::Status NullDevice::status() const {
   MutexLock lock(mu_);
@@ -66,15 +68,15 @@ absl::StatusOr<std::shared_ptr<Buffer>> NullDevice::Allocate(size_t bytes, Memor
   return heap_.Allocate(shared_from_this(), bytes, kind);
 }
 
-absl::StatusOr<std::shared_ptr<Executable>> NullDevice::Load(const Program& program) {
+absl::StatusOr<std::shared_ptr<Executable>> NullDevice::Load(const KernelCode& kernel_code) {
   UOPD_TRY(status());
-  if (program.entry.empty()) return absl::InternalError("The program names no entry.");
-  return std::make_shared<NullExecutable>(shared_from_this(), program.entry, program.args);
+  if (kernel_code.entry.empty()) return absl::InternalError("The code names no entry.");
+  return std::make_shared<NullExecutable>(shared_from_this(), kernel_code.entry, kernel_code.args);
 }
 
 absl::StatusOr<std::unique_ptr<Stream>> NullDevice::NewStream() {
   UOPD_TRY(status());
-  return std::make_unique<HostStream>(shared_from_this(), deferred_);
+  return std::make_unique<HostStream>(shared_from_this(), background_);
 }
 
 }  // namespace uopd::devices::null

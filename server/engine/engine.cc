@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
+#include "server/engine/run/streams.h"
 
 namespace uopd::engine {
 namespace {
@@ -16,24 +17,44 @@ int Cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurre
 
 int RunThreads() { return std::max(4, 2 * Cores()); }
 
-// A thread is left for others also where what one client runs never ends.
-Executor::Running RunningLimits() {
+// The limits leave a thread for other clients even if the runs of one client never end.
+TaskPool::Running RunningLimits() {
   return {.of_peer = static_cast<size_t>(RunThreads() - 1),
           .of_flow = static_cast<size_t>(RunThreads() / 2)};
 }
 
-// A run that was told to end and goes on for longer is stuck in its device; kernels look at the
-// flag several times in a tenth of a second.
+// A run that was told to end and still runs after this time is stuck in its device. Kernels read
+// the stop word several times in a tenth of a second.
 constexpr std::chrono::seconds kStuckLimit{2};
 
-// A request that waits longer for a thread is one that the client feels.
+// A client notices if its request waits longer than this for a thread.
 constexpr std::chrono::seconds kBusyLimit{1};
 
 absl::Status CancelledById(uint64_t request_id) {
   return absl::CancelledError(Cat("request id (", request_id, ") was cancelled by its client"));
 }
 
-// Of a message, for what surrounds the data that is returned.
+// The buffers from which the returned data can be read again.
+std::vector<ResultSource> SourcesOf(Session& session, std::span<const Argument> arguments,
+                                    const ExecuteResult& result) {
+  std::vector<ResultSource> out;
+  for (const Argument& argument : arguments) {
+    if (!argument.return_data) continue;
+    const uint64_t handle = argument.buffer;
+    const uint64_t version = handle == 0 ? 0 : session.buffers().Version(handle);
+    out.push_back({handle, version, result.data[out.size()].size()});
+  }
+  return out;
+}
+
+// The memory of a call without a session.
+struct CallMemory {
+  CallMemory(int64_t bytes, Quota& total) : quota("limits.session_bytes", bytes, &total) {}
+  Quota quota;
+  BufferStore buffers{quota};
+};
+
+// The part of a message that is reserved for what surrounds the returned data.
 constexpr int64_t kMessageReserve = 16 << 10;
 
 SessionOptions SessionOptionsOf(const Config& config) {
@@ -71,7 +92,7 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
 }
 
 int CompileThreads(const Config& config) {
-  // The thread that asks for kernels compiles too.
+  // The thread that asks for kernels also compiles.
   const int64_t wanted = config.compile_threads();
   return wanted > 0 ? static_cast<int>(wanted) : Cores();
 }
@@ -87,7 +108,9 @@ std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers) {
   WorkerTuner::Limits limits;
   limits.timeout = config.tune_timeout_ms();
   limits.max_candidates = static_cast<int>(config.tune_candidates());
-  return std::make_unique<WorkerTuner>(workers->tuning(), limits);
+  return std::make_unique<WorkerTuner>(
+      [workers](const devices::Device& device) { return workers->tuning(device.info().name); },
+      limits);
 }
 
 }  // namespace
@@ -96,18 +119,22 @@ void Work::Release() {
   if (engine_ != nullptr) std::exchange(engine_, nullptr)->EndWork();
 }
 
-absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(const Config& config,
-                                                       std::unique_ptr<Pipeline> pipeline,
-                                                       std::unique_ptr<cache::Store> store,
-                                                       std::unique_ptr<devices::Registry> registry,
-                                                       worker::ForkServer* forks) {
+absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
+    const Config& config, std::unique_ptr<GraphCompiler> graph_compiler,
+    std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
+    worker::ForkServer* forks) {
   std::unique_ptr<Engine> engine(
-      new Engine(config, std::move(pipeline), std::move(store), std::move(registry), forks));
+      new Engine(config, std::move(graph_compiler), std::move(store), std::move(registry), forks));
   UOPD_TRY(engine->devices_.Get("").status());
+  if (const std::string& path = config.server_token_file(); !path.empty()) {
+    auto tenants = Tenants::Read(path);
+    if (!tenants.ok()) return WithFrame(tenants.status(), "reading setting server.token_file");
+    engine->tenants_ = *std::move(tenants);
+  }
   return engine;
 }
 
-Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
+Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compiler,
                std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
                worker::ForkServer* forks)
     : max_return_bytes_(config.limits_max_message_bytes() - kMessageReserve),
@@ -120,22 +147,22 @@ Engine::Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
       stream_idle_ms_(config.limits_stream_idle_ms().count()),
       peer_rates_(config.limits_peer_requests_per_s()),
       total_("limits.total_bytes", config.limits_total_bytes()),
-      pipeline_(std::move(pipeline)),
+      graph_compiler_(std::move(graph_compiler)),
       store_(std::move(store)),
       devices_(std::move(registry)),
       forks_(forks),
       workers_(MakeWorkers(config, forks, *store_)),
       tuner_(MakeTuner(config, workers_.get())),
       compilers_(CompileThreads(config), SIZE_MAX),
-      explainer_(*pipeline_, *store_, devices_, WireLimitsOf(config)),
-      compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *pipeline_,
+      explainer_(*graph_compiler_, *store_, devices_, WireLimitsOf(config)),
+      compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *graph_compiler_,
                *store_, devices_, compilers_),
-      sessions_(SessionOptionsOf(config), total_, executor_),
-      executor_(RunThreads(),
-                {.all = static_cast<size_t>(config.limits_waiting()),
-                 .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
-                 .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
-                RunningLimits()),
+      sessions_(SessionOptionsOf(config), total_, task_pool_),
+      task_pool_(RunThreads(),
+                 {.all = static_cast<size_t>(config.limits_waiting()),
+                  .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
+                  .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
+                 RunningLimits()),
       long_runs_(RunThreads(), {}, RunningLimits(), true) {}
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
@@ -153,7 +180,8 @@ void Engine::Reload(const Config& config) {
 }
 
 absl::StatusOr<Work> Engine::Begin() {
-  // Counted before looking, so that Drain either sees this request or this request sees Drain.
+  // Count first, then look at draining_: so either Drain sees this request, or this request sees
+  // Drain.
   working_.fetch_add(1);
   Work work(this);
   if (draining_.load()) return absl::UnavailableError("daemon is shutting down");
@@ -180,7 +208,7 @@ bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
 
 bool Engine::AwaitWork(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(drain_mu_);
-  // A distant deadline overflows in the library's conversion to the system's clock.
+  // Limit the deadline: a distant one overflows when the library converts it to the system's clock.
   deadline = std::min(deadline, std::chrono::steady_clock::now() + std::chrono::hours(24));
   return lock.WaitUntil(drained_, deadline, [this] { return working_.load() == 0; });
 }
@@ -197,8 +225,9 @@ std::string Engine::Unready() {
   const cache::Health cache = store_->health();
   const bool writes = cache.state == cache::State::kOk || cache.state == cache::State::kRecovered;
   if (!writes && cache_writes_) add(Cat("the cache cannot be written: ", cache.reason));
-  if (executor_.AllBusyFor() > kBusyLimit) {
-    add(Cat("all ", executor_.threads(), " threads for requests have been busy for over a second"));
+  if (task_pool_.AllBusyFor() > kBusyLimit) {
+    add(Cat("all ", task_pool_.threads(),
+            " threads for requests have been busy for over a second"));
   }
   if (compile_.AllBusyFor() > kBusyLimit) {
     add("all threads for graphs that are not prepared yet have been busy for over a second");
@@ -251,8 +280,8 @@ CompileOptions Engine::Resolved(CompileOptions options) const {
   return options;
 }
 
-// A switch that would be ignored is refused: the caller would measure something else than it asked
-// for.
+// Refuses an option that would be ignored. Otherwise the caller would measure something else than
+// it asked for.
 absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& options) const {
   if (wanted.cache_level < 0 || wanted.cache_level > CompileOptions::kMaxCacheLevel) {
     return absl::InvalidArgumentError(Cat("cache_level (", wanted.cache_level, ") is outside 0 to ",
@@ -265,90 +294,114 @@ absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& o
   }
   if (options.noopt) return absl::InvalidArgumentError("noopt leaves nothing to tune with a beam");
   if (!compile_.tunes()) {
-    return absl::UnavailableError("this daemon has no worker processes, and tunes in nothing else");
+    return absl::UnavailableError("this daemon has no worker processes, and only these can tune");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<const Program>> Engine::Prepare(RequestContext& request,
-                                                               const GraphRef& graph,
-                                                               const CompileOptions& wanted) {
-  UOPD_TRY(request.Check());
-  const CompileOptions options = Resolved(wanted);
-  UOPD_TRY(Check(wanted, options));
-  if (request.prepared == nullptr) {
-    UOPD_ASSIGN(request.prepared, compile_.Prepare(request, graph, options));
-  }
+std::shared_ptr<const Program> Engine::ProgramOf(RequestContext& request) const {
   auto program = request.prepared->Get();
   request.cache.kernels_tuned = program->tuned_kernels;
   return program;
 }
 
-void Engine::PrepareThen(RequestContext& request, const GraphRef& graph,
-                         const CompileOptions& wanted,
-                         absl::AnyInvocable<void(absl::Status)> done) {
+void Engine::Prepare(RequestContext& request, const GraphRef& graph, const CompileOptions& wanted,
+                     Prepared done) {
   const CompileOptions options = Resolved(wanted);
   absl::Status status = request.Check();
   if (status.ok()) status = Check(wanted, options);
   if (!status.ok()) return done(std::move(status));
   compile_.Begin(request, graph, options,
-                 [&request, done = std::move(done)](
+                 [this, &request, done = std::move(done)](
                      absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
-                   if (made.ok()) request.prepared = *made;
-                   done(made.status());
+                   if (!made.ok()) return done(made.status());
+                   request.prepared = *std::move(made);
+                   done(ProgramOf(request));
                  });
 }
 
-bool Engine::FindPrepared(RequestContext& request, const GraphRef& graph,
-                          const CompileOptions& options) {
-  return compile_.FindFor(request, graph, Resolved(options));
+void Engine::WithProgram(RequestContext& request, const ExecuteCall& call, Prepared run) {
+  const CompileOptions options = Resolved(call.options);
+  absl::Status status = request.Check();
+  if (status.ok()) status = Check(call.options, options);
+  if (!status.ok()) return run(std::move(status));
+  const bool there = compile_.FindFor(request, call.graph, options);
+  if (there && call.where == ExecuteCall::Where::kHere && &RunnerOf(request) == &task_pool_) {
+    return run(ProgramOf(request));
+  }
+  auto post = [this, &request, run = std::move(run)](
+                  absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+    if (!program.ok()) return run(std::move(program));
+    RunnerOf(request).Post(request, [&request, run = std::move(run), program = *std::move(program),
+                                     since = NowNs()]() mutable {
+      request.timings.Add(Phase::kQueue, NowNs() - since);
+      absl::Status wanted_still = request.Check();
+      if (!wanted_still.ok()) return run(std::move(wanted_still));
+      run(std::move(program));
+    });
+  };
+  if (there) return post(ProgramOf(request));
+  Prepare(request, call.graph, call.options, std::move(post));
 }
 
-Executor& Engine::RunnerOf(const RequestContext& request) {
+TaskPool& Engine::RunnerOf(const RequestContext& request) {
   const bool is_long = request.prepared != nullptr && request.prepared->Get()->IsLong();
-  return is_long ? long_runs_ : executor_;
+  return is_long ? long_runs_ : task_pool_;
 }
 
 bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {
-  // Hashing a large graph is work for another thread.
+  // Hashing a large graph takes too long for this thread.
   if (graph.bytes.size() > 16 << 10) return false;
   const auto handle = compile_.Find(graph, Resolved(options));
-  return handle != nullptr && handle->Get()->quick;
+  if (handle == nullptr) return false;
+  const auto program = handle->Get();
+  return program->quick && RunsInline(*program);
 }
 
-absl::StatusOr<ExecuteResult> Engine::Execute(RequestContext& request, Session& session,
-                                              const ExecuteCall& call) {
-  if (session.closed()) return NotFound(kSession, "session was closed while the request waited");
-  UOPD_ASSIGN(auto program, Prepare(request, call.graph, call.options));
+void Engine::Execute(RequestContext& request, Session& session, const ExecuteCall& call,
+                     RunDone done) {
+  const auto closed = [] {
+    return NotFound(kSession, "session was closed while the request waited");
+  };
+  if (session.closed()) return done(closed());
+  WithProgram(request, call,
+              [this, &request, &session, call, done = std::move(done),
+               closed](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+                if (session.closed()) return done(closed());
+                if (!program.ok()) return done(program.status());
+                RunIn(request, session, call, *std::move(program), std::move(done));
+              });
+}
+
+void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
+                   std::shared_ptr<const Program> program, RunDone done) {
+  const uint64_t id = call.request_id;
+  const Digest digest = program->digest;
   RunLimits limits = Limits(call.debug);
-  limits.terms = TermsOf(&session, call.request_id);
-  if (call.request_id == 0) {
-    return RunProgram(request, *program, session.buffers(), call.run, limits, watch_);
-  }
-  UOPD_ASSIGN(const auto* known, session.results().Find(call.request_id, program->digest));
-  if (known != nullptr) return Repeat(session, call.request_id, *known);
-  if (session.cancelled().Has(call.request_id)) return CancelledById(call.request_id);
-  bool lost = false;
-  RunCall run = call.run;
-  run.maybe_lost = &lost;
-  auto result = RunProgram(request, *program, session.buffers(), run, limits, watch_);
-  if (lost) {
-    session.results().RememberLoss(
-        call.request_id, program->digest,
-        absl::DataLossError(Cat("request id (", call.request_id,
-                                ") was ended while it ran: ", StatusText(result.status()))));
-  }
-  UOPD_TRY(result.status());
-  std::vector<ResultSource> sources;
-  size_t piece = 0;
-  for (const Argument& argument : run.arguments) {
-    if (!argument.return_data) continue;
-    const uint64_t handle = argument.buffer;
-    sources.push_back({handle, handle == 0 ? 0 : session.buffers().Version(handle),
-                       result->data[piece++].size()});
-  }
-  session.results().Remember(call.request_id, program->digest, *result, std::move(sources));
-  return result;
+  limits.terms = TermsOf(&session, id);
+  RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
+                 watch_,  task_pool_};
+  if (id == 0) return StartRun(std::move(input), std::move(done));
+  auto found = session.results().Find(id, digest);
+  if (!found.ok()) return done(found.status());
+  if (*found != nullptr) return done(Repeat(session, id, **found));
+  if (session.cancelled().Has(id)) return done(CancelledById(id));
+  auto lost = std::make_unique<bool>(false);
+  input.call.maybe_lost = lost.get();
+  StartRun(std::move(input), [&session, id, digest, arguments = call.run.arguments,
+                              lost = std::move(lost), done = std::move(done)](
+                                 absl::StatusOr<ExecuteResult> result) mutable {
+    if (*lost) {
+      session.results().RememberLoss(
+          id, digest,
+          absl::DataLossError(
+              Cat("request id (", id, ") was ended while it ran: ", StatusText(result.status()))));
+    }
+    if (result.ok()) {
+      session.results().Remember(id, digest, *result, SourcesOf(session, arguments, *result));
+    }
+    done(std::move(result));
+  });
 }
 
 absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_id,
@@ -376,15 +429,25 @@ absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_
   return out;
 }
 
-absl::StatusOr<ExecuteResult> Engine::RunOnce(RequestContext& request, const ExecuteCall& call,
-                                              Digest* digest) {
-  UOPD_ASSIGN(auto program, Prepare(request, call.graph, call.options));
-  *digest = program->digest;
-  Quota quota("limits.session_bytes", session_bytes(), &total_);
-  BufferStore buffers(quota);
-  RunLimits limits = Limits(call.debug);
-  limits.terms = TermsOf(nullptr, 0);
-  return RunProgram(request, *program, buffers, call.run, limits, watch_);
+void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* digest,
+                     RunDone done) {
+  WithProgram(request, call,
+              [this, &request, call, digest, done = std::move(done)](
+                  absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+                if (!program.ok()) return done(program.status());
+                *digest = (*program)->digest;
+                RunLimits limits = Limits(call.debug);
+                limits.terms = TermsOf(nullptr, 0);
+                auto memory = std::make_unique<CallMemory>(session_bytes(), total_);
+                BufferStore& buffers = memory->buffers;
+                StartRun({request, *std::move(program), buffers, call.run, std::move(limits),
+                          watch_, task_pool_},
+                         [memory = std::move(memory),
+                          done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+                           memory = nullptr;
+                           done(std::move(result));
+                         });
+              });
 }
 
 RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The daemon without its wire: sessions, buffers, programs, runs. What server/rpc calls.
+// The daemon without its network side: sessions, buffers, programs and runs. server/rpc calls it.
 //
-// Thread-safe. Calls that name a session are made on its strand (session.h); everything else on any
-// thread. Every request holds a Work from its beginning to its end, so that Drain knows when all
-// are done. Members are declared so that what is used dies after its users: threads stop first,
-// store and devices go last.
+// Thread-safe. Calls that name a session are made on its strand (session.h); all other calls may
+// come from any thread. Every request holds a Work from its beginning to its end, so that Drain
+// knows when all requests are done. The order of the members matters: users are destroyed before
+// what they use. Threads stop first; the store and the devices are destroyed last.
 //
-// Lock order: SessionTable before nothing; Strand, BufferStore, ProgramTable, KernelLoader,
-// DeviceState are leaves.
+// Lock order: no lock is taken while holding the lock of SessionTable, Strand, BufferStore,
+// ProgramTable, KernelLoader or DeviceState.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -23,12 +23,22 @@
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
 #include "server/engine/session/session_table.h"
+#include "server/engine/session/tenants.h"
 #include "server/engine/tune/worker_tuner.h"
 #include "server/engine/tune/workers.h"
 
 namespace uopd::engine {
 
+// A program and its arguments. Everything that it refers to stays valid until the call is answered.
 struct ExecuteCall {
+  // The thread that may run the program.
+  enum class Where : uint8_t {
+    // This thread, if the program is prepared and short. This thread belongs to the task pool, or
+    // IsQuick.
+    kHere,
+    kOnTaskPool,
+  };
+  Where where = Where::kOnTaskPool;
   uint64_t request_id = 0;  // 0: not idempotent
   GraphRef graph;
   CompileOptions options;
@@ -38,7 +48,7 @@ struct ExecuteCall {
 
 class Engine;
 
-// One request in progress.
+// Marks one request in progress.
 class Work {
  public:
   Work() = default;
@@ -61,25 +71,24 @@ class Engine {
  public:
   static constexpr std::chrono::milliseconds kStopTime{1000};
 
-  // INVALID_ARGUMENT or UNAVAILABLE when the default device cannot be opened. `forks` outlives the
-  // engine; null: there are no workers, so that it compiles in this process and does not tune.
-  static absl::StatusOr<std::unique_ptr<Engine>> Create(const Config& config,
-                                                        std::unique_ptr<Pipeline> pipeline,
-                                                        std::unique_ptr<cache::Store> store,
-                                                        std::unique_ptr<devices::Registry> registry,
-                                                        worker::ForkServer* forks);
+  // INVALID_ARGUMENT or UNAVAILABLE: the default device cannot be opened. `forks` outlives the
+  // engine. Null: there are no workers, so the engine compiles in this process and does not tune.
+  static absl::StatusOr<std::unique_ptr<Engine>> Create(
+      const Config& config, std::unique_ptr<GraphCompiler> graph_compiler,
+      std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
+      worker::ForkServer* forks);
   ~Engine();
 
-  // What a new configuration may change while running.
+  // Applies those settings of a new configuration that may change while the daemon runs.
   void Reload(const Config& config);
 
-  // UNAVAILABLE once draining.
+  // Begins a request. UNAVAILABLE once the daemon drains.
   absl::StatusOr<Work> Begin();
-  // Refuses new work and ends tuning at once; true when all work is done before `deadline`. Runs
-  // and compiles that still go on then are ended, and have kStopTime to notice.
+  // Refuses new work and ends tuning at once. True: all work is done before `deadline`. Otherwise
+  // the runs and compiles that remain are told to end, and have kStopTime to notice.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
-  // Empty when requests can be served as they should be, otherwise all reasons why not.
+  // Empty if requests can be served properly; otherwise all reasons why not.
   std::string Unready();
 
   SessionTable& sessions() { return sessions_; }
@@ -87,42 +96,43 @@ class Engine {
   PeerRates& peer_rates() { return peer_rates_; }
   DeviceSet& devices() { return devices_; }
   cache::Store& store() { return *store_; }
-  Executor& executor() { return executor_; }
+  const Tenants& tenants() const { return tenants_; }
+  TaskPool& task_pool() { return task_pool_; }
   KeyExplainer& explainer() { return explainer_; }
   Workers* workers() { return workers_.get(); }  // null: none
 
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                             std::string_view device);
-  // Creates the buffer first if the handle is new and `bytes` says how large; then true.
+  // If the handle is new and `bytes` gives a size, creates the buffer and returns true.
   absl::StatusOr<bool> OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
                                   std::string_view device);
   absl::Status Write(Session& session, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out);
 
-  absl::StatusOr<std::shared_ptr<const Program>> Prepare(RequestContext& request,
-                                                         const GraphRef& graph,
-                                                         const CompileOptions& options);
-  // Prepares for the request and calls done on any thread, perhaps before it returns; until then
-  // `request` and the bytes of `graph` stay where they are. Prepare, Execute and RunOnce then find
-  // the program in the request. Holds no thread while it waits for others.
-  void PrepareThen(RequestContext& request, const GraphRef& graph, const CompileOptions& options,
-                   absl::AnyInvocable<void(absl::Status)> done);
-  // True when the program is there; then the request has it.
-  bool FindPrepared(RequestContext& request, const GraphRef& graph, const CompileOptions& options);
-  // What runs the request's program, which is there: one that may be long runs at a lower priority,
-  // on threads of its own, so that small work finds a thread and the processor.
-  Executor& RunnerOf(const RequestContext& request);
-  // True when the call takes microseconds: it is prepared and small.
+  // Prepares the program of a request and calls `done` on any thread, perhaps before Prepare
+  // returns. Until then `request` and the bytes of `graph` stay where they are. Holds no thread
+  // while it waits for others.
+  using Prepared = absl::AnyInvocable<void(absl::StatusOr<std::shared_ptr<const Program>>)>;
+  void Prepare(RequestContext& request, const GraphRef& graph, const CompileOptions& options,
+               Prepared done);
+  // The pool that runs the request's program. REQUIRES: the program is prepared. A program that may
+  // be long runs with low priority on threads of its own, so that small work finds a thread and the
+  // processor.
+  TaskPool& RunnerOf(const RequestContext& request);
+  // True: the call takes only microseconds of the calling thread and is done when it returns. The
+  // program is then prepared and small, and its devices run inline.
   bool IsQuick(const GraphRef& graph, const CompileOptions& options);
-  absl::StatusOr<ExecuteResult> Execute(RequestContext& request, Session& session,
-                                        const ExecuteCall& call);
-  // Ends the request of this id wherever it is; one that is done stays done.
+  // Prepares the program if necessary, runs it, and calls `done` on any thread, perhaps before
+  // Execute returns. Until then `request`, `session` and everything that `call` refers to stay
+  // valid, and the session's turn is held.
+  void Execute(RequestContext& request, Session& session, const ExecuteCall& call, RunDone done);
+  // Ends the request of this id, wherever it is. No effect on a request that is done.
   static void Cancel(Session& session, uint64_t request_id) { session.cancelled().Add(request_id); }
-  // Execute without a session: all buffers live for this call only.
-  absl::StatusOr<ExecuteResult> RunOnce(RequestContext& request, const ExecuteCall& call,
-                                        Digest* digest);
+  // Execute without a session: all buffers live only for this call. `*digest` is set to the
+  // program's.
+  void RunOnce(RequestContext& request, const ExecuteCall& call, Digest* digest, RunDone done);
 
-  RunWatch& runs() { return watch_; }  // that go on now and may be long
+  RunWatch& runs() { return watch_; }  // the long runs of this daemon
   // How long a stream may wait for its client.
   std::chrono::milliseconds stream_idle() const {
     return std::chrono::milliseconds(stream_idle_ms_.load(std::memory_order_relaxed));
@@ -131,49 +141,59 @@ class Engine {
 
  private:
   friend class Work;
-  Engine(const Config& config, std::unique_ptr<Pipeline> pipeline,
+  Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compiler,
          std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
          worker::ForkServer* forks);
   void EndWork();
   bool AwaitWork(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
-  // With the daemon's own choice for what a request leaves open.
+  // Fills in the daemon's own choice for options that the request leaves open.
   CompileOptions Resolved(CompileOptions options) const;
   absl::Status Check(const CompileOptions& wanted, const CompileOptions& options) const;
   RunLimits Limits(int debug) const;
-  // The answer to a request whose id has been used.
+  // Gets the program of a call that is to run now, and calls `run` with it on the thread for the
+  // run.
+  void WithProgram(RequestContext& request, const ExecuteCall& call, Prepared run);
+  std::shared_ptr<const Program> ProgramOf(RequestContext& request) const;
+  // Runs a call whose program is known, in the turn of the session.
+  void RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
+             std::shared_ptr<const Program> program, RunDone done);
+  // The answer to a request whose id was used before.
   absl::StatusOr<ExecuteResult> Repeat(Session& session, uint64_t request_id,
                                        const ResultMemory::Known& known);
-  // Of a call of `session`; null: of one without.
+  // The terms of a call of `session`. Null: a call without a session.
   RunTerms TermsOf(Session* maybe_session, uint64_t request_id);
 
   const int64_t max_return_bytes_;
-  const int cache_level_;    // bounds that of requests
-  const bool cache_writes_;  // by its settings
+  const int cache_level_;    // upper bound of a request's cache_level
+  const bool cache_writes_;  // the settings allow writes
   std::atomic<int64_t> session_bytes_;
   std::atomic<int64_t> run_ms_;
   std::atomic<int> debug_, beam_;
   std::atomic<int64_t> stream_idle_ms_;
+  // Used when a Work ends, which may happen on a thread of the pools below. So the pools are
+  // destroyed before these members.
+  std::atomic<bool> draining_{false};
+  std::atomic<int64_t> working_{0};
+  Mutex drain_mu_;
+  std::condition_variable drained_;
   PeerRates peer_rates_;
   Quota total_;
-  const std::unique_ptr<Pipeline> pipeline_;
+  const std::unique_ptr<GraphCompiler> graph_compiler_;
+  Tenants tenants_;  // set by Create
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;
   worker::ForkServer* const forks_;           // null: none
   const std::unique_ptr<Workers> workers_;    // null: none
   const std::unique_ptr<WorkerTuner> tuner_;  // null: none
-  Executor compilers_;
+  TaskPool compilers_;
   KeyExplainer explainer_;
   CompileService compile_;
   SessionTable sessions_;
   RunWatch watch_;
-  // Their tasks end before anything that they use.
-  Executor executor_;
-  Executor long_runs_;
-
-  std::atomic<bool> draining_{false};
-  std::atomic<int64_t> working_{0};
-  Mutex drain_mu_;
-  std::condition_variable drained_;
+  // Declared last: the tasks of the pools use the members above, and end before these are
+  // destroyed.
+  TaskPool task_pool_;
+  TaskPool long_runs_;
 };
 
 }  // namespace uopd::engine

@@ -21,7 +21,7 @@ bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 }  // namespace
 
 void Connections::Add(UniqueFd fd) {
-  // Whoever has come before had more time to be done.
+  // End the oldest connection: it has had the most time to finish.
   if (connections_.size() >= kMaxConnections) End(connections_.begin());
   const int number = fd.get();
   epoll_event event{};
@@ -82,7 +82,7 @@ void Connections::Write(Position at) {
 
 void Connections::Linger(Position at) {
   std::array<char, 4096> bytes;
-  for (int i = 0; i < 16; ++i) {  // a client that sends without end has its time run out
+  for (int i = 0; i < 16; ++i) {  // endless data ends by the time limit
     const ssize_t n = recv(at->fd.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
     if (n < 0 && WouldBlock()) return;
     if (n <= 0) return End(at);

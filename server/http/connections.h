@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The connections of an HTTP server, none of which is waited for.
+// The connections of an HTTP server. The server never blocks on any of them.
 //
 //   reading --head is whole--> answering --all is written--> lingering --client closed--> gone
 //   any of them --its time is over, or pushed out by a newer one--> gone
 //
-// Used by one thread. An answer is followed by the end of what the server sends; the client's own
-// end is waited for a little, so that bytes which it sent too much do not reset the connection
-// before it has read the answer.
+// Used by one thread. After an answer the server ends its side of the connection. It then waits a
+// little for the client to close. Reason: if unread bytes from the client are left at the close,
+// the connection is reset before the client has read the answer.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -24,14 +24,15 @@ class Connections {
   using Clock = std::chrono::steady_clock;
   using AnswerFn = std::function<std::string(std::string_view head)>;
 
-  // Watches descriptors with `epoll`, which outlives it.
+  // Watches descriptors with `epoll`, which outlives this object.
   Connections(int epoll, std::chrono::milliseconds head_limit, AnswerFn answer)
       : epoll_(epoll), head_limit_(head_limit), answer_(std::move(answer)) {}
 
   void Add(UniqueFd fd);
-  // Something happened at a descriptor: true if it is one of a connection.
+  // Handles an event of a descriptor. True: the descriptor belongs to a connection.
   bool OnEvent(int fd);
-  // Ends what took too long; milliseconds until the next end is due, -1: none is.
+  // Ends the connections whose time is over. Returns the milliseconds until the next one is due;
+  // -1: none.
   int EndOverdue();
   size_t size() const { return connections_.size(); }
 

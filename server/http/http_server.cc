@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kText[] = "text/plain; charset=utf-8";
 constexpr char kPrometheusText[] = "text/plain; version=0.0.4; charset=utf-8";
-constexpr int kOutOfDescriptorsMs = 20;  // until the next try to accept
+constexpr int kOutOfDescriptorsMs = 20;  // pause before the next attempt to accept
 
 const char* Reason(int code) {
   switch (code) {
@@ -121,8 +121,8 @@ void HttpServer::Run() {
       const int fd = events[static_cast<size_t>(i)].data.fd;
       if (fd == stop_.get()) return;
       if (connections.OnEvent(fd)) continue;
-      // A listening socket, or a connection that an earlier event of this round ended: then there
-      // is nothing to accept.
+      // Either a listening socket, or a connection that an earlier event of this round ended. In
+      // the second case accept fails.
       UniqueFd accepted(accept4(fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
       if (accepted) {
         connections.Add(std::move(accepted));
@@ -145,7 +145,7 @@ std::string HttpServer::Answer(std::string_view head) const {
   const std::string_view target = line.substr(first + 1, last - first - 1);
   const std::string path(target.substr(0, target.find('?')));
   const bool body = method != "HEAD";
-  try {  // of the readiness function or of the serializer
+  try {  // the readiness function or the serializer may throw
     if (method != "GET" && method != "HEAD") return Reply(405, {kText, "only GET and HEAD\n"});
     if (path == "/readyz") {
       const std::string reason = readiness_();

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The HTTP side of the daemon: /metrics, /healthz and /readyz.
 //
-// Answers GET and HEAD only; any other path is 404. One thread serves every
-// connection without waiting for any: clients that send or read slowly hold up nobody. A request
-// head comes whole within kHeadLimit and kMaxHead bytes; of more than kMaxConnections the oldest is
-// closed. The readiness function is called on that thread and so should be quick; it is not called
-// after Stop() returns. Knows nothing of the engine. Start fails with
-// INVALID_ARGUMENT for an address that makes no sense and with UNAVAILABLE for one that cannot be
-// bound.
+// Answers GET and HEAD only; any other path is 404. One thread serves all connections and never
+// blocks on one, so a client that sends or reads slowly delays nobody. A request head must be
+// complete within kHeadLimit and kMaxHead bytes. If there are more than kMaxConnections, the oldest
+// is closed. The readiness function is called on that thread, so it should be quick. It is not
+// called after Stop() has returned. The server knows nothing of the engine. Errors of Start:
+// INVALID_ARGUMENT for an invalid address, UNAVAILABLE for an address that cannot be bound.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -23,15 +22,15 @@ namespace uopd::http {
 inline constexpr size_t kMaxConnections = 256;
 inline constexpr size_t kMaxHead = 8 << 10;
 inline constexpr std::chrono::milliseconds kHeadLimit{2000};
-inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // to take an answer
+inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // for reading an answer
 
-// Empty when the daemon takes requests; otherwise why not, in a few words: "starting", "draining",
+// Empty if the daemon takes requests; otherwise the reason in a few words: "starting", "draining",
 // "no device".
 using ReadinessFn = std::function<std::string()>;
 
 class HttpServer {
  public:
-  // `address` is host:port with an IP address or localhost; port 0 takes a free one.
+  // `address` is host:port with an IP address or localhost. Port 0 means any free port.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
       const std::string& address, ReadinessFn readiness,
       std::chrono::milliseconds head_limit = kHeadLimit);
@@ -39,16 +38,16 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // host:port with the port that was bound.
+  // host:port; the port is the one that was bound.
   const std::string& address() const { return address_; }
 
-  // Ends every connection; may be called once more by the destructor.
+  // Ends every connection. May be called twice; the destructor calls it too.
   void Stop();
 
  private:
   HttpServer(ReadinessFn readiness, std::chrono::milliseconds head_limit);
   void Run();
-  // The whole answer to a request whose head is `head`.
+  // Returns the whole answer to a request whose head is `head`.
   std::string Answer(std::string_view head) const;
 
   const ReadinessFn readiness_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The metric registry of core/base as prometheus-cpp sees it.
+// The metric registry of core/base in the form that prometheus-cpp reads.
 //
-// Holds a reference to the registry, which outlives it; thread-safe as the registry is.
+// Refers to the registry, which outlives it. Thread-safe as the registry is.
 #pragma once
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>

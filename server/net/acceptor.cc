@@ -21,7 +21,7 @@ namespace uopd::net {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{500};
-constexpr std::chrono::milliseconds kOutOfDescriptors{20};  // until the next try
+constexpr std::chrono::milliseconds kOutOfDescriptors{20};  // pause before the next attempt
 
 bool Watch(int epoll, int fd, uint32_t events) {
   epoll_event event{};
@@ -49,8 +49,9 @@ std::string PeerOf(int fd) {
   return Cat("user ", user.uid);
 }
 
-// 0: not open, or no socket. The number may belong to others, who may be closing it now: any answer
-// is right then. Not by fstat, whose use beside close is a data race for ThreadSanitizer.
+// 0: the descriptor is not open, or is not a socket. The number may belong to another thread, which
+// may be closing it now; any result is right then. fstat is not used, because ThreadSanitizer
+// reports fstat beside close as a data race.
 uint64_t InodeOf(int fd) {
   struct statx status{};
   const bool known = statx(fd, "", AT_EMPTY_PATH, STATX_TYPE | STATX_INO, &status) == 0;
@@ -98,7 +99,8 @@ void Acceptor::Run() {
 }
 
 void Acceptor::Accept(int listener) {
-  // A few, so that those that speak have their turn in between.
+  // Accept only a few at a time, so that connections that have sent something get their turn in
+  // between.
   for (int i = 0; i < 16; ++i) {
     UniqueFd fd(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd) {
@@ -117,7 +119,7 @@ void Acceptor::Accept(int listener) {
     const auto added = std::prev(silent_.end());
     by_fd_[number] = added;
     if (silent_.size() > options_.max_silent) Drop(silent_.begin(), "silent");
-    // Edges: what was looked at and is not enough does not wake the thread again.
+    // Edge-triggered: bytes that were seen but are not enough do not wake the thread again.
     Watch(epoll_.get(), number, EPOLLIN | EPOLLRDHUP | EPOLLET);
   }
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Accepts connections for a server that cannot bound them itself, and hands over those that speak.
+// Accepts connections for a server that cannot limit their number itself, and hands over those that
+// send the greeting.
 //
 //   accepted --its first bytes are the greeting--> handed over     --other bytes--> closed
 //   accepted --nothing within greeting_limit, or pushed out by newer silent ones--> closed
 //   handed over --over the limit of its peer or of all--> closed instead
 //
-// A connection that says nothing costs a descriptor for a few seconds and the server nothing.
-// Connections are counted by peer: the address without its port, or the user of a Unix socket. The
-// new owner closes descriptors without telling: whether one is still open is asked of the kernel
-// (same number, same inode). One thread; it runs from the constructor to the destructor.
+// A connection that sends nothing costs one descriptor for a few seconds, and costs the server
+// nothing. Connections are counted by peer: the address without its port, or the user of a Unix
+// socket. The new owner closes descriptors without telling the acceptor. So the acceptor asks the
+// kernel whether a descriptor is still open (same number, same inode). It has one thread, from its
+// constructor to its destructor.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -25,20 +27,20 @@
 namespace uopd::net {
 
 struct AcceptorOptions {
-  std::string greeting;  // what a client says first; empty: nothing is waited for
+  std::string greeting;  // first bytes of a client; empty: do not wait for any
   std::chrono::milliseconds greeting_limit{5000};
   size_t max_silent = 512;
-  size_t max_connections = 4096, max_per_peer = 1024;  // that are handed over and open
+  size_t max_connections = 4096, max_per_peer = 1024;  // handed over and still open
 };
 
 class Acceptor {
  public:
-  // Owns the descriptor from its call on.
+  // Called with a connection. The function owns the descriptor from the call on.
   using HandOver = std::function<void(int listener, int fd)>;
 
-  // The listener outlives it.
+  // The listener outlives the acceptor.
   Acceptor(const Listener& listener, AcceptorOptions options, HandOver hand_over);
-  ~Acceptor();  // closes what is not handed over
+  ~Acceptor();  // closes the connections not handed over
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
@@ -57,7 +59,7 @@ class Acceptor {
 
   void Run();
   void Accept(int listener);
-  // What to do with a connection that has sent something or ended.
+  // Decides about a connection that has sent something or ended.
   void Listen(std::list<Silent>::iterator silent);
   void Admit(std::list<Silent>::iterator silent);
   void Drop(std::list<Silent>::iterator silent, const char* reason);
@@ -69,11 +71,11 @@ class Acceptor {
   const HandOver hand_over_;
   UniqueFd epoll_, stop_;
 
-  // Of the thread.
+  // Used by the thread only.
   std::list<Silent> silent_;  // oldest first
   absl::flat_hash_map<int, std::list<Silent>::iterator> by_fd_;
   std::vector<Open> open_;
-  absl::flat_hash_map<std::string, size_t> peers_;  // number of open ones
+  absl::flat_hash_map<std::string, size_t> peers_;  // number of open connections
   std::thread thread_;
 };
 

@@ -21,7 +21,7 @@
 namespace uopd::net {
 namespace {
 
-constexpr int kBacklog = 4096;  // the system's own bound is usually the same
+constexpr int kBacklog = 4096;  // usually also the system's own limit
 constexpr int kTries = 10;
 
 absl::Status Cannot(std::string_view what, const Address& address, int error) {
@@ -43,7 +43,7 @@ absl::StatusOr<mode_t> ModeOf(const SocketFile& file) {
   return static_cast<mode_t>(mode);
 }
 
-// -1: that of the process.
+// -1: keep the group of the process.
 absl::StatusOr<gid_t> GroupOf(const SocketFile& file) {
   if (file.group.empty()) return static_cast<gid_t>(-1);
   gid_t number = 0;
@@ -56,7 +56,7 @@ absl::StatusOr<gid_t> GroupOf(const SocketFile& file) {
       Cat("setting server.socket_group (", file.group, ") is no group of this machine"));
 }
 
-// The socket's name and its length as bind and connect want it.
+// Fills in the socket's name. Returns its length in the form that bind and connect need.
 socklen_t FillUnix(const Address& address, sockaddr_un* out) {
   *out = {};
   out->sun_family = AF_UNIX;
@@ -77,7 +77,7 @@ int PortOf(int fd) {
                                            : reinterpret_cast<sockaddr_in&>(bound).sin_port);
 }
 
-// A socket that listens at `found` with this port; errno says why there is none.
+// A socket that listens at `found` with this port. If there is none, errno has the reason.
 UniqueFd ListenAt(const addrinfo& found, int port) {
   sockaddr_storage to{};
   std::memcpy(&to, found.ai_addr, found.ai_addrlen);
@@ -90,7 +90,8 @@ UniqueFd ListenAt(const addrinfo& found, int port) {
   UniqueFd fd = NewSocket(found.ai_family, found.ai_protocol);
   if (!fd) return fd;
   const int on = 1;
-  // A port that a dead process left is free; one that another process listens at is not.
+  // Makes a port free that a dead process left. A port at which another process listens stays in
+  // use.
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&to), found.ai_addrlen) != 0 ||
@@ -125,7 +126,8 @@ absl::Status Listener::ListenTcp() {
     UniqueFd fd = ListenAt(*one, address_.port);
     if (!fd) {
       error = errno;
-      // A name with addresses of a family that this machine lacks serves at the others.
+      // A host name may have addresses of a family that this machine lacks. Then listen at the
+      // others.
       if (error == EAFNOSUPPORT || error == EADDRNOTAVAIL) continue;
       break;
     }
@@ -160,7 +162,7 @@ absl::Status Listener::ListenUnix(const SocketFile& file) {
       device_ = made.st_dev;
       inode_ = made.st_ino;
     }
-    // Nobody can connect before it listens, so that nobody passes before the mode is right.
+    // Nobody can connect before listen(), so nobody can connect before the mode is right.
     if (group != static_cast<gid_t>(-1) &&
         chown(address_.path.c_str(), static_cast<uid_t>(-1), group) != 0) {
       return Cannot(Cat("given to group ", file.group), address_, errno);
@@ -174,7 +176,8 @@ absl::Status Listener::ListenUnix(const SocketFile& file) {
 
 absl::Status Listener::TakeLock() {
   const std::string path = LockPath(address_);
-  // The owner before removes the file: what was locked may no longer be the file of this name.
+  // The previous owner removes the lock file. So the locked file may no longer be the file of this
+  // name.
   for (int i = 0; i < kTries; ++i) {
     UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd) return Cannot(Cat("locked by ", path), address_, errno);
@@ -197,10 +200,10 @@ absl::Status Listener::TakeLock() {
     }
   }
   return absl::UnavailableError(
-      Cat("address (", ToText(address_), ") is taken and left by other processes all the time"));
+      Cat("address (", ToText(address_), ") is taken by one process after the other"));
 }
 
-// Of a process that died, or did not know the lock.
+// The socket file of a process that died, or that did not know the lock.
 absl::Status Listener::RemoveStale() const {
   struct stat there{};
   if (lstat(address_.path.c_str(), &there) != 0) return absl::OkStatus();
@@ -226,7 +229,7 @@ Listener::~Listener() {
       there.st_ino == inode_) {
     unlink(address_.path.c_str());
   }
-  if (lock_) unlink(LockPath(address_).c_str());  // before it is unlocked
+  if (lock_) unlink(LockPath(address_).c_str());  // removed before it is unlocked
 }
 
 }  // namespace uopd::net

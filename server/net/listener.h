@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The sockets that a server listens at.
 //
-// A Unix socket belongs to one process: a lock file beside it (PATH.lock) says so while the process
-// lives, however it ends. A socket file that nobody listens at is replaced; one that answers, or a
-// file that is no socket, is refused. The files go with the listener.
+// A Unix socket belongs to one process. A lock file beside it (PATH.lock) is locked while that
+// process lives; the lock ends with the process in every case. A socket file at which nobody
+// listens is replaced. A socket file that answers, or a file that is not a socket, is refused. The
+// listener removes both files when it is destroyed.
 #pragma once
 #include <sys/types.h>
 
@@ -19,24 +20,23 @@ namespace uopd::net {
 
 // Who may connect to a Unix socket.
 struct SocketFile {
-  std::string mode;   // octal; empty: 0600, with a group 0660
-  std::string group;  // name or number; empty: that of the process
+  std::string mode;   // octal; empty: 0600, or 0660 if there is a group
+  std::string group;  // name or number; empty: the group of the process
 };
 
 class Listener {
  public:
-  // Listening when it returns, with sockets that do not block. INVALID_ARGUMENT for a mode or group
-  // that makes no sense, UNAVAILABLE for an address that cannot be bound or is served by another
-  // process.
+  // Returns a listener that listens already. Its sockets do not block. INVALID_ARGUMENT: an invalid
+  // mode or group. UNAVAILABLE: the address cannot be bound, or another process serves it.
   static absl::StatusOr<std::unique_ptr<Listener>> Listen(const Address& address,
                                                           const SocketFile& file = {});
   ~Listener();
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  // With the port that was bound.
+  // The address with the port that was bound.
   const Address& address() const { return address_; }
-  // One per address that the host's name has.
+  // One socket for each address of the host's name.
   const std::vector<UniqueFd>& sockets() const { return sockets_; }
 
  private:
@@ -50,7 +50,7 @@ class Listener {
   std::vector<UniqueFd> sockets_;
   UniqueFd lock_;  // of a Unix socket with a file
   dev_t device_ = 0;
-  ino_t inode_ = 0;  // of the socket file; 0: there is none
+  ino_t inode_ = 0;  // of the socket file; 0: there is no file
 };
 
 }  // namespace uopd::net

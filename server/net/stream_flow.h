@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
-// What a stream of calls does next: a state machine that knows neither gRPC nor the calls.
+// Decides what a stream of calls does next. It is a state machine that knows neither gRPC nor the calls.
 //
 //   read --> waiting_ --> served --> answers_ --> written
 //
-// Three things go on at the same time, each one message at a time: reading, serving (in order) and
-// writing. Each event (OnReadDone, OnServed, OnWriteDone, Close) changes the state and decides what
-// starts next in one critical section, so that no other thread can end the stream between the two.
-// Whoever got something to do from that decision does it without the lock; what it does keeps the
-// stream from ending. Calls that are served at once are served in a loop, not by recursion.
+// Three activities run at the same time, each with one message at a time: reading, serving (in
+// order) and writing. Each event (OnReadDone, OnServed, OnWriteDone, Close) changes the state and
+// decides in the same critical section what starts next. So no other thread can end the stream
+// between the two. The thread of the event then starts this work without the lock. The work keeps
+// the stream from ending. Calls that are served at once are served in a loop, not by recursion.
 //
-// Reading stops while the messages that wait hold max_bytes, and serving while the answers that the
-// client has not read do: a stream holds at most 2 * max_bytes, a request and an answer.
+// Reading pauses while the waiting messages hold max_bytes. Serving pauses while the unread answers
+// hold max_bytes. So a stream holds at most 2 * max_bytes, one request and one answer.
 //
-// The stream ends once: when the client has said its last and every answer is written, when it
-// breaks and nothing goes on any more, or after Close when nothing but a read goes on.
+// The stream ends once, in one of these cases: the client has sent its last message and every
+// answer is written; the stream is broken and no activity runs; Close was called and at most a read
+// runs.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -24,8 +25,8 @@
 
 namespace uopd::net {
 
-// Request and Answer are movable, and bytes() says how much memory one holds. A test puts its own
-// lock in, to have other threads run at the worst moments.
+// Request and Answer are movable; bytes() returns how much memory one holds. A test gives its own
+// Lock, to let other threads run at the worst moments.
 template <class Request, class Answer, class Lock = MutexLock>
 class StreamFlow {
  public:
@@ -33,12 +34,12 @@ class StreamFlow {
   StreamFlow(const StreamFlow&) = delete;
   StreamFlow& operator=(const StreamFlow&) = delete;
 
-  // The events. None may be followed by a use of *this by the same thread, unless the caller keeps
-  // it alive.
+  // The events. After an event the calling thread may not use *this, unless it keeps *this alive.
   void Begin() {
     Go([] {});
   }
-  // `request` is what was read if ok; false: the client has said its last, or the stream is broken.
+  // `request` is the message that was read, if ok. Not ok: the client has sent its last message, or
+  // the stream is broken.
   void OnReadDone(bool ok, Request request) {
     Go([&]() UOPD_REQUIRES(mu_) {
       reading_ = false;
@@ -50,13 +51,13 @@ class StreamFlow {
       }
     });
   }
-  // The answer to the request of which Serve said that it is served later.
+  // The answer to the request for which Serve returned nullopt.
   void OnServed(Answer answer) {
     Go([&]() UOPD_REQUIRES(mu_) { Served(std::move(answer)); });
   }
-  // False: the stream is broken.
+  // Not ok: the stream is broken.
   void OnWriteDone(bool ok) {
-    Answer written;  // its end may be long: not under the lock
+    Answer written;  // destroyed without the lock, since this may take long
     Go([&]() UOPD_REQUIRES(mu_) {
       writing_ = false;
       answer_bytes_ -= answers_.front().bytes();
@@ -65,7 +66,7 @@ class StreamFlow {
       if (!ok) broken_ = true;
     });
   }
-  // No client should be waited for any more: ends as soon as nothing but a read goes on.
+  // No client should be waited for any more. The stream ends as soon as at most a read runs.
   void Close() {
     Go([&]() UOPD_REQUIRES(mu_) { closing_ = true; });
   }
@@ -80,13 +81,13 @@ class StreamFlow {
   ~StreamFlow() = default;
 
  private:
-  // The work. Each of the first three is followed by its event, from any thread, perhaps before the
-  // function returns.
+  // The work of the derived class. Each of the first three functions causes its event, on any
+  // thread, perhaps before the function returns.
   virtual void StartRead() = 0;
-  virtual void StartWrite(const Answer& answer) = 0;  // stays where it is until OnWriteDone
-  // An answer; nullopt: OnServed brings it.
+  virtual void StartWrite(const Answer& answer) = 0;  // stays valid until OnWriteDone
+  // Returns the answer. nullopt: OnServed brings the answer later.
   virtual std::optional<Answer> Serve(Request& request) = 0;
-  // Nothing else is called after it. *this may be gone when it returns.
+  // The last function that is called. *this may be destroyed when it returns.
   virtual void End() = 0;
 
   struct Step {
@@ -106,9 +107,9 @@ class StreamFlow {
       if (step.end) return End();
       if (step.read) StartRead();
       if (step.write != nullptr) StartWrite(*step.write);
-      if (!step.serve) return;  // *this may be gone
+      if (!step.serve) return;  // *this may be destroyed
       std::optional<Answer> answer = Serve(current_);
-      if (!answer) return;  // *this may be gone
+      if (!answer) return;  // *this may be destroyed
       Lock lock(mu_);
       Served(*std::move(answer));
       step = Next();
@@ -122,7 +123,7 @@ class StreamFlow {
     answers_.push_back(std::move(answer));
   }
 
-  // Marks what the caller has to start as going on.
+  // Decides what the caller has to start, and marks it as running.
   Step Next() UOPD_REQUIRES(mu_) {
     Step out;
     if (ended_) return out;
@@ -153,7 +154,7 @@ class StreamFlow {
   }
 
   const size_t max_bytes_;
-  Request current_;  // of whoever serves
+  Request current_;  // used by the activity that serves
 
   mutable Mutex mu_;
   bool reading_ UOPD_GUARDED_BY(mu_) = false;
@@ -164,7 +165,7 @@ class StreamFlow {
   bool closing_ UOPD_GUARDED_BY(mu_) = false;
   bool ended_ UOPD_GUARDED_BY(mu_) = false;
   std::deque<Request> waiting_ UOPD_GUARDED_BY(mu_);
-  std::deque<Answer> answers_ UOPD_GUARDED_BY(mu_);  // the front one is being written
+  std::deque<Answer> answers_ UOPD_GUARDED_BY(mu_);  // the first one is being written
   size_t waiting_bytes_ UOPD_GUARDED_BY(mu_) = 0;
   size_t answer_bytes_ UOPD_GUARDED_BY(mu_) = 0;
 };

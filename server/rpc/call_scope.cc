@@ -27,7 +27,7 @@ constexpr std::string_view kNames[] = {
 constexpr size_t kMethods = std::size(kNames);
 constexpr size_t kCodes = 17;
 
-// Looking up a series takes a lock: once per series is enough.
+// Looking up a series takes a lock, so each series is looked up only once.
 Histogram& DurationOf(Method method, absl::StatusCode code) {
   static std::array<std::atomic<Histogram*>, kMethods * kCodes> series{};
   auto& slot = series[static_cast<size_t>(method) * kCodes + static_cast<size_t>(code)];
@@ -45,7 +45,7 @@ Gauge& InFlight() {
   return gauge;
 }
 
-// A client decides how many calls fail and, in part, what their errors say.
+// The client decides how many calls fail and, in part, the texts of their errors.
 void LogFailure(std::string_view method, const engine::RequestContext& request, int64_t ns,
                 const absl::Status& status) {
   constexpr int kLinesASecond = 10;
@@ -56,12 +56,12 @@ void LogFailure(std::string_view method, const engine::RequestContext& request, 
   const std::string text = ClientText(status.ToString());
   if (ours) {
     UOPD_LOG(kError, "rpc", {"method", method}, {"req", request.id},
-             {"trace", request.trace.trace_id}, {"us", ns / 1000}, {"status", text},
-             {"dropped", dropped});
+             {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
+             {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
   } else {
     UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request.id},
-             {"trace", request.trace.trace_id}, {"us", ns / 1000}, {"status", text},
-             {"dropped", dropped});
+             {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
+             {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
   }
 }
 
@@ -74,7 +74,7 @@ std::string RequestId(const grpc::CallbackServerContext& context) {
   return absl::StrFormat("%x", next.fetch_add(1, std::memory_order_relaxed));
 }
 
-// The trace that the caller says it is in; none without exactly one good header.
+// The trace that the caller names. Empty unless there is exactly one valid header.
 TraceParent TraceOf(const grpc::CallbackServerContext& context) {
   const auto [first, last] = context.client_metadata().equal_range("traceparent");
   if (first == last || std::next(first) != last) return {};
@@ -85,7 +85,7 @@ TraceParent TraceOf(const grpc::CallbackServerContext& context) {
 
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
   engine::RequestContext out;
-  const auto deadline = context.deadline();  // of the system's clock
+  const auto deadline = context.deadline();  // by the system's clock
   if (deadline != std::chrono::system_clock::time_point::max()) {
     out.deadline =
         engine::RequestContext::Clock::now() + (deadline - std::chrono::system_clock::now());
@@ -95,13 +95,24 @@ engine::RequestContext ContextOf(grpc::CallbackServerContext& context) {
 }
 
 std::string PeerOf(const grpc::CallbackServerContext& context) {
-  // ipv4:127.0.0.1:4711, ipv6:[::1]:4711, or unix: and perhaps a path
+  // Forms: ipv4:127.0.0.1:4711, ipv6:[::1]:4711, or unix: with or without a path.
   const std::string address = context.peer();
   return address.starts_with("unix") ? "unix" : address.substr(0, address.rfind(':'));
 }
 
-engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session) {
-  return {PeerOf(context), session.empty() ? context.peer() : std::string(session)};
+absl::StatusOr<std::string> TenantOf(const engine::Engine& engine,
+                                     const grpc::CallbackServerContext& context) {
+  const engine::Tenants& tenants = engine.tenants();
+  if (!tenants.required()) return "";
+  const auto it = context.client_metadata().find("authorization");
+  if (it == context.client_metadata().end()) return tenants.Authenticate("");
+  return tenants.Authenticate({it->second.data(), it->second.size()});
+}
+
+void NameCaller(const grpc::CallbackServerContext& context, std::string_view session,
+                engine::Caller& caller) {
+  caller.peer = PeerOf(context);
+  caller.flow = session.empty() ? context.peer() : std::string(session);
 }
 
 absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context) {
@@ -119,6 +130,10 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   request_.id = RequestId(context);
   request_.trace = TraceOf(context);
   InFlight().Add(1);
+  auto tenant = TenantOf(engine, context);
+  admitted_ = tenant.status();
+  if (!tenant.ok()) return;
+  request_.caller.tenant = *std::move(tenant);
   auto work = engine.Begin();
   admitted_ = work.status();
   if (!work.ok()) return;
@@ -134,7 +149,8 @@ grpc::Status CallScope::End(const absl::Status& status) {
   const std::string_view method = kNames[static_cast<size_t>(method_)];
   if (status.ok()) {
     UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id},
-             {"trace", request_.trace.trace_id}, {"us", ns / 1000});
+             {"trace", request_.trace.trace_id}, {"tenant", request_.caller.tenant},
+             {"us", ns / 1000});
   } else {
     LogFailure(method, request_, ns, status);
   }

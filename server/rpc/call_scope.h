@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One RPC from its arrival to its end: deadline, cancellation, request id, gauge, histogram, log
-// line.
+// One RPC from its arrival to its end: its deadline, cancellation, request id, gauge, histogram and
+// log line.
 //
-// Belongs to the RPC; used by one thread at a time.
+// Owned by the RPC. Used by one thread at a time.
 #pragma once
 #include <google/protobuf/message.h>
 #include <grpcpp/server_context.h>
@@ -21,17 +21,23 @@ enum class Method : uint8_t {
 #undef UOPD_STREAM
 };
 
-// The limits of one message of a call: those of the RPC that it came with.
+// The request context of one message of a call. Its limits are those of the RPC.
 engine::RequestContext ContextOf(grpc::CallbackServerContext& context);
 
-// Who calls: the address without its port, "unix" for every Unix socket.
+// The peer that calls: the address without its port, or "unix" for every Unix socket.
 std::string PeerOf(const grpc::CallbackServerContext& context);
-// Who asks, for fair shares: by session where the call names one, else by connection.
-engine::Caller CallerOf(const grpc::CallbackServerContext& context, std::string_view session = {});
-// RESOURCE_EXHAUSTED when the peer begins too many calls.
+// The tenant of the call, by its token. UNAUTHENTICATED: the daemon requires a token, and the call
+// has no valid one.
+absl::StatusOr<std::string> TenantOf(const engine::Engine& engine,
+                                     const grpc::CallbackServerContext& context);
+// Names the caller for fair shares: by session if the call names one, otherwise by connection. Does
+// not change the tenant.
+void NameCaller(const grpc::CallbackServerContext& context, std::string_view session,
+                engine::Caller& caller);
+// RESOURCE_EXHAUSTED: the peer begins too many calls.
 absl::Status AdmitCall(engine::Engine& engine, const grpc::CallbackServerContext& context);
 
-// What the daemon holds for a message: its memory, and the operations of gRPC that carry it.
+// What the daemon holds for a message: its memory, and the gRPC operations that carry it.
 int64_t BytesOf(const google::protobuf::Message& message);
 
 class CallScope {
@@ -40,12 +46,13 @@ class CallScope {
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
-  // Whether the daemon takes the call at all.
+  // OK if the daemon accepts the call.
   const absl::Status& admitted() const { return admitted_; }
   engine::RequestContext& request() { return request_; }
-  // For streams that may stay idle: whoever works holds a Work of its own.
+  const std::string& tenant() const { return request_.caller.tenant; }
+  // For streams that may be idle: the messages then hold Works of their own.
   void ReleaseWork() { work_ = {}; }
-  // Counts and logs the end, and says what to send. Called exactly once.
+  // Counts and logs the end of the call, and returns the status to send. Called exactly once.
   grpc::Status End(const absl::Status& status);
 
  private:

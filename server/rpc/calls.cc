@@ -5,14 +5,14 @@
 
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 
 namespace uopd::rpc {
 namespace {
 
 using Arguments = absl::InlinedVector<engine::Argument, 8>;
 
-// Views into the request, which outlives the call.
+// The result has views into the request, which outlives the call.
 Arguments ToArguments(const google::protobuf::RepeatedPtrField<v1::Argument>& arguments) {
   Arguments out;
   uint64_t received = 0;
@@ -170,13 +170,14 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
   return absl::OkStatus();
 }
 
-absl::Status OpenSession(engine::Engine& engine, const std::string& peer,
+absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener,
                          const v1::OpenSessionRequest& request, v1::OpenSessionResponse* response) {
   const auto ttl =
       std::chrono::milliseconds(std::min<uint64_t>(request.ttl_ms(), uint64_t{1} << 40));
-  UOPD_ASSIGN(engine::SessionUse session, request.resume_token().empty()
-                                              ? engine.sessions().Open(ttl, peer)
-                                              : engine.sessions().Resume(request.resume_token()));
+  UOPD_ASSIGN(engine::SessionUse session,
+              request.resume_token().empty()
+                  ? engine.sessions().Open(ttl, opener)
+                  : engine.sessions().Resume(request.resume_token(), opener.tenant));
   response->set_session_id(session->id());
   response->set_resume_token(session->resume_token());
   response->set_ttl_ms(static_cast<uint64_t>(session->ttl().count()));
@@ -189,7 +190,7 @@ absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
   for (const v1::BufferSpec& spec : request.buffers()) {
     absl::Status status = engine.CreateBuffer(session, spec.handle(), spec.bytes(), spec.device());
     if (!status.ok()) {
-      session.buffers().Free(made);  // all or none
+      session.buffers().Free(made);  // create all buffers or none
       return status;
     }
     made.push_back(spec.handle());
@@ -201,33 +202,41 @@ void FreeBuffers(engine::Session& session, const v1::FreeBuffersRequest& request
   session.buffers().Free({request.handles().data(), static_cast<size_t>(request.handles().size())});
 }
 
-absl::Status Prepare(engine::Engine& engine, engine::RequestContext& context,
-                     const v1::PrepareRequest& request, v1::PrepareResponse* response) {
+void Prepare(engine::Engine& engine, engine::RequestContext& context,
+             const v1::PrepareRequest& request, v1::PrepareResponse* response, Done done) {
   if (!request.graph().empty()) metrics::BytesReceived().Increment(request.graph().size());
-  UOPD_ASSIGN(auto program,
-              engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options())));
-  response->set_digest(std::string(program->digest.view()));
-  FillSignature(*program, response->mutable_signature());
-  FillTimings(context, response->mutable_timings());
-  FillOutcome(context.cache, response->mutable_cache());
-  return absl::OkStatus();
+  engine.Prepare(context, GraphOf(request), ToCompileOptions(request.options()),
+                 [&context, response, done = std::move(done)](
+                     absl::StatusOr<std::shared_ptr<const engine::Program>> program) mutable {
+                   if (!program.ok()) return done(program.status());
+                   response->set_digest(std::string((*program)->digest.view()));
+                   FillSignature(**program, response->mutable_signature());
+                   FillTimings(context, response->mutable_timings());
+                   FillOutcome(context.cache, response->mutable_cache());
+                   done(absl::OkStatus());
+                 });
 }
 
-absl::Status Execute(engine::Engine& engine, engine::RequestContext& context,
-                     engine::Session& session, const v1::ExecuteRequest& request,
-                     v1::ExecuteResponse* response) {
-  const Arguments arguments = ToArguments(request.arguments());
+void Execute(engine::Engine& engine, engine::RequestContext& context, engine::Session& session,
+             const v1::ExecuteRequest& request, Where where, v1::ExecuteResponse* response,
+             Done done) {
+  auto arguments = std::make_unique<Arguments>(ToArguments(request.arguments()));
   engine::ExecuteCall call;
+  call.where = where;
   call.request_id = request.request_id();
   call.graph = GraphOf(request);
   call.options = ToCompileOptions(request.options());
   call.debug = static_cast<int>(std::min<uint32_t>(request.options().debug(), 7));
-  call.run = RunCallOf(request, arguments);
+  call.run = RunCallOf(request, *arguments);
   call.run.free_buffers = {request.free_buffers().data(),
                            static_cast<size_t>(request.free_buffers().size())};
-  UOPD_ASSIGN(engine::ExecuteResult result, engine.Execute(context, session, call));
-  FillResult(context, std::move(result), response);
-  return absl::OkStatus();
+  engine.Execute(context, session, call,
+                 [&context, response, arguments = std::move(arguments),
+                  done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
+                   const absl::Status status = result.status();
+                   if (status.ok()) FillResult(context, *std::move(result), response);
+                   done(status);
+                 });
 }
 
 absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequest& request) {
@@ -238,25 +247,38 @@ absl::Status CancelExecute(engine::Session& session, const v1::CancelExecuteRequ
   return absl::OkStatus();
 }
 
-absl::Status Run(engine::Engine& engine, engine::RequestContext& context,
-                 const v1::RunRequest& request, v1::RunResponse* response) {
+void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunRequest& request,
+         Where where, v1::RunResponse* response, Done done) {
   metrics::BytesReceived().Increment(request.graph().size());
-  const Arguments arguments = ToArguments(request.arguments());
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (arguments[i].buffer == 0) continue;
-    return absl::InvalidArgumentError(
-        Cat("slot ", i, " has a buffer handle, and this call has no session"));
+  // Keeps the digest that the engine finds.
+  struct State {
+    Arguments arguments;
+    Digest digest;
+  };
+  auto state = std::make_unique<State>();
+  state->arguments = ToArguments(request.arguments());
+  for (size_t i = 0; i < state->arguments.size(); ++i) {
+    if (state->arguments[i].buffer == 0) continue;
+    return done(absl::InvalidArgumentError(
+        Cat("slot ", i, " has a buffer handle, and this call has no session")));
   }
   engine::ExecuteCall call;
+  call.where = where;
   call.graph.bytes = request.graph();
   call.options = ToCompileOptions(request.options());
   call.debug = static_cast<int>(std::min<uint32_t>(request.options().debug(), 7));
-  call.run = RunCallOf(request, arguments);
-  Digest digest;
-  UOPD_ASSIGN(engine::ExecuteResult result, engine.RunOnce(context, call, &digest));
-  FillResult(context, std::move(result), response);
-  response->set_digest(std::string(digest.view()));
-  return absl::OkStatus();
+  call.run = RunCallOf(request, state->arguments);
+  Digest* const digest = &state->digest;
+  engine.RunOnce(context, call, digest,
+                 [&context, response, state = std::move(state),
+                  done = std::move(done)](absl::StatusOr<engine::ExecuteResult> result) mutable {
+                   const absl::Status status = result.status();
+                   if (status.ok()) {
+                     FillResult(context, *std::move(result), response);
+                     response->set_digest(std::string(state->digest.view()));
+                   }
+                   done(status);
+                 });
 }
 
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
@@ -270,16 +292,6 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
   *expected += data.size();
   metrics::BytesReceived().Increment(data.size());
   return absl::OkStatus();
-}
-
-Wanted WantedBy(const v1::PrepareRequest& request) {
-  return {GraphOf(request), ToCompileOptions(request.options())};
-}
-Wanted WantedBy(const v1::ExecuteRequest& request) {
-  return {GraphOf(request), ToCompileOptions(request.options())};
-}
-Wanted WantedBy(const v1::RunRequest& request) {
-  return {{{}, request.graph()}, ToCompileOptions(request.options())};
 }
 
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {

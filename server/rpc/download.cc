@@ -12,10 +12,11 @@
 namespace uopd::rpc {
 namespace {
 
-// Reads a chunk on the session's strand, writes it, reads the next one when that is done.
+// Reads a chunk on the session's strand and writes it to the client. When that is done, reads the
+// next chunk.
 //
-// Holds its session and its work until the end: a drain lets it finish, unless its client stops
-// taking.
+// Holds its session and its Work until the end. A drain lets it finish, unless its client stops
+// reading.
 class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
                        public WatchedStream,
                        public std::enable_shared_from_this<Download> {
@@ -27,7 +28,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
         context_(*context),
         request_(request),
         scope_(engine, *context, Method::kDownload) {
-    scope_.request().caller = CallerOf(*context, request.session_id());
+    NameCaller(*context, request.session_id(), scope_.request().caller);
     scope_.request().EndWith(cancellation_);
   }
 
@@ -44,7 +45,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   }
 
   void OnWriteDone(bool ok) override {
-    wait_.End();  // cancelling only makes this write fail
+    wait_.End();  // no effect if cancelled: this write then fails
     if (!ok) return End(absl::CancelledError("client does not read any more"));
     if (next_ == end_) return End(absl::OkStatus());
     Next();
@@ -66,11 +67,12 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
 
  private:
   absl::Status Open() {
-    UOPD_ASSIGN(session_, engine_.sessions().Use(request_.session_id()));
+    UOPD_ASSIGN(session_, engine_.sessions().Use(request_.session_id(), scope_.tenant()));
     return absl::OkStatus();
   }
 
-  // The buffer may be the output of a call that is ahead, so it is looked for on the strand.
+  // Looks for the buffer on the strand, because the buffer may be the output of a call that is
+  // ahead.
   absl::Status FindRange() {
     const auto buffer = session_->buffers().Find(request_.handle());
     if (buffer == nullptr) {
@@ -128,9 +130,9 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   const std::shared_ptr<engine::Cancellation> cancellation_ =
       std::make_shared<engine::Cancellation>();
   v1::DownloadResponse message_;
-  engine::Charge charge_;  // of message_
+  engine::Charge charge_;  // for message_
   engine::SessionUse session_;
-  uint64_t next_ = 0, end_ = 0;  // bytes of the buffer still to send
+  uint64_t next_ = 0, end_ = 0;  // range of the buffer that is still to be sent, in bytes
   bool found_ = false;
   ClientWait wait_;
   std::shared_ptr<Download> self_;  // from Start to OnDone

@@ -16,11 +16,11 @@ struct Request {
   v1::PipelineRequest message;
   int64_t held = 0;  // bytes
   engine::Charge charge;
-  absl::Status refused;  // not OK: there is no memory for what it says
+  absl::Status refused;  // not OK: there was no memory for the message
   size_t bytes() const { return static_cast<size_t>(held); }
 };
 
-// With the work that it was: a drain waits until the client has the answer.
+// Also holds the Work of the request, so a drain waits until the client has the answer.
 struct Answer {
   v1::PipelineResponse message;
   engine::Work work;
@@ -29,7 +29,7 @@ struct Answer {
   size_t bytes() const { return static_cast<size_t>(held); }
 };
 
-// Kept alive by itself until OnDone, and by whoever works in it.
+// Keeps itself alive until OnDone. Whoever works in it also keeps it alive.
 class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>,
                        private net::StreamFlow<Request, Answer>,
                        public WatchedStream,
@@ -42,8 +42,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
         watch_(watch),
         context_(*context),
         scope_(engine, *context, Method::kPipeline) {
-    // The scope's Work is given back at once: an idle stream must not hold up a drain. Messages
-    // take their own.
+    // Give the scope's Work back at once, because an idle stream must not delay a drain. Each
+    // message takes its own Work.
     scope_.ReleaseWork();
   }
 
@@ -68,7 +68,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
 
   void OnWriteDone(bool ok) override {
     const auto alive = shared_from_this();
-    wait_.End();  // cancelling only makes this write fail
+    wait_.End();  // no effect if cancelled: this write then fails
     StreamFlow::OnWriteDone(ok);
   }
 
@@ -77,7 +77,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     cancellation_->Cancel();
   }
 
-  // A client that sends nothing may do so for ever; one that does not take its answers may not.
+  // A client may send nothing for any time. A client that does not read its answers may not.
   void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
     if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
     if (!limits.draining) return;
@@ -106,7 +106,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     Finish(scope_.End(status));
   }
 
-  // The message that was read. Where there is no memory for it, only its number is kept.
+  // The message that was read, with its charge. If there is no memory for it, only its number is
+  // kept.
   Request Charged() {
     Request out;
     out.held = BytesOf(incoming_);
@@ -125,11 +126,12 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return out;
   }
 
-  // Only the one serving touches current_, charge_, answer_, request_, session_ and work_.
+  // Only the thread that serves uses current_, charge_, answer_, request_, session_ and work_.
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
     request_ = ContextOf(context_);
+    request_.caller.tenant = scope_.tenant();
     request_.EndWith(cancellation_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
@@ -139,16 +141,12 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     work_ = *std::move(work);
     if (absl::Status status = AdmitCall(engine_, context_); !status.ok()) return Answered(status);
     if (current_.has_prepare()) return ServePrepare();
-    auto session = engine_.sessions().Use(SessionId());
+    auto session = engine_.sessions().Use(SessionId(), scope_.tenant());
     if (!session.ok()) return Answered(session.status());
     session_ = *std::move(session);
-    if (IsQuickCall() && session_->strand().TryEnter()) {
-      const absl::Status status = Call();
-      session_->strand().Leave();
-      return Answered(status);
-    }
-    request_.caller = CallerOf(context_, SessionId());
-    auto admission = engine_.executor().Admit(request_.caller);
+    if (IsQuickCall() && session_->strand().TryEnter()) return ServeHere();
+    NameCaller(context_, SessionId(), request_.caller);
+    auto admission = engine_.task_pool().Admit(request_.caller);
     if (!admission.ok()) return Answered(admission.status());
     session_->strand().Post(*std::move(admission), request_,
                             [self = shared_from_this()](engine::Strand::Turn turn) mutable {
@@ -157,52 +155,48 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return std::nullopt;
   }
 
-  // On a thread of the executor. A program that is not there yet is prepared without it.
-  void TakeTurn(engine::Strand::Turn turn) {
-    const absl::Status wanted_still = request_.Check();
-    if (!wanted_still.ok() || !current_.has_execute())
-      return EndTurn(std::move(turn), wanted_still);
-    const Wanted wanted = WantedBy(current_.execute());
-    // For a session that was closed meanwhile nothing is prepared: the call says so.
-    const bool there =
-        session_->closed() || engine_.FindPrepared(request_, wanted.graph, wanted.options);
-    if (there && &engine_.RunnerOf(request_) == &engine_.executor())
-      return EndTurn(std::move(turn), absl::OkStatus());
-    auto post = [self = shared_from_this(), turn = std::move(turn)](absl::Status status) mutable {
-      if (!status.ok()) return self->EndTurn(std::move(turn), status);
-      self->engine_.RunnerOf(self->request_)
-          .Post(self->request_, [self, turn = std::move(turn)]() mutable {
-            self->EndTurn(std::move(turn), absl::OkStatus());
-          });
+  // Calls the engine on this thread. An answer that is ready at once is returned. So a client that
+  // sends a thousand calls is served in a loop.
+  std::optional<Answer> ServeHere() {
+    struct Handoff {
+      std::atomic<bool> second{false};  // whoever comes second handles the answer
+      std::optional<Answer> answer;
     };
-    if (there) return post(absl::OkStatus());
-    engine_.PrepareThen(request_, wanted.graph, wanted.options, std::move(post));
+    auto handoff = std::make_shared<Handoff>();
+    Call([self = shared_from_this(), handoff](const absl::Status& status) {
+      self->session_->strand().Leave();
+      handoff->answer = self->Answered(status);
+      if (handoff->second.exchange(true)) self->OnServed(*std::move(handoff->answer));
+    });
+    if (handoff->second.exchange(true)) return std::move(handoff->answer);
+    return std::nullopt;
   }
-  void EndTurn(engine::Strand::Turn turn, absl::Status status) {
-    if (status.ok()) status = Call();
-    turn.End();  // the next call of this session finds nothing ahead
-    OnServed(Answered(status));
+
+  // Runs on a thread of the task pool.
+  void TakeTurn(engine::Strand::Turn turn) {
+    auto done = [self = shared_from_this(),
+                 turn = std::move(turn)](const absl::Status& status) mutable {
+      turn.End();  // so that the session's next call finds nothing ahead
+      self->OnServed(self->Answered(status));
+    };
+    Call(std::move(done));
   }
 
   std::optional<Answer> ServePrepare() {
-    request_.caller = CallerOf(context_, current_.prepare().session_id());
-    auto admission = engine_.executor().Admit(request_.caller);
+    NameCaller(context_, current_.prepare().session_id(), request_.caller);
+    auto admission = engine_.task_pool().Admit(request_.caller);
     if (!admission.ok()) return Answered(admission.status());
-    // By way of the executor: what is there at once would be answered inside of this call.
-    engine_.executor().Post(
-        request_, [self = shared_from_this(), admission = *std::move(admission)]() mutable {
-          const Wanted wanted = WantedBy(self->current_.prepare());
-          self->engine_.PrepareThen(
-              self->request_, wanted.graph, wanted.options,
-              [self, admission = std::move(admission)](absl::Status status) mutable {
-                if (status.ok()) {
-                  status = Prepare(self->engine_, self->request_, self->current_.prepare(),
-                                   self->answer_.mutable_prepare());
-                }
-                admission.Leave();
-                self->OnServed(self->Answered(status));
-              });
-        });
+    // By way of the task pool. Otherwise a result that is ready at once would be answered inside
+    // this call.
+    engine_.task_pool().Post(request_, [self = shared_from_this(),
+                                        admission = *std::move(admission)]() mutable {
+      rpc::Prepare(self->engine_, self->request_, self->current_.prepare(),
+                   self->answer_.mutable_prepare(),
+                   [self, admission = std::move(admission)](const absl::Status& status) mutable {
+                     admission.Leave();
+                     self->OnServed(self->Answered(status));
+                   });
+    });
     return std::nullopt;
   }
 
@@ -231,11 +225,17 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     return true;
   }
 
-  absl::Status Call() {
-    UOPD_TRY(request_.Check());
+  // Serves the message, in the turn of its session.
+  void Call(Done done) {
+    const absl::Status wanted_still = request_.Check();
+    if (!wanted_still.ok()) return done(wanted_still);
+    if (!current_.has_execute()) return done(CallAtOnce());
+    rpc::Execute(engine_, request_, *session_, current_.execute(), Where::kHere,
+                 answer_.mutable_execute(), std::move(done));
+  }
+
+  absl::Status CallAtOnce() {
     switch (current_.call_case()) {
-      case v1::PipelineRequest::kExecute:
-        return Execute(engine_, request_, *session_, current_.execute(), answer_.mutable_execute());
       case v1::PipelineRequest::kCreateBuffers:
         return CreateBuffers(engine_, *session_, current_.create_buffers());
       case v1::PipelineRequest::kFreeBuffers:
@@ -252,6 +252,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
         if (!status.ok() && created) session_->buffers().Free({&handle, 1});
         return status;
       }
+      case v1::PipelineRequest::kExecute:
       case v1::PipelineRequest::kPrepare:
       case v1::PipelineRequest::CALL_NOT_SET:
         break;
@@ -286,7 +287,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   engine::Charge charge_;         // of current_
   v1::PipelineResponse answer_;
   const std::shared_ptr<engine::Cancellation> cancellation_ =
-      std::make_shared<engine::Cancellation>();  // of all calls of the stream
+      std::make_shared<engine::Cancellation>();  // for all calls of the stream
   engine::RequestContext request_;
   engine::SessionUse session_;
   engine::Work work_;

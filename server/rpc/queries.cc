@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The calls of operators and people who debug: no session, one message each way (UOPD_QUERY).
+// The calls for operators and for debugging. They have no session and one message each way
+// (UOPD_QUERY).
 #include <algorithm>
 
 #include "server/rpc/service.h"
@@ -12,7 +13,7 @@ using engine::RequestContext;
 namespace {
 
 constexpr auto kHere = [] { return true; };        // takes microseconds
-constexpr auto kElsewhere = [] { return false; };  // reads or writes the store, or more
+constexpr auto kElsewhere = [] { return false; };  // uses the store, or takes longer
 
 uint64_t Size(int64_t v) { return static_cast<uint64_t>(std::max<int64_t>(v, 0)); }
 

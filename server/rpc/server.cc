@@ -13,7 +13,7 @@
 namespace uopd::rpc {
 namespace {
 
-// Memory for messages in flight, in messages of the largest size.
+// Memory for messages in flight, as a number of messages of the largest size.
 constexpr int64_t kMessagesInFlight = 64;
 constexpr int64_t kLeastQuota = int64_t{256} << 20;
 
@@ -23,7 +23,7 @@ ServiceLimits LimitsOf(const Config& config) {
           .session_bytes = static_cast<uint64_t>(config.limits_session_bytes())};
 }
 
-// What every client of HTTP/2 says first.
+// The first bytes of every HTTP/2 client.
 constexpr char kPreface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 net::AcceptorOptions AcceptorOptionsOf(const Config& config) {
@@ -67,7 +67,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   builder.RegisterService(&out->service_);
   builder.SetMaxReceiveMessageSize(max_message);
   builder.SetMaxSendMessageSize(max_message);
-  // A client that is gone without a word is found out.
+  // Finds clients that are gone without closing their connection.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);

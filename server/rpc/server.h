@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The listening side: address, limits of connections and messages, memory bound, health and
-// reflection services.
+// The listening side: the address, the limits of connections and messages, the memory bound, and
+// the services for health and reflection.
 //
-// The listener and its acceptor are ours (server/net): gRPC has no bound on connections, and sets
-// no mode of a socket file.
+// The listener and its acceptor are our own (server/net), because gRPC does not limit connections
+// and does not set the mode of a socket file.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -21,19 +21,19 @@ namespace uopd::rpc {
 
 class Server {
  public:
-  // Serves when it returns. INVALID_ARGUMENT for an address that makes no sense, or that others
-  // reach while server.allow_insecure_remote is off; UNAVAILABLE for one that cannot be bound. The
-  // engine outlives the server.
+  // Returns a server that serves already. INVALID_ARGUMENT: an invalid address, or one that other
+  // machines can reach although server.allow_insecure_remote is off. UNAVAILABLE: an address that
+  // cannot be bound. The engine outlives the server.
   static absl::StatusOr<std::unique_ptr<Server>> Start(engine::Engine& engine,
                                                        const Config& config);
   ~Server();
 
-  // With the port that was bound; unix:PATH as given.
+  // The address with the port that was bound. unix:PATH is returned as it was given.
   const std::string& address() const { return address_; }
 
-  // Health says NOT_SERVING from now on.
+  // From now on the health service says NOT_SERVING.
   void SetNotServing();
-  // Ends what is still open at `deadline`, by cancelling it.
+  // Cancels the calls that are still open at `deadline`.
   void Shutdown(std::chrono::system_clock::time_point deadline);
 
  private:

@@ -27,19 +27,21 @@ grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* cont
                                                const v1::OpenSessionRequest* request,
                                                v1::OpenSessionResponse* response) {
   return Serve(engine_, {context, Method::kOpenSession, *request, *response}, kAlways,
-               [=, this](RequestContext&) {
-                 return rpc::OpenSession(engine_, PeerOf(*context), *request, response);
+               [=, this](RequestContext& call) {
+                 const engine::Opener opener{PeerOf(*context), call.caller.tenant};
+                 return rpc::OpenSession(engine_, opener, *request, response);
                });
 }
 
-// Not on the strand: closing also ends the calls that wait there. What a running call uses goes
-// when it is done.
+// Not on the strand, because closing also ends the calls that wait there. What a running call uses
+// is freed when the call is done.
 grpc::ServerUnaryReactor* Service::CloseSession(grpc::CallbackServerContext* context,
                                                 const v1::CloseSessionRequest* request,
                                                 v1::CloseSessionResponse* response) {
-  return Serve(
-      engine_, {context, Method::kCloseSession, *request, *response}, kAlways,
-      [=, this](RequestContext&) { return engine_.sessions().Close(request->session_id()); });
+  return Serve(engine_, {context, Method::kCloseSession, *request, *response}, kAlways,
+               [=, this](RequestContext& call) {
+                 return engine_.sessions().Close(request->session_id(), call.caller.tenant);
+               });
 }
 
 grpc::ServerUnaryReactor* Service::CreateBuffers(grpc::CallbackServerContext* context,
@@ -73,42 +75,46 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* Service::Download(
   return StartDownload(engine_, watch_, context, request);
 }
 
-// Compiling changes nothing in the session: it is used to renew its lease, and its order does not
-// matter.
+// Compiling does not change the session. The session is used only to renew its lease, so the order
+// of the calls does not matter.
 grpc::ServerUnaryReactor* Service::Prepare(grpc::CallbackServerContext* context,
                                            const v1::PrepareRequest* request,
                                            v1::PrepareResponse* response) {
-  return ServePrepare(
-      engine_, {context, Method::kPrepare, *request, *response}, *request,
-      [=, this](RequestContext& call) { return rpc::Prepare(engine_, call, *request, response); });
+  return ServePrepare(engine_, {context, Method::kPrepare, *request, *response},
+                      request->session_id(), [=, this](RequestContext& call, Done done) {
+                        rpc::Prepare(engine_, call, *request, response, std::move(done));
+                      });
 }
 
 grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
                                            const v1::ExecuteRequest* request,
                                            v1::ExecuteResponse* response) {
-  return ServeExecute(engine_, {context, Method::kExecute, *request, *response}, *request,
-                      [=, this](RequestContext& call, Session& session) {
-                        return rpc::Execute(engine_, call, session, *request, response);
-                      });
+  // In the turn of the session this is a thread of the task pool, or the call is quick.
+  return ServeExecute(
+      engine_, {context, Method::kExecute, *request, *response}, request->session_id(),
+      IsQuick(engine_, *request), [=, this](RequestContext& call, Session& session, Done done) {
+        rpc::Execute(engine_, call, session, *request, Where::kHere, response, std::move(done));
+      });
 }
 
-// Not on the strand, where it would wait for what it is to end.
+// Not on the strand: there it would wait for the call that it has to end.
 grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* context,
                                                  const v1::CancelExecuteRequest* request,
                                                  v1::CancelExecuteResponse* response) {
   return Serve(engine_, {context, Method::kCancelExecute, *request, *response}, kAlways,
-               [=, this](RequestContext&) -> absl::Status {
+               [=, this](RequestContext& call) -> absl::Status {
                  UOPD_ASSIGN(engine::SessionUse session,
-                             engine_.sessions().Use(request->session_id()));
+                             engine_.sessions().Use(request->session_id(), call.caller.tenant));
                  return rpc::CancelExecute(*session, *request);
                });
 }
 
 grpc::ServerUnaryReactor* Service::Run(grpc::CallbackServerContext* context,
                                        const v1::RunRequest* request, v1::RunResponse* response) {
-  return ServeRun(
-      engine_, {context, Method::kRun, *request, *response}, *request,
-      [=, this](RequestContext& call) { return rpc::Run(engine_, call, *request, response); });
+  return ServeRun(engine_, {context, Method::kRun, *request, *response}, IsQuick(engine_, *request),
+                  [=, this](RequestContext& call, Where where, Done done) {
+                    rpc::Run(engine_, call, *request, where, response, std::move(done));
+                  });
 }
 
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Service::Pipeline(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The UopdService of gRPC: which call runs where (service.cc), and the queries of operators, which
-// need nothing else (queries.cc). Everything that it does is elsewhere.
+// The UopdService of gRPC: where each call runs (service.cc), and the queries of operators
+// (queries.cc). The work itself is done elsewhere.
 //
 // Thread-safe. The engine outlives it.
 #pragma once

@@ -7,7 +7,7 @@
 namespace uopd::rpc {
 namespace {
 
-// Messages travel in HTTP/2 headers, which are bounded (8 KiB by default), several times.
+// A message is sent several times in HTTP/2 headers, which are limited (8 KiB by default).
 constexpr size_t kMaxMessage = 1500;
 constexpr size_t kMaxNodeText = 1000;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The only place where an absl::Status becomes what gRPC sends. Pure functions.
+// The only place that converts an absl::Status to what gRPC sends. Pure functions.
 #pragma once
 #include <grpcpp/support/status.h>
 
@@ -8,7 +8,8 @@
 
 namespace uopd::rpc {
 
-// Same code and message; the node or the missing thing to blame as a detail of a google.rpc.Status.
+// The same code and message. The node at fault, or the missing thing, is a detail of a
+// google.rpc.Status.
 grpc::Status ToGrpc(const absl::Status& status);
 // The same as the fields of a PipelineResponse.
 void FillError(const absl::Status& status, v1::PipelineResponse* out);

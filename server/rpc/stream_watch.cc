@@ -37,7 +37,8 @@ void StreamWatch::Add(const std::shared_ptr<WatchedStream>& stream) {
 void StreamWatch::Remove(const WatchedStream* stream) {
   MutexLock lock(mu_);
   streams_.erase(stream);
-  // What the stream's RPC owns goes when the caller returns. The watch itself may have ended it.
+  // The stream's RPC may be destroyed when this function returns, so wait for EndIfIdle. The
+  // watch's own thread does not wait for itself.
   if (std::this_thread::get_id() == thread_.get_id()) return;
   lock.Wait(changed_, [&]() UOPD_REQUIRES(mu_) { return looked_at_ != stream; });
 }
@@ -74,7 +75,7 @@ void StreamWatch::Run() {
     const WatchLimits limits = limits_();
     const int64_t now = NowNs();
     for (const auto& stream : alive) LookAt(*stream, now, limits);
-    alive.clear();  // without the lock: a stream's end takes it
+    alive.clear();  // without the lock, which the end of a stream takes
   }
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Ends streams whose client does nothing, and those that are idle when the daemon shuts down.
+// Ends streams whose client does nothing. When the daemon shuts down, also ends streams that are
+// idle.
 //
-// A stream says when it waits for its client; a thread looks at all of them a few times a second.
+// A stream tells when it waits for its client. A thread checks all streams a few times a second.
 // Thread-safe. Outlives the streams.
 #pragma once
 #include <algorithm>
@@ -22,8 +23,8 @@ struct WatchLimits {
   bool draining = false;
 };
 
-// How long a client may take for what is sent to it. A daemon that shuts down waits for one that
-// takes something, and not for one that does not.
+// The time that a client may take to read what is sent to it. A daemon that shuts down waits for a
+// client that reads, and not for one that does not.
 inline int64_t WriteLimitNs(const WatchLimits& limits) {
   constexpr std::chrono::milliseconds kDraining{1000};
   return std::chrono::nanoseconds(limits.draining ? std::min(kDraining, limits.idle) : limits.idle)
@@ -33,8 +34,8 @@ inline int64_t WriteLimitNs(const WatchLimits& limits) {
 class WatchedStream {
  public:
   virtual ~WatchedStream() = default;
-  // Ends what has waited for its client for longer than the limit allows. Called from the watch's
-  // thread, while any other event of the stream but its OnDone may happen.
+  // Ends the stream if it has waited for its client for longer than `limits` allow. Called on the
+  // watch's thread. Any other event of the stream except OnDone may happen at the same time.
   virtual void EndIfIdle(int64_t now_ns, const WatchLimits& limits) = 0;
 };
 
@@ -46,7 +47,7 @@ class StreamWatch {
   StreamWatch& operator=(const StreamWatch&) = delete;
 
   void Add(const std::shared_ptr<WatchedStream>& stream) UOPD_EXCLUDES(mu_);
-  // EndIfIdle is not being called, and will not be, when it returns.
+  // When it returns, EndIfIdle is not running for `stream` and is not called for it any more.
   void Remove(const WatchedStream* stream) UOPD_EXCLUDES(mu_);
 
  private:
@@ -64,13 +65,15 @@ class StreamWatch {
   std::thread thread_;
 };
 
-// Whether a stream waits for its client, and who ends that: the client's next step or the watch.
+// Whether a stream waits for its client. Decides who ends the wait: the client's next step or the
+// watch.
 class ClientWait {
  public:
   void Begin(int64_t now_ns) { since_ns_.store(now_ns, std::memory_order_release); }
   // False: the watch has ended the stream.
   bool End() { return since_ns_.exchange(0, std::memory_order_acq_rel) != kEnded; }
-  // True: it was waiting since before `before_ns`, and nobody else ends that wait.
+  // True: the stream has waited since before `before_ns`, and the caller is the one that ends the
+  // wait.
   bool Overdue(int64_t before_ns) {
     int64_t since = since_ns_.load(std::memory_order_acquire);
     return since > 0 && since <= before_ns &&
@@ -79,7 +82,7 @@ class ClientWait {
 
  private:
   static constexpr int64_t kEnded = -1;
-  std::atomic<int64_t> since_ns_{0};  // 0: does not wait
+  std::atomic<int64_t> since_ns_{0};  // 0: no wait
 };
 
 }  // namespace uopd::rpc

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The streaming calls. Each reactor owns itself and its RPC's scope from its start to OnDone; gRPC
-// calls it on its own threads, one event of a kind at a time.
+// The streaming calls. Each reactor owns itself and the scope of its RPC, from its start to OnDone.
+// gRPC calls it on gRPC's threads, with one event of a kind at a time.
 //
-// A stream that waits for its client holds neither a session nor work of the engine: it renews no
-// lease and holds up no drain. The watch ends those that wait too long.
+// A stream that waits for its client holds neither a session nor a Work of the engine. So it renews
+// no lease and delays no drain. The watch ends streams that wait too long.
 #pragma once
 #include <grpcpp/grpcpp.h>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Unary calls: where the work of a call runs, and its one ending.
+// Unary calls: where the work of a call runs, and the single place where it ends.
 //
-// The thread that receives a call belongs to gRPC and serves others too, so only what takes
-// microseconds runs on it; the rest goes to the engine's executor, and calls of a session in the
-// order of its strand. A program that is not there yet is prepared on threads for that, and the
-// call, and its turn in the session, wait without one.
+// The thread that receives a call belongs to gRPC and serves other calls too. So it runs only work
+// that takes microseconds. Other work goes to the engine's task pool; calls of a session go there
+// in the order of its strand. A program that is not prepared yet is prepared on threads for that
+// purpose. The call and its turn in the session wait for it without a thread.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,7 +15,7 @@
 
 namespace uopd::rpc {
 
-// A call as gRPC gives it; the messages are there until the reactor's OnDone.
+// A call as gRPC gives it. The messages are valid until the reactor's OnDone.
 struct Incoming {
   grpc::CallbackServerContext* context;
   Method method;
@@ -23,7 +23,8 @@ struct Incoming {
   const google::protobuf::Message& response;
 };
 
-// Of a call that waits: says when its client leaves, and is charged for its messages.
+// The reactor of a call that waits. It reports when the client leaves, and holds the charge for the
+// messages.
 class WaitingReactor final : public grpc::ServerUnaryReactor {
  public:
   WaitingReactor(std::shared_ptr<engine::Cancellation> cancellation, engine::Charge request)
@@ -38,7 +39,7 @@ class WaitingReactor final : public grpc::ServerUnaryReactor {
   engine::Charge answer_;
 };
 
-// One call on the heap, while its work waits elsewhere.
+// One call on the heap. It exists while its work waits elsewhere.
 class UnaryCall {
  public:
   UnaryCall(engine::Engine& engine, const Incoming& incoming)
@@ -48,14 +49,14 @@ class UnaryCall {
   CallScope& scope() { return scope_; }
   engine::RequestContext& request() { return scope_.request(); }
 
-  // Before it waits: the place and the memory among those that may, for whom, and from now on the
-  // client may leave at any time. Then reactor() is there.
+  // Called before the call waits. Takes a place and the memory among the calls that may wait. From
+  // now on the client may leave at any time. After success, reactor() is not null.
   absl::Status Admit(std::string_view session = {}) {
-    request().caller = CallerOf(*incoming_.context, session);
+    NameCaller(*incoming_.context, session, request().caller);
     UOPD_ASSIGN(engine::Charge held,
                 engine::Charge::Take(engine_.client_bytes(), BytesOf(incoming_.request),
                                      engine::ByteClass::kMessages));
-    UOPD_ASSIGN(admission_, engine_.executor().Admit(request().caller));
+    UOPD_ASSIGN(admission_, engine_.task_pool().Admit(request().caller));
     auto cancellation = std::make_shared<engine::Cancellation>();
     request().EndWith(cancellation);
     // Deletes itself in OnDone.
@@ -68,14 +69,14 @@ class UnaryCall {
     return reactor_;
   }
   void Finish(const absl::Status& status) {
-    admission_.Leave();  // before the answer: the client's next call finds the place
+    admission_.Leave();  // before the answer, so that the client's next call finds a place
     if (waiting_ != nullptr) {
       waiting_->Hold(engine::Charge::Always(engine_.client_bytes(), BytesOf(incoming_.response),
                                             engine::ByteClass::kAnswers));
     }
     reactor()->Finish(scope_.End(status));
   }
-  // After waiting since then. OK: the work begins now.
+  // Ends the wait that began at `since_ns`. OK: the work begins now.
   absl::Status EndQueue(int64_t since_ns) {
     request().timings.Add(Phase::kQueue, NowNs() - since_ns);
     return request().Check();
@@ -88,7 +89,7 @@ class UnaryCall {
   CallScope scope_;
   engine::Admission admission_;
   grpc::ServerUnaryReactor* reactor_ = nullptr;
-  WaitingReactor* waiting_ = nullptr;  // the same, where the call waits
+  WaitingReactor* waiting_ = nullptr;  // the same object, if the call waits
 };
 
 using UnaryCallPtr = std::unique_ptr<UnaryCall>;
@@ -99,8 +100,8 @@ inline grpc::ServerUnaryReactor* FinishHere(UnaryCall& call, const absl::Status&
   return reactor;
 }
 
-// The call waits, in the session if one is named: start(call) begins its work, and somebody else
-// finishes it.
+// Lets the call wait, in the session if one is named. start(call) begins its work. Other code
+// finishes the call.
 template <class Start>
 grpc::ServerUnaryReactor* ServeLater(UnaryCallPtr call, std::string_view session_id,
                                      Start&& start) {
@@ -111,7 +112,8 @@ grpc::ServerUnaryReactor* ServeLater(UnaryCallPtr call, std::string_view session
   return reactor;
 }
 
-// Calls body(RequestContext&) -> absl::Status here if `quick()`, else on the executor.
+// Calls body(RequestContext&) -> absl::Status on this thread if `quick()`, otherwise on the task
+// pool.
 template <class Quick, class Body>
 grpc::ServerUnaryReactor* Serve(engine::Engine& engine, const Incoming& incoming, Quick&& quick,
                                 Body body) {
@@ -121,7 +123,7 @@ grpc::ServerUnaryReactor* Serve(engine::Engine& engine, const Incoming& incoming
   if (quick()) return FinishHere(*call, body(call->request()));
   return ServeLater(std::move(call), {}, [&](UnaryCallPtr waiting) {
     const engine::RequestContext& request = waiting->request();
-    engine.executor().Post(request, [call = std::move(waiting), body = std::move(body)]() mutable {
+    engine.task_pool().Post(request, [call = std::move(waiting), body = std::move(body)]() mutable {
       absl::Status begun = call->EndQueue();
       if (begun.ok()) begun = body(call->request());
       call->Finish(begun);
@@ -129,15 +131,15 @@ grpc::ServerUnaryReactor* Serve(engine::Engine& engine, const Incoming& incoming
   });
 }
 
-// Calls body(RequestContext&, Session&) -> absl::Status in the order of the session: here if
-// nothing is ahead and `quick()`.
+// Calls body(RequestContext&, Session&) -> absl::Status in the order of the session. It runs on
+// this thread if no call is ahead and `quick()`.
 template <class Quick, class Body>
 grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, const Incoming& incoming,
                                        const std::string& session_id, Quick&& quick, Body body) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
   absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
-  auto session = engine.sessions().Use(session_id);
+  auto session = engine.sessions().Use(session_id, call->scope().tenant());
   if (!session.ok()) return FinishHere(*call, session.status());
   engine::Strand& strand = (*session)->strand();
   if (quick() && strand.TryEnter()) {
@@ -159,112 +161,87 @@ grpc::ServerUnaryReactor* ServeSession(engine::Engine& engine, const Incoming& i
   });
 }
 
-// Prepare: body(RequestContext&) -> absl::Status answers once the program is there.
-template <class Body>
+// For Prepare: start(RequestContext&, Done) answers when the program is prepared.
+template <class Start>
 grpc::ServerUnaryReactor* ServePrepare(engine::Engine& engine, const Incoming& incoming,
-                                       const v1::PrepareRequest& request, Body body) {
+                                       const std::string& session_id, Start start) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
   const absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
   engine::SessionUse session;
-  if (!request.session_id().empty()) {
-    auto used = engine.sessions().Use(request.session_id());
+  if (!session_id.empty()) {
+    auto used = engine.sessions().Use(session_id, call->scope().tenant());
     if (!used.ok()) return FinishHere(*call, used.status());
     session = *std::move(used);
   }
-  return ServeLater(std::move(call), request.session_id(), [&](UnaryCallPtr waiting) {
-    engine::RequestContext& context_of_call = waiting->request();
-    const Wanted wanted = WantedBy(request);
-    engine.PrepareThen(context_of_call, wanted.graph, wanted.options,
-                       [call = std::move(waiting), session = std::move(session),
-                        body](absl::Status prepared) mutable {
-                         if (prepared.ok()) prepared = body(call->request());
-                         session = {};
-                         call->Finish(prepared);
-                       });
+  return ServeLater(std::move(call), session_id, [&](UnaryCallPtr waiting) {
+    engine::RequestContext& request = waiting->request();
+    start(request, [call = std::move(waiting),
+                    session = std::move(session)](const absl::Status& prepared) mutable {
+      session = {};
+      call->Finish(prepared);
+    });
   });
 }
 
-// Run: body(RequestContext&) -> absl::Status runs on the executor once the program is there; here
-// if that takes microseconds.
-template <class Body>
-grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming,
-                                   const v1::RunRequest& request, Body body) {
+// For Run: start(RequestContext&, Where, Done) works on this thread if that takes microseconds.
+template <class Start>
+grpc::ServerUnaryReactor* ServeRun(engine::Engine& engine, const Incoming& incoming, bool quick,
+                                   Start start) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
   const absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
-  if (IsQuick(engine, request)) return FinishHere(*call, body(call->request()));
-  return ServeLater(std::move(call), {}, [&](UnaryCallPtr waiting) {
-    engine::RequestContext& context_of_call = waiting->request();
-    const Wanted wanted = WantedBy(request);
-    engine.PrepareThen(context_of_call, wanted.graph, wanted.options,
-                       [call = std::move(waiting), body](absl::Status prepared) mutable {
-                         if (!prepared.ok()) return call->Finish(prepared);
-                         const engine::RequestContext& ready = call->request();
-                         engine::Executor& runner = call->engine().RunnerOf(ready);
-                         runner.Post(ready,
-                                     [call = std::move(call), body, since = NowNs()]() mutable {
-                                       absl::Status begun = call->EndQueue(since);
-                                       if (begun.ok()) begun = body(call->request());
-                                       call->Finish(begun);
-                                     });
-                       });
-  });
+  const auto begin = [&](UnaryCallPtr begun) {
+    engine::RequestContext& request = begun->request();
+    start(request, quick ? Where::kHere : Where::kOnTaskPool,
+          [call = std::move(begun)](const absl::Status& ended) { call->Finish(ended); });
+  };
+  if (!quick) return ServeLater(std::move(call), {}, begin);
+  grpc::ServerUnaryReactor* const reactor = call->reactor();
+  begin(std::move(call));
+  return reactor;
 }
 
-// Execute: body(RequestContext&, Session&) -> absl::Status runs in the order of the session, once
-// the program is there; here if nothing is ahead and that takes microseconds.
-template <class Body>
+// For Execute: start(RequestContext&, Session&, Done) works in the order of the session and holds
+// its turn until Done. It works on this thread if no call is ahead and the work takes microseconds.
+template <class Start>
 grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& incoming,
-                                       const v1::ExecuteRequest& request, Body body) {
+                                       const std::string& session_id, bool quick, Start start) {
   auto call = std::make_unique<UnaryCall>(engine, incoming);
-  absl::Status status = call->scope().admitted();
+  const absl::Status status = call->scope().admitted();
   if (!status.ok()) return FinishHere(*call, status);
-  auto session = engine.sessions().Use(request.session_id());
-  if (!session.ok()) return FinishHere(*call, session.status());
-  engine::Strand& strand = (*session)->strand();
-  if (IsQuick(engine, request) && strand.TryEnter()) {
-    status = body(call->request(), **session);
-    strand.Leave();  // before the answer: the next call of this client finds nothing ahead
-    return FinishHere(*call, status);
+  auto used = engine.sessions().Use(session_id, call->scope().tenant());
+  if (!used.ok()) return FinishHere(*call, used.status());
+  engine::Session& session = **used;
+  if (quick && session.strand().TryEnter()) {
+    grpc::ServerUnaryReactor* const reactor = call->reactor();
+    engine::RequestContext& request = call->request();
+    start(
+        request, session,
+        [call = std::move(call), held = *std::move(used)](const absl::Status& ended) {
+          held->strand().Leave();  // before the answer: the client's next call finds nothing ahead
+          call->Finish(ended);
+        });
+    return reactor;
   }
-  auto take_turn = [&engine, &request, body](UnaryCallPtr call, engine::SessionUse session,
-                                             engine::Strand::Turn turn) mutable {
-    engine::RequestContext& context_of_call = call->request();
-    const absl::Status begun = call->EndQueue();
-    const Wanted wanted = WantedBy(request);
-    // For a session that was closed meanwhile nothing is prepared: the body says so.
-    const bool there =
-        begun.ok() &&
-        (session->closed() || engine.FindPrepared(context_of_call, wanted.graph, wanted.options));
-    auto run = [call = std::move(call), session = std::move(session), turn = std::move(turn),
-                body](absl::Status prepared) mutable {
-      if (prepared.ok()) prepared = body(call->request(), *session);
-      turn.End();
-      call->Finish(prepared);
-    };
-    if (!begun.ok()) return run(begun);
-    // This thread is one of the executor.
-    if (there && &engine.RunnerOf(context_of_call) == &engine.executor())
-      return run(absl::OkStatus());
-    auto post = [&engine, &context_of_call, run = std::move(run)](absl::Status prepared) mutable {
-      if (!prepared.ok()) return run(std::move(prepared));
-      engine.RunnerOf(context_of_call)
-          .Post(context_of_call, [&context_of_call, run = std::move(run)]() mutable {
-            run(context_of_call.Check());
-          });
-    };
-    if (there) return post(absl::OkStatus());
-    engine.PrepareThen(context_of_call, wanted.graph, wanted.options, std::move(post));
-  };
-  return ServeLater(std::move(call), request.session_id(), [&](UnaryCallPtr waiting) {
-    const engine::RequestContext& context_of_call = waiting->request();
+  return ServeLater(std::move(call), session_id, [&](UnaryCallPtr waiting) {
+    engine::RequestContext& request = waiting->request();
     engine::Admission admission = waiting->TakeAdmission();
-    strand.Post(std::move(admission), context_of_call,
-                [call = std::move(waiting), session = *std::move(session),
-                 take_turn = std::move(take_turn)](engine::Strand::Turn turn) mutable {
-                  take_turn(std::move(call), std::move(session), std::move(turn));
-                });
+    session.strand().Post(
+        std::move(admission), request,
+        [call = std::move(waiting), held = *std::move(used),
+         start](engine::Strand::Turn turn) mutable {
+          absl::Status begun = call->EndQueue();
+          engine::RequestContext& request = call->request();
+          engine::Session& session = *held;
+          auto done = [call = std::move(call), held = std::move(held),
+                       turn = std::move(turn)](const absl::Status& ended) mutable {
+            turn.End();
+            call->Finish(ended);
+          };
+          if (!begun.ok()) return done(begun);
+          start(request, session, std::move(done));
+        });
   });
 }
 

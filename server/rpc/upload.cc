@@ -9,7 +9,7 @@
 namespace uopd::rpc {
 namespace {
 
-// Reads a chunk, writes it on the session's strand, reads the next one.
+// Reads a chunk, writes it on the session's strand, then reads the next chunk.
 class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
                      public WatchedStream,
                      public std::enable_shared_from_this<Upload> {
@@ -39,7 +39,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     if (!wait_.End()) return;
     if (!ok) return OnLast();
     if (absl::Status status = BeginChunk(); !status.ok()) return Refuse(status);
-    // The buffer is made, and cleared, with the first chunk.
+    // The first chunk also makes the buffer and clears it.
     const bool quick = written_ > 0 || message_.buffer().bytes() <= kMaxChunkBytes;
     if (quick && session_->strand().TryEnter()) {
       const absl::Status status = Write();
@@ -76,21 +76,21 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     StartRead(&message_);
   }
 
-  // Takes what the chunk needs and an idle stream must not hold.
+  // Takes what a chunk needs. An idle stream must not hold these things.
   absl::Status BeginChunk() {
     UOPD_ASSIGN(work_, engine_.Begin());
     UOPD_ASSIGN(charge_, engine::Charge::Take(engine_.client_bytes(), BytesOf(message_),
                                               engine::ByteClass::kMessages));
     if (session_id_.empty()) {
       session_id_ = message_.session_id();
-      scope_.request().caller = CallerOf(context_, session_id_);
+      NameCaller(context_, session_id_, scope_.request().caller);
       handle_ = message_.buffer().handle();
       next_ = message_.offset();
     } else if (message_.offset() != 0 && message_.offset() != next_) {
       return absl::InvalidArgumentError(
           Cat("chunk at ", message_.offset(), " does not follow the one that ended at ", next_));
     }
-    UOPD_ASSIGN(session_, engine_.sessions().Use(session_id_));
+    UOPD_ASSIGN(session_, engine_.sessions().Use(session_id_, scope_.tenant()));
     return absl::OkStatus();
   }
 
@@ -115,7 +115,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     Read();
   }
 
-  // A buffer that this upload made and could not fill is nobody's.
+  // If this upload made the buffer and could not fill it, the buffer is freed.
   void Refuse(const absl::Status& status) {
     if (created_ && session_) session_->buffers().Free({&handle_, 1});
     session_ = {};
@@ -142,12 +142,12 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
   v1::UploadRequest message_;
   std::string session_id_;  // empty before the first chunk
   ClientWait wait_;
-  // While a chunk is worked on.
+  // Held while a chunk is processed.
   engine::SessionUse session_;
   engine::Work work_;
   engine::Charge charge_;
   uint64_t handle_ = 0;
-  uint64_t next_ = 0;     // where the next byte goes
+  uint64_t next_ = 0;     // offset of the next byte
   uint64_t written_ = 0;  // bytes
   bool opened_ = false, created_ = false;
   std::shared_ptr<Upload> self_;  // from Start to OnDone

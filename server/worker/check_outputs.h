@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whether two runs of a kernel computed the same, give or take the order of floating-point sums.
+// Checks whether two runs of a kernel computed the same, up to the order of floating-point sums.
 #pragma once
 #include <string_view>
 
@@ -11,10 +11,10 @@ namespace uopd::worker {
 // Version of the tolerances; part of the environment key of what tuning found.
 inline constexpr int kCheckPolicyVersion = 1;
 
-// Integers and bools are equal. Floats differ by at most a tolerance of the dtype, relative to the
-// largest finite value of the reference or 1 (a sum of many terms may cancel to nearly nothing);
-// NaNs and infinities stand in the same places. INTERNAL names the first element that differs and
-// both values.
+// Integers and bools must be equal. Floats may differ by a tolerance of the dtype, relative to the
+// largest finite value of the reference or to 1, whichever is larger (a sum of many terms may
+// cancel to nearly nothing). NaNs and infinities must be in the same places. INTERNAL names the
+// first element that differs, and both values.
 absl::Status CheckOutputs(ir::Dtype dtype, std::string_view reference, std::string_view got);
 
 }  // namespace uopd::worker

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Job "compile": source text in, object bytes out, through the compiler of a device.
+// Job "compile": source text in, object bytes out. It uses the compiler of a device.
 //
-// A toolchain that aborts takes a worker with it and not the daemon.
+// A toolchain that aborts ends the worker, but not the daemon.
 #pragma once
 #include <string>
 #include <string_view>
@@ -15,8 +15,8 @@ struct CompileRequest {
   static constexpr char kJob[] = "compile";
 
   std::string device = "CPU";
-  // Target::toolchain that the caller's cache key says; empty: any. FAILED_PRECONDITION when
-  // the worker's is another one: its bytes must not be stored under that key.
+  // Target::toolchain in the caller's cache key. Empty: any. FAILED_PRECONDITION: the worker has
+  // another toolchain, so its bytes must not be stored under that key.
   std::string toolchain;
   std::string source;
 
@@ -25,7 +25,7 @@ struct CompileRequest {
   Job ToJob(std::chrono::milliseconds time_limit) const { return {kJob, Encode(), time_limit}; }
 };
 
-// The handler; the answer is the object.
+// The job's handler. The answer is the object.
 absl::StatusOr<std::string> RunCompileJob(WorkerState& state, std::string_view payload);
 
 }  // namespace uopd::worker

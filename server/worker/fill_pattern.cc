@@ -10,7 +10,7 @@
 namespace uopd::worker {
 namespace {
 
-constexpr size_t kValues = 256;  // distinct values: encoding small floats is slow
+constexpr size_t kValues = 256;  // few distinct values, because encoding small floats is slow
 
 uint64_t Next(uint64_t& state) {  // splitmix64
   uint64_t z = (state += 0x9E3779B97F4A7C15ull);

@@ -26,11 +26,11 @@ namespace {
 
 constexpr size_t kMaxUnclaimed = 4096;
 
-// Leaves open 0 (nothing), 1 and 2 (stderr) and `keep`, which becomes 3.
+// Closes all descriptors but 0 (nothing), 1 and 2 (stderr), and `keep`, which becomes 3.
 UniqueFd KeepOnly(UniqueFd keep) {
   const int null = open("/dev/null", O_RDONLY);
   dup2(null, 0);
-  dup2(2, 1);  // a chatty library shall not write into what a client of the daemon reads
+  dup2(2, 1);  // output of libraries must not reach a client's input
   if (keep.get() != 3) {
     dup2(keep.get(), 3);
   }
@@ -42,7 +42,8 @@ UniqueFd KeepOnly(UniqueFd keep) {
   return UniqueFd(3);
 }
 
-// The daemon decides when its children end, not a terminal's Ctrl-C or a signal to the whole group.
+// Only the daemon decides when its children end. A Ctrl-C in a terminal or a signal to the whole
+// group does not.
 void IgnoreSignals() {
   for (int signal :
        {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGPIPE, SIGTSTP, SIGTTIN, SIGTTOU}) {
@@ -52,7 +53,7 @@ void IgnoreSignals() {
 
 void DieWith(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(0);  // it died before the line above
+  if (getppid() != parent) _exit(0);  // the parent ended before the line above
 }
 
 class Loop {
@@ -85,7 +86,7 @@ class Loop {
     if (SendPacket(control_.get(), std::as_bytes(std::span(&reply, 1)), fd, 0) < 0) _exit(0);
   }
 
-  // Takes the status of every child that ended, so that one whose supervisor gave up leaves no
+  // Takes the status of every child that ended. So a child whose supervisor gave up leaves no
   // zombie.
   void Collect() {
     int status;
@@ -105,7 +106,7 @@ class Loop {
       DieWith(self);
       _exit(RunWorker(KeepOnly(std::move(socket)), *setup, handlers_));
     }
-    ended_.erase(pid);  // of an earlier process with this number
+    ended_.erase(pid);  // forget an earlier process with this number
     const UniqueFd pidfd(pidfd_open(pid, 0));
     if (!pidfd) {
       const int error = errno;

@@ -29,8 +29,9 @@ int Ms(Clock::duration time) {
   return static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(time).count());
 }
 
-// posix_spawn with what a fork server needs: 0 from nowhere, 1 and 2 to stderr, its socket at
-// kForkServerSocket, nothing else open, no signal blocked, a group of its own.
+// posix_spawn with what a fork server needs: descriptor 0 reads nothing, 1 and 2 are stderr, its
+// socket is kForkServerSocket, and nothing else is open. No signal is blocked. It has its own
+// process group.
 int SpawnServer(const std::string& program, int control, pid_t* pid) {
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
@@ -43,7 +44,7 @@ int SpawnServer(const std::string& program, int control, pid_t* pid) {
   sigset_t none, reset;
   sigemptyset(&none);
   sigemptyset(&reset);
-  sigaddset(&reset, SIGCHLD);  // ignored, it would take the workers' statuses
+  sigaddset(&reset, SIGCHLD);  // an ignored SIGCHLD would discard the workers' statuses
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &reset);
   posix_spawnattr_setpgroup(&attributes, 0);
@@ -80,7 +81,7 @@ absl::StatusOr<std::shared_ptr<ForkProcess>> ForkProcess::Launch(const std::stri
     return absl::UnavailableError(
         Cat("the fork server of the workers cannot be started: ", std::strerror(error)));
   }
-  // Nobody else takes its status, so the number is still its own.
+  // Nobody else takes the status of this process, so the pid still belongs to it.
   UniqueFd pidfd(pidfd_open(pid, 0));
   if (!pidfd) {
     const int error = errno;
@@ -123,7 +124,7 @@ absl::Status ForkProcess::AwaitHello(int stop) {
   if (reply.value == kHello) return absl::OkStatus();
   broken_ = true;
   Kill();
-  return absl::UnavailableError("what was started as the fork server of the workers is none");
+  return absl::UnavailableError("the process started as fork server of the workers is not one");
 }
 
 absl::Status ForkProcess::Watch(int stop) {
@@ -139,13 +140,13 @@ absl::Status ForkProcess::Watch(int stop) {
 
 std::string ForkProcess::Bury(std::chrono::milliseconds limit) {
   const auto deadline = Clock::now() + limit;
-  // While the process has not been waited for, nobody else can have the number of its group.
+  // As long as nobody has waited for the process, no other group can have its number.
   kill(-pid_, SIGKILL);
   Kill();
   std::string how = "does not end";
   bool own = false;
-  // Its workers are ours now, if the kernel made us the reaper of orphans (else they are another's,
-  // and not found here).
+  // If the kernel made this process the reaper of orphans, the workers are now its children.
+  // Otherwise they are another process's children and are not found here.
   for (;;) {
     int status = 0;
     const pid_t pid = waitpid(own ? -pid_ : pid_, &status, WNOHANG);
@@ -164,7 +165,7 @@ std::string ForkProcess::Bury(std::chrono::milliseconds limit) {
 absl::StatusOr<Reply> ForkProcess::Ask(std::span<const std::byte> request, int fd, UniqueFd& came) {
   MutexLock lock(mu_);
   if (broken_) return Lost();
-  // A socket that holds one request has room for it.
+  // The socket holds at most one request, so it has room for this one.
   if (SendPacket(control_.get(), request, fd, MSG_DONTWAIT) < 0) {
     broken_ = true;
     Kill();

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One fork server process (fork_loop.h), from its start to the last of what it leaves behind.
+// One fork server process (fork_loop.h): from its start until everything that it leaves behind is
+// gone.
 //
-// Started and ended by one thread, the keeper of fork_server.h; Ask is for all threads. Whoever
-// finds that it does not answer kills it, and from then on every Ask is UNAVAILABLE at once.
+// One thread starts and ends it: the keeper of fork_server.h. Any thread may call Ask. A caller
+// that finds that the process does not answer kills it. From then on every Ask is UNAVAILABLE at
+// once.
 #pragma once
 #include <sys/types.h>
 
@@ -22,24 +24,25 @@ namespace uopd::worker {
 class ForkProcess {
  public:
   struct Limits {
-    std::chrono::milliseconds look, request;  // as ForkServer::Options
+    std::chrono::milliseconds look, request;  // as in ForkServer::Options
   };
 
-  // Runs `program` as a fork server, in a process group of its own. It gets SIGKILL when the
-  // calling thread ends.
+  // Runs `program` as a fork server, in a process group of its own. The process gets SIGKILL when
+  // the calling thread ends.
   static absl::StatusOr<std::shared_ptr<ForkProcess>> Launch(const std::string& program,
                                                              Limits limits);
 
-  // OK once the process is up. CANCELLED: `stop` became readable; UNAVAILABLE: it ended, or was
-  // killed because it does not come up.
+  // OK once the process is up. CANCELLED: `stop` became readable. UNAVAILABLE: the process ended,
+  // or it did not come up and was killed.
   absl::Status AwaitHello(int stop) UOPD_EXCLUDES(mu_);
-  // Until it ends (UNAVAILABLE) or `stop` is readable (CANCELLED). Kills it when it is stopped.
+  // Waits until the process ends (UNAVAILABLE) or `stop` is readable (CANCELLED). Kills the process
+  // if a signal has stopped it.
   absl::Status Watch(int stop);
-  // Kills what is left of the group and takes the statuses of all that ended within `limit`. How
-  // the process ended, for people.
+  // Kills what is left of the process group and takes the statuses of all members that end within
+  // `limit`. Returns how the process ended, as text for people.
   std::string Bury(std::chrono::milliseconds limit);
 
-  // A request and its answer; a descriptor that comes along is put in `came`.
+  // Sends a request and returns its answer. A descriptor in the answer is put in `came`.
   absl::StatusOr<Reply> Ask(std::span<const std::byte> request, int fd, UniqueFd& came)
       UOPD_EXCLUDES(mu_);
 
@@ -51,12 +54,13 @@ class ForkProcess {
   absl::StatusOr<Reply> AwaitReply(int stop, UniqueFd& came) UOPD_REQUIRES(mu_);
   void Kill() const;
 
-  const pid_t pid_;  // and of its group
+  const pid_t pid_;  // also the number of its group
   const UniqueFd pidfd_;
   const Limits limits_;
   Mutex mu_;  // one request at a time
   const UniqueFd control_ UOPD_GUARDED_BY(mu_);
-  bool broken_ UOPD_GUARDED_BY(mu_) = false;  // an answer is missing: what comes next is not ours
+  // An answer is missing, so the next answer would belong to another request.
+  bool broken_ UOPD_GUARDED_BY(mu_) = false;
 };
 
 }  // namespace uopd::worker

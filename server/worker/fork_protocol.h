@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the daemon and its fork server say to each other, over a SOCK_SEQPACKET socket.
+// The messages between the daemon and its fork server, over a SOCK_SEQPACKET socket.
 //
 //   fork server ─── Reply{0, kHello} ──────────────────────────► daemon      once, when it is up
 //   daemon ──────── RequestHead{kSpawn}, setup, a socket ──────► fork server
@@ -7,7 +7,8 @@
 //   daemon ──────── RequestHead{kReap, pid} ───────────────────► fork server
 //   fork server ─── Reply{error, wait status} ─────────────────► daemon
 //
-// One request at a time. Both ends are one program on one machine: layouts are the same.
+// One request at a time. Both ends are the same program on the same machine, so their layouts are
+// equal.
 #pragma once
 #include <sys/types.h>
 
@@ -18,7 +19,8 @@ namespace uopd::worker {
 
 enum class Request : int32_t { kSpawn, kReap };
 
-// A request is this, and for kSpawn the encoded WorkerSetup and the worker's end of a socket.
+// The head of a request. For kSpawn the encoded WorkerSetup follows, with the worker's end of a
+// socket.
 struct RequestHead {
   Request request = Request::kSpawn;
   pid_t pid = 0;
@@ -32,6 +34,6 @@ struct Reply {
 inline constexpr int32_t kHello = 0x57504f55;
 inline constexpr size_t kMaxRequest = 16 << 10;
 inline constexpr char kForkServerFlag[] = "--fork-server";
-inline constexpr int kForkServerSocket = 3;  // the descriptor of its end
+inline constexpr int kForkServerSocket = 3;  // the descriptor of the fork server's end
 
 }  // namespace uopd::worker

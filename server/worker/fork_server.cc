@@ -35,10 +35,10 @@ absl::StatusOr<std::unique_ptr<ForkServer>> ForkServer::Start(Options options) {
     return absl::ResourceExhaustedError(Cat("eventfd: ", std::strerror(errno)));
   }
   prctl(PR_SET_CHILD_SUBREAPER, 1);
-  signal(SIGCHLD, SIG_DFL);  // ignored, it would take the statuses of our children
+  signal(SIGCHLD, SIG_DFL);  // an ignored SIGCHLD would discard our children's statuses
   sigset_t all, before;
   sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the threads of our caller
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // the caller's threads handle the signals
   out->keeper_ = std::thread([server = out.get()] { server->Keep(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return out;
@@ -99,7 +99,7 @@ absl::StatusOr<std::shared_ptr<ForkProcess>> ForkServer::Up(const Patience& pati
                                                             const ForkProcess* failed) {
   const auto limit = Clock::now() + options_.await_limit;
   for (;;) {
-    UOPD_TRY(patience.Check());  // without the lock: `cancelled` is the caller's code
+    UOPD_TRY(patience.Check());  // without the lock, because `cancelled` is the caller's code
     MutexLock lock(mu_);
     const auto now = Clock::now();
     if (now >= limit) return absl::UnavailableError(Cat("no worker: ", StatusText(state_)));
@@ -131,7 +131,7 @@ absl::StatusOr<SpawnedWorker> ForkServer::Spawn(const WorkerSetup& setup,
     out.socket.Reset(ends[0]);
     const UniqueFd theirs(ends[1]);
     auto reply = out.parent->Ask(std::as_bytes(std::span(request)), theirs.get(), out.pidfd);
-    if (absl::IsUnavailable(reply.status())) continue;  // another one takes its place
+    if (absl::IsUnavailable(reply.status())) continue;  // another process takes its place
     UOPD_TRY(reply.status());
     if (reply->error != 0) {
       return absl::ResourceExhaustedError(Cat("forking a worker: ", std::strerror(reply->error)));

@@ -20,7 +20,7 @@ namespace {
 constexpr uint32_t kMagic = 0x57504f55;  // "UOPW"
 constexpr uint32_t kInline = 0, kMemfd = 1;
 
-// Both ends are one program on one machine: byte order and layout are the same.
+// Both ends are the same program on the same machine, so byte order and layout are equal.
 struct Header {
   uint32_t magic = kMagic;
   uint32_t where = kInline;
@@ -56,7 +56,7 @@ absl::StatusOr<std::string> Fetch(int fd, uint64_t size) {
   for (size_t at = 0; at < size;) {
     const ssize_t n = pread(fd, out.data() + at, size - at, static_cast<off_t>(at));
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return Malformed("memory shrank");  // mapping it would have raised SIGBUS
+    if (n <= 0) return Malformed("memory shrank");  // with a mapping this would be a SIGBUS
     at += static_cast<size_t>(n);
   }
   return out;
@@ -108,7 +108,7 @@ absl::Status FrameChannel::SendAll(std::string_view data, int fd, const Patience
     }
     if (n < 0) return Gone(std::strerror(errno));
     data.remove_prefix(static_cast<size_t>(n));
-    fd = -1;  // went with the first byte
+    fd = -1;  // the descriptor was sent with the first byte
   }
   return absl::OkStatus();
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Frames of bytes between the daemon and a worker: one end of a stream socket.
+// Frames of bytes between the daemon and a worker. A FrameChannel is one end of a stream socket.
 //
-// A frame is a header and its payload; a payload above kInlineBytes travels in a memfd whose
-// descriptor comes with the header, so that it is copied once and never fills the socket. The
-// payload's encoding is the caller's (core/base/bytes.h). The other end may be hostile or dying:
-// sizes are bounded, every wait has an end, nothing is mapped.
+// A frame is a header and its payload. A payload above kInlineBytes is in a memfd, whose descriptor
+// is sent with the header. So the payload is copied once and never fills the socket. The caller
+// encodes the payload (core/base/bytes.h). The other end may be hostile or dying: sizes are
+// bounded, every wait ends, and nothing is mapped.
 //
-// Owns its socket. One thread at a time. After an error other than CANCELLED or DEADLINE_EXCEEDED
-// before the first byte, the stream is out of step and the channel is useless.
+// Owns its socket. One thread at a time. After an error the stream is out of step and the channel
+// cannot be used any more. Exception: CANCELLED or DEADLINE_EXCEEDED before the first byte.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace uopd::worker {
 
-// How long to wait. `cancelled` is asked every kCancelPoll while waiting; null: never cancelled.
+// How long to wait. While waiting, `cancelled` is called every kCancelPoll. Null: never cancelled.
 struct Patience {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::milliseconds kCancelPoll{10};
@@ -27,9 +27,9 @@ struct Patience {
   Clock::time_point deadline = Clock::time_point::max();
   const std::function<bool()>* cancelled = nullptr;
 
-  // CANCELLED or DEADLINE_EXCEEDED when it has run out.
+  // CANCELLED or DEADLINE_EXCEEDED once the patience has ended; otherwise OK.
   absl::Status Check() const;
-  // For poll(2): milliseconds until there is something to check again; -1: never.
+  // Timeout for poll(2): milliseconds until the next Check is necessary; -1: none.
   int PollTimeoutMs() const;
 };
 
@@ -42,12 +42,13 @@ class FrameChannel {
   explicit FrameChannel(UniqueFd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
-  // A process whose death (pidfd readable) ends waits as the end of the stream does; -1: none.
+  // Sets the process whose death (pidfd readable) ends waits, as the end of the stream does; -1:
+  // none.
   void WatchProcess(int pidfd) { pidfd_ = pidfd; }
 
   // UNAVAILABLE: the other end is gone. RESOURCE_EXHAUSTED: no memory for the payload.
   absl::Status Send(std::string_view payload, const Patience& patience);
-  // UNAVAILABLE: the other end is gone. DATA_LOSS: what came is no frame.
+  // UNAVAILABLE: the other end is gone. DATA_LOSS: the received bytes are not a frame.
   absl::StatusOr<std::string> Receive(const Patience& patience, size_t max_bytes = kMaxBytes);
 
  private:

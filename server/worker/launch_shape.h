@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/codegen/launch_size.h"
-#include "devices/api/program.h"
+#include "devices/api/kernel_code.h"
 
 namespace uopd::worker {
 
@@ -19,7 +19,8 @@ inline devices::LaunchShape ShapeOf(const codegen::LaunchGeometry& geometry,
   return out;
 }
 
-// Some dimension is 0 or negative: there is nothing to launch, as for a loop of such a size.
+// True if a dimension is 0 or negative. Then there is nothing to launch, as for a loop of such a
+// size.
 inline bool IsEmpty(const devices::LaunchShape& shape) {
   for (int i = 0; i < 3; ++i) {
     if (shape.grid[i] < 1 || shape.block[i] < 1) return true;

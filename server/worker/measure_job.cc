@@ -16,7 +16,7 @@ namespace {
 
 using devices::Buffer;
 
-constexpr size_t kGuardBytes = 256;  // more than a store of the widest vectors goes astray
+constexpr size_t kGuardBytes = 256;  // more than a stray store of the widest vectors reaches
 constexpr std::byte kGuard{0xA5};
 
 bool ReadBool(ByteReader& reader, bool& out) {
@@ -26,20 +26,20 @@ bool ReadBool(ByteReader& reader, bool& out) {
   return true;
 }
 
-// One measurement: its device objects, and the steps in the order of the header.
+// One measurement. Its members are device objects; the steps are in the order of the header.
 class Measurement {
  public:
   Measurement(const MeasureRequest& request, devices::Device& device)
       : request_(request), device_(device) {}
 
   absl::Status Load() {
-    devices::Program program;
-    program.format = ProgramFormat::kObject;
-    program.entry = request_.entry;
-    program.bytes = request_.object;
-    program.args = {static_cast<int>(request_.buffers.size()),
-                    static_cast<int>(request_.variables.size())};
-    UOPD_ASSIGN(executable_, device_.Load(program));
+    devices::KernelCode kernel_code;
+    kernel_code.format = CodeFormat::kObject;
+    kernel_code.entry = request_.entry;
+    kernel_code.bytes = request_.object;
+    kernel_code.args = {static_cast<int>(request_.buffers.size()),
+                        static_cast<int>(request_.variables.size())};
+    UOPD_ASSIGN(executable_, device_.Load(kernel_code));
     UOPD_ASSIGN(stream_, device_.NewStream());
     for (size_t slot = 0; slot < request_.buffers.size(); ++slot) {
       UOPD_ASSIGN(auto buffer, device_.Allocate(request_.buffers[slot].bytes + kGuardBytes,

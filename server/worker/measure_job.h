@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Job "measure": loads a compiled kernel, runs it on made-up buffers, says how long it takes and
-// what it computed.
+// Job "measure": loads a compiled kernel, runs it on generated data, and returns its times and its
+// outputs.
 //
-// Every buffer is filled by FillPattern with its slot as the seed, and followed by guard bytes that
-// the kernel must leave alone. The first run is on fresh contents and gives the outputs; buffers
+// FillPattern fills every buffer, with the slot as the seed. Guard bytes follow each buffer; the
+// kernel must not change them. The first run gets fresh contents and gives the outputs. Buffers
 // that are both read and written are filled again before each run. A kernel that hangs or faults
-// costs the worker.
+// ends the worker.
 #pragma once
 #include <string>
 #include <string_view>
@@ -13,12 +13,12 @@
 
 #include "core/base/status.h"
 #include "core/ir/dtype.h"
-#include "devices/api/program.h"
+#include "devices/api/kernel_code.h"
 #include "server/worker/supervisor.h"
 
 namespace uopd::worker {
 
-// Version of how times come about; part of the environment key of what tuning found.
+// Version of the measuring method. It is part of the environment key of tuning results.
 inline constexpr int kMeasurePolicyVersion = 1;
 
 struct MeasureBuffer {
@@ -36,8 +36,8 @@ struct MeasureRequest {
   std::vector<MeasureBuffer> buffers;  // by PARAM slot
   std::vector<int64_t> variables;
   devices::LaunchShape shape;
-  int runs = 3;  // timed ones, after the first; 0: only the outputs
-  // No further run once one took longer, or once all took longer together; 0: no bound.
+  int runs = 3;  // timed runs after the first run; 0: only the outputs
+  // No further run begins once one run, or all runs together, took longer than this; 0: no bound.
   int64_t stop_above_ns = 0;
   int64_t budget_ns = 500'000'000;
   bool want_outputs = false;
@@ -48,15 +48,15 @@ struct MeasureRequest {
 };
 
 struct MeasureAnswer {
-  int64_t min_ns = 0, median_ns = 0;  // of the timed runs, or of the first if there is no other
-  int runs = 0;                       // the first included
+  int64_t min_ns = 0, median_ns = 0;  // of the timed runs; if there are none, of the first
+  int runs = 0;                       // the first one included
   std::vector<std::string> outputs;   // want_outputs: contents of the written buffers, by slot
 
   std::string Encode() const;
   static absl::StatusOr<MeasureAnswer> Decode(std::string_view bytes);
 };
 
-// The handler. INTERNAL: the kernel wrote outside of a buffer, or does not load.
+// The job's handler. INTERNAL: the kernel does not load, or wrote outside of a buffer.
 absl::StatusOr<std::string> RunMeasureJob(WorkerState& state, std::string_view payload);
 
 }  // namespace uopd::worker

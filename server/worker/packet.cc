@@ -7,7 +7,7 @@
 namespace uopd::worker {
 namespace {
 
-constexpr int kMaxFds = 8;  // room to receive and close what should not have been sent
+constexpr int kMaxFds = 8;  // to receive and close descriptors that should not have been sent
 
 }  // namespace
 

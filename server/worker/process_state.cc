@@ -16,7 +16,7 @@ bool IsStopped(pid_t pid) {
   char text[512];
   const ssize_t n = read(fd.get(), text, sizeof text);
   if (n <= 0) return false;
-  // PID (NAME) STATE ...; the name may hold parentheses and spaces.
+  // Format: PID (NAME) STATE ... The name may contain parentheses and spaces.
   const std::string_view line(text, static_cast<size_t>(n));
   const size_t close = line.rfind(')');
   return close != std::string_view::npos && close + 2 < line.size() && line[close + 2] == 'T';

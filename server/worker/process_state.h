@@ -7,19 +7,19 @@
 
 namespace uopd::worker {
 
-// Whether a signal stopped the process (SIGSTOP and its like). False for one that waits, sleeps, is
-// traced by a debugger or has ended.
+// True if a signal stopped the process (SIGSTOP and similar). False for a process that waits,
+// sleeps, is traced by a debugger, or has ended.
 bool IsStopped(pid_t pid);
 
-// Says that a process was stopped at two looks in a row, so that one that is stopped for a moment
-// and goes on is let be. One thread.
+// Detects a process that is stopped at two checks in a row. So a process that is stopped for a
+// moment and then continues is not reported. Used by one thread.
 class StopWatch {
  public:
   using Clock = std::chrono::steady_clock;
 
   StopWatch(pid_t pid, Clock::duration between) : pid_(pid), between_(between) {}
 
-  // May be asked often: looks only when it is time.
+  // May be called often: it reads the state only when the next check is due.
   bool SeesStopped();
 
  private:

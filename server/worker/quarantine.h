@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Jobs that killed a worker, by digest: they are not run again.
+// The quarantine: jobs that killed a worker, by digest. These jobs are not run again.
 //
-// Bounded: the oldest entry makes room. Entries with a life end by themselves; the others stay
+// Bounded: the oldest entry is dropped for a new one. Entries with a `life` expire. The others stay
 // until they are cleared. Thread-safe. Entries are plain data, so that the engine can keep them
-// over a restart (Add at start, Supervisor::Options::on_quarantine for new ones).
+// over a restart (it calls Add at start, and Supervisor::Options::on_quarantine reports new ones).
 #pragma once
 #include <chrono>
 #include <deque>
@@ -22,7 +22,8 @@ struct QuarantineEntry {
   Digest job;           // JobDigest in supervisor.h
   std::string reason;   // "compile: killed its worker (SIGSEGV)"
   int64_t since_s = 0;  // seconds since the epoch, for people; 0: unknown
-  // 0: for good. Otherwise from when it was added, and no store keeps it: the job may be innocent.
+  // 0: the entry never expires. Otherwise the time from Add until it expires. Such an entry is not
+  // stored, because the job may be innocent.
   std::chrono::seconds life{0};
 
   bool passing() const { return life.count() > 0; }
@@ -35,14 +36,15 @@ class Quarantine {
 
   explicit Quarantine(size_t max_entries = 4096) : max_entries_(max_entries) {}
 
-  // A job that is in already keeps its first reason, unless that passes and this one does not.
+  // If the job has an entry already, its first reason stays. Exception: the old entry expires and
+  // the new one does not.
   void Add(const QuarantineEntry& entry, Clock::time_point now = Clock::now()) UOPD_EXCLUDES(mu_);
   std::optional<QuarantineEntry> Find(const Digest& job, Clock::time_point now = Clock::now()) const
       UOPD_EXCLUDES(mu_);
   // Oldest first.
   std::vector<QuarantineEntry> entries(Clock::time_point now = Clock::now()) const
       UOPD_EXCLUDES(mu_);
-  // False when the job is not in.
+  // False: the job has no entry.
   bool Remove(const Digest& job) UOPD_EXCLUDES(mu_);
   size_t size() const { return entries().size(); }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The jobs that the daemon's workers know: what main gives to ForkServer::Start. A new kind of job
-// is a line here.
+// The jobs that the daemon's workers know. main gives them to ForkServer::Start. To add a kind of
+// job, add a line here.
 #pragma once
 #include <vector>
 

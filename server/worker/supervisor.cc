@@ -19,7 +19,7 @@
 namespace uopd::worker {
 namespace {
 
-constexpr int kMaxOffers = 8;  // to workers that turn out to be dead or stopped
+constexpr int kMaxOffers = 8;  // attempts with workers that turn out to be dead or stopped
 
 bool Ended(const SpawnedWorker& process) {
   pollfd fd{process.pidfd.get(), POLLIN, 0};
@@ -31,7 +31,7 @@ std::string SignalName(int signal) {
   return name != nullptr ? Cat("SIG", name) : Cat("signal ", signal);
 }
 
-// Signals that code gets for what it does. All others come from somewhere else.
+// Signals that code causes by what it does. All other signals come from outside.
 bool IsOwnDoing(int signal) {
   switch (signal) {
     case SIGSEGV:
@@ -49,7 +49,7 @@ bool IsOwnDoing(int signal) {
   }
 }
 
-// Processes that the kernel has killed since the machine started, to get memory back.
+// Number of processes that the kernel has killed since the machine started, to free memory.
 uint64_t CountOutOfMemory() {
   std::ifstream in("/proc/vmstat");
   uint64_t value = 0;
@@ -93,7 +93,7 @@ void Supervisor::EndIdle() {
 
 absl::StatusOr<Supervisor::WorkerPtr> Supervisor::Take(const Patience& patience) {
   for (;;) {
-    UOPD_TRY(patience.Check());  // without the lock: `cancelled` is the caller's code
+    UOPD_TRY(patience.Check());  // without the lock, because `cancelled` is the caller's code
     WorkerPtr found;
     {
       MutexLock lock(mu_);
@@ -139,7 +139,7 @@ void Supervisor::GiveBack(WorkerPtr worker) {
 }
 
 Supervisor::Ending Supervisor::End(WorkerPtr worker, bool kill) {
-  worker->channel = FrameChannel();  // an idle worker ends by itself now
+  worker->channel = FrameChannel();  // closing the socket ends an idle worker
   Ending out;
   absl::StatusOr<int> status = absl::DeadlineExceededError("");
   if (!kill) status = forks_.Reap(worker->process, options_.exit_limit);
@@ -173,7 +173,7 @@ absl::Status Supervisor::Offer(Worker& worker, const std::string& frame,
   if (status.ok()) {
     auto accepted = worker.channel.Receive(offering, 16);
     if (accepted.ok() && *accepted == std::string_view(&kAccepted, 1)) return absl::OkStatus();
-    status = accepted.ok() ? absl::DataLossError("not what a worker says") : accepted.status();
+    status = accepted.ok() ? absl::DataLossError("not a reply of a worker") : accepted.status();
   }
   UOPD_TRY(patience.Check());
   return absl::UnavailableError(Cat("a worker did not accept its job: ", StatusText(status)));
@@ -227,7 +227,7 @@ Supervisor::Attempt Supervisor::Judge(const absl::Status& why, const Ending& end
   std::string how = StatusText(why);
   if (!ending.killed) {
     if (!ending.known) {
-      out.fault = Fault::kForkServers;  // which ended, and its workers with it
+      out.fault = Fault::kForkServers;  // the fork server ended, and its workers with it
     } else if (WIFSIGNALED(ending.status)) {
       out.result.signal = WTERMSIG(ending.status);
       if (!IsOwnDoing(out.result.signal)) out.fault = Fault::kOutside;
@@ -275,7 +275,7 @@ Supervisor::Attempt Supervisor::Finish(WorkerPtr worker, const Job& job, const P
   }
   const bool late = absl::IsDeadlineExceeded(answer.status());
   stopped = stopped || (late && IsStopped(pid));
-  // A worker whose stream ended is ending: its own status says more than our SIGKILL would.
+  // If the stream has ended, the worker is ending. Its own status says more than our SIGKILL would.
   const Ending ending = End(std::move(worker), !absl::IsUnavailable(answer.status()));
   if (!late && !absl::IsCancelled(answer.status())) return Judge(answer.status(), ending);
   if (late ? patience.deadline <= limit : !stopped) return {GaveUp(answer.status())};

@@ -14,22 +14,24 @@
 //    └──────────────────────────────────────────┘
 //                 answer: Done or Failed (an answer marked last retires the worker: Dead)
 //
-//   Idle     in idle_; alive as far as anyone knows; belongs to nobody
-//   Offered  belongs to one Run, which is sure that the job has not begun
-//   Running  belongs to one Run
-//   Dead     reaped, or given up on after kKillTimeout; its place is free for a new worker
+//   Idle     in idle_; alive as far as is known; no Run owns it
+//   Offered  owned by one Run, which knows that the job has not begun
+//   Running  owned by one Run
+//   Dead     reaped, or given up after kKillTimeout; its place is free for a new worker
 //
-// Who is to blame for the end of a running worker (docs/tuning.md has the table):
+// Who caused the end of a running worker (docs/tuning.md has the table):
 //
 //   the job      signals that code raises by itself (SIGSEGV, SIGABRT, ...), an exit, a malformed
-//                answer, its own time limit. It is put in quarantine and refused from then on.
-//   outside      SIGKILL and all other signals, being stopped, the end of the fork server. The job
-//                runs again in another worker. What repeats is refused for a while only: the second
-//                SIGKILL while the machine runs out of memory, the kMaxOutside-th otherwise.
-//   the caller   its deadline or cancellation kills the worker and blames nobody.
+//                answer, or its own time limit. The job is put in quarantine and refused from then on.
+//   outside      SIGKILL and all other signals, being stopped, or the end of the fork server. The job
+//                runs again in another worker. If this repeats, the job is refused for a limited time:
+//                after the second SIGKILL while the machine runs out of memory, otherwise after
+//                kMaxOutside such ends.
+//   the caller   its deadline or cancellation kills the worker. Nobody is blamed.
 //
-// Thread-safe: Run blocks its caller's thread, which does all the work; there are no others.
-// REQUIRES: the fork server outlives the supervisor, and no Run is left when it is destroyed.
+// Thread-safe. Run does all its work on its caller's thread, which it blocks; there are no other
+// threads. REQUIRES: the fork server outlives the supervisor, and no Run is left at its
+// destruction.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -50,7 +52,7 @@ namespace uopd::worker {
 
 struct Job {
   std::string name;     // of a JobHandler
-  std::string payload;  // deterministic: its digest names the job in the quarantine
+  std::string payload;  // deterministic: its digest is the job's name in the quarantine
   std::chrono::milliseconds time_limit{30'000};  // from "accepted" to the answer
 };
 Digest JobDigest(const Job& job);
@@ -59,14 +61,16 @@ struct JobResult {
   enum Outcome : uint8_t { kDone, kFailed, kCrashed, kTimedOut, kCancelled };
 
   Outcome outcome = kDone;
-  std::string bytes;         // kDone
-  absl::Status status;       // what went wrong otherwise, for people and for the wire: kFailed the
-                             // handler's, kCrashed ABORTED, kTimedOut DEADLINE_EXCEEDED
-  int signal = 0;            // kCrashed: what killed the worker; 0 when it exited by itself
+  std::string bytes;  // kDone
+  // What went wrong if not kDone, for people and for the wire. kFailed: the handler's status.
+  // kCrashed: ABORTED. kTimedOut: DEADLINE_EXCEEDED.
+  absl::Status status;
+  int signal = 0;            // kCrashed: the signal that killed the worker; 0: it exited
   bool refused = false;      // kFailed: in quarantine, not run
   bool quarantined = false;  // this run put the job there
-  bool passing = false;    // of the last two: for a while, since something outside may be to blame
-  bool no_worker = false;  // kFailed: none could be had, not run
+  // With `refused` or `quarantined`: only for a limited time, since the cause may be outside.
+  bool passing = false;
+  bool no_worker = false;  // kFailed: no worker could be had, not run
 
   absl::StatusOr<std::string> ToStatusOr() && {
     if (outcome == kDone) return std::move(bytes);
@@ -77,36 +81,36 @@ struct JobResult {
 struct SupervisorStats {
   uint64_t spawned = 0;
   uint64_t done = 0, failed = 0, crashed = 0, timed_out = 0, cancelled = 0, refused = 0;
-  uint64_t retired = 0;    // ended by their own will: job count or memory
+  uint64_t retired = 0;    // ended by themselves: job count or memory
   uint64_t lost_idle = 0;  // found dead or stopped before they accepted a job
-  uint64_t lost_busy = 0;  // ended by something outside in a job
-  uint64_t stuck = 0;      // outlived SIGKILL
+  uint64_t lost_busy = 0;  // ended during a job by something outside
+  uint64_t stuck = 0;      // still alive after SIGKILL
   int workers = 0;         // now
   int idle = 0;            // of those
 };
 
 class Supervisor {
  public:
-  static constexpr std::chrono::milliseconds kKillTimeout{5'000};  // to end after SIGKILL
+  static constexpr std::chrono::milliseconds kKillTimeout{5'000};  // limit to end after SIGKILL
   static constexpr int kMaxOutside = 30;                           // deaths of one job from outside
   static constexpr int kMaxOutOfMemory = 2;                        // of those, while memory ran out
   static constexpr int kMaxAttempts = 60;                          // with the ends of fork servers
-  static constexpr std::chrono::seconds kPassing{300};  // life of an entry that is perhaps unjust
+  static constexpr std::chrono::seconds kPassing{300};  // life of an entry that may be unjust
 
   struct Options {
     int max_workers = 1;
     WorkerSetup setup;
     size_t max_quarantine = 4096;
     size_t max_answer_bytes = size_t{1} << 30;
-    // How often it is looked whether a worker that keeps us waiting is stopped; two looks decide.
+    // Interval of the checks whether a worker that does not answer is stopped. Two checks decide.
     std::chrono::milliseconds look{500};
     std::chrono::milliseconds offer_limit{10'000};  // to accept a job: it may wait for a busy CPU
-    std::chrono::milliseconds exit_limit{2'000};    // to end by itself, once its socket is closed
-    // Called on the thread of Run, without locks, for every new entry. May be null.
+    std::chrono::milliseconds exit_limit{2'000};    // to end by itself after its socket is closed
+    // Called for every new entry, on the thread of Run, without holding a lock. May be null.
     std::function<void(const QuarantineEntry&)> on_quarantine;
-    // The same, for every worker that something outside ended in a job.
+    // The same, for every worker that something outside ended during a job.
     std::function<void()> on_lost;
-    // How often the machine has run out of memory so far. Null: what the kernel counts.
+    // Returns how often the machine has run out of memory so far. Null: the kernel's count is used.
     std::function<uint64_t()> out_of_memory;
   };
 
@@ -115,14 +119,14 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Waits for a worker, runs the job in it, waits for its answer: all until `deadline`, asking
+  // Waits for a worker, runs the job in it and waits for the answer, all until `deadline`. Calls
   // `cancelled` (may be null) every few milliseconds.
   JobResult Run(
       const Job& job,
       std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max(),
       const std::function<bool()>& cancelled = nullptr) UOPD_EXCLUDES(mu_);
 
-  // Ends the workers that are idle now; the next job starts one again.
+  // Ends the workers that are idle now. The next job starts a new one.
   void EndIdle() UOPD_EXCLUDES(mu_);
 
   int max_workers() const { return options_.max_workers; }
@@ -139,11 +143,11 @@ class Supervisor {
 
   // How a worker ended.
   struct Ending {
-    bool killed = false;  // by us
-    bool known = false;   // whether there is a status
-    int status = 0;       // as waitpid gives it
+    bool killed = false;  // by this supervisor
+    bool known = false;   // whether `status` is known
+    int status = 0;       // in waitpid's form
   };
-  // What one run of a job came to, and whose doing it is that there is no answer.
+  // The result of one run of a job. If there is no answer, Fault says who caused that.
   enum class Fault : uint8_t { kNobodys, kJobs, kOutside, kForkServers };
   struct Attempt {
     JobResult result;
@@ -152,19 +156,20 @@ class Supervisor {
 
   absl::StatusOr<WorkerPtr> Take(const Patience& patience) UOPD_EXCLUDES(mu_);
   void GiveBack(WorkerPtr worker) UOPD_EXCLUDES(mu_);
-  // Kills if need be, reaps, frees the place.
+  // Kills the worker if `kill`, reaps it, and frees its place.
   Ending End(WorkerPtr worker, bool kill) UOPD_EXCLUDES(mu_);
-  // A worker that accepted the job.
+  // Returns a worker that has accepted the job.
   absl::StatusOr<WorkerPtr> HandOver(const std::string& frame, const Patience& patience)
       UOPD_EXCLUDES(mu_);
-  // Offered: OK when the job was accepted, UNAVAILABLE when the worker is dead, stopped or slow.
+  // State Offered. OK: the worker accepted the job. UNAVAILABLE: the worker is dead, stopped or
+  // slow.
   absl::Status Offer(Worker& worker, const std::string& frame, const Patience& patience) const;
-  // Running, to the end.
+  // State Running, until its end.
   Attempt Finish(WorkerPtr worker, const Job& job, const Patience& patience) UOPD_EXCLUDES(mu_);
   static Attempt Judge(const absl::Status& why, const Ending& ending);
   JobResult RunJob(const Job& job, const Digest& digest, const Patience& patience)
       UOPD_EXCLUDES(mu_);
-  // Whether memory ran out since the last time that anybody asked.
+  // Whether memory ran out since the last call by any thread.
   bool MemoryRanOut() UOPD_EXCLUDES(mu_);
   static JobResult GaveUp(absl::Status why);
   void Blame(const Job& job, const Digest& digest, bool passing, JobResult& result);
@@ -178,7 +183,7 @@ class Supervisor {
   std::condition_variable freed_;                     // a worker became idle, or a place free
   std::vector<WorkerPtr> idle_ UOPD_GUARDED_BY(mu_);  // most recently used last: caches are warm
   SupervisorStats stats_ UOPD_GUARDED_BY(mu_);
-  uint64_t out_of_memory_ UOPD_GUARDED_BY(mu_) = 0;  // count at the last look
+  uint64_t out_of_memory_ UOPD_GUARDED_BY(mu_) = 0;  // the count at the last call
 };
 
 }  // namespace uopd::worker

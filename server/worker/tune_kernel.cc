@@ -57,7 +57,7 @@ class Tuner {
       UOPD_LOG(kWarn, "a tuned kernel is rejected", {"kernel", f.candidate.kernel.name},
                {"opts", TextOf(f.candidate.opts)}, {"error", f.status});
     }
-    // The first of equals: the heuristic's choice wins a tie.
+    // min_element takes the first of equals, so the heuristic's choice wins a tie.
     const auto best = std::min_element(
         finalists.begin(), finalists.end(),
         [](const Finalist& a, const Finalist& b) { return a.seconds < b.seconds; });
@@ -82,7 +82,7 @@ class Tuner {
     return out;
   }
 
-  // A search that runs out of time still leaves some to look at what it found.
+  // The search gets only part of the time, so that its result can still be measured and checked.
   static std::chrono::steady_clock::time_point SearchDeadline(
       std::chrono::steady_clock::time_point whole) {
     const auto now = std::chrono::steady_clock::now();
@@ -98,7 +98,7 @@ class Tuner {
     return search::MakeCandidate(ctx_, sink_, target_, options, SIZE_MAX);
   }
 
-  // The heuristic's choice and the best of the search.
+  // The heuristic's choice and the best candidates of the search.
   absl::StatusOr<std::vector<Finalist>> ChooseFinalists(const search::SearchResult& found) const {
     std::vector<Finalist> out;
     if (auto heuristic = Make(nullptr, false); heuristic.ok()) {
@@ -131,7 +131,7 @@ class Tuner {
                 measurer_.Run(f.candidate, object, options_.final_runs,
                               std::numeric_limits<double>::infinity(), true));
     if (answer.outputs.size() != reference_.outputs.size()) {
-      return absl::InternalError("another number of outputs");
+      return absl::InternalError("the reference has another number of outputs");
     }
     size_t output = 0;
     const auto& buffers = f.candidate.kernel.buffers;

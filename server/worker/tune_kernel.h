@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Tuning of one kernel: BEAM over worker processes, a second look at the best, and a check of the
-// winner against the kernel without opts.
+// Tuning of one kernel: BEAM over worker processes, a second measurement of the best candidates,
+// and a check of the winner against the kernel without opts.
 //
-// The result is opts, not code: whoever wants the kernel compiles it with codegen::Options::opts
-// and keeps it under the usual key. Stateless; blocks for seconds to minutes on the caller's
-// thread.
+// The result is opts, not code. A user of the kernel compiles it with codegen::Options::opts and
+// stores it under the usual key. Stateless. Blocks the caller's thread for seconds to minutes.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -17,16 +16,17 @@
 namespace uopd::worker {
 
 struct TuneOptions {
-  // deadline and cancelled are those of the whole; the search gets three quarters of the time.
+  // `deadline` and `cancelled` apply to the whole tuning. The search gets three quarters of the
+  // time.
   search::BeamOptions beam;
   std::string device = "CPU";
   std::string toolchain;  // as CompileRequest
-  int runs = 3;           // of a candidate
-  int finalists = 3;      // of the search, besides the heuristic's choice
-  int final_runs = 15;    // of a finalist
+  int runs = 3;           // timed runs of a candidate
+  int finalists = 3;      // taken from the search, besides the heuristic's choice
+  int final_runs = 15;    // timed runs of a finalist
 
-  // Everything here and in the versions of search, measuring and checking that decides the winner:
-  // part of the environment key, next to codegen's and the device's.
+  // All settings here, and the versions of search, measuring and checking, that decide the winner.
+  // Part of the environment key, next to the key parts of codegen and the device.
   std::string Key() const;
 };
 
@@ -34,12 +34,12 @@ struct TunedKernel {
   search::Opts opts;
   double seconds = 0;            // of the final runs
   double heuristic_seconds = 0;  // of the final runs; infinity when the heuristic's choice failed
-  std::vector<std::string> rejected;  // finalists that failed or computed something else
+  std::vector<std::string> rejected;  // finalists that failed or computed another result
   search::SearchResult search;
 };
 
-// REQUIRES: as search::BeamSearch. INTERNAL when the kernel without opts does not run or no
-// finalist agrees with it.
+// REQUIRES: as search::BeamSearch. INTERNAL: the kernel without opts does not run, or no finalist
+// agrees with it.
 absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
                                        const Target& target, const TuneOptions& options,
                                        WorkerPools pools);

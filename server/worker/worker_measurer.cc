@@ -37,7 +37,7 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
               .ToStatusOr();
     }
   };
-  // The threads only wait for their workers; this one works too.
+  // These threads only wait for their workers. The calling thread does the same.
   std::vector<std::thread> threads;
   const size_t count = std::min<size_t>(batch.size(), pools_.compile.max_workers());
   for (size_t i = 1; i < count; ++i) threads.emplace_back(work);
@@ -62,15 +62,15 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
     const auto it = variables_.find(name);
     if (it == variables_.end()) {
       return absl::InternalError(
-          Cat("a candidate has a variable (", name, ") that its kernel has not"));
+          Cat("a candidate has a variable (", name, ") that its kernel does not have"));
     }
     request.variables.push_back(it->second);
   }
   request.shape = ShapeOf(candidate.kernel.launch, request.variables);
   request.runs = runs;
   if (std::isfinite(best_seconds)) {
-    // Rounded up to a power of two, so that the job of one candidate, which the quarantine knows by
-    // its bytes, hardly depends on what was measured before.
+    // The bound is rounded up to a power of two. The quarantine knows a job by its bytes, so the
+    // bytes should hardly depend on what was measured before.
     const double bound = best_seconds * options_.stop_above * 1e9;
     request.stop_above_ns = int64_t{1} << std::clamp(std::ilogb(std::max(bound, 1.0)) + 1, 0, 62);
   }

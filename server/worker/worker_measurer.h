@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Measures candidates of the search in worker processes: compiled in parallel, timed one at a time.
+// Measures candidates of the search in worker processes. Candidates are compiled in parallel and
+// timed one at a time.
 //
-// Candidates whose objects are equal are timed once. One thread at a time; both pools outlive it
-// and may be shared with others, though a measuring pool of one worker is what keeps measurements
-// from disturbing each other.
+// Candidates whose objects are equal are timed once. Used by one thread at a time. Both pools
+// outlive the measurer and may be shared. The measuring pool should have one worker, so that
+// measurements do not disturb each other.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -26,23 +27,23 @@ struct MeasurerOptions {
   std::string device = "CPU";
   std::string toolchain;  // as CompileRequest
   int runs = 3;
-  double stop_above = 3;  // times the best: slower candidates are not run again
+  double stop_above = 3;  // candidates this many times slower than the best run once
   std::chrono::milliseconds compile_limit{10'000};
   std::chrono::milliseconds measure_limit{10'000};
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
-  std::function<bool()> cancelled;  // null: never
+  std::function<bool()> cancelled;  // null: never cancelled
 };
 
 class WorkerMeasurer final : public search::Measurer {
  public:
-  // `ctx` and `sink` are the kernel's: variables get the middle of their range.
+  // `ctx` and `sink` are the kernel's. Its variables get the middle of their range.
   WorkerMeasurer(const ir::UOpContext& ctx, ir::UOp sink, WorkerPools pools,
                  MeasurerOptions options);
 
   std::vector<absl::StatusOr<double>> Measure(std::span<const search::Candidate> batch,
                                               double best_seconds) override;
 
-  // The steps by themselves. Objects in order of the candidates.
+  // The two steps separately. The objects are in the order of the candidates.
   std::vector<absl::StatusOr<std::string>> Compile(std::span<const search::Candidate> batch);
   absl::StatusOr<MeasureAnswer> Run(const search::Candidate& candidate, const std::string& object,
                                     int runs, double best_seconds, bool want_outputs);

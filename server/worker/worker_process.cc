@@ -28,7 +28,7 @@ void LimitResources(const WorkerSetup& setup) {
   prctl(PR_SET_NAME, setup.name.c_str());
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   if (setup.nice != 0) setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + setup.nice);
-  // When memory runs out, a worker goes before the daemon does.
+  // When memory runs out, the kernel should kill a worker before the daemon.
   const UniqueFd score(open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
   if (score) [[maybe_unused]]
     const ssize_t n = write(score.get(), "900", 3);
@@ -41,7 +41,7 @@ uint64_t ResidentBytes() {
   return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Libraries below may throw; nothing passes this point.
+// The libraries below may throw. No exception leaves this function.
 JobAnswer RunJob(WorkerState& state, std::string_view frame, std::span<const JobHandler> handlers) {
   ByteReader reader(frame);
   std::string_view name, payload;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// What a worker process is: its setup, the jobs it knows, and its main loop.
+// A worker process: its setup, the jobs that it knows, and its main loop.
 //
-// A worker has one thread that takes jobs from its socket, one at a time, and answers each with two
-// frames: "accepted" before it starts, and the result. So whoever sent a job can tell a worker that
-// died of it from one that was dead already. A worker ends with its socket, with its parent
-// (PR_SET_PDEATHSIG), or by its own will after the answer that says so.
+// A worker has one thread. It takes jobs from its socket, one at a time, and answers each with two
+// frames: "accepted" before it starts the job, and the result. So the sender of a job can
+// distinguish a worker that died of the job from one that was dead before. A worker ends when its
+// socket ends, when its parent ends (PR_SET_PDEATHSIG), or by itself after an answer that announces
+// its end.
 //
 // Frames
 //   job       name, payload                  (strings)
@@ -24,14 +25,14 @@
 
 namespace uopd::worker {
 
-// Fixed when a worker is spawned. Plain data; travels through the fork server.
+// Fixed when a worker is spawned. Plain data that is sent through the fork server.
 struct WorkerSetup {
-  std::string name = "uopd-worker";     // as ps shows it, at most 15 bytes
+  std::string name = "uopd-worker";     // the name in ps, at most 15 bytes
   uint64_t address_space_bytes = 0;     // RLIMIT_AS; 0: none. Not applied under sanitizers
-  uint64_t retire_after_jobs = 500;     // a fresh process then takes over; 0: never
-  uint64_t retire_above_rss_bytes = 0;  // the same for what leaked; 0: never
-  int nice = 0;                         // added to the daemon's
-  std::string devices = "CPU";          // as RegistryOptions
+  uint64_t retire_after_jobs = 500;     // then a fresh process takes over; 0: never
+  uint64_t retire_above_rss_bytes = 0;  // the same, against leaks; 0: never
+  int nice = 0;                         // added to the daemon's nice value
+  std::string devices = "CPU";          // as in RegistryOptions
   uint64_t device_memory_bytes = 0;
   int cpu_threads = 0;
 
@@ -39,12 +40,12 @@ struct WorkerSetup {
   static absl::StatusOr<WorkerSetup> Decode(std::string_view bytes);
 };
 
-// State of a worker that jobs share. One thread.
+// State that the jobs of a worker share. Used by one thread.
 class WorkerState {
  public:
   explicit WorkerState(const WorkerSetup& setup) : setup_(setup) {}
   const WorkerSetup& setup() const { return setup_; }
-  // Opened at first use; as Registry::Get.
+  // Opens the device at first use. Errors as Registry::Get.
   absl::StatusOr<std::shared_ptr<devices::Device>> Device(std::string_view name);
 
  private:
@@ -58,7 +59,7 @@ struct JobHandler {
   absl::StatusOr<std::string> (*run)(WorkerState& state, std::string_view payload);
 };
 
-// Frames, for both ends.
+// First bytes of frames, used by both ends.
 inline constexpr char kAccepted = 'A';
 inline constexpr char kResult = 'R';
 std::string EncodeJob(std::string_view name, std::string_view payload);
@@ -70,7 +71,8 @@ struct JobAnswer {
 std::string EncodeAnswer(const JobAnswer& answer);
 absl::StatusOr<JobAnswer> DecodeAnswer(std::string_view bytes);  // DATA_LOSS
 
-// Runs in the worker: applies the setup, serves jobs until the socket ends; returns the exit code.
+// Runs in the worker: applies the setup and serves jobs until the socket ends. Returns the exit
+// code.
 int RunWorker(UniqueFd socket, const WorkerSetup& setup, std::span<const JobHandler> handlers);
 
 }  // namespace uopd::worker

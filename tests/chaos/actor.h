@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Actor: one kind of thing that happens to a daemon. A new one is a file in tests/chaos/actors with
-// a Register object, and a line in docs/testing.md.
+// Actor: one kind of disturbance or load for a daemon. To add one, add a file in tests/chaos/actors
+// with a Register object, and a line in docs/testing.md.
 #pragma once
 #include <functional>
 #include <set>
@@ -14,11 +14,11 @@ namespace uopd::chaos {
 
 struct Actor {
   std::string name, doc;
-  int copies = 1;  // threads
-  // One that must be served whatever the others do; the others may be refused.
+  int copies = 1;  // number of threads
+  // True: the actor must be served whatever the others do. The other actors may be refused.
   bool well_behaved = false;
-  // Acts until the world is over. What it opened it leaves as it is: cleaning up after clients that
-  // vanish is the daemon's.
+  // Acts until the world is over. It does not clean up what it opened: the daemon must clean up
+  // after clients that vanish.
   std::function<void(World&, int copy)> act;
 };
 
@@ -28,7 +28,7 @@ struct Register {
   explicit Register(Actor actor) { Actors().push_back(std::move(actor)); }
 };
 
-// Starts an actor's threads; they end with the world.
+// Starts the threads of an actor. They end with the world.
 std::vector<std::jthread> StartActor(const Actor& actor, World& world);
 // By name; null if there is none.
 const Actor* FindActor(const std::string& name);

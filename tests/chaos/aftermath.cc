@@ -18,13 +18,14 @@
 namespace uopd::chaos {
 namespace {
 
-// Promised of work whose clients have left; what a loaded machine is given on top.
+// Seconds for which work may continue after its clients have left. The first is what the daemon
+// promises; the second is the limit on a loaded machine.
 constexpr double kInFlightLimit = 0.1, kInFlightHard = 5;
-// Pools keep some of what they opened.
+// Pools keep some of the descriptors that they opened.
 constexpr int kMoreDescriptors = 24;
 constexpr double kBeyondDrain = 2;
 
-// Seconds until the condition holds, at most `limit`.
+// Waits until the condition holds, at most `limit`. Returns the seconds that this took.
 double Until(double limit, const std::function<bool()>& holds) {
   const double start = Now();
   while (!holds() && Now() - start < limit) {
@@ -79,7 +80,7 @@ Footprint FootprintOf(pid_t pid) {
     const auto target = std::filesystem::read_symlink(entry.path(), error);
     if (target.string().starts_with("/memfd:")) ++out.memfds;
   }
-  out.children = static_cast<int>(testing::Descendants(pid).size());
+  out.children = static_cast<int>(test::Descendants(pid).size());
   return out;
 }
 
@@ -130,14 +131,14 @@ void CheckAftermath(World& world, const AftermathLimits& limits) {
 
 double CheckStop(World& world, double drain_s) {
   Report& report = world.report();
-  const auto children = testing::Descendants(world.LastPlace().pid);
+  const auto children = test::Descendants(world.LastPlace().pid);
   const double took = world.Stop(drain_s + 10 * kBeyondDrain);
   if (took > drain_s + kBeyondDrain) {
     report.Violation("stop", Cat("the daemon ends ", took, " s after SIGTERM"));
   }
-  for (const testing::Process& child : children) {
-    Until(5, [&] { return !testing::IsAlive(child.pid); });
-    if (testing::IsAlive(child.pid)) report.Violation("processes_left", child.name);
+  for (const test::Process& child : children) {
+    Until(5, [&] { return !test::IsAlive(child.pid); });
+    if (test::IsAlive(child.pid)) report.Violation("processes_left", child.name);
   }
   return took;
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What must hold once everybody has left: nothing in flight, nothing leaked, an end in time, and
-// files that the next daemon can read.
+// What must hold once all clients have left: nothing is in flight, nothing leaked, the daemon ends
+// in time, and the next daemon can read its files.
 #pragma once
 #include "tests/chaos/world.h"
 
 namespace uopd::chaos {
 
-// What a daemon has that serves nobody.
+// The resources of a daemon that serves nobody.
 struct Footprint {
   int descriptors = 0, memfds = 0, children = 0;
 };
@@ -15,14 +15,14 @@ Footprint FootprintOf(pid_t pid);
 struct AftermathLimits {
   Footprint idle;
   double drain_s = 30;   // server.drain_timeout_ms
-  double settle_s = 20;  // until sessions have ended
+  double settle_s = 20;  // until the sessions have ended
 };
 
 // REQUIRES: the world is over and no actor acts. Ends the daemon.
 void CheckAftermath(World& world, const AftermathLimits& limits);
 
-// The seconds that it takes a daemon to end after SIGTERM; checks them, its status and its
-// children.
+// Returns the seconds that a daemon needs to end after SIGTERM. Checks this time, the daemon's exit
+// status and its children.
 double CheckStop(World& world, double drain_s);
 
 }  // namespace uopd::chaos

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Caller: a client that behaves well, and the judge of what it is answered.
+// Caller: a client that behaves well and checks the answers that it gets.
 //
-// Every call has a deadline. An error is a violation unless the daemon was killed meanwhile, or the
-// run ended: what a client could only answer by trying again is the daemon's to try again. What
-// was opened on a daemon that was killed is opened anew.
+// Every call has a deadline. An error is a violation unless the daemon was killed meanwhile or the
+// run ended: if a client could only try again, the daemon should have tried again itself. What was
+// opened on a daemon that was killed is opened again.
 //
 // Used by one thread.
 #pragma once
@@ -21,16 +21,16 @@ namespace uopd::chaos {
 
 using Stub = v1::UopdService::Stub;
 
-// A connection of its own.
+// A separate connection.
 std::unique_ptr<Stub> Connect(const std::string& address);
-// Seconds from now, as gRPC wants them.
+// The time this many seconds from now, in gRPC's type.
 std::chrono::system_clock::time_point In(double seconds);
 
 v1::Argument Data(std::string bytes);
 v1::Argument Buffer(uint64_t handle);
 v1::Argument Returned(uint64_t handle = 0);
 
-// Of calls that must succeed: generous, since machines that run this are loaded.
+// Deadline of calls that must succeed. It is generous, since the machines that run this are loaded.
 inline constexpr double kPatience = 60;
 
 class Caller {
@@ -38,10 +38,10 @@ class Caller {
   explicit Caller(World& world, std::string name) : world_(world), name_(std::move(name)) {}
   ~Caller() { Close(); }
 
-  // Sees to a session on the daemon that serves now; false at the end of the run. `fresh`: there is
-  // nothing in the session yet.
+  // Makes sure that there is a session on the daemon that serves now. False: the run is over.
+  // `*fresh`: the session is new and empty.
   bool Ready(bool* fresh = nullptr);
-  // Frees what the session has. Harmless without one.
+  // Frees the session and what it has. No effect without a session.
   void Close();
 
   enum Verdict { kOk, kDisturbed, kFailed };
@@ -60,7 +60,7 @@ class Caller {
   Stub& stub() { return *stub_; }
   World& world() { return world_; }
 
-  // Counts a result and whether it is right.
+  // Counts a result, and a violation if it is wrong.
   void Check(bool right, const std::string& what);
 
  private:

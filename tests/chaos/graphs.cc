@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 
 namespace uopd::chaos {
 namespace {

@@ -11,11 +11,12 @@
 namespace uopd::chaos {
 namespace {
 
-// Promised of what goes on after a deadline, and what a loaded machine is given on top.
+// Milliseconds for which work may continue after its deadline. The first is what the daemon
+// promises; the second is added for a loaded machine.
 constexpr double kBeyondMs = 100, kBeyondHardMs = 1000;
 
-// Arguments of a call whose signature nobody has looked at: temporary ones of whatever size the
-// program wants.
+// Arguments for a program whose signature is not known: temporary buffers of the size that the
+// program needs.
 template <class Request>
 void AddArguments(Request& request, int n) {
   for (int i = 0; i < n; ++i) request.add_arguments()->set_return_data(i == 0);
@@ -143,7 +144,7 @@ void CheckDeadlines(World& world) {
     if (beyond_ms <= 0) continue;
     report.Sample("beyond_deadline_ms", beyond_ms);
     if (beyond_ms > kBeyondMs) report.Count("beyond_deadline_100_ms");
-    // What this machine did to every thread is not the daemon's.
+    // A delay that this machine causes for every thread is not the daemon's.
     if (beyond_ms > kBeyondMs + std::max(kBeyondHardMs, 10 * lag)) {
       report.Violation("deadline", line.substr(0, 400));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Guest: a client that may be refused. It asks for what is wrong, too much or too long, with a
-// deadline; the only answers that are violations are INTERNAL and UNKNOWN.
+// Guest: a client that may be refused. Its requests are wrong, too large or too long, and have a
+// deadline. Only the answers INTERNAL and UNKNOWN are violations.
 //
 // Used by one thread.
 #pragma once
@@ -16,16 +16,16 @@ class Guest {
  public:
   explicit Guest(World& world, std::string name) : world_(world), name_(std::move(name)) {}
 
-  // A connection to the daemon that serves now, with a session if `session`; false at the end of
-  // the run, and after a refusal that the caller should wait a moment for.
+  // Connects to the daemon that serves now, and opens a session if `session`. False: the run is
+  // over, or the daemon refused and the caller should wait a moment.
   bool Ready(bool session = true);
-  // Waits until it is ready, with a session; false at the end of the run.
+  // Waits until Ready succeeds, with a session. False: the run is over.
   bool Await();
-  // Forgets the connection and the session, as a client that dies does.
+  // Drops the connection and the session without closing them, as a client that dies does.
   void Drop();
 
-  // Gives a call its deadline, and a request id that names it: the daemon's log then tells by how
-  // much a call went beyond it (CheckDeadlines).
+  // Gives a call its deadline, and a request id that contains the deadline. The daemon's log then
+  // tells by how much a call exceeded it (CheckDeadlines).
   void Limit(grpc::ClientContext& context, double deadline_s);
   // Counts the code under "NAME.CODE".
   grpc::Status Note(const std::string& call, const grpc::Status& status);
@@ -49,7 +49,8 @@ class Guest {
   int64_t calls_ = 0;
 };
 
-// By how much the daemon went on with calls of guests after their deadlines, as its log has it.
+// Checks, from the daemon's log, for how long the daemon continued with guests' calls after their
+// deadlines.
 void CheckDeadlines(World& world);
 
 }  // namespace uopd::chaos

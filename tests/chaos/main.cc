@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// uopd_chaos: what goes wrong around a daemon, all at once, against a real one (docs/testing.md,
-// "Chaos").
+// uopd_chaos: everything that goes wrong around a daemon, at the same time, against a real one
+// (docs/testing.md, "Chaos").
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -16,11 +16,13 @@
 namespace uopd::chaos {
 namespace {
 
-// Beyond this the machine, not the daemon, decides how long an answer takes.
+// If the machine wakes threads later than this, the machine decides how long an answer takes, not
+// the daemon.
 constexpr double kLateMs = 20;
-// A violation wants this many times the limit on a machine that wakes threads in time ...
+// On a machine that wakes threads in time, an answer must take this many times the limit to be a
+// violation ...
 constexpr double kHard = 10;
-// ... and this long at least on any other.
+// ... and on any other machine it must take at least this long.
 constexpr double kHardMs = 5000;
 
 }  // namespace
@@ -86,7 +88,7 @@ void Monitor::Watch() {
     if (limits_.memory_mib > 0 && resident > limits_.memory_mib) {
       report.Violation("memory", Cat("the daemon has ", resident, " MiB"));
     }
-    // What the daemon itself calls a bug.
+    // What the daemon itself calls a bug is a violation.
     for (size_t at = page.find("\nuopd_bugs_total{"); at != std::string::npos;
          at = page.find("\nuopd_bugs_total{", at + 1)) {
       const std::string line = page.substr(at + 1, page.find('\n', at + 1) - at - 1);

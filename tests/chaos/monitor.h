@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Monitor: looks at the daemon while the actors act: how soon /metrics and /healthz answer, how
-// much memory it has, and how late this machine wakes a thread up, which is what times are excused
-// by.
+// Monitor: measures the daemon while the actors act: how soon /metrics and /healthz answer, and how
+// much memory the daemon has. It also measures how late this machine wakes a thread; late answers
+// are excused by that time.
 #pragma once
 #include <thread>
 
@@ -10,8 +10,8 @@
 namespace uopd::chaos {
 
 struct MonitorLimits {
-  double metrics_ms = 100;  // of an answer of /metrics
-  double memory_mib = 0;    // of the daemon's resident memory; 0: none
+  double metrics_ms = 100;  // limit of an answer of /metrics
+  double memory_mib = 0;    // limit of the daemon's resident memory; 0: none
 };
 
 class Monitor {
@@ -28,12 +28,12 @@ class Monitor {
   std::jthread watch_, lag_;
 };
 
-// Resident memory of a process; 0 when it has gone.
+// Resident memory of a process; 0 if the process has ended.
 double ResidentMiB(pid_t pid);
 
 // One GET with a deadline; empty when there is no answer in time.
 std::string HttpGet(const std::string& host_port, const std::string& path, double limit_s);
-// The value of a series on a page of metrics; -1 when it is not there.
+// The value of a series on a page of metrics; -1 if the page does not have it.
 double MetricOf(const std::string& page, const std::string& series);
 
 }  // namespace uopd::chaos

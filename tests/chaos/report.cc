@@ -10,7 +10,7 @@
 namespace uopd::chaos {
 namespace {
 
-constexpr size_t kTexts = 20;  // kept of a kind of violation
+constexpr size_t kTexts = 20;  // kept for each kind of violation
 
 // Enough digits for people.
 double Short(double value) { return std::round(value * 1e3) / 1e3; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a run saw: counts, samples of times, and violations of what the daemon promises.
+// The results of a run: counts, samples of times, and violations of what the daemon promises.
 //
 // Thread-safe. A run passes when it has no violation.
 #pragma once
@@ -13,18 +13,18 @@
 
 namespace uopd::chaos {
 
-// Seconds of a clock that never goes back.
+// Seconds of a monotonic clock.
 double Now();
 
-double Percentile(std::vector<double> values, double p);  // p in [0, 1]; 0 of none
+double Percentile(std::vector<double> values, double p);  // p in [0, 1]; 0 if there are no values
 
 class Report {
  public:
   void Count(std::string_view name, int64_t n = 1) UOPD_EXCLUDES(mu_);
   void Sample(std::string_view name, double value) UOPD_EXCLUDES(mu_);
-  // A figure that is known once.
+  // Sets a figure that is measured only once.
   void Figure(std::string_view name, double value) UOPD_EXCLUDES(mu_);
-  // A promise that was broken; the first texts of every kind are kept and printed at once.
+  // Counts a broken promise. The first texts of every kind are kept, and printed at once.
   void Violation(std::string_view kind, const std::string& what) UOPD_EXCLUDES(mu_);
 
   int64_t CountOf(std::string_view name) const UOPD_EXCLUDES(mu_);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scenario: a subcommand of uopd_chaos. A new one is a file in tests/chaos/scenarios with an Add
+// Scenario: a subcommand of uopd_chaos. To add one, add a file in tests/chaos/scenarios with an Add
 // object.
 #pragma once
 #include <functional>
@@ -17,11 +17,11 @@ namespace uopd::chaos {
 
 struct Settings {
   std::string program;  // path of uopd
-  double seconds = 0;   // 0: as the scenario has it
-  int64_t times = 0;    // kills, requests; 0: as the scenario has it
+  double seconds = 0;   // 0: the scenario decides
+  int64_t times = 0;    // number of kills or requests; 0: the scenario decides
   uint64_t seed = 1;
-  std::set<std::string> without, only;  // actors
-  bool keep = false;                    // the folder with the data and the log
+  std::set<std::string> without, only;  // names of actors
+  bool keep = false;                    // keep the folder with the data and the log
 };
 
 struct Scenario {
@@ -34,20 +34,22 @@ struct Add {
   explicit Add(Scenario scenario) { Scenarios().push_back(std::move(scenario)); }
 };
 
-// Limits that a run can reach, and sessions that end soon.
+// Settings of the daemon: limits that a run can reach, and sessions that end soon.
 inline constexpr double kDrain = 5;
 inline constexpr double kMemoryMiB = 512 + 256;
 std::vector<std::string> DaemonFlags();
 
-// What the daemon has once it has served one request.
+// The resources of the daemon after it has served one request.
 Footprint IdleFootprint(World& world);
 
-// Starts the actors of these names that the settings let act. INVALID_ARGUMENT: there is no such.
+// Starts those actors in `names` that the settings allow. INVALID_ARGUMENT: there is no actor of a
+// name.
 absl::Status StartActors(const std::vector<std::string>& names, const Settings& settings,
                          World& world, std::vector<std::jthread>& threads);
 std::vector<std::string> WellBehaved();
 
-// Until `done`, `seconds` or the death of the daemon that cannot be mended; then ends the world.
+// Waits for `done`, for `seconds`, or for a death of the daemon that cannot be repaired. Then ends
+// the world.
 absl::Status Watch(World& world, double seconds, const std::function<bool()>& done = {});
 
 }  // namespace uopd::chaos

@@ -35,7 +35,7 @@ bool SendAll(int fd, const char* data, size_t size) {
   return true;
 }
 
-// Until either side has ended; ends the other one then.
+// Passes data until either side has ended, then ends the other side.
 void Copy(int from, int to) {
   char buffer[16384];
   for (ssize_t n; (n = recv(from, buffer, sizeof buffer, 0)) > 0;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Raw connections, for what no well-written client does, and a relay that gives connections made by
-// gRPC an address of their own: all of 127.0.0.0/8 is this machine.
+// Raw connections, for what no well-written client does. And a relay that gives gRPC's connections
+// a separate source address: all of 127.0.0.0/8 is this machine.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -22,20 +22,21 @@ class Socket {
   }
   ~Socket();
 
-  // From an address of this machine; invalid when nobody accepts within two seconds.
+  // `from` is an address of this machine. Invalid if nobody accepts within two seconds.
   static Socket Connect(const std::string& host_port, const std::string& from = "");
 
   bool ok() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   bool Send(const std::string& bytes);
-  // The peer has closed it. Drops what it has sent.
+  // True if the peer has closed the connection. Drops what the peer has sent.
   bool Closed();
 
  private:
   int fd_ = -1;
 };
 
-// Passes connections to its address on to `target`, which sees them come from `from`.
+// Passes connections to its own address on to `target`. `target` sees `from` as their source
+// address.
 class Relay {
  public:
   Relay(std::string target, std::string from);
@@ -56,7 +57,7 @@ class Relay {
   Socket listener_;
   std::string address_;
   std::atomic<bool> over_ = false;
-  std::list<Pair> pairs_;  // of the accepting thread until it has ended
+  std::list<Pair> pairs_;  // used by the accepting thread until it has ended
   std::thread acceptor_;
 };
 

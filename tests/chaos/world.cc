@@ -36,7 +36,7 @@ World::~World() {
 absl::Status World::Start() { return StartDaemon(); }
 
 absl::Status World::StartDaemon() {
-  UOPD_ASSIGN(daemon_, testing::Daemon::Start({options_.program, folder_, options_.flags}));
+  UOPD_ASSIGN(daemon_, test::Daemon::Start({options_.program, folder_, options_.flags}));
   MutexLock lock(mu_);
   killed_at_.push_back(0);
   place_ = {generation_.load() + 1, daemon_->address(), daemon_->http_address(), daemon_->pid()};
@@ -114,7 +114,7 @@ absl::Status World::GrantWishes() {
     wish.swap(wish_);
   }
   if (wish) return Restart(*wish);
-  // Nobody has asked for its end.
+  // Nobody has asked the daemon to end.
   if (!daemon_->Running()) {
     report_.Violation("death",
                       "the daemon has ended by itself; its log ends: " +

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// World: the daemon under test, as all actors of a run share it.
+// World: the daemon under test. All actors of a run share it.
 //
 // The daemon may be killed and started again on its data folder. Its life is counted in
-// generations: an even one serves, an odd one is between a kill and the next start. A call that
-// begins and ends in one even generation has no excuse for an error.
+// generations: in an even generation it serves; an odd generation is between a kill and the next
+// start. A call that begins and ends in one even generation has no excuse for an error.
 //
-// Thread-safe, but for Start, Restart and Stop, which belong to the thread that made the World: a
-// daemon dies with the thread that started it.
+// Thread-safe except for Start, Restart and Stop. These belong to the thread that made the World,
+// because a daemon dies with the thread that started it.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -26,8 +26,8 @@ namespace uopd::chaos {
 struct WorldOptions {
   std::string program;  // path of uopd
   uint64_t seed = 1;
-  std::vector<std::string> flags;  // of the daemon
-  bool keep = false;               // the folder with the data and the log, after the end
+  std::vector<std::string> flags;  // flags of the daemon
+  bool keep = false;               // keep the folder with the data and the log after the end
 };
 
 class World {
@@ -36,9 +36,11 @@ class World {
   ~World();
 
   absl::Status Start();
-  // SIGKILL, `meanwhile` with the data folder while nobody has it open, and a new daemon.
+  // Sends SIGKILL, calls `meanwhile` with the data folder while nobody has it open, and starts a
+  // new daemon.
   absl::Status Restart(const std::function<void(const std::string& data_folder)>& meanwhile = {});
-  // SIGTERM; the seconds until the end, and a violation unless it ends by itself with status 0.
+  // Sends SIGTERM and returns the seconds until the daemon's end. It is a violation unless the
+  // daemon ends by itself with status 0.
   double Stop(double limit_s);
 
   struct Place {
@@ -46,37 +48,37 @@ class World {
     std::string grpc, http;
     pid_t pid = -1;
   };
-  // Waits while the daemon is down; nullopt once the run is over.
+  // The daemon's place. Waits while the daemon is down. nullopt: the run is over.
   std::optional<Place> Where() const;
-  // Also when the run is over.
+  // The last known place, also when the run is over.
   Place LastPlace() const UOPD_EXCLUDES(mu_);
   int64_t generation() const { return generation_.load(); }
   // When the daemon of a generation was killed; 0 while it lives.
   double KilledAt(int64_t generation) const UOPD_EXCLUDES(mu_);
 
-  // The end of the run: actors return.
+  // Ends the run: the actors return.
   void End() { over_ = true; }
   bool Over() const { return over_.load(); }
-  // Sleeps, but not beyond the end; false at the end.
+  // Sleeps, but not beyond the end of the run. False: the run is over.
   bool Pause(double seconds) const;
 
-  // Wishes of actors, granted by the thread that owns the World.
+  // Asks for a restart. The thread that owns the World executes it.
   void WishRestart(std::function<void(const std::string&)> meanwhile) UOPD_EXCLUDES(mu_);
   absl::Status GrantWishes() UOPD_EXCLUDES(mu_);
 
-  // A file of the cache was damaged: what was in it may be lost from here on.
+  // A file of the cache was damaged. From now on its contents may be lost.
   void SetDamaged() { damaged_ = true; }
   bool damaged_cache() const { return damaged_.load(); }
 
-  // Random numbers of one thread of one actor: the same for the same seed.
+  // Random numbers for one thread of one actor. The same seed gives the same numbers.
   std::mt19937_64 Random(const std::string& actor, int copy) const;
 
   Report& report() const { return report_; }
   const std::string& folder() const { return folder_; }
   std::string data_folder() const { return folder_ + "/data"; }
   uint64_t seed() const { return options_.seed; }
-  // Outputs of the daemons of this run, without what the log's level left out.
-  std::string Log() const { return testing::ReadFile(folder_ + "/log"); }
+  // The logs of all daemons of this run. Lines below the log level are missing.
+  std::string Log() const { return test::ReadFile(folder_ + "/log"); }
 
  private:
   absl::Status StartDaemon() UOPD_EXCLUDES(mu_);
@@ -84,7 +86,7 @@ class World {
   const WorldOptions options_;
   Report& report_;
   std::string folder_;
-  std::unique_ptr<testing::Daemon> daemon_;
+  std::unique_ptr<test::Daemon> daemon_;
   std::atomic<int64_t> generation_ = -1;
   std::atomic<bool> over_ = false;
   std::atomic<bool> damaged_ = false;

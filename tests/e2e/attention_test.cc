@@ -15,7 +15,6 @@
 namespace uopd::e2e {
 namespace {
 
-using client::Client;
 using client::Tensor;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -33,11 +32,11 @@ struct Inputs {
         v(Scattered(s.batch * s.kv * s.keys * s.width, 3)) {}
 
   Sizes sizes;
-  std::vector<float> q, k, v, mask;  // mask: added, queries x keys; empty: none
+  std::vector<float> q, k, v, mask;  // mask: is added; queries x keys; empty: no mask
   bool causal = false;
 };
 
-// `largest`: of the magnitudes that are summed for each element, which errors are relative to.
+// `largest`: the largest magnitude among the summands of each element. Errors are relative to it.
 std::vector<double> Reference(const Inputs& in, std::vector<double>& largest) {
   const Sizes& s = in.sizes;
   std::vector<double> out;
@@ -78,7 +77,7 @@ class AttentionTest : public ::testing::Test {
     ASSERT_TRUE(daemon_.running());
     auto connection = client::Connection::Connect({.address = daemon_.listen()});
     ASSERT_TRUE(connection.ok()) << connection.status();
-    client_ = std::make_unique<Client>(*connection);
+    client_ = std::make_unique<client::Client>(*connection);
   }
 
   void Check(const Inputs& in) {
@@ -113,7 +112,7 @@ class AttentionTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   DaemonProcess daemon_{folder_.path()};
-  std::unique_ptr<Client> client_;
+  std::unique_ptr<client::Client> client_;
 };
 
 TEST_F(AttentionTest, OfAnyShape) {
@@ -139,7 +138,7 @@ TEST_F(AttentionTest, WithAMask) {
   Check(in);
 }
 
-// Such a row is 0 / 0, the others are what they are.
+// A row whose mask hides every key is 0 / 0. The other rows keep their values.
 TEST_F(AttentionTest, OfARowThatSeesNothing) {
   Inputs in({1, 4, 4, 8, 24, 16, 16});
   in.mask.assign(8 * 24, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Graphs that no honest client sends: each is refused with the right code and node, and the daemon
-// goes on serving.
+// Graphs that no honest client sends. Each is refused with the right code and node, and the daemon
+// continues to serve.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +10,7 @@
 #include "core/ir/op.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/environment.h"
 #include "uopd/v1/graph.pb.h"
 
 namespace uopd::e2e {
@@ -19,7 +20,7 @@ using grpc::StatusCode;
 
 class BadGraphTest : public ::testing::Test {
  protected:
-  // AddGraph(4) as a message, to be spoiled.
+  // AddGraph(4) as a message that a test then makes invalid.
   static v1::Graph Good() {
     v1::Graph out;
     EXPECT_TRUE(out.ParseFromString(AddGraph(4)));
@@ -55,8 +56,9 @@ TEST_F(BadGraphTest, UnknownOpNamesTheNode) {
   EXPECT_EQ(NodeOf(status)->node(), at);
 }
 
-// 108 bytes that stopped the daemon: memory that only later stages make, read and written.
-TEST_F(BadGraphTest, BuffersAreOfLaterStages) {
+// 108 bytes that stopped the daemon: a graph that reads and writes memory which only later stages
+// make.
+TEST_F(BadGraphTest, BuffersAreOfLowerLevels) {
   for (int slot : {0, 1, 2}) {
     v1::Graph graph = Good();
     for (v1::Node& node : *graph.mutable_nodes()) {
@@ -120,11 +122,10 @@ TEST_F(BadGraphTest, TooManyNodesAreTooMuch) {
   EXPECT_EQ(Refused(large).error_code(), StatusCode::RESOURCE_EXHAUSTED);
 }
 
-// More than any limit on nodes, in a message that is let in. UOPD_HUGE_GRAPH_NODES=100000000 is the
-// test by hand: it needs 4 GB.
+// More nodes than any limit allows, in a message that is small enough to be accepted.
+// UOPD_HUGE_GRAPH_NODES=100000000 is the manual variant of the test; it needs 4 GB.
 TEST(HugeGraphTest, IsRefusedAtTheLimitAndNamed) {
-  const char* wanted = std::getenv("UOPD_HUGE_GRAPH_NODES");
-  const size_t nodes = wanted != nullptr ? std::stoul(wanted) : 2'000'000;
+  const auto nodes = static_cast<size_t>(test::FromEnvironment("UOPD_HUGE_GRAPH_NODES", 2'000'000));
   TemporaryFolder folder;
   DaemonProcess daemon(folder.path(), {"--limits-max-message-bytes=1GiB"});
   ASSERT_TRUE(daemon.running());
@@ -160,7 +161,8 @@ TEST_F(BadGraphTest, AnUnknownDeviceIsRefused) {
 }
 
 TEST_F(BadGraphTest, AnotherOrderOfFieldsIsTheSameProgram) {
-  // An unknown field or another order is no canonical form; the digest is of the canonical one.
+  // A graph with an unknown field or another order is not in canonical form. The digest is the hash
+  // of the canonical form.
   const v1::PrepareResponse first = client_.Prepare(AddGraph(4));
   v1::Graph graph = Good();
   std::string reordered;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A client of one daemon as the tests use it: a stub, a session, short forms of the calls.
+// A client of one daemon for the tests: a stub, a session, and short forms of the calls.
 #pragma once
 #include <grpcpp/grpcpp.h>
 
@@ -15,11 +15,11 @@ namespace uopd::e2e {
 
 // An argument with inline data.
 v1::Argument Data(std::string bytes);
-// An argument whose contents come back.
+// An argument whose contents are returned.
 v1::Argument Returned(uint64_t buffer = 0);
 v1::Argument Buffer(uint64_t handle);
 
-// Details of an error; nullopt when it has none.
+// The details of an error; nullopt if it has none.
 std::optional<v1::NodeError> NodeOf(const grpc::Status& status);
 std::string MissingOf(const grpc::Status& status);
 
@@ -49,7 +49,7 @@ class Client {
   std::string session_;
 };
 
-// Checks that the daemon adds two vectors, that is, serves.
+// Checks that the daemon serves: it adds two vectors.
 void ExpectServes(const DaemonProcess& daemon);
 
 }  // namespace uopd::e2e

@@ -9,11 +9,11 @@
 
 namespace uopd::e2e {
 
-using testing::Process;
+using test::Process;
 
 std::vector<Process> Named(pid_t daemon, const std::string& name) {
   std::vector<Process> out;
-  for (Process& process : testing::Descendants(daemon)) {
+  for (Process& process : test::Descendants(daemon)) {
     if (process.name == name && process.state != 'Z') out.push_back(std::move(process));
   }
   return out;

@@ -9,12 +9,12 @@
 namespace uopd::e2e {
 
 // The descendants of `daemon` with this name that are not zombies.
-std::vector<testing::Process> Named(pid_t daemon, const std::string& name);
+std::vector<test::Process> Named(pid_t daemon, const std::string& name);
 
-// Sends `signal` to a compiler of one of `daemons` that is in the middle of its work: one that has
-// worked for a while since this call began. A worker that has just answered an earlier job is busy
-// for a moment too. Returns the daemon; 0, and a failure of the test, if none was busy for a
-// minute.
+// Sends `signal` to a compiler of one of `daemons` that is in the middle of its work, which means
+// that it has worked for a while since this call began (a worker that has just answered an earlier
+// job is also busy for a moment). Returns the daemon. If no compiler was busy for a minute, returns
+// 0 and fails the test.
 pid_t HitCompiler(const std::vector<pid_t>& daemons, int signal);
 
 }  // namespace uopd::e2e

@@ -19,7 +19,7 @@ TemporaryFolder::~TemporaryFolder() {
 }
 
 DaemonProcess::DaemonProcess(const std::filesystem::path& folder, std::vector<std::string> flags) {
-  auto daemon = testing::Daemon::Start({UOPD_BINARY, folder.string(), std::move(flags)});
+  auto daemon = test::Daemon::Start({UOPD_BINARY, folder.string(), std::move(flags)});
   if (!daemon.ok()) {
     ADD_FAILURE() << StatusText(daemon.status());
     return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// testing::Daemon as a member of a test: fails the test (and is then not running()) when the daemon
-// does not start.
+// test::Daemon as a member of a test. If the daemon does not start, the test fails, and
+// running() is false.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace uopd::e2e {
 
-// A folder that is removed at the end, except after a failed test.
+// A folder that is removed at the end, unless the test failed.
 class TemporaryFolder {
  public:
   TemporaryFolder();
@@ -44,10 +44,10 @@ class DaemonProcess {
   std::string Log() const { return daemon_ != nullptr ? daemon_->Log() : ""; }
 
  private:
-  std::unique_ptr<testing::Daemon> daemon_;
+  std::unique_ptr<test::Daemon> daemon_;
   std::string listen_, http_;
 };
 
-using testing::ReadFile;
+using test::ReadFile;
 
 }  // namespace uopd::e2e

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Two devices of one daemon: values that move between them, inside one graph and between requests.
+// Two devices of one daemon. Values move between them inside one graph and between requests.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -58,7 +58,7 @@ TEST_F(DevicesTest, ARealizedValueStaysWhereItIsAndMoves) {
   for (size_t i = 0; i < values_.size(); ++i) ASSERT_EQ((*sum)[i], values_[i] * 3 - 1) << i;
 }
 
-// "cpu:1" and "CPU:1" are one device, whose two names each have temporaries of their own.
+// "cpu:1" and "CPU:1" are the same device, but each name has temporaries of its own.
 TEST_F(DevicesTest, ADeviceMayBeSpelledInTwoWays) {
   const client::Tensor few = client_->FromHost(std::vector<float>{1, 2, 3}, {3});
   const auto n = static_cast<int64_t>(values_.size());
@@ -86,7 +86,7 @@ class PiecesTest : public ::testing::Test {
   std::unique_ptr<client::Client> client_;
 };
 
-// Sums over all pieces of more elements than the threshold of the ring, and of fewer.
+// Sums over all pieces: some of more elements than the threshold of the ring, some of fewer.
 TEST_F(PiecesTest, SumsAreTheSameOnEveryDevice) {
   for (const int64_t columns : {300'007, 1'001}) {
     std::vector<float> values(static_cast<size_t>(7 * columns));
@@ -109,8 +109,8 @@ TEST_F(PiecesTest, SumsAreTheSameOnEveryDevice) {
   }
 }
 
-// A perceptron with its weights on every device and its batch in pieces learns what it learns on
-// one.
+// A perceptron with its weights on every device and its batch in pieces learns the same as on one
+// device.
 TEST_F(PiecesTest, DataParallelTraining) {
   auto train = [&](const std::vector<std::string>& devices) {
     auto values = [](int64_t n, double scale) {

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 class ExamplesTest : public ::testing::Test {
  protected:
-  // What the program prints when it is given the daemon's address.
+  // What the program prints when it gets the daemon's address.
   std::string Run(const std::string& program) {
     FILE* pipe = popen(Cat(program, " ", daemon_.listen(), " 2>&1").c_str(), "r");
     EXPECT_NE(pipe, nullptr);

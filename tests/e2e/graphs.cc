@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 
 namespace uopd::e2e {
 namespace {

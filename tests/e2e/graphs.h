@@ -20,11 +20,11 @@ std::string PairsGraph(int64_t n);
 // slot 0 [0] = sum of sin(i) over n integers, a few hundred bytes for any n: days for 2^40.
 std::string LongGraph(int64_t n);
 
-// slot 0 = a long chain of exponentials and logarithms of slot 1: a kernel whose compiler is busy
-// for a while, the longer the more links. Another number, another graph.
+// slot 0 = a long chain of exponentials and logarithms of slot 1. The compiler of its kernel is
+// busy for a while; more links take longer. Another number of links gives another graph.
 std::string SlowToCompile(int number = 0, int links = 150);
 
-// n values between -1 and 1, other ones for every salt.
+// n values between -1 and 1. Each salt gives other values.
 std::vector<float> Scattered(int64_t n, uint64_t salt);
 std::string Bytes(const std::vector<float>& values);
 std::vector<float> Floats(const std::string& bytes);

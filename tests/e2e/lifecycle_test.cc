@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Start, drain, kill, restart: what the daemon promises about its own life and its data folder.
+// Start, drain, kill and restart: what the daemon promises about its process and its data folder.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ void RunThree(const DaemonProcess& daemon, bool by_digest) {
   }
 }
 
-// Every file of the cache, the largest first.
+// Every file of the cache; the largest comes first.
 std::vector<fs::path> CacheFiles(const fs::path& data) {
   std::vector<fs::path> out;
   for (const auto& entry : fs::recursive_directory_iterator(data)) {
@@ -99,7 +99,7 @@ TEST_F(LifecycleTest, TerminationFinishesWhatRuns) {
   }
   EXPECT_EQ(before, -1);
   daemon.Signal(SIGTERM);
-  // New work is refused while the old one goes on.
+  // New work is refused while the old work continues.
   Client late(daemon);
   grpc::Status refused;
   do {
@@ -199,7 +199,7 @@ TEST_F(LifecycleTest, AReadOnlyCacheIsUsedAndNotWritten) {
   DaemonProcess daemon(folder_.path(), {"--cache-read-only"});
   RunThree(daemon, false);
   EXPECT_EQ(daemon.Metric(kCompiled), 0);
-  ExpectServes(daemon);  // a kernel that is not in it
+  ExpectServes(daemon);  // a kernel that the cache does not have
   EXPECT_EQ(daemon.Metric(kCompiled), 1);
   EXPECT_EQ(daemon.Metric("uopd_cache_state{store=\"kernel\",state=\"read_only\"}"), 1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels that would run for days: who may stop them, and what they may not stop.
+// Kernels that would run for days: who may stop them, and what they must not hold up.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ namespace uopd::e2e {
 namespace {
 
 using grpc::StatusCode;
+using test::Eventually;
 using ::testing::AnyOf;
-using testing::Eventually;
 using ::testing::HasSubstr;
 
 constexpr int64_t kDays = int64_t{1} << 40;
@@ -57,8 +57,8 @@ TEST_F(LongRunTest, AClientThatLeavesFreesTheDevice) {
   ExpectServes(daemon_);
 }
 
-// Behind a run of its own session, and behind those of others for which there is no thread: what
-// waits ends with its client, not with what is ahead.
+// Calls that wait behind a run of their own session, or behind runs of others because no thread is
+// free. A call that waits ends with its client. It does not wait for the end of what is ahead.
 TEST_F(LongRunTest, WhatWaitsEndsAtItsDeadline) {
   client_.Prepare(LongGraph(kDays));
   constexpr int kRuns = 40;  // more than there are threads
@@ -150,7 +150,7 @@ TEST_F(LongRunTest, ARunWithAnIdGoesOnWithoutItsClientAndIsNotRunTwice) {
   v1::ExecuteResponse once, again;
   ASSERT_TRUE(ExecuteFor(client_, graph, 0, std::chrono::minutes(2), &once).ok());
   const double runs = daemon_.Metric("uopd_kernel_duration_seconds_count{device=\"CPU:0\"}");
-  // Long enough to begin, too short to end: where the machine is quick enough all the same, the
+  // Long enough to begin, too short to end. If the machine is so quick that the run does end, the
   // repetition is answered from the first run too.
   (void)ExecuteFor(client_, graph, 7, std::chrono::milliseconds(20), &again);
   const grpc::Status status = ExecuteFor(client_, graph, 7, std::chrono::minutes(2), &again);
@@ -192,7 +192,7 @@ TEST_F(LongRunTest, AnIdOfAPipelineCanBeCancelled) {
   grpc::ClientContext context;
   const auto stream = client_.stub().Pipeline(&context);
   ASSERT_TRUE(stream->Write(message));
-  // Also before it has begun: an id that was cancelled stays so.
+  // A request that has not begun can be cancelled too: its id stays cancelled.
   v1::CancelExecuteRequest cancel;
   cancel.set_session_id(client_.session());
   cancel.set_request_id(9);

@@ -22,7 +22,7 @@
 #include "client/data/npy.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "tests/e2e/daemon_process.h"
 #include "tests/support/mlp_reference.h"
 
@@ -49,7 +49,7 @@ Output RunUopctl(const std::string& arguments, const std::string& environment = 
   return out;
 }
 
-// The number of a key in the one line of JSON at the end; NaN if it is not there.
+// The value of a key in the single line of JSON at the end; NaN if it is not there.
 double JsonNumber(const std::string& text, const std::string& key) {
   const size_t at = text.rfind("\"" + key + "\":");
   return at == std::string::npos ? NAN : std::atof(text.c_str() + at + key.size() + 3);
@@ -97,9 +97,9 @@ TEST(MainJobTest, LossCurveIsThatOfDoublePrecision) {
   std::vector<client::Tensor> all = parameters;
   all.insert(all.end(), optimizer->state().begin(), optimizer->state().end());
   ASSERT_TRUE(client::Realize(all).ok());
-  testing::MlpReference reference;
+  test::MlpReference reference;
   reference.in = kPixels, reference.hidden = kHidden, reference.out = 10;
-  reference.rule = testing::MlpReference::kAdam, reference.lr = 0.001;
+  reference.rule = test::MlpReference::kAdam, reference.lr = 0.001;
   std::vector<double>* const weights[] = {&reference.w1, &reference.b1, &reference.w2,
                                           &reference.b2};
   for (size_t i = 0; i < 4; ++i) {
@@ -138,8 +138,8 @@ std::string MatmulText(int64_t n) {
   return ir::Print(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
 
-// Nodes have the numbers that they have in the file, whatever order they are sent in, also where
-// the daemon finds the error.
+// Nodes keep the numbers that they have in the file, in whatever order they are sent. This also
+// holds for errors that the daemon finds.
 TEST(MainJobTest, ErrorsNameNodesAsTheFileDoes) {
   TemporaryFolder folder;
   DaemonProcess daemon(folder.path());
@@ -282,7 +282,7 @@ TEST(MainJobTest, CacheExplainSaysWhatDiffers) {
   EXPECT_NE(unknown.text.find("NOT_FOUND"), std::string::npos) << unknown.text;
 }
 
-// What the scheduler knows of a device is in the key, and so in the answer.
+// What the scheduler knows about a device is in the key, and so also in the answer.
 TEST(MainJobTest, CacheExplainNamesWhatTheDeviceHasOtherwise) {
   TemporaryFolder folder;
   const std::string file = folder.path().string() + "/a.uop";

@@ -12,14 +12,13 @@
 namespace uopd::e2e {
 namespace {
 
-using client::Client;
 using client::Tensor;
 
 // Scores of every step of a small decoder.
-absl::StatusOr<std::vector<float>> Decode(Client& client) {
-  testing::LlamaShape s;
+absl::StatusOr<std::vector<float>> Decode(client::Client& client) {
+  test::LlamaShape s;
   s.layers = 2, s.dim = 16, s.heads = 4, s.kv_heads = 2, s.ffn = 24, s.vocab = 11, s.context = 5;
-  testing::Llama model(client, s);
+  test::Llama model(client, s);
   std::vector<Tensor> given = model.parameters();
   for (const Tensor& t : model.tables()) given.push_back(t);
   for (size_t i = 0; i < given.size(); ++i)
@@ -38,8 +37,8 @@ absl::StatusOr<std::vector<float>> Decode(Client& client) {
   return out;
 }
 
-absl::StatusOr<std::vector<float>> Classify(Client& client) {
-  testing::ResNet model(client, {{1, 1}, true, 4}, 5);
+absl::StatusOr<std::vector<float>> Classify(client::Client& client) {
+  test::ResNet model(client, {{1, 1}, true, 4}, 5);
   std::vector<Tensor> given = model.parameters();
   for (size_t i = 0; i < given.size(); ++i)
     given[i].Assign(client.FromHost(Scattered(given[i].size(), i), given[i].dims()));
@@ -54,7 +53,7 @@ TEST(ModelsTest, GiveOnADaemonWhatTheGraphSays) {
   ASSERT_TRUE(daemon.running());
   auto connection = client::Connection::Connect({.address = daemon.listen()});
   ASSERT_TRUE(connection.ok()) << connection.status();
-  Client remote(*connection), local(std::make_shared<client::InterpreterExecutor>());
+  client::Client remote(*connection), local(std::make_shared<client::InterpreterExecutor>());
   for (auto run : {Decode, Classify}) {
     const auto got = run(remote), want = run(local);
     ASSERT_TRUE(got.ok()) << got.status();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Every op, through a real daemon, against the tensor interpreter: all dtypes, odd shapes, special
-// values; outputs start poisoned, so what a kernel forgets to write shows.
+// Every op, through a real daemon, compared with the tensor interpreter: all dtypes, odd shapes,
+// special values. Outputs start poisoned, so elements that a kernel does not write become visible.
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "tests/support/daemon.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/tensor_interpreter.h"
@@ -27,12 +27,12 @@ using ir::Dims;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
-using testing::HostArray;
+using test::HostArray;
 
 class OpsTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto daemon = testing::Daemon::Start({UOPD_BINARY, "", {}});
+    auto daemon = test::Daemon::Start({UOPD_BINARY, "", {}});
     ASSERT_TRUE(daemon.ok()) << StatusText(daemon.status());
     daemon_ = std::move(*daemon);
     stub_ = v1::UopdService::NewStub(
@@ -73,12 +73,12 @@ class OpsTest : public ::testing::Test {
     return slots;
   }
 
-  static std::unique_ptr<testing::Daemon> daemon_;
+  static std::unique_ptr<test::Daemon> daemon_;
   static std::unique_ptr<v1::UopdService::Stub> stub_;
   static uint32_t compiled_;  // kernels of the last graph that were not known
 };
 uint32_t OpsTest::compiled_ = 0;
-std::unique_ptr<testing::Daemon> OpsTest::daemon_;
+std::unique_ptr<test::Daemon> OpsTest::daemon_;
 std::unique_ptr<v1::UopdService::Stub> OpsTest::stub_;
 
 std::vector<double> SpecialValues(Dtype d) {
@@ -188,7 +188,7 @@ TEST_P(EveryDtype, ElementwiseOpsAgree) {
     std::vector<HostArray> slots = {RandomArray(d, dims, random), RandomArray(d, dims, random),
                                     RandomArray(Dtype::Bool, dims, random)};
     const AllOps ops(ctx, d, x, y, c);
-    // A few ops per graph: enough to share, few enough to read.
+    // A few ops per graph: enough for the ops to share values, few enough to read the graph.
     constexpr size_t kPerGraph = 12;
     for (size_t first = 0; first < ops.cases.size(); first += kPerGraph) {
       const size_t last = std::min(first + kPerGraph, ops.cases.size());
@@ -201,9 +201,9 @@ TEST_P(EveryDtype, ElementwiseOpsAgree) {
         in.push_back(Poison(v.dtype(), dims));
       }
       const UOp sink = ir::Sink(ctx, stores);
-      ASSERT_TRUE(ir::Verify(ctx, sink, ir::Stage::kTensor).ok())
-          << StatusText(ir::Verify(ctx, sink, ir::Stage::kTensor));
-      const auto want = testing::TensorInterpreter(ctx).Run(sink, in);
+      ASSERT_TRUE(ir::Verify(ctx, sink, ir::Level::kTensor).ok())
+          << StatusText(ir::Verify(ctx, sink, ir::Level::kTensor));
+      const auto want = test::TensorInterpreter(ctx).Run(sink, in);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
       const auto got = RunOnDaemon(ctx, sink, in);
       ASSERT_TRUE(got.ok()) << StatusText(got.status());
@@ -249,9 +249,9 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, EveryDtype,
 TEST_F(OpsTest, RandomGraphsAgree) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     ir::UOpContext ctx;
-    const testing::GeneratedGraph g =
-        testing::GenerateGraph(ctx, seed, {.ops = 6 + static_cast<int>(seed) % 25});
-    const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots);
+    const test::GeneratedGraph g =
+        test::GenerateGraph(ctx, seed, {.ops = 6 + static_cast<int>(seed) % 25});
+    const auto want = test::TensorInterpreter(ctx).Run(g.sink, g.slots);
     ASSERT_TRUE(want.ok()) << StatusText(want.status());
     const auto got = RunOnDaemon(ctx, g.sink, g.slots);
     ASSERT_TRUE(got.ok()) << "seed " << seed << " " << StatusText(got.status())
@@ -338,7 +338,7 @@ TEST_F(OpsTest, SymbolicSizesRunForEveryValue) {
   }
 }
 
-// Their values are the bits of a double, rounded to the dtype, and no part of the graph.
+// The values are the bits of a double, rounded to the dtype. They are no part of the graph.
 TEST_F(OpsTest, VariablesOfFloatDtype) {
   ir::UOpContext ctx;
   const Dtype dtypes[] = {Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8E5M2};

@@ -139,7 +139,7 @@ TEST_F(PipelineTest, AClientThatLeavesIsForgotten) {
   ExpectServes(daemon_);
 }
 
-// Ends that race with answers: on the wire, in the session's order and on the executor.
+// Ends that race with answers: on the wire, in the session's order and on the task pool.
 TEST_F(PipelineTest, StreamsThatEndAtAnyMomentLeaveADaemonThatServes) {
   constexpr int kThreads = 4, kStreams = 60;
   std::vector<std::thread> threads;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tests' own view of /proc: what ends while it is read is left out, and nothing is thrown.
+// The tests' own reader of /proc: a process that ends while it is read is left out, and nothing
+// throws.
 #include "tests/support/processes.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +10,7 @@
 #include <atomic>
 #include <thread>
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 TEST(ProcessesTest, ReadsWhileProcessesComeAndGo) {
@@ -29,4 +30,4 @@ TEST(ProcessesTest, ReadsWhileProcessesComeAndGo) {
 }
 
 }  // namespace
-}  // namespace uopd::testing
+}  // namespace uopd::test

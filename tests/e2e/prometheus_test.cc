@@ -20,7 +20,7 @@
 namespace uopd::e2e {
 namespace {
 
-using testing::Eventually;
+using test::Eventually;
 
 constexpr char kPrometheus[] = "/usr/bin/prometheus";
 
@@ -36,7 +36,8 @@ std::string Fetch(const std::string& url) {
   return out;
 }
 
-// A loopback address that was free a moment ago: Prometheus does not say which port 0 gave it.
+// A loopback address that was free a moment ago. Prometheus does not report the port that it gets
+// for port 0.
 std::string FreeAddress() {
   const int fd = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in at = {};

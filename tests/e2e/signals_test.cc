@@ -15,7 +15,7 @@
 namespace uopd::e2e {
 namespace {
 
-using testing::Eventually;
+using test::Eventually;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

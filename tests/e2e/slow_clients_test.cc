@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Clients that say nothing, say half of it, or take nothing: they hold up nobody else.
+// Clients that send nothing, send half a message, or read nothing. They hold up nobody else.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -165,7 +165,7 @@ TEST_F(StreamsTest, APipelineWhoseClientDoesNotReadIsReadNoMoreAndThenEnded) {
   ExpectServes(*daemon_);
 }
 
-// What waits for its turn counts like what is stored.
+// Data that waits for its turn is charged like stored data.
 TEST_F(StreamsTest, AMessageForWhichThereIsNoMemoryIsRefused) {
   Start({"--limits-total-bytes=3MiB"});
   ASSERT_TRUE(client_->OpenSession().ok());

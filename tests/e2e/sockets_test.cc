@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Where the daemon listens, and who else may.
+// Where the daemon listens, and who else may use that address.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@ mode_t ModeOf(const std::filesystem::path& path) {
   return stat(path.c_str(), &status) == 0 ? status.st_mode & 0777 : 0;
 }
 
-// Runs the daemon until it ends; its exit status, and what it says in `said`.
+// Runs the daemon until it ends. Returns its exit status, and its output in `said`.
 int RunDaemon(std::vector<std::string> args, std::string* said) {
   int pipe_fds[2];
   if (pipe(pipe_fds) != 0) return -1;

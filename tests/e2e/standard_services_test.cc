@@ -11,7 +11,7 @@
 namespace uopd::e2e {
 namespace {
 
-using testing::Eventually;
+using test::Eventually;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -93,7 +93,7 @@ TEST_F(StandardServicesTest, ReflectionNamesTheServices) {
   EXPECT_THAT(file, HasSubstr("ExecuteRequest"));
 }
 
-// What fails is found by the trace that the caller knows.
+// A failed call can be found in the log by the trace that the caller knows.
 TEST_F(StandardServicesTest, LogLinesNameTheTrace) {
   const std::string method = "/uopd.v1.UopdService/ExplainCache", id(32, 'a');
   grpc::Status status;

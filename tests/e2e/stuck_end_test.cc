@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The daemon serves and ends in time whatever does not answer: the reader of its log, a thread of
-// its own.
+// The daemon serves and ends in time even if something does not answer: the reader of its log, or
+// one of its own threads.
 #include <dirent.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>

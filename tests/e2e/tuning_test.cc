@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tuning as a client sees it: answers at once, better kernels later, and each found only once.
+// Tuning as a client sees it: answers come at once, better kernels come later, and each kernel is
+// tuned only once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -89,7 +90,7 @@ TEST_F(TuningTest, AnswersAtOnceSwapsLaterAndRemembers) {
   EXPECT_EQ(RunPairs(client, 2).cache().kernels_tuned(), 1u);
   EXPECT_EQ(daemon.Metric("uopd_kernels_compiled_total"), 0);
   EXPECT_EQ(daemon.Metric(kMeasured), -1);
-  // What another width finds is another thing to know, and so is what is to be found anew.
+  // Another beam width gives another record. A request that ignores the beam cache tunes again.
   EXPECT_EQ(RunPairs(client, 3).cache().kernels_tuned(), 0u);
   EXPECT_EQ(RunPairs(client, 2, true).cache().kernels_tuned(), 0u);
 }
@@ -125,14 +126,14 @@ TEST_F(TuningTest, TerminationEndsTheSearchAndItsWorkers) {
   for (const auto limit = Limit(); daemon.Metric(kMeasured) < 1;) {
     ASSERT_LT(std::chrono::steady_clock::now(), limit) << daemon.Log();
   }
-  const auto processes = testing::Descendants(daemon.pid());
+  const auto processes = test::Descendants(daemon.pid());
   daemon.Signal(SIGTERM);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_EQ(daemon.Wait(), 0);
   // Much less than server.drain_timeout_ms and than the search takes.
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
-  for (const testing::Process& process : processes) {
-    EXPECT_FALSE(testing::IsAlive(process.pid)) << process.name;
+  for (const test::Process& process : processes) {
+    EXPECT_FALSE(test::IsAlive(process.pid)) << process.name;
   }
 }
 

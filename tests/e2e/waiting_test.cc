@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Calls that wait for a compile that does not end: what they leave of the daemon for others, and
-// what they leave behind when their clients go.
+// Calls that wait for a compile that does not end: how much of the daemon remains for others, and
+// what the calls leave behind when their clients leave.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
 #include "tests/support/eventually.h"
@@ -23,11 +23,11 @@
 namespace uopd::e2e {
 namespace {
 
-using testing::Eventually;
-using testing::Process;
+using test::Eventually;
+using test::Process;
 
-// A kernel whose compiler is busy long enough to be stopped in the middle; another one for every
-// salt.
+// A kernel whose compiler is busy long enough to be stopped in the middle. Each salt gives another
+// kernel.
 std::string LongGraph(int salt) {
   ir::UOpContext ctx;
   const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{16});
@@ -40,9 +40,9 @@ std::string LongGraph(int salt) {
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
 
-// A call of its own thread and connection, until it is left. On a busy machine a compile may end
-// before the test has stopped its compiler, and StoppedCompilers fails one that it has stopped too
-// often: the next graph follows then.
+// A call on a thread and a connection of its own, until its client leaves. On a busy machine a
+// compile may end before the test has stopped its compiler; and StoppedCompilers makes a compile
+// fail whose compiler it has stopped too often. In both cases the next graph follows.
 class LongCall {
  public:
   LongCall(const DaemonProcess& daemon, int salt)
@@ -64,7 +64,7 @@ class LongCall {
   }
 
  private:
-  // False once it is left.
+  // False once the client has left.
   bool CallOnce(int salt) {
     v1::PrepareRequest request;
     v1::PrepareResponse response;
@@ -94,15 +94,15 @@ class LongCall {
 
 std::vector<Process> CompilersOf(pid_t daemon) {
   std::vector<Process> out;
-  for (Process& process : testing::Descendants(daemon)) {
+  for (Process& process : test::Descendants(daemon)) {
     if (process.name == "uopd-compile" && process.state != 'Z') out.push_back(std::move(process));
   }
   return out;
 }
 
-// Stops every compiler in the middle of its work for as long as this lives. The daemon replaces a
-// stopped one after half a second or more, and gives up after thirty: no compile ends for fifteen
-// seconds.
+// While this object lives, it stops every compiler in the middle of its work. The daemon replaces a
+// stopped compiler after half a second or more and gives up after thirty of them, so no compile
+// ends for fifteen seconds.
 class StoppedCompilers {
  public:
   explicit StoppedCompilers(const DaemonProcess& daemon)
@@ -188,7 +188,7 @@ TEST_F(WaitingTest, EndlessCompilesLeaveThreadsForWhatIsPrepared) {
   grpc::Status status;
   client_.Prepare(ScaleGraph(8, 3), &status);
   EXPECT_TRUE(status.ok()) << status.error_message();
-  // No such series: nobody has been blamed.
+  // The series does not exist: no job has been blamed.
   EXPECT_EQ(daemon_.Metric("uopd_worker_kills_total{pool=\"compile\"}"), -1);
 }
 
@@ -235,7 +235,7 @@ TEST_F(WaitingTest, AStreamThatIsCancelledLeavesNothing) {
   EXPECT_TRUE(NothingIsLeft());
 }
 
-// The daemon's own work for a late call ends too.
+// The daemon's own work for a late call ends as well.
 TEST_F(WaitingTest, ADeadlineEndsTheCompile) {
   LongCall beside(daemon_, 40);
   auto stopped = std::make_unique<StoppedCompilers>(daemon_);

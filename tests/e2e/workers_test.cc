@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The worker processes of a daemon, seen from outside: what their deaths cost, and that none stays
-// behind.
+// The worker processes of a daemon, seen from outside: what their deaths cost, and that no process
+// stays behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -20,9 +20,9 @@
 namespace uopd::e2e {
 namespace {
 
-using testing::Descendants;
+using test::Descendants;
+using test::Process;
 using ::testing::HasSubstr;
-using testing::Process;
 
 constexpr char kKills[] = "uopd_worker_kills_total{pool=\"compile\"}";
 
@@ -97,7 +97,7 @@ TEST_F(WorkersTest, TheQuarantineIsListedAndClearedAndAFailureReplayed) {
   client_.Prepare(graph, &again);
   EXPECT_TRUE(again.ok()) << again.error_message();
 
-  // The graph is innocent: its failure does not repeat, unless there is no time for it.
+  // The graph is innocent: the failure does not repeat, unless no time is left for a repetition.
   const std::string text = failed.error_message();
   const size_t at = text.find("reproducer: ");
   ASSERT_NE(at, std::string::npos) << text;
@@ -136,7 +136,7 @@ TEST_F(WorkersTest, TheForkServerIsReplaced) {
     grpc::Status status;
     client_.Prepare(SlowToCompile(signal), &status);
     EXPECT_TRUE(status.ok()) << status.error_message();
-    // A fork server that was stopped is found out about at the second look.
+    // The second check finds a fork server that was stopped.
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (daemon_.Metric("uopd_fork_server_restarts_total") < restarts) {
       ASSERT_LT(std::chrono::steady_clock::now(), limit);
@@ -154,7 +154,7 @@ TEST_F(WorkersTest, TheEndDoesNotWaitForStoppedChildren) {
   for (const Process& process : processes) ASSERT_EQ(kill(process.pid, SIGSTOP), 0);
   daemon_.Signal(SIGTERM);
   EXPECT_EQ(daemon_.Wait(), 0);
-  for (const Process& process : processes) EXPECT_FALSE(testing::IsAlive(process.pid));
+  for (const Process& process : processes) EXPECT_FALSE(test::IsAlive(process.pid));
 }
 
 TEST_F(WorkersTest, CompilersLeaveTheDaemonFirstTurn) {
@@ -173,10 +173,10 @@ TEST_F(WorkersTest, NoneOutlivesADaemonThatIsKilled) {
   EXPECT_EQ(daemon_.Wait(), -SIGKILL);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   for (const Process& process : processes) {
-    while (testing::IsAlive(process.pid) && std::chrono::steady_clock::now() < limit) {
+    while (test::IsAlive(process.pid) && std::chrono::steady_clock::now() < limit) {
       std::this_thread::yield();
     }
-    EXPECT_FALSE(testing::IsAlive(process.pid)) << process.name;
+    EXPECT_FALSE(test::IsAlive(process.pid)) << process.name;
   }
 }
 
@@ -186,7 +186,7 @@ TEST_F(WorkersTest, NoneOutlivesADaemonThatExits) {
   daemon_.Signal(SIGTERM);
   EXPECT_EQ(daemon_.Wait(), 0);
   for (const Process& process : processes) {
-    EXPECT_FALSE(testing::IsAlive(process.pid)) << process.name;
+    EXPECT_FALSE(test::IsAlive(process.pid)) << process.name;
   }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The allow-list of what clients may send (core/ir/admit.def), from both sides: every op x dtype x
-// position x arg that is not on it is refused with INVALID_ARGUMENT that names the node, and what
-// is on it goes through scheduling and codegen without a crash and without INTERNAL.
-#include "core/ir/admit.h"
+// The allow-list of what clients may send (core/ir/verify/admit.def), from both sides: every op x
+// dtype x position x arg that is not on it is refused with INVALID_ARGUMENT that names the node,
+// and what is on it goes through scheduling and codegen without a crash and without INTERNAL.
+#include "core/ir/verify/admit.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@
 
 #include "core/base/text.h"
 #include "core/ir/build.h"
-#include "core/ir/print.h"
-#include "tests/fuzz/pipeline_check.h"
+#include "core/ir/io/print.h"
+#include "tests/fuzz/compile_check.h"
 
 namespace uopd::ir {
 namespace {
@@ -142,7 +142,7 @@ class AdmitTest : public ::testing::Test {
         stored(Param(ctx_, 61, Dtype::F32, shape));
     } else {
       stored(u);
-      if (KindOf(u) & kWrittenKind) sink(Store(ctx_, u, u));
+      if (KindsOf(u) & kWrittenKind) sink(Store(ctx_, u, u));
     }
     return out;
   }
@@ -152,7 +152,7 @@ class AdmitTest : public ::testing::Test {
     const auto known = passed_.find(u.id());
     if (known != passed_.end()) return known->second;
     bool ok = std::all_of(u.srcs().begin(), u.srcs().end(), [&](UOp s) { return WellFormed(s); });
-    ok = ok && VerifyNode(ctx_, u, Stage::kTensor).ok();
+    ok = ok && VerifyNode(ctx_, u, Level::kTensor).ok();
     passed_[u.id()] = ok;
     return ok;
   }
@@ -161,7 +161,7 @@ class AdmitTest : public ::testing::Test {
   // What the daemon makes of the graph.
   absl::Status Check(UOp sink) {
     Current() = Print(ctx_, sink);
-    return testing::CheckPipeline(Encode(ctx_, sink));
+    return test::CheckCompile(Encode(ctx_, sink));
   }
 
   // u is not on the list: every graph with it is refused, and a node is named.
@@ -192,7 +192,7 @@ class AdmitTest : public ::testing::Test {
   }
   bool TakesAt(Op op, size_t i, UOp source) {
     for (const AdmitLine& line : AdmitLines()) {
-      if (line.op == op && (line.sources[std::min<size_t>(i, 2)] & KindOf(source)) != 0)
+      if (line.op == op && (line.sources[std::min<size_t>(i, 2)] & KindsOf(source)) != 0)
         return true;
     }
     return false;
@@ -320,7 +320,7 @@ TEST_F(AdmitTest, EveryLineHasAReasonAndAGraphThatRuns) {
   }
 }
 
-TEST_F(AdmitTest, OpsOfLaterStagesAreRefusedWhateverTheyLookLike) {
+TEST_F(AdmitTest, OpsOfLowerLevelsAreRefusedWhateverTheyLookLike) {
   for (int i = 0; i < kOpCount; ++i) {
     const Op op = static_cast<Op>(i);
     if (kAdmittedOps.Has(op)) continue;

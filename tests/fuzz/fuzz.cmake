@@ -1,18 +1,18 @@
 # Hostile graphs: fixed ones in every build, and 90 s of each fuzzer: libFuzzer where its instrumentation is on. Their seeds are
 # fixed, so what one build finds can be repeated.
-add_library(uopd_fuzz_support STATIC ${CMAKE_SOURCE_DIR}/tests/fuzz/pipeline_check.cc)
+add_library(uopd_fuzz_support STATIC ${CMAKE_SOURCE_DIR}/tests/fuzz/compile_check.cc)
 target_link_libraries(uopd_fuzz_support PUBLIC uopd_test_support)
 add_executable(graph_fuzz_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_test.cc
     ${CMAKE_SOURCE_DIR}/tests/fuzz/admit_test.cc)
-set_target_properties(graph_fuzz_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+uopd_test_program(graph_fuzz_test)
 target_link_libraries(graph_fuzz_test PRIVATE uopd_fuzz_support GTest::gmock GTest::gtest GTest::gtest_main)
-gtest_discover_tests(graph_fuzz_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+uopd_register_tests(graph_fuzz_test unit)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND UOPD_SANITIZE MATCHES "address")
   add_executable(graph_fuzz_corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz_corpus.cc)
   target_link_libraries(graph_fuzz_corpus PRIVATE uopd_core_ir)
   # The code under test is compiled into the target, so that coverage guides the fuzzer through it.
-  file(GLOB fuzzed CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ir/*.cc ${CMAKE_SOURCE_DIR}/core/rewrite/*.cc
+  file(GLOB_RECURSE fuzzed CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/core/ir/*.cc ${CMAKE_SOURCE_DIR}/core/rewrite/*.cc
        ${CMAKE_SOURCE_DIR}/core/rules/*.cc ${CMAKE_SOURCE_DIR}/core/schedule/*.cc)
   add_executable(graph_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_fuzz.cc ${fuzzed})
   target_compile_options(graph_fuzz PRIVATE -fsanitize=fuzzer-no-link)
@@ -29,15 +29,15 @@ endif()
 if(TARGET uopd_server_engine)
   add_library(uopd_fuzz_graphs STATIC ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_corpus.cc ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_mutator.cc)
   target_link_libraries(uopd_fuzz_graphs PUBLIC uopd_proto uopd_test_support)
-  add_executable(uopd_pipeline_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/pipeline_fuzz.cc)
-  target_link_libraries(uopd_pipeline_fuzz PRIVATE uopd_fuzz_graphs uopd_server_engine)
-  add_test(NAME pipeline_fuzz COMMAND uopd_pipeline_fuzz --seconds 90 --seed 1)
-  set_tests_properties(pipeline_fuzz PROPERTIES LABELS fuzz TIMEOUT 240)
+  add_executable(uopd_compile_fuzz ${CMAKE_SOURCE_DIR}/tests/fuzz/compile_fuzz.cc)
+  target_link_libraries(uopd_compile_fuzz PRIVATE uopd_fuzz_graphs uopd_server_engine)
+  add_test(NAME compile_fuzz COMMAND uopd_compile_fuzz --seconds 90 --seed 1)
+  set_tests_properties(compile_fuzz PROPERTIES LABELS fuzz TIMEOUT 240)
 
   # Time and memory by byte; a program of its own, since it counts allocations.
   add_executable(graph_cost_test ${CMAKE_SOURCE_DIR}/tests/fuzz/graph_cost_test.cc
       ${CMAKE_SOURCE_DIR}/tests/fuzz/memory_meter.cc)
   set_target_properties(graph_cost_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   target_link_libraries(graph_cost_test PRIVATE uopd_fuzz_graphs GTest::gtest GTest::gtest_main)
-  gtest_discover_tests(graph_cost_test PROPERTIES LABELS unit DISCOVERY_TIMEOUT 60)
+  uopd_register_tests(graph_cost_test unit)
 endif()

@@ -2,7 +2,7 @@
 #include "tests/fuzz/graph_corpus.h"
 
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/model_graphs.h"
 
@@ -35,7 +35,7 @@ void AddElementwise(std::vector<std::string>& out) {
                                      : ir::Alu(ctx, op, {a, b, b});
       const std::string bytes = Stored(ctx, value);
       UOpContext check;
-      if (ir::Decode(check, bytes, ir::Stage::kTensor).ok()) out.push_back(bytes);
+      if (ir::Decode(check, bytes, ir::Level::kTensor).ok()) out.push_back(bytes);
     }
   }
 }
@@ -85,9 +85,9 @@ void AddModels(std::vector<std::string>& out) {
     const UOp sink = make(ctx);
     out.push_back(ir::Encode(ctx, sink));
   };
-  add([](UOpContext& ctx) { return testing::TransformerGraph(ctx, 1, 8, 16, 2); });
-  add([](UOpContext& ctx) { return testing::ResNetGraph(ctx, 1, 2, 4, 8); });
-  add([](UOpContext& ctx) { return testing::AdamGraph(ctx, 2, 8, 8); });
+  add([](UOpContext& ctx) { return test::TransformerGraph(ctx, 1, 8, 16, 2); });
+  add([](UOpContext& ctx) { return test::ResNetGraph(ctx, 1, 2, 4, 8); });
+  add([](UOpContext& ctx) { return test::AdamGraph(ctx, 2, 8, 8); });
 }
 
 }  // namespace
@@ -99,9 +99,9 @@ std::vector<v1::Graph> Corpus(const CorpusOptions& options) {
   AddModels(all);
   for (int i = 0; i < options.generated; ++i) {
     UOpContext ctx;
-    const testing::GeneratorOptions how = {
+    const test::GeneratorOptions how = {
         .ops = 3 + i % 40, .symbolic = i % 3 == 1, .devices = i % 7 == 3};
-    const auto made = testing::GenerateGraph(ctx, static_cast<uint64_t>(i), how);
+    const auto made = test::GenerateGraph(ctx, static_cast<uint64_t>(i), how);
     all.push_back(ir::Encode(ctx, made.sink));
   }
   std::vector<v1::Graph> out;

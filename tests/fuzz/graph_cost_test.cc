@@ -13,20 +13,16 @@
 #include <cstdlib>
 
 #include "core/base/interrupt.h"
-#include "core/ir/print.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 #include "tests/fuzz/graph_corpus.h"
 #include "tests/fuzz/graph_mutator.h"
 #include "tests/fuzz/memory_meter.h"
+#include "tests/support/environment.h"
 
 namespace uopd {
 namespace {
-
-int64_t Setting(const char* name, int64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoll(text) : otherwise;
-}
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr double kSlower = 20;
@@ -65,7 +61,8 @@ struct Worst {
 };
 
 TEST(GraphCost, IsLinearInTheBytesOfAGraph) {
-  const int64_t graphs = Setting("UOPD_FUZZ_COSTS", 3000), start = Setting("UOPD_FUZZ_SEED", 1);
+  const int64_t graphs = test::FromEnvironment("UOPD_FUZZ_COSTS", 3000),
+                start = test::FromEnvironment("UOPD_FUZZ_SEED", 1);
   const auto corpus = fuzz::Corpus({});
   Worst read_time, read_memory, schedule_time, schedule_memory;
   int64_t scheduled = 0;
@@ -77,10 +74,10 @@ TEST(GraphCost, IsLinearInTheBytesOfAGraph) {
     const std::string bytes = mutator.Mutate(from, other);
     SCOPED_TRACE(::testing::Message() << "seed " << seed << ", " << bytes.size() << " bytes");
 
-    testing::MemoryMeter memory;
+    test::MemoryMeter memory;
     double begin = Now();
     ir::UOpContext ctx;
-    const auto sink = ir::Decode(ctx, bytes, ir::Stage::kTensor);
+    const auto sink = ir::Decode(ctx, bytes, ir::Level::kTensor);
     const double read = Now() - begin;
     EXPECT_LT(read, kSlower * kReadSeconds.Of(bytes.size())) << "decode and verify";
     read_time.See(read, kReadSeconds.Of(bytes.size()), seed);

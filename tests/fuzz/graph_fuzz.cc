@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/base/status.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 
 namespace uopd {
@@ -14,7 +14,7 @@ namespace {
 void CheckGraph(std::string_view bytes) {
   ir::UOpContext ctx;
   const ir::WireLimits limits{.max_nodes = 200, .max_sources = 2000};
-  const auto root = ir::Decode(ctx, bytes, ir::Stage::kTensor, limits);
+  const auto root = ir::Decode(ctx, bytes, ir::Level::kTensor, limits);
   if (!root.ok()) {
     // Blame is on the bytes, never on us.
     UOPD_CHECK(!absl::IsInternal(root.status()));
@@ -22,7 +22,7 @@ void CheckGraph(std::string_view bytes) {
   }
   const std::string canonical = ir::Encode(ctx, *root);
   ir::UOpContext again;
-  const auto same = ir::Decode(again, canonical, ir::Stage::kTensor);
+  const auto same = ir::Decode(again, canonical, ir::Level::kTensor);
   UOPD_CHECK(same.ok());
   UOPD_CHECK(ir::Encode(again, *same) == canonical);
 

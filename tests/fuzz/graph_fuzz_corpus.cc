@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 
 namespace uopd::ir {
 namespace {

@@ -6,13 +6,11 @@
 
 #include "core/base/bytes.h"
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 
 namespace uopd::ir {
 namespace {
-
-using testing::HasSubstr;
 
 std::string Node(std::initializer_list<std::pair<int, uint64_t>> varints) {
   std::string body;
@@ -39,7 +37,7 @@ std::string Good() {
 
 absl::Status Check(std::string_view bytes, size_t max_nodes = 1000) {
   UOpContext ctx;
-  auto root = Decode(ctx, bytes, Stage::kTensor, {.max_nodes = max_nodes});
+  auto root = Decode(ctx, bytes, Level::kTensor, {.max_nodes = max_nodes});
   if (!root.ok()) return root.status();
   return schedule::MakeSchedule(ctx, *root, {}).status();
 }

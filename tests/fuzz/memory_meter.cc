@@ -45,9 +45,9 @@ void operator delete(void* p, std::align_val_t) noexcept { Release(p); }
 void operator delete(void* p, size_t, std::align_val_t) noexcept { Release(p); }
 #endif
 
-namespace uopd::testing {
+namespace uopd::test {
 
 MemoryMeter::MemoryMeter() : before_(static_cast<double>(held)) { most = held; }
 double MemoryMeter::peak() const { return static_cast<double>(most) - before_; }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

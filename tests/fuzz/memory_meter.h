@@ -5,7 +5,7 @@
 // sanitizers, which have allocators of their own, it counts nothing.
 #pragma once
 
-namespace uopd::testing {
+namespace uopd::test {
 
 class MemoryMeter {
  public:
@@ -16,4 +16,4 @@ class MemoryMeter {
   double before_;
 };
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -102,6 +102,21 @@ def check_order(path, text):
     return []
 
 
+def check_head(path, text):
+    """A source begins with the line of its licence, and nothing else is on that line."""
+    return [] if text.startswith("// SPDX-License-Identifier: MIT\n") else [f"{path}: the first line is not the licence's"]
+
+
+USING = re.compile(r"^\s*using (?:[\w:]*::)(\w+);", re.MULTILINE)
+
+
+def check_usings(path, text):
+    """A source uses each name that a using-declaration brings in. In a unity build no compiler can tell."""
+    text = re.sub(r"//.*", "", text)
+    return [f"{path}: `using` of {name}, which the file does not use" for name in USING.findall(text)
+            if len(re.findall(rf"\b{name}\b", text)) < 2]
+
+
 def main(root):
     files = subprocess.run(["git", "-C", root, "ls-files", "-co", "--exclude-standard"], check=True, text=True,
                            capture_output=True).stdout.splitlines()
@@ -111,7 +126,9 @@ def main(root):
     for file in files:
         path = pathlib.Path(root, file)
         if file.endswith((".h", ".cc")) and path.is_file():
-            complaints += check_order(file, path.read_text())
+            complaints += check_head(file, path.read_text()) + check_order(file, path.read_text())
+        if file.endswith(".cc") and path.is_file():
+            complaints += check_usings(file, path.read_text())
         if file.endswith((".h", ".cc", ".def")) and not file.startswith(("tests/", "docs/")) and path.is_file():
             complaints += check(file, path.read_text())
             checked += 1

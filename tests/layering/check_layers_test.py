@@ -39,6 +39,19 @@ class LayersTest(unittest.TestCase):
         self.assertEqual(len(order('"core/a.h"', '"core/b.h"', "<map>")), 1)
         self.assertEqual(len(order("<map>", '"core/b.h"', "<vector>")), 1)
 
+    def test_the_licence_has_the_first_line(self):
+        self.assertEqual(check_layers.check_head("a.h", "// SPDX-License-Identifier: MIT\n// A.\n"), [])
+        for text in ("// SPDX-License-Identifier: MIT A.\n", "// A.\n", ""):
+            self.assertEqual(len(check_layers.check_head("a.h", text)), 1, text)
+
+    def test_using_declarations_are_used(self):
+        def unused(text):
+            return len(check_layers.check_usings("a.cc", text))
+        self.assertEqual(unused("using ir::UOp;\nUOp x;\n"), 0)
+        self.assertEqual(unused("using ir::UOp;\nUOpContext x;  // not UOp\n"), 1)
+        self.assertEqual(unused("using namespace std::literals;\n"), 0)
+        self.assertEqual(unused("  using ::testing::Each;\nusing A = b::C;\n"), 1)
+
     def test_unknown_folders_are_refused(self):
         self.assertEqual(len(self.complaints("core/extra/a.cc")), 1)
 

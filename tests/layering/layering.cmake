@@ -1,5 +1,5 @@
-# Checks of the tree itself: includes against the layer table and in order, the top-level names, links, files that comments
-# name, words of the glossary.
+# Checks of the tree itself: includes against the layer table and in order, the first line, using-declarations, the top-level
+# names, links, files that comments name, words of the glossary.
 add_test(NAME layering COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_layers.py ${CMAKE_SOURCE_DIR})
 add_test(NAME layering_self_test
          COMMAND /usr/bin/python3 ${CMAKE_SOURCE_DIR}/tests/layering/check_layers_test.py)

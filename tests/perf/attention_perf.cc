@@ -52,8 +52,8 @@ class Bench {
     UOPD_ASSIGN(out.kernel, codegen::Lower(ctx, make(ctx, shape), target, {}));
     UOPD_ASSIGN(
         const std::string text,
-        render::RenderLlvmIr(ctx, out.kernel.program, out.kernel.name, out.kernel.variables));
-    UOPD_ASSIGN(out.executable, device_->Load({ProgramFormat::kLlvmIr,
+        render::RenderLlvmIr(ctx, out.kernel.linear, out.kernel.name, out.kernel.variables));
+    UOPD_ASSIGN(out.executable, device_->Load({CodeFormat::kLlvmIr,
                                                out.kernel.name,
                                                text,
                                                {static_cast<int>(args.size()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What compiling the kernels of repeated structures takes on the CPU device: the longest kernel of
 // each graph of tests/support/repeated_graphs.h, whole and as it is cut
-// (core/schedule/kernel_cost.h). docs/schedule.md has what was learned from it.
+// (core/schedule/limits/kernel_cost.h). docs/schedule.md has what was learned from it.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   UOPD_ASSIGN(const std::shared_ptr<devices::cpu::CpuDevice> device,
               devices::cpu::CpuDevice::Open({}));
   std::vector<Measurement> out;
-  for (const testing::Repeated& graph : testing::RepeatedGraphs()) {
+  for (const test::Repeated& graph : test::RepeatedGraphs()) {
     if (!options.model.empty() && graph.name.find(options.model) == std::string_view::npos)
       continue;
     bool last = false;
@@ -52,7 +52,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
         if (item.kind != schedule::Item::kKernel || !seen.insert(item.graph).second) continue;
         if (seen.size() > 6) break;
         ir::UOpContext kernel;
-        UOPD_ASSIGN(const ir::UOp root, ir::Decode(kernel, item.graph, ir::Stage::kKernel));
+        UOPD_ASSIGN(const ir::UOp root, ir::Decode(kernel, item.graph, ir::Level::kKernel));
         const auto nodes = ir::Toposort(kernel, root);
         int ranges = 0, reduces = 0;
         for (ir::UOp u : nodes) ranges += u.Is(ir::Op::RANGE), reduces += u.Is(ir::Op::REDUCE);
@@ -66,13 +66,13 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
           break;
         }
         int vectors = 0;
-        for (ir::UOp u : lowered->program.srcs()) {
+        for (ir::UOp u : lowered->linear.srcs()) {
           const auto* shape = kernel.ShapeOf(u);
           vectors += shape != nullptr && !shape->empty();
         }
         UOPD_ASSIGN(
             const std::string text,
-            render::RenderLlvmIr(kernel, lowered->program, lowered->name, lowered->variables));
+            render::RenderLlvmIr(kernel, lowered->linear, lowered->name, lowered->variables));
         start = CpuSeconds();
         const auto object = device->compiler().Compile(text);
         const double llvm = CpuSeconds() - start;
@@ -82,8 +82,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
                      "%-28s %5d %-26s nodes %6zu ranges %3d reduces %3d lines %6zu vectors %6d "
                      "codegen %8.1f llvm %8.1f ms  us/line %.1f bytes %zu %s\n",
                      std::string(graph.name).c_str(), n, lowered->name.c_str(), nodes.size(),
-                     ranges, reduces, lowered->program.n_src(), vectors, 1e3 * codegen, 1e3 * llvm,
-                     1e6 * llvm / static_cast<double>(lowered->program.n_src()),
+                     ranges, reduces, lowered->linear.n_src(), vectors, 1e3 * codegen, 1e3 * llvm,
+                     1e6 * llvm / static_cast<double>(lowered->linear.n_src()),
                      object.ok() ? object->size() : 0, opts.c_str());
         if (llvm + codegen > kLong) last = true;
       }

@@ -13,7 +13,7 @@
 
 #include "core/base/text.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "core/schedule/schedule.h"
 #include "tests/perf/perf.h"
 #include "tests/support/repeated_graphs.h"
@@ -43,12 +43,12 @@ double PeakMiB() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
-Cost Schedule(const testing::Repeated& graph, int n) {
+Cost Schedule(const test::Repeated& graph, int n) {
   Cost cost;
   ir::UOpContext ctx;
   const ir::UOp sink = graph.build(ctx, n);
   cost.nodes = static_cast<double>(ir::Toposort(ctx, sink).size());
-  if (const absl::Status s = ir::Verify(ctx, sink, ir::Stage::kTensor); !s.ok()) {
+  if (const absl::Status s = ir::Verify(ctx, sink, ir::Level::kTensor); !s.ok()) {
     std::snprintf(cost.error, sizeof(cost.error), "%s", StatusText(s).c_str());
     return cost;
   }
@@ -63,7 +63,7 @@ Cost Schedule(const testing::Repeated& graph, int n) {
 }
 
 // In a child. Null: it took over kMostSeconds.
-std::optional<Cost> InChild(const testing::Repeated& graph, int n) {
+std::optional<Cost> InChild(const test::Repeated& graph, int n) {
   int ends[2];
   if (pipe(ends) != 0) return std::nullopt;
   const pid_t child = fork();
@@ -89,7 +89,7 @@ struct Size {
 
 // A doubling that looks dear is measured again, both sizes by turns and always as often, whatever
 // comes out: other work on the machine only ever adds, so the least of many rounds counts.
-double TimeOfTwice(const testing::Repeated& graph, Size& once, Size& twice) {
+double TimeOfTwice(const test::Repeated& graph, Size& once, Size& twice) {
   const double nodes = twice.cost.nodes / once.cost.nodes;
   const auto ratio = [&] { return twice.cost.seconds / once.cost.seconds / nodes * 2; };
   if (ratio() <= kMost) return ratio();
@@ -105,7 +105,7 @@ double TimeOfTwice(const testing::Repeated& graph, Size& once, Size& twice) {
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::vector<Measurement> out;
-  for (const testing::Repeated& graph : testing::RepeatedGraphs()) {
+  for (const test::Repeated& graph : test::RepeatedGraphs()) {
     if (!options.model.empty() && graph.name.find(options.model) == std::string_view::npos)
       continue;
     std::vector<Size> sizes;

@@ -4,15 +4,14 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "tests/perf/perf.h"
 
 namespace uopd::perf {
 namespace {
 
-using ir::Op;
 using ir::UOp;
 
 // Layers of adds and multiplies over two parameters, a million nodes, none equal.
@@ -82,7 +81,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   start = NowSeconds();
   Build(ctx, nodes);
   lap("intern_again");
-  UOPD_TRY(ir::Verify(ctx, sink, ir::Stage::kTensor));
+  UOPD_TRY(ir::Verify(ctx, sink, ir::Level::kTensor));
   lap("verify");
   if (ir::Toposort(ctx, sink).size() < static_cast<size_t>(nodes))
     return absl::InternalError("toposort lost nodes");
@@ -97,7 +96,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   HashBytes(bytes);
   lap("digest");
   ir::UOpContext decoded;
-  UOPD_TRY(ir::Decode(decoded, bytes, ir::Stage::kTensor, {2'000'000, 8'000'000}).status());
+  UOPD_TRY(ir::Decode(decoded, bytes, ir::Level::kTensor, {2'000'000, 8'000'000}).status());
   lap("decode_and_verify");
   out.push_back({"ir.resident", "MiB", ResidentMiB() - resident, "", 0});
   return out;

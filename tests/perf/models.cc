@@ -13,22 +13,22 @@ using client::Tensor;
 
 absl::StatusOr<client::Exported> BuildResNet50() {
   Client client(std::make_shared<client::OfflineExecutor>());
-  testing::ResNet model(client, testing::ResNet::Shape50());
+  test::ResNet model(client, test::ResNet::Shape50());
   const Tensor logits = model.Forward(client.Empty({1, 3, 224, 224}), false);
   return client::Export(std::span(&logits, 1));
 }
 
 absl::StatusOr<client::Exported> BuildLlama(int64_t layers) {
   Client client(std::make_shared<client::OfflineExecutor>());
-  testing::LlamaShape shape;
+  test::LlamaShape shape;
   shape.layers = layers;
-  testing::Llama model(client, shape);
-  return client::Export(testing::DecodeStep(client, model, 17));
+  test::Llama model(client, shape);
+  return client::Export(test::DecodeStep(client, model, 17));
 }
 
 absl::StatusOr<client::Exported> BuildTrain() {
   Client client(std::make_shared<client::OfflineExecutor>());
-  testing::TrainStep train(client, testing::ResNet::Shape18(), 8, 224);
+  test::TrainStep train(client, test::ResNet::Shape18(), 8, 224);
   UOPD_ASSIGN(const std::vector<Tensor> step, train.Step());
   return client::Export(step);
 }
@@ -36,7 +36,7 @@ absl::StatusOr<client::Exported> BuildTrain() {
 absl::StatusOr<client::Exported> BuildMlp(bool adam) {
   Client client(std::make_shared<client::OfflineExecutor>());
   std::unique_ptr<client::Optimizer> optimizer;
-  return client::Export(testing::MlpStep(client, adam, optimizer));
+  return client::Export(test::MlpStep(client, adam, optimizer));
 }
 
 }  // namespace

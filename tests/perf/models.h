@@ -10,7 +10,7 @@
 
 namespace uopd::perf {
 
-// What the reference pipeline (in Python, on the machine that README's figures come from) takes for
+// What the reference compiler (in Python, on the machine that README's figures come from) takes for
 // the same model; 0: not known.
 struct Peer {
   double schedule_ms = 0;

@@ -7,7 +7,7 @@
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
@@ -18,7 +18,7 @@
 namespace uopd::perf {
 namespace {
 
-using testing::GraphBuilder;
+using test::GraphBuilder;
 
 struct Work {
   const char* name;
@@ -78,7 +78,7 @@ class Bench {
   absl::Status MeasureKernel(const char* name, std::string_view graph, double seconds,
                              std::vector<Measurement>& out) {
     ir::UOpContext ctx;
-    UOPD_ASSIGN(const ir::UOp root, ir::Decode(ctx, graph, ir::Stage::kKernel));
+    UOPD_ASSIGN(const ir::UOp root, ir::Decode(ctx, graph, ir::Level::kKernel));
     UOPD_ASSIGN(const codegen::LoweredKernel kernel,
                 codegen::Lower(ctx, root, device_->target(), {}));
     if (!kernel.polls) return absl::OkStatus();
@@ -91,9 +91,9 @@ class Bench {
       args.push_back({buffer.get(), 0});
       buffers.push_back(std::move(buffer));
     }
-    UOPD_ASSIGN(const auto polls, Load(ctx, kernel, kernel.program, args.size()));
+    UOPD_ASSIGN(const auto polls, Load(ctx, kernel, kernel.linear, args.size()));
     UOPD_ASSIGN(const auto without,
-                Load(ctx, kernel, WithoutPolls(ctx, kernel.program), args.size()));
+                Load(ctx, kernel, WithoutPolls(ctx, kernel.linear), args.size()));
     const auto flag = std::make_shared<devices::StopFlag>();
     const auto run = [&](devices::Executable& executable) -> absl::Status {
       UOPD_TRY(
@@ -122,10 +122,10 @@ class Bench {
 
   absl::StatusOr<std::shared_ptr<devices::Executable>> Load(ir::UOpContext& ctx,
                                                             const codegen::LoweredKernel& kernel,
-                                                            ir::UOp program, size_t buffers) {
+                                                            ir::UOp linear, size_t buffers) {
     UOPD_ASSIGN(const std::string text,
-                render::RenderLlvmIr(ctx, program, kernel.name, kernel.variables));
-    return device_->Load({ProgramFormat::kLlvmIr,
+                render::RenderLlvmIr(ctx, linear, kernel.name, kernel.variables));
+    return device_->Load({CodeFormat::kLlvmIr,
                           kernel.name,
                           text,
                           {static_cast<int>(buffers), static_cast<int>(kernel.variables.size())}});

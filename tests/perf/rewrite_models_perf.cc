@@ -9,8 +9,8 @@
 
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rewrite/run_meter.h"
 #include "core/rules/rules.h"
@@ -55,7 +55,7 @@ absl::StatusOr<Rows> MeasureOnce(const client::Exported& graph) {
   std::set<std::string> kernels;
   {
     ir::UOpContext ctx;
-    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Stage::kTensor));
+    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Level::kTensor));
     const RunMeter meter(again);
     UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, {}));
     rows.schedule = TimingOf(meter.totals());
@@ -68,7 +68,7 @@ absl::StatusOr<Rows> MeasureOnce(const client::Exported& graph) {
   target.vector_bytes = 32, target.vector_registers = 16, target.threads = 2;
   for (const std::string& kernel : kernels) {
     ir::UOpContext ctx;
-    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, kernel, ir::Stage::kKernel));
+    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, kernel, ir::Level::kKernel));
     const RunMeter meter(again);
     UOPD_TRY(codegen::Lower(ctx, sink, target, {}).status());
     rows.codegen += TimingOf(meter.totals());

@@ -2,7 +2,7 @@
 // The rewrite engine with the symbolic rules: visits a second on the index expressions that
 // scheduling makes of convolutions, unrolled ones, and a graph in which nothing matches (what a
 // visit is: rewrite_rows.h). The first two are all index arithmetic that no rule has seen yet,
-// where three times as many visits rewrite something as in a pipeline (rewrite_models_perf.cc).
+// where three times as many visits rewrite something as in a compile (rewrite_models_perf.cc).
 // Time is that of the thread.
 #include <ctime>
 
@@ -10,7 +10,7 @@
 #include "core/ir/graph.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
-#include "core/schedule/movement.h"
+#include "core/schedule/fusion/movement.h"
 #include "tests/perf/rewrite_rows.h"
 
 namespace uopd::perf {

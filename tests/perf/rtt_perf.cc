@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
 #include "uopd/v1/uopd.grpc.pb.h"
@@ -29,10 +29,10 @@ absl::Status Checked(const grpc::Status& s) {
 }
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
-  std::unique_ptr<testing::Daemon> daemon;
+  std::unique_ptr<test::Daemon> daemon;
   std::string address = options.address;
   if (address.empty()) {
-    UOPD_ASSIGN(daemon, testing::Daemon::Start({options.daemon, "", {}}));
+    UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon, "", {}}));
     address = daemon->address();
   }
   auto stub =

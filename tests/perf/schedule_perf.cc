@@ -10,8 +10,8 @@
 #include "cache/store.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "core/schedule/schedule.h"
 #include "tests/perf/models.h"
 #include "tests/perf/perf.h"
@@ -22,7 +22,7 @@ namespace {
 absl::Status Measure(const Model& model, int rounds, std::vector<Measurement>& out) {
   auto add = [&](const char* what, const char* unit, double value, double peer = 0) {
     out.push_back({Cat("schedule.", model.name, ".", what), unit, value,
-                   peer > 0 ? "reference pipeline" : "", peer});
+                   peer > 0 ? "reference compiler" : "", peer});
   };
   std::vector<double> build;
   client::Exported graph;
@@ -41,7 +41,7 @@ absl::Status Measure(const Model& model, int rounds, std::vector<Measurement>& o
   for (int i = 0; i < rounds; ++i) {
     ir::UOpContext ctx;
     double start = NowSeconds();
-    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Stage::kTensor));
+    UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Level::kTensor));
     decode.push_back(1e3 * (NowSeconds() - start));
     start = NowSeconds();
     UOPD_ASSIGN(schedule, schedule::MakeSchedule(ctx, sink, options));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Graphs on the CPU device as they are scheduled, against the same with nothing staged
-// (core/schedule/staging.h).
+// (core/schedule/fusion/staging.h).
 #include <algorithm>
 #include <functional>
 
@@ -8,7 +8,7 @@
 #include "core/ir/build.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
-#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/core_compiler.h"
 #include "server/worker/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/model_graphs.h"
@@ -25,7 +25,7 @@ struct Case {
 
 Builder Attention(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
   return [=](ir::UOpContext& ctx) {
-    testing::GraphBuilder g(ctx);
+    test::GraphBuilder g(ctx);
     const ir::UOp q = g.Input({heads, queries, depth}), k = g.Input({heads, keys, depth}),
                   v = g.Input({heads, keys, depth});
     g.Output(g.Attention(q, k, v));
@@ -36,7 +36,7 @@ Builder Attention(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
 // The same with its heads put side by side by the STORE.
 Builder Merged(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
   return [=](ir::UOpContext& ctx) {
-    testing::GraphBuilder g(ctx);
+    test::GraphBuilder g(ctx);
     const ir::UOp q = g.Input({heads, queries, depth}), k = g.Input({heads, keys, depth}),
                   v = g.Input({heads, keys, depth});
     g.Output(g.Reshape(g.Permute(g.Attention(q, k, v), {1, 0, 2}), {queries, heads * depth}));
@@ -46,7 +46,7 @@ Builder Merged(int64_t heads, int64_t queries, int64_t keys, int64_t depth) {
 
 Builder Softmax(int64_t rows, int64_t columns) {
   return [=](ir::UOpContext& ctx) {
-    testing::GraphBuilder g(ctx);
+    test::GraphBuilder g(ctx);
     g.Output(g.Softmax(g.Input({rows, columns})));
     return g.Finish();
   };
@@ -55,7 +55,7 @@ Builder Softmax(int64_t rows, int64_t columns) {
 // x times two n x n matrices.
 Builder Chain(int64_t rows, int64_t n) {
   return [=](ir::UOpContext& ctx) {
-    testing::GraphBuilder g(ctx);
+    test::GraphBuilder g(ctx);
     g.Output(g.MatMul(g.Relu(g.MatMul(g.Input({rows, n}), g.Input({n, n}))), g.Input({n, n})));
     return g.Finish();
   };
@@ -63,14 +63,14 @@ Builder Chain(int64_t rows, int64_t n) {
 
 Builder NormThenMatMul(int64_t rows, int64_t n) {
   return [=](ir::UOpContext& ctx) {
-    testing::GraphBuilder g(ctx);
+    test::GraphBuilder g(ctx);
     g.Output(g.MatMul(g.LayerNorm(g.Input({rows, n})), g.Input({n, n})));
     return g.Finish();
   };
 }
 
 Builder Transformer(int64_t rows, int64_t width, int64_t heads) {
-  return [=](ir::UOpContext& ctx) { return testing::TransformerGraph(ctx, 2, rows, width, heads); };
+  return [=](ir::UOpContext& ctx) { return test::TransformerGraph(ctx, 2, rows, width, heads); };
 }
 
 const Case kCases[] = {{"decode", Attention(32, 1, 1024, 64)},
@@ -125,7 +125,7 @@ class Program {
     for (const schedule::Item& item : schedule.items) {
       UOPD_ASSIGN(
           const engine::KernelSource source,
-          engine::CorePipeline().LowerKernel(item.graph, device, {}, nullptr, &timings, nullptr));
+          engine::CoreCompiler().LowerKernel(item.graph, device, {}, nullptr, &timings, nullptr));
       Kernel kernel;
       kernel.shape = worker::ShapeOf(source.record.launch, {});
       UOPD_ASSIGN(kernel.executable, device.Load({device.target().format,

@@ -17,7 +17,8 @@ class Attention {
  public:
   Attention(ir::UOpContext& ctx, const AttentionShape& shape) : c_(ctx), b_(ctx), s_(shape) {
     keys_ = s_.symbolic ? ir::Variable(c_, "keys", 0, s_.keys) : c_.Idx(s_.keys);
-    head_ = b_.Loop(s_.heads), query_ = b_.Loop(s_.queries);
+    head_ = b_.Loop(s_.heads);
+    query_ = b_.Loop(s_.queries);
   }
 
   UOp Key() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rendered text compiled by a compiler of the machine and loaded into the test.
+// CompiledText: rendered text, compiled by a compiler of this machine and loaded into the test.
 #pragma once
 #include <memory>
 #include <string>
@@ -10,12 +10,12 @@ namespace uopd::tests {
 
 using KernelFunction = void (*)(void** buffers, const int64_t* vars, int64_t thread);
 
-// A shared object; functions die with it.
+// A loaded shared object. Its functions are valid as long as it lives.
 class CompiledText {
  public:
   enum Language { kC, kLlvmIr };
-  // UNAVAILABLE if the machine has no such compiler, INTERNAL with its messages if it refuses the
-  // text.
+  // UNAVAILABLE if the machine has no compiler for the language; INTERNAL, with the messages of the
+  // compiler, if it refuses the text.
   static absl::StatusOr<std::unique_ptr<CompiledText>> Compile(Language language,
                                                                const std::string& text);
   ~CompiledText();

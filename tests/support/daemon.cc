@@ -18,7 +18,7 @@
 
 #include "core/base/text.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 constexpr std::chrono::seconds kStartLimit{60};
@@ -146,4 +146,4 @@ double Daemon::Metric(const std::string& series) const {
 
 std::string Daemon::Log() const { return ReadFile(folder_ + "/log"); }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A real uopd on free ports of the loopback, for end-to-end tests and benchmarks.
+// Daemon: a real uopd process on free loopback ports, for end-to-end tests and benchmarks.
 //
-// Not thread-safe, but for Http and Metric.
+// Not thread-safe, except for Http and Metric.
 #pragma once
 #include <sys/types.h>
 
@@ -11,22 +11,21 @@
 
 #include "core/base/status.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 struct DaemonOptions {
   std::string program;  // path of uopd
-  // Where folder/data, folder/log and folder/ready.json go; empty: a temporary one, removed with
-  // the object.
+  // The parent of data, log and ready.json. Empty: a temporary folder, removed with the Daemon.
   std::string folder;
-  std::vector<std::string> flags;  // come last and so win
+  std::vector<std::string> flags;  // added last, so they override other flags
 };
 
 class Daemon {
  public:
-  // Waits until the daemon serves. UNAVAILABLE with the end of its log if it does not within a
+  // Waits until the daemon serves. UNAVAILABLE, with the end of its log, if that takes over a
   // minute.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(const DaemonOptions& options);
-  ~Daemon();  // kills it
+  ~Daemon();  // kills the process
   Daemon(const Daemon&) = delete;
   Daemon& operator=(const Daemon&) = delete;
 
@@ -37,11 +36,11 @@ class Daemon {
   bool Running();  // false once the process has ended
 
   void Signal(int signal) const;
-  // Waits for the end; the exit status, or minus the signal that ended it.
+  // Waits for the end of the process. Returns its exit status, or minus the signal that ended it.
   int Wait();
-  // An answer of its HTTP server, with the status line in front.
+  // The answer of the HTTP server, including the status line.
   std::string Http(const std::string& path) const;
-  // The value of a series as /metrics spells it, e.g. `uopd_sessions`; -1 when it is not there.
+  // The value of a series, named as in /metrics, e.g. `uopd_sessions`; -1 if there is none.
   double Metric(const std::string& series) const;
   std::string Log() const;
 
@@ -51,13 +50,13 @@ class Daemon {
   absl::Status AwaitReady();
 
   pid_t pid_ = -1;
-  int status_ = 0;  // as waitpid has it, once it has ended
+  int status_ = 0;  // from waitpid; valid if ended_
   bool ended_ = false;
   std::string address_, http_address_, folder_;
   bool owns_folder_ = false;
 };
 
-// Empty when it cannot be read.
+// The contents of a file; empty if it cannot be read.
 std::string ReadFile(const std::string& path);
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Waiting in tests for what happens in another thread or process.
+// Eventually: waits in a test for something that happens in another thread or process.
 #pragma once
 #include <chrono>
 #include <thread>
 
-namespace uopd::testing {
+namespace uopd::test {
 
-// Asks until the condition holds; false when it does not for a minute, which is a failure.
+// Polls the condition until it holds. Returns false after a minute; the test should fail then.
 template <class F>
 bool Eventually(F holds) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -17,4 +17,4 @@ bool Eventually(F holds) {
   return true;
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

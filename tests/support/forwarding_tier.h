@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A cache tier that asks another one: for tests that change what a tier answers.
+// ForwardingTier: a cache tier that forwards every call to another tier. Tests derive from it and
+// override the calls whose results they change.
 #pragma once
 #include <memory>
 #include <string>
@@ -37,7 +38,7 @@ class ForwardingTier : public Tier {
   Tier& inner_;
 };
 
-// A store of one tier, whose leases are its own.
+// A store with this tier only and with leases in memory.
 inline std::unique_ptr<Store> StoreOf(std::unique_ptr<Tier> tier) {
   std::vector<std::unique_ptr<Tier>> tiers;
   tiers.push_back(std::move(tier));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ExpectGenerated: a section of a page in docs/ is what the code says it is. UOPD_ACCEPT=1 writes
-// it anew.
+// ExpectGenerated: checks that a section of a page in docs/ equals a text generated from code.
+// UOPD_ACCEPT=1 rewrites the section instead.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <sstream>
 #include <string>
 
-namespace uopd::testing {
+namespace uopd::test {
 
-// Tests run in the checkout or in a build folder below it.
+// The path of docs/PAGE. Tests run in the checkout or in a folder below it.
 inline std::string PathOfDoc(const std::string& page_name) {
   std::filesystem::path root = std::filesystem::current_path();
   while (root.has_relative_path() && !std::filesystem::exists(root / "docs" / page_name)) {
@@ -29,7 +29,8 @@ inline std::string ReadDoc(const std::string& page_name) {
   return stream.str();
 }
 
-// The text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals `expected`.
+// Expects that the text between `<!-- generated: NAME -->` and `<!-- end -->` in docs/PAGE equals
+// `expected`.
 inline void ExpectGenerated(const std::string& page_name, const std::string& name,
                             const std::string& expected) {
   const std::string path = PathOfDoc(page_name);
@@ -48,4 +49,4 @@ inline void ExpectGenerated(const std::string& page_name, const std::string& nam
   }
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

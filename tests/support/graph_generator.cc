@@ -6,11 +6,11 @@
 #include <numeric>
 #include <random>
 
+#include "core/ir/analysis/polynomial.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/polynomial.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 using ir::Dims;
@@ -23,14 +23,14 @@ using ir::UOpContext;
 constexpr int64_t kMaxElements = 400;
 constexpr const char* kOtherDevice = "CPU:1";
 
-// A value with the largest magnitude it can have and where it is.
+// A value, the largest magnitude that it can have, and its device.
 struct Value {
   UOp node;
   double bound = 0;
   bool other_device = false;
 };
 
-// What a dtype holds exactly, with room for one more operation.
+// A magnitude up to which a dtype is exact, with room for one more operation.
 double Limit(Dtype d) {
   switch (d) {
     case Dtype::F64:
@@ -100,8 +100,8 @@ class Generator {
   }
 
  private:
-  // No two calls among the arguments of one call, whose order is the compiler's: a seed is one
-  // graph.
+  // Never draw two random numbers in the arguments of one call: their order depends on the
+  // compiler, and a seed must always give the same graph.
   int Pick(int lo, int hi) {
     return lo + static_cast<int>(random_() % static_cast<uint64_t>(hi - lo + 1));
   }
@@ -127,7 +127,7 @@ class Generator {
     if (Fixed(a) && Fixed(b)) return ctx_.Idx(a.const_int() * b.const_int());
     return ir::Mul(ctx_, a, b);
   }
-  // A variable, sometimes more than it, sometimes a multiple.
+  // A symbolic dimension: a variable, a multiple of it, or its sum with a constant or a variable.
   UOp SymbolicDim() {
     const UOp v = variables_[static_cast<size_t>(Pick(0, 1))];
     const int what = Pick(0, 5);
@@ -139,7 +139,7 @@ class Generator {
     if (!variables_.empty() && Pick(0, 2) == 0) return SymbolicDim();
     return ctx_.Idx(Pick(0, 9) ? Pick(1, 5) : 1);
   }
-  // A part of an axis of variable size, if one is found: [start, start + size).
+  // Finds a part [start, start + size) of an axis of symbolic size; false if there is none.
   bool RandomPart(UOp n, UOp& start, UOp& size) {
     for (int attempt = 0; attempt < 4; ++attempt) {
       const UOp from = Pick(0, 1) ? ctx_.Idx(Pick(0, 2)) : Pick(0, 1) ? SymbolicDim() : ctx_.Idx(0);
@@ -148,7 +148,8 @@ class Generator {
       if (!ir::IsNeverNegative(ctx_, {{part, 1}}) ||
           !ir::IsNeverNegative(ctx_, {{n, 1}, {from, -1}, {part, -1}}))
         continue;
-      start = from, size = part;
+      start = from;
+      size = part;
       return true;
     }
     return false;
@@ -171,7 +172,7 @@ class Generator {
     return p;
   }
 
-  // Stored dtypes are the ones that slots are made of.
+  // Slots have only these dtypes.
   Value Stored(Value v) { return v.node.dtype() == Dtype::Bool ? As(v, Dtype::I32) : v; }
   Value As(Value v, Dtype dtype) {
     v.node = ir::Cast(ctx_, v.node, dtype);
@@ -286,67 +287,113 @@ class Generator {
     return out;
   }
 
+  // These return x after one random op of the kind that the name says. `dims`: the shape of x.
+  Value Permuted(const Value& x, const SymbolicDims& dims) {
+    Dims order(dims.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_);
+    return Moved(x, ir::Permute(ctx_, x.node, order));
+  }
+
+  Value Expanded(const Value& x, const SymbolicDims& dims) {
+    SymbolicDims out = dims;
+    for (UOp& n : out) {
+      if (n.IsConstInt(1) && Pick(0, 1)) n = RandomDim();
+    }
+    if (Pick(0, 1)) out.insert(out.begin(), RandomDim());
+    return Moved(x, ir::Expand(ctx_, x.node, Shape(out)));
+  }
+
+  Value Padded(const Value& x, const SymbolicDims& dims) {
+    SymbolicDims before, out;
+    for (UOp n : dims) {
+      const int64_t b = Pick(0, 2), a = Pick(0, 2);
+      // A variable size stays as it is, or is padded to a fixed one.
+      const bool stays = !Fixed(n) && Pick(0, 1);
+      if (options_.symbolic && Pick(0, 2) == 0) {  // to a size that varies with its own
+        before.push_back(Pick(0, 2) ? ctx_.Idx(b) : SymbolicDim());
+        out.push_back(Sum(Sum(n, before.back()), ctx_.Idx(a)));
+        continue;
+      }
+      before.push_back(ctx_.Idx(stays ? 0 : b));
+      out.push_back(stays ? n : ctx_.Idx(Most(n) + a + b));
+    }
+    return Moved(x, ir::Pad(ctx_, x.node, Shape(before), Shape(out)));
+  }
+
+  Value Shrunk(const Value& x, const SymbolicDims& dims) {
+    SymbolicDims start, out;
+    for (UOp n : dims) {
+      if (!Fixed(n)) {
+        start.push_back(ctx_.Idx(0));
+        out.push_back(n);
+        if (Pick(0, 1)) RandomPart(n, start.back(), out.back());
+        continue;
+      }
+      const auto size = static_cast<int>(n.const_int());
+      const int s = Pick(0, std::max(size - 1, 0));
+      start.push_back(ctx_.Idx(s));
+      out.push_back(ctx_.Idx(size == 0 ? 0 : Pick(Pick(0, 20) ? 1 : 0, size - s)));
+      // A part whose size is a variable.
+      if (!variables_.empty() && Pick(0, 2) == 0 && Most(variables_[0]) <= size) {
+        start.back() = ctx_.Idx(0);
+        out.back() = variables_[0];
+      }
+      // A part that begins at a variable.
+      if (!variables_.empty() && Pick(0, 3) == 0 && Most(variables_[1]) < size) {
+        start.back() = variables_[1];
+        out.back() = ctx_.Idx(Pick(1, size - static_cast<int>(Most(variables_[1]))));
+      }
+    }
+    return Moved(x, ir::Shrink(ctx_, x.node, Shape(start), Shape(out)));
+  }
+
+  Value Compared(const Value& x) {
+    const Dtype d = x.node.dtype();
+    if (d == Dtype::Bool) return Moved(x, ir::Not(ctx_, x.node));
+    const UOp c = ir::Lt(ctx_, x.node, ctx_.Const(d, Pick(-1, 1)));
+    if (Pick(0, 2) == 0) return {c, 1, x.other_device};
+    return Moved(x, ir::Where(ctx_, c, x.node, ctx_.Const(d, 1)));
+  }
+
+  Value WithIota(const Value& x, const SymbolicDims& dims) {
+    const Dtype d = x.node.dtype();
+    const auto rank = static_cast<int>(dims.size());
+    const SymbolicDims shape = rank == 0 ? SymbolicDims{ctx_.Idx(3)} : dims;
+    const UOp i = ir::Iota(ctx_, Dtype::I32, Shape(shape), rank == 0 ? 0 : Pick(0, rank - 1));
+    if (d == Dtype::Bool || d == Dtype::I8) return {};
+    return {ir::Add(ctx_, ir::Cast(ctx_, i, d), x.node), x.bound + 60, x.other_device};
+  }
+
+  Value Combined(const Value& x) {
+    const Dtype d = x.node.dtype();
+    const Value y = Matched(Any(), x);
+    if (d == Dtype::Bool || !ir::BroadcastShapes(*ctx_.ShapeOf(x.node), *ctx_.ShapeOf(y.node)))
+      return {};
+    if (y.bound > Limit(d)) return {};
+    const Op ops[] = {Op::ADD, Op::SUB, Op::MAX, Op::MUL};
+    const Op op = ops[Pick(0, 3)];
+    const double bound = op == Op::MUL   ? x.bound * y.bound
+                         : op == Op::MAX ? std::max(x.bound, y.bound)
+                                         : x.bound + y.bound;
+    return {ir::Alu(ctx_, op, {x.node, y.node}), bound, x.other_device};
+  }
+
+  // x after one random op; a value without a node if the op does not apply.
   Value Made(Value x) {
     const SymbolicDims dims = ShapeOf(x.node);
-    const auto rank = static_cast<int>(dims.size());
     const Dtype d = x.node.dtype();
     switch (Pick(0, 24)) {
-      case 0: {
-        Dims order(dims.size());
-        std::iota(order.begin(), order.end(), 0);
-        std::shuffle(order.begin(), order.end(), random_);
-        return Moved(x, ir::Permute(ctx_, x.node, order));
-      }
+      case 0:
+        return Permuted(x, dims);
       case 1:
         return Reshaped(x, dims);
-      case 2: {
-        SymbolicDims out = dims;
-        for (UOp& n : out) {
-          if (n.IsConstInt(1) && Pick(0, 1)) n = RandomDim();
-        }
-        if (Pick(0, 1)) out.insert(out.begin(), RandomDim());
-        return Moved(x, ir::Expand(ctx_, x.node, Shape(out)));
-      }
-      case 3: {
-        SymbolicDims before, out;
-        for (UOp n : dims) {
-          const int64_t b = Pick(0, 2), a = Pick(0, 2);
-          // A variable size stays as it is, or is padded to a fixed one.
-          const bool stays = !Fixed(n) && Pick(0, 1);
-          if (options_.symbolic && Pick(0, 2) == 0) {  // to a size that varies with its own
-            before.push_back(Pick(0, 2) ? ctx_.Idx(b) : SymbolicDim());
-            out.push_back(Sum(Sum(n, before.back()), ctx_.Idx(a)));
-            continue;
-          }
-          before.push_back(ctx_.Idx(stays ? 0 : b));
-          out.push_back(stays ? n : ctx_.Idx(Most(n) + a + b));
-        }
-        return Moved(x, ir::Pad(ctx_, x.node, Shape(before), Shape(out)));
-      }
-      case 4: {
-        SymbolicDims start, out;
-        for (UOp n : dims) {
-          if (!Fixed(n)) {
-            start.push_back(ctx_.Idx(0)), out.push_back(n);
-            if (Pick(0, 1)) RandomPart(n, start.back(), out.back());
-            continue;
-          }
-          const auto size = static_cast<int>(n.const_int());
-          const int s = Pick(0, std::max(size - 1, 0));
-          start.push_back(ctx_.Idx(s));
-          out.push_back(ctx_.Idx(size == 0 ? 0 : Pick(Pick(0, 20) ? 1 : 0, size - s)));
-          // A part whose size is a variable.
-          if (!variables_.empty() && Pick(0, 2) == 0 && Most(variables_[0]) <= size) {
-            start.back() = ctx_.Idx(0), out.back() = variables_[0];
-          }
-          // A part that begins at a variable.
-          if (!variables_.empty() && Pick(0, 3) == 0 && Most(variables_[1]) < size) {
-            start.back() = variables_[1];
-            out.back() = ctx_.Idx(Pick(1, size - static_cast<int>(Most(variables_[1]))));
-          }
-        }
-        return Moved(x, ir::Shrink(ctx_, x.node, Shape(start), Shape(out)));
-      }
+      case 2:
+        return Expanded(x, dims);
+      case 3:
+        return Padded(x, dims);
+      case 4:
+        return Shrunk(x, dims);
       case 5:
         return Moved(x, ir::Flip(ctx_, x.node, RandomAxes(dims.size())));
       case 6:
@@ -368,18 +415,10 @@ class Generator {
         return Moved(x, ir::Alu(ctx_, Op::MAX, {x.node, ctx_.Const(d, 0)}));
       case 12:
         return Moved(x, ctx_.Make(Op::CONTIGUOUS, d, {x.node}));
-      case 13: {
-        if (d == Dtype::Bool) return Moved(x, ir::Not(ctx_, x.node));
-        const UOp c = ir::Lt(ctx_, x.node, ctx_.Const(d, Pick(-1, 1)));
-        if (Pick(0, 2) == 0) return {c, 1, x.other_device};
-        return Moved(x, ir::Where(ctx_, c, x.node, ctx_.Const(d, 1)));
-      }
-      case 14: {
-        const SymbolicDims shape = rank == 0 ? SymbolicDims{ctx_.Idx(3)} : dims;
-        const UOp i = ir::Iota(ctx_, Dtype::I32, Shape(shape), rank == 0 ? 0 : Pick(0, rank - 1));
-        if (d == Dtype::Bool || d == Dtype::I8) return {};
-        return {ir::Add(ctx_, ir::Cast(ctx_, i, d), x.node), x.bound + 60, x.other_device};
-      }
+      case 13:
+        return Compared(x);
+      case 14:
+        return WithIota(x, dims);
       case 15: {
         const Dtype to[] = {Dtype::I32, Dtype::F64, Dtype::F32, Dtype::I8};
         const Dtype t = to[Pick(0, 3)];
@@ -399,22 +438,12 @@ class Generator {
       case 19:
       case 20:
         return Attended(x);
-      default: {
-        const Value y = Matched(Any(), x);
-        if (d == Dtype::Bool || !ir::BroadcastShapes(*ctx_.ShapeOf(x.node), *ctx_.ShapeOf(y.node)))
-          return {};
-        if (y.bound > Limit(d)) return {};
-        const Op ops[] = {Op::ADD, Op::SUB, Op::MAX, Op::MUL};
-        const Op op = ops[Pick(0, 3)];
-        const double bound = op == Op::MUL   ? x.bound * y.bound
-                             : op == Op::MAX ? std::max(x.bound, y.bound)
-                                             : x.bound + y.bound;
-        return {ir::Alu(ctx_, op, {x.node, y.node}), bound, x.other_device};
-      }
+      default:
+        return Combined(x);
     }
   }
 
-  // x and another one after it along an axis.
+  // x and another value, concatenated along an axis.
   Value Joined(const Value& x) {
     const SymbolicDims dims = ShapeOf(x.node);
     const Value y = Matched(Any(), x);
@@ -422,7 +451,8 @@ class Generator {
     if (dims.empty() || others.size() != dims.size()) return {};
     const auto axis = static_cast<size_t>(Pick(0, static_cast<int>(dims.size()) - 1));
     SymbolicDims whole = dims, none(dims.size(), ctx_.Idx(0)), at = none;
-    whole[axis] = Sum(dims[axis], others[axis]), at[axis] = dims[axis];
+    whole[axis] = Sum(dims[axis], others[axis]);
+    at[axis] = dims[axis];
     for (size_t i = 0; i < dims.size(); ++i) {
       if (i != axis && dims[i] != others[i]) return {};
     }
@@ -434,7 +464,7 @@ class Generator {
             std::max(x.bound, y.bound), x.other_device};
   }
 
-  // Costs much to compute.
+  // An expensive function of x.
   Value Bits(const Value& x) {
     const UOp bits = ir::Alu(ctx_, Op::THREEFRY,
                              {ir::Cast(ctx_, ir::Cast(ctx_, x.node, Dtype::I32), Dtype::U64),
@@ -461,8 +491,8 @@ class Generator {
     return ir::Reshape(ctx_, ir::Permute(ctx_, x, order), Shape(merged));
   }
 
-  // Rows against each other and against their sums, in the shape of attention: scores of every row
-  // of x against keys, something dear of them, and a sum of values weighed by that.
+  // A graph like attention: scores of every row of x against keys, an expensive function of the
+  // scores, and a sum of values weighted by it.
   Value Attended(const Value& x) {
     SymbolicDims shape = ShapeOf(x.node);
     if (shape.empty() || x.node.dtype() == Dtype::Bool || x.bound > 100) return {};
@@ -501,7 +531,7 @@ class Generator {
     return Pick(0, 1) ? Bits(at) : at;
   }
 
-  // y as an operand beside x.
+  // y with the dtype and device of x, so that both can be operands of one op.
   Value Matched(Value y, const Value& x) {
     if (y.bound > Limit(x.node.dtype())) y = x;
     return On(As(y, x.node.dtype()), x.other_device);
@@ -560,4 +590,4 @@ std::vector<GeneratedGraph> WithOtherVariables(UOpContext& ctx, const GeneratedG
   return out;
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

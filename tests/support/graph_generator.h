@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Random tensor graphs, valid by construction: movement, elementwise, broadcast, reduce, where,
-// cast, stack, random bits; symbolic dimensions; copies to another device; assignments, whole and
-// in part, also from overlapping parts of the slot itself, and reads before and after them.
+// Random tensor graphs, valid by construction, for fuzz tests of the whole pipeline.
+//
+// They contain movement, elementwise ops, broadcasting, reductions, WHERE, casts, STACK, random
+// bits, symbolic dimensions, copies to another device, and assignments: to a whole slot or a part
+// of it, also from an overlapping part of the same slot, with reads before and after.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -11,21 +13,21 @@
 #include "core/ir/context.h"
 #include "tests/support/tensor_interpreter.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 struct GeneratedGraph {
   ir::UOp sink;
-  // Small integer values, and no intermediate value that its dtype cannot hold exactly: float sums
-  // are exact in any order. Slots have the largest of every dimension.
+  // Values are small integers, and every intermediate value is exact in its dtype, so float sums do
+  // not depend on their order. Symbolic dimensions of a slot have their maximum.
   std::vector<HostArray> slots;
-  // By slot: elements inside of its actual dimensions. What others hold means nothing.
+  // By slot: the elements inside of its dimensions in this run. Other elements are arbitrary.
   std::vector<std::vector<size_t>> visible;
   std::map<std::string, int64_t> variables;
   std::vector<ir::SymbolicDims> shapes;  // by slot
 };
 
 struct GeneratorOptions {
-  int ops = 20;           // nodes that are tried; some give nothing new
+  int ops = 20;           // attempts to add an op; some add nothing
   bool symbolic = false;  // some dimensions are variables
   bool devices = false;   // values on CPU:0 and CPU:1, with COPYs between them
 };
@@ -33,8 +35,8 @@ struct GeneratorOptions {
 // The same seed and options give the same graph.
 GeneratedGraph GenerateGraph(ir::UOpContext& ctx, uint64_t seed, const GeneratorOptions& options);
 
-// The values that its graph is to be run with: those of `variables`, and where it has some, all of
-// them at their least and at their most. Sets `variables` and `visible` of g.
+// g itself and, if it has variables, two variants: all variables at their minimum and all at their
+// maximum. The variants differ in `variables` and `visible`.
 std::vector<GeneratedGraph> WithOtherVariables(ir::UOpContext& ctx, const GeneratedGraph& g);
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

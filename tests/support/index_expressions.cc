@@ -3,7 +3,7 @@
 
 #include "core/ir/build.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 using ir::Dtype;
 using ir::Op;
@@ -66,7 +66,8 @@ void IndexExpressions::MakeSizes() {
   }
 }
 
-// What reshapes of a shape with that size make: positions in it, and what they are divided by.
+// A step of kSizes: positions in a shape of symbolic size, and divisions as reshapes of that shape
+// create them.
 void IndexExpressions::SizeStep() {
   const UOp n = leaves_[0];
   const UOp size = Chance(3) ? n : ir::Mul(ctx_, n, Index(Pick(2, 6)));
@@ -110,7 +111,7 @@ void IndexExpressions::MakePossible(std::vector<int64_t>& at) const {
 }
 
 UOp IndexExpressions::Any(const std::vector<UOp>& pool) {
-  // Recent ones more often, so that the expressions get deep.
+  // Prefer recent nodes, so that expressions get deep.
   const auto n = static_cast<int64_t>(pool.size());
   return pool[static_cast<size_t>(Chance(2) ? Pick(0, n - 1)
                                             : Pick(std::max<int64_t>(0, n - 3), n - 1))];
@@ -142,8 +143,7 @@ UOp IndexExpressions::Condition() {
   return Any(bools_);
 }
 
-// An index whose value may leave 64 bits is no program that the verifier lets through.
-// Gives what was kept last.
+// Keeps u unless its bounds leave 64 bits, which Verify refuses. Returns the last index kept.
 UOp IndexExpressions::Keep(UOp u) {
   const ir::IntRange full = ir::RangeOf(Dtype::Index);
   if (ctx_.BoundsOf(u).Within({full.min, full.max})) numbers_.push_back(u);
@@ -214,6 +214,15 @@ void IndexExpressions::Step() {
       }
       Keep(ir::Where(ctx_, Condition(), Operand(), x));
       return;
+    default:
+      StoredStep(kind, x);
+  }
+}
+
+// The steps that create or use stored integers: kinds from 16 up. x: the index that Step has
+// picked.
+void IndexExpressions::StoredStep(int64_t kind, UOp x) {
+  switch (kind) {
     case 16:
       stored_.push_back(ir::Cast(ctx_, x, dtype_));
       return;
@@ -244,10 +253,11 @@ void IndexExpressions::Step() {
     }
   }
 }
+
 UOp IndexExpressions::Stored() {
   if (!stored_.empty() && !Chance(3)) return Any(stored_);
   if (Chance(2)) return ir::Cast(ctx_, Any(numbers_), dtype_);
   return ctx_.Int(dtype_, Chance(3) ? static_cast<int64_t>(random_()) : Pick(-3, 9));
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Random expressions of index, bool and stored integers over ranges and variables, for tests of the
-// rules: one for each seed.
+// IndexExpressions: random expressions of index, bool and stored integers over ranges and
+// variables, for fuzz tests of the rules. A seed always gives the same expression.
 #pragma once
 #include <cstdint>
 #include <random>
@@ -8,21 +8,21 @@
 
 #include "core/ir/context.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 class IndexExpressions {
  public:
   enum Profile {
-    kMixed,       // sizes that shapes have, sometimes the ends of what an index may be
-    kConditions,  // mostly what gates are made of: sums compared with numbers, AND, OR, WHERE
-    kLimits,      // values around the ends of 64 bits, as index, i64 and u64
-    kSizes,       // a size that is a variable: loops over it, its multiples, divisions by them
+    kMixed,       // sizes that are usual in shapes, sometimes the limits of an index
+    kConditions,  // mostly parts of gates: sums compared with numbers, AND, OR, WHERE
+    kLimits,      // values near the ends of 64 bits, as index, i64 and u64
+    kSizes,       // a symbolic size: loops over it, its multiples, divisions by these
   };
   IndexExpressions(ir::UOpContext& ctx, uint64_t seed, Profile profile = kMixed);
 
   ir::UOp Root();
   ir::UOp Number();     // an index
-  ir::UOp Condition();  // a bool, perhaps made now
+  ir::UOp Condition();  // a bool, either an existing one or a new comparison
   const std::vector<ir::UOp>& leaves() const { return leaves_; }
 
   int64_t Pick(int64_t lo, int64_t hi) {  // REQUIRES: lo <= hi
@@ -32,9 +32,11 @@ class IndexExpressions {
   }
   bool Chance(int64_t n) { return Pick(1, n) == 1; }
 
-  // Values for the leaves. `corner` numbers the corners of the space; beyond them it is random.
+  // Values for the leaves: corner number `corner` of the space of values, or random values if there
+  // is no such corner.
   std::vector<int64_t> Point(uint64_t corner);
-  // Makes values that lie in the bounds of the leaves some that the leaves can have at once.
+  // Adapts values that lie in the bounds of the leaves, so that the leaves can have them at the
+  // same time (a range must be below its size).
   void MakePossible(std::vector<int64_t>& at) const;
 
  private:
@@ -47,6 +49,7 @@ class IndexExpressions {
   ir::UOp Operand() { return Chance(3) ? Index(Constant()) : Any(numbers_); }
   ir::UOp Keep(ir::UOp u);
   void Step();
+  void StoredStep(int64_t kind, ir::UOp x);
   void SizeStep();
   ir::UOp Stored();
 
@@ -58,4 +61,4 @@ class IndexExpressions {
   std::vector<ir::UOp> leaves_, numbers_, bools_, stored_;
 };
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "core/base/text.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "core/ir/shape.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
 
@@ -80,17 +80,17 @@ bool Same(const Scalar& want, const Scalar& got, double largest, const CheckOpti
 
 std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
                         const CheckOptions& check) {
-  if (absl::Status s = ir::Verify(ctx, sink, ir::Stage::kKernel); !s.ok())
+  if (absl::Status s = ir::Verify(ctx, sink, ir::Level::kKernel); !s.ok())
     return "kernel: " + StatusText(s);
   Memory want = memory, got = memory;
   Interpret(ctx, sink, want, check.variables);
   auto lowered = codegen::Lower(ctx, sink, check.target, check.options);
   if (!lowered.ok()) return "lower: " + StatusText(lowered.status());
   const bool c = check.language == CompiledText::kC;
-  auto text = c ? render::RenderC(ctx, lowered->program, lowered->name, lowered->variables)
-                : render::RenderLlvmIr(ctx, lowered->program, lowered->name, lowered->variables);
+  auto text = c ? render::RenderC(ctx, lowered->linear, lowered->name, lowered->variables)
+                : render::RenderLlvmIr(ctx, lowered->linear, lowered->name, lowered->variables);
   if (!text.ok())
-    return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->program);
+    return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->linear);
   auto compiled = CompiledText::Compile(check.language, *text);
   if (!compiled.ok()) return StatusText(compiled.status());
   uint32_t stop = 0;

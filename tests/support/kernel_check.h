@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Builders of kernel graphs, and the check that a lowered and compiled kernel computes what the
-// interpreter computes.
+// Builders of kernel graphs, and CheckKernel: lowers and compiles a kernel, runs it and compares
+// the result with that of the interpreter (kernel_interpreter.h).
 #pragma once
 #include <optional>
 
@@ -11,7 +11,7 @@
 
 namespace uopd::tests {
 
-// Short forms for graphs of one context.
+// Short names for the constructors of core/ir/build.h, for one context.
 class KernelBuilder {
  public:
   explicit KernelBuilder(ir::UOpContext& ctx) : ctx(ctx) {}
@@ -36,7 +36,8 @@ class KernelBuilder {
   int64_t next_axis_ = 0;
 };
 
-// C (m x n) = A B over k; A is k x m in memory if transpose_a, B is n x k if transpose_b.
+// C (m x n) = A (m x k) B (k x n). In memory A is k x m if transpose_a, and B is n x k if
+// transpose_b.
 ir::UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
                      bool transpose_b, ir::Dtype dtype = ir::Dtype::F32);
 
@@ -45,17 +46,19 @@ struct CheckOptions {
   codegen::Options options;
   std::map<std::string, int64_t> variables;
   CompiledText::Language language = CompiledText::kC;
-  double tolerance =
-      0;  // relative to the largest magnitude of its buffer; 0: equal bits, but any NaN equals any
-  double ulps = 0;  // or this many units in the last place
+  // Allowed error relative to the largest magnitude in the buffer. 0: bits must be equal, except
+  // that all NaNs are equal.
+  double tolerance = 0;
+  double ulps = 0;  // alternatively allowed: this many units in the last place
 };
 
-// Runs the kernel over `memory` both ways and compares every buffer. An empty text means they
-// agree.
+// Runs the kernel over `memory` compiled and interpreted, and compares every buffer. Returns a
+// description of the first difference; empty: there is none.
 std::string CheckKernel(ir::UOpContext& ctx, ir::UOp sink, const Memory& memory,
                         const CheckOptions& check);
 
-// Bytes for n elements of a dtype: interesting values first, then random ones.
+// Bytes of n random elements of a dtype. With `tame`, small values only; otherwise two of three
+// elements are special values: NaN, infinities, limits, halves.
 std::vector<uint8_t> SampleBuffer(ir::Dtype dtype, int64_t n, uint64_t seed, bool tame);
 
 }  // namespace uopd::tests

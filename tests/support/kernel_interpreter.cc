@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::tests {
 namespace {
@@ -52,7 +52,8 @@ class Interpreter {
       for (const auto& [value, at] : writes) {
         if (at != nullptr) StoreScalar(value, at);
       }
-      memo_.clear(), staged_.clear();
+      memo_.clear();
+      staged_.clear();
     }
   }
 
@@ -62,17 +63,19 @@ class Interpreter {
     if (i == closer.closed().size()) return body();
     const UOp range = closer.closed()[i];
     const int64_t size = Eval(range.src(0)).i;
-    // Another loop over the same range may be running: what it needs is computed inside of it.
+    // Another loop over the same range may be running around this one: restore its state afterwards.
     const int64_t value = values_[range.id()];
     const uint64_t stamp = stamp_[range.id()];
     for (int64_t v = 0; v < size; ++v) {
-      values_[range.id()] = v, stamp_[range.id()] = ++clock_;
+      values_[range.id()] = v;
+      stamp_[range.id()] = ++clock_;
       Loop(closer, i + 1, body);
     }
-    values_[range.id()] = value, stamp_[range.id()] = stamp;
+    values_[range.id()] = value;
+    stamp_[range.id()] = stamp;
   }
 
-  // Null where the gate is false.
+  // Null if the gate is false.
   uint8_t* Address(UOp index) {
     if (index.n_src() == 3 && Eval(index.src(2)).i == 0) return nullptr;
     const UOp base = ir::MaybeBaseOf(index.src(0));
@@ -132,7 +135,7 @@ class Interpreter {
     const uint64_t newest = Newest(stage);
     auto it = staged_.find(stage.id());
     if (it == staged_.end() || it->second.first != newest) {
-      // What was never stored is no value that a right kernel would depend on.
+      // A correct kernel does not depend on elements that were never stored.
       const Scalar poison = ir::IsFloat(stage.dtype()) ? Scalar::Float(stage.dtype(), std::nan(""))
                                                        : Scalar::Int(stage.dtype(), 85);
       std::vector<Scalar> elements(static_cast<size_t>(stage.arg().AsInt()), poison);

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace uopd::testing {
+namespace uopd::test {
 
 double MlpReference::Step(const std::vector<double>& x, const std::vector<int>& labels) {
   const auto batch = static_cast<int64_t>(labels.size());
@@ -46,7 +46,8 @@ double MlpReference::Step(const std::vector<double>& x, const std::vector<int>& 
 
 void MlpReference::Apply(std::vector<double>& p, const std::vector<double>& g, int index) {
   std::vector<double>&m = m_[index], &v = v_[index];
-  m.resize(p.size()), v.resize(p.size());
+  m.resize(p.size());
+  v.resize(p.size());
   for (size_t i = 0; i < p.size(); ++i) {
     if (rule == kSgd) {
       p[i] -= lr * g[i];
@@ -59,4 +60,4 @@ void MlpReference::Apply(std::vector<double>& p, const std::vector<double>& g, i
   }
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

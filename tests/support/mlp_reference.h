@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// MlpReference: a two-layer perceptron trained by plain loops in double, to compare loss curves
-// with.
+// MlpReference: a two-layer perceptron, trained with plain loops in double. Tests compare loss
+// curves with it.
 //
 // in -> hidden (relu) -> out, softmax cross-entropy averaged over the batch, SGD or Adam. Shares no
 // code with the client, the gradient rules or the daemon.
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace uopd::testing {
+namespace uopd::test {
 
 struct MlpReference {
   int64_t in = 0, hidden = 0, out = 0;
@@ -30,4 +30,4 @@ struct MlpReference {
   std::vector<double> m_[4], v_[4];
 };
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

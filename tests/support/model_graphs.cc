@@ -6,7 +6,7 @@
 
 #include "core/ir/build.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 using ir::Dims;
 using ir::Op;
@@ -81,8 +81,8 @@ UOp GraphBuilder::MatMul(UOp a, UOp b) {
   return Reshape(sum, out);
 }
 
-// Every window of k along `axis`: [.., i, ..] becomes [.., k, i - k + 1, ..]. Repeating the axis
-// and cutting it into pieces one longer than itself moves each piece one further.
+// All windows of length k along `axis`: [.., i, ..] becomes [.., k, i - k + 1, ..]. The axis of
+// length i is repeated k times and cut into pieces of length i + 1, which shifts each piece by one.
 UOp GraphBuilder::Windows(UOp x, size_t axis, int64_t k) {
   const Dims dims = DimsOf(x);
   const int64_t i = dims[axis], repeats = (k * (i + 1) + i - 1) / i;
@@ -97,7 +97,8 @@ UOp GraphBuilder::Windows(UOp x, size_t axis, int64_t k) {
   const Dims zeros(dims.size(), 0);
   flat[axis] = k * (i + 1);
   y = Shrink(y, zeros, flat);
-  at[axis] = k, at[axis + 1] = i + 1;
+  at[axis] = k;
+  at[axis + 1] = i + 1;
   y = Reshape(y, at);
   at[axis + 1] = i - k + 1;
   return Shrink(y, Dims(at.size(), 0), at);
@@ -107,7 +108,8 @@ UOp GraphBuilder::Conv2d(UOp x, UOp w, int64_t pad) {
   Dims in = DimsOf(x);
   const Dims k = DimsOf(w);
   if (pad > 0) {
-    in[2] += 2 * pad, in[3] += 2 * pad;
+    in[2] += 2 * pad;
+    in[3] += 2 * pad;
     x = Pad(x, {0, 0, pad, pad}, in);
   }
   const int64_t h = in[2] - k[2] + 1, v = in[3] - k[3] + 1;
@@ -183,4 +185,4 @@ UOp AdamGraph(ir::UOpContext& ctx, int params, int64_t rows, int64_t columns) {
   return g.Finish();
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

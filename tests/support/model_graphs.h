@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Tensor graphs of the shapes that networks have, made with core/ir/build.h alone: what kernel
-// counts, memory plans and compile times of the scheduler are tested on.
+// Tensor graphs with the structure of networks, built with core/ir/build.h alone. Tests check
+// kernel counts, memory plans and compile times of the scheduler with them.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,17 +8,20 @@
 #include "core/ir/context.h"
 #include "core/ir/shape.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
-// Expressions over tensors of one context; PARAM slots are handed out in order of Input and Output.
+// Builds expressions over tensors of one context. Input and Output assign PARAM slots in the order
+// of the calls.
 class GraphBuilder {
  public:
   explicit GraphBuilder(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   ir::UOp Input(const ir::Dims& dims, ir::Dtype dtype = ir::Dtype::F32);
-  ir::UOp Output(ir::UOp value);             // a STORE into a fresh slot, also kept for Finish
-  ir::UOp Assign(ir::UOp param, ir::UOp v);  // a STORE into `param`, kept for Finish; returns AFTER
-  ir::UOp Finish();                          // SINK of the STOREs
+  // Output: a STORE into a new slot. Assign: the AFTER of a STORE into `param`. Finish: the SINK of all
+  // STOREs so far.
+  ir::UOp Output(ir::UOp value);
+  ir::UOp Assign(ir::UOp param, ir::UOp v);
+  ir::UOp Finish();
 
   ir::UOpContext& ctx() { return ctx_; }
   ir::Dims DimsOf(ir::UOp x) { return *ir::StaticDims(*ctx_.ShapeOf(x)); }
@@ -41,7 +44,7 @@ class GraphBuilder {
   ir::UOp BatchNorm(ir::UOp x);                       // statistics over N, H, W
   ir::UOp Attention(ir::UOp q, ir::UOp k, ir::UOp v);
 
-  // One pre-norm transformer block over x [t, d] with `heads` heads and weights of its own.
+  // One pre-norm transformer block over x [t, d] with `heads` heads. Adds inputs for its weights.
   ir::UOp TransformerBlock(ir::UOp x, int64_t heads);
 
  private:
@@ -59,4 +62,4 @@ ir::UOp ResNetGraph(ir::UOpContext& ctx, int layers, int64_t batch, int64_t chan
 // Adam's update of `params` parameters from their gradients.
 ir::UOp AdamGraph(ir::UOpContext& ctx, int params, int64_t rows, int64_t columns);
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <utility>
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 struct Entry {
@@ -20,7 +20,7 @@ struct Entry {
 
 std::optional<Entry> Read(pid_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
-  // Through the stream: reading its buffer throws when the process has ended since it was opened.
+  // Read through the stream: direct reads of its buffer throw if the process has ended meanwhile.
   std::ostringstream copy;
   copy << in.rdbuf();
   const std::string text = std::move(copy).str();
@@ -55,7 +55,7 @@ std::vector<Process> Descendants(pid_t root) {
   std::vector<Process> out;
   for (const auto& [pid, entry] : all) {
     pid_t at = pid;
-    // Bounded, in case that numbers are used again while we read.
+    // Bounded, in case pids are reused while we read.
     for (int depth = 0; depth < 64 && at != root && all.contains(at); ++depth) at = all[at].parent;
     if (at == root && pid != root) out.push_back(entry.process);
   }
@@ -67,4 +67,4 @@ bool IsAlive(pid_t pid) {
   return entry.has_value() && entry->process.state != 'Z' && entry->process.state != 'X';
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The processes below another one, as /proc shows them.
+// Descendants of a process, read from /proc.
 #pragma once
 #include <sys/types.h>
 
@@ -7,18 +7,19 @@
 #include <string>
 #include <vector>
 
-namespace uopd::testing {
+namespace uopd::test {
 
 struct Process {
   pid_t pid = -1;
   std::string name;       // at most 15 bytes
-  char state = '?';       // 'Z': ended, and nobody has asked for its status yet
-  int64_t cpu_ticks = 0;  // user and system
+  char state = '?';       // as in /proc; 'Z': ended, but not waited for
+  int64_t cpu_ticks = 0;  // user plus system time
 };
 
-// Children, their children and so on; sorted by pid. What starts or ends meanwhile may be missing.
+// Children, grandchildren and so on, sorted by pid. Processes that start or end during the call may
+// be missing.
 std::vector<Process> Descendants(pid_t root);
-// False once the process has ended, also when its status has not been asked for.
+// False once the process has ended, even if it was not waited for.
 bool IsAlive(pid_t pid);
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -4,7 +4,7 @@
 #include "core/ir/build.h"
 #include "tests/support/model_graphs.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 using ir::Dims;
@@ -15,7 +15,7 @@ using ir::UOpContext;
 
 UOp Unary(UOpContext& ctx, Op op, UOp x) { return ctx.Make(op, x.dtype(), {x}); }
 
-// x = f(x, i) n times over a value of `dims`, stored at the end.
+// Applies x = f(x, i) n times to a value of shape `dims`, and stores the result.
 template <class F>
 UOp Chain(UOpContext& ctx, int n, const Dims& dims, F f) {
   GraphBuilder g(ctx);
@@ -25,7 +25,7 @@ UOp Chain(UOpContext& ctx, int n, const Dims& dims, F f) {
   return g.Finish();
 }
 
-// A STORE of f(state) into one slot, n times.
+// n STOREs of f(state) into one slot.
 template <class F>
 UOp Stores(UOpContext& ctx, int n, const Dims& dims, F f) {
   GraphBuilder g(ctx);
@@ -39,7 +39,8 @@ UOp Stores(UOpContext& ctx, int n, const Dims& dims, F f) {
   return ir::Sink(ctx, stores);
 }
 
-// As `Stores`, with every STORE under the AFTER of the one before and the PARAM as base.
+// As `Stores`, but every STORE has the PARAM as its target and stands below the AFTER of the STORE
+// before.
 template <class F>
 UOp StoresOfParam(UOpContext& ctx, int n, const Dims& dims, F f) {
   GraphBuilder g(ctx);
@@ -144,8 +145,10 @@ const std::vector<Repeated>& Table() {
          std::vector<UOp> stores;
          for (int i = 0; i < n; ++i) {
            const UOp a = ir::Store(ctx, x, y), b = ir::Store(ctx, y, x);
-           stores.push_back(a), stores.push_back(b);
-           x = ir::After(ctx, x, {a, b}), y = ir::After(ctx, y, {b, a});
+           stores.push_back(a);
+           stores.push_back(b);
+           x = ir::After(ctx, x, {a, b});
+           y = ir::After(ctx, y, {b, a});
          }
          return ir::Sink(ctx, stores);
        }},
@@ -154,7 +157,8 @@ const std::vector<Repeated>& Table() {
          std::vector<UOp> stores;
          for (int i = 0; i < n; ++i) {
            const UOp x = g.Input({16}), y = g.Input({16});
-           stores.push_back(ir::Store(ctx, x, y)), stores.push_back(ir::Store(ctx, y, x));
+           stores.push_back(ir::Store(ctx, x, y));
+           stores.push_back(ir::Store(ctx, y, x));
          }
          return ir::Sink(ctx, stores);
        }},
@@ -538,4 +542,4 @@ const std::vector<Repeated>& Table() {
 
 const std::vector<Repeated>& RepeatedGraphs() { return Table(); }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/schedule_interpreter.h"
 
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
                                                    std::vector<HostArray> slots,
                                                    const Variables& variables,
@@ -14,8 +14,8 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
   for (const auto& [device, bytes] : s.arenas)
     arenas[device] = std::string(static_cast<size_t>(bytes), '\xa5');
   for (const schedule::Item& item : s.items) {
-    // Kernels get copies of the bytes and give them back: overlapping temporaries then show as lost
-    // writes.
+    // A kernel gets copies of the bytes, which are copied back afterwards: with overlapping
+    // temporaries writes get lost, which the test notices.
     tests::Memory held;
     for (const schedule::BufferRef& b : item.buffers) {
       std::string bytes;
@@ -33,14 +33,14 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
       held[0].assign(from, from + static_cast<std::ptrdiff_t>(held[0].size()));
     } else {
       ir::UOpContext ctx;
-      UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, item.graph, ir::Stage::kKernel));
+      UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, item.graph, ir::Level::kKernel));
       if (run) {
         UOPD_TRY(run(ctx, sink, held, variables));
       } else {
         tests::Interpret(ctx, sink, held, variables);
       }
     }
-    // All are given back, the outputs, which come first, last.
+    // Copy all buffers back. The outputs come first in the list, so they are copied last.
     for (size_t i = item.buffers.size(); i-- > 0;) {
       const std::string written(held[i].begin(), held[i].end());
       const schedule::BufferRef& out = item.buffers[i];
@@ -58,4 +58,4 @@ absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& s,
   return slots;
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a schedule kernel by kernel on host arrays, without codegen: what the scheduler means.
+// RunSchedule: runs a schedule kernel by kernel on host arrays, without codegen. The reference for
+// the meaning of a schedule.
 #pragma once
 #include <functional>
 #include <map>
@@ -10,7 +11,7 @@
 #include "tests/support/kernel_interpreter.h"
 #include "tests/support/tensor_interpreter.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 using Variables = std::map<std::string, int64_t>;
 
@@ -18,12 +19,12 @@ using Variables = std::map<std::string, int64_t>;
 using RunKernel =
     std::function<absl::Status(ir::UOpContext&, ir::UOp sink, tests::Memory&, const Variables&)>;
 
-// Slots after the run. Temporaries live in the planned arenas, which start poisoned, so a wrong
-// plan or a read of memory that was never written shows. Kernels run as `run` says, or in the
-// interpreter, where an access outside its buffer aborts.
+// Returns the slots after the run. Temporaries lie in the planned arenas, which are poisoned first,
+// so a wrong memory plan or a read of unwritten memory gives wrong results. `run` runs each kernel;
+// null: the interpreter, in which an access outside of a buffer aborts.
 absl::StatusOr<std::vector<HostArray>> RunSchedule(const schedule::Schedule& schedule,
                                                    std::vector<HostArray> slots,
                                                    const Variables& variables = {},
                                                    const RunKernel& run = nullptr);
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -7,9 +7,9 @@
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 using ir::Dims;
@@ -19,7 +19,7 @@ using ir::SymbolicDims;
 using ir::UOp;
 using ir::UOpContext;
 
-// [begin, begin + length) of an array along an axis.
+// The part [begin, begin + length) of an array along an axis.
 HostArray Part(const HostArray& a, size_t axis, int64_t begin, int64_t length) {
   Dims dims = a.dims;
   dims[axis] = length;
@@ -57,7 +57,8 @@ class Sharder {
   ShardedGraph Run() {
     out_.splits.resize(g_.slots.size());
     const std::vector<UOp> order = ir::Toposort(ctx_, g_.sink);
-    storage_.resize(ctx_.size()), value_.resize(ctx_.size());
+    storage_.resize(ctx_.size());
+    value_.resize(ctx_.size());
     for (UOp u : order) {
       if (u.Is(Op::STORE) && Partly(u.src(0))) kept_whole_.push_back(ir::MaybeBaseOf(u.src(0)));
     }
@@ -89,7 +90,8 @@ class Sharder {
   }
   std::string Device() { return Cat("CPU:", Pick(0, devices_ - 1)); }
 
-  // A target that begins at a variable: its place among pieces would not be known.
+  // Whether a target begins at a variable or has a symbolic size: then the pieces that it lies in
+  // are not known.
   static bool Partly(UOp target) {
     for (; target.Is(ir::kMovementOps) || target.Is(Op::AFTER); target = target.src(0)) {
       if (!target.Is(Op::SHRINK)) continue;
@@ -113,7 +115,7 @@ class Sharder {
     return axes[static_cast<size_t>(Pick(0, static_cast<int>(axes.size()) - 1))];
   }
 
-  // Sizes that add up to n: seldom equal, now and then 0.
+  // Random sizes that add up to n: seldom equal, sometimes 0.
   Dims Sizes(int64_t n, int pieces) {
     Dims cuts = {0, n}, out;
     for (int i = 1; i < pieces; ++i)
@@ -170,7 +172,7 @@ class Sharder {
     return ctx_.Make(Op::COPY, x.dtype(), {x}, ctx_.Data(std::span<const int64_t>(), device));
   }
 
-  // The same value somewhere else.
+  // The same value, on another device or in other pieces.
   UOp Moved(UOp x) {
     if (Pick(0, 2) == 0) return Copy(x, "CPU:0");
     const ir::Shape shape = *ctx_.ShapeOf(x);
@@ -185,7 +187,8 @@ class Sharder {
     int64_t at = 0;
     const auto a = static_cast<size_t>(axis);
     for (int64_t size : Sizes(shape[a].const_int(), n)) {
-      starts[a] = ctx_.Idx(at), box[a] = ctx_.Idx(size);
+      starts[a] = ctx_.Idx(at);
+      box[a] = ctx_.Idx(size);
       pieces.push_back(Copy(ir::Shrink(ctx_, x, ir::ShapeArg(ctx_, ir::Shape(starts)),
                                        ir::ShapeArg(ctx_, ir::Shape(box))),
                             Device()));
@@ -241,4 +244,4 @@ absl::StatusOr<std::vector<HostArray>> JoinSlots(const GeneratedGraph& g, const 
   return out;
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -8,9 +8,9 @@
 
 #include "core/base/text.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 namespace {
 
 using ir::Dims;
@@ -101,8 +101,8 @@ class Evaluation {
  private:
   static constexpr int64_t kSlotStride = int64_t{1} << 40;
 
-  // Arrays of the target's shape that say for each element where it lives: (slot + 1) * kSlotStride
-  // + flat position; 0 where padding is. One array for each whole copy of the value.
+  // Arrays of the target's shape with the location of each element: (slot + 1) * kSlotStride + flat
+  // position; 0 for padding. One array for each whole copy of the value.
   std::vector<HostArray> Positions(UOp target) const {
     if (target.Is(Op::AFTER)) return Positions(target.src(0));
     if (target.Is(Op::MULTI)) {
@@ -142,7 +142,7 @@ class Evaluation {
     return out;
   }
 
-  // What u shows after its own stores and then these ones.
+  // The value of u after its own stores and then these stores.
   HostArray State(UOp u, std::vector<UOp> stores) const {
     if (u.Is(ir::kMovementOps)) return Moved(u, State(u.src(0), std::move(stores)));
     if (u.Is(Op::AFTER)) {
@@ -436,4 +436,4 @@ absl::StatusOr<HostArray> TensorInterpreter::Evaluate(
   return evaluation.at(value);
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

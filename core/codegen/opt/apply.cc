@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// The graph that an OptPlan makes.
+// OptPlan::Make: builds the graph of a plan.
 #include "core/codegen/opt/apply.h"
 
 #include <utility>
 
 #include "core/codegen/passes/rebuild.h"
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/rules/index_expr.h"
 
 namespace uopd::codegen {
@@ -27,8 +27,8 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
       made.ranges.push_back(range);
       made.value = IndexSum(ctx_, made.value, IndexProduct(ctx_, range, ctx_.Idx(stride)));
     };
-    // One step of the loop that is left, and of a part, is worth everything inside of it; of the
-    // part outside of that loop, everything else.
+    // Strides. The remaining loop advances by the product of the inner parts, an inner part by the
+    // product of the parts inside of it, the outer part by everything else.
     int64_t inside = 1;
     for (const Axis::Part& p : a.parts) inside *= p.outer ? 1 : p.amount;
     const int64_t others = a.size * inside;
@@ -50,8 +50,8 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
 
 UOp OptPlan::Make() {
   const std::vector<MadeAxis> made = MakeAxes();
-  // Where the address of an INDEX or a STAGE is one of the kernel's. A STAGE stores in no iteration
-  // that was added to its own ranges.
+  // The condition under which the iteration of an INDEX or a STAGE is no padding; null if always. A
+  // STAGE stores nothing in the padding of the ranges that it closes.
   auto valid_of = [&](UOp index) {
     UOp valid;
     for (size_t i = 0; i < made.size(); ++i) {

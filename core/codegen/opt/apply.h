@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Scheduling decisions applied to a kernel graph: ranges are split, nothing else changes.
+// Applies a given list of opts to a kernel graph: splits its ranges and gates padded iterations.
+//
+// The result computes the same values. Runs after PrepareStages and before OrderLoops.
 #pragma once
 #include <span>
 
@@ -7,7 +9,7 @@
 
 namespace uopd::codegen {
 
-// The kernel with every opt applied in order; errors as those of OptPlan.
+// The kernel with every opt applied in order. Errors: see OptPlan::Add and OptPlan::Apply.
 absl::StatusOr<ir::UOp> ApplyOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                   std::span<const Opt> opts);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Steps, each kept only if it applies: the axes to vectorise by a cost of accesses and arithmetic;
-// a register tile of the output axes that loads are shared along; unrolling until there are enough
-// independent accumulators; threads over the outermost axis.
+// Steps, each opt kept only if it applies:
+//   1. vectorise the axes with the largest saving under a cost model of accesses and arithmetic;
+//   2. upcast output axes along which loads are shared (a register tile);
+//   3. unroll reductions until there are enough independent accumulators;
+//   4. distribute the outermost suitable axis over threads.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -24,26 +26,26 @@ using ir::Op;
 using ir::UOp;
 using AxisSet = uint64_t;
 
-constexpr double kWorkPerThread = 131072;
-constexpr double kUnrollWhole = 16;  // terms of a reduction
-constexpr double kMostLines = 8000;  // of a program with all copies that opts make
-constexpr double kGatherCost = 2;    // of an element that is fetched or put alone, in loads
+constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
+constexpr double kUnrollWhole = 16;  // a reduction of at most this many terms is unrolled whole
+constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
+constexpr double kGatherCost = 2;    // cost of one lane of a gather or scatter, in loads
 
 struct Access {
-  AxisSet path = 0;  // axes whose loops enclose it
-  std::vector<std::optional<int64_t>> strides;
+  AxisSet path = 0;                             // axes whose loops enclose the access
+  std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
   bool is_store = false;
 };
 
-// A reduction: the axes it is over, the loops around its result.
+// A reduction: `over` are the reduced axes of its operand, `path` the loops around its result.
 struct Result {
   AxisSet over = 0, path = 0;
 };
 
-// Values staged by reductions: the axes it is over and those that it varies with.
+// A stage whose values are results of reductions.
 struct StagedSums {
-  size_t innermost = 0;
-  AxisSet along = 0;
+  size_t innermost = 0;  // the last axis that the stage closes
+  AxisSet along = 0;     // the axes that the stage depends on
 };
 
 class Heuristic {
@@ -76,8 +78,8 @@ class Heuristic {
   static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
   bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == AxisType::REDUCE; }
 
-  // Loops around a node that varies with `along`: the reduced ones among them and every output axis
-  // up to the last it needs.
+  // The loops around a node that depends on the axes `along`: the reduced axes in `along`, and all
+  // output axes up to the last one in `along`.
   AxisSet PathOf(AxisSet along) const {
     AxisSet out = 0;
     size_t last = 0;
@@ -131,7 +133,7 @@ class Heuristic {
     return out;
   }
 
-  // Which axes every node varies along.
+  // Fills along_: the axes that each node depends on.
   void FindAxes(std::span<const UOp> order) {
     for (UOp u : order) {
       AxisSet mine = u.Is(Op::RANGE) ? Bit(number_.at(u.id())) : 0;
@@ -140,7 +142,7 @@ class Heuristic {
     }
   }
 
-  // The path of the reduction that a node is an operand of; and all axes that are reduced.
+  // Fills inside_ (the path of the reductions that a node is below) and reduces_.
   void FindPaths(std::span<const UOp> order) {
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       const UOp u = *it;
@@ -171,13 +173,13 @@ class Heuristic {
   void NoteAccess(UOp u) {
     Access access;
     access.is_store = u.Is(Op::STORE);
-    // Under a reduction that will be unrolled whole, loops can be ordered so that a load stands in
-    // those it needs alone.
+    // If reductions are unrolled whole, OrderLoops can place a load inside only the loops that it
+    // depends on.
     access.path = unrolls_whole_
                       ? along_.at(u.id())
                       : PathOf(along_.at(u.id())) | (access.is_store ? 0 : inside_[u.id()]);
     for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
-    // Every iteration of the loops around a stage has elements of its own; lanes lie side by side.
+    // Each iteration of the loops around a stage has its own elements; lanes are contiguous.
     const UOp buffer = u.src(0).src(0);
     for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
       if ((along_.at(buffer.id()) & Bit(a)) != 0) access.strides[a] = 1;
@@ -188,7 +190,7 @@ class Heuristic {
     widest_ = std::max(widest_, bytes);
   }
 
-  // Whether making a value of a stage takes a reduction each time.
+  // Whether each value of the stage needs a reduction of its own.
   bool SumsInside(UOp stage) const {
     const AxisSet closed = BitsOf(stage.closed());
     const auto varies = [&](UOp n) { return (along_.at(n.id()) & closed) != 0; };
@@ -210,7 +212,7 @@ class Heuristic {
     return n;
   }
 
-  // Instructions under one axis with it as vectors of `lanes`; lanes 1: as they are.
+  // Estimated instructions inside the loop over `axis` if it is vectorised by `lanes`; 1: scalar.
   double Cost(size_t axis, int64_t lanes) const {
     const int64_t size = sizes_[axis];
     const int64_t vectors = (size + lanes - 1) / lanes;
@@ -232,8 +234,8 @@ class Heuristic {
 
   bool Try(const Opt& opt) { return plan_.Add(opt).ok(); }
 
-  // An opt that makes `copies` of all that varies with its axis; not if the kernel would become so
-  // large that compiling it takes long.
+  // Tries an opt that makes `copies` copies of every node that depends on its axis. Refuses if the
+  // kernel would grow so long that compiling it is slow.
   bool TryCopies(const Opt& opt, int64_t copies) {
     const auto axis = static_cast<size_t>(opt.axis);
     grown_[axis] *= static_cast<double>(copies);
@@ -241,6 +243,7 @@ class Heuristic {
     grown_[axis] /= static_cast<double>(copies);
     return false;
   }
+  // Estimated lines of the kernel with the copies of all opts so far.
   double Lines() const {
     double all = 0;
     for (const auto& [along, lines] : lines_) {
@@ -262,7 +265,7 @@ class Heuristic {
     for (size_t a = 0; a < axes_.size(); ++a) {
       const double scalar = Cost(a, 1);
       for (int64_t lanes = most; lanes > 1; lanes /= 2) {
-        if (lanes / 2 >= sizes_[a]) continue;  // half of them would do
+        if (lanes / 2 >= sizes_[a]) continue;  // half as many lanes hold the whole axis
         const double cost = Cost(a, lanes);
         if (cost < 0.9 * scalar) candidates.push_back({scalar - cost, a, lanes});
       }
@@ -270,8 +273,9 @@ class Heuristic {
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& x, const Candidate& y) {
       return std::tuple(-x.saved, x.axis, -x.lanes) < std::tuple(-y.saved, y.axis, -y.lanes);
     });
-    // The one that saves most may rule out several that together save more. Only where values are
-    // staged are there loops for so many.
+    // The candidate that saves most may exclude several that save more together. So each candidate
+    // is tried first once. Only kernels with stages have loops for several vectors; the others try
+    // one order.
     double most_saved = -1;
     std::vector<Opt> best;
     for (size_t first = 0; first < candidates.size() && (first == 0 || has_stages_); ++first) {
@@ -300,7 +304,7 @@ class Heuristic {
     grown_.assign(axes_.size(), 1);
   }
 
-  // A load inside of a reduction is shared along the output axes that it does not vary with.
+  // Whether some load inside of a reduction is shared along the axis: the load does not depend on it.
   bool SharedAlong(size_t axis) const {
     for (const Access& a : accesses_) {
       if (!a.is_store && (a.path & reduces_) != 0 && (a.path & Bit(axis)) != 0 &&
@@ -320,8 +324,9 @@ class Heuristic {
   }
 
   int64_t Rounds(size_t axis, int64_t amount) const { return (left_[axis] + amount - 1) / amount; }
-  // The part of what is computed for tiles of n that is wanted; 0: there are no such tiles. Where
-  // values are staged, rows whose number is a prime are worth gates at their end.
+  // The useful fraction of the work if the axis is tiled by n; 0: such tiles are not allowed. Tiles
+  // must divide the axis. Exception: in kernels with stages an axis that is not vectorised may be
+  // padded by up to a tenth, for row counts without small divisors.
   double Wanted(size_t axis, int64_t n) const {
     if (left_[axis] % n == 0) return 1;
     const int64_t padded = Rounds(axis, n) * n;
@@ -329,7 +334,7 @@ class Heuristic {
     return few ? static_cast<double>(left_[axis]) / static_cast<double>(padded) : 0;
   }
 
-  // Two axes at most: the innermost two along which loads are shared.
+  // Upcasts at most two axes: the innermost two along which loads are shared.
   void ChooseTile() {
     std::vector<size_t> shared;
     for (size_t a = axes_.size(); a-- > 0 && shared.size() < 2;) {
@@ -343,7 +348,7 @@ class Heuristic {
       return;
     }
     if (shared.empty()) {
-      // Nothing is shared: several vectors side by side make longer runs of memory.
+      // No load is shared: upcast a vectorised axis, so that accesses to memory are longer.
       for (size_t a = axes_.size(); a-- > 0;) {
         for (int64_t n : {4, 2}) {
           if (!IsReduce(a) && fixed_[a] && lanes_[a] > 1 && left_[a] % n == 0 && Upcast(a, n))
@@ -359,7 +364,8 @@ class Heuristic {
         const double wanted = Wanted(shared[0], x) * Wanted(shared[1], y);
         if (wanted == 0) continue;
         if (x * y + std::min(x, y) + 2 > registers) continue;
-        // Loads for each multiply-add; a few accumulators more hide latency.
+        // Multiply-adds per load, scaled down for tiles of fewer than ten accumulators: those do
+        // not hide the latency of the multiply-adds.
         const double value = wanted * static_cast<double>(x * y) / static_cast<double>(x + y) *
                              std::min(1.0, static_cast<double>(x * y) / 10);
         if (value > best) {
@@ -369,7 +375,7 @@ class Heuristic {
         }
       }
     }
-    // Copies of what is staged may take too much memory; fewer may not.
+    // The best tile may need too much staged memory: then try smaller ones.
     for (int64_t x = best_x; x > 1; --x) {
       if (best_x % x == 0 && Upcast(shared[0], x)) break;
     }
@@ -378,8 +384,8 @@ class Heuristic {
     }
   }
 
-  // Sums for several elements of a stage at once, together with those of upcast axes: they share
-  // loads, and joining their lanes.
+  // Computes the sums of several elements of a stage at once: they share loads and the steps that
+  // join their lanes.
   void ChooseStageUnroll() {
     for (const StagedSums& s : staged_sums_) {
       const size_t a = s.innermost;
@@ -391,8 +397,8 @@ class Heuristic {
         left_[a] = (left_[a] + n - 1) / n;
         copies_[a] *= n;
       }
-      // Whole products of rows, if there are registers for what stays the same from element to
-      // element.
+      // Also unroll the reduction inside the stage whole, if its loop-invariant vectors fit in
+      // registers.
       for (size_t e = 0; e < axes_.size(); ++e) {
         if ((reduces_ & Bit(e)) == 0 || !fixed_[e] || lanes_[e] == 1 || left_[e] == 1) continue;
         if (copies * copies_[a] + copies * left_[e] + 1 > target_.vector_registers) continue;
@@ -401,7 +407,9 @@ class Heuristic {
       }
     }
   }
-  // Up to `most` that divide the axis, or pad it by a tenth.
+  // The amount to unroll a stage's axis by, at most `most`: a divisor of the axis above most / 2,
+  // else the largest amount that pads the axis by at most a tenth, else 1. At most 8 for an axis of
+  // symbolic size.
   int64_t StageAmount(size_t axis, int64_t most) const {
     if (!fixed_[axis]) return std::min<int64_t>(most, 8);
     most = std::min(most, left_[axis]);
@@ -413,7 +421,8 @@ class Heuristic {
     }
     return 1;
   }
-  // Whether loads vary with both axes: the loop over e is inside of that over a.
+  // Whether some access is inside the loops of both axes: then the loop over e is inside that over
+  // a.
   bool Inside(size_t e, size_t a) const {
     return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
       return (x.path & Bit(e)) != 0 && (x.path & Bit(a)) != 0;
@@ -451,8 +460,8 @@ class Heuristic {
   void ChooseThreads() {
     const Estimate e = EstimateKernel(ctx_, sink_);
     const double work = e.flops + e.bytes / 4;
-    // Threads that divide an axis cost nothing; others gate every access, which a long axis can
-    // bear.
+    // First look for a thread count that divides an axis: it needs no gates. Else pad a long axis:
+    // every access is gated, but few iterations are wasted.
     for (const bool divides : {true, false}) {
       for (int64_t t = target_.threads; t > 1; --t) {
         if (work / static_cast<double>(t) < kWorkPerThread) continue;
@@ -469,15 +478,17 @@ class Heuristic {
   const UOp sink_;
   const Target& target_;
   const std::vector<UOp> axes_;
+  // By axis: iterations at the maximum of the variables; lanes of its vector; iterations left after
+  // the opts so far; copies by UPCAST and UNROLL.
   std::vector<int64_t> sizes_, lanes_, left_, copies_;
-  std::vector<double> grown_;        // copies by every opt
-  std::map<AxisSet, double> lines_;  // of the program without opts, by the axes they vary with
-  std::vector<bool> fixed_, staged_over_;  // staged_over_: STAGEs close the axis
+  std::vector<double> grown_;              // by axis: copies that all opts together make
+  std::map<AxisSet, double> lines_;        // lines without opts, by the axes they depend on
+  std::vector<bool> fixed_, staged_over_;  // fixed_: the size is constant; staged_over_: a STAGE
+                                           // closes the axis
   std::vector<Access> accesses_;
-  // By node.
-  absl::flat_hash_map<uint32_t, size_t> number_;  // of a RANGE: its axis
-  absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;
-  std::vector<AxisSet> alu_;
+  absl::flat_hash_map<uint32_t, size_t> number_;           // id of a RANGE -> axis
+  absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;  // by node id: FindAxes, FindPaths
+  std::vector<AxisSet> alu_;                               // path of each arithmetic op
   std::vector<Result> results_;
   std::vector<StagedSums> staged_sums_;
   bool has_stages_ = false;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The first guess at good opts for a kernel, from its shape alone.
+// Chooses opts for a kernel without measuring: from its axes, accesses and arithmetic.
+//
+// The start of the search (core/search) and the choice of every kernel that is not tuned.
+// docs/codegen.md, "The heuristic", describes the steps.
 #pragma once
 #include <vector>
 
@@ -7,7 +10,8 @@
 
 namespace uopd::codegen {
 
-// Opts that apply. Never fails: a kernel that nothing is known about gets none.
+// Every returned opt applies, in this order. Never fails: returns no opts for a kernel with no axes
+// or with more axes than it can represent.
 std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
 
 }  // namespace uopd::codegen

@@ -87,12 +87,16 @@ absl::Status OptPlan::Add(const Opt& opt) {
   return status;
 }
 
-void OptPlan::Clear() { axes_ = unsplit_, threaded_ = false, opts_.clear(); }
+void OptPlan::Clear() {
+  axes_ = unsplit_;
+  threaded_ = false;
+  opts_.clear();
+}
 
 absl::StatusOr<UOp> OptPlan::Apply() {
   UOPD_TRY(CheckVectors());
   const UOp out = Make();
-  if (has_stages_ && opts_.empty()) {  // with opts it was checked
+  if (has_stages_ && opts_.empty()) {  // otherwise Add has checked it
     if (std::string why = StagedTooMuch(out); !why.empty())
       return absl::ResourceExhaustedError(why);
   }
@@ -115,16 +119,16 @@ absl::Status OptPlan::Split(const Opt& opt) {
     return bad(Cat("the axis has ", axis.size, " iterations left"));
   switch (opt.kind) {
     case OptKind::kUpcast:
-      if (axis.is_reduce) return bad("the axis is reduced; UNROLL is for those");
-      if (amount > kMaxUpcast) return bad(Cat("more than ", kMaxUpcast));
+      if (axis.is_reduce) return bad("the axis is reduced; use UNROLL");
+      if (amount > kMaxUpcast) return bad(Cat("the amount is over ", kMaxUpcast));
       return SplitOff(axis, {AxisType::UPCAST, amount, false}, divides);
     case OptKind::kUnroll:
-      if (!axis.is_reduce) return bad("the axis is not reduced; UPCAST is for those");
-      if (amount > kMaxUnroll) return bad(Cat("more than ", kMaxUnroll));
+      if (!axis.is_reduce) return bad("the axis is not reduced; use UPCAST");
+      if (amount > kMaxUnroll) return bad(Cat("the amount is over ", kMaxUnroll));
       return SplitOff(axis, {AxisType::UNROLL, amount, false}, divides);
     case OptKind::kVector:
       if (amount > target_.vector_lanes || (amount & (amount - 1)) != 0)
-        return bad(Cat("lanes are a power of two up to ", target_.vector_lanes));
+        return bad(Cat("the amount is no power of two up to ", target_.vector_lanes));
       for (const Axis::Part& p : axis.parts) {
         if (p.type == AxisType::VECTOR) return bad("the axis is a vector already");
         if (p.type != AxisType::THREAD)
@@ -136,15 +140,16 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (axis.is_reduce) return bad("the axis is reduced");
       if (threaded_) return bad("the kernel has THREADs already");
       if (amount > target_.threads) return bad(Cat("the target has ", target_.threads, " threads"));
-      if (axis.size < 0) return bad("the axis has a symbolic size, of which THREAD takes all (0)");
-      if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
+      if (axis.size < 0)
+        return bad("the axis has a symbolic size; THREAD takes only the whole axis (amount 0)");
+      if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
       threaded_ = true;
       return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
   }
   return bad("unknown kind");
 }
 
-// A thread for each iteration of a loop of symbolic size: as many as the variables say at launch.
+// THREAD of a whole axis of symbolic size: one thread per iteration, the number known at launch.
 absl::Status OptPlan::ThreadWhole(const Opt& opt) {
   auto bad = [&](std::string_view why) {
     return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
@@ -152,7 +157,7 @@ absl::Status OptPlan::ThreadWhole(const Opt& opt) {
   Axis& axis = axes_[opt.axis];
   if (axis.is_reduce) return bad("the axis is reduced");
   if (threaded_) return bad("the kernel has THREADs already");
-  if (!InEveryEnd(axis.range)) return bad("some store is outside of the axis");
+  if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
   std::vector<std::string> variables;
   for (const UOp v : ir::Variables(ctx_, sink_)) variables.emplace_back(v.text());
   if (const auto size = LaunchSize::Of(axis.symbolic, variables); !size.ok()) {
@@ -189,14 +194,13 @@ bool OptPlan::InEveryEnd(UOp range) const {
   return true;
 }
 
-// No value may vary along two vectors.
 absl::Status OptPlan::CheckVectors() const {
   std::vector<uint64_t> vectors(words_), mine(words_);
   for (size_t i = 0; i < axes_.size(); ++i)
     vectors[i / 64] |= uint64_t{axes_[i].is_vector} << (i % 64);
   for (UOp u : order_) {
     if (u.Is({Op::END, Op::SINK, Op::GROUP})) continue;
-    // What it closes counts too: it runs over that.
+    // Count the axes of the sources too: a REDUCE or STAGE runs over the axes that it closes.
     for (size_t w = 0; w < words_; ++w) mine[w] = along_[at_[u] * words_ + w];
     for (UOp s : u.srcs()) {
       for (size_t w = 0; w < words_; ++w) mine[w] |= along_[at_[s] * words_ + w];
@@ -205,7 +209,7 @@ absl::Status OptPlan::CheckVectors() const {
     for (size_t w = 0; w < words_; ++w) n += std::popcount(mine[w] & vectors[w]);
     if (n > 1) {
       return absl::InvalidArgumentError(
-          "opts do not apply: some value would vary along two VECTOR axes");
+          "opts do not apply: a value would depend on two VECTOR axes");
     }
   }
   return absl::OkStatus();

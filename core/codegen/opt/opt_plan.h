@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Opts of one kernel while they are chosen: each is checked when it is added, the kernel is made
-// once.
+// OptPlan: a list of opts for one kernel that grows opt by opt.
+//
+// Add checks an opt against the kernel and the opts before it; Apply builds the resulting kernel.
+// For a kernel without stages Add does not build the kernel, so the heuristic can try many opts.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,62 +10,67 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
-#include "core/ir/node_index.h"
+#include "core/ir/tables/node_index.h"
 
 namespace uopd::codegen {
 
-// The ranges that opts speak of: every RANGE of the kernel, by axis id. Their numbers never change.
+// The axes of a kernel: all its RANGEs, sorted by axis id. Opt::axis is a position in this list.
+// Positions do not change while opts are added.
 std::vector<ir::UOp> Axes(const ir::UOpContext& ctx, ir::UOp sink);
 
-// Not thread-safe; what it is made of outlives it.
+// Not thread-safe. The context and the target must outlive the plan.
 class OptPlan {
  public:
   OptPlan(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
 
-  // INVALID_ARGUMENT names the opt that does not fit those before it, or says that no value may
-  // vary along two vectors (there is one lane dimension) or that copies would take too much staged
-  // memory; then the plan is as it was.
+  // Appends an opt. INVALID_ARGUMENT, and no change of the plan, if
+  //   - the opt does not fit the axis or the opts before it;
+  //   - a value would depend on two vectorised axes (a value has only one lane dimension);
+  //   - the copies of staged values would take too much memory.
   absl::Status Add(const Opt& opt);
   void Clear();
   const std::vector<Opt>& opts() const { return opts_; }
 
-  // The kernel with every opt applied in order, ranges of one iteration replaced by 0 and axis ids
-  // dense again. An amount that does not divide its axis pads it: loads and stores beyond the end
-  // are gated and reductions see their identity there. RESOURCE_EXHAUSTED if it takes too much
-  // staged memory without opts.
+  // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
+  // ids are renumbered without gaps. An amount that does not divide its axis pads it: in the
+  // padding loads and stores are gated, and reductions see their identity element.
+  // RESOURCE_EXHAUSTED if the kernel needs too much staged memory even without opts.
   absl::StatusOr<ir::UOp> Apply();
 
  private:
-  // One axis: the loop that is left, and what was split off, in order.
+  // One axis: the remaining loop, and the parts split off so far, in order.
   struct Axis {
     ir::UOp range;
-    int64_t size = -1;  // of what is left; -1 when symbolic
-    ir::UOp symbolic;   // its size as an expression
+    int64_t size = -1;  // of the remaining loop; -1: symbolic
+    ir::UOp symbolic;   // the size as an expression; up to date only if size is -1
     bool is_reduce = false;
-    bool is_vector = false;  // part of it
+    bool is_vector = false;  // a part of the axis is vectorised
     bool padded = false;
-    bool is_threads = false;  // what is left runs in threads of its own, one an iteration
+    bool is_threads = false;  // the remaining loop becomes one thread per iteration
     struct Part {
       ir::AxisType type;
       int64_t amount;
-      bool outer;
+      bool outer;  // outside of the remaining loop
     };
     std::vector<Part> parts;
   };
   absl::Status Split(const Opt& opt);
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
-  bool InEveryEnd(ir::UOp range) const;
+  bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
   void FindDependencies();
+  // Whether the value of u depends on the axis.
   bool Along(ir::UOp u, size_t axis) const {
     return (along_[at_[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
   absl::Status CheckVectors() const;
-  std::string StagedTooMuch(ir::UOp made) const;  // empty: it is not
+  // An error text if the stages of the built kernel need too much memory, else empty.
+  std::string StagedTooMuch(ir::UOp made) const;
 
-  // apply.cc: the graph.
+  // In apply.cc.
   struct MadeAxis {
-    ir::UOp value, maybe_valid;  // instead of the range; where it is not padding
+    ir::UOp value;        // replaces the RANGE of the axis
+    ir::UOp maybe_valid;  // false in the padding; null: there is no padding
     std::vector<ir::UOp> ranges;
   };
   std::vector<MadeAxis> MakeAxes();
@@ -76,11 +83,11 @@ class OptPlan {
   bool threaded_ = false, has_stages_ = false;
   std::vector<Opt> opts_;
 
-  absl::flat_hash_map<uint32_t, size_t> number_;  // of axes, by range id
-  std::vector<ir::UOp> order_;                    // the kernel's nodes, sources first
-  ir::NodeIndex at_;                              // a node's place in it
-  // The axes that each node's value varies with (REDUCE and STAGE close their own): words_ words of
-  // bits a node, in order.
+  absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis
+  std::vector<ir::UOp> order_;                    // the nodes of the kernel, sources first
+  ir::NodeIndex at_;                              // position of a node in order_
+  // Bit sets, in the order of order_, words_ words each: the axes that the value of the node
+  // depends on. A REDUCE or STAGE does not depend on the axes that it closes.
   size_t words_;
   std::vector<uint64_t> along_;
 };

@@ -16,13 +16,15 @@ using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
-constexpr size_t kMaxLoops = 4;  // 24 orders
+constexpr size_t kMaxLoops = 4;  // at most 24 orders to try
 
+// One load of the kernel.
 struct Traffic {
-  std::vector<bool> loops;       // does the load vary with the loop
-  std::vector<bool> inside_of;   // or the reductions and stages that it is inside of
-  double inside = 1;             // elements it reads under all of them
-  double bytes = 0, buffer = 0;  // beyond the nearest cache
+  std::vector<bool> loops;      // by output loop: the load depends on it
+  std::vector<bool> inside_of;  // as `loops`, or the load runs in a reduction that depends on it
+  double inside = 1;            // elements read per iteration of the output loops
+  double bytes = 0;             // size of one element; 0 for a staged value
+  double buffer = 0;            // size of the buffer in bytes; 0 for a staged value
 };
 
 class Orderer {
@@ -52,7 +54,7 @@ class Orderer {
       }
     }
     if (std::is_sorted(best.begin(), best.end())) return sink_;
-    // The ids of the loops, in their new order.
+    // The new axis id of each loop.
     absl::flat_hash_map<uint32_t, int64_t> id;
     for (size_t i = 0; i < best.size(); ++i) id[loops_[best[i]].id()] = loops_[i].axis_id();
     return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
@@ -69,8 +71,8 @@ class Orderer {
 
   void Analyse() {
     using Set = absl::flat_hash_set<uint32_t>;
-    absl::flat_hash_map<uint32_t, Set> along;   // ranges that a node varies with
-    absl::flat_hash_map<uint32_t, Set> around;  // loops around the reductions that it is inside of
+    absl::flat_hash_map<uint32_t, Set> along;   // ranges that a node depends on
+    absl::flat_hash_map<uint32_t, Set> around;  // ranges of the reductions and stages around it
     const auto order = ir::Toposort(ctx_, sink_);
     for (UOp u : order) {
       Set& mine = along[u.id()];
@@ -110,7 +112,9 @@ class Orderer {
     }
   }
 
-  // Bytes that come from beyond the cache, and loads that run.
+  // Bytes loaded from beyond the cache, and the number of loads executed. From the innermost loop
+  // outwards: a loop that a load does not depend on repeats its bytes only if what the inner loops
+  // read does not fit in the cache.
   std::pair<double, double> Cost(std::span<const size_t> order) const {
     std::vector<double> moved, held;
     for (const Traffic& t : loads_) {

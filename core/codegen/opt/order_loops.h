@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The order of a kernel's output loops, which opts do not speak of: chosen after them, from what
-// their sizes have become.
+// Chooses the order of the output loops of a kernel, by estimated memory traffic.
+//
+// Runs after opts are applied: opts do not decide the order of loops, and the sizes of the loops
+// depend on the opts.
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
-// sink with its LOOP ranges renumbered so that the order moves the fewest bytes through a cache of
-// `cache_bytes`, and of those the one that loads least; the order as written if nothing is better.
-// REQUIRES: the result of ApplyOpts.
+// sink with the axis ids of its LOOP ranges permuted. The order with clearly fewer bytes from
+// beyond a cache of `cache_bytes` wins; if bytes are about equal, the order with clearly fewer
+// executed loads. Without a clear winner, and for more than four loops, the order stays as written.
+// REQUIRES: sink is a result of ApplyOpts.
 ir::UOp OrderLoops(ir::UOpContext& ctx, ir::UOp sink, double cache_bytes);
 
 }  // namespace uopd::codegen

@@ -19,7 +19,8 @@ using Ranges = std::vector<uint32_t>;  // ids, ascending
 
 constexpr ir::OpSet kLoopers = {Op::REDUCE, Op::STAGE};
 
-// What every node varies with, and how deep reductions and stages nest below it.
+// By node: the ranges that it depends on (along), and how deep REDUCEs and STAGEs nest in it
+// (level).
 struct Places {
   absl::flat_hash_map<uint32_t, Ranges> along;
   absl::flat_hash_map<uint32_t, int> level;
@@ -49,8 +50,8 @@ struct Places {
   }
 };
 
-// u with nodes that vary with `ranges` replaced by the map; loops of its own over the same ranges
-// stay as they are.
+// u with `map` applied to its nodes that depend on `ranges`. Inner REDUCEs and STAGEs that close
+// these ranges themselves stay as they are.
 UOp ReplaceInside(UOpContext& ctx, const Places& places, UOp u, std::span<const UOp> ranges,
                   const ir::Substitution& map) {
   absl::flat_hash_map<uint32_t, UOp> done;
@@ -75,7 +76,7 @@ bool SameSizes(std::span<const UOp> a, std::span<const UOp> b) {
                     [](UOp x, UOp y) { return x.src(0) == y.src(0); });
 }
 
-// The reduction in the loop of the stage, or null if it cannot be or had better not be there.
+// `reduce` rewritten to run in the loop of `stage`; null if that is impossible or not worth it.
 UOp InLoopOf(UOpContext& ctx, const Places& places, UOp reduce, UOp stage) {
   if (!stage.src(2).IsConstInt(1) || !SameSizes(reduce.closed(), stage.closed()) ||
       places.along.at(reduce.id()) != places.along.at(stage.id())) {
@@ -89,8 +90,8 @@ UOp InLoopOf(UOpContext& ctx, const Places& places, UOp reduce, UOp stage) {
   for (size_t i = 0; i < reduce.closed().size(); ++i)
     ranges[reduce.closed()[i].id()] = stage.closed()[i];
   const auto inside = [&](UOp u) { return ReplaceInside(ctx, places, u, reduce.closed(), ranges); };
-  // Every load of the stage has to be of the element that the iteration stores; other loads of it
-  // would keep the loops apart.
+  // Replace each load of the element that the current iteration stores by the value itself. Any
+  // other load of the stage makes the fusion impossible.
   ir::Substitution values = ranges;
   int level = 0;
   const auto varies = [&](UOp n) { return places.VariesWith(n, reduce.closed()); };
@@ -110,6 +111,7 @@ UOp InLoopOf(UOpContext& ctx, const Places& places, UOp reduce, UOp stage) {
   return ir::ReduceRanges(ctx, reduce.reduce_op(), value, stage.closed());
 }
 
+// Moves the first reduction that InLoopOf accepts; sink itself if there is none.
 UOp ForwardOnce(UOpContext& ctx, UOp sink) {
   const Places places(ctx, sink);
   for (UOp u : ir::Toposort(ctx, sink)) {
@@ -124,8 +126,9 @@ UOp ForwardOnce(UOpContext& ctx, UOp sink) {
   return sink;
 }
 
-// Loops that Linearise will not share: over other ranges, in another place, or one after another.
-// Gives those of one place ranges of their own.
+// Groups REDUCEs and STAGEs that Linearise emits as one loop: equal ranges, equal surrounding
+// loops, equal nesting level. If a group uses a RANGE of an earlier group, gives it new RANGEs; one
+// group a call.
 UOp SeparateOnce(UOpContext& ctx, UOp sink) {
   const Places places(ctx, sink);
   using Key = std::tuple<int, Ranges, Ranges>;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// What is done to a kernel with STAGEs before opts speak of its axes.
+// PrepareStages: rewrites the loops of a kernel with STAGEs. The first pass of codegen: opts count
+// the axes of its result.
 //
-// A reduction of staged values that could run in the loop that stages them takes the values
-// themselves there, unless making one takes a reduction, which is better vectorised alone. Loops
-// that cannot be one get RANGEs of their own, so that each can be split in its own way.
+//   1. A reduction of staged values moves into the loop that stages them, if it can run there. It
+//      stays apart if a staged value itself needs a reduction: that one vectorises better alone.
+//   2. Loops that share a RANGE but cannot become one loop get different RANGEs, so that opts can
+//      split each one separately.
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
-// Equal in value. The same node if there is no STAGE or nothing to do; idempotent.
+// A kernel that computes the same values; sink itself if there is nothing to do. Idempotent.
 ir::UOp PrepareStages(ir::UOpContext& ctx, ir::UOp sink);
 
 }  // namespace uopd::codegen

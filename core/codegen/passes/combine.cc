@@ -9,7 +9,7 @@ using ir::UOp;
 
 UOp Maximum(ir::UOpContext& ctx, UOp a, UOp b) {
   if (a.dtype() == Dtype::Bool) return ir::Alu(ctx, Op::OR, {a, b});
-  // A NaN in b fails the comparison and is taken; one in a needs the second select.
+  // If b is NaN, b < a is false and selects b. If a is NaN, the second select returns a.
   const UOp larger = Where(ctx, Lt(ctx, b, a), a, b);
   if (!ir::IsFloat(a.dtype())) return larger;
   return Where(ctx, ir::Alu(ctx, Op::CMPNE, {a, a}), a, larger);

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: MIT
-// Decompose: ops of ops.def that programs do not have, or have only for tame operands, become ops
-// that they do have.
+// Decompose: expresses ops that a linear kernel may not contain by ops that it may contain.
 //
-// Afterwards (docs/ir_programs.md): no small floats outside of memory, no MAX, RECIPROCAL,
-// FLOORDIV, FLOORMOD, THREEFRY, bool arithmetic; CDIV and CMOD never divide by 0 or the lowest
-// value by -1; shift amounts are below the width.
+// Three passes, in the order of this file; the stages are lowered and the loops unrolled and
+// vectorised between the second and the third.
+//
+// Invariants of the result (docs/ir_linear.md)
+//   (1) No floats below 32 bits outside of memory.
+//   (2) No MAX, RECIPROCAL, FLOORDIV, FLOORMOD, THREEFRY and no arithmetic on bools.
+//   (3) CDIV and CMOD never divide by 0, and never divide the lowest value by -1.
+//   (4) Shift amounts are in [0, bits).
 #pragma once
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
 
 namespace uopd::codegen {
 
-// Floats below 32 bits: values become f32 holding a value of the narrow dtype, rounded after each
-// op. f16 stays in memory as it is, bf16 and fp8 as bits. Reductions accumulate in f32 and round
-// once; staged values stay f32.
+// Floats below 32 bits become f32 values that are rounded to the narrow dtype after each op. In
+// memory f16 stays f16; bf16 becomes u16, fp8 becomes u8. A reduction accumulates in f32 and rounds
+// once at its end; staged values are f32.
 ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink);
 
-// EXP2, LOG2, SIN and POW of f32 as polynomials, within 1 to 2 ulp; NaN, infinities and denormals
-// as in ops.def.
+// EXP2, LOG2, SIN and POW of f32 as polynomials with an error of at most 2 ulp. NaN, infinities,
+// denormals and zeros as ops.def defines them.
 ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink);
 
-// Everything else. With fast_math a * b + c is a MULACC.
+// All other ops. On targets with has_fma, sums of products from unrolled reductions become MULACC;
+// with fast_math every float a * b + c does.
 ir::UOp DecomposeAlu(ir::UOpContext& ctx, ir::UOp sink, const Target& target, bool fast_math);
 
 }  // namespace uopd::codegen

@@ -57,8 +57,9 @@ class AluDecomposer {
       case Op::THREEFRY:
         return Threefry(E(s[0]), E(s[1]));
       case Op::ADD:
-        // Contraction changes results, so it takes leave, but in sums of products. Linearise does
-        // it where those are added to an accumulator.
+        // Fusing a product into a sum (contraction) changes rounding. It needs fast_math, except in
+        // the unrolled terms of a reduction (kReduceChain). Where a REDUCE takes the terms one by
+        // one, Linearise fuses them with the accumulator instead.
         if (!target_.has_fma || !ir::IsFloat(d) || accumulated_.contains(u.id())) break;
         if (!fast_math_ && u.tag() != kReduceChain) break;
         if (s[0].Is(Op::MUL)) return E(s[0].src(0)).Fma(E(s[0].src(1)), E(s[1]));
@@ -77,7 +78,8 @@ class AluDecomposer {
   Ex E(UOp u) { return {ctx_, u}; }
   Bounds BoundsOf(Ex x) { return ctx_.BoundsOf(x); }
 
-  // A divisor that can do no harm: 1 where it is 0, or -1 under the lowest value.
+  // CDIV or CMOD with a safe divisor: 1 instead of 0, and 1 instead of -1 if x may be the lowest
+  // value. The results for these divisors are selected separately.
   Ex CDivMod(Op op, Ex x, Ex y) {
     const Bounds by = BoundsOf(y), bx = BoundsOf(x);
     const bool zero = by.min <= 0 && by.max >= 0;
@@ -90,7 +92,7 @@ class AluDecomposer {
     Ex out = x.Alu(op, safe);
     if (wraps) out = y.Eq(y.Const(-1)).Select(op == Op::CDIV ? -x : x.Const(0), out);
     if (zero && op == Op::CDIV) out = y.Eq(y.Const(0)).Select(x.Const(0), out);
-    return out;  // a remainder by 1 is 0 already
+    return out;  // x % 0 is 0, as x % 1
   }
 
   Ex FloorDivMod(Op op, Ex x, Ex y) {
@@ -121,11 +123,11 @@ class AluDecomposer {
     return inside.Select(x.Alu(op, inside.Select(y, y.Const(0))), x.Const(0));
   }
 
-  // By squaring, for as many bits as the exponent can have: straight-line code, so that a vector of
-  // lanes computes like one.
+  // x^y by repeated squaring, for as many bits as the exponent can have. No branches, so it also
+  // works on vectors.
   Ex Power(Ex x, Ex y) {
     const Bounds by = BoundsOf(y);
-    if (by.min == 0 && by.max == 0) return x * 0 + 1;  // with the lanes of x
+    if (by.min == 0 && by.max == 0) return x * 0 + 1;  // 1 with as many lanes as x
     Ex out = x.Const(1), square = x;
     for (int bit = 0; by.max >> bit > 0; ++bit) {
       if (bit > 0) square = square * square;
@@ -137,14 +139,15 @@ class AluDecomposer {
       }
     }
     if (by.min >= 0) return out;
-    // One over the power: of 1 and -1 themselves, of all others 0.
+    // A negative exponent: 1 / x^|y| truncated. It is 1 or -1 for x = 1 and x = -1, else 0.
     const Ex odd = (y & y.Const(1)).Ne(y.Const(0)), one = x.Eq(x.Const(1)),
              unit = one | x.Eq(x.Const(-1));
     const Ex inverse = unit.Select((odd & one.Not()).Select(x.Const(-1), x.Const(1)), x.Const(0));
     return (y < 0).Select(inverse, out);
   }
 
-  // Threefry-2x32 with 20 rounds, in 32-bit words.
+  // Threefry-2x32 with 20 rounds, on 32-bit words (Salmon et al., "Parallel random numbers: as easy
+  // as 1, 2, 3", 2011).
   Ex Threefry(Ex counter, Ex key) {
     constexpr int kRotations[2][4] = {{13, 15, 26, 6}, {17, 29, 16, 24}};
     const Ex k0 = key.Cast(Dtype::U32), k1 = (key >> 32).Cast(Dtype::U32);
@@ -164,7 +167,7 @@ class AluDecomposer {
   ir::UOpContext& ctx_;
   const Target& target_;
   const bool fast_math_;
-  absl::flat_hash_set<uint32_t> accumulated_;  // steps of sums that a REDUCE takes term by term
+  absl::flat_hash_set<uint32_t> accumulated_;  // nodes of kReduceChains below a REDUCE
 };
 
 }  // namespace

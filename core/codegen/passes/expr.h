@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Ex: a value with operators, so that decompositions read like arithmetic. Constants take the dtype
-// of the other operand.
+// Ex: a node with overloaded operators, so that decompositions read like arithmetic.
+//
+// Each operator creates one node. A constant operand gets the dtype of the other operand.
 #pragma once
 #include "core/ir/build.h"
 

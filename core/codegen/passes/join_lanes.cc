@@ -14,7 +14,7 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-// A JoinOf is a GEP of lane 0 with a tag that says so and names the op.
+// A JoinOf is a GEP of lane 0 whose tag is kJoinTag plus the wire number of the op.
 constexpr int64_t kJoinTag = 1 << 8;
 
 bool IsJoin(UOp u) { return u.Is(Op::GEP) && u.tag() >= kJoinTag; }
@@ -33,13 +33,14 @@ class Joiner {
   }
 
  private:
-  // Replaces the joins that need no other one.
+  // Replaces the joins that do not depend on another join. Joins of one op, dtype, length, level
+  // and set of ranges stand in the same place and are computed together.
   UOp Innermost(UOp root) {
     const auto order = ir::Toposort(ctx_, root);
     if (std::none_of(order.begin(), order.end(), IsJoin)) return root;
     struct Place {
-      int level = 0;  // joins, reductions and arrays below
-      std::vector<uint32_t> along;
+      int level = 0;                // nesting of reductions and other closing ops below the node
+      std::vector<uint32_t> along;  // ids of the ranges that the node depends on
     };
     absl::flat_hash_map<uint32_t, Place> places;
     absl::flat_hash_map<uint32_t, bool> has_join;
@@ -87,9 +88,11 @@ class Joiner {
     return lanes.size() == 1 ? lanes[0] : ctx_.Make(Op::STACK, lanes[0].dtype(), lanes);
   }
 
-  // A power of two of joins. Every vector holds blocks of `width` lanes, each the partial results
-  // of one join; blocks are halved, and those of two vectors interleaved, until one vector holds
-  // all in order.
+  // Computes the joins, whose number is a power of two up to the number of lanes.
+  //
+  // Every vector consists of blocks of `width` lanes; a block holds the partial results of one
+  // join. A step combines the halves of each block and interleaves the results of two vectors into
+  // one vector. When one vector is left, its blocks are halved until each join has one lane.
   void Together(std::span<const UOp> joins, ir::Substitution& map) {
     const Op op = OpOf(joins[0]);
     std::vector<UOp> vectors;

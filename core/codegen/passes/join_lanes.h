@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT
-// JoinLanes: the lanes of a vector of partial results become one result.
+// JoinLanes: combines the lanes of a vector of partial results into one scalar (a horizontal
+// reduction).
 //
-// Joined alone, a vector of n lanes takes log2(n) steps of its own; vectors that are joined in the
-// same place share their steps, each of which halves the number of vectors first: n vectors of n
-// lanes take n - 1 steps.
+// One vector of n lanes takes log2(n) steps. Vectors that are joined in the same place share steps:
+// each step interleaves halves of two vectors into one, as in a butterfly, so n vectors of n lanes
+// take n - 1 steps instead of n log2(n). The last step of Vectorise.
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
-// The result over all lanes of a vector, combined by `op` (that of a REDUCE): a scalar that
-// JoinLanes computes.
+// A placeholder for the lanes of `vector` combined by `op` (the op of a REDUCE): a scalar node that
+// JoinLanes replaces.
 ir::UOp JoinOf(ir::UOpContext& ctx, ir::Op op, ir::UOp vector);
 
-// root with every JoinOf computed.
+// root with every JoinOf replaced by its computation.
 ir::UOp JoinLanes(ir::UOpContext& ctx, ir::UOp root);
 
 }  // namespace uopd::codegen

@@ -7,10 +7,10 @@
 #include "core/base/text.h"
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/unroll.h"
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::codegen {
 namespace {
@@ -24,18 +24,19 @@ using LoopSet = ir::Int128;  // a bit for each loop
 
 constexpr size_t kMaxLoops = 126;  // more than the scheduler gives a kernel
 
-// An open loop (the outermost block is open from the start and is none). Lines go to its end; what
-// an inner, still open block needs from here therefore lands before that block.
+// An open loop, or the body of the kernel, which is the outermost block and always open. Lines are
+// appended. Lines of an inner block are appended when it closes, so a line that is appended here
+// while the inner block is open stands before it.
 struct Block {
   LoopSet bit = 0;
-  UOp range;  // the new one
+  UOp range;  // the RANGE of the kernel; null for the outermost block
   std::vector<UOp> lines;
   absl::flat_hash_map<uint32_t, UOp> made;  // old node -> new node
 };
 
-// An array and the statement that fills it (LowerStages), read like a buffer.
+// An array together with the statement that fills it (LowerStages).
 bool IsFilledArray(UOp u) { return u.Is(Op::AFTER) && u.src(0).Is(Op::BUFFER); }
-// What has loops of its own around values.
+// Whether the line(s) of u need loops of their own.
 bool HasLoops(UOp u) { return u.Is(Op::REDUCE) || IsFilledArray(u); }
 std::span<const UOp> LoopsOf(UOp u) {
   if (u.Is(Op::REDUCE)) return u.closed();
@@ -63,7 +64,8 @@ class Lineariser {
   }
 
  private:
-  // Loops that values vary with, and how deep reductions and arrays nest.
+  // Fills bit_, loops_ (the loops that a node depends on) and level_ (how deep reductions and
+  // arrays nest in it).
   absl::Status Analyse(UOp sink) {
     const auto order = ir::Toposort(ctx_, sink);
     for (UOp u : order) {
@@ -94,8 +96,8 @@ class Lineariser {
     for (UOp s : statement.srcs()) Flatten(s, out);
   }
 
-  // The statements of a kernel. A GROUP of STOREs is one: all its values are computed before the
-  // first one writes, also where its loops are gone because they were unrolled.
+  // The statements of a kernel. A GROUP without ENDs is one statement: all its values are computed
+  // before its first STORE. (Its loops may be gone because they were unrolled.)
   static void Statements(UOp u, std::vector<UOp>& out) {
     std::vector<UOp> parts;
     Flatten(u, parts);
@@ -104,7 +106,8 @@ class Lineariser {
     for (UOp s : u.srcs()) Statements(s, out);
   }
 
-  // ENDs over the same loops share them, unless one stores what another loads.
+  // Consecutive statements with equal loops share one nest, unless some statement loads from a
+  // buffer that another one stores to.
   std::vector<Nest> Nests(UOp sink) {
     std::vector<UOp> statements;
     for (UOp s : sink.srcs()) Statements(s, statements);
@@ -149,11 +152,11 @@ class Lineariser {
   }
 
   absl::Status EmitNest(const Nest& nest) {
-    // Rules take away what is in loops that never run: a symbolic size may turn out to be 0.
+    // The rules remove the stores of a loop that never runs. Then nothing is left to emit.
     if (nest.stores.empty()) return absl::OkStatus();
     const size_t depth = path_.size();
     for (UOp r : nest.loops) UOPD_TRY(Open(r));
-    // Values first: a nest loads everything it needs before it stores.
+    // Values first: an iteration loads everything that it needs before it stores.
     std::vector<UOp> values;
     for (UOp s : nest.stores) values.insert(values.end(), s.srcs().begin(), s.srcs().end());
     with_loops_ = WithLoops(values);
@@ -167,7 +170,7 @@ class Lineariser {
     return absl::OkStatus();
   }
 
-  // Opens a block for an old RANGE.
+  // Opens a block for a RANGE of the kernel. A THREAD range opens none: it becomes a SPECIAL.
   absl::Status Open(UOp range) {
     UOPD_TRY(Emit(range.srcs()));
     const UOp size = New(range.src(0));
@@ -207,7 +210,7 @@ class Lineariser {
     return end;
   }
 
-  // The block that u belongs to: the innermost open loop that it varies with.
+  // The block that u belongs to: the innermost open loop that u depends on.
   Block& Home(UOp u) {
     const LoopSet loops = loops_.at(u.id());
     for (size_t i = path_.size(); i-- > 1;) {
@@ -216,7 +219,7 @@ class Lineariser {
     return path_[0];
   }
   bool IsMade(UOp u) { return Inline(u) || Home(u).made.contains(u.id()); }
-  // Constants and what describes buffers stand in no line.
+  // Constants and the shapes of buffers are not lines.
   static bool Inline(UOp u) {
     return u.Is(Op::CONST) || (u.Is(Op::STACK) && u.dtype() == Dtype::Index && u.n_src() == 0);
   }
@@ -225,17 +228,17 @@ class Lineariser {
     return Home(u).made.at(u.id());
   }
 
-  // Emits every node under roots whose loops are open and that is not there yet. Nested only as
-  // deep as reductions and arrays nest.
+  // Emits every node below `roots` that is not emitted yet and depends on open loops only.
+  // Recursion (through EmitWithLoops) is as deep as reductions and arrays nest.
   absl::Status Emit(std::span<const UOp> roots) {
     LoopSet open = 0;
     for (const Block& b : path_) open |= b.bit;
     auto enter = [&](UOp u) { return !u.Is({Op::PARAM, Op::BUFFER}) && !IsMade(u); };
     for (UOp u : ir::Toposort(ctx_, roots, enter)) {
       if (ctx_.Interrupted(4)) return ctx_.CheckInterrupt();
-      if (u.dtype() == Dtype::Void) continue;  // stands in the loops of an array that follows
+      if (u.dtype() == Dtype::Void) continue;  // a statement: emitted with its array
       if ((loops_.at(u.id()) & ~open) != 0 || IsMade(u))
-        continue;  // inside of a reduction or an array that follows
+        continue;  // depends on a closed loop: emitted with its reduction or array
       if (HasLoops(u)) {
         UOPD_TRY(EmitWithLoops(u));
         continue;
@@ -263,6 +266,7 @@ class Lineariser {
     return out;
   }
 
+  // Emits `first` and all reductions and arrays that can share its loops.
   absl::Status EmitWithLoops(UOp first) {
     std::vector<UOp> together;
     const auto loops = LoopsOf(first);
@@ -273,8 +277,8 @@ class Lineariser {
           !IsMade(r))
         together.push_back(r);
     }
-    // Loops that the result does not vary with are left for the time being: the reduction or array
-    // stands outside of them.
+    // The reduction or array stands outside of the open loops that it does not depend on: set those
+    // blocks aside while it is emitted.
     size_t keep = 1;
     for (size_t i = 1; i < path_.size(); ++i) {
       if ((path_[i].bit & loops_.at(first.id())) != 0) keep = i + 1;
@@ -294,7 +298,7 @@ class Lineariser {
     std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
       return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
     });
-    // What does not vary with these loops goes before them, and so do the accumulators.
+    // Before the loops: everything that does not depend on them, then the accumulators.
     std::vector<UOp> terms;
     for (UOp r : together) {
       if (r.Is(Op::REDUCE)) {
@@ -323,7 +327,8 @@ class Lineariser {
                                          : ctx_.Int(r.dtype(), identity.i);
       Line(a.buffer);
       if (a.lanes > 0) {
-        // Other accumulators may begin with it in other loops: it stands outside of all.
+        // Accumulators in other loops may start with the same vector: it stands outside of all
+        // loops.
         value =
             ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value));
         path_[0].lines.push_back(value);
@@ -359,14 +364,14 @@ class Lineariser {
     return absl::OkStatus();
   }
 
-  // What fills an array.
+  // The STOREs that fill an array.
   static std::vector<UOp> Stores(UOp array) {
     std::vector<UOp> out;
     Flatten(array.src(1).Is(Op::END) ? array.src(1).src(0) : array.src(1), out);
     return out;
   }
 
-  // The unrolled terms of a step of a reduction.
+  // Takes a kReduceChain apart: the unrolled terms of one step of a reduction, left to right.
   static void Terms(UOp x, Op op, std::vector<UOp>& out) {
     std::vector<UOp> stack = {x};
     while (!stack.empty()) {
@@ -380,6 +385,7 @@ class Lineariser {
       }
     }
   }
+  // Whether the term is a product that is added to the accumulator with one MULACC.
   bool Fuses(UOp reduce, UOp term) const {
     return target_.has_fma && reduce.reduce_op() == Op::ADD && term.Is(Op::MUL) &&
            ir::IsFloat(term.dtype());
@@ -388,8 +394,8 @@ class Lineariser {
     if (reduce.dtype() != Dtype::Bool) return reduce.reduce_op();
     return reduce.reduce_op() == Op::ADD ? Op::OR : Op::AND;
   }
-  // What must be there before the accumulators are updated and the arrays are stored to: the terms,
-  // or the factors of those that are multiplied into accumulators.
+  // The values that must be emitted before the accumulators are updated and the arrays are stored:
+  // the terms, or the two factors of each term that Fuses.
   std::vector<UOp> Values(std::span<const UOp> together) const {
     std::vector<UOp> out, terms;
     for (UOp r : together) {
@@ -410,6 +416,7 @@ class Lineariser {
     }
     return out;
   }
+  // The new value of accumulator `acc` after one step of the reduction.
   UOp Step(UOp reduce, UOp acc) {
     std::vector<UOp> terms;
     Terms(reduce.src(0), ChainOp(reduce), terms);
@@ -427,7 +434,7 @@ class Lineariser {
     path_.back().lines.push_back(u);
     return u;
   }
-  // The new nodes between u and the two operands it was made of.
+  // Appends u and the nodes that were created between u and its operands a and b.
   UOp LineAll(UOp u, UOp a, UOp b) {
     for (UOp n :
          ir::Toposort(ctx_, std::span<const UOp>(&u, 1), [&](UOp x) { return x != a && x != b; })) {
@@ -440,8 +447,8 @@ class Lineariser {
   const Target& target_;
   const std::span<const std::string> variables_;
   LaunchSize& grid_x_;
-  std::vector<Block> path_;
-  std::vector<UOp> with_loops_;  // of the current nest
+  std::vector<Block> path_;      // open blocks, outermost first
+  std::vector<UOp> with_loops_;  // reductions and arrays of the current nest
   absl::flat_hash_map<uint32_t, LoopSet> bit_, loops_;
   absl::flat_hash_map<uint32_t, int> level_;
   int64_t next_loop_ = 0, next_register_ = 0;

@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: MIT
-// Linearise: a kernel without unrolled or vector ranges becomes lines in order: loops,
-// accumulators, statements.
+// Linearise: turns a kernel graph without UPCAST, UNROLL and VECTOR ranges into the lines of a
+// linear kernel: loops, accumulators, statements.
 //
-// A value stands in the innermost loop that it varies with, once; so does an array (LowerStages)
-// with the loops that fill it. Reductions and arrays over the same loops in the same place share
-// them unless one needs the other's result. Every opened loop gets a RANGE of its own, every array
-// one BUFFER that is filled anew in each iteration of the loops around.
+// Invariants
+//   (1) A value is computed once, in the innermost loop that it depends on. The same holds for an
+//       array (LowerStages) with the loops that fill it.
+//   (2) Reductions and arrays over equal loops in the same place share one loop, unless one depends
+//       on the other.
+//   (3) Every loop of the kernel has a RANGE of its own. Every array has one BUFFER, which is
+//       filled again in each iteration of the surrounding loops.
 #pragma once
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
 
 namespace uopd::codegen {
 
-// The LINEAR; THREAD ranges become SPECIALs and set `grid_x`, which may depend on `variables`.
+// Returns the LINEAR. A THREAD range becomes a SPECIAL, and its size becomes `grid_x`, an
+// expression over `variables`. UNIMPLEMENTED for a kernel with too many loops.
 absl::StatusOr<ir::UOp> Linearise(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                   std::span<const std::string> variables, LaunchSize& grid_x);
 
-// Index dtype -> i64 for scalars, i32 for vectors that fit (they are masks and data, not
-// addresses). DEFINE_VARs stay.
+// Replaces the index dtype: scalars become i64; vectors become i32 if their bounds fit (vectors are
+// masks and data, never addresses), else i64. DEFINE_VARs keep dtype index.
 ir::UOp LowerIndex(ir::UOpContext& ctx, ir::UOp linear);
 
 }  // namespace uopd::codegen

@@ -11,6 +11,7 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
+// LowerIndex (linearise.h) in two walks over the lines: Decide chooses dtypes, Emit builds.
 class IndexLowering {
  public:
   explicit IndexLowering(ir::UOpContext& ctx) : ctx_(ctx) {}
@@ -36,7 +37,7 @@ class IndexLowering {
   }
   bool Fits32(UOp u) { return ctx_.BoundsOf(u).Within({INT32_MIN, INT32_MAX}); }
 
-  // dtype that the index operands of u are wanted in.
+  // The dtype in which u needs its index operands.
   Dtype Wanted(UOp u) {
     if (u.Is({Op::CAST, Op::GEP}))
       return u.src(0).Is(Op::CONST) ? Dtype::I64 : dtype_.at(u.src(0).id());
@@ -45,8 +46,8 @@ class IndexLowering {
     return narrow ? Dtype::I32 : Dtype::I64;
   }
 
-  // First walk: the dtype of every index line, and which conversions of it others need. Those stand
-  // right behind it, so that they are there wherever it is.
+  // First walk: chooses the dtype of each index line and notes which conversions of it other lines
+  // need. A conversion directly follows its line, so it is available wherever the line is.
   void Decide(UOp u) {
     if (IsFixed(u)) {
       dtype_[u.id()] = u.dtype();
@@ -66,6 +67,7 @@ class IndexLowering {
     if (IsIndex(u)) dtype_[u.id()] = from_value && IsVector(u) && Fits32(u) ? Dtype::I32 : wanted;
   }
 
+  // The replacement of s in dtype `wanted`.
   UOp Get(UOp s, Dtype wanted) {
     if (s.Is(Op::CONST)) return ctx_.Int(wanted, s.const_int());
     const UOp made = made_.at(s.id());
@@ -75,7 +77,7 @@ class IndexLowering {
   void Emit(UOp u) {
     UOp made = u;
     if (u.Is(Op::DEFINE_VAR)) {
-      // The one index value of a program: everything else uses its i64 form.
+      // A variable keeps dtype index; all other lines use its conversion to i64.
       Line(u);
       made = ctx_.Make(Op::CAST, Dtype::I64, {u});
     } else if (!IsFixed(u)) {
@@ -102,7 +104,7 @@ class IndexLowering {
 
   ir::UOpContext& ctx_;
   absl::flat_hash_map<uint32_t, Dtype> dtype_;
-  absl::flat_hash_set<uint32_t> narrow_, wide_;  // lines that are needed as I32, as I64 too
+  absl::flat_hash_set<uint32_t> narrow_, wide_;  // lines also needed as I32; also as I64
   absl::flat_hash_map<std::pair<uint32_t, Dtype>, UOp> cast_;
   absl::flat_hash_map<uint32_t, UOp> made_;
   absl::flat_hash_set<uint32_t> listed_;

@@ -5,7 +5,7 @@
 #include <bit>
 
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::codegen {
 namespace {
@@ -13,17 +13,17 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-// Nanoseconds of a slow core: an instruction; an access that may miss the nearest cache; a division
-// or root; a call of the math library.
+// Costs in nanoseconds on a slow core: a simple instruction; an access to memory that may miss the
+// first-level cache; a division or square root; a call of the math library.
 constexpr double kInstruction = 1, kAccess = 4, kDivision = 20, kCall = 100;
 
-// How many lanes the values of a program have: of a line from its sources, so that no shapes are
-// made for lines that AddPolls replaces.
+// Computes the number of lanes of each line from those of its sources. (ShapeOf would remember a
+// shape for every line, also for those that AddPolls replaces.)
 class LaneCounter {
  public:
   explicit LaneCounter(const ir::UOpContext& ctx) : lanes_(ctx.size(), 1) {}
 
-  // In the order of the lines. Of a STORE: those of its value.
+  // The lanes of u; of the stored value if u is a STORE. Call it in the order of the lines.
   int64_t Count(UOp u) {
     int64_t lanes = 1;
     switch (u.op()) {
@@ -48,6 +48,7 @@ class LaneCounter {
   std::vector<int32_t> lanes_;  // by id
 };
 
+// Estimated time of one line, without the loops around it.
 double LineNs(UOp u, int64_t lanes, const Target& target) {
   if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK})) return 0;
   const UOp value = u.Is(Op::STORE) ? u.src(1) : u;
@@ -85,14 +86,14 @@ double MostIterations(ir::UOpContext& ctx, UOp range) {
   return std::max(0.0, static_cast<double>(ctx.BoundsOf(range).max) + 1);
 }
 
-// How many iterations lie between two polls: a power of two, so that it divides many loops.
+// The number of iterations between two polls: a power of two, which divides the size of many loops.
 int64_t Interval(const Loop& loop) {
   const double wanted = kPollNs / std::max(loop.body_ns, kInstruction);
   return wanted < 2 ? 1 : static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(wanted)));
 }
 
-// Walks the loops; `visit` sees each with what its body costs, inner ones first, and says whether
-// it polls. Returns what the whole program costs.
+// Estimates the whole kernel. Calls visit(loop, cost of all its iterations) for each loop, inner
+// loops first; `visit` returns whether the loop or a loop inside of it polls.
 template <class Visit>
 double Walk(ir::UOpContext& ctx, UOp linear, const Target& target, const Visit& visit) {
   std::vector<Loop> open(1);
@@ -129,7 +130,7 @@ UOp AddPolls(ir::UOpContext& ctx, UOp linear, const Target& target) {
     tags[loop.range.id()] = Interval(loop);
     return true;
   });
-  absl::flat_hash_map<uint32_t, UOp> made;  // in place of lines; the others stay
+  absl::flat_hash_map<uint32_t, UOp> made;  // id of a changed line -> its replacement
   std::vector<UOp> lines, srcs;
   for (UOp u : linear.srcs()) {
     if (ctx.Interrupted()) return linear;

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT
-// Polls: where a program that runs long looks whether it is to stop.
+// Polls: the places where a long-running kernel checks the stop word of its launch.
 //
-// A line costs what a slow core takes for it, a loop its body times its most iterations. The cost
-// only has to be right within a factor of twenty or so either way: a poll takes about 2 ns, the
-// work between two polls about kPollNs, and to stop within 100 ms is soon enough.
+// A cost model estimates run time: a line costs what a slow core needs for it, a loop costs its
+// body times its largest number of iterations. The estimate may be wrong by a factor of about
+// twenty in either direction: a poll takes about 2 ns, the work between two polls about kPollNs,
+// and stopping within 100 ms is fast enough.
 #pragma once
 #include "core/codegen/codegen.h"
 
 namespace uopd::codegen {
 
-// A thread of a launch that takes longer than this has polls.
+// Kernels get polls if one thread of the launch is estimated to run longer than this.
 inline constexpr double kLongNs = 10e6;
 // Work between two polls.
 inline constexpr double kPollNs = 250e3;
 
-// About how long one thread of a launch runs. REQUIRES: a linear program.
+// Estimated run time of one thread of a launch. REQUIRES: a linear kernel.
 double ProgramNs(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
 
-// The program with a tag on some RANGEs: every `tag` iterations of that loop it looks at its stop
-// word. Only loops that are longer than kPollNs and have no such loop inside are tagged, so that
-// what runs hot stays as it is. Meant for a program that takes over kLongNs.
+// The kernel with a tag on some RANGEs: a loop with tag n polls before every n iterations. Tags go
+// to the innermost loops that are estimated to run longer than kPollNs, so the hot loops inside of
+// them do not change. Call it for kernels over kLongNs.
 ir::UOp AddPolls(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
 
 }  // namespace uopd::codegen

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// Rebuild: one bottom-up walk that makes a graph anew; the shape of most passes here.
+// Rebuild: one bottom-up walk that replaces every node of a graph. Most passes are built on it.
 //
-// fn(u, sources) gives the replacement of u; `sources` are the replacements of u's sources. Results
-// are not visited again, so a pass may produce what it consumes. Iterative; deterministic.
-// Interrupted it gives the root as it was.
+// fn(u, sources) returns the replacement of u; `sources` are the replacements of u's sources.
+// Replacements are not visited again, so a pass may create ops that it also replaces. Iterative and
+// deterministic. If the context is interrupted it returns the old root.
 #pragma once
 #include "absl/container/inlined_vector.h"
 #include "core/ir/graph.h"
-#include "core/ir/node_index.h"
+#include "core/ir/tables/node_index.h"
 
 namespace uopd::codegen {
 
@@ -15,7 +15,7 @@ template <class Fn>
 ir::UOp Rebuild(ir::UOpContext& ctx, ir::UOp root, Fn fn) {
   const auto order = ir::Toposort(ctx, root);
   ir::NodeIndex at(root.id() + size_t{1});
-  std::vector<ir::UOp> done;  // in that order
+  std::vector<ir::UOp> done;  // replacements, in the order of `order`
   done.reserve(order.size());
   absl::InlinedVector<ir::UOp, 8> srcs;
   for (ir::UOp u : order) {

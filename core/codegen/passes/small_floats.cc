@@ -12,14 +12,14 @@ using ir::UOp;
 
 bool IsSmall(Dtype d) { return ir::IsFloat(d) && ir::Bits(d) < 32; }
 
-// The dtype in memory.
+// The dtype that represents d in memory.
 Dtype Stored(Dtype d) {
   return d == Dtype::BF16 ? Dtype::U16 : ir::Bits(d) == 8 && ir::IsFloat(d) ? Dtype::U8 : d;
 }
 
-// fp8 as constants: numbers of mantissa bits, bias, largest value, smallest normal one.
+// The parameters of an fp8 format.
 struct Fp8 {
-  int mantissa, bias;
+  int mantissa, bias;  // bits of the mantissa; bias of the exponent
   double largest, smallest_normal;
 };
 Fp8 Fp8Of(Dtype d) {
@@ -76,14 +76,14 @@ class Widener {
  private:
   Ex E(UOp u) { return {ctx_, u}; }
 
-  // x of any dtype as an f32 that holds a value of d. `from`: the dtype x had before widening.
+  // x converted to f32 and rounded to a value of d. `from`: the dtype of x before widening.
   Ex Round(Dtype d, Ex x, Dtype from) {
     if (IsSmall(from) && d == Dtype::F16 && from != Dtype::BF16)
       return x;  // every fp8 value is an f16 value
-    // Integers that f32 does not hold exactly are infinite or saturated in f16 and fp8 anyway, but
-    // not in bf16.
+    // An integer that f32 does not hold exactly overflows in f16 and fp8 anyway. In bf16 it does
+    // not, so avoid rounding twice.
     if (ir::IsInt(from) && d == Dtype::BF16 && ir::Bits(from) > 16) x = ToDouble(x, from);
-    const Ex exact = x;  // f32 may have no room for it
+    const Ex exact = x;  // may be too large for f32
     if (x.dtype() == Dtype::F64) x = RoundToOdd(x);
     x = x.Cast(Dtype::F32);
     if (d == Dtype::F16) return x.Cast(Dtype::F16).Cast(Dtype::F32);
@@ -91,7 +91,7 @@ class Widener {
     const Fp8 f = Fp8Of(d);
     const Ex bits = x.Bitcast(Dtype::U32), sign = bits & bits.Bits(0x80000000u);
     const Ex a = (bits & bits.Bits(0x7fffffffu)).Bitcast(Dtype::F32);
-    // Adding 2^23 units of the last denormal place rounds to that place.
+    // Adding 2^23 times the smallest denormal of d rounds to a multiple of that denormal.
     const double magic = f.smallest_normal * 0x1p23 / (1 << f.mantissa);
     Ex r = (a < f.smallest_normal).Select((a + magic) - magic, RoundBits(a, 23 - f.mantissa));
     const Ex too_large = f.largest < r;
@@ -105,7 +105,8 @@ class Widener {
     return (r.Bitcast(Dtype::U32) | sign).Bitcast(Dtype::F32);
   }
 
-  // Nearest-even at bit `drop`; infinities stay, NaN becomes the canonical one.
+  // Drops the low `drop` bits with rounding to nearest even. Infinities stay; a NaN becomes the
+  // canonical NaN.
   Ex RoundBits(Ex x, int drop) {
     const Ex bits = x.Bitcast(Dtype::U32);
     const uint64_t low = (uint64_t{1} << drop) - 1;
@@ -114,8 +115,9 @@ class Widener {
     return x.Ne(x).Select(x.Of(ctx_.Float(Dtype::F32, NAN)), r);
   }
 
-  // f64 whose bits below f32's say only "not exact", so that the second rounding cannot go the
-  // wrong way.
+  // Rounds an f64 to the precision of f32 by rounding to odd: truncate, then set the last kept bit
+  // if any dropped bit was set. A second rounding, to fewer bits, then gives the same result as
+  // rounding once (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
   Ex RoundToOdd(Ex x) {
     const Ex bits = x.Bitcast(Dtype::U64);
     const Ex low = bits & bits.Bits((uint64_t{1} << 29) - 1);
@@ -124,7 +126,7 @@ class Widener {
     return x.Ne(x).Select(x, odd);
   }
 
-  // An integer as f64, its last place sticky where it has more than 53 bits.
+  // An integer as f64. More than 53 bits are rounded to odd (see RoundToOdd).
   Ex ToDouble(Ex x, Dtype from) {
     if (ir::Bits(from) < 64) return x.Cast(Dtype::F64);
     const Ex low = x & x.Bits(0x7ff), sticky = low.Eq(low.Bits(0)).Select(x.Bits(0), x.Bits(0x800));
@@ -134,7 +136,7 @@ class Widener {
     return small.Select(x, odd).Cast(Dtype::F64);
   }
 
-  // Bits in memory of an f32 that holds a value of d, and back.
+  // The representation in memory of an f32 that holds a value of d.
   Ex Encode(Dtype d, Ex x) {
     if (d == Dtype::F16) return x.Cast(Dtype::F16);
     const Ex bits = x.Bitcast(Dtype::U32);
@@ -150,6 +152,7 @@ class Widener {
     out = x.Ne(x).Select(bits.Bits(d == Dtype::F8E4M3 ? 0x7f : 0x7e), out);
     return (out | ((bits >> 24) & bits.Bits(0x80))).Cast(Dtype::U8);
   }
+  // The inverse of Encode.
   Ex Decode(Dtype d, Ex x) {
     if (d == Dtype::F16) return x.Cast(Dtype::F32);
     const Ex bits = x.Cast(Dtype::U32);

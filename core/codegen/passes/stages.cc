@@ -24,12 +24,12 @@ int64_t ElementBytes(ir::Dtype d) {
   return ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
 }
 
-// Where the elements of a STAGE lie.
+// The layout of the array of one STAGE: [copy][index][lane].
 struct Layout {
-  std::vector<UOp> copies;  // ranges, the last one varying fastest
+  std::vector<UOp> copies;  // UPCAST and UNROLL ranges; the last one varies fastest
   UOp lane;                 // a VECTOR range or null
-  int64_t stride = 0;       // from copy to copy, in elements of all lanes
-  int64_t elements = 0;
+  int64_t stride = 0;       // from copy to copy, in elements
+  int64_t elements = 0;     // of the whole array
 
   int64_t Lanes() const { return lane ? lane.src(0).const_int() : 1; }
 };
@@ -67,7 +67,8 @@ class Layouts {
         copies *= r.src(0).const_int();
       }
     }
-    // Copies begin on lines of the cache, and not a power of two apart: they are read together.
+    // Copies are read together. So each starts on a cache line, and one line of padding avoids
+    // strides that are a power of two, which would map all copies to the same cache set.
     const int64_t line = std::max<int64_t>(1, kLineBytes / ElementBytes(stage.dtype()));
     out.stride = std::max<int64_t>(1, stage.arg().AsInt()) * out.Lanes();
     if (copies > 1) out.stride = (out.stride + line - 1) / line * line + line;
@@ -82,7 +83,7 @@ class Layouts {
 
 UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
   const Layouts layouts(ctx, sink);
-  absl::flat_hash_map<uint32_t, UOp> made;  // ranges
+  absl::flat_hash_map<uint32_t, UOp> made;  // id of a RANGE -> its replacement
   auto place = [&](const Layout& l, UOp index) {
     UOp copy;
     for (UOp r : l.copies) {

@@ -10,14 +10,16 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
+// What is known of an index expression as stride * range + rest.
 struct Linear {
-  std::optional<int64_t> stride;  // per step of the range
-  int64_t factor = 1;             // divides the rest; 0: the rest is 0
+  std::optional<int64_t> stride;  // nullopt: the expression is not linear in the range
+  int64_t factor = 1;             // a divisor of `rest`; 0: `rest` is 0
 };
 
 int64_t Gcd(int64_t a, int64_t b) { return std::gcd(a, b); }
 
-Linear Combine(UOp u, const std::vector<Linear>& s, int64_t steps) {
+// The form of u from the forms `s` of its sources. `steps`: the number of values of the range.
+Linear CombineStrides(UOp u, const std::vector<Linear>& s, int64_t steps) {
   switch (u.op()) {
     case Op::ADD:
     case Op::SUB: {
@@ -29,7 +31,7 @@ Linear Combine(UOp u, const std::vector<Linear>& s, int64_t steps) {
       if (!s[0].stride) return {};
       return {-*s[0].stride, s[0].factor};
     case Op::CAST:
-      // Only between index and integers that hold every index of the kernel: not known here.
+      // Linear only if the integer dtype holds every index of the kernel, which is not known here.
       return {};
     case Op::MUL:
       for (int i = 0; i < 2; ++i) {
@@ -48,8 +50,8 @@ Linear Combine(UOp u, const std::vector<Linear>& s, int64_t steps) {
       const int64_t d = c.const_int(), stride = *s[0].stride;
       const bool div = u.Is(Op::FLOORDIV);
       if (stride % d == 0 && stride != 0) return div ? Linear{stride / d, 1} : Linear{0, 1};
-      // The rest is a multiple of g, so it is at most d - g modulo d: steps below g never carry
-      // into the quotient.
+      // `rest` is a multiple of g, so rest % d is at most d - g. If the range adds less than g in
+      // total, the quotient never changes.
       const int64_t g = Gcd(s[0].factor, d);
       if (stride < 0 || stride > 4096 || stride * (steps - 1) >= g) return {};
       return div ? Linear{0, 1} : Linear{stride, g};
@@ -81,7 +83,7 @@ std::optional<int64_t> StrideAlong(ir::UOpContext& ctx, UOp index, UOp range) {
     } else if (u.Is(Op::CONST) && !ir::IsFloat(u.dtype())) {
       out = {0, u.const_int() < 0 ? -u.const_int() : u.const_int()};
     } else if (u.dtype() == ir::Dtype::Index && u.Is(ir::kElementwiseOps)) {
-      out = Combine(u, srcs, steps);
+      out = CombineStrides(u, srcs, steps);
       if (!moves) out = {0, out.stride ? out.factor : 1};
     } else {
       out.stride = moves ? std::nullopt : std::optional<int64_t>(0);

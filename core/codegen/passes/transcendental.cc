@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// f32 EXP2, LOG2, SIN and POW. Straight-line code, so that a vector of lanes computes like one. f64
-// stays: renderers call libm.
+// EXP2, LOG2, SIN and POW of f32. No branches, so the code also works on vectors. Ops of f64 stay:
+// renderers call libm for them.
 #include <cmath>
 #include <numbers>
 
@@ -27,10 +27,10 @@ Ex Clamp(Ex x, double low, double high) {
   const Ex above = (x < low).Select(x.Const(low), x);
   return (high < above).Select(above.Const(high), above);
 }
-// Nearest integer of |x| < 2^51, or NaN.
+// The nearest integer of an f64 with |x| < 2^51; NaN for NaN.
 Ex Nearest(Ex x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
-// c[0] + x * (c[1] + x * ...)
+// Horner's scheme: c[0] + x * (c[1] + x * ...).
 template <size_t n>
 Ex Horner(Ex x, const double (&c)[n]) {
   Ex out = x.Const(c[n - 1]);
@@ -44,11 +44,12 @@ Ex Exp2F32(Ex x) {
   constexpr double c1 = kLn2, c2 = c1 * kLn2 / 2, c3 = c2 * kLn2 / 3, c4 = c3 * kLn2 / 4,
                    c5 = c4 * kLn2 / 5, c6 = c5 * kLn2 / 6, c7 = c6 * kLn2 / 7;
   x = Clamp(x, -151, 129);
-  const Ex shifted = x + 0x1.8p23;  // its low bits are the nearest integer
+  const Ex shifted = x + 0x1.8p23;  // the low mantissa bits are the nearest integer to x
   const Ex f = x - (shifted - 0x1.8p23);
   const Ex p = Horner(f, {1, c1, c2, c3, c4, c5, c6, c7});
   const Ex whole = shifted.Bitcast(Dtype::I32) - 0x4b400000;
-  // Two halves of the exponent: the first product is exact and a denormal result is rounded once.
+  // Scale by 2^whole in two factors: the first product is exact, so a denormal result is rounded
+  // once.
   const Ex half = whole >> 1;
   const Ex s1 = ((half + 127) << 23).Bitcast(Dtype::F32),
            s2 = ((whole - half + 127) << 23).Bitcast(Dtype::F32);
@@ -56,7 +57,8 @@ Ex Exp2F32(Ex x) {
 }
 
 Ex Log2F32(Ex x) {
-  // P of log(1 + f) = f - f^2/2 + f^3 P(f) on [sqrt(1/2) - 1, sqrt(2) - 1] (S. Moshier, Cephes).
+  // The polynomial P in log(1 + f) = f - f^2/2 + f^3 P(f), f in [sqrt(1/2) - 1, sqrt(2) - 1]
+  // (S. Moshier, Cephes).
   constexpr double c[] = {3.3333331174E-1,  -2.4999993993E-1, 2.0000714765E-1,
                           -1.6668057665E-1, 1.4249322787E-1,  -1.2420140846E-1,
                           1.1676998740E-1,  -1.1514610310E-1, 7.0376836292E-2};
@@ -79,8 +81,8 @@ Ex Log2F32(Ex x) {
 }
 
 Ex SinF32(Ex x) {
-  // 2/pi in pieces of 24 bits: products with a float are exact in f64, so x * 2/pi is reduced
-  // without loss, however large x is.
+  // Payne-Hanek range reduction: 2/pi in pieces of 24 bits. The product of a piece and an f32 is
+  // exact in f64, so x * 2/pi modulo 4 is exact for every x.
   constexpr double kTwoOverPi[] = {0xA2F983p-24,  0x6E4E44p-48,  0x1529FCp-72,
                                    0x2757D1p-96,  0xF534DDp-120, 0xC0DB62p-144,
                                    0x95993Cp-168, 0x439041p-192, 0xFE5163p-216};
@@ -102,11 +104,12 @@ Ex SinF32(Ex x) {
   const Ex odd = (q & q.Const(1)).Ne(q.Const(0)), negative = (q & q.Const(2)).Ne(q.Const(0));
   const Ex value = odd.Select(cos, sin);
   const Ex out = negative.Select(-value, value).Cast(Dtype::F32);
-  return x.Eq(x.Const(0)).Select(x, out);  // keeps -0
+  return x.Eq(x.Const(0)).Select(x, out);  // sin(-0) is -0
 }
 
-// For POW: f64 code that is good to about 1e-12.
-Ex Log2Wide(Ex a) {  // a >= 0 and no f64 denormal
+// log2 and exp2 in f64 for POW, with a relative error of about 1e-12. REQUIRES: a >= 0, and a is no
+// f64 denormal.
+Ex Log2Wide(Ex a) {
   const Ex bits = a.Bitcast(Dtype::I64);
   const Ex e = (bits - bits.Bits(0x3fe6a09e667f3bcd)) >> 52;
   const Ex m = (bits - (e << 52)).Bitcast(Dtype::F64);
@@ -120,7 +123,7 @@ Ex Log2Wide(Ex a) {  // a >= 0 and no f64 denormal
 Ex Exp2Wide(Ex x) {
   double c[12] = {1};
   for (int i = 1; i < 12; ++i) c[i] = c[i - 1] * kLn2 / i;
-  x = Clamp(x, -1000, 1000);  // far outside of f32
+  x = Clamp(x, -1000, 1000);  // 2^x is far outside of the range of f32 at both ends
   const Ex q = Nearest(x);
   const Ex p = Horner(x - q, c);
   return p * ((q.Cast(Dtype::I64) + 1023) << 52).Bitcast(Dtype::F64);
@@ -129,7 +132,7 @@ Ex Exp2Wide(Ex x) {
 Ex PowF32(Ex x, Ex y) {
   const Ex a = Abs(x);
   Ex out = Exp2Wide(y.Cast(Dtype::F64) * Log2Wide(a.Cast(Dtype::F64))).Cast(Dtype::F32);
-  // |x| = 1 with an infinite y is 0 * inf above.
+  // |x| = 1 with an infinite y computes 0 * inf above; the result is 1.
   out = a.Eq(a.Const(1)).Select(IsNan(y).Select(y, a.Const(1)), out);
   const Ex whole = y.Alu(Op::TRUNC).Eq(y), half = y * 0.5,
            odd = whole & half.Alu(Op::TRUNC).Ne(half);

@@ -17,8 +17,8 @@ using ir::UOp;
 
 constexpr size_t kMaxNodes = 2'000'000;
 
-// A reduction with fewer accumulators than this gets one per unrolled copy, so that the steps do
-// not wait for each other.
+// A reduction with fewer copies than this gets one accumulator per unrolled term, so that the
+// additions do not wait for each other.
 constexpr size_t kIndependentAccumulators = 8;
 
 bool IsUnrolled(UOp u) {
@@ -66,7 +66,7 @@ class Unroller {
     }
     const bool closes = u.Is(ir::kClosingOps);
     const size_t n_values = u.n_body();
-    std::vector<uint32_t> inside;  // what this node or its sources vary along
+    std::vector<uint32_t> inside;  // unrolled ranges that the node or its sources depend on
     for (size_t i = 0; i < n_values; ++i) {
       const auto& a = copies_.at(u.src(i).id()).along;
       inside.insert(inside.end(), a.begin(), a.end());
@@ -87,7 +87,7 @@ class Unroller {
       if (std::find(closed.begin(), closed.end(), n) == closed.end()) out.along.push_back(n);
     }
     if (u.Is(Op::SINK) || u.Is(Op::GROUP)) {
-      // Statements do not vary: every copy of every source is one of them.
+      // A list of statements has no copies: it lists every copy of every source.
       std::vector<UOp> all;
       for (UOp s : u.srcs())
         all.insert(all.end(), copies_.at(s.id()).nodes.begin(), copies_.at(s.id()).nodes.end());
@@ -98,7 +98,7 @@ class Unroller {
     std::vector<int64_t> at(sizes_.size(), 0);
     const size_t combinations = Product(out.along);
     if (combinations > kMaxNodes)
-      return absl::ResourceExhaustedError("unrolling makes too many nodes");
+      return absl::ResourceExhaustedError(Cat("unrolling makes more than ", kMaxNodes, " nodes"));
     for (size_t c = 0; c < combinations; ++c) {
       if (ctx_.Interrupted(2)) return ctx_.CheckInterrupt();
       Spread(out.along, c, at);
@@ -119,7 +119,7 @@ class Unroller {
       n = std::min<size_t>(n * static_cast<size_t>(sizes_[a]), kMaxNodes + 1);
     return n;
   }
-  // The c-th combination of `along` into `at`.
+  // Writes the values of the ranges `along` in their c-th combination to `at`.
   void Spread(const std::vector<uint32_t>& along, size_t c, std::vector<int64_t>& at) const {
     for (size_t i = along.size(); i-- > 0;) {
       const auto size = static_cast<size_t>(sizes_[along[i]]);
@@ -127,6 +127,7 @@ class Unroller {
       c /= size;
     }
   }
+  // The copy of u for the range values `at`.
   UOp At(UOp u, const std::vector<int64_t>& at) const {
     const Copies& c = copies_.at(u.id());
     size_t i = 0;
@@ -139,8 +140,9 @@ class Unroller {
     return rules::WithIndexSources(ctx_, u, srcs_);
   }
 
-  // REDUCE and END at one combination of what stays open; `closed` are the unrolled ranges that end
-  // here.
+  // One copy of a REDUCE or END u, for the values `at` of the ranges that u depends on. `closed`:
+  // the unrolled ranges that u closes. `loops`: the other ranges that u closes. `accumulators`: the
+  // number of copies of u.
   UOp Close(UOp u, const std::vector<uint32_t>& closed, const std::vector<UOp>& loops,
             size_t accumulators, std::vector<int64_t>& at) {
     const size_t n = Product(closed);
@@ -176,6 +178,7 @@ class Unroller {
     return reduce(chain);
   }
 
+  // All values combined pairwise, in a balanced tree.
   UOp Tree(Op op, std::vector<UOp> values) {
     while (values.size() > 1) {
       std::vector<UOp> next;
@@ -188,7 +191,7 @@ class Unroller {
   }
 
   ir::UOpContext& ctx_;
-  absl::flat_hash_map<uint32_t, uint32_t> number_;  // of unrolled ranges
+  absl::flat_hash_map<uint32_t, uint32_t> number_;  // id of an unrolled range -> position in sizes_
   std::vector<int64_t> sizes_;
   absl::flat_hash_map<uint32_t, Copies> copies_;
   std::vector<UOp> srcs_;

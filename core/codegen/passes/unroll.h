@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT
-// Unroll: UPCAST and UNROLL ranges disappear; what depends on them is replicated.
+// Unroll: removes UPCAST and UNROLL ranges. Every node that depends on such a range gets one copy
+// per value of the range.
+//
+// Runs after LowerStages and before Vectorise. A closing op (END, REDUCE) joins the copies of its
+// body.
 #pragma once
 #include "core/base/status.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
-// Mark (UOp::tag) of an ADD, MUL or WHERE that joins the unrolled terms of a reduction: an
-// accumulator may take the terms one by one instead of their sum, and a product among them need not
-// be rounded.
+// UOp::tag of a node that combines two unrolled terms of a reduction. Linearise may combine the
+// terms with the accumulator one by one instead, and a product among the terms may be fused into a
+// MULACC (not rounded).
 inline constexpr int64_t kReduceChain = 1;
 
-// sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if it would
-// grow beyond all measure.
+// sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if the
+// result would have too many nodes.
 absl::StatusOr<ir::UOp> Unroll(ir::UOpContext& ctx, ir::UOp sink);
 
 }  // namespace uopd::codegen

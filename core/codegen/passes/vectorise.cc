@@ -30,8 +30,8 @@ class Vectoriser {
   }
 
  private:
-  // The vector form of a graph. Nested only where a per-lane index holds loads, which is as deep as
-  // loads nest.
+  // The vector form of a graph. Recursion (for the indices of single lanes) is as deep as loads
+  // nest in indices.
   absl::StatusOr<UOp> Map(UOp root) {
     for (UOp u : ir::Toposort(ctx_, std::span<const UOp>(&root, 1),
                               [&](UOp n) { return !done_.contains(n.id()); })) {
@@ -44,7 +44,7 @@ class Vectoriser {
     return done_.at(root.id());
   }
 
-  // The VECTOR range that the scalar form of u varies along, or null.
+  // The VECTOR range that the scalar form of u depends on, or null.
   UOp RangeOf(UOp u) const { return range_.at(u.id()); }
 
   void NoteRange(UOp u) {
@@ -71,7 +71,8 @@ class Vectoriser {
   }
   // The scalar form of u at lane k.
   UOp At(UOp u, UOp range, int64_t k) {
-    // Below what does not vary with the range it may be closed, by loops of the same range.
+    // Do not enter nodes that do not depend on the range: a loop inside of them may close the
+    // range.
     absl::flat_hash_map<uint32_t, UOp> done;
     std::vector<UOp> srcs;
     const auto varies = [&](UOp n) { return RangeOf(n) == range; };
@@ -124,7 +125,7 @@ class Vectoriser {
     return over ? JoinOf(ctx_, u.reduce_op(), out) : out;
   }
 
-  // INDEX of the element at lane k.
+  // The INDEX of the element at lane k.
   absl::StatusOr<UOp> IndexAt(UOp index, UOp range, int64_t k) {
     UOPD_ASSIGN(UOp at, Map(At(index.src(1), range, k)));
     UOp gate;
@@ -133,7 +134,8 @@ class Vectoriser {
     }
     return ir::Index(ctx_, done_.at(index.src(0).id()), at, gate);
   }
-  // INDEX of all lanes, the first of which is at lane `first` of the range.
+  // The INDEX of all lanes in one access. `first`: the lane with the lowest address, 0 or the last
+  // lane; for the last lane the gate is reversed.
   absl::StatusOr<UOp> IndexAll(UOp index, UOp range, int64_t first) {
     UOPD_ASSIGN(UOp at, Map(At(index.src(1), range, first)));
     UOp gate = index.n_src() == 3 ? done_.at(index.src(2).id()) : UOp();

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Vectorise: VECTOR ranges disappear; what depends on one becomes a value of shape (lanes,).
+// Vectorise: removes VECTOR ranges. Every node that depends on one becomes a value of shape
+// (lanes,).
 //
-// Loads and stores become one access where the index steps by one from lane to lane, a scalar one
-// where it does not move, and one per lane otherwise. A reduction over a VECTOR range keeps a
-// vector of partial results and joins its lanes at the end.
+// A load or store becomes one vector access if the index steps by 1 or -1 from lane to lane, a
+// scalar load if the index is the same for all lanes, else one access per lane. A reduction over a
+// VECTOR range accumulates a vector of partial results and joins its lanes at the end
+// (join_lanes.h).
 #pragma once
 #include <optional>
 
@@ -12,11 +14,11 @@
 
 namespace uopd::codegen {
 
-// sink without VECTOR ranges. REQUIRES: no value varies along two of them (ApplyOpts).
+// sink without VECTOR ranges. REQUIRES: no value depends on two VECTOR ranges (ApplyOpts).
 absl::StatusOr<ir::UOp> Vectorise(ir::UOpContext& ctx, ir::UOp sink);
 
-// How much an index grows from one value of `range` to the next; nullopt if that is not always the
-// same (or not known to be).
+// The stride of `index` along `range`: its difference between consecutive values of `range`.
+// nullopt if the difference is not constant, or not provably so.
 std::optional<int64_t> StrideAlong(ir::UOpContext& ctx, ir::UOp index, ir::UOp range);
 
 }  // namespace uopd::codegen

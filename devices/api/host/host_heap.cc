@@ -15,9 +15,11 @@ namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAskKernel =
-    size_t{64} << 20;  // from here on reading /proc/meminfo is cheap beside the page faults
+    // For allocations of this size and more, reading /proc/meminfo is cheap compared to their page
+    // faults.
+    size_t{64} << 20;
 
-// What the kernel would give without swapping; 0 when it does not say.
+// The bytes that the operating system could give without swapping; 0 if it does not say.
 size_t AvailableBytes() {
   std::ifstream in("/proc/meminfo");
   std::string key, unit;
@@ -36,7 +38,7 @@ class HostMemory final : public RawMemory {
       const size_t available = AvailableBytes();
       if (available != 0 && bytes > available) return nullptr;
     }
-    // Map one huge page more than needed and cut the ends off.
+    // Map one huge page more than needed, then cut off both ends.
     const size_t size = Rounded(bytes);
     void* raw =
         mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,7 +48,8 @@ class HostMemory final : public RawMemory {
     if (head > 0) munmap(begin, head);
     munmap(begin + head + size, kHugePage - head);
     madvise(begin + head, size,
-            MADV_HUGEPAGE);  // a kernel without huge pages refuses, which is fine
+            // A kernel without huge pages refuses this call. That does no harm.
+            MADV_HUGEPAGE);
     return begin + head;
   }
 
@@ -75,7 +78,7 @@ class HostBuffer final : public Buffer {
   ~HostBuffer() override { pool_.Free(block_); }
 
  private:
-  MemoryPool& pool_;  // of the device, which Buffer keeps open
+  MemoryPool& pool_;  // owned by the device, which Buffer keeps open
   const MemoryPool::Block block_;
 };
 

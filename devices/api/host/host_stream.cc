@@ -10,15 +10,16 @@
 namespace uopd::devices {
 namespace {
 
-// The flag of launches that have none.
+// The flag of a launch without a StopFlag.
 const StopFlag kNeverStopped;
 
-// Buffers of a launch as HostExecutable wants them: the word to poll lies before the first.
+// Addresses of a launch as HostExecutable expects them. The address of the stop word is before the
+// first buffer.
 using Pointers = absl::InlinedVector<void*, 16>;
 Pointers PointersTo(std::span<const BufferArg> buffers, const StopFlag& stop) {
   Pointers out;
   out.reserve(buffers.size() + 1);
-  out.push_back(const_cast<std::atomic<uint32_t>*>(stop.word()));  // kernels only read it
+  out.push_back(const_cast<std::atomic<uint32_t>*>(stop.word()));  // kernels only read the word
   for (const BufferArg& arg : buffers) out.push_back(arg.buffer->host_data() + arg.offset);
   return out;
 }
@@ -41,7 +42,7 @@ absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape,
   return absl::CancelledError("Kernel " + executable.entry() + " is stopped.");
 }
 
-// A launch that runs later, with its own references.
+// A launch that runs later. It holds its own references.
 struct PendingLaunch {
   std::shared_ptr<Executable> executable;
   LaunchShape shape;
@@ -118,7 +119,7 @@ absl::Status HostStream::DoLaunch(Executable& executable, const LaunchShape& sha
     absl::Status status =
         RunTimed(static_cast<HostExecutable&>(executable), shape, pointers, vars.data(),
                  duration_ns, stop != nullptr ? *stop : kNeverStopped);
-    // Errors of the work itself are Synchronize's to return.
+    // The call succeeds. Synchronize returns errors of the work itself.
     if (!status.ok()) queue_->Push([status = std::move(status)] { return status; });
     return absl::OkStatus();
   }
@@ -131,6 +132,11 @@ absl::Status HostStream::DoLaunch(Executable& executable, const LaunchShape& sha
   launch->duration_ns = duration_ns;
   launch->maybe_stop = stop;
   queue_->Push([launch] { return launch->Run(); });
+  return absl::OkStatus();
+}
+
+absl::Status HostStream::DoFree(std::shared_ptr<Buffer> buffer) {
+  if (!queue_->idle()) queue_->PushDrop(std::move(buffer));
   return absl::OkStatus();
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Stream of a device whose memory is host memory and whose kernels run on the calling thread (and
-// its helpers).
+// Stream of a device whose memory is host memory and whose kernels run on the calling thread and
+// its helper threads.
 //
-// Work runs inline, and behind an unmet Wait on the thread that signals; see CommandQueue.
+// Two modes (see CommandQueue). Inline: work runs at once, and behind an unmet Wait it runs on the
+// thread that signals. In the background: all work runs late, on other threads. The second mode
+// finds code that relies on the work being done when a call returns.
 #pragma once
 #include <memory>
 
@@ -11,13 +13,13 @@
 
 namespace uopd::devices {
 
-// What such a device loads. Run is called on any thread, also in parallel, and returns when the
-// kernel is done.
+// The executables of such a device. Run may be called on any thread, also in parallel. It returns
+// when the kernel is done.
 class HostExecutable : public Executable {
  public:
   using Executable::Executable;
-  // `buffers` and `vars` have as many entries as args() says; buffers[-1] is stop.word(). Returns
-  // early, with any status, once `stop` is set.
+  // `buffers` has args().buffers entries and `vars` has args().vars entries. buffers[-1] is
+  // stop.word(). Once `stop` is set, Run returns early, with any status.
   virtual absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
                            const StopFlag& stop) = 0;
 };
@@ -25,10 +27,8 @@ class HostExecutable : public Executable {
 class HostStream final : public Stream {
  public:
   // REQUIRES: every Executable of `device` is a HostExecutable, and its buffers have host_data().
-  // `deferred`: for tests, see CommandQueue.
-  explicit HostStream(std::shared_ptr<Device> device, bool deferred = false)
-      : Stream(std::move(device)), queue_(std::make_shared<CommandQueue>(deferred)) {}
-  ~HostStream() override { queue_->RunQueued(); }
+  explicit HostStream(std::shared_ptr<Device> device, CommandQueue::Delay background = std::nullopt)
+      : Stream(std::move(device)), queue_(std::make_shared<CommandQueue>(background)) {}
 
   absl::Status Synchronize() override { return queue_->Synchronize(); }
 
@@ -41,6 +41,7 @@ class HostStream final : public Stream {
   absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
                         std::span<const BufferArg> buffers, std::span<const int64_t> vars,
                         int64_t* duration_ns, const std::shared_ptr<const StopFlag>& stop) override;
+  absl::Status DoFree(std::shared_ptr<Buffer> buffer) override;
   absl::Status DoRecord(TimePoint point) override;
   absl::Status DoWait(TimePoint until) override;
 

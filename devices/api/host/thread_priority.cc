@@ -9,7 +9,8 @@
 namespace uopd::devices {
 namespace {
 
-// A tenth of the processor beside a thread of usual priority, and all of it beside none.
+// With this nice value a thread gets about a tenth of the processor beside a thread of usual
+// priority, and all of the processor if no such thread runs.
 constexpr int kNice = 10;
 
 thread_local bool in_background = false;
@@ -20,7 +21,7 @@ void EnterBackground() {
   if (in_background) return;
   in_background = true;
   const auto thread = static_cast<id_t>(syscall(SYS_gettid));
-  // Where a sandbox forbids one of them, the work is done all the same.
+  // A sandbox may forbid one of these calls. The work is then done at the usual priority.
   if (setpriority(PRIO_PROCESS, thread, kNice) != 0) return;
   const sched_param none{};
   sched_setscheduler(0, SCHED_BATCH, &none);  // 0: this thread

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// Threads for work that others should not wait for.
+// Low priority for threads whose work nobody waits for.
 //
-// A thread lowers its own priority and keeps it: raising it again takes a privilege. Devices whose
-// kernels run on the host look at it: what a background thread launches runs on threads of that
-// priority too.
+// A thread lowers its own priority and keeps the low priority: raising it again needs a privilege.
+// Devices whose kernels run on the host respect this: what a background thread launches runs on
+// threads of the same low priority.
 #pragma once
 
 namespace uopd::devices {
 
-// The calling thread is one for background work from now on: nice 10, batch scheduling.
+// From now on the calling thread does background work: nice 10, batch scheduling.
 void EnterBackground();
-// True for threads that called it.
+// True for threads that have called EnterBackground.
 bool InBackground();
 
 }  // namespace uopd::devices

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Who asks for work: what shares of the daemon are counted by.
+// Who asks for work. The daemon shares its capacity among peers and flows by these names.
 #pragma once
 #include <string>
 
 namespace uopd::engine {
 
 struct Caller {
-  // The address of the client without its port; "unix" for every Unix socket. Empty: the daemon.
+  // The address of the client without its port; "unix" for every Unix socket. Empty: the daemon
+  // itself.
   std::string peer;
-  // The session that the work is for, or the connection where there is none.
+  // The session that the work is for; if there is no session, the connection.
   std::string flow;
+  // The tenant that the call belongs to (session/tenants.h). Empty if the daemon has no tenants.
+  std::string tenant;
 };
 
 }  // namespace uopd::engine

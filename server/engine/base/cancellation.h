@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// A request's end before its answer, told to who works or waits for it: a flag for those who poll,
-// a call for the one who waits without a thread.
+// Tells those who work for a request, or wait for it, that the request ended before its answer. It
+// is a flag for those who poll, and a call for the one who waits without a thread.
 //
-// Thread-safe. Held by shared_ptr by the RPC and by whoever works for it.
+// Thread-safe. Held by shared_ptr by the RPC and by everything that works for it.
 #pragma once
 #include <atomic>
 #include <utility>
@@ -16,7 +16,7 @@ class Cancellation {
  public:
   bool cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 
-  // For good. Calls the watcher, on this thread and without locks.
+  // Cancels for good. Calls the watcher on this thread, without holding a lock.
   void Cancel() UOPD_EXCLUDES(mu_) {
     absl::AnyInvocable<void()> watcher;
     {
@@ -28,19 +28,19 @@ class Cancellation {
     if (watcher) watcher();
   }
 
-  // `watcher` is called once when the request is cancelled. There is one at a time. False: the
-  // request was cancelled already, and the watcher stays with the caller.
+  // `watcher` is called once when the request is cancelled. Only one watcher is allowed at a time.
+  // False: the request was cancelled before; `watcher` is not taken.
   bool TryWatch(absl::AnyInvocable<void()>& watcher) UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     if (cancelled()) return false;
     watcher_ = std::move(watcher);
     return true;
   }
-  // The same, but calls it at once if the request was cancelled.
+  // The same, but if the request was cancelled before, calls `watcher` at once.
   void Watch(absl::AnyInvocable<void()> watcher) {
     if (!TryWatch(watcher)) watcher();
   }
-  // The watcher is called no more, but may be running.
+  // From now on the watcher is not called any more. It may still be running.
   void Unwatch() UOPD_EXCLUDES(mu_) {
     absl::AnyInvocable<void()> dropped;
     MutexLock lock(mu_);

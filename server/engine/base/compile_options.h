@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Switches of a request that change what is compiled, and from where. Plain data.
+// Options of a request: what is compiled, and which stores of the cache are used. Plain data.
 #pragma once
 #include <string>
 
@@ -11,18 +11,19 @@ struct CompileOptions {
 
   bool noopt = false;
   bool fast_math = false;
-  int beam = 0;                    // width of the search that tunes the kernels; 0: none
-  bool ignore_beam_cache = false;  // tunes also what has been tuned before
-  // CACHELEVEL: what the cache on disk is read and written for. 0: nothing; 1: what tuning found;
-  // 2: everything.
+  int beam = 0;  // beam width of the search that tunes the kernels; 0: no tuning
+  // Also tunes what has been tuned before.
+  bool ignore_beam_cache = false;
+  // CACHELEVEL: what the cache on disk is read and written for. 0: nothing. 1: the results of
+  // tuning. 2: everything.
   int cache_level = kMaxCacheLevel;
   bool operator==(const CompileOptions&) const = default;
 
   bool caches_tuning() const { return cache_level >= 1; }
   bool caches_compiles() const { return cache_level >= 2; }
 
-  std::string Text() const;        // all of them
-  std::string KernelText() const;  // those that decide the code of a kernel with given opts
+  std::string Text() const;        // all options
+  std::string KernelText() const;  // the options that decide the code of a kernel with given opts
 };
 
 }  // namespace uopd::engine

@@ -17,16 +17,28 @@ absl::StatusOr<StreamLease> StreamLease::Take(DeviceState& state) {
       return lease;
     }
   }
-  UOPD_ASSIGN(auto stream, state.device().NewStream());
-  return StreamLease(&state, std::move(stream));
+  TimedStream made;
+  UOPD_ASSIGN(made.stream, state.device().NewStream());
+  UOPD_ASSIGN(made.last.semaphore, state.device().NewSemaphore());
+  return StreamLease(&state, std::move(made));
 }
 
 StreamLease::~StreamLease() = default;
 
-absl::Status StreamLease::Finish() {
-  UOPD_TRY(stream_->Synchronize());
+absl::StatusOr<devices::TimePoint> StreamLease::Mark() {
+  ++stream_.last.value;
+  UOPD_TRY(stream_.stream->Record(std::span(&stream_.last, 1)));
+  return stream_.last;
+}
+
+void StreamLease::GiveBack() {
   MutexLock lock(state_->mu_);
   if (state_->idle_.size() < DeviceState::kMaxIdle) state_->idle_.push_back(std::move(stream_));
+}
+
+absl::Status StreamLease::Finish() {
+  UOPD_TRY(stream_.stream->Synchronize());
+  GiveBack();
   return absl::OkStatus();
 }
 
@@ -42,7 +54,8 @@ absl::StatusOr<DeviceState*> DeviceSet::Get(std::string_view name) {
     return absl::InvalidArgumentError(device.status().message());
   }
   UOPD_TRY(device.status());
-  // Known by its full name from here on; a short spelling costs the look into the registry.
+  // devices_ is keyed by the full name. A shorter spelling of the name always needs the look into
+  // the registry.
   MutexLock lock(mu_);
   auto [it, added] = states_.try_emplace((*device)->info().name);
   if (added) it->second = std::make_unique<DeviceState>(*std::move(device));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The devices that the engine runs on, each with idle streams and its metrics.
+// The devices that the engine runs on, each with its idle streams and its metrics.
 //
-// Thread-safe. Outlives programs, sessions and everything else that names a DeviceState. Opening
-// failures are those of devices/registry.h.
+// Thread-safe. Outlives programs, sessions and everything else that names a DeviceState. A device
+// that does not open gives the errors of devices/registry.h.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,6 +16,12 @@
 #include "devices/registry.h"
 
 namespace uopd::engine {
+
+// A stream and the latest point on it.
+struct TimedStream {
+  std::unique_ptr<devices::Stream> stream;
+  devices::TimePoint last;  // the point that was marked last
+};
 
 class DeviceState {
  public:
@@ -34,11 +40,12 @@ class DeviceState {
   Histogram& kernel_duration_;
   Gauge& buffer_bytes_;
   Mutex mu_;
-  std::vector<std::unique_ptr<devices::Stream>> idle_ UOPD_GUARDED_BY(mu_);
+  std::vector<TimedStream> idle_ UOPD_GUARDED_BY(mu_);
 };
 
-// A stream for the use of one thread, from the idle ones or new. Goes back only after Synchronize
-// returned OK through Finish: one with work of unknown state is dropped.
+// A stream for one thread at a time: an idle one, or a new one. It goes back to the idle streams
+// only when all its work is known to be done without an error. Otherwise it is dropped, and
+// completes its work alone.
 class StreamLease {
  public:
   static absl::StatusOr<StreamLease> Take(DeviceState& state);
@@ -46,16 +53,19 @@ class StreamLease {
   StreamLease(StreamLease&&) = default;
   StreamLease& operator=(StreamLease&&) = delete;
 
-  devices::Stream* operator->() const { return stream_.get(); }
-  devices::Stream& operator*() const { return *stream_; }
-  // Waits for all work; the first error.
+  devices::Stream* operator->() const { return stream_.stream.get(); }
+  devices::Stream& operator*() const { return *stream_.stream; }
+  // Returns a point that is reached when all work queued so far is done.
+  absl::StatusOr<devices::TimePoint> Mark();
+  // REQUIRES: the point of the last Mark is reached, and nothing was queued after it.
+  void GiveBack();
+  // Waits for all work and gives the stream back. Returns the first error.
   absl::Status Finish();
 
  private:
-  StreamLease(DeviceState* state, std::unique_ptr<devices::Stream> stream)
-      : state_(state), stream_(std::move(stream)) {}
+  StreamLease(DeviceState* state, TimedStream stream) : state_(state), stream_(std::move(stream)) {}
   DeviceState* state_;
-  std::unique_ptr<devices::Stream> stream_;
+  TimedStream stream_;
 };
 
 class DeviceSet {
@@ -63,12 +73,12 @@ class DeviceSet {
   explicit DeviceSet(std::unique_ptr<devices::Registry> registry)
       : registry_(std::move(registry)) {}
 
-  // "" is the default device. INVALID_ARGUMENT for a name that is wrong or not configured,
-  // UNAVAILABLE when it does not open. The pointer lives as long as the set.
+  // "" is the default device. INVALID_ARGUMENT: the name is wrong or not configured. UNAVAILABLE:
+  // the device does not open. The pointer lives as long as the set.
   absl::StatusOr<DeviceState*> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   std::vector<devices::DeviceEntry> List() { return registry_->List(); }
-  bool Settled() const { return registry_->Settled(); }  // List opens nothing
-  size_t size() const { return registry_->size(); }      // that are configured
+  bool Settled() const { return registry_->Settled(); }  // List would open nothing
+  size_t size() const { return registry_->size(); }      // number of configured devices
 
  private:
   const std::unique_ptr<devices::Registry> registry_;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// What waits for a thread, in turn: one item of each peer, and of a peer one item of each of its
-// flows, so that a client with thousands of requests delays another one's first by no more than its
-// share.
+// What waits for a thread, in fair order: peers take turns, and within a peer its flows take turns.
+// So a client with thousands of requests delays the first request of another client by no more than
+// its own share.
 //
-// At most so many items of one flow and of one peer run at the same time: then a place is left for
-// others also where items never end. Items of one flow come out in the order in which they went in.
+// The number of items of one flow and of one peer that run at the same time is limited. So others
+// find a thread even if some items never end. Items of one flow come out in the order in which they
+// went in.
 //
-// Not thread-safe. Push and Done are O(1); Pop skips what runs as much as it may, which is no more
-// than there are threads.
+// Not thread-safe. Push and Done are O(1). Pop skips flows and peers that run as much as they may;
+// there are no more of these than threads.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +29,7 @@ template <class T>
 class FairQueue {
  public:
   struct Limits {
-    size_t of_peer = SIZE_MAX, of_flow = SIZE_MAX;  // that run at the same time
+    size_t of_peer = SIZE_MAX, of_flow = SIZE_MAX;  // items that may run at the same time
   };
 
   explicit FairQueue(Limits limits) : limits_(limits) {}
@@ -54,7 +55,7 @@ class FairQueue {
   }
 
   struct Taken;
-  // The next one that may run; nullopt when there is none. Done follows.
+  // Returns the next item that may run; nullopt if there is none. The caller calls Done later.
   std::optional<Taken> Pop() {
     for (auto p = turns_.begin(); p != turns_.end(); ++p) {
       Peer& peer = **p;
@@ -67,7 +68,7 @@ class FairQueue {
         ++flow.running;
         ++peer.running;
         --size_;
-        // To the end of their rings, if there is more.
+        // The flow and its peer go to the ends of their rings if they have more items.
         peer.turns.erase(f);
         if (!flow.items.empty()) peer.turns.push_back(&flow);
         turns_.erase(p);
@@ -78,8 +79,8 @@ class FairQueue {
     return std::nullopt;
   }
 
-  // Takes out the first waiting item of the caller's flow for which is_it(item); nullopt: none is.
-  // Done does not follow. Linear in what waits in the flow.
+  // Takes out the first waiting item of the caller's flow for which is_it(item); nullopt if there
+  // is none. Done is not called for it. Linear in the number of items that wait in the flow.
   template <class IsIt>
   std::optional<T> Withdraw(const Caller& caller, IsIt is_it) {
     const auto p = peers_.find(caller.peer);
@@ -101,7 +102,7 @@ class FairQueue {
     return out;
   }
 
-  size_t size() const { return size_; }  // that wait
+  size_t size() const { return size_; }  // items that wait
   bool empty() const { return size_ == 0; }
 
  private:
@@ -115,7 +116,7 @@ class FairQueue {
   struct Peer {
     std::string name;
     absl::flat_hash_map<std::string, std::unique_ptr<Flow>> flows;
-    std::list<Flow*> turns;  // those with items
+    std::list<Flow*> turns;  // flows with items
     size_t running = 0;
   };
 
@@ -124,7 +125,7 @@ class FairQueue {
     T item;
     Flow* flow;
   };
-  // What Pop gave has run.
+  // The item that Pop returned has run.
   void Done(Flow* flow) {
     --flow->running;
     --flow->peer->running;
@@ -141,7 +142,7 @@ class FairQueue {
 
   const Limits limits_;
   absl::flat_hash_map<std::string, std::unique_ptr<Peer>> peers_;
-  std::list<Peer*> turns_;  // those with items
+  std::list<Peer*> turns_;  // peers with items
   size_t size_ = 0;
 };
 

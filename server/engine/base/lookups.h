@@ -7,9 +7,9 @@
 
 namespace uopd::engine {
 
-// By what was found.
+// Counts one lookup by its outcome.
 void CountLookup(const std::string& store, cache::GetOutcome outcome);
-// A value that the store gave and that is no use.
+// Counts a value that the store returned but that cannot be used.
 void CountCorrupt(const std::string& store);
 
 }  // namespace uopd::engine

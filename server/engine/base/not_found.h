@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// NOT_FOUND statuses that say of which kind the missing thing is, so that a client knows what to
+// NOT_FOUND statuses that carry the kind of the missing thing. The kind tells the client what to
 // do: send the graph (program), open a session again (session), or give up (buffer). Pure
 // functions.
 #pragma once

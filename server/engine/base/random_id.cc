@@ -11,7 +11,7 @@ namespace uopd::engine {
 
 absl::StatusOr<std::string> RandomId() {
   unsigned char bytes[16];
-  // Up to 256 bytes are never cut short once the generator is seeded.
+  // Once the generator is seeded, getrandom never returns less than asked for up to 256 bytes.
   if (getrandom(bytes, sizeof bytes, 0) != static_cast<ssize_t>(sizeof bytes)) {
     return absl::UnavailableError(Cat("random numbers are not available: ", std::strerror(errno)));
   }

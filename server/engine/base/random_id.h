@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Names that nobody can guess. Thread-safe.
+// Identifiers that nobody can guess. Thread-safe.
 #pragma once
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace uopd::engine {
 
-// 128 bits from the operating system's generator, as 32 hexadecimal digits.
+// 128 bits from the operating system's random generator, as 32 hexadecimal digits.
 absl::StatusOr<std::string> RandomId();
 
 }  // namespace uopd::engine

@@ -55,17 +55,17 @@ void Strand::Post(Admission admission, const RequestContext& request, HeldTask t
   refused->task(Turn(nullptr, std::move(refused->admission)));
 }
 
-absl::Status Strand::Post(const RequestContext& request, Executor::Task task) {
-  UOPD_ASSIGN(Admission admission, executor_.Admit(request.caller));
+absl::Status Strand::Post(const RequestContext& request, TaskPool::Task task) {
+  UOPD_ASSIGN(Admission admission, task_pool_.Admit(request.caller));
   Post(std::move(admission), request, [task = std::move(task)](const Turn&) mutable {
     task();
-    task = nullptr;  // what it holds goes before the next one starts
+    task = nullptr;  // destroys what the task holds before the next task starts
   });
   return absl::OkStatus();
 }
 
 void Strand::PostTurn(const Caller& caller) {
-  executor_.Post(caller, [self = shared_from_this()] { self->RunOne(); });
+  task_pool_.Post(caller, [self = shared_from_this()] { self->RunOne(); });
 }
 
 void Strand::Withdraw(uint64_t id) {
@@ -85,7 +85,7 @@ void Strand::RunOne() {
   Waiting next;
   {
     MutexLock lock(mu_);
-    if (tasks_.empty()) {  // the one that asked for this turn was withdrawn
+    if (tasks_.empty()) {  // the task that asked for this turn was withdrawn
       busy_ = false;
       return;
     }

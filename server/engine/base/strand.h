@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT
-// The calls of one session, one at a time and in order: on the caller's thread when nothing is
-// ahead, otherwise on the executor.
+// Runs the calls of one session in order, one at a time. A call runs on the caller's thread if no
+// other call is ahead of it, otherwise on the task pool.
 //
 //   idle --TryEnter--> busy --Leave, nothing queued--> idle
-//   idle --Post--> busy, a task of the executor runs the queue; one of it per turn, so that
-//   sessions share the threads
+//   idle --Post--> busy: a task of the pool runs the queue, one call per turn, so that sessions share
+//   the threads
 //
-// A task may keep its turn beyond its own end, while something else works for the call: the next
-// task starts when the turn ends.
+// A task may keep its Turn after it has returned, while something else works for the call. The next
+// task starts when the Turn ends.
 //
-// A call whose request is cancelled waits no longer: it leaves the queue.
+// If the request of a waiting call is cancelled, the call leaves the queue at once.
 //
-// Thread-safe. Owned by shared_ptr: a queued turn keeps the strand alive. The executor outlives it.
+// Thread-safe. Owned by shared_ptr: a queued turn keeps the strand alive. The task pool outlives
+// the strand.
 #pragma once
 #include <cstdint>
 #include <deque>
 #include <memory>
 
 #include "core/base/mutex.h"
-#include "server/engine/base/executor.h"
+#include "server/engine/base/task_pool.h"
 
 namespace uopd::engine {
 
 class Strand : public std::enable_shared_from_this<Strand> {
  public:
-  // Held by whom the strand works for.
+  // The right to run on the strand. Whoever works for the current call holds it.
   class Turn {
    public:
     Turn() = default;
@@ -43,17 +44,17 @@ class Strand : public std::enable_shared_from_this<Strand> {
   };
   using HeldTask = absl::AnyInvocable<void(Turn)>;
 
-  explicit Strand(Executor& executor) : executor_(executor) {}
+  explicit Strand(TaskPool& task_pool) : task_pool_(task_pool) {}
 
-  // True: nothing is ahead, and nothing else runs here until Leave.
+  // True: no call is ahead, and nothing else runs on this strand until Leave.
   bool TryEnter() UOPD_EXCLUDES(mu_);
   void Leave() UOPD_EXCLUDES(mu_);
-  // Of work that the executor has admitted. If the request is cancelled before its turn, the thread
-  // that cancels calls `task` at once, beside what runs here; `task` must then only end the
-  // request.
+  // Posts work that the task pool has admitted. If the request is cancelled before its turn, the
+  // thread that cancels calls `task` at once, even while another call runs on this strand. `task`
+  // must then only end the request.
   void Post(Admission admission, const RequestContext& request, HeldTask task) UOPD_EXCLUDES(mu_);
-  // RESOURCE_EXHAUSTED when the executor does not admit it; then the task is dropped.
-  absl::Status Post(const RequestContext& request, Executor::Task task);
+  // RESOURCE_EXHAUSTED: the task pool does not admit the task, and drops it.
+  absl::Status Post(const RequestContext& request, TaskPool::Task task);
 
  private:
   struct Waiting {
@@ -66,7 +67,7 @@ class Strand : public std::enable_shared_from_this<Strand> {
   void RunOne() UOPD_EXCLUDES(mu_);
   void PostTurn(const Caller& caller);
 
-  Executor& executor_;
+  TaskPool& task_pool_;
   Mutex mu_;
   bool busy_ UOPD_GUARDED_BY(mu_) = false;
   std::deque<Waiting> tasks_ UOPD_GUARDED_BY(mu_);

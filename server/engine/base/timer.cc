@@ -28,7 +28,8 @@ Timer::Id Timer::At(Clock::time_point when, absl::AnyInvocable<void()> fn) {
 }
 
 void Timer::Drop(const Id& id) {
-  absl::AnyInvocable<void()> dropped;  // its end may be long: not under the lock
+  // Destroying the function may take long, so it is not done under the lock.
+  absl::AnyInvocable<void()> dropped;
   MutexLock lock(mu_);
   const auto it = due_.find(id);
   if (it == due_.end()) return;
@@ -50,7 +51,8 @@ void Timer::Work() {
         if (stop_) return;
         const auto now = Clock::now();
         if (!due_.empty() && due_.begin()->first.first <= now) break;
-        // A distant time overflows in the library's conversion to the system's clock.
+        // Limit the time: a distant time overflows when the library converts it to the system's
+        // clock.
         const auto longest = now + std::chrono::hours(1);
         const auto until = due_.empty() ? longest : std::min(longest, due_.begin()->first.first);
         const Id next = due_.empty() ? Id() : due_.begin()->first;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Calls functions at their times, on one thread: for those who wait without a thread of their own.
+// Calls functions at given times, on one thread of its own. It serves those who wait without a
+// thread.
 //
-// Thread-safe. Functions must be short. The destructor drops what is not due.
+// Thread-safe. The functions must be short. The destructor drops functions that are not due.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -26,9 +27,9 @@ class Timer {
   Timer& operator=(const Timer&) = delete;
 
   Id At(Clock::time_point when, absl::AnyInvocable<void()> fn) UOPD_EXCLUDES(mu_);
-  // No effect where it was called already; it may be running.
+  // Drops the function. No effect if it was called already; it may be running.
   void Drop(const Id& id) UOPD_EXCLUDES(mu_);
-  size_t size() const UOPD_EXCLUDES(mu_);  // functions that wait
+  size_t size() const UOPD_EXCLUDES(mu_);  // number of functions that wait
 
  private:
   void Work() UOPD_EXCLUDES(mu_);
@@ -38,7 +39,7 @@ class Timer {
   std::map<Id, absl::AnyInvocable<void()>> due_ UOPD_GUARDED_BY(mu_);
   uint64_t next_ UOPD_GUARDED_BY(mu_) = 0;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // declared last: the thread uses the other members
 };
 
 }  // namespace uopd::engine

@@ -14,13 +14,13 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
                                                     const std::string& source,
                                                     const cache::WaitLimits& limits) {
   const std::string frame = Cat("compiling kernel ", kernel);
-  if (workers_ == nullptr) {
+  if (supervisor_ == nullptr) {
     auto object = CompileHere(device, source);
     UOPD_TRY(WithFrame(object.status(), frame));
     return object;
   }
   const worker::CompileRequest request{device.info().name, device.target().toolchain, source};
-  JobResult result = workers_->Run(request.ToJob(time_limit_), limits.deadline, [&] {
+  JobResult result = supervisor_->Run(request.ToJob(time_limit_), limits.deadline, [&] {
     return stopped_.load() || (limits.cancelled && limits.cancelled());
   });
   if (result.no_worker || result.passing) {
@@ -36,14 +36,14 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
       if (!stopped_.load()) return CancelledByCaller();
       return absl::CancelledError(Cat("the daemon stops while ", frame));
     case JobResult::kTimedOut:
-      // Not the limit of the job itself.
+      // The caller's deadline passed, not the time limit of the job itself.
       if (!result.quarantined && std::chrono::steady_clock::now() >= limits.deadline)
         return DeadlinePassed();
       break;
     case JobResult::kCrashed:
       break;
   }
-  // Not the code of the job: a client that tries again gets the same.
+  // Do not use the job's status code: a client that tries again would get the same failure.
   return absl::InternalError(
       Cat("the compiler fails on kernel ", kernel, ": ", StatusText(result.status)));
 }

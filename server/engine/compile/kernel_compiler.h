@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
-// The source text of a kernel to object bytes, in a worker process.
+// Compiles the source text of a kernel to object bytes, in a worker process.
 //
-// What aborts, crashes or does not end in a compiler costs a worker and this kernel, and not the
-// daemon: the answer is INTERNAL and names the kernel, and the same text is refused at once from
-// then on (server/worker/quarantine.h). A compile that nobody waits for any more is ended with its
-// worker, and nobody is to blame.
+// A compiler that aborts, crashes or does not end costs a worker and this kernel, but not the
+// daemon. The answer is INTERNAL and names the kernel. From then on the same text is refused at
+// once (server/worker/quarantine.h). A compile that nobody waits for any more is ended together
+// with its worker, and its text is not quarantined.
 //
-// When no worker can be had (the machine cannot fork), or something outside kills the workers of
-// one kernel again and again, the answer is UNAVAILABLE: nothing is compiled in the daemon's own
-// process, which a compiler could take along.
+// The answer is UNAVAILABLE if no worker can be started (the machine cannot fork), or if something
+// outside kills the workers of one kernel again and again. Nothing is then compiled in the daemon's
+// own process, because a compiler that crashes would end the daemon.
 //
-// Thread-safe; calls run in parallel, as many as the pool has workers.
+// Thread-safe. As many calls run in parallel as the pool has workers.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -25,23 +25,23 @@ namespace uopd::engine {
 
 class KernelCompiler {
  public:
-  // `workers` outlives this; null: compiles in this process (tests, and replaying a failure).
-  KernelCompiler(worker::Supervisor* workers, std::chrono::milliseconds time_limit)
-      : workers_(workers), time_limit_(time_limit) {}
+  // `supervisor` outlives this object. Null: compiles in this process (for tests and replays).
+  KernelCompiler(worker::Supervisor* supervisor, std::chrono::milliseconds time_limit)
+      : supervisor_(supervisor), time_limit_(time_limit) {}
 
-  // `kernel` is the name for errors. CANCELLED after Stop, CANCELLED or DEADLINE_EXCEEDED as
-  // `limits` says; in this process a compile that runs ends by itself alone.
+  // `kernel` is the name for errors. CANCELLED: Stop was called. CANCELLED or DEADLINE_EXCEEDED:
+  // `limits` ended the call. A compile in this process cannot be ended early.
   absl::StatusOr<std::string> Compile(const devices::Device& device, const std::string& kernel,
                                       const std::string& source,
                                       const cache::WaitLimits& limits = {});
-  // Ends what runs in workers and refuses the rest.
+  // Ends the compiles that run in workers, and refuses new ones.
   void Stop() { stopped_.store(true); }
 
  private:
   absl::StatusOr<std::string> CompileHere(const devices::Device& device,
                                           const std::string& source) const;
 
-  worker::Supervisor* const workers_;
+  worker::Supervisor* const supervisor_;
   const std::chrono::milliseconds time_limit_;
   std::atomic<bool> stopped_{false};
 };

@@ -12,15 +12,16 @@
 namespace uopd::engine {
 namespace {
 
-constexpr char kStore[] = "kernel";
+constexpr char kKernelStore[] = "kernel";
 
 }  // namespace
 
 absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
                                                const KernelRequest& wanted, PhaseTimings* timings) {
-  std::string environment = pipeline_.KernelEnvironment(wanted.device->device(), wanted.options);
+  std::string environment =
+      graph_compiler_.KernelEnvironment(wanted.device->device(), wanted.options);
   if (wanted.opts != nullptr) Append(environment, " opts=", Text(*wanted.opts));
-  const cache::Key key(kStore, std::string(wanted.graph), std::move(environment));
+  const cache::Key key(kKernelStore, std::string(wanted.graph), std::move(environment));
   const Place place(key.address(), wanted.device);
   if (auto kernel = Find(place)) return LoadedKernel{kernel, CacheResult::kMemory};
 
@@ -35,7 +36,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
                   return Build(limits, wanted, timings);
                 }));
     const bool reads = load.use == cache::Use::kReadAndKeep;
-    if (reads) CountLookup(kStore, loaded.lookup);
+    if (reads) CountLookup(kKernelStore, loaded.lookup);
     const bool built = !reads || loaded.outcome == cache::LoadOutcome::kComputed;
     auto kernel = Load(*loaded.bytes, wanted, timings);
     if (kernel.ok()) {
@@ -43,8 +44,9 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
       return LoadedKernel{*kernel, built ? CacheResult::kMiss : CacheResult::kDisk};
     }
     if (built || absl::IsResourceExhausted(kernel.status())) return kernel.status();
-    // The bytes are what was stored (the store checks that), and still no kernel: replace them.
-    CountCorrupt(kStore);
+    // The store has checked that the bytes are what was stored, but they are no usable kernel.
+    // Replace them.
+    CountCorrupt(kKernelStore);
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
     load.use = cache::Use::kReplace;
   }
@@ -56,8 +58,8 @@ absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
   Interrupt interrupt(limits.deadline, limits.cancelled);
   UOPD_TRY(interrupt.Check());
   const devices::Device& device = wanted.device->device();
-  auto lowered =
-      pipeline_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts, timings, &interrupt);
+  auto lowered = graph_compiler_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts,
+                                             timings, &interrupt);
   if (absl::IsUnimplemented(lowered.status()))
     return WithFrame(lowered.status(), Cat("compiling for ", device.info().name));
   UOPD_ASSIGN(KernelSource source, std::move(lowered));
@@ -82,14 +84,14 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   if (!fits) {
     return absl::InternalError(Cat("kernel ", record.name, " does not fit the schedule's buffers"));
   }
-  devices::Program program;
-  program.format = ProgramFormat::kObject;
-  program.entry = record.name;
-  program.bytes = std::move(record.object);
-  program.args = {static_cast<int>(record.buffers.size()),
-                  static_cast<int>(record.variables.size())};
+  devices::KernelCode kernel_code;
+  kernel_code.format = CodeFormat::kObject;
+  kernel_code.entry = record.name;
+  kernel_code.bytes = std::move(record.object);
+  kernel_code.args = {static_cast<int>(record.buffers.size()),
+                      static_cast<int>(record.variables.size())};
   auto kernel = std::make_shared<Kernel>();
-  UOPD_ASSIGN(kernel->executable, wanted.device->device().Load(program));
+  UOPD_ASSIGN(kernel->executable, wanted.device->device().Load(kernel_code));
   kernel->device = wanted.device;
   kernel->tuned = wanted.opts != nullptr;
   kernel->name = std::move(record.name);

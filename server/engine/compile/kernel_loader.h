@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-// Kernels by their keys: from memory, from the cache, or built; loaded on their device.
+// Gets one kernel by its key: from memory, from the cache, or by building it. Loads it on its
+// device.
 //
-// Thread-safe. Concurrent callers that want the same kernel cause one build, across the daemons
-// that share the store and across devices with equal targets too: the key of a kernel has facts
-// about its device and not its name. Loaded is it on each device by itself. A cached value that
-// does not decode or load is counted as corrupt, built again and replaced.
+//   graph ─ GraphCompiler ─► source ─ KernelCompiler ─► KernelRecord ─ Device::Load ─► Kernel
+//
+// Thread-safe. If several callers want the same kernel at the same time, it is built once. This
+// also holds for daemons that share the store, and for devices with equal targets: the key of a
+// kernel contains facts about its device but not the device's name. Each device loads the kernel
+// for itself. A cached value that does not decode or load is counted as corrupt, built again and
+// replaced.
 #pragma once
 #include <memory>
 #include <string>
@@ -15,9 +19,9 @@
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
 #include "server/engine/base/request_context.h"
+#include "server/engine/compile/graph_compiler.h"
+#include "server/engine/compile/kernel.h"
 #include "server/engine/compile/kernel_compiler.h"
-#include "server/engine/compile/pipeline.h"
-#include "server/engine/compile/program.h"
 
 namespace uopd::engine {
 
@@ -26,53 +30,56 @@ struct LoadedKernel {
   CacheResult from = CacheResult::kUnspecified;  // kMemory, kDisk or kMiss
 };
 
-// Which kernel, and what it will be used with. Borrows everything.
+// Which kernel is wanted, and with what it will be used. All members are borrowed.
 struct KernelRequest {
   std::string_view graph;  // Item::graph
   DeviceState* device = nullptr;
   const CompileOptions& options;
   const std::vector<codegen::Opt>* opts = nullptr;  // as tuning found them; null: as options say
-  const std::vector<int64_t>& capacities;           // bytes of the buffers that it will get
+  const std::vector<int64_t>& capacities;           // bytes of the buffers that it will use
 };
 
-// Under which lease a kernel is built.
+// The terms of the lease under which a kernel is built.
 struct LeaseTerms {
   std::string owner;  // for people to read
-  // How long others wait for a daemon that died in the middle; renewed while it lives.
+  // How long others wait for a daemon that died during a build. A living daemon renews the lease.
   int64_t ttl_us = 5'000'000;
 };
 
 class KernelLoader {
  public:
   // All references outlive the loader.
-  KernelLoader(const Pipeline& pipeline, KernelCompiler& compiler, cache::Store& store,
+  KernelLoader(const GraphCompiler& graph_compiler, KernelCompiler& compiler, cache::Store& store,
                LeaseTerms lease)
-      : pipeline_(pipeline), compiler_(compiler), store_(store), lease_(std::move(lease)) {}
+      : graph_compiler_(graph_compiler),
+        compiler_(compiler),
+        store_(store),
+        lease_(std::move(lease)) {}
 
-  // Adds to `timings`. INVALID_ARGUMENT for opts that do not apply.
+  // Adds to `timings`. INVALID_ARGUMENT: the opts do not apply.
   absl::StatusOr<LoadedKernel> Get(const RequestContext& request, const KernelRequest& kernel,
                                    PhaseTimings* timings) UOPD_EXCLUDES(mu_);
 
  private:
-  // For as long as `limits` say.
+  // Builds the record. `limits` may end it early.
   absl::StatusOr<std::string> Build(const cache::WaitLimits& limits, const KernelRequest& kernel,
                                     PhaseTimings* timings) const;
   static absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record,
                                                             const KernelRequest& request,
                                                             PhaseTimings* timings);
-  // Where a kernel is loaded: the address of its key, and the device.
+  // Where a kernel is loaded: the address of its key, and its device.
   using Place = std::pair<Digest, const DeviceState*>;
   std::shared_ptr<const Kernel> Find(const Place& place) UOPD_EXCLUDES(mu_);
   void Remember(const Place& place, const std::shared_ptr<const Kernel>& kernel) UOPD_EXCLUDES(mu_);
 
-  const Pipeline& pipeline_;
+  const GraphCompiler& graph_compiler_;
   KernelCompiler& compiler_;
   cache::Store& store_;
   const LeaseTerms lease_;
   cache::LoadGroup flights_;
   Mutex mu_;
   absl::flat_hash_map<Place, std::weak_ptr<const Kernel>> loaded_ UOPD_GUARDED_BY(mu_);
-  size_t sweep_at_ UOPD_GUARDED_BY(mu_) = 1024;  // entries at which the expired ones are dropped
+  size_t sweep_at_ UOPD_GUARDED_BY(mu_) = 1024;  // at this size, drop expired entries
 };
 
 }  // namespace uopd::engine

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile/kernel_record.h"
 
-#include <bit>
-
 #include "core/base/bytes.h"
 #include "core/ir/dtype.h"
 
@@ -10,21 +8,6 @@ namespace uopd::engine {
 namespace {
 
 constexpr uint64_t kMaxBuffers = 1 << 16;
-
-void PutDouble(std::string& out, double v) { PutVarint(out, std::bit_cast<uint64_t>(v)); }
-bool GetDouble(ByteReader& in, double& v) {
-  uint64_t bits;
-  if (!in.Varint(bits)) return false;
-  v = std::bit_cast<double>(bits);
-  return true;
-}
-
-bool GetBool(ByteReader& in, bool& v) {
-  uint64_t bits;
-  if (!in.Varint(bits) || bits > 1) return false;
-  v = bits == 1;
-  return true;
-}
 
 bool GetBuffers(ByteReader& in, std::vector<codegen::BufferUse>& out) {
   uint64_t n;
@@ -58,8 +41,8 @@ bool Get(ByteReader& in, KernelRecord& out) {
     return false;
   }
   return codegen::LaunchGeometry::Decode(in, out.variables.size(), out.launch) &&
-         GetDouble(in, out.flops) && GetDouble(in, out.bytes) && GetDouble(in, out.estimate_ns) &&
-         GetBool(in, out.polls) && in.done();
+         in.Double(out.flops) && in.Double(out.bytes) && in.Double(out.estimate_ns) &&
+         in.Bool(out.polls) && in.done();
 }
 
 }  // namespace
@@ -80,7 +63,7 @@ std::string KernelRecord::Encode() const {
   PutDouble(out, flops);
   PutDouble(out, bytes);
   PutDouble(out, estimate_ns);
-  PutVarint(out, polls ? 1 : 0);
+  PutBool(out, polls);
   return out;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A compiled kernel as plain data: what the cache keeps, and all that is needed to load and launch
-// it.
+// A compiled kernel as plain data: the value in the cache, with everything that is needed to load
+// and launch the kernel.
 #pragma once
 #include <string>
 #include <string_view>
@@ -18,9 +18,9 @@ struct KernelRecord {
   std::string name;                         // entry point
   std::string object;                       // what the device's compiler returned
   std::vector<codegen::BufferUse> buffers;  // by PARAM slot
-  std::vector<std::string> variables;       // order at launch
+  std::vector<std::string> variables;       // in the order of the launch
   codegen::LaunchGeometry launch;
-  double flops = 0, bytes = 0, estimate_ns = 0;  // as codegen::LoweredKernel has them
+  double flops = 0, bytes = 0, estimate_ns = 0;  // as in codegen::LoweredKernel
   bool polls = false;
 
   std::string Encode() const;

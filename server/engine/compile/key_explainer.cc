@@ -7,12 +7,12 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
-#include "server/engine/compile/keys.h"
+#include "server/engine/compile/schedule.h"
 
 namespace uopd::engine {
 namespace {
 
-// "name=value name=value" as a map.
+// Parses "name=value name=value" into a map.
 std::map<std::string, std::string> Fields(std::string_view environment) {
   std::map<std::string, std::string> out;
   while (!environment.empty()) {
@@ -48,51 +48,46 @@ void DiffEnvironments(std::string_view a, std::string_view b, std::vector<ir::Di
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<KeyExplainer::Graph>> KeyExplainer::DecodeGraph(
-    std::string_view bytes) {
-  auto out = std::make_unique<Graph>();
-  UOPD_ASSIGN(out->sink, ir::Decode(out->ctx, bytes, ir::Stage::kTensor, limits_));
-  out->bytes = ir::Encode(out->ctx, out->sink);
-  out->digest = HashBytes(out->bytes);
-  return out;
+absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Verify(std::string_view bytes) {
+  Interrupt never(Interrupt::Clock::time_point::max());
+  return Graph::Verify(bytes, limits_, never);
 }
 
-absl::StatusOr<std::unique_ptr<KeyExplainer::Graph>> KeyExplainer::Load(const GraphRef& ref) {
-  if (!ref.bytes.empty()) return DecodeGraph(ref.bytes);
+// This does not use Graphs::Get, because an explanation does not count as a use of the cache.
+absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Load(const GraphRef& ref) {
+  if (!ref.bytes.empty()) return Verify(ref.bytes);
   Digest digest;
-  if (!digest.FromBytes(ref.digest)) {
-    return absl::InvalidArgumentError(
-        Cat("digest has ", ref.digest.size(), " bytes instead of 32, and there is no graph"));
-  }
+  if (!digest.FromBytes(ref.digest)) return BadDigest(ref.digest);
   const cache::GetResult found = store_.Get(GraphKey(ref.digest));
   if (!found.hit()) return NotFound(kProgram, Cat("program ", digest.Hex(), " is unknown"));
-  return DecodeGraph(found.entry.bytes);
+  return Verify(found.entry.bytes);
 }
 
 absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, const GraphRef& a,
                                                      const GraphRef& b) {
   UOPD_TRY(request.Check());
   UOPD_ASSIGN(std::unique_ptr<Graph> graph, Load(a));
-  UOPD_ASSIGN(const ScheduleTarget target, ScheduleTargetOf(graph->ctx, graph->sink, devices_));
-  store_.Flush().IgnoreError();  // what is on its way to the disk counts
-  const cache::Key wanted = ScheduleKey(graph->bytes, pipeline_, target);
+  UOPD_ASSIGN(const ScheduleTarget target, ScheduleTargetOf(graph->ctx(), graph->sink(), devices_));
+  store_.Flush().IgnoreError();  // also see entries that are on their way to the disk
+  const cache::Key wanted = ScheduleKey(graph->bytes(), graph_compiler_, target);
   KeyExplanation out;
-  out.a = graph->digest;
+  out.a = graph->digest();
   const auto cached = store_.KeyOf(wanted.address());
   out.cached = cached.has_value() && cached->semantic() == wanted.semantic() &&
                cached->environment() == wanted.environment();
   if (b.bytes.empty() && b.digest.empty()) {
     if (!out.cached)
-      UOPD_TRY(FindNearest(request, graph->ctx, graph->sink, wanted, kMaxEntries, out));
+      UOPD_TRY(FindNearest(request, graph->ctx(), graph->sink(), wanted, kMaxEntries, out));
     return out;
   }
   UOPD_ASSIGN(std::unique_ptr<Graph> other, Load(b));
   out.has_b = true;
-  out.b = other->digest;
-  out.similarity =
-      ir::Similarity(ir::Sketch(graph->ctx, graph->sink), ir::Sketch(other->ctx, other->sink));
+  out.b = other->digest();
+  out.similarity = ir::Similarity(ir::Sketch(graph->ctx(), graph->sink()),
+                                  ir::Sketch(other->ctx(), other->sink()));
   if (out.a != out.b) {
-    out.differences = ir::Diff(graph->ctx, graph->sink, other->ctx, other->sink, kMaxDifferences);
+    out.differences =
+        ir::Diff(graph->ctx(), graph->sink(), other->ctx(), other->sink(), kMaxDifferences);
   }
   return out;
 }
@@ -125,14 +120,14 @@ absl::Status KeyExplainer::FindNearest(RequestContext& request, const ir::UOpCon
     if (!key.has_value()) continue;
     double similarity = 0;
     if (key->semantic() == wanted.semantic()) {
-      similarity = 2;  // the same graph in another environment: nothing is nearer
+      similarity = 2;  // no other graph can be nearer than the same graph in another environment
     } else {
       bytes += key->semantic().size();
       if (bytes > kMaxBytes) break;
       const auto other = SketchOf(entry.address, key->semantic());
       if (other != nullptr) similarity = ir::Similarity(sketch, *other);
     }
-    // The most recently used one of equals.
+    // Of equally similar entries, take the one that was used last.
     if (similarity <= out.similarity) continue;
     out.similarity = similarity;
     best = std::move(key);
@@ -143,8 +138,8 @@ absl::Status KeyExplainer::FindNearest(RequestContext& request, const ir::UOpCon
   out.b = HashBytes(best->semantic());
   DiffEnvironments(wanted.environment(), best->environment(), out.differences);
   if (out.a == out.b) return absl::OkStatus();
-  UOPD_ASSIGN(std::unique_ptr<Graph> other, DecodeGraph(best->semantic()));
-  for (ir::Difference& d : ir::Diff(ctx, sink, other->ctx, other->sink, kMaxDifferences))
+  UOPD_ASSIGN(std::unique_ptr<Graph> other, Verify(best->semantic()));
+  for (ir::Difference& d : ir::Diff(ctx, sink, other->ctx(), other->sink(), kMaxDifferences))
     out.differences.push_back(std::move(d));
   return absl::OkStatus();
 }
@@ -156,9 +151,9 @@ std::shared_ptr<const std::vector<uint32_t>> KeyExplainer::SketchOf(const Digest
     if (auto it = sketches_.find(address); it != sketches_.end()) return it->second;
   }
   std::shared_ptr<const std::vector<uint32_t>> sketch;
-  if (auto graph = DecodeGraph(bytes); graph.ok()) {
-    sketch =
-        std::make_shared<const std::vector<uint32_t>>(ir::Sketch((*graph)->ctx, (*graph)->sink));
+  if (auto graph = Verify(bytes); graph.ok()) {
+    sketch = std::make_shared<const std::vector<uint32_t>>(
+        ir::Sketch((*graph)->ctx(), (*graph)->sink()));
   }
   MutexLock lock(mu_);
   if (sketches_.size() >= 16 * kMaxEntries) sketches_.clear();

@@ -8,7 +8,7 @@
 namespace uopd::engine {
 
 void Preparation::Watch() {
-  // Copies: the first of the two may end it, and the request with it.
+  // Copies: the first of the two calls below may end this preparation, and the request with it.
   const std::shared_ptr<Cancellation> cancellation = request_.cancellation;
   const auto deadline = request_.deadline;
   const std::weak_ptr<Preparation> weak = weak_from_this();
@@ -22,7 +22,7 @@ void Preparation::Watch() {
   cancellation->Watch([weak, deadline] {
     const auto self = weak.lock();
     if (self == nullptr) return;
-    // gRPC cancels what is late, too.
+    // gRPC also cancels requests whose deadline has passed.
     const bool late = RequestContext::Clock::now() >= deadline;
     self->Leave(late ? DeadlinePassed() : CancelledByCaller());
   });
@@ -61,7 +61,7 @@ bool Preparation::Wait(absl::AnyInvocable<void()> left) {
   return false;
 }
 
-void Preparation::Finish(absl::StatusOr<Made> made, const PhaseTimings& timings,
+void Preparation::Finish(Answer answer, const PhaseTimings& timings,
                          const CacheOutcome* maybe_cache) {
   Done done;
   {
@@ -74,7 +74,7 @@ void Preparation::Finish(absl::StatusOr<Made> made, const PhaseTimings& timings,
   Unwatch();
   request_.timings.Add(timings);
   if (maybe_cache != nullptr) request_.cache = *maybe_cache;
-  done(std::move(made));
+  done(std::move(answer));
 }
 
 void Preparation::Leave(absl::Status why) {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// One caller's way to its program, which holds no thread while it waits.
+// The preparation of one caller's program. It holds no thread while it waits.
 //
 //   queued --Start--> working --Wait--> waiting --Finish--> done
 //   working --Finish--> done
 //   queued or waiting --the caller is cancelled, or its deadline passes--> done
 //
-// A caller that leaves while a thread works for it is noticed by that work, which polls the
-// request's limits, or by Wait. `done` is called exactly once, on whichever thread ends it; from
-// then on the request is not touched.
+// A caller may leave while a thread works for it. That work then notices, because it polls the
+// request's limits, or else Wait notices. `done` is called exactly once, on the thread that ends
+// the preparation. After that the request is not touched.
 //
-// Thread-safe. The timer outlives it.
+// Thread-safe. The timer outlives the preparation.
 #pragma once
 #include <memory>
 #include <optional>
@@ -24,30 +24,32 @@ namespace uopd::engine {
 
 class Preparation : public std::enable_shared_from_this<Preparation> {
  public:
-  using Made = std::shared_ptr<ProgramHandle>;
-  using Done = absl::AnyInvocable<void(absl::StatusOr<Made>)>;
+  using Answer = absl::StatusOr<std::shared_ptr<ProgramHandle>>;
+  using Done = absl::AnyInvocable<void(Answer)>;
 
   // `request` stays where it is until `done` is called.
   Preparation(RequestContext& request, Timer& timer, Done done)
       : request_(request), timer_(timer), done_(std::move(done)) {}
 
-  // From now on the caller may leave. Called once, first.
+  // From now on the caller may leave. Called once, before any other function.
   void Watch() UOPD_EXCLUDES(mu_);
-  // A thread works for it now; false: the caller has left.
+  // A thread begins to work for the caller. False: the caller has left.
   bool Start() UOPD_EXCLUDES(mu_);
-  // Somebody else works for it; `left` is called when the caller leaves. False: it has left.
+  // Another thread works for the caller. `left` is called when the caller leaves. False: it has
+  // left.
   bool Wait(absl::AnyInvocable<void()> left) UOPD_EXCLUDES(mu_);
-  // What others spent and found is added to the request. No effect when the caller has left.
-  void Finish(absl::StatusOr<Made> made, const PhaseTimings& timings = {},
+  // Ends the preparation. Adds the time that others spent, and what they found, to the request. No
+  // effect if the caller has left.
+  void Finish(Answer answer, const PhaseTimings& timings = {},
               const CacheOutcome* maybe_cache = nullptr) UOPD_EXCLUDES(mu_);
-  // The caller wants no answer but this.
+  // Ends the preparation with `why`: the caller does not want any other answer.
   void Leave(absl::Status why) UOPD_EXCLUDES(mu_);
 
-  RequestContext& request() { return request_; }  // while the caller has not left
+  RequestContext& request() { return request_; }  // valid until the caller leaves
 
  private:
   enum State : uint8_t { kQueued, kWorking, kWaiting, kDone };
-  // Stops listening for the caller. Before `done`, after which there may be no request.
+  // Stops listening for the caller. Called before `done`, because `done` may destroy the request.
   void Unwatch() UOPD_EXCLUDES(mu_);
 
   RequestContext& request_;

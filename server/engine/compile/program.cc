@@ -4,17 +4,18 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "server/engine/compile/kernels.h"
 
 namespace uopd::engine {
 namespace {
 
-// Measured: handing a call to another thread costs about 10 us, a thread of the server that is busy
-// for 100 us costs the other calls nothing that they notice.
+// Measured: handing a call to another thread costs about 10 us. If a thread of the server is busy
+// for 100 us, the other calls do not notice it.
 constexpr double kQuickBytes = 256 << 10;
 constexpr double kQuickFlops = 500'000;
 constexpr size_t kQuickSteps = 16;
 
-constexpr double kLongBytes = 64 << 20;  // copies have no estimate
+constexpr double kLongBytes = 64 << 20;  // for copies, which have no estimate
 
 absl::Status Internal(const std::string& message) { return absl::InternalError(message); }
 
@@ -22,11 +23,11 @@ absl::StatusOr<int> VariableIndex(const schedule::Schedule& schedule, const std:
   for (size_t i = 0; i < schedule.variables.size(); ++i) {
     if (schedule.variables[i].name == name) return static_cast<int>(i);
   }
-  return Internal(Cat("kernel has a variable (", name, ") that its graph has not"));
+  return Internal(Cat("kernel has a variable (", name, ") that its graph does not have"));
 }
 
-// Kernels index inside the sizes that they were checked against; here those are checked against the
-// buffers.
+// Checks buffers against kernels. A kernel's indices were verified for certain sizes; this function
+// verifies that the buffers are at least that large.
 absl::Status CheckFit(const schedule::Schedule& schedule, const schedule::Item& item,
                       const Kernel& kernel) {
   if (kernel.buffers.size() != item.buffers.size()) {
@@ -45,7 +46,7 @@ absl::Status CheckFit(const schedule::Schedule& schedule, const schedule::Item& 
   return absl::OkStatus();
 }
 
-// What the device cannot be quicker than; 0 where it does not say.
+// The least time that the device needs; 0 if the device does not give its speed.
 double LeastNs(const Kernel& kernel) {
   const double peak = kernel.device->device().info().peak_ops;
   return peak > 0 ? kernel.flops / peak * 1e9 : 0;
@@ -69,7 +70,7 @@ absl::Status AddMemory(Program& program, const schedule::Schedule& schedule, Dev
     AddDevice(program, device);
   }
   for (const schedule::Temporary& temporary : schedule.temporaries) {
-    // By name: a device that a graph spells in two ways ("CPU", "CPU:0") has two arenas.
+    // Compare names: a graph that spells one device in two ways ("CPU", "CPU:0") has two arenas.
     const auto arena =
         std::find_if(schedule.arenas.begin(), schedule.arenas.end(),
                      [&](const auto& named) { return named.first == temporary.device; });
@@ -104,15 +105,14 @@ void RunTime::Add(int64_t ns) const {
   }
 }
 
-int64_t BufferBytes(const schedule::Schedule& schedule, const schedule::BufferRef& ref) {
-  const auto i = static_cast<size_t>(ref.index);
-  return ref.kind == schedule::BufferRef::kArgument ? schedule.slots[i].bytes
-                                                    : schedule.temporaries[i].bytes;
-}
-
-absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
-    const Digest& digest, const schedule::Schedule& schedule, DeviceSet& devices,
-    const std::vector<std::shared_ptr<const Kernel>>& kernels) {
+absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(const Digest& digest,
+                                                               const KernelSet& kernels,
+                                                               DeviceSet& devices) {
+  const schedule::Schedule& schedule = kernels.schedule;
+  std::vector<std::shared_ptr<const Kernel>> by_item(schedule.items.size());  // null: it is a copy
+  for (const ScheduledKernel& scheduled : kernels.kernels) {
+    for (size_t item : scheduled.items) by_item[item] = scheduled.kernel;
+  }
   auto program = std::make_shared<Program>();
   program->digest = digest;
   program->variables = schedule.variables;
@@ -121,7 +121,7 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
   for (size_t i = 0; i < schedule.items.size(); ++i) {
     const schedule::Item& item = schedule.items[i];
     Step step;
-    step.kernel = kernels[i];
+    step.kernel = by_item[i];
     UOPD_ASSIGN(step.device, devices.Get(item.device));
     step.buffers.assign(item.buffers.begin(), item.buffers.end());
     if (step.kernel == nullptr) {
@@ -137,7 +137,8 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
       program->bytes += step.kernel->bytes;
       estimate_ns += step.kernel->estimate_ns;
       program->may_be_long |= step.kernel->polls;
-      // Its work is that of the largest variables.
+      // The estimate of a kernel with variables is for their largest values, so it is no lower
+      // bound.
       if (step.kernel->variables.empty()) program->least_ns += LeastNs(*step.kernel);
       program->tuned_kernels += step.kernel->tuned ? 1 : 0;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A prepared graph: loaded kernels in order, and what each slot and variable must be. Immutable,
-// shared by all who run it.
+// A prepared graph: the loaded kernels in order, and what each slot and variable must be.
+// Immutable; all runs of the program share it. It is the last artefact of a compile
+// (compile_service.h).
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -12,26 +13,14 @@
 #include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "core/schedule/schedule.h"
+#include "devices/api/recorded_program.h"
+#include "server/engine/base/compile_options.h"
 #include "server/engine/base/device_set.h"
-#include "server/engine/compile/kernel_record.h"
-#include "server/engine/compile/pipeline.h"
+#include "server/engine/compile/kernel.h"
 
 namespace uopd::engine {
 
-// A kernel on its device. Programs with the same kernel share it.
-struct Kernel {
-  DeviceState* device = nullptr;
-  std::shared_ptr<devices::Executable> executable;
-  std::string name;
-  std::vector<codegen::BufferUse> buffers;
-  std::vector<std::string> variables;
-  codegen::LaunchGeometry launch;
-  double flops = 0, bytes = 0, estimate_ns = 0;  // codegen::LoweredKernel
-  bool polls = false;
-  bool tuned = false;  // with opts that tuning found
-};
-
-// Runs `kernel`, or fills buffers[0] from byte `from` on of buffers[1] when it is null.
+// Runs `kernel`. If `kernel` is null, copies buffers[1], starting at byte `from`, into buffers[0].
 struct Step {
   std::shared_ptr<const Kernel> kernel;
   DeviceState* device = nullptr;
@@ -57,9 +46,9 @@ struct ProgramArena {
 
 inline constexpr int64_t kLongRunNs = 10'000'000;
 
-// What the quickest run of a program took, of those that came to their end. The data of a run can
-// make it many times slower (caches, denormal numbers): a run of over 50 ms makes earlier runs
-// forgotten. Thread-safe.
+// The shortest time of a completed run of a program. The data of a run can make it many times
+// slower (caches, denormal numbers). After a run of over 50 ms, earlier times are forgotten.
+// Thread-safe.
 class RunTime {
  public:
   RunTime() = default;
@@ -73,6 +62,36 @@ class RunTime {
   mutable std::atomic<int64_t> quickest_ns_{INT64_MAX};  // programs are shared as const
 };
 
+// The steps of a program in the form that its device replays.
+struct RecordedSteps {
+  std::shared_ptr<const devices::RecordedProgram> program;
+  // For each buffer of a replay: the reference that Binding resolves to it. The offsets are
+  // recorded.
+  std::vector<schedule::BufferRef> buffers;
+};
+
+// Recorded by the first run of a program for later runs. Thread-safe.
+class Recording {
+ public:
+  Recording() = default;
+  Recording(const Recording&) {}  // a copy of a program has not run yet
+  Recording& operator=(const Recording&) = delete;
+
+  // Null: nothing is recorded yet.
+  std::shared_ptr<const RecordedSteps> Get() const UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return steps_;
+  }
+  void Set(std::shared_ptr<const RecordedSteps> steps) const UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    steps_ = std::move(steps);
+  }
+
+ private:
+  mutable Mutex mu_;
+  mutable std::shared_ptr<const RecordedSteps> steps_ UOPD_GUARDED_BY(mu_);
+};
+
 struct Program {
   Digest digest;
   std::vector<ProgramSlot> slots;
@@ -80,27 +99,29 @@ struct Program {
   std::vector<Step> steps;
   std::vector<ProgramTemporary> temporaries;
   std::vector<ProgramArena> arenas;
-  std::vector<DeviceState*> devices;  // of all steps and slots, each once
+  std::vector<DeviceState*> devices;  // devices of all steps and slots, each once
   int64_t temporary_bytes = 0;
   double flops = 0, bytes = 0;  // of one run
-  double least_ns = 0;          // no run can take less; of kernels whose work is known
-  uint32_t tuned_kernels = 0;   // steps
-  // Done in microseconds: cheaper to run on the thread that received the call than to hand over.
+  double least_ns = 0;          // lower bound of a run's time; only kernels with known work count
+  uint32_t tuned_kernels = 0;   // number of steps with a tuned kernel
+  // The run takes microseconds. It is cheaper on the thread that received the call than on another
+  // one.
   bool quick = false;
-  // May take over 10 ms, by an estimate for a slow core: somebody looks whether it is to stop while
-  // it runs.
+  // The run may take over 10 ms, by an estimate for a slow core. Then RunWatch checks during the
+  // run whether the run must stop.
   bool may_be_long = false;
   RunTime run_time;
+  Recording recording;
 
-  // Whether the next run is expected to take over 10 ms, and so gets a thread of low priority. What
-  // a run took says more than the estimate, which may be twenty times too long; but with variables
-  // the next run may have more work.
+  // Whether the next run is expected to take over 10 ms; it then gets a thread of low priority. The
+  // time of earlier runs says more than the estimate, which may be twenty times too long. But with
+  // variables the next run may have more work than the earlier ones.
   bool IsLong() const {
     return may_be_long && !(variables.empty() && run_time.Quickest() <= kLongRunNs);
   }
 };
 
-// Which program: the graph and what it is compiled for.
+// Identifies a program: the graph and what it is compiled for.
 struct ProgramKey {
   Digest digest;
   CompileOptions options;
@@ -114,7 +135,7 @@ struct ProgramKey {
   }
 };
 
-// Where a program stays while its kernels are replaced by better ones. Thread-safe.
+// Holds a program whose kernels are replaced by better ones. Thread-safe.
 class ProgramHandle {
  public:
   explicit ProgramHandle(std::shared_ptr<const Program> program) : program_(std::move(program)) {}
@@ -123,7 +144,7 @@ class ProgramHandle {
     MutexLock lock(mu_);
     return program_;
   }
-  // Runs that have begun finish with what they took.
+  // Runs that have begun continue with the program that they took.
   void Swap(std::shared_ptr<const Program> program) UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
     program_.swap(program);
@@ -134,13 +155,12 @@ class ProgramHandle {
   std::shared_ptr<const Program> program_ UOPD_GUARDED_BY(mu_);
 };
 
-// How large a buffer of the schedule is.
-int64_t BufferBytes(const schedule::Schedule& schedule, const schedule::BufferRef& ref);
+struct KernelSet;
 
-// Puts a program together from a schedule and the kernels of its items (null for copies). INTERNAL
-// when they do not fit.
-absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(
-    const Digest& digest, const schedule::Schedule& schedule, DeviceSet& devices,
-    const std::vector<std::shared_ptr<const Kernel>>& kernels);
+// Assembles the program of a graph. REQUIRES: every kernel of the set is loaded. INTERNAL: the
+// kernels do not fit the schedule.
+absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(const Digest& digest,
+                                                               const KernelSet& kernels,
+                                                               DeviceSet& devices);
 
 }  // namespace uopd::engine

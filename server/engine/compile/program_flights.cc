@@ -9,7 +9,7 @@ namespace uopd::engine {
 
 void ProgramFlights::Join(const Digest& key, const std::shared_ptr<Preparation>& caller,
                           const Fly& fly) {
-  RequestContext for_all;  // of what is known now: the caller may leave at any time
+  RequestContext for_all;  // copies what is known now: the caller may leave at any time
   for_all.id = caller->request().id;
   for_all.caller = caller->request().caller;
   std::shared_ptr<Flight> flight;
@@ -30,7 +30,7 @@ void ProgramFlights::Join(const Digest& key, const std::shared_ptr<Preparation>&
 void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext& first,
                          const Fly& fly) {
   RequestContext for_all;
-  absl::StatusOr<Preparation::Made> made;
+  Preparation::Answer answer;
   std::vector<std::shared_ptr<Preparation>> callers;
   for (;;) {
     for_all = first;
@@ -40,10 +40,10 @@ void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext
       flight.deserted = true;
       return true;
     };
-    made = fly(for_all);
+    answer = fly(for_all);
     MutexLock lock(mu_);
-    // Somebody came when the work had given up.
-    if (flight.deserted && IsAboutCaller(made.status()) && flight.waiting.load() > 0) continue;
+    // Callers came after the work had given up. Compile again for them.
+    if (flight.deserted && IsAboutCaller(answer.status()) && flight.waiting.load() > 0) continue;
     callers = std::move(flight.callers);
     flights_.erase(key);
     break;
@@ -51,7 +51,7 @@ void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext
   CacheOutcome shared = for_all.cache;
   shared.schedule = CacheResult::kShared;
   for (size_t i = 0; i < callers.size(); ++i) {
-    callers[i]->Finish(made, i == 0 ? for_all.timings : PhaseTimings(),
+    callers[i]->Finish(answer, i == 0 ? for_all.timings : PhaseTimings(),
                        i == 0 ? &for_all.cache : &shared);
   }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One compile per program, whoever asks for it: the first one's thread works for all, the others
-// wait without a thread.
+// One compile per program, however many callers ask for it. The thread of the first caller works
+// for all. The other callers wait without a thread.
 //
-// A flight goes on while anybody waits for it: the first caller may leave early and gets its
-// answer, and the work ends only when the last one has left. An error goes to those who wait then
-// and is forgotten.
+// A flight continues while any caller waits for it. The first caller may leave early and gets its
+// answer then. The work ends early only when the last caller has left. An error goes to those who
+// wait at that time and is then forgotten.
 //
 // Thread-safe.
 #pragma once
@@ -22,12 +22,12 @@ namespace uopd::engine {
 
 class ProgramFlights {
  public:
-  // Makes the program for as long as the given request says; called again, later, where callers
-  // came after all others had left and the work had stopped.
-  using Fly = std::function<absl::StatusOr<Preparation::Made>(RequestContext& for_all)>;
+  // Makes the program, for as long as `for_all` allows. It is called again if callers came after
+  // all others had left and the work had stopped.
+  using Fly = std::function<Preparation::Answer(RequestContext& for_all)>;
 
-  // `caller` has been started, and is finished by the flight. The first one's thread flies here;
-  // others return at once.
+  // `caller` has been started; the flight finishes it. The thread of the first caller does the work
+  // in this function. For other callers the function returns at once.
   void Join(const Digest& key, const std::shared_ptr<Preparation>& caller, const Fly& fly)
       UOPD_EXCLUDES(mu_);
 
@@ -37,7 +37,7 @@ class ProgramFlights {
   struct Flight {
     std::vector<std::shared_ptr<Preparation>> callers;  // guarded by mu_; some may have left
     std::atomic<int> waiting{0};
-    std::atomic<bool> deserted{false};  // the work has seen that nobody waits
+    std::atomic<bool> deserted{false};  // the work has noticed that nobody waits
   };
   void Run(const Digest& key, Flight& flight, const RequestContext& first, const Fly& fly)
       UOPD_EXCLUDES(mu_);

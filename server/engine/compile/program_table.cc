@@ -13,7 +13,7 @@ std::shared_ptr<ProgramHandle> ProgramTable::Find(const ProgramKey& key) {
 
 std::shared_ptr<ProgramHandle> ProgramTable::Insert(const ProgramKey& key,
                                                     std::shared_ptr<ProgramHandle> program) {
-  std::list<Entry> dropped;  // unloads kernels, so it goes after the lock
+  std::list<Entry> dropped;  // destroyed after the lock is released, since this unloads kernels
   MutexLock lock(mu_);
   auto [it, added] = index_.try_emplace(key);
   if (!added) return it->second->second;

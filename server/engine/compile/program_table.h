@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prepared programs by graph and options, the least recently used going first. Thread-safe.
+// Prepared programs by graph and options. The least recently used are dropped first. Thread-safe.
 #pragma once
 #include <list>
 #include <memory>
@@ -17,7 +17,7 @@ class ProgramTable {
 
   // Null: not there.
   std::shared_ptr<ProgramHandle> Find(const ProgramKey& key) UOPD_EXCLUDES(mu_);
-  // The program that is there from now on: the one given, or the one that was there before.
+  // Returns the program that the table has from now on: the given one, or one that it had before.
   std::shared_ptr<ProgramHandle> Insert(const ProgramKey& key,
                                         std::shared_ptr<ProgramHandle> program) UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);

@@ -13,8 +13,8 @@
 #include "absl/strings/str_replace.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
-#include "core/ir/print.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 
 namespace uopd::engine {
 namespace {
@@ -27,7 +27,8 @@ absl::Status NotOurs(std::string_view what) {
   return absl::FailedPreconditionError(Cat("the file is no reproducer of this version: ", what));
 }
 
-// "noopt=0 fast_math=1 beam=0 ignore_beam_cache=0 cache_level=2", as CompileOptions::Text.
+// Parses the text that CompileOptions::Text writes: "noopt=0 fast_math=1 beam=0 ignore_beam_cache=0
+// cache_level=2".
 absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
   CompileOptions out;
   while (!text.empty()) {
@@ -62,7 +63,7 @@ absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
 }  // namespace
 
 absl::StatusOr<ReproducerHead> ReadReproducerHead(std::string_view text) {
-  // The last ones: an error may quote anything.
+  // Take the last such lines, because the error text before them may quote anything.
   std::optional<std::string_view> options, devices;
   while (text.starts_with(';')) {
     const size_t end = std::min(text.find('\n'), text.size());
@@ -126,7 +127,7 @@ std::string ReproducerFolder::Write(const absl::Status& status, std::string_view
                                     const CompileOptions& options) {
   if (path_.empty() || graph.size() > limits_.graph_bytes) return {};
   ir::UOpContext ctx;
-  const auto root = ir::Decode(ctx, graph, ir::Stage::kTensor);
+  const auto root = ir::Decode(ctx, graph, ir::Level::kTensor);
   if (!root.ok()) return {};
   const std::string name = HashBytes(Cat(graph, options.Text())).Hex().substr(0, 16);
   const fs::path file = fs::path(path_) / Cat(name, kExtension);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Files from which a failure of ours can be repeated (uopctl replay): the graph as text, what it
-// was compiled for, and the error.
+// Files that reproduce an internal failure (uopctl replay). A file has the graph as text, what the
+// graph was compiled for, and the error.
 //
 //   ; compiler fails on kernel r_3_4: job killed its worker (SIGSEGV)
 //   ; options: noopt=0 fast_math=0 beam=0 ignore_beam_cache=0 cache_level=2
 //   ; devices: CPU
 //   %0 = ...
 //
-// Thread-safe. Bounded in number and in bytes: the oldest files make room. The same graph and
-// options write the same file. A folder that cannot be written costs the file, not the answer.
+// Thread-safe. The number and the bytes of the files are bounded; the oldest files are removed for
+// new ones. The same graph and options write the same file. If the folder cannot be written, only
+// the file is missing; the answer is the same.
 #pragma once
 #include <string>
 #include <string_view>
@@ -16,16 +17,16 @@
 #include "core/base/digest.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
-#include "server/engine/compile/pipeline.h"
+#include "server/engine/compile/graph_compiler.h"
 
 namespace uopd::engine {
 
-// What the comments of a file say.
+// The contents of a file's comments.
 struct ReproducerHead {
   CompileOptions options;
-  std::string devices;  // as setting device.list
+  std::string devices;  // as in the setting device.list
 };
-// FAILED_PRECONDITION for a text that is no reproducer.
+// FAILED_PRECONDITION: the text is not a reproducer.
 absl::StatusOr<ReproducerHead> ReadReproducerHead(std::string_view text);
 
 class ReproducerFolder {
@@ -36,22 +37,22 @@ class ReproducerFolder {
     size_t graph_bytes = 4 << 20;  // on the wire; a larger graph is not written
   };
 
-  // An empty path writes nothing. `devices` is the setting device.list.
+  // An empty path writes no files. `devices` is the setting device.list.
   ReproducerFolder(std::string path, std::string devices, Limits limits)
       : path_(std::move(path)), devices_(std::move(devices)), limits_(limits) {}
   ReproducerFolder(std::string path, std::string devices)
       : ReproducerFolder(std::move(path), std::move(devices), Limits()) {}
 
-  // A status that is INTERNAL comes back with the name of the file that was written; others as they
-  // are. `graph` is the wire form of the client's graph.
+  // Writes a file for an INTERNAL status and returns the status with the file's name added. Returns
+  // other statuses unchanged. `graph` is the wire form of the client's graph.
   absl::Status Explain(absl::Status status, std::string_view graph, const CompileOptions& options)
       UOPD_EXCLUDES(mu_);
 
  private:
-  // The file's path; empty when there is none.
+  // Returns the file's path; empty if no file was written.
   std::string Write(const absl::Status& status, std::string_view graph,
                     const CompileOptions& options) UOPD_EXCLUDES(mu_);
-  // Removes the oldest files until one of `bytes` fits. False when it never does.
+  // Removes the oldest files until a file of `bytes` fits. False: it can never fit.
   bool MakeRoom(size_t bytes) UOPD_REQUIRES(mu_);
 
   const std::string path_, devices_;

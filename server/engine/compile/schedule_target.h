@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a graph's schedule depends on beside the graph: the default device, and the limits of the
-// devices that the graph is on.
+// What the schedule of a graph depends on besides the graph: the default device, and the limits of
+// the devices that the graph names.
 //
-// Limits are those of the default device, and of each other device that the graph names if it has
-// others. So the same graph has the same schedule on all machines whose devices are alike where it
-// matters, however many they have and whatever those that it does not use are.
+// It has the limits of the default device, and of each other named device whose limits differ. So a
+// graph has the same schedule on all machines whose relevant devices are alike. The number of
+// devices, and devices that the graph does not use, make no difference.
 #pragma once
 #include <string>
 #include <utility>
@@ -18,20 +18,22 @@ namespace uopd::engine {
 
 struct ScheduleTarget {
   schedule::Options options;
-  // The same by the names of the devices, each once, ascending: a graph may spell them otherwise.
+  // The limits by device name, each device once, ascending. A graph may spell the names otherwise.
   std::vector<std::pair<std::string, schedule::KernelLimits>> others;
 
-  // Of the environment key: "default=CPU:0 threads=2 kernel_buffers=32 cache_bytes=1048576
-  // kernel_instructions=4000 kernel_loops=48", and for another device only what differs:
-  // "CPU:1.threads=1".
+  // The text for the environment key: "default=CPU:0 threads=2 kernel_buffers=32
+  // cache_bytes=1048576 kernel_instructions=4000 kernel_loops=48". For another device only the
+  // differing limits are added: "CPU:1.threads=1".
   std::string Text() const;
 };
 
-// Of a graph. A device that it names and that does not open counts as the default one: no program
-// is made of its schedule. Errors are those of DeviceSet::Get for the default device.
+// The target of a graph. A device that the graph names but that does not open counts as the default
+// device, because no program is made from that schedule. Errors: those of DeviceSet::Get for the
+// default device.
 absl::StatusOr<ScheduleTarget> ScheduleTargetOf(const ir::UOpContext& ctx, ir::UOp sink,
                                                 DeviceSet& devices);
-// Of a graph that names no device but the default one, as none can where devices.size() == 1.
+// The target of a graph that names only the default device. No graph names another if
+// devices.size() == 1.
 absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices);
 
 }  // namespace uopd::engine

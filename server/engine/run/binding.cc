@@ -4,15 +4,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/status.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
 
 namespace uopd::engine {
 namespace {
 
-constexpr size_t kNamedHandles = 8;  // in a message
-
-absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
+constexpr size_t kNamedHandles = 8;  // how many handles a message names
 
 absl::Status CheckVariables(const Program& program, std::span<const int64_t> values) {
   if (values.size() != program.variables.size()) {
@@ -29,40 +28,19 @@ absl::Status CheckVariables(const Program& program, std::span<const int64_t> val
   return absl::OkStatus();
 }
 
-// True when the program writes all of the slot: one that it writes in part counts as read.
+// True if the program writes all of the slot. A slot that it writes in part counts as read.
 bool IsOverwritten(const ProgramSlot& slot) { return slot.info.written && !slot.info.read; }
 
-// True when data of the request fill the whole slot.
+// True if data of the request fill the whole slot.
 bool IsFilled(const ProgramSlot& slot, const Argument& argument) {
   return argument.data && static_cast<int64_t>(argument.data->size()) == slot.info.bytes;
 }
 
 }  // namespace
 
-absl::StatusOr<Streams> Streams::Take(const Program& program) {
-  Streams out;
-  for (DeviceState* device : program.devices) {
-    UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
-    out.streams_.emplace_back(device, std::move(stream));
-  }
-  return out;
-}
-
-devices::Stream& Streams::Of(const DeviceState* device) {
-  for (auto& [owner, stream] : streams_) {
-    if (owner == device) return *stream;
-  }
-  UOPD_CHECK(false && "a device that is not of the program");
-}
-
-absl::Status Streams::Finish() {
-  absl::Status first;
-  for (auto& [owner, stream] : streams_) first.Update(stream.Finish());
-  return first;
-}
-
 absl::StatusOr<Binding> Binding::Bind(const Program& program, BufferStore& buffers,
-                                      const RunCall& call, const RunLimits& limits) {
+                                      Streams& streams, const RunCall& call,
+                                      const RunLimits& limits) {
   if (call.arguments.size() > program.slots.size()) {
     return Invalid(Cat("request has ", call.arguments.size(), " arguments for ",
                        program.slots.size(), " slots"));
@@ -85,7 +63,7 @@ absl::StatusOr<Binding> Binding::Bind(const Program& program, BufferStore& buffe
     if (program.slots[i].info.used) UOPD_TRY(out.BindSlot(i));
   }
   UOPD_TRY(out.Separate());
-  UOPD_TRY(out.MakeArenas());
+  UOPD_TRY(out.MakeArenas(streams));
   return out;
 }
 
@@ -103,7 +81,7 @@ absl::Status Binding::CheckArgument(size_t i) const {
   }
   if (argument.data) {
     const auto size = static_cast<int64_t>(argument.data->size());
-    // With variables a tensor can be smaller than its slot, which holds the largest.
+    // With variables, a tensor can be smaller than its slot, whose size is the largest possible.
     if (size == slot.bytes || (size < slot.bytes && !program_.variables.empty())) {
       return absl::OkStatus();
     }
@@ -166,7 +144,7 @@ absl::StatusOr<int> Binding::Make(size_t i) {
 }
 
 absl::Status Binding::Separate() {
-  // By buffer, the slots of one in their order.
+  // Sorted by buffer; slots of the same buffer stay in their order.
   absl::InlinedVector<size_t, 8> order;
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].buffer != nullptr) order.push_back(i);
@@ -206,11 +184,19 @@ absl::Status Binding::SeparateSlots(std::span<const size_t> slots) {
   return absl::OkStatus();
 }
 
-absl::Status Binding::MakeArenas() {
+absl::Status Binding::MakeArenas(Streams& streams) {
   for (const ProgramArena& arena : program_.arenas) {
-    auto made = Allocate(*arena.device, arena.bytes, buffers_.quota());
+    devices::Stream& stream = streams.Of(arena.device);
+    auto made = Allocate(*arena.device, stream, arena.bytes, buffers_.quota());
     if (!made.ok()) return WithFrame(made.status(), "making the buffer of intermediate values");
     arenas_.push_back(*std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Binding::FreeTemporaries(Streams& streams) {
+  for (Allocation& arena : arenas_) {
+    UOPD_TRY(streams.Of(arena.device).Free(std::move(arena.buffer)));
   }
   return absl::OkStatus();
 }
@@ -273,7 +259,7 @@ absl::Status Binding::Lose(size_t begun, absl::Status why) {
     if (ref.kind != schedule::BufferRef::kArgument) return;
     const auto i = static_cast<size_t>(ref.index);
     const uint64_t handle = argument(i).buffer;
-    // One that this run made goes with it.
+    // A buffer that this run made is dropped with the run, so it is not lost.
     if (handle != 0 && slots_[i].made < 0 && program_.slots[i].info.written) {
       lost.push_back(handle);
     }

@@ -1,57 +1,50 @@
 // SPDX-License-Identifier: MIT
-// The memory of one run: the buffer of every slot, what has to be put there before, and the
-// temporaries.
+// The memory of one run: the buffer of every slot, the data that must be put there before the run,
+// and the temporaries.
 //
-// Bind checks every argument before anything changes. Buffers that the run makes belong to the
-// binding until Commit gives those with a handle to the store. Used by one thread; the program and
-// the arguments outlive it.
+// Bind checks every argument before it changes anything. The binding owns the buffers that the run
+// makes. Commit then gives those with a handle to the store. Used by one thread at a time. The
+// program and the arguments outlive the binding.
 #pragma once
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "server/engine/run/run_service.h"
+#include "server/engine/run/streams.h"
 
 namespace uopd::engine {
 
-// A stream of one of the program's devices.
-class Streams {
- public:
-  static absl::StatusOr<Streams> Take(const Program& program);
-  devices::Stream& Of(const DeviceState* device);
-  absl::Status Finish();  // of all, the first error
-
- private:
-  absl::InlinedVector<std::pair<const DeviceState*, StreamLease>, 2> streams_;
-};
-
 class Binding {
  public:
-  // INVALID_ARGUMENT names the slot or the variable; RESOURCE_EXHAUSTED the limit; DATA_LOSS a
-  // buffer that the run would read and whose contents are lost.
+  // INVALID_ARGUMENT names the slot or the variable. RESOURCE_EXHAUSTED names the limit. DATA_LOSS
+  // names a buffer that the run would read and whose contents are lost.
   static absl::StatusOr<Binding> Bind(const Program& program, BufferStore& buffers,
-                                      const RunCall& call, const RunLimits& limits);
+                                      Streams& streams, const RunCall& call,
+                                      const RunLimits& limits);
   Binding(Binding&&) = default;
 
-  // Queues zeroes and inline data for new and named buffers, then the copies for slots that share a
-  // buffer.
+  // Queues, in this order: zeroes and inline data for new and named buffers, then the copies for
+  // slots that share a buffer.
   absl::Status Fill(Streams& streams);
-  // The memory behind a reference of a step.
+  // The memory that a step's reference stands for.
   devices::BufferArg Resolve(const schedule::BufferRef& ref) const;
-  // What a client sees of slot i; null for one that is not used.
+  // Gives the temporaries back after all steps. REQUIRES: all steps are queued.
+  absl::Status FreeTemporaries(Streams& streams);
+  // The buffer of slot i as the client sees it. Null if the slot is not used.
   devices::Buffer* buffer(size_t i) const { return slots_[i].buffer.get(); }
-  // Gives the new buffers that have handles to the store; those that were written are no longer
-  // lost.
+  // Gives the new buffers that have handles to the store. The contents of buffers that were written
+  // whole are no longer lost.
   absl::Status Commit();
-  // After a run that failed with `why`: what its first `begun` steps write is lost, and so says the
-  // status that is returned.
+  // Called after a run that failed with `why`. The buffers that its first `begun` steps write are
+  // marked as lost, and the returned status names them.
   absl::Status Lose(size_t begun, absl::Status why);
 
  private:
   struct Slot {
     std::shared_ptr<devices::Buffer> buffer;
-    uint64_t new_handle = 0;  // the buffer is made here and stays under this handle
+    uint64_t new_handle = 0;  // the buffer is made by this run and gets this handle
     int made = -1;            // index into made_ if the buffer is made for this slot
-    // Index into made_ of what steps get instead, a copy: another slot writes to `buffer`, and
-    // reads come before.
+    // Index into made_ of the copy that steps use instead of `buffer`. Reason: another slot writes
+    // to `buffer`, and this slot's reads come before these writes.
     int copy = -1;
   };
 
@@ -65,18 +58,18 @@ class Binding {
   absl::Status BindSlot(size_t i);
   absl::Status CheckContents(size_t i) const;
   absl::StatusOr<int> Make(size_t i);
-  // Sees to slots that are bound to one buffer.
+  // Separates slots that are bound to the same buffer.
   absl::Status Separate();
-  // The same for those of one buffer, in ascending order.
+  // The same for the slots of one buffer, in ascending order.
   absl::Status SeparateSlots(std::span<const size_t> slots);
-  absl::Status MakeArenas();
+  absl::Status MakeArenas(Streams& streams);
 
   const Program& program_;
   BufferStore& buffers_;
   const std::span<const Argument> arguments_;
   bool* const maybe_lost_;
   absl::InlinedVector<Slot, 8> slots_;
-  absl::flat_hash_map<uint64_t, size_t> new_handles_;  // -> the slot whose buffer it names
+  absl::flat_hash_map<uint64_t, size_t> new_handles_;  // -> slot whose buffer has this handle
   absl::InlinedVector<Allocation, 8> made_;
   absl::InlinedVector<Allocation, 2> arenas_;
 };

@@ -9,11 +9,11 @@
 namespace uopd::engine {
 namespace {
 
-// Between two looks at the runs. Seldom enough to cost nothing, often enough to be noticed by
-// nobody.
+// The time between two checks of the long runs. It is long enough to cost nothing and short enough
+// that nobody notices the delay.
 constexpr std::chrono::milliseconds kTick{5};
-// Without runs the thread goes on looking so many times, so that runs that follow each other do not
-// wake it one by one.
+// Without runs the thread continues for this number of ticks before it sleeps. So runs that follow
+// each other do not each have to wake it.
 constexpr int kIdleTicks = 50;
 constexpr std::chrono::milliseconds kIdleTick{20};
 
@@ -92,7 +92,7 @@ RunWatch::~RunWatch() {
 void RunWatch::StopAll() {
   stop_all_.store(true, std::memory_order_relaxed);
   MutexLock lock(mu_);
-  for (RunControl* run : runs_) run->Check().IgnoreError();  // the run's thread returns it
+  for (RunControl* run : runs_) run->Check().IgnoreError();  // the end of the run returns it
 }
 
 size_t RunWatch::size() const {
@@ -131,7 +131,7 @@ void RunWatch::Watch() {
       idle = 0;
     }
     if (end_) return;
-    for (RunControl* run : runs_) run->Check().IgnoreError();  // the run's thread returns it
+    for (RunControl* run : runs_) run->Check().IgnoreError();  // the end of the run returns it
     const auto next = Clock::now() + (runs_.empty() ? kIdleTick : kTick);
     lock.WaitUntil(changed_, next, [this]() UOPD_REQUIRES(mu_) { return end_; });
   }

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT
-// What may end a run before its last step, and the flag that its kernels poll.
+// What may end a run before its last step, and the stop word that its kernels poll. Which events
+// end a run depends on whether its first launch has happened:
 //
-//   not launched: the caller's cancellation or deadline, and all of the below
-//   launched:     the time limit; the end of its session or its own cancellation (`terms.wanted`);
-//                 the end of the daemon; and, unless the run has a request id, its caller
+//   not launched: cancellation or deadline of the caller, and everything below
+//   launched:     the time limit; the end of its session or the cancellation of its id
+//                 (`terms.wanted`); the end of the daemon; and its caller, unless the run has a
+//                 request id
 //
-// A run with a request id goes on when its caller leaves: the caller will come back and ask for the
-// result, and half a step is worth less than none. The run's own thread calls Check between steps;
-// for a run that may be long the watch's thread does so every few milliseconds and stops what runs.
+// A run with a request id continues when its caller leaves: the caller will come back and ask for
+// the result, and a run that stops half-way is useless. Whoever queues the run calls Check between
+// the steps. For a run that may be long, the thread of RunWatch calls Check every few milliseconds
+// and stops the kernels that run.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -23,37 +26,37 @@
 
 namespace uopd::engine {
 
-// How long a run may take, and who else may end it.
+// How long a run may take, and what else may end it.
 struct RunTerms {
   std::chrono::milliseconds limit{0};  // limits.run_ms; 0: none
-  bool has_id = false;                 // goes on without its caller once it has launched
-  // Not OK when nobody can want the result: the session was closed, the request cancelled by its
-  // id. `left` is when the caller was first found gone. Null: nothing of the kind. Thread-safe.
+  bool has_id = false;                 // continues without its caller once it has launched
+  // Not OK if nobody can want the result: the session was closed, or the request was cancelled by
+  // its id. `left` is the time when the caller was first found gone. Null: such a thing cannot
+  // happen. Thread-safe.
   using TimePoint = RequestContext::Clock::time_point;
   std::function<absl::Status(std::optional<TimePoint> left)> wanted;
 };
 
 class RunWatch;
 
-// One run, from its first step to its last. Made and destroyed on the run's thread; both outlive
-// it.
+// One run, from its first step until its devices are done. `watch` and `request` outlive it.
 class RunControl {
  public:
-  // `long_run`: registers with the watch.
+  // `long_run`: the run registers with the watch.
   RunControl(RunWatch& watch, const RequestContext& request, RunTerms terms, bool long_run);
   ~RunControl();
   RunControl(const RunControl&) = delete;
   RunControl& operator=(const RunControl&) = delete;
 
-  // OK while the run may go on; then for good why not. Any thread.
+  // OK while the run may continue. After that always the reason why it may not. Any thread.
   absl::Status Check() UOPD_EXCLUDES(mu_);
-  // As the last Check found it.
+  // The result of the last Check.
   absl::Status Why() UOPD_EXCLUDES(mu_);
-  // How long ago a Check first found that the run must end; 0 when none has.
+  // The time since a Check first found that the run must end; 0 if none has.
   std::chrono::nanoseconds Overdue() UOPD_EXCLUDES(mu_);
-  // The first launch is about to happen.
+  // Called before the first launch.
   void Launching() UOPD_EXCLUDES(mu_);
-  // For Launch; null when no kernel of the run is long.
+  // The flag for Stream::Launch. Null if no kernel of the run is long.
   const std::shared_ptr<devices::StopFlag>& stop() const { return maybe_stop_; }
 
  private:
@@ -71,7 +74,7 @@ class RunControl {
   RunTerms::TimePoint ended_at_ UOPD_GUARDED_BY(mu_);
 };
 
-// The long runs of a daemon and the thread that looks after them. Thread-safe; outlives them.
+// The long runs of a daemon, and the thread that checks them. Thread-safe. Outlives the runs.
 class RunWatch {
  public:
   RunWatch();
@@ -79,12 +82,12 @@ class RunWatch {
   RunWatch(const RunWatch&) = delete;
   RunWatch& operator=(const RunWatch&) = delete;
 
-  // Ends every run, those that begin later too: UNAVAILABLE.
+  // Ends every run, also runs that begin later, with UNAVAILABLE.
   void StopAll() UOPD_EXCLUDES(mu_);
   bool stopped_all() const { return stop_all_.load(std::memory_order_relaxed); }
   size_t size() const UOPD_EXCLUDES(mu_);
-  // For how long at most a run goes on that was told to end: its device is stuck where that is
-  // long.
+  // The longest time for which a run has continued after it was told to end. A large value means
+  // that its device is stuck.
   std::chrono::nanoseconds LongestOverdue() const UOPD_EXCLUDES(mu_);
 
  private:

@@ -3,52 +3,15 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/run/binding.h"
-#include "server/worker/launch_shape.h"
+#include "server/engine/run/steps.h"
 
 namespace uopd::engine {
 namespace {
-
-// Bytes that a copy moves, without the offsets.
-size_t CopyBytes(const Program& program, const Step& step) {
-  const schedule::BufferRef& ref = step.buffers[0];
-  const auto i = static_cast<size_t>(ref.index);
-  return static_cast<size_t>(ref.kind == schedule::BufferRef::kArgument
-                                 ? program.slots[i].info.bytes
-                                 : program.temporaries[i].bytes);
-}
-
-absl::Status RunCopy(const Program& program, const Step& step, const Binding& binding,
-                     Streams& streams, const std::vector<DeviceState*>& devices) {
-  const devices::BufferArg to = binding.Resolve(step.buffers[0]);
-  devices::BufferArg from = binding.Resolve(step.buffers[1]);
-  from.offset += static_cast<size_t>(step.from);
-  const size_t bytes = CopyBytes(program, step);
-  if (bytes == 0) return absl::OkStatus();
-  const auto state_of = [&](const devices::Buffer& buffer) {
-    return *std::find_if(devices.begin(), devices.end(), [&](const DeviceState* state) {
-      return &state->device() == &buffer.device();
-    });
-  };
-  devices::Stream& source = streams.Of(state_of(*from.buffer));
-  devices::Stream& target = streams.Of(state_of(*to.buffer));
-  return target.CopyFrom(source, *from.buffer, from.offset, *to.buffer, to.offset, bytes);
-}
-
-absl::Status LaunchKernel(const Step& step, const Binding& binding, std::span<const int64_t> values,
-                          devices::Stream& stream, int64_t* duration_ns,
-                          const std::shared_ptr<devices::StopFlag>& stop) {
-  absl::InlinedVector<devices::BufferArg, 8> buffers;
-  for (const schedule::BufferRef& ref : step.buffers) buffers.push_back(binding.Resolve(ref));
-  absl::InlinedVector<int64_t, 4> vars;
-  for (int index : step.variables) vars.push_back(values[static_cast<size_t>(index)]);
-  const devices::LaunchShape shape = worker::ShapeOf(step.kernel->launch, vars);
-  if (worker::IsEmpty(shape)) return absl::OkStatus();
-  return stream.Launch(*step.kernel->executable, shape, buffers, vars, duration_ns, stop);
-}
 
 void Report(const Program& program, std::span<const int64_t> durations_ns, int debug) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
@@ -76,90 +39,137 @@ absl::Status CheckTime(const Program& program, std::chrono::milliseconds limit) 
           " operations), and limits.run_ms allows ", limit.count(), " ms"));
 }
 
-// `begun`: the steps that may have written something.
-absl::Status RunSteps(RunControl& control, const Program& program, const Binding& binding,
-                      std::span<const int64_t> values, Streams& streams, int debug, size_t* begun) {
-  absl::InlinedVector<int64_t, 16> durations_ns(program.steps.size(), 0);
-  absl::Status status;
-  for (size_t i = 0; i < program.steps.size() && status.ok(); ++i) {
-    const Step& step = program.steps[i];
-    // The caller was asked just before the first step.
-    if (i > 0 || program.may_be_long) status = control.Check();
-    if (!status.ok()) break;
-    if (i == 0) control.Launching();
-    *begun = i + 1;
-    status = step.kernel == nullptr ? RunCopy(program, step, binding, streams, program.devices)
-                                    : LaunchKernel(step, binding, values, streams.Of(step.device),
-                                                   &durations_ns[i], control.stop());
-  }
-  // Also after an error: what was launched still uses the buffers and writes the durations.
-  for (DeviceState* device : program.devices) status.Update(streams.Of(device).Synchronize());
-  if (!status.ok() && *begun > 0) {
-    // A stopped kernel says only that; why is what the caller wants to know.
-    const Step& last = program.steps[*begun - 1];
-    if (absl::Status why = control.Why(); !why.ok()) status = std::move(why);
-    status = WithFrame(status, last.kernel == nullptr ? Cat("copying in step ", *begun - 1)
-                                                      : Cat("running kernel ", last.kernel->name));
-  }
-  if (status.ok()) Report(program, durations_ns, debug);
-  return status;
-}
+// One run. Its owner is first the thread that starts it, and later the streams.
+class Run : public std::enable_shared_from_this<Run> {
+ public:
+  Run(RunInput input, RunDone done) : in_(std::move(input)), done_(std::move(done)) {}
 
-absl::StatusOr<ExecuteResult> ReturnData(const Program& program, const Binding& binding,
-                                         std::span<const Argument> arguments, Streams& streams) {
-  ExecuteResult out;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].return_data) continue;
-    out.data.emplace_back(binding.buffer(i)->size(), '\0');
+  void Start() {
+    if (absl::Status status = Bind(); !status.ok()) return End(std::move(status));
+    queued_ = Queue();
+    if (!RunsInline(*in_.program)) StampSteps();
+    if (queued_.ok()) queued_ = QueueResults();
+    // Also after an error: what was queued still uses the buffers and still writes the durations.
+    absl::Status worked;
+    const bool all_done =
+        streams_->DoneOr(&worked, [self = shared_from_this()](const absl::Status& status) {
+          self->in_.task_pool.Post(self->in_.request.caller,
+                                   [self, status] { self->Finish(status); });
+        });
+    if (all_done) Finish(worked);
   }
-  // All strings are there now: what is queued may be copied later, and they stay where they are.
-  auto data = out.data.begin();
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].return_data) continue;
-    std::string& to = *data++;
-    if (to.empty()) continue;
-    UOPD_TRY(streams.Of(program.slots[i].device)
-                 .CopyOut(*binding.buffer(i), 0, std::as_writable_bytes(std::span(to))));
+
+ private:
+  absl::Status Bind() {
+    UOPD_TRY(in_.request.Check());
+    UOPD_TRY(CheckTime(*in_.program, in_.limits.terms.limit));
+    UOPD_ASSIGN(Streams streams, Streams::Take(*in_.program));
+    streams_.emplace(std::move(streams));
+    auto binding = Binding::Bind(*in_.program, in_.buffers, *streams_, in_.call, in_.limits);
+    if (!binding.ok()) streams_->GiveBack();  // nothing was queued
+    UOPD_TRY(binding.status());
+    binding_.emplace(*std::move(binding));
+    return absl::OkStatus();
   }
-  return out;
-}
+
+  absl::Status Queue() {
+    const Program& program = *in_.program;
+    const int64_t start_ns = NowNs();
+    absl::Status filled = binding_->Fill(*streams_);
+    steps_begin_ns_ = steps_end_ns_ = NowNs();
+    in_.request.timings.Add(Phase::kCopy, steps_begin_ns_ - start_ns);
+    UOPD_TRY(std::move(filled));
+    control_.emplace(in_.watch, in_.request, in_.limits.terms, program.may_be_long);
+    durations_ns_.resize(program.steps.size(), 0);
+    absl::Status status =
+        QueueSteps(program, *binding_, in_.call.variables, *streams_, *control_,
+                   std::span(durations_ns_.data(), durations_ns_.size()), &begun_);
+    if (status.ok()) status = binding_->FreeTemporaries(*streams_);
+    steps_end_ns_ = NowNs();
+    return status;
+  }
+
+  // Records when the steps are done, which is later than when they are queued.
+  void StampSteps() {
+    absl::Status worked;
+    const bool all_done = streams_->DoneOr(
+        &worked,
+        [self = shared_from_this()](const absl::Status&) { self->steps_end_ns_ = NowNs(); });
+    if (all_done) steps_end_ns_ = NowNs();
+  }
+
+  absl::Status QueueResults() {
+    const std::span<const Argument> arguments = in_.call.arguments;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].return_data) continue;
+      result_.data.emplace_back(binding_->buffer(i)->size(), '\0');
+    }
+    // All strings exist now. Queued copies may write them later, so they must not move.
+    auto data = result_.data.begin();
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!arguments[i].return_data) continue;
+      std::string& to = *data++;
+      if (to.empty()) continue;
+      UOPD_TRY(streams_->Of(in_.program->slots[i].device)
+                   .CopyOut(*binding_->buffer(i), 0, std::as_writable_bytes(std::span(to))));
+    }
+    return absl::OkStatus();
+  }
+
+  // Called when all queued work is done. `worked`: OK, or the error of a device.
+  void Finish(const absl::Status& worked) {
+    const Program& program = *in_.program;
+    absl::Status status = queued_.ok() ? worked : queued_;
+    const int64_t steps_ns = steps_end_ns_ - steps_begin_ns_;
+    in_.request.timings.Add(Phase::kRun, steps_ns);
+    in_.request.timings.Add(Phase::kCopy, NowNs() - steps_end_ns_);
+    if (!status.ok()) return End(Failed(std::move(status)));
+    Report(program, durations_ns_, in_.limits.debug);
+    program.run_time.Add(steps_ns);
+    streams_->GiveBack();
+    status = binding_->Commit();
+    if (!status.ok()) return End(std::move(status));
+    in_.buffers.Free(in_.call.free_buffers);
+    End(std::move(result_));
+  }
+
+  absl::Status Failed(absl::Status status) {
+    if (begun_ == 0) return status;
+    // A stopped kernel only reports that it was stopped. The caller wants to know the reason.
+    if (absl::Status why = control_->Why(); !why.ok()) status = std::move(why);
+    const Step& last = in_.program->steps[begun_ - 1];
+    status = WithFrame(status, last.kernel == nullptr ? Cat("copying in step ", begun_ - 1)
+                                                      : Cat("running kernel ", last.kernel->name));
+    return binding_->Lose(begun_, std::move(status));
+  }
+
+  // Gives back what belongs to the session and to the daemon, before `done`: both may be destroyed
+  // once `done` was called.
+  void End(absl::StatusOr<ExecuteResult> result) {
+    control_.reset();
+    binding_.reset();
+    streams_.reset();
+    in_.program = nullptr;
+    std::exchange(done_, nullptr)(std::move(result));
+  }
+
+  RunInput in_;
+  RunDone done_;
+  std::optional<Streams> streams_;
+  std::optional<Binding> binding_;
+  std::optional<RunControl> control_;  // set from the first step on
+  absl::InlinedVector<int64_t, 16> durations_ns_;
+  ExecuteResult result_;
+  absl::Status queued_;  // the first error of queueing
+  size_t begun_ = 0;     // steps that may have written something
+  int64_t steps_begin_ns_ = 0;
+  std::atomic<int64_t> steps_end_ns_{0};
+};
 
 }  // namespace
 
-absl::StatusOr<ExecuteResult> RunProgram(RequestContext& request, const Program& program,
-                                         BufferStore& buffers, const RunCall& call,
-                                         const RunLimits& limits, RunWatch& watch) {
-  UOPD_TRY(request.Check());
-  UOPD_TRY(CheckTime(program, limits.terms.limit));
-  UOPD_ASSIGN(Binding binding, Binding::Bind(program, buffers, call, limits));
-  UOPD_ASSIGN(Streams streams, Streams::Take(program));
-  {
-    ScopedPhase phase(Phase::kCopy, &request.timings);
-    if (absl::Status status = binding.Fill(streams); !status.ok()) {
-      streams.Finish().IgnoreError();  // what was queued reads the request's data
-      return status;
-    }
-  }
-  {
-    ScopedPhase phase(Phase::kRun, &request.timings);
-    RunControl control(watch, request, limits.terms, program.may_be_long);
-    const int64_t start_ns = NowNs();
-    size_t begun = 0;
-    absl::Status status =
-        RunSteps(control, program, binding, call.variables, streams, limits.debug, &begun);
-    if (!status.ok()) return binding.Lose(begun, std::move(status));
-    program.run_time.Add(NowNs() - start_ns);
-  }
-  absl::StatusOr<ExecuteResult> result;
-  {
-    ScopedPhase phase(Phase::kCopy, &request.timings);
-    result = ReturnData(program, binding, call.arguments, streams);
-    UOPD_TRY(streams.Finish());
-    UOPD_TRY(result.status());
-  }
-  UOPD_TRY(binding.Commit());
-  buffers.Free(call.free_buffers);
-  return result;
+void StartRun(RunInput input, RunDone done) {
+  std::make_shared<Run>(std::move(input), std::move(done))->Start();
 }
 
 }  // namespace uopd::engine

@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: MIT
-// Runs prepared programs: binds arguments to slots, launches the steps in order, returns what was
-// asked for.
+// Runs prepared programs: binds arguments to slots, queues the steps in order, and returns the
+// requested data.
 //
-// A run ends early when RunControl says so: RESOURCE_EXHAUSTED at once where it cannot be done
-// within limits.run_ms, later where it takes longer.
+//   StartRun ── arguments checked ── filled ── steps queued ── results queued ─┐ this thread
+//                                                                             │ the devices work;
+//                                                                             │ no thread waits
+//   done ◄── buffers of the run kept or lost ◄── every stream has reached its end
 //
-// Stateless; thread-safe as far as its arguments are: calls that use the same buffers are ordered
-// by the caller (a session's strand). All errors about arguments come before anything is changed.
-// Buffers that a run would have made are not made when it fails. Those that it may have written
-// before it failed are lost (buffer_store.h).
+// If the devices run inline, all work is done before StartRun returns, and `done` is called in
+// StartRun. Otherwise the last device to finish posts the end of the run to `task_pool`.
+//
+// RunControl decides whether a run ends early. A run that cannot be done within limits.run_ms is
+// RESOURCE_EXHAUSTED at once; a run that takes longer is RESOURCE_EXHAUSTED later.
+//
+// Stateless. Thread-safe as far as the arguments are: the caller orders calls that use the same
+// buffers (by a session's strand). All errors about arguments come before anything is changed. If a
+// run fails, buffers that it would have made are not made, and buffers that it may have written are
+// lost (buffer_store.h).
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "server/engine/base/request_context.h"
+#include "server/engine/base/task_pool.h"
 #include "server/engine/compile/program.h"
 #include "server/engine/run/run_control.h"
 #include "server/engine/session/buffer_store.h"
@@ -24,7 +35,7 @@
 
 namespace uopd::engine {
 
-// What a slot is bound to; see Argument in uopd.proto.
+// What a slot is bound to. See Argument in uopd.proto.
 struct Argument {
   uint64_t buffer = 0;
   std::optional<std::string_view> data;
@@ -32,20 +43,32 @@ struct Argument {
 };
 
 struct RunCall {
-  std::span<const Argument> arguments;  // by slot; fewer than slots leaves the last ones unbound
+  std::span<const Argument> arguments;  // by slot; if there are fewer, the last are unbound
   std::span<const int64_t> variables;
-  std::span<const uint64_t> free_buffers;  // after a run that succeeded
-  bool* maybe_lost = nullptr;              // set when a run that failed has left buffers lost
+  std::span<const uint64_t> free_buffers;  // freed after a run that succeeded
+  bool* maybe_lost = nullptr;              // set to true if the run failed and left buffers lost
 };
 
 struct RunLimits {
-  int64_t max_return_bytes = 16 << 20;  // of return_data in all
-  int debug = 0;                        // 2: a log line per kernel
+  int64_t max_return_bytes = 16 << 20;  // of all returned data together
+  int debug = 0;                        // 2: one log line per kernel
   RunTerms terms;
 };
 
-absl::StatusOr<ExecuteResult> RunProgram(RequestContext& request, const Program& program,
-                                         BufferStore& buffers, const RunCall& call,
-                                         const RunLimits& limits, RunWatch& watch);
+// What a run works with. The references, the data of the context and the spans of `call` stay valid
+// until `done` is called.
+struct RunInput {
+  RequestContext& request;
+  std::shared_ptr<const Program> program;
+  BufferStore& buffers;
+  RunCall call;
+  RunLimits limits;
+  RunWatch& watch;
+  TaskPool& task_pool;
+};
+using RunDone = absl::AnyInvocable<void(absl::StatusOr<ExecuteResult>)>;
+
+// Calls `done` once: before StartRun returns, or on a thread of the task pool.
+void StartRun(RunInput input, RunDone done);
 
 }  // namespace uopd::engine

@@ -32,6 +32,16 @@ absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& q
   return out;
 }
 
+absl::StatusOr<Allocation> Allocate(DeviceState& device, devices::Stream& stream, int64_t bytes,
+                                    Quota& quota) {
+  Allocation out;
+  out.device = &device;
+  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), ByteClass::kBuffers));
+  UOPD_ASSIGN(out.buffer,
+              stream.Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
+  return out;
+}
+
 absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset) {
   if (offset == buffer.size()) return absl::OkStatus();
   return stream.Fill(buffer, offset, buffer.size() - offset, std::byte{0});

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The buffers of one session, by the handles that its client made.
+// The buffers of one session, by the handles that its client chose.
 //
-// Thread-safe; the contents are ordered by the session's strand. Charged to the session's quota,
-// which outlives the store. Buffers are zero-filled when made: memory of the pool may hold what
-// another session left.
+// Thread-safe. The session's strand orders the accesses to the contents. Buffers are charged to the
+// session's quota, which outlives the store. New buffers are filled with zeroes, because memory of
+// the pool may hold what another session left.
 //
-// Contents can be lost: a run that was ended in the middle leaves buffers that it may have written
-// half. Reading one is DATA_LOSS until it is overwritten whole: by a run that writes all of it, by
-// data given with a run, or by an upload in ascending order from its first byte to its last.
+// Contents can be lost: a run that ended in the middle leaves buffers that it may have written in
+// part. Reading such a buffer is DATA_LOSS until the whole buffer is overwritten: by a run that
+// writes all of it, by data that a run brings, or by an upload in ascending order from its first
+// byte to its last.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -23,17 +24,21 @@
 
 namespace uopd::engine {
 
-// Device memory with its charge. Whoever reads its contents before writing them asks for zeroes.
+// Device memory with its charge. It is not cleared: a user that reads it before writing it asks for
+// zeroes.
 struct Allocation {
   DeviceState* device = nullptr;
   std::shared_ptr<devices::Buffer> buffer;
   Charge charge;
 };
-// What a buffer of so many bytes is charged: whole cache lines, and what the daemon needs to know
-// it.
+// The charge for a buffer of this many bytes: whole cache lines, plus the daemon's own memory for
+// the buffer.
 inline constexpr int64_t kBufferCost = 256;
 constexpr int64_t ChargedBytes(int64_t bytes) { return (bytes + 63) / 64 * 64 + kBufferCost; }
 absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota);
+// Allocates memory that only work of `stream` uses.
+absl::StatusOr<Allocation> Allocate(DeviceState& device, devices::Stream& stream, int64_t bytes,
+                                    Quota& quota);
 // Fills the bytes from `offset` to the end with zeroes.
 absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset = 0);
 
@@ -47,25 +52,26 @@ class BufferStore {
 
   Quota& quota() { return quota_; }
 
-  // A zero-filled buffer. INVALID_ARGUMENT for handle 0 and one in use.
+  // Makes a zero-filled buffer. INVALID_ARGUMENT: the handle is 0 or in use.
   absl::Status Create(uint64_t handle, DeviceState& device, uint64_t bytes) UOPD_EXCLUDES(mu_);
   absl::Status Insert(uint64_t handle, Allocation allocation) UOPD_EXCLUDES(mu_);
   // Null if there is none.
   std::shared_ptr<devices::Buffer> Find(uint64_t handle) const UOPD_EXCLUDES(mu_);
-  // DATA_LOSS when the contents are lost, saying why; OK for unknown handles too.
+  // DATA_LOSS, with the reason, if the contents are lost. OK for unknown handles too.
   absl::Status CheckContents(uint64_t handle) const UOPD_EXCLUDES(mu_);
   void Lose(std::span<const uint64_t> handles, const std::string& why) UOPD_EXCLUDES(mu_);
-  // A run wrote to these; of `whole` every byte.
+  // A run wrote to `handles`. It wrote every byte of the buffers in `whole`.
   void Changed(std::span<const uint64_t> handles, std::span<const uint64_t> whole)
       UOPD_EXCLUDES(mu_);
-  // A number that no other contents of this store ever had; 0 for an unknown handle.
+  // A number that identifies the contents: no other contents of this store ever had it. 0 for an
+  // unknown handle.
   uint64_t Version(uint64_t handle) const UOPD_EXCLUDES(mu_);
-  // Unknown handles are left out, so that freeing twice is no error.
+  // Unknown handles are ignored, so freeing a buffer twice is no error.
   void Free(std::span<const uint64_t> handles) UOPD_EXCLUDES(mu_);
   void Clear() UOPD_EXCLUDES(mu_);
 
-  // Copies into or out of a buffer and waits. INVALID_ARGUMENT for bytes outside of it, NOT_FOUND
-  // for an unknown handle, DATA_LOSS for reading what is lost.
+  // Copies into or out of a buffer, and waits. INVALID_ARGUMENT: bytes outside of the buffer.
+  // NOT_FOUND: an unknown handle. DATA_LOSS: reading lost contents.
   absl::Status Write(DeviceSet& devices, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(DeviceSet& devices, uint64_t handle, uint64_t offset, std::span<char> out);
 
@@ -75,15 +81,15 @@ class BufferStore {
   struct Entry {
     Allocation allocation;
     uint64_t version = 0;
-    std::string lost;       // why; empty: it is not
-    uint64_t restored = 0;  // bytes from the first on that were uploaded since
+    std::string lost;       // why the contents are lost; empty: they are not
+    uint64_t restored = 0;  // bytes uploaded since then, from the first one on
   };
   void Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) UOPD_EXCLUDES(mu_);
 
   Quota& quota_;
   const size_t max_buffers_;
   mutable Mutex mu_;
-  uint64_t clock_ UOPD_GUARDED_BY(mu_) = 0;  // the latest version that was given
+  uint64_t clock_ UOPD_GUARDED_BY(mu_) = 0;  // the latest version given
   absl::flat_hash_map<uint64_t, Entry> buffers_ UOPD_GUARDED_BY(mu_);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Request ids that their client has cancelled, whether they run, wait or have not come yet.
+// Request ids that their client has cancelled. The request may run, wait, or not have arrived yet.
 //
-// Bounded: the latest kMaxIds are known. Thread-safe.
+// Bounded: only the latest kMaxIds ids are kept. Thread-safe.
 #pragma once
 #include <algorithm>
 #include <cstdint>

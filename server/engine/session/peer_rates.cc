@@ -17,7 +17,7 @@ absl::Status PeerRates::Take(const std::string& peer, int64_t now_ns) {
   if (rate <= 0) return absl::OkStatus();
   const auto full = static_cast<double>(rate);
   MutexLock lock(mu_);
-  if (now_ns - swept_ns_ > kSecondNs) {  // by then an untouched bucket is full again
+  if (now_ns - swept_ns_ > kSecondNs) {  // after a second, an unused bucket is full again
     absl::erase_if(buckets_,
                    [&](const auto& entry) { return now_ns - entry.second.at_ns > kSecondNs; });
     swept_ns_ = now_ns;

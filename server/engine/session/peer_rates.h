@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// How many calls each peer may begin a second: a bucket of tokens per peer, filled for one second.
+// Limits how many calls each peer may begin per second. Each peer has a bucket of tokens whose
+// capacity is the tokens of one second.
 //
-// Thread-safe. A bucket that is full again is forgotten, so that peers which come and go cost
+// Thread-safe. A bucket that is full again is removed, so that peers which come and go cost
 // nothing.
 #pragma once
 #include <atomic>
@@ -18,20 +19,20 @@ class PeerRates {
  public:
   explicit PeerRates(int64_t per_second) : per_second_(per_second) {}
 
-  // 0: any number.
+  // 0: no limit.
   void set_per_second(int64_t per_second) {
     per_second_.store(per_second, std::memory_order_relaxed);
   }
   bool limited() const { return per_second_.load(std::memory_order_relaxed) > 0; }
 
-  // RESOURCE_EXHAUSTED when the peer has had its calls of this second.
+  // RESOURCE_EXHAUSTED: the peer has used up its calls of this second.
   absl::Status Take(const std::string& peer, int64_t now_ns) UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
 
  private:
   struct Bucket {
     double tokens = 0;
-    int64_t at_ns = 0;  // when it had them
+    int64_t at_ns = 0;  // the time at which the bucket had `tokens`
   };
   std::atomic<int64_t> per_second_;
   mutable Mutex mu_;

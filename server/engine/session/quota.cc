@@ -10,7 +10,7 @@ namespace uopd::engine {
 namespace {
 
 Gauge& Held(ByteClass what) {
-  // In the order of ByteClass. Looking up a series takes a lock: once is enough.
+  // In the order of ByteClass. Kept, because looking up a series takes a lock.
   static const std::array<Gauge*, 4> gauges = {
       &metrics::ClientBytes({"buffers"}), &metrics::ClientBytes({"messages"}),
       &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"})};

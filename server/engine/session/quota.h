@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A bound on bytes, perhaps within a larger bound, and the charges against it: every byte that the
-// daemon holds for a client, by what it is held for (uopd_client_bytes).
+// A limit on bytes, perhaps within a larger limit, and the charges against it. Every byte that the
+// daemon holds for a client is charged, by what it is held for (uopd_client_bytes).
 //
 // Thread-safe, lock-free. A quota outlives its charges and the quotas within it.
 #pragma once
@@ -14,29 +14,30 @@
 namespace uopd::engine {
 
 enum class ByteClass : uint8_t {
-  kBuffers,   // buffers of sessions and memory of runs
-  kMessages,  // requests that wait or are worked on
-  kAnswers,   // that the client has not taken yet
-  kResults,   // of requests that may be repeated
+  kBuffers,   // buffers of sessions, and memory of runs
+  kMessages,  // requests that wait or are served
+  kAnswers,   // answers that the client has not read yet
+  kResults,   // results of requests that may be repeated
 };
 
 class Quota {
  public:
-  // `name` completes "... exceed <name>": "limits.session_bytes".
+  // `name` completes the message "... exceed <name>". Example: "limits.session_bytes".
   Quota(std::string name, int64_t limit, Quota* parent = nullptr)
       : name_(std::move(name)), parent_(parent), limit_(limit) {}
   Quota(const Quota&) = delete;
   Quota& operator=(const Quota&) = delete;
 
-  // RESOURCE_EXHAUSTED names the bound; then nothing is taken anywhere.
+  // RESOURCE_EXHAUSTED names the limit. Nothing is then charged to any quota.
   absl::Status Take(int64_t bytes);
-  // Of what is there already, and bounded elsewhere: also beyond the limit, so that less is left.
+  // Charges bytes that exist already and that another limit bounds. The charge may exceed the
+  // limit; then less is left for others.
   void TakeAlways(int64_t bytes);
   void Give(int64_t bytes);
 
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
   int64_t limit() const { return limit_.load(std::memory_order_relaxed); }
-  // What is charged already stays.
+  // Charges that exist stay, also above the new limit.
   void set_limit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
 
  private:
@@ -46,7 +47,7 @@ class Quota {
   std::atomic<int64_t> used_{0};
 };
 
-// Bytes taken from a quota until the end of this object.
+// Bytes charged to a quota. The destructor gives them back.
 class Charge {
  public:
   Charge() = default;

@@ -6,7 +6,7 @@
 namespace uopd::engine {
 namespace {
 
-// Of an id and where its result came from, about.
+// About the memory for an id and for the places where its result was.
 constexpr int64_t kKnownBytes = sizeof(ResultMemory::Known) + 128;
 
 }  // namespace
@@ -28,6 +28,10 @@ void ResultMemory::Remember(uint64_t request_id, const Digest& program, const Ex
   if (known == nullptr) return;
   for (const std::string& data : result.data) known->bytes += data.size();
   if (sources.size() <= kMaxSources) known->sources = std::move(sources);
+  if (result.data.empty()) {  // takes no place of a result with data, and is kept as long as its id
+    known->maybe_result = std::make_shared<const ExecuteResult>();
+    return;
+  }
   if (known->bytes > kMaxBytes) return;
   known->maybe_result = std::make_shared<const ExecuteResult>(result);
   known->charge = Charge::Always(quota_, static_cast<int64_t>(known->bytes), ByteClass::kResults);
@@ -40,7 +44,7 @@ void ResultMemory::RememberLoss(uint64_t request_id, const Digest& program, absl
   if (Known* known = Add(request_id, program)) known->lost = std::move(lost);
 }
 
-// Null when the id is known already.
+// Returns null if the id is known already.
 ResultMemory::Known* ResultMemory::Add(uint64_t request_id, const Digest& program) {
   if (known_.contains(request_id)) return nullptr;
   if (ids_.size() == kMaxIds) {
@@ -56,7 +60,7 @@ ResultMemory::Known* ResultMemory::Add(uint64_t request_id, const Digest& progra
   return &known;
 }
 
-// REQUIRES: it is the oldest with data.
+// REQUIRES: this id is the oldest one with data.
 void ResultMemory::DropData(uint64_t request_id) {
   Known& known = known_.at(request_id);
   bytes_ -= known.bytes;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What became of a session's latest requests by request id, so that a repeated one is answered and
-// not run again.
+// The results of a session's latest requests by request id. A repeated request is answered from
+// here and not run again.
 //
-// An id is known far longer than its data: the data of the latest results are kept up to a bound in
-// number and bytes, and after that where they came from, so that they can be read again as long as
-// those buffers have not changed. A request that was ended in the middle is known as lost. Bounded;
-// the oldest go first. Not thread-safe: the session's strand orders its use.
+// An id is known far longer than its data. The data of the latest results are kept up to a number
+// and a size. Of older results only the places of the data are kept, so that the data can be read
+// again as long as those buffers have not changed. A request that was ended in the middle is known
+// as lost. Bounded; the oldest are dropped first. Not thread-safe: the session's strand orders the
+// calls.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -24,7 +25,7 @@ struct ExecuteResult {
   std::vector<std::string> data;  // of the arguments with return_data, in order of slots
 };
 
-// Where a piece of a result lies: a buffer, 0 for none, and its version after the run.
+// Where one piece of a result lies: its buffer (0: in none) and the buffer's version after the run.
 struct ResultSource {
   uint64_t handle = 0, version = 0, bytes = 0;
 };
@@ -32,25 +33,25 @@ struct ResultSource {
 class ResultMemory {
  public:
   static constexpr size_t kMaxIds = 1024;
-  static constexpr size_t kMaxResults = 64;     // with data
-  static constexpr size_t kMaxBytes = 4 << 20;  // of data; a larger result is not kept
+  static constexpr size_t kMaxResults = 64;     // results with data
+  static constexpr size_t kMaxBytes = 4 << 20;  // bytes of data; a larger result is not kept
   static constexpr size_t kMaxSources = 16;     // a result of more pieces is not read again
 
-  // What is kept is charged to the quota, which outlives it.
+  // What is kept is charged to the quota. The quota outlives this object.
   explicit ResultMemory(Quota& quota) : quota_(quota) {}
 
   struct Known {
     Digest program;
-    absl::Status lost;                                  // not OK: what every repetition is told
+    absl::Status lost;                                  // not OK: the answer to every repetition
     std::shared_ptr<const ExecuteResult> maybe_result;  // null: no longer kept, see `sources`
-    std::vector<ResultSource> sources;                  // of all pieces, or empty
+    std::vector<ResultSource> sources;                  // of all pieces; or empty
     uint64_t bytes = 0;                                 // of the result
-    Charge charge;                                      // for what is kept of the data
-    Charge known;                                       // for the rest
+    Charge charge;                                      // for the data that are kept
+    Charge known;                                       // for everything else
   };
 
-  // Null: not known. INVALID_ARGUMENT: the id was used for another program. Until the next call
-  // that changes something.
+  // Null: the id is not known. INVALID_ARGUMENT: the id was used for another program. The pointer
+  // is valid until the next call that changes something.
   absl::StatusOr<const Known*> Find(uint64_t request_id, const Digest& program) const;
   void Remember(uint64_t request_id, const Digest& program, const ExecuteResult& result,
                 std::vector<ResultSource> sources);
@@ -64,7 +65,7 @@ class ResultMemory {
   Quota& quota_;
   absl::flat_hash_map<uint64_t, Known> known_;
   std::deque<uint64_t> ids_, with_data_;  // oldest first
-  size_t bytes_ = 0;                      // of the data that are kept
+  size_t bytes_ = 0;                      // bytes of the data that are kept
 };
 
 }  // namespace uopd::engine

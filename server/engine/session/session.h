@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// One client's lease on the daemon: buffers, quota, recent results, and the order of its calls.
+// One client's lease on the daemon: its buffers, quota and recent results, and the order of its
+// calls.
 //
-// Owned by shared_ptr: by the table, and by every call in progress (SessionUse). A session that was
-// closed is empty, and calls that find it so fail; what the calls in progress use goes with the
-// last of them.
+// Owned by shared_ptr. The owners are the table and every call in progress (SessionUse). A closed
+// session is not found any more. Calls that still hold it end with an error. Its buffers and
+// charges are freed with the last of these calls.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -17,38 +18,46 @@
 
 namespace uopd::engine {
 
+// Who opened a session: the peer, which is an address without its port, and the tenant.
+struct Opener {
+  std::string peer, tenant;
+};
+
 class Session {
  public:
   using Clock = std::chrono::steady_clock;
 
-  Session(std::string id, std::string resume_token, std::string peer, std::chrono::milliseconds ttl,
-          int64_t max_bytes, size_t max_buffers, std::shared_ptr<Quota> of_peer, Executor& executor)
+  Session(std::string id, std::string resume_token, Opener opener, std::chrono::milliseconds ttl,
+          int64_t max_bytes, size_t max_buffers, std::shared_ptr<Quota> of_peer,
+          TaskPool& task_pool)
       : id_(std::move(id)),
         resume_token_(std::move(resume_token)),
-        peer_(std::move(peer)),
+        opener_(std::move(opener)),
         of_peer_(std::move(of_peer)),
         quota_("limits.session_bytes", max_bytes, of_peer_.get()),
         buffers_(quota_, max_buffers),
-        strand_(std::make_shared<Strand>(executor)),
+        strand_(std::make_shared<Strand>(task_pool)),
         ttl_(ttl) {}
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   const std::string& id() const { return id_; }
   const std::string& resume_token() const { return resume_token_; }
-  const std::string& peer() const { return peer_; }  // that opened it
+  const std::string& peer() const { return opener_.peer; }
+  // The tenant that the session belongs to. Other tenants cannot find it by its id or token.
+  const std::string& tenant() const { return opener_.tenant; }
   std::chrono::milliseconds ttl() const { return ttl_; }
   BufferStore& buffers() { return buffers_; }
   Quota& quota() { return quota_; }
   Strand& strand() { return *strand_; }
-  ResultMemory& results() { return results_; }  // on the strand only
+  ResultMemory& results() { return results_; }  // used on the strand only
   CancelledIds& cancelled() { return cancelled_; }
 
-  // When a call last began or ended.
+  // The time when a call last began or ended.
   Clock::time_point last_use() const {
     return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
   }
-  // True when another call waits behind the one that runs.
+  // True if another call waits behind the one that runs.
   bool waited_for() const { return users_.load(std::memory_order_relaxed) > 1; }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
 
@@ -56,8 +65,9 @@ class Session {
   friend class SessionTable;
   friend class SessionUse;
 
-  const std::string id_, resume_token_, peer_;
-  const std::shared_ptr<Quota> of_peer_;  // all sessions of the peer
+  const std::string id_, resume_token_;
+  const Opener opener_;
+  const std::shared_ptr<Quota> of_peer_;  // the quota of all sessions of the peer
   Quota quota_;
   BufferStore buffers_;
   const std::shared_ptr<Strand> strand_;

@@ -28,9 +28,9 @@ void SessionUse::Release() {
   session_ = nullptr;
 }
 
-SessionTable::SessionTable(SessionOptions options, Quota& total, Executor& executor, Now now,
+SessionTable::SessionTable(SessionOptions options, Quota& total, TaskPool& task_pool, Now now,
                            bool sweep)
-    : total_(total), executor_(executor), now_(std::move(now)), options_(options) {
+    : total_(total), task_pool_(task_pool), now_(std::move(now)), options_(options) {
   if (sweep) sweeper_ = std::thread([this] { SweepForever(); });
 }
 
@@ -51,8 +51,8 @@ void SessionTable::set_options(const SessionOptions& options) {
   for (auto& [name, peer] : peers_) peer.quota->set_limit(options.peer_bytes);
 }
 
-absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
-                                              const std::string& peer) {
+absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl, const Opener& opener) {
+  const std::string& peer = opener.peer;
   UOPD_ASSIGN(std::string id, RandomId());
   UOPD_ASSIGN(std::string token, RandomId());
   MutexLock lock(mu_);
@@ -71,8 +71,8 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
   Peer& of_peer = peers_[peer];
   if (of_peer.quota == nullptr)
     of_peer.quota = std::make_shared<Quota>("limits.peer_bytes", options_.peer_bytes, &total_);
-  auto session = std::make_shared<Session>(id, token, peer, ttl, options_.session_bytes,
-                                           options_.session_buffers, of_peer.quota, executor_);
+  auto session = std::make_shared<Session>(id, token, opener, ttl, options_.session_bytes,
+                                           options_.session_buffers, of_peer.quota, task_pool_);
   Touch(*session);
   ++of_peer.sessions;
   by_id_.emplace(std::move(id), session);
@@ -81,30 +81,31 @@ absl::StatusOr<SessionUse> SessionTable::Open(std::chrono::milliseconds ttl,
   return Hold(session);
 }
 
-absl::StatusOr<SessionUse> SessionTable::Resume(const std::string& token) {
+absl::StatusOr<SessionUse> SessionTable::Resume(const std::string& token, std::string_view tenant) {
   MutexLock lock(mu_);
   auto it = by_token_.find(token);
-  if (it == by_token_.end() ||
+  if (it == by_token_.end() || it->second->tenant() != tenant ||
       (Idle(*it->second) > it->second->ttl() + options_.grace && it->second->users_ == 0)) {
     return Unknown("session of this resume token");
   }
   return Hold(it->second);
 }
 
-absl::StatusOr<SessionUse> SessionTable::Use(const std::string& id) {
+absl::StatusOr<SessionUse> SessionTable::Use(const std::string& id, std::string_view tenant) {
   MutexLock lock(mu_);
   auto it = by_id_.find(id);
-  if (it == by_id_.end() || (Idle(*it->second) > it->second->ttl() && it->second->users_ == 0)) {
+  if (it == by_id_.end() || it->second->tenant() != tenant ||
+      (Idle(*it->second) > it->second->ttl() && it->second->users_ == 0)) {
     return Unknown(id.empty() ? "session (empty id)" : "session of this id");
   }
   return Hold(it->second);
 }
 
-absl::Status SessionTable::Close(const std::string& id) {
-  std::shared_ptr<Session> session;  // freed after the lock is released
+absl::Status SessionTable::Close(const std::string& id, std::string_view tenant) {
+  std::shared_ptr<Session> session;  // destroyed after the lock is released
   MutexLock lock(mu_);
   auto it = by_id_.find(id);
-  if (it == by_id_.end()) return Unknown("session of this id");
+  if (it == by_id_.end() || it->second->tenant() != tenant) return Unknown("session of this id");
   session = it->second;
   Forget(*session);
   return absl::OkStatus();

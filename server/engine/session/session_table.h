@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// All open sessions: opening, finding, expiring.
+// All open sessions. Opens, finds and expires them.
 //
 //   open --no call for the TTL--> expired --resumed within the grace time--> open
 //   expired --grace time over--> freed          open or expired --Close--> freed
 //
 // An expired session refuses calls but keeps its buffers. A session with calls in progress does not
-// expire. Thread-safe; a sweeper thread frees what is due. Outlives every SessionUse.
+// expire. Thread-safe. A sweeper thread frees sessions whose time is over. The table outlives every
+// SessionUse.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -23,7 +24,8 @@ namespace uopd::engine {
 
 class SessionTable;
 
-// A call's hold on its session: the lease does not run out meanwhile, and starts again at the end.
+// One call's use of its session. The lease does not run out meanwhile. It starts again when the use
+// ends.
 class SessionUse {
  public:
   SessionUse() = default;
@@ -55,34 +57,37 @@ struct SessionOptions {
   size_t max_sessions = 1000, max_peer_sessions = SIZE_MAX;
   size_t session_buffers = BufferStore::kMaxBuffers;
   int64_t session_bytes = int64_t{4} << 30;
-  int64_t peer_bytes = INT64_MAX;  // of the sessions of one peer together
+  int64_t peer_bytes = INT64_MAX;  // of all sessions of one peer together
 };
 
 class SessionTable {
  public:
   using Now = std::function<Session::Clock::time_point()>;
 
-  // `sweep` false: the owner calls Sweep itself (tests with their own clock).
-  SessionTable(SessionOptions options, Quota& total, Executor& executor,
+  // `sweep` false: the owner calls Sweep itself (for tests with their own clock).
+  SessionTable(SessionOptions options, Quota& total, TaskPool& task_pool,
                Now now = Session::Clock::now, bool sweep = true);
   ~SessionTable();
   SessionTable(const SessionTable&) = delete;
   SessionTable& operator=(const SessionTable&) = delete;
 
-  // For sessions opened later, and peers.
+  // The options apply to sessions that are opened later, and to peers.
   void set_options(const SessionOptions& options) UOPD_EXCLUDES(mu_);
 
-  // RESOURCE_EXHAUSTED when there are too many, in all or of this peer. A TTL of 0 is the default
-  // one; too long ones are shortened.
-  absl::StatusOr<SessionUse> Open(std::chrono::milliseconds ttl, const std::string& peer = "")
+  // RESOURCE_EXHAUSTED: there are too many sessions, in all or of this peer. A TTL of 0 means the
+  // default TTL. A TTL that is too long is shortened.
+  absl::StatusOr<SessionUse> Open(std::chrono::milliseconds ttl, const Opener& opener = {})
       UOPD_EXCLUDES(mu_);
-  // NOT_FOUND (session) when the grace time is over.
-  absl::StatusOr<SessionUse> Resume(const std::string& token) UOPD_EXCLUDES(mu_);
-  // NOT_FOUND (session) for an unknown or expired one. Renews the lease.
-  absl::StatusOr<SessionUse> Use(const std::string& id) UOPD_EXCLUDES(mu_);
-  absl::Status Close(const std::string& id) UOPD_EXCLUDES(mu_);
+  // NOT_FOUND (session): the grace time is over, or the session belongs to another tenant.
+  absl::StatusOr<SessionUse> Resume(const std::string& token, std::string_view tenant = "")
+      UOPD_EXCLUDES(mu_);
+  // Renews the lease. NOT_FOUND (session): the session is unknown or expired, or belongs to another
+  // tenant.
+  absl::StatusOr<SessionUse> Use(const std::string& id, std::string_view tenant = "")
+      UOPD_EXCLUDES(mu_);
+  absl::Status Close(const std::string& id, std::string_view tenant = "") UOPD_EXCLUDES(mu_);
 
-  // Frees what is due.
+  // Frees the sessions whose grace time is over.
   void Sweep() UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
   std::chrono::milliseconds grace() const UOPD_EXCLUDES(mu_);
@@ -96,7 +101,7 @@ class SessionTable {
   void SweepForever();
 
   Quota& total_;
-  Executor& executor_;
+  TaskPool& task_pool_;
   const Now now_;
   mutable Mutex mu_;
   std::condition_variable stop_changed_;
@@ -105,10 +110,10 @@ class SessionTable {
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_id_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_token_ UOPD_GUARDED_BY(mu_);
   struct Peer {
-    size_t sessions = 0;           // open ones
-    std::shared_ptr<Quota> quota;  // theirs
+    size_t sessions = 0;           // number of open sessions
+    std::shared_ptr<Quota> quota;  // of these sessions
   };
-  absl::flat_hash_map<std::string, Peer> peers_ UOPD_GUARDED_BY(mu_);  // with open sessions
+  absl::flat_hash_map<std::string, Peer> peers_ UOPD_GUARDED_BY(mu_);  // peers with open sessions
   std::thread sweeper_;
 };
 

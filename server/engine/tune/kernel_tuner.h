@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Whoever finds the best opts of a kernel: TuningService asks, WorkerTuner answers.
+// Finds the best opts of a kernel. TuningService calls it, and WorkerTuner implements it.
 #pragma once
 #include <functional>
 #include <string>
@@ -15,16 +15,18 @@ class KernelTuner {
  public:
   virtual ~KernelTuner() = default;
 
-  // All that decides the winner besides the kernel: the environment key of what was found.
+  // The environment key of what was found: all that decides the winner besides the kernel.
   virtual std::string Environment(const devices::Device& device,
                                   const CompileOptions& options) const = 0;
-  // Blocks for seconds to minutes. `graph` is an Item::graph; `cancelled` may be called on any
-  // thread, and may block for as long as the store takes. CANCELLED soon after it said true.
+  // Blocks for seconds to minutes. For the devices of one processor (DeviceInfo) only one call runs
+  // at a time; calls for other processors run in parallel. `graph` is an Item::graph. `cancelled`
+  // may be called on any thread, and may block for as long as the store takes. Once it has returned
+  // true, Tune soon returns CANCELLED.
   virtual absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                             const CompileOptions& options,
                                             const std::function<bool()>& cancelled) = 0;
-  // There is nothing to do for now: frees what idle workers hold.
-  virtual void Rest() {}
+  // Called when there is nothing to tune for the device now. Frees what idle workers hold.
+  virtual void Rest(const devices::Device& device) {}
 };
 
 }  // namespace uopd::engine

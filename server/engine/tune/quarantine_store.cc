@@ -11,9 +11,9 @@ namespace {
 
 using worker::QuarantineEntry;
 
-constexpr char kStore[] = "quarantine";
-// Jobs are named by digests of all that decides about them, so the rest of the world is no part of
-// the key.
+constexpr char kQuarantineStore[] = "quarantine";
+// Jobs are named by digests of everything that decides their outcome. So the key needs no facts
+// about the machine.
 constexpr char kEnvironment[] = "record=2";
 
 std::string Encode(const std::vector<QuarantineEntry>& entries) {
@@ -46,15 +46,17 @@ bool Decode(std::string_view bytes, std::vector<QuarantineEntry>& out) {
 }  // namespace
 
 QuarantineStore::QuarantineStore(cache::Store& store, std::string pool, size_t max_entries)
-    : store_(store), key_(kStore, std::move(pool), kEnvironment), max_entries_(max_entries) {}
+    : store_(store),
+      key_(kQuarantineStore, std::move(pool), kEnvironment),
+      max_entries_(max_entries) {}
 
 std::vector<QuarantineEntry> QuarantineStore::Load() const {
   const cache::GetResult found = store_.Get(key_);
-  CountLookup(kStore, found.outcome);
+  CountLookup(kQuarantineStore, found.outcome);
   std::vector<QuarantineEntry> out;
   if (!found.hit()) return out;
   if (!Decode(found.entry.bytes, out)) {
-    CountCorrupt(kStore);
+    CountCorrupt(kQuarantineStore);
     out.clear();
   }
   return out;
@@ -80,7 +82,7 @@ void QuarantineStore::Remove(const Digest& job) {
 }
 
 void QuarantineStore::Save(const std::vector<QuarantineEntry>& entries) {
-  store_.Put(key_, Encode(entries), 1'000'000).IgnoreError();  // counted by the store
+  store_.Put(key_, Encode(entries), 1'000'000).IgnoreError();  // the store counts failures
 }
 
 }  // namespace uopd::engine

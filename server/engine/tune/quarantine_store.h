@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The quarantine of a pool of workers over restarts: store "quarantine", one value per pool.
+// Keeps the quarantine of a pool of workers over restarts: store "quarantine", one value per pool.
 //
-// The value is a list that grows at its end; entries that two daemons add at the same moment may
-// cost one of them, which then is found out about once more. Thread-safe.
+// The value is a list that grows at its end. If two daemons add entries at the same moment, one
+// entry may be lost. That job then kills a worker once more before it is quarantined again.
+// Thread-safe.
 #pragma once
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ class QuarantineStore {
  public:
   static constexpr size_t kMaxEntries = 4096;
 
-  // `store` outlives this. The oldest entries go when there are more than `max_entries`.
+  // `store` outlives this object. If there are more than `max_entries`, the oldest entries are
+  // dropped.
   QuarantineStore(cache::Store& store, std::string pool, size_t max_entries = kMaxEntries);
 
   std::vector<worker::QuarantineEntry> Load() const;  // oldest first
@@ -30,7 +32,7 @@ class QuarantineStore {
   cache::Store& store_;
   const cache::Key key_;
   const size_t max_entries_;
-  Mutex mu_;  // from reading the list to writing it
+  Mutex mu_;  // held from reading the list to writing it
 };
 
 }  // namespace uopd::engine

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/tune/tuning_record.h"
 
-#include <bit>
-
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 
@@ -10,13 +8,6 @@ namespace uopd::engine {
 namespace {
 
 constexpr uint64_t kMaxOpts = 256;
-
-bool GetDouble(ByteReader& in, double& v) {
-  uint64_t bits;
-  if (!in.Varint(bits)) return false;
-  v = std::bit_cast<double>(bits);
-  return true;
-}
 
 bool GetOpts(ByteReader& in, Opts& out) {
   uint64_t n;
@@ -49,8 +40,8 @@ std::string TuningRecord::Encode() const {
     PutVarint(out, static_cast<uint64_t>(opt.axis));
     PutSigned(out, opt.amount);
   }
-  PutVarint(out, std::bit_cast<uint64_t>(seconds));
-  PutVarint(out, std::bit_cast<uint64_t>(heuristic_seconds));
+  PutDouble(out, seconds);
+  PutDouble(out, heuristic_seconds);
   PutSigned(out, measured);
   PutSigned(out, failed);
   return out;
@@ -59,9 +50,8 @@ std::string TuningRecord::Encode() const {
 absl::StatusOr<TuningRecord> TuningRecord::Decode(std::string_view bytes) {
   ByteReader in(bytes);
   TuningRecord out;
-  if (!GetOpts(in, out.opts) || !GetDouble(in, out.seconds) ||
-      !GetDouble(in, out.heuristic_seconds) || !in.Signed(out.measured) || !in.Signed(out.failed) ||
-      !in.done()) {
+  if (!GetOpts(in, out.opts) || !in.Double(out.seconds) || !in.Double(out.heuristic_seconds) ||
+      !in.Signed(out.measured) || !in.Signed(out.failed) || !in.done()) {
     return absl::DataLossError("tuning record is damaged");
   }
   return out;

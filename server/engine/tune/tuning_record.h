@@ -17,10 +17,10 @@ using Opts = std::vector<codegen::Opt>;
 std::string Text(const Opts& opts);  // "[UPCAST(0, 4), THREAD(1, 2)]"
 
 struct TuningRecord {
-  Opts opts;                         // the fastest; may be the heuristic's choice
-  double seconds = 0;                // of one run with them
-  double heuristic_seconds = 0;      // of one run with the heuristic's; infinity when that failed
-  int64_t measured = 0, failed = 0;  // candidates
+  Opts opts;                         // the fastest opts; may be the heuristic's choice
+  double seconds = 0;                // time of one run with these opts
+  double heuristic_seconds = 0;      // time of one run with the heuristic's; infinity: it failed
+  int64_t measured = 0, failed = 0;  // numbers of candidates
 
   std::string Encode() const;
   // DATA_LOSS when the bytes are not a whole record.

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/tune/tuning_service.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include "core/base/log.h"
 #include "core/base/metrics.h"
@@ -12,7 +15,7 @@
 namespace uopd::engine {
 namespace {
 
-constexpr char kStore[] = "tuning";
+constexpr char kTuningStore[] = "tuning";
 
 cache::Use UseOf(const CompileOptions& options) {
   if (!options.caches_tuning()) return cache::Use::kNone;
@@ -22,25 +25,28 @@ cache::Use UseOf(const CompileOptions& options) {
 }  // namespace
 
 TuningService::TuningService(Options options, cache::Store& store, KernelTuner* tuner)
-    : options_(std::move(options)), store_(store), tuner_(tuner) {
-  if (tuner_ != nullptr) thread_ = std::thread([this] { Work(); });
-}
+    : options_(std::move(options)), store_(store), tuner_(tuner) {}
 
 void TuningService::Stop() {
   std::deque<TuningTask> dropped;
+  std::vector<std::thread> threads;
   {
     MutexLock lock(mu_);
     stopped_.store(true);
-    dropped.swap(queue_);
+    for (auto& [processor, queue] : queues_) {
+      std::ranges::move(queue.tasks, std::back_inserter(dropped));
+      queue.tasks.clear();
+      queue.wake.notify_all();
+      if (queue.thread.joinable()) threads.push_back(std::move(queue.thread));
+    }
   }
-  wake_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads) thread.join();
   for (size_t i = 0; i < dropped.size(); ++i) metrics::TuneQueue().Add(-1);
 }
 
 cache::Key TuningService::KeyOf(std::string_view graph, const devices::Device& device,
                                 const CompileOptions& options) const {
-  return {kStore, std::string(graph), tuner_->Environment(device, options)};
+  return {kTuningStore, std::string(graph), tuner_->Environment(device, options)};
 }
 
 std::optional<TuningRecord> TuningService::Find(std::string_view graph,
@@ -50,61 +56,82 @@ std::optional<TuningRecord> TuningService::Find(std::string_view graph,
     return std::nullopt;
   }
   const cache::GetResult found = store_.Get(KeyOf(graph, device, options));
-  CountLookup(kStore, found.outcome);
+  CountLookup(kTuningStore, found.outcome);
   if (!found.hit()) return std::nullopt;
   auto record = TuningRecord::Decode(found.entry.bytes);
   if (record.ok()) return *std::move(record);
-  CountCorrupt(kStore);
+  CountCorrupt(kTuningStore);
   return std::nullopt;
 }
 
 void TuningService::Add(TuningTask task) {
   if (!offered()) return;
-  {
-    MutexLock lock(mu_);
-    if (stopped()) return;
-    if (queue_.size() >= kMaxQueued) {
-      metrics::TuneKernels({"dropped"}).Increment(task.kernels.size());
-      return;
+  // The queue of every processor gets a task with the kernels of that processor.
+  std::map<std::string, TuningTask> parts;
+  for (size_t i = 0; i < task.kernels.size(); ++i) {
+    if (task.kernels[i].done) continue;
+    auto [it, added] = parts.try_emplace(task.kernels[i].device->info().processor);
+    if (added) {
+      it->second = task;
+      for (TuningTask::Kernel& kernel : it->second.kernels) kernel.done = true;
+    }
+    it->second.kernels[i].done = false;
+  }
+  MutexLock lock(mu_);
+  if (stopped()) return;
+  for (auto& [processor, part] : parts) {
+    Queue& queue = queues_[processor];
+    if (queue.tasks.size() >= kMaxQueued) {
+      const auto left = std::ranges::count(part.kernels, false, &TuningTask::Kernel::done);
+      metrics::TuneKernels({"dropped"}).Increment(static_cast<uint64_t>(left));
+      continue;
     }
     metrics::TuneQueue().Add(1);
-    queue_.push_back(std::move(task));
+    queue.tasks.push_back(std::move(part));
+    if (!queue.thread.joinable()) queue.thread = std::thread([this, &queue] { Work(queue); });
+    queue.wake.notify_one();
   }
-  wake_.notify_one();
 }
 
-void TuningService::Work() {
+void TuningService::Work(Queue& queue) {
   for (;;) {
     TuningTask task;
-    bool rest = false;
+    bool last = false;
     {
       MutexLock lock(mu_);
-      if (queue_.empty() && !stopped()) rest = true;
-    }
-    if (rest) tuner_->Rest();
-    {
-      MutexLock lock(mu_);
-      lock.Wait(wake_, [this]() UOPD_REQUIRES(mu_) { return stopped() || !queue_.empty(); });
+      lock.Wait(queue.wake, [&]() UOPD_REQUIRES(mu_) { return stopped() || !queue.tasks.empty(); });
       if (stopped()) return;
-      task = std::move(queue_.front());
-      queue_.pop_front();
+      task = std::move(queue.tasks.front());
+      queue.tasks.pop_front();
+      last = queue.tasks.empty();
     }
-    Run(task);
+    Run(queue, task);
     metrics::TuneQueue().Add(-1);
+    if (last) RestAfter(queue, task);
   }
 }
 
-void TuningService::Run(TuningTask& task) {
+void TuningService::RestAfter(const Queue& queue, const TuningTask& task) {
+  {
+    MutexLock lock(mu_);
+    if (!queue.tasks.empty() || stopped()) return;
+  }
+  for (const TuningTask::Kernel& kernel : task.kernels) {
+    if (!kernel.done) tuner_->Rest(*kernel.device);
+  }
+}
+
+void TuningService::Run(Queue& queue, TuningTask& task) {
   for (size_t i = 0; i < task.kernels.size() && !stopped(); ++i) {
     if (task.program.expired()) return;
-    if (!task.kernels[i].done) TuneOne(task, i);
+    if (!task.kernels[i].done) TuneOne(queue, task, i);
   }
 }
 
-void TuningService::TuneOne(TuningTask& task, size_t i) {
+void TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i) {
   const TuningTask::Kernel& kernel = task.kernels[i];
   const cache::Key key = KeyOf(kernel.graph, *kernel.device, task.options);
-  if (failed_.contains(key.address())) return;
+  if (queue.failed.contains(key.address())) return;
   const int64_t begin_ns = NowNs();
   auto obtained = Obtain(key, task, i);
   const double seconds = static_cast<double>(NowNs() - begin_ns) * 1e-9;
@@ -115,8 +142,8 @@ void TuningService::TuneOne(TuningTask& task, size_t i) {
     return;
   }
   if (!status.ok()) {
-    if (failed_.size() >= kMaxQueued) failed_.clear();  // they are tried again
-    failed_.insert(key.address());
+    if (queue.failed.size() >= kMaxQueued) queue.failed.clear();  // they are tried again
+    queue.failed.insert(key.address());
     metrics::TuneKernels({"failed"}).Increment();
     UOPD_LOG(kWarn, "a kernel could not be tuned", {"kernel", kernel.name}, {"status", status});
     return;
@@ -144,12 +171,12 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
   };
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded, flights_.LoadOrCompute(store_, key, load, tune));
-    if (load.use == cache::Use::kReadAndKeep) CountLookup(kStore, loaded.lookup);
+    if (load.use == cache::Use::kReadAndKeep) CountLookup(kTuningStore, loaded.lookup);
     const bool found = loaded.outcome != cache::LoadOutcome::kComputed;
     auto record = TuningRecord::Decode(*loaded.bytes);
     if (record.ok()) return Obtained{*std::move(record), found};
     if (!found || load.use != cache::Use::kReadAndKeep) return record.status();
-    CountCorrupt(kStore);
+    CountCorrupt(kTuningStore);
     load.use = cache::Use::kReplace;
   }
 }

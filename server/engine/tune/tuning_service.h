@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Tuning behind the requests: a queue of programs, one thread that tunes their kernels one after
-// the other, and the store of what was found.
+// Tuning in the background. Every processor has a queue of programs and a thread that tunes their
+// kernels one after the other. A store keeps the results. Kernels of devices that share a processor
+// (DeviceInfo) are never measured at the same time.
 //
 //   Add ──► queue ──► for every kernel:  store "tuning" ── hit ──────────────► use
 //                                            │ miss                             ▲
@@ -8,15 +9,17 @@
 //                                       lease ── granted ── KernelTuner ── put ─┤
 //                                            └── busy ── wait for the value ────┘
 //
-// So N clients of N daemons on one data folder tune a kernel once. The lease is renewed while the
-// tuner works; a daemon that dies or freezes loses it, and a waiter takes over. A kernel that fails
-// to tune keeps what it has and is not tried again by this process.
+// So a kernel is tuned once, even for N clients of N daemons on one data folder. The lease is
+// renewed while the tuner works. A daemon that dies or freezes loses its lease, and a waiting
+// daemon takes over. A kernel whose tuning fails keeps its present opts, and this process does not
+// try it again.
 //
 // Thread-safe.
 #pragma once
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,49 +36,63 @@ namespace uopd::engine {
 
 struct TuningTask {
   struct Kernel {
-    std::string_view graph;  // owned by what `use` holds
+    std::string_view graph;  // owned by an object that `use` holds
     const devices::Device* device = nullptr;
-    std::string name;   // in the log
-    bool done = false;  // has what tuning found already
+    std::string name;   // for the log
+    bool done = false;  // has the opts that tuning found already
   };
   CompileOptions options;
   std::vector<Kernel> kernels;
-  // The program that the kernels are for. Tuning ends when nobody has it any more.
+  // The program that the kernels belong to. Its tuning ends when nobody holds the program any more.
   std::weak_ptr<const void> program;
-  // Puts what was found for kernels[i] into the program; on the tuning thread.
+  // Puts the result for kernels[i] into the program. Called on any tuning thread, also on several
+  // at the same time.
   std::function<absl::Status(size_t i, const TuningRecord& found)> use;
 };
 
 class TuningService {
  public:
-  static constexpr size_t kMaxQueued = 4096;  // tasks; more are dropped
+  static constexpr size_t kMaxQueued = 4096;  // tasks per processor; more are dropped
 
   struct Options {
-    std::string owner;              // of leases, for people to read
-    int64_t lease_us = 10'000'000;  // renewed at a third of it
+    std::string owner;              // for leases, for people to read
+    int64_t lease_us = 10'000'000;  // renewed after a third of this time
   };
 
-  // `tuner` and `store` outlive the service. A null tuner finds nothing and tunes nothing.
+  // `tuner` and `store` outlive the service. With a null tuner, nothing is found and nothing is
+  // tuned.
   TuningService(Options options, cache::Store& store, KernelTuner* tuner);
   ~TuningService() { Stop(); }
 
   bool offered() const { return tuner_ != nullptr; }
-  // What was found before, by whomever. nullopt also when the request wants it found anew.
+  // The result of earlier tuning, by this daemon or another. Also nullopt if the request wants the
+  // kernel tuned again.
   std::optional<TuningRecord> Find(std::string_view graph, const devices::Device& device,
                                    const CompileOptions& options);
   void Add(TuningTask task) UOPD_EXCLUDES(mu_);
-  // Ends the running search within the time that killing a worker takes; drops the rest. For good.
+  // Ends the running searches for good, within the time that killing a worker takes. Drops the
+  // rest.
   void Stop() UOPD_EXCLUDES(mu_);
 
  private:
   struct Obtained {
     TuningRecord record;
-    bool found = false;  // somebody else's
+    bool found = false;  // another daemon found it
   };
 
-  void Work() UOPD_EXCLUDES(mu_);
-  void Run(TuningTask& task);
-  void TuneOne(TuningTask& task, size_t i);
+  // The tuning of one processor.
+  struct Queue {
+    std::deque<TuningTask> tasks;        // guarded by mu_
+    std::condition_variable wake;        // with mu_
+    absl::flat_hash_set<Digest> failed;  // used by the queue's thread only
+    std::thread thread;
+  };
+
+  void Work(Queue& queue) UOPD_EXCLUDES(mu_);
+  // Called when the queue is empty. Calls Rest for the devices of the last task.
+  void RestAfter(const Queue& queue, const TuningTask& task) UOPD_EXCLUDES(mu_);
+  void Run(Queue& queue, TuningTask& task);
+  void TuneOne(Queue& queue, TuningTask& task, size_t i);
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i);
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
@@ -86,11 +103,9 @@ class TuningService {
   KernelTuner* const tuner_;
   std::atomic<bool> stopped_{false};
   Mutex mu_;
-  std::condition_variable wake_;
-  std::deque<TuningTask> queue_ UOPD_GUARDED_BY(mu_);
   cache::LoadGroup flights_;
-  absl::flat_hash_set<Digest> failed_;  // of the tuning thread
-  std::thread thread_;
+  // By processor. A queue is made when its first task comes. None is removed before Stop.
+  std::map<std::string, Queue> queues_ UOPD_GUARDED_BY(mu_);
 };
 
 }  // namespace uopd::engine

@@ -5,7 +5,7 @@
 
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "server/engine/base/code_key.h"
 
 namespace uopd::engine {
@@ -32,7 +32,7 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
                                                const CompileOptions& options,
                                                const std::function<bool()>& cancelled) {
   ir::UOpContext ctx;
-  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kKernel));
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
   worker::TuneOptions tune = TuneOptionsOf(device, options);
   tune.beam.cancelled = cancelled;
   tune.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
@@ -41,7 +41,7 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
         .Increment();
   };
   UOPD_ASSIGN(worker::TunedKernel tuned,
-              worker::TuneKernel(ctx, sink, device.target(), tune, pools_));
+              worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device)));
   TuningRecord out;
   out.opts = std::move(tuned.opts);
   out.seconds = tuned.seconds;
@@ -54,9 +54,10 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
   return out;
 }
 
-void WorkerTuner::Rest() {
-  pools_.compile.EndIdle();
-  pools_.measure.EndIdle();
+void WorkerTuner::Rest(const devices::Device& device) {
+  const worker::WorkerPools pools = pools_(device);
+  pools.compile.EndIdle();
+  pools.measure.EndIdle();
 }
 
 }  // namespace uopd::engine

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The KernelTuner of the daemon: worker::TuneKernel over two pools of worker processes.
-//
-// One call at a time: measurements of two kernels would disturb each other.
+// The KernelTuner of the daemon. It calls worker::TuneKernel with the pools of worker processes for
+// tuning.
 #pragma once
 #include <chrono>
+#include <functional>
+#include <utility>
 
 #include "server/engine/tune/kernel_tuner.h"
 #include "server/worker/tune_kernel.h"
@@ -17,20 +18,23 @@ class WorkerTuner final : public KernelTuner {
     int max_candidates = 500;
   };
 
-  WorkerTuner(worker::WorkerPools pools, Limits limits) : pools_(pools), limits_(limits) {}
+  // Returns the pools for a device. The pools outlive the tuner. Thread-safe.
+  using Pools = std::function<worker::WorkerPools(const devices::Device&)>;
+
+  WorkerTuner(Pools pools, Limits limits) : pools_(std::move(pools)), limits_(limits) {}
 
   std::string Environment(const devices::Device& device,
                           const CompileOptions& options) const override;
   absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                     const CompileOptions& options,
                                     const std::function<bool()>& cancelled) override;
-  void Rest() override;
+  void Rest(const devices::Device& device) override;
 
  private:
   worker::TuneOptions TuneOptionsOf(const devices::Device& device,
                                     const CompileOptions& options) const;
 
-  const worker::WorkerPools pools_;
+  const Pools pools_;
   const Limits limits_;
 };
 

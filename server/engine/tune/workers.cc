@@ -4,17 +4,22 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_split.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
+#include "devices/registry.h"
 
 namespace uopd::engine {
 namespace {
 
 using worker::Supervisor;
 
-// Added to the daemon's own: kernels of running requests first, then compiles, then tuning.
+// Added to the daemon's own nice value. Kernels of running requests come first, then compiles, then
+// tuning.
 constexpr int kCompileNice = 5, kTuningNice = 10;
-constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks goes in time
+constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks is replaced
 
 Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,
                            QuarantineStore* quarantine) {
@@ -49,13 +54,26 @@ Supervisor::Options TuningPool(const Config& config, QuarantineStore* quarantine
   return out;
 }
 
-Supervisor::Options MeasurePool(const Config& config, QuarantineStore* quarantine) {
+Supervisor::Options MeasurePool(const Config& config, const std::string& device,
+                                QuarantineStore* quarantine) {
   Supervisor::Options out = PoolOf(config, "uopd-measure", "measure", 1, quarantine);
+  out.setup.devices = device;
   out.setup.nice = kTuningNice;
-  // Kernels run as they do in the daemon.
+  // Kernels run with as many threads as in the daemon.
   out.setup.cpu_threads = static_cast<int>(config.device_cpu_threads());
   out.setup.device_memory_bytes = static_cast<uint64_t>(config.limits_total_bytes());
   out.setup.retire_above_rss_bytes = 0;
+  return out;
+}
+
+// Full names of the devices. Names that do not parse are left out here: opening the devices refuses
+// them.
+std::vector<std::string> DeviceNames(const std::string& list) {
+  std::vector<std::string> out;
+  for (const std::string& part : std::vector<std::string>(absl::StrSplit(list, ','))) {
+    const auto name = devices::DeviceName::Parse(std::string(absl::StripAsciiWhitespace(part)));
+    if (name.ok()) out.push_back(name->Text());
+  }
   return out;
 }
 
@@ -66,23 +84,40 @@ Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
     : tuning_quarantine_(store, "tuning"),
       measure_quarantine_(store, "measure"),
       compile_(forks, CompilePool(config, compilers)),
-      tuning_(forks, TuningPool(config, &tuning_quarantine_)),
-      measure_(forks, MeasurePool(config, &measure_quarantine_)) {
+      tuning_(forks, TuningPool(config, &tuning_quarantine_)) {
   for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
-  for (const auto& entry : measure_quarantine_.Load()) measure_.quarantine().Add(entry);
+  const std::vector<worker::QuarantineEntry> measured = measure_quarantine_.Load();
+  for (std::string& device : DeviceNames(config.device_list())) {
+    Supervisor::Options options = MeasurePool(config, device, &measure_quarantine_);
+    auto pool = std::make_unique<Supervisor>(forks, std::move(options));
+    // A job names its device, so entries that another device's pool stored do no harm.
+    for (const auto& entry : measured) pool->quarantine().Add(entry);
+    measure_.emplace_back(std::move(device), std::move(pool));
+  }
 }
 
-std::array<Workers::Pool, 3> Workers::Pools() {
-  return {{{"compile", &compile_, nullptr},
-           {"tuning", &tuning_, &tuning_quarantine_},
-           {"measure", &measure_, &measure_quarantine_}}};
+worker::WorkerPools Workers::tuning(std::string_view device) {
+  for (auto& [name, pool] : measure_) {
+    if (name == device) return {tuning_, *pool};
+  }
+  UOPD_CHECK(false && "a device that is not configured");
+}
+
+std::vector<Workers::Pool> Workers::Pools() {
+  std::vector<Pool> out = {{"compile", &compile_, nullptr},
+                           {"tuning", &tuning_, &tuning_quarantine_}};
+  for (auto& [device, pool] : measure_) {
+    out.push_back({"measure", pool.get(), &measure_quarantine_});
+  }
+  return out;
 }
 
 std::vector<Workers::Quarantined> Workers::ListQuarantine() {
   std::vector<Quarantined> out;
+  absl::flat_hash_set<std::pair<std::string_view, Digest>> seen;  // pools of one name share a store
   for (const Pool& pool : Pools()) {
     for (auto& entry : pool.workers->quarantine().entries()) {
-      out.push_back({pool.name, std::move(entry)});
+      if (seen.emplace(pool.name, entry.job).second) out.push_back({pool.name, std::move(entry)});
     }
   }
   return out;

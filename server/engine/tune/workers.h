@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT
-// The worker processes of the daemon: three pools, by what may hold up whom.
+// The worker processes of the daemon. They are divided into pools, so that one kind of work cannot
+// hold up another:
 //
-//   compile  the kernels that requests wait for; at most compile.threads, forked when needed; nice
-//            5, so that prepared work that runs in the daemon comes first
-//   tuning   candidates of tuning, tune.workers of them, nice 10: requests come first
-//   measure  one process, nice 10, that runs candidates: two would disturb each other's times
+//   compile  the kernels that requests wait for; at most compile.threads processes, forked when needed;
+//            nice 5, so that prepared work that runs in the daemon comes first
+//   tuning   candidates of tuning; tune.workers processes; nice 10, because requests come first
+//   measure  one process per device that runs candidates; nice 10. Two processes would disturb each
+//            other's times. A process opens only its own device
 //
-// The quarantines of the last two outlive the daemon. That of the first does not: a compiler that
-// took too long on a busy day must not refuse a graph for ever.
+// The quarantines of tuning and measure are kept over restarts of the daemon. The quarantine of
+// compile is not: a compiler that took too long on a busy day must not refuse a graph for ever.
 //
-// Thread-safe. Fork server and store outlive it, and no job runs when it is destroyed.
+// Thread-safe. The fork server and the store outlive it. REQUIRES: no job runs at its destruction.
 #pragma once
-#include <array>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/config.h"
@@ -25,33 +28,36 @@ namespace uopd::engine {
 
 class Workers {
  public:
-  // `compilers`: how many kernels compile at the same time.
+  // `compilers`: how many kernels are compiled at the same time.
   Workers(worker::ForkServer& forks, const Config& config, int compilers, cache::Store& store);
 
   worker::Supervisor& compile() { return compile_; }
-  worker::WorkerPools tuning() { return {tuning_, measure_}; }
+  // REQUIRES: `device` is the full name of a configured device.
+  worker::WorkerPools tuning(std::string_view device);
 
   struct Quarantined {
     std::string pool;
     worker::QuarantineEntry entry;
   };
-  // By pool, the oldest first.
+  // The entries by pool, the oldest first.
   std::vector<Quarantined> ListQuarantine();
-  // Takes out the job whose id in hexadecimal starts with `id`, or all of them when that is empty;
-  // says how many. NOT_FOUND; INVALID_ARGUMENT when several ids start so, or none can. Other
-  // daemons on the same store keep what they have loaded.
+  // Removes the job whose id (in hexadecimal) starts with `id`; removes all jobs if `id` is empty.
+  // Returns how many were removed. NOT_FOUND: no such job. INVALID_ARGUMENT: several ids start with
+  // `id`, or `id` is not hexadecimal. Other daemons on the same store keep the entries that they
+  // have loaded.
   absl::StatusOr<size_t> ClearQuarantine(std::string_view id);
 
  private:
   struct Pool {
     const char* name;
     worker::Supervisor* workers;
-    QuarantineStore* store;  // null: not kept
+    QuarantineStore* store;  // null: the quarantine is not kept
   };
-  std::array<Pool, 3> Pools();
+  std::vector<Pool> Pools();
 
   QuarantineStore tuning_quarantine_, measure_quarantine_;
-  worker::Supervisor compile_, tuning_, measure_;
+  worker::Supervisor compile_, tuning_;
+  std::vector<std::pair<std::string, std::unique_ptr<worker::Supervisor>>> measure_;  // by device
 };
 
 }  // namespace uopd::engine

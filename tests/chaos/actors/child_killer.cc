@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SIGKILL and SIGSTOP to any process below the daemon: workers that compile and the fork server. A
-// stopped one may stay so, or go on after a while.
+// Sends SIGKILL and SIGSTOP to any process below the daemon: to workers that compile and to the
+// fork server. A stopped process may stay stopped, or continue after a while.
 #include <signal.h>
 
 #include <vector>
@@ -25,12 +25,12 @@ void Act(World& world, int copy, bool forks) {
         stopped, [](const Stopped& s) { return Now() >= s.until && (kill(s.pid, SIGCONT), true); });
     const auto place = world.Where();
     if (!place) break;
-    auto children = testing::Descendants(place->pid);
-    std::erase_if(children, [&](const testing::Process& p) {
+    auto children = test::Descendants(place->pid);
+    std::erase_if(children, [&](const test::Process& p) {
       return p.state == 'Z' || p.state == 'T' || (p.name == "uopd-forks") != forks;
     });
     if (children.empty()) continue;
-    const testing::Process& child = children[random() % children.size()];
+    const test::Process& child = children[random() % children.size()];
     if (random() % 3 != 0) {
       kill(child.pid, SIGKILL);
       world.report().Count(Cat("killed.", child.name));
@@ -41,7 +41,7 @@ void Act(World& world, int copy, bool forks) {
         stopped.push_back({child.pid, Now() + static_cast<double>(random() % 3000) / 1e3});
       }
     }
-    // The fork server comes back; that it does, and what happens meanwhile, is what is looked at.
+    // The fork server is started again. The run checks that it is, and what happens meanwhile.
     if (forks) world.Pause(2);
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// kill -9 of the daemon, and a new one on its folder; some of the times with files of the cache
-// damaged meanwhile.
+// Kills the daemon (SIGKILL) and starts a new one on its folder. Sometimes files of the cache are
+// damaged in between.
 #include <filesystem>
 #include <fstream>
 

@@ -11,7 +11,7 @@ void Act(World& world, int copy) {
   auto random = world.Random("endless_compiles", copy);
   Guest guest(world, "endless_compiles");
   while (guest.Await()) {
-    // Never seen before, so that no cache has any of it.
+    // A new graph each time, so that no cache has any part of it.
     const auto offset = static_cast<double>(random() % (1 << 30));
     guest.Prepare(random() % 2 == 0 ? ManyKernelsGraph(400, offset) : SineChainGraph(400, offset),
                   1);

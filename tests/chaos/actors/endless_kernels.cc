@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Kernels that run for as long as they are let: sums over 2^36 to 2^45 sines, by clients that leave
-// after a second.
+// Kernels that run until they are stopped: sums over 2^36 to 2^45 sines. Their clients leave after
+// a second.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/graphs.h"
@@ -22,7 +22,7 @@ void Act(World& world, int copy) {
       case 1:
         guest.Execute(graph, 1, 1);
         break;
-      default:  // gone without a word
+      default:  // the client leaves without cancelling
         guest.Execute(graph, 1, 0.3);
         guest.Drop();
     }

@@ -21,7 +21,7 @@ class Fickle {
     while (!world_.Over()) {
       const auto place = world_.Where();
       if (!place) return;
-      // The relay goes, and with it the connection, in the middle of whatever is going on.
+      // The relay ends, and with it the connection, while calls are in progress.
       Relay relay(place->grpc, SourceAddress(10 + copy_));
       const auto stub = Connect(relay.address());
       OneClient(*stub);

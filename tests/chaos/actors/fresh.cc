@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// New programs all the time: random graphs whose every result is compared with that of the naive
-// interpreter. What was compiled well before a kill of the daemon is not compiled again after it.
+// New programs all the time: random graphs whose results are all compared with the naive
+// interpreter. A program that was compiled some time before a kill of the daemon is not compiled
+// again after it.
 #include <cmath>
 
 #include "core/base/text.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/caller.h"
 #include "tests/support/graph_generator.h"
@@ -12,10 +13,10 @@
 namespace uopd::chaos {
 namespace {
 
-// Of writing behind: younger kernels may be lost with the daemon.
+// Seconds until a kernel is on disk: a kernel that is younger may be lost when the daemon dies.
 constexpr double kDurableAfter = 0.2;
 
-// Where the interpreter has a NaN, any NaN is right.
+// Where the interpreter has a NaN, every NaN is accepted.
 bool Same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 class Fresh {
@@ -44,9 +45,9 @@ class Fresh {
   void RunOne() {
     ir::UOpContext ctx;
     const uint64_t seed = random_();
-    const auto g = testing::GenerateGraph(
+    const auto g = test::GenerateGraph(
         ctx, seed, {.ops = 4 + static_cast<int>(seed % 24), .symbolic = seed % 4 == 1});
-    const auto want = testing::TensorInterpreter(ctx).Run(g.sink, g.slots, g.variables);
+    const auto want = test::TensorInterpreter(ctx).Run(g.sink, g.slots, g.variables);
     if (!want.ok()) return;
     const std::string graph = ir::Encode(ctx, g.sink);
     v1::PrepareResponse prepared;
@@ -55,7 +56,7 @@ class Fresh {
     v1::ExecuteRequest request;
     request.set_session_id(caller_.session());
     request.set_digest(prepared.digest());
-    std::vector<size_t> returned;  // slots, in the order of what comes back
+    std::vector<size_t> returned;  // slots, in the order of the returned data
     for (size_t slot = 0; slot < g.slots.size(); ++slot) {
       v1::Argument& argument = *request.add_arguments();
       const int at = static_cast<int>(slot);
@@ -73,9 +74,9 @@ class Fresh {
     if (caller_.Execute(Cat("random graph ", seed), request, &response) != Caller::kOk) return;
     bool right = response.data_size() == static_cast<int>(returned.size());
     for (size_t i = 0; right && i < returned.size(); ++i) {
-      const testing::HostArray& expected = (*want)[returned[i]];
-      const auto got = testing::HostArray::FromBytes(expected.dtype, expected.dims,
-                                                     response.data(static_cast<int>(i)))
+      const test::HostArray& expected = (*want)[returned[i]];
+      const auto got = test::HostArray::FromBytes(expected.dtype, expected.dims,
+                                                  response.data(static_cast<int>(i)))
                            .ToDoubles();
       const auto meant = expected.ToDoubles();
       for (const size_t at : g.visible[returned[i]]) right = right && Same(got[at], meant[at]);
@@ -83,7 +84,7 @@ class Fresh {
     caller_.Check(right, Cat("random graph of seed ", seed));
   }
 
-  // After a kill: what had been there for a while is still there.
+  // After a kill: what had been compiled some time before is still in the cache.
   void Recall() {
     for (const Prepared& before : done_) {
       const double killed = world_.KilledAt(before.generation);
@@ -104,7 +105,7 @@ class Fresh {
   std::mt19937_64 random_;
   Caller caller_;
   int64_t generation_ = -1;
-  std::vector<Prepared> done_;  // in this generation
+  std::vector<Prepared> done_;  // compiled in this generation
 };
 
 const Register kRegister({.name = "fresh",

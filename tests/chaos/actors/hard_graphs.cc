@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Valid graphs that take the verifier, the scheduler or the compiler long, asked for with a short
-// deadline: deep chains, many kernels, huge sizes; and BUFFER where it has no business.
+// Valid graphs for which the verifier, the scheduler or the compiler needs long, requested with a
+// short deadline: deep chains, many kernels, huge sizes. Also graphs with a BUFFER where none is
+// allowed.
 #include "tests/chaos/actor.h"
 #include "tests/chaos/graphs.h"
 #include "tests/chaos/guest.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Kernels that the daemon admits and that run for long, by clients that wait: sums over 2^35 sines.
+// Kernels that the daemon admits and that run long: sums over 2^35 sines. Their clients wait.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/graphs.h"

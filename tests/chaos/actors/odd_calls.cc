@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Every call with numbers and texts that nobody means: sizes, offsets, handles, tokens, digests.
+// Every call with senseless numbers and texts: sizes, offsets, handles, tokens, digests.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/guest.h"
@@ -104,7 +104,7 @@ class Odd {
       }
       case 1: {
         v1::OpenSessionRequest request;
-        request.set_ttl_ms(Number() % 4000);  // long ones are granted, and would outlive the run
+        request.set_ttl_ms(Number() % 4000);  // longer sessions would outlive the run
         if (Below(3) == 0) request.set_resume_token(Text());
         return Unary(&Stub::OpenSession, request, "OpenSession");
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// 100 uploads that are begun and never finished.
+// 100 uploads that begin and never finish.
 #include <vector>
 
 #include "core/base/text.h"
@@ -35,7 +35,7 @@ void Act(World& world, int) {
       }
     }
     std::vector<std::unique_ptr<Open>> held;
-    // The daemon may have ended them by then (limits.stream_idle_ms): others come.
+    // The daemon may have ended them by then (limits.stream_idle_ms). Then new uploads follow.
     const double end = Now() + kHold;
     while (Now() < end && !world.Over() && world.generation() == place->generation) {
       while (held.size() < kUploads && !world.Over()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A pipeline that is read: answers come in the order of the messages, and are right.
+// A pipeline whose client reads. The answers must be right and come in the order of the messages.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/caller.h"

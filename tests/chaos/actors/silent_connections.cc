@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// 500 connections that say nothing, half of them to each port, opened again as they are closed.
+// 500 connections that send nothing, half of them to each port. A closed connection is opened
+// again.
 #include <vector>
 
 #include "tests/chaos/actor.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A training loop in small: a state that every step updates in place, under request ids, with some
-// steps sent twice as a client does that has lost an answer. The state is that of as many steps
-// taken once.
+// A small training loop: every step updates a state in place, under a request id. Some steps are
+// sent twice, as by a client that has lost an answer. The state must be as if each step had run
+// once.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/caller.h"
@@ -57,7 +57,7 @@ class Loop {
       v1::ExecuteResponse response;
       if (caller_.Execute("step", request, &response) != Caller::kOk) return false;
     }
-    // The product is exact, so that one rounding is all there is, fused or not.
+    // The product is exact, so there is only one rounding, whether the kernel fuses or not.
     for (size_t i = 0; i < state_.size(); ++i) state_[i] = state_[i] * 0.5f + input[i];
     ++steps_;
     return true;

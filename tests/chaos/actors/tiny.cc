@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Prepared additions of 16 elements, everything inline: what must stay quick whatever else goes on.
+// Prepared additions of 16 elements with inline data. They must stay quick whatever else happens.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/caller.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Buffers of some MiB up and down again.
+// Uploads buffers of some MiB and downloads them again.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/caller.h"

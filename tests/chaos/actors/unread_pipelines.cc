@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Pipelines that ask for large answers and read none.
+// Pipelines that ask for large answers and read none of them.
 #include "core/base/text.h"
 #include "tests/chaos/actor.h"
 #include "tests/chaos/guest.h"
@@ -9,11 +9,11 @@
 namespace uopd::chaos {
 namespace {
 
-constexpr int64_t kElements = 1 << 20;  // 4 MiB an answer
+constexpr int64_t kElements = 1 << 20;  // 4 MiB per answer
 constexpr int kMessages = 200;
 constexpr double kHold = 20;  // seconds
 
-// Writes until the daemon takes no more, then waits.
+// Writes until the daemon accepts no more, then waits.
 void Hold(World& world, int copy) {
   const auto place = world.Where();
   if (!place) return;

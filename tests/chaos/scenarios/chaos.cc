@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// Everybody at once: `uopd_chaos`, ten minutes.
+// All actors at once: `uopd_chaos`, ten minutes.
 #include "tests/chaos/monitor.h"
 #include "tests/chaos/scenario.h"
 
 namespace uopd::chaos {
 namespace {
 
-constexpr double kAlone = 0.1;  // of the time, before the attackers come
+constexpr double kAlone = 0.1;  // part of the time, before the attackers begin
 
 absl::Status Run(const Settings& settings, Report& report) {
   World world({settings.program, settings.seed, DaemonFlags(), settings.keep}, report);

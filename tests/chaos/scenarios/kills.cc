@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-// 1,000 kills and stops of child processes under load, and 200 kills of the daemon itself: what
-// clients notice of it, and what stays behind.
+// 1,000 kills and stops of child processes under load, and 200 kills of the daemon itself. Checks
+// what clients notice and what stays behind.
 #include "tests/chaos/monitor.h"
 #include "tests/chaos/scenario.h"
 
 namespace uopd::chaos {
 namespace {
 
-// Well-behaved clients and `others`, until `report` has as many as wanted of what `counted` counts.
+// Runs well-behaved clients and `others` until `report` has the wanted number of `counted`.
 absl::Status RunUntil(const Settings& settings, Report& report, std::vector<std::string> others,
                       int64_t times, const std::function<int64_t()>& counted) {
   World world({settings.program, settings.seed, DaemonFlags(), settings.keep}, report);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a tiny execute costs a client alone, and beside four kernels that run for long, four graphs
+// The time of a tiny execute, first alone and then beside four kernels that run long, four graphs
 // whose compiler never ends, six unread pipelines, 500 silent connections and 100 open uploads.
 #include <algorithm>
 
@@ -28,12 +28,12 @@ absl::Status Part(const Settings& settings, Report& report, const std::vector<st
     const double begin = Now();
     if (status.ok()) {
       status = Watch(world, seconds, [&] {
-        // The attackers need a while to be in place.
+        // The attackers need a while to begin.
         if (Now() - begin < warm_s) skip = report.SamplesOf("tiny_ms").size();
         return false;
       });
     }
-    // The end comes while the attack goes on: SIGTERM before the actors are told.
+    // The daemon ends during the attack: SIGTERM is sent before the actors are told.
     report.Figure(names.empty() ? "stop_alone_s" : "stop_s", CheckStop(world, kDrain));
     UOPD_TRY(status);
   }

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 
 int main() {
   uint32_t size = 0;
@@ -15,7 +15,7 @@ int main() {
     std::string bytes(size, '\0');
     if (std::fread(bytes.data(), 1, size, stdin) != size) return 1;
     uopd::ir::UOpContext ctx;
-    const auto root = uopd::ir::Decode(ctx, bytes, uopd::ir::Stage::kTensor);
+    const auto root = uopd::ir::Decode(ctx, bytes, uopd::ir::Level::kTensor);
     if (root.ok()) {
       std::fputs("ok ", stdout);
       for (unsigned char byte : uopd::ir::Encode(ctx, *root)) std::printf("%02x", byte);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Whole models in the shapes that people run, built with the client's own Tensor.
 //
-// Parameters are buffers that nothing was written to, so that a graph of gigabytes costs nothing
-// until it runs. Each function gives the tensors that are realised together in one step; tensors
-// that the step updates in place are kept alive by the model, as in a real program.
+// Parameters are buffers without contents, so a model of gigabytes costs nothing until it runs.
+// Each function returns the tensors that are realised together in one step. The model keeps the
+// tensors that a step updates in place, as in a real program.
 #pragma once
 #include <memory>
 #include <vector>
@@ -11,7 +11,7 @@
 #include "client/cpp/nn.h"
 #include "client/cpp/optimizer.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 // Replaces parameters by memory on the daemon without contents.
 void Unmaterialise(client::Client& client, const std::vector<client::Tensor>& parameters);
@@ -109,4 +109,4 @@ std::vector<client::Tensor> Gpt2Forward(client::Client& client, int64_t batch, i
 std::vector<client::Tensor> MlpStep(client::Client& client, bool adam,
                                     std::unique_ptr<client::Optimizer>& optimizer);
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

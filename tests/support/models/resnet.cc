@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/models/models.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 using namespace client;  // NOLINT: models are written in its words
 
@@ -106,4 +106,4 @@ absl::StatusOr<std::vector<Tensor>> TrainStep::Step() {
   return out;
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

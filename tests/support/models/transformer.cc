@@ -3,7 +3,7 @@
 
 #include "tests/support/models/models.h"
 
-namespace uopd::testing {
+namespace uopd::test {
 
 using namespace client;  // NOLINT: models are written in its words
 
@@ -122,4 +122,4 @@ std::vector<Tensor> MlpStep(Client& client, bool adam, std::unique_ptr<Optimizer
   return out;
 }
 
-}  // namespace uopd::testing
+}  // namespace uopd::test

@@ -8,7 +8,7 @@
 namespace uopd::cache {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000;
+constexpr int64_t kSecondUs = 1'000'000;
 
 class LeaseTest : public StoreFixture, public ::testing::WithParamInterface<bool> {
  protected:
@@ -20,20 +20,20 @@ class LeaseTest : public StoreFixture, public ::testing::WithParamInterface<bool
 
 TEST_P(LeaseTest, OneOwnerUntilItEnds) {
   auto store = Make();
-  const LeaseResult first = store->TryLease(KeyOf(1), "a", kSecond);
+  const LeaseResult first = store->TryLease(KeyOf(1), "a", kSecondUs);
   ASSERT_TRUE(first.granted());
-  EXPECT_EQ(first.expires_us, now_us_ + kSecond);
-  const LeaseResult second = store->TryLease(KeyOf(1), "b", kSecond);
+  EXPECT_EQ(first.expires_us, now_us_ + kSecondUs);
+  const LeaseResult second = store->TryLease(KeyOf(1), "b", kSecondUs);
   EXPECT_EQ(second.outcome, LeaseOutcome::kBusy);
   EXPECT_EQ(second.holder, "a");
-  EXPECT_TRUE(store->TryLease(KeyOf(2), "b", kSecond).granted());
-  now_us_ += kSecond / 2;
-  ASSERT_TRUE(store->leases().Renew(KeyOf(1).address(), first.token, kSecond).ok());
-  now_us_ += kSecond / 2 + 1;
-  EXPECT_EQ(store->TryLease(KeyOf(1), "b", kSecond).outcome, LeaseOutcome::kBusy);
-  now_us_ += kSecond;
-  EXPECT_TRUE(absl::IsAborted(store->leases().Renew(KeyOf(1).address(), first.token, kSecond)));
-  const LeaseResult third = store->TryLease(KeyOf(1), "b", kSecond);
+  EXPECT_TRUE(store->TryLease(KeyOf(2), "b", kSecondUs).granted());
+  now_us_ += kSecondUs / 2;
+  ASSERT_TRUE(store->leases().Renew(KeyOf(1).address(), first.token, kSecondUs).ok());
+  now_us_ += kSecondUs / 2 + 1;
+  EXPECT_EQ(store->TryLease(KeyOf(1), "b", kSecondUs).outcome, LeaseOutcome::kBusy);
+  now_us_ += kSecondUs;
+  EXPECT_TRUE(absl::IsAborted(store->leases().Renew(KeyOf(1).address(), first.token, kSecondUs)));
+  const LeaseResult third = store->TryLease(KeyOf(1), "b", kSecondUs);
   ASSERT_TRUE(third.granted());
   EXPECT_GT(third.token, first.token);
 }
@@ -42,7 +42,7 @@ TEST_P(LeaseTest, ReleaseFreesAtOnceAndTokensGrow) {
   auto store = Make();
   int64_t last = 0;
   for (int i = 0; i < 5; ++i) {  // the clock stands still
-    const LeaseResult lease = store->TryLease(KeyOf(i % 2), "a", kSecond);
+    const LeaseResult lease = store->TryLease(KeyOf(i % 2), "a", kSecondUs);
     ASSERT_TRUE(lease.granted());
     EXPECT_GT(lease.token, last);
     last = lease.token;
@@ -53,9 +53,9 @@ TEST_P(LeaseTest, ReleaseFreesAtOnceAndTokensGrow) {
 
 TEST_P(LeaseTest, StaleTokensAreRefused) {
   auto store = Make();
-  const LeaseResult old = store->TryLease(KeyOf(1), "a", kSecond);
-  now_us_ += 2 * kSecond;
-  const LeaseResult current = store->TryLease(KeyOf(1), "b", kSecond);
+  const LeaseResult old = store->TryLease(KeyOf(1), "a", kSecondUs);
+  now_us_ += 2 * kSecondUs;
+  const LeaseResult current = store->TryLease(KeyOf(1), "b", kSecondUs);
   ASSERT_TRUE(current.granted());
   EXPECT_TRUE(absl::IsAborted(store->PutFenced(KeyOf(1), "old", 1, old.token)));
   EXPECT_EQ(store->Get(KeyOf(1)).outcome, GetOutcome::kMiss);
@@ -72,8 +72,8 @@ TEST_P(LeaseTest, StaleTokensAreRefused) {
 
 TEST_P(LeaseTest, AnExpiredLeaseThatNobodyTookMayStillPut) {
   auto store = Make();
-  const LeaseResult lease = store->TryLease(KeyOf(1), "a", kSecond);
-  now_us_ += 2 * kSecond;
+  const LeaseResult lease = store->TryLease(KeyOf(1), "a", kSecondUs);
+  now_us_ += 2 * kSecondUs;
   EXPECT_TRUE(store->PutFenced(KeyOf(1), "late", 1, lease.token).ok());
 }
 
@@ -81,15 +81,15 @@ TEST_P(LeaseTest, WatchEndsWhenReadyFreeLateOrCancelled) {
   auto store = Make();
   const auto past = std::chrono::steady_clock::now();
   EXPECT_EQ(store->WatchReady(KeyOf(1), {}), WatchOutcome::kLeaseFree);
-  const LeaseResult lease = store->TryLease(KeyOf(1), "a", kSecond);
+  const LeaseResult lease = store->TryLease(KeyOf(1), "a", kSecondUs);
   EXPECT_EQ(store->WatchReady(KeyOf(1), {.deadline = past}), WatchOutcome::kDeadlineExceeded);
   EXPECT_EQ(store->WatchReady(KeyOf(1), {.cancelled = [] { return true; }}),
             WatchOutcome::kCancelled);
   std::thread other([&] { EXPECT_TRUE(store->PutFenced(KeyOf(1), "x", 1, lease.token).ok()); });
   EXPECT_EQ(store->WatchReady(KeyOf(1), {}), WatchOutcome::kReady);
   other.join();
-  const LeaseResult second = store->TryLease(KeyOf(2), "a", kSecond);
-  std::thread dies([&] { now_us_ += 2 * kSecond; });  // its owner never comes back
+  const LeaseResult second = store->TryLease(KeyOf(2), "a", kSecondUs);
+  std::thread dies([&] { now_us_ += 2 * kSecondUs; });  // its owner never comes back
   EXPECT_EQ(store->WatchReady(KeyOf(2), {}), WatchOutcome::kLeaseFree);
   dies.join();
   EXPECT_TRUE(second.granted());
@@ -104,21 +104,21 @@ TEST_F(SharedLeaseTest, HoldsAcrossStoresAndOpens) {
   int64_t token;
   {
     auto a = Open(), b = Open();
-    const LeaseResult lease = a->TryLease(KeyOf(1), "a", kSecond);
+    const LeaseResult lease = a->TryLease(KeyOf(1), "a", kSecondUs);
     ASSERT_TRUE(lease.granted());
     token = lease.token;
-    EXPECT_EQ(b->TryLease(KeyOf(1), "b", kSecond).outcome, LeaseOutcome::kBusy);
+    EXPECT_EQ(b->TryLease(KeyOf(1), "b", kSecondUs).outcome, LeaseOutcome::kBusy);
     std::thread other([&] { EXPECT_TRUE(a->PutFenced(KeyOf(1), "x", 1, token).ok()); });
     EXPECT_EQ(b->WatchReady(KeyOf(1), {}), WatchOutcome::kReady);
     other.join();
-    const LeaseResult kept = a->TryLease(KeyOf(2), "a", kSecond);
+    const LeaseResult kept = a->TryLease(KeyOf(2), "a", kSecondUs);
     ASSERT_TRUE(kept.granted());
     token = kept.token;
   }
   auto c = Open();
-  EXPECT_EQ(c->TryLease(KeyOf(2), "c", kSecond).outcome, LeaseOutcome::kBusy);
-  now_us_ += 2 * kSecond;
-  EXPECT_GT(c->TryLease(KeyOf(2), "c", kSecond).token, token);
+  EXPECT_EQ(c->TryLease(KeyOf(2), "c", kSecondUs).outcome, LeaseOutcome::kBusy);
+  now_us_ += 2 * kSecondUs;
+  EXPECT_GT(c->TryLease(KeyOf(2), "c", kSecondUs).token, token);
 }
 
 }  // namespace

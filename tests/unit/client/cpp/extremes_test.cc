@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "core/codegen/codegen.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/render/c_style.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/compiled_kernel.h"
@@ -15,7 +15,7 @@
 namespace uopd::client {
 namespace {
 
-using testing::HostArray;
+using test::HostArray;
 
 constexpr double kInf = INFINITY;
 const std::vector<double> kAt = {0,   -0.0, 1,   -1,   3.5, -3.5, 20,   -20,   50,   -50,
@@ -23,11 +23,11 @@ const std::vector<double> kAt = {0,   -0.0, 1,   -1,   3.5, -3.5, 20,   -20,   5
                                  150, -150, 300, -300, 999, -999, 1000, -1000, kInf, -kInf};
 
 absl::Status RunFast(ir::UOpContext& ctx, ir::UOp sink, tests::Memory& memory,
-                     const testing::Variables&) {
+                     const test::Variables&) {
   codegen::Options options;
   options.fast_math = true;
   UOPD_ASSIGN(const codegen::LoweredKernel k, codegen::Lower(ctx, sink, {}, options));
-  UOPD_ASSIGN(const std::string text, render::RenderC(ctx, k.program, k.name, k.variables));
+  UOPD_ASSIGN(const std::string text, render::RenderC(ctx, k.linear, k.name, k.variables));
   UOPD_ASSIGN(const auto compiled, tests::CompiledText::Compile(tests::CompiledText::kC, text));
   std::vector<void*> buffers;
   for (auto& b : memory) buffers.push_back(b.data());
@@ -41,7 +41,7 @@ std::vector<double> Compiled(const Tensor& y) {
   const auto graph = Export(std::span(&y, 1));
   EXPECT_TRUE(graph.ok()) << graph.status();
   ir::UOpContext ctx;
-  const auto sink = ir::Decode(ctx, graph->graph, ir::Stage::kTensor);
+  const auto sink = ir::Decode(ctx, graph->graph, ir::Level::kTensor);
   const auto schedule = schedule::MakeSchedule(ctx, *sink, {});
   EXPECT_TRUE(schedule.ok()) << schedule.status();
   const auto n = static_cast<int64_t>(kAt.size());
@@ -51,7 +51,7 @@ std::vector<double> Compiled(const Tensor& y) {
     if (slot.written) written = slots.size();
     slots.push_back(HostArray::Of(Dtype::F32, {n}, kAt));
   }
-  const auto out = testing::RunSchedule(*schedule, slots, {}, RunFast);
+  const auto out = test::RunSchedule(*schedule, slots, {}, RunFast);
   EXPECT_TRUE(out.ok()) << out.status();
   return out.ok() ? (*out)[written].ToDoubles() : std::vector<double>(kAt.size());
 }

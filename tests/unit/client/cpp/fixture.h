@@ -14,7 +14,7 @@ namespace uopd::client {
 class ClientTest : public ::testing::Test {
  protected:
   Tensor In(Dims dims, std::vector<double> values, Dtype dtype = Dtype::F32) {
-    return client_.FromBytes(dtype, dims, testing::HostArray::Of(dtype, dims, values).ToBytes());
+    return client_.FromBytes(dtype, dims, test::HostArray::Of(dtype, dims, values).ToBytes());
   }
   // 0, 1, 2, ... scaled and moved.
   Tensor Ramp(Dims dims, double step = 1, double from = 0, Dtype dtype = Dtype::F32) {
@@ -25,7 +25,7 @@ class ClientTest : public ::testing::Test {
   static std::vector<double> Out(const Tensor& t) {
     auto bytes = t.ToBytes();
     EXPECT_TRUE(bytes.ok()) << bytes.status();
-    return bytes.ok() ? testing::HostArray::FromBytes(t.dtype(), t.dims(), *bytes).ToDoubles()
+    return bytes.ok() ? test::HostArray::FromBytes(t.dtype(), t.dims(), *bytes).ToDoubles()
                       : std::vector<double>();
   }
 

@@ -4,7 +4,7 @@
 
 #include "client/cpp/functional.h"
 #include "core/ir/graph.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "tests/unit/client/cpp/gradient_check.h"
 
 namespace uopd::client {
@@ -187,7 +187,7 @@ TEST_F(IndexingTest, PartsAreWrittenInPlace) {
     EXPECT_THAT(Out(sum), ElementsAre(static_cast<double>((i + 1) * (i + 2))));
     ir::UOpContext ctx;
     if (daemon_->requests.back().graph().empty()) continue;
-    const auto sink = ir::Decode(ctx, daemon_->requests.back().graph(), ir::Stage::kTensor);
+    const auto sink = ir::Decode(ctx, daemon_->requests.back().graph(), ir::Level::kTensor);
     ASSERT_TRUE(sink.ok());
     size_t parts = 0;
     for (ir::UOp s : sink->srcs()) parts += s.src(0).Is(ir::Op::SHRINK);

@@ -13,7 +13,7 @@
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/schedule_interpreter.h"
 #include "tests/support/tensor_interpreter.h"
@@ -34,8 +34,8 @@ class InterpreterExecutor : public Executor {
     auto known = graphs_.find(request.digest());
     if (known == graphs_.end()) return absl::NotFoundError("unknown digest");
     ir::UOpContext ctx;
-    UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, known->second, ir::Stage::kTensor));
-    std::vector<testing::HostArray> slots(static_cast<size_t>(request.arguments_size()));
+    UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, known->second, ir::Level::kTensor));
+    std::vector<test::HostArray> slots(static_cast<size_t>(request.arguments_size()));
     std::set<std::string> devices;
     // What is not stored whole before it is looked at.
     std::set<uint32_t> read;
@@ -65,7 +65,7 @@ class InterpreterExecutor : public Executor {
         return absl::InvalidArgumentError(Cat("slot ", slot, ", which is read, is unknown"));
       if (data.size() != bytes)
         return absl::InvalidArgumentError(Cat("slot ", slot, " has the wrong size"));
-      slots[slot] = testing::HostArray::FromBytes(u.dtype(), dims, data);
+      slots[slot] = test::HostArray::FromBytes(u.dtype(), dims, data);
     }
     std::map<std::string, int64_t> variables;
     const auto names = ir::Variables(ctx, sink);
@@ -73,8 +73,8 @@ class InterpreterExecutor : public Executor {
       return absl::InvalidArgumentError("wrong number of variables");
     for (size_t i = 0; i < names.size(); ++i)
       variables[std::string(names[i].text())] = request.variables(static_cast<int>(i));
-    UOPD_ASSIGN(std::vector<testing::HostArray> after,
-                testing::TensorInterpreter(ctx).Run(sink, slots, variables));
+    UOPD_ASSIGN(std::vector<test::HostArray> after,
+                test::TensorInterpreter(ctx).Run(sink, slots, variables));
     if (check_schedule) UOPD_TRY(CheckSchedule(ctx, sink, slots, variables, after));
     v1::ExecuteResponse response;
     for (int i = 0; i < request.arguments_size(); ++i) {
@@ -111,12 +111,12 @@ class InterpreterExecutor : public Executor {
 
  private:
   static absl::Status CheckSchedule(ir::UOpContext& ctx, ir::UOp sink,
-                                    const std::vector<testing::HostArray>& before,
+                                    const std::vector<test::HostArray>& before,
                                     const std::map<std::string, int64_t>& variables,
-                                    const std::vector<testing::HostArray>& after) {
+                                    const std::vector<test::HostArray>& after) {
     UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, {}));
-    UOPD_ASSIGN(const std::vector<testing::HostArray> got,
-                testing::RunSchedule(schedule, before, variables));
+    UOPD_ASSIGN(const std::vector<test::HostArray> got,
+                test::RunSchedule(schedule, before, variables));
     for (size_t i = 0; i < after.size(); ++i) {
       const std::vector<double> x = got[i].ToDoubles(), y = after[i].ToDoubles();
       // Kernels may round intermediate values elsewhere than the tensor graph says.

@@ -8,7 +8,7 @@
 #include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 #include "gtest/gtest.h"
 #include "tests/support/generated_section.h"
@@ -19,7 +19,7 @@ namespace {
 
 using Tensors = std::vector<Tensor>;
 
-struct Row {
+struct CountRow {
   const char* name;
   int limit;
   int known;  // 0: within the limit
@@ -29,7 +29,7 @@ struct Row {
 absl::StatusOr<schedule::Schedule> ScheduleOf(const Tensors& tensors) {
   UOPD_ASSIGN(const Exported graph, Export(tensors));
   ir::UOpContext ctx;
-  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Stage::kTensor));
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph.graph, ir::Level::kTensor));
   auto schedule = schedule::MakeSchedule(ctx, sink, {});
   // Nodes of models are small, with their sources, shapes, bounds and place in the tables.
   if (ctx.size() > 2000) {
@@ -40,7 +40,7 @@ absl::StatusOr<schedule::Schedule> ScheduleOf(const Tensors& tensors) {
 
 Tensors Mlp(Client& c, bool adam) {
   std::unique_ptr<Optimizer> optimizer;
-  return testing::MlpStep(c, adam, optimizer);
+  return test::MlpStep(c, adam, optimizer);
 }
 
 // [batch, heads, queries, depth] as what comes after attention takes it.
@@ -49,7 +49,7 @@ Tensor SideBySide(const Tensor& x) {
   return x.Permute({0, 2, 1, 3}).Reshape({d[0], d[2], d[1] * d[3]});
 }
 
-const Row kRows[] = {
+const CountRow kCountRows[] = {
     {"a + b", 1, 0, [](Client& c) { return Tensors{c.Empty({64}) + c.Empty({64})}; }},
     {"softmax", 1, 0, [](Client& c) { return Tensors{c.Empty({64, 128}).Softmax()}; }},
     {"layer norm", 1, 0,
@@ -166,26 +166,26 @@ const Row kRows[] = {
     {"perceptron, step of Adam", 30, 0, [](Client& c) { return Mlp(c, true); }},
     {"ResNet-50", 51, 0,
      [](Client& c) {
-       testing::ResNet model(c, testing::ResNet::Shape50());
+       test::ResNet model(c, test::ResNet::Shape50());
        return Tensors{model.Forward(c.Empty({1, 3, 224, 224}), false)};
      }},
     {"Llama decode step", 234, 0,
      [](Client& c) {
-       testing::Llama model(c, {});
-       return testing::DecodeStep(c, model, 17);
+       test::Llama model(c, {});
+       return test::DecodeStep(c, model, 17);
      }},
     {"ResNet-18, step of Adam", 471, 0,
      [](Client& c) {
-       testing::TrainStep train(c, testing::ResNet::Shape18(), 8, 224);
+       test::TrainStep train(c, test::ResNet::Shape18(), 8, 224);
        auto step = train.Step();
        return step.ok() ? *step : Tensors();
      }},
-    {"GPT-2 forward", 201, 0, [](Client& c) { return testing::Gpt2Forward(c, 1, 64); }},
+    {"GPT-2 forward", 201, 0, [](Client& c) { return test::Gpt2Forward(c, 1, 64); }},
 };
 
 TEST(KernelCountTest, WithinTheLimits) {
   std::string table = "\n| graph | kernels | limit |\n|---|---|---|\n";
-  for (const Row& row : kRows) {
+  for (const CountRow& row : kCountRows) {
     Client client(std::make_shared<OfflineExecutor>());
     const auto schedule = ScheduleOf(row.build(client));
     ASSERT_TRUE(schedule.ok()) << row.name << ": " << schedule.status();
@@ -198,7 +198,7 @@ TEST(KernelCountTest, WithinTheLimits) {
       EXPECT_EQ(count, row.known) << row.name << ": the table says otherwise";
     }
   }
-  testing::ExpectGenerated("figures.md", "kernel counts", table + "\n");
+  test::ExpectGenerated("figures.md", "kernel counts", table + "\n");
 }
 
 // How often the graphs of a schedule's kernels have a RANGE of this size.
@@ -207,7 +207,7 @@ int LoopsOver(const schedule::Schedule& schedule, int64_t size) {
   for (const schedule::Item& item : schedule.items) {
     if (item.kind != schedule::Item::kKernel) continue;
     ir::UOpContext ctx;
-    const auto sink = ir::Decode(ctx, item.graph, ir::Stage::kKernel);
+    const auto sink = ir::Decode(ctx, item.graph, ir::Level::kKernel);
     EXPECT_TRUE(sink.ok()) << sink.status();
     if (!sink.ok()) continue;
     for (ir::UOp u : ir::Toposort(ctx, *sink))
@@ -250,10 +250,10 @@ TEST(KernelCountTest, PickingByAnyArangeNeedsNoLoop) {
 // it.
 TEST(KernelCountTest, DecodingLoopsOverTheVocabularyForLogitsOnly) {
   Client c(std::make_shared<OfflineExecutor>());
-  testing::LlamaShape shape;
+  test::LlamaShape shape;
   shape.layers = 2;
-  testing::Llama model(c, shape);
-  const auto schedule = ScheduleOf(testing::DecodeStep(c, model, 17));
+  test::Llama model(c, shape);
+  const auto schedule = ScheduleOf(test::DecodeStep(c, model, 17));
   ASSERT_TRUE(schedule.ok()) << schedule.status();
   EXPECT_EQ(LoopsOver(*schedule, shape.vocab), 3);
   for (const schedule::Temporary& t : schedule->temporaries) EXPECT_NE(t.bytes, shape.vocab);

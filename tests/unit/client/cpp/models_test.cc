@@ -35,7 +35,7 @@ Row Normed(const Row& x, const Row& weight) {
 // The decoder in the words of its paper, one token at a time.
 class Decoder {
  public:
-  Decoder(const testing::LlamaShape& s, std::vector<Row> parameters)
+  Decoder(const test::LlamaShape& s, std::vector<Row> parameters)
       : s_(s), p_(std::move(parameters)), keys_(static_cast<size_t>(s.layers)), values_(keys_) {}
 
   Row Logits(int token, int64_t position) {
@@ -93,16 +93,16 @@ class Decoder {
     return out;
   }
 
-  const testing::LlamaShape s_;
+  const test::LlamaShape s_;
   const std::vector<Row> p_;
   std::vector<std::vector<Row>> keys_, values_;
 };
 
 TEST_F(ModelsTest, LlamaDecodesStepByStep) {
-  testing::LlamaShape s;
+  test::LlamaShape s;
   s.layers = 2, s.dim = 16, s.heads = 4, s.kv_heads = 2, s.ffn = 24, s.vocab = 11, s.context = 6;
   s.theta = 100;
-  testing::Llama model(client_, s);
+  test::Llama model(client_, s);
   std::vector<Row> parameters;
   int salt = 0;
   for (Tensor p : model.parameters()) {
@@ -141,7 +141,7 @@ TEST_F(ModelsTest, LlamaDecodesStepByStep) {
 
 // A small residual network learns one batch by heart.
 TEST_F(ModelsTest, ResNetLearnsItsBatch) {
-  testing::TrainStep train(client_, {{1, 1}, false, 4}, 3, 12, 3);
+  test::TrainStep train(client_, {{1, 1}, false, 4}, 3, 12, 3);
   int salt = 0;
   for (Tensor p : train.model.parameters()) {
     auto v = Scattered(static_cast<size_t>(p.size()), ++salt);
@@ -176,7 +176,7 @@ TEST_F(ModelsTest, ResNetLearnsItsBatch) {
 
 TEST_F(ModelsTest, Gpt2Builds) {
   Client offline(std::make_shared<OfflineExecutor>());
-  const auto out = testing::Gpt2Forward(offline, 1, 8, 2);
+  const auto out = test::Gpt2Forward(offline, 1, 8, 2);
   ASSERT_EQ(out.size(), 1u);
   ASSERT_TRUE(out[0].status().ok()) << out[0].status();
   EXPECT_EQ(out[0].dims(), (Dims{1, 8, 50257}));

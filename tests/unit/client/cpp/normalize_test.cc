@@ -6,9 +6,9 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::client {
 namespace {
@@ -28,7 +28,7 @@ class NormalizeTest : public ::testing::Test {
   NormalForm Form(std::vector<Output> outputs) {
     auto form = Normalize(ctx_, outputs);
     EXPECT_TRUE(form.ok()) << form.status();
-    const absl::Status s = ir::Verify(ctx_, form->sink, ir::Stage::kTensor);
+    const absl::Status s = ir::Verify(ctx_, form->sink, ir::Level::kTensor);
     EXPECT_TRUE(s.ok()) << s << ir::Print(ctx_, form->sink);
     return *std::move(form);
   }

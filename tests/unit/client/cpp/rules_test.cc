@@ -10,8 +10,8 @@
 #include "client/cpp/executor.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 #include "gtest/gtest.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using ir::Dtype;
 
-struct Row {
+struct RuleRow {
   std::string_view rule;  // set.rule
   bool fast_math;
   std::function<Tensor(Client&)> build;
@@ -41,7 +41,7 @@ std::string Compile(const Tensor& tensor, bool fast_math) {
   EXPECT_TRUE(graph.ok()) << StatusText(graph.status());
   if (!graph.ok()) return {};
   ir::UOpContext ctx;
-  const auto sink = ir::Decode(ctx, graph->graph, ir::Stage::kTensor);
+  const auto sink = ir::Decode(ctx, graph->graph, ir::Level::kTensor);
   EXPECT_TRUE(sink.ok()) << StatusText(sink.status());
   if (!sink.ok()) return {};
   const auto schedule = schedule::MakeSchedule(ctx, *sink, {});
@@ -53,7 +53,7 @@ std::string Compile(const Tensor& tensor, bool fast_math) {
   for (const schedule::Item& item : schedule->items) {
     if (item.kind != schedule::Item::kKernel) continue;
     ir::UOpContext local;
-    const auto kernel = ir::Decode(local, item.graph, ir::Stage::kKernel);
+    const auto kernel = ir::Decode(local, item.graph, ir::Level::kKernel);
     EXPECT_TRUE(kernel.ok()) << StatusText(kernel.status());
     if (!kernel.ok()) continue;
     text += ir::Print(local, *kernel);
@@ -67,7 +67,7 @@ Tensor Rows(Client& c) { return c.Arange(0, 8).Unsqueeze(1); }
 Tensor Columns(Client& c) { return c.Arange(0, 8); }
 Tensor Ints(Client& c) { return c.Empty({64}, Dtype::I32); }
 
-const Row kRows[] = {
+const RuleRow kRuleRows[] = {
     {"algebra.common_factor", false,
      [](Client& c) {
        const Tensor a = Ints(c);
@@ -146,7 +146,7 @@ const Row kRows[] = {
 
 TEST(ClientRulesTest, EachAppliesToAGraph) {
   const auto none = std::make_shared<OfflineExecutor>();
-  for (const Row& row : kRows) {
+  for (const RuleRow& row : kRuleRows) {
     SCOPED_TRACE(row.rule);
     const rewrite::Rule* rule = Find(row.rule);
     ASSERT_NE(rule, nullptr);

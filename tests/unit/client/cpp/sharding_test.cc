@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "client/cpp/optimizer.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "tests/unit/client/cpp/fixture.h"
 
 namespace uopd::client {
@@ -28,7 +28,7 @@ class Sharding : public ClientTest {
     EXPECT_TRUE(exported.ok()) << exported.status();
     if (!exported.ok()) return -1;
     ir::UOpContext ctx;
-    const auto sink = ir::Decode(ctx, exported->graph, ir::Stage::kTensor);
+    const auto sink = ir::Decode(ctx, exported->graph, ir::Level::kTensor);
     EXPECT_TRUE(sink.ok()) << sink.status();
     const auto s = schedule::MakeSchedule(ctx, *sink, {});
     EXPECT_TRUE(s.ok()) << s.status();

@@ -14,8 +14,8 @@
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
@@ -29,7 +29,7 @@ namespace {
 // Everything that the daemon would keep of a graph.
 std::string OutputsOf(const std::string& graph, size_t most_kernels) {
   ir::UOpContext ctx;
-  const auto sink = ir::Decode(ctx, graph, ir::Stage::kTensor);
+  const auto sink = ir::Decode(ctx, graph, ir::Level::kTensor);
   EXPECT_TRUE(sink.ok()) << StatusText(sink.status());
   if (!sink.ok()) return "";
   std::string out = ir::Print(ctx, *sink) + ir::Encode(ctx, *sink);
@@ -41,15 +41,15 @@ std::string OutputsOf(const std::string& graph, size_t most_kernels) {
     if (item.kind != schedule::Item::kKernel || most_kernels == 0) continue;
     --most_kernels;
     ir::UOpContext kernel;
-    const auto root = ir::Decode(kernel, item.graph, ir::Stage::kKernel);
+    const auto root = ir::Decode(kernel, item.graph, ir::Level::kKernel);
     const auto lowered = codegen::Lower(kernel, *root, Target(), {});
     EXPECT_TRUE(lowered.ok()) << StatusText(lowered.status());
     if (!lowered.ok()) return "";
-    out += lowered->name + ir::Print(kernel, lowered->program);
+    out += lowered->name + ir::Print(kernel, lowered->linear);
     for (const codegen::Opt& opt : lowered->applied) out += codegen::Text(opt);
-    const auto c = render::RenderC(kernel, lowered->program, lowered->name, lowered->variables);
+    const auto c = render::RenderC(kernel, lowered->linear, lowered->name, lowered->variables);
     const auto llvm =
-        render::RenderLlvmIr(kernel, lowered->program, lowered->name, lowered->variables);
+        render::RenderLlvmIr(kernel, lowered->linear, lowered->name, lowered->variables);
     EXPECT_TRUE(c.ok() && llvm.ok());
     if (c.ok() && llvm.ok()) out += *c + *llvm;
   }
@@ -77,31 +77,31 @@ std::string Made(F make) {
 
 const Case kCases[] = {
     {"transformer", 6,
-     [] { return Made([](auto& c) { return testing::TransformerGraph(c, 1, 16, 32, 2); }); }},
-    {"resnet", 6, [] { return Made([](auto& c) { return testing::ResNetGraph(c, 1, 2, 4, 8); }); }},
-    {"adam", 4, [] { return Made([](auto& c) { return testing::AdamGraph(c, 3, 8, 8); }); }},
+     [] { return Made([](auto& c) { return test::TransformerGraph(c, 1, 16, 32, 2); }); }},
+    {"resnet", 6, [] { return Made([](auto& c) { return test::ResNetGraph(c, 1, 2, 4, 8); }); }},
+    {"adam", 4, [] { return Made([](auto& c) { return test::AdamGraph(c, 3, 8, 8); }); }},
     {"random", 8,
      [] {
-       testing::GeneratorOptions options{.ops = 60};
-       return Made([&](auto& c) { return testing::GenerateGraph(c, 7, options).sink; });
+       test::GeneratorOptions options{.ops = 60};
+       return Made([&](auto& c) { return test::GenerateGraph(c, 7, options).sink; });
      }},
     {"symbolic", 8,
      [] {
-       testing::GeneratorOptions options{.ops = 40, .symbolic = true};
-       return Made([&](auto& c) { return testing::GenerateGraph(c, 9, options).sink; });
+       test::GeneratorOptions options{.ops = 40, .symbolic = true};
+       return Made([&](auto& c) { return test::GenerateGraph(c, 9, options).sink; });
      }},
     {"devices", 8,
      [] {
-       testing::GeneratorOptions options{.ops = 40, .devices = true};
-       return Made([&](auto& c) { return testing::GenerateGraph(c, 12, options).sink; });
+       test::GeneratorOptions options{.ops = 40, .devices = true};
+       return Made([&](auto& c) { return test::GenerateGraph(c, 12, options).sink; });
      }},
     {"perceptron with Adam", 4,
      [] {
        std::unique_ptr<client::Optimizer> optimizer;
-       return Exported([&](client::Client& c) { return testing::MlpStep(c, true, optimizer); });
+       return Exported([&](client::Client& c) { return test::MlpStep(c, true, optimizer); });
      }},
     {"GPT-2 layer", 4,
-     [] { return Exported([](client::Client& c) { return testing::Gpt2Forward(c, 1, 8, 1); }); }},
+     [] { return Exported([](client::Client& c) { return test::Gpt2Forward(c, 1, 8, 1); }); }},
 };
 
 TEST(TableKey, ChangesNoOutput) {

@@ -102,9 +102,9 @@ void CompareWithReference(Client& client, const InterpreterExecutor& daemon, boo
   std::vector<Tensor> all = parameters;
   all.insert(all.end(), optimizer->state().begin(), optimizer->state().end());
   ASSERT_TRUE(Realize(all).ok());
-  testing::MlpReference reference;
+  test::MlpReference reference;
   reference.in = kIn, reference.hidden = kHidden, reference.out = kOut;
-  reference.rule = use_adam ? testing::MlpReference::kAdam : testing::MlpReference::kSgd;
+  reference.rule = use_adam ? test::MlpReference::kAdam : test::MlpReference::kSgd;
   reference.lr = use_adam ? 0.01 : 0.3;
   for (auto [to, from] : {std::pair{&reference.w1, &parameters[0]},
                           {&reference.b1, &parameters[1]},

@@ -27,7 +27,7 @@ TEST(DebugFlags, ThePrefixIsOptionalAndWins) {
 }
 
 TEST(Docs, DebugFlagsAreCurrent) {
-  testing::ExpectGenerated("debugging.md", "flags", DebugFlagsDocs());
+  test::ExpectGenerated("debugging.md", "flags", DebugFlagsDocs());
 }
 
 }  // namespace

@@ -9,16 +9,12 @@
 namespace uopd {
 namespace {
 
-TEST(Docs, SettingsAreCurrent) {
-  testing::ExpectGenerated("operations.md", "settings", ConfigDocs());
-}
-TEST(Docs, MetricsAreCurrent) {
-  testing::ExpectGenerated("operations.md", "metrics", MetricsDocs());
-}
+TEST(Docs, SettingsAreCurrent) { test::ExpectGenerated("operations.md", "settings", ConfigDocs()); }
+TEST(Docs, MetricsAreCurrent) { test::ExpectGenerated("operations.md", "metrics", MetricsDocs()); }
 
 // Each limit is in the table that says what it is for.
 TEST(Docs, LimitsAreExplained) {
-  const std::string page = testing::ReadDoc("security.md");
+  const std::string page = test::ReadDoc("security.md");
   size_t limits = 0;
   for (const SettingSpec& setting : Settings()) {
     if (!setting.key.starts_with("limits.")) continue;

@@ -10,7 +10,6 @@ namespace {
 
 using Clock = Interrupt::Clock;
 using std::chrono::microseconds;
-using std::chrono::milliseconds;
 
 Clock::time_point Never() { return Clock::time_point::max(); }
 

@@ -70,9 +70,9 @@ TEST_F(LogTest, WhatIsNoTextIsEscaped) {
 
 TEST_F(LogTest, ValuesOfClientsAreCut) {
   EXPECT_EQ(ClientText("short"), "short");
-  EXPECT_EQ(ClientText(std::string(kClientBytes, 'x')), std::string(kClientBytes, 'x'));
-  const std::string cut = ClientText(std::string(kClientBytes - 1, 'x') + "\xc3\xa4" + "yyy");
-  EXPECT_EQ(cut, std::string(kClientBytes - 1, 'x') + "... (204 bytes)");  // between characters
+  EXPECT_EQ(ClientText(std::string(kClientTextBytes, 'x')), std::string(kClientTextBytes, 'x'));
+  const std::string cut = ClientText(std::string(kClientTextBytes - 1, 'x') + "\xc3\xa4" + "yyy");
+  EXPECT_EQ(cut, std::string(kClientTextBytes - 1, 'x') + "... (204 bytes)");  // between characters
 }
 
 TEST_F(LogTest, ALimiterCountsWhatItDrops) {

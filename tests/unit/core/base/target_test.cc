@@ -18,7 +18,7 @@ TEST(TargetTest, EveryFieldIsPartOfTheKey) {
       [](Target& t) { t.arch = "x"; },
       [](Target& t) { t.features = "x"; },
       [](Target& t) { t.toolchain = "x"; },
-      [](Target& t) { t.format = ProgramFormat::kC; },
+      [](Target& t) { t.format = CodeFormat::kC; },
       [](Target& t) { t.vector_lanes = 4; },
       [](Target& t) { t.has_fma = false; },
       [](Target& t) { t.dtypes = {DtypeNumber::F32}; },

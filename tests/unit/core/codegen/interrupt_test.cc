@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
@@ -47,7 +47,7 @@ absl::StatusOr<std::string> Compile(const std::string& graph, Interrupt* maybe_i
                                     size_t max_kernels = 6) {
   ir::UOpContext ctx;
   ctx.set_interrupt(maybe_interrupt);
-  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kTensor));
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
   std::string out = ir::Encode(ctx, sink);
   UOPD_TRY(ctx.CheckInterrupt());
   UOPD_ASSIGN(const schedule::Schedule made, schedule::MakeSchedule(ctx, sink, {}));
@@ -57,12 +57,12 @@ absl::StatusOr<std::string> Compile(const std::string& graph, Interrupt* maybe_i
     if (item.kind != schedule::Item::kKernel || kernels++ == max_kernels) continue;
     ir::UOpContext mine;
     mine.set_interrupt(maybe_interrupt);
-    UOPD_ASSIGN(const ir::UOp kernel, ir::Decode(mine, item.graph, ir::Stage::kKernel));
+    UOPD_ASSIGN(const ir::UOp kernel, ir::Decode(mine, item.graph, ir::Level::kKernel));
     UOPD_ASSIGN(const codegen::LoweredKernel lowered, codegen::Lower(mine, kernel, {}, {}));
     UOPD_ASSIGN(const std::string llvm,
-                render::RenderLlvmIr(mine, lowered.program, lowered.name, lowered.variables));
+                render::RenderLlvmIr(mine, lowered.linear, lowered.name, lowered.variables));
     UOPD_ASSIGN(const std::string c,
-                render::RenderC(mine, lowered.program, lowered.name, lowered.variables));
+                render::RenderC(mine, lowered.linear, lowered.name, lowered.variables));
     out += llvm + c;
   }
   return out;
@@ -112,7 +112,7 @@ std::string Encoded(const Make& make) {
 }
 
 ir::UOp ViewChain(ir::UOpContext& ctx, int n) {
-  testing::GraphBuilder b(ctx);
+  test::GraphBuilder b(ctx);
   ir::UOp x = b.Input({12, 10, 14});
   for (int i = 0; i < n; ++i) {
     x = b.Permute(x, {1, 2, 0});
@@ -125,7 +125,7 @@ ir::UOp ViewChain(ir::UOpContext& ctx, int n) {
 }
 
 ir::UOp AddChain(ir::UOpContext& ctx, int n) {
-  testing::GraphBuilder b(ctx);
+  test::GraphBuilder b(ctx);
   ir::UOp x = b.Input({16});
   const ir::UOp y = b.Input({16});
   for (int i = 0; i < n; ++i) x = ir::Add(ctx, ir::Mul(ctx, x, b.Const(x, 1 + i)), y);
@@ -134,7 +134,7 @@ ir::UOp AddChain(ir::UOpContext& ctx, int n) {
 }
 
 ir::UOp ManyStores(ir::UOpContext& ctx, int n) {
-  testing::GraphBuilder b(ctx);
+  test::GraphBuilder b(ctx);
   const ir::UOp x = b.Input({32});
   for (int i = 0; i < n; ++i) b.Output(ir::Add(ctx, x, b.Const(x, i)));
   return b.Finish();
@@ -144,9 +144,9 @@ TEST(InterruptTest, EveryPhaseOfModelsStopsSoon) {
   std::mt19937_64 random(7);
   Longest longest;
   const std::vector<std::pair<std::string, Make>> graphs = {
-      {"transformer", [](auto& c) { return testing::TransformerGraph(c, 2, 64, 128, 4); }},
-      {"resnet", [](auto& c) { return testing::ResNetGraph(c, 2, 2, 8, 16); }},
-      {"adam", [](auto& c) { return testing::AdamGraph(c, 30, 32, 32); }},
+      {"transformer", [](auto& c) { return test::TransformerGraph(c, 2, 64, 128, 4); }},
+      {"resnet", [](auto& c) { return test::ResNetGraph(c, 2, 2, 8, 16); }},
+      {"adam", [](auto& c) { return test::AdamGraph(c, 30, 32, 32); }},
       {"chain of views", [](auto& c) { return ViewChain(c, 30); }},
       {"chain of additions", [](auto& c) { return AddChain(c, 1500); }},
       {"stores", [](auto& c) { return ManyStores(c, 2000); }},
@@ -160,11 +160,11 @@ TEST(InterruptTest, EveryPollOfRandomGraphsMayBeTheLast) {
   int stopped = 0;
   for (uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    testing::GeneratorOptions options;
+    test::GeneratorOptions options;
     options.ops = 4 + static_cast<int>(seed % 30);
     options.symbolic = seed % 4 == 1, options.devices = seed % 5 == 2;
     ir::UOpContext ctx;
-    const std::string graph = ir::Encode(ctx, testing::GenerateGraph(ctx, seed, options).sink);
+    const std::string graph = ir::Encode(ctx, test::GenerateGraph(ctx, seed, options).sink);
     uint64_t polls = 0;
     Interrupt counter(Interrupt::Clock::time_point::max(), [&] { return ++polls, false; });
     counter.LookAtEveryPoll();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 
@@ -22,7 +22,7 @@ using tests::KernelBuilder;
 using tests::Memory;
 using tests::SampleBuffer;
 
-constexpr int64_t kElements = 307;
+constexpr int64_t kOpElements = 307;
 constexpr ir::OpSet kInexact = {Op::EXP2, Op::LOG2, Op::SIN, Op::POW, Op::MULACC};
 
 constexpr Dtype kStored[] = {Dtype::Bool,   Dtype::I8,  Dtype::U8,   Dtype::I16, Dtype::U16,
@@ -46,24 +46,25 @@ struct Outputs {
 template <class Make>
 void Build(Outputs& out, Dtype d, Make make) {
   KernelBuilder b(out.ctx);
-  const UOp i = b.Loop(kElements);
+  const UOp i = b.Loop(kOpElements);
   const Dtype dtypes[] = {d, d, d, Dtype::Bool};
   std::vector<UOp> loaded, stores;
   for (int64_t s = 0; s < 4; ++s) {
-    loaded.push_back(b.Load(b.Buffer(s, dtypes[s], kElements), i));
-    out.memory.push_back(SampleBuffer(dtypes[s], kElements, static_cast<uint64_t>(s) + 100, false));
+    loaded.push_back(b.Load(b.Buffer(s, dtypes[s], kOpElements), i));
+    out.memory.push_back(
+        SampleBuffer(dtypes[s], kOpElements, static_cast<uint64_t>(s) + 100, false));
   }
   for (UOp value : make(out.ctx, loaded)) {
     const auto slot = static_cast<int64_t>(out.memory.size());
-    stores.push_back(b.StoreLoops(b.Buffer(slot, value.dtype(), kElements), i, value, {i}));
-    out.memory.emplace_back(static_cast<size_t>(kElements * ir::ByteSize(value.dtype())), 0);
+    stores.push_back(b.StoreLoops(b.Buffer(slot, value.dtype(), kOpElements), i, value, {i}));
+    out.memory.emplace_back(static_cast<size_t>(kOpElements * ir::ByteSize(value.dtype())), 0);
   }
   // Inputs that no output uses must be there all the same: slots are dense.
   for (int64_t s = 0; s < 4; ++s) {
     const auto slot = static_cast<int64_t>(out.memory.size());
-    stores.push_back(
-        b.StoreLoops(b.Buffer(slot, dtypes[s], kElements), i, loaded[static_cast<size_t>(s)], {i}));
-    out.memory.emplace_back(static_cast<size_t>(kElements * ir::ByteSize(dtypes[s])), 0);
+    stores.push_back(b.StoreLoops(b.Buffer(slot, dtypes[s], kOpElements), i,
+                                  loaded[static_cast<size_t>(s)], {i}));
+    out.memory.emplace_back(static_cast<size_t>(kOpElements * ir::ByteSize(dtypes[s])), 0);
   }
   out.sink = ir::KernelSink(out.ctx, stores, "ops");
 }
@@ -98,7 +99,7 @@ std::vector<UOp> AluOf(ir::UOpContext& ctx, const std::vector<UOp>& v, bool inex
     } else {
       u = ir::Alu(ctx, op, {v[0]});
     }
-    if (ir::VerifyNode(ctx, u, ir::Stage::kKernel).ok()) out.push_back(u);
+    if (ir::VerifyNode(ctx, u, ir::Level::kKernel).ok()) out.push_back(u);
   }
   return out;
 }
@@ -126,7 +127,7 @@ TEST_P(OpsTest, Casts) {
     }
     for (Dtype to : kStored) {
       const UOp u = ctx.Make(Op::BITCAST, to, {v[0]});
-      if (to != v[0].dtype() && ir::VerifyNode(ctx, u, ir::Stage::kKernel).ok()) out.push_back(u);
+      if (to != v[0].dtype() && ir::VerifyNode(ctx, u, ir::Level::kKernel).ok()) out.push_back(u);
     }
     return out;
   });

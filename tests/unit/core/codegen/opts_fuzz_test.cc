@@ -13,7 +13,7 @@ using tests::KernelBuilder;
 using tests::KernelCase;
 using tests::Sum;
 
-std::vector<KernelCase> Cases() {
+std::vector<KernelCase> OptsCases() {
   std::vector<KernelCase> out;
   for (auto [m, n, k] : {std::array<int64_t, 3>{3, 17, 10}, {8, 32, 24}, {1, 10, 50}}) {
     for (int t = 0; t < 4; ++t) {
@@ -174,7 +174,7 @@ std::vector<KernelCase> Cases() {
   return out;
 }
 
-TEST(OptsFuzzTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(Cases(), 7, 8), 60); }
+TEST(OptsFuzzTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(OptsCases(), 7, 8), 60); }
 
 }  // namespace
 }  // namespace uopd

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tests/support/attention_kernel.h"
+#include "tests/support/environment.h"
 #include "tests/unit/core/codegen/opts_fuzz.h"
 
 namespace uopd {
@@ -33,7 +34,7 @@ KernelCase Attention(std::string name, const AttentionShape& s, double tolerance
           tolerance};
 }
 
-std::vector<KernelCase> Cases() {
+std::vector<KernelCase> StageCases() {
   std::vector<KernelCase> out;
   for (const auto& [h, q, k, d] : {std::array<int64_t, 4>{2, 3, 7, 5},
                                    {1, 1, 1, 1},
@@ -153,12 +154,11 @@ std::vector<KernelCase> Cases() {
   return out;
 }
 
-int Trials() {
-  const char* text = std::getenv("UOPD_FUZZ_STAGES");
-  return text != nullptr ? std::atoi(text) : 5;
+TEST(StageTest, LegalOptsKeepResults) {
+  EXPECT_GT(tests::FuzzOpts(StageCases(), 11,
+                            static_cast<int>(test::FromEnvironment("UOPD_FUZZ_STAGES", 5))),
+            40);
 }
-
-TEST(StageTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(Cases(), 11, Trials()), 40); }
 
 // A tile of rows loads the keys once for all of them, also where their number is a prime.
 TEST(StageTest, AnyNumberOfRowsIsTiled) {

@@ -30,7 +30,7 @@ void Run(Op op, const std::vector<float>& a, const std::vector<float>& b, std::v
       {k.StoreLoops(k.Buffer(0, Dtype::F32, kElements), i, ctx.Make(op, Dtype::F32, x), {i})});
   auto lowered = codegen::Lower(ctx, sink, {}, {});
   ASSERT_TRUE(lowered.ok()) << lowered.status();
-  auto text = render::RenderLlvmIr(ctx, lowered->program, lowered->name, {});
+  auto text = render::RenderLlvmIr(ctx, lowered->linear, lowered->name, {});
   ASSERT_TRUE(text.ok()) << text.status();
   auto compiled = CompiledText::Compile(CompiledText::kLlvmIr, *text);
   if (absl::IsUnavailable(compiled.status())) GTEST_SKIP() << compiled.status();

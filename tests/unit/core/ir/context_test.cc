@@ -11,9 +11,9 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::ir {
 namespace {
@@ -118,7 +118,7 @@ TEST(UOpContext, DeepGraphs) {
   const UOp store = Store(ctx, Param(ctx, 1, Dtype::I64, shape), u);
   const UOp sink = Sink(ctx, std::span(&store, 1));
   EXPECT_EQ(Toposort(ctx, sink).size(), kDepth + 6u);
-  ASSERT_TRUE(Verify(ctx, sink, Stage::kTensor).ok());
+  ASSERT_TRUE(Verify(ctx, sink, Level::kTensor).ok());
   ctx.BoundsOf(u);
   UOpContext parsed;
   const std::string text = Print(ctx, sink);
@@ -126,7 +126,7 @@ TEST(UOpContext, DeepGraphs) {
   ASSERT_TRUE(again.ok()) << StatusText(again.status());
   EXPECT_EQ(Print(parsed, *again), text);
   UOpContext decoded;
-  const auto wire = Decode(decoded, Encode(ctx, sink), Stage::kTensor, {2'000'000, 8'000'000});
+  const auto wire = Decode(decoded, Encode(ctx, sink), Level::kTensor, {2'000'000, 8'000'000});
   ASSERT_TRUE(wire.ok()) << StatusText(wire.status());
   EXPECT_EQ(Encode(decoded, *wire), Encode(parsed, *again));
 }

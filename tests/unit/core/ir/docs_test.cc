@@ -31,8 +31,8 @@ std::string DtypesTable() {
   return out + "\n";
 }
 
-TEST(Docs, OpsTableIsCurrent) { testing::ExpectGenerated("ir.md", "ops", OpsTable()); }
-TEST(Docs, DtypesTableIsCurrent) { testing::ExpectGenerated("ir.md", "dtypes", DtypesTable()); }
+TEST(Docs, OpsTableIsCurrent) { test::ExpectGenerated("ir.md", "ops", OpsTable()); }
+TEST(Docs, DtypesTableIsCurrent) { test::ExpectGenerated("ir.md", "dtypes", DtypesTable()); }
 
 }  // namespace
 }  // namespace uopd::ir

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/build.h"
-#include "core/ir/node_index.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
+#include "core/ir/io/print.h"
+#include "core/ir/tables/node_index.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::ir {
 namespace {
@@ -129,7 +129,7 @@ TEST(Graph, DepthIsNoLimit) {
   for (int i = 0; i < 500'000; ++i) u = Alu(ctx, Op::NEG, {u});
   const UOp store = Store(ctx, Param(ctx, 2, Dtype::F32, shape), u);
   const UOp sink = Sink(ctx, std::span(&store, 1));
-  EXPECT_TRUE(Verify(ctx, sink, Stage::kTensor).ok());
+  EXPECT_TRUE(Verify(ctx, sink, Level::kTensor).ok());
   const UOp other = Substitute(ctx, sink, {{x.id(), y}});
   EXPECT_TRUE(Reaches(ctx, other, y));
   EXPECT_FALSE(Reaches(ctx, other, x));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Structure of rendered text: what stands in it and what does not.
 #include "core/base/text.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
 #include "gmock/gmock.h"
@@ -39,7 +39,7 @@ constexpr std::string_view kRowSums = R"(
 )";
 
 struct Rendered {
-  std::string c, llvm, program, name;
+  std::string c, llvm, linear, name;
 };
 Rendered Render(ir::UOpContext& ctx, std::string_view kernel, const std::vector<Opt>& opts) {
   const ir::UOp sink = ir::Parse(ctx, kernel).value();
@@ -50,9 +50,9 @@ Rendered Render(ir::UOpContext& ctx, std::string_view kernel, const std::vector<
   auto k = codegen::Lower(ctx, sink, target, options);
   EXPECT_TRUE(k.ok()) << k.status();
   Rendered out;
-  out.program = ir::Print(ctx, k->program), out.name = k->name;
-  out.c = render::RenderC(ctx, k->program, k->name, k->variables).value();
-  out.llvm = render::RenderLlvmIr(ctx, k->program, k->name, k->variables).value();
+  out.linear = ir::Print(ctx, k->linear), out.name = k->name;
+  out.c = render::RenderC(ctx, k->linear, k->name, k->variables).value();
+  out.llvm = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables).value();
   return out;
 }
 
@@ -76,7 +76,7 @@ TEST(RenderTest, VectorsAndThreads) {
   EXPECT_THAT(r.llvm, HasSubstr("align 4"));
   EXPECT_THAT(r.llvm, HasSubstr("shufflevector <8 x float>"));  // lanes are joined by halves
   EXPECT_THAT(r.llvm, Not(HasSubstr("phi")));                   // no loop is left
-  EXPECT_THAT(r.program, HasSubstr("SPECIAL<i64>"));
+  EXPECT_THAT(r.linear, HasSubstr("SPECIAL<i64>"));
 }
 
 TEST(RenderTest, GatedLanesAreMasked) {

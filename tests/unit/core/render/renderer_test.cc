@@ -10,7 +10,7 @@ namespace {
 
 TEST(RendererTest, EveryTextFormatHasOne) {
   std::set<std::string> keys;
-  for (ProgramFormat format : {ProgramFormat::kLlvmIr, ProgramFormat::kC}) {
+  for (CodeFormat format : {CodeFormat::kLlvmIr, CodeFormat::kC}) {
     const auto found = RendererFor(format);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ((*found)->format, format);
@@ -19,8 +19,7 @@ TEST(RendererTest, EveryTextFormatHasOne) {
 }
 
 TEST(RendererTest, OthersAreUnimplemented) {
-  for (ProgramFormat format :
-       {ProgramFormat::kObject, ProgramFormat::kPtx, static_cast<ProgramFormat>(200)}) {
+  for (CodeFormat format : {CodeFormat::kObject, CodeFormat::kPtx, static_cast<CodeFormat>(200)}) {
     EXPECT_EQ(RendererFor(format).status().code(), absl::StatusCode::kUnimplemented);
   }
 }

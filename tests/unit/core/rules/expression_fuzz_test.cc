@@ -9,13 +9,14 @@
 
 #include <cstdlib>
 
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/given.h"
 #include "core/rules/rules.h"
+#include "tests/support/environment.h"
 #include "tests/support/index_expressions.h"
 
 namespace uopd::rules {
@@ -26,7 +27,7 @@ using ir::Op;
 using ir::Scalar;
 using ir::UOp;
 using ir::UOpContext;
-using testing::IndexExpressions;
+using test::IndexExpressions;
 
 // The value of roots at a point, and that every index and stored integer below lies in its bounds.
 class Evaluator {
@@ -115,10 +116,8 @@ void CheckOne(uint64_t seed, IndexExpressions::Profile profile) {
 // Calls check(seed) for as many seeds as were asked for, until one fails.
 template <class F>
 void ForEachSeed(int64_t usual, F check) {
-  const char* count = std::getenv("UOPD_FUZZ_EXPRESSIONS");
-  const char* first = std::getenv("UOPD_FUZZ_SEED");
-  const int64_t n = count != nullptr ? std::atoll(count) : usual;
-  const int64_t start = first != nullptr ? std::atoll(first) : 0;
+  const int64_t n = test::FromEnvironment("UOPD_FUZZ_EXPRESSIONS", usual);
+  const int64_t start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   for (int64_t seed = start; seed < start + n; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     check(static_cast<uint64_t>(seed));

@@ -11,12 +11,13 @@
 #include <limits>
 #include <random>
 
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
+#include "tests/support/environment.h"
 
 namespace uopd::rules {
 namespace {
@@ -177,10 +178,8 @@ UOp SimplifyTwice(UOpContext& ctx, UOp before, const rewrite::RuleSet& rules) {
 }
 
 TEST(FloatFuzz, RulesKeepBits) {
-  const char* count = std::getenv("UOPD_FUZZ_EXPRESSIONS");
-  const char* first = std::getenv("UOPD_FUZZ_SEED");
-  const int64_t n = count != nullptr ? std::atoll(count) : 10000;
-  const int64_t start = first != nullptr ? std::atoll(first) : 0;
+  const int64_t n = test::FromEnvironment("UOPD_FUZZ_EXPRESSIONS", 10000);
+  const int64_t start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   for (int64_t seed = start; seed < start + n; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     UOpContext ctx;

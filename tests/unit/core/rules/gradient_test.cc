@@ -10,7 +10,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "tests/support/tensor_interpreter.h"
 
 namespace uopd::rules {
@@ -22,8 +22,8 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 using ::testing::ElementsAre;
-using uopd::testing::HostArray;
-using uopd::testing::TensorInterpreter;
+using uopd::test::HostArray;
+using uopd::test::TensorInterpreter;
 
 std::vector<double> Numbers(int64_t n, double from, double step) {
   std::vector<double> out;
@@ -64,14 +64,14 @@ TEST_P(GradientRules, MatchFiniteDifferences) {
   }
   const UOp loss = Weighted(ctx, c.build(ctx, inputs));
   for (UOp u : ir::Toposort(ctx, loss))
-    ASSERT_TRUE(ir::VerifyNode(ctx, u, ir::Stage::kTensor).ok());
+    ASSERT_TRUE(ir::VerifyNode(ctx, u, ir::Level::kTensor).ok());
   auto gradients = Gradient(ctx, loss, ctx.Float(Dtype::F64, 1), inputs);
   ASSERT_TRUE(gradients.ok()) << gradients.status();
   TensorInterpreter interpreter(ctx);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const UOp g = (*gradients)[i];
     for (UOp u : ir::Toposort(ctx, g)) {
-      const absl::Status s = ir::VerifyNode(ctx, u, ir::Stage::kTensor);
+      const absl::Status s = ir::VerifyNode(ctx, u, ir::Level::kTensor);
       ASSERT_TRUE(s.ok()) << s;
     }
     ASSERT_TRUE(ir::SameShape(*ctx.ShapeOf(g), *ctx.ShapeOf(inputs[i])));

@@ -14,13 +14,14 @@
 #include <map>
 #include <random>
 
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
+#include "core/ir/io/print.h"
+#include "core/ir/verify/spec.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
+#include "tests/support/environment.h"
 
 namespace uopd::rules {
 namespace {
@@ -312,7 +313,7 @@ bool IsLegal(UOpContext& ctx, UOp root) {
   for (UOp u : ir::Toposort(ctx, root)) {
     if (u.Is(ir::kElementwiseOps) || u.Is(OpSet{Op::CONST, Op::REDUCE})) {
       UOp plain = u;
-      if (!ir::VerifyNode(ctx, plain, ir::Stage::kKernel).ok()) return false;
+      if (!ir::VerifyNode(ctx, plain, ir::Level::kKernel).ok()) return false;
     }
     if (u.dtype() == Dtype::Index && !u.Is(Op::STACK) &&
         !ctx.BoundsOf(u).Within({full.min, full.max}))
@@ -429,10 +430,8 @@ constexpr Hand kHand[] = {
 };
 
 TEST(RuleFuzz, EveryRuleKeepsValuesAndFires) {
-  const char* count = std::getenv("UOPD_FUZZ_RULES");
-  const char* first = std::getenv("UOPD_FUZZ_SEED");
-  const int samples = count != nullptr ? std::atoi(count) : 4000;
-  Random random(first != nullptr ? std::strtoull(first, nullptr, 10) : 1);
+  const int64_t samples = test::FromEnvironment("UOPD_FUZZ_RULES", 4000);
+  Random random(static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 1)));
   for (const rewrite::RuleSet* set : AllRuleSets()) {
     for (const auto& rule : set->rules()) {
       if (rule->set != set->name()) continue;  // tested where it was written
@@ -471,8 +470,7 @@ uint64_t MatchesOf(UOpContext& ctx, const rewrite::RuleSet& set, const Rule& rul
 // In the sets that passes run, a rule competes with those of other families, and sees only what
 // they make of its sources.
 TEST(RuleFuzz, EveryRuleIsReachedInTheSetsThatAreRun) {
-  const char* first = std::getenv("UOPD_FUZZ_SEED");
-  Random random(first != nullptr ? std::strtoull(first, nullptr, 10) : 1);
+  Random random(static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 1)));
   constexpr int kSamples = 20000;
   for (const rewrite::RuleSet* set : {&PlainRules(), &SymbolicRules(), &FastSymbolicRules()}) {
     for (const auto& rule : set->rules()) {

@@ -5,10 +5,10 @@
 
 #include <random>
 
+#include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
-#include "core/ir/eval.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
 

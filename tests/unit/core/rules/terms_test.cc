@@ -7,7 +7,7 @@
 #include <random>
 
 #include "core/ir/build.h"
-#include "core/ir/render_expr.h"
+#include "core/ir/io/render_expr.h"
 #include "core/rules/index_expr.h"
 
 namespace uopd::rules {

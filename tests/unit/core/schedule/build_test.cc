@@ -8,13 +8,13 @@
 #include <cstring>
 
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "tests/support/tensor_interpreter.h"
 
 namespace uopd::ir {
 namespace {
 
-using testing::HostArray;
+using test::HostArray;
 
 class BuildTest : public ::testing::Test {
  protected:
@@ -22,8 +22,8 @@ class BuildTest : public ::testing::Test {
     return Param(ctx, 0, dtype, ShapeArg(ctx, std::span<const int64_t>(dims.begin(), dims.size())));
   }
   HostArray Evaluate(UOp value, const HostArray& slot) {
-    for (UOp u : Toposort(ctx, value)) EXPECT_TRUE(VerifyNode(ctx, u, Stage::kTensor).ok());
-    const auto out = testing::TensorInterpreter(ctx).Evaluate(value, {slot});
+    for (UOp u : Toposort(ctx, value)) EXPECT_TRUE(VerifyNode(ctx, u, Level::kTensor).ok());
+    const auto out = test::TensorInterpreter(ctx).Evaluate(value, {slot});
     EXPECT_TRUE(out.ok()) << StatusText(out.status());
     return *out;
   }
@@ -66,7 +66,7 @@ TEST_F(BuildTest, BitcastReadsBytesOfASymbolicAxis) {
       const auto wide = BitcastWidth(ctx, in(Dtype::U8, size), Dtype::U32);
       ASSERT_TRUE(wide.ok()) << StatusText(wide.status());
       const std::vector<HostArray> slots = {HostArray::FromBytes(Dtype::U8, {2, most}, stored)};
-      const auto got = testing::TensorInterpreter(ctx).Evaluate(*wide, slots, {{"v", value}});
+      const auto got = test::TensorInterpreter(ctx).Evaluate(*wide, slots, {{"v", value}});
       ASSERT_TRUE(got.ok()) << StatusText(got.status());
       EXPECT_EQ(got->dims, (Dims{2, bytes / 4}));
       const auto rows = static_cast<size_t>(bytes);
@@ -75,7 +75,7 @@ TEST_F(BuildTest, BitcastReadsBytesOfASymbolicAxis) {
       // And back.
       const auto back = BitcastWidth(ctx, *wide, Dtype::U8);
       ASSERT_TRUE(back.ok()) << StatusText(back.status());
-      const auto again = testing::TensorInterpreter(ctx).Evaluate(*back, slots, {{"v", value}});
+      const auto again = test::TensorInterpreter(ctx).Evaluate(*back, slots, {{"v", value}});
       ASSERT_TRUE(again.ok()) << StatusText(again.status());
       EXPECT_EQ(again->dims, (Dims{2, bytes}));
       EXPECT_EQ(again->ToBytes(), got->ToBytes());
@@ -104,7 +104,7 @@ TEST_F(BuildTest, DivisionsAndRemaindersOfFloats) {
   const UOp a = Param(ctx, 0, Dtype::F64, shape), b = Param(ctx, 1, Dtype::F64, shape);
   const std::vector<HostArray> slots = {HostArray::Of(Dtype::F64, {n}, as),
                                         HostArray::Of(Dtype::F64, {n}, bs)};
-  auto run = [&](UOp u) { return testing::TensorInterpreter(ctx).Evaluate(u, slots)->ToDoubles(); };
+  auto run = [&](UOp u) { return test::TensorInterpreter(ctx).Evaluate(u, slots)->ToDoubles(); };
   const auto floor_div = run(FloorDiv(ctx, a, b)), floor_mod = run(FloorMod(ctx, a, b)),
              trunc_div = run(TruncDiv(ctx, a, b)), trunc_mod = run(TruncMod(ctx, a, b));
   for (size_t i = 0; i < as.size(); ++i) {

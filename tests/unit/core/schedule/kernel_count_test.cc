@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ir/build.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/model_graphs.h"
 
@@ -13,13 +13,13 @@ namespace {
 using ir::Dims;
 using ir::Op;
 using ir::UOp;
-using testing::GraphBuilder;
+using test::GraphBuilder;
 
 class KernelCount : public ::testing::Test {
  protected:
   size_t Count() {
     const UOp sink = g_.Finish();
-    const absl::Status valid = ir::Verify(ctx_, sink, ir::Stage::kTensor);
+    const absl::Status valid = ir::Verify(ctx_, sink, ir::Level::kTensor);
     EXPECT_TRUE(valid.ok()) << StatusText(valid);
     const auto s = schedule::MakeSchedule(ctx_, sink, {});
     EXPECT_TRUE(s.ok()) << StatusText(s.status());
@@ -143,7 +143,7 @@ TEST_F(KernelCount, ContiguousOfABufferIsNoKernel) {
   EXPECT_EQ(Count(), 1u);
 }
 TEST_F(KernelCount, AdamUpdatesAParameterInOneKernel) {
-  const auto s = schedule::MakeSchedule(ctx_, testing::AdamGraph(ctx_, 5, 32, 16), {});
+  const auto s = schedule::MakeSchedule(ctx_, test::AdamGraph(ctx_, 5, 32, 16), {});
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(s->items.size(), 5u);
   for (const schedule::Item& item : s->items) EXPECT_EQ(item.buffers.size(), 4u);

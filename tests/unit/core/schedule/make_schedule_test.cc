@@ -9,8 +9,8 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "core/rewrite/match_stats.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/model_graphs.h"
@@ -22,8 +22,8 @@ namespace {
 using ir::Dims;
 using ir::Op;
 using ir::UOp;
-using testing::GraphBuilder;
-using testing::HostArray;
+using test::GraphBuilder;
+using test::HostArray;
 
 schedule::Schedule Made(ir::UOpContext& ctx, UOp sink, const schedule::Options& options = {}) {
   auto s = schedule::MakeSchedule(ctx, sink, options);
@@ -95,9 +95,9 @@ TEST(MakeSchedule, StoresOfNoElementsAreNoKernels) {
 TEST(MemoryPlan, IsCloseToTheLeastPossible) {
   for (int kind = 0; kind < 3; ++kind) {
     ir::UOpContext ctx;
-    const UOp sink = kind == 0   ? testing::TransformerGraph(ctx, 6, 128, 256, 4)
-                     : kind == 1 ? testing::ResNetGraph(ctx, 8, 4, 16, 28)
-                                 : testing::TransformerGraph(ctx, 2, 1, 512, 8);
+    const UOp sink = kind == 0   ? test::TransformerGraph(ctx, 6, 128, 256, 4)
+                     : kind == 1 ? test::ResNetGraph(ctx, 8, 4, 16, 28)
+                                 : test::TransformerGraph(ctx, 2, 1, 512, 8);
     const schedule::Schedule s = Made(ctx, sink);
     ASSERT_EQ(s.arenas.size(), 1u);
     int64_t all = 0;
@@ -165,9 +165,9 @@ TEST(MemoryPlan, ManyLongLivesDoNotOverlap) {
 TEST(MakeSchedule, LayersShareKernels) {
   ir::UOpContext ctx;
   std::set<std::string> two, eight;
-  for (const auto& item : Made(ctx, testing::TransformerGraph(ctx, 2, 32, 256, 4)).items)
+  for (const auto& item : Made(ctx, test::TransformerGraph(ctx, 2, 32, 256, 4)).items)
     two.insert(item.graph);
-  const schedule::Schedule s = Made(ctx, testing::TransformerGraph(ctx, 8, 32, 256, 4));
+  const schedule::Schedule s = Made(ctx, test::TransformerGraph(ctx, 8, 32, 256, 4));
   for (const auto& item : s.items) eight.insert(item.graph);
   EXPECT_EQ(two, eight);
   EXPECT_GT(s.items.size(), 8 * 8u);
@@ -186,9 +186,9 @@ Cost CostOf(int layers, int kind) {
     return sum;
   };
   ir::UOpContext ctx;
-  const UOp sink = kind == 0   ? testing::TransformerGraph(ctx, layers, 32, 64, 4)
-                   : kind == 1 ? testing::ResNetGraph(ctx, layers, 2, 8, 8)
-                               : testing::AdamGraph(ctx, 4 * layers, 32, 64);
+  const UOp sink = kind == 0   ? test::TransformerGraph(ctx, layers, 32, 64, 4)
+                   : kind == 1 ? test::ResNetGraph(ctx, layers, 2, 8, 8)
+                               : test::AdamGraph(ctx, 4 * layers, 32, 64);
   const double before = attempts();
   Made(ctx, sink);
   return {static_cast<double>(ctx.size()), attempts() - before};
@@ -241,8 +241,8 @@ TEST(MakeSchedule, KernelsTakeNoMoreBuffersThanAllowed) {
                                                         static_cast<double>(i % 13))));
     }
     for (const auto& item : s.items) EXPECT_LE(item.buffers.size(), most);
-    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
-    const auto got = testing::RunSchedule(s, slots);
+    const auto want = test::TensorInterpreter(ctx).Run(sink, slots);
+    const auto got = test::RunSchedule(s, slots);
     ASSERT_TRUE(want.ok() && got.ok());
     for (size_t i = 0; i < slots.size(); ++i)
       EXPECT_EQ((*got)[i].ToDoubles(), (*want)[i].ToDoubles()) << "slot " << i;
@@ -287,8 +287,8 @@ TEST(MakeSchedule, SplitReductionsAgree) {
             c.op == Op::MUL ? (i % 1000 == 7 ? 3 : 1) : static_cast<double>(i * 7919 % 1013) - 500;
       slots.push_back(HostArray::Of(slot.dtype, dims, values));
     }
-    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
-    const auto got = testing::RunSchedule(s, slots);
+    const auto want = test::TensorInterpreter(ctx).Run(sink, slots);
+    const auto got = test::RunSchedule(s, slots);
     ASSERT_TRUE(want.ok() && got.ok());
     EXPECT_EQ((*got)[1].ToDoubles(), (*want)[1].ToDoubles());
   }
@@ -303,7 +303,7 @@ TEST(MakeSchedule, EqualReductionsRunInOneLoop) {
   const schedule::Schedule s = Made(ctx, g.Finish());
   ASSERT_EQ(s.items.size(), 1u);
   ir::UOpContext kernel;
-  const auto sink = ir::Decode(kernel, s.items[0].graph, ir::Stage::kKernel);
+  const auto sink = ir::Decode(kernel, s.items[0].graph, ir::Level::kKernel);
   ASSERT_TRUE(sink.ok());
   int ranges = 0, loads = 0;
   for (UOp u : ir::Toposort(kernel, *sink)) ranges += u.Is(Op::RANGE), loads += u.Is(Op::LOAD);

@@ -10,23 +10,19 @@
 #include "core/base/digest.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/spec.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "core/schedule/schedule.h"
+#include "tests/support/environment.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/schedule_interpreter.h"
 
 namespace uopd {
 namespace {
 
-int Setting(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
-
-testing::GeneratorOptions OptionsOf(int seed) {
-  testing::GeneratorOptions options;
+test::GeneratorOptions OptionsOf(int seed) {
+  test::GeneratorOptions options;
   options.ops = seed % 7 == 0 ? 60 : 4 + seed % 30;
   options.symbolic = seed % 4 == 1;
   options.devices = seed % 5 == 2;
@@ -50,7 +46,7 @@ schedule::Options ScheduleOptionsOf(int seed) {
 int StagesIn(const schedule::Item& item) {
   if (item.kind != schedule::Item::kKernel) return 0;
   ir::UOpContext ctx;
-  const auto sink = ir::Decode(ctx, item.graph, ir::Stage::kKernel);
+  const auto sink = ir::Decode(ctx, item.graph, ir::Level::kKernel);
   EXPECT_TRUE(sink.ok()) << StatusText(sink.status());
   if (!sink.ok()) return 0;
   int n = 0;
@@ -59,14 +55,15 @@ int StagesIn(const schedule::Item& item) {
 }
 
 TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
-  const int graphs = Setting("UOPD_FUZZ_GRAPHS", 2000), start = Setting("UOPD_FUZZ_SEED", 0);
+  const int graphs = test::FromEnvironment("UOPD_FUZZ_GRAPHS", 2000),
+            start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   int stages = 0, kernels_with_several = 0;
   for (int seed = start; seed < start + graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;
-    const testing::GeneratedGraph g =
-        testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
-    const absl::Status valid = ir::Verify(ctx, g.sink, ir::Stage::kTensor);
+    const test::GeneratedGraph g =
+        test::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
+    const absl::Status valid = ir::Verify(ctx, g.sink, ir::Level::kTensor);
     ASSERT_TRUE(valid.ok()) << StatusText(valid);
     const schedule::Options options = ScheduleOptionsOf(seed);
     const auto schedule = schedule::MakeSchedule(ctx, g.sink, options);
@@ -81,10 +78,10 @@ TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
       const int here = StagesIn(item);
       stages += here, kernels_with_several += here > 1 ? 1 : 0;
     }
-    for (const testing::GeneratedGraph& v : testing::WithOtherVariables(ctx, g)) {
-      const auto want = testing::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
+    for (const test::GeneratedGraph& v : test::WithOtherVariables(ctx, g)) {
+      const auto want = test::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
-      const auto got = testing::RunSchedule(*stored, v.slots, v.variables);
+      const auto got = test::RunSchedule(*stored, v.slots, v.variables);
       ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
       for (size_t i = 0; i < want->size(); ++i) {
         const std::vector<double> a = (*got)[i].ToDoubles(), b = (*want)[i].ToDoubles();
@@ -107,8 +104,8 @@ TEST(ScheduleFuzz, SameGraphGivesSameBytes) {
     for (int attempt = 0; attempt < 2; ++attempt) {
       ir::UOpContext ctx;
       if (attempt == 1) ir::Variable(ctx, "shifts_every_id", 0, 9);
-      const testing::GeneratedGraph g =
-          testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
+      const test::GeneratedGraph g =
+          test::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
       const auto schedule = schedule::MakeSchedule(ctx, g.sink, ScheduleOptionsOf(seed));
       ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status()) << ir::Print(ctx, g.sink);
       if (attempt == 0)
@@ -125,8 +122,8 @@ TEST(ScheduleFuzz, EveryProcessGivesTheSameBytes) {
     Hasher hasher;
     for (int seed = 0; seed < 1000; ++seed) {
       ir::UOpContext ctx;
-      const testing::GeneratedGraph g =
-          testing::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
+      const test::GeneratedGraph g =
+          test::GenerateGraph(ctx, static_cast<uint64_t>(seed), OptionsOf(seed));
       const auto schedule = schedule::MakeSchedule(ctx, g.sink, ScheduleOptionsOf(seed));
       ASSERT_TRUE(schedule.ok());
       hasher.Update(schedule->Encode());
@@ -136,8 +133,10 @@ TEST(ScheduleFuzz, EveryProcessGivesTheSameBytes) {
   }
   std::string digests[2];
   for (std::string& digest : digests) {
-    FILE* child =
-        popen("UOPD_PRINT_DIGEST=1 /proc/$PPID/exe --gtest_filter=ScheduleFuzz.EveryProcess*", "r");
+    FILE* child = popen(
+        "env -u GTEST_TOTAL_SHARDS -u GTEST_SHARD_INDEX UOPD_PRINT_DIGEST=1 /proc/$PPID/exe "
+        "--gtest_filter=ScheduleFuzz.EveryProcess*",
+        "r");
     ASSERT_NE(child, nullptr);
     std::array<char, 256> line;
     while (std::fgets(line.data(), line.size(), child) != nullptr) {

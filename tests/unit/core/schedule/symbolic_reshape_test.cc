@@ -5,8 +5,8 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/print.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/print.h"
+#include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/schedule_interpreter.h"
 
@@ -32,7 +32,7 @@ TEST(SymbolicReshapeTest, MultiplesOfASizeDivide) {
   ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
   ASSERT_EQ(schedule->items.size(), 1);
   ir::UOpContext local;
-  const auto kernel = ir::Decode(local, schedule->items[0].graph, ir::Stage::kKernel);
+  const auto kernel = ir::Decode(local, schedule->items[0].graph, ir::Level::kKernel);
   ASSERT_TRUE(kernel.ok());
   for (UOp u : ir::Toposort(local, *kernel)) {
     if (!u.Is(ir::OpSet{ir::Op::FLOORDIV, ir::Op::FLOORMOD})) continue;
@@ -67,10 +67,10 @@ TEST_F(CopiedReshape, RowsThatAreApartAreBroughtTogetherFirst) {
   EXPECT_EQ(schedule.items.size(), 2);
   std::vector<double> values;
   for (int i = 0; i < 4 * 6 * 4; ++i) values.push_back(i);
-  const auto ran = testing::RunSchedule(schedule,
-                                        {testing::HostArray::Of(Dtype::I32, {4, 6, 4}, values),
-                                         testing::HostArray::Zeros(Dtype::I32, {24, 4})},
-                                        {{"n", 2}});
+  const auto ran = test::RunSchedule(schedule,
+                                     {test::HostArray::Of(Dtype::I32, {4, 6, 4}, values),
+                                      test::HostArray::Zeros(Dtype::I32, {24, 4})},
+                                     {{"n", 2}});
   ASSERT_TRUE(ran.ok()) << StatusText(ran.status());
   const std::vector<double> got = (*ran)[1].ToDoubles();
   for (size_t row = 0; row < 4; ++row) {

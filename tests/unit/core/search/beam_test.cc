@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 #include "core/ir/build.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -95,7 +95,7 @@ class BeamTest : public testing::Test {
 };
 
 TEST_F(BeamTest, WalksToTheMinimum) {
-  ASSERT_TRUE(ir::Verify(ctx_, sink_, ir::Stage::kKernel).ok());
+  ASSERT_TRUE(ir::Verify(ctx_, sink_, ir::Level::kKernel).ok());
   FakeMeasurer measurer(Bowl);
   const size_t nodes = ctx_.size();
   const auto found = Search(measurer);

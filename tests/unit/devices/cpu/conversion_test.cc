@@ -54,7 +54,7 @@ class ConversionTest : public testing::TestWithParam<bool> {
   void Run(const char* entry, const char* ir, size_t n,
            const std::vector<std::shared_ptr<Buffer>>& buffers) {
     auto kernel =
-        device_->Load({ProgramFormat::kLlvmIr, entry, ir, {static_cast<int>(buffers.size()), 0}});
+        device_->Load({CodeFormat::kLlvmIr, entry, ir, {static_cast<int>(buffers.size()), 0}});
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     std::vector<BufferArg> args;
     for (auto& buffer : buffers) args.push_back({buffer.get(), 0});

@@ -23,7 +23,6 @@ namespace uopd::devices::cpu {
 namespace {
 
 using testing::HasSubstr;
-using testing::Not;
 
 class CpuDeviceTest : public testing::Test {
  protected:
@@ -45,7 +44,7 @@ class CpuDeviceTest : public testing::Test {
     return out;
   }
   std::shared_ptr<Executable> Load(const char* entry, const char* ir, ArgLayout args) {
-    auto kernel = device_->Load({ProgramFormat::kLlvmIr, entry, ir, args});
+    auto kernel = device_->Load({CodeFormat::kLlvmIr, entry, ir, args});
     EXPECT_TRUE(kernel.ok()) << kernel.status();
     return kernel.ok() ? *kernel : nullptr;
   }
@@ -164,12 +163,12 @@ TEST_F(CpuDeviceTest, DividesWideIntegers) {
 
 TEST_F(CpuDeviceTest, ReloadsObjectsWithoutCompiling) {
   const std::string object = device_->compiler().Compile(kIndex).value();
-  const Program program{ProgramFormat::kObject, "index", object, {1, 0}};
-  ASSERT_TRUE(device_->Load(program).ok());  // first use of the linker
+  const KernelCode kernel_code{CodeFormat::kObject, "index", object, {1, 0}};
+  ASSERT_TRUE(device_->Load(kernel_code).ok());  // first use of the linker
   constexpr int kLoads = 50;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kLoads; ++i) {
-    auto kernel = device_->Load(program);
+    auto kernel = device_->Load(kernel_code);
     ASSERT_TRUE(kernel.ok()) << kernel.status();
     auto out = Upload(std::vector<int64_t>(3, -1));
     Run(**kernel, 3, {out});
@@ -210,7 +209,7 @@ TEST_F(CpuDeviceTest, WrongTextIsOurBug) {
 }
 
 TEST_F(CpuDeviceTest, UnresolvedSymbolsAreNamed) {
-  auto status = device_->Load({ProgramFormat::kLlvmIr, "escape", kEscape, {1, 0}}).status();
+  auto status = device_->Load({CodeFormat::kLlvmIr, "escape", kEscape, {1, 0}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(StatusText(status), HasSubstr("getpid"));
   EXPECT_THAT(StatusText(status), HasSubstr("escape"));
@@ -218,17 +217,17 @@ TEST_F(CpuDeviceTest, UnresolvedSymbolsAreNamed) {
 
 TEST_F(CpuDeviceTest, BadObjectsAreRefused) {
   const std::string object = device_->compiler().Compile(kIndex).value();
-  auto status = device_->Load({ProgramFormat::kObject, "other", object, {1, 0}}).status();
+  auto status = device_->Load({CodeFormat::kObject, "other", object, {1, 0}}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(StatusText(status), HasSubstr("does not define"));
   for (const std::string& bytes : {std::string(), std::string("no object"), std::string(1000, '\0'),
                                    object.substr(0, 40), object.substr(0, object.size() / 2)}) {
-    EXPECT_EQ(device_->Load({ProgramFormat::kObject, "index", bytes, {1, 0}}).status().code(),
+    EXPECT_EQ(device_->Load({CodeFormat::kObject, "index", bytes, {1, 0}}).status().code(),
               absl::StatusCode::kInternal);
   }
-  EXPECT_EQ(device_->Load({ProgramFormat::kPtx, "index", object, {1, 0}}).status().code(),
+  EXPECT_EQ(device_->Load({CodeFormat::kPtx, "index", object, {1, 0}}).status().code(),
             absl::StatusCode::kUnimplemented);
-  EXPECT_TRUE(device_->Load({ProgramFormat::kObject, "index", object, {1, 0}}).ok());
+  EXPECT_TRUE(device_->Load({CodeFormat::kObject, "index", object, {1, 0}}).ok());
 }
 
 size_t ResidentBytes() {
@@ -242,7 +241,7 @@ TEST_F(CpuDeviceTest, UnloadingFreesMemory) {
   const std::string object = device_->compiler().Compile(kAdd).value();
   const auto cycle = [&](int times) {
     for (int i = 0; i < times; ++i) {
-      ASSERT_TRUE(device_->Load({ProgramFormat::kObject, "add", object, {3, 1}}).ok());
+      ASSERT_TRUE(device_->Load({CodeFormat::kObject, "add", object, {3, 1}}).ok());
     }
   };
   cycle(100);
@@ -281,7 +280,7 @@ TEST_F(CpuDeviceTest, LoadsAndRunsOnManyThreads) {
       auto stream = device_->NewStream().value();
       auto out = device_->Allocate(8 * 5, MemoryKind::kHostVisible).value();
       for (int i = 0; i < 25; ++i) {
-        auto kernel = device_->Load({ProgramFormat::kObject, "index", object, {1, 0}}).value();
+        auto kernel = device_->Load({CodeFormat::kObject, "index", object, {1, 0}}).value();
         std::memset(out->host_data(), 0xff, 8 * 5);
         const BufferArg args[] = {{out.get(), 0}};
         EXPECT_TRUE(stream->Launch(*kernel, {{5, 1, 1}}, args, {}).ok());

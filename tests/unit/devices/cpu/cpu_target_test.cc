@@ -49,7 +49,7 @@ TEST(CpuTargetTest, KeepsThreadsAndToolchain) {
   const Target target = Describe(cpu, 7);
   EXPECT_EQ(target.threads, 7);
   EXPECT_EQ(target.toolchain, cpu.Toolchain());
-  EXPECT_EQ(target.format, ProgramFormat::kLlvmIr);
+  EXPECT_EQ(target.format, CodeFormat::kLlvmIr);
   EXPECT_EQ(target.warp_lanes, 1);
 }
 

@@ -10,7 +10,7 @@ TEST(NullDeviceTest, CountsLaunchesAndLeavesBuffersAlone) {
   auto device = NullDevice::Open({});
   auto stream = device->NewStream().value();
   auto buffer = device->Allocate(4, MemoryKind::kHostVisible).value();
-  auto kernel = device->Load({ProgramFormat::kC, "k", "anything", {1, 0}}).value();
+  auto kernel = device->Load({CodeFormat::kC, "k", "anything", {1, 0}}).value();
   const BufferArg args[] = {{buffer.get(), 0}};
   ASSERT_TRUE(stream->Fill(*buffer, 0, 4, std::byte{7}).ok());
   for (int i = 0; i < 3; ++i)
@@ -24,14 +24,14 @@ TEST(NullDeviceTest, IsLostAndComesBack) {
   auto device = NullDevice::Open({});
   auto stream = device->NewStream().value();
   auto buffer = device->Allocate(4, MemoryKind::kDevice).value();
-  auto kernel = device->Load({ProgramFormat::kC, "k", "anything", {}}).value();
+  auto kernel = device->Load({CodeFormat::kC, "k", "anything", {}}).value();
   auto semaphore = device->NewSemaphore().value();
   device->SetStatus(absl::UnavailableError("lost"));
   EXPECT_EQ(device->status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(device->Allocate(4, MemoryKind::kDevice).status().code(),
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(device->NewStream().status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(device->Load({ProgramFormat::kC, "k", "x", {}}).status().code(),
+  EXPECT_EQ(device->Load({CodeFormat::kC, "k", "x", {}}).status().code(),
             absl::StatusCode::kUnavailable);
   EXPECT_EQ(stream->Fill(*buffer, 0, 4, std::byte{1}).code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(stream->Launch(*kernel, {}, {}, {}).code(), absl::StatusCode::kUnavailable);

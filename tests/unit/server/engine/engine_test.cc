@@ -11,10 +11,11 @@
 
 #include "cache/store.h"
 #include "core/ir/build.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "devices/api/host/thread_priority.h"
-#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/core_compiler.h"
 #include "tests/support/model_graphs.h"
+#include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
 namespace {
@@ -26,7 +27,7 @@ constexpr int64_t kRows = 8, kColumns = 8, kBytes = kRows * kColumns * 4;
 
 std::string AdamStep() {
   ir::UOpContext ctx;
-  return ir::Encode(ctx, uopd::testing::AdamGraph(ctx, kParams, kRows, kColumns));
+  return ir::Encode(ctx, uopd::test::AdamGraph(ctx, kParams, kRows, kColumns));
 }
 
 // slot 0 [0] = sum of sin(i) of n integers.
@@ -36,7 +37,7 @@ std::string LongSum(int64_t n) {
   const ir::UOp iota =
       ctx.Make(ir::Op::IOTA, ir::Dtype::I64, {ir::ShapeArg(ctx, all)}, ir::Arg::Int(0));
   const ir::UOp x = ctx.Make(ir::Op::CAST, ir::Dtype::F32, {iota});
-  uopd::testing::GraphBuilder g(ctx);
+  uopd::test::GraphBuilder g(ctx);
   const ir::UOp sum = g.Sum(ir::Alu(ctx, ir::Op::SIN, {x}), {0});
   const ir::UOp store =
       ir::Store(ctx, ir::Param(ctx, 0, ir::Dtype::F32, ir::ShapeArg(ctx, one)), sum);
@@ -45,15 +46,15 @@ std::string LongSum(int64_t n) {
 
 class EngineTest : public ::testing::Test {
  protected:
-  explicit EngineTest(std::string run_limit = "60s") {
+  explicit EngineTest(std::string run_limit = "60s",
+                      devices::RegistryOptions options = TestDevices()) {
     Config config;
     EXPECT_TRUE(config.Set("limits.run_ms", run_limit, ConfigSource::kFlag).ok());
     EXPECT_TRUE(config.Set("session.grace_ms", "60s", ConfigSource::kFlag).ok());
     EXPECT_TRUE(config.ResolveDefaults().ok());
-    devices::RegistryOptions options;
     options.memory_limit_bytes = 256 << 20;
     options.cpu_threads = 2;
-    auto engine = Engine::Create(config, std::make_unique<CorePipeline>(),
+    auto engine = Engine::Create(config, std::make_unique<CoreCompiler>(),
                                  std::make_unique<cache::Store>(16 << 20),
                                  *devices::Registry::Create(options), nullptr);
     EXPECT_TRUE(engine.ok()) << StatusText(engine.status());
@@ -82,9 +83,20 @@ class EngineTest : public ::testing::Test {
     }
     return out;
   }
+  absl::Status Prepare(RequestContext& request, const std::string& graph) {
+    using Made = absl::StatusOr<std::shared_ptr<const Program>>;
+    return Await<Made>([&](auto done) { engine_->Prepare(request, {"", graph}, {}, done); })
+        .status();
+  }
   absl::Status Compile() {
     RequestContext request;
-    return engine_->Prepare(request, {"", adam_}, {}).status();
+    return Prepare(request, adam_);
+  }
+  absl::StatusOr<ExecuteResult> Execute(RequestContext& request, Session& session,
+                                        ExecuteCall call) {
+    call.where = ExecuteCall::Where::kHere;
+    return Await<absl::StatusOr<ExecuteResult>>(
+        [&](auto done) { engine_->Execute(request, session, call, done); });
   }
   absl::StatusOr<ExecuteResult> Step(Session& session, uint64_t request_id,
                                      std::function<bool()> cancelled = nullptr,
@@ -99,16 +111,22 @@ class EngineTest : public ::testing::Test {
     call.request_id = request_id;
     call.graph = {"", adam_};
     call.run.arguments = arguments;
-    return engine_->Execute(request, session, call);
+    return Execute(request, session, call);
   }
 
   const std::string adam_ = AdamStep();
   std::unique_ptr<Engine> engine_;
 };
 
+// On a device that runs inline the daemon looks at the connection before each kernel.
+class InlineEngineTest : public EngineTest {
+ protected:
+  InlineEngineTest() : EngineTest("60s", {}) {}
+};
+
 // The connection is cut at every look that the daemon takes at it, that is, before the run and
 // before each of its kernels.
-TEST_F(EngineTest, ACutConnectionNeverLeavesHalfAStep) {
+TEST_F(InlineEngineTest, ACutConnectionNeverLeavesHalfAStep) {
   SessionUse undisturbed = Open();
   UploadState(*undisturbed);
   ASSERT_TRUE(Compile().ok());  // which looks often
@@ -147,7 +165,7 @@ TEST_F(EngineTest, ACutConnectionNeverLeavesHalfAStep) {
   EXPECT_GT(lost, 0);
 }
 
-TEST_F(EngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
+TEST_F(InlineEngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
   SessionUse undisturbed = Open();
   ASSERT_TRUE(Compile().ok());
   UploadState(*undisturbed);
@@ -211,7 +229,7 @@ class LongRunTest : public EngineTest {
     call.request_id = request_id;
     call.graph = {"", graph};
     call.run.arguments = std::span(&out, 1);
-    return engine_->Execute(request, session, call).status();
+    return Execute(request, session, call).status();
   }
   // Until the run is on the device.
   void AwaitRun() {
@@ -242,7 +260,7 @@ TEST_F(LongRunTest, StopsWhenItsCallerLeaves) {
 TEST_F(LongRunTest, StopsAtItsDeadline) {
   SessionUse session = Open();
   RequestContext compile;
-  ASSERT_TRUE(engine_->Prepare(compile, {"", LongSum(int64_t{1} << 40)}, {}).ok());
+  ASSERT_TRUE(Prepare(compile, LongSum(int64_t{1} << 40)).ok());
   RequestContext request;
   request.deadline = RequestContext::Clock::now() + std::chrono::milliseconds(50);
   EXPECT_EQ(Run(request, *session).code(), absl::StatusCode::kDeadlineExceeded);
@@ -276,16 +294,16 @@ TEST_F(LongRunTest, StopsWhenItsSessionOrTheDaemonEnds) {
 // Small work neither waits for a thread behind long runs nor shares the processor with them evenly.
 TEST_F(LongRunTest, HasThreadsOfItsOwnWithALowerPriority) {
   RequestContext quick, slow;
-  ASSERT_TRUE(engine_->Prepare(quick, {"", LongSum(16)}, {}).ok());
-  ASSERT_TRUE(engine_->Prepare(slow, {"", LongSum(int64_t{1} << 40)}, {}).ok());
-  EXPECT_EQ(&engine_->RunnerOf(RequestContext()), &engine_->executor());
-  EXPECT_EQ(&engine_->RunnerOf(quick), &engine_->executor());
-  Executor& runner = engine_->RunnerOf(slow);
-  ASSERT_NE(&runner, &engine_->executor());
+  ASSERT_TRUE(Prepare(quick, LongSum(16)).ok());
+  ASSERT_TRUE(Prepare(slow, LongSum(int64_t{1} << 40)).ok());
+  EXPECT_EQ(&engine_->RunnerOf(RequestContext()), &engine_->task_pool());
+  EXPECT_EQ(&engine_->RunnerOf(quick), &engine_->task_pool());
+  TaskPool& runner = engine_->RunnerOf(slow);
+  ASSERT_NE(&runner, &engine_->task_pool());
   std::latch done(2);
   bool background = false, usual = true;
   runner.Post([&] { background = devices::InBackground(), done.count_down(); });
-  engine_->executor().Post([&] { usual = !devices::InBackground(), done.count_down(); });
+  engine_->task_pool().Post([&] { usual = !devices::InBackground(), done.count_down(); });
   done.wait();
   EXPECT_TRUE(background);
   EXPECT_TRUE(usual);
@@ -296,14 +314,14 @@ TEST_F(LongRunTest, IsNotLongOnceItWasQuick) {
   constexpr int64_t kTerms = int64_t{1} << 21;
   SessionUse session = Open();
   RequestContext first;
-  ASSERT_TRUE(engine_->Prepare(first, {"", LongSum(kTerms)}, {}).ok());
-  EXPECT_NE(&engine_->RunnerOf(first), &engine_->executor());
+  ASSERT_TRUE(Prepare(first, LongSum(kTerms)).ok());
+  EXPECT_NE(&engine_->RunnerOf(first), &engine_->task_pool());
   // On a busy machine not every run is quick.
-  for (int i = 0; i < 1000 && &engine_->RunnerOf(first) != &engine_->executor(); ++i) {
+  for (int i = 0; i < 1000 && &engine_->RunnerOf(first) != &engine_->task_pool(); ++i) {
     RequestContext request;
     ASSERT_TRUE(Run(request, *session, 0, kTerms).ok());
   }
-  EXPECT_EQ(&engine_->RunnerOf(first), &engine_->executor());
+  EXPECT_EQ(&engine_->RunnerOf(first), &engine_->task_pool());
 }
 
 class LimitedRunTest : public LongRunTest {

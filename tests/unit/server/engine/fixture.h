@@ -6,20 +6,26 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <future>
 #include <memory>
 #include <string>
 
 #include "cache/store.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/ir/wire.h"
+#include "core/ir/io/wire.h"
 #include "devices/registry.h"
 #include "server/engine/compile/compile_service.h"
 
 namespace uopd::engine {
 
-class FakePipeline final : public Pipeline {
+// The buffer argument with number i.
+inline schedule::BufferRef Slot(int64_t i) { return {schedule::BufferRef::kArgument, i}; }
+
+class FakeCompiler final : public GraphCompiler {
  public:
   std::string ScheduleEnvironment() const override { return "fake"; }
   std::string KernelEnvironment(const devices::Device&,
@@ -40,7 +46,7 @@ class FakePipeline final : public Pipeline {
     if (on_interrupt) UOPD_TRY(on_interrupt(*maybe_interrupt));
     if (opts != nullptr && *opts == kUselessOpts) return absl::InvalidArgumentError("useless opts");
     ir::UOpContext ctx;
-    UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Stage::kKernel));
+    UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
     KernelSource source;
     source.text = on_text ? on_text() : "text";
     KernelRecord& out = source.record;
@@ -65,8 +71,44 @@ class FakePipeline final : public Pipeline {
   codegen::LaunchGeometry launch;                        // of every kernel
 };
 
-inline std::unique_ptr<devices::Registry> NullRegistry() {
+// Calls start(done) and waits until done was called; what it was called with.
+template <class Result, class Start>
+Result Await(Start start) {
+  auto promise = std::make_shared<std::promise<Result>>();
+  std::future<Result> result = promise->get_future();
+  start([promise](Result given) { promise->set_value(std::move(given)); });
+  return result.get();
+}
+
+// What CompileService::Begin gives, for a request without a Cancellation: its limits are polled.
+inline Preparation::Answer WaitForProgram(CompileService& service, RequestContext& request,
+                                          const GraphRef& ref, const CompileOptions& options) {
+  if (service.FindFor(request, ref, options)) return request.prepared;
+  auto promise = std::make_shared<std::promise<Preparation::Answer>>();
+  std::future<Preparation::Answer> answer = promise->get_future();
+  const auto caller = service.Begin(request, ref, options, [promise](Preparation::Answer given) {
+    promise->set_value(std::move(given));
+  });
+  while (answer.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) {
+    if (absl::Status over = request.Check(); !over.ok()) {
+      caller->Leave(std::move(over));
+      break;
+    }
+  }
+  return answer.get();
+}
+
+// In a second pass, CTest has the environment ask for devices that work late and in the background.
+inline devices::RegistryOptions TestDevices() {
   devices::RegistryOptions options;
+  if (const char* us = std::getenv("UOPD_DEVICE_FORCE_ASYNC_US")) {
+    options.force_async_us = std::atoi(us);
+  }
+  return options;
+}
+
+inline std::unique_ptr<devices::Registry> NullRegistry(
+    devices::RegistryOptions options = TestDevices()) {
   options.devices = "NULL,NULL:1";
   options.memory_limit_bytes = 64 << 20;
   return *devices::Registry::Create(options);

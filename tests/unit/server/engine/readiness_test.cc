@@ -35,7 +35,7 @@ class ReadinessTest : public testing::Test {
     const char* flags[] = {"--server-data-dir=/does/not/exist", "--cache-read-only=true"};
     EXPECT_TRUE(config.SetFromFlags(std::span(flags, read_only ? 2 : 1)).ok());
     EXPECT_TRUE(config.ResolveDefaults().ok());
-    return Engine::Create(config, std::make_unique<FakePipeline>(),
+    return Engine::Create(config, std::make_unique<FakeCompiler>(),
                           cache::StoreOf(std::make_unique<TierIn>(tier_, cache_)), NullRegistry(),
                           forks)
         .value();
@@ -80,22 +80,22 @@ TEST_F(ReadinessTest, ACacheThatShallNotBeWrittenIsFine) {
 TEST_F(ReadinessTest, AllThreadsBusy) {
   std::atomic<bool> stop{false};
   const auto engine = Make();
-  Executor& executor = engine->executor();
+  TaskPool& task_pool = engine->task_pool();
   // Of as many clients: one alone does not get all threads.
   const auto post = [&](int i) {
-    executor.Post({.peer = Cat("client ", i), .flow = ""}, [&] {
+    task_pool.Post({.peer = Cat("client ", i), .flow = ""}, [&] {
       while (!stop) std::this_thread::yield();
     });
   };
-  for (int i = 1; i < executor.threads(); ++i) post(i);
-  EXPECT_EQ(executor.AllBusyFor().count(), 0);
+  for (int i = 1; i < task_pool.threads(); ++i) post(i);
+  EXPECT_EQ(task_pool.AllBusyFor().count(), 0);
   post(0);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   while (engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();
   }
   EXPECT_THAT(engine->Unready(), HasSubstr("threads for requests have been busy"));
-  EXPECT_GE(executor.AllBusyFor(), std::chrono::seconds(1));
+  EXPECT_GE(task_pool.AllBusyFor(), std::chrono::seconds(1));
   stop = true;
   while (!engine->Unready().empty() && std::chrono::steady_clock::now() < limit) {
     std::this_thread::yield();

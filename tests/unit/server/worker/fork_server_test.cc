@@ -125,7 +125,9 @@ ForkServer::Options Hasty() {
   return out;
 }
 
-Patience Soon() { return {std::chrono::steady_clock::now() + std::chrono::seconds(20), nullptr}; }
+Patience InTwentySeconds() {
+  return {std::chrono::steady_clock::now() + std::chrono::seconds(20), nullptr};
+}
 
 bool EndsSoon(int pidfd) {
   pollfd fd{pidfd, POLLIN, 0};
@@ -201,47 +203,47 @@ TEST(ForkServer, NiceIsAddedToItsOwn) {
 
 TEST(ForkServer, IsReplacedWhenItDies) {
   const auto doomed = ForkServer::Start(Hasty()).value();
-  auto worker = doomed->Spawn({}, Soon());
+  auto worker = doomed->Spawn({}, InTwentySeconds());
   ASSERT_TRUE(worker.ok()) << worker.status();
   const pid_t first = doomed->pid();
   ASSERT_EQ(kill(first, SIGKILL), 0);
   EXPECT_TRUE(EndsSoon(worker->pidfd.get()));  // with it
-  auto next = doomed->Spawn({}, Soon());
+  auto next = doomed->Spawn({}, InTwentySeconds());
   ASSERT_TRUE(next.ok()) << next.status();
   EXPECT_EQ(RunOn(*next, kEcho, "new").value(), "new");
   EXPECT_NE(doomed->pid(), first);
   EXPECT_EQ(doomed->restarts(), 1u);
   EXPECT_EQ(doomed->Unready(), "");
   EXPECT_TRUE(absl::IsUnavailable(doomed->Reap(*worker, std::chrono::seconds(5)).status()));
-  EXPECT_FALSE(testing::IsAlive(worker->pid));
+  EXPECT_FALSE(test::IsAlive(worker->pid));
 }
 
 TEST(ForkServer, IsReplacedWhenItIsStopped) {
   const auto doomed = ForkServer::Start(Hasty()).value();
-  ASSERT_TRUE(doomed->AwaitUp(Soon()).ok());
+  ASSERT_TRUE(doomed->AwaitUp(InTwentySeconds()).ok());
   ASSERT_EQ(kill(doomed->pid(), SIGSTOP), 0);
-  EXPECT_TRUE(doomed->Spawn({}, Soon()).ok());
+  EXPECT_TRUE(doomed->Spawn({}, InTwentySeconds()).ok());
   EXPECT_EQ(doomed->restarts(), 1u);
 }
 
 TEST(ForkServer, IsReplacedWhenNobodyAsks) {
   const auto doomed = ForkServer::Start(Hasty()).value();
-  ASSERT_TRUE(doomed->AwaitUp(Soon()).ok());
+  ASSERT_TRUE(doomed->AwaitUp(InTwentySeconds()).ok());
   ASSERT_EQ(kill(doomed->pid(), SIGSTOP), 0);
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (doomed->restarts() == 0 && std::chrono::steady_clock::now() < limit) sched_yield();
-  EXPECT_TRUE(doomed->AwaitUp(Soon()).ok());
+  EXPECT_TRUE(doomed->AwaitUp(InTwentySeconds()).ok());
 }
 
 TEST(ForkServer, EndsWhileStoppedAndLeavesNothing) {
   auto doomed = ForkServer::Start().value();
-  auto worker = doomed->Spawn({}, Soon());
+  auto worker = doomed->Spawn({}, InTwentySeconds());
   ASSERT_TRUE(worker.ok());
   const pid_t pid = doomed->pid();
   ASSERT_EQ(kill(pid, SIGSTOP), 0);
   ASSERT_EQ(kill(worker->pid, SIGSTOP), 0);
   doomed.reset();
-  for (const testing::Process& process : testing::Descendants(getpid())) {
+  for (const test::Process& process : test::Descendants(getpid())) {
     EXPECT_TRUE(process.pid != pid && process.pid != worker->pid) << process.name << process.state;
   }
 }

@@ -14,6 +14,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "gtest/gtest.h"
+#include "tests/support/environment.h"
 #include "tests/support/processes.h"
 #include "tests/unit/server/worker/workers.h"
 
@@ -22,11 +23,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-
-int FromEnvironment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::atoi(text) : otherwise;
-}
 
 size_t OpenDescriptors() {
   size_t n = 0;
@@ -38,7 +34,7 @@ size_t OpenDescriptors() {
 
 std::set<pid_t> Below() {
   std::set<pid_t> out;
-  for (const auto& process : uopd::testing::Descendants(getpid())) out.insert(process.pid);
+  for (const auto& process : uopd::test::Descendants(getpid())) out.insert(process.pid);
   return out;
 }
 
@@ -75,7 +71,7 @@ class Load {
 int KillAtRandom(const std::set<pid_t>& spared, int kills, std::mt19937& random) {
   int sent = 0;
   while (sent < kills) {
-    auto below = uopd::testing::Descendants(getpid());
+    auto below = uopd::test::Descendants(getpid());
     std::erase_if(below, [&](const auto& p) { return spared.contains(p.pid) || p.state == 'Z'; });
     if (!below.empty()) {
       const auto& victim = below[random() % below.size()];
@@ -90,8 +86,8 @@ int KillAtRandom(const std::set<pid_t>& spared, int kills, std::mt19937& random)
 }
 
 TEST(Kills, CostNoJobAndLeaveNothing) {
-  const int kills = FromEnvironment("UOPD_KILLS", 60);
-  std::mt19937 random(static_cast<unsigned>(FromEnvironment("UOPD_KILLS_SEED", 1)));
+  const int kills = test::FromEnvironment("UOPD_KILLS", 60);
+  std::mt19937 random(static_cast<unsigned>(test::FromEnvironment("UOPD_KILLS_SEED", 1)));
   ASSERT_TRUE(Forks().AwaitUp({Clock::now() + std::chrono::seconds(20), nullptr}).ok());
   SetLogLevel(LogLevel::kOff);
   const size_t descriptors = OpenDescriptors();

@@ -103,7 +103,7 @@ class RunningJob {
 // Of the one worker; waits until it has used some time.
 pid_t BusyWorker() {
   for (;;) {
-    for (const uopd::testing::Process& process : uopd::testing::Descendants(getpid())) {
+    for (const uopd::test::Process& process : uopd::test::Descendants(getpid())) {
       if (process.name == "uopd-spinner" && process.cpu_ticks > 1 && process.state == 'R') {
         return process.pid;
       }

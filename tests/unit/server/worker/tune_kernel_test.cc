@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/ir/build.h"
-#include "core/ir/spec.h"
+#include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"
 #include "server/worker/fill_pattern.h"
 #include "tests/unit/server/worker/workers.h"
@@ -60,7 +60,7 @@ TEST_F(TuneKernelTest, FindsCorrectOptsThatAreNoSlowerThanTheHeuristics) {
   constexpr int64_t kM = 64, kN = 80, kK = 48;
   ir::UOpContext ctx;
   const UOp sink = Matmul(ctx, kM, kN, kK);
-  ASSERT_TRUE(ir::Verify(ctx, sink, ir::Stage::kKernel).ok());
+  ASSERT_TRUE(ir::Verify(ctx, sink, ir::Level::kKernel).ok());
   const size_t nodes = ctx.size();
   const auto tuned = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
   ASSERT_TRUE(tuned.ok()) << tuned.status();

@@ -32,14 +32,14 @@ class LlvmIrRunTest : public testing::Test {
     target.threads = 3;
     auto k = codegen::Lower(ctx, sink, target, {});
     ASSERT_TRUE(k.ok()) << k.status();
-    auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
+    auto text = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
     ASSERT_TRUE(text.ok()) << text.status();
-    devices::Program program{
-        ProgramFormat::kLlvmIr,
+    devices::KernelCode kernel_code{
+        CodeFormat::kLlvmIr,
         k->name,
         *text,
         {static_cast<int>(memory.size()), static_cast<int>(k->variables.size())}};
-    auto executable = device_->Load(program);
+    auto executable = device_->Load(kernel_code);
     ASSERT_TRUE(executable.ok()) << executable.status() << *text;
     std::vector<std::shared_ptr<devices::Buffer>> buffers;
     std::vector<BufferArg> args;
@@ -79,9 +79,9 @@ TEST_F(LlvmIrRunTest, ALongKernelStops) {
   ASSERT_TRUE(k.ok()) << k.status();
   EXPECT_TRUE(k->polls);
   EXPECT_GT(k->estimate_ns, 1e12);
-  const auto text = render::RenderLlvmIr(ctx, k->program, k->name, k->variables);
+  const auto text = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
   ASSERT_TRUE(text.ok()) << text.status();
-  auto executable = device_->Load({ProgramFormat::kLlvmIr, k->name, *text, {1, 0}});
+  auto executable = device_->Load({CodeFormat::kLlvmIr, k->name, *text, {1, 0}});
   ASSERT_TRUE(executable.ok()) << executable.status();
   auto buffer = device_->Allocate(12, devices::MemoryKind::kDevice).value();
   const BufferArg args[] = {{buffer.get(), 0}};

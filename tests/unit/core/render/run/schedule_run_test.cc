@@ -7,10 +7,11 @@
 
 #include "core/codegen/codegen.h"
 #include "core/ir/build.h"
-#include "core/ir/print.h"
+#include "core/ir/io/print.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
 #include "gtest/gtest.h"
+#include "tests/support/environment.h"
 #include "tests/support/graph_generator.h"
 #include "tests/support/model_graphs.h"
 #include "tests/support/repeated_graphs.h"
@@ -19,21 +20,21 @@
 namespace uopd {
 namespace {
 
-using testing::HostArray;
+using test::HostArray;
 
 class ScheduleRun : public ::testing::Test {
  protected:
   absl::Status RunKernel(ir::UOpContext& ctx, ir::UOp sink, tests::Memory& memory,
-                         const testing::Variables& variables) {
+                         const test::Variables& variables) {
     Target target;
     target.threads = 3;
     UOPD_ASSIGN(const codegen::LoweredKernel k, codegen::Lower(ctx, sink, target, {}));
-    UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.program, k.name, k.variables));
+    UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.linear, k.name, k.variables));
     auto& executable = executables_[text];
     if (executable == nullptr) {
       UOPD_ASSIGN(
           executable,
-          device_->Load({ProgramFormat::kLlvmIr,
+          device_->Load({CodeFormat::kLlvmIr,
                          k.name,
                          text,
                          {static_cast<int>(memory.size()), static_cast<int>(k.variables.size())}}));
@@ -56,11 +57,11 @@ class ScheduleRun : public ::testing::Test {
   // Slots after the run.
   absl::StatusOr<std::vector<HostArray>> Run(const schedule::Schedule& s,
                                              const std::vector<HostArray>& slots,
-                                             const testing::Variables& variables = {}) {
-    return testing::RunSchedule(s, slots, variables,
-                                [this](auto& ctx, ir::UOp sink, auto& memory, const auto& v) {
-                                  return RunKernel(ctx, sink, memory, v);
-                                });
+                                             const test::Variables& variables = {}) {
+    return test::RunSchedule(s, slots, variables,
+                             [this](auto& ctx, ir::UOp sink, auto& memory, const auto& v) {
+                               return RunKernel(ctx, sink, memory, v);
+                             });
   }
 
   // Values from 1/16 to 11/16; integers 0.
@@ -95,18 +96,17 @@ class ScheduleRun : public ::testing::Test {
 };
 
 TEST_F(ScheduleRun, RandomGraphs) {
-  const char* env = std::getenv("UOPD_FUZZ_RUN_GRAPHS");
-  const int graphs = env != nullptr ? std::atoi(env) : 100;
+  const auto graphs = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_RUN_GRAPHS", 100));
   for (int seed = 0; seed < graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;
-    const testing::GeneratedGraph g = testing::GenerateGraph(
+    const test::GeneratedGraph g = test::GenerateGraph(
         ctx, static_cast<uint64_t>(seed),
         {.ops = 4 + seed % 40, .symbolic = seed % 4 == 1, .devices = seed % 5 == 2});
     const auto schedule = schedule::MakeSchedule(ctx, g.sink, {});
     ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
-    for (const testing::GeneratedGraph& v : testing::WithOtherVariables(ctx, g)) {
-      const auto want = testing::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
+    for (const test::GeneratedGraph& v : test::WithOtherVariables(ctx, g)) {
+      const auto want = test::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
       const auto got = Run(*schedule, v.slots, v.variables);
       ASSERT_TRUE(got.ok()) << StatusText(got.status()) << ir::Print(ctx, g.sink);
@@ -122,7 +122,7 @@ TEST_F(ScheduleRun, RandomGraphs) {
 
 // Heads put side by side by the STORE itself, of which the keys may be shared; causal.
 ir::UOp SideBySide(ir::UOpContext& ctx, int64_t heads, int64_t groups, int64_t queries) {
-  testing::GraphBuilder g(ctx);
+  test::GraphBuilder g(ctx);
   const int64_t keys = 13, depth = 10;
   auto shared = [&] {
     const ir::UOp k = g.Input({2, groups, 1, keys, depth});
@@ -147,7 +147,7 @@ TEST_F(ScheduleRun, LongGraphs) {
       {"small_products", 40}, {"products_of_one", 40}, {"softmaxes", 40},
       {"integer_rounds", 60}, {"prefix_sums", 40},     {"sines", 240},
       {"choices", 2000},      {"additions", 6000},     {"casts", 1200}};
-  for (const testing::Repeated& graph : testing::RepeatedGraphs()) {
+  for (const test::Repeated& graph : test::RepeatedGraphs()) {
     const auto found = std::ranges::find(cases, graph.name, [](const auto& c) { return c.first; });
     if (found == std::end(cases)) continue;
     SCOPED_TRACE(graph.name);
@@ -157,7 +157,7 @@ TEST_F(ScheduleRun, LongGraphs) {
     ASSERT_TRUE(schedule.ok()) << StatusText(schedule.status());
     EXPECT_GT(schedule->items.size(), 1u);
     const std::vector<HostArray> slots = SlotsOf(*schedule);
-    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+    const auto want = test::TensorInterpreter(ctx).Run(sink, slots);
     ASSERT_TRUE(want.ok());
     const auto got = Run(*schedule, slots);
     ASSERT_TRUE(got.ok()) << StatusText(got.status());
@@ -170,9 +170,9 @@ TEST_F(ScheduleRun, Networks) {
   for (int kind = 0; kind < 6; ++kind) {
     SCOPED_TRACE(::testing::Message() << "network " << kind);
     ir::UOpContext ctx;
-    const ir::UOp sink = kind == 0   ? testing::TransformerGraph(ctx, 1, 12, 16, 2)
-                         : kind == 1 ? testing::ResNetGraph(ctx, 1, 2, 3, 6)
-                         : kind == 2 ? testing::AdamGraph(ctx, 3, 9, 21)
+    const ir::UOp sink = kind == 0   ? test::TransformerGraph(ctx, 1, 12, 16, 2)
+                         : kind == 1 ? test::ResNetGraph(ctx, 1, 2, 3, 6)
+                         : kind == 2 ? test::AdamGraph(ctx, 3, 9, 21)
                          : kind == 3 ? SideBySide(ctx, 6, 6, 16)
                          : kind == 4 ? SideBySide(ctx, 6, 2, 17)
                                      : SideBySide(ctx, 5, 1, 1);
@@ -182,7 +182,7 @@ TEST_F(ScheduleRun, Networks) {
       EXPECT_EQ(schedule->items.size(), 1u);
     }
     const std::vector<HostArray> slots = SlotsOf(*schedule);
-    const auto want = testing::TensorInterpreter(ctx).Run(sink, slots);
+    const auto want = test::TensorInterpreter(ctx).Run(sink, slots);
     ASSERT_TRUE(want.ok());
     const auto got = Run(*schedule, slots);
     ASSERT_TRUE(got.ok()) << StatusText(got.status());

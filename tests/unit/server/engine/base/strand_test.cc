@@ -11,6 +11,7 @@
 
 #include "core/base/status.h"
 #include "server/engine/base/request_context.h"
+#include "tests/unit/server/engine/cancellable.h"
 
 namespace uopd::engine {
 namespace {
@@ -18,8 +19,8 @@ namespace {
 TEST(StrandTest, TasksRunOneAtATimeAndInOrder) {
   std::vector<int> seen;  // guarded by the strand
   {
-    Executor executor(4, 10000);
-    auto strand = std::make_shared<Strand>(executor);
+    TaskPool task_pool(4, 10000);
+    auto strand = std::make_shared<Strand>(task_pool);
     for (int i = 0; i < 1000; ++i) {
       ASSERT_TRUE(strand->Post({}, [&seen, i] { seen.push_back(i); }).ok());
     }
@@ -32,8 +33,8 @@ TEST(StrandTest, TasksRunOneAtATimeAndInOrder) {
 TEST(StrandTest, EnteringIsPossibleOnlyWhenNothingIsAhead) {
   std::vector<int> seen;
   {
-    Executor executor(2, 100);
-    auto strand = std::make_shared<Strand>(executor);
+    TaskPool task_pool(2, 100);
+    auto strand = std::make_shared<Strand>(task_pool);
     ASSERT_TRUE(strand->TryEnter());
     EXPECT_FALSE(strand->TryEnter());
     ASSERT_TRUE(strand->Post({}, [&] { seen.push_back(2); }).ok());
@@ -43,10 +44,10 @@ TEST(StrandTest, EnteringIsPossibleOnlyWhenNothingIsAhead) {
   EXPECT_THAT(seen, testing::ElementsAre(1, 2));
 }
 
-TEST(StrandTest, AFullExecutorRefuses) {
-  std::latch release(1);  // outlives the executor, whose thread waits for it
-  Executor executor(1, 2);
-  auto strand = std::make_shared<Strand>(executor);
+TEST(StrandTest, AFullTaskPoolRefuses) {
+  std::latch release(1);  // outlives the task pool, whose thread waits for it
+  TaskPool task_pool(1, 2);
+  auto strand = std::make_shared<Strand>(task_pool);
   ASSERT_TRUE(strand->Post({}, [&] { release.wait(); }).ok());
   ASSERT_TRUE(strand->Post({}, [] {}).ok());
   EXPECT_EQ(strand->Post({}, [] {}).code(), absl::StatusCode::kResourceExhausted);
@@ -54,12 +55,12 @@ TEST(StrandTest, AFullExecutorRefuses) {
 }
 
 TEST(StrandTest, ATurnMayOutliveItsTask) {
-  std::latch later(1), second(1);
+  std::latch later(1), second(1), started(1);
   std::atomic<bool> ended{false};
-  Executor executor(2, 100);
-  auto strand = std::make_shared<Strand>(executor);
+  TaskPool task_pool(2, 100);
+  auto strand = std::make_shared<Strand>(task_pool);
   std::thread other;
-  auto admission = executor.Admit({});
+  auto admission = task_pool.Admit({});
   ASSERT_TRUE(admission.ok());
   strand->Post(*std::move(admission), {}, [&](Strand::Turn turn) {
     // Returns at once; the turn ends on another thread.
@@ -68,6 +69,7 @@ TEST(StrandTest, ATurnMayOutliveItsTask) {
       ended = true;
       turn.End();
     });
+    started.count_down();
   });
   ASSERT_TRUE(strand
                   ->Post({},
@@ -78,20 +80,15 @@ TEST(StrandTest, ATurnMayOutliveItsTask) {
                   .ok());
   later.count_down();
   second.wait();
+  started.wait();  // the turn may end before the first task has stored its thread in `other`
   other.join();
-}
-
-RequestContext Cancellable() {
-  RequestContext out;
-  out.cancellation = std::make_shared<Cancellation>();
-  return out;
 }
 
 TEST(StrandTest, ACancelledCallLeavesTheQueue) {
   std::vector<int> seen;
   {
-    Executor executor(1, {.of_flow = 2}, {});
-    auto strand = std::make_shared<Strand>(executor);
+    TaskPool task_pool(1, {.of_flow = 2}, {});
+    auto strand = std::make_shared<Strand>(task_pool);
     const RequestContext first = Cancellable(), second = Cancellable(), third = Cancellable();
     ASSERT_TRUE(strand->TryEnter());
     ASSERT_TRUE(strand->Post(first, [&] { seen.push_back(1); }).ok());
@@ -110,9 +107,9 @@ TEST(StrandTest, ACancelledCallLeavesTheQueue) {
 // The turn is asked for already when the only one that waits for it goes.
 TEST(StrandTest, ATurnThatNobodyWantsEnds) {
   std::latch release(1), served(1);
-  Executor executor(1, 100);
-  auto strand = std::make_shared<Strand>(executor);
-  executor.Post([&] { release.wait(); });
+  TaskPool task_pool(1, 100);
+  auto strand = std::make_shared<Strand>(task_pool);
+  task_pool.Post([&] { release.wait(); });
   int calls = 0;
   const RequestContext request = Cancellable();
   ASSERT_TRUE(strand->Post(request, [&] { ++calls; }).ok());

@@ -33,25 +33,25 @@ class CompileServiceTest : public testing::Test {
                                 .repro_folder = folder_.string(),
                                 .device_list = "NULL,NULL:1",
                                 .limits = {}},
-        pipeline_, store_, devices_, workers_);
+        graph_compiler_, store_, devices_, task_pool_);
   }
   absl::Status Prepare(CompileService& service, std::string_view digest, std::string_view bytes) {
     request_ = {};
-    return service.Prepare(request_, {digest, bytes}, {}).status();
+    return WaitForProgram(service, request_, {digest, bytes}, {}).status();
   }
 
   const fs::path folder_ =
       fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string graph_ = ScaleGraph(4, 2);
   const std::string digest_{HashBytes(graph_).view()};
-  FakePipeline pipeline_;
+  FakeCompiler graph_compiler_;
   cache::StatsTable stats_;
   cache::MemoryTier tier_{1 << 20, cache::WallClockUs, stats_};
   const std::unique_ptr<cache::Store> owned_store_ =
       cache::StoreOf(std::make_unique<cache::ForwardingTier>(tier_));
   cache::Store& store_ = *owned_store_;
   DeviceSet devices_{NullRegistry()};
-  Executor workers_{2, SIZE_MAX};
+  TaskPool task_pool_{2, SIZE_MAX};
   std::unique_ptr<CompileService> service_ = Restarted();
   RequestContext request_;
 };
@@ -67,15 +67,15 @@ TEST_F(CompileServiceTest, MemoryThenDiskThenWork) {
   ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
   EXPECT_EQ(request_.cache.schedule, CacheResult::kDisk);
   EXPECT_EQ(request_.cache.kernels_disk, 1u);
-  EXPECT_EQ(pipeline_.builds, 1);
-  EXPECT_EQ(pipeline_.schedules, 1);
+  EXPECT_EQ(graph_compiler_.builds, 1);
+  EXPECT_EQ(graph_compiler_.schedules, 1);
 }
 
 TEST_F(CompileServiceTest, OptionsMakeOtherPrograms) {
   ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
   RequestContext request;
-  ASSERT_TRUE(service_->Prepare(request, {digest_, ""}, {.noopt = true}).ok());
-  EXPECT_EQ(pipeline_.builds, 2);
+  ASSERT_TRUE(WaitForProgram(*service_, request, {digest_, ""}, {.noopt = true}).ok());
+  EXPECT_EQ(graph_compiler_.builds, 2);
   EXPECT_EQ(service_->Find({digest_, ""}, {.fast_math = true}), nullptr);
 }
 
@@ -83,10 +83,10 @@ TEST_F(CompileServiceTest, OptionsMakeOtherPrograms) {
 TEST_F(CompileServiceTest, EqualDevicesShareACompileAndHaveTheirOwnKernels) {
   const std::string there = ScaleGraph(4, 2, "NULL:1");
   RequestContext first, second;
-  const auto a = service_->Prepare(first, {"", graph_}, {});
-  const auto b = service_->Prepare(second, {"", there}, {});
+  const auto a = WaitForProgram(*service_, first, {"", graph_}, {});
+  const auto b = WaitForProgram(*service_, second, {"", there}, {});
   ASSERT_TRUE(a.ok() && b.ok()) << a.status() << b.status();
-  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(graph_compiler_.builds, 1);
   EXPECT_EQ(second.cache.kernels_disk, 1u);
   ASSERT_EQ((*a)->Get()->devices.size(), 1u);
   ASSERT_EQ((*b)->Get()->devices.size(), 1u);
@@ -103,12 +103,12 @@ TEST_F(CompileServiceTest, ManyCallersOneCompile) {
     callers.emplace_back([&] {
       RequestContext request;
       all.arrive_and_wait();
-      EXPECT_TRUE(service_->Prepare(request, {"", graph_}, {}).ok());
+      EXPECT_TRUE(WaitForProgram(*service_, request, {"", graph_}, {}).ok());
       if (request.cache.schedule != CacheResult::kMiss) ++shared;
     });
   }
   for (std::thread& caller : callers) caller.join();
-  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(graph_compiler_.builds, 1);
   EXPECT_EQ(shared, kCallers - 1);
 }
 
@@ -116,7 +116,7 @@ TEST_F(CompileServiceTest, ManyCallersOneCompile) {
 TEST_F(CompileServiceTest, ACompileEndsOnlyWhenItsLastCallerHasLeft) {
   std::latch building(1), go_on(1);
   std::atomic<bool> first_left{false};
-  pipeline_.on_build = [&]() -> absl::Status {
+  graph_compiler_.on_build = [&]() -> absl::Status {
     building.count_down();
     go_on.wait();
     return absl::OkStatus();
@@ -124,7 +124,7 @@ TEST_F(CompileServiceTest, ACompileEndsOnlyWhenItsLastCallerHasLeft) {
   std::thread first([&] {
     RequestContext request;
     request.cancelled = [&] { return first_left.load(); };
-    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+    EXPECT_TRUE(absl::IsCancelled(WaitForProgram(*service_, request, {"", graph_}, {}).status()));
   });
   building.wait();
   RequestContext second_request;
@@ -141,13 +141,13 @@ TEST_F(CompileServiceTest, ACompileEndsOnlyWhenItsLastCallerHasLeft) {
   second_done.wait();
   EXPECT_TRUE(second.ok()) << second;
   EXPECT_EQ(second_request.cache.schedule, CacheResult::kShared);
-  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(graph_compiler_.builds, 1);
 }
 
 TEST_F(CompileServiceTest, ACompileThatNobodyWaitsForEnds) {
   std::latch building(1), noticed(1);
   std::atomic<bool> left{false}, endless{true};
-  pipeline_.on_interrupt = [&](Interrupt& interrupt) -> absl::Status {
+  graph_compiler_.on_interrupt = [&](Interrupt& interrupt) -> absl::Status {
     if (!endless) return absl::OkStatus();
     building.count_down();
     while (!interrupt.raised()) interrupt.Poll(1000);  // a compile that never ends
@@ -158,7 +158,7 @@ TEST_F(CompileServiceTest, ACompileThatNobodyWaitsForEnds) {
   std::thread caller([&] {
     RequestContext request;
     request.cancelled = [&] { return left.load(); };
-    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+    EXPECT_TRUE(absl::IsCancelled(WaitForProgram(*service_, request, {"", graph_}, {}).status()));
   });
   building.wait();
   left = true;
@@ -171,7 +171,7 @@ TEST_F(CompileServiceTest, ACompileThatNobodyWaitsForEnds) {
 
 TEST_F(CompileServiceTest, AWaiterThatIsLateLeavesWhileTheWorkGoesOn) {
   std::latch building(1), go_on(1);
-  pipeline_.on_build = [&]() -> absl::Status {
+  graph_compiler_.on_build = [&]() -> absl::Status {
     building.count_down();
     go_on.wait();
     return absl::OkStatus();
@@ -200,7 +200,7 @@ TEST_F(CompileServiceTest, AWaiterThatIsLateLeavesWhileTheWorkGoesOn) {
 TEST_F(CompileServiceTest, ThoseWhoWaitHoldNoThread) {
   std::latch building(1), go_on(1);
   std::atomic<int> calls{0};
-  pipeline_.on_build = [&]() -> absl::Status {
+  graph_compiler_.on_build = [&]() -> absl::Status {
     if (calls.fetch_add(1) > 0) return absl::OkStatus();
     building.count_down();
     go_on.wait();
@@ -222,7 +222,7 @@ TEST_F(CompileServiceTest, ThoseWhoWaitHoldNoThread) {
   EXPECT_TRUE(Prepare(*service_, "", other).ok());
   go_on.count_down();
   all_done.wait();
-  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_EQ(graph_compiler_.builds, 2);
 }
 
 TEST_F(CompileServiceTest, CancellingWhileQueuedAnswersAtOnce) {
@@ -239,7 +239,7 @@ TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
   std::latch building(1), gave_up(1), come(1);
   std::atomic<bool> left{false};
   std::atomic<int> calls{0};
-  pipeline_.on_interrupt = [&](Interrupt& interrupt) {
+  graph_compiler_.on_interrupt = [&](Interrupt& interrupt) {
     if (calls.fetch_add(1) > 0) return absl::OkStatus();
     building.count_down();
     while (!interrupt.raised()) interrupt.Poll(1000);
@@ -250,7 +250,7 @@ TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
   std::thread first([&] {
     RequestContext request;
     request.cancelled = [&] { return left.load(); };
-    EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request, {"", graph_}, {}).status()));
+    EXPECT_TRUE(absl::IsCancelled(WaitForProgram(*service_, request, {"", graph_}, {}).status()));
   });
   building.wait();
   left = true;
@@ -267,23 +267,23 @@ TEST_F(CompileServiceTest, ACancelledCompileDoesNotFailTheOthers) {
   come.count_down();
   done.wait();
   EXPECT_TRUE(got.ok()) << got;
-  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_EQ(graph_compiler_.builds, 2);
 }
 
 TEST_F(CompileServiceTest, WhatADeviceCannotDoNamesTheDevice) {
-  pipeline_.on_build = [] { return absl::UnimplementedError("no code for SIN of f8e4m3"); };
-  const absl::Status status = service_->Prepare(request_, {"", graph_}, {}).status();
+  graph_compiler_.on_build = [] { return absl::UnimplementedError("no code for SIN of f8e4m3"); };
+  const absl::Status status = WaitForProgram(*service_, request_, {"", graph_}, {}).status();
   EXPECT_TRUE(absl::IsUnimplemented(status)) << status;
   EXPECT_EQ(StatusText(status), "no code for SIN of f8e4m3 (while compiling for NULL:0)");
 }
 
 TEST_F(CompileServiceTest, NothingIsBuiltForACallerThatIsGone) {
   request_.cancelled = [] { return true; };
-  EXPECT_TRUE(absl::IsCancelled(service_->Prepare(request_, {"", graph_}, {}).status()));
+  EXPECT_TRUE(absl::IsCancelled(WaitForProgram(*service_, request_, {"", graph_}, {}).status()));
   RequestContext late;
   late.deadline = RequestContext::Clock::now();
-  EXPECT_TRUE(absl::IsDeadlineExceeded(service_->Prepare(late, {"", graph_}, {}).status()));
-  EXPECT_EQ(pipeline_.builds, 0);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(WaitForProgram(*service_, late, {"", graph_}, {}).status()));
+  EXPECT_EQ(graph_compiler_.builds, 0);
 }
 
 // Spoils the values of a store until one of them is put.
@@ -313,7 +313,8 @@ TEST_F(CompileServiceTest, UnusableValuesAreMadeAgainAndReplaced) {
     SCOPED_TRACE(name);
     bool replaced = false;
     const auto spoiled = cache::StoreOf(std::make_unique<SpoiledTier>(tier_, name, &replaced));
-    CompileService service({.lease = {.owner = "test"}}, pipeline_, *spoiled, devices_, workers_);
+    CompileService service({.lease = {.owner = "test"}}, graph_compiler_, *spoiled, devices_,
+                           task_pool_);
     EXPECT_TRUE(Prepare(service, digest_, "").ok());
     EXPECT_TRUE(replaced);
     service_ = Restarted();  // over the healed store
@@ -327,12 +328,13 @@ TEST_F(CompileServiceTest, AStoredGraphThatIsNotItsDigestsIsUnknown) {
   ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
   bool replaced = false;
   const auto spoiled = cache::StoreOf(std::make_unique<SpoiledTier>(tier_, "graph", &replaced));
-  CompileService service({.lease = {.owner = "test"}}, pipeline_, *spoiled, devices_, workers_);
+  CompileService service({.lease = {.owner = "test"}}, graph_compiler_, *spoiled, devices_,
+                         task_pool_);
   EXPECT_EQ(MissingKind(Prepare(service, digest_, "")), kProgram);
 }
 
 TEST_F(CompileServiceTest, OurBugsLeaveAReproducer) {
-  pipeline_.on_build = [] { return absl::InternalError("renderer is\nconfused"); };
+  graph_compiler_.on_build = [] { return absl::InternalError("renderer is\nconfused"); };
   const absl::Status status = Prepare(*service_, "", graph_);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(StatusText(status), HasSubstr(folder_.string()));
@@ -353,7 +355,7 @@ TEST_F(CompileServiceTest, OurBugsLeaveAReproducer) {
 }
 
 TEST_F(CompileServiceTest, ErrorsOfTheGraphLeaveNoReproducer) {
-  pipeline_.on_build = [] { return absl::UnimplementedError("not yet"); };
+  graph_compiler_.on_build = [] { return absl::UnimplementedError("not yet"); };
   EXPECT_EQ(Prepare(*service_, "", graph_).code(), absl::StatusCode::kUnimplemented);
   EXPECT_FALSE(fs::exists(folder_));
   EXPECT_EQ(Prepare(*service_, "", "noise").code(), absl::StatusCode::kInvalidArgument);

@@ -51,8 +51,8 @@ class KernelCompilerTest : public testing::Test {
 
   DeviceSet devices_{NullRegistry()};
   DeviceState* const device_ = *devices_.Get("");
-  Supervisor workers_{*forks, Pool()};
-  KernelCompiler compiler_{&workers_, std::chrono::milliseconds(20'000)};
+  Supervisor supervisor_{*forks, Pool()};
+  KernelCompiler compiler_{&supervisor_, std::chrono::milliseconds(20'000)};
 };
 
 TEST_F(KernelCompilerTest, CompilesInAnotherProcess) {
@@ -67,16 +67,16 @@ TEST_F(KernelCompilerTest, ACrashIsInternalAndNotTriedAgain) {
   EXPECT_TRUE(absl::IsInternal(crashed.status()));
   EXPECT_THAT(StatusText(crashed.status()), HasSubstr("kernel r_3_4"));
   EXPECT_THAT(StatusText(crashed.status()), HasSubstr("SIGSEGV"));
-  const uint64_t spawned = workers_.stats().spawned;
+  const uint64_t spawned = supervisor_.stats().spawned;
   const auto again = Compile("crash");
   EXPECT_TRUE(absl::IsInternal(again.status()));
   EXPECT_THAT(StatusText(again.status()), HasSubstr("quarantine"));
-  EXPECT_EQ(workers_.stats().spawned, spawned);
+  EXPECT_EQ(supervisor_.stats().spawned, spawned);
   EXPECT_TRUE(Compile("text").ok());
 }
 
 TEST_F(KernelCompilerTest, ARunawayIsEnded) {
-  KernelCompiler hasty(&workers_, std::chrono::milliseconds(50));
+  KernelCompiler hasty(&supervisor_, std::chrono::milliseconds(50));
   const auto object = hasty.Compile(device_->device(), "r_3_4", "hang");
   EXPECT_TRUE(absl::IsInternal(object.status()));
   EXPECT_THAT(StatusText(object.status()), HasSubstr("time limit"));
@@ -90,11 +90,11 @@ TEST_F(KernelCompilerTest, WhatTheCompilerSaysKeepsItsCode) {
 
 TEST_F(KernelCompilerTest, StopEndsWhatRuns) {
   std::thread call([&] { EXPECT_TRUE(absl::IsCancelled(Compile("hang").status())); });
-  while (workers_.stats().spawned == 0) std::this_thread::yield();
+  while (supervisor_.stats().spawned == 0) std::this_thread::yield();
   compiler_.Stop();
   call.join();
   EXPECT_TRUE(absl::IsCancelled(Compile("text").status()));
-  EXPECT_EQ(workers_.quarantine().size(), 0u);
+  EXPECT_EQ(supervisor_.quarantine().size(), 0u);
 }
 
 TEST_F(KernelCompilerTest, WhatNobodyWaitsForIsEndedAndNobodyIsBlamed) {
@@ -104,11 +104,11 @@ TEST_F(KernelCompilerTest, WhatNobodyWaitsForIsEndedAndNobodyIsBlamed) {
   const absl::Status late =
       compile({.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(50)});
   EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
-  const uint64_t spawned = workers_.stats().spawned;
+  const uint64_t spawned = supervisor_.stats().spawned;
   const absl::Status left =
-      compile({.cancelled = [&] { return workers_.stats().spawned > spawned; }});
+      compile({.cancelled = [&] { return supervisor_.stats().spawned > spawned; }});
   EXPECT_TRUE(absl::IsCancelled(left)) << left;
-  EXPECT_EQ(workers_.quarantine().size(), 0u);
+  EXPECT_EQ(supervisor_.quarantine().size(), 0u);
   EXPECT_TRUE(Compile("text").ok());
 }
 
@@ -135,7 +135,7 @@ TEST_F(KernelCompilerTest, KillsFromOutsideAreNotTheKernelsFault) {
   const auto object = Compile("be killed");
   EXPECT_TRUE(absl::IsUnavailable(object.status())) << object.status();
   EXPECT_TRUE(absl::IsUnavailable(Compile("be killed").status()));
-  EXPECT_TRUE(workers_.quarantine().entries().at(0).passing());
+  EXPECT_TRUE(supervisor_.quarantine().entries().at(0).passing());
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class KernelLoaderTest : public ::testing::Test {
  protected:
   KernelLoaderTest() {
     ir::UOpContext ctx;
-    const auto sink = ir::Decode(ctx, ScaleGraph(4, 2), ir::Stage::kTensor);
+    const auto sink = ir::Decode(ctx, ScaleGraph(4, 2), ir::Level::kTensor);
     graph_ = schedule::MakeSchedule(ctx, *sink, {})->items.at(0).graph;
   }
   absl::StatusOr<LoadedKernel> Get(KernelLoader& loader, std::string_view device,
@@ -27,11 +27,11 @@ class KernelLoaderTest : public ::testing::Test {
   std::string graph_;
   CompileOptions options_;
   std::vector<int64_t> capacities_ = {16, 16};
-  FakePipeline pipeline_;
+  FakeCompiler graph_compiler_;
   KernelCompiler compiler_{nullptr, std::chrono::seconds(10)};
   cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
-  KernelLoader loader_{pipeline_, compiler_, store_, {.owner = "test"}};
+  KernelLoader loader_{graph_compiler_, compiler_, store_, {.owner = "test"}};
 };
 
 TEST_F(KernelLoaderTest, MemoryThenStoreThenWork) {
@@ -41,16 +41,16 @@ TEST_F(KernelLoaderTest, MemoryThenStoreThenWork) {
   const auto known = Get(loader_, "");
   EXPECT_EQ(known->from, CacheResult::kMemory);
   EXPECT_EQ(known->kernel, made->kernel);
-  KernelLoader restarted(pipeline_, compiler_, store_, {.owner = "test"});
+  KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
   EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
-  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(graph_compiler_.builds, 1);
 }
 
 TEST_F(KernelLoaderTest, EqualDevicesShareTheBytesAndNotTheKernel) {
   const auto here = Get(loader_, "NULL:0"), there = Get(loader_, "NULL:1");
   ASSERT_TRUE(here.ok() && there.ok());
   EXPECT_EQ(there->from, CacheResult::kDisk);
-  EXPECT_EQ(pipeline_.builds, 1);
+  EXPECT_EQ(graph_compiler_.builds, 1);
   EXPECT_EQ(here->kernel->device->name(), "NULL:0");
   EXPECT_EQ(there->kernel->device->name(), "NULL:1");
 }
@@ -62,7 +62,7 @@ TEST_F(KernelLoaderTest, OptsAndOptionsMakeOtherKernels) {
   EXPECT_TRUE(Get(loader_, "", &none)->kernel->tuned);
   options_.fast_math = true;
   EXPECT_EQ(Get(loader_, "")->from, CacheResult::kMiss);
-  EXPECT_TRUE(absl::IsInvalidArgument(Get(loader_, "", &FakePipeline::kUselessOpts).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(Get(loader_, "", &FakeCompiler::kUselessOpts).status()));
 }
 
 TEST_F(KernelLoaderTest, AKernelNobodyHasIsLoadedAgain) {
@@ -87,8 +87,8 @@ TEST_F(KernelLoaderTest, AValueThatIsNoRecordIsMadeAgainAndReplaced) {
   const auto healed = Get(loader_, "");
   ASSERT_TRUE(healed.ok()) << healed.status();
   EXPECT_EQ(healed->from, CacheResult::kMiss);
-  EXPECT_EQ(pipeline_.builds, 2);
-  KernelLoader restarted(pipeline_, compiler_, store_, {.owner = "test"});
+  EXPECT_EQ(graph_compiler_.builds, 2);
+  KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
   EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
 }
 

@@ -11,7 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
-#include "server/engine/compile/keys.h"
+#include "server/engine/compile/schedule.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -30,7 +30,7 @@ std::string ExpGraph(int64_t n) {
   return ir::Encode(ctx, ir::Sink(ctx, std::span(&store, 1)));
 }
 
-// As FakePipeline and schedule_target.h write it.
+// As FakeCompiler and schedule_target.h write it.
 std::string Environment(std::string_view device, int threads) {
   const schedule::KernelLimits limits;
   return Cat("fake default=", device, " threads=", threads, " kernel_buffers=", limits.max_buffers,
@@ -41,7 +41,7 @@ std::string Environment(std::string_view device, int threads) {
 class KeyExplainerTest : public testing::Test {
  protected:
   void Cache(const std::string& graph, std::string_view environment = "") {
-    cache::Key key = ScheduleKey(graph, pipeline_, *OnlyScheduleTarget(devices_));
+    cache::Key key = ScheduleKey(graph, graph_compiler_, *OnlyScheduleTarget(devices_));
     if (!environment.empty()) key = {"schedule", graph, std::string(environment)};
     ASSERT_TRUE(store_.Put(key, "bytes", 1).ok());
     ASSERT_TRUE(store_.Put(GraphKey(HashBytes(graph).view()), graph, 1).ok());
@@ -52,10 +52,10 @@ class KeyExplainerTest : public testing::Test {
     return out.ok() ? *std::move(out) : KeyExplanation{};
   }
 
-  FakePipeline pipeline_;
+  FakeCompiler graph_compiler_;
   cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
-  KeyExplainer explainer_{pipeline_, store_, devices_, {}};
+  KeyExplainer explainer_{graph_compiler_, store_, devices_, {}};
   RequestContext request_;
 };
 
@@ -142,20 +142,20 @@ class MissLogTest : public KeyExplainerTest {
   std::string Prepare(const std::string& graph) {
     std::filesystem::resize_file(path_, 0);
     RequestContext request;
-    const auto made = service_.Prepare(request, {"", graph}, {});
+    const auto made = WaitForProgram(service_, request, {"", graph}, {});
     EXPECT_TRUE(made.ok()) << StatusText(made.status());
     std::ifstream file(path_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
   const std::string path_ = Cat(testing::TempDir(), "/miss_log_", getpid());
-  Executor workers_{2, SIZE_MAX};
+  TaskPool task_pool_{2, SIZE_MAX};
   CompileService service_{
       {.lease = {.owner = "test"}, .repro_folder = "", .limits = {}, .explainer = &explainer_},
-      pipeline_,
+      graph_compiler_,
       store_,
       devices_,
-      workers_};
+      task_pool_};
 };
 
 TEST_F(MissLogTest, SaysWhatDiffersFromTheNearestEntry) {

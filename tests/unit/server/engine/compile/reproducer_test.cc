@@ -15,7 +15,6 @@ namespace uopd::engine {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 class ReproducerTest : public testing::Test {
  protected:

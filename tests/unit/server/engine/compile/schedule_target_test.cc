@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 
 #include "devices/null/null_device.h"
-#include "server/engine/compile/core_pipeline.h"
+#include "server/engine/compile/core_compiler.h"
 #include "server/engine/compile/key_explainer.h"
-#include "server/engine/compile/keys.h"
+#include "server/engine/compile/schedule.h"
 #include "tests/support/model_graphs.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -45,7 +45,7 @@ ir::UOp SumGraph(ir::UOpContext& ctx, std::string_view device) {
 
 // One query against many keys: staged, a single thread would do all of it.
 ir::UOp DecodeGraph(ir::UOpContext& ctx) {
-  uopd::testing::GraphBuilder g(ctx);
+  uopd::test::GraphBuilder g(ctx);
   g.Output(g.Attention(g.Input({1, 1, 64}), g.Input({1, 4096, 64}), g.Input({1, 4096, 64})));
   return g.Finish();
 }
@@ -60,10 +60,10 @@ struct Case {
     return target.ok() ? *std::move(target) : ScheduleTarget();
   }
   cache::Key KeyOn(DeviceSet& devices) const {
-    return ScheduleKey(ir::Encode(ctx, sink), CorePipeline(), TargetOf(devices));
+    return ScheduleKey(ir::Encode(ctx, sink), CoreCompiler(), TargetOf(devices));
   }
   schedule::Schedule On(DeviceSet& devices) {
-    auto made = CorePipeline().MakeSchedule(ctx, sink, TargetOf(devices).options);
+    auto made = CoreCompiler().MakeSchedule(ctx, sink, TargetOf(devices).options);
     EXPECT_TRUE(made.ok()) << StatusText(made.status());
     return made.ok() ? *std::move(made) : schedule::Schedule();
   }
@@ -123,15 +123,15 @@ TEST(ScheduleTargetTest, DevicesThatTheGraphDoesNotNameAreNotInItsKey) {
 TEST(ScheduleTargetTest, OtherLimitsAreAMissAndExplained) {
   const auto wide = DevicesOf({Null(0, 1)}), narrow = DevicesOf({Null(0, 1, 4)});
   cache::Store store(1 << 20);
-  FakePipeline pipeline;
-  Executor workers(2, SIZE_MAX);
+  FakeCompiler graph_compiler;
+  TaskPool task_pool(2, SIZE_MAX);
   ir::UOpContext ctx;
   const std::string graph = ir::Encode(ctx, SumGraph(ctx, ""));
   auto prepare = [&](DeviceSet& devices, size_t most) {
-    CompileService service({.lease = {.owner = "test"}, .repro_folder = "", .limits = {}}, pipeline,
-                           store, devices, workers);
+    CompileService service({.lease = {.owner = "test"}, .repro_folder = "", .limits = {}},
+                           graph_compiler, store, devices, task_pool);
     RequestContext request;
-    const auto made = service.Prepare(request, {"", graph}, {});
+    const auto made = WaitForProgram(service, request, {"", graph}, {});
     EXPECT_TRUE(made.ok()) << StatusText(made.status());
     if (made.ok()) {
       for (const auto& step : (*made)->Get()->steps) EXPECT_LE(step.buffers.size(), most);
@@ -141,7 +141,7 @@ TEST(ScheduleTargetTest, OtherLimitsAreAMissAndExplained) {
   EXPECT_EQ(prepare(*wide, 32), CacheResult::kMiss);
   RequestContext request;
   const auto explained =
-      KeyExplainer(pipeline, store, *narrow, {}).Explain(request, {"", graph}, {});
+      KeyExplainer(graph_compiler, store, *narrow, {}).Explain(request, {"", graph}, {});
   ASSERT_TRUE(explained.ok()) << StatusText(explained.status());
   EXPECT_FALSE(explained->cached);
   std::vector<std::string> fields;
@@ -150,7 +150,7 @@ TEST(ScheduleTargetTest, OtherLimitsAreAMissAndExplained) {
   EXPECT_EQ(prepare(*narrow, 4), CacheResult::kMiss);
   EXPECT_EQ(prepare(*wide, 32), CacheResult::kDisk);
   EXPECT_EQ(prepare(*narrow, 4), CacheResult::kDisk);
-  EXPECT_EQ(pipeline.schedules, 2);
+  EXPECT_EQ(graph_compiler.schedules, 2);
 }
 
 // Named, though it will not open: the plan says so, not the key.

@@ -40,6 +40,20 @@ TEST(ResultMemoryTest, DataAreBoundedInNumberAndBytes) {
   EXPECT_TRUE(has_data(309));
 }
 
+TEST(ResultMemoryTest, AResultWithoutDataIsKeptAsLongAsItsId) {
+  Quota quota("limits.session_bytes", 1 << 20);
+  ResultMemory memory(quota);
+  const Digest program = HashBytes("p");
+  memory.Remember(1, program, {{"x"}}, {});
+  for (uint64_t id = 2; id <= ResultMemory::kMaxIds; ++id) memory.Remember(id, program, {}, {});
+  for (uint64_t id = 1; id <= ResultMemory::kMaxIds; ++id) {
+    const ResultMemory::Known* known = *memory.Find(id, program);
+    ASSERT_NE(known, nullptr);
+    ASSERT_NE(known->maybe_result, nullptr) << id;
+    EXPECT_EQ(known->maybe_result->data.size(), id == 1 ? 1u : 0u);
+  }
+}
+
 TEST(ResultMemoryTest, AnIdIsKnownLongerThanItsData) {
   Quota quota("limits.session_bytes", 1 << 20);
   ResultMemory memory(quota);

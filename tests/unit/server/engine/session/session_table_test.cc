@@ -19,9 +19,9 @@ class SessionTableTest : public testing::Test {
                           .max_sessions = 2,
                           .session_bytes = 1000};
   Session::Clock::time_point now_{};
-  Executor executor_{1, 10};
+  TaskPool task_pool_{1, 10};
   Quota total_{"total", 1500};
-  SessionTable table_{options_, total_, executor_, [this] { return now_; }, false};
+  SessionTable table_{options_, total_, task_pool_, [this] { return now_; }, false};
 };
 
 TEST_F(SessionTableTest, CallsRenewTheLease) {
@@ -93,22 +93,22 @@ TEST_F(SessionTableTest, OnePeerMayHaveSoManyAndOthersTheirs) {
   table_.set_options(options_);
   std::string id;
   {
-    auto first = table_.Open(milliseconds(0), "a");
+    auto first = table_.Open(milliseconds(0), {"a", ""});
     ASSERT_TRUE(first.ok());
     id = (*first)->id();
   }
-  const absl::Status refused = table_.Open(milliseconds(0), "a").status();
+  const absl::Status refused = table_.Open(milliseconds(0), {"a", ""}).status();
   EXPECT_TRUE(absl::IsResourceExhausted(refused));
   EXPECT_NE(refused.message().find("limits.peer_sessions is 1"), absl::string_view::npos);
-  EXPECT_TRUE(table_.Open(milliseconds(0), "b").ok());
+  EXPECT_TRUE(table_.Open(milliseconds(0), {"b", ""}).ok());
   ASSERT_TRUE(table_.Close(id).ok());
-  EXPECT_TRUE(table_.Open(milliseconds(0), "a").ok());
+  EXPECT_TRUE(table_.Open(milliseconds(0), {"a", ""}).ok());
 }
 
 TEST_F(SessionTableTest, APeerWithManySessionsLeavesMemoryToOthers) {
   options_.peer_bytes = 1200;
   table_.set_options(options_);
-  auto one = table_.Open(milliseconds(0), "a"), two = table_.Open(milliseconds(0), "a");
+  auto one = table_.Open(milliseconds(0), {"a", ""}), two = table_.Open(milliseconds(0), {"a", ""});
   ASSERT_TRUE(one.ok() && two.ok());
   auto held = Charge::Take((*one)->quota(), 900, ByteClass::kBuffers);
   ASSERT_TRUE(held.ok());
@@ -119,7 +119,7 @@ TEST_F(SessionTableTest, APeerWithManySessionsLeavesMemoryToOthers) {
   const std::string id = (*two)->id();
   *two = SessionUse();
   ASSERT_TRUE(table_.Close(id).ok());
-  auto other = table_.Open(milliseconds(0), "b");
+  auto other = table_.Open(milliseconds(0), {"b", ""});
   ASSERT_TRUE(other.ok());
   EXPECT_TRUE(Charge::Take((*other)->quota(), 600, ByteClass::kBuffers).ok());
 }

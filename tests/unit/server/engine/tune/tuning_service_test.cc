@@ -7,6 +7,7 @@
 #include <latch>
 #include <thread>
 
+#include "devices/null/null_device.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -14,7 +15,7 @@ namespace uopd::engine {
 namespace {
 
 using std::chrono::seconds;
-using testing::Eventually;
+using test::Eventually;
 
 const Opts kOpts = {{codegen::OptKind::kUpcast, 0, 4}};
 
@@ -30,7 +31,7 @@ class FakeTuner final : public KernelTuner {
     if (on_tune) UOPD_TRY(on_tune(cancelled));
     return TuningRecord{.opts = kOpts, .seconds = 1e-6, .heuristic_seconds = 2e-6, .measured = 7};
   }
-  void Rest() override { ++rests; }
+  void Rest(const devices::Device&) override { ++rests; }
 
   std::atomic<int> calls{0}, rests{0};
   std::function<absl::Status(const std::function<bool()>&)> on_tune;
@@ -43,23 +44,23 @@ class TuningServiceTest : public ::testing::Test {
     CompileService::Options options;
     options.lease.owner = "test";
     options.tuner = tuner;
-    return std::make_unique<CompileService>(std::move(options), pipeline_, store_, devices_,
-                                            workers_);
+    return std::make_unique<CompileService>(std::move(options), graph_compiler_, store_, devices_,
+                                            task_pool_);
   }
   static std::shared_ptr<ProgramHandle> Prepare(CompileService& service, const std::string& graph,
                                                 const CompileOptions& options = {.beam = 2}) {
     RequestContext request;
-    auto program = service.Prepare(request, {"", graph}, options);
+    auto program = WaitForProgram(service, request, {"", graph}, options);
     EXPECT_TRUE(program.ok()) << program.status();
     return program.ok() ? *program : nullptr;
   }
   static bool IsTuned(const ProgramHandle& program) { return program.Get()->tuned_kernels == 1; }
 
   const std::string graph_ = ScaleGraph(4, 2);
-  FakePipeline pipeline_;
+  FakeCompiler graph_compiler_;
   cache::Store store_{1 << 20};
   DeviceSet devices_{NullRegistry()};
-  Executor workers_{2, SIZE_MAX};
+  TaskPool task_pool_{2, SIZE_MAX};
   FakeTuner tuner_;
 };
 
@@ -76,7 +77,7 @@ TEST_F(TuningServiceTest, ServesAtOnceAndSwapsWhatIsFound) {
   EXPECT_TRUE(Eventually([&] { return IsTuned(*program); }));
   EXPECT_NE(program->Get(), before);
   EXPECT_NE(program->Get()->steps[0].kernel, before->steps[0].kernel);
-  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_EQ(graph_compiler_.builds, 2);
   EXPECT_TRUE(Eventually([&] { return tuner_.rests > rests; }));
 }
 
@@ -97,7 +98,7 @@ TEST_F(TuningServiceTest, WhatWasFoundIsUsedAtOnce) {
   }
   const auto service = Service(&tuner_);
   EXPECT_TRUE(IsTuned(*Prepare(*service, graph_)));
-  EXPECT_EQ(pipeline_.builds, 2);
+  EXPECT_EQ(graph_compiler_.builds, 2);
   // In another program too, by another way of asking; another beam is another question.
   EXPECT_TRUE(IsTuned(*Prepare(*service, graph_, {.fast_math = true, .beam = 2})));
   EXPECT_EQ(tuner_.calls, 1);
@@ -160,13 +161,13 @@ TEST_F(TuningServiceTest, AFailureKeepsWhatIsThereAndIsNotRepeated) {
 TEST_F(TuningServiceTest, StoredOptsThatDoNotApplyFailNoRequest) {
   const auto service = Service(&tuner_);
   TuningRecord useless;
-  useless.opts = FakePipeline::kUselessOpts;
+  useless.opts = FakeCompiler::kUselessOpts;
   // Under the key of the kernel, which only the schedule knows.
   ir::UOpContext ctx;
-  auto sink = ir::Decode(ctx, graph_, ir::Stage::kTensor);
+  auto sink = ir::Decode(ctx, graph_, ir::Level::kTensor);
   ASSERT_TRUE(sink.ok());
   const auto schedule =
-      pipeline_.MakeSchedule(ctx, *sink, ScheduleTargetOf(ctx, *sink, devices_)->options);
+      graph_compiler_.MakeSchedule(ctx, *sink, ScheduleTargetOf(ctx, *sink, devices_)->options);
   ASSERT_TRUE(schedule.ok());
   ASSERT_TRUE(store_.Put({"tuning", schedule->items[0].graph, "beam=2"}, useless.Encode(), 1).ok());
   EXPECT_FALSE(IsTuned(*Prepare(*service, graph_)));
@@ -246,6 +247,46 @@ TEST_F(TuningLeaseTest, AProgramThatNobodyWantsIsNotTuned) {
   service.Add(std::move(wanted));
   EXPECT_TRUE(Eventually([&] { return used_ == 1e-6; }));
   EXPECT_EQ(tuner_.calls, 1);
+}
+
+// Programs on two devices, which are of one processor or of two.
+class TwoDevicesTest : public TuningServiceTest {
+ protected:
+  // How many kernels are tuned at the same time.
+  int MostAtOnce(const char* second_processor, std::chrono::milliseconds patience) {
+    const std::shared_ptr<devices::Device> all[] = {
+        devices::null::NullDevice::Open({.index = 0}),
+        devices::null::NullDevice::Open({.index = 1, .processor = second_processor})};
+    DeviceSet devices(*devices::Registry::Of(all));
+    std::atomic<int> now{0}, most{0};
+    tuner_.on_tune = [&](const auto&) {
+      const int seen = ++now;
+      for (int old = most; old < seen && !most.compare_exchange_weak(old, seen);) {
+      }
+      // Whoever is first waits for the other.
+      const auto limit = std::chrono::steady_clock::now() + patience;
+      while (most < 2 && std::chrono::steady_clock::now() < limit) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      --now;
+      return absl::OkStatus();
+    };
+    CompileService::Options options;
+    options.tuner = &tuner_;
+    CompileService service(std::move(options), graph_compiler_, store_, devices, task_pool_);
+    const auto first = Prepare(service, ScaleGraph(4, 2, "NULL:0"));
+    const auto second = Prepare(service, ScaleGraph(4, 3, "NULL:1"));
+    EXPECT_TRUE(Eventually([&] { return IsTuned(*first) && IsTuned(*second); }));
+    return most;
+  }
+};
+
+TEST_F(TwoDevicesTest, OfTwoProcessorsAreTunedAtTheSameTime) {
+  EXPECT_EQ(MostAtOnce("gpu", seconds(60)), 2);
+}
+
+TEST_F(TwoDevicesTest, OfOneProcessorAreTunedOneAfterTheOther) {
+  EXPECT_EQ(MostAtOnce("host", std::chrono::milliseconds(100)), 1);
 }
 
 }  // namespace

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// The passes of codegen, in order.
+#include <map>
+
+#include "core/base/digest.h"
+#include "core/base/text.h"
+#include "core/codegen/codegen.h"
+#include "core/codegen/estimate.h"
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/passes/decompose.h"
+#include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/polls.h"
+#include "core/codegen/passes/stages.h"
+#include "core/codegen/passes/unroll.h"
+#include "core/codegen/passes/vectorise.h"
+#include "core/ir/graph.h"
+#include "core/ir/shape.h"
+#include "core/ir/verify/spec.h"
+#include "core/rewrite/rewrite_trace.h"
+#include "core/rules/simplify.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+// The buffers of the kernel, by slot. A slot without a PARAM keeps dtype void.
+absl::StatusOr<std::vector<BufferUse>> Buffers(UOpContext& ctx, UOp sink) {
+  std::vector<BufferUse> out;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::PARAM)) {
+      const auto slot = static_cast<size_t>(u.slot());
+      if (slot >= out.size()) out.resize(slot + 1);
+      if (out[slot].dtype != ir::Dtype::Void)
+        return absl::InvalidArgumentError(Cat("kernel declares slot ", slot, " twice"));
+      out[slot].dtype = u.dtype();
+      out[slot].elements = ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(u)));
+    } else if (u.Is({Op::LOAD, Op::STORE})) {
+      const UOp base = u.src(0).src(0);
+      if (!base.Is(Op::PARAM)) continue;
+      BufferUse& use = out[static_cast<size_t>(base.slot())];
+      (u.Is(Op::LOAD) ? use.read : use.written) = true;
+    }
+  }
+  return out;
+}
+
+// UNIMPLEMENTED if some line has a dtype that the target does not support.
+absl::Status CheckDtypes(UOp linear, const Target& target) {
+  for (UOp u : linear.srcs()) {
+    if (u.dtype() == ir::Dtype::Void || u.dtype() == ir::Dtype::Index) continue;
+    if (target.dtypes.Has(ir::NumberOf(u.dtype()))) continue;
+    return absl::UnimplementedError(Cat("devices of kind ", target.kind, " have no ",
+                                        ir::Name(u.dtype()), ", which ", ir::Name(u.op()),
+                                        " needs"));
+  }
+  return absl::OkStatus();
+}
+
+// "e" (elementwise) or "r" (has a reduction), the sizes of the axes and a hash of the kernel and
+// its opts: r_512_512_512_1a2b3c4d. A C identifier.
+std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
+  bool reduces = false;
+  std::string sizes;
+  for (UOp r : Axes(ctx, sink)) {
+    reduces |= r.axis_type() == ir::AxisType::REDUCE;
+    Append(sizes, "_", r.src(0).Is(Op::CONST) ? Cat(r.src(0).const_int()) : std::string("n"));
+  }
+  // Sources are hashed as positions in this walk, not as node ids: ids depend on the other nodes of
+  // the context.
+  absl::flat_hash_map<uint32_t, uint64_t> position;
+  uint64_t h = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    h = Mix(h, uint64_t(u.op()) << 8 | uint64_t(u.dtype()));
+    const ir::ArgSchema schema = Info(u.op()).arg;
+    const bool data = schema != ir::ArgSchema::None && schema != ir::ArgSchema::Const &&
+                      schema != ir::ArgSchema::Int;
+    if (!data) {
+      h = Mix(h, u.arg().bits);
+    } else if (u.arg().bits != 0) {
+      for (int64_t v : u.ints()) h = Mix(h, static_cast<uint64_t>(v));
+      for (char c : u.text()) h = Mix(h, static_cast<uint8_t>(c));
+    }
+    for (UOp s : u.srcs()) h = Mix(h, position.at(s.id()));
+    const uint64_t at = position.size();
+    position[u.id()] = at;
+  }
+  for (const Opt& o : opts)
+    h = Mix(Mix(h, uint64_t(o.kind) << 32 | uint64_t(uint32_t(o.axis))),
+            static_cast<uint64_t>(o.amount));
+  std::string digits;
+  for (int i = 0; i < 8; ++i) digits += "0123456789abcdef"[h >> (4 * i) & 15];
+  if (sizes.size() > 60) sizes = Cat("_", Axes(ctx, sink).size(), "d");
+  return Cat(reduces ? "r" : "e", sizes, "_", digits);
+}
+
+// The maximum of each variable of the kernel, in launch order.
+std::vector<int64_t> LargestValues(UOpContext& ctx, UOp sink) {
+  std::vector<int64_t> out;
+  for (const UOp v : ir::Variables(ctx, sink)) {
+    out.push_back(static_cast<int64_t>(ctx.BoundsOf(v).max));
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
+                                    const Options& options) {
+  UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Level::kKernel, "the kernel given to codegen"));
+  sink = PrepareStages(ctx, sink);
+  UOPD_TRY(ctx.CheckInterrupt());
+  LoweredKernel out;
+  UOPD_ASSIGN(out.buffers, Buffers(ctx, sink));
+  for (UOp v : ir::Variables(ctx, sink)) out.variables.emplace_back(v.text());
+  const Estimate estimate = EstimateKernel(ctx, sink);
+  out.flops = estimate.flops;
+  out.bytes = estimate.bytes;
+  if (options.opts != nullptr) {
+    out.applied = *options.opts;
+  } else if (!options.noopt) {
+    out.applied = HeuristicOpts(ctx, sink, target);
+  }
+  UOPD_TRY(ctx.CheckInterrupt());
+  out.name = KernelName(ctx, sink, out.applied);
+  const rewrite::TraceGroup group(Cat("codegen ", out.name));
+
+  // Called after every pass: an interrupted pass returns a graph that the next pass may not accept.
+  const auto check = [&] { return ctx.CheckInterrupt(); };
+  UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
+  UOPD_TRY(check());
+  if (!options.noopt) kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
+  UOPD_TRY(check());
+  kernel = rules::Simplify(ctx, kernel, options.fast_math);
+  UOPD_TRY(check());
+  kernel = WidenSmallFloats(ctx, kernel);
+  UOPD_TRY(check());
+  kernel = DecomposeTranscendentals(ctx, kernel);
+  UOPD_TRY(check());
+  kernel = LowerStages(ctx, kernel);
+  UOPD_TRY(check());
+  UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
+  kernel = rules::Simplify(ctx, kernel, options.fast_math);
+  UOPD_TRY(check());
+  UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
+  UOPD_TRY(check());
+  kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
+  UOPD_TRY(check());
+  UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
+  linear = LowerIndex(ctx, linear);
+  UOPD_TRY(check());
+  UOPD_TRY(CheckDtypes(linear, target));
+  const double ns = ProgramNs(ctx, linear, target);
+  out.polls = ns > kLongNs;
+  out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;
+  UOPD_TRY(check());
+  const int64_t grid_x = out.launch.grid[0].Evaluate(LargestValues(ctx, sink));
+  const int64_t at_once = std::clamp<int64_t>(grid_x, 1, std::max(target.threads, 1));
+  const int64_t rounds = (grid_x + at_once - 1) / at_once;
+  out.estimate_ns = ns * static_cast<double>(rounds);
+  if (absl::Status s = ir::Verify(ctx, out.linear, ir::Level::kLinear); !s.ok()) {
+    UOPD_TRY(check());
+    return WithFrame(absl::InternalError(StatusText(s)),
+                     Cat("verifying the lines of kernel ", out.name));
+  }
+  return out;
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Code of kernels and what is needed to launch it: format, entry, argument layout, launch shape.
+// Plain data.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/target.h"
+
+namespace uopd::devices {
+
+class Buffer;
+class Device;
+
+// Number and order of a kernel's arguments: first the buffers, then the 64-bit variables.
+struct ArgLayout {
+  int buffers = 0;
+  int vars = 0;
+};
+
+struct KernelCode {
+  CodeFormat format = CodeFormat::kObject;  // of `bytes`
+  std::string entry;                        // symbol to call
+  std::string bytes;
+  ArgLayout args;
+};
+
+// Every dimension is at least 1 and at most what the Target allows. A CPU runs grid[0] threads and
+// has no blocks.
+struct LaunchShape {
+  int64_t grid[3] = {1, 1, 1};
+  int64_t block[3] = {1, 1, 1};
+  int64_t shared_bytes = 0;
+};
+
+// One buffer argument: the kernel gets the address of byte `offset`. The pointer is borrowed for
+// the call only; a stream that runs the launch later takes its own reference.
+struct BufferArg {
+  Buffer* buffer = nullptr;
+  size_t offset = 0;
+};
+
+// Code that is loaded on a device. Owned by shared_ptr. It keeps its device open, and it unloads
+// when the last reference goes. Immutable, so any thread may launch it.
+class Executable : public std::enable_shared_from_this<Executable> {
+ public:
+  Executable(std::shared_ptr<Device> device, std::string entry, ArgLayout args);
+  virtual ~Executable();
+  Executable(const Executable&) = delete;
+  Executable& operator=(const Executable&) = delete;
+
+  Device& device() const { return *device_; }
+  const std::string& entry() const { return entry_; }
+  const ArgLayout& args() const { return args_; }
+
+ private:
+  const std::shared_ptr<Device> device_;
+  const std::string entry_;
+  const ArgLayout args_;
+};
+
+}  // namespace uopd::devices

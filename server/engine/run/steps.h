@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Queues the steps of a program on the streams of a run.
+//
+// The steps are recorded once and replayed in one call if the devices work while this thread
+// continues and every run has the same launches (one device, no variables, no copies). Otherwise
+// the steps are queued one by one, with a Check before each. So on a device that runs inline, a run
+// can be ended between two kernels.
+#pragma once
+#include <span>
+
+#include "server/engine/run/binding.h"
+#include "server/engine/run/run_control.h"
+
+namespace uopd::engine {
+
+// `durations_ns` has one entry for every step and stays valid until the work is done. `*begun` is
+// set to the number of steps that may have written something. Errors: the reason why the run ended
+// early, or what the device refused.
+absl::Status QueueSteps(const Program& program, const Binding& binding,
+                        std::span<const int64_t> values, Streams& streams, RunControl& control,
+                        std::span<int64_t> durations_ns, size_t* begun);
+
+}  // namespace uopd::engine

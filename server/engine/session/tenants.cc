@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/session/tenants.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/escaping.h"
+#include "core/base/text.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr size_t kMaxName = 64;
+
+bool IsNameChar(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+         c == '_' || c == '.';
+}
+
+// The words of a line, without the white space around them.
+std::vector<std::string_view> Words(std::string_view line) {
+  constexpr std::string_view kSpace = " \t\r";
+  std::vector<std::string_view> out;
+  for (;;) {
+    const size_t begin = line.find_first_not_of(kSpace);
+    if (begin == std::string_view::npos) return out;
+    line.remove_prefix(begin);
+    const size_t end = std::min(line.find_first_of(kSpace), line.size());
+    out.push_back(line.substr(0, end));
+    line.remove_prefix(end);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Tenants> Tenants::Parse(std::string_view text) {
+  Tenants out;
+  for (int number = 1; !text.empty(); ++number) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    const std::vector<std::string_view> words = Words(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (words.empty() || words[0].front() == '#') continue;
+    auto bad = [&](std::string_view why) {
+      return absl::InvalidArgumentError(Cat("line ", number, ": ", why));
+    };
+    if (words.size() != 2) return bad("is not `NAME SHA256-OF-THE-TOKEN`");
+    const std::string_view name = words[0], hex = words[1];
+    if (name.size() > kMaxName || !std::all_of(name.begin(), name.end(), IsNameChar)) {
+      return bad("a name has up to 64 letters, digits, `-`, `_` and `.`");
+    }
+    const bool is_hex = hex.size() == 64 && std::all_of(hex.begin(), hex.end(), [](char c) {
+                          return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+                        });
+    Digest token;
+    if (!is_hex || !token.FromBytes(absl::HexStringToBytes({hex.data(), hex.size()}))) {
+      return bad("a SHA-256 has 64 hexadecimal digits");
+    }
+    if (!out.by_token_.try_emplace(token, name).second) return bad("this token was given before");
+  }
+  if (!out.required()) return absl::InvalidArgumentError("it has no token");
+  return out;
+}
+
+absl::StatusOr<Tenants> Tenants::Read(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(Cat("cannot read ", path));
+  const std::string text(std::istreambuf_iterator<char>(in), {});
+  auto out = Parse(text);
+  return out.ok() ? std::move(out) : WithFrame(out.status(), Cat("reading ", path));
+}
+
+absl::StatusOr<std::string> Tenants::Authenticate(std::string_view authorization) const {
+  if (!required()) return "";
+  constexpr std::string_view kScheme = "Bearer ";
+  if (!authorization.starts_with(kScheme)) {
+    return absl::UnauthenticatedError("this daemon wants a token, and the call has none");
+  }
+  const auto it = by_token_.find(HashBytes(authorization.substr(kScheme.size())));
+  if (it == by_token_.end()) return absl::UnauthenticatedError("the token is of no tenant");
+  return it->second;
+}
+
+}  // namespace uopd::engine
