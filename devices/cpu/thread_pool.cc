@@ -2,6 +2,7 @@
 #include "devices/cpu/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -21,20 +22,47 @@ void Pause() {
 
 bool Stopped(const StopFlag* maybe_stop) { return maybe_stop != nullptr && maybe_stop->stopped(); }
 
+// The processors that this process may run on.
+std::vector<int> Processors() {
+  std::vector<int> out;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return out;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) out.push_back(i);
+  }
+  return out;
+}
+
+void BindTo(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  (void)sched_setaffinity(0, sizeof set, &set);  // a worker that is not bound still works
+}
+
 }  // namespace
 
 ThreadPool::ThreadPool(int threads, std::chrono::microseconds spin, bool background)
     // On a single core, spinning would keep the thread that one waits for from running.
-    : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)) {
+    : spin_(std::thread::hardware_concurrency() > 1 ? spin : std::chrono::microseconds(0)),
+      n_threads_(std::max(threads, 1)) {
+  if (const std::vector<int> processors = Processors();
+      n_threads_ > 1 && processors.size() == static_cast<size_t>(n_threads_)) {
+    bound_ = true;
+    for (const int p : processors) workers_.emplace_back().processor = p;
+  } else {
+    for (int i = 1; i < n_threads_; ++i) workers_.emplace_back();
+  }
   sigset_t all, old;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &old);  // signals belong to the daemon's own threads
-  for (int i = 1; i < threads; ++i) {
-    threads_.emplace_back([this, background] {
+  for (Worker& worker : workers_) {
+    worker.thread = std::thread([this, background, &worker] {
       if (background) EnterBackground();
-      Work();
+      if (worker.processor >= 0) BindTo(worker.processor);
+      Work(worker);
     });
-    pthread_setname_np(threads_.back().native_handle(), "uopd-cpu");
+    pthread_setname_np(worker.thread.native_handle(), "uopd-cpu");
   }
   pthread_sigmask(SIG_SETMASK, &old, nullptr);
 }
@@ -43,9 +71,9 @@ ThreadPool::~ThreadPool() {
   {
     MutexLock lock(mu_);
     stop_.store(true, std::memory_order_relaxed);
-    wake_.notify_all();
+    for (Worker& worker : workers_) worker.wake.notify_one();
   }
-  for (std::thread& thread : threads_) thread.join();
+  for (Worker& worker : workers_) worker.thread.join();
 }
 
 template <class Done>
@@ -70,11 +98,16 @@ void ThreadPool::Iterate(Loop& loop) {
   }
 }
 
-ThreadPool::Loop* ThreadPool::Take() {
-  while (!loops_.empty()) {
-    Loop* loop = loops_.front();
-    if (loop->next.load(std::memory_order_relaxed) < loop->n) return loop;
-    Remove(loop);
+ThreadPool::Loop* ThreadPool::Take(const Worker& worker) {
+  for (size_t i = 0; i < loops_.size();) {
+    Loop* loop = loops_[i];
+    if (loop->next.load(std::memory_order_relaxed) >= loop->n) {
+      Remove(loop);
+    } else if (IsFor(*loop, worker)) {
+      return loop;
+    } else {
+      ++i;
+    }
   }
   return nullptr;
 }
@@ -87,16 +120,23 @@ void ThreadPool::Remove(Loop* loop) {
 }
 
 void ThreadPool::Run(int64_t n, Body body, const void* context, const StopFlag* maybe_stop) {
-  if (n <= 1 || threads_.empty()) {
+  if (n <= 1 || workers_.empty()) {
     for (int64_t i = 0; i < n && !Stopped(maybe_stop); ++i) body(context, i);
     return;
   }
-  Loop loop{n, body, context, maybe_stop};
+  Loop loop{n, body, context, maybe_stop, bound_ ? sched_getcpu() : -1};
   {
     MutexLock lock(mu_);
     loops_.push_back(&loop);
     open_.fetch_add(1, std::memory_order_relaxed);
-    for (int64_t i = std::min<int64_t>(parked_, n - 1); i > 0; --i) wake_.notify_one();
+    int64_t wanted = n - 1;
+    for (Worker& worker : workers_) {
+      if (wanted == 0) break;
+      if (!worker.parked || !IsFor(loop, worker)) continue;
+      worker.parked = false;
+      worker.wake.notify_one();
+      --wanted;
+    }
   }
   Iterate(loop);
   {
@@ -113,12 +153,12 @@ void ThreadPool::Run(int64_t n, Body body, const void* context, const StopFlag* 
   lock.Wait(done_, alone);
 }
 
-void ThreadPool::Work() {
+void ThreadPool::Work(Worker& me) {
   for (;;) {
     Loop* loop;
     {
       MutexLock lock(mu_);
-      loop = Take();
+      loop = Take(me);
       if (loop == nullptr && stop_.load(std::memory_order_relaxed)) return;
       if (loop != nullptr) loop->helpers.fetch_add(1, std::memory_order_relaxed);
     }
@@ -131,15 +171,15 @@ void ThreadPool::Work() {
       loop->helpers.fetch_sub(1, std::memory_order_release);
       continue;
     }
-    const auto wanted = [&] {
+    const auto asked = [&] {
       return open_.load(std::memory_order_relaxed) > 0 || stop_.load(std::memory_order_relaxed);
     };
-    Spin(wanted);
-    if (wanted()) continue;
+    Spin(asked);
     MutexLock lock(mu_);
-    ++parked_;
-    lock.Wait(wake_, wanted);
-    --parked_;
+    if (Take(me) != nullptr || stop_.load(std::memory_order_relaxed)) continue;
+    me.parked = true;
+    lock.Wait(me.wake, [&] { return !me.parked || stop_.load(std::memory_order_relaxed); });
+    me.parked = false;
   }
 }
 

@@ -5,6 +5,11 @@
 // the workers. A caller always takes part in its own loop, so loops finish even when all workers
 // are busy elsewhere. A worker spins a little after its last work, then it parks. A parked worker
 // takes about 50 us to start.
+//
+// Linux may start a woken thread on the processor of the thread that woke it, and move it
+// milliseconds later: then two threads take as long as one. So a pool with one thread for each
+// processor keeps each worker on its own processor. A loop is for the workers of the processors
+// that its caller does not run on.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -21,15 +26,14 @@ namespace uopd::devices::cpu {
 
 class ThreadPool {
  public:
-  // `threads` includes the caller: threads - 1 workers are started. With one thread every loop runs
-  // inline. `background`: the workers have low priority (thread_priority.h).
+  // `threads` includes the caller. With one thread every loop runs inline. `background`: the workers have low priority (thread_priority.h).
   ThreadPool(int threads, std::chrono::microseconds spin, bool background = false);
   // REQUIRES: no loop is running.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int threads() const { return static_cast<int>(threads_.size()) + 1; }
+  int threads() const { return n_threads_; }
 
   // Calls fn(i) for every i in [0, n), in any order and in parallel. Returns when all calls are
   // done. Once `maybe_stop` is set, no further call begins.
@@ -51,16 +55,28 @@ class ThreadPool {
     const Body body;
     const void* const context;
     const StopFlag* const maybe_stop;
+    const int processor;           // of the caller; -1: workers are not bound to processors
     std::atomic<int64_t> next{0};  // first index that no thread has taken yet
     std::atomic<int> helpers{0};   // incremented with mu_ held
     bool caller_parked = false;    // guarded by mu_
   };
 
+  struct Worker {
+    int processor = -1;   // that the worker is bound to; -1: none
+    bool parked = false;  // guarded by mu_
+    std::condition_variable wake;
+    std::thread thread;
+  };
+
   void Run(int64_t n, Body body, const void* context, const StopFlag* maybe_stop)
       UOPD_EXCLUDES(mu_);
-  void Work() UOPD_EXCLUDES(mu_);
-  // Returns the oldest loop with indices left, or null. Removes the loops that have none left.
-  Loop* Take() UOPD_REQUIRES(mu_);
+  void Work(Worker& me) UOPD_EXCLUDES(mu_);
+  // Returns the oldest loop with indices left that is for `worker`, or null. Removes the loops that
+  // have none left.
+  Loop* Take(const Worker& worker) UOPD_REQUIRES(mu_);
+  static bool IsFor(const Loop& loop, const Worker& worker) {
+    return worker.processor < 0 || worker.processor != loop.processor;
+  }
   void Remove(Loop* loop) UOPD_REQUIRES(mu_);
   static void Iterate(Loop& loop);
   // Spins until `done` holds or the spinning time is over.
@@ -71,11 +87,11 @@ class ThreadPool {
   std::atomic<int> open_{0};  // size of loops_, for spinning workers
   std::atomic<bool> stop_{false};
   Mutex mu_;
-  std::condition_variable wake_;  // for workers
   std::condition_variable done_;  // for callers
   std::deque<Loop*> loops_ UOPD_GUARDED_BY(mu_);
-  int parked_ UOPD_GUARDED_BY(mu_) = 0;
-  std::vector<std::thread> threads_;
+  const int n_threads_;
+  bool bound_ = false;          // each worker is bound to a processor; set before they start
+  std::deque<Worker> workers_;  // complete before the first one starts
 };
 
 }  // namespace uopd::devices::cpu

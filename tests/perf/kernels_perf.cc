@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// The time of single operations beside the best of the libraries that users compare with. Both run
+// in this process on the same number of threads, one after the other by turns. uopd's side is the
+// whole program: all its kernels and what happens between them.
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "client/cpp/client.h"
+#include "client/cpp/executor.h"
+#include "client/cpp/functional.h"
+#include "core/base/text.h"
+#include "tests/perf/peers.h"
+#include "tests/perf/perf.h"
+#include "tests/perf/program.h"
+
+namespace uopd::perf {
+namespace {
+
+using client::Client;
+using client::Dims;
+using client::Dtype;
+using client::Tensor;
+
+struct Work {
+  std::string group, name;
+  int threads = 2;
+  double amount = 0;  // of `unit`, in one run
+  std::string unit = "GFLOP/s";
+  std::function<Tensor(Client&)> build;
+  std::function<std::vector<PeerRun>(int threads)> peers;
+};
+
+Work MatMul(const std::string& name, const MatMulShape& s, int threads = 2) {
+  Work out{"matmul", name, threads, 2.0 * static_cast<double>(s.batch * s.m * s.n * s.k),
+           {},       {},   {}};
+  out.unit = "GFLOP/s";
+  out.build = [s](Client& c) {
+    const auto stored = [&](int64_t x, int64_t y, bool transposed) {
+      const Dtype d = s.dtype == "f32" ? Dtype::F32 : s.dtype == "bf16" ? Dtype::BF16 : Dtype::I8;
+      Dims dims = transposed ? Dims{y, x} : Dims{x, y};
+      if (s.batch > 1) dims.insert(dims.begin(), s.batch);
+      const Tensor t = c.Empty(dims, d);
+      return transposed ? t.Transpose(-1, -2) : t;
+    };
+    const Tensor a = stored(s.m, s.k, s.transpose_a), b = stored(s.k, s.n, s.transpose_b);
+    if (s.dtype == "f32") return a.MatMul(b);
+    const Dtype sum = s.dtype == "i8" ? Dtype::I32 : Dtype::F32;
+    return a.Cast(sum).MatMul(b.Cast(sum));
+  };
+  out.peers = [s](int threads) { return MatMulPeers(s, threads); };
+  return out;
+}
+
+Work Conv(const std::string& name, const ConvShape& s, int threads = 2) {
+  Work out{s.groups == 1 ? "conv" : "depthwise", name, threads, s.flops(), {}, {}, {}};
+  out.unit = "GFLOP/s";
+  out.build = [s](Client& c) {
+    client::fn::ConvOptions options;
+    options.stride = {s.stride};
+    options.padding = {s.padding};
+    options.groups = s.groups;
+    return client::fn::Conv(c.Empty({s.batch, s.in, s.size, s.size}),
+                            c.Empty({s.out, s.in / s.groups, s.kernel, s.kernel}), {}, options);
+  };
+  out.peers = [s](int threads) { return ConvPeers(s, threads); };
+  return out;
+}
+
+std::vector<Work> MatMuls() {
+  std::vector<Work> out;
+  for (int threads : {1, 2}) {
+    const std::string end = threads == 1 ? ".1t" : "";
+    for (int64_t n : {256, 512, 1000, 1024, 2048})
+      out.push_back(MatMul(Cat("f32.", n, end), {n, n, n}, threads));
+    for (int64_t n : {512, 1024}) {
+      out.push_back(MatMul(Cat("f32.nt.", n, end), {n, n, n, 1, false, true}, threads));
+      out.push_back(MatMul(Cat("f32.tn.", n, end), {n, n, n, 1, true, false}, threads));
+    }
+  }
+  for (int64_t m : {1, 8, 32}) out.push_back(MatMul(Cat("f32.rows.", m), {m, 4096, 4096}));
+  for (const char* dtype : {"bf16", "i8"}) {
+    for (int64_t n : {512, 1024, 2048})
+      out.push_back(MatMul(Cat(dtype, ".", n), {n, n, n, 1, false, false, dtype}));
+  }
+  return out;
+}
+
+// Every distinct convolution of ResNet-50.
+std::vector<Work> Convolutions() {
+  std::vector<Work> out;
+  for (int64_t b : {1, 8}) {
+    const auto add = [&](int64_t in, int64_t channels, int64_t size, int64_t kernel,
+                         int64_t stride) {
+      out.push_back(Conv(Cat("b", b, ".", kernel, "x", kernel, stride > 1 ? "s2" : "", ".", in, "-",
+                             channels, ".", size),
+                         {b, in, channels, size, kernel, stride, kernel / 2, 1}));
+    };
+    add(3, 64, 224, 7, 2);
+    int64_t in = 64, size = 56;
+    for (int64_t width : {64, 128, 256, 512}) {
+      const int64_t stride = width == 64 ? 1 : 2;
+      add(in, width, size, 1, 1);
+      add(in, 4 * width, size, 1, stride);
+      add(width, width, size, 3, stride);
+      size /= stride;
+      if (stride > 1) add(width, width, size, 3, 1);
+      if (width > 64) add(width, 4 * width, size, 1, 1);
+      add(4 * width, width, size, 1, 1);
+      in = 4 * width;
+    }
+    for (int64_t channels : {32, 96, 384})
+      out.push_back(Conv(Cat("b", b, ".3x3.", channels, ".", 3584 / channels),
+                         {b, channels, channels, 3584 / channels, 3, 1, 1, channels}));
+  }
+  return out;
+}
+
+std::vector<Work> Rows() {
+  std::vector<Work> out;
+  const auto add = [&](const char* name, double bytes, std::function<Tensor(Client&)> build,
+                       std::function<std::vector<PeerRun>(int)> peers = {}) {
+    out.push_back({"memory", name, 2, bytes, "GB/s", std::move(build), std::move(peers)});
+  };
+  const double n = 4096.0 * 4096;
+  const auto input = [](Client& c) { return c.Empty({4096, 4096}); };
+  add(
+      "softmax", 8 * n, [=](Client& c) { return input(c).Softmax(); },
+      [](int t) { return SoftmaxPeers(4096, 4096, t); });
+  add(
+      "layernorm", 8 * n, [=](Client& c) { return client::fn::LayerNorm(input(c), {}, {}); },
+      [](int t) { return LayerNormPeers(4096, 4096, t); });
+  add("rmsnorm", 8 * n, [=](Client& c) { return client::fn::RmsNorm(input(c), {}); });
+  add("add", 12 * n, [=](Client& c) { return input(c) + input(c); });
+  add("exp", 8 * n, [=](Client& c) { return input(c).Exp(); });
+  add("sum", 4 * n, [=](Client& c) { return c.Empty({1 << 24}).Sum(); });
+  add("transpose", 8 * n, [=](Client& c) { return input(c).Transpose(0, 1).Contiguous(); });
+  add("cumsum", 8 * n, [=](Client& c) { return c.Empty({1 << 24}).CumSum(); });
+  add("argmax", 4 * n, [=](Client& c) { return input(c).Argmax(); });
+  return out;
+}
+
+class Bench {
+ public:
+  absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
+    UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
+    Client client(std::make_shared<client::OfflineExecutor>());
+    const Tensor result = work.build(client);
+    UOPD_TRY(result.status());
+    UOPD_ASSIGN(const client::Exported graph, client::Export(std::span(&result, 1)));
+    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph));
+    if (std::getenv("UOPD_SHOW_OPTS") != nullptr) UOPD_TRY(ShowSteps(*program));
+    std::vector<PeerRun> runs;
+    absl::Status failed;
+    runs.push_back({"uopd", [&] { failed.Update(program->Run()); }});
+    if (work.peers)
+      for (PeerRun& p : work.peers(work.threads)) runs.push_back(std::move(p));
+    std::vector<std::vector<double>> times(runs.size());
+    const auto once = [&](size_t i) {
+      const double start = NowSeconds();
+      runs[i].run();
+      return NowSeconds() - start;
+    };
+    for (size_t i = 0; i < runs.size(); ++i) (void)once(i);
+    // Several runs of one side together: what it left in the caches is its own. A pause lets the
+    // threads of the side before go to sleep.
+    const double about = once(0);
+    const int together = std::clamp(static_cast<int>(2e-2 / std::max(about, 1e-6)), 1, 64);
+    for (const double until = NowSeconds() + seconds;
+         times[0].size() < 3 || NowSeconds() < until;) {
+      for (size_t i = 0; i < runs.size(); ++i) {
+        usleep(1000);
+        (void)once(i);
+        for (int k = 0; k < together; ++k) times[i].push_back(once(i));
+      }
+    }
+    UOPD_TRY(failed);
+    Measurement m{Cat(work.group, ".", work.name), work.unit, Rate(work, times[0])};
+    for (size_t i = 1; i < runs.size(); ++i) {
+      const double rate = Rate(work, times[i]);
+      if (rate > m.peer) m.peer = rate, m.peer_name = runs[i].name;
+    }
+    out.push_back(std::move(m));
+    return absl::OkStatus();
+  }
+
+ private:
+  static double Rate(const Work& work, const std::vector<double>& seconds) {
+    return work.amount / Percentile(seconds, 0.5) / 1e9;
+  }
+
+  static absl::Status ShowSteps(Program& program) {
+    UOPD_TRY(program.Run());
+    UOPD_ASSIGN(const std::vector<double> seconds, program.RunTimed());
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      const Program::Step& step = program.steps()[i];
+      std::string opts;
+      for (const codegen::Opt& opt : step.kernel.applied) Append(opts, " ", Text(opt));
+      std::fprintf(stderr, "  %s:%s\n    %.1f us, codegen %.1f ms, LLVM %.1f ms\n",
+                   step.kernel.name.c_str(), opts.c_str(), 1e6 * seconds[i],
+                   1e3 * step.codegen_seconds, 1e3 * step.compile_seconds);
+      if (const char* folder = std::getenv("UOPD_KEEP_TEXT")) {
+        if (FILE* f = std::fopen(Cat(folder, "/", step.kernel.name, ".ll").c_str(), "w")) {
+          std::fwrite(step.text.data(), 1, step.text.size(), f);
+          std::fclose(f);
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::shared_ptr<devices::cpu::CpuDevice>> DeviceOf(int threads) {
+    auto& device = devices_[threads];
+    if (device == nullptr) {
+      UOPD_ASSIGN(device, devices::cpu::CpuDevice::Open({.threads = threads}));
+    }
+    return device;
+  }
+  std::map<int, std::shared_ptr<devices::cpu::CpuDevice>> devices_;
+};
+
+absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
+  std::vector<Work> all;
+  for (auto* list : {&MatMuls, &Convolutions, &Rows})
+    for (Work& w : list()) all.push_back(std::move(w));
+  Bench bench;
+  std::vector<Measurement> out;
+  std::map<std::string, std::pair<double, int>> logs;  // by group
+  for (const Work& work : all) {
+    const std::string name = Cat(work.group, ".", work.name);
+    if (!name.starts_with(options.model)) continue;
+    UOPD_TRY(WithFrame(bench.Measure(work, options.scale, out), Cat("measuring ", name)));
+    if (out.back().peer > 0) {
+      auto& [sum, count] = logs[work.group];
+      sum += std::log(out.back().value / out.back().peer);
+      ++count;
+    }
+  }
+  if (out.empty()) return absl::InvalidArgumentError(Cat("no work begins with ", options.model));
+  for (const auto& [group, mean] : logs)
+    out.push_back({Cat(group, ".geometric_mean"), "ratio", std::exp(mean.first / mean.second)});
+  return out;
+}
+
+const Register kRegister(
+    "kernels", "single operations beside OpenBLAS and oneDNN: --model BEGINNING-OF-A-NAME", Run);
+
+}  // namespace
+}  // namespace uopd::perf

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "tests/perf/program.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/base/text.h"
+#include "core/ir/io/wire.h"
+#include "core/render/llvm_ir.h"
+#include "server/worker/launch_shape.h"
+#include "tests/perf/perf.h"
+#include "tests/support/kernel_interpreter.h"
+
+namespace uopd::perf {
+
+absl::StatusOr<std::unique_ptr<Program>> Program::Make(
+    std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph) {
+  std::unique_ptr<Program> program(new Program(std::move(device)));
+  UOPD_TRY(program->Prepare(graph));
+  return program;
+}
+
+absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, size_t seed) {
+  const auto size = static_cast<size_t>(ir::ByteSize(slot.dtype));
+  std::vector<uint8_t> values(static_cast<size_t>(slot.bytes));
+  const bool integer = !ir::IsFloat(slot.dtype);
+  for (size_t i = 0; i < values.size() / size; ++i) {
+    const size_t n = ((i + seed) * 7919) % 2003;
+    const ir::Scalar value = integer ? ir::Scalar::Int(slot.dtype, static_cast<int64_t>(n % 15) - 7)
+                                     : ir::Scalar::Float(slot.dtype, static_cast<double>(n) / 1000 - 1);
+    tests::StoreScalar(value, &values[i * size]);
+  }
+  return stream_->CopyIn(std::as_bytes(std::span(values)), buffer, 0);
+}
+
+absl::Status Program::Prepare(std::string_view graph) {
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
+  schedule::Options options;
+  options.limits = schedule::KernelLimits::Of(device_->target());
+  UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, options));
+  for (const schedule::Slot& slot : schedule.slots) {
+    slots_.push_back(nullptr);
+    if (!slot.used) continue;
+    UOPD_ASSIGN(slots_.back(),
+                device_->Allocate(static_cast<size_t>(slot.bytes), devices::MemoryKind::kDevice));
+    UOPD_TRY(Fill(*slots_.back(), slot, slots_.size()));
+  }
+  for (const auto& [device, bytes] : schedule.arenas) {
+    if (arena_ != nullptr) return absl::UnimplementedError("the program uses several devices");
+    UOPD_ASSIGN(arena_,
+                device_->Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
+  }
+  for (const schedule::Item& item : schedule.items) {
+    if (item.kind != schedule::Item::kKernel)
+      return absl::UnimplementedError("the program copies between buffers");
+    ir::UOpContext kernel;
+    UOPD_ASSIGN(const ir::UOp root, ir::Decode(kernel, item.graph, ir::Level::kKernel));
+    Step step;
+    double start = NowSeconds();
+    UOPD_ASSIGN(step.kernel, codegen::Lower(kernel, root, device_->target(), {}));
+    UOPD_ASSIGN(step.text, render::RenderLlvmIr(kernel, step.kernel.linear, step.kernel.name,
+                                                step.kernel.variables));
+    step.codegen_seconds = NowSeconds() - start;
+    step.kernel.linear = ir::UOp();
+    start = NowSeconds();
+    UOPD_ASSIGN(step.executable, device_->Load({CodeFormat::kLlvmIr,
+                                                step.kernel.name,
+                                                step.text,
+                                                {static_cast<int>(item.buffers.size()), 0}}));
+    step.compile_seconds = NowSeconds() - start;
+    for (const schedule::BufferRef& ref : item.buffers) {
+      if (ref.kind == schedule::BufferRef::kArgument) {
+        step.args.push_back({slots_[static_cast<size_t>(ref.index)].get(), 0});
+      } else {
+        const auto& temporary = schedule.temporaries[static_cast<size_t>(ref.index)];
+        step.args.push_back({arena_.get(), static_cast<size_t>(temporary.offset)});
+      }
+    }
+    steps_.push_back(std::move(step));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Program::Run() {
+  for (Step& s : steps_) {
+    UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {}));
+  }
+  return stream_->Synchronize();
+}
+
+absl::StatusOr<std::vector<double>> Program::RunTimed() {
+  std::vector<double> out;
+  for (Step& s : steps_) {
+    const double start = NowSeconds();
+    UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {}));
+    UOPD_TRY(stream_->Synchronize());
+    out.push_back(NowSeconds() - start);
+  }
+  return out;
+}
+
+absl::StatusOr<std::vector<std::byte>> Program::Read(size_t slot) {
+  std::vector<std::byte> out(slots_.at(slot)->size());
+  UOPD_TRY(stream_->CopyOut(*slots_[slot], 0, out));
+  UOPD_TRY(stream_->Synchronize());
+  return out;
+}
+
+}  // namespace uopd::perf

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// A program in this process: scheduled, compiled by the heuristics and run on a CPU device, without
+// a daemon.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/status.h"
+#include "core/codegen/codegen.h"
+#include "core/schedule/schedule.h"
+#include "devices/cpu/cpu_device.h"
+
+namespace uopd::perf {
+
+class Program {
+ public:
+  // `graph`: wire form of a tensor graph without variables. Its input buffers are filled with
+  // numbers between -1 and 1.
+  static absl::StatusOr<std::unique_ptr<Program>> Make(
+      std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph);
+
+  // Runs every step once and waits.
+  absl::Status Run();
+  // The time of every step of one run, in seconds.
+  absl::StatusOr<std::vector<double>> RunTimed();
+
+  struct Step {
+    codegen::LoweredKernel kernel;  // its nodes are gone
+    std::shared_ptr<devices::Executable> executable;
+    std::vector<devices::BufferArg> args;
+    double codegen_seconds = 0, compile_seconds = 0;
+    std::string text;  // LLVM IR
+  };
+  std::span<const Step> steps() const { return steps_; }
+  // Contents of the buffer of a slot of the graph.
+  absl::StatusOr<std::vector<std::byte>> Read(size_t slot);
+
+ private:
+  explicit Program(std::shared_ptr<devices::cpu::CpuDevice> device)
+      : device_(std::move(device)), stream_(device_->NewStream().value()) {}
+  absl::Status Prepare(std::string_view graph);
+  absl::Status Fill(devices::Buffer& buffer, const schedule::Slot& slot, size_t seed);
+
+  std::shared_ptr<devices::cpu::CpuDevice> device_;
+  std::unique_ptr<devices::Stream> stream_;
+  std::vector<std::shared_ptr<devices::Buffer>> slots_;
+  std::shared_ptr<devices::Buffer> arena_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace uopd::perf
