@@ -2,6 +2,7 @@
 // The time of single operations beside the best of the libraries that users compare with. Both run
 // in this process on the same number of threads, one after the other by turns. uopd's side is the
 // whole program: all its kernels and what happens between them.
+#include <sched.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -147,6 +148,7 @@ class Bench {
  public:
   absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
     UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
+    BindThisThread();
     Client client(std::make_shared<client::OfflineExecutor>());
     const Tensor result = work.build(client);
     UOPD_TRY(result.status());
@@ -188,6 +190,20 @@ class Bench {
   }
 
  private:
+  // To the first processor, because peers bind their other threads (peers.cc). The devices, which
+  // bind their threads to the processors of the process, are open by now.
+  void BindThisThread() {
+    if (bound_) return;
+    bound_ = true;
+    cpu_set_t all, first;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    int processor = 0;
+    while (!CPU_ISSET(processor, &all)) ++processor;
+    CPU_ZERO(&first);
+    CPU_SET(processor, &first);
+    (void)sched_setaffinity(0, sizeof first, &first);
+  }
+
   static double Rate(const Work& work, const std::vector<double>& seconds) {
     return work.amount / Percentile(seconds, 0.5) / 1e9;
   }
@@ -213,12 +229,12 @@ class Bench {
   }
 
   absl::StatusOr<std::shared_ptr<devices::cpu::CpuDevice>> DeviceOf(int threads) {
-    auto& device = devices_[threads];
-    if (device == nullptr) {
-      UOPD_ASSIGN(device, devices::cpu::CpuDevice::Open({.threads = threads}));
+    for (int n = 1; n <= 2 && devices_.size() < 2; ++n) {
+      UOPD_ASSIGN(devices_[n], devices::cpu::CpuDevice::Open({.threads = n}));
     }
-    return device;
+    return devices_.at(threads);
   }
+  bool bound_ = false;
   std::map<int, std::shared_ptr<devices::cpu::CpuDevice>> devices_;
 };
 

@@ -9,6 +9,7 @@
 #endif
 #ifdef UOPD_HAS_ONEDNN
 #include <omp.h>
+#include <sched.h>
 
 #include <dnnl.hpp>
 #endif
@@ -82,7 +83,19 @@ struct Sequence {
   }
 };
 
+// Linux may leave two threads on one processor for milliseconds. Thread 0 is the caller.
+void SpreadThreads(int threads) {
+#pragma omp parallel num_threads(threads)
+  if (const int i = omp_get_thread_num(); i > 0) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(i, &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+  }
+}
+
 PeerRun OneDnn(std::shared_ptr<Sequence> sequence, int threads) {
+  SpreadThreads(threads);
   return {"oneDNN", [sequence, threads] {
             omp_set_num_threads(threads);
             for (size_t i = 0; i < sequence->primitives.size(); ++i)

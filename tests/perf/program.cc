@@ -26,8 +26,9 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
   const bool integer = !ir::IsFloat(slot.dtype);
   for (size_t i = 0; i < values.size() / size; ++i) {
     const size_t n = ((i + seed) * 7919) % 2003;
-    const ir::Scalar value = integer ? ir::Scalar::Int(slot.dtype, static_cast<int64_t>(n % 15) - 7)
-                                     : ir::Scalar::Float(slot.dtype, static_cast<double>(n) / 1000 - 1);
+    const ir::Scalar value = integer
+                                 ? ir::Scalar::Int(slot.dtype, static_cast<int64_t>(n % 15) - 7)
+                                 : ir::Scalar::Float(slot.dtype, static_cast<double>(n) / 1000 - 1);
     tests::StoreScalar(value, &values[i * size]);
   }
   return stream_->CopyIn(std::as_bytes(std::span(values)), buffer, 0);

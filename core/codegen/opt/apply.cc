@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
@@ -43,6 +44,15 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
       add(ctx_.Idx(p.amount), p.type, p.outer ? others : inside);
     }
     if (a.padded) made.maybe_valid = Lt(ctx_, made.value, a.range.src(0));
+    // The padding of a scalar output axis repeats the last iteration, whose loads are all valid,
+    // and stores nothing.
+    made.clamped = a.padded && !a.is_reduce && !a.is_vector && a.range.src(0).Is(Op::CONST) &&
+                   a.range.src(0).const_int() > 0;
+    if (made.clamped) {
+      const auto negated = [&](UOp u) { return ir::Alu(ctx_, Op::NEG, {u}); };
+      const UOp last = ctx_.Idx(a.range.src(0).const_int() - 1);
+      made.value = negated(ir::Alu(ctx_, Op::MAX, {negated(made.value), negated(last)}));
+    }
     out.push_back(std::move(made));
   }
   return out;
@@ -50,12 +60,17 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
 
 UOp OptPlan::Make() {
   const std::vector<MadeAxis> made = MakeAxes();
+  absl::flat_hash_set<uint32_t> is_stored;  // the INDEX of a STORE
+  for (UOp u : order_) {
+    if (u.Is(Op::STORE)) is_stored.insert(u.src(0).id());
+  }
   // The condition under which the iteration of an INDEX or a STAGE is no padding; null if always. A
   // STAGE stores nothing in the padding of the ranges that it closes.
   auto valid_of = [&](UOp index) {
     UOp valid;
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].maybe_valid) continue;
+      if (made[i].clamped && !is_stored.contains(index.id())) continue;
       bool along = Along(index.src(1), i);
       for (UOp r : index.closed()) along |= r == axes_[i].range;
       if (!along) continue;

@@ -13,6 +13,7 @@
 
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opt/register_tile.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 #include "core/rules/instructions.h"
@@ -334,8 +335,45 @@ class Heuristic {
     return few ? static_cast<double>(left_[axis]) / static_cast<double>(padded) : 0;
   }
 
+  // The tile of the model (register_tile.h). False if no load of a reduction is shared.
+  bool ChooseModelledTile() {
+    std::vector<TileAxis> axes;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if (!IsReduce(a) && fixed_[a] && left_[a] > 1 && InsideReduce(a))
+        axes.push_back({a, left_[a]});
+    }
+    std::vector<TileLoad> loads;
+    for (const Access& a : accesses_) {
+      if (a.is_store || (a.path & reduces_) == 0) continue;
+      TileLoad load;
+      load.bytes = static_cast<double>(widest_);
+      for (size_t i = 0; i < axes_.size(); ++i) {
+        if (a.strides[i] == 0) continue;
+        load.along |= Bit(i);
+        if ((reduces_ & Bit(i)) != 0) load.steps *= static_cast<double>(left_[i]);
+        if (lanes_[i] == 1) continue;
+        load.bytes *= static_cast<double>(lanes_[i]);
+        if (a.strides[i] != 1) load.instructions = kGatherCost * static_cast<double>(lanes_[i]);
+      }
+      loads.push_back(load);
+    }
+    const bool shared = std::any_of(axes.begin(), axes.end(),
+                                    [&](const TileAxis& a) { return SharedAlong(a.axis); });
+    if (!shared) return false;
+    for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, target_).amounts)
+      Upcast(axis, amount);
+    return true;
+  }
+  // Whether some load of a reduction is inside the loop over the axis.
+  bool InsideReduce(size_t axis) const {
+    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+      return !x.is_store && (x.path & reduces_) != 0 && (x.path & Bit(axis)) != 0;
+    });
+  }
+
   // Upcasts at most two axes: the innermost two along which loads are shared.
   void ChooseTile() {
+    if (!has_stages_ && ChooseModelledTile()) return;
     std::vector<size_t> shared;
     for (size_t a = axes_.size(); a-- > 0 && shared.size() < 2;) {
       if (!IsReduce(a) && fixed_[a] && left_[a] > 1 && SharedAlong(a)) shared.push_back(a);

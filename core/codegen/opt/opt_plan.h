@@ -33,7 +33,8 @@ class OptPlan {
 
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
   // ids are renumbered without gaps. An amount that does not divide its axis pads it: in the
-  // padding loads and stores are gated, and reductions see their identity element.
+  // padding stores are gated, loads are gated or repeat those of the last iteration, and reductions
+  // see their identity element.
   // RESOURCE_EXHAUSTED if the kernel needs too much staged memory even without opts.
   absl::StatusOr<ir::UOp> Apply();
 
@@ -69,8 +70,9 @@ class OptPlan {
 
   // In apply.cc.
   struct MadeAxis {
-    ir::UOp value;        // replaces the RANGE of the axis
-    ir::UOp maybe_valid;  // false in the padding; null: there is no padding
+    ir::UOp value;         // replaces the RANGE of the axis
+    ir::UOp maybe_valid;   // false in the padding; null: there is no padding
+    bool clamped = false;  // in the padding `value` is the last iteration
     std::vector<ir::UOp> ranges;
   };
   std::vector<MadeAxis> MakeAxes();

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/opt/register_tile.h"
+
+#include <algorithm>
+
+namespace uopd::codegen {
+namespace {
+
+constexpr int64_t kMostCopies = 16;    // of one axis
+constexpr double kPerCycle = 2;        // multiply-adds, and loads, that start in one cycle
+constexpr double kLatency = 4;         // cycles until a multiply-add may use the result of another
+constexpr double kBytesPerCycle = 32;  // from the second-level cache
+constexpr double kNotHidden = 0.3;     // the part of that time that multiply-adds do not hide
+constexpr double kOverhead = 0.5;      // cycles of a step for the loop
+
+// The cycles of one step with `copies[i]` copies along axes[i].
+class Model {
+ public:
+  Model(std::span<const TileLoad> loads, const Target& target) : loads_(loads), target_(target) {}
+
+  // Useful multiply-adds a cycle; 0 if the tile does not fit in the registers.
+  double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
+    const double accumulators = static_cast<double>(x * y);
+    double loaded = 0, fewest = accumulators, from_second = 0, largest = 0;
+    for (const TileLoad& l : loads_) {
+      const double copies = ((l.along >> a.axis & 1) != 0 ? static_cast<double>(x) : 1.0) *
+                            ((l.along >> b.axis & 1) != 0 ? static_cast<double>(y) : 1.0);
+      loaded += copies * l.instructions;
+      fewest = std::min(fewest, copies);
+      const double bytes = copies * l.bytes;
+      // The panel of one load may stay in the first-level cache while the others stream by.
+      from_second += bytes;
+      if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes);
+    }
+    from_second -= largest;
+    if (accumulators + fewest + 1 > target_.vector_registers) return 0;
+    const double issue = std::max(accumulators, loaded) / kPerCycle;
+    const double cycles =
+        std::max(issue, kLatency) + kOverhead + kNotHidden * from_second / kBytesPerCycle;
+    return accumulators * Useful(a, x) * Useful(b, y) / cycles;
+  }
+
+ private:
+  double FirstLevel() const {
+    return target_.caches.empty() ? 32768.0 : static_cast<double>(target_.caches[0].bytes);
+  }
+  static double Useful(const TileAxis& a, int64_t n) {
+    const int64_t rounds = (a.size + n - 1) / n;
+    return static_cast<double>(a.size) / static_cast<double>(rounds * n);
+  }
+
+  const std::span<const TileLoad> loads_;
+  const Target& target_;
+};
+
+}  // namespace
+
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+                        const Target& target) {
+  const Model model(loads, target);
+  const auto fits = [](const TileAxis& a, int64_t n) {
+    return n <= std::min(a.size, kMostCopies) && (a.pads || a.size % n == 0);
+  };
+  Tile best;
+  double most = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    // Two different axes, or one alone (j == i, y == 1).
+    for (size_t j = i; j < axes.size(); ++j) {
+      for (int64_t x = 1; x <= kMostCopies; ++x) {
+        if (!fits(axes[i], x)) continue;
+        for (int64_t y = 1; y <= (j == i ? 1 : kMostCopies); ++y) {
+          if (!fits(axes[j], y)) continue;
+          const double rate = model.Rate(axes[i], x, axes[j], y);
+          if (rate <= 1.001 * most) continue;
+          most = rate;
+          best = {{}, x * y};
+          if (x > 1) best.amounts.emplace_back(axes[i].axis, x);
+          if (y > 1) best.amounts.emplace_back(axes[j].axis, y);
+        }
+      }
+    }
+  }
+  return best;
+}
+
+}  // namespace uopd::codegen

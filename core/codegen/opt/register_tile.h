@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The register tile of a reduction: how many results are summed up at the same time.
+//
+// A model of one step of the innermost reduction: the multiply-adds, the loads, and the bytes that
+// come from beyond the first-level cache each take cycles. The tile with the most useful
+// multiply-adds per cycle wins; nothing is measured.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "core/base/target.h"
+
+namespace uopd::codegen {
+
+// A load inside of the reduction.
+struct TileLoad {
+  uint64_t along = 0;       // the axes that it depends on, a bit each
+  double instructions = 1;  // to load one value; over 1 for lanes that are not contiguous
+  double bytes = 4;         // of one value with all its lanes
+  double steps = 1;         // steps of the reductions: different values of one copy
+};
+
+struct TileAxis {
+  size_t axis = 0;
+  int64_t size = 1;  // iterations left
+  bool pads = true;  // amounts that do not divide the size are allowed
+};
+
+struct Tile {
+  std::vector<std::pair<size_t, int64_t>> amounts;  // at most two axes; none has amount 1
+  int64_t accumulators = 1;
+};
+
+// Of at most two of the axes. REQUIRES: loads is not empty.
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+                        const Target& target);
+
+}  // namespace uopd::codegen
