@@ -221,8 +221,7 @@ class Heuristic {
     double cost = 0;
     for (const Access& a : accesses_) {
       if ((a.path & Bit(axis)) == 0) continue;
-      const bool single = a.strides[axis] == 0 || a.strides[axis] == 1;
-      cost += Times(a.path) * (lanes == 1 ? 1.0 : single ? 1.0 / used : kGatherCost);
+      cost += Times(a.path) * (lanes == 1 ? 1.0 : Loads(a, axis, lanes) / used);
     }
     for (AxisSet path : alu_) cost += (path & Bit(axis)) != 0 ? Times(path) / used : 0.0;
     for (const Result& r : results_) {
@@ -231,6 +230,15 @@ class Heuristic {
       }
     }
     return cost;
+  }
+
+  // The instructions of an access to `lanes` lanes along the axis.
+  static double Loads(const Access& a, size_t axis, int64_t lanes) {
+    const auto stride = a.strides[axis];
+    if (stride == 0 || stride == 1) return 1;
+    const bool few = stride && *stride > 1 && *stride <= std::min(kSmallStride, lanes - 1);
+    if (few && !a.is_store) return 2 * static_cast<double>(*stride) - 1;
+    return kGatherCost * static_cast<double>(lanes);
   }
 
   bool Try(const Opt& opt) { return plan_.Add(opt).ok(); }
@@ -353,7 +361,7 @@ class Heuristic {
         if ((reduces_ & Bit(i)) != 0) load.steps *= static_cast<double>(left_[i]);
         if (lanes_[i] == 1) continue;
         load.bytes *= static_cast<double>(lanes_[i]);
-        if (a.strides[i] != 1) load.instructions = kGatherCost * static_cast<double>(lanes_[i]);
+        load.instructions = Loads(a, i, lanes_[i]);
       }
       loads.push_back(load);
     }

@@ -164,12 +164,65 @@ class Vectoriser {
       UOPD_ASSIGN(UOp one, IndexAt(index, range, 0));
       return ir::Load(ctx_, one);
     }
+    if (stride && *stride > 1 && *stride <= kSmallStride && Lanes(range) > *stride) {
+      return LoadStrided(index, range, *stride);
+    }
     std::vector<UOp> lanes;
     for (int64_t k = 0; k < Lanes(range); ++k) {
       UOPD_ASSIGN(UOp one, IndexAt(index, range, k));
       lanes.push_back(ir::Load(ctx_, one));
     }
     return ctx_.Make(Op::STACK, u.dtype(), lanes);
+  }
+
+  // The lanes lie `stride` elements apart: loads all elements from the first lane's to the last
+  // lane's, as `stride` contiguous vectors, and picks the lanes. The last vector ends with the last
+  // lane, so nothing beyond it is loaded. Elements between two valid lanes are inside of the buffer;
+  // next to a gated lane they are gated too.
+  absl::StatusOr<UOp> LoadStrided(UOp index, UOp range, int64_t stride) {
+    const int64_t n = Lanes(range);
+    UOPD_ASSIGN(const UOp first, Map(At(index.src(1), range, 0)));
+    const UOp gate = index.n_src() == 3 ? done_.at(index.src(2).id()) : UOp();
+    const auto start = [&](int64_t j) { return j < stride - 1 ? j * n : (n - 1) * stride + 1 - n; };
+    std::vector<UOp> parts;
+    for (int64_t j = 0; j < stride; ++j) {
+      UOp part_gate = gate;
+      if (gate && !ctx_.ShapeOf(gate)->empty()) {
+        std::vector<UOp> lane, wanted;
+        for (int64_t e = start(j); e < start(j) + n; ++e) {
+          lane.push_back(Lane(gate, e / stride));
+          wanted.push_back(ctx_.Int(ir::Dtype::Bool, e % stride == 0 ? 1 : 0));
+        }
+        part_gate = And(ctx_, ctx_.Make(Op::STACK, gate.dtype(), lane),
+                        ctx_.Make(Op::STACK, gate.dtype(), wanted));
+      }
+      parts.push_back(
+          ir::Load(ctx_, ir::Index(ctx_, done_.at(index.src(0).id()),
+                                   Add(ctx_, first, ctx_.Idx(start(j))), part_gate, n)));
+    }
+    // A shuffle takes two vectors: first the lanes of each pair of parts, then those of both pairs.
+    const auto part_of = [&](int64_t k) { return std::min(k * stride / n, stride - 1); };
+    const auto pick = [&](int64_t a, int64_t b) {
+      std::vector<UOp> lanes;
+      for (int64_t k = 0; k < n; ++k) {
+        const int64_t j = std::clamp(part_of(k), a, b);
+        lanes.push_back(Lane(parts[static_cast<size_t>(j)],
+                             std::clamp<int64_t>(k * stride - start(j), 0, n - 1)));
+      }
+      return ctx_.Make(Op::STACK, parts[0].dtype(), lanes);
+    };
+    const UOp low = pick(0, std::min<int64_t>(1, stride - 1));
+    if (stride <= 2) return low;
+    const UOp high = stride == 3 ? parts[2] : pick(2, stride - 1);
+    std::vector<UOp> lanes;
+    for (int64_t k = 0; k < n; ++k) {
+      if (part_of(k) < 2) {
+        lanes.push_back(Lane(low, k));
+      } else {
+        lanes.push_back(Lane(high, stride == 3 ? k * stride - start(2) : k));
+      }
+    }
+    return ctx_.Make(Op::STACK, low.dtype(), lanes);
   }
 
   absl::StatusOr<UOp> MapStore(UOp u, UOp range) {
