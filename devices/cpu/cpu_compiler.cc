@@ -4,6 +4,9 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/AsmParser/Parser.h>
+#include <llvm/CodeGen/MachineModuleInfo.h>
+#include <llvm/CodeGen/Passes.h>
+#include <llvm/CodeGen/TargetPassConfig.h>
 #include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LLVMContext.h>
@@ -80,6 +83,29 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+// Adds the passes that turn a module into an object. False if the target emits none.
+//
+// As TargetMachine::addPassesToEmitFile, but without the scheduler of machine instructions: codegen
+// emits each load right before its use (core/codegen/passes/linearise.cc). The scheduler would move
+// all loads of a register tile to its front, and the accumulators to the stack.
+bool AddCodegen(llvm::LLVMTargetMachine& machine, llvm::raw_pwrite_stream& out,
+                llvm::legacy::PassManager& passes) {
+  auto* modules = new llvm::MachineModuleInfoWrapperPass(&machine);
+  llvm::TargetPassConfig* config = machine.createPassConfig(passes);
+  config->disablePass(&llvm::MachineSchedulerID);
+  passes.add(config);
+  passes.add(modules);
+  if (config->addISelPasses()) return false;
+  config->addMachinePasses();
+  config->setInitialized();
+  if (machine.addAsmPrinter(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile,
+                            modules->getMMI().getContext())) {
+    return false;
+  }
+  passes.add(llvm::createFreeMachineFunctionPass());
+  return true;
 }
 
 }  // namespace
@@ -159,7 +185,7 @@ absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source) const 
     Optimize(*module, *machine);
     llvm::raw_svector_ostream out(object);
     llvm::legacy::PassManager codegen;
-    if (machine->addPassesToEmitFile(codegen, out, nullptr, llvm::CodeGenFileType::ObjectFile)) {
+    if (!AddCodegen(static_cast<llvm::LLVMTargetMachine&>(*machine), out, codegen)) {
       return CompileError("the target emits no objects", source);
     }
     codegen.run(*module);

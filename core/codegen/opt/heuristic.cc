@@ -29,6 +29,8 @@ using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
 constexpr double kUnrollWhole = 16;  // a reduction of at most this many terms is unrolled whole
+constexpr int64_t kShortLoop =
+    8;  // an innermost reduced axis of at most this size is unrolled whole
 constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
 constexpr double kGatherCost = 2;    // cost of one lane of a gather or scatter, in loads
 
@@ -476,10 +478,21 @@ class Heuristic {
   }
 
   void ChooseUnroll() {
+    size_t innermost = axes_.size();
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((reduces_ & Bit(a)) != 0 && fixed_[a] && left_[a] > 1 && !staged_over_[a]) innermost = a;
+    }
     for (size_t a = axes_.size(); a-- > 0;) {
       if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] == 1 || staged_over_[a]) continue;
       if (unrolls_whole_) {
         TryCopies({OptKind::kUnroll, static_cast<int>(a), 0}, left_[a]);
+        continue;
+      }
+      // A short innermost loop costs as much as its body, and its gates become constants.
+      if (a == innermost && left_[a] <= kShortLoop &&
+          TryCopies({OptKind::kUnroll, static_cast<int>(a), 0}, left_[a])) {
+        left_[a] = 1;
+        if (accumulators_ >= 8) return;
         continue;
       }
       const int64_t want = accumulators_ >= 8 ? 2 : 8 / accumulators_;

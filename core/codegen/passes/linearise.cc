@@ -339,14 +339,31 @@ class Lineariser {
     }
     const size_t depth = path_.size();
     for (UOp l : loops) UOPD_TRY(Open(l));
-    UOPD_TRY(Emit(Values(together)));
-    std::vector<UOp> stores;
+    UOPD_TRY(Emit(StoredValues(together)));
+    // Term by term, each load right before its first use: so few values are alive at a time.
+    struct Step {
+      UOp at, value;
+      std::vector<UOp> terms;
+    };
+    std::vector<Step> steps;
+    size_t most = 0;
     for (const Accumulator& a : acc) {
       const UOp now = Line(ir::After(ctx_, a.buffer, {a.init, path_.back().range}));
-      const UOp at = Line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), a.lanes));
-      const UOp next = Step(a.reduce, Line(ir::Load(ctx_, at)));
-      stores.push_back(Line(ir::Store(ctx_, at, next)));
+      Step step;
+      step.at = Line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), a.lanes));
+      step.value = Line(ir::Load(ctx_, step.at));
+      Terms(a.reduce.src(0), ChainOp(a.reduce), step.terms);
+      most = std::max(most, step.terms.size());
+      steps.push_back(std::move(step));
     }
+    for (size_t t = 0; t < most; ++t) {
+      for (size_t i = 0; i < steps.size(); ++i) {
+        if (t >= steps[i].terms.size()) continue;
+        UOPD_ASSIGN(steps[i].value, AddTerm(acc[i].reduce, steps[i].value, steps[i].terms[t]));
+      }
+    }
+    std::vector<UOp> stores;
+    for (const Step& step : steps) stores.push_back(Line(ir::Store(ctx_, step.at, step.value)));
     for (UOp r : together) {
       if (r.Is(Op::REDUCE)) continue;
       for (UOp s : Stores(r)) stores.push_back(Line(ir::Store(ctx_, New(s.src(0)), New(s.src(1)))));
@@ -394,40 +411,23 @@ class Lineariser {
     if (reduce.dtype() != Dtype::Bool) return reduce.reduce_op();
     return reduce.reduce_op() == Op::ADD ? Op::OR : Op::AND;
   }
-  // The values that must be emitted before the accumulators are updated and the arrays are stored:
-  // the terms, or the two factors of each term that Fuses.
-  std::vector<UOp> Values(std::span<const UOp> together) const {
-    std::vector<UOp> out, terms;
+  // The values and addresses that the arrays of `together` store.
+  static std::vector<UOp> StoredValues(std::span<const UOp> together) {
+    std::vector<UOp> out;
     for (UOp r : together) {
-      if (!r.Is(Op::REDUCE)) {
-        for (UOp s : Stores(r)) out.insert(out.end(), s.srcs().begin(), s.srcs().end());
-        continue;
-      }
-      terms.clear();
-      Terms(r.src(0), ChainOp(r), terms);
-      for (UOp t : terms) {
-        if (Fuses(r, t)) {
-          out.push_back(t.src(0));
-          out.push_back(t.src(1));
-        } else {
-          out.push_back(t);
-        }
-      }
+      if (r.Is(Op::REDUCE)) continue;
+      for (UOp s : Stores(r)) out.insert(out.end(), s.srcs().begin(), s.srcs().end());
     }
     return out;
   }
-  // The new value of accumulator `acc` after one step of the reduction.
-  UOp Step(UOp reduce, UOp acc) {
-    std::vector<UOp> terms;
-    Terms(reduce.src(0), ChainOp(reduce), terms);
-    for (UOp t : terms) {
-      if (Fuses(reduce, t)) {
-        acc = Line(ctx_.Make(Op::MULACC, acc.dtype(), {New(t.src(0)), New(t.src(1)), acc}));
-      } else {
-        acc = LineAll(Combine(ctx_, reduce.reduce_op(), acc, New(t)), acc, New(t));
-      }
+  // Emits one term of a step of a reduction; returns the new value of the accumulator.
+  absl::StatusOr<UOp> AddTerm(UOp reduce, UOp acc, UOp term) {
+    if (Fuses(reduce, term)) {
+      UOPD_TRY(Emit(term.srcs()));
+      return Line(ctx_.Make(Op::MULACC, acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}));
     }
-    return acc;
+    UOPD_TRY(Emit(std::span<const UOp>(&term, 1)));
+    return LineAll(Combine(ctx_, reduce.reduce_op(), acc, New(term)), acc, New(term));
   }
 
   UOp Line(UOp u) {
