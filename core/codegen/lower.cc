@@ -134,7 +134,10 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   const auto check = [&] { return ctx.CheckInterrupt(); };
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   UOPD_TRY(check());
-  if (!options.noopt) kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
+  if (!options.noopt) {
+    kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
+    kernel = OrderReductions(ctx, kernel);
+  }
   UOPD_TRY(check());
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_TRY(check());

@@ -358,6 +358,7 @@ class Heuristic {
       TileLoad load;
       load.bytes = static_cast<double>(widest_);
       for (size_t i = 0; i < axes_.size(); ++i) {
+        load.strides.push_back(std::abs(a.strides[i].value_or(0)) * widest_ * lanes_[i]);
         if (a.strides[i] == 0) continue;
         load.along |= Bit(i);
         if ((reduces_ & Bit(i)) != 0) load.steps *= static_cast<double>(left_[i]);
@@ -370,7 +371,9 @@ class Heuristic {
     const bool shared = std::any_of(axes.begin(), axes.end(),
                                     [&](const TileAxis& a) { return SharedAlong(a.axis); });
     if (!shared) return false;
-    for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, target_).amounts)
+    bool joins = false;
+    for (size_t i = 0; i < axes_.size(); ++i) joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
+    for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, joins, target_).amounts)
       Upcast(axis, amount);
     return true;
   }

@@ -27,6 +27,17 @@ struct Traffic {
   double buffer = 0;            // size of the buffer in bytes; 0 for a staged value
 };
 
+// Gives each RANGE in `from` the axis id of the RANGE in `to` at the same position.
+UOp Permute(ir::UOpContext& ctx, UOp sink, std::span<const UOp> from, std::span<const UOp> to) {
+  absl::flat_hash_map<uint32_t, int64_t> id;
+  for (size_t i = 0; i < from.size(); ++i) id[from[i].id()] = to[i].axis_id();
+  return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> srcs) {
+    auto it = id.find(u.id());
+    return it == id.end() ? ctx.WithSources(u, srcs)
+                          : Range(ctx, srcs[0], it->second, u.axis_type());
+  });
+}
+
 class Orderer {
  public:
   Orderer(ir::UOpContext& ctx, UOp sink, double cache_bytes)
@@ -54,14 +65,9 @@ class Orderer {
       }
     }
     if (std::is_sorted(best.begin(), best.end())) return sink_;
-    // The new axis id of each loop.
-    absl::flat_hash_map<uint32_t, int64_t> id;
-    for (size_t i = 0; i < best.size(); ++i) id[loops_[best[i]].id()] = loops_[i].axis_id();
-    return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
-      auto it = id.find(u.id());
-      return it == id.end() ? ctx_.WithSources(u, srcs)
-                            : Range(ctx_, srcs[0], it->second, AxisType::LOOP);
-    });
+    std::vector<UOp> wanted;
+    for (size_t i : best) wanted.push_back(loops_[i]);
+    return Permute(ctx_, sink_, wanted, loops_);
   }
 
  private:
@@ -153,6 +159,26 @@ class Orderer {
 };
 
 }  // namespace
+
+UOp OrderReductions(ir::UOpContext& ctx, UOp sink) {
+  absl::flat_hash_set<uint32_t> gating;  // the RANGEs that gates depend on
+  const auto order = ir::Toposort(ctx, sink);
+  for (UOp u : order) {
+    if (u.Is(Op::STAGE)) return sink;
+    if (!u.Is(Op::INDEX) || u.n_src() < 3) continue;
+    for (UOp n : ir::Toposort(ctx, u.src(2))) {
+      if (n.Is(Op::RANGE)) gating.insert(n.id());
+    }
+  }
+  std::vector<UOp> ranges;
+  for (UOp r : Axes(ctx, sink)) {
+    if (r.axis_type() == AxisType::REDUCE) ranges.push_back(r);
+  }
+  std::vector<UOp> wanted = ranges;
+  std::stable_partition(wanted.begin(), wanted.end(),
+                        [&](UOp r) { return gating.contains(r.id()); });
+  return wanted == ranges ? sink : Permute(ctx, sink, wanted, ranges);
+}
 
 UOp OrderLoops(ir::UOpContext& ctx, UOp sink, double cache_bytes) {
   return Orderer(ctx, sink, cache_bytes).Run();

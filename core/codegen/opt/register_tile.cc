@@ -2,6 +2,8 @@
 #include "core/codegen/opt/register_tile.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 namespace uopd::codegen {
 namespace {
@@ -11,7 +13,9 @@ constexpr double kPerCycle = 2;        // multiply-adds, and loads, that start i
 constexpr double kLatency = 4;         // cycles until a multiply-add may use the result of another
 constexpr double kBytesPerCycle = 32;  // from the second-level cache
 constexpr double kNotHidden = 0.3;     // the part of that time that multiply-adds do not hide
-constexpr double kOverhead = 0.5;      // cycles of a step for the loop
+constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
+constexpr int64_t kLineBytes = 64;
+constexpr double kOverhead = 0.5;  // cycles of a step for the loop
 
 // The cycles of one step with `copies[i]` copies along axes[i].
 class Model {
@@ -29,6 +33,10 @@ class Model {
       fewest = std::min(fewest, copies);
       const double bytes = copies * l.bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
+      if (Crowded(l, a, x) || Crowded(l, b, y)) {
+        from_second += copies * kLineBytes;
+        continue;
+      }
       from_second += bytes;
       if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes);
     }
@@ -41,6 +49,15 @@ class Model {
   }
 
  private:
+  // Whether the copies along the axis map to so few sets of the first-level cache that they evict
+  // each other before the next step uses the same lines.
+  bool Crowded(const TileLoad& l, const TileAxis& a, int64_t n) const {
+    const int64_t stride = l.strides[a.axis];
+    if (stride < kLineBytes) return false;
+    const int64_t sets = kWayBytes / std::gcd(stride, kWayBytes);
+    const auto ways = static_cast<int64_t>(FirstLevel()) / kWayBytes;
+    return 3 * ((n + sets - 1) / sets) > 2 * ways;
+  }
   double FirstLevel() const {
     return target_.caches.empty() ? 32768.0 : static_cast<double>(target_.caches[0].bytes);
   }
@@ -55,11 +72,11 @@ class Model {
 
 }  // namespace
 
-Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads, bool joins,
                         const Target& target) {
   const Model model(loads, target);
-  const auto fits = [](const TileAxis& a, int64_t n) {
-    return n <= std::min(a.size, kMostCopies) && (a.pads || a.size % n == 0);
+  const auto fits = [&](const TileAxis& a, int64_t n) {
+    return n <= a.size && (!joins || std::has_single_bit(static_cast<uint64_t>(n)));
   };
   Tile best;
   double most = 0;

@@ -14,12 +14,14 @@
 
 namespace uopd::codegen {
 
-// A load inside of the reduction.
+// A load inside of the reduction. `strides`: by axis, the bytes between the addresses of two
+// neighbouring iterations; 0 if not constant.
 struct TileLoad {
   uint64_t along = 0;       // the axes that it depends on, a bit each
   double instructions = 1;  // to load one value; over 1 for lanes that are not contiguous
   double bytes = 4;         // of one value with all its lanes
   double steps = 1;         // steps of the reductions: different values of one copy
+  std::vector<int64_t> strides;
 };
 
 struct TileAxis {
@@ -33,8 +35,9 @@ struct Tile {
   int64_t accumulators = 1;
 };
 
-// Of at most two of the axes. REQUIRES: loads is not empty.
-Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+// Of at most two of the axes. `joins`: each result is the sum of the lanes of a vector; numbers of
+// results that are a power of two join without waste. REQUIRES: loads is not empty.
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads, bool joins,
                         const Target& target);
 
 }  // namespace uopd::codegen
