@@ -24,9 +24,10 @@
 
 namespace uopd::codegen {
 
-// One decision about the loops of a kernel. `axis` is a position in Axes() (opt/opt_plan.h); amount
-// 0 is the whole axis.
-enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector };
+// One decision about a kernel. `axis` is a position in Axes(), or for PACK in Loads()
+// (opt/opt_plan.h); amount 0 is the whole axis. The numbers are stored in caches.
+enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector, kPack };
+inline constexpr int kOptKinds = 5;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;
@@ -62,7 +63,7 @@ struct LoweredKernel {
 
 // Version of the output of Lower; part of the environment key of cached kernels. Raise it with
 // every change of that output.
-inline constexpr int kCodegenVersion = 8;
+inline constexpr int kCodegenVersion = 9;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kKernel). INVALID_ARGUMENT if an opt of
 // Options::opts does not apply, UNIMPLEMENTED if the target lacks a dtype.

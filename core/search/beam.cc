@@ -34,7 +34,7 @@ class Search {
         target_(target),
         options_(options),
         measurer_(measurer),
-        axes_(AxesOf(ctx, sink)) {}
+        kernel_(InfoOf(ctx, sink)) {}
 
   absl::StatusOr<SearchResult> Run() {
     Start();
@@ -82,9 +82,9 @@ class Search {
 
   // Tries the neighbours of `parent` that are new.
   void Expand(const Opts& parent) {
-    for (Opts& next : Neighbours(axes_, target_, parent)) {
+    for (Opts& next : Neighbours(kernel_, target_, parent)) {
       if (stopped_) return;
-      if (UnrolledElements(axes_, next) > options_.max_unrolled) continue;
+      if (UnrolledElements(kernel_.axes, next) > options_.max_unrolled) continue;
       if (!seen_opts_.insert(KeyOf(next)).second) continue;
       codegen::Options options;
       options.fast_math = options_.fast_math;
@@ -170,7 +170,7 @@ class Search {
   const Target& target_;
   const BeamOptions& options_;
   Measurer& measurer_;
-  const std::vector<AxisInfo> axes_;
+  const KernelInfo kernel_;
 
   SearchResult out_;
   bool stopped_ = false;

@@ -34,8 +34,10 @@ int Rank(OptKind kind) {
       return 2;
     case OptKind::kUnroll:
       return 3;
+    case OptKind::kPack:
+      return 4;
   }
-  return 4;
+  return 5;
 }
 
 // The amounts to try for an opt of this kind on this axis.
@@ -68,6 +70,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
         if (axis.size % n == 0) out.push_back(n);
       }
       break;
+    case OptKind::kPack:  // its axis is a load
+      break;
   }
   std::erase_if(out, [&](int64_t amount) {
     // A loop of symbolic size cannot be unrolled whole.
@@ -82,14 +86,15 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
 
 }  // namespace
 
-std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink) {
+KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink) {
   ir::UOpContext scratch;
   absl::flat_hash_map<uint32_t, ir::UOp> copied;
   sink = codegen::PrepareStages(scratch, ir::CopyTo(ctx, sink, scratch, copied));
-  std::vector<AxisInfo> out;
+  KernelInfo out;
+  out.loads = static_cast<int>(codegen::Loads(scratch, sink).size());
   for (ir::UOp r : codegen::Axes(scratch, sink)) {
     const ir::UOp size = r.src(0);
-    out.push_back(
+    out.axes.push_back(
         {size.Is(ir::Op::CONST) ? size.const_int() : 0, r.axis_type() == ir::AxisType::REDUCE});
   }
   return out;
@@ -107,7 +112,7 @@ Opts Canonical(Opts opts) {
 int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
   int64_t product = 1;
   for (const Opt& opt : opts) {
-    if (opt.kind == OptKind::kThread || opt.kind == OptKind::kVector) continue;
+    if (opt.kind != OptKind::kUpcast && opt.kind != OptKind::kUnroll) continue;
     if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size())) continue;
     const int64_t amount = opt.amount == 0 ? axes[opt.axis].size : opt.amount;
     if (amount > 1)
@@ -116,8 +121,8 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
   return product;
 }
 
-std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const Target& target,
-                             const Opts& opts) {
+std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts) {
+  const std::vector<AxisInfo>& axes = kernel.axes;
   std::vector<Opts> out;
   const bool threaded = std::any_of(opts.begin(), opts.end(),
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
@@ -138,6 +143,13 @@ std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const Target& targe
         out.push_back(Canonical(std::move(next)));
       }
     }
+  }
+  for (int load = 0; load < std::min(kernel.loads, kMaxAxes); ++load) {
+    const Opt pack{OptKind::kPack, load, 0};
+    if (std::find(opts.begin(), opts.end(), pack) != opts.end()) continue;
+    Opts next = opts;
+    next.push_back(pack);
+    out.push_back(Canonical(std::move(next)));
   }
   for (size_t i = 0; i < opts.size(); ++i) {
     Opts next = opts;

@@ -16,11 +16,16 @@ struct AxisInfo {
   int64_t size = 0;  // iterations; 0: symbolic
   bool is_reduce = false;
 };
-std::vector<AxisInfo> AxesOf(const ir::UOpContext& ctx, ir::UOp sink);
+// What the opts of a kernel may name.
+struct KernelInfo {
+  std::vector<AxisInfo> axes;
+  int loads = 0;  // codegen::Loads
+};
+KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
-// Sorts opts by kind (THREAD, VECTOR, UPCAST, UNROLL), then by axis. In this order opts of all
+// Sorts opts by kind (THREAD, VECTOR, UPCAST, UNROLL, PACK), then by axis. In this order opts of all
 // kinds can apply together, and the same decisions always give the same list.
 Opts Canonical(Opts opts);
 
@@ -31,7 +36,6 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 // All canonical lists that are one step away: one more opt, one opt with another amount, or one opt
 // less. Obviously illegal ones are left out; codegen::Lower decides about the others. Amounts come
 // from a table that depends on the target. A list has at most one opt of each kind per axis.
-std::vector<Opts> Neighbours(std::span<const AxisInfo> axes, const Target& target,
-                             const Opts& opts);
+std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts);
 
 }  // namespace uopd::search

@@ -50,6 +50,8 @@ absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
     opt.kind = OptKind::kThread;
   else if (name == "VECTOR")
     opt.kind = OptKind::kVector;
+  else if (name == "PACK")
+    opt.kind = OptKind::kPack;
   else
     return Invalid(Cat("opt (", name, ") is unknown"));
   std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);

@@ -101,6 +101,8 @@ Target Describe(const CpuTarget& cpu, int threads) {
     target.matrix_instructions.push_back({"avx512_vnni", 1, lanes, 4, U8, I8, I32});
   }
   if (auto caches = ReadCaches(); !caches.empty()) target.caches = std::move(caches);
+  // The arrays of a kernel are on the stack of its thread, and worth having only in the cache.
+  target.private_bytes = std::clamp<int64_t>(target.OwnCacheBytes(), 512 << 10, 2 << 20);
   target.threads = threads;
   target.max_grid[0] = std::numeric_limits<int32_t>::max();
   return target;

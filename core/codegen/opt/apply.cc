@@ -2,12 +2,15 @@
 // OptPlan::Make: builds the graph of a plan.
 #include "core/codegen/opt/apply.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/opt/pack.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
 #include "core/rules/index_expr.h"
 
 namespace uopd::codegen {
@@ -17,15 +20,24 @@ using ir::UOp;
 using rules::IndexProduct;
 using rules::IndexSum;
 
-std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
-  std::vector<MadeAxis> out;
-  int64_t id = 0;
-  for (const Axis& a : axes_) {
-    MadeAxis made;
+// Axis ids decide the order of the loops. Loops around packed loads come before the others, so that
+// a copy is made outside of the loops that it does not depend on.
+std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
+  std::vector<size_t> order;
+  const auto packed = [&](size_t i) {
+    return std::any_of(packed_.begin(), packed_.end(), [&](UOp load) { return Along(load, i); });
+  };
+  for (size_t i = 0; i < axes_.size(); ++i) order.push_back(i);
+  std::stable_partition(order.begin(), order.end(), packed);
+  std::vector<MadeAxis> out(axes_.size());
+  for (const size_t number : order) {
+    const Axis& a = axes_[number];
+    MadeAxis& made = out[number];
     made.value = ctx_.Idx(0);
     auto add = [&](UOp size, ir::AxisType type, int64_t stride) {
-      const UOp range = Range(ctx_, size, id++, type);
+      const UOp range = Range(ctx_, size, next_id++, type);
       made.ranges.push_back(range);
+      made.strides.push_back(stride);
       made.value = IndexSum(ctx_, made.value, IndexProduct(ctx_, range, ctx_.Idx(stride)));
     };
     // Strides. The remaining loop advances by the product of the inner parts, an inner part by the
@@ -53,13 +65,32 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes() {
       const UOp last = ctx_.Idx(a.range.src(0).const_int() - 1);
       made.value = negated(ir::Alu(ctx_, Op::MAX, {negated(made.value), negated(last)}));
     }
-    out.push_back(std::move(made));
   }
   return out;
 }
 
+UOp OptPlan::MakePacked(UOp load, std::span<const MadeAxis> made, int64_t& next_id) {
+  constexpr auto kCovered = [](UOp r) {
+    return r.axis_type() != ir::AxisType::LOOP && r.axis_type() != ir::AxisType::THREAD;
+  };
+  absl::flat_hash_set<uint32_t> used;
+  for (UOp u : ir::Toposort(ctx_, load.src(0))) {
+    if (u.Is(Op::RANGE)) used.insert(u.id());
+  }
+  std::vector<PackPart> parts;
+  for (size_t i = 0; i < made.size(); ++i) {
+    for (size_t k = 0; k < made[i].ranges.size(); ++k) {
+      const UOp r = made[i].ranges[k];
+      if (kCovered(r) && used.contains(r.id()))
+        parts.push_back({r, i, made[i].strides[k], axes_[i].is_reduce});
+    }
+  }
+  return parts.empty() ? load : PackLoad(ctx_, load, parts, next_id);
+}
+
 UOp OptPlan::Make() {
-  const std::vector<MadeAxis> made = MakeAxes();
+  int64_t next_id = 0;
+  const std::vector<MadeAxis> made = MakeAxes(next_id);
   absl::flat_hash_set<uint32_t> is_stored;  // the INDEX of a STORE
   for (UOp u : order_) {
     if (u.Is(Op::STORE)) is_stored.insert(u.src(0).id());
@@ -85,6 +116,8 @@ UOp OptPlan::Make() {
       if (const UOp valid = valid_of(u)) gate = gate ? And(ctx_, gate, valid) : valid;
       return ir::Index(ctx_, srcs[0], srcs[1], gate, u.arg().AsInt());
     }
+    if (u.Is(Op::LOAD) && std::find(packed_.begin(), packed_.end(), u) != packed_.end())
+      return MakePacked(ir::Load(ctx_, srcs[0]), made, next_id);
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);
     std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
     if (u.Is(Op::STAGE)) {

@@ -31,6 +31,9 @@ constexpr double kWorkPerThread = 131072;  // least work of a thread, in operati
 constexpr double kUnrollWhole = 16;  // a reduction of at most this many terms is unrolled whole
 constexpr int64_t kShortLoop =
     8;  // an innermost reduced axis of at most this size is unrolled whole
+constexpr double kLeastReuse = 16;   // tiles that read what is packed
+constexpr int64_t kRowBytes = 2048;  // steps of at least this size often leave the page
+constexpr double kManyRows = 600;    // more than these want entries of the page table at once
 constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
 constexpr double kGatherCost = 2;    // cost of one lane of a gather or scatter, in loads
 
@@ -74,6 +77,7 @@ class Heuristic {
       ChooseElementwiseUpcast();
     }
     ChooseThreads();
+    ChoosePacks();
     return plan_.opts();
   }
 
@@ -223,7 +227,7 @@ class Heuristic {
     double cost = 0;
     for (const Access& a : accesses_) {
       if ((a.path & Bit(axis)) == 0) continue;
-      cost += Times(a.path) * (lanes == 1 ? 1.0 : Loads(a, axis, lanes) / used);
+      cost += Times(a.path) * (lanes == 1 ? 1.0 : LoadsOf(a, axis, lanes) / used);
     }
     for (AxisSet path : alu_) cost += (path & Bit(axis)) != 0 ? Times(path) / used : 0.0;
     for (const Result& r : results_) {
@@ -235,7 +239,7 @@ class Heuristic {
   }
 
   // The instructions of an access to `lanes` lanes along the axis.
-  static double Loads(const Access& a, size_t axis, int64_t lanes) {
+  static double LoadsOf(const Access& a, size_t axis, int64_t lanes) {
     const auto stride = a.strides[axis];
     if (stride == 0 || stride == 1) return 1;
     const bool few = stride && *stride > 1 && *stride <= std::min(kSmallStride, lanes - 1);
@@ -364,7 +368,7 @@ class Heuristic {
         if ((reduces_ & Bit(i)) != 0) load.steps *= static_cast<double>(left_[i]);
         if (lanes_[i] == 1) continue;
         load.bytes *= static_cast<double>(lanes_[i]);
-        load.instructions = Loads(a, i, lanes_[i]);
+        load.instructions = LoadsOf(a, i, lanes_[i]);
       }
       loads.push_back(load);
     }
@@ -533,6 +537,30 @@ class Heuristic {
           if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
         }
       }
+    }
+  }
+
+  // Packs operands that are read many times and badly: along the vector one element at a time, or
+  // with a step of a reduction on another page of memory each time.
+  void ChoosePacks() {
+    if (has_stages_ || reduces_ == 0) return;
+    const std::vector<UOp> loads = codegen::Loads(ctx_, sink_);
+    for (size_t n = 0; n < loads.size(); ++n) {
+      double reused = 1, rows = 1;
+      bool gathers = false, vector = false;
+      for (size_t a = 0; a < axes_.size(); ++a) {
+        const auto stride = StrideAlong(ctx_, loads[n].src(0).src(1), axes_[a]);
+        if (!IsReduce(a)) {
+          if (stride == 0) reused *= static_cast<double>(left_[a]);
+          vector |= stride != 0 && lanes_[a] > 1;
+          gathers |=
+              lanes_[a] > 1 && stride != 0 && (!stride || *stride < 1 || *stride > kSmallStride);
+        } else if (!stride || std::abs(*stride) * widest_ >= kRowBytes) {
+          rows *= static_cast<double>(sizes_[a]);
+        }
+      }
+      if (!vector || reused < kLeastReuse) continue;
+      if (gathers || rows > kManyRows) (void)Try({OptKind::kPack, static_cast<int>(n), 0});
     }
   }
 

@@ -5,7 +5,8 @@
 
 namespace uopd::codegen {
 
-constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL", "THREAD", "VECTOR"};
+constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL", "THREAD", "VECTOR", "PACK"};
+static_assert(std::size(kOptNames) == kOptKinds);
 
 std::string Text(const Opt& opt) {
   return Cat(kOptNames[static_cast<int>(opt.kind)], "(", opt.axis, ", ", opt.amount, ")");

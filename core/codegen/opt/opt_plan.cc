@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
 #include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/ir/verify/spec.h"
 
 namespace uopd::codegen {
 
@@ -32,8 +34,32 @@ std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
   return out;
 }
 
+std::vector<UOp> Loads(const UOpContext& ctx, UOp sink) {
+  const auto order = ir::Toposort(ctx, sink);
+  absl::flat_hash_set<uint32_t> stored, inside;
+  for (UOp u : order) {
+    if (u.Is(Op::STORE)) stored.insert(ir::MaybeBaseOf(u.src(0).src(0)).id());
+  }
+  for (auto it = order.rbegin(); it != order.rend(); ++it) {
+    if (!it->Is(Op::REDUCE) && !inside.contains(it->id())) continue;
+    for (UOp s : it->body()) inside.insert(s.id());
+  }
+  std::vector<UOp> out;
+  for (UOp u : order) {
+    if (u.Is(Op::LOAD) && u.src(0).src(0).Is(Op::PARAM) && inside.contains(u.id()) &&
+        !stored.contains(u.src(0).src(0).id()))
+      out.push_back(u);
+  }
+  return out;
+}
+
 OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
-    : ctx_(ctx), sink_(sink), target_(target), order_(ir::Toposort(ctx, sink)), at_(ctx.size()) {
+    : ctx_(ctx),
+      sink_(sink),
+      target_(target),
+      loads_(Loads(ctx, sink)),
+      order_(ir::Toposort(ctx, sink)),
+      at_(ctx.size()) {
   for (UOp r : Axes(ctx, sink)) {
     Axis a;
     a.range = r;
@@ -69,12 +95,14 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  const bool in_range = opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
+  const bool in_range =
+      opt.kind != OptKind::kPack && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
   const bool threaded = threaded_;
-  absl::Status status = Split(opt);
+  const size_t packed = packed_.size();
+  absl::Status status = opt.kind == OptKind::kPack ? Pack(opt) : Split(opt);
   if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
-  if (status.ok() && has_stages_) {
+  if (status.ok() && (has_stages_ || !packed_.empty())) {
     if (const std::string why = StagedTooMuch(Make()); !why.empty())
       status = absl::InvalidArgumentError(Cat("opts do not apply: ", why));
   }
@@ -83,6 +111,8 @@ absl::Status OptPlan::Add(const Opt& opt) {
   } else if (in_range) {
     axes_[static_cast<size_t>(opt.axis)] = before;
     threaded_ = threaded;
+  } else {
+    packed_.resize(packed);
   }
   return status;
 }
@@ -90,6 +120,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 void OptPlan::Clear() {
   axes_ = unsplit_;
   threaded_ = false;
+  packed_.clear();
   opts_.clear();
 }
 
@@ -145,8 +176,35 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
       threaded_ = true;
       return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
+    case OptKind::kPack:
+      break;  // Pack
   }
   return bad("unknown kind");
+}
+
+absl::Status OptPlan::Pack(const Opt& opt) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+  };
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(loads_.size()))
+    return bad(Cat("the kernel has ", loads_.size(), " loads to pack"));
+  if (opt.amount != 0) return bad("PACK has no amount");
+  if (has_stages_) return bad("the kernel stages values");
+  const UOp load = loads_[static_cast<size_t>(opt.axis)];
+  if (std::find(packed_.begin(), packed_.end(), load) != packed_.end())
+    return bad("the load is packed already");
+  for (UOp u : ir::Toposort(ctx_, load.src(0))) {
+    if (u.Is(Op::REDUCE)) return bad("the address needs a reduction");
+  }
+  bool reduced = false;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (!axes_[i].is_reduce || !Along(load, i)) continue;
+    reduced = true;
+    if (axes_[i].size < 0) return bad("a reduced axis has a symbolic size");
+  }
+  if (!reduced) return bad("the load does not depend on a reduced axis");
+  packed_.push_back(load);
+  return absl::OkStatus();
 }
 
 // THREAD of a whole axis of symbolic size: one thread per iteration, the number known at launch.

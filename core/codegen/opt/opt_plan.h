@@ -4,6 +4,7 @@
 // Add checks an opt against the kernel and the opts before it; Apply builds the resulting kernel.
 // For a kernel without stages Add does not build the kernel, so the heuristic can try many opts.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,10 @@ namespace uopd::codegen {
 // Positions do not change while opts are added.
 std::vector<ir::UOp> Axes(const ir::UOpContext& ctx, ir::UOp sink);
 
+// The LOADs of a kernel that PACK may name, in the order of the graph: those of buffers that the
+// kernel does not store to, inside of a reduction.
+std::vector<ir::UOp> Loads(const ir::UOpContext& ctx, ir::UOp sink);
+
 // Not thread-safe. The context and the target must outlive the plan.
 class OptPlan {
  public:
@@ -26,7 +31,7 @@ class OptPlan {
   // Appends an opt. INVALID_ARGUMENT, and no change of the plan, if
   //   - the opt does not fit the axis or the opts before it;
   //   - a value would depend on two vectorised axes (a value has only one lane dimension);
-  //   - the copies of staged values would take too much memory.
+  //   - the copies of staged or packed values would take too much memory.
   absl::Status Add(const Opt& opt);
   void Clear();
   const std::vector<Opt>& opts() const { return opts_; }
@@ -56,6 +61,7 @@ class OptPlan {
     std::vector<Part> parts;
   };
   absl::Status Split(const Opt& opt);
+  absl::Status Pack(const Opt& opt);
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
@@ -74,8 +80,10 @@ class OptPlan {
     ir::UOp maybe_valid;   // false in the padding; null: there is no padding
     bool clamped = false;  // in the padding `value` is the last iteration
     std::vector<ir::UOp> ranges;
+    std::vector<int64_t> strides;  // of the ranges
   };
-  std::vector<MadeAxis> MakeAxes();
+  std::vector<MadeAxis> MakeAxes(int64_t& next_id);
+  ir::UOp MakePacked(ir::UOp load, std::span<const MadeAxis> made, int64_t& next_id);
   ir::UOp Make();
 
   ir::UOpContext& ctx_;
@@ -83,6 +91,8 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
+  std::vector<ir::UOp> loads_;   // see Loads
+  std::vector<ir::UOp> packed_;  // of them, in the order of the opts
   std::vector<Opt> opts_;
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis

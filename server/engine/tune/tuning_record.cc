@@ -16,7 +16,7 @@ bool GetOpts(ByteReader& in, Opts& out) {
     uint64_t kind, axis;
     codegen::Opt opt;
     if (!in.Varint(kind) || !in.Varint(axis) || !in.Signed(opt.amount)) return false;
-    if (kind > static_cast<uint64_t>(codegen::OptKind::kVector) || axis > 1 << 16) return false;
+    if (kind >= codegen::kOptKinds || axis > 1 << 16) return false;
     opt.kind = static_cast<codegen::OptKind>(kind);
     opt.axis = static_cast<int>(axis);
     out.push_back(opt);

@@ -51,8 +51,8 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
   codegen::OptPlan plan(ctx, sink, target);
   for (int i = 0; i < 8; ++i) {
     const absl::Status added =
-        plan.Add({static_cast<codegen::OptKind>(random() % 4), static_cast<int>(random() % axes),
-                  kAmounts[random() % std::size(kAmounts)]});
+        plan.Add({static_cast<codegen::OptKind>(random() % codegen::kOptKinds),
+                  static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]});
     EXPECT_TRUE(added.ok() || added.code() == absl::StatusCode::kInvalidArgument)
         << StatusText(added);
   }

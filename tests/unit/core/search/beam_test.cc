@@ -206,7 +206,7 @@ TEST_F(BeamTest, BoundsCodeSize) {
   FakeMeasurer measurer(
       [](const Opts& opts) { return 1.0 / (1 + static_cast<double>(opts.size())); });
   ASSERT_TRUE(Search(measurer).ok());
-  const auto axes = AxesOf(ctx_, sink_);
+  const auto axes = InfoOf(ctx_, sink_).axes;
   for (size_t i = 2; i < measurer.seen.size(); ++i) {  // the starts are not ours to bound
     EXPECT_LE(UnrolledElements(axes, measurer.seen[i]), 8);
   }
@@ -217,7 +217,7 @@ TEST_F(BeamTest, BoundsCodeSize) {
 TEST(Moves, OneStepAddsChangesOrDrops) {
   const std::vector<AxisInfo> axes{{12, false}, {0, false}, {8, true}};
   const Opts from{{OptKind::kVector, 1, 8}, {OptKind::kUpcast, 0, 2}};
-  std::vector<Opts> next = Neighbours(axes, TestTarget(), from);
+  std::vector<Opts> next = Neighbours({axes, 1}, TestTarget(), from);
   const auto has = [&](const Opts& opts) {
     return std::find(next.begin(), next.end(), opts) != next.end();
   };

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// PACK: a copy of what a load reads, in the order in which the innermost loops read it.
+//
+// The copy is a STAGE (docs/ir.md). It is made once for all iterations of the loops that the load
+// does not depend on, its elements are contiguous, and its reads need no gates.
+#pragma once
+#include <span>
+
+#include "core/ir/context.h"
+
+namespace uopd::codegen {
+
+// A RANGE of the rebuilt kernel that the load depends on and that the copy covers.
+struct PackPart {
+  ir::UOp range;
+  size_t axis = 0;     // that the part was split off
+  int64_t stride = 1;  // of the part in its axis
+  bool reduced = false;
+};
+
+// Replaces `load`, a LOAD of a buffer. New RANGEs get the axis ids from `next_id` on. REQUIRES: the
+// ranges have constant sizes.
+ir::UOp PackLoad(ir::UOpContext& ctx, ir::UOp load, std::span<const PackPart> parts,
+                 int64_t& next_id);
+
+}  // namespace uopd::codegen
