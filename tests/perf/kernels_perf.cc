@@ -167,14 +167,14 @@ class Bench {
       return NowSeconds() - start;
     };
     for (size_t i = 0; i < runs.size(); ++i) (void)once(i);
-    // Several runs of one side together: what it left in the caches is its own. A pause lets the
-    // threads of the side before go to sleep.
+    // Several runs of one side together: what it left in the caches is its own. In the pause
+    // the threads of the side before stop spinning: those of OpenBLAS do after 2^26 clock ticks.
     const double about = once(0);
     const int together = std::clamp(static_cast<int>(2e-2 / std::max(about, 1e-6)), 1, 64);
     for (const double until = NowSeconds() + seconds;
          times[0].size() < 3 || NowSeconds() < until;) {
       for (size_t i = 0; i < runs.size(); ++i) {
-        usleep(1000);
+        usleep(40000);
         (void)once(i);
         for (int k = 0; k < together; ++k) times[i].push_back(once(i));
       }

@@ -31,7 +31,8 @@ constexpr double kWorkPerThread = 131072;  // least work of a thread, in operati
 constexpr double kUnrollWhole = 16;  // a reduction of at most this many terms is unrolled whole
 constexpr int64_t kShortLoop =
     8;  // an innermost reduced axis of at most this size is unrolled whole
-constexpr double kLeastReuse = 16;   // tiles that read what is packed
+constexpr double kLeastReuse = 4;    // tiles that read what is packed
+constexpr double kTileRows = 8;      // rows of a usual tile
 constexpr int64_t kRowBytes = 2048;  // steps of at least this size often leave the page
 constexpr double kManyRows = 600;    // more than these want entries of the page table at once
 constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
@@ -41,6 +42,7 @@ struct Access {
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
   bool is_store = false;
+  double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed
 };
 
 // A reduction: `over` are the reduced axes of its operand, `path` the loops around its result.
@@ -186,6 +188,12 @@ class Heuristic {
                       ? along_.at(u.id())
                       : PathOf(along_.at(u.id())) | (access.is_store ? 0 : inside_[u.id()]);
     for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
+    const UOp from = u.src(0).src(0);
+    if (!access.is_store && CanPack() && from.Is(Op::PARAM) && (access.path & reduces_) != 0) {
+      for (size_t a = 0; a < axes_.size(); ++a) {
+        if (access.strides[a] == 0 && !IsReduce(a)) access.reuse *= static_cast<double>(sizes_[a]);
+      }
+    }
     // Each iteration of the loops around a stage has its own elements; lanes are contiguous.
     const UOp buffer = u.src(0).src(0);
     for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
@@ -196,6 +204,9 @@ class Heuristic {
     const int64_t bytes = ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
     widest_ = std::max(widest_, bytes);
   }
+
+  // A thread of a warp has no cache of its own for what it packs.
+  bool CanPack() const { return !has_stages_ && target_.warp_lanes == 1; }
 
   // Whether each value of the stage needs a reduction of its own.
   bool SumsInside(UOp stage) const {
@@ -232,19 +243,25 @@ class Heuristic {
     for (AxisSet path : alu_) cost += (path & Bit(axis)) != 0 ? Times(path) / used : 0.0;
     for (const Result& r : results_) {
       if (lanes > 1 && (r.over & Bit(axis)) != 0) {
-        cost += Times(r.path) * 2 * std::countr_zero(static_cast<uint64_t>(lanes));
+        cost += Times(r.path) * 3 * std::countr_zero(static_cast<uint64_t>(lanes));
       }
     }
     return cost;
   }
 
   // The instructions of an access to `lanes` lanes along the axis.
-  static double LoadsOf(const Access& a, size_t axis, int64_t lanes) {
+  double LoadsOf(const Access& a, size_t axis, int64_t lanes) const {
     const auto stride = a.strides[axis];
     if (stride == 0 || stride == 1) return 1;
     const bool few = stride && *stride > 1 && *stride <= std::min(kSmallStride, lanes - 1);
     if (few && !a.is_store) return 2 * static_cast<double>(*stride) - 1;
-    return kGatherCost * static_cast<double>(lanes);
+    const double gather = kGatherCost * static_cast<double>(lanes);
+    // Packed once, then read as a vector. Worth it only if the results are stored as vectors.
+    const bool packs = a.reuse >= kLeastReuse * kTileRows && !IsReduce(axis) &&
+                       std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+                         return !x.is_store || x.strides[axis] == 1;
+                       });
+    return packs ? 1 + gather / a.reuse : gather;
   }
 
   bool Try(const Opt& opt) { return plan_.Add(opt).ok(); }
@@ -527,23 +544,45 @@ class Heuristic {
     const Estimate e = EstimateKernel(ctx_, sink_);
     const double work = e.flops + e.bytes / 4;
     // First look for a thread count that divides an axis: it needs no gates. Else pad a long axis:
-    // every access is gated, but few iterations are wasted.
+    // every access is gated, but few iterations are wasted. Of several axes the first one wins
+    // along which each thread reads the least.
     for (const bool divides : {true, false}) {
       for (int64_t t = target_.threads; t > 1; --t) {
         if (work / static_cast<double>(t) < kWorkPerThread) continue;
+        std::vector<std::pair<double, size_t>> axes;
         for (size_t a = 0; a < axes_.size(); ++a) {
           if (IsReduce(a) || !fixed_[a]) continue;
           if (divides ? left_[a] % t != 0 : left_[a] < 8 * t) continue;
-          if (Try({OptKind::kThread, static_cast<int>(a), t})) return;
+          axes.emplace_back(reduces_ == 0 ? 0 : ReadByThread(a, t), a);
+        }
+        std::sort(axes.begin(), axes.end());
+        for (const auto& [bytes, a] : axes) {
+          if (Try({OptKind::kThread, static_cast<int>(a), t})) {
+            left_[a] = Rounds(a, t);
+            return;
+          }
         }
       }
     }
+  }
+  // Elements that one of t threads reads, each counted once, if the threads split the axis.
+  double ReadByThread(size_t axis, int64_t t) const {
+    double all = 0;
+    for (const Access& a : accesses_) {
+      if (a.is_store) continue;
+      double mine = 1;
+      for (size_t i = 0; i < axes_.size(); ++i) {
+        if (a.strides[i] != 0) mine *= static_cast<double>(sizes_[i]) / (i == axis ? t : 1);
+      }
+      all += mine;
+    }
+    return all;
   }
 
   // Packs operands that are read many times and badly: along the vector one element at a time, or
   // with a step of a reduction on another page of memory each time.
   void ChoosePacks() {
-    if (has_stages_ || reduces_ == 0) return;
+    if (!CanPack() || reduces_ == 0) return;
     const std::vector<UOp> loads = codegen::Loads(ctx_, sink_);
     for (size_t n = 0; n < loads.size(); ++n) {
       double reused = 1, rows = 1;
