@@ -14,6 +14,7 @@
 #include "client/cpp/executor.h"
 #include "client/cpp/functional.h"
 #include "core/base/text.h"
+#include "tests/perf/models.h"
 #include "tests/perf/peers.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
@@ -32,6 +33,7 @@ struct Work {
   double amount = 0;  // of `unit`, in one run
   std::string unit = "GFLOP/s";
   std::function<Tensor(Client&)> build;
+  std::function<absl::StatusOr<client::Exported>()> graph;  // instead of build
   std::function<std::vector<PeerRun>(int threads)> peers;
 };
 
@@ -57,7 +59,7 @@ Work MatMul(const std::string& name, const MatMulShape& s, int threads = 2) {
 }
 
 Work Conv(const std::string& name, const ConvShape& s, int threads = 2) {
-  Work out{s.groups == 1 ? "conv" : "depthwise", name, threads, s.flops(), {}, {}, {}};
+  Work out{s.groups == 1 ? "conv" : "depthwise", name, threads, s.flops()};
   out.unit = "GFLOP/s";
   out.build = [s](Client& c) {
     client::fn::ConvOptions options;
@@ -124,7 +126,10 @@ std::vector<Work> Rows() {
   std::vector<Work> out;
   const auto add = [&](const char* name, double bytes, std::function<Tensor(Client&)> build,
                        std::function<std::vector<PeerRun>(int)> peers = {}) {
-    out.push_back({"memory", name, 2, bytes, "GB/s", std::move(build), std::move(peers)});
+    Work work{"memory", name, 2, bytes, "GB/s"};
+    work.build = std::move(build);
+    work.peers = std::move(peers);
+    out.push_back(std::move(work));
   };
   const double n = 4096.0 * 4096;
   const auto input = [](Client& c) { return c.Empty({4096, 4096}); };
@@ -144,15 +149,23 @@ std::vector<Work> Rows() {
   return out;
 }
 
+// Whole models without a daemon, to see which kernels take their time (UOPD_SHOW_OPTS=1).
+std::vector<Work> WholeModels() {
+  std::vector<Work> out;
+  for (const Model& model : Models(0)) {
+    if (model.name != "resnet50" && model.name != "train" && model.name != "mlp-adam") continue;
+    out.push_back({"model", model.name, 2, 1e9, "runs/s"});
+    out.back().graph = model.build;
+  }
+  return out;
+}
+
 class Bench {
  public:
   absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
     UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
     BindThisThread();
-    Client client(std::make_shared<client::OfflineExecutor>());
-    const Tensor result = work.build(client);
-    UOPD_TRY(result.status());
-    UOPD_ASSIGN(const client::Exported graph, client::Export(std::span(&result, 1)));
+    UOPD_ASSIGN(const client::Exported graph, GraphOf(work));
     UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph));
     if (std::getenv("UOPD_SHOW_OPTS") != nullptr) UOPD_TRY(ShowSteps(*program));
     std::vector<PeerRun> runs;
@@ -190,6 +203,14 @@ class Bench {
   }
 
  private:
+  static absl::StatusOr<client::Exported> GraphOf(const Work& work) {
+    if (work.graph) return work.graph();
+    Client client(std::make_shared<client::OfflineExecutor>());
+    const Tensor result = work.build(client);
+    UOPD_TRY(result.status());
+    return client::Export(std::span(&result, 1));
+  }
+
   // To the first processor, because peers bind their other threads (peers.cc). The devices, which
   // bind their threads to the processors of the process, are open by now.
   void BindThisThread() {
@@ -240,7 +261,7 @@ class Bench {
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::vector<Work> all;
-  for (auto* list : {&MatMuls, &Convolutions, &Rows})
+  for (auto* list : {&MatMuls, &Convolutions, &Rows, &WholeModels})
     for (Work& w : list()) all.push_back(std::move(w));
   Bench bench;
   std::vector<Measurement> out;

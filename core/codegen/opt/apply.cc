@@ -33,38 +33,38 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   for (const size_t number : order) {
     const Axis& a = axes_[number];
     MadeAxis& made = out[number];
-    made.value = ctx_.Idx(0);
-    auto add = [&](UOp size, ir::AxisType type, int64_t stride) {
+    auto add = [&](UOp value, UOp size, ir::AxisType type, int64_t stride) {
       const UOp range = Range(ctx_, size, next_id++, type);
       made.ranges.push_back(range);
       made.strides.push_back(stride);
-      made.value = IndexSum(ctx_, made.value, IndexProduct(ctx_, range, ctx_.Idx(stride)));
+      return IndexSum(ctx_, value, IndexProduct(ctx_, range, ctx_.Idx(stride)));
     };
     // Strides. The remaining loop advances by the product of the inner parts, an inner part by the
     // product of the parts inside of it, the outer part by everything else.
     int64_t inside = 1;
     for (const Axis::Part& p : a.parts) inside *= p.outer ? 1 : p.amount;
-    const int64_t others = a.size * inside;
+    const int64_t tile = inside, others = a.size * inside;
+    UOp outer = ctx_.Idx(0), inner = ctx_.Idx(0);  // the value is their sum
     if (a.size != 1) {
-      add(a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
-          a.is_threads ? ir::AxisType::THREAD : a.range.axis_type(), inside);
+      outer = add(outer, a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
+                  a.is_threads ? ir::AxisType::THREAD : a.range.axis_type(), inside);
     }
     // The part split off last lies directly inside the loop that is left.
     for (size_t i = a.parts.size(); i-- > 0;) {
       const Axis::Part& p = a.parts[i];
       if (!p.outer) inside /= p.amount;
-      add(ctx_.Idx(p.amount), p.type, p.outer ? others : inside);
+      UOp& sum = p.outer ? outer : inner;
+      sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside);
     }
-    if (a.padded) made.maybe_valid = Lt(ctx_, made.value, a.range.src(0));
-    // The padding of a scalar output axis repeats the last iteration, whose loads are all valid,
-    // and stores nothing.
-    made.clamped = a.padded && !a.is_reduce && !a.is_vector && a.range.src(0).Is(Op::CONST) &&
-                   a.range.src(0).const_int() > 0;
-    if (made.clamped) {
+    const int64_t size = a.range.src(0).Is(Op::CONST) ? a.range.src(0).const_int() : 0;
+    if (a.padded && !a.is_reduce && size >= tile && !in_place_) {
+      // The last tile begins earlier and computes some elements once more: no gates.
       const auto negated = [&](UOp u) { return ir::Alu(ctx_, Op::NEG, {u}); };
-      const UOp last = ctx_.Idx(a.range.src(0).const_int() - 1);
-      made.value = negated(ir::Alu(ctx_, Op::MAX, {negated(made.value), negated(last)}));
+      outer = negated(ir::Alu(ctx_, Op::MAX, {negated(outer), ctx_.Idx(tile - size)}));
+    } else if (a.padded) {
+      made.maybe_valid = Lt(ctx_, IndexSum(ctx_, outer, inner), a.range.src(0));
     }
+    made.value = IndexSum(ctx_, outer, inner);
   }
   return out;
 }
@@ -91,17 +91,12 @@ UOp OptPlan::MakePacked(UOp load, std::span<const MadeAxis> made, int64_t& next_
 UOp OptPlan::Make() {
   int64_t next_id = 0;
   const std::vector<MadeAxis> made = MakeAxes(next_id);
-  absl::flat_hash_set<uint32_t> is_stored;  // the INDEX of a STORE
-  for (UOp u : order_) {
-    if (u.Is(Op::STORE)) is_stored.insert(u.src(0).id());
-  }
   // The condition under which the iteration of an INDEX or a STAGE is no padding; null if always. A
   // STAGE stores nothing in the padding of the ranges that it closes.
   auto valid_of = [&](UOp index) {
     UOp valid;
     for (size_t i = 0; i < made.size(); ++i) {
       if (!made[i].maybe_valid) continue;
-      if (made[i].clamped && !is_stored.contains(index.id())) continue;
       bool along = Along(index.src(1), i);
       for (UOp r : index.closed()) along |= r == axes_[i].range;
       if (!along) continue;

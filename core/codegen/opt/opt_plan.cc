@@ -70,6 +70,13 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
     number_[r.id()] = axes_.size();
     axes_.push_back(a);
   }
+  absl::flat_hash_set<uint32_t> loaded, stored;
+  for (UOp u : order_) {
+    if (!u.Is({Op::LOAD, Op::STORE})) continue;
+    if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)))
+      (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());
+  }
+  for (uint32_t id : stored) in_place_ |= loaded.contains(id);
   unsplit_ = axes_;
   words_ = (axes_.size() + 63) / 64;
   FindDependencies();

@@ -37,9 +37,10 @@ class OptPlan {
   const std::vector<Opt>& opts() const { return opts_; }
 
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
-  // ids are renumbered without gaps. An amount that does not divide its axis pads it: in the
-  // padding stores are gated, loads are gated or repeat those of the last iteration, and reductions
-  // see their identity element.
+  // ids are renumbered without gaps. An amount that does not divide its axis pads it: the last
+  // tile of an output axis overlaps the one before it. Where it must not (the axis is shorter than
+  // a tile or has a symbolic size, or the kernel loads what it stores), and for reduced axes,
+  // accesses in the padding are gated, and reductions see their identity element.
   // RESOURCE_EXHAUSTED if the kernel needs too much staged memory even without opts.
   absl::StatusOr<ir::UOp> Apply();
 
@@ -76,9 +77,8 @@ class OptPlan {
 
   // In apply.cc.
   struct MadeAxis {
-    ir::UOp value;         // replaces the RANGE of the axis
-    ir::UOp maybe_valid;   // false in the padding; null: there is no padding
-    bool clamped = false;  // in the padding `value` is the last iteration
+    ir::UOp value;        // replaces the RANGE of the axis
+    ir::UOp maybe_valid;  // false in the padding; null: there is no padding
     std::vector<ir::UOp> ranges;
     std::vector<int64_t> strides;  // of the ranges
   };
@@ -91,6 +91,7 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
+  bool in_place_ = false;        // the kernel loads from a buffer that it stores to
   std::vector<ir::UOp> loads_;   // see Loads
   std::vector<ir::UOp> packed_;  // of them, in the order of the opts
   std::vector<Opt> opts_;
