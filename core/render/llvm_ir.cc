@@ -105,7 +105,8 @@ class LlvmWriter {
            "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
     for (const std::string& d : declared_) Append(out, "declare ", d, "\n");
     Append(out, "\nattributes #0 = { nounwind \"prefer-vector-width\"=\"",
-           widest_bytes_ >= 64 ? 512 : 256, "\" }\n");
+           widest_bytes_ >= 64 ? 512 : 256, "\"", widest_bytes_ > 0 ? " \"uopd-in-vectors\"" : "",
+           " }\n");
     return out;
   }
 
