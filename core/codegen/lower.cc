@@ -14,6 +14,7 @@
 #include "core/codegen/passes/linearise.h"
 #include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/stages.h"
+#include "core/codegen/passes/transpose_loads.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
@@ -153,6 +154,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
+  kernel = TransposeLoads(ctx, kernel);
   UOPD_TRY(check());
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());

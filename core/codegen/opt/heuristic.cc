@@ -38,6 +38,8 @@ constexpr double kManyRows = 600;    // more than these want entries of the page
 constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
 constexpr double kGatherCost = 2;    // cost of one lane of a gather or scatter, in loads
 
+constexpr double kScatterCost = 2.5;  // a gather may become a transpose in registers
+
 struct Access {
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
@@ -255,7 +257,8 @@ class Heuristic {
     if (stride == 0 || stride == 1) return 1;
     const bool few = stride && *stride > 1 && *stride <= std::min(kSmallStride, lanes - 1);
     if (few && !a.is_store) return 2 * static_cast<double>(*stride) - 1;
-    const double gather = kGatherCost * static_cast<double>(lanes);
+    if (SquareAxis(a, axis, lanes)) return 1 + std::countr_zero(static_cast<uint64_t>(lanes));
+    const double gather = (a.is_store ? kScatterCost : kGatherCost) * static_cast<double>(lanes);
     // Packed once, then read as a vector. Worth it only if the results are stored as vectors.
     const bool packs = a.reuse >= kLeastReuse * kTileRows && !IsReduce(axis) &&
                        std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
@@ -530,7 +533,30 @@ class Heuristic {
     }
   }
 
+  // Where a vector is gathered from rows whose elements lie next to each other along another axis,
+  // as many copies of that axis as there are lanes are a square that is transposed in registers
+  // (passes/transpose_loads.h).
+  bool ChooseSquare() {
+    for (const Access& x : accesses_) {
+      for (size_t v = 0; v < axes_.size(); ++v) {
+        const auto across = SquareAxis(x, v, lanes_[v]);
+        if (across && Upcast(*across, lanes_[v])) return true;
+      }
+    }
+    return false;
+  }
+  std::optional<size_t> SquareAxis(const Access& x, size_t axis, int64_t lanes) const {
+    const auto stride = x.strides[axis];
+    if (x.is_store || reduces_ != 0 || has_stages_ || lanes < 4) return std::nullopt;
+    if (!stride || std::abs(*stride) <= kSmallStride) return std::nullopt;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if (x.strides[a] == 1 && fixed_[a] && sizes_[a] >= lanes) return a;
+    }
+    return std::nullopt;
+  }
+
   void ChooseElementwiseUpcast() {
+    if (ChooseSquare()) return;
     for (size_t a = axes_.size(); a-- > 0;) {
       if (lanes_[a] == 1 || !fixed_[a]) continue;
       for (int64_t n : {4, 2}) {
