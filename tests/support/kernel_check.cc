@@ -2,6 +2,7 @@
 #include "tests/support/kernel_check.h"
 
 #include <cmath>
+#include <deque>
 #include <random>
 
 #include "core/base/text.h"
@@ -10,12 +11,19 @@
 #include "core/ir/verify/spec.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
+#include "tests/support/guarded_memory.h"
 
 namespace uopd::tests {
 
 using ir::Dtype;
 using ir::Scalar;
 using ir::UOp;
+
+Target WideTarget() {
+  Target t;
+  t.vector_bytes = 64, t.vector_registers = 32, t.threads = 2;
+  return t;
+}
 
 UOp KernelBuilder::Buffer(int64_t slot, Dtype dtype, int64_t elements) {
   return ir::Param(ctx, slot, dtype, ir::ShapeArg(ctx, ir::Dims{elements}));
@@ -82,7 +90,7 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
                         const CheckOptions& check) {
   if (absl::Status s = ir::Verify(ctx, sink, ir::Level::kKernel); !s.ok())
     return "kernel: " + StatusText(s);
-  Memory want = memory, got = memory;
+  Memory want = memory, got;
   Interpret(ctx, sink, want, check.variables);
   auto lowered = codegen::Lower(ctx, sink, check.target, check.options);
   if (!lowered.ok()) return "lower: " + StatusText(lowered.status());
@@ -95,13 +103,15 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
   if (!compiled.ok()) return StatusText(compiled.status());
   uint32_t stop = 0;
   std::vector<void*> buffers = {&stop};  // buffers[-1] of the ABI
-  for (auto& b : got) buffers.push_back(b.data());
+  std::deque<GuardedBytes> guarded;
+  for (const auto& b : memory) buffers.push_back(guarded.emplace_back(b).data());
   std::vector<int64_t> vars;
   for (const std::string& v : lowered->variables) vars.push_back(check.variables.at(v));
   const KernelFunction run = (*compiled)->Find(lowered->name);
   if (run == nullptr) return "no function " + lowered->name;
   const int64_t threads = lowered->launch.grid[0].Evaluate(vars);
   for (int64_t t = 0; t < threads; ++t) run(buffers.data() + 1, vars.data(), t);
+  for (const GuardedBytes& b : guarded) got.push_back(b.Copy());
   for (size_t slot = 0; slot < lowered->buffers.size(); ++slot) {
     const Dtype d = lowered->buffers[slot].dtype;
     const auto size = static_cast<size_t>(ir::ByteSize(d));

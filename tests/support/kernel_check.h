@@ -41,6 +41,9 @@ class KernelBuilder {
 ir::UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
                      bool transpose_b, ir::Dtype dtype = ir::Dtype::F32);
 
+// A target of two threads with 32 vector registers of 64 bytes.
+Target WideTarget();
+
 struct CheckOptions {
   Target target;
   codegen::Options options;
@@ -52,7 +55,8 @@ struct CheckOptions {
   double ulps = 0;  // alternatively allowed: this many units in the last place
 };
 
-// Runs the kernel over `memory` compiled and interpreted, and compares every buffer. Returns a
+// Runs the kernel over copies of `memory`, compiled and interpreted, and compares every buffer. The
+// compiled kernel's buffers end at pages without access (guarded_memory.h). Returns a
 // description of the first difference; empty: there is none.
 std::string CheckKernel(ir::UOpContext& ctx, ir::UOp sink, const Memory& memory,
                         const CheckOptions& check);

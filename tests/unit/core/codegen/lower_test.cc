@@ -17,12 +17,7 @@ using tests::CompiledText;
 using tests::KernelBuilder;
 using tests::Memory;
 using tests::SampleBuffer;
-
-Target WideTarget() {
-  Target t;
-  t.vector_bytes = 64, t.vector_registers = 32, t.threads = 2;
-  return t;
-}
+using tests::WideTarget;
 
 // The second store needs what the first one overwrites, with loops, as a vector, and without.
 TEST(LowerTest, GroupsLoadBeforeTheyStore) {

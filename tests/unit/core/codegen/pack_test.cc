@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// PACK, overlapping tiles, loads of lanes a few elements apart, and squares that are transposed in
+// registers: each against the interpreter, with odd sizes and guarded buffers.
+#include <gmock/gmock.h>
+
+#include "core/codegen/opt/apply.h"
+#include "core/ir/graph.h"
+#include "gtest/gtest.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd {
+namespace {
+
+using codegen::Opt;
+using codegen::OptKind;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+using testing::HasSubstr;
+using tests::CheckKernel;
+using tests::CheckOptions;
+using tests::CompiledText;
+using tests::KernelBuilder;
+using tests::Memory;
+using tests::SampleBuffer;
+using tests::WideTarget;
+
+std::string Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<Opt>& opts,
+                  double tolerance = 1e-6) {
+  std::string out;
+  for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
+    CheckOptions check;
+    check.target = WideTarget(), check.options.opts = &opts, check.language = language;
+    check.tolerance = tolerance;
+    out += CheckKernel(ctx, kernel, memory, check);
+  }
+  return out;
+}
+
+int Count(const UOpContext& ctx, UOp sink, Op op) {
+  int n = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) n += u.Is(op);
+  return n;
+}
+
+class PackTest : public testing::TestWithParam<int> {};
+
+TEST_P(PackTest, EveryOperandOfAMatmul) {
+  const bool ta = (GetParam() & 1) != 0, tb = (GetParam() & 2) != 0;
+  for (const auto& [m, n, k] : {std::array<int64_t, 3>{13, 37, 20}, {16, 32, 7}, {1, 16, 33}}) {
+    UOpContext ctx;
+    const UOp kernel = tests::MatmulKernel(ctx, m, n, k, ta, tb);
+    const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
+                           SampleBuffer(Dtype::F32, m * k, 2, true),
+                           SampleBuffer(Dtype::F32, k * n, 3, true)};
+    ASSERT_EQ(codegen::Loads(ctx, kernel).size(), 2U);
+    const std::vector<Opt> tile = {{OptKind::kVector, 1, 16},
+                                   {OptKind::kUpcast, 0, std::min<int64_t>(m, 5)},
+                                   {OptKind::kUnroll, 2, 2}};
+    for (const std::vector<int>& packed : {std::vector<int>{0}, {1}, {0, 1}, {1, 0}}) {
+      std::vector<Opt> opts = tile;
+      for (int load : packed) opts.push_back({OptKind::kPack, load, 0});
+      EXPECT_EQ(Check(ctx, kernel, memory, opts), "") << m << " " << packed.size();
+    }
+    EXPECT_EQ(Check(ctx, kernel, memory, {{OptKind::kPack, 1, 0}}), "") << "without a tile";
+    EXPECT_EQ(Check(ctx, kernel, memory, {{OptKind::kVector, 2, 4}, {OptKind::kPack, 0, 0}}), "")
+        << "lanes of the sum";
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Transposed, PackTest, testing::Range(0, 4));
+
+// The copy of B is made inside the loop over its panels and outside of that over the rows of A.
+TEST(PackOptTest, TheCopyIsMadeOnceForAllRows) {
+  UOpContext ctx;
+  const UOp kernel = tests::MatmulKernel(ctx, 64, 64, 32, false, false);
+  const std::vector<Opt> opts = {{OptKind::kVector, 1, 16}, {OptKind::kPack, 1, 0}};
+  codegen::Options options;
+  options.opts = &opts;
+  const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  // Loops: panels { fill; rows { sum } }.
+  std::vector<int> depth_of_fill;
+  int depth = 0;
+  for (UOp u : lowered->linear.srcs()) {
+    if (u.Is(Op::RANGE)) ++depth;
+    if (u.Is(Op::END)) --depth;
+    const bool stores_array = u.Is(Op::STORE) && u.src(0).arg().AsInt() == 16 &&
+                              u.src(0).src(1).op() != Op::CONST && !u.src(0).src(0).Is(Op::PARAM);
+    if (stores_array) depth_of_fill.push_back(depth);
+  }
+  EXPECT_EQ(depth_of_fill, std::vector<int>{2}) << "the panel's loop and the fill's";
+}
+
+TEST(PackOptTest, RefusesWhatItCannotPack) {
+  UOpContext ctx;
+  const UOp kernel = tests::MatmulKernel(ctx, 8, 16, 300'000, false, false);
+  codegen::OptPlan plan(ctx, kernel, WideTarget());
+  const auto why = [&](Opt opt) { return StatusText(plan.Add(opt)); };
+  EXPECT_THAT(why({OptKind::kPack, 2, 0}), HasSubstr("the kernel has 2 loads to pack"));
+  EXPECT_THAT(why({OptKind::kPack, -1, 0}), HasSubstr("the kernel has 2 loads to pack"));
+  EXPECT_THAT(why({OptKind::kPack, 0, 3}), HasSubstr("PACK has no amount"));
+  EXPECT_THAT(why({OptKind::kPack, 0, 0}), HasSubstr("would stage 1200000 bytes"));
+  EXPECT_TRUE(plan.opts().empty());
+  // A buffer that the kernel stores to is no load to pack, nor is a load outside of a reduction.
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(8), k = b.Reduced(4), x = b.Buffer(0, Dtype::F32, 32);
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, b.Load(x, b.At(i, 4, k)), std::span(&k, 1));
+  const UOp in_place =
+      b.Kernel({b.StoreLoops(x, i, Add(ctx, sum, b.Load(b.Buffer(1, Dtype::F32, 8), i)), {i})});
+  EXPECT_TRUE(codegen::Loads(ctx, in_place).empty());
+}
+
+// Tiles that do not divide an axis: the last one overlaps the one before it, so no access is gated.
+TEST(OverlapTest, TilesThatDoNotDivideNeedNoGates) {
+  UOpContext ctx;
+  const UOp kernel = tests::MatmulKernel(ctx, 13, 37, 6, false, false);
+  const std::vector<Opt> opts = {
+      {OptKind::kVector, 1, 16}, {OptKind::kUpcast, 0, 5}, {OptKind::kThread, 0, 2}};
+  const auto applied = codegen::ApplyOpts(ctx, kernel, WideTarget(), opts);
+  ASSERT_TRUE(applied.ok()) << applied.status();
+  for (UOp u : ir::Toposort(ctx, *applied)) {
+    if (u.Is(Op::INDEX)) {
+      EXPECT_EQ(u.n_src(), 2U);
+    }
+  }
+  const Memory memory = {SampleBuffer(Dtype::F32, 13 * 37, 1, true),
+                         SampleBuffer(Dtype::F32, 13 * 6, 2, true),
+                         SampleBuffer(Dtype::F32, 6 * 37, 3, true)};
+  EXPECT_EQ(Check(ctx, kernel, memory, opts), "");
+}
+
+// x[i] = 2 x[i] + y[i]: computing an element twice would double it twice.
+TEST(OverlapTest, NeverInPlace) {
+  UOpContext ctx;
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(45), x = b.Buffer(0, Dtype::F32, 45);
+  const UOp kernel =
+      b.Kernel({b.StoreLoops(x, i,
+                             Add(ctx, Mul(ctx, b.Load(x, i), ctx.Float(Dtype::F32, 2)),
+                                 b.Load(b.Buffer(1, Dtype::F32, 45), i)),
+                             {i})});
+  const Memory memory = {SampleBuffer(Dtype::F32, 45, 1, true),
+                         SampleBuffer(Dtype::F32, 45, 2, true)};
+  for (const std::vector<Opt>& opts : {std::vector<Opt>{{OptKind::kVector, 0, 16}},
+                                       {{OptKind::kUpcast, 0, 7}},
+                                       {{OptKind::kThread, 0, 2}, {OptKind::kUpcast, 0, 4}}}) {
+    EXPECT_EQ(Check(ctx, kernel, memory, opts), "") << Text(opts[0]);
+  }
+}
+
+// out[i] = sum over k of x[stride * i + k - 1], with zeros around x; x ends at a guarded page.
+TEST(SmallStrideTest, LoadsNothingBeyondTheLastLane) {
+  for (int64_t stride : {2, 3, 4, 5}) {
+    for (int64_t n : {16, 19, 40}) {
+      for (const bool padded : {false, true}) {
+        UOpContext ctx;
+        KernelBuilder b(ctx);
+        const int64_t size = padded ? stride * (n - 1) + 1 : stride * (n - 1) + 3;
+        const UOp i = b.Loop(n), k = b.Reduced(3), x = b.Buffer(1, Dtype::F32, size);
+        const UOp at = Add(ctx, b.At(i, stride, k), ctx.Idx(padded ? -1 : 0));
+        const UOp gate =
+            padded ? And(ctx, ir::Lt(ctx, ctx.Idx(-1), at), ir::Lt(ctx, at, ctx.Idx(size))) : UOp();
+        const UOp sum = ir::ReduceRanges(ctx, Op::ADD, b.Load(x, at, gate), std::span(&k, 1));
+        const UOp kernel = b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, n), i, sum, {i})});
+        const Memory memory = {SampleBuffer(Dtype::F32, n, 1, true),
+                               SampleBuffer(Dtype::F32, size, 2, true)};
+        for (const std::vector<Opt>& opts :
+             {std::vector<Opt>{{OptKind::kVector, 0, 16}},
+              {{OptKind::kVector, 0, 8}, {OptKind::kUnroll, 1, 0}},
+              {{OptKind::kVector, 0, 4}, {OptKind::kUpcast, 0, 3}}}) {
+          EXPECT_EQ(Check(ctx, kernel, memory, opts), "")
+              << stride << " " << n << " " << padded << " " << Text(opts[0]);
+        }
+      }
+    }
+  }
+}
+
+UOp Transposition(UOpContext& ctx, int64_t rows, int64_t columns, Dtype dtype) {
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(rows), j = b.Loop(columns);
+  return b.Kernel(
+      {b.StoreLoops(b.Buffer(0, dtype, rows * columns), b.At(i, columns, j),
+                    b.Load(b.Buffer(1, dtype, rows * columns), b.At(j, rows, i)), {i, j})});
+}
+
+TEST(SquareTest, ATransposeLoadsVectors) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::I64, Dtype::U8}) {
+    for (const auto& [rows, columns] : {std::pair<int64_t, int64_t>{16, 16}, {20, 37}, {33, 8}}) {
+      for (int64_t lanes : {4, 8}) {
+        UOpContext ctx;
+        const UOp kernel = Transposition(ctx, rows, columns, dtype);
+        const std::vector<Opt> opts = {{OptKind::kVector, 1, lanes}, {OptKind::kUpcast, 0, lanes}};
+        const Memory memory = {SampleBuffer(dtype, rows * columns, 1, false),
+                               SampleBuffer(dtype, rows * columns, 2, false)};
+        EXPECT_EQ(Check(ctx, kernel, memory, opts, 0), "") << rows << " " << lanes;
+        codegen::Options options;
+        options.opts = &opts;
+        const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
+        ASSERT_TRUE(lowered.ok()) << lowered.status();
+        EXPECT_EQ(Count(ctx, lowered->linear, Op::LOAD), lanes) << "vector loads of one square";
+      }
+    }
+  }
+}
+
+TEST(SquareTest, TheHeuristicChoosesIt) {
+  UOpContext ctx;
+  const UOp kernel = Transposition(ctx, 256, 256, Dtype::F32);
+  const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), {});
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_EQ(Count(ctx, lowered->linear, Op::LOAD), 16);
+}
+
+}  // namespace
+}  // namespace uopd

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/opt/register_tile.h"
+
+#include <gtest/gtest.h>
+
+namespace uopd::codegen {
+namespace {
+
+Target CachedTarget() {
+  Target t;
+  t.vector_bytes = 64, t.vector_registers = 32;
+  t.caches = {{48 << 10, 1}, {1 << 20, 1}};
+  return t;
+}
+
+// A load of axis 0 (rows, one element at a time) and one of axis 1 (vectors), as in a matrix
+// product of `k` steps whose rows are `row_bytes` apart.
+std::vector<TileLoad> MatmulLoads(double k, int64_t row_bytes) {
+  TileLoad a{.along = 1, .steps = k, .strides = {row_bytes, 0}};
+  TileLoad b{.along = 2, .bytes = 64, .steps = k, .strides = {0, 64}};
+  return {a, b};
+}
+
+int64_t Amount(const Tile& tile, size_t axis) {
+  for (const auto& [a, n] : tile.amounts) {
+    if (a == axis) return n;
+  }
+  return 1;
+}
+
+TEST(RegisterTileTest, FillsTheRegistersAndFits) {
+  const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 512}, {1, 32}},
+                                       MatmulLoads(512, 2064), false, CachedTarget());
+  const int64_t rows = Amount(tile, 0), vectors = Amount(tile, 1);
+  EXPECT_EQ(tile.accumulators, rows * vectors);
+  EXPECT_GE(tile.accumulators, 20);
+  EXPECT_LE(tile.accumulators + std::min(rows, vectors) + 1, 32);
+}
+
+TEST(RegisterTileTest, RowsThatShareASetStayFew) {
+  const std::vector<TileAxis> axes = {{0, 1024}, {1, 64}};
+  const Tile crowded = ChooseRegisterTile(axes, MatmulLoads(1024, 4096), false, CachedTarget());
+  EXPECT_LE(Amount(crowded, 0), 8);
+  const Tile spread = ChooseRegisterTile(axes, MatmulLoads(1024, 4160), false, CachedTarget());
+  EXPECT_GT(Amount(spread, 0), 8);
+}
+
+TEST(RegisterTileTest, PrefersTilesThatWasteLittle) {
+  // 7 rows: two tiles of 4 would compute 8.
+  const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 7}, {1, 64}},
+                                       MatmulLoads(256, 1040), false, CachedTarget());
+  EXPECT_EQ(Amount(tile, 0), 7);
+}
+
+TEST(RegisterTileTest, JoinedLanesWantPowersOfTwo) {
+  const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 500}, {1, 500}},
+                                       MatmulLoads(512, 2064), true, CachedTarget());
+  for (const auto& [axis, n] : tile.amounts) EXPECT_EQ(n & (n - 1), 0) << axis;
+  EXPECT_GT(tile.accumulators, 1);
+}
+
+TEST(RegisterTileTest, NarrowTargetsGetSmallTiles) {
+  Target narrow;
+  narrow.vector_registers = 16;
+  const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 512}, {1, 32}},
+                                       MatmulLoads(512, 2064), false, narrow);
+  EXPECT_LE(tile.accumulators, 14);
+  EXPECT_GE(tile.accumulators, 8);
+}
+
+}  // namespace
+}  // namespace uopd::codegen
