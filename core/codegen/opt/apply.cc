@@ -28,7 +28,9 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     return std::any_of(packed_.begin(), packed_.end(), [&](UOp load) { return Along(load, i); });
   };
   for (size_t i = 0; i < axes_.size(); ++i) order.push_back(i);
-  std::stable_partition(order.begin(), order.end(), packed);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(!packed(a), a) < std::pair(!packed(b), b);
+  });
   std::vector<MadeAxis> out(axes_.size());
   for (const size_t number : order) {
     const Axis& a = axes_[number];

@@ -3,75 +3,44 @@
 //   1. vectorise the axes with the largest saving under a cost model of accesses and arithmetic;
 //   2. upcast output axes along which loads are shared (a register tile);
 //   3. unroll reductions until there are enough independent accumulators;
-//   4. distribute the outermost suitable axis over threads.
+//   4. distribute an axis over threads;
+//   5. pack operands that many tiles read badly.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
 #include <bit>
-#include <map>
 #include <tuple>
 
 #include "core/codegen/estimate.h"
+#include "core/codegen/opt/kernel_facts.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/register_tile.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
-#include "core/rules/instructions.h"
 
 namespace uopd::codegen {
 namespace {
 
-using ir::AxisType;
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
-using AxisSet = uint64_t;
 
 constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
-constexpr double kUnrollWhole = 16;  // a reduction of at most this many terms is unrolled whole
-constexpr int64_t kShortLoop =
-    8;  // an innermost reduced axis of at most this size is unrolled whole
-constexpr double kLeastReuse = 4;    // tiles that read what is packed
-constexpr double kTileRows = 8;      // rows of a usual tile
-constexpr int64_t kRowBytes = 2048;  // steps of at least this size often leave the page
-constexpr double kManyRows = 600;    // more than these want entries of the page table at once
-constexpr double kMostLines = 8000;  // estimated limit on the length of the kernel
-constexpr double kGatherCost = 2;    // cost of one lane of a gather or scatter, in loads
+constexpr size_t kMostAxes = 60;           // bits of an AxisSet, and some
+constexpr int64_t kShortLoop = 8;          // a short innermost reduced axis is unrolled whole
+constexpr double kLeastReuse = 4;          // tiles that read what is packed
+constexpr double kTileRows = 8;            // rows of a usual tile
+constexpr int64_t kRowBytes = 2048;        // steps of at least this size often leave the page
+constexpr double kManyRows = 600;          // more than these want entries of the page table at once
+constexpr double kMostLines = 8000;        // estimated limit on the length of the kernel
+constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
+constexpr double kScatterCost = 2.5;       // of a scatter: more, since a gather may become a square
 
-constexpr double kScatterCost = 2.5;  // a gather may become a transpose in registers
-
-struct Access {
-  AxisSet path = 0;                             // axes whose loops enclose the access
-  std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
-  bool is_store = false;
-  double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed
-};
-
-// A reduction: `over` are the reduced axes of its operand, `path` the loops around its result.
-struct Result {
-  AxisSet over = 0, path = 0;
-};
-
-// A stage whose values are results of reductions.
-struct StagedSums {
-  size_t innermost = 0;  // the last axis that the stage closes
-  AxisSet along = 0;     // the axes that the stage depends on
-};
-
-class Heuristic {
+class Heuristic : KernelFacts {
  public:
   Heuristic(ir::UOpContext& ctx, UOp sink, const Target& target)
-      : ctx_(ctx), sink_(sink), target_(target), axes_(Axes(ctx, sink)), plan_(ctx, sink, target) {
-    staged_over_.resize(axes_.size());
-    for (UOp a : axes_) {
-      sizes_.push_back(static_cast<int64_t>(std::max<ir::Int128>(ctx.BoundsOf(a.src(0)).max, 1)));
-      fixed_.push_back(a.src(0).Is(Op::CONST));
-    }
-  }
+      : KernelFacts(ctx, sink, target), plan_(ctx, sink, target) {}
 
   std::vector<Opt> Run() {
-    if (axes_.empty() || axes_.size() > 60) return {};
-    Analyse();
     ChooseVectors();
     if (reduces_ != 0) {
       ChooseTile();
@@ -86,152 +55,6 @@ class Heuristic {
   }
 
  private:
-  static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
-  bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == AxisType::REDUCE; }
-
-  // The loops around a node that depends on the axes `along`: the reduced axes in `along`, and all
-  // output axes up to the last one in `along`.
-  AxisSet PathOf(AxisSet along) const {
-    AxisSet out = 0;
-    size_t last = 0;
-    for (size_t a = 0; a < axes_.size(); ++a) {
-      if ((along & Bit(a)) == 0) continue;
-      if (IsReduce(a)) {
-        out |= Bit(a);
-      } else {
-        last = a + 1;
-      }
-    }
-    for (size_t a = 0; a < last; ++a) {
-      if (!IsReduce(a)) out |= Bit(a);
-    }
-    return out;
-  }
-
-  void Analyse() {
-    for (size_t a = 0; a < axes_.size(); ++a) number_[axes_[a].id()] = a;
-    const auto order = ir::Toposort(ctx_, sink_);
-    FindAxes(order);
-    FindPaths(order);
-    double terms = 1;
-    bool fixed = reduces_ != 0;
-    for (size_t a = 0; a < axes_.size(); ++a) {
-      if ((reduces_ & Bit(a)) != 0) {
-        terms *= static_cast<double>(sizes_[a]);
-        fixed = fixed && fixed_[a];
-      }
-    }
-    unrolls_whole_ = fixed && terms <= kUnrollWhole;
-    for (UOp u : order) {
-      if (!u.Is(Op::CONST)) lines_[along_.at(u.id())] += std::max(rules::Instructions(u), 1.0);
-      if (u.Is(Op::STAGE)) {
-        NoteStage(u);
-      } else if (u.Is(Op::REDUCE)) {
-        NoteReduce(u);
-      } else if (u.Is({Op::LOAD, Op::STORE})) {
-        NoteAccess(u);
-      } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index &&
-                 u.src(0).dtype() != Dtype::Index) {
-        alu_.push_back(PathOf(along_.at(u.id())) | inside_[u.id()]);
-        widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
-      }
-    }
-  }
-
-  AxisSet BitsOf(std::span<const UOp> ranges) const {
-    AxisSet out = 0;
-    for (UOp r : ranges) out |= Bit(number_.at(r.id()));
-    return out;
-  }
-
-  // Fills along_: the axes that each node depends on.
-  void FindAxes(std::span<const UOp> order) {
-    for (UOp u : order) {
-      AxisSet mine = u.Is(Op::RANGE) ? Bit(number_.at(u.id())) : 0;
-      for (UOp s : u.body()) mine |= along_.at(s.id());
-      along_[u.id()] = mine & ~BitsOf(u.closed());
-    }
-  }
-
-  // Fills inside_ (the path of the reductions that a node is below) and reduces_.
-  void FindPaths(std::span<const UOp> order) {
-    for (auto it = order.rbegin(); it != order.rend(); ++it) {
-      const UOp u = *it;
-      AxisSet path = inside_[u.id()];
-      if (u.Is(Op::REDUCE)) {
-        const AxisSet ranges = BitsOf(u.srcs().subspan(1));
-        path = PathOf(along_.at(u.src(0).id()) | ranges);
-        reduces_ |= ranges;
-      }
-      for (UOp s : u.srcs())
-        inside_[s.id()] |= path & (along_.at(s.id()) & Reduced() ? ~AxisSet{0} : 0);
-    }
-  }
-
-  void NoteStage(UOp u) {
-    has_stages_ = true;
-    for (UOp r : u.closed()) staged_over_[number_.at(r.id())] = true;
-    if (!u.closed().empty() && SumsInside(u))
-      staged_sums_.push_back({number_.at(u.closed().back().id()), along_.at(u.id())});
-  }
-
-  void NoteReduce(UOp u) {
-    const AxisSet under = along_.at(u.src(0).id()) | BitsOf(u.srcs().subspan(1));
-    alu_.push_back(PathOf(under) | inside_[u.id()]);
-    results_.push_back({under & Reduced(), PathOf(along_.at(u.id())) | inside_[u.id()]});
-  }
-
-  void NoteAccess(UOp u) {
-    Access access;
-    access.is_store = u.Is(Op::STORE);
-    // If reductions are unrolled whole, OrderLoops can place a load inside only the loops that it
-    // depends on.
-    access.path = unrolls_whole_
-                      ? along_.at(u.id())
-                      : PathOf(along_.at(u.id())) | (access.is_store ? 0 : inside_[u.id()]);
-    for (UOp a : axes_) access.strides.push_back(StrideAlong(ctx_, u.src(0).src(1), a));
-    const UOp from = u.src(0).src(0);
-    if (!access.is_store && CanPack() && from.Is(Op::PARAM) && (access.path & reduces_) != 0) {
-      for (size_t a = 0; a < axes_.size(); ++a) {
-        if (access.strides[a] == 0 && !IsReduce(a)) access.reuse *= static_cast<double>(sizes_[a]);
-      }
-    }
-    // Each iteration of the loops around a stage has its own elements; lanes are contiguous.
-    const UOp buffer = u.src(0).src(0);
-    for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
-      if ((along_.at(buffer.id()) & Bit(a)) != 0) access.strides[a] = 1;
-    }
-    accesses_.push_back(std::move(access));
-    const Dtype d = u.src(0).dtype();
-    const int64_t bytes = ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
-    widest_ = std::max(widest_, bytes);
-  }
-
-  // A thread of a warp has no cache of its own for what it packs.
-  bool CanPack() const { return !has_stages_ && target_.warp_lanes == 1; }
-
-  // Whether each value of the stage needs a reduction of its own.
-  bool SumsInside(UOp stage) const {
-    const AxisSet closed = BitsOf(stage.closed());
-    const auto varies = [&](UOp n) { return (along_.at(n.id()) & closed) != 0; };
-    const auto inside = ir::Toposort(ctx_, stage.srcs().first(1), varies);
-    return std::any_of(inside.begin(), inside.end(),
-                       [&](UOp n) { return n.Is(Op::REDUCE) && varies(n); });
-  }
-
-  AxisSet Reduced() const {
-    AxisSet out = 0;
-    for (size_t a = 0; a < axes_.size(); ++a) out |= IsReduce(a) ? Bit(a) : 0;
-    return out;
-  }
-
-  double Times(AxisSet path) const {
-    double n = 1;
-    for (size_t a = 0; a < axes_.size(); ++a)
-      n *= (path & Bit(a)) != 0 ? static_cast<double>(sizes_[a]) : 1.0;
-    return n;
-  }
-
   // Estimated instructions inside the loop over `axis` if it is vectorised by `lanes`; 1: scalar.
   double Cost(size_t axis, int64_t lanes) const {
     const int64_t size = sizes_[axis];
@@ -629,33 +452,18 @@ class Heuristic {
     }
   }
 
-  ir::UOpContext& ctx_;
-  const UOp sink_;
-  const Target& target_;
-  const std::vector<UOp> axes_;
-  // By axis: iterations at the maximum of the variables; lanes of its vector; iterations left after
-  // the opts so far; copies by UPCAST and UNROLL.
-  std::vector<int64_t> sizes_, lanes_, left_, copies_;
-  std::vector<double> grown_;              // by axis: copies that all opts together make
-  std::map<AxisSet, double> lines_;        // lines without opts, by the axes they depend on
-  std::vector<bool> fixed_, staged_over_;  // fixed_: the size is constant; staged_over_: a STAGE
-                                           // closes the axis
-  std::vector<Access> accesses_;
-  absl::flat_hash_map<uint32_t, size_t> number_;           // id of a RANGE -> axis
-  absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;  // by node id: FindAxes, FindPaths
-  std::vector<AxisSet> alu_;                               // path of each arithmetic op
-  std::vector<Result> results_;
-  std::vector<StagedSums> staged_sums_;
-  bool has_stages_ = false;
-  AxisSet reduces_ = 0;
-  bool unrolls_whole_ = false;
-  int64_t widest_ = 1, accumulators_ = 1;
+  // By axis: lanes of its vector; iterations left after the opts so far; copies by UPCAST and UNROLL.
+  std::vector<int64_t> lanes_, left_, copies_;
+  std::vector<double> grown_;  // by axis: copies that all opts together make
+  int64_t accumulators_ = 1;
   OptPlan plan_;
 };
 
 }  // namespace
 
 std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, UOp sink, const Target& target) {
+  const size_t axes = Axes(ctx, sink).size();
+  if (axes == 0 || axes > kMostAxes) return {};
   return Heuristic(ctx, sink, target).Run();
 }
 

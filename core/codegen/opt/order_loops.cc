@@ -175,8 +175,8 @@ UOp OrderReductions(ir::UOpContext& ctx, UOp sink) {
     if (r.axis_type() == AxisType::REDUCE) ranges.push_back(r);
   }
   std::vector<UOp> wanted = ranges;
-  std::stable_partition(wanted.begin(), wanted.end(),
-                        [&](UOp r) { return gating.contains(r.id()); });
+  const auto place = [&](UOp r) { return std::pair(!gating.contains(r.id()), r.axis_id()); };
+  std::sort(wanted.begin(), wanted.end(), [&](UOp a, UOp b) { return place(a) < place(b); });
   return wanted == ranges ? sink : Permute(ctx, sink, wanted, ranges);
 }
 

@@ -44,8 +44,9 @@ UOp PackLoad(ir::UOpContext& ctx, UOp load, std::span<const PackPart> parts, int
   // axes are the inner loops, because along them the elements of transposed operands are contiguous.
   std::vector<PackPart> loops = layout;
   if (!copies_vectors) {
-    std::stable_sort(loops.begin(), loops.end(),
-                     [](const PackPart& a, const PackPart& b) { return a.reduced < b.reduced; });
+    std::sort(loops.begin(), loops.end(), [](const PackPart& a, const PackPart& b) {
+      return std::tuple(a.reduced, a.axis, -a.stride) < std::tuple(b.reduced, b.axis, -b.stride);
+    });
   }
   ir::Substitution fresh;
   std::vector<UOp> closed;

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// KernelFacts: what the heuristic knows of a kernel before it chooses: its axes, accesses,
+// arithmetic and reductions, and the loops around each.
+#pragma once
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "core/base/target.h"
+#include "core/ir/context.h"
+
+namespace uopd::codegen {
+
+using AxisSet = uint64_t;  // a bit for each axis
+
+struct Access {
+  AxisSet path = 0;                             // axes whose loops enclose the access
+  std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
+  bool is_store = false;
+  double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed
+};
+
+// A reduction: `over` are the reduced axes of its operand, `path` the loops around its result.
+struct Result {
+  AxisSet over = 0, path = 0;
+};
+
+// A stage whose values are results of reductions.
+struct StagedSums {
+  size_t innermost = 0;  // the last axis that the stage closes
+  AxisSet along = 0;     // the axes that the stage depends on
+};
+
+class KernelFacts {
+ protected:
+  // REQUIRES: sink has at most 60 axes. The context and the target must outlive the facts.
+  KernelFacts(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
+
+  static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
+  bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == ir::AxisType::REDUCE; }
+  // A thread of a warp has no cache of its own for what it packs.
+  bool CanPack() const { return !has_stages_ && target_.warp_lanes == 1; }
+  // The product of the sizes of the axes.
+  double Times(AxisSet path) const;
+  AxisSet Reduced() const;  // the axes of reductions and stages
+
+  ir::UOpContext& ctx_;
+  const ir::UOp sink_;
+  const Target& target_;
+  const std::vector<ir::UOp> axes_;
+  std::vector<int64_t> sizes_;       // by axis: iterations at the maximum of the variables
+  std::vector<bool> fixed_;          // by axis: the size is constant
+  std::vector<bool> staged_over_;    // by axis: a STAGE closes it
+  std::map<AxisSet, double> lines_;  // lines without opts, by the axes they depend on
+  std::vector<Access> accesses_;
+  std::vector<AxisSet> alu_;  // path of each arithmetic op
+  std::vector<Result> results_;
+  std::vector<StagedSums> staged_sums_;
+  bool has_stages_ = false;
+  AxisSet reduces_ = 0;         // the axes of reductions
+  bool unrolls_whole_ = false;  // the reductions are so short that they are unrolled whole
+  int64_t widest_ = 1;          // bytes of the widest value
+
+ private:
+  AxisSet PathOf(AxisSet along) const;
+  AxisSet BitsOf(std::span<const ir::UOp> ranges) const;
+  void FindAxes(std::span<const ir::UOp> order);
+  void FindPaths(std::span<const ir::UOp> order);
+  void NoteStage(ir::UOp u);
+  void NoteReduce(ir::UOp u);
+  void NoteAccess(ir::UOp u);
+  bool SumsInside(ir::UOp stage) const;
+
+  absl::flat_hash_map<uint32_t, size_t> number_;           // id of a RANGE -> axis
+  absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;  // by node id: FindAxes, FindPaths
+};
+
+}  // namespace uopd::codegen
