@@ -14,7 +14,9 @@
 //   (4) Index arithmetic is i32 or i64.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/status.h"
@@ -34,7 +36,8 @@ struct Opt {
   int64_t amount = 0;
   bool operator==(const Opt&) const = default;
 };
-std::string Text(const Opt& opt);  // "UPCAST(0, 4)"
+std::string Text(const Opt& opt);                         // "UPCAST(0, 4)"
+std::optional<OptKind> OptKindOf(std::string_view name);  // of "UPCAST"
 
 struct Options {
   bool noopt = false;      // run neither the heuristic nor the choice of a loop order

@@ -13,6 +13,7 @@
 #include "core/codegen/passes/linearise.h"
 #include "core/codegen/passes/polls.h"
 #include "core/codegen/passes/stages.h"
+#include "core/codegen/passes/transpose_loads.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
@@ -35,25 +36,15 @@ using Result = absl::StatusOr<UOp>;
 Target DefaultTarget() { return {}; }
 
 absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
-  using codegen::OptKind;
   codegen::Opt opt;
   const size_t open = text.find('('), middle = text.find(';');
   if (open == std::string_view::npos || middle == std::string_view::npos || text.back() != ')') {
     return Invalid(Cat("opt (", text, ") is not NAME(axis;amount)"));
   }
   const std::string_view name = text.substr(0, open);
-  if (name == "UPCAST")
-    opt.kind = OptKind::kUpcast;
-  else if (name == "UNROLL")
-    opt.kind = OptKind::kUnroll;
-  else if (name == "THREAD")
-    opt.kind = OptKind::kThread;
-  else if (name == "VECTOR")
-    opt.kind = OptKind::kVector;
-  else if (name == "PACK")
-    opt.kind = OptKind::kPack;
-  else
-    return Invalid(Cat("opt (", name, ") is unknown"));
+  const auto kind = codegen::OptKindOf(name);
+  if (!kind) return Invalid(Cat("opt (", name, ") is unknown"));
+  opt.kind = *kind;
   std::from_chars(text.data() + open + 1, text.data() + middle, opt.axis);
   std::from_chars(text.data() + middle + 1, text.data() + text.size() - 1, opt.amount);
   return opt;
@@ -103,6 +94,9 @@ Result PrepareStages(UOpContext& ctx, UOp root, std::string_view) {
 Result OrderLoops(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::OrderLoops(ctx, root, 1 << 20);
 }
+Result OrderReductions(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::OrderReductions(ctx, root);
+}
 Result Simplify(UOpContext& ctx, UOp root, std::string_view) { return rules::Simplify(ctx, root); }
 Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::WidenSmallFloats(ctx, root);
@@ -116,6 +110,9 @@ Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
 Result Unroll(UOpContext& ctx, UOp root, std::string_view) { return codegen::Unroll(ctx, root); }
 Result Vectorise(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::Vectorise(ctx, root);
+}
+Result TransposeLoads(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::TransposeLoads(ctx, root);
 }
 Result DecomposeAlu(UOpContext& ctx, UOp root, std::string_view value) {
   return codegen::DecomposeAlu(ctx, root, DefaultTarget(), value == "fast_math");
@@ -158,12 +155,15 @@ constexpr Pass kPasses[] = {
     {"opts", "OPT+OPT", "apply opts to a kernel", Opts},
     {"heuristic", "", "apply the opts that the heuristic chooses", Heuristic},
     {"order_loops", "", "order output loops so that they move the fewest bytes", OrderLoops},
+    {"order_reductions", "", "make the reduced axes that gates depend on the outer ones",
+     OrderReductions},
     {"widen_small_floats", "", "compute floats below 32 bits in f32", WidenSmallFloats},
     {"decompose_transcendentals", "", "EXP2, LOG2, SIN, POW of f32 as polynomials",
      DecomposeTranscendentals},
     {"lower_stages", "", "STAGE becomes an array and the loop that fills it", LowerStages},
     {"unroll", "", "UPCAST and UNROLL ranges become copies", Unroll},
     {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
+    {"transpose_loads", "", "load squares of gathered vectors as vectors", TransposeLoads},
     {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
     {"linearise", "", "a kernel becomes lines in order", Linearise},
     {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Texts of what codegen.h defines.
+#include <algorithm>
+
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 
@@ -10,6 +12,12 @@ static_assert(std::size(kOptNames) == kOptKinds);
 
 std::string Text(const Opt& opt) {
   return Cat(kOptNames[static_cast<int>(opt.kind)], "(", opt.axis, ", ", opt.amount, ")");
+}
+
+std::optional<OptKind> OptKindOf(std::string_view name) {
+  const auto* found = std::find(std::begin(kOptNames), std::end(kOptNames), name);
+  if (found == std::end(kOptNames)) return std::nullopt;
+  return static_cast<OptKind>(found - std::begin(kOptNames));
 }
 
 }  // namespace uopd::codegen
