@@ -21,7 +21,6 @@
 namespace uopd::codegen {
 namespace {
 
-using ir::Op;
 using ir::UOp;
 
 constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations

@@ -13,7 +13,6 @@ namespace uopd::codegen {
 namespace {
 
 using ir::AxisType;
-using ir::Op;
 using ir::UOp;
 
 int64_t Size(UOp range) { return range.src(0).const_int(); }
