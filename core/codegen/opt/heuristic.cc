@@ -193,8 +193,9 @@ class Heuristic : KernelFacts {
 
   // The tile of the model (register_tile.h). False if no load of a reduction is shared.
   bool ChooseModelledTile() {
+    // Innermost first, which wins between equals: what neighbouring iterations load lies together.
     std::vector<TileAxis> axes;
-    for (size_t a = 0; a < axes_.size(); ++a) {
+    for (size_t a = axes_.size(); a-- > 0;) {
       if (!IsReduce(a) && fixed_[a] && left_[a] > 1 && InsideReduce(a))
         axes.push_back({a, left_[a]});
     }

@@ -15,7 +15,9 @@ constexpr double kBytesPerCycle = 32;  // from the second-level cache
 constexpr double kNotHidden = 0.3;     // the part of that time that multiply-adds do not hide
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr int64_t kLineBytes = 64;
-constexpr double kOverhead = 0.5;  // cycles of a step for the loop
+constexpr double kVectorBytes = 16;  // at least: a load of several lanes
+constexpr double kFar = 1.06;        // price of vectors on different pages
+constexpr double kOverhead = 0.5;    // cycles of a step for the loop
 
 // The cycles of one step with `copies[i]` copies along axes[i].
 class Model {
@@ -25,12 +27,13 @@ class Model {
   // Useful multiply-adds a cycle; 0 if the tile does not fit in the registers.
   double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
-    double loaded = 0, fewest = accumulators, from_second = 0, largest = 0;
+    double loaded = 0, fewest = accumulators, from_second = 0, largest = 0, far = 1;
     for (const TileLoad& l : loads_) {
       const double copies = ((l.along >> a.axis & 1) != 0 ? static_cast<double>(x) : 1.0) *
                             ((l.along >> b.axis & 1) != 0 ? static_cast<double>(y) : 1.0);
       loaded += copies * l.instructions;
       fewest = std::min(fewest, copies);
+      if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
       const double bytes = copies * l.bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
       if (Crowded(l, a, x) || Crowded(l, b, y)) {
@@ -45,10 +48,14 @@ class Model {
     const double issue = std::max(accumulators, loaded) / kPerCycle;
     const double cycles =
         std::max(issue, kLatency) + kOverhead + kNotHidden * from_second / kBytesPerCycle;
-    return accumulators * Useful(a, x) * Useful(b, y) / cycles;
+    return accumulators * Useful(a, x) * Useful(b, y) / (cycles * far);
   }
 
  private:
+  // Whether the copies along the axis are vectors on different pages, instead of neighbours.
+  static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
+    return n > 1 && l.bytes >= kVectorBytes && l.strides[a.axis] >= kWayBytes;
+  }
   // Whether the copies along the axis map to so few sets of the first-level cache that they evict
   // each other before the next step uses the same lines.
   bool Crowded(const TileLoad& l, const TileAxis& a, int64_t n) const {

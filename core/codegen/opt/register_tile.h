@@ -35,7 +35,7 @@ struct Tile {
   int64_t accumulators = 1;
 };
 
-// Of at most two of the axes. `joins`: each result is the sum of the lanes of a vector; numbers of
+// Of at most two of the axes; between equals those that come first in `axes`. `joins`: each result is the sum of the lanes of a vector; numbers of
 // results that are a power of two join without waste. REQUIRES: loads is not empty.
 Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads, bool joins,
                         const Target& target);
