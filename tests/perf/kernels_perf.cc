@@ -18,6 +18,7 @@
 #include "tests/perf/peers.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
+#include "tests/perf/stream_peer.h"
 
 namespace uopd::perf {
 namespace {
@@ -124,28 +125,35 @@ std::vector<Work> Convolutions() {
 
 std::vector<Work> Rows() {
   std::vector<Work> out;
-  const auto add = [&](const char* name, double bytes, std::function<Tensor(Client&)> build,
-                       std::function<std::vector<PeerRun>(int)> peers = {}) {
-    Work work{"memory", name, 2, bytes, "GB/s"};
+  // `reads` and `writes`: arrays that the operation needs to move.
+  const auto add = [&](const char* name, int reads, int writes,
+                       std::function<Tensor(Client&)> build,
+                       std::function<std::vector<PeerRun>(int)> library = {}) {
+    const int64_t n = 1 << 24;
+    Work work{"memory", name, 2, 4.0 * (reads + writes) * n, "GB/s"};
     work.build = std::move(build);
-    work.peers = std::move(peers);
+    work.peers = [=](int threads) {
+      std::vector<PeerRun> runs = StreamPeers(reads, writes, n, threads);
+      if (library)
+        for (PeerRun& run : library(threads)) runs.push_back(std::move(run));
+      return runs;
+    };
     out.push_back(std::move(work));
   };
-  const double n = 4096.0 * 4096;
   const auto input = [](Client& c) { return c.Empty({4096, 4096}); };
   add(
-      "softmax", 8 * n, [=](Client& c) { return input(c).Softmax(); },
+      "softmax", 1, 1, [=](Client& c) { return input(c).Softmax(); },
       [](int t) { return SoftmaxPeers(4096, 4096, t); });
   add(
-      "layernorm", 8 * n, [=](Client& c) { return client::fn::LayerNorm(input(c), {}, {}); },
+      "layernorm", 1, 1, [=](Client& c) { return client::fn::LayerNorm(input(c), {}, {}); },
       [](int t) { return LayerNormPeers(4096, 4096, t); });
-  add("rmsnorm", 8 * n, [=](Client& c) { return client::fn::RmsNorm(input(c), {}); });
-  add("add", 12 * n, [=](Client& c) { return input(c) + input(c); });
-  add("exp", 8 * n, [=](Client& c) { return input(c).Exp(); });
-  add("sum", 4 * n, [=](Client& c) { return c.Empty({1 << 24}).Sum(); });
-  add("transpose", 8 * n, [=](Client& c) { return input(c).Transpose(0, 1).Contiguous(); });
-  add("cumsum", 8 * n, [=](Client& c) { return c.Empty({1 << 24}).CumSum(); });
-  add("argmax", 4 * n, [=](Client& c) { return input(c).Argmax(); });
+  add("rmsnorm", 1, 1, [=](Client& c) { return client::fn::RmsNorm(input(c), {}); });
+  add("add", 2, 1, [=](Client& c) { return input(c) + input(c); });
+  add("exp", 1, 1, [=](Client& c) { return input(c).Exp(); });
+  add("sum", 1, 0, [=](Client& c) { return c.Empty({1 << 24}).Sum(); });
+  add("transpose", 1, 1, [=](Client& c) { return input(c).Transpose(0, 1).Contiguous(); });
+  add("cumsum", 1, 1, [=](Client& c) { return c.Empty({1 << 24}).CumSum(); });
+  add("argmax", 1, 0, [=](Client& c) { return input(c).Argmax(); });
   return out;
 }
 
@@ -283,7 +291,8 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 }
 
 const Register kRegister(
-    "kernels", "single operations beside OpenBLAS and oneDNN: --model BEGINNING-OF-A-NAME", Run);
+    "kernels",
+    "single operations beside OpenBLAS, oneDNN and plain loops: --model BEGINNING-OF-A-NAME", Run);
 
 }  // namespace
 }  // namespace uopd::perf

@@ -218,9 +218,11 @@ class Heuristic : KernelFacts {
     const bool shared = std::any_of(axes.begin(), axes.end(),
                                     [&](const TileAxis& a) { return SharedAlong(a.axis); });
     if (!shared) return false;
-    bool joins = false;
-    for (size_t i = 0; i < axes_.size(); ++i) joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
-    for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, joins, target_).amounts)
+    TileSums sums;
+    sums.count = std::max<int64_t>(1, static_cast<int64_t>(results_.size()));
+    for (size_t i = 0; i < axes_.size(); ++i)
+      sums.joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
+    for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, target_).amounts)
       Upcast(axis, amount);
     return true;
   }
@@ -370,7 +372,7 @@ class Heuristic : KernelFacts {
   }
   std::optional<size_t> SquareAxis(const Access& x, size_t axis, int64_t lanes) const {
     const auto stride = x.strides[axis];
-    if (x.is_store || reduces_ != 0 || has_stages_ || lanes < 4) return std::nullopt;
+    if (x.is_store || x.is_gated || reduces_ != 0 || has_stages_ || lanes < 4) return std::nullopt;
     if (!stride || std::abs(*stride) <= kSmallStride) return std::nullopt;
     for (size_t a = 0; a < axes_.size(); ++a) {
       if (x.strides[a] == 1 && fixed_[a] && sizes_[a] >= lanes) return a;

@@ -17,7 +17,7 @@ using AxisSet = uint64_t;  // a bit for each axis
 struct Access {
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
-  bool is_store = false;
+  bool is_store = false, is_gated = false;
   double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed
 };
 

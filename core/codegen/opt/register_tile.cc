@@ -22,7 +22,8 @@ constexpr double kOverhead = 0.5;    // cycles of a step for the loop
 // The cycles of one step with `copies[i]` copies along axes[i].
 class Model {
  public:
-  Model(std::span<const TileLoad> loads, const Target& target) : loads_(loads), target_(target) {}
+  Model(std::span<const TileLoad> loads, const TileSums& sums, const Target& target)
+      : loads_(loads), sums_(sums), target_(target) {}
 
   // Useful multiply-adds a cycle; 0 if the tile does not fit in the registers.
   double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
@@ -44,7 +45,9 @@ class Model {
       if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes);
     }
     from_second -= largest;
-    if (accumulators + fewest + 1 > target_.vector_registers) return 0;
+    const double alive = accumulators * static_cast<double>(sums_.count);
+    if (alive + fewest + 1 > target_.vector_registers && alive > static_cast<double>(sums_.count))
+      return 0;
     const double issue = std::max(accumulators, loaded) / kPerCycle;
     const double cycles =
         std::max(issue, kLatency) + kOverhead + kNotHidden * from_second / kBytesPerCycle;
@@ -74,16 +77,17 @@ class Model {
   }
 
   const std::span<const TileLoad> loads_;
+  const TileSums sums_;
   const Target& target_;
 };
 
 }  // namespace
 
-Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads, bool joins,
-                        const Target& target) {
-  const Model model(loads, target);
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+                        const TileSums& sums, const Target& target) {
+  const Model model(loads, sums, target);
   const auto fits = [&](const TileAxis& a, int64_t n) {
-    return n <= a.size && (!joins || std::has_single_bit(static_cast<uint64_t>(n)));
+    return n <= a.size && (!sums.joins || std::has_single_bit(static_cast<uint64_t>(n)));
   };
   Tile best;
   double most = 0;

@@ -35,9 +35,14 @@ struct Tile {
   int64_t accumulators = 1;
 };
 
-// Of at most two of the axes; between equals those that come first in `axes`. `joins`: each result is the sum of the lanes of a vector; numbers of
-// results that are a power of two join without waste. REQUIRES: loads is not empty.
-Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads, bool joins,
-                        const Target& target);
+struct TileSums {
+  int64_t count = 1;   // results of reductions that are alive together for each element of the tile
+  bool joins = false;  // each result is the sum of the lanes of a vector
+};
+
+// Of at most two of the axes; between equals those that come first in `axes`. Numbers of results
+// whose lanes are joined are powers of two: those join without waste. REQUIRES: loads is not empty.
+Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
+                        const TileSums& sums, const Target& target);
 
 }  // namespace uopd::codegen

@@ -30,31 +30,40 @@ int64_t Amount(const Tile& tile, size_t axis) {
 
 TEST(RegisterTileTest, FillsTheRegistersAndFits) {
   const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 512}, {1, 32}},
-                                       MatmulLoads(512, 2064), false, CachedTarget());
+                                       MatmulLoads(512, 2064), {}, CachedTarget());
   const int64_t rows = Amount(tile, 0), vectors = Amount(tile, 1);
   EXPECT_EQ(tile.accumulators, rows * vectors);
   EXPECT_GE(tile.accumulators, 20);
   EXPECT_LE(tile.accumulators + std::min(rows, vectors) + 1, 32);
 }
 
+TEST(RegisterTileTest, SeveralSumsShareTheRegisters) {
+  const std::vector<TileAxis> axes = {{0, 512}, {1, 32}};
+  const Tile two = ChooseRegisterTile(axes, MatmulLoads(512, 2064), {.count = 2}, CachedTarget());
+  EXPECT_LE(2 * two.accumulators, 30);
+  EXPECT_GE(two.accumulators, 8);
+  const Tile many = ChooseRegisterTile(axes, MatmulLoads(512, 2064), {.count = 40}, CachedTarget());
+  EXPECT_EQ(many.accumulators, 1) << "more sums than registers";
+}
+
 TEST(RegisterTileTest, RowsThatShareASetStayFew) {
   const std::vector<TileAxis> axes = {{0, 1024}, {1, 64}};
-  const Tile crowded = ChooseRegisterTile(axes, MatmulLoads(1024, 4096), false, CachedTarget());
+  const Tile crowded = ChooseRegisterTile(axes, MatmulLoads(1024, 4096), {}, CachedTarget());
   EXPECT_LE(Amount(crowded, 0), 8);
-  const Tile spread = ChooseRegisterTile(axes, MatmulLoads(1024, 4160), false, CachedTarget());
+  const Tile spread = ChooseRegisterTile(axes, MatmulLoads(1024, 4160), {}, CachedTarget());
   EXPECT_GT(Amount(spread, 0), 8);
 }
 
 TEST(RegisterTileTest, PrefersTilesThatWasteLittle) {
   // 7 rows: two tiles of 4 would compute 8.
   const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 7}, {1, 64}},
-                                       MatmulLoads(256, 1040), false, CachedTarget());
+                                       MatmulLoads(256, 1040), {}, CachedTarget());
   EXPECT_EQ(Amount(tile, 0), 7);
 }
 
 TEST(RegisterTileTest, JoinedLanesWantPowersOfTwo) {
   const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 500}, {1, 500}},
-                                       MatmulLoads(512, 2064), true, CachedTarget());
+                                       MatmulLoads(512, 2064), {.joins = true}, CachedTarget());
   for (const auto& [axis, n] : tile.amounts) EXPECT_EQ(n & (n - 1), 0) << axis;
   EXPECT_GT(tile.accumulators, 1);
 }
@@ -63,7 +72,7 @@ TEST(RegisterTileTest, NarrowTargetsGetSmallTiles) {
   Target narrow;
   narrow.vector_registers = 16;
   const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 512}, {1, 32}},
-                                       MatmulLoads(512, 2064), false, narrow);
+                                       MatmulLoads(512, 2064), {}, narrow);
   EXPECT_LE(tile.accumulators, 14);
   EXPECT_GE(tile.accumulators, 8);
 }

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "tests/perf/stream_peer.h"
+
+#include <atomic>
+#include <memory>
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
+#include "devices/cpu/thread_pool.h"
+
+namespace uopd::perf {
+namespace {
+
+using Part = float __attribute__((vector_size(16)));
+constexpr int kParts = 4;
+// A cache line.
+struct alignas(64) Line {
+  Part parts[kParts];
+};
+constexpr int64_t kFloats = sizeof(Line) / sizeof(float);
+
+struct State {
+  State(int reads, int writes, int64_t n, int threads)
+      : lines(n / kFloats),
+        in(static_cast<size_t>(reads)),
+        pool(threads, std::chrono::microseconds(30)) {
+    for (auto& array : in) array.resize(static_cast<size_t>(lines), Line{});
+    if (writes > 0) out.resize(static_cast<size_t>(lines), Line{});
+  }
+  const int64_t lines;
+  std::vector<std::vector<Line>> in;
+  std::vector<Line> out;
+  devices::cpu::ThreadPool pool;
+  std::atomic<float> sum{0};  // so that what is read is needed
+};
+
+void StoreAround(Part* to, Part value) {
+#if defined(__x86_64__)
+  _mm_stream_ps(reinterpret_cast<float*>(to), value);
+#else
+  *to = value;
+#endif
+}
+
+template <int kReads, bool kWrites, bool kAround>
+void Loop(State& s, int64_t begin, int64_t end) {
+  const Line* a = s.in[0].data();
+  const Line* b = s.in[kReads - 1].data();
+  Line* out = s.out.data();
+  Part sums[kParts] = {};  // independent, as additions wait for each other
+  for (int64_t i = begin; i < end; ++i) {
+    for (int k = 0; k < kParts; ++k) {
+      const Part x = kReads > 1 ? a[i].parts[k] + b[i].parts[k] : a[i].parts[k];
+      if constexpr (!kWrites) {
+        sums[k] += x;
+      } else if constexpr (kAround) {
+        StoreAround(&out[i].parts[k], x);
+      } else {
+        out[i].parts[k] = x;
+      }
+    }
+  }
+  if constexpr (!kWrites) s.sum.store((sums[0] + sums[1] + sums[2] + sums[3])[0]);
+}
+
+template <int kReads, bool kWrites, bool kAround>
+PeerRun Make(const char* name, const std::shared_ptr<State>& state, int threads) {
+  return {name, [state, threads] {
+            state->pool.ParallelFor(threads, [&](int64_t t) {
+              Loop<kReads, kWrites, kAround>(*state, state->lines * t / threads,
+                                             state->lines * (t + 1) / threads);
+            });
+          }};
+}
+
+}  // namespace
+
+std::vector<PeerRun> StreamPeers(int reads, int writes, int64_t n, int threads) {
+  auto state = std::make_shared<State>(reads, writes, n, threads);
+  if (writes == 0) return {Make<1, false, false>("a loop", state, threads)};
+  if (reads == 1)
+    return {Make<1, true, false>("a loop", state, threads),
+            Make<1, true, true>("a loop, stores around the caches", state, threads)};
+  return {Make<2, true, false>("a loop", state, threads),
+          Make<2, true, true>("a loop, stores around the caches", state, threads)};
+}
+
+}  // namespace uopd::perf
