@@ -49,12 +49,15 @@ void Loop(State& s, int64_t begin, int64_t end) {
   const Line* a = s.in[0].data();
   const Line* b = s.in[kReads - 1].data();
   Line* out = s.out.data();
-  Part sums[kParts] = {};  // independent, as additions wait for each other
+  Line sums[2] = {};  // independent, as additions wait for each other
+#pragma GCC unroll 2
   for (int64_t i = begin; i < end; ++i) {
+    Line& sum = sums[i % 2];
+#pragma GCC unroll 4
     for (int k = 0; k < kParts; ++k) {
       const Part x = kReads > 1 ? a[i].parts[k] + b[i].parts[k] : a[i].parts[k];
       if constexpr (!kWrites) {
-        sums[k] += x;
+        sum.parts[k] += x;
       } else if constexpr (kAround) {
         StoreAround(&out[i].parts[k], x);
       } else {
@@ -62,7 +65,12 @@ void Loop(State& s, int64_t begin, int64_t end) {
       }
     }
   }
-  if constexpr (!kWrites) s.sum.store((sums[0] + sums[1] + sums[2] + sums[3])[0]);
+  if constexpr (!kWrites) {
+    Part all = {};
+    for (const Line& line : sums)
+      for (const Part& part : line.parts) all += part;
+    s.sum.store(all[0]);
+  };
 }
 
 template <int kReads, bool kWrites, bool kAround>

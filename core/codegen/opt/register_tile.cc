@@ -19,13 +19,13 @@ constexpr double kVectorBytes = 16;  // at least: a load of several lanes
 constexpr double kFar = 1.06;        // price of vectors on different pages
 constexpr double kOverhead = 0.5;    // cycles of a step for the loop
 
-// The cycles of one step with `copies[i]` copies along axes[i].
 class Model {
  public:
   Model(std::span<const TileLoad> loads, const TileSums& sums, const Target& target)
       : loads_(loads), sums_(sums), target_(target) {}
 
-  // Useful multiply-adds a cycle; 0 if the tile does not fit in the registers.
+  // Useful multiply-adds a cycle with x copies along axis a and y along axis b; 0 if the sums do not
+  // fit in the registers.
   double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
     double loaded = 0, fewest = accumulators, from_second = 0, largest = 0, far = 1;
