@@ -95,7 +95,8 @@ TEST(PackOptTest, TheCopyIsMadeOnceForAllRows) {
 TEST(PackOptTest, RefusesWhatItCannotPack) {
   UOpContext ctx;
   const UOp kernel = tests::MatmulKernel(ctx, 8, 16, 300'000, false, false);
-  codegen::OptPlan plan(ctx, kernel, WideTarget());
+  const Target target = WideTarget();
+  codegen::OptPlan plan(ctx, kernel, target);
   const auto why = [&](Opt opt) { return StatusText(plan.Add(opt)); };
   EXPECT_THAT(why({OptKind::kPack, 2, 0}), HasSubstr("the kernel has 2 loads to pack"));
   EXPECT_THAT(why({OptKind::kPack, -1, 0}), HasSubstr("the kernel has 2 loads to pack"));
