@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Kernels of many shapes under random opts.
 #include "tests/unit/core/codegen/opts_fuzz.h"
+#include "tests/support/environment.h"
 
 namespace uopd {
 namespace {
@@ -92,6 +93,40 @@ std::vector<KernelCase> OptsCases() {
                                                  Sum(c, Mul(c, x, w), {k}), {i})});
                  },
                  {{Dtype::F32, 37}, {Dtype::F32, 37}, {Dtype::F32, 5}}});
+  for (const int64_t stride : {1, 2}) {
+    // x (3, 9, 9) * w (5, 3, 3, 3), padded by 1.
+    const int64_t size = (9 + 2 - 3) / stride + 1;
+    out.push_back({"convolution",
+                   [=](UOpContext& c) {
+                     KernelBuilder b(c);
+                     const UOp o = b.Loop(5), i = b.Loop(size), j = b.Loop(size);
+                     const UOp n = b.Reduced(3), k = b.Reduced(3), l = b.Reduced(3);
+                     const UOp y = Add(c, b.At(i, stride, k), c.Idx(-1)),
+                               x = Add(c, b.At(j, stride, l), c.Idx(-1));
+                     const auto inside = [&](UOp at) {
+                       return And(c, ir::Lt(c, c.Idx(-1), at), ir::Lt(c, at, c.Idx(9)));
+                     };
+                     const UOp in = b.Load(b.Buffer(1, Dtype::F32, 243), b.At(n, 81, b.At(y, 9, x)),
+                                           And(c, inside(y), inside(x)));
+                     const UOp w = b.Load(b.Buffer(2, Dtype::F32, 135),
+                                          b.At(o, 27, b.At(n, 9, b.At(k, 3, l))));
+                     return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 5 * size * size),
+                                                   b.At(o, size * size, b.At(i, size, j)),
+                                                   Sum(c, Mul(c, in, w), {n, k, l}), {o, i, j})});
+                   },
+                   {{Dtype::F32, 5 * size * size}, {Dtype::F32, 243}, {Dtype::F32, 135}}});
+  }
+  out.push_back({"transposition",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(21), j = b.Loop(18);
+                   return b.Kernel({b.StoreLoops(
+                       b.Buffer(0, Dtype::F32, 378), b.At(i, 18, j),
+                       b.Load(b.Buffer(1, Dtype::F32, 378), b.At(j, 21, i)), {i, j})});
+                 },
+                 {{Dtype::F32, 378}, {Dtype::F32, 378}},
+                 0,
+                 false});
   out.push_back({"in_place",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
@@ -174,7 +209,11 @@ std::vector<KernelCase> OptsCases() {
   return out;
 }
 
-TEST(OptsFuzzTest, LegalOptsKeepResults) { EXPECT_GT(tests::FuzzOpts(OptsCases(), 7, 8), 60); }
+TEST(OptsFuzzTest, LegalOptsKeepResults) {
+  const auto trials = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_OPTS", 8));
+  const auto seed = static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 7));
+  EXPECT_GT(tests::FuzzOpts(OptsCases(), seed, trials), 7 * trials);
+}
 
 }  // namespace
 }  // namespace uopd
