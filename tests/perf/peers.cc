@@ -147,6 +147,17 @@ void AddOneDnn(const ConvShape& s, int threads, std::vector<PeerRun>& out) {
   if (!same) seq->Add(dnnl::reorder(result, y), {{DNNL_ARG_FROM, result}, {DNNL_ARG_TO, y}});
   out.push_back(OneDnn(std::move(seq), threads));
 }
+
+// An operation from (rows, columns) to (rows, columns).
+template <class Make>
+std::vector<PeerRun> OverRows(int64_t rows, int64_t columns, int threads, Make make) {
+  omp_set_num_threads(threads);
+  auto seq = std::make_shared<Sequence>();
+  const memory x = seq->Make({{rows, columns}, Type::f32, Tag::ab});
+  const memory y = seq->Make({{rows, columns}, Type::f32, Tag::ab});
+  seq->Add(make(x.get_desc(), seq->engine), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}});
+  return {OneDnn(std::move(seq), threads)};
+}
 #endif
 
 }  // namespace
@@ -174,34 +185,27 @@ std::vector<PeerRun> ConvPeers([[maybe_unused]] const ConvShape& shape,
 
 std::vector<PeerRun> SoftmaxPeers([[maybe_unused]] int64_t rows, [[maybe_unused]] int64_t columns,
                                   [[maybe_unused]] int threads) {
-  std::vector<PeerRun> out;
 #ifdef UOPD_HAS_ONEDNN
-  omp_set_num_threads(threads);
-  auto seq = std::make_shared<Sequence>();
-  const memory x = seq->Make({{rows, columns}, Type::f32, Tag::ab});
-  const memory y = seq->Make({{rows, columns}, Type::f32, Tag::ab});
-  const dnnl::softmax_forward::desc desc(dnnl::prop_kind::forward_inference, x.get_desc(), 1);
-  seq->Add(dnnl::softmax_forward({desc, seq->engine}), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}});
-  out.push_back(OneDnn(std::move(seq), threads));
+  return OverRows(rows, columns, threads, [](const memory::desc& x, const dnnl::engine& engine) {
+    const dnnl::softmax_forward::desc desc(dnnl::prop_kind::forward_inference, x, 1);
+    return dnnl::primitive(dnnl::softmax_forward({desc, engine}));
+  });
+#else
+  return {};
 #endif
-  return out;
 }
 
 std::vector<PeerRun> LayerNormPeers([[maybe_unused]] int64_t rows, [[maybe_unused]] int64_t columns,
                                     [[maybe_unused]] int threads) {
-  std::vector<PeerRun> out;
 #ifdef UOPD_HAS_ONEDNN
-  omp_set_num_threads(threads);
-  auto seq = std::make_shared<Sequence>();
-  const memory x = seq->Make({{rows, columns}, Type::f32, Tag::ab});
-  const memory y = seq->Make({{rows, columns}, Type::f32, Tag::ab});
-  const dnnl::layer_normalization_forward::desc desc(
-      dnnl::prop_kind::forward_inference, x.get_desc(), 1e-5F, dnnl::normalization_flags::none);
-  seq->Add(dnnl::layer_normalization_forward({desc, seq->engine}),
-           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, y}});
-  out.push_back(OneDnn(std::move(seq), threads));
+  return OverRows(rows, columns, threads, [](const memory::desc& x, const dnnl::engine& engine) {
+    const dnnl::layer_normalization_forward::desc desc(dnnl::prop_kind::forward_inference, x, 1e-5F,
+                                                       dnnl::normalization_flags::none);
+    return dnnl::primitive(dnnl::layer_normalization_forward({desc, engine}));
+  });
+#else
+  return {};
 #endif
-  return out;
 }
 
 }  // namespace uopd::perf

@@ -101,11 +101,4 @@ absl::StatusOr<std::vector<double>> Program::RunTimed() {
   return out;
 }
 
-absl::StatusOr<std::vector<std::byte>> Program::Read(size_t slot) {
-  std::vector<std::byte> out(slots_.at(slot)->size());
-  UOPD_TRY(stream_->CopyOut(*slots_[slot], 0, out));
-  UOPD_TRY(stream_->Synchronize());
-  return out;
-}
-
 }  // namespace uopd::perf

@@ -34,8 +34,6 @@ class Program {
     std::string text;  // LLVM IR
   };
   std::span<const Step> steps() const { return steps_; }
-  // Contents of the buffer of a slot of the graph.
-  absl::StatusOr<std::vector<std::byte>> Read(size_t slot);
 
  private:
   explicit Program(std::shared_ptr<devices::cpu::CpuDevice> device)
