@@ -394,9 +394,9 @@ class Heuristic : KernelFacts {
   void ChooseThreads() {
     const Estimate e = EstimateKernel(ctx_, sink_);
     const double work = e.flops + e.bytes / 4;
-    // First look for a thread count that divides an axis: it needs no gates. Else pad a long axis:
-    // every access is gated, but few iterations are wasted. Of several axes the first one wins
-    // along which each thread reads the least.
+    // First look for a thread count that divides an axis: nothing is computed twice. Else take a
+    // long axis: little is computed twice. Of several axes the one along which each thread reads
+    // the least wins.
     for (const bool divides : {true, false}) {
       for (int64_t t = target_.threads; t > 1; --t) {
         if (work / static_cast<double>(t) < kWorkPerThread) continue;

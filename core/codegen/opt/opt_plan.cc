@@ -21,6 +21,7 @@ using ir::UOpContext;
 
 namespace {
 constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64;
+constexpr double kMostPacked = 1e9;  // elements: what counts the bytes of a copy cannot overflow
 }  // namespace
 
 std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
@@ -203,12 +204,15 @@ absl::Status OptPlan::Pack(const Opt& opt) {
   for (UOp u : ir::Toposort(ctx_, load.src(0))) {
     if (u.Is(Op::REDUCE)) return bad("the address needs a reduction");
   }
+  double elements = 1;  // a double: a product of sizes may exceed 64 bits
   bool reduced = false;
   for (size_t i = 0; i < axes_.size(); ++i) {
     if (!axes_[i].is_reduce || !Along(load, i)) continue;
     reduced = true;
     if (axes_[i].size < 0) return bad("a reduced axis has a symbolic size");
+    elements *= static_cast<double>(axes_[i].size);
   }
+  if (elements > kMostPacked) return bad("the reduced axes are too long");
   if (!reduced) return bad("the load does not depend on a reduced axis");
   packed_.push_back(load);
   return absl::OkStatus();

@@ -112,6 +112,22 @@ TEST(PackOptTest, RefusesWhatItCannotPack) {
   EXPECT_TRUE(codegen::Loads(ctx, in_place).empty());
 }
 
+// The number of elements does not fit 64 bits.
+TEST(PackOptTest, RefusesACopyOfAnySize) {
+  UOpContext ctx;
+  KernelBuilder b(ctx);
+  const int64_t n = int64_t{1} << 22;
+  const UOp i = b.Loop(8), k = b.Reduced(n), l = b.Reduced(n), m = b.Reduced(n);
+  const UOp at = ir::Alu(ctx, Op::FLOORMOD, {Add(ctx, Add(ctx, k, l), m), ctx.Idx(4)});
+  const std::array<UOp, 3> ranges = {k, l, m};
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, b.Load(b.Buffer(1, Dtype::F32, 4), at), ranges);
+  const UOp kernel = b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 8), i, sum, {i})});
+  const Target target = WideTarget();
+  codegen::OptPlan plan(ctx, kernel, target);
+  EXPECT_THAT(StatusText(plan.Add({OptKind::kPack, 0, 0})), HasSubstr("are too long"));
+  EXPECT_TRUE(codegen::Lower(ctx, kernel, target, {}).ok());
+}
+
 // Tiles that do not divide an axis: the last one overlaps the one before it, so no access is gated.
 TEST(OverlapTest, TilesThatDoNotDivideNeedNoGates) {
   UOpContext ctx;
