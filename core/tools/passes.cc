@@ -21,6 +21,7 @@
 #include "core/rewrite/rewriter.h"
 #include "core/rules/rules.h"
 #include "core/rules/simplify.h"
+#include "core/schedule/kept/kept.h"
 #include "core/schedule/multi/multi_device.h"
 #include "core/schedule/schedule.h"
 #include "core/tools/split.h"
@@ -143,10 +144,39 @@ Result ResolveMulti(UOpContext& ctx, UOp root, std::string_view value) {
   return schedule::ResolveMulti(ctx, ir::Toposort(ctx, root), options);
 }
 
+// `value`: the stable slots, as 1+2+5.
+absl::StatusOr<schedule::KeptSplit> Split(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
+  std::vector<bool> stable;
+  while (!value.empty()) {
+    const size_t end = std::min(value.find('+'), value.size());
+    size_t slot = 0;
+    const auto read = std::from_chars(value.data(), value.data() + end, slot);
+    if (read.ptr != value.data() + end || slot > 1'000'000)
+      return Invalid(Cat("slots (", value, ") are not numbers with + between them"));
+    if (stable.size() <= slot) stable.resize(slot + 1);
+    stable[slot] = true;
+    value.remove_prefix(std::min(end + 1, value.size()));
+  }
+  UOPD_ASSIGN(const auto split, schedule::SplitKept(ctx, root, stable, DefaultTarget(), {}));
+  if (!split) return Invalid("nothing is worth keeping");
+  return *split;
+}
+Result KeptMain(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_ASSIGN(const schedule::KeptSplit split, Split(ctx, root, value));
+  return split.main;
+}
+Result KeptPrologue(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_ASSIGN(const schedule::KeptSplit split, Split(ctx, root, value));
+  return split.prologue;
+}
+
 constexpr Pass kPasses[] = {
     {"rules", "SET", "rewrite with one rule set", Rules},
     {"verify", "tensor|kernel|linear", "check the graph, change nothing", Verify},
     {"unbind", "", "bound variables become variables", Unbind},
+    {"kept_main", "SLOT+SLOT...", "the graph without what depends on these slots alone", KeptMain},
+    {"kept_prologue", "SLOT+SLOT...", "what depends on these slots alone", KeptPrologue},
     {"multi", "[ring threshold]",
      "resolve sharded values: pieces on several devices, and the transfers between them",
      ResolveMulti},

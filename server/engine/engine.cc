@@ -141,6 +141,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       cache_level_(static_cast<int>(config.cache_level())),
       cache_writes_(cache_level_ > 0 && !config.cache_read_only()),
       session_bytes_(config.limits_session_bytes()),
+      kept_bytes_(config.limits_session_kept_bytes()),
       run_ms_(config.limits_run_ms().count()),
       debug_(static_cast<int>(config.debug_level())),
       beam_(static_cast<int>(config.tune_beam())),
@@ -157,18 +158,22 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       explainer_(*graph_compiler_, *store_, devices_, WireLimitsOf(config)),
       compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *graph_compiler_,
                *store_, devices_, compilers_),
+      kept_programs_(compile_, devices_),
       sessions_(SessionOptionsOf(config), total_, task_pool_),
       task_pool_(RunThreads(),
                  {.all = static_cast<size_t>(config.limits_waiting()),
                   .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
                   .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
                  RunningLimits()),
-      long_runs_(RunThreads(), {}, RunningLimits(), true) {}
+      long_runs_(RunThreads(), {}, RunningLimits(), true) {
+  total_.set_reclaim([this] { return sessions_.Reclaim(); });
+}
 
 Engine::~Engine() { Drain(std::chrono::steady_clock::time_point::max()); }
 
 void Engine::Reload(const Config& config) {
   session_bytes_ = config.limits_session_bytes();
+  kept_bytes_ = config.limits_session_kept_bytes();
   run_ms_ = config.limits_run_ms().count();
   debug_ = static_cast<int>(config.debug_level());
   beam_ = static_cast<int>(config.tune_beam());
@@ -381,16 +386,16 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   limits.terms = TermsOf(&session, id);
   RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
                  watch_,  task_pool_};
-  if (id == 0) return StartRun(std::move(input), std::move(done));
+  const ProgramKey key{digest, Resolved(call.options)};
+  if (id == 0) return RunWithKept(std::move(input), session, key, std::move(done));
   auto found = session.results().Find(id, digest);
   if (!found.ok()) return done(found.status());
   if (*found != nullptr) return done(Repeat(session, id, **found));
   if (session.cancelled().Has(id)) return done(CancelledById(id));
   auto lost = std::make_unique<bool>(false);
   input.call.maybe_lost = lost.get();
-  StartRun(std::move(input), [&session, id, digest, arguments = call.run.arguments,
-                              lost = std::move(lost), done = std::move(done)](
-                                 absl::StatusOr<ExecuteResult> result) mutable {
+  auto remember = [&session, id, digest, arguments = call.run.arguments, lost = std::move(lost),
+                   done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
     if (*lost) {
       session.results().RememberLoss(
           id, digest,
@@ -401,7 +406,49 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
       session.results().Remember(id, digest, *result, SourcesOf(session, arguments, *result));
     }
     done(std::move(result));
-  });
+  };
+  RunWithKept(std::move(input), session, key, std::move(remember));
+}
+
+std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
+  // Only Engine puts a Reclaimer there. Calls of a session come one at a time.
+  if (auto found = session.kept()) return std::static_pointer_cast<KeptRuns>(found);
+  auto made =
+      std::make_shared<KeptRuns>(session.buffers(), kept_bytes_.load(std::memory_order_relaxed));
+  session.set_kept(made);
+  return made;
+}
+
+void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
+  const std::shared_ptr<KeptRuns> runs = KeptOf(session);
+  auto begun = runs->Begin(input.request.caller, key, *input.program, input.call, kept_programs_);
+  if (!begun) return StartRun(std::move(input), std::move(done));
+  auto kept = std::make_shared<KeptRun>(*std::move(begun));  // lives until the run is done
+  auto run_main = [kept](RunInput run, RunDone done) {
+    run.program = kept->main;
+    run.call.arguments = kept->arguments;
+    run.call.variables = kept->variables;
+    StartRun(std::move(run),
+             [kept, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+               kept = nullptr;
+               done(std::move(result));
+             });
+  };
+  if (kept->prologue == nullptr) return run_main(std::move(input), std::move(done));
+  RunInput prologue = input;
+  prologue.program = kept->prologue;
+  prologue.call = {.arguments = kept->prologue_arguments, .variables = {}, .free_buffers = {}};
+  StartRun(std::move(prologue),
+           [kept, runs, key, run_main, input = std::move(input),
+            done = std::move(done)](const absl::StatusOr<ExecuteResult>& result) mutable {
+             if (result.ok()) {
+               runs->Made(key);
+               return run_main(std::move(input), std::move(done));
+             }
+             // The undivided program says what is wrong, in the terms of the call.
+             runs->Refuse(key);
+             StartRun(std::move(input), std::move(done));
+           });
 }
 
 absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_id,

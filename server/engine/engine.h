@@ -20,6 +20,7 @@
 #include "core/base/config.h"
 #include "server/engine/compile/compile_service.h"
 #include "server/engine/compile/key_explainer.h"
+#include "server/engine/kept/kept_runs.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
 #include "server/engine/session/session_table.h"
@@ -157,6 +158,9 @@ class Engine {
   // Runs a call whose program is known, in the turn of the session.
   void RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
              std::shared_ptr<const Program> program, RunDone done);
+  // Runs it with what earlier runs of the session have kept, if they have.
+  std::shared_ptr<KeptRuns> KeptOf(Session& session) const;
+  void RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done);
   // The answer to a request whose id was used before.
   absl::StatusOr<ExecuteResult> Repeat(Session& session, uint64_t request_id,
                                        const ResultMemory::Known& known);
@@ -166,7 +170,7 @@ class Engine {
   const int64_t max_return_bytes_;
   const int cache_level_;    // upper bound of a request's cache_level
   const bool cache_writes_;  // the settings allow writes
-  std::atomic<int64_t> session_bytes_;
+  std::atomic<int64_t> session_bytes_, kept_bytes_;
   std::atomic<int64_t> run_ms_;
   std::atomic<int> debug_, beam_;
   std::atomic<int64_t> stream_idle_ms_;
@@ -188,6 +192,7 @@ class Engine {
   TaskPool compilers_;
   KeyExplainer explainer_;
   CompileService compile_;
+  KeptPrograms kept_programs_;
   SessionTable sessions_;
   RunWatch watch_;
   // Declared last: the tasks of the pools use the members above, and end before these are

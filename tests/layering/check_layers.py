@@ -28,7 +28,8 @@ USES = {
     "server/engine/tune": ["server/engine/base", "server/worker"],
     "server/engine/compile": ["server/engine/tune", "core/schedule"],
     "server/engine/run": ["server/engine/compile", "server/engine/session"],
-    "server/engine": ["server/engine/run"],
+    "server/engine/kept": ["server/engine/run"],
+    "server/engine": ["server/engine/kept"],
     "server/worker": ["devices", "core/search", "core/schedule"],
     "server/net": ["core/base"],  # what faces clients and needs neither gRPC nor the engine
     "server/rpc": ["server/engine", "server/net", "proto"],

@@ -341,6 +341,7 @@ class Heuristic : KernelFacts {
         continue;
       }
       // A short innermost loop costs as much as its body, and its gates become constants.
+      if (a == innermost && SlidesTooFar(a)) continue;
       if (a == innermost && left_[a] <= kShortLoop &&
           TryCopies({OptKind::kUnroll, static_cast<int>(a), 0}, left_[a])) {
         left_[a] = 1;
@@ -356,6 +357,24 @@ class Heuristic : KernelFacts {
         }
       }
     }
+  }
+
+  // Whether unrolling the axis whole makes neighbouring copies load the same elements, as the
+  // windows of a convolution do, and these elements do not fit in the registers beside the
+  // accumulators: LLVM would keep them from one term to the next.
+  bool SlidesTooFar(size_t axis) const {
+    for (const Access& x : accesses_) {
+      if (x.is_store || (x.path & reduces_) == 0 || x.strides[axis].value_or(0) == 0) continue;
+      for (size_t u = 0; u < axes_.size(); ++u) {
+        const int64_t step = x.strides[u].value_or(0);
+        if (IsReduce(u) || copies_[u] == 1 || step == 0 || *x.strides[axis] % step != 0) continue;
+        const int64_t slide = std::abs(*x.strides[axis] / step);
+        if (slide >= copies_[u]) continue;
+        const int64_t elements = copies_[u] + (left_[axis] - 1) * slide;
+        if (accumulators_ + elements > target_.vector_registers) return true;
+      }
+    }
+    return false;
   }
 
   // Where a vector is gathered from rows whose elements lie next to each other along another axis,

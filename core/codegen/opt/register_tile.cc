@@ -37,7 +37,7 @@ class Model {
       if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
       const double bytes = copies * l.bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
-      if (Crowded(l, a, x) || Crowded(l, b, y)) {
+      if (Crowded(l, a, x, b, y)) {
         from_second += copies * kLineBytes;
         continue;
       }
@@ -59,14 +59,21 @@ class Model {
   static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
     return n > 1 && l.bytes >= kVectorBytes && l.strides[a.axis] >= kWayBytes;
   }
-  // Whether the copies along the axis map to so few sets of the first-level cache that they evict
-  // each other before the next step uses the same lines.
-  bool Crowded(const TileLoad& l, const TileAxis& a, int64_t n) const {
-    const int64_t stride = l.strides[a.axis];
-    if (stride < kLineBytes) return false;
-    const int64_t sets = kWayBytes / std::gcd(stride, kWayBytes);
+  // Whether the copies map to so few sets of the first-level cache that they evict each other before
+  // the next step uses the same lines. Copies whose addresses are less than a line apart share it.
+  bool Crowded(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
+               int64_t y) const {
+    int64_t lines = 1, apart = kWayBytes;
+    for (const auto& [axis, n] : {std::pair(&a, x), std::pair(&b, y)}) {
+      const int64_t stride = l.strides[axis->axis];
+      if (n == 1 || stride < kLineBytes) continue;
+      lines *= n;
+      apart = std::gcd(apart, stride);
+    }
+    if (lines == 1) return false;
+    const int64_t sets = kWayBytes / apart;
     const auto ways = static_cast<int64_t>(FirstLevel()) / kWayBytes;
-    return 3 * ((n + sets - 1) / sets) > 2 * ways;
+    return 3 * ((lines + sets - 1) / sets) > 2 * ways;
   }
   double FirstLevel() const {
     return target_.caches.empty() ? 32768.0 : static_cast<double>(target_.caches[0].bytes);

@@ -146,6 +146,7 @@ class Weigher {
       NodeInfo& info = f_.info[i];
       info.rest = info.hoisted = 0;
       info.reads.resize(0);  // clear() would give the memory back
+      FindProducts(i, f_.order[i], info);
       Weigh(i, f_.order[i], info);
       info.work = Total(info);
       info.hoisted = std::min(info.hoisted, info.work);
@@ -181,6 +182,20 @@ class Weigher {
     const NodeInfo& info = f_.at(u);
     if (info.in_memory) add(Read{Self(f_.position[u.id()]), info.memory_work});
     for (const Read& r : info.reads) add(info.in_memory ? Read{r.mark, 0} : r);
+  }
+
+  void FindProducts(uint32_t position, UOp u, NodeInfo& info) const {
+    info.products.resize(0);
+    if (u.Is(Op::REDUCE) && info.heavy) return info.products.push_back(position);
+    if (u.Is(Op::STORE) || u.Is(Op::AFTER)) return;
+    for (UOp s : ValueSources(u)) {
+      const NodeInfo& from = f_.at(s);
+      if (s.Is(kMemory) || from.in_memory) continue;
+      for (uint32_t p : from.products) {
+        if (info.products.size() == kMaxProducts) return;
+        if (std::ranges::find(info.products, p) == info.products.end()) info.products.push_back(p);
+      }
+    }
   }
 
   // Computes rest, hoisted and reads.

@@ -24,12 +24,14 @@
 //                its share of the work. At most kMaxReads marks are kept, so that fusion may miss
 //                common reads.
 //   rest         the share of `work` that belongs to no mark
+//   products     the heavy reductions that one element is computed from
 #pragma once
 #include "core/schedule/fusion/fusion.h"
 
 namespace uopd::schedule {
 
 inline constexpr size_t kMaxReads = 12;
+inline constexpr size_t kMaxProducts = 4;
 inline constexpr double kLoadWork = 4;  // cost of loading an element, in operations
 
 // Cost of one element of the op, in additions; 0 for ops that are not elementwise.

@@ -141,6 +141,9 @@ struct NodeInfo {
   bool heavy = false;
   bool in_memory = false;  // assumed to be in memory (FusionOptions::in_memory)
   absl::InlinedVector<Read, 4> reads;
+  // Positions of the heavy reductions that one element is computed from, down to values in memory;
+  // at most kMaxProducts.
+  absl::InlinedVector<uint32_t, 2> products;
 };
 
 // A request to divide a loop of a root into two: an inner one over `stride` elements of the axis,

@@ -78,6 +78,20 @@ bool Sharing::Fits(uint32_t r, const Candidate& c) {
   return !Leads(ConsumersOf(c, r), r);
 }
 
+// True if the root computes a product that the candidate is not computed from, and the candidate
+// one of its own. One kernel for both would have two nests of loops, and neither would have the
+// tile that suits it.
+bool Sharing::HasOtherProduct(uint32_t r, const Candidate& c) const {
+  const auto& mine = f_.at(c.value).products;
+  if (mine.empty()) return false;
+  for (const Output& out : f_.roots[r].outputs) {
+    for (uint32_t p : f_.at(out.value).products) {
+      if (std::ranges::find(mine, p) == mine.end()) return true;
+    }
+  }
+  return false;
+}
+
 uint64_t Sharing::SpaceKey(const Candidate& c) const {
   uint64_t key = static_cast<uint64_t>(c.device);
   for (UOp d : c.shape) {
@@ -98,7 +112,7 @@ int32_t Sharing::Find(const Candidate& c) {
     const uint32_t r = use.demand->root;
     if (r == last || !use.forwards) continue;
     last = r;
-    if (Fits(r, c)) return static_cast<int32_t>(r);
+    if (!HasOtherProduct(r, c) && Fits(r, c)) return static_cast<int32_t>(r);
   }
   const uint64_t space = SpaceKey(c);
   for (const Read& read : f_.at(c.value).reads) {

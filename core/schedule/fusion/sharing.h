@@ -48,6 +48,7 @@ class Sharing {
   void Add(uint32_t root, const Candidate& c);
 
  private:
+  bool HasOtherProduct(uint32_t r, const Candidate& c) const;
   bool SameSpace(const Root& root, ir::Shape shape) const;
   bool IsWhole(const Demand& d, const Root& root, ir::Shape shape) const;
   bool Leads(Roots from, uint32_t to);

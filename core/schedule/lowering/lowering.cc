@@ -13,6 +13,7 @@
 #include "core/rules/ranges.h"
 #include "core/schedule/lowering/merge_ranges.h"
 #include "core/schedule/lowering/share_ranges.h"
+#include "core/schedule/lowering/split_ranges.h"
 
 namespace uopd::schedule {
 namespace {
@@ -325,7 +326,8 @@ absl::StatusOr<const FinishedKernel*> Lowering::Finish(const Kernel& kernel) {
   const auto [it, fresh] = finished_.try_emplace({kernel.raw.id(), param});
   if (!fresh) return &it->second;
 
-  const UOp sink = MergeRanges(ctx_, simplify_, analyses_.at(kernel.raw.id()).sink);
+  const UOp split = SplitRanges(ctx_, simplify_, analyses_.at(kernel.raw.id()).sink);
+  const UOp sink = MergeRanges(ctx_, simplify_, split);
   UOPD_TRY(ctx_.CheckInterrupt());
   ir::Substitution map;
   int64_t next_range = 0;

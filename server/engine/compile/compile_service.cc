@@ -77,6 +77,15 @@ std::shared_ptr<Preparation> CompileService::Begin(RequestContext& request, cons
   return caller;
 }
 
+void CompileService::WithGraph(
+    const Caller& caller, const Digest& digest,
+    absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work) {
+  cold_.Post(caller, [this, digest, work = std::move(work)]() mutable {
+    RequestContext request;
+    work(graphs_.Get(request, {.digest = digest.view()}));
+  });
+}
+
 void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,
                            const CompileOptions& options) {
   RequestContext& request = caller->request();

@@ -74,6 +74,11 @@ class CompileService {
   std::shared_ptr<Preparation> Begin(RequestContext& request, const GraphRef& ref,
                                      const CompileOptions& options, Preparation::Done done);
 
+  // Calls `work` on a thread for cold graphs, with the graph of this digest or the reason why there
+  // is none.
+  void WithGraph(const Caller& caller, const Digest& digest,
+                 absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work);
+
   // How many callers wait for the compile of this graph. The graph is in its canonical form.
   size_t waiting(const GraphRef& ref, const CompileOptions& options) const;
 

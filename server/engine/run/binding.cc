@@ -68,8 +68,8 @@ absl::StatusOr<Binding> Binding::Bind(const Program& program, BufferStore& buffe
 }
 
 const Argument& Binding::argument(size_t i) const {
-  static constexpr Argument kNone;
-  return i < arguments_.size() ? arguments_[i] : kNone;
+  static const Argument& none = *new Argument;
+  return i < arguments_.size() ? arguments_[i] : none;
 }
 
 absl::Status Binding::CheckArgument(size_t i) const {
@@ -87,6 +87,7 @@ absl::Status Binding::CheckArgument(size_t i) const {
     }
     return Invalid(Cat("data of slot ", i, " has ", size, " bytes, the slot has ", slot.bytes));
   }
+  if (argument.memory != nullptr) return absl::OkStatus();
   if (argument.buffer == 0 && slot.read && !slot.written) {
     return Invalid(Cat("slot ", i, " is read, and its argument has neither a buffer nor data"));
   }
@@ -97,6 +98,12 @@ absl::Status Binding::BindSlot(size_t i) {
   const ProgramSlot& slot = program_.slots[i];
   const Argument& argument = this->argument(i);
   Slot& bound = slots_[i];
+  if (argument.memory != nullptr) {
+    bound.buffer = argument.memory;
+    if (static_cast<int64_t>(bound.buffer->size()) < slot.info.bytes)
+      return absl::InternalError(Cat("memory of slot ", i, " is too small"));
+    return absl::OkStatus();
+  }
   if (argument.buffer != 0) {
     bound.buffer = buffers_.Find(argument.buffer);
     if (bound.buffer == nullptr) {

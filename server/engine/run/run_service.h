@@ -40,6 +40,8 @@ struct Argument {
   uint64_t buffer = 0;
   std::optional<std::string_view> data;
   bool return_data = false;
+  // The daemon's own memory for a slot that no client knows (kept/kept_runs.h). Null: none.
+  std::shared_ptr<devices::Buffer> memory;
 };
 
 struct RunCall {

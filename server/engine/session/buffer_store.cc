@@ -23,10 +23,11 @@ absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t
 
 }  // namespace
 
-absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota) {
+absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota,
+                                    ByteClass what) {
   Allocation out;
   out.device = &device;
-  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), ByteClass::kBuffers));
+  UOPD_ASSIGN(out.charge, Charge::Take(quota, ChargedBytes(bytes), what));
   UOPD_ASSIGN(out.buffer,
               device.device().Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kDevice));
   return out;
@@ -136,6 +137,16 @@ uint64_t BufferStore::Version(uint64_t handle) const {
   MutexLock lock(mu_);
   auto it = buffers_.find(handle);
   return it == buffers_.end() ? 0 : it->second.version;
+}
+
+std::vector<uint64_t> BufferStore::Versions(std::span<const uint64_t> handles) const {
+  std::vector<uint64_t> out(handles.size(), 0);
+  MutexLock lock(mu_);
+  for (size_t i = 0; i < handles.size(); ++i) {
+    auto it = handles[i] == 0 ? buffers_.end() : buffers_.find(handles[i]);
+    if (it != buffers_.end()) out[i] = it->second.version;
+  }
+  return out;
 }
 
 void BufferStore::Free(std::span<const uint64_t> handles) {

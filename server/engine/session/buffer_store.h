@@ -35,7 +35,8 @@ struct Allocation {
 // the buffer.
 inline constexpr int64_t kBufferCost = 256;
 constexpr int64_t ChargedBytes(int64_t bytes) { return (bytes + 63) / 64 * 64 + kBufferCost; }
-absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota);
+absl::StatusOr<Allocation> Allocate(DeviceState& device, int64_t bytes, Quota& quota,
+                                    ByteClass what = ByteClass::kBuffers);
 // Allocates memory that only work of `stream` uses.
 absl::StatusOr<Allocation> Allocate(DeviceState& device, devices::Stream& stream, int64_t bytes,
                                     Quota& quota);
@@ -66,6 +67,8 @@ class BufferStore {
   // A number that identifies the contents: no other contents of this store ever had it. 0 for an
   // unknown handle.
   uint64_t Version(uint64_t handle) const UOPD_EXCLUDES(mu_);
+  // The version of each handle.
+  std::vector<uint64_t> Versions(std::span<const uint64_t> handles) const UOPD_EXCLUDES(mu_);
   // Unknown handles are ignored, so freeing a buffer twice is no error.
   void Free(std::span<const uint64_t> handles) UOPD_EXCLUDES(mu_);
   void Clear() UOPD_EXCLUDES(mu_);

@@ -11,15 +11,22 @@ namespace {
 
 Gauge& Held(ByteClass what) {
   // In the order of ByteClass. Kept, because looking up a series takes a lock.
-  static const std::array<Gauge*, 4> gauges = {
+  static const std::array<Gauge*, 5> gauges = {
       &metrics::ClientBytes({"buffers"}), &metrics::ClientBytes({"messages"}),
-      &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"})};
+      &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"}),
+      &metrics::ClientBytes({"kept"})};
   return *gauges[static_cast<size_t>(what)];
 }
 
 }  // namespace
 
 absl::Status Quota::Take(int64_t bytes) {
+  absl::Status status = TryTake(bytes);
+  if (status.ok() || !reclaim_ || !reclaim_()) return status;
+  return TryTake(bytes);
+}
+
+absl::Status Quota::TryTake(int64_t bytes) {
   UOPD_CHECK(bytes >= 0);
   const int64_t limit = limit_.load(std::memory_order_relaxed);
   int64_t used = used_.load(std::memory_order_relaxed);

@@ -6,6 +6,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,7 @@ enum class ByteClass : uint8_t {
   kMessages,  // requests that wait or are served
   kAnswers,   // answers that the client has not read yet
   kResults,   // results of requests that may be repeated
+  kKept,      // values that runs keep for later runs; given back when memory is short
 };
 
 class Quota {
@@ -30,6 +32,10 @@ class Quota {
 
   // RESOURCE_EXHAUSTED names the limit. Nothing is then charged to any quota.
   absl::Status Take(int64_t bytes);
+  // `reclaim` is called when a charge fails, without any lock of the quota. It gives back what can
+  // be made again, and returns true if there was any; then the charge is tried once more. Set
+  // before the quota is used.
+  void set_reclaim(std::function<bool()> reclaim) { reclaim_ = std::move(reclaim); }
   // Charges bytes that exist already and that another limit bounds. The charge may exceed the
   // limit; then less is left for others.
   void TakeAlways(int64_t bytes);
@@ -41,8 +47,11 @@ class Quota {
   void set_limit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
 
  private:
+  absl::Status TryTake(int64_t bytes);
+
   const std::string name_;
   Quota* const parent_;
+  std::function<bool()> reclaim_;
   std::atomic<int64_t> limit_;
   std::atomic<int64_t> used_{0};
 };

@@ -14,6 +14,7 @@
 #include "server/engine/base/strand.h"
 #include "server/engine/session/buffer_store.h"
 #include "server/engine/session/cancelled_ids.h"
+#include "server/engine/session/reclaimer.h"
 #include "server/engine/session/result_memory.h"
 
 namespace uopd::engine {
@@ -37,7 +38,9 @@ class Session {
         quota_("limits.session_bytes", max_bytes, of_peer_.get()),
         buffers_(quota_, max_buffers),
         strand_(std::make_shared<Strand>(task_pool)),
-        ttl_(ttl) {}
+        ttl_(ttl) {
+    quota_.set_reclaim([this] { return Reclaim(); });
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -49,6 +52,19 @@ class Session {
   std::chrono::milliseconds ttl() const { return ttl_; }
   BufferStore& buffers() { return buffers_; }
   Quota& quota() { return quota_; }
+  // What later calls may use again (kept/kept_runs.h). Null: nothing yet.
+  std::shared_ptr<Reclaimer> kept() const UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return kept_;
+  }
+  void set_kept(std::shared_ptr<Reclaimer> kept) UOPD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    kept_ = std::move(kept);
+  }
+  bool Reclaim() {
+    const auto held = kept();
+    return held != nullptr && held->Drop();
+  }
   Strand& strand() { return *strand_; }
   ResultMemory& results() { return results_; }  // used on the strand only
   CancelledIds& cancelled() { return cancelled_; }
@@ -70,6 +86,8 @@ class Session {
   const std::shared_ptr<Quota> of_peer_;  // the quota of all sessions of the peer
   Quota quota_;
   BufferStore buffers_;
+  mutable Mutex mu_;
+  std::shared_ptr<Reclaimer> kept_ UOPD_GUARDED_BY(mu_);
   const std::shared_ptr<Strand> strand_;
   ResultMemory results_{quota_};
   CancelledIds cancelled_;

@@ -134,6 +134,17 @@ std::chrono::milliseconds SessionTable::grace() const {
   return options_.grace;
 }
 
+bool SessionTable::Reclaim() {
+  std::vector<std::shared_ptr<Session>> all;  // destroyed after the lock is released
+  {
+    MutexLock lock(mu_);
+    for (const auto& [id, session] : by_id_) all.push_back(session);
+  }
+  bool any = false;
+  for (const auto& session : all) any |= session->Reclaim();
+  return any;
+}
+
 size_t SessionTable::size() const {
   MutexLock lock(mu_);
   return by_id_.size();

@@ -90,6 +90,8 @@ class SessionTable {
   // Frees the sessions whose grace time is over.
   void Sweep() UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
+  // Lets every session give back what can be made again. True if there was any.
+  bool Reclaim() UOPD_EXCLUDES(mu_);
   std::chrono::milliseconds grace() const UOPD_EXCLUDES(mu_);
 
  private:

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// The packed form of a stable operand of a product.
+//
+// Its axes, outermost first: those that both operands have; blocks of the vectorised axis; the
+// reduced axes; one block of the vectorised axis. So the inner loops of a register tile read
+// consecutive elements. For a convolution that is [out / 64][kh][kw][in][64].
+#pragma once
+#include <optional>
+
+#include "core/base/target.h"
+#include "core/schedule/kept/product.h"
+
+namespace uopd::schedule {
+
+struct PackedOperand {
+  ir::Dims used;               // sizes of the axes that the operand depends on, in their order
+  std::vector<size_t> axes;    // these axes of the product
+  size_t vector = 0;           // index into `used` of the vectorised axis
+  int64_t block = 1;           // of that axis
+  std::vector<int64_t> order;  // PERMUTE of the axes after the vectorised one was divided
+  ir::Dtype dtype;             // in which it is kept: that of the base if only CASTs widen it
+  ir::Dims Split() const;      // `used` with the vectorised axis divided
+  int64_t Bytes() const { return ir::Product(used) * ir::ByteSize(dtype); }
+};
+
+// Nullopt if packing the operand does not pay: few rows use it, it has no axis to vectorise, or its
+// packed form is larger than what it is computed from.
+std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, const Operand& packed,
+                                      const Operand& other, double leaf_bytes,
+                                      const Target& target);
+
+// The value of the operand in packed order, and the operand as a view of its packed form.
+ir::UOp Pack(ir::UOpContext& ctx, const PackedOperand& form, const Product& p, ir::UOp operand);
+ir::UOp Unpack(ir::UOpContext& ctx, const PackedOperand& form, const Product& p, ir::UOp operand,
+               ir::UOp packed);
+
+}  // namespace uopd::schedule

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+#include "core/schedule/lowering/split_ranges.h"
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::schedule {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+constexpr ir::OpSet kQuotients = {Op::FLOORDIV, Op::FLOORMOD};
+
+struct Division {
+  UOp range;
+  int64_t by = 0;
+};
+
+// The first division of a range by a constant that divides its size; a null range if there is none.
+Division FirstDivision(const std::vector<UOp>& order) {
+  for (UOp u : order) {
+    if (!u.Is(kQuotients) || !u.src(0).Is(Op::RANGE) || !u.src(1).Is(Op::CONST)) continue;
+    const UOp size = u.src(0).src(0);
+    const int64_t by = u.src(1).const_int();
+    if (size.Is(Op::CONST) && by > 1 && by < size.const_int() && size.const_int() % by == 0)
+      return {u.src(0), by};
+  }
+  return {};
+}
+
+int CountQuotients(const std::vector<UOp>& order) {
+  int n = 0;
+  for (UOp u : order) n += u.Is(kQuotients);
+  return n;
+}
+
+}  // namespace
+
+UOp SplitRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
+  // Above the ids of MergeRanges and of every kernel.
+  int64_t next_id = int64_t{1} << 33;
+  for (;;) {
+    const auto order = ir::Toposort(ctx, sink);
+    const Division division = FirstDivision(order);
+    if (!division.range || ctx.Interrupted()) return sink;
+    const UOp range = division.range, by = ctx.Idx(division.by);
+    const UOp outer =
+        ir::Range(ctx, ctx.Idx(range.src(0).const_int() / division.by), next_id, range.axis_type());
+    const UOp inner = ir::Range(ctx, by, next_id + 1, range.axis_type());
+    const UOp both = ir::Add(ctx, ir::Mul(ctx, outer, by), inner);
+    next_id += 2;
+    // Where a node closes the range, it closes the two instead.
+    std::vector<UOp> done(ctx.size());
+    ir::SymbolicDims srcs;
+    for (UOp u : order) {
+      srcs.clear();
+      for (size_t i = 0; i < u.n_src(); ++i) {
+        if (i >= u.n_body() && u.src(i) == range) {
+          srcs.push_back(outer);
+          srcs.push_back(inner);
+        } else {
+          srcs.push_back(u.src(i) == range ? both : done[u.src(i).id()]);
+        }
+      }
+      done[u.id()] = ctx.WithSources(u, srcs);
+    }
+    const UOp split = simplify.Run(done[sink.id()]);
+    if (CountQuotients(ir::Toposort(ctx, split)) >= CountQuotients(order)) return sink;
+    sink = split;
+  }
+}
+
+}  // namespace uopd::schedule

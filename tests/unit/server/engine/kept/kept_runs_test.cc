@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT
+// Kept values on the CPU device with the real compiler: two engines get the same random calls, one
+// of them keeps nothing, and every result is the same.
+#include "server/engine/kept/kept_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "cache/store.h"
+#include "core/base/metrics.h"
+#include "core/ir/build.h"
+#include "core/ir/io/wire.h"
+#include "server/engine/compile/core_compiler.h"
+#include "server/engine/engine.h"
+#include "tests/support/environment.h"
+#include "tests/support/eventually.h"
+#include "tests/support/model_graphs.h"
+#include "tests/unit/server/engine/fixture.h"
+
+namespace uopd::engine {
+namespace {
+
+using ir::UOp;
+
+constexpr int64_t kBatchRows = 40, kInputs = 64, kOutputs = 96;
+// Slots of the graph.
+enum : size_t { kX, kW, kVariance, kState, kSteps, kResult, kLayerSlots };
+constexpr int64_t kSlotElements[kLayerSlots] = {
+    kBatchRows * kInputs, kInputs* kOutputs, kOutputs, kBatchRows* kOutputs, 1,
+    kBatchRows* kOutputs};
+
+// result = x w / sqrt(variance + 1) + state; state = result / 2; w changes only if a caller writes
+// it. All values are small multiples of powers of two, so that no order of additions matters.
+std::string Layer() {
+  ir::UOpContext ctx;
+  uopd::test::GraphBuilder g(ctx);
+  const UOp x = g.Input({kBatchRows, kInputs}), w = g.Input({kInputs, kOutputs}),
+            variance = g.Input({kOutputs}), state = g.Input({kBatchRows, kOutputs}),
+            steps = g.Input({1});
+  const UOp root =
+      ctx.Make(ir::Op::SQRT, ir::Dtype::F32, {ir::Add(ctx, variance, g.Const(variance, 1))});
+  const UOp scale = ctx.Make(ir::Op::RECIPROCAL, ir::Dtype::F32, {root});
+  const UOp y = ir::Add(ctx, ir::Mul(ctx, g.MatMul(x, w), g.Reshape(scale, {1, kOutputs})), state);
+  g.Output(y);
+  g.Assign(state, ir::Mul(ctx, y, g.Const(y, 0.5)));
+  g.Assign(steps, ir::Add(ctx, steps, g.Const(steps, 1)));
+  return ir::Encode(ctx, g.Finish());
+}
+
+class Side {
+ public:
+  explicit Side(std::string_view kept_bytes, std::string_view session_bytes = "64MiB") {
+    Config config;
+    EXPECT_TRUE(config.Set("limits.session_kept_bytes", kept_bytes, ConfigSource::kFlag).ok());
+    EXPECT_TRUE(config.Set("limits.session_bytes", session_bytes, ConfigSource::kFlag).ok());
+    EXPECT_TRUE(config.ResolveDefaults().ok());
+    devices::RegistryOptions options = TestDevices();
+    options.memory_limit_bytes = 256 << 20;
+    options.cpu_threads = 2;
+    engine_ = *Engine::Create(config, std::make_unique<CoreCompiler>(),
+                              std::make_unique<cache::Store>(16 << 20),
+                              *devices::Registry::Create(options), nullptr);
+    session_.emplace(*engine_->sessions().Open(std::chrono::minutes(1), {}));
+  }
+
+  void Write(uint64_t handle, size_t slot, int seed) {
+    std::string bytes = Bytes(slot, seed);
+    ASSERT_TRUE(engine_->OpenUpload(**session_, handle, bytes.size(), "").ok());
+    ASSERT_TRUE(engine_->Write(**session_, handle, 0, bytes).ok());
+  }
+  static std::string Bytes(size_t slot, int seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    std::string bytes(static_cast<size_t>(kSlotElements[slot]) * 4, '\0');
+    for (size_t i = 0; i < bytes.size(); i += 4) {
+      // A variance of 3 gives the exact factor 1/2.
+      const float value =
+          slot == kVariance ? 3.0f : static_cast<float>(static_cast<int>(random() % 9) - 4);
+      std::memcpy(&bytes[i], &value, 4);
+    }
+    return bytes;
+  }
+  void Free(uint64_t handle) { (*session_)->buffers().Free(std::span(&handle, 1)); }
+
+  // All bytes that the call returned, or its error.
+  std::string Run(std::span<const Argument> arguments) {
+    RequestContext request;
+    ExecuteCall call;
+    call.where = ExecuteCall::Where::kHere;
+    call.graph = {"", graph_};
+    call.run.arguments = arguments;
+    const auto result = Await<absl::StatusOr<ExecuteResult>>(
+        [&](auto done) { engine_->Execute(request, **session_, call, done); });
+    if (!result.ok()) return StatusText(result.status());
+    std::string out;
+    for (const std::string& data : result->data) out += data;
+    return out;
+  }
+  Engine& engine() { return *engine_; }
+  Session& session() { return **session_; }
+
+ private:
+  const std::string graph_ = Layer();
+  std::unique_ptr<Engine> engine_;
+  std::optional<SessionUse> session_;
+};
+
+double Used() { return static_cast<double>(metrics::KeptRuns({"used"}).value()); }
+double Made() { return static_cast<double>(metrics::KeptRuns({"made"}).value()); }
+
+std::vector<Argument> Usual() {
+  return {{.buffer = 1}, {.buffer = 2}, {.buffer = 3},
+          {.buffer = 4}, {.buffer = 5}, {.buffer = 6, .return_data = true}};
+}
+void WriteAll(Side& side) {
+  for (size_t slot = 0; slot < kResult; ++slot) side.Write(slot + 1, slot, static_cast<int>(slot));
+}
+
+// Runs until a run has used kept values. X comes with every call, so it is not stable.
+bool RunsUntilUsed(Side& side) {
+  const double before = Used();
+  return uopd::test::Eventually([&] {
+    std::vector<Argument> arguments = Usual();
+    const std::string x = Side::Bytes(kX, 7);
+    arguments[kX] = {.data = x};
+    (void)side.Run(arguments);
+    return Used() > before;
+  });
+}
+
+TEST(KeptRuns, UsesWhatHasNotChanged) {
+  Side side("16MiB");
+  WriteAll(side);
+  const int64_t before = side.session().quota().used();
+  ASSERT_TRUE(RunsUntilUsed(side));
+  // The weights in packed order, and the scale.
+  EXPECT_GE(side.session().quota().used() - before, 4 * (kInputs * kOutputs + kOutputs));
+  // A change is seen by the next run, and after some runs the values are made again.
+  const double made = Made();
+  side.Write(2, kW, 99);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  EXPECT_EQ(Made(), made + 1);
+}
+
+TEST(KeptRuns, GivesItsMemoryBack) {
+  Side side("16MiB", "1MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  const uint64_t dropped = metrics::KeptDropped().value();
+  // As many bytes as the session may hold beside its buffers, but not beside the kept values.
+  const int64_t left = (1 << 20) - side.session().quota().used();
+  const absl::Status made =
+      side.engine().CreateBuffer(side.session(), 100, static_cast<uint64_t>(left), "");
+  EXPECT_TRUE(made.ok()) << StatusText(made);
+  EXPECT_EQ(metrics::KeptDropped().value(), dropped + 1);
+  side.Free(100);
+  EXPECT_TRUE(RunsUntilUsed(side));
+}
+
+TEST(KeptRuns, KeepsNothingIfItMayNot) {
+  const double before = Made();
+  Side side("0");
+  WriteAll(side);
+  for (int i = 0; i < 20; ++i) (void)side.Run(Usual());
+  Side small("1000");
+  WriteAll(small);
+  for (int i = 0; i < 20; ++i) (void)small.Run(Usual());
+  EXPECT_EQ(Made(), before);
+}
+
+// Calls with the same arguments, other buffers, data for read and written slots, one buffer for two
+// slots, frees and writes between them: each as likely after values were kept as before.
+TEST(KeptRuns, RandomCallsGiveTheSameResults) {
+  const auto rounds = static_cast<int>(uopd::test::FromEnvironment("UOPD_FUZZ_KEPT", 6));
+  std::mt19937 random(static_cast<unsigned>(uopd::test::FromEnvironment("UOPD_FUZZ_SEED", 1)));
+  double used = 0;
+  for (int round = 0; round < rounds; ++round) {
+    Side keeps("16MiB"), forgets("0");
+    for (Side* side : {&keeps, &forgets}) WriteAll(*side);
+    ASSERT_TRUE(RunsUntilUsed(keeps));
+    for (Side* side : {&keeps, &forgets}) WriteAll(*side);  // the state has changed
+    const double before = Used();
+    std::vector<Argument> arguments = Usual();
+    std::vector<std::string> data(kLayerSlots);
+    for (int step = 0; step < 120; ++step) {
+      const unsigned what = random() % 24;
+      const size_t slot = random() % kResult;
+      const auto seed = static_cast<int>(random() % 1000);
+      const bool also_other = random() % 2 == 0;
+      for (Side* side : {&keeps, &forgets}) {
+        if (what == 0) side->Write(slot + 1, slot, seed);
+        if (what == 1) {
+          // The same bytes again: another version with equal contents.
+          side->Write(2, kW, 1);
+        }
+        if (what == 2) {
+          side->Write(slot + 20, slot, seed);
+          side->Free(slot + 20);
+        }
+        if (what == 3) {
+          side->Free(slot + 1);
+          side->Write(slot + 1, slot, seed);
+        }
+        if (what == 4) side->Write(slot + 10, slot, seed);
+      }
+      if (what == 4) arguments[slot].buffer = slot + 10;
+      if (what == 5) arguments = Usual();
+      std::vector<Argument> call = arguments;
+      if (what == 6) {
+        data[slot] = Side::Bytes(slot, seed);
+        call[slot].data = data[slot];
+      }
+      if (what == 7) {
+        data[kX] = Side::Bytes(kX, seed);
+        call[kX] = {.data = data[kX]};
+      }
+      if (what == 8) call[kState].buffer = call[kResult].buffer;  // an error
+      if (what == 9) call[kW].buffer = 12345;                     // unknown
+      call[kState].return_data = also_other;
+      const std::string want = forgets.Run(call), got = keeps.Run(call);
+      ASSERT_EQ(got.size(), want.size())
+          << "round " << round << " step " << step << " call " << what << "\n"
+          << got.substr(0, 300) << "\n"
+          << want.substr(0, 300);
+      ASSERT_TRUE(got == want) << "round " << round << " step " << step << " call " << what;
+    }
+    used += Used() - before;
+  }
+  EXPECT_GT(used, 10 * rounds) << "few of the runs used kept values";
+}
+
+}  // namespace
+}  // namespace uopd::engine
