@@ -218,7 +218,9 @@ absl::Status Binding::Fill(Streams& streams) {
       UOPD_TRY(stream.CopyIn(std::as_bytes(std::span(*data)), *slot.buffer, 0));
       filled = data->size();
     }
-    if (slot.made >= 0) UOPD_TRY(FillZero(stream, *slot.buffer, filled));
+    // Fresh memory holds what its last owner left, so what the program may leave unwritten is cleared.
+    if (slot.made >= 0 && !IsOverwritten(program_.slots[i]))
+      UOPD_TRY(FillZero(stream, *slot.buffer, filled));
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "devices/api/host/host_heap.h"
 
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include "gtest/gtest.h"
@@ -31,6 +33,29 @@ TEST(HostHeapTest, BigBlocksStartOnHugePages) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer->host_data()) % (size_t{2} << 20), 0u) << bytes;
     buffer->host_data()[0] = buffer->host_data()[bytes - 1] = std::byte{1};
   }
+}
+
+// Page faults of this process so far.
+int64_t Faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+// A run that repeats gets the memory of the run before: its pages are mapped already.
+TEST(HostHeapTest, ReusedMemoryKeepsItsPages) {
+  HostHeap heap({.limit_bytes = size_t{1} << 30});
+  int64_t faults[3];
+  for (int64_t& mine : faults) {
+    const int64_t before = Faults();
+    for (const size_t bytes : {size_t{64} << 20, size_t{1} << 20, size_t{24} << 20}) {
+      auto buffer = heap.Allocate(nullptr, bytes, MemoryKind::kDevice).value();
+      std::memset(buffer->host_data(), 1, bytes);
+    }
+    mine = Faults() - before;
+  }
+  EXPECT_GT(faults[0], 40);  // one for each huge page, more without huge pages
+  EXPECT_LT(faults[2], 8);
 }
 
 TEST(HostHeapTest, PoisonsReusedMemoryToo) {

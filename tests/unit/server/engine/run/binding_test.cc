@@ -67,10 +67,28 @@ class BindingTest : public testing::Test {
 
 TEST_F(BindingTest, NewBuffersHaveTheDataOfTheRequestOrZeroes) {
   arguments_ = {{.buffer = 1}, {.data = x_}};
+  program_.slots[0].info.read = true;  // written in part
   BindAndFill();
   EXPECT_EQ(Contents({BufferRef::kArgument, 0}), zero_);
   EXPECT_EQ(Contents({BufferRef::kArgument, 1}), x_);
   EXPECT_EQ(Contents({BufferRef::kArgument, 2}), zero_);
+}
+
+// The memory is that of the last owner: clearing what the program overwrites would take time.
+TEST_F(BindingTest, WhatIsWrittenWholeIsNotCleared) {
+  for (const bool whole : {true, false}) {
+    program_.slots[0].info.read = !whole;
+    ASSERT_TRUE(buffers_.Create(9, device_, 16).ok());
+    ASSERT_TRUE(buffers_.Write(devices_, 9, 0, x_).ok());
+    const std::byte* memory = buffers_.Find(9)->host_data();
+    buffers_.Free(std::vector<uint64_t>{9});
+    arguments_ = {{.buffer = 1}, {.data = zero_}};
+    BindAndFill();
+    const BufferRef slot{BufferRef::kArgument, 0};
+    ASSERT_EQ(binding_->Resolve(slot).buffer->host_data(), memory);
+    EXPECT_EQ(Contents(slot), whole ? x_ : zero_);
+    binding_.reset();
+  }
 }
 
 TEST_F(BindingTest, ATemporaryIsAPartOfItsArenaAndGoesBehindTheSteps) {
