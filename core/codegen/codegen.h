@@ -26,10 +26,11 @@
 
 namespace uopd::codegen {
 
-// One decision about a kernel. `axis` is a position in Axes(), or for PACK in Loads()
-// (opt/opt_plan.h); amount 0 is the whole axis. The numbers are stored in caches.
-enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector, kPack };
-inline constexpr int kOptKinds = 5;
+// One decision about a kernel. `axis` is a position in Axes(), for PACK in Loads(), for STREAM in
+// Stores(), for PREFETCH in Reads() (opt/opt_plan.h); amount 0 is the whole axis, and the amount of a
+// PREFETCH is a position in Axes(). The numbers are stored in caches.
+enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector, kPack, kStream, kPrefetch };
+inline constexpr int kOptKinds = 7;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;

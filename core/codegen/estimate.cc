@@ -32,7 +32,7 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
     for (UOp s : u.srcs()) {
       for (UOp r : along.at(s.id())) add(r);
     }
-    if (u.Is(Op::REDUCE)) out.flops += times(mine);
+    if (u.Is(ir::OpSet{Op::REDUCE, Op::SCAN})) out.flops += times(mine);
     if (u.Is(ir::OpSet{Op::REDUCE, Op::STAGE})) {
       for (UOp r : u.closed()) std::erase(mine, r);
     } else if (u.Is(ir::kAluOps) && ir::Info(u.dtype()).kind != ir::kIndexKind &&

@@ -131,6 +131,15 @@ UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges) {
   return ctx.Make(Op::REDUCE, x.dtype(), src, ctx.Data({Info(op).wire}));
 }
 
+UOp Scan(UOpContext& ctx, Op op, UOp x, int64_t axis) {
+  return ctx.Make(Op::SCAN, x.dtype(), {x}, ctx.Data({Info(op).wire, axis}));
+}
+UOp ScanRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges) {
+  SymbolicDims src = {x};
+  src.insert(src.end(), ranges.begin(), ranges.end());
+  return ctx.Make(Op::SCAN, x.dtype(), src, ctx.Data({Info(op).wire}));
+}
+
 UOp Staged(UOpContext& ctx, UOp value, int64_t size, UOp index, UOp maybe_gate,
            std::span<const UOp> ranges) {
   SymbolicDims src = {value, index, maybe_gate ? maybe_gate : ctx.Bool(true)};

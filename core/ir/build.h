@@ -53,6 +53,8 @@ UOp Flip(UOpContext& ctx, UOp x, std::span<const int64_t> axes);
 // Reduction over axes, which keep size 1 (tensor level), or over ranges (kernel level).
 UOp ReduceAxes(UOpContext& ctx, Op op, UOp x, std::span<const int64_t> axes);
 UOp ReduceRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges);
+UOp Scan(UOpContext& ctx, Op op, UOp x, int64_t axis);
+UOp ScanRanges(UOpContext& ctx, Op op, UOp x, std::span<const UOp> ranges);
 // STAGE: an array of `size` elements inside of a kernel, one for each iteration of the loops around
 // it. Each iteration of `ranges` sets element `index` to `value` if the gate is true. INDEX reads
 // it.

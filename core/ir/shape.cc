@@ -76,6 +76,7 @@ class Inference {
       case Op::SHRINK:
         return Shrink();
       case Op::FLIP:
+      case Op::SCAN:
         return Source(0);
       default:
         if (u_.Is(kUnaryOps)) return Source(0);

@@ -89,6 +89,11 @@ class UOp {
     if (!Is(kClosingOps)) return n_src();
     return Is(Op::STAGE) ? 3 : 1;
   }
+  // The RANGEs that a SCAN of a kernel runs over; none for other ops. Unlike the ranges that an op
+  // closes, its value depends on them.
+  std::span<const UOp> scanned() const {
+    return Is(Op::SCAN) ? srcs().subspan(1) : std::span<const UOp>();
+  }
   std::span<const UOp> body() const { return srcs().first(n_body()); }
   std::span<const UOp> closed() const { return srcs().subspan(n_body()); }
 

@@ -33,6 +33,10 @@ std::string Mangled(Dtype d, int64_t lanes) {
   return lanes == 0 ? s : Cat("v", lanes, s);
 }
 
+constexpr int64_t kStreamed = 1;        // the tag of a STORE around the caches (docs/ir_linear.md)
+constexpr int64_t kLeastStreamed = 16;  // bytes of a vector that is stored around the caches
+constexpr int64_t kBufferAlignment = 64;  // of every buffer whose size is a multiple of it
+
 class LlvmWriter {
  public:
   LlvmWriter(ir::UOpContext& ctx, std::span<const std::string> variables)
@@ -97,16 +101,20 @@ class LlvmWriter {
       unpack += "  %ps = getelementptr ptr, ptr %buffers, i64 -1\n  %stop = load ptr, ptr %ps\n";
       args += "ptr %stop, ";
     }
+    // What was stored around the caches is seen by other threads after a fence only.
+    const std::string_view end = streams_ ? "  fence seq_cst\n" : "";
     std::string out =
         "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
     Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
-           registers_, body_, "  ret void\n", polls_ ? "stopped:\n  ret void\n" : "", "}\n\n");
+           registers_, body_, end, "  ret void\n",
+           polls_ ? Cat("stopped:\n", end, "  ret void\n") : "", "}\n\n");
     Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack,
            "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
     for (const std::string& d : declared_) Append(out, "declare ", d, "\n");
     Append(out, "\nattributes #0 = { nounwind \"prefer-vector-width\"=\"",
            widest_bytes_ >= 64 ? 512 : 256, "\"", widest_bytes_ > 0 ? " \"uopd-in-vectors\"" : "",
            " }\n");
+    if (streams_) out += "!0 = !{i32 1}\n";
     return out;
   }
 
@@ -313,6 +321,13 @@ class LlvmWriter {
     }
     const bool is_bool = u.dtype() == Dtype::Bool;
     const std::string type = Type(is_bool ? "i8" : Scalar(u.dtype()), n);
+    // To the second-level cache: the first one holds what the kernel works on.
+    if (u.tag() != 0 && n > 0) {
+      const std::string ahead = Temporary();
+      Put(ahead, " = getelementptr ", InMemory(u.dtype()), ", ptr ", at, ", i64 ", u.tag());
+      Put(Call("@llvm.prefetch.p0", "void",
+               {{"ptr", ahead}, {"i32", "0"}, {"i32", "2"}, {"i32", "1"}}));
+    }
     std::string loaded;
     if (index.n_src() == 3 && n > 0) {
       const std::string mask = Operand(index.src(2), n);
@@ -354,7 +369,10 @@ class LlvmWriter {
       x = bytes;
       type = byte_type;
     }
-    if (index.n_src() < 3) {
+    if (const int64_t aligned = StreamedAlignment(u); aligned > 0) {
+      streams_ = true;
+      Put("store ", type, " ", x, ", ptr ", at, ", align ", aligned, ", !nontemporal !0");
+    } else if (index.n_src() < 3) {
       Put("store ", type, " ", x, ", ptr ", at, ", align ", align);
     } else if (n > 0) {
       const std::string mask = Operand(index.src(2), n);
@@ -371,6 +389,40 @@ class LlvmWriter {
       block_ = Cat("stored", k);
     }
     return absl::OkStatus();
+  }
+
+  // The alignment of a vector that is stored around the caches; 0: it cannot be. Processors do so
+  // only with vectors at multiples of their size. The start of a buffer is a multiple of 64 bytes,
+  // or of the largest power of two that divides the size of the buffer.
+  int64_t StreamedAlignment(UOp store) {
+    const UOp index = store.src(0), base = index.src(0);
+    if (store.tag() != kStreamed || index.n_src() > 2 || !base.Is(Op::PARAM)) return 0;
+    const int64_t lanes = index.arg().AsInt(), bytes = ir::ByteSize(store.src(1).dtype());
+    if (lanes * bytes < kLeastStreamed) return 0;
+    const int64_t aligned = std::min<int64_t>(lanes * bytes, kBufferAlignment);
+    const int64_t elements = (*ctx_.ShapeOf(base))[0].const_int();
+    const bool fits =
+        elements * bytes % aligned == 0 && FactorOf(index.src(1)) * bytes % aligned == 0;
+    return fits ? aligned : 0;
+  }
+  // A power of two that divides the value, at most kBufferAlignment.
+  int64_t FactorOf(UOp u) {
+    const auto [it, fresh] = factors_.try_emplace(u.id(), 1);
+    if (!fresh) return it->second;
+    int64_t factor = 1;
+    if (u.Is(Op::CONST)) {
+      const int64_t v = u.const_int();
+      factor = v == 0 ? kBufferAlignment : v & -v;
+    } else if (u.Is(Op::ADD)) {
+      factor = std::min(FactorOf(u.src(0)), FactorOf(u.src(1)));
+    } else if (u.Is(Op::MUL)) {
+      factor = FactorOf(u.src(0)) * FactorOf(u.src(1));
+    } else if (u.Is(Op::SHL) && u.src(1).Is(Op::CONST)) {
+      factor = FactorOf(u.src(0)) << std::min<int64_t>(u.src(1).const_int(), 6);
+    } else if (u.Is(Op::CAST) && !ir::IsFloat(u.src(0).dtype())) {
+      factor = FactorOf(u.src(0));
+    }
+    return factors_[u.id()] = std::min(factor, kBufferAlignment);
   }
 
   // The vectors that the sources of a STACK are lanes of, if these are one or two vectors of equal
@@ -551,7 +603,8 @@ class LlvmWriter {
   std::set<uint32_t> arrays_;
   std::string body_, registers_, block_ = "entry";  // block_: label of the current block
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
-  bool polls_ = false;
+  absl::flat_hash_map<uint32_t, int64_t> factors_;
+  bool polls_ = false, streams_ = false;
 };
 
 }  // namespace

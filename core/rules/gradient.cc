@@ -209,6 +209,14 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   return {Times(ctx, g, others)};
 }
 
+// A running sum adds each element to its own result and to all later ones.
+Gradients ScanRule(UOpContext& ctx, UOp y, UOp g) {
+  if (y.reduce_op() != Op::ADD) return {};
+  const int64_t axis = y.reduce_axes()[0];
+  const auto flipped = [&](UOp x) { return ir::Flip(ctx, x, std::span(&axis, 1)); };
+  return {flipped(ir::Scan(ctx, Op::ADD, flipped(g), axis))};
+}
+
 // The operands that a rule returns gradients for: the sources of y. For an AFTER: the state before
 // it, and the values that its STOREs write into the same buffer.
 Gradients Operands(UOp y) {
@@ -257,6 +265,7 @@ struct RuleTable {
     set(Op::STACK, StackRule);
     set(Op::MULTI, MultiRule);
     set(Op::REDUCE, ReduceRule);
+    set(Op::SCAN, ScanRule);
     set(Op::AFTER, AfterRule);
     for (Op op : {Op::CMPLT, Op::CMPNE, Op::CMPEQ}) set(op, NoGradient);
   }

@@ -88,12 +88,13 @@ class Tidier {
     return ir::Range(ctx_, ctx_.Idx(size), next_id_++, like.axis_type());
   }
 
-  // By range id: the number of nodes that close the range. Only a range with one of them may
-  // change.
+  // By range id: the number of nodes that close the range or scan along it. Only a range with one
+  // of them may change.
   absl::flat_hash_map<uint32_t, int> Closers(const std::vector<UOp>& order) const {
     absl::flat_hash_map<uint32_t, int> n;
     for (UOp u : order) {
       for (UOp r : u.closed()) ++n[r.id()];
+      for (UOp r : u.scanned()) ++n[r.id()];
     }
     return n;
   }
@@ -122,10 +123,15 @@ class Tidier {
 
   bool Split() {
     const auto order = ir::Toposort(ctx_, sink_);
+    absl::flat_hash_set<uint32_t> scanned;
+    for (UOp u : order) {
+      for (UOp r : u.scanned()) scanned.insert(r.id());
+    }
     int before = -1;
     for (UOp u : order) {
       if (!u.Is(OpSet{Op::FLOORDIV, Op::FLOORMOD}) || !IsPlain(u.src(0))) continue;
       const UOp r = u.src(0);
+      if (scanned.contains(r.id())) continue;
       if (!u.src(1).Is(Op::CONST)) continue;
       const int64_t c = u.src(1).const_int(), size = r.src(0).const_int();
       if (c < kMinInner || size % c != 0 || size / c < 2) continue;

@@ -18,6 +18,7 @@ using codegen::OptKind;
 
 // Only the first axes of a kernel are tuned: the outer ones.
 constexpr int kMaxAxes = 8;
+constexpr int kMaxPrefetched = 3;  // only the first loads are tried with PREFETCH
 
 // Amounts to try, as far as the axis allows them. 0 is the whole axis.
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
@@ -36,8 +37,12 @@ int Rank(OptKind kind) {
       return 3;
     case OptKind::kPack:
       return 4;
+    case OptKind::kStream:
+      return 5;
+    case OptKind::kPrefetch:
+      return 6;
   }
-  return 5;
+  return 7;
 }
 
 // The amounts to try for an opt of this kind on this axis.
@@ -70,7 +75,9 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
         if (axis.size % n == 0) out.push_back(n);
       }
       break;
-    case OptKind::kPack:  // its axis is a load
+    case OptKind::kPack:    // its axis is a load
+    case OptKind::kStream:  // its axis is a store
+    case OptKind::kPrefetch:
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
@@ -92,6 +99,8 @@ KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink) {
   sink = codegen::PrepareStages(scratch, ir::CopyTo(ctx, sink, scratch, copied));
   KernelInfo out;
   out.loads = static_cast<int>(codegen::Loads(scratch, sink).size());
+  out.reads = static_cast<int>(codegen::Reads(scratch, sink).size());
+  out.stores = static_cast<int>(codegen::Stores(scratch, sink).size());
   for (ir::UOp r : codegen::Axes(scratch, sink)) {
     const ir::UOp size = r.src(0);
     out.axes.push_back(
@@ -144,12 +153,24 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
       }
     }
   }
-  for (int load = 0; load < std::min(kernel.loads, kMaxAxes); ++load) {
-    const Opt pack{OptKind::kPack, load, 0};
-    if (std::find(opts.begin(), opts.end(), pack) != opts.end()) continue;
-    Opts next = opts;
-    next.push_back(pack);
-    out.push_back(Canonical(std::move(next)));
+  const auto add = [&](OptKind kind, int number, int64_t amount = 0) {
+    for (int i = 0; i < std::min(number, kMaxAxes); ++i) {
+      const Opt opt{kind, i, amount};
+      if (std::find(opts.begin(), opts.end(), opt) != opts.end()) continue;
+      Opts next = opts;
+      next.push_back(opt);
+      out.push_back(Canonical(std::move(next)));
+    }
+  };
+  add(OptKind::kPack, kernel.loads);
+  add(OptKind::kStream, kernel.stores);
+  // The next row, of kernels that go over rows: along one of the inner two output axes.
+  const bool reduces =
+      std::any_of(axes.begin(), axes.end(), [](const AxisInfo& a) { return a.is_reduce; });
+  for (int axis = count, tried = 0; reduces && axis-- > 0 && tried < 2;) {
+    if (axes[static_cast<size_t>(axis)].is_reduce) continue;
+    add(OptKind::kPrefetch, std::min(kernel.reads, kMaxPrefetched), axis);
+    ++tried;
   }
   for (size_t i = 0; i < opts.size(); ++i) {
     Opts next = opts;

@@ -19,14 +19,16 @@ struct AxisInfo {
 // What the opts of a kernel may name.
 struct KernelInfo {
   std::vector<AxisInfo> axes;
-  int loads = 0;  // codegen::Loads
+  int loads = 0;   // codegen::Loads
+  int stores = 0;  // codegen::Stores
+  int reads = 0;   // codegen::Reads
 };
 KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
-// Sorts opts by kind (THREAD, VECTOR, UPCAST, UNROLL, PACK), then by axis. In this order opts of all
-// kinds can apply together, and the same decisions always give the same list.
+// Sorts opts by kind (THREAD, VECTOR, UPCAST, UNROLL, PACK, STREAM,
+// PREFETCH), then by axis. In this order opts of all kinds can apply together, and the same decisions always give the same list.
 Opts Canonical(Opts opts);
 
 // The product of the amounts of UPCAST and UNROLL: the factor by which opts multiply code size. A

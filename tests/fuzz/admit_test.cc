@@ -258,6 +258,7 @@ class AdmitTest : public ::testing::Test {
         src = {p, Dims({1}), Dims({2})};
         break;
       case Op::REDUCE:
+      case Op::SCAN:
         src = {p}, arg = ctx_.Data({static_cast<int64_t>(Info(Op::ADD).wire), 0});
         break;
       case Op::WHERE:
@@ -435,6 +436,12 @@ TEST_F(AdmitTest, ArgsThatAreNotListedAreRefused) {
       {Op::REDUCE, ctx_.Data({wire(Op::ADD), -1})},
       {Op::REDUCE, ctx_.Data({wire(Op::ADD), 0, 0})},
       {Op::REDUCE, ctx_.Data({wire(Op::ADD), 0}, "x")},
+      {Op::SCAN, Arg{}},
+      {Op::SCAN, ctx_.Data({wire(Op::ADD)})},
+      {Op::SCAN, ctx_.Data({wire(Op::SUB), 0})},
+      {Op::SCAN, ctx_.Data({wire(Op::ADD), 1})},
+      {Op::SCAN, ctx_.Data({wire(Op::ADD), -1})},
+      {Op::SCAN, ctx_.Data({wire(Op::ADD), 0, 0})},
       {Op::PERMUTE, ctx_.Data({1})},
       {Op::PERMUTE, ctx_.Data({-1})},
       {Op::PERMUTE, ctx_.Data({0, 0})},

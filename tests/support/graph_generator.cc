@@ -287,6 +287,14 @@ class Generator {
     return out;
   }
 
+  Value Scanned(const Value& x, Op op, const SymbolicDims& dims) {
+    if (dims.empty() || x.node.dtype() == Dtype::Bool) return {};
+    const int64_t axis = Pick(0, static_cast<int>(dims.size()) - 1);
+    Value out = Moved(x, ir::Scan(ctx_, op, x.node, axis));
+    if (op == Op::ADD) out.bound *= static_cast<double>(Most(dims[static_cast<size_t>(axis)]));
+    return out;
+  }
+
   // These return x after one random op of the kind that the name says. `dims`: the shape of x.
   Value Permuted(const Value& x, const SymbolicDims& dims) {
     Dims order(dims.size());
@@ -383,7 +391,9 @@ class Generator {
   Value Made(Value x) {
     const SymbolicDims dims = ShapeOf(x.node);
     const Dtype d = x.node.dtype();
-    switch (Pick(0, 24)) {
+    switch (Pick(0, 25)) {
+      case 25:
+        return Scanned(x, Pick(0, 2) ? Op::ADD : Op::MAX, dims);
       case 0:
         return Permuted(x, dims);
       case 1:

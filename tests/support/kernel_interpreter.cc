@@ -116,6 +116,8 @@ class Interpreter {
       }
       case Op::REDUCE:
         return Reduce(u);
+      case Op::SCAN:
+        return Scan(u);
       default: {
         std::vector<Scalar> operands;
         for (UOp s : u.srcs()) operands.push_back(Eval(s));
@@ -160,6 +162,28 @@ class Interpreter {
     return wide ? Scalar::Float(u.dtype(), acc.f) : acc;
   }
 
+  // Adds this iteration's term to the value of the iteration before. Iterations come in the order of
+  // the scanned ranges; each combination of the other ranges has a value of its own.
+  Scalar Scan(UOp u) {
+    const auto ranges = u.scanned();
+    const bool wide = ir::IsFloat(u.dtype());
+    std::vector<int64_t> key = {u.id()};
+    for (uint32_t r : along_.at(u.id())) {
+      if (std::none_of(ranges.begin(), ranges.end(), [&](UOp s) { return s.id() == r; }))
+        key.push_back(values_.at(r));
+    }
+    const bool first =
+        std::all_of(ranges.begin(), ranges.end(), [&](UOp r) { return values_.at(r.id()) == 0; });
+    Scalar x = Eval(u.src(0));
+    if (wide) x = Scalar::Float(Dtype::F64, x.f);
+    Scalar acc = ir::ReduceIdentity(u.reduce_op(), wide ? Dtype::F64 : u.dtype());
+    if (!first) acc = running_.at(key);
+    const Scalar operands[] = {acc, x};
+    acc = *ir::EvalAlu(u.reduce_op(), acc.dtype, operands);
+    running_.insert_or_assign(key, acc);
+    return wide ? Scalar::Float(u.dtype(), acc.f) : acc;
+  }
+
   Memory& memory_;
   const std::map<std::string, int64_t>& variables_;
   std::map<uint32_t, std::vector<uint32_t>> along_;  // node -> ranges that it varies with
@@ -167,6 +191,7 @@ class Interpreter {
   std::map<uint32_t, uint64_t> stamp_;  // when a range last changed
   std::map<uint32_t, std::pair<uint64_t, Scalar>> memo_;
   std::map<uint32_t, std::pair<uint64_t, std::vector<Scalar>>> staged_;  // by STAGE
+  std::map<std::vector<int64_t>, Scalar> running_;                       // of SCANs: see Scan
   uint64_t clock_ = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "core/base/text.h"
@@ -209,6 +210,8 @@ class Evaluation {
       }
       case Op::REDUCE:
         return Reduced(u);
+      case Op::SCAN:
+        return Scanned(u);
       default:
         break;
     }
@@ -267,6 +270,28 @@ class Evaluation {
       Scalar& sum = out.values[Flat(out.dims, to)];
       const Scalar operands[2] = {sum, in.values[Flat(in.dims, index)]};
       sum = *ir::EvalAlu(u.reduce_op(), u.dtype(), operands);
+    });
+    return out;
+  }
+
+  HostArray Scanned(UOp u) const {
+    const HostArray& in = at(u.src(0));
+    HostArray out = in;
+    const auto axis = static_cast<size_t>(u.reduce_axes()[0]);
+    const bool is_float = ir::IsFloat(u.dtype());
+    // The value so far, by the place of the first element of its row. Each result is rounded once.
+    std::map<size_t, Scalar> sums;
+    ForEach(in.dims, [&](const Dims& index) {
+      Dims row = index;
+      row[axis] = 0;
+      const size_t here = Flat(in.dims, index);
+      Scalar x = in.values[here];
+      if (is_float) x = Scalar::Float(ir::Dtype::F64, x.f);
+      const auto [sum, first] =
+          sums.try_emplace(Flat(in.dims, row), ir::ReduceIdentity(u.reduce_op(), x.dtype));
+      const Scalar operands[2] = {sum->second, x};
+      sum->second = *ir::EvalAlu(u.reduce_op(), x.dtype, operands);
+      out.values[here] = is_float ? Scalar::Float(u.dtype(), sum->second.f) : sum->second;
     });
     return out;
   }

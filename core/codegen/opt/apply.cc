@@ -3,6 +3,7 @@
 #include "core/codegen/opt/apply.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -21,7 +22,8 @@ using rules::IndexProduct;
 using rules::IndexSum;
 
 // Axis ids decide the order of the loops. Loops around packed loads come before the others, so that
-// a copy is made outside of the loops that it does not depend on.
+// a copy is made outside of the loops that it does not depend on. The loop of running sums comes last:
+// their accumulators begin anew in each iteration of the loops around it.
 std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   std::vector<size_t> order;
   const auto packed = [&](size_t i) {
@@ -29,7 +31,8 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   };
   for (size_t i = 0; i < axes_.size(); ++i) order.push_back(i);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::pair(!packed(a), a) < std::pair(!packed(b), b);
+    return std::tuple(axes_[a].is_scanned, !packed(a), a) <
+           std::tuple(axes_[b].is_scanned, !packed(b), b);
   });
   std::vector<MadeAxis> out(axes_.size());
   for (const size_t number : order) {
@@ -59,7 +62,7 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
       sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside);
     }
     const int64_t size = a.range.src(0).Is(Op::CONST) ? a.range.src(0).const_int() : 0;
-    if (a.padded && !a.is_reduce && size >= tile && !in_place_) {
+    if (a.padded && !a.is_reduce && !a.is_scanned && size >= tile && !in_place_) {
       // The last tile begins earlier and computes some elements once more: no gates.
       const auto negated = [&](UOp u) { return ir::Alu(ctx_, Op::NEG, {u}); };
       outer = negated(ir::Alu(ctx_, Op::MAX, {negated(outer), ctx_.Idx(tile - size)}));
@@ -115,6 +118,20 @@ UOp OptPlan::Make() {
     }
     if (u.Is(Op::LOAD) && std::find(packed_.begin(), packed_.end(), u) != packed_.end())
       return MakePacked(ir::Load(ctx_, srcs[0]), made, next_id);
+    if (u.Is(Op::LOAD)) {
+      if (const int64_t distance = PrefetchDistance(u); distance != 0)
+        return ctx_.Make(Op::LOAD, u.dtype(), srcs, u.arg(), distance);
+    }
+    if (u.Is(Op::STORE) && std::find(streamed_.begin(), streamed_.end(), u) != streamed_.end())
+      return ctx_.Make(Op::STORE, u.dtype(), srcs, u.arg(), kStreamed);
+    if (u.Is(Op::SCAN)) {
+      std::vector<UOp> out = {srcs[0]};
+      for (UOp r : u.scanned()) {
+        const auto& ranges = made[number_.at(r.id())].ranges;
+        out.insert(out.end(), ranges.begin(), ranges.end());
+      }
+      return out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
+    }
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);
     std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
     if (u.Is(Op::STAGE)) {

@@ -4,7 +4,9 @@
 //   2. upcast output axes along which loads are shared (a register tile);
 //   3. unroll reductions until there are enough independent accumulators;
 //   4. distribute an axis over threads;
-//   5. pack operands that many tiles read badly.
+//   5. pack operands that many tiles read badly;
+//   6. store what no cache can hold around the caches;
+//   7. prefetch the next row where a kernel goes over each row several times.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/kernel_facts.h"
+#include "core/codegen/opt/memory_opts.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/register_tile.h"
 #include "core/codegen/passes/vectorise.h"
@@ -50,6 +53,7 @@ class Heuristic : KernelFacts {
     }
     ChooseThreads();
     ChoosePacks();
+    ChooseMemoryOpts();
     return plan_.opts();
   }
 
@@ -471,6 +475,15 @@ class Heuristic : KernelFacts {
       if (!vector || reused < kLeastReuse) continue;
       if (gathers || rows > kManyRows) (void)Try({OptKind::kPack, static_cast<int>(n), 0});
     }
+  }
+
+  // Stores around the caches, and prefetches (memory_opts.h).
+  void ChooseMemoryOpts() {
+    if (target_.warp_lanes > 1) return;
+    std::vector<MemoryAxis> axes;
+    for (size_t a = 0; a < axes_.size(); ++a)
+      axes.push_back({axes_[a], sizes_[a], lanes_[a], left_[a], fixed_[a], IsReduce(a)});
+    for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, axes)) (void)Try(opt);
   }
 
   // By axis: lanes of its vector; iterations left after the opts so far; copies by UPCAST and UNROLL.

@@ -46,6 +46,9 @@ KernelFacts::KernelFacts(ir::UOpContext& ctx, UOp sink, const Target& target)
       NoteStage(u);
     } else if (u.Is(Op::REDUCE)) {
       NoteReduce(u);
+    } else if (u.Is(Op::SCAN)) {
+      alu_.push_back(PathOf(along_.at(u.id())));
+      widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
     } else if (u.Is({Op::LOAD, Op::STORE})) {
       NoteAccess(u);
     } else if (u.Is(ir::kAluOps) && u.dtype() != Dtype::Index && u.src(0).dtype() != Dtype::Index) {

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
 #include "core/codegen/passes/stages.h"
+#include "core/codegen/passes/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
@@ -21,6 +22,7 @@ using ir::UOpContext;
 
 namespace {
 constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64;
+constexpr int64_t kMostPrefetched = int64_t{1} << 40;  // elements of a stride
 constexpr double kMostPacked = 1e9;  // elements: what counts the bytes of a copy cannot overflow
 }  // namespace
 
@@ -54,11 +56,35 @@ std::vector<UOp> Loads(const UOpContext& ctx, UOp sink) {
   return out;
 }
 
+std::vector<UOp> Stores(const UOpContext& ctx, UOp sink) {
+  std::vector<UOp> out;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::STORE) && u.src(0).src(0).Is(Op::PARAM)) out.push_back(u);
+  }
+  return out;
+}
+
+std::vector<UOp> Reads(const UOpContext& ctx, UOp sink) {
+  const auto order = ir::Toposort(ctx, sink);
+  absl::flat_hash_set<uint32_t> stored;
+  for (UOp u : order) {
+    if (u.Is(Op::STORE)) stored.insert(u.src(0).src(0).id());
+  }
+  std::vector<UOp> out;
+  for (UOp u : order) {
+    if (u.Is(Op::LOAD) && u.src(0).src(0).Is(Op::PARAM) && !stored.contains(u.src(0).src(0).id()))
+      out.push_back(u);
+  }
+  return out;
+}
+
 OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
     : ctx_(ctx),
       sink_(sink),
       target_(target),
       loads_(Loads(ctx, sink)),
+      stores_(Stores(ctx, sink)),
+      reads_(Reads(ctx, sink)),
       order_(ir::Toposort(ctx, sink)),
       at_(ctx.size()) {
   for (UOp r : Axes(ctx, sink)) {
@@ -73,6 +99,7 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
   }
   absl::flat_hash_set<uint32_t> loaded, stored;
   for (UOp u : order_) {
+    for (UOp r : u.scanned()) axes_[number_.at(r.id())].is_scanned = true;
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)))
       (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());
@@ -103,12 +130,16 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  const bool in_range =
-      opt.kind != OptKind::kPack && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
+  const bool splits =
+      opt.kind != OptKind::kPack && opt.kind != OptKind::kStream && opt.kind != OptKind::kPrefetch;
+  const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
   const bool threaded = threaded_;
   const size_t packed = packed_.size();
-  absl::Status status = opt.kind == OptKind::kPack ? Pack(opt) : Split(opt);
+  absl::Status status = opt.kind == OptKind::kPack       ? Pack(opt)
+                        : opt.kind == OptKind::kStream   ? Stream(opt)
+                        : opt.kind == OptKind::kPrefetch ? Prefetch(opt)
+                                                         : Split(opt);
   if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
   if (status.ok() && (has_stages_ || !packed_.empty())) {
     if (const std::string why = StagedTooMuch(Make()); !why.empty())
@@ -129,6 +160,8 @@ void OptPlan::Clear() {
   axes_ = unsplit_;
   threaded_ = false;
   packed_.clear();
+  streamed_.clear();
+  prefetched_.clear();
   opts_.clear();
 }
 
@@ -159,6 +192,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
   switch (opt.kind) {
     case OptKind::kUpcast:
       if (axis.is_reduce) return bad("the axis is reduced; use UNROLL");
+      if (axis.is_scanned) return bad("running sums run along the axis");
       if (amount > kMaxUpcast) return bad(Cat("the amount is over ", kMaxUpcast));
       return SplitOff(axis, {AxisType::UPCAST, amount, false}, divides);
     case OptKind::kUnroll:
@@ -177,6 +211,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
       return SplitOff(axis, {AxisType::VECTOR, amount, false}, divides);
     case OptKind::kThread:
       if (axis.is_reduce) return bad("the axis is reduced");
+      if (axis.is_scanned) return bad("running sums run along the axis");
       if (threaded_) return bad("the kernel has THREADs already");
       if (amount > target_.threads) return bad(Cat("the target has ", target_.threads, " threads"));
       if (axis.size < 0)
@@ -185,7 +220,9 @@ absl::Status OptPlan::Split(const Opt& opt) {
       threaded_ = true;
       return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
     case OptKind::kPack:
-      break;  // Pack
+    case OptKind::kStream:
+    case OptKind::kPrefetch:
+      break;  // Pack, Stream, Prefetch
   }
   return bad("unknown kind");
 }
@@ -218,6 +255,49 @@ absl::Status OptPlan::Pack(const Opt& opt) {
   return absl::OkStatus();
 }
 
+absl::Status OptPlan::Stream(const Opt& opt) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+  };
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(stores_.size()))
+    return bad(Cat("the kernel has ", stores_.size(), " stores"));
+  if (opt.amount != 0) return bad("STREAM has no amount");
+  const UOp store = stores_[static_cast<size_t>(opt.axis)];
+  if (std::find(streamed_.begin(), streamed_.end(), store) != streamed_.end())
+    return bad("the store is streamed already");
+  streamed_.push_back(store);
+  return absl::OkStatus();
+}
+
+absl::Status OptPlan::Prefetch(const Opt& opt) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+  };
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(reads_.size()))
+    return bad(Cat("the kernel has ", reads_.size(), " loads of what it only reads"));
+  if (opt.amount < 0 || opt.amount >= static_cast<int64_t>(axes_.size()))
+    return bad(Cat("the kernel has ", axes_.size(), " axes"));
+  const auto axis = static_cast<size_t>(opt.amount);
+  if (axes_[axis].is_reduce) return bad("the axis is reduced");
+  const UOp load = reads_[static_cast<size_t>(opt.axis)];
+  if (PrefetchDistance(load) != 0) return bad("the load prefetches already");
+  const auto stride = StrideAlong(ctx_, load.src(0).src(1), axes_[axis].range);
+  if (!stride || *stride == 0 || std::abs(*stride) > kMostPrefetched)
+    return bad("the load has no stride along the axis");
+  prefetched_.push_back({load, axis, *stride});
+  return absl::OkStatus();
+}
+
+int64_t OptPlan::PrefetchDistance(UOp load) const {
+  for (const Prefetched& p : prefetched_) {
+    if (p.load != load) continue;
+    int64_t tile = 1;
+    for (const Axis::Part& part : axes_[p.axis].parts) tile *= part.outer ? 1 : part.amount;
+    return p.stride * tile;
+  }
+  return 0;
+}
+
 // THREAD of a whole axis of symbolic size: one thread per iteration, the number known at launch.
 absl::Status OptPlan::ThreadWhole(const Opt& opt) {
   auto bad = [&](std::string_view why) {
@@ -225,6 +305,7 @@ absl::Status OptPlan::ThreadWhole(const Opt& opt) {
   };
   Axis& axis = axes_[opt.axis];
   if (axis.is_reduce) return bad("the axis is reduced");
+  if (axis.is_scanned) return bad("running sums run along the axis");
   if (threaded_) return bad("the kernel has THREADs already");
   if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
   std::vector<std::string> variables;

@@ -23,6 +23,17 @@ std::vector<ir::UOp> Axes(const ir::UOpContext& ctx, ir::UOp sink);
 // kernel does not store to, inside of a reduction.
 std::vector<ir::UOp> Loads(const ir::UOpContext& ctx, ir::UOp sink);
 
+// The STOREs of a kernel, in the order of the graph. STREAM names them by position.
+std::vector<ir::UOp> Stores(const ir::UOpContext& ctx, ir::UOp sink);
+
+// The LOADs of a kernel from buffers that it does not store to, in the order of the graph. PREFETCH
+// names them by position.
+std::vector<ir::UOp> Reads(const ir::UOpContext& ctx, ir::UOp sink);
+
+// The tag of a STORE that writes around the caches, from ApplyOpts on.
+inline constexpr int64_t kStreamed = 1;
+// A LOAD with a tag, from ApplyOpts on, also prefetches what lies that many elements further.
+
 // Not thread-safe. The context and the target must outlive the plan.
 class OptPlan {
  public:
@@ -51,7 +62,8 @@ class OptPlan {
     int64_t size = -1;  // of the remaining loop; -1: symbolic
     ir::UOp symbolic;   // the size as an expression; up to date only if size is -1
     bool is_reduce = false;
-    bool is_vector = false;  // a part of the axis is vectorised
+    bool is_vector = false;   // a part of the axis is vectorised
+    bool is_scanned = false;  // running sums run along the axis: its loop is the innermost one
     bool padded = false;
     bool is_threads = false;  // the remaining loop becomes one thread per iteration
     struct Part {
@@ -63,6 +75,10 @@ class OptPlan {
   };
   absl::Status Split(const Opt& opt);
   absl::Status Pack(const Opt& opt);
+  absl::Status Stream(const Opt& opt);
+  absl::Status Prefetch(const Opt& opt);
+  // The distance in elements from what a prefetched load reads to what it prefetches; 0: no such load.
+  int64_t PrefetchDistance(ir::UOp load) const;
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
@@ -91,9 +107,18 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
-  bool in_place_ = false;        // the kernel loads from a buffer that it stores to
-  std::vector<ir::UOp> loads_;   // see Loads
-  std::vector<ir::UOp> packed_;  // of them, in the order of the opts
+  bool in_place_ = false;          // the kernel loads from a buffer that it stores to
+  std::vector<ir::UOp> loads_;     // see Loads
+  std::vector<ir::UOp> packed_;    // of them, in the order of the opts
+  std::vector<ir::UOp> stores_;    // see Stores
+  std::vector<ir::UOp> streamed_;  // of them, in the order of the opts
+  std::vector<ir::UOp> reads_;     // see Reads
+  struct Prefetched {
+    ir::UOp load;
+    size_t axis;
+    int64_t stride;  // of the load along the axis, in elements
+  };
+  std::vector<Prefetched> prefetched_;
   std::vector<Opt> opts_;
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/rebuild.h"
+#include "core/codegen/passes/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
 
@@ -16,7 +17,8 @@ using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
-constexpr size_t kMaxLoops = 4;  // at most 24 orders to try
+constexpr size_t kMaxLoops = 4;      // at most 24 orders to try
+constexpr int64_t kNearBytes = 256;  // what is read this far ahead has been fetched already
 
 // One load of the kernel.
 struct Traffic {
@@ -25,6 +27,7 @@ struct Traffic {
   double inside = 1;            // elements read per iteration of the output loops
   double bytes = 0;             // size of one element; 0 for a staged value
   double buffer = 0;            // size of the buffer in bytes; 0 for a staged value
+  std::vector<bool> jumps;      // by output loop: an iteration reads far from the one before
 };
 
 // Gives each RANGE in `from` the axis id of the RANGE in `to` at the same position.
@@ -54,14 +57,20 @@ class Orderer {
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
     std::vector<size_t> best = order;
     auto best_cost = Cost(order);
+    int best_jumps = Jumps(order);
     while (std::next_permutation(order.begin(), order.end())) {
       const auto cost = Cost(order);
       const bool moves_less = cost.first < 0.7 * best_cost.first;
       const bool loads_less =
           cost.first <= 1.05 * best_cost.first && cost.second < 0.7 * best_cost.second;
-      if (moves_less || loads_less) {
+      // Stores around the caches do not read what they write, so the order is that of the loads.
+      const int jumps = Jumps(order);
+      const bool jumps_less = streams_ && cost.first <= 1.05 * best_cost.first &&
+                              cost.second <= 1.05 * best_cost.second && jumps < best_jumps;
+      if (moves_less || loads_less || jumps_less) {
         best = order;
         best_cost = cost;
+        best_jumps = jumps;
       }
     }
     if (std::is_sorted(best.begin(), best.end())) return sink_;
@@ -94,6 +103,7 @@ class Orderer {
       for (UOp s : u.body()) around[s.id()].insert(outer.begin(), outer.end());
     }
     for (UOp u : order) {
+      streams_ |= u.Is(Op::STORE) && u.tag() == kStreamed;
       if (!u.Is(Op::LOAD)) continue;
       Traffic t;
       const UOp buffer = u.src(0).src(0);
@@ -113,9 +123,18 @@ class Orderer {
         const bool varies = along.at(u.id()).contains(l.id());
         t.loops.push_back(varies);
         t.inside_of.push_back(varies || (in_reduce_loop && around.at(u.id()).contains(l.id())));
+        const auto stride = varies ? StrideAlong(ctx_, u.src(0).src(1), l) : 0;
+        t.jumps.push_back(!stride || std::abs(*stride) * ir::ByteSize(u.dtype()) > kNearBytes);
       }
       loads_.push_back(std::move(t));
     }
+  }
+
+  // The loads that jump from one iteration of the innermost loop to the next.
+  int Jumps(std::span<const size_t> order) const {
+    int n = 0;
+    for (const Traffic& t : loads_) n += t.jumps[order.back()] ? 1 : 0;
+    return n;
   }
 
   // Bytes loaded from beyond the cache, and the number of loads executed. From the innermost loop
@@ -156,6 +175,7 @@ class Orderer {
   const double cache_;
   std::vector<UOp> loops_;
   std::vector<Traffic> loads_;
+  bool streams_ = false;  // some store goes around the caches
 };
 
 }  // namespace
@@ -181,6 +201,9 @@ UOp OrderReductions(ir::UOpContext& ctx, UOp sink) {
 }
 
 UOp OrderLoops(ir::UOpContext& ctx, UOp sink, double cache_bytes) {
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::SCAN)) return sink;  // its loop must stay the innermost one
+  }
   return Orderer(ctx, sink, cache_bytes).Run();
 }
 

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/codegen/passes/combine.h"
+#include "core/codegen/passes/scans.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
@@ -163,7 +165,8 @@ class Lineariser {
     UOPD_TRY(Emit(values));
     std::vector<UOp> done;
     for (UOp s : nest.stores) {
-      done.push_back(ir::Store(ctx_, New(s.src(0)), New(s.src(1))));
+      done.push_back(
+          ctx_.Make(Op::STORE, Dtype::Void, {New(s.src(0)), New(s.src(1))}, s.arg(), s.tag()));
       path_.back().lines.push_back(done.back());
     }
     Close(depth, done);
@@ -243,6 +246,10 @@ class Lineariser {
         UOPD_TRY(EmitWithLoops(u));
         continue;
       }
+      if (u.Is(Op::SCAN)) {
+        UOPD_TRY(EmitScan(u));
+        continue;
+      }
       Block& home = Home(u);
       UOp made = u;
       if (u.Is(Op::BUFFER)) {
@@ -250,7 +257,7 @@ class Lineariser {
       } else if (!u.Is(Op::PARAM)) {
         std::vector<UOp> srcs;
         for (UOp s : u.srcs()) srcs.push_back(New(s));
-        made = ctx_.Make(u.op(), u.dtype(), srcs, u.arg());
+        made = ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.Is(Op::LOAD) ? u.tag() : 0);
       }
       home.made[u.id()] = made;
       home.lines.push_back(made);
@@ -292,6 +299,66 @@ class Lineariser {
     return absl::OkStatus();
   }
 
+  // The accumulator of a REDUCE or SCAN: a register, or the lanes of a vector.
+  struct Accumulator {
+    UOp reduce, buffer, init;
+    int64_t lanes;
+  };
+  // Appends the accumulator to `lines`, with the identity element in it.
+  Accumulator MakeAccumulator(UOp u, std::vector<UOp>& lines) {
+    const auto line = [&](UOp n) {
+      lines.push_back(n);
+      return n;
+    };
+    const ir::Shape shape = *ctx_.ShapeOf(u);
+    Accumulator a;
+    a.reduce = u;
+    a.lanes = shape.empty() ? 0 : shape[0].const_int();
+    a.buffer =
+        ir::Buffer(ctx_, next_register_++, u.dtype(),
+                   ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
+    const ir::Scalar identity = ReduceIdentity(u.reduce_op(), u.dtype());
+    UOp value = ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f)
+                                       : ctx_.Int(u.dtype(), identity.i);
+    line(a.buffer);
+    if (a.lanes > 0) {
+      // Accumulators in other loops may start with the same vector: it stands outside of all loops.
+      value =
+          ctx_.Make(Op::STACK, u.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value));
+      path_[0].lines.push_back(value);
+    }
+    a.init =
+        line(ir::Store(ctx_, line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
+    return a;
+  }
+
+  // A running sum: an accumulator that is set up before the outermost of its loops, and changed in
+  // each iteration. REQUIRES: its loops are the innermost ones that it depends on.
+  absl::Status EmitScan(UOp u) {
+    LoopSet scanned = 0;
+    for (UOp r : u.scanned()) scanned |= bit_.at(r.id());
+    size_t outer = 1;
+    while (outer < path_.size() && (path_[outer].bit & scanned) == 0) ++outer;
+    if (outer == path_.size()) return UOPD_BUG("a SCAN is outside of its loops");
+    const Accumulator a = MakeAccumulator(u, path_[outer - 1].lines);
+    Block& home = Home(u);
+    const auto line = [&](UOp n) {
+      home.lines.push_back(n);
+      return n;
+    };
+    const UOp now = line(ir::After(ctx_, a.buffer, {a.init, home.range}));
+    const UOp at = line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), a.lanes));
+    const UOp before = line(ir::Load(ctx_, at)), x = New(u.src(0));
+    const UOp after = Combine(ctx_, u.reduce_op(), before, x);
+    for (UOp n : ir::Toposort(ctx_, std::span<const UOp>(&after, 1),
+                              [&](UOp n) { return n != before && n != x; })) {
+      if (n != before && n != x && !n.Is(Op::CONST)) line(n);
+    }
+    line(ir::Store(ctx_, at, after));
+    home.made[u.id()] = u.tag() == kBefore ? before : after;
+    return absl::OkStatus();
+  }
+
   absl::Status EmitLoops(std::span<const UOp> together) {
     const auto closed = LoopsOf(together[0]);
     std::vector<UOp> loops(closed.begin(), closed.end());
@@ -308,34 +375,10 @@ class Lineariser {
       }
     }
     UOPD_TRY(Emit(terms));
-    struct Accumulator {
-      UOp reduce, buffer, init;
-      int64_t lanes;
-    };
     std::vector<Accumulator> acc;
     for (UOp r : together) {
       if (!r.Is(Op::REDUCE)) continue;
-      const ir::Shape shape = *ctx_.ShapeOf(r);
-      Accumulator a;
-      a.reduce = r;
-      a.lanes = shape.empty() ? 0 : shape[0].const_int();
-      a.buffer =
-          ir::Buffer(ctx_, next_register_++, r.dtype(),
-                     ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
-      const ir::Scalar identity = ReduceIdentity(r.reduce_op(), r.dtype());
-      UOp value = ir::IsFloat(r.dtype()) ? ctx_.Float(r.dtype(), identity.f)
-                                         : ctx_.Int(r.dtype(), identity.i);
-      Line(a.buffer);
-      if (a.lanes > 0) {
-        // Accumulators in other loops may start with the same vector: it stands outside of all
-        // loops.
-        value =
-            ctx_.Make(Op::STACK, r.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value));
-        path_[0].lines.push_back(value);
-      }
-      a.init = Line(
-          ir::Store(ctx_, Line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
-      acc.push_back(a);
+      acc.push_back(MakeAccumulator(r, path_.back().lines));
     }
     const size_t depth = path_.size();
     for (UOp l : loops) UOPD_TRY(Open(l));

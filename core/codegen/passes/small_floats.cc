@@ -44,7 +44,8 @@ class Widener {
       return Decode(d, E(ir::Bitcast(ctx_, x, Stored(d))));
     }
     if (u.Is(Op::STORE) && IsSmall(u.src(1).dtype()))
-      return ir::Store(ctx_, s[0], Encode(u.src(1).dtype(), E(s[1])));
+      return ctx_.Make(Op::STORE, Dtype::Void, {s[0], Encode(u.src(1).dtype(), E(s[1]))}, u.arg(),
+                       u.tag());
     if (!IsSmall(d)) return ctx_.WithSources(u, s);
     switch (u.op()) {
       case Op::CONST:
@@ -59,7 +60,7 @@ class Widener {
         return ctx_.Make(u.op(), Dtype::F32, s, u.arg(), u.tag());
       case Op::LOAD:
         if (u.src(0).src(0).Is(Op::STAGE)) return ir::Load(ctx_, s[0]);
-        return Decode(d, E(ir::Load(ctx_, s[0])));
+        return Decode(d, E(ctx_.Make(Op::LOAD, Stored(d), s, u.arg(), u.tag())));
       case Op::WHERE:
       case Op::NEG:
       case Op::MAX:

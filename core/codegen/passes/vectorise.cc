@@ -5,6 +5,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/passes/join_lanes.h"
+#include "core/codegen/passes/scans.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 
@@ -23,7 +24,7 @@ class Vectoriser {
 
   absl::StatusOr<UOp> Run(UOp sink) {
     bool any = false;
-    for (UOp u : ir::Toposort(ctx_, sink)) any |= IsVectorRange(u);
+    for (UOp u : ir::Toposort(ctx_, sink)) any |= IsVectorRange(u) || u.Is(Op::SCAN);
     if (!any) return sink;
     UOPD_ASSIGN(const UOp out, Map(sink));
     return JoinLanes(ctx_, out);
@@ -101,6 +102,7 @@ class Vectoriser {
     if (u.Is(Op::STORE) && range) return MapStore(u, range);
     if (u.Is(Op::INDEX) && range) return u;  // its LOAD or STORE decides
     if (u.Is(Op::REDUCE)) return MapReduce(u);
+    if (u.Is(Op::SCAN)) return MapScan(u);
     std::vector<UOp> srcs;
     for (size_t i = 0; i < u.n_src(); ++i) {
       if (u.Is(Op::END) && i > 0 && IsVectorRange(u.src(i))) continue;
@@ -123,6 +125,21 @@ class Vectoriser {
     if (over) srcs[0] = Splat(srcs[0], Lanes(over));
     UOp out = srcs.size() == 1 ? srcs[0] : ctx_.Make(Op::REDUCE, u.dtype(), srcs, u.arg(), u.tag());
     return over ? JoinOf(ctx_, u.reduce_op(), out) : out;
+  }
+
+  UOp MapScan(UOp u) {
+    std::vector<UOp> loops;
+    int64_t lanes = 0;
+    for (UOp r : u.scanned()) {
+      if (IsVectorRange(r)) {
+        lanes = Lanes(r);
+      } else {
+        loops.push_back(done_.at(r.id()));
+      }
+    }
+    const UOp x = done_.at(u.src(0).id());
+    return lanes > 0 ? ScanOfLanes(ctx_, u.reduce_op(), Splat(x, lanes), loops)
+                     : ScanOfLoops(ctx_, u.reduce_op(), x, loops);
   }
 
   // The INDEX of the element at lane k.
@@ -154,7 +171,7 @@ class Vectoriser {
     const auto stride = StrideAlong(ctx_, index.src(1), range);
     if (stride == 1) {
       UOPD_ASSIGN(UOp all, IndexAll(index, range, 0));
-      return ir::Load(ctx_, all);
+      return ctx_.Make(Op::LOAD, u.dtype(), {all}, u.arg(), u.tag());
     }
     if (stride == -1) {
       UOPD_ASSIGN(UOp all, IndexAll(index, range, Lanes(range) - 1));
@@ -233,7 +250,8 @@ class Vectoriser {
       if (stride == 1 || stride == -1) {
         UOPD_ASSIGN(UOp all, IndexAll(index, range, stride == 1 ? 0 : lanes - 1));
         const UOp vector = Splat(value, lanes);
-        return ir::Store(ctx_, all, stride == 1 ? vector : Reverse(vector, lanes));
+        return ctx_.Make(Op::STORE, ir::Dtype::Void,
+                         {all, stride == 1 ? vector : Reverse(vector, lanes)}, u.arg(), u.tag());
       }
     }
     std::vector<UOp> stores;

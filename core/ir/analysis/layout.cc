@@ -87,6 +87,8 @@ class Rule {
       const auto axes = u_.reduce_axes();
       if (std::find(axes.begin(), axes.end(), out_.result.axis) != axes.end())
         out_.result = Replicated(out_.result.devices);
+    } else if (u_.Is(Op::SCAN)) {
+      if (u_.reduce_axes()[0] == out_.result.axis) Whole();
     } else if (u_.Is(kMovementOps) && sources_[0]->sharded()) {
       Move();
     }

@@ -19,9 +19,10 @@ namespace uopd::ir {
 namespace {
 
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER, Op::PARAM,  Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER, Op::GROUP,
-          Op::STACK,  Op::LINEAR, Op::INDEX,      Op::LOAD,    Op::STORE, Op::GEP,   Op::BARRIER,
-          Op::REDUCE, Op::STAGE,  Op::RANGE,      Op::END,     Op::IF,    Op::ENDIF, Op::CONST} |
+    OpSet{Op::BUFFER, Op::PARAM,   Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER,
+          Op::GROUP,  Op::STACK,   Op::LINEAR,     Op::INDEX,   Op::LOAD,  Op::STORE,
+          Op::GEP,    Op::BARRIER, Op::REDUCE,     Op::SCAN,    Op::STAGE, Op::RANGE,
+          Op::END,    Op::IF,      Op::ENDIF,      Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -226,6 +227,19 @@ absl::Status VerifyReduce(UOp u, Level level) {
   return SameDtype(u, 0, u.dtype());
 }
 
+// In a tensor graph a SCAN runs along one axis, in a kernel over the RANGEs of that axis.
+absl::Status VerifyScan(UOp u, Level level) {
+  if (!IsStored(u.dtype())) return Invalid(Cat("SCAN of ", Name(u.dtype())));
+  for (UOp r : u.scanned()) {
+    if (!r.Is(Op::RANGE)) return Invalid("SCAN along something that is no RANGE");
+  }
+  const bool axis = u.reduce_axes().size() == 1 && u.n_src() == 1;
+  const bool ranges = u.reduce_axes().empty() && u.n_src() > 1;
+  if (!(InTensor(level) ? axis : ranges || (axis && level == Level::kAny)))
+    return Invalid(Cat("SCAN runs ", InTensor(level) ? "along one axis" : "over RANGEs"));
+  return SameDtype(u, 0, u.dtype());
+}
+
 absl::Status VerifyStage(UOp u) {
   if (!IsStored(u.dtype())) return Invalid(Cat("STAGE of ", Name(u.dtype())));
   if (!IsIndexLike(u.src(1).dtype())) {
@@ -288,6 +302,8 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       return VerifyStore(ctx, u, level);
     case Op::REDUCE:
       return VerifyReduce(u, level);
+    case Op::SCAN:
+      return VerifyScan(u, level);
     case Op::STAGE:
       return VerifyStage(u);
     case Op::AFTER:
@@ -320,6 +336,11 @@ absl::Status VerifyShapes(UOpContext& ctx, UOp u, Level level) {
   }
   if (u.Is(Op::IOTA) && u.arg().AsInt() >= static_cast<int64_t>(ctx.ShapeOf(u)->size()))
     return Invalid("IOTA along an axis that its shape lacks");
+  if (u.Is(Op::SCAN) && InTensor(level)) {
+    const int64_t axis = u.reduce_axes()[0];
+    if (axis < 0 || axis >= static_cast<int64_t>(ctx.ShapeOf(u)->size()))
+      return Invalid(Cat("SCAN along axis ", axis, ", which its source lacks"));
+  }
   if (u.Is(Op::FLIP)) {
     int64_t last = -1;
     const auto rank = static_cast<int64_t>(ctx.ShapeOf(u.src(0))->size());

@@ -182,6 +182,64 @@ std::vector<KernelCase> OptsCases() {
                    true,
                    {{"n", n}}});
   }
+  // Along the rows and along the columns of a matrix; a maximum of hard values; of bools; in place.
+  out.push_back({"running_sums_of_rows",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(6), j = b.Loop(43);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 258), b.At(i, 43, j));
+                   const UOp sum = ir::ScanRanges(c, Op::ADD, x, {&j, 1});
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 258), b.At(i, 43, j),
+                                                 Mul(c, sum, x), {i, j})});
+                 },
+                 {{Dtype::F32, 258}, {Dtype::F32, 258}}});
+  for (const Dtype d : {Dtype::F32, Dtype::BF16, Dtype::F16, Dtype::I8}) {
+    const double tolerance = d == Dtype::F32 ? 2e-6 : d == Dtype::I8 ? 0 : 2e-2;
+    out.push_back({"running_sums_of_columns",
+                   [d](UOpContext& c) {
+                     KernelBuilder b(c);
+                     const UOp j = b.Loop(22), k = b.Reduced(3), i = b.Loop(17);
+                     const UOp x = b.Load(b.Buffer(1, d, 22 * 17 * 3), b.At(b.At(i, 22, j), 3, k));
+                     const UOp sum = ir::ScanRanges(c, Op::ADD, Sum(c, x, {k}), {&i, 1});
+                     return b.Kernel(
+                         {b.StoreLoops(b.Buffer(0, d, 374), b.At(i, 22, j), sum, {j, i})});
+                   },
+                   {{d, 374}, {d, 1122}},
+                   tolerance});
+  }
+  out.push_back({"running_maximum_of_hard_values",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(3), j = b.Loop(64);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::F32, 192), b.At(i, 64, j));
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 192), b.At(i, 64, j),
+                                                 ir::ScanRanges(c, Op::MAX, x, {&j, 1}), {i, j})});
+                 },
+                 {{Dtype::F32, 192}, {Dtype::F32, 192}},
+                 0,
+                 false});
+  out.push_back({"running_products_in_place",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp i = b.Loop(29), x = b.Buffer(0, Dtype::I32, 29);
+                   return b.Kernel({b.StoreLoops(
+                       x, i, ir::ScanRanges(c, Op::MUL, b.Load(x, i), {&i, 1}), {i})});
+                 },
+                 {{Dtype::I32, 29}},
+                 0,
+                 false});
+  out.push_back({"running_or",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp v = ir::Variable(c, "n", 0, 50), i = b.Loop(v);
+                   const UOp x = b.Load(b.Buffer(1, Dtype::Bool, 50), i);
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::Bool, 50), i,
+                                                 ir::ScanRanges(c, Op::ADD, x, {&i, 1}), {i})});
+                 },
+                 {{Dtype::Bool, 50}, {Dtype::Bool, 50}},
+                 0,
+                 true,
+                 {{"n", 41}}});
   out.push_back(
       {"bools",
        [](UOpContext& c) {
