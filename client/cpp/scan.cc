@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Running sums and sorting. Both work on the last axis, after a transposition.
+// Running sums, and sorting, which works on the last axis after a transposition.
 #include <bit>
 #include <limits>
 
@@ -8,35 +8,6 @@
 
 namespace uopd::client {
 namespace {
-
-constexpr int64_t kScanBlock = 256;  // elements that each result sums directly
-
-// Each result is the sum of the elements at or before it. Within a block this takes quadratic work.
-// The totals of the blocks are summed in the same way.
-Tensor RunningSum(const Tensor& t, Site site) {
-  const int64_t n = t.dims().back();
-  if (n <= 2 * kScanBlock) {
-    const Tensor row = IotaLike(t, n, Dtype::I32).Unsqueeze(-1, site),
-                 column = IotaLike(t, n, Dtype::I32);
-    return Where(row < column, ScalarLike(t, t.dtype(), 0), t.Unsqueeze(-2, site))
-        .Sum({-1}, false, site);
-  }
-  const int64_t blocks = (n + kScanBlock - 1) / kScanBlock;
-  Dims none(t.dims().size(), 0), more = none, split = t.dims(), joined = t.dims();
-  more.back() = blocks * kScanBlock - n;
-  split.back() = blocks;
-  split.push_back(kScanBlock);
-  joined.back() = blocks * kScanBlock;
-  const Tensor inner =
-      RunningSum(t.Pad(none, more, 0, site).Reshape(split, site), site).Contiguous(site);
-  // For each block the total of the blocks before it: the running totals, shifted by one.
-  const Tensor totals = inner.Select(-1, kScanBlock - 1, site);
-  Dims one = none;
-  one.back() = 1;
-  const Tensor before = totals.Pad(one, none, 0, site).Narrow(-1, 0, blocks, site);
-  const Tensor sums = RunningSum(before, site).Contiguous(site);
-  return (inner + sums.Unsqueeze(-1, site)).Reshape(joined, site).Narrow(-1, 0, n, site);
-}
 
 // True where a comes before b in ascending order; NaN comes last.
 Tensor Less(const Tensor& a, const Tensor& b) {
@@ -83,10 +54,8 @@ Tensor Tensor::CumSum(int64_t axis, Site site) const {
   const auto a = Axis(axis, rank());
   if (!a) return Wrong(*this, "CumSum", site, Cat("axis ", axis, " of shape ", Text(dims())));
   // Takes the dtype from a Sum that is never realised, which costs nothing.
-  const Tensor last = Transpose(*a, -1, site);
-  const Dtype in = Sum({*a}, false, site).dtype();
-  const Dtype wide = ir::IsFloat(in) && ir::Bits(in) < 32 ? Dtype::F32 : in;
-  return RunningSum(last.Cast(wide, site), site).Cast(in, site).Transpose(*a, -1, site);
+  const Tensor x = Cast(Sum({*a}, false, site).dtype(), site);
+  return Made(x, ir::Scan(Ctx(x), ir::Op::ADD, Value(x), *a), "CumSum", site);
 }
 
 std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site) const {

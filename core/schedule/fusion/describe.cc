@@ -18,7 +18,7 @@ constexpr double kMaxLeaves = 1e15;
 // A reduction whose terms are more than this many times its leaves is heavy.
 constexpr double kHeavyReuse = 4;
 
-constexpr OpSet kMemory = {Op::PARAM, Op::CONTIGUOUS, Op::COPY, Op::AFTER};
+constexpr OpSet kMemory = {Op::PARAM, Op::CONTIGUOUS, Op::SCAN, Op::COPY, Op::AFTER};
 
 // Calls f once for every distinct value source of u.
 template <class F>

@@ -195,7 +195,12 @@ class Fuser {
     return from >= 0 && from != f_.at(u).device;
   }
 
-  bool MustRealise(UOp u) const { return u.Is(Op::CONTIGUOUS) || IsTransfer(u); }
+  bool MustRealise(UOp u) const { return u.Is(OpSet{Op::CONTIGUOUS, Op::SCAN}) || IsTransfer(u); }
+
+  // Notes that root r computes u, if u is a running sum: its range must be the innermost loop.
+  void NoteScan(uint32_t r, UOp u) {
+    if (const UOp range = sharing_.ScannedBy(u, f_.roots[r])) f_.roots[r].scanned = range;
+  }
 
   // How often all demands together would compute u; 0 if recomputing u costs nothing.
   double TripsOf(UOp u, const NodeInfo& info) {
@@ -296,6 +301,7 @@ class Fuser {
     const auto number = static_cast<uint32_t>(f_.roots[r].outputs.size());
     f_.stores[store.id()] = {r, number};
     f_.roots[r].outputs.push_back(std::move(out));
+    NoteScan(r, value);
     sharing_.Add(r, c);
     return absl::OkStatus();
   }
@@ -321,6 +327,7 @@ class Fuser {
 
   // Records a cut for the next attempt.
   void WantCut(const Root& root, const RangeCut& cut) {
+    if (root.scanned) return;
     size_t next = 0;
     for (uint32_t axis = 0; axis < root.n_axes(); ++axis) {
       // The ranges of this axis. An axis spans several ranges only if its size is a constant.
@@ -417,6 +424,7 @@ class Fuser {
     mine.realised = static_cast<int32_t>(r);
     mine.output = static_cast<uint32_t>(f_.roots[r].outputs.size());
     f_.roots[r].outputs.push_back(std::move(out));
+    NoteScan(r, u);
     // Ask may have moved the demands that `c` points to.
     c.demands.clear();
     for (const Demand& d : mine.demands) c.demands.push_back({&d, true});

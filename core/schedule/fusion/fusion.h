@@ -99,6 +99,7 @@ struct Root {
   bool is_copy = false;
   int64_t copy_from = 0;  // element
   bool alone = false;     // no other output may join
+  ir::UOp scanned;        // the range that the running sums of the kernel run along, or null
   int32_t part = -1;      // Constraints::parts of all its outputs; -1: none
   int64_t staged_bytes = 0;
   uint64_t staged_ranges = 0;  // bits (UsedRanges) of the ranges around staged values

@@ -62,11 +62,26 @@ bool Sharing::Leads(Roots from, uint32_t to) {
   return false;
 }
 
+UOp Sharing::ScannedBy(UOp u, const Root& root) const {
+  if (!u.Is(ir::Op::SCAN)) return UOp();
+  const Shape shape = *f_.at(u).shape;
+  const auto axis = static_cast<size_t>(u.reduce_axes()[0]);
+  size_t next = 0;
+  for (size_t i = 0; i < axis; ++i) next += shape[i].IsConstInt(1) ? 0 : 1;
+  return shape[axis].IsConstInt(1) ? UOp() : root.axis(next).at;
+}
+
+bool Sharing::MayScan(const Root& root, UOp value) const {
+  const UOp range = ScannedBy(value, root);
+  if (!range || range == root.scanned) return true;
+  return !root.scanned && root.axes.empty() && (root.staged_ranges & UsedRanges::Bit(range)) == 0;
+}
+
 bool Sharing::Fits(uint32_t r, const Candidate& c) {
   const Root& root = f_.roots[r];
   if (root.alone || root.is_copy || root.device != c.device || root.outputs.size() >= kMaxOutputs)
     return false;
-  if (root.part != c.part || !SameSpace(root, c.shape)) return false;
+  if (root.part != c.part || !SameSpace(root, c.shape) || !MayScan(root, c.value)) return false;
   if (std::find(c.followers.begin(), c.followers.end(), r) != c.followers.end()) return false;
   for (const Output& out : root.outputs) {
     if (out.storage == c.storage) return false;

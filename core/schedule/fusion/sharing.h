@@ -44,12 +44,18 @@ class Sharing {
   int32_t Find(const Candidate& c);
   // True if the candidate may join the root.
   bool Fits(uint32_t root, const Candidate& c);
+  // The range of the root that u runs along, if u is a running sum (SCAN) over the root's iteration
+  // space; else null.
+  ir::UOp ScannedBy(ir::UOp u, const Root& root) const;
   // Records that the candidate has become an output of the root.
   void Add(uint32_t root, const Candidate& c);
 
  private:
   bool HasOtherProduct(uint32_t r, const Candidate& c) const;
   bool SameSpace(const Root& root, ir::Shape shape) const;
+  // False if the value is a running sum along another loop than those that the root has already, or
+  // along a loop that cannot be the innermost one.
+  bool MayScan(const Root& root, ir::UOp value) const;
   bool IsWhole(const Demand& d, const Root& root, ir::Shape shape) const;
   bool Leads(Roots from, uint32_t to);
   Roots ConsumersOf(const Candidate& c, uint32_t except) const;

@@ -367,7 +367,8 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
     double computed = 0;
     std::optional<StagePlan> plan = Cut(u, loops, may_cut, computed);
     if (!plan) break;
-    if (!plan->axes.empty() && (!best || computed < fewest)) {
+    const bool around = std::find(loops.begin(), loops.end(), root.scanned) != loops.end();
+    if (!around && !plan->axes.empty() && (!best || computed < fewest)) {
       best = std::move(plan);
       fewest = computed;
     }

@@ -29,6 +29,8 @@ KernelSize SizeOf(const Fusion& fusion, UOp u, const Demand& d) {
   if (u.Is(Op::REDUCE)) {
     size.loops = static_cast<int>(d.reduce_ranges.size());
     size.instructions = kLoop * (size.loops + 1) + rules::RoundingInstructions(u.dtype());
+  } else if (u.Is(Op::SCAN)) {
+    size.instructions = kLoop + rules::RoundingInstructions(u.dtype());
   } else if (u.Is(Op::STACK)) {
     size.instructions = 2 * static_cast<double>(u.n_src());
   } else if (u.Is(Op::PAD)) {

@@ -78,13 +78,15 @@ class RootLowerer {
     }
     const UOp statement =
         stores.size() == 1 ? stores[0] : ctx_.Make(Op::GROUP, ir::Dtype::Void, stores);
-    // Put the loops around staged values outside of the others.
+    // Put the loops around staged values outside of the others, and the loop of running sums inside.
     std::vector<UOp> ranges;
     for (const bool around : {true, false}) {
       for (UOp range : root.ranges) {
+        if (range == root.scanned) continue;
         if (((root.staged_ranges & UsedRanges::Bit(range)) != 0) == around) ranges.push_back(range);
       }
     }
+    if (root.scanned) ranges.push_back(root.scanned);
     const UOp end = ir::End(ctx_, statement, ranges);
     kernel_.raw = ir::KernelSink(ctx_, std::span(&end, 1), "");
     return std::move(kernel_);
@@ -197,6 +199,11 @@ class RootLowerer {
         return ir::Cast(ctx_, d.access->index[static_cast<size_t>(u.arg().AsInt())], u.dtype());
       case Op::REDUCE:
         return Reduce(u, d, values[0]);
+      case Op::SCAN: {
+        const UOp range = d.access->index[static_cast<size_t>(u.reduce_axes()[0])];
+        if (!range.Is(Op::RANGE)) return values[0];  // one element
+        return ir::ScanRanges(ctx_, u.reduce_op(), values[0], std::span(&range, 1));
+      }
       case Op::STACK: {
         UOp out = values.back();
         for (size_t i = values.size() - 1; i-- > 0;) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/schedule/lowering/merge_ranges.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/ir/tables/node_index.h"
@@ -76,9 +77,14 @@ class Merger {
     addresses_ = Addresses(ctx_, order_);
     divisions_ = CountDivisions(ctx_, sink_);
     address_divisions_ = CountDivisions(ctx_, addresses_);
+    absl::flat_hash_set<uint32_t> scanned;
+    for (UOp u : order_) {
+      for (UOp r : u.scanned()) scanned.insert(r.id());
+    }
     for (UOp u : order_) {
       for (size_t i = u.n_body(); i + 1 < u.n_src(); ++i) {
         if (ctx_.Interrupted(16)) return false;
+        if (scanned.contains(u.src(i).id()) || scanned.contains(u.src(i + 1).id())) continue;
         if (MergePair(u.src(i), u.src(i + 1))) return true;
       }
     }

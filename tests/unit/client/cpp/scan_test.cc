@@ -42,6 +42,34 @@ TEST_F(ScanTest, SumsUpAnyAxisAndDtype) {
   CheckGradient({Input({2, 4})}, [](const std::vector<Tensor>& t) { return t[0].CumSum(); });
 }
 
+// The sum of all elements before is kept in f64, so the error does not grow with the length.
+TEST_F(ScanTest, SumsUpLongRowsExactly) {
+  daemon_->check_schedule = false;  // the interpreter of kernels takes its time
+  const int64_t n = 100003;
+  std::vector<double> x(n), want(n);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(1.0 / static_cast<double>(i + 3));
+  std::partial_sum(x.begin(), x.end(), want.begin());
+  const auto y = Out(In({n}, x).CumSum());
+  for (size_t i = 0; i < x.size(); i += 7) ASSERT_NEAR(y[i], want[i], 4e-7 * want[i]) << i;
+}
+
+TEST_F(ScanTest, SumsUpInTheMiddleOfAGraph) {
+  const Tensor x = Ramp({5, 6});
+  // What follows a running sum, what it is made of, and running sums of running sums.
+  EXPECT_THAT(Out((x * 2.0).CumSum(1).Sum({1})), ElementsAre(70, 322, 574, 826, 1078));
+  EXPECT_THAT(Out(Ramp({2, 2}).CumSum(0).CumSum(1)), ElementsAre(0, 1, 2, 6));
+  const Tensor y = Ramp({3}).CumSum();
+  EXPECT_THAT(Out(y * y), ElementsAre(0, 1, 9));
+  EXPECT_THAT(Out(Ramp({4}).CumSum().Flip({0})), ElementsAre(6, 3, 1, 0));
+  EXPECT_THAT(Out(Ramp({1, 1}).CumSum(0)), ElementsAre(0));
+}
+
+TEST_F(ScanTest, SumsUpSmallFloats) {
+  // In f16, 2048 + 1 is 2048. The sum is kept in f32 and each result is rounded once.
+  const auto y = Out(In({4}, {2048, 1, 1, 1}, Dtype::F16).CumSum());
+  EXPECT_THAT(y, ElementsAre(2048, 2048, 2050, 2052));
+}
+
 // NaN is the largest, equal ones keep their order.
 std::vector<int> Order(const std::vector<double>& x, bool descending) {
   std::vector<int> at(x.size());
