@@ -44,13 +44,23 @@ Target NullTarget() {
   return target;
 }
 
+namespace {
+
+// Kernels of this device write nothing, so clients see what is in fresh memory.
+HostHeap::Options Cleared(HostHeap::Options memory) {
+  memory.clear = true;
+  return memory;
+}
+
+}  // namespace
+
 std::shared_ptr<NullDevice> NullDevice::Open(const NullOptions& options) {
   return std::shared_ptr<NullDevice>(new NullDevice(options));
 }
 
 NullDevice::NullDevice(const NullOptions& options)
     : Device(MakeInfo(options, HostHeap::Completed(options.memory).limit_bytes), options.target),
-      heap_(options.memory),
+      heap_(Cleared(options.memory)),
       background_(options.background) {}
 
 absl::Status NullDevice::status() const {

@@ -24,6 +24,9 @@ class HostHeap {
     size_t keep_bytes = size_t{1} << 30;  // freed bytes to keep; at most a quarter of the limit
     // Fill every new buffer with kPoison, so that reads of fresh memory become visible.
     bool poison = false;
+    // Fill every new buffer with zeros. For devices whose kernels do not write their outputs: a
+    // client must not see what another one has left.
+    bool clear = false;
   };
   static constexpr unsigned char kPoison = 0xA5;
 

@@ -58,6 +58,15 @@ TEST(HostHeapTest, ReusedMemoryKeepsItsPages) {
   EXPECT_LT(faults[2], 8);
 }
 
+TEST(HostHeapTest, ClearsReusedMemoryToo) {
+  HostHeap heap({.limit_bytes = size_t{1} << 20, .clear = true});
+  for (int round = 0; round < 2; ++round) {
+    auto buffer = heap.Allocate(nullptr, 500, MemoryKind::kDevice).value();
+    for (size_t i = 0; i < 500; ++i) ASSERT_EQ(buffer->host_data()[i], std::byte{0}) << i;
+    std::memset(buffer->host_data(), 1, 500);
+  }
+}
+
 TEST(HostHeapTest, PoisonsReusedMemoryToo) {
   HostHeap heap({.limit_bytes = size_t{1} << 20, .poison = true});
   for (int round = 0; round < 2; ++round) {

@@ -74,18 +74,18 @@ TEST_F(BindingTest, NewBuffersHaveTheDataOfTheRequestOrZeroes) {
   EXPECT_EQ(Contents({BufferRef::kArgument, 2}), zero_);
 }
 
-// The memory is that of the last owner: clearing what the program overwrites would take time.
 TEST_F(BindingTest, WhatIsWrittenWholeIsNotCleared) {
   for (const bool whole : {true, false}) {
     program_.slots[0].info.read = !whole;
-    ASSERT_TRUE(buffers_.Create(9, device_, 16).ok());
-    ASSERT_TRUE(buffers_.Write(devices_, 9, 0, x_).ok());
-    const std::byte* memory = buffers_.Find(9)->host_data();
-    buffers_.Free(std::vector<uint64_t>{9});
     arguments_ = {{.buffer = 1}, {.data = zero_}};
-    BindAndFill();
+    auto binding = Bind();
+    ASSERT_TRUE(binding.ok()) << StatusText(binding.status());
+    binding_.emplace(*std::move(binding));
     const BufferRef slot{BufferRef::kArgument, 0};
-    ASSERT_EQ(binding_->Resolve(slot).buffer->host_data(), memory);
+    std::byte* memory = binding_->Resolve(slot).buffer->host_data();
+    std::fill_n(memory, 16, std::byte{'x'});  // what the last owner has left
+    ASSERT_TRUE(binding_->Fill(*streams_).ok());
+    ASSERT_TRUE(Synchronize().ok());
     EXPECT_EQ(Contents(slot), whole ? x_ : zero_);
     binding_.reset();
   }
