@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/schedule/lowering/split_ranges.h"
 
+#include "absl/container/flat_hash_set.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 
@@ -19,9 +20,15 @@ struct Division {
 };
 
 // The first division of a range by a constant that divides its size; a null range if there is none.
+// A range that running sums run along stays whole.
 Division FirstDivision(const std::vector<UOp>& order) {
+  absl::flat_hash_set<uint32_t> scanned;
+  for (UOp u : order) {
+    for (UOp r : u.scanned()) scanned.insert(r.id());
+  }
   for (UOp u : order) {
     if (!u.Is(kQuotients) || !u.src(0).Is(Op::RANGE) || !u.src(1).Is(Op::CONST)) continue;
+    if (scanned.contains(u.src(0).id())) continue;
     const UOp size = u.src(0).src(0);
     const int64_t by = u.src(1).const_int();
     if (size.Is(Op::CONST) && by > 1 && by < size.const_int() && size.const_int() % by == 0)

@@ -64,6 +64,19 @@ TEST_F(ScanTest, SumsUpInTheMiddleOfAGraph) {
   EXPECT_THAT(Out(Ramp({1, 1}).CumSum(0)), ElementsAre(0));
 }
 
+// The index of what is summed has quotients of the position.
+TEST_F(ScanTest, SumsUpRepeatedElements) {
+  for (const int64_t times : {2, 8, 16}) {
+    const Tensor x = Ramp({3}).Unsqueeze(1).Expand({3, times}).Reshape({3 * times}) + 1.0;
+    const auto y = Out(x.CumSum());
+    double sum = 0;
+    for (int64_t i = 0; i < 3 * times; ++i) {
+      sum += static_cast<double>(i / times + 1);
+      ASSERT_EQ(y[static_cast<size_t>(i)], sum) << times << " " << i;
+    }
+  }
+}
+
 TEST_F(ScanTest, SumsUpSmallFloats) {
   // In f16, 2048 + 1 is 2048. The sum is kept in f32 and each result is rounded once.
   const auto y = Out(In({4}, {2048, 1, 1, 1}, Dtype::F16).CumSum());
