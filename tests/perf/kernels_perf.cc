@@ -15,10 +15,10 @@
 #include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "tests/perf/models.h"
-#include "tests/perf/peers.h"
+#include "tests/perf/peers/peers.h"
+#include "tests/perf/peers/stream_peer.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
-#include "tests/perf/stream_peer.h"
 
 namespace uopd::perf {
 namespace {

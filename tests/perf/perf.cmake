@@ -1,8 +1,10 @@
 # uopd-perf: benchmarks, run by hand and nightly; a short run of each is a test that it works. With core alone: the core ones.
-set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc
+set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc
+    ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc
     ${CMAKE_SOURCE_DIR}/tests/perf/rewrite_perf.cc)
 if(TARGET uopd)
-  file(GLOB perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/*.cc)
+  file(GLOB perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/*.cc ${CMAKE_SOURCE_DIR}/tests/perf/models/*.cc
+       ${CMAKE_SOURCE_DIR}/tests/perf/peers/*.cc)
 endif()
 add_executable(uopd-perf ${perf_sources})
 target_link_libraries(uopd-perf PRIVATE uopd_test_support)
@@ -14,7 +16,7 @@ if(TARGET uopd)
                         nlohmann_json::nlohmann_json)
   target_compile_definitions(uopd-perf PRIVATE UOPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_dependencies(uopd-perf uopd)
-  # The libraries that kernels are compared with (tests/perf/peers.h): those that are installed.
+  # The libraries that kernels are compared with (tests/perf/peers/peers.h): those that are installed.
   find_path(UOPD_ONEDNN_INCLUDE dnnl.hpp)
   find_library(UOPD_ONEDNN dnnl)
   find_package(OpenMP COMPONENTS CXX QUIET)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/perf/peers.h"
+#include "tests/perf/peers/peers.h"
 
 #include <memory>
 #include <unordered_map>

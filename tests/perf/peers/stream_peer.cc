@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/perf/stream_peer.h"
+#include "tests/perf/peers/stream_peer.h"
 
 #include <atomic>
 #include <memory>
