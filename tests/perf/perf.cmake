@@ -1,5 +1,5 @@
 # uopd-perf: benchmarks, run by hand and nightly; a short run of each is a test that it works. With core alone: the core ones.
-set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc
+set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/targets.cc
     ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc
     ${CMAKE_SOURCE_DIR}/tests/perf/rewrite_perf.cc)
 if(TARGET uopd)

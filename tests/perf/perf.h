@@ -26,6 +26,8 @@ struct Options {
   double scale = 1;     // of the amount of work
   std::string model;    // of benchmarks with several; empty: all
   int64_t layers = 0;   // of models that have them; 0: as they are known
+  // Shows a figure at once. A benchmark that takes minutes uses it in place of its result.
+  std::function<void(const Measurement&)> report;
 };
 
 using Benchmark = std::function<absl::StatusOr<std::vector<Measurement>>(const Options&)>;
