@@ -13,7 +13,8 @@ add_test(NAME perf_ir_runs COMMAND uopd-perf ir --json --scale 0.02)
 add_test(NAME perf_rewrite_runs COMMAND uopd-perf rewrite --json --scale 0.02)
 if(TARGET uopd)
   target_link_libraries(uopd-perf PRIVATE uopd_test_models uopd_cache uopd_server_engine uopd_devices_cpu
-                        nlohmann_json::nlohmann_json)
+                        nlohmann_json::nlohmann_json LLVM)
+  target_include_directories(uopd-perf SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(uopd-perf PRIVATE UOPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_dependencies(uopd-perf uopd)
   # The libraries that kernels are compared with (tests/perf/peers/peers.h): those that are installed.

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/text.h"
+#include "tests/perf/models/llvm_parts.h"
 #include "tests/perf/models/recorder.h"
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/peers/peer_process.h"
@@ -45,9 +46,10 @@ struct Session {
 
   absl::StatusOr<v1::PrepareResponse> Prepare() {
     UOPD_ASSIGN(const std::vector<client::Tensor> step, subject->Step());
-    UOPD_ASSIGN(const client::Exported graph, client::Export(step));
+    UOPD_ASSIGN(const client::Exported exported, client::Export(step));
+    graph = exported.graph;
     v1::PrepareRequest request;
-    request.set_graph(graph.graph);
+    request.set_graph(graph);
     return recorder->connection().Prepare(request);
   }
 
@@ -66,6 +68,7 @@ struct Session {
   std::shared_ptr<Recorder> recorder;
   std::unique_ptr<Client> client;
   std::unique_ptr<Subject> subject;
+  std::string graph;  // that Prepare sent
 };
 
 // A folder that is removed with the object.
@@ -110,6 +113,10 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
     Keep(answer.timings(), times);
     times["kernels"].push_back(answer.signature().kernels());
     times["compiled"].push_back(answer.cache().kernels_compiled());
+    if (!times.contains("llvm.total")) {
+      UOPD_ASSIGN(const auto parts, LlvmParts(session->graph));
+      for (const auto& [part, ms] : parts) times[Cat("llvm.", part)].push_back(ms);
+    }
     UOPD_TRY(session->Stop());
   }
   UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
@@ -159,8 +166,10 @@ absl::Status Measure(const Row& row, const Options& options, std::vector<Measure
     if (total.peer == 0 || ms < total.peer) total.peer = ms, total.peer_name = name;
   }
   out.push_back(std::move(total));
-  // Parts of the time of all threads together.
-  for (const char* part : {"verify", "schedule", "codegen", "render", "compile", "load"})
+  // Parts of the time of all threads together. The parts of LLVM are of one thread by itself.
+  for (const char* part :
+       {"verify", "schedule", "codegen", "render", "compile", "load", "llvm.total", "llvm.passes",
+        "llvm.selection", "llvm.registers", "llvm.emission"})
     out.push_back({Cat("cold.", row.name, ".", part), "ms", of(part)});
   out.push_back({Cat("cold.", row.name, ".kernels"), "kernels", of("kernels")});
   out.push_back({Cat("cold.", row.name, ".compiled"), "kernels", of("compiled")});
