@@ -15,10 +15,13 @@
 #include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "tests/perf/models.h"
-#include "tests/perf/peers.h"
+#include "tests/perf/peers/gather_peer.h"
+#include "tests/perf/peers/peer_process.h"
+#include "tests/perf/peers/peers.h"
+#include "tests/perf/peers/process_peer.h"
+#include "tests/perf/peers/stream_peer.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
-#include "tests/perf/stream_peer.h"
 
 namespace uopd::perf {
 namespace {
@@ -36,6 +39,8 @@ struct Work {
   std::function<Tensor(Client&)> build;
   std::function<absl::StatusOr<client::Exported>()> graph;  // instead of build
   std::function<std::vector<PeerRun>(int threads)> peers;
+  int64_t integers_below = 0;  // see Program::Make
+  std::string family = {};     // whose ratios have one mean; empty: the group
 };
 
 Work MatMul(const std::string& name, const MatMulShape& s, int threads = 2) {
@@ -56,6 +61,7 @@ Work MatMul(const std::string& name, const MatMulShape& s, int threads = 2) {
     return a.Cast(sum).MatMul(b.Cast(sum));
   };
   out.peers = [s](int threads) { return MatMulPeers(s, threads); };
+  out.family = s.dtype == "f32" ? "matmul.f32" : "matmul.narrow";
   return out;
 }
 
@@ -71,6 +77,7 @@ Work Conv(const std::string& name, const ConvShape& s, int threads = 2) {
                             c.Empty({s.out, s.in / s.groups, s.kernel, s.kernel}), {}, options);
   };
   out.peers = [s](int threads) { return ConvPeers(s, threads); };
+  out.family = "conv";
   return out;
 }
 
@@ -157,6 +164,49 @@ std::vector<Work> Rows() {
   return out;
 }
 
+Work Attention(const std::string& name, const AttentionWork& s) {
+  Work out{"attention", name, 2, s.flops()};
+  out.build = [s](Client& c) {
+    const Tensor q = c.Empty({s.heads, s.queries, s.depth}),
+                 k = c.Empty({s.heads, s.keys, s.depth}), v = c.Empty({s.heads, s.keys, s.depth});
+    return client::fn::Attention(q, k, v, {}, {.causal = s.causal});
+  };
+  out.peers = [s](int threads) {
+    std::vector<PeerRun> runs = AttentionPeers(s, threads);
+    for (const char* form : {"graph", "Attention", "MultiHeadAttention"}) {
+      runs.push_back(ProcessPeer(Cat("ONNX Runtime, ", form), PeerProcess::Python::kPeers,
+                                 Cat("attention ", form, " ", s.heads, " ", s.queries, " ", s.keys,
+                                     " ", s.depth, " ", s.causal ? 1 : 0)));
+    }
+    return runs;
+  };
+  return out;
+}
+
+std::vector<Work> Attentions() {
+  return {Attention("12x512x512x64", {12, 512, 512, 64}),
+          Attention("32x1x1024x64", {32, 1, 1024, 64}),
+          Attention("8x2048x2048x64.causal", {8, 2048, 2048, 64, true})};
+}
+
+// A million rows of 64 floats, and a million numbers.
+std::vector<Work> DataMovement() {
+  constexpr int64_t kRows = 1 << 20, kColumns = 64;
+  Work gather{"gather", "1M", 2, 8.0 * kRows * kColumns, "GB/s"};
+  gather.integers_below = kRows;
+  gather.build = [](Client& c) {
+    return c.Empty({kRows, kColumns}).IndexSelect(0, c.Empty({kRows}, Dtype::I32));
+  };
+  gather.peers = [](int threads) { return GatherPeers(kRows, kColumns, threads); };
+  Work sort{"sort", "1M", 2, 1e3 * kRows, "Mnumbers/s"};
+  sort.build = [](Client& c) { return c.Empty({kRows}).Sort().first; };
+  sort.peers = [=](int) {
+    return std::vector<PeerRun>{
+        ProcessPeer("NumPy", PeerProcess::Python::kDistribution, Cat("sort ", kRows))};
+  };
+  return {gather, sort};
+}
+
 // Whole models without a daemon, to see which kernels take their time (UOPD_SHOW_OPTS=1).
 std::vector<Work> WholeModels() {
   std::vector<Work> out;
@@ -168,21 +218,51 @@ std::vector<Work> WholeModels() {
   return out;
 }
 
+// Binds this thread, as thread 0 of all sides, to the first processor: peers bind their other
+// threads (peers.cc). Threads and processes of all sides exist by then, because new ones would
+// inherit this.
+class OnFirstProcessor {
+ public:
+  OnFirstProcessor() {
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    int processor = 0;
+    while (!CPU_ISSET(processor, &before_)) ++processor;
+    cpu_set_t first;
+    CPU_ZERO(&first);
+    CPU_SET(processor, &first);
+    bound_ = sched_setaffinity(0, sizeof first, &first) == 0;
+  }
+  ~OnFirstProcessor() {
+    if (bound_) (void)sched_setaffinity(0, sizeof before_, &before_);
+  }
+  OnFirstProcessor(const OnFirstProcessor&) = delete;
+  OnFirstProcessor& operator=(const OnFirstProcessor&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool bound_ = false;
+};
+
 class Bench {
  public:
   absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
     UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
-    BindThisThread();
     UOPD_ASSIGN(const client::Exported graph, GraphOf(work));
-    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph));
+    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph, work.integers_below));
     if (std::getenv("UOPD_SHOW_OPTS") != nullptr) UOPD_TRY(ShowSteps(*program));
     std::vector<PeerRun> runs;
     absl::Status failed;
     runs.push_back({"uopd", [&] { failed.Update(program->Run()); }});
     if (work.peers)
       for (PeerRun& p : work.peers(work.threads)) runs.push_back(std::move(p));
+    const OnFirstProcessor bound;
     std::vector<std::vector<double>> times(runs.size());
     const auto once = [&](size_t i) {
+      if (runs[i].seconds) {
+        const double seconds = runs[i].seconds();
+        if (seconds < 0) failed.Update(absl::UnavailableError(Cat(runs[i].name, " fails")));
+        return seconds;
+      }
       const double start = NowSeconds();
       runs[i].run();
       return NowSeconds() - start;
@@ -219,20 +299,6 @@ class Bench {
     return client::Export(std::span(&result, 1));
   }
 
-  // To the first processor, because peers bind their other threads (peers.cc). The devices, which
-  // bind their threads to the processors of the process, are open by now.
-  void BindThisThread() {
-    if (bound_) return;
-    bound_ = true;
-    cpu_set_t all, first;
-    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
-    int processor = 0;
-    while (!CPU_ISSET(processor, &all)) ++processor;
-    CPU_ZERO(&first);
-    CPU_SET(processor, &first);
-    (void)sched_setaffinity(0, sizeof first, &first);
-  }
-
   static double Rate(const Work& work, const std::vector<double>& seconds) {
     return work.amount / Percentile(seconds, 0.5) / 1e9;
   }
@@ -263,36 +329,37 @@ class Bench {
     }
     return devices_.at(threads);
   }
-  bool bound_ = false;
   std::map<int, std::shared_ptr<devices::cpu::CpuDevice>> devices_;
 };
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::vector<Work> all;
-  for (auto* list : {&MatMuls, &Convolutions, &Rows, &WholeModels})
+  for (auto* list : {&MatMuls, &Convolutions, &Attentions, &Rows, &DataMovement, &WholeModels})
     for (Work& w : list()) all.push_back(std::move(w));
   Bench bench;
   std::vector<Measurement> out;
-  std::map<std::string, std::pair<double, int>> logs;  // by group
+  std::map<std::string, std::pair<double, int>> logs;  // by family
   for (const Work& work : all) {
     const std::string name = Cat(work.group, ".", work.name);
     if (!name.starts_with(options.model)) continue;
     UOPD_TRY(WithFrame(bench.Measure(work, options.scale, out), Cat("measuring ", name)));
     if (out.back().peer > 0) {
-      auto& [sum, count] = logs[work.group];
+      auto& [sum, count] = logs[work.family.empty() ? work.group : work.family];
       sum += std::log(out.back().value / out.back().peer);
       ++count;
     }
   }
   if (out.empty()) return absl::InvalidArgumentError(Cat("no work begins with ", options.model));
-  for (const auto& [group, mean] : logs)
-    out.push_back({Cat(group, ".geometric_mean"), "ratio", std::exp(mean.first / mean.second)});
+  for (const auto& [family, mean] : logs)
+    out.push_back({Cat(family, ".geometric_mean"), "ratio", std::exp(mean.first / mean.second)});
   return out;
 }
 
 const Register kRegister(
     "kernels",
-    "single operations beside OpenBLAS, oneDNN and plain loops: --model BEGINNING-OF-A-NAME", Run);
+    "single operations beside OpenBLAS, oneDNN, ONNX Runtime, NumPy and plain loops: "
+    "--model BEGINNING-OF-A-NAME",
+    Run);
 
 }  // namespace
 }  // namespace uopd::perf

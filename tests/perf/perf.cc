@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/perf/targets.h"
+
 namespace uopd::perf {
 
 std::vector<Entry>& Benchmarks() {
@@ -56,16 +58,26 @@ constexpr char kUsage[] =
 
 void Show(const uopd::perf::Measurement& m, bool json) {
   const double ratio = m.peer > 0 ? m.value / m.peer : 0;
+  const double target = uopd::perf::TargetOf(m.name), speed = uopd::perf::SpeedOf(m);
+  const bool shows_target = target > 0 && speed > 0;
   if (json) {
     std::printf(
         "{\"name\": \"%s\", \"unit\": \"%s\", \"value\": %.6g, \"peer\": \"%s\", \"peer_value\": "
-        "%.6g, \"ratio\": %.4g}\n",
+        "%.6g, \"ratio\": %.4g",
         m.name.c_str(), m.unit.c_str(), m.value, m.peer_name.c_str(), m.peer, ratio);
+    if (shows_target) std::printf(", \"speed\": %.4g, \"target\": %.4g", speed, target);
+    std::printf("}\n");
   } else if (m.peer > 0) {
-    std::printf("%-44s %12.4g %-10s %s: %.4g, ratio %.3f\n", m.name.c_str(), m.value,
-                m.unit.c_str(), m.peer_name.c_str(), m.peer, ratio);
+    std::printf("%-44s %12.4g %-10s %s: %.4g, ratio %.3f", m.name.c_str(), m.value, m.unit.c_str(),
+                m.peer_name.c_str(), m.peer, ratio);
   } else {
-    std::printf("%-44s %12.4g %s\n", m.name.c_str(), m.value, m.unit.c_str());
+    std::printf("%-44s %12.4g %s", m.name.c_str(), m.value, m.unit.c_str());
+  }
+  if (!json) {
+    if (shows_target)
+      std::printf("  speed %.2f, target %.2f: %s", speed, target,
+                  speed >= target ? "met" : "missed");
+    std::printf("\n");
   }
   std::fflush(stdout);
 }
@@ -106,6 +118,7 @@ int main(int argc, char** argv) {
     for (const auto& b : Benchmarks()) std::printf("%-16s %s\n", b.name.c_str(), b.doc.c_str());
     return 0;
   }
+  options.report = [json](const uopd::perf::Measurement& m) { Show(m, json); };
   for (const std::string& name : names) {
     const auto it = std::find_if(Benchmarks().begin(), Benchmarks().end(),
                                  [&](const auto& b) { return b.name == name; });

@@ -1,8 +1,10 @@
 # uopd-perf: benchmarks, run by hand and nightly; a short run of each is a test that it works. With core alone: the core ones.
-set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc
+set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/targets.cc
+    ${CMAKE_SOURCE_DIR}/tests/perf/ir_perf.cc
     ${CMAKE_SOURCE_DIR}/tests/perf/rewrite_perf.cc)
 if(TARGET uopd)
-  file(GLOB perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/*.cc)
+  file(GLOB perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/*.cc ${CMAKE_SOURCE_DIR}/tests/perf/models/*.cc
+       ${CMAKE_SOURCE_DIR}/tests/perf/peers/*.cc)
 endif()
 add_executable(uopd-perf ${perf_sources})
 target_link_libraries(uopd-perf PRIVATE uopd_test_support)
@@ -11,10 +13,11 @@ add_test(NAME perf_ir_runs COMMAND uopd-perf ir --json --scale 0.02)
 add_test(NAME perf_rewrite_runs COMMAND uopd-perf rewrite --json --scale 0.02)
 if(TARGET uopd)
   target_link_libraries(uopd-perf PRIVATE uopd_test_models uopd_cache uopd_server_engine uopd_devices_cpu
-                        nlohmann_json::nlohmann_json)
+                        nlohmann_json::nlohmann_json LLVM)
+  target_include_directories(uopd-perf SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(uopd-perf PRIVATE UOPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   add_dependencies(uopd-perf uopd)
-  # The libraries that kernels are compared with (tests/perf/peers.h): those that are installed.
+  # The libraries that kernels are compared with (tests/perf/peers/peers.h): those that are installed.
   find_path(UOPD_ONEDNN_INCLUDE dnnl.hpp)
   find_library(UOPD_ONEDNN dnnl)
   find_package(OpenMP COMPONENTS CXX QUIET)
@@ -35,5 +38,6 @@ if(TARGET uopd)
   add_test(NAME perf_attention_runs COMMAND uopd-perf attention --model small --json --scale 0.02)
   add_test(NAME perf_rtt_runs COMMAND uopd-perf rtt --json --scale 0.02)
   add_test(NAME perf_kernels_runs COMMAND uopd-perf kernels --model matmul.f32.256 --json --scale 0.02)
+  add_test(NAME perf_overhead_runs COMMAND uopd-perf overhead --json --scale 0.02)
   add_test(NAME perf_polls_runs COMMAND uopd-perf polls --model matmul_511 --json --scale 0.02)
 endif()

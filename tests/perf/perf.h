@@ -26,6 +26,8 @@ struct Options {
   double scale = 1;     // of the amount of work
   std::string model;    // of benchmarks with several; empty: all
   int64_t layers = 0;   // of models that have them; 0: as they are known
+  // Shows a figure at once. A benchmark that takes minutes uses it in place of its result.
+  std::function<void(const Measurement&)> report;
 };
 
 using Benchmark = std::function<absl::StatusOr<std::vector<Measurement>>(const Options&)>;
@@ -44,7 +46,10 @@ struct Register {
 
 double NowSeconds();
 double Percentile(std::vector<double> values, double p);  // p in [0, 1]
-double ResidentMiB();                                     // of this process
+// The percentile of models beside libraries whose threads are not bound to processors: Linux leaves
+// two of them on one processor in up to half of the runs, which are noise and not their speed.
+inline constexpr double kQuartile = 0.25;
+double ResidentMiB();  // of this process
 
 // Runs a and b alternately so that noise hits both, and returns the seconds of every run.
 struct Paired {

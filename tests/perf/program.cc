@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <random>
 
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
@@ -14,8 +15,9 @@
 namespace uopd::perf {
 
 absl::StatusOr<std::unique_ptr<Program>> Program::Make(
-    std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph) {
-  std::unique_ptr<Program> program(new Program(std::move(device)));
+    std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
+    int64_t integers_below) {
+  std::unique_ptr<Program> program(new Program(std::move(device), integers_below));
   UOPD_TRY(program->Prepare(graph));
   return program;
 }
@@ -24,10 +26,15 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
   const auto size = static_cast<size_t>(ir::ByteSize(slot.dtype));
   std::vector<uint8_t> values(static_cast<size_t>(slot.bytes));
   const bool integer = !ir::IsFloat(slot.dtype);
+  std::mt19937_64 random(seed);
   for (size_t i = 0; i < values.size() / size; ++i) {
     const size_t n = ((i + seed) * 7919) % 2003;
+    const int64_t whole =
+        integers_below_ > 0
+            ? static_cast<int64_t>(random() % static_cast<uint64_t>(integers_below_))
+            : static_cast<int64_t>(n % 15) - 7;
     const ir::Scalar value = integer
-                                 ? ir::Scalar::Int(slot.dtype, static_cast<int64_t>(n % 15) - 7)
+                                 ? ir::Scalar::Int(slot.dtype, whole)
                                  : ir::Scalar::Float(slot.dtype, static_cast<double>(n) / 1000 - 1);
     tests::StoreScalar(value, &values[i * size]);
   }

@@ -17,9 +17,11 @@ namespace uopd::perf {
 class Program {
  public:
   // `graph`: wire form of a tensor graph without variables. Its input buffers are filled with
-  // numbers between -1 and 1.
+  // numbers between -1 and 1, integers between -7 and 7. With `integers_below`, which is for
+  // indices, integers are uniformly random and at least 0.
   static absl::StatusOr<std::unique_ptr<Program>> Make(
-      std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph);
+      std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
+      int64_t integers_below = 0);
 
   // Runs every step once and waits.
   absl::Status Run();
@@ -36,12 +38,15 @@ class Program {
   std::span<const Step> steps() const { return steps_; }
 
  private:
-  explicit Program(std::shared_ptr<devices::cpu::CpuDevice> device)
-      : device_(std::move(device)), stream_(device_->NewStream().value()) {}
+  Program(std::shared_ptr<devices::cpu::CpuDevice> device, int64_t integers_below)
+      : device_(std::move(device)),
+        integers_below_(integers_below),
+        stream_(device_->NewStream().value()) {}
   absl::Status Prepare(std::string_view graph);
   absl::Status Fill(devices::Buffer& buffer, const schedule::Slot& slot, size_t seed);
 
   std::shared_ptr<devices::cpu::CpuDevice> device_;
+  const int64_t integers_below_;
   std::unique_ptr<devices::Stream> stream_;
   std::vector<std::shared_ptr<devices::Buffer>> slots_;
   std::shared_ptr<devices::Buffer> arena_;

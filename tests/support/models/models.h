@@ -68,6 +68,8 @@ struct LlamaShape {
   int64_t layers = 16, dim = 2048, heads = 32, kv_heads = 8, ffn = 8192, vocab = 128256;
   int64_t context = 1024;
   double theta = 500000;
+  client::Dtype weights = client::Dtype::F32;  // of the embedding and the matrices
+  bool tied = false;                           // the head is the embedding
   int64_t head() const { return dim / heads; }
 };
 class Llama {
@@ -76,8 +78,8 @@ class Llama {
   // Scores of the next token, (vocab). `token` is one i32; `position` a variable in
   // [0, context - 1].
   client::Tensor Logits(const client::Tensor& token, const client::Tensor& position);
-  // The embedding, the last norm, the head; then of each layer its two norms, q, k, v, o, gate, up,
-  // down.
+  // The embedding, the last norm, the head (if it is not the embedding); then of each layer its two
+  // norms, q, k, v, o, gate, up, down.
   std::vector<client::Tensor> parameters() const;
   std::vector<client::Tensor> caches() const;
   // Cosines and sines of the angles, (context, head / 2): row p holds p * theta^(-2 i / head).

@@ -24,6 +24,12 @@ Llama::Llama(Client& client, const LlamaShape& shape)
          Linear(client, shape.dim, shape.ffn, false), Linear(client, shape.dim, shape.ffn, false),
          Linear(client, shape.ffn, shape.dim, false), client.Empty(cache), client.Empty(cache)});
   }
+  const auto narrow = [&](Tensor& t) { t = client.Empty(t.dims(), shape.weights); };
+  narrow(tokens_.weight), narrow(head_.weight);
+  for (Layer& l : layers_) {
+    for (Linear* m : {&l.q, &l.k, &l.v, &l.o, &l.gate, &l.up, &l.down}) narrow(m->weight);
+  }
+  if (shape.tied) head_.weight = tokens_.weight;
   Unmaterialise(client, parameters());
 }
 
@@ -31,7 +37,7 @@ Tensor Llama::Logits(const Tensor& token, const Tensor& position) {
   const LlamaShape& s = shape_;
   const Tensor cos = cos_.Narrow(0, position, 1), sin = sin_.Narrow(0, position, 1);
   const Tensor length = position + 1;
-  Tensor x = tokens_(token.Reshape({1}));  // (1, dim)
+  Tensor x = tokens_(token.Reshape({1})).Cast(Dtype::F32);  // (1, dim)
   for (Layer& layer : layers_) {
     const Tensor h = layer.attention_norm(x);
     const Tensor q = fn::Rotate(layer.q(h).Reshape({s.heads, 1, s.head()}), cos, sin);
@@ -49,7 +55,8 @@ Tensor Llama::Logits(const Tensor& token, const Tensor& position) {
 }
 
 std::vector<Tensor> Llama::parameters() const {
-  std::vector<Tensor> out = {tokens_.weight, norm_.weight, head_.weight};
+  std::vector<Tensor> out = {tokens_.weight, norm_.weight};
+  if (!shape_.tied) out.push_back(head_.weight);
   for (const Layer& l : layers_) {
     for (const Tensor& t : {l.attention_norm.weight, l.ffn_norm.weight, l.q.weight, l.k.weight,
                             l.v.weight, l.o.weight, l.gate.weight, l.up.weight, l.down.weight})

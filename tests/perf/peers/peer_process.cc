@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/perf/peer_process.h"
+#include "tests/perf/peers/peer_process.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -24,8 +24,14 @@ std::string PeersPython() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(const std::string& script) {
-  const std::string python = PeersPython();
+absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(
+    const std::string& script, const std::vector<std::string>& arguments, Python which) {
+  const std::string python = which == Python::kPeers ? PeersPython() : "/usr/bin/python3";
+  std::vector<std::string> words = {python, UOPD_SOURCE_DIR "/tests/perf/peers/" + script};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
   if (access(python.c_str(), X_OK) != 0)
     return absl::UnavailableError(Cat(python, " is missing: run deploy/install-deps --peers"));
   int to[2], from[2];
@@ -37,7 +43,7 @@ absl::StatusOr<std::unique_ptr<PeerProcess>> PeerProcess::Start(const std::strin
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     dup2(to[0], STDIN_FILENO);
     dup2(from[1], STDOUT_FILENO);
-    execl(python.c_str(), python.c_str(), script.c_str(), nullptr);
+    execv(argv[0], argv.data());
     _exit(127);
   }
   close(to[0]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/perf/stream_peer.h"
+#include "tests/perf/peers/stream_peer.h"
 
 #include <atomic>
 #include <memory>
@@ -9,29 +9,22 @@
 #endif
 
 #include "devices/cpu/thread_pool.h"
+#include "tests/perf/peers/lines.h"
 
 namespace uopd::perf {
 namespace {
 
-using Part = float __attribute__((vector_size(16)));
-constexpr int kParts = 4;
-// A cache line.
-struct alignas(64) Line {
-  Part parts[kParts];
-};
-constexpr int64_t kFloats = sizeof(Line) / sizeof(float);
-
 struct State {
   State(int reads, int writes, int64_t n, int threads)
-      : lines(n / kFloats),
+      : lines(n / kLineFloats),
         in(static_cast<size_t>(reads)),
         pool(threads, std::chrono::microseconds(30)) {
     for (auto& array : in) array.resize(static_cast<size_t>(lines), Line{});
     if (writes > 0) out.resize(static_cast<size_t>(lines), Line{});
   }
   const int64_t lines;
-  std::vector<std::vector<Line>> in;
-  std::vector<Line> out;
+  std::vector<Array<Line>> in;
+  Array<Line> out;
   devices::cpu::ThreadPool pool;
   std::atomic<float> sum{0};  // so that what is read is needed
 };

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tests/perf/peers.h"
+#include "tests/perf/peers/peers.h"
 
 namespace uopd::perf {
 

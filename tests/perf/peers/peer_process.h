@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 
@@ -13,8 +14,13 @@ namespace uopd::perf {
 
 class PeerProcess {
  public:
-  // Starts `script` with the Python of `deploy/install-deps --peers`. UNAVAILABLE without one.
-  static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(const std::string& script);
+  // Which Python runs a script: that of `deploy/install-deps --peers`, or the distribution's.
+  enum class Python : uint8_t { kPeers, kDistribution };
+
+  // Starts `script`, a file in tests/perf/peers. UNAVAILABLE without its Python.
+  static absl::StatusOr<std::unique_ptr<PeerProcess>> Start(
+      const std::string& script, const std::vector<std::string>& arguments = {},
+      Python python = Python::kPeers);
   ~PeerProcess();  // ends the process
   PeerProcess(const PeerProcess&) = delete;
   PeerProcess& operator=(const PeerProcess&) = delete;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT
-#include "tests/perf/peers.h"
+#include "tests/perf/peers/peers.h"
 
+#include <cmath>
 #include <memory>
 #include <unordered_map>
+
+#include "tests/perf/peers/lines.h"
 
 #ifdef UOPD_HAS_OPENBLAS
 #include <cblas.h>
@@ -17,8 +20,8 @@
 namespace uopd::perf {
 namespace {
 
-std::vector<float> Numbers(int64_t n, int seed) {
-  std::vector<float> out(static_cast<size_t>(n));
+[[maybe_unused]] Array<float> RepeatedNumbers(int64_t n, int seed) {
+  Array<float> out(static_cast<size_t>(n));
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = static_cast<float>(((i + static_cast<size_t>(seed)) * 7919) % 2003) / 1000 - 1;
   return out;
@@ -28,11 +31,11 @@ std::vector<float> Numbers(int64_t n, int seed) {
 void AddOpenBlas(const MatMulShape& s, int threads, std::vector<PeerRun>& out) {
   if (s.dtype != "f32") return;
   struct State {
-    std::vector<float> a, b, c;
+    Array<float> a, b, c;
   };
-  auto state = std::make_shared<State>(State{Numbers(s.batch * s.m * s.k, 1),
-                                             Numbers(s.batch * s.k * s.n, 2),
-                                             Numbers(s.batch * s.m * s.n, 3)});
+  auto state = std::make_shared<State>(State{RepeatedNumbers(s.batch * s.m * s.k, 1),
+                                             RepeatedNumbers(s.batch * s.k * s.n, 2),
+                                             RepeatedNumbers(s.batch * s.m * s.n, 3)});
   out.push_back({"OpenBLAS", [s, threads, state] {
                    openblas_set_num_threads(threads);
                    const auto m = static_cast<blasint>(s.m), n = static_cast<blasint>(s.n),
@@ -60,10 +63,12 @@ struct Sequence {
   dnnl::stream stream{engine};
   std::vector<dnnl::primitive> primitives;
   std::vector<std::unordered_map<int, memory>> args;
+  std::vector<Array<unsigned char>> arrays;
 
   memory Make(const memory::desc& desc) {
-    memory out(desc, engine);
-    auto* bytes = static_cast<unsigned char*>(out.get_data_handle());
+    arrays.emplace_back(desc.get_size());
+    unsigned char* bytes = arrays.back().data();
+    memory out(desc, engine, bytes);
     // Small numbers in every dtype that is used here.
     for (size_t i = 0; i < desc.get_size(); ++i)
       bytes[i] = static_cast<unsigned char>(
@@ -148,6 +153,42 @@ void AddOneDnn(const ConvShape& s, int threads, std::vector<PeerRun>& out) {
   out.push_back(OneDnn(std::move(seq), threads));
 }
 
+void AddOneDnn(const AttentionWork& s, int threads, std::vector<PeerRun>& out) {
+  omp_set_num_threads(threads);
+  auto seq = std::make_shared<Sequence>();
+  const memory q = seq->Make({{s.heads, s.queries, s.depth}, Type::f32, Tag::abc});
+  const memory k = seq->Make({{s.heads, s.depth, s.keys}, Type::f32, Tag::acb});
+  const memory v = seq->Make({{s.heads, s.keys, s.depth}, Type::f32, Tag::abc});
+  const memory scores = seq->Make({{s.heads, s.queries, s.keys}, Type::f32, Tag::abc});
+  const memory mask = seq->Make({{1, s.queries, s.keys}, Type::f32, Tag::abc});
+  const memory result = seq->Make({{s.heads, s.queries, s.depth}, Type::f32, Tag::abc});
+  dnnl::primitive_attr attributes;
+  attributes.set_output_scales(0, {1 / std::sqrt(static_cast<float>(s.depth))});
+  std::unordered_map<int, memory> args = {
+      {DNNL_ARG_SRC, q}, {DNNL_ARG_WEIGHTS, k}, {DNNL_ARG_DST, scores}};
+  if (s.causal) {
+    auto* hidden = static_cast<float*>(mask.get_data_handle());
+    for (int64_t i = 0; i < s.queries; ++i) {
+      for (int64_t j = 0; j < s.keys; ++j)
+        hidden[i * s.keys + j] = j > i + s.keys - s.queries ? -INFINITY : 0.0F;
+    }
+    dnnl::post_ops after;
+    after.append_binary(dnnl::algorithm::binary_add, mask.get_desc());
+    attributes.set_post_ops(after);
+    args.emplace(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, mask);
+  }
+  const dnnl::matmul::desc first(q.get_desc(), k.get_desc(), scores.get_desc());
+  seq->Add(dnnl::matmul({first, attributes, seq->engine}), std::move(args));
+  const dnnl::softmax_forward::desc softmax(dnnl::prop_kind::forward_inference, scores.get_desc(),
+                                            2);
+  seq->Add(dnnl::softmax_forward({softmax, seq->engine}),
+           {{DNNL_ARG_SRC, scores}, {DNNL_ARG_DST, scores}});
+  const dnnl::matmul::desc second(scores.get_desc(), v.get_desc(), result.get_desc());
+  seq->Add(dnnl::matmul({second, seq->engine}),
+           {{DNNL_ARG_SRC, scores}, {DNNL_ARG_WEIGHTS, v}, {DNNL_ARG_DST, result}});
+  out.push_back(OneDnn(std::move(seq), threads));
+}
+
 // An operation from (rows, columns) to (rows, columns).
 template <class Make>
 std::vector<PeerRun> OverRows(int64_t rows, int64_t columns, int threads, Make make) {
@@ -179,6 +220,15 @@ std::vector<PeerRun> ConvPeers([[maybe_unused]] const ConvShape& shape,
   std::vector<PeerRun> out;
 #ifdef UOPD_HAS_ONEDNN
   AddOneDnn(shape, threads, out);
+#endif
+  return out;
+}
+
+std::vector<PeerRun> AttentionPeers([[maybe_unused]] const AttentionWork& work,
+                                    [[maybe_unused]] int threads) {
+  std::vector<PeerRun> out;
+#ifdef UOPD_HAS_ONEDNN
+  AddOneDnn(work, threads, out);
 #endif
   return out;
 }

@@ -9,10 +9,13 @@
 
 namespace uopd::perf {
 
-// One way to do some work: Run does it once, on buffers of its own.
+// One way to do some work: `run` does it once, on buffers of its own. A peer that is another process
+// has `seconds` instead: it does the work once and says how long that took there, without the way to
+// the process. A negative number is a failure.
 struct PeerRun {
   std::string name;
   std::function<void()> run;
+  std::function<double()> seconds = {};
 };
 
 // Row-major C (m, n) = A (m, k) B (k, n) for each of `batch`; a transposed operand is stored as its
@@ -33,10 +36,20 @@ struct ConvShape {
   }
 };
 
+// softmax(q k^T / sqrt(depth)) v of (heads, queries or keys, depth). Causal: query i sees the keys up
+// to i + keys - queries.
+struct AttentionWork {
+  int64_t heads = 1, queries = 1, keys = 1, depth = 1;
+  bool causal = false;
+  double flops() const { return 4.0 * static_cast<double>(heads * queries * keys * depth); }
+};
+
 std::vector<PeerRun> MatMulPeers(const MatMulShape& shape, int threads);
 std::vector<PeerRun> ConvPeers(const ConvShape& shape, int threads);
 // Softmax or layer norm of (rows, columns), over the columns.
 std::vector<PeerRun> SoftmaxPeers(int64_t rows, int64_t columns, int threads);
 std::vector<PeerRun> LayerNormPeers(int64_t rows, int64_t columns, int threads);
+// Three primitives of oneDNN: scores, softmax, product.
+std::vector<PeerRun> AttentionPeers(const AttentionWork& work, int threads);
 
 }  // namespace uopd::perf

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// What a graph that nobody has seen costs: from the graph's arrival at the daemon to kernels that
+// are loaded and ready to launch. With an empty cache, beside the reference pipeline
+// (tests/perf/peers/cold.py), and after a restart with the cache that the first daemon left.
+//
+// The run itself is excluded on both sides. Each figure is of a process of its own; the start of
+// the daemon, and of Python with its pool of compiling processes, is excluded.
+#include <signal.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/base/text.h"
+#include "tests/perf/models/llvm_parts.h"
+#include "tests/perf/models/recorder.h"
+#include "tests/perf/models/subjects.h"
+#include "tests/perf/peers/peer_process.h"
+#include "tests/perf/perf.h"
+#include "tests/support/daemon.h"
+
+namespace uopd::perf {
+namespace {
+
+using client::Client;
+
+struct Row {
+  std::string name, subject, peer;
+};
+constexpr int kRounds = 3, kSteadyRuns = 7;
+
+// A daemon in `folder` with one client and a model whose weights have no values yet.
+struct Session {
+  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& daemon,
+                                                       const std::string& folder,
+                                                       const std::string& subject) {
+    auto out = std::make_unique<Session>();
+    UOPD_ASSIGN(out->daemon,
+                test::Daemon::Start({daemon, folder, {"--limits-session-bytes=16GiB"}}));
+    UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = out->daemon->address()}));
+    out->recorder = std::make_shared<Recorder>(connection);
+    out->client = std::make_unique<Client>(out->recorder);
+    UOPD_ASSIGN(out->subject, MakeSubject(subject, *out->client));
+    return out;
+  }
+
+  absl::StatusOr<v1::PrepareResponse> Prepare() {
+    UOPD_ASSIGN(const std::vector<client::Tensor> step, subject->Step());
+    UOPD_ASSIGN(const client::Exported exported, client::Export(step));
+    graph = exported.graph;
+    v1::PrepareRequest request;
+    request.set_graph(graph);
+    return recorder->connection().Prepare(request);
+  }
+
+  // Ends the daemon so that its cache is complete.
+  absl::Status Stop() {
+    subject.reset();
+    client.reset();
+    recorder.reset();
+    daemon->Signal(SIGTERM);
+    const int status = daemon->Wait();
+    return status == 0 ? absl::OkStatus()
+                       : absl::InternalError(Cat("the daemon ends with ", status));
+  }
+
+  std::unique_ptr<test::Daemon> daemon;
+  std::shared_ptr<Recorder> recorder;
+  std::unique_ptr<Client> client;
+  std::unique_ptr<Subject> subject;
+  std::string graph;  // that Prepare sent
+};
+
+// A folder that is removed with the object.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "uopd-cold-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+using Series = std::map<std::string, std::vector<double>>;
+
+void Keep(const v1::Timings& t, Series& cold) {
+  cold["total"].push_back(1e-3 * t.total_us());
+  cold["verify"].push_back(1e-3 * t.verify_us());
+  cold["schedule"].push_back(1e-3 * t.schedule_us());
+  cold["codegen"].push_back(1e-3 * t.codegen_us());
+  cold["render"].push_back(1e-3 * t.render_us());
+  cold["compile"].push_back(1e-3 * t.compile_us());
+  cold["load"].push_back(1e-3 * t.load_us());
+}
+
+// One daemon with an empty cache, and one that is started after it.
+absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& times) {
+  const Folder folder;
+  {
+    UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
+    UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
+    if (answer.cache().kernels_compiled() == 0)
+      return absl::InternalError("the cache was not empty");
+    Keep(answer.timings(), times);
+    times["kernels"].push_back(answer.signature().kernels());
+    times["compiled"].push_back(answer.cache().kernels_compiled());
+    if (!times.contains("llvm.total")) {
+      UOPD_ASSIGN(const auto parts, LlvmParts(session->graph));
+      for (const auto& [part, ms] : parts) times[Cat("llvm.", part)].push_back(ms);
+    }
+    UOPD_TRY(session->Stop());
+  }
+  UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
+  UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
+  if (answer.cache().kernels_compiled() > 0)
+    return absl::InternalError(
+        Cat(answer.cache().kernels_compiled(), " kernels were compiled again after the restart"));
+  times["warm"].push_back(1e-3 * answer.timings().total_us());
+  if (!runs) return session->Stop();
+  UOPD_TRY(session->subject->Fill());
+  std::vector<double> steady;
+  for (int i = 0; i <= kSteadyRuns; ++i) {
+    UOPD_TRY(session->subject->Run().status());
+    if (session->recorder->cache().schedule() != v1::CACHE_RESULT_MEMORY)
+      return absl::InternalError("the graph that runs is not the one that was prepared");
+    const double ms = 1e-3 * session->recorder->timings().total_us();
+    if (i == 0)
+      times["first"].push_back(ms);
+    else
+      steady.push_back(ms);
+  }
+  times["steady"].push_back(Percentile(steady, 0.5));
+  return session->Stop();
+}
+
+absl::Status Measure(const Row& row, const Options& options, std::vector<Measurement>& out) {
+  const int rounds = std::max(1, static_cast<int>(kRounds * options.scale));
+  // The backends of the reference that are fastest: clang as a program, LLVM as a library.
+  const std::pair<const char*, const char*> kPeers[] = {{"CPU", "clang"}, {"CPU:LLVM", "LLVM"}};
+  Series times;
+  std::map<std::string, std::vector<double>> peers;
+  size_t round = 0;
+  for (int i = 0; i < rounds; ++i) {
+    UOPD_TRY(Ours(row, options.daemon, options.scale >= 1, times));
+    if (round == std::size(kPeers)) continue;  // the peer takes long, so that noise matters less
+    const auto& [device, name] = kPeers[round++];
+    UOPD_ASSIGN(const auto peer, PeerProcess::Start("cold.py", {device, "2"}));
+    UOPD_ASSIGN(const std::string answer, peer->Ask(row.peer));
+    const auto json = nlohmann::json::parse(answer, nullptr, false);
+    if (json.is_discarded()) return absl::InternalError(Cat("the reference says ", answer));
+    peers[Cat("reference (", name, ")")].push_back(json["total"].get<double>());
+  }
+  const auto of = [&](const std::string& what) { return Percentile(times[what], 0.5); };
+  Measurement total{Cat("cold.", row.name), "ms", of("total")};
+  for (const auto& [name, values] : peers) {
+    const double ms = Percentile(values, 0.5);
+    if (total.peer == 0 || ms < total.peer) total.peer = ms, total.peer_name = name;
+  }
+  out.push_back(std::move(total));
+  // Parts of the time of all threads together. The parts of LLVM are of one thread by itself.
+  for (const char* part :
+       {"verify", "schedule", "codegen", "render", "compile", "load", "llvm.total", "llvm.passes",
+        "llvm.selection", "llvm.registers", "llvm.emission"})
+    out.push_back({Cat("cold.", row.name, ".", part), "ms", of(part)});
+  out.push_back({Cat("cold.", row.name, ".kernels"), "kernels", of("kernels")});
+  out.push_back({Cat("cold.", row.name, ".compiled"), "kernels", of("compiled")});
+  out.push_back({Cat("cold.", row.name, ".warm"), "ms", of("warm"), "limit", 60});
+  if (times.contains("first")) {
+    out.push_back({Cat("cold.", row.name, ".first_run"), "ms", of("first"),
+                   "1.5 x a steady run + 30 ms", 1.5 * of("steady") + 30});
+    out.push_back({Cat("cold.", row.name, ".steady_run"), "ms", of("steady")});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
+  const Row kRows[] = {{"resnet50", "resnet50.b1", "resnet50"},
+                       {"decode", "decode", "decode"},
+                       {"train", "train", "train"}};
+  std::vector<Measurement> out;
+  for (const Row& row : kRows) {
+    if (!row.name.starts_with(options.model)) continue;
+    UOPD_TRY(WithFrame(Measure(row, options, out), Cat("measuring ", row.name)));
+  }
+  if (out.empty()) return absl::InvalidArgumentError(Cat("no model begins with ", options.model));
+  return out;
+}
+
+const Register kRegister("cold",
+                         "from a graph to loaded kernels, empty cache and after a restart, beside "
+                         "the reference pipeline: --model resnet50|decode|train",
+                         Run);
+
+}  // namespace
+}  // namespace uopd::perf
