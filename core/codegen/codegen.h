@@ -27,9 +27,11 @@
 namespace uopd::codegen {
 
 // One decision about a kernel. `axis` is a position in Axes(), or for PACK in Loads()
-// (opt/opt_plan.h); amount 0 is the whole axis. The numbers are stored in caches.
-enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector, kPack };
-inline constexpr int kOptKinds = 5;
+// (opt/opt_plan.h); amount 0 is the whole axis. For TC the amount is the number of one of the
+// target's matrix instructions that fit, counted from 1; 0 is the first one too. The numbers are
+// stored in caches.
+enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector, kPack, kTensorCore };
+inline constexpr int kOptKinds = 6;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;

@@ -7,7 +7,7 @@
 
 namespace uopd::codegen {
 
-constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL", "THREAD", "VECTOR", "PACK"};
+constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL", "THREAD", "VECTOR", "PACK", "TC"};
 static_assert(std::size(kOptNames) == kOptKinds);
 
 std::string Text(const Opt& opt) {
