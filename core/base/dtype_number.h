@@ -21,6 +21,7 @@ class DtypeNumberSet {
   constexpr DtypeNumberSet(std::initializer_list<DtypeNumber> all) {
     for (DtypeNumber d : all) bits_ |= Bit(d);
   }
+  constexpr void Add(DtypeNumber d) { bits_ |= Bit(d); }
   constexpr bool Has(DtypeNumber d) const { return (bits_ & Bit(d)) != 0; }
   constexpr uint32_t bits() const { return bits_; }  // bit n: the dtype of number n
   constexpr bool operator==(const DtypeNumberSet&) const = default;

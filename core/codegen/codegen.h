@@ -27,10 +27,20 @@
 namespace uopd::codegen {
 
 // One decision about a kernel. `axis` is a position in Axes(), for PACK in Loads(), for STREAM in
-// Stores(), for PREFETCH in Reads() (opt/opt_plan.h); amount 0 is the whole axis, and the amount of a
-// PREFETCH is a position in Axes(). The numbers are stored in caches.
-enum class OptKind : uint8_t { kUpcast, kUnroll, kThread, kVector, kPack, kStream, kPrefetch };
-inline constexpr int kOptKinds = 7;
+// Stores(), for PREFETCH in Reads() (opt/opt_plan.h). Amount 0 is the whole axis. The amount of a
+// PREFETCH is a position in Axes(). That of TC is the number of one of the target's matrix
+// instructions that fit, counted from 1; 0 is the first one too. The numbers are stored in caches.
+enum class OptKind : uint8_t {
+  kUpcast,
+  kUnroll,
+  kThread,
+  kVector,
+  kPack,
+  kStream,
+  kPrefetch,
+  kTensorCore
+};
+inline constexpr int kOptKinds = 8;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;

@@ -80,7 +80,7 @@ class Inference {
         return Source(0);
       default:
         if (u_.Is(kUnaryOps)) return Source(0);
-        if (u_.Is(kElementwiseOps)) return Broadcast();
+        if (u_.Is(kElementwiseOps) || u_.Is(Op::WMMA)) return Broadcast();
         return &kNoShape;
     }
   }

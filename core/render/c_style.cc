@@ -26,6 +26,21 @@ constexpr std::string_view kPrelude =
     "#define SATURATE(type, x, min, max, below, above) "
     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
 
+// WMMA of one lane.
+constexpr std::string_view kWmma =
+    "#define ELEMENT(type, word, i) ((int32_t)(type)((word) >> (8 * (i))))\n"
+    "static float wmma_bf16(uint32_t a, uint32_t b, float sum) {\n"
+    "  const float low = BITCAST(float, uint32_t, a << 16) * BITCAST(float, uint32_t, b << 16);\n"
+    "  return sum + low + BITCAST(float, uint32_t, a & 0xffff0000u) * BITCAST(float, uint32_t, b & "
+    "0xffff0000u);\n"
+    "}\n"
+    "static int32_t wmma_u8_i8(uint32_t a, uint32_t b, int32_t sum) {\n"
+    "  uint32_t out = (uint32_t)sum;\n"
+    "  for (int i = 0; i < 4; ++i) out += (uint32_t)(ELEMENT(uint8_t, a, i) * ELEMENT(int8_t, b, "
+    "i));\n"
+    "  return (int32_t)out;\n"
+    "}\n";
+
 // A poll: returns from the kernel if the stop word is set.
 constexpr std::string_view kPoll = "if (*(const volatile int32_t *)buffers[-1] != 0) return;";
 
@@ -41,7 +56,7 @@ class CWriter {
         return WithFrame(std::move(s), Cat("rendering ", Name(u.op()), " as C"));
     }
     return Cat(
-        kPrelude, "\nvoid ", name,
+        kPrelude, has_wmma_ ? kWmma : "", "\nvoid ", name,
         "(void **buffers, const int64_t *vars, int64_t thread) {\n  (void)vars, (void)thread;\n",
         body_, "}\n");
   }
@@ -171,6 +186,12 @@ class CWriter {
         Define(u, Cat("BITCAST(", Type(u.dtype()), ", ", Type(u.src(0).dtype()), ", ",
                       Operand(u.src(0)), ")"));
         return absl::OkStatus();
+      case Op::WMMA:
+        has_wmma_ = true;
+        Define(u,
+               Cat(ir::IsFloat(u.dtype()) ? "wmma_bf16(" : "wmma_u8_i8(", Operand(u.src(0)), ", ",
+                   Operand(u.src(1)), ", ", u.n_src() == 3 ? Operand(u.src(2)) : "0", ")"));
+        return absl::OkStatus();
       default:
         return Alu(u);
     }
@@ -276,6 +297,7 @@ class CWriter {
   absl::flat_hash_map<uint32_t, std::string> names_;
   std::string body_;
   int indent_ = 1;
+  bool has_wmma_ = false;
 };
 
 }  // namespace

@@ -234,9 +234,35 @@ class LlvmWriter {
         return Select(u);
       case Op::NEG:
         return Negate(u);
+      case Op::WMMA:
+        return Wmma(u);
       default:
         return Alu(u);
     }
+  }
+
+  // AVX512-BF16 and AVX512-VNNI, with 4, 8 or 16 lanes of 32 bits.
+  absl::Status Wmma(UOp u) {
+    const int64_t n = Lanes(ctx_, u);
+    if (n != 4 && n != 8 && n != 16) return NoRendering(u);
+    const std::string type = TypeOf(u), words = Type("i32", n),
+                      pairs = Cat("<", 2 * n, " x bfloat>");
+    const bool floats = ir::IsFloat(u.dtype());
+    std::string operands[2];
+    for (size_t i = 0; i < 2; ++i) {
+      operands[i] = Operand(u.src(i), n);
+      if (!floats) continue;
+      const std::string as_pairs = Temporary();
+      Put(as_pairs, " = bitcast ", words, " ", operands[i], " to ", pairs);
+      operands[i] = as_pairs;
+    }
+    const std::string sum = u.n_src() == 3 ? Operand(u.src(2), n) : "zeroinitializer";
+    const std::string name =
+        Cat(floats ? "@llvm.x86.avx512bf16.dpbf16ps." : "@llvm.x86.avx512.vpdpbusd.", 32 * n);
+    const std::string& of = floats ? pairs : words;
+    const std::string call = Call(name, type, {{type, sum}, {of, operands[0]}, {of, operands[1]}});
+    Put(Fresh(u), " = ", call);
+    return absl::OkStatus();
   }
 
   absl::Status Lane(UOp u) {

@@ -97,7 +97,8 @@ struct KernelLimits {
   int64_t cache_bytes = 1 << 20;  // cache that each thread has for itself
   // Largest size of a kernel (kernel_cost.h). A larger one takes over a second to compile.
   int max_instructions = 4000;
-  int max_loops = 48;  // not counting the loops over the output
+  int max_loops = 48;      // not counting the loops over the output
+  DtypeNumberSet factors;  // that matrix instructions of the device multiply
   bool operator==(const KernelLimits&) const = default;
 
   static KernelLimits Of(const Target& target);

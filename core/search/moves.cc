@@ -31,18 +31,20 @@ int Rank(OptKind kind) {
       return 0;
     case OptKind::kVector:
       return 1;
-    case OptKind::kUpcast:
+    case OptKind::kTensorCore:
       return 2;
-    case OptKind::kUnroll:
+    case OptKind::kUpcast:
       return 3;
-    case OptKind::kPack:
+    case OptKind::kUnroll:
       return 4;
-    case OptKind::kStream:
+    case OptKind::kPack:
       return 5;
-    case OptKind::kPrefetch:
+    case OptKind::kStream:
       return 6;
+    case OptKind::kPrefetch:
+      return 7;
   }
-  return 7;
+  return 8;
 }
 
 // The amounts to try for an opt of this kind on this axis.
@@ -75,6 +77,11 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
         if (axis.size % n == 0) out.push_back(n);
       }
       break;
+    case OptKind::kTensorCore: {
+      const auto instructions = static_cast<int64_t>(target.matrix_instructions.size());
+      for (int64_t n = 1; axis.is_reduce && n <= instructions; ++n) out.push_back(n);
+      return out;  // numbers, not parts of the axis
+    }
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
@@ -136,7 +143,8 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
   const bool threaded = std::any_of(opts.begin(), opts.end(),
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
-  for (OptKind kind : {OptKind::kVector, OptKind::kUpcast, OptKind::kUnroll, OptKind::kThread}) {
+  for (OptKind kind : {OptKind::kVector, OptKind::kTensorCore, OptKind::kUpcast, OptKind::kUnroll,
+                       OptKind::kThread}) {
     for (int axis = 0; axis < count; ++axis) {
       const auto here = std::find_if(
           opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });

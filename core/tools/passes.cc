@@ -33,9 +33,6 @@ using ir::UOp;
 using ir::UOpContext;
 using Result = absl::StatusOr<UOp>;
 
-// The target for passes that are not given one.
-Target DefaultTarget() { return {}; }
-
 absl::StatusOr<codegen::Opt> ParseOpt(std::string_view text) {
   codegen::Opt opt;
   const size_t open = text.find('('), middle = text.find(';');
@@ -201,6 +198,15 @@ constexpr Pass kPasses[] = {
 };
 
 }  // namespace
+
+Target DefaultTarget() {
+  using enum DtypeNumber;
+  Target out;
+  const int lanes = out.vector_bytes / 4;
+  out.matrix_instructions = {{"avx512_bf16", 1, lanes, 2, BF16, BF16, F32},
+                             {"avx512_vnni", 1, lanes, 4, U8, I8, I32}};
+  return out;
+}
 
 std::span<const Pass> Passes() { return kPasses; }
 

@@ -23,6 +23,9 @@ struct Pass {
 
 std::span<const Pass> Passes();
 
+// The target for passes and for `lower`: the defaults, and products of bf16 pairs and of four bytes.
+Target DefaultTarget();
+
 // Parses opts such as "UPCAST(0;4)+VECTOR(1;8)".
 absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text);
 

@@ -92,7 +92,7 @@ class Runner {
       UOPD_ASSIGN(opts, ParseOpts(opts_text));
       options.opts = &opts;
     }
-    UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, Target(), options));
+    UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, DefaultTarget(), options));
     root_ = lowered_->linear;
     return absl::OkStatus();
   }

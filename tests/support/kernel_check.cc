@@ -25,6 +25,19 @@ Target WideTarget() {
   return t;
 }
 
+std::vector<MatrixInstruction> DotInstructions(CompiledText::Language language) {
+  using enum DtypeNumber;
+#if defined(__x86_64__)
+  const bool bf16 = __builtin_cpu_supports("avx512bf16") != 0,
+             vnni = __builtin_cpu_supports("avx512vnni") != 0;
+#else
+  const bool bf16 = false, vnni = false;
+#endif
+  const auto lanes = [&](bool runs) { return runs || language == CompiledText::kC ? 16 : 5; };
+  return {{"avx512_bf16", 1, lanes(bf16), 2, BF16, BF16, F32},
+          {"avx512_vnni", 1, lanes(vnni), 4, U8, I8, I32}};
+}
+
 UOp KernelBuilder::Buffer(int64_t slot, Dtype dtype, int64_t elements) {
   return ir::Param(ctx, slot, dtype, ir::ShapeArg(ctx, ir::Dims{elements}));
 }
@@ -47,6 +60,20 @@ UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool tran
             y = b.Load(w, transpose_b ? b.At(j, k, l) : b.At(l, n, j));
   const UOp sum = ir::ReduceRanges(ctx, ir::Op::ADD, ir::Mul(ctx, x, y), std::array<UOp, 1>{l});
   return b.Kernel({b.StoreLoops(c, b.At(i, n, j), sum, {i, j})});
+}
+
+UOp WideningMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                         bool transpose_b, Dtype a, Dtype b, Dtype sum) {
+  KernelBuilder build(ctx);
+  const UOp c = build.Buffer(0, sum, m * n), x = build.Buffer(1, a, m * k),
+            y = build.Buffer(2, b, k * n);
+  const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
+  const UOp left = build.Load(x, transpose_a ? build.At(l, m, i) : build.At(i, k, l)),
+            right = build.Load(y, transpose_b ? build.At(j, k, l) : build.At(l, n, j));
+  const UOp product = ir::Mul(ctx, ir::Cast(ctx, left, sum), ir::Cast(ctx, right, sum));
+  return build.Kernel({build.StoreLoops(
+      c, build.At(i, n, j), ir::ReduceRanges(ctx, ir::Op::ADD, product, std::array<UOp, 1>{l}),
+      {i, j})});
 }
 
 namespace {

@@ -41,8 +41,15 @@ class KernelBuilder {
 ir::UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
                      bool transpose_b, ir::Dtype dtype = ir::Dtype::F32);
 
+// The same of operands of dtypes a and b that are converted to the dtype of the sum.
+ir::UOp WideningMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
+                             bool transpose_b, ir::Dtype a, ir::Dtype b, ir::Dtype sum);
+
 // A target of two threads with 32 vector registers of 64 bytes.
 Target WideTarget();
+// Products of bf16 pairs and of four bytes, 16 lanes each. If this machine cannot run them as LLVM
+// IR: with a number of lanes that no vector has, so that they are computed without instructions.
+std::vector<MatrixInstruction> DotInstructions(CompiledText::Language language);
 
 struct CheckOptions {
   Target target;

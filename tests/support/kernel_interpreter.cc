@@ -121,6 +121,7 @@ class Interpreter {
       default: {
         std::vector<Scalar> operands;
         for (UOp s : u.srcs()) operands.push_back(Eval(s));
+        if (u.Is(Op::WMMA)) return ir::EvalWmma(u, operands);
         const auto out = ir::EvalAlu(u.op(), u.dtype(), operands);
         UOPD_CHECK(out.has_value());
         return *out;

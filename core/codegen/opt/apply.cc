@@ -60,6 +60,10 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
       if (!p.outer) inside /= p.amount;
       UOp& sum = p.outer ? outer : inner;
       sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside);
+      if (!p.group) continue;
+      made.maybe_group = made.ranges.back();
+      made.ranges.pop_back();
+      made.strides.pop_back();
     }
     const int64_t size = a.range.src(0).Is(Op::CONST) ? a.range.src(0).const_int() : 0;
     if (a.padded && !a.is_reduce && !a.is_scanned && size >= tile && !in_place_) {
@@ -74,12 +78,12 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   return out;
 }
 
-UOp OptPlan::MakePacked(UOp load, std::span<const MadeAxis> made, int64_t& next_id) {
+UOp OptPlan::MakePacked(UOp value, std::span<const MadeAxis> made, int64_t& next_id) {
   constexpr auto kCovered = [](UOp r) {
     return r.axis_type() != ir::AxisType::LOOP && r.axis_type() != ir::AxisType::THREAD;
   };
   absl::flat_hash_set<uint32_t> used;
-  for (UOp u : ir::Toposort(ctx_, load.src(0))) {
+  for (UOp u : ir::Toposort(ctx_, value)) {
     if (u.Is(Op::RANGE)) used.insert(u.id());
   }
   std::vector<PackPart> parts;
@@ -90,7 +94,56 @@ UOp OptPlan::MakePacked(UOp load, std::span<const MadeAxis> made, int64_t& next_
         parts.push_back({r, i, made[i].strides[k], axes_[i].is_reduce});
     }
   }
-  return parts.empty() ? load : PackLoad(ctx_, load, parts, next_id);
+  return parts.empty() ? value : PackValue(ctx_, value, parts, next_id);
+}
+
+bool OptPlan::IsTensorCore(UOp reduce) const {
+  const auto closed = reduce.closed();
+  return instruction_ != nullptr && reduce.Is(Op::REDUCE) &&
+         std::find(closed.begin(), closed.end(), axes_[group_axis_].range) != closed.end();
+}
+
+UOp OptPlan::MakeTensorCore(UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
+                            int64_t& next_id) {
+  const Factors before = *SmallFactors(reduce);
+  std::vector<UOp> ranges;
+  UOp valid;
+  for (UOp r : reduce.closed()) {
+    const MadeAxis& axis = made[number_.at(r.id())];
+    ranges.insert(ranges.end(), axis.ranges.begin(), axis.ranges.end());
+    if (axis.maybe_valid) valid = valid ? And(ctx_, valid, axis.maybe_valid) : axis.maybe_valid;
+  }
+  const auto has_lanes = [&](UOp u) {
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (axes_[i].is_vector && Along(u, i)) return true;
+    }
+    return false;
+  };
+  const auto is_packed = [&](UOp u) {
+    return std::any_of(packed_.begin(), packed_.end(),
+                       [&](UOp load) { return ir::Reaches(ctx_, u, load); });
+  };
+  // A load is 0 where its gate is false. Its gate covers the padding of the axes that it depends on.
+  const auto gates_itself = [&](UOp u) {
+    if (!u.Is(Op::LOAD)) return false;
+    for (UOp r : reduce.closed()) {
+      const size_t axis = number_.at(r.id());
+      if (made[axis].maybe_valid && !Along(u.src(0).src(1), axis)) return false;
+    }
+    return true;
+  };
+  const DotRoles roles =
+      RolesOf(before.a.dtype(), before.b.dtype(), has_lanes(before.a), has_lanes(before.b));
+  const auto word = [&](UOp from, UOp value, bool flips) {
+    const UOp out = MakeWord(ctx_, value, made[group_axis_].maybe_group,
+                             gates_itself(from) ? UOp() : valid, flips);
+    return is_packed(from) ? MakePacked(out, made, next_id) : out;
+  };
+  const UOp first = roles.swapped ? word(before.b, operands.b, roles.flips_first)
+                                  : word(before.a, operands.a, roles.flips_first);
+  const UOp second = roles.swapped ? word(before.a, operands.a, roles.flips_second)
+                                   : word(before.b, operands.b, roles.flips_second);
+  return SumOfWords(ctx_, *instruction_, first, second, roles, ranges);
 }
 
 UOp OptPlan::Make() {
@@ -109,14 +162,24 @@ UOp OptPlan::Make() {
     }
     return valid;
   };
-  return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) -> UOp {
+  // The operands of TC pack their words instead of their loads.
+  absl::flat_hash_set<uint32_t> in_words;
+  ir::Substitution factors;  // operand -> its replacement
+  for (UOp u : order_) {
+    if (!IsTensorCore(u)) continue;
+    const Factors f = *SmallFactors(u);
+    factors[f.a.id()] = factors[f.b.id()] = UOp();
+    for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) in_words.insert(n.id());
+  }
+  const auto make = [&](UOp u, std::span<const UOp> srcs) -> UOp {
     if (u.Is(Op::RANGE)) return made[number_.at(u.id())].value;
     if (u.Is(Op::INDEX)) {
       UOp gate = srcs.size() == 3 ? srcs[2] : UOp();
       if (const UOp valid = valid_of(u)) gate = gate ? And(ctx_, gate, valid) : valid;
       return ir::Index(ctx_, srcs[0], srcs[1], gate, u.arg().AsInt());
     }
-    if (u.Is(Op::LOAD) && std::find(packed_.begin(), packed_.end(), u) != packed_.end())
+    if (u.Is(Op::LOAD) && !in_words.contains(u.id()) &&
+        std::find(packed_.begin(), packed_.end(), u) != packed_.end())
       return MakePacked(ir::Load(ctx_, srcs[0]), made, next_id);
     if (u.Is(Op::LOAD)) {
       if (const int64_t distance = PrefetchDistance(u); distance != 0)
@@ -133,6 +196,10 @@ UOp OptPlan::Make() {
       return out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
     }
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);
+    if (IsTensorCore(u)) {
+      const Factors f = *SmallFactors(u);
+      return MakeTensorCore(u, {factors.at(f.a.id()), factors.at(f.b.id())}, made, next_id);
+    }
     std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
     if (u.Is(Op::STAGE)) {
       if (const UOp valid = valid_of(u)) out[2] = And(ctx_, out[2], valid);
@@ -149,6 +216,11 @@ UOp OptPlan::Make() {
     }
     if (out.size() == 1) return out[0];
     return ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
+  };
+  return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
+    const UOp out = make(u, srcs);
+    if (const auto it = factors.find(u.id()); it != factors.end()) it->second = out;
+    return out;
   });
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Steps, each opt kept only if it applies:
 //   1. vectorise the axes with the largest saving under a cost model of accesses and arithmetic;
-//   2. upcast output axes along which loads are shared (a register tile);
-//   3. unroll reductions until there are enough independent accumulators;
-//   4. distribute an axis over threads;
-//   5. pack operands that many tiles read badly;
-//   6. store what no cache can hold around the caches;
-//   7. prefetch the next row where a kernel goes over each row several times.
+//   2. sum up products of small elements by matrix instructions;
+//   3. upcast output axes along which loads are shared (a register tile);
+//   4. unroll reductions until there are enough independent accumulators;
+//   5. distribute an axis over threads;
+//   6. pack operands that many tiles read badly;
+//   7. store what no cache can hold around the caches;
+//   8. prefetch the next row where a kernel goes over each row several times.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -30,6 +31,7 @@ constexpr double kWorkPerThread = 131072;  // least work of a thread, in operati
 constexpr size_t kMostAxes = 60;           // bits of an AxisSet, and some
 constexpr int64_t kShortLoop = 8;          // a short innermost reduced axis is unrolled whole
 constexpr double kLeastReuse = 4;          // tiles that read what is packed
+constexpr double kLeastWordReuse = 2;      // tiles that read packed words of a matrix instruction
 constexpr double kTileRows = 8;            // rows of a usual tile
 constexpr int64_t kRowBytes = 2048;        // steps of at least this size often leave the page
 constexpr double kManyRows = 600;          // more than these want entries of the page table at once
@@ -45,6 +47,7 @@ class Heuristic : KernelFacts {
   std::vector<Opt> Run() {
     ChooseVectors();
     if (reduces_ != 0) {
+      ChooseTensorCore();
       ChooseTile();
       ChooseStageUnroll();
       ChooseUnroll();
@@ -165,6 +168,46 @@ class Heuristic : KernelFacts {
     grown_.assign(axes_.size(), 1);
   }
 
+  // A matrix instruction with as many lanes as the vectors have. Of the reduced axes one that needs no padding is best, then one along which elements are contiguous, then the
+  // longest.
+  void ChooseTensorCore() {
+    if (target_.matrix_instructions.empty() || has_stages_) return;
+    std::vector<std::tuple<bool, bool, int64_t, size_t>> order;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] < 2) continue;
+      const bool contiguous = std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+        return !x.is_store && x.strides[a] == 1;
+      });
+      order.emplace_back(sizes_[a] % 4 != 0, !contiguous, -sizes_[a], a);
+    }
+    std::sort(order.begin(), order.end());
+    const std::vector<Opt> before = plan_.opts();
+    for (const auto& [padded, scattered, size, a] : order) {
+      if (!Try({OptKind::kTensorCore, static_cast<int>(a), 0})) continue;
+      const MatrixInstruction& instruction = *plan_.maybe_instruction();
+      if (SuitsLanes(instruction.n)) {
+        left_[a] = (left_[a] + instruction.k - 1) / instruction.k;
+        return;
+      }
+      plan_.Clear();
+      for (const Opt& o : before) UOPD_CHECK(Try(o));
+    }
+  }
+  // Whether the vectors have this many lanes. Along an output axis what is loaded must also be used
+  // often enough; along a reduced axis words cost no more than the conversions that they replace.
+  bool SuitsLanes(int64_t lanes) const {
+    for (size_t v = 0; v < axes_.size(); ++v) {
+      if (lanes_[v] == 1) continue;
+      if (lanes_[v] != lanes) return false;
+      if (IsReduce(v)) return true;
+      for (const Access& x : accesses_) {
+        const bool along = !x.is_store && (x.path & reduces_) != 0 && x.strides[v] != 0;
+        if (along && x.reuse >= kLeastReuse) return true;
+      }
+    }
+    return false;
+  }
+
   // Whether some load inside of a reduction is shared along the axis: the load does not depend on it.
   bool SharedAlong(size_t axis) const {
     for (const Access& a : accesses_) {
@@ -203,13 +246,17 @@ class Heuristic : KernelFacts {
       if (!IsReduce(a) && fixed_[a] && left_[a] > 1 && InsideReduce(a))
         axes.push_back({a, left_[a]});
     }
+    TileSums sums;
+    sums.count = std::max<int64_t>(1, static_cast<int64_t>(results_.size()));
+    for (size_t i = 0; i < axes_.size(); ++i)
+      sums.joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
     std::vector<TileLoad> loads;
     for (const Access& a : accesses_) {
       if (a.is_store || (a.path & reduces_) == 0) continue;
       TileLoad load;
       load.bytes = static_cast<double>(widest_);
       for (size_t i = 0; i < axes_.size(); ++i) {
-        load.strides.push_back(std::abs(a.strides[i].value_or(0)) * widest_ * lanes_[i]);
+        load.strides.push_back(std::abs(a.strides[i].value_or(0)) * a.bytes * lanes_[i]);
         if (a.strides[i] == 0) continue;
         load.along |= Bit(i);
         if ((reduces_ & Bit(i)) != 0) load.steps *= static_cast<double>(left_[i]);
@@ -217,18 +264,34 @@ class Heuristic : KernelFacts {
         load.bytes *= static_cast<double>(lanes_[i]);
         load.instructions = LoadsOf(a, i, lanes_[i]);
       }
+      if (plan_.maybe_instruction() != nullptr) {
+        if (!HasLanes(a)) load.instructions = WordCost(a);
+        // Lanes of words along the sum are not packed: each element is loaded and moved to its place.
+        if (sums.joins) load.instructions = 2 * plan_.maybe_instruction()->k;
+      }
       loads.push_back(load);
     }
     const bool shared = std::any_of(axes.begin(), axes.end(),
                                     [&](const TileAxis& a) { return SharedAlong(a.axis); });
     if (!shared) return false;
-    TileSums sums;
-    sums.count = std::max<int64_t>(1, static_cast<int64_t>(results_.size()));
-    for (size_t i = 0; i < axes_.size(); ++i)
-      sums.joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
     for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, target_).amounts)
       Upcast(axis, amount);
     return true;
+  }
+  bool HasLanes(const Access& a) const {
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (lanes_[i] > 1 && a.strides[i] != 0) return true;
+    }
+    return false;
+  }
+  // The instructions that make the word of a TC in all lanes: a load (of each element, unless they
+  // are contiguous), a broadcast, and for bytes one for the sign bits.
+  double WordCost(const Access& a) const {
+    const MatrixInstruction& instruction = *plan_.maybe_instruction();
+    bool contiguous = false;
+    for (size_t i = 0; i < axes_.size(); ++i)
+      contiguous |= (reduces_ & Bit(i)) != 0 && a.strides[i] == 1;
+    return (contiguous ? 1 : instruction.k) + 1 + (instruction.k == 4 ? 1 : 0);
   }
   // Whether some load of a reduction is inside the loop over the axis.
   bool InsideReduce(size_t axis) const {
@@ -439,7 +502,8 @@ class Heuristic : KernelFacts {
       }
     }
   }
-  // Elements that one of t threads reads, each counted once, if the threads split the axis.
+  // Elements that one of t threads reads, each counted once, if the threads split the axis. Each
+  // thread packs the words of a TC for itself: what is packed counts twice.
   double ReadByThread(size_t axis, int64_t t) const {
     double all = 0;
     for (const Access& a : accesses_) {
@@ -448,7 +512,7 @@ class Heuristic : KernelFacts {
       for (size_t i = 0; i < axes_.size(); ++i) {
         if (a.strides[i] != 0) mine *= static_cast<double>(sizes_[i]) / (i == axis ? t : 1);
       }
-      all += mine;
+      all += plan_.maybe_instruction() != nullptr && HasLanes(a) ? 2 * mine : mine;
     }
     return all;
   }
@@ -472,8 +536,10 @@ class Heuristic : KernelFacts {
           rows *= static_cast<double>(sizes_[a]);
         }
       }
-      if (!vector || reused < kLeastReuse) continue;
-      if (gathers || rows > kManyRows) (void)Try({OptKind::kPack, static_cast<int>(n), 0});
+      const bool in_words = plan_.maybe_instruction() != nullptr && reused >= kLeastWordReuse;
+      if (!vector || (reused < kLeastReuse && !in_words)) continue;
+      if (in_words || gathers || rows > kManyRows)
+        (void)Try({OptKind::kPack, static_cast<int>(n), 0});
     }
   }
 

@@ -122,6 +122,7 @@ void KernelFacts::NoteReduce(UOp u) {
 void KernelFacts::NoteAccess(UOp u) {
   Access access;
   access.is_store = u.Is(Op::STORE);
+  access.bytes = ir::ByteSize(u.src(0).dtype());
   access.is_gated = u.src(0).n_src() == 3;
   // If reductions are unrolled whole, OrderLoops can place a load inside only the loops that it
   // depends on.

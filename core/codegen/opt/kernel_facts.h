@@ -18,7 +18,8 @@ struct Access {
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
   bool is_store = false, is_gated = false;
-  double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed
+  int64_t bytes = 4;  // of one element in memory
+  double reuse = 1;   // iterations that read what one iteration reads; 1: it cannot be packed
 };
 
 // A reduction: `over` are the reduced axes of its operand, `path` the loops around its result.

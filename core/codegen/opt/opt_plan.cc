@@ -136,10 +136,12 @@ absl::Status OptPlan::Add(const Opt& opt) {
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
   const bool threaded = threaded_;
   const size_t packed = packed_.size();
-  absl::Status status = opt.kind == OptKind::kPack       ? Pack(opt)
-                        : opt.kind == OptKind::kStream   ? Stream(opt)
-                        : opt.kind == OptKind::kPrefetch ? Prefetch(opt)
-                                                         : Split(opt);
+  const MatrixInstruction* const instruction = instruction_;
+  absl::Status status = opt.kind == OptKind::kPack         ? Pack(opt)
+                        : opt.kind == OptKind::kStream     ? Stream(opt)
+                        : opt.kind == OptKind::kPrefetch   ? Prefetch(opt)
+                        : opt.kind == OptKind::kTensorCore ? TensorCore(opt)
+                                                           : Split(opt);
   if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
   if (status.ok() && (has_stages_ || !packed_.empty())) {
     if (const std::string why = StagedTooMuch(Make()); !why.empty())
@@ -150,6 +152,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   } else if (in_range) {
     axes_[static_cast<size_t>(opt.axis)] = before;
     threaded_ = threaded;
+    instruction_ = instruction;
   } else {
     packed_.resize(packed);
   }
@@ -159,6 +162,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 void OptPlan::Clear() {
   axes_ = unsplit_;
   threaded_ = false;
+  instruction_ = nullptr;
   packed_.clear();
   streamed_.clear();
   prefetched_.clear();
@@ -222,7 +226,8 @@ absl::Status OptPlan::Split(const Opt& opt) {
     case OptKind::kPack:
     case OptKind::kStream:
     case OptKind::kPrefetch:
-      break;  // Pack, Stream, Prefetch
+    case OptKind::kTensorCore:
+      break;  // functions of their own
   }
   return bad("unknown kind");
 }
@@ -296,6 +301,36 @@ int64_t OptPlan::PrefetchDistance(UOp load) const {
     return p.stride * tile;
   }
   return 0;
+}
+
+absl::Status OptPlan::TensorCore(const Opt& opt) {
+  auto bad = [&](std::string_view why) {
+    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+  };
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
+    return bad(Cat("the kernel has ", axes_.size(), " axes"));
+  Axis& axis = axes_[opt.axis];
+  if (!axis.is_reduce) return bad("the axis is not reduced");
+  if (instruction_ != nullptr) return bad("the kernel has a TC already");
+  if (has_stages_) return bad("the kernel stages values");
+  int64_t fits = 0;
+  for (const MatrixInstruction& i : target_.matrix_instructions) {
+    bool computes = true, any = false;
+    for (UOp u : order_) {
+      const auto closed = u.closed();
+      if (std::find(closed.begin(), closed.end(), axis.range) == closed.end()) continue;
+      const auto factors = SmallFactors(u);
+      computes = computes && factors && Computes(i, *factors, u.dtype());
+      any = true;
+      for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) computes = computes && !n.Is(Op::REDUCE);
+    }
+    if (!computes || !any || ++fits < opt.amount) continue;
+    instruction_ = &i;
+    group_axis_ = static_cast<size_t>(opt.axis);
+    const bool divides = axis.size >= 0 && axis.size % i.k == 0;
+    return SplitOff(axis, {AxisType::UNROLL, i.k, false, true}, divides);
+  }
+  return bad(Cat(fits, " matrix instructions of the target compute its sums"));
 }
 
 // THREAD of a whole axis of symbolic size: one thread per iteration, the number known at launch.

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
+#include "core/codegen/opt/tensor_core.h"
 #include "core/ir/tables/node_index.h"
 
 namespace uopd::codegen {
@@ -46,6 +47,8 @@ class OptPlan {
   absl::Status Add(const Opt& opt);
   void Clear();
   const std::vector<Opt>& opts() const { return opts_; }
+  // The instruction of the TC among the opts, an element of the target's list, or null.
+  const MatrixInstruction* maybe_instruction() const { return instruction_; }
 
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
   // ids are renumbered without gaps. An amount that does not divide its axis pads it: the last
@@ -69,7 +72,8 @@ class OptPlan {
     struct Part {
       ir::AxisType type;
       int64_t amount;
-      bool outer;  // outside of the remaining loop
+      bool outer;          // outside of the remaining loop
+      bool group = false;  // its elements share words (TC)
     };
     std::vector<Part> parts;
   };
@@ -79,6 +83,7 @@ class OptPlan {
   absl::Status Prefetch(const Opt& opt);
   // The distance in elements from what a prefetched load reads to what it prefetches; 0: no such load.
   int64_t PrefetchDistance(ir::UOp load) const;
+  absl::Status TensorCore(const Opt& opt);
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
@@ -93,13 +98,18 @@ class OptPlan {
 
   // In apply.cc.
   struct MadeAxis {
-    ir::UOp value;        // replaces the RANGE of the axis
-    ir::UOp maybe_valid;  // false in the padding; null: there is no padding
-    std::vector<ir::UOp> ranges;
+    ir::UOp value;                 // replaces the RANGE of the axis
+    ir::UOp maybe_valid;           // false in the padding; null: there is no padding
+    std::vector<ir::UOp> ranges;   // without `maybe_group`
     std::vector<int64_t> strides;  // of the ranges
+    ir::UOp maybe_group;           // the part whose elements share words, of the axis of TC
   };
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
-  ir::UOp MakePacked(ir::UOp load, std::span<const MadeAxis> made, int64_t& next_id);
+  ir::UOp MakePacked(ir::UOp value, std::span<const MadeAxis> made, int64_t& next_id);
+  // REDUCEs that TC replaces: `operands` are the replacements of its factors.
+  bool IsTensorCore(ir::UOp reduce) const;
+  ir::UOp MakeTensorCore(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
+                         int64_t& next_id);
   ir::UOp Make();
 
   ir::UOpContext& ctx_;
@@ -119,6 +129,8 @@ class OptPlan {
     int64_t stride;  // of the load along the axis, in elements
   };
   std::vector<Prefetched> prefetched_;
+  const MatrixInstruction* instruction_ = nullptr;
+  size_t group_axis_ = 0;  // of TC
   std::vector<Opt> opts_;
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis

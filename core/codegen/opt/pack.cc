@@ -13,14 +13,18 @@ namespace uopd::codegen {
 namespace {
 
 using ir::AxisType;
+using ir::Op;
 using ir::UOp;
 
 int64_t Size(UOp range) { return range.src(0).const_int(); }
 
 }  // namespace
 
-UOp PackLoad(ir::UOpContext& ctx, UOp load, std::span<const PackPart> parts, int64_t& next_id) {
-  const UOp index = load.src(0);
+UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, int64_t& next_id) {
+  std::vector<UOp> indices;  // of its loads
+  for (UOp u : ir::Toposort(ctx, value)) {
+    if (u.Is(Op::LOAD)) indices.push_back(u.src(0));
+  }
   // The layout, slowest first: reduced axes, the other axes, the axis with the lanes. Of one axis
   // the part with the largest stride comes first, so the elements of an axis keep their order.
   const auto has_lanes = [&](size_t axis) {
@@ -36,8 +40,10 @@ UOp PackLoad(ir::UOpContext& ctx, UOp load, std::span<const PackPart> parts, int
   bool copies_vectors = true;
   for (const PackPart& p : layout) {
     if (p.range.axis_type() != AxisType::VECTOR) continue;
-    const auto stride = StrideAlong(ctx, index.src(1), p.range);
-    copies_vectors = stride && *stride >= 1 && *stride <= kSmallStride;
+    for (UOp index : indices) {
+      const auto stride = StrideAlong(ctx, index.src(1), p.range);
+      copies_vectors = copies_vectors && stride && *stride >= 0 && *stride <= kSmallStride;
+    }
   }
   // The loops that fill the copy. Vectors are copied whole. Elements one by one: then the reduced
   // axes are the inner loops, because along them the elements of transposed operands are contiguous.
@@ -65,8 +71,7 @@ UOp PackLoad(ir::UOpContext& ctx, UOp load, std::span<const PackPart> parts, int
   };
   int64_t elements = 1;
   for (const PackPart& p : layout) elements *= Size(p.range);
-  const UOp value = ir::Substitute(ctx, load, fresh);
-  const UOp stage = ir::Staged(ctx, value, elements,
+  const UOp stage = ir::Staged(ctx, ir::Substitute(ctx, value, fresh), elements,
                                position([&](UOp r) { return fresh.at(r.id()); }), UOp(), closed);
   return ir::Load(ctx, ir::Index(ctx, stage, position([](UOp r) { return r; })));
 }

@@ -10,7 +10,7 @@
 
 namespace uopd::codegen {
 
-// A RANGE of the rebuilt kernel that the load depends on and that the copy covers.
+// A RANGE of the rebuilt kernel that the value depends on and that the copy covers.
 struct PackPart {
   ir::UOp range;
   size_t axis = 0;     // that the part was split off
@@ -18,9 +18,9 @@ struct PackPart {
   bool reduced = false;
 };
 
-// Replaces `load`, a LOAD of a buffer. New RANGEs get the axis ids from `next_id` on. REQUIRES: the
-// ranges have constant sizes.
-ir::UOp PackLoad(ir::UOpContext& ctx, ir::UOp load, std::span<const PackPart> parts,
-                 int64_t& next_id);
+// Replaces `value`: a LOAD of a buffer, or a word that is made of LOADs (tensor_core.h). New RANGEs
+// get the axis ids from `next_id` on. REQUIRES: the ranges have constant sizes.
+ir::UOp PackValue(ir::UOpContext& ctx, ir::UOp value, std::span<const PackPart> parts,
+                  int64_t& next_id);
 
 }  // namespace uopd::codegen

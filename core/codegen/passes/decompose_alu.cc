@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <algorithm>
 #include <bit>
 
 #include "absl/container/flat_hash_set.h"
@@ -65,6 +66,9 @@ class AluDecomposer {
         if (s[0].Is(Op::MUL)) return E(s[0].src(0)).Fma(E(s[0].src(1)), E(s[1]));
         if (s[1].Is(Op::MUL)) return E(s[1].src(0)).Fma(E(s[1].src(1)), E(s[0]));
         break;
+      case Op::WMMA:
+        if (HasInstruction(u)) break;
+        return SumOfProducts(u, s);
       case Op::MULACC:
         if (ir::IsFloat(d) && target_.has_fma) break;
         return E(s[0]) * E(s[1]) + E(s[2]);
@@ -77,6 +81,38 @@ class AluDecomposer {
  private:
   Ex E(UOp u) { return {ctx_, u}; }
   Bounds BoundsOf(Ex x) { return ctx_.BoundsOf(x); }
+
+  // Whether the target has an instruction for a WMMA with as many lanes as u.
+  bool HasInstruction(UOp u) {
+    const ir::Shape& shape = *ctx_.ShapeOf(u);
+    const int64_t lanes = shape.empty() ? 1 : shape[0].const_int();
+    return std::any_of(target_.matrix_instructions.begin(), target_.matrix_instructions.end(),
+                       [&](const MatrixInstruction& i) {
+                         return i.m == 1 && i.n == lanes &&
+                                static_cast<int64_t>(i.a) == u.ints()[0] &&
+                                static_cast<int64_t>(i.b) == u.ints()[1];
+                       });
+  }
+  // A WMMA as products of elements. They are terms of a reduction, so Linearise may fuse them.
+  Ex SumOfProducts(UOp wmma, std::span<const UOp> s) {
+    const Dtype d = wmma.dtype();
+    const Ex a = E(s[0]), b = E(s[1]);
+    const auto element = [&](Ex word, int64_t number, int at) {
+      const Dtype of = *ir::DtypeByWire(static_cast<uint64_t>(number));
+      if (of == Dtype::BF16) {
+        const Ex high = at == 0 ? word << 16 : word & word.Bits(0xffff0000u);
+        return high.Bitcast(Dtype::F32);
+      }
+      const Ex byte = (at == 0 ? word : word >> (8 * at)).Cast(Dtype::U8);
+      return (of == Dtype::I8 ? byte.Bitcast(of) : byte).Cast(d);
+    };
+    UOp sum = s.size() == 3 ? s[2] : UOp();
+    for (int at = 0; at < (d == Dtype::F32 ? 2 : 4); ++at) {
+      const UOp term = element(a, wmma.ints()[0], at) * element(b, wmma.ints()[1], at);
+      sum = sum ? ctx_.Make(Op::ADD, d, {sum, term}, {}, kReduceChain) : term;
+    }
+    return E(sum);
+  }
 
   // CDIV or CMOD with a safe divisor: 1 instead of 0, and 1 instead of -1 if x may be the lowest
   // value. The results for these divisors are selected separately.

@@ -432,7 +432,7 @@ class Lineariser {
   }
 
   // Takes a kReduceChain apart: the unrolled terms of one step of a reduction, left to right.
-  static void Terms(UOp x, Op op, std::vector<UOp>& out) {
+  void Terms(UOp x, Op op, std::vector<UOp>& out) {
     std::vector<UOp> stack = {x};
     while (!stack.empty()) {
       const UOp u = stack.back();
@@ -440,6 +440,9 @@ class Lineariser {
       if (u.tag() == kReduceChain && u.Is(op)) {
         stack.push_back(u.src(1));
         stack.push_back(u.src(0));
+      } else if (u.tag() == kReduceChain && u.Is(Op::WMMA) && op == Op::ADD) {
+        stack.push_back(ctx_.Make(Op::WMMA, u.dtype(), {u.src(0), u.src(1)}, u.arg()));
+        stack.push_back(u.src(2));
       } else {
         out.push_back(u);
       }
@@ -465,6 +468,11 @@ class Lineariser {
   }
   // Emits one term of a step of a reduction; returns the new value of the accumulator.
   absl::StatusOr<UOp> AddTerm(UOp reduce, UOp acc, UOp term) {
+    if (term.Is(Op::WMMA) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
+      UOPD_TRY(Emit(term.srcs()));
+      return Line(
+          ctx_.Make(Op::WMMA, acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}, term.arg()));
+    }
     if (Fuses(reduce, term)) {
       UOPD_TRY(Emit(term.srcs()));
       return Line(ctx_.Make(Op::MULACC, acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}));

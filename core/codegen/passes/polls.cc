@@ -50,7 +50,8 @@ class LaneCounter {
 
 // Estimated time of one line, without the loops around it.
 double LineNs(UOp u, int64_t lanes, const Target& target) {
-  if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK})) return 0;
+  if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK, Op::WMMA}))
+    return 0;
   const UOp value = u.Is(Op::STORE) ? u.src(1) : u;
   const double registers =
       std::max(1.0, static_cast<double>(lanes * std::max<int64_t>(1, ir::ByteSize(value.dtype()))) /

@@ -39,7 +39,11 @@ class Widener {
     }
     if (u.Is(Op::BITCAST)) {
       UOp x = s[0];
-      if (IsSmall(from)) x = Encode(from, E(x));
+      if (const UOp bits = LoadedBits(from, x)) {
+        x = bits;
+      } else if (IsSmall(from)) {
+        x = Encode(from, E(x));
+      }
       if (!IsSmall(d)) return ir::Bitcast(ctx_, x, d);
       return Decode(d, E(ir::Bitcast(ctx_, x, Stored(d))));
     }
@@ -76,6 +80,13 @@ class Widener {
 
  private:
   Ex E(UOp u) { return {ctx_, u}; }
+
+  // The representation in memory of an f32 that is a decoded bf16; null for other values.
+  static UOp LoadedBits(Dtype d, UOp x) {
+    if (d != Dtype::BF16 || !x.Is(Op::BITCAST) || !x.src(0).Is(Op::SHL)) return UOp();
+    const UOp wide = x.src(0).src(0);
+    return wide.Is(Op::CAST) && wide.src(0).Is(Op::LOAD) ? wide.src(0) : UOp();
+  }
 
   // x converted to f32 and rounded to a value of d. `from`: the dtype of x before widening.
   Ex Round(Dtype d, Ex x, Dtype from) {

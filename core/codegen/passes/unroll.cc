@@ -171,6 +171,12 @@ class Unroller {
     }
     UOp chain = values[0];
     for (size_t i = 1; i < values.size(); ++i) {
+      const UOp next = values[i];
+      if (op == Op::ADD && next.Is(Op::WMMA) && next.n_src() == 2) {
+        chain = ctx_.Make(Op::WMMA, next.dtype(), {next.src(0), next.src(1), chain}, next.arg(),
+                          kReduceChain);
+        continue;
+      }
       chain = Combine(ctx_, op, chain, values[i]);
       if (op != Op::MAX)
         chain = ctx_.Make(chain.op(), chain.dtype(), chain.srcs(), chain.arg(), kReduceChain);

@@ -186,6 +186,24 @@ std::optional<Scalar> EvalAlu(Op op, Dtype out, std::span<const Scalar> v) {
   return r ? std::optional(Scalar::Int(out, *r)) : std::nullopt;
 }
 
+Scalar EvalWmma(UOp wmma, std::span<const Scalar> operands) {
+  const Dtype d = wmma.dtype(), a = *DtypeByWire(static_cast<uint64_t>(wmma.ints()[0])),
+              b = *DtypeByWire(static_cast<uint64_t>(wmma.ints()[1]));
+  const auto element = [](Dtype of, const Scalar& word, int at) {
+    const auto bits = static_cast<uint32_t>(word.i) >> (at * Bits(of));
+    return IsFloat(of) ? Scalar::Float(of, DecodeFloat(of, bits & ((1U << Bits(of)) - 1)))
+                       : Scalar::Int(of, bits);
+  };
+  double sum = operands.size() == 3 ? operands[2].f : 0;
+  Int128 whole = operands.size() == 3 ? operands[2].wide() : 0;
+  for (int at = 0; at < 32 / Bits(a); ++at) {
+    const Scalar x = element(a, operands[0], at), y = element(b, operands[1], at);
+    sum += x.f * y.f;
+    whole += x.wide() * y.wide();
+  }
+  return IsFloat(d) ? Scalar::Float(d, sum) : Scalar::Int(d, whole);
+}
+
 Scalar ReduceIdentity(Op op, Dtype dtype) {
   if (op == Op::MAX) {
     if (IsFloat(dtype)) return Scalar::Float(dtype, -std::numeric_limits<double>::infinity());

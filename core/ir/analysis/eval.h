@@ -30,6 +30,10 @@ struct Scalar {
 // REQUIRES: number and dtypes of the operands are those Verify demands.
 std::optional<Scalar> EvalAlu(Op op, Dtype out, std::span<const Scalar> operands);
 
+// A WMMA of scalars: floats as exact products and sums, rounded once; integers wrap. Operands that
+// are missing are not added.
+Scalar EvalWmma(UOp wmma, std::span<const Scalar> operands);
+
 // Identity of a reduction op in a dtype (MAX: the lowest value, minus infinity for floats that have
 // it).
 Scalar ReduceIdentity(Op op, Dtype dtype);

@@ -206,10 +206,20 @@ class Fuser {
   double TripsOf(UOp u, const NodeInfo& info) {
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
     if (info.work <= kLoadWork) return 0;  // computing u costs no more than loading it
+    if (ConvertsFactor(u, info)) return 0;
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d, picks);
     return trips;
+  }
+
+  // Whether u converts loaded values that the device multiplies as they are: products then load fewer
+  // bytes, and a matrix instruction converts on its own.
+  bool ConvertsFactor(UOp u, const NodeInfo& info) const {
+    if (!u.Is(Op::CAST) || info.device < 0) return false;
+    const UOp from = u.src(0);
+    return ir::Bits(u.dtype()) == 32 && f_.at(from).memory_work <= kLoadWork &&
+           options_.limits[static_cast<size_t>(info.device)].factors.Has(NumberOf(from.dtype()));
   }
 
   int32_t PartOf(UOp u) const {

@@ -10,10 +10,10 @@ namespace uopd::engine {
 
 std::string ScheduleTarget::Text() const {
   const schedule::KernelLimits& limits = options.limits;
-  std::string out =
-      Cat("default=", options.default_device, " threads=", limits.threads,
-          " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
-          " kernel_instructions=", limits.max_instructions, " kernel_loops=", limits.max_loops);
+  std::string out = Cat("default=", options.default_device, " threads=", limits.threads,
+                        " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
+                        " kernel_instructions=", limits.max_instructions,
+                        " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits());
   for (const auto& [name, other] : others) {
     if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
     if (other.max_buffers != limits.max_buffers)
@@ -24,6 +24,7 @@ std::string ScheduleTarget::Text() const {
       Append(out, " ", name, ".kernel_instructions=", other.max_instructions);
     if (other.max_loops != limits.max_loops)
       Append(out, " ", name, ".kernel_loops=", other.max_loops);
+    if (other.factors != limits.factors) Append(out, " ", name, ".factors=", other.factors.bits());
   }
   return out;
 }

@@ -22,7 +22,7 @@ struct ScheduleTarget {
   std::vector<std::pair<std::string, schedule::KernelLimits>> others;
 
   // The text for the environment key: "default=CPU:0 threads=2 kernel_buffers=32
-  // cache_bytes=1048576 kernel_instructions=4000 kernel_loops=48". For another device only the
+  // cache_bytes=1048576 kernel_instructions=4000 kernel_loops=48 factors=0". For another device only the
   // differing limits are added: "CPU:1.threads=1".
   std::string Text() const;
 };

@@ -50,9 +50,10 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
   const size_t axes = codegen::Axes(ctx, sink).size();
   codegen::OptPlan plan(ctx, sink, target);
   for (int i = 0; i < 8; ++i) {
-    const absl::Status added =
-        plan.Add({static_cast<codegen::OptKind>(random() % codegen::kOptKinds),
-                  static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]});
+    codegen::Opt opt{static_cast<codegen::OptKind>(random() % codegen::kOptKinds),
+                     static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
+    if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
+    const absl::Status added = plan.Add(opt);
     EXPECT_TRUE(added.ok() || added.code() == absl::StatusCode::kInvalidArgument)
         << StatusText(added);
   }
@@ -78,10 +79,12 @@ inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int tri
       ir::UOpContext ctx;
       const ir::UOp sink = k.make(ctx);
       std::vector<codegen::Opt> opts;
+      const auto language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
+      wide.matrix_instructions = DotInstructions(language);
       if (trial > 2) opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), wide, random);
       CheckOptions check;
       check.variables = k.variables, check.tolerance = k.tolerance;
-      check.language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
+      check.language = language;
       if (trial != 1) check.target = wide;
       if (trial > 2) check.options.opts = &opts;
       check.options.noopt = trial == 2;

@@ -36,6 +36,42 @@ std::vector<KernelCase> OptsCases() {
        {{Dtype::I8, 96}, {Dtype::I8, 54}, {Dtype::I8, 144}},
        0,
        false});
+  const std::pair<Dtype, Dtype> factors[] = {
+      {Dtype::BF16, Dtype::BF16}, {Dtype::I8, Dtype::I8}, {Dtype::U8, Dtype::I8},
+      {Dtype::I8, Dtype::U8},     {Dtype::U8, Dtype::U8}, {Dtype::BF16, Dtype::BF16}};
+  for (int t = 0; const auto& [a, b] : factors) {
+    const int64_t m = 6, n = 37, k = 18;
+    const bool floats = a == Dtype::BF16, ta = t % 2 != 0, tb = t % 3 != 0;
+    const Dtype sum = floats ? Dtype::F32 : Dtype::I32;
+    out.push_back({"widening_matmul",
+                   [=, a = a, b = b](UOpContext& c) {
+                     return tests::WideningMatmulKernel(c, m, n, k, ta, tb, a, b, sum);
+                   },
+                   {{sum, m * n}, {a, m * k}, {b, k * n}},
+                   floats ? 2e-6 : 0,
+                   floats});
+    ++t;
+  }
+  // A convolution of values that are computed, then rounded to bf16: exp2(x (3, 40)) * w (5, 3, 3).
+  out.push_back({"rounded_convolution",
+                 [](UOpContext& c) {
+                   KernelBuilder b(c);
+                   const UOp o = b.Loop(5), i = b.Loop(40), n = b.Reduced(3), k = b.Reduced(3);
+                   const UOp at = Add(c, Add(c, i, k), c.Idx(-1));
+                   const UOp gate = And(c, ir::Lt(c, c.Idx(-1), at), ir::Lt(c, at, c.Idx(40)));
+                   const UOp in = b.Load(b.Buffer(1, Dtype::F32, 120), b.At(n, 40, at), gate),
+                             w = b.Load(b.Buffer(2, Dtype::F32, 45), b.At(o, 9, b.At(n, 3, k)));
+                   const auto rounded = [&](UOp x) {
+                     return Cast(c, Cast(c, x, Dtype::BF16), Dtype::F32);
+                   };
+                   // exp2(0) is 1: what the padding of a reduced axis loads must not count.
+                   const UOp power = ir::Alu(c, Op::EXP2, {in});
+                   const UOp sum = Sum(c, Mul(c, rounded(power), rounded(w)), {n, k});
+                   return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 200), b.At(o, 40, i),
+                                                 Add(c, sum, c.Float(Dtype::F32, 1)), {o, i})});
+                 },
+                 {{Dtype::F32, 200}, {Dtype::F32, 120}, {Dtype::F32, 45}},
+                 1e-2});
   out.push_back({"softmax",
                  [](UOpContext& c) {
                    KernelBuilder b(c);

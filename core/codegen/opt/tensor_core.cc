@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/opt/tensor_core.h"
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+constexpr ir::Int128 kSignBits = 0x80808080;  // of four bytes
+
+bool IsByte(Dtype d) { return d == Dtype::I8 || d == Dtype::U8; }
+
+}  // namespace
+
+std::optional<Factors> SmallFactors(UOp reduce) {
+  if (!reduce.Is(Op::REDUCE) || reduce.reduce_op() != Op::ADD) return std::nullopt;
+  const UOp product = reduce.src(0);
+  if (!product.Is(Op::MUL) || !product.src(0).Is(Op::CAST) || !product.src(1).Is(Op::CAST))
+    return std::nullopt;
+  const Factors out{product.src(0).src(0), product.src(1).src(0)};
+  for (const UOp f : {out.a, out.b}) {
+    if (f.dtype() == Dtype::Index || ir::Bits(f.dtype()) >= 32) return std::nullopt;
+  }
+  return out;
+}
+
+bool Computes(const MatrixInstruction& instruction, const Factors& factors, Dtype sum) {
+  if (instruction.m != 1 || instruction.sum != NumberOf(sum)) return false;
+  const Dtype a = factors.a.dtype(), b = factors.b.dtype();
+  if (instruction.a == DtypeNumber::U8 && instruction.b == DtypeNumber::I8)
+    return IsByte(a) && IsByte(b);
+  return instruction.a == NumberOf(a) && instruction.b == NumberOf(b) && a == b;
+}
+
+DotRoles RolesOf(Dtype a, Dtype b, bool a_has_lanes, bool b_has_lanes) {
+  DotRoles out;
+  if (!IsByte(a)) return out;
+  if (a != b) {
+    out.swapped = a == Dtype::I8;
+    return out;
+  }
+  // Both signed: the first one is flipped, the sum is one of the second. Both unsigned: the other
+  // way round.
+  const bool is_signed = a == Dtype::I8;
+  const bool sum_of_a = a_has_lanes && !b_has_lanes;
+  out.swapped = is_signed == sum_of_a;
+  (is_signed ? out.flips_first : out.flips_second) = true;
+  return out;
+}
+
+UOp MakeWord(ir::UOpContext& ctx, UOp value, UOp group, UOp maybe_valid, bool flips) {
+  const int bits = ir::Bits(value.dtype());
+  const Dtype same = bits == 16 ? Dtype::U16 : Dtype::U8;
+  UOp element = value.dtype() == same ? value : ir::Bitcast(ctx, value, same);
+  element = ir::Cast(ctx, element, Dtype::U32);
+  if (maybe_valid) element = Where(ctx, maybe_valid, element, ctx.Int(Dtype::U32, 0));
+  UOp word;
+  for (int64_t j = 0; j < group.src(0).const_int(); ++j) {
+    UOp part = ir::Substitute(ctx, element, {{group.id(), ctx.Idx(j)}});
+    if (j > 0) part = ir::Alu(ctx, Op::SHL, {part, ctx.Int(Dtype::U32, j * bits)});
+    word = word ? ir::Alu(ctx, Op::OR, {word, part}) : part;
+  }
+  return flips ? ir::Alu(ctx, Op::XOR, {word, ctx.Int(Dtype::U32, kSignBits)}) : word;
+}
+
+UOp SumOfWords(ir::UOpContext& ctx, const MatrixInstruction& instruction, UOp first, UOp second,
+               const DotRoles& roles, std::span<const UOp> ranges) {
+  const Dtype sum = *ir::DtypeByWire(static_cast<uint64_t>(instruction.sum));
+  const auto dot = [&](UOp x, UOp y) {
+    const UOp product = ctx.Make(
+        Op::WMMA, sum, {x, y},
+        ctx.Data({static_cast<int64_t>(instruction.a), static_cast<int64_t>(instruction.b)}));
+    return ranges.empty() ? product : ir::ReduceRanges(ctx, Op::ADD, product, ranges);
+  };
+  const UOp all = dot(first, second), signs = ctx.Int(Dtype::U32, kSignBits);
+  // Four bytes 0x80 are 128 each in the first operand and -128 each in the second one.
+  if (roles.flips_first) return Sub(ctx, all, dot(signs, second));
+  if (roles.flips_second) return Sub(ctx, all, dot(first, signs));
+  return all;
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// TC: computes a sum of products of small elements with an instruction that multiplies matrices
+// (Target::matrix_instructions).
+//
+// A *word* is 32 bits that hold k elements of one operand, one after the other along a reduced
+// axis, element 0 in the lowest bits. WMMA (core/ir/ops.def) multiplies the elements of two words
+// and adds the products. Which k elements share a word does not matter, as long as the words of both
+// operands hold the same ones.
+#pragma once
+#include <optional>
+#include <span>
+
+#include "core/base/target.h"
+#include "core/ir/context.h"
+
+namespace uopd::codegen {
+
+// The operands of a product, before they are converted to the dtype of the sum.
+struct Factors {
+  ir::UOp a, b;
+};
+// Those of REDUCE(ADD, MUL(CAST(a), CAST(b))) where a and b are narrower than 32 bits.
+std::optional<Factors> SmallFactors(ir::UOp reduce);
+
+// Whether the instruction computes such a sum. An instruction that takes one unsigned and one
+// signed byte computes products of any two bytes (see DotRoles).
+bool Computes(const MatrixInstruction& instruction, const Factors& factors, ir::Dtype sum);
+
+// Which operand is the first one of WMMA, and whether the sign bits of its elements are flipped.
+//
+// x ^ 0x80 turns a signed byte x into the unsigned byte x + 128, and an unsigned x into the signed
+// byte x - 128. Then 128 times the sum of the other operand is taken off, or added.
+struct DotRoles {
+  bool swapped = false;  // WMMA(b, a)
+  bool flips_first = false, flips_second = false;
+};
+// `b_has_lanes`: only b differs from lane to lane. The sum that is taken off is then one of b: it is
+// the same for all values of a, so it is computed outside of the loops over them.
+DotRoles RolesOf(ir::Dtype a, ir::Dtype b, bool a_has_lanes, bool b_has_lanes);
+
+// The word of `value`: its elements for group = 0, 1, ..., where group is a RANGE of constant size.
+// Where maybe_valid is false, the elements are 0.
+ir::UOp MakeWord(ir::UOpContext& ctx, ir::UOp value, ir::UOp group, ir::UOp maybe_valid,
+                 bool flips);
+
+// The sum over `ranges` of the products of the words; the words are in the order of WMMA. A word
+// whose elements are invalid is 0, also if it is flipped in the other operand.
+ir::UOp SumOfWords(ir::UOpContext& ctx, const MatrixInstruction& instruction, ir::UOp first,
+                   ir::UOp second, const DotRoles& roles, std::span<const ir::UOp> ranges);
+
+}  // namespace uopd::codegen
