@@ -46,8 +46,8 @@ int CountQuotients(const std::vector<UOp>& order) {
 }  // namespace
 
 UOp SplitRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
-  // Above the ids of MergeRanges and of every kernel.
-  int64_t next_id = int64_t{1} << 33;
+  // Above the ids that TidyRanges and MergeRanges make: equal ids of equal sizes are one RANGE.
+  int64_t next_id = int64_t{1} << 34;
   for (;;) {
     const auto order = ir::Toposort(ctx, sink);
     const Division division = FirstDivision(order);
