@@ -5,8 +5,6 @@
 #include <memory>
 #include <unordered_map>
 
-#include "tests/perf/peers/lines.h"
-
 #ifdef UOPD_HAS_OPENBLAS
 #include <cblas.h>
 #endif
@@ -16,6 +14,8 @@
 
 #include <dnnl.hpp>
 #endif
+
+#include "tests/perf/peers/lines.h"
 
 namespace uopd::perf {
 namespace {
