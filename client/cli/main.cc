@@ -71,6 +71,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   uopd::cli::AddDevices(app, globals);
   uopd::cli::AddRun(app, globals);
+  uopd::cli::AddProfile(app, globals);
   uopd::cli::AddCache(app, globals);
   uopd::cli::AddMetrics(app, globals);
   uopd::cli::AddQuarantine(app, globals);
