@@ -13,6 +13,8 @@ Context::Context(Client& client, const ContextChanges& changes)
   if (changes.cache_level) options.set_cache_level(*changes.cache_level);
   if (changes.noopt) options.set_noopt(*changes.noopt);
   if (changes.fast_math) options.set_fast_math(*changes.fast_math);
+  if (changes.allow_bf16) options.set_allow_bf16(*changes.allow_bf16);
+  if (changes.allow_f16) options.set_allow_f16(*changes.allow_f16);
   if (changes.debug) options.set_debug(*changes.debug);
 }
 

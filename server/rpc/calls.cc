@@ -174,6 +174,8 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options) {
   engine::CompileOptions out;
   out.noopt = options.noopt();
   out.fast_math = options.fast_math();
+  out.allow_bf16 = options.allow_bf16();
+  out.allow_f16 = options.allow_f16();
   out.beam = static_cast<int>(std::min<uint32_t>(options.beam(), INT32_MAX));
   out.ignore_beam_cache = options.ignore_beam_cache();
   if (options.has_cache_level()) {
