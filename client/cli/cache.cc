@@ -93,6 +93,7 @@ absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
 
 absl::Status Explain(const Globals& globals, const std::string& a, const std::string& b) {
   v1::ExplainCacheRequest request;
+  *request.mutable_options() = globals.execution;
   UOPD_TRY(ReadGraphKey(a, request.mutable_a()));
   if (!b.empty()) UOPD_TRY(ReadGraphKey(b, request.mutable_b()));
   UOPD_ASSIGN(auto connection, globals.Connect());
@@ -146,6 +147,7 @@ void AddCache(CLI::App& app, Globals& globals) {
                    "digest of a graph, or file in the textual form (docs/ir.md)")
       ->required();
   explain->add_option("b", graphs->second, "a second graph; absent: the nearest cached graph");
+  AddExecution(*explain, globals);
   explain->callback(
       [&globals, graphs] { globals.status = Explain(globals, graphs->first, graphs->second); });
 }

@@ -32,6 +32,7 @@ struct Globals {
 
 void AddDevices(CLI::App& app, Globals& globals);
 void AddRun(CLI::App& app, Globals& globals);
+void AddProfile(CLI::App& app, Globals& globals);
 void AddCache(CLI::App& app, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);
 void AddQuarantine(CLI::App& app, Globals& globals);

@@ -37,6 +37,12 @@ void AddExecution(CLI::App& command, Globals& globals) {
           "use the daemon's cache on disk for 0: nothing, 1: tuning, 2: everything (CACHELEVEL)")
       ->check(CLI::Range(0, 2));
   command.add_flag_callback(
+      "--allow-bf16", [&globals] { globals.execution.set_allow_bf16(true); },
+      "operands of f32 products may be rounded to bf16 (ALLOW_BF16)");
+  command.add_flag_callback(
+      "--allow-f16", [&globals] { globals.execution.set_allow_f16(true); },
+      "operands of f32 products may be rounded to f16 (ALLOW_F16)");
+  command.add_flag_callback(
       "--noopt", [&globals] { globals.execution.set_noopt(true); },
       "compile kernels without opts (NOOPT)");
 }
@@ -71,6 +77,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   uopd::cli::AddDevices(app, globals);
   uopd::cli::AddRun(app, globals);
+  uopd::cli::AddProfile(app, globals);
   uopd::cli::AddCache(app, globals);
   uopd::cli::AddMetrics(app, globals);
   uopd::cli::AddQuarantine(app, globals);

@@ -71,6 +71,7 @@ class Client {
   size_t graph_bytes() const;
 
  private:
+  friend class Context;
   std::shared_ptr<GraphState> graph_;
 };
 

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <optional>
 #include <random>
 #include <thread>
 
+#include "absl/container/flat_hash_set.h"
 #include "client/cpp/backoff.h"
 #include "client/cpp/grpc_status.h"
 #include "core/base/mutex.h"
@@ -22,7 +24,9 @@ namespace {
 constexpr uint32_t kApiVersion = 1;
 constexpr size_t kChunk = 1 << 20;
 constexpr int kMaxReceive =
-    256 << 20;             // only has to exceed what the daemon sends, which has its own limits
+    256 << 20;  // only has to exceed what the daemon sends, which has its own limits
+constexpr uint32_t kTimesOnly = 2;  // DEBUG=2 and less has no code
+constexpr size_t kMaxExplained = 4096;
 constexpr int kTries = 5;  // with the waits between them about a second in total
 
 }  // namespace
@@ -34,6 +38,9 @@ struct Connection::Impl {
   std::string session_id,
       resume_token;  // set before the renewing thread starts; session_id never changes
   std::chrono::milliseconds ttl{0};
+
+  // Digests of graphs whose code has been shown.
+  absl::flat_hash_set<std::string> explained;
 
   Mutex mutex;
   std::condition_variable wake;
@@ -92,6 +99,25 @@ struct Connection::Impl {
     MutexLock lock(mutex);
     const auto until = std::chrono::steady_clock::now() + time;
     return !lock.WaitUntil(wake, until, [this]() UOPD_REQUIRES(mutex) { return closing; });
+  }
+
+  // Code does not change from run to run, so it is asked for once for every graph.
+  void AskForCodeOnce(v1::ExecuteRequest& request) {
+    if (request.options().debug() <= kTimesOnly) return;
+    if (explained.contains(request.digest())) {
+      request.mutable_options()->set_debug(kTimesOnly);
+    }
+  }
+
+  void ShowDebugText(const v1::ExecuteRequest& request, const v1::ExecuteResponse& response) {
+    if (request.options().debug() > kTimesOnly) {
+      if (explained.size() >= kMaxExplained) explained.clear();
+      explained.insert(request.digest());
+    }
+    const std::string& text = response.debug_text();
+    if (text.empty()) return;
+    if (options.debug_text) return options.debug_text(text);
+    std::fwrite(text.data(), 1, text.size(), stderr);
   }
 
   // Resumes the session after a disconnect. False if the session is gone. True if the daemon cannot
@@ -191,10 +217,14 @@ const v1::HelloResponse& Connection::hello() const { return impl_->hello; }
 
 absl::StatusOr<v1::ExecuteResponse> Connection::Execute(v1::ExecuteRequest& request) {
   request.set_session_id(impl_->session_id);
+  impl_->AskForCodeOnce(request);
   v1::ExecuteResponse response;
   const grpc::Status status = impl_->Call(&v1::UopdService::Stub::Execute, request, &response,
                                           &traffic_.execute_bytes, request.request_id() != 0);
-  if (status.ok()) return response;
+  if (status.ok()) {
+    impl_->ShowDebugText(request, response);
+    return response;
+  }
   // A caller that sees NOT_FOUND sends the graph. So only an unknown program may be NOT_FOUND here.
   if (MissingKind(status) == "buffer")
     return WithFrame(absl::InternalError(status.error_message()), "using a buffer of this session");

@@ -11,8 +11,10 @@
 // and calls that the daemon recognises by their request id are sent again. If the session is gone
 // for good, calls fail with FAILED_PRECONDITION: its tensors are lost.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "absl/time/time.h"
 #include "client/cpp/credentials.h"
@@ -29,6 +31,9 @@ struct ConnectOptions {
   // Requested time to live of the session without calls. Zero: the daemon's default.
   absl::Duration ttl = absl::ZeroDuration();
   std::string client_name = "libuopd-client 0.1";
+  // Gets the lines that the daemon returns for DEBUG=1..7. Null: they go to standard error. The code
+  // of kernels (levels from 3 on) is asked for once for every graph.
+  std::function<void(std::string_view)> debug_text;
 };
 
 class Connection : public Executor {

@@ -70,6 +70,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
 
   ir::UOpContext& ctx() { return *ctx_; }
   const ClientOptions& options() const { return options_; }
+  v1::Options& execution() { return options_.execution; }  // of the requests to come
   const ClientStats& stats() const { return stats_; }
   const Executor& executor() const { return *executor_; }
 
@@ -164,7 +165,7 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void Compact();
 
   std::shared_ptr<Executor> executor_;
-  const ClientOptions options_;
+  ClientOptions options_;
   ClientStats stats_;
   std::unique_ptr<ir::UOpContext> ctx_;
   // The context need not check nodes: each node is verified when its tensor is made, and the tensor

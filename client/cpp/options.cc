@@ -40,6 +40,8 @@ absl::StatusOr<v1::Options> OptionsFromEnvironment() {
   UOPD_ASSIGN(const uint32_t beam, Number("BEAM", 64));
   UOPD_ASSIGN(const uint32_t anew, Number("IGNORE_BEAM_CACHE", 1));
   UOPD_ASSIGN(const uint32_t noopt, Number("NOOPT", 1));
+  UOPD_ASSIGN(const uint32_t allow_bf16, Number("ALLOW_BF16", 1));
+  UOPD_ASSIGN(const uint32_t allow_f16, Number("ALLOW_F16", 1));
   UOPD_ASSIGN(const uint32_t debug, Number("DEBUG", 7));
   constexpr uint32_t kAbsent = UINT32_MAX;
   UOPD_ASSIGN(const uint32_t cache_level, Number("CACHELEVEL", 2, kAbsent));
@@ -47,6 +49,8 @@ absl::StatusOr<v1::Options> OptionsFromEnvironment() {
   out.set_beam(beam);
   out.set_ignore_beam_cache(anew != 0);
   out.set_noopt(noopt != 0);
+  out.set_allow_bf16(allow_bf16 != 0);
+  out.set_allow_f16(allow_f16 != 0);
   out.set_debug(debug);
   return out;
 }

@@ -19,7 +19,7 @@ struct ClientOptions {
 };
 
 // The switches that the environment sets: BEAM=n, IGNORE_BEAM_CACHE=1, CACHELEVEL=0..2, NOOPT=1,
-// DEBUG=1..7. Each variable may also have UOPD_ in front; that one wins. INVALID_ARGUMENT for a bad
+// ALLOW_BF16=1, ALLOW_F16=1, DEBUG=1..7. Each variable may also have UOPD_ in front; that one wins. INVALID_ARGUMENT for a bad
 // value. Meant for ClientOptions::execution. The library itself never reads the environment.
 absl::StatusOr<v1::Options> OptionsFromEnvironment();
 

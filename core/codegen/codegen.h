@@ -72,7 +72,8 @@ struct LoweredKernel {
   // Estimates for one launch with every variable at its maximum. `estimate_ns` assumes a slow core
   // (passes/polls.h): it tells long kernels from short ones.
   double flops = 0, bytes = 0, estimate_ns = 0;
-  bool polls = false;  // the kernel checks its stop word while it runs
+  DtypeNumber dtype = DtypeNumber::Void;  // of most operations (estimate.h)
+  bool polls = false;                     // the kernel checks its stop word while it runs
 };
 
 // Version of the output of Lower; part of the environment key of cached kernels. Raise it with

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
@@ -11,6 +12,24 @@ namespace uopd::codegen {
 
 using ir::Op;
 using ir::UOp;
+
+namespace {
+
+// The small float whose products a REDUCE adds up in f32, as matrix instructions do. Nullopt: it
+// adds up something else.
+std::optional<ir::Dtype> DtypeOfProducts(UOp reduce) {
+  const UOp product = reduce.src(0);
+  if (reduce.dtype() != ir::Dtype::F32 || !product.Is(Op::MUL)) return std::nullopt;
+  const UOp a = product.src(0), b = product.src(1);
+  if (!a.Is(Op::CAST) || !b.Is(Op::CAST)) return std::nullopt;
+  const ir::Dtype from = a.src(0).dtype();
+  if (from != b.src(0).dtype() || !ir::IsFloat(from) || ir::ByteSize(from) >= 4) {
+    return std::nullopt;
+  }
+  return from;
+}
+
+}  // namespace
 
 Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
   // A node is computed once per combination of values of the ranges that it depends on.
@@ -23,6 +42,11 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
     return n;
   };
   Estimate out;
+  std::map<ir::Dtype, double> by_dtype;
+  const auto count = [&](ir::Dtype dtype, double operations) {
+    out.flops += operations;
+    by_dtype[dtype] += operations;
+  };
   for (UOp u : ir::Toposort(ctx, sink)) {
     std::vector<UOp>& mine = along[u.id()];
     auto add = [&](UOp r) {
@@ -32,12 +56,22 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
     for (UOp s : u.srcs()) {
       for (UOp r : along.at(s.id())) add(r);
     }
-    if (u.Is(ir::OpSet{Op::REDUCE, Op::SCAN})) out.flops += times(mine);
+    if (u.Is(Op::SCAN)) count(u.dtype(), times(mine));
+    if (u.Is(Op::REDUCE)) {
+      const auto small = DtypeOfProducts(u);
+      count(small.value_or(u.dtype()), times(mine));
+      // The products were counted as f32 when their node was visited.
+      if (small.has_value()) {
+        const double products = times(along.at(u.src(0).id()));
+        by_dtype[ir::Dtype::F32] -= products;
+        by_dtype[*small] += products;
+      }
+    }
     if (u.Is(ir::OpSet{Op::REDUCE, Op::STAGE})) {
       for (UOp r : u.closed()) std::erase(mine, r);
     } else if (u.Is(ir::kAluOps) && ir::Info(u.dtype()).kind != ir::kIndexKind &&
                ir::Info(u.src(0).dtype()).kind != ir::kIndexKind && u.dtype() != ir::Dtype::Bool) {
-      out.flops += times(mine) * (u.Is(Op::MULACC) ? 2 : 1);
+      count(u.dtype(), times(mine) * (u.Is(Op::MULACC) ? 2 : 1));
     } else if (u.Is({Op::LOAD, Op::STORE})) {
       const UOp buffer = u.src(0).src(0);
       if (buffer.Is(Op::STAGE)) continue;  // staged values stay in the first-level cache
@@ -50,6 +84,12 @@ Estimate EstimateKernel(ir::UOpContext& ctx, UOp sink) {
     const double all = static_cast<double>(ir::Product(ir::MaxDims(ctx, *ctx.ShapeOf(buffer)))) *
                        static_cast<double>(ir::ByteSize(buffer.dtype()));
     out.bytes += std::min(bytes, all);
+  }
+  double most = 0;
+  for (const auto& [dtype, operations] : by_dtype) {
+    if (operations <= most) continue;
+    most = operations;
+    out.dtype = ir::NumberOf(dtype);
   }
   return out;
 }

@@ -122,6 +122,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   const Estimate estimate = EstimateKernel(ctx, sink);
   out.flops = estimate.flops;
   out.bytes = estimate.bytes;
+  out.dtype = estimate.dtype;
   if (options.opts != nullptr) {
     out.applied = *options.opts;
   } else if (!options.noopt) {

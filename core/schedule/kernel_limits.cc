@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// KernelLimits::Of (schedule.h): the limits of a device, from its Target.
+// The limits of devices (schedule.h): from a Target, and of the device of a node.
 #include <algorithm>
 
 #include "core/schedule/schedule.h"
@@ -18,8 +18,20 @@ KernelLimits KernelLimits::Of(const Target& target) {
     limits.factors.Add(i.a);
     limits.factors.Add(i.b);
     if (bytes) limits.factors.Add(i.a == DtypeNumber::U8 ? DtypeNumber::I8 : DtypeNumber::U8);
+    const bool known = std::ranges::find(limits.product_dtypes, i.a) != limits.product_dtypes.end();
+    if (i.a != i.b || i.sum != DtypeNumber::F32 || known) continue;
+    if (i.a == DtypeNumber::BF16 || i.a == DtypeNumber::F16) limits.product_dtypes.push_back(i.a);
   }
   return limits;
+}
+
+const KernelLimits& Options::LimitsFor(ir::UOp u) const {
+  using ir::Op;
+  constexpr ir::OpSet kPlaced = {Op::PARAM, Op::COPY};
+  if (limits_of.empty()) return limits;
+  while (!u.Is(kPlaced) && u.n_src() > 0) u = u.src(0);
+  const bool named = u.Is(kPlaced) && !u.text().empty();
+  return LimitsOf(named ? u.text() : std::string_view(default_device));
 }
 
 }  // namespace uopd::schedule

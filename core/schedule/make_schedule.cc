@@ -24,6 +24,7 @@
 #include "core/schedule/prepare/float_variables.h"
 #include "core/schedule/prepare/forward_states.h"
 #include "core/schedule/prepare/prepare.h"
+#include "core/schedule/prepare/round_products.h"
 #include "core/schedule/schedule.h"
 
 namespace uopd::schedule {
@@ -78,6 +79,8 @@ class Builder {
     replace(resolved);
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(SeparateDevices(ctx_, order, options_.default_device));
+    UOPD_TRY(ctx_.CheckInterrupt());
+    replace(RoundProducts(ctx_, order, options_));
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(Prepare(ctx_, order, options_));
     UOPD_TRY(ctx_.CheckInterrupt());

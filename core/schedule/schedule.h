@@ -97,8 +97,11 @@ struct KernelLimits {
   int64_t cache_bytes = 1 << 20;  // cache that each thread has for itself
   // Largest size of a kernel (kernel_cost.h). A larger one takes over a second to compile.
   int max_instructions = 4000;
-  int max_loops = 48;      // not counting the loops over the output
-  DtypeNumberSet factors;  // that matrix instructions of the device multiply
+  int max_loops = 48;  // not counting the loops over the output
+  // What matrix instructions of the device multiply: such values are not converted in memory.
+  DtypeNumberSet factors;
+  // The small floats whose products the device adds up in f32 with one instruction, best first.
+  std::vector<DtypeNumber> product_dtypes;
   bool operator==(const KernelLimits&) const = default;
 
   static KernelLimits Of(const Target& target);
@@ -116,16 +119,22 @@ struct Options {
   std::map<std::string, KernelLimits, std::less<>> limits_of;  // by the device's name in the graph
   // An allreduce of more elements than this, over more than two devices, is a ring (allreduce.h).
   int64_t ring_threshold = 256'000;
+  // The small floats that operands of f32 products may be rounded to (round_products.h). Empty:
+  // nothing is rounded.
+  DtypeNumberSet allowed_products;
 
   const KernelLimits& LimitsOf(std::string_view device) const {
     const auto found = limits_of.find(device);
     return found == limits_of.end() ? limits : found->second;
   }
+  // Of the device that u is computed on: that of the PARAM or COPY at the end of the chain of first
+  // sources.
+  const KernelLimits& LimitsFor(ir::UOp u) const;
 };
 
 // Part of the environment key of cached schedules. Raise it with every change of what MakeSchedule
 // returns.
-inline constexpr int kScheduleVersion = 10;
+inline constexpr int kScheduleVersion = 11;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kTensor). INVALID_ARGUMENT if values on different
 // devices meet without a COPY or MULTI; RESOURCE_EXHAUSTED: see forward_states.h; CANCELLED or

@@ -23,6 +23,7 @@
 #include "core/rules/simplify.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/multi/multi_device.h"
+#include "core/schedule/prepare/round_products.h"
 #include "core/schedule/schedule.h"
 #include "core/tools/split.h"
 
@@ -167,6 +168,11 @@ Result KeptPrologue(UOpContext& ctx, UOp root, std::string_view value) {
   UOPD_ASSIGN(const schedule::KeptSplit split, Split(ctx, root, value));
   return split.prologue;
 }
+Result RoundProducts(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
+  UOPD_ASSIGN(const schedule::Options options, RoundingOptions(value));
+  return schedule::RoundProducts(ctx, ir::Toposort(ctx, root), options);
+}
 
 constexpr Pass kPasses[] = {
     {"rules", "SET", "rewrite with one rule set", Rules},
@@ -177,6 +183,7 @@ constexpr Pass kPasses[] = {
     {"multi", "[ring threshold]",
      "resolve sharded values: pieces on several devices, and the transfers between them",
      ResolveMulti},
+    {"round_products", "bf16|f16", "round the operands of f32 products", RoundProducts},
     {"simplify", "", "the symbolic rules", Simplify},
     {"prepare_stages", "", "rewrite the loops of a kernel with STAGEs, before opts", PrepareStages},
     {"opts", "OPT+OPT", "apply opts to a kernel", Opts},
@@ -209,6 +216,17 @@ Target DefaultTarget() {
 }
 
 std::span<const Pass> Passes() { return kPasses; }
+
+absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype) {
+  schedule::Options options;
+  for (const DtypeNumber known : {DtypeNumber::BF16, DtypeNumber::F16}) {
+    if (Name(known) != dtype) continue;
+    options.allowed_products = {known};
+    options.limits.product_dtypes = {known};
+    return options;
+  }
+  return Invalid(Cat("dtype (", dtype, ") is none of bf16, f16"));
+}
 
 absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text) {
   std::vector<codegen::Opt> out;

@@ -11,6 +11,7 @@
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/context.h"
+#include "core/schedule/schedule.h"
 
 namespace uopd::tools {
 
@@ -25,6 +26,9 @@ std::span<const Pass> Passes();
 
 // The target for passes and for `lower`: the defaults, and products of bf16 pairs and of four bytes.
 Target DefaultTarget();
+// Scheduling options that allow products of this dtype ("bf16" or "f16"), for a device that has an
+// instruction for them.
+absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype);
 
 // Parses opts such as "UPCAST(0;4)+VECTOR(1;8)".
 absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text);

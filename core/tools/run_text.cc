@@ -42,7 +42,7 @@ class Runner {
 
  private:
   absl::Status Step(std::string_view name, std::string_view value) {
-    if (name == "schedule") return Schedule();
+    if (name == "schedule") return Schedule(value);
     if (name == "lower") return Lower(value);
     if (name == "render") return Render(value);
     if (name == "expr") {
@@ -57,9 +57,13 @@ class Runner {
     return Invalid(Cat("step (", name, ") is unknown"));
   }
 
-  absl::Status Schedule() {
+  absl::Status Schedule(std::string_view products) {
     UOPD_TRY(ir::Verify(ctx_, root_, ir::Level::kTensor));
-    UOPD_ASSIGN(const schedule::Schedule s, schedule::MakeSchedule(ctx_, root_, {}));
+    schedule::Options options;
+    if (!products.empty()) {
+      UOPD_ASSIGN(options, RoundingOptions(products));
+    }
+    UOPD_ASSIGN(const schedule::Schedule s, schedule::MakeSchedule(ctx_, root_, options));
     std::string out;
     auto name = [](const schedule::BufferRef& b) {
       return Cat(b.kind == schedule::BufferRef::kArgument ? "slot" : "temp", b.index);

@@ -41,7 +41,8 @@ int List() {
   std::printf("steps\n");
   for (const uopd::tools::Pass& pass : uopd::tools::Passes())
     ListStep(pass.name, pass.value, pass.doc);
-  ListStep("schedule", "", "the kernels of a tensor graph, with their buffers");
+  ListStep("schedule", "[bf16|f16]",
+           "the kernels of a tensor graph, with their buffers; may round products to the dtype");
   ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear kernel");
   ListStep("render", "c|llvm", "a linear kernel as text; another one is lowered first");
   ListStep("expr", "", "the root as one expression");

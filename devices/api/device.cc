@@ -13,6 +13,10 @@ Executable::Executable(std::shared_ptr<Device> device, std::string entry, ArgLay
     : device_(std::move(device)), entry_(std::move(entry)), args_(args) {}
 Executable::~Executable() = default;
 
+absl::StatusOr<std::string> Executable::Disassemble(size_t) const {
+  return absl::UnimplementedError(device_->info().name + " does not show the code of its kernels");
+}
+
 Buffer::Buffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, std::byte* host_data)
     : device_(std::move(device)), size_(size), kind_(kind), host_data_(host_data) {}
 Buffer::~Buffer() = default;

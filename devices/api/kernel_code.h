@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "core/base/status.h"
 #include "core/base/target.h"
 
 namespace uopd::devices {
@@ -54,6 +55,10 @@ class Executable : public std::enable_shared_from_this<Executable> {
   Device& device() const { return *device_; }
   const std::string& entry() const { return entry_; }
   const ArgLayout& args() const { return args_; }
+
+  // The instructions of the entry as the device runs them, one a line: for people to read. At most
+  // about `max_bytes`; a text that was cut says so. UNIMPLEMENTED: the driver cannot show them.
+  virtual absl::StatusOr<std::string> Disassemble(size_t max_bytes) const;
 
  private:
   const std::shared_ptr<Device> device_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "devices/api/host/host_stream.h"
 #include "devices/api/host/thread_priority.h"
+#include "devices/cpu/disassemble.h"
 
 namespace uopd::devices::cpu {
 namespace {
@@ -28,6 +29,10 @@ class CpuExecutable final : public HostExecutable {
     cpu_.threads().ParallelFor(
         shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); }, &stop);
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::string> Disassemble(size_t max_bytes) const override {
+    return cpu::Disassemble(code_->bytes(), cpu_.cpu_compiler().target(), max_bytes);
   }
 
  private:

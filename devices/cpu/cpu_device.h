@@ -47,6 +47,7 @@ class CpuDevice final : public Device {
   absl::StatusOr<std::shared_ptr<Executable>> Load(const KernelCode& kernel_code) override;
   absl::StatusOr<std::unique_ptr<Stream>> NewStream() override;
 
+  const CpuCompiler& cpu_compiler() const { return *compiler_; }
   // The threads for what the calling thread launches: the usual ones, or those of low priority.
   ThreadPool& threads() UOPD_EXCLUDES(background_mu_);
 

@@ -6,6 +6,7 @@
 #include <llvm/ExecutionEngine/Orc/ExecutorProcessControl.h>
 #include <llvm/ExecutionEngine/Orc/ObjectLinkingLayer.h>
 #include <llvm/ExecutionEngine/Orc/TaskDispatch.h>
+#include <llvm/Object/ELFObjectFile.h>
 #include <llvm/Object/ObjectFile.h>
 #include <llvm/Support/MemoryBuffer.h>
 #include <llvm/TargetParser/Host.h>
@@ -61,7 +62,7 @@ class CpuJit::Impl {
   absl::StatusOr<std::unique_ptr<Code>> Load(const std::string& object, const std::string& entry)
       UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
-    UOPD_TRY(CheckObject(object, entry));
+    UOPD_ASSIGN(const size_t bytes, CheckObject(object, entry));
     errors_.clear();
     orc::JITDylib& library = session_.createBareJITDylib(absl::StrCat("kernel", loads_++));
     library.addToLinkOrder(symbols_);
@@ -72,7 +73,8 @@ class CpuJit::Impl {
       // Links at once: the session's dispatcher runs everything on this thread.
       auto symbol = session_.lookup({&library}, session_.intern(entry));
       if (symbol) {
-        return std::make_unique<Code>(*this, &library, symbol->getAddress().toPtr<KernelEntry>());
+        return std::make_unique<Code>(*this, &library, symbol->getAddress().toPtr<KernelEntry>(),
+                                      bytes);
       }
       error = symbol.takeError();
     }
@@ -97,8 +99,8 @@ class CpuJit::Impl {
   }
 
   // Checks an object before ORC links it, because ORC's own errors do not name the missing symbol
-  // where one looks for it.
-  absl::Status CheckObject(const std::string& object, const std::string& entry) const
+  // where one looks for it. Returns the size of the entry's code.
+  absl::StatusOr<size_t> CheckObject(const std::string& object, const std::string& entry) const
       UOPD_REQUIRES(mu_) {
     auto file =
         llvm::object::ObjectFile::createELFObjectFile(llvm::MemoryBufferRef(object, "kernel"));
@@ -108,6 +110,7 @@ class CpuJit::Impl {
       return LoadError(entry, "it is no relocatable object of this machine");
     }
     bool has_entry = false;
+    size_t bytes = 0;
     std::string missing;
     for (const llvm::object::SymbolRef& symbol : (*file)->symbols()) {
       auto flags = symbol.getFlags();
@@ -116,7 +119,9 @@ class CpuJit::Impl {
       if (!name) return LoadError(entry, llvm::toString(name.takeError()));
       if (*flags & llvm::object::SymbolRef::SF_FormatSpecific) continue;
       if (!(*flags & llvm::object::SymbolRef::SF_Undefined)) {
-        has_entry |= *name == entry;
+        if (*name != entry) continue;
+        has_entry = true;
+        bytes = llvm::object::ELFSymbolRef(symbol).getSize();
       } else if (!known_.contains(name->str()) &&
                  *name != "_GLOBAL_OFFSET_TABLE_") {  // the linker makes this symbol
         absl::StrAppend(&missing, missing.empty() ? "" : ", ", name->str());
@@ -125,7 +130,7 @@ class CpuJit::Impl {
     if (!missing.empty())
       return LoadError(entry, absl::StrCat("it needs symbols that kernels may not use: ", missing));
     if (!has_entry) return LoadError(entry, "it does not define that symbol");
-    return absl::OkStatus();
+    return bytes;
   }
 
   Mutex mu_;

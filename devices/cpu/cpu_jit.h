@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "core/base/status.h"
@@ -22,17 +23,22 @@ class CpuJit {
   // nobody runs the code any more.
   class Code {
    public:
-    Code(Impl& jit, void* library, KernelEntry entry)
-        : jit_(jit), library_(library), entry_(entry) {}
+    Code(Impl& jit, void* library, KernelEntry entry, size_t bytes)
+        : jit_(jit), library_(library), entry_(entry), bytes_(bytes) {}
     ~Code();
     Code(const Code&) = delete;
     Code& operator=(const Code&) = delete;
     KernelEntry entry() const { return entry_; }
+    // The instructions of the entry.
+    std::span<const uint8_t> bytes() const {
+      return {reinterpret_cast<const uint8_t*>(entry_), bytes_};
+    }
 
    private:
     Impl& jit_;
     void* const library_;
     const KernelEntry entry_;
+    const size_t bytes_;
   };
 
   static absl::StatusOr<std::unique_ptr<CpuJit>> Create();

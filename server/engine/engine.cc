@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <thread>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
+#include "server/engine/report/kernel_texts.h"
 #include "server/engine/run/streams.h"
 
 namespace uopd::engine {
@@ -159,6 +161,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *graph_compiler_,
                *store_, devices_, compilers_),
       kept_programs_(compile_, devices_),
+      roofs_(*graph_compiler_, compile_),
       sessions_(SessionOptionsOf(config), total_, task_pool_),
       task_pool_(RunThreads(),
                  {.all = static_cast<size_t>(config.limits_waiting()),
@@ -330,6 +333,18 @@ void Engine::WithProgram(RequestContext& request, const ExecuteCall& call, Prepa
   absl::Status status = request.Check();
   if (status.ok()) status = Check(call.options, options);
   if (!status.ok()) return run(std::move(status));
+  run = [this, &request,
+         run = std::move(run)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+    if (!program.ok()) return run(std::move(program));
+    LogCode(request, *program);
+    if (request.maybe_report == nullptr) return run(std::move(program));
+    BeginReport(request, *std::move(program), std::move(run));
+  };
+  if (call.debug > 0 || call.profile) {
+    request.maybe_report = std::make_shared<RunReport>();
+    request.maybe_report->debug = call.debug;
+    request.maybe_report->profile = call.profile;
+  }
   const bool there = compile_.FindFor(request, call.graph, options);
   if (there && call.where == ExecuteCall::Where::kHere && &RunnerOf(request) == &task_pool_) {
     return run(ProgramOf(request));
@@ -347,6 +362,49 @@ void Engine::WithProgram(RequestContext& request, const ExecuteCall& call, Prepa
   };
   if (there) return post(ProgramOf(request));
   Prepare(request, call.graph, call.options, std::move(post));
+}
+
+void Engine::BeginReport(RequestContext& request, std::shared_ptr<const Program> program,
+                         Prepared run) {
+  const int debug = request.maybe_report->debug;
+  if (debug < 2 && !request.maybe_report->profile) return run(std::move(program));
+  compile_.Post(request.caller, [this, &request, debug, program = std::move(program),
+                                 run = std::move(run)]() mutable {
+    RunReport& report = *request.maybe_report;
+    for (DeviceState* device : program->devices) {
+      std::vector<DtypeNumber> dtypes;
+      for (const Step& step : program->steps) {
+        if (step.kernel != nullptr && step.device == device) dtypes.push_back(step.kernel->dtype);
+      }
+      if (!dtypes.empty()) report.roofs[device->name()] = roofs_.Get(request, *device, dtypes);
+    }
+    if (debug >= 3) {
+      Interrupt interrupt(request.deadline, request.cancelled);
+      ExplainKernels(
+          *graph_compiler_, *program, debug, RunReport::kMaxTextBytes, interrupt,
+          [&](std::string_view, const std::string& text) { return report.AddText(text); });
+    }
+    RunnerOf(request).Post(
+        request, [&request, program = std::move(program), run = std::move(run)]() mutable {
+          absl::Status wanted_still = request.Check();
+          if (!wanted_still.ok()) return run(std::move(wanted_still));
+          run(std::move(program));
+        });
+  });
+}
+
+void Engine::LogCode(const RequestContext& request, std::shared_ptr<const Program> program) {
+  constexpr size_t kMaxBytes = 64 << 10;  // of one form of one kernel
+  const int debug = debug_.load(std::memory_order_relaxed);
+  if (debug < 3 || !program->logged.First()) return;
+  compile_.Post(request.caller, [this, debug, program = std::move(program)] {
+    Interrupt never(Interrupt::Clock::time_point::max(), [this] { return draining(); });
+    ExplainKernels(*graph_compiler_, *program, debug, kMaxBytes, never,
+                   [](std::string_view kernel, const std::string& text) {
+                     UOPD_LOG(kInfo, "kernel code", {"name", kernel}, {"text", text});
+                     return true;
+                   });
+  });
 }
 
 TaskPool& Engine::RunnerOf(const RequestContext& request) {
@@ -382,7 +440,7 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
                    std::shared_ptr<const Program> program, RunDone done) {
   const uint64_t id = call.request_id;
   const Digest digest = program->digest;
-  RunLimits limits = Limits(call.debug);
+  RunLimits limits = Limits();
   limits.terms = TermsOf(&session, id);
   RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
                  watch_,  task_pool_};
@@ -483,7 +541,7 @@ void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* d
                   absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
                 if (!program.ok()) return done(program.status());
                 *digest = (*program)->digest;
-                RunLimits limits = Limits(call.debug);
+                RunLimits limits = Limits();
                 limits.terms = TermsOf(nullptr, 0);
                 auto memory = std::make_unique<CallMemory>(session_bytes(), total_);
                 BufferStore& buffers = memory->buffers;
@@ -518,8 +576,8 @@ RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {
   return out;
 }
 
-RunLimits Engine::Limits(int debug) const {
-  return {max_return_bytes_, std::max(debug, debug_.load(std::memory_order_relaxed))};
+RunLimits Engine::Limits() const {
+  return {max_return_bytes_, debug_.load(std::memory_order_relaxed)};
 }
 
 }  // namespace uopd::engine

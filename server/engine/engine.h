@@ -21,6 +21,7 @@
 #include "server/engine/compile/compile_service.h"
 #include "server/engine/compile/key_explainer.h"
 #include "server/engine/kept/kept_runs.h"
+#include "server/engine/report/roofs.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
 #include "server/engine/session/session_table.h"
@@ -44,7 +45,9 @@ struct ExecuteCall {
   GraphRef graph;
   CompileOptions options;
   RunCall run;
+  // What the request wants to know about its run (RunReport).
   int debug = 0;
+  bool profile = false;
 };
 
 class Engine;
@@ -150,11 +153,16 @@ class Engine {
   // Fills in the daemon's own choice for options that the request leaves open.
   CompileOptions Resolved(CompileOptions options) const;
   absl::Status Check(const CompileOptions& wanted, const CompileOptions& options) const;
-  RunLimits Limits(int debug) const;
+  RunLimits Limits() const;
   // Gets the program of a call that is to run now, and calls `run` with it on the thread for the
   // run.
   void WithProgram(RequestContext& request, const ExecuteCall& call, Prepared run);
   std::shared_ptr<const Program> ProgramOf(RequestContext& request) const;
+  // Fills in what the report of the request has before the run, which may take seconds, and then
+  // calls `run` on the thread for the run.
+  void BeginReport(RequestContext& request, std::shared_ptr<const Program> program, Prepared run);
+  // Writes the code of the program to the log, once, if debug.level asks for it. Does not wait.
+  void LogCode(const RequestContext& request, std::shared_ptr<const Program> program);
   // Runs a call whose program is known, in the turn of the session.
   void RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
              std::shared_ptr<const Program> program, RunDone done);
@@ -193,6 +201,7 @@ class Engine {
   KeyExplainer explainer_;
   CompileService compile_;
   KeptPrograms kept_programs_;
+  Roofs roofs_;
   SessionTable sessions_;
   RunWatch watch_;
   // Declared last: the tasks of the pools use the members above, and end before these are

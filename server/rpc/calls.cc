@@ -12,6 +12,8 @@ namespace {
 
 using Arguments = absl::InlinedVector<engine::Argument, 8>;
 
+constexpr uint32_t kMaxDebug = 7;
+
 // The result has views into the request, which outlives the call.
 Arguments ToArguments(const google::protobuf::RepeatedPtrField<v1::Argument>& arguments) {
   Arguments out;
@@ -70,6 +72,43 @@ void FillOutcome(const engine::CacheOutcome& outcome, v1::CacheOutcome* out) {
   out->set_kernels_tuned(outcome.kernels_tuned);
 }
 
+void FillProfile(const engine::RunReport& report, v1::Profile* out) {
+  for (const engine::KernelReport& kernel : report.kernels) {
+    v1::KernelProfile* to = out->add_kernels();
+    to->set_name(kernel.kernel);
+    to->set_device(kernel.device);
+    to->set_opts(kernel.opts);
+    to->set_us(kernel.ns * 1e-3);
+    to->set_flops(kernel.flops);
+    to->set_bytes(kernel.bytes);
+    to->set_roof_us(kernel.roof_ns * 1e-3);
+  }
+  out->set_kernels_left_out(report.left_out);
+  out->set_left_out_us(report.left_out_ns * 1e-3);
+  out->set_kernels_us(report.kernels_ns * 1e-3);
+  for (const auto& [device, roof] : report.roofs) {
+    v1::DeviceRoof* to = out->add_roofs();
+    to->set_device(device);
+    for (const auto& [dtype, ops] : roof.ops_per_s) {
+      v1::DtypeRoof* rate = to->add_dtypes();
+      rate->set_dtype(static_cast<uint32_t>(dtype));
+      rate->set_ops_per_s(ops);
+    }
+    to->set_memory_bytes_per_s(roof.memory_bytes_per_s);
+    to->set_cache_bytes_per_s(roof.cache_bytes_per_s);
+    to->set_cache_bytes(roof.cache_bytes);
+  }
+}
+
+// Nothing if the request was answered from an earlier result.
+template <class Response>
+void FillReport(engine::RequestContext& context, Response* response) {
+  engine::RunReport* const report = context.maybe_report.get();
+  if (report == nullptr || !report->ran) return;
+  response->set_debug_text(std::move(report->text));
+  if (report->profile) FillProfile(*report, response->mutable_profile());
+}
+
 template <class Response>
 void FillResult(engine::RequestContext& context, engine::ExecuteResult result, Response* response) {
   uint64_t sent = 0;
@@ -80,6 +119,7 @@ void FillResult(engine::RequestContext& context, engine::ExecuteResult result, R
   if (sent > 0) metrics::BytesSent().Increment(sent);
   FillTimings(context, response->mutable_timings());
   FillOutcome(context.cache, response->mutable_cache());
+  FillReport(context, response);
 }
 
 void FillSignature(const engine::Program& program, v1::Signature* out) {
@@ -112,6 +152,14 @@ engine::GraphRef GraphOf(const Request& request) {
   return {request.digest(), request.graph()};
 }
 
+void AskForReport(const v1::Options& options, engine::ExecuteCall& call) {
+  call.debug = static_cast<int>(std::min<uint32_t>(options.debug(), kMaxDebug));
+  call.profile = options.profile();
+}
+
+// A report may take compiles and measurements.
+bool WantsReport(const v1::Options& options) { return options.debug() > 0 || options.profile(); }
+
 template <class Request>
 engine::RunCall RunCallOf(const Request& request, const Arguments& arguments) {
   engine::RunCall out;
@@ -126,6 +174,8 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options) {
   engine::CompileOptions out;
   out.noopt = options.noopt();
   out.fast_math = options.fast_math();
+  out.allow_bf16 = options.allow_bf16();
+  out.allow_f16 = options.allow_f16();
   out.beam = static_cast<int>(std::min<uint32_t>(options.beam(), INT32_MAX));
   out.ignore_beam_cache = options.ignore_beam_cache();
   if (options.has_cache_level()) {
@@ -226,7 +276,7 @@ void Execute(engine::Engine& engine, engine::RequestContext& context, engine::Se
   call.request_id = request.request_id();
   call.graph = GraphOf(request);
   call.options = ToCompileOptions(request.options());
-  call.debug = static_cast<int>(std::min<uint32_t>(request.options().debug(), 7));
+  AskForReport(request.options(), call);
   call.run = RunCallOf(request, *arguments);
   call.run.free_buffers = {request.free_buffers().data(),
                            static_cast<size_t>(request.free_buffers().size())};
@@ -266,7 +316,7 @@ void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunR
   call.where = where;
   call.graph.bytes = request.graph();
   call.options = ToCompileOptions(request.options());
-  call.debug = static_cast<int>(std::min<uint32_t>(request.options().debug(), 7));
+  AskForReport(request.options(), call);
   call.run = RunCallOf(request, state->arguments);
   Digest* const digest = &state->digest;
   engine.RunOnce(context, call, digest,
@@ -295,11 +345,13 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
 }
 
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {
-  return engine.IsQuick(GraphOf(request), ToCompileOptions(request.options()));
+  return !WantsReport(request.options()) &&
+         engine.IsQuick(GraphOf(request), ToCompileOptions(request.options()));
 }
 
 bool IsQuick(engine::Engine& engine, const v1::RunRequest& request) {
-  return engine.IsQuick({{}, request.graph()}, ToCompileOptions(request.options()));
+  return !WantsReport(request.options()) &&
+         engine.IsQuick({{}, request.graph()}, ToCompileOptions(request.options()));
 }
 
 bool IsQuick(const v1::CreateBuffersRequest& request) {

@@ -3,6 +3,7 @@
 // (UOPD_QUERY).
 #include <algorithm>
 
+#include "server/rpc/calls.h"
 #include "server/rpc/service.h"
 #include "server/rpc/unary.h"
 
@@ -54,9 +55,10 @@ grpc::ServerUnaryReactor* Service::ExplainCache(grpc::CallbackServerContext* con
                                                 v1::ExplainCacheResponse* response) {
   return Serve(engine_, {context, Method::kExplainCache, *request, *response}, kElsewhere,
                [=, this](RequestContext& call) -> absl::Status {
-                 UOPD_ASSIGN(const engine::KeyExplanation found,
-                             engine_.explainer().Explain(call, GraphOf(request->a()),
-                                                         GraphOf(request->b())));
+                 UOPD_ASSIGN(
+                     const engine::KeyExplanation found,
+                     engine_.explainer().Explain(call, GraphOf(request->a()), GraphOf(request->b()),
+                                                 ToCompileOptions(request->options())));
                  response->set_digest_a(std::string(found.a.view()));
                  response->set_cached(found.cached);
                  if (found.has_b) response->set_digest_b(std::string(found.b.view()));

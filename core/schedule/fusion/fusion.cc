@@ -195,6 +195,13 @@ class Fuser {
     return from >= 0 && from != f_.at(u).device;
   }
 
+  // True for a CAST from a small float to f32 or f64. It costs nothing: codegen computes small floats
+  // in f32.
+  static bool WidensFloat(UOp u) {
+    if (!u.Is(Op::CAST) || !ir::IsFloat(u.dtype()) || !ir::IsFloat(u.src(0).dtype())) return false;
+    return ir::ByteSize(u.src(0).dtype()) < std::min<int64_t>(4, ir::ByteSize(u.dtype()));
+  }
+
   bool MustRealise(UOp u) const { return u.Is(OpSet{Op::CONTIGUOUS, Op::SCAN}) || IsTransfer(u); }
 
   // Notes that root r computes u, if u is a running sum: its range must be the innermost loop.
@@ -207,6 +214,7 @@ class Fuser {
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
     if (info.work <= kLoadWork) return 0;  // computing u costs no more than loading it
     if (ConvertsFactor(u, info)) return 0;
+    if (WidensFloat(u)) return 0;  // its source takes fewer bytes
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d, picks);

@@ -23,7 +23,8 @@
 //
 // `launch_cost` is the cost of an empty kernel. A third way is to *stage* x: to keep it in memory
 // inside of the kernel. x is staged if that is cheaper than both (staging.h). A sum that picks one
-// of its terms (picks.h) loses its loop, so that this loop counts as one trip.
+// of its terms (picks.h) loses its loop, so that this loop counts as one trip. A CAST that widens a
+// small float is never realised: its source, with fewer bytes, may be.
 //
 // Invariants
 //   (1) Every node has all of its demands before it is visited.

@@ -84,18 +84,9 @@ double WorkOf(UOp x) {
   return work;
 }
 
-// Limits of the device that u is computed on: that of the PARAM or COPY at the end of the chain of
-// first sources.
-const KernelLimits& LimitsFor(UOp u, const Options& options) {
-  if (options.limits_of.empty()) return options.limits;
-  while (!u.Is(OpSet{Op::PARAM, Op::COPY}) && u.n_src() > 0) u = u.src(0);
-  const bool named = u.Is(OpSet{Op::PARAM, Op::COPY}) && !u.text().empty();
-  return options.LimitsOf(named ? u.text() : options.default_device);
-}
-
 // The REDUCE u as two if that is cheaper (prepare.h); else u.
 UOp SplitReduce(UOpContext& ctx, UOp u, const Options& options) {
-  const int64_t threads = LimitsFor(u.src(0), options).threads;
+  const int64_t threads = options.LimitsFor(u.src(0)).threads;
   const UOp x = u.src(0);
   const auto dims = threads > 1 ? ir::StaticDims(*ctx.ShapeOf(x)) : std::nullopt;
   if (!dims) return u;

@@ -5,12 +5,20 @@
 
 namespace uopd::engine {
 
+DtypeNumberSet CompileOptions::allowed_products() const {
+  if (allow_bf16 && allow_f16) return {DtypeNumber::BF16, DtypeNumber::F16};
+  if (allow_bf16) return {DtypeNumber::BF16};
+  if (allow_f16) return {DtypeNumber::F16};
+  return {};
+}
+
 std::string CompileOptions::KernelText() const {
   return Cat("noopt=", noopt ? 1 : 0, " fast_math=", fast_math ? 1 : 0);
 }
 
 std::string CompileOptions::Text() const {
-  return Cat(KernelText(), " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0,
+  return Cat(KernelText(), " allow_bf16=", allow_bf16 ? 1 : 0, " allow_f16=", allow_f16 ? 1 : 0,
+             " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0,
              " cache_level=", cache_level);
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include <string>
 
+#include "core/base/dtype_number.h"
+
 namespace uopd::engine {
 
 struct CompileOptions {
@@ -11,6 +13,9 @@ struct CompileOptions {
 
   bool noopt = false;
   bool fast_math = false;
+  // Operands of f32 products may be rounded to these dtypes (core/schedule/prepare/round_products.h).
+  // Decided by the schedule: the kernel graphs then have the casts.
+  bool allow_bf16 = false, allow_f16 = false;
   int beam = 0;  // beam width of the search that tunes the kernels; 0: no tuning
   // Also tunes what has been tuned before.
   bool ignore_beam_cache = false;
@@ -21,6 +26,8 @@ struct CompileOptions {
 
   bool caches_tuning() const { return cache_level >= 1; }
   bool caches_compiles() const { return cache_level >= 2; }
+
+  DtypeNumberSet allowed_products() const;
 
   std::string Text() const;        // all options
   std::string KernelText() const;  // the options that decide the code of a kernel with given opts

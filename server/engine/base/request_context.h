@@ -17,6 +17,7 @@
 #include "core/base/trace_parent.h"
 #include "server/engine/base/caller.h"
 #include "server/engine/base/cancellation.h"
+#include "server/engine/base/run_report.h"
 
 namespace uopd::engine {
 
@@ -46,6 +47,8 @@ struct RequestContext {
   int64_t start_ns = NowNs();
   PhaseTimings timings;
   CacheOutcome cache;
+  // What the request wants to know about its run. Null: nothing.
+  std::shared_ptr<RunReport> maybe_report;
 
   // From now on `ends` decides whether the request is cancelled.
   void EndWith(std::shared_ptr<Cancellation> ends);

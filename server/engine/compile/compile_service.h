@@ -78,6 +78,14 @@ class CompileService {
   // is none.
   void WithGraph(const Caller& caller, const Digest& digest,
                  absl::AnyInvocable<void(absl::StatusOr<std::unique_ptr<Graph>>)> work);
+  // A kernel for the daemon's own use, such as a measurement.
+  absl::StatusOr<LoadedKernel> LoadKernel(const RequestContext& request,
+                                          const KernelRequest& kernel) {
+    PhaseTimings timings;  // belongs to no request
+    return loader_.Get(request, kernel, &timings);
+  }
+  // Runs a task on the threads for cold graphs: work of up to seconds that may wait for compiles.
+  void Post(const Caller& caller, TaskPool::Task task) { cold_.Post(caller, std::move(task)); }
 
   // How many callers wait for the compile of this graph. The graph is in its canonical form.
   size_t waiting(const GraphRef& ref, const CompileOptions& options) const;

@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
+#include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "core/render/renderer.h"
 #include "server/engine/base/code_key.h"
@@ -27,30 +28,39 @@ absl::StatusOr<schedule::Schedule> CoreCompiler::MakeSchedule(
   return schedule::MakeSchedule(ctx, sink, options);
 }
 
-absl::StatusOr<KernelSource> CoreCompiler::LowerKernel(std::string_view graph,
-                                                       const devices::Device& device,
-                                                       const CompileOptions& options,
-                                                       const std::vector<codegen::Opt>* opts,
-                                                       PhaseTimings* timings,
-                                                       Interrupt* maybe_interrupt) const {
-  const Target& target = device.target();
+namespace {
+
+// What LowerKernel and ExplainKernel take alike.
+struct KernelJob {
+  std::string_view graph;
+  const Target& target;
+  const CompileOptions& options;
+  const std::vector<codegen::Opt>* opts = nullptr;
+  Interrupt* maybe_interrupt = nullptr;
+};
+
+// Makes the source of a kernel, and its other texts if `maybe_text` is not null.
+absl::StatusOr<KernelSource> MakeKernel(const KernelJob& job, PhaseTimings* timings,
+                                        KernelText* maybe_text) {
+  const Target& target = job.target;
   UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(target.format));
   ir::UOpContext ctx;
-  ctx.set_interrupt(maybe_interrupt);
+  ctx.set_interrupt(job.maybe_interrupt);
   codegen::LoweredKernel lowered;
   {
     ScopedPhase phase(Phase::kCodegen, timings);
-    auto sink = ir::Decode(ctx, graph, ir::Level::kKernel);
+    auto sink = ir::Decode(ctx, job.graph, ir::Level::kKernel);
     UOPD_TRY(ctx.CheckInterrupt());
     // The client's graph has been verified. So a kernel graph that does not pass is a bug of the
     // daemon.
     if (!sink.ok()) {
       return UOPD_BUG(Cat("schedule made a bad kernel: ", StatusText(sink.status())));
     }
+    if (maybe_text != nullptr) maybe_text->graph = ir::Print(ctx, *sink);
     codegen::Options codegen_options;
-    codegen_options.noopt = options.noopt;
-    codegen_options.fast_math = options.fast_math;
-    codegen_options.opts = opts;
+    codegen_options.noopt = job.options.noopt;
+    codegen_options.fast_math = job.options.fast_math;
+    codegen_options.opts = job.opts;
     UOPD_ASSIGN(lowered, codegen::Lower(ctx, *sink, target, codegen_options));
   }
   KernelSource out;
@@ -58,15 +68,42 @@ absl::StatusOr<KernelSource> CoreCompiler::LowerKernel(std::string_view graph,
     ScopedPhase phase(Phase::kRender, timings);
     UOPD_ASSIGN(out.text, renderer->render(ctx, lowered.linear, lowered.name, lowered.variables));
   }
+  if (maybe_text != nullptr) maybe_text->lines = ir::Print(ctx, lowered.linear);
   KernelRecord& record = out.record;
   record.name = lowered.name;
   record.buffers = std::move(lowered.buffers);
   record.variables = std::move(lowered.variables);
   record.launch = std::move(lowered.launch);
+  record.opts = std::move(lowered.applied);
   record.flops = lowered.flops;
   record.bytes = lowered.bytes;
   record.estimate_ns = lowered.estimate_ns;
+  record.dtype = lowered.dtype;
   record.polls = lowered.polls;
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<KernelSource> CoreCompiler::LowerKernel(std::string_view graph,
+                                                       const devices::Device& device,
+                                                       const CompileOptions& options,
+                                                       const std::vector<codegen::Opt>* opts,
+                                                       PhaseTimings* timings,
+                                                       Interrupt* maybe_interrupt) const {
+  return MakeKernel({graph, device.target(), options, opts, maybe_interrupt}, timings, nullptr);
+}
+
+absl::StatusOr<KernelText> CoreCompiler::ExplainKernel(std::string_view graph,
+                                                       const devices::Device& device,
+                                                       const CompileOptions& options,
+                                                       const std::vector<codegen::Opt>* opts,
+                                                       Interrupt* maybe_interrupt) const {
+  KernelText out;
+  PhaseTimings timings;  // belongs to no request
+  UOPD_ASSIGN(KernelSource made,
+              MakeKernel({graph, device.target(), options, opts, maybe_interrupt}, &timings, &out));
+  out.source = std::move(made.text);
   return out;
 }
 

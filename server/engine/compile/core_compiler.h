@@ -17,6 +17,10 @@ class CoreCompiler final : public GraphCompiler {
                                            const std::vector<codegen::Opt>* opts,
                                            PhaseTimings* timings,
                                            Interrupt* maybe_interrupt) const override;
+  absl::StatusOr<KernelText> ExplainKernel(std::string_view graph, const devices::Device& device,
+                                           const CompileOptions& options,
+                                           const std::vector<codegen::Opt>* opts,
+                                           Interrupt* maybe_interrupt) const override;
 };
 
 }  // namespace uopd::engine

@@ -25,6 +25,13 @@ struct KernelSource {
   std::string text;
 };
 
+// The forms of a kernel that people read.
+struct KernelText {
+  std::string source;  // as given to the device's compiler
+  std::string lines;   // the linear kernel in textual form
+  std::string graph;   // what codegen started from, in textual form
+};
+
 class GraphCompiler {
  public:
   virtual ~GraphCompiler() = default;
@@ -46,6 +53,12 @@ class GraphCompiler {
                                                    const CompileOptions& options,
                                                    const std::vector<codegen::Opt>* opts,
                                                    PhaseTimings* timings,
+                                                   Interrupt* maybe_interrupt) const = 0;
+  // The texts of the kernel that LowerKernel makes of the same arguments.
+  virtual absl::StatusOr<KernelText> ExplainKernel(std::string_view graph,
+                                                   const devices::Device& device,
+                                                   const CompileOptions& options,
+                                                   const std::vector<codegen::Opt>* opts,
                                                    Interrupt* maybe_interrupt) const = 0;
 };
 

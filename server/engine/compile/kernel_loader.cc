@@ -98,9 +98,13 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   kernel->buffers = std::move(record.buffers);
   kernel->variables = std::move(record.variables);
   kernel->launch = std::move(record.launch);
+  kernel->graph = wanted.graph;
+  kernel->options = wanted.options;
+  kernel->opts = std::move(record.opts);
   kernel->flops = record.flops;
   kernel->bytes = record.bytes;
   kernel->estimate_ns = record.estimate_ns;
+  kernel->dtype = record.dtype;
   kernel->polls = record.polls;
   return std::shared_ptr<const Kernel>(std::move(kernel));
 }

@@ -8,6 +8,7 @@ namespace uopd::engine {
 namespace {
 
 constexpr uint64_t kMaxBuffers = 1 << 16;
+constexpr uint64_t kMaxOpts = 1 << 10;
 
 bool GetBuffers(ByteReader& in, std::vector<codegen::BufferUse>& out) {
   uint64_t n;
@@ -35,14 +36,32 @@ bool GetNames(ByteReader& in, std::vector<std::string>& out) {
   return true;
 }
 
+bool GetOpts(ByteReader& in, std::vector<codegen::Opt>& out) {
+  uint64_t n;
+  if (!in.Varint(n) || n > kMaxOpts) return false;
+  for (uint64_t i = 0; i < n; ++i) {
+    uint64_t kind;
+    int64_t axis, amount;
+    if (!in.Varint(kind) || !in.Signed(axis) || !in.Signed(amount)) return false;
+    if (kind >= codegen::kOptKinds || axis < 0 || axis > INT32_MAX) return false;
+    out.push_back({static_cast<codegen::OptKind>(kind), static_cast<int>(axis), amount});
+  }
+  return true;
+}
+
 bool Get(ByteReader& in, KernelRecord& out) {
   if (!in.String(out.name) || !in.String(out.object) || !GetBuffers(in, out.buffers) ||
       !GetNames(in, out.variables)) {
     return false;
   }
-  return codegen::LaunchGeometry::Decode(in, out.variables.size(), out.launch) &&
-         in.Double(out.flops) && in.Double(out.bytes) && in.Double(out.estimate_ns) &&
-         in.Bool(out.polls) && in.done();
+  uint64_t dtype;
+  if (!codegen::LaunchGeometry::Decode(in, out.variables.size(), out.launch) ||
+      !GetOpts(in, out.opts) || !in.Double(out.flops) || !in.Double(out.bytes) ||
+      !in.Double(out.estimate_ns) || !in.Varint(dtype) || !ir::DtypeByWire(dtype)) {
+    return false;
+  }
+  out.dtype = static_cast<DtypeNumber>(dtype);
+  return in.Bool(out.polls) && in.done();
 }
 
 }  // namespace
@@ -60,9 +79,16 @@ std::string KernelRecord::Encode() const {
   PutVarint(out, variables.size());
   for (const std::string& variable : variables) PutString(out, variable);
   launch.Encode(out);
+  PutVarint(out, opts.size());
+  for (const codegen::Opt& opt : opts) {
+    PutVarint(out, static_cast<uint64_t>(opt.kind));
+    PutSigned(out, opt.axis);
+    PutSigned(out, opt.amount);
+  }
   PutDouble(out, flops);
   PutDouble(out, bytes);
   PutDouble(out, estimate_ns);
+  PutVarint(out, static_cast<uint64_t>(dtype));
   PutBool(out, polls);
   return out;
 }

@@ -12,7 +12,7 @@
 namespace uopd::engine {
 
 // Version of the encoding; part of the environment key.
-inline constexpr int kKernelRecordVersion = 3;
+inline constexpr int kKernelRecordVersion = 4;
 
 struct KernelRecord {
   std::string name;                         // entry point
@@ -20,7 +20,10 @@ struct KernelRecord {
   std::vector<codegen::BufferUse> buffers;  // by PARAM slot
   std::vector<std::string> variables;       // in the order of the launch
   codegen::LaunchGeometry launch;
-  double flops = 0, bytes = 0, estimate_ns = 0;  // as in codegen::LoweredKernel
+  std::vector<codegen::Opt> opts;  // that were applied
+  // As in codegen::LoweredKernel.
+  double flops = 0, bytes = 0, estimate_ns = 0;
+  DtypeNumber dtype = DtypeNumber::Void;
   bool polls = false;
 
   std::string Encode() const;

@@ -64,10 +64,12 @@ absl::StatusOr<std::unique_ptr<Graph>> KeyExplainer::Load(const GraphRef& ref) {
 }
 
 absl::StatusOr<KeyExplanation> KeyExplainer::Explain(RequestContext& request, const GraphRef& a,
-                                                     const GraphRef& b) {
+                                                     const GraphRef& b,
+                                                     const CompileOptions& options) {
   UOPD_TRY(request.Check());
   UOPD_ASSIGN(std::unique_ptr<Graph> graph, Load(a));
-  UOPD_ASSIGN(const ScheduleTarget target, ScheduleTargetOf(graph->ctx(), graph->sink(), devices_));
+  UOPD_ASSIGN(const ScheduleTarget target,
+              ScheduleTargetOf(graph->ctx(), graph->sink(), devices_, options));
   store_.Flush().IgnoreError();  // also see entries that are on their way to the disk
   const cache::Key wanted = ScheduleKey(graph->bytes(), graph_compiler_, target);
   KeyExplanation out;

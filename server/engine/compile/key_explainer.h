@@ -42,10 +42,10 @@ class KeyExplainer {
                const ir::WireLimits& limits)
       : graph_compiler_(graph_compiler), store_(store), devices_(devices), limits_(limits) {}
 
-  // Compares a and b. If b is empty, compares a with the nearest cached entry. NOT_FOUND (program):
+  // Compares a and b, both compiled with `options`. If b is empty, compares a with the nearest cached entry. NOT_FOUND (program):
   // a digest that the cache does not know. INVALID_ARGUMENT: the graph fails verification.
   absl::StatusOr<KeyExplanation> Explain(RequestContext& request, const GraphRef& a,
-                                         const GraphRef& b);
+                                         const GraphRef& b, const CompileOptions& options = {});
 
   // Logs one line at level debug about a graph whose schedule is about to be made: the first
   // difference to the nearest of the kLoggedEntries entries used last. Does nothing at other

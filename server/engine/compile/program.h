@@ -92,6 +92,19 @@ class Recording {
   mutable std::shared_ptr<const RecordedSteps> steps_ UOPD_GUARDED_BY(mu_);
 };
 
+// True for the first caller. Thread-safe.
+class OnceFlag {
+ public:
+  OnceFlag() = default;
+  OnceFlag(const OnceFlag&) {}  // a copy of a program is another program
+  OnceFlag& operator=(const OnceFlag&) = delete;
+
+  bool First() const { return !done_.exchange(true); }
+
+ private:
+  mutable std::atomic<bool> done_{false};
+};
+
 struct Program {
   Digest digest;
   std::vector<ProgramSlot> slots;
@@ -112,6 +125,7 @@ struct Program {
   bool may_be_long = false;
   RunTime run_time;
   Recording recording;
+  OnceFlag logged;  // its code was written to the log (debug.level)
 
   // Whether the next run is expected to take over 10 ms; it then gets a thread of low priority. The
   // time of earlier runs says more than the estimate, which may be twenty times too long. But with
@@ -130,7 +144,8 @@ struct ProgramKey {
   template <class H>
   friend H AbslHashValue(H h, const ProgramKey& key) {
     const CompileOptions& options = key.options;
-    return H::combine(std::move(h), key.digest, options.noopt, options.fast_math, options.beam,
+    return H::combine(std::move(h), key.digest, options.noopt, options.fast_math,
+                      options.allow_bf16, options.allow_f16, options.beam,
                       options.ignore_beam_cache, options.cache_level);
   }
 };

@@ -47,6 +47,10 @@ absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
       out.noopt = value != 0;
     } else if (name == "fast_math") {
       out.fast_math = value != 0;
+    } else if (name == "allow_bf16") {
+      out.allow_bf16 = value != 0;
+    } else if (name == "allow_f16") {
+      out.allow_f16 = value != 0;
     } else if (name == "beam") {
       out.beam = value;
     } else if (name == "ignore_beam_cache") {

@@ -24,7 +24,7 @@ cache::Key ScheduleKey(std::string graph_bytes, const GraphCompiler& graph_compi
 
 absl::StatusOr<schedule::Schedule> Schedules::Get(RequestContext& request, Graph& graph,
                                                   const CompileOptions& options) {
-  UOPD_ASSIGN(const ScheduleTarget target, TargetOf(request, graph));
+  UOPD_ASSIGN(const ScheduleTarget target, TargetOf(request, graph, options));
   const cache::Key key = ScheduleKey(graph.bytes(), graph_compiler_, target);
   cache::LoadOptions load{
       .limits = request.wait_limits(),
@@ -47,10 +47,11 @@ absl::StatusOr<schedule::Schedule> Schedules::Get(RequestContext& request, Graph
   }
 }
 
-absl::StatusOr<ScheduleTarget> Schedules::TargetOf(RequestContext& request, Graph& graph) const {
-  if (devices_.size() == 1) return OnlyScheduleTarget(devices_);
+absl::StatusOr<ScheduleTarget> Schedules::TargetOf(RequestContext& request, Graph& graph,
+                                                   const CompileOptions& options) const {
+  if (devices_.size() == 1) return OnlyScheduleTarget(devices_, options);
   UOPD_TRY(graph.NeedNodes(request));
-  return ScheduleTargetOf(graph.ctx(), graph.sink(), devices_);
+  return ScheduleTargetOf(graph.ctx(), graph.sink(), devices_, options);
 }
 
 absl::StatusOr<std::string> Schedules::Make(RequestContext& request, Graph& graph,

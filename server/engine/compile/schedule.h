@@ -32,7 +32,8 @@ class Schedules {
                                          const CompileOptions& options);
 
  private:
-  absl::StatusOr<ScheduleTarget> TargetOf(RequestContext& request, Graph& graph) const;
+  absl::StatusOr<ScheduleTarget> TargetOf(RequestContext& request, Graph& graph,
+                                          const CompileOptions& options) const;
   // Makes the encoded schedule. `limits` may end it early.
   absl::StatusOr<std::string> Make(RequestContext& request, Graph& graph,
                                    const schedule::Options& options, const cache::Key& key,

@@ -2,11 +2,22 @@
 #include "server/engine/compile/schedule_target.h"
 
 #include <map>
+#include <span>
 
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 
 namespace uopd::engine {
+
+namespace {
+
+std::string Names(std::span<const DtypeNumber> dtypes) {
+  std::string out;
+  for (const DtypeNumber dtype : dtypes) Append(out, out.empty() ? "" : ",", Name(dtype));
+  return out;
+}
+
+}  // namespace
 
 std::string ScheduleTarget::Text() const {
   const schedule::KernelLimits& limits = options.limits;
@@ -26,20 +37,32 @@ std::string ScheduleTarget::Text() const {
       Append(out, " ", name, ".kernel_loops=", other.max_loops);
     if (other.factors != limits.factors) Append(out, " ", name, ".factors=", other.factors.bits());
   }
+  if (options.allowed_products == DtypeNumberSet()) return out;
+  std::vector<DtypeNumber> allowed;
+  for (const DtypeNumber dtype : {DtypeNumber::BF16, DtypeNumber::F16}) {
+    if (options.allowed_products.Has(dtype)) allowed.push_back(dtype);
+  }
+  Append(out, " allow=", Names(allowed), " products=", Names(limits.product_dtypes));
+  for (const auto& [name, other] : others) {
+    if (other.product_dtypes != limits.product_dtypes)
+      Append(out, " ", name, ".products=", Names(other.product_dtypes));
+  }
   return out;
 }
 
-absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices) {
+absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices,
+                                                  const CompileOptions& options) {
   UOPD_ASSIGN(DeviceState * device, devices.Get(""));
   ScheduleTarget out;
   out.options.default_device = device->name();
+  out.options.allowed_products = options.allowed_products();
   out.options.limits = schedule::KernelLimits::Of(device->device().target());
   return out;
 }
 
 absl::StatusOr<ScheduleTarget> ScheduleTargetOf(const ir::UOpContext& ctx, ir::UOp sink,
-                                                DeviceSet& devices) {
-  UOPD_ASSIGN(ScheduleTarget out, OnlyScheduleTarget(devices));
+                                                DeviceSet& devices, const CompileOptions& options) {
+  UOPD_ASSIGN(ScheduleTarget out, OnlyScheduleTarget(devices, options));
   std::map<std::string, schedule::KernelLimits> others;
   std::string_view last;  // most graphs name one device, many times
   for (ir::UOp u : ir::Toposort(ctx, sink)) {

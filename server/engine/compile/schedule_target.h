@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the schedule of a graph depends on besides the graph: the default device, and the limits of
-// the devices that the graph names.
+// What the schedule of a graph depends on besides the graph: the default device, the limits of the
+// devices that the graph names, and the precision that the request allows.
 //
 // It has the limits of the default device, and of each other named device whose limits differ. So a
 // graph has the same schedule on all machines whose relevant devices are alike. The number of
@@ -12,6 +12,7 @@
 
 #include "core/ir/context.h"
 #include "core/schedule/schedule.h"
+#include "server/engine/base/compile_options.h"
 #include "server/engine/base/device_set.h"
 
 namespace uopd::engine {
@@ -22,8 +23,9 @@ struct ScheduleTarget {
   std::vector<std::pair<std::string, schedule::KernelLimits>> others;
 
   // The text for the environment key: "default=CPU:0 threads=2 kernel_buffers=32
-  // cache_bytes=1048576 kernel_instructions=4000 kernel_loops=48 factors=0". For another device only the
-  // differing limits are added: "CPU:1.threads=1".
+  // cache_bytes=1048576 kernel_instructions=4000 kernel_loops=48 factors=0". For another device only
+  // the differing limits are added: "CPU:1.threads=1". If the request allows rounded products, also
+  // "allow=bf16,f16 products=bf16": what it allows, and what the device has.
   std::string Text() const;
 };
 
@@ -31,9 +33,11 @@ struct ScheduleTarget {
 // device, because no program is made from that schedule. Errors: those of DeviceSet::Get for the
 // default device.
 absl::StatusOr<ScheduleTarget> ScheduleTargetOf(const ir::UOpContext& ctx, ir::UOp sink,
-                                                DeviceSet& devices);
+                                                DeviceSet& devices,
+                                                const CompileOptions& options = {});
 // The target of a graph that names only the default device. No graph names another if
 // devices.size() == 1.
-absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices);
+absl::StatusOr<ScheduleTarget> OnlyScheduleTarget(DeviceSet& devices,
+                                                  const CompileOptions& options = {});
 
 }  // namespace uopd::engine

@@ -7,19 +7,21 @@
 
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "server/engine/report/run_text.h"
 #include "server/engine/run/binding.h"
 #include "server/engine/run/steps.h"
 
 namespace uopd::engine {
 namespace {
 
-void Report(const Program& program, std::span<const int64_t> durations_ns, int debug) {
+// Counts the kernels, and writes a log line for each from log level 2 on.
+void Count(const Program& program, std::span<const int64_t> durations_ns, int log_level) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
     if (step.kernel == nullptr) continue;
     const auto ns = static_cast<double>(std::max<int64_t>(durations_ns[i], 1));
     step.device->kernel_duration().Observe(ns * 1e-9);
-    if (debug < 2) continue;
+    if (log_level < 2) continue;
     UOPD_LOG(kInfo, "kernel", {"step", i}, {"name", step.kernel->name}, {"us", ns * 1e-3},
              {"gflops", step.kernel->flops / ns}, {"gbytes", step.kernel->bytes / ns});
   }
@@ -124,13 +126,24 @@ class Run : public std::enable_shared_from_this<Run> {
     in_.request.timings.Add(Phase::kRun, steps_ns);
     in_.request.timings.Add(Phase::kCopy, NowNs() - steps_end_ns_);
     if (!status.ok()) return End(Failed(std::move(status)));
-    Report(program, durations_ns_, in_.limits.debug);
+    Count(program, durations_ns_, in_.limits.log_level);
+    Report(steps_ns);
     program.run_time.Add(steps_ns);
     streams_->GiveBack();
     status = binding_->Commit();
     if (!status.ok()) return End(std::move(status));
     in_.buffers.Free(in_.call.free_buffers);
     End(std::move(result_));
+  }
+
+  // What the client asked to know. It travels in the same message as the returned data.
+  void Report(int64_t steps_ns) {
+    RunReport* const report = in_.request.maybe_report.get();
+    if (report == nullptr) return;
+    int64_t room = in_.limits.max_return_bytes;
+    for (const std::string& data : result_.data) room -= static_cast<int64_t>(data.size());
+    ReportRun(*in_.program, durations_ns_, steps_ns, *report);
+    report->Shorten(static_cast<size_t>(std::max<int64_t>(room, 0)));
   }
 
   absl::Status Failed(absl::Status status) {

@@ -53,7 +53,7 @@ struct RunCall {
 
 struct RunLimits {
   int64_t max_return_bytes = 16 << 20;  // of all returned data together
-  int debug = 0;                        // 2: one log line per kernel
+  int log_level = 0;                    // debug.level; 2: one log line per kernel
   RunTerms terms;
 };
 

@@ -91,6 +91,10 @@ class FakeDaemon : public v1::UopdService::Service {
       return next;
     }
     response->add_data("done");
+    debug_levels.push_back(request->options().debug());
+    if (request->options().debug() > 0) {
+      response->set_debug_text("level " + std::to_string(request->options().debug()) + "\n");
+    }
     return grpc::Status::OK;
   }
   grpc::Status Upload(grpc::ServerContext*, grpc::ServerReader<v1::UploadRequest>* reader,
@@ -128,6 +132,7 @@ class FakeDaemon : public v1::UopdService::Service {
   bool session_gone = false;
   std::vector<grpc::Status> failures;
   std::vector<uint64_t> ids;
+  std::vector<uint32_t> debug_levels;
   std::vector<size_t> chunks;
   std::map<uint64_t, std::string> buffers;
 };
@@ -255,6 +260,35 @@ TEST(GrpcStatusTest, ToleratesForeignDetails) {
     EXPECT_FALSE(GetNode(s).has_value());
   }
   EXPECT_TRUE(FromGrpc(grpc::Status::OK).ok());
+}
+
+TEST_F(ConnectionTest, ShowsDebugTextAndAsksForTheCodeOfAGraphOnce) {
+  std::string shown;
+  options_.debug_text = [&](std::string_view text) { shown += text; };
+  const auto connection = Connect();
+  const auto execute = [&](const std::string& digest, uint32_t debug) {
+    v1::ExecuteRequest request;
+    request.set_digest(digest);
+    request.mutable_options()->set_debug(debug);
+    EXPECT_TRUE(connection->Execute(request).ok());
+  };
+  daemon_.failures = {Missing("program")};
+  v1::ExecuteRequest unknown;
+  unknown.set_digest("a");
+  unknown.mutable_options()->set_debug(4);
+  EXPECT_TRUE(absl::IsNotFound(connection->Execute(unknown).status()));
+  for (const uint32_t debug : {0, 2, 4, 4, 1}) execute("a", debug);
+  execute("b", 6);
+  EXPECT_THAT(daemon_.debug_levels, ElementsAre(0, 2, 4, 2, 1, 6));
+  EXPECT_EQ(shown, "level 2\nlevel 4\nlevel 2\nlevel 1\nlevel 6\n");
+}
+
+TEST_F(ConnectionTest, DebugTextGoesToStandardError) {
+  v1::ExecuteRequest request;
+  request.mutable_options()->set_debug(2);
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(Connect()->Execute(request).ok());
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "level 2\n");
 }
 
 }  // namespace

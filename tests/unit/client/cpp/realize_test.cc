@@ -2,6 +2,7 @@
 // What travels: graphs, digests, handles, frees; and what stays in the client.
 #include <numeric>
 
+#include "client/cpp/context.h"
 #include "client/cpp/optimizer.h"
 #include "tests/unit/client/cpp/fixture.h"
 
@@ -261,6 +262,28 @@ TEST_F(RealizeTest, RandomNumbersDependOnSeedAndPositionOnly) {
   EXPECT_NEAR(square, 1, 0.1);
   const auto kept = Out(client_.Ones({1000}).Dropout(0.25));
   EXPECT_NEAR(std::accumulate(kept.begin(), kept.end(), 0.0) / 1000, 1, 0.1);
+}
+
+TEST_F(RealizeTest, AContextChangesTheRequestsOfItsScope) {
+  const Tensor x = Ramp({3}), late = x * 3.0;
+  {
+    const Context outer(client_, {.beam = 2, .debug = 1});
+    ASSERT_TRUE((x + 1.0).Realize().ok());
+    EXPECT_EQ(Last().options().beam(), 2u);
+    EXPECT_EQ(Last().options().debug(), 1u);
+    {
+      const Context inner(client_, {.noopt = true, .debug = 0});
+      ASSERT_TRUE((x + 2.0).Realize().ok());
+      EXPECT_EQ(Last().options().beam(), 2u);
+      EXPECT_TRUE(Last().options().noopt());
+      EXPECT_EQ(Last().options().debug(), 0u);
+    }
+    ASSERT_TRUE((x + 3.0).Realize().ok());
+    EXPECT_FALSE(Last().options().noopt());
+    EXPECT_EQ(Last().options().debug(), 1u);
+  }
+  ASSERT_TRUE(late.Realize().ok());
+  EXPECT_EQ(Last().options().beam(), 0u);
 }
 
 }  // namespace

@@ -68,6 +68,26 @@ TEST_F(CpuDeviceTest, Adds) {
   EXPECT_EQ(got[kN], -1.0f);
 }
 
+TEST_F(CpuDeviceTest, ShowsTheInstructionsOfAKernel) {
+  const auto kernel = Load("add", kAdd, {3, 1});
+  const auto text = kernel->Disassemble(1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+#if defined(__x86_64__)
+  EXPECT_THAT(*text, testing::ContainsRegex("^ +0  "));  // offsets, no addresses
+  EXPECT_THAT(*text, testing::ContainsRegex("\n +[0-9a-f]+  v?addss "));
+  EXPECT_THAT(*text, testing::ContainsRegex("\n +[0-9a-f]+  retq"));
+  EXPECT_THAT(*text, testing::Not(HasSubstr(".byte")));
+  // Jumps name the offset of an instruction.
+  const size_t jump = text->find(" jne 0x") + 7;
+  const std::string target = text->substr(jump, text->find('\n', jump) - jump);
+  EXPECT_THAT(*text, testing::ContainsRegex("\n +" + target + "  "));
+#endif
+  EXPECT_EQ(*Load("add", kAdd, {3, 1})->Disassemble(1 << 20), *text);  // wherever it is loaded
+  const std::string cut = *kernel->Disassemble(100);
+  EXPECT_LT(cut.size(), 260u);
+  EXPECT_THAT(cut, HasSubstr(" more bytes of code"));
+}
+
 TEST_F(CpuDeviceTest, TakesOffsetsAndVariables) {
   auto y = Upload<double>({1, 2, 3, 4});
   auto x = Upload<double>({10, 20, 30, 40});

@@ -61,6 +61,12 @@ class FakeCompiler final : public GraphCompiler {
     return source;
   }
 
+  absl::StatusOr<KernelText> ExplainKernel(std::string_view, const devices::Device&,
+                                           const CompileOptions&, const std::vector<codegen::Opt>*,
+                                           Interrupt*) const override {
+    return KernelText{.source = "text", .lines = "lines", .graph = "graph"};
+  }
+
   // What LowerKernel refuses.
   static inline const Opts kUselessOpts = {{codegen::OptKind::kUnroll, 99, 99}};
 

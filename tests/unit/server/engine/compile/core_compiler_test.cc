@@ -57,6 +57,23 @@ TEST_F(CoreCompilerTest, TheSameKernelHasTheSameText) {
   EXPECT_EQ(Lower()->record.Encode(), Lower()->record.Encode());
 }
 
+TEST_F(CoreCompilerTest, ExplainsWhatItCompiled) {
+  const auto compiled = Lower();
+  ASSERT_TRUE(compiled.ok());
+  EXPECT_FALSE(compiled->record.opts.empty());
+  EXPECT_EQ(compiled->record.dtype, DtypeNumber::F32);
+  Interrupt never(Interrupt::Clock::time_point::max());
+  const auto text =
+      graph_compiler_.ExplainKernel(graph_, *device_, {}, &compiled->record.opts, &never);
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_EQ(text->source, compiled->text);
+  EXPECT_THAT(text->lines, HasSubstr("LINEAR"));
+  EXPECT_THAT(text->graph, HasSubstr("SINK"));
+  Interrupt over(Interrupt::Clock::now());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(
+      graph_compiler_.ExplainKernel(graph_, *device_, {}, nullptr, &over).status()));
+}
+
 TEST_F(CoreCompilerTest, OptsReplaceTheHeuristicsChoice) {
   const Opts none, upcast = {{codegen::OptKind::kUpcast, 0, 4}};
   EXPECT_EQ(Lower({}, &none)->text, Lower({.noopt = true})->text);

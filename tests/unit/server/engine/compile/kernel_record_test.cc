@@ -15,9 +15,11 @@ KernelRecord Example() {
   out.launch.grid[0] = 4;
   out.launch.block[2] = 7;
   out.launch.shared_bytes = 99;
+  out.opts = {{codegen::OptKind::kUpcast, 1, 4}, {codegen::OptKind::kPack, 0, 0}};
   out.flops = 1.5e9;
   out.bytes = 64;
   out.estimate_ns = 3e7;
+  out.dtype = DtypeNumber::BF16;
   out.polls = true;
   return out;
 }
@@ -33,6 +35,8 @@ TEST(KernelRecordTest, ComesBackAsItWas) {
   EXPECT_EQ(back->launch, Example().launch);
   EXPECT_EQ(back->flops, 1.5e9);
   EXPECT_EQ(back->estimate_ns, 3e7);
+  EXPECT_EQ(back->opts, Example().opts);
+  EXPECT_EQ(back->dtype, DtypeNumber::BF16);
   EXPECT_TRUE(back->polls);
 }
 

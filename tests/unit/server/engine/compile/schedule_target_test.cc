@@ -107,6 +107,24 @@ TEST(ScheduleTargetTest, KeysDifferWhereLimitsDo) {
   }
 }
 
+// Only a request that allows rounded products has a key that depends on what the device has.
+TEST(ScheduleTargetTest, AllowedProductsAreInTheKey) {
+  devices::null::NullOptions with = Null(0, 1), without = Null(0, 1);
+  with.target.matrix_instructions = {
+      {"dot", 1, 16, 2, DtypeNumber::BF16, DtypeNumber::BF16, DtypeNumber::F32}};
+  const auto text = [](const devices::null::NullOptions& device, const CompileOptions& options) {
+    return OnlyScheduleTarget(*DevicesOf({device}), options)->Text();
+  };
+  EXPECT_EQ(text(with, {}), text(without, {}));
+  const std::string exact = text(with, {});
+  EXPECT_EQ(text(with, {.allow_bf16 = true}), exact + " allow=bf16 products=bf16");
+  EXPECT_EQ(text(without, {.allow_bf16 = true}), exact + " allow=bf16 products=");
+  EXPECT_EQ(text(with, {.allow_bf16 = true, .allow_f16 = true}),
+            exact + " allow=bf16,f16 products=bf16");
+  EXPECT_EQ(OnlyScheduleTarget(*DevicesOf({with}), {.allow_f16 = true})->options.allowed_products,
+            DtypeNumberSet{DtypeNumber::F16});
+}
+
 TEST(ScheduleTargetTest, DevicesThatTheGraphDoesNotNameAreNotInItsKey) {
   const auto alone = DevicesOf({Null(0, 1)}), among = DevicesOf({Null(0, 1), Null(1, 2, 4)}),
              alike = DevicesOf({Null(0, 1), Null(1, 1)});
@@ -147,6 +165,13 @@ TEST(ScheduleTargetTest, OtherLimitsAreAMissAndExplained) {
   std::vector<std::string> fields;
   for (const ir::Difference& d : explained->differences) fields.push_back(d.field);
   EXPECT_THAT(fields, ElementsAre("kernel_buffers"));
+  const auto allowed = KeyExplainer(graph_compiler, store, *wide, {})
+                           .Explain(request, {"", graph}, {}, {.allow_bf16 = true});
+  ASSERT_TRUE(allowed.ok()) << StatusText(allowed.status());
+  EXPECT_FALSE(allowed->cached);
+  fields.clear();
+  for (const ir::Difference& d : allowed->differences) fields.push_back(d.field);
+  EXPECT_THAT(fields, ElementsAre("allow", "products"));
   EXPECT_EQ(prepare(*narrow, 4), CacheResult::kMiss);
   EXPECT_EQ(prepare(*wide, 32), CacheResult::kDisk);
   EXPECT_EQ(prepare(*narrow, 4), CacheResult::kDisk);

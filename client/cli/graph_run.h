@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// A graph in textual form with its inputs, as `uopctl run` and `uopctl profile` execute it.
+//
+//   GraphFlags ── Load ──► GraphRun ── Execute ──► results in GraphRun::slots
+//
+// Used by one thread.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cli/command.h"
+#include "client/data/npy.h"
+#include "core/ir/context.h"
+#include "core/ir/shape.h"
+
+namespace uopd::cli {
+
+struct GraphFlags {
+  std::string graph;
+  std::vector<std::string> inputs, outputs, variables;  // NAME=VALUE
+};
+
+// Adds the flags of `flags` except for --output.
+void AddGraph(CLI::App& command, GraphFlags& flags);
+
+class GraphRun {
+ public:
+  struct Slot {
+    ir::Dtype dtype = ir::Dtype::Void;
+    ir::Dims dims;
+    std::string device;
+    bool used = false, read = false, written = false;
+    std::optional<client::NpyArray> input;
+    std::string output_path;
+    std::string result;
+    uint64_t bytes() const {
+      return static_cast<uint64_t>(ir::Product(dims) * ir::ByteSize(dtype));
+    }
+  };
+
+  // Reads and checks the graph and its inputs. Errors name the file, or the flag.
+  absl::Status Load(const GraphFlags& flags);
+  // Runs the graph once. Slots without an input start as zeros. The first call sends what is large
+  // and perhaps the graph. Later calls start from the contents that the call before has left.
+  absl::StatusOr<v1::ExecuteResponse> Execute(client::Connection& connection,
+                                              const v1::Options& options);
+  // Fetches the results of the last Execute into the slots.
+  absl::Status FetchResults(client::Connection& connection, const v1::ExecuteResponse& response);
+
+  std::map<int64_t, Slot>& slots() { return slots_; }
+
+ private:
+  absl::Status ReadFlags(const GraphFlags& flags, std::map<std::string, std::string>& variables);
+  absl::StatusOr<v1::ExecuteRequest> FirstRequest(client::Connection& connection);
+
+  ir::UOpContext ctx_;
+  std::vector<ir::UOp> lines_;  // in the order of the file
+  ir::UOp sink_;
+  std::string graph_;  // encoded
+  std::map<int64_t, Slot> slots_;
+  std::vector<int64_t> variables_;
+  std::optional<v1::ExecuteRequest> request_;  // of the last Execute
+  uint64_t next_id_ = 1;
+};
+
+}  // namespace uopd::cli
