@@ -161,6 +161,9 @@ case("SHRINK", "SHRINK", g.store(g.add("SHRINK", "F32", [g.param(1, dims=(6,)), 
 for axes, dims in (([], (4,)), ([0], (1,))):
     g = Graph()
     case(f"REDUCE {axes}", "REDUCE", g.store(g.add("REDUCE", "F32", [g.param(1)], ints=[OPS["ADD"], *axes]), dims=dims))
+for op in ("ADD", "MUL", "MAX"):
+    g = Graph()
+    case(f"SCAN {op}", "SCAN", g.store(g.add("SCAN", "F32", [g.param(1)], ints=[OPS[op], 0])))
 
 missing = ADMITTED - {op for _, op, _ in cases}
 assert not missing, f"no graph has {sorted(missing)}"
