@@ -7,6 +7,8 @@
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/schedule/kept/kept.h"
+#include "core/schedule/prepare/round_products.h"
+#include "server/engine/compile/schedule_target.h"
 
 namespace uopd::engine {
 namespace {
@@ -31,8 +33,12 @@ absl::StatusOr<bool> Divide(Preparing& p, Graph& graph, const std::vector<bool>&
   UOPD_ASSIGN(p.out->device, devices.Get(ir::DeviceOf(graph.sink())));
   Interrupt interrupt(p.request.deadline, p.request.cancelled);
   const InterruptScope scope(graph.ctx(), interrupt);
+  // Rounding comes first, so that rounded operands are among the values to keep.
+  UOPD_ASSIGN(const ScheduleTarget target, OnlyScheduleTarget(devices, p.key.options));
+  const ir::UOp rounded = schedule::RoundProducts(
+      graph.ctx(), ir::Toposort(graph.ctx(), graph.sink()), target.options);
   UOPD_ASSIGN(const auto split,
-              schedule::SplitKept(graph.ctx(), graph.sink(), stable,
+              schedule::SplitKept(graph.ctx(), rounded, stable,
                                   p.out->device->device().target(), {.max_bytes = max_bytes}));
   if (!split) return false;
   p.out->first_slot = static_cast<size_t>(split->first_slot);

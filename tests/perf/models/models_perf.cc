@@ -25,14 +25,17 @@ using client::Client;
 struct Row {
   std::string name;     // as the peers know it
   std::string subject;  // as MakeSubject knows it
-  // The peers may multiply numbers that are rounded to bf16.
+  // All sides may multiply numbers that are rounded to bf16.
   bool bf16 = false;
   // Of a result, relative to the largest one.
   double tolerance() const { return bf16 ? 0.1 : 1e-3; }
 };
 
-// What uopd may do in a row. The place to allow it bf16, once Options can say so.
-client::ClientOptions OptionsOf([[maybe_unused]] const Row& row) { return {}; }
+client::ClientOptions OptionsOf(const Row& row) {
+  client::ClientOptions options;
+  options.execution.set_allow_bf16(row.bf16);
+  return options;
+}
 
 std::vector<Row> Rows() {
   return {{"resnet50.b1", "resnet50.b1"},

@@ -38,8 +38,8 @@ TEST(RoofTest, WhatIsUnknownSetsNoLimit) {
 TEST(RunReportTest, TextEndsWithANoteWhenItIsFull) {
   RunReport report;
   const std::string line(99, 'x');
-  size_t lines = 0;
-  while (report.AddText(line + "\n")) ++lines;
+  while (report.AddText(line + "\n")) {
+  }
   EXPECT_LE(report.text.size(), RunReport::kMaxTextBytes);
   EXPECT_GT(report.text.size(), RunReport::kMaxTextBytes - 200);
   EXPECT_THAT(report.text, EndsWith(" more bytes of text\n"));
