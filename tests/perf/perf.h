@@ -47,7 +47,7 @@ struct Register {
 double NowSeconds();
 double Percentile(std::vector<double> values, double p);  // p in [0, 1]
 // The percentile of models beside libraries whose threads are not bound to processors: Linux leaves
-// two of them on one processor in up to half of the runs, which are noise and not their speed.
+// two of them on one processor in some runs, which would be noise and not their speed.
 inline constexpr double kQuartile = 0.25;
 double ResidentMiB();  // of this process
 

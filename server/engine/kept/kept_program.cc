@@ -35,11 +35,11 @@ absl::StatusOr<bool> Divide(Preparing& p, Graph& graph, const std::vector<bool>&
   const InterruptScope scope(graph.ctx(), interrupt);
   // Rounding comes first, so that rounded operands are among the values to keep.
   UOPD_ASSIGN(const ScheduleTarget target, OnlyScheduleTarget(devices, p.key.options));
-  const ir::UOp rounded = schedule::RoundProducts(
-      graph.ctx(), ir::Toposort(graph.ctx(), graph.sink()), target.options);
+  const ir::UOp rounded =
+      schedule::RoundProducts(graph.ctx(), ir::Toposort(graph.ctx(), graph.sink()), target.options);
   UOPD_ASSIGN(const auto split,
-              schedule::SplitKept(graph.ctx(), rounded, stable,
-                                  p.out->device->device().target(), {.max_bytes = max_bytes}));
+              schedule::SplitKept(graph.ctx(), rounded, stable, p.out->device->device().target(),
+                                  {.max_bytes = max_bytes}));
   if (!split) return false;
   p.out->first_slot = static_cast<size_t>(split->first_slot);
   p.out->bytes = split->bytes;
