@@ -168,7 +168,7 @@ UOp OptPlan::Make() {
   for (UOp u : order_) {
     if (!IsTensorCore(u)) continue;
     const Factors f = *SmallFactors(u);
-    factors[f.a.id()] = factors[f.b.id()] = UOp();
+    for (UOp operand : {f.a, f.b}) factors[operand.id()] = UOp();
     for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) in_words.insert(n.id());
   }
   const auto make = [&](UOp u, std::span<const UOp> srcs) -> UOp {
