@@ -72,7 +72,7 @@ class Rounder {
   // Nullopt: the device has no instruction for the dtypes that the client allows.
   std::optional<Dtype> DtypeFor(UOp product) const {
     for (const DtypeNumber number : options_.LimitsFor(product).product_dtypes) {
-      if (options_.allowed_products.Has(number)) return *ir::DtypeByWire(uint64_t(number));
+      if (options_.allowed_products.Has(number)) return ir::DtypeByWire(uint64_t(number));
     }
     return std::nullopt;
   }
