@@ -15,6 +15,7 @@ using ir::UOp;
 
 constexpr int64_t kLeastRows = 4;   // fewer rows read each element too rarely
 constexpr int64_t kLeastTerms = 4;  // of a sum
+// The packed form may have this many times the bytes that the operand is computed from.
 constexpr double kMostRepeated = 1.3;
 
 // Elements of a block: the vectors of a usual register tile.

@@ -75,6 +75,20 @@ bool KeptRuns::UpToDate(const State& state, std::span<const Contents> now) {
   return true;
 }
 
+bool KeptRuns::MakeRoom(int64_t bytes) {
+  std::vector<std::shared_ptr<Values>> dropped;  // freed after the lock is released
+  MutexLock lock(mu_);
+  int64_t held = 0;
+  for (const State& state : states_) held += state.values == nullptr ? 0 : state.values->bytes;
+  for (auto state = states_.rbegin(); state != states_.rend() && held + bytes > max_bytes_;
+       ++state) {
+    if (state->values == nullptr || state->values.use_count() > 1) continue;
+    held -= state->values->bytes;
+    dropped.push_back(std::exchange(state->values, nullptr));
+  }
+  return held + bytes <= max_bytes_;
+}
+
 absl::StatusOr<std::shared_ptr<KeptRuns::Values>> KeptRuns::Allocate(
     const KeptProgram& program, std::vector<Contents> now) const {
   auto out = std::make_shared<Values>();
@@ -83,6 +97,7 @@ absl::StatusOr<std::shared_ptr<KeptRuns::Values>> KeptRuns::Allocate(
                 engine::Allocate(*program.device, bytes, buffers_.quota(), ByteClass::kKept));
   }
   out->made_from = std::move(now);
+  out->bytes = program.bytes;
   return out;
 }
 
@@ -128,6 +143,7 @@ std::optional<KeptRun> KeptRuns::Begin(const Caller& caller, const ProgramKey& k
   if (!variables) return std::nullopt;
   out.variables = *std::move(variables);
   if (values == nullptr) {
+    if (!MakeRoom(divided->bytes)) return std::nullopt;
     // Without the lock: taking from the quota may call Drop.
     auto made = Allocate(*divided, std::move(now));
     if (!made.ok()) return std::nullopt;

@@ -62,6 +62,7 @@ class KeptRuns : public Reclaimer {
   struct Values {
     std::vector<Allocation> memory;
     std::vector<Contents> made_from;  // by slot; those of slots that are not stable do not count
+    int64_t bytes = 0;
     bool made = false;
   };
   struct State {
@@ -76,6 +77,9 @@ class KeptRuns : public Reclaimer {
 
   State& StateOf(const ProgramKey& key) UOPD_REQUIRES(mu_);
   std::vector<Contents> ContentsOf(const Program& program, const RunCall& call) const;
+  // Frees values of the programs that were used longest ago until this many bytes are within the
+  // limit. False: they cannot be.
+  bool MakeRoom(int64_t bytes) UOPD_EXCLUDES(mu_);
   static bool UpToDate(const State& state, std::span<const Contents> now);
   absl::StatusOr<std::shared_ptr<Values>> Allocate(const KeptProgram& program,
                                                    std::vector<Contents> now) const;

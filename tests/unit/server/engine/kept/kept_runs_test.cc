@@ -33,7 +33,7 @@ constexpr int64_t kSlotElements[kLayerSlots] = {
 
 // result = x w / sqrt(variance + 1) + state; state = result / 2; w changes only if a caller writes
 // it. All values are small multiples of powers of two, so that no order of additions matters.
-std::string Layer() {
+std::string Layer(double factor = 0.5) {
   ir::UOpContext ctx;
   uopd::test::GraphBuilder g(ctx);
   const UOp x = g.Input({kBatchRows, kInputs}), w = g.Input({kInputs, kOutputs}),
@@ -44,7 +44,7 @@ std::string Layer() {
   const UOp scale = ctx.Make(ir::Op::RECIPROCAL, ir::Dtype::F32, {root});
   const UOp y = ir::Add(ctx, ir::Mul(ctx, g.MatMul(x, w), g.Reshape(scale, {1, kOutputs})), state);
   g.Output(y);
-  g.Assign(state, ir::Mul(ctx, y, g.Const(y, 0.5)));
+  g.Assign(state, ir::Mul(ctx, y, g.Const(y, factor)));
   g.Assign(steps, ir::Add(ctx, steps, g.Const(steps, 1)));
   return ir::Encode(ctx, g.Finish());
 }
@@ -97,11 +97,12 @@ class Side {
     for (const std::string& data : result->data) out += data;
     return out;
   }
+  void Use(std::string graph) { graph_ = std::move(graph); }
   Engine& engine() { return *engine_; }
   Session& session() { return **session_; }
 
  private:
-  const std::string graph_ = Layer();
+  std::string graph_ = Layer();
   std::unique_ptr<Engine> engine_;
   std::optional<SessionUse> session_;
 };
@@ -167,6 +168,18 @@ TEST(KeptRuns, KeepsNothingIfItMayNot) {
   WriteAll(small);
   for (int i = 0; i < 20; ++i) (void)small.Run(Usual());
   EXPECT_EQ(Made(), before);
+}
+
+// The limit is one of all programs of the session: the values of the other program make room.
+TEST(KeptRuns, TwoProgramsShareTheLimit) {
+  Side side("30000");  // the values of one program take 24,960 bytes
+  WriteAll(side);
+  const double before = metrics::ClientBytes({"kept"}).value();
+  for (const double factor : {0.5, 0.25, 0.5}) {
+    side.Use(Layer(factor));
+    ASSERT_TRUE(RunsUntilUsed(side)) << factor;
+    EXPECT_LE(metrics::ClientBytes({"kept"}).value() - before, 30000) << factor;
+  }
 }
 
 // Calls with the same arguments, other buffers, data for read and written slots, one buffer for two
