@@ -41,6 +41,7 @@ constexpr Target kTargets[] = {
     {"cold.", 1.0, ".first_run"},
     {"cold.", 20},
     {"overhead.", 1.0},
+    {"beam.", 0.9},
 };
 
 }  // namespace

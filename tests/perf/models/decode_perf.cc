@@ -21,7 +21,9 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
     address = daemon->address();
   }
   UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = address}));
-  client::Client client(connection);
+  client::ClientOptions switches;
+  UOPD_ASSIGN(switches.execution, client::OptionsFromEnvironment());
+  client::Client client(connection, switches);
   UOPD_ASSIGN(const auto subject, MakeSubject("decode", client));
   UOPD_TRY(subject->Fill());
   UOPD_ASSIGN(const std::string first, subject->Run());

@@ -31,8 +31,10 @@ struct Row {
   double tolerance() const { return bf16 ? 0.1 : 1e-3; }
 };
 
-client::ClientOptions OptionsOf(const Row& row) {
+// With the switches of the environment, such as DEBUG=2.
+absl::StatusOr<client::ClientOptions> OptionsOf(const Row& row) {
   client::ClientOptions options;
+  UOPD_ASSIGN(options.execution, client::OptionsFromEnvironment());
   options.execution.set_allow_bf16(row.bf16);
   return options;
 }
@@ -77,7 +79,8 @@ absl::Status Compare(const Row& row, const std::string& bytes, const nlohmann::j
 absl::Status Measure(const Row& row, const std::string& address, PeerProcess& peers, double seconds,
                      std::vector<Measurement>& out) {
   UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = address}));
-  Client client(connection, OptionsOf(row));
+  UOPD_ASSIGN(const client::ClientOptions switches, OptionsOf(row));
+  Client client(connection, switches);
   UOPD_ASSIGN(const std::unique_ptr<Subject> subject, MakeSubject(row.subject, client));
   UOPD_TRY(subject->Fill());
   UOPD_ASSIGN(const std::string result, subject->Run());

@@ -34,7 +34,9 @@ absl::StatusOr<std::vector<double>> Ask(PeerProcess& peer, const std::string& na
 absl::Status Measure(const std::string& name, const std::string& address, PeerProcess& peer,
                      double seconds, std::vector<Measurement>& out) {
   UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = address}));
-  client::Client client(connection);
+  client::ClientOptions switches;
+  UOPD_ASSIGN(switches.execution, client::OptionsFromEnvironment());
+  client::Client client(connection, switches);
   UOPD_ASSIGN(const auto subject, MakeSubject(name, client));
   UOPD_TRY(subject->Fill());
   UOPD_ASSIGN(const std::vector<double> losses, Ask(peer, name, "losses", kCompared));
