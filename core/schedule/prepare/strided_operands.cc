@@ -16,6 +16,8 @@ using ir::UOp;
 using ir::UOpContext;
 
 constexpr int64_t kLeastUses = 32;  // of each element; with fewer the copy does not pay
+// What is in memory anyway, in an order that the scheduler cannot choose.
+constexpr ir::OpSet kStored = {Op::PARAM, Op::AFTER, Op::COPY, Op::CONTIGUOUS};
 constexpr int64_t kLeastElements =
     4096;  // of a copy: a smaller one costs more than the kernel saves
 
@@ -60,7 +62,7 @@ class Copier {
       if (!n) return {};
       if (!u.Is(ir::kMovementOps) && !u.Is(Op::CAST)) {
         const bool gaps = least <= *n / 2 && least >= kLeastElements;
-        return gaps && !u.Is(Op::CONST) ? fewest : UOp();
+        return gaps && u.Is(kStored) ? fewest : UOp();
       }
       if (*n <= least && u.Is(ir::kMovementOps)) least = *n, fewest = u;
     }

@@ -5,6 +5,9 @@
 // index this keeps rows and columns two loops, which are short (14, 7), and each vector is gathered.
 // Written to memory once, the operand is contiguous: rows and columns become one loop, and vectors
 // are loads. The copy has a quarter of the elements, and each of them is used by every output channel.
+//
+// Only for what is in memory already: the order of a value that the program computes is free, and
+// kept/value_orders.h chooses it.
 #pragma once
 #include <vector>
 

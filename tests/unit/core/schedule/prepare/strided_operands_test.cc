@@ -80,6 +80,8 @@ TEST_F(StridedOperandsTest, ACopyThatDoesNotPayIsNotMade) {
   g_.Output(g_.MatMul(g_.Input({64, 20}), rows));
   // Each element is used too rarely.
   g_.Output(Strided(g_.Input({20, 36, 36}), g_.Input({31, 20})));
+  // The program computes the operand.
+  g_.Output(Strided(g_.Relu(g_.Input({20, 36, 36})), g_.Input({64, 20})));
   // Few elements.
   g_.Output(Strided(g_.Input({20, 16, 16}), g_.Input({64, 20})));
   EXPECT_EQ(Copies(), 0);
