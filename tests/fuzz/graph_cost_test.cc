@@ -61,7 +61,7 @@ struct Worst {
 };
 
 TEST(GraphCost, IsLinearInTheBytesOfAGraph) {
-  const int64_t graphs = test::FromEnvironment("UOPD_FUZZ_COSTS", 3000),
+  const int64_t graphs = test::CasesFromEnvironment("UOPD_FUZZ_COSTS", 3000),
                 start = test::FromEnvironment("UOPD_FUZZ_SEED", 1);
   const auto corpus = fuzz::Corpus({});
   Worst read_time, read_memory, schedule_time, schedule_memory;

@@ -12,4 +12,13 @@ inline int64_t FromEnvironment(const char* name, int64_t otherwise) {
   return text != nullptr ? std::atoll(text) : otherwise;
 }
 
+// The same, with half of the cases under sanitizers, where each takes about six times as long. The
+// tests without sanitizers run all of them.
+inline int64_t CasesFromEnvironment(const char* name, int64_t usual) {
+#ifdef UOPD_SANITIZED
+  usual /= 2;
+#endif
+  return FromEnvironment(name, usual);
+}
+
 }  // namespace uopd::test

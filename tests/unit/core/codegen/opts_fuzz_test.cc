@@ -304,7 +304,7 @@ std::vector<KernelCase> OptsCases() {
 }
 
 TEST(OptsFuzzTest, LegalOptsKeepResults) {
-  const auto trials = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_OPTS", 8));
+  const auto trials = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_OPTS", 8));
   const auto seed = static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 7));
   EXPECT_GT(tests::FuzzOpts(OptsCases(), seed, trials), 7 * trials);
 }

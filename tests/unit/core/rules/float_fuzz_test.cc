@@ -178,7 +178,7 @@ UOp SimplifyTwice(UOpContext& ctx, UOp before, const rewrite::RuleSet& rules) {
 }
 
 TEST(FloatFuzz, RulesKeepBits) {
-  const int64_t n = test::FromEnvironment("UOPD_FUZZ_EXPRESSIONS", 10000);
+  const int64_t n = test::CasesFromEnvironment("UOPD_FUZZ_EXPRESSIONS", 10000);
   const int64_t start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   for (int64_t seed = start; seed < start + n; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);

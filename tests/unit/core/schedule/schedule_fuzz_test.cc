@@ -55,7 +55,7 @@ int StagesIn(const schedule::Item& item) {
 }
 
 TEST(ScheduleFuzz, AgreesWithTheTensorInterpreter) {
-  const int graphs = test::FromEnvironment("UOPD_FUZZ_GRAPHS", 2000),
+  const int graphs = test::CasesFromEnvironment("UOPD_FUZZ_GRAPHS", 2000),
             start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   int stages = 0, kernels_with_several = 0;
   for (int seed = start; seed < start + graphs; ++seed) {

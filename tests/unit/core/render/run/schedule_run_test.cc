@@ -99,7 +99,7 @@ class ScheduleRun : public ::testing::Test {
 };
 
 TEST_F(ScheduleRun, RandomGraphs) {
-  const auto graphs = static_cast<int>(test::FromEnvironment("UOPD_FUZZ_RUN_GRAPHS", 100));
+  const auto graphs = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_RUN_GRAPHS", 100));
   for (int seed = 0; seed < graphs; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ir::UOpContext ctx;

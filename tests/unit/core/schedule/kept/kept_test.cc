@@ -99,7 +99,7 @@ std::vector<HostArray> RunSplit(ir::UOpContext& ctx, const schedule::KeptSplit& 
 }
 
 TEST(Kept, RandomGraphsComputeTheSame) {
-  const int64_t graphs = test::FromEnvironment("UOPD_FUZZ_GRAPHS", 1500),
+  const int64_t graphs = test::CasesFromEnvironment("UOPD_FUZZ_GRAPHS", 1500),
                 start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   int split_graphs = 0;
   for (int64_t seed = start; seed < start + graphs; ++seed) {

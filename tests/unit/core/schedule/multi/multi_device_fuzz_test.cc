@@ -45,7 +45,7 @@ void CheckDevices(const schedule::Schedule& s) {
 }
 
 TEST(MultiDeviceFuzz, AgreesWithOneDevice) {
-  const int graphs = test::FromEnvironment("UOPD_FUZZ_GRAPHS", 1500),
+  const int graphs = test::CasesFromEnvironment("UOPD_FUZZ_GRAPHS", 1500),
             start = test::FromEnvironment("UOPD_FUZZ_SEED", 0);
   int copies = 0, kernels = 0;
   for (int seed = start; seed < start + graphs; ++seed) {
