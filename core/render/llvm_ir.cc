@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/llvm_ir.h"
+#include "absl/container/flat_hash_set.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,6 +8,7 @@
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/render/lines.h"
@@ -48,6 +50,7 @@ class LlvmWriter {
     }
     std::sort(slots_.begin(), slots_.end(), [](UOp a, UOp b) { return a.slot() < b.slot(); });
     FindArrays(linear);
+    FindLanes(linear);
     for (UOp u : linear.srcs()) {
       if (ctx_.Interrupted(8)) return ctx_.CheckInterrupt();
       if (absl::Status s = Line(u); !s.ok())
@@ -72,6 +75,16 @@ class LlvmWriter {
       const int64_t lanes = std::max<int64_t>(1, u.arg().AsInt());
       if (!u.src(1).IsConstInt(0) || lanes != (*ctx_.ShapeOf(base))[0].const_int())
         arrays_.insert(base.id());
+    }
+  }
+  // Fills lanes_: the GEPs that something reads as a scalar. A STACK of lanes of two vectors becomes
+  // one shuffle of the vectors.
+  void FindLanes(UOp linear) {
+    for (UOp u : linear.srcs()) {
+      const bool shuffles = u.Is(Op::STACK) && !IsSplat(u) && !ShuffledVectors(u).empty();
+      for (UOp s : u.srcs()) {
+        if (s.Is(Op::GEP) && !shuffles) lanes_.insert(s.id());
+      }
     }
   }
   bool IsAccumulator(UOp index) const {
@@ -266,6 +279,7 @@ class LlvmWriter {
   }
 
   absl::Status Lane(UOp u) {
+    if (!lanes_.contains(u.id())) return absl::OkStatus();
     const std::string type = TypeOf(u.src(0)), from = Operand(u.src(0), 0);
     Put(Fresh(u), " = extractelement ", type, " ", from, ", i64 ", u.arg().AsInt());
     return absl::OkStatus();
@@ -451,6 +465,10 @@ class LlvmWriter {
     return factors_[u.id()] = std::min(factor, kBufferAlignment);
   }
 
+  static bool IsSplat(UOp stack) {
+    return std::ranges::all_of(stack.srcs(), [&](UOp s) { return s == stack.src(0); });
+  }
+
   // The vectors that the sources of a STACK are lanes of, if these are one or two vectors of equal
   // length; else none.
   std::vector<UOp> ShuffledVectors(UOp stack) {
@@ -477,7 +495,7 @@ class LlvmWriter {
       for (UOp s : u.srcs())
         Append(out, out.size() > 1 ? ", " : "", scalar, " ", ScalarConstant(s));
       names_[u.id()] = out + ">";
-    } else if (all([&](UOp s) { return s == u.src(0); })) {
+    } else if (IsSplat(u)) {
       names_[u.id()] = Splat(Operand(u.src(0), 0), scalar, n);
     } else if (const auto from = ShuffledVectors(u); !from.empty()) {
       const std::string type_of = TypeOf(from[0]), x = Operand(from[0], 0),
@@ -627,6 +645,7 @@ class LlvmWriter {
   absl::flat_hash_map<uint32_t, std::string> names_;
   std::set<std::string> declared_;
   std::set<uint32_t> arrays_;
+  absl::flat_hash_set<uint32_t> lanes_;
   std::string body_, registers_, block_ = "entry";  // block_: label of the current block
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
   absl::flat_hash_map<uint32_t, int64_t> factors_;

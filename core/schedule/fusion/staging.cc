@@ -19,6 +19,7 @@ using ir::UOp;
 constexpr double kStageWork = 2;  // cost of writing an element to the array, in operations
 constexpr double kTileGain = 4;   // rows of a tile: a matrix product loads an operand once for them
 constexpr double kCachedLoss = 1.0 / 64;  // share of the lost tiles that counts with a cache
+constexpr double kThreadWork = 131072;    // with less work than this each, threads do not pay
 constexpr int64_t kStagesOfAKernel = 3;   // limit of the staged bytes of a kernel, in stage_bytes
 constexpr size_t kMaxStagedDemands = 16;  // a node with more demands is not staged
 constexpr size_t kMaxCutSteps = 64;  // nodes that MaybeCutOf visits; larger indices are not cut
@@ -243,11 +244,12 @@ double Staging::ReusedBytes(const Root& root) const {
   return static_cast<double>(options_.limits[static_cast<size_t>(root.device)].cache_bytes) / 2;
 }
 
-// Cost of threads without work, if the prefix has this many iterations.
-double Staging::LostThreads(const Root& root, double iterations) const {
+// Cost of threads without work, if the prefix has this many iterations and the array takes this much
+// work. The outputs of the root do not count the work of staged values once these are known.
+double Staging::LostThreads(const Root& root, double iterations, double array) const {
   const double threads = options_.limits[static_cast<size_t>(root.device)].threads;
   if (iterations >= threads) return 0;
-  double work = 0;
+  double work = array >= threads * kThreadWork ? array : 0;
   for (const Output& out : root.outputs) {
     const NodeInfo& info = f_.at(out.value);
     work += info.elements * info.work;
@@ -386,7 +388,7 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   double trips = all_trips;
   if (info.demands.size() > 1) trips *= SharedTrips(u);
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
-               LostThreads(root, fewest / static_cast<double>(best->elements));
+               LostThreads(root, fewest / static_cast<double>(best->elements), fewest * work);
   const double tiles = LostByConsumers(u, *best) + LostBelow(u, root, *best);
   const bool cached = root.cached_bytes + best->cached_bytes <= ReusedBytes(root);
   best->cost += cached ? tiles * kCachedLoss : tiles;

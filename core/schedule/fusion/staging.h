@@ -22,7 +22,8 @@
 // loops (share_ranges.h) count once. Staging costs no launch and no traffic to memory. It may lose:
 //
 //   threads   Only the loops of the prefix are split among threads. If they have fewer iterations
-//             than there are threads, the kernel takes longer in proportion.
+//             than there are threads, the kernel takes longer in proportion. A layer for one row
+//             is not staged for the next one, because a single thread would read its weights.
 //   tiles     A matrix product loads an operand once for a tile of several rows. If the rows are
 //             loops of the prefix, the operand that the rows have in common is loaded for each row.
 //             That costs little if the whole operand stays in the cache.
@@ -105,7 +106,7 @@ class Staging {
   std::optional<StagePlan> Cut(ir::UOp u, LoopList& loops, bool may_cut, double& computed);
   absl::InlinedVector<Operand, 2> OperandsOf(ir::UOp reduce);
   double ReusedBytes(const Root& root) const;
-  double LostThreads(const Root& root, double iterations) const;
+  double LostThreads(const Root& root, double iterations, double array) const;
   double LostByConsumers(ir::UOp u, StagePlan& plan);
   double LostBelow(ir::UOp u, const Root& root, StagePlan& plan);
   uint32_t Depth(ir::UOp u);

@@ -220,6 +220,20 @@ TEST_F(Staging, AFewRowsLeaveThreadsWithoutWork) {
   EXPECT_TRUE(Schedule().stages.empty());
 }
 
+// Layers for one row: threads share the rows of each matrix of weights.
+TEST_F(Staging, LayersForOneRowAreWritten) {
+  const UOp wide = g_->Relu(g_->MatMul(g_->Input({1, 512}), g_->Input({512, 2048})));
+  const UOp narrow = g_->MatMul(wide, g_->Input({2048, 512}));
+  // Each element of the narrow layer is used twice, as by a rotary embedding.
+  const UOp halves = g_->Reshape(narrow, {2, 256});
+  const UOp swapped = ir::Flip(ctx_, halves, Dims{0});
+  g_->Output(ir::Add(ctx_, ir::Mul(ctx_, halves, g_->Input({2, 256})),
+                     ir::Mul(ctx_, swapped, g_->Input({2, 256}))));
+  schedule::Options options;
+  options.limits.threads = 2;
+  EXPECT_EQ(Schedule(options), (Made{3, {}}));
+}
+
 TEST_F(Staging, AttentionOfOneRowIsSplit) {
   const Made made = Attention({1, 1, 64}, {1, 4096, 64});
   EXPECT_GT(made.kernels, 1u);
