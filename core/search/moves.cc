@@ -72,8 +72,13 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
         if (target.threads > 1) out.push_back(0);  // one thread per iteration
         break;
       }
-      // The four largest divisors of the axis that the target has enough threads for.
-      for (int64_t n = std::min<int64_t>(target.threads, axis.size); n > 1 && out.size() < 4; --n) {
+      // Several parts for each thread, and the four largest divisors of the axis that the target has
+      // enough threads for.
+      for (int64_t n = 8 * target.threads; n > target.threads && target.threads > 1; n /= 2) {
+        if (axis.size % n == 0) out.push_back(n);
+      }
+      if (out.size() > 1) out.resize(1);
+      for (int64_t n = std::min<int64_t>(target.threads, axis.size); n > 1 && out.size() < 5; --n) {
         if (axis.size % n == 0) out.push_back(n);
       }
       break;

@@ -7,7 +7,8 @@
 //   5. distribute an axis over threads;
 //   6. pack operands that many tiles read badly;
 //   7. store what no cache can hold around the caches;
-//   8. prefetch the next row where a kernel goes over each row several times.
+//   8. prefetch the next row where a kernel goes over each row several times;
+//   9. divide the axis of threads into several parts for each.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -28,6 +29,7 @@ namespace {
 using ir::UOp;
 
 constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
+constexpr double kWorkPerPart = 65536;     // least work of one of several parts of a thread
 constexpr size_t kMostAxes = 60;           // bits of an AxisSet, and some
 constexpr int64_t kShortLoop = 8;          // a short innermost reduced axis is unrolled whole
 constexpr double kLeastReuse = 4;          // tiles that read what is packed
@@ -57,6 +59,7 @@ class Heuristic : KernelFacts {
     ChooseThreads();
     ChoosePacks();
     ChooseMemoryOpts();
+    ChooseParts();
     return plan_.opts();
   }
 
@@ -550,6 +553,51 @@ class Heuristic : KernelFacts {
     for (size_t a = 0; a < axes_.size(); ++a)
       axes.push_back({axes_[a], sizes_[a], lanes_[a], left_[a], fixed_[a], IsReduce(a)});
     for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, axes)) (void)Try(opt);
+  }
+
+  // Gives each thread several parts of the axis. Threads take parts one after the other, so a thread
+  // that is slowed down, by other work on its processor, leaves parts to the others. Not where every
+  // part would pack an operand for itself, or would load much that all parts share.
+  void ChooseParts() {
+    using enum OptKind;
+    const std::vector<Opt> opts = plan_.opts();
+    size_t thread = opts.size();
+    for (size_t i = 0; i < opts.size(); ++i) {
+      if (opts[i].kind == kThread) thread = i;
+      if (opts[i].kind == kPack) return;
+    }
+    if (thread == opts.size() || opts[thread].amount != target_.threads) return;
+    const auto axis = static_cast<size_t>(opts[thread].axis);
+    if (target_.warp_lanes > 1 || SharedBytes(axis) > ThreadCache() / 2) return;
+    const Estimate e = EstimateKernel(ctx_, sink_);
+    for (const int64_t parts : {8, 4, 2}) {
+      const int64_t n = parts * target_.threads;
+      if (left_[axis] % parts != 0 && left_[axis] < 8 * parts) continue;
+      if ((e.flops + e.bytes / 4) / static_cast<double>(n) < kWorkPerPart) continue;
+      plan_.Clear();
+      bool all = true;
+      for (size_t i = 0; i < opts.size(); ++i)
+        all = all && Try({opts[i].kind, opts[i].axis, i == thread ? n : opts[i].amount});
+      if (all) return;
+      plan_.Clear();
+      for (const Opt& o : opts) UOPD_CHECK(Try(o));
+    }
+  }
+  // Bytes that every iteration of the axis reads.
+  double SharedBytes(size_t axis) const {
+    double all = 0;
+    for (const Access& a : accesses_) {
+      if (a.is_store || a.strides[axis] != 0) continue;
+      auto mine = static_cast<double>(a.bytes);
+      for (size_t i = 0; i < axes_.size(); ++i) {
+        if (a.strides[i] != 0) mine *= static_cast<double>(sizes_[i]);
+      }
+      all += mine;
+    }
+    return all;
+  }
+  double ThreadCache() const {
+    return target_.caches.size() < 2 ? 0 : static_cast<double>(target_.caches[1].bytes);
   }
 
   // By axis: lanes of its vector; iterations left after the opts so far; copies by UPCAST and UNROLL.

@@ -22,6 +22,7 @@ using ir::UOpContext;
 
 namespace {
 constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64;
+constexpr int64_t kMostParts = 8;                      // of the axis of THREAD, for each thread
 constexpr int64_t kMostPrefetched = int64_t{1} << 40;  // elements of a stride
 constexpr double kMostPacked = 1e9;  // elements: what counts the bytes of a copy cannot overflow
 }  // namespace
@@ -217,7 +218,8 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (axis.is_reduce) return bad("the axis is reduced");
       if (axis.is_scanned) return bad("running sums run along the axis");
       if (threaded_) return bad("the kernel has THREADs already");
-      if (amount > target_.threads) return bad(Cat("the target has ", target_.threads, " threads"));
+      if (amount > kMostParts * target_.threads)
+        return bad(Cat("the target has ", target_.threads, " threads"));
       if (axis.size < 0)
         return bad("the axis has a symbolic size; THREAD takes only the whole axis (amount 0)");
       if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
