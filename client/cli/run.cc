@@ -55,7 +55,8 @@ absl::Status Run(const Globals& globals, const GraphFlags& flags) {
                         {"kernels_compiled", response.cache().kernels_compiled()},
                         {"kernels_disk", response.cache().kernels_disk()},
                         {"kernels_memory", response.cache().kernels_memory()},
-                        {"kernels_tuned", response.cache().kernels_tuned()}};
+                        {"kernels_tuned", response.cache().kernels_tuned()},
+                        {"kernels_draft", response.cache().kernels_draft()}};
   for (auto& [i, s] : run.slots()) {
     if (!s.written) continue;
     if (!s.output_path.empty()) {

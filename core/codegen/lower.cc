@@ -7,6 +7,7 @@
 #include "core/codegen/codegen.h"
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/draft_opts.h"
 #include "core/codegen/opt/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
@@ -127,6 +128,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
     out.applied = *options.opts;
   } else if (!options.noopt) {
     out.applied = HeuristicOpts(ctx, sink, target);
+    if (options.draft) out.applied = DraftOpts(ctx, sink, target, out.applied);
   }
   UOPD_TRY(ctx.CheckInterrupt());
   out.name = KernelName(ctx, sink, out.applied);

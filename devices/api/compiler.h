@@ -19,6 +19,12 @@ class Compiler {
   // is a bug of the daemon: the status is INTERNAL, with the toolchain's diagnostic and the first
   // lines of the text.
   virtual absl::StatusOr<std::string> Compile(std::string_view source) const = 0;
+  // As Compile, in less time. The code may be slower, and computes the same bits.
+  virtual absl::StatusOr<std::string> CompileDraft(std::string_view source) const {
+    return Compile(source);
+  }
+  // Whether CompileDraft is quicker than Compile.
+  virtual bool makes_drafts() const { return false; }
 };
 
 }  // namespace uopd::devices

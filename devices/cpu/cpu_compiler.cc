@@ -3,6 +3,7 @@
 
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/Analysis/TargetTransformInfo.h>
 #include <llvm/AsmParser/Parser.h>
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
@@ -95,7 +96,13 @@ llvm::ModulePassManager LeanPasses() {
   return out;
 }
 
-void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+bool IsInVectors(const llvm::Module& module) {
+  return llvm::any_of(module, [](const llvm::Function& function) {
+    return function.hasFnAttribute("uopd-in-vectors");
+  });
+}
+
+void Optimize(llvm::Module& module, llvm::TargetMachine& machine, bool lean) {
   llvm::PipelineTuningOptions tuning;
   tuning.SLPVectorization = true;
   llvm::PassBuilder builder(&machine, tuning);
@@ -108,13 +115,36 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
-  const bool in_vectors = llvm::any_of(module, [](const llvm::Function& function) {
-    return function.hasFnAttribute("uopd-in-vectors");
-  });
   llvm::ModulePassManager passes =
-      in_vectors ? LeanPasses()
-                 : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
+      lean ? LeanPasses() : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
   passes.run(module, modules);
+}
+
+// Makes a protected step of the pass configuration callable.
+struct CoreSelection : llvm::TargetPassConfig {
+  using llvm::TargetPassConfig::addCoreISelPasses;
+};
+
+// Adds the passes that select instructions. True if the target has none.
+//
+// As TargetPassConfig::addISelPasses. For a draft, without the passes that rewrite the IR for the
+// target, as when LLVM does not optimise. Reducing the strength of loops and preparing addresses
+// take a quarter of the time of the code generator. Most kernels are as fast without them; those
+// with many strided loads are up to a third slower.
+bool AddSelection(llvm::LLVMTargetMachine& machine, llvm::TargetPassConfig& config, bool draft,
+                  llvm::legacy::PassManager& passes) {
+  if (!draft) return config.addISelPasses();
+  machine.setOptLevel(llvm::CodeGenOptLevel::None);
+  passes.add(llvm::createTargetTransformInfoWrapperPass(machine.getTargetIRAnalysis()));
+  passes.add(llvm::createPreISelIntrinsicLoweringPass());
+  passes.add(llvm::createExpandLargeDivRemPass());
+  passes.add(llvm::createExpandLargeFpConvertPass());
+  config.addIRPasses();
+  config.addCodeGenPrepare();
+  machine.setOptLevel(llvm::CodeGenOptLevel::Default);
+  config.addPassesToHandleExceptions();
+  config.addISelPrepare();
+  return (config.*(&CoreSelection::addCoreISelPasses))();
 }
 
 // Adds the passes that turn a module into an object. False if the target emits none.
@@ -122,14 +152,14 @@ void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
 // As TargetMachine::addPassesToEmitFile, but without the scheduler of machine instructions: codegen
 // emits each load right before its use (core/codegen/passes/linearise.cc). The scheduler would move
 // all loads of a register tile to its front, and the accumulators to the stack.
-bool AddCodegen(llvm::LLVMTargetMachine& machine, llvm::raw_pwrite_stream& out,
+bool AddCodegen(llvm::LLVMTargetMachine& machine, bool draft, llvm::raw_pwrite_stream& out,
                 llvm::legacy::PassManager& passes) {
   auto* modules = new llvm::MachineModuleInfoWrapperPass(&machine);
   llvm::TargetPassConfig* config = machine.createPassConfig(passes);
   config->disablePass(&llvm::MachineSchedulerID);
   passes.add(config);
   passes.add(modules);
-  if (config->addISelPasses()) return false;
+  if (AddSelection(machine, *config, draft, passes)) return false;
   config->addMachinePasses();
   config->setInitialized();
   if (machine.addAsmPrinter(passes, out, nullptr, llvm::CodeGenFileType::ObjectFile,
@@ -185,6 +215,14 @@ absl::StatusOr<CpuCompiler::Machine> CpuCompiler::Borrow() const {
 }
 
 absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source) const {
+  return Compile(source, /*draft=*/false);
+}
+
+absl::StatusOr<std::string> CpuCompiler::CompileDraft(std::string_view source) const {
+  return Compile(source, /*draft=*/true);
+}
+
+absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source, bool draft) const {
   UOPD_ASSIGN(Machine machine, Borrow());
   std::string errors;
   llvm::SmallVector<char, 0> object;
@@ -214,10 +252,10 @@ absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source) const 
     std::string broken;
     llvm::raw_string_ostream broken_out(broken);
     if (llvm::verifyModule(*module, &broken_out)) return CompileError(broken, source);
-    Optimize(*module, *machine);
+    Optimize(*module, *machine, draft || IsInVectors(*module));
     llvm::raw_svector_ostream out(object);
     llvm::legacy::PassManager codegen;
-    if (!AddCodegen(static_cast<llvm::LLVMTargetMachine&>(*machine), out, codegen)) {
+    if (!AddCodegen(static_cast<llvm::LLVMTargetMachine&>(*machine), draft, out, codegen)) {
       return CompileError("the target emits no objects", source);
     }
     codegen.run(*module);

@@ -27,10 +27,15 @@ class CpuCompiler final : public Compiler {
 
   const CpuTarget& target() const { return target_; }
   absl::StatusOr<std::string> Compile(std::string_view source) const override UOPD_EXCLUDES(mu_);
+  // With few passes over the IR, and the code generator of Compile.
+  absl::StatusOr<std::string> CompileDraft(std::string_view source) const override
+      UOPD_EXCLUDES(mu_);
+  bool makes_drafts() const override { return true; }
 
  private:
   using Machine = std::unique_ptr<llvm::TargetMachine>;
   explicit CpuCompiler(CpuTarget target);
+  absl::StatusOr<std::string> Compile(std::string_view source, bool draft) const UOPD_EXCLUDES(mu_);
   absl::StatusOr<Machine> Borrow() const
       // A free list, because making a TargetMachine takes 0.3 ms.
       UOPD_EXCLUDES(mu_);

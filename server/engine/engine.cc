@@ -77,10 +77,21 @@ ir::WireLimits WireLimitsOf(const Config& config) {
   return out;
 }
 
+int CompileThreads(const Config& config) {
+  // The thread that asks for kernels also compiles.
+  const int64_t wanted = config.compile_threads();
+  return wanted > 0 ? static_cast<int>(wanted) : Cores();
+}
+
 CompileService::Options CompileOptionsOf(const Config& config, Workers* workers, KernelTuner* tuner,
                                          KeyExplainer& explainer) {
   CompileService::Options out;
-  if (workers != nullptr) out.compilers = &workers->compile();
+  if (workers != nullptr) {
+    out.compilers = &workers->compile();
+    out.upgraders = &workers->upgrade();
+  }
+  out.fast_tier = config.compile_fast_tier();
+  out.upgrade_threads = CompileThreads(config);
   out.compile_limit = config.compile_timeout_ms();
   out.tuner = tuner;
   out.explainer = &explainer;
@@ -91,12 +102,6 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
   out.limits = WireLimitsOf(config);
   out.threads = std::max(8, 4 * Cores());
   return out;
-}
-
-int CompileThreads(const Config& config) {
-  // The thread that asks for kernels also compiles.
-  const int64_t wanted = config.compile_threads();
-  return wanted > 0 ? static_cast<int>(wanted) : Cores();
 }
 
 std::unique_ptr<Workers> MakeWorkers(const Config& config, worker::ForkServer* forks,
@@ -133,6 +138,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     if (!tenants.ok()) return WithFrame(tenants.status(), "reading setting server.token_file");
     engine->tenants_ = *std::move(tenants);
   }
+  if (config.compile_fast_tier()) engine->compile_.WarmUp();
   return engine;
 }
 
@@ -205,6 +211,7 @@ void Engine::EndWork() {
 bool Engine::Drain(std::chrono::steady_clock::time_point deadline) {
   draining_.store(true);
   compile_.StopTuning();
+  compile_.StopUpgrades();
   const bool done = AwaitWork(deadline);
   compile_.StopCompiling();
   if (!done) {
@@ -310,6 +317,7 @@ absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& o
 std::shared_ptr<const Program> Engine::ProgramOf(RequestContext& request) const {
   auto program = request.prepared->Get();
   request.cache.kernels_tuned = program->tuned_kernels;
+  request.cache.kernels_draft = program->draft_kernels;
   return program;
 }
 

@@ -88,7 +88,7 @@ class Engine {
 
   // Begins a request. UNAVAILABLE once the daemon drains.
   absl::StatusOr<Work> Begin();
-  // Refuses new work and ends tuning at once. True: all work is done before `deadline`. Otherwise
+  // Refuses new work and ends tuning and upgrades at once. True: all work is done before `deadline`. Otherwise
   // the runs and compiles that remain are told to end, and have kStopTime to notice.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }

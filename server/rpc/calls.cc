@@ -70,6 +70,7 @@ void FillOutcome(const engine::CacheOutcome& outcome, v1::CacheOutcome* out) {
   out->set_kernels_disk(outcome.kernels_disk);
   out->set_kernels_compiled(outcome.kernels_compiled);
   out->set_kernels_tuned(outcome.kernels_tuned);
+  out->set_kernels_draft(outcome.kernels_draft);
 }
 
 void FillProfile(const engine::RunReport& report, v1::Profile* out) {

@@ -24,15 +24,30 @@ absl::StatusOr<CompileRequest> CompileRequest::Decode(std::string_view bytes) {
   return out;
 }
 
-absl::StatusOr<std::string> RunCompileJob(WorkerState& state, std::string_view payload) {
-  UOPD_ASSIGN(const CompileRequest request, CompileRequest::Decode(payload));
+namespace {
+
+absl::StatusOr<std::string> Run(WorkerState& state, const CompileRequest& request) {
   UOPD_ASSIGN(const auto device, state.Device(request.device));
   if (!request.toolchain.empty() && request.toolchain != device->target().toolchain) {
     return absl::FailedPreconditionError(Cat("the worker's toolchain (", device->target().toolchain,
                                              ") is not the one asked for (", request.toolchain,
                                              ")"));
   }
-  return device->compiler().Compile(request.source);
+  const devices::Compiler& compiler = device->compiler();
+  return request.draft ? compiler.CompileDraft(request.source) : compiler.Compile(request.source);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> RunCompileJob(WorkerState& state, std::string_view payload) {
+  UOPD_ASSIGN(const CompileRequest request, CompileRequest::Decode(payload));
+  return Run(state, request);
+}
+
+absl::StatusOr<std::string> RunDraftJob(WorkerState& state, std::string_view payload) {
+  UOPD_ASSIGN(CompileRequest request, CompileRequest::Decode(payload));
+  request.draft = true;
+  return Run(state, request);
 }
 
 }  // namespace uopd::worker

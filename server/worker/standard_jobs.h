@@ -11,7 +11,9 @@
 namespace uopd::worker {
 
 inline std::vector<JobHandler> StandardJobs() {
-  return {{CompileRequest::kJob, RunCompileJob}, {MeasureRequest::kJob, RunMeasureJob}};
+  return {{CompileRequest::kJob, RunCompileJob},
+          {CompileRequest::kDraftJob, RunDraftJob},
+          {MeasureRequest::kJob, RunMeasureJob}};
 }
 
 }  // namespace uopd::worker

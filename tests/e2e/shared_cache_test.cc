@@ -35,6 +35,7 @@ class SharedCacheTest : public ::testing::Test {
   // Another daemon on the data folder of folder_; with a folder of its own for the rest.
   static std::vector<std::string> Flags(const TemporaryFolder& shared) {
     return {"--data-dir=" + (shared.path() / "data").string(),
+            "--compile-fast-tier=false",  // each kernel is compiled once
             "--compile-lease-ms=" + std::to_string(kLeaseMs)};
   }
   static double Compiled(const DaemonProcess& daemon) {

@@ -34,7 +34,8 @@ class WorkersTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  DaemonProcess daemon_{folder_.path()};
+  // Without drafts: each kernel is compiled once, in the pool "compile". drafts_test.cc has both.
+  DaemonProcess daemon_{folder_.path(), {"--compile-fast-tier=false"}};
   Client client_{daemon_};
 };
 

@@ -186,7 +186,7 @@ class Fuzzer {
       PhaseTimings timings;
       UOPD_ASSIGN(const engine::KernelSource source,
                   graph_compiler_.LowerKernel(scheduled.graph, scheduled.device->device(), {},
-                                              nullptr, &timings, nullptr));
+                                              nullptr, false, &timings, nullptr));
       if (source.text.empty()) return absl::InternalError("empty source");
       auto kernel = std::make_shared<engine::Kernel>();
       kernel->device = scheduled.device;

@@ -123,9 +123,9 @@ class Program {
                 device.Allocate(static_cast<size_t>(bytes), devices::MemoryKind::kHostVisible));
     PhaseTimings timings;
     for (const schedule::Item& item : schedule.items) {
-      UOPD_ASSIGN(
-          const engine::KernelSource source,
-          engine::CoreCompiler().LowerKernel(item.graph, device, {}, nullptr, &timings, nullptr));
+      UOPD_ASSIGN(const engine::KernelSource source,
+                  engine::CoreCompiler().LowerKernel(item.graph, device, {}, nullptr, false,
+                                                     &timings, nullptr));
       Kernel kernel;
       kernel.shape = worker::ShapeOf(source.record.launch, {});
       UOPD_ASSIGN(kernel.executable, device.Load({device.target().format,

@@ -30,6 +30,7 @@ struct CacheOutcome {
   CacheResult schedule = CacheResult::kUnspecified;
   uint32_t kernels_memory = 0, kernels_disk = 0, kernels_compiled = 0;
   uint32_t kernels_tuned = 0;  // in the program as it is now
+  uint32_t kernels_draft = 0;  // the same
 };
 
 struct RequestContext {
@@ -42,6 +43,7 @@ struct RequestContext {
   std::function<bool()> cancelled;  // null: the request is never cancelled
   // The same for those who wait without a thread. Null: they poll `cancelled`.
   std::shared_ptr<Cancellation> cancellation;
+  bool background = false;  // the daemon's own: no client waits for it
   // The program that has been prepared for this request. Null: none yet.
   std::shared_ptr<ProgramHandle> prepared;
   int64_t start_ns = NowNs();

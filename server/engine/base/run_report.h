@@ -29,6 +29,7 @@ struct KernelReport {
   double ns = 0;                // measured in this run
   double flops = 0, bytes = 0;  // as in codegen::LoweredKernel
   double roof_ns = 0;           // Roof::LeastNs
+  bool draft = false;           // not optimised yet
 };
 
 struct RunReport {

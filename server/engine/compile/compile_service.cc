@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/compile/program_tuning.h"
+#include "server/engine/compile/warm_up.h"
 
 namespace uopd::engine {
 namespace {
@@ -18,20 +20,32 @@ size_t PartOf(int threads, int numerator, int denominator) {
   return static_cast<size_t>(std::max(1, threads * numerator / denominator));
 }
 
+std::unique_ptr<DraftUpgrades> MakeUpgrades(const CompileService::Options& options,
+                                            KernelLoader& loader) {
+  if (!options.fast_tier) return nullptr;
+  worker::Supervisor* const workers = options.upgraders;
+  return std::make_unique<DraftUpgrades>(options.upgrade_threads, loader, [workers] {
+    if (workers != nullptr) workers->EndIdle();
+  });
+}
+
 }  // namespace
 
 CompileService::CompileService(Options options, const GraphCompiler& graph_compiler,
                                cache::Store& store, DeviceSet& devices, TaskPool& task_pool)
     : options_(std::move(options)),
+      graph_compiler_(graph_compiler),
       devices_(devices),
       programs_(kMaxPrograms),
       reproducers_(options_.repro_folder, options_.device_list),
       compiler_(options_.compilers, options_.compile_limit),
-      loader_(graph_compiler, compiler_, store, options_.lease),
+      upgrade_compiler_(options_.upgraders, options_.compile_limit),
+      loader_(graph_compiler, compiler_, store, options_.lease, &upgrade_compiler_),
+      upgrades_(MakeUpgrades(options_, loader_)),
       tuning_({.owner = options_.lease.owner}, store, options_.tuner),
       graphs_(store, options_.limits),
       schedules_(graph_compiler, store, devices, options_.explainer),
-      kernels_(loader_, tuning_, devices, task_pool),
+      kernels_(loader_, tuning_, devices, task_pool, upgrades_ != nullptr),
       // The limit leaves a thread for other clients even if the compiles of one client never end.
       cold_(
           options_.threads, {},
@@ -86,6 +100,26 @@ void CompileService::WithGraph(
   });
 }
 
+void CompileService::WarmUp() {
+  if (options_.compilers == nullptr) return;
+  // Jobs that run at the same time run in different workers.
+  const int workers = std::min(options_.compilers->max_workers(), kMostWarmWorkers);
+  for (int i = 0; i < workers; ++i) {
+    cold_.Post(Caller(), [this] {
+      const absl::Status status = WarmUpWorker();
+      if (!status.ok()) UOPD_LOG(kInfo, "a worker is not ready early", {"status", status});
+    });
+  }
+}
+
+absl::Status CompileService::WarmUpWorker() {
+  UOPD_ASSIGN(DeviceState * device, devices_.Get(""));
+  if (!device->device().compiler().makes_drafts()) return absl::OkStatus();
+  UOPD_ASSIGN(const KernelSource source, WarmUpKernel(graph_compiler_, device->device()));
+  return compiler_.Compile(device->device(), source.record.name, source.text, {}, /*draft=*/true)
+      .status();
+}
+
 void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,
                            const CompileOptions& options) {
   RequestContext& request = caller->request();
@@ -113,6 +147,7 @@ void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const Gra
 Preparation::Answer CompileService::Make(RequestContext& request, Graph& graph,
                                          const CompileOptions& options) {
   UOPD_TRY(request.Check());
+  const DraftUpgrades::Foreground foreground(request.background ? nullptr : upgrades_.get());
   UOPD_ASSIGN(schedule::Schedule schedule, schedules_.Get(request, graph, options));
   UOPD_TRY(request.Check());
   UOPD_ASSIGN(const std::shared_ptr<KernelSet> kernels,
@@ -121,7 +156,9 @@ Preparation::Answer CompileService::Make(RequestContext& request, Graph& graph,
   if (options.caches_compiles()) graphs_.Keep(graph);
   auto handle = programs_.Insert({graph.digest(), options},
                                  std::make_shared<ProgramHandle>(std::move(program)));
-  if (auto task = TuningTaskOf(handle, kernels, loader_, devices_)) tuning_.Add(*std::move(task));
+  const auto update = std::make_shared<ProgramUpdate>(handle, kernels, devices_);
+  if (upgrades_ != nullptr) upgrades_->Add(request.caller, update);
+  if (auto task = TuningTaskOf(handle, update, loader_)) tuning_.Add(*std::move(task));
   return handle;
 }
 

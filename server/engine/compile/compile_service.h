@@ -13,6 +13,7 @@
 //   KernelSet                the opts that the store "tuning" has
 //      │ program.h           assembles the program; then it enters the table of programs
 //   Program
+//      │ draft_upgrades.h    after the answer: optimises what was compiled quickly
 //      │ program_tuning.h    after the answer, for a request with a beam
 //
 // This file has what surrounds these steps: the table of prepared programs, and the callers. If N
@@ -26,6 +27,7 @@
 #include <string>
 
 #include "server/engine/base/task_pool.h"
+#include "server/engine/compile/draft_upgrades.h"
 #include "server/engine/compile/graph.h"
 #include "server/engine/compile/kernel_compiler.h"
 #include "server/engine/compile/kernel_loader.h"
@@ -50,7 +52,10 @@ class CompileService {
     ir::WireLimits limits;
     int threads = 8;                          // threads for cold graphs
     worker::Supervisor* compilers = nullptr;  // null: compiles in this process
+    worker::Supervisor* upgraders = nullptr;  // the same, for upgrades of drafts
     std::chrono::milliseconds compile_limit{60'000};
+    bool fast_tier = false;  // compile new kernels as drafts first
+    int upgrade_threads = 1;
     KernelTuner* tuner = nullptr;       // null: no tuning
     KeyExplainer* explainer = nullptr;  // of misses, logged at level debug; null: none
   };
@@ -94,13 +99,24 @@ class CompileService {
   // thread is free.
   std::chrono::nanoseconds AllBusyFor() const { return cold_.AllBusyFor(); }
 
+  // Begins to make the workers ready for the first compile (warm_up.h). Does not wait.
+  void WarmUp();
+
   bool tunes() const { return tuning_.offered(); }
   // Stops tuning for good. Programs keep the kernels that they have.
   void StopTuning() { tuning_.Stop(); }
+  // Stops upgrading drafts for good. Programs keep the kernels that they have.
+  void StopUpgrades() {
+    if (upgrades_ != nullptr) upgrades_->Stop();
+    upgrade_compiler_.Stop();
+  }
+  // Drafts that wait to be replaced, or are being replaced.
+  int pending_upgrades() const { return upgrades_ == nullptr ? 0 : upgrades_->pending(); }
   // Stops compiling for good: running compiles end with CANCELLED, and new ones are refused.
   void StopCompiling() { compiler_.Stop(); }
 
  private:
+  absl::Status WarmUpWorker();
   // For a caller that has a thread: finishes it with the program from the table, or joins a flight.
   void Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,
              const CompileOptions& options);
@@ -108,12 +124,14 @@ class CompileService {
   Preparation::Answer Make(RequestContext& request, Graph& graph, const CompileOptions& options);
 
   const Options options_;
+  const GraphCompiler& graph_compiler_;
   DeviceSet& devices_;
   ProgramTable programs_;
   ReproducerFolder reproducers_;
-  KernelCompiler compiler_;
+  KernelCompiler compiler_, upgrade_compiler_;
   KernelLoader loader_;
-  TuningService tuning_;  // its threads use loader_
+  const std::unique_ptr<DraftUpgrades> upgrades_;  // null: no drafts; its threads use loader_
+  TuningService tuning_;                           // its threads use loader_
   Graphs graphs_;
   Schedules schedules_;
   Kernels kernels_;

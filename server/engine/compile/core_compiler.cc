@@ -37,6 +37,7 @@ struct KernelJob {
   const CompileOptions& options;
   const std::vector<codegen::Opt>* opts = nullptr;
   Interrupt* maybe_interrupt = nullptr;
+  bool draft = false;
 };
 
 // Makes the source of a kernel, and its other texts if `maybe_text` is not null.
@@ -61,6 +62,7 @@ absl::StatusOr<KernelSource> MakeKernel(const KernelJob& job, PhaseTimings* timi
     codegen_options.noopt = job.options.noopt;
     codegen_options.fast_math = job.options.fast_math;
     codegen_options.opts = job.opts;
+    codegen_options.draft = job.draft;
     UOPD_ASSIGN(lowered, codegen::Lower(ctx, *sink, target, codegen_options));
   }
   KernelSource out;
@@ -89,9 +91,10 @@ absl::StatusOr<KernelSource> CoreCompiler::LowerKernel(std::string_view graph,
                                                        const devices::Device& device,
                                                        const CompileOptions& options,
                                                        const std::vector<codegen::Opt>* opts,
-                                                       PhaseTimings* timings,
+                                                       bool draft, PhaseTimings* timings,
                                                        Interrupt* maybe_interrupt) const {
-  return MakeKernel({graph, device.target(), options, opts, maybe_interrupt}, timings, nullptr);
+  return MakeKernel({graph, device.target(), options, opts, maybe_interrupt, draft}, timings,
+                    nullptr);
 }
 
 absl::StatusOr<KernelText> CoreCompiler::ExplainKernel(std::string_view graph,

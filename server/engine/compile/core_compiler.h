@@ -14,7 +14,7 @@ class CoreCompiler final : public GraphCompiler {
                                                   const schedule::Options& options) const override;
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device& device,
                                            const CompileOptions& options,
-                                           const std::vector<codegen::Opt>* opts,
+                                           const std::vector<codegen::Opt>* opts, bool draft,
                                            PhaseTimings* timings,
                                            Interrupt* maybe_interrupt) const override;
   absl::StatusOr<KernelText> ExplainKernel(std::string_view graph, const devices::Device& device,

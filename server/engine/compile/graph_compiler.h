@@ -46,13 +46,14 @@ class GraphCompiler {
   virtual absl::StatusOr<schedule::Schedule> MakeSchedule(
       ir::UOpContext& ctx, ir::UOp sink, const schedule::Options& options) const = 0;
   // `graph` is an Item::graph of a schedule. `opts` null: the heuristic chooses the opts, or there
-  // are none with noopt. INVALID_ARGUMENT: an opt does not apply. Adds to `timings`.
+  // are none with noopt. `draft`: a kernel that is compiled quickly, with the same results.
+  // INVALID_ARGUMENT: an opt does not apply. Adds to `timings`.
   // `maybe_interrupt` ends the call early.
   virtual absl::StatusOr<KernelSource> LowerKernel(std::string_view graph,
                                                    const devices::Device& device,
                                                    const CompileOptions& options,
                                                    const std::vector<codegen::Opt>* opts,
-                                                   PhaseTimings* timings,
+                                                   bool draft, PhaseTimings* timings,
                                                    Interrupt* maybe_interrupt) const = 0;
   // The texts of the kernel that LowerKernel makes of the same arguments.
   virtual absl::StatusOr<KernelText> ExplainKernel(std::string_view graph,

@@ -28,6 +28,7 @@ struct Kernel {
   DtypeNumber dtype = DtypeNumber::Void;
   bool polls = false;
   bool tuned = false;  // its opts come from tuning
+  bool draft = false;  // compiled quickly; the optimised kernel is to replace it (draft_upgrades.h)
 };
 
 }  // namespace uopd::engine

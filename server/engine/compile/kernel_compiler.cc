@@ -12,14 +12,15 @@ using worker::JobResult;
 absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& device,
                                                     const std::string& kernel,
                                                     const std::string& source,
-                                                    const cache::WaitLimits& limits) {
+                                                    const cache::WaitLimits& limits, bool draft) {
   const std::string frame = Cat("compiling kernel ", kernel);
   if (supervisor_ == nullptr) {
-    auto object = CompileHere(device, source);
+    auto object = CompileHere(device, source, draft);
     UOPD_TRY(WithFrame(object.status(), frame));
     return object;
   }
-  const worker::CompileRequest request{device.info().name, device.target().toolchain, source};
+  const worker::CompileRequest request{device.info().name, device.target().toolchain, source,
+                                       draft};
   JobResult result = supervisor_->Run(request.ToJob(time_limit_), limits.deadline, [&] {
     return stopped_.load() || (limits.cancelled && limits.cancelled());
   });
@@ -49,9 +50,11 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
 }
 
 absl::StatusOr<std::string> KernelCompiler::CompileHere(const devices::Device& device,
-                                                        const std::string& source) const {
+                                                        const std::string& source,
+                                                        bool draft) const {
   if (stopped_.load()) return absl::CancelledError("the daemon stops");
-  return device.compiler().Compile(source);
+  const devices::Compiler& compiler = device.compiler();
+  return draft ? compiler.CompileDraft(source) : compiler.Compile(source);
 }
 
 }  // namespace uopd::engine

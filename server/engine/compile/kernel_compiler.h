@@ -29,17 +29,17 @@ class KernelCompiler {
   KernelCompiler(worker::Supervisor* supervisor, std::chrono::milliseconds time_limit)
       : supervisor_(supervisor), time_limit_(time_limit) {}
 
-  // `kernel` is the name for errors. CANCELLED: Stop was called. CANCELLED or DEADLINE_EXCEEDED:
+  // `kernel` is the name for errors. `draft`: by Compiler::CompileDraft. CANCELLED: Stop was called. CANCELLED or DEADLINE_EXCEEDED:
   // `limits` ended the call. A compile in this process cannot be ended early.
   absl::StatusOr<std::string> Compile(const devices::Device& device, const std::string& kernel,
                                       const std::string& source,
-                                      const cache::WaitLimits& limits = {});
+                                      const cache::WaitLimits& limits = {}, bool draft = false);
   // Ends the compiles that run in workers, and refuses new ones.
   void Stop() { stopped_.store(true); }
 
  private:
-  absl::StatusOr<std::string> CompileHere(const devices::Device& device,
-                                          const std::string& source) const;
+  absl::StatusOr<std::string> CompileHere(const devices::Device& device, const std::string& source,
+                                          bool draft) const;
 
   worker::Supervisor* const supervisor_;
   const std::chrono::milliseconds time_limit_;

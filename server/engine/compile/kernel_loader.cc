@@ -12,7 +12,7 @@
 namespace uopd::engine {
 namespace {
 
-constexpr char kKernelStore[] = "kernel";
+constexpr char kKernelStore[] = "kernel", kDraftStore[] = "draft";
 
 }  // namespace
 
@@ -21,10 +21,41 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   std::string environment =
       graph_compiler_.KernelEnvironment(wanted.device->device(), wanted.options);
   if (wanted.opts != nullptr) Append(environment, " opts=", Text(*wanted.opts));
-  const cache::Key key(kKernelStore, std::string(wanted.graph), std::move(environment));
-  const Place place(key.address(), wanted.device);
-  if (auto kernel = Find(place)) return LoadedKernel{kernel, CacheResult::kMemory};
+  const cache::Key key(kKernelStore, std::string(wanted.graph), environment);
+  if (auto kernel = Find({key.address(), wanted.device}))
+    return LoadedKernel{kernel, CacheResult::kMemory};
+  if (wanted.tier != Tier::kDraft) return Obtain(request, wanted, key, false, timings);
 
+  const cache::Key draft_key(kDraftStore, std::string(wanted.graph), std::move(environment));
+  if (auto kernel = Find({draft_key.address(), wanted.device}))
+    return LoadedKernel{kernel, CacheResult::kMemory};
+  if (auto kernel = FindStored(wanted, key, timings))
+    return LoadedKernel{kernel, CacheResult::kDisk};
+  auto draft = Obtain(request, wanted, draft_key, true, timings);
+  if (draft.ok() || !absl::IsInternal(draft.status())) return draft;
+  // What the draft does not compile, the optimising compiler may.
+  UOPD_LOG(kWarn, "a kernel has no draft", {"status", draft.status()});
+  return Obtain(request, wanted, key, false, timings);
+}
+
+std::shared_ptr<const Kernel> KernelLoader::FindStored(const KernelRequest& wanted,
+                                                       const cache::Key& key,
+                                                       PhaseTimings* timings) {
+  if (!wanted.options.caches_compiles()) return nullptr;
+  const cache::GetResult found = store_.Get(key);
+  CountLookup(kKernelStore, found.outcome);
+  if (!found.hit()) return nullptr;
+  auto kernel = Load(found.entry.bytes, wanted, false, timings);
+  if (!kernel.ok()) return nullptr;  // the upgrade counts it, and replaces it
+  Remember({key.address(), wanted.device}, *kernel);
+  return *kernel;
+}
+
+absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
+                                                  const KernelRequest& wanted,
+                                                  const cache::Key& key, bool draft,
+                                                  PhaseTimings* timings) {
+  const char* const store = draft ? kDraftStore : kKernelStore;
   cache::LoadOptions load{
       .limits = request.wait_limits(),
       .lease_ttl_us = lease_.ttl_us,
@@ -33,45 +64,48 @@ absl::StatusOr<LoadedKernel> KernelLoader::Get(const RequestContext& request,
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded,
                 flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
-                  return Build(limits, wanted, timings);
+                  return Build(limits, wanted, draft, timings);
                 }));
     const bool reads = load.use == cache::Use::kReadAndKeep;
-    if (reads) CountLookup(kKernelStore, loaded.lookup);
+    // The request that got the draft has counted its lookup.
+    if (reads && wanted.tier != Tier::kUpgrade) CountLookup(store, loaded.lookup);
     const bool built = !reads || loaded.outcome == cache::LoadOutcome::kComputed;
-    auto kernel = Load(*loaded.bytes, wanted, timings);
+    auto kernel = Load(*loaded.bytes, wanted, draft, timings);
     if (kernel.ok()) {
-      Remember(place, *kernel);
+      Remember({key.address(), wanted.device}, *kernel);
       return LoadedKernel{*kernel, built ? CacheResult::kMiss : CacheResult::kDisk};
     }
     if (built || absl::IsResourceExhausted(kernel.status())) return kernel.status();
     // The store has checked that the bytes are what was stored, but they are no usable kernel.
     // Replace them.
-    CountCorrupt(kKernelStore);
+    CountCorrupt(store);
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
     load.use = cache::Use::kReplace;
   }
 }
 
 absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,
-                                                const KernelRequest& wanted,
+                                                const KernelRequest& wanted, bool draft,
                                                 PhaseTimings* timings) const {
   Interrupt interrupt(limits.deadline, limits.cancelled);
   UOPD_TRY(interrupt.Check());
   const devices::Device& device = wanted.device->device();
   auto lowered = graph_compiler_.LowerKernel(wanted.graph, device, wanted.options, wanted.opts,
-                                             timings, &interrupt);
+                                             draft, timings, &interrupt);
   if (absl::IsUnimplemented(lowered.status()))
     return WithFrame(lowered.status(), Cat("compiling for ", device.info().name));
   UOPD_ASSIGN(KernelSource source, std::move(lowered));
   ScopedPhase phase(Phase::kCompile, timings);
+  KernelCompiler& compiler = wanted.tier == Tier::kUpgrade ? upgrade_compiler_ : compiler_;
   UOPD_ASSIGN(source.record.object,
-              compiler_.Compile(device, source.record.name, source.text, limits));
-  metrics::KernelsCompiled().Increment();
+              compiler.Compile(device, source.record.name, source.text, limits, draft));
+  if (wanted.tier != Tier::kUpgrade) metrics::KernelsCompiled().Increment();
   return source.record.Encode();
 }
 
 absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_view bytes,
                                                                  const KernelRequest& wanted,
+                                                                 bool draft,
                                                                  PhaseTimings* timings) {
   ScopedPhase phase(Phase::kLoad, timings);
   UOPD_ASSIGN(KernelRecord record, KernelRecord::Decode(bytes));
@@ -94,6 +128,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   UOPD_ASSIGN(kernel->executable, wanted.device->device().Load(kernel_code));
   kernel->device = wanted.device;
   kernel->tuned = wanted.opts != nullptr;
+  kernel->draft = draft;
   kernel->name = std::move(record.name);
   kernel->buffers = std::move(record.buffers);
   kernel->variables = std::move(record.variables);

@@ -4,6 +4,9 @@
 //
 //   graph ─ GraphCompiler ─► source ─ KernelCompiler ─► KernelRecord ─ Device::Load ─► Kernel
 //
+// A kernel may exist twice: as a draft in the store "draft", and optimised in the store "kernel"
+// (Tier).
+//
 // Thread-safe. If several callers want the same kernel at the same time, it is built once. This
 // also holds for daemons that share the store, and for devices with equal targets: the key of a
 // kernel contains facts about its device but not the device's name. Each device loads the kernel
@@ -30,6 +33,16 @@ struct LoadedKernel {
   CacheResult from = CacheResult::kUnspecified;  // kMemory, kDisk or kMiss
 };
 
+// The code of a kernel is made in one of two ways. Both compute the same bits.
+enum class Tier : uint8_t {
+  kOptimised,
+  // The optimised kernel if it is in memory or in the store, else a draft: it is compiled in a
+  // fraction of the time. If the compiler makes no draft of this kernel, the optimised kernel.
+  kDraft,
+  // The optimised kernel that is to replace a draft. Requests do not wait for it.
+  kUpgrade,
+};
+
 // Which kernel is wanted, and with what it will be used. All members are borrowed.
 struct KernelRequest {
   std::string_view graph;  // Item::graph
@@ -37,6 +50,7 @@ struct KernelRequest {
   const CompileOptions& options;
   const std::vector<codegen::Opt>* opts = nullptr;  // as tuning found them; null: as options say
   const std::vector<int64_t>& capacities;           // bytes of the buffers that it will use
+  Tier tier = Tier::kOptimised;
 };
 
 // The terms of the lease under which a kernel is built.
@@ -49,10 +63,12 @@ struct LeaseTerms {
 class KernelLoader {
  public:
   // All references outlive the loader.
+  // `upgrades` compiles the kernels of Tier::kUpgrade. Null: `compiler` does.
   KernelLoader(const GraphCompiler& graph_compiler, KernelCompiler& compiler, cache::Store& store,
-               LeaseTerms lease)
+               LeaseTerms lease, KernelCompiler* upgrades = nullptr)
       : graph_compiler_(graph_compiler),
         compiler_(compiler),
+        upgrade_compiler_(upgrades == nullptr ? compiler : *upgrades),
         store_(store),
         lease_(std::move(lease)) {}
 
@@ -61,12 +77,18 @@ class KernelLoader {
                                    PhaseTimings* timings) UOPD_EXCLUDES(mu_);
 
  private:
+  // The optimised kernel, or the draft if `draft` is true.
+  absl::StatusOr<LoadedKernel> Obtain(const RequestContext& request, const KernelRequest& wanted,
+                                      const cache::Key& key, bool draft, PhaseTimings* timings);
+  // The optimised kernel if the store has it; null: it does not, or the value is damaged.
+  std::shared_ptr<const Kernel> FindStored(const KernelRequest& wanted, const cache::Key& key,
+                                           PhaseTimings* timings);
   // Builds the record. `limits` may end it early.
   absl::StatusOr<std::string> Build(const cache::WaitLimits& limits, const KernelRequest& kernel,
-                                    PhaseTimings* timings) const;
+                                    bool draft, PhaseTimings* timings) const;
   static absl::StatusOr<std::shared_ptr<const Kernel>> Load(std::string_view record,
                                                             const KernelRequest& request,
-                                                            PhaseTimings* timings);
+                                                            bool draft, PhaseTimings* timings);
   // Where a kernel is loaded: the address of its key, and its device.
   using Place = std::pair<Digest, const DeviceState*>;
   std::shared_ptr<const Kernel> Find(const Place& place) UOPD_EXCLUDES(mu_);
@@ -74,6 +96,7 @@ class KernelLoader {
 
   const GraphCompiler& graph_compiler_;
   KernelCompiler& compiler_;
+  KernelCompiler& upgrade_compiler_;
   cache::Store& store_;
   const LeaseTerms lease_;
   cache::LoadGroup flights_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "core/base/log.h"
@@ -21,6 +22,17 @@ void Count(CacheResult from, CacheOutcome& cache) {
     default:
       ++cache.kernels_compiled;
   }
+}
+
+// A long kernel that begins last is compiled alone, while other threads have nothing to do. The size
+// of the graph tells roughly how long the compile takes.
+std::vector<size_t> LongestFirst(const KernelSet& set) {
+  std::vector<size_t> order(set.kernels.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) {
+    return std::pair(-static_cast<int64_t>(set.kernels[i].graph.size()), i);
+  });
+  return order;
 }
 
 }  // namespace
@@ -72,8 +84,13 @@ absl::StatusOr<std::shared_ptr<KernelSet>> Kernels::Get(RequestContext& request,
     PhaseTimings timings;
   };
   std::vector<Got> got(set->kernels.size());
-  task_pool_.ParallelFor(request.caller, got.size(), [&](size_t i) {
-    got[i].kernel = GetOne(request, set->RequestOf(i), &got[i].timings);
+  const std::vector<size_t> order = LongestFirst(*set);
+  task_pool_.ParallelFor(request.caller, got.size(), [&](size_t turn) {
+    const size_t i = order[turn];
+    KernelRequest wanted = set->RequestOf(i);
+    const bool drafts = drafts_ && !request.background;
+    if (drafts && wanted.device->device().compiler().makes_drafts()) wanted.tier = Tier::kDraft;
+    got[i].kernel = GetOne(request, wanted, &got[i].timings);
   });
   for (size_t i = 0; i < got.size(); ++i) {
     request.timings.Add(got[i].timings);
@@ -89,6 +106,7 @@ absl::StatusOr<LoadedKernel> Kernels::GetOne(const RequestContext& request,
   if (auto found = tuning_.Find(wanted.graph, wanted.device->device(), wanted.options)) {
     KernelRequest tuned = wanted;
     tuned.opts = &found->opts;
+    tuned.tier = Tier::kOptimised;
     auto kernel = loader_.Get(request, tuned, timings);
     if (!absl::IsInvalidArgument(kernel.status())) return kernel;
     // Everything that decides which opts apply is part of the key. So the stored value is damaged.

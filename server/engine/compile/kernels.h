@@ -28,11 +28,10 @@ struct ScheduledKernel {
   std::shared_ptr<const Kernel> kernel;
 };
 
-// The kernels from which a program is assembled. It is assembled again when tuning finds a better
-// kernel.
+// The kernels from which a program is assembled. It is assembled again when there is a better kernel.
 //
-// Plain data. One thread at a time uses it until a tuning task owns it. From then on only
-// ScheduledKernel::kernel changes, under the lock of that task. The set points into itself, so it
+// Plain data. One thread at a time uses it until a ProgramUpdate owns it. From then on only
+// ScheduledKernel::kernel changes, under the lock of the ProgramUpdate. The set points into itself, so it
 // may not be moved.
 struct KernelSet {
   CompileOptions options;
@@ -50,8 +49,15 @@ struct KernelSet {
 class Kernels {
  public:
   // All references outlive this object. `task_pool` runs only tasks that do not wait for a compile.
-  Kernels(KernelLoader& loader, TuningService& tuning, DeviceSet& devices, TaskPool& task_pool)
-      : loader_(loader), tuning_(tuning), devices_(devices), task_pool_(task_pool) {}
+  // `drafts`: a kernel that does not exist is compiled as a draft, which the caller upgrades.
+  // Requests in the background get no drafts: nobody waits for them.
+  Kernels(KernelLoader& loader, TuningService& tuning, DeviceSet& devices, TaskPool& task_pool,
+          bool drafts = false)
+      : loader_(loader),
+        tuning_(tuning),
+        devices_(devices),
+        task_pool_(task_pool),
+        drafts_(drafts) {}
 
   // Gets every kernel of the schedule. Fills request.timings and request.cache.
   absl::StatusOr<std::shared_ptr<KernelSet>> Get(RequestContext& request,
@@ -66,6 +72,7 @@ class Kernels {
   TuningService& tuning_;
   DeviceSet& devices_;
   TaskPool& task_pool_;
+  const bool drafts_;
 };
 
 }  // namespace uopd::engine

@@ -141,6 +141,7 @@ absl::StatusOr<std::shared_ptr<const Program>> AssembleProgram(const Digest& dig
       // bound.
       if (step.kernel->variables.empty()) program->least_ns += LeastNs(*step.kernel);
       program->tuned_kernels += step.kernel->tuned ? 1 : 0;
+      program->draft_kernels += step.kernel->draft ? 1 : 0;
     }
     AddDevice(*program, step.device);
     program->steps.push_back(std::move(step));

@@ -117,6 +117,7 @@ struct Program {
   double flops = 0, bytes = 0;  // of one run
   double least_ns = 0;          // lower bound of a run's time; only kernels with known work count
   uint32_t tuned_kernels = 0;   // number of steps with a tuned kernel
+  uint32_t draft_kernels = 0;   // number of steps with a draft
   // The run takes microseconds. It is cheaper on the thread that received the call than on another
   // one.
   bool quick = false;

@@ -12,6 +12,7 @@ void ProgramFlights::Join(const Digest& key, const std::shared_ptr<Preparation>&
   RequestContext for_all;  // copies what is known now: the caller may leave at any time
   for_all.id = caller->request().id;
   for_all.caller = caller->request().caller;
+  for_all.background = caller->request().background;
   std::shared_ptr<Flight> flight;
   bool first;
   {

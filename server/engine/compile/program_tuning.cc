@@ -6,36 +6,30 @@
 namespace uopd::engine {
 
 std::optional<TuningTask> TuningTaskOf(const std::shared_ptr<ProgramHandle>& program,
-                                       const std::shared_ptr<KernelSet>& kernels,
-                                       KernelLoader& loader, DeviceSet& devices) {
-  if (kernels->options.beam == 0) return std::nullopt;
+                                       const std::shared_ptr<ProgramUpdate>& update,
+                                       KernelLoader& loader) {
+  if (update->options().beam == 0) return std::nullopt;
   TuningTask task;
-  task.options = kernels->options;
+  task.options = update->options();
   bool any = false;
-  for (const ScheduledKernel& scheduled : kernels->kernels) {
-    task.kernels.push_back({.graph = scheduled.graph,
-                            .device = &scheduled.device->device(),
-                            .name = scheduled.kernel->name,
-                            .done = scheduled.kernel->tuned});
-    any |= !scheduled.kernel->tuned;
+  for (size_t i = 0; i < update->size(); ++i) {
+    const KernelRequest wanted = update->RequestOf(i);
+    const std::shared_ptr<const Kernel> kernel = update->KernelAt(i);
+    task.kernels.push_back({.graph = wanted.graph,
+                            .device = &wanted.device->device(),
+                            .name = kernel->name,
+                            .done = kernel->tuned});
+    any |= !kernel->tuned;
   }
   if (!any) return std::nullopt;
   task.program = program;
-  // Several tuning threads may find something at the same time.
-  auto swapping = std::make_shared<Mutex>();
-  task.use = [kernels, swapping, &loader, &devices, weak = std::weak_ptr(program)](
-                 size_t i, const TuningRecord& found) -> absl::Status {
-    const auto program = weak.lock();
-    if (program == nullptr) return absl::OkStatus();
-    KernelRequest wanted = kernels->RequestOf(i);
+  task.use = [update, &loader](size_t i, const TuningRecord& found) -> absl::Status {
+    if (!update->wanted()) return absl::OkStatus();
+    KernelRequest wanted = update->RequestOf(i);
     wanted.opts = &found.opts;
     PhaseTimings timings;  // belongs to no request
     UOPD_ASSIGN(LoadedKernel tuned, loader.Get(RequestContext(), wanted, &timings));
-    MutexLock lock(*swapping);
-    kernels->kernels[i].kernel = std::move(tuned.kernel);
-    UOPD_ASSIGN(auto better, AssembleProgram(program->Get()->digest, *kernels, devices));
-    program->Swap(std::move(better));
-    return absl::OkStatus();
+    return update->Replace(i, std::move(tuned.kernel));
   };
   return task;
 }

@@ -5,17 +5,16 @@
 #include <memory>
 #include <optional>
 
-#include "server/engine/compile/kernels.h"
-#include "server/engine/compile/program.h"
+#include "server/engine/compile/program_update.h"
 #include "server/engine/tune/tuning_service.h"
 
 namespace uopd::engine {
 
-// The tuning task of `program`, which was assembled from `kernels`. nullopt: the request wants no
-// tuning, or every kernel is tuned already. From now on the task owns `kernels`. `loader` and
-// `devices` outlive the task. The task does not keep the program alive.
+// The tuning task of `program`, whose kernels `update` replaces. nullopt: the request wants no
+// tuning, or every kernel is tuned already. `loader` outlives the task. The task does not keep the
+// program alive.
 std::optional<TuningTask> TuningTaskOf(const std::shared_ptr<ProgramHandle>& program,
-                                       const std::shared_ptr<KernelSet>& kernels,
-                                       KernelLoader& loader, DeviceSet& devices);
+                                       const std::shared_ptr<ProgramUpdate>& update,
+                                       KernelLoader& loader);
 
 }  // namespace uopd::engine

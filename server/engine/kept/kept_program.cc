@@ -79,6 +79,8 @@ std::shared_ptr<KeptProgram> KeptPrograms::Get(const Caller& caller, const Progr
   }
   preparing->key = key;
   preparing->request.caller = caller;
+  // Drafts would be slower than the undivided program.
+  preparing->request.background = true;
   CompileService* const compile = &compile_;
   // The callbacks own `preparing`, and through it everything that they refer to.
   compile->WithGraph(

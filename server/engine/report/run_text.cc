@@ -18,6 +18,7 @@ KernelReport ReportOf(const Step& step, double ns, const RunReport& report) {
   KernelReport out;
   out.kernel = kernel.name;
   out.device = step.device->name();
+  out.draft = kernel.draft;
   out.opts = Text(kernel.opts);
   if (out.opts.size() > kOptsBytes) out.opts = Cat(out.opts.substr(0, kOptsBytes), "...");
   out.ns = ns;
@@ -35,9 +36,9 @@ std::string KernelLine(const KernelReport& kernel, size_t step) {
   const std::string roof =
       kernel.roof_ns > 0 ? absl::StrFormat("%5.1f %% of roof", 100 * kernel.roof_ns / kernel.ns)
                          : "roof unknown";
-  return absl::StrFormat("%5d  %-40s %-7s %10.1f us %9.2f GFLOPS %8.2f GB/s  %s", step,
+  return absl::StrFormat("%5d  %-40s %-7s %10.1f us %9.2f GFLOPS %8.2f GB/s  %s%s", step,
                          kernel.kernel, kernel.device, kernel.ns * 1e-3, kernel.flops / kernel.ns,
-                         kernel.bytes / kernel.ns, roof);
+                         kernel.bytes / kernel.ns, roof, kernel.draft ? ", draft" : "");
 }
 
 void ReportRun(const Program& program, std::span<const int64_t> durations_ns, int64_t steps_ns,

@@ -37,8 +37,9 @@ Supervisor::Options PoolOf(const Config& config, const char* process, const char
   return out;
 }
 
-Supervisor::Options CompilePool(const Config& config, int size) {
-  Supervisor::Options out = PoolOf(config, "uopd-compile", "compile", size, nullptr);
+Supervisor::Options CompilePool(const Config& config, const char* process, const char* pool,
+                                int size) {
+  Supervisor::Options out = PoolOf(config, process, pool, size, nullptr);
   out.setup.nice = kCompileNice;
   out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
   return out;
@@ -83,7 +84,8 @@ Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
                  cache::Store& store)
     : tuning_quarantine_(store, "tuning"),
       measure_quarantine_(store, "measure"),
-      compile_(forks, CompilePool(config, compilers)),
+      compile_(forks, CompilePool(config, "uopd-compile", "compile", compilers)),
+      upgrade_(forks, CompilePool(config, "uopd-upgrade", "upgrade", compilers)),
       tuning_(forks, TuningPool(config, &tuning_quarantine_)) {
   for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
   const std::vector<worker::QuarantineEntry> measured = measure_quarantine_.Load();
@@ -105,6 +107,7 @@ worker::WorkerPools Workers::tuning(std::string_view device) {
 
 std::vector<Workers::Pool> Workers::Pools() {
   std::vector<Pool> out = {{"compile", &compile_, nullptr},
+                           {"upgrade", &upgrade_, nullptr},
                            {"tuning", &tuning_, &tuning_quarantine_}};
   for (auto& [device, pool] : measure_) {
     out.push_back({"measure", pool.get(), &measure_quarantine_});

@@ -4,12 +4,14 @@
 //
 //   compile  the kernels that requests wait for; at most compile.threads processes, forked when needed;
 //            nice 5, so that prepared work that runs in the daemon comes first
+//   upgrade  kernels that replace drafts; as many processes as compile has, and as nice: until it has
+//            worked, runs are slow
 //   tuning   candidates of tuning; tune.workers processes; nice 10, because requests come first
 //   measure  one process per device that runs candidates; nice 10. Two processes would disturb each
 //            other's times. A process opens only its own device
 //
-// The quarantines of tuning and measure are kept over restarts of the daemon. The quarantine of
-// compile is not: a compiler that took too long on a busy day must not refuse a graph for ever.
+// The quarantines of tuning and measure are kept over restarts of the daemon. Those of
+// compile and upgrade are not: a compiler that took too long on a busy day must not refuse a graph for ever.
 //
 // Thread-safe. The fork server and the store outlive it. REQUIRES: no job runs at its destruction.
 #pragma once
@@ -32,6 +34,7 @@ class Workers {
   Workers(worker::ForkServer& forks, const Config& config, int compilers, cache::Store& store);
 
   worker::Supervisor& compile() { return compile_; }
+  worker::Supervisor& upgrade() { return upgrade_; }
   // REQUIRES: `device` is the full name of a configured device.
   worker::WorkerPools tuning(std::string_view device);
 
@@ -56,7 +59,7 @@ class Workers {
   std::vector<Pool> Pools();
 
   QuarantineStore tuning_quarantine_, measure_quarantine_;
-  worker::Supervisor compile_, tuning_;
+  worker::Supervisor compile_, upgrade_, tuning_;
   std::vector<std::pair<std::string, std::unique_ptr<worker::Supervisor>>> measure_;  // by device
 };
 

@@ -7,11 +7,14 @@
 // the daemon, and of Python with its pool of compiling processes, is excluded.
 #include <signal.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/base/text.h"
+#include "core/base/trace.h"
 #include "tests/perf/models/llvm_parts.h"
 #include "tests/perf/models/recorder.h"
 #include "tests/perf/models/subjects.h"
@@ -28,15 +31,22 @@ struct Row {
   std::string name, subject, peer;
 };
 constexpr int kRounds = 3, kSteadyRuns = 7;
+// What a daemon does after it serves for the first time: it makes workers ready. The compiling
+// processes of the reference are ready too.
+constexpr std::chrono::milliseconds kStart{1000};
 
 // A daemon in `folder` with one client and a model whose weights have no values yet.
 struct Session {
   static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& daemon,
                                                        const std::string& folder,
-                                                       const std::string& subject) {
+                                                       const std::string& subject,
+                                                       bool drafts = true) {
     auto out = std::make_unique<Session>();
     UOPD_ASSIGN(out->daemon,
-                test::Daemon::Start({daemon, folder, {"--limits-session-bytes=16GiB"}}));
+                test::Daemon::Start({daemon,
+                                     folder,
+                                     {"--limits-session-bytes=16GiB",
+                                      Cat("--compile-fast-tier=", drafts ? "true" : "false")}}));
     UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = out->daemon->address()}));
     out->recorder = std::make_shared<Recorder>(connection);
     out->client = std::make_unique<Client>(out->recorder);
@@ -51,6 +61,17 @@ struct Session {
     v1::PrepareRequest request;
     request.set_graph(graph);
     return recorder->connection().Prepare(request);
+  }
+
+  // Waits until no kernel of the prepared program is a draft.
+  absl::Status AwaitOptimised() {
+    v1::PrepareRequest request;
+    request.set_graph(graph);
+    for (;;) {
+      UOPD_ASSIGN(const v1::PrepareResponse answer, recorder->connection().Prepare(request));
+      if (answer.cache().kernels_draft() == 0) return absl::OkStatus();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
   }
 
   // Ends the daemon so that its cache is complete.
@@ -107,10 +128,14 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
   const Folder folder;
   {
     UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
+    std::this_thread::sleep_for(kStart);
+    const int64_t begin = NowNs();
     UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
     if (answer.cache().kernels_compiled() == 0)
       return absl::InternalError("the cache was not empty");
     Keep(answer.timings(), times);
+    UOPD_TRY(session->AwaitOptimised());
+    times["optimised"].push_back(1e-6 * static_cast<double>(NowNs() - begin));
     times["kernels"].push_back(answer.signature().kernels());
     times["compiled"].push_back(answer.cache().kernels_compiled());
     if (!times.contains("llvm.total")) {
@@ -142,6 +167,23 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
   return session->Stop();
 }
 
+// The first request of a client on an empty cache: receive, compile, run. With drafts and without.
+absl::Status FirstRequest(const Row& row, const std::string& daemon, Series& times) {
+  for (const bool drafts : {true, false}) {
+    const Folder folder;
+    UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject, drafts));
+    UOPD_TRY(session->subject->Fill());
+    std::this_thread::sleep_for(kStart);
+    for (const char* run : {"", ".second", ".third"}) {
+      UOPD_TRY(session->subject->Run().status());
+      times[Cat(drafts ? "request" : "request_no_drafts", run)].push_back(
+          1e-3 * session->recorder->timings().total_us());
+    }
+    UOPD_TRY(session->Stop());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Measure(const Row& row, const Options& options, std::vector<Measurement>& out) {
   const int rounds = std::max(1, static_cast<int>(kRounds * options.scale));
   // The backends of the reference that are fastest: clang as a program, LLVM as a library.
@@ -151,6 +193,7 @@ absl::Status Measure(const Row& row, const Options& options, std::vector<Measure
   size_t round = 0;
   for (int i = 0; i < rounds; ++i) {
     UOPD_TRY(Ours(row, options.daemon, options.scale >= 1, times));
+    UOPD_TRY(FirstRequest(row, options.daemon, times));
     if (round == std::size(kPeers)) continue;  // the peer takes long, so that noise matters less
     const auto& [device, name] = kPeers[round++];
     UOPD_ASSIGN(const auto peer, PeerProcess::Start("cold.py", {device, "2"}));
@@ -171,6 +214,11 @@ absl::Status Measure(const Row& row, const Options& options, std::vector<Measure
        {"verify", "schedule", "codegen", "render", "compile", "load", "llvm.total", "llvm.passes",
         "llvm.selection", "llvm.registers", "llvm.emission"})
     out.push_back({Cat("cold.", row.name, ".", part), "ms", of(part)});
+  out.push_back({Cat("cold.", row.name, ".optimised"), "ms", of("optimised")});
+  for (const char* run : {"", ".second", ".third"}) {
+    out.push_back({Cat("cold.", row.name, ".request", run), "ms", of(Cat("request", run)),
+                   "without drafts", of(Cat("request_no_drafts", run))});
+  }
   out.push_back({Cat("cold.", row.name, ".kernels"), "kernels", of("kernels")});
   out.push_back({Cat("cold.", row.name, ".compiled"), "kernels", of("compiled")});
   out.push_back({Cat("cold.", row.name, ".warm"), "ms", of("warm"), "limit", 60});

@@ -7,10 +7,12 @@
 
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/io/wire.h"
 #include "core/render/llvm_ir.h"
@@ -36,6 +38,8 @@ absl::StatusOr<std::vector<std::string>> Texts(std::string_view graph, const Tar
     UOPD_ASSIGN(const codegen::LoweredKernel lowered, codegen::Lower(kernel, root, target, {}));
     UOPD_ASSIGN(out.emplace_back(),
                 render::RenderLlvmIr(kernel, lowered.linear, lowered.name, lowered.variables));
+    if (const char* folder = std::getenv("UOPD_KEEP_TEXT"))
+      std::ofstream(Cat(folder, "/", lowered.name, ".ll")) << out.back();
   }
   return out;
 }

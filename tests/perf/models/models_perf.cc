@@ -117,7 +117,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   std::unique_ptr<test::Daemon> daemon;
   std::string address = options.address;
   if (address.empty()) {
-    UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon, "", {}}));
+    UOPD_ASSIGN(daemon, test::Daemon::Start({options.daemon, "", {"--compile-fast-tier=false"}}));
     address = daemon->address();
   }
   std::vector<Measurement> out;

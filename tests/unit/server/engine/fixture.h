@@ -39,7 +39,8 @@ class FakeCompiler final : public GraphCompiler {
   }
   absl::StatusOr<KernelSource> LowerKernel(std::string_view graph, const devices::Device&,
                                            const CompileOptions&,
-                                           const std::vector<codegen::Opt>* opts, PhaseTimings*,
+                                           const std::vector<codegen::Opt>* opts, bool,
+                                           PhaseTimings*,
                                            Interrupt* maybe_interrupt) const override {
     ++builds;
     if (on_build) UOPD_TRY(on_build());

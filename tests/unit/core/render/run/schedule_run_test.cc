@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Whole schedules of random graphs, with kernels as codegen makes them, on the CPU device and its
-// threads, against the tensor interpreter. UOPD_FUZZ_RUN_GRAPHS sets how many.
+// threads, against the tensor interpreter. Each kernel runs optimised and as a draft, which must give
+// the same bits. UOPD_FUZZ_RUN_GRAPHS sets how many.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
 
+#include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -29,17 +31,33 @@ class ScheduleRun : public ::testing::Test {
  protected:
   absl::Status RunKernel(ir::UOpContext& ctx, ir::UOp sink, tests::Memory& memory,
                          const test::Variables& variables) {
+    tests::Memory by_draft = memory;
+    UOPD_TRY(RunTier(ctx, sink, /*draft=*/false, memory, variables));
+    UOPD_TRY(RunTier(ctx, sink, /*draft=*/true, by_draft, variables));
+    if (by_draft == memory) return absl::OkStatus();
+    return absl::InternalError(Cat("the draft computes something else: ", ir::Print(ctx, sink)));
+  }
+  absl::Status RunTier(ir::UOpContext& ctx, ir::UOp sink, bool draft, tests::Memory& memory,
+                       const test::Variables& variables) {
     Target target;
     target.threads = 3;
-    UOPD_ASSIGN(const codegen::LoweredKernel k, codegen::Lower(ctx, sink, target, {}));
+    UOPD_ASSIGN(const codegen::LoweredKernel k,
+                codegen::Lower(ctx, sink, target, {.draft = draft}));
     UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.linear, k.name, k.variables));
-    auto& executable = executables_[text];
+    return Launch(k, text, draft, memory, variables);
+  }
+  absl::Status Launch(const codegen::LoweredKernel& k, const std::string& text, bool draft,
+                      tests::Memory& memory, const test::Variables& variables) {
+    auto& executable = executables_[{text, draft}];
     if (executable == nullptr) {
+      const devices::Compiler& compiler = device_->compiler();
+      UOPD_ASSIGN(const std::string object,
+                  draft ? compiler.CompileDraft(text) : compiler.Compile(text));
       UOPD_ASSIGN(
           executable,
-          device_->Load({CodeFormat::kLlvmIr,
+          device_->Load({CodeFormat::kObject,
                          k.name,
-                         text,
+                         object,
                          {static_cast<int>(memory.size()), static_cast<int>(k.variables.size())}}));
     }
     std::vector<std::shared_ptr<devices::Buffer>> buffers;
@@ -95,7 +113,7 @@ class ScheduleRun : public ::testing::Test {
   std::shared_ptr<devices::cpu::CpuDevice> device_ =
       devices::cpu::CpuDevice::Open({.threads = 3}).value();
   std::unique_ptr<devices::Stream> stream_ = device_->NewStream().value();
-  std::map<std::string, std::shared_ptr<devices::Executable>> executables_;
+  std::map<std::pair<std::string, bool>, std::shared_ptr<devices::Executable>> executables_;
 };
 
 TEST_F(ScheduleRun, RandomGraphs) {

@@ -13,6 +13,7 @@
 #include "cache/memory/memory_tier.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
+#include "tests/support/eventually.h"
 #include "tests/support/forwarding_tier.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -27,12 +28,13 @@ class CompileServiceTest : public testing::Test {
   CompileServiceTest() { fs::remove_all(folder_); }
   ~CompileServiceTest() override { fs::remove_all(folder_); }
   // What a daemon has after a restart: the store stays, everything else is new.
-  std::unique_ptr<CompileService> Restarted() {
+  std::unique_ptr<CompileService> Restarted(bool fast_tier = false) {
     return std::make_unique<CompileService>(
         CompileService::Options{.lease = {.owner = "test"},
                                 .repro_folder = folder_.string(),
                                 .device_list = "NULL,NULL:1",
-                                .limits = {}},
+                                .limits = {},
+                                .fast_tier = fast_tier},
         graph_compiler_, store_, devices_, task_pool_);
   }
   absl::Status Prepare(CompileService& service, std::string_view digest, std::string_view bytes) {
@@ -361,6 +363,48 @@ TEST_F(CompileServiceTest, ErrorsOfTheGraphLeaveNoReproducer) {
   EXPECT_EQ(Prepare(*service_, "", "noise").code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(Prepare(*service_, HashBytes("x").view(), graph_).code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CompileServiceTest, DraftsFirstAndOptimisedKernelsBehindThem) {
+  service_ = Restarted(true);
+  std::latch go_on(1);
+  graph_compiler_.on_build = [&] {
+    if (graph_compiler_.builds == 2) go_on.wait();
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  const auto program = service_->Find({digest_, ""}, {});
+  EXPECT_EQ(program->Get()->draft_kernels, 1u);
+  EXPECT_EQ(service_->pending_upgrades(), 1);
+  go_on.count_down();
+  EXPECT_TRUE(test::Eventually([&] { return program->Get()->draft_kernels == 0; }));
+  service_ = Restarted(true);
+  ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+  EXPECT_EQ(request_.cache.kernels_disk, 1u);
+  EXPECT_EQ(service_->Find({digest_, ""}, {})->Get()->draft_kernels, 0u);
+  EXPECT_EQ(graph_compiler_.builds, 2);
+}
+
+TEST_F(CompileServiceTest, ADaemonThatStopsLeavesItsUpgradesToTheNextOne) {
+  service_ = Restarted(true);
+  std::latch upgrading(1);
+  graph_compiler_.on_interrupt = [&](Interrupt& interrupt) -> absl::Status {
+    if (graph_compiler_.builds != 2) return absl::OkStatus();
+    upgrading.count_down();
+    while (interrupt.Check().ok()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return interrupt.Check();
+  };
+  ASSERT_TRUE(Prepare(*service_, "", graph_).ok());
+  upgrading.wait();
+  service_->StopUpgrades();
+  EXPECT_TRUE(test::Eventually([&] { return service_->pending_upgrades() == 0; }));
+  EXPECT_EQ(service_->Find({digest_, ""}, {})->Get()->draft_kernels, 1u);
+  service_ = Restarted(true);
+  ASSERT_TRUE(Prepare(*service_, digest_, "").ok());
+  EXPECT_EQ(request_.cache.kernels_disk, 1u);  // the draft
+  EXPECT_TRUE(test::Eventually(
+      [&] { return service_->Find({digest_, ""}, {})->Get()->draft_kernels == 0; }));
+  EXPECT_EQ(graph_compiler_.builds, 3);
 }
 
 }  // namespace

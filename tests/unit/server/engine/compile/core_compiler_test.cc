@@ -28,7 +28,8 @@ class CoreCompilerTest : public testing::Test {
   absl::StatusOr<KernelSource> Lower(const CompileOptions& options = {}, const Opts* opts = nullptr,
                                      Interrupt* maybe_interrupt = nullptr) {
     timings_ = {};
-    return graph_compiler_.LowerKernel(graph_, *device_, options, opts, &timings_, maybe_interrupt);
+    return graph_compiler_.LowerKernel(graph_, *device_, options, opts, /*draft=*/false, &timings_,
+                                       maybe_interrupt);
   }
 
   const CoreCompiler graph_compiler_;

@@ -19,9 +19,11 @@ class KernelLoaderTest : public ::testing::Test {
     graph_ = schedule::MakeSchedule(ctx, *sink, {})->items.at(0).graph;
   }
   absl::StatusOr<LoadedKernel> Get(KernelLoader& loader, std::string_view device,
-                                   const std::vector<codegen::Opt>* opts = nullptr) {
+                                   const std::vector<codegen::Opt>* opts = nullptr,
+                                   Tier tier = Tier::kOptimised) {
     PhaseTimings timings;
-    return loader.Get({}, {graph_, *devices_.Get(device), options_, opts, capacities_}, &timings);
+    return loader.Get({}, {graph_, *devices_.Get(device), options_, opts, capacities_, tier},
+                      &timings);
   }
 
   std::string graph_;
@@ -90,6 +92,53 @@ TEST_F(KernelLoaderTest, AValueThatIsNoRecordIsMadeAgainAndReplaced) {
   EXPECT_EQ(graph_compiler_.builds, 2);
   KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
   EXPECT_EQ(Get(restarted, "")->from, CacheResult::kDisk);
+}
+
+TEST_F(KernelLoaderTest, ADraftUntilTheOptimisedKernelExists) {
+  const auto draft = Get(loader_, "", nullptr, Tier::kDraft);
+  ASSERT_TRUE(draft.ok()) << draft.status();
+  EXPECT_TRUE(draft->kernel->draft);
+  EXPECT_EQ(draft->from, CacheResult::kMiss);
+  EXPECT_EQ(Get(loader_, "", nullptr, Tier::kDraft)->kernel, draft->kernel);
+  // A daemon that starts before the upgrade is done.
+  KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
+  const auto stored = Get(restarted, "", nullptr, Tier::kDraft);
+  EXPECT_TRUE(stored->kernel->draft);
+  EXPECT_EQ(stored->from, CacheResult::kDisk);
+  EXPECT_EQ(graph_compiler_.builds, 1);
+
+  const auto optimised = Get(loader_, "", nullptr, Tier::kUpgrade);
+  ASSERT_TRUE(optimised.ok()) << optimised.status();
+  EXPECT_FALSE(optimised->kernel->draft);
+  EXPECT_EQ(optimised->from, CacheResult::kMiss);
+  EXPECT_EQ(Get(loader_, "", nullptr, Tier::kDraft)->kernel, optimised->kernel);
+  KernelLoader last(graph_compiler_, compiler_, store_, {.owner = "test"});
+  const auto found = Get(last, "", nullptr, Tier::kDraft);
+  EXPECT_FALSE(found->kernel->draft);
+  EXPECT_EQ(found->from, CacheResult::kDisk);
+  EXPECT_EQ(graph_compiler_.builds, 2);
+}
+
+TEST_F(KernelLoaderTest, AKernelThatHasNoDraftIsOptimisedAtOnce) {
+  std::atomic<int> calls{0};
+  graph_compiler_.on_build = [&] {
+    return calls++ == 0 ? absl::InternalError("no draft") : absl::OkStatus();
+  };
+  const auto got = Get(loader_, "", nullptr, Tier::kDraft);
+  ASSERT_TRUE(got.ok()) << got.status();
+  EXPECT_FALSE(got->kernel->draft);
+}
+
+TEST_F(KernelLoaderTest, ADamagedOptimisedKernelIsReplacedByTheUpgrade) {
+  ASSERT_TRUE(Get(loader_, "").ok());
+  ASSERT_TRUE(store_.Clear("kernel").ok());
+  ASSERT_TRUE(store_.Put({"kernel", graph_, options_.KernelText()}, "noise", 1).ok());
+  const auto draft = Get(loader_, "", nullptr, Tier::kDraft);
+  ASSERT_TRUE(draft.ok()) << draft.status();
+  EXPECT_TRUE(draft->kernel->draft);
+  ASSERT_TRUE(Get(loader_, "", nullptr, Tier::kUpgrade).ok());
+  KernelLoader restarted(graph_compiler_, compiler_, store_, {.owner = "test"});
+  EXPECT_FALSE(Get(restarted, "", nullptr, Tier::kDraft)->kernel->draft);
 }
 
 }  // namespace

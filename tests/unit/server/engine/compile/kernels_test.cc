@@ -174,5 +174,25 @@ TEST_F(KernelsTest, OptsThatDoNotApplyAreAsIfNothingHadBeenFound) {
   EXPECT_FALSE((*got)->kernels.at(0).kernel->tuned);
 }
 
+TEST_F(KernelsTest, RequestsGetDraftsAndTheBackgroundDoesNot) {
+  Kernels kernels(loader_, tuning_, devices_, task_pool_, /*drafts=*/true);
+  const auto draft = kernels.Get(request_, ScheduleOf(graph_), {});
+  ASSERT_TRUE(draft.ok()) << draft.status();
+  EXPECT_TRUE((*draft)->kernels.at(0).kernel->draft);
+  EXPECT_EQ(request_.cache.kernels_compiled, 1u);
+  request_ = {};
+  request_.background = true;
+  const auto optimised = kernels.Get(request_, ScheduleOf(graph_), {});
+  EXPECT_FALSE((*optimised)->kernels.at(0).kernel->draft);
+}
+
+TEST_F(KernelsTest, WhatTuningFoundIsNoDraft) {
+  TunedWith({{codegen::OptKind::kUpcast, 0, 4}});
+  Kernels kernels(loader_, tuning_, devices_, task_pool_, /*drafts=*/true);
+  const auto got = kernels.Get(request_, ScheduleOf(graph_), {.beam = 2});
+  EXPECT_TRUE((*got)->kernels.at(0).kernel->tuned);
+  EXPECT_FALSE((*got)->kernels.at(0).kernel->draft);
+}
+
 }  // namespace
 }  // namespace uopd::engine

@@ -26,7 +26,10 @@ class ProgramTuningTest : public testing::Test {
     program_ =
         std::make_shared<ProgramHandle>(*AssembleProgram(HashBytes("graph"), *kernels_, devices_));
   }
-  std::optional<TuningTask> Task() { return TuningTaskOf(program_, kernels_, loader_, devices_); }
+  std::optional<TuningTask> Task() {
+    return TuningTaskOf(program_, std::make_shared<ProgramUpdate>(program_, kernels_, devices_),
+                        loader_);
+  }
 
   FakeCompiler graph_compiler_;
   KernelCompiler compiler_{nullptr, std::chrono::seconds(10)};

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/opt/draft_opts.h"
+
+#include <algorithm>
+
+#include "core/codegen/opt/opt_plan.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::UOp;
+using ir::UOpContext;
+
+// The most copies of a draft's tile. Each copy has an accumulator; fewer of them do not hide the
+// latency of the additions.
+constexpr int64_t kDraftCopies = 4;
+
+// Replaces the amounts by divisors of them whose product is the largest one up to kDraftCopies.
+// Divisors, because what divides an axis needs no padding.
+class SmallTile {
+ public:
+  explicit SmallTile(std::span<const int64_t> amounts)
+      : amounts_(amounts), now_(amounts.size(), 1), best_(now_) {}
+
+  std::vector<int64_t> Choose() {
+    Try(0, 1);
+    return best_;
+  }
+
+ private:
+  void Try(size_t i, int64_t copies) {
+    if (i == amounts_.size()) {
+      if (copies > best_copies_) best_copies_ = copies, best_ = now_;
+      return;
+    }
+    for (int64_t n = 1; n <= amounts_[i] && copies * n <= kDraftCopies; ++n) {
+      if (amounts_[i] % n != 0) continue;
+      now_[i] = n;
+      Try(i + 1, copies * n);
+    }
+    now_[i] = 1;
+  }
+
+  const std::span<const int64_t> amounts_;
+  std::vector<int64_t> now_, best_;
+  int64_t best_copies_ = 1;
+};
+
+bool LoadsWhatItStores(UOpContext& ctx, UOp sink) {
+  std::vector<UOp> stored;
+  for (UOp store : Stores(ctx, sink)) stored.push_back(store.src(0).src(0));
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(ir::Op::LOAD) && std::ranges::find(stored, u.src(0).src(0)) != stored.end())
+      return true;
+  }
+  return false;
+}
+
+// Whether some access is gated because its axis is shorter than a tile (or may be). A gated product
+// is rounded before it is added. So a tile without the gate computes other bits.
+bool IsGated(UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
+  if (LoadsWhatItStores(ctx, sink)) return true;
+  const std::vector<UOp> axes = Axes(ctx, sink);
+  std::vector<int64_t> tile(axes.size(), 1);
+  std::vector<bool> changes(axes.size(), false);
+  for (const Opt& opt : opts) {
+    if (opt.kind != OptKind::kUpcast && opt.kind != OptKind::kVector) continue;
+    tile[static_cast<size_t>(opt.axis)] *= opt.amount;
+    if (opt.kind == OptKind::kUpcast) changes[static_cast<size_t>(opt.axis)] = true;
+  }
+  for (size_t a = 0; a < axes.size(); ++a) {
+    const UOp size = axes[a].src(0);
+    if (changes[a] && (!size.Is(ir::Op::CONST) || size.const_int() < tile[a])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                           std::span<const Opt> opts) {
+  const std::vector<Opt> given(opts.begin(), opts.end());
+  const std::vector<ir::UOp> axes = Axes(ctx, sink);
+  const bool reduces =
+      std::ranges::any_of(axes, [](ir::UOp r) { return r.axis_type() == ir::AxisType::REDUCE; });
+  // Tiles of other kernels are squares that registers transpose, or are short.
+  if (!reduces) return given;
+  std::vector<int64_t> amounts;
+  int64_t copies = 1;
+  for (const Opt& opt : given) {
+    if (opt.kind != OptKind::kUpcast) continue;
+    if (opt.amount == 0) return given;
+    amounts.push_back(opt.amount);
+    copies *= opt.amount;
+  }
+  if (copies <= kDraftCopies || IsGated(ctx, sink, given)) return given;
+  const std::vector<int64_t> small = SmallTile(amounts).Choose();
+  OptPlan plan(ctx, sink, target);
+  size_t upcast = 0;
+  for (Opt opt : given) {
+    if (opt.kind == OptKind::kPrefetch) continue;
+    if (opt.kind == OptKind::kUpcast) opt.amount = small[upcast++];
+    if (opt.kind == OptKind::kUpcast && opt.amount == 1) continue;
+    if (!plan.Add(opt).ok()) return given;
+  }
+  return plan.opts();
+}
+
+}  // namespace uopd::codegen
