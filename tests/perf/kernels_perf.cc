@@ -39,8 +39,8 @@ struct Work {
   std::function<Tensor(Client&)> build;
   std::function<absl::StatusOr<client::Exported>()> graph;  // instead of build
   std::function<std::vector<PeerRun>(int threads)> peers;
-  int64_t integers_below = 0;  // see Program::Make
-  std::string family = {};     // whose ratios have one mean; empty: the group
+  ProgramOptions options = {};
+  std::string family = {};  // whose ratios have one mean; empty: the group
 };
 
 Work MatMul(const std::string& name, const MatMulShape& s, int threads = 2) {
@@ -193,7 +193,7 @@ std::vector<Work> Attentions() {
 std::vector<Work> DataMovement() {
   constexpr int64_t kRows = 1 << 20, kColumns = 64;
   Work gather{"gather", "1M", 2, 8.0 * kRows * kColumns, "GB/s"};
-  gather.integers_below = kRows;
+  gather.options.integers_below = kRows;
   gather.build = [](Client& c) {
     return c.Empty({kRows, kColumns}).IndexSelect(0, c.Empty({kRows}, Dtype::I32));
   };
@@ -214,6 +214,12 @@ std::vector<Work> WholeModels() {
     if (model.name != "resnet50" && model.name != "train" && model.name != "mlp-adam") continue;
     out.push_back({"model", model.name, 2, 1e9, "runs/s"});
     out.back().graph = model.build;
+    if (model.name != "resnet50") continue;
+    for (const bool bf16 : {false, true}) {
+      out.push_back(out.front());
+      out.back().name = bf16 ? "resnet50.kept.bf16" : "resnet50.kept";
+      out.back().options = {.kept_beside = {1, 3, 224, 224}, .bf16 = bf16};
+    }
   }
   return out;
 }
@@ -248,7 +254,7 @@ class Bench {
   absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
     UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
     UOPD_ASSIGN(const client::Exported graph, GraphOf(work));
-    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph, work.integers_below));
+    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph, work.options));
     if (std::getenv("UOPD_SHOW_OPTS") != nullptr) UOPD_TRY(ShowSteps(*program));
     std::vector<PeerRun> runs;
     absl::Status failed;
