@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -37,7 +38,8 @@ std::string Mangled(Dtype d, int64_t lanes) {
 
 constexpr int64_t kStreamed = 1;        // the tag of a STORE around the caches (docs/ir_linear.md)
 constexpr int64_t kLeastStreamed = 16;  // bytes of a vector that is stored around the caches
-constexpr int64_t kBufferAlignment = 64;  // of every buffer whose size is a multiple of it
+constexpr int64_t kMostZeroBytes = 16384;  // of the zeros that loads read whose gate is false
+constexpr int64_t kBufferAlignment = 64;   // of every buffer whose size is a multiple of it
 
 class LlvmWriter {
  public:
@@ -116,8 +118,8 @@ class LlvmWriter {
     }
     // What was stored around the caches is seen by other threads after a fence only.
     const std::string_view end = streams_ ? "  fence seq_cst\n" : "";
-    std::string out =
-        "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
+    std::string out = Cat("@zeros = internal unnamed_addr constant [", zero_bytes_,
+                          " x i8] zeroinitializer, align 8\n\n");
     Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
            registers_, body_, end, "  ret void\n",
            polls_ ? Cat("stopped:\n", end, "  ret void\n") : "", "}\n\n");
@@ -378,11 +380,7 @@ class LlvmWriter {
           {{"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}, {type, "zeroinitializer"}});
       Put(loaded = Temporary(), " = ", call);
     } else {
-      if (index.n_src() == 3) {
-        const std::string safe = Temporary();
-        Put(safe, " = select i1 ", Operand(index.src(2), 0), ", ptr ", at, ", ptr @zeros");
-        at = safe;
-      }
+      if (index.n_src() == 3) at = Gated(index);
       Put(loaded = Temporary(), " = load ", type, ", ptr ", at, ", align ", align);
     }
     if (is_bool) {
@@ -391,6 +389,101 @@ class LlvmWriter {
       names_[u.id()] = loaded;
     }
     return absl::OkStatus();
+  }
+
+  // The number of the innermost open loop that the value depends on; 0: none.
+  int64_t DepthOf(UOp u) {
+    if (u.Is(Op::CONST)) return 0;
+    if (const auto it = depths_.find(u.id()); it != depths_.end()) return it->second;
+    int64_t out = 0;
+    if (u.Is(Op::RANGE)) {
+      const auto at = std::find(open_.begin(), open_.end(), u);
+      out = at == open_.end() ? 0 : at - open_.begin() + 1;
+    } else if (!u.Is({Op::LOAD, Op::PARAM, Op::BUFFER, Op::AFTER, Op::END})) {
+      for (UOp s : u.srcs()) out = std::max(out, DepthOf(s));
+    } else {
+      out = static_cast<int64_t>(open_.size());
+    }
+    return depths_[u.id()] = out;
+  }
+
+  // The parts of an index that is loaded under a gate. `steps` change in loops inside of those that
+  // the gate depends on, and are at least 0; `starts` do not.
+  struct GatedIndex {
+    std::vector<UOp> starts, steps;
+    int64_t offset = 0, most = 0;  // most: the largest sum of the steps
+  };
+  GatedIndex PartsOf(UOp index) {
+    GatedIndex out;
+    const int64_t depth = DepthOf(index.src(2));
+    std::vector<UOp> todo = {index.src(1)};
+    while (!todo.empty()) {
+      const UOp u = todo.back();
+      todo.pop_back();
+      if (u.Is(Op::CONST)) {
+        out.offset += u.const_int();
+      } else if (u.Is(Op::ADD) && (u.src(1).Is(Op::CONST) || DepthOf(u) > depth)) {
+        todo.push_back(u.src(1));
+        todo.push_back(u.src(0));
+      } else if (DepthOf(u) <= depth) {
+        out.starts.push_back(u);
+      } else {
+        const auto bounds = ctx_.BoundsOf(u);
+        const bool fits =
+            bounds.known() && bounds.min >= 0 && out.most + bounds.max < kMostZeroBytes;
+        if (fits) out.most += std::max<int64_t>(0, static_cast<int64_t>(bounds.max));
+        (fits ? out.steps : out.starts).push_back(u);
+      }
+    }
+    return out;
+  }
+
+  // The address of an element that is loaded under a gate: its own, or one of zeros. LLVM moves the
+  // choice between the two out of the loops that the gate does not depend on. Elements with the same
+  // gate at constant distances share one choice, so LLVM can join the loads of neighbours.
+  std::string Gated(UOp index) {
+    const GatedIndex parts = PartsOf(index);
+    std::vector<uint32_t> key = {index.src(0).id(), index.src(2).id()};
+    for (const auto* list : {&parts.starts, &parts.steps}) {
+      for (UOp u : *list) key.push_back(u.id());
+      key.push_back(UINT32_MAX);
+    }
+    const int64_t bytes = ir::ByteSize(index.dtype());
+    const std::string_view type = Scalar(index.src(1).dtype()), element = InMemory(index.dtype());
+    const auto needed = [&](int64_t start) {
+      return (parts.offset - start + parts.most + 1) * bytes;
+    };
+    auto& known = gated_[key];
+    const auto near = std::find_if(known.begin(), known.end(), [&](const auto& k) {
+      return k.first <= parts.offset && needed(k.first) <= kMostZeroBytes;
+    });
+    int64_t start = parts.offset;
+    std::string chosen;
+    if (near != known.end()) {
+      start = near->first;
+      chosen = near->second;
+    } else {
+      std::string at = Cat(start);
+      for (UOp u : parts.starts) at = Sum(type, at, Operand(u, 0));
+      const std::string own = Temporary();
+      Put(own, " = getelementptr ", element, ", ptr ", names_.at(index.src(0).id()), ", ", type,
+          " ", at);
+      chosen = Temporary();
+      Put(chosen, " = select i1 ", Operand(index.src(2), 0), ", ptr ", own, ", ptr @zeros");
+      known.emplace_back(start, chosen);
+    }
+    zero_bytes_ = std::max(zero_bytes_, (needed(start) + 7) / 8 * 8);
+    if (parts.steps.empty() && start == parts.offset) return chosen;
+    std::string step = Cat(parts.offset - start);
+    for (UOp u : parts.steps) step = Sum(type, step, Operand(u, 0));
+    const std::string out = Temporary();
+    Put(out, " = getelementptr ", element, ", ptr ", chosen, ", ", type, " ", step);
+    return out;
+  }
+  std::string Sum(std::string_view type, const std::string& a, const std::string& b) {
+    const std::string out = Temporary();
+    Put(out, " = add ", type, " ", b, ", ", a);
+    return out;
   }
 
   absl::Status Store(UOp u) {
@@ -576,6 +669,8 @@ class LlvmWriter {
   // polls, the inner one runs over a chunk and has the same body as without polls. They share one
   // counter.
   absl::Status OpenLoop(UOp u) {
+    gated_.clear();
+    open_.push_back(u);
     const int64_t k = u.axis_id();
     const std::string type(Scalar(u.dtype())), size = Operand(u.src(0), 0);
     std::string from = "0", to = size;
@@ -626,6 +721,8 @@ class LlvmWriter {
     block_ = Cat("go", k);
   }
   void CloseLoop(UOp range) {
+    gated_.clear();
+    open_.pop_back();
     const int64_t k = range.axis_id();
     Put("br label %latch", k);
     Append(body_, "latch", k, ":\n");
@@ -649,6 +746,12 @@ class LlvmWriter {
   std::string body_, registers_, block_ = "entry";  // block_: label of the current block
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
   absl::flat_hash_map<uint32_t, int64_t> factors_;
+  std::vector<UOp> open_;                          // the RANGEs of the open loops, outermost first
+  absl::flat_hash_map<uint32_t, int64_t> depths_;  // by node id: DepthOf
+  // Addresses in the innermost loop so far that are those of zeros if a gate is false, with the
+  // offset of the element. By ids of the buffer, the gate and the parts of the index.
+  std::map<std::vector<uint32_t>, std::vector<std::pair<int64_t, std::string>>> gated_;
+  int64_t zero_bytes_ = 8;
   bool polls_ = false, streams_ = false;
 };
 

@@ -54,7 +54,7 @@ class Bench {
   absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
     UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
     UOPD_ASSIGN(const client::Exported graph, GraphOf(work));
-    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph, work.integers_below));
+    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph, work.options));
     if (std::getenv("UOPD_SHOW_OPTS") != nullptr) UOPD_TRY(ShowSteps(*program));
     std::vector<PeerRun> runs;
     absl::Status failed;

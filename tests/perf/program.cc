@@ -6,8 +6,12 @@
 #include <random>
 
 #include "core/base/text.h"
+#include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
+#include "core/ir/verify/spec.h"
 #include "core/render/llvm_ir.h"
+#include "core/schedule/kept/kept.h"
+#include "core/schedule/prepare/round_products.h"
 #include "server/worker/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/kernel_interpreter.h"
@@ -16,8 +20,8 @@ namespace uopd::perf {
 
 absl::StatusOr<std::unique_ptr<Program>> Program::Make(
     std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
-    int64_t integers_below) {
-  std::unique_ptr<Program> program(new Program(std::move(device), integers_below));
+    ProgramOptions options) {
+  std::unique_ptr<Program> program(new Program(std::move(device), std::move(options)));
   UOPD_TRY(program->Prepare(graph));
   return program;
 }
@@ -30,9 +34,16 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
   for (size_t i = 0; i < values.size() / size; ++i) {
     const size_t n = ((i + seed) * 7919) % 2003;
     const int64_t whole =
-        integers_below_ > 0
-            ? static_cast<int64_t>(random() % static_cast<uint64_t>(integers_below_))
+        options_.integers_below > 0
+            ? static_cast<int64_t>(random() % static_cast<uint64_t>(options_.integers_below))
             : static_cast<int64_t>(n % 15) - 7;
+    if (!options_.kept_beside.empty() && slot.dtype == ir::Dtype::U32) {
+      // Words of two bf16 numbers.
+      const uint64_t half = ir::EncodeFloat(ir::Dtype::BF16, static_cast<double>(n) / 1000 - 1);
+      tests::StoreScalar(ir::Scalar::Int(slot.dtype, static_cast<int64_t>(half << 16 | half)),
+                         &values[i * size]);
+      continue;
+    }
     const ir::Scalar value = integer
                                  ? ir::Scalar::Int(slot.dtype, whole)
                                  : ir::Scalar::Float(slot.dtype, static_cast<double>(n) / 1000 - 1);
@@ -41,11 +52,33 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
   return stream_->CopyIn(std::as_bytes(std::span(values)), buffer, 0);
 }
 
+absl::StatusOr<ir::UOp> Program::MainGraph(ir::UOpContext& ctx, ir::UOp sink,
+                                           const schedule::Options& options) const {
+  const ir::UOp rounded = schedule::RoundProducts(ctx, ir::Toposort(ctx, sink), options);
+  std::vector<bool> stable;
+  for (ir::UOp u : ir::Toposort(ctx, rounded)) {
+    if (!u.Is(ir::Op::PARAM)) continue;
+    stable.resize(std::max(stable.size(), static_cast<size_t>(u.slot()) + 1));
+    stable[static_cast<size_t>(u.slot())] =
+        ir::StaticDims(*ctx.ShapeOf(u)) != std::optional(options_.kept_beside);
+  }
+  for (ir::UOp u : ir::Toposort(ctx, rounded)) {
+    if (u.Is(ir::Op::STORE)) stable[static_cast<size_t>(ir::MaybeBaseOf(u.src(0)).slot())] = false;
+  }
+  UOPD_ASSIGN(const auto split, schedule::SplitKept(ctx, rounded, stable, device_->target(), {}));
+  if (!split) return absl::InvalidArgumentError("the graph keeps nothing");
+  return split->main;
+}
+
 absl::Status Program::Prepare(std::string_view graph) {
   ir::UOpContext ctx;
-  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
+  UOPD_ASSIGN(ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
   schedule::Options options;
   options.limits = schedule::KernelLimits::Of(device_->target());
+  if (options_.bf16) options.allowed_products.Add(DtypeNumber::BF16);
+  if (!options_.kept_beside.empty()) {
+    UOPD_ASSIGN(sink, MainGraph(ctx, sink, options));
+  }
   UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, options));
   for (const schedule::Slot& slot : schedule.slots) {
     slots_.push_back(nullptr);

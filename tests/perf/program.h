@@ -9,19 +9,28 @@
 
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
+#include "core/ir/shape.h"
 #include "core/schedule/schedule.h"
 #include "devices/cpu/cpu_device.h"
 
 namespace uopd::perf {
 
+struct ProgramOptions {
+  // Over 0, for indices: integers of input buffers are uniformly random from 0 on, below this.
+  int64_t integers_below = 0;
+  // The main graph of SplitKept (core/schedule/kept/kept.h). Stable are the inputs of any other
+  // shape than this one. Empty: the whole graph.
+  ir::Dims kept_beside;
+  bool bf16 = false;  // operands of products may be rounded
+};
+
 class Program {
  public:
   // `graph`: wire form of a tensor graph without variables. Its input buffers are filled with
-  // numbers between -1 and 1, integers between -7 and 7. With `integers_below`, which is for
-  // indices, integers are uniformly random and at least 0.
+  // numbers between -1 and 1, integers between -7 and 7.
   static absl::StatusOr<std::unique_ptr<Program>> Make(
       std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
-      int64_t integers_below = 0);
+      ProgramOptions options = {});
 
   // Runs every step once and waits.
   absl::Status Run();
@@ -38,15 +47,17 @@ class Program {
   std::span<const Step> steps() const { return steps_; }
 
  private:
-  Program(std::shared_ptr<devices::cpu::CpuDevice> device, int64_t integers_below)
+  Program(std::shared_ptr<devices::cpu::CpuDevice> device, ProgramOptions options)
       : device_(std::move(device)),
-        integers_below_(integers_below),
+        options_(std::move(options)),
         stream_(device_->NewStream().value()) {}
   absl::Status Prepare(std::string_view graph);
+  absl::StatusOr<ir::UOp> MainGraph(ir::UOpContext& ctx, ir::UOp sink,
+                                    const schedule::Options& options) const;
   absl::Status Fill(devices::Buffer& buffer, const schedule::Slot& slot, size_t seed);
 
   std::shared_ptr<devices::cpu::CpuDevice> device_;
-  const int64_t integers_below_;
+  const ProgramOptions options_;
   std::unique_ptr<devices::Stream> stream_;
   std::vector<std::shared_ptr<devices::Buffer>> slots_;
   std::shared_ptr<devices::Buffer> arena_;

@@ -167,7 +167,7 @@ std::vector<Work> Attentions() {
 std::vector<Work> DataMovement() {
   constexpr int64_t kRows = 1 << 20, kColumns = 64;
   Work gather{"gather", "1M", 2, 8.0 * kRows * kColumns, "GB/s"};
-  gather.integers_below = kRows;
+  gather.options.integers_below = kRows;
   gather.build = [](Client& c) {
     return c.Empty({kRows, kColumns}).IndexSelect(0, c.Empty({kRows}, Dtype::I32));
   };
@@ -188,6 +188,12 @@ std::vector<Work> WholeModels() {
     if (model.name != "resnet50" && model.name != "train" && model.name != "mlp-adam") continue;
     out.push_back({"model", model.name, 2, 1e9, "runs/s"});
     out.back().graph = model.build;
+    if (model.name != "resnet50") continue;
+    for (const bool bf16 : {false, true}) {
+      out.push_back(out.front());
+      out.back().name = bf16 ? "resnet50.kept.bf16" : "resnet50.kept";
+      out.back().options = {.kept_beside = {1, 3, 224, 224}, .bf16 = bf16};
+    }
   }
   return out;
 }

@@ -9,6 +9,7 @@
 #include "client/cpp/client.h"
 #include "client/cpp/executor.h"
 #include "tests/perf/peers/peers.h"
+#include "tests/perf/program.h"
 
 namespace uopd::perf {
 
@@ -20,8 +21,8 @@ struct Work {
   std::function<client::Tensor(client::Client&)> build;
   std::function<absl::StatusOr<client::Exported>()> graph;  // instead of build
   std::function<std::vector<PeerRun>(int threads)> peers;
-  int64_t integers_below = 0;  // see Program::Make
-  std::string family = {};     // whose ratios have one mean; empty: the group
+  ProgramOptions options = {};
+  std::string family = {};  // whose ratios have one mean; empty: the group
 };
 
 // All of them, group by group.

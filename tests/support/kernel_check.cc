@@ -76,6 +76,28 @@ UOp WideningMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, b
       {i, j})});
 }
 
+UOp WordsMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, Dtype a, Dtype b,
+                      Dtype sum) {
+  KernelBuilder build(ctx);
+  const int bits = ir::Bits(b);
+  const int64_t elements = 32 / bits;
+  const UOp c = build.Buffer(0, sum, m * n), x = build.Buffer(1, a, m * k),
+            words = build.Buffer(2, Dtype::U32, k * n / elements);
+  const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
+  const UOp group = ir::Alu(ctx, ir::Op::FLOORDIV, {l, ctx.Idx(elements)}),
+            at = ir::Alu(ctx, ir::Op::FLOORMOD, {l, ctx.Idx(elements)});
+  const UOp word = build.Load(words, build.At(group, n, j));
+  const UOp shift = ir::Mul(ctx, ir::Cast(ctx, at, Dtype::U32), ctx.Int(Dtype::U32, bits));
+  const UOp element =
+      ir::Cast(ctx, ir::Alu(ctx, ir::Op::SHR, {word, shift}), bits == 16 ? Dtype::U16 : Dtype::U8);
+  const UOp right = element.dtype() == b ? element : ir::Bitcast(ctx, element, b);
+  const UOp product =
+      ir::Mul(ctx, ir::Cast(ctx, build.Load(x, build.At(i, k, l)), sum), ir::Cast(ctx, right, sum));
+  return build.Kernel({build.StoreLoops(
+      c, build.At(i, n, j), ir::ReduceRanges(ctx, ir::Op::ADD, product, std::array<UOp, 1>{l}),
+      {i, j})});
+}
+
 namespace {
 
 std::string TextOf(const Scalar& s) { return ir::IsFloat(s.dtype) ? Cat(s.f) : Cat(s.i); }

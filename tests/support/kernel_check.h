@@ -45,6 +45,11 @@ ir::UOp MatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool 
 ir::UOp WideningMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, bool transpose_a,
                              bool transpose_b, ir::Dtype a, ir::Dtype b, ir::Dtype sum);
 
+// The same with B in words of 32 bits that hold neighbours along k (schedule/kept/packed_operand.h).
+// REQUIRES: the elements of a word divide k.
+ir::UOp WordsMatmulKernel(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, ir::Dtype a,
+                          ir::Dtype b, ir::Dtype sum);
+
 // A target of two threads with 32 vector registers of 64 bytes.
 Target WideTarget();
 // Products of bf16 pairs and of four bytes, 16 lanes each. If this machine cannot run them as LLVM

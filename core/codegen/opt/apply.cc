@@ -125,6 +125,7 @@ UOp OptPlan::MakeTensorCore(UOp reduce, const Factors& operands, std::span<const
   };
   // A load is 0 where its gate is false. Its gate covers the padding of the axes that it depends on.
   const auto gates_itself = [&](UOp u) {
+    if (const auto word = WordIn(u)) u = word->load;
     if (!u.Is(Op::LOAD)) return false;
     for (UOp r : reduce.closed()) {
       const size_t axis = number_.at(r.id());

@@ -20,6 +20,7 @@
 #include "core/codegen/opt/memory_opts.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/register_tile.h"
+#include "core/codegen/opt/tensor_core.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 
@@ -171,24 +172,25 @@ class Heuristic : KernelFacts {
     grown_.assign(axes_.size(), 1);
   }
 
-  // A matrix instruction with as many lanes as the vectors have. Of the reduced axes one that needs no padding is best, then one along which elements are contiguous, then the
-  // longest.
+  // A matrix instruction with as many lanes as the vectors have. Of the reduced axes one along which
+  // the elements of words in memory lie is best, then one that needs no padding, then one along which
+  // elements are contiguous, then the longest.
   void ChooseTensorCore() {
     if (target_.matrix_instructions.empty() || has_stages_) return;
-    std::vector<std::tuple<bool, bool, int64_t, size_t>> order;
+    std::vector<std::tuple<bool, bool, bool, int64_t, size_t>> order;
     for (size_t a = 0; a < axes_.size(); ++a) {
       if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] < 2) continue;
       const bool contiguous = std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
         return !x.is_store && x.strides[a] == 1;
       });
-      order.emplace_back(sizes_[a] % 4 != 0, !contiguous, -sizes_[a], a);
+      order.emplace_back(!HasWordsAlong(a), sizes_[a] % 4 != 0, !contiguous, -sizes_[a], a);
     }
     std::sort(order.begin(), order.end());
     const std::vector<Opt> before = plan_.opts();
-    for (const auto& [padded, scattered, size, a] : order) {
+    for (const auto& [no_words, padded, scattered, size, a] : order) {
       if (!Try({OptKind::kTensorCore, static_cast<int>(a), 0})) continue;
       const MatrixInstruction& instruction = *plan_.maybe_instruction();
-      if (SuitsLanes(instruction.n)) {
+      if (SuitsLanes(instruction.n, !no_words)) {
         left_[a] = (left_[a] + instruction.k - 1) / instruction.k;
         return;
       }
@@ -196,16 +198,29 @@ class Heuristic : KernelFacts {
       for (const Opt& o : before) UOPD_CHECK(Try(o));
     }
   }
+  // Whether some factor of a sum takes its elements out of words in memory along the axis.
+  bool HasWordsAlong(size_t axis) const {
+    for (UOp u : ir::Toposort(ctx_, sink_)) {
+      const auto factors = SmallFactors(u);
+      if (!factors) continue;
+      for (UOp f : {factors->a, factors->b}) {
+        const auto word = WordIn(f);
+        if (word && ir::Reaches(ctx_, word->shift, axes_[axis])) return true;
+      }
+    }
+    return false;
+  }
   // Whether the vectors have this many lanes. Along an output axis what is loaded must also be used
-  // often enough; along a reduced axis words cost no more than the conversions that they replace.
-  bool SuitsLanes(int64_t lanes) const {
+  // often enough, unless it lies in memory as words; along a reduced axis words cost no more than the
+  // conversions that they replace.
+  bool SuitsLanes(int64_t lanes, bool has_words) const {
     for (size_t v = 0; v < axes_.size(); ++v) {
       if (lanes_[v] == 1) continue;
       if (lanes_[v] != lanes) return false;
       if (IsReduce(v)) return true;
       for (const Access& x : accesses_) {
         const bool along = !x.is_store && (x.path & reduces_) != 0 && x.strides[v] != 0;
-        if (along && x.reuse >= kLeastReuse) return true;
+        if (along && (has_words || x.reuse >= kLeastReuse)) return true;
       }
     }
     return false;
@@ -294,7 +309,7 @@ class Heuristic : KernelFacts {
     bool contiguous = false;
     for (size_t i = 0; i < axes_.size(); ++i)
       contiguous |= (reduces_ & Bit(i)) != 0 && a.strides[i] == 1;
-    return (contiguous ? 1 : instruction.k) + 1 + (instruction.k == 4 ? 1 : 0);
+    return (contiguous ? 1 : instruction.k) + (instruction.k == 4 ? 2 : 1);
   }
   // Whether some load of a reduction is inside the loop over the axis.
   bool InsideReduce(size_t axis) const {
@@ -535,11 +550,16 @@ class Heuristic : KernelFacts {
           vector |= stride != 0 && lanes_[a] > 1;
           gathers |=
               lanes_[a] > 1 && stride != 0 && (!stride || *stride < 1 || *stride > kSmallStride);
+        } else if (plan_.maybe_instruction() != nullptr && !stride &&
+                   ir::Bits(loads[n].dtype()) == 32) {
+          continue;  // neighbours share words: the steps between words are short
         } else if (!stride || std::abs(*stride) * widest_ >= kRowBytes) {
           rows *= static_cast<double>(sizes_[a]);
         }
       }
-      const bool in_words = plan_.maybe_instruction() != nullptr && reused >= kLeastWordReuse;
+      // Words that lie in memory as such need no copy.
+      const bool in_words = plan_.maybe_instruction() != nullptr && reused >= kLeastWordReuse &&
+                            ir::Bits(loads[n].dtype()) < 32;
       if (!vector || (reused < kLeastReuse && !in_words)) continue;
       if (in_words || gathers || rows > kManyRows)
         (void)Try({OptKind::kPack, static_cast<int>(n), 0});

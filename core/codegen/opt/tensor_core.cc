@@ -3,6 +3,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/rules/simplify.h"
 
 namespace uopd::codegen {
 namespace {
@@ -14,6 +15,25 @@ using ir::UOp;
 constexpr ir::Int128 kSignBits = 0x80808080;  // of four bytes
 
 bool IsByte(Dtype d) { return d == Dtype::I8 || d == Dtype::U8; }
+
+// The word in memory that `value` takes its elements from, in their order, for group = 0, 1, ...;
+// null: there is none.
+UOp StoredWord(ir::UOpContext& ctx, UOp value, UOp group) {
+  const auto from = WordIn(value);
+  if (!from) return UOp();
+  const int bits = ir::Bits(value.dtype());
+  UOp word;
+  for (int64_t j = 0; j < group.src(0).const_int(); ++j) {
+    const auto at = [&](UOp u) {
+      return rules::Simplify(ctx, ir::Substitute(ctx, u, {{group.id(), ctx.Idx(j)}}));
+    };
+    if (!at(from->shift).IsConstInt(j * bits)) return UOp();
+    const UOp mine = at(from->load);
+    if (word && mine != word) return UOp();
+    word = mine;
+  }
+  return word;
+}
 
 }  // namespace
 
@@ -53,8 +73,21 @@ DotRoles RolesOf(Dtype a, Dtype b, bool a_has_lanes, bool b_has_lanes) {
   return out;
 }
 
+std::optional<WordInMemory> WordIn(UOp value) {
+  if (value.Is(Op::BITCAST)) value = value.src(0);
+  if (!value.Is(Op::CAST) || !ir::IsUnsigned(value.dtype())) return std::nullopt;
+  const UOp shifted = value.src(0);
+  if (!shifted.Is(Op::SHR) || shifted.dtype() != Dtype::U32 || !shifted.src(0).Is(Op::LOAD))
+    return std::nullopt;
+  return WordInMemory{shifted.src(0), shifted.src(1)};
+}
+
 UOp MakeWord(ir::UOpContext& ctx, UOp value, UOp group, UOp maybe_valid, bool flips) {
   const int bits = ir::Bits(value.dtype());
+  if (const UOp word = StoredWord(ctx, value, group)) {
+    const UOp out = maybe_valid ? Where(ctx, maybe_valid, word, ctx.Int(Dtype::U32, 0)) : word;
+    return flips ? ir::Alu(ctx, Op::XOR, {out, ctx.Int(Dtype::U32, kSignBits)}) : out;
+  }
   const Dtype same = bits == 16 ? Dtype::U16 : Dtype::U8;
   UOp element = value.dtype() == same ? value : ir::Bitcast(ctx, value, same);
   element = ir::Cast(ctx, element, Dtype::U32);

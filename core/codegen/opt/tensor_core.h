@@ -39,9 +39,17 @@ struct DotRoles {
 DotRoles RolesOf(ir::Dtype a, ir::Dtype b, bool a_has_lanes, bool b_has_lanes);
 
 // The word of `value`: its elements for group = 0, 1, ..., where group is a RANGE of constant size.
-// Where maybe_valid is false, the elements are 0.
+// Where maybe_valid is false, the elements are 0. Elements that were taken out of one word by shifts
+// (schedule/kept/packed_operand.h) give this word.
 ir::UOp MakeWord(ir::UOpContext& ctx, ir::UOp value, ir::UOp group, ir::UOp maybe_valid,
                  bool flips);
+
+// The LOAD of a word and the number of bits that it is shifted by, where `value` is an element that is
+// taken out of a word in memory.
+struct WordInMemory {
+  ir::UOp load, shift;
+};
+std::optional<WordInMemory> WordIn(ir::UOp value);
 
 // The sum over `ranges` of the products of the words; the words are in the order of WMMA. A word
 // whose elements are invalid is 0, also if it is flipped in the other operand.

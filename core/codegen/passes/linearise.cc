@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/container/flat_hash_set.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "core/codegen/passes/combine.h"
@@ -24,7 +25,8 @@ using ir::Op;
 using ir::UOp;
 using LoopSet = ir::Int128;  // a bit for each loop
 
-constexpr size_t kMaxLoops = 126;  // more than the scheduler gives a kernel
+constexpr size_t kMostStores = 256;  // of a nest: more are stored after all values are computed
+constexpr size_t kMaxLoops = 126;    // more than the scheduler gives a kernel
 
 // An open loop, or the body of the kernel, which is the outermost block and always open. Lines are
 // appended. Lines of an inner block are appended when it closes, so a line that is appended here
@@ -158,19 +160,48 @@ class Lineariser {
     if (nest.stores.empty()) return absl::OkStatus();
     const size_t depth = path_.size();
     for (UOp r : nest.loops) UOPD_TRY(Open(r));
-    // Values first: an iteration loads everything that it needs before it stores.
-    std::vector<UOp> values;
+    std::vector<UOp> values, done;
     for (UOp s : nest.stores) values.insert(values.end(), s.srcs().begin(), s.srcs().end());
     with_loops_ = WithLoops(values);
-    UOPD_TRY(Emit(values));
-    std::vector<UOp> done;
-    for (UOp s : nest.stores) {
-      done.push_back(
-          ctx_.Make(Op::STORE, Dtype::Void, {New(s.src(0)), New(s.src(1))}, s.arg(), s.tag()));
-      path_.back().lines.push_back(done.back());
+    std::vector<UOp> left(nest.stores);
+    const auto store_all_made = [&] {
+      std::erase_if(left, [&](UOp s) {
+        if (!IsMade(s.src(0)) || !IsMade(s.src(1))) return false;
+        done.push_back(
+            ctx_.Make(Op::STORE, Dtype::Void, {New(s.src(0)), New(s.src(1))}, s.arg(), s.tag()));
+        path_.back().lines.push_back(done.back());
+        return true;
+      });
+    };
+    if (LoadsWhatItStores(values, nest.stores) || left.size() > kMostStores) {
+      // An iteration loads everything that it needs before it stores.
+      UOPD_TRY(Emit(values));
+      store_all_made();
+    }
+    // Each value is stored as soon as it is computed: few values are alive together.
+    while (!left.empty()) {
+      const size_t before = left.size();
+      const UOp next = left[0];
+      UOPD_TRY(Emit(next.srcs()));
+      for (UOp s : left) {
+        if (IsMade(s.src(1))) UOPD_TRY(Emit(s.srcs().first(1)));
+      }
+      store_all_made();
+      if (left.size() == before) return UOPD_BUG("a store has no place among the lines");
     }
     Close(depth, done);
     return absl::OkStatus();
+  }
+  // Whether a value depends on a LOAD from a buffer that is stored to.
+  bool LoadsWhatItStores(std::span<const UOp> values, std::span<const UOp> stores) const {
+    absl::flat_hash_set<uint32_t> stored;
+    for (UOp s : stores) stored.insert(ir::MaybeBaseOf(s.src(0).src(0)).id());
+    for (UOp u : ir::Toposort(ctx_, values)) {
+      if (!u.Is(Op::LOAD)) continue;
+      const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+      if (base && stored.contains(base.id())) return true;
+    }
+    return false;
   }
 
   // Opens a block for a RANGE of the kernel. A THREAD range opens none: it becomes a SPECIAL.

@@ -202,6 +202,17 @@ class Fuser {
     return ir::ByteSize(u.src(0).dtype()) < std::min<int64_t>(4, ir::ByteSize(u.dtype()));
   }
 
+  // True for the steps by which small elements are taken out of words of 32 bits in memory
+  // (kept/packed_operand.h): BITCAST(CAST(words >> shift)).
+  bool UnpacksWords(UOp u) const {
+    if (u.Is(Op::BITCAST) && ir::Bits(u.dtype()) < 32) u = u.src(0);
+    if (u.Is(Op::CAST) && ir::IsInt(u.dtype()) && ir::Bits(u.dtype()) < 32) u = u.src(0);
+    if (!u.Is(Op::SHR) || u.dtype() != ir::Dtype::U32) return false;
+    UOp words = u.src(0);
+    while (words.Is(ir::kMovementOps)) words = words.src(0);
+    return words.Is(Op::PARAM) && f_.at(words).elements < f_.at(u).elements;
+  }
+
   bool MustRealise(UOp u) const { return u.Is(OpSet{Op::CONTIGUOUS, Op::SCAN}) || IsTransfer(u); }
 
   // Notes that root r computes u, if u is a running sum: its range must be the innermost loop.
@@ -214,7 +225,8 @@ class Fuser {
     if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
     if (info.work <= kLoadWork) return 0;  // computing u costs no more than loading it
     if (ConvertsFactor(u, info)) return 0;
-    if (WidensFloat(u)) return 0;  // its source takes fewer bytes
+    if (WidensFloat(u)) return 0;   // its source takes fewer bytes
+    if (UnpacksWords(u)) return 0;  // the words take as many bytes
     const bool picks = options_.picks->Picking(Position(u));
     double trips = 0;
     for (const Demand& d : info.demands) trips += Trips(d, picks);

@@ -13,7 +13,7 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
-constexpr int64_t kLeastRows = 4;   // fewer rows read each element too rarely
+constexpr int64_t kLeastRows = 4;   // fewer rows read each element too rarely, unless it is rounded
 constexpr int64_t kLeastTerms = 4;  // of a sum
 // The packed form may have this many times the bytes that the operand is computed from.
 constexpr double kMostRepeated = 1.3;
@@ -49,12 +49,61 @@ Dims InverseOf(const std::vector<int64_t>& order) {
   return out;
 }
 
+// The elements that a matrix instruction of the target takes together, if they fill 32 bits; else
+// 1.
+int64_t WordOf(Dtype dtype, Dtype sum, const Target& target) {
+  for (const MatrixInstruction& i : target.matrix_instructions) {
+    const bool bytes = i.a == DtypeNumber::U8 && (dtype == Dtype::I8 || dtype == Dtype::U8);
+    if (!bytes && (i.a != NumberOf(dtype) || i.b != i.a)) continue;
+    if (i.m == 1 && i.sum == NumberOf(sum) && i.k > 1 && i.k * ir::Bits(dtype) == 32) return i.k;
+  }
+  return 1;
+}
+
+Dtype BitsOf(Dtype dtype) { return ir::Bits(dtype) == 16 ? Dtype::U16 : Dtype::U8; }
+
+// Words of the elements along the last axis.
+UOp ToWords(ir::UOpContext& ctx, UOp x) {
+  Dims dims = *ir::StaticDims(*ctx.ShapeOf(x));
+  const int64_t bits = ir::Bits(x.dtype()), n = dims.back();
+  dims.back() = 1;
+  const Dims words(dims.begin(), dims.end() - 1);
+  UOp out;
+  for (int64_t j = 0; j < n; ++j) {
+    Dims start(dims.size(), 0);
+    start.back() = j;
+    UOp part = ir::Shrink(ctx, x, ir::ShapeArg(ctx, start), ir::ShapeArg(ctx, dims));
+    part = ir::Reshape(ctx, part, words);
+    if (part.dtype() != BitsOf(x.dtype())) part = ir::Bitcast(ctx, part, BitsOf(x.dtype()));
+    part = ir::Cast(ctx, part, Dtype::U32);
+    if (j > 0) part = ir::Alu(ctx, Op::SHL, {part, ctx.Int(Dtype::U32, j * bits)});
+    out = out ? ir::Alu(ctx, Op::OR, {out, part}) : part;
+  }
+  return out;
+}
+// The inverse: `n` elements of the dtype along a new last axis.
+UOp FromWords(ir::UOpContext& ctx, UOp words, Dtype dtype, int64_t n) {
+  Dims dims = *ir::StaticDims(*ctx.ShapeOf(words));
+  dims.push_back(1);
+  UOp x = ir::Reshape(ctx, words, dims);
+  dims.back() = n;
+  x = ir::Expand(ctx, x, dims);
+  const int64_t last = static_cast<int64_t>(dims.size()) - 1;
+  const UOp at = ir::Iota(ctx, Dtype::U32, ir::ShapeArg(ctx, dims), last);
+  const UOp shift = ir::Mul(ctx, at, ctx.Int(Dtype::U32, ir::Bits(dtype)));
+  x = ir::Cast(ctx, ir::Alu(ctx, Op::SHR, {x, shift}), BitsOf(dtype));
+  return x.dtype() == dtype ? x : ir::Bitcast(ctx, x, dtype);
+}
+
 }  // namespace
 
 Dims PackedOperand::Split() const {
-  Dims out = used;
-  out[vector] = used[vector] / block;
-  out.insert(out.begin() + static_cast<ptrdiff_t>(vector) + 1, block);
+  Dims out;
+  for (size_t i = 0; i < used.size(); ++i) {
+    const int64_t inner = i == vector ? block : i == paired ? word : 1;
+    out.push_back(used[i] / inner);
+    if (i == vector || (i == paired && word > 1)) out.push_back(inner);
+  }
   return out;
 }
 
@@ -76,7 +125,10 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
       vector = a;
     }
   }
-  if (vector == p.dims.size() || rows < kLeastRows || terms < kLeastTerms) return std::nullopt;
+  // Few rows: packing pays only if it saves rounding the operand in every run.
+  const bool narrows = ir::Bits(out.dtype) < ir::Bits(packed.base.dtype());
+  if (vector == p.dims.size() || terms < kLeastTerms) return std::nullopt;
+  if (rows < kLeastRows && !narrows) return std::nullopt;
   // Reduced axes along which windows slide stand outside of the others: their gates and offsets are
   // then computed outside of the inner loop.
   uint64_t slides = 0;
@@ -96,9 +148,20 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
   if (static_cast<double>(out.Bytes()) > kMostRepeated * leaf_bytes) return std::nullopt;
   out.block = BlockOf(p.dims[vector], lanes, target);
   std::sort(outer.begin(), outer.end());
-  for (const auto& [rank, i] : outer)
-    out.order.push_back(static_cast<int64_t>(i > out.vector ? i + 1 : i));
-  out.order.push_back(static_cast<int64_t>(out.vector) + 1);
+  const auto [innermost, last] = outer.back();
+  const int64_t word = WordOf(out.dtype, p.mul.dtype(), target);
+  if (innermost == 2 && out.used[last] % word == 0) {
+    out.word = word;
+    out.paired = last;
+  }
+  // The position of an axis of `used` in Split().
+  const auto position = [&](size_t i) {
+    const bool after_pairs = out.word > 1 && i > out.paired;
+    return static_cast<int64_t>(i + (i > out.vector ? 1 : 0) + (after_pairs ? 1 : 0));
+  };
+  for (const auto& [rank, i] : outer) out.order.push_back(position(i));
+  out.order.push_back(position(out.vector) + 1);
+  if (out.word > 1) out.order.push_back(position(out.paired) + 1);
   return out;
 }
 
@@ -111,14 +174,16 @@ UOp Pack(ir::UOpContext& ctx, const PackedOperand& form, const Product& p, UOp o
   UOp x =
       ir::Shrink(ctx, operand, ir::ShapeArg(ctx, Dims(shape.size(), 0)), ir::ShapeArg(ctx, one));
   x = ir::Reshape(ctx, x, form.Split());
-  return ir::Cast(ctx, ir::Permute(ctx, x, form.order), form.dtype);
+  x = ir::Cast(ctx, ir::Permute(ctx, x, form.order), form.dtype);
+  return form.word > 1 ? ToWords(ctx, x) : x;
 }
 
 UOp Unpack(ir::UOpContext& ctx, const PackedOperand& form, const Product& p, UOp operand,
            UOp packed) {
   const Dims shape = *ir::StaticDims(*ctx.ShapeOf(operand));
   const size_t missing = p.dims.size() - shape.size();
-  UOp x = ir::Permute(ctx, packed, InverseOf(form.order));
+  UOp x = form.word > 1 ? FromWords(ctx, packed, form.dtype, form.word) : packed;
+  x = ir::Permute(ctx, x, InverseOf(form.order));
   Dims one(shape.size(), 1);
   for (size_t a : form.axes) one[a - missing] = shape[a - missing];
   x = ir::Reshape(ctx, x, one);

@@ -43,8 +43,10 @@ class Chooser {
       }
       const PackedProduct& p = found->second;
       const Operand& read = p.packs_a ? p.product.b : p.product.a;
-      if (Want(read.base)) continue;
-      if (MayOrder(read.base)) Put(read.base, ReadOrder(p.product, read));
+      const UOp stored = Rounded(read);
+      if (stored != read.base && readers_[read.base.id()] > 1) Want(read.base);
+      if (Want(stored)) continue;
+      if (MayOrder(stored)) Put(stored, ReadOrder(p.product, read));
     }
     // Values that a stored value joins. From the users to the sources, since a join may be below
     // another one.
@@ -56,7 +58,9 @@ class Chooser {
   // The products whose sums a value is computed from, elementwise.
   void FindProducts() {
     below_.resize(ctx_.size());
+    readers_.resize(ctx_.size(), 0);
     for (UOp u : order_) {
+      for (UOp s : u.srcs()) ++readers_[s.id()];
       auto& mine = below_[u.id()];
       if (products_.contains(u.id())) {
         mine = {u};
@@ -70,6 +74,17 @@ class Chooser {
         }
       }
     }
+  }
+
+  // The CAST to a smaller dtype directly above the base, or the base. What is stored has the axes of
+  // the base either way.
+  static UOp Rounded(const Operand& read) {
+    UOp above;
+    for (UOp u = read.value; u != read.base; u = u.src(0)) above = u;
+    const bool rounds = above && above.Is(Op::CAST) && ir::IsFloat(above.dtype()) &&
+                        ir::IsFloat(read.base.dtype()) &&
+                        ir::Bits(above.dtype()) < ir::Bits(read.base.dtype());
+    return rounds ? above : read.base;
   }
 
   bool MayOrder(UOp v) const {
@@ -195,6 +210,7 @@ class Chooser {
   const absl::flat_hash_map<uint32_t, PackedProduct>& products_;
   const Stability& stability_;
   std::vector<absl::InlinedVector<UOp, 2>> below_;  // by node id
+  std::vector<int> readers_;                        // by node id: the nodes that read it
   ValueOrders out_;
 };
 

@@ -6,6 +6,10 @@
 // innermost between convolutions. A value that a packed product reads is stored with the axes that
 // only the sum runs over innermost.
 //
+// A value that products read rounded (RoundProducts) is stored rounded, in the same order, by the
+// kernel that computes it. What else reads the value, such as a residual connection, reads the value
+// itself, which is then stored too.
+//
 // A value that joins two products (a residual connection with a convolution on both sides) would
 // need two nests of loops in one kernel. The smaller product is stored instead.
 #pragma once

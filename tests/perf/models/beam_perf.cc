@@ -91,7 +91,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   for (const Work& work : all) {
     const std::string name = Cat(work.group, ".", work.name);
     // Buffers hold zeros here, so indices would be no random ones.
-    if (!work.build || work.threads != 2 || work.integers_below > 0 ||
+    if (!work.build || work.threads != 2 || work.options.integers_below > 0 ||
         !name.starts_with(options.model))
       continue;
     auto m = bench.Measure(work);

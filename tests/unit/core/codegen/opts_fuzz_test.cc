@@ -52,6 +52,19 @@ std::vector<KernelCase> OptsCases() {
                    floats});
     ++t;
   }
+  // The same with one operand in words.
+  for (const auto& [a, b] :
+       {std::pair(Dtype::BF16, Dtype::BF16), {Dtype::I8, Dtype::I8}, {Dtype::I8, Dtype::U8}}) {
+    const bool floats = a == Dtype::BF16;
+    const Dtype sum = floats ? Dtype::F32 : Dtype::I32;
+    out.push_back({"words_matmul",
+                   [=, a = a, b = b](UOpContext& c) {
+                     return tests::WordsMatmulKernel(c, 9, 35, 12, a, b, sum);
+                   },
+                   {{sum, 9 * 35}, {a, 9 * 12}, {b, 12 * 35}},
+                   floats ? 2e-6 : 0,
+                   floats});
+  }
   // A convolution of values that are computed, then rounded to bf16: exp2(x (3, 40)) * w (5, 3, 3).
   out.push_back({"rounded_convolution",
                  [](UOpContext& c) {

@@ -83,6 +83,33 @@ TEST_P(TensorCoreTest, ProductsOfMatrices) {
 }
 INSTANTIATE_TEST_SUITE_P(Transposed, TensorCoreTest, testing::Range(0, 4));
 
+TEST(TensorCoreOptTest, ProductsWithWordsInMemory) {
+  for (const Kind& kind : kKinds) {
+    const bool exact = kind.sum == Dtype::I32;
+    const int64_t m = 13, n = 37, k = 24;
+    UOpContext ctx;
+    const UOp kernel = tests::WordsMatmulKernel(ctx, m, n, k, kind.a, kind.b, kind.sum);
+    const Memory memory = {SampleBuffer(kind.sum, m * n, 1, true),
+                           SampleBuffer(kind.a, m * k, 2, !exact),
+                           SampleBuffer(kind.b, k * n, 3, !exact)};
+    const Opt tc{OptKind::kTensorCore, 2, 0};
+    for (const std::vector<Opt>& opts :
+         {std::vector<Opt>{tc},
+          {{OptKind::kVector, 1, 16}, tc, {OptKind::kUpcast, 0, 3}},
+          {{OptKind::kVector, 1, 16}, tc, {OptKind::kPack, 0, 0}, {OptKind::kPack, 1, 0}},
+          {{OptKind::kVector, 1, 16}, {OptKind::kUnroll, 2, 5}, tc},
+          {{OptKind::kVector, 2, 16}, tc}}) {
+      for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
+        CheckOptions check;
+        check.target = DotTarget(language), check.options.opts = &opts;
+        check.language = language, check.tolerance = exact ? 0 : 1e-6;
+        EXPECT_EQ(CheckKernel(ctx, kernel, memory, check).substr(0, 300), "")
+            << Name(kind.a) << " " << Name(kind.b) << " " << Text(opts.back());
+      }
+    }
+  }
+}
+
 // One row with a NaN, one with an infinity, one with denormals beside numbers of usual size.
 TEST(TensorCoreOptTest, KeepsNanAndInfinity) {
   UOpContext ctx;
@@ -179,6 +206,21 @@ TEST(TensorCoreOptTest, TheHeuristicTilesAndPacks) {
     const auto along = codegen::Lower(ctx, nt, DotTarget(), {});
     ASSERT_TRUE(along.ok()) << along.status();
     EXPECT_GE(CountOps(ctx, along->linear, Op::WMMA), 8);
+  }
+}
+
+// Words in memory are loaded as they are: no element is taken out, and nothing is packed.
+TEST(TensorCoreOptTest, LoadsWordsThatLieInMemory) {
+  for (const Kind& kind : kKinds) {
+    UOpContext ctx;
+    const UOp kernel = tests::WordsMatmulKernel(ctx, 96, 128, 256, kind.a, kind.b, kind.sum);
+    const auto lowered = codegen::Lower(ctx, kernel, DotTarget(), {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_TRUE(std::none_of(lowered->applied.begin(), lowered->applied.end(), [](const Opt& o) {
+      return o.kind == OptKind::kPack;
+    })) << Name(kind.b);
+    EXPECT_GE(CountOps(ctx, lowered->linear, Op::WMMA), 16) << Name(kind.b);
+    EXPECT_EQ(CountOps(ctx, lowered->linear, Op::SHR), 0) << Name(kind.b);
   }
 }
 

@@ -100,6 +100,27 @@ std::string LongSum(int64_t n) {
 )");
 }
 
+// Windows of 3 over 6 positions of 8 channels, with padding: the gate depends on the position only.
+// Elements with the same gate at constant distances share the choice between memory and zeros, and
+// the channels are added to what was chosen, so LLVM moves the choice out of their loop.
+TEST(RenderTest, GatedNeighboursShareOneChoice) {
+  ir::UOpContext ctx;
+  tests::KernelBuilder b(ctx);
+  const ir::UOp i = b.Loop(6), w = b.Reduced(3), c = b.Reduced(8);
+  const ir::UOp at = ir::Add(ctx, ir::Add(ctx, i, w), ctx.Idx(-1));
+  const ir::UOp gate = ir::And(ctx, ir::Lt(ctx, ctx.Idx(-1), at), ir::Lt(ctx, at, ctx.Idx(6)));
+  const ir::UOp x = b.Load(b.Buffer(1, ir::Dtype::F32, 48), b.At(at, 8, c), gate);
+  const ir::UOp sum = ir::ReduceRanges(ctx, ir::Op::ADD, x, std::array<ir::UOp, 2>{w, c});
+  const ir::UOp kernel = b.Kernel({b.StoreLoops(b.Buffer(0, ir::Dtype::F32, 6), i, sum, {i})});
+  const Rendered k = Render(ctx, ir::Print(ctx, kernel), {{OptKind::kUnroll, 2, 4}});
+  size_t choices = 0;
+  for (size_t from = 0; (from = k.llvm.find(", ptr @zeros", from)) != std::string::npos; ++from)
+    ++choices;
+  EXPECT_EQ(choices, 1u) << k.llvm;
+  // As many zeros as there are channels.
+  EXPECT_THAT(k.llvm, HasSubstr("constant [32 x i8]"));
+}
+
 TEST(RenderTest, LongLoopsPollInChunks) {
   for (const int64_t n : {int64_t{1} << 45, (int64_t{1} << 45) + 1}) {
     ir::UOpContext ctx;

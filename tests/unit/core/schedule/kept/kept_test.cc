@@ -12,6 +12,7 @@
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
+#include "core/schedule/prepare/round_products.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/environment.h"
 #include "tests/support/graph_generator.h"
@@ -34,6 +35,21 @@ Target SmallTarget() {
   target.vector_bytes = 8;
   target.vector_registers = 8;
   return target;
+}
+
+// The same with instructions that take two bf16 or four bytes of each operand.
+Target WordTarget() {
+  Target target = SmallTarget();
+  target.matrix_instructions = {
+      {"pairs", 1, 2, 2, DtypeNumber::BF16, DtypeNumber::BF16, DtypeNumber::F32},
+      {"bytes", 1, 2, 4, DtypeNumber::U8, DtypeNumber::I8, DtypeNumber::I32}};
+  return target;
+}
+schedule::Options RoundingTo(DtypeNumber dtype, const Target& target) {
+  schedule::Options options;
+  options.limits = schedule::KernelLimits::Of(target);
+  options.allowed_products.Add(dtype);
+  return options;
 }
 
 std::vector<bool> Slots(std::initializer_list<size_t> stable) {
@@ -77,14 +93,16 @@ HostArray KeptSlot(ir::UOpContext& ctx, const schedule::KeptSplit& split, int64_
 // The slots after the prologue and the main graph, as schedules and as they are.
 std::vector<HostArray> RunSplit(ir::UOpContext& ctx, const schedule::KeptSplit& split,
                                 std::vector<HostArray> slots, const test::Variables& variables,
-                                bool scheduled) {
+                                bool scheduled, const Target& target = SmallTarget()) {
   slots.resize(static_cast<size_t>(split.first_slot));
   for (int64_t i = 0; i < split.slots; ++i)
     slots.push_back(KeptSlot(ctx, split, split.first_slot + i));
   for (UOp graph : {split.prologue, split.main}) {
     absl::StatusOr<std::vector<HostArray>> next;
     if (scheduled) {
-      const auto schedule = schedule::MakeSchedule(ctx, graph, {});
+      schedule::Options options;
+      options.limits = schedule::KernelLimits::Of(target);
+      const auto schedule = schedule::MakeSchedule(ctx, graph, options);
       EXPECT_TRUE(schedule.ok()) << StatusText(schedule.status());
       if (!schedule.ok()) return {};
       next = test::RunSchedule(*schedule, slots, variables);
@@ -118,22 +136,30 @@ TEST(Kept, RandomGraphsComputeTheSame) {
     std::vector<bool> stable(g.slots.size());
     for (size_t i = 0; i < stable.size(); ++i)
       stable[i] = !written.contains(static_cast<int64_t>(i)) && random() % 3 != 0;
-    const auto split = Split(ctx, g.sink, stable);
+    // Every second graph with rounded operands, and kept values in words.
+    const Target target = seed % 2 == 0 ? SmallTarget() : WordTarget();
+    const UOp rounded = seed % 2 == 0
+                            ? g.sink
+                            : schedule::RoundProducts(ctx, ir::Toposort(ctx, g.sink),
+                                                      RoundingTo(DtypeNumber::BF16, target));
+    const auto split = Split(ctx, rounded, stable, target);
     if (!split) continue;
     ++split_graphs;
     for (int64_t slot : SlotsOf(ctx, split->prologue))
       EXPECT_TRUE(slot >= split->first_slot || stable[static_cast<size_t>(slot)]);
-    for (const test::GeneratedGraph& v : test::WithOtherVariables(ctx, g)) {
+    test::GeneratedGraph wanted = g;
+    wanted.sink = rounded;
+    for (const test::GeneratedGraph& v : test::WithOtherVariables(ctx, wanted)) {
       const auto want = test::TensorInterpreter(ctx).Run(v.sink, v.slots, v.variables);
       ASSERT_TRUE(want.ok()) << StatusText(want.status());
       for (const bool scheduled : {false, true}) {
-        const auto got = RunSplit(ctx, *split, v.slots, v.variables, scheduled);
+        const auto got = RunSplit(ctx, *split, v.slots, v.variables, scheduled, target);
         ASSERT_GE(got.size(), want->size());
         for (size_t i = 0; i < want->size(); ++i) {
           const std::vector<double> a = got[i].ToDoubles(), b = (*want)[i].ToDoubles();
           for (size_t at : v.visible[i])
             ASSERT_EQ(a[at], b[at]) << "slot " << i << " element " << at << "\n"
-                                    << ir::Print(ctx, g.sink);
+                                    << ir::Print(ctx, v.sink);
         }
       }
     }
@@ -159,12 +185,13 @@ std::vector<HostArray> Filled(ir::UOpContext& ctx, UOp sink, uint64_t seed) {
   return out;
 }
 
-void ExpectSame(ir::UOpContext& ctx, UOp sink, const schedule::KeptSplit& split) {
+void ExpectSame(ir::UOpContext& ctx, UOp sink, const schedule::KeptSplit& split,
+                const Target& target = SmallTarget()) {
   const std::vector<HostArray> slots = Filled(ctx, sink, 1);
   const auto want = test::TensorInterpreter(ctx).Run(sink, slots);
   ASSERT_TRUE(want.ok()) << StatusText(want.status());
   for (const bool scheduled : {false, true}) {
-    const auto got = RunSplit(ctx, split, slots, {}, scheduled);
+    const auto got = RunSplit(ctx, split, slots, {}, scheduled, target);
     ASSERT_GE(got.size(), want->size());
     for (size_t i = 0; i < want->size(); ++i)
       EXPECT_EQ(got[i].ToBytes(), (*want)[i].ToBytes()) << "slot " << i;
@@ -276,6 +303,100 @@ TEST(Kept, SmallFloatsArePackedAsTheyAre) {
   ASSERT_TRUE(split);
   EXPECT_EQ(split->bytes, 2 * 16 * 8);
   ExpectSame(ctx, sink, *split);
+}
+
+Dims DimsOfSlot(ir::UOpContext& ctx, UOp graph, int64_t slot, Dtype dtype) {
+  for (UOp u : ir::Toposort(ctx, graph)) {
+    if (u.Is(Op::PARAM) && u.slot() == slot && u.dtype() == dtype)
+      return *ir::StaticDims(*ctx.ShapeOf(u));
+  }
+  return {};
+}
+
+// Pairs of bf16 that a matrix instruction takes together share a word. Three channels have no pairs.
+TEST(Kept, OperandsOfMatrixInstructionsArePackedInWords) {
+  for (const int64_t channels : {4, 3}) {
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    const UOp x = g.Input({1, channels, 10, 10}), w = g.Input({8, channels, 3, 3});
+    g.Output(g.Conv2d(x, w, 1));
+    const UOp sink = g.Finish();
+    const Target target = WordTarget();
+    const schedule::Options rounding = RoundingTo(DtypeNumber::BF16, target);
+    const UOp rounded = schedule::RoundProducts(ctx, ir::Toposort(ctx, sink), rounding);
+    const auto split = Split(ctx, rounded, Slots({1}), target);
+    ASSERT_TRUE(split);
+    EXPECT_EQ(split->bytes, 2 * 8 * channels * 9);
+    if (channels == 4) {
+      EXPECT_EQ(DimsOfSlot(ctx, split->main, 3, Dtype::U32), (Dims{2, 3, 3, 2, 4}));
+    } else {
+      EXPECT_EQ(DimsOfSlot(ctx, split->main, 3, Dtype::BF16), (Dims{2, 3, 3, 3, 4}));
+    }
+    // No kernel takes the elements out of their words.
+    const auto schedule = schedule::MakeSchedule(ctx, split->main, rounding);
+    ASSERT_TRUE(schedule.ok());
+    size_t reads = 0;
+    for (const schedule::Item& item : schedule->items) {
+      for (const schedule::BufferRef& b : item.buffers)
+        reads += b.kind == schedule::BufferRef::kArgument && b.index == 3 ? 1 : 0;
+      if (std::ranges::count(item.buffers,
+                             schedule::BufferRef{schedule::BufferRef::kArgument, 3}) == 0)
+        continue;
+      ir::UOpContext kernel;
+      const auto root = ir::Decode(kernel, item.graph, ir::Level::kKernel);
+      ASSERT_TRUE(root.ok());
+      EXPECT_GE(Count(kernel, *root, Op::REDUCE), 1);
+    }
+    EXPECT_EQ(reads, 1u);
+    ExpectSame(ctx, rounded, *split, target);
+  }
+}
+
+TEST(Kept, BytesArePackedInWords) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const UOp x = g.Input({8, 16}, Dtype::I8), w = g.Input({16, 8}, Dtype::I8);
+  g.Output(g.MatMul(ir::Cast(ctx, x, Dtype::I32), ir::Cast(ctx, w, Dtype::I32)));
+  const UOp sink = g.Finish();
+  const auto split = Split(ctx, sink, Slots({1}), WordTarget());
+  ASSERT_TRUE(split);
+  EXPECT_EQ(DimsOfSlot(ctx, split->main, 3, Dtype::U32), (Dims{2, 4, 4}));
+  ExpectSame(ctx, sink, *split, WordTarget());
+}
+
+// What products read rounded is stored rounded, by the kernel that computes it. The sum reads the
+// value itself.
+TEST(Kept, RoundedValuesAreStoredBesideTheValuesThemselves) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const UOp x = g.Input({1, 4, 10, 10}), w1 = g.Input({64, 4, 3, 3}), w2 = g.Input({64, 64, 1, 1}),
+            w3 = g.Input({64, 64, 3, 3});
+  const UOp first = g.Relu(g.Conv2d(x, w1, 1)), second = g.Relu(g.Conv2d(first, w2, 0));
+  g.Output(ir::Add(ctx, g.Conv2d(second, w3, 1), first));
+  const UOp sink = g.Finish();
+  const Target target = WordTarget();
+  const schedule::Options rounding = RoundingTo(DtypeNumber::BF16, target);
+  const UOp rounded = schedule::RoundProducts(ctx, ir::Toposort(ctx, sink), rounding);
+  const auto split = Split(ctx, rounded, Slots({1, 2, 3}), target);
+  ASSERT_TRUE(split);
+  int small = 0, whole = 0;
+  for (UOp u : ir::Toposort(ctx, split->main)) {
+    if (!u.Is(Op::CONTIGUOUS) || g.DimsOf(u) != Dims{1, 10, 10, 64}) continue;
+    ++(u.dtype() == Dtype::BF16 ? small : whole);
+  }
+  EXPECT_EQ(small, 2);
+  EXPECT_EQ(whole, 1);
+  const auto schedule = schedule::MakeSchedule(ctx, split->main, rounding);
+  ASSERT_TRUE(schedule.ok());
+  int64_t sums = 0;
+  for (const schedule::Item& item : schedule->items) {
+    ir::UOpContext kernel;
+    const auto root = ir::Decode(kernel, item.graph, ir::Level::kKernel);
+    ASSERT_TRUE(root.ok());
+    sums += Count(kernel, *root, Op::REDUCE);
+  }
+  EXPECT_EQ(sums, 3);
+  ExpectSame(ctx, rounded, *split, target);
 }
 
 TEST(Kept, KeepsNothingWithoutReason) {
