@@ -6,8 +6,9 @@
 //   4. unroll reductions until there are enough independent accumulators;
 //   5. distribute an axis over threads;
 //   6. pack operands that many tiles read badly;
-//   7. store what no cache can hold around the caches;
-//   8. prefetch the next row where a kernel goes over each row several times.
+//   7. cut products of few rows with a large matrix into blocks;
+//   8. store what no cache can hold around the caches;
+//   9. prefetch the next row where a kernel goes over each row several times.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <tuple>
 
 #include "core/codegen/estimate.h"
+#include "core/codegen/opt/block_opts.h"
 #include "core/codegen/opt/kernel_facts.h"
 #include "core/codegen/opt/memory_opts.h"
 #include "core/codegen/opt/opt_plan.h"
@@ -37,7 +39,9 @@ constexpr int64_t kRowBytes = 2048;        // steps of at least this size often 
 constexpr double kManyRows = 600;          // more than these want entries of the page table at once
 constexpr double kMostLines = 8000;        // estimated limit on the length of the kernel
 constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
-constexpr double kScatterCost = 2.5;       // of a scatter: more, since a gather may become a square
+constexpr double kScatterLoss = 1.1;  // of sums that are scattered: decides between near equals
+constexpr double kFarLess = 0.65;     // of what threads read: worth dividing an axis unequally
+constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may become a square
 
 class Heuristic : KernelFacts {
  public:
@@ -55,7 +59,7 @@ class Heuristic : KernelFacts {
       ChooseElementwiseUpcast();
     }
     ChooseThreads();
-    ChoosePacks();
+    if (!ChooseBlocks()) ChoosePacks();
     ChooseMemoryOpts();
     return plan_.opts();
   }
@@ -77,7 +81,15 @@ class Heuristic : KernelFacts {
         cost += Times(r.path) * 3 * std::countr_zero(static_cast<uint64_t>(lanes));
       }
     }
-    return cost;
+    return lanes > 1 && Scatters(axis) ? kScatterLoss * cost : cost;
+  }
+  // Whether vectors of sums along the axis would be stored lane by lane, far apart: tiles of other
+  // iterations write the same lines.
+  bool Scatters(size_t axis) const {
+    return reduces_ != 0 && !has_stages_ && !IsReduce(axis) &&
+           std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+             return x.is_store && x.strides[axis].value_or(kRowBytes) > kSmallStride;
+           });
   }
 
   // The instructions of an access to `lanes` lanes along the axis.
@@ -89,9 +101,9 @@ class Heuristic : KernelFacts {
     if (SquareAxis(a, axis, lanes)) return 1 + std::countr_zero(static_cast<uint64_t>(lanes));
     const double gather = (a.is_store ? kScatterCost : kGatherCost) * static_cast<double>(lanes);
     // Packed once, then read as a vector. Worth it only if the results are stored as vectors.
-    const bool packs = a.reuse >= kLeastReuse * kTileRows && !IsReduce(axis) &&
+    const bool packs = a.reuse >= kLeastReuse * kTileRows && IsStoredAlong(axis) &&
                        std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
-                         return !x.is_store || x.strides[axis] == 1;
+                         return !x.is_store || x.strides[axis] == 1 || IsReduce(axis);
                        });
     return packs ? 1 + gather / a.reuse : gather;
   }
@@ -358,7 +370,11 @@ class Heuristic : KernelFacts {
       const size_t a = s.innermost;
       int64_t copies = 1;
       for (size_t i = 0; i < axes_.size(); ++i) copies *= (s.along & Bit(i)) != 0 ? copies_[i] : 1;
-      const int64_t most = std::max<int64_t>(1, target_.vector_registers / 2 / copies);
+      // Lanes along the stage: each vector of one operand is used by all copies. Lanes along the sum:
+      // joining them takes registers too.
+      const int64_t registers = target_.vector_registers;
+      const int64_t most = std::max<int64_t>(
+          1, lanes_[a] > 1 ? (registers - 1) / (copies + 1) : registers / 2 / copies);
       const int64_t n = StageAmount(a, most);
       if (n > 1 && TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n)) {
         left_[a] = (left_[a] + n - 1) / n;
@@ -489,8 +505,11 @@ class Heuristic : KernelFacts {
         std::vector<std::pair<double, size_t>> axes;
         for (size_t a = 0; a < axes_.size(); ++a) {
           if (IsReduce(a) || !fixed_[a]) continue;
-          if (divides ? left_[a] % t != 0 : left_[a] < 8 * t) continue;
-          axes.emplace_back(reduces_ == 0 ? 0 : ReadByThread(a, t), a);
+          // An axis along which a thread reads far less may compute a little twice.
+          const bool little = reduces_ != 0 && left_[a] >= 16 * t;
+          if (divides ? left_[a] % t != 0 && !little : left_[a] < 8 * t) continue;
+          const double read = reduces_ == 0 ? 0 : ReadByThread(a, t);
+          axes.emplace_back(divides && left_[a] % t != 0 ? read / kFarLess : read, a);
         }
         std::sort(axes.begin(), axes.end());
         for (const auto& [bytes, a] : axes) {
@@ -525,10 +544,13 @@ class Heuristic : KernelFacts {
     for (size_t n = 0; n < loads.size(); ++n) {
       double reused = 1, rows = 1;
       bool gathers = false, vector = false;
+      const auto access = std::find_if(accesses_.begin(), accesses_.end(),
+                                       [&](const Access& x) { return x.node == loads[n]; });
       for (size_t a = 0; a < axes_.size(); ++a) {
-        const auto stride = StrideAlong(ctx_, loads[n].src(0).src(1), axes_[a]);
-        if (!IsReduce(a)) {
-          if (stride == 0) reused *= static_cast<double>(left_[a]);
+        const auto stride = access->strides[a];
+        if (IsStoredAlong(a)) {
+          if (stride == 0 && !IsReduce(a) && IsRepeated(*access, a))
+            reused *= static_cast<double>(left_[a]);
           vector |= stride != 0 && lanes_[a] > 1;
           gathers |=
               lanes_[a] > 1 && stride != 0 && (!stride || *stride < 1 || *stride > kSmallStride);
@@ -546,10 +568,32 @@ class Heuristic : KernelFacts {
   // Stores around the caches, and prefetches (memory_opts.h).
   void ChooseMemoryOpts() {
     if (target_.warp_lanes > 1) return;
-    std::vector<MemoryAxis> axes;
-    for (size_t a = 0; a < axes_.size(); ++a)
-      axes.push_back({axes_[a], sizes_[a], lanes_[a], left_[a], fixed_[a], IsReduce(a)});
-    for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, axes)) (void)Try(opt);
+    for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, MemoryAxes())) (void)Try(opt);
+  }
+  std::vector<MemoryAxis> MemoryAxes() const {
+    std::vector<MemoryAxis> out;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      const int64_t tile =
+          IsReduce(a) ? (sizes_[a] + left_[a] - 1) / left_[a] : lanes_[a] * copies_[a];
+      out.push_back({axes_[a], sizes_[a], lanes_[a], tile, left_[a], fixed_[a], IsReduce(a)});
+    }
+    return out;
+  }
+
+  // Blocks (block_opts.h). All of their opts apply, or none is added.
+  bool ChooseBlocks() {
+    if (!CanPack() || plan_.maybe_instruction() != nullptr) return false;
+    const std::vector<MemoryAxis> axes = MemoryAxes();
+    std::vector<Opt> opts = BlockOpts(ctx_, sink_, target_, axes);
+    if (opts.empty()) opts = LongSumOpts(ctx_, sink_, target_, axes);
+    const std::vector<Opt> before = plan_.opts();
+    for (const Opt& opt : opts) {
+      if (Try(opt)) continue;
+      plan_.Clear();
+      for (const Opt& o : before) UOPD_CHECK(Try(o));
+      return false;
+    }
+    return !opts.empty();
   }
 
   // By axis: lanes of its vector; iterations left after the opts so far; copies by UPCAST and UNROLL.
