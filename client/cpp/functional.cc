@@ -85,6 +85,23 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
   return out;
 }
 
+// Windows (n, c, kernel..., spatial...). So what the gradient computes for each element of each window,
+// which is stored in this order, lies as the image does.
+Tensor WindowsBefore(const Tensor& x, const Pooled& p, Site site) {
+  const Tensor windows = x.Windows(p.kernel, p.stride, p.dilation, site);
+  if (!windows.status().ok()) return windows;
+  Dims order = {0, 1};
+  for (const size_t first : {2 + p.axes, size_t{2}}) {
+    for (size_t i = 0; i < p.axes; ++i) order.push_back(static_cast<int64_t>(first + i));
+  }
+  return windows.Permute(order, site);
+}
+Dims WindowAxes(const Pooled& p) {
+  Dims out;
+  for (size_t i = 0; i < p.axes; ++i) out.push_back(static_cast<int64_t>(2 + i));
+  return out;
+}
+
 }  // namespace
 
 Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
@@ -111,24 +128,23 @@ Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Con
   if (!windows.status().ok()) return windows;
   const Dims spatial(windows.dims().begin() + 2,
                      windows.dims().begin() + 2 + static_cast<ptrdiff_t>(axes));
-  // Multiplies (n, groups, 1, spatial..., in, kernel...) by (groups, out / groups, 1..., in,
-  // kernel...).
+  // Multiplies (n, groups, 1, in, kernel..., spatial...) by (groups, out / groups, in, kernel...,
+  // 1...). So the terms of the gradient of x, which are stored in this order, lie as x does.
   Dims split = {n, groups, in};
   split.insert(split.end(), spatial.begin(), spatial.end());
   split.insert(split.end(), kernel.begin(), kernel.end());
-  Dims order = {0, 1};
-  for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + i));
-  order.push_back(2);
+  Dims order = {0, 1, 2}, summed = {3};
   for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + axes + i));
+  for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + i));
+  for (size_t i = 0; i < axes; ++i) summed.push_back(static_cast<int64_t>(4 + i));
   const Tensor left = windows.Reshape(split, site).Permute(order, site).Unsqueeze(2, site);
-  Dims by = {groups, out / groups};
-  by.insert(by.end(), axes, 1);
-  by.push_back(in);
+  Dims by = {groups, out / groups, in};
   by.insert(by.end(), kernel.begin(), kernel.end());
+  by.insert(by.end(), axes, 1);
   Dims shape = {n, out};
   shape.insert(shape.end(), spatial.begin(), spatial.end());
   const Tensor y = (Operand(left, site) * weight.Reshape(by, site))
-                       .Sum(LastAxes(1 + axes), false, site)
+                       .Sum(summed, false, site)
                        .Reshape(shape, site);
   return Has(bias) ? Operand(y, site) + Column(bias, x.rank(), site) : y;
 }
@@ -142,21 +158,21 @@ Tensor MaxPool(const Tensor& x, const Dims& kernel, const PoolOptions& options, 
     const Tensor ones = Made(x, ir::Expand(Ctx(x), Ctx(x).Bool(true), x.dims()), "MaxPool", site);
     padded = Where(Padded(ones, p.padding, 0, site), padded, Least(x, site));
   }
-  return padded.Windows(p.kernel, p.stride, p.dilation, site).Max(LastAxes(p.axes), false, site);
+  return WindowsBefore(padded, p, site).Max(WindowAxes(p), false, site);
 }
 
 Tensor AvgPool(const Tensor& x, const Dims& kernel, const PoolOptions& options, Site site) {
   const Pooled p = Prepare(x, kernel, options, "AvgPool", site);
   if (p.error) return *p.error;
   auto pooled = [&](const Tensor& t) {
-    return Padded(t, p.padding, 0, site).Windows(p.kernel, p.stride, p.dilation, site);
+    return WindowsBefore(Padded(t, p.padding, 0, site), p, site);
   };
-  if (options.count_padding) return pooled(x).Mean(LastAxes(p.axes), false, site);
+  const Dims window = WindowAxes(p);
+  if (options.count_padding) return pooled(x).Mean(window, false, site);
   const Tensor wide = Wide(x, site);
   const Tensor ones =
       Made(x, ir::Expand(Ctx(x), Ctx(x).Const(wide.dtype(), 1), x.dims()), "AvgPool", site);
-  return (pooled(wide).Sum(LastAxes(p.axes), false, site) /
-          pooled(ones).Sum(LastAxes(p.axes), false, site))
+  return (pooled(wide).Sum(window, false, site) / pooled(ones).Sum(window, false, site))
       .Cast(ir::IsFloat(x.dtype()) ? x.dtype() : Dtype::F32, site);
 }
 

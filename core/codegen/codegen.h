@@ -38,9 +38,10 @@ enum class OptKind : uint8_t {
   kPack,
   kStream,
   kPrefetch,
-  kTensorCore
+  kTensorCore,
+  kBlock
 };
-inline constexpr int kOptKinds = 8;
+inline constexpr int kOptKinds = 9;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;

@@ -139,9 +139,10 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   UOPD_TRY(check());
   if (!options.noopt) {
-    const bool packs = std::any_of(out.applied.begin(), out.applied.end(),
-                                   [](const Opt& o) { return o.kind == OptKind::kPack; });
-    if (!packs) kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
+    const bool ordered = std::any_of(out.applied.begin(), out.applied.end(), [](const Opt& o) {
+      return o.kind == OptKind::kPack || o.kind == OptKind::kBlock;
+    });
+    if (!ordered) kernel = OrderLoops(ctx, kernel, static_cast<double>(target.OwnCacheBytes()));
     kernel = OrderReductions(ctx, kernel);
   }
   UOPD_TRY(check());

@@ -182,7 +182,10 @@ const RuleSet& BooleanRules() {
       return out;
     }();
     r.Add("op_of_where", Group(kOps, Each(Group(OpSet{Op::WHERE, Op::CONST}, Rest()))),
-          [](const auto& m) -> UOp { return Choose(m.ctx, m.root()); });
+          [](const auto& m) -> UOp {
+            // Codegen tags the terms of an unrolled sum, to add them to the accumulator one by one.
+            return m.root().tag() != 0 ? UOp() : Choose(m.ctx, m.root());
+          });
   });
   return rules;
 }

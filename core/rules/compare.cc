@@ -6,6 +6,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "core/ir/build.h"
+#include "core/rules/divmod.h"
 #include "core/rules/order.h"
 #include "core/rules/terms.h"
 
@@ -73,6 +74,19 @@ std::optional<Int128> Beside(const Sum& less, const Sum& equal) {
   return Int128{same ? equal.constant : -equal.constant} - less.constant;
 }
 
+// v < limit for v = x % c as 0 <= t && t < limit, for the t of MaybeInWindow; null if there is none.
+UOp InWindow(UOpContext& ctx, UOp v, Int128 limit) {
+  if (!v.Is(Op::FLOORMOD) || !v.src(1).Is(Op::CONST) || limit < 1) return UOp();
+  const int64_t c = v.src(1).const_int();
+  const auto x = ToSum(ctx, v.src(0));
+  if (!x || c <= 0 || limit >= c) return UOp();
+  const auto t = MaybeInWindow([&](UOp u) { return ctx.BoundsOf(u); }, *x, c, limit);
+  const UOp value = t ? FromSum(ctx, *t) : UOp();
+  if (!value) return UOp();
+  return ir::And(ctx, ir::Not(ctx, ir::Lt(ctx, value, ctx.Idx(0))),
+                 ir::Lt(ctx, value, ctx.Int(Dtype::Index, limit)));
+}
+
 }  // namespace
 
 UOp MoveEnd(UOpContext& ctx, UOp u) {
@@ -102,6 +116,78 @@ UOp MoveEnd(UOpContext& ctx, UOp u) {
 UOp MaybeNegated(UOp u) {
   return u.Is(Op::CMPNE) && u.src(1).IsConstInt(1) && u.src(1).dtype() == Dtype::Bool ? u.src(0)
                                                                                       : UOp();
+}
+
+namespace {
+
+// g * big + small < 0 as big < m, for sum = g * big and a small in [min, max] that never decides, as in
+// DropSmallTerms; else null.
+UOp WithoutSmall(UOpContext& ctx, const Sum& sum, Int128 min, Int128 max) {
+  if (sum.terms.empty()) return UOp();
+  const int64_t g = CommonFactor(sum);
+  const Int128 limit = -Int128{sum.constant}, m = CeilDiv(limit, g), s = g * m - limit;
+  if (g <= 1 || min < -s || max >= g - s || m >= INT64_MAX || m <= INT64_MIN) return UOp();
+  Sum big;
+  for (const Term& t : sum.terms) big.terms.push_back({t.value, t.factor / g});
+  const UOp value = FromSum(ctx, big);
+  return value ? ir::Lt(ctx, value, ctx.Int(Dtype::Index, m)) : UOp();
+}
+
+// Whether c compares a sum, negated or not.
+bool ComparesSum(UOp c) { return c.Is(Op::CMPLT) && c.src(0).Is(Op::ADD); }
+
+}  // namespace
+
+UOp DropKnownSum(UOpContext& ctx, UOp u) {
+  constexpr size_t kMostParts = 12;
+  struct Part {
+    UOp condition;
+    bool holds;
+    std::optional<Bounded> bound;
+  };
+  absl::InlinedVector<Part, 8> parts;
+  int sums = 0;
+  ForEachPart(u, true, [&](UOp c, bool holds) {
+    parts.push_back({c, holds, std::nullopt});
+    sums += ComparesSum(c);
+    return parts.size() <= kMostParts;
+  });
+  if (sums < 2 || parts.size() > kMostParts) return UOp();
+  for (Part& p : parts) p.bound = AsBound(ctx, p.condition, p.holds);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const UOp less = parts[i].condition;
+    if (!parts[i].holds || !ComparesSum(less) || !parts[i].bound) continue;
+    const auto sum = ToDifference(ctx, less.src(0), less.src(1));
+    const UOp whole = sum && sum->terms.size() > 1 ? FromSum(ctx, *sum) : UOp();
+    if (!whole) continue;
+    for (const Part& other : parts) {
+      if (!other.bound || !other.bound->value.Is(Op::ADD)) continue;
+      const UOp known = other.bound->value;
+      if (known == parts[i].bound->value) continue;
+      Bounds b = other.bound->bounds;
+      for (const Part& p : parts) {
+        if (!p.bound || p.bound->value != known) continue;
+        b.min = std::max(b.min, p.bound->bounds.min);
+        b.max = std::min(b.max, p.bound->bounds.max);
+      }
+      // The conjunct without +known or -known.
+      UOp out;
+      for (const int64_t sign : {1, -1}) {
+        const Int128 min = sign > 0 ? b.min : -b.max, max = sign > 0 ? b.max : -b.min;
+        const auto rest = ToSum(ctx, whole, known, -sign);
+        if (!out && rest && rest->terms.size() < sum->terms.size())
+          out = WithoutSmall(ctx, *rest, min, max);
+      }
+      if (!out) continue;
+      for (size_t k = 0; k < parts.size(); ++k) {
+        if (k == i) continue;
+        const UOp c = parts[k].condition;
+        out = ir::And(ctx, out, parts[k].holds ? c : ir::Not(ctx, c));
+      }
+      return out;
+    }
+  }
+  return UOp();
 }
 
 bool SimplifiesCompare(TermBounds bounds, Op op, Sum sum) {
@@ -148,6 +234,7 @@ UOp NormaliseLess(UOpContext& ctx, UOp u) {
   }
   if (sum->terms.size() == 1 && sum->terms[0].factor == 1) {
     const UOp v = sum->terms[0].value;
+    if (const UOp window = InWindow(ctx, v, limit)) return window;
     if (v.Is(Op::FLOORDIV) && v.src(1).Is(Op::CONST) && v.src(1).const_int() > 0) {
       limit *= v.src(1).const_int();  // x / d < n == x < n * d
       sum->terms[0].value = v.src(0);

@@ -93,7 +93,12 @@ Split SplitBy(TermBounds bounds, const Sum& sum, int64_t c) {
     Split t = SplitAt(bounds, sum, s.rest.constant, c, first);
     if (t.period) return t;
   }
-  return s;
+  // A rest that leaves its period only by less than c below: a condition can exclude that. So the rows
+  // of a padded axis that is repeated, which begin one element later each time, have plain indices
+  // where a condition says that they are inside: (r*58 + i) / 59 becomes r + (i - r) / 59.
+  Split t = SplitAt(bounds, sum, s.rest.constant, c, near);
+  const Bounds b = BoundsOf(bounds, t.rest);
+  return b.min > -c && b.max < c && t.rest.terms.size() == s.rest.terms.size() ? t : s;
 }
 
 // The terms of the sum divided by `divisor`, which divides every factor. The constant is dropped.
@@ -256,6 +261,14 @@ UOp MergeWithSymbol(UOpContext& ctx, const Sum& x, const SymbolicDivisor& y, boo
 }
 
 }  // namespace
+
+std::optional<Sum> MaybeInWindow(TermBounds bounds, const Sum& sum, int64_t c, Int128 limit) {
+  const Split s = SplitBy(bounds, sum, c);
+  if (s.period) return std::nullopt;
+  const Bounds b = BoundsOf(bounds, s.rest);
+  if (b.min >= 0 || b.max >= c || b.min + c < limit) return std::nullopt;
+  return s.rest;
+}
 
 bool SimplifiesDivMod(TermBounds bounds, const Sum& sum, int64_t c) {
   const Split s = SplitBy(bounds, sum, c);

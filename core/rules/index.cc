@@ -127,6 +127,9 @@ const RuleSet& IndexRules() {
     // x < c || x == c, and x < c && x != c - 1: moves the end of the interval.
     r.Add("interval_end", Group(OpSet{Op::OR, Op::AND}, x.Is(kBools), y),
           [](const auto& m) -> UOp { return MoveEnd(m.ctx, m.root()); });
+    // Gates of padded windows: the number of a row by what the gate says about its element.
+    r.Add("known_sum", Node(Op::AND, x.Is(kBools), y),
+          [](const auto& m) -> UOp { return DropKnownSum(m.ctx, m.root()); });
     // Truncating division equals floor division for x >= 0; for x <= 0 it is -(-x / y), and the
     // remainder is -(-x % y). For y >= 0.
     r.Add("cdiv", Group(OpSet{Op::CDIV, Op::CMOD}, x.Is(kIndexOnly), y),

@@ -37,14 +37,16 @@ int Rank(OptKind kind) {
       return 3;
     case OptKind::kUnroll:
       return 4;
-    case OptKind::kPack:
+    case OptKind::kBlock:
       return 5;
-    case OptKind::kStream:
+    case OptKind::kPack:
       return 6;
-    case OptKind::kPrefetch:
+    case OptKind::kStream:
       return 7;
+    case OptKind::kPrefetch:
+      return 8;
   }
-  return 8;
+  return 9;
 }
 
 // The amounts to try for an opt of this kind on this axis.
@@ -87,6 +89,15 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       for (int64_t n = 1; axis.is_reduce && n <= instructions; ++n) out.push_back(n);
       return out;  // numbers, not parts of the axis
     }
+    case OptKind::kBlock:
+      // Whole loops around few elements, and steps whose operands stay in the first-level cache.
+      if (axis.is_reduce) {
+        out.assign({64, 128});
+      } else {
+        out.assign({8, 0});
+        return out;  // the tiles of an axis, not its elements
+      }
+      break;
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
@@ -149,7 +160,7 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
   for (OptKind kind : {OptKind::kVector, OptKind::kTensorCore, OptKind::kUpcast, OptKind::kUnroll,
-                       OptKind::kThread}) {
+                       OptKind::kThread, OptKind::kBlock}) {
     for (int axis = 0; axis < count; ++axis) {
       const auto here = std::find_if(
           opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });

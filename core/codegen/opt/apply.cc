@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/opt/block.h"
 #include "core/codegen/opt/pack.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/analysis/eval.h"
@@ -22,8 +23,9 @@ using rules::IndexProduct;
 using rules::IndexSum;
 
 // Axis ids decide the order of the loops. Loops around packed loads come before the others, so that
-// a copy is made outside of the loops that it does not depend on. The loop of running sums comes last:
-// their accumulators begin anew in each iteration of the loops around it.
+// a copy is made outside of the loops that it does not depend on. Loops inside of a block come after
+// those around it. The loop of running sums comes last: their accumulators begin anew in each iteration
+// of the loops around it.
 std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   std::vector<size_t> order;
   const auto packed = [&](size_t i) {
@@ -35,13 +37,21 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
            std::tuple(axes_[b].is_scanned, !packed(b), b);
   });
   std::vector<MadeAxis> out(axes_.size());
+  int64_t block_id = next_id, in_blocks = 0;  // ids of the loops inside of blocks: the last ones
+  for (const Axis& a : axes_) {
+    block_id += a.size != 1 ? 1 : 0;
+    for (const Axis::Part& p : a.parts) {
+      if (p.amount > 1) ++(p.block ? in_blocks : block_id);
+    }
+  }
   for (const size_t number : order) {
     const Axis& a = axes_[number];
     MadeAxis& made = out[number];
-    auto add = [&](UOp value, UOp size, ir::AxisType type, int64_t stride) {
-      const UOp range = Range(ctx_, size, next_id++, type);
+    auto add = [&](UOp value, UOp size, ir::AxisType type, int64_t stride, bool in_loop = false) {
+      const UOp range = Range(ctx_, size, (in_loop ? block_id : next_id)++, type);
       made.ranges.push_back(range);
       made.strides.push_back(stride);
+      made.in_loop.push_back(in_loop);
       return IndexSum(ctx_, value, IndexProduct(ctx_, range, ctx_.Idx(stride)));
     };
     // Strides. The remaining loop advances by the product of the inner parts, an inner part by the
@@ -53,17 +63,25 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     if (a.size != 1) {
       outer = add(outer, a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
                   a.is_threads ? ir::AxisType::THREAD : a.range.axis_type(), inside);
+      if (a.is_reduce && a.HasBlock()) {
+        made.maybe_blocks = made.ranges.back();
+        made.ranges.pop_back();
+        made.strides.pop_back();
+        made.in_loop.pop_back();
+      }
     }
     // The part split off last lies directly inside the loop that is left.
     for (size_t i = a.parts.size(); i-- > 0;) {
       const Axis::Part& p = a.parts[i];
       if (!p.outer) inside /= p.amount;
+      if (p.amount == 1) continue;
       UOp& sum = p.outer ? outer : inner;
-      sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside);
+      sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside, p.block);
       if (!p.group) continue;
       made.maybe_group = made.ranges.back();
       made.ranges.pop_back();
       made.strides.pop_back();
+      made.in_loop.pop_back();
     }
     const int64_t size = a.range.src(0).Is(Op::CONST) ? a.range.src(0).const_int() : 0;
     if (a.padded && !a.is_reduce && !a.is_scanned && size >= tile && !in_place_) {
@@ -75,26 +93,49 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     }
     made.value = IndexSum(ctx_, outer, inner);
   }
+  next_id += in_blocks;
   return out;
 }
 
-UOp OptPlan::MakePacked(UOp value, std::span<const MadeAxis> made, int64_t& next_id) {
-  constexpr auto kCovered = [](UOp r) {
-    return r.axis_type() != ir::AxisType::LOOP && r.axis_type() != ir::AxisType::THREAD;
-  };
+std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made,
+                                       bool reduced) const {
   absl::flat_hash_set<uint32_t> used;
   for (UOp u : ir::Toposort(ctx_, value)) {
     if (u.Is(Op::RANGE)) used.insert(u.id());
   }
   std::vector<PackPart> parts;
   for (size_t i = 0; i < made.size(); ++i) {
+    if (axes_[i].is_reduce && !reduced) continue;
     for (size_t k = 0; k < made[i].ranges.size(); ++k) {
       const UOp r = made[i].ranges[k];
-      if (kCovered(r) && used.contains(r.id()))
-        parts.push_back({r, i, made[i].strides[k], axes_[i].is_reduce});
+      const bool around =
+          r.axis_type() == ir::AxisType::LOOP || r.axis_type() == ir::AxisType::THREAD;
+      if ((!around || made[i].in_loop[k]) && used.contains(r.id()))
+        parts.push_back({r, i, made[i].strides[k], axes_[i].is_reduce,
+                         made[i].in_loop[k] && !axes_[i].is_reduce});
     }
   }
+  return parts;
+}
+
+UOp OptPlan::MakePacked(UOp value, std::span<const MadeAxis> made, int64_t& next_id) {
+  const std::vector<PackPart> parts = PartsOf(value, made, true);
   return parts.empty() ? value : PackValue(ctx_, value, parts, next_id);
+}
+
+UOp OptPlan::MakeBlocked(UOp reduce, UOp value, std::span<const MadeAxis> made,
+                         ir::Substitution& fresh, int64_t& next_id) {
+  std::vector<UOp> blocks;
+  for (UOp r : reduce.closed()) {
+    if (const UOp mine = made[number_.at(r.id())].maybe_blocks) blocks.push_back(mine);
+  }
+  if (blocks.empty()) return value;
+  // The loops along which something is packed are the outer ones, as around the block (MakeAxes).
+  std::vector<PackPart> parts = PartsOf(value, made, false);
+  std::sort(parts.begin(), parts.end(), [](const PackPart& a, const PackPart& b) {
+    return a.range.axis_id() < b.range.axis_id();
+  });
+  return KeepPartials(ctx_, value, reduce.reduce_op(), blocks, parts, fresh, next_id);
 }
 
 bool OptPlan::IsTensorCore(UOp reduce) const {
@@ -147,6 +188,13 @@ UOp OptPlan::MakeTensorCore(UOp reduce, const Factors& operands, std::span<const
   return SumOfWords(ctx_, *instruction_, first, second, roles, ranges);
 }
 
+bool OptPlan::IsZeroInPadding(UOp u, size_t axis) const {
+  // The gate of a load covers the padding of the axes that its index depends on.
+  if (u.Is(Op::LOAD)) return Along(u.src(0).src(1), axis);
+  if (u.Is(Op::CAST)) return IsZeroInPadding(u.src(0), axis);
+  return u.Is(Op::MUL) && IsZeroInPadding(u.src(0), axis) && IsZeroInPadding(u.src(1), axis);
+}
+
 UOp OptPlan::Make() {
   int64_t next_id = 0;
   const std::vector<MadeAxis> made = MakeAxes(next_id);
@@ -165,7 +213,8 @@ UOp OptPlan::Make() {
   };
   // The operands of TC pack their words instead of their loads.
   absl::flat_hash_set<uint32_t> in_words;
-  ir::Substitution factors;  // operand -> its replacement
+  ir::Substitution factors;      // operand -> its replacement
+  ir::Substitution in_partials;  // see MakeBlocked
   for (UOp u : order_) {
     if (!IsTensorCore(u)) continue;
     const Factors f = *SmallFactors(u);
@@ -181,7 +230,8 @@ UOp OptPlan::Make() {
     }
     if (u.Is(Op::LOAD) && !in_words.contains(u.id()) &&
         std::find(packed_.begin(), packed_.end(), u) != packed_.end())
-      return MakePacked(ir::Load(ctx_, srcs[0]), made, next_id);
+      return MakePacked(ctx_.Make(Op::LOAD, u.dtype(), srcs, u.arg(), PrefetchDistance(u)), made,
+                        next_id);
     if (u.Is(Op::LOAD)) {
       if (const int64_t distance = PrefetchDistance(u); distance != 0)
         return ctx_.Make(Op::LOAD, u.dtype(), srcs, u.arg(), distance);
@@ -199,7 +249,9 @@ UOp OptPlan::Make() {
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);
     if (IsTensorCore(u)) {
       const Factors f = *SmallFactors(u);
-      return MakeTensorCore(u, {factors.at(f.a.id()), factors.at(f.b.id())}, made, next_id);
+      const UOp sum =
+          MakeTensorCore(u, {factors.at(f.a.id()), factors.at(f.b.id())}, made, next_id);
+      return MakeBlocked(u, sum, made, in_partials, next_id);
     }
     std::vector<UOp> out(srcs.begin(), srcs.begin() + static_cast<std::ptrdiff_t>(u.n_body()));
     if (u.Is(Op::STAGE)) {
@@ -208,6 +260,8 @@ UOp OptPlan::Make() {
     for (UOp r : u.closed()) {
       const MadeAxis& axis = made[number_.at(r.id())];
       out.insert(out.end(), axis.ranges.begin(), axis.ranges.end());
+      const bool adds = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD;
+      if (adds && IsZeroInPadding(u.src(0), number_.at(r.id()))) continue;
       if (u.Is(Op::REDUCE) && axis.maybe_valid) {
         const ir::Scalar identity = ReduceIdentity(u.reduce_op(), u.dtype());
         const UOp otherwise = ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f)
@@ -215,8 +269,9 @@ UOp OptPlan::Make() {
         out[0] = Where(ctx_, axis.maybe_valid, out[0], otherwise);
       }
     }
-    if (out.size() == 1) return out[0];
-    return ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
+    const UOp closed =
+        out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
+    return u.Is(Op::REDUCE) ? MakeBlocked(u, closed, made, in_partials, next_id) : closed;
   };
   return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
     const UOp out = make(u, srcs);

@@ -6,9 +6,10 @@
 //   4. unroll reductions until there are enough independent accumulators;
 //   5. distribute an axis over threads;
 //   6. pack operands that many tiles read badly;
-//   7. store what no cache can hold around the caches;
-//   8. prefetch the next row where a kernel goes over each row several times;
-//   9. divide the axis of threads into several parts for each.
+//   7. cut products of few rows with a large matrix into blocks;
+//   8. store what no cache can hold around the caches;
+//   9. prefetch the next row where a kernel goes over each row several times;
+//  10. divide the axis of threads into several parts for each.
 #include "core/codegen/opt/heuristic.h"
 
 #include <algorithm>
@@ -16,11 +17,13 @@
 #include <tuple>
 
 #include "core/codegen/estimate.h"
+#include "core/codegen/opt/block_opts.h"
 #include "core/codegen/opt/kernel_facts.h"
 #include "core/codegen/opt/memory_opts.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/register_tile.h"
 #include "core/codegen/opt/tensor_core.h"
+#include "core/codegen/opt/thread_parts.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 
@@ -30,7 +33,6 @@ namespace {
 using ir::UOp;
 
 constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
-constexpr double kWorkPerPart = 65536;     // least work of one of several parts of a thread
 constexpr size_t kMostAxes = 60;           // bits of an AxisSet, and some
 constexpr int64_t kShortLoop = 8;          // a short innermost reduced axis is unrolled whole
 constexpr double kLeastReuse = 4;          // tiles that read what is packed
@@ -40,7 +42,9 @@ constexpr int64_t kRowBytes = 2048;        // steps of at least this size often 
 constexpr double kManyRows = 600;          // more than these want entries of the page table at once
 constexpr double kMostLines = 8000;        // estimated limit on the length of the kernel
 constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
-constexpr double kScatterCost = 2.5;       // of a scatter: more, since a gather may become a square
+constexpr double kScatterLoss = 1.1;  // of sums that are scattered: decides between near equals
+constexpr double kFarLess = 0.65;     // of what threads read: worth dividing an axis unequally
+constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may become a square
 
 class Heuristic : KernelFacts {
  public:
@@ -58,7 +62,7 @@ class Heuristic : KernelFacts {
       ChooseElementwiseUpcast();
     }
     ChooseThreads();
-    ChoosePacks();
+    if (!ChooseBlocks()) ChoosePacks();
     ChooseMemoryOpts();
     ChooseParts();
     return plan_.opts();
@@ -81,7 +85,15 @@ class Heuristic : KernelFacts {
         cost += Times(r.path) * 3 * std::countr_zero(static_cast<uint64_t>(lanes));
       }
     }
-    return cost;
+    return lanes > 1 && Scatters(axis) ? kScatterLoss * cost : cost;
+  }
+  // Whether vectors of sums along the axis would be stored lane by lane, far apart: tiles of other
+  // iterations write the same lines.
+  bool Scatters(size_t axis) const {
+    return reduces_ != 0 && !has_stages_ && !IsReduce(axis) &&
+           std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+             return x.is_store && x.strides[axis].value_or(kRowBytes) > kSmallStride;
+           });
   }
 
   // The instructions of an access to `lanes` lanes along the axis.
@@ -93,9 +105,9 @@ class Heuristic : KernelFacts {
     if (SquareAxis(a, axis, lanes)) return 1 + std::countr_zero(static_cast<uint64_t>(lanes));
     const double gather = (a.is_store ? kScatterCost : kGatherCost) * static_cast<double>(lanes);
     // Packed once, then read as a vector. Worth it only if the results are stored as vectors.
-    const bool packs = a.reuse >= kLeastReuse * kTileRows && !IsReduce(axis) &&
+    const bool packs = a.reuse >= kLeastReuse * kTileRows && IsStoredAlong(axis) &&
                        std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
-                         return !x.is_store || x.strides[axis] == 1;
+                         return !x.is_store || x.strides[axis] == 1 || IsReduce(axis);
                        });
     return packs ? 1 + gather / a.reuse : gather;
   }
@@ -376,7 +388,11 @@ class Heuristic : KernelFacts {
       const size_t a = s.innermost;
       int64_t copies = 1;
       for (size_t i = 0; i < axes_.size(); ++i) copies *= (s.along & Bit(i)) != 0 ? copies_[i] : 1;
-      const int64_t most = std::max<int64_t>(1, target_.vector_registers / 2 / copies);
+      // Lanes along the stage: each vector of one operand is used by all copies. Lanes along the sum:
+      // joining them takes registers too.
+      const int64_t registers = target_.vector_registers;
+      const int64_t most = std::max<int64_t>(
+          1, lanes_[a] > 1 ? (registers - 1) / (copies + 1) : registers / 2 / copies);
       const int64_t n = StageAmount(a, most);
       if (n > 1 && TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n)) {
         left_[a] = (left_[a] + n - 1) / n;
@@ -507,8 +523,11 @@ class Heuristic : KernelFacts {
         std::vector<std::pair<double, size_t>> axes;
         for (size_t a = 0; a < axes_.size(); ++a) {
           if (IsReduce(a) || !fixed_[a]) continue;
-          if (divides ? left_[a] % t != 0 : left_[a] < 8 * t) continue;
-          axes.emplace_back(reduces_ == 0 ? 0 : ReadByThread(a, t), a);
+          // An axis along which a thread reads far less may compute a little twice.
+          const bool little = reduces_ != 0 && left_[a] >= 16 * t;
+          if (divides ? left_[a] % t != 0 && !little : left_[a] < 8 * t) continue;
+          const double read = reduces_ == 0 ? 0 : ReadByThread(a, t);
+          axes.emplace_back(divides && left_[a] % t != 0 ? read / kFarLess : read, a);
         }
         std::sort(axes.begin(), axes.end());
         for (const auto& [bytes, a] : axes) {
@@ -543,10 +562,13 @@ class Heuristic : KernelFacts {
     for (size_t n = 0; n < loads.size(); ++n) {
       double reused = 1, rows = 1;
       bool gathers = false, vector = false;
+      const auto access = std::find_if(accesses_.begin(), accesses_.end(),
+                                       [&](const Access& x) { return x.node == loads[n]; });
       for (size_t a = 0; a < axes_.size(); ++a) {
-        const auto stride = StrideAlong(ctx_, loads[n].src(0).src(1), axes_[a]);
-        if (!IsReduce(a)) {
-          if (stride == 0) reused *= static_cast<double>(left_[a]);
+        const auto stride = access->strides[a];
+        if (IsStoredAlong(a)) {
+          if (stride == 0 && !IsReduce(a) && IsRepeated(*access, a))
+            reused *= static_cast<double>(left_[a]);
           vector |= stride != 0 && lanes_[a] > 1;
           gathers |=
               lanes_[a] > 1 && stride != 0 && (!stride || *stride < 1 || *stride > kSmallStride);
@@ -569,55 +591,46 @@ class Heuristic : KernelFacts {
   // Stores around the caches, and prefetches (memory_opts.h).
   void ChooseMemoryOpts() {
     if (target_.warp_lanes > 1) return;
-    std::vector<MemoryAxis> axes;
-    for (size_t a = 0; a < axes_.size(); ++a)
-      axes.push_back({axes_[a], sizes_[a], lanes_[a], left_[a], fixed_[a], IsReduce(a)});
-    for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, axes)) (void)Try(opt);
+    for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, MemoryAxes())) (void)Try(opt);
+  }
+  std::vector<MemoryAxis> MemoryAxes() const {
+    std::vector<MemoryAxis> out;
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      const int64_t tile =
+          IsReduce(a) ? (sizes_[a] + left_[a] - 1) / left_[a] : lanes_[a] * copies_[a];
+      out.push_back({axes_[a], sizes_[a], lanes_[a], tile, left_[a], fixed_[a], IsReduce(a)});
+    }
+    return out;
   }
 
-  // Gives each thread several parts of the axis. Threads take parts one after the other, so a thread
-  // that is slowed down, by other work on its processor, leaves parts to the others. Not where every
-  // part would pack an operand for itself, or would load much that all parts share.
-  void ChooseParts() {
-    using enum OptKind;
-    const std::vector<Opt> opts = plan_.opts();
-    size_t thread = opts.size();
-    for (size_t i = 0; i < opts.size(); ++i) {
-      if (opts[i].kind == kThread) thread = i;
-      if (opts[i].kind == kPack) return;
-    }
-    if (thread == opts.size() || opts[thread].amount != target_.threads) return;
-    const auto axis = static_cast<size_t>(opts[thread].axis);
-    if (target_.warp_lanes > 1 || SharedBytes(axis) > ThreadCache() / 2) return;
-    const Estimate e = EstimateKernel(ctx_, sink_);
-    for (const int64_t parts : {8, 4, 2}) {
-      const int64_t n = parts * target_.threads;
-      if (left_[axis] % parts != 0 && left_[axis] < 8 * parts) continue;
-      if ((e.flops + e.bytes / 4) / static_cast<double>(n) < kWorkPerPart) continue;
+  // Blocks (block_opts.h). All of their opts apply, or none is added.
+  bool ChooseBlocks() {
+    if (!CanPack() || plan_.maybe_instruction() != nullptr) return false;
+    const std::vector<MemoryAxis> axes = MemoryAxes();
+    std::vector<Opt> opts = BlockOpts(ctx_, sink_, target_, axes);
+    if (opts.empty()) opts = LongSumOpts(ctx_, sink_, target_, axes);
+    const std::vector<Opt> before = plan_.opts();
+    for (const Opt& opt : opts) {
+      if (Try(opt)) continue;
       plan_.Clear();
-      bool all = true;
-      for (size_t i = 0; i < opts.size(); ++i)
-        all = all && Try({opts[i].kind, opts[i].axis, i == thread ? n : opts[i].amount});
+      for (const Opt& o : before) UOPD_CHECK(Try(o));
+      return false;
+    }
+    return !opts.empty();
+  }
+
+  // Several parts for each thread (thread_parts.h).
+  void ChooseParts() {
+    const std::vector<Opt> opts = plan_.opts();
+    for (const int64_t n : ThreadParts(ctx_, sink_, target_, MemoryAxes(), opts)) {
+      plan_.Clear();
+      const bool all = std::ranges::all_of(opts, [&](const Opt& o) {
+        return Try({o.kind, o.axis, o.kind == OptKind::kThread ? n : o.amount});
+      });
       if (all) return;
       plan_.Clear();
       for (const Opt& o : opts) UOPD_CHECK(Try(o));
     }
-  }
-  // Bytes that every iteration of the axis reads.
-  double SharedBytes(size_t axis) const {
-    double all = 0;
-    for (const Access& a : accesses_) {
-      if (a.is_store || a.strides[axis] != 0) continue;
-      auto mine = static_cast<double>(a.bytes);
-      for (size_t i = 0; i < axes_.size(); ++i) {
-        if (a.strides[i] != 0) mine *= static_cast<double>(sizes_[i]);
-      }
-      all += mine;
-    }
-    return all;
-  }
-  double ThreadCache() const {
-    return target_.caches.size() < 2 ? 0 : static_cast<double>(target_.caches[1].bytes);
   }
 
   // By axis: lanes of its vector; iterations left after the opts so far; copies by UPCAST and UNROLL.

@@ -116,11 +116,12 @@ void KernelFacts::NoteStage(UOp u) {
 void KernelFacts::NoteReduce(UOp u) {
   const AxisSet under = along_.at(u.src(0).id()) | BitsOf(u.srcs().subspan(1));
   alu_.push_back(PathOf(under) | inside_[u.id()]);
-  results_.push_back({under & Reduced(), PathOf(along_.at(u.id())) | inside_[u.id()]});
+  results_.push_back({BitsOf(u.srcs().subspan(1)), PathOf(along_.at(u.id())) | inside_[u.id()]});
 }
 
 void KernelFacts::NoteAccess(UOp u) {
   Access access;
+  access.node = u;
   access.is_store = u.Is(Op::STORE);
   access.bytes = ir::ByteSize(u.src(0).dtype());
   access.is_gated = u.src(0).n_src() == 3;
@@ -133,7 +134,8 @@ void KernelFacts::NoteAccess(UOp u) {
   const UOp from = u.src(0).src(0);
   if (!access.is_store && CanPack() && from.Is(Op::PARAM) && (access.path & reduces_) != 0) {
     for (size_t a = 0; a < axes_.size(); ++a) {
-      if (access.strides[a] == 0 && !IsReduce(a)) access.reuse *= static_cast<double>(sizes_[a]);
+      if (access.strides[a] == 0 && !IsReduce(a) && IsRepeated(access, a))
+        access.reuse *= static_cast<double>(sizes_[a]);
     }
   }
   // Each iteration of the loops around a stage has its own elements; lanes are contiguous.

@@ -15,6 +15,7 @@ namespace uopd::codegen {
 using AxisSet = uint64_t;  // a bit for each axis
 
 struct Access {
+  ir::UOp node;                                 // the LOAD or STORE
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
   bool is_store = false, is_gated = false;
@@ -22,7 +23,7 @@ struct Access {
   double reuse = 1;   // iterations that read what one iteration reads; 1: it cannot be packed
 };
 
-// A reduction: `over` are the reduced axes of its operand, `path` the loops around its result.
+// A reduction: `over` are the axes that it reduces, `path` the loops around its result.
 struct Result {
   AxisSet over = 0, path = 0;
 };
@@ -41,9 +42,16 @@ class KernelFacts {
   static AxisSet Bit(size_t axis) { return AxisSet{1} << axis; }
   bool IsReduce(size_t axis) const { return axes_[axis].axis_type() == ir::AxisType::REDUCE; }
   // A thread of a warp has no cache of its own for what it packs.
-  bool CanPack() const { return !has_stages_ && target_.warp_lanes == 1; }
+  bool CanPack() const { return target_.warp_lanes == 1; }
+  // Whether results are stored along the axis: in a buffer, or in an array of a stage.
+  bool IsStoredAlong(size_t axis) const { return !IsReduce(axis) || staged_over_[axis]; }
   // The product of the sizes of the axes.
   double Times(AxisSet path) const;
+  // Whether each iteration along the axis executes the access. What fills a stage stands outside of
+  // the loops that the stage does not depend on.
+  bool IsRepeated(const Access& access, size_t axis) const {
+    return !has_stages_ || (access.path & Bit(axis)) != 0;
+  }
   AxisSet Reduced() const;  // the axes of reductions and stages
 
   ir::UOpContext& ctx_;

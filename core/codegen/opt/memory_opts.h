@@ -19,6 +19,7 @@ struct MemoryAxis {
   ir::UOp range;
   int64_t size = 1;   // iterations, at the maximum of the variables
   int64_t lanes = 1;  // of its vector
+  int64_t tile = 1;   // elements that are computed together: vectors and copies
   int64_t left = 1;   // iterations that are left to one thread
   bool fixed = false, is_reduce = false;
 };

@@ -7,8 +7,8 @@
 
 namespace uopd::codegen {
 
-constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL", "THREAD",   "VECTOR",
-                                          "PACK",   "STREAM", "PREFETCH", "TC"};
+constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL",   "THREAD", "VECTOR", "PACK",
+                                          "STREAM", "PREFETCH", "TC",     "BLOCK"};
 static_assert(std::size(kOptNames) == kOptKinds);
 
 std::string Text(const Opt& opt) {

@@ -24,7 +24,9 @@ namespace {
 constexpr int64_t kMaxUpcast = 64, kMaxUnroll = 64;
 constexpr int64_t kMostParts = 8;                      // of the axis of THREAD, for each thread
 constexpr int64_t kMostPrefetched = int64_t{1} << 40;  // elements of a stride
-constexpr double kMostPacked = 1e9;  // elements: what counts the bytes of a copy cannot overflow
+constexpr int64_t kAheadBytes = 8192;  // of rows that are prefetched along a reduced axis
+constexpr int64_t kNearStep = 256;     // steps below this read neighbouring lines
+constexpr double kMostPacked = 1e9;    // elements: what counts the bytes of a copy cannot overflow
 }  // namespace
 
 std::vector<UOp> Axes(const UOpContext& ctx, UOp sink) {
@@ -144,7 +146,9 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kTensorCore ? TensorCore(opt)
                                                            : Split(opt);
   if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
-  if (status.ok() && (has_stages_ || !packed_.empty())) {
+  const bool blocks =
+      std::any_of(axes_.begin(), axes_.end(), [](const Axis& a) { return a.HasBlock(); });
+  if (status.ok() && (has_stages_ || !packed_.empty() || blocks)) {
     if (const std::string why = StagedTooMuch(Make()); !why.empty())
       status = absl::InvalidArgumentError(Cat("opts do not apply: ", why));
   }
@@ -192,6 +196,8 @@ absl::Status OptPlan::Split(const Opt& opt) {
   if (amount < 1)
     return bad(opt.amount == 0 ? "the axis has a symbolic size" : "the amount is negative");
   const bool divides = axis.size >= 0 && axis.size % amount == 0;
+  const bool copies = opt.kind == OptKind::kUpcast || opt.kind == OptKind::kUnroll;
+  if (copies && axis.HasBlock()) return bad("UPCAST and UNROLL come before BLOCK of their axis");
   if (axis.size >= 0 && amount > std::max<int64_t>(axis.size, 1) && opt.kind != OptKind::kVector)
     return bad(Cat("the axis has ", axis.size, " iterations left"));
   switch (opt.kind) {
@@ -225,6 +231,9 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
       threaded_ = true;
       return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
+    case OptKind::kBlock:
+      if (std::string why = MaybeNoBlock(axis); !why.empty()) return bad(why);
+      return SplitOff(axis, {axis.range.axis_type(), amount, false, false, true}, divides);
     case OptKind::kPack:
     case OptKind::kStream:
     case OptKind::kPrefetch:
@@ -234,6 +243,30 @@ absl::Status OptPlan::Split(const Opt& opt) {
   return bad("unknown kind");
 }
 
+std::string OptPlan::MaybeNoBlock(const Axis& axis) const {
+  if (axis.size < 0) return "the axis has a symbolic size";
+  if (axis.HasBlock()) return "the axis has a BLOCK already";
+  if (has_stages_) return "the kernel stages values";
+  if (in_place_) return "the kernel loads what it stores";
+  for (const Axis& a : axes_) {
+    if (a.is_scanned) return "the kernel has running sums";
+  }
+  if (!axis.is_reduce) return "";
+  for (UOp u : order_) {
+    const auto closed = u.closed();
+    if (std::find(closed.begin(), closed.end(), axis.range) == closed.end()) continue;
+    if (ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32)
+      return "partial sums of small floats would be rounded";
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (axes_[i].is_reduce && Along(u, i)) return "the sums are inside of another reduction";
+    }
+    for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) {
+      if (n.Is(Op::REDUCE)) return "the sums need another reduction";
+    }
+  }
+  return "";
+}
+
 absl::Status OptPlan::Pack(const Opt& opt) {
   auto bad = [&](std::string_view why) {
     return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
@@ -241,7 +274,6 @@ absl::Status OptPlan::Pack(const Opt& opt) {
   if (opt.axis < 0 || opt.axis >= static_cast<int>(loads_.size()))
     return bad(Cat("the kernel has ", loads_.size(), " loads to pack"));
   if (opt.amount != 0) return bad("PACK has no amount");
-  if (has_stages_) return bad("the kernel stages values");
   const UOp load = loads_[static_cast<size_t>(opt.axis)];
   if (std::find(packed_.begin(), packed_.end(), load) != packed_.end())
     return bad("the load is packed already");
@@ -285,10 +317,13 @@ absl::Status OptPlan::Prefetch(const Opt& opt) {
   if (opt.amount < 0 || opt.amount >= static_cast<int64_t>(axes_.size()))
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   const auto axis = static_cast<size_t>(opt.amount);
-  if (axes_[axis].is_reduce) return bad("the axis is reduced");
   const UOp load = reads_[static_cast<size_t>(opt.axis)];
   if (PrefetchDistance(load) != 0) return bad("the load prefetches already");
   const auto stride = StrideAlong(ctx_, load.src(0).src(1), axes_[axis].range);
+  // Processors foresee what lies near.
+  if (axes_[axis].is_reduce &&
+      std::abs(stride.value_or(0)) * ir::ByteSize(load.dtype()) < kNearStep)
+    return bad("the axis is reduced, and its steps lie together");
   if (!stride || *stride == 0 || std::abs(*stride) > kMostPrefetched)
     return bad("the load has no stride along the axis");
   prefetched_.push_back({load, axis, *stride});
@@ -298,11 +333,21 @@ absl::Status OptPlan::Prefetch(const Opt& opt) {
 int64_t OptPlan::PrefetchDistance(UOp load) const {
   for (const Prefetched& p : prefetched_) {
     if (p.load != load) continue;
+    if (axes_[p.axis].is_reduce) return p.stride * RowsAhead(load);
     int64_t tile = 1;
     for (const Axis::Part& part : axes_[p.axis].parts) tile *= part.outer ? 1 : part.amount;
     return p.stride * tile;
   }
   return 0;
+}
+
+int64_t OptPlan::RowsAhead(UOp load) const {
+  int64_t row = ir::ByteSize(load.dtype());
+  for (const Axis& a : axes_) {
+    if (a.is_reduce || StrideAlong(ctx_, load.src(0).src(1), a.range) != 1) continue;
+    for (const Axis::Part& part : a.parts) row *= part.outer ? 1 : part.amount;
+  }
+  return std::clamp<int64_t>(kAheadBytes / row, 2, 32);
 }
 
 absl::Status OptPlan::TensorCore(const Opt& opt) {
@@ -315,6 +360,7 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
   if (!axis.is_reduce) return bad("the axis is not reduced");
   if (instruction_ != nullptr) return bad("the kernel has a TC already");
   if (has_stages_) return bad("the kernel stages values");
+  if (axis.HasBlock()) return bad("TC comes before BLOCK of its axis");
   int64_t fits = 0;
   for (const MatrixInstruction& i : target_.matrix_instructions) {
     bool computes = true, any = false;
@@ -355,7 +401,8 @@ absl::Status OptPlan::ThreadWhole(const Opt& opt) {
 }
 
 absl::Status OptPlan::SplitOff(Axis& axis, Axis::Part part, bool divides) {
-  if (part.amount == 1) return absl::OkStatus();
+  // A block of one iteration: the whole loop of a reduced axis is one over blocks.
+  if (part.amount == 1 && !(part.block && axis.is_reduce)) return absl::OkStatus();
   if (divides) {
     axis.size /= part.amount;
   } else {

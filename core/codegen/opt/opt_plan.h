@@ -4,6 +4,7 @@
 // Add checks an opt against the kernel and the opts before it; Apply builds the resulting kernel.
 // For a kernel without stages Add does not build the kernel, so the heuristic can try many opts.
 #pragma once
+#include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/status.h"
 #include "core/codegen/codegen.h"
+#include "core/codegen/opt/pack.h"
 #include "core/codegen/opt/tensor_core.h"
 #include "core/ir/tables/node_index.h"
 
@@ -74,15 +76,23 @@ class OptPlan {
       int64_t amount;
       bool outer;          // outside of the remaining loop
       bool group = false;  // its elements share words (TC)
+      bool block = false;  // a loop over tiles inside of a block (BLOCK)
     };
     std::vector<Part> parts;
+    bool HasBlock() const {
+      return std::any_of(parts.begin(), parts.end(), [](const Part& p) { return p.block; });
+    }
   };
   absl::Status Split(const Opt& opt);
+  // Why the axis cannot be cut into blocks; empty if it can.
+  std::string MaybeNoBlock(const Axis& axis) const;
   absl::Status Pack(const Opt& opt);
   absl::Status Stream(const Opt& opt);
   absl::Status Prefetch(const Opt& opt);
   // The distance in elements from what a prefetched load reads to what it prefetches; 0: no such load.
   int64_t PrefetchDistance(ir::UOp load) const;
+  // The steps of a reduced axis that `load` prefetches ahead: more if its rows are short.
+  int64_t RowsAhead(ir::UOp load) const;
   absl::Status TensorCore(const Opt& opt);
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
@@ -102,10 +112,20 @@ class OptPlan {
     ir::UOp maybe_valid;           // false in the padding; null: there is no padding
     std::vector<ir::UOp> ranges;   // without `maybe_group`
     std::vector<int64_t> strides;  // of the ranges
+    std::vector<bool> in_loop;     // of the ranges: a loop over tiles inside of a block
     ir::UOp maybe_group;           // the part whose elements share words, of the axis of TC
+    ir::UOp maybe_blocks;  // the loop over blocks of a reduced axis, which is not in `ranges`
   };
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
   ir::UOp MakePacked(ir::UOp value, std::span<const MadeAxis> made, int64_t& next_id);
+  // Whether u, a product of loads, is 0 in the padding of the axis: then a sum needs no condition, and
+  // each product is one multiply-add.
+  bool IsZeroInPadding(ir::UOp u, size_t axis) const;
+  // The result of `reduce` over all blocks, where `value` is that over one of them.
+  ir::UOp MakeBlocked(ir::UOp reduce, ir::UOp value, std::span<const MadeAxis> made,
+                      ir::Substitution& fresh, int64_t& next_id);
+  // The RANGEs of a block that `value` depends on, with the parts of reduced axes if `reduced`.
+  std::vector<PackPart> PartsOf(ir::UOp value, std::span<const MadeAxis> made, bool reduced) const;
   // REDUCEs that TC replaces: `operands` are the replacements of its factors.
   bool IsTensorCore(ir::UOp reduce) const;
   ir::UOp MakeTensorCore(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,

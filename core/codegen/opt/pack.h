@@ -2,11 +2,13 @@
 // PACK: a copy of what a load reads, in the order in which the innermost loops read it.
 //
 // The copy is a STAGE (docs/ir.md). It is made once for all iterations of the loops that the load
-// does not depend on, its elements are contiguous, and its reads need no gates.
+// does not depend on, its elements are contiguous, and its reads need no gates. A copy for a whole
+// block (BLOCK) holds one tile after the other.
 #pragma once
 #include <span>
 
 #include "core/ir/context.h"
+#include "core/ir/graph.h"
 
 namespace uopd::codegen {
 
@@ -16,6 +18,7 @@ struct PackPart {
   size_t axis = 0;     // that the part was split off
   int64_t stride = 1;  // of the part in its axis
   bool reduced = false;
+  bool in_loop = false;  // a loop over tiles inside of a block (BLOCK)
 };
 
 // Replaces `value`: a LOAD of a buffer, or a word that is made of LOADs (tensor_core.h). New RANGEs

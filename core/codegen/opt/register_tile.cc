@@ -16,7 +16,7 @@ constexpr double kNotHidden = 0.3;     // the part of that time that multiply-ad
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr int64_t kLineBytes = 64;
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
-constexpr double kFar = 1.06;        // price of vectors on different pages
+constexpr double kFar = 1.15;        // price of vectors on different pages
 constexpr double kOverhead = 0.5;    // cycles of a step for the loop
 
 class Model {

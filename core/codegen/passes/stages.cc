@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/build.h"
 
@@ -14,6 +15,7 @@ using ir::Op;
 using ir::UOp;
 
 constexpr int64_t kLineBytes = 64;
+constexpr int64_t kOpBits = 8;  // of a PartialTag: the number of blocks
 
 bool IsReplicated(UOp range) {
   return range.axis_type() == AxisType::UPCAST || range.axis_type() == AxisType::UNROLL ||
@@ -81,6 +83,14 @@ class Layouts {
 
 }  // namespace
 
+int64_t PartialTag(Op op, size_t blocks) {
+  return (static_cast<int64_t>(ir::Info(op).wire) << kOpBits) + static_cast<int64_t>(blocks);
+}
+Op PartialOp(int64_t tag) { return *ir::OpByWire(static_cast<uint64_t>(tag >> kOpBits)); }
+size_t PartialBlocks(int64_t tag) {
+  return static_cast<size_t>(tag & ((int64_t{1} << kOpBits) - 1));
+}
+
 UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
   const Layouts layouts(ctx, sink);
   absl::flat_hash_map<uint32_t, UOp> made;  // id of a RANGE -> its replacement
@@ -105,7 +115,18 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
     const UOp buffer = ir::Buffer(ctx, slot++, u.dtype(), ir::ShapeArg(ctx, ir::Dims{l.elements}),
                                   ir::AddrSpace::REG);
     const UOp gate = s[2].IsConstInt(1) ? UOp() : s[2];
-    UOp statement = ir::Store(ctx, ir::Index(ctx, buffer, place(l, s[1]), gate), s[0]);
+    UOp value = s[0];
+    if (const size_t blocks = PartialBlocks(u.tag()); blocks > 0) {
+      UOp later;  // this is not the first block
+      for (UOp r : s.subspan(3, blocks)) {
+        const UOp mine = ir::Lt(ctx, ctx.Idx(0), r);
+        later = later ? ir::Alu(ctx, Op::OR, {later, mine}) : mine;
+      }
+      const UOp before = ir::Load(ctx, ir::Index(ctx, buffer, place(l, s[1]), later));
+      // The gate keeps the load inside of the loops over blocks; the array holds nothing before.
+      value = ir::Where(ctx, later, Combine(ctx, PartialOp(u.tag()), value, before), value);
+    }
+    UOp statement = ir::Store(ctx, ir::Index(ctx, buffer, place(l, s[1]), gate), value);
     std::vector<UOp> closed(s.begin() + 3, s.end());
     for (UOp r : l.copies) closed.push_back(made.at(r.id()));
     if (l.lane) closed.push_back(made.at(l.lane.id()));

@@ -7,10 +7,20 @@
 // value depends on UPCAST, UNROLL or VECTOR ranges of the surrounding loops, the array has elements
 // for each of their values. Lanes are contiguous, copies follow each other, and the statement
 // closes these ranges too.
+//
+// A STAGE with a tag keeps partial results of a reduction: its element is combined with what the array
+// holds, except for the first block (opt/block.h).
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
+
+// The tag of a STAGE that keeps partial results of the reduction `op`. Its first `blocks` RANGEs are
+// the loops over blocks; its index does not depend on them. REQUIRES: blocks < 256.
+int64_t PartialTag(ir::Op op, size_t blocks);
+// Of such a tag; a STAGE without a tag has no blocks.
+ir::Op PartialOp(int64_t tag);
+size_t PartialBlocks(int64_t tag);
 
 // sink without STAGEs. REQUIRES: no value depends on two VECTOR ranges (ApplyOpts).
 ir::UOp LowerStages(ir::UOpContext& ctx, ir::UOp sink);

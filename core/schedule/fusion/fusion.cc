@@ -26,6 +26,8 @@ constexpr int32_t kDefaultDevice = 0;  // Describe gives the default device the 
 constexpr size_t kFewDemands = 8;      // demands of a node that are searched without a map
 // A node with more demands is realised: the kernel would have code of its own for each demand.
 constexpr size_t kMaxRepeatedDemands = 64;
+// Of results of a sum: with fewer, a kernel of its own for what follows is not worth it (EndsInLanes).
+constexpr double kManySums = 16384;
 // A view or STACK with a higher index expression is realised.
 constexpr uint16_t kMaxHeight = 64;
 
@@ -336,9 +338,29 @@ class Fuser {
     return absl::OkStatus();
   }
 
+  // Whether u is a large sum of products over its innermost axis and others, and something is computed
+  // from it: the update of the weights of a convolution from their gradient. The vectors of such a sum
+  // lie along the axes that it adds up. So what follows in its kernel would be computed one element at
+  // a time. A kernel of its own computes that in vectors.
+  bool EndsInLanes(UOp u, const NodeInfo& info) const {
+    if (!u.Is(Op::REDUCE) || u.reduce_op() != Op::ADD || info.elements < kManySums) return false;
+    const UOp product = u.src(0);
+    const auto axes = u.reduce_axes();
+    if (!product.Is(Op::MUL) || product.src(0) == product.src(1) || axes.size() < 2) return false;
+    const auto last = static_cast<int64_t>(ctx_.ShapeOf(product)->size()) - 1;
+    if (std::find(axes.begin(), axes.end(), last) == axes.end()) return false;
+    return std::ranges::any_of(info.demands, [&](const Demand& d) {
+      return std::ranges::any_of(f_.roots[d.root].outputs, [&](const Output& out) {
+        UOp value = out.value;
+        while (value.Is(ir::kMovementOps)) value = value.src(0);
+        return value != u;
+      });
+    });
+  }
+
   void Visit(UOp u) {
     const NodeInfo& info = f_.at(u);
-    if (Forced(u)) return Realise(u, true);
+    if (Forced(u) || EndsInLanes(u, info)) return Realise(u, true);
     if (const int32_t part = PartOf(u); part >= 0) return Realise(u, false, part);
     const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];

@@ -19,27 +19,44 @@ struct Division {
   int64_t by = 0;
 };
 
-// The first division of a range by a constant that divides its size; a null range if there is none.
-// A range that running sums run along stays whole.
+// Whether `by` divides the size of the range u.
+bool IsDivided(UOp u, int64_t by) {
+  if (!u.Is(Op::RANGE) || !u.src(0).Is(Op::CONST)) return false;
+  const int64_t size = u.src(0).const_int();
+  return by > 1 && by < size && size % by == 0;
+}
+
+// The first division of a range, or of a sum with one, by a constant that divides its size; a null range
+// if there is none. A range that running sums run along stays whole.
 Division FirstDivision(const std::vector<UOp>& order) {
   absl::flat_hash_set<uint32_t> scanned;
   for (UOp u : order) {
     for (UOp r : u.scanned()) scanned.insert(r.id());
   }
-  for (UOp u : order) {
-    if (!u.Is(kQuotients) || !u.src(0).Is(Op::RANGE) || !u.src(1).Is(Op::CONST)) continue;
-    if (scanned.contains(u.src(0).id())) continue;
-    const UOp size = u.src(0).src(0);
-    const int64_t by = u.src(1).const_int();
-    if (size.Is(Op::CONST) && by > 1 && by < size.const_int() && size.const_int() % by == 0)
-      return {u.src(0), by};
+  for (const bool sums : {false, true}) {
+    for (UOp u : order) {
+      if (!u.Is(kQuotients) || !u.src(1).Is(Op::CONST)) continue;
+      const int64_t by = u.src(1).const_int();
+      UOp x = u.src(0);
+      // A sum is added up from the left.
+      while (sums && x.Is(Op::ADD) && !IsDivided(x.src(1), by)) x = x.src(0);
+      if (x.Is(Op::ADD)) x = sums ? x.src(1) : x;
+      if (IsDivided(x, by) && !scanned.contains(x.id())) return {x, by};
+    }
   }
   return {};
 }
 
-int CountQuotients(const std::vector<UOp>& order) {
+// The number of quotients and remainders, and the number of long ranges that they depend on.
+int CountQuotients(const UOpContext& ctx, const std::vector<UOp>& order) {
+  constexpr int64_t kLong = 8;
   int n = 0;
-  for (UOp u : order) n += u.Is(kQuotients);
+  for (UOp u : order) {
+    if (!u.Is(kQuotients)) continue;
+    ++n;
+    for (UOp x : ir::Toposort(ctx, u.src(0)))
+      n += x.Is(Op::RANGE) && (!x.src(0).Is(Op::CONST) || x.src(0).const_int() > kLong);
+  }
   return n;
 }
 
@@ -74,7 +91,7 @@ UOp SplitRanges(UOpContext& ctx, rewrite::Rewriter& simplify, UOp sink) {
       done[u.id()] = ctx.WithSources(u, srcs);
     }
     const UOp split = simplify.Run(done[sink.id()]);
-    if (CountQuotients(ir::Toposort(ctx, split)) >= CountQuotients(order)) return sink;
+    if (CountQuotients(ctx, ir::Toposort(ctx, split)) >= CountQuotients(ctx, order)) return sink;
     sink = split;
   }
 }

@@ -92,6 +92,36 @@ TEST(PackOptTest, TheCopyIsMadeOnceForAllRows) {
   EXPECT_EQ(depth_of_fill, std::vector<int>{2}) << "the panel's loop and the fill's";
 }
 
+// A transposed operand whose sum has whole vectors of steps is copied in squares: no element of it is
+// loaded alone.
+TEST(PackOptTest, TransposesInRegisters) {
+  for (const int64_t unrolled : {1, 2, 32}) {
+    UOpContext ctx;
+    const int64_t m = 13, n = 48, k = 64;
+    const UOp kernel = tests::MatmulKernel(ctx, m, n, k, false, true);
+    const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
+                           SampleBuffer(Dtype::F32, m * k, 2, true),
+                           SampleBuffer(Dtype::F32, k * n, 3, true)};
+    const std::vector<Opt> opts = {{OptKind::kVector, 1, 16},
+                                   {OptKind::kUpcast, 0, 4},
+                                   {OptKind::kUnroll, 2, unrolled},
+                                   {OptKind::kPack, 1, 0}};
+    EXPECT_EQ(Check(ctx, kernel, memory, opts), "") << unrolled;
+    codegen::Options options;
+    options.opts = &opts;
+    const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    int vectors = 0;
+    for (UOp u : lowered->linear.srcs()) {
+      if (!u.Is(Op::LOAD) || !u.src(0).src(0).Is(Op::PARAM) || u.src(0).src(0).slot() != 2)
+        continue;
+      EXPECT_EQ(u.src(0).arg().AsInt(), 16) << unrolled;
+      ++vectors;
+    }
+    EXPECT_EQ(vectors, 16) << unrolled;
+  }
+}
+
 TEST(PackOptTest, RefusesWhatItCannotPack) {
   UOpContext ctx;
   const UOp kernel = tests::MatmulKernel(ctx, 8, 16, 300'000, false, false);

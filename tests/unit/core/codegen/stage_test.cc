@@ -3,6 +3,7 @@
 // interpreter.
 #include <algorithm>
 
+#include "core/ir/verify/spec.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/environment.h"
 #include "tests/unit/core/codegen/opts_fuzz.h"
@@ -177,6 +178,41 @@ TEST(StageTest, AnyNumberOfRowsIsTiled) {
     const int64_t padded = (rows + tile->amount - 1) / tile->amount * tile->amount;
     EXPECT_LE(10 * padded, 11 * rows) << rows;
   }
+}
+
+// Many queries share the keys of a head: these are transposed once for all queries, outside of the loop
+// over tiles of queries, and the vectors of the scores lie along the keys.
+TEST(StageTest, KeysArePackedOncePerHead) {
+  const AttentionShape s{3, 60, 128, 32};
+  UOpContext ctx;
+  Target target;
+  target.vector_bytes = 64, target.vector_registers = 32;
+  const UOp sink = tests::AttentionKernel(ctx, s);
+  const auto out = codegen::Lower(ctx, sink, target, {});
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_TRUE(
+      std::ranges::any_of(out->applied, [](const Opt& opt) { return opt.kind == OptKind::kPack; }));
+  std::vector<UOp> loops;
+  int stores = 0;
+  for (UOp u : out->linear.srcs()) {
+    if (u.Is(Op::RANGE)) loops.push_back(u);
+    if (u.Is(Op::END)) loops.pop_back();
+    if (!u.Is(Op::STORE)) continue;
+    const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+    if (!base.Is(Op::BUFFER) || !base.src(0).src(0).IsConstInt(128 * 32)) continue;
+    ++stores;
+    ASSERT_FALSE(loops.empty());
+    EXPECT_TRUE(loops[0].src(0).IsConstInt(3)) << "the loop over heads";
+    for (size_t i = 1; i < loops.size(); ++i) {
+      EXPECT_FALSE(loops[i].src(0).IsConstInt(10)) << "the loop over tiles of queries";
+    }
+  }
+  EXPECT_GT(stores, 0);
+  // One query alone reads each key once: nothing is copied.
+  const auto one = codegen::Lower(ctx, tests::AttentionKernel(ctx, {3, 1, 128, 32}), target, {});
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_FALSE(
+      std::ranges::any_of(one->applied, [](const Opt& opt) { return opt.kind == OptKind::kPack; }));
 }
 
 TEST(StageTest, MoreThanTheTargetHasIsRefused) {

@@ -427,6 +427,14 @@ constexpr Hand kHand[] = {
      "%0 = DEFINE_VAR<index> {0, 9, \"a\"}\n%1 = CONST<index> {5}\n%2 = CMPLT<bool> %0, %1\n"
      "%3 = CONST<bool> {true}\n%4 = CMPNE<bool> %2, %3\n%5 = CMPNE<bool> %0, %1\n"
      "%6 = AND<bool> %4, %5\n"},
+    // a + 6 b < 20 && a - b < 4 && !(a - b < -1): b < 3
+    {"index.known_sum",
+     "%0 = DEFINE_VAR<index> {0, 6, \"a\"}\n%1 = DEFINE_VAR<index> {0, 4, \"b\"}\n"
+     "%2 = CONST<index> {6}\n%3 = MUL<index> %1, %2\n%4 = ADD<index> %0, %3\n"
+     "%5 = CONST<index> {20}\n%6 = CMPLT<bool> %4, %5\n%7 = CONST<index> {-1}\n"
+     "%8 = MUL<index> %1, %7\n%9 = ADD<index> %0, %8\n%10 = CONST<index> {4}\n"
+     "%11 = CMPLT<bool> %9, %10\n%12 = CMPLT<bool> %9, %7\n%13 = CONST<bool> {true}\n"
+     "%14 = CMPNE<bool> %12, %13\n%15 = AND<bool> %11, %14\n%16 = AND<bool> %6, %15\n"},
 };
 
 TEST(RuleFuzz, EveryRuleKeepsValuesAndFires) {
