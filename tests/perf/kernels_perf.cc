@@ -15,6 +15,7 @@
 #include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "tests/perf/models.h"
+#include "tests/perf/models/networks.h"
 #include "tests/perf/peers/gather_peer.h"
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/peers/peers.h"
@@ -41,6 +42,7 @@ struct Work {
   std::function<std::vector<PeerRun>(int threads)> peers;
   int64_t integers_below = 0;  // see Program::Make
   std::string family = {};     // whose ratios have one mean; empty: the group
+  bool kept = false;           // Program::MakeKept
 };
 
 Work MatMul(const std::string& name, const MatMulShape& s, int threads = 2) {
@@ -215,6 +217,11 @@ std::vector<Work> WholeModels() {
     out.push_back({"model", model.name, 2, 1e9, "runs/s"});
     out.back().graph = model.build;
   }
+  for (const NetworkEntry& network : Networks()) {
+    out.push_back({"model", Cat("kept.", network.name), 2, 1e9, "runs/s"});
+    out.back().kept = true;
+    out.back().build = [make = network.make](Client& c) { return make(c).run(); };
+  }
   return out;
 }
 
@@ -248,7 +255,9 @@ class Bench {
   absl::Status Measure(const Work& work, double seconds, std::vector<Measurement>& out) {
     UOPD_ASSIGN(const auto device, DeviceOf(work.threads));
     UOPD_ASSIGN(const client::Exported graph, GraphOf(work));
-    UOPD_ASSIGN(const auto program, Program::Make(device, graph.graph, work.integers_below));
+    UOPD_ASSIGN(const auto program, work.kept
+                                        ? Program::MakeKept(device, graph.graph)
+                                        : Program::Make(device, graph.graph, work.integers_below));
     if (std::getenv("UOPD_SHOW_OPTS") != nullptr) UOPD_TRY(ShowSteps(*program));
     std::vector<PeerRun> runs;
     absl::Status failed;
@@ -305,13 +314,21 @@ class Bench {
 
   static absl::Status ShowSteps(Program& program) {
     UOPD_TRY(program.Run());
-    UOPD_ASSIGN(const std::vector<double> seconds, program.RunTimed());
-    for (size_t i = 0; i < seconds.size(); ++i) {
+    constexpr int kRuns = 9;
+    std::vector<std::vector<double>> runs(program.steps().size());
+    for (int n = 0; n < kRuns; ++n) {
+      UOPD_ASSIGN(const std::vector<double> seconds, program.RunTimed());
+      for (size_t i = 0; i < seconds.size(); ++i) runs[i].push_back(seconds[i]);
+    }
+    double all = 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const double seconds = Percentile(runs[i], 0.5);
+      all += seconds;
       const Program::Step& step = program.steps()[i];
       std::string opts;
       for (const codegen::Opt& opt : step.kernel.applied) Append(opts, " ", Text(opt));
       std::fprintf(stderr, "  %s:%s\n    %.1f us, codegen %.1f ms, LLVM %.1f ms\n",
-                   step.kernel.name.c_str(), opts.c_str(), 1e6 * seconds[i],
+                   step.kernel.name.c_str(), opts.c_str(), 1e6 * seconds,
                    1e3 * step.codegen_seconds, 1e3 * step.compile_seconds);
       if (const char* folder = std::getenv("UOPD_KEEP_TEXT")) {
         if (FILE* f = std::fopen(Cat(folder, "/", step.kernel.name, ".ll").c_str(), "w")) {
@@ -320,6 +337,7 @@ class Bench {
         }
       }
     }
+    std::fprintf(stderr, "  all kernels: %.1f us\n", 1e6 * all);
     return absl::OkStatus();
   }
 

@@ -6,8 +6,10 @@
 #include <random>
 
 #include "core/base/text.h"
+#include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/render/llvm_ir.h"
+#include "core/schedule/kept/kept.h"
 #include "server/worker/launch_shape.h"
 #include "tests/perf/perf.h"
 #include "tests/support/kernel_interpreter.h"
@@ -18,7 +20,33 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Make(
     std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
     int64_t integers_below) {
   std::unique_ptr<Program> program(new Program(std::move(device), integers_below));
-  UOPD_TRY(program->Prepare(graph));
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
+  UOPD_TRY(program->Prepare(ctx, sink));
+  return program;
+}
+
+absl::StatusOr<std::unique_ptr<Program>> Program::MakeKept(
+    std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph) {
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
+  // Slots are numbered as the graph uses them: the first one that is not stored to is the input.
+  std::vector<bool> stable;
+  for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    if (!u.Is(ir::Op::PARAM)) continue;
+    const auto slot = static_cast<size_t>(u.slot());
+    if (stable.size() <= slot) stable.resize(slot + 1, true);
+  }
+  for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(ir::Op::STORE) && u.src(0).Is(ir::Op::PARAM))
+      stable[static_cast<size_t>(u.src(0).slot())] = false;
+  }
+  const auto input = std::find(stable.begin(), stable.end(), true);
+  if (input != stable.end()) *input = false;
+  UOPD_ASSIGN(const auto split, schedule::SplitKept(ctx, sink, stable, device->target(), {}));
+  if (!split) return absl::InvalidArgumentError("nothing is worth keeping");
+  std::unique_ptr<Program> program(new Program(std::move(device), 0));
+  UOPD_TRY(program->Prepare(ctx, split->main));
   return program;
 }
 
@@ -41,9 +69,7 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
   return stream_->CopyIn(std::as_bytes(std::span(values)), buffer, 0);
 }
 
-absl::Status Program::Prepare(std::string_view graph) {
-  ir::UOpContext ctx;
-  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kTensor));
+absl::Status Program::Prepare(ir::UOpContext& ctx, ir::UOp sink) {
   schedule::Options options;
   options.limits = schedule::KernelLimits::Of(device_->target());
   UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, options));

@@ -22,6 +22,10 @@ class Program {
   static absl::StatusOr<std::unique_ptr<Program>> Make(
       std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
       int64_t integers_below = 0);
+  // The same for the part of the graph that runs every time if all inputs but the first one stay the
+  // same (core/schedule/kept/kept.h). Kept values are numbers as those of input buffers.
+  static absl::StatusOr<std::unique_ptr<Program>> MakeKept(
+      std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph);
 
   // Runs every step once and waits.
   absl::Status Run();
@@ -42,7 +46,7 @@ class Program {
       : device_(std::move(device)),
         integers_below_(integers_below),
         stream_(device_->NewStream().value()) {}
-  absl::Status Prepare(std::string_view graph);
+  absl::Status Prepare(ir::UOpContext& ctx, ir::UOp sink);
   absl::Status Fill(devices::Buffer& buffer, const schedule::Slot& slot, size_t seed);
 
   std::shared_ptr<devices::cpu::CpuDevice> device_;
