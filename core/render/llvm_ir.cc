@@ -35,6 +35,7 @@ std::string Mangled(Dtype d, int64_t lanes) {
 
 constexpr int64_t kStreamed = 1;        // the tag of a STORE around the caches (docs/ir_linear.md)
 constexpr int64_t kLeastStreamed = 16;  // bytes of a vector that is stored around the caches
+constexpr int64_t kMostZeros = 8192;    // bytes that gated loads read instead of memory
 constexpr int64_t kBufferAlignment = 64;  // of every buffer whose size is a multiple of it
 
 class LlvmWriter {
@@ -103,8 +104,8 @@ class LlvmWriter {
     }
     // What was stored around the caches is seen by other threads after a fence only.
     const std::string_view end = streams_ ? "  fence seq_cst\n" : "";
-    std::string out =
-        "@zeros = internal unnamed_addr constant [8 x i8] zeroinitializer, align 8\n\n";
+    std::string out = Cat("@zeros = internal unnamed_addr constant [", zero_bytes_,
+                          " x i8] zeroinitializer, align 8\n\n");
     Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
            registers_, body_, end, "  ret void\n",
            polls_ ? Cat("stopped:\n", end, "  ret void\n") : "", "}\n\n");
@@ -355,7 +356,7 @@ class LlvmWriter {
                {{"ptr", ahead}, {"i32", "0"}, {"i32", "2"}, {"i32", "1"}}));
     }
     std::string loaded;
-    if (index.n_src() == 3 && n > 0) {
+    if (index.n_src() == 3 && Lanes(ctx_, index.src(2)) > 0) {
       const std::string mask = Operand(index.src(2), n);
       const std::string name =
           Cat("@llvm.masked.load.", Mangled(is_bool ? Dtype::U8 : u.dtype(), n), ".p0");
@@ -364,10 +365,16 @@ class LlvmWriter {
           {{"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}, {type, "zeroinitializer"}});
       Put(loaded = Temporary(), " = ", call);
     } else {
+      // One gate for all lanes chooses what is loaded: an ordinary load can be an operand of another
+      // instruction, and no mask has to be made.
       if (index.n_src() == 3) {
+        const GatedAddress split = SplitGated(index);
+        zero_bytes_ = std::max(zero_bytes_, (split.reach + std::max<int64_t>(1, n)) * align);
+        if (!split.moving.empty())
+          at = AddressOf(u.dtype(), names_.at(index.src(0).id()), split.fixed);
         const std::string safe = Temporary();
         Put(safe, " = select i1 ", Operand(index.src(2), 0), ", ptr ", at, ", ptr @zeros");
-        at = safe;
+        at = split.moving.empty() ? safe : AddressOf(u.dtype(), safe, split.moving);
       }
       Put(loaded = Temporary(), " = load ", type, ", ptr ", at, ", align ", align);
     }
@@ -377,6 +384,62 @@ class LlvmWriter {
       names_[u.id()] = loaded;
     }
     return absl::OkStatus();
+  }
+
+  // The terms of an index with a gate. `moving`: those that vary in an inner loop that the gate does
+  // not depend on, between 0 and `reach`. What the gate chooses is then the same in all iterations of
+  // this loop, so LLVM chooses once: between the address without these terms and @zeros, which has as
+  // many elements as they reach.
+  struct GatedAddress {
+    std::vector<UOp> fixed, moving;
+    int64_t reach = 0;
+  };
+  GatedAddress SplitGated(UOp index) {
+    GatedAddress out;
+    const uint64_t gating = LoopsOf(index.src(2));
+    const int64_t bytes = ir::ByteSize(index.dtype());
+    std::vector<UOp> terms = {index.src(1)};
+    while (!terms.empty()) {
+      const UOp u = terms.back();
+      terms.pop_back();
+      if (u.Is(Op::ADD)) {
+        terms.insert(terms.end(), {u.src(1), u.src(0)});
+        continue;
+      }
+      const uint64_t loops = LoopsOf(u);
+      const auto bounds = ctx_.BoundsOf(u);
+      const bool moves = (loops & gating) == 0 && loops > gating && bounds.min >= 0 &&
+                         (out.reach + bounds.max) * bytes <= kMostZeros;
+      if (moves) out.reach += static_cast<int64_t>(bounds.max);
+      (moves ? out.moving : out.fixed).push_back(u);
+    }
+    return out;
+  }
+  // The loops that the value depends on, a bit each, inner loops at higher bits. All bits: unknown.
+  uint64_t LoopsOf(UOp u) {
+    const auto [it, fresh] = loops_of_.try_emplace(u.id(), 0);
+    if (!fresh) return it->second;
+    uint64_t loops = 0;
+    if (u.Is(Op::RANGE)) {
+      loops = n_loops_ < 60 ? uint64_t{1} << n_loops_++ : ~uint64_t{0};
+    } else if (u.Is(ir::kAluOps) || u.Is(Op::CAST)) {
+      for (UOp s : u.srcs()) loops |= LoopsOf(s);
+    } else if (!u.Is({Op::CONST, Op::SPECIAL})) {
+      loops = ~uint64_t{0};
+    }
+    return loops_of_[u.id()] = loops;
+  }
+  std::string AddressOf(Dtype dtype, const std::string& from, std::span<const UOp> terms) {
+    std::string sum = terms.empty() ? "0" : Operand(terms[0], 0);
+    const std::string_view type = terms.empty() ? "i64" : Scalar(terms[0].dtype());
+    for (size_t i = 1; i < terms.size(); ++i) {
+      const std::string next = Temporary();
+      Put(next, " = add ", type, " ", sum, ", ", Operand(terms[i], 0));
+      sum = next;
+    }
+    const std::string out = Temporary();
+    Put(out, " = getelementptr ", InMemory(dtype), ", ptr ", from, ", ", type, " ", sum);
+    return out;
   }
 
   absl::Status Store(UOp u) {
@@ -559,6 +622,7 @@ class LlvmWriter {
   // counter.
   absl::Status OpenLoop(UOp u) {
     const int64_t k = u.axis_id();
+    (void)LoopsOf(u);  // gives the loop its bit: outer loops first
     const std::string type(Scalar(u.dtype())), size = Operand(u.src(0), 0);
     std::string from = "0", to = size;
     names_[u.id()] = Cat("%r", k);
@@ -630,7 +694,10 @@ class LlvmWriter {
   std::string body_, registers_, block_ = "entry";  // block_: label of the current block
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
   absl::flat_hash_map<uint32_t, int64_t> factors_;
+  absl::flat_hash_map<uint32_t, uint64_t> loops_of_;  // by node id
+  int n_loops_ = 0;
   bool polls_ = false, streams_ = false;
+  int64_t zero_bytes_ = 8;  // of @zeros: as many as one gated load reads
 };
 
 }  // namespace
