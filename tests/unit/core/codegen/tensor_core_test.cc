@@ -5,6 +5,7 @@
 #include "core/codegen/opt/apply.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/graph.h"
+#include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 
