@@ -371,7 +371,7 @@ class LlvmWriter {
                {{"ptr", ahead}, {"i32", "0"}, {"i32", "2"}, {"i32", "1"}}));
     }
     std::string loaded;
-    if (index.n_src() == 3 && n > 0) {
+    if (index.n_src() == 3 && Lanes(ctx_, index.src(2)) > 0) {
       const std::string mask = Operand(index.src(2), n);
       const std::string name =
           Cat("@llvm.masked.load.", Mangled(is_bool ? Dtype::U8 : u.dtype(), n), ".p0");
@@ -751,7 +751,7 @@ class LlvmWriter {
   // Addresses in the innermost loop so far that are those of zeros if a gate is false, with the
   // offset of the element. By ids of the buffer, the gate and the parts of the index.
   std::map<std::vector<uint32_t>, std::vector<std::pair<int64_t, std::string>>> gated_;
-  int64_t zero_bytes_ = 8;
+  int64_t zero_bytes_ = 8;  // of @zeros: as many as one gated load reads
   bool polls_ = false, streams_ = false;
 };
 

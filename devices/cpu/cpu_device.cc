@@ -15,6 +15,9 @@
 namespace uopd::devices::cpu {
 namespace {
 
+// Threads in the background leave the processor to others.
+constexpr std::chrono::microseconds kBackgroundSpin(30);
+
 class CpuExecutable final : public HostExecutable {
  public:
   CpuExecutable(std::shared_ptr<CpuDevice> device, const KernelCode& kernel_code,
@@ -91,7 +94,8 @@ ThreadPool& CpuDevice::threads() {
   if (!InBackground()) return threads_;
   MutexLock lock(background_mu_);
   if (background_ == nullptr) {
-    background_ = std::make_unique<ThreadPool>(target().threads, spin_, true);
+    background_ =
+        std::make_unique<ThreadPool>(target().threads, std::min(spin_, kBackgroundSpin), true);
   }
   return *background_;
 }

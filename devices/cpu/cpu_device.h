@@ -28,10 +28,10 @@
 namespace uopd::devices::cpu {
 
 struct CpuOptions {
-  int index = 0;                        // n of "CPU:n"
-  int threads = 0;                      // 0: one per processor that this process may use
-  std::chrono::microseconds spin{30};   // how long idle threads spin before they park
-  std::optional<std::string> features;  // replaces the processor's features; "" is plain x86-64
+  int index = 0;                         // n of "CPU:n"
+  int threads = 0;                       // 0: one per processor that this process may use
+  std::chrono::microseconds spin{1000};  // how long idle threads spin before they park
+  std::optional<std::string> features;   // replaces the processor's features; "" is plain x86-64
   HostHeap::Options memory;
   CommandQueue::Delay background;  // streams work late and in the background
 };

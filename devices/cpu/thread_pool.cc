@@ -12,6 +12,9 @@
 namespace uopd::devices::cpu {
 namespace {
 
+// After this time a spinning thread lets others have its processor, if any of them can run.
+constexpr std::chrono::microseconds kAlone(20);
+
 void Pause() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -79,13 +82,16 @@ ThreadPool::~ThreadPool() {
 template <class Done>
 void ThreadPool::Spin(Done done) const {
   if (spin_.count() == 0) return;
-  const auto until = std::chrono::steady_clock::now() + spin_;
-  do {
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
     for (int i = 0; i < 32; ++i) {  // reading the clock costs about as much as 32 polls
       if (done()) return;
       Pause();
     }
-  } while (std::chrono::steady_clock::now() < until);
+    const auto spun = std::chrono::steady_clock::now() - start;
+    if (spun >= spin_) return;
+    if (spun >= kAlone) sched_yield();
+  }
 }
 
 void ThreadPool::Iterate(Loop& loop) {

@@ -3,8 +3,10 @@
 //
 // Thread-safe: several callers may run loops at the same time, also from inside a loop. They share
 // the workers. A caller always takes part in its own loop, so loops finish even when all workers
-// are busy elsewhere. A worker spins a little after its last work, then it parks. A parked worker
-// takes about 50 us to start.
+// are busy elsewhere. A worker spins for a while after its last work, then it parks: a parked worker
+// takes about 50 us to start, in a virtual machine up to 200 us. So it should not park between the
+// kernels of a program, nor while a caller computes the larger part of one. Spinning threads yield to
+// others that can run.
 //
 // Linux may start a woken thread on the processor of the thread that woke it, and move it
 // milliseconds later: then two threads take as long as one. So a pool with one thread for each

@@ -111,13 +111,21 @@ class Bench {
 
   static absl::Status ShowSteps(Program& program) {
     UOPD_TRY(program.Run());
-    UOPD_ASSIGN(const std::vector<double> seconds, program.RunTimed());
-    for (size_t i = 0; i < seconds.size(); ++i) {
+    constexpr int kRuns = 9;
+    std::vector<std::vector<double>> runs(program.steps().size());
+    for (int n = 0; n < kRuns; ++n) {
+      UOPD_ASSIGN(const std::vector<double> seconds, program.RunTimed());
+      for (size_t i = 0; i < seconds.size(); ++i) runs[i].push_back(seconds[i]);
+    }
+    double all = 0;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      const double seconds = Percentile(runs[i], 0.5);
+      all += seconds;
       const Program::Step& step = program.steps()[i];
       std::string opts;
       for (const codegen::Opt& opt : step.kernel.applied) Append(opts, " ", Text(opt));
       std::fprintf(stderr, "  %s:%s\n    %.1f us, codegen %.1f ms, LLVM %.1f ms\n",
-                   step.kernel.name.c_str(), opts.c_str(), 1e6 * seconds[i],
+                   step.kernel.name.c_str(), opts.c_str(), 1e6 * seconds,
                    1e3 * step.codegen_seconds, 1e3 * step.compile_seconds);
       if (const char* folder = std::getenv("UOPD_KEEP_TEXT")) {
         if (FILE* f = std::fopen(Cat(folder, "/", step.kernel.name, ".ll").c_str(), "w")) {
@@ -126,6 +134,7 @@ class Bench {
         }
       }
     }
+    std::fprintf(stderr, "  all kernels: %.1f us\n", 1e6 * all);
     return absl::OkStatus();
   }
 

@@ -37,7 +37,7 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
         options_.integers_below > 0
             ? static_cast<int64_t>(random() % static_cast<uint64_t>(options_.integers_below))
             : static_cast<int64_t>(n % 15) - 7;
-    if (!options_.kept_beside.empty() && slot.dtype == ir::Dtype::U32) {
+    if (options_.kept && slot.dtype == ir::Dtype::U32) {
       // Words of two bf16 numbers.
       const uint64_t half = ir::EncodeFloat(ir::Dtype::BF16, static_cast<double>(n) / 1000 - 1);
       tests::StoreScalar(ir::Scalar::Int(slot.dtype, static_cast<int64_t>(half << 16 | half)),
@@ -55,16 +55,18 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
 absl::StatusOr<ir::UOp> Program::MainGraph(ir::UOpContext& ctx, ir::UOp sink,
                                            const schedule::Options& options) const {
   const ir::UOp rounded = schedule::RoundProducts(ctx, ir::Toposort(ctx, sink), options);
+  // Slots are numbered as the graph uses them: the first one that is not stored to is the input.
   std::vector<bool> stable;
   for (ir::UOp u : ir::Toposort(ctx, rounded)) {
     if (!u.Is(ir::Op::PARAM)) continue;
-    stable.resize(std::max(stable.size(), static_cast<size_t>(u.slot()) + 1));
-    stable[static_cast<size_t>(u.slot())] =
-        ir::StaticDims(*ctx.ShapeOf(u)) != std::optional(options_.kept_beside);
+    const auto slot = static_cast<size_t>(u.slot());
+    if (stable.size() <= slot) stable.resize(slot + 1, true);
   }
   for (ir::UOp u : ir::Toposort(ctx, rounded)) {
     if (u.Is(ir::Op::STORE)) stable[static_cast<size_t>(ir::MaybeBaseOf(u.src(0)).slot())] = false;
   }
+  const auto input = std::find(stable.begin(), stable.end(), true);
+  if (input != stable.end()) *input = false;
   UOPD_ASSIGN(const auto split, schedule::SplitKept(ctx, rounded, stable, device_->target(), {}));
   if (!split) return absl::InvalidArgumentError("the graph keeps nothing");
   return split->main;
@@ -76,7 +78,7 @@ absl::Status Program::Prepare(std::string_view graph) {
   schedule::Options options;
   options.limits = schedule::KernelLimits::Of(device_->target());
   if (options_.bf16) options.allowed_products.Add(DtypeNumber::BF16);
-  if (!options_.kept_beside.empty()) {
+  if (options_.kept) {
     UOPD_ASSIGN(sink, MainGraph(ctx, sink, options));
   }
   UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, options));

@@ -18,9 +18,9 @@ namespace uopd::perf {
 struct ProgramOptions {
   // Over 0, for indices: integers of input buffers are uniformly random from 0 on, below this.
   int64_t integers_below = 0;
-  // The main graph of SplitKept (core/schedule/kept/kept.h). Stable are the inputs of any other
-  // shape than this one. Empty: the whole graph.
-  ir::Dims kept_beside;
+  // Only the part of the graph that runs every time if all inputs but the first one stay the same
+  // (core/schedule/kept/kept.h). Kept values are numbers as those of input buffers.
+  bool kept = false;
   bool bf16 = false;  // operands of products may be rounded
 };
 

@@ -4,6 +4,7 @@
 #include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "tests/perf/models.h"
+#include "tests/perf/models/networks.h"
 #include "tests/perf/peers/gather_peer.h"
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/peers/process_peer.h"
@@ -188,11 +189,12 @@ std::vector<Work> WholeModels() {
     if (model.name != "resnet50" && model.name != "train" && model.name != "mlp-adam") continue;
     out.push_back({"model", model.name, 2, 1e9, "runs/s"});
     out.back().graph = model.build;
-    if (model.name != "resnet50") continue;
+  }
+  for (const NetworkEntry& network : Networks()) {
     for (const bool bf16 : {false, true}) {
-      out.push_back(out.front());
-      out.back().name = bf16 ? "resnet50.kept.bf16" : "resnet50.kept";
-      out.back().options = {.kept_beside = {1, 3, 224, 224}, .bf16 = bf16};
+      out.push_back({"model", Cat("kept.", network.name, bf16 ? ".bf16" : ""), 2, 1e9, "runs/s"});
+      out.back().options = {.kept = true, .bf16 = bf16};
+      out.back().build = [make = network.make](Client& c) { return make(c).run(); };
     }
   }
   return out;

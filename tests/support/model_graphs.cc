@@ -104,7 +104,7 @@ UOp GraphBuilder::Windows(UOp x, size_t axis, int64_t k) {
   return Shrink(y, Dims(at.size(), 0), at);
 }
 
-UOp GraphBuilder::Conv2d(UOp x, UOp w, int64_t pad) {
+UOp GraphBuilder::Windows2d(UOp x, UOp w, int64_t pad) {
   Dims in = DimsOf(x);
   const Dims k = DimsOf(w);
   if (pad > 0) {
@@ -112,11 +112,25 @@ UOp GraphBuilder::Conv2d(UOp x, UOp w, int64_t pad) {
     in[3] += 2 * pad;
     x = Pad(x, {0, 0, pad, pad}, in);
   }
-  const int64_t h = in[2] - k[2] + 1, v = in[3] - k[3] + 1;
-  x = Windows(Windows(x, 2, k[2]), 4, k[3]);  // n, c, kh, h, kw, w
+  return Windows(Windows(x, 2, k[2]), 4, k[3]);
+}
+
+UOp GraphBuilder::Conv2d(UOp x, UOp w, int64_t pad) {
+  const Dims k = DimsOf(w);
+  x = Windows2d(x, w, pad);
+  const Dims in = DimsOf(x);
+  const int64_t h = in[3], v = in[5];
   x = Reshape(x, {in[0], 1, in[1], k[2], h, k[3], v});
   w = Reshape(w, {1, k[0], k[1], k[2], 1, k[3], 1});
   return Reshape(Sum(ir::Mul(ctx_, x, w), {2, 3, 5}), {in[0], k[0], h, v});
+}
+
+UOp GraphBuilder::DepthwiseConv2d(UOp x, UOp w, int64_t pad) {
+  const Dims k = DimsOf(w);
+  x = Windows2d(x, w, pad);
+  const Dims in = DimsOf(x);
+  return Reshape(Sum(ir::Mul(ctx_, x, Reshape(w, {1, k[0], k[2], 1, k[3], 1})), {2, 4}),
+                 {in[0], in[1], in[3], in[5]});
 }
 
 UOp GraphBuilder::BatchNorm(UOp x) {

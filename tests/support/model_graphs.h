@@ -41,7 +41,9 @@ class GraphBuilder {
   ir::UOp MatMul(ir::UOp a, ir::UOp b);  // [.., m, k] x [.., k, n], equal or broadcasting batches
   ir::UOp Transpose(ir::UOp x);          // last two axes
   ir::UOp Conv2d(ir::UOp x, ir::UOp w, int64_t pad);  // NCHW, OIHW, stride 1
-  ir::UOp BatchNorm(ir::UOp x);                       // statistics over N, H, W
+  // The same with one channel of input for each of output; w has shape [c, 1, kh, kw].
+  ir::UOp DepthwiseConv2d(ir::UOp x, ir::UOp w, int64_t pad);
+  ir::UOp BatchNorm(ir::UOp x);  // statistics over N, H, W
   ir::UOp Attention(ir::UOp q, ir::UOp k, ir::UOp v);
 
   // One pre-norm transformer block over x [t, d] with `heads` heads. Adds inputs for its weights.
@@ -49,6 +51,7 @@ class GraphBuilder {
 
  private:
   ir::UOp Windows(ir::UOp x, size_t axis, int64_t k);
+  ir::UOp Windows2d(ir::UOp x, ir::UOp w, int64_t pad);  // n, c, kh, h, kw, w
 
   ir::UOpContext& ctx_;
   int64_t slots_ = 0;

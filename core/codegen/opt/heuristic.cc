@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <tuple>
 
 #include "core/codegen/estimate.h"
@@ -39,6 +40,9 @@ constexpr double kLeastReuse = 4;          // tiles that read what is packed
 constexpr double kLeastWordReuse = 2;      // tiles that read packed words of a matrix instruction
 constexpr double kTileRows = 8;            // rows of a usual tile
 constexpr int64_t kRowBytes = 2048;        // steps of at least this size often leave the page
+constexpr double kGated = 1.5;             // cost of a gated load, in loads
+constexpr double kAboutEqual = 1.1;        // bytes that threads read
+constexpr int64_t kLoadedTogether = 4;     // vectors that LLVM loads at the same place
 constexpr double kManyRows = 600;          // more than these want entries of the page table at once
 constexpr double kMostLines = 8000;        // estimated limit on the length of the kernel
 constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
@@ -280,6 +284,8 @@ class Heuristic : KernelFacts {
     sums.count = std::max<int64_t>(1, static_cast<int64_t>(results_.size()));
     for (size_t i = 0; i < axes_.size(); ++i)
       sums.joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
+    if (unrolls_whole_) sums.terms = static_cast<int64_t>(Times(reduces_));
+    if (!unrolls_whole_ && UnrollsInnermost()) sums.ahead = kLoadedTogether;
     std::vector<TileLoad> loads;
     for (const Access& a : accesses_) {
       if (a.is_store || (a.path & reduces_) == 0) continue;
@@ -294,6 +300,8 @@ class Heuristic : KernelFacts {
         load.bytes *= static_cast<double>(lanes_[i]);
         load.instructions = LoadsOf(a, i, lanes_[i]);
       }
+      if (a.is_gated && !HasLanes(a)) load.instructions *= kGated;
+      if (unrolls_whole_) AddWindows(a, load);
       if (plan_.maybe_instruction() != nullptr) {
         if (!HasLanes(a)) load.instructions = WordCost(a);
         // Lanes of words along the sum are not packed: each element is loaded and moved to its place.
@@ -302,11 +310,44 @@ class Heuristic : KernelFacts {
       loads.push_back(load);
     }
     const bool shared = std::any_of(axes.begin(), axes.end(),
-                                    [&](const TileAxis& a) { return SharedAlong(a.axis); });
+                                    [&](const TileAxis& a) { return SharedAlong(a.axis); }) ||
+                        std::any_of(loads.begin(), loads.end(),
+                                    [](const TileLoad& l) { return !l.windows.empty(); });
     if (!shared) return false;
     for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, target_).amounts)
       Upcast(axis, amount);
     return true;
+  }
+  // Whether the innermost reduced axis is short, and no window slides along it: ChooseUnroll will
+  // unroll it whole.
+  bool UnrollsInnermost() const {
+    size_t innermost = axes_.size();
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if ((reduces_ & Bit(a)) != 0 && fixed_[a] && left_[a] > 1) innermost = a;
+    }
+    if (innermost == axes_.size() || left_[innermost] > kShortLoop) return false;
+    return std::none_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+      const int64_t step = x.strides[innermost].value_or(0);
+      if (x.is_store || step == 0) return false;
+      for (size_t u = 0; u < axes_.size(); ++u) {
+        const int64_t other = x.strides[u].value_or(0);
+        if (!IsReduce(u) && lanes_[u] == 1 && other != 0 && step % other == 0) return true;
+      }
+      return false;
+    });
+  }
+  // Which output axes a window slides along, if the reduction over it is unrolled whole.
+  void AddWindows(const Access& a, TileLoad& load) const {
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      const int64_t step = a.strides[i].value_or(0) * lanes_[i];
+      if (IsReduce(i) || step == 0) continue;
+      for (size_t r = 0; r < axes_.size(); ++r) {
+        const int64_t within = a.strides[r].value_or(0);
+        if ((reduces_ & Bit(r)) == 0 || within == 0 || step % within != 0) continue;
+        const int64_t slide = std::abs(step / within);
+        if (slide < sizes_[r]) load.windows.push_back({i, slide, sizes_[r]});
+      }
+    }
   }
   bool HasLanes(const Access& a) const {
     for (size_t i = 0; i < axes_.size(); ++i) {
@@ -443,7 +484,7 @@ class Heuristic : KernelFacts {
       }
       // A short innermost loop costs as much as its body, and its gates become constants.
       if (a == innermost && SlidesTooFar(a)) continue;
-      if (a == innermost && left_[a] <= kShortLoop &&
+      if (a == innermost && left_[a] <= kShortLoop && StepsFit(left_[a]) &&
           TryCopies({OptKind::kUnroll, static_cast<int>(a), 0}, left_[a])) {
         left_[a] = 1;
         if (accumulators_ >= 8) return;
@@ -451,13 +492,34 @@ class Heuristic : KernelFacts {
       }
       const int64_t want = accumulators_ >= 8 ? 2 : 8 / accumulators_;
       for (int64_t n : {8, 4, 2}) {
-        if (n > want || left_[a] % n != 0 || left_[a] < n) continue;
+        if (n > want || left_[a] % n != 0 || left_[a] < n || !StepsFit(n)) continue;
         if (TryCopies({OptKind::kUnroll, static_cast<int>(a), n}, n)) {
           left_[a] /= n;
           break;
         }
       }
     }
+  }
+
+  // Whether n steps of the reduction fit in the registers. LLVM loads vectors that are less than 512
+  // bytes apart, up to four, right after the first of them, also those of later steps. One register too
+  // few would cost dearly: then LLVM keeps most accumulators in memory.
+  bool StepsFit(int64_t n) const {
+    if (has_stages_) return true;
+    int64_t most = 0;
+    for (const Access& x : accesses_) {
+      if (x.is_store || (x.path & reduces_) == 0) continue;
+      int64_t vectors = 0;
+      for (size_t a = 0; a < axes_.size(); ++a) {
+        if (lanes_[a] == 1 || IsReduce(a) || x.strides[a] != 1) continue;
+        vectors = std::max<int64_t>(vectors, 1);
+      }
+      for (size_t a = 0; a < axes_.size() && vectors > 0; ++a)
+        vectors *= x.strides[a] != 0 && !IsReduce(a) ? copies_[a] : 1;
+      most = std::max(most, std::min(std::max(vectors, kLoadedTogether), n * vectors));
+    }
+    return accumulators_ * std::max<int64_t>(1, static_cast<int64_t>(results_.size())) + most + 1 <=
+           target_.vector_registers;
   }
 
   // Whether unrolling the axis whole makes neighbouring copies load the same elements, as the
@@ -515,20 +577,27 @@ class Heuristic : KernelFacts {
     const Estimate e = EstimateKernel(ctx_, sink_);
     const double work = e.flops + e.bytes / 4;
     // First look for a thread count that divides an axis: nothing is computed twice. Else take a
-    // long axis: little is computed twice. Of several axes the one along which each thread reads
-    // the least wins.
-    for (const bool divides : {true, false}) {
+    // long axis: little is computed twice. Else one of which at most 30 % are computed twice. Of
+    // several axes the one along which each thread reads the least wins, of about equal ones the
+    // outermost: what a thread reads and writes then lies together.
+    const auto useful = [&](size_t a, int64_t t) {
+      return static_cast<double>(left_[a]) / static_cast<double>(Rounds(a, t) * t);
+    };
+    for (const double least_useful : {1.0, 8.0 / 9, 0.7}) {
       for (int64_t t = target_.threads; t > 1; --t) {
         if (work / static_cast<double>(t) < kWorkPerThread) continue;
         std::vector<std::pair<double, size_t>> axes;
         for (size_t a = 0; a < axes_.size(); ++a) {
           if (IsReduce(a) || !fixed_[a]) continue;
           // An axis along which a thread reads far less may compute a little twice.
-          const bool little = reduces_ != 0 && left_[a] >= 16 * t;
-          if (divides ? left_[a] % t != 0 && !little : left_[a] < 8 * t) continue;
+          const bool fits = useful(a, t) >= least_useful;
+          if (left_[a] < t || (!fits && (reduces_ == 0 || left_[a] < 16 * t))) continue;
           const double read = reduces_ == 0 ? 0 : ReadByThread(a, t);
-          axes.emplace_back(divides && left_[a] % t != 0 ? read / kFarLess : read, a);
+          axes.emplace_back(fits ? read : read / kFarLess, a);
         }
+        double least = std::numeric_limits<double>::max();
+        for (const auto& [bytes, a] : axes) least = std::min(least, bytes);
+        for (auto& [bytes, a] : axes) bytes = bytes <= kAboutEqual * least ? least : bytes;
         std::sort(axes.begin(), axes.end());
         for (const auto& [bytes, a] : axes) {
           if (Try({OptKind::kThread, static_cast<int>(a), t})) {
@@ -540,14 +609,17 @@ class Heuristic : KernelFacts {
     }
   }
   // Elements that one of t threads reads, each counted once, if the threads split the axis. Each
-  // thread packs the words of a TC for itself: what is packed counts twice.
+  // thread packs the words of a TC for itself: what is packed counts twice. Short rows are not
+  // divided: processors fetch neighbouring lines too.
   double ReadByThread(size_t axis, int64_t t) const {
     double all = 0;
     for (const Access& a : accesses_) {
       if (a.is_store) continue;
       double mine = 1;
       for (size_t i = 0; i < axes_.size(); ++i) {
-        if (a.strides[i] != 0) mine *= static_cast<double>(sizes_[i]) / (i == axis ? t : 1);
+        if (a.strides[i] == 0) continue;
+        const bool divided = i == axis && (a.strides[i] != 1 || sizes_[i] * a.bytes >= kRowBytes);
+        mine *= static_cast<double>(sizes_[i]) / (divided ? t : 1);
       }
       all += plan_.maybe_instruction() != nullptr && HasLanes(a) ? 2 * mine : mine;
     }

@@ -39,7 +39,7 @@ KernelFacts::KernelFacts(ir::UOpContext& ctx, UOp sink, const Target& target)
       fixed = fixed && fixed_[a];
     }
   }
-  unrolls_whole_ = fixed && terms <= kUnrollWhole;
+  unrolls_whole_ = fixed && terms <= kUnrollWhole && !MultipliesMatrices(order);
   for (UOp u : order) {
     if (!u.Is(Op::CONST)) lines_[along_.at(u.id())] += std::max(rules::Instructions(u), 1.0);
     if (u.Is(Op::STAGE)) {
@@ -56,6 +56,22 @@ KernelFacts::KernelFacts(ir::UOpContext& ctx, UOp sink, const Target& target)
       widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
     }
   }
+}
+
+// Whether two loads of a reduction depend on one output axis each that the other one does not: then
+// a register tile shares both loads.
+bool KernelFacts::MultipliesMatrices(std::span<const UOp> order) const {
+  std::vector<AxisSet> along;
+  for (UOp u : order) {
+    const AxisSet mine = along_.at(u.id());
+    if (u.Is(Op::LOAD) && (mine & reduces_) != 0) along.push_back(mine & ~Reduced());
+  }
+  for (AxisSet a : along) {
+    for (AxisSet b : along) {
+      if ((a & ~b) != 0 && (b & ~a) != 0) return true;
+    }
+  }
+  return false;
 }
 
 // The loops around a node that depends on the axes `along`: the reduced axes in `along`, and all

@@ -4,6 +4,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -80,6 +81,7 @@ class KernelFacts {
   void NoteReduce(ir::UOp u);
   void NoteAccess(ir::UOp u);
   bool SumsInside(ir::UOp stage) const;
+  bool MultipliesMatrices(std::span<const ir::UOp> order) const;
 
   absl::flat_hash_map<uint32_t, size_t> number_;           // id of a RANGE -> axis
   absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;  // by node id: FindAxes, FindPaths

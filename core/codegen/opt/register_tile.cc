@@ -28,12 +28,14 @@ class Model {
   // fit in the registers.
   double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
-    double loaded = 0, fewest = accumulators, from_second = 0, largest = 0, far = 1;
+    double loaded = 0, held = 0, from_second = 0, largest = 0, far = 1;
+    const uint64_t outer = uint64_t{1} << std::min(a.axis, b.axis);
     for (const TileLoad& l : loads_) {
-      const double copies = ((l.along >> a.axis & 1) != 0 ? static_cast<double>(x) : 1.0) *
-                            ((l.along >> b.axis & 1) != 0 ? static_cast<double>(y) : 1.0);
+      const double copies = Copies(l, a, x) * Copies(l, b, y);
       loaded += copies * l.instructions;
-      fewest = std::min(fewest, copies);
+      // The copies of the last axis are computed next to each other, so values that do not depend on
+      // the other axis are needed again for each copy of it.
+      if ((l.along & outer) == 0) held += copies;
       if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
       const double bytes = copies * l.bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
@@ -45,16 +47,34 @@ class Model {
       if (bytes * l.steps <= FirstLevel() / 2) largest = std::max(largest, bytes);
     }
     from_second -= largest;
-    const double alive = accumulators * static_cast<double>(sums_.count);
-    if (alive + fewest + 1 > target_.vector_registers && alive > static_cast<double>(sums_.count))
+    double alive = accumulators * static_cast<double>(sums_.count);
+    // Sums over windows are computed one after the other: the terms of one and the factors of all are
+    // alive.
+    const bool slides = std::any_of(loads_.begin(), loads_.end(),
+                                    [](const TileLoad& l) { return !l.windows.empty(); });
+    if (slides && accumulators > 1)
+      alive += std::min(2 * static_cast<double>(sums_.terms) + 6, target_.vector_registers * 0.75);
+    if (alive + std::max(held, static_cast<double>(sums_.ahead)) + 1 > target_.vector_registers &&
+        alive > static_cast<double>(sums_.count))
       return 0;
     const double issue = std::max(accumulators, loaded) / kPerCycle;
-    const double cycles =
-        std::max(issue, kLatency) + kOverhead + kNotHidden * from_second / kBytesPerCycle;
+    // Sums that are unrolled whole do not wait for those of the tile before.
+    const double latency = sums_.terms > 1 ? 0 : kLatency;
+    const double cycles = std::max(issue, latency) + kOverhead / static_cast<double>(sums_.terms) +
+                          kNotHidden * from_second / kBytesPerCycle;
     return accumulators * Useful(a, x) * Useful(b, y) / (cycles * far);
   }
 
  private:
+  // Values that n copies along the axis load for one term of each sum.
+  static double Copies(const TileLoad& l, const TileAxis& a, int64_t n) {
+    if ((l.along >> a.axis & 1) == 0) return 1;
+    for (const TileLoad::Window& w : l.windows) {
+      if (w.axis == a.axis)
+        return static_cast<double>((n - 1) * w.slide + w.size) / static_cast<double>(w.size);
+    }
+    return static_cast<double>(n);
+  }
   // Whether the copies along the axis are vectors on different pages, instead of neighbours.
   static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
     return n > 1 && l.bytes >= kVectorBytes && l.strides[a.axis] >= kWayBytes;

@@ -17,11 +17,19 @@ namespace uopd::codegen {
 // A load inside of the reduction. `strides`: by axis, the bytes between the addresses of two
 // neighbouring iterations; 0 if not constant.
 struct TileLoad {
+  // The windows of a convolution whose reduction is unrolled whole: neighbouring copies along an axis
+  // begin `slide` elements apart and read `size` elements each. Elements that several copies read are
+  // loaded once.
+  struct Window {
+    size_t axis = 0;
+    int64_t slide = 1, size = 1;  // slide < size
+  };
   uint64_t along = 0;       // the axes that it depends on, a bit each
   double instructions = 1;  // to load one value; over 1 for lanes that are not contiguous
   double bytes = 4;         // of one value with all its lanes
   double steps = 1;         // steps of the reductions: different values of one copy
   std::vector<int64_t> strides;
+  std::vector<Window> windows;
 };
 
 struct TileAxis {
@@ -38,6 +46,8 @@ struct Tile {
 struct TileSums {
   int64_t count = 1;   // results of reductions that are alive together for each element of the tile
   bool joins = false;  // each result is the sum of the lanes of a vector
+  int64_t ahead = 0;   // values of one load that are in registers at the same time, at least
+  int64_t terms = 1;   // of each sum in one step; over 1: the reduction is unrolled whole
 };
 
 // Of at most two of the axes; between equals those that come first in `axes`. Numbers of results

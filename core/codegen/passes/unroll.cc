@@ -18,8 +18,9 @@ using ir::UOp;
 constexpr size_t kMaxNodes = 2'000'000;
 
 // A reduction with fewer copies than this gets one accumulator per unrolled term, so that the
-// additions do not wait for each other.
-constexpr size_t kIndependentAccumulators = 8;
+// additions do not wait for each other. Without a loop the processor computes several results at the
+// same time anyway, and a chain has multiply-adds.
+constexpr size_t kIndependentAccumulators = 8, kIndependentWithoutLoop = 2;
 
 bool IsUnrolled(UOp u) {
   return u.Is(Op::RANGE) &&
@@ -165,7 +166,8 @@ class Unroller {
       out.insert(out.end(), loops.begin(), loops.end());
       return ctx_.Make(Op::REDUCE, u.dtype(), out, u.arg(), u.tag());
     };
-    if (values.size() > 1 && accumulators < kIndependentAccumulators) {
+    if (values.size() > 1 &&
+        accumulators < (loops.empty() ? kIndependentWithoutLoop : kIndependentAccumulators)) {
       for (UOp& v : values) v = reduce(v);
       return Tree(op, values);
     }

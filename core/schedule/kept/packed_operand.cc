@@ -20,7 +20,7 @@ constexpr double kMostRepeated = 1.3;
 
 // Elements of a block: the vectors of a usual register tile.
 int64_t BlockOf(int64_t size, int64_t lanes, const Target& target) {
-  for (int64_t vectors = target.vector_registers >= 32 ? 4 : 2; vectors > 0; vectors /= 2) {
+  for (int64_t vectors = target.vector_registers >= 32 ? 4 : 2; vectors > 0; --vectors) {
     if (size % (vectors * lanes) == 0) return vectors * lanes;
   }
   return size;
@@ -114,21 +114,18 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
   out.dtype = KeptDtype(packed.value);
   const int64_t lanes = target.vector_bytes / std::max<int64_t>(4, ir::ByteSize(p.mul.dtype()));
   int64_t rows = 1, terms = 1;
-  size_t vector = p.dims.size();
+  const size_t none = p.dims.size();
+  size_t vector = none, both = none;  // `both`: an axis that both operands have
   for (size_t a = 0; a < p.dims.size(); ++a) {
     const bool mine = (packed.axes >> a & 1) != 0, theirs = (other.axes >> a & 1) != 0;
     if (p.IsReduced(a)) {
       if (mine) terms *= p.dims[a];
     } else if (!mine && theirs) {
       rows *= p.dims[a];
-    } else if (mine && !theirs && p.dims[a] >= lanes) {
-      vector = a;
+    } else if (mine && p.dims[a] >= lanes) {
+      (theirs ? both : vector) = a;
     }
   }
-  // Few rows: packing pays only if it saves rounding the operand in every run.
-  const bool narrows = ir::Bits(out.dtype) < ir::Bits(packed.base.dtype());
-  if (vector == p.dims.size() || terms < kLeastTerms) return std::nullopt;
-  if (rows < kLeastRows && !narrows) return std::nullopt;
   // Reduced axes along which windows slide stand outside of the others: their gates and offsets are
   // then computed outside of the inner loop.
   uint64_t slides = 0;
@@ -136,6 +133,12 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
     const uint64_t axes = AxesIn(ctx, p, i);
     if ((axes & ~p.reduced) != 0) slides |= axes & p.reduced;
   }
+  // A depthwise convolution sums up windows only: its lanes are channels, which both operands have.
+  const bool depthwise = vector == none && (packed.axes & p.reduced & ~slides) == 0;
+  if (depthwise) vector = both;
+  // Few rows: packing pays only if it saves rounding the operand in every run.
+  const bool narrows = ir::Bits(out.dtype) < ir::Bits(packed.base.dtype());
+  if (vector == none || terms < kLeastTerms || (rows < kLeastRows && !narrows)) return std::nullopt;
   std::vector<std::pair<int, size_t>> outer;  // rank, index into `used`
   for (size_t a = 0; a < p.dims.size(); ++a) {
     if ((packed.axes >> a & 1) == 0) continue;
@@ -146,7 +149,7 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
     out.used.push_back(p.dims[a]);
   }
   if (static_cast<double>(out.Bytes()) > kMostRepeated * leaf_bytes) return std::nullopt;
-  out.block = BlockOf(p.dims[vector], lanes, target);
+  out.block = depthwise ? p.dims[vector] : BlockOf(p.dims[vector], lanes, target);
   std::sort(outer.begin(), outer.end());
   const auto [innermost, last] = outer.back();
   const int64_t word = WordOf(out.dtype, p.mul.dtype(), target);

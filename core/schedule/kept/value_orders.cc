@@ -38,7 +38,9 @@ class Chooser {
       if (found == products_.end()) {
         UOp base = u.src(0);
         while (base.Is(Op::CAST) || base.Is(ir::kMovementOps)) base = base.src(0);
-        if (base != u.src(0)) Want(BelowPadding(base));
+        // A sum over the results of a product, such as a mean over pixels, would keep the product
+        // from having a tile.
+        Want(BelowPadding(base));
         continue;
       }
       const PackedProduct& p = found->second;
@@ -46,7 +48,7 @@ class Chooser {
       const UOp stored = Rounded(read);
       if (stored != read.base && readers_[read.base.id()] > 1) Want(read.base);
       if (Want(stored)) continue;
-      if (MayOrder(stored)) Put(stored, ReadOrder(p.product, read));
+      if (MayOrder(stored)) Put(stored, ReadOrder(p, read));
     }
     // Values that a stored value joins. From the users to the sources, since a join may be below
     // another one.
@@ -165,13 +167,15 @@ class Chooser {
     return order;
   }
 
-  // The axes of the base of an operand with those that only reduced axes run over moved to the end.
-  std::vector<int64_t> ReadOrder(const Product& p, const Operand& read) const {
+  // The axes of the base of an operand with those that only reduced axes or the vectorised axis run
+  // over moved to the end.
+  std::vector<int64_t> ReadOrder(const PackedProduct& p, const Operand& read) const {
+    const uint64_t inner = p.product.reduced | uint64_t{1} << p.vector;
     std::vector<int64_t> order, last;
     for (size_t i = 0; i < read.access->index.size(); ++i) {
-      const uint64_t axes = AxesIn(ctx_, p, read.access->index[i]);
-      const bool summed = axes != 0 && (axes & ~p.reduced) == 0;
-      (summed ? last : order).push_back(static_cast<int64_t>(i));
+      const uint64_t axes = AxesIn(ctx_, p.product, read.access->index[i]);
+      const bool is_inner = axes != 0 && (axes & ~inner) == 0;
+      (is_inner ? last : order).push_back(static_cast<int64_t>(i));
     }
     if (last.empty() || std::ranges::is_sorted(Joined(order, last))) return {};
     return Joined(order, last);

@@ -165,6 +165,30 @@ std::vector<KernelCase> OptsCases() {
                    },
                    {{Dtype::F32, 5 * size * size}, {Dtype::F32, 243}, {Dtype::F32, 135}}});
   }
+  for (const int64_t stride : {1, 2}) {
+    // x (5 stride, 7 stride, 20) * w (3, 3, 20) for each channel alone, padded by 1, channels
+    // innermost.
+    const int64_t in = 35 * stride * stride * 20;
+    out.push_back({"depthwise_convolution",
+                   [=](UOpContext& c) {
+                     KernelBuilder b(c);
+                     const UOp i = b.Loop(5), j = b.Loop(7), n = b.Loop(20), k = b.Reduced(3),
+                               l = b.Reduced(3);
+                     const UOp y = Add(c, b.At(i, stride, k), c.Idx(-1)),
+                               x = Add(c, b.At(j, stride, l), c.Idx(-1));
+                     const auto inside = [&](UOp at, int64_t size) {
+                       return And(c, ir::Lt(c, c.Idx(-1), at), ir::Lt(c, at, c.Idx(size)));
+                     };
+                     const UOp value =
+                         b.Load(b.Buffer(1, Dtype::F32, in), b.At(b.At(y, 7 * stride, x), 20, n),
+                                And(c, inside(y, 5 * stride), inside(x, 7 * stride)));
+                     const UOp w = b.Load(b.Buffer(2, Dtype::F32, 180), b.At(b.At(k, 3, l), 20, n));
+                     return b.Kernel(
+                         {b.StoreLoops(b.Buffer(0, Dtype::F32, 700), b.At(b.At(i, 7, j), 20, n),
+                                       Sum(c, Mul(c, value, w), {k, l}), {i, j, n})});
+                   },
+                   {{Dtype::F32, 700}, {Dtype::F32, in}, {Dtype::F32, 180}}});
+  }
   out.push_back({"transposition",
                  [](UOpContext& c) {
                    KernelBuilder b(c);

@@ -34,7 +34,32 @@ TEST(RegisterTileTest, FillsTheRegistersAndFits) {
   const int64_t rows = Amount(tile, 0), vectors = Amount(tile, 1);
   EXPECT_EQ(tile.accumulators, rows * vectors);
   EXPECT_GE(tile.accumulators, 20);
-  EXPECT_LE(tile.accumulators + std::min(rows, vectors) + 1, 32);
+  // The vectors are needed again for each row.
+  EXPECT_LE(tile.accumulators + vectors + 1, 32);
+}
+
+TEST(RegisterTileTest, ValuesThatCopiesOfTheFirstAxisShareFitToo) {
+  // Nine vectors side by side would be in registers while rows are computed one after the other.
+  const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 3}, {1, 9}}, MatmulLoads(24, 96),
+                                       {}, CachedTarget());
+  EXPECT_GE(tile.accumulators, 9);
+  EXPECT_LE(tile.accumulators + Amount(tile, 1) + 1, 32);
+}
+
+// A depthwise convolution over 28 x 28 pixels, 3 x 3 terms unrolled.
+TEST(RegisterTileTest, NeighbouringWindowsShareElements) {
+  const std::vector<TileAxis> axes = {{1, 28}, {0, 28}};
+  TileLoad x{.along = 3, .bytes = 64, .steps = 9, .strides = {10752, 384}};
+  TileLoad w{.bytes = 64, .steps = 9, .strides = {0, 0}};
+  TileSums sums;
+  sums.terms = 9;
+  const Tile apart = ChooseRegisterTile(axes, std::vector<TileLoad>{x, w}, sums, CachedTarget());
+  x.windows = {{0, 1, 3}, {1, 1, 3}};
+  const Tile windows = ChooseRegisterTile(axes, std::vector<TileLoad>{x, w}, sums, CachedTarget());
+  EXPECT_GE(windows.accumulators, 4);
+  // The nine factors and the terms of one sum are in registers too.
+  EXPECT_LE(windows.accumulators + 2 * 9 + 1, 32);
+  EXPECT_GT(apart.accumulators, windows.accumulators) << "without windows only sums are alive";
 }
 
 TEST(RegisterTileTest, SeveralSumsShareTheRegisters) {

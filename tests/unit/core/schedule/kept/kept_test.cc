@@ -237,6 +237,32 @@ TEST(Kept, ConvolutionsReadPackedWeightsAndChannelsInnermost) {
   ExpectSame(ctx, sink, *split);
 }
 
+// A depthwise convolution between two others: its lanes are channels, like theirs, and so the order of
+// the values around it.
+TEST(Kept, DepthwiseConvolutionsReadChannelsInnermost) {
+  ir::UOpContext ctx;
+  GraphBuilder g(ctx);
+  const UOp x = g.Input({2, 4, 5, 7}), w1 = g.Input({6, 4, 1, 1}), w2 = g.Input({6, 1, 3, 3}),
+            w3 = g.Input({4, 6, 1, 1});
+  const UOp wide = g.Relu(g.Conv2d(x, w1, 0));
+  g.Output(g.Conv2d(g.Relu(g.DepthwiseConv2d(wide, w2, 1)), w3, 0));
+  const UOp sink = g.Finish();
+  const auto split = Split(ctx, sink, Slots({1, 2, 3}));
+  ASSERT_TRUE(split);
+  EXPECT_EQ(split->slots, 3);
+  EXPECT_EQ(Count(ctx, split->main, Op::CONTIGUOUS), 2);
+  std::multiset<Dims> kept;
+  for (UOp u : ir::Toposort(ctx, split->main)) {
+    if (u.Is(Op::CONTIGUOUS)) {
+      EXPECT_EQ(g.DimsOf(u), (Dims{2, 5, 7, 6}));
+    }
+    if (u.Is(Op::PARAM) && u.slot() >= split->first_slot) kept.insert(g.DimsOf(u));
+  }
+  // [kh][kw][channel] for the depthwise one.
+  EXPECT_TRUE(kept.contains(Dims{1, 3, 3, 6}));
+  ExpectSame(ctx, sink, *split);
+}
+
 // The padded input of a pooling is not stored: what is below the padding is.
 TEST(Kept, PoolingStoresWhatItPads) {
   ir::UOpContext ctx;
