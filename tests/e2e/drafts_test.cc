@@ -16,17 +16,17 @@
 namespace uopd::e2e {
 namespace {
 
-constexpr char kCompiled[] = "uopd_kernels_compiled_total";
+constexpr char kKernelsCompiled[] = "uopd_kernels_compiled_total";
 constexpr char kUpgraded[] = "uopd_draft_upgrades_total{result=\"compiled\"}";
 constexpr char kPending[] = "uopd_drafts_pending";
-constexpr int64_t kSize = 16;
+constexpr int64_t kMatrixSide = 16;
 
 // Runs SlowToCompile() on the same values every time.
 v1::RunResponse RunSlow(Client& client) {
   v1::RunRequest request;
   request.set_graph(SlowToCompile());
   *request.add_arguments() = Returned();
-  *request.add_arguments() = Data(Bytes(Scattered(kSize, 1)));
+  *request.add_arguments() = Data(Bytes(Scattered(kMatrixSide, 1)));
   v1::RunResponse response;
   grpc::ClientContext context;
   const grpc::Status status = client.stub().Run(&context, request, &response);
@@ -51,7 +51,7 @@ TEST_F(DraftsTest, TheFirstAnswersComeFromDraftsAndAreEqual) {
     const uint32_t kernels = cold.cache().kernels_compiled();
     EXPECT_GT(kernels, 0u);
     EXPECT_EQ(cold.cache().kernels_draft(), kernels);
-    EXPECT_EQ(daemon.Metric(kCompiled), kernels);
+    EXPECT_EQ(daemon.Metric(kKernelsCompiled), kernels);
     uint32_t drafts = kernels;
     ASSERT_TRUE(test::Eventually([&] {
       const v1::RunResponse again = RunSlow(client);
@@ -63,7 +63,7 @@ TEST_F(DraftsTest, TheFirstAnswersComeFromDraftsAndAreEqual) {
     })) << daemon.Log();
     EXPECT_TRUE(test::Eventually([&] { return daemon.Metric(kPending) == 0; }));
     EXPECT_EQ(daemon.Metric(kUpgraded), kernels);
-    EXPECT_EQ(daemon.Metric(kCompiled), kernels);
+    EXPECT_EQ(daemon.Metric(kKernelsCompiled), kernels);
     daemon.Signal(SIGTERM);
     EXPECT_EQ(daemon.Wait(), 0);
   }
@@ -109,7 +109,7 @@ TEST_F(DraftsTest, DaemonsShareDraftsAndUpgrades) {
   const auto sum = [&](const char* series) {
     return std::max(0.0, first.Metric(series)) + std::max(0.0, second.Metric(series));
   };
-  EXPECT_EQ(sum(kCompiled), 1);
+  EXPECT_EQ(sum(kKernelsCompiled), 1);
   EXPECT_TRUE(test::Eventually([&] { return sum(kUpgraded) == 1; }));
 }
 
