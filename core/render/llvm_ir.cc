@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/llvm_ir.h"
-#include "absl/container/flat_hash_set.h"
 
 #include <algorithm>
 #include <bit>
