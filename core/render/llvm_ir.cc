@@ -379,7 +379,7 @@ class LlvmWriter {
           {{"ptr", at}, {"i32", Cat(align)}, {Type("i1", n), mask}, {type, "zeroinitializer"}});
       Put(loaded = Temporary(), " = ", call);
     } else {
-      if (index.n_src() == 3) at = Gated(index);
+      if (index.n_src() == 3) at = Gated(index, std::max<int64_t>(1, n));
       Put(loaded = Temporary(), " = load ", type, ", ptr ", at, ", align ", align);
     }
     if (is_bool) {
@@ -440,7 +440,7 @@ class LlvmWriter {
   // The address of an element that is loaded under a gate: its own, or one of zeros. LLVM moves the
   // choice between the two out of the loops that the gate does not depend on. Elements with the same
   // gate at constant distances share one choice, so LLVM can join the loads of neighbours.
-  std::string Gated(UOp index) {
+  std::string Gated(UOp index, int64_t elements) {
     const GatedIndex parts = PartsOf(index);
     std::vector<uint32_t> key = {index.src(0).id(), index.src(2).id()};
     for (const auto* list : {&parts.starts, &parts.steps}) {
@@ -450,7 +450,7 @@ class LlvmWriter {
     const int64_t bytes = ir::ByteSize(index.dtype());
     const std::string_view type = Scalar(index.src(1).dtype()), element = InMemory(index.dtype());
     const auto needed = [&](int64_t start) {
-      return (parts.offset - start + parts.most + 1) * bytes;
+      return (parts.offset - start + parts.most + elements) * bytes;
     };
     auto& known = gated_[key];
     const auto near = std::find_if(known.begin(), known.end(), [&](const auto& k) {

@@ -76,10 +76,11 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       }
       // Several parts for each thread, and the four largest divisors of the axis that the target has
       // enough threads for.
-      for (int64_t n = 8 * target.threads; n > target.threads && target.threads > 1; n /= 2) {
-        if (axis.size % n == 0) out.push_back(n);
+      for (const int64_t parts : {8, 4, 2}) {
+        if (target.threads < 2 || axis.size % (parts * target.threads) != 0) continue;
+        out.push_back(parts * target.threads);
+        break;
       }
-      if (out.size() > 1) out.resize(1);
       for (int64_t n = std::min<int64_t>(target.threads, axis.size); n > 1 && out.size() < 5; --n) {
         if (axis.size % n == 0) out.push_back(n);
       }
@@ -94,7 +95,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       if (axis.is_reduce) {
         out.assign({64, 128});
       } else {
-        out.assign({8, 0});
+        out.push_back(8);
+        if (axis.size > 0) out.push_back(0);
         return out;  // the tiles of an axis, not its elements
       }
       break;

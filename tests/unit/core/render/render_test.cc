@@ -119,6 +119,9 @@ TEST(RenderTest, GatedNeighboursShareOneChoice) {
   EXPECT_EQ(choices, 1u) << k.llvm;
   // As many zeros as there are channels.
   EXPECT_THAT(k.llvm, HasSubstr("constant [32 x i8]"));
+  const Rendered v = Render(ctx, ir::Print(ctx, kernel), {{OptKind::kVector, 2, 8}});
+  EXPECT_THAT(v.llvm, HasSubstr(", ptr @zeros"));
+  EXPECT_THAT(v.llvm, HasSubstr("constant [32 x i8]"));  // a vector reads all of its lanes
 }
 
 TEST(RenderTest, LongLoopsPollInChunks) {
