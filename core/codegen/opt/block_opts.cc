@@ -58,6 +58,10 @@ std::optional<FewRows> MaybeFewRows(ir::UOpContext& ctx, UOp sink, const Target&
   const auto reduced = OnlyReducedAxis(axes);
   if (!reduced || !IsOneSum(ctx, sink)) return std::nullopt;
   const std::vector<UOp> loads = Loads(ctx, sink);
+  // Rows of a matrix in the last cache need not be foreseen: it answers quickly.
+  double least = 2 * static_cast<double>(target.OwnCacheBytes());
+  if (!target.caches.empty())
+    least = std::max(least, static_cast<double>(target.caches.back().bytes));
   std::optional<FewRows> out;
   for (size_t n = 0; n < loads.size(); ++n) {
     FewRows mine;
@@ -81,7 +85,7 @@ std::optional<FewRows> MaybeFewRows(ir::UOpContext& ctx, UOp sink, const Target&
       }
     }
     const double bytes = elements * static_cast<double>(mine.bytes);
-    if (!vectors || !far || bytes < 2 * static_cast<double>(target.OwnCacheBytes())) continue;
+    if (!vectors || !far || bytes < least) continue;
     if (out) return std::nullopt;  // two large matrices
     out = mine;
   }

@@ -197,7 +197,9 @@ TEST(BlockTest, IsChosenForFewRowsOfALargeMatrix) {
   const std::vector<OptKind> all = {OptKind::kBlock, OptKind::kBlock, OptKind::kBlock,
                                     OptKind::kPack, OptKind::kPrefetch};
   EXPECT_EQ(chosen(32, 4096, 4096), all);
-  EXPECT_EQ(chosen(100, 3072, 768), all);
+  EXPECT_EQ(chosen(100, 3072, 3072), all);
+  // The last cache holds the matrix.
+  EXPECT_THAT(chosen(100, 3072, 768), testing::Not(testing::Contains(OptKind::kBlock)));
   // A row alone needs no copy: the next rows of the matrix are prefetched.
   EXPECT_EQ(chosen(1, 4096, 4096), std::vector<OptKind>{OptKind::kPrefetch});
   EXPECT_THAT(chosen(512, 512, 512), testing::Not(testing::Contains(OptKind::kBlock)));
