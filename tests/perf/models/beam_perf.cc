@@ -31,22 +31,44 @@ std::vector<Work> Others() {
           })};
 }
 
+// A connection that keeps the last request, so that it can be sent again.
+class Capture final : public client::Executor {
+ public:
+  explicit Capture(std::shared_ptr<client::Connection> connection)
+      : connection_(std::move(connection)) {}
+
+  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) override {
+    request.clear_free_buffers();  // the inputs are needed again
+    auto response = connection_->Execute(request);
+    if (response.ok()) request_ = request;
+    return response;
+  }
+  absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override {
+    return connection_->Upload(handle, device, bytes);
+  }
+  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override {
+    return connection_->Download(handle, bytes);
+  }
+
+  const v1::ExecuteRequest& request() const { return request_; }
+
+ private:
+  const std::shared_ptr<client::Connection> connection_;
+  v1::ExecuteRequest request_;
+};
+
 class Bench {
  public:
   Bench(test::Daemon& daemon, std::shared_ptr<client::Connection> connection)
-      : daemon_(daemon), connection_(std::move(connection)) {}
+      : daemon_(daemon), connection_(connection), capture_(std::make_shared<Capture>(connection)) {}
 
   // Tuned time / untuned time.
   absl::StatusOr<Measurement> Measure(const Work& work) {
-    client::Client client(std::make_shared<client::OfflineExecutor>());
-    const Tensor result = work.build(client);
-    UOPD_TRY(result.status());
-    UOPD_ASSIGN(const client::Exported graph, client::Export(std::span(&result, 1)));
-    v1::ExecuteRequest request;
-    request.set_digest(graph.digest);
-    request.set_graph(graph.graph);
-    for (size_t i = 0; i < graph.slots; ++i)
-      request.add_arguments()->set_buffer(connection_->NewHandle());
+    client::Client client(capture_);
+    Tensor result = work.build(client);
+    UOPD_TRY(result.Realize());
+    v1::ExecuteRequest request = capture_->request();
+    request.clear_request_id();
     UOPD_TRY(RunUs(request, 0).status());
     UOPD_TRY(RunUs(request, 2).status());
     while (daemon_.Metric("uopd_tune_queue") != 0) usleep(20'000);
@@ -77,12 +99,13 @@ class Bench {
 
   test::Daemon& daemon_;
   const std::shared_ptr<client::Connection> connection_;
+  const std::shared_ptr<Capture> capture_;  // one for all clients: handles are numbered by it
 };
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   const auto candidates = std::max<int64_t>(2, static_cast<int64_t>(500 * options.scale));
   UOPD_ASSIGN(const auto daemon,
-              test::Daemon::Start({options.daemon, "", {Cat("--tune.candidates=", candidates)}}));
+              test::Daemon::Start({options.daemon, "", {Cat("--tune-candidates=", candidates)}}));
   UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = daemon->address()}));
   Bench bench(*daemon, connection);
   std::vector<Work> all = AllWorks();
