@@ -88,7 +88,7 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
 // Windows (n, c, kernel..., spatial...). So what the gradient computes for each element of each window,
 // which is stored in this order, lies as the image does.
 Tensor WindowsBefore(const Tensor& x, const Pooled& p, Site site) {
-  const Tensor windows = x.Windows(p.kernel, p.stride, p.dilation, site);
+  Tensor windows = x.Windows(p.kernel, p.stride, p.dilation, site);
   if (!windows.status().ok()) return windows;
   Dims order = {0, 1};
   for (const size_t first : {2 + p.axes, size_t{2}}) {

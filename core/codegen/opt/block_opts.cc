@@ -102,7 +102,8 @@ int64_t TilesOf(const FewRows& product, const MemoryAxis& lanes, double cache) {
     const int64_t stretch = n * lanes.tile * product.bytes;
     if (stretch < kLeastStretch || stretch > kMostStretch) continue;
     if (product.n_rows * static_cast<double>(n * lanes.tile * kSumBytes) > cache / 4) continue;
-    const auto computed = static_cast<double>((lanes.left + n - 1) / n * n);
+    const int64_t blocks = (lanes.left + n - 1) / n;
+    const auto computed = static_cast<double>(blocks * n);
     if (best != 0 && computed >= least) continue;
     best = n;
     least = computed;

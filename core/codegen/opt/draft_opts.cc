@@ -80,7 +80,7 @@ bool IsGated(UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
 
 std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                            std::span<const Opt> opts) {
-  const std::vector<Opt> given(opts.begin(), opts.end());
+  std::vector<Opt> given(opts.begin(), opts.end());
   const std::vector<ir::UOp> axes = Axes(ctx, sink);
   const bool reduces =
       std::ranges::any_of(axes, [](ir::UOp r) { return r.axis_type() == ir::AxisType::REDUCE; });
