@@ -24,6 +24,7 @@
 #include "core/ir/build.h"
 #include "core/ir/io/print.h"
 #include "tests/e2e/daemon_process.h"
+#include "tests/support/eventually.h"
 #include "tests/support/mlp_reference.h"
 
 namespace uopd::e2e {
@@ -67,6 +68,9 @@ TEST(MainJobTest, TrainsAndAfterAKillCompilesNothing) {
     EXPECT_GT(JsonNumber(first.text, "kernels_compiled"), 0);
     EXPECT_LT(JsonNumber(first.text, "bytes_sent_per_step"), 2048);
     EXPECT_EQ(JsonNumber(first.text, "graphs_after_first_step"), 0);
+    // Behind the answers the program that tests the network is compiled once more, with kept values.
+    EXPECT_TRUE(test::Eventually(
+        [&] { return daemon.Log().find("program keeps values") != std::string::npos; }));
     daemon.Signal(SIGKILL);
     daemon.Wait();
   }
