@@ -242,4 +242,17 @@ std::vector<uint8_t> SampleBuffer(Dtype dtype, int64_t n, uint64_t seed, bool ta
   return out;
 }
 
+std::string CheckOpts(ir::UOpContext& ctx, UOp kernel, const Memory& memory,
+                      const std::vector<codegen::Opt>& opts, double tolerance) {
+  std::string out;
+  for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
+    CheckOptions check;
+    check.target = WideTarget(), check.options.opts = &opts, check.language = language;
+    check.target.matrix_instructions = DotInstructions(language);
+    check.tolerance = tolerance;
+    out += CheckKernel(ctx, kernel, memory, check);
+  }
+  return out;
+}
+
 }  // namespace uopd::tests

@@ -72,6 +72,9 @@ struct CheckOptions {
 // description of the first difference; empty: there is none.
 std::string CheckKernel(ir::UOpContext& ctx, ir::UOp sink, const Memory& memory,
                         const CheckOptions& check);
+// The same with these opts on WideTarget(), as C and as LLVM IR: what is wrong in either, or empty.
+std::string CheckOpts(ir::UOpContext& ctx, ir::UOp kernel, const Memory& memory,
+                      const std::vector<codegen::Opt>& opts, double tolerance);
 
 // Bytes of n random elements of a dtype. With `tame`, small values only; otherwise two of three
 // elements are special values: NaN, infinities, limits, halves.

@@ -8,7 +8,6 @@
 #include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
-#include "core/rules/index_expr.h"
 
 namespace uopd::codegen {
 
@@ -17,8 +16,6 @@ using ir::Op;
 using ir::UOp;
 
 namespace {
-
-int64_t SizeOf(UOp range) { return range.src(0).const_int(); }
 
 AxisType TypeInFill(AxisType type) {
   if (type == AxisType::LOOP) return AxisType::REDUCE;
@@ -43,20 +40,7 @@ UOp KeepPartials(ir::UOpContext& ctx, UOp value, Op op, std::span<const UOp> blo
     if (!mine) mine = Range(ctx, p.range.src(0), next_id++, TypeInFill(p.range.axis_type()));
     closed.push_back(mine);
   }
-  const auto position = [&](auto range_of) {
-    UOp at = ctx.Idx(0);
-    for (const PackPart& p : layout)
-      at = rules::IndexSum(ctx, rules::IndexProduct(ctx, at, ctx.Idx(SizeOf(p.range))),
-                           range_of(p.range));
-    return at;
-  };
-  int64_t elements = 1;
-  for (const PackPart& p : layout) elements *= SizeOf(p.range);
-  const UOp stage = ir::Staged(ctx, ir::Substitute(ctx, value, fresh), elements,
-                               position([&](UOp r) { return fresh.at(r.id()); }), UOp(), closed);
-  const UOp partial =
-      ctx.Make(Op::STAGE, stage.dtype(), stage.srcs(), stage.arg(), PartialTag(op, blocks.size()));
-  return ir::Load(ctx, ir::Index(ctx, partial, position([](UOp r) { return r; })));
+  return LoadFromArray(ctx, value, layout, fresh, closed, PartialTag(op, blocks.size()));
 }
 
 }  // namespace uopd::codegen

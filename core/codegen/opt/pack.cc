@@ -55,6 +55,23 @@ std::optional<SquareCopy> MaybeSquare(ir::UOpContext& ctx, UOp value,
 
 }  // namespace
 
+UOp LoadFromArray(ir::UOpContext& ctx, UOp value, std::span<const PackPart> layout,
+                  const ir::Substitution& fresh, std::span<const UOp> closed, int64_t tag) {
+  const auto position = [&](auto range_of) {
+    UOp at = ctx.Idx(0);
+    for (const PackPart& p : layout)
+      at = rules::IndexSum(ctx, rules::IndexProduct(ctx, at, ctx.Idx(Size(p.range))),
+                           range_of(p.range));
+    return at;
+  };
+  int64_t elements = 1;
+  for (const PackPart& p : layout) elements *= Size(p.range);
+  const UOp stage = ir::Staged(ctx, ir::Substitute(ctx, value, fresh), elements,
+                               position([&](UOp r) { return fresh.at(r.id()); }), UOp(), closed);
+  const UOp array = ctx.Make(Op::STAGE, stage.dtype(), stage.srcs(), stage.arg(), tag);
+  return ir::Load(ctx, ir::Index(ctx, array, position([](UOp r) { return r; })));
+}
+
 UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, int64_t& next_id) {
   std::vector<UOp> indices;  // of its loads
   for (UOp u : ir::Toposort(ctx, value)) {
@@ -120,18 +137,7 @@ UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, i
     closed.push_back(Range(ctx, p.range.src(0), next_id++, type));
     fresh[p.range.id()] = closed.back();
   }
-  const auto position = [&](auto range_of) {
-    UOp at = ctx.Idx(0);
-    for (const PackPart& p : layout)
-      at = rules::IndexSum(ctx, rules::IndexProduct(ctx, at, ctx.Idx(Size(p.range))),
-                           range_of(p.range));
-    return at;
-  };
-  int64_t elements = 1;
-  for (const PackPart& p : layout) elements *= Size(p.range);
-  const UOp stage = ir::Staged(ctx, ir::Substitute(ctx, value, fresh), elements,
-                               position([&](UOp r) { return fresh.at(r.id()); }), UOp(), closed);
-  return ir::Load(ctx, ir::Index(ctx, stage, position([](UOp r) { return r; })));
+  return LoadFromArray(ctx, value, layout, fresh, closed);
 }
 
 }  // namespace uopd::codegen

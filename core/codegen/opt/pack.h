@@ -21,6 +21,13 @@ struct PackPart {
   bool in_loop = false;  // a loop over tiles inside of a block (BLOCK)
 };
 
+// The LOAD of `value` from an array (STAGE with this tag) that holds it for all iterations of the ranges
+// in `layout`, outermost first. The array is filled over `closed`; `fresh` are the ranges and indices
+// that stand for those of the layout there. REQUIRES: the ranges have constant sizes.
+ir::UOp LoadFromArray(ir::UOpContext& ctx, ir::UOp value, std::span<const PackPart> layout,
+                      const ir::Substitution& fresh, std::span<const ir::UOp> closed,
+                      int64_t tag = 0);
+
 // Replaces `value`: a LOAD of a buffer, or a word that is made of LOADs (tensor_core.h). New RANGEs
 // get the axis ids from `next_id` on. REQUIRES: the ranges have constant sizes.
 ir::UOp PackValue(ir::UOpContext& ctx, ir::UOp value, std::span<const PackPart> parts,

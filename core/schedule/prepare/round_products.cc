@@ -6,6 +6,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
+#include "core/schedule/prepare/rebuild.h"
 
 namespace uopd::schedule {
 namespace {
@@ -141,21 +142,9 @@ class Rounder {
     const UOp base = Below(operand);
     if (base.Is(Op::CAST) && base.src(0).dtype() == dtype) return operand;  // needs no rounding
     const bool often = Elements(product) >= kReuse * Elements(base);
-    const UOp narrow =
-        often ? Moved(operand, base, ir::Cast(ctx_, base, dtype)) : ir::Cast(ctx_, operand, dtype);
+    const UOp narrow = often ? WithBelow(ctx_, operand, base, ir::Cast(ctx_, base, dtype))
+                             : ir::Cast(ctx_, operand, dtype);
     return ir::Cast(ctx_, narrow, Dtype::F32);
-  }
-
-  // `operand` with `by` instead of `base` below its movement ops.
-  UOp Moved(UOp operand, UOp base, UOp by) {
-    std::vector<UOp> moves;
-    for (UOp u = operand; u != base; u = u.src(0)) moves.push_back(u);
-    for (auto u = moves.rbegin(); u != moves.rend(); ++u) {
-      ir::SymbolicDims srcs(u->srcs().begin(), u->srcs().end());
-      srcs[0] = by;
-      by = ctx_.Make(u->op(), by.dtype(), srcs, u->arg());
-    }
-    return by;
   }
 
   UOpContext& ctx_;
@@ -167,16 +156,7 @@ class Rounder {
 UOp RoundProducts(UOpContext& ctx, const std::vector<UOp>& order, const Options& options) {
   if (options.allowed_products == DtypeNumberSet()) return order.back();
   Rounder rounder(ctx, options);
-  std::vector<UOp> done(ctx.size());
-  ir::SymbolicDims srcs;
-  for (UOp u : order) {
-    if (ctx.Interrupted()) return order.back();
-    srcs.clear();
-    for (UOp s : u.srcs()) srcs.push_back(done[s.id()]);
-    const UOp made = ctx.WithSources(u, srcs);
-    done[u.id()] = made.Is(Op::REDUCE) ? rounder.Rewrite(made) : made;
-  }
-  return done[order.back().id()];
+  return RewriteReduces(ctx, order, [&](UOp u) { return rounder.Rewrite(u); });
 }
 
 }  // namespace uopd::schedule

@@ -7,6 +7,7 @@
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
 #include "core/schedule/kept/product.h"
+#include "core/schedule/prepare/rebuild.h"
 
 namespace uopd::schedule {
 namespace {
@@ -25,13 +26,16 @@ class Copier {
  public:
   Copier(UOpContext& ctx, Accesses& accesses) : ctx_(ctx), accesses_(accesses) {}
 
+  // Whether u is a product with an operand that is read with gaps.
+  bool MayCopy(UOp u) {
+    const UOp mul = MaybeProductIn(u);
+    return mul && (WithGaps(mul.src(0)) || WithGaps(mul.src(1)));
+  }
+
   // The REDUCE u with copied operands, or u.
   UOp Rewrite(UOp u) {
-    UOp mul = u.src(0);
-    while (mul.Is(Op::CAST)) mul = mul.src(0);
-    if (u.reduce_op() != Op::ADD || !mul.Is(Op::MUL)) return u;
-    const UOp at[] = {WithGaps(mul.src(0)), WithGaps(mul.src(1))};
-    if (!at[0] && !at[1]) return u;
+    if (!MayCopy(u)) return u;
+    const UOp mul = MaybeProductIn(u), at[] = {WithGaps(mul.src(0)), WithGaps(mul.src(1))};
     const auto product = ProductOf(ctx_, accesses_, u);
     if (!product) return u;
     const int64_t terms = ir::Product(product->dims);
@@ -40,13 +44,21 @@ class Copier {
       if (!at[i] || terms < kLeastUses * *Elements(at[i])) continue;
       if (IsStrided(i == 0 ? product->a : product->b))
         operands[i] =
-            Replaced(operands[i], at[i], ctx_.Make(Op::CONTIGUOUS, at[i].dtype(), {at[i]}));
+            WithBelow(ctx_, operands[i], at[i], ctx_.Make(Op::CONTIGUOUS, at[i].dtype(), {at[i]}));
     }
-    UOp made = ir::Mul(ctx_, operands[0], operands[1]);
-    return Replaced(u, mul, made);
+    const UOp made = ir::Mul(ctx_, operands[0], operands[1]);
+    return WithBelow(ctx_, u, mul, made);
   }
 
  private:
+  // The MUL that u sums up; null: u is no sum of products.
+  static UOp MaybeProductIn(UOp u) {
+    if (!u.Is(Op::REDUCE) || u.reduce_op() != Op::ADD) return {};
+    UOp mul = u.src(0);
+    while (mul.Is(Op::CAST)) mul = mul.src(0);
+    return mul.Is(Op::MUL) ? mul : UOp();
+  }
+
   std::optional<int64_t> Elements(UOp u) {
     const auto dims = ir::StaticDims(*ctx_.ShapeOf(u));
     return dims ? std::optional(ir::Product(*dims)) : std::nullopt;
@@ -79,14 +91,6 @@ class Copier {
     return offset.Is(Op::MUL) && offset.src(1).Is(Op::CONST) && offset.src(1).const_int() > 1;
   }
 
-  // `top` with `by` instead of `below`, which is reached along first sources.
-  UOp Replaced(UOp top, UOp below, UOp by) {
-    if (top == below) return by;
-    ir::SymbolicDims srcs(top.srcs().begin(), top.srcs().end());
-    srcs[0] = Replaced(top.src(0), below, by);
-    return ctx_.WithSources(top, srcs);
-  }
-
   UOpContext& ctx_;
   Accesses& accesses_;
 };
@@ -95,16 +99,9 @@ class Copier {
 
 UOp CopyStridedOperands(UOpContext& ctx, Accesses& accesses, const std::vector<UOp>& order) {
   Copier copier(ctx, accesses);
-  std::vector<UOp> done(ctx.size());
-  ir::SymbolicDims srcs;
-  for (UOp u : order) {
-    if (ctx.Interrupted()) return order.back();
-    srcs.clear();
-    for (UOp s : u.srcs()) srcs.push_back(done[s.id()]);
-    const UOp made = ctx.WithSources(u, srcs);
-    done[u.id()] = made.Is(Op::REDUCE) ? copier.Rewrite(made) : made;
-  }
-  return done[order.back().id()];
+  // Most graphs have no such operand.
+  if (std::ranges::none_of(order, [&](UOp u) { return copier.MayCopy(u); })) return order.back();
+  return RewriteReduces(ctx, order, [&](UOp u) { return copier.Rewrite(u); });
 }
 
 }  // namespace uopd::schedule

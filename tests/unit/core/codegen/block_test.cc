@@ -19,9 +19,6 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 using testing::HasSubstr;
-using tests::CheckKernel;
-using tests::CheckOptions;
-using tests::CompiledText;
 using tests::KernelBuilder;
 using tests::Memory;
 using tests::SampleBuffer;
@@ -29,15 +26,7 @@ using tests::WideTarget;
 
 std::string CheckBlocked(UOpContext& ctx, UOp kernel, const Memory& memory,
                          const std::vector<Opt>& opts) {
-  std::string out;
-  for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
-    CheckOptions check;
-    check.target = WideTarget(), check.options.opts = &opts, check.language = language;
-    check.target.matrix_instructions = tests::DotInstructions(language);
-    check.tolerance = 2e-6;
-    out += CheckKernel(ctx, kernel, memory, check);
-  }
-  return out;
+  return tests::CheckOpts(ctx, kernel, memory, opts, 2e-6);
 }
 
 Memory MatmulMemory(int64_t m, int64_t n, int64_t k) {

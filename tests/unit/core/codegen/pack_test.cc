@@ -18,9 +18,6 @@ using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 using testing::HasSubstr;
-using tests::CheckKernel;
-using tests::CheckOptions;
-using tests::CompiledText;
 using tests::KernelBuilder;
 using tests::Memory;
 using tests::SampleBuffer;
@@ -28,14 +25,7 @@ using tests::WideTarget;
 
 std::string Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<Opt>& opts,
                   double tolerance = 1e-6) {
-  std::string out;
-  for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
-    CheckOptions check;
-    check.target = WideTarget(), check.options.opts = &opts, check.language = language;
-    check.tolerance = tolerance;
-    out += CheckKernel(ctx, kernel, memory, check);
-  }
-  return out;
+  return tests::CheckOpts(ctx, kernel, memory, opts, tolerance);
 }
 
 int Count(const UOpContext& ctx, UOp sink, Op op) {
