@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/render/gated_index.h"
 #include "core/render/lines.h"
 #include "core/render/spelling.h"
 
@@ -390,58 +391,11 @@ class LlvmWriter {
     return absl::OkStatus();
   }
 
-  // The number of the innermost open loop that the value depends on; 0: none.
-  int64_t DepthOf(UOp u) {
-    if (u.Is(Op::CONST)) return 0;
-    if (const auto it = depths_.find(u.id()); it != depths_.end()) return it->second;
-    int64_t out = 0;
-    if (u.Is(Op::RANGE)) {
-      const auto at = std::find(open_.begin(), open_.end(), u);
-      out = at == open_.end() ? 0 : at - open_.begin() + 1;
-    } else if (!u.Is({Op::LOAD, Op::PARAM, Op::BUFFER, Op::AFTER, Op::END})) {
-      for (UOp s : u.srcs()) out = std::max(out, DepthOf(s));
-    } else {
-      out = static_cast<int64_t>(open_.size());
-    }
-    return depths_[u.id()] = out;
-  }
-
-  // The parts of an index that is loaded under a gate. `steps` change in loops inside of those that
-  // the gate depends on, and are at least 0; `starts` do not.
-  struct GatedIndex {
-    std::vector<UOp> starts, steps;
-    int64_t offset = 0, most = 0;  // most: the largest sum of the steps
-  };
-  GatedIndex PartsOf(UOp index) {
-    GatedIndex out;
-    const int64_t depth = DepthOf(index.src(2));
-    std::vector<UOp> todo = {index.src(1)};
-    while (!todo.empty()) {
-      const UOp u = todo.back();
-      todo.pop_back();
-      if (u.Is(Op::CONST)) {
-        out.offset += u.const_int();
-      } else if (u.Is(Op::ADD) && (u.src(1).Is(Op::CONST) || DepthOf(u) > depth)) {
-        todo.push_back(u.src(1));
-        todo.push_back(u.src(0));
-      } else if (DepthOf(u) <= depth) {
-        out.starts.push_back(u);
-      } else {
-        const auto bounds = ctx_.BoundsOf(u);
-        const bool fits =
-            bounds.known() && bounds.min >= 0 && out.most + bounds.max < kMostZeroBytes;
-        if (fits) out.most += std::max<int64_t>(0, static_cast<int64_t>(bounds.max));
-        (fits ? out.steps : out.starts).push_back(u);
-      }
-    }
-    return out;
-  }
-
   // The address of an element that is loaded under a gate: its own, or one of zeros. LLVM moves the
   // choice between the two out of the loops that the gate does not depend on. Elements with the same
   // gate at constant distances share one choice, so LLVM can join the loads of neighbours.
   std::string Gated(UOp index, int64_t elements) {
-    const GatedIndex parts = PartsOf(index);
+    const GatedIndex parts = gated_indices_.PartsOf(index, kMostZeroBytes);
     std::vector<uint32_t> key = {index.src(0).id(), index.src(2).id()};
     for (const auto* list : {&parts.starts, &parts.steps}) {
       for (UOp u : *list) key.push_back(u.id());
@@ -669,7 +623,7 @@ class LlvmWriter {
   // counter.
   absl::Status OpenLoop(UOp u) {
     gated_.clear();
-    open_.push_back(u);
+    gated_indices_.Open(u);
     const int64_t k = u.axis_id();
     const std::string type(Scalar(u.dtype())), size = Operand(u.src(0), 0);
     std::string from = "0", to = size;
@@ -721,7 +675,7 @@ class LlvmWriter {
   }
   void CloseLoop(UOp range) {
     gated_.clear();
-    open_.pop_back();
+    gated_indices_.Close();
     const int64_t k = range.axis_id();
     Put("br label %latch", k);
     Append(body_, "latch", k, ":\n");
@@ -745,8 +699,7 @@ class LlvmWriter {
   std::string body_, registers_, block_ = "entry";  // block_: label of the current block
   int64_t next_temporary_ = 0, next_value_ = 0, next_block_ = 0, widest_bytes_ = 0;
   absl::flat_hash_map<uint32_t, int64_t> factors_;
-  std::vector<UOp> open_;                          // the RANGEs of the open loops, outermost first
-  absl::flat_hash_map<uint32_t, int64_t> depths_;  // by node id: DepthOf
+  GatedIndices gated_indices_{ctx_};
   // Addresses in the innermost loop so far that are those of zeros if a gate is false, with the
   // offset of the element. By ids of the buffer, the gate and the parts of the index.
   std::map<std::vector<uint32_t>, std::vector<std::pair<int64_t, std::string>>> gated_;
