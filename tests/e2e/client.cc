@@ -163,4 +163,15 @@ void ExpectServes(const DaemonProcess& daemon) {
   EXPECT_THAT(Floats(added.response.data(0)), ::testing::ElementsAre(11, 22, 33));
 }
 
+uint64_t RowsOf(const DaemonProcess& daemon, const std::string& store) {
+  Client client(daemon);
+  grpc::ClientContext context;
+  v1::GetCacheStatsResponse response;
+  EXPECT_TRUE(client.stub().GetCacheStats(&context, {}, &response).ok());
+  for (const v1::StoreStats& stats : response.stores()) {
+    if (stats.store() == store) return stats.rows();
+  }
+  return 0;
+}
+
 }  // namespace uopd::e2e

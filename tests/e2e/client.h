@@ -52,4 +52,7 @@ class Client {
 // Checks that the daemon serves: it adds two vectors.
 void ExpectServes(const DaemonProcess& daemon);
 
+// How many rows a store of the cache has on disk. Rows that still wait to be written do not count.
+uint64_t RowsOf(const DaemonProcess& daemon, const std::string& store);
+
 }  // namespace uopd::e2e

@@ -132,18 +132,6 @@ TEST_F(LifecycleTest, ARestartCompilesNothing) {
   EXPECT_EQ(daemon.Metric("uopd_cache_requests_total{store=\"kernel\",result=\"hit\"}"), 3);
 }
 
-// How many rows the store has on disk.
-uint64_t RowsOf(const DaemonProcess& daemon, const std::string& store) {
-  Client client(daemon);
-  grpc::ClientContext context;
-  v1::GetCacheStatsResponse response;
-  EXPECT_TRUE(client.stub().GetCacheStats(&context, {}, &response).ok());
-  for (const v1::StoreStats& stats : response.stores()) {
-    if (stats.store() == store) return stats.rows();
-  }
-  return 0;
-}
-
 TEST_F(LifecycleTest, AKilledDaemonLosesNoKernelsThatWereWritten) {
   {
     DaemonProcess daemon(folder_.path());
