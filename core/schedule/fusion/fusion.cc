@@ -9,6 +9,9 @@
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/schedule/fusion/describe.h"
+#include "core/schedule/fusion/memory_runs.h"
+#include "core/schedule/fusion/new_roots.h"
+#include "core/schedule/fusion/realise_costs.h"
 #include "core/schedule/fusion/sharing.h"
 #include "core/schedule/fusion/staging.h"
 
@@ -24,12 +27,6 @@ using ir::UOpContext;
 
 constexpr int32_t kDefaultDevice = 0;  // Describe gives the default device the number 0
 constexpr size_t kFewDemands = 8;      // demands of a node that are searched without a map
-// A node with more demands is realised: the kernel would have code of its own for each demand.
-constexpr size_t kMaxRepeatedDemands = 64;
-// Of results of a sum: with fewer, a kernel of its own for what follows is not worth it (EndsInLanes).
-constexpr double kManySums = 16384;
-// A view or STACK with a higher index expression is realised.
-constexpr uint16_t kMaxHeight = 64;
 
 class Fuser {
  public:
@@ -38,7 +35,9 @@ class Fuser {
         accesses_(accesses),
         options_(options),
         f_(f),
+        new_roots_(ctx, accesses, *options.constraints, f),
         sharing_(f),
+        costs_(ctx, f, picked_, options),
         staging_(ctx, f, picked_, options) {}
 
   absl::Status Run() {
@@ -81,62 +80,6 @@ class Fuser {
     return static_cast<int32_t>(f_.storages.size() - 1);
   }
 
-  // A new root with new ranges over `shape`; `node` will be its first output.
-  uint32_t NewRoot(UOp node, Shape shape, int32_t device) {
-    Root root;
-    root.device = device;
-    root.ranges.reserve(shape.size());
-    const auto& cuts = options_.constraints->cuts;
-    const auto first = cuts.lower_bound({node.id(), 0, 0});
-    if (first != cuts.end() && first->node == node.id()) {
-      for (UOp d : shape) {
-        if (!d.IsConstInt(1)) AddAxis(root, node, d);
-      }
-    } else {
-      for (UOp d : shape) {
-        if (!d.IsConstInt(1)) AddRange(root, d);
-      }
-    }
-    root.loops = static_cast<uint32_t>(f_.loops.size());
-    f_.loops.push_back(root.ranges);
-    f_.roots.push_back(std::move(root));
-    return static_cast<uint32_t>(f_.roots.size() - 1);
-  }
-
-  UOp AddRange(Root& root, UOp size) {
-    root.ranges.push_back(ir::Range(ctx_, size, root.next_range++, AxisType::LOOP));
-    return root.ranges.back();
-  }
-
-  // Adds one axis to the root: one range, or several if a constraint cuts it.
-  void AddAxis(Root& root, UOp node, UOp size) {
-    const auto axis = static_cast<uint32_t>(root.axes.size());
-    const auto& cuts = options_.constraints->cuts;
-    const auto first = cuts.lower_bound({node.id(), axis, 0}),
-               end = cuts.lower_bound({node.id(), axis + 1, 0});
-    if (first == end) return root.axes.push_back({size, AddRange(root, size)});
-    UOp at = ctx_.Idx(0);
-    int64_t left = size.const_int();
-    for (auto cut = end; cut != first;) {
-      const int64_t stride = (--cut)->stride;
-      at = ir::Add(ctx_, at,
-                   ir::Mul(ctx_, AddRange(root, ctx_.Idx(left / stride)), ctx_.Idx(stride)));
-      left = stride;
-    }
-    root.axes.push_back(
-        {size, accesses_.Simple(ir::Add(ctx_, at, AddRange(root, ctx_.Idx(left))))});
-  }
-
-  // The element of a value of this shape that an iteration of the root writes. REQUIRES: the root's
-  // axes are those of the shape.
-  const Access* Whole(uint32_t root, Shape shape) {
-    IndexList index;
-    size_t next = 0;
-    for (UOp d : shape)
-      index.push_back(d.IsConstInt(1) ? ctx_.Idx(0) : f_.roots[root].axis(next++).at);
-    return accesses_.At(index, ctx_.Bool(true));
-  }
-
   // The number of this demand among those of u; a new one if u has no equal demand yet.
   uint32_t Ask(UOp u, const Access* access, uint32_t root, uint32_t loops, UOp after) {
     if (IsUniform(u)) return 0;
@@ -163,56 +106,11 @@ class Fuser {
     return number;
   }
 
-  // The loops that the evaluation of a demand cannot be hoisted out of: all down to the innermost
-  // loop that its access uses.
-  std::span<const UOp> NeededLoops(const Demand& d) {
-    const uint64_t used = d.access->ranges;
-    const std::vector<UOp>& loops = f_.loops[d.loops];
-    size_t needed = loops.size();
-    while (needed > 0 && (used & UsedRanges::Bit(loops[needed - 1])) == 0) --needed;
-    return std::span(loops).first(needed);
-  }
-
-  // How often the demand is evaluated. `picks`: the node is zero except at one position of some
-  // axis (picks.h), so that inside of a loop that a picking sum loses it disappears with the loop.
-  double Trips(const Demand& d, bool picks) {
-    double trips = 1;
-    for (UOp range : NeededLoops(d)) {
-      const UOp size = range.src(0);
-      if (!picked_.empty() && picked_.contains(range.id())) {
-        if (picks) return 0;
-      } else if (size.Is(Op::CONST)) {
-        trips *= static_cast<double>(size.const_int());
-      } else {
-        trips *= static_cast<double>(ctx_.BoundsOf(size).max);
-      }
-    }
-    return trips;
-  }
-
   // True for a COPY whose source is on another device.
   bool IsTransfer(UOp u) const {
     if (!u.Is(Op::COPY)) return false;
     const int32_t from = f_.at(u.src(0)).device;
     return from >= 0 && from != f_.at(u).device;
-  }
-
-  // True for a CAST from a small float to f32 or f64. It costs nothing: codegen computes small floats
-  // in f32.
-  static bool WidensFloat(UOp u) {
-    if (!u.Is(Op::CAST) || !ir::IsFloat(u.dtype()) || !ir::IsFloat(u.src(0).dtype())) return false;
-    return ir::ByteSize(u.src(0).dtype()) < std::min<int64_t>(4, ir::ByteSize(u.dtype()));
-  }
-
-  // True for the steps by which small elements are taken out of words of 32 bits in memory
-  // (kept/packed_operand.h): BITCAST(CAST(words >> shift)).
-  bool UnpacksWords(UOp u) const {
-    if (u.Is(Op::BITCAST) && ir::Bits(u.dtype()) < 32) u = u.src(0);
-    if (u.Is(Op::CAST) && ir::IsInt(u.dtype()) && ir::Bits(u.dtype()) < 32) u = u.src(0);
-    if (!u.Is(Op::SHR) || u.dtype() != ir::Dtype::U32) return false;
-    UOp words = u.src(0);
-    while (words.Is(ir::kMovementOps)) words = words.src(0);
-    return words.Is(Op::PARAM) && f_.at(words).elements < f_.at(u).elements;
   }
 
   bool MustRealise(UOp u) const { return u.Is(OpSet{Op::CONTIGUOUS, Op::SCAN}) || IsTransfer(u); }
@@ -222,52 +120,10 @@ class Fuser {
     if (const UOp range = sharing_.ScannedBy(u, f_.roots[r])) f_.roots[r].scanned = range;
   }
 
-  // How often all demands together would compute u; 0 if recomputing u costs nothing.
-  double TripsOf(UOp u, const NodeInfo& info) {
-    if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
-    if (info.work <= kLoadWork) return 0;  // computing u costs no more than loading it
-    if (ConvertsFactor(u, info)) return 0;
-    if (WidensFloat(u)) return 0;   // its source takes fewer bytes
-    if (UnpacksWords(u)) return 0;  // the words take as many bytes
-    const bool picks = options_.picks->Picking(Position(u));
-    double trips = 0;
-    for (const Demand& d : info.demands) trips += Trips(d, picks);
-    return trips;
-  }
-
-  // Whether u converts loaded values that the device multiplies as they are: products then load fewer
-  // bytes, and a matrix instruction converts on its own.
-  bool ConvertsFactor(UOp u, const NodeInfo& info) const {
-    if (!u.Is(Op::CAST) || info.device < 0) return false;
-    const UOp from = u.src(0);
-    return ir::Bits(u.dtype()) == 32 && f_.at(from).memory_work <= kLoadWork &&
-           options_.limits[static_cast<size_t>(info.device)].factors.Has(NumberOf(from.dtype()));
-  }
-
   int32_t PartOf(UOp u) const {
     const auto& parts = options_.constraints->parts;
     const auto it = parts.find(u.id());
     return it == parts.end() ? -1 : it->second;
-  }
-
-  // True if computing u would make its kernels too large: a kernel has code of its own for each
-  // demand of a node that it computes, and for each op of an index.
-  bool IsCrowded(UOp u, const NodeInfo& info) const {
-    const bool moves = u.Is(ir::kMovementOps);
-    if (moves || u.Is(Op::STACK)) {
-      if (std::ranges::any_of(info.demands,
-                              [](const Demand& d) { return d.access->height > kMaxHeight; }))
-        return true;
-      if (moves) return false;
-    } else if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) {
-      return false;
-    }
-    return info.demands.size() > kMaxRepeatedDemands && info.work > kLoadWork;
-  }
-
-  double RealiseCost(const NodeInfo& info, double trips) const {
-    return std::max(1.0, info.elements) * (info.work + options_.realise_cost) + trips * kLoadWork +
-           options_.launch_cost;
   }
 
   bool Alone(UOp u) const { return options_.constraints->alone.contains(u.id()); }
@@ -304,10 +160,10 @@ class Fuser {
     }
     int32_t found = Alone(store) ? -1 : sharing_.Find(c);
     const bool joins = found >= 0;
-    const uint32_t r = joins ? static_cast<uint32_t>(found) : NewRoot(store, shape, device);
+    const uint32_t r = joins ? static_cast<uint32_t>(found) : new_roots_.Make(store, shape, device);
     if (Alone(store)) f_.roots[r].alone = true;
     // The element of the storage that is written: follow the movement ops of the target.
-    const Access* whole = Whole(r, shape);
+    const Access* whole = new_roots_.Whole(r, shape);
     out.access = whole;
     UOp target = store.src(0);
     out.covers = true;
@@ -338,34 +194,15 @@ class Fuser {
     return absl::OkStatus();
   }
 
-  // Whether u is a large sum of products over its innermost axis and others, and something is computed
-  // from it: the update of the weights of a convolution from their gradient. The vectors of such a sum
-  // lie along the axes that it adds up. So what follows in its kernel would be computed one element at
-  // a time. A kernel of its own computes that in vectors.
-  bool EndsInLanes(UOp u, const NodeInfo& info) const {
-    if (!u.Is(Op::REDUCE) || u.reduce_op() != Op::ADD || info.elements < kManySums) return false;
-    const UOp product = u.src(0);
-    const auto axes = u.reduce_axes();
-    if (!product.Is(Op::MUL) || product.src(0) == product.src(1) || axes.size() < 2) return false;
-    const auto last = static_cast<int64_t>(ctx_.ShapeOf(product)->size()) - 1;
-    if (std::find(axes.begin(), axes.end(), last) == axes.end()) return false;
-    return std::ranges::any_of(info.demands, [&](const Demand& d) {
-      return std::ranges::any_of(f_.roots[d.root].outputs, [&](const Output& out) {
-        UOp value = out.value;
-        while (value.Is(ir::kMovementOps)) value = value.src(0);
-        return value != u;
-      });
-    });
-  }
-
   void Visit(UOp u) {
     const NodeInfo& info = f_.at(u);
-    if (Forced(u) || EndsInLanes(u, info)) return Realise(u, true);
+    if (Forced(u) || costs_.EndsInLanes(u)) return Realise(u, true);
     if (const int32_t part = PartOf(u); part >= 0) return Realise(u, false, part);
-    const double trips = TripsOf(u, info), realised = RealiseCost(info, trips);
+    const double trips = costs_.Trips(u), realised = costs_.OfRealising(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];
     const bool realise =
-        (must || trips * info.work > realised || IsCrowded(u, info)) && !OnlyStored(u);
+        (must || trips * info.work > realised || RealiseCosts::IsCrowded(u, info)) &&
+        !OnlyStored(u);
     for (const bool may_cut : {true, false}) {
       if (must) break;
       const auto plan = staging_.Plan(u, trips, may_cut);
@@ -464,13 +301,14 @@ class Fuser {
     const bool transfer = IsTransfer(u), alone = forced || transfer || Alone(u);
     if (!alone && LiveInSlot(u, c)) return;
     const int32_t found = alone ? -1 : sharing_.Find(c);
-    const uint32_t r = found >= 0 ? static_cast<uint32_t>(found) : NewRoot(u, c.shape, device);
+    const uint32_t r =
+        found >= 0 ? static_cast<uint32_t>(found) : new_roots_.Make(u, c.shape, device);
     if (alone) f_.roots[r].alone = true;
     f_.roots[r].part = part;
     Output out;
     out.node = out.value = u;
     out.storage = NewTemporary(u, device);
-    out.access = Whole(r, c.shape);
+    out.access = new_roots_.Whole(r, c.shape);
     if (!transfer) out.demand = Ask(u, out.access, r, f_.roots[r].loops, UOp());
     NodeInfo& mine = f_.at(u);  // Ask may have moved the demands
     mine.realised = static_cast<int32_t>(r);
@@ -519,8 +357,8 @@ class Fuser {
     root.is_copy = true;
     root.alone = true;
     UOp source = u.src(0);
-    while (source.Is(Op::RESHAPE) && KeepsMemory(source)) source = source.src(0);
-    const auto [base, from] = RunOf(source);
+    while (source.Is(Op::RESHAPE) && KeepsMemory(ctx_, source)) source = source.src(0);
+    const auto [base, from] = RunOf(ctx_, source);
     if (base != source && (IsInMemory(base) || MustRealise(base) || f_.at(base).in_memory)) {
       source = base;
       root.copy_from = from;
@@ -530,60 +368,6 @@ class Fuser {
     }
     root.outputs[0].value = source;
     followers_[Position(source)].push_back(r);
-  }
-
-  static bool IsInMemory(UOp u) {
-    return u.Is(Op::PARAM) || (u.Is(Op::AFTER) && !u.src(0).Is(ir::kMovementOps));
-  }
-
-  // True if the elements of the RESHAPE are at the same offsets as those of its source. Offsets are
-  // computed with every dimension at its largest, so rows of variable size are not adjacent: (4, n)
-  // and (4 * n) differ, (n, 4) and (4 * n) do not.
-  bool KeepsMemory(UOp reshape) {
-    ir::SymbolicDims sides[2];
-    for (const UOp u : {reshape, reshape.src(0)}) {
-      for (UOp d : *ctx_.ShapeOf(u)) {
-        if (!d.IsConstInt(1)) sides[u == reshape].push_back(d);
-      }
-    }
-    const auto& [from, to] = sides;
-    size_t same = 0;
-    while (same < from.size() && same < to.size() && from[same] == to[same]) ++same;
-    int64_t most[2] = {1, 1};
-    for (size_t i = 0; i < 2; ++i) {
-      const ir::Shape rest = ir::Shape(sides[i]).subspan(same);
-      if (!rest.empty() && !ir::StaticDims(rest.subspan(1))) return false;
-      most[i] = ir::Product(ir::MaxDims(ctx_, rest));
-    }
-    return most[0] == most[1];
-  }
-
-  // The node that u is a run of consecutive elements of, and the first of these elements.
-  std::pair<UOp, int64_t> RunOf(UOp u) {
-    int64_t from = 0;
-    for (; u.Is(OpSet{Op::RESHAPE, Op::SHRINK}); u = u.src(0)) {
-      if (u.Is(Op::RESHAPE)) {
-        if (!KeepsMemory(u)) break;
-        continue;
-      }
-      const auto in = ir::StaticDims(*ctx_.ShapeOf(u.src(0))),
-                 out = ir::StaticDims(*ctx_.ShapeOf(u));
-      if (!in || !out) break;
-      // A SHRINK is a run if it takes one element along some outer axes, part of one axis, and all
-      // of the inner axes.
-      bool whole = false, is_run = true;
-      int64_t first = 0;
-      for (size_t i = 0; i < in->size() && is_run; ++i) {
-        const UOp start = u.src(1).src(i);
-        is_run = start.Is(Op::CONST) && (!whole || (*out)[i] == (*in)[i]);
-        if (!is_run) break;
-        whole |= (*out)[i] != 1;
-        first = first * (*in)[i] + start.const_int();
-      }
-      if (!is_run) break;
-      from += first;
-    }
-    return {u, from};
   }
 
   // Makes the demands on the sources of u that demand k needs. Ask may move demands, so no
@@ -601,7 +385,7 @@ class Fuser {
       ask(f_.at(u).under, d.access, d.loops, d.after ? d.after : u);
     } else if (u.Is(Op::REDUCE)) {
       IndexList index(d.access->index.begin(), d.access->index.end());
-      const auto needed = NeededLoops(d);
+      const auto needed = costs_.NeededLoops(d);
       std::vector<UOp> loops;
       loops.reserve(needed.size() + u.reduce_axes().size());
       loops.assign(needed.begin(), needed.end());
@@ -649,6 +433,7 @@ class Fuser {
   Accesses& accesses_;
   const FusionOptions& options_;
   Fusion& f_;
+  NewRoots new_roots_;
   Sharing sharing_;
   std::vector<bool> must_realise_;  // by position: sources of copies
   std::vector<bool> is_copied_;     // by position: nodes that a copy reads a run of
@@ -656,6 +441,7 @@ class Fuser {
   absl::flat_hash_map<uint32_t, absl::InlinedVector<UOp, 1>> afters_;  // by position of a STORE
   absl::flat_hash_map<int64_t, int> uses_of_slot_;
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that picking sums lose (picks.h)
+  RealiseCosts costs_;
   Staging staging_;
   // (position, root, access, after) -> number of the demand, after the first kFewDemands of a node.
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, const Access*, const ir::Node*>, uint32_t>
