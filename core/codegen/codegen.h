@@ -55,7 +55,8 @@ struct Options {
   bool noopt = false;      // run neither the heuristic nor the choice of a loop order
   bool fast_math = false;  // allow identities of real numbers that change IEEE results
   const std::vector<Opt>* opts = nullptr;  // if set: apply exactly these, skip the heuristic
-  bool draft = false;  // shrink what the heuristic chose, for a quick compile (opt/draft_opts.h)
+  bool draft =
+      false;  // shrink what the heuristic chose, for a quick compile (opt/heuristic/draft_opts.h)
 };
 
 struct BufferUse {

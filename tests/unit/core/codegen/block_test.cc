@@ -3,7 +3,7 @@
 // the interpreter, with odd sizes and guarded buffers.
 #include <gmock/gmock.h>
 
-#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/draft_opts.h"
+#include "core/codegen/opt/heuristic/draft_opts.h"
 
 #include <numeric>
 
-#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/heuristic/heuristic.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/codegen/opt/apply.h"
-#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/passes/vectorise.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
-#include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/linearise/linearise.h"
 #include "core/ir/graph.h"
 
 namespace uopd::codegen {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/kernel_facts.h"
+#include "core/codegen/opt/heuristic/kernel_facts.h"
 
 #include <algorithm>
 

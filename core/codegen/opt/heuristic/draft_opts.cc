@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/draft_opts.h"
+#include "core/codegen/opt/heuristic/draft_opts.h"
 
 #include <algorithm>
 

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "core/codegen/opt/memory_opts.h"
+#include "core/codegen/opt/heuristic/memory_opts.h"
 
 namespace uopd::codegen {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/thread_parts.h"
+#include "core/codegen/opt/heuristic/thread_parts.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/block_opts.h"
+#include "core/codegen/opt/heuristic/block_opts.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/passes/linearise.h"
+#include "core/codegen/passes/linearise/linearise.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/memory_opts.h"
+#include "core/codegen/opt/heuristic/memory_opts.h"
 
 #include <algorithm>
 #include <climits>

@@ -10,7 +10,7 @@
 //   8. store what no cache can hold around the caches;
 //   9. prefetch the next row where a kernel goes over each row several times;
 //  10. divide the axis of threads into several parts for each.
-#include "core/codegen/opt/heuristic.h"
+#include "core/codegen/opt/heuristic/heuristic.h"
 
 #include <algorithm>
 #include <bit>
@@ -18,13 +18,13 @@
 #include <tuple>
 
 #include "core/codegen/estimate.h"
-#include "core/codegen/opt/block_opts.h"
-#include "core/codegen/opt/kernel_facts.h"
-#include "core/codegen/opt/memory_opts.h"
+#include "core/codegen/opt/heuristic/block_opts.h"
+#include "core/codegen/opt/heuristic/kernel_facts.h"
+#include "core/codegen/opt/heuristic/memory_opts.h"
+#include "core/codegen/opt/heuristic/register_tile.h"
+#include "core/codegen/opt/heuristic/thread_parts.h"
 #include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/register_tile.h"
 #include "core/codegen/opt/tensor_core.h"
-#include "core/codegen/opt/thread_parts.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 
