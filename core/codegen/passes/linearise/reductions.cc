@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+// The loops of reductions, arrays and running sums, and their accumulators.
+//
+// Invariant: an accumulator is set up right outside of the outermost loop that changes it.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.h"
+#include "core/codegen/passes/combine.h"
+#include "core/codegen/passes/linearise/lineariser.h"
+#include "core/codegen/passes/scans.h"
+#include "core/codegen/passes/unroll.h"
+#include "core/ir/analysis/eval.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AddrSpace;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+// The STOREs that fill an array.
+std::vector<UOp> StoresOf(UOp array) {
+  std::vector<UOp> out;
+  Flatten(array.src(1).Is(Op::END) ? array.src(1).src(0) : array.src(1), out);
+  return out;
+}
+
+// The values and addresses that the arrays of `together` store.
+std::vector<UOp> StoredValues(std::span<const UOp> together) {
+  std::vector<UOp> out;
+  for (UOp r : together) {
+    if (r.Is(Op::REDUCE)) continue;
+    for (UOp s : StoresOf(r)) out.insert(out.end(), s.srcs().begin(), s.srcs().end());
+  }
+  return out;
+}
+
+// The op that joins the unrolled terms of a step of the reduction.
+Op ChainOp(UOp reduce) {
+  if (reduce.dtype() != Dtype::Bool) return reduce.reduce_op();
+  return reduce.reduce_op() == Op::ADD ? Op::OR : Op::AND;
+}
+
+}  // namespace
+
+absl::Status Lineariser::EmitScan(UOp u) {
+  LoopSet scanned = 0;
+  for (UOp r : u.scanned()) scanned |= bit_.at(r.id());
+  size_t outer = 1;
+  while (outer < path_.size() && (path_[outer].bit & scanned) == 0) ++outer;
+  if (outer == path_.size()) return UOPD_BUG("a SCAN is outside of its loops");
+  const Accumulator a = MakeAccumulator(u, path_[outer - 1].lines);
+  Block& home = Home(u);
+  const auto line = [&](UOp n) {
+    home.lines.push_back(n);
+    return n;
+  };
+  const UOp now = line(ir::After(ctx_, a.buffer, {a.init, home.range}));
+  const UOp at = line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), a.lanes));
+  const UOp before = line(ir::Load(ctx_, at)), x = New(u.src(0));
+  const UOp after = Combine(ctx_, u.reduce_op(), before, x);
+  for (UOp n : ir::Toposort(ctx_, std::span<const UOp>(&after, 1),
+                            [&](UOp n) { return n != before && n != x; })) {
+    if (n != before && n != x && !n.Is(Op::CONST)) line(n);
+  }
+  line(ir::Store(ctx_, at, after));
+  home.made[u.id()] = u.tag() == kBefore ? before : after;
+  return absl::OkStatus();
+}
+
+absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
+  const auto closed = LoopsOf(together[0]);
+  std::vector<UOp> loops(closed.begin(), closed.end());
+  std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
+  // Before the loops: everything that does not depend on them, then the accumulators.
+  std::vector<UOp> terms;
+  for (UOp r : together) {
+    if (r.Is(Op::REDUCE)) {
+      terms.push_back(r.src(0));
+    } else {
+      for (UOp s : StoresOf(r)) terms.insert(terms.end(), s.srcs().begin(), s.srcs().end());
+    }
+  }
+  UOPD_TRY(Emit(terms));
+  std::vector<Accumulator> acc;
+  for (UOp r : together) {
+    if (!r.Is(Op::REDUCE)) continue;
+    acc.push_back(MakeAccumulator(r, path_.back().lines));
+  }
+  const size_t depth = path_.size();
+  for (UOp l : loops) UOPD_TRY(Open(l));
+  UOPD_TRY(Emit(StoredValues(together)));
+  // Term by term, each load right before its first use: so few values are alive at a time.
+  struct Step {
+    UOp at, value;
+    std::vector<UOp> terms;
+  };
+  std::vector<Step> steps;
+  size_t most = 0;
+  for (const Accumulator& a : acc) {
+    const UOp now = Line(ir::After(ctx_, a.buffer, {a.init, path_.back().range}));
+    Step step;
+    step.at = Line(ir::Index(ctx_, now, ctx_.Idx(0), UOp(), a.lanes));
+    step.value = Line(ir::Load(ctx_, step.at));
+    Terms(a.reduce.src(0), ChainOp(a.reduce), step.terms);
+    most = std::max(most, step.terms.size());
+    steps.push_back(std::move(step));
+  }
+  for (size_t t = 0; t < most; ++t) {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      if (t >= steps[i].terms.size()) continue;
+      UOPD_ASSIGN(steps[i].value, AddTerm(acc[i].reduce, steps[i].value, steps[i].terms[t]));
+    }
+  }
+  std::vector<UOp> stores;
+  for (const Step& step : steps) stores.push_back(Line(ir::Store(ctx_, step.at, step.value)));
+  for (UOp r : together) {
+    if (r.Is(Op::REDUCE)) continue;
+    for (UOp s : StoresOf(r)) stores.push_back(Line(ir::Store(ctx_, New(s.src(0)), New(s.src(1)))));
+  }
+  if (const UOp end = Close(depth, stores)) stores = {end};
+  for (const Accumulator& a : acc) {
+    const UOp after = Line(ir::After(ctx_, a.buffer, stores));
+    const UOp at = Line(ir::Index(ctx_, after, ctx_.Idx(0), UOp(), a.lanes));
+    path_.back().made[a.reduce.id()] = Line(ir::Load(ctx_, at));
+  }
+  for (UOp r : together) {
+    if (r.Is(Op::REDUCE)) continue;
+    path_.back().made[r.id()] = Line(ir::After(ctx_, New(r.src(0)), stores));
+  }
+  return absl::OkStatus();
+}
+
+Lineariser::Accumulator Lineariser::MakeAccumulator(UOp u, std::vector<UOp>& lines) {
+  const auto line = [&](UOp n) {
+    lines.push_back(n);
+    return n;
+  };
+  const ir::Shape shape = *ctx_.ShapeOf(u);
+  Accumulator a;
+  a.reduce = u;
+  a.lanes = shape.empty() ? 0 : shape[0].const_int();
+  a.buffer =
+      ir::Buffer(ctx_, next_register_++, u.dtype(),
+                 ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
+  const ir::Scalar identity = ReduceIdentity(u.reduce_op(), u.dtype());
+  UOp value =
+      ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f) : ctx_.Int(u.dtype(), identity.i);
+  line(a.buffer);
+  if (a.lanes > 0) {
+    // Accumulators in other loops may start with the same vector: it stands outside of all loops.
+    value = ctx_.Make(Op::STACK, u.dtype(), std::vector<UOp>(static_cast<size_t>(a.lanes), value));
+    path_[0].lines.push_back(value);
+  }
+  a.init =
+      line(ir::Store(ctx_, line(ir::Index(ctx_, a.buffer, ctx_.Idx(0), UOp(), a.lanes)), value));
+  return a;
+}
+
+void Lineariser::Terms(UOp x, Op op, std::vector<UOp>& out) {
+  std::vector<UOp> stack = {x};
+  while (!stack.empty()) {
+    const UOp u = stack.back();
+    stack.pop_back();
+    if (u.tag() == kReduceChain && u.Is(op)) {
+      stack.push_back(u.src(1));
+      stack.push_back(u.src(0));
+    } else if (u.tag() == kReduceChain && u.Is(Op::WMMA) && op == Op::ADD) {
+      stack.push_back(ctx_.Make(Op::WMMA, u.dtype(), {u.src(0), u.src(1)}, u.arg()));
+      stack.push_back(u.src(2));
+    } else {
+      out.push_back(u);
+    }
+  }
+}
+
+absl::StatusOr<UOp> Lineariser::AddTerm(UOp reduce, UOp acc, UOp term) {
+  if (term.Is(Op::WMMA) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
+    UOPD_TRY(Emit(term.srcs()));
+    return Line(
+        ctx_.Make(Op::WMMA, acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}, term.arg()));
+  }
+  if (Fuses(reduce, term)) {
+    UOPD_TRY(Emit(term.srcs()));
+    return Line(ctx_.Make(Op::MULACC, acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}));
+  }
+  UOPD_TRY(Emit(std::span<const UOp>(&term, 1)));
+  return LineAll(Combine(ctx_, reduce.reduce_op(), acc, New(term)), acc, New(term));
+}
+
+bool Lineariser::Fuses(UOp reduce, UOp term) const {
+  return target_.has_fma && reduce.reduce_op() == Op::ADD && term.Is(Op::MUL) &&
+         ir::IsFloat(term.dtype());
+}
+
+}  // namespace uopd::codegen
