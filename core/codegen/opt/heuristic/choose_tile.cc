@@ -90,6 +90,8 @@ bool Heuristic::ChooseModelledTile() {
       load.instructions = LoadsOf(a, i, lanes_[i]);
     }
     if (a.is_gated && !HasLanes(a)) load.instructions *= kGated;
+    if (ComesFromMemory(a))
+      load.memory_bytes = load.bytes * static_cast<double>(a.bytes) / static_cast<double>(widest_);
     if (unrolls_whole_) AddWindows(a, load);
     if (plan_.maybe_instruction() != nullptr) {
       if (!HasLanes(a)) load.instructions = WordCost(a);
@@ -136,6 +138,15 @@ void Heuristic::AddWindows(const Access& a, TileLoad& load) const {
       if (slide < sizes_[r]) load.windows.push_back({i, slide, sizes_[r]});
     }
   }
+}
+
+bool Heuristic::ComesFromMemory(const Access& a) const {
+  auto bytes = static_cast<double>(a.bytes);
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (a.strides[i] == 0 && !IsReduce(i) && sizes_[i] > 1) return false;
+    if (a.strides[i] != 0) bytes *= static_cast<double>(sizes_[i]);
+  }
+  return bytes > static_cast<double>(target_.OwnCacheBytes());
 }
 
 bool Heuristic::SharedAlong(size_t axis) const {

@@ -77,6 +77,8 @@ class Heuristic : KernelFacts {
   bool UnrollsInnermost() const;
   // Which output axes a window slides along, if the reduction over it is unrolled whole.
   void AddWindows(const Access& a, TileLoad& load) const;
+  // Whether the kernel reads each element once, and there are too many of them for a cache.
+  bool ComesFromMemory(const Access& a) const;
   // Whether some load inside of a reduction is shared along the axis: the load does not depend on it.
   bool SharedAlong(size_t axis) const;
   // Whether some load of a reduction is inside the loop over the axis.

@@ -8,11 +8,12 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kMostCopies = 16;    // of one axis
-constexpr double kPerCycle = 2;        // multiply-adds, and loads, that start in one cycle
-constexpr double kLatency = 4;         // cycles until a multiply-add may use the result of another
-constexpr double kBytesPerCycle = 32;  // from the second-level cache
-constexpr double kNotHidden = 0.3;     // the part of that time that multiply-adds do not hide
+constexpr int64_t kMostCopies = 16;     // of one axis
+constexpr double kPerCycle = 2;         // multiply-adds, and loads, that start in one cycle
+constexpr double kLatency = 4;          // cycles until a multiply-add may use the result of another
+constexpr double kBytesPerCycle = 32;   // from the second-level cache
+constexpr double kBytesFromMemory = 6;  // per cycle, for one of the processors that share it
+constexpr double kNotHidden = 0.3;      // the part of that time that multiply-adds do not hide
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr int64_t kLineBytes = 64;
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
@@ -28,7 +29,7 @@ class Model {
   // fit in the registers.
   double Rate(const TileAxis& a, int64_t x, const TileAxis& b, int64_t y) const {
     const double accumulators = static_cast<double>(x * y);
-    double loaded = 0, held = 0, from_second = 0, largest = 0, far = 1;
+    double loaded = 0, held = 0, from_second = 0, from_memory = 0, largest = 0, far = 1;
     const uint64_t outer = uint64_t{1} << std::min(a.axis, b.axis);
     for (const TileLoad& l : loads_) {
       const double copies = Copies(l, a, x) * Copies(l, b, y);
@@ -38,6 +39,7 @@ class Model {
       if ((l.along & outer) == 0) held += copies;
       if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
       const double bytes = copies * l.bytes;
+      from_memory += copies * l.memory_bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
       if (Crowded(l, a, x, b, y)) {
         from_second += copies * kLineBytes;
@@ -60,7 +62,8 @@ class Model {
     const double issue = std::max(accumulators, loaded) / kPerCycle;
     // Sums that are unrolled whole do not wait for those of the tile before.
     const double latency = sums_.terms > 1 ? 0 : kLatency;
-    const double cycles = std::max(issue, latency) + kOverhead / static_cast<double>(sums_.terms) +
+    const double cycles = std::max({issue, latency, from_memory / kBytesFromMemory}) +
+                          kOverhead / static_cast<double>(sums_.terms) +
                           kNotHidden * from_second / kBytesPerCycle;
     return accumulators * Useful(a, x) * Useful(b, y) / (cycles * far);
   }

@@ -3,7 +3,9 @@
 //
 // A model of one step of the innermost reduction: the multiply-adds, the loads, and the bytes that
 // come from beyond the first-level cache each take cycles. The tile with the most useful
-// multiply-adds per cycle wins; nothing is measured.
+// multiply-adds per cycle wins; nothing is measured. A matrix that is read once comes from memory, at
+// a rate that no tile changes. Then one row at a time is best: processors foresee one long row better
+// than several.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -30,6 +32,7 @@ struct TileLoad {
   double steps = 1;         // steps of the reductions: different values of one copy
   std::vector<int64_t> strides;
   std::vector<Window> windows;
+  double memory_bytes = 0;  // of one value, if it comes from memory: the kernel reads nothing twice
 };
 
 struct TileAxis {

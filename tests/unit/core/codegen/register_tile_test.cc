@@ -93,6 +93,19 @@ TEST(RegisterTileTest, JoinedLanesWantPowersOfTwo) {
   EXPECT_GT(tile.accumulators, 1);
 }
 
+// A vector times a matrix of bf16 with 2048 columns: 16 lanes a step.
+TEST(RegisterTileTest, RowsThatComeFromMemoryAreReadOneAfterTheOther) {
+  const std::vector<TileAxis> axes = {{0, 8192}};
+  TileLoad x{.along = 2, .bytes = 64, .steps = 128, .strides = {0, 64}};
+  TileLoad w{.along = 3, .bytes = 64, .steps = 128, .strides = {4096, 32}};
+  const TileSums sums{.joins = true};
+  const Tile cached = ChooseRegisterTile(axes, std::vector<TileLoad>{x, w}, sums, CachedTarget());
+  EXPECT_GE(cached.accumulators, 4);
+  w.memory_bytes = 32;
+  const Tile streamed = ChooseRegisterTile(axes, std::vector<TileLoad>{x, w}, sums, CachedTarget());
+  EXPECT_EQ(streamed.accumulators, 1);
+}
+
 TEST(RegisterTileTest, NarrowTargetsGetSmallTiles) {
   Target narrow;
   narrow.vector_registers = 16;
