@@ -21,7 +21,7 @@ constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may 
 }  // namespace
 
 void Heuristic::ChooseVectors() {
-  const int64_t most = std::max<int64_t>(1, target_.vector_bytes / widest_);
+  const int64_t most = std::max<int64_t>(1, target_.vector_bytes / lane_bytes_);
   struct Candidate {
     double saved;
     size_t axis;

@@ -16,7 +16,19 @@ using ir::Op;
 using ir::UOp;
 
 namespace {
-constexpr double kUnrollWhole = 16;  // a reduction of at most this many terms is unrolled whole
+constexpr double kUnrollWhole = 16;   // a reduction of at most this many terms is unrolled whole
+constexpr double kMostNarrow = 0.75;  // of the instructions: then narrower values decide the lanes
+
+// Bytes of the widest element that an ALU op computes with.
+int64_t ComputedBytes(UOp u) {
+  if (u.Is(Op::THREEFRY)) return 4;  // of two words of 32 bits
+  const auto bytes = [](Dtype d) {
+    return ir::IsFloat(d) ? std::max<int64_t>(4, ir::ByteSize(d)) : ir::ByteSize(d);
+  };
+  int64_t out = bytes(u.dtype());
+  for (UOp s : u.srcs()) out = std::max(out, s.dtype() == Dtype::Index ? 0 : bytes(s.dtype()));
+  return out;
+}
 }  // namespace
 
 KernelFacts::KernelFacts(ir::UOpContext& ctx, UOp sink, const Target& target)
@@ -56,6 +68,23 @@ KernelFacts::KernelFacts(ir::UOpContext& ctx, UOp sink, const Target& target)
       widest_ = std::max(widest_, ir::ByteSize(u.dtype()));
     }
   }
+  FindLaneBytes(order);
+}
+
+// A value of the widest dtype should fill one register. Exception: a kernel without sums that does
+// most of its arithmetic on values of half that size, so that these fill one register and the widest
+// ones two.
+void KernelFacts::FindLaneBytes(std::span<const UOp> order) {
+  lane_bytes_ = widest_;
+  if (reduces_ != 0 || has_stages_) return;
+  double all = 0, narrow = 0;
+  for (UOp u : order) {
+    if (!u.Is(ir::kAluOps) || u.dtype() == Dtype::Index || along_.at(u.id()) == 0) continue;
+    const double instructions = rules::Instructions(u);
+    all += instructions;
+    if (2 * ComputedBytes(u) <= widest_) narrow += instructions;
+  }
+  if (all > 0 && narrow >= kMostNarrow * all) lane_bytes_ = widest_ / 2;
 }
 
 // Whether two loads of a reduction depend on one output axis each that the other one does not: then

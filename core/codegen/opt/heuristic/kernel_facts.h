@@ -71,12 +71,14 @@ class KernelFacts {
   AxisSet reduces_ = 0;         // the axes of reductions
   bool unrolls_whole_ = false;  // the reductions are so short that they are unrolled whole
   int64_t widest_ = 1;          // bytes of the widest value
+  int64_t lane_bytes_ = 1;  // one register holds as many lanes of this size as vectors should have
 
  private:
   AxisSet PathOf(AxisSet along) const;
   AxisSet BitsOf(std::span<const ir::UOp> ranges) const;
   void FindAxes(std::span<const ir::UOp> order);
   void FindPaths(std::span<const ir::UOp> order);
+  void FindLaneBytes(std::span<const ir::UOp> order);
   void NoteStage(ir::UOp u);
   void NoteReduce(ir::UOp u);
   void NoteAccess(ir::UOp u);
