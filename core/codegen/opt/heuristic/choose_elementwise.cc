@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT
 // The copies of kernels without reductions (heuristic_steps.h): squares that are transposed in
 // registers, or several vectors in each iteration.
+#include <algorithm>
 #include <cmath>
 
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
 #include "core/codegen/passes/vectorise.h"
 
 namespace uopd::codegen {
+namespace {
+
+constexpr int64_t kShortAxis = 4;  // copied whole, where copies share loads
+
+}  // namespace
 
 void Heuristic::ChooseElementwiseUpcast() {
   if (ChooseSquare()) return;
+  ChooseSharedCopies();
   for (size_t a = axes_.size(); a-- > 0;) {
     if (lanes_[a] == 1 || !fixed_[a]) continue;
     for (int64_t n : {4, 2}) {
@@ -17,6 +24,25 @@ void Heuristic::ChooseElementwiseUpcast() {
       if (Upcast(a, n)) return;
     }
   }
+}
+
+void Heuristic::ChooseSharedCopies() {
+  for (size_t a = axes_.size(); a-- > 0;) {
+    if (lanes_[a] > 1 || !fixed_[a] || left_[a] < 2 || left_[a] > kShortAxis) continue;
+    const bool shared = std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+      return !x.is_store && x.strides[a] == 0 && HasLanes(x);
+    });
+    if (shared && VectorsAreStored() && Upcast(a, left_[a])) return;
+  }
+}
+
+bool Heuristic::VectorsAreStored() const {
+  return std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
+    for (size_t v = 0; v < axes_.size() && x.is_store; ++v) {
+      if (lanes_[v] > 1 && x.strides[v] != 1) return false;
+    }
+    return true;
+  });
 }
 
 bool Heuristic::ChooseSquare() {

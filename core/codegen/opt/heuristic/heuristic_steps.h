@@ -111,6 +111,11 @@ class Heuristic : KernelFacts {
 
   // In choose_elementwise.cc.
   void ChooseElementwiseUpcast();
+  // Upcasts a short axis whole if its iterations share a load of a vector: both results of a step of
+  // a sort come from the same two elements.
+  void ChooseSharedCopies();
+  // Whether every store writes the lanes of its vector next to each other.
+  bool VectorsAreStored() const;
   // Where a vector is gathered from rows whose elements lie next to each other along another axis,
   // as many copies of that axis as there are lanes are a square that is transposed in registers
   // (passes/transpose_loads.h).
