@@ -8,6 +8,7 @@
 
 #include "core/codegen/opt/heuristic/block_opts.h"
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
+#include "core/codegen/opt/heuristic/operand_prefetch.h"
 #include "core/codegen/passes/vectorise.h"
 
 namespace uopd::codegen {
@@ -68,6 +69,11 @@ bool Heuristic::ChooseBlocks() {
 void Heuristic::ChooseMemoryOpts() {
   if (target_.warp_lanes > 1) return;
   for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, MemoryAxes())) (void)Try(opt);
+  // Sums of f32 take longer than the operands take to arrive: there, prefetching them gains nothing.
+  if (plan_.maybe_instruction() == nullptr) return;
+  const std::vector<Opt> chosen = plan_.opts();
+  for (const Opt& opt : OperandPrefetches(ctx_, sink_, target_, MemoryAxes(), chosen))
+    (void)Try(opt);
 }
 
 }  // namespace uopd::codegen

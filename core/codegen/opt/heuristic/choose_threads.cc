@@ -61,10 +61,11 @@ double Heuristic::ReadByThread(size_t axis, int64_t t) const {
     if (a.is_store) continue;
     double mine = 1;
     for (size_t i = 0; i < axes_.size(); ++i) {
-      if (a.strides[i] == 0) continue;
-      const bool divided = i == axis && (a.strides[i] != 1 || sizes_[i] * a.bytes >= kRowBytes);
-      mine *= static_cast<double>(sizes_[i]) / (divided ? t : 1);
+      if (a.strides[i] != 0) mine *= static_cast<double>(sizes_[i]);
     }
+    mine = std::min(mine, a.most);
+    if (a.strides[axis] != 0 && (a.strides[axis] != 1 || sizes_[axis] * a.bytes >= kRowBytes))
+      mine /= static_cast<double>(t);
     all += plan_.maybe_instruction() != nullptr && HasLanes(a) ? 2 * mine : mine;
   }
   return all;

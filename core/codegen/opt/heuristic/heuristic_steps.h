@@ -9,7 +9,8 @@
 //   6. pack operands that many tiles read badly;
 //   7. cut products of few rows with a large matrix into blocks;
 //   8. store what no cache can hold around the caches;
-//   9. prefetch the next row where a kernel goes over each row several times;
+//   9. prefetch the next row where a kernel goes over each row several times, and operands of
+//      matrix instructions that few tiles read;
 //  10. divide the axis of threads into several parts for each.
 //
 // Invariant: after each step, lanes_, left_, copies_, grown_ and accumulators_ describe the opts that
@@ -124,9 +125,10 @@ class Heuristic : KernelFacts {
 
   // In choose_threads.cc.
   void ChooseThreads();
-  // Elements that one of t threads reads, each counted once, if the threads split the axis. Each
-  // thread packs the words of a TC for itself: what is packed counts twice. Short rows are not
-  // divided: processors fetch neighbouring lines too.
+  // Elements that one of t threads reads, each counted once, if the threads split the axis. The
+  // windows of a convolution overlap, but no thread reads more than the buffer. Each thread packs the
+  // words of a TC for itself: what is packed counts twice. Short rows are not divided: processors
+  // fetch neighbouring lines too.
   double ReadByThread(size_t axis, int64_t t) const;
   // Several parts for each thread (thread_parts.h).
   void ChooseParts();
@@ -137,7 +139,7 @@ class Heuristic : KernelFacts {
   void ChoosePacks();
   // Blocks (block_opts.h). All of their opts apply, or none is added.
   bool ChooseBlocks();
-  // Stores around the caches, and prefetches (memory_opts.h).
+  // Stores around the caches, and prefetches (memory_opts.h, operand_prefetch.h).
   void ChooseMemoryOpts();
 
   // In heuristic.cc.

@@ -183,6 +183,8 @@ void KernelFacts::NoteAccess(UOp u) {
         access.reuse *= static_cast<double>(sizes_[a]);
     }
   }
+  if (from.Is(Op::PARAM))
+    access.most = static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(from))));
   // Each iteration of the loops around a stage has its own elements; lanes are contiguous.
   const UOp buffer = u.src(0).src(0);
   for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {

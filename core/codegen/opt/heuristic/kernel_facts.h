@@ -2,6 +2,7 @@
 // KernelFacts: what the heuristic knows of a kernel before it chooses: its axes, accesses,
 // arithmetic and reductions, and the loops around each.
 #pragma once
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -20,8 +21,9 @@ struct Access {
   AxisSet path = 0;                             // axes whose loops enclose the access
   std::vector<std::optional<int64_t>> strides;  // by axis; nullopt: not constant
   bool is_store = false, is_gated = false;
-  int64_t bytes = 4;  // of one element in memory
-  double reuse = 1;   // iterations that read what one iteration reads; 1: it cannot be packed
+  int64_t bytes = 4;                                      // of one element in memory
+  double most = std::numeric_limits<double>::infinity();  // elements of the buffer, if known
+  double reuse = 1;  // iterations that read what one iteration reads; 1: it cannot be packed
 };
 
 // A reduction: `over` are the axes that it reduces, `path` the loops around its result.

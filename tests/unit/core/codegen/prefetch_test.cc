@@ -18,7 +18,9 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using tests::KernelBuilder;
 
 // out (rows x columns) = in - the sum of its row: two passes over each row.
@@ -113,6 +115,50 @@ TEST(PrefetchTest, IsChosenForTheSecondPassOverLongRows) {
   EXPECT_TRUE(prefetches(1024, 1024));
   EXPECT_FALSE(prefetches(1024, 128)) << "all rows fit in the cache";
   EXPECT_FALSE(prefetches(64, 1 << 17)) << "a row does not";
+}
+
+// C (rows x columns) = A B in f32, with A and B in bf16, and B in words of two neighbours along the
+// depth, as kept weights are. Slots: C, A, B.
+UOp WordsProduct(UOpContext& ctx, int64_t rows, int64_t columns, int64_t depth) {
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(rows), j = b.Loop(columns), pair = b.Reduced(depth / 2), half = b.Reduced(2);
+  const UOp x = b.Load(b.Buffer(1, Dtype::BF16, rows * depth), b.At(i, depth, b.At(pair, 2, half)));
+  const UOp word = b.Load(b.Buffer(2, Dtype::U32, columns * depth / 2), b.At(pair, columns, j));
+  const UOp shift = ir::Mul(ctx, ir::Cast(ctx, half, Dtype::U32), ctx.Int(Dtype::U32, 16));
+  const UOp bits = ir::Cast(ctx, ir::Alu(ctx, Op::SHR, {word, shift}), Dtype::U16);
+  const UOp weight = ir::Bitcast(ctx, bits, Dtype::BF16);
+  const UOp sum = ir::ReduceRanges(
+      ctx, Op::ADD, Mul(ctx, ir::Cast(ctx, x, Dtype::F32), ir::Cast(ctx, weight, Dtype::F32)),
+      std::vector<UOp>{pair, half});
+  return b.Kernel(
+      {b.StoreLoops(b.Buffer(0, Dtype::F32, rows * columns), b.At(i, columns, j), sum, {i, j})});
+}
+
+TEST(PrefetchTest, IsChosenForWordsThatFewTilesReadInPieces) {
+  using enum DtypeNumber;
+  UOpContext ctx;
+  Target target = tests::WideTarget();
+  target.caches = {{32 << 10, 1}, {1 << 20, 1}, {16 << 20, 2}};
+  target.matrix_instructions = {{"avx512_bf16", 1, 16, 2, BF16, BF16, F32}};
+  // The slots whose loads prefetch.
+  const auto prefetched = [&](UOp sink) {
+    const std::vector<UOp> reads = codegen::Reads(ctx, sink);
+    std::vector<int64_t> slots;
+    for (const Opt& o : codegen::HeuristicOpts(ctx, sink, target)) {
+      if (o.kind == OptKind::kPrefetch)
+        slots.push_back(reads[static_cast<size_t>(o.axis)].src(0).src(0).slot());
+    }
+    return slots;
+  };
+  const auto words = [&](int64_t rows, int64_t columns, int64_t depth) {
+    return prefetched(WordsProduct(ctx, rows, columns, depth));
+  };
+  EXPECT_THAT(words(49, 512, 512), ElementsAre(2));
+  EXPECT_THAT(words(49 * 64, 512, 512), IsEmpty()) << "many tiles read the same words";
+  EXPECT_THAT(words(49, 512, 64), IsEmpty()) << "the words are few";
+  EXPECT_THAT(words(49, 16, 16384), IsEmpty()) << "one vector is a whole row";
+  EXPECT_THAT(prefetched(tests::MatmulKernel(ctx, 49, 512, 512, false, false)), IsEmpty())
+      << "sums of f32 take longer than their operands";
 }
 
 }  // namespace

@@ -124,5 +124,36 @@ TEST(WindowTileTest, ProductsOfFewTermsShareLoads) {
   EXPECT_GE(AmountOf(opts, OptKind::kUpcast, 0), 4);
 }
 
+// A convolution of 3 x 3 with its weights in blocks of 64 channels. Axes: h, w, block, c, i, j, k.
+UOp BlockedConvolution(UOpContext& ctx, int64_t size, int64_t blocks, int64_t depth) {
+  KernelBuilder b(ctx);
+  const UOp h = b.Loop(size), w = b.Loop(size), block = b.Loop(blocks), c = b.Loop(64),
+            i = b.Reduced(3), j = b.Reduced(3), k = b.Reduced(depth);
+  const UOp y = Add(ctx, h, i), x = Add(ctx, w, j);
+  const UOp in = b.Load(b.Buffer(1, Dtype::F32, (size + 2) * (size + 2) * depth),
+                        b.At(b.At(y, size + 2, x), depth, k));
+  const UOp weight = b.Load(b.Buffer(2, Dtype::F32, blocks * 9 * depth * 64),
+                            b.At(b.At(b.At(b.At(block, 3, i), 3, j), depth, k), 64, c));
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, Mul(ctx, in, weight), std::vector<UOp>{i, j, k});
+  return b.Kernel(
+      {b.StoreLoops(b.Buffer(0, Dtype::F32, size * size * blocks * 64),
+                    b.At(b.At(b.At(h, size, w), blocks, block), 64, c), sum, {h, w, block, c})});
+}
+
+// Windows overlap: an image of 16 x 16 is read once, not nine times. So the weights are what threads
+// should not both read.
+TEST(WindowTileTest, ThreadsDivideTheWeightsWhereTheseAreLarger) {
+  const auto thread_axis = [](int64_t size, int64_t blocks, int64_t depth) {
+    UOpContext ctx;
+    const UOp kernel = BlockedConvolution(ctx, size, blocks, depth);
+    for (const Opt& o : codegen::HeuristicOpts(ctx, kernel, tests::WideTarget())) {
+      if (o.kind == OptKind::kThread) return o.axis;
+    }
+    return -1;
+  };
+  EXPECT_EQ(thread_axis(14, 4, 256), 2);
+  EXPECT_EQ(thread_axis(56, 2, 64), 0);
+}
+
 }  // namespace
 }  // namespace uopd
