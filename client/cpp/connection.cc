@@ -215,6 +215,8 @@ Connection::~Connection() {
 
 const v1::HelloResponse& Connection::hello() const { return impl_->hello; }
 
+uint64_t Connection::max_message_bytes() const { return impl_->hello.limits().max_message_bytes(); }
+
 absl::StatusOr<v1::ExecuteResponse> Connection::Execute(v1::ExecuteRequest& request) {
   request.set_session_id(impl_->session_id);
   impl_->AskForCodeOnce(request);

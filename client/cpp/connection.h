@@ -45,6 +45,8 @@ class Connection : public Executor {
   absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override;
   absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override;
 
+  uint64_t max_message_bytes() const override;
+
   // The answer of the daemon when the connection was made: devices and limits.
   const v1::HelloResponse& hello() const;
   // Ends the Execute of this request id, see uopd.proto. May be called from any thread.

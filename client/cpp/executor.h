@@ -33,6 +33,9 @@ class Executor {
   virtual absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) = 0;
   virtual absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) = 0;
 
+  // Of a message, in bytes.
+  virtual uint64_t max_message_bytes() const { return 16 << 20; }
+
   // Numbers that no other buffer or request of the session has, also among several Clients.
   uint64_t NewHandle() { return next_handle_++; }
   uint64_t NewRequestId() { return next_request_++; }

@@ -29,7 +29,7 @@ bool IsStored(UOp u) {
          std::all_of(u.srcs().begin(), u.srcs().end(), [](UOp s) { return s.Is(Op::BUFFER); });
 }
 
-std::vector<uint64_t> HandlesOf(UOp stored) {
+std::vector<uint64_t> NumbersOf(UOp stored) {
   if (stored.Is(Op::BUFFER)) return {static_cast<uint64_t>(stored.slot())};
   std::vector<uint64_t> out;
   for (UOp s : stored.srcs()) out.push_back(static_cast<uint64_t>(s.slot()));
@@ -75,7 +75,7 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
     return NewTensor(ir::Expand(*ctx_, ctx_->Const(dtype, 0), dims), std::move(device));
   }
   const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
-  Buffer& b = buffers_.at(static_cast<uint64_t>(buffer.slot()));
+  ClientBuffer& b = buffers_.at(static_cast<uint64_t>(buffer.slot()));
   b.data = std::move(bytes);
   b.has_data = true;
   return NewTensor(buffer, std::move(device));
@@ -83,14 +83,13 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
 
 UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device,
                           uint64_t bytes) {
-  const uint64_t handle = executor_->NewHandle();
-  Buffer b;
+  ClientBuffer b;
+  b.handle = executor_->NewHandle();
   b.dtype = dtype;
   b.bytes = bytes;
   b.device = device;
-  buffers_.emplace(handle, std::move(b));
-  return ir::Buffer(*ctx_, static_cast<int64_t>(handle), dtype, ir::ShapeArg(*ctx_, dims),
-                    ir::AddrSpace::GLOBAL, device);
+  const auto slot = static_cast<int64_t>(buffers_.Add(std::move(b), dims));
+  return ir::Buffer(*ctx_, slot, dtype, ir::ShapeArg(*ctx_, dims), ir::AddrSpace::GLOBAL, device);
 }
 
 std::shared_ptr<TensorState> GraphState::NewZeros(ir::Dtype dtype, const ir::Dims& dims,
@@ -162,6 +161,7 @@ void GraphState::Compact() {
   bad_.clear();
   layouts_.clear();
   digests_.clear();
+  forms_.clear();
   compact_at_ = 2 * ctx_->size() + kCompactFloor;
   ++stats_.compactions;
 }

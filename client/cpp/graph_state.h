@@ -7,20 +7,19 @@
 //
 // Invariants
 //   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
-//   (2) A realised tensor's uop is stored: a BUFFER whose slot number is its handle on the daemon,
-//       or a MULTI of such; every handle in buffers_ is reachable from a live tensor or will be
-//       freed with the next Execute.
+//   (2) A realised tensor's uop is stored: a BUFFER whose slot number is its number in buffers_, or
+//       a MULTI of such; every buffer in buffers_ is reachable from a live tensor or will be freed
+//       with the next Execute.
 //   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they
 //       reach (Compact).
 #pragma once
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/flat_hash_set.h"
+#include "client/cpp/buffer_table.h"
 #include "client/cpp/executor.h"
 #include "client/cpp/normalize.h"
 #include "client/cpp/options.h"
@@ -34,9 +33,9 @@ namespace uopd::client {
 class GraphState;
 struct Exported;
 
-// True if u is a BUFFER or a MULTI of BUFFERs. HandlesOf returns the handles of these BUFFERs.
+// True if u is a BUFFER or a MULTI of BUFFERs. NumbersOf returns the slot numbers of these BUFFERs.
 bool IsStored(ir::UOp u);
-std::vector<uint64_t> HandlesOf(ir::UOp stored);
+std::vector<uint64_t> NumbersOf(ir::UOp stored);
 
 struct TensorState : std::enable_shared_from_this<TensorState> {
   explicit TensorState(std::shared_ptr<GraphState> g);
@@ -106,21 +105,6 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
 
  private:
   friend struct TensorState;
-  struct Buffer {
-    ir::Dtype dtype;
-    uint64_t bytes = 0;
-    std::string device;
-    std::string data;  // not sent yet
-    bool has_data = false;
-    bool on_daemon = false;
-    bool zeros = false;  // reads as zeros; the daemon gets it with the first request that uses it
-
-    void LeaveToDaemon() {
-      data = std::string();
-      has_data = false;
-      on_daemon = true;
-    }
-  };
   struct Pending {  // one tensor being computed
     std::shared_ptr<TensorState> state;
     ir::UOp target;
@@ -129,11 +113,16 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
 
   struct Plan {  // what one request computes
     std::vector<Pending> pending;
-    absl::flat_hash_set<uint64_t> kept;     // handles that other live tensors read
-    absl::flat_hash_set<uint64_t> written;  // handles of the targets
+    NumberSet kept;     // buffers that other live tensors read
+    NumberSet written;  // buffers of the targets
+    NumberSet made;     // those of them whose tensors had no memory before
     NormalForm form;
 
-    bool Keeps(uint64_t handle) const { return kept.contains(handle) || written.contains(handle); }
+    bool Keeps(uint64_t number) const { return kept.Contains(number) || written.Contains(number); }
+  };
+
+  struct Room {  // bytes of tensors that a request and its answer may still have
+    uint64_t sent = 0, returned = 0;
   };
 
   // Makes the targets' buffers; Discard takes them back.
@@ -141,20 +130,25 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void Discard(std::span<const Pending> pending);
   // The wire form of a normalised sink, verified.
   absl::StatusOr<std::string> Wire(ir::UOp sink);
-  absl::flat_hash_set<uint64_t> ReadByOthers(std::span<const Pending> pending);
+  NumberSet ReadByOthers(std::span<const Pending> pending);
+  // Normalize, from memory if the outputs are those of an earlier request.
+  absl::StatusOr<NormalForm> Normalized(std::span<const Output> outputs);
   // New memory for a tensor, in the pieces that its value comes in.
   ir::UOp NewTarget(const TensorState& t);
-  absl::StatusOr<std::string> ReadBuffer(uint64_t handle);
+  absl::StatusOr<std::string> ReadBuffer(uint64_t number);
   absl::StatusOr<v1::ExecuteResponse> Send(v1::ExecuteRequest& request, ir::UOp sink);
   // Creates, by a graph on the daemon, those of the buffers that read as zeros and do not exist
   // there yet.
-  absl::Status MakeZeros(std::span<const uint64_t> handles);
-  // Sends the request of the plan. `returned` receives the handles of the buffers whose contents
+  absl::Status MakeZeros(std::span<const uint64_t> numbers);
+  // Sends the request of the plan. `returned` receives the numbers of the buffers whose contents
   // the answer has, in the order of the answer.
   absl::StatusOr<v1::ExecuteResponse> Run(const Plan& plan, std::vector<uint64_t>& returned);
+  // The same with a request that takes the contents of the buffers that it sends.
+  absl::StatusOr<v1::ExecuteResponse> Run(const Plan& plan, v1::ExecuteRequest& request,
+                                          std::vector<uint64_t>& returned);
   // The argument for the next slot; large data is uploaded first.
-  absl::Status AddArgument(const Plan& plan, uint64_t handle, v1::ExecuteRequest& request,
-                           std::vector<uint64_t>& returned);
+  absl::Status AddArgument(const Plan& plan, uint64_t number, Room& room,
+                           v1::ExecuteRequest& request, std::vector<uint64_t>& returned);
   absl::Status CheckResults(const v1::ExecuteResponse& response,
                             std::span<const uint64_t> returned) const;
   void Count(const v1::ExecuteResponse& response);
@@ -176,12 +170,14 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   absl::flat_hash_map<uint32_t, absl::Status> bad_;  // ids of nodes that do not verify
   TensorState* oldest_ = nullptr;
   TensorState* newest_ = nullptr;
-  std::map<uint64_t, Buffer> buffers_;
+  BufferTable buffers_;
   uint64_t next_counter_ = 0;
   int64_t next_tag_ = 1;
   bool multi_ = false;  // a MULTI was made; until then every layout is one device
   absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
   absl::flat_hash_map<uint32_t, Digest> digests_;  // by id of a normalised sink
+  // By the ids of the values and targets of a request.
+  absl::flat_hash_map<std::vector<uint32_t>, NormalForm> forms_;
 };
 
 }  // namespace uopd::client

@@ -28,7 +28,7 @@ struct Output {
 
 struct NormalForm {
   ir::UOp sink;                    // in the same context
-  std::vector<uint64_t> buffers;   // for each slot the slot number (handle) of the BUFFER
+  std::vector<uint64_t> buffers;   // for each slot the slot number of the BUFFER
   std::vector<int64_t> variables;  // in topological order of their DEFINE_VARs
 };
 

@@ -13,8 +13,13 @@
 namespace uopd::client {
 namespace {
 
-constexpr uint64_t kInlineBytes = 64 * 1024;  // larger inputs go through an upload stream
-constexpr uint64_t kReturnBytes = 256;        // results up to this size come with the answer
+// A call costs about as much as sending a megabyte. So inputs travel inside the request if they
+// are at most this large and fit into a part of the largest message; others are uploaded before.
+constexpr uint64_t kInlineBytes = 1 << 20, kInlineTotal = 4 << 20, kInlinePart = 4;
+// Results that come with the answer: every tensor of at most kReturnBytes, and new tensors, which
+// are often read at once, up to kReturnNewBytes and kReturnTotal in one answer.
+constexpr uint64_t kReturnBytes = 256, kReturnNewBytes = 64 << 10, kReturnTotal = 1 << 20;
+constexpr size_t kMostForms = 256;  // normalised graphs that are remembered
 
 using ir::Op;
 using ir::UOp;
@@ -38,26 +43,26 @@ std::string JoinedBytes(ir::UOpContext& ctx, UOp stored, std::vector<std::string
 
 }  // namespace
 
-// Handles of the buffers that live tensors other than the pending ones read. These buffers must
-// keep their contents and must not be freed.
-absl::flat_hash_set<uint64_t> GraphState::ReadByOthers(std::span<const Pending> pending) {
+// The buffers that live tensors other than the pending ones read. These buffers must keep their
+// contents and must not be freed.
+NumberSet GraphState::ReadByOthers(std::span<const Pending> pending) {
   absl::flat_hash_set<const TensorState*> computed;
   for (const Pending& p : pending) computed.insert(p.state.get());
-  absl::flat_hash_set<uint64_t> out;
+  NumberSet out;
   std::vector<UOp> lazy;
   for (const TensorState* t = oldest_; t != nullptr; t = t->newer) {
     if (!t->uop || computed.contains(t)) continue;
     if (t->replaces) {
-      for (uint64_t handle : HandlesOf(t->replaces)) out.insert(handle);
+      for (uint64_t number : NumbersOf(t->replaces)) out.Insert(number);
     }
     if (t->uop.Is(Op::BUFFER))
-      out.insert(static_cast<uint64_t>(t->uop.slot()));
+      out.Insert(static_cast<uint64_t>(t->uop.slot()));
     else
       lazy.push_back(t->uop);
   }
   if (lazy.empty()) return out;
   for (UOp u : ir::Toposort(*ctx_, lazy)) {
-    if (u.Is(Op::BUFFER)) out.insert(static_cast<uint64_t>(u.slot()));
+    if (u.Is(Op::BUFFER)) out.Insert(static_cast<uint64_t>(u.slot()));
   }
   return out;
 }
@@ -91,7 +96,7 @@ absl::StatusOr<v1::ExecuteResponse> GraphState::Send(v1::ExecuteRequest& request
 void GraphState::Discard(std::span<const Pending> pending) {
   for (const Pending& p : pending) {
     if (!p.target || p.replaces) continue;
-    for (uint64_t handle : HandlesOf(p.target)) buffers_.erase(handle);
+    for (uint64_t number : NumbersOf(p.target)) buffers_.Remove(number);
   }
 }
 
@@ -141,14 +146,17 @@ absl::StatusOr<GraphState::Plan> GraphState::MakePlan(
     TensorState& t = *p.state;
     p.replaces = static_cast<bool>(t.replaces);
     if (p.replaces) {
-      for (uint64_t old : HandlesOf(t.replaces))
-        p.replaces &= !plan.kept.contains(old) && !plan.written.contains(old);
+      for (uint64_t old : NumbersOf(t.replaces))
+        p.replaces &= !plan.kept.Contains(old) && !plan.written.Contains(old);
     }
     p.target = p.replaces ? t.replaces : NewTarget(t);
     outputs.push_back({t.uop, p.target, p.replaces});
-    for (uint64_t handle : HandlesOf(p.target)) plan.written.insert(handle);
+    for (uint64_t number : NumbersOf(p.target)) {
+      plan.written.Insert(number);
+      if (!t.replaces) plan.made.Insert(number);
+    }
   }
-  auto form = Normalize(*ctx_, outputs);
+  auto form = Normalized(outputs);
   if (!form.ok()) {
     Discard(plan.pending);
     return form.status();
@@ -170,22 +178,34 @@ absl::StatusOr<Exported> GraphState::Export(std::span<const std::shared_ptr<Tens
   return out;
 }
 
-absl::Status GraphState::MakeZeros(std::span<const uint64_t> handles) {
+absl::StatusOr<NormalForm> GraphState::Normalized(std::span<const Output> outputs) {
+  std::vector<uint32_t> key;
+  for (const Output& o : outputs)
+    key.insert(key.end(), {o.value.id(), o.target.id(), o.replaces ? 1U : 0U});
+  if (const auto known = forms_.find(key); known != forms_.end()) return known->second;
+  UOPD_ASSIGN(NormalForm form, Normalize(*ctx_, outputs));
+  if (forms_.size() >= kMostForms) forms_.clear();
+  forms_.emplace(std::move(key), form);
+  return form;
+}
+
+absl::Status GraphState::MakeZeros(std::span<const uint64_t> numbers) {
   std::vector<Output> outputs;
-  for (uint64_t handle : handles) {
-    const Buffer& b = buffers_.at(handle);
+  for (uint64_t number : numbers) {
+    const ClientBuffer& b = buffers_.at(number);
     if (!b.zeros || b.on_daemon) continue;
     const ir::Dims flat = {static_cast<int64_t>(b.bytes) / ir::ByteSize(b.dtype)};
-    const UOp target = ir::Buffer(*ctx_, static_cast<int64_t>(handle), b.dtype,
+    const UOp target = ir::Buffer(*ctx_, static_cast<int64_t>(number), b.dtype,
                                   ir::ShapeArg(*ctx_, flat), ir::AddrSpace::GLOBAL, b.device);
     outputs.push_back({ir::Expand(*ctx_, ctx_->Const(b.dtype, 0), flat), target, false});
   }
   if (outputs.empty()) return absl::OkStatus();
   UOPD_ASSIGN(const NormalForm form, Normalize(*ctx_, outputs));
   v1::ExecuteRequest request;
-  for (uint64_t handle : form.buffers) request.add_arguments()->set_buffer(handle);
+  for (uint64_t number : form.buffers)
+    request.add_arguments()->set_buffer(buffers_.at(number).handle);
   UOPD_TRY(Send(request, form.sink).status());
-  for (uint64_t handle : form.buffers) buffers_.at(handle).on_daemon = true;
+  for (uint64_t number : form.buffers) buffers_.at(number).on_daemon = true;
   ++stats_.executes;
   return absl::OkStatus();
 }
@@ -199,7 +219,9 @@ absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> t
     Discard(plan.pending);
     return response.status();
   }
-  std::erase_if(buffers_, [&](const auto& entry) { return !plan.Keeps(entry.first); });
+  for (uint64_t number = 0; number < buffers_.end(); ++number) {
+    if (buffers_.Has(number) && !plan.Keeps(number)) buffers_.Remove(number);
+  }
   for (const Pending& p : plan.pending) Settle(p, *response, returned);
   Compact();
   return absl::OkStatus();
@@ -209,38 +231,61 @@ absl::StatusOr<v1::ExecuteResponse> GraphState::Run(const Plan& plan,
                                                     std::vector<uint64_t>& returned) {
   UOPD_TRY(MakeZeros(plan.form.buffers));
   v1::ExecuteRequest request;
-  for (uint64_t handle : plan.form.buffers) {
-    UOPD_TRY(AddArgument(plan, handle, request, returned));
-  }
-  for (int64_t v : plan.form.variables) request.add_variables(v);
-  for (const auto& [handle, b] : buffers_) {
-    if (b.on_daemon && !plan.Keeps(handle)) request.add_free_buffers(handle);
-  }
-  UOPD_ASSIGN(v1::ExecuteResponse response, Send(request, plan.form.sink));
-  UOPD_TRY(CheckResults(response, returned));
-  Count(response);
-  for (const v1::Argument& a : request.arguments()) {
-    stats_.inline_bytes += a.data().size();
-    if (a.buffer() != 0) buffers_.at(a.buffer()).LeaveToDaemon();
+  auto response = Run(plan, request, returned);
+  if (response.ok()) return response;
+  // The tensors stay as they were.
+  for (int i = 0; i < request.arguments_size(); ++i) {
+    v1::Argument& a = *request.mutable_arguments(i);
+    if (a.has_data())
+      buffers_.at(plan.form.buffers[static_cast<size_t>(i)]).data = std::move(*a.mutable_data());
   }
   return response;
 }
 
-absl::Status GraphState::AddArgument(const Plan& plan, uint64_t handle, v1::ExecuteRequest& request,
-                                     std::vector<uint64_t>& returned) {
-  Buffer& b = buffers_.at(handle);
+absl::StatusOr<v1::ExecuteResponse> GraphState::Run(const Plan& plan, v1::ExecuteRequest& request,
+                                                    std::vector<uint64_t>& returned) {
+  Room room{.sent = std::min(kInlineTotal, executor_->max_message_bytes() / kInlinePart),
+            .returned = std::min(kReturnTotal, executor_->max_message_bytes() / kInlinePart)};
+  for (uint64_t number : plan.form.buffers) {
+    UOPD_TRY(AddArgument(plan, number, room, request, returned));
+  }
+  for (int64_t v : plan.form.variables) request.add_variables(v);
+  for (uint64_t number = 0; number < buffers_.end(); ++number) {
+    if (!buffers_.Has(number) || plan.Keeps(number)) continue;
+    if (const ClientBuffer& b = buffers_.at(number); b.on_daemon)
+      request.add_free_buffers(b.handle);
+  }
+  UOPD_ASSIGN(v1::ExecuteResponse response, Send(request, plan.form.sink));
+  UOPD_TRY(CheckResults(response, returned));
+  Count(response);
+  for (int i = 0; i < request.arguments_size(); ++i) {
+    const v1::Argument& a = request.arguments(i);
+    stats_.inline_bytes += a.data().size();
+    if (a.buffer() != 0) buffers_.at(plan.form.buffers[static_cast<size_t>(i)]).LeaveToDaemon();
+  }
+  return response;
+}
+
+absl::Status GraphState::AddArgument(const Plan& plan, uint64_t number, Room& room,
+                                     v1::ExecuteRequest& request, std::vector<uint64_t>& returned) {
+  ClientBuffer& b = buffers_.at(number);
   v1::Argument& a = *request.add_arguments();
-  if (b.has_data && b.bytes > kInlineBytes) {
-    UOPD_TRY(WithFrame(executor_->Upload(handle, b.device, b.data), "uploading a tensor"));
+  if (b.has_data && (b.bytes > kInlineBytes || b.bytes > room.sent)) {
+    UOPD_TRY(WithFrame(executor_->Upload(b.handle, b.device, b.data), "uploading a tensor"));
     stats_.uploaded_bytes += b.bytes;
     b.LeaveToDaemon();
   } else if (b.has_data) {
-    a.set_data(b.data);
+    a.set_data(std::move(b.data));
+    room.sent -= b.bytes;
   }
-  if (plan.Keeps(handle) || b.on_daemon) a.set_buffer(handle);
-  if (plan.written.contains(handle) && b.bytes <= kReturnBytes) {
+  if (plan.Keeps(number) || b.on_daemon) a.set_buffer(b.handle);
+  const bool small = plan.written.Contains(number) && b.bytes <= kReturnBytes;
+  const bool made =
+      plan.made.Contains(number) && b.bytes <= std::min(kReturnNewBytes, room.returned);
+  if (small || made) {
     a.set_return_data(true);
-    returned.push_back(handle);
+    returned.push_back(number);
+    room.returned -= std::min(room.returned, b.bytes);
   }
   return absl::OkStatus();
 }
@@ -278,9 +323,8 @@ void GraphState::Settle(const Pending& p, const v1::ExecuteResponse& response,
   t.has_host = false;
   t.host = std::string();
   std::vector<std::string> pieces;
-  const std::vector<uint64_t> handles = HandlesOf(p.target);
-  for (uint64_t handle : handles) {
-    const auto at = std::find(returned.begin(), returned.end(), handle);
+  for (uint64_t number : NumbersOf(p.target)) {
+    const auto at = std::find(returned.begin(), returned.end(), number);
     if (at == returned.end()) return;
     pieces.push_back(response.data(static_cast<int>(at - returned.begin())));
   }
@@ -293,21 +337,21 @@ absl::StatusOr<std::string> GraphState::Read(const std::shared_ptr<TensorState>&
   if (ir::Product(t->dims) == 0) return std::string();
   UOPD_TRY(Realize(std::span(&t, 1)));
   if (t->has_host) return t->host;
-  std::vector<uint64_t> handles = HandlesOf(t->uop);
-  if (t->uop.Is(Op::MULTI) && t->uop.ints().empty()) handles.resize(1);  // all pieces are equal
+  std::vector<uint64_t> numbers = NumbersOf(t->uop);
+  if (t->uop.Is(Op::MULTI) && t->uop.ints().empty()) numbers.resize(1);  // all pieces are equal
   std::vector<std::string> pieces;
-  for (uint64_t handle : handles) {
-    UOPD_ASSIGN(pieces.emplace_back(), ReadBuffer(handle));
+  for (uint64_t number : numbers) {
+    UOPD_ASSIGN(pieces.emplace_back(), ReadBuffer(number));
   }
   return JoinedBytes(*ctx_, t->uop, std::move(pieces));
 }
 
-absl::StatusOr<std::string> GraphState::ReadBuffer(uint64_t handle) {
-  const Buffer& b = buffers_.at(handle);
+absl::StatusOr<std::string> GraphState::ReadBuffer(uint64_t number) {
+  const ClientBuffer& b = buffers_.at(number);
   if (b.has_data) return b.data;
-  UOPD_TRY(MakeZeros(std::span(&handle, 1)));
+  UOPD_TRY(MakeZeros(std::span(&number, 1)));
   ++stats_.downloads;
-  UOPD_ASSIGN(std::string out, executor_->Download(handle, b.bytes));
+  UOPD_ASSIGN(std::string out, executor_->Download(b.handle, b.bytes));
   if (out.size() != b.bytes)
     return absl::InternalError(Cat("download gave ", out.size(), " bytes of ", b.bytes));
   return out;

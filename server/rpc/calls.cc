@@ -169,6 +169,15 @@ engine::RunCall RunCallOf(const Request& request, const Arguments& arguments) {
   return out;
 }
 
+// Whether copying the data of the arguments takes microseconds.
+template <class Request>
+bool HasLittleData(const Request& request) {
+  constexpr size_t kLittle = 128 << 10;
+  size_t bytes = 0;
+  for (const v1::Argument& argument : request.arguments()) bytes += argument.data().size();
+  return bytes <= kLittle;
+}
+
 }  // namespace
 
 engine::CompileOptions ToCompileOptions(const v1::Options& options) {
@@ -346,12 +355,12 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
 }
 
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {
-  return !WantsReport(request.options()) &&
+  return !WantsReport(request.options()) && HasLittleData(request) &&
          engine.IsQuick(GraphOf(request), ToCompileOptions(request.options()));
 }
 
 bool IsQuick(engine::Engine& engine, const v1::RunRequest& request) {
-  return !WantsReport(request.options()) &&
+  return !WantsReport(request.options()) && HasLittleData(request) &&
          engine.IsQuick({{}, request.graph()}, ToCompileOptions(request.options()));
 }
 

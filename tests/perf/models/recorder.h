@@ -26,6 +26,8 @@ class Recorder final : public client::Executor {
     return connection_->Download(handle, bytes);
   }
 
+  uint64_t max_message_bytes() const override { return connection_->max_message_bytes(); }
+
   client::Connection& connection() { return *connection_; }
   // Of the last Execute that succeeded.
   const v1::Timings& timings() const { return timings_; }

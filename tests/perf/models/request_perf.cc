@@ -40,6 +40,7 @@ class TimedCalls final : public client::Executor {
   absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override {
     return Timed(download_ns, [&] { return to_->Download(handle, bytes); });
   }
+  uint64_t max_message_bytes() const override { return to_->max_message_bytes(); }
 
   bool profile = false;  // of the next requests
   double kernels_us = 0;

@@ -66,10 +66,54 @@ TEST_F(RealizeTest, SeveralTensorsAreOneRequest) {
 }
 
 TEST_F(RealizeTest, SmallInputsAreInlineLargeOnesAreUploaded) {
-  const Tensor small = Ramp({16 * 1024}), large = Ramp({16 * 1024 + 1});
+  const Tensor small = Ramp({256 * 1024}), large = Ramp({256 * 1024 + 1});
   ASSERT_TRUE(Realize({small.Max(), large.Max()}).ok());
-  EXPECT_EQ(client_.stats().inline_bytes, 64u * 1024);
-  EXPECT_EQ(client_.stats().uploaded_bytes, 64u * 1024 + 4);
+  EXPECT_EQ(client_.stats().inline_bytes, 1024u * 1024);
+  EXPECT_EQ(client_.stats().uploaded_bytes, 1024u * 1024 + 4);
+}
+
+TEST_F(RealizeTest, ARequestHasAFourthOfAMessageOfInputs) {
+  std::vector<Tensor> sums;
+  for (int i = 0; i < 5; ++i) sums.push_back((Ramp({256 * 1024}) + 1.0 * i).Sum());
+  ASSERT_TRUE(Realize(sums).ok());
+  EXPECT_EQ(client_.stats().inline_bytes, 4096u * 1024);
+  EXPECT_EQ(client_.stats().uploaded_bytes, 1024u * 1024);
+}
+
+TEST_F(RealizeTest, InputsOfARequestThatFailsAreSentAgain) {
+  const Tensor x = Ramp({100});
+  const Tensor y = x + 1.0;
+  daemon_->fail_with = absl::UnavailableError("away");
+  EXPECT_FALSE(y.Realize().ok());
+  daemon_->fail_with = absl::OkStatus();
+  EXPECT_EQ(Out(y)[99], 100);
+  EXPECT_EQ(Out(x)[99], 99);
+}
+
+TEST_F(RealizeTest, NewResultsOfSomeKilobytesComeWithTheAnswer) {
+  const Tensor x = Ramp({16 * 1024}), y = Ramp({16 * 1024 + 1});
+  Tensor w = Ramp({100});
+  ASSERT_TRUE((w + 0.0).Realize().ok());
+  w.Assign(w + 1.0);
+  const Tensor a = x + 1.0, b = y + 1.0;
+  ASSERT_TRUE(Realize({a, b, w}).ok());
+  EXPECT_EQ(Out(a)[1], 2);
+  EXPECT_EQ(client_.stats().downloads, 0u);
+  EXPECT_EQ(Out(b)[1], 2);
+  EXPECT_EQ(client_.stats().downloads, 1u);
+  EXPECT_EQ(Out(w)[1], 2);  // assigned tensors are parameters, which few programs read
+  EXPECT_EQ(client_.stats().downloads, 2u);
+}
+
+TEST_F(RealizeTest, TheSameGraphAgainMakesNoNodes) {
+  const Tensor w = Ramp({64});
+  size_t nodes = 0;
+  for (int i = 0; i < 8; ++i) {
+    const Tensor y = (In({64}, std::vector<double>(64, i)) * w).Sum();
+    EXPECT_THAT(Out(y), ElementsAre(2016 * i));
+    if (i == 3) nodes = client_.graph_nodes();
+  }
+  EXPECT_EQ(client_.graph_nodes(), nodes);
 }
 
 TEST_F(RealizeTest, TheLastHandleFreesTheBuffer) {
