@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <climits>
-#include <iterator>
 #include <map>
 #include <optional>
 
@@ -104,10 +103,14 @@ void AddPrefetches(ir::UOpContext& ctx, UOp sink, const Target& target,
     }
     passes[{reads[n].src(0).src(0).slot(), *rows}].try_emplace(pass, n);
   }
+  // All passes prefetch. One pass alone is over before memory has sent a whole row: while a pass that
+  // computes much or stores prefetches, the others leave memory idle.
   for (const auto& [where, loads] : passes) {
     if (loads.size() < 2) continue;
-    out.push_back({OptKind::kPrefetch, static_cast<int>(std::next(loads.begin())->second),
-                   static_cast<int64_t>(where.second)});
+    for (const auto& [pass, load] : loads) {
+      out.push_back(
+          {OptKind::kPrefetch, static_cast<int>(load), static_cast<int64_t>(where.second)});
+    }
   }
 }
 
