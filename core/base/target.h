@@ -49,6 +49,7 @@ struct Target {
   CodeFormat format = CodeFormat::kLlvmIr;  // that its compiler takes; selects the renderer
   int vector_lanes = 64;                    // most lanes of a vector value; a power of two
   bool has_fma = true;                      // a multiply-add is one instruction
+  bool has_scaling = false;  // x * 2^n of f32 is one instruction, for every n, rounded once
   // The dtypes that its kernels may load, store and convert. Floats under 32 bits are computed in
   // f32; bf16 and fp8 are stored as bits. A kernel that needs another dtype is UNIMPLEMENTED.
   DtypeNumberSet dtypes{DtypeNumber::Bool, DtypeNumber::I8,  DtypeNumber::U8,  DtypeNumber::I16,

@@ -150,7 +150,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   UOPD_TRY(check());
   kernel = WidenSmallFloats(ctx, kernel);
   UOPD_TRY(check());
-  kernel = DecomposeTranscendentals(ctx, kernel);
+  kernel = DecomposeTranscendentals(ctx, kernel, target);
   UOPD_TRY(check());
   kernel = LowerStages(ctx, kernel);
   UOPD_TRY(check());

@@ -2,7 +2,9 @@
 #include "core/render/llvm_values.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "core/ir/exp2.h"
 #include "core/render/lines.h"
 #include "core/render/spelling.h"
 
@@ -45,9 +47,90 @@ absl::Status LlvmValues::Line(UOp u) {
       return Negate(u);
     case Op::WMMA:
       return Wmma(u);
+    case Op::EXP2:
+      if (u.tag() != ir::kByScaling) return Alu(u);
+      if (u.dtype() != Dtype::F32) return NoLlvmRendering(u);
+      Exp2(u);
+      return absl::OkStatus();
     default:
       return Alu(u);
   }
+}
+
+// Lanes first to first + n of a vector; those that it does not have are poison. lanes 0: of a scalar.
+std::string LlvmValues::Part(const std::string& x, int64_t lanes, int64_t first, int64_t n) {
+  if (lanes == n) return x;
+  const std::string out = text_.Temporary(), from = LlvmType("float", lanes);
+  if (lanes == 0) {
+    text_.Put(out, " = insertelement ", LlvmType("float", n), " poison, float ", x, ", i64 0");
+    return out;
+  }
+  std::string mask;
+  for (int64_t i = 0; i < n; ++i) {
+    Append(mask, i > 0 ? ", " : "", "i32 ", first + i < lanes ? Cat(first + i) : "poison");
+  }
+  text_.Put(out, " = shufflevector ", from, " ", x, ", ", from, " poison, <", n, " x i32> <", mask,
+            ">");
+  return out;
+}
+
+// x * 2^n in f32, by AVX-512. VSCALEFPS scales NaN by 2^inf to inf and by 2^-inf to 0, which makes
+// EXP2 of infinities right, and NaN otherwise stays NaN.
+std::string LlvmValues::Scaled(const std::string& x, const std::string& n, int64_t lanes) {
+  const int64_t step = std::clamp<int64_t>(lanes, 4, 16);
+  const std::string type = LlvmType("float", step), mask = step == 16 ? "i16" : "i8";
+  std::vector<std::string> parts;
+  for (int64_t first = 0; first == 0 || first < lanes; first += step) {
+    const std::string a = Part(x, lanes, first, step), b = Part(n, lanes, first, step);
+    const std::string name = Cat("@llvm.x86.avx512.mask.scalef.ps.", 32 * step);
+    parts.push_back(text_.Temporary());
+    text_.Put(
+        parts.back(), " = ",
+        step == 16
+            ? text_.Call(
+                  name, type,
+                  {{type, a}, {type, b}, {type, "zeroinitializer"}, {mask, "-1"}, {"i32", "4"}})
+            : text_.Call(name, type,
+                         {{type, a}, {type, b}, {type, "zeroinitializer"}, {mask, "-1"}}));
+  }
+  if (lanes == 0) {
+    const std::string out = text_.Temporary();
+    text_.Put(out, " = extractelement ", type, " ", parts[0], ", i64 0");
+    return out;
+  }
+  for (int64_t have = step; have < lanes; have *= 2) {
+    std::vector<std::string> joined;
+    for (size_t i = 0; i < parts.size(); i += 2) {
+      joined.push_back(text_.Temporary());
+      std::string all;
+      for (int64_t k = 0; k < 2 * have; ++k) Append(all, k > 0 ? ", " : "", "i32 ", k);
+      const std::string half = LlvmType("float", have);
+      text_.Put(joined.back(), " = shufflevector ", half, " ", parts[i], ", ", half, " ",
+                parts[i + 1], ", <", 2 * have, " x i32> <", all, ">");
+    }
+    parts = std::move(joined);
+  }
+  return Part(parts[0], std::max(lanes, step), 0, lanes);
+}
+
+void LlvmValues::Exp2(UOp u) {
+  const int64_t n = Lanes(ctx_, u);
+  const std::string type = text_.TypeOf(u), x = text_.Operand(u.src(0), n),
+                    suffix = LlvmMangled(Dtype::F32, n);
+  const std::string nearest = text_.Temporary(), f = text_.Temporary();
+  text_.Put(nearest, " = ", text_.Call(Cat("@llvm.roundeven.", suffix), type, {{type, x}}));
+  text_.Put(f, " = fsub ", type, " ", x, ", ", nearest);
+  const auto coefficient = [&](size_t i) {
+    return LlvmText::Constant(ctx_.Float(Dtype::F32, ir::kExp2Polynomial[i]), n);
+  };
+  size_t i = std::size(ir::kExp2Polynomial) - 1;
+  std::string p = coefficient(i);
+  while (i-- > 0) {
+    const std::string call =
+        text_.Call(Cat("@llvm.fma.", suffix), type, {{type, p}, {type, f}, {type, coefficient(i)}});
+    text_.Put(p = text_.Temporary(), " = ", call);
+  }
+  text_.names[u.id()] = Scaled(p, nearest, n);
 }
 
 // AVX512-BF16 and AVX512-VNNI, with 4, 8 or 16 lanes of 32 bits.

@@ -101,7 +101,7 @@ Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::WidenSmallFloats(ctx, root);
 }
 Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::DecomposeTranscendentals(ctx, root);
+  return codegen::DecomposeTranscendentals(ctx, root, DefaultTarget());
 }
 Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::LowerStages(ctx, root);

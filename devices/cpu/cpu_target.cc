@@ -88,6 +88,7 @@ Target Describe(const CpuTarget& cpu, int threads) {
   const bool arm = cpu.arch == "aarch64";
   target.vector_registers = arm || cpu.Has("avx512f") ? 32 : 16;
   target.has_fma = arm || cpu.Has("fma");
+  target.has_scaling = cpu.Has("avx512f") && cpu.Has("avx512vl");
   if (cpu.Has("amx-bf16")) {
     target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
   }

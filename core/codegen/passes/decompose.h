@@ -21,8 +21,9 @@ namespace uopd::codegen {
 ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink);
 
 // EXP2, LOG2, SIN and POW of f32 as polynomials with an error of at most 2 ulp. NaN, infinities,
-// denormals and zeros as ops.def defines them.
-ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink);
+// denormals and zeros as ops.def defines them. On targets with has_scaling an EXP2 stays, with the
+// tag ir::kByScaling: the renderer writes the polynomial and the instruction.
+ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
 
 // All other ops. On targets with has_fma, sums of products from unrolled reductions become MULACC;
 // with fast_math every float a * b + c does.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/ir/exp2.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 
@@ -16,6 +17,7 @@ using ir::UOp;
 // Costs in nanoseconds on a slow core: a simple instruction; an access to memory that may miss the
 // first-level cache; a division or square root; a call of the math library.
 constexpr double kInstruction = 1, kAccess = 4, kDivision = 20, kCall = 100;
+constexpr double kScaledExp2 = 10;  // instructions
 
 // Computes the number of lanes of each line from those of its sources. (ShapeOf would remember a
 // shape for every line, also for those that AddPolls replaces.)
@@ -68,6 +70,8 @@ double LineNs(UOp u, int64_t lanes, const Target& target) {
     case Op::SQRT:
       return registers * kDivision;
     case Op::EXP2:
+      if (u.tag() == ir::kByScaling) return registers * kScaledExp2;
+      return static_cast<double>(lanes) * kCall;
     case Op::LOG2:
     case Op::SIN:
     case Op::POW:

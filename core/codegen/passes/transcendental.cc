@@ -7,6 +7,7 @@
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/expr.h"
 #include "core/codegen/passes/rebuild.h"
+#include "core/ir/exp2.h"
 
 namespace uopd::codegen {
 namespace {
@@ -41,12 +42,10 @@ Ex Horner(Ex x, const double (&c)[n]) {
 constexpr double kLn2 = std::numbers::ln2;
 
 Ex Exp2F32(Ex x) {
-  constexpr double c1 = kLn2, c2 = c1 * kLn2 / 2, c3 = c2 * kLn2 / 3, c4 = c3 * kLn2 / 4,
-                   c5 = c4 * kLn2 / 5, c6 = c5 * kLn2 / 6, c7 = c6 * kLn2 / 7;
   x = Clamp(x, -151, 129);
   const Ex shifted = x + 0x1.8p23;  // the low mantissa bits are the nearest integer to x
   const Ex f = x - (shifted - 0x1.8p23);
-  const Ex p = Horner(f, {1, c1, c2, c3, c4, c5, c6, c7});
+  const Ex p = Horner(f, ir::kExp2Polynomial);
   const Ex whole = shifted.Bitcast(Dtype::I32) - 0x4b400000;
   // Scale by 2^whole in two factors: the first product is exact, so a denormal result is rounded
   // once.
@@ -146,11 +145,12 @@ Ex PowF32(Ex x, Ex y) {
 
 }  // namespace
 
-UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink) {
+UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target) {
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
     if (u.dtype() == Dtype::F32) {
       switch (u.op()) {
         case Op::EXP2:
+          if (target.has_scaling) return ctx.Make(u.op(), u.dtype(), s, {}, ir::kByScaling);
           return Exp2F32({ctx, s[0]});
         case Op::LOG2:
           return Log2F32({ctx, s[0]});

@@ -19,8 +19,9 @@ using tests::KernelBuilder;
 
 constexpr int64_t kElements = 1 << 18;
 
-// y[i] = op(a[i][, b[i]])
-void Run(Op op, const std::vector<float>& a, const std::vector<float>& b, std::vector<float>& y) {
+// y[i] = op(a[i][, b[i]]) in the given number of lanes; 0: with the opts of the heuristic
+void Compute(Op op, const std::vector<float>& a, const std::vector<float>& b, std::vector<float>& y,
+             const Target& target = {}, int64_t lanes = 0) {
   ir::UOpContext ctx;
   KernelBuilder k(ctx);
   const UOp i = k.Loop(kElements);
@@ -28,7 +29,9 @@ void Run(Op op, const std::vector<float>& a, const std::vector<float>& b, std::v
   if (op == Op::POW) x.push_back(k.Load(k.Buffer(2, Dtype::F32, kElements), i));
   const UOp sink = k.Kernel(
       {k.StoreLoops(k.Buffer(0, Dtype::F32, kElements), i, ctx.Make(op, Dtype::F32, x), {i})});
-  auto lowered = codegen::Lower(ctx, sink, {}, {});
+  std::vector<codegen::Opt> opts;
+  if (lanes > 1) opts.push_back({codegen::OptKind::kVector, 0, lanes});
+  auto lowered = codegen::Lower(ctx, sink, target, {.opts = lanes > 0 ? &opts : nullptr});
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   auto text = render::RenderLlvmIr(ctx, lowered->linear, lowered->name, {});
   ASSERT_TRUE(text.ok()) << text.status();
@@ -70,9 +73,9 @@ std::vector<float> Uniform(uint64_t seed, double low, double high) {
 }
 
 void Check(Op op, const std::vector<float>& a, const std::vector<float>& b, double limit,
-           double (*want)(double, double)) {
+           double (*want)(double, double), const Target& target = {}, int64_t lanes = 0) {
   std::vector<float> y(kElements);
-  Run(op, a, b, y);
+  Compute(op, a, b, y, target, lanes);
   double worst = 0;
   size_t at = 0;
   for (size_t i = 0; i < y.size(); ++i) {
@@ -87,6 +90,35 @@ TEST(TranscendentalTest, Exp2) {
   const auto f = [](double x, double) { return std::exp2(x); };
   Check(Op::EXP2, Patterns(1), Patterns(2), 1, f);
   Check(Op::EXP2, Uniform(3, -152, 130), Patterns(2), 1, f);
+}
+// One instruction scales. Results are those of the polynomial without it, infinities and NaN too.
+TEST(TranscendentalTest, Exp2ByScaling) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512vl")) GTEST_SKIP() << "no AVX-512";
+#else
+  GTEST_SKIP() << "no AVX-512";
+#endif
+  const auto f = [](double x, double) { return std::exp2(x); };
+  std::vector<float> special = Uniform(3, -152, 130);
+  const float values[] = {INFINITY,  -INFINITY, NAN,      -NAN,     0.0f,    -0.0f,   1e30f,
+                          -1e30f,    -126.0f,   -126.5f,  -149.0f,  -149.5f, -150.0f, -151.0f,
+                          127.9999f, 128.0f,    3.4e38f,  -3.4e38f, 1e-40f,  0.5f,    -0.5f,
+                          1.5f,      2.5f,      -127.25f, -148.75f, 0x1p23f, -0x1p24f};
+  std::copy(std::begin(values), std::end(values), special.begin());
+  Target target;
+  target.has_scaling = true;
+  for (int64_t lanes : {1, 2, 4, 8, 16, 32, 64}) {
+    SCOPED_TRACE(lanes);
+    Check(Op::EXP2, Patterns(1), Patterns(2), 1, f, target, lanes);
+    Check(Op::EXP2, special, Patterns(2), 1, f, target, lanes);
+    Check(Op::EXP2, special, Patterns(2), 1, f, {}, lanes);
+    std::vector<float> y(kElements);
+    Compute(Op::EXP2, special, special, y, target, lanes);
+    for (int i = -126; i < 128; ++i) special[static_cast<size_t>(i + 200)] = static_cast<float>(i);
+    Compute(Op::EXP2, special, special, y, target, lanes);
+    for (int i = -126; i < 128; ++i)
+      EXPECT_EQ(y[static_cast<size_t>(i + 200)], std::ldexp(1.0f, i)) << i;
+  }
 }
 TEST(TranscendentalTest, Log2) {
   const auto f = [](double x, double) { return std::log2(x); };

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// The polynomial that computes 2^f in f32, for kernels and for instructions that renderers write.
+#pragma once
+#include <cstdint>
+
+namespace uopd::ir {
+
+// 2^f for f in [-1/2, 1/2], c[0] first. The largest relative error is as small as it can be for
+// coefficients of f32 of which the first one is 1, so that 2^0 is exact: 3e-9 before rounding. With
+// multiply-adds that round once, Horner's scheme is within 0.8 ulp.
+inline constexpr double kExp2Polynomial[] = {
+    1, 0x1.62e430p-1, 0x1.ebfbdcp-3, 0x1.c6af7cp-5, 0x1.3b2de0p-7, 0x1.5f082ep-10, 0x1.416b50p-13};
+
+// The tag of an EXP2 of a linear kernel that is the polynomial of x - n, scaled by 2^n, n the integer
+// nearest to x. One instruction scales, also by n outside of the range of exponents.
+inline constexpr int64_t kByScaling = 1;
+
+}  // namespace uopd::ir
