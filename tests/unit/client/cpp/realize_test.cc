@@ -267,9 +267,9 @@ TEST_F(RealizeTest, GraphMemoryStaysFlat) {
       (Ramp({4}) * 3.0).Exp();  // lazy the whole time: compaction must carry it over
   size_t most_nodes = 0, most_bytes = 0;
   for (int i = 0; i < 20'000; ++i) {
-    // Built and dropped; a new handle each time, so the nodes are new.
+    // Built and dropped; another number each time, so the nodes are new.
     const Tensor x = In({4}, {1, 2, 3, 1.0 * i});
-    const Tensor dropped = ((x * 2.0 + w).Relu() - x.Mean()).Exp().Sum();
+    const Tensor dropped = ((x * (2.0 + i) + w).Relu() - x.Mean()).Exp().Sum();
     if (i % 200 == 0) {
       w.Assign(w + 1.0);
       ASSERT_TRUE(w.Realize().ok());
