@@ -37,8 +37,7 @@ constexpr std::chrono::milliseconds kExitTime{1500};
 constexpr std::chrono::seconds kLogTime{1};
 // Freed memory that malloc keeps in each of its arenas, and the size from which it maps every piece
 // of memory by itself. Messages of up to a few MiB come and go with every request. By default malloc
-// gives their pages back to the system, and each request then faults them in again, which took a
-// third of the time that sending 600 KB takes.
+// gives their pages back to the system, and each request faults them in again.
 constexpr int kKeptBytes = 16 << 20, kMappedBytes = 4 << 20;
 // A part of the shutdown that takes longer is logged.
 constexpr std::chrono::milliseconds kSlowEnd{500};

@@ -24,7 +24,7 @@ class SilentDaemon : public client::Executor {
 
 absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   client::Client client(std::make_shared<SilentDaemon>(), {.seed = 1});
-  client::Tensor w = client.Zeros({64, 64});
+  client::Tensor w = client.Zeros({256, 256});  // too large to come with an answer
   UOPD_TRY(w.Realize());
   const auto steps = static_cast<int64_t>(1e6 * options.scale);
   std::vector<Measurement> out;
