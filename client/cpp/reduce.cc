@@ -196,9 +196,7 @@ Tensor Tensor::MatMul(Operand operand) const {
 Tensor Tensor::Softmax(int64_t axis, Site site) const {
   if (!status().ok()) return *this;
   const Tensor e = (Operand(*this, site) - Max({axis}, true, site).Detach(site)).Exp(site);
-  const Tensor sum = e.Sum({axis}, true, site);
-  // One division for each sum. Floats under 32 bits would round each quotient once more.
-  return ByteSize(e.dtype()) < 4 ? e / sum : e * sum.Reciprocal(site);
+  return e / e.Sum({axis}, true, site);
 }
 
 Tensor Tensor::LogSoftmax(int64_t axis, Site site) const {
