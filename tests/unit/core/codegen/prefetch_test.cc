@@ -102,15 +102,19 @@ TEST(PrefetchTest, RefusesWhatHasNoNextRow) {
   EXPECT_THAT(why({OptKind::kPrefetch, second, 0}), HasSubstr("prefetches already"));
 }
 
-TEST(PrefetchTest, IsChosenForTheSecondPassOverLongRows) {
+TEST(PrefetchTest, IsChosenForAllPassesOverLongRows) {
   UOpContext ctx;
   Target target = tests::WideTarget();
   target.caches = {{32 << 10, 1}, {1 << 20, 1}, {16 << 20, 2}};
   const auto prefetches = [&](int64_t rows, int64_t columns) {
     const UOp sink = MinusRowSum(ctx, rows, columns);
     const std::vector<Opt> opts = codegen::HeuristicOpts(ctx, sink, target);
-    return std::find(opts.begin(), opts.end(), Opt{OptKind::kPrefetch, SecondPass(ctx, sink), 0}) !=
-           opts.end();
+    const auto chosen = [&](int pass) {
+      return std::ranges::count(opts, Opt{OptKind::kPrefetch, pass, 0}) == 1;
+    };
+    const int second = SecondPass(ctx, sink);
+    EXPECT_EQ(chosen(second), chosen(1 - second)) << "one pass alone";
+    return chosen(second);
   };
   EXPECT_TRUE(prefetches(1024, 1024));
   EXPECT_FALSE(prefetches(1024, 128)) << "all rows fit in the cache";
