@@ -148,8 +148,10 @@ Work Attention(const std::string& name, const AttentionWork& s) {
   };
   out.peers = [s](int threads) {
     std::vector<PeerRun> runs = AttentionPeers(s, threads);
-    for (const char* form : {"graph", "Attention", "MultiHeadAttention"}) {
-      runs.push_back(ProcessPeer(Cat("ONNX Runtime, ", form), PeerProcess::Python::kPeers,
+    for (const char* form : {"graph", "Attention", "MultiHeadAttention", "XLA"}) {
+      const bool xla = form == std::string_view("XLA");
+      runs.push_back(ProcessPeer(xla ? form : Cat("ONNX Runtime, ", form),
+                                 PeerProcess::Python::kPeers,
                                  Cat("attention ", form, " ", s.heads, " ", s.queries, " ", s.keys,
                                      " ", s.depth, " ", s.causal ? 1 : 0)));
     }

@@ -2,7 +2,8 @@
 """Single operations of libraries, for `uopd-perf kernels`.
 
 Reads commands from standard input, one a line, does each once and answers with the seconds that this took:
-    attention FORM HEADS QUERIES KEYS DEPTH CAUSAL    ONNX Runtime; FORM: graph, Attention or MultiHeadAttention
+    attention FORM HEADS QUERIES KEYS DEPTH CAUSAL    ONNX Runtime; FORM: graph, Attention or MultiHeadAttention;
+                                                      XLA; FORM: XLA
     sort N                                            NumPy
 Threads: as many as processors.
 """
@@ -51,9 +52,11 @@ def attention_model(form, heads, queries, keys, depth, causal):
 
 
 def attention(form, *sizes):
-    """Runs one form of attention once into memory that exists."""
-    import onnxruntime
+    """Runs one form of attention once; ONNX Runtime writes into memory that exists."""
     heads, queries, keys, depth, causal = map(int, sizes)
+    if form == "XLA":
+        return xla_attention(heads, queries, keys, depth, causal)
+    import onnxruntime
     data = attention_model(form, heads, queries, keys, depth, causal)
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     binding, arrays = session.io_binding(), []
@@ -61,6 +64,23 @@ def attention(form, *sizes):
         arrays.append(onnxruntime.OrtValue.ortvalue_from_numpy(numbers(argument.shape, i, -1, 1)))
         (binding.bind_ortvalue_output if argument.name == "y" else binding.bind_ortvalue_input)(argument.name, arrays[-1])
     return lambda: session.run_with_iobinding(binding)
+
+
+def xla_attention(heads, queries, keys, depth, causal):
+    """The same function, compiled by XLA."""
+    import jax
+    import jax.numpy as jnp
+    q, k, v = (jnp.asarray(numbers((heads, n, depth), i, -1, 1)) for i, n in enumerate((queries, keys, keys)))
+
+    @jax.jit
+    def run(q, k, v):
+        scores = jnp.einsum("hqd,hkd->hqk", q, k) * np.float32(depth**-0.5)
+        if causal:
+            scores = jnp.where(jnp.tri(queries, keys, keys - queries, dtype=bool), scores, -jnp.inf)
+        return jnp.einsum("hqk,hkd->hqd", jax.nn.softmax(scores, axis=-1), v)
+
+    run(q, k, v).block_until_ready()  # compiles
+    return lambda: run(q, k, v).block_until_ready()
 
 
 def sort(n):
