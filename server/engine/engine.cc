@@ -138,7 +138,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     if (!tenants.ok()) return WithFrame(tenants.status(), "reading setting server.token_file");
     engine->tenants_ = *std::move(tenants);
   }
-  if (config.compile_fast_tier()) engine->compile_.WarmUp();
+  if (config.compile_warm_up()) engine->compile_.WarmUp();
   return engine;
 }
 

@@ -3,6 +3,7 @@
 // the optimised ones replace them behind the answers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <csignal>
@@ -90,6 +91,21 @@ TEST_F(DraftsTest, ADaemonThatEndsDuringAnUpgradeLeavesItToTheNextOne) {
   EXPECT_EQ(warm.data(0), result);
   EXPECT_EQ(warm.cache().kernels_compiled(), 0u);
   EXPECT_TRUE(test::Eventually([&] { return RunSlow(client).cache().kernels_draft() == 0; }));
+}
+
+// Requests that run beside an upgrade hardly notice it.
+TEST_F(DraftsTest, UpgradesAreTheLastToGetAProcessor) {
+  DaemonProcess daemon(folder_.path(), flags_);
+  Client client(daemon);
+  RunSlow(client);
+  int upgrade = -1;
+  EXPECT_TRUE(test::Eventually([&] {
+    for (const test::Process& worker : Named(daemon.pid(), "uopd-upgrade")) {
+      upgrade = std::max(upgrade, getpriority(PRIO_PROCESS, static_cast<id_t>(worker.pid)));
+    }
+    return upgrade == 19;
+  })) << "nice "
+      << upgrade;
 }
 
 // One compile of each tier for N clients of two daemons.

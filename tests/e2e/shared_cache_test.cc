@@ -36,6 +36,7 @@ class SharedCacheTest : public ::testing::Test {
   static std::vector<std::string> Flags(const TemporaryFolder& shared) {
     return {"--data-dir=" + (shared.path() / "data").string(),
             "--compile-fast-tier=false",  // each kernel is compiled once
+            "--compile-warm-up=false",    // a busy compiler works for a request
             "--compile-lease-ms=" + std::to_string(kLeaseMs)};
   }
   static double Compiled(const DaemonProcess& daemon) {

@@ -160,7 +160,7 @@ class WaitingTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  DaemonProcess daemon_{folder_.path(), {"--compile-threads", "2"}};
+  DaemonProcess daemon_{folder_.path(), {"--compile-threads", "2", "--compile-warm-up=false"}};
   Client client_{daemon_};
 };
 

@@ -15,6 +15,7 @@
 #include "tests/e2e/client.h"
 #include "tests/e2e/compilers.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 #include "tests/support/processes.h"
 
 namespace uopd::e2e {
@@ -35,13 +36,23 @@ class WorkersTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   // Without drafts: each kernel is compiled once, in the pool "compile". drafts_test.cc has both.
-  DaemonProcess daemon_{folder_.path(), {"--compile-fast-tier=false"}};
+  // Without warm-up: a busy compiler works for a request.
+  DaemonProcess daemon_{folder_.path(), {"--compile-fast-tier=false", "--compile-warm-up=false"}};
   Client client_{daemon_};
 };
 
 TEST_F(WorkersTest, KernelsAreCompiledByOtherProcesses) {
   ExpectServes(daemon_);
   EXPECT_FALSE(Named(daemon_.pid(), "uopd-compile").empty());
+}
+
+TEST_F(WorkersTest, CompilersAreReadyBeforeTheFirstRequest) {
+  TemporaryFolder other;
+  const DaemonProcess ready(other.path());
+  EXPECT_TRUE(test::Eventually([&] { return !Named(ready.pid(), "uopd-compile").empty(); }))
+      << ready.Log();
+  EXPECT_TRUE(Named(daemon_.pid(), "uopd-compile").empty()) << "compile.warm_up is off here";
+  ExpectServes(ready);
 }
 
 TEST_F(WorkersTest, ACompilerThatDiesCostsItsKernelAndNothingElse) {

@@ -39,6 +39,9 @@ constexpr Target kTargets[] = {
     {"training.train", 1.0},
     {"cold.", 1.0, ".warm"},
     {"cold.", 1.0, ".first_run"},
+    {"cold.", 0, ".first"},  // requests with drafts against those without
+    {"cold.", 0, ".second"},
+    {"cold.", 0, ".later"},
     {"cold.", 20},
     {"overhead.", 1.0},
     {"beam.", 0.9},

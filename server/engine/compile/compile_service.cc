@@ -113,11 +113,13 @@ void CompileService::WarmUp() {
 }
 
 absl::Status CompileService::WarmUpWorker() {
-  UOPD_ASSIGN(DeviceState * device, devices_.Get(""));
-  if (!device->device().compiler().makes_drafts()) return absl::OkStatus();
-  UOPD_ASSIGN(const KernelSource source, WarmUpKernel(graph_compiler_, device->device()));
-  return compiler_.Compile(device->device(), source.record.name, source.text, {}, /*draft=*/true)
-      .status();
+  UOPD_ASSIGN(DeviceState * state, devices_.Get(""));
+  const devices::Device& device = state->device();
+  // A device without a quick way of compiling has no slow one either.
+  if (!device.compiler().makes_drafts()) return absl::OkStatus();
+  const bool draft = options_.fast_tier;
+  UOPD_ASSIGN(const KernelSource source, WarmUpKernel(graph_compiler_, device, draft));
+  return compiler_.Compile(device, source.record.name, source.text, {}, draft).status();
 }
 
 void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,

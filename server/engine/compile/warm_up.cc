@@ -29,15 +29,15 @@ ir::UOp SmallProduct(ir::UOpContext& ctx) {
 }  // namespace
 
 absl::StatusOr<KernelSource> WarmUpKernel(const GraphCompiler& graph_compiler,
-                                          const devices::Device& device) {
+                                          const devices::Device& device, bool draft) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(
       const schedule::Schedule schedule,
       graph_compiler.MakeSchedule(ctx, SmallProduct(ctx), {.default_device = device.info().name}));
   if (schedule.items.empty()) return absl::InternalError("a product has no kernel");
   PhaseTimings timings;  // belongs to no request
-  return graph_compiler.LowerKernel(schedule.items.front().graph, device, {}, nullptr,
-                                    /*draft=*/true, &timings, nullptr);
+  return graph_compiler.LowerKernel(schedule.items.front().graph, device, {}, nullptr, draft,
+                                    &timings, nullptr);
 }
 
 }  // namespace uopd::engine

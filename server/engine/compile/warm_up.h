@@ -14,8 +14,8 @@ namespace uopd::engine {
 // At most this many workers are made ready. The others are forked when a job needs them.
 inline constexpr int kMostWarmWorkers = 4;
 
-// The text of a small product of matrices, as a draft.
+// The text of a small product of matrices, of the tier that requests get first.
 absl::StatusOr<KernelSource> WarmUpKernel(const GraphCompiler& graph_compiler,
-                                          const devices::Device& device);
+                                          const devices::Device& device, bool draft);
 
 }  // namespace uopd::engine

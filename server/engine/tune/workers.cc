@@ -17,8 +17,9 @@ namespace {
 using worker::Supervisor;
 
 // Added to the daemon's own nice value. Kernels of running requests come first, then compiles, then
-// tuning.
-constexpr int kCompileNice = 5, kTuningNice = 10;
+// tuning. Upgrades come last: the threads of a run wait for each other, so a compiler on one
+// processor delays all of them.
+constexpr int kCompileNice = 5, kTuningNice = 10, kUpgradeNice = 19;
 constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks is replaced
 
 Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,
@@ -38,9 +39,9 @@ Supervisor::Options PoolOf(const Config& config, const char* process, const char
 }
 
 Supervisor::Options CompilePool(const Config& config, const char* process, const char* pool,
-                                int size) {
+                                int size, int nice) {
   Supervisor::Options out = PoolOf(config, process, pool, size, nullptr);
-  out.setup.nice = kCompileNice;
+  out.setup.nice = nice;
   out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
   return out;
 }
@@ -84,8 +85,8 @@ Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
                  cache::Store& store)
     : tuning_quarantine_(store, "tuning"),
       measure_quarantine_(store, "measure"),
-      compile_(forks, CompilePool(config, "uopd-compile", "compile", compilers)),
-      upgrade_(forks, CompilePool(config, "uopd-upgrade", "upgrade", compilers)),
+      compile_(forks, CompilePool(config, "uopd-compile", "compile", compilers, kCompileNice)),
+      upgrade_(forks, CompilePool(config, "uopd-upgrade", "upgrade", compilers, kUpgradeNice)),
       tuning_(forks, TuningPool(config, &tuning_quarantine_)) {
   for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
   const std::vector<worker::QuarantineEntry> measured = measure_quarantine_.Load();

@@ -30,7 +30,7 @@ using client::Client;
 struct Row {
   std::string name, subject, peer;
 };
-constexpr int kRounds = 3, kSteadyRuns = 7;
+constexpr int kRounds = 3, kSteadyRuns = 7, kRequests = 10;
 // What a daemon does after it serves for the first time: it makes workers ready. The compiling
 // processes of the reference are ready too.
 constexpr std::chrono::milliseconds kStart{1000};
@@ -40,7 +40,7 @@ struct Session {
   static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& daemon,
                                                        const std::string& folder,
                                                        const std::string& subject,
-                                                       bool drafts = true) {
+                                                       bool drafts = false) {
     auto out = std::make_unique<Session>();
     UOPD_ASSIGN(out->daemon,
                 test::Daemon::Start({daemon,
@@ -129,13 +129,10 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
   {
     UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
     std::this_thread::sleep_for(kStart);
-    const int64_t begin = NowNs();
     UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
     if (answer.cache().kernels_compiled() == 0)
       return absl::InternalError("the cache was not empty");
     Keep(answer.timings(), times);
-    UOPD_TRY(session->AwaitOptimised());
-    times["optimised"].push_back(1e-6 * static_cast<double>(NowNs() - begin));
     times["kernels"].push_back(answer.signature().kernels());
     times["compiled"].push_back(answer.cache().kernels_compiled());
     if (!times.contains("llvm.total")) {
@@ -167,16 +164,31 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
   return session->Stop();
 }
 
-// The first request of a client on an empty cache: receive, compile, run. With drafts and without.
+// The same with drafts: until a draft of every kernel is ready, and until no kernel is a draft.
+absl::Status OursWithDrafts(const Row& row, const std::string& daemon, Series& times) {
+  const Folder folder;
+  UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject, true));
+  std::this_thread::sleep_for(kStart);
+  const int64_t begin = NowNs();
+  UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
+  times["draft"].push_back(1e-3 * answer.timings().total_us());
+  UOPD_TRY(session->AwaitOptimised());
+  times["optimised"].push_back(1e-6 * static_cast<double>(NowNs() - begin));
+  return session->Stop();
+}
+
+// The first request of a client on an empty cache: receive, compile, run. Then nine more, one right
+// after the other. With drafts and without.
 absl::Status FirstRequest(const Row& row, const std::string& daemon, Series& times) {
   for (const bool drafts : {true, false}) {
     const Folder folder;
     UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject, drafts));
     UOPD_TRY(session->subject->Fill());
     std::this_thread::sleep_for(kStart);
-    for (const char* run : {"", ".second", ".third"}) {
+    for (int i = 1; i <= kRequests; ++i) {
       UOPD_TRY(session->subject->Run().status());
-      times[Cat(drafts ? "request" : "request_no_drafts", run)].push_back(
+      const char* const which = i == 1 ? ".first" : i == 2 ? ".second" : ".later";
+      times[Cat(drafts ? "drafts" : "request", which)].push_back(
           1e-3 * session->recorder->timings().total_us());
     }
     UOPD_TRY(session->Stop());
@@ -193,6 +205,7 @@ absl::Status Measure(const Row& row, const Options& options, std::vector<Measure
   size_t round = 0;
   for (int i = 0; i < rounds; ++i) {
     UOPD_TRY(Ours(row, options.daemon, options.scale >= 1, times));
+    UOPD_TRY(OursWithDrafts(row, options.daemon, times));
     UOPD_TRY(FirstRequest(row, options.daemon, times));
     if (round == std::size(kPeers)) continue;  // the peer takes long, so that noise matters less
     const auto& [device, name] = kPeers[round++];
@@ -208,16 +221,19 @@ absl::Status Measure(const Row& row, const Options& options, std::vector<Measure
     const double ms = Percentile(values, 0.5);
     if (total.peer == 0 || ms < total.peer) total.peer = ms, total.peer_name = name;
   }
+  const std::string peer_name = total.peer_name;
+  const double peer_ms = total.peer;
   out.push_back(std::move(total));
   // Parts of the time of all threads together. The parts of LLVM are of one thread by itself.
   for (const char* part :
        {"verify", "schedule", "codegen", "render", "compile", "load", "llvm.total", "llvm.passes",
         "llvm.selection", "llvm.registers", "llvm.emission"})
     out.push_back({Cat("cold.", row.name, ".", part), "ms", of(part)});
-  out.push_back({Cat("cold.", row.name, ".optimised"), "ms", of("optimised")});
-  for (const char* run : {"", ".second", ".third"}) {
-    out.push_back({Cat("cold.", row.name, ".request", run), "ms", of(Cat("request", run)),
-                   "without drafts", of(Cat("request_no_drafts", run))});
+  out.push_back({Cat("cold.", row.name, ".drafts"), "ms", of("draft"), peer_name, peer_ms});
+  out.push_back({Cat("cold.", row.name, ".drafts.optimised"), "ms", of("optimised")});
+  for (const char* run : {".first", ".second", ".later"}) {
+    out.push_back({Cat("cold.", row.name, ".drafts", run), "ms", of(Cat("drafts", run)),
+                   "without drafts", of(Cat("request", run))});
   }
   out.push_back({Cat("cold.", row.name, ".kernels"), "kernels", of("kernels")});
   out.push_back({Cat("cold.", row.name, ".compiled"), "kernels", of("compiled")});
