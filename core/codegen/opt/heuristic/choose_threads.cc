@@ -19,6 +19,12 @@ constexpr double kFarLess = 0.65;          // of what threads read: worth dividi
 
 }  // namespace
 
+int64_t Heuristic::MostThreads() const {
+  const Estimate e = EstimateKernel(ctx_, sink_);
+  const double wanted = (e.flops + e.bytes / 4) / kWorkPerThread;
+  return static_cast<int64_t>(std::clamp(wanted, 1.0, static_cast<double>(target_.threads)));
+}
+
 void Heuristic::ChooseThreads() {
   const Estimate e = EstimateKernel(ctx_, sink_);
   const double work = e.flops + e.bytes / 4;

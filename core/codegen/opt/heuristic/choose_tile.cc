@@ -75,6 +75,7 @@ bool Heuristic::ChooseModelledTile() {
   for (size_t i = 0; i < axes_.size(); ++i) sums.joins |= (reduces_ & Bit(i)) != 0 && lanes_[i] > 1;
   if (unrolls_whole_) sums.terms = static_cast<int64_t>(Times(reduces_));
   if (!unrolls_whole_ && UnrollsInnermost()) sums.ahead = kLoadedTogether;
+  sums.threads = MostThreads();
   std::vector<TileLoad> loads;
   for (const Access& a : accesses_) {
     if (a.is_store || (a.path & reduces_) == 0) continue;
@@ -100,10 +101,15 @@ bool Heuristic::ChooseModelledTile() {
     }
     loads.push_back(load);
   }
-  const bool shared =
-      std::any_of(axes.begin(), axes.end(),
-                  [&](const TileAxis& a) { return SharedAlong(a.axis); }) ||
+  const bool slides =
       std::any_of(loads.begin(), loads.end(), [](const TileLoad& l) { return !l.windows.empty(); });
+  // A matrix from memory sets the pace of all threads together.
+  if (std::any_of(loads.begin(), loads.end(), [](const TileLoad& l) { return l.memory_bytes > 0; }))
+    sums.threads = 1;
+  // Windows of neighbouring pixels share rows of channels, which are read fastest as a whole.
+  for (TileAxis& a : axes) a.splits = !slides || lanes_[a.axis] == 1;
+  const bool shared = slides || std::any_of(axes.begin(), axes.end(),
+                                            [&](const TileAxis& a) { return SharedAlong(a.axis); });
   if (!shared) return false;
   for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, target_).amounts)
     Upcast(axis, amount);

@@ -130,6 +130,8 @@ class Heuristic : KernelFacts {
   // words of a TC for itself: what is packed counts twice. Short rows are not divided: processors
   // fetch neighbouring lines too.
   double ReadByThread(size_t axis, int64_t t) const;
+  // Threads that the kernel has work for.
+  int64_t MostThreads() const;
   // Several parts for each thread (thread_parts.h).
   void ChooseParts();
 

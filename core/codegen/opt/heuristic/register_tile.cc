@@ -19,6 +19,9 @@ constexpr int64_t kLineBytes = 64;
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
 constexpr double kFar = 1.15;        // price of vectors on different pages
 constexpr double kOverhead = 0.5;    // cycles of a step for the loop
+// The part of the registers for the elements and factors of windows: those that neighbours share
+// little of stay there longer.
+constexpr double kOfWindows = 11.0 / 16, kOfFarWindows = 0.75;
 
 class Model {
  public:
@@ -52,10 +55,13 @@ class Model {
     double alive = accumulators * static_cast<double>(sums_.count);
     // Sums over windows are computed one after the other: the terms of one and the factors of all are
     // alive.
-    const bool slides = std::any_of(loads_.begin(), loads_.end(),
-                                    [](const TileLoad& l) { return !l.windows.empty(); });
-    if (slides && accumulators > 1)
-      alive += std::min(2 * static_cast<double>(sums_.terms) + 6, target_.vector_registers * 0.75);
+    int64_t slide = 0;
+    for (const TileLoad& l : loads_) {
+      for (const TileLoad::Window& w : l.windows) slide = std::max(slide, w.slide);
+    }
+    const double part = slide > 1 ? kOfFarWindows : kOfWindows;
+    if (slide > 0 && accumulators > 1)
+      alive += std::min(2 * static_cast<double>(sums_.terms) + 6, target_.vector_registers * part);
     if (alive + std::max(held, static_cast<double>(sums_.ahead)) + 1 > target_.vector_registers &&
         alive > static_cast<double>(sums_.count))
       return 0;
@@ -111,6 +117,20 @@ class Model {
   const Target& target_;
 };
 
+// The part of the time for which threads have work, if they share the axis that suits them best.
+double Busy(std::span<const TileAxis> axes, const TileAxis& a, int64_t x, const TileAxis& b,
+            int64_t y, int64_t threads) {
+  double best = 0;
+  for (const TileAxis& axis : axes) {
+    if (!axis.splits) continue;
+    const int64_t n = axis.axis == a.axis ? x : axis.axis == b.axis ? y : 1;
+    const int64_t tiles = (axis.size + n - 1) / n;
+    const int64_t rounds = (tiles + threads - 1) / threads;
+    best = std::max(best, static_cast<double>(tiles) / static_cast<double>(rounds * threads));
+  }
+  return best > 0 ? best : 1;
+}
+
 }  // namespace
 
 Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad> loads,
@@ -128,7 +148,8 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
         if (!fits(axes[i], x)) continue;
         for (int64_t y = 1; y <= (j == i ? 1 : kMostCopies); ++y) {
           if (!fits(axes[j], y)) continue;
-          const double rate = model.Rate(axes[i], x, axes[j], y);
+          const double rate =
+              model.Rate(axes[i], x, axes[j], y) * Busy(axes, axes[i], x, axes[j], y, sums.threads);
           if (rate <= 1.001 * most) continue;
           most = rate;
           best = {{}, x * y};

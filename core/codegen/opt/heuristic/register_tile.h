@@ -5,7 +5,8 @@
 // come from beyond the first-level cache each take cycles. The tile with the most useful
 // multiply-adds per cycle wins; nothing is measured. A matrix that is read once comes from memory, at
 // a rate that no tile changes. Then one row at a time is best: processors foresee one long row better
-// than several.
+// than several. Threads share the tiles of one axis, so a tile whose number along no axis is a multiple
+// of the threads leaves some of them idle.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -37,8 +38,9 @@ struct TileLoad {
 
 struct TileAxis {
   size_t axis = 0;
-  int64_t size = 1;  // iterations left
-  bool pads = true;  // amounts that do not divide the size are allowed
+  int64_t size = 1;    // iterations left
+  bool pads = true;    // amounts that do not divide the size are allowed
+  bool splits = true;  // threads may share the axis without reading pieces of rows
 };
 
 struct Tile {
@@ -51,6 +53,7 @@ struct TileSums {
   bool joins = false;  // each result is the sum of the lanes of a vector
   int64_t ahead = 0;   // values of one load that are in registers at the same time, at least
   int64_t terms = 1;   // of each sum in one step; over 1: the reduction is unrolled whole
+  int64_t threads = 1;  // that share the tiles of one axis
 };
 
 // Of at most two of the axes; between equals those that come first in `axes`. Numbers of results

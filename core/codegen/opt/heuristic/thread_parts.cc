@@ -11,6 +11,7 @@ namespace uopd::codegen {
 namespace {
 
 constexpr double kWorkPerPart = 65536;  // least work of a part, in operations
+constexpr double kMostTwice = 1.03;     // tiles of all parts, of those that whole threads compute
 
 // Bytes that every iteration of the axis reads.
 double SharedBytes(ir::UOpContext& ctx, ir::UOp sink, std::span<const MemoryAxis> axes,
@@ -30,6 +31,12 @@ double SharedBytes(ir::UOpContext& ctx, ir::UOp sink, std::span<const MemoryAxis
   return all;
 }
 
+// Tiles that n parts of the axis compute. All parts have as many tiles, so the last ones overlap.
+double Computed(const MemoryAxis& axis, int64_t n) {
+  const int64_t tiles = (axis.size + axis.tile - 1) / axis.tile;
+  return static_cast<double>((tiles + n - 1) / n * n);
+}
+
 }  // namespace
 
 std::vector<int64_t> ThreadParts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
@@ -42,10 +49,11 @@ std::vector<int64_t> ThreadParts(ir::UOpContext& ctx, ir::UOp sink, const Target
   if (SharedBytes(ctx, sink, axes, axis) > static_cast<double>(target.caches[1].bytes) / 2)
     return {};
   const Estimate e = EstimateKernel(ctx, sink);
+  const double most = kMostTwice * Computed(axes[axis], thread->amount);
   std::vector<int64_t> out;
   for (const int64_t parts : {8, 4, 2}) {
     const int64_t n = parts * target.threads;
-    const bool fits = axes[axis].left % parts == 0 || axes[axis].left >= 8 * parts;
+    const bool fits = axes[axis].left % parts == 0 || Computed(axes[axis], n) <= most;
     if (fits && (e.flops + e.bytes / 4) / static_cast<double>(n) >= kWorkPerPart) out.push_back(n);
   }
   return out;

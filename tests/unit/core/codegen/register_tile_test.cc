@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace uopd::codegen {
 namespace {
 
@@ -60,6 +62,28 @@ TEST(RegisterTileTest, NeighbouringWindowsShareElements) {
   // The nine factors and the terms of one sum are in registers too.
   EXPECT_LE(windows.accumulators + 2 * 9 + 1, 32);
   EXPECT_GT(apart.accumulators, windows.accumulators) << "without windows only sums are alive";
+}
+
+// The part of the time for which two threads have work, if they share the tiles of rows or panels.
+TEST(RegisterTileTest, ThreadsShareTilesEqually) {
+  const auto busy = [](int64_t tiles) {
+    return tiles / (2.0 * static_cast<double>((tiles + 1) / 2));
+  };
+  int better = 0;
+  for (int64_t rows = 20; rows <= 80; ++rows) {
+    const std::vector<TileAxis> axes = {{1, 3}, {0, rows}};
+    const auto share = [&](int64_t threads) {
+      const Tile tile =
+          ChooseRegisterTile(axes, MatmulLoads(576, 2320), {.threads = threads}, CachedTarget());
+      EXPECT_GE(tile.accumulators, 8);
+      const int64_t n = Amount(tile, 0), m = Amount(tile, 1);
+      return std::max(busy((rows + n - 1) / n), busy((3 + m - 1) / m));
+    };
+    const double alone = share(1), two = share(2);
+    EXPECT_GE(two, alone - 0.1) << rows;
+    better += two > alone + 0.05;
+  }
+  EXPECT_GE(better, 5);
 }
 
 TEST(RegisterTileTest, SeveralSumsShareTheRegisters) {
