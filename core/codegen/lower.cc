@@ -20,6 +20,7 @@
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
+#include "core/ir/shared_array.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/simplify.h"
@@ -101,6 +102,15 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
   return Cat(reduces ? "r" : "e", sizes, "_", digits);
 }
 
+// The bytes of all arrays that the threads of a launch share.
+int64_t SharedArrayBytes(UOpContext& ctx, UOp linear) {
+  int64_t out = 0;
+  for (UOp u : linear.srcs()) {
+    if (ir::IsShared(u)) out += (*ctx.ShapeOf(u))[0].const_int() * ir::kSharedElement;
+  }
+  return out;
+}
+
 // The maximum of each variable of the kernel, in launch order.
 std::vector<int64_t> LargestValues(UOpContext& ctx, UOp sink) {
   std::vector<int64_t> out;
@@ -166,6 +176,7 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   linear = LowerIndex(ctx, linear);
   UOPD_TRY(check());
   UOPD_TRY(CheckDtypes(linear, target));
+  out.launch.shared_bytes = SharedArrayBytes(ctx, linear);
   const double ns = ProgramNs(ctx, linear, target);
   out.polls = ns > kLongNs;
   out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;

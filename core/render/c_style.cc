@@ -122,8 +122,13 @@ class CWriter {
         Put(Type(u.dtype()), " *b", u.slot(), " = buffers[", u.slot(), "];");
         return absl::OkStatus();
       case Op::BUFFER:
-        if (!IsRegister(u)) return NoRendering(u);
         names_[u.id()] = Cat("acc", u.slot());
+        if (IsShared(u)) {
+          Put("char *acc", u.slot(), " = (char *)buffers[-2] + ", shared_bytes_, ";");
+          shared_bytes_ += (*ctx_.ShapeOf(u))[0].const_int() * kSharedElement;
+          return absl::OkStatus();
+        }
+        if (!IsRegister(u)) return NoRendering(u);
         Put(Type(u.dtype()), " acc", u.slot(), "[", (*ctx_.ShapeOf(u))[0].const_int(), "];");
         return absl::OkStatus();
       case Op::DEFINE_VAR:
@@ -137,6 +142,11 @@ class CWriter {
       case Op::GROUP:
         return absl::OkStatus();
       case Op::INDEX:
+        if (IsShared(ir::MaybeBaseOf(u.src(0)))) {
+          names_[u.id()] = Cat("(*(", Type(u.dtype()), " *)(", names_.at(u.src(0).id()), " + ",
+                               kSharedElement, " * ", Operand(u.src(1)), "))");
+          return absl::OkStatus();
+        }
         names_[u.id()] = Cat(names_.at(u.src(0).id()), "[", Operand(u.src(1)), "]");
         return absl::OkStatus();
       case Op::RANGE: {
@@ -215,8 +225,21 @@ class CWriter {
     return Cat("(&", at, ")[i]");
   }
 
+  // The address of the flag of an element of a shared array.
+  std::string FlagOf(UOp index) {
+    return Cat("(int32_t *)((char *)&", Place(index), " + ", kSharedFlag, ")");
+  }
+
   absl::Status Load(UOp u) {
     const UOp index = u.src(0), gate = GateOf(index);
+    if (IsShared(ir::MaybeBaseOf(index.src(0)))) {
+      Put("while (", gate ? Cat(Operand(gate), " && ") : std::string(), "__atomic_load_n(",
+          FlagOf(index), ", __ATOMIC_ACQUIRE) == 0) {");
+      ++indent_;
+      Put(kPoll);
+      --indent_;
+      Put("}");
+    }
     Define(u, gate ? Cat(Operand(gate), " ? ", Place(index), " : 0") : Place(index));
     return absl::OkStatus();
   }
@@ -226,6 +249,8 @@ class CWriter {
     Put(n > 0 ? Cat("LANES(", n, ") ") : std::string(),
         gate ? Cat("if (", Operand(gate), ") ") : std::string(), Place(index), " = ",
         Operand(u.src(1)), ";");
+    if (IsShared(ir::MaybeBaseOf(index.src(0))))
+      Put("__atomic_store_n(", FlagOf(index), ", 1, __ATOMIC_RELEASE);");
     return absl::OkStatus();
   }
   absl::Status Stack(UOp u) {
@@ -297,6 +322,7 @@ class CWriter {
   absl::flat_hash_map<uint32_t, std::string> names_;
   std::string body_;
   int indent_ = 1;
+  int64_t shared_bytes_ = 0;  // of the arrays so far
   bool has_wmma_ = false;
 };
 

@@ -2,6 +2,7 @@
 // Queries about the lines of a linear kernel that all renderers share.
 #pragma once
 #include "core/ir/context.h"
+#include "core/ir/shared_array.h"
 #include "core/ir/verify/spec.h"
 
 namespace uopd::render {
@@ -15,5 +16,9 @@ inline int64_t Lanes(ir::UOpContext& ctx, ir::UOp u) {
 inline bool IsRegister(ir::UOp buffer) {
   return buffer.Is(ir::Op::BUFFER) && buffer.addrspace() == ir::AddrSpace::REG;
 }
+
+using ir::IsShared;
+using ir::kSharedElement;
+using ir::kSharedFlag;
 
 }  // namespace uopd::render

@@ -54,7 +54,13 @@ class LlvmWriter {
              " = load i64, ptr %q", i, "\n");
       Append(args, "i64 %var", i, ", ");
     }
-    if (loops_.polls()) {
+    const bool stops = loops_.polls() || memory_.waits();
+    if (memory_.waits()) {
+      params += "ptr %shared, ";
+      unpack += "  %pw = getelementptr ptr, ptr %buffers, i64 -2\n  %shared = load ptr, ptr %pw\n";
+      args += "ptr %shared, ";
+    }
+    if (stops) {
       params += "ptr %stop, ";
       unpack += "  %ps = getelementptr ptr, ptr %buffers, i64 -1\n  %stop = load ptr, ptr %ps\n";
       args += "ptr %stop, ";
@@ -65,7 +71,7 @@ class LlvmWriter {
                           " x i8] zeroinitializer, align 8\n\n");
     Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
            text_.registers, text_.body, end, "  ret void\n",
-           loops_.polls() ? Cat("stopped:\n", end, "  ret void\n") : "", "}\n\n");
+           stops ? Cat("stopped:\n", end, "  ret void\n") : "", "}\n\n");
     Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack,
            "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
     for (const std::string& d : text_.declared()) Append(out, "declare ", d, "\n");

@@ -15,6 +15,7 @@ using ir::UOp;
 constexpr int64_t kStreamed = 1;        // the tag of a STORE around the caches (docs/ir_linear.md)
 constexpr int64_t kLeastStreamed = 16;  // bytes of a vector that is stored around the caches
 constexpr int64_t kMostZeroBytes = 16384;  // of the zeros that loads read whose gate is false
+constexpr int64_t kPatience = 4096;        // polls of a thread that waits, before it yields
 constexpr int64_t kBufferAlignment = 64;   // of every buffer whose size is a multiple of it
 
 }  // namespace
@@ -47,9 +48,15 @@ void LlvmMemory::CloseLoop() {
 }
 
 absl::Status LlvmMemory::Buffer(UOp u) {
-  if (!IsRegister(u)) return NoLlvmRendering(u);
   const int64_t n = (*ctx_.ShapeOf(u))[0].const_int();
   const std::string name = text_.names[u.id()] = Cat("%acc", u.slot());
+  if (IsShared(u)) {
+    Append(text_.registers, "  ", name, " = getelementptr inbounds i8, ptr %shared, i64 ",
+           shared_bytes_, "\n");
+    shared_bytes_ += n * kSharedElement;
+    return absl::OkStatus();
+  }
+  if (!IsRegister(u)) return NoLlvmRendering(u);
   if (arrays_.contains(u.id())) {
     Append(text_.registers, "  ", name, " = alloca [", n, " x ", LlvmInMemory(u.dtype()),
            "], align 64\n");
@@ -68,8 +75,10 @@ absl::Status LlvmMemory::Index(UOp u) {
     return absl::OkStatus();
   }
   const std::string at = text_.Operand(u.src(1), 0);
+  const bool shared = IsShared(ir::MaybeBaseOf(u.src(0)));
   text_.Put(text_.Fresh(u), " = getelementptr ", u.n_src() == 3 ? "" : "inbounds ",
-            LlvmInMemory(u.dtype()), ", ptr ", from, ", ", LlvmScalar(u.src(1).dtype()), " ", at);
+            shared ? Cat("[", kSharedElement, " x i8]") : std::string(LlvmInMemory(u.dtype())),
+            ", ptr ", from, ", ", LlvmScalar(u.src(1).dtype()), " ", at);
   return absl::OkStatus();
 }
 
@@ -78,6 +87,9 @@ absl::Status LlvmMemory::Load(UOp u) {
   const int64_t n = Lanes(ctx_, u), align = ir::ByteSize(u.dtype());
   std::string at = text_.names.at(index.id());
   const std::string value_type = text_.TypeOf(u);
+  // Where the gate of an element of a shared array is false, it is element 0, which holds 0.
+  const bool shared = IsShared(ir::MaybeBaseOf(index.src(0)));
+  if (shared) Wait(index);
   if (IsAccumulator(index)) {
     text_.Put(text_.Fresh(u), " = load ", value_type, ", ptr ", at);
     return absl::OkStatus();
@@ -101,7 +113,7 @@ absl::Status LlvmMemory::Load(UOp u) {
         {{"ptr", at}, {"i32", Cat(align)}, {LlvmType("i1", n), mask}, {type, "zeroinitializer"}});
     text_.Put(loaded = text_.Temporary(), " = ", call);
   } else {
-    if (index.n_src() == 3) at = Gated(index, std::max<int64_t>(1, n));
+    if (index.n_src() == 3 && !shared) at = Gated(index, std::max<int64_t>(1, n));
     text_.Put(loaded = text_.Temporary(), " = load ", type, ", ptr ", at, ", align ", align);
   }
   if (is_bool) {
@@ -111,6 +123,35 @@ absl::Status LlvmMemory::Load(UOp u) {
     text_.names[u.id()] = loaded;
   }
   return absl::OkStatus();
+}
+
+// Waits until the element of a shared array is stored, or leaves the kernel if the stop word is set. A
+// thread that waits long lets others have its processor.
+void LlvmMemory::Wait(UOp index) {
+  waits_ = true;
+  const std::string k = Cat(next_block_++);
+  const std::string flag = text_.Temporary(), before = text_.block;
+  text_.Put(flag, " = getelementptr i8, ptr ", text_.names.at(index.id()), ", i64 ", kSharedFlag);
+  const std::string gate = index.n_src() == 3 ? text_.Operand(index.src(2), 0) : "true";
+  text_.Put("br i1 ", gate, ", label %wait", k, ", label %ready", k);
+  text_.Label(Cat("wait", k));
+  text_.Put("%polled", k, " = phi i32 [ 0, %", before, " ], [ %polls", k, ", %unready", k,
+            " ], [ %polled", k, ", %yield", k, " ]");
+  text_.Put("%stored", k, " = load atomic i32, ptr ", flag, " acquire, align 8");
+  text_.Put("%set", k, " = icmp ne i32 %stored", k, ", 0");
+  text_.Put("br i1 %set", k, ", label %ready", k, ", label %ask", k);
+  text_.Label(Cat("ask", k));
+  text_.Put("%word", k, "w = load atomic i32, ptr %stop monotonic, align 4");
+  text_.Put("%halt", k, "w = icmp ne i32 %word", k, "w, 0");
+  text_.Put("br i1 %halt", k, "w, label %stopped, label %unready", k);
+  text_.Label(Cat("unready", k));
+  text_.Put("%polls", k, " = add i32 %polled", k, ", 1");
+  text_.Put("%patient", k, " = icmp slt i32 %polls", k, ", ", kPatience);
+  text_.Put("br i1 %patient", k, ", label %wait", k, ", label %yield", k);
+  text_.Label(Cat("yield", k));
+  text_.Put(text_.Temporary(), " = ", text_.Call("@sched_yield", "i32", {}));
+  text_.Put("br label %wait", k);
+  text_.Label(Cat("ready", k));
 }
 
 // The address of an element that is loaded under a gate: its own, or one of zeros. LLVM moves the
@@ -185,6 +226,11 @@ absl::Status LlvmMemory::Store(UOp u) {
     text_.Put("store ", type, " ", x, ", ptr ", at, ", align ", aligned, ", !nontemporal !0");
   } else if (index.n_src() < 3) {
     text_.Put("store ", type, " ", x, ", ptr ", at, ", align ", align);
+    if (IsShared(ir::MaybeBaseOf(index.src(0)))) {
+      const std::string flag = text_.Temporary();
+      text_.Put(flag, " = getelementptr i8, ptr ", at, ", i64 ", kSharedFlag);
+      text_.Put("store atomic i32 1, ptr ", flag, " release, align 8");
+    }
   } else if (n > 0) {
     const std::string mask = text_.Operand(index.src(2), n);
     const std::string name =

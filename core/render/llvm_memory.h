@@ -29,10 +29,12 @@ class LlvmMemory {
   absl::Status Store(ir::UOp u);
 
   bool streams() const { return streams_; }  // whether a store so far went around the caches
+  bool waits() const { return waits_; }  // whether a thread waits for another one (shared arrays)
   int64_t zero_bytes() const { return zero_bytes_; }  // of @zeros: as many as one gated load reads
 
  private:
   bool IsAccumulator(ir::UOp index) const;
+  void Wait(ir::UOp index);
   std::string Gated(ir::UOp index, int64_t elements);
   std::string Sum(std::string_view type, const std::string& a, const std::string& b);
   int64_t StreamedAlignment(ir::UOp store);
@@ -46,8 +48,8 @@ class LlvmMemory {
   // Addresses in the innermost loop so far that are those of zeros if a gate is false, with the
   // offset of the element. By ids of the buffer, the gate and the parts of the index.
   std::map<std::vector<uint32_t>, std::vector<std::pair<int64_t, std::string>>> gated_;
-  int64_t zero_bytes_ = 8, next_block_ = 0;
-  bool streams_ = false;
+  int64_t zero_bytes_ = 8, next_block_ = 0, shared_bytes_ = 0;
+  bool streams_ = false, waits_ = false;
 };
 
 }  // namespace uopd::render

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "devices/api/host/host_stream.h"
 #include "devices/api/host/thread_priority.h"
@@ -29,6 +31,7 @@ class CpuExecutable final : public HostExecutable {
   absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
                    const StopFlag& stop) override {
     const KernelEntry entry = code_->entry();
+    if (shape.shared_bytes > 0) return RunShared(shape, buffers, vars, stop);
     cpu_.threads().ParallelFor(
         shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); }, &stop);
     return absl::OkStatus();
@@ -39,6 +42,17 @@ class CpuExecutable final : public HostExecutable {
   }
 
  private:
+  absl::Status RunShared(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
+                         const StopFlag& stop) {
+    const KernelEntry entry = code_->entry();
+    std::vector<uint64_t> shared((static_cast<size_t>(shape.shared_bytes) + 7) / 8);
+    absl::InlinedVector<void*, 16> with = {shared.data(), buffers[-1]};
+    with.insert(with.end(), buffers, buffers + args().buffers);
+    cpu_.threads().ParallelFor(
+        shape.grid[0], [&](int64_t thread) { entry(with.data() + 2, vars, thread); }, &stop);
+    return absl::OkStatus();
+  }
+
   CpuDevice& cpu_;  // Executable keeps the device open
   const std::unique_ptr<CpuJit::Code> code_;
 };

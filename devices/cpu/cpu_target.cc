@@ -106,6 +106,7 @@ Target Describe(const CpuTarget& cpu, int threads) {
   // The arrays of a kernel are on the stack of its thread, and worth having only in the cache.
   target.private_bytes = std::clamp<int64_t>(target.OwnCacheBytes(), 512 << 10, 2 << 20);
   target.threads = threads;
+  target.shared_bytes = 256 << 10;  // any memory: enough for running sums over 16,000 blocks
   target.max_grid[0] = std::numeric_limits<int32_t>::max();
   return target;
 }

@@ -37,8 +37,10 @@ class ThreadPool {
 
   int threads() const { return n_threads_; }
 
-  // Calls fn(i) for every i in [0, n), in any order and in parallel. Returns when all calls are
-  // done. Once `maybe_stop` is set, no further call begins.
+  // Calls fn(i) for every i in [0, n), in parallel. Returns when all calls are done. Calls begin in
+  // the order of i, and the thread that begins a call takes no other one before its end. So fn(i) may
+  // wait for what calls with a lower i do. Once `maybe_stop` is set, no further call begins: then calls
+  // that others wait for may be missing.
   template <class Fn>
   void ParallelFor(int64_t n, const Fn& fn, const StopFlag* maybe_stop = nullptr) {
     Run(

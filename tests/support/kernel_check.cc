@@ -151,7 +151,8 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
   auto compiled = CompiledText::Compile(check.language, *text);
   if (!compiled.ok()) return StatusText(compiled.status());
   uint32_t stop = 0;
-  std::vector<void*> buffers = {&stop};  // buffers[-1] of the ABI
+  std::vector<uint64_t> shared(static_cast<size_t>(lowered->launch.shared_bytes / 8));
+  std::vector<void*> buffers = {shared.data(), &stop};  // buffers[-2] and buffers[-1] of the ABI
   std::deque<GuardedBytes> guarded;
   for (const auto& b : memory) buffers.push_back(guarded.emplace_back(b).data());
   std::vector<int64_t> vars;
@@ -159,7 +160,7 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
   const KernelFunction run = (*compiled)->Find(lowered->name);
   if (run == nullptr) return "no function " + lowered->name;
   const int64_t threads = lowered->launch.grid[0].Evaluate(vars);
-  for (int64_t t = 0; t < threads; ++t) run(buffers.data() + 1, vars.data(), t);
+  for (int64_t t = 0; t < threads; ++t) run(buffers.data() + 2, vars.data(), t);
   for (const GuardedBytes& b : guarded) got.push_back(b.Copy());
   for (size_t slot = 0; slot < lowered->buffers.size(); ++slot) {
     const Dtype d = lowered->buffers[slot].dtype;

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/codegen/opt/block.h"
 #include "core/codegen/opt/pack.h"
+#include "core/codegen/opt/split_scan.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
@@ -240,10 +241,19 @@ UOp OptPlan::Make() {
       return ctx_.Make(Op::STORE, u.dtype(), srcs, u.arg(), kStreamed);
     if (u.Is(Op::SCAN)) {
       std::vector<UOp> out = {srcs[0]};
+      UOp thread;
       for (UOp r : u.scanned()) {
-        const auto& ranges = made[number_.at(r.id())].ranges;
-        out.insert(out.end(), ranges.begin(), ranges.end());
+        for (UOp part : made[number_.at(r.id())].ranges) {
+          if (part.axis_type() == ir::AxisType::THREAD) {
+            thread = part;
+          } else {
+            out.push_back(part);
+          }
+        }
       }
+      if (thread)
+        return SplitScan(ctx_, u.reduce_op(), out[0], std::span<const UOp>(out).subspan(1), thread,
+                         next_id);
       return out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
     }
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);

@@ -7,10 +7,12 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
+#include "core/codegen/opt/split_scan.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/ir/shared_array.h"
 #include "core/ir/verify/spec.h"
 
 namespace uopd::codegen {
@@ -222,10 +224,16 @@ absl::Status OptPlan::Split(const Opt& opt) {
       return SplitOff(axis, {AxisType::VECTOR, amount, false}, divides);
     case OptKind::kThread:
       if (axis.is_reduce) return bad("the axis is reduced");
-      if (axis.is_scanned) return bad("running sums run along the axis");
       if (threaded_) return bad("the kernel has THREADs already");
-      if (amount > kMostParts * target_.threads)
+      if (axis.is_scanned) {
+        if (std::string why = MaybeNoSplitScan(ctx_, sink_); !why.empty()) return bad(why);
+        int64_t scans = 0;
+        for (UOp u : order_) scans += u.Is(Op::SCAN) ? 1 : 0;
+        if (scans * (amount + 1) > target_.shared_bytes / ir::kSharedElement)
+          return bad(Cat("the threads share ", target_.shared_bytes, " bytes"));
+      } else if (amount > kMostParts * target_.threads) {
         return bad(Cat("the target has ", target_.threads, " threads"));
+      }
       if (axis.size < 0)
         return bad("the axis has a symbolic size; THREAD takes only the whole axis (amount 0)");
       if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
@@ -334,8 +342,14 @@ int64_t OptPlan::PrefetchDistance(UOp load) const {
   for (const Prefetched& p : prefetched_) {
     if (p.load != load) continue;
     if (axes_[p.axis].is_reduce) return p.stride * RowsAhead(load);
-    int64_t tile = 1;
-    for (const Axis::Part& part : axes_[p.axis].parts) tile *= part.outer ? 1 : part.amount;
+    int64_t tile = 1, threads = 1;
+    for (const Axis::Part& part : axes_[p.axis].parts) {
+      tile *= part.outer ? 1 : part.amount;
+      threads = part.outer ? part.amount : threads;
+    }
+    // Neighbouring blocks belong to other threads; this one's next block lies beyond them.
+    if (axes_[p.axis].is_scanned && threads > 1)
+      return p.stride * tile * axes_[p.axis].size * std::min<int64_t>(target_.threads, threads);
     return p.stride * tile;
   }
   return 0;

@@ -12,26 +12,32 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
+Dtype AccumulatorOf(Op op, Dtype d) { return d == Dtype::F32 && op != Op::MAX ? Dtype::F64 : d; }
+
 namespace {
 
-// The dtype of the accumulator.
-Dtype Accumulated(Op op, Dtype d) { return d == Dtype::F32 && op != Op::MAX ? Dtype::F64 : d; }
-
-UOp ScanOf(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops, int64_t tag) {
-  const Dtype d = x.dtype(), wide = Accumulated(op, d);
+// `start` is of the dtype of the accumulator, or null.
+UOp ScanOf(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops, UOp start, int64_t tag) {
+  const Dtype d = x.dtype(), wide = AccumulatorOf(op, d);
   std::vector<UOp> srcs = {wide == d ? x : Cast(ctx, x, wide)};
   srcs.insert(srcs.end(), loops.begin(), loops.end());
-  const UOp scan = ctx.Make(Op::SCAN, wide, srcs, ctx.Data({ir::Info(op).wire}), tag);
+  if (start) srcs.push_back(start);
+  UOp scan;
+  if (!loops.empty()) {
+    scan = ctx.Make(Op::SCAN, wide, srcs, ctx.Data({ir::Info(op).wire}), tag);
+  } else {
+    scan = tag == kBefore ? start : Combine(ctx, op, start, srcs[0]);
+  }
   return wide == d ? scan : Cast(ctx, scan, d);
 }
 
 }  // namespace
 
-UOp ScanOfLoops(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops) {
-  return loops.empty() ? x : ScanOf(ctx, op, x, loops, 0);
+UOp ScanOfLoops(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops, UOp start) {
+  return loops.empty() && !start ? x : ScanOf(ctx, op, x, loops, start, 0);
 }
 
-UOp ScanOfLanes(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops) {
+UOp ScanOfLanes(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops, UOp start) {
   const int64_t n = (*ctx.ShapeOf(x))[0].const_int();
   const auto lane = [&](UOp v, int64_t k) {
     return v.Is(Op::STACK) ? v.src(static_cast<size_t>(k))
@@ -49,8 +55,8 @@ UOp ScanOfLanes(ir::UOpContext& ctx, Op op, UOp x, std::span<const UOp> loops) {
     const UOp joined = Combine(ctx, op, ctx.Make(Op::STACK, x.dtype(), from), x);
     x = Where(ctx, ctx.Make(Op::STACK, Dtype::Bool, second), joined, x);
   }
-  if (loops.empty()) return x;
-  return Combine(ctx, op, ScanOf(ctx, op, lane(x, n - 1), loops, kBefore), x);
+  if (loops.empty() && !start) return x;
+  return Combine(ctx, op, ScanOf(ctx, op, lane(x, n - 1), loops, start, kBefore), x);
 }
 
 }  // namespace uopd::codegen

@@ -128,9 +128,14 @@ class Vectoriser {
   }
 
   UOp MapScan(UOp u) {
+    if (u.tag() == kBefore) {  // over threads
+      std::vector<UOp> srcs;
+      for (UOp s : u.srcs()) srcs.push_back(done_.at(s.id()));
+      return ctx_.WithSources(u, srcs);
+    }
     std::vector<UOp> loops;
     int64_t lanes = 0;
-    for (UOp r : u.scanned()) {
+    for (UOp r : RangesOf(u)) {
       if (IsVectorRange(r)) {
         lanes = Lanes(r);
       } else {
@@ -138,8 +143,9 @@ class Vectoriser {
       }
     }
     const UOp x = done_.at(u.src(0).id());
-    return lanes > 0 ? ScanOfLanes(ctx_, u.reduce_op(), Splat(x, lanes), loops)
-                     : ScanOfLoops(ctx_, u.reduce_op(), x, loops);
+    const UOp start = MaybeStartOf(u) ? done_.at(MaybeStartOf(u).id()) : UOp();
+    return lanes > 0 ? ScanOfLanes(ctx_, u.reduce_op(), Splat(x, lanes), loops, start)
+                     : ScanOfLoops(ctx_, u.reduce_op(), x, loops, start);
   }
 
   // The INDEX of the element at lane k.

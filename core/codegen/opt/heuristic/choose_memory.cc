@@ -69,6 +69,9 @@ bool Heuristic::ChooseBlocks() {
 void Heuristic::ChooseMemoryOpts() {
   if (target_.warp_lanes > 1) return;
   for (const Opt& opt : MemoryOpts(ctx_, sink_, target_, MemoryAxes())) (void)Try(opt);
+  // While a thread computes the running sums of one block, memory sends its next one.
+  for (size_t n = 0; scan_blocks_ && n < Reads(ctx_, sink_).size(); ++n)
+    (void)Try({OptKind::kPrefetch, static_cast<int>(n), 0});
   // Sums of f32 take longer than the operands take to arrive: there, prefetching them gains nothing.
   if (plan_.maybe_instruction() == nullptr) return;
   const std::vector<Opt> chosen = plan_.opts();

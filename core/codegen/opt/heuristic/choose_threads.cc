@@ -9,13 +9,15 @@
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
 #include "core/codegen/opt/heuristic/thread_parts.h"
+#include "core/ir/graph.h"
 
 namespace uopd::codegen {
 namespace {
 
 constexpr double kWorkPerThread = 131072;  // least work of a thread, in operations
 constexpr double kAboutEqual = 1.1;        // bytes that threads read
-constexpr double kFarLess = 0.65;          // of what threads read: worth dividing an axis unequally
+constexpr double kScanBlock = 131072;  // bytes that a block of running sums reads, of an own cache
+constexpr double kFarLess = 0.65;      // of what threads read: worth dividing an axis unequally
 
 }  // namespace
 
@@ -25,9 +27,38 @@ int64_t Heuristic::MostThreads() const {
   return static_cast<int64_t>(std::clamp(wanted, 1.0, static_cast<double>(target_.threads)));
 }
 
+// Blocks of running sums: each stays in a thread's own cache from one pass to the next. A number that
+// divides the axis needs no gates.
+bool Heuristic::ChooseScanBlocks(const Estimate& e, double work) {
+  const bool scans =
+      std::ranges::any_of(ir::Toposort(ctx_, sink_), [](ir::UOp u) { return u.Is(ir::Op::SCAN); });
+  if (!scans || axes_.size() != 1 || !fixed_[0] || target_.threads < 2) return false;
+  double read = 0;
+  for (const Access& a : accesses_) read += a.is_store ? 0 : static_cast<double>(a.bytes);
+  read *= static_cast<double>(sizes_[0]);
+  if (work / target_.threads < kWorkPerThread || e.bytes == 0) return false;
+  const double block = std::min(kScanBlock, read / (8 * target_.threads));
+  const auto wanted = static_cast<int64_t>(read / block);
+  for (int64_t d = 0; 2 * d < wanted; ++d) {
+    for (const int64_t n : {wanted + d, wanted - d}) {
+      if (left_[0] % n == 0 && Try({OptKind::kThread, 0, n})) {
+        left_[0] /= n;
+        return true;
+      }
+    }
+  }
+  if (!Try({OptKind::kThread, 0, wanted})) return false;
+  left_[0] = Rounds(0, wanted);
+  return true;
+}
+
 void Heuristic::ChooseThreads() {
   const Estimate e = EstimateKernel(ctx_, sink_);
   const double work = e.flops + e.bytes / 4;
+  if (ChooseScanBlocks(e, work)) {
+    scan_blocks_ = true;
+    return;
+  }
   // First look for a thread count that divides an axis: nothing is computed twice. Else take a
   // long axis: little is computed twice. Else one of which at most 30 % are computed twice. Of
   // several axes the one along which each thread reads the least wins, of about equal ones the
@@ -78,6 +109,7 @@ double Heuristic::ReadByThread(size_t axis, int64_t t) const {
 }
 
 void Heuristic::ChooseParts() {
+  if (scan_blocks_) return;
   const std::vector<Opt> opts = plan_.opts();
   for (const int64_t n : ThreadParts(ctx_, sink_, target_, MemoryAxes(), opts)) {
     plan_.Clear();

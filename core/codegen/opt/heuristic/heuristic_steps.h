@@ -19,6 +19,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/codegen/estimate.h"
 #include "core/codegen/opt/heuristic/kernel_facts.h"
 #include "core/codegen/opt/heuristic/memory_opts.h"
 #include "core/codegen/opt/heuristic/register_tile.h"
@@ -125,6 +126,9 @@ class Heuristic : KernelFacts {
 
   // In choose_threads.cc.
   void ChooseThreads();
+  // Running sums along the only axis of the kernel: THREAD cuts it into blocks (split_scan.h). `work`:
+  // the operations of the kernel.
+  bool ChooseScanBlocks(const Estimate& e, double work);
   // Elements that one of t threads reads, each counted once, if the threads split the axis. The
   // windows of a convolution overlap, but no thread reads more than the buffer. Each thread packs the
   // words of a TC for itself: what is packed counts twice. Short rows are not divided: processors
@@ -160,6 +164,7 @@ class Heuristic : KernelFacts {
   std::vector<int64_t> lanes_, left_, copies_;
   std::vector<double> grown_;  // by axis: copies that all opts together make
   int64_t accumulators_ = 1;
+  bool scan_blocks_ = false;  // blocks of running sums are distributed over threads
   OptPlan plan_;
 };
 

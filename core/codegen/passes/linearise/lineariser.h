@@ -100,8 +100,11 @@ class Lineariser {
   // each iteration. REQUIRES: its loops are the innermost ones that it depends on.
   absl::Status EmitScan(ir::UOp u);
   absl::Status EmitLoops(std::span<const ir::UOp> together);
-  // Appends the accumulator to `lines`, with the identity element in it.
-  Accumulator MakeAccumulator(ir::UOp u, std::vector<ir::UOp>& lines);
+  // A SCAN over a THREAD range. REQUIRES: its source has no loops left.
+  absl::Status EmitThreadScan(ir::UOp u);
+  // Appends the accumulator to `lines`, with `maybe_start` in it, a line of `lines` or of a block
+  // around; null: the identity element.
+  Accumulator MakeAccumulator(ir::UOp u, ir::UOp maybe_start, std::vector<ir::UOp>& lines);
   // Takes a kReduceChain apart: the unrolled terms of one step of a reduction, left to right.
   void Terms(ir::UOp x, ir::Op op, std::vector<ir::UOp>& out);
   // Emits one term of a step of a reduction; returns the new value of the accumulator.

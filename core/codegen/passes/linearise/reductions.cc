@@ -47,13 +47,45 @@ Op ChainOp(UOp reduce) {
 
 }  // namespace
 
+// The sums of all threads before, in an array of the launch: thread k waits for element k, which the
+// thread before it has stored, and stores element k + 1.
+absl::Status Lineariser::EmitThreadScan(UOp u) {
+  Block& home = path_[0];
+  const UOp thread = New(RangesOf(u)[0]), total = New(u.src(0));
+  const auto line = [&](UOp n) {
+    home.lines.push_back(n);
+    return n;
+  };
+  const int64_t threads = thread.src(0).const_int();
+  const UOp array = line(ir::Buffer(ctx_, next_register_++, u.dtype(),
+                                    ir::ShapeArg(ctx_, ir::Dims{threads + 1}), AddrSpace::LOCAL));
+  const UOp waits = line(Lt(ctx_, ctx_.Idx(0), thread));
+  const UOp before = line(ir::Load(ctx_, line(ir::Index(ctx_, array, thread, waits))));
+  const ir::Scalar identity = ReduceIdentity(u.reduce_op(), u.dtype());
+  const UOp none =
+      ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f) : ctx_.Int(u.dtype(), identity.i);
+  const UOp start = line(ctx_.Make(Op::WHERE, u.dtype(), {waits, before, none}));
+  const UOp next = Combine(ctx_, u.reduce_op(), start, total);
+  for (UOp n : ir::Toposort(ctx_, std::span<const UOp>(&next, 1),
+                            [&](UOp n) { return n != start && n != total; })) {
+    if (n != start && n != total && !n.Is(Op::CONST)) line(n);
+  }
+  const UOp other = line(ctx_.Make(Op::ADD, Dtype::Index, {thread, ctx_.Idx(1)}));
+  line(ir::Store(ctx_, line(ir::Index(ctx_, array, other)), next));
+  home.made[u.id()] = start;
+  return absl::OkStatus();
+}
+
 absl::Status Lineariser::EmitScan(UOp u) {
+  const auto over = RangesOf(u);
+  if (over[0].axis_type() == ir::AxisType::THREAD) return EmitThreadScan(u);
   LoopSet scanned = 0;
-  for (UOp r : u.scanned()) scanned |= bit_.at(r.id());
+  for (UOp r : RangesOf(u)) scanned |= bit_.at(r.id());
   size_t outer = 1;
   while (outer < path_.size() && (path_[outer].bit & scanned) == 0) ++outer;
   if (outer == path_.size()) return UOPD_BUG("a SCAN is outside of its loops");
-  const Accumulator a = MakeAccumulator(u, path_[outer - 1].lines);
+  const UOp start = MaybeStartOf(u) ? New(MaybeStartOf(u)) : UOp();
+  const Accumulator a = MakeAccumulator(u, start, path_[outer - 1].lines);
   Block& home = Home(u);
   const auto line = [&](UOp n) {
     home.lines.push_back(n);
@@ -91,7 +123,7 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
   std::vector<Accumulator> acc;
   for (UOp r : together) {
     if (!r.Is(Op::REDUCE)) continue;
-    acc.push_back(MakeAccumulator(r, path_.back().lines));
+    acc.push_back(MakeAccumulator(r, UOp(), path_.back().lines));
   }
   const size_t depth = path_.size();
   for (UOp l : loops) UOPD_TRY(Open(l));
@@ -137,7 +169,8 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
   return absl::OkStatus();
 }
 
-Lineariser::Accumulator Lineariser::MakeAccumulator(UOp u, std::vector<UOp>& lines) {
+Lineariser::Accumulator Lineariser::MakeAccumulator(UOp u, UOp maybe_start,
+                                                    std::vector<UOp>& lines) {
   const auto line = [&](UOp n) {
     lines.push_back(n);
     return n;
@@ -150,8 +183,9 @@ Lineariser::Accumulator Lineariser::MakeAccumulator(UOp u, std::vector<UOp>& lin
       ir::Buffer(ctx_, next_register_++, u.dtype(),
                  ir::ShapeArg(ctx_, ir::Dims{std::max<int64_t>(a.lanes, 1)}), AddrSpace::REG);
   const ir::Scalar identity = ReduceIdentity(u.reduce_op(), u.dtype());
-  UOp value =
-      ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f) : ctx_.Int(u.dtype(), identity.i);
+  UOp value = maybe_start              ? maybe_start
+              : ir::IsFloat(u.dtype()) ? ctx_.Float(u.dtype(), identity.f)
+                                       : ctx_.Int(u.dtype(), identity.i);
   line(a.buffer);
   if (a.lanes > 0) {
     // Accumulators in other loops may start with the same vector: it stands outside of all loops.

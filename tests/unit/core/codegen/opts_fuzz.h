@@ -70,6 +70,7 @@ inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int tri
   std::mt19937_64 random(seed);
   Target wide;
   wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
+  wide.shared_bytes = 4096;
   int tried = 0;
   for (const KernelCase& k : cases) {
     Memory memory;

@@ -301,6 +301,35 @@ std::vector<KernelCase> OptsCases() {
                  {{Dtype::I32, 29}},
                  0,
                  false});
+  // Along the only axis: THREAD cuts it into blocks.
+  struct Scanned {
+    const char* name;
+    Op op;
+    Dtype dtype;
+    int64_t n;
+    bool tame, in_place;
+  };
+  for (const Scanned& s : {Scanned{"running_sums", Op::ADD, Dtype::F32, 512, true, false},
+                           Scanned{"running_sums", Op::ADD, Dtype::F32, 203, true, false},
+                           Scanned{"running_sums", Op::ADD, Dtype::F64, 150, true, true},
+                           Scanned{"running_sums", Op::ADD, Dtype::I32, 300, false, false},
+                           Scanned{"running_products", Op::MUL, Dtype::U8, 77, false, true},
+                           Scanned{"running_any", Op::ADD, Dtype::Bool, 131, true, false},
+                           Scanned{"running_maximum", Op::MAX, Dtype::F32, 256, false, false},
+                           Scanned{"running_maximum", Op::MAX, Dtype::I64, 99, false, true}}) {
+    out.push_back({s.name,
+                   [s](UOpContext& c) {
+                     KernelBuilder b(c);
+                     const UOp i = b.Loop(s.n), to = b.Buffer(0, s.dtype, s.n);
+                     const UOp x = b.Load(s.in_place ? to : b.Buffer(1, s.dtype, s.n), i);
+                     const UOp sum = ir::ScanRanges(c, s.op, x, {&i, 1});
+                     return b.Kernel({b.StoreLoops(to, i, sum, {i})});
+                   },
+                   s.in_place
+                       ? std::vector<std::pair<Dtype, int64_t>>{{s.dtype, s.n}}
+                       : std::vector<std::pair<Dtype, int64_t>>{{s.dtype, s.n}, {s.dtype, s.n}},
+                   ir::IsFloat(s.dtype) && s.op == Op::ADD ? 2e-6 : 0, s.tame});
+  }
   out.push_back({"running_or",
                  [](UOpContext& c) {
                    KernelBuilder b(c);

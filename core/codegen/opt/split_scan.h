@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// THREAD of an axis with running sums: each thread of a launch computes those of one block of the axis.
+//
+//   total = the block's sum              its own loop over the block
+//   start = the sum of all blocks before it:  SCAN(total, THREAD range) with the tag kBefore
+//   the running sums, beginning with start    a second loop, which finds the block in a cache
+//
+// The sums do not depend on which thread is faster: the totals are added up in the order of the blocks.
+// What two loops read is moved from memory once, if a block fits in the second-level cache.
+#pragma once
+#include <span>
+#include <string>
+
+#include "core/ir/context.h"
+
+namespace uopd::codegen {
+
+// Why the running sums of a kernel cannot be cut into blocks; empty if they can. `sink` is the kernel.
+std::string MaybeNoSplitScan(const ir::UOpContext& ctx, ir::UOp sink);
+
+// The running sums of x over a block. `loops` are the ranges of the block, `thread` is the THREAD range.
+// `next_id`: the first free axis id.
+ir::UOp SplitScan(ir::UOpContext& ctx, ir::Op op, ir::UOp x, std::span<const ir::UOp> loops,
+                  ir::UOp thread, int64_t& next_id);
+
+}  // namespace uopd::codegen
