@@ -85,14 +85,38 @@ ABSL_NAMESPACE_END
 // A reactor is told that its call was cancelled when two conditions hold: the handler has returned the reactor, and the
 // call was cancelled. Each counts on_cancel_conditions_remaining_ down. Where the library counts last, ThreadSanitizer
 // does not see that the handler's work, which counted in instrumented code, comes first.
+//
+// OnCancel() counts as one of callbacks_outstanding_, and OnDone() follows the last of them. ThreadSanitizer does not
+// see that OnCancel() comes before OnDone() if another thread counts last.
 namespace grpc::internal {
+namespace {
+
+class OrderedCancel final : public ServerReactor {
+ public:
+  OrderedCancel(ServerReactor* reactor, void* conditions, void* outstanding)
+      : reactor_(reactor), conditions_(conditions), outstanding_(outstanding) {}
+  void OnDone() override {}
+  bool InternalInlineable() override { return reactor_->InternalInlineable(); }
+  void OnCancel() override {
+    __tsan_acquire(conditions_);
+    reactor_->OnCancel();
+    __tsan_release(outstanding_);
+    delete this;  // the library does not use a reactor after this call
+  }
+
+ private:
+  ServerReactor* const reactor_;
+  void *const conditions_, *const outstanding_;
+};
+
+}  // namespace
 
 void ServerCallbackCall::CallOnCancel(ServerReactor* reactor) {
   using OnCall = void (*)(ServerCallbackCall*, ServerReactor*);
   static const auto library =
       Library<OnCall>("_ZN4grpc8internal18ServerCallbackCall12CallOnCancelEPNS0_13ServerReactorE");
-  __tsan_acquire(&on_cancel_conditions_remaining_);
-  library(this, reactor);
+  library(this,
+          new OrderedCancel(reactor, &on_cancel_conditions_remaining_, &callbacks_outstanding_));
 }
 
 }  // namespace grpc::internal

@@ -34,7 +34,8 @@ double SharedBytes(ir::UOpContext& ctx, ir::UOp sink, std::span<const MemoryAxis
 // Tiles that n parts of the axis compute. All parts have as many tiles, so the last ones overlap.
 double Computed(const MemoryAxis& axis, int64_t n) {
   const int64_t tiles = (axis.size + axis.tile - 1) / axis.tile;
-  return static_cast<double>((tiles + n - 1) / n * n);
+  const int64_t of_a_part = (tiles + n - 1) / n;
+  return static_cast<double>(of_a_part * n);
 }
 
 }  // namespace

@@ -53,33 +53,6 @@ TEST_F(ScanTest, SumsUpLongRowsExactly) {
   for (size_t i = 0; i < x.size(); i += 7) ASSERT_NEAR(y[i], want[i], 4e-7 * want[i]) << i;
 }
 
-// Blocks of long rows belong to different threads, which pass the sum of all before on. Integers show
-// any block that is left out or counted twice; floats must have the same bits in every run.
-TEST_F(ScanTest, SumsUpLongRowsWithAllThreads) {
-  daemon_->check_schedule = false;  // the interpreter of kernels takes its time
-  for (const int64_t n : {int64_t{1} << 21, (int64_t{1} << 21) + 37}) {
-    std::vector<double> x(static_cast<size_t>(n)), want(x.size());
-    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i * 2654435761 % 1001) - 500;
-    std::partial_sum(x.begin(), x.end(), want.begin());
-    const Tensor integers = In({n}, x, Dtype::I32);
-    x[x.size() - 1000] = NAN;
-    const Tensor floats = In({n}, x);
-    const std::vector<double> first = Out(floats.CumSum());
-    for (int run = 0; run < 3; ++run) {
-      EXPECT_TRUE(Out(integers.CumSum()) == want) << n;
-      const std::vector<double> y = Out(floats.CumSum());
-      for (size_t i = 0; i < y.size(); ++i) {
-        if (i >= y.size() - 1000) {
-          ASSERT_TRUE(std::isnan(y[i])) << i << " of " << n;
-        } else {
-          ASSERT_EQ(y[i], first[i]) << i << " of " << n;
-          ASSERT_NEAR(y[i], want[i], 4e-7 * std::abs(want[i])) << i << " of " << n;
-        }
-      }
-    }
-  }
-}
-
 TEST_F(ScanTest, SumsUpInTheMiddleOfAGraph) {
   const Tensor x = Ramp({5, 6});
   // What follows a running sum, what it is made of, and running sums of running sums.

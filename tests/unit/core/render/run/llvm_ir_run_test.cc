@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
 // Rendered LLVM IR compiled and run by the CPU device, with its threads, against the interpreter.
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstring>
+#include <numeric>
 #include <thread>
 
+#include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_device.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
+#include "tests/support/compiled_kernel.h"
 #include "tests/support/kernel_check.h"
 
 namespace uopd {
@@ -23,14 +28,22 @@ using tests::LoadScalar;
 using tests::Memory;
 using tests::SampleBuffer;
 
+template <class T>
+std::vector<uint8_t> BytesOf(const std::vector<T>& values) {
+  std::vector<uint8_t> out(values.size() * sizeof(T));
+  std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
 class LlvmIrRunTest : public testing::Test {
  protected:
-  // Lowers for the device and runs it over the memory.
+  // Lowers for the device and runs it over the memory. With `opts`: exactly these.
   void Run(UOpContext& ctx, UOp sink, Memory& memory,
-           const std::map<std::string, int64_t>& variables = {}) {
+           const std::map<std::string, int64_t>& variables = {},
+           const std::vector<codegen::Opt>* opts = nullptr) {
     Target target = device_->target();
     target.threads = 3;
-    auto k = codegen::Lower(ctx, sink, target, {});
+    auto k = codegen::Lower(ctx, sink, target, {.opts = opts});
     ASSERT_TRUE(k.ok()) << k.status();
     auto text = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
     ASSERT_TRUE(text.ok()) << text.status();
@@ -51,7 +64,8 @@ class LlvmIrRunTest : public testing::Test {
     std::vector<int64_t> vars;
     for (const auto& v : k->variables) vars.push_back(variables.at(v));
     grid_ = k->launch.grid[0].Evaluate(vars);
-    ASSERT_TRUE(stream_->Launch(**executable, {{grid_, 1, 1}}, args, vars).ok());
+    const devices::LaunchShape shape = {{grid_, 1, 1}, {1, 1, 1}, k->launch.shared_bytes};
+    ASSERT_TRUE(stream_->Launch(**executable, shape, args, vars).ok());
     for (size_t i = 0; i < memory.size(); ++i)
       ASSERT_TRUE(
           stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))).ok());
@@ -117,6 +131,88 @@ TEST_F(LlvmIrRunTest, MatmulOnThreads) {
     EXPECT_NEAR(LoadScalar(Dtype::F32, &got[0][4 * i]).f, LoadScalar(Dtype::F32, &want[0][4 * i]).f,
                 1e-4)
         << i;
+  }
+}
+
+// out[i] = x[0] + ... + x[i]
+UOp RunningSums(UOpContext& ctx, Dtype d, int64_t n) {
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(n), x = b.Load(b.Buffer(1, d, n), i);
+  return b.Kernel(
+      {b.StoreLoops(b.Buffer(0, d, n), i, ir::ScanRanges(ctx, Op::ADD, x, {&i, 1}), {i})});
+}
+
+// The blocks of a row belong to different threads, which pass the sum of all before on: a thread that
+// does not wait for it misses what the others have added up. Floats have the same bits in every run,
+// whichever thread is faster.
+TEST_F(LlvmIrRunTest, RunningSumsOnThreads) {
+  for (const int64_t n : {int64_t{1} << 20, (int64_t{1} << 20) + 37}) {
+    for (const int64_t blocks : {3, 24}) {
+      const std::vector<codegen::Opt> opts = {{codegen::OptKind::kThread, 0, blocks}};
+      std::vector<int32_t> x(static_cast<size_t>(n)), want(x.size());
+      std::vector<float> f(x.size());
+      for (size_t i = 0; i < x.size(); ++i) {
+        x[i] = static_cast<int32_t>(i * 2654435761 % 1001) - 500;
+        f[i] = static_cast<float>(x[i]) / 7;
+      }
+      std::partial_sum(x.begin(), x.end(), want.begin());
+      Memory first;
+      for (int run = 0; run < 5; ++run) {
+        SCOPED_TRACE(testing::Message() << n << " elements, run " << run);
+        UOpContext ctx;
+        Memory integers = {std::vector<uint8_t>(x.size() * 4, 0xAA), BytesOf(x)};
+        Run(ctx, RunningSums(ctx, Dtype::I32, n), integers, {}, &opts);
+        EXPECT_EQ(grid_, blocks);
+        EXPECT_TRUE(integers[0] == BytesOf(want));
+        Memory floats = {std::vector<uint8_t>(x.size() * 4, 0xAA), BytesOf(f)};
+        Run(ctx, RunningSums(ctx, Dtype::F32, n), floats, {}, &opts);
+        if (first.empty()) first = floats;
+        EXPECT_TRUE(floats == first);
+        double sum = 0;
+        for (size_t i = 0; i < f.size(); ++i) {
+          sum += f[i];
+          if (i % 1009 == 0 || i + 1 == f.size()) {
+            ASSERT_NEAR(LoadScalar(Dtype::F32, &floats[0][4 * i]).f, sum, 1e-4) << i;
+          }
+        }
+      }
+    }
+  }
+}
+
+// A thread whose predecessor never comes leaves the kernel when the launch is stopped, and stores
+// nothing.
+TEST(StoppedScanTest, AThreadThatWaitsStops) {
+  for (const auto language : {tests::CompiledText::kC, tests::CompiledText::kLlvmIr}) {
+    constexpr size_t kElements = 4096;
+    UOpContext ctx;
+    Target target;
+    target.threads = 2;
+    target.shared_bytes = 1 << 10;
+    const std::vector<codegen::Opt> opts = {{codegen::OptKind::kThread, 0, 2}};
+    const auto k =
+        codegen::Lower(ctx, RunningSums(ctx, Dtype::I32, kElements), target, {.opts = &opts});
+    ASSERT_TRUE(k.ok()) << k.status();
+    const auto text = language == tests::CompiledText::kC
+                          ? render::RenderC(ctx, k->linear, k->name, k->variables)
+                          : render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto compiled = tests::CompiledText::Compile(language, *text);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    std::vector<uint64_t> shared(static_cast<size_t>(k->launch.shared_bytes / 8));
+    std::vector<int32_t> out(kElements, -7), x(kElements, 1);
+    std::atomic<uint32_t> stop = 0;
+    void* buffers[] = {shared.data(), &stop, out.data(), x.data()};
+    std::atomic<bool> ended = false;
+    std::thread second([&] {
+      (*compiled)->Find(k->name)(buffers + 2, nullptr, 1);
+      ended = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(ended);
+    stop = 1;
+    second.join();
+    EXPECT_EQ(out, std::vector<int32_t>(kElements, -7));
   }
 }
 

@@ -41,6 +41,7 @@ class ScheduleRun : public ::testing::Test {
                        const test::Variables& variables) {
     Target target;
     target.threads = 3;
+    target.shared_bytes = device_->target().shared_bytes;
     UOPD_ASSIGN(const codegen::LoweredKernel k,
                 codegen::Lower(ctx, sink, target, {.draft = draft}));
     UOPD_ASSIGN(const std::string text, render::RenderLlvmIr(ctx, k.linear, k.name, k.variables));
@@ -70,7 +71,9 @@ class ScheduleRun : public ::testing::Test {
     }
     std::vector<int64_t> vars;
     for (const auto& v : k.variables) vars.push_back(variables.at(v));
-    UOPD_TRY(stream_->Launch(*executable, {{k.launch.grid[0].Evaluate(vars), 1, 1}}, args, vars));
+    const devices::LaunchShape shape = {
+        {k.launch.grid[0].Evaluate(vars), 1, 1}, {1, 1, 1}, k.launch.shared_bytes};
+    UOPD_TRY(stream_->Launch(*executable, shape, args, vars));
     for (size_t i = 0; i < memory.size(); ++i)
       UOPD_TRY(stream_->CopyOut(*buffers[i], 0, std::as_writable_bytes(std::span(memory[i]))));
     return stream_->Synchronize();
