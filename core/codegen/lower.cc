@@ -18,6 +18,7 @@
 #include "core/codegen/passes/transpose_loads.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/wmma_blocks.h"
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
 #include "core/ir/shared_array.h"
@@ -171,6 +172,8 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
   kernel = TransposeLoads(ctx, kernel);
   UOPD_TRY(check());
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
+  UOPD_TRY(check());
+  kernel = MakeWmmaBlocks(ctx, kernel, target);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
   linear = LowerIndex(ctx, linear);

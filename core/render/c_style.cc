@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
+#include "core/ir/wmma_block.h"
 #include "core/render/lines.h"
 #include "core/render/spelling.h"
 
@@ -34,12 +35,36 @@ constexpr std::string_view kWmma =
     "  return sum + low + BITCAST(float, uint32_t, a & 0xffff0000u) * BITCAST(float, uint32_t, b & "
     "0xffff0000u);\n"
     "}\n"
-    "static int32_t wmma_u8_i8(uint32_t a, uint32_t b, int32_t sum) {\n"
-    "  uint32_t out = (uint32_t)sum;\n"
-    "  for (int i = 0; i < 4; ++i) out += (uint32_t)(ELEMENT(uint8_t, a, i) * ELEMENT(int8_t, b, "
-    "i));\n"
-    "  return (int32_t)out;\n"
-    "}\n";
+    "#define BYTES(name, first, second) \\\n"
+    "  static int32_t name(uint32_t a, uint32_t b, int32_t sum) { \\\n"
+    "    uint32_t out = (uint32_t)sum; \\\n"
+    "    for (int i = 0; i < 4; ++i) \\\n"
+    "      out += (uint32_t)(ELEMENT(first, a, i) * ELEMENT(second, b, i)); \\\n"
+    "    return (int32_t)out; \\\n"
+    "  }\n"
+    "BYTES(wmma_u8_i8, uint8_t, int8_t)\n";
+
+// WMMA_BLOCK, and a word of a row.
+constexpr std::string_view kWmmaBlock =
+    "static uint32_t word_at(const void *at) {\n"
+    "  uint32_t word;\n"
+    "  __builtin_memcpy(&word, at, 4);\n"
+    "  return word;\n"
+    "}\n"
+    "#define WMMA_BLOCK(type, dot, sums, rows, columns, words, a, row_bytes, b, stride) \\\n"
+    "  for (int64_t i = 0; i < (rows); ++i) { \\\n"
+    "    for (int64_t j = 0; j < (columns); ++j) { \\\n"
+    "      type sum = 0; \\\n"
+    "      for (int64_t k = 0; k < (words); ++k) \\\n"
+    "        sum = dot(word_at((const char *)(a) + i * (row_bytes) + 4 * k), (b)[k * (stride) + "
+    "j], "
+    "sum); \\\n"
+    "      (sums)[i * (columns) + j] = sum; \\\n"
+    "    } \\\n"
+    "  }\n"
+    "BYTES(wmma_i8_i8, int8_t, int8_t)\n"
+    "BYTES(wmma_i8_u8, int8_t, uint8_t)\n"
+    "BYTES(wmma_u8_u8, uint8_t, uint8_t)\n";
 
 // A poll: returns from the kernel if the stop word is set.
 constexpr std::string_view kPoll = "if (*(const volatile int32_t *)buffers[-1] != 0) return;";
@@ -56,7 +81,7 @@ class CWriter {
         return WithFrame(std::move(s), Cat("rendering ", Name(u.op()), " as C"));
     }
     return Cat(
-        kPrelude, has_wmma_ ? kWmma : "", "\nvoid ", name,
+        kPrelude, has_wmma_ ? kWmma : "", has_blocks_ ? kWmmaBlock : "", "\nvoid ", name,
         "(void **buffers, const int64_t *vars, int64_t thread) {\n  (void)vars, (void)thread;\n",
         body_, "}\n");
   }
@@ -202,9 +227,26 @@ class CWriter {
                Cat(ir::IsFloat(u.dtype()) ? "wmma_bf16(" : "wmma_u8_i8(", Operand(u.src(0)), ", ",
                    Operand(u.src(1)), ", ", u.n_src() == 3 ? Operand(u.src(2)) : "0", ")"));
         return absl::OkStatus();
+      case Op::WMMA_BLOCK:
+        return WmmaBlock(u);
       default:
         return Alu(u);
     }
+  }
+
+  absl::Status WmmaBlock(UOp u) {
+    has_wmma_ = has_blocks_ = true;
+    const ir::WmmaBlock block = ir::WmmaBlock::Of(u);
+    const Dtype d = u.src(0).dtype();
+    const auto sign = [](int64_t dtype) {
+      return dtype == static_cast<int64_t>(ir::NumberOf(Dtype::U8)) ? "u8" : "i8";
+    };
+    Put("WMMA_BLOCK(", Type(d), ", ",
+        ir::IsFloat(d) ? std::string("wmma_bf16") : Cat("wmma_", sign(block.a), "_", sign(block.b)),
+        ", &", Place(u.src(0)), ", ", block.rows, ", ", block.columns, ", ", block.words, ", &",
+        Place(u.src(1)), ", ", block.row_stride * ir::ByteSize(u.src(1).dtype()), ", &",
+        Place(u.src(2)), ", ", block.word_stride, ")");
+    return absl::OkStatus();
   }
 
   absl::Status Variable(UOp u) {
@@ -323,7 +365,7 @@ class CWriter {
   std::string body_;
   int indent_ = 1;
   int64_t shared_bytes_ = 0;  // of the arrays so far
-  bool has_wmma_ = false;
+  bool has_wmma_ = false, has_blocks_ = false;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "core/render/llvm_loops.h"
 #include "core/render/llvm_memory.h"
 #include "core/render/llvm_text.h"
+#include "core/render/llvm_tiles.h"
 #include "core/render/llvm_values.h"
 
 namespace uopd::render {
@@ -39,7 +40,7 @@ class LlvmWriter {
  private:
   // The external function unpacks its arrays and calls an internal function, whose noalias
   // parameters tell LLVM that buffers do not overlap.
-  std::string Module(std::string_view name) const {
+  std::string Module(std::string_view name) {
     std::string params, unpack, args;
     for (UOp p : slots_) {
       const int64_t k = p.slot();
@@ -66,11 +67,12 @@ class LlvmWriter {
       args += "ptr %stop, ";
     }
     // What was stored around the caches is seen by other threads after a fence only.
-    const std::string_view end = memory_.streams() ? "  fence seq_cst\n" : "";
+    const std::string end = Cat(tiles_.End(), memory_.streams() ? "  fence seq_cst\n" : "");
+    const std::string_view begin = tiles_.Begin();
     std::string out = Cat("@zeros = internal unnamed_addr constant [", memory_.zero_bytes(),
-                          " x i8] zeroinitializer, align 8\n\n");
+                          " x i8] zeroinitializer, align 8\n", tiles_.Constants(), "\n");
     Append(out, "define internal void @", name, ".body(", params, "i64 %thread) #0 {\nentry:\n",
-           text_.registers, text_.body, end, "  ret void\n",
+           text_.registers, begin, text_.body, end, "  ret void\n",
            stops ? Cat("stopped:\n", end, "  ret void\n") : "", "}\n\n");
     Append(out, "define void @", name, "(ptr %buffers, ptr %vars, i64 %thread) #0 {\n", unpack,
            "  call void @", name, ".body(", args, "i64 %thread)\n  ret void\n}\n\n");
@@ -122,6 +124,8 @@ class LlvmWriter {
         return memory_.Load(u);
       case Op::STORE:
         return memory_.Store(u);
+      case Op::WMMA_BLOCK:
+        return tiles_.Block(u);
       default:
         return values_.Line(u);
     }
@@ -134,6 +138,7 @@ class LlvmWriter {
   LlvmLoops loops_{text_};
   LlvmMemory memory_{ctx_, text_};
   LlvmValues values_{ctx_, text_};
+  LlvmTiles tiles_{text_};
 };
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "core/codegen/passes/transpose_loads.h"
 #include "core/codegen/passes/unroll.h"
 #include "core/codegen/passes/vectorise.h"
+#include "core/codegen/passes/wmma_blocks.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewriter.h"
@@ -116,6 +117,13 @@ Result TransposeLoads(UOpContext& ctx, UOp root, std::string_view) {
 Result DecomposeAlu(UOpContext& ctx, UOp root, std::string_view value) {
   return codegen::DecomposeAlu(ctx, root, DefaultTarget(), value == "fast_math");
 }
+Result MakeWmmaBlocks(UOpContext& ctx, UOp root, std::string_view) {
+  using enum DtypeNumber;
+  Target target = DefaultTarget();
+  target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
+  target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});
+  return codegen::MakeWmmaBlocks(ctx, root, target);
+}
 Result Linearise(UOpContext& ctx, UOp root, std::string_view) {
   std::vector<std::string> variables;
   for (const UOp v : ir::Variables(ctx, root)) variables.emplace_back(v.text());
@@ -199,6 +207,8 @@ constexpr Pass kPasses[] = {
     {"vectorise", "", "VECTOR ranges become values of shape (n,)", Vectorise},
     {"transpose_loads", "", "load squares of gathered vectors as vectors", TransposeLoads},
     {"decompose_alu", "[fast_math]", "integer division, shifts, MAX, THREEFRY", DecomposeAlu},
+    {"wmma_blocks", "", "grids of 16 rows and columns become products of whole tiles",
+     MakeWmmaBlocks},
     {"linearise", "", "a kernel becomes lines in order", Linearise},
     {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},
     {"polls", "", "a long program checks its stop word", AddPolls},

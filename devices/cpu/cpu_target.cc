@@ -93,7 +93,7 @@ Target Describe(const CpuTarget& cpu, int threads) {
     target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
   }
   if (cpu.Has("amx-int8")) {
-    target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, I8, I8, I32});
+    target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});
   }
   const int lanes = cpu.vector_bytes / 4;
   if (cpu.Has("avx512bf16")) {

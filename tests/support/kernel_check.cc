@@ -11,6 +11,7 @@
 #include "core/ir/verify/spec.h"
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
+#include "tests/support/amx_emulator.h"
 #include "tests/support/guarded_memory.h"
 
 namespace uopd::tests {
@@ -36,6 +37,14 @@ std::vector<MatrixInstruction> DotInstructions(CompiledText::Language language) 
   const auto lanes = [&](bool runs) { return runs || language == CompiledText::kC ? 16 : 5; };
   return {{"avx512_bf16", 1, lanes(bf16), 2, BF16, BF16, F32},
           {"avx512_vnni", 1, lanes(vnni), 4, U8, I8, I32}};
+}
+
+std::vector<MatrixInstruction> TileInstructions(CompiledText::Language language) {
+  using enum DtypeNumber;
+  std::vector<MatrixInstruction> out = {{"amx_bf16", 16, 16, 32, BF16, BF16, F32},
+                                        {"amx_int8", 16, 16, 64, U8, I8, I32}};
+  for (const MatrixInstruction& i : DotInstructions(language)) out.push_back(i);
+  return out;
 }
 
 UOp KernelBuilder::Buffer(int64_t slot, Dtype dtype, int64_t elements) {
@@ -148,7 +157,7 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
                 : render::RenderLlvmIr(ctx, lowered->linear, lowered->name, lowered->variables);
   if (!text.ok())
     return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->linear);
-  auto compiled = CompiledText::Compile(check.language, *text);
+  auto compiled = CompiledText::Compile(check.language, EmulateAmx(*text));
   if (!compiled.ok()) return StatusText(compiled.status());
   uint32_t stop = 0;
   std::vector<uint64_t> shared(static_cast<size_t>(lowered->launch.shared_bytes / 8));

@@ -55,6 +55,8 @@ Target WideTarget();
 // Products of bf16 pairs and of four bytes, 16 lanes each. If this machine cannot run them as LLVM
 // IR: with a number of lanes that no vector has, so that they are computed without instructions.
 std::vector<MatrixInstruction> DotInstructions(CompiledText::Language language);
+// Those of AMX, which are emulated (amx_emulator.h), before the others.
+std::vector<MatrixInstruction> TileInstructions(CompiledText::Language language);
 
 struct CheckOptions {
   Target target;

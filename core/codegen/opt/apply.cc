@@ -119,8 +119,9 @@ std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made
   return parts;
 }
 
-UOp OptPlan::MakePacked(UOp value, std::span<const MadeAxis> made, int64_t& next_id) {
-  const std::vector<PackPart> parts = PartsOf(value, made, true);
+UOp OptPlan::MakePacked(UOp value, std::span<const MadeAxis> made, int64_t& next_id, bool in_rows) {
+  std::vector<PackPart> parts = PartsOf(value, made, true);
+  for (PackPart& p : parts) p.in_rows = in_rows && p.axis == group_axis_;
   return parts.empty() ? value : PackValue(ctx_, value, parts, next_id);
 }
 
@@ -180,7 +181,8 @@ UOp OptPlan::MakeTensorCore(UOp reduce, const Factors& operands, std::span<const
   const auto word = [&](UOp from, UOp value, bool flips) {
     const UOp out = MakeWord(ctx_, value, made[group_axis_].maybe_group,
                              gates_itself(from) ? UOp() : valid, flips);
-    return is_packed(from) ? MakePacked(out, made, next_id) : out;
+    const bool in_rows = !has_lanes(from) && TileInstruction(target_, *instruction_) != nullptr;
+    return is_packed(from) ? MakePacked(out, made, next_id, in_rows) : out;
   };
   const UOp first = roles.swapped ? word(before.b, operands.b, roles.flips_first)
                                   : word(before.a, operands.a, roles.flips_first);

@@ -117,7 +117,9 @@ class OptPlan {
     ir::UOp maybe_blocks;  // the loop over blocks of a reduced axis, which is not in `ranges`
   };
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
-  ir::UOp MakePacked(ir::UOp value, std::span<const MadeAxis> made, int64_t& next_id);
+  // `in_rows`: in the order of the rows of a matrix (PackPart::in_rows).
+  ir::UOp MakePacked(ir::UOp value, std::span<const MadeAxis> made, int64_t& next_id,
+                     bool in_rows = false);
   // Whether u, a product of loads, is 0 in the padding of the axis: then a sum needs no condition, and
   // each product is one multiply-add.
   bool IsZeroInPadding(ir::UOp u, size_t axis) const;

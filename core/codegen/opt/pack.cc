@@ -18,6 +18,8 @@ using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 
+constexpr int64_t kRowLanes = 16;  // of the vectors that fill the rows of a tile
+
 int64_t Size(UOp range) { return range.src(0).const_int(); }
 
 // Lanes that are gathered from rows along which a reduced axis is contiguous: as many steps of that
@@ -53,6 +55,15 @@ std::optional<SquareCopy> MaybeSquare(ir::UOpContext& ctx, UOp value,
   return out;
 }
 
+// Whether a row is filled by vectors: its elements lie close to each other in memory.
+bool FillsByVectors(ir::UOpContext& ctx, const PackPart& p, std::span<const UOp> indices) {
+  if (!p.in_rows || Size(p.range) % kRowLanes != 0) return false;
+  return std::ranges::all_of(indices, [&](UOp index) {
+    const auto stride = StrideAlong(ctx, index.src(1), p.range);
+    return index.n_src() == 2 && stride && *stride > 0 && *stride <= kSmallStride;
+  });
+}
+
 }  // namespace
 
 UOp LoadFromArray(ir::UOpContext& ctx, UOp value, std::span<const PackPart> layout,
@@ -85,10 +96,14 @@ UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, i
       return p.axis == axis && p.range.axis_type() == AxisType::VECTOR;
     });
   };
+  // Rows of tiles have the reduced axes inside, the one of their words last.
+  const bool has_rows = std::ranges::any_of(parts, &PackPart::in_rows);
   std::vector<PackPart> loops(parts.begin(), parts.end());
   std::sort(loops.begin(), loops.end(), [&](const PackPart& a, const PackPart& b) {
-    return std::tuple(has_lanes(a.axis), !a.reduced, a.axis, -a.stride) <
-           std::tuple(has_lanes(b.axis), !b.reduced, b.axis, -b.stride);
+    const auto key = [&](const PackPart& p) {
+      return std::tuple(has_lanes(p.axis), p.reduced == has_rows, p.in_rows, p.axis, -p.stride);
+    };
+    return key(a) < key(b);
   });
   std::vector<PackPart> layout;
   for (const bool in_loop : {true, false}) {
@@ -131,7 +146,15 @@ UOp PackValue(ir::UOpContext& ctx, UOp value, std::span<const PackPart> parts, i
       continue;
     }
     AxisType type = p.range.axis_type();
-    if (type == AxisType::UPCAST) type = AxisType::UNROLL;
+    if (type == AxisType::UPCAST) type = has_rows ? AxisType::REDUCE : AxisType::UNROLL;
+    if (FillsByVectors(ctx, p, indices)) {
+      closed.push_back(Range(ctx, ctx.Idx(Size(p.range) / kRowLanes), next_id++, AxisType::REDUCE));
+      closed.push_back(Range(ctx, ctx.Idx(kRowLanes), next_id++, AxisType::VECTOR));
+      fresh[p.range.id()] = rules::IndexSum(
+          ctx, rules::IndexProduct(ctx, closed[closed.size() - 2], ctx.Idx(kRowLanes)),
+          closed.back());
+      continue;
+    }
     if (type == AxisType::LOOP) type = AxisType::REDUCE;
     if (type == AxisType::VECTOR && !copies_vectors && !square) type = AxisType::REDUCE;
     closed.push_back(Range(ctx, p.range.src(0), next_id++, type));

@@ -19,6 +19,8 @@ struct PackPart {
   int64_t stride = 1;  // of the part in its axis
   bool reduced = false;
   bool in_loop = false;  // a loop over tiles inside of a block (BLOCK)
+  bool in_rows =
+      false;  // elements along it lie next to each other (rows of MatrixInstruction with m > 1)
 };
 
 // The LOAD of `value` from an array (STAGE with this tag) that holds it for all iterations of the ranges

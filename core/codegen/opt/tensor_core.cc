@@ -57,6 +57,13 @@ bool Computes(const MatrixInstruction& instruction, const Factors& factors, Dtyp
   return instruction.a == NumberOf(a) && instruction.b == NumberOf(b) && a == b;
 }
 
+const MatrixInstruction* TileInstruction(const Target& target, const MatrixInstruction& rows) {
+  for (const MatrixInstruction& i : target.matrix_instructions) {
+    if (i.m > 1 && i.a == rows.a && i.b == rows.b && i.sum == rows.sum && i.n == rows.n) return &i;
+  }
+  return nullptr;
+}
+
 DotRoles RolesOf(Dtype a, Dtype b, bool a_has_lanes, bool b_has_lanes) {
   DotRoles out;
   if (!IsByte(a)) return out;

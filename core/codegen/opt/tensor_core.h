@@ -26,6 +26,10 @@ std::optional<Factors> SmallFactors(ir::UOp reduce);
 // signed byte computes products of any two bytes (see DotRoles).
 bool Computes(const MatrixInstruction& instruction, const Factors& factors, ir::Dtype sum);
 
+// The instruction of the target that multiplies whole tiles of the same elements (m > 1), or null.
+// WMMAs of 16 rows become such tiles (passes/wmma_blocks.h).
+const MatrixInstruction* TileInstruction(const Target& target, const MatrixInstruction& rows);
+
 // Which operand is the first one of WMMA, and whether the sign bits of its elements are flipped.
 //
 // x ^ 0x80 turns a signed byte x into the unsigned byte x + 128, and an unsigned x into the signed

@@ -14,15 +14,16 @@
 #include "core/ir/shape.h"
 #include "core/ir/verify/admit.h"
 #include "core/ir/verify/origin.h"
+#include "core/ir/verify/verify_wmma.h"
 
 namespace uopd::ir {
 namespace {
 
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER, Op::PARAM,   Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER,
-          Op::GROUP,  Op::STACK,   Op::LINEAR,     Op::INDEX,   Op::LOAD,  Op::STORE,
-          Op::GEP,    Op::BARRIER, Op::REDUCE,     Op::SCAN,    Op::STAGE, Op::WMMA,
-          Op::RANGE,  Op::END,     Op::IF,         Op::ENDIF,   Op::CONST} |
+    OpSet{Op::BUFFER,     Op::PARAM,   Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER,
+          Op::GROUP,      Op::STACK,   Op::LINEAR,     Op::INDEX,   Op::LOAD,  Op::STORE,
+          Op::GEP,        Op::BARRIER, Op::REDUCE,     Op::SCAN,    Op::STAGE, Op::WMMA,
+          Op::WMMA_BLOCK, Op::RANGE,   Op::END,        Op::IF,      Op::ENDIF, Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -250,19 +251,6 @@ absl::Status VerifyStage(UOp u) {
   return SameDtype(u, 0, u.dtype());
 }
 
-absl::Status VerifyWmma(UOp u) {
-  if (u.ints().size() != 2) return Invalid("arg of WMMA is two dtypes");
-  const auto is = [&](Dtype a, Dtype b, Dtype sum) {
-    return u.ints()[0] == static_cast<int64_t>(NumberOf(a)) &&
-           u.ints()[1] == static_cast<int64_t>(NumberOf(b)) && u.dtype() == sum;
-  };
-  if (!is(Dtype::BF16, Dtype::BF16, Dtype::F32) && !is(Dtype::U8, Dtype::I8, Dtype::I32))
-    return Invalid(Cat("WMMA of these dtypes does not give ", Name(u.dtype())));
-  UOPD_TRY(SameDtype(u, 0, Dtype::U32));
-  UOPD_TRY(SameDtype(u, 1, Dtype::U32));
-  return u.n_src() == 3 ? SameDtype(u, 2, u.dtype()) : absl::OkStatus();
-}
-
 absl::Status VerifyAfter(UOpContext& ctx, UOp u, Level level) {
   if (InTensor(level)) {
     for (size_t i = 1; i < u.n_src(); ++i) {
@@ -321,6 +309,8 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       return VerifyStage(u);
     case Op::WMMA:
       return VerifyWmma(u);
+    case Op::WMMA_BLOCK:
+      return VerifyWmmaBlock(u);
     case Op::AFTER:
       return VerifyAfter(ctx, u, level);
     case Op::GEP:

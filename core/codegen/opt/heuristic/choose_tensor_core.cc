@@ -36,6 +36,65 @@ void Heuristic::ChooseTensorCore() {
   }
 }
 
+bool Heuristic::ChooseMatrixTile() {
+  const MatrixInstruction* rows = plan_.maybe_instruction();
+  if (rows == nullptr) return false;
+  const MatrixInstruction* tile = TileInstruction(target_, *rows);
+  const auto tc = std::ranges::find(plan_.opts(), OptKind::kTensorCore, &Opt::kind);
+  const auto words = static_cast<size_t>(tc->axis);
+  if (tile == nullptr || left_[words] % (tile->k / rows->k) != 0) return false;
+  const auto is_output = [&](size_t a) { return !IsReduce(a) && fixed_[a]; };
+  size_t columns = axes_.size(), best = axes_.size();
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (is_output(a) && lanes_[a] == tile->n) columns = a;
+  }
+  if (columns == axes_.size()) return false;
+  // Rows are an axis that only the other operand depends on.
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (!is_output(a) || a == columns || left_[a] < tile->m) continue;
+    bool only_rows = true, any = false;
+    for (const Access& x : accesses_) {
+      if (x.is_store || (x.path & reduces_) == 0 || x.strides[a] == 0) continue;
+      any = true;
+      only_rows = only_rows && x.strides[columns] == 0;
+    }
+    if (any && only_rows && (best == axes_.size() || left_[a] > left_[best])) best = a;
+  }
+  if (best == axes_.size()) return false;
+  // Two tiles of rows share the loads of columns, unless many rows are computed twice.
+  const bool two =
+      left_[best] >= 2 * tile->m && 4 * 2 * Rounds(best, 2 * tile->m) <= 5 * Rounds(best, tile->m);
+  const std::vector<Opt> before = plan_.opts();
+  const auto state = std::tuple(left_, copies_, grown_, accumulators_);
+  bool fits =
+      Upcast(best, two ? 2 * tile->m : tile->m) && (left_[columns] == 1 || Upcast(columns, 2));
+  const std::vector<ir::UOp> loads = codegen::Loads(ctx_, sink_);
+  for (size_t i = 0; fits && i < loads.size(); ++i) {
+    const auto x = std::ranges::find(accesses_, loads[i], &Access::node);
+    if (x == accesses_.end() || (x->path & reduces_) == 0) continue;
+    const bool of_rows = x->strides[best] != 0, of_columns = x->strides[columns] != 0;
+    if ((of_rows || of_columns) && !LiesInWords(*x, words, of_rows))
+      fits = Try({OptKind::kPack, static_cast<int>(i), 0});
+  }
+  if (fits) return true;
+  plan_.Clear();
+  for (const Opt& o : before) UOPD_CHECK(Try(o));
+  std::tie(left_, copies_, grown_, accumulators_) = state;
+  return false;
+}
+
+bool Heuristic::LiesInWords(const Access& x, size_t words, bool in_rows) const {
+  for (ir::UOp u : ir::Toposort(ctx_, sink_)) {
+    const auto factors = SmallFactors(u);
+    if (!factors) continue;
+    for (ir::UOp f : {factors->a, factors->b}) {
+      if (const auto word = WordIn(f); word && word->load == x.node) return true;
+      if (f == x.node) return in_rows && !x.is_gated && x.strides[words] == 1;
+    }
+  }
+  return false;
+}
+
 bool Heuristic::HasWordsAlong(size_t axis) const {
   for (ir::UOp u : ir::Toposort(ctx_, sink_)) {
     const auto factors = SmallFactors(u);

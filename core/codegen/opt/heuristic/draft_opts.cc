@@ -84,8 +84,13 @@ std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& targ
   const std::vector<ir::UOp> axes = Axes(ctx, sink);
   const bool reduces =
       std::ranges::any_of(axes, [](ir::UOp r) { return r.axis_type() == ir::AxisType::REDUCE; });
-  // Tiles of other kernels are squares that registers transpose, or are short.
-  if (!reduces) return given;
+  // Tiles of other kernels are squares that registers transpose, or are short. Matrix instructions of
+  // whole tiles need their rows, and are short too.
+  const bool whole_tiles = std::ranges::any_of(target.matrix_instructions,
+                                               [](const MatrixInstruction& i) { return i.m > 1; });
+  if (!reduces ||
+      (whole_tiles && std::ranges::find(given, OptKind::kTensorCore, &Opt::kind) != given.end()))
+    return given;
   std::vector<int64_t> amounts;
   int64_t copies = 1;
   for (const Opt& opt : given) {

@@ -15,9 +15,11 @@ std::vector<Opt> Heuristic::Run() {
   ChooseVectors();
   if (reduces_ != 0) {
     ChooseTensorCore();
-    ChooseTile();
-    ChooseStageUnroll();
-    ChooseUnroll();
+    if (!ChooseMatrixTile()) {
+      ChooseTile();
+      ChooseStageUnroll();
+      ChooseUnroll();
+    }
   } else {
     ChooseElementwiseUpcast();
   }

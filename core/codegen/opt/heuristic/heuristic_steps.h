@@ -59,6 +59,12 @@ class Heuristic : KernelFacts {
   // the elements of words in memory lie is best, then one that needs no padding, then one along which
   // elements are contiguous, then the longest.
   void ChooseTensorCore();
+  // After a TC: 16 or 32 rows and one or two vectors of columns, if the target multiplies whole tiles
+  // of the same elements. Packs operands whose words do not lie in memory.
+  bool ChooseMatrixTile();
+  // Whether the factor of a sum that is loaded here is a word in memory; `in_rows`: or elements that
+  // follow each other along the axis.
+  bool LiesInWords(const Access& x, size_t words, bool in_rows) const;
   // Whether some factor of a sum takes its elements out of words in memory along the axis.
   bool HasWordsAlong(size_t axis) const;
   // Whether the vectors have this many lanes. Along an output axis what is loaded must also be used

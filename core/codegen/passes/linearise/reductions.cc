@@ -22,7 +22,7 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
-// The STOREs that fill an array.
+// The STOREs, or the WMMA_BLOCK, that fill an array.
 std::vector<UOp> StoresOf(UOp array) {
   std::vector<UOp> out;
   Flatten(array.src(1).Is(Op::END) ? array.src(1).src(0) : array.src(1), out);
@@ -154,7 +154,11 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
   for (const Step& step : steps) stores.push_back(Line(ir::Store(ctx_, step.at, step.value)));
   for (UOp r : together) {
     if (r.Is(Op::REDUCE)) continue;
-    for (UOp s : StoresOf(r)) stores.push_back(Line(ir::Store(ctx_, New(s.src(0)), New(s.src(1)))));
+    for (UOp s : StoresOf(r)) {
+      std::vector<UOp> srcs;
+      for (UOp of : s.srcs()) srcs.push_back(New(of));
+      stores.push_back(Line(ctx_.Make(s.op(), Dtype::Void, srcs, s.arg())));
+    }
   }
   if (const UOp end = Close(depth, stores)) stores = {end};
   for (const Accumulator& a : acc) {

@@ -22,7 +22,8 @@ struct KernelCase {
   double tolerance = 2e-6;  // as CheckOptions
   bool tame = true;         // the buffers hold numbers, and no large ones
   std::map<std::string, int64_t> variables = {};
-  bool fast_math = false;  // some trials: neither NaN nor infinity may come up
+  bool fast_math = false;                // some trials: neither NaN nor infinity may come up
+  std::vector<codegen::Opt> begin = {};  // of all lists of random opts
 };
 
 inline ir::UOp Sum(ir::UOpContext& c, ir::UOp x, std::initializer_list<ir::UOp> ranges,
@@ -43,16 +44,20 @@ inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
   return false;
 }
 
-// Up to 8 opts that apply together.
+// `begin` and up to 8 further opts that apply together.
 inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
-                                            std::mt19937_64& random) {
+                                            std::mt19937_64& random,
+                                            std::span<const codegen::Opt> begin) {
   constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
   const size_t axes = codegen::Axes(ctx, sink).size();
   codegen::OptPlan plan(ctx, sink, target);
+  for (const codegen::Opt& opt : begin) EXPECT_TRUE(plan.Add(opt).ok()) << Text(opt);
   for (int i = 0; i < 8; ++i) {
     codegen::Opt opt{static_cast<codegen::OptKind>(random() % codegen::kOptKinds),
                      static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
     if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
+    // Unrolled tiles of many copies are no kernels that anybody wants to wait for.
+    if (opt.kind == codegen::OptKind::kUnroll && !begin.empty()) continue;
     const absl::Status added = plan.Add(opt);
     EXPECT_TRUE(added.ok() || added.code() == absl::StatusCode::kInvalidArgument)
         << StatusText(added);
@@ -81,8 +86,10 @@ inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int tri
       const ir::UOp sink = k.make(ctx);
       std::vector<codegen::Opt> opts;
       const auto language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
-      wide.matrix_instructions = DotInstructions(language);
-      if (trial > 2) opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), wide, random);
+      const bool tiles = trial % 3 != 0 || !k.begin.empty();
+      wide.matrix_instructions = tiles ? TileInstructions(language) : DotInstructions(language);
+      if (trial > 2)
+        opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), wide, random, k.begin);
       CheckOptions check;
       check.variables = k.variables, check.tolerance = k.tolerance;
       check.language = language;

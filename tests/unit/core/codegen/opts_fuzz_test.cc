@@ -330,6 +330,36 @@ std::vector<KernelCase> OptsCases() {
                        : std::vector<std::pair<Dtype, int64_t>>{{s.dtype, s.n}, {s.dtype, s.n}},
                    ir::IsFloat(s.dtype) && s.op == Op::ADD ? 2e-6 : 0, s.tame});
   }
+  // Rows and vectors of columns that whole tiles multiply (passes/wmma_blocks.h).
+  using codegen::OptKind;
+  const std::vector<codegen::Opt> tile = {
+      {OptKind::kVector, 1, 16}, {OptKind::kTensorCore, 2, 0}, {OptKind::kUpcast, 0, 16}};
+  for (const Dtype d : {Dtype::BF16, Dtype::I8}) {
+    const Dtype sum = d == Dtype::BF16 ? Dtype::F32 : Dtype::I32;
+    for (const bool transposed : {false, true}) {
+      if (transposed && d == Dtype::I8) continue;
+      out.push_back({"tiles",
+                     [=](UOpContext& c) {
+                       return tests::WideningMatmulKernel(c, 19, 24, 128, transposed, false, d, d,
+                                                          sum);
+                     },
+                     {{sum, 19 * 24}, {d, 19 * 128}, {d, 128 * 24}},
+                     d == Dtype::BF16 ? 2e-6 : 0,
+                     true,
+                     {},
+                     false,
+                     tile});
+    }
+    out.push_back(
+        {"tiles_of_words",
+         [=](UOpContext& c) { return tests::WordsMatmulKernel(c, 17, 48, 64, d, d, sum); },
+         {{sum, 17 * 48}, {d, 17 * 64}, {d, 64 * 48}},
+         d == Dtype::BF16 ? 2e-6 : 0,
+         true,
+         {},
+         false,
+         tile});
+  }
   out.push_back({"running_or",
                  [](UOpContext& c) {
                    KernelBuilder b(c);

@@ -178,6 +178,37 @@ INSTANTIATE_TEST_SUITE_P(
                  "%11 = STORE %10, %7\n",
                  "STORE into a STAGE"}));
 
+// Of a matrix of 16 x 16 sums, with one number or source wrong.
+TEST(Spec, BlocksOfMatricesAreChecked) {
+  const auto verify = [](Dtype sum, Dtype row, Dtype column, std::vector<int64_t> arg) {
+    UOpContext ctx;
+    const UOp shape = ShapeArg(ctx, std::initializer_list<int64_t>{4096});
+    const auto at = [&](int64_t slot, Dtype d) {
+      return Index(ctx, Param(ctx, slot, d, shape), ctx.Idx(0));
+    };
+    const UOp block = ctx.Make(Op::WMMA_BLOCK, Dtype::Void, {at(0, sum), at(1, row), at(2, column)},
+                               ctx.Data(std::span<const int64_t>(arg)));
+    return std::string(VerifyNode(ctx, block, Level::kLinear).message());
+  };
+  const auto bf16 = static_cast<int64_t>(NumberOf(Dtype::BF16)),
+             i8 = static_cast<int64_t>(NumberOf(Dtype::I8));
+  using enum Dtype;
+  EXPECT_EQ(verify(F32, U16, U32, {bf16, bf16, 16, 16, 16, 32, 16}), "");
+  EXPECT_EQ(verify(I32, I8, U32, {i8, i8, 16, 16, 16, 64, 16}), "");
+  EXPECT_EQ(verify(I32, U32, U32, {i8, i8, 16, 16, 16, 16, 16}), "");
+  EXPECT_EQ(verify(F32, U16, U32, {bf16, bf16, 16, 16, 16, 32}),
+            "arg of WMMA_BLOCK is seven numbers");
+  EXPECT_EQ(verify(I32, U16, U32, {bf16, bf16, 16, 16, 16, 32, 16}),
+            "WMMA_BLOCK of these dtypes does not give i32");
+  EXPECT_EQ(verify(F32, U16, U32, {bf16, i8, 16, 16, 16, 32, 16}),
+            "WMMA_BLOCK of these dtypes does not give f32");
+  EXPECT_EQ(verify(F32, F32, U32, {bf16, bf16, 16, 16, 16, 32, 16}), "WMMA_BLOCK of rows of f32");
+  EXPECT_EQ(verify(F32, U16, U16, {bf16, bf16, 16, 16, 16, 32, 16}),
+            "WMMA_BLOCK of columns of u16");
+  EXPECT_EQ(verify(F32, U16, U32, {bf16, bf16, 16, 16, 0, 32, 16}),
+            "WMMA_BLOCK without rows, columns or words");
+}
+
 TEST(Spec, StagesAreForKernels) {
   UOpContext ctx;
   const auto root = Parse(

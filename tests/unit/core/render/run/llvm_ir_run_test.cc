@@ -9,7 +9,9 @@
 
 #include "core/render/c_style.h"
 #include "core/render/llvm_ir.h"
+#include "devices/cpu/cpu_compiler.h"
 #include "devices/cpu/cpu_device.h"
+#include "devices/cpu/cpu_target.h"
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/compiled_kernel.h"
@@ -213,6 +215,32 @@ TEST(StoppedScanTest, AThreadThatWaitsStops) {
     stop = 1;
     second.join();
     EXPECT_EQ(out, std::vector<int32_t>(kElements, -7));
+  }
+}
+
+// Machines with AMX are rare. Everywhere, the compiler must select its instructions, with operands in the
+// right order: tdpbf16ps tmm0, tmm4, tmm6 and the end of the function.
+TEST(TileInstructionsTest, AreCompiled) {
+  UOpContext ctx;
+  Target target = tests::WideTarget();
+  target.matrix_instructions = tests::TileInstructions(tests::CompiledText::kC);
+  const UOp kernel = tests::WideningMatmulKernel(ctx, 64, 64, 128, false, false, Dtype::BF16,
+                                                 Dtype::BF16, Dtype::F32);
+  const auto k = codegen::Lower(ctx, kernel, target, {});
+  ASSERT_TRUE(k.ok()) << k.status();
+  const auto text = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
+  ASSERT_TRUE(text.ok()) << text.status();
+  auto cpu = devices::cpu::MakeCpuTarget(
+      "+amx-bf16,+amx-int8,+amx-tile,+avx2,+avx512bf16,+avx512bw,+avx512dq,+avx512f,+avx512vl,+"
+      "fma");
+  if (cpu.arch != "x86_64") GTEST_SKIP() << "tiles of another processor";
+  const auto compiler = devices::cpu::CpuCompiler::Create(cpu);
+  ASSERT_TRUE(compiler.ok()) << compiler.status();
+  for (const bool draft : {false, true}) {
+    const auto object = draft ? (*compiler)->CompileDraft(*text) : (*compiler)->Compile(*text);
+    ASSERT_TRUE(object.ok()) << object.status();
+    EXPECT_NE(object->find("\xC4\xE2\x4A\x5C\xC4"), std::string::npos);
+    EXPECT_NE(object->find("\xC4\xE2\x78\x49\xC0"), std::string::npos);
   }
 }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "core/ir/verify/verify_wmma.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/ir/wmma_block.h"
+
+namespace uopd::ir {
+namespace {
+
+absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+
+bool Is(int64_t number, Dtype d) { return number == static_cast<int64_t>(NumberOf(d)); }
+bool IsByte(int64_t number) { return Is(number, Dtype::U8) || Is(number, Dtype::I8); }
+
+}  // namespace
+
+absl::Status VerifyWmma(UOp u) {
+  if (u.ints().size() != 2) return Invalid("arg of WMMA is two dtypes");
+  const int64_t a = u.ints()[0], b = u.ints()[1];
+  const bool floats = Is(a, Dtype::BF16) && Is(b, Dtype::BF16) && u.dtype() == Dtype::F32,
+             bytes = Is(a, Dtype::U8) && Is(b, Dtype::I8) && u.dtype() == Dtype::I32;
+  if (!floats && !bytes)
+    return Invalid(Cat("WMMA of these dtypes does not give ", Name(u.dtype())));
+  for (size_t i = 0; i < u.n_src(); ++i) {
+    const Dtype wanted = i < 2 ? Dtype::U32 : u.dtype();
+    if (u.src(i).dtype() == wanted) continue;
+    return Invalid(
+        Cat("source ", i, " of WMMA has dtype ", Name(u.src(i).dtype()), ", not ", Name(wanted)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyWmmaBlock(UOp u) {
+  if (u.ints().size() != 7) return Invalid("arg of WMMA_BLOCK is seven numbers");
+  const WmmaBlock block = WmmaBlock::Of(u);
+  for (UOp s : u.srcs()) {
+    if (!s.Is(Op::INDEX)) return Invalid("WMMA_BLOCK of something that is no INDEX");
+  }
+  const Dtype sum = u.src(0).dtype(), row = u.src(1).dtype(), column = u.src(2).dtype();
+  const bool floats = Is(block.a, Dtype::BF16) && Is(block.b, Dtype::BF16) && sum == Dtype::F32,
+             bytes = IsByte(block.a) && IsByte(block.b) && sum == Dtype::I32;
+  if (!floats && !bytes)
+    return Invalid(Cat("WMMA_BLOCK of these dtypes does not give ", Name(sum)));
+  if (row != Dtype::U32 && Bits(row) != (floats ? 16 : 8))
+    return Invalid(Cat("WMMA_BLOCK of rows of ", Name(row)));
+  if (column != Dtype::U32) return Invalid(Cat("WMMA_BLOCK of columns of ", Name(column)));
+  if (block.rows <= 0 || block.columns <= 0 || block.words <= 0)
+    return Invalid("WMMA_BLOCK without rows, columns or words");
+  return absl::OkStatus();
+}
+
+}  // namespace uopd::ir
