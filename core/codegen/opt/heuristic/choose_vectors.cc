@@ -13,10 +13,12 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr double kTileRows = 8;       // rows of a usual tile
-constexpr double kGatherCost = 2;     // cost of one lane of a gather, in loads
-constexpr double kScatterLoss = 1.1;  // of sums that are scattered: decides between near equals
-constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may become a square
+constexpr size_t kMostInterleaved = 24;  // arithmetic ops of a kernel that LLVM vectorises
+constexpr int64_t kLongAxis = 64;        // long enough for vectors of interleaved elements
+constexpr double kTileRows = 8;          // rows of a usual tile
+constexpr double kGatherCost = 2;        // cost of one lane of a gather, in loads
+constexpr double kScatterLoss = 1.1;     // of sums that are scattered: decides between near equals
+constexpr double kScatterCost = 2.5;     // of a scatter: more, since a gather may become a square
 
 }  // namespace
 
@@ -28,7 +30,7 @@ void Heuristic::ChooseVectors() {
     int64_t lanes;
   };
   std::vector<Candidate> candidates;
-  for (size_t a = 0; a < axes_.size(); ++a) {
+  for (size_t a = 0; a < axes_.size() && !Interleaves(); ++a) {
     const double scalar = Cost(a, 1);
     for (int64_t lanes = most; lanes > 1; lanes /= 2) {
       if (lanes / 2 >= sizes_[a]) continue;  // half as many lanes hold the whole axis
@@ -68,6 +70,17 @@ void Heuristic::ChooseVectors() {
   for (size_t a = 0; a < axes_.size(); ++a) left_[a] = (sizes_[a] + lanes_[a] - 1) / lanes_[a];
   copies_.assign(axes_.size(), 1);
   grown_.assign(axes_.size(), 1);
+}
+
+bool Heuristic::Interleaves() const {
+  if (reduces_ != 0 || has_stages_ || alu_.size() > kMostInterleaved) return false;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    for (const Access& x : accesses_) {
+      const int64_t stride = x.strides[a].value_or(0);
+      if (x.is_store && stride > 1 && stride <= kSmallStride && sizes_[a] >= kLongAxis) return true;
+    }
+  }
+  return false;
 }
 
 double Heuristic::Cost(size_t axis, int64_t lanes) const {

@@ -48,6 +48,9 @@ class Heuristic : KernelFacts {
   void ChooseVectors();
   // Estimated instructions inside the loop over `axis` if it is vectorised by `lanes`; 1: scalar.
   double Cost(size_t axis, int64_t lanes) const;
+  // Whether a kernel with little arithmetic writes elements of a long axis two to four elements apart.
+  // VECTOR would store them lane by lane; LLVM makes contiguous vectors of the elements in between.
+  bool Interleaves() const;
   // Whether vectors of sums along the axis would be stored lane by lane, far apart: tiles of other
   // iterations write the same lines.
   bool Scatters(size_t axis) const;

@@ -42,13 +42,25 @@ TEST(SharedCopiesTest, BothResultsOfAStepComeFromTheSameLoads) {
   }
 }
 
+// Results that lie between each other become vectors in LLVM: VECTOR would store them lane by lane.
+TEST(SharedCopiesTest, InterleavedResultsAreLeftToLlvm) {
+  for (const int64_t columns : {1, 2}) {
+    UOpContext ctx;
+    const UOp sink = SortStep(ctx, 4096, columns);
+    EXPECT_THAT(codegen::HeuristicOpts(ctx, sink, tests::WideTarget()),
+                Not(Contains(::testing::Field(&Opt::kind, OptKind::kVector))))
+        << columns;
+  }
+}
+
 TEST(SharedCopiesTest, ResultsAreTheSame) {
   for (const int64_t columns : {1, 2, 16, 40}) {
     UOpContext ctx;
-    const UOp sink = SortStep(ctx, 5, columns);
+    const int64_t rows = columns < 16 ? 131 : 5;
+    const UOp sink = SortStep(ctx, rows, columns);
     tests::Memory memory;
     for (const uint64_t seed : {1, 2})
-      memory.push_back(tests::SampleBuffer(Dtype::F32, 10 * columns, seed, false));
+      memory.push_back(tests::SampleBuffer(Dtype::F32, 2 * rows * columns, seed, false));
     tests::CheckOptions check;
     check.language = tests::CompiledText::kLlvmIr;
     check.target = tests::WideTarget();
