@@ -121,10 +121,19 @@ std::vector<int64_t> LargestValues(UOpContext& ctx, UOp sink) {
   return out;
 }
 
-}  // namespace
+// Whether the opts have the rows of whole tiles (ChooseMatrixTile) and no tile was made of them.
+bool MissedTiles(const LoweredKernel& kernel, const Target& target) {
+  int64_t rows = 0;
+  for (const MatrixInstruction& i : target.matrix_instructions)
+    rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
+  const auto has = [&](auto&& wanted) { return std::ranges::any_of(kernel.applied, wanted); };
+  return rows > 0 && has([](const Opt& o) { return o.kind == OptKind::kTensorCore; }) &&
+         has([&](const Opt& o) { return o.kind == OptKind::kUpcast && o.amount >= rows; }) &&
+         std::ranges::none_of(kernel.linear.srcs(), [](UOp u) { return u.Is(Op::WMMA_BLOCK); });
+}
 
-absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
-                                    const Options& options) {
+absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& target,
+                                       const Options& options) {
   UOPD_TRY(ir::VerifyBorder(ctx, sink, ir::Level::kKernel, "the kernel given to codegen"));
   sink = PrepareStages(ctx, sink);
   UOPD_TRY(ctx.CheckInterrupt());
@@ -194,6 +203,18 @@ absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& tar
                      Cat("verifying the lines of kernel ", out.name));
   }
   return out;
+}
+
+}  // namespace
+
+absl::StatusOr<LoweredKernel> Lower(UOpContext& ctx, UOp sink, const Target& target,
+                                    const Options& options) {
+  UOPD_ASSIGN(LoweredKernel kernel, LowerFor(ctx, sink, target, options));
+  if (options.opts != nullptr || !MissedTiles(kernel, target)) return kernel;
+  // The sums of so many rows do not fit in vector registers.
+  Target rows = target;
+  std::erase_if(rows.matrix_instructions, [](const MatrixInstruction& i) { return i.m > 1; });
+  return LowerFor(ctx, sink, rows, options);
 }
 
 }  // namespace uopd::codegen

@@ -8,7 +8,10 @@
 
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
 #include "core/codegen/opt/tensor_core.h"
+#include "core/codegen/passes/vectorise.h"
+#include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/rules/simplify.h"
 
 namespace uopd::codegen {
 
@@ -88,11 +91,21 @@ bool Heuristic::LiesInWords(const Access& x, size_t words, bool in_rows) const {
     const auto factors = SmallFactors(u);
     if (!factors) continue;
     for (ir::UOp f : {factors->a, factors->b}) {
-      if (const auto word = WordIn(f); word && word->load == x.node) return true;
+      if (const auto word = WordIn(f); word && word->load == x.node)
+        return !x.is_gated && (!in_rows || HasContiguousWords(x.node, words));
       if (f == x.node) return in_rows && !x.is_gated && x.strides[words] == 1;
     }
   }
   return false;
+}
+
+bool Heuristic::HasContiguousWords(ir::UOp load, size_t axis) const {
+  const int64_t k = plan_.maybe_instruction()->k;
+  const ir::UOp words = ir::Range(ctx_, ctx_.Idx((sizes_[axis] + k - 1) / k), axes_[axis].axis_id(),
+                                  ir::AxisType::REDUCE);
+  const ir::UOp index = ir::Substitute(ctx_, load.src(0).src(1),
+                                       {{axes_[axis].id(), ir::Mul(ctx_, words, ctx_.Idx(k))}});
+  return StrideAlong(ctx_, rules::Simplify(ctx_, index), words) == 1;
 }
 
 bool Heuristic::HasWordsAlong(size_t axis) const {

@@ -68,6 +68,8 @@ class Heuristic : KernelFacts {
   // Whether the factor of a sum that is loaded here is a word in memory; `in_rows`: or elements that
   // follow each other along the axis.
   bool LiesInWords(const Access& x, size_t words, bool in_rows) const;
+  // Whether the words that are loaded follow each other along the axis.
+  bool HasContiguousWords(ir::UOp load, size_t axis) const;
   // Whether some factor of a sum takes its elements out of words in memory along the axis.
   bool HasWordsAlong(size_t axis) const;
   // Whether the vectors have this many lanes. Along an output axis what is loaded must also be used

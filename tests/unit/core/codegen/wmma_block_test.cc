@@ -230,6 +230,58 @@ TEST(WmmaBlockTest, TheHeuristicMakesTiles) {
                   .empty());
 }
 
+// out[i, j] = the sum over l of a[l, i] b[l, j] where a lies in memory as words [l / 2, i], and as words
+// [i, l / 2]. Words of rows that do not follow each other are packed.
+TEST(WmmaBlockTest, RowsOfWords) {
+  for (const bool contiguous : {false, true}) {
+    UOpContext ctx;
+    const int64_t m = 48, n = 64, k = 128;
+    KernelBuilder build(ctx);
+    const UOp words = build.Buffer(1, Dtype::U32, m * k / 2),
+              b = build.Buffer(2, Dtype::BF16, k * n);
+    const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
+    const UOp pair = ir::Alu(ctx, Op::FLOORDIV, {l, ctx.Idx(2)}),
+              at = ir::Alu(ctx, Op::FLOORMOD, {l, ctx.Idx(2)});
+    const UOp word =
+        build.Load(words, contiguous ? build.At(i, k / 2, pair) : build.At(pair, m, i));
+    const UOp shift = ir::Mul(ctx, ir::Cast(ctx, at, Dtype::U32), ctx.Int(Dtype::U32, 16));
+    const UOp a = ir::Bitcast(ctx, ir::Cast(ctx, ir::Alu(ctx, Op::SHR, {word, shift}), Dtype::U16),
+                              Dtype::BF16);
+    const UOp product = ir::Mul(ctx, ir::Cast(ctx, a, Dtype::F32),
+                                ir::Cast(ctx, build.Load(b, build.At(l, n, j)), Dtype::F32));
+    const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::array<UOp, 1>{l});
+    const UOp kernel = build.Kernel(
+        {build.StoreLoops(build.Buffer(0, Dtype::F32, m * n), build.At(i, n, j), sum, {i, j})});
+    const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    const auto packs = std::ranges::count(lowered->applied, OptKind::kPack, &Opt::kind);
+    EXPECT_EQ(packs, contiguous ? 1 : 2);
+    EXPECT_EQ(BlocksOf(ctx, kernel, nullptr).size(), 1U) << contiguous;
+    const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
+                           SampleBuffer(Dtype::BF16, m * k, 2, true),
+                           SampleBuffer(Dtype::BF16, k * n, 3, true)};
+    Check(ctx, kernel, memory, nullptr, 1e-6);
+  }
+}
+
+// A kernel that stores to the rows it reads cannot read them by tiles. Then the opts are those for
+// vectors: a grid of 16 rows and two vectors would not fit in the registers.
+TEST(WmmaBlockTest, WithoutTilesTheOptsAreThoseOfVectors) {
+  UOpContext ctx;
+  const int64_t m = 64, n = 64, k = 128;
+  KernelBuilder build(ctx);
+  const UOp a = build.Buffer(0, Dtype::BF16, m * k), b = build.Buffer(1, Dtype::BF16, k * n);
+  const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
+  const UOp product = ir::Mul(ctx, ir::Cast(ctx, build.Load(a, build.At(i, k, l)), Dtype::F32),
+                              ir::Cast(ctx, build.Load(b, build.At(l, n, j)), Dtype::F32));
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::array<UOp, 1>{l});
+  const UOp kernel = build.Kernel(
+      {build.StoreLoops(a, build.At(i, k, j), ir::Cast(ctx, sum, Dtype::BF16), {i, j})});
+  const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  for (const Opt& o : lowered->applied) EXPECT_LT(o.amount, o.kind == OptKind::kUpcast ? 16 : 99);
+}
+
 TEST(WmmaBlockTest, RowsThatAreRounded) {
   UOpContext ctx;
   const int64_t m = 64, n = 64, k = 128;
