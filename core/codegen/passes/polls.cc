@@ -19,7 +19,7 @@ using ir::UOp;
 // first-level cache; a division or square root; a call of the math library.
 constexpr double kInstruction = 1, kAccess = 4, kDivision = 20, kCall = 100;
 constexpr double kScaledExp2 = 10;  // instructions
-constexpr int64_t kTileSums = 16;   // of a WMMA_BLOCK that a matrix instruction adds to in a cycle
+constexpr double kTileSums = 16;    // of a WMMA_BLOCK that a matrix instruction adds to in a cycle
 
 // Computes the number of lanes of each line from those of its sources. (ShapeOf would remember a
 // shape for every line, also for those that AddPolls replaces.)
@@ -56,7 +56,7 @@ class LaneCounter {
 double LineNs(UOp u, int64_t lanes, const Target& target) {
   if (u.Is(Op::WMMA_BLOCK)) {
     const ir::WmmaBlock block = ir::WmmaBlock::Of(u);
-    return kInstruction * static_cast<double>(block.rows * block.columns * block.words / kTileSums);
+    return kInstruction * static_cast<double>(block.rows * block.columns * block.words) / kTileSums;
   }
   if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK, Op::WMMA}))
     return 0;

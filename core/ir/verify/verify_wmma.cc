@@ -9,7 +9,7 @@
 namespace uopd::ir {
 namespace {
 
-absl::Status Invalid(std::string message) { return absl::InvalidArgumentError(std::move(message)); }
+absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 bool Is(int64_t number, Dtype d) { return number == static_cast<int64_t>(NumberOf(d)); }
 bool IsByte(int64_t number) { return Is(number, Dtype::U8) || Is(number, Dtype::I8); }
