@@ -1,5 +1,8 @@
-# cmake --install BUILD: programs, the systemd unit, an example configuration, the docs.
+# cmake --install BUILD: programs, the systemd unit, an example configuration, the docs, the client library.
 include(GNUInstallDirs)
+if(TARGET uopd_client_cpp AND NOT UOPD_SANITIZE)
+  include(${CMAKE_CURRENT_LIST_DIR}/client.cmake)
+endif()
 
 foreach(program uopd uopctl)
   if(TARGET ${program})

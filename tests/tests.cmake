@@ -3,11 +3,11 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
 
-# uopd_register_tests(PROGRAM LABEL [LATE] [TIMEOUT SECONDS]) tells ctest of a program's tests: each runs in a process of its
+# uopd_register_tests(PROGRAM LABEL [LATE] [GRPC] [TIMEOUT SECONDS]) tells ctest of a program's tests: each runs in a process of its
 # own. Under a sanitizer, where a process takes longer to start than most tests take to run, a process runs a quarter of
-# them. LATE: with devices that work late and in the background.
+# them. LATE: with devices that work late and in the background. GRPC: the program uses gRPC itself.
 function(uopd_register_tests program label)
-  cmake_parse_arguments(arg "LATE" "TIMEOUT" "" ${ARGN})
+  cmake_parse_arguments(arg "LATE;GRPC" "TIMEOUT" "" ${ARGN})
   set(prefix "")
   set(environment "")
   if(label STREQUAL e2e)
@@ -21,9 +21,9 @@ function(uopd_register_tests program label)
     set(environment UOPD_DEVICE_FORCE_ASYNC_US=50)
   endif()
   if(UOPD_SANITIZE)
-    if(label STREQUAL e2e)
-      # These tests crash compilers on purpose, and read which signal it was. ThreadSanitizer must not count what gRPC's
-      # own functions touch (tests/support/tsan_grpc.cc), nor the threads that gRPC leaves, nor delay the end of a process.
+    if(label STREQUAL e2e OR arg_GRPC)
+      # Some of these tests crash compilers on purpose, and read which signal it was. ThreadSanitizer must not count what
+      # gRPC's own functions touch (tests/support/tsan_grpc.cc), nor the threads that gRPC leaves, nor delay the end of a process.
       set(tsan halt_on_error=1:second_deadlock_stack=1:handle_segv=0:ignore_noninstrumented_modules=1:atexit_sleep_ms=0)
       string(APPEND tsan :report_thread_leaks=0)
       list(APPEND environment ASAN_OPTIONS=detect_stack_use_after_return=1:handle_segv=0
@@ -56,7 +56,7 @@ endfunction()
 function(uopd_unit_tests folder)
   string(REPLACE "/" "_" name ${folder})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
-  if(folder MATCHES "^(server/engine|cache|core/ir|core/schedule)$")  # one program for all rooms
+  if(folder MATCHES "^(server/engine|cache|client/cpp|core/ir|core/schedule)$")  # one program for all rooms
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/${folder}/*_test.cc)
   endif()
   if(NOT sources OR NOT TARGET uopd_${name})
@@ -109,6 +109,12 @@ if(NOT UOPD_CORE_ONLY)
   uopd_register_tests(server_engine_test unit LATE)
   uopd_unit_tests(server/worker uopd_test_support)
   uopd_unit_tests(client/cpp uopd_test_models)
+  # Connections, whose threads ThreadSanitizer watches (tests/run).
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/client/net/*_test.cc)
+  add_executable(client_net_test ${sources})
+  uopd_test_program(client_net_test)
+  target_link_libraries(client_net_test PRIVATE uopd_client_cpp GTest::gmock GTest::gtest GTest::gtest_main)
+  uopd_register_tests(client_net_test unit GRPC)
   uopd_unit_tests(client/data)
   add_executable(client_cli_test ${CMAKE_SOURCE_DIR}/tests/unit/client/cli/rewrite_log_test.cc
       ${CMAKE_SOURCE_DIR}/client/cli/rewrite_log.cc)
@@ -129,6 +135,6 @@ uopd_spec2_test(core_rules_test ExpressionFuzz.*)
 uopd_spec2_test(core_schedule_test ScheduleFuzz.*)
 uopd_spec2_test(client_cpp_test -KernelCountTest.*)
 
-foreach(part golden conformance e2e fuzz chaos perf layering)
+foreach(part golden conformance e2e fuzz chaos perf layering install)
   include(tests/${part}/${part}.cmake OPTIONAL)
 endforeach()

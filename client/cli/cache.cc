@@ -9,6 +9,7 @@
 
 #include "client/cli/command.h"
 #include "client/cli/print_json.h"
+#include "client/cpp/net/wire_call.h"
 #include "client/data/idx.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
@@ -23,8 +24,8 @@ namespace {
 using nlohmann::json;
 
 absl::Status CacheStats(const Globals& globals) {
-  UOPD_ASSIGN(auto connection, globals.Connect());
-  UOPD_ASSIGN(const v1::GetCacheStatsResponse stats, connection->GetCacheStats());
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const v1::GetCacheStatsResponse stats, session->GetCacheStats());
   if (globals.json) {
     json out = {{"state", stats.state()},
                 {"reason", stats.reason()},
@@ -93,11 +94,11 @@ absl::Status ReadGraphKey(const std::string& text, v1::GraphKey* out) {
 
 absl::Status Explain(const Globals& globals, const std::string& a, const std::string& b) {
   v1::ExplainCacheRequest request;
-  *request.mutable_options() = globals.execution;
+  *request.mutable_options() = client::ToWire(globals.execution);
   UOPD_TRY(ReadGraphKey(a, request.mutable_a()));
   if (!b.empty()) UOPD_TRY(ReadGraphKey(b, request.mutable_b()));
-  UOPD_ASSIGN(auto connection, globals.Connect());
-  UOPD_ASSIGN(const v1::ExplainCacheResponse found, connection->ExplainCache(request));
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const v1::ExplainCacheResponse found, session->ExplainCache(request));
   if (globals.json) {
     json out = {{"a", Hex(found.digest_a())},
                 {"cached", found.cached()},

@@ -9,8 +9,9 @@
 #include <memory>
 #include <string>
 
-#include "client/cpp/connection.h"
-#include "client/cpp/options.h"
+#include "client/cpp/net/session.h"
+#include "uopd/connection.h"
+#include "uopd/options.h"
 
 namespace CLI {
 class App;
@@ -23,11 +24,12 @@ struct Globals {
   std::string token_file;  // empty: no token
   bool json = false;
   double timeout_s = 600;
-  v1::Options execution;  // set by flags and environment
-  absl::Status status;    // of the command that ran
-  int exit_code = 0;      // not 0: exit status of the process, instead of one from `status`
+  client::ExecutionOptions execution;  // set by flags and environment
+  absl::Status status;                 // of the command that ran
+  int exit_code = 0;  // not 0: exit status of the process, instead of one from `status`
 
-  absl::StatusOr<std::shared_ptr<client::Connection>> Connect() const;
+  absl::StatusOr<client::ConnectOptions> ConnectOptions() const;
+  absl::StatusOr<std::unique_ptr<client::Session>> OpenSession() const;
 };
 
 void AddDevices(CLI::App& app, Globals& globals);

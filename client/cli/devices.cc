@@ -13,8 +13,8 @@ namespace {
 using nlohmann::json;
 
 absl::Status Devices(const Globals& globals) {
-  UOPD_ASSIGN(auto connection, globals.Connect());
-  const v1::HelloResponse& hello = connection->hello();
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  const v1::HelloResponse& hello = session->hello();
   if (globals.json) {
     json out = {{"server", hello.server()}, {"devices", json::array()}};
     for (const v1::Device& d : hello.devices()) {

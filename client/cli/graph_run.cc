@@ -145,7 +145,7 @@ absl::Status GraphRun::Load(const GraphFlags& flags) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ExecuteRequest> GraphRun::FirstRequest(client::Connection& connection) {
+absl::StatusOr<v1::ExecuteRequest> GraphRun::FirstRequest(client::Session& session) {
   v1::ExecuteRequest request;
   request.set_digest(std::string(HashBytes(graph_).view()));
   const int64_t count = slots_.empty() ? 0 : slots_.rbegin()->first + 1;
@@ -158,7 +158,7 @@ absl::StatusOr<v1::ExecuteRequest> GraphRun::FirstRequest(client::Connection& co
     if (s.input || s.read) {
       std::string bytes = s.input ? s.input->bytes : std::string(s.bytes(), '\0');
       if (a.buffer() != 0)
-        UOPD_TRY(connection.Upload(a.buffer(), s.device, bytes));
+        UOPD_TRY(session.Upload(a.buffer(), s.device, bytes));
       else
         a.set_data(std::move(bytes));
     }
@@ -168,31 +168,30 @@ absl::StatusOr<v1::ExecuteRequest> GraphRun::FirstRequest(client::Connection& co
   return request;
 }
 
-absl::StatusOr<v1::ExecuteResponse> GraphRun::Execute(client::Connection& connection,
+absl::StatusOr<v1::ExecuteResponse> GraphRun::Execute(client::Session& session,
                                                       const v1::Options& options) {
   if (!request_) {
-    UOPD_ASSIGN(request_, FirstRequest(connection));
+    UOPD_ASSIGN(request_, FirstRequest(session));
   }
   *request_->mutable_options() = options;
   request_->set_request_id(next_id_++);
-  auto answer = connection.Execute(*request_);
+  auto answer = session.Execute(*request_);
   if (absl::IsNotFound(answer.status())) {
     request_->set_graph(graph_);
     request_->set_request_id(next_id_++);
-    answer = connection.Execute(*request_);
+    answer = session.Execute(*request_);
     request_->clear_graph();
   }
   if (!answer.ok()) return ir::NumberedAs(answer.status(), ir::Toposort(ctx_, sink_), lines_);
   return answer;
 }
 
-absl::Status GraphRun::FetchResults(client::Connection& connection,
-                                    const v1::ExecuteResponse& response) {
+absl::Status GraphRun::FetchResults(client::Session& session, const v1::ExecuteResponse& response) {
   int next = 0;
   for (auto& [i, s] : slots_) {
     if (!s.written) continue;
     if (const uint64_t handle = HandleOf(i, s); handle != 0) {
-      UOPD_ASSIGN(s.result, connection.Download(handle, s.bytes()));
+      UOPD_ASSIGN(s.result, session.Download(handle, s.bytes()));
     } else if (next < response.data_size()) {
       s.result = response.data(next++);
     }

@@ -45,16 +45,15 @@ class GraphRun {
   absl::Status Load(const GraphFlags& flags);
   // Runs the graph once. Slots without an input start as zeros. The first call sends what is large
   // and perhaps the graph. Later calls start from the contents that the call before has left.
-  absl::StatusOr<v1::ExecuteResponse> Execute(client::Connection& connection,
-                                              const v1::Options& options);
+  absl::StatusOr<v1::ExecuteResponse> Execute(client::Session& session, const v1::Options& options);
   // Fetches the results of the last Execute into the slots.
-  absl::Status FetchResults(client::Connection& connection, const v1::ExecuteResponse& response);
+  absl::Status FetchResults(client::Session& session, const v1::ExecuteResponse& response);
 
   std::map<int64_t, Slot>& slots() { return slots_; }
 
  private:
   absl::Status ReadFlags(const GraphFlags& flags, std::map<std::string, std::string>& variables);
-  absl::StatusOr<v1::ExecuteRequest> FirstRequest(client::Connection& connection);
+  absl::StatusOr<v1::ExecuteRequest> FirstRequest(client::Session& session);
 
   ir::UOpContext ctx_;
   std::vector<ir::UOp> lines_;  // in the order of the file

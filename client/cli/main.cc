@@ -11,7 +11,7 @@
 
 namespace uopd::cli {
 
-absl::StatusOr<std::shared_ptr<client::Connection>> Globals::Connect() const {
+absl::StatusOr<client::ConnectOptions> Globals::ConnectOptions() const {
   client::ConnectOptions options;
   options.address = address;
   options.timeout = absl::Seconds(timeout_s);
@@ -19,31 +19,36 @@ absl::StatusOr<std::shared_ptr<client::Connection>> Globals::Connect() const {
   if (!token_file.empty()) {
     UOPD_ASSIGN(options.credentials, client::Credentials::FromFile(token_file));
   }
-  return client::Connection::Connect(std::move(options));
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<client::Session>> Globals::OpenSession() const {
+  UOPD_ASSIGN(auto options, ConnectOptions());
+  return client::Session::Open(std::move(options));
 }
 
 void AddExecution(CLI::App& command, Globals& globals) {
   command
       .add_option_function<uint32_t>(
-          "--beam", [&globals](uint32_t width) { globals.execution.set_beam(width); },
+          "--beam", [&globals](uint32_t width) { globals.execution.beam = width; },
           "tune the kernels after the run, with a search of this width (BEAM)")
       ->check(CLI::Range(0, 64));
   command.add_flag_callback(
-      "--ignore-beam-cache", [&globals] { globals.execution.set_ignore_beam_cache(true); },
+      "--ignore-beam-cache", [&globals] { globals.execution.ignore_beam_cache = true; },
       "tune kernels again that were tuned before (IGNORE_BEAM_CACHE)");
   command
       .add_option_function<uint32_t>(
-          "--cache-level", [&globals](uint32_t level) { globals.execution.set_cache_level(level); },
+          "--cache-level", [&globals](uint32_t level) { globals.execution.cache_level = level; },
           "use the daemon's cache on disk for 0: nothing, 1: tuning, 2: everything (CACHELEVEL)")
       ->check(CLI::Range(0, 2));
   command.add_flag_callback(
-      "--allow-bf16", [&globals] { globals.execution.set_allow_bf16(true); },
+      "--allow-bf16", [&globals] { globals.execution.allow_bf16 = true; },
       "operands of f32 products may be rounded to bf16 (ALLOW_BF16)");
   command.add_flag_callback(
-      "--allow-f16", [&globals] { globals.execution.set_allow_f16(true); },
+      "--allow-f16", [&globals] { globals.execution.allow_f16 = true; },
       "operands of f32 products may be rounded to f16 (ALLOW_F16)");
   command.add_flag_callback(
-      "--noopt", [&globals] { globals.execution.set_noopt(true); },
+      "--noopt", [&globals] { globals.execution.noopt = true; },
       "compile kernels without opts (NOOPT)");
 }
 

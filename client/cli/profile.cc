@@ -12,6 +12,7 @@
 #include "client/cli/command.h"
 #include "client/cli/graph_run.h"
 #include "client/cli/print_json.h"
+#include "client/cpp/net/wire_call.h"
 #include "core/base/text.h"
 #include "core/ir/dtype.h"
 
@@ -136,14 +137,14 @@ nlohmann::json ToJson(const v1::ExecuteResponse& run) {
 absl::Status Profile(const Globals& globals, const ProfileFlags& flags) {
   GraphRun graph;
   UOPD_TRY(graph.Load(flags.graph));
-  UOPD_ASSIGN(auto connection, globals.Connect());
-  v1::Options options = globals.execution;
-  UOPD_TRY(graph.Execute(*connection, options).status());  // compiles
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  v1::Options options = client::ToWire(globals.execution);
+  UOPD_TRY(graph.Execute(*session, options).status());  // compiles
   options.set_profile(true);
   options.set_debug(0);
   v1::ExecuteResponse best;
   for (int i = 0; i < flags.runs; ++i) {
-    UOPD_ASSIGN(v1::ExecuteResponse run, graph.Execute(*connection, options));
+    UOPD_ASSIGN(v1::ExecuteResponse run, graph.Execute(*session, options));
     if (!run.has_profile()) {
       return absl::UnimplementedError("the daemon is too old: it returns no profiles");
     }

@@ -23,8 +23,8 @@ std::string Time(uint64_t unix_s) {
 }
 
 absl::Status List(const Globals& globals) {
-  UOPD_ASSIGN(auto connection, globals.Connect());
-  UOPD_ASSIGN(const v1::ListQuarantineResponse found, connection->ListQuarantine());
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const v1::ListQuarantineResponse found, session->ListQuarantine());
   json out = json::array();
   for (const v1::QuarantinedJob& job : found.jobs()) {
     if (globals.json) {
@@ -44,10 +44,10 @@ absl::Status List(const Globals& globals) {
 }
 
 absl::Status Clear(const Globals& globals, const std::string& id) {
-  UOPD_ASSIGN(auto connection, globals.Connect());
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
   v1::ClearQuarantineRequest request;
   request.set_id(id);
-  UOPD_ASSIGN(const v1::ClearQuarantineResponse response, connection->ClearQuarantine(request));
+  UOPD_ASSIGN(const v1::ClearQuarantineResponse response, session->ClearQuarantine(request));
   const uint64_t cleared = response.cleared();
   if (globals.json) {
     PrintJson({{"cleared", cleared}});

@@ -9,6 +9,7 @@
 #include "client/cli/command.h"
 #include "client/cli/graph_run.h"
 #include "client/cli/print_json.h"
+#include "client/cpp/net/wire_call.h"
 #include "client/data/idx.h"
 #include "client/data/npy.h"
 #include "core/base/text.h"
@@ -46,9 +47,10 @@ nlohmann::json Values(const GraphRun::Slot& slot, size_t most) {
 absl::Status Run(const Globals& globals, const GraphFlags& flags) {
   GraphRun run;
   UOPD_TRY(run.Load(flags));
-  UOPD_ASSIGN(auto connection, globals.Connect());
-  UOPD_ASSIGN(const v1::ExecuteResponse response, run.Execute(*connection, globals.execution));
-  UOPD_TRY(run.FetchResults(*connection, response));
+  UOPD_ASSIGN(const auto session, globals.OpenSession());
+  UOPD_ASSIGN(const v1::ExecuteResponse response,
+              run.Execute(*session, client::ToWire(globals.execution)));
+  UOPD_TRY(run.FetchResults(*session, response));
   nlohmann::json out = {{"outputs", nlohmann::json::object()},
                         {"run_us", response.timings().run_us()},
                         {"total_us", response.timings().total_us()},

@@ -13,11 +13,11 @@
 
 #include "client/cli/command.h"
 #include "client/cli/print_json.h"
-#include "client/cpp/nn.h"
-#include "client/cpp/optimizer.h"
 #include "client/data/idx.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
+#include "uopd/nn.h"
+#include "uopd/optim.h"
 
 namespace uopd::cli {
 namespace {
@@ -196,7 +196,8 @@ absl::Status TrainMnist(const Globals& globals, const TrainFlags& flags) {
       return absl::InvalidArgumentError(
           Cat("label ", wrong - e->labels.begin(), " is none of 0 to 9"));
   }
-  UOPD_ASSIGN(auto connection, globals.Connect());
+  UOPD_ASSIGN(auto options, globals.ConnectOptions());
+  UOPD_ASSIGN(auto connection, client::Connection::Connect(std::move(options)));
   client::Client client(
       connection, {.device = flags.device, .seed = flags.seed, .execution = globals.execution});
   Model model(client, train.rows * train.columns, flags.hidden);

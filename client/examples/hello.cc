@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <iostream>
 
-#include "client/cpp/client.h"
-#include "client/cpp/connection.h"
+#include "uopd/client.h"
+#include "uopd/connection.h"
 
 namespace uopd::client {
 

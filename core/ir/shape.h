@@ -10,20 +10,16 @@
 #include "absl/container/inlined_vector.h"
 #include "core/base/status.h"
 #include "core/ir/context.h"
+#include "core/ir/dims.h"
 
 namespace uopd::ir {
 
-using Dims = absl::InlinedVector<int64_t, 6>;
 using SymbolicDims = absl::InlinedVector<UOp, 6>;
-
-inline constexpr int kMaxRank = 32;
-inline constexpr int64_t kMaxElements = int64_t{1} << 48;
 
 // Concrete dimensions, or nullopt if one is symbolic.
 std::optional<Dims> StaticDims(Shape shape);
 // The largest value of each dimension. REQUIRES: shape passed Verify.
 Dims MaxDims(UOpContext& ctx, Shape shape);
-int64_t Product(std::span<const int64_t> dims);
 
 // The broadcast of two shapes, or nullopt.
 std::optional<SymbolicDims> BroadcastShapes(Shape a, Shape b);

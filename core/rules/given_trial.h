@@ -53,6 +53,8 @@ class Trial {
   const std::span<const Fact> facts_;
   const std::span<const BoundedNode> tight_;
   ir::UOpContext scratch_;
+  // Variables stand for values of any dtype, also for bools, which no graph has as variables.
+  ir::UncheckedNodes unchecked_{scratch_};
   absl::InlinedVector<std::pair<ir::UOp, ir::UOp>, 16> variables_;  // (node of ctx_, its variable)
   absl::InlinedVector<ir::UOp, 64> there_;  // scratch nodes, by position in graph_
   bool plain_ = true;                       // no variable stands for arithmetic

@@ -209,12 +209,56 @@ Gradients ReduceRule(UOpContext& ctx, UOp y, UOp g) {
   return {Times(ctx, g, others)};
 }
 
+UOp Flipped(UOpContext& ctx, UOp x, int64_t axis) { return ir::Flip(ctx, x, std::span(&axis, 1)); }
+// For each element the sum of it and all later ones.
+UOp SumFromEnd(UOpContext& ctx, UOp x, int64_t axis) {
+  return Flipped(ctx, ir::Scan(ctx, Op::ADD, Flipped(ctx, x, axis), axis), axis);
+}
+
+// Element i of a running product is in the results from i on, times the other elements up to there. Before
+// the first zero that is y / x. The first zero gets the products in which it is replaced by 1. Elements after
+// it get 0: their results are 0 whatever they are.
+Gradients ScanMulRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
+  const UOp x = y.src(0), zero = Like(ctx, x, 0), one = Like(ctx, x, 1);
+  const UOp is_zero = Equal(ctx, x, zero);
+  const UOp count = ir::Scan(ctx, Op::ADD, ir::Where(ctx, is_zero, one, zero), axis);
+  const UOp first = ir::And(ctx, is_zero, Equal(ctx, count, one));
+  const UOp rest = ir::Scan(ctx, Op::MUL, ir::Where(ctx, first, one, x), axis);
+  const UOp plain =
+      Over(ctx, SumFromEnd(ctx, Times(ctx, g, y), axis), ir::Where(ctx, is_zero, one, x));
+  const UOp alone = SumFromEnd(ctx, Times(ctx, g, rest), axis);
+  return {ir::Where(ctx, Equal(ctx, count, zero), plain, ir::Where(ctx, first, alone, zero))};
+}
+
+// Each result takes the last element that equals it (or is NaN), as fn::CumMax says. The gradients of all results
+// that took an element are added up in a row for each element, without cancellation: quadratic time.
+Gradients ScanMaxRule(UOpContext& ctx, UOp y, UOp g, int64_t axis) {
+  const UOp x = y.src(0);
+  const Shape shape = *ctx.ShapeOf(x);
+  const auto at = static_cast<size_t>(axis);
+  SymbolicDims column(shape.size(), ctx.Idx(1)), row(shape.size() + 1, ctx.Idx(1));
+  column[at] = shape[at];
+  row[at] = shape[at];
+  const auto iota = [&](const SymbolicDims& dims) {
+    return ir::Iota(ctx, ir::Dtype::I64, ir::ShapeArg(ctx, Shape(dims)), axis);
+  };
+  const UOp hit = ir::Alu(ctx, Op::OR, {Equal(ctx, x, y), ir::Alu(ctx, Op::CMPNE, {x, x})});
+  const UOp mine = ir::Where(ctx, hit, iota(column), ctx.Int(ir::Dtype::I64, 0));
+  const UOp taken = ir::Scan(ctx, Op::MAX, mine, axis);
+  // [..., 1, n, ...]: the results. [..., n, 1, ...]: the elements.
+  SymbolicDims results(shape.begin(), shape.end());
+  results.insert(results.begin() + axis, ctx.Idx(1));
+  const UOp to = Reshaped(ctx, taken, Shape(results)), part = Reshaped(ctx, g, Shape(results));
+  const UOp chosen = ir::Where(ctx, Equal(ctx, to, iota(row)), part, Like(ctx, x, 0));
+  const int64_t summed = axis + 1;
+  return {Reshaped(ctx, SumOverAxes(ctx, chosen, std::span(&summed, 1)), shape)};
+}
+
 // A running sum adds each element to its own result and to all later ones.
 Gradients ScanRule(UOpContext& ctx, UOp y, UOp g) {
-  if (y.reduce_op() != Op::ADD) return {};
   const int64_t axis = y.reduce_axes()[0];
-  const auto flipped = [&](UOp x) { return ir::Flip(ctx, x, std::span(&axis, 1)); };
-  return {flipped(ir::Scan(ctx, Op::ADD, flipped(g), axis))};
+  if (y.reduce_op() == Op::ADD) return {SumFromEnd(ctx, g, axis)};
+  return y.reduce_op() == Op::MUL ? ScanMulRule(ctx, y, g, axis) : ScanMaxRule(ctx, y, g, axis);
 }
 
 // The operands that a rule returns gradients for: the sources of y. For an AFTER: the state before

@@ -8,9 +8,14 @@
 //
 // Where the derivative is undefined or a matter of convention:
 //   MAX and REDUCE MAX   values that tie share the gradient equally.
+//   SCAN MAX             of values that tie the last one gets it.
 //   TRUNC, comparisons, integers, casts to or from integers, BITCAST, DETACH   no gradient flows.
 //   SQRT and LOG2 at 0, POW of a negative base   the result of IEEE arithmetic (inf or NaN).
 //   POW with base 0   the gradient of the exponent is 0.
+//
+// A gradient is a graph like any other, so it has gradients itself. Those of products (REDUCE MUL, SCAN MUL) at zeros
+// are those of the formula that was chosen there: second derivatives by two elements of which one is 0 are
+// incomplete.
 //
 // INVALID_ARGUMENT if the loss or a target is not a float, or if the seed differs from the loss in
 // shape or dtype. UNIMPLEMENTED if an op on the way has no rule, such as the ops of kernels.

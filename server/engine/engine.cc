@@ -479,8 +479,8 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
 std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
   // Only Engine puts a Reclaimer there. Calls of a session come one at a time.
   if (auto found = session.kept()) return std::static_pointer_cast<KeptRuns>(found);
-  auto made =
-      std::make_shared<KeptRuns>(session.buffers(), kept_bytes_.load(std::memory_order_relaxed));
+  auto made = std::make_shared<KeptRuns>(session.buffers(), session.shared_quota(),
+                                         kept_bytes_.load(std::memory_order_relaxed));
   session.set_kept(made);
   return made;
 }

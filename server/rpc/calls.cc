@@ -6,6 +6,7 @@
 #include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
+#include "server/engine/base/not_found.h"
 
 namespace uopd::rpc {
 namespace {
@@ -240,6 +241,7 @@ absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener,
                   : engine.sessions().Resume(request.resume_token(), opener.tenant));
   response->set_session_id(session->id());
   response->set_resume_token(session->resume_token());
+  response->set_last_sequence(session->last_sequence());
   response->set_ttl_ms(static_cast<uint64_t>(session->ttl().count()));
   return absl::OkStatus();
 }
@@ -351,6 +353,28 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
   UOPD_TRY(engine.Write(session, handle, *expected, data));
   *expected += data.size();
   metrics::BytesReceived().Increment(data.size());
+  return absl::OkStatus();
+}
+
+absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
+                       const v1::DownloadRequest& request, std::string* data) {
+  const auto buffer = session.buffers().Find(request.handle());
+  if (buffer == nullptr)
+    return engine::NotFound(engine::kBuffer, Cat("buffer ", request.handle(), " is unknown"));
+  const uint64_t size = buffer->size(), offset = request.offset();
+  if (offset > size || request.bytes() > size - offset) {
+    return absl::InvalidArgumentError(Cat("bytes (", offset, " to ", offset, " + ", request.bytes(),
+                                          ") are outside buffer ", request.handle(), " of ", size,
+                                          " bytes"));
+  }
+  const uint64_t bytes = request.bytes() == 0 ? size - offset : request.bytes();
+  if (bytes > kMaxChunkBytes) {
+    return absl::InvalidArgumentError(
+        Cat("chunk has ", bytes, " bytes, more than ", kMaxChunkBytes));
+  }
+  data->resize(static_cast<size_t>(bytes));
+  UOPD_TRY(engine.Read(session, request.handle(), offset, *data));
+  metrics::BytesSent().Increment(bytes);
   return absl::OkStatus();
 }
 

@@ -40,6 +40,9 @@ void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunR
 // then set to the offset for the next message.
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
                         const std::string& data, uint64_t* expected);
+// Reads at most one chunk of a buffer.
+absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
+                       const v1::DownloadRequest& request, std::string* data);
 
 // True if the call takes only microseconds, so that the receiving thread may run it.
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/base/text.h"
 #include "server/net/stream_flow.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"
@@ -120,13 +121,14 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       incoming_.Clear();
     } else {
       out.message.set_sequence(incoming_.sequence());
+      out.message.set_epoch(incoming_.epoch());
       incoming_ = v1::PipelineRequest();  // Clear would keep its memory
       out.held = BytesOf(out.message);
     }
     return out;
   }
 
-  // Only the thread that serves uses current_, charge_, answer_, request_, session_ and work_.
+  // Only the thread that serves uses current_, charge_, answer_, failed_epoch_, request_, session_ and work_.
   std::optional<Answer> Serve(Request& request) override {
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
@@ -135,6 +137,10 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     request_.EndWith(cancellation_);
     answer_.Clear();
     answer_.set_sequence(current_.sequence());
+    if (current_.epoch() != 0 && current_.epoch() == failed_epoch_) {
+      return Answered(absl::AbortedError(
+          Cat("an earlier call of epoch ", current_.epoch(), " of the pipeline failed")));
+    }
     if (!request.refused.ok()) return Answered(request.refused);
     auto work = engine_.Begin();
     if (!work.ok()) return Answered(work.status());
@@ -211,6 +217,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
         return current_.free_buffers().session_id();
       case v1::PipelineRequest::kUpload:
         return current_.upload().session_id();
+      case v1::PipelineRequest::kDownload:
+        return current_.download().session_id();
       case v1::PipelineRequest::kPrepare:
       case v1::PipelineRequest::CALL_NOT_SET:
         break;
@@ -252,6 +260,11 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
         if (!status.ok() && created) session_->buffers().Free({&handle, 1});
         return status;
       }
+      case v1::PipelineRequest::kDownload: {
+        v1::DownloadResponse& answer = *answer_.mutable_download();
+        UOPD_TRY(ReadChunk(engine_, *session_, current_.download(), answer.mutable_data()));
+        return absl::OkStatus();
+      }
       case v1::PipelineRequest::kExecute:
       case v1::PipelineRequest::kPrepare:
       case v1::PipelineRequest::CALL_NOT_SET:
@@ -261,7 +274,12 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   }
 
   Answer Answered(const absl::Status& status) {
-    if (!status.ok()) answer_.clear_result();
+    if (status.ok()) {
+      if (session_) session_->NoteServed(current_.sequence());
+    } else {
+      answer_.clear_result();
+      failed_epoch_ = current_.epoch();
+    }
     FillError(status, &answer_);
     request_.timings.Observe();
     session_ = {};
@@ -286,6 +304,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   v1::PipelineRequest current_;   // being served
   engine::Charge charge_;         // of current_
   v1::PipelineResponse answer_;
+  uint64_t failed_epoch_ = 0;  // of the last call that failed
   const std::shared_ptr<engine::Cancellation> cancellation_ =
       std::make_shared<engine::Cancellation>();  // for all calls of the stream
   engine::RequestContext request_;

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 
-#include "client/cpp/client.h"
-#include "client/cpp/connection.h"
-#include "client/cpp/functional.h"
 #include "tests/e2e/daemon_process.h"
 #include "tests/e2e/graphs.h"
+#include "uopd/client.h"
+#include "uopd/connection.h"
+#include "uopd/functional.h"
 
 namespace uopd::e2e {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <numeric>
 
-#include "client/cpp/client.h"
-#include "client/cpp/connection.h"
-#include "client/cpp/optimizer.h"
 #include "tests/e2e/daemon_process.h"
+#include "uopd/client.h"
+#include "uopd/connection.h"
+#include "uopd/optim.h"
 
 namespace uopd::e2e {
 namespace {

@@ -15,9 +15,6 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "client/cpp/connection.h"
-#include "client/cpp/nn.h"
-#include "client/cpp/optimizer.h"
 #include "client/data/idx.h"
 #include "client/data/npy.h"
 #include "core/base/text.h"
@@ -27,6 +24,9 @@
 #include "tests/e2e/daemon_process.h"
 #include "tests/support/eventually.h"
 #include "tests/support/mlp_reference.h"
+#include "uopd/connection.h"
+#include "uopd/nn.h"
+#include "uopd/optim.h"
 
 namespace uopd::e2e {
 namespace {

@@ -3,11 +3,11 @@
 // positions, stores into parts of buffers, buffers that were never written.
 #include <gtest/gtest.h>
 
-#include "client/cpp/connection.h"
 #include "tests/e2e/daemon_process.h"
 #include "tests/e2e/graphs.h"
 #include "tests/support/models/models.h"
 #include "tests/unit/client/cpp/interpreter_executor.h"
+#include "uopd/connection.h"
 
 namespace uopd::e2e {
 namespace {

@@ -113,6 +113,93 @@ TEST_F(PipelineTest, AnErrorDoesNotEndTheStream) {
   EXPECT_TRUE(stream_->Finish().ok());
 }
 
+TEST_F(PipelineTest, AfterAFailureAnEpochRunsNothing) {
+  ASSERT_TRUE(client_.Upload(1, Bytes({1})).ok());
+  const std::string add = AddGraph(1);
+  v1::PipelineRequest wrong = Execute(2, add, {Buffer(1), Buffer(77), Buffer(1)});
+  std::vector<v1::PipelineRequest> calls = {Execute(1, add, {Buffer(1), Buffer(1), Buffer(1)}),
+                                            wrong,
+                                            Execute(3, add, {Buffer(1), Buffer(1), Buffer(1)}),
+                                            Execute(4, add, {Buffer(1), Buffer(1), Buffer(1)}),
+                                            Execute(5, add, {Buffer(1), Buffer(1), Buffer(1)})};
+  const std::vector<uint64_t> epochs = {7, 7, 7, 8, 0};
+  for (size_t i = 0; i < calls.size(); ++i) {
+    calls[i].set_epoch(epochs[i]);
+    ASSERT_TRUE(stream_->Write(calls[i]));
+  }
+  stream_->WritesDone();
+  std::vector<int> codes;
+  for (size_t i = 0; i < calls.size(); ++i) codes.push_back(Read().code());
+  EXPECT_THAT(codes, ElementsAre(0, grpc::StatusCode::NOT_FOUND, grpc::StatusCode::ABORTED, 0, 0));
+  EXPECT_TRUE(stream_->Finish().ok());
+  std::string bytes;
+  ASSERT_TRUE(client_.Download(1, &bytes).ok());
+  EXPECT_THAT(Floats(bytes), ElementsAre(8)) << "three of the four additions";
+}
+
+TEST_F(PipelineTest, DownloadsAtMostOneChunk) {
+  std::string data(3 << 20, '\0');
+  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + i / 1000);
+  ASSERT_TRUE(client_.Upload(1, data).ok());
+  struct Case {
+    uint64_t handle, offset, bytes;
+    int code;
+  };
+  const std::vector<Case> cases = {
+      {1, 5, 1 << 20, 0},
+      {1, (2 << 20) + 1, 0, 0},
+      {1, 3 << 20, 0, 0},
+      {1, 0, (1 << 20) + 1, grpc::StatusCode::INVALID_ARGUMENT},
+      {1, 0, 0, grpc::StatusCode::INVALID_ARGUMENT},
+      {1, (3 << 20) + 1, 0, grpc::StatusCode::INVALID_ARGUMENT},
+      {1, 2, UINT64_MAX, grpc::StatusCode::INVALID_ARGUMENT},
+      {2, 0, 1, grpc::StatusCode::NOT_FOUND},
+  };
+  for (const Case& c : cases) {
+    v1::PipelineRequest request;
+    request.mutable_download()->set_session_id(client_.session());
+    request.mutable_download()->set_handle(c.handle);
+    request.mutable_download()->set_offset(c.offset);
+    request.mutable_download()->set_bytes(c.bytes);
+    ASSERT_TRUE(stream_->Write(request));
+    const v1::PipelineResponse answer = Read();
+    EXPECT_EQ(answer.code(), c.code) << c.offset << " " << c.bytes << " " << answer.message();
+    if (c.code == 0) {
+      EXPECT_TRUE(answer.download().data() ==
+                  data.substr(c.offset, c.bytes == 0 ? std::string::npos : c.bytes));
+    }
+  }
+  stream_->WritesDone();
+  EXPECT_TRUE(stream_->Finish().ok());
+}
+
+TEST_F(PipelineTest, AResumedSessionKnowsWhatWasServed) {
+  v1::OpenSessionResponse session;
+  const auto open = [&](const std::string& token) {
+    grpc::ClientContext context;
+    v1::OpenSessionRequest request;
+    request.set_resume_token(token);
+    EXPECT_TRUE(client_.stub().OpenSession(&context, request, &session).ok());
+    return session.last_sequence();
+  };
+  EXPECT_EQ(open(""), 0u);
+  const std::string token = session.resume_token();
+  const auto free = [&](uint64_t sequence, const std::string& id) {
+    v1::PipelineRequest request;
+    request.set_sequence(sequence);
+    request.mutable_free_buffers()->set_session_id(id);
+    return request;
+  };
+  for (const auto& request : {free(3, session.session_id()), free(5, session.session_id()),
+                              free(4, session.session_id()), free(9, "another")}) {
+    ASSERT_TRUE(stream_->Write(request));
+    Read();
+  }
+  stream_->WritesDone();
+  EXPECT_TRUE(stream_->Finish().ok());
+  EXPECT_EQ(open(token), 5u);
+}
+
 TEST_F(PipelineTest, ThousandsOfMessagesPass) {
   constexpr int kMessages = 3000;
   ASSERT_TRUE(client_.Upload(1, Bytes({0})).ok());

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <optional>
 
-#include "client/cpp/connection.h"
-#include "client/cpp/context.h"
 #include "tests/e2e/daemon_process.h"
 #include "tests/e2e/graphs.h"
+#include "uopd/connection.h"
+#include "uopd/context.h"
 
 namespace uopd::e2e {
 namespace {

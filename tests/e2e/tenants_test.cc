@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "client/cpp/connection.h"
+#include "client/cpp/net/session.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "tests/e2e/client.h"
@@ -25,12 +25,11 @@ class TenantsTest : public ::testing::Test {
                         << HashBytes("bob's").Hex() << "\n";
     return path;
   }
-  static absl::StatusOr<std::shared_ptr<client::Connection>> Connect(const DaemonProcess& daemon,
-                                                                     const std::string& token) {
+  static auto Open(const DaemonProcess& daemon, const std::string& token) {
     client::ConnectOptions options;
     options.address = daemon.listen();
     options.credentials.token = token;
-    return client::Connection::Connect(std::move(options));
+    return client::Session::Open(std::move(options));
   }
 
   TemporaryFolder folder_;
@@ -39,10 +38,10 @@ class TenantsTest : public ::testing::Test {
 
 TEST_F(TenantsTest, OnlyTokensOpenTheDoor) {
   for (const char* token : {"", "wrong", "alice", "alice's "}) {
-    const absl::Status refused = Connect(daemon_, token).status();
+    const absl::Status refused = Open(daemon_, token).status();
     EXPECT_TRUE(absl::IsUnauthenticated(refused)) << token << refused;
   }
-  auto alice = Connect(daemon_, "alice's");
+  auto alice = Open(daemon_, "alice's");
   ASSERT_TRUE(alice.ok()) << alice.status();
   const std::string data(1 << 21, 'x');
   EXPECT_TRUE((*alice)->Upload(7, "", data).ok());
@@ -120,10 +119,10 @@ TEST_F(TenantsTest, SessionsBelongToTheirTenant) {
 }
 
 TEST_F(TenantsTest, LogsNameTheTenantAndNeverTheToken) {
-  auto alice = Connect(daemon_, "alice's");
+  auto alice = Open(daemon_, "alice's");
   ASSERT_TRUE(alice.ok());
   EXPECT_FALSE((*alice)->Download(99, 8).ok());
-  EXPECT_FALSE(Connect(daemon_, "guessed").ok());
+  EXPECT_FALSE(Open(daemon_, "guessed").ok());
   const std::string log = daemon_.Log();
   EXPECT_THAT(log, HasSubstr("tenant=alice"));
   EXPECT_EQ(log.find("alice's"), std::string::npos);

@@ -77,7 +77,8 @@ def check(path, text):
         return [f"{path}: belongs to no layer"]
     for bracket, name in INCLUDE.findall(text):
         # Generated protocol code is included from the root of the build: "uopd/v1/graph.pb.h".
-        target = "proto" if name.endswith(".pb.h") else layer_of(name)
+        # The client's public headers are included as users of the library do: "uopd/tensor.h".
+        target = "proto" if name.endswith(".pb.h") else "client" if name.startswith("uopd/") else layer_of(name)
         if target is not None:
             if target not in reach(layer):
                 out.append(f"{path}: {layer} may not include {name}")

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT
 // A client that builds and drops graphs for a million steps: its memory must not grow.
-#include "client/cpp/client.h"
-#include "client/cpp/executor.h"
-#include "client/cpp/tensor.h"
 #include "tests/perf/perf.h"
+#include "tests/support/models/sync_executor.h"
+#include "uopd/client.h"
+#include "uopd/tensor.h"
 
 namespace uopd::perf {
 namespace {
 
 // Answers nothing but stores, so that the client's own memory is all there is.
-class SilentDaemon : public client::Executor {
+class SilentDaemon : public client::SyncExecutor {
  public:
   absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest&) override {
     return v1::ExecuteResponse();
   }
-  absl::Status Upload(uint64_t, std::string_view, std::string_view) override {
+  absl::Status UploadNow(uint64_t, std::string_view, std::string_view) override {
     return absl::OkStatus();
   }
-  absl::StatusOr<std::string> Download(uint64_t, uint64_t bytes) override {
+  absl::StatusOr<std::string> DownloadNow(uint64_t, uint64_t bytes) override {
     return std::string(bytes, '\0');
   }
 };

@@ -10,13 +10,13 @@
 #include <cstdlib>
 #include <map>
 
-#include "client/cpp/client.h"
-#include "client/cpp/executor.h"
 #include "core/base/text.h"
 #include "tests/perf/peers/peers.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"
 #include "tests/perf/works.h"
+#include "uopd/client.h"
+#include "uopd/executor.h"
 
 namespace uopd::perf {
 namespace {

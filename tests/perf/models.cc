@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "tests/perf/models.h"
 
-#include "client/cpp/executor.h"
 #include "core/base/text.h"
 #include "tests/support/models/models.h"
+#include "uopd/executor.h"
 
 namespace uopd::perf {
 namespace {

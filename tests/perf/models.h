@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/tensor.h"
 #include "core/base/status.h"
+#include "uopd/tensor.h"
 
 namespace uopd::perf {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "tests/perf/works.h"
 
-#include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "tests/perf/models.h"
 #include "tests/perf/models/networks.h"
@@ -9,6 +8,7 @@
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/peers/process_peer.h"
 #include "tests/perf/peers/stream_peer.h"
+#include "uopd/functional.h"
 
 namespace uopd::perf {
 namespace {

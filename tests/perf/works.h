@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/client.h"
-#include "client/cpp/executor.h"
 #include "tests/perf/peers/peers.h"
 #include "tests/perf/program.h"
+#include "uopd/client.h"
+#include "uopd/executor.h"
 
 namespace uopd::perf {
 

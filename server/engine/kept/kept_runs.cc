@@ -92,9 +92,10 @@ bool KeptRuns::MakeRoom(int64_t bytes) {
 absl::StatusOr<std::shared_ptr<KeptRuns::Values>> KeptRuns::Allocate(
     const KeptProgram& program, std::vector<Contents> now) const {
   auto out = std::make_shared<Values>();
+  out->quota = quota_;
   for (const int64_t bytes : program.slot_bytes) {
     UOPD_ASSIGN(out->memory.emplace_back(),
-                engine::Allocate(*program.device, bytes, buffers_.quota(), ByteClass::kKept));
+                engine::Allocate(*program.device, bytes, *quota_, ByteClass::kKept));
   }
   out->made_from = std::move(now);
   out->bytes = program.bytes;

@@ -46,7 +46,8 @@ class KeptRuns : public Reclaimer {
   static constexpr size_t kMostKeys = 64;
 
   // `max_bytes`: of all kept values of the session; 0: nothing is kept.
-  KeptRuns(BufferStore& buffers, int64_t max_bytes) : buffers_(buffers), max_bytes_(max_bytes) {}
+  KeptRuns(BufferStore& buffers, std::shared_ptr<Quota> quota, int64_t max_bytes)
+      : buffers_(buffers), quota_(std::move(quota)), max_bytes_(max_bytes) {}
 
   // Decides how a call runs. Nullopt: as the undivided program.
   std::optional<KeptRun> Begin(const Caller& caller, const ProgramKey& key, const Program& program,
@@ -59,7 +60,9 @@ class KeptRuns : public Reclaimer {
   bool Drop() override UOPD_EXCLUDES(mu_);
 
  private:
+  // A call frees its reference after it has answered. The client may have closed the session then.
   struct Values {
+    std::shared_ptr<Quota> quota;  // outlives the charges of `memory`
     std::vector<Allocation> memory;
     std::vector<Contents> made_from;  // by slot; those of slots that are not stable do not count
     int64_t bytes = 0;
@@ -85,6 +88,7 @@ class KeptRuns : public Reclaimer {
                                                    std::vector<Contents> now) const;
 
   BufferStore& buffers_;
+  const std::shared_ptr<Quota> quota_;
   const int64_t max_bytes_;
   Mutex mu_;
   std::list<State> states_ UOPD_GUARDED_BY(mu_);  // the one that was used last comes first

@@ -2,11 +2,13 @@
 // A limit on bytes, perhaps within a larger limit, and the charges against it. Every byte that the
 // daemon holds for a client is charged, by what it is held for (uopd_client_bytes).
 //
-// Thread-safe, lock-free. A quota outlives its charges and the quotas within it.
+// Thread-safe, lock-free. A quota outlives its charges and the quotas within it: the owner of a
+// charge that may outlive the session holds the session's quota too (kept/kept_runs.h).
 #pragma once
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -27,6 +29,9 @@ class Quota {
   // `name` completes the message "... exceed <name>". Example: "limits.session_bytes".
   Quota(std::string name, int64_t limit, Quota* parent = nullptr)
       : name_(std::move(name)), parent_(parent), limit_(limit) {}
+  // As above, and keeps the larger quota.
+  Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent)
+      : name_(std::move(name)), kept_(std::move(parent)), parent_(kept_.get()), limit_(limit) {}
   Quota(const Quota&) = delete;
   Quota& operator=(const Quota&) = delete;
 
@@ -50,6 +55,7 @@ class Quota {
   absl::Status TryTake(int64_t bytes);
 
   const std::string name_;
+  const std::shared_ptr<Quota> kept_;  // owns parent_; null: somebody else does
   Quota* const parent_;
   std::function<bool()> reclaim_;
   std::atomic<int64_t> limit_;

@@ -34,12 +34,11 @@ class Session {
       : id_(std::move(id)),
         resume_token_(std::move(resume_token)),
         opener_(std::move(opener)),
-        of_peer_(std::move(of_peer)),
-        quota_("limits.session_bytes", max_bytes, of_peer_.get()),
-        buffers_(quota_, max_buffers),
+        quota_(std::make_shared<Quota>("limits.session_bytes", max_bytes, std::move(of_peer))),
+        buffers_(*quota_, max_buffers),
         strand_(std::make_shared<Strand>(task_pool)),
         ttl_(ttl) {
-    quota_.set_reclaim([this] { return Reclaim(); });
+    quota_->set_reclaim([this] { return Reclaim(); });
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -51,7 +50,10 @@ class Session {
   const std::string& tenant() const { return opener_.tenant; }
   std::chrono::milliseconds ttl() const { return ttl_; }
   BufferStore& buffers() { return buffers_; }
-  Quota& quota() { return quota_; }
+  Quota& quota() { return *quota_; }
+  // For an owner of charges that may live longer than the session. Such an owner takes nothing more
+  // after the session is gone.
+  const std::shared_ptr<Quota>& shared_quota() const { return quota_; }
   // What later calls may use again (kept/kept_runs.h). Null: nothing yet.
   std::shared_ptr<Reclaimer> kept() const UOPD_EXCLUDES(mu_) {
     MutexLock lock(mu_);
@@ -73,6 +75,13 @@ class Session {
   Clock::time_point last_use() const {
     return Clock::time_point(Clock::duration(last_use_.load(std::memory_order_relaxed)));
   }
+  // The largest number of a call of a pipeline that was served with success. 0: none.
+  uint64_t last_sequence() const { return last_sequence_.load(std::memory_order_relaxed); }
+  void NoteServed(uint64_t sequence) {
+    uint64_t last = last_sequence();
+    while (last < sequence && !last_sequence_.compare_exchange_weak(last, sequence)) {
+    }
+  }
   // True if another call waits behind the one that runs.
   bool waited_for() const { return users_.load(std::memory_order_relaxed) > 1; }
   bool closed() const { return closed_.load(std::memory_order_acquire); }
@@ -83,17 +92,17 @@ class Session {
 
   const std::string id_, resume_token_;
   const Opener opener_;
-  const std::shared_ptr<Quota> of_peer_;  // the quota of all sessions of the peer
-  Quota quota_;
+  const std::shared_ptr<Quota> quota_;  // within the quota of all sessions of the peer
   BufferStore buffers_;
   mutable Mutex mu_;
   std::shared_ptr<Reclaimer> kept_ UOPD_GUARDED_BY(mu_);
   const std::shared_ptr<Strand> strand_;
-  ResultMemory results_{quota_};
+  ResultMemory results_{*quota_};
   CancelledIds cancelled_;
   const std::chrono::milliseconds ttl_;
   std::atomic<bool> closed_{false};
   std::atomic<int> users_{0};
+  std::atomic<uint64_t> last_sequence_{0};
   std::atomic<Clock::rep> last_use_{0};
 };
 

@@ -11,11 +11,11 @@
 #include <algorithm>
 #include <random>
 
-#include "client/cpp/connection.h"
 #include "core/base/text.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/works.h"
 #include "tests/support/daemon.h"
+#include "uopd/connection.h"
 
 namespace uopd::perf {
 namespace {
@@ -61,30 +61,30 @@ std::vector<Work> Others() {
           })};
 }
 
-// A connection that keeps the last request, so that it can be sent again.
+// A connection that keeps the last call, so that it can be made again.
 class Capture final : public client::Executor {
  public:
   explicit Capture(std::shared_ptr<client::Connection> connection)
       : connection_(std::move(connection)) {}
 
-  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) override {
-    request.clear_free_buffers();  // the inputs are needed again
-    auto response = connection_->Execute(request);
-    if (response.ok()) request_ = request;
-    return response;
+  client::Answer Submit(client::Call call) override {
+    call.free_buffers.clear();  // the inputs are needed again
+    call_ = call;
+    return connection_->Submit(std::move(call));
   }
-  absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override {
-    return connection_->Upload(handle, device, bytes);
+  client::Future Upload(uint64_t handle, std::string_view device,
+                        std::shared_ptr<const std::string> bytes) override {
+    return connection_->Upload(handle, device, std::move(bytes));
   }
-  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override {
-    return connection_->Download(handle, bytes);
+  client::Future Download(uint64_t handle, std::span<char> out) override {
+    return connection_->Download(handle, out);
   }
 
-  const v1::ExecuteRequest& request() const { return request_; }
+  const client::Call& call() const { return call_; }
 
  private:
   const std::shared_ptr<client::Connection> connection_;
-  v1::ExecuteRequest request_;
+  client::Call call_;
 };
 
 class Bench {
@@ -97,42 +97,42 @@ class Bench {
     client::Client client(capture_);
     Tensor result = work.build(client);
     UOPD_TRY(result.Realize());
-    v1::ExecuteRequest request = capture_->request();
-    request.clear_request_id();
-    UOPD_TRY(RunUs(request, 0).status());
-    UOPD_TRY(RunUs(request, 2).status());
+    client::Call call = capture_->call();
+    UOPD_TRY(RunUs(call, 0).status());
+    UOPD_TRY(RunUs(call, 2).status());
     while (daemon_.Metric("uopd_tune_queue") != 0) usleep(20'000);
     std::vector<double> ratios;
     do {
-      UOPD_ASSIGN(const double ratio, Ratio(request));
+      UOPD_ASSIGN(const double ratio, Ratio(call));
       ratios.push_back(ratio);
     } while (ratios.size() < 3 && (ratios.size() > 1 || ratios[0] < kLeast || ratios[0] > kMost));
-    for (const v1::Argument& argument : request.arguments())
-      request.add_free_buffers(argument.buffer());
-    UOPD_TRY(RunUs(request, 0).status());
+    for (const client::Argument& argument : call.arguments)
+      call.free_buffers.push_back(argument.handle);
+    UOPD_TRY(RunUs(call, 0).status());
     return Measurement{Cat("beam.", work.group, ".", work.name), "ratio", Percentile(ratios, 0.5)};
   }
 
  private:
   // Tuned time / untuned time, of the lower quartiles of runs by turns.
-  absl::StatusOr<double> Ratio(v1::ExecuteRequest& request) {
+  absl::StatusOr<double> Ratio(client::Call& call) {
     std::vector<double> untuned, tuned;
-    UOPD_ASSIGN(const double about, RunUs(request, 2));
+    UOPD_ASSIGN(const double about, RunUs(call, 2));
     const int together = std::clamp(static_cast<int>(2e4 / std::max(about, 1.0)), 1, 64);
     for (int round = 0; round < 12; ++round) {
       for (auto& [beam, times] : {std::pair(0, &untuned), std::pair(2, &tuned)}) {
         for (int i = 0; i < together; ++i) {
-          UOPD_ASSIGN(const double us, RunUs(request, static_cast<uint32_t>(beam)));
+          UOPD_ASSIGN(const double us, RunUs(call, static_cast<uint32_t>(beam)));
           times->push_back(us);
         }
       }
     }
     return Percentile(tuned, kQuartile) / Percentile(untuned, kQuartile);
   }
-  absl::StatusOr<double> RunUs(v1::ExecuteRequest& request, uint32_t beam) {
-    request.mutable_options()->set_beam(beam);
-    UOPD_ASSIGN(const v1::ExecuteResponse response, connection_->Execute(request));
-    return response.timings().run_us();
+  absl::StatusOr<double> RunUs(client::Call& call, uint32_t beam) {
+    call.options.beam = beam;
+    const client::Answer answer = connection_->Submit(call);
+    UOPD_TRY(answer.future.Wait());
+    return answer.result->report.run_us;
   }
 
   test::Daemon& daemon_;

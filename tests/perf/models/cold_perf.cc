@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "client/cpp/net/session.h"
 #include "core/base/text.h"
 #include "core/base/trace.h"
 #include "tests/perf/models/llvm_parts.h"
@@ -60,7 +61,7 @@ struct Session {
     graph = exported.graph;
     v1::PrepareRequest request;
     request.set_graph(graph);
-    return recorder->connection().Prepare(request);
+    return recorder->connection().session().Prepare(request);
   }
 
   // Waits until no kernel of the prepared program is a draft.
@@ -68,7 +69,8 @@ struct Session {
     v1::PrepareRequest request;
     request.set_graph(graph);
     for (;;) {
-      UOPD_ASSIGN(const v1::PrepareResponse answer, recorder->connection().Prepare(request));
+      UOPD_ASSIGN(const v1::PrepareResponse answer,
+                  recorder->connection().session().Prepare(request));
       if (answer.cache().kernels_draft() == 0) return absl::OkStatus();
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -152,9 +154,9 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
   std::vector<double> steady;
   for (int i = 0; i <= kSteadyRuns; ++i) {
     UOPD_TRY(session->subject->Run().status());
-    if (session->recorder->cache().schedule() != v1::CACHE_RESULT_MEMORY)
+    if (!session->recorder->report().schedule_memory)
       return absl::InternalError("the graph that runs is not the one that was prepared");
-    const double ms = 1e-3 * session->recorder->timings().total_us();
+    const double ms = 1e-3 * session->recorder->report().total_us;
     if (i == 0)
       times["first"].push_back(ms);
     else
@@ -189,7 +191,7 @@ absl::Status FirstRequest(const Row& row, const std::string& daemon, Series& tim
       UOPD_TRY(session->subject->Run().status());
       const char* const which = i == 1 ? ".first" : i == 2 ? ".second" : ".later";
       times[Cat(drafts ? "drafts" : "request", which)].push_back(
-          1e-3 * session->recorder->timings().total_us());
+          1e-3 * session->recorder->report().total_us);
     }
     UOPD_TRY(session->Stop());
   }

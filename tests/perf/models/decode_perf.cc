@@ -3,12 +3,12 @@
 // token received. Beside a loop that reads as many bytes as there are weights, by turns.
 #include <unistd.h>
 
-#include "client/cpp/connection.h"
 #include "core/base/text.h"
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/peers/stream_peer.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
+#include "uopd/connection.h"
 
 namespace uopd::perf {
 namespace {

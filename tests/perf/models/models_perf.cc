@@ -9,13 +9,13 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "client/cpp/client.h"
-#include "client/cpp/connection.h"
 #include "core/base/text.h"
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
+#include "uopd/client.h"
+#include "uopd/connection.h"
 
 namespace uopd::perf {
 namespace {
@@ -35,7 +35,7 @@ struct Row {
 absl::StatusOr<client::ClientOptions> OptionsOf(const Row& row) {
   client::ClientOptions options;
   UOPD_ASSIGN(options.execution, client::OptionsFromEnvironment());
-  options.execution.set_allow_bf16(row.bf16);
+  options.execution.allow_bf16 = row.bf16;
   return options;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tests/perf/models/networks.h"
 
-#include "client/cpp/functional.h"
+#include "uopd/functional.h"
 
 namespace uopd::perf {
 namespace {

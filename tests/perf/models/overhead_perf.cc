@@ -3,11 +3,11 @@
 // request to the ready answer, from the second run on. Results stay in buffers of the session:
 // `kept` writes to the same buffer in every run, `new` to one that the run before did not have, as
 // a client does that assigns nothing. What fresh memory costs inside the kernel counts as outside.
-#include "client/cpp/client.h"
 #include "core/base/text.h"
 #include "tests/perf/models/recorder.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
+#include "uopd/client.h"
 
 namespace uopd::perf {
 namespace {
@@ -29,13 +29,13 @@ absl::Status Measure(int64_t kib, const std::string& address, int rounds,
   for (int i = 0; i < rounds + 2; ++i) {
     kept.Assign(x.Exp());
     UOPD_TRY(kept.Realize());
-    const double run = recorder->timings().run_us(), total = recorder->timings().total_us();
+    const double run = recorder->report().run_us, total = recorder->report().total_us;
     result = x.Exp();
     UOPD_TRY(result.Realize());
     if (i < 2) continue;  // the first runs
     kernel.push_back(run);
     kept_total.push_back(total);
-    new_total.push_back(recorder->timings().total_us());
+    new_total.push_back(recorder->report().total_us);
   }
   const double run = Percentile(kernel, 0.5), limit = 0.05 * run + 100;
   const std::string name = Cat("overhead.", kib, "KiB.");

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Recorder: a connection that keeps what the daemon said about the last run.
+// Recorder: a connection that keeps the answer to the last call.
 #pragma once
 #include <memory>
 #include <string>
 #include <utility>
 
-#include "client/cpp/connection.h"
+#include "uopd/connection.h"
 
 namespace uopd::perf {
 
@@ -14,29 +14,26 @@ class Recorder final : public client::Executor {
   explicit Recorder(std::shared_ptr<client::Connection> connection)
       : connection_(std::move(connection)) {}
 
-  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) override {
-    auto response = connection_->Execute(request);
-    if (response.ok()) timings_ = response->timings(), cache_ = response->cache();
-    return response;
+  client::Answer Submit(client::Call call) override {
+    return last_ = connection_->Submit(std::move(call));
   }
-  absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override {
-    return connection_->Upload(handle, device, bytes);
+  client::Future Upload(uint64_t handle, std::string_view device,
+                        std::shared_ptr<const std::string> bytes) override {
+    return connection_->Upload(handle, device, std::move(bytes));
   }
-  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override {
-    return connection_->Download(handle, bytes);
+  client::Future Download(uint64_t handle, std::span<char> out) override {
+    return connection_->Download(handle, out);
   }
 
   uint64_t max_message_bytes() const override { return connection_->max_message_bytes(); }
 
   client::Connection& connection() { return *connection_; }
-  // Of the last Execute that succeeded.
-  const v1::Timings& timings() const { return timings_; }
-  const v1::CacheOutcome& cache() const { return cache_; }
+  // Of the last call. REQUIRES: it succeeded.
+  const client::CallReport& report() const { return last_.result->report; }
 
  private:
   const std::shared_ptr<client::Connection> connection_;
-  v1::Timings timings_;
-  v1::CacheOutcome cache_;
+  client::Answer last_;
 };
 
 }  // namespace uopd::perf

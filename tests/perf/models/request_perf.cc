@@ -2,13 +2,13 @@
 // Where the time of a request goes, from the first Tensor call of the client to the bytes of the
 // result: building the graph, calls to the daemon one by one, the daemon's part of them, kernels.
 // Medians of each part; kernels are measured in runs of their own, with Options.profile.
-#include "client/cpp/client.h"
 #include "core/base/text.h"
 #include "core/base/trace.h"
 #include "tests/perf/models/recorder.h"
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
+#include "uopd/client.h"
 
 namespace uopd::perf {
 namespace {
@@ -24,21 +24,30 @@ class TimedCalls final : public client::Executor {
     ns += NowNs() - start;
     return out;
   }
+  static client::Future Waited(const client::Future& future) {
+    future.Wait().IgnoreError();
+    return future;
+  }
 
  public:
   explicit TimedCalls(std::shared_ptr<client::Executor> to) : to_(std::move(to)) {}
 
-  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) override {
-    request.mutable_options()->set_profile(profile);
-    auto response = Timed(execute_ns, [&] { return to_->Execute(request); });
-    if (response.ok()) kernels_us = response->profile().kernels_us();
-    return response;
+  client::Answer Submit(client::Call call) override {
+    call.options.profile = profile;
+    const client::Answer answer = Timed(execute_ns, [&] {
+      const client::Answer out = to_->Submit(std::move(call));
+      out.future.Wait().IgnoreError();
+      return out;
+    });
+    if (answer.future.Wait().ok()) kernels_us = answer.result->report.kernels_us;
+    return answer;
   }
-  absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes) override {
-    return Timed(upload_ns, [&] { return to_->Upload(handle, device, bytes); });
+  client::Future Upload(uint64_t handle, std::string_view device,
+                        std::shared_ptr<const std::string> bytes) override {
+    return Timed(upload_ns, [&] { return Waited(to_->Upload(handle, device, std::move(bytes))); });
   }
-  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes) override {
-    return Timed(download_ns, [&] { return to_->Download(handle, bytes); });
+  client::Future Download(uint64_t handle, std::span<char> out) override {
+    return Timed(download_ns, [&] { return Waited(to_->Download(handle, out)); });
   }
   uint64_t max_message_bytes() const override { return to_->max_message_bytes(); }
 
@@ -72,13 +81,18 @@ absl::Status Measure(const std::string& name, const std::string& address, int ru
     UOPD_TRY(step[0].ToBytes().status());
     const int64_t end = NowNs();
     if (i < kFirst) continue;
-    const auto& t = recorder->timings();
+    const client::CallReport& t = recorder->report();
     const auto ns = [](int64_t n) { return 1e-3 * static_cast<double>(n); };
-    const std::vector<double> values = {ns(end - begin),      ns(built - begin),
-                                        ns(realized - built), ns(calls->execute_ns),
-                                        ns(calls->upload_ns), ns(calls->download_ns),
-                                        t.total_us(),         t.queue_us(),
-                                        t.copy_us(),          t.run_us()};
+    const std::vector<double> values = {ns(end - begin),
+                                        ns(built - begin),
+                                        ns(realized - built),
+                                        ns(calls->execute_ns),
+                                        ns(calls->upload_ns),
+                                        ns(calls->download_ns),
+                                        t.total_us,
+                                        t.queue_us,
+                                        t.copy_us,
+                                        t.run_us};
     for (size_t p = 0; p < parts.size(); ++p) us[p].push_back(values[p]);
   }
   for (size_t p = 0; p < parts.size(); ++p)

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "client/cpp/optimizer.h"
 #include "core/base/text.h"
 #include "tests/perf/models/networks.h"
 #include "tests/support/models/models.h"
+#include "uopd/optim.h"
 
 namespace uopd::perf {
 namespace {

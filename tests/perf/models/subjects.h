@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/client.h"
+#include "uopd/client.h"
 
 namespace uopd::perf {
 

@@ -8,12 +8,12 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "client/cpp/connection.h"
 #include "core/base/text.h"
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
+#include "uopd/connection.h"
 
 namespace uopd::perf {
 namespace {

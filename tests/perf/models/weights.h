@@ -4,7 +4,7 @@
 #pragma once
 #include <vector>
 
-#include "client/cpp/client.h"
+#include "uopd/client.h"
 
 namespace uopd::perf {
 

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "client/cpp/nn.h"
-#include "client/cpp/optimizer.h"
+#include "uopd/nn.h"
+#include "uopd/optim.h"
 
 namespace uopd::test {
 

@@ -94,7 +94,8 @@ TrainStep::TrainStep(Client& client, const ResNet::Shape& shape, int64_t batch, 
       images(client.Empty({batch, 3, size, size})),
       labels(client.Empty({batch}, Dtype::I32)),
       adam(Adam(client, model.parameters())) {
-  Unmaterialise(client, adam->state());
+  // The learning rate, which is last and which no step changes, has contents.
+  Unmaterialise(client, {adam->state().begin(), adam->state().end() - 1});
 }
 
 absl::StatusOr<std::vector<Tensor>> TrainStep::Step() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/backoff.h"
+#include "client/cpp/net/backoff.h"
 
 #include <gtest/gtest.h>
 

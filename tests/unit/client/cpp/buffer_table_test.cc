@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/buffer_table.h"
+#include "client/cpp/graph/buffer_table.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 
 #include <memory>
 
-#include "client/cpp/client.h"
 #include "tests/unit/client/cpp/interpreter_executor.h"
+#include "uopd/client.h"
 
 namespace uopd::client {
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Convolution, pooling, normalisation, attention and embedding against loops in double precision.
-#include "client/cpp/functional.h"
+#include "uopd/functional.h"
 
 #include <cmath>
 
-#include "client/cpp/nn.h"
 #include "tests/unit/client/cpp/gradient_check.h"
+#include "uopd/nn.h"
 
 namespace uopd::client {
 namespace {

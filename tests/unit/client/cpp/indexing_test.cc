@@ -2,10 +2,10 @@
 // Parts of tensors by numbers, variables and index tensors, and assignment to parts.
 #include <cmath>
 
-#include "client/cpp/functional.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "tests/unit/client/cpp/gradient_check.h"
+#include "uopd/functional.h"
 
 namespace uopd::client {
 namespace {

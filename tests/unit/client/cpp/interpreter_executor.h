@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/executor.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
+#include "tests/support/models/sync_executor.h"
 #include "tests/support/schedule_interpreter.h"
 #include "tests/support/tensor_interpreter.h"
 
 namespace uopd::client {
 
-class InterpreterExecutor : public Executor {
+class InterpreterExecutor : public SyncExecutor {
  public:
   absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request) override {
     traffic_.execute_bytes += request.ByteSizeLong();
@@ -90,13 +90,13 @@ class InterpreterExecutor : public Executor {
     return response;
   }
 
-  absl::Status Upload(uint64_t handle, std::string_view, std::string_view bytes) override {
+  absl::Status UploadNow(uint64_t handle, std::string_view, std::string_view bytes) override {
     traffic_.upload_bytes += bytes.size();
     buffers[handle] = std::string(bytes);
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t) override {
+  absl::StatusOr<std::string> DownloadNow(uint64_t handle, uint64_t) override {
     auto it = buffers.find(handle);
     if (it == buffers.end()) return absl::NotFoundError("no such buffer");
     return it->second;

@@ -4,8 +4,6 @@
 // it gets better, so that the table stays true. docs/figures.md shows the same table.
 #include <functional>
 
-#include "client/cpp/executor.h"
-#include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
@@ -13,6 +11,8 @@
 #include "gtest/gtest.h"
 #include "tests/support/generated_section.h"
 #include "tests/support/models/models.h"
+#include "uopd/executor.h"
+#include "uopd/functional.h"
 
 namespace uopd::client {
 namespace {

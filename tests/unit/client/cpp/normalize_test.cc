@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "client/cpp/normalize.h"
+#include "client/cpp/graph/normalize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

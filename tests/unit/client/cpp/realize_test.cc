@@ -2,9 +2,9 @@
 // What travels: graphs, digests, handles, frees; and what stays in the client.
 #include <numeric>
 
-#include "client/cpp/context.h"
-#include "client/cpp/optimizer.h"
 #include "tests/unit/client/cpp/fixture.h"
+#include "uopd/context.h"
+#include "uopd/optim.h"
 
 namespace uopd::client {
 namespace {
@@ -179,6 +179,32 @@ TEST_F(RealizeTest, OldAndNewValueInOneRequest) {
   EXPECT_THAT(Out(before), ElementsAre(10, 20));
   EXPECT_THAT(Out(after), ElementsAre(20, 30));
   EXPECT_THAT(Out(w), ElementsAre(2, 3));
+}
+
+// The loss of a step whose weights are realised first is the loss before the step. It comes with the
+// same request, the weights keep their memory, and every step has the same graph.
+TEST_F(RealizeTest, ALossThatIsReadAfterTheStepIsComputedWithIt) {
+  Tensor w = Ramp({8, 8});
+  ASSERT_TRUE((w + 0.0).Realize().ok());
+  for (int i = 0; i < 3; ++i) {
+    const double before = Out((w * w + 1.0).Sqrt().Sum())[0];
+    const uint64_t graphs = client_.stats().graphs_sent, requests = client_.stats().executes;
+    const Tensor lengths = (w * w + 1.0).Sqrt();
+    const Tensor loss = lengths.Sum();
+    w.Assign(w - lengths * 0.001);
+    ASSERT_TRUE(w.Realize().ok());
+    EXPECT_EQ(client_.stats().executes, requests + 1);
+    EXPECT_EQ(client_.stats().graphs_sent, graphs + (i == 0 ? 1 : 0));
+    EXPECT_EQ(Out(loss)[0], before);
+    EXPECT_EQ(client_.stats().executes, requests + 1) << "the loss was computed again";
+    // Not everything that is lazy: what has little in common with the request waits.
+    const Tensor other = ((w * 3.0 + i).Exp() - 1.0).Sum();
+    w.Assign(w + 1.0);
+    ASSERT_TRUE(w.Realize().ok());
+    const uint64_t then = client_.stats().executes;
+    EXPECT_GT(Out(other)[0], 0);
+    EXPECT_EQ(client_.stats().executes, then + 1);
+  }
 }
 
 TEST_F(RealizeTest, SwapByAssign) {

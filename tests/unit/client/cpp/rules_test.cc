@@ -6,14 +6,14 @@
 #include <functional>
 #include <memory>
 
-#include "client/cpp/client.h"
-#include "client/cpp/executor.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
 #include "core/schedule/schedule.h"
 #include "gtest/gtest.h"
+#include "uopd/client.h"
+#include "uopd/executor.h"
 
 namespace uopd::client {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <limits>
 
-#include "client/cpp/optimizer.h"
 #include "core/ir/verify/spec.h"
 #include "tests/unit/client/cpp/fixture.h"
+#include "uopd/optim.h"
 
 namespace uopd::client {
 namespace {

@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "client/cpp/executor.h"
-#include "client/cpp/functional.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"
@@ -22,6 +20,8 @@
 #include "tests/support/graph_generator.h"
 #include "tests/support/model_graphs.h"
 #include "tests/support/models/models.h"
+#include "uopd/executor.h"
+#include "uopd/functional.h"
 
 namespace uopd {
 namespace {

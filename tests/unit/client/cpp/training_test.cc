@@ -2,10 +2,10 @@
 // Whole training steps: gradients, optimisers, layers, and what a step costs on the wire.
 #include <cmath>
 
-#include "client/cpp/nn.h"
-#include "client/cpp/optimizer.h"
 #include "tests/support/mlp_reference.h"
 #include "tests/unit/client/cpp/fixture.h"
+#include "uopd/nn.h"
+#include "uopd/optim.h"
 
 namespace uopd::client {
 namespace {
@@ -80,6 +80,19 @@ TEST_F(TrainingTest, AFailedStepKeepsTheWeights) {
   EXPECT_THAT(Out(w), ElementsAre(1, 2));
   ASSERT_TRUE((w * w).Sum().Backward().ok());
   EXPECT_TRUE(adam->Step().ok());
+  // Later steps do not wait. The error comes with the next call, and once.
+  const std::vector<double> before = Out(w), moments = Out(adam->state()[2]);
+  ASSERT_TRUE((w * w).Sum().Backward().ok());
+  daemon_->fail_with = absl::UnavailableError("gone");
+  EXPECT_TRUE(adam->Step().ok());
+  daemon_->fail_with = absl::OkStatus();
+  EXPECT_EQ(client_.Sync().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(client_.Sync().ok());
+  EXPECT_EQ(Out(w), before);
+  EXPECT_EQ(Out(adam->state()[2]), moments);
+  ASSERT_TRUE((w * w).Sum().Backward().ok());
+  EXPECT_TRUE(adam->Step().ok());
+  EXPECT_NE(Out(w), before);
 }
 
 TEST_F(TrainingTest, SequentialRunsInOrder) {

@@ -49,6 +49,11 @@ std::string Layer(double factor = 0.5) {
   return ir::Encode(ctx, g.Finish());
 }
 
+std::vector<Argument> Usual() {
+  return {{.buffer = 1}, {.buffer = 2}, {.buffer = 3},
+          {.buffer = 4}, {.buffer = 5}, {.buffer = 6, .return_data = true}};
+}
+
 class Side {
  public:
   explicit Side(std::string_view kept_bytes, std::string_view session_bytes = "64MiB") {
@@ -97,6 +102,29 @@ class Side {
     for (const std::string& data : result->data) out += data;
     return out;
   }
+  // Runs the usual call of a session that closes as soon as the answer is there.
+  void RunAndClose() {
+    const std::string x = Bytes(kX, 7);
+    std::vector<Argument> arguments = Usual();
+    arguments[kX] = {.data = x};
+    RequestContext request;
+    ExecuteCall call;
+    call.where = ExecuteCall::Where::kHere;
+    call.graph = {"", graph_};
+    call.run.arguments = arguments;
+    const std::string id = (*session_)->id();
+    std::weak_ptr<Quota> quota = (*session_)->shared_quota();
+    const auto result = Await<absl::StatusOr<ExecuteResult>>([&](auto done) {
+      engine_->Execute(request, **session_, call,
+                       [&, done](absl::StatusOr<ExecuteResult> result) mutable {
+                         EXPECT_TRUE(engine_->sessions().Close(id, "").ok());
+                         session_.reset();
+                         done(std::move(result));
+                       });
+    });
+    EXPECT_TRUE(result.ok()) << StatusText(result.status());
+    EXPECT_TRUE(uopd::test::Eventually([&] { return quota.expired(); }));
+  }
   void Use(std::string graph) { graph_ = std::move(graph); }
   Engine& engine() { return *engine_; }
   Session& session() { return **session_; }
@@ -110,10 +138,6 @@ class Side {
 double Used() { return static_cast<double>(metrics::KeptRuns({"used"}).value()); }
 double Made() { return static_cast<double>(metrics::KeptRuns({"made"}).value()); }
 
-std::vector<Argument> Usual() {
-  return {{.buffer = 1}, {.buffer = 2}, {.buffer = 3},
-          {.buffer = 4}, {.buffer = 5}, {.buffer = 6, .return_data = true}};
-}
 void WriteAll(Side& side) {
   for (size_t slot = 0; slot < kResult; ++slot) side.Write(slot + 1, slot, static_cast<int>(slot));
 }
@@ -142,6 +166,18 @@ TEST(KeptRuns, UsesWhatHasNotChanged) {
   side.Write(2, kW, 99);
   ASSERT_TRUE(RunsUntilUsed(side));
   EXPECT_EQ(Made(), made + 1);
+}
+
+// The call that used kept values ends after its session: it must not touch what is gone
+// (AddressSanitizer tells), and all charges are given back.
+TEST(KeptRuns, ASessionMayCloseBeforeItsLastCallHasEnded) {
+  const double before = metrics::ClientBytes({"kept"}).value();
+  Side side("16MiB");
+  WriteAll(side);
+  ASSERT_TRUE(RunsUntilUsed(side));
+  EXPECT_GT(metrics::ClientBytes({"kept"}).value(), before);
+  side.RunAndClose();
+  EXPECT_EQ(metrics::ClientBytes({"kept"}).value(), before);
 }
 
 TEST(KeptRuns, GivesItsMemoryBack) {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT
+// Helpers with which the operations of Tensor make their results. Internal to the library.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "client/cpp/graph/graph_state.h"
+#include "core/base/text.h"
+#include "uopd/tensor.h"
+
+namespace uopd::client {
+
+// "what: message (at file:line)"
+absl::Status Located(std::string_view what, Site site, const absl::Status& error);
+// A tensor that carries an error.
+Tensor Poisoned(std::shared_ptr<GraphState> graph, absl::Status error);
+inline Tensor Wrong(const Tensor& t, std::string_view what, Site site, std::string message) {
+  return Poisoned(t.state() == nullptr ? nullptr : t.state()->graph,
+                  Located(what, site, absl::InvalidArgumentError(message)));
+}
+// A tensor of value u that an operation made from t, on t's device. REQUIRES: t.status() is OK.
+Tensor Made(const Tensor& t, ir::UOp u, std::string_view what, Site site);
+
+std::string Text(const Dims& dims);
+// The axis counted from the front; nullopt if it is outside [-rank, rank).
+std::optional<int64_t> Axis(int64_t axis, int64_t rank);
+
+// The context of t's graph, and the value of t. REQUIRES: t.status() is OK.
+inline ir::UOpContext& Ctx(const Tensor& t) { return t.state()->graph->ctx(); }
+inline ir::UOp Value(const Tensor& t) { return t.state()->uop; }
+
+inline ir::Shape ShapeOf(const Tensor& t) { return *Ctx(t).ShapeOf(Value(t)); }
+
+// A size as index arithmetic in t's graph. INVALID_ARGUMENT if it is not made of numbers and
+// variables.
+absl::StatusOr<ir::UOp> IndexOf(const Tensor& t, Size size);
+// t with other dimensions of the same product. Symbolic dimensions stay symbolic.
+Tensor ReshapeTo(const Tensor& t, const ir::SymbolicDims& dims, std::string_view what, Site site);
+// For an operation that needs concrete dimensions: nullopt, or the error with which it refuses t.
+std::optional<Tensor> Symbolic(const Tensor& t, std::string_view what, Site site);
+
+Tensor UnaryOp(const Tensor& t, ir::Op op, std::string_view what,
+               Site site);  // floats; integers become f32
+Tensor BinaryOp(Operand a, Operand b, ir::Op op, std::string_view what);
+// INVALID_ARGUMENT if v is no value of an integer dtype: infinity, NaN or out of range. A fraction
+// is cut off and is no error.
+absl::Status CheckNumber(Dtype dtype, double v);
+// v as a scalar tensor of this dtype.
+Tensor ScalarLike(const Tensor& t, Dtype dtype, double v);
+// 0, 1, 2, ... along the last axis of a new 1-D tensor.
+Tensor IotaLike(const Tensor& t, int64_t n, Dtype dtype);
+
+}  // namespace uopd::client

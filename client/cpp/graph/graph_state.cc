@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/graph/graph_state.h"
+
+#include <algorithm>
+
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/verify/spec.h"
+
+namespace uopd::client {
+namespace {
+
+constexpr size_t kCompactFloor = 64 * 1024;
+
+using ir::Op;
+using ir::UOp;
+
+std::shared_ptr<TensorState> Failed(std::shared_ptr<GraphState> graph, absl::Status error) {
+  auto out = std::make_shared<TensorState>(std::move(graph));
+  out->error = std::move(error);
+  return out;
+}
+
+}  // namespace
+
+bool IsStored(UOp u) {
+  if (u.Is(Op::BUFFER)) return true;
+  return u.Is(Op::MULTI) &&
+         std::all_of(u.srcs().begin(), u.srcs().end(), [](UOp s) { return s.Is(Op::BUFFER); });
+}
+
+std::vector<uint64_t> NumbersOf(UOp stored) {
+  if (stored.Is(Op::BUFFER)) return {static_cast<uint64_t>(stored.slot())};
+  std::vector<uint64_t> out;
+  for (UOp s : stored.srcs()) out.push_back(static_cast<uint64_t>(s.slot()));
+  return out;
+}
+
+TensorState::TensorState(std::shared_ptr<GraphState> g) : graph(std::move(g)) {
+  if (graph == nullptr) return;
+  older = graph->newest_;
+  (older != nullptr ? older->newer : graph->oldest_) = this;
+  graph->newest_ = this;
+}
+
+TensorState::~TensorState() {
+  if (graph == nullptr) return;
+  graph->dropped_ = true;
+  (older != nullptr ? older->newer : graph->oldest_) = newer;
+  (newer != nullptr ? newer->older : graph->newest_) = older;
+}
+
+GraphState::GraphState(std::shared_ptr<Executor> executor, ClientOptions options)
+    : executor_(std::move(executor)),
+      options_(std::move(options)),
+      ctx_(std::make_unique<ir::UOpContext>()),
+      unchecked_(*ctx_),
+      compact_at_(kCompactFloor) {}
+
+std::shared_ptr<TensorState> GraphState::NewTensor(UOp u, std::string device) {
+  if (absl::Status s = Verified(u); !s.ok()) return Failed(shared_from_this(), s);
+  auto out = std::make_shared<TensorState>(shared_from_this());
+  out->uop = u;
+  const ir::Shape shape = *ctx_->ShapeOf(u);
+  auto dims = ir::StaticDims(shape);
+  out->symbolic = !dims;
+  out->dims = dims ? std::move(*dims) : ir::MaxDims(*ctx_, shape);
+  out->dtype = u.dtype();
+  if (!InPieces(u)) out->device = std::move(device);
+  return out;
+}
+
+std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims,
+                                                  std::string device, std::string bytes) {
+  if (bytes.empty()) {  // the daemon has no empty buffers
+    return NewTensor(ir::Expand(*ctx_, ctx_->Const(dtype, 0), dims), std::move(device));
+  }
+  const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
+  buffers_.at(static_cast<uint64_t>(buffer.slot())).data =
+      std::make_shared<const std::string>(std::move(bytes));
+  return NewTensor(buffer, std::move(device));
+}
+
+UOp GraphState::NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device,
+                          uint64_t bytes) {
+  ClientBuffer b;
+  b.handle = executor_->NewHandle();
+  b.dtype = dtype;
+  b.bytes = bytes;
+  b.device = device;
+  const auto slot = static_cast<int64_t>(buffers_.Add(std::move(b), dims));
+  return ir::Buffer(*ctx_, slot, dtype, ir::ShapeArg(*ctx_, dims), ir::AddrSpace::GLOBAL, device);
+}
+
+std::shared_ptr<TensorState> GraphState::NewZeros(ir::Dtype dtype, const ir::Dims& dims,
+                                                  std::string device, uint64_t bytes) {
+  const UOp buffer = NewBuffer(dtype, dims, device, bytes);
+  buffers_.at(static_cast<uint64_t>(buffer.slot())).zeros = true;
+  return NewTensor(buffer, std::move(device));
+}
+
+// Nodes are checked in the order of their ids, which puts sources first. A node with a bad source
+// has the error of that source.
+absl::Status GraphState::Verified(UOp u) {
+  for (; verified_ < ctx_->size(); ++verified_) {
+    const UOp v = ctx_->node(static_cast<uint32_t>(verified_));
+    absl::Status s;
+    for (UOp src : v.srcs()) {
+      if (auto it = bad_.find(src.id()); it != bad_.end() && s.ok()) s = it->second;
+    }
+    if (s.ok()) s = ir::VerifyNode(*ctx_, v, ir::Level::kClient);
+    if (!s.ok()) bad_.emplace(v.id(), s);
+    multi_ |= v.Is(Op::MULTI);
+  }
+  auto it = bad_.find(u.id());
+  return it == bad_.end() ? absl::OkStatus() : it->second;
+}
+
+const ir::Layout& GraphState::LayoutOf(UOp u) {
+  const std::vector<UOp> fresh =
+      ir::Toposort(*ctx_, std::span(&u, 1), [&](UOp v) { return !layouts_.contains(v.id()); });
+  std::vector<const ir::Layout*> sources;
+  for (UOp v : fresh) {
+    if (layouts_.contains(v.id())) continue;
+    sources.clear();
+    for (UOp s : v.srcs()) sources.push_back(&layouts_.at(s.id()));
+    auto rule = ir::RuleOf(*ctx_, v, sources, "");
+    // An error here is left to the daemon, which knows its default device.
+    ir::Layout layout;
+    if (rule.ok())
+      layout = std::move(rule->result);
+    else
+      layout = *sources[0];
+    layouts_.emplace(v.id(), std::move(layout));
+  }
+  return layouts_.at(u.id());
+}
+
+UOp GraphState::Distinct(UOp u) {
+  return ctx_->Make(Op::CONTIGUOUS, u.dtype(), {u}, {}, next_tag_++);
+}
+
+std::string GraphState::TakePosition(uint64_t n) {
+  const uint64_t position[2] = {next_counter_, options_.seed};
+  next_counter_ += n;
+  return {reinterpret_cast<const char*>(position), sizeof position};
+}
+
+void GraphState::Compact() {
+  if (ctx_->size() < compact_at_) return;
+  auto fresh = std::make_unique<ir::UOpContext>();
+  absl::flat_hash_map<uint32_t, UOp> map;
+  for (TensorState* t = oldest_; t != nullptr; t = t->newer) {
+    if (t->uop) t->uop = ir::CopyTo(*ctx_, t->uop, *fresh, map);
+    if (t->replaces) t->replaces = ir::CopyTo(*ctx_, t->replaces, *fresh, map);
+  }
+  unchecked_.reset();
+  ctx_ = std::move(fresh);
+  unchecked_.emplace(*ctx_);
+  verified_ = 0;  // nodes are verified again when they are used, which memoises their shapes again
+  bad_.clear();
+  layouts_.clear();
+  wire_.clear();
+  forms_.clear();
+  compact_at_ = 2 * ctx_->size() + kCompactFloor;
+  ++stats_.compactions;
+}
+
+}  // namespace uopd::client

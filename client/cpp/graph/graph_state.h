@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+// GraphState: what all tensors of one Client share, that is the UOpContext, the live tensors, the
+// buffers, and the connection to the daemon. Internal to the library.
+//
+// Owned jointly by the Client and its tensors, so either may be destroyed first. Used by one thread
+// at a time.
+//
+// Invariants
+//   (1) Every node below a tensor's uop passed VerifyNode; a tensor with an error has no uop.
+//   (2) A realised tensor's uop is stored: a BUFFER whose slot number is its number in buffers_, or
+//       a MULTI of such; every buffer in buffers_ is reachable from a live tensor or will be freed
+//       with the next Execute.
+//   (3) UOps are held by live tensors only, so the context can be replaced by a copy of what they
+//       reach (Compact).
+#pragma once
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "client/cpp/graph/buffer_table.h"
+#include "client/cpp/graph/normalize.h"
+#include "core/ir/analysis/layout.h"
+#include "core/ir/context.h"
+#include "core/ir/shape.h"
+#include "uopd/executor.h"
+#include "uopd/options.h"
+
+namespace uopd::client {
+
+class GraphState;
+class Recording;
+struct Exported;
+
+// True if u is a BUFFER or a MULTI of BUFFERs. NumbersOf returns the slot numbers of these BUFFERs.
+bool IsStored(ir::UOp u);
+std::vector<uint64_t> NumbersOf(ir::UOp stored);
+
+struct TensorState : std::enable_shared_from_this<TensorState> {
+  explicit TensorState(std::shared_ptr<GraphState> g);
+  ~TensorState();
+  TensorState(const TensorState&) = delete;
+  TensorState& operator=(const TensorState&) = delete;
+
+  std::shared_ptr<GraphState> graph;  // null: an error that belongs to no client
+  absl::Status error;                 // the first error
+  ir::UOp uop;                        // null if error
+  ir::Dims dims;                      // the largest values of symbolic dimensions
+  bool symbolic = false;
+  ir::Dtype dtype = ir::Dtype::F32;
+  std::string device;  // empty: the daemon's default, or the value is in pieces
+  // The stored value that Assign should overwrite; null if there is none. A partial assignment
+  // (AssignNarrow) is AFTER(replaces, STORE(SHRINK(replaces), value)). Normalize decides whether it
+  // happens in place.
+  ir::UOp replaces;
+  // The call whose answer has the contents, and where: one number for each piece. Empty: no answer
+  // has them.
+  Answer answer;
+  std::vector<size_t> places;
+  uint64_t version = 0;  // of the first buffer, when the answer was its contents
+  bool requires_grad = false;
+  bool pinned = false;  // keeps its buffer, and need not keep the old contents of it
+  std::shared_ptr<TensorState> grad;
+
+  TensorState* newer = nullptr;  // list of live tensors, oldest first
+  TensorState* older = nullptr;
+};
+
+class GraphState : public std::enable_shared_from_this<GraphState> {
+ public:
+  GraphState(std::shared_ptr<Executor> executor, ClientOptions options);
+
+  ir::UOpContext& ctx() { return *ctx_; }
+  const ClientOptions& options() const { return options_; }
+  ExecutionOptions& execution() { return options_.execution; }  // of the requests to come
+  const ClientStats& stats() const { return stats_; }
+  const Executor& executor() const { return *executor_; }
+
+  // The state of a new tensor of value u. It carries an error if u or a node below it does not
+  // verify.
+  std::shared_ptr<TensorState> NewTensor(ir::UOp u, std::string device);
+  // A tensor with a buffer of its own. The buffer will be filled with `bytes`.
+  std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
+                                        std::string bytes);
+  // Verifies the nodes that were made since the last call. Returns the error of u, if it has one.
+  absl::Status Verified(ir::UOp u);
+  // The devices and pieces of u, as far as the client knows them: a device without a name is the
+  // daemon's default. REQUIRES: u is verified.
+  const ir::Layout& LayoutOf(ir::UOp u);
+  bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
+  // The value of u as a new node that is equal to no other node.
+  ir::UOp Distinct(ir::UOp u);
+  ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
+  // A tensor of zeros with a buffer of its own.
+  std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
+                                        uint64_t bytes);
+
+  // The request that would compute the tensors, see Export in tensor.h.
+  absl::StatusOr<Exported> Export(std::span<const std::shared_ptr<TensorState>> tensors);
+  // Sends the request that computes the tensors, and does not wait. An error is that of an earlier
+  // request, of which nobody was told yet, or of this one; then nothing was sent.
+  absl::Status Submit(std::span<const std::shared_ptr<TensorState>> tensors);
+  // Computes the tensors in one request and waits. On failure they stay as they were.
+  absl::Status Realize(std::span<const std::shared_ptr<TensorState>> tensors);
+  // Reads the contents of one tensor into `out`, which has their size and stays until the future
+  // has ended. Submits the tensor first if necessary.
+  Future Read(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
+  // Looks at the answers that have come. Notes the first error that nobody is told of.
+  void Poll();
+  // Waits until all that was submitted is done. The first error of which nobody was told yet.
+  absl::Status Sync();
+  void Cancel() { executor_->Cancel(); }
+
+  TensorState* oldest() const { return oldest_; }
+  // Takes `n` numbers of the random stream. Returns their position as the contents of a u64 tensor:
+  // the first counter, and the seed.
+  std::string TakePosition(uint64_t n);
+  // The buffer holds the position of `n` random numbers.
+  void NoteCounters(ir::UOp buffer, uint64_t n) {
+    buffers_.at(static_cast<uint64_t>(buffer.slot())).counters = n;
+  }
+
+ private:
+  friend struct TensorState;
+  friend class Recording;
+  struct Pending {  // one tensor being computed
+    std::shared_ptr<TensorState> state;
+    ir::UOp target;
+    bool replaces = false;
+  };
+
+  struct Plan {  // what one request computes
+    std::vector<Pending> pending;
+    NumberSet kept;     // buffers whose contents other live tensors read
+    NumberSet pinned;   // buffers that must stay
+    NumberSet written;  // buffers of the targets
+    NumberSet made;     // those of them whose tensors had no memory before
+    NormalForm form;
+
+    bool Keeps(uint64_t number) const {
+      return kept.Contains(number) || written.Contains(number) || pinned.Contains(number);
+    }
+  };
+
+  struct Room {  // bytes of tensors that a request and its answer may still have
+    uint64_t sent = 0, returned = 0;
+  };
+
+  // Makes the targets' buffers; Discard takes them back.
+  absl::StatusOr<Plan> MakePlan(std::span<const std::shared_ptr<TensorState>> tensors);
+  void Discard(std::span<const Pending> pending);
+  // A request that was submitted, until its answer was looked at.
+  struct Sent {
+    Answer answer;
+    // Buffers whose contents were sent, and those that the request makes: number and handle.
+    std::vector<std::pair<uint64_t, uint64_t>> inputs, made;
+    // Buffers that a replay computes again. If it fails, they have no contents.
+    std::vector<std::pair<uint64_t, uint64_t>> again;
+    // Handles that it frees, for buffers that the table has, and for others.
+    std::vector<uint64_t> frees, orphans;
+    bool counted = false;  // it is one of ClientStats::executes
+    bool settled = false;  // the tensors have their new values, whether or not it succeeds
+    bool told = false;     // somebody waits for it and is told of its error
+  };
+  // A normalised graph as it travels.
+  struct Form {
+    std::string digest;
+    std::shared_ptr<const std::string> graph;
+  };
+
+  // The wire form of a normalised sink, verified.
+  absl::StatusOr<std::string> Wire(ir::UOp sink);
+  // Adds the lazy tensors to the plan without which more would be written in place.
+  void AddReaders(Plan& plan);
+  NumberSet ReadByOthers(std::span<const Pending> pending, NumberSet& pinned);
+  // Normalize, from memory if the outputs are those of an earlier request.
+  absl::StatusOr<NormalForm> Normalized(std::span<const Output> outputs);
+  // New memory for a tensor, in the pieces that its value comes in.
+  ir::UOp NewTarget(const TensorState& t);
+  // The contents of a buffer.
+  Future ReadBuffer(uint64_t number, std::span<char> out);
+  // Fills in graph, digest and options.
+  absl::Status Complete(Call& call, ir::UOp sink);
+  // Creates, by a graph on the daemon, those of the buffers that read as zeros and do not exist
+  // there yet.
+  absl::Status MakeZeros(std::span<const uint64_t> numbers);
+  // Sends the request of the plan. `returned` receives the numbers of the buffers whose contents
+  // the answer has, in the order of the answer.
+  absl::Status Send(const Plan& plan, std::vector<uint64_t>& returned);
+  absl::Status Compute(std::span<const std::shared_ptr<TensorState>> tensors, bool wait);
+  // Binds an argument to a buffer. Data travel in the call, or are uploaded before it if they are
+  // large. If the buffer is not kept, it may be memory of this call only.
+  absl::Status Bind(uint64_t number, bool kept, Room& room, Argument& argument, Sent& sent);
+  Room NewRoom() const;
+  // The argument for the next slot.
+  absl::Status AddArgument(const Plan& plan, uint64_t number, Room& room, Call& call, Sent& sent,
+                           std::vector<uint64_t>& returned);
+  void Launch(Call call, Sent sent);
+  // The tensor has the contents that the answer returns for its buffers, if it returns them all.
+  void TakeContents(TensorState& t, const Answer& answer, std::span<const uint64_t> returned);
+  // Removes the buffers that the plan does not keep. Returns the handles of those on the daemon.
+  std::vector<uint64_t> RemoveUnneeded(const Plan& plan);
+  // After the request was sent: the tensor's value is its buffer.
+  void Settle(const Pending& pending, const Answer& answer, std::span<const uint64_t> returned);
+  // What an answer changes.
+  void Take(const Sent& sent);
+  // The error that Poll has noted. It is returned once.
+  absl::Status TakeError();
+  // OK unless what should have made one of the buffers has failed.
+  absl::Status CheckMade(std::span<const uint64_t> numbers) const;
+  void Compact();
+
+  std::shared_ptr<Executor> executor_;
+  ClientOptions options_;
+  ClientStats stats_;
+  std::unique_ptr<ir::UOpContext> ctx_;
+  // The context need not check nodes: each node is verified when its tensor is made, and the tensor
+  // carries the error (Verified).
+  std::optional<ir::UncheckedNodes> unchecked_;
+  size_t compact_at_;
+  size_t verified_ = 0;                              // nodes below this id have been checked
+  absl::flat_hash_map<uint32_t, absl::Status> bad_;  // ids of nodes that do not verify
+  TensorState* oldest_ = nullptr;
+  TensorState* newest_ = nullptr;
+  BufferTable buffers_;
+  uint64_t next_counter_ = 0;
+  int64_t next_tag_ = 1;
+  bool multi_ = false;  // a MULTI was made; until then every layout is one device
+  absl::flat_hash_map<uint32_t, ir::Layout> layouts_;
+  absl::flat_hash_map<uint32_t, Form> wire_;  // by id of a normalised sink
+  Recording* recording_ = nullptr;            // of what is sent
+  bool dropped_ = false;                      // a tensor with a buffer is gone
+  std::deque<Sent> sent_;                     // in order
+  std::vector<uint64_t> orphans_;             // handles to free that no buffer of the table has
+  absl::Status error_;                        // of a request that nobody waited for
+  // By the ids of the values and targets of a request.
+  absl::flat_hash_map<std::vector<uint32_t>, NormalForm> forms_;
+};
+
+}  // namespace uopd::client

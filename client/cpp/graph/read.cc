@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// GraphState: contents of tensors, from the answers of requests and from buffers on the daemon.
+#include <algorithm>
+#include <cstring>
+
+#include "client/cpp/graph/graph_state.h"
+#include "core/base/mutex.h"
+#include "core/base/text.h"
+
+namespace uopd::client {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+
+// How the contents of pieces make up those of the value: for each row, the part of each piece in
+// order.
+struct Joint {
+  size_t pieces = 1, rows = 1;
+};
+
+Joint JointOf(ir::UOpContext& ctx, UOp stored) {
+  if (stored.Is(Op::BUFFER) || stored.ints().empty()) return {};  // all pieces are equal
+  const auto axis = static_cast<size_t>(stored.ints()[0]);
+  const ir::Dims dims = *ir::StaticDims(*ctx.ShapeOf(stored));
+  return {stored.n_src(), static_cast<size_t>(ir::Product(std::span(dims).first(axis)))};
+}
+
+void Join(const Joint& joint, std::span<const std::string* const> pieces, std::span<char> out) {
+  char* to = out.data();
+  for (size_t row = 0; row < joint.rows; ++row) {
+    for (const std::string* piece : pieces) {
+      const size_t length = piece->size() / joint.rows;
+      to = std::copy_n(piece->data() + row * length, length, to);
+    }
+  }
+}
+
+// Pieces that are downloaded, and joined when the last one has come.
+struct Download {
+  Joint joint;
+  std::vector<std::string> pieces;
+  std::span<char> out;
+  Promise promise;
+  explicit Download(std::weak_ptr<Driver> driver) : promise(std::move(driver)) {}
+  Mutex mutex;
+  size_t left UOPD_GUARDED_BY(mutex) = 0;
+  absl::Status first UOPD_GUARDED_BY(mutex);
+
+  void End(const absl::Status& status) {
+    MutexLock lock(mutex);
+    first.Update(status);
+    if (--left > 0) return;
+    if (first.ok()) {
+      std::vector<const std::string*> all;
+      for (const std::string& piece : pieces) all.push_back(&piece);
+      Join(joint, all, out);
+    }
+    promise.Set(first);
+  }
+};
+
+}  // namespace
+
+Future GraphState::Read(const std::shared_ptr<TensorState>& t, std::span<char> out) {
+  if (!t->error.ok()) return Future(t->error);
+  const auto bytes = static_cast<uint64_t>(ir::Product(t->dims) * ir::ByteSize(t->dtype));
+  if (out.size() != bytes) {
+    return Future(absl::InvalidArgumentError(
+        Cat("the tensor has ", bytes, " bytes, and the memory for it ", out.size())));
+  }
+  if (bytes == 0) return Future();
+  if (recording_ != nullptr) {
+    return Future(absl::FailedPreconditionError(
+        "a tensor is read while a Jit records the function: a replay could not see other values"));
+  }
+  if (absl::Status status = Submit(std::span(&t, 1)); !status.ok()) return Future(status);
+  const std::vector<uint64_t> numbers = NumbersOf(t->uop);
+  for (Sent& sent : sent_) {
+    for (const auto& [number, handle] : sent.made) sent.told |= number == numbers[0];
+  }
+  const Joint joint = JointOf(*ctx_, t->uop);
+  // After a failure a tensor that was assigned has its old contents, which are in its buffer.
+  const bool failed = t->answer.future.Done() && !t->answer.future.Wait().ok();
+  const bool current = t->version == buffers_.at(numbers[0]).version;
+  if (!t->places.empty() && !failed && current) {
+    const Promise promise(t->answer.future.driver());
+    t->answer.future.Then([joint, out, promise, result = t->answer.result,
+                           places = t->places](const absl::Status& status) {
+      if (!status.ok()) return promise.Set(status);
+      std::vector<const std::string*> pieces;
+      size_t size = 0;
+      for (size_t i = 0; i < joint.pieces; ++i) {
+        if (places[i] < result->data.size()) pieces.push_back(&result->data[places[i]]);
+        if (places[i] < result->data.size()) size += pieces.back()->size();
+      }
+      if (size != out.size()) {
+        return promise.Set(absl::InternalError(
+            Cat("the answer has ", size, " bytes of a tensor of ", out.size())));
+      }
+      Join(joint, pieces, out);
+      promise.Set(status);
+    });
+    return promise.future();
+  }
+  if (joint.pieces == 1) return ReadBuffer(numbers[0], out);
+  auto download = std::make_shared<Download>(executor_->driver());
+  download->joint = joint;
+  download->out = out;
+  for (uint64_t number : numbers) download->pieces.emplace_back(buffers_.at(number).bytes, '\0');
+  {
+    MutexLock lock(download->mutex);
+    download->left = numbers.size();
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    ReadBuffer(numbers[i], download->pieces[i]).Then([download](const absl::Status& status) {
+      download->End(status);
+    });
+  }
+  return download->promise.future();
+}
+
+Future GraphState::ReadBuffer(uint64_t number, std::span<char> out) {
+  if (absl::Status made = CheckMade(std::span(&number, 1)); !made.ok()) return Future(made);
+  const ClientBuffer& b = buffers_.at(number);
+  if (b.data != nullptr) {
+    std::memcpy(out.data(), b.data->data(), out.size());
+    return Future();
+  }
+  if (absl::Status zeros = MakeZeros(std::span(&number, 1)); !zeros.ok()) return Future(zeros);
+  ++stats_.downloads;
+  return executor_->Download(b.handle, out);
+}
+
+}  // namespace uopd::client

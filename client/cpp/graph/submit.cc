@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT
+// GraphState: sends the request of a plan, and takes its answer.
+#include <algorithm>
+
+#include "client/cpp/graph/graph_state.h"
+#include "client/cpp/jit/recording.h"
+#include "core/base/text.h"
+#include "core/ir/build.h"
+
+namespace uopd::client {
+namespace {
+
+// A call costs about as much as sending a megabyte. So inputs travel inside the request if they
+// are at most this large and fit into a part of the largest message; others are uploaded before.
+constexpr uint64_t kInlineBytes = 1 << 20, kInlineTotal = 4 << 20, kInlinePart = 4;
+// Results that come with the answer: every tensor of at most kReturnBytes, and new tensors, which
+// are often read at once, up to kReturnNewBytes and kReturnTotal in one answer.
+constexpr uint64_t kReturnBytes = 256, kReturnNewBytes = 64 << 10, kReturnTotal = 1 << 20;
+
+using ir::UOp;
+
+}  // namespace
+
+absl::Status GraphState::MakeZeros(std::span<const uint64_t> numbers) {
+  std::vector<Output> outputs;
+  for (uint64_t number : numbers) {
+    const ClientBuffer& b = buffers_.at(number);
+    if (!b.zeros || b.on_daemon) continue;
+    const ir::Dims flat = {static_cast<int64_t>(b.bytes) / ir::ByteSize(b.dtype)};
+    const UOp target = ir::Buffer(*ctx_, static_cast<int64_t>(number), b.dtype,
+                                  ir::ShapeArg(*ctx_, flat), ir::AddrSpace::GLOBAL, b.device);
+    outputs.push_back({ir::Expand(*ctx_, ctx_->Const(b.dtype, 0), flat), target, false});
+  }
+  if (outputs.empty()) return absl::OkStatus();
+  UOPD_ASSIGN(const NormalForm form, Normalize(*ctx_, outputs));
+  Call call;
+  UOPD_TRY(Complete(call, form.sink));
+  Sent sent;
+  sent.counted = sent.settled = true;
+  for (uint64_t number : form.buffers) {
+    const ClientBuffer& b = buffers_.at(number);
+    call.arguments.push_back({.handle = b.handle, .made = true});
+    sent.made.emplace_back(number, b.handle);
+  }
+  if (recording_ != nullptr) recording_->Add(call, form.buffers, *ctx_, form.sink);
+  Launch(std::move(call), std::move(sent));
+  return absl::OkStatus();
+}
+
+void GraphState::Launch(Call call, Sent sent) {
+  sent.answer = executor_->Submit(std::move(call));
+  for (const auto* list : {&sent.inputs, &sent.made}) {
+    for (const auto& [number, handle] : *list) {
+      buffers_.at(number).on_daemon = true;
+      buffers_.at(number).maker = sent.answer.future;
+    }
+  }
+  for (const auto& [number, handle] : sent.again) buffers_.at(number).maker = sent.answer.future;
+  sent_.push_back(std::move(sent));
+}
+
+absl::Status GraphState::CheckMade(std::span<const uint64_t> numbers) const {
+  for (uint64_t number : numbers) {
+    const ClientBuffer& b = buffers_.at(number);
+    if (b.maker && b.maker->Done()) UOPD_TRY(b.maker->Wait());
+  }
+  return absl::OkStatus();
+}
+
+GraphState::Room GraphState::NewRoom() const {
+  const uint64_t part = executor_->max_message_bytes() / kInlinePart;
+  return {.sent = std::min(kInlineTotal, part), .returned = std::min(kReturnTotal, part)};
+}
+
+absl::Status GraphState::Bind(uint64_t number, bool kept, Room& room, Argument& a, Sent& sent) {
+  ClientBuffer& b = buffers_.at(number);
+  if (b.must_send() && (b.bytes > kInlineBytes || b.bytes > room.sent)) {
+    Sent upload;
+    upload.answer.future = executor_->Upload(b.handle, b.device, b.data);
+    upload.inputs.emplace_back(number, b.handle);
+    if (upload.answer.future.Done())
+      UOPD_TRY(WithFrame(upload.answer.future.Wait(), "uploading a tensor"));
+    stats_.uploaded_bytes += b.bytes;
+    b.on_daemon = true;
+    b.maker = upload.answer.future;
+    sent_.push_back(std::move(upload));
+  } else if (b.must_send()) {
+    a.data = b.data;
+    room.sent -= b.bytes;
+    stats_.inline_bytes += b.bytes;
+    if (kept) sent.inputs.emplace_back(number, b.handle);
+  } else if (!b.on_daemon) {
+    a.made = true;
+    sent.made.emplace_back(number, b.handle);
+  }
+  if (kept || b.on_daemon) a.handle = b.handle;
+  return absl::OkStatus();
+}
+
+absl::Status GraphState::AddArgument(const Plan& plan, uint64_t number, Room& room, Call& call,
+                                     Sent& sent, std::vector<uint64_t>& returned) {
+  ClientBuffer& b = buffers_.at(number);
+  Argument& a = call.arguments.emplace_back();
+  // A recorded call will find its arguments on the daemon.
+  UOPD_TRY(Bind(number, plan.Keeps(number) || recording_ != nullptr, room, a, sent));
+  if (plan.written.Contains(number)) ++b.version;
+  const bool small = plan.written.Contains(number) && b.bytes <= kReturnBytes;
+  const bool made =
+      plan.made.Contains(number) && b.bytes <= std::min(kReturnNewBytes, room.returned);
+  if (small || made) {
+    a.return_data = true;
+    returned.push_back(number);
+    room.returned -= std::min(room.returned, b.bytes);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GraphState::Send(const Plan& plan, std::vector<uint64_t>& returned) {
+  UOPD_TRY(CheckMade(plan.form.buffers));
+  UOPD_TRY(MakeZeros(plan.form.buffers));
+  Call call;
+  UOPD_TRY(Complete(call, plan.form.sink));
+  Sent sent;
+  sent.counted = true;
+  Room room = NewRoom();
+  for (uint64_t number : plan.form.buffers) {
+    UOPD_TRY(AddArgument(plan, number, room, call, sent, returned));
+  }
+  call.variables.assign(plan.form.variables.begin(), plan.form.variables.end());
+  for (uint64_t number = 0; recording_ == nullptr && number < buffers_.end(); ++number) {
+    if (!buffers_.Has(number) || plan.Keeps(number)) continue;
+    if (const ClientBuffer& b = buffers_.at(number); b.on_daemon) sent.frees.push_back(b.handle);
+  }
+  sent.orphans.swap(orphans_);
+  call.free_buffers = sent.frees;
+  call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
+  if (recording_ != nullptr) recording_->Add(call, plan.form.buffers, *ctx_, plan.form.sink);
+  Launch(std::move(call), std::move(sent));
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> GraphState::RemoveUnneeded(const Plan& plan) {
+  std::vector<uint64_t> frees;
+  for (uint64_t number = 0; number < buffers_.end(); ++number) {
+    if (!buffers_.Has(number) || plan.Keeps(number)) continue;
+    if (const ClientBuffer& b = buffers_.at(number); b.on_daemon) frees.push_back(b.handle);
+    buffers_.Remove(number);
+  }
+  return frees;
+}
+
+absl::Status GraphState::Compute(std::span<const std::shared_ptr<TensorState>> tensors, bool wait) {
+  Poll();
+  UOPD_TRY(TakeError());
+  UOPD_ASSIGN(const Plan plan, MakePlan(tensors));
+  if (plan.pending.empty()) return absl::OkStatus();
+  std::vector<uint64_t> returned;
+  absl::Status status = Send(plan, returned);
+  Answer answer;
+  if (status.ok()) {
+    sent_.back().settled = !wait;
+    sent_.back().told = wait;
+    answer = sent_.back().answer;
+    if (wait) {
+      status = answer.future.Wait();
+      Poll();
+    }
+  }
+  if (!status.ok()) {
+    Discard(plan.pending);
+    return status;
+  }
+  for (uint64_t number = 0; recording_ == nullptr && number < buffers_.end(); ++number) {
+    if (buffers_.Has(number) && !plan.Keeps(number)) buffers_.Remove(number);
+  }
+  for (const Pending& p : plan.pending) Settle(p, answer, returned);
+  Compact();
+  return absl::OkStatus();
+}
+
+absl::Status GraphState::Submit(std::span<const std::shared_ptr<TensorState>> tensors) {
+  return Compute(tensors, false);
+}
+
+absl::Status GraphState::Realize(std::span<const std::shared_ptr<TensorState>> tensors) {
+  UOPD_TRY(Compute(tensors, true));
+  // Tensors that were submitted before.
+  for (const auto& t : tensors) {
+    if (t == nullptr || !t->uop || !IsStored(t->uop)) continue;
+    for (uint64_t number : NumbersOf(t->uop)) {
+      if (const auto& maker = buffers_.at(number).maker) UOPD_TRY(maker->Wait());
+    }
+  }
+  Poll();
+  return absl::OkStatus();
+}
+
+void GraphState::Settle(const Pending& p, const Answer& answer,
+                        std::span<const uint64_t> returned) {
+  TensorState& t = *p.state;
+  t.uop = p.target;
+  t.replaces = UOp();
+  TakeContents(t, answer, returned);
+}
+
+void GraphState::TakeContents(TensorState& t, const Answer& answer,
+                              std::span<const uint64_t> returned) {
+  t.answer = {};
+  t.places.clear();
+  std::vector<size_t> places;
+  const std::vector<uint64_t> numbers = NumbersOf(t.uop);
+  for (uint64_t number : numbers) {
+    const auto at = std::find(returned.begin(), returned.end(), number);
+    if (at == returned.end()) return;
+    places.push_back(static_cast<size_t>(at - returned.begin()));
+  }
+  t.answer = answer;
+  t.places = std::move(places);
+  t.version = buffers_.at(numbers[0]).version;
+}
+
+void GraphState::Poll() {
+  while (!sent_.empty() && sent_.front().answer.future.Done()) {
+    Take(sent_.front());
+    sent_.pop_front();
+  }
+}
+
+void GraphState::Take(const Sent& sent) {
+  auto find = [&](const std::pair<uint64_t, uint64_t>& buffer) -> ClientBuffer* {
+    const auto [number, handle] = buffer;
+    const bool same =
+        number < buffers_.end() && buffers_.Has(number) && buffers_.at(number).handle == handle;
+    return same ? &buffers_.at(number) : nullptr;
+  };
+  const absl::Status status = sent.answer.future.Wait();
+  for (const auto& input : sent.inputs) {
+    ClientBuffer* const b = find(input);
+    if (b == nullptr) continue;
+    b->maker.reset();
+    if (status.ok())
+      b->data.reset();
+    else
+      b->on_daemon = false;  // it is sent again
+  }
+  for (const auto& made : sent.made) {
+    ClientBuffer* const b = find(made);
+    if (b == nullptr) continue;
+    b->on_daemon = status.ok();
+    if (status.ok() || b->zeros) b->maker.reset();
+  }
+  for (const auto& again : sent.again) {
+    if (ClientBuffer* const b = find(again); b != nullptr && status.ok()) b->maker.reset();
+  }
+  if (!status.ok()) {
+    orphans_.insert(orphans_.end(), sent.orphans.begin(), sent.orphans.end());
+    if (sent.settled) orphans_.insert(orphans_.end(), sent.frees.begin(), sent.frees.end());
+    if (!sent.told) error_.Update(status);
+    return;
+  }
+  if (!sent.counted) return;
+  const CallReport& report = sent.answer.result->report;
+  ++stats_.executes;
+  stats_.graphs_sent += report.graph_sent;
+  stats_.kernels_compiled += report.kernels_compiled;
+  stats_.kernels_disk += report.kernels_disk;
+  stats_.kernels_memory += report.kernels_memory;
+  stats_.kernels_tuned = report.kernels_tuned;
+  stats_.schedule_misses += report.schedule_miss;
+  stats_.last_run_us = report.run_us;
+}
+
+absl::Status GraphState::TakeError() { return std::exchange(error_, absl::OkStatus()); }
+
+absl::Status GraphState::Sync() {
+  for (const Sent& sent : sent_) sent.answer.future.Wait().IgnoreError();
+  Poll();
+  return TakeError();
+}
+
+}  // namespace uopd::client

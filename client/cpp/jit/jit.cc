@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+#include "uopd/jit.h"
+
+#include "client/cpp/jit/recording.h"
+
+namespace uopd::client {
+
+Jit::Jit(Client& client, Function function) : client_(client), function_(std::move(function)) {}
+Jit::~Jit() = default;
+Jit::Jit(Jit&&) noexcept = default;
+Jit& Jit::operator=(Jit&&) noexcept = default;
+
+absl::Status Jit::Begin(std::span<const Tensor> inputs) {
+  recording_.reset();
+  warm_ = false;
+  UOPD_ASSIGN(recording_, Recording::Begin(client_, inputs));
+  return absl::OkStatus();
+}
+
+absl::Status Jit::End(std::span<const Tensor> outputs) {
+  if (recording_ == nullptr || warm_)
+    return absl::FailedPreconditionError("Jit: End without Begin");
+  absl::Status status = recording_->End(outputs);
+  if (status.ok())
+    warm_ = true;
+  else
+    recording_.reset();
+  return status;
+}
+
+void Jit::Abandon() {
+  if (!recorded()) recording_.reset();
+}
+
+bool Jit::recorded() const { return recording_ != nullptr && warm_; }
+
+void Jit::Reset() {
+  recording_.reset();
+  warm_ = false;
+}
+
+absl::StatusOr<std::vector<Tensor>> Jit::Replay(std::span<const Tensor> inputs,
+                                                std::span<const VariableValue> variables) {
+  if (!recorded()) return absl::FailedPreconditionError("Jit: nothing was recorded");
+  return recording_->Replay(inputs, variables);
+}
+
+absl::StatusOr<std::vector<Tensor>> Jit::operator()(std::span<const Tensor> inputs,
+                                                    std::span<const VariableValue> variables) {
+  if (recorded()) return Replay(inputs, variables);
+  if (!warm_) {
+    UOPD_ASSIGN(std::vector<Tensor> out, function_(inputs));
+    UOPD_TRY(Submit(out));
+    warm_ = true;
+    return out;
+  }
+  UOPD_TRY(Begin(inputs));
+  auto out = function_(inputs);
+  absl::Status status = out.status();
+  if (status.ok()) status = End(*out);
+  if (!status.ok()) {
+    Reset();
+    return status;
+  }
+  return out;
+}
+
+}  // namespace uopd::client

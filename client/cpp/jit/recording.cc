@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/jit/recording.h"
+
+#include <algorithm>
+
+#include "client/cpp/graph/build.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::client {
+namespace {
+
+absl::Status Misused(std::string message) {
+  return absl::FailedPreconditionError(Cat("Jit: ", message));
+}
+
+std::string Shown(const TensorState& t) { return Cat(ir::Name(t.dtype), " ", Text(t.dims)); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Recording>> Recording::Begin(const Client& client,
+                                                            std::span<const Tensor> inputs) {
+  std::unique_ptr<Recording> out(new Recording(client.graph_));
+  GraphState& graph = *out->graph_;
+  if (graph.recording_ != nullptr) return Misused("another function is being recorded");
+  std::vector<std::shared_ptr<TensorState>> assigned;
+  for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
+    if (t->uop && t->replaces) assigned.push_back(t->shared_from_this());
+  }
+  UOPD_TRY(graph.Submit(assigned));
+  UOPD_ASSIGN(const std::vector<uint64_t> numbers, out->NumbersOfInputs(inputs));
+  for (const Tensor& t : inputs) out->inputs_.push_back(Describe(t));
+  for (uint64_t number : numbers) {
+    const auto position = static_cast<int>(out->input_of_.size());
+    if (!out->input_of_.emplace(number, position).second)
+      return Misused("two inputs are the same tensor");
+  }
+  // Memory that reads as zeros and is older than the recording is not cleared again.
+  std::vector<uint64_t> all;
+  for (uint64_t number = 0; number < graph.buffers_.end(); ++number) {
+    if (graph.buffers_.Has(number)) all.push_back(number);
+  }
+  UOPD_TRY(graph.MakeZeros(all));
+  for (TensorState* t = graph.oldest(); t != nullptr; t = t->newer) {
+    if (t->uop && IsStored(t->uop))
+      out->known_.push_back({t->shared_from_this(), NumbersOf(t->uop)});
+  }
+  graph.recording_ = out.get();
+  return out;
+}
+
+Recording::~Recording() {
+  if (graph_->recording_ == this) graph_->recording_ = nullptr;
+}
+
+Recording::Input Recording::Describe(const Tensor& t) {
+  return {t.dtype(), t.dims(), t.device(), t.devices(), t.shard_axis(), t.shard_sizes()};
+}
+
+absl::StatusOr<std::vector<uint64_t>> Recording::NumbersOfInputs(std::span<const Tensor> inputs) {
+  std::vector<std::shared_ptr<TensorState>> states;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    UOPD_TRY(WithFrame(inputs[i].status(), Cat("taking input ", i, " of a Jit")));
+    if (inputs[i].state()->graph != graph_)
+      return absl::InvalidArgumentError(Cat("Jit: input ", i, " belongs to another client"));
+    if (inputs[i].size() == 0)
+      return absl::InvalidArgumentError(Cat("Jit: input ", i, " has no elements"));
+    states.push_back(inputs[i].state());
+  }
+  UOPD_TRY(graph_->Submit(states));
+  std::vector<uint64_t> out;
+  for (const auto& t : states) {
+    for (uint64_t number : NumbersOf(t->uop)) out.push_back(number);
+  }
+  return out;
+}
+
+void Recording::Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx,
+                    ir::UOp sink) {
+  Recorded& recorded = calls_.emplace_back();
+  recorded.call = call;
+  recorded.call.free_buffers.clear();
+  std::vector<bool> written(numbers.size());
+  for (ir::UOp u : ir::Toposort(ctx, sink)) {
+    if (!u.Is(ir::Op::STORE)) continue;
+    for (ir::UOp base : ir::BasesOf(ctx, u.src(0)))
+      written[static_cast<size_t>(base.slot())] = true;
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    Slot& slot = recorded.slots.emplace_back();
+    Argument& a = recorded.call.arguments[i];
+    const auto input = input_of_.find(numbers[i]);
+    slot.number = numbers[i];
+    slot.input = input == input_of_.end() ? -1 : input->second;
+    slot.written = written[i];
+    slot.made = a.made;
+    slot.counters = graph_->buffers_.at(numbers[i]).counters;
+    if (slot.written && slot.input < 0) written_.Insert(slot.number);
+    writes_inputs_ |= slot.written && slot.input >= 0;
+    // Data that the calls overwrite must come again; other data stay on the daemon.
+    slot.resend = a.data != nullptr && slot.input < 0 && (slot.written || slot.counters != 0);
+    if (!slot.resend) a.data = nullptr;
+  }
+  for (ir::UOp v : ir::Variables(ctx, sink)) {
+    recorded.variables.emplace_back(v.text());
+    recorded.floats.push_back(ir::IsFloat(v.dtype()));
+  }
+}
+
+absl::Status Recording::CheckState(const char* when) const {
+  for (const Known& known : known_) {
+    const auto t = known.state.lock();
+    if (t == nullptr) continue;
+    if (!t->error.ok()) return t->error;
+    if (!IsStored(t->uop) || t->replaces) {
+      return Misused(Cat("a tensor (", Shown(*t), ") was assigned ", when,
+                         " and is not realised: submit it, or return it"));
+    }
+    if (NumbersOf(t->uop) != known.numbers) {
+      return Misused(Cat("a tensor (", Shown(*t), ") got other memory ", when,
+                         ": another tensor needs its old contents. A replay would write the old "
+                         "memory. Drop that tensor, or assign a value to this one in place"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::End(std::span<const Tensor> outputs) {
+  std::vector<std::shared_ptr<TensorState>> states;
+  for (const Tensor& t : outputs) {
+    UOPD_TRY(t.status());
+    if (t.state()->graph != graph_) return Misused("an output belongs to another client");
+    states.push_back(t.state());
+  }
+  UOPD_TRY(graph_->Submit(states));
+  graph_->recording_ = nullptr;
+  if (calls_.empty()) return Misused("the function computes nothing");
+  UOPD_TRY(CheckState("inside of the function"));
+  outputs_.assign(outputs.begin(), outputs.end());
+  // From here on the recording holds its buffers, and watches the tensors that have them.
+  NumberSet used;
+  for (const Recorded& recorded : calls_) {
+    for (const Slot& slot : recorded.slots) {
+      if (slot.input >= 0 || used.Contains(slot.number)) continue;
+      used.Insert(slot.number);
+      const ClientBuffer& b = graph_->buffers_.at(slot.number);
+      const ir::UOp buffer =
+          ir::Buffer(graph_->ctx(), static_cast<int64_t>(slot.number), b.dtype,
+                     ir::ShapeArg(graph_->ctx(), graph_->buffers_.dims(slot.number)),
+                     ir::AddrSpace::GLOBAL, b.device);
+      held_.emplace_back(graph_->NewTensor(buffer, b.device));
+      held_.back().state()->pinned = true;
+    }
+  }
+  known_.clear();
+  absl::flat_hash_set<const TensorState*> ours;
+  for (const Tensor& t : held_) ours.insert(t.state().get());
+  for (TensorState* t = graph_->oldest(); t != nullptr; t = t->newer) {
+    if (!t->uop || !IsStored(t->uop) || ours.contains(t)) continue;
+    const std::vector<uint64_t> numbers = NumbersOf(t->uop);
+    if (used.Contains(numbers[0])) known_.push_back({t->shared_from_this(), numbers});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::SetVariables(std::span<const VariableValue> values,
+                                     const Recorded& recorded, Call& call) const {
+  for (const VariableValue& value : values) {
+    for (size_t i = 0; i < recorded.variables.size(); ++i) {
+      if (recorded.variables[i] != value.name()) continue;
+      if (recorded.floats[i] != value.is_float()) {
+        return absl::InvalidArgumentError(Cat("Jit: variable ", value.name(), " takes ",
+                                              recorded.floats[i] ? "a float" : "an integer"));
+      }
+      call.variables[i] = value.bits();
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Recording::ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
+                                  std::span<const VariableValue> variables, bool first) {
+  GraphState& graph = *graph_;
+  Call call = recorded.call;
+  UOPD_TRY(SetVariables(variables, recorded, call));
+  GraphState::Sent sent;
+  sent.counted = sent.settled = true;
+  GraphState::Room room = graph.NewRoom();
+  std::vector<uint64_t> returned;
+  for (size_t i = 0; i < recorded.slots.size(); ++i) {
+    const Slot& slot = recorded.slots[i];
+    Argument& a = call.arguments[i];
+    uint64_t number = slot.number;
+    if (slot.input >= 0) {
+      number = inputs[static_cast<size_t>(slot.input)];
+      UOPD_TRY(graph.CheckMade(std::span(&number, 1)));
+      UOPD_TRY(graph.Bind(number, true, room, a, sent));
+    } else if (slot.counters != 0) {
+      a.data = std::make_shared<const std::string>(graph.TakePosition(slot.counters));
+    }
+    if (slot.written) ++graph.buffers_.at(number).version;
+    if (slot.made && slot.input < 0) sent.again.emplace_back(number, a.handle);
+    if (a.return_data) returned.push_back(number);
+  }
+  if (first && graph.dropped_) {
+    GraphState::Plan plan;
+    plan.kept = graph.ReadByOthers({}, plan.pinned);
+    call.free_buffers = graph.RemoveUnneeded(plan);
+    graph.dropped_ = false;
+  }
+  sent.frees = call.free_buffers;
+  sent.orphans.swap(graph.orphans_);
+  call.free_buffers.insert(call.free_buffers.end(), sent.orphans.begin(), sent.orphans.end());
+  graph.Launch(std::move(call), std::move(sent));
+  const Answer& answer = graph.sent_.back().answer;
+  for (const Known& known : known_) {
+    const auto t = known.state.lock();
+    if (t != nullptr && written_.Contains(known.numbers[0]))
+      graph.TakeContents(*t, answer, returned);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Tensor>> Recording::Replay(std::span<const Tensor> inputs,
+                                                      std::span<const VariableValue> variables) {
+  if (graph_->recording_ != nullptr)
+    return Misused("a recorded function cannot be replayed while another one is recorded");
+  graph_->Poll();
+  UOPD_TRY(graph_->TakeError());
+  // Values that were assigned outside and not submitted.
+  std::vector<std::shared_ptr<TensorState>> assigned;
+  for (const Known& known : known_) {
+    const auto t = known.state.lock();
+    if (t != nullptr && t->error.ok() && (!IsStored(t->uop) || t->replaces)) assigned.push_back(t);
+  }
+  UOPD_TRY(graph_->Submit(assigned));
+  UOPD_TRY(CheckState("since it was recorded"));
+  if (inputs.size() != inputs_.size()) {
+    return absl::InvalidArgumentError(Cat("Jit: the function was recorded with ", inputs_.size(),
+                                          " inputs, not ", inputs.size()));
+  }
+  std::vector<Tensor> own(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < own.size(); ++i) {
+    UOPD_TRY(WithFrame(own[i].status(), Cat("taking input ", i, " of a Jit")));
+    const Input want = inputs_[i], got = Describe(own[i]);
+    if (got.dtype != want.dtype || got.dims != want.dims || got.device != want.device ||
+        got.devices != want.devices || got.axis != want.axis || got.sizes != want.sizes) {
+      return absl::InvalidArgumentError(Cat("Jit: input ", i, " is ", Shown(*own[i].state()),
+                                            " on ", got.device, "; the function was recorded with ",
+                                            ir::Name(want.dtype), " ", Text(want.dims), " on ",
+                                            want.device));
+    }
+    // What a replay writes, and an input that it is given twice and writes, is copied before.
+    bool copy = false;
+    if (const ir::UOp u = own[i].state()->uop; IsStored(u)) {
+      for (uint64_t number : NumbersOf(u)) copy |= written_.Contains(number);
+    }
+    for (size_t k = 0; k < i && writes_inputs_; ++k) copy |= own[k].state() == own[i].state();
+    if (copy) own[i] = own[i].Contiguous();
+  }
+  UOPD_ASSIGN(const std::vector<uint64_t> numbers, NumbersOfInputs(own));
+  bool first = true;
+  for (const Recorded& recorded : calls_) {
+    UOPD_TRY(ReplayOne(recorded, numbers, variables, first));
+    first = false;
+  }
+  return outputs_;
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// Recording: the requests that a function submits, as they can be sent again with other inputs. See
+// uopd/jit.h. Internal to the library.
+//
+// While it records, GraphState adds every call, gives every buffer a handle, and frees nothing.
+// After End the recording holds the buffers that its calls use, except for those of the inputs.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "client/cpp/graph/graph_state.h"
+#include "uopd/jit.h"
+
+namespace uopd::client {
+
+class Recording {
+ public:
+  // Begins to record. FAILED_PRECONDITION: another recording of the client has not ended.
+  static absl::StatusOr<std::unique_ptr<Recording>> Begin(const Client& client,
+                                                          std::span<const Tensor> inputs);
+  ~Recording();
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  absl::Status End(std::span<const Tensor> outputs);
+  absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,
+                                             std::span<const VariableValue> variables);
+
+  // Called by GraphState before it sends the call. `numbers`: the buffers of the slots.
+  void Add(const Call& call, std::span<const uint64_t> numbers, ir::UOpContext& ctx, ir::UOp sink);
+
+ private:
+  // What an argument of a replay is.
+  struct Slot {
+    uint64_t number = 0;    // of the buffer, unless it is an input's
+    int input = -1;         // its position among the buffers of all inputs
+    bool written = false;   // by the call
+    bool made = false;      // its contents before the call do not matter
+    bool resend = false;    // the data of the argument travel with each replay
+    uint64_t counters = 0;  // the data are the position of so many random numbers
+  };
+  struct Recorded {
+    Call call;
+    std::vector<Slot> slots;
+    std::vector<std::string> variables;
+    std::vector<bool> floats;  // which variables are floats
+  };
+  // A tensor that had memory when the recording began, or that the calls write.
+  struct Known {
+    std::weak_ptr<TensorState> state;
+    std::vector<uint64_t> numbers;
+  };
+  struct Input {
+    Dtype dtype;
+    Dims dims;
+    std::string device;
+    std::vector<std::string> devices;  // of its pieces
+    int64_t axis = -1;
+    Dims sizes;
+  };
+
+  explicit Recording(std::shared_ptr<GraphState> graph) : graph_(std::move(graph)) {}
+  static Input Describe(const Tensor& t);
+  // The buffers of the inputs, submitted.
+  absl::StatusOr<std::vector<uint64_t>> NumbersOfInputs(std::span<const Tensor> inputs);
+  absl::Status CheckState(const char* when) const;
+  absl::Status SetVariables(std::span<const VariableValue> values, const Recorded& recorded,
+                            Call& call) const;
+  absl::Status ReplayOne(const Recorded& recorded, std::span<const uint64_t> inputs,
+                         std::span<const VariableValue> variables, bool first);
+
+  const std::shared_ptr<GraphState> graph_;
+  std::vector<Input> inputs_;
+  absl::flat_hash_map<uint64_t, int> input_of_;  // number of a buffer -> position
+  std::vector<Known> known_;
+  std::vector<Recorded> calls_;
+  std::vector<Tensor> outputs_, held_;
+  NumberSet written_;  // buffers that replays write, without those of inputs
+  bool writes_inputs_ = false;
+};
+
+}  // namespace uopd::client

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+#include "uopd/connection.h"
+
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "client/cpp/net/pipeline.h"
+#include "client/cpp/net/session.h"
+#include "client/cpp/net/wire_call.h"
+#include "core/base/text.h"
+
+namespace uopd::client {
+namespace {
+
+constexpr size_t kChunk = 1 << 20;
+
+// Ends a promise when all parts of it have ended, with the first error.
+class Parts {
+ public:
+  Parts(size_t parts, const std::weak_ptr<Driver>& driver) : promise_(driver), left_(parts) {}
+  Future future() const { return promise_.future(); }
+  void End(const absl::Status& status) {
+    {
+      MutexLock lock(mutex_);
+      first_.Update(status);
+      if (--left_ > 0) return;
+    }
+    promise_.Set(first_);
+  }
+
+ private:
+  Promise promise_;
+  Mutex mutex_;
+  size_t left_;
+  absl::Status first_;
+};
+
+// The connections of the process, for fork(). Never destroyed.
+struct All {
+  std::mutex mutex;
+  std::set<Connection*> connections;
+};
+All& AllConnections() {
+  static auto* const all = new All;
+  return *all;
+}
+
+}  // namespace
+
+Connection::Connection(std::unique_ptr<Session> session)
+    : session_(std::move(session)),
+      pipeline_(std::make_shared<Pipeline>(
+          *session_, kMostUnanswered, kMostUnansweredBytes, [this] { return NewRequestId(); },
+          [this](const Pipeline::Item& item, size_t bytes) {
+            auto& count = item.request.has_execute()  ? execute_bytes_
+                          : item.request.has_upload() ? upload_bytes_
+                                                      : other_bytes_;
+            count.fetch_add(bytes, std::memory_order_relaxed);
+          })) {
+  for (const v1::Device& d : session_->hello().devices()) {
+    devices_.push_back(
+        {d.name(), d.kind(), d.arch(), d.memory_bytes(), d.threads(), d.unavailable_reason()});
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Connection>> Connection::Connect(ConnectOptions options) {
+  UOPD_ASSIGN(auto session, Session::Open(std::move(options)));
+  std::shared_ptr<Connection> out(new Connection(std::move(session)));
+  const std::scoped_lock lock(AllConnections().mutex);
+  AllConnections().connections.insert(out.get());
+  return out;
+}
+
+Connection::~Connection() {
+  {
+    const std::scoped_lock lock(AllConnections().mutex);
+    AllConnections().connections.erase(this);
+  }
+  pipeline_->Close();
+}
+
+void Connection::BeforeFork() {
+  AllConnections().mutex.lock();
+  for (Connection* c : AllConnections().connections) {
+    c->pipeline_->Pause();
+    c->session_->Pause();
+  }
+}
+
+void Connection::AfterForkInParent() {
+  for (Connection* c : AllConnections().connections) {
+    c->session_->Continue();
+    c->pipeline_->Continue();
+  }
+  AllConnections().mutex.unlock();
+}
+
+void Connection::AfterForkInChild() {
+  AllConnections().connections.clear();  // they are the parent's
+  AllConnections().mutex.unlock();
+}
+
+Answer Connection::Submit(Call call) {
+  auto item = std::make_unique<Pipeline::Item>();
+  v1::ExecuteRequest& request = *item->request.mutable_execute();
+  request = ToWire(call);
+  request.set_session_id(session_->id());
+  request.set_request_id(NewRequestId());
+  session_->AskForCodeOnce(request);
+  for (const Argument& a : call.arguments) {
+    if (a.data != nullptr) item->held_bytes += a.data->size();
+    if (a.handle == 0) continue;
+    if (a.made || a.data != nullptr)
+      item->makes.push_back(a.handle);
+    else
+      item->uses.push_back(a.handle);
+  }
+  item->graph = std::move(call.graph);
+  auto result = std::make_shared<CallResult>();
+  const Promise promise(pipeline_);
+  Pipeline::Item* const raw = item.get();  // it lives until `done` was called
+  item->done = [this, raw, result, promise](const absl::Status& status,
+                                            v1::PipelineResponse& response) {
+    if (status.ok()) {
+      session_->ShowDebugText(raw->request.execute(), response.execute());
+      *result = FromWire(*response.mutable_execute());
+      result->report.graph_sent = raw->graph_sent;
+    }
+    promise.Set(status);
+  };
+  pipeline_->Push(std::move(item));
+  return {promise.future(), std::move(result)};
+}
+
+Future Connection::Upload(uint64_t handle, std::string_view device,
+                          std::shared_ptr<const std::string> bytes) {
+  const size_t size = bytes->size(), chunks = std::max<size_t>(1, (size + kChunk - 1) / kChunk);
+  auto parts = std::make_shared<Parts>(chunks, pipeline_);
+  for (size_t i = 0; i < chunks; ++i) {
+    auto item = std::make_unique<Pipeline::Item>();
+    v1::UploadRequest& request = *item->request.mutable_upload();
+    request.set_session_id(session_->id());
+    request.mutable_buffer()->set_handle(handle);
+    request.mutable_buffer()->set_bytes(size);
+    request.mutable_buffer()->set_device(std::string(device));
+    request.set_offset(i * kChunk);
+    item->payload = bytes;
+    item->payload_begin = i * kChunk;
+    item->payload_bytes = std::min(kChunk, size - i * kChunk);
+    if (i > 0) item->uses.push_back(handle);
+    item->makes.push_back(handle);
+    item->done = [parts](const absl::Status& status, v1::PipelineResponse&) { parts->End(status); };
+    pipeline_->Push(std::move(item));
+  }
+  return parts->future();
+}
+
+Future Connection::Download(uint64_t handle, std::span<char> out) {
+  const size_t chunks = std::max<size_t>(1, (out.size() + kChunk - 1) / kChunk);
+  auto parts = std::make_shared<Parts>(chunks, pipeline_);
+  for (size_t i = 0; i < chunks; ++i) {
+    auto item = std::make_unique<Pipeline::Item>();
+    v1::DownloadRequest& request = *item->request.mutable_download();
+    const auto into = out.subspan(i * kChunk, std::min(kChunk, out.size() - i * kChunk));
+    request.set_session_id(session_->id());
+    request.set_handle(handle);
+    request.set_offset(i * kChunk);
+    request.set_bytes(into.size());
+    item->uses.push_back(handle);
+    item->done = [parts, into](const absl::Status& status, v1::PipelineResponse& response) {
+      if (!status.ok()) return parts->End(status);
+      const std::string& data = response.download().data();
+      if (data.size() != into.size()) {
+        return parts->End(
+            absl::InternalError(Cat("download gave ", data.size(), " bytes of ", into.size())));
+      }
+      std::memcpy(into.data(), data.data(), data.size());
+      parts->End(status);
+    };
+    pipeline_->Push(std::move(item));
+  }
+  return parts->future();
+}
+
+void Connection::Cancel() { pipeline_->CancelAll(); }
+
+uint64_t Connection::max_message_bytes() const {
+  return session_->hello().limits().max_message_bytes();
+}
+
+Traffic Connection::traffic() const {
+  const auto load = [](const auto& n) { return n.load(std::memory_order_relaxed); };
+  return {load(execute_bytes_), load(upload_bytes_), load(other_bytes_)};
+}
+
+std::weak_ptr<Driver> Connection::driver() const { return pipeline_; }
+
+const std::string& Connection::address() const { return session_->options().address; }
+const std::string& Connection::server() const { return session_->hello().server(); }
+
+}  // namespace uopd::client

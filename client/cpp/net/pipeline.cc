@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/net/pipeline.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "client/cpp/net/grpc_status.h"
+#include "core/base/text.h"
+
+namespace uopd::client {
+namespace {
+
+constexpr int kTries = 5;  // of a call, without any answer between them
+constexpr size_t kMostMissing = 1 << 16;
+constexpr auto kGrace = std::chrono::seconds(10);  // for the answer to a call that was cancelled
+
+absl::Status StatusOf(const v1::PipelineResponse& response) {
+  const auto code = static_cast<absl::StatusCode>(response.code());
+  if (!response.has_node_error()) return absl::Status(code, response.message());
+  return WithNodeOf(code, response.message(), response.node_error());
+}
+
+}  // namespace
+
+Pipeline::Pipeline(Session& session, size_t most_items, size_t most_bytes,
+                   std::function<uint64_t()> new_request_id,
+                   std::function<void(const Item&, size_t)> sent)
+    : session_(session),
+      most_items_(most_items),
+      most_bytes_(most_bytes),
+      new_request_id_(std::move(new_request_id)),
+      sent_(std::move(sent)) {}
+
+Pipeline::~Pipeline() = default;
+
+void Pipeline::Close() {
+  bool paused = false;
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;
+    paused = paused_;
+  }
+  room_.notify_all();
+  session_.StopSleeping();
+  if (!paused) StopEvents();
+  Ended ended;
+  {
+    MutexLock lock(mutex_);
+    FailAll(absl::CancelledError("the connection was closed"), ended);
+  }
+  Finish(ended);
+}
+
+void Pipeline::Pause() {
+  {
+    MutexLock lock(mutex_);
+    paused_ = true;
+  }
+  session_.StopWaiting();
+  StopEvents();
+  calls_.lock();
+  queue_.reset();
+}
+
+void Pipeline::Continue() {
+  queue_ = std::make_unique<grpc::CompletionQueue>();
+  calls_.unlock();
+  bool again = false;
+  {
+    MutexLock lock(mutex_);
+    paused_ = shut_down_ = false;
+    again = open_ = !items_.empty();
+  }
+  MutexLock lock(handler_mutex_);
+  drained_ = stopping_ = false;
+  if (!again) return;
+  // As after any other end of a stream: the session is resumed, and tells what was served.
+  handler_ = Handler::kOwn;
+  thread_ = std::thread([this] {
+    OnStreamEnd();
+    {
+      MutexLock lock(handler_mutex_);
+      handler_ = Handler::kNone;
+    }
+    handler_left_.notify_all();
+    Work();
+  });
+}
+
+void Pipeline::StopEvents() {
+  {
+    MutexLock lock(mutex_);
+    if (open_) BreakStream();
+  }
+  {
+    MutexLock lock(mutex_);
+    if (!open_) ShutDownQueue();  // otherwise when the stream has ended
+  }
+  {
+    MutexLock lock(handler_mutex_);
+    stopping_ = true;
+  }
+  handler_left_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  {
+    MutexLock lock(handler_mutex_);
+    lock.Wait(handler_left_,
+              [this]() UOPD_REQUIRES(handler_mutex_) { return handler_ == Handler::kNone; });
+  }
+  while (HandleOne(std::chrono::system_clock::time_point::max())) {
+  }
+}
+
+void Pipeline::ShutDownQueue() {
+  if (!shut_down_) queue_->Shutdown();
+  shut_down_ = true;
+}
+
+void Pipeline::Finish(Ended& ended) {
+  v1::PipelineResponse none;
+  for (auto& [item, status] : ended) {
+    if (item->done) item->done(status, none);
+  }
+  ended.clear();
+}
+
+void Pipeline::Push(std::unique_ptr<Item> item) {
+  if (const absl::Status missing = CheckUses(*item); !missing.ok()) {
+    Ended ended;
+    ended.emplace_back(std::move(item), missing);
+    return Finish(ended);
+  }
+  if (!Queue(std::move(item))) return;
+  // The message before is still being written, as far as we know. Perhaps nobody looks.
+  {
+    MutexLock lock(handler_mutex_);
+    if (handler_ != Handler::kNone) return;
+    last_waiting_ = {};
+  }
+  handler_left_.notify_all();
+}
+
+absl::Status Pipeline::CheckUses(const Item& item) {
+  MutexLock lock(mutex_);
+  for (uint64_t handle : item.uses) {
+    const auto found = missing_.find(handle);
+    if (found == missing_.end()) continue;
+    const absl::Status why = found->second;
+    for (uint64_t made : item.makes) missing_.insert_or_assign(made, why);
+    return why;
+  }
+  for (uint64_t handle : item.makes) missing_.erase(handle);
+  for (uint64_t handle : item.request.execute().free_buffers()) missing_.erase(handle);
+  return absl::OkStatus();
+}
+
+bool Pipeline::Queue(std::unique_ptr<Item> item) {
+  MutexLock lock(mutex_);
+  lock.Wait(room_, [this]() UOPD_REQUIRES(mutex_) {
+    return closing_ || items_.empty() || (items_.size() < most_items_ && held_bytes_ < most_bytes_);
+  });
+  if (items_.empty()) {
+    front_since_ = Clock::now();
+    deadline_passed_ = false;
+  }
+  held_bytes_ += item->held_bytes;
+  items_.push_back(std::move(item));
+  if (closing_ || paused_) return false;  // Close ends it, or Continue sends it
+  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  if (!open_)
+    OpenStream();
+  else
+    WriteNext();
+  return started_ && next_ < items_.size();
+}
+
+void Pipeline::CancelAll() {
+  std::vector<uint64_t> sent;
+  Ended ended;
+  {
+    MutexLock lock(mutex_);
+    const absl::Status cancelled = absl::CancelledError("cancelled by the client");
+    // What was not sent ends here, and all else when the daemon has answered.
+    while (items_.size() > next_) {
+      held_bytes_ -= items_.back()->held_bytes;
+      ended.emplace_back(std::move(items_.back()), cancelled);
+      items_.pop_back();
+    }
+    for (auto& item : items_) {
+      item->cancelled = true;
+      if (item->request.has_execute()) sent.push_back(item->request.execute().request_id());
+    }
+    std::reverse(ended.begin(), ended.end());
+  }
+  room_.notify_all();
+  Finish(ended);
+  for (uint64_t id : sent) CancelOnDaemon(id);
+}
+
+void Pipeline::CancelOnDaemon(uint64_t request_id) {
+  const std::scoped_lock lock(calls_);
+  session_.CancelExecute(request_id).IgnoreError();
+}
+
+bool Pipeline::HandleOne(std::chrono::system_clock::time_point until) {
+  void* tag = nullptr;
+  bool ok = false;
+  switch (queue_->AsyncNext(&tag, &ok, until)) {
+    case grpc::CompletionQueue::SHUTDOWN: {
+      MutexLock lock(handler_mutex_);
+      drained_ = true;
+      return false;
+    }
+    case grpc::CompletionQueue::TIMEOUT:
+      return false;
+    case grpc::CompletionQueue::GOT_EVENT:
+      OnEvent(static_cast<Tag>(reinterpret_cast<intptr_t>(tag)), ok);
+      break;
+  }
+  return true;
+}
+
+void Pipeline::LeaveEvents() {
+  bool stopping = false;
+  {
+    MutexLock lock(handler_mutex_);
+    handler_ = Handler::kNone;
+    last_waiting_ = Clock::now();
+    stopping = stopping_ || drained_;
+  }
+  if (stopping) handler_left_.notify_all();  // otherwise the own thread looks by itself
+}
+
+void Pipeline::DriveUntil(const std::function<bool()>& done, absl::Time until) {
+  if (done()) return;
+  const auto end = std::min(until, absl::Now() + absl::Hours(24));
+  {
+    MutexLock lock(handler_mutex_);
+    if (handler_ == Handler::kWaiting) return;
+    // The own thread makes room after the next event.
+    ++wanted_;
+    lock.WaitUntil(handler_left_, absl::ToChronoTime(end), [&]() UOPD_REQUIRES(handler_mutex_) {
+      return handler_ != Handler::kOwn || drained_;
+    });
+    --wanted_;
+    if (handler_ != Handler::kNone || drained_) return;
+    handler_ = Handler::kWaiting;
+  }
+  for (bool more = true; more && !done() && absl::Now() < end;) {
+    const auto soon = std::min(end, absl::Now() + absl::Seconds(1));
+    if (!HandleOne(absl::ToChronoTime(soon))) {
+      OnSilence();
+      MutexLock lock(handler_mutex_);
+      more = !drained_ && !stopping_;
+    }
+  }
+  LeaveEvents();
+}
+
+bool Pipeline::MayWork() const {
+  return stopping_ || (wanted_ == 0 && Clock::now() >= last_waiting_ + kPause);
+}
+
+// The pipeline's own thread.
+void Pipeline::Work() {
+  for (;;) {
+    {
+      MutexLock lock(handler_mutex_);
+      while (!drained_ && !(handler_ == Handler::kNone && MayWork())) {
+        // Nobody wakes this thread when a waiting one leaves: that would cost as much as is saved.
+        lock.WaitUntil(handler_left_, Clock::now() + kPause,
+                       [this]() UOPD_REQUIRES(handler_mutex_) {
+                         return drained_ || (handler_ == Handler::kNone && MayWork());
+                       });
+      }
+      if (drained_) return;
+      handler_ = Handler::kOwn;
+    }
+    for (bool mine = true; mine;) {
+      if (!HandleOne(std::chrono::system_clock::now() + std::chrono::seconds(1))) OnSilence();
+      MutexLock lock(handler_mutex_);
+      mine = !drained_ && MayWork();
+    }
+    MutexLock lock(handler_mutex_);
+    handler_ = Handler::kNone;
+    handler_left_.notify_all();
+    if (drained_) return;
+  }
+}
+
+void Pipeline::OpenStream() {
+  open_ = true;
+  started_ = writing_ = reading_ = broken_ = finishing_ = false;
+  context_ = std::make_unique<grpc::ClientContext>();
+  session_.AddCredentials(*context_);
+  stream_ = session_.stub().PrepareAsyncPipeline(context_.get(), queue_.get());
+  stream_->StartCall(AsTag(kStarted));
+}
+
+void Pipeline::BreakStream() {
+  if (context_ != nullptr) context_->TryCancel();
+  FinishIfBroken();
+}
+
+void Pipeline::OnEvent(Tag tag, bool ok) {
+  bool over = false;
+  switch (tag) {
+    case kStarted: {
+      MutexLock lock(mutex_);
+      started_ = true;
+      if (ok) {
+        reading_ = true;
+        stream_->Read(&incoming_, AsTag(kRead));
+        WriteNext();
+      } else {
+        broken_ = true;
+      }
+      FinishIfBroken();
+      break;
+    }
+    case kWritten: {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      if (!ok) broken_ = true;
+      WriteNext();
+      FinishIfBroken();
+      break;
+    }
+    case kRead: {
+      if (ok) OnResponse();
+      MutexLock lock(mutex_);
+      if (ok && !broken_) {
+        stream_->Read(&incoming_, AsTag(kRead));
+      } else {
+        reading_ = false;
+        broken_ = true;
+        FinishIfBroken();
+      }
+      break;
+    }
+    case kFinished:
+      over = true;
+      break;
+  }
+  if (over) OnStreamEnd();
+}
+
+// The stream can be finished once nothing is read or written.
+void Pipeline::FinishIfBroken() {
+  if (!broken_ || !started_ || writing_ || finishing_) return;
+  if (reading_) {
+    context_->TryCancel();
+    return;
+  }
+  finishing_ = true;
+  stream_->Finish(&status_, AsTag(kFinished));
+}
+
+void Pipeline::WriteNext() {
+  if (!started_ || writing_ || broken_ || next_ == items_.size()) return;
+  Item& item = *items_[next_++];
+  writing_ = true;
+  item.sequence = item.sent_as = ++sequence_;
+  item.request.set_sequence(item.sequence);
+  item.request.set_epoch(epoch_);
+  if (item.payload != nullptr) {
+    item.request.mutable_upload()->set_data(item.payload->data() + item.payload_begin,
+                                            item.payload_bytes);
+  }
+  stream_->Write(item.request, AsTag(kWritten));  // the message is copied
+  sent_(item, item.request.ByteSizeLong());
+  if (item.payload != nullptr) item.request.mutable_upload()->clear_data();
+}
+
+std::unique_ptr<Pipeline::Item> Pipeline::PopFront() {
+  std::unique_ptr<Item> out = std::move(items_.front());
+  items_.pop_front();
+  if (next_ > 0) --next_;
+  held_bytes_ -= out->held_bytes;
+  front_since_ = Clock::now();
+  deadline_passed_ = false;
+  return out;
+}
+
+void Pipeline::Rewind() {
+  for (auto& item : items_) item->sequence = 0;
+  next_ = 0;
+  ++epoch_;
+}
+
+void Pipeline::OnResponse() {
+  std::unique_ptr<Item> answered;
+  Ended ended;
+  {
+    MutexLock lock(mutex_);
+    // Answers come in order. An answer to a call that was sent again, or ended here, is ignored.
+    if (items_.empty() || items_.front()->sequence != incoming_.sequence()) return;
+    if (incoming_.code() == 0) {
+      tries_ = 0;
+      answered = PopFront();
+    } else {
+      OnFailure(incoming_, ended);
+      WriteNext();
+    }
+  }
+  room_.notify_all();
+  if (answered != nullptr && answered->done) answered->done(absl::OkStatus(), incoming_);
+  Finish(ended);
+}
+
+void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
+  Item& item = *items_.front();
+  const std::string& kind = response.missing_error().kind();
+  const absl::Status status = StatusOf(response);
+  if (!item.cancelled && kind == "program" && item.graph != nullptr && !item.graph_sent) {
+    item.graph_sent = true;
+    item.request.mutable_execute()->set_graph(*item.graph);
+    item.request.mutable_execute()->set_request_id(new_request_id_());
+    Rewind();
+    return;
+  }
+  const bool lost = kind == "session" || absl::IsUnavailable(status);
+  if (!item.cancelled && lost && tries_ + 1 < kTries) {
+    broken_ = true;  // the session is resumed when the stream has ended
+    FinishIfBroken();
+    return;
+  }
+  tries_ = 0;
+  if (deadline_passed_ && !item.cancelled) {
+    FailFront(absl::DeadlineExceededError("the call took longer than the connection's timeout"),
+              ended);
+  } else {
+    const bool ours = kind == "buffer" && item.request.has_execute();
+    FailFront(ours ? Session::MissingBuffer(status) : session_.Explained(status, kind), ended);
+  }
+  Rewind();
+}
+
+void Pipeline::FailFront(const absl::Status& status, Ended& ended) {
+  absl::flat_hash_set<uint64_t> missing;
+  if (missing_.size() >= kMostMissing) missing_.clear();
+  auto end = [&](std::unique_ptr<Item> item, const absl::Status& error) UOPD_REQUIRES(mutex_) {
+    for (uint64_t handle : item->makes) {
+      missing.insert(handle);
+      missing_.insert_or_assign(handle, error);
+    }
+    ended.emplace_back(std::move(item), error);
+  };
+  const bool cancelled = items_.front()->cancelled;
+  end(PopFront(), status);
+  std::deque<std::unique_ptr<Item>> left;
+  for (auto& item : items_) {
+    const bool needs = std::any_of(item->uses.begin(), item->uses.end(),
+                                   [&](uint64_t handle) { return missing.contains(handle); });
+    if (!needs && !(cancelled && item->cancelled)) {
+      left.push_back(std::move(item));
+      continue;
+    }
+    held_bytes_ -= item->held_bytes;
+    end(std::move(item), status);
+  }
+  items_ = std::move(left);
+}
+
+void Pipeline::FailAll(const absl::Status& status, Ended& ended) {
+  while (!items_.empty()) ended.emplace_back(PopFront(), status);
+  next_ = 0;
+}
+
+void Pipeline::DropServed(uint64_t last_sequence, Ended& ended) {
+  std::deque<std::unique_ptr<Item>> left;
+  for (auto& item : items_) {
+    const bool again = item->request.has_execute() || item->request.has_download();
+    if (again || item->sent_as == 0 || item->sent_as > last_sequence) {
+      left.push_back(std::move(item));
+      continue;
+    }
+    held_bytes_ -= item->held_bytes;
+    ended.emplace_back(std::move(item), absl::OkStatus());
+  }
+  items_ = std::move(left);
+}
+
+void Pipeline::OnStreamEnd() {
+  Ended ended;
+  bool resume = false;
+  std::optional<Backoff> backoff;
+  {
+    MutexLock lock(mutex_);
+    stream_.reset();
+    context_.reset();
+    started_ = false;  // open_ stays true, so that nobody else opens a stream
+    resume = !closing_ && !paused_ && !items_.empty();
+  }
+  // What is not answered is tried some times, with waits between.
+  while (resume) {
+    if (!backoff) backoff.emplace(std::random_device()());
+    if (!session_.Sleep(backoff->Next())) break;
+    uint64_t last_sequence = 0;
+    const Session::Resumed resumed = session_.Resume(&last_sequence);
+    MutexLock lock(mutex_);
+    if (closing_ || paused_) break;
+    resume = resumed == Session::Resumed::kUnreachable;
+    if (resumed == Session::Resumed::kGone) {
+      FailAll(session_.Explained(absl::OkStatus(), "session"), ended);
+    } else if (++tries_ >= kTries) {
+      tries_ = 0;
+      resume = false;
+      FailAll(
+          session_.Explained(absl::UnavailableError(status_.ok() ? "the daemon cannot be reached"
+                                                                 : status_.error_message()),
+                             ""),
+          ended);
+    } else if (resumed == Session::Resumed::kYes) {
+      DropServed(last_sequence, ended);
+      Rewind();
+      if (!items_.empty()) OpenStream();
+    }
+  }
+  room_.notify_all();
+  Finish(ended);
+  MutexLock lock(mutex_);
+  if (stream_ != nullptr) {
+    if (closing_ || paused_) BreakStream();
+    return;
+  }
+  const bool stop = closing_ || paused_;
+  if (!stop && !items_.empty()) return OpenStream();  // they were pushed meanwhile
+  open_ = false;
+  if (stop) ShutDownQueue();
+}
+
+// Called about once a second while nothing happens.
+void Pipeline::OnSilence() {
+  uint64_t running = 0;
+  Ended ended;
+  {
+    MutexLock lock(mutex_);
+    if (!open_ || items_.empty()) return;
+    const auto waited = Clock::now() - front_since_;
+    const auto timeout = absl::ToChronoMilliseconds(session_.options().timeout);
+    if (waited < timeout) return;
+    if (!deadline_passed_) {
+      deadline_passed_ = true;
+      if (items_.front()->request.has_execute())
+        running = items_.front()->request.execute().request_id();
+    } else if (waited > timeout + kGrace) {
+      FailAll(absl::DeadlineExceededError("the daemon does not answer"), ended);
+      BreakStream();
+    }
+  }
+  if (running != 0) CancelOnDaemon(running);
+  room_.notify_all();
+  Finish(ended);
+}
+
+}  // namespace uopd::client

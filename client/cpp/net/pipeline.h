@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// Pipeline: the calls of one Session on one stream, in order, without waiting for answers.
+//
+// Calls are kept until they are answered. So they can be sent again, in order:
+//   - The daemon does not know the program of an Execute: the call is repeated with its graph.
+//   - The transport broke: the session is resumed. The daemon says up to which sequence number it
+//     has served calls; uploads up to there are done. Each Execute has a request id, which the
+//     daemon runs once.
+//   - A call failed: the daemon runs no later call of the same epoch. Calls that read what the
+//     failed call should have made fail with its error, without being sent. All others are sent
+//     again under the next epoch.
+//
+// One thread at a time handles the events of the stream: a thread that waits for a future of the
+// pipeline, since that spares a switch between threads, or else the pipeline's own thread. The own
+// thread leaves the events alone for kPause after a waiting thread has handled some. The stream is
+// opened by the first call and stays open. Thread-safe.
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "client/cpp/net/session.h"
+#include "core/base/mutex.h"
+#include "uopd/v1/uopd.grpc.pb.h"
+
+namespace uopd::client {
+
+class Pipeline final : public Driver {
+ public:
+  static constexpr auto kPause = std::chrono::milliseconds(2);
+
+  struct Item {
+    v1::PipelineRequest request;               // without sequence and epoch
+    std::shared_ptr<const std::string> graph;  // of an Execute
+    // The data of an Upload. It is copied into the message when it is sent.
+    std::shared_ptr<const std::string> payload;
+    size_t payload_begin = 0, payload_bytes = 0;
+    std::vector<uint64_t> uses;   // handles that must have been made
+    std::vector<uint64_t> makes;  // handles that have no contents if this call fails
+    size_t held_bytes = 0;        // that count against the bound of the pipeline
+    // Called once, without a lock, on the pipeline's thread or on the one that pushes. With OK, the
+    // response has the result.
+    std::function<void(const absl::Status&, v1::PipelineResponse&)> done;
+
+    // Used by the Pipeline.
+    uint64_t sequence = 0;  // 0: not sent on this stream
+    uint64_t sent_as = 0;   // the last sequence that it had, on any stream
+    bool graph_sent = false, cancelled = false;
+  };
+
+  Pipeline(Session& session, size_t most_items, size_t most_bytes,
+           std::function<uint64_t()> new_request_id, std::function<void(const Item&, size_t)> sent);
+  ~Pipeline() override;
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  // Waits while the pipeline is full.
+  void Push(std::unique_ptr<Item> item);
+  void CancelAll();
+  // Ends what is not done with CANCELLED. To be called once, before the destructor.
+  void Close();
+  // Ends the stream, and leaves nothing of gRPC and no thread: the process is about to fork. Calls
+  // that are not answered stay, and no Push may come until Continue, which sends them again.
+  void Pause();
+  void Continue();
+
+  void DriveUntil(const std::function<bool()>& done, absl::Time until) override;
+
+ private:
+  using Ended = std::vector<std::pair<std::unique_ptr<Item>, absl::Status>>;
+  using Clock = std::chrono::steady_clock;
+  enum Tag : intptr_t { kStarted = 1, kRead, kWritten, kFinished };
+
+  static void* AsTag(Tag tag) { return reinterpret_cast<void*>(tag); }
+  static void Finish(Ended& ended);
+
+  // The error of the call that should have made what the item uses.
+  absl::Status CheckUses(const Item& item);
+  // True if the item has to wait for the message before it.
+  bool Queue(std::unique_ptr<Item> item);
+  void CancelOnDaemon(uint64_t request_id);
+  void Work();
+  // Ends the stream and handles its last events; the own thread has ended then.
+  // REQUIRES: closing_ or paused_ is set.
+  void StopEvents();
+  // Handles one event. False: there was none until then, or there will be no more.
+  bool HandleOne(std::chrono::system_clock::time_point until);
+  void LeaveEvents();
+  // True if the own thread may handle events.
+  bool MayWork() const UOPD_REQUIRES(handler_mutex_);
+  // The events of a stream.
+  void OnEvent(Tag tag, bool ok);
+  void OnResponse();
+  void OnStreamEnd();
+  void OnSilence();
+
+  void OpenStream() UOPD_REQUIRES(mutex_);
+  void WriteNext() UOPD_REQUIRES(mutex_);
+  void FinishIfBroken() UOPD_REQUIRES(mutex_);
+  void ShutDownQueue() UOPD_REQUIRES(mutex_);
+  void BreakStream() UOPD_REQUIRES(mutex_);
+  std::unique_ptr<Item> PopFront() UOPD_REQUIRES(mutex_);
+  // All items will be sent again.
+  void Rewind() UOPD_REQUIRES(mutex_);
+  void OnFailure(const v1::PipelineResponse& response, Ended& ended) UOPD_REQUIRES(mutex_);
+  // Ends the first item with an error, and all that need what it makes with the same error.
+  void FailFront(const absl::Status& status, Ended& ended) UOPD_REQUIRES(mutex_);
+  void FailAll(const absl::Status& status, Ended& ended) UOPD_REQUIRES(mutex_);
+  // Uploads and frees up to `last_sequence` are done.
+  void DropServed(uint64_t last_sequence, Ended& ended) UOPD_REQUIRES(mutex_);
+
+  Session& session_;
+  const size_t most_items_, most_bytes_;
+  const std::function<uint64_t()> new_request_id_;
+  const std::function<void(const Item&, size_t)> sent_;
+
+  Mutex mutex_;
+  std::condition_variable room_;                                     // items were removed
+  std::deque<std::unique_ptr<Item>> items_ UOPD_GUARDED_BY(mutex_);  // not answered
+  // Handles whose contents a call should have made that failed. The daemon may know them not, or
+  // with other contents.
+  absl::flat_hash_map<uint64_t, absl::Status> missing_ UOPD_GUARDED_BY(mutex_);
+  size_t held_bytes_ UOPD_GUARDED_BY(mutex_) = 0;
+  size_t next_ UOPD_GUARDED_BY(mutex_) = 0;  // the first item to be sent
+  uint64_t sequence_ UOPD_GUARDED_BY(mutex_) = 0, epoch_ UOPD_GUARDED_BY(mutex_) = 1;
+  Clock::time_point front_since_ UOPD_GUARDED_BY(mutex_);
+  bool deadline_passed_ UOPD_GUARDED_BY(mutex_) = false;  // of the first item
+  bool closing_ UOPD_GUARDED_BY(mutex_) = false, shut_down_ UOPD_GUARDED_BY(mutex_) = false;
+  bool paused_ UOPD_GUARDED_BY(mutex_) = false;
+  int tries_ UOPD_GUARDED_BY(mutex_) = 0;  // since a call last succeeded
+
+  // The stream. open_: from OpenStream until OnStreamEnd ends without another stream.
+  bool open_ UOPD_GUARDED_BY(mutex_) = false, started_ UOPD_GUARDED_BY(mutex_) = false;
+  bool writing_ UOPD_GUARDED_BY(mutex_) = false, reading_ UOPD_GUARDED_BY(mutex_) = false;
+  bool broken_ UOPD_GUARDED_BY(mutex_) = false, finishing_ UOPD_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<grpc::ClientContext> context_ UOPD_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<v1::PipelineRequest, v1::PipelineResponse>> stream_
+      UOPD_GUARDED_BY(mutex_);
+  v1::PipelineResponse incoming_;  // written by gRPC while reading_
+  grpc::Status status_;            // of the stream, written by gRPC while finishing_
+  std::unique_ptr<grpc::CompletionQueue> queue_ = std::make_unique<grpc::CompletionQueue>();
+  std::mutex calls_;  // held during calls beside the stream, and from Pause to Continue
+
+  enum class Handler { kNone, kOwn, kWaiting };
+  Mutex handler_mutex_;
+  std::condition_variable handler_left_;
+  Handler handler_ UOPD_GUARDED_BY(handler_mutex_) = Handler::kNone;
+  Clock::time_point last_waiting_ UOPD_GUARDED_BY(handler_mutex_);
+  int wanted_ UOPD_GUARDED_BY(handler_mutex_) = 0;  // threads that wait for the own one to leave
+  bool drained_ UOPD_GUARDED_BY(handler_mutex_) = false;  // there are no more events
+  bool stopping_ UOPD_GUARDED_BY(handler_mutex_) = false;
+
+  std::thread thread_;  // started by the first call
+};
+
+}  // namespace uopd::client

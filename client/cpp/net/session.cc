@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT
+#include "client/cpp/net/session.h"
+
+#include <cstdio>
+
+#include "client/cpp/net/grpc_status.h"
+#include "core/base/text.h"
+#include "core/ir/io/wire.h"
+
+namespace uopd::client {
+namespace {
+
+constexpr uint32_t kApiVersion = 1;
+constexpr size_t kUploadChunk = 1 << 20;
+constexpr int kMaxReceive =
+    256 << 20;  // only has to exceed what the daemon sends, which has its own limits
+constexpr uint32_t kTimesOnly = 2;  // DEBUG=2 and less has no code
+constexpr size_t kMaxExplained = 4096;
+constexpr int kCallTries = 5;  // with the waits between them about a second in total
+
+}  // namespace
+
+// The tries of one call.
+class Session::Retry {
+ public:
+  explicit Retry(Session& session) : session_(session) {}
+  // True if the call should be sent once more: the transport or the session was lost, and the
+  // session has been resumed or the daemon may come back. Waits before it returns true.
+  bool Again(const grpc::Status& status) {
+    const bool lost = status.error_code() == grpc::UNAVAILABLE || MissingKind(status) == "session";
+    if (!lost || ++tries_ == kCallTries || session_.session_id_.empty()) return false;
+    if (!backoff_) backoff_.emplace(std::random_device()());
+    if (!session_.Sleep(backoff_->Next())) return false;
+    uint64_t ignored = 0;
+    return session_.Resume(&ignored) != Resumed::kGone;
+  }
+
+ private:
+  Session& session_;
+  std::optional<Backoff> backoff_;  // most calls need none
+  int tries_ = 0;
+};
+
+void Session::AddCredentials(grpc::ClientContext& context) const {
+  if (!options_.credentials.token.empty())
+    context.AddMetadata("authorization", Cat("Bearer ", options_.credentials.token));
+}
+
+void Session::FillFor(grpc::ClientContext& context, std::chrono::milliseconds timeout) const {
+  context.set_deadline(std::chrono::system_clock::now() + timeout);
+  AddCredentials(context);
+}
+void Session::Fill(grpc::ClientContext& context) const {
+  FillFor(context, absl::ToChronoMilliseconds(options_.timeout));
+}
+
+// Sends a request. Sends it again if the transport failed and `again` says that this is safe.
+template <class Request, class Response>
+grpc::Status Session::CallOnce(grpc::Status (v1::UopdService::Stub::*method)(grpc::ClientContext*,
+                                                                             const Request&,
+                                                                             Response*),
+                               const Request& request, Response* response, bool again) {
+  grpc::Status status;
+  Retry retry(*this);
+  do {
+    grpc::ClientContext context;
+    Fill(context);
+    status = (stub_.get()->*method)(&context, request, response);
+  } while (again && retry.Again(status));
+  return status;
+}
+
+bool Session::Sleep(std::chrono::milliseconds time) {
+  MutexLock lock(mutex_);
+  const auto until = std::chrono::steady_clock::now() + time;
+  return !lock.WaitUntil(wake_, until,
+                         [this]() UOPD_REQUIRES(mutex_) { return closing_ || paused_; });
+}
+
+void Session::StopSleeping() {
+  {
+    MutexLock lock(mutex_);
+    closing_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Session::StopWaiting() {
+  {
+    MutexLock lock(mutex_);
+    paused_ = true;
+  }
+  wake_.notify_all();
+}
+
+void Session::Pause() {
+  StopWaiting();
+  renewer_.join();
+  stub_.reset();
+}
+
+void Session::Continue() {
+  OpenChannel();
+  {
+    MutexLock lock(mutex_);
+    paused_ = false;
+  }
+  renewer_ = std::thread([this] { RenewUntilClosed(); });
+}
+
+void Session::OpenChannel() {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxReceive);
+  arguments.SetMaxSendMessageSize(-1);
+  stub_ = v1::UopdService::NewStub(
+      grpc::CreateCustomChannel(options_.address, grpc::InsecureChannelCredentials(), arguments));
+}
+
+void Session::AskForCodeOnce(v1::ExecuteRequest& request) {
+  if (request.options().debug() <= kTimesOnly) return;
+  MutexLock lock(mutex_);
+  if (explained_.contains(request.digest())) request.mutable_options()->set_debug(kTimesOnly);
+}
+
+void Session::ShowDebugText(const v1::ExecuteRequest& request,
+                            const v1::ExecuteResponse& response) {
+  if (request.options().debug() > kTimesOnly) {
+    MutexLock lock(mutex_);
+    if (explained_.size() >= kMaxExplained) explained_.clear();
+    explained_.insert(request.digest());
+  }
+  const std::string& text = response.debug_text();
+  if (text.empty()) return;
+  if (options_.debug_text) return options_.debug_text(text);
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+Session::Resumed Session::Resume(uint64_t* last_sequence) {
+  grpc::ClientContext context;
+  Fill(context);
+  context.set_wait_for_ready(false);
+  v1::OpenSessionRequest request;
+  {
+    MutexLock lock(mutex_);
+    request.set_resume_token(resume_token_);
+  }
+  v1::OpenSessionResponse response;
+  const grpc::Status status = stub_->OpenSession(&context, request, &response);
+  if (status.error_code() == grpc::UNAVAILABLE) return Resumed::kUnreachable;
+  if (!status.ok() || response.session_id() != session_id_) return Resumed::kGone;
+  MutexLock lock(mutex_);
+  resume_token_ = response.resume_token();
+  *last_sequence = response.last_sequence();
+  return Resumed::kYes;
+}
+
+// Any call renews the lease. The smallest one is CreateBuffers without buffers.
+void Session::RenewUntilClosed() {
+  while (Sleep(ttl_ / 3)) {
+    grpc::ClientContext context;
+    FillFor(context, std::chrono::seconds(2));
+    v1::CreateBuffersRequest request;
+    request.set_session_id(session_id_);
+    v1::CreateBuffersResponse response;
+    // A failure is ignored: the next call of the client will report it.
+    stub_->CreateBuffers(&context, request, &response).ok();
+  }
+}
+
+absl::Status Session::Explained(const absl::Status& status, std::string_view missing_kind) const {
+  if (missing_kind == "session") {
+    return absl::FailedPreconditionError(
+        Cat("the session on ", options_.address, " has ended, and its tensors with it"));
+  }
+  return absl::IsUnavailable(status)
+             ? WithFrame(status, Cat("calling the daemon at ", options_.address))
+             : status;
+}
+
+absl::Status Session::MissingBuffer(const absl::Status& status) {
+  return WithFrame(absl::InternalError(StatusText(status)), "using a buffer of this session");
+}
+
+absl::Status Session::Explained(const grpc::Status& status) const {
+  return Explained(FromGrpc(status), MissingKind(status));
+}
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
+  std::unique_ptr<Session> out(new Session);
+  Session& s = *out;
+  s.options_ = std::move(options);
+  s.OpenChannel();
+  v1::HelloRequest hello;
+  hello.set_api_version_min(kApiVersion);
+  hello.set_api_version_max(kApiVersion);
+  hello.set_ir_version(ir::kIrVersion);
+  hello.set_client(s.options_.client_name);
+  grpc::Status status = s.CallOnce(&v1::UopdService::Stub::Hello, hello, &s.hello_, false);
+  if (!status.ok()) return s.Explained(status);
+  if (s.hello_.api_version() != kApiVersion || s.hello_.ir_version() != ir::kIrVersion) {
+    return absl::FailedPreconditionError(
+        Cat("the daemon speaks API ", s.hello_.api_version(), " and IR ", s.hello_.ir_version(),
+            ", this client API ", kApiVersion, " and IR ", ir::kIrVersion));
+  }
+  v1::OpenSessionRequest open;
+  open.set_ttl_ms(static_cast<uint64_t>(absl::ToInt64Milliseconds(s.options_.ttl)));
+  v1::OpenSessionResponse session;
+  status = s.CallOnce(&v1::UopdService::Stub::OpenSession, open, &session, false);
+  if (!status.ok()) return s.Explained(status);
+  s.session_id_ = session.session_id();
+  {
+    MutexLock lock(s.mutex_);
+    s.resume_token_ = session.resume_token();
+  }
+  s.ttl_ = std::chrono::milliseconds(std::max<uint64_t>(session.ttl_ms(), 300));
+  s.renewer_ = std::thread([&s] { s.RenewUntilClosed(); });
+  return out;
+}
+
+Session::~Session() {
+  if (!renewer_.joinable()) return;  // it was not opened
+  StopSleeping();
+  renewer_.join();
+  grpc::ClientContext context;
+  FillFor(context, std::chrono::seconds(2));
+  v1::CloseSessionRequest request;
+  request.set_session_id(session_id_);
+  v1::CloseSessionResponse response;
+  stub_->CloseSession(&context, request, &response).ok();  // if it fails, the lease expires
+}
+
+absl::StatusOr<v1::ExecuteResponse> Session::Execute(v1::ExecuteRequest& request) {
+  request.set_session_id(session_id_);
+  AskForCodeOnce(request);
+  v1::ExecuteResponse response;
+  const grpc::Status status =
+      CallOnce(&v1::UopdService::Stub::Execute, request, &response, request.request_id() != 0);
+  if (!status.ok()) {
+    const absl::Status error = Explained(status);
+    return MissingKind(status) == "buffer" ? MissingBuffer(error) : error;
+  }
+  ShowDebugText(request, response);
+  return response;
+}
+
+absl::Status Session::Upload(uint64_t handle, std::string_view device, std::string_view bytes) {
+  grpc::Status status;
+  Retry retry(*this);
+  do {  // writing the same bytes again is harmless
+    grpc::ClientContext context;
+    Fill(context);
+    v1::UploadResponse response;
+    auto writer = stub_->Upload(&context, &response);
+    v1::UploadRequest request;
+    request.set_session_id(session_id_);
+    request.mutable_buffer()->set_handle(handle);
+    request.mutable_buffer()->set_bytes(bytes.size());
+    request.mutable_buffer()->set_device(std::string(device));
+    size_t at = 0;
+    do {
+      const std::string_view chunk = bytes.substr(at, kUploadChunk);
+      request.set_data(chunk.data(), chunk.size());
+      if (!writer->Write(request)) break;
+      at += chunk.size();
+      request.Clear();
+    } while (at < bytes.size());
+    writer->WritesDone();
+    status = writer->Finish();
+    if (status.ok() && response.bytes() != bytes.size()) {
+      return absl::InternalError(
+          Cat("the daemon took ", response.bytes(), " bytes of ", bytes.size()));
+    }
+  } while (retry.Again(status));
+  if (status.ok()) return absl::OkStatus();
+  return Explained(status);
+}
+
+absl::StatusOr<std::string> Session::Download(uint64_t handle, uint64_t bytes) {
+  grpc::Status status;
+  Retry retry(*this);
+  do {
+    grpc::ClientContext context;
+    Fill(context);
+    v1::DownloadRequest request;
+    request.set_session_id(session_id_);
+    request.set_handle(handle);
+    auto reader = stub_->Download(&context, request);
+    std::string out;
+    out.reserve(bytes);
+    v1::DownloadResponse part;
+    while (reader->Read(&part)) {
+      if (out.size() + part.data().size() > bytes) {
+        context.TryCancel();
+        break;
+      }
+      out += part.data();
+    }
+    status = reader->Finish();
+    if (status.ok()) return out;
+  } while (retry.Again(status));
+  return Explained(status);
+}
+
+absl::Status Session::CancelExecute(uint64_t request_id) {
+  v1::CancelExecuteRequest request;
+  request.set_session_id(session_id_);
+  request.set_request_id(request_id);
+  v1::CancelExecuteResponse response;
+  grpc::ClientContext context;
+  FillFor(context, std::chrono::seconds(10));
+  const grpc::Status status = stub_->CancelExecute(&context, request, &response);
+  return status.ok() ? absl::OkStatus() : Explained(status);
+}
+
+absl::StatusOr<v1::PrepareResponse> Session::Prepare(v1::PrepareRequest& request) {
+  request.set_session_id(session_id_);
+  v1::PrepareResponse response;
+  const grpc::Status status = CallOnce(&v1::UopdService::Stub::Prepare, request, &response, true);
+  if (!status.ok()) return Explained(status);
+  return response;
+}
+
+#define UOPD_UNARY(name)
+#define UOPD_QUERY(name)                                                                          \
+  absl::StatusOr<v1::name##Response> Session::name(const v1::name##Request& request) {            \
+    v1::name##Response response;                                                                  \
+    const grpc::Status status = CallOnce(&v1::UopdService::Stub::name, request, &response, true); \
+    if (!status.ok()) return Explained(status);                                                   \
+    return response;                                                                              \
+  }
+#define UOPD_STREAM(name)
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
+
+}  // namespace uopd::client

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Session: one session on one daemon, and the calls of the protocol that have one answer. Internal
+// to the library and uopctl: it speaks protobuf.
+//
+// Open checks versions and opens the session. The destructor closes it, which frees everything that
+// the client has on the daemon. As long as the Session lives, a thread of its own renews the lease.
+//
+// Thread-safe. If the transport fails (UNAVAILABLE), the session is resumed, and calls that the
+// daemon recognises by their request id are sent again. If the session is gone for good, calls fail
+// with FAILED_PRECONDITION. If a node of a graph is to blame, GetNode (core/base/status.h) returns
+// it.
+#pragma once
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "absl/container/flat_hash_set.h"
+#include "client/cpp/net/backoff.h"
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "uopd/connection.h"
+#include "uopd/v1/uopd.grpc.pb.h"
+
+namespace uopd::client {
+
+class Session {
+ public:
+  static absl::StatusOr<std::unique_ptr<Session>> Open(ConnectOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // The answer of the daemon when the session was opened: devices and limits.
+  const v1::HelloResponse& hello() const { return hello_; }
+  const std::string& id() const { return session_id_; }
+  const ConnectOptions& options() const { return options_; }
+
+  // Fills in the session. NOT_FOUND: the daemon does not know the digest. The digest is the only
+  // thing that is NOT_FOUND.
+  absl::StatusOr<v1::ExecuteResponse> Execute(v1::ExecuteRequest& request);
+  absl::StatusOr<v1::PrepareResponse> Prepare(v1::PrepareRequest& request);
+  absl::Status Upload(uint64_t handle, std::string_view device, std::string_view bytes);
+  absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes);
+  // Ends the Execute of this request id, see uopd.proto.
+  absl::Status CancelExecute(uint64_t request_id);
+  // The queries (UOPD_QUERY in methods.def), by their names in the protocol. They need no session.
+#define UOPD_UNARY(name)
+#define UOPD_QUERY(name) \
+  absl::StatusOr<v1::name##Response> name(const v1::name##Request& request = {});
+#define UOPD_STREAM(name)
+#include "proto/methods.def"
+#undef UOPD_UNARY
+#undef UOPD_QUERY
+#undef UOPD_STREAM
+
+  // For the Pipeline.
+
+  v1::UopdService::Stub& stub() { return *stub_; }
+  // Metadata of every call.
+  void AddCredentials(grpc::ClientContext& context) const;
+  enum class Resumed { kYes, kUnreachable, kGone };
+  // After a disconnect. `last_sequence` receives what OpenSessionResponse says.
+  Resumed Resume(uint64_t* last_sequence);
+  // Returns false if the session is being closed or paused.
+  bool Sleep(std::chrono::milliseconds time);
+  // Makes Sleep return. To be called before a thread that may sleep is joined.
+  void StopSleeping();
+  // The same until Continue.
+  void StopWaiting();
+  // Leaves nothing of gRPC and no thread until Continue. No call may be in progress or begin.
+  void Pause();
+  void Continue();
+  // The error for the user.
+  absl::Status Explained(const absl::Status& status, std::string_view missing_kind) const;
+  // The error of an Execute whose argument the daemon does not know, which the library should have
+  // prevented.
+  static absl::Status MissingBuffer(const absl::Status& status);
+  // Code of kernels does not change from run to run, so it is asked for once for every graph.
+  void AskForCodeOnce(v1::ExecuteRequest& request);
+  void ShowDebugText(const v1::ExecuteRequest& request, const v1::ExecuteResponse& response);
+
+ private:
+  class Retry;
+
+  Session() = default;
+  void Fill(grpc::ClientContext& context) const;
+  void FillFor(grpc::ClientContext& context, std::chrono::milliseconds timeout) const;
+  template <class Request, class Response>
+  grpc::Status CallOnce(grpc::Status (v1::UopdService::Stub::*method)(grpc::ClientContext*,
+                                                                      const Request&, Response*),
+                        const Request& request, Response* response, bool again);
+  absl::Status Explained(const grpc::Status& status) const;
+  void RenewUntilClosed();
+  void OpenChannel();
+
+  ConnectOptions options_;
+  std::unique_ptr<v1::UopdService::Stub> stub_;
+  v1::HelloResponse hello_;
+  std::string session_id_;  // set before the renewing thread starts
+  std::chrono::milliseconds ttl_{0};
+
+  Mutex mutex_;
+  std::condition_variable wake_;
+  bool closing_ UOPD_GUARDED_BY(mutex_) = false, paused_ UOPD_GUARDED_BY(mutex_) = false;
+  std::string resume_token_ UOPD_GUARDED_BY(mutex_);
+  // Digests of graphs whose code has been shown.
+  absl::flat_hash_set<std::string> explained_ UOPD_GUARDED_BY(mutex_);
+  std::thread renewer_;
+};
+
+}  // namespace uopd::client

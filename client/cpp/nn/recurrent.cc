@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The cells of recurrent networks.
+#include "client/cpp/ops/common.h"
+#include "uopd/functional.h"
+
+namespace uopd::client::fn {
+namespace {
+
+Tensor Affine(const Tensor& x, const Tensor& weight, const Tensor& bias, Site site) {
+  const Tensor y = x.MatMul({weight.Transpose(0, 1, site), site});
+  return Has(bias) ? Operand(y, site) + bias : y;
+}
+
+// The error with which a cell of k gates refuses its operands, or nullopt.
+std::optional<Tensor> BadCell(std::string_view what, int64_t k, const Tensor& x, const Tensor& h,
+                              const Tensor& weight_x, const Tensor& weight_h, const Tensor& bias_x,
+                              const Tensor& bias_h, Site site) {
+  if (auto error = Refused(what, {&x, &h, &weight_x, &weight_h}, site)) return error;
+  bool fits = x.rank() == 2 && h.rank() == 2 && h.dims()[0] == x.dims()[0];
+  const int64_t hidden = fits ? h.dims()[1] : 0;
+  fits = fits && weight_x.dims() == Dims{k * hidden, x.dims()[1]} &&
+         weight_h.dims() == Dims{k * hidden, hidden};
+  for (const Tensor* b : {&bias_x, &bias_h}) {
+    if (!Has(*b)) continue;
+    if (auto error = Refused(what, {&x, b}, site)) return error;
+    fits = fits && b->dims() == Dims{k * hidden};
+  }
+  if (fits) return std::nullopt;
+  return Wrong(
+      x, what, site,
+      Cat("input ", Text(x.dims()), ", state ", Text(h.dims()), ", weights ", Text(weight_x.dims()),
+          " and ", Text(weight_h.dims()), Has(bias_x) ? Cat(", bias ", Text(bias_x.dims())) : "",
+          Has(bias_h) ? Cat(", bias ", Text(bias_h.dims())) : ""));
+}
+
+}  // namespace
+
+LstmState LstmCell(const Tensor& x, const LstmState& state, const Tensor& weight_x,
+                   const Tensor& weight_h, const Tensor& bias_x, const Tensor& bias_h, Site site) {
+  auto error = BadCell("LstmCell", 4, x, state.h, weight_x, weight_h, bias_x, bias_h, site);
+  if (!error) error = Refused("LstmCell", {&x, &state.c}, site);
+  if (!error && state.c.dims() != state.h.dims()) {
+    error = Wrong(x, "LstmCell", site,
+                  Cat("states ", Text(state.h.dims()), " and ", Text(state.c.dims())));
+  }
+  if (error) return {*error, *error};
+  const int64_t n = state.h.dims()[1];
+  const Tensor all = Affine(x, weight_x, bias_x, site) + Affine(state.h, weight_h, bias_h, site);
+  auto gate = [&](int64_t i) { return all.Narrow(1, i * n, n, site); };
+  const Tensor c =
+      gate(1).Sigmoid(site) * Operand(state.c, site) + gate(0).Sigmoid(site) * gate(2).Tanh(site);
+  return {gate(3).Sigmoid(site) * c.Tanh(site), c};
+}
+
+Tensor GruCell(const Tensor& x, const Tensor& h, const Tensor& weight_x, const Tensor& weight_h,
+               const Tensor& bias_x, const Tensor& bias_h, Site site) {
+  if (auto error = BadCell("GruCell", 3, x, h, weight_x, weight_h, bias_x, bias_h, site))
+    return *error;
+  const int64_t n = h.dims()[1];
+  const Tensor from_x = Affine(x, weight_x, bias_x, site),
+               from_h = Affine(h, weight_h, bias_h, site);
+  auto part = [&](const Tensor& t, int64_t i) { return t.Narrow(1, i * n, n, site); };
+  const Tensor reset = (part(from_x, 0) + part(from_h, 0)).Sigmoid(site),
+               update = (part(from_x, 1) + part(from_h, 1)).Sigmoid(site),
+               fresh = (part(from_x, 2) + reset * part(from_h, 2)).Tanh(site);
+  return fresh + update * (Operand(h, site) - fresh);
+}
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+// Elementwise operations: promotion, broadcasting, and functions that are built from ops of the IR.
+#include <cmath>
+#include <numbers>
+
+#include "client/cpp/graph/build.h"
+#include "client/cpp/ops/operands.h"
+#include "core/ir/build.h"
+
+namespace uopd::client {
+
+using ir::Op;
+
+namespace {
+
+Tensor Compare(Operand a, Operand b, Op op, std::string_view what) {
+  return BinaryOp(a, b, op, what);
+}
+
+}  // namespace
+
+absl::Status CheckNumber(Dtype dtype, double v) {
+  if (ir::IsFloat(dtype) || dtype == Dtype::Bool) return absl::OkStatus();
+  const ir::IntRange range = ir::RangeOf(dtype);
+  const bool fits = std::abs(v) < 0x1p64 && ir::WholeNumber(dtype, v) >= range.min &&
+                    ir::WholeNumber(dtype, v) <= range.max;  // false for NaN
+  return fits ? absl::OkStatus()
+              : absl::InvalidArgumentError(Cat(v, " is no value of ", ir::Name(dtype)));
+}
+
+Tensor ScalarLike(const Tensor& t, Dtype dtype, double v) {
+  return Made(t, Ctx(t).Const(dtype, v), "constant", Site::current());
+}
+
+Tensor IotaLike(const Tensor& t, int64_t n, Dtype dtype) {
+  return Made(t, ir::Iota(Ctx(t), dtype, ir::ShapeArg(Ctx(t), Dims{n}), 0), "iota",
+              Site::current());
+}
+
+Tensor UnaryOp(const Tensor& t, Op op, std::string_view what, Site site) {
+  if (t.state() == nullptr) return Poisoned(nullptr, Located(what, site, t.status()));
+  if (!t.status().ok()) return t;
+  const bool needs_float = (ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(t.dtype());
+  return Made(
+      t, ir::Alu(Ctx(t), op, {ir::Cast(Ctx(t), Value(t), needs_float ? Dtype::F32 : t.dtype())}),
+      what, site);
+}
+
+Tensor BinaryOp(Operand a, Operand b, Op op, std::string_view what) {
+  Operands v(what, {&a, &b});
+  if (!v.ok()) return v.failed();
+  if ((ir::Info(op).groups & ir::kFloatOnly) != 0 && !ir::IsFloat(v.dtype()))
+    v.set_dtype(Dtype::F32);
+  return v.Make(ir::Alu(v.ctx(), op, {v[0], v[1]}));
+}
+
+Tensor operator+(Operand a, Operand b) { return BinaryOp(a, b, Op::ADD, "+"); }
+Tensor operator-(Operand a, Operand b) { return BinaryOp(a, b, Op::SUB, "-"); }
+Tensor operator*(Operand a, Operand b) { return BinaryOp(a, b, Op::MUL, "*"); }
+Tensor operator/(Operand a, Operand b) { return BinaryOp(a, b, Op::FDIV, "/"); }
+Tensor operator&(Operand a, Operand b) { return BinaryOp(a, b, Op::AND, "&"); }
+Tensor operator|(Operand a, Operand b) { return BinaryOp(a, b, Op::OR, "|"); }
+Tensor operator^(Operand a, Operand b) { return BinaryOp(a, b, Op::XOR, "^"); }
+Tensor operator<<(Operand a, Operand b) { return BinaryOp(a, b, Op::SHL, "<<"); }
+Tensor operator>>(Operand a, Operand b) { return BinaryOp(a, b, Op::SHR, ">>"); }
+Tensor operator<(Operand a, Operand b) { return Compare(a, b, Op::CMPLT, "<"); }
+Tensor operator>(Operand a, Operand b) { return Compare(b, a, Op::CMPLT, ">"); }
+// x <= y is built as (x < y or x == y), because not (y < x) would be true for NaN.
+Tensor operator<=(Operand a, Operand b) {
+  return Compare(a, b, Op::CMPLT, "<=") | Compare(a, b, Op::CMPEQ, "<=");
+}
+Tensor operator>=(Operand a, Operand b) {
+  return Compare(b, a, Op::CMPLT, ">=") | Compare(a, b, Op::CMPEQ, ">=");
+}
+Tensor operator==(Operand a, Operand b) { return Compare(a, b, Op::CMPEQ, "=="); }
+Tensor operator!=(Operand a, Operand b) { return Compare(a, b, Op::CMPNE, "!="); }
+
+Tensor operator%(Operand a, Operand b) {
+  Operands v("%", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (!ir::IsFloat(v.dtype())) return v.Make(ir::Alu(v.ctx(), Op::FLOORMOD, {v[0], v[1]}));
+  const Tensor x = v.Make(v[0]), y = v.Make(v[1]);
+  return x - (x / y).Floor() * y;
+}
+
+Tensor Tensor::FloorDiv(Operand b) const {
+  const Operand a(*this, b.site());
+  Operands v("FloorDiv", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (ir::IsFloat(v.dtype())) return (a / b).Floor();
+  return v.Make(ir::Alu(v.ctx(), Op::FLOORDIV, {v[0], v[1]}));
+}
+
+Tensor Tensor::Pow(Operand b) const {
+  const Operand a(*this, b.site());
+  Operands v("Pow", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (v.dtype() == Dtype::Bool) v.set_dtype(Dtype::I32);
+  if (!ir::IsFloat(v.dtype()) && b.tensor() == nullptr && b.integer() < 0) {
+    return Wrong(*this, "Pow", b.site(),
+                 Cat("integers have no negative powers (", b.integer(), "): Cast them to floats"));
+  }
+  return v.Make(ir::Alu(v.ctx(), Op::POW, {v[0], v[1]}));
+}
+Tensor Tensor::Maximum(Operand b) const {
+  return BinaryOp({*this, b.site()}, b, Op::MAX, "Maximum");
+}
+
+Tensor Tensor::Minimum(Operand b) const {
+  const Operand a(*this, b.site());
+  Operands v("Minimum", {&a, &b});
+  if (!v.ok()) return v.failed();
+  const Tensor x = v.Make(v[0]), y = v.Make(v[1]);
+  if (ir::IsFloat(v.dtype())) return x.Neg().Maximum(y.Neg()).Neg();
+  return x.Not().Maximum(y.Not()).Not();  // ~ reverses the order of integers without overflow
+}
+
+Tensor Where(Operand condition, Operand a, Operand b) {
+  Operands c("Where", {&condition});
+  if (!c.ok()) return c.failed();
+  // If both operands are numbers, the client is that of the condition, and the numbers decide the
+  // dtype.
+  if (a.tensor() == nullptr && b.tensor() == nullptr) {
+    const bool integers = a.is_integer() && b.is_integer();
+    const Tensor x =
+        ScalarLike(*condition.tensor(), integers ? Dtype::I32 : Dtype::F32, a.number());
+    return Where(condition, {x, a.site()}, b);
+  }
+  Operands v("Where", {&a, &b});
+  if (!v.ok()) return v.failed();
+  if (v.leader().state()->graph != condition.tensor()->state()->graph) {
+    return Wrong(v.leader(), "Where", v.site(), "operands belong to different clients");
+  }
+  return v.Make(
+      ir::Where(v.ctx(), ir::Cast(v.ctx(), Value(*condition.tensor()), Dtype::Bool), v[0], v[1]));
+}
+
+Tensor Tensor::Cast(Dtype dtype, Site site) const {
+  if (!status().ok() || this->dtype() == dtype) return *this;
+  return Made(*this, ir::Cast(Ctx(*this), Value(*this), dtype), "Cast", site);
+}
+Tensor Tensor::Bitcast(Dtype dtype, Site site) const {
+  if (!status().ok() || this->dtype() == dtype) return *this;
+  return Made(*this, ir::Bitcast(Ctx(*this), Value(*this), dtype), "Bitcast", site);
+}
+
+Tensor Tensor::Neg(Site site) const { return UnaryOp(*this, Op::NEG, "Neg", site); }
+Tensor Tensor::Exp2(Site site) const { return UnaryOp(*this, Op::EXP2, "Exp2", site); }
+Tensor Tensor::Log2(Site site) const { return UnaryOp(*this, Op::LOG2, "Log2", site); }
+Tensor Tensor::Sin(Site site) const { return UnaryOp(*this, Op::SIN, "Sin", site); }
+Tensor Tensor::Sqrt(Site site) const { return UnaryOp(*this, Op::SQRT, "Sqrt", site); }
+Tensor Tensor::Reciprocal(Site site) const {
+  return UnaryOp(*this, Op::RECIPROCAL, "Reciprocal", site);
+}
+Tensor Tensor::Trunc(Site site) const {
+  return ir::IsFloat(dtype()) ? UnaryOp(*this, Op::TRUNC, "Trunc", site) : *this;
+}
+
+Tensor Tensor::Not(Site site) const {
+  if (!status().ok()) return *this;
+  if (ir::IsFloat(dtype()))
+    return Wrong(*this, "Not", site, "a tensor of floats has no complement");
+  return *this ^ Operand(ScalarLike(*this, dtype(), dtype() == Dtype::Bool ? 1 : -1), site);
+}
+
+Tensor Tensor::Exp(Site site) const {
+  return (Operand(*this, site) * std::numbers::log2e).Exp2(site);
+}
+Tensor Tensor::Log(Site site) const { return Log2(site) * std::numbers::ln2; }
+Tensor Tensor::Cos(Site site) const {
+  return (std::numbers::pi / 2 - Operand(*this, site)).Sin(site);
+}
+Tensor Tensor::Rsqrt(Site site) const { return Sqrt(site).Reciprocal(site); }
+Tensor Tensor::Square(Site site) const { return Operand(*this, site) * *this; }
+
+Tensor Tensor::Floor(Site site) const {
+  if (!status().ok() || !ir::IsFloat(dtype())) return *this;
+  const Tensor t = Trunc(site);
+  return Where(*this < t, t - 1.0, t);
+}
+Tensor Tensor::Ceil(Site site) const {
+  if (!status().ok() || !ir::IsFloat(dtype())) return *this;
+  const Tensor t = Trunc(site);
+  return Where(t < *this, t + 1.0, t);
+}
+Tensor Tensor::Abs(Site site) const {
+  if (!status().ok() || ir::IsUnsigned(dtype()) || dtype() == Dtype::Bool) return *this;
+  return Maximum({Neg(site), site});
+}
+
+Tensor Tensor::IsNan(Site site) const {
+  if (!status().ok()) return *this;
+  return Operand(*this, site) != *this;
+}
+Tensor Tensor::Sign(Site site) const {
+  if (!status().ok()) return *this;
+  if (dtype() == Dtype::Bool) return *this;
+  const Tensor zero = ScalarLike(*this, dtype(), 0), one = ScalarLike(*this, dtype(), 1);
+  // An element that is neither positive nor negative is 0 or NaN. It stays as it is.
+  Tensor positive = Where({zero < *this, site}, one, *this);
+  if (ir::IsUnsigned(dtype())) return positive;
+  return Where({*this < zero, site}, ScalarLike(*this, dtype(), -1), positive).Detach(site);
+}
+Tensor Tensor::Clip(double low, double high, Site site) const {
+  if (!status().ok()) return *this;
+  if (!ir::IsFloat(dtype())) {
+    if (std::isnan(low) || std::isnan(high))
+      return Wrong(*this, "Clip", site, Cat("a bound of ", ir::Name(dtype()), " is NaN"));
+    // A bound beyond all integers of the dtype has no effect.
+    const ir::IntRange range = ir::RangeOf(dtype());
+    auto bound = [&](double v) {
+      const ir::Int128 whole = ir::WholeNumber(dtype(), v);
+      return Made(*this, Ctx(*this).Int(dtype(), std::clamp(whole, range.min, range.max)), "Clip",
+                  site);
+    };
+    return Maximum({bound(low), site}).Minimum({bound(high), site});
+  }
+  return Maximum({ScalarLike(*this, dtype(), low), site})
+      .Minimum({ScalarLike(*this, dtype(), high), site});
+}
+
+Tensor Tensor::Relu(Site site) const { return Maximum({0, site}); }
+Tensor Tensor::Sigmoid(Site site) const {
+  if (!status().ok()) return *this;
+  // Let e = exp(-|x|), which cannot overflow. The result is 1 / (1 + e), or e / (1 + e) for
+  // negative x. So the gradient is finite everywhere.
+  const Tensor x = ir::IsFloat(dtype()) ? *this : Cast(Dtype::F32, site);
+  const Tensor negative = Operand(x, site) < 0;
+  const Tensor e = (Where(negative, x, x.Neg(site)) * std::numbers::log2e).Exp2(site);
+  return Where(negative, e, 1.0) / (1.0 + e);
+}
+Tensor Tensor::Tanh(Site site) const {
+  return (Operand(*this, site) * 2.0).Sigmoid(site) * 2.0 - 1.0;
+}
+Tensor Tensor::Silu(Site site) const { return Operand(*this, site) * Sigmoid(site); }
+Tensor Tensor::Gelu(Site site) const {
+  const Tensor cube = Square(site) * *this;
+  const double scale = std::sqrt(2 / std::numbers::pi);
+  return 0.5 * *this * (1.0 + ((*this + cube * 0.044715) * scale).Tanh(site));
+}
+
+}  // namespace uopd::client

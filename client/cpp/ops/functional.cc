@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+#include "uopd/functional.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "client/cpp/graph/build.h"
+#include "client/cpp/ops/common.h"
+#include "core/ir/build.h"
+#include "uopd/movement.h"
+
+namespace uopd::client::fn {
+namespace {
+
+Dims LastAxes(size_t n) {
+  Dims out;
+  for (size_t i = 0; i < n; ++i) out.push_back(static_cast<int64_t>(i) - static_cast<int64_t>(n));
+  return out;
+}
+
+// v of shape (c) against the second of `rank` axes.
+Tensor Column(const Tensor& v, int64_t rank, Site site) {
+  Dims to(static_cast<size_t>(rank), 1);
+  to[1] = v.size();
+  return v.Reshape(to, site);
+}
+
+}  // namespace
+
+Tensor Conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const ConvOptions& options,
+            Site site) {
+  if (auto error = FirstError("Conv", {&x, &weight}, site)) return *error;
+  if (Has(bias) && !bias.status().ok()) return bias;
+  const int64_t groups = options.groups;
+  const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
+  const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
+             dilation = PerAxis(options.dilation, axes);
+  bool fits = axes > 0 && weight.rank() == x.rank() && groups > 0 && stride && padding && dilation;
+  fits = fits && x.dims()[1] == weight.dims()[1] * groups && weight.dims()[0] % groups == 0;
+  fits = fits && (!Has(bias) || bias.dims() == Dims{weight.dims()[0]});
+  if (!fits) {
+    return Wrong(
+        x, "Conv", site,
+        Cat("weight ", Text(weight.dims()), Has(bias) ? Cat(", bias ", Text(bias.dims())) : "",
+            ", stride ", Text(options.stride), ", padding ", Text(options.padding), ", dilation ",
+            Text(options.dilation), ", groups ", groups, " for shape ", Text(x.dims())));
+  }
+  const int64_t n = x.dims()[0], out = weight.dims()[0], in = weight.dims()[1];
+  const Dims kernel(weight.dims().begin() + 2, weight.dims().end());
+  Tensor windows = Padded(x, *padding, 0, site).Windows(kernel, *stride, *dilation, site);
+  if (!windows.status().ok()) return windows;
+  const Dims spatial(windows.dims().begin() + 2,
+                     windows.dims().begin() + 2 + static_cast<ptrdiff_t>(axes));
+  // Multiplies (n, groups, 1, in, kernel..., spatial...) by (groups, out / groups, in, kernel...,
+  // 1...). So the terms of the gradient of x, which are stored in this order, lie as x does.
+  Dims split = {n, groups, in};
+  split.insert(split.end(), spatial.begin(), spatial.end());
+  split.insert(split.end(), kernel.begin(), kernel.end());
+  Dims order = {0, 1, 2}, summed = {3};
+  for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + axes + i));
+  for (size_t i = 0; i < axes; ++i) order.push_back(static_cast<int64_t>(3 + i));
+  for (size_t i = 0; i < axes; ++i) summed.push_back(static_cast<int64_t>(4 + i));
+  const Tensor left = windows.Reshape(split, site).Permute(order, site).Unsqueeze(2, site);
+  Dims by = {groups, out / groups, in};
+  by.insert(by.end(), kernel.begin(), kernel.end());
+  by.insert(by.end(), axes, 1);
+  Dims shape = {n, out};
+  shape.insert(shape.end(), spatial.begin(), spatial.end());
+  const Tensor y = (Operand(left, site) * weight.Reshape(by, site))
+                       .Sum(summed, false, site)
+                       .Reshape(shape, site);
+  return Has(bias) ? Operand(y, site) + Column(bias, x.rank(), site) : y;
+}
+
+Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                     const ConvTransposeOptions& options, Site site) {
+  if (auto error = Refused("ConvTranspose", {&x, &weight}, site)) return *error;
+  const int64_t groups = options.groups;
+  const size_t axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
+  const auto stride = PerAxis(options.stride, axes), padding = PerAxis(options.padding, axes),
+             extra = PerAxis(options.output_padding, axes),
+             dilation = PerAxis(options.dilation, axes);
+  bool fits = axes > 0 && weight.rank() == x.rank() && groups > 0 && stride && padding && extra &&
+              dilation && weight.dims()[0] == x.dims()[1] && x.dims()[1] % groups == 0;
+  constexpr int64_t kMost = int64_t{1} << 20;  // keeps the arithmetic far from overflow
+  for (size_t i = 0; fits && i < axes; ++i) {
+    for (const int64_t v : {(*stride)[i], (*dilation)[i]}) fits &= v >= 1 && v <= kMost;
+    for (const int64_t v : {(*padding)[i], (*extra)[i]}) fits &= v >= 0 && v <= kMost;
+    // More output padding could be had by a larger image of Conv.
+    fits = fits && (*extra)[i] < std::max((*stride)[i], (*dilation)[i]) && weight.dims()[2 + i] > 0;
+  }
+  if (!fits) {
+    return Wrong(
+        x, "ConvTranspose", site,
+        Cat("weight ", Text(weight.dims()), ", stride ", Text(options.stride), ", padding ",
+            Text(options.padding), ", output padding ", Text(options.output_padding), ", dilation ",
+            Text(options.dilation), ", groups ", groups, " for shape ", Text(x.dims())));
+  }
+  // Zeros between the elements of x and around them; then the convolution with the mirrored kernel.
+  Tensor spread = x;
+  Dims before(x.dims().size(), 0), after = before, spatial;
+  for (size_t i = 0; i < axes; ++i) {
+    const auto axis = static_cast<int64_t>(2 + i);
+    const int64_t n = spread.dims()[2 + i], step = (*stride)[i];
+    if (step > 1 && n > 0) {
+      Dims none(spread.dims().size() + 1, 0), gap = none, joined = spread.dims();
+      gap[3 + i] = step - 1;
+      joined[2 + i] *= step;
+      spread = spread.Unsqueeze(axis + 1, site)
+                   .Pad(none, gap, 0, site)
+                   .Reshape(joined, site)
+                   .Narrow(axis, 0, (n - 1) * step + 1, site);
+    }
+    before[2 + i] = (*dilation)[i] * (weight.dims()[2 + i] - 1) - (*padding)[i];
+    after[2 + i] = before[2 + i] + (*extra)[i];
+    spatial.push_back(axis);
+  }
+  spread = Pad(spread, before, after, PadMode::kConstant, 0, site);
+  if (!spread.status().ok()) return spread;
+  const int64_t in = weight.dims()[0], out = weight.dims()[1];
+  Dims split = {groups, in / groups, out}, joined = {groups * out, in / groups}, order = {0, 2, 1};
+  for (size_t i = 0; i < axes; ++i) {
+    split.push_back(weight.dims()[2 + i]);
+    joined.push_back(weight.dims()[2 + i]);
+    order.push_back(static_cast<int64_t>(3 + i));
+  }
+  const Tensor mirrored =
+      weight.Reshape(split, site).Permute(order, site).Reshape(joined, site).Flip(spatial, site);
+  return Conv(spread, mirrored, bias,
+              {.stride = {1}, .padding = {0}, .dilation = *dilation, .groups = groups}, site);
+}
+
+Tensor LayerNorm(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t axes,
+                 double epsilon, Site site) {
+  if (auto error = FirstError("LayerNorm", {&x}, site)) return *error;
+  if (axes < 1 || axes > x.rank())
+    return Wrong(x, "LayerNorm", site, Cat("over ", axes, " axes of shape ", Text(x.dims())));
+  const Tensor wide = Wide(x, site);
+  const auto [var, mean] = wide.VarMean(LastAxes(static_cast<size_t>(axes)), true, 0, site);
+  Tensor y = (Operand(wide, site) - mean) * (var + epsilon).Rsqrt(site);
+  if (Has(weight)) y = y * Operand(weight, site);
+  if (Has(bias)) y = y + Operand(bias, site);
+  return ir::IsFloat(x.dtype()) ? y.Cast(x.dtype(), site) : y;
+}
+
+Tensor RmsNorm(const Tensor& x, const Tensor& weight, double epsilon, Site site) {
+  if (auto error = FirstError("RmsNorm", {&x}, site)) return *error;
+  if (x.rank() == 0) return Wrong(x, "RmsNorm", site, "the tensor is a scalar");
+  const Tensor wide = Wide(x, site);
+  Tensor y = Operand(wide, site) * (wide.Square(site).Mean({-1}, true, site) + epsilon).Rsqrt(site);
+  if (Has(weight)) y = y * Operand(weight, site);
+  return ir::IsFloat(x.dtype()) ? y.Cast(x.dtype(), site) : y;
+}
+
+Tensor BatchNorm(const Tensor& x, const Tensor& mean, const Tensor& var, const Tensor& weight,
+                 const Tensor& bias, double epsilon, Site site) {
+  if (auto error = FirstError("BatchNorm", {&x, &mean, &var}, site)) return *error;
+  if (x.rank() < 2) return Wrong(x, "BatchNorm", site, Cat("shape ", Text(x.dims())));
+  for (const Tensor* t : {&mean, &var, &weight, &bias}) {
+    if (!Has(*t)) continue;
+    if (!t->status().ok()) return *t;
+    if (t->dims() != Dims{x.dims()[1]}) {
+      return Wrong(x, "BatchNorm", site,
+                   Cat("a parameter of shape ", Text(t->dims()), " for shape ", Text(x.dims())));
+    }
+  }
+  const Tensor off = Operand(x, site) - Column(mean, x.rank(), site);
+  Tensor scale = (var + epsilon).Rsqrt(site);
+  if (Has(weight)) scale = scale * Operand(weight, site);
+  const Tensor y = off * Column(scale, x.rank(), site);
+  return Has(bias) ? y + Column(bias, x.rank(), site) : y;
+}
+
+Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site) {
+  if (auto error = FirstError("Rotate", {&x, &cos, &sin}, site)) return *error;
+  if (x.rank() == 0 || x.dims().back() % 2 != 0)
+    return Wrong(x, "Rotate", site, Cat("the last axis of shape ", Text(x.dims()), " is odd"));
+  // Works on the shape (..., 2, half): the two coordinates of each point, and the same with the
+  // coordinates exchanged. So nothing has to be padded or joined.
+  const int64_t half = x.dims().back() / 2;
+  Dims split = x.dims();
+  split.back() = 2;
+  split.push_back(half);
+  const Tensor point = x.Reshape(split, site);
+  const Tensor first = (IotaLike(x, 2, Dtype::I32) == Operand(0, site)).Unsqueeze(-1, site);
+  const Tensor s = sin.Unsqueeze(-2, site), sign = Where({first, site}, s.Neg(site), s);
+  Tensor y = Operand(point, site) * cos.Unsqueeze(-2, site) + point.Flip({-2}, site) * sign;
+  if (!y.status().ok()) return y;
+  Dims joined = y.dims();
+  joined.pop_back();
+  joined.back() = 2 * half;
+  return y.Reshape(joined, site).Cast(x.dtype(), site);
+}
+
+Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                 const AttentionOptions& options, Site site) {
+  if (auto error = FirstError("Attention", {&q, &k, &v}, site)) return *error;
+  if (Has(mask) && !mask.status().ok()) return mask;
+  const int64_t rank = q.rank();
+  auto wrong = [&] {
+    return Wrong(
+        q, "Attention", site,
+        Cat("queries ", Text(q.dims()), ", keys ", Text(k.dims()), ", values ", Text(v.dims())));
+  };
+  if (rank < 3 || k.rank() != rank || v.rank() != rank) return wrong();
+  const auto head = static_cast<size_t>(rank - 3);
+  const int64_t heads = q.dims()[head], kv = k.dims()[head], d = q.dims().back();
+  if (kv == 0 || heads % kv != 0 || v.dims()[head] != kv || k.dims().back() != d) return wrong();
+  // Shapes (..., kv, heads / kv, L, d) and (..., kv, 1, S, d) broadcast against each other.
+  auto grouped = [&](const Tensor& t) {
+    Dims to = t.dims();
+    to[head] = kv;
+    to.insert(to.begin() + static_cast<ptrdiff_t>(head) + 1, heads / kv);
+    return t.Reshape(to, site);
+  };
+  const bool shared = heads != kv;
+  const Tensor queries = shared ? grouped(q) : q, keys = shared ? k.Unsqueeze(-3, site) : k,
+               values = shared ? v.Unsqueeze(-3, site) : v;
+  const double scale = options.scale.value_or(1 / std::sqrt(static_cast<double>(d)));
+  Tensor scores = queries.MatMul({keys.Transpose(-2, -1, site), site}) * scale;
+  if (!scores.status().ok()) return scores;
+  const Tensor never = ScalarLike(scores, scores.dtype(), -std::numeric_limits<double>::infinity());
+  if (Has(mask)) {
+    Tensor m = mask;
+    if (shared && mask.rank() >= 3 && mask.dims()[mask.dims().size() - 3] != 1) {
+      Dims split = mask.dims();
+      const auto at = mask.dims().size() - 3;
+      if (split[at] != heads) return wrong();
+      split[at] = kv;
+      split.insert(split.begin() + static_cast<ptrdiff_t>(at) + 1, heads / kv);
+      m = mask.Reshape(split, site);
+    } else if (shared && mask.rank() >= 3) {
+      m = mask.Unsqueeze(-3, site);
+    }
+    scores = m.dtype() == Dtype::Bool ? Where({m, site}, scores, never) : Operand(scores, site) + m;
+  }
+  if (options.causal) {
+    if (k.is_symbolic())
+      return Wrong(q, "Attention", site, "a causal mask needs keys of fixed length");
+    const int64_t rows = q.dims()[head + 1], columns = k.dims()[head + 1];
+    const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
+    scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);
+  }
+  Tensor y = scores.Softmax(-1, site).MatMul({values, site});
+  if (!shared || !y.status().ok()) return y;
+  Dims to = q.dims();
+  to.back() = v.dims().back();
+  return y.Reshape(to, site);
+}
+
+Tensor Embedding(const Tensor& weight, const Tensor& index, Site site) {
+  if (auto error = FirstError("Embedding", {&weight, &index}, site)) return *error;
+  if (weight.rank() != 2)
+    return Wrong(weight, "Embedding", site, Cat("weight of shape ", Text(weight.dims())));
+  return weight.IndexSelect(0, index, site);
+}
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: MIT
+// Index expressions. Reading: a slice of every axis, a reshape that drops and adds axes, and one selection by
+// positions in the joined axes of all tensors. Writing does the inverse of each step.
+#include <algorithm>
+
+#include "client/cpp/ops/common.h"
+#include "core/ir/build.h"
+#include "uopd/indexing.h"
+
+namespace uopd::client::fn {
+namespace {
+
+// The elements lo, lo + step, ... of an axis, in reverse order if flipped.
+struct Cut {
+  int64_t lo = 0, step = 1, count = 0;
+  bool flipped = false;
+  bool Whole(int64_t n) const { return count == n && !flipped; }
+};
+
+// As Python's slice.indices.
+Cut CutOf(const Range& r, int64_t n) {
+  const bool back = r.step < 0;
+  auto clamp = [&](std::optional<int64_t> v, int64_t none) {
+    if (!v) return none;
+    return std::clamp<int64_t>(*v < 0 ? *v + n : *v, back ? -1 : 0, back ? n - 1 : n);
+  };
+  const int64_t from = clamp(r.begin, back ? n - 1 : 0), to = clamp(r.end, back ? -1 : n);
+  Cut c{.lo = from, .step = std::min(std::abs(r.step), std::max<int64_t>(n, 1)), .flipped = back};
+  const int64_t span = back ? from - to : to - from;
+  c.count = span <= 0 ? 0 : (span + c.step - 1) / c.step;
+  if (back && c.count > 0) c.lo = from - (c.count - 1) * c.step;
+  if (c.count <= 1) c.step = 1, c.flipped = false;
+  if (c.count == 0) c.lo = 0;
+  return c;
+}
+
+// What an index expression says about a tensor.
+struct Plan {
+  std::optional<Tensor> error;
+  std::vector<Cut> cuts;                 // one for each axis
+  Dims box;                              // counts of the cuts
+  Dims part;                             // box without the axes of integers, with new axes
+  std::vector<size_t> axes;              // of part, that tensors select from
+  std::vector<const Tensor*> positions;  // for each of them
+};
+
+Plan PlanOf(std::string_view what, const Tensor& x, std::span<const IndexItem> items, Site site) {
+  Plan p;
+  auto wrong = [&](std::string message) {
+    p.error = Wrong(x, what, site, std::move(message));
+    return p;
+  };
+  if ((p.error = Refused(what, {&x}, site))) return p;
+  size_t taken = 0, rests = 0;
+  for (const IndexItem& item : items) {
+    if (std::holds_alternative<IndexItem::Rest>(item.item()))
+      ++rests;
+    else if (!std::holds_alternative<IndexItem::NewAxis>(item.item()))
+      ++taken;
+  }
+  const size_t rank = x.dims().size();
+  if (rests > 1) return wrong("there is more than one ellipsis");
+  if (taken > rank) return wrong(Cat(taken, " indices for shape ", Text(x.dims())));
+  auto keep = [&](const Range& r) {
+    const Cut c = CutOf(r, x.dims()[p.cuts.size()]);
+    p.cuts.push_back(c);
+    p.box.push_back(c.count);
+    p.part.push_back(c.count);
+  };
+  for (const IndexItem& item : items) {
+    const size_t axis = p.cuts.size();
+    if (const auto* at = std::get_if<int64_t>(&item.item())) {
+      const auto i = Axis(*at, x.dims()[axis]);
+      if (!i) return wrong(Cat("index ", *at, " on axis ", axis, " of shape ", Text(x.dims())));
+      p.cuts.push_back({.lo = *i, .count = 1});
+      p.box.push_back(1);
+    } else if (const auto* range = std::get_if<Range>(&item.item())) {
+      if (range->step == 0 || range->step == INT64_MIN)
+        return wrong(Cat("step of axis ", axis, " is ", range->step));
+      keep(*range);
+    } else if (const auto* tensor = std::get_if<const Tensor*>(&item.item())) {
+      const Tensor& t = **tensor;
+      if ((p.error = Refused(what, {&x, &t}, site))) return p;
+      if (t.dtype() == Dtype::Bool) {
+        return wrong(Cat("a tensor of bools on axis ", axis,
+                         " selects a number of elements that is not known: use MaskedSelect with a "
+                         "size, Where or MaskedFill"));
+      }
+      if (!ir::IsInt(t.dtype())) return wrong(Cat("an index of ", ir::Name(t.dtype())));
+      p.axes.push_back(p.part.size());
+      p.positions.push_back(&t);
+      keep({});
+    } else if (std::holds_alternative<IndexItem::NewAxis>(item.item())) {
+      p.part.push_back(1);
+    } else {
+      for (size_t i = taken; i < rank; ++i) keep({});
+    }
+  }
+  while (p.cuts.size() < rank) keep({});
+  return p;
+}
+
+Tensor PartOf(const Tensor& x, const Plan& p, Site site) {
+  Tensor out = x;
+  std::vector<Range> ranges(p.cuts.size());
+  for (size_t i = 0; i < p.cuts.size(); ++i) {
+    const Cut& c = p.cuts[i];
+    ranges[i] = {c.lo, c.count == 0 ? c.lo : c.lo + (c.count - 1) * c.step + 1, c.step};
+  }
+  out = out.Slice(ranges, site);
+  Dims flips;
+  for (size_t i = 0; i < p.cuts.size(); ++i) {
+    if (p.cuts[i].flipped) flips.push_back(static_cast<int64_t>(i));
+  }
+  return out.Flip(flips, site).Reshape(p.part, site);
+}
+
+// The inverse of PartOf: v at its places in a tensor of these dims, 0 elsewhere.
+Tensor Placed(const Tensor& v, const Plan& p, const Dims& dims, Site site) {
+  Tensor out = v.Reshape(p.box, site);
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const Cut& c = p.cuts[i];
+    const auto axis = static_cast<int64_t>(i);
+    if (c.Whole(dims[i])) continue;
+    if (c.flipped) out = out.Flip({axis}, site);
+    int64_t length = c.count;
+    if (c.step > 1) {
+      Dims none(dims.size() + 1, 0), after = none, joined = out.dims();
+      after[i + 1] = c.step - 1;
+      joined[i] *= c.step;
+      out = out.Unsqueeze(axis + 1, site).Pad(none, after, 0, site).Reshape(joined, site);
+      length = std::min(c.count * c.step, dims[i] - c.lo);
+      out = out.Narrow(axis, 0, length, site);
+    }
+    Dims before(dims.size(), 0), after = before;
+    before[i] = c.lo;
+    after[i] = dims[i] - c.lo - length;
+    out = out.Pad(before, after, 0, site);
+  }
+  return out;
+}
+
+// The selection by tensors: the part as (joined axes of the tensors, others), and positions in it.
+struct Selection {
+  Tensor position;    // not negative; beyond the axis if out of range
+  int64_t count = 1;  // of the joined axes
+  Dims order, rest;   // axes of the part: first those of tensors; sizes of the others
+  Dims back;          // order of axes from (position..., rest...) to the result
+};
+
+absl::StatusOr<Selection> SelectionOf(const Tensor& x, const Plan& p, Site site) {
+  Selection s;
+  ir::SymbolicDims common;
+  Tensor sum, inside;
+  for (size_t i = 0; i < p.axes.size(); ++i) {
+    const Tensor& t = *p.positions[i];
+    const auto joined = ir::BroadcastShapes(i == 0 ? ShapeOf(t) : ir::Shape(common), ShapeOf(t));
+    if (!joined) {
+      return Located(
+          "Index", site,
+          absl::InvalidArgumentError(Cat("positions of shapes ", Text(p.positions[0]->dims()),
+                                         " and ", Text(t.dims()), " do not broadcast")));
+    }
+    common = *joined;
+    const int64_t n = p.part[p.axes[i]];
+    const Tensor at = t.Cast(Dtype::I64, site);
+    const Tensor from = Where(at < 0, at + n, at);
+    const Tensor fits = (from >= 0) & (from < n);
+    sum = i == 0 ? from : sum * n + from;
+    inside = i == 0 ? fits : inside & fits;
+    s.count *= n;
+  }
+  s.position = Where(inside, sum, s.count);
+  for (size_t a : p.axes) s.order.push_back(static_cast<int64_t>(a));
+  for (size_t i = 0; i < p.part.size(); ++i) {
+    if (std::find(p.axes.begin(), p.axes.end(), i) != p.axes.end()) continue;
+    s.order.push_back(static_cast<int64_t>(i));
+    s.rest.push_back(p.part[i]);
+  }
+  const bool neighbours = p.axes.back() - p.axes.front() + 1 == p.axes.size();
+  const int64_t first = neighbours ? static_cast<int64_t>(p.axes.front()) : 0,
+                rank = s.position.rank(), others = static_cast<int64_t>(s.rest.size());
+  for (int64_t i = 0; i < first; ++i) s.back.push_back(rank + i);
+  for (int64_t i = 0; i < rank; ++i) s.back.push_back(i);
+  for (int64_t i = first; i < others; ++i) s.back.push_back(rank + i);
+  return s;
+}
+
+Dims Inverse(const Dims& order) {
+  Dims out(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    out[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  return out;
+}
+
+// The shape of x[items].
+Dims ResultDims(const Plan& p, const Selection& s) {
+  if (p.axes.empty()) return p.part;
+  Dims all = s.position.dims(), out;
+  all.insert(all.end(), s.rest.begin(), s.rest.end());
+  for (int64_t a : s.back) out.push_back(all[static_cast<size_t>(a)]);
+  return out;
+}
+
+// The part as (joined axes, others joined).
+Tensor Rows(const Tensor& part, const Selection& s, Site site) {
+  return part.Permute(s.order, site).Reshape({s.count, ir::Product(s.rest)}, site);
+}
+
+// `part` with the selected elements replaced by `value`, which has the shape of the result.
+Tensor PutSelected(const Tensor& part, const Tensor& value, const Selection& s, bool accumulate,
+                   Site site) {
+  const int64_t m = s.position.size(), width = ir::Product(s.rest);
+  const Tensor from = value.Permute(Inverse(s.back), site).Reshape({m, width}, site);
+  const Tensor rows = Rows(part, s, site);
+  const Tensor at = s.position.Reshape({1, m}, site);
+  const Tensor hit = at == IotaLike(part, s.count, Dtype::I64).Unsqueeze(-1, site);
+  Tensor out;
+  if (accumulate) {
+    const Tensor terms = Where(hit.Unsqueeze(-1, site), from.Unsqueeze(0, site), Like(from, 0));
+    const Tensor sum = terms.Sum({1}, false, site);
+    out = (rows + sum).Cast(part.dtype(), site);
+  } else {
+    // The number of the last value for each row, from 1 on; 0: there is none.
+    const Tensor number = IotaLike(part, m, Dtype::I64) + 1;
+    const Tensor last = Where(hit, number, 0).Max({1}, false, site);
+    const Tensor chosen = from.IndexSelect(0, last - 1, site);
+    out = Where({(last > 0).Unsqueeze(-1, site), site}, chosen, rows);
+  }
+  Dims split;
+  for (int64_t a : s.order) split.push_back(part.dims()[static_cast<size_t>(a)]);
+  return out.Reshape(split, site).Permute(Inverse(s.order), site);
+}
+
+// The value as a tensor of x's dtype and these dims; leading axes of size 1 may be too many.
+Tensor ValueFor(const Tensor& x, Operand value, const Dims& dims) {
+  const Site site = value.site();
+  if (value.tensor() == nullptr) {
+    const absl::Status fits = CheckNumber(x.dtype(), value.number());
+    if (!fits.ok()) return Poisoned(x.state()->graph, Located("IndexPut", site, fits));
+    return ScalarLike(x, x.dtype(), value.number()).Expand(dims, site);
+  }
+  const Tensor& v = *value.tensor();
+  if (auto error = Refused("IndexPut", {&x, &v}, site)) return *error;
+  Dims from = v.dims();
+  while (from.size() > dims.size() && from[0] == 1) from.erase(from.begin());
+  bool fits = from.size() <= dims.size();
+  for (size_t i = 0; fits && i < from.size(); ++i) {
+    const int64_t d = from[from.size() - 1 - i];
+    fits = d == 1 || d == dims[dims.size() - 1 - i];
+  }
+  if (!fits) {
+    return Wrong(x, "IndexPut", site,
+                 Cat("a value of shape ", Text(v.dims()), " for a part of shape ", Text(dims)));
+  }
+  return v.Cast(x.dtype(), site).Reshape(from, site).Expand(dims, site);
+}
+
+}  // namespace
+
+Tensor Index(const Tensor& x, std::span<const IndexItem> items, Site site) {
+  const Plan p = PlanOf("Index", x, items, site);
+  if (p.error) return *p.error;
+  Tensor part = PartOf(x, p, site);
+  if (p.axes.empty() || !part.status().ok()) return part;
+  const auto s = SelectionOf(x, p, site);
+  if (!s.ok()) return Poisoned(x.state()->graph, s.status());
+  Dims split = s->position.dims();
+  split.insert(split.end(), s->rest.begin(), s->rest.end());
+  return Rows(part, *s, site)
+      .IndexSelect(0, s->position, site)
+      .Reshape(split, site)
+      .Permute(s->back, site);
+}
+
+Tensor IndexPut(const Tensor& x, std::span<const IndexItem> items, Operand value, bool accumulate) {
+  const Site site = value.site();
+  const Plan p = PlanOf("IndexPut", x, items, site);
+  if (p.error) return *p.error;
+  Selection s;
+  if (!p.axes.empty()) {
+    auto selection = SelectionOf(x, p, site);
+    if (!selection.ok()) return Poisoned(x.state()->graph, selection.status());
+    s = *std::move(selection);
+  }
+  Tensor v = ValueFor(x, value, ResultDims(p, s));
+  if (!v.status().ok()) return v;
+  Tensor part = v;
+  if (!p.axes.empty())
+    part = PutSelected(PartOf(x, p, site), v, s, accumulate, site);
+  else if (accumulate)
+    part = PartOf(x, p, site) + v;
+  bool whole = true;
+  for (size_t i = 0; i < p.cuts.size(); ++i) whole &= p.cuts[i].Whole(x.dims()[i]);
+  if (whole) return part.Reshape(x.dims(), site).Cast(x.dtype(), site);
+  const Tensor inside = Placed(TrueLike(part), p, x.dims(), site);
+  return Where({inside, site}, Placed(part, p, x.dims(), site).Cast(x.dtype(), site), x);
+}
+
+void AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value) {
+  if (!x.status().ok()) return;
+  const Site site = value.site();
+  const Plan p = PlanOf("AssignIndex", x, items, site);
+  if (p.error) return x.Assign({*p.error, site});
+  // A part of a stored tensor that is cut along one axis only is written in place.
+  std::optional<size_t> cut;
+  bool plain = p.axes.empty() && x.is_realized();
+  for (size_t i = 0; i < p.cuts.size(); ++i) {
+    if (p.cuts[i].Whole(x.dims()[i])) continue;
+    plain &= !cut && p.cuts[i].step == 1 && !p.cuts[i].flipped;
+    cut = i;
+  }
+  if (plain && cut) {
+    const Tensor v = ValueFor(x, value, p.part);
+    if (!v.status().ok()) return x.Assign({v, site});
+    return x.AssignNarrow(static_cast<int64_t>(*cut), p.cuts[*cut].lo, v.Reshape(p.box, site),
+                          site);
+  }
+  x.Assign({IndexPut(x, items, value), site});
+}
+
+Tensor Take(const Tensor& x, const Tensor& index, Site site) {
+  if (auto error = Refused("Take", {&x, &index}, site)) return *error;
+  return x.Flatten(0, site).IndexSelect(0, index, site);
+}
+
+Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
+  if (auto error = FirstError("Reshape", {&x}, site)) return *error;
+  ir::SymbolicDims to;
+  for (const Size& s : sizes) {
+    const auto n = IndexOf(x, s);
+    if (!n.ok()) return Poisoned(x.state()->graph, Located("Reshape", site, n.status()));
+    to.push_back(*n);
+  }
+  return ReshapeTo(x, to, "Reshape", site);
+}
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Padding with elements of the tensor: pieces of an axis, mirrored or repeated, joined with it.
+#include <algorithm>
+#include <string_view>
+
+#include "client/cpp/ops/common.h"
+#include "uopd/movement.h"
+
+namespace uopd::client::fn {
+namespace {
+
+std::string_view NameOf(PadMode mode) {
+  return mode == PadMode::kReflect     ? "reflecting"
+         : mode == PadMode::kReplicate ? "replicating"
+                                       : "circular";
+}
+
+// x with `before` and `after` elements around one axis.
+Tensor Around(const Tensor& x, int64_t axis, int64_t before, int64_t after, PadMode mode,
+              Site site) {
+  const int64_t n = x.dims()[static_cast<size_t>(axis)];
+  const int64_t most = mode == PadMode::kReflect    ? n - 1
+                       : mode == PadMode::kCircular ? n
+                       : n == 0                     ? 0
+                                                    : INT64_MAX;
+  if (std::max(before, after) > most) {
+    return Wrong(x, "Pad", site,
+                 Cat(NameOf(mode), " padding of ", std::max(before, after), " along axis ", axis,
+                     " of shape ", Text(x.dims())));
+  }
+  auto piece = [&](int64_t at, int64_t length) { return x.Narrow(axis, at, length, site); };
+  auto edge = [&](int64_t at, int64_t length) {
+    Dims to = x.dims();
+    to[static_cast<size_t>(axis)] = length;
+    return piece(at, 1).Expand(to, site);
+  };
+  std::vector<Tensor> parts;
+  if (before > 0) {
+    parts.push_back(mode == PadMode::kReflect     ? piece(1, before).Flip({axis}, site)
+                    : mode == PadMode::kReplicate ? edge(0, before)
+                                                  : piece(n - before, before));
+  }
+  parts.push_back(x);
+  if (after > 0) {
+    parts.push_back(mode == PadMode::kReflect     ? piece(n - 1 - after, after).Flip({axis}, site)
+                    : mode == PadMode::kReplicate ? edge(n - 1, after)
+                                                  : piece(0, after));
+  }
+  return parts.size() == 1 ? x : Concat(parts, axis, site);
+}
+
+}  // namespace
+
+Tensor Pad(const Tensor& x, const Dims& before, const Dims& after, PadMode mode, double value,
+           Site site) {
+  if (auto error = Refused("Pad", {&x}, site)) return *error;
+  const size_t rank = x.dims().size();
+  if (before.size() != rank || after.size() != rank) {
+    return Wrong(x, "Pad", site,
+                 Cat("padding for ", std::max(before.size(), after.size()), " axes of shape ",
+                     Text(x.dims())));
+  }
+  constexpr int64_t kMost = int64_t{1} << 40;  // keeps sums far from overflow
+  Dims begin(rank, 0), end = x.dims(), more_before = before, more_after = after;
+  for (size_t i = 0; i < rank; ++i) {
+    if (std::max(std::abs(before[i]), std::abs(after[i])) > kMost)
+      return Wrong(x, "Pad", site, Cat("padding of ", before[i], " and ", after[i]));
+    begin[i] = std::max<int64_t>(0, -before[i]);
+    end[i] -= std::max<int64_t>(0, -after[i]);
+    more_before[i] = std::max<int64_t>(0, before[i]);
+    more_after[i] = std::max<int64_t>(0, after[i]);
+    // Padding at one side may make up for what is cut off at the other one only with constants.
+    if (begin[i] > end[i]) {
+      return Wrong(x, "Pad", site,
+                   Cat("padding of ", before[i], " and ", after[i], " along axis ", i, " of shape ",
+                       Text(x.dims())));
+    }
+  }
+  Tensor out = x.Shrink(begin, end, site);
+  if (mode == PadMode::kConstant) return out.Pad(more_before, more_after, value, site);
+  for (size_t i = 0; i < rank && out.status().ok(); ++i)
+    out = Around(out, static_cast<int64_t>(i), more_before[i], more_after[i], mode, site);
+  return out;
+}
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT
+#include "uopd/reductions.h"
+
+#include <limits>
+#include <string_view>
+
+#include "client/cpp/ops/common.h"
+#include "core/ir/build.h"
+#include "uopd/math.h"
+
+namespace uopd::client::fn {
+namespace {
+
+// x, or 0 where it is infinite: what is subtracted before exp, so that infinity minus itself is not taken.
+Tensor Finite(const Tensor& x) { return Where(IsFinite(x), x, Like(x, 0)); }
+
+// The axis counted from the front, or the error.
+std::pair<int64_t, std::optional<Tensor>> Along(std::string_view what, const Tensor& x,
+                                                int64_t axis, Site site) {
+  if (auto error = Refused(what, {&x}, site)) return {0, error};
+  const auto a = Axis(axis, x.rank());
+  if (!a) return {0, Wrong(x, what, site, Cat("axis ", axis, " of shape ", Text(x.dims())))};
+  return {*a, std::nullopt};
+}
+
+std::pair<Tensor, Tensor> RunningMax(const Tensor& x, int64_t axis, std::string_view what,
+                                     Site site) {
+  const Tensor t = x.dtype() == Dtype::Bool ? x.Cast(Dtype::U8, site) : x;
+  const Tensor y = Made(t, ir::Scan(Ctx(t), ir::Op::MAX, Value(t), axis), what, site);
+  if (!y.status().ok()) return {y, y};
+  // An element that is the maximum so far. The last of them is the position.
+  const Tensor hit = ir::IsFloat(t.dtype()) ? (t == y) | t.IsNan(site) : t == y;
+  const Tensor at = Where(hit, IotaAlong(t, axis), 0);
+  const Tensor index = Made(at, ir::Scan(Ctx(at), ir::Op::MAX, Value(at), axis), what, site);
+  return {y.Cast(x.dtype(), site), index};
+}
+
+}  // namespace
+
+Tensor Any(const Tensor& x, const Dims& axes, bool keep, Site site) {
+  if (auto error = FirstError("Any", {&x}, site)) return *error;
+  return x.Cast(Dtype::Bool, site).Max(axes, keep, site);
+}
+Tensor All(const Tensor& x, const Dims& axes, bool keep, Site site) {
+  if (auto error = FirstError("All", {&x}, site)) return *error;
+  return x.Cast(Dtype::Bool, site).Min(axes, keep, site);
+}
+Tensor CountNonzero(const Tensor& x, const Dims& axes, bool keep, Site site) {
+  if (auto error = FirstError("CountNonzero", {&x}, site)) return *error;
+  return x.Cast(Dtype::Bool, site).Sum(axes, keep, site);
+}
+
+Tensor LogSumExp(const Tensor& x, const Dims& axes, bool keep, Site site) {
+  return InWide("LogSumExp", x, site, [&](const Tensor& v) {
+    Tensor kept = v.Max(axes, true, site);
+    if (!kept.status().ok()) return kept;
+    const Tensor most = Finite(kept).Detach();
+    const Tensor sum = (v - most).Exp().Sum(axes, true, site);
+    Tensor out = sum.Log() + most;
+    // The sum with size 1 along the axes has the right elements: only its shape may be too long.
+    if (keep) return out;
+    return out.Sum(axes, false, site);
+  });
+}
+
+Tensor CumProd(const Tensor& x, int64_t axis, Site site) {
+  const auto [a, error] = Along("CumProd", x, axis, site);
+  if (error) return *error;
+  // Takes the dtype from a Prod that is never realised. Narrow floats are rounded once.
+  const Dtype out = x.Prod({a}, false, site).dtype();
+  const Tensor t = ir::IsFloat(out) ? Wide(x, site) : x.Cast(out, site);
+  return Made(t, ir::Scan(Ctx(t), ir::Op::MUL, Value(t), a), "CumProd", site).Cast(out, site);
+}
+
+std::pair<Tensor, Tensor> CumMax(const Tensor& x, int64_t axis, Site site) {
+  const auto [a, error] = Along("CumMax", x, axis, site);
+  if (error) return {*error, *error};
+  return RunningMax(x, a, "CumMax", site);
+}
+
+std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis, Site site) {
+  const auto [a, error] = Along("CumMin", x, axis, site);
+  if (error) return {*error, *error};
+  // By an operation that reverses the order, as in Tensor::Min.
+  const bool floats = ir::IsFloat(x.dtype());
+  const auto [y, index] = RunningMax(floats ? x.Neg(site) : x.Not(site), a, "CumMin", site);
+  return {floats ? y.Neg(site) : y.Not(site), index};
+}
+
+Tensor LogCumSumExp(const Tensor& x, int64_t axis, Site site) {
+  const auto [at, error] = Along("LogCumSumExp", x, axis, site);
+  if (error) return *error;
+  const int64_t a = at;
+  return InWide("LogCumSumExp", x, site, [&](const Tensor& v) {
+    // One row of elements for each result, in a new last axis; those after it count as exp(-inf).
+    const Tensor to = v.Transpose(a, -1, site);
+    const Tensor most = Finite(CumMax(to, -1, site).first).Detach().Unsqueeze(-1, site);
+    const Tensor row = IotaAlong(to, -1).Unsqueeze(-1, site);
+    const Tensor column = IotaAlong(to, -1).Unsqueeze(-2, site);
+    const Tensor term = Where(row < column, Like(v, -std::numeric_limits<double>::infinity()),
+                              to.Unsqueeze(-2, site) - most);
+    const Tensor out = term.Exp().Sum({-1}, false, site).Log() + most.Squeeze(-1, site);
+    return out.Transpose(a, -1, site);
+  });
+}
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT
+// Writing by tensors of positions along an axis. For every element of the result, all indices along the axis are
+// compared with its position: a comparison for each pair, which no memory is needed for.
+#include <limits>
+
+#include "client/cpp/ops/common.h"
+#include "core/ir/build.h"
+#include "uopd/indexing.h"
+
+namespace uopd::client::fn {
+namespace {
+
+struct Pairs {
+  std::optional<Tensor> error;
+  int64_t axis = 0;
+  Tensor src;     // cut to the shape of the index
+  Tensor hit;     // [..., n of x along the axis, ..., m of the index]
+  Tensor values;  // src against hit
+};
+
+Pairs PairsOf(std::string_view what, const Tensor& x, int64_t axis, const Tensor& index,
+              const Tensor& src, Site site) {
+  Pairs out;
+  if ((out.error = Refused(what, {&x, &index, &src}, site))) return out;
+  const auto a = Axis(axis, x.rank());
+  bool fits = a && index.rank() == x.rank() && src.rank() == x.rank() && ir::IsInt(index.dtype());
+  for (size_t i = 0; fits && i < x.dims().size(); ++i) {
+    fits = index.dims()[i] <= src.dims()[i] &&
+           (static_cast<int64_t>(i) == *a || index.dims()[i] <= x.dims()[i]);
+  }
+  if (!fits) {
+    out.error = Wrong(x, what, site,
+                      Cat("an index of ", ir::Name(index.dtype()), " ", Text(index.dims()),
+                          " and values of shape ", Text(src.dims()), " along axis ", axis,
+                          " of shape ", Text(x.dims())));
+    return out;
+  }
+  out.axis = *a;
+  out.src = src.Shrink(Dims(src.dims().size(), 0), index.dims(), site);
+  auto last = [&](const Tensor& t) { return t.Unsqueeze(-1, site).Transpose(*a, -1, site); };
+  const int64_t n = x.dims()[static_cast<size_t>(*a)];
+  const Tensor at = last(index.Cast(Dtype::I64, site));
+  out.hit = Where(at < 0, at + n, at) == IotaAlong(x, *a, Dtype::I64).Unsqueeze(-1, site);
+  out.values = last(out.src);
+  return out;
+}
+
+// t with zeros behind it, in the shape of x.
+Tensor PaddedTo(const Tensor& t, const Tensor& x, Site site) {
+  Dims after = x.dims();
+  for (size_t i = 0; i < after.size(); ++i) after[i] -= t.dims()[i];
+  return t.Pad(Dims(after.size(), 0), after, 0, site);
+}
+
+}  // namespace
+
+Tensor Scatter(const Tensor& x, int64_t axis, const Tensor& index, Operand src) {
+  const Site site = src.site();
+  if (auto error = Refused("Scatter", {&x, &index}, site)) return *error;
+  Tensor values;
+  if (src.tensor() != nullptr) {
+    if (auto error = Refused("Scatter", {&x, src.tensor()}, site)) return *error;
+    values = src.tensor()->Cast(x.dtype(), site);
+  } else {
+    const absl::Status fits = CheckNumber(x.dtype(), src.number());
+    if (!fits.ok()) return Poisoned(x.state()->graph, Located("Scatter", site, fits));
+    values = Like(x, src.number()).Expand(index.dims(), site);
+  }
+  const Pairs p = PairsOf("Scatter", x, axis, index, values, site);
+  if (p.error) return *p.error;
+  if (index.size() == 0) return x;
+  // The number of the last index that hits, from 1 on; 0: there is none.
+  const Tensor number = IotaAlong(p.hit, -1, Dtype::I64) + 1;
+  const Tensor last = Where(p.hit, number, 0).Max({-1}, false, site);
+  const Tensor chosen = p.src.Gather(p.axis, last - 1, site);
+  return Where({PaddedTo(last, x, site) > 0, site}, PaddedTo(chosen, x, site), x);
+}
+
+Tensor ScatterReduce(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src,
+                     ScatterMode mode, bool include_self, Site site) {
+  if (auto error = Refused("ScatterReduce", {&x, &index, &src}, site)) return *error;
+  const bool floats = ir::IsFloat(x.dtype());
+  // Narrow floats are rounded once.
+  const Tensor self = floats ? Wide(x, site) : x;
+  const Tensor from = src.Cast(self.dtype(), site);
+  if (mode == ScatterMode::kAmin) {
+    // By an operation that reverses the order.
+    auto reversed = [&](const Tensor& t) { return floats ? t.Neg(site) : t.Not(site); };
+    const Tensor out = ScatterReduce(reversed(self), axis, index, reversed(from),
+                                     ScatterMode::kAmax, include_self, site);
+    return (out.status().ok() ? reversed(out) : out).Cast(x.dtype(), site);
+  }
+  const Pairs p = PairsOf("ScatterReduce", x, axis, index, from, site);
+  if (p.error) return *p.error;
+  if (index.size() == 0) return x;
+  const Tensor count = PaddedTo(p.hit.Sum({-1}, false, site), x, site);
+  auto reduced = [&](const Tensor& identity) { return Where(p.hit, p.values, identity); };
+  Tensor out;
+  if (mode == ScatterMode::kAmax) {
+    const Tensor least =
+        floats ? Like(self, -std::numeric_limits<double>::infinity())
+               : Made(self, Ctx(self).Int(self.dtype(), ir::RangeOf(self.dtype()).min),
+                      "ScatterReduce", site);
+    out = PaddedTo(reduced(least).Max({-1}, false, site), x, site);
+    if (include_self) out = self.Maximum({out, site});
+  } else if (mode == ScatterMode::kProd) {
+    out = PaddedTo(reduced(Like(self, 1)).Prod({-1}, false, site), x, site);
+    if (include_self) out = self * out;
+  } else {
+    out = PaddedTo(reduced(Like(self, 0)).Sum({-1}, false, site), x, site);
+    if (include_self) out = self + out;
+    if (mode == ScatterMode::kMean) {
+      const Tensor n = count + (include_self ? 1 : 0);
+      const Tensor by = n.Maximum(1).Cast(out.dtype(), site);
+      out = floats ? out / by : out.FloorDiv(by);
+    }
+  }
+  return Where({count > 0, site}, out.Cast(x.dtype(), site), x);
+}
+
+Tensor MaskedSelect(const Tensor& x, const Tensor& mask, int64_t size, double fill, Site site) {
+  if (auto error = Refused("MaskedSelect", {&x, &mask}, site)) return *error;
+  if (mask.dtype() != Dtype::Bool || size < 0) {
+    return Wrong(x, "MaskedSelect", site,
+                 Cat(size, " elements by a mask of ", ir::Name(mask.dtype())));
+  }
+  if (const absl::Status fits = CheckNumber(x.dtype(), fill); !fits.ok())
+    return Poisoned(x.state()->graph, Located("MaskedSelect", site, fits));
+  Tensor whole = mask.Expand(x.dims(), site);
+  if (!whole.status().ok()) return whole;
+  const Tensor flat = whole.Flatten(0, site), values = x.Flatten(0, site);
+  // The number of each element among those for which the mask is true, from 1 on.
+  const Tensor number = Where(flat, flat.CumSum(0, site), 0).Contiguous(site);
+  const Tensor wanted = IotaLike(x, size, Dtype::I32) + 1;
+  const Tensor hit = number == wanted.Unsqueeze(-1, site);
+  const Tensor chosen = Where(hit, values, Like(x, 0));
+  const Tensor out = x.dtype() == Dtype::Bool ? chosen.Max({1}, false, site)
+                                              : chosen.Sum({1}, false, site).Cast(x.dtype(), site);
+  const Tensor total = flat.Sum({}, false, site);
+  return Where({wanted <= total, site}, out, Like(x, fill));
+}
+
+Tensor Nonzero(const Tensor& x, int64_t size, int64_t fill, Site site) {
+  if (auto error = Refused("Nonzero", {&x}, site)) return *error;
+  if (x.size() > INT32_MAX)
+    return Wrong(x, "Nonzero", site, Cat("positions in shape ", Text(x.dims()), " do not fit i32"));
+  Tensor at = MaskedSelect(IotaLike(x, x.size(), Dtype::I32).Reshape(x.dims(), site),
+                           x.Cast(Dtype::Bool, site), size, -1, site);
+  if (!at.status().ok()) return at;
+  if (x.rank() == 0) return at.Reshape({size, 1}, site).Narrow(1, 0, 0, site);
+  std::vector<Tensor> columns;
+  int64_t stride = x.size();
+  for (int64_t d : x.dims()) {
+    stride = d == 0 ? 1 : stride / d;
+    const Tensor column = at.FloorDiv(std::max<int64_t>(stride, 1)) % std::max<int64_t>(d, 1);
+    columns.push_back(Where(at < 0, ScalarLike(x, Dtype::I32, static_cast<double>(fill)), column));
+  }
+  return Stack(columns, 1, site);
+}
+
+}  // namespace uopd::client::fn

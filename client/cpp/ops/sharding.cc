@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Tensors on other devices, and on several.
+#include "client/cpp/graph/build.h"
+#include "core/ir/analysis/layout.h"
+#include "core/ir/build.h"
+#include "uopd/tensor.h"
+
+namespace uopd::client {
+namespace {
+
+using ir::Op;
+using ir::UOp;
+
+UOp Copied(const Tensor& t, UOp x, std::string_view device) {
+  return Ctx(t).Make(Op::COPY, t.dtype(), {x}, Ctx(t).Data({}, device));
+}
+
+Tensor Multi(const Tensor& t, std::span<const UOp> pieces, const Dims& axis, std::string_view what,
+             Site site) {
+  return Made(t, Ctx(t).Make(Op::MULTI, t.dtype(), pieces, Ctx(t).Data(axis, "")), what, site);
+}
+
+// The reason why these cannot be the devices of pieces; empty if they can.
+std::string Refused(const std::vector<std::string>& devices) {
+  if (devices.empty()) return "there are no devices";
+  for (const std::string& d : devices) {
+    if (d.empty()) return "the name of a device is empty";
+  }
+  return {};
+}
+
+bool InPieces(const Tensor& t) { return t.state()->graph->InPieces(Value(t)); }
+
+}  // namespace
+
+Tensor Tensor::Shard(const std::vector<std::string>& devices, int64_t axis, const Dims& sizes,
+                     Site site) const {
+  if (!status().ok()) return *this;
+  auto wrong = [&](std::string message) { return Wrong(*this, "Shard", site, std::move(message)); };
+  if (std::string refused = Refused(devices); !refused.empty()) return wrong(std::move(refused));
+  const auto a = Axis(axis, rank());
+  if (!a) return wrong(Cat("axis ", axis, " of shape ", Text(dims())));
+  const auto at_axis = static_cast<size_t>(*a);
+  const ir::Shape shape = ShapeOf(*this);
+  if (!shape[at_axis].Is(Op::CONST)) return wrong(Cat("axis ", axis, " has a symbolic size"));
+  const int64_t n = dims()[at_axis];
+  const auto count = static_cast<int64_t>(devices.size());
+  if (sizes.empty() && n < count)
+    return wrong(Cat("axis ", axis, " of shape ", Text(dims()), " has no piece for each of ", count,
+                     " devices"));
+  const Dims lengths = sizes.empty() ? ir::EvenSizes(n, count) : sizes;
+  int64_t sum = 0;
+  bool fits = lengths.size() == devices.size();
+  for (int64_t length : lengths) {
+    fits &= length > 0 && length <= n;
+    if (fits) sum += length;
+  }
+  if (!fits || sum != n)
+    return wrong(Cat("sizes ", Text(lengths), " on ", count, " devices for axis ", axis,
+                     " of shape ", Text(dims())));
+  ir::UOpContext& ctx = Ctx(*this);
+  ir::SymbolicDims starts(shape.size(), ctx.Idx(0)), box(shape.begin(), shape.end());
+  std::vector<UOp> pieces;
+  int64_t begin = 0;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    starts[at_axis] = ctx.Idx(begin);
+    box[at_axis] = ctx.Idx(lengths[i]);
+    const UOp piece =
+        ir::Shrink(ctx, Value(*this), ir::ShapeArg(ctx, starts), ir::ShapeArg(ctx, box));
+    pieces.push_back(Copied(*this, piece, devices[i]));
+    begin += lengths[i];
+  }
+  return Multi(*this, pieces, {*a}, "Shard", site);
+}
+
+Tensor Tensor::Replicate(const std::vector<std::string>& devices, Site site) const {
+  if (!status().ok()) return *this;
+  if (std::string refused = Refused(devices); !refused.empty())
+    return Wrong(*this, "Replicate", site, std::move(refused));
+  std::vector<UOp> pieces;
+  for (const std::string& d : devices) pieces.push_back(Copied(*this, Value(*this), d));
+  return Multi(*this, pieces, {}, "Replicate", site);
+}
+
+Tensor Tensor::To(const std::string& device, Site site) const {
+  if (!status().ok() || (device == state_->device && !InPieces(*this))) return *this;
+  if (device.empty()) return Wrong(*this, "To", site, "the name of the device is empty");
+  Tensor out = Made(*this, Copied(*this, Value(*this), device), "To", site);
+  if (out.status().ok()) out.state()->device = device;
+  return out;
+}
+
+Tensor Tensor::ToLayoutOf(const Tensor& other, Site site) const {
+  if (!status().ok() || !other.status().ok()) return status().ok() ? other : *this;
+  if (!InPieces(other)) return other.device().empty() ? *this : To(other.device(), site);
+  if (other.shard_axis() < 0) return Replicate(other.devices(), site);
+  if (dims() != other.dims())
+    return Wrong(*this, "ToLayoutOf", site,
+                 Cat("shape ", Text(dims()), " differs from shape ", Text(other.dims())));
+  return Shard(other.devices(), other.shard_axis(), other.shard_sizes(), site);
+}
+
+std::vector<std::string> Tensor::devices() const {
+  if (!status().ok()) return {};
+  if (!InPieces(*this)) return {device()};
+  const auto& names = state_->graph->LayoutOf(state_->uop).devices;
+  return {names.begin(), names.end()};
+}
+
+int64_t Tensor::shard_axis() const {
+  return status().ok() ? state_->graph->LayoutOf(state_->uop).axis : -1;
+}
+
+Dims Tensor::shard_sizes() const {
+  return status().ok() ? state_->graph->LayoutOf(state_->uop).sizes : Dims{};
+}
+
+}  // namespace uopd::client

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Client: makes tensors and owns the connection to one daemon.
+//
+// There is no global state: a process may have any number of Clients. A Client and its tensors are
+// used by one thread at a time. The memory of its graph does not grow however long it trains: after
+// a Realize, nodes that no live tensor needs are dropped.
+#pragma once
+#include <memory>
+#include <span>
+
+#include "uopd/executor.h"
+#include "uopd/options.h"
+#include "uopd/tensor.h"
+
+namespace uopd::client {
+
+class GraphState;
+
+class Client {
+ public:
+  // Connection::Connect (connection.h) makes an executor that calls a daemon.
+  explicit Client(std::shared_ptr<Executor> executor, ClientOptions options = {});
+
+  // A tensor with elements from host memory, row-major. INVALID_ARGUMENT if the number of elements
+  // is wrong.
+  template <class T>
+  Tensor FromHost(std::span<const T> values, Dims dims, Site site = Site::current()) {
+    return FromBytes(DtypeOf<T>(), std::move(dims),
+                     {reinterpret_cast<const char*>(values.data()), values.size_bytes()}, site);
+  }
+  template <class T>
+  Tensor FromHost(const std::vector<T>& values, Dims dims, Site site = Site::current()) {
+    return FromHost(std::span<const T>(values), std::move(dims), site);
+  }
+  Tensor FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site site = Site::current());
+
+  // Memory on the daemon to which nothing was written yet. It reads as zeros. It costs nothing
+  // until a request uses it.
+  Tensor Empty(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current());
+  Tensor Full(Dims dims, double value, Dtype dtype = Dtype::F32, Site site = Site::current());
+  Tensor Zeros(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
+    return Full(std::move(dims), 0, dtype, site);
+  }
+  Tensor Ones(Dims dims, Dtype dtype = Dtype::F32, Site site = Site::current()) {
+    return Full(std::move(dims), 1, dtype, site);
+  }
+  Tensor Arange(int64_t begin, int64_t end, int64_t step = 1, Dtype dtype = Dtype::I32,
+                Site site = Site::current());
+  Tensor Eye(int64_t n, Dtype dtype = Dtype::F32, Site site = Site::current());
+  // A scalar i64 whose value is not part of the graph. So steps that differ only in this value
+  // share everything that the daemon prepared.
+  Tensor Variable(const std::string& name, int64_t min, int64_t max, int64_t value,
+                  Site site = Site::current());
+  // A scalar float whose value is not part of the graph, for instance a learning rate.
+  Tensor FloatVariable(const std::string& name, double value, Dtype dtype = Dtype::F32,
+                       Site site = Site::current());
+
+  // Random numbers come from Threefry on the daemon. The key is the client's seed; the counters
+  // follow the order of calls. The position in the stream is data and no part of the graph. All
+  // random tensors are f32.
+  Tensor Rand(Dims dims, Site site = Site::current());  // [0, 1)
+  Tensor Uniform(Dims dims, double low, double high, Site site = Site::current());
+  Tensor Randn(Dims dims, Site site = Site::current());
+  // Weights of shape (out, in, ...).
+  Tensor GlorotUniform(Dims dims, Site site = Site::current());
+  Tensor KaimingUniform(Dims dims, double a = 0, Site site = Site::current());
+
+  // Waits until everything that was submitted is done. Returns the first error that no other call
+  // has returned.
+  absl::Status Sync();
+  // Ends everything of the connection that is not done yet with CANCELLED. May be called from any
+  // thread.
+  void Cancel();
+
+  const ClientStats& stats() const;
+  Traffic traffic() const;
+  size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis
+  size_t graph_bytes() const;
+
+ private:
+  friend class Context;
+  friend class Recording;
+  std::shared_ptr<GraphState> graph_;
+};
+
+}  // namespace uopd::client

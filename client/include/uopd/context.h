@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Context: other switches for the requests of one client, as long as the Context lives.
+//
+//   {
+//     Context tuned(client, {.beam = 2, .debug = 2});
+//     UOPD_TRY(loss.Realize());  // this request has BEAM=2 and DEBUG=2
+//   }
+//
+// The switches belong to requests, not to tensors: a tensor that is built in the scope and realised
+// after it is computed without them. Contexts nest; they end in the reverse order of their
+// beginning. Used by the client's thread.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "uopd/client.h"
+
+namespace uopd::client {
+
+// The switches that change; see ExecutionOptions. Those without a value stay as they are.
+struct ContextChanges {
+  std::optional<uint32_t> beam;
+  std::optional<bool> ignore_beam_cache;
+  std::optional<uint32_t> cache_level;
+  std::optional<bool> noopt;
+  std::optional<bool> fast_math;
+  std::optional<bool> allow_bf16, allow_f16;
+  std::optional<uint32_t> debug;
+};
+
+class Context {
+ public:
+  Context(Client& client, const ContextChanges& changes);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+ private:
+  const std::shared_ptr<GraphState> graph_;
+  const ExecutionOptions before_;
+};
+
+}  // namespace uopd::client

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+// Executor: what the client library needs of a daemon. Connection implements it over gRPC; tests
+// implement it in process.
+//
+// Nothing here waits for the daemon: a call returns when its message is queued, and its Future ends
+// when the daemon has answered. The daemon serves the calls of an Executor in order, so a call sees
+// the effects of all earlier calls. A call whose inputs come from a call that failed fails with the
+// same error. All functions may be called from any thread; several Clients may share an Executor.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/status.h"
+#include "uopd/future.h"
+#include "uopd/options.h"
+
+namespace uopd::client {
+
+// Traffic of an Executor, in bytes of serialised messages.
+struct Traffic {
+  uint64_t execute_bytes = 0;
+  uint64_t upload_bytes = 0;
+  uint64_t other_bytes = 0;
+  uint64_t total() const { return execute_bytes + upload_bytes + other_bytes; }
+};
+
+// What one slot of a graph is bound to.
+struct Argument {
+  uint64_t handle = 0;                      // 0: memory for this call only
+  std::shared_ptr<const std::string> data;  // contents before the run; null: those of the buffer
+  bool return_data = false;                 // the answer has the contents after the run
+  bool made = false;  // the call makes the contents; if it fails, the buffer has none
+};
+
+// One run of a graph.
+struct Call {
+  std::string digest;                        // SHA-256 of the graph, 32 bytes
+  std::shared_ptr<const std::string> graph;  // sent if the daemon does not know the digest
+  std::vector<Argument> arguments;           // in order of slots
+  std::vector<int64_t> variables;            // in the order of the graph
+  std::vector<uint64_t> free_buffers;        // after a run that succeeds
+  ExecutionOptions options;
+};
+
+// What the daemon says about a run. Times are in microseconds.
+struct CallReport {
+  bool graph_sent = false;  // the daemon did not know the graph
+  // The schedule was computed by this call; or was ready in the memory of the daemon.
+  bool schedule_miss = false, schedule_memory = false;
+  uint32_t kernels_memory = 0, kernels_disk = 0, kernels_compiled = 0;
+  uint32_t kernels_tuned = 0, kernels_draft = 0;
+  double queue_us = 0, verify_us = 0, schedule_us = 0, codegen_us = 0, render_us = 0;
+  double compile_us = 0, load_us = 0, tune_us = 0, copy_us = 0, run_us = 0, total_us = 0;
+  double kernels_us = 0;  // with ExecutionOptions::profile
+};
+
+struct CallResult {
+  std::vector<std::string> data;  // of every argument with return_data, in order of slots
+  CallReport report;
+};
+
+// `result` may be read once `future` has ended well.
+struct Answer {
+  Future future;
+  std::shared_ptr<CallResult> result;
+};
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+
+  virtual Answer Submit(Call call) = 0;
+  // Creates the buffer if its handle is new. An empty device means the daemon's default.
+  virtual Future Upload(uint64_t handle, std::string_view device,
+                        std::shared_ptr<const std::string> bytes) = 0;
+  // Reads a whole buffer of out.size() bytes. `out` must stay until the future has ended.
+  virtual Future Download(uint64_t handle, std::span<char> out) = 0;
+  // Ends everything that is not done yet with CANCELLED.
+  virtual void Cancel() {}
+
+  // Of a message, in bytes.
+  virtual uint64_t max_message_bytes() const { return 16 << 20; }
+
+  // A number that no other buffer of the session has.
+  uint64_t NewHandle() { return next_handle_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t NewRequestId() { return next_request_.fetch_add(1, std::memory_order_relaxed); }
+
+  virtual Traffic traffic() const { return {}; }
+  // Of its futures.
+  virtual std::weak_ptr<Driver> driver() const { return {}; }
+
+ private:
+  std::atomic<uint64_t> next_handle_ = 1;
+  std::atomic<uint64_t> next_request_ = 1;
+};
+
+// An Executor without a daemon, for clients that only build graphs (Export in tensor.h).
+class OfflineExecutor final : public Executor {
+ public:
+  Answer Submit(Call) override { return {Refused(), nullptr}; }
+  Future Upload(uint64_t, std::string_view, std::shared_ptr<const std::string>) override {
+    return Refused();
+  }
+  Future Download(uint64_t, std::span<char>) override { return Refused(); }
+
+ private:
+  static Future Refused() {
+    return Future(
+        absl::FailedPreconditionError("this client has no daemon: it only builds graphs"));
+  }
+};
+
+}  // namespace uopd::client

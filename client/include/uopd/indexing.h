@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// Reading and writing parts of tensors by Python's index expressions, and by tensors of positions. Errors are as
+// in tensor.h. Tensors with symbolic dimensions are refused. Positions in tensors may be negative: they count
+// from the end. Positions out of range read 0 and write nothing: no daemon can report them.
+#pragma once
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "uopd/tensor.h"
+
+namespace uopd::client::fn {
+
+// One entry of x[...]: an integer, a Range (begin:end:step), None (a new axis), an ellipsis, or a tensor of
+// integers. The tensor of an item must outlive the item.
+class IndexItem {
+ public:
+  struct NewAxis {};
+  struct Rest {};
+  // NOLINTBEGIN(google-explicit-constructor)
+  IndexItem(int64_t position) : item_(position) {}
+  IndexItem(Range range) : item_(range) {}
+  IndexItem(const Tensor& positions) : item_(&positions) {}
+  // NOLINTEND(google-explicit-constructor)
+  static IndexItem None() { return IndexItem(Item(NewAxis{})); }
+  static IndexItem Ellipsis() { return IndexItem(Item(Rest{})); }
+
+  using Item = std::variant<int64_t, Range, const Tensor*, NewAxis, Rest>;
+  const Item& item() const { return item_; }
+
+ private:
+  explicit IndexItem(Item item) : item_(item) {}
+  Item item_;
+};
+
+// x[items]. Integers, ranges and new axes are applied first. Then tensors of positions select: their shapes
+// broadcast, and the common shape replaces their axes, in their place if they are neighbours, else in front.
+// (NumPy counts integers among the tensors when it looks for neighbours; PyTorch and tinygrad do as it is here.)
+// A tensor of bools is refused, because its number of elements is not known: MaskedSelect, Where and MaskedFill
+// take masks.
+Tensor Index(const Tensor& x, std::span<const IndexItem> items, Site site = Site::current());
+// x with x[items] replaced by the value, which broadcasts and takes the dtype of x. Of several values for one
+// element the last one counts; with `accumulate` all of them are added. Has gradients in x and in the value.
+Tensor IndexPut(const Tensor& x, std::span<const IndexItem> items, Operand value,
+                bool accumulate = false);
+// x[items] = value, as Tensor::Assign.
+void AssignIndex(Tensor& x, std::span<const IndexItem> items, Operand value);
+
+// x with out[index[i][j][k]][j][k] = src[i][j][k] for axis 0; likewise for other axes. The index is at most as
+// long as src along each axis, and as x along all other axes. Of several values the last one counts. Takes time
+// proportional to the size of x times the length of the index along the axis.
+Tensor Scatter(const Tensor& x, int64_t axis, const Tensor& index, Operand src);
+enum class ScatterMode { kSum, kProd, kMean, kAmax, kAmin };
+// As Scatter, but all values for one element are combined with each other, and with that of x if include_self.
+// Elements without a value stay. The mean of integers is rounded down.
+Tensor ScatterReduce(const Tensor& x, int64_t axis, const Tensor& index, const Tensor& src,
+                     ScatterMode mode, bool include_self = true, Site site = Site::current());
+
+// The first `size` elements (in row-major order) for which the mask is true, then `fill`. The mask broadcasts
+// to the shape of x. Takes time proportional to `size` times the size of x.
+Tensor MaskedSelect(const Tensor& x, const Tensor& mask, int64_t size, double fill = 0,
+                    Site site = Site::current());
+// The positions of the first `size` elements other than 0, as rows of an i32 tensor (size, rank), then `fill`.
+Tensor Nonzero(const Tensor& x, int64_t size, int64_t fill = -1, Site site = Site::current());
+// Elements of the flattened tensor.
+Tensor Take(const Tensor& x, const Tensor& index, Site site = Site::current());
+
+// x with other sizes, which may be symbolic as those of x may be.
+Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site = Site::current());
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT
+// Jit: a function of tensors, recorded once and then replayed without building its graph again.
+//
+//   Jit step(client, [&](std::span<const Tensor> in) { ...; return std::vector{loss}; });
+//   UOPD_ASSIGN(auto out, step({images, labels}));   // call after call
+//
+// The first call runs the function. The second one runs it and records the requests that it
+// submits. Later calls send those requests again with new inputs: one message each, and the
+// function is not called. The graph, the shapes and everything else that the function decides are
+// those of the second call.
+//
+// What a replay takes from its caller: the inputs, which must have the shapes, dtypes and devices of
+// the recorded ones, and values of variables (Client::Variable, FloatVariable) by name. Random
+// numbers go on. All other tensors that the function uses are used with the contents that they have
+// then, and tensors that it assigns are assigned.
+//
+// What a replay returns: the tensors that the second call returned, with new contents. Whoever needs
+// the old contents copies them before. An input may be such a tensor; it is copied first.
+//
+// Used by the thread of the Client. Errors are FAILED_PRECONDITION if the function cannot be
+// recorded or replayed: it reads a tensor while it is recorded; it computes nothing; it assigns a
+// tensor that it does not submit, or that gets new memory because another tensor needs the old
+// contents; a tensor that it uses has other memory than when it was recorded.
+// They are INVALID_ARGUMENT for wrong inputs.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "uopd/client.h"
+
+namespace uopd::client {
+
+class Recording;
+
+// The value of a variable.
+class VariableValue {
+ public:
+  VariableValue(std::string name, int64_t value) : name_(std::move(name)), bits_(value) {}
+  VariableValue(std::string name, int value) : VariableValue(std::move(name), int64_t{value}) {}
+  VariableValue(std::string name, double value)
+      : name_(std::move(name)), bits_(std::bit_cast<int64_t>(value)), is_float_(true) {}
+
+  const std::string& name() const { return name_; }
+  int64_t bits() const { return bits_; }  // of a double, if it is a float
+  bool is_float() const { return is_float_; }
+
+ private:
+  std::string name_;
+  int64_t bits_;
+  bool is_float_ = false;
+};
+
+class Jit {
+ public:
+  using Function = std::function<absl::StatusOr<std::vector<Tensor>>(std::span<const Tensor>)>;
+
+  Jit(Client& client, Function function);
+  ~Jit();
+  Jit(Jit&&) noexcept;
+  Jit& operator=(Jit&&) noexcept;
+
+  absl::StatusOr<std::vector<Tensor>> operator()(std::span<const Tensor> inputs,
+                                                 std::span<const VariableValue> variables = {});
+  absl::StatusOr<std::vector<Tensor>> operator()(
+      std::initializer_list<Tensor> inputs, std::initializer_list<VariableValue> variables = {}) {
+    return (*this)(std::span(inputs.begin(), inputs.size()),
+                   std::span(variables.begin(), variables.size()));
+  }
+
+  // The three steps for callers whose function is not a Function. Call Begin, then the function,
+  // then End with its results, or Abandon if it failed. Then Replay as often as wanted.
+  absl::Status Begin(std::span<const Tensor> inputs);
+  absl::Status End(std::span<const Tensor> outputs);
+  void Abandon();
+  absl::StatusOr<std::vector<Tensor>> Replay(std::span<const Tensor> inputs,
+                                             std::span<const VariableValue> variables = {});
+
+  bool recorded() const;
+  // Forgets the recording: the next call runs the function, as the first one did.
+  void Reset();
+
+ private:
+  Client client_;  // shares the state of the caller's one
+  Function function_;
+  bool warm_ = false;  // the function ran
+  std::unique_ptr<Recording> recording_;
+};
+
+}  // namespace uopd::client

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Reductions beyond those of Tensor, and running ones. Axes, `keep`, errors and promotion are as in tensor.h.
+#pragma once
+#include <utility>
+
+#include "uopd/tensor.h"
+
+namespace uopd::client::fn {
+
+// Bools. Elements other than 0 are true, NaN included. Of no elements: Any is false, All is true.
+Tensor Any(const Tensor& x, const Dims& axes = {}, bool keep = false, Site site = Site::current());
+Tensor All(const Tensor& x, const Dims& axes = {}, bool keep = false, Site site = Site::current());
+// The number of elements other than 0, as i32.
+Tensor CountNonzero(const Tensor& x, const Dims& axes = {}, bool keep = false,
+                    Site site = Site::current());
+// log of the sum of exp(x), without overflow.
+Tensor LogSumExp(const Tensor& x, const Dims& axes = {}, bool keep = false,
+                 Site site = Site::current());
+
+// Running products: for each element the product of all elements up to it. The dtype is that of Prod.
+Tensor CumProd(const Tensor& x, int64_t axis = -1, Site site = Site::current());
+// The largest (smallest) element up to each one, and its position as i32; of equal ones the last position.
+// NaN is larger (smaller) than all others. The gradient goes to that position, and computing it takes
+// quadratic time.
+std::pair<Tensor, Tensor> CumMax(const Tensor& x, int64_t axis = -1, Site site = Site::current());
+std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis = -1, Site site = Site::current());
+// For each element LogSumExp of all elements up to it, in quadratic time.
+Tensor LogCumSumExp(const Tensor& x, int64_t axis = -1, Site site = Site::current());
+
+}  // namespace uopd::client::fn

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+// Clients: connecting, waiting, cancelling, settings, counters, and fork().
+#include <nanobind/stl/unique_ptr.h>
+
+#include <algorithm>
+#include <future>
+
+#include "native/client.h"
+#include "native/registry.h"
+#include "uopd/context.h"
+
+namespace uopd::python {
+namespace {
+
+using client::Connection;
+
+// All clients that were made, under a lock of its own: Ctrl-C must find them while the other lock is held.
+struct Boxes {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Box>> all;
+};
+Boxes& AllBoxes() {
+  static auto* const boxes = new Boxes;
+  return *boxes;
+}
+std::vector<std::shared_ptr<Box>> LiveBoxes() {
+  std::vector<std::shared_ptr<Box>> live;
+  std::scoped_lock lock(AllBoxes().mutex);
+  std::erase_if(AllBoxes().all, [&](const auto& weak) {
+    live.push_back(weak.lock());
+    if (live.back() != nullptr) return false;
+    live.pop_back();
+    return true;
+  });
+  return live;
+}
+
+// A scope with other settings.
+struct Scope {
+  std::shared_ptr<Box> box;
+  std::unique_ptr<client::Context> context;
+  void End() {
+    Locked([&] { context.reset(); });
+  }
+};
+
+std::unique_ptr<ClientHandle> Connect(const std::string& address, const std::string& token,
+                                      double timeout, double ttl, uint64_t seed,
+                                      const std::string& device) {
+  auto connect = [&]() -> absl::StatusOr<std::shared_ptr<Box>> {
+    client::ConnectOptions options;
+    options.address = address;
+    options.credentials.token = token;
+    options.timeout = absl::Seconds(timeout);
+    options.ttl = absl::Seconds(ttl);
+    options.client_name = "uopd-python 0.1";
+    client::ClientOptions settings;
+    settings.seed = seed;
+    settings.device = device;
+    UOPD_ASSIGN(settings.execution, client::OptionsFromEnvironment());
+    UOPD_ASSIGN(auto connection, Connection::Connect(std::move(options)));
+    client::Client c(connection, settings);
+    return std::make_shared<Box>(Box{connection, std::move(c)});
+  };
+  auto made = [&] {
+    nb::gil_scoped_release no_gil;
+    return connect();
+  }();
+  Check(made.status());
+  auto handle = std::make_unique<ClientHandle>();
+  handle->box = *std::move(made);
+  std::scoped_lock lock(AllBoxes().mutex);
+  AllBoxes().all.push_back(handle->box);
+  return handle;
+}
+
+// Sync waits without a time limit, so it gets a thread of its own.
+void Sync(const ClientHandle& c) {
+  auto& client = c.get();
+  client::Promise promise;
+  auto done = std::async(std::launch::async, [&] {
+    std::scoped_lock lock(Mutex());
+    promise.Set(client.Sync());
+  });
+  struct Join {
+    std::future<void>& f;
+    ~Join() {
+      nb::gil_scoped_release no_gil;
+      f.wait();
+    }
+  } join{done};
+  Wait(promise.future());
+}
+
+std::unique_ptr<Scope> EnterContext(const ClientHandle& c, const nb::dict& changes) {
+  client::ContextChanges wanted;
+  auto number = [](nb::handle v) { return nb::cast<uint32_t>(v); };
+  for (auto [key, v] : changes) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "BEAM")
+      wanted.beam = number(v);
+    else if (name == "DEBUG")
+      wanted.debug = number(v);
+    else if (name == "CACHELEVEL")
+      wanted.cache_level = number(v);
+    else if (name == "NOOPT")
+      wanted.noopt = number(v) != 0;
+    else if (name == "IGNORE_BEAM_CACHE")
+      wanted.ignore_beam_cache = number(v) != 0;
+    else if (name == "FAST_MATH")
+      wanted.fast_math = number(v) != 0;
+    else if (name == "ALLOW_BF16")
+      wanted.allow_bf16 = number(v) != 0;
+    else if (name == "ALLOW_F16")
+      wanted.allow_f16 = number(v) != 0;
+    else
+      throw nb::value_error(("no setting " + name).c_str());
+  }
+  auto& client = c.get();
+  auto scope = std::make_unique<Scope>();
+  scope->box = c.box;
+  Locked([&] { scope->context = std::make_unique<client::Context>(client, wanted); });
+  return scope;
+}
+
+nb::dict Stats(const ClientHandle& c) {
+  auto& client = c.get();
+  const auto [s, nodes, traffic] =
+      Locked([&] { return std::tuple(client.stats(), client.graph_nodes(), client.traffic()); });
+  nb::dict d;
+  d["executes"] = s.executes;
+  d["graphs_sent"] = s.graphs_sent;
+  d["uploaded_bytes"] = s.uploaded_bytes;
+  d["downloads"] = s.downloads;
+  d["kernels_compiled"] = s.kernels_compiled;
+  d["kernels_disk"] = s.kernels_disk;
+  d["kernels_memory"] = s.kernels_memory;
+  d["last_run_us"] = s.last_run_us;
+  d["graph_nodes"] = nodes;
+  d["traffic_bytes"] = traffic.total();
+  return d;
+}
+
+}  // namespace
+
+void CancelAll() {
+  for (const auto& box : LiveBoxes()) {
+    if (box->epoch == Epoch()) box->client.Cancel();
+  }
+}
+
+void ClientHandle::Close() {
+  if (box == nullptr) return;
+  if (box->epoch != Epoch()) {
+    new std::shared_ptr<Box>(std::move(box));  // never destroyed: gRPC's threads are the parent's
+    return;
+  }
+  LockedWithoutGil([&] { box.reset(); });
+}
+
+void BindClient(nb::module_& m) {
+  nb::class_<ClientHandle>(m, "Client")
+      .def("close", &ClientHandle::Close)
+      .def("sync", [](const ClientHandle& c) { Sync(c); })
+      .def("cancel", [](const ClientHandle& c) { c.get().Cancel(); })
+      .def("stats", &Stats)
+      .def("enter", &EnterContext)
+      .def_prop_ro("closed", [](const ClientHandle& c) { return c.box == nullptr; })
+      .def_prop_ro("address",
+                   [](const ClientHandle& c) { return c.get(), c.box->connection->address(); })
+      .def_prop_ro("server",
+                   [](const ClientHandle& c) { return c.get(), c.box->connection->server(); })
+      .def_prop_ro("devices", [](const ClientHandle& c) {
+        c.get();
+        std::vector<std::string> names;
+        for (const auto& d : c.box->connection->devices()) names.push_back(d.name);
+        return names;
+      });
+  nb::class_<Scope>(m, "Scope").def("end", &Scope::End);
+  m.def("connect", &Connect);
+  m.def("set_package_folder", [](const std::string& folder) { PackageFolder() = folder; });
+  // For os.register_at_fork. No thread is inside of the client library while the process forks, so that the child
+  // finds the lock in order. The child never touches the parent's clients.
+  m.def("before_fork", [] {
+    nb::gil_scoped_release no_gil;
+    Mutex().lock();
+    AllBoxes().mutex.lock();
+    client::Connection::BeforeFork();
+  });
+  m.def("after_fork_in_parent", [] {
+    client::Connection::AfterForkInParent();
+    AllBoxes().mutex.unlock();
+    Mutex().unlock();
+  });
+  m.def("after_fork_in_child", [] {
+    client::Connection::AfterForkInChild();
+    for (const auto& weak : AllBoxes().all) new std::shared_ptr<Box>(weak.lock());
+    AllBoxes().all.clear();
+    NewEpoch();
+    AllBoxes().mutex.unlock();
+    Mutex().unlock();
+  });
+}
+
+}  // namespace uopd::python

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// Tensors without inputs: constants, ranges, variables, random numbers.
+#include "native/client.h"
+#include "uopd/movement.h"
+#include "uopd/random.h"
+
+namespace uopd::python {
+namespace {
+
+namespace fn = client::fn;
+Dtype D(int dtype) { return static_cast<Dtype>(dtype); }
+
+}  // namespace
+
+void BindCreation(Ops op) {
+  using C = const ClientHandle&;
+  op("empty", [](Site s, C c, Dims d, int t) { return c.get().Empty(d, D(t), s); });
+  op("full", [](Site s, C c, Dims d, double v, int t) { return c.get().Full(d, v, D(t), s); });
+  op("arange", [](Site s, C c, int64_t a, int64_t b, int64_t step, int t) {
+    return c.get().Arange(a, b, step, D(t), s);
+  });
+  op("eye", [](Site s, C c, int64_t n, int t) { return c.get().Eye(n, D(t), s); });
+  op("linspace", [](Site s, C c, double a, double b, int64_t n, int t) {
+    return fn::Linspace(c.get(), a, b, n, D(t), s);
+  });
+  op("variable", [](Site s, C c, std::string name, int64_t low, int64_t high, int64_t v) {
+    return c.get().Variable(name, low, high, v, s);
+  });
+  op("rand", [](Site s, C c, Dims d, int t) { return fn::Rand(c.get(), d, D(t), s); });
+  op("randn", [](Site s, C c, Dims d, int t) { return fn::Randn(c.get(), d, D(t), s); });
+  op("uniform",
+     [](Site s, C c, Dims d, double a, double b) { return c.get().Uniform(d, a, b, s); });
+  op("normal", [](Site s, C c, Dims d, double mean, double std, int t) {
+    return fn::Normal(c.get(), d, mean, std, D(t), s);
+  });
+  op("randint", [](Site s, C c, Dims d, int64_t a, int64_t b, int t) {
+    return fn::RandInt(c.get(), d, a, b, D(t), s);
+  });
+  op("randperm", [](Site s, C c, int64_t n, int t) { return fn::RandPerm(c.get(), n, D(t), s); });
+  op("glorot_uniform", [](Site s, C c, Dims d) { return c.get().GlorotUniform(d, s); });
+  op("kaiming_uniform",
+     [](Site s, C c, Dims d, double a) { return c.get().KaimingUniform(d, a, s); });
+  op("kaiming_normal", [](Site s, C c, Dims d, double a, int t) {
+    return fn::KaimingNormal(c.get(), d, a, D(t), s);
+  });
+  op("scaled_uniform",
+     [](Site s, C c, Dims d, int t) { return fn::ScaledUniform(c.get(), d, D(t), s); });
+  using H = const Handle&;
+  op("full_like",
+     [](Site s, H x, double v, int t) { return fn::FullLike(x.tensor(), v, D(t), s); });
+  op("bernoulli", [](Site s, H x) { return fn::Bernoulli(x.tensor(), s); });
+  op("multinomial",
+     [](Site s, H x, int64_t n, bool r) { return fn::Multinomial(x.tensor(), n, r, s); });
+}
+
+}  // namespace uopd::python

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Jit of the client library, in the steps that uopd/jit.py calls.
+#include "native/client.h"
+
+#include <nanobind/stl/unique_ptr.h>
+#include "uopd/jit.h"
+
+namespace uopd::python {
+namespace {
+
+using All = const std::vector<const Handle*>&;
+
+struct JitHandle {
+  client::Jit jit;
+  uint64_t epoch = Epoch();
+
+  explicit JitHandle(client::Client& client) : jit(client, nullptr) {}
+  ~JitHandle() {
+    if (epoch != Epoch()) {
+      new client::Jit(std::move(jit));  // never destroyed: its client is the parent's
+      return;
+    }
+    Locked([&] { jit.Reset(); });
+  }
+  void CheckEpoch() const {
+    if (epoch == Epoch()) return;
+    throw StatusError{absl::FailedPreconditionError("the TinyJit belongs to the parent process")};
+  }
+};
+
+}  // namespace
+
+void BindJit(nb::module_& m) {
+  nb::class_<JitHandle>(m, "Jit")
+      .def("begin",
+           [](JitHandle& j, All inputs) {
+             j.CheckEpoch();
+             internal::CheckOwn(inputs);
+             Check(LockedWithoutGil([&] { return j.jit.Begin(Tensors(inputs)); }));
+           })
+      .def("end",
+           [](JitHandle& j, All outputs) {
+             internal::CheckOwn(outputs);
+             Check(LockedWithoutGil([&] { return j.jit.End(Tensors(outputs)); }));
+           })
+      .def("abandon", [](JitHandle& j) { Locked([&] { j.jit.Abandon(); }); })
+      .def("replay", [](JitHandle& j, All inputs, const std::vector<std::string>& names,
+                        const std::vector<int64_t>& values) {
+        j.CheckEpoch();
+        internal::CheckOwn(inputs);
+        std::vector<client::VariableValue> variables;
+        for (size_t i = 0; i < names.size(); ++i) variables.emplace_back(names[i], values.at(i));
+        Check(LockedWithoutGil([&] { return j.jit.Replay(Tensors(inputs), variables).status(); }));
+      });
+  m.def("jit", [](const ClientHandle& c) {
+    auto& client = c.get();
+    return Locked([&] { return std::make_unique<JitHandle>(client); });
+  });
+}
+
+}  // namespace uopd::python

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// Functions that move elements, and those that place tensors on devices: one line each.
+#include "uopd/movement.h"
+#include "native/binding.h"
+
+namespace uopd::python {
+namespace {
+
+namespace fn = client::fn;
+using H = const Handle&;
+using All = const std::vector<const Handle*>&;
+
+client::Size SizeOf(const Arg& a) {
+  if (auto* h = std::get_if<const Handle*>(&a.value)) return (*h)->tensor();
+  if (auto* n = std::get_if<int64_t>(&a.value)) return *n;
+  return static_cast<int64_t>(a.At({}).number());
+}
+
+}  // namespace
+
+void BindMovement(Ops op) {
+  op("reshape", [](Site s, H x, Dims d) { return x.tensor().Reshape(d, s); });
+  op("expand", [](Site s, H x, Dims d) { return x.tensor().Expand(d, s); });
+  op("permute", [](Site s, H x, Dims d) { return x.tensor().Permute(d, s); });
+  op("transpose", [](Site s, H x, int64_t a, int64_t b) { return x.tensor().Transpose(a, b, s); });
+  op("flip", [](Site s, H x, Dims d) { return x.tensor().Flip(d, s); });
+  op("shrink", [](Site s, H x, Dims begin, Dims end) { return x.tensor().Shrink(begin, end, s); });
+  op("narrow", [](Site s, H x, int64_t axis, const Arg& begin, const Arg& length) {
+    return x.tensor().Narrow(axis, SizeOf(begin), SizeOf(length), s);
+  });
+  op("pad", [](Site s, H x, Dims before, Dims after, int mode, double value) {
+    return fn::Pad(x.tensor(), before, after, static_cast<fn::PadMode>(mode), value, s);
+  });
+  op("squeeze", [](Site s, H x, int64_t axis) { return x.tensor().Squeeze(axis, s); });
+  op("unsqueeze", [](Site s, H x, int64_t axis) { return x.tensor().Unsqueeze(axis, s); });
+  op("flatten",
+     [](Site s, H x, int64_t a, int64_t b) { return fn::FlattenAxes(x.tensor(), a, b, s); });
+  op("unflatten",
+     [](Site s, H x, int64_t axis, Dims d) { return fn::Unflatten(x.tensor(), axis, d, s); });
+  op("split", [](Site s, H x, int64_t axis, Dims d) { return x.tensor().Split(axis, d, s); });
+  op("chunk", [](Site s, H x, int64_t axis, int64_t n) { return x.tensor().Chunk(axis, n, s); });
+  op("tile", [](Site s, H x, Dims d) { return fn::Tile(x.tensor(), d, s); });
+  op("repeat_interleave", [](Site s, H x, int64_t n, std::optional<int64_t> axis) {
+    return fn::RepeatInterleave(x.tensor(), n, axis, s);
+  });
+  op("tril", [](Site s, H x, int64_t d) { return x.tensor().Tril(d, s); });
+  op("triu", [](Site s, H x, int64_t d) { return x.tensor().Triu(d, s); });
+  op("roll",
+     [](Site s, H x, Dims shifts, Dims axes) { return fn::Roll(x.tensor(), shifts, axes, s); });
+  op("diagonal", [](Site s, H x, int64_t offset, int64_t a, int64_t b) {
+    return fn::Diagonal(x.tensor(), offset, a, b, s);
+  });
+  op("diag", [](Site s, H x) { return fn::Diag(x.tensor(), 0, s); });
+  op("unfold", [](Site s, H x, int64_t axis, int64_t size, int64_t step) {
+    return fn::Unfold(x.tensor(), axis, size, step, s);
+  });
+  op("meshgrid", [](Site s, All all, bool xy) { return fn::MeshGrid(Tensors(all), xy, s); });
+  op("cat", [](Site s, All all, int64_t axis) { return client::Concat(Tensors(all), axis, s); });
+  op("stack", [](Site s, All all, int64_t axis) { return client::Stack(Tensors(all), axis, s); });
+
+  op("shard", [](Site s, H x, std::vector<std::string> d, int64_t axis) {
+    return x.tensor().Shard(d, axis, {}, s);
+  });
+  op("replicate",
+     [](Site s, H x, std::vector<std::string> d) { return x.tensor().Replicate(d, s); });
+  op("to", [](Site s, H x, std::string device) { return x.tensor().To(device, s); });
+  op("to_layout_of", [](Site s, H x, H y) { return x.tensor().ToLayoutOf(y.tensor(), s); });
+}
+
+}  // namespace uopd::python

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""What the parts of Tensor share: the handle of the client library, wrapping, and arguments."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from .convert import handle_of, is_numpy
+from .dtype import BY_CORE, DType
+
+if TYPE_CHECKING:
+  from .tensor import Tensor
+
+_new = object.__new__
+_tensor_class: Any = None
+
+
+def set_tensor_class(cls: type) -> None:
+  global _tensor_class
+  _tensor_class = cls
+
+
+def wrap(handle: _core.Handle) -> Tensor:
+  """The tensor of a handle."""
+  t = _new(_tensor_class)
+  t._h = handle
+  return t
+
+
+def wrap2(pair: tuple[_core.Handle, _core.Handle]) -> tuple[Tensor, Tensor]: return wrap(pair[0]), wrap(pair[1])
+
+
+def arg(x: Any) -> Any:
+  """An operand for the client library: a handle or a number."""
+  if isinstance(x, Base): return x._h
+  if isinstance(x, (int, float)): return x
+  if is_numpy(x) and x.ndim == 0: return x.item()
+  if hasattr(x, "handle"): return x.handle()  # a Variable
+  if isinstance(x, (list, tuple)) or is_numpy(x) or hasattr(x, "__dlpack__"): return handle_of(x, None)
+  raise TypeError(f"{type(x).__name__} is no operand of a tensor")
+
+
+def handle(x: Any) -> _core.Handle:
+  """The same, for operands that must be tensors."""
+  x = arg(x)
+  return x if isinstance(x, _core.Handle) else handle_of(x, None)
+
+
+def maybe(x: Any) -> _core.Handle | None: return None if x is None else handle(x)
+
+
+def sizes(first: Any, rest: tuple[Any, ...]) -> list[Any]:
+  """Sizes that are given as one sequence or as separate arguments."""
+  return list(first) if isinstance(first, (list, tuple)) else [first, *rest]
+
+
+class Base:
+  """The handle, and the properties that need nothing else."""
+  __slots__ = ("_h", "__weakref__")
+  _h: _core.Handle
+
+  @property
+  def shape(self) -> tuple[int, ...]:
+    """The sizes of the axes. Of a symbolic axis the largest size."""
+    return self._h.shape
+  @property
+  def ndim(self) -> int:
+    """The number of axes."""
+    return len(self._h.shape)
+  @property
+  def dtype(self) -> DType:
+    """The element type."""
+    return BY_CORE[self._h.dtype]
+
+  def _axes(self, axis: Any) -> list[int]:
+    """Axes of a reduction. None: all of them, which the client library writes as none; a tensor of rank 0 has none."""
+    if axis is None: return []
+    axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    return [self._axis(a) for a in axes]
+  def _axis(self, axis: int) -> int:
+    rank = self.ndim
+    if not -max(rank, 1) <= axis < max(rank, 1): raise IndexError(f"axis {axis} is out of range for {rank} axes")
+    return axis + rank if axis < 0 else axis

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""Connections: the default one, others, settings, and what fork() needs.
+
+Nothing is connected at import. The first tensor connects to UOPD_ADDRESS, or starts a daemon of this process.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import pathlib
+import threading
+from typing import Any
+
+from . import _core
+
+_core.set_package_folder(str(pathlib.Path(__file__).parent) + os.sep)
+_lock = threading.RLock()
+_default: _core.Client | None = None
+_seed = 0
+
+
+def connect(address: str | None = None, token: str = "", timeout: float = 600.0, ttl: float = 0.0) -> _core.Client:
+  """Connects to a daemon, and makes it the one of all tensors that are made from now on.
+
+  address: "host:port" or "unix:PATH". None: UOPD_ADDRESS, else a daemon that belongs to this process.
+  token: sent with every call, see docs/operations.md. Also UOPD_TOKEN.
+  timeout: the limit of one call, in seconds. ttl: how long the daemon keeps the session without calls; 0: its default.
+  Tensors of an earlier connection stay usable among themselves.
+  """
+  global _default
+  with _lock:
+    address = address or os.environ.get("UOPD_ADDRESS")
+    if not address:
+      from .daemon import own_daemon
+      address = own_daemon().address
+    client = _core.connect(address, token or os.environ.get("UOPD_TOKEN", ""), timeout, ttl, _seed, "")
+    _default = client
+    return client
+
+
+def client() -> _core.Client:
+  """The connection of new tensors."""
+  return _default if _default is not None else connect()
+
+
+def close() -> None:
+  """Closes the connection. The daemon frees its tensors."""
+  global _default
+  with _lock:
+    old, _default = _default, None
+    if old is not None: old.close()
+
+
+def sync() -> None:
+  """Waits until everything that was sent is done, and raises the first error that no other call raised."""
+  if _default is not None: _default.sync()
+
+
+def stats() -> dict[str, Any]:
+  """Counters of the connection: requests, bytes, kernels."""
+  return client().stats()
+
+
+def set_seed(seed: int) -> None:
+  """A new connection is made with the new seed at the next use, if there is one already."""
+  global _seed
+  with _lock: _seed = seed
+
+
+class Context:
+  """Other settings for the requests of a scope. They belong to requests: a tensor that is made in the scope and realised
+  after it is computed without them.
+
+  >>> from uopd import Tensor, Context
+  >>> with Context(NOOPT=1): (Tensor([1, 2]) + 1).realize().tolist()
+  [2, 3]
+
+  BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, FAST_MATH: see docs/client.md.
+  """
+  __slots__ = ("_changes", "_scope")
+
+  def __init__(self, **changes: int) -> None:
+    self._changes = changes
+    self._scope: Any = None
+
+  def __enter__(self) -> None: self._scope = client().enter(self._changes)
+  def __exit__(self, *args: object) -> None: self._scope.end()
+
+
+class _Device:
+  """`Device.DEFAULT` is the daemon's default device; `Device.devices` are all of them."""
+  @property
+  def DEFAULT(self) -> str: return client().devices[0]
+  @property
+  def devices(self) -> list[str]: return client().devices
+
+
+Device = _Device()
+
+
+def _after_fork_in_child() -> None:
+  global _default, _lock
+  _core.after_fork_in_child()
+  _lock = threading.RLock()
+  _default = None
+
+
+os.register_at_fork(before=_core.before_fork, after_in_parent=_core.after_fork_in_parent, after_in_child=_after_fork_in_child)
+atexit.register(close)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""Cases: a method of Tensor, its inputs, and NumPy's function in float64. Each case is (name, inputs, method, reference)."""
+import numpy as np
+
+SHAPES = [(), (1,), (7,), (3, 5), (2, 1, 4), (0,), (3, 0, 2), (2, 3, 4, 5)]
+PAIRS = [((), ()), ((7,), ()), ((3, 5), (5,)), ((2, 1, 4), (3, 1)), ((0,), (1,)), ((3, 0, 2), (2,)), ((2, 3, 4), (2, 3, 4))]
+FLOATS = ["float16", "float32", "float64"]
+TOLERANCE = {"float16": (4e-3, 2e-3), "float32": (2e-5, 2e-6), "float64": (1e-6, 1e-7)}
+
+
+def values(shape, dtype, low, high, seed):
+  rng = np.random.default_rng(seed)
+  if dtype.startswith("float"): return rng.uniform(low, high, shape).astype(dtype)
+  if dtype == "bool": return rng.integers(0, 2, shape).astype(bool)
+  low = max(low, 0) if dtype.startswith("u") else low
+  return rng.integers(int(np.ceil(low)), int(high) + 1, shape).astype(dtype)
+
+
+UNARY = {  # name: (reference, lowest and highest input)
+  "exp": (np.exp, -3, 3), "exp2": (np.exp2, -3, 3), "log": (np.log, 0.1, 9), "log2": (np.log2, 0.1, 9), "log10": (np.log10, 0.1, 9),
+  "sin": (np.sin, -6, 6), "cos": (np.cos, -6, 6), "tan": (np.tan, -1, 1), "asin": (np.arcsin, -.9, .9), "acos": (np.arccos, -.9, .9),
+  "atan": (np.arctan, -9, 9), "sinh": (np.sinh, -3, 3), "cosh": (np.cosh, -3, 3), "tanh": (np.tanh, -3, 3),
+  "asinh": (np.arcsinh, -9, 9), "acosh": (np.arccosh, 1.1, 9), "atanh": (np.arctanh, -.9, .9), "sqrt": (np.sqrt, 0, 9),
+  "rsqrt": (lambda x: 1 / np.sqrt(x), 0.1, 9), "reciprocal": (lambda x: 1 / x, 0.1, 9), "trunc": (np.trunc, -9, 9),
+  "floor": (np.floor, -9, 9), "ceil": (np.ceil, -9, 9), "round": (np.round, -9, 9), "abs": (np.abs, -9, 9), "neg": (np.negative, -9, 9),
+  "square": (np.square, -9, 9), "sign": (np.sign, -9, 9), "isnan": (np.isnan, -9, 9), "isinf": (np.isinf, -9, 9),
+  "isfinite": (np.isfinite, -9, 9), "relu": (lambda x: np.maximum(x, 0), -9, 9), "relu6": (lambda x: np.clip(x, 0, 6), -9, 9),
+  "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -6, 6), "silu": (lambda x: x / (1 + np.exp(-x)), -6, 6),
+  "softplus": (lambda x: np.log1p(np.exp(x)), -6, 6), "softsign": (lambda x: x / (1 + np.abs(x)), -6, 6),
+  "logsigmoid": (lambda x: -np.log1p(np.exp(-x)), -6, 6), "elu": (lambda x: np.where(x > 0, x, np.expm1(x)), -6, 6),
+  "leaky_relu": (lambda x: np.where(x > 0, x, 0.01 * x), -6, 6), "hardtanh": (lambda x: np.clip(x, -1, 1), -6, 6),
+  "hardsigmoid": (lambda x: np.clip(x / 6 + .5, 0, 1), -6, 6), "hardswish": (lambda x: x * np.clip(x / 6 + .5, 0, 1), -6, 6),
+  "mish": (lambda x: x * np.tanh(np.log1p(np.exp(x))), -6, 6), "logical_not": (np.logical_not, -2, 2),
+}
+BINARY = {
+  "add": np.add, "sub": np.subtract, "mul": np.multiply, "maximum": np.maximum, "minimum": np.minimum, "eq": np.equal, "ne": np.not_equal,
+  "__lt__": np.less, "__gt__": np.greater, "__le__": np.less_equal, "__ge__": np.greater_equal, "__radd__": lambda a, b: b + a,
+  "__rsub__": lambda a, b: b - a, "__rmul__": lambda a, b: b * a,
+}
+FLOAT_BINARY = {"div": np.divide, "mod": np.mod, "fmod": np.fmod, "copysign": np.copysign, "logaddexp": np.logaddexp, "pow": np.power,
+                "__rtruediv__": lambda a, b: b / a, "__floordiv__": np.floor_divide}
+INT_BINARY = {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}
+REDUCE = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "any": np.any, "all": np.all,
+          "logsumexp": lambda x, axis, keepdims: np.log(np.sum(np.exp(x), axis=axis, keepdims=keepdims)),
+          "var": lambda x, axis, keepdims: np.var(x, axis=axis, keepdims=keepdims, ddof=1),
+          "std": lambda x, axis, keepdims: np.std(x, axis=axis, keepdims=keepdims, ddof=1)}
+MOVE = [  # name, shape, method, reference
+  ("reshape", (2, 6), lambda t: t.reshape(3, -1), lambda a: a.reshape(3, -1)), ("T", (2, 6), lambda t: t.T, lambda a: a.T),
+  ("permute", (2, 3, 4), lambda t: t.permute(2, 0, 1), lambda a: a.transpose(2, 0, 1)), ("flip", (2, 3), lambda t: t.flip(0, 1), lambda a: np.flip(a)),
+  ("expand", (1, 3), lambda t: t.expand(4, -1), lambda a: np.broadcast_to(a, (4, 3))), ("squeeze", (1, 3, 1), lambda t: t.squeeze(), np.squeeze),
+  ("unsqueeze", (3,), lambda t: t.unsqueeze(-1), lambda a: a[:, None]), ("flatten", (2, 3, 4), lambda t: t.flatten(1), lambda a: a.reshape(2, 12)),
+  ("pad", (2, 3), lambda t: t.pad(((1, 0), None), value=7), lambda a: np.pad(a, ((1, 0), (0, 0)), constant_values=7)),
+  ("pad_flat", (2, 3), lambda t: t.pad((1, 2, 3, 0)), lambda a: np.pad(a, ((3, 0), (1, 2)))),
+  ("pad_reflect", (4, 3), lambda t: t.pad(((2, 1), (1, 1)), "reflect"), lambda a: np.pad(a, ((2, 1), (1, 1)), "reflect")),
+  ("pad_circular", (4, 3), lambda t: t.pad(((2, 1), (1, 1)), "circular"), lambda a: np.pad(a, ((2, 1), (1, 1)), "wrap")),
+  ("shrink", (4, 5), lambda t: t.shrink(((1, 3), None)), lambda a: a[1:3]), ("roll", (4, 5), lambda t: t.roll(2, 1), lambda a: np.roll(a, 2, 1)),
+  ("repeat", (2, 3), lambda t: t.repeat(2, 1, 2), lambda a: np.tile(a, (2, 1, 2))), ("tril", (4, 5), lambda t: t.tril(1), lambda a: np.tril(a, 1)),
+  ("repeat_interleave", (2, 3), lambda t: t.repeat_interleave(2, 1), lambda a: np.repeat(a, 2, 1)), ("triu", (4, 5), lambda t: t.triu(-1), lambda a: np.triu(a, -1)),
+  ("diagonal", (4, 5), lambda t: t.diagonal(1), lambda a: np.diagonal(a, 1)), ("diag", (4,), lambda t: t.diag(), np.diag),
+  ("cat", (2, 3), lambda t: t.cat(t, t, dim=1), lambda a: np.concatenate([a, a, a], 1)), ("stack", (2, 3), lambda t: t.stack(t, dim=-1), lambda a: np.stack([a, a], -1)),
+  ("split", (5, 2), lambda t: t.split(2)[2], lambda a: a[4:]), ("chunk", (5, 2), lambda t: t.chunk(2)[0], lambda a: a[:3]),
+  ("cumsum", (3, 4), lambda t: t.cumsum(1), lambda a: np.cumsum(a, 1)), ("cumprod", (3, 4), lambda t: t.cumprod(0), lambda a: np.cumprod(a, 0)),
+  ("cummax", (3, 4), lambda t: t.cummax(1)[0], lambda a: np.maximum.accumulate(a, 1)), ("sort", (3, 6), lambda t: t.sort()[0], lambda a: np.sort(a)),
+  ("argsort", (3, 6), lambda t: t.argsort(), lambda a: np.argsort(a, kind="stable")), ("topk", (3, 6), lambda t: t.topk(2)[0], lambda a: -np.sort(-a)[:, :2]),
+  ("argmax", (3, 6), lambda t: t.argmax(), lambda a: np.argmax(a)), ("argmin", (3, 6), lambda t: t.argmin(1), lambda a: np.argmin(a, 1)),
+  ("softmax", (3, 6), lambda t: t.softmax(), lambda a: np.exp(a) / np.exp(a).sum(-1, keepdims=True)),
+  ("log_softmax", (3, 6), lambda t: t.log_softmax(), lambda a: a - np.log(np.exp(a).sum(-1, keepdims=True))),
+  ("clamp", (3, 6), lambda t: t.clamp(-1, 2), lambda a: np.clip(a, -1, 2)), ("where", (3, 6), lambda t: (t > 0).where(t, 9.0), lambda a: np.where(a > 0, a, 9)),
+  ("rpow", (3, 6), lambda t: 2.0 ** t, lambda a: 2.0 ** a), ("matmul", (3, 4), lambda t: t @ t.T, lambda a: a @ a.T),
+  ("vector", (4,), lambda t: t @ t, lambda a: a @ a), ("einsum", (3, 4), lambda t: type(t).einsum("ij,kj->ki", t, t), lambda a: a @ a.T),
+]
+INDICES = [np.s_[1], np.s_[-1], np.s_[:, 1:], np.s_[::-1], np.s_[..., ::-2], np.s_[1:1], np.s_[None, ..., 2], np.s_[:, None, 1], np.s_[2:0:-1, 1:3, 3],
+           np.s_[[2, 0]], np.s_[:, [1, -1, 0]], np.s_[[0, 1], [2, 1]], np.s_[..., [[0, 3], [1, 2]]], np.s_[[0, 2], :, [1, 2]], np.s_[:, -100:100:2], np.s_[5:], np.s_[()]]
+
+
+def all_cases():
+  seed = 0
+  for name, (f, low, high) in UNARY.items():
+    for shape in SHAPES:
+      for dtype in FLOATS:
+        seed += 1
+        yield f"{name}{shape}{dtype}", [values(shape, dtype, low, high, seed)], lambda t, n=name: getattr(t, n)(), f
+  for names, dtypes in ((BINARY, FLOATS + ["int8", "int32", "int64", "uint8"]), (FLOAT_BINARY, FLOATS), (INT_BINARY, ["int8", "int32", "uint16", "bool"])):
+    for name, f in names.items():
+      for a, b in PAIRS:
+        for dtype in dtypes:
+          seed += 2
+          low = 0.5 if name in FLOAT_BINARY else -4
+          yield (f"{name}{a}{b}{dtype}", [values(a, dtype, low, 5, seed), values(b, dtype, low, 5, seed + 1)],
+                 lambda s, t, n=name: getattr(s, n)(t), f)
+  for name, f in REDUCE.items():
+    for shape in [(7,), (3, 5), (2, 3, 4), (5, 1, 2)]:
+      for axis in [None, 0, -1, tuple(range(len(shape)))]:
+        for keep in (False, True):
+          for dtype in FLOATS:
+            if name in ("var", "std") and np.prod([shape[a] for a in np.atleast_1d(np.arange(len(shape)) if axis is None else axis)]) < 2: continue
+            seed += 1
+            yield (f"{name}{shape}{axis}{keep}{dtype}", [values(shape, dtype, -2, 2, seed)],
+                   lambda t, n=name, ax=axis, k=keep: getattr(t, n)(axis=ax, keepdim=k), lambda a, g=f, ax=axis, k=keep: g(a, axis=ax, keepdims=k))
+  for name, shape, method, f in MOVE:
+    for dtype in FLOATS:
+      seed += 1
+      yield f"{name}{shape}{dtype}", [values(shape, dtype, -3, 3, seed)], method, f
+  for index in INDICES:
+    for dtype in ("float32", "int64", "bool"):
+      seed += 1
+      yield f"index{index}{dtype}", [values((3, 4, 5), dtype, -9, 9, seed)], lambda t, i=index: t[i], lambda a, i=index: a[i]

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Group normalisation and recurrent cells against plain loops in double, and by central differences.
+#include <cmath>
+
+#include "tests/unit/client/cpp/gradient_check.h"
+#include "uopd/functional.h"
+
+namespace uopd::client {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+using Values = std::vector<double>;
+
+double SigmoidOf(double x) { return 1 / (1 + std::exp(-x)); }
+
+class CellsTest : public OperationTest {
+ protected:
+  static constexpr size_t kN = 3, kIn = 4, kHidden = 5;
+  // w x + b of one gate unit.
+  static double Row(const Values& w, const Values& b, const Values& x, size_t row, size_t n,
+                    size_t width) {
+    double sum = b[row];
+    for (size_t i = 0; i < width; ++i) sum += w[row * width + i] * x[n * width + i];
+    return sum;
+  }
+  struct Numbers {
+    Values x, h, c, wx, wh, bx, bh;
+    explicit Numbers(size_t k)
+        : x(Scattered(kN * kIn, 1)),
+          h(Scattered(kN * kHidden, 2)),
+          c(Scattered(kN * kHidden, 3)),
+          wx(Scattered(k * kHidden * kIn, 4)),
+          wh(Scattered(k * kHidden * kHidden, 5)),
+          bx(Scattered(k * kHidden, 6)),
+          bh(Scattered(k * kHidden, 7)) {}
+  };
+  static Dims Shape(size_t a, size_t b) {
+    return {static_cast<int64_t>(a), static_cast<int64_t>(b)};
+  }
+};
+
+TEST_F(CellsTest, LstmAgainstLoops) {
+  const Numbers v(4);
+  Values h, c;
+  for (size_t n = 0; n < kN; ++n)
+    for (size_t u = 0; u < kHidden; ++u) {
+      double gate[4];
+      for (size_t k = 0; k < 4; ++k)
+        gate[k] = Row(v.wx, v.bx, v.x, k * kHidden + u, n, kIn) +
+                  Row(v.wh, v.bh, v.h, k * kHidden + u, n, kHidden);
+      c.push_back(SigmoidOf(gate[1]) * v.c[n * kHidden + u] +
+                  SigmoidOf(gate[0]) * std::tanh(gate[2]));
+      h.push_back(SigmoidOf(gate[3]) * std::tanh(c.back()));
+    }
+  auto in = [&](size_t a, size_t b, const Values& values) {
+    return In(Shape(a, b), values, Dtype::F64);
+  };
+  const auto y =
+      fn::LstmCell(in(kN, kIn, v.x), {in(kN, kHidden, v.h), in(kN, kHidden, v.c)},
+                   in(4 * kHidden, kIn, v.wx), in(4 * kHidden, kHidden, v.wh),
+                   In({4 * kHidden}, v.bx, Dtype::F64), In({4 * kHidden}, v.bh, Dtype::F64));
+  EXPECT_THAT(Out(y.h), Pointwise(DoubleNear(1e-12), h));
+  EXPECT_THAT(Out(y.c), Pointwise(DoubleNear(1e-12), c));
+}
+
+TEST_F(CellsTest, GruAgainstLoops) {
+  const Numbers v(3);
+  Values h;
+  for (size_t n = 0; n < kN; ++n)
+    for (size_t u = 0; u < kHidden; ++u) {
+      double a[3], b[3];
+      for (size_t k = 0; k < 3; ++k) {
+        a[k] = Row(v.wx, v.bx, v.x, k * kHidden + u, n, kIn);
+        b[k] = Row(v.wh, v.bh, v.h, k * kHidden + u, n, kHidden);
+      }
+      const double update = SigmoidOf(a[1] + b[1]);
+      const double fresh = std::tanh(a[2] + SigmoidOf(a[0] + b[0]) * b[2]);
+      h.push_back((1 - update) * fresh + update * v.h[n * kHidden + u]);
+    }
+  auto in = [&](size_t a, size_t b, const Values& values) {
+    return In(Shape(a, b), values, Dtype::F64);
+  };
+  const Tensor y = fn::GruCell(in(kN, kIn, v.x), in(kN, kHidden, v.h), in(3 * kHidden, kIn, v.wx),
+                               in(3 * kHidden, kHidden, v.wh), In({3 * kHidden}, v.bx, Dtype::F64),
+                               In({3 * kHidden}, v.bh, Dtype::F64));
+  EXPECT_THAT(Out(y), Pointwise(DoubleNear(1e-12), h));
+}
+
+TEST_F(CellsTest, Gradients) {
+  CheckGradient({Input({2, 2}, 1), Input({2, 2}, 2), Input({2, 2}, 3), Input({8, 2}, 4),
+                 Input({8, 2}, 5), Input({8}, 6), Input({8}, 7)},
+                [](const std::vector<Tensor>& t) {
+                  const auto s = fn::LstmCell(t[0], {t[1], t[2]}, t[3], t[4], t[5], t[6]);
+                  return s.h + s.c * 0.5;
+                });
+  CheckGradient(
+      {Input({2, 2}, 1), Input({2, 2}, 2), Input({6, 2}, 3), Input({6, 2}, 4), Input({6}, 5),
+       Input({6}, 6)},
+      [](const std::vector<Tensor>& t) { return fn::GruCell(t[0], t[1], t[2], t[3], t[4], t[5]); });
+  CheckGradient({Input({2, 4, 3}, 1), Input({4}, 2), Input({4}, 3)},
+                [](const std::vector<Tensor>& t) { return fn::GroupNorm(t[0], 2, t[1], t[2]); });
+}
+
+TEST_F(CellsTest, CellsSayWhatDoesNotFit) {
+  const auto s =
+      fn::LstmCell(Ramp({2, 3}), {Ramp({2, 4}), Ramp({2, 5})}, Ramp({16, 3}), Ramp({16, 4}));
+  EXPECT_THAT(StatusText(s.c.status()), HasSubstr("states (2, 4) and (2, 5)"));
+  const Tensor g = fn::GruCell(Ramp({2, 3}), Ramp({2, 4}), Ramp({12, 3}), Ramp({16, 4}));
+  EXPECT_THAT(StatusText(g.status()), HasSubstr("weights (12, 3) and (16, 4)"));
+  EXPECT_EQ(fn::GruCell(Ramp({0, 3}), Ramp({0, 4}), Ramp({12, 3}), Ramp({12, 4})).dims(),
+            (Dims{0, 4}));
+}
+
+TEST_F(CellsTest, GroupNormAgainstLoops) {
+  constexpr size_t kC = 6, kArea = 5;
+  const Values x = Scattered(2 * kC * kArea, 1), w = Scattered(kC, 2), b = Scattered(kC, 3);
+  for (size_t groups : {1u, 2u, 3u, 6u}) {
+    SCOPED_TRACE(groups);
+    const size_t block = kC / groups * kArea;
+    Values want(x.size());
+    for (size_t at = 0; at < x.size(); at += block) {
+      double mean = 0, var = 0;
+      for (size_t i = at; i < at + block; ++i) mean += x[i] / static_cast<double>(block);
+      for (size_t i = at; i < at + block; ++i)
+        var += (x[i] - mean) * (x[i] - mean) / static_cast<double>(block);
+      for (size_t i = at; i < at + block; ++i) {
+        const size_t c = i / kArea % kC;
+        want[i] = (x[i] - mean) / std::sqrt(var + 1e-5) * w[c] + b[c];
+      }
+    }
+    const Tensor t = In({2, kC, kArea}, x, Dtype::F64), tw = In({kC}, w, Dtype::F64),
+                 tb = In({kC}, b, Dtype::F64);
+    EXPECT_THAT(Out(fn::GroupNorm(t, static_cast<int64_t>(groups), tw, tb)),
+                Pointwise(DoubleNear(1e-12), want));
+    if (groups == kC) {
+      EXPECT_THAT(Out(fn::InstanceNorm(t, tw, tb)), Pointwise(DoubleNear(1e-12), want));
+    }
+  }
+  EXPECT_FALSE(fn::GroupNorm(Ramp({2, 6, 5}), 4).status().ok());
+  EXPECT_FALSE(fn::GroupNorm(Ramp({2, 6, 5}), 2, Ramp({5})).status().ok());
+  EXPECT_EQ(fn::GroupNorm(Ramp({0, 6, 5}), 2).dims(), (Dims{0, 6, 5}));
+}
+
+}  // namespace
+}  // namespace uopd::client
