@@ -19,6 +19,7 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -42,6 +43,12 @@ using client::Tensor;
 
 std::mutex& Mutex();
 uint64_t Epoch();
+
+// Moves a value to where it is never destroyed: in the child of a fork() its client is the parent's.
+template <class T>
+void Abandon(T& value) {
+  static_cast<void>(new (std::nothrow) T(std::move(value)));
+}
 
 // f() under the lock. Called with the GIL.
 template <class F>

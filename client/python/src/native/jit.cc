@@ -17,7 +17,7 @@ struct JitHandle {
   explicit JitHandle(client::Client& client) : jit(client, nullptr) {}
   ~JitHandle() {
     if (epoch != Epoch()) {
-      new client::Jit(std::move(jit));  // never destroyed: its client is the parent's
+      Abandon(jit);
       return;
     }
     Locked([&] { jit.Reset(); });

@@ -15,7 +15,7 @@ struct OptimizerHandle {
   uint64_t epoch = Epoch();
   ~OptimizerHandle() {
     if (epoch != Epoch()) {
-      (void)optimizer.release();  // of the parent's client
+      Abandon(optimizer);
       return;
     }
     Locked([&] { optimizer.reset(); });

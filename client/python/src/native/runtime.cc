@@ -45,7 +45,7 @@ std::string& PackageFolder() {
 Handle::~Handle() {
   if (tensor_.state() == nullptr) return;
   if (epoch_ != Epoch()) {
-    new Tensor(std::move(tensor_));  // never destroyed: its client is the parent's
+    Abandon(tensor_);
     return;
   }
   Locked([&] { tensor_ = Tensor(); });
