@@ -1,16 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""Cases: a method of Tensor, its inputs, and NumPy's function in float64. Each case is (name, inputs, method, reference)."""
+"""Cases: a method of Tensor, its inputs, and NumPy's function in float64."""
+from typing import Any, Callable, NamedTuple
+
 import numpy as np
+from method_cases import method_cases
+
+from uopd import Tensor
 
 SHAPES = [(), (1,), (7,), (3, 5), (2, 1, 4), (0,), (3, 0, 2), (2, 3, 4, 5)]
 PAIRS = [((), ()), ((7,), ()), ((3, 5), (5,)), ((2, 1, 4), (3, 1)), ((0,), (1,)), ((3, 0, 2), (2,)), ((2, 3, 4), (2, 3, 4))]
 FLOATS = ["float16", "float32", "float64"]
-TOLERANCE = {"float16": (4e-3, 2e-3), "float32": (2e-5, 2e-6), "float64": (1e-6, 1e-7)}
+TOLERANCE = {"bfloat16": (3e-2, 2e-2), "float16": (4e-3, 2e-3), "float32": (2e-5, 2e-6), "float64": (1e-6, 1e-7)}
+
+
+class Case(NamedTuple):
+  name: str
+  inputs: list[np.ndarray]
+  method: Callable[..., Tensor]
+  reference: Callable[..., Any]
+  dtype: str | None = None  # of the tensors, if NumPy does not have it
+
+  def tensors(self) -> list[Tensor]:
+    return [Tensor(a) if self.dtype is None else Tensor(a, dtype=self.dtype) for a in self.inputs]
+
+
+def bfloat16(a):
+  """float32 numbers that bfloat16 has."""
+  bits = a.astype("float32").reshape(-1).view("uint32")
+  return ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).astype("uint32").view("float32").reshape(a.shape)
 
 
 def values(shape, dtype, low, high, seed):
   rng = np.random.default_rng(seed)
-  if dtype.startswith("float"): return rng.uniform(low, high, shape).astype(dtype)
+  if dtype == "bfloat16": return bfloat16(rng.uniform(low, high, shape))
+  if dtype.startswith("float"): return np.asarray(rng.uniform(low, high, shape), dtype)
   if dtype == "bool": return rng.integers(0, 2, shape).astype(bool)
   low = max(low, 0) if dtype.startswith("u") else low
   return rng.integers(int(np.ceil(low)), int(high) + 1, shape).astype(dtype)
@@ -73,7 +96,118 @@ INDICES = [np.s_[1], np.s_[-1], np.s_[:, 1:], np.s_[::-1], np.s_[..., ::-2], np.
            np.s_[[2, 0]], np.s_[:, [1, -1, 0]], np.s_[[0, 1], [2, 1]], np.s_[..., [[0, 3], [1, 2]]], np.s_[[0, 2], :, [1, 2]], np.s_[:, -100:100:2], np.s_[5:], np.s_[()]]
 
 
+SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0])
+SPECIAL_UNARY = ["exp", "exp2", "log", "log2", "log10", "sin", "cos", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "sqrt", "rsqrt",
+                 "reciprocal", "trunc", "floor", "ceil", "round", "abs", "neg", "square", "sign", "isnan", "isinf", "isfinite", "relu6", "hardtanh", "logical_not",
+                 "expm1", "log1p"]
+SPECIAL_BINARY = ["add", "sub", "mul", "maximum", "minimum", "eq", "ne", "__lt__", "__gt__", "__le__", "__ge__", "div", "fmod", "copysign", "logaddexp", "pow"]
+SPECIAL_REDUCE = ["sum", "mean", "max", "min", "prod", "any", "all"]
+MORE_INDICES = [np.s_[-1, ::-1, ::2], np.s_[..., None], np.s_[None], np.s_[2, 3, 4], np.s_[..., 0], np.s_[:, :, ::-3], np.s_[::-2, ::-2, ::-2], np.s_[10:, 1], np.s_[:0],
+                np.s_[[[0], [2]], [1, 3]], np.s_[[0, 1, 2], [0, 1, 2], [0, 1, 2]], np.s_[[-1, 0], ..., [2, -1]], np.s_[None, [1, 0], None], np.s_[1:, [0, 0], 1:3], np.s_[::-1, [2, 1]],
+                np.s_[2:1, [0]], np.s_[-2:, -3:-1, -1]]
+SET = [(np.s_[1], 5), (np.s_[...], 2.5), (np.s_[:, 1], (5,)), (np.s_[::2, ::-1], (2, 4, 5)), (np.s_[1:, 2:, 3:], 7), (np.s_[..., -1], (3, 4)), (np.s_[[0, 2]], (4, 5)),
+       (np.s_[:, [1, 3], 0], (3, 2)), (np.s_[[0, 1], [1, 2]], -1), (np.s_[[0, 1], :, [4, 0]], (2, 4)), (np.s_[2, 3, 4], 9), (np.s_[::-1], (3, 4, 5)), (np.s_[0:0], 1),
+       (np.s_[np.array([True, False, True])], 3), (np.s_[np.arange(12).reshape(3, 4) % 5 == 0], (5,)), (np.s_[None, 1], (1, 4, 5)), (np.s_[1, None, ::2], (1, 2, 5)),
+       (np.s_[np.array([True, False, True]), 1], (5,)), (np.s_[..., [True, False, False, True, True]], 4), (np.s_[-1:], (1, 4, 5))]
+
+
+def _assigned(t, index, value):
+  t = t.clone()
+  t[index] = value if isinstance(value, (int, float)) else Tensor(value).cast(t.dtype)
+  return t
+
+
+def _numpy_assigned(a, index, value):
+  a = a.copy()
+  a[index] = value
+  return a
+
+
+def _special_cases():
+  for dtype in FLOATS:
+    x = SPECIAL.astype(dtype)
+    left, right = np.repeat(x, len(x)), np.tile(x, len(x))
+    for name in SPECIAL_UNARY:
+      f = UNARY[name][0] if name in UNARY else getattr(np, name)
+      yield Case(f"{name} special {dtype}", [x], lambda t, n=name: getattr(t, n)(), f)
+    for name in SPECIAL_BINARY:
+      yield Case(f"{name} special {dtype}", [left, right], lambda s, t, n=name: getattr(s, n)(t), {**BINARY, **FLOAT_BINARY}[name])
+    for name in SPECIAL_REDUCE:
+      rows = np.array([[1, np.nan, 2], [np.inf, 1, -1], [-np.inf, np.inf, 0], [-0.0, 0.0, 0.0], [np.nan, np.inf, -np.inf]], dtype)
+      yield Case(f"{name} special {dtype}", [rows], lambda t, n=name: getattr(t, n)(axis=1), lambda a, n=name: REDUCE[n](a, axis=1, keepdims=False))
+    yield Case(f"sort special {dtype}", [x], lambda t: t.sort()[0], np.sort)
+    yield Case(f"argsort special {dtype}", [x], lambda t: t.argsort(), lambda a: np.argsort(a, kind="stable"))
+    yield Case(f"argmax special {dtype}", [x], lambda t: t.argmax(), np.argmax)
+    yield Case(f"argmin special {dtype}", [x], lambda t: t.argmin(), np.argmin)
+    yield Case(f"cummax special {dtype}", [x], lambda t: t.cummax()[0], np.maximum.accumulate)
+    yield Case(f"cumsum special {dtype}", [x], lambda t: t.cumsum(), np.cumsum)
+    yield Case(f"nan_to_num {dtype}", [x], lambda t: t.nan_to_num(7, 8, 9), lambda a: np.nan_to_num(a, nan=7, posinf=8, neginf=9))
+    yield Case(f"isclose special {dtype}", [left, right], lambda s, t: s.isclose(t), np.isclose)
+    yield Case(f"isclose nan {dtype}", [left, right], lambda s, t: s.isclose(t, equal_nan=True), lambda a, b: np.isclose(a, b, equal_nan=True))
+    yield Case(f"isinf positive {dtype}", [x], lambda t: t.isinf(detect_negative=False), np.isposinf)
+    yield Case(f"isinf negative {dtype}", [x], lambda t: t.isinf(detect_positive=False), np.isneginf)
+
+
+def _cast_cases():
+  x = np.array([0.0, 1.5, -2.25, 3.75, 100.0, -100.0, 0.0625])
+  for source in FLOATS + ["int8", "int32", "int64", "uint8", "bool"]:
+    a = np.abs(x).astype(source) if source in ("uint8", "bool") else x.astype(source)
+    for target in FLOATS + ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "bool"]:
+      if target.startswith("uint") and source not in ("uint8", "bool"): a = np.abs(a)
+      yield Case(f"cast {source} {target}", [a], lambda t, d=target: t.cast(d), lambda a, s=source, d=target: a.astype(s).astype(d))
+    yield Case(f"cast {source} bfloat16", [a], lambda t: t.bfloat16().float(), lambda a, s=source: bfloat16(a.astype(s).astype("float32")))
+  small = np.array([0.0, 0.5, -1.75, 3.5, 16.0, -28.0, 0.0625])  # 8-bit floats have these
+  for kind in ("fp8e4m3", "fp8e5m2"):
+    yield Case(f"cast {kind}", [small.astype("float32")], lambda t, k=kind: t.cast(k).cast("float32"), lambda a: a)
+  for name, dtype in (("half", "float16"), ("double", "float64"), ("float", "float32"), ("int", "int32"), ("long", "int64"), ("short", "int16"), ("bool", "bool")):
+    yield Case(f"{name}()", [x.astype("float32")], lambda t, n=name: getattr(t, n)(), lambda a, d=dtype: a.astype(d))
+  for source, target in (("float32", "int32"), ("float32", "uint8"), ("float64", "float32"), ("uint8", "float16"), ("int16", "uint64"), ("uint64", "int8")):
+    a = np.arange(32).reshape(2, 16).astype(source)
+    yield Case(f"bitcast {source} {target}", [a], lambda t, d=target: t.bitcast(d), lambda a, s=source, d=target: a.astype(s).view(d))
+
+
+def _bfloat16_cases():
+  for seed, (name, (f, low, high)) in enumerate(UNARY.items()):
+    yield Case(f"{name} bfloat16", [values((3, 5), "bfloat16", low, high, seed)], lambda t, n=name: getattr(t, n)(), f, "bfloat16")
+  for seed, (name, f) in enumerate({**BINARY, "div": np.divide, "pow": np.power}.items()):
+    yield Case(f"{name} bfloat16", [values((3, 5), "bfloat16", .5, 2, seed), values((5,), "bfloat16", .5, 2, seed + 1)],
+               lambda s, t, n=name: getattr(s, n)(t), f, "bfloat16")
+  for seed, (name, f) in enumerate(REDUCE.items()):
+    yield Case(f"{name} bfloat16", [values((3, 5), "bfloat16", -2, 2, seed)], lambda t, n=name: getattr(t, n)(axis=1),
+               lambda a, g=f: g(a, axis=1, keepdims=False), "bfloat16")
+  for seed, (name, shape, method, f) in enumerate(MOVE):
+    yield Case(f"{name} bfloat16", [values(shape, "bfloat16", -2, 2, seed)], method, f, "bfloat16")
+
+
 def all_cases():
+  for make in (_plain_cases, _special_cases, _cast_cases, _bfloat16_cases, _method_cases): yield from (Case(*c) for c in make())
+
+
+def _method_cases():
+  for seed, (name, shapes, method, f) in enumerate(method_cases()):
+    for dtype in ("float32", "float64"):
+      if f is not None: yield Case(f"{name} {dtype}", [values(s, dtype, -2, 2, 7 * seed + k) for k, s in enumerate(shapes)], method, f)
+
+
+def gradient_cases():
+  """In float64, away from points without a gradient."""
+  for seed, (name, (f, low, high)) in enumerate(UNARY.items()):
+    for shape in ((), (2, 3), (0, 2)): yield Case(f"{name}{shape}", [values(shape, "float64", low, high, seed)], lambda t, n=name: getattr(t, n)(), f)
+  for seed, (name, f) in enumerate({**BINARY, **FLOAT_BINARY}.items()):
+    for a, b in PAIRS:
+      yield Case(f"{name}{a}{b}", [values(a, "float64", .5, 3, 2 * seed), values(b, "float64", .5, 3, 2 * seed + 1)], lambda s, t, n=name: getattr(s, n)(t), f)
+  for seed, (name, f) in enumerate(REDUCE.items()):
+    for shape, axis, keep in (((3, 4), None, False), ((3, 4), 0, False), ((2, 3, 2), (0, 2), True), ((2, 3, 2), -1, False)):
+      yield Case(f"{name}{shape}{axis}{keep}", [values(shape, "float64", -2, 2, seed)], lambda t, n=name, x=axis, k=keep: getattr(t, n)(axis=x, keepdim=k),
+                 lambda a, g=f, x=axis, k=keep: g(a, axis=x, keepdims=k))
+  for seed, (name, shape, method, f) in enumerate(MOVE): yield Case(name, [values(shape, "float64", -3, 3, seed)], method, f)
+  for seed, index in enumerate(INDICES + MORE_INDICES):
+    yield Case(f"index {index}", [values((3, 4, 5), "float64", -3, 3, seed)], lambda t, i=index: t[i], lambda a, i=index: a[i])
+  for seed, (name, shapes, method, f) in enumerate(method_cases()):
+    yield Case(name, [values(s, "float64", -2, 2, 7 * seed + k) for k, s in enumerate(shapes)], method, f)
+
+
+def _plain_cases():
   seed = 0
   for name, (f, low, high) in UNARY.items():
     for shape in SHAPES:
@@ -101,7 +235,13 @@ def all_cases():
     for dtype in FLOATS:
       seed += 1
       yield f"{name}{shape}{dtype}", [values(shape, dtype, -3, 3, seed)], method, f
-  for index in INDICES:
+  for index, value in SET:
+    for dtype in ("float32", "int32"):
+      seed += 2
+      v = value if isinstance(value, (int, float)) else values(value, dtype, -9, 9, seed + 1)
+      yield (f"set {index}{dtype}", [values((3, 4, 5), dtype, -9, 9, seed)], lambda t, i=index, v=v: _assigned(t, i, v),
+             lambda a, i=index, v=v: _numpy_assigned(a, i, v))
+  for index in INDICES + MORE_INDICES:
     for dtype in ("float32", "int64", "bool"):
       seed += 1
       yield f"index{index}{dtype}", [values((3, 4, 5), dtype, -9, 9, seed)], lambda t, i=index: t[i], lambda a, i=index: a[i]

@@ -147,6 +147,8 @@ Tensor Client::KaimingUniform(Dims dims, double a, Site site) {
   return Uniform(std::move(dims), -bound, bound, site);
 }
 
+void Client::SetSeed(uint64_t seed) { graph_->SetSeed(seed); }
+
 absl::Status Client::Sync() { return graph_->Sync(); }
 void Client::Cancel() { graph_->Cancel(); }
 

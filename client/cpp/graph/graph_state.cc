@@ -136,9 +136,7 @@ const ir::Layout& GraphState::LayoutOf(UOp u) {
   return layouts_.at(u.id());
 }
 
-UOp GraphState::Distinct(UOp u) {
-  return ctx_->Make(Op::CONTIGUOUS, u.dtype(), {u}, {}, next_tag_++);
-}
+UOp GraphState::Distinct(UOp u, Op op) { return ctx_->Make(op, u.dtype(), {u}, {}, next_tag_++); }
 
 std::string GraphState::TakePosition(uint64_t n) {
   const uint64_t position[2] = {next_counter_, options_.seed};

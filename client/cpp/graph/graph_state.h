@@ -60,7 +60,7 @@ struct TensorState : std::enable_shared_from_this<TensorState> {
   Answer answer;
   std::vector<size_t> places;
   uint64_t version = 0;  // of the first buffer, when the answer was its contents
-  bool requires_grad = false;
+  std::optional<bool> requires_grad;
   bool pinned = false;  // keeps its buffer, and need not keep the old contents of it
   std::shared_ptr<TensorState> grad;
 
@@ -90,8 +90,9 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // daemon's default. REQUIRES: u is verified.
   const ir::Layout& LayoutOf(ir::UOp u);
   bool InPieces(ir::UOp u) { return multi_ && LayoutOf(u).pieces; }
-  // The value of u as a new node that is equal to no other node.
-  ir::UOp Distinct(ir::UOp u);
+  // The value of u as a new node that is equal to no other node. It is computed and stored; with
+  // CONTIGUOUS_BACKWARD only gradients see it.
+  ir::UOp Distinct(ir::UOp u, ir::Op op = ir::Op::CONTIGUOUS);
   ir::UOp NewBuffer(ir::Dtype dtype, const ir::Dims& dims, std::string_view device, uint64_t bytes);
   // A tensor of zeros with a buffer of its own.
   std::shared_ptr<TensorState> NewZeros(ir::Dtype dtype, const ir::Dims& dims, std::string device,
@@ -114,6 +115,11 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   void Cancel() { executor_->Cancel(); }
 
   TensorState* oldest() const { return oldest_; }
+  // The random stream of this seed, from its beginning.
+  void SetSeed(uint64_t seed) {
+    options_.seed = seed;
+    next_counter_ = 0;
+  }
   // Takes `n` numbers of the random stream. Returns their position as the contents of a u64 tensor:
   // the first counter, and the seed.
   std::string TakePosition(uint64_t n);

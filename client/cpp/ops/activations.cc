@@ -63,10 +63,8 @@ Tensor Celu(const Tensor& x, double alpha, Site site) {
   if (alpha == 0 && x.status().ok()) return Wrong(x, "Celu", site, "alpha is 0");
   return InWide("Celu", x, site, [&](const Tensor& v) { return EluOf(v, alpha, alpha); });
 }
-Tensor Selu(const Tensor& x, Site site) {
-  // G. Klambauer et al., Self-normalizing neural networks, 2017: the fixed point with mean 0, variance 1.
-  constexpr double kAlpha = 1.6732632423543772848, kScale = 1.0507009873554804934;
-  return InWide("Selu", x, site, [](const Tensor& v) { return EluOf(v, kAlpha, 1) * kScale; });
+Tensor Selu(const Tensor& x, double alpha, double scale, Site site) {
+  return InWide("Selu", x, site, [&](const Tensor& v) { return EluOf(v, alpha, 1) * scale; });
 }
 
 Tensor Softplus(const Tensor& x, double beta, Site site) {
@@ -84,9 +82,11 @@ Tensor Mish(const Tensor& x, Site site) {
   return InWide("Mish", x, site, [](const Tensor& v) { return v * Tanh(SoftplusOf(v)); });
 }
 
-Tensor HardSigmoid(const Tensor& x, Site site) {
+Tensor HardSigmoid(const Tensor& x, double slope, double offset, Site site) {
+  if (slope == 0 && x.status().ok()) return Wrong(x, "HardSigmoid", site, "the slope is 0");
+  // The sum is exact near the zero of the line.
   return InWide("HardSigmoid", x, site,
-                [](const Tensor& v) { return Within(v + 3.0, 0, 6) * (1.0 / 6); });
+                [&](const Tensor& v) { return Within((v + offset / slope) * slope, 0, 1); });
 }
 Tensor HardSwish(const Tensor& x, Site site) {
   return InWide("HardSwish", x, site,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Elementwise operations: promotion, broadcasting, and functions that are built from ops of the IR.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -139,8 +140,42 @@ Tensor Tensor::Cast(Dtype dtype, Site site) const {
   if (!status().ok() || this->dtype() == dtype) return *this;
   return Made(*this, ir::Cast(Ctx(*this), Value(*this), dtype), "Cast", site);
 }
+namespace {
+
+Dtype UnsignedOf(int64_t bytes) {
+  return bytes == 1 ? Dtype::U8 : bytes == 2 ? Dtype::U16 : bytes == 4 ? Dtype::U32 : Dtype::U64;
+}
+
+// Bitcast to a dtype of another size: the last axis has more or fewer elements. The first element has the low bits.
+Tensor BitcastSizes(const Tensor& t, Dtype dtype, Site site) {
+  if (auto wrong = Symbolic(t, "Bitcast", site)) return *wrong;
+  const int64_t from = ir::ByteSize(t.dtype()), to = ir::ByteSize(dtype);
+  const Dtype narrow = UnsignedOf(std::min(from, to)), wide = UnsignedOf(std::max(from, to));
+  const int64_t parts = std::max(from, to) / std::min(from, to), bits = 8 * std::min(from, to);
+  if (t.rank() == 0 || (to > from && t.dims().back() % parts != 0)) {
+    return Wrong(t, "Bitcast", site,
+                 Cat("the last axis of ", ir::Name(t.dtype()), " ", Text(t.dims()),
+                     " is no whole number of ", ir::Name(dtype), " elements"));
+  }
+  const Tensor shift = IotaLike(t, parts, wide) * bits;
+  Dims dims = t.dims();
+  if (to > from) {
+    dims.back() /= parts;
+    dims.push_back(parts);
+    const Tensor words = t.Bitcast(narrow, site).Cast(wide, site).Reshape(dims, site);
+    return (words << shift).Sum({-1}, false, site).Cast(wide, site).Bitcast(dtype, site);
+  }
+  dims.back() *= parts;
+  const Tensor words = t.Bitcast(wide, site).Unsqueeze(-1, site) >> shift;
+  return words.Cast(narrow, site).Reshape(dims, site).Bitcast(dtype, site);
+}
+
+}  // namespace
+
 Tensor Tensor::Bitcast(Dtype dtype, Site site) const {
   if (!status().ok() || this->dtype() == dtype) return *this;
+  if (ir::ByteSize(dtype) > 0 && ir::ByteSize(dtype) != ir::ByteSize(this->dtype()))
+    return BitcastSizes(*this, dtype, site);
   return Made(*this, ir::Bitcast(Ctx(*this), Value(*this), dtype), "Bitcast", site);
 }
 

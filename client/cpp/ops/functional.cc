@@ -242,7 +242,7 @@ Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     const Tensor row = IotaLike(q, rows, Dtype::I64).Unsqueeze(-1, site) + (columns - rows);
     scores = Where(row < IotaLike(q, columns, Dtype::I64), never, scores);
   }
-  Tensor y = scores.Softmax(-1, site).MatMul({values, site});
+  Tensor y = scores.Softmax(-1, site).Dropout(options.dropout, site).MatMul({values, site});
   if (!shared || !y.status().ok()) return y;
   Dims to = q.dims();
   to.back() = v.dims().back();

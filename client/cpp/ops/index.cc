@@ -324,15 +324,42 @@ Tensor Take(const Tensor& x, const Tensor& index, Site site) {
   return x.Flatten(0, site).IndexSelect(0, index, site);
 }
 
+namespace {
+
+// The sizes as index arithmetic in the graph of x. A size of -1 is that of x, if `kept`.
+absl::StatusOr<ir::SymbolicDims> DimsOf(const Tensor& x, std::span<const Size> sizes, bool kept) {
+  const ir::Shape shape = ShapeOf(x);
+  const size_t extra = sizes.size() < shape.size() ? 0 : sizes.size() - shape.size();
+  ir::SymbolicDims to;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const Size& s = sizes[i];
+    if (kept && s.tensor() == nullptr && s.number() == -1 && i >= extra) {
+      to.push_back(shape[i - extra]);
+      continue;
+    }
+    if (s.tensor() == nullptr && s.number() < 0)
+      return absl::InvalidArgumentError(Cat("size ", s.number(), " is negative"));
+    UOPD_ASSIGN(const ir::UOp n, IndexOf(x, s));
+    to.push_back(n);
+  }
+  return to;
+}
+
+}  // namespace
+
 Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site) {
   if (auto error = FirstError("Reshape", {&x}, site)) return *error;
-  ir::SymbolicDims to;
-  for (const Size& s : sizes) {
-    const auto n = IndexOf(x, s);
-    if (!n.ok()) return Poisoned(x.state()->graph, Located("Reshape", site, n.status()));
-    to.push_back(*n);
-  }
-  return ReshapeTo(x, to, "Reshape", site);
+  const auto to = DimsOf(x, sizes, false);
+  if (!to.ok()) return Poisoned(x.state()->graph, Located("Reshape", site, to.status()));
+  return ReshapeTo(x, *to, "Reshape", site);
+}
+
+Tensor Expand(const Tensor& x, std::span<const Size> sizes, Site site) {
+  if (auto error = FirstError("Expand", {&x}, site)) return *error;
+  const auto to = DimsOf(x, sizes, true);
+  if (!to.ok()) return Poisoned(x.state()->graph, Located("Expand", site, to.status()));
+  ir::UOpContext& ctx = Ctx(x);
+  return Made(x, ir::Expand(ctx, Value(x), ir::ShapeArg(ctx, ir::Shape(*to))), "Expand", site);
 }
 
 }  // namespace uopd::client::fn

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <string_view>
+#include <vector>
 
 #include "client/cpp/ops/common.h"
 #include "uopd/movement.h"
@@ -146,6 +147,55 @@ Tensor Solve(const Tensor& a, const Tensor& b, Site site) {
 Tensor Inverse(const Tensor& x, Site site) {
   if (auto error = NoMatrix("Inverse", x, true, site)) return *error;
   return Solve(x, Identity(Wide(x, site), Rows(x)), site).Cast(FloatOf(x.dtype()), site);
+}
+
+Tensor Cholesky(const Tensor& x, Site site) {
+  if (auto error = NoMatrix("Cholesky", x, true, site)) return *error;
+  return InWide("Cholesky", x, site, [&](const Tensor& v) {
+    const int64_t n = Rows(x);
+    if (n == 0) return v;
+    Tensor rest = v;
+    std::vector<Tensor> columns;
+    for (int64_t k = 0; k < n; ++k) {
+      // The first column of what is left; its square is taken off the other ones.
+      const Tensor column = rest.Narrow(-1, 0, 1, site) /
+                            rest.Narrow(-1, 0, 1, site).Narrow(-2, 0, 1, site).Sqrt(site);
+      Dims before(x.dims().size(), 0), after = before;
+      before[before.size() - 2] = k;
+      columns.push_back(column.Pad(before, after, 0, site));
+      if (k + 1 == n) break;
+      const Tensor below = column.Narrow(-2, 1, n - k - 1, site);
+      rest = (rest.Narrow(-2, 1, n - k - 1, site).Narrow(-1, 1, n - k - 1, site) -
+              below * Transposed(below))
+                 .Contiguous(site);
+    }
+    return Concat(columns, -1, site);
+  });
+}
+
+Tensor Det(const Tensor& x, Site site) {
+  if (auto error = NoMatrix("Det", x, true, site)) return *error;
+  return InWide("Det", x, site, [&](const Tensor& v) {
+    Dims batch(x.dims().begin(), x.dims().end() - 2);
+    Tensor rest = v, det = Like(v, 1).Expand(batch, site);
+    for (int64_t n = Rows(x); n > 0; --n) {
+      // The row with the largest element of the first column changes places with the first row.
+      const Tensor column = rest.Select(-1, 0, site);
+      const Tensor at = column.Abs(site).Argmax(-1, true, site);
+      const Tensor chosen = (IotaLike(rest, n, Dtype::I32) == at).Unsqueeze(-1, site);
+      const Tensor row = Where(chosen, rest, Like(rest, 0)).Sum({-2}, true, site);
+      const Tensor pivot = row.Select(-1, 0, site).Squeeze(-1, site);
+      det = det * Where(at.Squeeze(-1, site) == 0, pivot, pivot.Neg(site));
+      if (n == 1) break;
+      const Tensor exchanged = Where(chosen, rest.Narrow(-2, 0, 1, site), rest);
+      const Tensor below = exchanged.Narrow(-2, 1, n - 1, site);
+      const Tensor divisor = Guarded(pivot != 0.0, pivot, 1).Unsqueeze(-1, site);
+      const Tensor share = below.Narrow(-1, 0, 1, site) / divisor.Unsqueeze(-1, site);
+      rest = (below.Narrow(-1, 1, n - 1, site) - share * row.Narrow(-1, 1, n - 1, site))
+                 .Contiguous(site);
+    }
+    return det;
+  });
 }
 
 Tensor NewtonSchulz(const Tensor& x, int64_t steps, std::span<const double> coefficients,

@@ -2,9 +2,11 @@
 #include "uopd/losses.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "client/cpp/ops/common.h"
 #include "uopd/activations.h"
+#include "uopd/linalg.h"
 #include "uopd/math.h"
 
 namespace uopd::client::fn {
@@ -227,6 +229,55 @@ Tensor CosineEmbeddingLoss(const Tensor& a, const Tensor& b, const Tensor& targe
               [&](const Tensor& c, const Tensor& t) {
                 return Where(t == 1.0, 1.0 - c,
                              Where(t == -1.0, PositivePart(c - margin), Like(c, 0)));
+              });
+}
+
+Tensor TripletMarginLoss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                         double margin, double p, double epsilon, Reduction reduction, Site site) {
+  if (auto error = Refused("TripletMarginLoss", {&anchor, &positive, &negative}, site))
+    return *error;
+  if (anchor.rank() == 0) return Wrong(anchor, "TripletMarginLoss", site, "the anchor is a scalar");
+  auto distance = [&](const Tensor& other) {
+    return Norm(Wide(anchor, site) - Wide(other, site) + epsilon, p, {-1}, false, site);
+  };
+  return Loss("TripletMarginLoss", {distance(positive), site}, {distance(negative), site},
+              reduction,
+              [&](const Tensor& near, const Tensor& far) {
+                return PositivePart(near - far + margin);
+              })
+      .Cast(FloatOf(ir::Promote(anchor.dtype(), positive.dtype())), site);
+}
+
+Tensor MarginRankingLoss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
+                         Reduction reduction, Site site) {
+  if (auto error = FirstError("MarginRankingLoss", {&a, &b, &target}, site)) return *error;
+  return Loss(
+      "MarginRankingLoss", Operand(a, site) - b, {target, site}, reduction,
+      [&](const Tensor& d, const Tensor& t) { return PositivePart((t * d).Neg() + margin); });
+}
+
+Tensor PoissonNllLoss(Operand x, Operand target, bool log_input, bool full, double epsilon,
+                      Reduction reduction) {
+  return Loss("PoissonNllLoss", x, target, reduction, [&](const Tensor& a, const Tensor& t) {
+    Tensor loss = log_input ? a.Exp() - t * a : a - t * (a + epsilon).Log();
+    if (!full || !loss.status().ok()) return loss;
+    const Tensor many = t > 1.0, safe = Guarded(many, t, 1);
+    const Tensor stirling = safe * safe.Log() - safe + (safe * (2 * std::numbers::pi)).Log() * 0.5;
+    return loss + Guarded(many, stirling, 0);
+  });
+}
+
+Tensor GaussianNllLoss(const Tensor& x, const Tensor& target, const Tensor& variance, bool full,
+                       double epsilon, Reduction reduction, Site site) {
+  if (auto error = FirstError("GaussianNllLoss", {&x, &target, &variance}, site)) return *error;
+  const Tensor wide = Wide(variance, site);
+  const Tensor enough = wide > epsilon;
+  const Tensor v = wide + Where(enough, Like(wide, 0), Like(wide, epsilon) - wide).Detach(site);
+  return Loss("GaussianNllLoss", {x, site}, {target, site}, Reduction::kNone,
+              [&](const Tensor& a, const Tensor& t) {
+                const Tensor loss = (v.Log(site) + (a - t).Square(site) / v) * 0.5;
+                const double constant = full ? 0.5 * std::log(2 * std::numbers::pi) : 0;
+                return Combined(loss + constant, reduction, site);
               });
 }
 

@@ -15,8 +15,9 @@ namespace {
 struct Pooled {
   std::optional<Tensor> error;
   size_t axes = 0;
-  Dims kernel, stride, padding, dilation;
-  Dims overhang;  // what ceil_mode adds at the end of each axis
+  Dims kernel, stride, dilation;
+  Dims before, after;  // padding
+  Dims overhang;       // what ceil_mode adds at the end of each axis
 };
 Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
                std::string_view what, Site site) {
@@ -25,36 +26,41 @@ Pooled Prepare(const Tensor& x, const Dims& kernel, const PoolOptions& options,
   out.axes = x.rank() < 3 ? 0 : static_cast<size_t>(x.rank() - 2);
   const auto k = PerAxis(kernel, out.axes), p = PerAxis(options.padding, out.axes),
              d = PerAxis(options.dilation, out.axes);
+  const auto after = options.padding_after.empty() ? p : PerAxis(options.padding_after, out.axes);
   const auto s = options.stride.empty() ? k : PerAxis(options.stride, out.axes);
-  if (out.axes == 0 || !k || !p || !d || !s) {
+  if (out.axes == 0 || !k || !p || !d || !s || !after) {
     out.error = Wrong(x, what, site, Cat("kernel ", Text(kernel), " for shape ", Text(x.dims())));
     return out;
   }
   out.kernel = *k;
   out.stride = *s;
-  out.padding = *p;
+  out.before = *p;
+  out.after = *after;
   out.dilation = *d;
   out.overhang = Dims(out.axes, 0);
   for (size_t i = 0; options.ceil_mode && i < out.axes; ++i) {
-    const int64_t n = x.dims()[2 + i], whole = n + 2 * out.padding[i], stride = out.stride[i],
-                  span = (out.kernel[i] - 1) * out.dilation[i] + 1;
+    const int64_t begun = out.before[i] + x.dims()[2 + i], whole = begun + out.after[i],
+                  stride = out.stride[i], span = (out.kernel[i] - 1) * out.dilation[i] + 1;
     // What else is wrong is said by Windows.
     if (stride < 1 || whole < span || x.is_symbolic()) continue;
     int64_t last = (whole - span + stride - 1) / stride;
-    if (last * stride >= n + out.padding[i]) --last;
+    if (last * stride >= begun) --last;
     out.overhang[i] = std::max<int64_t>(0, last * stride + span - whole);
   }
   return out;
 }
 
+Tensor Around(const Tensor& x, const Dims& before, const Dims& after, Site site) {
+  Dims low(x.dims().size(), 0), high = low;
+  std::copy(before.begin(), before.end(), low.end() - static_cast<ptrdiff_t>(before.size()));
+  std::copy(after.begin(), after.end(), high.end() - static_cast<ptrdiff_t>(after.size()));
+  return x.Pad(low, high, 0, site);
+}
 Tensor Hanging(const Tensor& x, const Pooled& p, Site site) {
-  Dims after(x.dims().size(), 0);
-  std::copy(p.overhang.begin(), p.overhang.end(),
-            after.end() - static_cast<ptrdiff_t>(p.overhang.size()));
-  return x.Pad(Dims(after.size(), 0), after, 0, site);
+  return Around(x, Dims(p.axes, 0), p.overhang, site);
 }
 Tensor Surrounded(const Tensor& x, const Pooled& p, Site site) {
-  return Hanging(Padded(x, p.padding, 0, site), p, site);
+  return Hanging(Around(x, p.before, p.after, site), p, site);
 }
 
 // Windows (n, c, kernel..., spatial...). So what the gradient computes for each element of each window,
@@ -168,7 +174,7 @@ Tensor AvgPool(const Tensor& x, const Dims& kernel, const PoolOptions& options, 
   auto sum = [&](const Tensor& t) { return WindowsBefore(t, p, site).Sum(window, false, site); };
   Tensor counted = Like(wide, 1).Expand(x.dims(), site);
   if (options.count_padding) {
-    const Tensor padded = Padded(x, p.padding, 0, site);
+    const Tensor padded = Around(x, p.before, p.after, site);
     if (!padded.status().ok()) return padded;
     counted = Hanging(Like(wide, 1).Expand(padded.dims(), site), p, site);
   } else {

@@ -148,6 +148,17 @@ Tensor KaimingNormal(Client& client, const Dims& dims, double a, Dtype dtype, Si
   return Normal(client, dims, 0, std, dtype, site);
 }
 
+Tensor Threefry(const Tensor& counter, Operand key) {
+  if (auto error = FirstError("Threefry", {&counter}, key.site())) return *error;
+  const Dtype d = key.tensor() == nullptr ? Dtype::U64 : key.tensor()->dtype();
+  if (counter.dtype() != Dtype::U64 || d != Dtype::U64) {
+    return Wrong(
+        counter, "Threefry", key.site(),
+        Cat("counters of ", ir::Name(counter.dtype()), " and keys of ", ir::Name(d), ", not u64"));
+  }
+  return BinaryOp({counter, key.site()}, key, ir::Op::THREEFRY, "Threefry");
+}
+
 Tensor RandLike(const Tensor& x, Site site) {
   if (auto error = Refused("RandLike", {&x}, site)) return *error;
   const Dtype d = FloatOf(x.dtype());

@@ -104,4 +104,52 @@ Tensor LogCumSumExp(const Tensor& x, int64_t axis, Site site) {
   });
 }
 
+Tensor Quantile(const Tensor& x, double q, int64_t axis, bool keep, Site site) {
+  const auto [a, error] = Along("Quantile", x, axis, site);
+  if (error) return *error;
+  const int64_t n = x.dims()[static_cast<size_t>(a)];
+  if (!(q >= 0 && q <= 1) || n == 0)
+    return Wrong(x, "Quantile", site, Cat("q is ", q, ", for shape ", Text(x.dims())));
+  return InWide("Quantile", x, site, [&](const Tensor& v) {
+    const double at = q * static_cast<double>(n - 1);
+    const auto low = static_cast<int64_t>(at);
+    const Tensor sorted = v.Sort(a, false, site).first;
+    Tensor out = sorted.Narrow(a, low, 1, site);
+    if (at > static_cast<double>(low))
+      out = Lerp(out, sorted.Narrow(a, low + 1, 1, site), at - static_cast<double>(low));
+    // NaNs are the last ones.
+    const Tensor last = sorted.Narrow(a, n - 1, 1, site);
+    out = Where(last.IsNan(site), last, out);
+    return keep ? out : out.Squeeze(a, site);
+  });
+}
+
+Tensor BinCount(const Tensor& x, int64_t size, const Tensor& weights, Site site) {
+  if (auto error = Refused("BinCount", {&x}, site)) return *error;
+  if (Has(weights)) {
+    if (auto error = Refused("BinCount", {&x, &weights}, site)) return *error;
+  }
+  if (ir::IsFloat(x.dtype()) || size < 0 || (Has(weights) && weights.dims() != x.dims())) {
+    return Wrong(x, "BinCount", site,
+                 Cat(size, " counts of ", ir::Name(x.dtype()), " ", Text(x.dims()),
+                     Has(weights) ? Cat(", weights ", Text(weights.dims())) : ""));
+  }
+  const Tensor hit = x.Flatten(0, site).Cast(Dtype::I64, site) ==
+                     IotaLike(x, size, Dtype::I64).Unsqueeze(-1, site);
+  if (!Has(weights)) return hit.Sum({-1}, false, site).Cast(Dtype::I32, site);
+  const Tensor w = weights.Flatten(0, site);
+  return Where(hit, w, Like(w, 0)).Sum({-1}, false, site);
+}
+
+Tensor SearchSorted(const Tensor& sorted, const Tensor& values, bool right, Site site) {
+  if (auto error = Refused("SearchSorted", {&sorted, &values}, site)) return *error;
+  if (sorted.rank() != 1)
+    return Wrong(sorted, "SearchSorted", site, Cat("shape ", Text(sorted.dims()), " is no vector"));
+  const Tensor v = values.Unsqueeze(-1, site);
+  Tensor passed = right ? sorted <= v : sorted < v;
+  if (ir::IsFloat(v.dtype()))
+    passed = passed | (v.IsNan(site) & (right ? TrueLike(v) : sorted == sorted));
+  return passed.Sum({-1}, false, site).Cast(Dtype::I32, site);
+}
+
 }  // namespace uopd::client::fn

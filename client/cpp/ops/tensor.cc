@@ -4,6 +4,7 @@
 
 #include "client/cpp/graph/build.h"
 #include "core/ir/build.h"
+#include "core/ir/graph.h"
 #include "core/rules/gradient.h"
 
 namespace uopd::client {
@@ -120,7 +121,7 @@ void Tensor::Assign(Operand value) {
 
 Tensor& Tensor::RequireGrad(bool on) {
   if (!status().ok()) return *this;
-  if (!ir::IsFloat(state_->dtype)) {
+  if (on && !ir::IsFloat(state_->dtype)) {
     state_->error = absl::InvalidArgumentError(
         Cat("a tensor of ", ir::Name(state_->dtype), " has no gradient"));
     state_->uop = UOp();
@@ -135,18 +136,54 @@ Tensor& Tensor::RequireGrad(bool on) {
   return *this;
 }
 
-bool Tensor::requires_grad() const { return state_ != nullptr && state_->requires_grad; }
+bool Tensor::requires_grad() const { return grad_wish().value_or(false); }
+std::optional<bool> Tensor::grad_wish() const {
+  return state_ == nullptr ? std::nullopt : state_->requires_grad;
+}
 Tensor Tensor::grad() const { return state_ == nullptr ? Tensor() : Tensor(state_->grad); }
 void Tensor::ClearGrad() {
   if (state_ != nullptr) state_->grad = nullptr;
 }
 
+absl::Status Tensor::SetGrad(const Tensor& grad, Site site) {
+  UOPD_TRY(status());
+  UOPD_TRY(grad.status());
+  if (grad.state()->graph != state_->graph || grad.dims() != dims() || grad.dtype() != dtype()) {
+    return Located("SetGrad", site,
+                   absl::InvalidArgumentError(Cat("the gradient of a tensor of ", ir::Name(dtype()),
+                                                  " ", Text(dims()), " cannot be ",
+                                                  ir::Name(grad.dtype()), " ", Text(grad.dims()))));
+  }
+  state_->grad = grad.state();
+  return absl::OkStatus();
+}
+
+namespace {
+
+// What Backward of this loss gives a gradient.
+std::vector<Tensor> LeavesOf(const Tensor& loss) {
+  const UOp value = Value(loss);
+  std::vector<bool> below(Ctx(loss).size());
+  for (UOp u : ir::Toposort(Ctx(loss), value)) below[u.id()] = true;
+  std::vector<Tensor> asked, all;
+  bool reached = false;
+  for (TensorState* t = loss.state()->graph->oldest(); t != nullptr; t = t->newer) {
+    if (!t->uop) continue;
+    if (t->requires_grad.value_or(false)) {
+      asked.emplace_back(t->shared_from_this());
+      reached |= below[t->uop.id()];
+    } else if (!t->requires_grad && below[t->uop.id()] && ir::IsFloat(t->dtype)) {
+      all.emplace_back(t->shared_from_this());
+    }
+  }
+  return reached ? asked : all;
+}
+
+}  // namespace
+
 absl::Status Tensor::Backward(Site site) const {
   UOPD_TRY(status());
-  std::vector<Tensor> targets;
-  for (TensorState* t = state_->graph->oldest(); t != nullptr; t = t->newer) {
-    if (t->requires_grad && t->uop) targets.emplace_back(t->shared_from_this());
-  }
+  const std::vector<Tensor> targets = LeavesOf(*this);
   UOPD_ASSIGN(std::vector<Tensor> gradients, Gradient(*this, targets, site));
   for (size_t i = 0; i < targets.size(); ++i) {
     auto& grad = targets[i].state()->grad;
@@ -229,6 +266,10 @@ Tensor Mark(const Tensor& t, Op op, std::string_view what, Site site) {
 }  // namespace
 
 Tensor Tensor::Detach(Site site) const { return Mark(*this, Op::DETACH, "Detach", site); }
+Tensor Tensor::Apart(Site site) const {
+  if (!status().ok()) return *this;
+  return Made(*this, state_->graph->Distinct(Value(*this), Op::CONTIGUOUS_BACKWARD), "Apart", site);
+}
 Tensor Tensor::Contiguous(Site site) const {
   return Mark(*this, Op::CONTIGUOUS, "Contiguous", site);
 }

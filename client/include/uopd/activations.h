@@ -16,7 +16,10 @@ Tensor Threshold(const Tensor& x, double threshold, double value, Site site = Si
 
 Tensor Elu(const Tensor& x, double alpha = 1, Site site = Site::current());
 Tensor Celu(const Tensor& x, double alpha = 1, Site site = Site::current());
-Tensor Selu(const Tensor& x, Site site = Site::current());
+// scale Elu(x, alpha). G. Klambauer et al., Self-normalizing neural networks, 2017: the defaults have the fixed point
+// with mean 0 and variance 1.
+Tensor Selu(const Tensor& x, double alpha = 1.6732632423543772848,
+            double scale = 1.0507009873554804934, Site site = Site::current());
 
 // log(1 + exp(beta x)) / beta, exact for all x: there is no threshold.
 Tensor Softplus(const Tensor& x, double beta = 1, Site site = Site::current());
@@ -24,8 +27,10 @@ Tensor LogSigmoid(const Tensor& x, Site site = Site::current());
 Tensor Softsign(const Tensor& x, Site site = Site::current());  // x / (1 + |x|)
 Tensor Mish(const Tensor& x, Site site = Site::current());      // x tanh(softplus(x))
 
-Tensor HardSigmoid(const Tensor& x, Site site = Site::current());  // x / 6 + 1/2 within [0, 1]
-Tensor HardSwish(const Tensor& x, Site site = Site::current());    // x hardsigmoid(x)
+// slope x + offset within [0, 1]. The slope is not 0.
+Tensor HardSigmoid(const Tensor& x, double slope = 1.0 / 6, double offset = 0.5,
+                   Site site = Site::current());
+Tensor HardSwish(const Tensor& x, Site site = Site::current());  // x hardsigmoid(x)
 Tensor HardTanh(const Tensor& x, double low = -1, double high = 1, Site site = Site::current());
 Tensor HardShrink(const Tensor& x, double lambda = 0.5, Site site = Site::current());
 Tensor SoftShrink(const Tensor& x, double lambda = 0.5, Site site = Site::current());

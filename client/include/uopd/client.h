@@ -55,6 +55,8 @@ class Client {
   Tensor FloatVariable(const std::string& name, double value, Dtype dtype = Dtype::F32,
                        Site site = Site::current());
 
+  // Begins the random stream of this seed. Tensors that were made before keep their numbers.
+  void SetSeed(uint64_t seed);
   // Random numbers come from Threefry on the daemon. The key is the client's seed; the counters
   // follow the order of calls. The position in the stream is data and no part of the graph. All
   // random tensors are f32.

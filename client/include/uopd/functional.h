@@ -31,6 +31,7 @@ Tensor ConvTranspose(const Tensor& x, const Tensor& weight, const Tensor& bias =
 
 struct PoolOptions {
   Dims stride = {}, padding = {0}, dilation = {1};  // empty stride: the size of the kernel
+  Dims padding_after = {};                          // at the ends; empty: as at the beginnings
   bool count_padding = true;                        // averages count padding as zeros
   bool ceil_mode =
       false;  // the last window may hang over the end of the padding, but not begin there
@@ -68,6 +69,7 @@ Tensor Rotate(const Tensor& x, const Tensor& cos, const Tensor& sin, Site site =
 struct AttentionOptions {
   bool causal = false;          // query i of L sees keys up to i + S - L
   std::optional<double> scale;  // default: 1 / sqrt(d)
+  double dropout = 0;           // of the softmax, see Tensor::Dropout
 };
 // softmax(q k^T scale + mask) v, for q (..., heads, L, d), k (..., kv, S, d), v (..., kv, S, e). kv
 // divides heads; neighbouring heads share keys and values. S may be symbolic, unless causal. The

@@ -69,5 +69,7 @@ Tensor Take(const Tensor& x, const Tensor& index, Site site = Site::current());
 
 // x with other sizes, which may be symbolic as those of x may be.
 Tensor Reshape(const Tensor& x, std::span<const Size> sizes, Site site = Site::current());
+// Tensor::Expand to sizes that may be symbolic.
+Tensor Expand(const Tensor& x, std::span<const Size> sizes, Site site = Site::current());
 
 }  // namespace uopd::client::fn

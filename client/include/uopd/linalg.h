@@ -2,8 +2,8 @@
 // Linear algebra on the last two axes; leading axes are batches. Errors and promotion are as in tensor.h; integers
 // become f32, f16 and bf16 are computed in f32. Tensors with symbolic dimensions are refused.
 //
-// Factorisations are loops that the graph holds unrolled: QR has min(m, n) steps, SolveTriangular n steps, SVD
-// n - 1 steps for each sweep. They are meant for matrices of up to a few hundred rows; SVD for a few dozen.
+// Factorisations are loops that the graph holds unrolled: QR has min(m, n) steps, SolveTriangular, Cholesky and Det n
+// steps, SVD n - 1 steps for each sweep. They are meant for matrices of up to a few hundred rows; SVD for a few dozen.
 #pragma once
 #include <span>
 #include <tuple>
@@ -35,6 +35,11 @@ Tensor SolveTriangular(const Tensor& a, const Tensor& b, bool upper, Site site =
 // x with a x = b, by Qr. The result for a singular matrix is not finite, or very large.
 Tensor Solve(const Tensor& a, const Tensor& b, Site site = Site::current());
 Tensor Inverse(const Tensor& x, Site site = Site::current());
+// The lower triangular l with l l^T = x, for symmetric positive definite x; of each pair of mirrored elements the
+// lower one counts. NaN for other matrices.
+Tensor Cholesky(const Tensor& x, Site site = Site::current());
+// The determinant, by Gaussian elimination with row exchanges. The gradient of a singular matrix is not right.
+Tensor Det(const Tensor& x, Site site = Site::current());
 // u diag(s) vt = x, with s sorted from large to small; u (m, k), s (k), vt (k, n) with k = min(m, n), or square u and
 // vt with `full`. One-sided rotations: M. R. Hestenes, Inversion of matrices by biorthogonalization, 1958. A fixed
 // number of sweeps, enough for matrices of up to 64 columns. No gradient flows.

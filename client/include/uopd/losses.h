@@ -56,6 +56,23 @@ Tensor HingeEmbeddingLoss(Operand x, Operand target, double margin = 1,
 Tensor HingeLoss(Operand x, Operand target, Reduction reduction = Reduction::kMean);
 // a . b / (max(|a|, epsilon) max(|b|, epsilon)) along an axis.
 Tensor CosineSimilarity(Operand a, Operand b, int64_t axis = 1, double epsilon = 1e-8);
+// max(0, |anchor - positive| - |anchor - negative| + margin), with p-norms along the last axis. V. Balntas et al.,
+// Learning local feature descriptors with triplets, 2016.
+Tensor TripletMarginLoss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                         double margin = 1, double p = 2, double epsilon = 1e-6,
+                         Reduction reduction = Reduction::kMean, Site site = Site::current());
+// max(0, margin - target (a - b)), for targets of -1 and 1.
+Tensor MarginRankingLoss(const Tensor& a, const Tensor& b, const Tensor& target, double margin = 0,
+                         Reduction reduction = Reduction::kMean, Site site = Site::current());
+// exp(x) - target x with log_input, else x - target log(x + epsilon). `full` adds Stirling's approximation of
+// log(target!) for targets above 1.
+Tensor PoissonNllLoss(Operand x, Operand target, bool log_input = true, bool full = false,
+                      double epsilon = 1e-8, Reduction reduction = Reduction::kMean);
+// (log(v) + (x - target)^2 / v) / 2 with v = max(variance, epsilon), through which no gradient of the maximum flows.
+// `full` adds log(2 pi) / 2.
+Tensor GaussianNllLoss(const Tensor& x, const Tensor& target, const Tensor& variance,
+                       bool full = false, double epsilon = 1e-6,
+                       Reduction reduction = Reduction::kMean, Site site = Site::current());
 // 1 - similarity where the target is 1, max(0, similarity - margin) where it is -1; vectors lie along axis 1.
 Tensor CosineEmbeddingLoss(const Tensor& a, const Tensor& b, const Tensor& target,
                            double margin = 0, Reduction reduction = Reduction::kMean,

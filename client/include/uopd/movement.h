@@ -4,6 +4,9 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "uopd/client.h"
@@ -47,6 +50,12 @@ Tensor Unflatten(const Tensor& x, int64_t axis, const Dims& sizes, Site site = S
 // Joins the axes from one to another, both included.
 Tensor FlattenAxes(const Tensor& x, int64_t first = 0, int64_t last = -1,
                    Site site = Site::current());
+// Divides, exchanges and joins axes by a formula: "b (h w) c -> b c h w" with {{"h", 4}}. Names in parentheses are one
+// axis of x, or become one axis. "1" is an axis of size 1, "..." stands for all axes that have no name. Of each axis
+// all sizes but one must be given; the last one follows from x. A. Rogozhnikov, Einops, 2022.
+Tensor Rearrange(const Tensor& x, std::string_view formula,
+                 std::span<const std::pair<std::string, int64_t>> sizes = {},
+                 Site site = Site::current());
 // Moves axes to new places; the others keep their order.
 Tensor MoveAxis(const Tensor& x, const Dims& from, const Dims& to, Site site = Site::current());
 // Windows of `size` elements along an axis, every `step` elements, in a new last axis.

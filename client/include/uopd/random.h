@@ -34,6 +34,9 @@ Tensor ScaledUniform(Client& client, const Dims& dims, Dtype dtype = Dtype::F32,
 // Normal with standard deviation sqrt(2 / ((1 + a^2) fan in)); weights of shape (out, in, ...).
 Tensor KaimingNormal(Client& client, const Dims& dims, double a = 0, Dtype dtype = Dtype::F32,
                      Site site = Site::current());
+// 64 bits for each pair of a counter and a key, both u64: two words of 32 bits each, by the 20 rounds of J. Salmon et
+// al., Parallel random numbers: as easy as 1, 2, 3, 2011.
+Tensor Threefry(const Tensor& counter, Operand key);
 // Of the shape, and if it is a float the dtype, of x.
 Tensor RandLike(const Tensor& x, Site site = Site::current());
 Tensor RandnLike(const Tensor& x, Site site = Site::current());

@@ -27,4 +27,21 @@ std::pair<Tensor, Tensor> CumMin(const Tensor& x, int64_t axis = -1, Site site =
 // For each element LogSumExp of all elements up to it, in quadratic time.
 Tensor LogCumSumExp(const Tensor& x, int64_t axis = -1, Site site = Site::current());
 
+// The element below which a share q of all elements of an axis lies, 0 <= q <= 1; between two elements in proportion.
+// NaN if there is a NaN. The gradient goes to these elements.
+Tensor Quantile(const Tensor& x, double q, int64_t axis = -1, bool keep = false,
+                Site site = Site::current());
+inline Tensor Median(const Tensor& x, int64_t axis = -1, bool keep = false,
+                     Site site = Site::current()) {
+  return Quantile(x, 0.5, axis, keep, site);
+}
+// How often each of the numbers 0 to size - 1 occurs, as i32; or the sum of the weights of its places. Other numbers do
+// not count. Takes time proportional to `size` times the size of x.
+Tensor BinCount(const Tensor& x, int64_t size, const Tensor& weights = {},
+                Site site = Site::current());
+// For each value the number of elements of the sorted vector that are smaller (right: or equal), as i32: where it has
+// to be inserted. NaN is larger than all others.
+Tensor SearchSorted(const Tensor& sorted, const Tensor& values, bool right = false,
+                    Site site = Site::current());
+
 }  // namespace uopd::client::fn

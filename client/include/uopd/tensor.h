@@ -185,16 +185,25 @@ class Tensor {
   void AssignNarrow(int64_t axis, Size begin, const Tensor& value, Site site = Site::current());
 
   // Differentiation. RequireGrad makes the tensor a leaf. Backward, called on a loss, adds
-  // d(loss)/d(leaf) to the grad() of every leaf.
+  // d(loss)/d(leaf) to the grad() of every leaf. If the loss was computed from no leaf, every live
+  // float tensor that it was computed from counts as one, except those with RequireGrad(false).
+  // Such tensors may share a node (see Apart).
   Tensor& RequireGrad(bool on = true);
   bool requires_grad() const;
+  std::optional<bool> grad_wish() const;  // what RequireGrad said last, if anything
   absl::Status Backward(Site site = Site::current()) const;  // of one element
   Tensor grad() const;                                       // empty before Backward
+  // INVALID_ARGUMENT for a tensor of another shape, dtype or client.
+  absl::Status SetGrad(const Tensor& grad, Site site = Site::current());
   void ClearGrad();
   Tensor Detach(Site site = Site::current()) const;
 
   Tensor Cast(Dtype dtype, Site site = Site::current()) const;
+  // The same bits. If the sizes of the dtypes differ, the last axis has more or fewer elements.
   Tensor Bitcast(Dtype dtype, Site site = Site::current()) const;
+  // The same value as a node that equals no other one. Tensors with equal graphs, such as zeros of
+  // one shape, are one node; gradients with respect to them are told apart by this.
+  Tensor Apart(Site site = Site::current()) const;
   Tensor Contiguous(Site site = Site::current()) const;
   Tensor ContiguousBackward(Site site = Site::current()) const;
 

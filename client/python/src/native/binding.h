@@ -113,6 +113,12 @@ struct Arg {
         value);
   }
 };
+// A number, or a scalar tensor that is made of variables.
+inline client::Size SizeOf(const Arg& a) {
+  if (auto* h = std::get_if<const Handle*>(&a.value)) return (*h)->tensor();
+  if (auto* n = std::get_if<int64_t>(&a.value)) return *n;
+  return static_cast<int64_t>(a.At({}).number());
+}
 // A handle or None, which stands for an empty tensor.
 struct Maybe {
   const Handle* handle = nullptr;
@@ -177,6 +183,8 @@ void CheckOwn(const T& argument) {
     if (auto* h = std::get_if<const Handle*>(&argument.value)) (*h)->CheckEpoch();
   } else if constexpr (std::is_same_v<T, std::vector<const Handle*>>) {
     for (const Handle* h : argument) h->CheckEpoch();
+  } else if constexpr (std::is_same_v<T, std::vector<Arg>>) {
+    for (const Arg& a : argument) CheckOwn(a);
   }
 }
 
@@ -222,6 +230,8 @@ void BindElementwise(Ops op);
 void BindMovement(Ops op);
 void BindReductions(Ops op);
 void BindNetwork(Ops op);
+void BindLosses(Ops op);
+void BindLinalg(Ops op);
 void BindIndexing(Ops op);
 void BindCreation(Ops op);
 void BindOptimizers(nb::module_& m);
@@ -264,6 +274,10 @@ struct type_caster<uopd::python::Arg> {
   }
   static handle from_cpp(const uopd::python::Arg&, rv_policy, cleanup_list*) noexcept { return {}; }
 };
+
+// Without it nanobind refuses None before it asks the caster.
+template <>
+struct has_arg_defaults<uopd::python::Maybe> : std::true_type {};
 
 template <>
 struct type_caster<uopd::python::Maybe> {

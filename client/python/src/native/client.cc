@@ -164,6 +164,11 @@ void BindClient(nb::module_& m) {
       .def("sync", [](const ClientHandle& c) { Sync(c); })
       .def("cancel", [](const ClientHandle& c) { c.get().Cancel(); })
       .def("stats", &Stats)
+      .def("set_seed",
+           [](const ClientHandle& c, uint64_t seed) {
+             auto& client = c.get();
+             Locked([&] { client.SetSeed(seed); });
+           })
       .def("enter", &EnterContext)
       .def_prop_ro("closed", [](const ClientHandle& c) { return c.box == nullptr; })
       .def_prop_ro("address",

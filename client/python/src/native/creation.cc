@@ -10,26 +10,28 @@ namespace {
 namespace fn = client::fn;
 Dtype D(int dtype) { return static_cast<Dtype>(dtype); }
 
+// In Python every float tensor may get a gradient, so two constants must not be one node.
+Tensor Leaf(const Tensor& t, Site site) { return ir::IsFloat(t.dtype()) ? t.Apart(site) : t; }
+
 }  // namespace
 
 void BindCreation(Ops op) {
   using C = const ClientHandle&;
   op("empty", [](Site s, C c, Dims d, int t) { return c.get().Empty(d, D(t), s); });
-  op("full", [](Site s, C c, Dims d, double v, int t) { return c.get().Full(d, v, D(t), s); });
+  op("full",
+     [](Site s, C c, Dims d, double v, int t) { return Leaf(c.get().Full(d, v, D(t), s), s); });
   op("arange", [](Site s, C c, int64_t a, int64_t b, int64_t step, int t) {
-    return c.get().Arange(a, b, step, D(t), s);
+    return Leaf(c.get().Arange(a, b, step, D(t), s), s);
   });
-  op("eye", [](Site s, C c, int64_t n, int t) { return c.get().Eye(n, D(t), s); });
+  op("eye", [](Site s, C c, int64_t n, int t) { return Leaf(c.get().Eye(n, D(t), s), s); });
   op("linspace", [](Site s, C c, double a, double b, int64_t n, int t) {
-    return fn::Linspace(c.get(), a, b, n, D(t), s);
+    return Leaf(fn::Linspace(c.get(), a, b, n, D(t), s), s);
   });
   op("variable", [](Site s, C c, std::string name, int64_t low, int64_t high, int64_t v) {
     return c.get().Variable(name, low, high, v, s);
   });
   op("rand", [](Site s, C c, Dims d, int t) { return fn::Rand(c.get(), d, D(t), s); });
   op("randn", [](Site s, C c, Dims d, int t) { return fn::Randn(c.get(), d, D(t), s); });
-  op("uniform",
-     [](Site s, C c, Dims d, double a, double b) { return c.get().Uniform(d, a, b, s); });
   op("normal", [](Site s, C c, Dims d, double mean, double std, int t) {
     return fn::Normal(c.get(), d, mean, std, D(t), s);
   });
@@ -47,7 +49,9 @@ void BindCreation(Ops op) {
      [](Site s, C c, Dims d, int t) { return fn::ScaledUniform(c.get(), d, D(t), s); });
   using H = const Handle&;
   op("full_like",
-     [](Site s, H x, double v, int t) { return fn::FullLike(x.tensor(), v, D(t), s); });
+     [](Site s, H x, double v, int t) { return Leaf(fn::FullLike(x.tensor(), v, D(t), s), s); });
+  op("threefry",
+     [](Site s, H x, H key) { return fn::Threefry(x.tensor(), Operand(key.tensor(), s)); });
   op("bernoulli", [](Site s, H x) { return fn::Bernoulli(x.tensor(), s); });
   op("multinomial",
      [](Site s, H x, int64_t n, bool r) { return fn::Multinomial(x.tensor(), n, r, s); });

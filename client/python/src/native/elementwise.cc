@@ -114,9 +114,12 @@ void BindFunctions(Ops op) {
   op("softsign", [](Site s, H x) { return fn::Softsign(x.tensor(), s); });
   op("mish", [](Site s, H x) { return fn::Mish(x.tensor(), s); });
   op("hardswish", [](Site s, H x) { return fn::HardSwish(x.tensor(), s); });
+  op("exp10", [](Site s, H x) { return fn::Exp10(x.tensor(), s); });
+  op("tanhshrink", [](Site s, H x) { return fn::TanhShrink(x.tensor(), s); });
   op("quick_gelu", [](Site s, H x) { return fn::QuickGelu(x.tensor(), s); });
   op("contiguous", [](Site s, H x) { return x.tensor().Contiguous(s); });
   op("contiguous_backward", [](Site s, H x) { return x.tensor().ContiguousBackward(s); });
+  op("apart", [](Site s, H x) { return x.tensor().Apart(s); });
   op("detach", [](Site s, H x) { return x.tensor().Detach(s); });
 }
 
@@ -132,9 +135,25 @@ void BindElementwise(Ops op) {
   op("leaky_relu", [](Site s, H x, double slope) { return fn::LeakyRelu(x.tensor(), slope, s); });
   op("elu", [](Site s, H x, double alpha) { return fn::Elu(x.tensor(), alpha, s); });
   op("celu", [](Site s, H x, double alpha) { return fn::Celu(x.tensor(), alpha, s); });
-  op("selu", [](Site s, H x) { return fn::Selu(x.tensor(), s); });
+  op("selu",
+     [](Site s, H x, double alpha, double scale) { return fn::Selu(x.tensor(), alpha, scale, s); });
   op("softplus", [](Site s, H x, double beta) { return fn::Softplus(x.tensor(), beta, s); });
-  op("hardsigmoid", [](Site s, H x) { return fn::HardSigmoid(x.tensor(), s); });
+  op("hardsigmoid", [](Site s, H x, double slope, double offset) {
+    return fn::HardSigmoid(x.tensor(), slope, offset, s);
+  });
+  op("prelu", [](Site s, H x, H w) { return fn::Prelu(x.tensor(), w.tensor(), s); });
+  op("threshold", [](Site s, H x, double limit, double value) {
+    return fn::Threshold(x.tensor(), limit, value, s);
+  });
+  op("hardshrink",
+     [](Site s, H x, double lambda) { return fn::HardShrink(x.tensor(), lambda, s); });
+  op("softshrink",
+     [](Site s, H x, double lambda) { return fn::SoftShrink(x.tensor(), lambda, s); });
+  op("glu", [](Site s, H x, int64_t axis) { return fn::Glu(x.tensor(), axis, s); });
+  op("nan_to_num",
+     [](Site s, H x, double nan, std::optional<double> high, std::optional<double> low) {
+       return fn::NanToNum(x.tensor(), nan, high, low, s);
+     });
   op("hardtanh",
      [](Site s, H x, double low, double high) { return fn::HardTanh(x.tensor(), low, high, s); });
   op("cast", [](Site s, H x, int dtype) { return x.tensor().Cast(static_cast<Dtype>(dtype), s); });

@@ -56,6 +56,27 @@ void BindIndexing(Ops op) {
       return x.tensor().status();
     }));
   });
+  m.def("index_put", [](H x, const nb::tuple& python_items, const Arg& value, bool accumulate) {
+    x.CheckEpoch();
+    internal::CheckOwn(value);
+    const auto items = Items(python_items);
+    const Site site = CallerSite();
+    Tensor t = Locked([&] { return fn::IndexPut(x.tensor(), items, value.At(site), accumulate); });
+    Check(Locked([&] { return t.status(); }));
+    return Handle(std::move(t));
+  });
+  // From `begin`, which may be a scalar tensor of variables, on.
+  m.def("assign_narrow", [](Handle& x, int64_t axis, const Arg& begin, H value) {
+    x.CheckEpoch();
+    value.CheckEpoch();
+    internal::CheckOwn(begin);
+    const Site site = CallerSite();
+    Check(Locked([&] {
+      x.tensor().AssignNarrow(axis, SizeOf(begin), value.tensor(), site);
+      return x.tensor().status();
+    }));
+  });
+  op("take", [](Site s, H x, H i) { return fn::Take(x.tensor(), i.tensor(), s); });
   op("gather",
      [](Site s, H x, int64_t axis, H i) { return x.tensor().Gather(axis, i.tensor(), s); });
   op("scatter", [](Site s, H x, int64_t axis, H i, const Arg& v) {

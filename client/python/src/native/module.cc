@@ -12,6 +12,8 @@ NB_MODULE(_core, m) {
   BindMovement(op);
   BindReductions(op);
   BindNetwork(op);
+  BindLosses(op);
+  BindLinalg(op);
   BindIndexing(op);
   BindCreation(op);
   BindOptimizers(m);

@@ -2,6 +2,7 @@
 // Functions that move elements, and those that place tensors on devices: one line each.
 #include "uopd/movement.h"
 #include "native/binding.h"
+#include "uopd/indexing.h"
 
 namespace uopd::python {
 namespace {
@@ -10,16 +11,25 @@ namespace fn = client::fn;
 using H = const Handle&;
 using All = const std::vector<const Handle*>&;
 
-client::Size SizeOf(const Arg& a) {
-  if (auto* h = std::get_if<const Handle*>(&a.value)) return (*h)->tensor();
-  if (auto* n = std::get_if<int64_t>(&a.value)) return *n;
-  return static_cast<int64_t>(a.At({}).number());
+std::vector<client::Size> SizesOf(const std::vector<Arg>& all) {
+  std::vector<client::Size> out;
+  for (const Arg& a : all) out.push_back(SizeOf(a));
+  return out;
 }
 
 }  // namespace
 
 void BindMovement(Ops op) {
   op("reshape", [](Site s, H x, Dims d) { return x.tensor().Reshape(d, s); });
+  // Sizes are numbers or scalar tensors of variables.
+  op("reshape_to", [](Site s, H x, const std::vector<Arg>& d) {
+    const auto to = SizesOf(d);
+    return fn::Reshape(x.tensor(), to, s);
+  });
+  op("expand_to", [](Site s, H x, const std::vector<Arg>& d) {
+    const auto to = SizesOf(d);
+    return fn::Expand(x.tensor(), to, s);
+  });
   op("expand", [](Site s, H x, Dims d) { return x.tensor().Expand(d, s); });
   op("permute", [](Site s, H x, Dims d) { return x.tensor().Permute(d, s); });
   op("transpose", [](Site s, H x, int64_t a, int64_t b) { return x.tensor().Transpose(a, b, s); });
@@ -51,6 +61,14 @@ void BindMovement(Ops op) {
     return fn::Diagonal(x.tensor(), offset, a, b, s);
   });
   op("diag", [](Site s, H x) { return fn::Diag(x.tensor(), 0, s); });
+  op("diag_embed",
+     [](Site s, H x, int64_t offset) { return fn::DiagEmbed(x.tensor(), offset, s); });
+  op("moveaxis",
+     [](Site s, H x, Dims from, Dims to) { return fn::MoveAxis(x.tensor(), from, to, s); });
+  op("rearrange", [](Site s, H x, std::string formula,
+                     const std::vector<std::pair<std::string, int64_t>>& sizes) {
+    return fn::Rearrange(x.tensor(), formula, sizes, s);
+  });
   op("unfold", [](Site s, H x, int64_t axis, int64_t size, int64_t step) {
     return fn::Unfold(x.tensor(), axis, size, step, s);
   });

@@ -2,13 +2,13 @@
 // Reductions, running reductions, sorting: one line each. No axes: all of them.
 #include "uopd/reductions.h"
 #include "native/binding.h"
-#include "uopd/linalg.h"
 
 namespace uopd::python {
 namespace {
 
 namespace fn = client::fn;
 using H = const Handle&;
+using M = const Maybe&;
 
 }  // namespace
 
@@ -36,13 +36,14 @@ void BindReductions(Ops op) {
   op("topk", [](Site s, H x, int64_t n, int64_t a, bool l) { return x.tensor().TopK(n, a, l, s); });
   op("softmax", [](Site s, H x, int64_t a) { return x.tensor().Softmax(a, s); });
   op("log_softmax", [](Site s, H x, int64_t a) { return x.tensor().LogSoftmax(a, s); });
-  op("normalize", [](Site s, H x, double p, int64_t a, double e) {
-    return fn::Normalize(x.tensor(), p, a, e, s);
-  });
-  op("qr", [](Site s, H x) { return fn::Qr(x.tensor(), false, s); });
-  op("svd", [](Site s, H x, bool full) { return fn::Svd(x.tensor(), full, s); });
-  op("newton_schulz", [](Site s, H x, int64_t n, std::vector<double> c, double e) {
-    return fn::NewtonSchulz(x.tensor(), n, c, e, s);
+  op("count_nonzero",
+     [](Site s, H x, Dims a, bool k) { return fn::CountNonzero(x.tensor(), a, k, s); });
+  op("quantile",
+     [](Site s, H x, double q, int64_t a, bool k) { return fn::Quantile(x.tensor(), q, a, k, s); });
+  op("bincount",
+     [](Site s, H x, int64_t n, M w) { return fn::BinCount(x.tensor(), n, w.get(), s); });
+  op("searchsorted", [](Site s, H sorted, H v, bool right) {
+    return fn::SearchSorted(sorted.tensor(), v.tensor(), right, s);
   });
 }
 

@@ -82,7 +82,7 @@ void BindTensor(nb::module_& m) {
       .def_prop_ro("is_realized",
                    [](const Handle& x) { return Locked([&] { return x.tensor().is_realized(); }); })
       .def_prop_rw(
-          "requires_grad", [](const Handle& x) { return x.tensor().requires_grad(); },
+          "requires_grad", [](const Handle& x) { return x.tensor().grad_wish(); },
           [](Handle& x, bool on) {
             x.CheckEpoch();
             Check(Locked([&] { return x.tensor().RequireGrad(on).status(); }));
@@ -93,6 +93,13 @@ void BindTensor(nb::module_& m) {
                      if (grad.state() == nullptr) return std::nullopt;
                      return Handle(std::move(grad));
                    })
+      .def("set_grad",
+           [](Handle& x, const Handle& grad) {
+             x.CheckEpoch();
+             grad.CheckEpoch();
+             const Site site = CallerSite();
+             Check(Locked([&] { return x.tensor().SetGrad(grad.tensor(), site); }));
+           })
       .def("clear_grad", [](Handle& x) { Locked([&] { x.tensor().ClearGrad(); }); })
       .def("same_as", [](const Handle& x, const Handle& y) {
         return x.tensor().state() == y.tensor().state();

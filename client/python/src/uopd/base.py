@@ -20,6 +20,11 @@ def set_tensor_class(cls: type) -> None:
   _tensor_class = cls
 
 
+def tensor_class() -> Any:
+  """Tensor, for modules that tensor.py is made of."""
+  return _tensor_class
+
+
 def wrap(handle: _core.Handle) -> Tensor:
   """The tensor of a handle."""
   t = _new(_tensor_class)
@@ -35,7 +40,7 @@ def arg(x: Any) -> Any:
   if isinstance(x, Base): return x._h
   if isinstance(x, (int, float)): return x
   if is_numpy(x) and x.ndim == 0: return x.item()
-  if hasattr(x, "handle"): return x.handle()  # a Variable
+  if hasattr(x, "handle"): return x.handle()  # a Size
   if isinstance(x, (list, tuple)) or is_numpy(x) or hasattr(x, "__dlpack__"): return handle_of(x, None)
   raise TypeError(f"{type(x).__name__} is no operand of a tensor")
 
@@ -52,6 +57,12 @@ def maybe(x: Any) -> _core.Handle | None: return None if x is None else handle(x
 def sizes(first: Any, rest: tuple[Any, ...]) -> list[Any]:
   """Sizes that are given as one sequence or as separate arguments."""
   return list(first) if isinstance(first, (list, tuple)) else [first, *rest]
+
+
+def all_of(first: Base, rest: tuple[Any, ...]) -> list[_core.Handle]:
+  """The handles of a method's self and further tensors, which may also come as one list."""
+  if isinstance(first, (list, tuple)): first, rest = first[0], (*first[1:], *rest)
+  return [handle(first), *(handle(x) for x in rest)]
 
 
 class Base:

@@ -2,6 +2,9 @@
 """Python values into tensors' memory and back. NumPy is imported when it is first needed."""
 from __future__ import annotations
 
+import mmap
+import os
+import pathlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -31,21 +34,6 @@ def _of_array(array: Any, dtype: DType | None) -> _core.Handle:
   return handle if dtype is None or dtype is own else _core.cast(handle, dtype.core)
 
 
-def _inferred(data: Any) -> DType:
-  """The dtype of nested lists: bool if all are bools, the default integer if all are integers, else the default float."""
-  kinds: set[type] = set()
-
-  def visit(x: Any) -> None:
-    if isinstance(x, (list, tuple)):
-      for y in x: visit(y)
-    elif isinstance(x, bool): kinds.add(bool)
-    elif isinstance(x, int): kinds.add(int)
-    else: kinds.add(float)
-  visit(data)
-  if not kinds or float in kinds: return dtypes.default_float
-  return dtypes.default_int if int in kinds else dtypes.bool
-
-
 def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   """A new tensor in the client library with the contents of a Python object."""
   if data is None: return _core.empty(client(), [0], (dtype or dtypes.default_float).core)
@@ -53,6 +41,8 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   if isinstance(data, int):
     if abs(data) < 2**53: return _core.full(client(), [], float(data), (dtype or dtypes.default_int).core)
   elif isinstance(data, float): return _core.full(client(), [], data, (dtype or dtypes.default_float).core)
+  if hasattr(data, "handle"): return data.handle() if dtype is None else _core.cast(data.handle(), dtype.core)  # a Size
+  if isinstance(data, pathlib.PurePath): data = _contents(data)
   if isinstance(data, (bytes, bytearray, memoryview)):
     view = memoryview(data)
     if view.format in ("B", "b", "c"):
@@ -63,7 +53,7 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   if is_numpy(data): return _of_array(np.asarray(data), dtype)
   if isinstance(data, (list, tuple)):
     if _has_tensor(data): return _of_array(np.array(_plain(data)), dtype)
-    kind = dtype or _inferred(data)
+    kind = dtype or dtypes.from_py(data)
     try: array = np.array(data, dtype=kind.numpy_name or "float32")
     except ValueError as e: raise ValueError(f"lists of different lengths make no tensor: {e}") from None
     return _of_array(array, dtype or kind)
@@ -73,6 +63,12 @@ def handle_of(data: Any, dtype: DType | None) -> _core.Handle:
   try: view = memoryview(data)
   except TypeError: raise TypeError(f"no tensor can be made of {type(data).__name__}") from None
   return _of_array(np.asarray(view), dtype)
+
+
+def _contents(path: pathlib.PurePath) -> memoryview:
+  """The bytes of a file, which are read when they are copied."""
+  with open(path, "rb") as f:
+    return memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) if os.fstat(f.fileno()).st_size else b"")
 
 
 def _has_tensor(data: Any) -> bool:

@@ -7,14 +7,40 @@ from typing import Any
 
 from . import _core
 
+# Bits of the exponent and of the mantissa.
+_FLOATS = {"fp8e4m3": (4, 3), "fp8e5m2": (5, 2), "float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
+
 
 @dataclass(frozen=True)
 class DType:
-  """One element type. `core` is its number in the client library, `numpy_name` is None if NumPy has no such type."""
+  """One element type. `core` is its number in the client library, `numpy_name` is None if NumPy has no such type.
+
+  >>> from uopd import dtypes
+  >>> dtypes.int8.min, dtypes.int8.max, dtypes.int8.itemsize
+  (-128, 127, 1)
+  """
   name: str
   itemsize: int
   core: int
   numpy_name: str | None
+
+  @property
+  def bitsize(self) -> int:
+    """The number of bits of an element that count."""
+    return 1 if self.name == "bool" else 8 * self.itemsize
+  @property
+  def min(self) -> Any:
+    """The smallest value."""
+    if self.name in _FLOATS: return -float("inf")
+    return False if self.name == "bool" else 0 if self.name.startswith("u") else -2**(self.bitsize - 1)
+  @property
+  def max(self) -> Any:
+    """The largest value."""
+    if self.name in _FLOATS: return float("inf")
+    return True if self.name == "bool" else 2**self.bitsize - 1 + self.min
+  def const(self, val: Any) -> Any:
+    """A number as a Python number of the kind of this type."""
+    return float(val) if self.name in _FLOATS else bool(val) if self.name == "bool" else int(val)
 
   def __repr__(self) -> str: return f"dtypes.{self.name}"
   def __reduce__(self) -> tuple[Any, ...]: return (getattr, (dtypes, self.name))
@@ -25,7 +51,7 @@ def _make(name: str, core: str, itemsize: int, numpy_name: str | None) -> DType:
 
 
 class dtypes:
-  """The element types, and questions about them."""
+  """The element types, and questions about them. `dtypes.default_float` and `dtypes.default_int` can be set."""
   bool = _make("bool", "bool", 1, "bool")
   int8 = char = _make("int8", "i8", 1, "int8")
   uint8 = uchar = _make("uint8", "u8", 1, "uint8")
@@ -44,26 +70,60 @@ class dtypes:
   default_float = float32
   default_int = int32
 
-  fp8s = (fp8e4m3, fp8e5m2)
+  fp8s = fp8_ocp = (fp8e4m3, fp8e5m2)
   floats = (fp8e4m3, fp8e5m2, float16, bfloat16, float32, float64)
+  int8s, int16s, int32s, int64s = (uint8, int8), (uint16, int16), (uint32, int32), (uint64, int64)
   uints = (uint8, uint16, uint32, uint64)
   sints = (int8, int16, int32, int64)
   ints = uints + sints
   all = floats + ints + (bool,)
 
   @staticmethod
-  def is_float(x: DType) -> "bool": return x in dtypes.floats
+  def is_float(x: DType) -> "bool":
+    """True for floats of any width."""
+    return x in dtypes.floats
   @staticmethod
-  def is_int(x: DType) -> "bool": return x in dtypes.ints
+  def is_int(x: DType) -> "bool":
+    """True for integers, but not for bool."""
+    return x in dtypes.ints
   @staticmethod
-  def is_unsigned(x: DType) -> "bool": return x in dtypes.uints
+  def is_unsigned(x: DType) -> "bool":
+    """True for integers without sign."""
+    return x in dtypes.uints
   @staticmethod
-  def is_bool(x: DType) -> "bool": return x is dtypes.bool
+  def is_bool(x: DType) -> "bool":
+    """True for bool."""
+    return x is dtypes.bool
+  @staticmethod
+  def finfo(dtype: DType) -> "tuple[int, int]":
+    """The bits of the exponent and of the mantissa.
+
+    >>> dtypes.finfo(dtypes.half)
+    (5, 10)
+    """
+    if dtype.name not in _FLOATS: raise ValueError(f"{dtype!r} is no float")
+    return _FLOATS[dtype.name]
+  @staticmethod
+  def from_py(x: Any) -> DType:
+    """The type that a number, or nested lists of numbers, get. Integers among floats become floats.
+
+    >>> dtypes.from_py([1, [2.5]])
+    dtypes.float32
+    """
+    # The names int, float and bool are types of elements here.
+    kinds: set[str] = set()
+    stack = [x]
+    while stack:
+      v = stack.pop()
+      if isinstance(v, (list, tuple)): stack.extend(v)
+      else: kinds.add(type(v).__name__)
+    if kinds == {"bool"}: return dtypes.bool
+    return dtypes.default_int if kinds and kinds <= {"bool", "int"} else dtypes.default_float
 
 
 DTypeLike = str | DType
 BY_CORE = {d.core: d for d in dtypes.all}
-_BY_NAME = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType)}
+_BY_NAME = {k: v for k, v in vars(dtypes).items() if isinstance(v, DType) and not k.startswith("default_")}
 
 
 def to_dtype(x: DTypeLike) -> DType:
@@ -80,6 +140,7 @@ def to_dtype(x: DTypeLike) -> DType:
 
 
 def from_numpy_name(name: str) -> DType:
+  """The type that NumPy calls so."""
   found = _BY_NAME.get(name)
   if found is None or found.numpy_name != name: raise TypeError(f"no dtype for NumPy's {name}")
   return found

@@ -9,6 +9,7 @@ import atexit
 import os
 import pathlib
 import threading
+from contextlib import ContextDecorator
 from typing import Any
 
 from . import _core
@@ -62,12 +63,14 @@ def stats() -> dict[str, Any]:
 
 
 def set_seed(seed: int) -> None:
-  """A new connection is made with the new seed at the next use, if there is one already."""
+  """Begins the random stream of a seed, in the connection of new tensors and in later ones."""
   global _seed
-  with _lock: _seed = seed
+  with _lock:
+    _seed = seed % 2**64
+    if _default is not None: _default.set_seed(_seed)
 
 
-class Context:
+class Context(ContextDecorator):
   """Other settings for the requests of a scope. They belong to requests: a tensor that is made in the scope and realised
   after it is computed without them.
 
@@ -76,23 +79,48 @@ class Context:
   [2, 3]
 
   BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, FAST_MATH: see docs/client.md.
+  TRAINING is Tensor.training. Also a decorator.
   """
-  __slots__ = ("_changes", "_scope")
+  __slots__ = ("_changes", "_training", "_scopes")
 
   def __init__(self, **changes: int) -> None:
+    self._training = changes.pop("TRAINING", None)
     self._changes = changes
-    self._scope: Any = None
+    self._scopes: list[tuple[Any, bool]] = []
 
-  def __enter__(self) -> None: self._scope = client().enter(self._changes)
-  def __exit__(self, *args: object) -> None: self._scope.end()
+  def __enter__(self) -> None:
+    from .tensor import Tensor
+    scope = client().enter(self._changes) if self._changes else None
+    self._scopes.append((scope, Tensor.training))
+    if self._training is not None: Tensor.training = bool(self._training)
+  def __exit__(self, *args: object) -> None:
+    from .tensor import Tensor
+    scope, before = self._scopes.pop()
+    if self._training is not None: Tensor.training = before
+    if scope is not None: scope.end()
 
 
 class _Device:
-  """`Device.DEFAULT` is the daemon's default device; `Device.devices` are all of them."""
+  """The devices of the daemon.
+
+  >>> from uopd import Device
+  >>> Device.DEFAULT in Device.devices
+  True
+  """
   @property
-  def DEFAULT(self) -> str: return client().devices[0]
+  def DEFAULT(self) -> str:
+    """The device of new tensors."""
+    return client().devices[0]
   @property
-  def devices(self) -> list[str]: return client().devices
+  def devices(self) -> list[str]:
+    """All devices."""
+    return client().devices
+  def get_available_devices(self) -> list[str]:
+    """The same."""
+    return self.devices
+  def canonicalize(self, device: str | None) -> str:
+    """The name of a device; of the default one for None."""
+    return self.DEFAULT if device is None else device
 
 
 Device = _Device()

@@ -104,7 +104,22 @@ TEST_F(ElementwiseTest, IntegerMinimumAndComplementDoNotOverflow) {
 TEST_F(ElementwiseTest, CastsAndBitcasts) {
   EXPECT_THAT(Out(In({3}, {-1.7, 300, NAN}).Cast(Dtype::U8)), ElementsAre(0, 255, 0));
   EXPECT_THAT(Out(In({1}, {1}).Bitcast(Dtype::I32)), ElementsAre(0x3f800000));
-  EXPECT_EQ(In({1}, {1}).Bitcast(Dtype::I64).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ElementwiseTest, BitcastsToOtherSizes) {
+  const Tensor words = In({2, 2}, {1, 258, -1, 65536}, Dtype::I32);
+  EXPECT_THAT(Out(words.Bitcast(Dtype::U8)),
+              ElementsAre(1, 0, 0, 0, 2, 1, 0, 0, 255, 255, 255, 255, 0, 0, 1, 0));
+  EXPECT_EQ(words.Bitcast(Dtype::U8).dims(), (Dims{2, 8}));
+  const Tensor wide = words.Bitcast(Dtype::I64);
+  EXPECT_EQ(wide.dims(), (Dims{2, 1}));
+  EXPECT_THAT(Out(wide), ElementsAre(1 + 258 * 0x1p32, 0x1p32 - 1 + 0x1p48));
+  const Tensor x = In({1, 4}, {1.5, -2, 3e30, 0.1}, Dtype::F64);
+  for (const Dtype d : {Dtype::U8, Dtype::F16, Dtype::I32, Dtype::F32})
+    EXPECT_EQ(Out(x.Bitcast(d).Bitcast(Dtype::F64)), Out(x)) << ir::Name(d);
+  EXPECT_EQ(In({0}, {}, Dtype::F64).Bitcast(Dtype::F32).dims(), Dims{0});
+  for (const Tensor& t : {In({1}, {1}), In({}, {1}), In({3}, {1, 2, 3})})
+    EXPECT_EQ(t.Bitcast(Dtype::I64).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 // Infinity and NaN are no integers: a tensor of integers that meets one becomes f32, and where an

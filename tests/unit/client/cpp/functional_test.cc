@@ -316,6 +316,19 @@ TEST_F(FunctionalTest, AttentionMasksOfHeads) {
   EXPECT_FALSE(fn::Attention(q, k, v, Some({1, 3, 2, 3})).status().ok());
 }
 
+TEST_F(FunctionalTest, AttentionDropsWeights) {
+  // Equal scores and values of 1: each result is the sum of the weights that stayed, 2 / 8 each.
+  const Tensor q = client_.Zeros({1, 4, 32, 2}), k = client_.Zeros({1, 4, 8, 2});
+  const Tensor v = client_.Ones({1, 4, 8, 1});
+  double sum = 0;
+  for (double y : Out(fn::Attention(q, k, v, {}, {.dropout = 0.5}))) {
+    EXPECT_EQ(y * 4, std::round(y * 4));
+    sum += y;
+  }
+  EXPECT_NEAR(sum / 128, 1, 0.15);
+  EXPECT_FALSE(fn::Attention(q, k, v, {}, {.dropout = 1.5}).status().ok());
+}
+
 TEST_F(FunctionalTest, AttentionGradients) {
   CheckGradient({Input({1, 2, 2, 3}, 1), Input({1, 1, 3, 3}, 2), Input({1, 1, 3, 2}, 3)},
                 [](const std::vector<Tensor>& t) {

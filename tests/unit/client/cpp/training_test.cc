@@ -34,6 +34,48 @@ TEST_F(TrainingTest, EqualLeavesHaveTheirOwnGradients) {
   EXPECT_THAT(Out(b.grad()), ElementsAre(5, 5));
 }
 
+TEST_F(TrainingTest, WithoutLeavesEveryLiveFloatGetsAGradient) {
+  Tensor x = Ramp({3}, 1, 1), frozen = Ramp({3}, 2, 1), other = Ramp({3}, 5, 1);
+  frozen.RequireGrad(false);
+  const Tensor i = In({3}, {1, 2, 3}, Dtype::I32);
+  const Tensor y = x * frozen, loss = (y * i.Cast(Dtype::F32)).Sum();
+  ASSERT_TRUE(loss.Backward().ok());
+  EXPECT_THAT(Out(x.grad()), ElementsAre(1, 6, 15));
+  EXPECT_THAT(Out(y.grad()), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Out(loss.grad()), ElementsAre(1));
+  for (const Tensor& t : {frozen, other, i}) EXPECT_EQ(t.grad().state(), nullptr);
+  // A leaf that the loss was not computed from changes nothing; with one below the loss only leaves count.
+  other.RequireGrad();
+  ASSERT_TRUE((x * 2.0).Sum().Backward().ok());
+  EXPECT_THAT(Out(x.grad()), ElementsAre(3, 8, 17));
+  EXPECT_EQ(other.grad().state(), nullptr);
+  ASSERT_TRUE((x * other).Sum().Backward().ok());
+  EXPECT_THAT(Out(other.grad()), ElementsAre(1, 2, 3));
+  EXPECT_THAT(Out(x.grad()), ElementsAre(3, 8, 17));
+  EXPECT_EQ(frozen.grad_wish(), std::optional(false));
+  EXPECT_EQ(x.grad_wish(), std::nullopt);
+  Tensor whole = i;
+  EXPECT_TRUE(whole.RequireGrad(false).status().ok());
+}
+
+TEST_F(TrainingTest, ApartTensorsHaveTheirOwnGradients) {
+  const Tensor a = client_.Ones({2}).Apart(), b = client_.Ones({2}).Apart();
+  ASSERT_TRUE((a * b * 3.0).Sum().Backward().ok());
+  EXPECT_THAT(Out(a.grad()), ElementsAre(3, 3));
+  EXPECT_THAT(Out(a * b), ElementsAre(1, 1));
+}
+
+TEST_F(TrainingTest, GradientsCanBeSet) {
+  Tensor w = Ramp({2}, 1, 1);
+  w.RequireGrad();
+  ASSERT_TRUE(w.SetGrad(In({2}, {10, 20})).ok());
+  ASSERT_TRUE((w * 2.0).Sum().Backward().ok());
+  EXPECT_THAT(Out(w.grad()), ElementsAre(12, 22));
+  EXPECT_EQ(w.SetGrad(Ramp({3})).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(w.SetGrad(In({2}, {1, 2}, Dtype::F64)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_FALSE(w.SetGrad(Tensor()).ok());
+}
+
 TEST_F(TrainingTest, GradientSaysWhatIsWrong) {
   Tensor w = Ramp({3});
   EXPECT_THAT(StatusText(Gradient(w, {}).status()), HasSubstr("not one element"));

@@ -173,5 +173,58 @@ TEST_F(ArrangeTest, MakesTensors) {
   EXPECT_EQ(v.back(), 0.7);
 }
 
+TEST_F(ArrangeTest, RearrangesByFormula) {
+  const Tensor x = Ramp({2, 6, 3});
+  using Sizes = std::vector<std::pair<std::string, int64_t>>;
+  auto re = [](const Tensor& t, std::string_view formula, const Sizes& sizes = {}) {
+    return fn::Rearrange(t, formula, sizes);
+  };
+  ExpectMoved(re(x, "b n c -> c b n"), x, {3, 2, 6},
+              [](const Index& i) { return (i[1] * 6 + i[2]) * 3 + i[0]; });
+  ExpectMoved(re(x, "b (h w) c -> b c h w", {{"h", 2}}), x, {2, 3, 2, 3},
+              [](const Index& i) { return (i[0] * 6 + i[2] * 3 + i[3]) * 3 + i[1]; });
+  ExpectMoved(re(x, "b (h w) c->(b h)(c w)", {{"w", 3}}), x, {4, 9}, [](const Index& i) {
+    return (i[0] / 2 * 6 + i[0] % 2 * 3 + i[1] % 3) * 3 + i[1] / 3;
+  });
+  ExpectMoved(re(x, "b ... -> ... b"), x, {6, 3, 2},
+              [](const Index& i) { return (i[2] * 6 + i[0]) * 3 + i[1]; });
+  ExpectMoved(re(x, "b ... -> b (...)"), x, {2, 18},
+              [](const Index& i) { return i[0] * 18 + i[1]; });
+  ExpectMoved(re(x, "a b c ... -> ... (a b c)"), x, {36}, [](const Index& i) { return i[0]; });
+  ExpectMoved(re(x, "a b c -> a 1 (b c) ()"), x, {2, 1, 18, 1},
+              [](const Index& i) { return i[0] * 18 + i[2]; });
+  const Tensor ones = Ramp({1, 3});
+  ExpectMoved(re(ones, "1 a_1 -> a_1"), ones, {3}, [](const Index& i) { return i[0]; });
+  const Tensor none = Ramp({0, 4});
+  EXPECT_EQ(re(none, "a (b c) -> (a b) c", {{"b", 2}}).dims(), (Dims{0, 2}));
+  EXPECT_EQ(re(Ramp({}), "->").dims(), Dims{});
+  for (const auto& [formula, sizes] :
+       std::vector<std::pair<std::string, Sizes>>{{"a b c", {}},
+                                                  {"a b -> b a", {}},
+                                                  {"a b c -> a b", {}},
+                                                  {"a a c -> a a c", {}},
+                                                  {"a (b d c -> a b c d", {}},
+                                                  {"a b) c -> a b c", {}},
+                                                  {"a (b (d)) c -> a b c d", {}},
+                                                  {"a (b d) c -> a b d c", {}},
+                                                  {"a (b d) c -> a b d c", {{"b", 4}}},
+                                                  {"a (b d) c -> a b d c", {{"b", 0}}},
+                                                  {"a b c -> a b c", {{"d", 2}}},
+                                                  {"a b c -> a b c", {{"a", 3}}},
+                                                  {"a b c -> a b c", {{"a", -1}}},
+                                                  {"(... a) b -> a b ...", {}},
+                                                  {"... a ... -> a ...", {}},
+                                                  {"a b c 2 -> a b c 2", {}},
+                                                  {"a b c d ... -> a b c d ...", {}},
+                                                  {"a b* c -> a b c", {}},
+                                                  {"a b 1 -> a b", {}}}) {
+    EXPECT_EQ(re(x, formula, sizes).status().code(), absl::StatusCode::kInvalidArgument) << formula;
+  }
+  CheckGradient({Input({2, 6})}, [](const std::vector<Tensor>& t) {
+    const std::pair<std::string, int64_t> sizes[] = {{"b", 2}};
+    return fn::Rearrange(t[0], "a (b c) -> c (a b)", sizes);
+  });
+}
+
 }  // namespace
 }  // namespace uopd::client::arrange_cases

@@ -261,5 +261,30 @@ TEST_F(ImageTest, PatchesAndShuffles) {
   EXPECT_FALSE(fn::PixelUnshuffle(z, 2).status().ok());
 }
 
+TEST_F(ImageTest, PoolsWithOtherPaddingAtTheEnd) {
+  const Tensor x = Some({2, 3, 4, 5}, 3);
+  for (const bool ceil : {false, true}) {
+    const fn::PoolOptions o{
+        .stride = {2}, .padding = {1, 0}, .padding_after = {0, 1}, .ceil_mode = ceil};
+    const fn::PoolOptions plain{.stride = {2}, .ceil_mode = ceil};
+    const Dims before = {0, 0, 1, 0}, after = {0, 0, 0, 1};
+    EXPECT_EQ(Out(fn::MaxPool(x, {2}, o)),
+              Out(fn::MaxPool(x.Pad(before, after, -INFINITY), {2}, plain)));
+    const Tensor padded = x.Pad(before, after);
+    EXPECT_EQ(Out(fn::AvgPool(x, {2}, o)), Out(fn::AvgPool(padded, {2}, plain)));
+    fn::PoolOptions only = o;
+    only.count_padding = false;
+    // The mean of what is inside is the mean of all times the share of what is inside.
+    const Tensor inside = fn::AvgPool((x * 0.0 + 1.0).Pad(before, after), {2}, plain);
+    ExpectNear(Out(fn::AvgPool(x, {2}, only)), Out(fn::AvgPool(padded, {2}, plain) / inside),
+               Dtype::F64, 16, "avg");
+    // Positions are those in x.
+    const auto [most, index] = fn::MaxPoolWithIndices(x, {2}, o);
+    EXPECT_EQ(Out(x.Flatten(2).Gather(2, index.Flatten(2))), Out(most));
+  }
+  const fn::PoolOptions wrong{.padding_after = {1, 2, 3}};
+  EXPECT_FALSE(fn::MaxPool(x, {2}, wrong).status().ok());
+}
+
 }  // namespace
 }  // namespace uopd::client::image_cases

@@ -318,5 +318,17 @@ TEST_F(IndexTest, ReshapesSymbolicDimensions) {
   EXPECT_FALSE(fn::Reshape(part, wrong).status().ok());
 }
 
+TEST_F(IndexTest, ExpandsToSymbolicSizes) {
+  const Tensor n = client_.Variable("n", 1, 6, 4);
+  const Size to[] = {n, -1, 2}, wrong[] = {n, 3, 5}, negative[] = {-1, n, 3, 2};
+  const Tensor y = fn::Expand(Ramp({3, 1}), to);
+  ASSERT_TRUE(y.status().ok()) << y.status();
+  EXPECT_TRUE(y.is_symbolic());
+  EXPECT_THAT(Out(y.Sum({0})), ElementsAre(0, 0, 4, 4, 8, 8));
+  EXPECT_FALSE(fn::Expand(Ramp({2, 1}), wrong).status().ok());
+  EXPECT_FALSE(fn::Expand(Ramp({3, 1}), negative).status().ok());
+  EXPECT_FALSE(fn::Reshape(Ramp({3, 1}), std::span(to).subspan(1, 1)).status().ok());
+}
+
 }  // namespace
 }  // namespace uopd::client::index_cases

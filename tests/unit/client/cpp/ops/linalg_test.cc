@@ -170,5 +170,43 @@ TEST_F(LinalgTest, EqualSingularValues) {
   EXPECT_FALSE(fn::NewtonSchulz(Ramp({3})).status().ok());
 }
 
+TEST_F(LinalgTest, CholeskyFactors) {
+  for (const Dims& dims : {Dims{1, 1}, Dims{4, 4}, Dims{2, 3, 3}, Dims{0, 0}}) {
+    for (const Dtype d : {Dtype::F64, Dtype::F32}) {
+      const Tensor a = Some(dims, 3, d);
+      const Tensor x = a.MatMul(a.Transpose()) + Eye(dims.back(), d);
+      const Tensor l = fn::Cholesky(x);
+      ASSERT_TRUE(l.status().ok()) << l.status();
+      EXPECT_LT(Largest(l.MatMul(l.Transpose()) - x), 64 * Epsilon(d));
+      EXPECT_EQ(Largest(l.Triu(1)), 0);
+      EXPECT_EQ(l.dtype(), d);
+    }
+  }
+  EXPECT_THAT(Out(fn::Cholesky(In({2, 2}, {4, 77, 2, 5}, Dtype::F64))), ElementsAre(2, 0, 1, 2));
+  EXPECT_TRUE(std::isnan(Out(fn::Cholesky(In({2, 2}, {1, 2, 2, 1})))[3]));
+  EXPECT_FALSE(fn::Cholesky(Ramp({2, 3})).status().ok());
+  auto f = [&](const std::vector<Tensor>& t) {
+    return fn::Cholesky(t[0].MatMul(t[0].Transpose()) + Eye(3));
+  };
+  CheckGradient({Input({3, 3})}, f);
+  CheckSecondGradient({Input({3, 3})}, f);
+}
+
+TEST_F(LinalgTest, Determinants) {
+  EXPECT_THAT(Out(fn::Det(In({2, 2}, {1, 2, 3, 4}, Dtype::F64))), ElementsAre(-2));
+  EXPECT_THAT(Out(fn::Det(In({3, 3}, {0, 2, 0, 0, 0, 3, 4, 0, 0}))), ElementsAre(24));
+  EXPECT_THAT(Out(fn::Det(In({2, 2}, {1, 2, 2, 4}))), ElementsAre(0));
+  EXPECT_THAT(Out(fn::Det(In({3, 3}, {0, 0, 1, 0, 0, 2, 3, 4, 5}))), ElementsAre(0));
+  EXPECT_THAT(Out(fn::Det(In({0, 0}, {}))), ElementsAre(1));
+  EXPECT_EQ(fn::Det(Ramp({2, 3, 3})).dims(), Dims{2});
+  EXPECT_FALSE(fn::Det(Ramp({2, 3})).status().ok());
+  // The product rule, for matrices whose rows have to change places.
+  const Tensor a = Some({2, 5, 5}, 1), b = Some({2, 5, 5}, 2);
+  EXPECT_LT(Largest(fn::Det(a.MatMul(b)) / (fn::Det(a) * fn::Det(b)) - 1.0), 1e-12);
+  auto f = [](const std::vector<Tensor>& t) { return fn::Det(t[0]); };
+  CheckGradient({Input({3, 3})}, f);
+  CheckSecondGradient({Input({3, 3})}, f);
+}
+
 }  // namespace
 }  // namespace uopd::client::linalg_cases

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Losses against loops in double.
 #include <limits>
+#include <numbers>
 
 #include "tests/unit/client/cpp/ops/op_cases.h"
 #include "uopd/losses.h"
@@ -68,6 +69,75 @@ const std::vector<Pairwise>& Cases() {
        [](double x, double t) { return std::max(0.0, 1 - x * t); }, 3},
   };
   return *cases;
+}
+
+TEST_F(LossTest, NegativeLogLikelihoods) {
+  const auto x = Scattered(6, 1), s = Scattered(6, 2);
+  std::vector<double> counts, poisson, plain, full, variance, gauss;
+  for (size_t i = 0; i < 6; ++i) {
+    counts.push_back(static_cast<double>(i));
+    poisson.push_back(std::exp(x[i]) - counts[i] * x[i]);
+    const double rate = x[i] + 2.5;
+    plain.push_back(rate - counts[i] * std::log(rate + 1e-8));
+    const double k = counts[i];
+    full.push_back(poisson[i] +
+                   (k > 1 ? k * std::log(k) - k + 0.5 * std::log(2 * std::numbers::pi * k) : 0));
+    variance.push_back(i == 0 ? 0 : s[i] + 2.5);
+    const double v = std::max(variance[i], 0.01), d = x[i] - counts[i];
+    gauss.push_back(0.5 * (std::log(v) + d * d / v + std::log(2 * std::numbers::pi)));
+  }
+  const Tensor t = In({2, 3}, x, Dtype::F64), c = In({2, 3}, counts, Dtype::F64),
+               v = In({2, 3}, variance, Dtype::F64);
+  constexpr auto kNone = Reduction::kNone;
+  ExpectNear(Out(fn::PoissonNllLoss(t, c, true, false, 1e-8, kNone)), poisson, Dtype::F64, 60,
+             "poisson");
+  ExpectNear(Out(fn::PoissonNllLoss(t + 2.5, c, false, false, 1e-8, kNone)), plain, Dtype::F64, 60,
+             "poisson of rates");
+  ExpectNear(Out(fn::PoissonNllLoss(t, c, true, true, 1e-8, kNone)), full, Dtype::F64, 200,
+             "full poisson");
+  ExpectNear(Out(fn::GaussianNllLoss(t, c, v, true, 0.01, kNone)), gauss, Dtype::F64, 60, "gauss");
+  CheckGradient({Input({2, 3}, 1)}, [&](const std::vector<Tensor>& in) {
+    return fn::PoissonNllLoss(in[0], c, true, true).Reshape({1});
+  });
+  CheckGradient({Input({2, 3}, 1), Input({2, 3}, 2)}, [&](const std::vector<Tensor>& in) {
+    return fn::GaussianNllLoss(in[0], c, in[1] + 2.5, false).Reshape({1});
+  });
+  const auto g = Gradient(fn::GaussianNllLoss(t, c, v, false, 0.01), std::span(&v, 1));
+  ASSERT_TRUE(g.ok());
+  for (double d : Out((*g)[0])) EXPECT_TRUE(std::isfinite(d));
+  EXPECT_EQ(fn::PoissonNllLoss(In({2}, {1, 2}, Dtype::F16), In({2}, {1, 2}, Dtype::F16)).dtype(),
+            Dtype::F16);
+}
+
+TEST_F(LossTest, MarginsAndTriplets) {
+  constexpr auto kNone = Reduction::kNone;
+  const auto a = Scattered(12, 1), b = Scattered(12, 2), c = Scattered(12, 3);
+  std::vector<double> ranks, signs, triplets;
+  for (size_t i = 0; i < 12; ++i) {
+    signs.push_back(i % 2 == 0 ? 1 : -1);
+    ranks.push_back(std::max(0.0, 0.5 - signs[i] * (a[i] - b[i])));
+  }
+  for (size_t r = 0; r < 3; ++r) {
+    double near = 0, far = 0;
+    for (size_t i = 4 * r; i < 4 * r + 4; ++i) {
+      near += std::pow(std::abs(a[i] - b[i] + 1e-6), 3),
+          far += std::pow(std::abs(a[i] - c[i] + 1e-6), 3);
+    }
+    triplets.push_back(std::max(0.0, std::cbrt(near) - std::cbrt(far) + 0.7));
+  }
+  const Tensor x = In({3, 4}, a, Dtype::F64), y = In({3, 4}, b, Dtype::F64),
+               z = In({3, 4}, c, Dtype::F64);
+  ExpectNear(Out(fn::MarginRankingLoss(x, y, In({3, 4}, signs, Dtype::F64), 0.5, kNone)), ranks,
+             Dtype::F64, 16, "ranks");
+  ExpectNear(Out(fn::TripletMarginLoss(x, y, z, 0.7, 3, 1e-6, kNone)), triplets, Dtype::F64, 60,
+             "triplets");
+  CheckGradient({Input({3, 4}, 1), Input({3, 4}, 2), Input({3, 4}, 3)},
+                [](const std::vector<Tensor>& t) {
+                  return fn::TripletMarginLoss(t[0], t[1], t[2], 3, 2, 1e-6, kNone);
+                });
+  EXPECT_EQ(fn::TripletMarginLoss(x, y, z).dims(), Dims{});
+  EXPECT_FALSE(fn::TripletMarginLoss(Ramp({}), Ramp({}), Ramp({})).status().ok());
+  EXPECT_FALSE(fn::MarginRankingLoss(x, y, Ramp({3})).status().ok());
 }
 
 TEST_F(LossTest, Pairs) {

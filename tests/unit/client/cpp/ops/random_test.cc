@@ -166,5 +166,28 @@ TEST_F(RandomTest, EightBitFloats) {
   }
 }
 
+TEST_F(RandomTest, TheSeedOfALiveClientBeginsItsStream) {
+  client_.SetSeed(7);
+  const auto first = Out(fn::Rand(client_, {9}, Dtype::F32));
+  const auto second = Out(fn::Rand(client_, {9}, Dtype::F32));
+  const Tensor before = fn::Rand(client_, {3}, Dtype::F32);
+  client_.SetSeed(7);
+  EXPECT_EQ(Out(fn::Rand(client_, {9}, Dtype::F32)), first);
+  EXPECT_EQ(Out(fn::Rand(client_, {9}, Dtype::F32)), second);
+  EXPECT_EQ(Out(fn::Rand(client_, {3}, Dtype::F32)), Out(before));
+  client_.SetSeed(8);
+  EXPECT_NE(Out(fn::Rand(client_, {9}, Dtype::F32)), first);
+}
+
+TEST_F(RandomTest, ThreefryIsWhatRandIsMadeOf) {
+  client_.SetSeed(5);
+  const auto want = Out(fn::Rand(client_, {6}, Dtype::F32));
+  const Tensor bits =
+      fn::Threefry(client_.Arange(0, 6, 1, Dtype::U64), client_.Full({}, 5, Dtype::U64));
+  EXPECT_EQ(Out((bits >> 40).Cast(Dtype::F32) * 0x1p-24), want);
+  EXPECT_FALSE(fn::Threefry(Ramp({2}), client_.Full({}, 5, Dtype::U64)).status().ok());
+  EXPECT_FALSE(fn::Threefry(client_.Arange(0, 6, 1, Dtype::U64), Ramp({})).status().ok());
+}
+
 }  // namespace
 }  // namespace uopd::client::random_cases

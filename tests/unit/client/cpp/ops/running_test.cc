@@ -129,5 +129,42 @@ TEST_F(RunningTest, Gradients) {
   CheckSecondGradient({Input({4})}, logs);
 }
 
+TEST_F(RunningTest, QuantilesOfRows) {
+  const Tensor x = In({2, 4}, {4, 1, 3, 2, -1, kInf, 0, 5}, Dtype::F64);
+  EXPECT_THAT(Out(fn::Median(x)), ElementsAre(2.5, 2.5));
+  EXPECT_THAT(Out(fn::Quantile(x, 0, 1)), ElementsAre(1, -1));
+  EXPECT_THAT(Out(fn::Quantile(x, 1, 1)), ElementsAre(4, kInf));
+  EXPECT_THAT(Out(fn::Quantile(x, 0.25, 0)), ElementsAre(0.25, kInf, 0.75, 2.75));
+  EXPECT_EQ(fn::Median(x, 1, true).dims(), (Dims{2, 1}));
+  EXPECT_THAT(Out(fn::Median(In({3}, {1, 5, 3}, Dtype::I32))), ElementsAre(3));
+  EXPECT_TRUE(std::isnan(Out(fn::Quantile(In({3}, {1, NAN, 3}), 0))[0]));
+  EXPECT_FALSE(fn::Quantile(x, 1.5).status().ok());
+  EXPECT_FALSE(fn::Quantile(x, NAN).status().ok());
+  EXPECT_FALSE(fn::Median(Ramp({0})).status().ok());
+  CheckGradient({Input({3, 5})},
+                [](const std::vector<Tensor>& t) { return fn::Quantile(t[0], 0.3); });
+}
+
+TEST_F(RunningTest, CountsAndPlaces) {
+  const Tensor x = In({2, 3}, {1, 3, 1, -1, 9, 0}, Dtype::I32);
+  EXPECT_THAT(Out(fn::BinCount(x, 4)), ElementsAre(1, 2, 0, 1));
+  EXPECT_EQ(fn::BinCount(x, 4).dtype(), Dtype::I32);
+  EXPECT_THAT(Out(fn::BinCount(x, 4, In({2, 3}, {0.5, 1, 2, 4, 8, 16}))),
+              ElementsAre(16, 2.5, 0, 1));
+  EXPECT_THAT(Out(fn::BinCount(x, 0)), IsEmpty());
+  EXPECT_THAT(Out(fn::BinCount(In({0}, {}, Dtype::I32), 2)), ElementsAre(0, 0));
+  EXPECT_FALSE(fn::BinCount(Ramp({2}), 2).status().ok());
+  EXPECT_FALSE(fn::BinCount(x, 2, Ramp({2})).status().ok());
+  EXPECT_FALSE(fn::BinCount(x, -1).status().ok());
+  const Tensor sorted = In({4}, {1, 3, 3, 5}), v = In({5}, {0, 3, 4, 9, NAN});
+  EXPECT_THAT(Out(fn::SearchSorted(sorted, v)), ElementsAre(0, 1, 3, 4, 4));
+  EXPECT_THAT(Out(fn::SearchSorted(sorted, v, true)), ElementsAre(0, 3, 3, 4, 4));
+  EXPECT_THAT(Out(fn::SearchSorted(In({0}, {}), v)), ElementsAre(0, 0, 0, 0, 0));
+  const Tensor with_nan = In({3}, {1, 2, NAN});
+  EXPECT_THAT(Out(fn::SearchSorted(with_nan, In({2}, {NAN, kInf}))), ElementsAre(2, 2));
+  EXPECT_THAT(Out(fn::SearchSorted(with_nan, In({1}, {NAN}), true)), ElementsAre(3));
+  EXPECT_FALSE(fn::SearchSorted(Ramp({2, 2}), v).status().ok());
+}
+
 }  // namespace
 }  // namespace uopd::client::running_cases

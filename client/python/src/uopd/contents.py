@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Tensor's properties, and its contents for this process: arrays, numbers, pickles, text."""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from . import runtime
+from .base import Base, tensor_class
+from .convert import to_numpy
+from .dtype import dtypes, to_dtype
+
+if TYPE_CHECKING:
+  from .tensor import Tensor
+
+
+class Contents(Base):
+  __slots__ = ()
+
+  @property
+  def device(self) -> str | tuple[str, ...]:
+    """The device, or the devices of the pieces."""
+    names = tuple(self._h.devices)
+    return names if len(names) > 1 else (names[0] if names and names[0] else runtime.Device.DEFAULT)
+  @property
+  def max_shape(self) -> tuple[int, ...]:
+    """The shape; of a symbolic axis the largest size."""
+    return self.shape
+  def numel(self) -> int:
+    """The number of elements."""
+    return math.prod(self.shape)
+  def max_numel(self) -> int:
+    """The number of elements of max_shape."""
+    return math.prod(self.shape)
+  def element_size(self) -> int:
+    """The bytes of one element."""
+    return self.dtype.itemsize
+  def nbytes(self) -> int:
+    """The bytes of all elements."""
+    return self.numel() * self.dtype.itemsize
+  def size(self, dim: int | None = None) -> Any:
+    """The shape, or the size of one axis."""
+    return self.shape if dim is None else self.shape[dim]
+  def is_floating_point(self) -> bool:
+    """True for floats of any width."""
+    return dtypes.is_float(self.dtype)
+
+  def numpy(self) -> Any:
+    """A new NumPy array with the contents. bfloat16 and 8-bit floats become float32."""
+    return to_numpy(self._h)
+  def data(self) -> memoryview:
+    """The contents as a memoryview, with the shape of the tensor."""
+    return memoryview(self.numpy())
+  def tolist(self) -> Any:
+    """The contents as nested lists of Python's numbers."""
+    return self.numpy().tolist()
+  def item(self) -> Any:
+    """The only element, as a Python number."""
+    if self.numel() != 1: raise ValueError(f"item() of a tensor with {self.numel()} elements")
+    return self.numpy().item()
+  def __bool__(self) -> bool: raise TypeError("a tensor has no truth value: use item()")
+  def __float__(self): return float(self.item())
+  def __int__(self): return int(self.item())
+  def __index__(self): return self.item().__index__()
+  def __complex__(self): return complex(self.item())
+  def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    if copy is False: raise ValueError("a tensor has no memory in this process that an array could share")
+    a = self.numpy()
+    return a if dtype is None else a.astype(dtype, copy=False)
+  __array_priority__ = 1000  # array + tensor is Tensor.__radd__
+  __array_ufunc__ = None
+  def __dlpack__(self, **kwargs: Any) -> Any:
+    """The contents, copied into memory of this process."""
+    if kwargs.get("copy") is False: raise BufferError("a tensor has no memory in this process that could be shared")
+    if kwargs.get("dl_device") not in (None, (1, 0)): raise BufferError("tensors are exported to the CPU only")
+    return self.numpy().__dlpack__()
+  def __dlpack_device__(self) -> tuple[int, int]: return (1, 0)
+  def __reduce__(self) -> Any:
+    bits = self if self.dtype.numpy_name else self.bitcast(dtypes.uint8 if self.dtype.itemsize == 1 else dtypes.uint16)  # type: ignore[attr-defined]
+    return (_unpickled, (bits.numpy(), self.dtype.name, self._h.requires_grad))
+  def __repr__(self) -> str:
+    return f"<Tensor {self.shape} {self.dtype.name}{' realized' if self._h.is_realized else ''}>"
+  def _repr_html_(self) -> str:
+    """For notebooks: nothing is computed for the display."""
+    return f"<code>{self!r}</code>".replace("<Tensor", "&lt;Tensor").replace("></", "&gt;</")
+
+
+def _unpickled(array: Any, dtype: str, requires_grad: bool | None) -> Tensor:
+  kind = to_dtype(dtype)
+  t = tensor_class()(array, dtype=kind) if kind.numpy_name else tensor_class()(array).bitcast(kind)
+  return t if requires_grad is None else t.requires_grad_(requires_grad)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""Tensors that are made of no other tensor: constants, ranges, random numbers."""
+from __future__ import annotations
+
+import gzip
+import math
+import urllib.request
+from typing import TYPE_CHECKING, Any
+
+from . import _core, runtime
+from .base import Base, sizes, tensor_class, wrap
+from .convert import handle_of
+from .dtype import DTypeLike, dtypes, to_dtype
+from .runtime import client
+
+if TYPE_CHECKING:
+  from .tensor import Tensor
+
+
+def _code(dtype: DTypeLike | None, default: Any = None) -> int:
+  return (to_dtype(dtype) if dtype is not None else default or dtypes.default_float).core
+
+
+def _shape(shape: tuple[Any, ...]) -> list[int]: return sizes(shape[0], shape[1:]) if shape else []
+
+
+def placed(t: Tensor, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+  """The same tensor object, on a device, or in pieces on several ones."""
+  if isinstance(device, (list, tuple)): t = t.shard_(tuple(device))
+  elif device is not None: t._h = _core.to(t._h, device)
+  if requires_grad is not None: t._h.requires_grad = requires_grad
+  return t
+
+
+def _made(h: _core.Handle, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+  return placed(wrap(h), device, requires_grad)
+
+
+class Creation(Base):
+  __slots__ = ()
+
+  @staticmethod
+  def empty(*shape: Any, device: Any = None, dtype: DTypeLike | None = None, requires_grad: bool | None = None) -> Tensor:
+    """Memory to which nothing was written yet. It reads as zeros."""
+    return _made(_core.empty(client(), _shape(shape), _code(dtype)), device, requires_grad)
+  @staticmethod
+  def full(shape: Any, fill_value: Any, dtype: DTypeLike | None = None, device: Any = None, buffer: bool = True,
+           requires_grad: bool | None = None) -> Tensor:
+    """One number everywhere. Without a dtype the number chooses it.
+
+    >>> Tensor.full((2, 2), 7).tolist()
+    [[7, 7], [7, 7]]
+    """
+    kind = to_dtype(dtype) if dtype is not None else dtypes.from_py(fill_value)
+    shape = sizes(shape, ())
+    if isinstance(fill_value, int) and abs(fill_value) >= 2**53: h = _core.expand(handle_of(fill_value, kind), shape)
+    else: h = _core.full(client(), shape, float(fill_value), kind.core)
+    return _made(h, device, requires_grad)
+  @staticmethod
+  def zeros(*shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
+    """Zeros, of the default float."""
+    return tensor_class().full(_shape(shape), 0.0, dtype or dtypes.default_float, **kwargs)
+  @staticmethod
+  def ones(*shape: Any, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
+    """Ones, of the default float."""
+    return tensor_class().full(_shape(shape), 1.0, dtype or dtypes.default_float, **kwargs)
+  @staticmethod
+  def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None, device: Any = None,
+             requires_grad: bool | None = None) -> Tensor:
+    """From start (0 if only one number is given) up to stop, without it.
+
+    >>> Tensor.arange(2, 8, 2).tolist()
+    [2, 4, 6]
+    """
+    if stop is None: start, stop = 0, start
+    if all(isinstance(v, int) for v in (start, stop, step)):
+      return _made(_core.arange(client(), start, stop, step, _code(dtype, dtypes.default_int)), device, requires_grad)
+    count = max(0, math.ceil((stop - start) / step))
+    h = _core.arange(client(), 0, count, 1, dtypes.float64.core)
+    return _made(_core.cast(_core.add(_core.mul(h, float(step)), float(start)), _code(dtype)), device, requires_grad)
+  @staticmethod
+  def linspace(start: float, stop: float, steps: int, dtype: DTypeLike | None = None, device: Any = None,
+               requires_grad: bool | None = None) -> Tensor:
+    """Numbers at equal distances, both ends included.
+
+    >>> Tensor.linspace(0, 1, 5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    return _made(_core.linspace(client(), float(start), float(stop), steps, _code(dtype)), device, requires_grad)
+  @staticmethod
+  def eye(n: int, m: int | None = None, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+    """Ones on the diagonal of an (n, m) matrix, zeros elsewhere; m is n if it is not given."""
+    m = n if m is None else m
+    h = _core.eye(client(), max(n, m), _code(dtype))
+    return _made(h if n == m else _core.shrink(h, [0, 0], [n, m]), device, requires_grad)
+  @staticmethod
+  def const(b: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """A number as a tensor without axes."""
+    return tensor_class().full((), b, dtype)
+  @staticmethod
+  def from_url(url: str, gunzip: bool = False, **kwargs: Any) -> Tensor:
+    """The bytes that a URL names, as uint8. They are loaded into this process first."""
+    with urllib.request.urlopen(url) as r: data = r.read()
+    return tensor_class()(gzip.decompress(data) if gunzip else data, **kwargs)
+
+  def full_like(self, fill_value: Any, dtype: DTypeLike | None = None, device: Any = None, buffer: bool = True,
+                requires_grad: bool | None = None) -> Tensor:
+    """One number everywhere, in the shape and, if none is given, the dtype of self."""
+    return _made(_core.full_like(self._h, float(fill_value), _code(dtype, self.dtype)), device, requires_grad)
+  def const_like(self, b: Any, dtype: DTypeLike | None = None) -> Tensor:
+    """The same as full_like."""
+    return self.full_like(b, dtype)
+  def zeros_like(self, **kwargs: Any) -> Tensor:
+    """Zeros in the shape and dtype of self."""
+    return self.full_like(0, **kwargs)
+  def ones_like(self, **kwargs: Any) -> Tensor:
+    """Ones in the shape and dtype of self."""
+    return self.full_like(1, **kwargs)
+  def empty_like(self, dtype: DTypeLike | None = None, device: Any = None) -> Tensor:
+    """Memory for the shape and dtype of self, see empty."""
+    return tensor_class().empty(*self.shape, dtype=dtype or self.dtype, device=device)
+
+  @staticmethod
+  def manual_seed(seed: int = 0) -> None:
+    """Begins the random stream of a seed. Equal seeds and equal calls give equal numbers.
+
+    >>> def draw(): Tensor.manual_seed(42); return Tensor.rand(3).tolist()
+    >>> draw() == draw()
+    True
+    """
+    runtime.set_seed(seed)
+  @staticmethod
+  def rand(*shape: Any, device: Any = None, dtype: DTypeLike | None = None, contiguous: bool = True,
+           requires_grad: bool | None = None) -> Tensor:
+    """Random floats in [0, 1)."""
+    return _made(_core.rand(client(), _shape(shape), _code(dtype)), device, requires_grad)
+  @staticmethod
+  def randn(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+    """Random floats of the normal distribution with mean 0 and standard deviation 1."""
+    return _made(_core.randn(client(), _shape(shape), _code(dtype)), device, requires_grad)
+  @staticmethod
+  def uniform(*shape: Any, low: float = 0.0, high: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
+              requires_grad: bool | None = None) -> Tensor:
+    """Random numbers in [low, high)."""
+    kind = to_dtype(dtype) if dtype is not None else dtypes.default_float
+    if not dtypes.is_float(kind): return tensor_class().randint(*shape, low=int(low), high=int(high), dtype=kind, device=device)
+    h = _core.rand(client(), _shape(shape), kind.core)
+    return _made(_core.add(_core.mul(h, float(high - low)), float(low)), device, requires_grad)
+  @staticmethod
+  def normal(*shape: Any, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike | None = None, device: Any = None,
+             requires_grad: bool | None = None) -> Tensor:
+    """Random floats of the normal distribution."""
+    return _made(_core.normal(client(), _shape(shape), mean, std, _code(dtype)), device, requires_grad)
+  @staticmethod
+  def randint(*shape: Any, low: int = 0, high: int = 10, dtype: DTypeLike = "int32", device: Any = None,
+              requires_grad: bool | None = None) -> Tensor:
+    """Random integers in [low, high)."""
+    if not dtypes.is_int(to_dtype(dtype)): raise TypeError(f"randint makes integers, not {to_dtype(dtype).name}")
+    return _made(_core.randint(client(), _shape(shape), low, high, _code(dtype)), device)
+  @staticmethod
+  def randperm(n: int, device: Any = None, dtype: DTypeLike = "int32", **kwargs: Any) -> Tensor:
+    """The numbers 0 to n - 1 in random order."""
+    return _made(_core.randperm(client(), n, _code(dtype)), device)
+  @staticmethod
+  def glorot_uniform(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+    """Weights (out, in, ...), uniform within sqrt(6 / (fan in + fan out)) around 0."""
+    h = _core.glorot_uniform(client(), _shape(shape))
+    return _made(_core.cast(h, _code(dtype)), device, requires_grad)
+  @staticmethod
+  def kaiming_uniform(*shape: Any, a: float = 0.01, dtype: DTypeLike | None = None, device: Any = None,
+                      requires_grad: bool | None = None) -> Tensor:
+    """Weights (out, in, ...), uniform within sqrt(6 / ((1 + a^2) fan in)) around 0."""
+    h = _core.kaiming_uniform(client(), _shape(shape), a)
+    return _made(_core.cast(h, _code(dtype)), device, requires_grad)
+  @staticmethod
+  def kaiming_normal(*shape: Any, a: float = 0.01, dtype: DTypeLike | None = None, device: Any = None,
+                     requires_grad: bool | None = None) -> Tensor:
+    """Weights (out, in, ...), normal with standard deviation sqrt(2 / ((1 + a^2) fan in))."""
+    return _made(_core.kaiming_normal(client(), _shape(shape), a, _code(dtype)), device, requires_grad)
+  @staticmethod
+  def scaled_uniform(*shape: Any, dtype: DTypeLike | None = None, device: Any = None, requires_grad: bool | None = None) -> Tensor:
+    """Uniform within 1 / sqrt(number of elements) around 0."""
+    return _made(_core.scaled_uniform(client(), _shape(shape), _code(dtype)), device, requires_grad)
+  def rand_like(self, **kwargs: Any) -> Tensor:
+    """rand in the shape and dtype of self."""
+    return tensor_class().rand(*self.shape, **{"dtype": self.dtype, **kwargs})
+  def randn_like(self, dtype: DTypeLike | None = None, **kwargs: Any) -> Tensor:
+    """randn in the shape and dtype of self."""
+    return tensor_class().randn(*self.shape, dtype=dtype or self.dtype, **kwargs)
+  def multinomial(self, num_samples: int = 1, replacement: bool = False) -> Tensor:
+    """Random positions along the last axis, where self has the weight of each one."""
+    return wrap(_core.multinomial(self._h, num_samples, replacement))
+  def bernoulli(self) -> Tensor:
+    """1 with the probability that self has, else 0."""
+    return wrap(_core.bernoulli(self._h))
+  def threefry(self, seed: Tensor) -> Tensor:
+    """64 random bits for each counter of self and each key, both uint64. rand and all others are made of these."""
+    return wrap(_core.threefry(self._h, seed._h))

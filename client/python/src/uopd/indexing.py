@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: MIT
+"""x[...] and x[...] = v, and methods that select by tensors of positions."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from . import _core
+from .base import Base, arg, handle, wrap
+from .convert import handle_of, is_numpy
+from .dtype import dtypes
+from .movement import length_of, narrowed
+from .variable import Size
+
+if TYPE_CHECKING:
+  from .tensor import Tensor
+
+_REDUCE = {"sum": 0, "prod": 1, "mean": 2, "amax": 3, "amin": 4}
+_SCATTER = {"add": 0, "multiply": 1}
+
+
+def _choice(name: str, value: Any, choices: dict[str, int]) -> int:
+  if value not in choices: raise ValueError(f"{name} is one of {', '.join(choices)}, not {value!r}")
+  return choices[value]
+
+
+class Indexing(Base):
+  __slots__ = ()
+
+  def gather(self, dim: int, index: Any) -> Tensor:
+    """The elements of an axis at the positions of the index, as torch.gather.
+
+    >>> Tensor([[1, 2], [3, 4]]).gather(1, Tensor([[1], [0]])).tolist()
+    [[2], [3]]
+    """
+    return wrap(_core.gather(self._h, dim, handle(index)))
+  def take(self, index: Any) -> Tensor:
+    """Elements of the flattened tensor."""
+    return wrap(_core.take(self._h, handle(index)))
+  def scatter(self, dim: int, index: Any, src: Any, reduce: str | None = None) -> Tensor:
+    """self with elements of src at the positions of the index along an axis: they replace, are added ("add") or multiplied
+    ("multiply").
+
+    >>> Tensor.zeros(4).scatter(0, Tensor([1, 3]), 2.0).tolist()
+    [0.0, 2.0, 0.0, 2.0]
+    """
+    if reduce is None: return wrap(_core.scatter(self._h, dim, handle(index), arg(src)))
+    mode = _choice("reduce", reduce, _SCATTER)
+    index, src = handle(index), arg(src)
+    if not isinstance(src, _core.Handle): src = _core.full_like(index, float(src), self._h.dtype)
+    return wrap(_core.scatter_reduce(self._h, dim, index, src, mode, True))
+  def scatter_reduce(self, dim: int, index: Any, src: Any, reduce: str, include_self: bool = True) -> Tensor:
+    """As scatter; all elements for one position are combined: sum, prod, mean, amax or amin."""
+    return wrap(_core.scatter_reduce(self._h, dim, handle(index), handle(src), _choice("reduce", reduce, _REDUCE), include_self))
+  def index_put(self, indices: tuple[Any, ...], values: Any, accumulate: bool = False) -> Tensor:
+    """A new tensor with self[indices] = values, or += values with accumulate."""
+    items = self._items(indices)
+    return wrap(_core.index_put(self._h, tuple(_item(i) for i in items), arg(values), accumulate))
+  def masked_select(self, mask: Any, size: int | None = None, fill_value: float = 0) -> Tensor:
+    """Elements where the mask is true. Without a size the mask is counted first, which waits.
+
+    >>> x = Tensor([1, 2, 3, 4])
+    >>> x.masked_select(x > 2, size=3, fill_value=-1).tolist()
+    [3, 4, -1]
+    """
+    mask = handle(mask)
+    if size is None: size = int(wrap(_core.expand(mask, list(self.shape))).sum().item())
+    return wrap(_core.masked_select(self._h, mask, size, float(fill_value)))
+  def nonzero(self, size: int | None = None, fill_value: int = 0) -> Tensor:
+    """The positions of elements other than 0, one row for each. Without a size they are counted first, which waits."""
+    if size is None: size = int(wrap(_core.count_nonzero(self._h, [], False)).item())
+    return wrap(_core.nonzero(self._h, size, fill_value))
+
+  def __getitem__(self, indices: Any) -> Tensor:
+    """Integers, slices, None, ..., lists and tensors of integers, as in NumPy. Masks of bools are counted first, which waits.
+
+    >>> x = Tensor.arange(12).reshape(3, 4)
+    >>> x[1:, ::-2].tolist()
+    [[7, 5], [11, 9]]
+    >>> x[[2, 0], 1].tolist()
+    [9, 1]
+    """
+    items = self._items(indices)
+    if _is_symbolic(items): return wrap(_symbolic(self._h, items))
+    return wrap(_core.index(self._h, tuple(_item(i) for i in items)))
+  def __setitem__(self, indices: Any, value: Any) -> None:
+    """x[...] = v: all that x[...] reads, and masks. The value broadcasts; at a mask it has one element, or the shape of what
+    the mask leaves of x's axes."""
+    mask = _mask(indices)
+    if mask is not None:
+      _core.assign(self._h, _masked(self._h, mask, handle(value)))
+      return
+    items = self._items(indices)
+    if _is_symbolic(items): return _assign_symbolic(self._h, items, value)
+    _core.assign_index(self._h, tuple(_item(i) for i in items), arg(value))
+
+  def _items(self, indices: Any) -> tuple[Any, ...]:
+    """One entry for each index. Masks become the positions where they are true. IndexError for integers out of range and too
+    many items: `for x in tensor` of other code ends with it."""
+    if isinstance(indices, list) and any(isinstance(i, (slice, type(None), type(Ellipsis))) for i in indices): indices = tuple(indices)
+    items: list[Any] = []
+    for i in indices if isinstance(indices, tuple) else (indices,):
+      mask = _mask(i)
+      if mask is None: items.append(i)
+      else:
+        axes, at = len(mask.shape), sum(j is not None and j is not Ellipsis for j in items)
+        if all(j is not Ellipsis for j in items) and tuple(mask.shape) != self.shape[at:at + axes]:
+          raise IndexError(f"a mask of shape {tuple(mask.shape)} for the axes from {at} on of shape {self.shape}")
+        positions = wrap(mask).nonzero()
+        items += [positions[:, k] for k in range(axes)]
+    used = sum(i is not None and i is not Ellipsis for i in items)
+    if used > self.ndim: raise IndexError(f"{used} indices for a tensor with {self.ndim} axes")
+    axis = 0
+    for i in items:
+      if i is Ellipsis: axis += self.ndim - used
+      elif i is not None:
+        if isinstance(i, int) and not -self.shape[axis] <= i < self.shape[axis]:
+          raise IndexError(f"index {i} is out of range for axis {axis} of size {self.shape[axis]}")
+        axis += 1
+    return tuple(items)
+  def __len__(self) -> int:
+    if not self.ndim: raise TypeError("a tensor without axes has no len()")
+    return self.shape[0]
+  def __iter__(self) -> Any:
+    if not self.ndim: raise TypeError("a tensor without axes cannot be iterated")
+    return (self[i] for i in range(self.shape[0]))
+
+
+def _mask(i: Any) -> _core.Handle | None:
+  """The handle of a tensor, array or list of bools."""
+  if isinstance(i, Base): return i._h if i.dtype is dtypes.bool and i.ndim else None
+  if is_numpy(i): return handle(i) if i.dtype.kind == "b" and i.ndim else None
+  x = i
+  while isinstance(x, list) and x: x = x[0]
+  return handle(i) if isinstance(x, bool) and isinstance(i, list) else None
+
+
+def _masked(h: _core.Handle, mask: _core.Handle, value: _core.Handle) -> _core.Handle:
+  """h with the value where the mask, of the leading axes, is true."""
+  axes, shape = len(mask.shape), h.shape
+  if tuple(mask.shape) != tuple(shape[:axes]): raise IndexError(f"a mask of shape {tuple(mask.shape)} for shape {tuple(shape)}")
+  rest = shape[axes:]
+  if len(value.shape) > len(rest) and value.shape != (1,):
+    raise IndexError(f"the value at a mask has one element or the shape {tuple(rest)}, not {tuple(value.shape)}")
+  mask = _core.reshape(mask, [*mask.shape, *([1] * len(rest))])
+  return _core.where(mask, _core.cast(value, h.dtype), h)
+
+
+def _item(i: Any) -> Any:
+  if i is None or i is Ellipsis or isinstance(i, int) and not isinstance(i, bool): return i
+  if isinstance(i, slice): return tuple(None if v is None else v.__index__() for v in (i.start, i.stop, i.step))
+  if is_numpy(i) and i.ndim == 0 and i.dtype.kind in "iu": return int(i)
+  if isinstance(i, (Base, list, tuple)) or is_numpy(i):
+    return handle_of([], dtypes.default_int) if isinstance(i, (list, tuple)) and not i else handle(i)
+  raise IndexError(f"{type(i).__name__} is no index")
+
+
+def _is_symbolic(items: tuple[Any, ...]) -> bool:
+  return any(isinstance(i, Size) or isinstance(i, slice) and (isinstance(i.start, Size) or isinstance(i.stop, Size)) for i in items)
+
+
+def _spelled(items: tuple[Any, ...], rank: int) -> list[Any]:
+  """Items with variables: one for each axis, without `...`."""
+  out = list(items)
+  if not any(i is Ellipsis for i in out): out.append(Ellipsis)
+  at = next(k for k, i in enumerate(out) if i is Ellipsis)
+  out[at:at + 1] = [slice(None)] * (rank + 1 - len(out))
+  for i in out:
+    if not (isinstance(i, (Size, int)) or isinstance(i, slice) and i.step in (None, 1)):
+      raise IndexError("beside variables only integers, ... and slices of step 1 are indices")
+  return out
+
+
+def _symbolic(h: _core.Handle, items: tuple[Any, ...]) -> _core.Handle:
+  axis = 0
+  for i in _spelled(items, len(h.shape)):
+    if isinstance(i, Size): h = _core.squeeze(_core.narrow(h, axis, i.handle(), 1), axis)
+    elif isinstance(i, int): h = _core.index(h, (*[(None, None, None)] * axis, i))
+    else:
+      if i.start is not None or i.stop is not None: h = narrowed(h, axis, i.start, i.stop)
+      axis += 1
+  return h
+
+
+def _assign_symbolic(h: _core.Handle, items: tuple[Any, ...], value: Any) -> None:
+  """h[:, begin:end, ...] = value, where the beginning is made of variables."""
+  spelled = _spelled(items, len(h.shape))
+  cut = [k for k, i in enumerate(spelled) if i != slice(None)]
+  if len(cut) != 1: raise IndexError("with variables a part is assigned that is cut along one axis")
+  axis, i = cut[0], spelled[cut[0]]
+  begin, length = (i, 1) if isinstance(i, Size) else (i.start or 0, length_of(i.start or 0, i.stop))
+  if not isinstance(length, int): raise IndexError("a part of fixed length is assigned: x[i:i + 3] = v")
+  value = _core.cast(handle(value), h.dtype)
+  if isinstance(i, Size) and len(value.shape) > axis: value = _core.unsqueeze(value, axis)
+  shape = list(h.shape)
+  shape[axis] = length
+  _core.assign_narrow(h, axis, arg(begin), _core.expand(value, shape))
