@@ -97,7 +97,8 @@ absl::StatusOr<Plan> PlanOf(const Tensor& x, std::string_view formula,
   if (left != right) return absl::InvalidArgumentError("both sides must have the same names");
   const auto twice = std::adjacent_find(left.begin(), left.end());
   if (twice != left.end())
-    return absl::InvalidArgumentError(Cat("\"", *twice, "\" occurs twice on one side"));
+    return absl::InvalidArgumentError(
+        Cat("\"", *twice == kBareDots ? kDots : *twice, "\" occurs twice on one side"));
   const bool dots = std::binary_search(left.begin(), left.end(), kBareDots);
   const size_t rank = x.dims().size(), named = p.from.size() - (dots ? 1 : 0);
   if (dots ? rank < named : rank != named)

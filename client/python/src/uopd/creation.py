@@ -2,9 +2,7 @@
 """Tensors that are made of no other tensor: constants, ranges, random numbers."""
 from __future__ import annotations
 
-import gzip
 import math
-import urllib.request
 from typing import TYPE_CHECKING, Any
 
 from . import _core, runtime
@@ -53,7 +51,7 @@ class Creation(Base):
     """
     kind = to_dtype(dtype) if dtype is not None else dtypes.from_py(fill_value)
     shape = sizes(shape, ())
-    if isinstance(fill_value, int) and abs(fill_value) >= 2**53: h = _core.expand(handle_of(fill_value, kind), shape)
+    if isinstance(fill_value, int) and abs(fill_value) >= 2**53: h = _core.expand(handle_of(fill_value, kind if dtype else None), shape)
     else: h = _core.full(client(), shape, float(fill_value), kind.core)
     return _made(h, device, requires_grad)
   @staticmethod
@@ -100,6 +98,8 @@ class Creation(Base):
   @staticmethod
   def from_url(url: str, gunzip: bool = False, **kwargs: Any) -> Tensor:
     """The bytes that a URL names, as uint8. They are loaded into this process first."""
+    import gzip
+    import urllib.request
     with urllib.request.urlopen(url) as r: data = r.read()
     return tensor_class()(gzip.decompress(data) if gunzip else data, **kwargs)
 

@@ -93,6 +93,8 @@ class Indexing(Base):
     if _is_symbolic(items): return _assign_symbolic(self._h, items, value)
     _core.assign_index(self._h, tuple(_item(i) for i in items), arg(value))
 
+  def __delitem__(self, indices: Any) -> None: raise TypeError("elements of a tensor cannot be deleted")
+
   def _items(self, indices: Any) -> tuple[Any, ...]:
     """One entry for each index. Masks become the positions where they are true. IndexError for integers out of range and too
     many items: `for x in tensor` of other code ends with it."""

@@ -45,6 +45,7 @@ class _Sum(Size):
     return None if a is None or b is None else _OPERATIONS[self.sign][0](a, b)
 
   def handle(self) -> _core.Handle:
+    """The scalar int64 tensor of the size, in the client library."""
     if self._h is None:
       a, b = (x.handle() if isinstance(x, Size) else x for x in (self.a, self.b))
       self._h = _OPERATIONS[self.sign][1](a, b)
@@ -99,6 +100,7 @@ class Variable(Size):
     return Variable(self.name, self.min, self.max), self.val
 
   def handle(self) -> _core.Handle:
+    """The scalar int64 tensor of a variable that has a value, in the client library."""
     if self.val is None: raise ValueError(f"variable {self.name} has no value: use bind")
     if self._h is None: self._h = _core.variable(client(), self.name, self.min, self.max, self.val)
     return self._h

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: MIT
+"""What tensors do beyond single values: gradients, seeds, settings, sizes that are variables, dtypes, assignment, files."""
+import gzip
+import http.server
+import pathlib
+import threading
+
+import numpy as np
+import pytest
+import uopd
+from uopd import Context, Tensor, Variable, dtypes
+
+
+# Gradients.
+def test_gradients_need_no_requires_grad():
+  x, y = Tensor.eye(3), Tensor([[2.0, 0, -2.0]])
+  z = y.matmul(x)
+  z.sum().backward()
+  assert x.grad.tolist() == [[2] * 3, [0] * 3, [-2] * 3] and y.grad.tolist() == [[1, 1, 1]] and z.grad.tolist() == [[1, 1, 1]]
+  y.sum().backward()
+  assert y.grad.tolist() == [[2, 2, 2]] and x.grad.tolist()[0] == [2, 2, 2]
+
+
+def test_equal_constants_have_their_own_gradients():
+  a, b = Tensor.ones(2), Tensor.ones(2)
+  (a * b * Tensor.full((2,), 3.0) * Tensor(2.0)).sum().backward()
+  assert a.grad.tolist() == b.grad.tolist() == [6, 6]
+  s, t = Tensor(3.0), Tensor(3.0)
+  (s * t).backward()
+  assert s.grad.item() == t.grad.item() == 3
+
+
+def test_requires_grad_chooses():
+  x, w, frozen = Tensor([1.0, 2.0]), Tensor([3.0, 4.0], requires_grad=True), Tensor([5.0, 6.0], requires_grad=False)
+  (x * w * frozen).sum().backward()
+  assert w.grad.tolist() == [5, 12] and x.grad is None and frozen.grad is None
+  x, y = Tensor([1.0]), Tensor([2.0]).is_param_(False)
+  assert x.is_param and not y.is_param and x.requires_grad is None and y.requires_grad is False
+  (x * y).sum().backward()
+  assert x.grad.item() == 2 and y.grad is None
+  assert Tensor([1]).is_param_(False).requires_grad is False
+
+
+def test_grad_can_be_set():
+  x = Tensor([1.0, 2.0], requires_grad=True)
+  x.grad = Tensor([10.0, 20.0])
+  (x * 3).sum().backward()
+  assert x.grad.tolist() == [13, 23]
+  x.grad = None
+  assert x.grad is None
+  with pytest.raises(ValueError, match="cannot be"): x.grad = Tensor([1.0])
+
+
+def test_gradient_argument():
+  x = Tensor([1.0, 2.0, 3.0])
+  (x * x).backward(gradient=Tensor([1.0, 10.0, 100.0]))
+  assert x.grad.tolist() == [2, 40, 600]
+  with pytest.raises(ValueError): (x * x).backward()
+  with pytest.raises(ValueError, match="shape"): (x * x).backward(gradient=Tensor([1.0]))
+  g, = (x * 2).gradient(x, gradient=Tensor([1.0, 0.0, 1.0]))
+  assert g.tolist() == [2, 0, 2]
+
+
+# Random numbers and settings.
+def test_seed_of_a_live_connection():
+  before = Tensor([1.0, 2.0])
+  Tensor.manual_seed(42)
+  first, second = Tensor.rand(4).tolist(), Tensor.rand(4).tolist()
+  Tensor.manual_seed(42)
+  late = Tensor.rand(4)
+  assert late.tolist() == first != second and Tensor.rand(4).tolist() == second
+  assert (before + late[:2]).shape == (2,)  # one session
+  Tensor.manual_seed(43)
+  assert Tensor.rand(4).tolist() != first
+  Tensor.manual_seed(-1)
+
+
+def test_random_tensors_have_their_ranges():
+  Tensor.manual_seed(1)
+  n = 4000
+  assert abs(Tensor.randn(n).numpy().std() - 1) < .05 and abs(Tensor.normal(n, mean=3.0, std=.5).numpy().mean() - 3) < .05
+  u = Tensor.uniform(n, low=-2, high=5).numpy()
+  assert u.min() >= -2 and u.max() < 5 and abs(u.mean() - 1.5) < .2
+  assert set(Tensor.randint(n, low=-1, high=2).tolist()) == {-1, 0, 1}
+  assert sorted(Tensor.randperm(50).tolist()) == list(range(50))
+  assert np.abs(Tensor.glorot_uniform(20, 30).numpy()).max() <= np.sqrt(6 / 50) and Tensor.scaled_uniform(100).numpy().max() <= .1
+  assert np.abs(Tensor.kaiming_uniform(20, 30, a=0).numpy()).max() <= np.sqrt(6 / 30) and Tensor.kaiming_normal(4, 5).shape == (4, 5)
+  assert Tensor.rand(3, dtype="half").dtype is dtypes.half and Tensor.rand(3, dtype=dtypes.double).rand_like().dtype is dtypes.double
+  assert Tensor.ones(2, 3).randn_like(dtype="float64").shape == (2, 3)
+  assert Tensor([0.0, 1.0]).expand(50, 2).bernoulli().sum(0).tolist() == [0, 50]
+  drawn = Tensor([0.0, 1.0, 3.0]).multinomial(2000, replacement=True).numpy()
+  assert set(drawn) == {1, 2} and .7 < (drawn == 2).mean() < .8
+  with pytest.raises(TypeError): Tensor.randint(3, dtype="float32")
+
+
+def test_training():
+  x = Tensor.ones(2000)
+  assert not Tensor.training and x.dropout(.5).tolist() == x.tolist()
+  with Context(TRAINING=1):
+    assert Tensor.training
+    y = x.dropout(.25).numpy()
+    with Context(TRAINING=0): assert not Tensor.training
+    with Tensor.train(False): assert not Tensor.training
+    assert x.dropout(1.0).sum().item() == 0
+    q = Tensor.zeros(1, 8, 16, 4)
+    a = q.scaled_dot_product_attention(q, Tensor.ones(1, 8, 16, 1), dropout_p=.5).numpy()
+  assert not Tensor.training and .7 < (y > 0).mean() < .8 and np.isclose(y.max(), 4 / 3)
+  assert len(np.unique(a)) > 3 and .8 < a.mean() < 1.2
+  assert (q.scaled_dot_product_attention(q, Tensor.ones(1, 8, 16, 1), dropout_p=.5).numpy() == 1).all()
+
+  @Tensor.train()
+  def f(): return Tensor.training
+
+  @Context(TRAINING=1, NOOPT=1)
+  def g(): return Tensor.training
+  assert f() and g() and not Tensor.training
+  with pytest.raises(ValueError, match="SPEED"):
+    with Context(SPEED=1): pass
+  with pytest.raises(ValueError, match="within"): x.dropout(1.5)
+
+
+# Sizes that are variables.
+def test_variables_as_sizes():
+  x = Tensor.arange(12).reshape(3, 4).contiguous().realize()
+  n, m = Variable("n", 1, 4).bind(3), Variable("m", 1, 3).bind(2)
+  assert x[:, :n].sum().item() == sum(v for v in range(12) if v % 4 < 3)
+  assert x[:m, :n].reshape(m * n).sum().item() == 0 + 1 + 2 + 4 + 5 + 6
+  i, j, k = Variable("i", 0, 2).bind(1), Variable("j", 0, 3).bind(3), Variable("k", 0, 1).bind(1)
+  assert x[i].tolist() == [4, 5, 6, 7] and x[m - 1, j].item() == 7 and x[..., j].tolist() == [3, 7, 11] and x[1:, j].tolist() == [7, 11]
+  assert Tensor.ones(1, 4).expand(m, 4).sum().item() == 8 and Tensor.ones(1, 4).expand(n + 1, -1).sum(0).tolist() == [4] * 4
+  assert x.shrink(((0, m), None)).sum().item() == sum(range(8))
+  assert x[:, j:j + 1].tolist() == [[3], [7], [11]] and x[k:k + 2, 0].tolist() == [4, 8]
+  with pytest.raises(ValueError, match="can leave"): x[m]
+  assert (2 * n - 1).val == 5 and n.unbind()[1] == 3 and (n.vmin, n.vmax, n.expr) == (1, 4, "n")
+  with pytest.raises(ValueError, match="no value"): x[:Variable("k", 1, 3)].sum()
+  with pytest.raises(ValueError, match="not within"): Variable("k", 1, 3).bind(4)
+  with pytest.raises(IndexError): x[[0, 1], j]
+  assert Tensor(n).item() == 3 and Tensor(n, dtype="float32").dtype is dtypes.float32 and (Tensor([1, 2]) * n).tolist() == [3, 6]
+
+
+def test_variables_choose_what_is_assigned():
+  cache = Tensor.zeros(2, 6, 3).contiguous().realize()
+  expected = np.zeros((2, 6, 3), np.float32)
+  for i in (0, 2, 4):
+    pos = Variable("pos", 0, 4).bind(i)
+    value = np.full((2, 2, 3), i + 1, np.float32)
+    cache[:, pos:pos + 2] = Tensor(value)
+    cache.realize()
+    expected[:, i:i + 2] = value
+  np.testing.assert_array_equal(cache.numpy(), expected)
+  cache[:, Variable("pos", 0, 4).bind(1)] = 7
+  expected[:, 1] = 7
+  np.testing.assert_array_equal(cache.numpy(), expected)
+  with pytest.raises(IndexError): cache[0, Variable("pos", 0, 4).bind(1)] = 7
+
+
+# Dtypes and operands.
+def test_dtypes():
+  assert dtypes.finfo(dtypes.bfloat16) == (8, 7) and dtypes.finfo(dtypes.double) == (11, 52)
+  with pytest.raises(ValueError): dtypes.finfo(dtypes.int)
+  assert (dtypes.uint8.min, dtypes.uint8.max, dtypes.int64.min, dtypes.bool.max, dtypes.half.max) == (0, 255, -2**63, True, float("inf"))
+  assert dtypes.is_float(dtypes.fp8e4m3) and dtypes.is_int(dtypes.uint8) and not dtypes.is_int(dtypes.bool) and dtypes.is_unsigned(dtypes.ulong)
+  assert dtypes.is_bool(dtypes.bool) and dtypes.from_py([True, 1]) is dtypes.int32 and dtypes.from_py(True) is dtypes.bool and dtypes.from_py([]) is dtypes.float32
+  assert dtypes.int.const(2.7) == 2 and dtypes.bool.bitsize == 1 and dtypes.char in dtypes.int8s
+  assert Tensor([1], dtype="half").dtype is dtypes.float16 and Tensor.zeros(2, dtype="int64").dtype is dtypes.long and Tensor([1.5]).cast("uint8").item() == 1
+  with pytest.raises(ValueError, match="no dtype"): Tensor([1], dtype="float7")
+  try:
+    dtypes.default_float, dtypes.default_int = dtypes.float64, dtypes.int64
+    assert Tensor([1.5]).dtype is Tensor.zeros(1).dtype is Tensor.rand(1).dtype is Tensor.full((1,), 2.0).dtype is dtypes.float64
+    assert Tensor([1]).dtype is Tensor.arange(3).dtype is dtypes.int64
+  finally: dtypes.default_float, dtypes.default_int = dtypes.float32, dtypes.int32
+  assert (Tensor([1]).half().dtype, Tensor([1]).bfloat16().dtype, Tensor([1]).float().dtype) == (dtypes.float16, dtypes.bfloat16, dtypes.float32)
+
+
+def test_operands():
+  x = Tensor([1, 2, 3])
+  assert (np.float32(2) * x).dtype is dtypes.float32 and (x + np.int64(1)).tolist() == [2, 3, 4] and (x + np.bool_(True)).tolist() == [2, 3, 4]
+  assert (np.array([1.0, 2.0, 3.0], np.float32) - x).tolist() == [0, 0, 0] and ([1, 1, 1] + x).tolist() == [2, 3, 4]
+  assert (7 // x).tolist() == [7, 3, 2] and (7 % x).tolist() == [0, 1, 1] and (2 ** x).tolist() == [2, 4, 8] and (1 << x).tolist() == [2, 4, 8]
+  assert (6 / x).tolist() == [6, 3, 2] and (5 - x).tolist() == [4, 3, 2] and (6 & x).tolist() == [0, 2, 2] and (8 | x).tolist() == [9, 10, 11]
+  assert (x ^ 1).tolist() == [0, 3, 2] and (~x).tolist() == [-2, -3, -4] and (-x).tolist() == [-1, -2, -3] and (16 >> x).tolist() == [8, 4, 2]
+  assert (x == 2).tolist() == [False, True, False] and (2 < x).tolist() == [False, False, True]
+  with pytest.raises(TypeError): x + "a"
+  with pytest.raises(TypeError): bool(x)
+
+
+def test_in_place():
+  x = Tensor([8, 4, 2]).realize()
+  same = x
+  for change in ("x += 1", "x -= 1", "x *= 3", "x //= 2", "x %= 7", "x <<= 2", "x >>= 1", "x |= 1", "x &= 13", "x ^= 2", "x **= 2"):
+    before = x.numpy()
+    scope = {"x": x, "y": before.copy()}
+    exec(change + "\n" + change.replace("x ", "y ", 1), scope)
+    assert scope["x"] is same and (x.numpy() == scope["y"]).all(), change
+  y = Tensor([1.0, 2.0]).realize()
+  y /= 4
+  y @= Tensor([[1.0, 0], [0, 2.0]])
+  assert y.tolist() == [.25, 1]
+
+
+def test_assignment_of_parts():
+  x = Tensor.zeros(3, 4)
+  x[1] = [1, 2, 3, 4]
+  x[:, 0] = np.array([5, 6, 7])
+  x[x > 5] = -1
+  x[Tensor([0, 2]), Tensor([1, 2])] = Tensor([8.0, 9.0])
+  assert x.tolist() == [[5, 8, 0, 0], [-1, 2, 3, 4], [-1, 0, 9, 0]]
+  with pytest.raises(IndexError): x[3] = 1
+  with pytest.raises(IndexError, match="mask"): x[Tensor([True, False])] = 1
+  with pytest.raises(IndexError, match="one element or the shape"): x[x > 0] = [1, 2, 3, 4, 5]
+  with pytest.raises(TypeError): del x[0]
+  y = Tensor.zeros(3, 4)[0]
+  y[1:3] = 2
+  assert y.tolist() == [0, 2, 2, 0]
+
+
+def test_indices_that_are_none():
+  x = Tensor.arange(12).reshape(3, 4)
+  for bad in ("a", 1.5, True, (0, 0, 0)):
+    with pytest.raises(IndexError): x[bad]
+  with pytest.raises(IndexError): x[3]
+  with pytest.raises(IndexError, match="mask"): x[[True, False]]
+  assert x[Tensor([5, 1])].tolist() == [[0] * 4, [4, 5, 6, 7]]  # out of range reads 0
+  assert Tensor.zeros(2, 3, 4)[0, :, [1, 2]].shape == (3, 2)  # an integer is no tensor of positions, unlike in NumPy
+  assert [r.tolist() for r in x[:2]] == [[0, 1, 2, 3], [4, 5, 6, 7]] and len(x) == 3
+
+
+# Products of matrices by what they must satisfy.
+def test_factors():
+  a = np.random.default_rng(3).standard_normal((2, 5, 3))
+  q, r = Tensor(a).qr()
+  u, s, v = Tensor(a).svd(full_matrices=False)
+  y = Tensor(a[0]).newton_schulz(20, (1.5, -.5))
+  q.realize(r, u, s, v, y)
+  np.testing.assert_allclose((q @ r).numpy(), a, atol=1e-12)
+  np.testing.assert_allclose((u * s.unsqueeze(-2) @ v).numpy(), a, atol=1e-12)
+  np.testing.assert_allclose(s.numpy(), np.linalg.svd(a, compute_uv=False), atol=1e-12)
+  np.testing.assert_allclose((y.T @ y).numpy(), np.eye(3), atol=1e-5)
+  assert q.shape == (2, 5, 5) and Tensor(a).svd()[0].shape == (2, 5, 5)
+
+
+# Creation.
+def test_files_and_urls(tmp_path):
+  data = bytes(range(200))
+  (tmp_path / "a").write_bytes(data)
+  (tmp_path / "b.gz").write_bytes(gzip.compress(data))
+  (tmp_path / "empty").write_bytes(b"")
+  assert Tensor(tmp_path / "a").numpy().tobytes() == data and Tensor(pathlib.PurePath(tmp_path, "a"), dtype="int16").shape == (100,)
+  assert Tensor(tmp_path / "empty").shape == (0,)
+  with pytest.raises(FileNotFoundError): Tensor(tmp_path / "none")
+  with pytest.raises(ValueError, match="whole number"): Tensor(data[:3], dtype="int16")
+
+  class Quiet(http.server.SimpleHTTPRequestHandler):
+    def __init__(self, *args): super().__init__(*args, directory=tmp_path)
+    def log_message(self, *args): pass
+  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet) as server:
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    assert Tensor.from_url(url + "a").numpy().tobytes() == data and Tensor.from_url(url + "b.gz", gunzip=True).numpy().tobytes() == data
+    server.shutdown()
+
+
+def test_creation():
+  assert Tensor.full((2,), 2**60).tolist() == [2**60] * 2 and Tensor.full((), True).dtype is dtypes.bool and Tensor.full(3, 1.5).shape == (3,)
+  assert Tensor.arange(5, 0, -2).tolist() == [5, 3, 1] and Tensor.arange(0.5, 2, 0.5).tolist() == [.5, 1, 1.5] and Tensor.arange(3, dtype="float32").tolist() == [0, 1, 2]
+  assert Tensor.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and Tensor.empty(2, 0).shape == (2, 0) and Tensor.const(2.5).item() == 2.5
+  x = Tensor([[1, 2]])
+  assert x.ones_like().tolist() == [[1, 1]] and x.full_like(2.7).tolist() == [[2, 2]] and x.zeros_like(dtype="float32").dtype is dtypes.float32
+  assert x.const_like(3).tolist() == [[3, 3]] and x.empty_like().shape == (1, 2) and Tensor.zeros((2, 3)).shape == Tensor.zeros(2, 3).shape
+  assert x.numel() == x.max_numel() == 2 and x.max_shape == x.size() == (1, 2) and x.size(-1) == 2 and x.nbytes() == 8 and x.element_size() == 4
+  bits = Tensor([1, 2], dtype="uint64").threefry(Tensor([3, 3], dtype="uint64"))
+  assert bits.dtype is dtypes.uint64 and len(set(bits.tolist())) == 2
+  with pytest.raises(uopd.Error): Tensor.zeros(-1)
+
+
+def test_devices():
+  d = uopd.Device.DEFAULT
+  x = Tensor([1.0, 2.0], device=d)
+  assert x.device == d == x.to(None).device == x.clone(d).device == uopd.Device.canonicalize(None) and d in uopd.Device.get_available_devices()
+  assert x.to(d).tolist() == [1, 2] and Tensor.zeros(2, device=d).to_(d).device == d
