@@ -110,15 +110,15 @@ class dtypes:
     >>> dtypes.from_py([1, [2.5]])
     dtypes.float32
     """
-    # The names int, float and bool are types of elements here.
-    kinds: set[str] = set()
-    stack = [x]
-    while stack:
+    whole = True  # no number other than integers and bools; and all of them are bools
+    bools = True
+    stack, found = [x], False
+    while stack and whole:
       v = stack.pop()
       if isinstance(v, (list, tuple)): stack.extend(v)
-      else: kinds.add(type(v).__name__)
-    if kinds == {"bool"}: return dtypes.bool
-    return dtypes.default_int if kinds and kinds <= {"bool", "int"} else dtypes.default_float
+      else: found, bools, whole = True, bools and isinstance(v, bool), isinstance(v, int)
+    if not found or not whole: return dtypes.default_float
+    return dtypes.bool if bools else dtypes.default_int
 
 
 DTypeLike = str | DType
