@@ -69,7 +69,8 @@ REDUCE = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": 
           "std": lambda x, axis, keepdims: np.std(x, axis=axis, keepdims=keepdims, ddof=1)}
 MOVE = [  # name, shape, method, reference
   ("reshape", (2, 6), lambda t: t.reshape(3, -1), lambda a: a.reshape(3, -1)), ("T", (2, 6), lambda t: t.T, lambda a: a.T),
-  ("permute", (2, 3, 4), lambda t: t.permute(2, 0, 1), lambda a: a.transpose(2, 0, 1)), ("flip", (2, 3), lambda t: t.flip(0, 1), lambda a: np.flip(a)),
+  ("permute", (2, 3, 4), lambda t: t.permute(2, 0, 1), lambda a: a.transpose(2, 0, 1)),
+  ("flip", (2, 3), lambda t: t.flip(0, 1), lambda a: np.flip(a)),
   ("expand", (1, 3), lambda t: t.expand(4, -1), lambda a: np.broadcast_to(a, (4, 3))), ("squeeze", (1, 3, 1), lambda t: t.squeeze(), np.squeeze),
   ("unsqueeze", (3,), lambda t: t.unsqueeze(-1), lambda a: a[:, None]), ("flatten", (2, 3, 4), lambda t: t.flatten(1), lambda a: a.reshape(2, 12)),
   ("pad", (2, 3), lambda t: t.pad(((1, 0), None), value=7), lambda a: np.pad(a, ((1, 0), (0, 0)), constant_values=7)),
@@ -78,37 +79,53 @@ MOVE = [  # name, shape, method, reference
   ("pad_circular", (4, 3), lambda t: t.pad(((2, 1), (1, 1)), "circular"), lambda a: np.pad(a, ((2, 1), (1, 1)), "wrap")),
   ("shrink", (4, 5), lambda t: t.shrink(((1, 3), None)), lambda a: a[1:3]), ("roll", (4, 5), lambda t: t.roll(2, 1), lambda a: np.roll(a, 2, 1)),
   ("repeat", (2, 3), lambda t: t.repeat(2, 1, 2), lambda a: np.tile(a, (2, 1, 2))), ("tril", (4, 5), lambda t: t.tril(1), lambda a: np.tril(a, 1)),
-  ("repeat_interleave", (2, 3), lambda t: t.repeat_interleave(2, 1), lambda a: np.repeat(a, 2, 1)), ("triu", (4, 5), lambda t: t.triu(-1), lambda a: np.triu(a, -1)),
+  ("repeat_interleave", (2, 3), lambda t: t.repeat_interleave(2, 1), lambda a: np.repeat(a, 2, 1)),
+  ("triu", (4, 5), lambda t: t.triu(-1), lambda a: np.triu(a, -1)),
   ("diagonal", (4, 5), lambda t: t.diagonal(1), lambda a: np.diagonal(a, 1)), ("diag", (4,), lambda t: t.diag(), np.diag),
-  ("cat", (2, 3), lambda t: t.cat(t, t, dim=1), lambda a: np.concatenate([a, a, a], 1)), ("stack", (2, 3), lambda t: t.stack(t, dim=-1), lambda a: np.stack([a, a], -1)),
+  ("cat", (2, 3), lambda t: t.cat(t, t, dim=1), lambda a: np.concatenate([a, a, a], 1)),
+  ("stack", (2, 3), lambda t: t.stack(t, dim=-1), lambda a: np.stack([a, a], -1)),
   ("split", (5, 2), lambda t: t.split(2)[2], lambda a: a[4:]), ("chunk", (5, 2), lambda t: t.chunk(2)[0], lambda a: a[:3]),
   ("cumsum", (3, 4), lambda t: t.cumsum(1), lambda a: np.cumsum(a, 1)), ("cumprod", (3, 4), lambda t: t.cumprod(0), lambda a: np.cumprod(a, 0)),
   ("cummax", (3, 4), lambda t: t.cummax(1)[0], lambda a: np.maximum.accumulate(a, 1)), ("sort", (3, 6), lambda t: t.sort()[0], lambda a: np.sort(a)),
-  ("argsort", (3, 6), lambda t: t.argsort(), lambda a: np.argsort(a, kind="stable")), ("topk", (3, 6), lambda t: t.topk(2)[0], lambda a: -np.sort(-a)[:, :2]),
+  ("argsort", (3, 6), lambda t: t.argsort(), lambda a: np.argsort(a, kind="stable")),
+  ("topk", (3, 6), lambda t: t.topk(2)[0], lambda a: -np.sort(-a)[:, :2]),
   ("argmax", (3, 6), lambda t: t.argmax(), lambda a: np.argmax(a)), ("argmin", (3, 6), lambda t: t.argmin(1), lambda a: np.argmin(a, 1)),
   ("softmax", (3, 6), lambda t: t.softmax(), lambda a: np.exp(a) / np.exp(a).sum(-1, keepdims=True)),
   ("log_softmax", (3, 6), lambda t: t.log_softmax(), lambda a: a - np.log(np.exp(a).sum(-1, keepdims=True))),
-  ("clamp", (3, 6), lambda t: t.clamp(-1, 2), lambda a: np.clip(a, -1, 2)), ("where", (3, 6), lambda t: (t > 0).where(t, 9.0), lambda a: np.where(a > 0, a, 9)),
+  ("clamp", (3, 6), lambda t: t.clamp(-1, 2), lambda a: np.clip(a, -1, 2)),
+  ("where", (3, 6), lambda t: (t > 0).where(t, 9.0), lambda a: np.where(a > 0, a, 9)),
   ("rpow", (3, 6), lambda t: 2.0 ** t, lambda a: 2.0 ** a), ("matmul", (3, 4), lambda t: t @ t.T, lambda a: a @ a.T),
   ("vector", (4,), lambda t: t @ t, lambda a: a @ a), ("einsum", (3, 4), lambda t: type(t).einsum("ij,kj->ki", t, t), lambda a: a @ a.T),
 ]
-INDICES = [np.s_[1], np.s_[-1], np.s_[:, 1:], np.s_[::-1], np.s_[..., ::-2], np.s_[1:1], np.s_[None, ..., 2], np.s_[:, None, 1], np.s_[2:0:-1, 1:3, 3],
-           np.s_[[2, 0]], np.s_[:, [1, -1, 0]], np.s_[[0, 1], [2, 1]], np.s_[..., [[0, 3], [1, 2]]], np.s_[[0, 2], :, [1, 2]], np.s_[:, -100:100:2], np.s_[5:], np.s_[()]]
+INDICES = [
+  np.s_[1], np.s_[-1], np.s_[:, 1:], np.s_[::-1], np.s_[..., ::-2], np.s_[1:1], np.s_[None, ..., 2], np.s_[:, None, 1], np.s_[2:0:-1, 1:3, 3],
+  np.s_[[2, 0]], np.s_[:, [1, -1, 0]], np.s_[[0, 1], [2, 1]], np.s_[..., [[0, 3], [1, 2]]], np.s_[[0, 2], :, [1, 2]], np.s_[:, -100:100:2],
+  np.s_[5:], np.s_[()],
+]
 
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0])
-SPECIAL_UNARY = ["exp", "exp2", "log", "log2", "log10", "sin", "cos", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "sqrt", "rsqrt",
-                 "reciprocal", "trunc", "floor", "ceil", "round", "abs", "neg", "square", "sign", "isnan", "isinf", "isfinite", "relu6", "hardtanh", "logical_not",
-                 "expm1", "log1p"]
-SPECIAL_BINARY = ["add", "sub", "mul", "maximum", "minimum", "eq", "ne", "__lt__", "__gt__", "__le__", "__ge__", "div", "fmod", "copysign", "logaddexp", "pow"]
+SPECIAL_UNARY = [
+  "exp", "exp2", "log", "log2", "log10", "sin", "cos", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "sqrt",
+  "rsqrt", "reciprocal", "trunc", "floor", "ceil", "round", "abs", "neg", "square", "sign", "isnan", "isinf", "isfinite", "relu6", "hardtanh",
+  "logical_not", "expm1", "log1p",
+]
+SPECIAL_BINARY = [
+  "add", "sub", "mul", "maximum", "minimum", "eq", "ne", "__lt__", "__gt__", "__le__", "__ge__", "div", "fmod", "copysign", "logaddexp", "pow",
+]
 SPECIAL_REDUCE = ["sum", "mean", "max", "min", "prod", "any", "all"]
-MORE_INDICES = [np.s_[-1, ::-1, ::2], np.s_[..., None], np.s_[None], np.s_[2, 3, 4], np.s_[..., 0], np.s_[:, :, ::-3], np.s_[::-2, ::-2, ::-2], np.s_[10:, 1], np.s_[:0],
-                np.s_[[[0], [2]], [1, 3]], np.s_[[0, 1, 2], [0, 1, 2], [0, 1, 2]], np.s_[[-1, 0], ..., [2, -1]], np.s_[None, [1, 0], None], np.s_[1:, [0, 0], 1:3], np.s_[::-1, [2, 1]],
-                np.s_[2:1, [0]], np.s_[-2:, -3:-1, -1]]
-SET = [(np.s_[1], 5), (np.s_[...], 2.5), (np.s_[:, 1], (5,)), (np.s_[::2, ::-1], (2, 4, 5)), (np.s_[1:, 2:, 3:], 7), (np.s_[..., -1], (3, 4)), (np.s_[[0, 2]], (4, 5)),
-       (np.s_[:, [1, 3], 0], (3, 2)), (np.s_[[0, 1], [1, 2]], -1), (np.s_[[0, 1], :, [4, 0]], (2, 4)), (np.s_[2, 3, 4], 9), (np.s_[::-1], (3, 4, 5)), (np.s_[0:0], 1),
-       (np.s_[np.array([True, False, True])], 3), (np.s_[np.arange(12).reshape(3, 4) % 5 == 0], (5,)), (np.s_[None, 1], (1, 4, 5)), (np.s_[1, None, ::2], (1, 2, 5)),
-       (np.s_[np.array([True, False, True]), 1], (5,)), (np.s_[..., [True, False, False, True, True]], 4), (np.s_[-1:], (1, 4, 5))]
+MORE_INDICES = [
+  np.s_[-1, ::-1, ::2], np.s_[..., None], np.s_[None], np.s_[2, 3, 4], np.s_[..., 0], np.s_[:, :, ::-3], np.s_[::-2, ::-2, ::-2], np.s_[10:, 1],
+  np.s_[:0], np.s_[[[0], [2]], [1, 3]], np.s_[[0, 1, 2], [0, 1, 2], [0, 1, 2]], np.s_[[-1, 0], ..., [2, -1]], np.s_[None, [1, 0], None],
+  np.s_[1:, [0, 0], 1:3], np.s_[::-1, [2, 1]], np.s_[2:1, [0]], np.s_[-2:, -3:-1, -1],
+]
+SET = [
+  (np.s_[1], 5), (np.s_[...], 2.5), (np.s_[:, 1], (5,)), (np.s_[::2, ::-1], (2, 4, 5)), (np.s_[1:, 2:, 3:], 7), (np.s_[..., -1], (3, 4)),
+  (np.s_[[0, 2]], (4, 5)), (np.s_[:, [1, 3], 0], (3, 2)), (np.s_[[0, 1], [1, 2]], -1), (np.s_[[0, 1], :, [4, 0]], (2, 4)), (np.s_[2, 3, 4], 9),
+  (np.s_[::-1], (3, 4, 5)), (np.s_[0:0], 1), (np.s_[np.array([True, False, True])], 3), (np.s_[np.arange(12).reshape(3, 4) % 5 == 0], (5,)),
+  (np.s_[None, 1], (1, 4, 5)), (np.s_[1, None, ::2], (1, 2, 5)), (np.s_[np.array([True, False, True]), 1], (5,)),
+  (np.s_[..., [True, False, False, True, True]], 4), (np.s_[-1:], (1, 4, 5)),
+]
 
 
 def _assigned(t, index, value):
@@ -159,9 +176,11 @@ def _cast_cases():
   small = np.array([0.0, 0.5, -1.75, 3.5, 16.0, -28.0, 0.0625])  # 8-bit floats have these
   for kind in ("fp8e4m3", "fp8e5m2"):
     yield Case(f"cast {kind}", [small.astype("float32")], lambda t, k=kind: t.cast(k).cast("float32"), lambda a: a)
-  for name, dtype in (("half", "float16"), ("double", "float64"), ("float", "float32"), ("int", "int32"), ("long", "int64"), ("short", "int16"), ("bool", "bool")):
+  for name, dtype in (("half", "float16"), ("double", "float64"), ("float", "float32"), ("int", "int32"), ("long", "int64"), ("short", "int16"),
+      ("bool", "bool")):
     yield Case(f"{name}()", [x.astype("float32")], lambda t, n=name: getattr(t, n)(), lambda a, d=dtype: a.astype(d))
-  for source, target in (("float32", "int32"), ("float32", "uint8"), ("float64", "float32"), ("uint8", "float16"), ("int16", "uint64"), ("uint64", "int8")):
+  for source, target in (("float32", "int32"), ("float32", "uint8"), ("float64", "float32"), ("uint8", "float16"), ("int16", "uint64"),
+      ("uint64", "int8")):
     a = np.arange(32).reshape(2, 16).astype(source)
     yield Case(f"bitcast {source} {target}", [a], lambda t, d=target: t.bitcast(d), lambda a, s=source, d=target: a.astype(s).view(d))
 
@@ -195,10 +214,12 @@ def gradient_cases():
     for shape in ((), (2, 3), (0, 2)): yield Case(f"{name}{shape}", [values(shape, "float64", low, high, seed)], lambda t, n=name: getattr(t, n)(), f)
   for seed, (name, f) in enumerate({**BINARY, **FLOAT_BINARY}.items()):
     for a, b in PAIRS:
-      yield Case(f"{name}{a}{b}", [values(a, "float64", .5, 3, 2 * seed), values(b, "float64", .5, 3, 2 * seed + 1)], lambda s, t, n=name: getattr(s, n)(t), f)
+      yield Case(f"{name}{a}{b}", [values(a, "float64", .5, 3, 2 * seed), values(b, "float64", .5, 3, 2 * seed + 1)], lambda s, t,
+          n=name: getattr(s, n)(t), f)
   for seed, (name, f) in enumerate(REDUCE.items()):
     for shape, axis, keep in (((3, 4), None, False), ((3, 4), 0, False), ((2, 3, 2), (0, 2), True), ((2, 3, 2), -1, False)):
-      yield Case(f"{name}{shape}{axis}{keep}", [values(shape, "float64", -2, 2, seed)], lambda t, n=name, x=axis, k=keep: getattr(t, n)(axis=x, keepdim=k),
+      yield Case(f"{name}{shape}{axis}{keep}", [values(shape, "float64", -2, 2, seed)], lambda t, n=name, x=axis,
+          k=keep: getattr(t, n)(axis=x, keepdim=k),
                  lambda a, g=f, x=axis, k=keep: g(a, axis=x, keepdims=k))
   for seed, (name, shape, method, f) in enumerate(MOVE): yield Case(name, [values(shape, "float64", -3, 3, seed)], method, f)
   for seed, index in enumerate(INDICES + MORE_INDICES):
@@ -214,7 +235,8 @@ def _plain_cases():
       for dtype in FLOATS:
         seed += 1
         yield f"{name}{shape}{dtype}", [values(shape, dtype, low, high, seed)], lambda t, n=name: getattr(t, n)(), f
-  for names, dtypes in ((BINARY, FLOATS + ["int8", "int32", "int64", "uint8"]), (FLOAT_BINARY, FLOATS), (INT_BINARY, ["int8", "int32", "uint16", "bool"])):
+  for names, dtypes in ((BINARY, FLOATS + ["int8", "int32", "int64", "uint8"]), (FLOAT_BINARY, FLOATS),
+      (INT_BINARY, ["int8", "int32", "uint16", "bool"])):
     for name, f in names.items():
       for a, b in PAIRS:
         for dtype in dtypes:

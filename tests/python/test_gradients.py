@@ -60,7 +60,8 @@ def test_batch(first):
     size = max([1.0, *(np.abs(g).max() for g in got if g.size)])
     along = sum((g * s).sum() for g, s in zip(got, steps))
     slope = (ends[0].item() - ends[1].item()) / (2 * STEP)
-    if case.name != "detach" and not abs(along - slope) <= 2e-6 * size: wrong.append(f"{case.name}: {along} along a direction, where the slope is {slope}")
+    if case.name != "detach" and not abs(along - slope) <= 2e-6 * size:
+      wrong.append(f"{case.name}: {along} along a direction, where the slope is {slope}")
     for k, (g, want) in enumerate(zip(got, numpy_slopes(case) if case.reference else got)):
       if g.shape != want.shape or not np.allclose(g, want, 1e-6, 1e-6 * size):
         wrong.append(f"{case.name}: input {k}: {g.reshape(-1)[:5]}, expected {want.reshape(-1)[:5]}")
@@ -111,14 +112,18 @@ FORMULAS = [
   ("prod", [(3, 4)], lambda t: t.prod(1), lambda a, w: (w * a.prod(1))[:, None] / a),
   ("var", [(3, 4)], lambda t: t.var(1), lambda a, w: w[:, None] * 2 * (a - a.mean(1, keepdims=True)) / 3),
   ("cumsum", [(3, 4)], lambda t: t.cumsum(1), lambda a, w: np.cumsum(w[:, ::-1], 1)[:, ::-1]),
-  ("embedding", [(5, 3)], lambda t: t[Tensor([1, 4, 1])], lambda a, w: np.stack([w[[0, 2]].sum(0) if r == 1 else w[1] if r == 4 else 0 * w[0] for r in range(5)])),
+  ("embedding", [(5, 3)], lambda t: t[Tensor([1, 4, 1])],
+   lambda a, w: np.stack([w[[0, 2]].sum(0) if r == 1 else w[1] if r == 4 else 0 * w[0] for r in range(5)])),
   ("conv2d", [(2, 3, 5, 5), (4, 3, 3, 3)], lambda x, k: x.conv2d(k),
-   lambda x, k, w: (ref.conv_transpose(w, k), np.stack([[ref.conv(x[:, [i]].swapaxes(0, 1), w[:, [o]].swapaxes(0, 1))[0, 0] for i in range(3)] for o in range(4)]))),
+   lambda x, k, w: (ref.conv_transpose(w, k),
+                    np.stack([[ref.conv(x[:, [i]].swapaxes(0, 1), w[:, [o]].swapaxes(0, 1))[0, 0] for i in range(3)] for o in range(4)]))),
   ("conv_transpose2d", [(2, 3, 4, 4), (3, 2, 3, 3)], lambda x, k: x.conv_transpose2d(k),
-   lambda x, k, w: (ref.conv(w, k), np.stack([[ref.conv(w[:, [o]].swapaxes(0, 1), x[:, [i]].swapaxes(0, 1))[0, 0] for o in range(2)] for i in range(3)]))),
+   lambda x, k, w: (ref.conv(w, k),
+                    np.stack([[ref.conv(w[:, [o]].swapaxes(0, 1), x[:, [i]].swapaxes(0, 1))[0, 0] for o in range(2)] for i in range(3)]))),
   ("attention", [(2, 3, 4), (2, 5, 4), (2, 5, 3)], lambda q, k, v: q.scaled_dot_product_attention(k, v), _attention),
   ("solve", [(3, 3), (3, 2)], lambda a, b: (a + Tensor(np.eye(3) * 6)).solve(b),
-   lambda a, b, w: (-np.linalg.solve((a + np.eye(3) * 6).T, w) @ np.linalg.solve(a + np.eye(3) * 6, b).T, np.linalg.solve((a + np.eye(3) * 6).T, w))),
+   lambda a, b, w: (-np.linalg.solve((a + np.eye(3) * 6).T, w) @ np.linalg.solve(a + np.eye(3) * 6, b).T,
+                    np.linalg.solve((a + np.eye(3) * 6).T, w))),
   ("det", [(4, 4)], lambda t: t.det(), lambda a, w: w * np.linalg.det(a) * np.linalg.inv(a).T),
 ]
 
@@ -139,26 +144,32 @@ def test_formulas():
 
 
 SECOND = [
-  ("exp", [(5,)], lambda t: t.exp()), ("sin", [(5,)], lambda t: t.sin()), ("log", [(5,)], lambda t: (t + 3).log()), ("sqrt", [(5,)], lambda t: (t + 3).sqrt()),
-  ("tanh", [(5,)], lambda t: t.tanh()), ("sigmoid", [(5,)], lambda t: t.sigmoid()), ("gelu", [(5,)], lambda t: t.gelu()), ("erf", [(5,)], lambda t: t.erf()),
-  ("softplus", [(5,)], lambda t: t.softplus()), ("mish", [(5,)], lambda t: t.mish()), ("atan", [(5,)], lambda t: t.atan()), ("asinh", [(5,)], lambda t: t.asinh()),
-  ("pow", [(5,), (5,)], lambda a, b: (a + 3) ** b), ("div", [(5,), (5,)], lambda a, b: a / (b + 3)), ("mul", [(2, 3), (3,)], lambda a, b: a * b * b),
-  ("logaddexp", [(5,), (5,)], lambda a, b: a.logaddexp(b)), ("hypot", [(5,), (5,)], lambda a, b: a.hypot(b)), ("atan2", [(5,), (5,)], lambda a, b: a.atan2(b)),
+  ("exp", [(5,)], lambda t: t.exp()), ("sin", [(5,)], lambda t: t.sin()), ("log", [(5,)], lambda t: (t + 3).log()),
+  ("sqrt", [(5,)], lambda t: (t + 3).sqrt()), ("tanh", [(5,)], lambda t: t.tanh()), ("sigmoid", [(5,)], lambda t: t.sigmoid()),
+  ("gelu", [(5,)], lambda t: t.gelu()), ("erf", [(5,)], lambda t: t.erf()), ("softplus", [(5,)], lambda t: t.softplus()),
+  ("mish", [(5,)], lambda t: t.mish()), ("atan", [(5,)], lambda t: t.atan()), ("asinh", [(5,)], lambda t: t.asinh()),
+  ("pow", [(5,), (5,)], lambda a, b: (a + 3) ** b), ("div", [(5,), (5,)], lambda a, b: a / (b + 3)),
+  ("mul", [(2, 3), (3,)], lambda a, b: a * b * b), ("logaddexp", [(5,), (5,)], lambda a, b: a.logaddexp(b)),
+  ("hypot", [(5,), (5,)], lambda a, b: a.hypot(b)), ("atan2", [(5,), (5,)], lambda a, b: a.atan2(b)),
   ("matmul", [(2, 3), (3, 2)], lambda a, b: (a @ b).square()), ("einsum", [(2, 3), (3, 2)], lambda a, b: Tensor.einsum("ij,jk->ik", a, b).exp()),
-  ("softmax", [(2, 4)], lambda t: t.softmax()), ("log_softmax", [(2, 4)], lambda t: t.log_softmax()), ("logsumexp", [(2, 4)], lambda t: t.logsumexp(1)),
-  ("layernorm", [(2, 4)], lambda t: t.layernorm()), ("var", [(2, 4)], lambda t: t.var(1)), ("std", [(2, 4)], lambda t: t.std(1)), ("prod", [(2, 4)], lambda t: t.prod(1)),
-  ("mean", [(2, 4)], lambda t: t.mean(1).square()), ("cumsum", [(2, 4)], lambda t: t.cumsum(1).exp()), ("cumprod", [(2, 4)], lambda t: t.cumprod(1)),
-  ("norm", [(2, 4)], lambda t: t.norm(axis=1)), ("normalize", [(2, 4)], lambda t: t.normalize()), ("det", [(3, 3)], lambda t: t.det()),
-  ("inverse", [(2, 2)], lambda t: (t + Tensor(np.eye(2) * 5)).inverse()), ("cholesky", [(2, 2)], lambda t: (t @ t.T + Tensor(np.eye(2))).cholesky()),
-  ("conv2d", [(1, 2, 4, 4), (2, 2, 3, 3)], lambda x, k: x.conv2d(k, padding=1).tanh()), ("avg_pool2d", [(1, 1, 4, 4)], lambda t: t.avg_pool2d().square()),
-  ("max_pool2d", [(1, 1, 4, 4)], lambda t: t.max_pool2d().square()), ("interpolate", [(1, 1, 4)], lambda t: t.interpolate((6,)).square()),
+  ("softmax", [(2, 4)], lambda t: t.softmax()), ("log_softmax", [(2, 4)], lambda t: t.log_softmax()),
+  ("logsumexp", [(2, 4)], lambda t: t.logsumexp(1)), ("layernorm", [(2, 4)], lambda t: t.layernorm()), ("var", [(2, 4)], lambda t: t.var(1)),
+  ("std", [(2, 4)], lambda t: t.std(1)), ("prod", [(2, 4)], lambda t: t.prod(1)), ("mean", [(2, 4)], lambda t: t.mean(1).square()),
+  ("cumsum", [(2, 4)], lambda t: t.cumsum(1).exp()), ("cumprod", [(2, 4)], lambda t: t.cumprod(1)), ("norm", [(2, 4)], lambda t: t.norm(axis=1)),
+  ("normalize", [(2, 4)], lambda t: t.normalize()), ("det", [(3, 3)], lambda t: t.det()),
+  ("inverse", [(2, 2)], lambda t: (t + Tensor(np.eye(2) * 5)).inverse()),
+  ("cholesky", [(2, 2)], lambda t: (t @ t.T + Tensor(np.eye(2))).cholesky()),
+  ("conv2d", [(1, 2, 4, 4), (2, 2, 3, 3)], lambda x, k: x.conv2d(k, padding=1).tanh()),
+  ("avg_pool2d", [(1, 1, 4, 4)], lambda t: t.avg_pool2d().square()), ("max_pool2d", [(1, 1, 4, 4)], lambda t: t.max_pool2d().square()),
+  ("interpolate", [(1, 1, 4)], lambda t: t.interpolate((6,)).square()),
   ("attention", [(1, 2, 3), (1, 4, 3), (1, 4, 2)], lambda q, k, v: q.scaled_dot_product_attention(k, v)),
   ("cross_entropy", [(3, 4)], lambda t: t.cross_entropy(Tensor(Y))), ("bce", [(3, 4)], lambda t: t.sigmoid().binary_crossentropy(Tensor(HOT))),
   ("mse", [(3,), (3,)], lambda a, b: a.mse_loss(b)), ("cosine", [(3, 4), (3, 4)], lambda a, b: a.cosine_similarity(b)),
   ("index", [(4, 3)], lambda t: t[Tensor([2, 0, 2])].square()), ("gather", [(2, 4)], lambda t: t.gather(1, Tensor([[1, 1], [3, 0]])).exp()),
-  ("scatter", [(2, 4), (2, 2)], lambda t, s: t.scatter(1, Tensor([[1, 3], [0, 2]]), s).square()), ("sort", [(2, 4)], lambda t: t.sort()[0].square()),
-  ("where", [(2, 4)], lambda t: (t > 0).where(t.square(), t.exp())), ("maximum", [(5,), (5,)], lambda a, b: a.maximum(b).square()),
-  ("pad", [(2, 3)], lambda t: t.pad(((1, 2), (0, 1)), "replicate").square()), ("cat", [(2, 3), (1, 3)], lambda a, b: a.cat(b).square()),
+  ("scatter", [(2, 4), (2, 2)], lambda t, s: t.scatter(1, Tensor([[1, 3], [0, 2]]), s).square()),
+  ("sort", [(2, 4)], lambda t: t.sort()[0].square()), ("where", [(2, 4)], lambda t: (t > 0).where(t.square(), t.exp())),
+  ("maximum", [(5,), (5,)], lambda a, b: a.maximum(b).square()), ("pad", [(2, 3)], lambda t: t.pad(((1, 2), (0, 1)), "replicate").square()),
+  ("cat", [(2, 3), (1, 3)], lambda a, b: a.cat(b).square()),
 ]
 
 

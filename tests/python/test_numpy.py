@@ -27,7 +27,8 @@ def test_batch(first):
       continue
     rtol, atol = TOLERANCE.get(c.dtype or c.inputs[0].dtype.name, (0, 0))
     if got.dtype.kind == "f":
-      with np.errstate(all="ignore"): same = np.allclose(got.astype("float64"), expected.astype(got.dtype).astype("float64"), rtol, atol, equal_nan=True)
+      with np.errstate(all="ignore"): rounded = expected.astype(got.dtype).astype("float64")
+      same = np.allclose(got.astype("float64"), rounded, rtol, atol, equal_nan=True)
     else: same = np.array_equal(got, expected.astype(got.dtype))
     if not same: wrong.append(f"{c.name}: {got.reshape(-1)[:6]}, expected {expected.reshape(-1)[:6]}")
   assert not wrong, f"{len(wrong)} of {len(batch)}\n" + "\n".join(wrong)

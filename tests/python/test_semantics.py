@@ -160,9 +160,11 @@ def test_dtypes():
   with pytest.raises(ValueError): dtypes.finfo(dtypes.int)
   assert (dtypes.uint8.min, dtypes.uint8.max, dtypes.int64.min, dtypes.bool.max, dtypes.half.max) == (0, 255, -2**63, True, float("inf"))
   assert dtypes.is_float(dtypes.fp8e4m3) and dtypes.is_int(dtypes.uint8) and not dtypes.is_int(dtypes.bool) and dtypes.is_unsigned(dtypes.ulong)
-  assert dtypes.is_bool(dtypes.bool) and dtypes.from_py([True, 1]) is dtypes.int32 and dtypes.from_py(True) is dtypes.bool and dtypes.from_py([]) is dtypes.float32
+  assert dtypes.is_bool(dtypes.bool) and dtypes.from_py(True) is dtypes.bool and dtypes.from_py([]) is dtypes.float32
+  assert dtypes.from_py([True, 1]) is dtypes.int32 and dtypes.from_py([[1], (2, 3.0)]) is dtypes.float32
   assert dtypes.int.const(2.7) == 2 and dtypes.bool.bitsize == 1 and dtypes.char in dtypes.int8s
-  assert Tensor([1], dtype="half").dtype is dtypes.float16 and Tensor.zeros(2, dtype="int64").dtype is dtypes.long and Tensor([1.5]).cast("uint8").item() == 1
+  assert Tensor([1], dtype="half").dtype is dtypes.float16 and Tensor.zeros(2, dtype="int64").dtype is dtypes.long
+  assert Tensor([1.5]).cast("uint8").item() == 1
   with pytest.raises(ValueError, match="no dtype"): Tensor([1], dtype="float7")
   try:
     dtypes.default_float, dtypes.default_int = dtypes.float64, dtypes.int64
@@ -262,7 +264,8 @@ def test_files_and_urls(tmp_path):
 
 def test_creation():
   assert Tensor.full((2,), 2**60).tolist() == [2**60] * 2 and Tensor.full((), True).dtype is dtypes.bool and Tensor.full(3, 1.5).shape == (3,)
-  assert Tensor.arange(5, 0, -2).tolist() == [5, 3, 1] and Tensor.arange(0.5, 2, 0.5).tolist() == [.5, 1, 1.5] and Tensor.arange(3, dtype="float32").tolist() == [0, 1, 2]
+  assert Tensor.arange(5, 0, -2).tolist() == [5, 3, 1] and Tensor.arange(0.5, 2, 0.5).tolist() == [.5, 1, 1.5]
+  assert Tensor.arange(3, dtype="float32").dtype is dtypes.float32
   assert Tensor.eye(2, 3).tolist() == [[1, 0, 0], [0, 1, 0]] and Tensor.empty(2, 0).shape == (2, 0) and Tensor.const(2.5).item() == 2.5
   x = Tensor([[1, 2]])
   assert x.ones_like().tolist() == [[1, 1]] and x.full_like(2.7).tolist() == [[2, 2]] and x.zeros_like(dtype="float32").dtype is dtypes.float32

@@ -115,7 +115,8 @@ absl::StatusOr<Plan> PlanOf(const Tensor& x, std::string_view formula,
   }
   for (size_t i = 0; i < rank; ++i) {
     const int64_t n = x.dims()[i];
-    int64_t known = 1;
+    const auto wrong = absl::InvalidArgumentError(Cat("the sizes of axis ", i, " do not make ", n));
+    ir::Int128 known = 1;
     std::string hole;
     for (const std::string& name : p.from[i]) {
       if (auto it = p.sizes.find(name); it != p.sizes.end()) {
@@ -126,11 +127,10 @@ absl::StatusOr<Plan> PlanOf(const Tensor& x, std::string_view formula,
         return absl::InvalidArgumentError(
             Cat("the sizes of \"", hole, "\" and \"", name, "\" are both unknown"));
       }
-      if (known > ir::kMaxElements) break;
+      if (known > ir::kMaxElements) return wrong;
     }
-    if (hole.empty() ? known != n : known < 1 || n % known != 0)
-      return absl::InvalidArgumentError(Cat("sizes of axis ", i, " do not make ", n));
-    if (!hole.empty()) p.sizes[hole] = n / known;
+    if (hole.empty() ? known != n : known < 1 || n % known != 0) return wrong;
+    if (!hole.empty()) p.sizes[hole] = n / static_cast<int64_t>(known);
   }
   return p;
 }
@@ -149,12 +149,15 @@ Tensor Rearrange(const Tensor& x, std::string_view formula,
   Dims divided, order, joined;
   for (const std::string& name : names) divided.push_back(p->sizes.at(name));
   for (const Group& g : p->to) {
-    int64_t n = 1;
+    ir::Int128 n = 1;
     for (const std::string& name : g) {
       order.push_back(std::find(names.begin(), names.end(), name) - names.begin());
       n *= p->sizes.at(name);
+      // Beside an axis without elements, sizes may be anything.
+      if (n > ir::kMaxElements)
+        return Wrong(x, "Rearrange", site, Cat("\"", formula, "\" makes too long an axis"));
     }
-    joined.push_back(n);
+    joined.push_back(static_cast<int64_t>(n));
   }
   return x.Reshape(divided, site).Permute(order, site).Reshape(joined, site);
 }

@@ -110,8 +110,7 @@ class dtypes:
     >>> dtypes.from_py([1, [2.5]])
     dtypes.float32
     """
-    whole = True  # no number other than integers and bools; and all of them are bools
-    bools = True
+    whole = bools = True  # no number is anything else than an integer or a bool; all are bools
     stack, found = [x], False
     while stack and whole:
       v = stack.pop()

@@ -9,12 +9,14 @@ from contextlib import ContextDecorator
 from typing import Any
 
 from . import _core
+from .activations import Activations
 from .base import Base, arg, set_tensor_class, wrap
 from .contents import Contents
 from .convert import handle_of
 from .creation import Creation, placed
 from .dtype import DTypeLike, to_dtype
 from .elementwise import Elementwise
+from .functions import Functions
 from .indexing import Indexing
 from .linalg import Linalg
 from .losses import Losses
@@ -23,7 +25,7 @@ from .network import Network
 from .reductions import Reductions
 
 
-class Tensor(Creation, Elementwise, Movement, Indexing, Reductions, Linalg, Network, Losses, Contents, Base):
+class Tensor(Creation, Elementwise, Functions, Activations, Movement, Indexing, Reductions, Linalg, Network, Losses, Contents, Base):
   """An array of one element type.
 
   >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])

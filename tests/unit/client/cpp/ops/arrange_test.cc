@@ -198,6 +198,13 @@ TEST_F(ArrangeTest, RearrangesByFormula) {
   const Tensor none = Ramp({0, 4});
   EXPECT_EQ(re(none, "a (b c) -> (a b) c", {{"b", 2}}).dims(), (Dims{0, 2}));
   EXPECT_EQ(re(Ramp({}), "->").dims(), Dims{});
+  const int64_t large = int64_t{1} << 47;
+  EXPECT_EQ(
+      re(Ramp({0, 0}), "(a b) (c d) -> (a c) (b d)", {{"a", large}, {"c", large}}).status().code(),
+      absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(
+      re(Ramp({3, 1}), "(a b) c -> a b c", {{"a", INT64_MAX}, {"b", INT64_MAX}}).status().code(),
+      absl::StatusCode::kInvalidArgument);
   for (const auto& [formula, sizes] :
        std::vector<std::pair<std::string, Sizes>>{{"a b c", {}},
                                                   {"a b -> b a", {}},
