@@ -3,6 +3,7 @@
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
+import references as ref
 from method_cases import method_cases
 
 from uopd import Tensor
@@ -19,6 +20,7 @@ class Case(NamedTuple):
   method: Callable[..., Tensor]
   reference: Callable[..., Any]
   dtype: str | None = None  # of the tensors, if NumPy does not have it
+  rounding: str | None = None  # the dtype of the tolerance, if it is not that of the inputs
 
   def tensors(self) -> list[Tensor]:
     return [Tensor(a) if self.dtype is None else Tensor(a, dtype=self.dtype) for a in self.inputs]
@@ -185,6 +187,42 @@ def _cast_cases():
     yield Case(f"bitcast {source} {target}", [a], lambda t, d=target: t.bitcast(d), lambda a, s=source, d=target: a.astype(s).view(d))
 
 
+def _integer_cases():
+  for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"):
+    arrays = [np.array([[3, 1], [2, 5], [0, 7]], dtype)]
+    if dtype != "bool": arrays.append(np.array([[np.iinfo(dtype).min, np.iinfo(dtype).max], [np.iinfo(dtype).max, 1], [0, np.iinfo(dtype).min]],
+        dtype))
+    for k, a in enumerate(arrays):
+      f64 = lambda x: x.astype("float64")  # noqa: E731
+      for name, f in (("max", np.max), ("min", np.min), ("any", np.any), ("all", np.all), ("argmax", np.argmax), ("argmin", np.argmin)):
+        yield Case(f"{name} {dtype}{k}", [a], lambda t, n=name: getattr(t, n)(axis=0), lambda x, f=f: f(x, axis=0))
+      yield Case(f"sort {dtype}{k}", [a], lambda t: t.sort(0)[0], lambda x: np.sort(x, 0))
+      yield Case(f"argsort {dtype}{k}", [a], lambda t: t.argsort(0), lambda x: np.argsort(x, 0, kind="stable"))
+      yield Case(f"cummax {dtype}{k}", [a], lambda t: t.cummax(0)[0], lambda x: np.maximum.accumulate(x, 0))
+      yield Case(f"softmax {dtype}{k}", [a], lambda t: t.softmax(0), lambda x: ref.softmax(f64(x), 0), rounding="float32")
+      yield Case(f"log_softmax {dtype}{k}", [a], lambda t: t.log_softmax(0), rounding="float32",
+                 reference=lambda x: f64(x) - f64(x).max(0) - np.log(np.exp(f64(x) - f64(x).max(0)).sum(0)))
+      yield Case(f"layernorm {dtype}{k}", [a], lambda t: t.layernorm(0), lambda x: ref.layernorm(f64(x), 0), rounding="float32")
+      yield Case(f"var {dtype}{k}", [a], lambda t: t.var(0), lambda x: f64(x).var(0, ddof=1), rounding="float32")
+    a = arrays[0]
+    for name in ("sum", "prod", "mean", "cumsum"):
+      f = getattr(np, name)
+      yield Case(f"{name} {dtype}", [a], lambda t, n=name: getattr(t, n)(axis=0), lambda x, f=f: f(x, axis=0), rounding="float32")
+    for name in ("exp", "sin", "atan", "tanh", "sqrt", "sigmoid", "silu", "softplus", "trunc", "round", "abs", "sign", "isnan", "relu",
+        "logical_not"):
+      yield Case(f"{name} {dtype}", [a], lambda t, n=name: getattr(t, n)(), lambda x, f=UNARY[name][0]: f(f64(x)), rounding="float32")
+    if dtype == "bool": continue
+    pairs = {"__floordiv__": np.floor_divide, "mod": np.mod, "fmod": np.fmod, "div": np.divide, "maximum": np.maximum, "minimum": np.minimum,
+             "pow": np.power, "sub": np.subtract, "mul": np.multiply, "lshift": np.left_shift, "rshift": np.right_shift}
+    for name, f in pairs.items():
+      yield Case(f"{name} 3 {dtype}", [a], lambda t, n=name: getattr(t, n)(3), lambda x, f=f: f(x, np.asarray(3, x.dtype)), rounding="float32")
+      if dtype.startswith("u") or "shift" in name: continue
+      for by in (3, -3):
+        if name == "pow" and by < 0: continue
+        yield Case(f"{name} negative {by} {dtype}", [-a], lambda t, n=name, b=by: getattr(t, n)(b), lambda x, f=f, b=by: f(x, np.asarray(b, x.dtype)),
+                   rounding="float32")
+
+
 def _bfloat16_cases():
   for seed, (name, (f, low, high)) in enumerate(UNARY.items()):
     yield Case(f"{name} bfloat16", [values((3, 5), "bfloat16", low, high, seed)], lambda t, n=name: getattr(t, n)(), f, "bfloat16")
@@ -199,7 +237,7 @@ def _bfloat16_cases():
 
 
 def all_cases():
-  for make in (_plain_cases, _special_cases, _cast_cases, _bfloat16_cases, _method_cases): yield from (Case(*c) for c in make())
+  for make in (_plain_cases, _special_cases, _cast_cases, _integer_cases, _bfloat16_cases, _method_cases): yield from (Case(*c) for c in make())
 
 
 def _method_cases():

@@ -25,7 +25,7 @@ def test_batch(first):
     if got.shape != expected.shape:
       wrong.append(f"{c.name}: shape {got.shape}, expected {expected.shape}")
       continue
-    rtol, atol = TOLERANCE.get(c.dtype or c.inputs[0].dtype.name, (0, 0))
+    rtol, atol = TOLERANCE.get(c.rounding or c.dtype or c.inputs[0].dtype.name, (0, 0))
     if got.dtype.kind == "f":
       with np.errstate(all="ignore"): rounded = expected.astype(got.dtype).astype("float64")
       same = np.allclose(got.astype("float64"), rounded, rtol, atol, equal_nan=True)

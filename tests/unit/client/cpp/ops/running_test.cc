@@ -30,6 +30,22 @@ TEST_F(RunningTest, AnyAndAll) {
   EXPECT_FALSE(fn::All(Tensor()).status().ok());
 }
 
+TEST_F(RunningTest, SoftmaxOfIntegersDoesNotWrap) {
+  const std::vector<double> want = {std::exp(-3.0), std::exp(-2.0), 1};
+  const double sum = want[0] + want[1] + want[2];
+  for (const Dtype d : {Dtype::U8, Dtype::I8, Dtype::U64, Dtype::I32}) {
+    const Tensor x = In({3}, {0, 1, 3}, d);
+    const auto y = Out(x.Softmax()), log = Out(x.LogSoftmax());
+    EXPECT_EQ(x.Softmax().dtype(), Dtype::F32);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_NEAR(y[i], want[i] / sum, 1e-6) << ir::Name(d);
+      EXPECT_NEAR(log[i], std::log(want[i] / sum), 1e-6) << ir::Name(d);
+    }
+  }
+  EXPECT_THAT(Out(In({2}, {-128, 127}, Dtype::I8).Softmax()), ElementsAre(0, 1));
+  EXPECT_THAT(Out(In({2}, {1, 1}, Dtype::Bool).Softmax()), ElementsAre(0.5, 0.5));
+}
+
 TEST_F(RunningTest, LogSumExp) {
   for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16}) {
     for (const Dims& dims : OddShapes()) {
