@@ -281,3 +281,29 @@ def test_devices():
   x = Tensor([1.0, 2.0], device=d)
   assert x.device == d == x.to(None).device == x.clone(d).device == uopd.Device.canonicalize(None) and d in uopd.Device.get_available_devices()
   assert x.to(d).tolist() == [1, 2] and Tensor.zeros(2, device=d).to_(d).device == d
+
+
+X = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+
+
+@pytest.mark.parametrize("wrong, text", [
+  (lambda x: x.reshape(4, 2), "Reshape"), (lambda x: x.reshape(-1, 4), "no size for -1"), (lambda x: x.expand(4, 3), "EXPAND"),
+  (lambda x: x.permute(0, 0), "PERMUTE"), (lambda x: x.sum(2), "axis 2"), (lambda x: x @ x, "MatMul"), (lambda x: x.cat(x.T), "Concat"),
+  (lambda x: x.rearrange("a b -> a"), "same names"), (lambda x: x.rearrange("a (b c) -> a b c"), "both unknown"),
+  (lambda x: x.pad(((1, 1),)), "padding for 1"),
+  (lambda x: x.pad((1, 2, 3)), "two numbers"), (lambda x: x.conv2d(x), "Conv"), (lambda x: x.max_pool2d((2, 2, 2)), "3 spatial axes"),
+  (lambda x: x.max_pool2d((2, 2), stride=(1, 2, 3)), "each of 2 axes"), (lambda x: x.interpolate((3,), "lanczos"), "lanczos"),
+  (lambda x: x.gather(0, Tensor([0.5])), "Gather"), (lambda x: x.scatter(0, Tensor([[0]]), 1.0, reduce="mean"), "reduce is one of"),
+  (lambda x: x.scatter_reduce(0, Tensor([[0]]), Tensor([[1.0]]), "median"), "reduce is one of"),
+  (lambda x: x.cross_entropy(Tensor([0]), "total"), "reduction"),
+  (lambda x: x.det(), "no square matrix"), (lambda x: x.quantile(2.0), "q is 2"), (lambda x: x.split([1, 2], dim=0), "Split"),
+  (lambda x: x.topk(4), "TopK"), (lambda x: x.masked_fill(Tensor([True, False]), 0), "MaskedFill"), (lambda x: x.bitcast("float64"), "whole number"),
+  (lambda x: x.int() << 0.5, "float|f32|SHL|<<"), (lambda x: Tensor.einsum("ij,jk", x, x), "Einsum"),
+  (lambda x: x.meshgrid(x, indexing="ab"), "'ab'"),
+  (lambda x: x.scaled_dot_product_attention(x, x, attn_mask=x, is_causal=True), "exclude"), (lambda x: x.assign(Tensor([1.0])), "cannot take"),
+  (lambda x: Tensor([[1], [2, 3]]), "different lengths"), (lambda x: Tensor.full((2,), float("inf"), dtype="int32"), "no value of"),
+  (lambda x: x.layernorm(5), "axis 5"),
+])
+def test_errors_say_what_is_wrong(wrong, text):
+  with pytest.raises((ValueError, IndexError, NotImplementedError), match=text) as error: wrong(Tensor(X))
+  if isinstance(error.value, uopd.Error): assert "(at test_semantics.py:" in str(error.value)

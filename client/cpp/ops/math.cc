@@ -335,9 +335,10 @@ Tensor MaskedFill(const Tensor& x, const Tensor& mask, Operand value, Site site)
     fill = value.tensor()->Cast(x.dtype(), site);
   }
   Tensor out = Where({mask, site}, fill, x);
-  if (out.status().ok() && out.dims() != x.dims()) {
+  if (!out.status().ok() || out.dims() != x.dims()) {
     return Wrong(x, "MaskedFill", site,
-                 Cat("a mask of shape ", Text(mask.dims()), " for shape ", Text(x.dims())));
+                 Cat("a mask of shape ", Text(mask.dims()), " and a value of shape ",
+                     Text(fill.dims()), " for shape ", Text(x.dims())));
   }
   return out;
 }

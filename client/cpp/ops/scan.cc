@@ -96,6 +96,12 @@ std::pair<Tensor, Tensor> Tensor::Sort(int64_t axis, bool descending, Site site)
 }
 
 std::pair<Tensor, Tensor> Tensor::TopK(int64_t k, int64_t axis, bool largest, Site site) const {
+  const auto a = status().ok() ? Axis(axis, rank()) : std::nullopt;
+  if (a && (k < 0 || k > dims()[static_cast<size_t>(*a)])) {
+    const Tensor wrong =
+        Wrong(*this, "TopK", site, Cat(k, " elements of axis ", axis, " of shape ", Text(dims())));
+    return {wrong, wrong};
+  }
   auto [values, index] = Sort(axis, largest, site);
   return {values.Narrow(axis, 0, k, site), index.Narrow(axis, 0, k, site)};
 }

@@ -13,6 +13,7 @@ using ir::Op;
 using ir::UOp;
 
 absl::Status Located(std::string_view what, Site site, const absl::Status& error) {
+  site = SiteScope::Or(site);
   const std::string_view path = site.file;
   const size_t slash = path.rfind('/');
   const std::string_view file = slash == std::string_view::npos ? path : path.substr(slash + 1);

@@ -17,4 +17,21 @@ struct Site {
   }
 };
 
+// While it lives, errors of operations that this thread builds name its place, also where a function of the library calls
+// other ones. For bindings of other languages.
+class SiteScope {
+ public:
+  explicit SiteScope(Site site) : site_(site), before_(innermost) { innermost = this; }
+  ~SiteScope() { innermost = before_; }
+  SiteScope(const SiteScope&) = delete;
+  SiteScope& operator=(const SiteScope&) = delete;
+  // The place of the innermost scope; `other` if there is none.
+  static Site Or(Site other) { return innermost == nullptr ? other : innermost->site_; }
+
+ private:
+  static inline thread_local const SiteScope* innermost = nullptr;
+  const Site site_;
+  const SiteScope* const before_;
+};
+
 }  // namespace uopd::client

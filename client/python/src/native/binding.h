@@ -209,6 +209,7 @@ class Ops {
       const Site site = CallerSite();
       absl::Status status;
       std::optional<R> result = Locked([&]() -> std::optional<R> {
+        const client::SiteScope scope(site);
         R r = f(site, a...);
         status = internal::StatusOf(r);
         if (!status.ok()) return std::nullopt;  // destroyed under the lock

@@ -42,6 +42,7 @@ void BindIndexing(Ops op) {
     x.CheckEpoch();
     const auto items = Items(python_items);
     const Site site = CallerSite();
+    const client::SiteScope scope(site);
     Tensor t = Locked([&] { return fn::Index(x.tensor(), items, site); });
     Check(Locked([&] { return t.status(); }));
     return Handle(std::move(t));
@@ -51,6 +52,7 @@ void BindIndexing(Ops op) {
     internal::CheckOwn(value);
     const auto items = Items(python_items);
     const Site site = CallerSite();
+    const client::SiteScope scope(site);
     Check(Locked([&] {
       fn::AssignIndex(x.tensor(), items, value.At(site));
       return x.tensor().status();
@@ -61,6 +63,7 @@ void BindIndexing(Ops op) {
     internal::CheckOwn(value);
     const auto items = Items(python_items);
     const Site site = CallerSite();
+    const client::SiteScope scope(site);
     Tensor t = Locked([&] { return fn::IndexPut(x.tensor(), items, value.At(site), accumulate); });
     Check(Locked([&] { return t.status(); }));
     return Handle(std::move(t));
@@ -71,6 +74,7 @@ void BindIndexing(Ops op) {
     value.CheckEpoch();
     internal::CheckOwn(begin);
     const Site site = CallerSite();
+    const client::SiteScope scope(site);
     Check(Locked([&] {
       x.tensor().AssignNarrow(axis, SizeOf(begin), value.tensor(), site);
       return x.tensor().status();

@@ -29,6 +29,7 @@ Handle FromBuffer(const ClientHandle& client, int dtype, const Dims& dims, nb::h
   const Buffer buffer(object, false);
   auto& c = client.get();
   const Site site = CallerSite();
+  const client::SiteScope scope(site);
   Tensor t = LockedWithoutGil([&] {
     return c.FromBytes(static_cast<Dtype>(dtype), dims,
                        {buffer.bytes().data(), buffer.bytes().size()}, site);
@@ -55,6 +56,7 @@ std::vector<Handle> Gradient(const Handle& loss, const std::vector<const Handle*
   internal::CheckOwn(targets);
   loss.CheckEpoch();
   const Site site = CallerSite();
+  const client::SiteScope scope(site);
   auto result = Locked([&] {
     const std::vector<Tensor> tensors = Tensors(targets);
     return client::Gradient(loss.tensor(), tensors, site);
@@ -98,6 +100,7 @@ void BindTensor(nb::module_& m) {
              x.CheckEpoch();
              grad.CheckEpoch();
              const Site site = CallerSite();
+             const client::SiteScope scope(site);
              Check(Locked([&] { return x.tensor().SetGrad(grad.tensor(), site); }));
            })
       .def("clear_grad", [](Handle& x) { Locked([&] { x.tensor().ClearGrad(); }); })
@@ -112,12 +115,14 @@ void BindTensor(nb::module_& m) {
   m.def("backward", [](const Handle& x) {
     x.CheckEpoch();
     const Site site = CallerSite();
+    const client::SiteScope scope(site);
     Check(Locked([&] { return x.tensor().Backward(site); }));
   });
   m.def("assign", [](Handle& x, const Arg& value) {
     x.CheckEpoch();
     internal::CheckOwn(value);
     const Site site = CallerSite();
+    const client::SiteScope scope(site);
     Check(Locked([&] {
       x.tensor().Assign(value.At(site));
       return x.tensor().status();

@@ -174,6 +174,20 @@ TEST_F(ElementwiseTest, TheFirstErrorTravels) {
   EXPECT_TRUE(daemon_->requests.empty());
 }
 
+TEST_F(ElementwiseTest, ErrorsNameThePlaceOfTheScope) {
+  auto text = [&] { return StatusText((Ramp({2}) + Ramp({3})).status()); };
+  {
+    const SiteScope outer({"outer.py", 7});
+    EXPECT_THAT(text(), HasSubstr("(at outer.py:7)"));
+    {
+      const SiteScope inner({"inner.py", 8});
+      EXPECT_THAT(text(), HasSubstr("(at inner.py:8)"));
+    }
+    EXPECT_THAT(text(), HasSubstr("(at outer.py:7)"));
+  }
+  EXPECT_THAT(text(), HasSubstr("(at elementwise_test.cc:"));
+}
+
 TEST_F(ElementwiseTest, ClientsDoNotMix) {
   Client other(std::make_shared<InterpreterExecutor>());
   EXPECT_THAT(StatusText((Ramp({2}) + other.Ones({2})).status()), HasSubstr("different clients"));
