@@ -25,6 +25,7 @@
 #include "core/schedule/prepare/forward_states.h"
 #include "core/schedule/prepare/prepare.h"
 #include "core/schedule/prepare/round_products.h"
+#include "core/schedule/prepare/split_softmax.h"
 #include "core/schedule/prepare/strided_operands.h"
 #include "core/schedule/schedule.h"
 
@@ -82,6 +83,8 @@ class Builder {
     replace(SeparateDevices(ctx_, order, options_.default_device));
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(RoundProducts(ctx_, order, options_));
+    UOPD_TRY(ctx_.CheckInterrupt());
+    replace(SplitSoftmaxes(ctx_, order, options_));
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(CopyStridedOperands(ctx_, accesses_, order));
     UOPD_TRY(ctx_.CheckInterrupt());

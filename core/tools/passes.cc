@@ -25,6 +25,7 @@
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/multi/multi_device.h"
 #include "core/schedule/prepare/round_products.h"
+#include "core/schedule/prepare/split_softmax.h"
 #include "core/schedule/schedule.h"
 #include "core/tools/split.h"
 
@@ -182,6 +183,14 @@ Result RoundProducts(UOpContext& ctx, UOp root, std::string_view value) {
   return schedule::RoundProducts(ctx, ir::Toposort(ctx, root), options);
 }
 
+Result SplitSoftmaxes(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kTensor));
+  schedule::Options options;
+  if (!value.empty() && !absl::SimpleAtoi(std::string(value), &options.stage_bytes))
+    return absl::InvalidArgumentError("split_softmax takes the bytes that may be staged");
+  return schedule::SplitSoftmaxes(ctx, ir::Toposort(ctx, root), options);
+}
+
 constexpr Pass kPasses[] = {
     {"rules", "SET", "rewrite with one rule set", Rules},
     {"verify", "tensor|kernel|linear", "check the graph, change nothing", Verify},
@@ -192,6 +201,8 @@ constexpr Pass kPasses[] = {
      "resolve sharded values: pieces on several devices, and the transfers between them",
      ResolveMulti},
     {"round_products", "bf16|f16", "round the operands of f32 products", RoundProducts},
+    {"split_softmax", "[bytes]", "divide attention over more keys than can be staged into blocks",
+     SplitSoftmaxes},
     {"simplify", "", "the symbolic rules", Simplify},
     {"prepare_stages", "", "rewrite the loops of a kernel with STAGEs, before opts", PrepareStages},
     {"opts", "OPT+OPT", "apply opts to a kernel", Opts},

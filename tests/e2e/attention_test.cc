@@ -127,6 +127,24 @@ TEST_F(AttentionTest, OfAnyShape) {
   }
 }
 
+// More scores than a kernel keeps in an array of its own: the keys are divided into blocks.
+TEST_F(AttentionTest, OverManyKeys) {
+  for (const Sizes& s : {Sizes{1, 4, 2, 3, 16385, 8, 8}, Sizes{1, 2, 2, 5, 40960, 16, 24},
+                         Sizes{1, 1, 1, 1, 100003, 4, 1}}) {
+    Inputs in(s);
+    Check(in);
+    in.causal = true;
+    Check(in);
+    in.mask.assign(static_cast<size_t>(s.queries * s.keys), 0);
+    for (int64_t i = 0; i < s.queries; ++i) {
+      for (int64_t j = 0; j < s.keys; ++j) {  // whole blocks have no key
+        if (j / 3000 % 2 == i % 2) in.mask[static_cast<size_t>(i * s.keys + j)] = -kInf;
+      }
+    }
+    Check(in);
+  }
+}
+
 TEST_F(AttentionTest, WithAMask) {
   Inputs in({2, 4, 2, 6, 19, 8, 8});
   in.mask = Scattered(6 * 19, 7);

@@ -80,6 +80,8 @@ const Case kCases[] = {{"decode", Attention(32, 1, 1024, 64)},
                        {"prefill_512", Attention(12, 512, 512, 64)},
                        {"prefill_1024", Attention(4, 1024, 1024, 64)},
                        {"prefill_wide", Attention(2, 1024, 1024, 128)},
+                       {"long_decode", Attention(8, 1, 65536, 64)},
+                       {"long_prefill", Attention(1, 512, 32768, 64)},
                        {"merged_decode", Merged(32, 1, 1024, 64)},
                        {"merged_16", Merged(8, 16, 16, 32)},
                        {"merged_128", Merged(8, 128, 128, 64)},
@@ -194,7 +196,7 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
 
 const Register kRegister("staging",
                          "graphs as they are scheduled, and with nothing staged: "
-                         "--model decode|prefill|merged|softmax|chain|norm|transformer",
+                         "--model decode|prefill|long|merged|softmax|chain|norm|transformer",
                          Run);
 
 }  // namespace

@@ -22,7 +22,7 @@ inline ir::UOp WithBelow(ir::UOpContext& ctx, ir::UOp top, ir::UOp below, ir::UO
   return by;
 }
 
-// Replaces each REDUCE by fn(REDUCE), whose sources are replaced already, and returns the new sink.
+// Replaces each REDUCE by fn(made, old) and returns the new sink. `made` is `old` with sources that are replaced already.
 // `order`: a topological order of the graph, the sink last. If the context is interrupted it returns
 // the old sink.
 template <class Fn>
@@ -34,7 +34,7 @@ ir::UOp RewriteReduces(ir::UOpContext& ctx, const std::vector<ir::UOp>& order, F
     srcs.clear();
     for (ir::UOp s : u.srcs()) srcs.push_back(done[s.id()]);
     const ir::UOp made = ctx.WithSources(u, srcs);
-    done[u.id()] = made.Is(ir::Op::REDUCE) ? fn(made) : made;
+    done[u.id()] = made.Is(ir::Op::REDUCE) ? fn(made, u) : made;
   }
   return done[order.back().id()];
 }

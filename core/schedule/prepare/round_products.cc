@@ -6,6 +6,7 @@
 
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
+#include "core/schedule/prepare/axis_map.h"
 #include "core/schedule/prepare/rebuild.h"
 
 namespace uopd::schedule {
@@ -20,35 +21,6 @@ using ir::UOpContext;
 
 // With less reuse, writing a rounded operand to memory costs more than rounding it at each use.
 constexpr double kReuse = 64;
-
-// For each axis of a node below an operand: the axis of the product that it becomes; -1: unknown.
-using AxisMap = absl::InlinedVector<int, 8>;
-
-// The axes of a RESHAPE's source. An axis that the RESHAPE keeps whole has a counterpart.
-AxisMap ThroughReshape(const Shape& in, const Shape& out, const AxisMap& map) {
-  AxisMap below(in.size(), -1);
-  size_t i = 0, j = 0;
-  while (i < in.size() && j < out.size()) {
-    if (in[i].IsConstInt(1)) {
-      ++i;
-    } else if (out[j].IsConstInt(1)) {
-      ++j;
-    } else if (in[i] == out[j]) {
-      below[i++] = map[j++];
-    } else {
-      // A group of axes that are split or merged, of constant sizes.
-      int64_t left = 1, right = 1;
-      do {
-        const bool take_in = left <= right;
-        if (take_in ? i == in.size() : j == out.size()) return below;
-        const UOp size = take_in ? in[i++] : out[j++];
-        if (!size.Is(Op::CONST) || size.const_int() == 0) return below;
-        (take_in ? left : right) *= size.const_int();
-      } while (left != right);
-    }
-  }
-  return below;
-}
 
 class Rounder {
  public:
@@ -112,21 +84,13 @@ class Rounder {
     for (UOp u = operand; u.Is(ir::kMovementOps); u = u.src(0)) {
       const Shape out = *ctx_.ShapeOf(u), in = *ctx_.ShapeOf(u.src(0));
       if (u.Is(Op::EXPAND)) {
-        AxisMap below;
         for (size_t i = 0; i < out.size(); ++i) {
           const bool here = i + in.size() >= out.size();
           const bool one = here && in[i + in.size() - out.size()].IsConstInt(1);
           if ((!here || one) && !out[i].IsConstInt(1) && counts(map[i])) return true;
-          if (here) below.push_back(map[i]);
         }
-        map = below;
-      } else if (u.Is(Op::RESHAPE)) {
-        map = ThroughReshape(in, out, map);
-      } else if (u.Is(Op::PERMUTE)) {
-        AxisMap below(in.size(), -1);
-        for (size_t i = 0; i < out.size(); ++i) below[static_cast<size_t>(u.ints()[i])] = map[i];
-        map = below;
       }
+      map = MapBelow(ctx_, u, map);
     }
     return false;
   }
@@ -156,7 +120,7 @@ class Rounder {
 UOp RoundProducts(UOpContext& ctx, const std::vector<UOp>& order, const Options& options) {
   if (options.allowed_products == DtypeNumberSet()) return order.back();
   Rounder rounder(ctx, options);
-  return RewriteReduces(ctx, order, [&](UOp u) { return rounder.Rewrite(u); });
+  return RewriteReduces(ctx, order, [&](UOp u, UOp) { return rounder.Rewrite(u); });
 }
 
 }  // namespace uopd::schedule

@@ -101,7 +101,7 @@ UOp CopyStridedOperands(UOpContext& ctx, Accesses& accesses, const std::vector<U
   Copier copier(ctx, accesses);
   // Most graphs have no such operand.
   if (std::ranges::none_of(order, [&](UOp u) { return copier.MayCopy(u); })) return order.back();
-  return RewriteReduces(ctx, order, [&](UOp u) { return copier.Rewrite(u); });
+  return RewriteReduces(ctx, order, [&](UOp u, UOp) { return copier.Rewrite(u); });
 }
 
 }  // namespace uopd::schedule
