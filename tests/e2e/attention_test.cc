@@ -129,8 +129,8 @@ TEST_F(AttentionTest, OfAnyShape) {
 
 // More scores than a kernel keeps in an array of its own: the keys are divided into blocks.
 TEST_F(AttentionTest, OverManyKeys) {
-  for (const Sizes& s : {Sizes{1, 4, 2, 3, 16385, 8, 8}, Sizes{1, 2, 2, 5, 40960, 16, 24},
-                         Sizes{1, 1, 1, 1, 100003, 4, 1}}) {
+  for (const Sizes& s : {Sizes{1, 4, 2, 8, 16385, 8, 8}, Sizes{1, 1, 1, 9, 40960, 16, 24},
+                         Sizes{1, 1, 1, 8, 100003, 4, 1}}) {
     Inputs in(s);
     Check(in);
     in.causal = true;

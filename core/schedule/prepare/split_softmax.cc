@@ -25,6 +25,10 @@ using ir::UOpContext;
 // A row of scores of one block is this part of the longest row that can be staged: codegen computes several rows at once.
 constexpr int64_t kPart = 16;
 
+// With fewer scores for each key, such as those of one query, scores take little memory beside keys and values, and storing them is
+// cheaper: the kernels that do nothing else read keys and values faster.
+constexpr double kLeastScores = 8;
+
 // FDIV(e, REDUCE ADD e) with e = EXP2(scale * (scores - REDUCE MAX scores)), over one axis.
 struct Softmax {
   UOp scores;
@@ -81,7 +85,10 @@ class Splitter {
               old_mul = Under(OpSet{Op::CAST}, old.src(0));
     if (!mul.Is(Op::MUL) || !old_mul.Is(Op::MUL)) return made;
     for (size_t side : {0, 1}) {
-      if (const auto p = Factor(made, mul, old_mul, side)) return Divided(made, mul, side, *p);
+      const auto p = Factor(made, mul, old_mul, side);
+      const UOp values = Under(ir::kMovementOps | OpSet{Op::CAST}, mul.src(1 - side));
+      if (p && Elements(mul) >= kLeastScores * Elements(values))
+        return Divided(made, mul, side, *p);
     }
     return made;
   }
@@ -122,6 +129,11 @@ class Splitter {
     return block;
   }
 
+  double Elements(UOp x) {
+    double n = 1;
+    for (int64_t d : ir::MaxDims(ctx_, *ctx_.ShapeOf(x))) n *= static_cast<double>(d);
+    return n;
+  }
   SymbolicDims DimsOf(UOp x) {
     const ir::Shape& shape = *ctx_.ShapeOf(x);
     return {shape.begin(), shape.end()};
@@ -154,7 +166,16 @@ class Splitter {
     const auto a = static_cast<int64_t>(axis);
     return ir::ReduceAxes(ctx_, op, x, std::span(&a, 1));
   }
-  UOp Written(UOp x) { return ctx_.Make(Op::CONTIGUOUS, x.dtype(), {x}); }
+  // In memory, the blocks (axis `axis`) outermost: so the order of the other axes, whatever it is, stays.
+  UOp Written(UOp x, size_t axis) {
+    ir::Dims to = {static_cast<int64_t>(axis)}, back;
+    for (int64_t a = 0; a < static_cast<int64_t>(ctx_.ShapeOf(x)->size()); ++a) {
+      back.push_back(a < to[0] ? a + 1 : a == to[0] ? 0 : a);
+      if (a != to[0]) to.push_back(a);
+    }
+    const UOp written = ctx_.Make(Op::CONTIGUOUS, x.dtype(), {ir::Permute(ctx_, x, to)});
+    return ir::Permute(ctx_, written, back);
+  }
   UOp Power(UOp maybe_scale, UOp x) {
     if (maybe_scale) x = ir::Mul(ctx_, x, ir::Cast(ctx_, maybe_scale, x.dtype()));
     return ir::Alu(ctx_, Op::EXP2, {x});
@@ -215,11 +236,11 @@ class Splitter {
     const UOp inside = Reduced(Op::ADD, Split(terms, axis), axis + 1);
     // Values of a block, once for each of its results. The results use them element by element, so that one kernel computes and
     // writes all three (fusion.h). Without keys, 0 instead of 0 / 0.
-    const UOp m = Written(InProduct(most, view, product, axis)),
-              l = Written(InProduct(sum, view, product, axis));
+    const UOp m = Written(InProduct(most, view, product, axis), axis),
+              l = Written(InProduct(sum, view, product, axis), axis);
     const UOp any = ir::And(ctx_, ir::Alu(ctx_, Op::CMPNE, {m, number(wide_, kNever)}),
                             ir::Lt(ctx_, number(wide_, 0), l));
-    const UOp means = Written(ir::Where(ctx_, any, inside, number(wide_, 0)));
+    const UOp means = Written(ir::Where(ctx_, any, inside, number(wide_, 0)), axis);
     const UOp weight =
         ir::Mul(ctx_, Power(p.maybe_scale, ir::Sub(ctx_, m, Reduced(Op::MAX, m, axis))), l);
     const UOp share = ir::Alu(ctx_, Op::FDIV, {weight, Reduced(Op::ADD, weight, axis)});

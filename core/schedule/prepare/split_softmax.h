@@ -13,7 +13,7 @@
 // so the result of each block is an attention of its own, and the result of all is their mean with weights a_R in [0, 1].
 // One kernel computes the results of all blocks with m_R and l_R, and a small one combines them. It is the way of
 // FlashAttention (Dao et al., 2022) and of its form for long keys, Flash-Decoding, as a rewrite of the graph. So masks, biases,
-// shared heads and rounded operands need nothing of their own, and blocks give threads work where queries are few.
+// shared heads and rounded operands need nothing of their own.
 //
 // Rounding: the terms of a sum are added in another order, and each gets three more roundings. A block without any key (all scores
 // are -infinity) weighs 0. Where all blocks are such, or where a score is NaN or +infinity, the result is NaN, as without this pass.
@@ -26,7 +26,8 @@
 namespace uopd::schedule {
 
 // Divides each sum of products with a softmax over more keys than can be staged (Options::stage_bytes). Only for softmaxes that
-// nothing else uses, because a gradient needs the whole of it in any case. The number of keys must be constant. `order`: a
+// nothing else uses, because a gradient needs the whole of it in any case, and where each key has at least 8 scores. The number of
+// keys must be constant. `order`: a
 // topological order of the graph, the sink last. Returns the new sink. Linear in the graph. Runs after RoundProducts and before
 // Prepare.
 ir::UOp SplitSoftmaxes(ir::UOpContext& ctx, const std::vector<ir::UOp>& order,

@@ -113,12 +113,12 @@ void ExpectClose(const std::vector<double>& got, const std::vector<double>& want
 
 TEST_F(SplitSoftmaxTest, AnyNumberOfKeysGivesTheSameResult) {
   // Keys: whole blocks, blocks of half and of twice the size, a prime number, one more than can be staged.
-  for (const Sizes n : {Sizes{2, 3, 128, 8},
-                        {1, 2, 70, 4},
-                        {1, 1, 97, 5},
-                        {3, 2, 65, 1},
-                        {1, 4, 264, 6},
-                        {1, 2, 66, 3}}) {
+  for (const Sizes n : {Sizes{2, 9, 128, 8},
+                        {1, 8, 70, 4},
+                        {1, 8, 97, 5},
+                        {3, 8, 65, 1},
+                        {1, 11, 264, 6},
+                        {1, 8, 66, 3}}) {
     SCOPED_TRACE(n.keys);
     g_.emplace(ctx_);
     const UOp q = g_->Input({n.heads, n.queries, n.depth}),
@@ -151,7 +151,7 @@ TEST_F(SplitSoftmaxTest, NoRowOfScoresIsWritten) {
 }
 
 TEST_F(SplitSoftmaxTest, MaskedBlocksInfinitiesAndNaN) {
-  const Sizes n = {1, 6, 96, 2};
+  const Sizes n = {1, 8, 96, 2};
   const UOp q = g_->Input({1, n.queries, n.depth}), k = g_->Input({1, n.keys, n.depth}),
             v = g_->Input({1, n.keys, n.depth}), bias = g_->Input({n.queries, n.keys});
   const UOp scores = ir::Add(
@@ -182,7 +182,7 @@ TEST_F(SplitSoftmaxTest, MaskedBlocksInfinitiesAndNaN) {
 
 TEST_F(SplitSoftmaxTest, TheProductMayTakeTheSoftmaxInAnyOrderOfAxes) {
   // v^T p^T: the keys are the first axis of the second operand, and heads lie between.
-  constexpr int64_t kHeads = 3, kQueries = 4, kKeys = 80;
+  constexpr int64_t kHeads = 3, kQueries = 8, kKeys = 80;
   const UOp scores = g_->Input({kQueries, kHeads, kKeys}), v = g_->Input({kHeads, 5, kKeys});
   g_->Output(g_->MatMul(v, g_->Permute(g_->Softmax(scores), {1, 2, 0})));
   EXPECT_TRUE(Changes());
@@ -208,7 +208,7 @@ TEST_F(SplitSoftmaxTest, TheProductMayTakeTheSoftmaxInAnyOrderOfAxes) {
 }
 
 TEST_F(SplitSoftmaxTest, OperandsMayBeRoundedAndHalf) {
-  const Sizes n = {1, 2, 80, 4};
+  const Sizes n = {1, 8, 80, 4};
   const auto a = Values(n.queries * n.depth, 9), b = Values(n.keys * n.depth, 10),
              c = Values(n.keys * n.depth, 11);
   const auto want = Reference(n, a, b, c, {});
@@ -235,12 +235,12 @@ TEST_F(SplitSoftmaxTest, OperandsMayBeRoundedAndHalf) {
 }
 
 TEST_F(SplitSoftmaxTest, WhatIsShortOrUsedElsewhereStaysWhole) {
-  const UOp s = g_->Input({2, 3, 64}), v = g_->Input({2, 64, 4});
+  const UOp s = g_->Input({2, 8, 64}), v = g_->Input({2, 64, 4});
   g_->Output(g_->MatMul(g_->Softmax(s), v));
   EXPECT_FALSE(Changes()) << "64 scores can be staged";
   {
     g_.emplace(ctx_);
-    const UOp p = g_->Softmax(g_->Input({2, 3, 100}));
+    const UOp p = g_->Softmax(g_->Input({2, 8, 100}));
     g_->Output(g_->MatMul(p, g_->Input({2, 100, 4})));
     EXPECT_TRUE(Changes());
     g_->Output(p);
@@ -254,7 +254,12 @@ TEST_F(SplitSoftmaxTest, WhatIsShortOrUsedElsewhereStaysWhole) {
   }
   {
     g_.emplace(ctx_);
-    g_->Output(g_->MatMul(g_->Softmax(g_->Input({2, 3, 100})), g_->Input({2, 100, 4})));
+    g_->Output(g_->MatMul(g_->Softmax(g_->Input({2, 7, 100})), g_->Input({2, 100, 4})));
+    EXPECT_FALSE(Changes()) << "the scores of seven queries are few";
+  }
+  {
+    g_.emplace(ctx_);
+    g_->Output(g_->MatMul(g_->Softmax(g_->Input({2, 8, 100})), g_->Input({2, 100, 4})));
     Options nothing_staged;
     nothing_staged.stage_bytes = 0;
     EXPECT_FALSE(Changes(nothing_staged));
