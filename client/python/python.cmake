@@ -1,4 +1,4 @@
-# The Python package: target uopd_python makes uopd/_core, an extension module over the client library.
+# The Python package: target uopd_python makes uopd/_core, an extension module over the client library, uopd_python_stub its stubs.
 # Needs nanobind, which comes from PyPI: pip brings it for `pip install ./client/python`.
 find_package(Python 3.11 COMPONENTS Interpreter Development.Module REQUIRED)
 execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
@@ -16,3 +16,8 @@ set_target_properties(uopd_python PROPERTIES OUTPUT_NAME _core UNITY_BUILD OFF
 add_custom_command(TARGET uopd_python POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E copy_directory ${CMAKE_CURRENT_LIST_DIR}/src/uopd ${CMAKE_BINARY_DIR}/python/uopd)
 install(TARGETS uopd_python LIBRARY DESTINATION uopd COMPONENT python)
+
+# Type stubs of the extension module, for editors and type checkers. Private: they leave out names that end in _ otherwise.
+nanobind_add_stub(uopd_python_stub MODULE _core OUTPUT ${CMAKE_BINARY_DIR}/python/uopd/_core.pyi INCLUDE_PRIVATE
+                  PYTHON_PATH ${CMAKE_BINARY_DIR}/python/uopd DEPENDS uopd_python)
+install(FILES ${CMAKE_BINARY_DIR}/python/uopd/_core.pyi DESTINATION uopd COMPONENT python)

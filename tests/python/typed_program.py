@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""A program of a user who checks types. test_types.py gives it to mypy, and runs it."""
+import numpy as np
+from uopd import Context, Tensor, TinyJit, Variable, dtypes, nn
+
+
+class Net:
+  def __init__(self) -> None:
+    self.l1, self.l2 = nn.Linear(4, 8), nn.Linear(8, 2)
+
+  def __call__(self, x: Tensor) -> Tensor: return self.l2(self.l1(x).relu())
+
+
+def losses(steps: int) -> list[float]:
+  net = Net()
+  parameters: list[Tensor] = nn.state.get_parameters(net)
+  optimizer = nn.optim.Adam(parameters, lr=0.05)
+
+  @TinyJit
+  def step(x: Tensor, y: Tensor) -> Tensor:
+    loss = net(x).sparse_categorical_crossentropy(y).backward()
+    optimizer.step()
+    return loss.realize()
+
+  out: list[float] = []
+  with Tensor.train(), Context(DEBUG=0):
+    for _ in range(steps): out.append(step(Tensor(np.eye(3, 4, dtype=np.float32)), Tensor([0, 1, 0])).item())
+  return out
+
+
+def sum_of_first(x: Tensor, n: int) -> Tensor: return x[:Variable("n", 1, x.shape[0]).bind(n)].sum()
+
+
+def mixed(x: Tensor) -> tuple[Tensor, tuple[int, ...], memoryview]:
+  y = 2 ** (1 - x / 3) @ x.cast(dtypes.float32).reshape(-1, 1)
+  return y, y.shape, y.data()
+
+
+def wrong() -> None:
+  Tensor([1.0]).no_such_method()  # type: ignore[attr-defined]
+  Tensor.zeros(2).reshape(1, 2).relu(1)  # type: ignore[call-arg]
