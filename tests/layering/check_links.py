@@ -13,7 +13,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FILE = re.compile(r"(?<![\w/.<$*-])((?:[\w-]+/)*[\w-]+\.(?:h|cc|def|md|proto|py|cmake|uop))\b(?![\w(*])")
 SOURCES = (".h", ".cc", ".def", ".py", ".cmake", ".proto")
 # Names of files that are made, or not ours.
-FOREIGN = re.compile(r"\.pb\.h$|\bfoo\b|^(graph|kernel|GRAPH)\.uop$")
+FOREIGN = re.compile(r"\.pb\.h$|^train\.py$|\bfoo\b|^(graph|kernel|GRAPH)\.uop$")
 
 
 def comments_of(path, text):
