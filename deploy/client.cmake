@@ -33,6 +33,9 @@ target_compile_features(uopd_client INTERFACE cxx_std_20)
 target_include_directories(uopd_client INTERFACE
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/uopd/detail>)
 
+# From the folder of uopd.pc, so that the prefix can be moved.
+file(RELATIVE_PATH UOPD_PC_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+string(REGEX REPLACE "/$" "" UOPD_PC_PREFIX ${UOPD_PC_PREFIX})
 configure_file(${CMAKE_CURRENT_LIST_DIR}/client/uopd.pc.in ${CMAKE_BINARY_DIR}/deploy/uopd.pc @ONLY)
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/client/uopdConfig.cmake.in ${CMAKE_BINARY_DIR}/deploy/uopdConfig.cmake
                               INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/uopd)
