@@ -29,6 +29,13 @@ def test_without_daemon_says_how_to_get_one():
   assert r.returncode == 1 and "UOPD_DAEMON" in r.stderr
 
 
+def test_a_daemon_that_is_no_program_is_named(tmp_path):
+  environment = {k: v for k, v in os.environ.items() if k != "UOPD_ADDRESS"} | {"UOPD_DAEMON": "/nowhere/uopd", "TMPDIR": str(tmp_path)}
+  r = python("from uopd import Tensor; Tensor([1])", env=environment)
+  assert "ConnectionError: the daemon /nowhere/uopd cannot be started" in r.stderr and "getting_started" in r.stderr, r.stderr
+  assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("end", ["", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"])
 def test_own_daemon_ends_with_the_process(end):
   environment = {k: v for k, v in os.environ.items() if k != "UOPD_ADDRESS"}

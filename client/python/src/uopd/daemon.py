@@ -13,6 +13,7 @@ import tempfile
 import time
 
 START_LIMIT_S = 60
+HOW = "docs/getting_started.md of uopd's repository says how to build it."
 
 
 class OwnDaemon:
@@ -33,7 +34,10 @@ class OwnDaemon:
       if os.getppid() != parent: os._exit(1)
 
     self._owner = parent
-    self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True)
+    try: self._process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, preexec_fn=die_with_parent, start_new_session=True)
+    except OSError as e:
+      shutil.rmtree(self.folder, ignore_errors=True)
+      raise ConnectionError(f"the daemon {program} cannot be started: {e.strerror}. UOPD_DAEMON names another program; {HOW}") from None
     limit = time.monotonic() + START_LIMIT_S
     while True:
       try:
@@ -75,7 +79,7 @@ def own_daemon() -> OwnDaemon:
     if not program:
       raise ConnectionError(
         "there is no daemon: set UOPD_ADDRESS to the address of one (host:port or unix:PATH), or UOPD_DAEMON to the "
-        "program uopd, or put uopd on PATH. docs/getting_started.md says how to build it.")
+        f"program uopd, or put uopd on PATH; {HOW}")
     from .runtime import close
     _own = OwnDaemon(program)
     atexit.register(_own.stop)
