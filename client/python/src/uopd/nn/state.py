@@ -2,7 +2,7 @@
 """Parameters of objects, by name."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Iterable
 
 from ..tensor import Tensor
 
@@ -15,6 +15,7 @@ def get_state_dict(obj: Any, prefix: str = "") -> dict[str, Tensor]:
   ['0.bias', '0.weight']
   """
   if isinstance(obj, Tensor): return {prefix.strip("."): obj}
+  items: Iterable[tuple[Any, Any]]
   if isinstance(obj, dict): items = obj.items()
   elif isinstance(obj, tuple) and hasattr(obj, "_asdict"): items = obj._asdict().items()
   elif isinstance(obj, (list, tuple)): items = ((str(i), x) for i, x in enumerate(obj))
