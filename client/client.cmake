@@ -4,6 +4,7 @@ find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 
 uopd_layer(client/cpp uopd_proto uopd_core_rules)
+target_link_libraries(uopd_client_cpp PRIVATE nlohmann_json::nlohmann_json)  # headers alone
 target_include_directories(uopd_client_cpp PUBLIC ${CMAKE_SOURCE_DIR}/client/include)
 uopd_layer(client/data uopd_core_ir ZLIB::ZLIB)
 

@@ -108,6 +108,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Reads the contents of one tensor into `out`, which has their size and stays until the future
   // has ended. Submits the tensor first if necessary.
   Future Read(const std::shared_ptr<TensorState>& tensor, std::span<char> out);
+  // Sends the contents of the buffers of a stored tensor that the daemon does not have yet.
+  Future Upload(const std::shared_ptr<TensorState>& tensor);
   // Looks at the answers that have come. Notes the first error that nobody is told of.
   void Poll();
   // Waits until all that was submitted is done. The first error of which nobody was told yet.
@@ -200,6 +202,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // large. If the buffer is not kept, it may be memory of this call only.
   absl::Status Bind(uint64_t number, bool kept, Room& room, Argument& argument, Sent& sent);
   Room NewRoom() const;
+  // Sends the contents of a buffer by themselves. REQUIRES: it must be sent.
+  absl::Status UploadBuffer(uint64_t number);
   // The argument for the next slot.
   absl::Status AddArgument(const Plan& plan, uint64_t number, Room& room, Call& call, Sent& sent,
                            std::vector<uint64_t>& returned);

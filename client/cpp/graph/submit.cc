@@ -75,15 +75,7 @@ GraphState::Room GraphState::NewRoom() const {
 absl::Status GraphState::Bind(uint64_t number, bool kept, Room& room, Argument& a, Sent& sent) {
   ClientBuffer& b = buffers_.at(number);
   if (b.must_send() && (b.bytes > kInlineBytes || b.bytes > room.sent)) {
-    Sent upload;
-    upload.answer.future = executor_->Upload(b.handle, b.device, b.data);
-    upload.inputs.emplace_back(number, b.handle);
-    if (upload.answer.future.Done())
-      UOPD_TRY(WithFrame(upload.answer.future.Wait(), "uploading a tensor"));
-    stats_.uploaded_bytes += b.bytes;
-    b.on_daemon = true;
-    b.maker = upload.answer.future;
-    sent_.push_back(std::move(upload));
+    UOPD_TRY(UploadBuffer(number));
   } else if (b.must_send()) {
     a.data = b.data;
     room.sent -= b.bytes;
@@ -95,6 +87,32 @@ absl::Status GraphState::Bind(uint64_t number, bool kept, Room& room, Argument& 
   }
   if (kept || b.on_daemon) a.handle = b.handle;
   return absl::OkStatus();
+}
+
+absl::Status GraphState::UploadBuffer(uint64_t number) {
+  ClientBuffer& b = buffers_.at(number);
+  Sent upload;
+  upload.answer.future = executor_->Upload(b.handle, b.device, b.data);
+  upload.inputs.emplace_back(number, b.handle);
+  if (upload.answer.future.Done())
+    UOPD_TRY(WithFrame(upload.answer.future.Wait(), "uploading a tensor"));
+  stats_.uploaded_bytes += b.bytes;
+  b.on_daemon = true;
+  b.maker = upload.answer.future;
+  sent_.push_back(std::move(upload));
+  return absl::OkStatus();
+}
+
+Future GraphState::Upload(const std::shared_ptr<TensorState>& t) {
+  if (!t->error.ok()) return Future(t->error);
+  Poll();
+  if (!IsStored(t->uop)) return Future();
+  for (uint64_t number : NumbersOf(t->uop)) {
+    if (!buffers_.at(number).must_send() || buffers_.at(number).bytes == 0) continue;
+    if (absl::Status status = UploadBuffer(number); !status.ok()) return Future(status);
+    return *buffers_.at(number).maker;  // contents from this process are one buffer
+  }
+  return Future();
 }
 
 absl::Status GraphState::AddArgument(const Plan& plan, uint64_t number, Room& room, Call& call,

@@ -78,6 +78,11 @@ absl::StatusOr<std::string> Tensor::ToBytes() const {
   return out;
 }
 
+Future Tensor::Upload() const {
+  if (absl::Status s = status(); !s.ok()) return Future(s);
+  return state_->graph->Upload(state_);
+}
+
 Future Tensor::ReadInto(std::span<char> out) const {
   if (absl::Status s = status(); !s.ok()) return Future(s);
   return state_->graph->Read(state_, out);

@@ -155,6 +155,9 @@ class Tensor {
   // Reads the contents into memory of the caller, which has their size and stays until the future
   // has ended. Does not wait. Submits the tensor first if necessary.
   Future ReadInto(std::span<char> out) const;
+  // Sends the contents of a tensor that Client::FromBytes made, which otherwise travel with the first request that uses
+  // it. Does not wait. Does nothing to other tensors. Once the future has ended, the next call frees the client's copy.
+  Future Upload() const;
   // Reading. Submits the tensor first if necessary, and waits.
   absl::StatusOr<std::string> ToBytes() const;  // little-endian, row-major
   // INVALID_ARGUMENT if T is not the type of the dtype. Bool tensors are read as uint8_t.

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT
+// Reading and writing safetensors files.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <numeric>
+
+#include "core/base/text.h"
+#include "core/base/unique_fd.h"
+#include "uopd/safetensors.h"
+
+namespace uopd::client {
+namespace {
+
+absl::Status FileError(std::string_view doing, const std::string& path) {
+  return absl::ErrnoToStatus(errno, Cat(doing, " ", path));
+}
+
+// Fills `out` from a place in the file. DATA_LOSS at the end of the file.
+absl::Status ReadAt(int fd, uint64_t at, std::span<char> out, const std::string& path) {
+  while (!out.empty()) {
+    const ssize_t n = pread(fd, out.data(), out.size(), static_cast<off_t>(at));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError("reading", path);
+    if (n == 0) return absl::DataLossError(Cat(path, " became shorter while it was read"));
+    at += static_cast<uint64_t>(n);
+    out = out.subspan(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FileError("writing", path);
+    bytes.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+std::string FolderOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// What a symbolic link stands for, so that the file behind it is replaced and not the link.
+std::string Resolved(const std::string& path) {
+  char* const real = realpath(path.c_str(), nullptr);
+  if (real == nullptr) return path;  // there is no such file yet
+  std::string out = real;
+  std::free(real);
+  return out;
+}
+
+}  // namespace
+
+struct SafetensorsFile::File {
+  std::string path;
+  UniqueFd fd;
+};
+
+SafetensorsFile::SafetensorsFile(std::unique_ptr<File> file) : file_(std::move(file)) {}
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
+SafetensorsFile::~SafetensorsFile() = default;
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  SafetensorsFile out(std::make_unique<File>());
+  out.file_->path = path;
+  // Without waiting for the other end of a pipe.
+  out.file_->fd.Reset(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const int fd = out.file_->fd.get();
+  if (fd < 0) return FileError("opening", path);
+  struct stat about{};
+  if (fstat(fd, &about) != 0) return FileError("opening", path);
+  if (!S_ISREG(about.st_mode)) return Invalid(Cat(path, " is no regular file"));
+  const auto bytes = static_cast<uint64_t>(about.st_size);
+  const std::string frame = Cat("reading ", path);
+  std::string start(std::min<uint64_t>(bytes, 8), '\0');
+  UOPD_TRY(ReadAt(fd, 0, start, path));
+  const auto end = SafetensorsHeaderEnd(start, bytes);
+  if (!end.ok()) return WithFrame(end.status(), frame);
+  start.resize(*end);
+  UOPD_TRY(ReadAt(fd, 8, std::span(start).subspan(8), path));
+  auto header = ParseSafetensors(start, bytes);
+  if (!header.ok()) return WithFrame(header.status(), frame);
+  out.header_ = *std::move(header);
+  return out;
+}
+
+absl::StatusOr<std::string> SafetensorsFile::Read(const SafetensorsEntry& entry) const {
+  std::string bytes(entry.end - entry.begin, '\0');
+  UOPD_TRY(ReadAt(file_->fd.get(), header_.data_start + entry.begin, bytes, file_->path));
+  if (entry.dtype == Dtype::Bool) {  // kernels need bools to be 0 or 1
+    for (char& c : bytes) c = c != 0;
+  }
+  return bytes;
+}
+
+struct SafetensorsWriter::File {
+  std::string path, part;  // the file, and the one that is written
+  UniqueFd fd;
+  ~File() {
+    if (fd) unlink(part.c_str());
+  }
+};
+
+SafetensorsWriter::SafetensorsWriter(std::unique_ptr<File> file) : file_(std::move(file)) {}
+SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&&) noexcept = default;
+SafetensorsWriter& SafetensorsWriter::operator=(SafetensorsWriter&&) noexcept = default;
+SafetensorsWriter::~SafetensorsWriter() = default;
+
+absl::StatusOr<SafetensorsWriter> SafetensorsWriter::Create(const std::string& path,
+                                                            std::vector<SafetensorsEntry> entries,
+                                                            const SafetensorsMetadata& metadata) {
+  UOPD_ASSIGN(const std::string start, FormatSafetensors(entries, metadata));
+  SafetensorsWriter out(std::make_unique<File>());
+  File& file = *out.file_;
+  file.path = Resolved(path);
+  struct stat about{};
+  const bool there = stat(file.path.c_str(), &about) == 0;
+  if (there && !S_ISREG(about.st_mode)) return Invalid(Cat(path, " is no regular file"));
+  static std::atomic<uint64_t> next{0};
+  do {
+    file.part = Cat(FolderOf(file.path), "/.uopd-", getpid(), "-", next.fetch_add(1), ".tmp");
+    file.fd.Reset(open(file.part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  } while (!file.fd && errno == EEXIST);
+  if (!file.fd) return FileError("creating a file beside", path);
+  if (there && fchmod(file.fd.get(), about.st_mode & 07777) != 0)
+    return FileError("giving its mode to the new", path);
+  UOPD_TRY(WriteAll(file.fd.get(), start, path));
+  out.order_.resize(entries.size());
+  std::iota(out.order_.begin(), out.order_.end(), 0);
+  std::sort(out.order_.begin(), out.order_.end(), [&](size_t a, size_t b) {
+    return std::tuple(entries[a].begin, entries[a].end, a) <
+           std::tuple(entries[b].begin, entries[b].end, b);
+  });
+  for (const size_t i : out.order_) out.sizes_.push_back(entries[i].end - entries[i].begin);
+  return out;
+}
+
+absl::Status SafetensorsWriter::Write(std::string_view contents) {
+  if (file_ == nullptr || next_ == sizes_.size())
+    return absl::FailedPreconditionError("every tensor of the file was written");
+  if (contents.size() != sizes_[next_]) {
+    return Invalid(Cat("the tensor takes ", sizes_[next_], " bytes, not ", contents.size()));
+  }
+  UOPD_TRY(WriteAll(file_->fd.get(), contents, file_->path));
+  ++next_;
+  return absl::OkStatus();
+}
+
+absl::Status SafetensorsWriter::Commit() {
+  if (file_ == nullptr || next_ != sizes_.size())
+    return absl::FailedPreconditionError("not every tensor of the file was written");
+  File& file = *file_;
+  if (fsync(file.fd.get()) != 0) return FileError("writing", file.path);
+  if (rename(file.part.c_str(), file.path.c_str()) != 0) return FileError("replacing", file.path);
+  file.fd.Reset();
+  const std::string path = file.path;
+  file_.reset();
+  // The new name is in the folder, which has to reach the disk too.
+  const UniqueFd folder(open(FolderOf(path).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder || fsync(folder.get()) != 0) return FileError("writing the folder of", path);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SafetensorsContents> LoadSafetensors(Client& client, const std::string& path) {
+  UOPD_ASSIGN(const SafetensorsFile file, SafetensorsFile::Open(path));
+  SafetensorsContents out;
+  out.metadata = file.header().metadata;
+  Future sent;  // the contents of the tensor before
+  for (const SafetensorsEntry& e : file.header().entries) {
+    UOPD_ASSIGN(const std::string bytes, file.Read(e));
+    UOPD_TRY(WithFrame(sent.Wait(), "uploading a tensor"));
+    out.tensors.emplace_back(e.name, client.FromBytes(e.dtype, e.dims, bytes));
+    UOPD_TRY(out.tensors.back().second.status());
+    sent = out.tensors.back().second.Upload();
+  }
+  UOPD_TRY(WithFrame(sent.Wait(), "uploading a tensor"));
+  return out;
+}
+
+absl::Status SaveSafetensors(const std::string& path, const StateDict& tensors,
+                             const SafetensorsMetadata& metadata) {
+  std::vector<SafetensorsEntry> entries;
+  std::vector<Tensor> all;
+  for (const auto& [name, tensor] : tensors) {
+    UOPD_TRY(WithFrame(tensor.status(), Cat("saving `", name, "`")));
+    if (tensor.is_symbolic()) return Invalid(Cat("`", name, "` has a symbolic dimension"));
+    entries.push_back({.name = name, .dtype = tensor.dtype(), .dims = tensor.dims()});
+    all.push_back(tensor);
+  }
+  UOPD_ASSIGN(SafetensorsWriter writer, SafetensorsWriter::Create(path, entries, metadata));
+  UOPD_TRY(Submit(all));
+  for (const size_t i : writer.order()) {
+    UOPD_ASSIGN(const std::string bytes, all[i].ToBytes());
+    UOPD_TRY(writer.Write(bytes));
+  }
+  return writer.Commit();
+}
+
+}  // namespace uopd::client
