@@ -27,19 +27,12 @@ Tensor TrustRatio(const Tensor& a, const Tensor& b, const Tensor& ratio) {
   return Where((a > Operand(0)) & (b > Operand(0)), ratio, 1.0);
 }
 
-struct MomentumRule {
-  LarsOptions lars;
-  int64_t orthogonal_steps = 0;  // Muon
-  std::vector<double> coefficients;
-  bool decoupled_decay = false;
-};
-
 // SGD, LARS and Muon. state_ has the velocities, if there is a momentum, and the learning rate.
 class MomentumOptimizer : public Optimizer {
  public:
-  MomentumOptimizer(Client& client, std::vector<Tensor> parameters, MomentumRule rule)
-      : Optimizer(client, std::move(parameters), rule.lars.lr), rule_(std::move(rule)) {
-    if (rule_.lars.momentum != 0) {
+  MomentumOptimizer(Client& client, std::vector<Tensor> parameters, LarsOptions options)
+      : Optimizer(client, std::move(parameters), options.lr), options_(std::move(options)) {
+    if (options_.momentum != 0) {
       for (const Tensor& p : parameters_) state_.push_back(ZerosLike(client, p));
     }
     state_.push_back(lr_);
@@ -47,7 +40,7 @@ class MomentumOptimizer : public Optimizer {
 
  private:
   void Apply(const std::vector<Tensor>& gradients) override {
-    const LarsOptions& o = rule_.lars;
+    const LarsOptions& o = options_;
     for (size_t i = 0; i < parameters_.size(); ++i) {
       Tensor& p = parameters_[i];
       const Tensor wide = p.Cast(StateDtype(p.dtype()));
@@ -60,16 +53,16 @@ class MomentumOptimizer : public Optimizer {
         rate = lr * TrustRatio(a, b, a * o.trust / (b + a * o.weight_decay));
       }
       const bool decay = o.weight_decay != 0;
-      if (decay && !rule_.decoupled_decay) g = g + wide * o.weight_decay;
+      if (decay && !o.decoupled_decay) g = g + wide * o.weight_decay;
       if (o.classic) g = g * rate;
       if (o.momentum != 0) {
         Tensor& velocity = state_[i];
         velocity.Assign(velocity * o.momentum + g);
         g = o.nesterov ? g + velocity * o.momentum : velocity;
       }
-      if (rule_.orthogonal_steps > 0) g = Orthogonal(g);
+      if (o.orthogonal_steps > 0) g = Orthogonal(g);
       if (!o.classic) g = g * rate;
-      if (decay && rule_.decoupled_decay) g = g + wide * (lr * o.weight_decay);
+      if (decay && o.decoupled_decay) g = g + wide * (lr * o.weight_decay);
       p.Assign((wide - g).Cast(p.dtype()));
     }
   }
@@ -77,12 +70,12 @@ class MomentumOptimizer : public Optimizer {
   Tensor Orthogonal(const Tensor& g) const {
     const int64_t rows = g.rank() == 0 ? 1 : g.dims()[0];
     if (g.size() == 0) return g;
-    return fn::NewtonSchulz(g.Reshape({rows, g.size() / rows}), rule_.orthogonal_steps,
-                            rule_.coefficients)
+    return fn::NewtonSchulz(g.Reshape({rows, g.size() / rows}), options_.orthogonal_steps,
+                            options_.coefficients)
         .Reshape(g.dims());
   }
 
-  const MomentumRule rule_;
+  const LarsOptions options_;
 };
 
 // Adam, AdamW and LAMB. state_ has beta1^t, beta2^t, the first and second moments of each
@@ -152,7 +145,7 @@ absl::Status Optimizer::SetLr(double value) {
   return lr_.Submit();
 }
 
-OptimizerGroup::OptimizerGroup(std::vector<std::unique_ptr<Optimizer>> members)
+OptimizerGroup::OptimizerGroup(std::vector<std::shared_ptr<Optimizer>> members)
     : members_(std::move(members)) {
   for (const auto& m : members_) {
     parameters_.insert(parameters_.end(), m->parameters_.begin(), m->parameters_.end());
@@ -239,18 +232,19 @@ std::unique_ptr<Optimizer> Sgd(Client& client, std::vector<Tensor> parameters, S
                .trust = 0});
 }
 std::unique_ptr<Optimizer> Lars(Client& client, std::vector<Tensor> parameters, LarsOptions o) {
-  return std::make_unique<MomentumOptimizer>(client, std::move(parameters),
-                                             MomentumRule{.lars = o});
+  return std::make_unique<MomentumOptimizer>(client, std::move(parameters), std::move(o));
 }
 std::unique_ptr<Optimizer> Muon(Client& client, std::vector<Tensor> parameters, MuonOptions o) {
-  const LarsOptions lars = {.lr = o.lr,
-                            .momentum = o.momentum,
-                            .weight_decay = o.weight_decay,
-                            .nesterov = o.nesterov,
-                            .classic = false,
-                            .trust = 0};
-  return std::make_unique<MomentumOptimizer>(
-      client, std::move(parameters), MomentumRule{lars, o.steps, std::move(o.coefficients), true});
+  return Lars(client, std::move(parameters),
+              {.lr = o.lr,
+               .momentum = o.momentum,
+               .weight_decay = o.weight_decay,
+               .nesterov = o.nesterov,
+               .classic = false,
+               .trust = 0,
+               .orthogonal_steps = o.steps,
+               .coefficients = std::move(o.coefficients),
+               .decoupled_decay = true});
 }
 std::unique_ptr<Optimizer> Adam(Client& client, std::vector<Tensor> parameters, AdamOptions o) {
   return std::make_unique<AdamOptimizer>(client, std::move(parameters), o, false);

@@ -64,14 +64,14 @@ class Optimizer {
 class OptimizerGroup : public Optimizer {
  public:
   // REQUIRES: `members` is not empty.
-  explicit OptimizerGroup(std::vector<std::unique_ptr<Optimizer>> members);
+  explicit OptimizerGroup(std::vector<std::shared_ptr<Optimizer>> members);
   size_t size() const { return members_.size(); }
   Optimizer& operator[](size_t i) { return *members_[i]; }
   absl::Status SetLr(double value) override;
 
  private:
   void Apply(const std::vector<Tensor>& gradients) override;
-  std::vector<std::unique_ptr<Optimizer>> members_;
+  std::vector<std::shared_ptr<Optimizer>> members_;
 };
 
 // g += weight_decay p; v = momentum v + g; p -= lr (nesterov ? g + momentum v : v).
@@ -90,6 +90,10 @@ struct LarsOptions {
   double lr = 0.001, momentum = 0.9, weight_decay = 1e-4;
   bool nesterov = false, classic = true;
   double trust = 0.001;
+  // What Muon adds: the step, as a matrix, is made orthogonal if orthogonal_steps > 0; the weight decay is decoupled.
+  int64_t orthogonal_steps = 0;
+  std::vector<double> coefficients = {};
+  bool decoupled_decay = false;
 };
 std::unique_ptr<Optimizer> Lars(Client& client, std::vector<Tensor> parameters,
                                 LarsOptions options = {});

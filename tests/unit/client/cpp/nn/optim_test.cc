@@ -170,7 +170,7 @@ TEST_F(OptimTest, AdamAdamWAndLamb) {
 TEST_F(OptimTest, GroupsHaveTheirOwnOptionsAndOneRequest) {
   Tensor a = In({2}, {1, 2}), b = In({}, {3});
   a.RequireGrad(), b.RequireGrad();
-  std::vector<std::unique_ptr<Optimizer>> members;
+  std::vector<std::shared_ptr<Optimizer>> members;
   members.push_back(Sgd(client_, {a}, {.lr = 0.5}));
   members.push_back(Sgd(client_, {b}, {.lr = 0.25}));
   OptimizerGroup group(std::move(members));
