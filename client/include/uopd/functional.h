@@ -78,6 +78,17 @@ struct AttentionOptions {
 Tensor Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask = {},
                  const AttentionOptions& options = {}, Site site = Site::current());
 
+// Attention with several heads, for q (n, L, width), k and v (n, S, width): each is multiplied by its third of `in` and
+// split into heads along the last axis; what Attention gives is joined and multiplied by `out`. Weights are
+// transposed as those of nn.Linear: in (3 width, width), out (width, width). Biases may be empty. The mask is that of
+// Attention, for (n, heads, L, S). A. Vaswani et al., Attention is all you need, 2017.
+struct MultiHeadWeights {
+  Tensor in, in_bias, out, out_bias;
+};
+Tensor MultiHeadAttention(const Tensor& q, const Tensor& k, const Tensor& v, int64_t heads,
+                          const MultiHeadWeights& weights, const Tensor& mask = {},
+                          const AttentionOptions& options = {}, Site site = Site::current());
+
 // For each integer of `index` the row of weight (count, width), along a new last axis.
 Tensor Embedding(const Tensor& weight, const Tensor& index, Site site = Site::current());
 
@@ -93,5 +104,20 @@ LstmState LstmCell(const Tensor& x, const LstmState& state, const Tensor& weight
 // k = 3: reset, update and new; the reset gate acts on weight_h h + bias_h. K. Cho et al., 2014. Returns the new state.
 Tensor GruCell(const Tensor& x, const Tensor& h, const Tensor& weight_x, const Tensor& weight_h,
                const Tensor& bias_x = {}, const Tensor& bias_h = {}, Site site = Site::current());
+
+// The cells over sequences x (n, steps, in): the states h of all steps, (n, steps, hidden), and the last state. The
+// steps are unrolled into one graph.
+struct LstmSequence {
+  Tensor y;
+  LstmState last;
+};
+LstmSequence Lstm(const Tensor& x, const LstmState& state, const Tensor& weight_x,
+                  const Tensor& weight_h, const Tensor& bias_x = {}, const Tensor& bias_h = {},
+                  Site site = Site::current());
+struct GruSequence {
+  Tensor y, last;
+};
+GruSequence Gru(const Tensor& x, const Tensor& h, const Tensor& weight_x, const Tensor& weight_h,
+                const Tensor& bias_x = {}, const Tensor& bias_h = {}, Site site = Site::current());
 
 }  // namespace uopd::client::fn

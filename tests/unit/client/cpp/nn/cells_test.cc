@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "tests/unit/client/cpp/gradient_check.h"
-#include "uopd/functional.h"
+#include "uopd/recurrent.h"
 
 namespace uopd::client {
 namespace {
@@ -111,6 +111,64 @@ TEST_F(CellsTest, CellsSayWhatDoesNotFit) {
   EXPECT_THAT(StatusText(g.status()), HasSubstr("weights (12, 3) and (16, 4)"));
   EXPECT_EQ(fn::GruCell(Ramp({0, 3}), Ramp({0, 4}), Ramp({12, 3}), Ramp({12, 4})).dims(),
             (Dims{0, 4}));
+}
+
+TEST_F(CellsTest, SequencesAreCellsInALoop) {
+  const Tensor x = Some({2, 4, 3}, 1, Dtype::F32);
+  const Lstm lstm(client_, 3, 5, 2);
+  const Gru gru(client_, 3, 5, 2);
+  EXPECT_EQ(lstm.parameters().size(), 8u);
+  const std::vector<fn::LstmState> start = {
+      {Some({2, 5}, 2, Dtype::F32), Some({2, 5}, 3, Dtype::F32)},
+      {Some({2, 5}, 4, Dtype::F32), Some({2, 5}, 5, Dtype::F32)}};
+  const std::vector<Tensor> start_gru = {start[0].h, start[1].h};
+  for (const bool given : {false, true}) {
+    std::vector<fn::LstmState> at = start;
+    std::vector<Tensor> at_gru = start_gru;
+    if (!given) {
+      for (auto& s : at) s = {client_.Zeros({2, 5}), client_.Zeros({2, 5})};
+      for (auto& s : at_gru) s = client_.Zeros({2, 5});
+    }
+    std::vector<Tensor> y, y_gru;
+    for (int64_t step = 0; step < 4; ++step) {
+      Tensor in = x.Select(1, step), in_gru = in;
+      for (size_t layer = 0; layer < 2; ++layer) {
+        const CellWeights &l = lstm.layers[layer], &g = gru.layers[layer];
+        at[layer] = fn::LstmCell(in, at[layer], l.weight_x, l.weight_h, l.bias_x, l.bias_h);
+        in = at[layer].h;
+        at_gru[layer] =
+            fn::GruCell(in_gru, at_gru[layer], g.weight_x, g.weight_h, g.bias_x, g.bias_h);
+        in_gru = at_gru[layer];
+      }
+      y.push_back(in);
+      y_gru.push_back(in_gru);
+    }
+    const auto got = lstm(x, given ? start : std::vector<fn::LstmState>());
+    EXPECT_THAT(Out(got.y), Pointwise(DoubleNear(1e-6), Out(Stack(y, 1))));
+    EXPECT_THAT(Out(got.states[1].c), Pointwise(DoubleNear(1e-6), Out(at[1].c)));
+    const auto got_gru = gru(x, given ? start_gru : std::vector<Tensor>());
+    EXPECT_THAT(Out(got_gru.y), Pointwise(DoubleNear(1e-6), Out(Stack(y_gru, 1))));
+    EXPECT_THAT(Out(got_gru.states[0]), Pointwise(DoubleNear(1e-6), Out(at_gru[0])));
+  }
+  EXPECT_THAT(StatusText(lstm(x, {start[0]}).y.status()), HasSubstr("1 states for 2 layers"));
+  EXPECT_FALSE(gru(Ramp({2, 3})).y.status().ok());
+  EXPECT_FALSE(gru(Ramp({2, 0, 3})).y.status().ok());
+  // A cell starts with zeros.
+  const LstmCell cell(client_, 3, 5);
+  EXPECT_EQ(Out(cell(x.Select(1, 0)).h),
+            Out(cell(x.Select(1, 0), {client_.Zeros({2, 5}), client_.Zeros({2, 5})}).h));
+  EXPECT_EQ(GruCell(client_, 3, 5)(x.Select(1, 0)).dims(), (Dims{2, 5}));
+}
+
+TEST_F(CellsTest, GradientsThroughSequences) {
+  CheckGradient({Input({2, 3, 2}, 1), Input({8, 2}, 2), Input({8, 2}, 3), Input({8}, 4)},
+                [&](const std::vector<Tensor>& t) {
+                  const Tensor zero = client_.Zeros({2, 2}, Dtype::F64);
+                  const auto s = fn::Lstm(t[0], {zero, zero}, t[1], t[2], t[3]);
+                  return s.y.Sum({1}) + s.last.c;
+                });
+  CheckGradient({Input({2, 3, 2}, 1), Input({2, 2}, 5), Input({6, 2}, 2), Input({6, 2}, 3)},
+                [](const std::vector<Tensor>& t) { return fn::Gru(t[0], t[1], t[2], t[3]).y; });
 }
 
 TEST_F(CellsTest, GroupNormAgainstLoops) {
