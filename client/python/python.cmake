@@ -8,7 +8,7 @@ find_package(nanobind 3.1 CONFIG REQUIRED)
 file(GLOB uopd_python_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/src/native/*.cc)
 nanobind_add_module(uopd_python NB_STATIC NOMINSIZE ${uopd_python_sources})
 target_include_directories(uopd_python PRIVATE ${CMAKE_SOURCE_DIR}/client/python/src)
-target_link_libraries(uopd_python PRIVATE uopd_client_cpp)
+target_link_libraries(uopd_python PRIVATE uopd_client_cpp uopd_client_data)
 target_link_options(uopd_python PRIVATE -Wl,--exclude-libs,ALL -Wl,--as-needed -Wl,--gc-sections)
 set_target_properties(uopd_python PROPERTIES OUTPUT_NAME _core UNITY_BUILD OFF
                       LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/python/uopd)

@@ -233,9 +233,11 @@ void BindReductions(Ops op);
 void BindNetwork(Ops op);
 void BindLosses(Ops op);
 void BindLinalg(Ops op);
+void BindNn(Ops op);
 void BindIndexing(Ops op);
 void BindCreation(Ops op);
 void BindOptimizers(nb::module_& m);
+void BindFiles(nb::module_& m);
 void BindJit(nb::module_& m);
 
 }  // namespace uopd::python

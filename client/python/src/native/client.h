@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ClientHandle: what Python holds of a client and its connection.
+// ClientHandle: what Python holds of a client and its connection. Buffer: memory of Python's objects.
 #pragma once
 #include <memory>
 
@@ -30,6 +30,26 @@ struct ClientHandle {
   }
   void Close();
   ~ClientHandle() { Close(); }
+};
+
+// The memory of a Python object that has the buffer protocol, row-major.
+class Buffer {
+ public:
+  Buffer(nb::handle object, bool writable) {
+    if (PyObject_GetBuffer(object.ptr(), &view_,
+                           PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
+      throw nb::python_error();
+    }
+  }
+  ~Buffer() { PyBuffer_Release(&view_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  std::span<char> bytes() const {
+    return {static_cast<char*>(view_.buf), static_cast<size_t>(view_.len)};
+  }
+
+ private:
+  Py_buffer view_{};
 };
 
 }  // namespace uopd::python

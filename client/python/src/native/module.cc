@@ -14,8 +14,10 @@ NB_MODULE(_core, m) {
   BindNetwork(op);
   BindLosses(op);
   BindLinalg(op);
+  BindNn(op);
   BindIndexing(op);
   BindCreation(op);
   BindOptimizers(m);
+  BindFiles(m);
   BindJit(m);
 }

@@ -5,26 +5,6 @@
 namespace uopd::python {
 namespace {
 
-// The memory of a Python object that has the buffer protocol, row-major.
-class Buffer {
- public:
-  Buffer(nb::handle object, bool writable) {
-    if (PyObject_GetBuffer(object.ptr(), &view_,
-                           PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0)) != 0) {
-      throw nb::python_error();
-    }
-  }
-  ~Buffer() { PyBuffer_Release(&view_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  std::span<char> bytes() const {
-    return {static_cast<char*>(view_.buf), static_cast<size_t>(view_.len)};
-  }
-
- private:
-  Py_buffer view_{};
-};
-
 Handle FromBuffer(const ClientHandle& client, int dtype, const Dims& dims, nb::handle object) {
   const Buffer buffer(object, false);
   auto& c = client.get();

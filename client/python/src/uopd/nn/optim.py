@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""Optimisers of the client library."""
+"""Optimisers. Rules and default values are tinygrad's; the arithmetic is in the client library."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from .. import _core
+from ..base import wrap
 from ..runtime import client
 from ..tensor import Tensor
 
 
+def _unique(tensors: list[Tensor]) -> list[Tensor]: return list({id(t): t for t in tensors}.values())
+
+
 class Optimizer:
-  """Gives parameters new values from their gradients. Parameters become leaves of backward().
+  """Gives parameters new values from their gradients. The parameters become leaves of backward(). Tensors that are no
+  parameters (Tensor.is_param), such as running statistics, are sent with each step and otherwise left alone.
 
   >>> w = Tensor([1.0, 2.0])
   >>> step = SGD([w], lr=0.5)
@@ -19,45 +24,119 @@ class Optimizer:
   >>> w.tolist()
   [0.0, 0.0]
   """
-  def __init__(self, params: list[Tensor]) -> None:
-    self.params = list({id(p): p for p in params}.values())
+  _native: Any
+  def __init__(self, params: list[Tensor], lr: float, device: Any = None) -> None:
+    if lr < 0: raise ValueError(f"the learning rate is {lr}")
+    self.params = _unique([p for p in params if p.is_param])
+    self.buffers = _unique([p for p in params if not p.is_param])
     if not self.params: raise ValueError("an optimiser needs parameters")
-    for p in self.params:
-      if not p.requires_grad: p.requires_grad_()
-    self._native: Any = None
+    self.device = self.params[0].device
+    if device is not None and device != self.device: raise NotImplementedError("the state of an optimiser is where its parameters are")
+    for p in self.params: p.requires_grad_()
+    self._handles = [p._h for p in self.params]
+
+  def _take(self, native: Any) -> list[Tensor]:
+    """Keeps the optimiser of the client library. Its state, without the learning rate."""
+    self._native = native
+    *state, self.__dict__["lr"] = (wrap(h) for h in native.state)
+    return state
+
+  @property
+  def lr(self) -> Tensor:
+    """The learning rate, a tensor of one element. Set it to a number or a tensor, or assign() to it; another rate is no other graph."""
+    rate: Tensor = self.__dict__["lr"]  # where get_state_dict finds it too
+    return rate
+  @lr.setter
+  def lr(self, value: Any) -> None:
+    if isinstance(value, Tensor): self.lr.assign(value.reshape(1).cast(self.lr.dtype))
+    else: self._native.set_lr(float(value))
 
   def zero_grad(self) -> None:
+    """Drops the gradients."""
     for p in self.params: p.grad = None
+  def _check(self) -> None:
+    if not Tensor.training: raise RuntimeError("Tensor.training is false: use `with Tensor.train():` around steps")
+    for i, (p, h) in enumerate(zip(self.params, self._handles)):
+      if p._h is not h: raise RuntimeError(f"parameter {i} stands for another tensor than when the optimiser was made: make it after replace(), "
+                                           "to_(), shard_(), and after load_state_dict() of another dtype")
   def step(self) -> None:
     """Needs Tensor.training. Sends the step without waiting for it, and clears the gradients."""
-    if not Tensor.training: raise RuntimeError("Tensor.training is false: use `with Tensor.train():` around steps")
-    self._native.step()
+    self._check()
+    self._native.step([b._h for b in self.buffers])
+  def schedule_step(self) -> list[Tensor]:
+    """The first half of a step: nothing is sent. The caller must realise the tensors together."""
+    self._check()
+    return [wrap(h) for h in self._native.update()] + self.buffers
 
 
-class SGD(Optimizer):
-  def __init__(self, params: list[Tensor], lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False) -> None:
-    super().__init__(params)
-    self._native = _core.sgd(client(), [p._h for p in self.params], lr, momentum, weight_decay, nesterov)
-
-
-class AdamW(Optimizer):
-  def __init__(self, params: list[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8,
-               weight_decay: float = 0.01) -> None:
-    super().__init__(params)
-    self._native = _core.adam(client(), [p._h for p in self.params], lr, b1, b2, eps, weight_decay)
-
-
-def Adam(params: list[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8) -> AdamW:
-  """AdamW without weight decay."""
-  return AdamW(params, lr, b1, b2, eps, 0.0)
-
-
-class OptimizerGroup:
-  """Several optimisers as one."""
+class OptimizerGroup(Optimizer):
+  """Several optimisers as one; their steps are one request."""
   def __init__(self, *optimizers: Optimizer) -> None:
+    if not optimizers: raise ValueError("a group needs optimisers")
     self.optimizers = optimizers
     self.params = [p for o in optimizers for p in o.params]
-  def zero_grad(self) -> None:
-    for o in self.optimizers: o.zero_grad()
-  def step(self) -> None:
-    for o in self.optimizers: o.step()
+    self.buffers = _unique([b for o in optimizers for b in o.buffers])
+    self._handles = [h for o in optimizers for h in o._handles]
+    self._native = _core.optimizer_group([o._native for o in optimizers])
+  def __getitem__(self, i: int) -> Optimizer: return self.optimizers[i]
+  @property
+  def lr(self) -> Tensor:
+    """That of the first member. Setting it sets all members'."""
+    return self.optimizers[0].lr
+  @lr.setter
+  def lr(self, value: Any) -> None:
+    for o in self.optimizers: o.lr = value
+
+
+class LARS(Optimizer):
+  """SGD whose gradient is multiplied by tcoef |p| / (|g| + weight_decay |p|), for each parameter p. tcoef = 0 is SGD.
+
+  With ns_coefficients the step, as a matrix, is made orthogonal by ns_steps Newton-Schulz iterations. Without pre_wd the
+  weight decay is decoupled from the gradient.
+  """
+  def __init__(self, params: list[Tensor], lr: float = 0.001, momentum: float = 0.9, weight_decay: float = 1e-4, ns_steps: int = 0,
+               ns_coefficients: Sequence[float] | None = None, nesterov: bool = False, classic: bool = True, pre_wd: bool = True,
+               tcoef: float = 0.001, device: Any = None, fused: bool = False) -> None:
+    if momentum < 0: raise ValueError(f"the momentum is {momentum}")
+    if fused and (tcoef != 0 or ns_coefficients): raise NotImplementedError("a fused optimiser with one norm of all parameters")
+    super().__init__(params, lr, device)
+    self.momentum, self.wd, self.ns_steps, self.ns_coefficients = momentum, weight_decay, ns_steps, ns_coefficients
+    self.nesterov, self.classic, self.pre_wd, self.tcoef = nesterov, classic, pre_wd, tcoef
+    steps, coefficients = (ns_steps, list(ns_coefficients)) if ns_coefficients else (0, [])
+    self.b = self._take(_core.lars(client(), self._handles, lr, momentum, weight_decay, steps, coefficients, nesterov, classic, not pre_wd, tcoef))
+
+
+def SGD(params: list[Tensor], lr: float = 0.001, momentum: float = 0.0, weight_decay: float = 0.0, nesterov: bool = False,
+        classic: bool = False, device: Any = None, fused: bool = False) -> LARS:
+  """Stochastic gradient descent. classic: the velocity includes the learning rate."""
+  return LARS(params, lr, momentum, weight_decay, 0, None, nesterov, classic, True, 0.0, device, fused)
+
+
+def Muon(params: list[Tensor], lr: float = 0.001, momentum: float = 0.95, weight_decay: float = 0.1, ns_steps: int = 5,
+         ns_coefficients: Sequence[float] = (3.4445, -4.775, 2.0315), nesterov: bool = True, device: Any = None, fused: bool = False) -> LARS:
+  """SGD whose step is made orthogonal by Newton-Schulz iterations, with decoupled weight decay."""
+  return LARS(params, lr, momentum, weight_decay, ns_steps, ns_coefficients, nesterov, False, False, 0.0, device, fused)
+
+
+class LAMB(Optimizer):
+  """AdamW whose step u is multiplied by |p| / |u|, for each parameter p. adam: without that factor."""
+  def __init__(self, params: list[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-6,
+               weight_decay: float = 0.0, adam: bool = False, device: Any = None, fused: bool = False) -> None:
+    if weight_decay < 0: raise ValueError(f"the weight decay is {weight_decay}")
+    if fused and not adam: raise NotImplementedError("a fused optimiser with one norm of all parameters")
+    super().__init__(params, lr, device)
+    self.b1, self.b2, self.eps, self.wd, self.adam = b1, b2, eps, weight_decay, adam
+    self.b1_t, self.b2_t, *moments = self._take(_core.lamb(client(), self._handles, lr, b1, b2, eps, weight_decay, not adam))
+    self.m, self.v = moments[::2], moments[1::2]
+
+
+def AdamW(params: list[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01,
+          device: Any = None, fused: bool = False) -> LAMB:
+  """Adam with decoupled weight decay."""
+  return LAMB(params, lr, b1, b2, eps, weight_decay, True, device, fused)
+
+
+def Adam(params: list[Tensor], lr: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, device: Any = None,
+         fused: bool = False) -> LAMB:
+  """AdamW without weight decay."""
+  return LAMB(params, lr, b1, b2, eps, 0.0, True, device, fused)
