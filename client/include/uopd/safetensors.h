@@ -5,6 +5,7 @@
 // Files are not trusted: reading checks everything, and errors are INVALID_ARGUMENT and name the tensor. A file may be
 // larger than memory: tensors are read and sent one by one.
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

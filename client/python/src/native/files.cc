@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Files: safetensors, and the examples of data sets.
-#include "client/data/idx.h"
 #include "native/client.h"
-#include "uopd/safetensors.h"
 
 #include <nanobind/stl/unique_ptr.h>
+
+#include "client/data/idx.h"
+#include "uopd/safetensors.h"
 
 namespace uopd::python {
 namespace {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Optimisers and learning-rate schedules of the client library.
 #include "native/client.h"
-#include "uopd/lr_schedule.h"
-#include "uopd/optim.h"
 
 #include <nanobind/stl/unique_ptr.h>
+
+#include "uopd/lr_schedule.h"
+#include "uopd/optim.h"
 
 namespace uopd::python {
 namespace {
