@@ -337,6 +337,8 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensors(std::string_view start, uint6
   if (start.size() < data_start) return BadFile("the header is cut off");
   const std::string_view text = start.substr(8, data_start - 8);
   if (!text.starts_with('{')) return BadFile("the header does not begin with `{`");
+  // The parser takes it for the end of the text, and would not see what is behind it.
+  if (text.find('\0') != std::string_view::npos) return BadFile("the header has a zero byte");
   SafetensorsHeader header;
   header.data_start = data_start;
   HeaderReader reader(header);

@@ -73,7 +73,7 @@ class OptimizerGroup(Optimizer):
   """Several optimisers as one; their steps are one request."""
   def __init__(self, *optimizers: Optimizer) -> None:
     if not optimizers: raise ValueError("a group needs optimisers")
-    self.optimizers = optimizers
+    self.optimizers, self.device = optimizers, optimizers[0].device
     self.params = [p for o in optimizers for p in o.params]
     self.buffers = _unique([b for o in optimizers for b in o.buffers])
     self._handles = [h for o in optimizers for h in o._handles]

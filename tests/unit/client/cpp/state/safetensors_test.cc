@@ -71,6 +71,7 @@ TEST(Safetensors, RefusesHeadersThatAreWrong) {
       {"{", 0, "no JSON, at its byte 2"},
       {"{}{}", 0, "no JSON"},
       {"{} x", 0, "no JSON"},
+      {std::string("{}\0{", 4), 0, "has a zero byte"},
       {"{\"w\":1}", 0, "tensor `w` is a number, not an object"},
       {"{\"w\":[[[[[[", 0, "tensor `w` is a list, not an object"},
       {"{\"w\":{}}", 0, "tensor `w` has no dtype"},
