@@ -76,16 +76,16 @@ std::vector<std::string> Joined(const std::vector<Group>& groups) {
   return names;
 }
 
-struct Plan {
+struct RearrangePlan {
   std::vector<Group> from, to;
   std::map<std::string, int64_t> sizes;
 };
 
-absl::StatusOr<Plan> PlanOf(const Tensor& x, std::string_view formula,
-                            std::span<const std::pair<std::string, int64_t>> sizes) {
+absl::StatusOr<RearrangePlan> PlanOf(const Tensor& x, std::string_view formula,
+                                     std::span<const std::pair<std::string, int64_t>> sizes) {
   const size_t arrow = formula.find("->");
   if (arrow == std::string_view::npos) return absl::InvalidArgumentError("there is no ->");
-  Plan p;
+  RearrangePlan p;
   UOPD_ASSIGN(p.from, GroupsOf(formula.substr(0, arrow)));
   UOPD_ASSIGN(p.to, GroupsOf(formula.substr(arrow + 2)));
   std::vector<std::string> left = Joined(p.from), right = Joined(p.to);
