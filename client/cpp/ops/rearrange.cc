@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <set>
 
 #include "client/cpp/ops/common.h"
 #include "uopd/movement.h"
@@ -16,7 +15,10 @@ using Group = std::vector<std::string>;
 constexpr std::string_view kDots = "...";
 constexpr std::string_view kBareDots = "....";  // not in parentheses
 
-bool IsNameChar(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool IsNameChar(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalnum(byte) != 0 || c == '_' || byte >= 0x80;  // letters of UTF-8 too
+}
 
 absl::StatusOr<std::vector<Group>> GroupsOf(std::string_view side) {
   std::vector<Group> groups;

@@ -195,6 +195,7 @@ TEST_F(ArrangeTest, RearrangesByFormula) {
               [](const Index& i) { return i[0] * 18 + i[2]; });
   const Tensor ones = Ramp({1, 3});
   ExpectMoved(re(ones, "1 a_1 -> a_1"), ones, {3}, [](const Index& i) { return i[0]; });
+  ExpectMoved(re(ones, "é β -> β é"), ones, {3, 1}, [](const Index& i) { return i[0]; });
   const Tensor none = Ramp({0, 4});
   EXPECT_EQ(re(none, "a (b c) -> (a b) c", {{"b", 2}}).dims(), (Dims{0, 2}));
   EXPECT_EQ(re(Ramp({}), "->").dims(), Dims{});
