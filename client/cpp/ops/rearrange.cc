@@ -117,7 +117,8 @@ absl::StatusOr<RearrangePlan> PlanOf(const Tensor& x, std::string_view formula,
   }
   for (size_t i = 0; i < rank; ++i) {
     const int64_t n = x.dims()[i];
-    const auto wrong = absl::InvalidArgumentError(Cat("the sizes of axis ", i, " do not make ", n));
+    absl::Status wrong =
+        absl::InvalidArgumentError(Cat("the sizes of axis ", i, " do not make ", n));
     ir::Int128 known = 1;
     std::string hole;
     for (const std::string& name : p.from[i]) {
