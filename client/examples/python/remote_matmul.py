@@ -37,9 +37,8 @@ def main(argv=None):
   a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
 
   def upload():
-    (x, y), out = (Tensor(a), Tensor(b)), None
-    uopd.Tensor.realize(x, y)
-    uopd.sync()
+    x, y = Tensor(a), Tensor(b)
+    (x[0, 0] + y[0, 0]).item()   # numbers are sent when something needs them
     return x, y
   x, y = upload()
 
