@@ -15,3 +15,5 @@ target_link_libraries(uopctl PRIVATE uopd_client_cpp uopd_client_data CLI11::CLI
 # The programs that README.md and docs/ show.
 add_executable(uopd_hello ${CMAKE_SOURCE_DIR}/client/examples/hello.cc)
 target_link_libraries(uopd_hello PRIVATE uopd_client_cpp)
+add_executable(uopd_rates ${CMAKE_SOURCE_DIR}/client/examples/rates.cc)
+target_link_libraries(uopd_rates PRIVATE uopd_client_cpp)

@@ -323,20 +323,44 @@ std::shared_ptr<const Program> Engine::ProgramOf(RequestContext& request) const 
 
 void Engine::Prepare(RequestContext& request, const GraphRef& graph, const CompileOptions& wanted,
                      Prepared done) {
+  Begin(request, graph, wanted, std::move(done));
+}
+
+std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, const GraphRef& graph,
+                                           const CompileOptions& wanted, Prepared done) {
   const CompileOptions options = Resolved(wanted);
   absl::Status status = request.Check();
   if (status.ok()) status = Check(wanted, options);
-  if (!status.ok()) return done(std::move(status));
-  compile_.Begin(request, graph, options,
-                 [this, &request, done = std::move(done)](
-                     absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
-                   if (!made.ok()) return done(made.status());
-                   request.prepared = *std::move(made);
-                   done(ProgramOf(request));
-                 });
+  if (!status.ok()) return done(std::move(status)), nullptr;
+  return compile_.Begin(request, graph, options,
+                        [this, &request, done = std::move(done)](
+                            absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
+                          if (!made.ok()) return done(made.status());
+                          request.prepared = *std::move(made);
+                          done(ProgramOf(request));
+                        });
 }
 
-void Engine::WithProgram(RequestContext& request, const ExecuteCall& call, Prepared run) {
+void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session,
+                                    const ExecuteCall& call, Prepared run) {
+  const uint64_t id = call.request_id;
+  const auto cancellation = std::make_shared<Cancellation>();
+  session.cancelled().Watch(id, cancellation);
+  // The session, and what the call refers to, are valid until `run` is called.
+  const auto preparation =
+      Begin(request, call.graph, call.options,
+            [&session, id,
+             run = std::move(run)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+              session.cancelled().Unwatch(id);
+              run(std::move(program));
+            });
+  cancellation->Watch([id, weak = std::weak_ptr(preparation)] {
+    if (const auto waiting = weak.lock()) waiting->Leave(CancelledById(id));
+  });
+}
+
+void Engine::WithProgram(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
+                         Prepared run) {
   const CompileOptions options = Resolved(call.options);
   absl::Status status = request.Check();
   if (status.ok()) status = Check(call.options, options);
@@ -369,6 +393,8 @@ void Engine::WithProgram(RequestContext& request, const ExecuteCall& call, Prepa
     });
   };
   if (there) return post(ProgramOf(request));
+  if (maybe_session != nullptr && call.request_id != 0)
+    return PrepareUnlessCancelled(request, *maybe_session, call, std::move(post));
   Prepare(request, call.graph, call.options, std::move(post));
 }
 
@@ -435,7 +461,7 @@ void Engine::Execute(RequestContext& request, Session& session, const ExecuteCal
     return NotFound(kSession, "session was closed while the request waited");
   };
   if (session.closed()) return done(closed());
-  WithProgram(request, call,
+  WithProgram(request, &session, call,
               [this, &request, &session, call, done = std::move(done),
                closed](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
                 if (session.closed()) return done(closed());
@@ -544,7 +570,7 @@ absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_
 
 void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* digest,
                      RunDone done) {
-  WithProgram(request, call,
+  WithProgram(request, nullptr, call,
               [this, &request, call, digest, done = std::move(done)](
                   absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
                 if (!program.ok()) return done(program.status());

@@ -103,6 +103,7 @@ class Engine {
   const Tenants& tenants() const { return tenants_; }
   TaskPool& task_pool() { return task_pool_; }
   KeyExplainer& explainer() { return explainer_; }
+  const CompileService& compiles() const { return compile_; }
   Workers* workers() { return workers_.get(); }  // null: none
 
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
@@ -156,7 +157,14 @@ class Engine {
   RunLimits Limits() const;
   // Gets the program of a call that is to run now, and calls `run` with it on the thread for the
   // run.
-  void WithProgram(RequestContext& request, const ExecuteCall& call, Prepared run);
+  void WithProgram(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
+                   Prepared run);
+  // Prepare, and the preparation, if it was begun.
+  std::shared_ptr<Preparation> Begin(RequestContext& request, const GraphRef& graph,
+                                     const CompileOptions& options, Prepared done);
+  // The same for a call with a request id: Cancel ends the wait.
+  void PrepareUnlessCancelled(RequestContext& request, Session& session, const ExecuteCall& call,
+                              Prepared run);
   std::shared_ptr<const Program> ProgramOf(RequestContext& request) const;
   // Fills in what the report of the request has before the run, which may take seconds, and then
   // calls `run` on the thread for the run.

@@ -97,6 +97,23 @@ grpc::ServerUnaryReactor* Service::Execute(grpc::CallbackServerContext* context,
       });
 }
 
+// Not on the strand: there it would wait for the calls that it tells of.
+grpc::ServerUnaryReactor* Service::GetProgress(grpc::CallbackServerContext* context,
+                                               const v1::GetProgressRequest* request,
+                                               v1::GetProgressResponse* response) {
+  return Serve(
+      engine_, {context, Method::kGetProgress, *request, *response}, kAlways,
+      [=, this](RequestContext& call) -> absl::Status {
+        UOPD_TRY(engine_.sessions().Use(request->session_id(), call.caller.tenant).status());
+        const auto found = engine_.compiles().ProgressOf(request->session_id());
+        response->set_programs(found.programs);
+        response->set_kernels(found.kernels);
+        response->set_kernels_ready(found.ready);
+        response->set_kernels_to_tune(static_cast<uint32_t>(engine_.compiles().kernels_to_tune()));
+        return absl::OkStatus();
+      });
+}
+
 // Not on the strand: there it would wait for the call that it has to end.
 grpc::ServerUnaryReactor* Service::CancelExecute(grpc::CallbackServerContext* context,
                                                  const v1::CancelExecuteRequest* request,

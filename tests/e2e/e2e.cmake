@@ -5,8 +5,9 @@ if(TARGET uopd)
   uopd_test_program(uopd_e2e_test)
   target_link_libraries(uopd_e2e_test PRIVATE uopd_test_models uopd_client_data GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(uopd_e2e_test PRIVATE UOPD_BINARY="$<TARGET_FILE:uopd>" UOPCTL_BINARY="$<TARGET_FILE:uopctl>"
-                             UOPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}" HELLO_BINARY="$<TARGET_FILE:uopd_hello>")
-  add_dependencies(uopd_e2e_test uopd uopctl uopd_hello)
+                             UOPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}" HELLO_BINARY="$<TARGET_FILE:uopd_hello>"
+                             RATES_BINARY="$<TARGET_FILE:uopd_rates>")
+  add_dependencies(uopd_e2e_test uopd uopctl uopd_hello uopd_rates)
   # Devices work at once in the release build; late and in the background in the slower, sanitized one.
   if(UOPD_SANITIZE)
     uopd_register_tests(uopd_e2e_test e2e LATE)

@@ -50,5 +50,9 @@ TEST_F(ExamplesTest, TheClientOfTheReadme) {
   EXPECT_THAT(Page("README.md"), HasSubstr(out));
 }
 
+TEST_F(ExamplesTest, TheRatesOfTheDaemon) {
+  EXPECT_THAT(Run(Cat(RATES_BINARY)), HasSubstr("512 x 512: "));
+}
+
 }  // namespace
 }  // namespace uopd::e2e

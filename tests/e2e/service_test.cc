@@ -235,6 +235,12 @@ TEST_F(ServiceTest, UnknownSessionsAreNotFound) {
   const Executed run = stranger.Execute("", AddGraph(1), {});
   EXPECT_EQ(run.status.error_code(), StatusCode::NOT_FOUND);
   EXPECT_EQ(MissingOf(run.status), "session");
+  grpc::ClientContext context;
+  v1::GetProgressRequest request;
+  request.set_session_id("none");
+  v1::GetProgressResponse response;
+  EXPECT_EQ(stranger.stub().GetProgress(&context, request, &response).error_code(),
+            StatusCode::NOT_FOUND);
 }
 
 TEST_F(ServiceTest, SessionsExpireAndFreeTheirBuffers) {

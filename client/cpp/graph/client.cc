@@ -152,6 +152,9 @@ void Client::SetSeed(uint64_t seed) { graph_->SetSeed(seed); }
 absl::Status Client::Sync() { return graph_->Sync(); }
 void Client::Cancel() { graph_->Cancel(); }
 
+Progress Client::progress(bool ask_daemon) const { return graph_->progress(ask_daemon); }
+bool Client::WaitForRoom(absl::Duration time) const { return graph_->WaitForRoom(time); }
+
 const ClientStats& Client::stats() const {
   graph_->Poll();
   return graph_->stats();

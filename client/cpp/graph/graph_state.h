@@ -115,6 +115,8 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // Waits until all that was submitted is done. The first error of which nobody was told yet.
   absl::Status Sync();
   void Cancel() { executor_->Cancel(); }
+  Progress progress(bool ask_daemon) { return executor_->progress(ask_daemon); }
+  bool WaitForRoom(absl::Duration time) { return executor_->WaitForRoom(time); }
 
   TensorState* oldest() const { return oldest_; }
   // The random stream of this seed, from its beginning.

@@ -185,6 +185,14 @@ Future Connection::Download(uint64_t handle, std::span<char> out) {
 
 void Connection::Cancel() { pipeline_->CancelAll(); }
 
+Progress Connection::progress(bool ask_daemon) {
+  Progress out = pipeline_->progress();
+  if (ask_daemon) out.daemon = pipeline_->AskDaemon();
+  return out;
+}
+
+bool Connection::WaitForRoom(absl::Duration time) { return pipeline_->WaitForRoom(time); }
+
 uint64_t Connection::max_message_bytes() const {
   return session_->hello().limits().max_message_bytes();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "client/cpp/net/grpc_status.h"
 #include "core/base/text.h"
@@ -163,7 +164,8 @@ bool Pipeline::Queue(std::unique_ptr<Item> item) {
     front_since_ = Clock::now();
     deadline_passed_ = false;
   }
-  held_bytes_ += item->held_bytes;
+  if (items_.empty()) progress_ = {};
+  Count(*item);
   items_.push_back(std::move(item));
   if (closing_ || paused_) return false;  // Close ends it, or Continue sends it
   if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
@@ -174,6 +176,44 @@ bool Pipeline::Queue(std::unique_ptr<Item> item) {
   return started_ && next_ < items_.size();
 }
 
+bool Pipeline::WaitForRoom(absl::Duration time) {
+  const auto until = Clock::now() + absl::ToChronoNanoseconds(std::min(time, absl::Hours(24)));
+  MutexLock lock(mutex_);
+  // Some calls of the library are several calls here.
+  const auto roomy = [this]() UOPD_REQUIRES(mutex_) {
+    return closing_ || (items_.size() <= most_items_ / 2 && held_bytes_ <= most_bytes_ / 2);
+  };
+  lock.WaitUntil(room_, until, roomy);
+  return roomy();
+}
+
+Progress Pipeline::progress() {
+  MutexLock lock(mutex_);
+  Progress out = progress_;
+  out.calls = items_.size();
+  return out;
+}
+
+std::optional<Progress::Daemon> Pipeline::AskDaemon() {
+  const std::scoped_lock lock(calls_);
+  const auto response = session_.GetProgress();
+  if (!response.ok()) return std::nullopt;
+  return Progress::Daemon{response->programs(), response->kernels(), response->kernels_ready(),
+                          response->kernels_to_tune()};
+}
+
+void Pipeline::Count(const Item& item) {
+  held_bytes_ += item.held_bytes;
+  if (item.request.has_upload()) progress_.upload_bytes += item.payload_bytes;
+  progress_.download_bytes += item.request.download().bytes();
+}
+
+void Pipeline::Uncount(const Item& item) {
+  held_bytes_ -= item.held_bytes;
+  if (item.request.has_upload()) progress_.uploaded_bytes += item.payload_bytes;
+  progress_.downloaded_bytes += item.request.download().bytes();
+}
+
 void Pipeline::CancelAll() {
   std::vector<uint64_t> sent;
   Ended ended;
@@ -182,13 +222,14 @@ void Pipeline::CancelAll() {
     const absl::Status cancelled = absl::CancelledError("cancelled by the client");
     // What was not sent ends here, and all else when the daemon has answered.
     while (items_.size() > next_) {
-      held_bytes_ -= items_.back()->held_bytes;
+      Uncount(*items_.back());
       ended.emplace_back(std::move(items_.back()), cancelled);
       items_.pop_back();
     }
     for (auto& item : items_) {
-      item->cancelled = true;
-      if (item->request.has_execute()) sent.push_back(item->request.execute().request_id());
+      const bool before = std::exchange(item->cancelled, true);
+      if (!before && item->request.has_execute())
+        sent.push_back(item->request.execute().request_id());
     }
     std::reverse(ended.begin(), ended.end());
   }
@@ -376,7 +417,7 @@ std::unique_ptr<Pipeline::Item> Pipeline::PopFront() {
   std::unique_ptr<Item> out = std::move(items_.front());
   items_.pop_front();
   if (next_ > 0) --next_;
-  held_bytes_ -= out->held_bytes;
+  Uncount(*out);
   front_since_ = Clock::now();
   deadline_passed_ = false;
   return out;
@@ -456,7 +497,7 @@ void Pipeline::FailFront(const absl::Status& status, Ended& ended) {
       left.push_back(std::move(item));
       continue;
     }
-    held_bytes_ -= item->held_bytes;
+    Uncount(*item);
     end(std::move(item), status);
   }
   items_ = std::move(left);
@@ -475,7 +516,7 @@ void Pipeline::DropServed(uint64_t last_sequence, Ended& ended) {
       left.push_back(std::move(item));
       continue;
     }
-    held_bytes_ -= item->held_bytes;
+    Uncount(*item);
     ended.emplace_back(std::move(item), absl::OkStatus());
   }
   items_ = std::move(left);

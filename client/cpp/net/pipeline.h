@@ -22,6 +22,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -64,7 +65,12 @@ class Pipeline final : public Driver {
 
   // Waits while the pipeline is full.
   void Push(std::unique_ptr<Item> item);
+  // True if there is room for several more calls; waits for it for at most `time`.
+  bool WaitForRoom(absl::Duration time);
   void CancelAll();
+  Progress progress();
+  // nullopt: no answer.
+  std::optional<Progress::Daemon> AskDaemon();
   // Ends what is not done with CANCELLED. To be called once, before the destructor.
   void Close();
   // Ends the stream, and leaves nothing of gRPC and no thread: the process is about to fork. Calls
@@ -108,6 +114,9 @@ class Pipeline final : public Driver {
   void ShutDownQueue() UOPD_REQUIRES(mutex_);
   void BreakStream() UOPD_REQUIRES(mutex_);
   std::unique_ptr<Item> PopFront() UOPD_REQUIRES(mutex_);
+  // When an item is queued, and when it is no longer kept.
+  void Count(const Item& item) UOPD_REQUIRES(mutex_);
+  void Uncount(const Item& item) UOPD_REQUIRES(mutex_);
   // All items will be sent again.
   void Rewind() UOPD_REQUIRES(mutex_);
   void OnFailure(const v1::PipelineResponse& response, Ended& ended) UOPD_REQUIRES(mutex_);
@@ -129,6 +138,7 @@ class Pipeline final : public Driver {
   // with other contents.
   absl::flat_hash_map<uint64_t, absl::Status> missing_ UOPD_GUARDED_BY(mutex_);
   size_t held_bytes_ UOPD_GUARDED_BY(mutex_) = 0;
+  Progress progress_ UOPD_GUARDED_BY(mutex_);
   size_t next_ UOPD_GUARDED_BY(mutex_) = 0;  // the first item to be sent
   uint64_t sequence_ UOPD_GUARDED_BY(mutex_) = 0, epoch_ UOPD_GUARDED_BY(mutex_) = 1;
   Clock::time_point front_since_ UOPD_GUARDED_BY(mutex_);

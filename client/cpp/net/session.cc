@@ -312,6 +312,17 @@ absl::Status Session::CancelExecute(uint64_t request_id) {
   return status.ok() ? absl::OkStatus() : Explained(status);
 }
 
+absl::StatusOr<v1::GetProgressResponse> Session::GetProgress() {
+  v1::GetProgressRequest request;
+  request.set_session_id(session_id_);
+  v1::GetProgressResponse response;
+  grpc::ClientContext context;
+  FillFor(context, std::chrono::milliseconds(500));
+  const grpc::Status status = stub_->GetProgress(&context, request, &response);
+  if (!status.ok()) return Explained(status);
+  return response;
+}
+
 absl::StatusOr<v1::PrepareResponse> Session::Prepare(v1::PrepareRequest& request) {
   request.set_session_id(session_id_);
   v1::PrepareResponse response;

@@ -50,6 +50,8 @@ class Session {
   absl::StatusOr<std::string> Download(uint64_t handle, uint64_t bytes);
   // Ends the Execute of this request id, see uopd.proto.
   absl::Status CancelExecute(uint64_t request_id);
+  // Waits for at most half a second.
+  absl::StatusOr<v1::GetProgressResponse> GetProgress();
   // The queries (UOPD_QUERY in methods.def), by their names in the protocol. They need no session.
 #define UOPD_UNARY(name)
 #define UOPD_QUERY(name) \

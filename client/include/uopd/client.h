@@ -74,6 +74,11 @@ class Client {
   // thread.
   void Cancel();
 
+  // What the client waits for, and whether the next call would have to wait for room; see Executor.
+  // Both may be called from any thread.
+  Progress progress(bool ask_daemon = true) const;
+  bool WaitForRoom(absl::Duration time) const;
+
   const ClientStats& stats() const;
   Traffic traffic() const;
   size_t graph_nodes() const;  // nodes in the client's memory; for tests and diagnosis

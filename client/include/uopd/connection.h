@@ -77,6 +77,8 @@ class Connection final : public Executor {
                 std::shared_ptr<const std::string> bytes) override;
   Future Download(uint64_t handle, std::span<char> out) override;
   void Cancel() override;
+  Progress progress(bool ask_daemon) override;
+  bool WaitForRoom(absl::Duration time) override;
   uint64_t max_message_bytes() const override;
   Traffic traffic() const override;
   std::weak_ptr<Driver> driver() const override;

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,23 @@ struct Answer {
   std::shared_ptr<CallResult> result;
 };
 
+// What a client waits for.
+struct Progress {
+  // Bytes of tensors that are on the way in either direction, and those of them that have arrived.
+  // Both begin anew when nothing is on the way.
+  uint64_t upload_bytes = 0, uploaded_bytes = 0;
+  uint64_t download_bytes = 0, downloaded_bytes = 0;
+  size_t calls = 0;  // not answered
+  // What the daemon says about its work for this client. Not set if it was not asked, or did not
+  // answer at once.
+  struct Daemon {
+    uint32_t programs = 0;                    // that are being compiled
+    uint32_t kernels = 0, kernels_ready = 0;  // of these programs, as far as they are known
+    uint32_t kernels_to_tune = 0;             // of all clients
+  };
+  std::optional<Daemon> daemon;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -82,6 +100,13 @@ class Executor {
   virtual Future Download(uint64_t handle, std::span<char> out) = 0;
   // Ends everything that is not done yet with CANCELLED.
   virtual void Cancel() {}
+
+  // What is on the way. The daemon is asked for its part if wanted, for at most some tenths of a
+  // second.
+  virtual Progress progress(bool /*ask_daemon*/) { return {}; }
+  // Waits until the next call can be queued without waiting for room, for at most `time`. False: it
+  // cannot.
+  virtual bool WaitForRoom(absl::Duration /*time*/) { return true; }
 
   // Of a message, in bytes.
   virtual uint64_t max_message_bytes() const { return 16 << 20; }

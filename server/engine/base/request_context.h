@@ -5,6 +5,7 @@
 // The server's edge makes it. One thread uses it at a time. Parts of the compile that run on other
 // threads only read it, and so does Check. `cancelled` may be called from any thread.
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,12 @@ struct CacheOutcome {
   uint32_t kernels_draft = 0;  // the same
 };
 
+// How far a compile is. Any thread reads it.
+struct CompileProgress {
+  std::atomic<uint32_t> kernels{0};  // 0: not known yet
+  std::atomic<uint32_t> ready{0};
+};
+
 struct RequestContext {
   using Clock = std::chrono::steady_clock;
 
@@ -43,7 +50,8 @@ struct RequestContext {
   std::function<bool()> cancelled;  // null: the request is never cancelled
   // The same for those who wait without a thread. Null: they poll `cancelled`.
   std::shared_ptr<Cancellation> cancellation;
-  bool background = false;  // the daemon's own: no client waits for it
+  std::shared_ptr<CompileProgress> maybe_progress;  // null: nobody asks
+  bool background = false;                          // the daemon's own: no client waits for it
   // The program that has been prepared for this request. Null: none yet.
   std::shared_ptr<ProgramHandle> prepared;
   int64_t start_ns = NowNs();

@@ -95,6 +95,13 @@ class CompileService {
   // How many callers wait for the compile of this graph. The graph is in its canonical form.
   size_t waiting(const GraphRef& ref, const CompileOptions& options) const;
 
+  // The compiles that calls of a session (Caller::flow) wait for.
+  ProgramFlights::Progress ProgressOf(std::string_view flow) const {
+    return flights_.ProgressOf(flow);
+  }
+  // Kernels that wait for tuning or are being tuned.
+  size_t kernels_to_tune() const { return tuning_.kernels_left(); }
+
   // The time for which every thread for cold graphs has been busy with its present work; 0 if a
   // thread is free.
   std::chrono::nanoseconds AllBusyFor() const { return cold_.AllBusyFor(); }

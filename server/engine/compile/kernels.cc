@@ -85,12 +85,15 @@ absl::StatusOr<std::shared_ptr<KernelSet>> Kernels::Get(RequestContext& request,
   };
   std::vector<Got> got(set->kernels.size());
   const std::vector<size_t> order = LongestFirst(*set);
+  CompileProgress* const progress = request.maybe_progress.get();
+  if (progress != nullptr) progress->kernels.store(static_cast<uint32_t>(got.size()));
   task_pool_.ParallelFor(request.caller, got.size(), [&](size_t turn) {
     const size_t i = order[turn];
     KernelRequest wanted = set->RequestOf(i);
     const bool drafts = drafts_ && !request.background;
     if (drafts && wanted.device->device().compiler().makes_drafts()) wanted.tier = Tier::kDraft;
     got[i].kernel = GetOne(request, wanted, &got[i].timings);
+    if (progress != nullptr) progress->ready.fetch_add(1);
   });
   for (size_t i = 0; i < got.size(); ++i) {
     request.timings.Add(got[i].timings);

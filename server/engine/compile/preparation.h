@@ -13,6 +13,7 @@
 #pragma once
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/functional/any_invocable.h"
 #include "core/base/mutex.h"
@@ -29,7 +30,7 @@ class Preparation : public std::enable_shared_from_this<Preparation> {
 
   // `request` stays where it is until `done` is called.
   Preparation(RequestContext& request, Timer& timer, Done done)
-      : request_(request), timer_(timer), done_(std::move(done)) {}
+      : flow_(request.caller.flow), request_(request), timer_(timer), done_(std::move(done)) {}
 
   // From now on the caller may leave. Called once, before any other function.
   void Watch() UOPD_EXCLUDES(mu_);
@@ -46,12 +47,14 @@ class Preparation : public std::enable_shared_from_this<Preparation> {
   void Leave(absl::Status why) UOPD_EXCLUDES(mu_);
 
   RequestContext& request() { return request_; }  // valid until the caller leaves
+  const std::string& flow() const { return flow_; }
 
  private:
   enum State : uint8_t { kQueued, kWorking, kWaiting, kDone };
   // Stops listening for the caller. Called before `done`, because `done` may destroy the request.
   void Unwatch() UOPD_EXCLUDES(mu_);
 
+  const std::string flow_;  // of the caller
   RequestContext& request_;
   Timer& timer_;
   Mutex mu_;

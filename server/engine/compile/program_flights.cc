@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile/program_flights.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/base/interrupt.h"
@@ -36,6 +37,11 @@ void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext
   for (;;) {
     for_all = first;
     flight.deserted = false;
+    for_all.maybe_progress = std::make_shared<CompileProgress>();
+    {
+      MutexLock lock(mu_);
+      flight.progress = for_all.maybe_progress;
+    }
     for_all.cancelled = [&flight] {
       if (flight.waiting.load() > 0) return false;
       flight.deserted = true;
@@ -55,6 +61,21 @@ void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext
     callers[i]->Finish(answer, i == 0 ? for_all.timings : PhaseTimings(),
                        i == 0 ? &for_all.cache : &shared);
   }
+}
+
+ProgramFlights::Progress ProgramFlights::ProgressOf(std::string_view flow) const {
+  Progress out;
+  MutexLock lock(mu_);
+  for (const auto& [key, flight] : flights_) {
+    const bool joined = std::ranges::any_of(
+        flight->callers, [&](const auto& caller) { return caller->flow() == flow; });
+    if (!joined) continue;
+    ++out.programs;
+    if (flight->progress == nullptr) continue;  // it is about to begin
+    out.kernels += flight->progress->kernels.load();
+    out.ready += flight->progress->ready.load();
+  }
+  return out;
 }
 
 size_t ProgramFlights::waiting(const Digest& key) const {

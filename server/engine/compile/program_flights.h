@@ -11,6 +11,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -33,11 +34,18 @@ class ProgramFlights {
 
   size_t waiting(const Digest& key) const UOPD_EXCLUDES(mu_);  // callers that have not left
 
+  // The flights that callers of a flow (Caller::flow) have joined, and their kernels.
+  struct Progress {
+    uint32_t programs = 0, kernels = 0, ready = 0;
+  };
+  Progress ProgressOf(std::string_view flow) const UOPD_EXCLUDES(mu_);
+
  private:
   struct Flight {
     std::vector<std::shared_ptr<Preparation>> callers;  // guarded by mu_; some may have left
     std::atomic<int> waiting{0};
-    std::atomic<bool> deserted{false};  // the work has noticed that nobody waits
+    std::atomic<bool> deserted{false};          // the work has noticed that nobody waits
+    std::shared_ptr<CompileProgress> progress;  // guarded by mu_: the work's present try
   };
   void Run(const Digest& key, Flight& flight, const RequestContext& first, const Fly& fly)
       UOPD_EXCLUDES(mu_);

@@ -41,7 +41,14 @@ void TuningService::Stop() {
     }
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < dropped.size(); ++i) metrics::TuneQueue().Add(-1);
+  for (const TuningTask& task : dropped) {
+    metrics::TuneQueue().Add(-1);
+    kernels_left_.fetch_sub(Left(task));
+  }
+}
+
+size_t TuningService::Left(const TuningTask& task) {
+  return static_cast<size_t>(std::ranges::count(task.kernels, false, &TuningTask::Kernel::done));
 }
 
 cache::Key TuningService::KeyOf(std::string_view graph, const devices::Device& device,
@@ -82,11 +89,11 @@ void TuningService::Add(TuningTask task) {
   for (auto& [processor, part] : parts) {
     Queue& queue = queues_[processor];
     if (queue.tasks.size() >= kMaxQueued) {
-      const auto left = std::ranges::count(part.kernels, false, &TuningTask::Kernel::done);
-      metrics::TuneKernels({"dropped"}).Increment(static_cast<uint64_t>(left));
+      metrics::TuneKernels({"dropped"}).Increment(Left(part));
       continue;
     }
     metrics::TuneQueue().Add(1);
+    kernels_left_.fetch_add(Left(part));
     queue.tasks.push_back(std::move(part));
     if (!queue.thread.joinable()) queue.thread = std::thread([this, &queue] { Work(queue); });
     queue.wake.notify_one();
@@ -122,9 +129,10 @@ void TuningService::RestAfter(const Queue& queue, const TuningTask& task) {
 }
 
 void TuningService::Run(Queue& queue, TuningTask& task) {
-  for (size_t i = 0; i < task.kernels.size() && !stopped(); ++i) {
-    if (task.program.expired()) return;
-    if (!task.kernels[i].done) TuneOne(queue, task, i);
+  for (size_t i = 0; i < task.kernels.size(); ++i) {
+    if (task.kernels[i].done) continue;
+    if (!stopped() && !task.program.expired()) TuneOne(queue, task, i);
+    kernels_left_.fetch_sub(1);
   }
 }
 

@@ -70,6 +70,8 @@ class TuningService {
   std::optional<TuningRecord> Find(std::string_view graph, const devices::Device& device,
                                    const CompileOptions& options);
   void Add(TuningTask task) UOPD_EXCLUDES(mu_);
+  // Kernels of all tasks that are not done.
+  size_t kernels_left() const { return kernels_left_.load(std::memory_order_relaxed); }
   // Ends the running searches for good, within the time that killing a worker takes. Drops the
   // rest.
   void Stop() UOPD_EXCLUDES(mu_);
@@ -96,12 +98,14 @@ class TuningService {
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i);
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
+  static size_t Left(const TuningTask& task);
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   const Options options_;
   cache::Store& store_;
   KernelTuner* const tuner_;
   std::atomic<bool> stopped_{false};
+  std::atomic<size_t> kernels_left_{0};
   Mutex mu_;
   cache::LoadGroup flights_;
   // By processor. A queue is made when its first task comes. None is removed before Stop.

@@ -17,6 +17,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -132,6 +133,12 @@ struct Maybe {
 Site CallerSite();
 // Waits with the GIL released. Ctrl-C cancels what every client of the process waits for, and raises.
 void Wait(const client::Future& future);
+// The same for work that may wait inside of the client library: f() runs under the lock on a thread of
+// its own.
+void WaitFor(const std::function<absl::Status()>& f);
+// Waits until every client has room for another call, so that the call does not wait under the lock,
+// where Ctrl-C cannot reach it.
+void WaitForRoom();
 void CancelAll();
 
 inline std::vector<Tensor> Tensors(const std::vector<const Handle*>& handles) {

@@ -3,7 +3,6 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
-#include <future>
 
 #include "native/client.h"
 #include "native/registry.h"
@@ -74,22 +73,19 @@ std::unique_ptr<ClientHandle> Connect(const std::string& address, const std::str
   return handle;
 }
 
-// Sync waits without a time limit, so it gets a thread of its own.
-void Sync(const ClientHandle& c) {
-  auto& client = c.get();
-  client::Promise promise;
-  auto done = std::async(std::launch::async, [&] {
-    std::scoped_lock lock(Mutex());
-    promise.Set(client.Sync());
-  });
-  struct Join {
-    std::future<void>& f;
-    ~Join() {
-      nb::gil_scoped_release no_gil;
-      f.wait();
-    }
-  } join{done};
-  Wait(promise.future());
+nb::dict ProgressOf(const client::Progress& p) {
+  nb::dict d;
+  d["calls"] = p.calls;
+  d["upload_bytes"] = p.upload_bytes;
+  d["uploaded_bytes"] = p.uploaded_bytes;
+  d["download_bytes"] = p.download_bytes;
+  d["downloaded_bytes"] = p.downloaded_bytes;
+  if (!p.daemon) return d;
+  d["programs"] = p.daemon->programs;
+  d["kernels"] = p.daemon->kernels;
+  d["kernels_ready"] = p.daemon->kernels_ready;
+  d["kernels_to_tune"] = p.daemon->kernels_to_tune;
+  return d;
 }
 
 std::unique_ptr<Scope> EnterContext(const ClientHandle& c, const nb::dict& changes) {
@@ -149,6 +145,13 @@ void CancelAll() {
   }
 }
 
+bool AllHaveRoom(absl::Duration time) {
+  for (const auto& box : LiveBoxes()) {
+    if (box->epoch == Epoch() && !box->client.WaitForRoom(time)) return false;
+  }
+  return true;
+}
+
 void ClientHandle::Close() {
   if (box == nullptr) return;
   if (box->epoch != Epoch()) {
@@ -161,7 +164,19 @@ void ClientHandle::Close() {
 void BindClient(nb::module_& m) {
   nb::class_<ClientHandle>(m, "Client")
       .def("close", &ClientHandle::Close)
-      .def("sync", [](const ClientHandle& c) { Sync(c); })
+      .def("sync",
+           [](const ClientHandle& c) {
+             auto& client = c.get();
+             WaitFor([&] { return client.Sync(); });
+           })
+      .def("progress",
+           [](const ClientHandle& c) {
+             auto& client = c.get();
+             return ProgressOf([&] {
+               nb::gil_scoped_release no_gil;
+               return client.progress();
+             }());
+           })
       .def("cancel", [](const ClientHandle& c) { c.get().Cancel(); })
       .def("stats", &Stats)
       .def("set_seed",
@@ -183,6 +198,7 @@ void BindClient(nb::module_& m) {
       });
   nb::class_<Scope>(m, "Scope").def("end", &Scope::End);
   m.def("connect", &Connect);
+  m.def("set_progress_hook", [](const nb::object& hook) { ProgressHook() = hook; });
   m.def("set_package_folder", [](const std::string& folder) { PackageFolder() = folder; });
   // For os.register_at_fork. No thread is inside of the client library while the process forks, so that the child
   // finds the lock in order. The child never touches the parent's clients.

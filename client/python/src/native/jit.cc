@@ -50,6 +50,7 @@ void BindJit(nb::module_& m) {
         internal::CheckOwn(inputs);
         std::vector<client::VariableValue> variables;
         for (size_t i = 0; i < names.size(); ++i) variables.emplace_back(names[i], values.at(i));
+        WaitForRoom();
         Check(LockedWithoutGil([&] { return j.jit.Replay(Tensors(inputs), variables).status(); }));
       });
   m.def("jit", [](const ClientHandle& c) {

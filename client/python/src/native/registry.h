@@ -3,10 +3,16 @@
 #pragma once
 #include <string>
 
+#include "native/binding.h"
+
 namespace uopd::python {
 
 // The folder of the Python sources, with a slash at its end. Frames of its files are no callers.
 std::string& PackageFolder();
+// Called with the seconds of a long wait, again and again, and with None at its end. None: nobody.
+nb::object& ProgressHook();
+// False: a client has no room for another call even after `time`. Needs no lock and no GIL.
+bool AllHaveRoom(absl::Duration time);
 // In the child after fork().
 void NewEpoch();
 

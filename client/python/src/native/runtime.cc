@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The lock, the epoch, places in Python code, and waiting.
 #include <atomic>
+#include <future>
 #include <unordered_map>
 
 #include "native/binding.h"
@@ -71,25 +72,108 @@ Site CallerSite() {
   return site;
 }
 
-void Wait(const client::Future& future) {
-  constexpr auto kSlice = absl::Milliseconds(50);
-  for (;;) {
-    bool done = false;
-    {
-      nb::gil_scoped_release no_gil;
-      done = future.WaitFor(kSlice);
-    }
-    if (done) break;
-    if (PyErr_CheckSignals() != 0) {
-      {
-        nb::gil_scoped_release no_gil;
-        CancelAll();
-        (void)future.Wait();  // what it writes into belongs to the caller
-      }
-      throw nb::python_error();
+nb::object& ProgressHook() {
+  static auto* const hook = new nb::object(nb::none());
+  return *hook;
+}
+
+namespace {
+
+constexpr auto kSlice = absl::Milliseconds(50);
+constexpr auto kShowAfter = absl::Milliseconds(500);
+
+// A thread that waits. It tells the hook how long, again and again, and once that the wait is over.
+class Waiting {
+ public:
+  Waiting() = default;
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+  ~Waiting() {
+    if (!told_) return;
+    try {
+      Tell(nb::none());
+    } catch (nb::python_error&) {
+      PyErr_SetInterrupt();  // a destructor cannot raise: Ctrl-C comes again
     }
   }
+  // After a slice of the wait. An exception of a signal's handler is raised, others are not.
+  void Tick() {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    const absl::Duration waited = absl::Now() - begin_;
+    if (waited < kShowAfter || ProgressHook().is_none()) return;
+    told_ = true;
+    Tell(nb::float_(absl::ToDoubleSeconds(waited)));
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+
+ private:
+  static void Tell(const nb::object& seconds) {
+    try {
+      const nb::object hook = ProgressHook();
+      hook(seconds);
+    } catch (nb::python_error& e) {
+      if (e.matches(PyExc_KeyboardInterrupt)) throw;
+      e.discard_as_unraisable("the display of progress");
+    }
+  }
+  const absl::Time begin_ = absl::Now();
+  bool told_ = false;
+};
+
+}  // namespace
+
+void Wait(const client::Future& future) {
+  const auto wait = [&](absl::Duration time) {
+    nb::gil_scoped_release no_gil;
+    return future.WaitFor(time);
+  };
+  Waiting waiting;
+  try {
+    while (!wait(kSlice)) waiting.Tick();
+  } catch (nb::python_error&) {
+    {
+      // What the future writes into belongs to the caller. Parts of it may still be queued.
+      nb::gil_scoped_release no_gil;
+      do CancelAll();
+      while (!future.WaitFor(kSlice));
+    }
+    throw;
+  }
   Check(future.Wait());
+}
+
+void WaitFor(const std::function<absl::Status()>& f) {
+  client::Promise promise;
+  auto done = std::async(std::launch::async, [&] {
+    std::scoped_lock lock(Mutex());
+    promise.Set(f());
+  });
+  struct Join {
+    std::future<void>& f;
+    ~Join() {
+      nb::gil_scoped_release no_gil;
+      f.wait();
+    }
+  } join{done};
+  Wait(promise.future());
+}
+
+void WaitForRoom() {
+  if (AllHaveRoom(absl::ZeroDuration())) return;
+  const auto wait = [] {
+    nb::gil_scoped_release no_gil;
+    return AllHaveRoom(kSlice);
+  };
+  Waiting waiting;
+  try {
+    while (!wait()) waiting.Tick();
+  } catch (nb::python_error&) {
+    {
+      nb::gil_scoped_release no_gil;
+      CancelAll();
+    }
+    throw;
+  }
 }
 
 }  // namespace uopd::python

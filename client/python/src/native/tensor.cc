@@ -9,23 +9,32 @@ Handle FromBuffer(const ClientHandle& client, int dtype, const Dims& dims, nb::h
   const Buffer buffer(object, false);
   auto& c = client.get();
   const Site site = CallerSite();
-  const client::SiteScope scope(site);
-  Tensor t = LockedWithoutGil([&] {
-    return c.FromBytes(static_cast<Dtype>(dtype), dims,
-                       {buffer.bytes().data(), buffer.bytes().size()}, site);
-  });
-  Check(Locked([&] { return t.status(); }));
-  return Handle(std::move(t));
+  // Long contents are sent at once, which may wait for others to be taken.
+  constexpr size_t kLong = 4 << 20;
+  Handle result{Tensor()};
+  const auto make = [&] {
+    const client::SiteScope scope(site);
+    result.tensor() = c.FromBytes(static_cast<Dtype>(dtype), dims,
+                                  {buffer.bytes().data(), buffer.bytes().size()}, site);
+    return result.tensor().status();
+  };
+  if (buffer.bytes().size() < kLong)
+    Check(LockedWithoutGil(make));
+  else
+    WaitFor(make);
+  return result;
 }
 
 void ReadInto(const Handle& x, nb::handle out) {
   x.CheckEpoch();
   const Buffer buffer(out, true);
+  WaitForRoom();
   Wait(LockedWithoutGil([&] { return x.tensor().ReadInto(buffer.bytes()); }));
 }
 
 void Submit(const std::vector<const Handle*>& all) {
   internal::CheckOwn(all);
+  WaitForRoom();
   Check(LockedWithoutGil([&] {
     const std::vector<Tensor> tensors = Tensors(all);
     return client::Submit(tensors);

@@ -12,7 +12,7 @@ import threading
 from contextlib import ContextDecorator
 from typing import Any
 
-from . import _core
+from . import _core, progress
 
 _core.set_package_folder(str(pathlib.Path(__file__).parent) + os.sep)
 _lock = threading.RLock()
@@ -79,24 +79,27 @@ class Context(ContextDecorator):
   [2, 3]
 
   BEAM, DEBUG, NOOPT, CACHELEVEL, IGNORE_BEAM_CACHE, ALLOW_F16, ALLOW_BF16, FAST_MATH: see docs/client.md.
-  TRAINING is Tensor.training. Also a decorator.
+  TRAINING is Tensor.training. PROGRESS: 0 or 1, whether long waits are shown (docs/python.md), in all threads. Also a decorator.
   """
-  __slots__ = ("_changes", "_training", "_scopes")
+  __slots__ = ("_changes", "_training", "_progress", "_scopes")
 
   def __init__(self, **changes: int) -> None:
     self._training = changes.pop("TRAINING", None)
+    self._progress = changes.pop("PROGRESS", None)
     self._changes = changes
-    self._scopes: list[tuple[Any, bool]] = []
+    self._scopes: list[tuple[Any, bool, Any]] = []
 
   def __enter__(self) -> None:
     from .tensor import Tensor
     scope = client().enter(self._changes) if self._changes else None
-    self._scopes.append((scope, Tensor.training))
+    self._scopes.append((scope, Tensor.training, progress.wanted))
     if self._training is not None: Tensor.training = bool(self._training)
+    if self._progress is not None: progress.wanted = self._progress
   def __exit__(self, *args: object) -> None:
     from .tensor import Tensor
-    scope, before = self._scopes.pop()
-    if self._training is not None: Tensor.training = before
+    scope, training, shown = self._scopes.pop()
+    if self._training is not None: Tensor.training = training
+    if self._progress is not None: progress.wanted = shown
     if scope is not None: scope.end()
 
 
@@ -131,6 +134,7 @@ def _after_fork_in_child() -> None:
   _core.after_fork_in_child()
   _lock = threading.RLock()
   _default = None
+  progress._owner = None
 
 
 os.register_at_fork(before=_core.before_fork, after_in_parent=_core.after_fork_in_parent, after_in_child=_after_fork_in_child)

@@ -11,8 +11,9 @@ namespace {
 
 // A caller that has a thread, and its answer.
 struct Asking {
-  explicit Asking(Timer& timer)
-      : caller(std::make_shared<Preparation>(request, timer, [this](Preparation::Answer given) {
+  explicit Asking(Timer& timer, std::string flow = "")
+      : request({.caller = {.flow = std::move(flow)}}),
+        caller(std::make_shared<Preparation>(request, timer, [this](Preparation::Answer given) {
           answer = std::move(given);
           ++answers;
         })) {
@@ -34,6 +35,24 @@ class ProgramFlightsTest : public testing::Test {
   Timer timer_;
   ProgramFlights flights_;
 };
+
+TEST_F(ProgramFlightsTest, TellsEveryFlowHowFarItsCompilesAre) {
+  Asking first(timer_, "a"), second(timer_, "b");
+  const auto kernels = [&](std::string_view flow) {
+    const ProgramFlights::Progress p = flights_.ProgressOf(flow);
+    return std::tuple(p.programs, p.kernels, p.ready);
+  };
+  flights_.Join(key_, first.caller, [&](RequestContext& for_all) -> Preparation::Answer {
+    EXPECT_EQ(kernels("a"), std::tuple(1u, 0u, 0u));
+    EXPECT_EQ(kernels("b"), std::tuple(0u, 0u, 0u));
+    for_all.maybe_progress->kernels = 5;
+    for_all.maybe_progress->ready = 2;
+    flights_.Join(key_, second.caller, [&](RequestContext&) { return program_; });
+    EXPECT_EQ(kernels("b"), std::tuple(1u, 5u, 2u));
+    return program_;
+  });
+  EXPECT_EQ(kernels("a"), std::tuple(0u, 0u, 0u));
+}
 
 TEST_F(ProgramFlightsTest, TheFirstOneFliesForAll) {
   Asking first(timer_), second(timer_);

@@ -12,10 +12,32 @@ TEST(CancelledIdsTest, TheLatestAreKnown) {
   for (uint64_t id = 1; id <= CancelledIds::kMaxIds; ++id) ids.Add(id);
   ids.Add(2);  // known already: it takes no place
   EXPECT_TRUE(ids.Has(1));
-  ids.Add(9999);
+  ids.Add(99999);
   EXPECT_FALSE(ids.Has(1));
   EXPECT_TRUE(ids.Has(2));
-  EXPECT_TRUE(ids.Has(9999));
+  EXPECT_TRUE(ids.Has(99999));
+}
+
+TEST(CancelledIdsTest, WatchersAreToldOnce) {
+  CancelledIds ids;
+  int told = 0;
+  const auto watched = [&] {
+    auto out = std::make_shared<Cancellation>();
+    out->Watch([&] { ++told; });
+    return out;
+  };
+  ids.Watch(1, watched());
+  ids.Add(2);
+  EXPECT_EQ(told, 0);
+  ids.Add(1);
+  ids.Add(1);
+  EXPECT_EQ(told, 1);
+  ids.Watch(2, watched());  // cancelled before
+  EXPECT_EQ(told, 2);
+  ids.Watch(3, watched());
+  ids.Unwatch(3);
+  ids.Add(3);
+  EXPECT_EQ(told, 2);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ TEST_F(TuningServiceTest, ServesAtOnceAndSwapsWhatIsFound) {
   const auto before = program->Get();
   EXPECT_EQ(before->tuned_kernels, 0u);
   ASSERT_TRUE(Eventually([&] { return tuner_.calls == 1; }));
+  EXPECT_EQ(service->kernels_to_tune(), 1u);
   const int rests = tuner_.rests;
   go.count_down();
   EXPECT_TRUE(Eventually([&] { return IsTuned(*program); }));
@@ -79,6 +80,7 @@ TEST_F(TuningServiceTest, ServesAtOnceAndSwapsWhatIsFound) {
   EXPECT_NE(program->Get()->steps[0].kernel, before->steps[0].kernel);
   EXPECT_EQ(graph_compiler_.builds, 2);
   EXPECT_TRUE(Eventually([&] { return tuner_.rests > rests; }));
+  EXPECT_EQ(service->kernels_to_tune(), 0u);
 }
 
 TEST_F(TuningServiceTest, WithoutABeamNothingIsTuned) {
