@@ -145,6 +145,14 @@ void CancelAll() {
   }
 }
 
+void ForgetCancelled() {
+  LockedWithoutGil([] {
+    for (const auto& box : LiveBoxes()) {
+      if (box->epoch == Epoch()) box->client.Sync().IgnoreError();
+    }
+  });
+}
+
 bool AllHaveRoom(absl::Duration time) {
   for (const auto& box : LiveBoxes()) {
     if (box->epoch == Epoch() && !box->client.WaitForRoom(time)) return false;

@@ -13,6 +13,8 @@ std::string& PackageFolder();
 nb::object& ProgressHook();
 // False: a client has no room for another call even after `time`. Needs no lock and no GIL.
 bool AllHaveRoom(absl::Duration time);
+// After CancelAll: waits until all has ended, so that no later call raises what Ctrl-C has raised.
+void ForgetCancelled();
 // In the child after fork().
 void NewEpoch();
 

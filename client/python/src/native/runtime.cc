@@ -96,7 +96,7 @@ class Waiting {
       PyErr_SetInterrupt();  // a destructor cannot raise: Ctrl-C comes again
     }
   }
-  // After a slice of the wait. An exception of a signal's handler is raised, others are not.
+  // After a slice of the wait, also the last one. An exception of a signal's handler is raised, others are not.
   void Tick() {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     const absl::Duration waited = absl::Now() - begin_;
@@ -129,7 +129,7 @@ void Wait(const client::Future& future) {
   };
   Waiting waiting;
   try {
-    while (!wait(kSlice)) waiting.Tick();
+    for (bool done = false; !done; waiting.Tick()) done = wait(kSlice);
   } catch (nb::python_error&) {
     {
       // What the future writes into belongs to the caller. Parts of it may still be queued.
@@ -137,6 +137,7 @@ void Wait(const client::Future& future) {
       do CancelAll();
       while (!future.WaitFor(kSlice));
     }
+    ForgetCancelled();
     throw;
   }
   Check(future.Wait());
@@ -166,12 +167,13 @@ void WaitForRoom() {
   };
   Waiting waiting;
   try {
-    while (!wait()) waiting.Tick();
+    for (bool room = false; !room; waiting.Tick()) room = wait();
   } catch (nb::python_error&) {
     {
       nb::gil_scoped_release no_gil;
       CancelAll();
     }
+    ForgetCancelled();
     throw;
   }
 }
