@@ -70,6 +70,7 @@ void Pipeline::Continue() {
   {
     MutexLock lock(mutex_);
     paused_ = shut_down_ = false;
+    tries_ = 0;  // that the stream ended is nobody's fault
     again = open_ = !items_.empty();
   }
   MutexLock lock(handler_mutex_);
