@@ -180,9 +180,9 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
   kernel = TransposeLoads(ctx, kernel);
   UOPD_TRY(check());
-  kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
-  UOPD_TRY(check());
   kernel = MakeWmmaBlocks(ctx, kernel, target);
+  UOPD_TRY(check());
+  kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
   linear = LowerIndex(ctx, linear);

@@ -35,6 +35,10 @@ constexpr std::string_view kWmma =
     "  return sum + low + BITCAST(float, uint32_t, a & 0xffff0000u) * BITCAST(float, uint32_t, b & "
     "0xffff0000u);\n"
     "}\n"
+    "#define HALF(x) (float)BITCAST(_Float16, uint16_t, (uint16_t)(x))\n"
+    "static float wmma_f16(uint32_t a, uint32_t b, float sum) {\n"
+    "  return sum + HALF(a) * HALF(b) + HALF(a >> 16) * HALF(b >> 16);\n"
+    "}\n"
     "#define BYTES(name, first, second) \\\n"
     "  static int32_t name(uint32_t a, uint32_t b, int32_t sum) { \\\n"
     "    uint32_t out = (uint32_t)sum; \\\n"
@@ -222,9 +226,8 @@ class CWriter {
         return absl::OkStatus();
       case Op::WMMA:
         has_wmma_ = true;
-        Define(u,
-               Cat(ir::IsFloat(u.dtype()) ? "wmma_bf16(" : "wmma_u8_i8(", Operand(u.src(0)), ", ",
-                   Operand(u.src(1)), ", ", u.n_src() == 3 ? Operand(u.src(2)) : "0", ")"));
+        Define(u, Cat(WmmaFunction(u.ints()[0], u.ints()[1]), "(", Operand(u.src(0)), ", ",
+                      Operand(u.src(1)), ", ", u.n_src() == 3 ? Operand(u.src(2)) : "0", ")"));
         return absl::OkStatus();
       case Op::WMMA_BLOCK:
         return WmmaBlock(u);
@@ -233,16 +236,21 @@ class CWriter {
     }
   }
 
+  // The function that multiplies two words of these elements (kWmma, kWmmaBlock).
+  static std::string WmmaFunction(int64_t a, int64_t b) {
+    const auto name = [](int64_t number) {
+      return Name(*ir::DtypeByWire(static_cast<uint64_t>(number)));
+    };
+    return a == b && ir::IsFloat(*ir::DtypeByWire(static_cast<uint64_t>(a)))
+               ? Cat("wmma_", name(a))
+               : Cat("wmma_", name(a), "_", name(b));
+  }
+
   absl::Status WmmaBlock(UOp u) {
     has_wmma_ = has_blocks_ = true;
     const ir::WmmaBlock block = ir::WmmaBlock::Of(u);
-    const Dtype d = u.src(0).dtype();
-    const auto sign = [](int64_t dtype) {
-      return dtype == static_cast<int64_t>(ir::NumberOf(Dtype::U8)) ? "u8" : "i8";
-    };
-    Put("WMMA_BLOCK(", Type(d), ", ",
-        ir::IsFloat(d) ? std::string("wmma_bf16") : Cat("wmma_", sign(block.a), "_", sign(block.b)),
-        ", &", Place(u.src(0)), ", ", block.rows, ", ", block.columns, ", ", block.words, ", &",
+    Put("WMMA_BLOCK(", Type(u.src(0).dtype()), ", ", WmmaFunction(block.a, block.b), ", &",
+        Place(u.src(0)), ", ", block.rows, ", ", block.columns, ", ", block.words, ", &",
         Place(u.src(1)), ", ", block.row_stride * ir::ByteSize(u.src(1).dtype()), ", &",
         Place(u.src(2)), ", ", block.word_stride, ")");
     return absl::OkStatus();

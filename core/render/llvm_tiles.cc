@@ -46,11 +46,13 @@ absl::Status LlvmTiles::Block(ir::UOp u) {
   const std::string& columns = text_.names.at(u.src(2).id());
   const int64_t row_bytes = block.row_stride * ir::ByteSize(u.src(1).dtype()),
                 word_bytes = block.word_stride * 4, sum_bytes = block.columns * 4;
-  const auto sign = [](int64_t dtype) {
-    return dtype == static_cast<int64_t>(ir::NumberOf(ir::Dtype::U8)) ? "u" : "s";
+  const auto is = [](int64_t dtype, ir::Dtype d) {
+    return dtype == static_cast<int64_t>(ir::NumberOf(d));
   };
-  const std::string product = ir::IsFloat(u.src(0).dtype())
-                                  ? "@llvm.x86.tdpbf16ps"
+  const auto sign = [&](int64_t dtype) { return is(dtype, ir::Dtype::U8) ? "u" : "s"; };
+  const std::string product = is(block.a, ir::Dtype::BF16) ? "@llvm.x86.tdpbf16ps"
+                              : is(block.a, ir::Dtype::F16)
+                                  ? "@llvm.x86.tdpfp16ps"
                                   : Cat("@llvm.x86.tdpb", sign(block.a), sign(block.b), "d");
   const auto at = [&](std::string_view from, int64_t bytes) {
     const std::string out = text_.Temporary();

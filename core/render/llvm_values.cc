@@ -136,7 +136,8 @@ void LlvmValues::Exp2(UOp u) {
 // AVX512-BF16 and AVX512-VNNI, with 4, 8 or 16 lanes of 32 bits.
 absl::Status LlvmValues::Wmma(UOp u) {
   const int64_t n = Lanes(ctx_, u);
-  if (n != 4 && n != 8 && n != 16) return NoLlvmRendering(u);
+  const bool f16 = u.ints()[0] == static_cast<int64_t>(ir::NumberOf(Dtype::F16));  // tiles only
+  if (f16 || (n != 4 && n != 8 && n != 16)) return NoLlvmRendering(u);
   const std::string type = text_.TypeOf(u), words = LlvmType("i32", n),
                     pairs = Cat("<", 2 * n, " x bfloat>");
   const bool floats = ir::IsFloat(u.dtype());

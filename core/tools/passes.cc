@@ -122,6 +122,7 @@ Result MakeWmmaBlocks(UOpContext& ctx, UOp root, std::string_view) {
   using enum DtypeNumber;
   Target target = DefaultTarget();
   target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
+  target.matrix_instructions.push_back({"amx_f16", 16, 16, 32, F16, F16, F32});
   target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});
   return codegen::MakeWmmaBlocks(ctx, root, target);
 }

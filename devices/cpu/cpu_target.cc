@@ -92,6 +92,9 @@ Target Describe(const CpuTarget& cpu, int threads) {
   if (cpu.Has("amx-bf16")) {
     target.matrix_instructions.push_back({"amx_bf16", 16, 16, 32, BF16, BF16, F32});
   }
+  if (cpu.Has("amx-fp16")) {
+    target.matrix_instructions.push_back({"amx_f16", 16, 16, 32, F16, F16, F32});
+  }
   if (cpu.Has("amx-int8")) {
     target.matrix_instructions.push_back({"amx_int8", 16, 16, 64, U8, I8, I32});
   }

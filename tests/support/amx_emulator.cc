@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_replace.h"
+#include "core/ir/dtype.h"
 
 namespace uopd::tests {
 namespace {
@@ -33,12 +34,19 @@ Tile& At(int8_t i) {
   return tiles[i];
 }
 
-// Denormals count as zeros, as operands and as results.
+// Denormals count as zeros: as results, and as operands of bf16.
 float Flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x; }
 float Bf16(const uint8_t* at) {
   uint16_t bits;
   std::memcpy(&bits, at, sizeof bits);
   return Flushed(std::bit_cast<float>(static_cast<uint32_t>(bits) << 16));
+}
+
+// Denormals are numbers.
+float F16(const uint8_t* at) {
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return static_cast<float>(ir::DecodeFloat(ir::Dtype::F16, bits));
 }
 
 // The operands of sums += a b: rows of 32-bit groups.
@@ -60,6 +68,27 @@ void MultiplyBytes(Tile& sums, const Tile& a, const Tile& b) {
         const auto y = static_cast<B>(b.data[k / 4][4 * n + k % 4]);
         sum += static_cast<uint32_t>(static_cast<int32_t>(x) * static_cast<int32_t>(y));
       }
+      std::memcpy(&sums.data[m][4 * n], &sum, 4);
+    }
+  }
+}
+
+// Elements 0 and 1 of the pairs are added up apart, fused; then both sums are added to the old one.
+template <class Decode>
+void MultiplyPairs(Tile& sums, const Tile& a, const Tile& b, Decode decode) {
+  CheckShapes(sums, a, b);
+  for (int m = 0; m < sums.rows; ++m) {
+    for (int n = 0; n < sums.bytes / 4; ++n) {
+      float part[2] = {0, 0};
+      for (int k = 0; k < a.bytes / 4; ++k) {
+        for (int of = 0; of < 2; ++of) {
+          part[of] = Flushed(std::fma(decode(&a.data[m][4 * k + 2 * of]),
+                                      decode(&b.data[k][4 * n + 2 * of]), part[of]));
+        }
+      }
+      float sum;
+      std::memcpy(&sum, &sums.data[m][4 * n], 4);
+      sum = Flushed(Flushed(sum) + Flushed(part[0] + part[1]));
       std::memcpy(&sums.data[m][4 * n], &sum, 4);
     }
   }
@@ -98,26 +127,11 @@ UOPD_EXPORT uopd_amx_tilestored64(int8_t tile, uint8_t* to, int64_t stride) {
   for (int i = 0; i < t.rows; ++i)
     std::memcpy(to + i * stride, t.data[i], static_cast<size_t>(t.bytes));
 }
-// Elements 0 and 1 of the pairs are added up apart, fused; then both sums are added to the old one.
 UOPD_EXPORT uopd_amx_tdpbf16ps(int8_t to, int8_t first, int8_t second) {
-  Tile& sums = At(to);
-  const Tile &a = At(first), &b = At(second);
-  CheckShapes(sums, a, b);
-  for (int m = 0; m < sums.rows; ++m) {
-    for (int n = 0; n < sums.bytes / 4; ++n) {
-      float part[2] = {0, 0};
-      for (int k = 0; k < a.bytes / 4; ++k) {
-        for (int of = 0; of < 2; ++of) {
-          part[of] = Flushed(std::fma(Bf16(&a.data[m][4 * k + 2 * of]),
-                                      Bf16(&b.data[k][4 * n + 2 * of]), part[of]));
-        }
-      }
-      float sum;
-      std::memcpy(&sum, &sums.data[m][4 * n], 4);
-      sum = Flushed(Flushed(sum) + Flushed(part[0] + part[1]));
-      std::memcpy(&sums.data[m][4 * n], &sum, 4);
-    }
-  }
+  MultiplyPairs(At(to), At(first), At(second), Bf16);
+}
+UOPD_EXPORT uopd_amx_tdpfp16ps(int8_t to, int8_t first, int8_t second) {
+  MultiplyPairs(At(to), At(first), At(second), F16);
 }
 UOPD_EXPORT uopd_amx_tdpbusd(int8_t to, int8_t first, int8_t second) {
   MultiplyBytes<uint8_t, int8_t>(At(to), At(first), At(second));

@@ -42,6 +42,7 @@ std::vector<MatrixInstruction> DotInstructions(CompiledText::Language language) 
 std::vector<MatrixInstruction> TileInstructions(CompiledText::Language language) {
   using enum DtypeNumber;
   std::vector<MatrixInstruction> out = {{"amx_bf16", 16, 16, 32, BF16, BF16, F32},
+                                        {"amx_f16", 16, 16, 32, F16, F16, F32},
                                         {"amx_int8", 16, 16, 64, U8, I8, I32}};
   for (const MatrixInstruction& i : DotInstructions(language)) out.push_back(i);
   return out;

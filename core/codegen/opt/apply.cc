@@ -142,7 +142,7 @@ UOp OptPlan::MakeBlocked(UOp reduce, UOp value, std::span<const MadeAxis> made,
 
 bool OptPlan::IsTensorCore(UOp reduce) const {
   const auto closed = reduce.closed();
-  return instruction_ != nullptr && reduce.Is(Op::REDUCE) &&
+  return instruction_.has_value() && reduce.Is(Op::REDUCE) &&
          std::find(closed.begin(), closed.end(), axes_[group_axis_].range) != closed.end();
 }
 

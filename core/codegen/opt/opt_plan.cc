@@ -141,7 +141,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
   const bool threaded = threaded_;
   const size_t packed = packed_.size();
-  const MatrixInstruction* const instruction = instruction_;
+  const std::optional<MatrixInstruction> instruction = instruction_;
   absl::Status status = opt.kind == OptKind::kPack         ? Pack(opt)
                         : opt.kind == OptKind::kStream     ? Stream(opt)
                         : opt.kind == OptKind::kPrefetch   ? Prefetch(opt)
@@ -169,7 +169,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 void OptPlan::Clear() {
   axes_ = unsplit_;
   threaded_ = false;
-  instruction_ = nullptr;
+  instruction_.reset();
   packed_.clear();
   streamed_.clear();
   prefetched_.clear();
@@ -372,11 +372,11 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
   if (!axis.is_reduce) return bad("the axis is not reduced");
-  if (instruction_ != nullptr) return bad("the kernel has a TC already");
+  if (instruction_.has_value()) return bad("the kernel has a TC already");
   if (has_stages_) return bad("the kernel stages values");
   if (axis.HasBlock()) return bad("TC comes before BLOCK of its axis");
   int64_t fits = 0;
-  for (const MatrixInstruction& i : target_.matrix_instructions) {
+  for (const MatrixInstruction& i : RowInstructions(target_)) {
     bool computes = true, any = false;
     for (UOp u : order_) {
       const auto closed = u.closed();
@@ -387,7 +387,7 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
       for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) computes = computes && !n.Is(Op::REDUCE);
     }
     if (!computes || !any || ++fits < opt.amount) continue;
-    instruction_ = &i;
+    instruction_ = i;
     group_axis_ = static_cast<size_t>(opt.axis);
     const bool divides = axis.size >= 0 && axis.size % i.k == 0;
     return SplitOff(axis, {AxisType::UNROLL, i.k, false, true}, divides);

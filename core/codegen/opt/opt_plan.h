@@ -5,6 +5,7 @@
 // For a kernel without stages Add does not build the kernel, so the heuristic can try many opts.
 #pragma once
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,8 +50,10 @@ class OptPlan {
   absl::Status Add(const Opt& opt);
   void Clear();
   const std::vector<Opt>& opts() const { return opts_; }
-  // The instruction of the TC among the opts, an element of the target's list, or null.
-  const MatrixInstruction* maybe_instruction() const { return instruction_; }
+  // The instruction of the TC among the opts, one of RowInstructions, or null.
+  const MatrixInstruction* maybe_instruction() const {
+    return instruction_ ? &*instruction_ : nullptr;
+  }
 
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
   // ids are renumbered without gaps. An amount that does not divide its axis pads it: the last
@@ -151,7 +154,7 @@ class OptPlan {
     int64_t stride;  // of the load along the axis, in elements
   };
   std::vector<Prefetched> prefetched_;
-  const MatrixInstruction* instruction_ = nullptr;
+  std::optional<MatrixInstruction> instruction_;
   size_t group_axis_ = 0;  // of TC
   std::vector<Opt> opts_;
 

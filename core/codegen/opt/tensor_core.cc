@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/opt/tensor_core.h"
 
+#include <algorithm>
+
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/simplify.h"
@@ -49,8 +51,25 @@ std::optional<Factors> SmallFactors(UOp reduce) {
   return out;
 }
 
+std::vector<MatrixInstruction> RowInstructions(const Target& target) {
+  std::vector<MatrixInstruction> out;
+  for (const MatrixInstruction& i : target.matrix_instructions) {
+    if (i.m == 1) out.push_back(i);
+  }
+  for (const MatrixInstruction& tile : target.matrix_instructions) {
+    const bool has_row = std::ranges::any_of(out, [&](const MatrixInstruction& i) {
+      return i.a == tile.a && i.b == tile.b && i.sum == tile.sum;
+    });
+    if (has_row) continue;
+    MatrixInstruction row = tile;
+    row.m = 1, row.k = 32 / ir::Bits(*ir::DtypeByWire(static_cast<uint64_t>(tile.a)));
+    out.push_back(row);
+  }
+  return out;
+}
+
 bool Computes(const MatrixInstruction& instruction, const Factors& factors, Dtype sum) {
-  if (instruction.m != 1 || instruction.sum != NumberOf(sum)) return false;
+  if (instruction.sum != NumberOf(sum)) return false;
   const Dtype a = factors.a.dtype(), b = factors.b.dtype();
   if (instruction.a == DtypeNumber::U8 && instruction.b == DtypeNumber::I8)
     return IsByte(a) && IsByte(b);

@@ -9,6 +9,7 @@
 #pragma once
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "core/base/target.h"
 #include "core/ir/context.h"
@@ -22,7 +23,12 @@ struct Factors {
 // Those of REDUCE(ADD, MUL(CAST(a), CAST(b))) where a and b are narrower than 32 bits.
 std::optional<Factors> SmallFactors(ir::UOp reduce);
 
-// Whether the instruction computes such a sum. An instruction that takes one unsigned and one
+// The instructions that TC chooses from, best first: those of one row (m = 1), then one row of each tile
+// (m > 1) that the target has no such instruction for. A WMMA of the latter must become a part of a tile,
+// or is computed element by element.
+std::vector<MatrixInstruction> RowInstructions(const Target& target);
+
+// Whether the instruction, of one row, computes such a sum. An instruction that takes one unsigned and one
 // signed byte computes products of any two bytes (see DotRoles).
 bool Computes(const MatrixInstruction& instruction, const Factors& factors, ir::Dtype sum);
 

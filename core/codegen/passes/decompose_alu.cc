@@ -103,6 +103,10 @@ class AluDecomposer {
         const Ex high = at == 0 ? word << 16 : word & word.Bits(0xffff0000u);
         return high.Bitcast(Dtype::F32);
       }
+      if (of == Dtype::F16) {
+        const Ex half = (at == 0 ? word : word >> 16).Cast(Dtype::U16);
+        return half.Bitcast(Dtype::F16).Cast(Dtype::F32);
+      }
       const Ex byte = (at == 0 ? word : word >> (8 * at)).Cast(Dtype::U8);
       return (of == Dtype::I8 ? byte.Bitcast(of) : byte).Cast(d);
     };

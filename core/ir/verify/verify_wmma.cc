@@ -12,6 +12,7 @@ namespace {
 absl::Status Invalid(const std::string& message) { return absl::InvalidArgumentError(message); }
 
 bool Is(int64_t number, Dtype d) { return number == static_cast<int64_t>(NumberOf(d)); }
+bool IsPair(int64_t a, int64_t b) { return a == b && (Is(a, Dtype::BF16) || Is(a, Dtype::F16)); }
 bool IsByte(int64_t number) { return Is(number, Dtype::U8) || Is(number, Dtype::I8); }
 
 }  // namespace
@@ -19,7 +20,7 @@ bool IsByte(int64_t number) { return Is(number, Dtype::U8) || Is(number, Dtype::
 absl::Status VerifyWmma(UOp u) {
   if (u.ints().size() != 2) return Invalid("arg of WMMA is two dtypes");
   const int64_t a = u.ints()[0], b = u.ints()[1];
-  const bool floats = Is(a, Dtype::BF16) && Is(b, Dtype::BF16) && u.dtype() == Dtype::F32,
+  const bool floats = IsPair(a, b) && u.dtype() == Dtype::F32,
              bytes = Is(a, Dtype::U8) && Is(b, Dtype::I8) && u.dtype() == Dtype::I32;
   if (!floats && !bytes)
     return Invalid(Cat("WMMA of these dtypes does not give ", Name(u.dtype())));
@@ -39,7 +40,7 @@ absl::Status VerifyWmmaBlock(UOp u) {
     if (!s.Is(Op::INDEX)) return Invalid("WMMA_BLOCK of something that is no INDEX");
   }
   const Dtype sum = u.src(0).dtype(), row = u.src(1).dtype(), column = u.src(2).dtype();
-  const bool floats = Is(block.a, Dtype::BF16) && Is(block.b, Dtype::BF16) && sum == Dtype::F32,
+  const bool floats = IsPair(block.a, block.b) && sum == Dtype::F32,
              bytes = IsByte(block.a) && IsByte(block.b) && sum == Dtype::I32;
   if (!floats && !bytes)
     return Invalid(Cat("WMMA_BLOCK of these dtypes does not give ", Name(sum)));

@@ -50,12 +50,14 @@ Dims InverseOf(const std::vector<int64_t>& order) {
 }
 
 // The elements that a matrix instruction of the target takes together, if they fill 32 bits; else
-// 1.
-int64_t WordOf(Dtype dtype, Dtype sum, const Target& target) {
+// 1. Tiles (m > 1) without an instruction of one row need `rows` and `terms` that fill them.
+int64_t WordOf(Dtype dtype, Dtype sum, int64_t rows, int64_t terms, const Target& target) {
   for (const MatrixInstruction& i : target.matrix_instructions) {
     const bool bytes = i.a == DtypeNumber::U8 && (dtype == Dtype::I8 || dtype == Dtype::U8);
     if (!bytes && (i.a != NumberOf(dtype) || i.b != i.a)) continue;
-    if (i.m == 1 && i.sum == NumberOf(sum) && i.k > 1 && i.k * ir::Bits(dtype) == 32) return i.k;
+    if (i.sum != NumberOf(sum)) continue;
+    if (i.m == 1 && i.k > 1 && i.k * ir::Bits(dtype) == 32) return i.k;
+    if (i.m > 1 && rows >= i.m && terms % i.k == 0) return 32 / ir::Bits(dtype);
   }
   return 1;
 }
@@ -152,7 +154,7 @@ std::optional<PackedOperand> PackedOf(ir::UOpContext& ctx, const Product& p, con
   out.block = depthwise ? p.dims[vector] : BlockOf(p.dims[vector], lanes, target);
   std::sort(outer.begin(), outer.end());
   const auto [innermost, last] = outer.back();
-  const int64_t word = WordOf(out.dtype, p.mul.dtype(), target);
+  const int64_t word = WordOf(out.dtype, p.mul.dtype(), rows, out.used[last], target);
   if (innermost == 2 && out.used[last] % word == 0) {
     out.word = word;
     out.paired = last;

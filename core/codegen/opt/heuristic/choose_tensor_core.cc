@@ -2,7 +2,8 @@
 // Step 2 of the heuristic (heuristic_steps.h): sums of products of small elements by matrix
 // instructions.
 //
-// Invariant: TC is kept only if the vectors of step 1 have as many lanes as the instruction.
+// Invariant: TC is kept only if the vectors of step 1 have as many lanes as the instruction, and if the
+// target can execute its rows: by an instruction of one row, or in whole tiles.
 #include <algorithm>
 #include <tuple>
 
@@ -15,8 +16,8 @@
 
 namespace uopd::codegen {
 
-void Heuristic::ChooseTensorCore() {
-  if (target_.matrix_instructions.empty() || has_stages_) return;
+bool Heuristic::ChooseTensorCore() {
+  if (target_.matrix_instructions.empty() || has_stages_) return false;
   std::vector<std::tuple<bool, bool, bool, int64_t, size_t>> order;
   for (size_t a = 0; a < axes_.size(); ++a) {
     if ((reduces_ & Bit(a)) == 0 || !fixed_[a] || left_[a] < 2) continue;
@@ -29,23 +30,28 @@ void Heuristic::ChooseTensorCore() {
   const std::vector<Opt> before = plan_.opts();
   for (const auto& [no_words, padded, scattered, size, a] : order) {
     if (!Try({OptKind::kTensorCore, static_cast<int>(a), 0})) continue;
-    const MatrixInstruction& instruction = *plan_.maybe_instruction();
+    const MatrixInstruction instruction = *plan_.maybe_instruction();
+    const int64_t left = left_[a];
     if (SuitsLanes(instruction.n, !no_words)) {
       left_[a] = (left_[a] + instruction.k - 1) / instruction.k;
-      return;
+      if (ChooseMatrixTile()) return true;
+      if (std::ranges::find(target_.matrix_instructions, instruction) !=
+          target_.matrix_instructions.end())
+        return false;
+      left_[a] = left;
     }
     plan_.Clear();
     for (const Opt& o : before) UOPD_CHECK(Try(o));
   }
+  return false;
 }
 
 bool Heuristic::ChooseMatrixTile() {
-  const MatrixInstruction* rows = plan_.maybe_instruction();
-  if (rows == nullptr) return false;
-  const MatrixInstruction* tile = TileInstruction(target_, *rows);
+  const MatrixInstruction& rows = *plan_.maybe_instruction();
+  const MatrixInstruction* tile = TileInstruction(target_, rows);
   const auto tc = std::ranges::find(plan_.opts(), OptKind::kTensorCore, &Opt::kind);
   const auto words = static_cast<size_t>(tc->axis);
-  if (tile == nullptr || left_[words] % (tile->k / rows->k) != 0) return false;
+  if (tile == nullptr || left_[words] % (tile->k / rows.k) != 0) return false;
   const auto is_output = [&](size_t a) { return !IsReduce(a) && fixed_[a]; };
   size_t columns = axes_.size(), best = axes_.size();
   for (size_t a = 0; a < axes_.size(); ++a) {

@@ -14,8 +14,7 @@ constexpr double kMostLines = 8000;  // estimated limit on the length of the ker
 std::vector<Opt> Heuristic::Run() {
   ChooseVectors();
   if (reduces_ != 0) {
-    ChooseTensorCore();
-    if (!ChooseMatrixTile()) {
+    if (!ChooseTensorCore()) {
       ChooseTile();
       ChooseStageUnroll();
       ChooseUnroll();

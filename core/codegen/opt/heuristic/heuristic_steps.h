@@ -60,8 +60,9 @@ class Heuristic : KernelFacts {
   // In choose_tensor_core.cc.
   // A matrix instruction with as many lanes as the vectors have. Of the reduced axes one along which
   // the elements of words in memory lie is best, then one that needs no padding, then one along which
-  // elements are contiguous, then the longest.
-  void ChooseTensorCore();
+  // elements are contiguous, then the longest. Returns whether the opts make whole tiles; TC by tiles
+  // alone is kept only then.
+  bool ChooseTensorCore();
   // After a TC: 16 or 32 rows and one or two vectors of columns, if the target multiplies whole tiles
   // of the same elements. Packs operands whose words do not lie in memory.
   bool ChooseMatrixTile();

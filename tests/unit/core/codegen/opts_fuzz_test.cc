@@ -334,8 +334,8 @@ std::vector<KernelCase> OptsCases() {
   using codegen::OptKind;
   const std::vector<codegen::Opt> tile = {
       {OptKind::kVector, 1, 16}, {OptKind::kTensorCore, 2, 0}, {OptKind::kUpcast, 0, 16}};
-  for (const Dtype d : {Dtype::BF16, Dtype::I8}) {
-    const Dtype sum = d == Dtype::BF16 ? Dtype::F32 : Dtype::I32;
+  for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::I8}) {
+    const Dtype sum = d == Dtype::I8 ? Dtype::I32 : Dtype::F32;
     for (const bool transposed : {false, true}) {
       if (transposed && d == Dtype::I8) continue;
       out.push_back({"tiles",
@@ -344,7 +344,7 @@ std::vector<KernelCase> OptsCases() {
                                                           sum);
                      },
                      {{sum, 19 * 24}, {d, 19 * 128}, {d, 128 * 24}},
-                     d == Dtype::BF16 ? 2e-6 : 0,
+                     d == Dtype::I8 ? 0 : 2e-6,
                      true,
                      {},
                      false,
@@ -354,7 +354,7 @@ std::vector<KernelCase> OptsCases() {
         {"tiles_of_words",
          [=](UOpContext& c) { return tests::WordsMatmulKernel(c, 17, 48, 64, d, d, sum); },
          {{sum, 17 * 48}, {d, 17 * 64}, {d, 64 * 48}},
-         d == Dtype::BF16 ? 2e-6 : 0,
+         d == Dtype::I8 ? 0 : 2e-6,
          true,
          {},
          false,

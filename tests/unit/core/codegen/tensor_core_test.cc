@@ -292,6 +292,10 @@ TEST(WmmaTest, AddsTheProductsOfElements) {
                  ir::Scalar::Float(Dtype::F32, 10))
                 .f,
             11);
+  EXPECT_EQ(wmma(Dtype::F16, Dtype::F16, Dtype::F32, 0xc4003e00, 0x38004000,
+                 ir::Scalar::Float(Dtype::F32, 10))
+                .f,
+            11);
   // 255 * -128 + 1 * 2 + 0 + 3 * -1 + 5
   EXPECT_EQ(
       wmma(Dtype::U8, Dtype::I8, Dtype::I32, 0x030001ff, 0xff070280, ir::Scalar::Int(Dtype::I32, 5))
@@ -306,7 +310,8 @@ TEST(WmmaTest, AddsTheProductsOfElements) {
   };
   EXPECT_TRUE(refused(Dtype::BF16, Dtype::BF16, Dtype::I32));
   EXPECT_TRUE(refused(Dtype::I8, Dtype::I8, Dtype::I32));
-  EXPECT_TRUE(refused(Dtype::F16, Dtype::F16, Dtype::F32));
+  EXPECT_TRUE(refused(Dtype::F16, Dtype::BF16, Dtype::F32));
+  EXPECT_TRUE(refused(Dtype::F16, Dtype::F16, Dtype::F16));
 }
 
 }  // namespace

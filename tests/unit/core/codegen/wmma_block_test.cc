@@ -6,9 +6,12 @@
 
 #include "core/codegen/passes/wmma_blocks.h"
 #include "core/ir/graph.h"
+#include "core/ir/io/wire.h"
 #include "core/ir/wmma_block.h"
+#include "core/schedule/schedule.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
+#include "tests/support/model_graphs.h"
 
 namespace uopd {
 namespace {
@@ -65,18 +68,24 @@ void Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<
 
 const Opt kTc{OptKind::kTensorCore, 2, 0}, kLanes{OptKind::kVector, 1, 16},
     kTwoVectors{OptKind::kUpcast, 1, 2}, kPackColumns{OptKind::kPack, 1, 0};
+constexpr Dtype kPairs[] = {Dtype::BF16, Dtype::F16};
 Opt Rows(int64_t n) { return {OptKind::kUpcast, 0, n}; }
 
 // Rows and columns that are no multiples of a tile overlap the tile before.
-TEST(WmmaBlockTest, ProductsOfMatrices) {
+class PairsTest : public testing::TestWithParam<Dtype> {
+ protected:
+  const Dtype d_ = GetParam();
+};
+INSTANTIATE_TEST_SUITE_P(Of, PairsTest, testing::ValuesIn(kPairs),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+TEST_P(PairsTest, ProductsOfMatrices) {
   for (const auto& [m, n, k] :
        {std::array<int64_t, 3>{32, 32, 64}, {37, 51, 192}, {16, 16, 128}, {100, 40, 64}}) {
     UOpContext ctx;
-    const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, false, false, Dtype::BF16,
-                                                   Dtype::BF16, Dtype::F32);
+    const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, false, false, d_, d_, Dtype::F32);
     const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
-                           SampleBuffer(Dtype::BF16, m * k, 2, true),
-                           SampleBuffer(Dtype::BF16, k * n, 3, true)};
+                           SampleBuffer(d_, m * k, 2, true), SampleBuffer(d_, k * n, 3, true)};
     for (const int64_t rows : {16, 32}) {
       if (rows > m) continue;
       for (const bool two : {false, true}) {
@@ -114,13 +123,12 @@ TEST(WmmaBlockTest, ProductsOfBytes) {
   }
 }
 
-TEST(WmmaBlockTest, ColumnsAsWordsInMemory) {
+TEST_P(PairsTest, ColumnsAsWordsInMemory) {
   const int64_t m = 33, n = 48, k = 96;
   UOpContext ctx;
-  const UOp kernel = tests::WordsMatmulKernel(ctx, m, n, k, Dtype::BF16, Dtype::BF16, Dtype::F32);
-  const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
-                         SampleBuffer(Dtype::BF16, m * k, 2, true),
-                         SampleBuffer(Dtype::BF16, k * n, 3, true)};
+  const UOp kernel = tests::WordsMatmulKernel(ctx, m, n, k, d_, d_, Dtype::F32);
+  const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true), SampleBuffer(d_, m * k, 2, true),
+                         SampleBuffer(d_, k * n, 3, true)};
   const std::vector<Opt> opts = {kLanes, kTc, Rows(16), kTwoVectors};
   const auto blocks = BlocksOf(ctx, kernel, opts);
   ASSERT_EQ(blocks.size(), 1U);
@@ -129,13 +137,12 @@ TEST(WmmaBlockTest, ColumnsAsWordsInMemory) {
 }
 
 // out[i, j] = bias[j] + the sum over t < 3 and l of a[i + t, l] b[t, l, j]: the block adds up one t.
-TEST(WmmaBlockTest, SumsOverFurtherLoops) {
+TEST_P(PairsTest, SumsOverFurtherLoops) {
   UOpContext ctx;
   const int64_t m = 32, n = 32, k = 64, taps = 3;
   KernelBuilder build(ctx);
-  const UOp out = build.Buffer(0, Dtype::F32, m * n),
-            a = build.Buffer(1, Dtype::BF16, (m + taps - 1) * k),
-            b = build.Buffer(2, Dtype::BF16, taps * k * n), bias = build.Buffer(3, Dtype::F32, n);
+  const UOp out = build.Buffer(0, Dtype::F32, m * n), a = build.Buffer(1, d_, (m + taps - 1) * k),
+            b = build.Buffer(2, d_, taps * k * n), bias = build.Buffer(3, Dtype::F32, n);
   const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k), t = build.Reduced(taps);
   const UOp x = build.Load(a, build.At(ir::Add(ctx, i, t), k, l)),
             y = build.Load(b, build.At(build.At(t, k, l), n, j));
@@ -143,10 +150,9 @@ TEST(WmmaBlockTest, SumsOverFurtherLoops) {
   const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::array<UOp, 2>{l, t});
   const UOp kernel = build.Kernel(
       {build.StoreLoops(out, build.At(i, n, j), ir::Add(ctx, sum, build.Load(bias, j)), {i, j})});
-  const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
-                         SampleBuffer(Dtype::BF16, (m + taps - 1) * k, 2, true),
-                         SampleBuffer(Dtype::BF16, taps * k * n, 3, true),
-                         SampleBuffer(Dtype::F32, n, 4, true)};
+  const Memory memory = {
+      SampleBuffer(Dtype::F32, m * n, 1, true), SampleBuffer(d_, (m + taps - 1) * k, 2, true),
+      SampleBuffer(d_, taps * k * n, 3, true), SampleBuffer(Dtype::F32, n, 4, true)};
   for (const int64_t rows : {16, 32}) {
     const std::vector<Opt> opts = {kLanes, kTc, Rows(rows), kPackColumns, kTwoVectors};
     const auto blocks = BlocksOf(ctx, kernel, opts);
@@ -156,13 +162,35 @@ TEST(WmmaBlockTest, SumsOverFurtherLoops) {
   }
 }
 
+// The same with rows that are f32 in memory, rounded, and 0 above the first one and below the last one.
+TEST_P(PairsTest, GatedRowsThatAreRounded) {
+  UOpContext ctx;
+  const int64_t m = 37, n = 32, k = 64, taps = 3;
+  KernelBuilder build(ctx);
+  const UOp i = build.Loop(m), j = build.Loop(n), t = build.Reduced(taps), l = build.Reduced(k);
+  const UOp row = ir::Add(ctx, ir::Add(ctx, i, t), ctx.Idx(-1));
+  const UOp inside = ir::And(ctx, ir::Lt(ctx, ctx.Idx(-1), row), ir::Lt(ctx, row, ctx.Idx(m)));
+  const UOp x = build.Load(build.Buffer(1, Dtype::F32, m * k), build.At(row, k, l), inside),
+            y = build.Load(build.Buffer(2, d_, taps * k * n), build.At(build.At(t, k, l), n, j));
+  const UOp product =
+      ir::Mul(ctx, ir::Cast(ctx, ir::Cast(ctx, x, d_), Dtype::F32), ir::Cast(ctx, y, Dtype::F32));
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::array<UOp, 2>{t, l});
+  const UOp kernel = build.Kernel(
+      {build.StoreLoops(build.Buffer(0, Dtype::F32, m * n), build.At(i, n, j), sum, {i, j})});
+  EXPECT_EQ(BlocksOf(ctx, kernel, nullptr).size(), 1U);
+  const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
+                         SampleBuffer(Dtype::F32, m * k, 2, true),
+                         SampleBuffer(d_, taps * k * n, 3, true)};
+  Check(ctx, kernel, memory, nullptr, 1e-6);
+}
+
 // What has not the form of tiles is computed row by row: sums over too few elements, too few rows, rows
 // that are not contiguous, a matrix that the kernel stores to.
-TEST(WmmaBlockTest, OtherShapesHaveNoBlocks) {
+TEST_P(PairsTest, OtherShapesHaveNoBlocks) {
   UOpContext ctx;
   const auto blocks = [&](int64_t m, int64_t k, bool transposed, int64_t rows) {
-    const UOp kernel = tests::WideningMatmulKernel(ctx, m, 32, k, transposed, false, Dtype::BF16,
-                                                   Dtype::BF16, Dtype::F32);
+    const UOp kernel =
+        tests::WideningMatmulKernel(ctx, m, 32, k, transposed, false, d_, d_, Dtype::F32);
     return BlocksOf(ctx, kernel, {kLanes, kTc, Rows(rows), kPackColumns}).size();
   };
   EXPECT_EQ(blocks(32, 64, false, 16), 1U);
@@ -170,38 +198,81 @@ TEST(WmmaBlockTest, OtherShapesHaveNoBlocks) {
   EXPECT_EQ(blocks(32, 64, false, 8), 0U);
   EXPECT_EQ(blocks(32, 64, true, 16), 0U);
   const auto of_words = [&](int64_t k) {
-    const UOp kernel =
-        tests::WordsMatmulKernel(ctx, 16, 16, k, Dtype::BF16, Dtype::BF16, Dtype::F32);
+    const UOp kernel = tests::WordsMatmulKernel(ctx, 16, 16, k, d_, d_, Dtype::F32);
     return BlocksOf(ctx, kernel, {kLanes, kTc, Rows(16)}).size();
   };
   EXPECT_EQ(of_words(2 * codegen::kMostBlockWords), 1U);
   EXPECT_EQ(of_words(2 * codegen::kMostBlockWords + 32), 0U);
 }
 
-TEST(WmmaBlockTest, KeepsNanAndInfinity) {
+TEST_P(PairsTest, KeepsNanAndInfinity) {
   UOpContext ctx;
   const int64_t m = 16, n = 16, k = 32;
-  const UOp kernel =
-      tests::WideningMatmulKernel(ctx, m, n, k, false, false, Dtype::BF16, Dtype::BF16, Dtype::F32);
-  Memory memory = {
-      SampleBuffer(Dtype::F32, m * n, 1, true), SampleBuffer(Dtype::BF16, m * k, 2, true), {}};
+  const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, false, false, d_, d_, Dtype::F32);
+  Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true), SampleBuffer(d_, m * k, 2, true), {}};
   for (int64_t i = 0; i < k * n; ++i) {
     memory[2].resize(memory[2].size() + 2);
-    tests::StoreScalar(ir::Scalar::Float(Dtype::BF16, 1 + static_cast<double>(i % 7)),
+    tests::StoreScalar(ir::Scalar::Float(d_, 1 + static_cast<double>(i % 7)),
                        &memory[2][static_cast<size_t>(2 * i)]);
   }
   const double specials[] = {NAN, INFINITY, -INFINITY, 1e-40, -3e-39};
   for (size_t row = 0; row < 5; ++row) {
-    tests::StoreScalar(ir::Scalar::Float(Dtype::BF16, specials[row]),
+    tests::StoreScalar(ir::Scalar::Float(d_, specials[row]),
                        &memory[1][2 * (row * static_cast<size_t>(k) + row)]);
   }
   Check(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 1e-6);
 }
 
+// f16 keeps denormals, as operands and in sums: the smallest product, 2^-48, is a usual f32. Their sums are
+// exact, so a single one that is taken for zero shows.
+TEST(WmmaBlockTest, DenormalsOfF16AreNumbers) {
+  UOpContext ctx;
+  const int64_t m = 16, n = 16, k = 32;
+  const UOp kernel =
+      tests::WideningMatmulKernel(ctx, m, n, k, false, false, Dtype::F16, Dtype::F16, Dtype::F32);
+  Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true), {}, {}};
+  for (size_t of : {1, 2}) {
+    for (int64_t i = 0; i < 16 * k; ++i) {
+      memory[of].resize(memory[of].size() + 2);
+      const auto multiple = static_cast<double>(i * static_cast<int64_t>(of + 4) % 1024 - 512);
+      tests::StoreScalar(ir::Scalar::Float(Dtype::F16, std::ldexp(multiple, -24)),
+                         &memory[of][static_cast<size_t>(2 * i)]);
+    }
+  }
+  Check(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 0);
+}
+
+// There is no instruction of one row for f16: opts without a grid of tiles mean products of elements, and
+// the heuristic takes no TC.
+TEST(WmmaBlockTest, WithoutTilesF16IsComputedByElements) {
+  for (const bool transposed : {false, true}) {
+    UOpContext ctx;
+    const int64_t m = 8, n = 48, k = 96;
+    const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, false, transposed, Dtype::F16,
+                                                   Dtype::F16, Dtype::F32);
+    const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
+                           SampleBuffer(Dtype::F16, m * k, 2, true),
+                           SampleBuffer(Dtype::F16, k * n, 3, true)};
+    const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(std::ranges::count(lowered->applied, OptKind::kTensorCore, &Opt::kind), 0);
+    Check(ctx, kernel, memory, nullptr, 1e-6);
+    for (const std::vector<Opt>& opts : {std::vector<Opt>{kTc},
+                                         {kLanes, kTc, Rows(4), kPackColumns},
+                                         {{OptKind::kVector, 2, 16}, kTc},
+                                         {kTc, {OptKind::kUnroll, 2, 4}}}) {
+      const auto chosen = codegen::Lower(ctx, kernel, TileTarget(), {.opts = &opts});
+      ASSERT_TRUE(chosen.ok()) << chosen.status();
+      for (UOp u : chosen->linear.srcs()) EXPECT_FALSE(u.Is({Op::WMMA, Op::WMMA_BLOCK}));
+      Check(ctx, kernel, memory, opts, 1e-6);
+    }
+  }
+}
+
 // Rows that are no words in memory (transposed, or of f32 values that are rounded) are packed as such.
 TEST(WmmaBlockTest, TheHeuristicMakesTiles) {
   for (const auto& [m, n, k] : {std::array<int64_t, 3>{64, 96, 256}, {20, 50, 128}}) {
-    for (const Dtype d : {Dtype::BF16, Dtype::I8}) {
+    for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::I8}) {
       for (const bool ta : {false, true}) {
         for (const bool tb : {false, true}) {
           // Of few products the lanes of words lie along the sum.
@@ -215,8 +286,8 @@ TEST(WmmaBlockTest, TheHeuristicMakesTiles) {
           EXPECT_EQ(blocks[0].rows, m == 20 ? 16 : 32);
           EXPECT_EQ(blocks[0].columns, 32);
           const Memory memory = {SampleBuffer(sum, m * n, 1, true),
-                                 SampleBuffer(d, m * k, 2, d == Dtype::BF16),
-                                 SampleBuffer(d, k * n, 3, d == Dtype::BF16)};
+                                 SampleBuffer(d, m * k, 2, d != Dtype::I8),
+                                 SampleBuffer(d, k * n, 3, d != Dtype::I8)};
           Check(ctx, kernel, memory, nullptr, d == Dtype::I8 ? 0 : 1e-6);
         }
       }
@@ -232,21 +303,20 @@ TEST(WmmaBlockTest, TheHeuristicMakesTiles) {
 
 // out[i, j] = the sum over l of a[l, i] b[l, j] where a lies in memory as words [l / 2, i], and as words
 // [i, l / 2]. Words of rows that do not follow each other are packed.
-TEST(WmmaBlockTest, RowsOfWords) {
+TEST_P(PairsTest, RowsOfWords) {
   for (const bool contiguous : {false, true}) {
     UOpContext ctx;
     const int64_t m = 48, n = 64, k = 128;
     KernelBuilder build(ctx);
-    const UOp words = build.Buffer(1, Dtype::U32, m * k / 2),
-              b = build.Buffer(2, Dtype::BF16, k * n);
+    const UOp words = build.Buffer(1, Dtype::U32, m * k / 2), b = build.Buffer(2, d_, k * n);
     const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
     const UOp pair = ir::Alu(ctx, Op::FLOORDIV, {l, ctx.Idx(2)}),
               at = ir::Alu(ctx, Op::FLOORMOD, {l, ctx.Idx(2)});
     const UOp word =
         build.Load(words, contiguous ? build.At(i, k / 2, pair) : build.At(pair, m, i));
     const UOp shift = ir::Mul(ctx, ir::Cast(ctx, at, Dtype::U32), ctx.Int(Dtype::U32, 16));
-    const UOp a = ir::Bitcast(ctx, ir::Cast(ctx, ir::Alu(ctx, Op::SHR, {word, shift}), Dtype::U16),
-                              Dtype::BF16);
+    const UOp a =
+        ir::Bitcast(ctx, ir::Cast(ctx, ir::Alu(ctx, Op::SHR, {word, shift}), Dtype::U16), d_);
     const UOp product = ir::Mul(ctx, ir::Cast(ctx, a, Dtype::F32),
                                 ir::Cast(ctx, build.Load(b, build.At(l, n, j)), Dtype::F32));
     const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::array<UOp, 1>{l});
@@ -258,38 +328,37 @@ TEST(WmmaBlockTest, RowsOfWords) {
     EXPECT_EQ(packs, contiguous ? 1 : 2);
     EXPECT_EQ(BlocksOf(ctx, kernel, nullptr).size(), 1U) << contiguous;
     const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
-                           SampleBuffer(Dtype::BF16, m * k, 2, true),
-                           SampleBuffer(Dtype::BF16, k * n, 3, true)};
+                           SampleBuffer(d_, m * k, 2, true), SampleBuffer(d_, k * n, 3, true)};
     Check(ctx, kernel, memory, nullptr, 1e-6);
   }
 }
 
 // A kernel that stores to the rows it reads cannot read them by tiles. Then the opts are those for
 // vectors: a grid of 16 rows and two vectors would not fit in the registers.
-TEST(WmmaBlockTest, WithoutTilesTheOptsAreThoseOfVectors) {
+TEST_P(PairsTest, WithoutTilesTheOptsAreThoseOfVectors) {
   UOpContext ctx;
   const int64_t m = 64, n = 64, k = 128;
   KernelBuilder build(ctx);
-  const UOp a = build.Buffer(0, Dtype::BF16, m * k), b = build.Buffer(1, Dtype::BF16, k * n);
+  const UOp a = build.Buffer(0, d_, m * k), b = build.Buffer(1, d_, k * n);
   const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
   const UOp product = ir::Mul(ctx, ir::Cast(ctx, build.Load(a, build.At(i, k, l)), Dtype::F32),
                               ir::Cast(ctx, build.Load(b, build.At(l, n, j)), Dtype::F32));
   const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::array<UOp, 1>{l});
-  const UOp kernel = build.Kernel(
-      {build.StoreLoops(a, build.At(i, k, j), ir::Cast(ctx, sum, Dtype::BF16), {i, j})});
+  const UOp kernel =
+      build.Kernel({build.StoreLoops(a, build.At(i, k, j), ir::Cast(ctx, sum, d_), {i, j})});
   const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
   ASSERT_TRUE(lowered.ok()) << lowered.status();
   for (const Opt& o : lowered->applied) EXPECT_LT(o.amount, o.kind == OptKind::kUpcast ? 16 : 99);
+  EXPECT_EQ(std::ranges::count(lowered->applied, OptKind::kTensorCore, &Opt::kind),
+            d_ == Dtype::BF16 ? 1 : 0);
 }
 
-TEST(WmmaBlockTest, RowsThatAreRounded) {
+TEST_P(PairsTest, RowsThatAreRounded) {
   UOpContext ctx;
   const int64_t m = 64, n = 64, k = 128;
   KernelBuilder build(ctx);
   const UOp i = build.Loop(m), j = build.Loop(n), l = build.Reduced(k);
-  const auto rounded = [&](UOp x) {
-    return ir::Cast(ctx, ir::Cast(ctx, x, Dtype::BF16), Dtype::F32);
-  };
+  const auto rounded = [&](UOp x) { return ir::Cast(ctx, ir::Cast(ctx, x, d_), Dtype::F32); };
   const UOp x = rounded(build.Load(build.Buffer(1, Dtype::F32, m * k), build.At(i, k, l))),
             y = rounded(build.Load(build.Buffer(2, Dtype::F32, k * n), build.At(l, n, j)));
   const UOp sum = ir::ReduceRanges(ctx, Op::ADD, ir::Mul(ctx, x, y), std::array<UOp, 1>{l});
@@ -300,6 +369,30 @@ TEST(WmmaBlockTest, RowsThatAreRounded) {
                          SampleBuffer(Dtype::F32, m * k, 2, true),
                          SampleBuffer(Dtype::F32, k * n, 3, true)};
   Check(ctx, kernel, memory, nullptr, 1e-6);
+}
+
+// A product of f32 whose operands the client allows to round to f16, and to either of both.
+TEST(WmmaBlockTest, AllowedProductsUseTiles) {
+  using enum DtypeNumber;
+  for (const auto& [allowed, used] :
+       {std::pair<DtypeNumberSet, Dtype>{{F16}, Dtype::F16}, {{BF16, F16}, Dtype::BF16}}) {
+    UOpContext ctx;
+    test::GraphBuilder g(ctx);
+    g.Output(g.MatMul(g.Input({64, 128}), g.Input({128, 64})));
+    schedule::Options options;
+    options.limits = schedule::KernelLimits::Of(TileTarget());
+    options.allowed_products = allowed;
+    const auto schedule = schedule::MakeSchedule(ctx, g.Finish(), options);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    std::vector<int64_t> elements;
+    for (const schedule::Item& item : schedule->items) {
+      UOpContext kernel;
+      const auto sink = ir::Decode(kernel, item.graph, ir::Level::kKernel);
+      ASSERT_TRUE(sink.ok()) << sink.status();
+      for (const ir::WmmaBlock& b : BlocksOf(kernel, *sink, nullptr)) elements.push_back(b.a);
+    }
+    EXPECT_EQ(elements, std::vector<int64_t>{static_cast<int64_t>(NumberOf(used))});
+  }
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ TEST(CpuTargetTest, ListsMatrixInstructions) {
   EXPECT_THAT(MatrixNames("+avx512bf16,+avx512f"), ElementsAre("avx512_bf16"));
   EXPECT_THAT(MatrixNames("+amx-bf16,+amx-int8,+amx-tile,+avx512bf16,+avx512f,+avx512vnni"),
               ElementsAre("amx_bf16", "amx_int8", "avx512_bf16", "avx512_vnni"));
+  EXPECT_THAT(MatrixNames("+amx-bf16,+amx-fp16,+amx-tile,+avx512bf16,+avx512f,+avx512fp16"),
+              ElementsAre("amx_bf16", "amx_f16", "avx512_bf16"));
 }
 
 TEST(CpuTargetTest, KeepsThreadsAndToolchain) {

@@ -191,9 +191,11 @@ TEST(Spec, BlocksOfMatricesAreChecked) {
     return std::string(VerifyNode(ctx, block, Level::kLinear).message());
   };
   const auto bf16 = static_cast<int64_t>(NumberOf(Dtype::BF16)),
+             f16 = static_cast<int64_t>(NumberOf(Dtype::F16)),
              i8 = static_cast<int64_t>(NumberOf(Dtype::I8));
   using enum Dtype;
   EXPECT_EQ(verify(F32, U16, U32, {bf16, bf16, 16, 16, 16, 32, 16}), "");
+  EXPECT_EQ(verify(F32, F16, U32, {f16, f16, 16, 16, 16, 32, 16}), "");
   EXPECT_EQ(verify(I32, I8, U32, {i8, i8, 16, 16, 16, 64, 16}), "");
   EXPECT_EQ(verify(I32, U32, U32, {i8, i8, 16, 16, 16, 16, 16}), "");
   EXPECT_EQ(verify(F32, U16, U32, {bf16, bf16, 16, 16, 16, 32}),
@@ -201,6 +203,8 @@ TEST(Spec, BlocksOfMatricesAreChecked) {
   EXPECT_EQ(verify(I32, U16, U32, {bf16, bf16, 16, 16, 16, 32, 16}),
             "WMMA_BLOCK of these dtypes does not give i32");
   EXPECT_EQ(verify(F32, U16, U32, {bf16, i8, 16, 16, 16, 32, 16}),
+            "WMMA_BLOCK of these dtypes does not give f32");
+  EXPECT_EQ(verify(F32, U16, U32, {bf16, f16, 16, 16, 16, 32, 16}),
             "WMMA_BLOCK of these dtypes does not give f32");
   EXPECT_EQ(verify(F32, F32, U32, {bf16, bf16, 16, 16, 16, 32, 16}), "WMMA_BLOCK of rows of f32");
   EXPECT_EQ(verify(F32, U16, U16, {bf16, bf16, 16, 16, 16, 32, 16}),

@@ -219,28 +219,31 @@ TEST(StoppedScanTest, AThreadThatWaitsStops) {
 }
 
 // Machines with AMX are rare. Everywhere, the compiler must select its instructions, with operands in the
-// right order: tdpbf16ps tmm0, tmm4, tmm6 and the end of the function.
+// right order: tdpbf16ps or tdpfp16ps tmm0, tmm4, tmm6 and the end of the function.
 TEST(TileInstructionsTest, AreCompiled) {
-  UOpContext ctx;
-  Target target = tests::WideTarget();
-  target.matrix_instructions = tests::TileInstructions(tests::CompiledText::kC);
-  const UOp kernel = tests::WideningMatmulKernel(ctx, 64, 64, 128, false, false, Dtype::BF16,
-                                                 Dtype::BF16, Dtype::F32);
-  const auto k = codegen::Lower(ctx, kernel, target, {});
-  ASSERT_TRUE(k.ok()) << k.status();
-  const auto text = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
-  ASSERT_TRUE(text.ok()) << text.status();
   auto cpu = devices::cpu::MakeCpuTarget(
-      "+amx-bf16,+amx-int8,+amx-tile,+avx2,+avx512bf16,+avx512bw,+avx512dq,+avx512f,+avx512vl,+"
-      "fma");
+      "+amx-bf16,+amx-fp16,+amx-int8,+amx-tile,+avx2,+avx512bf16,+avx512bw,+avx512dq,+avx512f,+"
+      "avx512vl,+f16c,+fma");
   if (cpu.arch != "x86_64") GTEST_SKIP() << "tiles of another processor";
   const auto compiler = devices::cpu::CpuCompiler::Create(cpu);
   ASSERT_TRUE(compiler.ok()) << compiler.status();
-  for (const bool draft : {false, true}) {
-    const auto object = draft ? (*compiler)->CompileDraft(*text) : (*compiler)->Compile(*text);
-    ASSERT_TRUE(object.ok()) << object.status();
-    EXPECT_NE(object->find("\xC4\xE2\x4A\x5C\xC4"), std::string::npos);
-    EXPECT_NE(object->find("\xC4\xE2\x78\x49\xC0"), std::string::npos);
+  UOpContext ctx;
+  Target target = tests::WideTarget();
+  target.matrix_instructions = tests::TileInstructions(tests::CompiledText::kC);
+  for (const auto& [d, product] : {std::pair{Dtype::BF16, "\xC4\xE2\x4A\x5C\xC4"},
+                                   std::pair{Dtype::F16, "\xC4\xE2\x4B\x5C\xC4"}}) {
+    const UOp kernel =
+        tests::WideningMatmulKernel(ctx, 64, 64, 128, false, false, d, d, Dtype::F32);
+    const auto k = codegen::Lower(ctx, kernel, target, {});
+    ASSERT_TRUE(k.ok()) << k.status();
+    const auto text = render::RenderLlvmIr(ctx, k->linear, k->name, k->variables);
+    ASSERT_TRUE(text.ok()) << text.status();
+    for (const bool draft : {false, true}) {
+      const auto object = draft ? (*compiler)->CompileDraft(*text) : (*compiler)->Compile(*text);
+      ASSERT_TRUE(object.ok()) << object.status();
+      EXPECT_NE(object->find(product), std::string::npos) << Name(d);
+      EXPECT_NE(object->find("\xC4\xE2\x78\x49\xC0"), std::string::npos);
+    }
   }
 }
 

@@ -390,6 +390,28 @@ TEST(Kept, BytesArePackedInWords) {
   ExpectSame(ctx, sink, *split, WordTarget());
 }
 
+// Tiles that the target has no instruction of one row for need words only where they are filled.
+TEST(Kept, WordsForTilesAloneFillThem) {
+  for (const auto& [rows, terms] : {std::pair<int64_t, int64_t>{8, 16}, {3, 16}, {8, 18}}) {
+    ir::UOpContext ctx;
+    GraphBuilder g(ctx);
+    g.Output(g.MatMul(g.Input({rows, terms}), g.Input({terms, 8})));
+    const UOp sink = g.Finish();
+    Target target = SmallTarget();
+    target.matrix_instructions = {
+        {"tile", 4, 2, 4, DtypeNumber::F16, DtypeNumber::F16, DtypeNumber::F32}};
+    const UOp rounded =
+        schedule::RoundProducts(ctx, ir::Toposort(ctx, sink), RoundingTo(DtypeNumber::F16, target));
+    const auto split = Split(ctx, rounded, Slots({1}), target);
+    ASSERT_TRUE(split);
+    EXPECT_EQ(split->bytes, 2 * terms * 8);
+    const bool whole = rows == 8 && terms == 16;
+    EXPECT_FALSE(DimsOfSlot(ctx, split->main, 3, whole ? Dtype::U32 : Dtype::F16).empty())
+        << rows << " " << terms;
+    ExpectSame(ctx, rounded, *split, target);
+  }
+}
+
 // What products read rounded is stored rounded, by the kernel that computes it. The sum reads the
 // value itself.
 TEST(Kept, RoundedValuesAreStoredBesideTheValuesThemselves) {

@@ -163,7 +163,7 @@ TEST_F(RoundProductsTest, TheTargetSaysWhichProductsItHas) {
       {"int8", 1, 16, 4, DtypeNumber::U8, DtypeNumber::I8, DtypeNumber::I32},
       {"bf16_tile", 16, 16, 32, DtypeNumber::BF16, DtypeNumber::BF16, DtypeNumber::F32},
       {"bf16_dot", 1, 16, 2, DtypeNumber::BF16, DtypeNumber::BF16, DtypeNumber::F32},
-      {"f16", 1, 16, 2, DtypeNumber::F16, DtypeNumber::F16, DtypeNumber::F32}};
+      {"f16_tile", 16, 16, 32, DtypeNumber::F16, DtypeNumber::F16, DtypeNumber::F32}};
   EXPECT_THAT(KernelLimits::Of(target).product_dtypes,
               ::testing::ElementsAre(DtypeNumber::BF16, DtypeNumber::F16));
   EXPECT_THAT(KernelLimits::Of(Target()).product_dtypes, ::testing::IsEmpty());
