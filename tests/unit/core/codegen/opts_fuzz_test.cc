@@ -360,6 +360,28 @@ std::vector<KernelCase> OptsCases() {
          false,
          tile});
   }
+  // Rows that are f32 in memory, rounded, and 0 outside of it.
+  for (const Dtype d : {Dtype::BF16, Dtype::F16}) {
+    out.push_back({"tiles_of_rounded_rows",
+                   [d](UOpContext& c) {
+                     KernelBuilder b(c);
+                     const UOp i = b.Loop(18), j = b.Loop(17), l = b.Reduced(64), t = b.Reduced(3);
+                     const UOp row = Add(c, Add(c, i, t), c.Idx(-1));
+                     const UOp gate = And(c, ir::Lt(c, c.Idx(-1), row), ir::Lt(c, row, c.Idx(18)));
+                     const UOp x = b.Load(b.Buffer(1, Dtype::F32, 18 * 64), b.At(row, 64, l), gate);
+                     const UOp y = b.Load(b.Buffer(2, d, 3 * 64 * 17), b.At(b.At(t, 64, l), 17, j));
+                     const UOp product =
+                         Mul(c, Cast(c, Cast(c, x, d), Dtype::F32), Cast(c, y, Dtype::F32));
+                     return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 18 * 17), b.At(i, 17, j),
+                                                   Sum(c, product, {l, t}), {i, j})});
+                   },
+                   {{Dtype::F32, 18 * 17}, {Dtype::F32, 18 * 64}, {d, 3 * 64 * 17}},
+                   2e-6,
+                   true,
+                   {},
+                   false,
+                   tile});
+  }
   out.push_back({"running_or",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
