@@ -38,16 +38,16 @@ def builds(n, report):
 
 
 def run(work, n):
-  """(share of the steps, MiB of the client, MiB of the daemon) at 1 %, 10 %, and each further tenth."""
+  """(share of the steps, MiB of the client, MiB of the daemon, seconds) at 1 %, 10 %, and each further tenth."""
   import uopd
   from a_daemon import ADaemon, resident
   points = {max(1, n // 100) - 1, *(n * k // 10 - 1 for k in range(1, 11))}
   with ADaemon() as daemon:
     uopd.connect(daemon.address)
-    seen = []
+    seen, begin = [], time.perf_counter()
 
     def report(i):
-      if i in points: seen.append(((i + 1) / n, resident(), daemon.rss()))
+      if i in points: seen.append(((i + 1) / n, resident(), daemon.rss(), time.perf_counter() - begin))
     work(n, report)
     uopd.close()
   return seen
@@ -59,9 +59,8 @@ def main():
   parser.add_argument("--builds", type=int, default=100_000)
   args = parser.parse_args()
   for name, work, n in (("replays", replays, args.replays), ("builds", builds, args.builds)):
-    begin = time.perf_counter()
-    for share, client, daemon in run(work, n):
-      print(f"{name} {100 * share:4.0f} % of {n}: client {client:.1f} MiB, daemon {daemon:.1f} MiB, {time.perf_counter() - begin:.0f} s", flush=True)
+    for share, client, daemon, seconds in run(work, n):
+      print(f"{name} {100 * share:4.0f} % of {n}: client {client:.1f} MiB, daemon {daemon:.1f} MiB, {seconds:.0f} s", flush=True)
 
 
 if __name__ == "__main__": main()

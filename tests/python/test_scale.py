@@ -24,7 +24,7 @@ def test_many_clients_train_at_once():
 @pytest.mark.parametrize("work, steps", [(memory.replays, 20_000), (memory.builds, 4_000)])
 def test_memory_is_flat(connection_of_its_own, work, steps):
   seen = memory.run(work, steps)
-  (_, client, daemon), (_, client_end, daemon_end) = seen[1], seen[-1]
+  (_, client, daemon, _), (_, client_end, daemon_end, _) = seen[1], seen[-1]
   assert len(seen) == 11 and client_end < client + 2 and daemon_end < daemon + 4, seen
 
 
