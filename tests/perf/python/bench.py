@@ -20,7 +20,7 @@ PERF = pathlib.Path(__file__).parents[3] / "build/release/bin/uopd-perf"
 def peer(name, address, scale):
   """The figures of a C++ benchmark by name."""
   r = subprocess.run([PERF, "--json", "--address", address, "--scale", str(scale), name], capture_output=True, text=True, check=True)
-  return {m["name"]: m for m in map(json.loads, r.stdout.splitlines())}  # each with "value" and "peer_value"
+  return {m["name"]: m for m in map(json.loads, r.stdout.splitlines())}
 
 
 def show(name, unit, value, peer_name="", other=0.0):
@@ -80,26 +80,25 @@ def build(rounds):
 
 
 def transfer(rounds):
-  """Arrays of 64 MiB that were used before."""
+  """Arrays of 64 MiB, in turns with bare streams."""
   import numpy as np
   import uopd
   from uopd import Tensor
-  data, up, down, bare_up, bare_down = np.ones(16 << 20, np.float32), [], [], [], []
+  data, up, down, bare = np.ones(16 << 20, np.float32), [], [], []
   for _ in range(rounds):
     for _ in range(5):
       begin = time.perf_counter()
       kept = Tensor(data)
       kept[7:8].item()   # a tensor is uploaded when something needs it
       up.append(1e-6 * data.nbytes / (time.perf_counter() - begin))
+    for _ in range(5):
       begin = time.perf_counter()
       kept.numpy()
       down.append(1e-6 * data.nbytes / (time.perf_counter() - begin))
-    figures = peer("transfer", uopd.client().address, 0.25)
-    bare_up.append(figures["transfer.upload"]["peer_value"])
-    bare_down.append(figures["transfer.download"]["peer_value"])
+    bare.append(peer("streams", uopd.client().address, 0.25))
   median = statistics.median
-  show("python.upload", "MB/s", median(up), "bare stream", median(bare_up))
-  show("python.download", "MB/s", median(down), "bare stream", median(bare_down))
+  show("python.upload", "MB/s", median(up), "bare stream", median(m["streams.upload"]["value"] for m in bare))
+  show("python.download", "MB/s", median(down), "bare stream", median(m["streams.download"]["value"] for m in bare))
 
 
 def import_time(rounds):
