@@ -262,9 +262,10 @@ absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t by
 
 absl::StatusOr<bool> Engine::OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
                                         std::string_view device_name) {
-  const auto buffer = session.buffers().Find(handle);
+  const auto buffer = session.buffers().Peek(handle);
   if (buffer == nullptr) {
-    UOPD_TRY(CreateBuffer(session, handle, bytes, device_name));
+    UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
+    UOPD_TRY(session.buffers().CreateForUpload(handle, *device, bytes));
     return true;
   }
   if (bytes != 0 && bytes != buffer->size()) {
@@ -285,6 +286,24 @@ absl::Status Engine::Write(Session& session, uint64_t handle, uint64_t offset,
 
 absl::Status Engine::Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out) {
   return session.buffers().Read(devices_, handle, offset, out);
+}
+
+absl::Status Engine::WriteFromArea(Session& session, uint64_t handle, uint64_t offset,
+                                   const AreaRange& range) {
+  UOPD_ASSIGN(const auto area, session.Area(range.area));
+  UOPD_TRY(area->CheckRange(range.offset, range.bytes));
+  return session.buffers().WriteBy(
+      devices_, handle, offset, range.bytes,
+      [&](std::span<std::byte> into) { return area->Read(range.offset, into); });
+}
+
+absl::Status Engine::ReadToArea(Session& session, uint64_t handle, uint64_t offset,
+                                const AreaRange& range) {
+  UOPD_ASSIGN(const auto area, session.Area(range.area));
+  UOPD_TRY(area->CheckRange(range.offset, range.bytes));
+  return session.buffers().ReadBy(
+      devices_, handle, offset, range.bytes,
+      [&](std::span<const std::byte> from) { return area->Write(range.offset, from); });
 }
 
 CompileOptions Engine::Resolved(CompileOptions options) const {

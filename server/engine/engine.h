@@ -114,6 +114,16 @@ class Engine {
   absl::Status Write(Session& session, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out);
 
+  // The same with data in the memory that the client shares with the daemon. NOT_FOUND (area), or
+  // INVALID_ARGUMENT: bytes outside of the area.
+  struct AreaRange {
+    uint64_t area = 0, offset = 0, bytes = 0;
+  };
+  absl::Status WriteFromArea(Session& session, uint64_t handle, uint64_t offset,
+                             const AreaRange& range);
+  absl::Status ReadToArea(Session& session, uint64_t handle, uint64_t offset,
+                          const AreaRange& range);
+
   // Prepares the program of a request and calls `done` on any thread, perhaps before Prepare
   // returns. Until then `request` and the bytes of `graph` stay where they are. Holds no thread
   // while it waits for others.

@@ -14,7 +14,6 @@
 #include <cerrno>
 
 #include "core/base/log.h"
-#include "core/base/metrics.h"
 #include "core/base/text.h"
 
 namespace uopd::net {
@@ -74,7 +73,7 @@ Acceptor::Acceptor(const Listener& listener, AcceptorOptions options, HandOver h
 Acceptor::~Acceptor() {
   eventfd_write(stop_.get(), 1);
   thread_.join();
-  metrics::Connections().Add(-static_cast<double>(open_.size()));
+  Count(-static_cast<double>(open_.size()));
 }
 
 void Acceptor::Run() {
@@ -131,7 +130,7 @@ void Acceptor::Listen(std::list<Silent>::iterator silent) {
   if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (n <= 0 && wanted > 0) return Drop(silent, "hung up");
   const std::string_view said(bytes.data(), static_cast<size_t>(std::max<ssize_t>(n, 0)));
-  if (!options_.greeting.starts_with(said)) return Drop(silent, "not HTTP/2");
+  if (!options_.greeting.starts_with(said)) return Drop(silent, "another greeting");
   if (said.size() == wanted) Admit(silent);
 }
 
@@ -147,7 +146,7 @@ void Acceptor::Admit(std::list<Silent>::iterator silent) {
   const int listener = silent->listener;
   open_.push_back({peer, fd, InodeOf(fd)});
   ++peers_[peer];
-  metrics::Connections().Add(1);
+  Count(1);
   by_fd_.erase(fd);
   silent->fd.Release();
   silent_.erase(silent);
@@ -155,10 +154,14 @@ void Acceptor::Admit(std::list<Silent>::iterator silent) {
 }
 
 void Acceptor::Drop(std::list<Silent>::iterator silent, const char* reason) {
-  metrics::ConnectionsRefused({reason}).Increment();
+  if (options_.on_refused) options_.on_refused(reason);
   UOPD_LOG(kDebug, "connection refused", {"peer", PeerOf(silent->fd.get())}, {"reason", reason});
   by_fd_.erase(silent->fd.get());
   silent_.erase(silent);
+}
+
+void Acceptor::Count(double change) {
+  if (options_.connections != nullptr) options_.connections->Add(change);
 }
 
 void Acceptor::EndSilent() {
@@ -173,7 +176,7 @@ void Acceptor::ForgetClosed() {
     if (auto it = peers_.find(open.peer); --it->second == 0) peers_.erase(it);
     return true;
   });
-  metrics::Connections().Add(static_cast<double>(open_.size()) - static_cast<double>(before));
+  Count(static_cast<double>(open_.size()) - static_cast<double>(before));
 }
 
 }  // namespace uopd::net

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/base/metrics.h"
 #include "server/net/listener.h"
 
 namespace uopd::net {
@@ -31,6 +32,9 @@ struct AcceptorOptions {
   std::chrono::milliseconds greeting_limit{5000};
   size_t max_silent = 512;
   size_t max_connections = 4096, max_per_peer = 1024;  // handed over and still open
+  // The metrics that count the connections. Null: none.
+  Gauge* connections = nullptr;
+  std::function<void(const char* reason)> on_refused;
 };
 
 class Acceptor {
@@ -65,6 +69,7 @@ class Acceptor {
   void Drop(std::list<Silent>::iterator silent, const char* reason);
   void EndSilent();
   void ForgetClosed();
+  void Count(double change);
 
   const Listener& listener_;
   const AcceptorOptions options_;

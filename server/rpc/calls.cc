@@ -170,6 +170,29 @@ engine::RunCall RunCallOf(const Request& request, const Arguments& arguments) {
   return out;
 }
 
+absl::Status CheckChunk(uint64_t bytes) {
+  if (bytes <= kMaxChunkBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(Cat("chunk has ", bytes, " bytes, more than ", kMaxChunkBytes));
+}
+
+engine::Engine::AreaRange RangeOf(const v1::AreaRange& range) {
+  return {.area = range.area(), .offset = range.offset(), .bytes = range.bytes()};
+}
+
+void CountSide(const char* direction, uint64_t bytes) {
+  metrics::SideTransfers({direction}).Increment();
+  metrics::SideBytes({direction}).Increment(bytes);
+}
+
+absl::Status WriteArea(engine::Engine& engine, engine::Session& session, uint64_t handle,
+                       uint64_t offset, const v1::AreaRange& range) {
+  if (session.closed()) return absl::CancelledError("session was closed during the upload");
+  UOPD_TRY(engine.WriteFromArea(session, handle, offset, RangeOf(range)));
+  metrics::BytesReceived().Increment(range.bytes());
+  CountSide("upload", range.bytes());
+  return absl::OkStatus();
+}
+
 // Whether copying the data of the arguments takes microseconds.
 template <class Request>
 bool HasLittleData(const Request& request) {
@@ -231,7 +254,7 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
   return absl::OkStatus();
 }
 
-absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener,
+absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener, bool side,
                          const v1::OpenSessionRequest& request, v1::OpenSessionResponse* response) {
   const auto ttl =
       std::chrono::milliseconds(std::min<uint64_t>(request.ttl_ms(), uint64_t{1} << 40));
@@ -243,6 +266,10 @@ absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener,
   response->set_resume_token(session->resume_token());
   response->set_last_sequence(session->last_sequence());
   response->set_ttl_ms(static_cast<uint64_t>(session->ttl().count()));
+  if (!side) return absl::OkStatus();
+  UOPD_ASSIGN(std::string token, engine.sessions().NewSideToken(*session));
+  response->mutable_side()->set_suffix(kSideSuffix);
+  response->mutable_side()->set_token(std::move(token));
   return absl::OkStatus();
 }
 
@@ -345,10 +372,7 @@ void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunR
 
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
                         const std::string& data, uint64_t* expected) {
-  if (data.size() > kMaxChunkBytes) {
-    return absl::InvalidArgumentError(
-        Cat("chunk has ", data.size(), " bytes, more than ", kMaxChunkBytes));
-  }
+  UOPD_TRY(CheckChunk(data.size()));
   if (session.closed()) return absl::CancelledError("session was closed during the upload");
   UOPD_TRY(engine.Write(session, handle, *expected, data));
   *expected += data.size();
@@ -368,14 +392,42 @@ absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
                                           " bytes"));
   }
   const uint64_t bytes = request.bytes() == 0 ? size - offset : request.bytes();
-  if (bytes > kMaxChunkBytes) {
-    return absl::InvalidArgumentError(
-        Cat("chunk has ", bytes, " bytes, more than ", kMaxChunkBytes));
+  UOPD_TRY(CheckChunk(bytes));
+  if (request.has_area()) {
+    const engine::Engine::AreaRange range = RangeOf(request.area());
+    if (range.bytes != bytes) {
+      return absl::InvalidArgumentError(
+          Cat("shared area has ", range.bytes, " bytes for a download of ", bytes));
+    }
+    UOPD_TRY(engine.ReadToArea(session, request.handle(), offset, range));
+    metrics::BytesSent().Increment(bytes);
+    CountSide("download", bytes);
+    return absl::OkStatus();
   }
   data->resize(static_cast<size_t>(bytes));
   UOPD_TRY(engine.Read(session, request.handle(), offset, *data));
   metrics::BytesSent().Increment(bytes);
   return absl::OkStatus();
+}
+
+absl::Status UploadChunk(engine::Engine& engine, engine::Session& session,
+                         const v1::UploadRequest& request) {
+  const v1::BufferSpec& spec = request.buffer();
+  const uint64_t handle = spec.handle();
+  if (request.has_area()) {
+    UOPD_TRY(CheckChunk(request.area().bytes()));
+    if (!request.data().empty())
+      return absl::InvalidArgumentError("upload has data and names a shared area");
+    // Before the buffer is made, so that the client can send the same call with data.
+    UOPD_TRY(session.Area(request.area().area()).status());
+  }
+  UOPD_ASSIGN(const bool created, engine.OpenUpload(session, handle, spec.bytes(), spec.device()));
+  uint64_t offset = request.offset();
+  absl::Status status = request.has_area()
+                            ? WriteArea(engine, session, handle, offset, request.area())
+                            : WriteChunk(engine, session, handle, request.data(), &offset);
+  if (!status.ok() && created) session.buffers().Free({&handle, 1});
+  return status;
 }
 
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request) {
@@ -394,6 +446,11 @@ bool IsQuick(const v1::CreateBuffersRequest& request) {
     bytes += std::min<uint64_t>(spec.bytes(), kMaxChunkBytes + 1);
   }
   return bytes <= kMaxChunkBytes;
+}
+
+bool IsQuick(const engine::Session& session, const v1::UploadRequest& request) {
+  return session.buffers().OnlyCopies(request.buffer().handle(), request.offset(),
+                                      request.buffer().bytes());
 }
 
 }  // namespace uopd::rpc

@@ -10,6 +10,7 @@ namespace uopd::rpc {
 
 inline constexpr uint32_t kApiVersion = 1;
 inline constexpr uint64_t kMaxChunkBytes = 1 << 20;
+inline constexpr char kSideSuffix[] = ".side";
 
 struct ServiceLimits {
   uint64_t max_message_bytes = 0, max_graph_nodes = 0, session_bytes = 0;
@@ -19,7 +20,8 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options);
 
 absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
                    const v1::HelloRequest& request, v1::HelloResponse* response);
-absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener,
+// `side`: the daemon has a side socket, so the answer has a token for it.
+absl::Status OpenSession(engine::Engine& engine, const engine::Opener& opener, bool side,
                          const v1::OpenSessionRequest& request, v1::OpenSessionResponse* response);
 absl::Status CreateBuffers(engine::Engine& engine, engine::Session& session,
                            const v1::CreateBuffersRequest& request);
@@ -40,13 +42,17 @@ void Run(engine::Engine& engine, engine::RequestContext& context, const v1::RunR
 // then set to the offset for the next message.
 absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64_t handle,
                         const std::string& data, uint64_t* expected);
-// Reads at most one chunk of a buffer.
+// Reads at most one chunk of a buffer, into `data` or where the request says.
 absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
                        const v1::DownloadRequest& request, std::string* data);
+// An upload of a pipeline: one chunk, in the message or where the message says.
+absl::Status UploadChunk(engine::Engine& engine, engine::Session& session,
+                         const v1::UploadRequest& request);
 
 // True if the call takes only microseconds, so that the receiving thread may run it.
 bool IsQuick(engine::Engine& engine, const v1::ExecuteRequest& request);
 bool IsQuick(engine::Engine& engine, const v1::RunRequest& request);
 bool IsQuick(const v1::CreateBuffersRequest& request);
+bool IsQuick(const engine::Session& session, const v1::UploadRequest& request);
 
 }  // namespace uopd::rpc

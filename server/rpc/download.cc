@@ -67,6 +67,9 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
 
  private:
   absl::Status Open() {
+    if (request_.has_area()) {
+      return absl::InvalidArgumentError("only downloads of a pipeline may name a shared area");
+    }
     UOPD_ASSIGN(session_, engine_.sessions().Use(request_.session_id(), scope_.tenant()));
     return absl::OkStatus();
   }
@@ -102,7 +105,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   }
 
   void Next() {
-    if (session_->strand().TryEnter()) {
+    if (!session_->buffers().HasUnfilled() && session_->strand().TryEnter()) {
       const absl::Status status = Read();
       session_->strand().Leave();
       return Send(status);

@@ -227,10 +227,10 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
   }
 
   bool IsQuickCall() {
-    if (current_.has_execute()) return IsQuick(engine_, current_.execute());
+    if (current_.has_upload()) return IsQuick(*session_, current_.upload());
     if (current_.has_create_buffers()) return IsQuick(current_.create_buffers());
-    if (current_.has_upload()) return current_.upload().buffer().bytes() <= kMaxChunkBytes;
-    return true;
+    if (session_->buffers().HasUnfilled()) return false;
+    return !current_.has_execute() || IsQuick(engine_, current_.execute());
   }
 
   // Serves the message, in the turn of its session.
@@ -249,17 +249,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       case v1::PipelineRequest::kFreeBuffers:
         FreeBuffers(*session_, current_.free_buffers());
         return absl::OkStatus();
-      case v1::PipelineRequest::kUpload: {
-        const v1::UploadRequest& upload = current_.upload();
-        const v1::BufferSpec& spec = upload.buffer();
-        const uint64_t handle = spec.handle();
-        UOPD_ASSIGN(const bool created,
-                    engine_.OpenUpload(*session_, handle, spec.bytes(), spec.device()));
-        uint64_t offset = upload.offset();
-        absl::Status status = WriteChunk(engine_, *session_, handle, upload.data(), &offset);
-        if (!status.ok() && created) session_->buffers().Free({&handle, 1});
-        return status;
-      }
+      case v1::PipelineRequest::kUpload:
+        return UploadChunk(engine_, *session_, current_.upload());
       case v1::PipelineRequest::kDownload: {
         v1::DownloadResponse& answer = *answer_.mutable_download();
         UOPD_TRY(ReadChunk(engine_, *session_, current_.download(), answer.mutable_data()));

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "core/base/log.h"
+#include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "server/net/address.h"
 
@@ -31,6 +33,8 @@ net::AcceptorOptions AcceptorOptionsOf(const Config& config) {
   out.greeting = kPreface;
   out.max_connections = static_cast<size_t>(config.limits_connections());
   out.max_per_peer = static_cast<size_t>(config.limits_peer_connections());
+  out.connections = &metrics::Connections();
+  out.on_refused = [](const char* reason) { metrics::ConnectionsRefused({reason}).Increment(); };
   return out;
 }
 
@@ -81,6 +85,15 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   builder.SetResourceQuota(quota);
   UOPD_ASSIGN(out->listener_, net::Listener::Listen(*address, {config.server_socket_mode(),
                                                                config.server_socket_group()}));
+  if (config.server_side_socket() && address->kind != net::Address::kTcp) {
+    auto side = SideSocket::Start(engine, *address, config);
+    if (side.ok()) {
+      out->side_ = *std::move(side);
+      out->service_.OfferSide();
+    } else {  // clients send everything in messages
+      UOPD_LOG(kWarn, "no side socket", {"reason", StatusText(side.status())});
+    }
+  }
   out->server_ = builder.BuildAndStart();
   if (out->server_ == nullptr) return absl::UnavailableError("gRPC server does not start");
   out->address_ = ToText(out->listener_->address());
@@ -103,6 +116,7 @@ void Server::SetNotServing() {
 }
 
 void Server::StopAccepting() {
+  side_ = nullptr;
   acceptor_ = nullptr;
   listener_ = nullptr;
 }

@@ -16,6 +16,7 @@
 #include "server/net/acceptor.h"
 #include "server/net/listener.h"
 #include "server/rpc/service.h"
+#include "server/rpc/side_socket.h"
 
 namespace uopd::rpc {
 
@@ -48,6 +49,7 @@ class Server {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::Acceptor> acceptor_;
+  std::unique_ptr<SideSocket> side_;  // null: none
 };
 
 }  // namespace uopd::rpc

@@ -29,7 +29,7 @@ grpc::ServerUnaryReactor* Service::OpenSession(grpc::CallbackServerContext* cont
   return Serve(engine_, {context, Method::kOpenSession, *request, *response}, kAlways,
                [=, this](RequestContext& call) {
                  const engine::Opener opener{PeerOf(*context), call.caller.tenant};
-                 return rpc::OpenSession(engine_, opener, *request, response);
+                 return rpc::OpenSession(engine_, opener, side_, *request, response);
                });
 }
 

@@ -36,8 +36,12 @@ class Service final : public v1::UopdService::CallbackService {
   grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Pipeline(
       grpc::CallbackServerContext* context) override;
 
+  // The daemon has a side socket. Called before the service is served.
+  void OfferSide() { side_ = true; }
+
  private:
   engine::Engine& engine_;
+  bool side_ = false;
   const ServiceLimits limits_;
   const StreamLimits stream_limits_;
   StreamWatch watch_;

@@ -213,7 +213,7 @@ grpc::ServerUnaryReactor* ServeExecute(engine::Engine& engine, const Incoming& i
   auto used = engine.sessions().Use(session_id, call->scope().tenant());
   if (!used.ok()) return FinishHere(*call, used.status());
   engine::Session& session = **used;
-  if (quick && session.strand().TryEnter()) {
+  if (quick && !session.buffers().HasUnfilled() && session.strand().TryEnter()) {
     grpc::ServerUnaryReactor* const reactor = call->reactor();
     engine::RequestContext& request = call->request();
     start(

@@ -39,8 +39,7 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
     if (!wait_.End()) return;
     if (!ok) return OnLast();
     if (absl::Status status = BeginChunk(); !status.ok()) return Refuse(status);
-    // The first chunk also makes the buffer and clears it.
-    const bool quick = written_ > 0 || message_.buffer().bytes() <= kMaxChunkBytes;
+    const bool quick = session_->buffers().OnlyCopies(handle_, next_, message_.buffer().bytes());
     if (quick && session_->strand().TryEnter()) {
       const absl::Status status = Write();
       session_->strand().Leave();
@@ -86,7 +85,11 @@ class Upload final : public grpc::ServerReadReactor<v1::UploadRequest>,
       NameCaller(context_, session_id_, scope_.request().caller);
       handle_ = message_.buffer().handle();
       next_ = message_.offset();
-    } else if (message_.offset() != 0 && message_.offset() != next_) {
+    }
+    if (message_.has_area()) {
+      return absl::InvalidArgumentError("only uploads of a pipeline may name a shared area");
+    }
+    if (message_.offset() != 0 && message_.offset() != next_) {
       return absl::InvalidArgumentError(
           Cat("chunk at ", message_.offset(), " does not follow the one that ended at ", next_));
     }

@@ -29,9 +29,9 @@ class SignalsTest : public ::testing::Test {
 };
 
 // A call that keeps the daemon busy for seconds.
-class LongCall {
+class TimedCall {
  public:
-  explicit LongCall(const DaemonProcess& daemon) : client_(daemon) {
+  explicit TimedCall(const DaemonProcess& daemon) : client_(daemon) {
     EXPECT_TRUE(client_.OpenSession().ok());
     client_.Prepare(PairsGraph(kElements));
     thread_ = std::thread([this] {
@@ -41,7 +41,7 @@ class LongCall {
     });
     EXPECT_TRUE(Eventually([&] { return daemon.Metric("uopd_rpc_in_flight") == 1; }));
   }
-  ~LongCall() {
+  ~TimedCall() {
     if (thread_.joinable()) thread_.join();
   }
   const grpc::Status& Join() {
@@ -91,7 +91,7 @@ TEST_F(SignalsTest, HangupOpensTheLogFileAgain) {
 
 TEST_F(SignalsTest, ASecondSignalDoesNotWaitForTheFirst) {
   DaemonProcess daemon(folder_.path());
-  LongCall call(daemon);
+  TimedCall call(daemon);
   daemon.Signal(SIGTERM);
   ASSERT_TRUE(Eventually([&] { return daemon.Log().find("draining") != std::string::npos; }));
   daemon.Signal(SIGTERM);
@@ -101,7 +101,7 @@ TEST_F(SignalsTest, ASecondSignalDoesNotWaitForTheFirst) {
 
 TEST_F(SignalsTest, ADrainEndsWithItsTime) {
   DaemonProcess daemon(folder_.path(), {"--server-drain-timeout-ms=50ms"});
-  LongCall call(daemon);
+  TimedCall call(daemon);
   daemon.Signal(SIGTERM);
   EXPECT_FALSE(call.Join().ok());
   EXPECT_EQ(daemon.Wait(), 0);

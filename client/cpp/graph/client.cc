@@ -49,6 +49,8 @@ Tensor Client::FromBytes(Dtype dtype, Dims dims, std::string_view bytes, Site si
                 absl::InvalidArgumentError(Cat("shape ", Text(dims), " of ", ir::Name(dtype),
                                                " takes ", *size, " bytes, not ", bytes.size()))));
   }
+  if (graph_->SendsAtOnce(bytes.size()))
+    return Tensor(graph_->NewUpload(dtype, std::move(dims), graph_->options().device, bytes));
   return Tensor(
       graph_->NewInput(dtype, std::move(dims), graph_->options().device, std::string(bytes)));
 }

@@ -11,6 +11,9 @@ namespace uopd::client {
 namespace {
 
 constexpr size_t kCompactFloor = 64 * 1024;
+// Smaller contents are kept until a request needs them: many are never needed, or are computed
+// with on the way.
+constexpr size_t kSendAtOnce = 4 << 20;
 
 using ir::Op;
 using ir::UOp;
@@ -78,6 +81,33 @@ std::shared_ptr<TensorState> GraphState::NewInput(ir::Dtype dtype, ir::Dims dims
   const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
   buffers_.at(static_cast<uint64_t>(buffer.slot())).data =
       std::make_shared<const std::string>(std::move(bytes));
+  return NewTensor(buffer, std::move(device));
+}
+
+bool GraphState::SendsAtOnce(size_t bytes) const {
+  return bytes >= kSendAtOnce && recording_ == nullptr && executor_->uploads_at_once();
+}
+
+std::shared_ptr<TensorState> GraphState::NewUpload(ir::Dtype dtype, ir::Dims dims,
+                                                   std::string device, std::string_view bytes) {
+  Poll();
+  if (dropped_) {  // a program may make large tensors without ever computing anything
+    Plan plan;
+    plan.kept = ReadByOthers({}, plan.pinned);
+    executor_->Free(RemoveUnneeded(plan));
+    dropped_ = false;
+  }
+  const UOp buffer = NewBuffer(dtype, dims, device, bytes.size());
+  const auto number = static_cast<uint64_t>(buffer.slot());
+  const uint64_t handle = buffers_.at(number).handle;
+  Sent sent;
+  sent.answer.future = executor_->UploadCopy(handle, device, bytes);
+  sent.made.emplace_back(number, handle);
+  ClientBuffer& b = buffers_.at(number);
+  b.on_daemon = true;
+  b.maker = sent.answer.future;
+  sent_.push_back(std::move(sent));
+  stats_.uploaded_bytes += bytes.size();
   return NewTensor(buffer, std::move(device));
 }
 

@@ -84,6 +84,11 @@ class GraphState : public std::enable_shared_from_this<GraphState> {
   // A tensor with a buffer of its own. The buffer will be filled with `bytes`.
   std::shared_ptr<TensorState> NewInput(ir::Dtype dtype, ir::Dims dims, std::string device,
                                         std::string bytes);
+  // The same for large contents, which are sent to the daemon at once: they are copied once, and not
+  // kept here. REQUIRES: SendsAtOnce.
+  bool SendsAtOnce(size_t bytes) const;
+  std::shared_ptr<TensorState> NewUpload(ir::Dtype dtype, ir::Dims dims, std::string device,
+                                         std::string_view bytes);
   // Verifies the nodes that were made since the last call. Returns the error of u, if it has one.
   absl::Status Verified(ir::UOp u);
   // The devices and pieces of u, as far as the client knows them: a device without a name is the

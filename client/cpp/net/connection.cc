@@ -14,6 +14,7 @@ namespace uopd::client {
 namespace {
 
 constexpr size_t kChunk = 1 << 20;
+constexpr size_t kAskForArea = 256 << 10;  // bytes of a transfer for which shared memory is asked
 
 // Ends a promise when all parts of it have ended, with the first error.
 class Parts {
@@ -135,9 +136,21 @@ Answer Connection::Submit(Call call) {
 
 Future Connection::Upload(uint64_t handle, std::string_view device,
                           std::shared_ptr<const std::string> bytes) {
-  const size_t size = bytes->size(), chunks = std::max<size_t>(1, (size + kChunk - 1) / kChunk);
+  const std::string_view all = *bytes;
+  return Send(handle, device, all, std::move(bytes));
+}
+
+Future Connection::UploadCopy(uint64_t handle, std::string_view device, std::string_view bytes) {
+  return Send(handle, device, bytes, nullptr);
+}
+
+Future Connection::Send(uint64_t handle, std::string_view device, std::string_view bytes,
+                        std::shared_ptr<const std::string> maybe_owner) {
+  const size_t size = bytes.size(), chunks = std::max<size_t>(1, (size + kChunk - 1) / kChunk);
   auto parts = std::make_shared<Parts>(chunks, pipeline_);
+  if (size >= kAskForArea) pipeline_->OpenArea();
   for (size_t i = 0; i < chunks; ++i) {
+    const std::string_view chunk = bytes.substr(i * kChunk, kChunk);
     auto item = std::make_unique<Pipeline::Item>();
     v1::UploadRequest& request = *item->request.mutable_upload();
     request.set_session_id(session_->id());
@@ -145,9 +158,16 @@ Future Connection::Upload(uint64_t handle, std::string_view device,
     request.mutable_buffer()->set_bytes(size);
     request.mutable_buffer()->set_device(std::string(device));
     request.set_offset(i * kChunk);
-    item->payload = bytes;
-    item->payload_begin = i * kChunk;
-    item->payload_bytes = std::min(kChunk, size - i * kChunk);
+    if (!pipeline_->Share(chunk, *item)) {
+      item->payload = maybe_owner;
+      item->payload_begin = i * kChunk;
+      item->payload_bytes = chunk.size();
+      if (maybe_owner == nullptr) {
+        item->payload = std::make_shared<const std::string>(chunk);
+        item->payload_begin = 0;
+        item->held_bytes = chunk.size();
+      }
+    }
     if (i > 0) item->uses.push_back(handle);
     item->makes.push_back(handle);
     item->done = [parts](const absl::Status& status, v1::PipelineResponse&) { parts->End(status); };
@@ -159,6 +179,7 @@ Future Connection::Upload(uint64_t handle, std::string_view device,
 Future Connection::Download(uint64_t handle, std::span<char> out) {
   const size_t chunks = std::max<size_t>(1, (out.size() + kChunk - 1) / kChunk);
   auto parts = std::make_shared<Parts>(chunks, pipeline_);
+  if (out.size() >= kAskForArea) pipeline_->OpenArea();
   for (size_t i = 0; i < chunks; ++i) {
     auto item = std::make_unique<Pipeline::Item>();
     v1::DownloadRequest& request = *item->request.mutable_download();
@@ -167,10 +188,12 @@ Future Connection::Download(uint64_t handle, std::span<char> out) {
     request.set_handle(handle);
     request.set_offset(i * kChunk);
     request.set_bytes(into.size());
+    item->payload_bytes = into.size();
     item->uses.push_back(handle);
-    item->done = [parts, into](const absl::Status& status, v1::PipelineResponse& response) {
+    Pipeline::Item* const raw = item.get();  // it lives until `done` was called
+    item->done = [parts, into, raw](const absl::Status& status, v1::PipelineResponse& response) {
       if (!status.ok()) return parts->End(status);
-      const std::string& data = response.download().data();
+      const std::string_view data = raw->Downloaded(response);
       if (data.size() != into.size()) {
         return parts->End(
             absl::InternalError(Cat("download gave ", data.size(), " bytes of ", into.size())));
@@ -181,6 +204,15 @@ Future Connection::Download(uint64_t handle, std::span<char> out) {
     pipeline_->Push(std::move(item));
   }
   return parts->future();
+}
+
+void Connection::Free(std::vector<uint64_t> handles) {
+  if (handles.empty()) return;
+  auto item = std::make_unique<Pipeline::Item>();
+  v1::FreeBuffersRequest& request = *item->request.mutable_free_buffers();
+  request.set_session_id(session_->id());
+  request.mutable_handles()->Add(handles.begin(), handles.end());
+  pipeline_->Push(std::move(item));
 }
 
 void Connection::Cancel() { pipeline_->CancelAll(); }

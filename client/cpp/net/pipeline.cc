@@ -2,6 +2,7 @@
 #include "client/cpp/net/pipeline.h"
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -13,6 +14,8 @@ namespace {
 
 constexpr int kTries = 5;  // of a call, without any answer between them
 constexpr size_t kMostMissing = 1 << 16;
+constexpr auto kSideTime = std::chrono::seconds(1);  // to get shared memory
+constexpr size_t kLeastShared = 128 << 10;         // bytes; a smaller chunk travels in its message
 constexpr auto kGrace = std::chrono::seconds(10);  // for the answer to a call that was cancelled
 
 absl::Status StatusOf(const v1::PipelineResponse& response) {
@@ -140,6 +143,60 @@ void Pipeline::Push(std::unique_ptr<Item> item) {
     last_waiting_ = {};
   }
   handler_left_.notify_all();
+}
+
+void Pipeline::OpenArea() {
+  {
+    MutexLock lock(mutex_);
+    if (area_ != nullptr || !ask_for_area_ || closing_ || paused_) return;
+    ask_for_area_ = false;
+  }
+  Session::Side side = session_.TakeSide();
+  if (side.token.empty() && session_.has_side()) {  // it was used for the stream before this one
+    const std::scoped_lock lock(calls_);
+    uint64_t ignored = 0;
+    session_.Resume(&ignored);
+    side = session_.TakeSide();
+  }
+  if (side.token.empty()) return;
+  auto area = SharedArea::Open(session_.options().address, side.suffix, side.token, kSideTime);
+  MutexLock lock(mutex_);
+  area_ = std::move(area);
+}
+
+bool Pipeline::SoonFree() {
+  return !closing_ && !paused_ && area_ != nullptr && !area_->HasFree() &&
+         std::none_of(items_.begin(), items_.end(), [](const auto& item) {
+           return item->request.has_execute() || item->request.has_prepare();
+         });
+}
+
+bool Pipeline::Share(std::string_view bytes, Item& item) {
+  if (bytes.size() < kLeastShared || bytes.size() > SharedArea::kSlotBytes) return false;
+  const auto free = [this] {
+    MutexLock lock(mutex_);
+    return !SoonFree();
+  };
+  for (;;) {
+    {
+      MutexLock lock(mutex_);
+      item.slot = SharedSlot::Take(area_);
+      if (!item.slot && !SoonFree()) return false;
+    }
+    if (item.slot) break;
+    DriveUntil(free, absl::Now() + absl::Seconds(1));
+    MutexLock lock(mutex_);  // another thread may drive
+    lock.WaitUntil(room_, Clock::now() + kPause,
+                   [this]() UOPD_REQUIRES(mutex_) { return !SoonFree(); });
+  }
+  std::memcpy(item.slot.data(), bytes.data(), bytes.size());
+  item.payload_bytes = bytes.size();
+  return true;
+}
+
+std::string_view Pipeline::Item::Downloaded(const v1::PipelineResponse& response) const {
+  if (slot) return {slot.data(), payload_bytes};
+  return response.download().data();
 }
 
 absl::Status Pipeline::CheckUses(const Item& item) {
@@ -398,20 +455,55 @@ void Pipeline::FinishIfBroken() {
   stream_->Finish(&status_, AsTag(kFinished));
 }
 
+bool Pipeline::Complete(Item& item) {
+  if (item.slot && item.slot.area() != area_) {  // of an earlier stream
+    if (item.request.has_upload()) {
+      item.payload = std::make_shared<const std::string>(item.slot.data(), item.payload_bytes);
+      item.payload_begin = 0;
+    }
+    item.slot = {};
+  }
+  if (item.request.has_download() && !item.slot && area_ != nullptr &&
+      item.payload_bytes >= kLeastShared) {
+    item.slot = SharedSlot::Take(area_);
+    const bool soon =
+        !item.slot && std::any_of(items_.begin(), items_.begin() + next_,
+                                  [](const auto& sent) { return static_cast<bool>(sent->slot); });
+    if (soon) return false;
+  }
+  v1::AreaRange range;
+  if (item.slot) {
+    range.set_area(area_->number());
+    range.set_offset(item.slot.offset());
+    range.set_bytes(item.payload_bytes);
+  }
+  if (item.request.has_download()) {
+    item.request.mutable_download()->clear_area();
+    if (item.slot) *item.request.mutable_download()->mutable_area() = range;
+  } else if (item.request.has_upload()) {
+    v1::UploadRequest& upload = *item.request.mutable_upload();
+    upload.clear_area();
+    if (item.slot) {
+      *upload.mutable_area() = range;
+    } else if (item.payload != nullptr) {
+      upload.set_data(item.payload->data() + item.payload_begin, item.payload_bytes);
+    }
+  }
+  return true;
+}
+
 void Pipeline::WriteNext() {
   if (!started_ || writing_ || broken_ || next_ == items_.size()) return;
-  Item& item = *items_[next_++];
+  Item& item = *items_[next_];
+  if (!Complete(item)) return;
+  ++next_;
   writing_ = true;
   item.sequence = item.sent_as = ++sequence_;
   item.request.set_sequence(item.sequence);
   item.request.set_epoch(epoch_);
-  if (item.payload != nullptr) {
-    item.request.mutable_upload()->set_data(item.payload->data() + item.payload_begin,
-                                            item.payload_bytes);
-  }
   stream_->Write(item.request, AsTag(kWritten));  // the message is copied
   sent_(item, item.request.ByteSizeLong());
-  if (item.payload != nullptr) item.request.mutable_upload()->clear_data();
+  if (item.request.has_upload()) item.request.mutable_upload()->clear_data();
 }
 
 std::unique_ptr<Pipeline::Item> Pipeline::PopFront() {
@@ -442,12 +534,16 @@ void Pipeline::OnResponse() {
       answered = PopFront();
     } else {
       OnFailure(incoming_, ended);
-      WriteNext();
     }
   }
-  room_.notify_all();
   if (answered != nullptr && answered->done) answered->done(absl::OkStatus(), incoming_);
+  answered.reset();  // gives shared memory back
   Finish(ended);
+  {
+    MutexLock lock(mutex_);
+    WriteNext();
+  }
+  room_.notify_all();
 }
 
 void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
@@ -458,6 +554,11 @@ void Pipeline::OnFailure(const v1::PipelineResponse& response, Ended& ended) {
     item.graph_sent = true;
     item.request.mutable_execute()->set_graph(*item.graph);
     item.request.mutable_execute()->set_request_id(new_request_id_());
+    Rewind();
+    return;
+  }
+  if (!item.cancelled && kind == "area" && area_ != nullptr) {
+    area_ = nullptr;  // data travel in messages
     Rewind();
     return;
   }
@@ -532,6 +633,8 @@ void Pipeline::OnStreamEnd() {
     stream_.reset();
     context_.reset();
     started_ = false;  // open_ stays true, so that nobody else opens a stream
+    area_ = nullptr;
+    ask_for_area_ = true;
     resume = !closing_ && !paused_ && !items_.empty();
   }
   // What is not answered is tried some times, with waits between.

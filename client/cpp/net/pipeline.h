@@ -23,12 +23,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "client/cpp/net/session.h"
+#include "client/cpp/net/shared_area.h"
 #include "core/base/mutex.h"
 #include "uopd/v1/uopd.grpc.pb.h"
 
@@ -44,12 +46,17 @@ class Pipeline final : public Driver {
     // The data of an Upload. It is copied into the message when it is sent.
     std::shared_ptr<const std::string> payload;
     size_t payload_begin = 0, payload_bytes = 0;
+    // In place of the payload of an Upload, or the place for a Download.
+    SharedSlot slot;
     std::vector<uint64_t> uses;   // handles that must have been made
     std::vector<uint64_t> makes;  // handles that have no contents if this call fails
     size_t held_bytes = 0;        // that count against the bound of the pipeline
     // Called once, without a lock, on the pipeline's thread or on the one that pushes. With OK, the
     // response has the result.
     std::function<void(const absl::Status&, v1::PipelineResponse&)> done;
+
+    // What a Download that ended well has read.
+    std::string_view Downloaded(const v1::PipelineResponse& response) const;
 
     // Used by the Pipeline.
     uint64_t sequence = 0;  // 0: not sent on this stream
@@ -63,6 +70,12 @@ class Pipeline final : public Driver {
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
 
+  // Gets memory that the client shares with the daemon, if the daemon gives any and there is none
+  // yet. To be called before large transfers.
+  void OpenArea();
+  // Copies the bytes into shared memory for an Upload, and waits for room there as long as no
+  // program is ahead, which may run for long. False: there is no shared memory, or its room may take long to come.
+  bool Share(std::string_view bytes, Item& item);
   // Waits while the pipeline is full.
   void Push(std::unique_ptr<Item> item);
   // True if there is room for several more calls; waits for it for at most `time`.
@@ -110,6 +123,10 @@ class Pipeline final : public Driver {
 
   void OpenStream() UOPD_REQUIRES(mutex_);
   void WriteNext() UOPD_REQUIRES(mutex_);
+  // Fills in what the message says about its data. False: it has to wait for shared memory.
+  bool Complete(Item& item) UOPD_REQUIRES(mutex_);
+  // True if shared memory is used up, and will be free soon without anything done.
+  bool SoonFree() UOPD_REQUIRES(mutex_);
   void FinishIfBroken() UOPD_REQUIRES(mutex_);
   void ShutDownQueue() UOPD_REQUIRES(mutex_);
   void BreakStream() UOPD_REQUIRES(mutex_);
@@ -139,6 +156,9 @@ class Pipeline final : public Driver {
   absl::flat_hash_map<uint64_t, absl::Status> missing_ UOPD_GUARDED_BY(mutex_);
   size_t held_bytes_ UOPD_GUARDED_BY(mutex_) = 0;
   Progress progress_ UOPD_GUARDED_BY(mutex_);
+  // Each belongs to one stream: what is left of a broken stream cannot change what a later one uses.
+  std::shared_ptr<SharedArea> area_ UOPD_GUARDED_BY(mutex_);  // null: none
+  bool ask_for_area_ UOPD_GUARDED_BY(mutex_) = true;
   size_t next_ UOPD_GUARDED_BY(mutex_) = 0;  // the first item to be sent
   uint64_t sequence_ UOPD_GUARDED_BY(mutex_) = 0, epoch_ UOPD_GUARDED_BY(mutex_) = 1;
   Clock::time_point front_since_ UOPD_GUARDED_BY(mutex_);

@@ -2,6 +2,7 @@
 #include "client/cpp/net/session.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "client/cpp/net/grpc_status.h"
 #include "core/base/text.h"
@@ -148,10 +149,21 @@ Session::Resumed Session::Resume(uint64_t* last_sequence) {
   const grpc::Status status = stub_->OpenSession(&context, request, &response);
   if (status.error_code() == grpc::UNAVAILABLE) return Resumed::kUnreachable;
   if (!status.ok() || response.session_id() != session_id_) return Resumed::kGone;
-  MutexLock lock(mutex_);
-  resume_token_ = response.resume_token();
+  Note(response);
   *last_sequence = response.last_sequence();
   return Resumed::kYes;
+}
+
+void Session::Note(const v1::OpenSessionResponse& response) {
+  MutexLock lock(mutex_);
+  resume_token_ = response.resume_token();
+  side_ = {response.side().suffix(), response.side().token()};
+  has_side_.store(response.has_side(), std::memory_order_relaxed);
+}
+
+Session::Side Session::TakeSide() {
+  MutexLock lock(mutex_);
+  return std::exchange(side_, {});
 }
 
 // Any call renews the lease. The smallest one is CreateBuffers without buffers.
@@ -208,10 +220,7 @@ absl::StatusOr<std::unique_ptr<Session>> Session::Open(ConnectOptions options) {
   status = s.CallOnce(&v1::UopdService::Stub::OpenSession, open, &session, false);
   if (!status.ok()) return s.Explained(status);
   s.session_id_ = session.session_id();
-  {
-    MutexLock lock(s.mutex_);
-    s.resume_token_ = session.resume_token();
-  }
+  s.Note(session);
   s.ttl_ = std::chrono::milliseconds(std::max<uint64_t>(session.ttl_ms(), 300));
   s.renewer_ = std::thread([&s] { s.RenewUntilClosed(); });
   return out;

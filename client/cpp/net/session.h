@@ -12,6 +12,7 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -67,6 +68,13 @@ class Session {
   v1::UopdService::Stub& stub() { return *stub_; }
   // Metadata of every call.
   void AddCredentials(grpc::ClientContext& context) const;
+  // Where the daemon gives memory to share, and the token for it. Both are empty if the daemon gives
+  // none, or if the token was taken before. Resume brings another token.
+  struct Side {
+    std::string suffix, token;
+  };
+  Side TakeSide();
+  bool has_side() const { return has_side_.load(std::memory_order_relaxed); }
   enum class Resumed { kYes, kUnreachable, kGone };
   // After a disconnect. `last_sequence` receives what OpenSessionResponse says.
   Resumed Resume(uint64_t* last_sequence);
@@ -101,6 +109,8 @@ class Session {
   absl::Status Explained(const grpc::Status& status) const;
   void RenewUntilClosed();
   void OpenChannel();
+  // What every answer to OpenSession brings.
+  void Note(const v1::OpenSessionResponse& response);
 
   ConnectOptions options_;
   std::unique_ptr<v1::UopdService::Stub> stub_;
@@ -112,6 +122,8 @@ class Session {
   std::condition_variable wake_;
   bool closing_ UOPD_GUARDED_BY(mutex_) = false, paused_ UOPD_GUARDED_BY(mutex_) = false;
   std::string resume_token_ UOPD_GUARDED_BY(mutex_);
+  Side side_ UOPD_GUARDED_BY(mutex_);
+  std::atomic<bool> has_side_{false};  // the daemon gave a token at least once
   // Digests of graphs whose code has been shown.
   absl::flat_hash_set<std::string> explained_ UOPD_GUARDED_BY(mutex_);
   std::thread renewer_;

@@ -11,6 +11,9 @@
 // answered is sent again; the daemon runs nothing twice. If the session is gone for good, calls
 // fail with FAILED_PRECONDITION: its tensors are lost.
 //
+// With a daemon on the same machine, reached by its Unix socket, the contents of large tensors go
+// through memory that both share. If the daemon gives none, they go in messages.
+//
 // At most kMostUnanswered calls and kMostUnansweredBytes of their inputs are on the way. A call
 // beyond that waits for room.
 #pragma once
@@ -75,6 +78,9 @@ class Connection final : public Executor {
   Answer Submit(Call call) override;
   Future Upload(uint64_t handle, std::string_view device,
                 std::shared_ptr<const std::string> bytes) override;
+  bool uploads_at_once() const override { return true; }
+  Future UploadCopy(uint64_t handle, std::string_view device, std::string_view bytes) override;
+  void Free(std::vector<uint64_t> handles) override;
   Future Download(uint64_t handle, std::span<char> out) override;
   void Cancel() override;
   Progress progress(bool ask_daemon) override;
@@ -93,6 +99,9 @@ class Connection final : public Executor {
 
  private:
   explicit Connection(std::unique_ptr<Session> session);
+  // Null owner: the bytes are copied before the call returns.
+  Future Send(uint64_t handle, std::string_view device, std::string_view bytes,
+              std::shared_ptr<const std::string> maybe_owner);
 
   std::vector<DeviceInfo> devices_;
   std::atomic<uint64_t> execute_bytes_ = 0, upload_bytes_ = 0, other_bytes_ = 0;

@@ -96,6 +96,15 @@ class Executor {
   // Creates the buffer if its handle is new. An empty device means the daemon's default.
   virtual Future Upload(uint64_t handle, std::string_view device,
                         std::shared_ptr<const std::string> bytes) = 0;
+  // True if large contents should be uploaded at once, by UploadCopy, in place of being kept until
+  // a call needs them.
+  virtual bool uploads_at_once() const { return false; }
+  // The same as Upload. It copies the bytes before it returns, and may wait for room meanwhile.
+  virtual Future UploadCopy(uint64_t handle, std::string_view device, std::string_view bytes) {
+    return Upload(handle, device, std::make_shared<const std::string>(bytes));
+  }
+  // Frees buffers on the daemon, without an answer. A Call frees more cheaply.
+  virtual void Free(std::vector<uint64_t> /*handles*/) {}
   // Reads a whole buffer of out.size() bytes. `out` must stay until the future has ended.
   virtual Future Download(uint64_t handle, std::span<char> out) = 0;
   // Ends everything that is not done yet with CANCELLED.

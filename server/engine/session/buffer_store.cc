@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/session/buffer_store.h"
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
@@ -19,6 +21,12 @@ absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t
   return absl::InvalidArgumentError(Cat("bytes (", offset, " to ", offset, " + ", bytes,
                                         ") are outside buffer ", handle, " of ", buffer.size(),
                                         " bytes"));
+}
+
+// True if the host may copy from and to the buffer itself. Calls of a session come in turn, so no
+// stream uses the buffer then.
+bool IsHostMemory(const devices::Buffer& buffer) {
+  return buffer.host_data() != nullptr && buffer.device().info().runs_inline;
 }
 
 }  // namespace
@@ -50,22 +58,36 @@ absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t o
 
 BufferStore::~BufferStore() { Clear(); }
 
-absl::Status BufferStore::Create(uint64_t handle, DeviceState& device, uint64_t bytes) {
+absl::StatusOr<Allocation> BufferStore::AllocateNew(uint64_t handle, DeviceState& device,
+                                                    uint64_t bytes) {
   if (bytes > uint64_t{INT64_MAX} / 2) {
     return absl::ResourceExhaustedError(
         Cat("buffer ", handle, " of ", bytes, " bytes is too large"));
   }
-  if (handle != 0 && Find(handle) != nullptr) {
+  if (handle != 0 && Peek(handle) != nullptr) {
     return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
   }
-  UOPD_ASSIGN(Allocation allocation, Allocate(device, static_cast<int64_t>(bytes), quota_));
+  return Allocate(device, static_cast<int64_t>(bytes), quota_);
+}
+
+absl::Status BufferStore::Create(uint64_t handle, DeviceState& device, uint64_t bytes) {
+  UOPD_ASSIGN(Allocation allocation, AllocateNew(handle, device, bytes));
   UOPD_ASSIGN(StreamLease stream, StreamLease::Take(device));
   UOPD_TRY(FillZero(*stream, *allocation.buffer));
   UOPD_TRY(stream.Finish());
-  return Insert(handle, std::move(allocation));
+  return Insert(handle, std::move(allocation), kAll);
+}
+
+absl::Status BufferStore::CreateForUpload(uint64_t handle, DeviceState& device, uint64_t bytes) {
+  UOPD_ASSIGN(Allocation allocation, AllocateNew(handle, device, bytes));
+  return Insert(handle, std::move(allocation), 0);
 }
 
 absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
+  return Insert(handle, std::move(allocation), kAll);
+}
+
+absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation, uint64_t filled) {
   if (handle == 0) return absl::InvalidArgumentError("buffer handle (0) is not a handle");
   const auto bytes = static_cast<double>(allocation.buffer->size());
   DeviceState* device = allocation.device;
@@ -74,14 +96,41 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
     return absl::ResourceExhaustedError(
         Cat("session has ", buffers_.size(), " buffers, limits.session_buffers is ", max_buffers_));
   }
-  if (!buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_}).second) {
-    return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
-  }
+  const auto [entry, added] = buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_});
+  if (!added) return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
+  SetFilled(entry->second, filled);
   device->buffer_bytes().Add(bytes);
   return absl::OkStatus();
 }
 
-std::shared_ptr<devices::Buffer> BufferStore::Find(uint64_t handle) const {
+std::shared_ptr<devices::Buffer> BufferStore::Find(uint64_t handle) {
+  Complete(handle);
+  return Peek(handle);
+}
+
+void BufferStore::Complete(uint64_t handle) {
+  std::shared_ptr<devices::Buffer> buffer;
+  DeviceState* device = nullptr;
+  uint64_t from = kAll;
+  {
+    MutexLock lock(mu_);
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end() || it->second.filled == kAll) return;
+    from = it->second.filled;
+    SetFilled(it->second, kAll);
+    buffer = it->second.allocation.buffer;
+    device = it->second.allocation.device;
+  }
+  absl::Status status = absl::OkStatus();
+  auto stream = StreamLease::Take(*device);
+  if (stream.ok()) status = FillZero(**stream, *buffer, static_cast<size_t>(from));
+  if (stream.ok()) status.Update(stream->Finish());
+  if (!stream.ok()) status = stream.status();
+  // Nobody may read what another session left.
+  if (!status.ok()) Lose({&handle, 1}, StatusText(status));
+}
+
+std::shared_ptr<devices::Buffer> BufferStore::Peek(uint64_t handle) const {
   MutexLock lock(mu_);
   auto it = buffers_.find(handle);
   return it == buffers_.end() ? nullptr : it->second.allocation.buffer;
@@ -127,6 +176,7 @@ void BufferStore::Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) {
   if (it == buffers_.end()) return;
   Entry& entry = it->second;
   entry.version = ++clock_;
+  if (entry.filled != kAll) SetFilled(entry, std::max(entry.filled, offset + bytes));
   if (entry.lost.empty()) return;
   if (offset == 0) entry.restored = 0;
   if (offset == entry.restored) entry.restored += bytes;
@@ -155,6 +205,7 @@ void BufferStore::Free(std::span<const uint64_t> handles) {
     auto it = buffers_.find(handle);
     if (it == buffers_.end()) continue;
     Uncount(it->second.allocation);
+    SetFilled(it->second, kAll);
     buffers_.erase(it);
   }
 }
@@ -163,13 +214,31 @@ void BufferStore::Clear() {
   MutexLock lock(mu_);
   for (const auto& [handle, entry] : buffers_) Uncount(entry.allocation);
   buffers_.clear();
+  unfilled_ = 0;
+}
+
+absl::StatusOr<std::shared_ptr<devices::Buffer>> BufferStore::ForWrite(uint64_t handle,
+                                                                       uint64_t offset,
+                                                                       uint64_t bytes) {
+  std::shared_ptr<devices::Buffer> buffer;
+  bool leaves_a_gap = false;
+  {
+    MutexLock lock(mu_);
+    auto it = buffers_.find(handle);
+    if (it == buffers_.end()) {
+      return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+    }
+    buffer = it->second.allocation.buffer;
+    leaves_a_gap = it->second.filled != kAll && offset > it->second.filled;
+  }
+  UOPD_TRY(CheckRange(handle, *buffer, offset, bytes));
+  if (leaves_a_gap) Complete(handle);
+  return buffer;
 }
 
 absl::Status BufferStore::Write(DeviceSet& devices, uint64_t handle, uint64_t offset,
                                 std::string_view data) {
-  const auto buffer = Find(handle);
-  if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
-  UOPD_TRY(CheckRange(handle, *buffer, offset, data.size()));
+  UOPD_ASSIGN(const auto buffer, ForWrite(handle, offset, data.size()));
   if (data.empty()) return absl::OkStatus();
   UOPD_ASSIGN(DeviceState * device, devices.Get(buffer->device().info().name));
   UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
@@ -190,6 +259,55 @@ absl::Status BufferStore::Read(DeviceSet& devices, uint64_t handle, uint64_t off
   UOPD_ASSIGN(StreamLease stream, StreamLease::Take(*device));
   UOPD_TRY(stream->CopyOut(*buffer, offset, std::as_writable_bytes(out)));
   return stream.Finish();
+}
+
+absl::Status BufferStore::WriteBy(DeviceSet& devices, uint64_t handle, uint64_t offset,
+                                  uint64_t bytes, const CopyTo& copy) {
+  UOPD_ASSIGN(const auto buffer, ForWrite(handle, offset, bytes));
+  const auto size = static_cast<size_t>(bytes);
+  if (!IsHostMemory(*buffer)) {
+    std::string data(size, '\0');
+    UOPD_TRY(copy(std::as_writable_bytes(std::span(data))));
+    return Write(devices, handle, offset, data);
+  }
+  absl::Status status = copy({buffer->host_data() + offset, size});
+  if (status.ok()) {
+    Wrote(handle, offset, bytes);
+  } else {
+    Lose({&handle, 1}, StatusText(status));
+  }
+  return status;
+}
+
+absl::Status BufferStore::ReadBy(DeviceSet& devices, uint64_t handle, uint64_t offset,
+                                 uint64_t bytes, const CopyFrom& copy) {
+  const auto buffer = Find(handle);
+  if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+  UOPD_TRY(CheckRange(handle, *buffer, offset, bytes));
+  const auto size = static_cast<size_t>(bytes);
+  if (!IsHostMemory(*buffer)) {
+    std::string data(size, '\0');
+    UOPD_TRY(Read(devices, handle, offset, data));
+    return copy(std::as_bytes(std::span(data)));
+  }
+  UOPD_TRY(CheckContents(handle));
+  return copy({buffer->host_data() + offset, size});
+}
+
+void BufferStore::SetFilled(Entry& entry, uint64_t filled) {
+  const uint64_t size = entry.allocation.buffer->size();
+  if (filled >= size) filled = kAll;
+  if (size > kLittle && entry.filled == kAll && filled != kAll) ++unfilled_;
+  if (size > kLittle && entry.filled != kAll && filled == kAll) --unfilled_;
+  entry.filled = filled;
+}
+
+bool BufferStore::OnlyCopies(uint64_t handle, uint64_t offset, uint64_t bytes) const {
+  MutexLock lock(mu_);
+  const auto it = buffers_.find(handle);
+  if (it == buffers_.end()) return bytes <= kLittle;
+  const Entry& entry = it->second;
+  return offset <= entry.filled || entry.allocation.buffer->size() <= kLittle;
 }
 
 size_t BufferStore::size() const {

@@ -3,14 +3,18 @@
 //
 // Thread-safe. The session's strand orders the accesses to the contents. Buffers are charged to the
 // session's quota, which outlives the store. New buffers are filled with zeroes, because memory of
-// the pool may hold what another session left.
+// the pool may hold what another session left. A buffer that an upload makes and fills from its
+// first byte on is not cleared before: what is missing is cleared when something else needs the
+// buffer.
 //
 // Contents can be lost: a run that ended in the middle leaves buffers that it may have written in
 // part. Reading such a buffer is DATA_LOSS until the whole buffer is overwritten: by a run that
 // writes all of it, by data that a run brings, or by an upload in ascending order from its first
 // byte to its last.
 #pragma once
+#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,8 +60,13 @@ class BufferStore {
   // Makes a zero-filled buffer. INVALID_ARGUMENT: the handle is 0 or in use.
   absl::Status Create(uint64_t handle, DeviceState& device, uint64_t bytes) UOPD_EXCLUDES(mu_);
   absl::Status Insert(uint64_t handle, Allocation allocation) UOPD_EXCLUDES(mu_);
-  // Null if there is none.
-  std::shared_ptr<devices::Buffer> Find(uint64_t handle) const UOPD_EXCLUDES(mu_);
+  // Makes a buffer that reads as zeroes, for an upload. INVALID_ARGUMENT: as Create.
+  absl::Status CreateForUpload(uint64_t handle, DeviceState& device, uint64_t bytes)
+      UOPD_EXCLUDES(mu_);
+  // The buffer, with all of its contents. Null if there is none.
+  std::shared_ptr<devices::Buffer> Find(uint64_t handle) UOPD_EXCLUDES(mu_);
+  // The same to look at its size and device. What an upload has not written yet may not be cleared.
+  std::shared_ptr<devices::Buffer> Peek(uint64_t handle) const UOPD_EXCLUDES(mu_);
   // DATA_LOSS, with the reason, if the contents are lost. OK for unknown handles too.
   absl::Status CheckContents(uint64_t handle) const UOPD_EXCLUDES(mu_);
   void Lose(std::span<const uint64_t> handles, const std::string& why) UOPD_EXCLUDES(mu_);
@@ -77,20 +86,50 @@ class BufferStore {
   // NOT_FOUND: an unknown handle. DATA_LOSS: reading lost contents.
   absl::Status Write(DeviceSet& devices, uint64_t handle, uint64_t offset, std::string_view data);
   absl::Status Read(DeviceSet& devices, uint64_t handle, uint64_t offset, std::span<char> out);
+  // The same with a function that copies from or to other memory, which may be the buffer's own.
+  // It is called once. If the copy into a buffer fails, its contents are lost.
+  using CopyTo = std::function<absl::Status(std::span<std::byte> into)>;
+  using CopyFrom = std::function<absl::Status(std::span<const std::byte> from)>;
+  absl::Status WriteBy(DeviceSet& devices, uint64_t handle, uint64_t offset, uint64_t bytes,
+                       const CopyTo& copy);
+  absl::Status ReadBy(DeviceSet& devices, uint64_t handle, uint64_t offset, uint64_t bytes,
+                      const CopyFrom& copy);
 
+  // True if a write at `offset` only has to copy. False if it makes a large buffer, of `bytes`
+  // bytes, or clears a large part of one.
+  bool OnlyCopies(uint64_t handle, uint64_t offset, uint64_t bytes) const UOPD_EXCLUDES(mu_);
+  // True if there is a large buffer that Find may have to clear.
+  bool HasUnfilled() const { return unfilled_.load(std::memory_order_relaxed) > 0; }
   size_t size() const UOPD_EXCLUDES(mu_);
 
  private:
+  static constexpr uint64_t kLittle = 1 << 20;  // bytes that are made and cleared in no time
+  static constexpr uint64_t kAll = UINT64_MAX;
   struct Entry {
     Allocation allocation;
     uint64_t version = 0;
-    std::string lost;       // why the contents are lost; empty: they are not
+    uint64_t filled =
+        kAll;          // bytes that have contents, from the first one on; the rest is not cleared
+    std::string lost;  // why the contents are lost; empty: they are not
     uint64_t restored = 0;  // bytes uploaded since then, from the first one on
   };
+  absl::StatusOr<Allocation> AllocateNew(uint64_t handle, DeviceState& device, uint64_t bytes)
+      UOPD_EXCLUDES(mu_);
+  absl::Status Insert(uint64_t handle, Allocation allocation, uint64_t filled) UOPD_EXCLUDES(mu_);
+  // The allocation of a buffer that a write at `offset` fills or overwrites. Clears what such a
+  // write would leave out.
+  absl::StatusOr<std::shared_ptr<devices::Buffer>> ForWrite(uint64_t handle, uint64_t offset,
+                                                            uint64_t bytes) UOPD_EXCLUDES(mu_);
+  // Clears what an upload has not filled.
+  void Complete(uint64_t handle) UOPD_EXCLUDES(mu_);
   void Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) UOPD_EXCLUDES(mu_);
+
+  // Changes `filled`.
+  void SetFilled(Entry& entry, uint64_t filled) UOPD_REQUIRES(mu_);
 
   Quota& quota_;
   const size_t max_buffers_;
+  std::atomic<size_t> unfilled_{0};  // buffers larger than kLittle whose `filled` is not kAll
   mutable Mutex mu_;
   uint64_t clock_ UOPD_GUARDED_BY(mu_) = 0;  // the latest version given
   absl::flat_hash_map<uint64_t, Entry> buffers_ UOPD_GUARDED_BY(mu_);

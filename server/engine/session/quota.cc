@@ -11,10 +11,10 @@ namespace {
 
 Gauge& Held(ByteClass what) {
   // In the order of ByteClass. Kept, because looking up a series takes a lock.
-  static const std::array<Gauge*, 5> gauges = {
+  static const std::array<Gauge*, 6> gauges = {
       &metrics::ClientBytes({"buffers"}), &metrics::ClientBytes({"messages"}),
       &metrics::ClientBytes({"answers"}), &metrics::ClientBytes({"results"}),
-      &metrics::ClientBytes({"kept"})};
+      &metrics::ClientBytes({"shared"}),  &metrics::ClientBytes({"kept"})};
   return *gauges[static_cast<size_t>(what)];
 }
 

@@ -21,6 +21,7 @@ enum class ByteClass : uint8_t {
   kMessages,  // requests that wait or are served
   kAnswers,   // answers that the client has not read yet
   kResults,   // results of requests that may be repeated
+  kShared,    // memory that clients of the same machine share with the daemon
   kKept,      // values that runs keep for later runs; given back when memory is short
 };
 

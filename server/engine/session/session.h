@@ -16,6 +16,7 @@
 #include "server/engine/session/cancelled_ids.h"
 #include "server/engine/session/reclaimer.h"
 #include "server/engine/session/result_memory.h"
+#include "server/engine/session/shared_area.h"
 
 namespace uopd::engine {
 
@@ -50,6 +51,7 @@ class Session {
   const std::string& tenant() const { return opener_.tenant; }
   std::chrono::milliseconds ttl() const { return ttl_; }
   BufferStore& buffers() { return buffers_; }
+  const BufferStore& buffers() const { return buffers_; }
   Quota& quota() { return *quota_; }
   // For an owner of charges that may live longer than the session. Such an owner takes nothing more
   // after the session is gone.
@@ -67,6 +69,12 @@ class Session {
     const auto held = kept();
     return held != nullptr && held->Drop();
   }
+  // Memory that the client shares with the daemon. NOT_FOUND (area): the session has no area of
+  // this number.
+  absl::StatusOr<std::shared_ptr<SharedArea>> Area(uint64_t number) const UOPD_EXCLUDES(mu_);
+  // Makes an area in place of the one before. Calls in progress still have that one. Errors are
+  // those of SharedArea::Create; then the session has no area.
+  absl::StatusOr<std::shared_ptr<SharedArea>> NewArea() UOPD_EXCLUDES(mu_);
   Strand& strand() { return *strand_; }
   ResultMemory& results() { return results_; }  // used on the strand only
   CancelledIds& cancelled() { return cancelled_; }
@@ -96,6 +104,9 @@ class Session {
   BufferStore buffers_;
   mutable Mutex mu_;
   std::shared_ptr<Reclaimer> kept_ UOPD_GUARDED_BY(mu_);
+  std::shared_ptr<SharedArea> area_ UOPD_GUARDED_BY(mu_);  // null: none
+  uint64_t areas_ UOPD_GUARDED_BY(mu_) = 0;                // made so far
+  std::string side_token_;  // empty: none; guarded by the table's lock
   const std::shared_ptr<Strand> strand_;
   ResultMemory results_{*quota_};
   CancelledIds cancelled_;

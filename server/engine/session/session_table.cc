@@ -101,6 +101,30 @@ absl::StatusOr<SessionUse> SessionTable::Use(const std::string& id, std::string_
   return Hold(it->second);
 }
 
+absl::StatusOr<std::string> SessionTable::NewSideToken(Session& session) {
+  UOPD_ASSIGN(std::string token, RandomId());
+  MutexLock lock(mu_);
+  const auto it = by_id_.find(session.id());
+  if (it == by_id_.end()) return Unknown("session of this id");
+  by_side_token_.erase(session.side_token_);
+  session.side_token_ = token;
+  by_side_token_.emplace(token, it->second);
+  return token;
+}
+
+absl::StatusOr<SessionUse> SessionTable::TakeSideToken(const std::string& token) {
+  MutexLock lock(mu_);
+  const auto it = by_side_token_.find(token);
+  if (it == by_side_token_.end()) return Unknown("session of this side token");
+  const std::shared_ptr<Session> session = it->second;
+  by_side_token_.erase(it);
+  session->side_token_.clear();
+  if (Idle(*session) > session->ttl() && session->users_ == 0) {
+    return Unknown("session of this side token");
+  }
+  return Hold(session);
+}
+
 absl::Status SessionTable::Close(const std::string& id, std::string_view tenant) {
   std::shared_ptr<Session> session;  // destroyed after the lock is released
   MutexLock lock(mu_);
@@ -168,6 +192,7 @@ SessionUse SessionTable::Hold(const std::shared_ptr<Session>& session) {
 void SessionTable::Forget(Session& session) {
   session.closed_.store(true, std::memory_order_release);
   by_token_.erase(session.resume_token());
+  by_side_token_.erase(session.side_token_);
   by_id_.erase(session.id());
   if (auto of = peers_.find(session.peer()); --of->second.sessions == 0) peers_.erase(of);
   metrics::Sessions().Add(-1);

@@ -85,6 +85,11 @@ class SessionTable {
   // tenant.
   absl::StatusOr<SessionUse> Use(const std::string& id, std::string_view tenant = "")
       UOPD_EXCLUDES(mu_);
+  // A token of the session for the side socket, in place of the one before.
+  absl::StatusOr<std::string> NewSideToken(Session& session) UOPD_EXCLUDES(mu_);
+  // The session of such a token, which is no token any more. Renews the lease. NOT_FOUND (session):
+  // the token is unknown or was used, or the session has expired.
+  absl::StatusOr<SessionUse> TakeSideToken(const std::string& token) UOPD_EXCLUDES(mu_);
   absl::Status Close(const std::string& id, std::string_view tenant = "") UOPD_EXCLUDES(mu_);
 
   // Frees the sessions whose grace time is over.
@@ -111,6 +116,7 @@ class SessionTable {
   SessionOptions options_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_id_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_token_ UOPD_GUARDED_BY(mu_);
+  absl::flat_hash_map<std::string, std::shared_ptr<Session>> by_side_token_ UOPD_GUARDED_BY(mu_);
   struct Peer {
     size_t sessions = 0;           // number of open sessions
     std::shared_ptr<Quota> quota;  // of these sessions

@@ -87,6 +87,86 @@ TEST_F(BufferStoreTest, LostContentsComeBackWhenAllIsOverwritten) {
   EXPECT_TRUE(buffers_.CheckContents(7).ok());
 }
 
+TEST_F(BufferStoreTest, AnUploadClearsWhatItDoesNotWrite) {
+  ASSERT_TRUE(buffers_.CreateForUpload(7, **devices_.Get(""), 8).ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(buffers_.CreateForUpload(7, **devices_.Get(""), 8)));
+  ASSERT_TRUE(Write(7, 0, "ab").ok());
+  ASSERT_TRUE(Write(7, 1, "cd").ok());
+  EXPECT_EQ(Read(7, 0, 8), std::string("acd\0\0\0\0\0", 8));
+  ASSERT_TRUE(Write(7, 6, "x").ok());
+  EXPECT_EQ(Read(7, 0, 8), std::string("acd\0\0\0x\0", 8));
+}
+
+TEST_F(BufferStoreTest, KnowsWhatTakesLong) {
+  constexpr uint64_t kLarge = 3 << 20;
+  Quota quota("quota", 1 << 30);
+  BufferStore buffers(quota);
+  DeviceState& device = **devices_.Get("");
+  const std::string data(1 << 20, 'x');
+  EXPECT_TRUE(buffers.OnlyCopies(1, 0, 1 << 20));
+  EXPECT_FALSE(buffers.OnlyCopies(1, 0, kLarge));
+  ASSERT_TRUE(buffers.CreateForUpload(1, device, kLarge).ok());
+  EXPECT_TRUE(buffers.HasUnfilled());
+  EXPECT_TRUE(buffers.OnlyCopies(1, 0, kLarge));
+  EXPECT_FALSE(buffers.OnlyCopies(1, 1, kLarge));
+  ASSERT_TRUE(buffers.Write(devices_, 1, 0, data).ok());
+  EXPECT_TRUE(buffers.OnlyCopies(1, 1 << 20, kLarge));
+  EXPECT_FALSE(buffers.OnlyCopies(1, 2 << 20, kLarge));
+  ASSERT_TRUE(buffers.Write(devices_, 1, 1 << 20, data).ok());
+  EXPECT_TRUE(buffers.HasUnfilled());
+  EXPECT_NE(buffers.Peek(1), nullptr);
+  EXPECT_TRUE(buffers.HasUnfilled());
+  ASSERT_TRUE(buffers.Write(devices_, 1, 2 << 20, data).ok());
+  EXPECT_FALSE(buffers.HasUnfilled());
+  // Each of these ends the state: a look at the contents, a write that leaves a gap, the end.
+  for (uint64_t handle : {2, 3, 4}) {
+    ASSERT_TRUE(buffers.CreateForUpload(handle, device, kLarge).ok());
+    EXPECT_TRUE(buffers.HasUnfilled());
+    if (handle == 2) {
+      EXPECT_NE(buffers.Find(2), nullptr);
+    } else if (handle == 3) {
+      ASSERT_TRUE(buffers.Write(devices_, 3, 5, "x").ok());
+    } else {
+      buffers.Free(std::span(&handle, 1));
+    }
+    EXPECT_FALSE(buffers.HasUnfilled()) << handle;
+  }
+  // Small ones are cleared in no time.
+  ASSERT_TRUE(buffers.CreateForUpload(5, device, 100).ok());
+  EXPECT_FALSE(buffers.HasUnfilled());
+  EXPECT_TRUE(buffers.OnlyCopies(5, 50, 100));
+}
+
+TEST_F(BufferStoreTest, ACopyFromElsewhereIsAWriteLikeAnother) {
+  const auto fill = [](char c) {
+    return [c](std::span<std::byte> into) {
+      std::fill(into.begin(), into.end(), static_cast<std::byte>(c));
+      return absl::OkStatus();
+    };
+  };
+  ASSERT_TRUE(Create(7, 8).ok());
+  const uint64_t version = buffers_.Version(7);
+  ASSERT_TRUE(buffers_.WriteBy(devices_, 7, 2, 3, fill('x')).ok());
+  EXPECT_GT(buffers_.Version(7), version);
+  EXPECT_EQ(Read(7, 0, 8), std::string("\0\0xxx\0\0\0", 8));
+  std::string got;
+  const auto take = [&](std::span<const std::byte> from) {
+    got.assign(reinterpret_cast<const char*>(from.data()), from.size());
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(buffers_.ReadBy(devices_, 7, 1, 3, take).ok());
+  EXPECT_EQ(got, std::string("\0xx", 3));
+  EXPECT_TRUE(absl::IsInvalidArgument(buffers_.WriteBy(devices_, 7, 7, 2, fill('y'))));
+  EXPECT_TRUE(absl::IsInvalidArgument(buffers_.ReadBy(devices_, 7, 7, 2, take)));
+  EXPECT_TRUE(absl::IsNotFound(buffers_.WriteBy(devices_, 8, 0, 1, fill('y'))));
+  EXPECT_TRUE(absl::IsNotFound(buffers_.ReadBy(devices_, 8, 0, 1, take)));
+  const auto fails = [](std::span<std::byte>) { return absl::InternalError("it ends early"); };
+  EXPECT_TRUE(absl::IsInternal(buffers_.WriteBy(devices_, 7, 0, 8, fails)));
+  EXPECT_TRUE(absl::IsDataLoss(buffers_.ReadBy(devices_, 7, 0, 8, take)));
+  ASSERT_TRUE(buffers_.WriteBy(devices_, 7, 0, 8, fill('z')).ok());
+  EXPECT_EQ(Read(7, 0, 8), "zzzzzzzz");
+}
+
 TEST_F(BufferStoreTest, EveryChangeIsANewVersion) {
   ASSERT_TRUE(Create(7, 4).ok());
   std::vector<uint64_t> versions = {0, buffers_.Version(7)};

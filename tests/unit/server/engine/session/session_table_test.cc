@@ -55,6 +55,28 @@ TEST_F(SessionTableTest, AnExpiredSessionResumesInTheGraceTime) {
   EXPECT_EQ(table_.size(), 0u);
 }
 
+TEST_F(SessionTableTest, ASideTokenIsValidOnceAndWhileItsSessionLives) {
+  std::string first, second;
+  {
+    auto session = *table_.Open(milliseconds(0));
+    first = *table_.NewSideToken(*session);
+    second = *table_.NewSideToken(*session);
+    EXPECT_NE(first, second);
+    EXPECT_FALSE(table_.TakeSideToken(first).ok());  // the second one took its place
+    EXPECT_EQ((*table_.TakeSideToken(second))->id(), session->id());
+    EXPECT_EQ(MissingKind(table_.TakeSideToken(second).status()), kSession);
+    EXPECT_FALSE(table_.TakeSideToken("").ok());
+    first = *table_.NewSideToken(*session);
+  }
+  now_ += milliseconds(101);  // expired, and in the grace time
+  EXPECT_FALSE(table_.TakeSideToken(first).ok());
+  auto other = *table_.Open(milliseconds(0));
+  second = *table_.NewSideToken(*other);
+  ASSERT_TRUE(table_.Close(other->id()).ok());
+  EXPECT_FALSE(table_.TakeSideToken(second).ok());
+  EXPECT_FALSE(table_.NewSideToken(*other).ok());
+}
+
 TEST_F(SessionTableTest, ASessionInUseDoesNotExpire) {
   auto session = *table_.Open(milliseconds(0));
   now_ += milliseconds(10'000);
