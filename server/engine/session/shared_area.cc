@@ -35,8 +35,8 @@ absl::Status CopyAll(const char* what, size_t bytes, Copy copy) {
     if (n > 0) {
       done += static_cast<size_t>(n);
     } else if (n == 0 || errno != EINTR) {
-      return absl::InternalError(Cat("shared area cannot be ", what, ": ",
-                                     n == 0 ? "it ends before its size" : Reason()));
+      return absl::InternalError(
+          Cat("shared area cannot be ", what, ": ", n == 0 ? "it ends before its size" : Reason()));
     }
   }
   return absl::OkStatus();
@@ -64,8 +64,7 @@ absl::StatusOr<std::shared_ptr<SharedArea>> SharedArea::Create(uint64_t number,
 SharedArea::~SharedArea() {
   metrics::SideAreas().Add(-1);
   // The client may keep its descriptor, and pages that the daemon wrote count as the daemon's.
-  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
-            static_cast<off_t>(kBytes));
+  fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(kBytes));
 }
 
 absl::Status SharedArea::CheckRange(uint64_t offset, uint64_t bytes) const {
