@@ -378,7 +378,7 @@ TEST(WmmaBlockTest, AllowedProductsUseTiles) {
        {std::pair<DtypeNumberSet, Dtype>{{F16}, Dtype::F16}, {{BF16, F16}, Dtype::BF16}}) {
     UOpContext ctx;
     test::GraphBuilder g(ctx);
-    g.Output(g.MatMul(g.Input({64, 128}), g.Input({128, 64})));
+    g.Output(g.MatMul(g.Input({256, 256}), g.Input({256, 256})));
     schedule::Options options;
     options.limits = schedule::KernelLimits::Of(TileTarget());
     options.allowed_products = allowed;

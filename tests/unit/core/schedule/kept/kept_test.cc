@@ -395,7 +395,8 @@ TEST(Kept, WordsForTilesAloneFillThem) {
   for (const auto& [rows, terms] : {std::pair<int64_t, int64_t>{8, 16}, {3, 16}, {8, 18}}) {
     ir::UOpContext ctx;
     GraphBuilder g(ctx);
-    g.Output(g.MatMul(g.Input({rows, terms}), g.Input({terms, 8})));
+    const UOp x = g.Input({rows, terms}), w = g.Input({terms, 8});
+    g.Output(g.MatMul(x, w));
     const UOp sink = g.Finish();
     Target target = SmallTarget();
     target.matrix_instructions = {
