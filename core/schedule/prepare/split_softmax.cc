@@ -24,6 +24,8 @@ using ir::UOpContext;
 
 // A row of scores of one block is this part of the longest row that can be staged: codegen computes several rows at once.
 constexpr int64_t kPart = 16;
+constexpr int64_t kLeastBlock =
+    4;  // keys; with fewer, the blocks' results are as many as the scores
 
 // With fewer scores for each key, such as those of one query, scores take little memory beside keys and values, and storing them is
 // cheaper: the kernels that do nothing else read keys and values faster.
@@ -114,7 +116,8 @@ class Splitter {
     }
     if (uses_[old.id()] != 1) return std::nullopt;
     const auto softmax = SoftmaxOf(ctx_, u);
-    if (!softmax || softmax->keys <= longest_ || longest_ < kPart) return std::nullopt;
+    if (!softmax || softmax->keys <= longest_ || longest_ < kPart * kLeastBlock)
+      return std::nullopt;
     if (map[static_cast<size_t>(softmax->axis)] != reduce.reduce_axes()[0]) return std::nullopt;
     return View{mul.src(side), u, *softmax};
   }
