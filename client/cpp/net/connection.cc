@@ -5,6 +5,7 @@
 #include <mutex>
 #include <set>
 
+#include "client/cpp/net/chunk_pool.h"
 #include "client/cpp/net/pipeline.h"
 #include "client/cpp/net/session.h"
 #include "client/cpp/net/wire_call.h"
@@ -51,6 +52,7 @@ All& AllConnections() {
 
 Connection::Connection(std::unique_ptr<Session> session)
     : session_(std::move(session)),
+      chunks_(std::make_unique<ChunkPool>()),
       pipeline_(std::make_shared<Pipeline>(
           *session_, kMostUnanswered, kMostUnansweredBytes, [this] { return NewRequestId(); },
           [this](const Pipeline::Item& item, size_t bytes) {
@@ -163,7 +165,7 @@ Future Connection::Send(uint64_t handle, std::string_view device, std::string_vi
       item->payload_begin = i * kChunk;
       item->payload_bytes = chunk.size();
       if (maybe_owner == nullptr) {
-        item->payload = std::make_shared<const std::string>(chunk);
+        item->payload = chunks_->Copy(chunk);
         item->payload_begin = 0;
         item->held_bytes = chunk.size();
       }

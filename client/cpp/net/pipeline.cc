@@ -486,7 +486,8 @@ bool Pipeline::Complete(Item& item) {
     if (item.slot) {
       *upload.mutable_area() = range;
     } else if (item.payload != nullptr) {
-      upload.set_data(item.payload->data() + item.payload_begin, item.payload_bytes);
+      upload.mutable_data()->swap(data_);  // memory that is there already (chunk_pool.h)
+      upload.mutable_data()->assign(item.payload->data() + item.payload_begin, item.payload_bytes);
     }
   }
   return true;
@@ -503,7 +504,10 @@ void Pipeline::WriteNext() {
   item.request.set_epoch(epoch_);
   stream_->Write(item.request, AsTag(kWritten));  // the message is copied
   sent_(item, item.request.ByteSizeLong());
-  if (item.request.has_upload()) item.request.mutable_upload()->clear_data();
+  if (item.request.has_upload() && item.payload != nullptr) {
+    item.request.mutable_upload()->mutable_data()->swap(data_);
+    item.request.mutable_upload()->clear_data();
+  }
 }
 
 std::unique_ptr<Pipeline::Item> Pipeline::PopFront() {

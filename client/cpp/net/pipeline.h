@@ -155,6 +155,7 @@ class Pipeline final : public Driver {
   // with other contents.
   absl::flat_hash_map<uint64_t, absl::Status> missing_ UOPD_GUARDED_BY(mutex_);
   size_t held_bytes_ UOPD_GUARDED_BY(mutex_) = 0;
+  std::string data_ UOPD_GUARDED_BY(mutex_);  // of the Upload that is being written
   Progress progress_ UOPD_GUARDED_BY(mutex_);
   // Each belongs to one stream: what is left of a broken stream cannot change what a later one uses.
   std::shared_ptr<SharedArea> area_ UOPD_GUARDED_BY(mutex_);  // null: none

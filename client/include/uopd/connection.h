@@ -54,6 +54,7 @@ struct DeviceInfo {
 };
 
 class Session;
+class ChunkPool;
 class Pipeline;
 
 // Thread-safe.
@@ -66,7 +67,7 @@ class Pipeline;
 // destroy them either), and may make connections of its own. pthread_atfork takes both functions.
 class Connection final : public Executor {
  public:
-  static constexpr size_t kMostUnanswered = 1024, kMostUnansweredBytes = 64 << 20;
+  static constexpr size_t kMostUnanswered = 1024, kMostUnansweredBytes = 32 << 20;
 
   static absl::StatusOr<std::shared_ptr<Connection>> Connect(ConnectOptions options);
   ~Connection() override;
@@ -106,6 +107,7 @@ class Connection final : public Executor {
   std::vector<DeviceInfo> devices_;
   std::atomic<uint64_t> execute_bytes_ = 0, upload_bytes_ = 0, other_bytes_ = 0;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<ChunkPool> chunks_;
   std::shared_ptr<Pipeline> pipeline_;
 };
 
