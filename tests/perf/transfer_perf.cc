@@ -82,13 +82,13 @@ class BareStream {
   std::unique_ptr<v1::UopdService::Stub> stub_;
 };
 
-// Memory that nobody has touched; with huge pages as NumPy asks for them, if the system has them.
+// Memory that nobody has touched, as malloc gives it, or with huge pages as NumPy asks for them.
 class FreshMemory {
  public:
-  explicit FreshMemory(size_t bytes) : bytes_(bytes) {
+  FreshMemory(size_t bytes, bool huge) : bytes_(bytes) {
     memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory_ == MAP_FAILED) std::abort();
-    madvise(memory_, bytes, MADV_HUGEPAGE);
+    madvise(memory_, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   }
   ~FreshMemory() { munmap(memory_, bytes_); }
   FreshMemory(const FreshMemory&) = delete;
@@ -183,7 +183,6 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
       };
       auto upload = [&] { subject.Upload(data); };
       auto download = [&] { subject.Download(other); };
-      auto download_fresh = [&] { subject.Download(FreshMemory(bytes).span()); };
       upload(), download(), bare.Upload(data), bare.Download(other);
       report("upload", "gRPC stream", RunPaired(rounds, upload, [&] { bare.Upload(data); }));
       report("download", "gRPC stream", RunPaired(rounds, download, [&] { bare.Download(other); }));
@@ -191,10 +190,15 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
       auto copy = [&] { std::memcpy(other.data(), data.data(), bytes); };
       report("upload_copy", "memcpy", RunPaired(rounds, upload, copy));
       report("download_copy", "memcpy", RunPaired(rounds, download, copy));
-      report("download_fresh", "first touch", RunPaired(rounds, download_fresh, [&] {
-               const FreshMemory memory(bytes);
-               std::memset(memory.span().data(), 1, bytes);
-             }));
+      for (const bool huge : {false, true}) {
+        report(huge ? "download_fresh_huge" : "download_fresh", "first touch",
+               RunPaired(
+                   rounds, [&] { subject.Download(FreshMemory(bytes, huge).span()); },
+                   [&] {
+                     const FreshMemory memory(bytes, huge);
+                     std::memset(memory.span().data(), 1, bytes);
+                   }));
+      }
     }
   }
   return out;

@@ -73,8 +73,8 @@ class Pipeline final : public Driver {
   // Gets memory that the client shares with the daemon, if the daemon gives any and there is none
   // yet. To be called before large transfers.
   void OpenArea();
-  // Copies the bytes into shared memory for an Upload, and waits for room there as long as no
-  // program is ahead, which may run for long. False: there is no shared memory, or its room may take long to come.
+  // Copies the bytes into shared memory for an Upload. Waits for room there if only transfers are
+  // ahead, and not for a program, which may run for long. False: there is no shared memory or room.
   bool Share(std::string_view bytes, Item& item);
   // Waits while the pipeline is full.
   void Push(std::unique_ptr<Item> item);
