@@ -265,18 +265,22 @@ absl::Status BufferStore::WriteBy(DeviceSet& devices, uint64_t handle, uint64_t 
                                   uint64_t bytes, const CopyTo& copy) {
   UOPD_ASSIGN(const auto buffer, ForWrite(handle, offset, bytes));
   const auto size = static_cast<size_t>(bytes);
-  if (!IsHostMemory(*buffer)) {
-    std::string data(size, '\0');
-    UOPD_TRY(copy(std::as_writable_bytes(std::span(data))));
-    return Write(devices, handle, offset, data);
-  }
-  absl::Status status = copy({buffer->host_data() + offset, size});
-  if (status.ok()) {
-    Wrote(handle, offset, bytes);
+  std::string data;
+  std::span<std::byte> into;
+  if (IsHostMemory(*buffer)) {
+    into = {buffer->host_data() + offset, size};
   } else {
-    Lose({&handle, 1}, StatusText(status));
+    data.resize(size);
+    into = std::as_writable_bytes(std::span(data));
   }
-  return status;
+  const absl::Status status = copy(into);
+  if (!status.ok()) {
+    Lose({&handle, 1}, StatusText(status));
+    return status;
+  }
+  if (!IsHostMemory(*buffer)) return Write(devices, handle, offset, data);
+  Wrote(handle, offset, bytes);
+  return absl::OkStatus();
 }
 
 absl::Status BufferStore::ReadBy(DeviceSet& devices, uint64_t handle, uint64_t offset,

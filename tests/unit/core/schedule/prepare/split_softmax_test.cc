@@ -17,7 +17,6 @@ namespace uopd::schedule {
 namespace {
 
 using ir::Dtype;
-using ir::Op;
 using ir::UOp;
 using test::HostArray;
 
