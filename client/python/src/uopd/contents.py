@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import TYPE_CHECKING, Any
 
 from . import runtime
@@ -59,10 +60,10 @@ class Contents(Base):
     if self.numel() != 1: raise ValueError(f"item() of a tensor with {self.numel()} elements")
     return self.numpy().item()
   def __bool__(self) -> bool: raise TypeError("a tensor has no truth value: use item()")
-  def __float__(self): return float(self.item())
-  def __int__(self): return int(self.item())
-  def __index__(self): return self.item().__index__()
-  def __complex__(self): return complex(self.item())
+  def __float__(self) -> float: return float(self.item())
+  def __int__(self) -> int: return int(self.item())
+  def __index__(self) -> int: return operator.index(self.item())
+  def __complex__(self) -> complex: return complex(self.item())
   def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
     if copy is False: raise ValueError("a tensor has no memory in this process that an array could share")
     a = self.numpy()

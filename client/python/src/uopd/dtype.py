@@ -2,6 +2,7 @@
 """Element types: `dtypes.float32` and so on, with tinygrad's names."""
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,23 +80,23 @@ class dtypes:
   all = floats + ints + (bool,)
 
   @staticmethod
-  def is_float(x: DType) -> "bool":
+  def is_float(x: DType) -> builtins.bool:
     """True for floats of any width."""
     return x in dtypes.floats
   @staticmethod
-  def is_int(x: DType) -> "bool":
+  def is_int(x: DType) -> builtins.bool:
     """True for integers, but not for bool."""
     return x in dtypes.ints
   @staticmethod
-  def is_unsigned(x: DType) -> "bool":
+  def is_unsigned(x: DType) -> builtins.bool:
     """True for integers without sign."""
     return x in dtypes.uints
   @staticmethod
-  def is_bool(x: DType) -> "bool":
+  def is_bool(x: DType) -> builtins.bool:
     """True for bool."""
     return x is dtypes.bool
   @staticmethod
-  def finfo(dtype: DType) -> "tuple[int, int]":
+  def finfo(dtype: DType) -> tuple[builtins.int, builtins.int]:
     """The bits of the exponent and of the mantissa.
 
     >>> dtypes.finfo(dtypes.half)

@@ -107,14 +107,14 @@ class Functions(Base):
     """True where self is infinite, of the signs that are asked for."""
     if detect_positive and detect_negative: return wrap(_core.isinf(self._h))
     if not detect_positive and not detect_negative: return wrap(_core.ne(self._h, self._h)) & False
-    return self.eq(math.inf if detect_positive else -math.inf)
+    return wrap(_core.eq(self._h, math.inf if detect_positive else -math.inf))
   def isfinite(self) -> Tensor:
     """True where self is neither infinite nor NaN."""
     return wrap(_core.isfinite(self._h))
   def clamp(self, min_: Any = None, max_: Any = None) -> Tensor:
     """Within [min_, max_]. None: no limit."""
     if min_ is None and max_ is None: raise ValueError("clamp needs min_ or max_")
-    t: Any = self if min_ is None else self.maximum(min_)
+    t: Any = self if min_ is None else wrap(_core.maximum(self._h, arg(min_)))
     return t if max_ is None else t.minimum(max_)
   def clip(self, min_: Any = None, max_: Any = None) -> Tensor:
     """The same as clamp."""

@@ -148,7 +148,7 @@ class Network(Base):
     """(self - mean) * invstd * weight + bias, where all have one element for each position along the axes."""
     axes = self._axes(axis)
     shape = [d if i in axes else 1 for i, d in enumerate(self.shape)]
-    t: Any = self - wrap(handle(mean)).reshape(shape)  # type: ignore[operator]
+    t: Any = self - wrap(handle(mean)).reshape(shape)
     if weight is not None: t = t * wrap(handle(weight)).reshape(shape)
     t = t * wrap(handle(invstd)).reshape(shape)
     return t if bias is None else t + wrap(handle(bias)).reshape(shape)
