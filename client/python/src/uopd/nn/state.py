@@ -72,7 +72,8 @@ def load_state_dict(model: Any, state_dict: dict[str, Tensor], strict: bool = Tr
     if new.dtype is own.dtype: own.assign(new)
     else:
       leaf = own.requires_grad
-      own.replace(new.reshape(new.shape)).requires_grad_(leaf)
+      own.replace(new.reshape(new.shape))
+      if leaf is not None: own.requires_grad_(leaf)
     if consume: del state_dict[name]
   changed = [own for _, own, _ in pairs]
   if realize and changed: changed[0].realize(*changed[1:])
