@@ -153,7 +153,8 @@ void Pipeline::OpenArea() {
   }
   Session::Side side = session_.TakeSide();
   if (side.token.empty() && session_.has_side()) {  // it was used for the stream before this one
-    const std::scoped_lock lock(calls_);
+    const std::unique_lock lock(calls_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
     uint64_t ignored = 0;
     session_.Resume(&ignored);
     side = session_.TakeSide();
@@ -695,6 +696,7 @@ void Pipeline::OnSilence() {
         running = items_.front()->request.execute().request_id();
     } else if (waited > timeout + kGrace) {
       FailAll(absl::DeadlineExceededError("the daemon does not answer"), ended);
+      area_ = nullptr;  // the daemon may still copy
       BreakStream();
     }
   }
