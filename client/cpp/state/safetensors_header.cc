@@ -351,8 +351,9 @@ absl::StatusOr<std::string> FormatSafetensors(std::vector<SafetensorsEntry>& ent
                                               const SafetensorsMetadata& metadata) {
   std::vector<size_t> order(entries.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return ir::ByteSize(entries[a].dtype) > ir::ByteSize(entries[b].dtype);
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    const int64_t of_a = ir::ByteSize(entries[a].dtype), of_b = ir::ByteSize(entries[b].dtype);
+    return of_a != of_b ? of_a > of_b : a < b;
   });
   uint64_t at = 0;
   for (const size_t i : order) {

@@ -273,7 +273,7 @@ absl::Status BufferStore::WriteBy(DeviceSet& devices, uint64_t handle, uint64_t 
     data.resize(size);
     into = std::as_writable_bytes(std::span(data));
   }
-  const absl::Status status = copy(into);
+  absl::Status status = copy(into);
   if (!status.ok()) {
     Lose({&handle, 1}, StatusText(status));
     return status;
