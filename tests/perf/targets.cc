@@ -35,6 +35,8 @@ constexpr Target kTargets[] = {
     {"models.resnet50", 1.15},
     {"models.", 1.0},
     {"decode.bandwidth", 0.85},
+    {"transfer.tcp.", 0.9},
+    {"transfer.side.download_fresh.", 0.8},
     {"training.mlp-adam", 1.2},
     {"training.train", 1.0},
     {"cold.", 1.0, ".warm"},
