@@ -285,6 +285,7 @@ TEST_F(SideHostileTest, AKilledClientLeavesNothing) {
     const pid_t child = fork();
     if (child == 0) {
       setenv("UOPD_SIDE_LOOP", address.c_str(), 1);
+      unsetenv("GTEST_TOTAL_SHARDS");
       execl("/proc/self/exe", "uopd_e2e_test", "--gtest_filter=SideLoopTest.*",
             "--gtest_also_run_disabled_tests", nullptr);
       _exit(127);

@@ -125,8 +125,13 @@ v1::AreaRange Range(uint64_t area, uint64_t offset, uint64_t bytes) {
 
 size_t DescriptorsOf(pid_t process) {
   std::error_code error;
-  const std::filesystem::directory_iterator all("/proc/" + std::to_string(process) + "/fd", error);
-  return error ? 0 : static_cast<size_t>(std::distance(begin(all), end(all)));
+  size_t n = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(process) + "/fd", error)) {
+    const std::string name = std::filesystem::read_symlink(entry.path(), error).string();
+    if (!name.starts_with("pipe:") && !name.starts_with("anon_inode:")) ++n;
+  }
+  return n;
 }
 
 }  // namespace uopd::e2e
