@@ -121,8 +121,8 @@ def test_threads_share_a_connection():
 
 
 def test_ctrl_c_ends_a_wait():
-  x = Tensor.rand(1500, 1500)
-  for _ in range(300): x = (x @ x).sin().contiguous()
+  x = Tensor.rand(2000, 2000)
+  for _ in range(600): x = (x @ x).sin().contiguous()  # 10 TFLOP: seconds on any CPU
   threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
   begin, finished = time.monotonic(), False
   with pytest.raises(KeyboardInterrupt):
