@@ -90,6 +90,8 @@ class Training : public Subject {
   explicit Training(Client& client) : client_(client), weights_(client) {}
 
   absl::StatusOr<std::vector<Tensor>> Step() override {
+    // The learning rate, which is last. While it has no memory, a step would store it.
+    UOPD_TRY(adam_->state().back().Realize());
     const Tensor loss = Loss();
     UOPD_TRY(loss.Backward());
     UOPD_ASSIGN(const std::vector<Tensor> changed, adam_->Update());
@@ -101,7 +103,7 @@ class Training : public Subject {
 
   absl::Status Fill() override {
     UOPD_TRY(weights_.Fill());
-    std::vector<Tensor> rest = adam_->state();
+    std::vector<Tensor> rest(adam_->state().begin(), adam_->state().end() - 1);
     for (size_t i = 0; i < rest.size(); ++i) rest[i].Assign(initial_[i]);
     for (size_t i = 0; i < state_.size(); ++i) {  // a mean, then a variance
       state_[i].Assign(client_.Full(state_[i].dims(), static_cast<double>(i % 2)));
@@ -130,8 +132,9 @@ class Training : public Subject {
     state_ = std::move(state);
     adam_ = client::Adam(client_, parameters);
     // The optimiser's state is memory from the first step on, so that all steps have one graph.
-    for (const Tensor& t : adam_->state()) initial_.push_back(t.Detach());
-    test::Unmaterialise(client_, adam_->state());
+    const std::vector<Tensor> changed(adam_->state().begin(), adam_->state().end() - 1);
+    for (const Tensor& t : changed) initial_.push_back(t.Detach());
+    test::Unmaterialise(client_, changed);
   }
 
   Client& client_;
