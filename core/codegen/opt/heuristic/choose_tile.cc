@@ -89,7 +89,12 @@ bool Heuristic::ChooseModelledTile() {
       if (lanes_[i] == 1) continue;
       load.bytes *= static_cast<double>(lanes_[i]);
       load.instructions = LoadsOf(a, i, lanes_[i]);
+      for (TileAxis& axis : axes) {
+        if (axis.axis == i && Scatters(i) && a.strides[i] != 1 && Packs(a, i, lanes_[i]))
+          axis.most = std::min(axis.most, PanelVectors(a, lanes_[i]));
+      }
     }
+    load.run_bytes = RunElements(a) * a.bytes;
     if (a.is_gated && !HasLanes(a)) load.instructions *= kGated;
     if (ComesFromMemory(a))
       load.memory_bytes = load.bytes * static_cast<double>(a.bytes) / static_cast<double>(widest_);
@@ -114,6 +119,19 @@ bool Heuristic::ChooseModelledTile() {
   for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, target_).amounts)
     Upcast(axis, amount);
   return true;
+}
+
+int64_t Heuristic::RunElements(const Access& a) const {
+  int64_t run = 1;
+  for (bool grows = true; grows;) {
+    grows = false;
+    for (size_t i = 0; i < axes_.size(); ++i) {
+      if (!IsReduce(i) || a.strides[i] != run || sizes_[i] == 1) continue;
+      run *= sizes_[i];
+      grows = true;
+    }
+  }
+  return run;
 }
 
 bool Heuristic::UnrollsInnermost() const {

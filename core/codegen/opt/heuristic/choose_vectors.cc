@@ -13,12 +13,13 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr size_t kMostInterleaved = 24;  // arithmetic ops of a kernel that LLVM vectorises
-constexpr int64_t kLongAxis = 64;        // long enough for vectors of interleaved elements
-constexpr double kTileRows = 8;          // rows of a usual tile
-constexpr double kGatherCost = 2;        // cost of one lane of a gather, in loads
-constexpr double kScatterLoss = 1.1;     // of sums that are scattered: decides between near equals
-constexpr double kScatterCost = 2.5;     // of a scatter: more, since a gather may become a square
+constexpr size_t kMostInterleaved = 24;    // arithmetic ops of a kernel that LLVM vectorises
+constexpr int64_t kLongAxis = 64;          // long enough for vectors of interleaved elements
+constexpr int64_t kLeastPanelVectors = 2;  // that a tile needs of a packed panel
+constexpr double kTileRows = 8;            // rows of a usual tile
+constexpr double kGatherCost = 2;          // cost of one lane of a gather, in loads
+constexpr double kScatterLoss = 1.1;  // of sums that are scattered: decides between near equals
+constexpr double kScatterCost = 2.5;  // of a scatter: more, since a gather may become a square
 
 }  // namespace
 
@@ -115,12 +116,18 @@ double Heuristic::LoadsOf(const Access& a, size_t axis, int64_t lanes) const {
   if (few && !a.is_store) return 2 * static_cast<double>(*stride) - 1;
   if (SquareAxis(a, axis, lanes)) return 1 + std::countr_zero(static_cast<uint64_t>(lanes));
   const double gather = (a.is_store ? kScatterCost : kGatherCost) * static_cast<double>(lanes);
-  // Packed once, then read as a vector. Worth it only if the results are stored as vectors.
-  const bool packs = a.reuse >= kLeastReuse * kTileRows && IsStoredAlong(axis) &&
-                     std::all_of(accesses_.begin(), accesses_.end(), [&](const Access& x) {
-                       return !x.is_store || x.strides[axis] == 1 || IsReduce(axis);
-                     });
-  return packs ? 1 + gather / a.reuse : gather;
+  // Packed once, then read as a vector. What it costs to scatter results counts by itself.
+  return Packs(a, axis, lanes) ? 1 + gather / a.reuse : gather;
+}
+
+bool Heuristic::Packs(const Access& a, size_t axis, int64_t lanes) const {
+  return a.reuse >= kLeastReuse * kTileRows && IsStoredAlong(axis) &&
+         (!Scatters(axis) || PanelVectors(a, lanes) >= kLeastPanelVectors);
+}
+
+int64_t Heuristic::PanelVectors(const Access& a, int64_t lanes) const {
+  const double panel = static_cast<double>(lanes * widest_) * Times(a.path & reduces_);
+  return static_cast<int64_t>(static_cast<double>(target_.private_bytes) / panel);
 }
 
 }  // namespace uopd::codegen

@@ -56,6 +56,10 @@ class Heuristic : KernelFacts {
   bool Scatters(size_t axis) const;
   // The instructions of an access to `lanes` lanes along the axis.
   double LoadsOf(const Access& a, size_t axis, int64_t lanes) const;
+  // Whether lanes along the axis that do not lie together will be packed.
+  bool Packs(const Access& a, size_t axis, int64_t lanes) const;
+  // How many vectors, with all that the reduction reads of them, private memory has room for.
+  int64_t PanelVectors(const Access& a, int64_t lanes) const;
 
   // In choose_tensor_core.cc.
   // A matrix instruction with as many lanes as the vectors have. Of the reduced axes one along which
@@ -91,6 +95,8 @@ class Heuristic : KernelFacts {
   bool UnrollsInnermost() const;
   // Which output axes a window slides along, if the reduction over it is unrolled whole.
   void AddWindows(const Access& a, TileLoad& load) const;
+  // Contiguous elements that the reduction reads one after the other.
+  int64_t RunElements(const Access& a) const;
   // Whether the kernel reads each element once, and there are too many of them for a cache.
   bool ComesFromMemory(const Access& a) const;
   // Whether some load inside of a reduction is shared along the axis: the load does not depend on it.

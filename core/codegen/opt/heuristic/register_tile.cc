@@ -17,7 +17,7 @@ constexpr double kNotHidden = 0.3;      // the part of that time that multiply-a
 constexpr int64_t kWayBytes = 4096;  // addresses so far apart share a set of the first-level cache
 constexpr int64_t kLineBytes = 64;
 constexpr double kVectorBytes = 16;  // at least: a load of several lanes
-constexpr double kFar = 1.15;        // price of vectors on different pages
+constexpr double kFar = 1.15;        // price of vectors, or pieces of lines, on different pages
 constexpr double kOverhead = 0.5;    // cycles of a step for the loop
 // The part of the registers for the elements and factors of windows: those that neighbours share
 // little of stay there longer.
@@ -41,7 +41,7 @@ class Model {
       // the other axis are needed again for each copy of it.
       if ((l.along & outer) == 0) held += copies;
       if (IsFar(l, a, x) || IsFar(l, b, y)) far = kFar;
-      const double bytes = copies * l.bytes;
+      const double bytes = std::max(copies * l.bytes, BytesOfPieces(l, a, x, b, y));
       from_memory += copies * l.memory_bytes;
       // The panel of one load may stay in the first-level cache while the others stream by.
       if (Crowded(l, a, x, b, y)) {
@@ -84,9 +84,23 @@ class Model {
     }
     return static_cast<double>(n);
   }
-  // Whether the copies along the axis are vectors on different pages, instead of neighbours.
+  // Bytes of the lines of the cache that the copies use pieces of, for one step. 0 if the copies lie
+  // together, or if the steps use whole lines.
+  static double BytesOfPieces(const TileLoad& l, const TileAxis& a, int64_t x, const TileAxis& b,
+                              int64_t y) {
+    if (l.bytes >= kVectorBytes || l.run_bytes >= kLineBytes) return 0;
+    int64_t lines = 1;
+    for (const auto& [axis, n] : {std::pair(&a, x), std::pair(&b, y)}) {
+      if (l.strides[axis->axis] >= kLineBytes) lines *= n;
+    }
+    if (lines == 1) return 0;
+    return static_cast<double>(lines * kLineBytes) * l.bytes / static_cast<double>(l.run_bytes);
+  }
+  // Whether the copies along the axis are vectors, or pieces of lines, on different pages, instead of
+  // neighbours.
   static bool IsFar(const TileLoad& l, const TileAxis& a, int64_t n) {
-    return n > 1 && l.bytes >= kVectorBytes && l.strides[a.axis] >= kWayBytes;
+    return n > 1 && (l.bytes >= kVectorBytes || l.run_bytes < kLineBytes) &&
+           l.strides[a.axis] >= kWayBytes;
   }
   // Whether the copies map to so few sets of the first-level cache that they evict each other before
   // the next step uses the same lines. Copies whose addresses are less than a line apart share it.
@@ -137,7 +151,8 @@ Tile ChooseRegisterTile(std::span<const TileAxis> axes, std::span<const TileLoad
                         const TileSums& sums, const Target& target) {
   const Model model(loads, sums, target);
   const auto fits = [&](const TileAxis& a, int64_t n) {
-    return n <= a.size && (!sums.joins || std::has_single_bit(static_cast<uint64_t>(n)));
+    return n <= std::min(a.size, a.most) &&
+           (!sums.joins || std::has_single_bit(static_cast<uint64_t>(n)));
   };
   Tile best;
   double most = 0;

@@ -33,14 +33,18 @@ struct TileLoad {
   double steps = 1;         // steps of the reductions: different values of one copy
   std::vector<int64_t> strides;
   std::vector<Window> windows;
+  // Contiguous bytes that the steps of the reduction read one after the other. If they are less than a
+  // line of the cache, and the value is one for all lanes, the rest of the line comes in vain.
+  int64_t run_bytes = 64;
   double memory_bytes = 0;  // of one value, if it comes from memory: the kernel reads nothing twice
 };
 
 struct TileAxis {
   size_t axis = 0;
-  int64_t size = 1;    // iterations left
-  bool pads = true;    // amounts that do not divide the size are allowed
-  bool splits = true;  // threads may share the axis without reading pieces of rows
+  int64_t size = 1;          // iterations left
+  int64_t most = INT64_MAX;  // copies: no more of them can be packed
+  bool pads = true;          // amounts that do not divide the size are allowed
+  bool splits = true;        // threads may share the axis without reading pieces of rows
 };
 
 struct Tile {

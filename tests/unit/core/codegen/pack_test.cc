@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
@@ -32,6 +33,23 @@ int Count(const UOpContext& ctx, UOp sink, Op op) {
   int n = 0;
   for (UOp u : ir::Toposort(ctx, sink)) n += u.Is(op);
   return n;
+}
+
+// A convolution with 3 x 3 windows, without padding, of `side` x `side` results of 64 channels.
+UOp Convolution(UOpContext& ctx, int64_t side) {
+  KernelBuilder b(ctx);
+  const int64_t channels = 64, in = side + 2;
+  const UOp n = b.Loop(8), o = b.Loop(channels), y = b.Loop(side), x = b.Loop(side);
+  const UOp c = b.Reduced(channels), dy = b.Reduced(3), dx = b.Reduced(3);
+  const UOp row = ir::Add(ctx, y, dy), column = ir::Add(ctx, x, dx);
+  const UOp from = b.At(b.At(b.At(n, channels, c), in, row), in, column);
+  const UOp weight = b.At(b.At(b.At(o, channels, c), 3, dy), 3, dx);
+  const UOp product = ir::Mul(ctx, b.Load(b.Buffer(1, Dtype::F32, 8 * channels * in * in), from),
+                              b.Load(b.Buffer(2, Dtype::F32, channels * channels * 9), weight));
+  return b.Kernel({b.StoreLoops(
+      b.Buffer(0, Dtype::F32, 8 * channels * side * side),
+      b.At(b.At(b.At(n, channels, o), side, y), side, x),
+      ir::ReduceRanges(ctx, Op::ADD, product, std::vector<UOp>{c, dy, dx}), {n, o, y, x})});
 }
 
 class PackTest : public testing::TestWithParam<int> {};
@@ -133,6 +151,22 @@ TEST(PackOptTest, RefusesWhatItCannotPack) {
 }
 
 // The number of elements does not fit 64 bits.
+// A row of 7 pixels would leave lanes empty. Channels fill them, although their weights and results do
+// not lie together.
+TEST(PackOptTest, ChannelsAreTheLanesOfNarrowPictures) {
+  const auto opts = [](int64_t side, int64_t private_bytes) {
+    UOpContext ctx;
+    Target target = WideTarget();
+    target.private_bytes = private_bytes;
+    return codegen::HeuristicOpts(ctx, Convolution(ctx, side), target);
+  };
+  EXPECT_THAT(opts(7, 512 << 10),
+              testing::IsSupersetOf({Opt{OptKind::kVector, 1, 16}, Opt{OptKind::kPack, 1, 0}}));
+  // There is no room for two vectors of all weights, of 64 bytes each.
+  EXPECT_THAT(opts(7, 2 * 64 * 576 - 1),
+              testing::Not(testing::Contains(Opt{OptKind::kVector, 1, 16})));
+}
+
 TEST(PackOptTest, RefusesACopyOfAnySize) {
   UOpContext ctx;
   KernelBuilder b(ctx);

@@ -103,6 +103,27 @@ TEST(RegisterTileTest, RowsThatShareASetStayFew) {
   EXPECT_GT(Amount(spread, 0), 8);
 }
 
+// Pixels of a convolution with windows of 3: neighbours in a row, or the same pixel of several
+// pictures.
+TEST(RegisterTileTest, PixelsOfSeveralPicturesUsePiecesOfLines) {
+  TileLoad x{.along = 3, .instructions = 1.5, .steps = 4608, .strides = {100352, 4, 0}};
+  x.run_bytes = 12;
+  const TileLoad w{.along = 4, .bytes = 64, .steps = 4608, .strides = {0, 0, 294912}};
+  const std::vector<TileAxis> axes = {{0, 8}, {1, 7}, {2, 32}};
+  const Tile pieces = ChooseRegisterTile(axes, std::vector<TileLoad>{x, w}, {}, CachedTarget());
+  EXPECT_EQ(Amount(pieces, 0), 1);
+  EXPECT_EQ(Amount(pieces, 1), 7);
+  x.run_bytes = 64;
+  const Tile whole = ChooseRegisterTile(axes, std::vector<TileLoad>{x, w}, {}, CachedTarget());
+  EXPECT_GT(Amount(whole, 0), 1);
+}
+
+TEST(RegisterTileTest, NoMoreCopiesThanCanBePacked) {
+  const std::vector<TileAxis> axes = {{0, 3}, {.axis = 1, .size = 32, .most = 2}};
+  const Tile tile = ChooseRegisterTile(axes, MatmulLoads(512, 2064), {}, CachedTarget());
+  EXPECT_EQ(Amount(tile, 1), 2);
+}
+
 TEST(RegisterTileTest, PrefersTilesThatWasteLittle) {
   // 7 rows: two tiles of 4 would compute 8.
   const Tile tile = ChooseRegisterTile(std::vector<TileAxis>{{0, 7}, {1, 64}},
