@@ -121,8 +121,18 @@ double Heuristic::LoadsOf(const Access& a, size_t axis, int64_t lanes) const {
 }
 
 bool Heuristic::Packs(const Access& a, size_t axis, int64_t lanes) const {
-  return a.reuse >= kLeastReuse * kTileRows && IsStoredAlong(axis) &&
-         (!Scatters(axis) || PanelVectors(a, lanes) >= kLeastPanelVectors);
+  constexpr double kLeast = kLeastReuse * kTileRows;
+  if (a.reuse < kLeast || !IsStoredAlong(axis)) return false;
+  return !Scatters(axis) ||
+         (Executions(a) >= kLeast && PanelVectors(a, lanes) >= kLeastPanelVectors);
+}
+
+double Heuristic::Executions(const Access& a) const {
+  AxisSet again = 0;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    if (!IsReduce(i) && a.strides[i] == 0) again |= a.path & Bit(i);
+  }
+  return Times(again);
 }
 
 int64_t Heuristic::PanelVectors(const Access& a, int64_t lanes) const {

@@ -58,6 +58,9 @@ class Heuristic : KernelFacts {
   double LoadsOf(const Access& a, size_t axis, int64_t lanes) const;
   // Whether lanes along the axis that do not lie together will be packed.
   bool Packs(const Access& a, size_t axis, int64_t lanes) const;
+  // How often the loops of a kernel execute the access for one address. Sums of a row, which its
+  // results share, are computed once.
+  double Executions(const Access& a) const;
   // How many vectors, with all that the reduction reads of them, private memory has room for.
   int64_t PanelVectors(const Access& a, int64_t lanes) const;
 

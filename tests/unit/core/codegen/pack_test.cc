@@ -167,6 +167,29 @@ TEST(PackOptTest, ChannelsAreTheLanesOfNarrowPictures) {
               testing::Not(testing::Contains(Opt{OptKind::kVector, 1, 16})));
 }
 
+// The sum of a row is computed once, not for each result: as lanes, rows would be packed for nothing.
+TEST(PackOptTest, RowsOfANormAreNoLanes) {
+  UOpContext ctx;
+  Target target = WideTarget();
+  target.private_bytes = 1 << 20;
+  KernelBuilder b(ctx);
+  const UOp i = b.Loop(4096), j = b.Loop(4096), k = b.Reduced(4096), l = b.Reduced(4096);
+  const UOp x = b.Buffer(1, Dtype::F32, 4096 * 4096);
+  const auto at = [&](UOp column) { return b.Load(x, b.At(i, 4096, column)); };
+  const auto sum = [&](UOp value, UOp range) {
+    return ir::ReduceRanges(ctx, Op::ADD, value, std::vector<UOp>{range});
+  };
+  const UOp mean = ir::Mul(ctx, sum(at(k), k), ctx.Float(Dtype::F32, 1.0 / 4096));
+  const UOp difference = ir::Sub(ctx, at(l), mean);
+  const UOp length = ir::Alu(ctx, Op::SQRT, {sum(ir::Mul(ctx, difference, difference), l)});
+  const UOp result = ir::Alu(ctx, Op::FDIV, {ir::Sub(ctx, at(j), mean), length});
+  const UOp kernel = b.Kernel(
+      {b.StoreLoops(b.Buffer(0, Dtype::F32, 4096 * 4096), b.At(i, 4096, j), result, {i, j})});
+  const auto opts = codegen::HeuristicOpts(ctx, kernel, target);
+  EXPECT_THAT(opts, testing::Contains(Opt{OptKind::kVector, 1, 16}));
+  EXPECT_THAT(opts, testing::Not(testing::Contains(Opt{OptKind::kVector, 0, 16})));
+}
+
 TEST(PackOptTest, RefusesACopyOfAnySize) {
   UOpContext ctx;
   KernelBuilder b(ctx);
