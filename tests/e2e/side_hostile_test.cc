@@ -285,7 +285,8 @@ TEST_F(SideHostileTest, AKilledClientLeavesNothing) {
     const pid_t child = fork();
     if (child == 0) {
       setenv("UOPD_SIDE_LOOP", address.c_str(), 1);
-      unsetenv("GTEST_TOTAL_SHARDS");
+      unsetenv("GTEST_TOTAL_SHARDS");  // the filter names the one test
+      unsetenv("GTEST_SHARD_INDEX");
       execl("/proc/self/exe", "uopd_e2e_test", "--gtest_filter=SideLoopTest.*",
             "--gtest_also_run_disabled_tests", nullptr);
       _exit(127);
