@@ -96,6 +96,7 @@ class Pipeline final : public Driver {
  private:
   using Ended = std::vector<std::pair<std::unique_ptr<Item>, absl::Status>>;
   using Clock = std::chrono::steady_clock;
+  static constexpr int kTries = 5;  // of a call, without any answer between them
   enum Tag : intptr_t { kStarted = 1, kRead, kWritten, kFinished };
 
   static void* AsTag(Tag tag) { return reinterpret_cast<void*>(tag); }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT
+// The calls that wait for an answer: what comes in, how much of it there is, and what is cancelled.
+#include "client/cpp/net/pipeline.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace uopd::client {
+
+void Pipeline::Push(std::unique_ptr<Item> item) {
+  if (const absl::Status missing = CheckUses(*item); !missing.ok()) {
+    Ended ended;
+    ended.emplace_back(std::move(item), missing);
+    return Finish(ended);
+  }
+  if (!Queue(std::move(item))) return;
+  // The message before is still being written, as far as we know. Perhaps nobody looks.
+  {
+    MutexLock lock(handler_mutex_);
+    if (handler_ != Handler::kNone) return;
+    last_waiting_ = {};
+  }
+  handler_left_.notify_all();
+}
+
+absl::Status Pipeline::CheckUses(const Item& item) {
+  MutexLock lock(mutex_);
+  for (uint64_t handle : item.uses) {
+    const auto found = missing_.find(handle);
+    if (found == missing_.end()) continue;
+    const absl::Status why = found->second;
+    for (uint64_t made : item.makes) missing_.insert_or_assign(made, why);
+    return why;
+  }
+  for (uint64_t handle : item.makes) missing_.erase(handle);
+  for (uint64_t handle : item.request.execute().free_buffers()) missing_.erase(handle);
+  return absl::OkStatus();
+}
+
+bool Pipeline::Queue(std::unique_ptr<Item> item) {
+  MutexLock lock(mutex_);
+  lock.Wait(room_, [this]() UOPD_REQUIRES(mutex_) {
+    return closing_ || items_.empty() || (items_.size() < most_items_ && held_bytes_ < most_bytes_);
+  });
+  if (items_.empty()) {
+    front_since_ = Clock::now();
+    deadline_passed_ = false;
+  }
+  if (items_.empty()) progress_ = {};
+  Count(*item);
+  items_.push_back(std::move(item));
+  if (closing_ || paused_) return false;  // Close ends it, or Continue sends it
+  if (!thread_.joinable()) thread_ = std::thread([this] { Work(); });
+  if (!open_)
+    OpenStream();
+  else
+    WriteNext();
+  return started_ && next_ < items_.size();
+}
+
+bool Pipeline::WaitForRoom(absl::Duration time) {
+  const auto until = Clock::now() + absl::ToChronoNanoseconds(std::min(time, absl::Hours(24)));
+  MutexLock lock(mutex_);
+  // Some calls of the library are several calls here.
+  const auto roomy = [this]() UOPD_REQUIRES(mutex_) {
+    return closing_ || (items_.size() <= most_items_ / 2 && held_bytes_ <= most_bytes_ / 2);
+  };
+  lock.WaitUntil(room_, until, roomy);
+  return roomy();
+}
+
+Progress Pipeline::progress() {
+  MutexLock lock(mutex_);
+  Progress out = progress_;
+  out.calls = items_.size();
+  return out;
+}
+
+std::optional<Progress::Daemon> Pipeline::AskDaemon() {
+  const std::scoped_lock lock(calls_);
+  const auto response = session_.GetProgress();
+  if (!response.ok()) return std::nullopt;
+  return Progress::Daemon{response->programs(), response->kernels(), response->kernels_ready(),
+                          response->kernels_to_tune()};
+}
+
+void Pipeline::Count(const Item& item) {
+  held_bytes_ += item.held_bytes;
+  if (item.request.has_upload()) progress_.upload_bytes += item.payload_bytes;
+  progress_.download_bytes += item.request.download().bytes();
+}
+
+void Pipeline::Uncount(const Item& item) {
+  held_bytes_ -= item.held_bytes;
+  if (item.request.has_upload()) progress_.uploaded_bytes += item.payload_bytes;
+  progress_.downloaded_bytes += item.request.download().bytes();
+}
+
+std::unique_ptr<Pipeline::Item> Pipeline::PopFront() {
+  std::unique_ptr<Item> out = std::move(items_.front());
+  items_.pop_front();
+  if (next_ > 0) --next_;
+  Uncount(*out);
+  front_since_ = Clock::now();
+  deadline_passed_ = false;
+  return out;
+}
+
+void Pipeline::CancelAll() {
+  std::vector<uint64_t> sent;
+  Ended ended;
+  {
+    MutexLock lock(mutex_);
+    const absl::Status cancelled = absl::CancelledError("cancelled by the client");
+    // What was not sent ends here, and all else when the daemon has answered.
+    while (items_.size() > next_) {
+      Uncount(*items_.back());
+      ended.emplace_back(std::move(items_.back()), cancelled);
+      items_.pop_back();
+    }
+    for (auto& item : items_) {
+      const bool before = std::exchange(item->cancelled, true);
+      if (!before && item->request.has_execute())
+        sent.push_back(item->request.execute().request_id());
+    }
+    std::reverse(ended.begin(), ended.end());
+  }
+  room_.notify_all();
+  Finish(ended);
+  for (uint64_t id : sent) CancelOnDaemon(id);
+}
+
+void Pipeline::CancelOnDaemon(uint64_t request_id) {
+  const std::scoped_lock lock(calls_);
+  session_.CancelExecute(request_id).IgnoreError();
+}
+
+}  // namespace uopd::client
