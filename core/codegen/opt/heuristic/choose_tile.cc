@@ -89,10 +89,6 @@ bool Heuristic::ChooseModelledTile() {
       if (lanes_[i] == 1) continue;
       load.bytes *= static_cast<double>(lanes_[i]);
       load.instructions = LoadsOf(a, i, lanes_[i]);
-      for (TileAxis& axis : axes) {
-        if (axis.axis == i && Scatters(i) && a.strides[i] != 1 && Packs(a, i, lanes_[i]))
-          axis.most = std::min(axis.most, PanelVectors(a, lanes_[i]));
-      }
     }
     load.run_bytes = RunElements(a) * a.bytes;
     if (a.is_gated && !HasLanes(a)) load.instructions *= kGated;
@@ -112,13 +108,27 @@ bool Heuristic::ChooseModelledTile() {
   if (std::any_of(loads.begin(), loads.end(), [](const TileLoad& l) { return l.memory_bytes > 0; }))
     sums.threads = 1;
   // Windows of neighbouring pixels share rows of channels, which are read fastest as a whole.
-  for (TileAxis& a : axes) a.splits = !slides || lanes_[a.axis] == 1;
+  for (TileAxis& a : axes) {
+    a.splits = !slides || lanes_[a.axis] == 1;
+    a.most = MostPackedCopies(a.axis);
+  }
   const bool shared = slides || std::any_of(axes.begin(), axes.end(),
                                             [&](const TileAxis& a) { return SharedAlong(a.axis); });
   if (!shared) return false;
   for (const auto& [axis, amount] : ChooseRegisterTile(axes, loads, sums, target_).amounts)
     Upcast(axis, amount);
   return true;
+}
+
+int64_t Heuristic::MostPackedCopies(size_t axis) const {
+  int64_t most = INT64_MAX;
+  if (lanes_[axis] == 1 || !Scatters(axis)) return most;
+  for (const Access& a : accesses_) {
+    const bool together = a.strides[axis] == 0 || a.strides[axis] == 1;
+    if (!together && (a.path & reduces_) != 0 && Packs(a, axis, lanes_[axis]))
+      most = std::min(most, PanelVectors(a, lanes_[axis]));
+  }
+  return most;
 }
 
 int64_t Heuristic::RunElements(const Access& a) const {

@@ -58,8 +58,8 @@ class Heuristic : KernelFacts {
   double LoadsOf(const Access& a, size_t axis, int64_t lanes) const;
   // Whether lanes along the axis that do not lie together will be packed.
   bool Packs(const Access& a, size_t axis, int64_t lanes) const;
-  // How often the loops of a kernel execute the access for one address. Sums of a row, which its
-  // results share, are computed once.
+  // How often the loops execute the access for one address. Unlike Access::reuse, loops do not count
+  // that the access stands outside of: the sum of a row is computed once for all results of the row.
   double Executions(const Access& a) const;
   // How many vectors, with all that the reduction reads of them, private memory has room for.
   int64_t PanelVectors(const Access& a, int64_t lanes) const;
@@ -98,6 +98,8 @@ class Heuristic : KernelFacts {
   bool UnrollsInnermost() const;
   // Which output axes a window slides along, if the reduction over it is unrolled whole.
   void AddWindows(const Access& a, TileLoad& load) const;
+  // Copies of an axis with lanes for whose packed operands private memory has room.
+  int64_t MostPackedCopies(size_t axis) const;
   // Contiguous elements that the reduction reads one after the other.
   int64_t RunElements(const Access& a) const;
   // Whether the kernel reads each element once, and there are too many of them for a cache.

@@ -150,7 +150,6 @@ TEST(PackOptTest, RefusesWhatItCannotPack) {
   EXPECT_TRUE(codegen::Loads(ctx, in_place).empty());
 }
 
-// The number of elements does not fit 64 bits.
 // A row of 7 pixels would leave lanes empty. Channels fill them, although their weights and results do
 // not lie together.
 TEST(PackOptTest, ChannelsAreTheLanesOfNarrowPictures) {
@@ -190,6 +189,7 @@ TEST(PackOptTest, RowsOfANormAreNoLanes) {
   EXPECT_THAT(opts, testing::Not(testing::Contains(Opt{OptKind::kVector, 0, 16})));
 }
 
+// The number of elements does not fit 64 bits.
 TEST(PackOptTest, RefusesACopyOfAnySize) {
   UOpContext ctx;
   KernelBuilder b(ctx);
