@@ -20,6 +20,12 @@ enum class CodeFormat : uint8_t {
   kObject = 2,  // what the device's Compiler returned: ELF object, cubin, code object, ...
   kC = 3,       // C11 text
   kPtx = 4,
+  kOpenClC = 5,
+  kCudaC = 6,
+  kHipC = 7,
+  kMetal = 8,
+  kLinear = 9,     // text of a linear kernel (docs/ir_linear.md)
+  kAmdgpuIr = 10,  // LLVM IR text for AMDGPU
 };
 
 // A data cache.
@@ -58,8 +64,8 @@ struct Target {
   std::vector<MatrixInstruction> matrix_instructions;  // best first
 
   // One hardware thread: a CPU's, or a lane of a GPU's warp.
-  int vector_bytes = 32;  // width of a vector register
-  int vector_registers = 16;
+  int vector_bytes = 32;  // width of a vector register; with blocks: of a thread's widest access
+  int vector_registers = 16;          // with blocks: 32-bit registers of a thread
   int64_t private_bytes = 512 << 10;  // limit of all private arrays of a kernel together
   // Data caches, nearest first.
   std::vector<CacheLevel> caches = {{32 << 10, 1}, {1 << 20, 1}};
@@ -68,6 +74,12 @@ struct Target {
   int threads = 1;      // instances of a kernel that run at the same time, on a CPU
   int warp_lanes = 1;   // threads that execute one instruction together
   int max_buffers = 0;  // limit for one kernel, at least 4; 0: no limit
+  // A launch is a grid of blocks of threads. The threads of a block share memory and wait for each
+  // other at barriers. False: a launch is a row of threads, as on a CPU.
+  bool blocks = false;
+  bool shuffles = false;      // threads of a warp read each other's values (SHUFFLE)
+  bool narrow_index = false;  // 32-bit index arithmetic is faster than 64-bit
+  int units = 1;              // processors that run blocks: SMs, compute units
   int64_t max_grid[3] = {1, 1, 1};
   int64_t max_block[3] = {1, 1, 1};
   int64_t max_block_threads = 1;  // product of a block's dimensions

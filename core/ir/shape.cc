@@ -51,6 +51,7 @@ class Inference {
       case Op::INDEX:
         return u_.arg().AsInt() > 0 ? New({ctx_.Idx(u_.arg().AsInt())}) : Source(1);
       case Op::LOAD:
+      case Op::SHUFFLE:
       case Op::AFTER:
       case Op::COPY:
       case Op::CONTIGUOUS:

@@ -20,10 +20,11 @@ namespace uopd::ir {
 namespace {
 
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER,     Op::PARAM,   Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER,
-          Op::GROUP,      Op::STACK,   Op::LINEAR,     Op::INDEX,   Op::LOAD,  Op::STORE,
-          Op::GEP,        Op::BARRIER, Op::REDUCE,     Op::SCAN,    Op::STAGE, Op::WMMA,
-          Op::WMMA_BLOCK, Op::RANGE,   Op::END,        Op::IF,      Op::ENDIF, Op::CONST} |
+    OpSet{Op::BUFFER, Op::PARAM, Op::DEFINE_VAR, Op::SPECIAL,    Op::SINK,
+          Op::AFTER,  Op::GROUP, Op::STACK,      Op::LINEAR,     Op::INDEX,
+          Op::LOAD,   Op::STORE, Op::GEP,        Op::BARRIER,    Op::REDUCE,
+          Op::SCAN,   Op::STAGE, Op::WMMA,       Op::WMMA_BLOCK, Op::SHUFFLE,
+          Op::RANGE,  Op::END,   Op::IF,         Op::ENDIF,      Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -314,6 +315,7 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
     case Op::AFTER:
       return VerifyAfter(ctx, u, level);
     case Op::GEP:
+    case Op::SHUFFLE:
       return SameDtype(u, 0, d);
     case Op::END:
       return VerifyClosed(u);
