@@ -77,7 +77,7 @@ file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
 # tsan_grpc.cc belongs to uopd_proto.
 list(FILTER support EXCLUDE REGEX "/tsan_grpc.cc$")
 add_library(uopd_test_support STATIC ${support})
-target_link_libraries(uopd_test_support PUBLIC uopd_core_schedule uopd_core_codegen uopd_core_render ${CMAKE_DL_LIBS})
+target_link_libraries(uopd_test_support PUBLIC uopd_core_schedule uopd_core_codegen uopd_core_render uopd_core_interp ${CMAKE_DL_LIBS})
 
 # Whole models built with the client's Tensor.
 if(TARGET uopd_client_cpp)

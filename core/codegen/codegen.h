@@ -28,7 +28,7 @@ namespace uopd::codegen {
 
 // One decision about a kernel. `axis` is a position in Axes(), for PACK in Loads(), for STREAM in
 // Stores(), for PREFETCH in Reads() (opt/opt_plan.h). Amount 0 is the whole axis. The amount of a
-// PREFETCH is a position in Axes(). That of TC is the number of one of the target's matrix
+// PREFETCH or SWAP is a position in Axes(). That of TC is the number of one of the target's matrix
 // instructions that fit, counted from 1; 0 is the first one too. The numbers are stored in caches.
 enum class OptKind : uint8_t {
   kUpcast,
@@ -39,9 +39,15 @@ enum class OptKind : uint8_t {
   kStream,
   kPrefetch,
   kTensorCore,
-  kBlock
+  kBlock,
+  kLocal,
+  kGroup,
+  kGroupTop,
+  kSwap,
+  kPadTo,
+  kNoLocals
 };
-inline constexpr int kOptKinds = 9;
+inline constexpr int kOptKinds = 15;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;

@@ -11,6 +11,8 @@
 #include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/passes/blocks/barriers.h"
+#include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise/linearise.h"
 #include "core/codegen/passes/polls.h"
@@ -103,13 +105,16 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
   return Cat(reduces ? "r" : "e", sizes, "_", digits);
 }
 
-// The bytes of all arrays that the threads of a launch share.
-int64_t SharedArrayBytes(UOpContext& ctx, UOp linear) {
-  int64_t out = 0;
+// The bytes of all arrays that the threads of a launch, or of a block, share.
+int64_t SharedArrayBytes(UOpContext& ctx, UOp linear, const Target& target) {
+  int64_t elements = 0;
+  ir::SharedLayout layout;
   for (UOp u : linear.srcs()) {
-    if (ir::IsShared(u)) out += (*ctx.ShapeOf(u))[0].const_int() * ir::kSharedElement;
+    if (!ir::IsShared(u)) continue;
+    layout.Place(ctx, u);
+    elements += (*ctx.ShapeOf(u))[0].const_int();
   }
-  return out;
+  return target.blocks ? layout.bytes() : elements * ir::kSharedElement;
 }
 
 // The maximum of each variable of the kernel, in launch order.
@@ -158,7 +163,12 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   const auto check = [&] { return ctx.CheckInterrupt(); };
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   UOPD_TRY(check());
-  if (!options.noopt) {
+  if (target.blocks) {
+    UOPD_ASSIGN(const ThreadMap map, MapThreads(ctx, kernel, target));
+    kernel = map.sink;
+    out.launch.block[0] = map.threads;
+    UOPD_ASSIGN(out.launch.grid[0], LaunchSize::Of(map.blocks, out.variables));
+  } else if (!options.noopt) {
     const bool ordered = std::any_of(out.applied.begin(), out.applied.end(), [](const Opt& o) {
       return o.kind == OptKind::kPack || o.kind == OptKind::kBlock;
     });
@@ -174,21 +184,26 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   kernel = LowerStages(ctx, kernel);
   UOPD_TRY(check());
-  UOPD_ASSIGN(kernel, Unroll(ctx, kernel));
+  UOPD_ASSIGN(kernel, Unroll(ctx, kernel, target));
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
-  kernel = TransposeLoads(ctx, kernel);
-  UOPD_TRY(check());
-  kernel = MakeWmmaBlocks(ctx, kernel, target);
+  if (!target.blocks) {
+    kernel = TransposeLoads(ctx, kernel);
+    UOPD_TRY(check());
+    kernel = MakeWmmaBlocks(ctx, kernel, target);
+  }
   UOPD_TRY(check());
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
-  linear = LowerIndex(ctx, linear);
+  linear = LowerIndex(ctx, linear, target);
   UOPD_TRY(check());
   UOPD_TRY(CheckDtypes(linear, target));
-  out.launch.shared_bytes = SharedArrayBytes(ctx, linear);
+  if (target.blocks) {
+    UOPD_ASSIGN(linear, AddBarriers(ctx, linear, out.launch.block[0].Evaluate({})));
+  }
+  out.launch.shared_bytes = SharedArrayBytes(ctx, linear, target);
   const double ns = ProgramNs(ctx, linear, target);
   out.polls = ns > kLongNs;
   out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;

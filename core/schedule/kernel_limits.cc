@@ -12,6 +12,8 @@ KernelLimits KernelLimits::Of(const Target& target) {
   // A device may lower the scheduler's limit, but not raise it: larger kernels are no better.
   if (target.max_buffers > 0) limits.max_buffers = std::min(limits.max_buffers, target.max_buffers);
   limits.cache_bytes = target.OwnCacheBytes();
+  // A block shares the arrays of all stages of its kernel, and what its opts copy.
+  if (target.blocks) limits.stage_bytes = std::min(limits.stage_bytes, target.shared_bytes / 4);
   for (const MatrixInstruction& i : target.matrix_instructions) {
     // A byte of either sign can be a factor of an instruction for the other (codegen's TC).
     const bool bytes = i.a == DtypeNumber::U8 || i.a == DtypeNumber::I8;

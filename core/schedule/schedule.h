@@ -92,9 +92,10 @@ struct Schedule {
 
 // What the scheduler assumes and allows for the kernels of one device.
 struct KernelLimits {
-  int threads = 8;                // threads that a kernel is assumed to run on
-  int max_buffers = 32;           // most buffers of a kernel; at least 4
-  int64_t cache_bytes = 1 << 20;  // cache that each thread has for itself
+  int threads = 8;                 // threads that a kernel is assumed to run on
+  int max_buffers = 32;            // most buffers of a kernel; at least 4
+  int64_t cache_bytes = 1 << 20;   // cache that each thread has for itself
+  int64_t stage_bytes = 64 << 10;  // most bytes of one staged value; with blocks: of shared memory
   // Largest size of a kernel (kernel_cost.h). A larger one takes over a second to compile.
   int max_instructions = 4000;
   int max_loops = 48;  // not counting the loops over the output
@@ -113,7 +114,7 @@ struct Options {
   // smaller kernels.
   double realise_cost = 32;
   double launch_cost = 4096;  // cost of an empty kernel, in operations
-  // Most bytes of one staged value (staging.h). 0: nothing is staged.
+  // Most bytes of one staged value (staging.h), if the device allows as many. 0: nothing is staged.
   int64_t stage_bytes = 64 << 10;
   KernelLimits limits;  // of every device that limits_of does not list
   std::map<std::string, KernelLimits, std::less<>> limits_of;  // by the device's name in the graph

@@ -45,8 +45,20 @@ int Rank(OptKind kind) {
       return 7;
     case OptKind::kPrefetch:
       return 8;
+    case OptKind::kLocal:
+      return 9;
+    case OptKind::kGroup:
+      return 10;
+    case OptKind::kGroupTop:
+      return 11;
+    case OptKind::kSwap:
+      return 12;
+    case OptKind::kPadTo:
+      return 13;
+    case OptKind::kNoLocals:
+      return 14;
   }
-  return 9;
+  return 15;
 }
 
 // The amounts to try for an opt of this kind on this axis.
@@ -100,9 +112,19 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
         return out;  // the tiles of an axis, not its elements
       }
       break;
+    case OptKind::kLocal:
+      if (target.blocks && !axis.is_reduce) out.assign({2, 4, 8, 16, 32, 64, 128, 256});
+      break;
+    case OptKind::kGroup:
+    case OptKind::kGroupTop:
+      if (target.blocks && axis.is_reduce) out.assign({4, 8, 16, 32, 64, 256});
+      break;
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
+    case OptKind::kSwap:  // of two axes
+    case OptKind::kPadTo:
+    case OptKind::kNoLocals:
       break;
   }
   std::erase_if(out, [&](int64_t amount) {

@@ -108,7 +108,9 @@ Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
 Result LowerStages(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::LowerStages(ctx, root);
 }
-Result Unroll(UOpContext& ctx, UOp root, std::string_view) { return codegen::Unroll(ctx, root); }
+Result Unroll(UOpContext& ctx, UOp root, std::string_view) {
+  return codegen::Unroll(ctx, root, DefaultTarget());
+}
 Result Vectorise(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::Vectorise(ctx, root);
 }
@@ -134,7 +136,7 @@ Result Linearise(UOpContext& ctx, UOp root, std::string_view) {
 }
 Result LowerIndex(UOpContext& ctx, UOp root, std::string_view) {
   if (!root.Is(ir::Op::LINEAR)) return Invalid("lower_index takes a LINEAR");
-  return codegen::LowerIndex(ctx, root);
+  return codegen::LowerIndex(ctx, root, Target());
 }
 
 Result AddPolls(UOpContext& ctx, UOp root, std::string_view) {

@@ -16,6 +16,7 @@ USES = {
     "core/schedule": ["core/rules"],
     "core/codegen": ["core/rules"],
     "core/render": ["core/ir"],
+    "core/interp": ["core/ir"],
     "core/search": ["core/codegen", "core/render"],
     "core/tools": ["core/search", "core/schedule"],
     "devices/api": ["core/base"],

@@ -13,6 +13,7 @@
 #include "core/render/llvm_ir.h"
 #include "tests/support/amx_emulator.h"
 #include "tests/support/guarded_memory.h"
+#include "tests/support/lowered_run.h"
 
 namespace uopd::tests {
 
@@ -143,35 +144,62 @@ bool Same(const Scalar& want, const Scalar& got, double largest, const CheckOpti
   return error <= check.tolerance * largest || error <= check.ulps * Ulp(want.dtype, want.f);
 }
 
+// What a kernel only writes holds no numbers before it runs.
+void Poison(const codegen::LoweredKernel& kernel, Memory& memory) {
+  for (size_t i = 0; i < kernel.buffers.size(); ++i) {
+    if (kernel.buffers[i].written && !kernel.buffers[i].read)
+      std::fill(memory[i].begin(), memory[i].end(), uint8_t{0xff});
+  }
+}
+
+// Compiles and runs the kernel for a CPU. Returns what is wrong, or nothing.
+std::string RunCompiled(ir::UOpContext& ctx, const codegen::LoweredKernel& lowered,
+                        const Memory& memory, const CheckOptions& check, std::string& out_text,
+                        Memory& got) {
+  const bool c = check.language == CompiledText::kC;
+  auto text = c ? render::RenderC(ctx, lowered.linear, lowered.name, lowered.variables)
+                : render::RenderLlvmIr(ctx, lowered.linear, lowered.name, lowered.variables);
+  if (!text.ok())
+    return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered.linear);
+  auto compiled = CompiledText::Compile(check.language, EmulateAmx(*text));
+  if (!compiled.ok()) return StatusText(compiled.status());
+  uint32_t stop = 0;
+  std::vector<uint64_t> shared(static_cast<size_t>(lowered.launch.shared_bytes / 8));
+  std::vector<void*> buffers = {shared.data(), &stop};  // buffers[-2] and buffers[-1] of the ABI
+  std::deque<GuardedBytes> guarded;
+  for (const auto& b : memory) buffers.push_back(guarded.emplace_back(b).data());
+  std::vector<int64_t> vars;
+  for (const std::string& v : lowered.variables) vars.push_back(check.variables.at(v));
+  const KernelFunction run = (*compiled)->Find(lowered.name);
+  if (run == nullptr) return "no function " + lowered.name;
+  const int64_t threads = lowered.launch.grid[0].Evaluate(vars);
+  for (int64_t t = 0; t < threads; ++t) run(buffers.data() + 2, vars.data(), t);
+  for (const GuardedBytes& b : guarded) got.push_back(b.Copy());
+  out_text = *std::move(text);
+  return "";
+}
+
 }  // namespace
 
 std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
                         const CheckOptions& check) {
   if (absl::Status s = ir::Verify(ctx, sink, ir::Level::kKernel); !s.ok())
     return "kernel: " + StatusText(s);
-  Memory want = memory, got;
-  Interpret(ctx, sink, want, check.variables);
   auto lowered = codegen::Lower(ctx, sink, check.target, check.options);
   if (!lowered.ok()) return "lower: " + StatusText(lowered.status());
-  const bool c = check.language == CompiledText::kC;
-  auto text = c ? render::RenderC(ctx, lowered->linear, lowered->name, lowered->variables)
-                : render::RenderLlvmIr(ctx, lowered->linear, lowered->name, lowered->variables);
-  if (!text.ok())
-    return "render: " + StatusText(text.status()) + "\n" + ir::Print(ctx, lowered->linear);
-  auto compiled = CompiledText::Compile(check.language, EmulateAmx(*text));
-  if (!compiled.ok()) return StatusText(compiled.status());
-  uint32_t stop = 0;
-  std::vector<uint64_t> shared(static_cast<size_t>(lowered->launch.shared_bytes / 8));
-  std::vector<void*> buffers = {shared.data(), &stop};  // buffers[-2] and buffers[-1] of the ABI
-  std::deque<GuardedBytes> guarded;
-  for (const auto& b : memory) buffers.push_back(guarded.emplace_back(b).data());
-  std::vector<int64_t> vars;
-  for (const std::string& v : lowered->variables) vars.push_back(check.variables.at(v));
-  const KernelFunction run = (*compiled)->Find(lowered->name);
-  if (run == nullptr) return "no function " + lowered->name;
-  const int64_t threads = lowered->launch.grid[0].Evaluate(vars);
-  for (int64_t t = 0; t < threads; ++t) run(buffers.data() + 2, vars.data(), t);
-  for (const GuardedBytes& b : guarded) got.push_back(b.Copy());
+  Memory before = memory, got;
+  if (check.target.blocks) Poison(*lowered, before);
+  Memory want = before;
+  Interpret(ctx, sink, want, check.variables);
+  std::string text;
+  if (check.target.blocks) {
+    got = before;
+    text = ir::Print(ctx, lowered->linear);
+    if (absl::Status s = RunLowered(ctx, *lowered, check.target, got, check.variables); !s.ok())
+      return Cat("run: ", StatusText(s), "\n", text);
+  } else if (std::string why = RunCompiled(ctx, *lowered, memory, check, text, got); !why.empty()) {
+    return why;
+  }
   for (size_t slot = 0; slot < lowered->buffers.size(); ++slot) {
     const Dtype d = lowered->buffers[slot].dtype;
     const auto size = static_cast<size_t>(ir::ByteSize(d));
@@ -184,7 +212,7 @@ std::string CheckKernel(ir::UOpContext& ctx, UOp sink, const Memory& memory,
       const Scalar w = LoadScalar(d, &want[slot][at]), g = LoadScalar(d, &got[slot][at]);
       if (!Same(w, g, largest, check)) {
         return Cat("buffer ", slot, " element ", at / size, ": want ", TextOf(w), ", got ",
-                   TextOf(g), "\n", *text);
+                   TextOf(g), "\n", text);
       }
     }
   }

@@ -34,8 +34,12 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   };
   for (size_t i = 0; i < axes_.size(); ++i) order.push_back(i);
   std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::tuple(axes_[a].is_scanned, !packed(a), a) <
-           std::tuple(axes_[b].is_scanned, !packed(b), b);
+    const auto place = [&](size_t i) {
+      const Axis& axis = axes_[i];
+      return target_.blocks ? std::tuple(axis.is_scanned, !axis.HasBlock(), axis.rank)
+                            : std::tuple(axis.is_scanned, !packed(i), i);
+    };
+    return place(a) < place(b);
   });
   std::vector<MadeAxis> out(axes_.size());
   int64_t block_id = next_id, in_blocks = 0;  // ids of the loops inside of blocks: the last ones
@@ -59,11 +63,15 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     // product of the parts inside of it, the outer part by everything else.
     int64_t inside = 1;
     for (const Axis::Part& p : a.parts) inside *= p.outer ? 1 : p.amount;
-    const int64_t tile = inside, others = a.size * inside;
+    const int64_t tile = inside;
+    int64_t others = a.size * inside;  // what the next outer part steps over
     UOp outer = ctx_.Idx(0), inner = ctx_.Idx(0);  // the value is their sum
     if (a.size != 1) {
       outer = add(outer, a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
-                  a.is_threads ? ir::AxisType::THREAD : a.range.axis_type(), inside);
+                  a.is_threads     ? ir::AxisType::THREAD
+                  : IsGrid(number) ? ir::AxisType::GLOBAL
+                                   : a.range.axis_type(),
+                  inside);
       if (a.is_reduce && a.HasBlock()) {
         made.maybe_blocks = made.ranges.back();
         made.ranges.pop_back();
@@ -78,6 +86,7 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
       if (p.amount == 1) continue;
       UOp& sum = p.outer ? outer : inner;
       sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside, p.block);
+      if (p.outer) others *= p.amount;
       if (!p.group) continue;
       made.maybe_group = made.ranges.back();
       made.ranges.pop_back();
@@ -85,12 +94,23 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
       made.in_loop.pop_back();
     }
     const int64_t size = a.range.src(0).Is(Op::CONST) ? a.range.src(0).const_int() : 0;
-    if (a.padded && !a.is_reduce && !a.is_scanned && size >= tile && !in_place_) {
+    if (a.padded && !a.is_reduce && !a.is_scanned && size >= tile && !in_place_ &&
+        !target_.blocks) {
       // The last tile begins earlier and computes some elements once more: no gates.
       const auto negated = [&](UOp u) { return ir::Alu(ctx_, Op::NEG, {u}); };
       outer = negated(ir::Alu(ctx_, Op::MAX, {negated(outer), ctx_.Idx(tile - size)}));
     } else if (a.padded) {
-      made.maybe_valid = Lt(ctx_, IndexSum(ctx_, outer, inner), a.range.src(0));
+      // All lanes of a vector share one condition if the vectors divide the axis.
+      UOp lanes = ctx_.Idx(0);
+      for (size_t k = 0; k < made.ranges.size(); ++k) {
+        const UOp r = made.ranges[k];
+        const bool whole = size > 0 && made.strides[k] == 1 &&
+                           r.axis_type() == ir::AxisType::VECTOR &&
+                           size % r.src(0).const_int() == 0;
+        if (target_.blocks && whole) lanes = ir::Alu(ctx_, Op::NEG, {r});
+      }
+      made.maybe_valid =
+          Lt(ctx_, IndexSum(ctx_, IndexSum(ctx_, outer, inner), lanes), a.range.src(0));
     }
     made.value = IndexSum(ctx_, outer, inner);
   }
@@ -109,8 +129,9 @@ std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made
     if (axes_[i].is_reduce && !reduced) continue;
     for (size_t k = 0; k < made[i].ranges.size(); ++k) {
       const UOp r = made[i].ranges[k];
-      const bool around =
-          r.axis_type() == ir::AxisType::LOOP || r.axis_type() == ir::AxisType::THREAD;
+      const bool around = r.axis_type() == ir::AxisType::LOOP ||
+                          r.axis_type() == ir::AxisType::THREAD ||
+                          r.axis_type() == ir::AxisType::GLOBAL;
       if ((!around || made[i].in_loop[k]) && used.contains(r.id()))
         parts.push_back({r, i, made[i].strides[k], axes_[i].is_reduce,
                          made[i].in_loop[k] && !axes_[i].is_reduce});
@@ -122,7 +143,9 @@ std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made
 UOp OptPlan::MakePacked(UOp value, std::span<const MadeAxis> made, int64_t& next_id, bool in_rows) {
   std::vector<PackPart> parts = PartsOf(value, made, true);
   for (PackPart& p : parts) p.in_rows = in_rows && p.axis == group_axis_;
-  return parts.empty() ? value : PackValue(ctx_, value, parts, next_id);
+  if (parts.empty()) return value;
+  return target_.blocks ? PackShared(ctx_, value, parts, next_id)
+                        : PackValue(ctx_, value, parts, next_id);
 }
 
 UOp OptPlan::MakeBlocked(UOp reduce, UOp value, std::span<const MadeAxis> made,
@@ -271,6 +294,7 @@ UOp OptPlan::Make() {
     }
     for (UOp r : u.closed()) {
       const MadeAxis& axis = made[number_.at(r.id())];
+      if (target_.blocks && axis.maybe_blocks) out.push_back(axis.maybe_blocks);
       out.insert(out.end(), axis.ranges.begin(), axis.ranges.end());
       const bool adds = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD;
       if (adds && IsZeroInPadding(u.src(0), number_.at(r.id()))) continue;
@@ -283,7 +307,8 @@ UOp OptPlan::Make() {
     }
     const UOp closed =
         out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
-    return u.Is(Op::REDUCE) ? MakeBlocked(u, closed, made, in_partials, next_id) : closed;
+    if (!u.Is(Op::REDUCE) || target_.blocks) return closed;
+    return MakeBlocked(u, closed, made, in_partials, next_id);
   };
   return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
     const UOp out = make(u, srcs);

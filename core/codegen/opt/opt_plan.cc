@@ -83,6 +83,31 @@ std::vector<UOp> Reads(const UOpContext& ctx, UOp sink) {
   return out;
 }
 
+namespace {
+
+// Whether a statement loads from a buffer that another statement stores to.
+bool FeedsAnother(const UOpContext& ctx, UOp sink) {
+  std::vector<absl::flat_hash_set<uint32_t>> loads, stores;
+  for (UOp root : sink.srcs()) {
+    loads.emplace_back(), stores.emplace_back();
+    for (UOp u : ir::Toposort(ctx, root)) {
+      if (!u.Is({Op::LOAD, Op::STORE})) continue;
+      if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)))
+        (u.Is(Op::LOAD) ? loads : stores).back().insert(base.id());
+    }
+  }
+  for (size_t i = 0; i < stores.size(); ++i) {
+    for (size_t j = 0; j < loads.size(); ++j) {
+      if (i == j) continue;
+      if (std::ranges::any_of(stores[i], [&](uint32_t id) { return loads[j].contains(id); }))
+        return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
 OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
     : ctx_(ctx),
       sink_(sink),
@@ -99,6 +124,7 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
     a.is_reduce = r.axis_type() == AxisType::REDUCE;
     a.is_vector = r.axis_type() == AxisType::VECTOR;
     if (r.src(0).Is(Op::CONST)) a.size = r.src(0).const_int();
+    a.rank = axes_.size();
     number_[r.id()] = axes_.size();
     axes_.push_back(a);
   }
@@ -110,6 +136,7 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
       (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());
   }
   for (uint32_t id : stored) in_place_ |= loaded.contains(id);
+  in_order_ = in_place_ && FeedsAnother(ctx, sink);
   unsplit_ = axes_;
   words_ = (axes_.size() + 63) / 64;
   FindDependencies();
@@ -135,8 +162,9 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  const bool splits =
-      opt.kind != OptKind::kPack && opt.kind != OptKind::kStream && opt.kind != OptKind::kPrefetch;
+  constexpr OptKind kWhole[] = {OptKind::kPack, OptKind::kStream, OptKind::kPrefetch,
+                                OptKind::kSwap, OptKind::kNoLocals};
+  const bool splits = std::ranges::find(kWhole, opt.kind) == std::end(kWhole);
   const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
   const bool threaded = threaded_;
@@ -146,11 +174,13 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kStream     ? Stream(opt)
                         : opt.kind == OptKind::kPrefetch   ? Prefetch(opt)
                         : opt.kind == OptKind::kTensorCore ? TensorCore(opt)
+                        : opt.kind == OptKind::kSwap       ? Swap(opt)
+                        : opt.kind == OptKind::kNoLocals   ? NoLocals(opt)
                                                            : Split(opt);
   if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
   const bool blocks =
       std::any_of(axes_.begin(), axes_.end(), [](const Axis& a) { return a.HasBlock(); });
-  if (status.ok() && (has_stages_ || !packed_.empty() || blocks)) {
+  if (status.ok() && (has_stages_ || !packed_.empty() || blocks || target_.blocks)) {
     if (const std::string why = StagedTooMuch(Make()); !why.empty())
       status = absl::InvalidArgumentError(Cat("opts do not apply: ", why));
   }
@@ -168,7 +198,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 
 void OptPlan::Clear() {
   axes_ = unsplit_;
-  threaded_ = false;
+  threaded_ = no_locals_ = false;
   instruction_.reset();
   packed_.clear();
   streamed_.clear();
@@ -179,20 +209,25 @@ void OptPlan::Clear() {
 absl::StatusOr<UOp> OptPlan::Apply() {
   UOPD_TRY(CheckVectors());
   const UOp out = Make();
-  if (has_stages_ && opts_.empty()) {  // otherwise Add has checked it
+  if ((has_stages_ || target_.blocks) && opts_.empty()) {  // otherwise Add has checked it
     if (std::string why = StagedTooMuch(out); !why.empty())
       return absl::ResourceExhaustedError(why);
   }
   return out;
 }
 
+absl::Status OptPlan::Bad(const Opt& opt, std::string_view why) const {
+  return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
+}
+
 absl::Status OptPlan::Split(const Opt& opt) {
-  auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
-  };
+  auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
+  if (opt.kind == OptKind::kPadTo) return PadTo(axis, opt);
+  if (opt.kind == OptKind::kThread && target_.blocks)
+    return bad("the target has blocks; use LOCAL");
   if (opt.kind == OptKind::kThread && opt.amount == 0 && axis.size < 0) return ThreadWhole(opt);
   const int64_t amount = opt.amount == 0 ? axis.size : opt.amount;
   if (amount < 1)
@@ -218,7 +253,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
       for (const Axis::Part& p : axis.parts) {
         if (p.type == AxisType::VECTOR) return bad("the axis is a vector already");
         if (p.type != AxisType::THREAD)
-          return bad("VECTOR comes before UPCAST and UNROLL of its axis");
+          return bad("VECTOR comes before UPCAST, UNROLL, LOCAL and GROUP of its axis");
       }
       axis.is_vector |= amount > 1;
       return SplitOff(axis, {AxisType::VECTOR, amount, false}, divides);
@@ -239,13 +274,22 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (!InEveryEnd(axis.range)) return bad("a store is outside of the loop over the axis");
       threaded_ = true;
       return SplitOff(axis, {AxisType::THREAD, amount, true}, divides);
+    case OptKind::kLocal:
+      return Local(axis, opt, amount, divides);
+    case OptKind::kGroup:
+    case OptKind::kGroupTop:
+      return Group(axis, opt, amount, divides);
     case OptKind::kBlock:
+      if (target_.blocks && !axis.is_reduce) return bad("the axis is not reduced");
       if (std::string why = MaybeNoBlock(axis); !why.empty()) return bad(why);
       return SplitOff(axis, {axis.range.axis_type(), amount, false, false, true}, divides);
     case OptKind::kPack:
     case OptKind::kStream:
     case OptKind::kPrefetch:
     case OptKind::kTensorCore:
+    case OptKind::kSwap:
+    case OptKind::kPadTo:
+    case OptKind::kNoLocals:
       break;  // functions of their own
   }
   return bad("unknown kind");
@@ -276,9 +320,7 @@ std::string OptPlan::MaybeNoBlock(const Axis& axis) const {
 }
 
 absl::Status OptPlan::Pack(const Opt& opt) {
-  auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
-  };
+  auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(loads_.size()))
     return bad(Cat("the kernel has ", loads_.size(), " loads to pack"));
   if (opt.amount != 0) return bad("PACK has no amount");
@@ -303,12 +345,11 @@ absl::Status OptPlan::Pack(const Opt& opt) {
 }
 
 absl::Status OptPlan::Stream(const Opt& opt) {
-  auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
-  };
+  auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(stores_.size()))
     return bad(Cat("the kernel has ", stores_.size(), " stores"));
   if (opt.amount != 0) return bad("STREAM has no amount");
+  if (target_.blocks) return bad("the target has blocks");
   const UOp store = stores_[static_cast<size_t>(opt.axis)];
   if (std::find(streamed_.begin(), streamed_.end(), store) != streamed_.end())
     return bad("the store is streamed already");
@@ -317,14 +358,13 @@ absl::Status OptPlan::Stream(const Opt& opt) {
 }
 
 absl::Status OptPlan::Prefetch(const Opt& opt) {
-  auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
-  };
+  auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(reads_.size()))
     return bad(Cat("the kernel has ", reads_.size(), " loads of what it only reads"));
   if (opt.amount < 0 || opt.amount >= static_cast<int64_t>(axes_.size()))
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   const auto axis = static_cast<size_t>(opt.amount);
+  if (target_.blocks) return bad("the target has blocks");
   const UOp load = reads_[static_cast<size_t>(opt.axis)];
   if (PrefetchDistance(load) != 0) return bad("the load prefetches already");
   const auto stride = StrideAlong(ctx_, load.src(0).src(1), axes_[axis].range);
@@ -365,9 +405,7 @@ int64_t OptPlan::RowsAhead(UOp load) const {
 }
 
 absl::Status OptPlan::TensorCore(const Opt& opt) {
-  auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
-  };
+  auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
@@ -397,9 +435,7 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
 
 // THREAD of a whole axis of symbolic size: one thread per iteration, the number known at launch.
 absl::Status OptPlan::ThreadWhole(const Opt& opt) {
-  auto bad = [&](std::string_view why) {
-    return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
-  };
+  auto bad = [&](std::string_view why) { return Bad(opt, why); };
   Axis& axis = axes_[opt.axis];
   if (axis.is_reduce) return bad("the axis is reduced");
   if (axis.is_scanned) return bad("running sums run along the axis");
@@ -464,7 +500,8 @@ absl::Status OptPlan::CheckVectors() const {
 }
 
 std::string OptPlan::StagedTooMuch(UOp made) const {
-  const int64_t bytes = StagedBytes(ctx_, made);
+  if (target_.blocks) return BlockTooLarge(made);
+  const int64_t bytes = StagedBytes(ctx_, made).thread_bytes;
   if (bytes <= target_.private_bytes) return "";
   return Cat("the kernel would stage ", bytes, " bytes; a thread of the target has ",
              target_.private_bytes);

@@ -74,6 +74,7 @@ class OptPlan {
     bool is_scanned = false;  // running sums run along the axis: its loop is the innermost one
     bool padded = false;
     bool is_threads = false;  // the remaining loop becomes one thread per iteration
+    size_t rank = 0;  // place among the loops: its position in Axes(), unless SWAP changed it
     struct Part {
       ir::AxisType type;
       int64_t amount;
@@ -87,6 +88,19 @@ class OptPlan {
     }
   };
   absl::Status Split(const Opt& opt);
+  // In opt_threads.cc: opts of targets with blocks.
+  absl::Status Local(Axis& axis, const Opt& opt, int64_t amount, bool divides);
+  absl::Status Group(Axis& axis, const Opt& opt, int64_t amount, bool divides);
+  absl::Status Swap(const Opt& opt);
+  absl::Status PadTo(Axis& axis, const Opt& opt);
+  absl::Status NoLocals(const Opt& opt);
+  // Whether the iterations of the loop that is left of the axis become blocks of a launch.
+  bool IsGrid(size_t axis) const;
+  bool MayBeGrid(size_t axis) const;  // the same, however many blocks there are
+  // The iterations of the loops that u closes, with every variable at its maximum.
+  double Trips(ir::UOp u) const;
+  // Why the built kernel does not fit in a block or a thread; empty if it does.
+  std::string BlockTooLarge(ir::UOp made) const;
   // Why the axis cannot be cut into blocks; empty if it can.
   std::string MaybeNoBlock(const Axis& axis) const;
   absl::Status Pack(const Opt& opt);
@@ -106,6 +120,7 @@ class OptPlan {
     return (along_[at_[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
   absl::Status CheckVectors() const;
+  absl::Status Bad(const Opt& opt, std::string_view why) const;
   // An error text if the stages of the built kernel need too much memory, else empty.
   std::string StagedTooMuch(ir::UOp made) const;
 
@@ -142,7 +157,9 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
+  bool no_locals_ = false;         // see NOLOCALS
   bool in_place_ = false;          // the kernel loads from a buffer that it stores to
+  bool in_order_ = false;          // a statement loads what another one stores
   std::vector<ir::UOp> loads_;     // see Loads
   std::vector<ir::UOp> packed_;    // of them, in the order of the opts
   std::vector<ir::UOp> stores_;    // see Stores

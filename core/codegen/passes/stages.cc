@@ -88,6 +88,7 @@ int64_t PartialTag(Op op, size_t blocks) {
 }
 Op PartialOp(int64_t tag) { return *ir::OpByWire(static_cast<uint64_t>(tag >> kOpBits)); }
 size_t PartialBlocks(int64_t tag) {
+  if (tag < 0) return 0;
   return static_cast<size_t>(tag & ((int64_t{1} << kOpBits) - 1));
 }
 
@@ -112,8 +113,9 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
     }
     if (!u.Is(Op::STAGE)) return ctx.WithSources(u, s);
     const Layout& l = layouts.Of(u);
-    const UOp buffer = ir::Buffer(ctx, slot++, u.dtype(), ir::ShapeArg(ctx, ir::Dims{l.elements}),
-                                  ir::AddrSpace::REG);
+    const ir::AddrSpace space = IsSharedStage(u) ? ir::AddrSpace::LOCAL : ir::AddrSpace::REG;
+    const UOp buffer =
+        ir::Buffer(ctx, slot++, u.dtype(), ir::ShapeArg(ctx, ir::Dims{l.elements}), space);
     const UOp gate = s[2].IsConstInt(1) ? UOp() : s[2];
     UOp value = s[0];
     if (const size_t blocks = PartialBlocks(u.tag()); blocks > 0) {
@@ -135,11 +137,13 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
   });
 }
 
-int64_t StagedBytes(ir::UOpContext& ctx, UOp sink) {
+StagedSizes StagedBytes(ir::UOpContext& ctx, UOp sink) {
   const Layouts layouts(ctx, sink);
-  int64_t out = 0;
+  StagedSizes out;
   for (UOp u : ir::Toposort(ctx, sink)) {
-    if (u.Is(Op::STAGE)) out += layouts.Of(u).elements * ElementBytes(u.dtype());
+    if (!u.Is(Op::STAGE)) continue;
+    const int64_t bytes = layouts.Of(u).elements * ElementBytes(u.dtype());
+    (IsSharedStage(u) ? out.shared_bytes : out.thread_bytes) += bytes;
   }
   return out;
 }

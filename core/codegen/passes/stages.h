@@ -15,6 +15,14 @@
 
 namespace uopd::codegen {
 
+// The tag of a STAGE whose array the threads of a block share (passes/blocks). Its loops are those of one
+// thread; the array has elements for all threads.
+inline constexpr int64_t kSharedStage = -1;
+// The tag of a STAGE that the threads of a block fill together: MapThreads deals its iterations out, and
+// makes it a kSharedStage.
+inline constexpr int64_t kDealtStage = -2;
+inline bool IsSharedStage(ir::UOp u) { return u.Is(ir::Op::STAGE) && u.tag() < 0; }
+
 // The tag of a STAGE that keeps partial results of the reduction `op`. Its first `blocks` RANGEs are
 // the loops over blocks; its index does not depend on them. REQUIRES: blocks < 256.
 int64_t PartialTag(ir::Op op, size_t blocks);
@@ -25,7 +33,11 @@ size_t PartialBlocks(int64_t tag);
 // sink without STAGEs. REQUIRES: no value depends on two VECTOR ranges (ApplyOpts).
 ir::UOp LowerStages(ir::UOpContext& ctx, ir::UOp sink);
 
-// The size of all arrays of the kernel in bytes; floats below 32 bits count as f32.
-int64_t StagedBytes(ir::UOpContext& ctx, ir::UOp sink);
+// The sizes of all arrays of the kernel in bytes: those of a thread, and those that a block shares. Floats
+// below 32 bits count as f32.
+struct StagedSizes {
+  int64_t thread_bytes = 0, shared_bytes = 0;
+};
+StagedSizes StagedBytes(ir::UOpContext& ctx, ir::UOp sink);
 
 }  // namespace uopd::codegen

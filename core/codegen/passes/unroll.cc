@@ -21,6 +21,8 @@ constexpr size_t kMaxNodes = 2'000'000;
 // additions do not wait for each other. Without a loop the processor computes several results at the
 // same time anyway, and a chain has multiply-adds.
 constexpr size_t kIndependentAccumulators = 8, kIndependentWithoutLoop = 2;
+// In blocks, other warps compute while the additions of one wait.
+constexpr size_t kIndependentInBlocks = 2;
 
 bool IsUnrolled(UOp u) {
   return u.Is(Op::RANGE) &&
@@ -36,7 +38,7 @@ struct Copies {
 
 class Unroller {
  public:
-  explicit Unroller(ir::UOpContext& ctx) : ctx_(ctx) {}
+  Unroller(ir::UOpContext& ctx, size_t independent) : ctx_(ctx), independent_(independent) {}
 
   absl::StatusOr<UOp> Run(UOp sink) {
     const auto order = ir::Toposort(ctx_, sink);
@@ -167,7 +169,7 @@ class Unroller {
       return ctx_.Make(Op::REDUCE, u.dtype(), out, u.arg(), u.tag());
     };
     if (values.size() > 1 &&
-        accumulators < (loops.empty() ? kIndependentWithoutLoop : kIndependentAccumulators)) {
+        accumulators < (loops.empty() ? kIndependentWithoutLoop : independent_)) {
       for (UOp& v : values) v = reduce(v);
       return Tree(op, values);
     }
@@ -199,6 +201,7 @@ class Unroller {
   }
 
   ir::UOpContext& ctx_;
+  const size_t independent_;                        // accumulators from which on they are chains
   absl::flat_hash_map<uint32_t, uint32_t> number_;  // id of an unrolled range -> position in sizes_
   std::vector<int64_t> sizes_;
   absl::flat_hash_map<uint32_t, Copies> copies_;
@@ -208,6 +211,8 @@ class Unroller {
 
 }  // namespace
 
-absl::StatusOr<UOp> Unroll(ir::UOpContext& ctx, UOp sink) { return Unroller(ctx).Run(sink); }
+absl::StatusOr<UOp> Unroll(ir::UOpContext& ctx, UOp sink, const Target& target) {
+  return Unroller(ctx, target.blocks ? kIndependentInBlocks : kIndependentAccumulators).Run(sink);
+}
 
 }  // namespace uopd::codegen

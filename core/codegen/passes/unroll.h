@@ -6,6 +6,7 @@
 // body.
 #pragma once
 #include "core/base/status.h"
+#include "core/base/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
@@ -18,6 +19,6 @@ inline constexpr int64_t kReduceChain = 1;
 
 // sink without UPCAST and UNROLL ranges. Equal copies are one node. RESOURCE_EXHAUSTED if the
 // result would have too many nodes.
-absl::StatusOr<ir::UOp> Unroll(ir::UOpContext& ctx, ir::UOp sink);
+absl::StatusOr<ir::UOp> Unroll(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
 
 }  // namespace uopd::codegen

@@ -197,8 +197,7 @@ std::optional<StagePlan> Staging::Cut(UOp u, LoopList& loops, bool may_cut, doub
     }
     plan.axes.push_back(a);
     elements *= ctx_.BoundsOf(shape[a]).max;
-    if (elements * StagedBytes(u.dtype()) > options_.stage_bytes || elements == 0)
-      return std::nullopt;
+    if (elements * StagedBytes(u.dtype()) > MostBytes(u) || elements == 0) return std::nullopt;
   }
   while (!loops.empty() && (used & UsedRanges::Bit(loops.back())) == 0) loops.pop_back();
   plan.loops = loops;
@@ -341,6 +340,11 @@ double Staging::LostBelow(UOp u, const Root& root, StagePlan& plan) {
   return lost;
 }
 
+int64_t Staging::MostBytes(UOp u) const {
+  const auto device = static_cast<size_t>(f_.roots[f_.at(u).demands[0].root].device);
+  return std::min(options_.stage_bytes, options_.limits[device].stage_bytes);
+}
+
 std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   if (options_.stage_bytes == 0 || !u.Is(ir::kElementwiseOps | OpSet{Op::REDUCE}))
     return std::nullopt;
@@ -383,8 +387,7 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   };
   if (saved <= fewest * (work + kStageWork)) return without_cuts();
   best->bytes = best->elements * StagedBytes(u.dtype());
-  if (root.staged_bytes + best->bytes > kStagesOfAKernel * options_.stage_bytes)
-    return std::nullopt;
+  if (root.staged_bytes + best->bytes > kStagesOfAKernel * MostBytes(u)) return std::nullopt;
   double trips = all_trips;
   if (info.demands.size() > 1) trips *= SharedTrips(u);
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +

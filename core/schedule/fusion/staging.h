@@ -93,6 +93,8 @@ class Staging {
   };
 
   double Size(ir::UOp range) { return static_cast<double>(ctx_.BoundsOf(range.src(0)).max); }
+  // Of the array of u. REQUIRES: u has demands.
+  int64_t MostBytes(ir::UOp u) const;
   // The size of a loop of the plan, without the middle part if the plan cuts it.
   double UsedSize(const StagePlan& plan, ir::UOp range);
   std::optional<RangeCut> MaybeCutOf(ir::UOp range, std::span<const ir::UOp> indices) const;

@@ -21,10 +21,11 @@ std::string Names(std::span<const DtypeNumber> dtypes) {
 
 std::string ScheduleTarget::Text() const {
   const schedule::KernelLimits& limits = options.limits;
-  std::string out = Cat("default=", options.default_device, " threads=", limits.threads,
-                        " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
-                        " kernel_instructions=", limits.max_instructions,
-                        " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits());
+  std::string out =
+      Cat("default=", options.default_device, " threads=", limits.threads,
+          " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
+          " kernel_instructions=", limits.max_instructions, " kernel_loops=", limits.max_loops,
+          " factors=", limits.factors.bits(), " stage_bytes=", limits.stage_bytes);
   for (const auto& [name, other] : others) {
     if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
     if (other.max_buffers != limits.max_buffers)
@@ -35,6 +36,8 @@ std::string ScheduleTarget::Text() const {
       Append(out, " ", name, ".kernel_instructions=", other.max_instructions);
     if (other.max_loops != limits.max_loops)
       Append(out, " ", name, ".kernel_loops=", other.max_loops);
+    if (other.stage_bytes != limits.stage_bytes)
+      Append(out, " ", name, ".stage_bytes=", other.stage_bytes);
     if (other.factors != limits.factors) Append(out, " ", name, ".factors=", other.factors.bits());
   }
   if (options.allowed_products == DtypeNumberSet()) return out;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/codegen/opt/heuristic/heuristic.h"
 
+#include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
 
 namespace uopd::codegen {
@@ -76,6 +77,7 @@ std::vector<MemoryAxis> Heuristic::MemoryAxes() const {
 std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
   const size_t axes = Axes(ctx, sink).size();
   if (axes == 0 || axes > kMostAxes) return {};
+  if (target.blocks) return BlockHeuristic(ctx, sink, target).Run();
   return Heuristic(ctx, sink, target).Run();
 }
 

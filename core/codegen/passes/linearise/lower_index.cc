@@ -14,7 +14,7 @@ using ir::UOp;
 // LowerIndex (linearise.h) in two walks over the lines: Decide chooses dtypes, Emit builds.
 class IndexLowering {
  public:
-  explicit IndexLowering(ir::UOpContext& ctx) : ctx_(ctx) {}
+  IndexLowering(ir::UOpContext& ctx, bool narrow) : ctx_(ctx), narrow_all_(narrow) {}
 
   UOp Run(UOp linear) {
     for (UOp u : linear.srcs()) {
@@ -41,7 +41,7 @@ class IndexLowering {
   Dtype Wanted(UOp u) {
     if (u.Is({Op::CAST, Op::GEP}))
       return u.src(0).Is(Op::CONST) ? Dtype::I64 : dtype_.at(u.src(0).id());
-    bool narrow = IsVector(u) && !u.Is(Op::INDEX) && (!IsIndex(u) || Fits32(u));
+    bool narrow = (narrow_all_ || (IsVector(u) && !u.Is(Op::INDEX))) && (!IsIndex(u) || Fits32(u));
     for (UOp s : u.srcs()) narrow = narrow && (!IsIndex(s) || Fits32(s));
     return narrow ? Dtype::I32 : Dtype::I64;
   }
@@ -103,6 +103,7 @@ class IndexLowering {
   }
 
   ir::UOpContext& ctx_;
+  const bool narrow_all_;  // scalars too, wherever 32 bits hold the value
   absl::flat_hash_map<uint32_t, Dtype> dtype_;
   absl::flat_hash_set<uint32_t> narrow_, wide_;  // lines also needed as I32; also as I64
   absl::flat_hash_map<std::pair<uint32_t, Dtype>, UOp> cast_;
@@ -113,6 +114,8 @@ class IndexLowering {
 
 }  // namespace
 
-UOp LowerIndex(ir::UOpContext& ctx, UOp linear) { return IndexLowering(ctx).Run(linear); }
+UOp LowerIndex(ir::UOpContext& ctx, UOp linear, const Target& target) {
+  return IndexLowering(ctx, target.narrow_index).Run(linear);
+}
 
 }  // namespace uopd::codegen

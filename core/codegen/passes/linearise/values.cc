@@ -38,7 +38,7 @@ absl::Status Lineariser::Emit(std::span<const UOp> roots) {
     Block& home = Home(u);
     UOp made = u;
     if (u.Is(Op::BUFFER)) {
-      made = ir::Buffer(ctx_, next_register_++, u.dtype(), u.src(0), AddrSpace::REG);
+      made = ir::Buffer(ctx_, next_register_++, u.dtype(), u.src(0), u.addrspace());
     } else if (!u.Is(Op::PARAM)) {
       std::vector<UOp> srcs;
       for (UOp s : u.srcs()) srcs.push_back(New(s));

@@ -12,6 +12,7 @@
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
+#include "tests/support/lowered_run.h"
 
 namespace uopd::tests {
 
@@ -97,6 +98,36 @@ inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int tri
       if (trial > 2) check.options.opts = &opts;
       check.options.noopt = trial == 2;
       check.options.fast_math = trial % 4 == 0 && k.fast_math;
+      std::string text;
+      for (const codegen::Opt& o : opts) text += Text(o) + " ";
+      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+          << k.name << " trial " << trial << ": " << text;
+      tried += !opts.empty();
+    }
+  }
+  return tried;
+}
+
+// The same for a target with blocks, on the interpreter, which also reports races and what no thread stored.
+inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, int trials) {
+  std::mt19937_64 random(seed);
+  int tried = 0;
+  for (const KernelCase& k : cases) {
+    if (!k.begin.empty()) continue;  // opts for a CPU
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    for (int trial = 0; trial < trials; ++trial) {
+      ir::UOpContext ctx;
+      const ir::UOp sink = k.make(ctx);
+      CheckOptions check;
+      check.target = BlockTarget(trial % 2 != 0);
+      check.variables = k.variables, check.tolerance = k.tolerance;
+      std::vector<codegen::Opt> opts;
+      if (trial > 2)
+        opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), check.target, random, {});
+      if (trial > 2) check.options.opts = &opts;
+      check.options.noopt = trial == 2;
       std::string text;
       for (const codegen::Opt& o : opts) text += Text(o) + " ";
       EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")

@@ -427,5 +427,11 @@ TEST(OptsFuzzTest, LegalOptsKeepResults) {
   EXPECT_GT(tests::FuzzOpts(OptsCases(), seed, trials), 7 * trials);
 }
 
+TEST(OptsFuzzTest, LegalOptsKeepResultsInBlocks) {
+  const auto trials = static_cast<int>(test::CasesFromEnvironment("UOPD_FUZZ_BLOCK_OPTS", 12));
+  const auto seed = static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 5));
+  EXPECT_GT(tests::FuzzBlockOpts(OptsCases(), seed, trials), 7 * trials);
+}
+
 }  // namespace
 }  // namespace uopd

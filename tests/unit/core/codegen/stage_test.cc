@@ -161,6 +161,13 @@ TEST(StageTest, LegalOptsKeepResults) {
             40);
 }
 
+TEST(StageTest, LegalOptsKeepResultsInBlocks) {
+  EXPECT_GT(
+      tests::FuzzBlockOpts(StageCases(), 11,
+                           static_cast<int>(test::FromEnvironment("UOPD_FUZZ_BLOCK_STAGES", 12))),
+      40);
+}
+
 // A tile of rows loads the keys once for all of them, also where their number is a prime.
 TEST(StageTest, AnyNumberOfRowsIsTiled) {
   for (const int64_t rows : {11, 31, 127, 128, 197}) {

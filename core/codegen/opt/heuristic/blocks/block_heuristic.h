@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// BlockHeuristic: the steps that choose the opts of a kernel for a target with blocks, in the order of
+// Run. Each opt is kept only if it applies.
+//   1. Products of matrices: a tile of the result for each block, operands in shared memory
+//      (choose_product.cc). No other step follows.
+//   2. Vectors: the widest access along an axis that is contiguous in memory.
+//   3. Long reductions with few results, or along which memory is contiguous: a group of threads for
+//      each result.
+//   4. Threads along the output axes.
+//   5. Short reductions are unrolled.
+//
+// Invariant: left_ and threads_ describe the opts that plan_ holds.
+#pragma once
+#include <vector>
+
+#include "core/codegen/opt/heuristic/kernel_facts.h"
+#include "core/codegen/opt/opt_plan.h"
+
+namespace uopd::codegen {
+
+// Not thread-safe. The context and the target must outlive it.
+class BlockHeuristic : KernelFacts {
+ public:
+  // REQUIRES: as KernelFacts; target.blocks.
+  BlockHeuristic(ir::UOpContext& ctx, ir::UOp sink, const Target& target)
+      : KernelFacts(ctx, sink, target), plan_(ctx, sink, target), left_(sizes_) {}
+
+  // REQUIRES: called once.
+  std::vector<Opt> Run();
+
+ private:
+  // In choose_product.cc. Whether the kernel is a product and got a tile.
+  bool ChooseProduct();
+
+  void ChooseVectors();
+  void ChooseGroups();
+  void ChooseLocals();
+  void ChooseUnroll();
+
+  // Whether the iterations of an output axis become blocks: every long reduction depends on the axis.
+  bool IsGrid(size_t axis) const;
+  // The product of the sizes of the output axes that become blocks or threads.
+  double Results() const;
+  // Whether all stores are contiguous along the axis, or all loads if `loads`.
+  bool IsContiguous(size_t axis, bool loads) const;
+  bool Add(OptKind kind, size_t axis, int64_t amount);
+
+  OptPlan plan_;
+  std::vector<int64_t> left_;  // iterations left of each axis
+  int64_t threads_ = 1;        // of a block, along output axes
+  int64_t group_ = 1;          // threads of the groups
+};
+
+}  // namespace uopd::codegen

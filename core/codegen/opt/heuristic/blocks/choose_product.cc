@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The tile of a product of matrices (block_heuristic.h).
+//
+// A block computes a tile of the result. In each step of the sum it copies a piece of both operands to
+// shared memory, and each thread multiplies a square in registers. The tile with the least estimated time wins:
+//
+//   time = max(multiply-adds, shared loads, loads from memory) / (share of the last wave that is used)
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
+
+namespace uopd::codegen {
+namespace {
+
+constexpr int64_t kCopiedSteps = 16;  // of the sum that are copied at a time
+constexpr double kLeastSize = 32;     // of both axes of the result, and of the sum
+constexpr double kSharedBytes = 128;  // that a processor loads from shared memory in a cycle
+constexpr double kMemoryBytes = 16;   // that it gets from memory, about
+constexpr double kUnitLanes = 128;    // multiply-adds of a processor in a cycle
+
+struct BlockTile {
+  int64_t threads_m, threads_n, rows, columns;  // rows and columns of one thread
+  int64_t m() const { return threads_m * rows; }
+  int64_t n() const { return threads_n * columns; }
+};
+
+// Largest first.
+constexpr BlockTile kBlockTiles[] = {{16, 16, 8, 8}, {16, 16, 4, 8}, {16, 16, 8, 4}, {16, 16, 4, 4},
+                                     {8, 16, 4, 4},  {16, 8, 4, 4},  {8, 8, 4, 4},   {8, 8, 2, 4}};
+
+double BlockCycles(const BlockTile& t, double m, double n, double k, double bytes,
+                   const Target& target) {
+  const double tiles =
+      std::ceil(m / static_cast<double>(t.m())) * std::ceil(n / static_cast<double>(t.n()));
+  const double waves = std::ceil(tiles / target.units);
+  const double products = static_cast<double>(t.m() * t.n());
+  const double compute = products / kUnitLanes;
+  const double registers = 4.0 * static_cast<double>(t.rows + t.columns) *
+                           static_cast<double>(t.threads_m * t.threads_n) / kSharedBytes;
+  const double memory = bytes * static_cast<double>(t.m() + t.n()) / kMemoryBytes;
+  return waves * k * std::max({compute, registers, memory});
+}
+
+}  // namespace
+
+bool BlockHeuristic::ChooseProduct() {
+  if (results_.size() != 1 || has_stages_) return false;
+  const AxisSet over = results_[0].over;
+  // Exactly two loads in the sum, each of which misses an output axis of the other.
+  std::vector<const Access*> loads;
+  for (const Access& x : accesses_) {
+    if (!x.is_store && (x.path & over) != 0) loads.push_back(&x);
+  }
+  if (loads.size() != 2) return false;
+  const auto missing = [&](const Access& x, const Access& other) {
+    size_t best = axes_.size();
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      if (IsReduce(a) || !fixed_[a] || x.strides[a] != 0 || other.strides[a] == 0) continue;
+      if (best == axes_.size() || sizes_[a] > sizes_[best]) best = a;
+    }
+    return best;
+  };
+  size_t m = missing(*loads[1], *loads[0]), n = missing(*loads[0], *loads[1]);
+  if (m == axes_.size() || n == axes_.size()) return false;
+  if (!IsContiguous(n, false) && IsContiguous(m, false)) std::swap(m, n);
+  // The longest axis of the sum is cut into pieces; the others are short.
+  size_t k = axes_.size();
+  double others = 1;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if ((over & Bit(a)) == 0) continue;
+    if (!fixed_[a]) return false;
+    if (k == axes_.size() || sizes_[a] > sizes_[k]) k = a;
+  }
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if ((over & Bit(a)) != 0 && a != k) others *= static_cast<double>(sizes_[a]);
+  }
+  if (std::min({sizes_[m], sizes_[n], sizes_[k]}) < static_cast<int64_t>(kLeastSize)) return false;
+  const double batch = Results() / static_cast<double>(sizes_[m]) / static_cast<double>(sizes_[n]);
+  const auto cost = [&](const BlockTile& t) {
+    return BlockCycles(t, static_cast<double>(sizes_[m]) * batch, static_cast<double>(sizes_[n]),
+                       static_cast<double>(sizes_[k]) * others,
+                       static_cast<double>(std::max(loads[0]->bytes, loads[1]->bytes)), target_);
+  };
+  std::vector<BlockTile> tiles(std::begin(kBlockTiles), std::end(kBlockTiles));
+  std::ranges::stable_sort(
+      tiles, [&](const BlockTile& a, const BlockTile& b) { return cost(a) < cost(b); });
+  const auto packs = Loads(ctx_, sink_);
+  for (const BlockTile& t : tiles) {
+    plan_.Clear();
+    left_ = sizes_;
+    const int64_t lanes = std::min<int64_t>(t.columns, 4);
+    const bool vectors =
+        IsContiguous(n, false) && sizes_[n] % lanes == 0 && Add(OptKind::kVector, n, lanes);
+    bool fits = Add(OptKind::kLocal, n, t.threads_n);
+    const int64_t columns = vectors ? t.columns / lanes : t.columns;
+    if (fits && columns > 1) fits = Add(OptKind::kUpcast, n, columns);
+    fits = fits && Add(OptKind::kUpcast, m, t.rows) && Add(OptKind::kLocal, m, t.threads_m);
+    const int64_t steps = std::max<int64_t>(1, kCopiedSteps / static_cast<int64_t>(others));
+    const int64_t unrolled = std::min<int64_t>(steps, 4);
+    fits = fits && (unrolled == 1 || Add(OptKind::kUnroll, k, unrolled)) &&
+           Add(OptKind::kBlock, k, std::max<int64_t>(1, steps / unrolled));
+    for (size_t i = 0; fits && i < packs.size(); ++i) {
+      if (packs[i] == loads[0]->node || packs[i] == loads[1]->node)
+        fits = Add(OptKind::kPack, i, 0);
+    }
+    if (fits) return true;
+  }
+  plan_.Clear();
+  left_ = sizes_;
+  return false;
+}
+
+}  // namespace uopd::codegen

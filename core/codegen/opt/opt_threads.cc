@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// OptPlan: the opts of targets whose launches are grids of blocks.
+//
+//   LOCAL(axis, n)     n iterations of an output axis are threads of a block
+//   GROUP(axis, n)     n neighbouring iterations of a reduced axis, or of a stage, are threads of a block
+//   GROUPTOP(axis, n)  the same of iterations that are far apart: each thread has a stretch of the axis
+//   SWAP(axis, other)  exchanges the places of two axes in the order of the blocks
+//   PADTO(axis, n)     the rest of the axis is rounded up to a multiple of n
+//   NOLOCALS(0, 0)     a block has one thread
+#include <algorithm>
+#include <bit>
+
+#include "core/base/text.h"
+#include "core/codegen/launch_size.h"
+#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/passes/blocks/map_threads.h"
+#include "core/codegen/passes/stages.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+
+namespace uopd::codegen {
+
+using ir::AxisType;
+using ir::Op;
+using ir::UOp;
+
+namespace {
+constexpr int64_t kMostPadding = 4;  // of an axis, times its size
+// A loop with at least this many iterations is not repeated in each block.
+constexpr double kLongLoop = 64;
+}  // namespace
+
+absl::Status OptPlan::Local(Axis& axis, const Opt& opt, int64_t amount, bool divides) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  if (no_locals_) return Bad(opt, "the kernel has NOLOCALS");
+  if (in_order_) return Bad(opt, "a statement loads what another one stores");
+  if (axis.is_reduce) return Bad(opt, "the axis is reduced; use GROUP");
+  if (axis.is_scanned) return Bad(opt, "running sums run along the axis");
+  if (!std::has_single_bit(static_cast<uint64_t>(amount)))
+    return Bad(opt, "the amount is no power of two");
+  return SplitOff(axis, {AxisType::LOCAL, amount, false}, divides);
+}
+
+absl::Status OptPlan::Group(Axis& axis, const Opt& opt, int64_t amount, bool divides) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  if (no_locals_) return Bad(opt, "the kernel has NOLOCALS");
+  if (in_order_) return Bad(opt, "a statement loads what another one stores");
+  if (!axis.is_reduce) return Bad(opt, "the axis is not reduced; use LOCAL");
+  if (!std::has_single_bit(static_cast<uint64_t>(amount)))
+    return Bad(opt, "the amount is no power of two");
+  for (UOp u : order_) {
+    const auto closed = u.closed();
+    if (u.Is(Op::STAGE) && std::ranges::find(closed, axis.range) != closed.end() &&
+        !ir::Reaches(ctx_, u.src(1), axis.range))
+      return Bad(opt, "iterations along the axis stage the same element");
+  }
+  const bool top = opt.kind == OptKind::kGroupTop;
+  if (top && axis.size < 0) return Bad(opt, "the axis has a symbolic size");
+  return SplitOff(axis, {AxisType::LOCAL, amount, top}, divides);
+}
+
+absl::Status OptPlan::Swap(const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  const auto count = static_cast<int64_t>(axes_.size());
+  if (opt.axis < 0 || opt.axis >= count || opt.amount < 0 || opt.amount >= count)
+    return Bad(opt, Cat("the kernel has ", count, " axes"));
+  const auto a = static_cast<size_t>(opt.axis), b = static_cast<size_t>(opt.amount);
+  if (a == b) return Bad(opt, "both axes are the same");
+  if (!IsGrid(a) || !IsGrid(b)) return Bad(opt, "an axis has no iterations that are blocks");
+  std::swap(axes_[a].rank, axes_[b].rank);
+  return absl::OkStatus();
+}
+
+absl::Status OptPlan::PadTo(Axis& axis, const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  if (axis.size < 0) return Bad(opt, "the axis has a symbolic size");
+  if (axis.is_scanned) return Bad(opt, "running sums run along the axis");
+  if (opt.amount < 2) return Bad(opt, "the amount is below 2");
+  if (axis.size % opt.amount == 0) return Bad(opt, "the amount divides the axis");
+  const int64_t size = (axis.size + opt.amount - 1) / opt.amount * opt.amount;
+  if (size >= kMostPadding * axis.size) return Bad(opt, "the axis would be mostly padding");
+  axis.size = size;
+  axis.padded = true;
+  return absl::OkStatus();
+}
+
+absl::Status OptPlan::NoLocals(const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  if (opt.axis != 0 || opt.amount != 0) return Bad(opt, "NOLOCALS has no axis and no amount");
+  if (no_locals_) return Bad(opt, "the kernel has NOLOCALS already");
+  for (const Axis& axis : axes_) {
+    for (const Axis::Part& p : axis.parts) {
+      if (p.type == AxisType::LOCAL) return Bad(opt, "the kernel has threads already");
+    }
+  }
+  no_locals_ = true;
+  return absl::OkStatus();
+}
+
+double OptPlan::Trips(UOp u) const {
+  double out = 1;
+  for (UOp r : u.closed()) out *= static_cast<double>(ctx_.BoundsOf(r.src(0)).max);
+  return out;
+}
+
+bool OptPlan::IsGrid(size_t axis) const {
+  if (!target_.blocks || !MayBeGrid(axis)) return false;
+  // The inner axes come first, if a launch cannot have so many blocks.
+  double blocks = 1;
+  for (size_t i = axis; i < axes_.size(); ++i) {
+    if (i == axis || MayBeGrid(i))
+      blocks *= static_cast<double>(ctx_.BoundsOf(axes_[i].symbolic).max);
+  }
+  return blocks <= static_cast<double>(target_.max_grid[0]);
+}
+
+bool OptPlan::MayBeGrid(size_t axis) const {
+  const Axis& a = axes_[axis];
+  if (in_order_) return false;
+  if (a.is_reduce || a.is_scanned || !InEveryEnd(a.range)) return false;
+  if (a.size < 0) {
+    std::vector<std::string> variables;
+    for (const UOp v : ir::Variables(ctx_, sink_)) variables.emplace_back(v.text());
+    if (!LaunchSize::Of(a.symbolic, variables).ok()) return false;
+  }
+  // A long reduction that is the same for all iterations is not repeated in each of them.
+  for (UOp u : order_) {
+    if (!u.Is({Op::REDUCE, Op::STAGE}) || Along(u, axis)) continue;
+    if (Trips(u) >= kLongLoop) return false;
+  }
+  return true;
+}
+
+std::string OptPlan::BlockTooLarge(UOp made) const {
+  const auto mapped = MapThreads(ctx_, made, target_);
+  if (!mapped.ok()) return StatusText(mapped.status());
+  const StagedSizes sizes = StagedBytes(ctx_, mapped->sink);
+  if (sizes.shared_bytes <= target_.shared_bytes) return "";
+  return Cat("a block would share ", sizes.shared_bytes, " bytes; one of the target has ",
+             target_.shared_bytes);
+}
+
+}  // namespace uopd::codegen

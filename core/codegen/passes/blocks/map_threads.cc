@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/passes/blocks/map_threads.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/codegen/passes/blocks/group_reduce.h"
+#include "core/codegen/passes/blocks/shared_stage.h"
+#include "core/codegen/passes/rebuild.h"
+#include "core/codegen/passes/stages.h"
+#include "core/ir/graph.h"
+#include "core/rules/index_expr.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::AxisType;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+bool IsOf(UOp u, AxisType type) { return u.Is(Op::RANGE) && u.axis_type() == type; }
+
+void CollectStores(UOp statement, std::vector<UOp>& out) {
+  if (statement.Is(Op::STORE)) out.push_back(statement);
+  if (!statement.Is({Op::GROUP, Op::END})) return;
+  for (UOp s : statement.body()) CollectStores(s, out);
+}
+
+class Mapper {
+ public:
+  Mapper(ir::UOpContext& ctx, UOp sink, const Target& target)
+      : ctx_(ctx), target_(target), sink_(sink), bits_(ctx, sink), digits_(ctx, bits_.threads()) {
+    for (UOp u : ir::Toposort(ctx, sink)) {
+      if (u.Is(Op::RANGE)) next_id_ = std::max(next_id_, u.axis_id() + 1);
+      if (IsOf(u, AxisType::GLOBAL)) grid_.push_back(u);
+    }
+    std::sort(grid_.begin(), grid_.end(), [](UOp a, UOp b) { return a.axis_id() < b.axis_id(); });
+  }
+
+  absl::StatusOr<ThreadMap> Run() {
+    if (digits_.threads() > std::min(target_.max_block_threads, target_.max_block[0]))
+      return absl::InvalidArgumentError(Cat("a block would have ", digits_.threads(), " threads"));
+    UOPD_ASSIGN(const UOp blocks, MapGrid());
+    for (UOp root : sink_.srcs()) FindIdle(root);
+    ThreadMap out{UOp(), digits_.threads(), blocks};
+    out.sink = Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> s) { return Map(u, s); });
+    return out;
+  }
+
+ private:
+  // Splits the number of the block into the GLOBAL ranges, the last one fastest.
+  absl::StatusOr<UOp> MapGrid() {
+    UOp blocks = ctx_.Idx(1);
+    for (UOp r : grid_) blocks = rules::IndexProduct(ctx_, blocks, r.src(0));
+    if (ctx_.BoundsOf(blocks).max > target_.max_grid[0])
+      return absl::InvalidArgumentError(
+          Cat("a launch would have over ", target_.max_grid[0], " blocks"));
+    UOp number = ctx_.Make(Op::SPECIAL, Dtype::Index, {blocks},
+                           ctx_.Data({static_cast<int64_t>(AxisType::GLOBAL), 0}));
+    for (size_t i = grid_.size(); i-- > 0;) {
+      const UOp size = grid_[i].src(0);
+      made_[grid_[i].id()] = i == 0 ? number : ir::Alu(ctx_, Op::FLOORMOD, {number, size});
+      number = ir::Alu(ctx_, Op::FLOORDIV, {number, size});
+    }
+    return blocks;
+  }
+
+  int64_t MaskOf(std::span<const UOp> ranges) const {
+    int64_t out = 0;
+    for (UOp r : ranges) out |= IsOf(r, AxisType::LOCAL) ? bits_.Of(r).mask() : 0;
+    return out;
+  }
+  int64_t Others(int64_t mask) const { return (digits_.threads() - 1) & ~mask; }
+
+  // The threads that have no part of their own in a STORE do not store.
+  void FindIdle(UOp root) {
+    std::vector<UOp> stores;
+    CollectStores(root, stores);
+    const int64_t used = root.Is(Op::END) ? MaskOf(root.closed()) : 0;
+    for (UOp s : stores) idle_[s.id()] = digits_.MaybeAllZero(Others(used));
+  }
+
+  // The sources of a closing op without the LOCAL and GLOBAL ranges.
+  static std::vector<UOp> WithoutThreads(UOp u, std::span<const UOp> s) {
+    std::vector<UOp> out;
+    for (size_t i = 0; i < s.size(); ++i) {
+      const bool closed = i >= u.n_body();
+      const UOp range = u.src(i);
+      if (closed && (IsOf(range, AxisType::LOCAL) || IsOf(range, AxisType::GLOBAL))) continue;
+      out.push_back(s[i]);
+    }
+    return out;
+  }
+
+  UOp Map(UOp u, std::span<const UOp> s) {
+    if (IsOf(u, AxisType::GLOBAL)) return made_.at(u.id());
+    if (IsOf(u, AxisType::LOCAL)) return digits_.Digit(bits_.Of(u));
+    if (u.Is(Op::STORE)) {
+      const auto it = idle_.find(u.id());
+      if (it == idle_.end() || !it->second) return ctx_.WithSources(u, s);
+      const UOp index = ir::Index(
+          ctx_, s[0].src(0), s[0].src(1),
+          MaybeBoth(ctx_, s[0].n_src() == 3 ? s[0].src(2) : UOp(), it->second), s[0].arg().AsInt());
+      return ctx_.Make(Op::STORE, u.dtype(), {index, s[1]}, u.arg(), u.tag());
+    }
+    if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, s);
+    std::vector<UOp> srcs = WithoutThreads(u, s);
+    if (u.Is(Op::END))
+      return srcs.size() == 1 ? srcs[0] : ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag());
+    return u.Is(Op::REDUCE) ? MapReduce(u, std::move(srcs)) : MapStage(u, std::move(srcs));
+  }
+
+  UOp MapReduce(UOp u, std::vector<UOp> srcs) {
+    const Group group{MaskOf(u.closed()), MaskOf(bits_.Along(u))};
+    if (group.mask == 0) return ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag());
+    // The partial results of small floats are not rounded: they add up in f32.
+    const bool small = ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32;
+    const Dtype wide = small ? Dtype::F32 : u.dtype();
+    srcs[0] = ir::Cast(ctx_, srcs[0], wide);
+    const UOp partial =
+        srcs.size() == 1 ? srcs[0] : ctx_.Make(u.op(), wide, srcs, u.arg(), u.tag());
+    const UOp sum = GroupReduce(ctx_, u.reduce_op(), partial, group, digits_, target_, next_id_);
+    return ir::Cast(ctx_, sum, u.dtype());
+  }
+
+  UOp MapStage(UOp u, std::vector<UOp> srcs) {
+    if (u.tag() == kDealtStage && CanBeDealt(ctx_, u)) {
+      return DealStage(ctx_, ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag()), digits_, target_,
+                       next_id_);
+    }
+    const int64_t used = MaskOf(u.closed()) | MaskOf(bits_.Along(u));
+    if (const UOp busy = digits_.MaybeAllZero(Others(used))) srcs[2] = And(ctx_, srcs[2], busy);
+    return ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), kSharedStage);
+  }
+
+  ir::UOpContext& ctx_;
+  const Target& target_;
+  const UOp sink_;
+  const ThreadBits bits_;
+  const ThreadDigits digits_;
+  std::vector<UOp> grid_;                    // GLOBAL ranges, outermost first
+  absl::flat_hash_map<uint32_t, UOp> made_;  // GLOBAL range -> its value
+  absl::flat_hash_map<uint32_t, UOp> idle_;  // STORE -> who stores; null: all threads
+  int64_t next_id_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<ThreadMap> MapThreads(ir::UOpContext& ctx, UOp sink, const Target& target) {
+  int64_t next_id = 0;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::RANGE)) next_id = std::max(next_id, u.axis_id() + 1);
+  }
+  const UOp shared = ShareStages(ctx, sink, next_id);
+  UOPD_TRY(ctx.CheckInterrupt());
+  return Mapper(ctx, shared, target).Run();
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: MIT
+#include "core/interp/interpreter.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "core/interp/memory.h"
+#include "core/ir/dtype.h"
+
+namespace uopd::interp {
+namespace {
+
+using ir::Dtype;
+
+constexpr int64_t kMostThreads = 1 << 16;  // of a block
+
+class Runner {
+ public:
+  Runner(const Program& program, const LaunchArguments& arguments, int64_t threads)
+      : program_(program),
+        arguments_(arguments),
+        threads_(static_cast<size_t>(threads)),
+        memory_(program, arguments, threads),
+        values_(program.registers() * threads_) {
+    for (const Program::Constant& c : program.constants())
+      std::fill_n(&values_[c.reg * threads_], threads_, c.value);
+  }
+
+  absl::Status Run() {
+    UOPD_TRY(memory_.Check());
+    int64_t number = 0;
+    for (at_[2] = 0; at_[2] < arguments_.grid[2]; ++at_[2]) {
+      for (at_[1] = 0; at_[1] < arguments_.grid[1]; ++at_[1]) {
+        for (at_[0] = 0; at_[0] < arguments_.grid[0]; ++at_[0], ++number) {
+          if (Stopped()) return absl::OkStatus();
+          memory_.BeginBlock(number);
+          UOPD_TRY(RunBlock());
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  struct Loop {
+    uint32_t begin = 0;  // the RANGE
+    int64_t value = 0, size = 0;
+  };
+
+  bool Stopped() const { return arguments_.maybe_stop != nullptr && *arguments_.maybe_stop != 0; }
+
+  Value* Register(Operand o, size_t lane = 0) {
+    return &values_[(o.reg + (o.lanes > 1 ? lane : 0)) * threads_];
+  }
+
+  absl::Status Report(const Instruction& in, size_t thread, const std::string& what) const {
+    return absl::InternalError(Cat("block (", at_[0], ", ", at_[1], ", ", at_[2], "), thread ",
+                                   thread, ", line ", in.line, ", ", program_.LineText(in.line),
+                                   ": ", what));
+  }
+
+  absl::Status RunBlock() {
+    std::vector<Loop> loops;
+    const auto instructions = program_.instructions();
+    for (uint32_t pc = 0; pc < instructions.size(); ++pc) {
+      const Instruction& in = instructions[pc];
+      spent_ += static_cast<double>(threads_ * std::max<uint32_t>(1, in.out.lanes));
+      if (spent_ > arguments_.budget)
+        return absl::ResourceExhaustedError("the launch has too many operations to be interpreted");
+      switch (in.kind) {
+        case Kind::kRange: {
+          UOPD_ASSIGN(const int64_t size, SizeOf(in));
+          if (size <= 0) {
+            pc = in.end;
+            break;
+          }
+          if (in.number != 0 && Stopped()) return absl::OkStatus();
+          loops.push_back({pc, 0, size});
+          SetAll(in.out, 0);
+          break;
+        }
+        case Kind::kEnd: {
+          Loop& loop = loops.back();
+          if (++loop.value == loop.size) {
+            loops.pop_back();
+            break;
+          }
+          const Instruction& range = instructions[loop.begin];
+          if (range.number != 0 && Stopped()) return absl::OkStatus();
+          SetAll(range.out, loop.value);
+          pc = loop.begin;
+          break;
+        }
+        case Kind::kBarrier:
+          memory_.Barrier();
+          break;
+        default:
+          UOPD_TRY(Execute(in));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void SetAll(Operand to, int64_t value) {
+    Value* out = Register(to);
+    for (size_t t = 0; t < threads_; ++t) out[t].i = value;
+  }
+
+  // The size of a loop, the same for all threads.
+  absl::StatusOr<int64_t> SizeOf(const Instruction& in) {
+    const Value* sizes = Register(in.src[0]);
+    for (size_t t = 1; t < threads_; ++t) {
+      if (sizes[t].i != sizes[0].i)
+        return Report(
+            in, t,
+            Cat("the loop has ", sizes[t].i, " iterations, and ", sizes[0].i, " in thread 0"));
+    }
+    return sizes[0].i;
+  }
+
+  absl::Status Execute(const Instruction& in) {
+    const size_t lanes = std::max<uint32_t>(1, in.out.lanes);
+    switch (in.kind) {
+      case Kind::kAlu: {
+        const Value* src[3] = {};
+        for (size_t lane = 0; lane < lanes; ++lane) {
+          for (size_t s = 0; s < in.src.size(); ++s) src[s] = Register(in.src[s], lane);
+          in.alu(in, Register(in.out, lane), src, threads_);
+        }
+        return absl::OkStatus();
+      }
+      case Kind::kVariable:
+        SetAll(in.out, arguments_.variables[static_cast<size_t>(in.number)]);
+        return absl::OkStatus();
+      case Kind::kSpecial:
+        Special(in);
+        return absl::OkStatus();
+      case Kind::kStack:
+        for (size_t lane = 0; lane < in.src.size(); ++lane)
+          std::copy_n(Register(in.src[lane]), threads_, Register(in.out, lane));
+        return absl::OkStatus();
+      case Kind::kLane:
+        std::copy_n(Register(in.src[0], static_cast<size_t>(in.number)), threads_,
+                    Register(in.out));
+        return absl::OkStatus();
+      case Kind::kShuffle:
+        return Shuffle(in, lanes);
+      case Kind::kLoad:
+        return Load(in, lanes);
+      case Kind::kStore:
+        return Store(in);
+      default:
+        return WmmaBlock(in);
+    }
+  }
+
+  void Special(const Instruction& in) {
+    const auto dimension = static_cast<size_t>(in.numbers[1]);
+    if (static_cast<ir::AxisType>(in.numbers[0]) != ir::AxisType::LOCAL)
+      return SetAll(in.out, at_[dimension]);
+    int64_t inside = 1;
+    for (size_t d = 0; d < dimension; ++d) inside *= arguments_.block[d];
+    Value* out = Register(in.out);
+    for (size_t t = 0; t < threads_; ++t)
+      out[t].i = static_cast<int64_t>(t) / inside % arguments_.block[dimension];
+  }
+
+  absl::Status Shuffle(const Instruction& in, size_t lanes) {
+    if (in.number <= 0 || in.number >= arguments_.warp_lanes)
+      return Report(in, 0,
+                    Cat("the mask ", in.number, " leaves a warp of ", arguments_.warp_lanes));
+    const auto mask = static_cast<size_t>(in.number);
+    for (size_t t = 0; t < threads_; ++t) {
+      if ((t ^ mask) >= threads_)
+        return Report(in, t, Cat("reads lane ", t ^ mask, ", which the block does not have"));
+    }
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const Value* from = Register(in.src[0], lane);
+      Value* out = Register(in.out, lane);
+      for (size_t t = 0; t < threads_; ++t) out[t] = from[t ^ mask];
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether the gate of an access, its last source, lets the lane of the thread through.
+  bool Passes(const Instruction& in, size_t lane, size_t thread) {
+    return !in.gated || Register(in.src.back(), lane)[thread].i != 0;
+  }
+
+  absl::Status Load(const Instruction& in, size_t lanes) {
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      Value* out = Register(in.out, lane);
+      const Value* index = Register(in.src[0], lane);
+      for (size_t t = 0; t < threads_; ++t) {
+        if (!Passes(in, lane, t)) {
+          out[t] = Zero(in.dtype);
+          continue;
+        }
+        const int64_t at = index[t].i + (in.number > 0 ? static_cast<int64_t>(lane) : 0);
+        if (std::string what = memory_.MaybeLoad(in.array, at, static_cast<int64_t>(t), out[t]);
+            !what.empty())
+          return Report(in, t, what);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Store(const Instruction& in) {
+    const size_t lanes = static_cast<size_t>(std::max<int64_t>(1, in.number));
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      const Value* index = Register(in.src[0], lane);
+      const Value* value = Register(in.src[1], lane);
+      for (size_t t = 0; t < threads_; ++t) {
+        if (!Passes(in, lane, t)) continue;
+        const int64_t at = index[t].i + (in.number > 0 ? static_cast<int64_t>(lane) : 0);
+        if (std::string what = memory_.MaybeStore(in.array, at, static_cast<int64_t>(t), value[t]);
+            !what.empty())
+          return Report(in, t, what);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  static Value Zero(Dtype d) {
+    Value out;
+    if (ir::IsFloat(d)) {
+      out.f = 0;
+    } else {
+      out.i = 0;
+    }
+    return out;
+  }
+
+  // The product of two matrices of words (docs/ir_linear.md), element by element.
+  absl::Status WmmaBlock(const Instruction& in) {
+    const auto& n = in.numbers;
+    const Dtype a = *ir::DtypeByWire(static_cast<uint64_t>(n[0])),
+                b = *ir::DtypeByWire(static_cast<uint64_t>(n[1]));
+    const int64_t rows = n[2], columns = n[3], words = n[4];
+    const Dtype sum = program_.arrays()[in.arrays[0]].dtype,
+                row = program_.arrays()[in.arrays[1]].dtype;
+    const int64_t elements = 32 / ir::Bits(a), row_elements = 32 / ir::Bits(row);
+    const auto number = [](Dtype d, uint64_t bits) {
+      bits &= (uint64_t{1} << ir::Bits(d)) - 1;
+      return ir::IsFloat(d) ? ir::DecodeFloat(d, bits)
+                            : static_cast<double>(ir::WrapTo(d, static_cast<ir::Int128>(bits)));
+    };
+    for (size_t t = 0; t < threads_; ++t) {
+      const auto thread = static_cast<int64_t>(t);
+      for (int64_t i = 0; i < rows; ++i) {
+        for (int64_t j = 0; j < columns; ++j) {
+          double total = 0;
+          for (int64_t k = 0; k < words; ++k) {
+            Value column;
+            std::string what = memory_.MaybeLoad(
+                in.arrays[2], Register(in.src[2])[t].i + k * n[6] + j, thread, column);
+            for (int64_t e = 0; e < elements && what.empty(); ++e) {
+              // The row's elements lie in words, or one by one.
+              Value word;
+              const int64_t at = Register(in.src[1])[t].i + i * n[5] + k * row_elements +
+                                 (row_elements > 1 ? e : 0);
+              what = memory_.MaybeLoad(in.arrays[1], at, thread, word);
+              const uint64_t bits =
+                  ir::IsFloat(row) ? ir::EncodeFloat(row, word.f) : static_cast<uint64_t>(word.i);
+              const uint64_t x = row_elements > 1 ? bits : bits >> (e * ir::Bits(a));
+              total +=
+                  number(a, x) * number(b, static_cast<uint64_t>(column.i) >> (e * ir::Bits(b)));
+            }
+            if (!what.empty()) return Report(in, t, what);
+          }
+          Value out;
+          if (ir::IsFloat(sum)) {
+            out.f = ir::RoundTo(sum, total);
+          } else {
+            out.i = ir::WrapTo(sum, static_cast<ir::Int128>(total));
+          }
+          const int64_t at = Register(in.src[0])[t].i + i * columns + j;
+          if (std::string what = memory_.MaybeStore(in.arrays[0], at, thread, out); !what.empty())
+            return Report(in, t, what);
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  const Program& program_;
+  const LaunchArguments& arguments_;
+  const size_t threads_;
+  Memory memory_;
+  std::vector<Value> values_;  // [register][thread]
+  int64_t at_[3] = {0, 0, 0};  // the block
+  double spent_ = 0;
+};
+
+}  // namespace
+
+absl::Status Run(const Program& program, const LaunchArguments& arguments) {
+  if (arguments.variables.size() != program.variables())
+    return absl::InvalidArgumentError(Cat("the kernel has ", program.variables(),
+                                          " variables, not ", arguments.variables.size()));
+  int64_t threads = 1;
+  for (const int64_t n : arguments.block) {
+    if (n < 1 || n > kMostThreads) return absl::InvalidArgumentError("a block has no such size");
+    threads *= n;
+  }
+  if (threads > kMostThreads) return absl::InvalidArgumentError("a block has too many threads");
+  if (!program.has_blocks() && threads != 1)
+    return absl::InvalidArgumentError("the kernel is not for blocks of threads");
+  return Runner(program, arguments, threads).Run();
+}
+
+}  // namespace uopd::interp
