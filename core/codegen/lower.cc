@@ -82,7 +82,7 @@ std::string KernelName(const UOpContext& ctx, UOp sink, std::span<const Opt> opt
   absl::flat_hash_map<uint32_t, uint64_t> position;
   uint64_t h = 0;
   for (UOp u : ir::Toposort(ctx, sink)) {
-    h = Mix(h, uint64_t(u.op()) << 8 | uint64_t(u.dtype()));
+    h = Mix(h, uint64_t(ir::Info(u.op()).wire) << 8 | uint64_t(u.dtype()));
     const ir::ArgSchema schema = Info(u.op()).arg;
     const bool data = schema != ir::ArgSchema::None && schema != ir::ArgSchema::Const &&
                       schema != ir::ArgSchema::Int;

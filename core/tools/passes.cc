@@ -2,6 +2,7 @@
 #include "core/tools/passes.h"
 
 #include <charconv>
+#include <limits>
 
 #include "core/base/status.h"
 #include "core/base/text.h"
@@ -9,6 +10,8 @@
 #include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
+#include "core/codegen/passes/blocks/barriers.h"
+#include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise/linearise.h"
 #include "core/codegen/passes/polls.h"
@@ -87,6 +90,24 @@ Result Heuristic(UOpContext& ctx, UOp root, std::string_view) {
   UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
   return codegen::ApplyOpts(ctx, root, DefaultTarget(),
                             codegen::HeuristicOpts(ctx, root, DefaultTarget()));
+}
+
+Result BlockOpts(UOpContext& ctx, UOp root, std::string_view value) {
+  UOPD_TRY(ir::Verify(ctx, root, ir::Level::kKernel));
+  UOPD_ASSIGN(const std::vector<codegen::Opt> opts, ParseOpts(value));
+  return codegen::ApplyOpts(ctx, root, BlocksTarget(), opts);
+}
+
+Result MapThreads(UOpContext& ctx, UOp root, std::string_view) {
+  UOPD_ASSIGN(const codegen::ThreadMap map, codegen::MapThreads(ctx, root, BlocksTarget()));
+  return map.sink;
+}
+
+Result AddBarriers(UOpContext& ctx, UOp root, std::string_view value) {
+  if (!root.Is(ir::Op::LINEAR)) return Invalid("barriers takes a LINEAR");
+  int64_t threads = 2;
+  std::from_chars(value.data(), value.data() + value.size(), threads);
+  return codegen::AddBarriers(ctx, root, threads);
 }
 
 Result PrepareStages(UOpContext& ctx, UOp root, std::string_view) {
@@ -210,6 +231,9 @@ constexpr Pass kPasses[] = {
     {"prepare_stages", "", "rewrite the loops of a kernel with STAGEs, before opts", PrepareStages},
     {"opts", "OPT+OPT", "apply opts to a kernel", Opts},
     {"heuristic", "", "apply the opts that the heuristic chooses", Heuristic},
+    {"block_opts", "OPT+OPT", "apply opts to a kernel for a target with blocks", BlockOpts},
+    {"map_threads", "", "GLOBAL and LOCAL ranges become the numbers of blocks and threads",
+     MapThreads},
     {"order_loops", "", "order output loops so that they move the fewest bytes", OrderLoops},
     {"order_reductions", "", "make the reduced axes that gates depend on the outer ones",
      OrderReductions},
@@ -225,6 +249,7 @@ constexpr Pass kPasses[] = {
      MakeWmmaBlocks},
     {"linearise", "", "a kernel becomes lines in order", Linearise},
     {"lower_index", "", "index dtype becomes i64 or i32", LowerIndex},
+    {"barriers", "[threads]", "threads of a block wait for each other", AddBarriers},
     {"polls", "", "a long program checks its stop word", AddPolls},
 };
 
@@ -236,6 +261,21 @@ Target DefaultTarget() {
   const int lanes = out.vector_bytes / 4;
   out.matrix_instructions = {{"avx512_bf16", 1, lanes, 2, BF16, BF16, F32},
                              {"avx512_vnni", 1, lanes, 4, U8, I8, I32}};
+  return out;
+}
+
+Target BlocksTarget() {
+  Target out;
+  out.kind = "blocks";
+  out.blocks = out.shuffles = out.narrow_index = true;
+  out.warp_lanes = 32;
+  out.vector_bytes = 16;
+  out.vector_lanes = 16;
+  out.vector_registers = 255;
+  std::fill_n(out.max_grid, 3, int64_t{std::numeric_limits<int32_t>::max()});
+  std::fill_n(out.max_block, 3, int64_t{1024});
+  out.max_block_threads = 1024;
+  out.shared_bytes = 48 << 10;
   return out;
 }
 

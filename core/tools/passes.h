@@ -26,6 +26,8 @@ std::span<const Pass> Passes();
 
 // The target for passes and for `lower`: the defaults, and products of bf16 pairs and of four bytes.
 Target DefaultTarget();
+// One with blocks, for the passes that need them.
+Target BlocksTarget();
 // Scheduling options that allow products of this dtype ("bf16" or "f16"), for a device that has an
 // instruction for them.
 absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype);

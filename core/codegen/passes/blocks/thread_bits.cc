@@ -11,7 +11,6 @@
 namespace uopd::codegen {
 namespace {
 
-using ir::AxisType;
 using ir::Op;
 using ir::UOp;
 

@@ -11,7 +11,6 @@
 namespace uopd::codegen {
 namespace {
 
-using ir::AddrSpace;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;

@@ -54,7 +54,9 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
   codegen::OptPlan plan(ctx, sink, target);
   for (const codegen::Opt& opt : begin) EXPECT_TRUE(plan.Add(opt).ok()) << Text(opt);
   for (int i = 0; i < 8; ++i) {
-    codegen::Opt opt{static_cast<codegen::OptKind>(random() % codegen::kOptKinds),
+    const size_t kinds =
+        target.blocks ? codegen::kOptKinds : static_cast<size_t>(codegen::OptKind::kLocal);
+    codegen::Opt opt{static_cast<codegen::OptKind>(random() % kinds),
                      static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
     if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
     // Unrolled tiles of many copies are no kernels that anybody wants to wait for.
