@@ -33,7 +33,10 @@ std::string Target::Key() const {
                         " scaling=", has_scaling ? 1 : 0, " dtypes=", dtypes.bits(), " matrix=");
   for (const MatrixInstruction& i : matrix_instructions) {
     Append(out, i.name, ":", i.m, "x", i.n, "x", i.k, ":", Name(i.a), ":", Name(i.b), ":",
-           Name(i.sum), ",");
+           Name(i.sum));
+    if (i.of_warp())
+      Append(out, ":", i.a_place.Text(), ":", i.b_place.Text(), ":", i.sum_place.Text());
+    out += ',';
   }
   Append(out, " vector_bytes=", vector_bytes, " vector_registers=", vector_registers,
          " private_bytes=", private_bytes, " caches=");

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/dtype_number.h"
+#include "core/base/fragment.h"
 
 namespace uopd {
 
@@ -41,6 +42,9 @@ struct MatrixInstruction {
   std::string name;  // as renderers know it: "avx512_bf16"
   int m = 0, n = 0, k = 0;
   DtypeNumber a = DtypeNumber::Void, b = DtypeNumber::Void, sum = DtypeNumber::Void;
+  // Of instructions whose operands lie in the registers of a warp: where. Else empty.
+  Fragment a_place, b_place, sum_place;
+  bool of_warp() const { return !sum_place.lane.empty(); }
   bool operator==(const MatrixInstruction&) const = default;
 };
 

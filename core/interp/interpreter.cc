@@ -145,6 +145,8 @@ class Runner {
         return absl::OkStatus();
       case Kind::kShuffle:
         return Shuffle(in, lanes);
+      case Kind::kMma:
+        return WarpMma(in);
       case Kind::kLoad:
         return Load(in, lanes);
       case Kind::kStore:
@@ -229,6 +231,65 @@ class Runner {
       out.i = 0;
     }
     return out;
+  }
+
+  // A matrix instruction of each warp: collects the matrices from the lanes, multiplies them exactly, and
+  // rounds each result once.
+  absl::Status WarpMma(const Instruction& in) {
+    const MatrixInstruction& i = program_.matrix(in);
+    const auto lanes = static_cast<size_t>(i.sum_place.lanes());
+    if (threads_ % lanes != 0)
+      return Report(in, 0, Cat("the block has ", threads_, " threads, which are no whole warps"));
+    const auto m = static_cast<size_t>(i.m), n = static_cast<size_t>(i.n),
+               k = static_cast<size_t>(i.k);
+    std::vector<double> a(m * k), b(k * n);
+    for (size_t first = 0; first < threads_; first += lanes) {
+      Collect(in, 0, i.a_place, i.a, first, [&](const auto& at, double v) {
+        a[static_cast<size_t>(at('r')) * k + static_cast<size_t>(at('k'))] = v;
+      });
+      Collect(in, 1, i.b_place, i.b, first, [&](const auto& at, double v) {
+        b[static_cast<size_t>(at('k')) * n + static_cast<size_t>(at('c'))] = v;
+      });
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        for (int64_t e = 0; e < i.sum_place.elements(); ++e) {
+          const auto at = static_cast<size_t>(e);
+          const auto place = [&](char axis) {
+            return static_cast<size_t>(i.sum_place.Place(axis, static_cast<int64_t>(lane), e));
+          };
+          Value start = Zero(in.dtype);
+          if (in.src.size() == 3) start = Register(in.src[2], at)[first + lane];
+          double sum = ir::IsFloat(in.dtype) ? start.f : static_cast<double>(start.i);
+          for (size_t x = 0; x < k; ++x) sum += a[place('r') * k + x] * b[x * n + place('c')];
+          Value& out = Register(in.out, at)[first + lane];
+          if (ir::IsFloat(in.dtype)) {
+            out.f = ir::RoundTo(in.dtype, sum);
+          } else {
+            out.i = ir::WrapTo(in.dtype, static_cast<ir::Int128>(sum));
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Calls set(place along an axis, value) for each element of an operand that the lanes of a warp hold.
+  template <class Set>
+  void Collect(const Instruction& in, size_t operand, const Fragment& place, DtypeNumber number,
+               size_t first, const Set& set) {
+    const Dtype d = *ir::DtypeByWire(static_cast<uint64_t>(number));
+    const int64_t bits = ir::Bits(d), in_word = 32 / bits;
+    for (int64_t lane = 0; lane < place.lanes(); ++lane) {
+      for (int64_t e = 0; e < place.elements(); ++e) {
+        const Value word = Register(
+            in.src[operand], static_cast<size_t>(e / in_word))[first + static_cast<size_t>(lane)];
+        const uint64_t raw =
+            static_cast<uint64_t>(word.i) >> (bits * (e % in_word)) & ((uint64_t{1} << bits) - 1);
+        const double value = ir::IsFloat(d)
+                                 ? ir::DecodeFloat(d, raw)
+                                 : static_cast<double>(ir::WrapTo(d, static_cast<ir::Int128>(raw)));
+        set([&](char axis) { return place.Place(axis, lane, e); }, value);
+      }
+    }
   }
 
   // The product of two matrices of words (docs/ir_linear.md), element by element.

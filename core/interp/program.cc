@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/dtype.h"
+#include "core/ir/mma.h"
 #include "core/ir/shape.h"
 #include "core/ir/verify/spec.h"
 
@@ -19,8 +20,11 @@ using ir::UOp;
 
 class ProgramMaker {
  public:
-  ProgramMaker(ir::UOpContext& ctx, std::span<const std::string> variables)
-      : ctx_(ctx), variables_(variables) {}
+  ProgramMaker(ir::UOpContext& ctx, std::span<const std::string> variables,
+               std::span<const MatrixInstruction> matrix_instructions)
+      : ctx_(ctx), variables_(variables) {
+    out_.matrix_.assign(matrix_instructions.begin(), matrix_instructions.end());
+  }
 
   absl::StatusOr<Program> Run(UOp linear) {
     out_.variables_ = variables_.size();
@@ -202,6 +206,20 @@ class ProgramMaker {
           in.arrays.push_back(in.array);
         }
         break;
+      case Op::MMA: {
+        in.kind = Kind::kMma;
+        const ir::Mma mma = ir::Mma::Of(u);
+        const auto same = [&](const MatrixInstruction& i) {
+          return i.of_warp() && i.m == mma.m && i.n == mma.n && i.k == mma.k &&
+                 static_cast<int64_t>(i.a) == mma.a && static_cast<int64_t>(i.b) == mma.b &&
+                 i.sum == ir::NumberOf(u.dtype()) && i.sum_place.lanes() == mma.lanes;
+        };
+        const auto it = std::ranges::find_if(out_.matrix_, same);
+        if (it == out_.matrix_.end()) return Bad("the target has no such matrix instruction");
+        in.matrix = it - out_.matrix_.begin();
+        UOPD_TRY(AddSources(in, u.srcs()));
+        break;
+      }
       case Op::WMMA:
         in.numbers.assign(u.ints().begin(), u.ints().end());
         UOPD_TRY(AddSources(in, u.srcs()));
@@ -231,8 +249,9 @@ class ProgramMaker {
 };
 
 absl::StatusOr<Program> Program::Make(ir::UOpContext& ctx, UOp linear,
-                                      std::span<const std::string> variables) {
-  return ProgramMaker(ctx, variables).Run(linear);
+                                      std::span<const std::string> variables,
+                                      std::span<const MatrixInstruction> matrix_instructions) {
+  return ProgramMaker(ctx, variables, matrix_instructions).Run(linear);
 }
 
 }  // namespace uopd::interp

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/status.h"
+#include "core/base/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::interp {
@@ -45,7 +46,8 @@ enum class Kind : uint8_t {
   kLane,
   kShuffle,
   kBarrier,
-  kWmmaBlock
+  kWmmaBlock,
+  kMma
 };
 
 struct Instruction {
@@ -63,6 +65,7 @@ struct Instruction {
   bool gated = false;
   uint32_t end = 0;              // of RANGE and END: the position of the other
   int64_t number = 0;            // a lane, a mask, the number of a variable, or a tag
+  int64_t matrix = 0;            // of MMA: the position among the program's matrix instructions
   std::vector<int64_t> numbers;  // of SPECIAL: axis type, dimension; of WMMA_BLOCK: its arg
   std::vector<uint32_t> arrays;  // of WMMA_BLOCK: sums, rows, columns
 };
@@ -78,8 +81,10 @@ class Program {
  public:
   // UNIMPLEMENTED names a line that the interpreter does not know. REQUIRES: the kernel passed
   // ir::Verify(..., Level::kLinear). `variables`: names, in launch order.
+  // `matrix_instructions`: those of the target, which say which lane holds what.
   static absl::StatusOr<Program> Make(ir::UOpContext& ctx, ir::UOp linear,
-                                      std::span<const std::string> variables);
+                                      std::span<const std::string> variables,
+                                      std::span<const MatrixInstruction> matrix_instructions = {});
 
   std::span<const Instruction> instructions() const { return instructions_; }
   std::span<const Array> arrays() const { return arrays_; }
@@ -94,6 +99,9 @@ class Program {
   bool has_barriers() const { return has_barriers_; }
   bool Stores(uint32_t array) const { return stored_[array]; }
   size_t variables() const { return variables_; }
+  const MatrixInstruction& matrix(const Instruction& in) const {
+    return matrix_[static_cast<size_t>(in.matrix)];
+  }
   // The text of a line, for reports.
   const std::string& LineText(uint32_t line) const { return texts_[line]; }
 
@@ -102,6 +110,7 @@ class Program {
   std::vector<Instruction> instructions_;
   std::vector<Array> arrays_;
   std::vector<Constant> constants_;
+  std::vector<MatrixInstruction> matrix_;
   std::vector<bool> stored_;
   std::vector<std::string> texts_;
   size_t registers_ = 0, variables_ = 0;

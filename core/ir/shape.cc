@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/polynomial.h"
+#include "core/ir/mma.h"
 
 namespace uopd::ir {
 namespace {
@@ -62,6 +63,10 @@ class Inference {
         return Source(0);
       case Op::STAGE:
         return New({ctx_.Idx(u_.arg().AsInt())});
+      case Op::MMA:
+        if (u_.ints().size() != 8 || Mma::Of(u_).results() < 1)
+          return Invalid("the arg of MMA is wrong");
+        return New({ctx_.Idx(Mma::Of(u_).results())});
       case Op::MULTI:
         return Multi();
       case Op::REDUCE:

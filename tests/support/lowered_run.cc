@@ -10,8 +10,9 @@ namespace uopd::tests {
 absl::Status RunLowered(ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                         const Target& target, Memory& memory,
                         const std::map<std::string, int64_t>& variables) {
-  UOPD_ASSIGN(const interp::Program program,
-              interp::Program::Make(ctx, kernel.linear, kernel.variables));
+  UOPD_ASSIGN(
+      const interp::Program program,
+      interp::Program::Make(ctx, kernel.linear, kernel.variables, target.matrix_instructions));
   std::vector<std::span<std::byte>> buffers;
   for (auto& b : memory) buffers.push_back(std::as_writable_bytes(std::span(b)));
   std::vector<int64_t> values;

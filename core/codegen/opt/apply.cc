@@ -10,6 +10,7 @@
 #include "core/codegen/opt/block.h"
 #include "core/codegen/opt/pack.h"
 #include "core/codegen/opt/split_scan.h"
+#include "core/codegen/passes/blocks/thread_bits.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"
@@ -64,7 +65,7 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     int64_t inside = 1;
     for (const Axis::Part& p : a.parts) inside *= p.outer ? 1 : p.amount;
     const int64_t tile = inside;
-    int64_t others = a.size * inside;  // what the next outer part steps over
+    int64_t others = a.size * inside;              // what the next outer part steps over
     UOp outer = ctx_.Idx(0), inner = ctx_.Idx(0);  // the value is their sum
     if (a.size != 1) {
       outer = add(outer, a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
@@ -87,6 +88,13 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
       UOp& sum = p.outer ? outer : inner;
       sum = add(sum, ctx_.Idx(p.amount), p.type, p.outer ? others : inside, p.block);
       if (p.outer) others *= p.amount;
+      if (p.mma) {
+        made.maybe_mma = made.ranges.back();
+        made.mma_stride = inside;
+        made.ranges.pop_back();
+        made.strides.pop_back();
+        made.in_loop.pop_back();
+      }
       if (!p.group) continue;
       made.maybe_group = made.ranges.back();
       made.ranges.pop_back();
@@ -127,6 +135,8 @@ std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made
   std::vector<PackPart> parts;
   for (size_t i = 0; i < made.size(); ++i) {
     if (axes_[i].is_reduce && !reduced) continue;
+    if (made[i].maybe_mma && used.contains(made[i].maybe_mma.id()))
+      parts.push_back({made[i].maybe_mma, i, made[i].mma_stride, axes_[i].is_reduce});
     for (size_t k = 0; k < made[i].ranges.size(); ++k) {
       const UOp r = made[i].ranges[k];
       const bool around = r.axis_type() == ir::AxisType::LOOP ||
@@ -237,7 +247,16 @@ UOp OptPlan::Make() {
     }
     return valid;
   };
-  // The operands of TC pack their words instead of their loads.
+  const bool of_warp = instruction_ && instruction_->of_warp();
+  WarpRanges warp;
+  if (of_warp) {
+    warp.lane =
+        ctx_.Make(Op::RANGE, ir::Dtype::Index, {ctx_.Idx(instruction_->sum_place.lanes())},
+                  ctx_.Data({next_id++, static_cast<int64_t>(ir::AxisType::LOCAL)}), kWarpRange);
+    warp.element =
+        Range(ctx_, ctx_.Idx(instruction_->sum_place.elements()), next_id++, ir::AxisType::UPCAST);
+  }
+  // The operands of TC pack their words instead of their loads, unless they lie in registers of a warp.
   absl::flat_hash_set<uint32_t> in_words;
   ir::Substitution factors;      // operand -> its replacement
   ir::Substitution in_partials;  // see MakeBlocked
@@ -245,6 +264,7 @@ UOp OptPlan::Make() {
     if (!IsTensorCore(u)) continue;
     const Factors f = *SmallFactors(u);
     for (UOp operand : {f.a, f.b}) factors[operand.id()] = UOp();
+    if (of_warp) continue;
     for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) in_words.insert(n.id());
   }
   const auto make = [&](UOp u, std::span<const UOp> srcs) -> UOp {
@@ -284,6 +304,8 @@ UOp OptPlan::Make() {
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, srcs);
     if (IsTensorCore(u)) {
       const Factors f = *SmallFactors(u);
+      if (of_warp)
+        return MakeMma(u, {factors.at(f.a.id()), factors.at(f.b.id())}, made, warp, next_id);
       const UOp sum =
           MakeTensorCore(u, {factors.at(f.a.id()), factors.at(f.b.id())}, made, next_id);
       return MakeBlocked(u, sum, made, in_partials, next_id);
@@ -305,16 +327,18 @@ UOp OptPlan::Make() {
         out[0] = Where(ctx_, axis.maybe_valid, out[0], otherwise);
       }
     }
+    if (of_warp && u.Is(Op::END)) out.insert(out.end(), {warp.lane, warp.element});
     const UOp closed =
         out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
     if (!u.Is(Op::REDUCE) || target_.blocks) return closed;
     return MakeBlocked(u, closed, made, in_partials, next_id);
   };
-  return Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
-    const UOp out = make(u, srcs);
-    if (const auto it = factors.find(u.id()); it != factors.end()) it->second = out;
-    return out;
+  const UOp out = Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
+    const UOp node = make(u, srcs);
+    if (const auto it = factors.find(u.id()); it != factors.end()) it->second = node;
+    return node;
   });
+  return of_warp ? PlaceResults(out, made, warp) : out;
 }
 
 absl::StatusOr<UOp> ApplyOpts(ir::UOpContext& ctx, UOp sink, const Target& target,

@@ -170,6 +170,8 @@ absl::Status OptPlan::Add(const Opt& opt) {
   const bool threaded = threaded_;
   const size_t packed = packed_.size();
   const std::optional<MatrixInstruction> instruction = instruction_;
+  // TC of a warp splits three axes.
+  const std::vector<Axis> all = opt.kind == OptKind::kTensorCore ? axes_ : std::vector<Axis>();
   absl::Status status = opt.kind == OptKind::kPack         ? Pack(opt)
                         : opt.kind == OptKind::kStream     ? Stream(opt)
                         : opt.kind == OptKind::kPrefetch   ? Prefetch(opt)
@@ -186,6 +188,9 @@ absl::Status OptPlan::Add(const Opt& opt) {
   }
   if (status.ok()) {
     opts_.push_back(opt);
+  } else if (!all.empty()) {
+    axes_ = all;
+    instruction_ = instruction;
   } else if (in_range) {
     axes_[static_cast<size_t>(opt.axis)] = before;
     threaded_ = threaded;
@@ -411,6 +416,7 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
   Axis& axis = axes_[opt.axis];
   if (!axis.is_reduce) return bad("the axis is not reduced");
   if (instruction_.has_value()) return bad("the kernel has a TC already");
+  if (target_.blocks) return WarpTile(opt);
   if (has_stages_) return bad("the kernel stages values");
   if (axis.HasBlock()) return bad("TC comes before BLOCK of its axis");
   int64_t fits = 0;

@@ -81,6 +81,7 @@ class OptPlan {
       bool outer;          // outside of the remaining loop
       bool group = false;  // its elements share words (TC)
       bool block = false;  // a loop over tiles inside of a block (BLOCK)
+      bool mma = false;    // the part that a matrix instruction of a warp computes (TC)
     };
     std::vector<Part> parts;
     bool HasBlock() const {
@@ -111,6 +112,10 @@ class OptPlan {
   // The steps of a reduced axis that `load` prefetches ahead: more if its rows are short.
   int64_t RowsAhead(ir::UOp load) const;
   absl::Status TensorCore(const Opt& opt);
+  // In opt_warp_tile.cc: TC by an instruction whose operands lie in the registers of a warp.
+  absl::Status WarpTile(const Opt& opt);
+  // The output axis that the first factor depends on and the other does not, or none.
+  std::optional<size_t> MaybeOwnAxis(ir::UOp factor, ir::UOp other) const;
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
@@ -133,7 +138,18 @@ class OptPlan {
     std::vector<bool> in_loop;     // of the ranges: a loop over tiles inside of a block
     ir::UOp maybe_group;           // the part whose elements share words, of the axis of TC
     ir::UOp maybe_blocks;  // the loop over blocks of a reduced axis, which is not in `ranges`
+    // Stands for the place along the axis inside of a matrix instruction of a warp; not in `ranges`.
+    ir::UOp maybe_mma;
+    int64_t mma_stride = 1;
   };
+  // The RANGEs of the lanes of a warp, and of the results of one lane.
+  struct WarpRanges {
+    ir::UOp lane, element;
+  };
+  ir::UOp MakeMma(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
+                  const WarpRanges& warp, int64_t& next_id);
+  // sink with the places in a matrix instruction as functions of the lane and the element.
+  ir::UOp PlaceResults(ir::UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp);
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
   // `in_rows`: in the order of the rows of a matrix (PackPart::in_rows).
   ir::UOp MakePacked(ir::UOp value, std::span<const MadeAxis> made, int64_t& next_id,
@@ -172,7 +188,8 @@ class OptPlan {
   };
   std::vector<Prefetched> prefetched_;
   std::optional<MatrixInstruction> instruction_;
-  size_t group_axis_ = 0;  // of TC
+  size_t group_axis_ = 0;                    // of TC
+  size_t rows_axis_ = 0, columns_axis_ = 0;  // of a TC of a warp
   std::vector<Opt> opts_;
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis

@@ -50,6 +50,8 @@ absl::Status OptPlan::Group(Axis& axis, const Opt& opt, int64_t amount, bool div
     return Bad(opt, "the amount is no power of two");
   for (UOp u : order_) {
     const auto closed = u.closed();
+    if (IsTensorCore(u) && std::ranges::find(closed, axis.range) != closed.end())
+      return Bad(opt, "a warp adds up the axis already (TC)");
     if (u.Is(Op::STAGE) && std::ranges::find(closed, axis.range) != closed.end() &&
         !ir::Reaches(ctx_, u.src(1), axis.range))
       return Bad(opt, "iterations along the axis stage the same element");

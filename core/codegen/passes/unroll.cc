@@ -176,8 +176,8 @@ class Unroller {
     UOp chain = values[0];
     for (size_t i = 1; i < values.size(); ++i) {
       const UOp next = values[i];
-      if (op == Op::ADD && next.Is(Op::WMMA) && next.n_src() == 2) {
-        chain = ctx_.Make(Op::WMMA, next.dtype(), {next.src(0), next.src(1), chain}, next.arg(),
+      if (op == Op::ADD && next.Is({Op::WMMA, Op::MMA}) && next.n_src() == 2) {
+        chain = ctx_.Make(next.op(), next.dtype(), {next.src(0), next.src(1), chain}, next.arg(),
                           kReduceChain);
         continue;
       }

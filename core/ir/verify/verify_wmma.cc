@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/text.h"
+#include "core/ir/mma.h"
 #include "core/ir/wmma_block.h"
 
 namespace uopd::ir {
@@ -16,6 +17,29 @@ bool IsPair(int64_t a, int64_t b) { return a == b && (Is(a, Dtype::BF16) || Is(a
 bool IsByte(int64_t number) { return Is(number, Dtype::U8) || Is(number, Dtype::I8); }
 
 }  // namespace
+
+absl::Status VerifyMma(UOp u) {
+  if (u.ints().size() != 8) return Invalid("arg of MMA is eight numbers");
+  const Mma mma = Mma::Of(u);
+  for (const int64_t n : {mma.m, mma.n, mma.k, mma.lanes, mma.a_words, mma.b_words}) {
+    if (n < 1 || n > 1024) return Invalid("a number of the arg of MMA is out of range");
+  }
+  if (mma.m * mma.n % mma.lanes != 0) return Invalid("lanes of MMA have no equal parts of the sum");
+  for (const int64_t number : {mma.a, mma.b}) {
+    const auto d = DtypeByWire(static_cast<uint64_t>(number));
+    if (!d || *d == Dtype::Void || *d == Dtype::Index || Bits(*d) > 32)
+      return Invalid("MMA of elements of no such dtype");
+  }
+  if (u.dtype() != Dtype::F32 && u.dtype() != Dtype::I32)
+    return Invalid(Cat("MMA does not give ", Name(u.dtype())));
+  for (size_t i = 0; i < u.n_src(); ++i) {
+    const Dtype wanted = i < 2 ? Dtype::U32 : u.dtype();
+    if (u.src(i).dtype() == wanted) continue;
+    return Invalid(
+        Cat("source ", i, " of MMA has dtype ", Name(u.src(i).dtype()), ", not ", Name(wanted)));
+  }
+  return absl::OkStatus();
+}
 
 absl::Status VerifyWmma(UOp u) {
   if (u.ints().size() != 2) return Invalid("arg of WMMA is two dtypes");

@@ -74,7 +74,9 @@ std::optional<Softmax> SoftmaxOf(UOpContext& ctx, UOp u) {
 class Splitter {
  public:
   Splitter(UOpContext& ctx, const std::vector<UOp>& order, const Options& options)
-      : ctx_(ctx), longest_(std::min(options.stage_bytes, options.limits.stage_bytes) / 4), uses_(ctx.size(), 0) {
+      : ctx_(ctx),
+        longest_(std::min(options.stage_bytes, options.limits.stage_bytes) / 4),
+        uses_(ctx.size(), 0) {
     for (UOp u : order) {
       for (UOp s : u.srcs()) ++uses_[s.id()];
     }

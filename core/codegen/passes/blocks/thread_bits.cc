@@ -64,8 +64,8 @@ ThreadBits::ThreadBits(ir::UOpContext& ctx, UOp sink) {
     for (UOp r : ranges) cost[r.id()] += Transactions(ctx, index, r);
   }
   std::sort(ranges.begin(), ranges.end(), [&](UOp a, UOp b) {
-    return std::tuple(cost[a.id()], -a.axis_id(), a.id()) <
-           std::tuple(cost[b.id()], -b.axis_id(), b.id());
+    return std::tuple(a.tag() != kWarpRange, cost[a.id()], -a.axis_id(), a.id()) <
+           std::tuple(b.tag() != kWarpRange, cost[b.id()], -b.axis_id(), b.id());
   });
   for (UOp r : ranges) {
     Field field{0, std::countr_zero(static_cast<uint64_t>(r.src(0).const_int()))};

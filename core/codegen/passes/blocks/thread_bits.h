@@ -14,6 +14,9 @@
 
 namespace uopd::codegen {
 
+// The tag of a LOCAL range that numbers the lanes of a warp: it gets the lowest bits.
+inline constexpr int64_t kWarpRange = 1;
+
 inline bool IsLocalRange(ir::UOp u) {
   return u.Is(ir::Op::RANGE) && u.axis_type() == ir::AxisType::LOCAL;
 }

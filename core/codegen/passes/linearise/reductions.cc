@@ -209,8 +209,8 @@ void Lineariser::Terms(UOp x, Op op, std::vector<UOp>& out) {
     if (u.tag() == kReduceChain && u.Is(op)) {
       stack.push_back(u.src(1));
       stack.push_back(u.src(0));
-    } else if (u.tag() == kReduceChain && u.Is(Op::WMMA) && op == Op::ADD) {
-      stack.push_back(ctx_.Make(Op::WMMA, u.dtype(), {u.src(0), u.src(1)}, u.arg()));
+    } else if (u.tag() == kReduceChain && u.Is({Op::WMMA, Op::MMA}) && op == Op::ADD) {
+      stack.push_back(ctx_.Make(u.op(), u.dtype(), {u.src(0), u.src(1)}, u.arg()));
       stack.push_back(u.src(2));
     } else {
       out.push_back(u);
@@ -219,10 +219,10 @@ void Lineariser::Terms(UOp x, Op op, std::vector<UOp>& out) {
 }
 
 absl::StatusOr<UOp> Lineariser::AddTerm(UOp reduce, UOp acc, UOp term) {
-  if (term.Is(Op::WMMA) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
+  if (term.Is({Op::WMMA, Op::MMA}) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
     UOPD_TRY(Emit(term.srcs()));
     return Line(
-        ctx_.Make(Op::WMMA, acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}, term.arg()));
+        ctx_.Make(term.op(), acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}, term.arg()));
   }
   if (Fuses(reduce, term)) {
     UOPD_TRY(Emit(term.srcs()));

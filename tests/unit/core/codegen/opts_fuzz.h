@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "core/base/matrix_instructions.h"
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
@@ -124,6 +125,13 @@ inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, in
       const ir::UOp sink = k.make(ctx);
       CheckOptions check;
       check.target = BlockTarget(trial % 2 != 0);
+      // Warps of 32 and of 64 lanes, with their matrix instructions.
+      if (trial % 4 == 1) {
+        check.target.matrix_instructions = NvidiaMatrixInstructions(89);
+      } else if (trial % 4 == 3) {
+        check.target.warp_lanes = 64;
+        check.target.matrix_instructions = AmdMatrixInstructions("gfx942");
+      }
       check.variables = k.variables, check.tolerance = k.tolerance;
       std::vector<codegen::Opt> opts;
       if (trial > 2)

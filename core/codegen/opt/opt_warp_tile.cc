@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT
+// OptPlan: TC by a matrix instruction whose operands lie in the registers of a warp.
+//
+// The instruction computes m rows and n columns of the result from k steps of the sum. These parts of the
+// three axes are placeholders while the kernel is built:
+//   - in an operand, they become the place of each element that a lane holds (Fragment);
+//   - everywhere else, they become the place of a result: a function of the lane's number, a LOCAL range, and of
+//     the element's number in the lane, an UPCAST range.
+// So stores, epilogues and copies to shared memory need no knowledge of the instruction.
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "core/base/text.h"
+#include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/passes/blocks/thread_bits.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/mma.h"
+#include "core/rules/index_expr.h"
+
+namespace uopd::codegen {
+
+using ir::AxisType;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+namespace {
+
+// The part of a place along `axis` that the bits give, the number of whose value is `number`: runs of
+// neighbouring bits are one digit.
+UOp Digits(ir::UOpContext& ctx, std::span<const Fragment::Bit> bits, char axis, UOp number) {
+  UOp out = ctx.Idx(0);
+  for (size_t i = 0; i < bits.size();) {
+    size_t end = i + 1;
+    if (bits[i].axis != axis) {
+      i = end;
+      continue;
+    }
+    while (end < bits.size() && bits[end].axis == axis && bits[end].bit == bits[end - 1].bit + 1)
+      ++end;
+    UOp digit = number;
+    if (i > 0) digit = ir::Alu(ctx, Op::FLOORDIV, {digit, ctx.Idx(int64_t{1} << i)});
+    if (end < bits.size())
+      digit = ir::Alu(ctx, Op::FLOORMOD, {digit, ctx.Idx(int64_t{1} << (end - i))});
+    out = rules::IndexSum(ctx, out,
+                          rules::IndexProduct(ctx, digit, ctx.Idx(int64_t{1} << bits[i].bit)));
+    i = end;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<size_t> OptPlan::MaybeOwnAxis(UOp factor, UOp other) const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    const Axis& a = axes_[i];
+    if (a.is_reduce || a.is_scanned || !Along(factor, i) || Along(other, i)) continue;
+    if (a.size < 0 || !a.parts.empty() || !InEveryEnd(a.range)) continue;
+    if (!best || a.size > axes_[*best].size) best = i;
+  }
+  return best;
+}
+
+absl::Status OptPlan::WarpTile(const Opt& opt) {
+  if (no_locals_ || in_order_) return Bad(opt, "the kernel runs in one thread");
+  if (has_stages_) return Bad(opt, "the kernel stages values");
+  Axis& axis = axes_[static_cast<size_t>(opt.axis)];
+  if (!axis.parts.empty()) return Bad(opt, "TC is the first opt of its axes");
+  UOp sum;
+  for (UOp u : order_) {
+    const auto closed = u.closed();
+    if (std::ranges::find(closed, axis.range) == closed.end()) continue;
+    if (sum) return Bad(opt, "two sums run along the axis");
+    sum = u;
+  }
+  for (UOp r : sum ? sum.closed() : std::span<const UOp>()) {
+    for (const Axis::Part& p : axes_[number_.at(r.id())].parts) {
+      if (p.type == AxisType::LOCAL) return Bad(opt, "threads share the sum already");
+    }
+  }
+  const auto factors = sum ? SmallFactors(sum) : std::nullopt;
+  if (!factors) return Bad(opt, "the sum is not one of products of small elements");
+  for (UOp n : ir::Toposort(ctx_, sum.srcs().first(1))) {
+    if (n.Is(Op::REDUCE)) return Bad(opt, "the products need another reduction");
+  }
+  const auto rows = MaybeOwnAxis(factors->a, factors->b),
+             columns = MaybeOwnAxis(factors->b, factors->a);
+  if (!rows || !columns) return Bad(opt, "the factors share all axes");
+  int64_t fits = 0;
+  for (const MatrixInstruction& i : target_.matrix_instructions) {
+    if (!i.of_warp() || i.sum_place.lanes() != target_.warp_lanes) continue;
+    if (!Computes(i, *factors, sum.dtype()) || ++fits < opt.amount) continue;
+    instruction_ = i;
+    group_axis_ = static_cast<size_t>(opt.axis);
+    rows_axis_ = *rows;
+    columns_axis_ = *columns;
+    const auto split = [&](size_t number, int64_t amount) {
+      Axis& a = axes_[number];
+      return SplitOff(a, {AxisType::LOOP, amount, false, false, false, true},
+                      a.size >= 0 && a.size % amount == 0);
+    };
+    UOPD_TRY(split(group_axis_, i.k));
+    UOPD_TRY(split(rows_axis_, i.m));
+    return split(columns_axis_, i.n);
+  }
+  return Bad(opt, Cat(fits, " matrix instructions of the target compute its sums"));
+}
+
+UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
+                     const WarpRanges& warp, int64_t& next_id) {
+  const Factors before = *SmallFactors(reduce);
+  std::vector<UOp> ranges;
+  UOp valid;
+  for (UOp r : reduce.closed()) {
+    const MadeAxis& axis = made[number_.at(r.id())];
+    if (axis.maybe_blocks) ranges.push_back(axis.maybe_blocks);
+    ranges.insert(ranges.end(), axis.ranges.begin(), axis.ranges.end());
+    if (axis.maybe_valid) valid = valid ? And(ctx_, valid, axis.maybe_valid) : axis.maybe_valid;
+  }
+  // A load is 0 in the padding of the axes that it depends on.
+  const auto gates_itself = [&](UOp u) {
+    if (!u.Is(Op::LOAD)) return false;
+    return std::ranges::all_of(reduce.closed(), [&](UOp r) {
+      const size_t axis = number_.at(r.id());
+      return !made[axis].maybe_valid || Along(u.src(0).src(1), axis);
+    });
+  };
+  const auto words = [&](UOp from, UOp value, const Fragment& place, char own, size_t own_axis) {
+    const int64_t in_word = 32 / ir::Bits(from.dtype());
+    const auto low_bits = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(in_word)));
+    const UOp element = Range(ctx_, ctx_.Idx(in_word), next_id++, AxisType::UNROLL);
+    const std::span<const Fragment::Bit> low(place.element.data(), low_bits);
+    std::vector<UOp> out;
+    for (int64_t w = 0; w < place.elements() / in_word; ++w) {
+      const auto at = [&](char axis) {
+        const UOp fixed = ctx_.Idx(place.Place(axis, 0, w * in_word));
+        return rules::IndexSum(ctx_,
+                               rules::IndexSum(ctx_, Digits(ctx_, place.lane, axis, warp.lane),
+                                               Digits(ctx_, low, axis, element)),
+                               fixed);
+      };
+      const ir::Substitution map = {{made[own_axis].maybe_mma.id(), at(own)},
+                                    {made[group_axis_].maybe_mma.id(), at('k')}};
+      const UOp mine = ir::Substitute(ctx_, value, map);
+      const UOp gate = gates_itself(from) || !valid ? UOp() : ir::Substitute(ctx_, valid, map);
+      out.push_back(MakeWord(ctx_, mine, element, gate, false));
+    }
+    return ctx_.Make(Op::STACK, Dtype::U32, out);
+  };
+  const UOp a = words(before.a, operands.a, instruction_->a_place, 'r', rows_axis_),
+            b = words(before.b, operands.b, instruction_->b_place, 'c', columns_axis_);
+  const ir::Mma mma{instruction_->m,
+                    instruction_->n,
+                    instruction_->k,
+                    static_cast<int64_t>(instruction_->a),
+                    static_cast<int64_t>(instruction_->b),
+                    instruction_->sum_place.lanes(),
+                    static_cast<int64_t>(a.n_src()),
+                    static_cast<int64_t>(b.n_src())};
+  UOp sum = ctx_.Make(Op::MMA, reduce.dtype(), {a, b}, mma.ToArg(ctx_));
+  if (!ranges.empty()) sum = ir::ReduceRanges(ctx_, Op::ADD, sum, ranges);
+  // The result of the element's number, which is a constant once UPCAST ranges are copies.
+  const int64_t results = mma.results();
+  const auto lane = [&](int64_t k) {
+    return ctx_.Make(Op::GEP, sum.dtype(), {sum}, ir::Arg::Int(k));
+  };
+  UOp out = lane(results - 1);
+  for (int64_t k = results - 1; k-- > 0;)
+    out = Where(ctx_, ir::Alu(ctx_, Op::CMPEQ, {warp.element, ctx_.Idx(k)}), lane(k), out);
+  return out;
+}
+
+UOp OptPlan::PlaceResults(UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp) {
+  const Fragment& place = instruction_->sum_place;
+  const auto at = [&](char axis) {
+    return rules::IndexSum(ctx_, Digits(ctx_, place.lane, axis, warp.lane),
+                           Digits(ctx_, place.element, axis, warp.element));
+  };
+  return ir::Substitute(
+      ctx_, sink,
+      {{made[rows_axis_].maybe_mma.id(), at('r')}, {made[columns_axis_].maybe_mma.id(), at('c')}});
+}
+
+}  // namespace uopd::codegen
