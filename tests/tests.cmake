@@ -92,6 +92,7 @@ uopd_unit_tests(core/rewrite)
 uopd_unit_tests(core/rules uopd_test_support)
 uopd_unit_tests(core/schedule uopd_test_support)
 uopd_unit_tests(core/codegen uopd_test_support)
+uopd_unit_tests(core/interp uopd_core_interp)
 set_target_properties(core_codegen_test PROPERTIES ENABLE_EXPORTS ON)  # tests/support/amx_emulator.h
 uopd_unit_tests(core/render uopd_test_support)
 uopd_unit_tests(core/search)

@@ -136,7 +136,7 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
       (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());
   }
   for (uint32_t id : stored) in_place_ |= loaded.contains(id);
-  in_order_ = in_place_ && FeedsAnother(ctx, sink);
+  in_order_ = target.blocks && in_place_ && FeedsAnother(ctx, sink);
   unsplit_ = axes_;
   words_ = (axes_.size() + 63) / 64;
   FindDependencies();

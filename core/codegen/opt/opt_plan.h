@@ -175,7 +175,7 @@ class OptPlan {
   bool threaded_ = false, has_stages_ = false;
   bool no_locals_ = false;         // see NOLOCALS
   bool in_place_ = false;          // the kernel loads from a buffer that it stores to
-  bool in_order_ = false;          // a statement loads what another one stores
+  bool in_order_ = false;          // with blocks: a statement loads what another one stores
   std::vector<ir::UOp> loads_;     // see Loads
   std::vector<ir::UOp> packed_;    // of them, in the order of the opts
   std::vector<ir::UOp> stores_;    // see Stores
