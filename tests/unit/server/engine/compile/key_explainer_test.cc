@@ -35,7 +35,8 @@ std::string Environment(std::string_view device, int threads) {
   const schedule::KernelLimits limits;
   return Cat("fake default=", device, " threads=", threads, " kernel_buffers=", limits.max_buffers,
              " cache_bytes=", limits.cache_bytes, " kernel_instructions=", limits.max_instructions,
-             " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits());
+             " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits(),
+             " stage_bytes=", limits.stage_bytes);
 }
 
 class KeyExplainerTest : public testing::Test {
