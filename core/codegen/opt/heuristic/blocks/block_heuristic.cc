@@ -86,7 +86,10 @@ void BlockHeuristic::ChooseGroups() {
     const int64_t most = std::min(kBlockThreads, target_.max_block_threads);
     int64_t n = std::min(most / group_, PowerBelow(left_[a] / 2));
     // Many results need fewer threads each; a group along memory stays a warp.
-    while (n > 32 && Results() * static_cast<double>(n / 2 * group_) >= wanted * 4) n /= 2;
+    const auto threads = [&](int64_t members) {
+      return Results() * static_cast<double>(members * group_);
+    };
+    while (n > 32 && threads(n) >= wanted * 8) n /= 2;
     for (; n > 1; n /= 2) {
       if (!Add(OptKind::kGroup, a, n)) continue;
       if (!staged_over_[a]) group_ *= n;
@@ -101,12 +104,10 @@ void BlockHeuristic::ChooseLocals() {
     if (!IsReduce(a)) order.push_back(a);
   }
   // The axis along which memory is contiguous first: neighbouring threads access neighbouring elements.
-  std::ranges::stable_sort(order, [&](size_t a, size_t b) {
-    const auto rank = [&](size_t x) {
-      return IsContiguous(x, false) ? 0 : IsContiguous(x, true) ? 1 : 2;
-    };
-    return rank(a) < rank(b);
-  });
+  const auto place = [&](size_t a) {
+    return std::pair(IsContiguous(a, false) ? 0 : IsContiguous(a, true) ? 1 : 2, axes_.size() - a);
+  };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return place(a) < place(b); });
   for (size_t a : order) {
     // An axis that is a loop of each thread may use all threads of the block, also those of a group.
     const int64_t others = IsGrid(a) ? threads_ * group_ : threads_;

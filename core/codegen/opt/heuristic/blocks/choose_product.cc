@@ -83,11 +83,12 @@ bool BlockHeuristic::ChooseProduct() {
                        static_cast<double>(sizes_[k]) * others,
                        static_cast<double>(std::max(loads[0]->bytes, loads[1]->bytes)), target_);
   };
-  std::vector<BlockTile> tiles(std::begin(kBlockTiles), std::end(kBlockTiles));
-  std::ranges::stable_sort(
-      tiles, [&](const BlockTile& a, const BlockTile& b) { return cost(a) < cost(b); });
+  std::vector<std::pair<double, const BlockTile*>> tiles;  // of equal cost the larger one first
+  for (const BlockTile& t : kBlockTiles) tiles.emplace_back(cost(t), &t);
+  std::sort(tiles.begin(), tiles.end());
   const auto packs = Loads(ctx_, sink_);
-  for (const BlockTile& t : tiles) {
+  for (const auto& [cycles, tile] : tiles) {
+    const BlockTile& t = *tile;
     plan_.Clear();
     left_ = sizes_;
     const int64_t lanes = std::min<int64_t>(t.columns, 4);
