@@ -164,7 +164,7 @@ TEST(StageTest, LegalOptsKeepResults) {
 TEST(StageTest, LegalOptsKeepResultsInBlocks) {
   EXPECT_GT(
       tests::FuzzBlockOpts(StageCases(), 11,
-                           static_cast<int>(test::FromEnvironment("UOPD_FUZZ_BLOCK_STAGES", 12))),
+                           static_cast<int>(test::FromEnvironment("UOPD_FUZZ_BLOCK_STAGES", 7))),
       40);
 }
 
