@@ -5,7 +5,6 @@
 
 namespace uopd::render {
 
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
@@ -48,9 +47,23 @@ std::string BlockWriter::Module(const std::string& body) {
     Append(parameters, "    ", VariableParameter(i), ParameterSuffix(number), ",\n");
   Append(parameters, "    ", global_space(), "const volatile int32_t *stop",
          ParameterSuffix(number), extra_parameters());
-  return Cat(Prelude(), "\n", FunctionHead(), request_.name, "(\n", parameters, ") {\n",
+  return Cat(Prelude(body), "\n", FunctionHead(), request_.name, "(\n", parameters, ") {\n",
              shared_.bytes() > 0 ? Cat("  ", SharedArrays(shared_.bytes()), "\n") : std::string(),
              polls_together_ ? Cat("  ", shared_word(), "\n") : std::string(), body, "}\n");
+}
+
+std::string BlockWriter::UsedParts(std::span<const Part> parts, const std::string& body) {
+  std::string out;
+  for (const Part& part : parts) {
+    bool used = part.uses.empty();
+    for (std::string_view rest = part.uses; !rest.empty() && !used;) {
+      const size_t space = std::min(rest.find(' '), rest.size());
+      used = body.find(rest.substr(0, space)) != std::string::npos;
+      rest.remove_prefix(std::min(space + 1, rest.size()));
+    }
+    if (used) out += part.text;
+  }
+  return out;
 }
 
 void BlockWriter::Poll() {

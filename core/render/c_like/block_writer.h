@@ -17,6 +17,13 @@
 namespace uopd::render {
 
 class BlockWriter : public CLikeWriter {
+ public:
+  // A part of what stands before a function, written if the function uses it.
+  struct Part {
+    std::string_view uses;  // texts whose occurrence is a use, separated by spaces; "": always
+    std::string_view text;
+  };
+
  protected:
   using CLikeWriter::CLikeWriter;
   static constexpr int64_t kWideBytes = 16;  // of the widest access
@@ -33,8 +40,8 @@ class BlockWriter : public CLikeWriter {
   virtual std::string SharedArrays(int64_t bytes) const = 0;
   // A shared int `stop_seen`.
   virtual std::string_view shared_word() const = 0;
-  // Everything before the function. `body` is written.
-  virtual std::string Prelude() = 0;
+  // Everything before the function.
+  virtual std::string Prelude(const std::string& body) = 0;
   // A type of so many elements, 16 bytes or fewer, aligned to its size. "" if the language has none.
   virtual std::string WideType(ir::Dtype d, int64_t lanes) = 0;
   virtual std::string WideLane(const std::string& wide, int64_t lane) const = 0;
@@ -57,6 +64,8 @@ class BlockWriter : public CLikeWriter {
   void Poll() override;
   void Begin() override;
   absl::Status OwnLine(ir::UOp u) override;
+
+  static std::string UsedParts(std::span<const Part> parts, const std::string& body);
 
   int64_t threads() const { return threads_; }  // of a block; 0: not known
   // The type of an element in memory: a bool is a byte.

@@ -11,34 +11,40 @@ namespace {
 using ir::Dtype;
 using ir::UOp;
 
-constexpr std::string_view kCudaPrelude =
-    "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
-    "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
-    "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"
-    "// Truncates and saturates; NaN is 0.\n"
-    "#define SATURATE(type, x, min, max, below, above) "
-    "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"
-    "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"
-    "template <class To, class From> static __device__ __forceinline__ To bitcast(From x) {\n"
-    "  union { From from; To to; } u;\n"
-    "  u.from = x;\n"
-    "  return u.to;\n"
-    "}\n"
-    "static __device__ __forceinline__ float half_to_float(uint16_t x) {\n"
-    "  float out;\n"
-    "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(out) : \"h\"(x));\n"
-    "  return out;\n"
-    "}\n"
-    "static __device__ __forceinline__ uint16_t float_to_half(float x) {\n"
-    "  uint16_t out;\n"
-    "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(out) : \"f\"(x));\n"
-    "  return out;\n"
-    "}\n"
-    "static __device__ __forceinline__ uint16_t double_to_half(double x) {\n"
-    "  uint16_t out;\n"
-    "  asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(out) : \"d\"(x));\n"
-    "  return out;\n"
-    "}\n";
+constexpr BlockWriter::Part kCudaPrelude[] = {
+    {"",
+     "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
+     "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
+     "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"},
+    {"SATURATE(",
+     "// Truncates and saturates; NaN is 0.\n"
+     "#define SATURATE(type, x, min, max, below, above) "
+     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"},
+    {"Wide<", "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"},
+    {"bitcast<",
+     "template <class To, class From> static __device__ __forceinline__ To bitcast(From x) {\n"
+     "  union { From from; To to; } u;\n"
+     "  u.from = x;\n"
+     "  return u.to;\n"
+     "}\n"},
+    {"half_to_float(",
+     "static __device__ __forceinline__ float half_to_float(uint16_t x) {\n"
+     "  float out;\n"
+     "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(out) : \"h\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"float_to_half(",
+     "static __device__ __forceinline__ uint16_t float_to_half(float x) {\n"
+     "  uint16_t out;\n"
+     "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(out) : \"f\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"double_to_half(",
+     "static __device__ __forceinline__ uint16_t double_to_half(double x) {\n"
+     "  uint16_t out;\n"
+     "  asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(out) : \"d\"(x));\n"
+     "  return out;\n"
+     "}\n"}};
 
 // The types of the operands of an mma, as PTX names them.
 std::string_view PtxElement(DtypeNumber d) {
@@ -91,7 +97,7 @@ class CudaWriter final : public BlockWriter {
     return "extern __shared__ __align__(128) uint8_t shared[];";
   }
   std::string_view shared_word() const override { return "__shared__ int32_t stop_seen;"; }
-  std::string Prelude() override { return std::string(kCudaPrelude); }
+  std::string Prelude(const std::string& body) override { return UsedParts(kCudaPrelude, body); }
   std::string WideType(Dtype d, int64_t lanes) override {
     return Cat("Wide<", MemoryType(d), ", ", lanes, ">");
   }

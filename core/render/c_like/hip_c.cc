@@ -11,28 +11,32 @@ namespace {
 using ir::Dtype;
 using ir::UOp;
 
-constexpr std::string_view kHipPrelude =
-    "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
-    "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
-    "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"
-    "#define DEVICE static __attribute__((device)) __attribute__((always_inline)) inline\n"
-    "// Truncates and saturates; NaN is 0.\n"
-    "#define SATURATE(type, x, min, max, below, above) "
-    "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"
-    "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"
-    "template <class T, int n> using Vector = T __attribute__((ext_vector_type(n)));\n"
-    "DEVICE void barrier() {\n"
-    "  __builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");\n"
-    "  __builtin_amdgcn_s_barrier();\n"
-    "  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\");\n"
-    "}\n"
-    "template <class T> DEVICE T shuffled(T x, int mask) {\n"
-    "  union { T value; int words[(sizeof(T) + 3) / 4]; } u = {};\n"
-    "  u.value = x;\n"
-    "  const int lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));\n"
-    "  for (int &word : u.words) word = __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, word);\n"
-    "  return u.value;\n"
-    "}\n";
+constexpr BlockWriter::Part kHipPrelude[] = {
+    {"",
+     "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
+     "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
+     "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"},
+    {"SATURATE(",
+     "// Truncates and saturates; NaN is 0.\n"
+     "#define SATURATE(type, x, min, max, below, above) "
+     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"},
+    {"Wide<", "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"},
+    {"Vector<",
+     "template <class T, int n> using Vector = T __attribute__((ext_vector_type(n)));\n"},
+    {"barrier(",
+     "static __attribute__((device)) inline void barrier() {\n"
+     "  __builtin_amdgcn_fence(__ATOMIC_RELEASE, \"workgroup\");\n"
+     "  __builtin_amdgcn_s_barrier();\n"
+     "  __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, \"workgroup\");\n"
+     "}\n"},
+    {"shuffled<",
+     "template <class T> static __attribute__((device)) inline T shuffled(T x, int mask) {\n"
+     "  union { T value; int words[(sizeof(T) + 3) / 4]; } u = {};\n"
+     "  u.value = x;\n"
+     "  const int lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));\n"
+     "  for (int &word : u.words) word = __builtin_amdgcn_ds_bpermute((lane ^ mask) << 2, word);\n"
+     "  return u.value;\n"
+     "}\n"}};
 
 // A built-in function for a matrix instruction: its name, and the elements of its operands.
 struct HipMatrix {
@@ -89,7 +93,7 @@ class HipWriter final : public BlockWriter {
   std::string_view shared_word() const override {
     return "static __attribute__((shared)) int32_t stop_seen;";
   }
-  std::string Prelude() override { return std::string(kHipPrelude); }
+  std::string Prelude(const std::string& body) override { return UsedParts(kHipPrelude, body); }
   std::string WideType(Dtype d, int64_t lanes) override {
     return Cat("Wide<", MemoryType(d), ", ", lanes, ">");
   }

@@ -11,13 +11,15 @@ namespace {
 using ir::Dtype;
 using ir::UOp;
 
-constexpr std::string_view kMetalPrelude =
-    "#include <metal_stdlib>\nusing namespace metal;\n"
-    "#pragma clang fp contract(off)\n"
-    "typedef half _Float16;\n"
-    "// Truncates and saturates; NaN is 0.\n"
-    "#define SATURATE(type, x, min, max, below, above) "
-    "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
+constexpr BlockWriter::Part kMetalPrelude[] = {
+    {"",
+     "#include <metal_stdlib>\nusing namespace metal;\n"
+     "#pragma clang fp contract(off)\n"
+     "typedef half _Float16;\n"},
+    {"SATURATE(",
+     "// Truncates and saturates; NaN is 0.\n"
+     "#define SATURATE(type, x, min, max, below, above) "
+     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"}};
 
 class MetalWriter final : public BlockWriter {
  public:
@@ -52,7 +54,7 @@ class MetalWriter final : public BlockWriter {
     return Cat("threadgroup alignas(16) uint8_t shared[", bytes, "];");
   }
   std::string_view shared_word() const override { return "threadgroup int32_t stop_seen;"; }
-  std::string Prelude() override { return std::string(kMetalPrelude); }
+  std::string Prelude(const std::string& body) override { return UsedParts(kMetalPrelude, body); }
   std::string WideType(Dtype d, int64_t lanes) override {
     if (ir::ByteSize(d) != 4 || (lanes != 2 && lanes != 4)) return "";
     return Cat(d == Dtype::F32 ? "float" : d == Dtype::I32 ? "int" : "uint", lanes);

@@ -12,30 +12,32 @@ using ir::Dtype;
 using ir::UOp;
 
 // Contraction would make results depend on the compiler.
-constexpr std::string_view kOpenClPrelude =
-    "#pragma OPENCL FP_CONTRACT OFF\n"
-    "typedef char int8_t;\ntypedef uchar uint8_t;\ntypedef short int16_t;\ntypedef ushort "
-    "uint16_t;\n"
-    "typedef int int32_t;\ntypedef uint uint32_t;\ntypedef long int64_t;\ntypedef ulong "
-    "uint64_t;\n"
-    "// Truncates and saturates; NaN is 0.\n"
-    "#define SATURATE(type, x, min, max, below, above) "
-    "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n";
-
-constexpr std::string_view kOpenClHalf =
-    "float half_to_float(ushort x) { return vload_half(0, (const half *)&x); }\n"
-    "ushort float_to_half(float x) {\n"
-    "  ushort out;\n"
-    "  vstore_half_rte(x, 0, (half *)&out);\n"
-    "  return out;\n"
-    "}\n";
-
-constexpr std::string_view kOpenClDouble =
-    "ushort double_to_half(double x) {\n"
-    "  ushort out;\n"
-    "  vstore_half_rte(x, 0, (half *)&out);\n"
-    "  return out;\n"
-    "}\n";
+constexpr BlockWriter::Part kOpenClPrelude[] = {
+    {"double", "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n"},
+    {"",
+     "#pragma OPENCL FP_CONTRACT OFF\n"
+     "typedef char int8_t;\ntypedef uchar uint8_t;\ntypedef short int16_t;\ntypedef ushort "
+     "uint16_t;\n"
+     "typedef int int32_t;\ntypedef uint uint32_t;\ntypedef long int64_t;\ntypedef ulong "
+     "uint64_t;\n"},
+    {"SATURATE(",
+     "// Truncates and saturates; NaN is 0.\n"
+     "#define SATURATE(type, x, min, max, below, above) "
+     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"},
+    {"half_to_float(",
+     "float half_to_float(ushort x) { return vload_half(0, (const half *)&x); }\n"},
+    {"float_to_half(",
+     "ushort float_to_half(float x) {\n"
+     "  ushort out;\n"
+     "  vstore_half_rte(x, 0, (half *)&out);\n"
+     "  return out;\n"
+     "}\n"},
+    {"double_to_half(",
+     "ushort double_to_half(double x) {\n"
+     "  ushort out;\n"
+     "  vstore_half_rte(x, 0, (half *)&out);\n"
+     "  return out;\n"
+     "}\n"}};
 
 class OpenClWriter final : public BlockWriter {
  public:
@@ -72,11 +74,7 @@ class OpenClWriter final : public BlockWriter {
     return Cat("local uint8_t shared[", bytes, "] __attribute__((aligned(128)));");
   }
   std::string_view shared_word() const override { return "local int32_t stop_seen;"; }
-  std::string Prelude() override {
-    const bool f64 = request_.target.dtypes.Has(DtypeNumber::F64);
-    return Cat(f64 ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "", kOpenClPrelude,
-               kOpenClHalf, f64 ? kOpenClDouble : "");
-  }
+  std::string Prelude(const std::string& body) override { return UsedParts(kOpenClPrelude, body); }
   std::string WideType(Dtype d, int64_t lanes) override {
     if (lanes != 2 && lanes != 4 && lanes != 8 && lanes != 16) return "";
     return Cat(d == Dtype::Bool ? "uchar" : Builtin(d), lanes);
