@@ -47,7 +47,10 @@ class Runner {
     int64_t value = 0, size = 0;
   };
 
-  bool Stopped() const { return arguments_.maybe_stop != nullptr && *arguments_.maybe_stop != 0; }
+  bool Stopped() const {
+    return arguments_.maybe_stop != nullptr &&
+           arguments_.maybe_stop->load(std::memory_order_relaxed) != 0;
+  }
 
   Value* Register(Operand o, size_t lane = 0) {
     return &values_[(o.reg + (o.lanes > 1 ? lane : 0)) * threads_];

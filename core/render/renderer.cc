@@ -3,13 +3,14 @@
 
 #include "core/base/text.h"
 #include "core/render/c_style.h"
+#include "core/render/linear.h"
 #include "core/render/llvm_ir.h"
 
 namespace uopd::render {
 namespace {
 
 // All renderers.
-constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC};
+constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC, &kLinear};
 
 }  // namespace
 

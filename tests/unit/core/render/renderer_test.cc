@@ -10,7 +10,7 @@ namespace {
 
 TEST(RendererTest, EveryTextFormatHasOne) {
   std::set<std::string> keys;
-  for (CodeFormat format : {CodeFormat::kLlvmIr, CodeFormat::kC}) {
+  for (CodeFormat format : {CodeFormat::kLlvmIr, CodeFormat::kC, CodeFormat::kLinear}) {
     const auto found = RendererFor(format);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ((*found)->format, format);

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Renders a linear kernel as the text of its own lines (core/ir/io/linear_text.h), for devices that interpret
+// them.
+#pragma once
+#include "core/render/renderer.h"
+
+namespace uopd::render {
+
+// Renders every kernel: all that may be in a linear kernel has a text. Stateless.
+absl::StatusOr<std::string> RenderLinear(ir::UOpContext& ctx, ir::UOp linear, std::string_view name,
+                                         std::span<const std::string> variables);
+
+inline constexpr Renderer kLinear{CodeFormat::kLinear, "linear", 1, RenderLinear};
+
+}  // namespace uopd::render
