@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "devices/cpu/cpu_device.h"
+#include "devices/interp/interp_device.h"
 #include "devices/null/null_device.h"
 
 namespace uopd::devices {
@@ -39,6 +40,17 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   return null::NullDevice::Open(null);
 }
 
+// Even numbers are a GPU with warps of 32 lanes, odd ones a GPU with warps of 64.
+absl::StatusOr<std::shared_ptr<Device>> OpenInterp(int index, const RegistryOptions& options) {
+  interp::InterpOptions interp;
+  interp.index = index;
+  interp.shape = index % 2 == 0 ? interp::NvidiaShape() : interp::AmdShape();
+  interp.memory.limit_bytes = options.memory_limit_bytes;
+  interp.memory.poison = options.poison;
+  interp.background = BackgroundOf(options);
+  return interp::InterpDevice::Open(interp);
+}
+
 // The drivers: one line for each.
 struct Driver {
   const char* name;
@@ -47,6 +59,7 @@ struct Driver {
 constexpr Driver kDrivers[] = {
     {"CPU", OpenCpu},
     {"NULL", OpenNull},
+    {"INTERP", OpenInterp},
 };
 
 const Driver* FindDriver(const std::string& name) {

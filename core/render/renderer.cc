@@ -7,13 +7,15 @@
 #include "core/render/c_like/hip_c.h"
 #include "core/render/c_like/metal.h"
 #include "core/render/c_like/opencl_c.h"
+#include "core/render/linear.h"
 #include "core/render/llvm_ir.h"
 
 namespace uopd::render {
 namespace {
 
 // All renderers.
-constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC, &kOpenClC, &kCudaC, &kHipC, &kMetal};
+constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC,     &kOpenClC, &kCudaC,
+                                          &kHipC,   &kMetal, &kLinear};
 
 }  // namespace
 
