@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "devices/cpu/cpu_device.h"
 #include "devices/null/null_device.h"
+#include "devices/opencl/opencl_device.h"
 
 namespace uopd::devices {
 namespace {
@@ -39,13 +40,24 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   return null::NullDevice::Open(null);
 }
 
-// The drivers: one line for each.
+absl::StatusOr<std::shared_ptr<Device>> OpenOpenCl(int index, const RegistryOptions& options) {
+  opencl::OpenClOptions cl;
+  cl.index = index;
+  cl.memory.limit_bytes = options.memory_limit_bytes;
+  cl.memory.poison = options.poison;
+  cl.delay = std::chrono::microseconds(std::max(0, options.force_async_us));
+  return opencl::OpenClDevice::Open(cl);
+}
+
+// The drivers: one line for each. `count` says how many devices "all" stands for; null: none.
 struct Driver {
   const char* name;
   absl::StatusOr<std::shared_ptr<Device>> (*open)(int index, const RegistryOptions& options);
+  int (*count)() = nullptr;
 };
 constexpr Driver kDrivers[] = {
-    {"CPU", OpenCpu},
+    {"CPU", OpenCpu, [] { return 1; }},
+    {"CL", OpenOpenCl, opencl::CountDevices},
     {"NULL", OpenNull},
 };
 
