@@ -8,10 +8,9 @@
 #include "devices/dl/symbol_table.h"
 
 namespace uopd::devices::opencl {
-namespace {
 
-absl::StatusOr<OpenClApi> LoadOpenCl() {
-  UOPD_ASSIGN(dl::Library library, dl::Library::Open({"libOpenCL.so.1"}));
+absl::StatusOr<OpenClApi> LoadOpenCl(const std::vector<std::string>& files) {
+  UOPD_ASSIGN(dl::Library library, dl::Library::Open(files));
   OpenClApi api;
   const std::vector<dl::SymbolSlot> slots = {
 #define UOPD_SYM UOPD_DL_REQUIRED
@@ -22,14 +21,12 @@ absl::StatusOr<OpenClApi> LoadOpenCl() {
   return api;
 }
 
-}  // namespace
-
 absl::StatusOr<const OpenClApi*> SharedOpenCl() {
   static Mutex mu;
   static const OpenClApi* shared = nullptr;  // guarded by mu; never freed, as the library
   MutexLock lock(mu);
   if (shared == nullptr) {
-    UOPD_ASSIGN(const OpenClApi api, LoadOpenCl());
+    UOPD_ASSIGN(const OpenClApi api, LoadOpenCl({"libOpenCL.so.1"}));
     shared = std::make_unique<OpenClApi>(api).release();
   }
   return shared;

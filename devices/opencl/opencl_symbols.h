@@ -4,6 +4,9 @@
 //
 // The library is opened once and is never unloaded. Thread-safe.
 #pragma once
+#include <string>
+#include <vector>
+
 #include "core/base/status.h"
 #include "devices/opencl/opencl_types.h"
 
@@ -15,8 +18,10 @@ struct OpenClApi {
 #undef UOPD_SYM
 };
 
-// The table of this process. UNAVAILABLE: the library does not load, or lacks a symbol. A later
-// call tries again.
+// The table of the first of `files` that loads. UNAVAILABLE: none loads, or it lacks a symbol.
+absl::StatusOr<OpenClApi> LoadOpenCl(const std::vector<std::string>& files);
+
+// The table of this process. UNAVAILABLE as above; a later call tries again.
 absl::StatusOr<const OpenClApi*> SharedOpenCl();
 
 }  // namespace uopd::devices::opencl
