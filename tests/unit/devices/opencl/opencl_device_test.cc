@@ -17,7 +17,6 @@
 namespace uopd::devices::opencl {
 namespace {
 
-using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
