@@ -36,12 +36,9 @@ class SvmMemory final : public RawMemory {
 
 OpenClMemoryOptions OpenClMemory::Completed(const OpenClContext& context,
                                             OpenClMemoryOptions options) {
-  if (options.limit_bytes == 0) {
-    options.limit_bytes = context.Number(kClDeviceGlobalMemSize) / 8 * 7;
-    if (IsHostProcessor(context)) {
-      options.limit_bytes = std::min(options.limit_bytes, HostHeap::Completed({}).limit_bytes);
-    }
-  }
+  size_t most = context.Number(kClDeviceGlobalMemSize) / 8 * 7;
+  if (IsHostProcessor(context)) most = std::min(most, HostHeap::Completed({}).limit_bytes);
+  if (options.limit_bytes == 0 || options.limit_bytes > most) options.limit_bytes = most;
   options.keep_bytes = std::min(options.keep_bytes, options.limit_bytes / 4);
   return options;
 }

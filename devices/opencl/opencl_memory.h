@@ -15,7 +15,8 @@
 namespace uopd::devices::opencl {
 
 struct OpenClMemoryOptions {
-  size_t limit_bytes = 0;               // 0: seven eighths of the device's memory
+  // At most seven eighths of the device's memory are used. 0: so much.
+  size_t limit_bytes = 0;
   size_t keep_bytes = size_t{1} << 30;  // freed bytes to keep; at most a quarter of the limit
   bool poison = false;                  // fill every new buffer with HostHeap::kPoison
 };

@@ -118,6 +118,18 @@ TEST_F(OpenClErrorsTest, OutOfMemoryIsResourceExhausted) {
   EXPECT_TRUE(device->Allocate(100, MemoryKind::kDevice).ok());
 }
 
+// One limit is for all devices, and some have less memory.
+TEST_F(OpenClErrorsTest, TheLimitIsAtMostWhatTheDeviceHas) {
+  for (const auto& [limit, used] :
+       {std::pair(0, 7 << 20), {1 << 20, 1 << 20}, {1 << 30, 7 << 20}}) {
+    OpenClOptions options = Options();
+    options.memory.limit_bytes = static_cast<size_t>(limit);
+    auto device = OpenClDevice::Open(options).value();
+    EXPECT_EQ(device->info().total_bytes, used) << limit;
+    EXPECT_EQ(device->memory().limit_bytes, static_cast<size_t>(used)) << limit;
+  }
+}
+
 TEST_F(OpenClErrorsTest, AFailedBuildGivesTheDiagnosticAndTheText) {
   auto device = Open();
   Fake().Fail("clBuildProgram", kClBuildProgramFailure);
