@@ -13,6 +13,8 @@ uopd_unit_tests(devices/api/host)
 uopd_unit_tests(devices/dl)
 uopd_unit_tests(devices/null)
 uopd_unit_tests(devices/interp)
+uopd_unit_tests(devices/opencl uopd_devices)
+target_sources(devices_opencl_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/devices/opencl/fake_opencl.cc)
 uopd_unit_tests(devices)
 
 # The wire, spoken by code that protoc generates for another language.

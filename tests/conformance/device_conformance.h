@@ -23,6 +23,10 @@ struct Case {
   // the device computes nothing.
   const char* adder = nullptr;
   int force_async_us = -1;
+  // Work is never done inside of the call that queues it.
+  bool always_late = false;
+  // Says why such a device cannot be tested on this machine; "" if it can. Null: it always can.
+  std::string (*missing)() = nullptr;
 };
 
 inline std::string NameOf(const Case& c) {
@@ -33,6 +37,9 @@ inline void PrintTo(const Case& c, std::ostream* out) { *out << NameOf(c); }
 class DeviceConformance : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
+    if (GetParam().missing != nullptr) {
+      if (const std::string why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
+    }
     RegistryOptions options;
     options.devices = std::string(GetParam().name) + ":0," + GetParam().name + ":1";
     options.memory_limit_bytes = kLimit;
