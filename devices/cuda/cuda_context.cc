@@ -79,8 +79,8 @@ bool CudaContext::Enter() {
 absl::Status CudaContext::Check(CuResult result, const char* call) {
   if (result == kSuccess) return absl::OkStatus();
   if (!IsSticky(result)) return driver_.Check(result, call);
-  Lose(absl::UnavailableError(absl::StrCat("The device ", name_, " is lost: ", call,
-                                           " fails with ", driver_.NameOf(result), ".")));
+  Lose(absl::UnavailableError(absl::StrCat("The device ", name_, " is lost: ", call, " fails with ",
+                                           driver_.NameOf(result), ".")));
   return status();
 }
 
@@ -159,9 +159,8 @@ bool CudaEvent::Reached() {
 
 absl::StatusOr<int64_t> CudaEvent::Since(const CudaEvent& start) {
   float milliseconds = 0;
-  UOPD_TRY(
-      context_->Check(context_->api().cuEventElapsedTime(&milliseconds, start.event_, event_),
-                      "cuEventElapsedTime"));
+  UOPD_TRY(context_->Check(context_->api().cuEventElapsedTime(&milliseconds, start.event_, event_),
+                           "cuEventElapsedTime"));
   return std::llround(double{milliseconds} * 1e6);
 }
 

@@ -68,7 +68,7 @@ class CudaContext : public std::enable_shared_from_this<CudaContext> {
   std::atomic<bool> lost_ = false;
   mutable Mutex mu_;
   absl::Status status_ UOPD_GUARDED_BY(mu_);
-  std::vector<CuStream> streams_ UOPD_GUARDED_BY(mu_);  // that exist
+  std::vector<CuStream> streams_ UOPD_GUARDED_BY(mu_);        // that exist
   std::vector<CuEvent> idle_events_[2] UOPD_GUARDED_BY(mu_);  // [timed]
 };
 

@@ -55,8 +55,8 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
   memory.poison = options.poison;
   DeviceInfo info = CudaInfo(facts, options.index, memory.limit_bytes);
   return std::shared_ptr<CudaDevice>(new CudaDevice(std::move(info), std::move(target),
-                                                    std::move(context), std::move(compiler),
-                                                    memory, options));
+                                                    std::move(context), std::move(compiler), memory,
+                                                    options));
 }
 
 CudaDevice::CudaDevice(DeviceInfo info, Target target, std::shared_ptr<CudaContext> context,

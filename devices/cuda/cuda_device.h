@@ -21,11 +21,11 @@ struct CudaOptions {
   int index = 0;                  // n of "CUDA:n"
   size_t memory_limit_bytes = 0;  // 0: nine tenths of the device's memory
   bool poison = false;
-  bool ptx = false;     // take PTX, even if libnvrtc is there
-  bool graphs = true;   // recorded sequences are CUDA graphs
+  bool ptx = false;                              // take PTX, even if libnvrtc is there
+  bool graphs = true;                            // recorded sequences are CUDA graphs
   std::chrono::milliseconds stop_grace{10'000};  // for a kernel that was told to stop
-  CudaDriver* driver = nullptr;     // null: the one of the process
-  const NvrtcApi* nvrtc = nullptr;  // null: the library's
+  CudaDriver* driver = nullptr;                  // null: the one of the process
+  const NvrtcApi* nvrtc = nullptr;               // null: the library's
 };
 
 class CudaDevice final : public Device {

@@ -18,23 +18,24 @@ absl::StatusOr<std::shared_ptr<CudaExecutable>> CudaExecutable::Load(
     return WithFrame(std::move(status), what);
   };
   // The driver reads as far as the image says. So it must at least be one.
-  if (!absl::StartsWith(image, "\x7f"
-                               "ELF")) {
+  if (!absl::StartsWith(image,
+                        "\x7f"
+                        "ELF")) {
     return fails(absl::InternalError("The object is no cubin: it does not begin as an ELF file."));
   }
   std::shared_ptr<CudaExecutable> out(new CudaExecutable(std::move(device), context, kernel_code));
   const CudaApi& api = context->api();
-  UOPD_TRY(fails(context->Check(api.cuModuleLoadData(&out->module_, image.data()),
-                                "cuModuleLoadData")));
+  UOPD_TRY(
+      fails(context->Check(api.cuModuleLoadData(&out->module_, image.data()), "cuModuleLoadData")));
   UOPD_TRY(fails(context->Check(
       api.cuModuleGetFunction(&out->function_, out->module_, kernel_code.entry.c_str()),
       "cuModuleGetFunction")));
   // The question also makes the driver load the code now. It might otherwise do so at the first
   // launch, and wait there for what runs.
   int static_bytes = 0;
-  UOPD_TRY(fails(context->Check(
-      api.cuFuncGetAttribute(&static_bytes, kFunctionStaticShared, out->function_),
-      "cuFuncGetAttribute")));
+  UOPD_TRY(fails(
+      context->Check(api.cuFuncGetAttribute(&static_bytes, kFunctionStaticShared, out->function_),
+                     "cuFuncGetAttribute")));
   return out;
 }
 
@@ -46,12 +47,11 @@ CudaExecutable::~CudaExecutable() {
 absl::Status CudaExecutable::AllowShared(int64_t bytes) {
   MutexLock lock(mu_);
   if (bytes <= shared_bytes_) return absl::OkStatus();
-  UOPD_TRY(WithFrame(context_->Check(context_->api().cuFuncSetAttribute(
-                                         function_, kFunctionMaxDynamicShared,
-                                         static_cast<int>(bytes)),
-                                     "cuFuncSetAttribute"),
-                     absl::StrCat("giving kernel ", entry(), " shared memory of ", bytes,
-                                  " bytes")));
+  UOPD_TRY(
+      WithFrame(context_->Check(context_->api().cuFuncSetAttribute(
+                                    function_, kFunctionMaxDynamicShared, static_cast<int>(bytes)),
+                                "cuFuncSetAttribute"),
+                absl::StrCat("giving kernel ", entry(), " shared memory of ", bytes, " bytes")));
   shared_bytes_ = bytes;
   return absl::OkStatus();
 }

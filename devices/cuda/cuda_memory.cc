@@ -112,8 +112,8 @@ absl::Status CudaHeap::Poison(CuPointer address, size_t bytes) {
   }
   if (!context_->Enter()) return context_->status();
   const CudaApi& api = context_->api();
-  UOPD_TRY(context_->Check(api.cuMemsetD8Async(address, kPoison, bytes, fills_),
-                           "cuMemsetD8Async"));
+  UOPD_TRY(
+      context_->Check(api.cuMemsetD8Async(address, kPoison, bytes, fills_), "cuMemsetD8Async"));
   return context_->Check(api.cuStreamSynchronize(fills_), "cuStreamSynchronize");
 }
 

@@ -46,8 +46,7 @@ absl::Status CudaRecordedProgram::Build() const {
   const CudaApi& api = context_->api();
   // What an attempt that failed has left.
   if (graph_ != nullptr) {
-    UOPD_TRY(context_->Check(api.cuGraphDestroy(std::exchange(graph_, nullptr)),
-                             "cuGraphDestroy"));
+    UOPD_TRY(context_->Check(api.cuGraphDestroy(std::exchange(graph_, nullptr)), "cuGraphDestroy"));
   }
   nodes_.assign(launches().size(), nullptr);
   UOPD_TRY(context_->Check(api.cuGraphCreate(&graph_, 0), "cuGraphCreate"));

@@ -130,9 +130,8 @@ absl::Status CudaStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, s
         std::memcpy(pinned, piece.data(), piece.size());
         from = pinned;
       }
-      return context->Check(
-          context->api().cuMemcpyHtoDAsync_v2(to, from, piece.size(), stream),
-          "cuMemcpyHtoDAsync_v2");
+      return context->Check(context->api().cuMemcpyHtoDAsync_v2(to, from, piece.size(), stream),
+                            "cuMemcpyHtoDAsync_v2");
     }});
   }
   return absl::OkStatus();
@@ -149,11 +148,10 @@ absl::Status CudaStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std
                        staging](CuStream stream) {
                         *staging = std::make_unique<Staging>(owner, pool, piece.size());
                         void* pinned = (*staging)->data();
-                        return context->Check(
-                            context->api().cuMemcpyDtoHAsync_v2(
-                                pinned != nullptr ? pinned : piece.data(), from, piece.size(),
-                                stream),
-                            "cuMemcpyDtoHAsync_v2");
+                        return context->Check(context->api().cuMemcpyDtoHAsync_v2(
+                                                  pinned != nullptr ? pinned : piece.data(), from,
+                                                  piece.size(), stream),
+                                              "cuMemcpyDtoHAsync_v2");
                       },
                   .land =
                       [piece, staging] {
@@ -170,10 +168,9 @@ absl::Status CudaStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, siz
                                 size_t bytes) {
   queue_->Push({.submit = [context = context_, from = src.shared_from_this(), src_offset,
                            to = dst.shared_from_this(), dst_offset, bytes](CuStream stream) {
-    return context->Check(
-        context->api().cuMemcpyAsync(AddressAt(*to, dst_offset), AddressAt(*from, src_offset),
-                                     bytes, stream),
-        "cuMemcpyAsync");
+    return context->Check(context->api().cuMemcpyAsync(AddressAt(*to, dst_offset),
+                                                       AddressAt(*from, src_offset), bytes, stream),
+                          "cuMemcpyAsync");
   }});
   return absl::OkStatus();
 }
@@ -181,10 +178,10 @@ absl::Status CudaStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, siz
 absl::Status CudaStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {
   queue_->Push({.submit = [context = context_, to = dst.shared_from_this(), offset, bytes,
                            value](CuStream stream) {
-    return context->Check(context->api().cuMemsetD8Async(AddressAt(*to, offset),
-                                                         static_cast<unsigned char>(value), bytes,
-                                                         stream),
-                          "cuMemsetD8Async");
+    return context->Check(
+        context->api().cuMemsetD8Async(AddressAt(*to, offset), static_cast<unsigned char>(value),
+                                       bytes, stream),
+        "cuMemsetD8Async");
   }});
   return absl::OkStatus();
 }

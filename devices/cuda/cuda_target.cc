@@ -27,8 +27,7 @@ absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
   char text[256] = {};
   UOPD_TRY(driver.Check(api.cuDeviceGetName(text, sizeof text, device), "cuDeviceGetName"));
   out.name = text;
-  UOPD_TRY(driver.Check(api.cuDeviceGetPCIBusId(text, sizeof text, device),
-                        "cuDeviceGetPCIBusId"));
+  UOPD_TRY(driver.Check(api.cuDeviceGetPCIBusId(text, sizeof text, device), "cuDeviceGetPCIBusId"));
   out.bus_id = text;
   UOPD_TRY(driver.Check(api.cuDeviceTotalMem_v2(&out.total_bytes, device), "cuDeviceTotalMem_v2"));
   absl::Status status;

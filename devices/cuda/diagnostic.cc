@@ -21,9 +21,9 @@ std::string_view FirstLines(std::string_view text) {
 
 absl::Status DoesNotCompile(std::string_view toolchain, std::string_view log,
                             std::string_view source) {
-  return absl::InternalError(absl::StrCat(
-      std::string(toolchain), " does not compile the kernel: ",
-      std::string(log.substr(0, kMostLog)), "\n", std::string(FirstLines(source))));
+  return absl::InternalError(absl::StrCat(std::string(toolchain), " does not compile the kernel: ",
+                                          std::string(log.substr(0, kMostLog)), "\n",
+                                          std::string(FirstLines(source))));
 }
 
 }  // namespace uopd::devices::cuda

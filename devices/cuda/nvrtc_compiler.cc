@@ -65,8 +65,8 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
     if (k / 10 == capability / 10 && k <= capability) arch = std::max(arch, k);
   }
   if (arch == 0) {
-    return absl::UnimplementedError(absl::StrCat("NVRTC ", major, ".", minor,
-                                                 " makes no code for sm_", capability, "."));
+    return absl::UnimplementedError(
+        absl::StrCat("NVRTC ", major, ".", minor, " makes no code for sm_", capability, "."));
   }
   std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", arch),
                                       "--std=c++17",
@@ -75,9 +75,8 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
                                       "--prec-div=true",
                                       "--prec-sqrt=true",
                                       "-default-device"};
-  std::string toolchain =
-      absl::StrCat(kToolchainPrefix, major, ".", minor, ";", kArchField, arch, ";",
-                   absl::StrJoin(options.begin() + 1, options.end(), ";"));
+  std::string toolchain = absl::StrCat(kToolchainPrefix, major, ".", minor, ";", kArchField, arch,
+                                       ";", absl::StrJoin(options.begin() + 1, options.end(), ";"));
   return std::shared_ptr<const NvrtcCompiler>(
       new NvrtcCompiler(api, std::move(options), std::move(toolchain)));
 }
@@ -95,8 +94,8 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::OfToolchain(
   }
   UOPD_ASSIGN(auto compiler, Create(api, capability));
   if (compiler->toolchain() != text) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the toolchain here (", compiler->toolchain(), ") is not the one asked for (", text, ")"));
+    return absl::FailedPreconditionError(absl::StrCat("the toolchain here (", compiler->toolchain(),
+                                                      ") is not the one asked for (", text, ")"));
   }
   return compiler;
 }

@@ -115,9 +115,9 @@ void StopWords::Look(Clock::time_point now) {
     } else if (entry.stopped_at == Clock::time_point{}) {
       entry.stopped_at = now;
     } else if (now - entry.stopped_at > grace_) {
-      context_->Lose(absl::UnavailableError(
-          absl::StrCat("The device ", context_->name(), " is lost: a kernel does not stop within ",
-                       grace_.count(), " ms.")));
+      context_->Lose(absl::UnavailableError(absl::StrCat("The device ", context_->name(),
+                                                         " is lost: a kernel does not stop within ",
+                                                         grace_.count(), " ms.")));
     }
   }
 }

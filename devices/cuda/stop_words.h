@@ -80,7 +80,7 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
   std::condition_variable changed_;
   std::list<Entry> entries_ UOPD_GUARDED_BY(mu_);
   absl::flat_hash_map<const StopFlag*, Entry*> by_flag_ UOPD_GUARDED_BY(mu_);
-  std::vector<Word> idle_ UOPD_GUARDED_BY(mu_);    // the word used last is at the end
+  std::vector<Word> idle_ UOPD_GUARDED_BY(mu_);  // the word used last is at the end
   std::vector<void*> blocks_ UOPD_GUARDED_BY(mu_);
   bool ending_ UOPD_GUARDED_BY(mu_) = false;
   std::thread watcher_;

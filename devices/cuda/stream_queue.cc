@@ -187,7 +187,8 @@ bool StreamQueue::Collect() {
     }
     if (!open) done = i + 1;
   }
-  if (done == 0 && std::ranges::none_of(flight_, [](const Item& i) { return i.event != nullptr; })) {
+  if (done == 0 &&
+      std::ranges::none_of(flight_, [](const Item& i) { return i.event != nullptr; })) {
     auto event = CudaEvent::Record(context_, native_, false);
     if (event.ok()) {
       flight_.back().event = *std::move(event);
@@ -217,9 +218,8 @@ void StreamQueue::Land() {
     }
     if (item.kind == Item::kWait && before.ok()) {
       const TimePoint point = std::move(item.point);
-      const bool reached =
-          point.semaphore->ReachedOr(point.value, [self = shared_from_this()](
-                                                      const absl::Status& s) { self->Unhold(s); });
+      const bool reached = point.semaphore->ReachedOr(
+          point.value, [self = shared_from_this()](const absl::Status& s) { self->Unhold(s); });
       MutexLock lock(mu_);
       landing_ = false;
       if (reached) held_ = false;

@@ -23,6 +23,10 @@ struct Case {
   // the device computes nothing.
   const char* adder = nullptr;
   int force_async_us = -1;
+  // Opens the device. Null: the registry's driver.
+  absl::StatusOr<std::shared_ptr<Device>> (*open)(int index,
+                                                  const RegistryOptions& options) = nullptr;
+  bool runs_inline = true;  // unless it is forced to be late
 };
 
 inline std::string NameOf(const Case& c) {
@@ -38,6 +42,9 @@ class DeviceConformance : public testing::TestWithParam<Case> {
     options.memory_limit_bytes = kLimit;
     options.poison = true;
     options.force_async_us = GetParam().force_async_us;
+    if (auto* open = GetParam().open; open != nullptr) {
+      options.open = [open, options](const DeviceName& name) { return open(name.index, options); };
+    }
     auto registry = Registry::Create(options);
     ASSERT_TRUE(registry.ok()) << registry.status();
     registry_ = *std::move(registry);

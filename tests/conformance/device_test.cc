@@ -8,6 +8,9 @@
 #include <cstring>
 #include <thread>
 
+#include "devices/cuda/cuda_device.h"
+#include "tests/support/cuda/fake_cuda.h"
+
 namespace uopd::devices {
 namespace {
 
@@ -174,7 +177,7 @@ TEST_P(DeviceConformance, ObjectsKeepTheirDeviceOpen) {
   registry_ = nullptr;
   stream_ = nullptr;
   EXPECT_FALSE(weak.expired());
-  std::memset(buffer->host_data(), 1, 16);
+  if (buffer->host_data() != nullptr) std::memset(buffer->host_data(), 1, 16);
   buffer = nullptr;
   kernel = nullptr;
   EXPECT_TRUE(weak.expired());
@@ -221,11 +224,24 @@ constexpr char kAdder[] = R"(define void @k(ptr %buffers, ptr %vars, i64 %thread
 }
 )";
 
+// The CUDA driver over a fake of NVIDIA's library.
+absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOptions& options) {
+  static auto* const fake = new tests::FakeCuda;  // outlives every thread of the driver
+  static auto* const driver = cuda::CudaDriver::Create(fake->Api()).value().release();
+  return cuda::CudaDevice::Open({.index = index,
+                                 .memory_limit_bytes = options.memory_limit_bytes,
+                                 .poison = options.poison,
+                                 .ptx = true,
+                                 .driver = driver});
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DeviceConformance,
                          testing::Values(Case{"NULL", CodeFormat::kC, "nothing"},
                                          Case{"NULL", CodeFormat::kC, "nothing", nullptr, 200},
                                          Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder},
-                                         Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200}),
+                                         Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200},
+                                         Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4",
+                                              -1, OpenFakeCuda, false}),
                          [](const testing::TestParamInfo<Case>& info) {
                            return NameOf(info.param);
                          });

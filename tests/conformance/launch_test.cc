@@ -173,10 +173,13 @@ TEST_P(DeviceConformance, ReloadsWhatItCompiled) {
   const Compiler& compiler = device_->compiler();
   const std::string object = compiler.Compile(GetParam().source).value();
   EXPECT_EQ(compiler.Compile(GetParam().source).value(), object);
-  auto kernel = device_->Load({CodeFormat::kObject, "k", object, {0, 0}});
+  auto kernel = device_->Load({CodeFormat::kObject, "k", object, {2, 1}});
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_EQ((*kernel)->entry(), "k");
-  EXPECT_TRUE(stream_->Launch(**kernel, {}, {}, {}).ok());
+  auto buffer = Allocate(4);
+  const BufferArg args[] = {{buffer.get(), 0}, {buffer.get(), 0}};
+  const int64_t vars[] = {1};
+  EXPECT_TRUE(stream_->Launch(**kernel, {}, args, vars).ok());
   EXPECT_TRUE(stream_->Synchronize().ok());
   EXPECT_CODE(compiler.Compile("").status(), kInternal);
 }

@@ -29,6 +29,7 @@ Supervisor::Options PoolOf(const Config& config, const char* process, const char
   out.setup.name = process;
   out.setup.devices = config.device_list();
   out.setup.cpu_threads = 1;
+  out.setup.cuda_ptx = config.device_cuda_ptx();
   out.setup.retire_above_rss_bytes = kRetireAboveBytes;
   out.on_quarantine = [pool, quarantine](const worker::QuarantineEntry& entry) {
     metrics::WorkerKills({pool}).Increment();
