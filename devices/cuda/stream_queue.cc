@@ -207,6 +207,7 @@ void StreamQueue::Land() {
   for (;;) {
     Item item;
     absl::Status before;
+    bool waits = false;
     {
       MutexLock lock(mu_);
       if (held_ || landing_ || landed_.empty()) return;
@@ -214,9 +215,9 @@ void StreamQueue::Land() {
       landed_.pop_front();
       landing_ = true;
       before = status_;
-      held_ = item.kind == Item::kWait && before.ok();
+      waits = held_ = item.kind == Item::kWait && before.ok() && item.failure.ok();
     }
-    if (item.kind == Item::kWait && before.ok()) {
+    if (waits) {
       const TimePoint point = std::move(item.point);
       const bool reached = point.semaphore->ReachedOr(
           point.value, [self = shared_from_this()](const absl::Status& s) { self->Unhold(s); });

@@ -17,7 +17,7 @@ uopd_unit_tests(devices/api)
 uopd_unit_tests(devices/api/host)
 uopd_unit_tests(devices/dl)
 uopd_unit_tests(devices/null)
-uopd_unit_tests(devices/cuda uopd_fake_cuda)
+uopd_unit_tests(devices/cuda uopd_fake_cuda uopd_devices)
 uopd_unit_tests(devices)
 
 # The wire, spoken by code that protoc generates for another language.
