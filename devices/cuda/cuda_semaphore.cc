@@ -8,7 +8,7 @@ namespace uopd::devices::cuda {
 void CudaSemaphore::Signal(uint64_t value) {
   Semaphore::Signal(value);
   MutexLock lock(mu_);
-  std::erase_if(promised_, [&](const Promised& p) { return p.value <= value; });
+  std::erase_if(promised_, [&](const auto& p) { return p.first <= value; });
 }
 
 void CudaSemaphore::Fail(absl::Status why) {
@@ -22,18 +22,18 @@ CudaSemaphore* CudaSemaphore::Of(Semaphore& semaphore, const CudaDriver& driver)
   return own != nullptr && &own->driver_ == &driver ? own : nullptr;
 }
 
-void CudaSemaphore::Promise(uint64_t value, std::shared_ptr<CudaEvent> event) {
+void CudaSemaphore::Promise(uint64_t value, Promised promised) {
   MutexLock lock(mu_);
-  promised_.push_back({value, std::move(event)});
+  promised_.emplace_back(value, std::move(promised));
 }
 
-std::shared_ptr<CudaEvent> CudaSemaphore::EventOf(uint64_t value) const {
+CudaSemaphore::Promised CudaSemaphore::PromiseOf(uint64_t value) const {
   MutexLock lock(mu_);
-  const Promised* best = nullptr;
-  for (const Promised& p : promised_) {
-    if (p.value >= value && (best == nullptr || p.value < best->value)) best = &p;
+  const std::pair<uint64_t, Promised>* best = nullptr;
+  for (const auto& p : promised_) {
+    if (p.first >= value && (best == nullptr || p.first < best->first)) best = &p;
   }
-  return best != nullptr ? best->event : nullptr;
+  return best != nullptr ? best->second : Promised{};
 }
 
 }  // namespace uopd::devices::cuda

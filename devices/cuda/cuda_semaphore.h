@@ -5,6 +5,7 @@
 // Thread-safe. Shared by those who signal and those who wait.
 #pragma once
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "devices/api/semaphore.h"
@@ -21,19 +22,20 @@ class CudaSemaphore final : public Semaphore {
 
   // The semaphore as one whose events streams of `driver` can wait for. Null: another kind.
   static CudaSemaphore* Of(Semaphore& semaphore, const CudaDriver& driver);
-  // `event` comes before the signal of `value`.
-  void Promise(uint64_t value, std::shared_ptr<CudaEvent> event) UOPD_EXCLUDES(mu_);
+  struct Promised {
+    std::shared_ptr<CudaEvent> event;
+    // Between the event and the signal the host still writes memory: results of copies.
+    bool writes_host = false;
+  };
+  // The event comes before the signal of `value`.
+  void Promise(uint64_t value, Promised promised) UOPD_EXCLUDES(mu_);
   // The event behind which `value` is signalled, or the semaphore fails. Null: none is known.
-  std::shared_ptr<CudaEvent> EventOf(uint64_t value) const UOPD_EXCLUDES(mu_);
+  Promised PromiseOf(uint64_t value) const UOPD_EXCLUDES(mu_);
 
  private:
-  struct Promised {
-    uint64_t value;
-    std::shared_ptr<CudaEvent> event;
-  };
   const CudaDriver& driver_;
   mutable Mutex mu_;
-  std::vector<Promised> promised_ UOPD_GUARDED_BY(mu_);
+  std::vector<std::pair<uint64_t, Promised>> promised_ UOPD_GUARDED_BY(mu_);
 };
 
 }  // namespace uopd::devices::cuda

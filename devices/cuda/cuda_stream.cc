@@ -19,6 +19,8 @@ CuPointer AddressAt(const Buffer& buffer, size_t offset) {
   return static_cast<const CudaBuffer&>(buffer).address() + offset;
 }
 
+bool IsHosts(const Buffer& buffer) { return buffer.kind() == MemoryKind::kHostVisible; }
+
 // A piece of pinned memory, or none if there is none left. Keeps the device, which owns the pool.
 class Staging {
  public:
@@ -110,8 +112,11 @@ struct PendingReplay {
 
 template <class Pending>
 StreamQueue::Work WorkOf(std::shared_ptr<Pending> pending) {
+  const bool host = std::ranges::any_of(pending->owners, [](const auto& b) { return IsHosts(*b); });
   return {.submit = [pending](CuStream stream) { return pending->Submit(stream); },
-          .land = [pending] { return pending->Land(); }};
+          .land = [pending] { return pending->Land(); },
+          .reads_host = host,
+          .writes_host = host};
 }
 
 }  // namespace
@@ -122,17 +127,21 @@ absl::Status CudaStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, s
     auto owner = dst.shared_from_this();
     const CuPointer to = AddressAt(dst, dst_offset + at);
     auto staging = std::make_shared<std::unique_ptr<Staging>>();
-    queue_->Push({.submit = [context = context_, &pool = heap_.staging(), owner, piece, to,
-                             staging](CuStream stream) {
-      *staging = std::make_unique<Staging>(owner, pool, piece.size());
-      const void* from = piece.data();
-      if (void* pinned = (*staging)->data(); pinned != nullptr) {
-        std::memcpy(pinned, piece.data(), piece.size());
-        from = pinned;
-      }
-      return context->Check(context->api().cuMemcpyHtoDAsync_v2(to, from, piece.size(), stream),
+    queue_->Push({.submit =
+                      [context = context_, &pool = heap_.staging(), owner, piece, to,
+                       staging](CuStream stream) {
+                        *staging = std::make_unique<Staging>(owner, pool, piece.size());
+                        const void* from = piece.data();
+                        if (void* pinned = (*staging)->data(); pinned != nullptr) {
+                          std::memcpy(pinned, piece.data(), piece.size());
+                          from = pinned;
+                        }
+                        return context->Check(
+                            context->api().cuMemcpyHtoDAsync_v2(to, from, piece.size(), stream),
                             "cuMemcpyHtoDAsync_v2");
-    }});
+                      },
+                  .reads_host = true,
+                  .writes_host = IsHosts(dst)});
   }
   return absl::OkStatus();
 }
@@ -159,30 +168,39 @@ absl::Status CudaStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std
                           std::memcpy(piece.data(), pinned, piece.size());
                         }
                         return absl::OkStatus();
-                      }});
+                      },
+                  .reads_host = IsHosts(src),
+                  .writes_host = true});
   }
   return absl::OkStatus();
 }
 
 absl::Status CudaStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
                                 size_t bytes) {
-  queue_->Push({.submit = [context = context_, from = src.shared_from_this(), src_offset,
-                           to = dst.shared_from_this(), dst_offset, bytes](CuStream stream) {
-    return context->Check(context->api().cuMemcpyAsync(AddressAt(*to, dst_offset),
+  queue_->Push({.submit =
+                    [context = context_, from = src.shared_from_this(), src_offset,
+                     to = dst.shared_from_this(), dst_offset, bytes](CuStream stream) {
+                      return context->Check(
+                          context->api().cuMemcpyAsync(AddressAt(*to, dst_offset),
                                                        AddressAt(*from, src_offset), bytes, stream),
                           "cuMemcpyAsync");
-  }});
+                    },
+                .reads_host = IsHosts(src) || IsHosts(dst),
+                .writes_host = IsHosts(dst)});
   return absl::OkStatus();
 }
 
 absl::Status CudaStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {
-  queue_->Push({.submit = [context = context_, to = dst.shared_from_this(), offset, bytes,
-                           value](CuStream stream) {
-    return context->Check(
-        context->api().cuMemsetD8Async(AddressAt(*to, offset), static_cast<unsigned char>(value),
-                                       bytes, stream),
-        "cuMemsetD8Async");
-  }});
+  queue_->Push({.submit =
+                    [context = context_, to = dst.shared_from_this(), offset, bytes,
+                     value](CuStream stream) {
+                      return context->Check(context->api().cuMemsetD8Async(
+                                                AddressAt(*to, offset),
+                                                static_cast<unsigned char>(value), bytes, stream),
+                                            "cuMemsetD8Async");
+                    },
+                .reads_host = IsHosts(dst),
+                .writes_host = IsHosts(dst)});
   return absl::OkStatus();
 }
 

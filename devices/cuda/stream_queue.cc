@@ -59,13 +59,13 @@ void StreamQueue::Append(Item item) {
   if (!flight_.empty() || !landed_.empty()) NeedThread();
 }
 
-bool StreamQueue::Submit() {
+void StreamQueue::Submit() {
   for (;;) {
     std::shared_ptr<Semaphore> semaphore;
     uint64_t value = 0;
     {
       MutexLock lock(mu_);
-      for (; !blocked_ && !queued_.empty() && semaphore == nullptr; queued_.pop_front()) {
+      for (; !Stuck() && semaphore == nullptr; queued_.pop_front()) {
         Item& item = queued_.front();
         if (submit_status_.ok()) {
           item.failure = SubmitOne(item);
@@ -77,16 +77,17 @@ bool StreamQueue::Submit() {
           semaphore = std::move(item.point.semaphore);
           value = item.point.value;
         } else {
+          if (item.writes_host) ++host_writes_;
           flight_.push_back(std::move(item));
         }
       }
-      if (semaphore == nullptr) return !blocked_;
+      if (semaphore == nullptr) return;
     }
     Semaphore& waited = *semaphore;
     if (!waited.ReachedOr(value, [self = shared_from_this()](const absl::Status& reached) {
           self->Unblock(reached);
         })) {
-      return false;  // the semaphore is not kept: the queue must see that it is destroyed
+      return;  // the semaphore is not kept: the queue must see that it is destroyed
     }
     MutexLock lock(mu_);
     blocked_ = false;
@@ -99,22 +100,26 @@ absl::Status StreamQueue::SubmitOne(Item& item) {
   switch (item.kind) {
     case Item::kWork:
       item.submitted = true;  // also part of it
+      item.writes_host = item.work.writes_host;
       return item.work.submit(native_);
     case Item::kRecord: {
       UOPD_ASSIGN(item.event, CudaEvent::Record(context_, native_, false));
       item.submitted = true;
       if (auto* own = CudaSemaphore::Of(*item.point.semaphore, context_->driver())) {
-        own->Promise(item.point.value, item.event);
+        own->Promise(item.point.value, {item.event, host_writes_ > 0});
       }
       return absl::OkStatus();
     }
     case Item::kWait: {
       auto* own = CudaSemaphore::Of(*item.point.semaphore, context_->driver());
-      const auto event = own != nullptr ? own->EventOf(item.point.value) : nullptr;
-      if (event == nullptr || event->context().lost()) return absl::OkStatus();
+      if (own == nullptr) return absl::OkStatus();
+      const CudaSemaphore::Promised promised = own->PromiseOf(item.point.value);
+      if (promised.event == nullptr || promised.event->context().lost()) return absl::OkStatus();
       item.submitted = true;
-      return context_->Check(context_->api().cuStreamWaitEvent(native_, event->handle(), 0),
-                             "cuStreamWaitEvent");
+      item.writes_host = promised.writes_host;
+      return context_->Check(
+          context_->api().cuStreamWaitEvent(native_, promised.event->handle(), 0),
+          "cuStreamWaitEvent");
     }
     case Item::kDrop:
       break;
@@ -133,9 +138,10 @@ void StreamQueue::Unblock(const absl::Status& reached) {
   NeedThread();
 }
 
-void StreamQueue::Unhold(const absl::Status& reached) {
+void StreamQueue::Unhold(const absl::Status& reached, bool writes_host) {
   MutexLock lock(mu_);
   held_ = false;
+  if (writes_host) --host_writes_;
   if (status_.ok()) status_ = reached;
   if (submit_status_.ok()) submit_status_ = reached;
   changed_.notify_all();
@@ -158,7 +164,7 @@ void StreamQueue::Run() {
       MutexLock lock(mu_);
       if (!held_ && !flight_.empty()) {
         wait = !Collect();
-      } else if ((held_ || landed_.empty()) && (blocked_ || queued_.empty())) {
+      } else if ((held_ || landed_.empty()) && Stuck()) {
         has_thread_ = false;
         return;
       }
@@ -219,18 +225,26 @@ void StreamQueue::Land() {
     }
     if (waits) {
       const TimePoint point = std::move(item.point);
+      const bool writes_host = item.writes_host;
       const bool reached = point.semaphore->ReachedOr(
-          point.value, [self = shared_from_this()](const absl::Status& s) { self->Unhold(s); });
+          point.value, [self = shared_from_this(), writes_host](const absl::Status& status) {
+            self->Unhold(status, writes_host);
+          });
       MutexLock lock(mu_);
       landing_ = false;
-      if (reached) held_ = false;
+      if (reached) {
+        held_ = false;
+        if (writes_host) --host_writes_;
+      }
       changed_.notify_all();
       continue;
     }
     const absl::Status status = LandOne(item, before);
+    const bool writes_host = item.writes_host;
     item = {};  // drops references to buffers before another thread can see the queue empty
     MutexLock lock(mu_);
     landing_ = false;
+    if (writes_host) --host_writes_;
     if (status_.ok()) status_ = status;
     if (submit_status_.ok()) submit_status_ = status;
     changed_.notify_all();

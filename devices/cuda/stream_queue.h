@@ -16,6 +16,10 @@
 // Errors. Work that fails when it is given to the driver (a set StopFlag, no memory) is a failure in
 // its turn: what is before it is done, what is behind it is not given on. Work that turns out to be
 // stopped when it lands makes what is behind it fail too; but what was in flight already ran.
+// Memory of the host is read when work is given on, and written when work lands. So work that reads
+// it waits, as behind a wait for the host, until what writes it has landed: in this queue, or ahead of
+// an event of another one.
+//
 // Once the context is lost, everything lands at once, with the context's status.
 //
 // Owned by shared_ptr: by the stream, the semaphore that is waited for, and the thread at work. Only
@@ -45,6 +49,10 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
     std::function<absl::Status(CuStream)> submit;
     // When the commands are done. Null: nothing is left to do. The context is current.
     std::function<absl::Status()> land;
+    // Reads memory of the host: when it is given on, or on the chip. It is not given on before
+    // everything ahead of it that writes such memory has landed.
+    bool reads_host = false;
+    bool writes_host = false;  // writes memory of the host: when it lands, or on the chip
   };
   // The functions hold what the work needs; they are destroyed when it is done.
   void Push(Work work) UOPD_EXCLUDES(mu_);
@@ -63,6 +71,7 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
     std::shared_ptr<const void> object;  // for a drop
     absl::Status failure;                // of the submission
     bool submitted = false;              // the driver's stream has something of it
+    bool writes_host = false;            // counted in host_writes_
     std::shared_ptr<CudaEvent> event;    // behind this item and all before it
   };
 
@@ -70,11 +79,15 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
       : context_(std::move(context)), native_(native) {}
 
   void Append(Item item) UOPD_EXCLUDES(mu_);
-  // Gives on what can be given on. Returns false if the queue is blocked now.
-  bool Submit() UOPD_EXCLUDES(mu_);
+  // Gives on what can be given on.
+  void Submit() UOPD_EXCLUDES(mu_);
+  // Nothing can be given on now.
+  bool Stuck() const UOPD_REQUIRES(mu_) {
+    return blocked_ || queued_.empty() || (queued_.front().work.reads_host && host_writes_ > 0);
+  }
   absl::Status SubmitOne(Item& item) UOPD_REQUIRES(mu_);
   void Unblock(const absl::Status& reached) UOPD_EXCLUDES(mu_);
-  void Unhold(const absl::Status& reached) UOPD_EXCLUDES(mu_);
+  void Unhold(const absl::Status& reached, bool writes_host) UOPD_EXCLUDES(mu_);
   void NeedThread() UOPD_REQUIRES(mu_);
   void Run() UOPD_EXCLUDES(mu_);
   // Moves what is done on the chip from in flight to landed. False: nothing is done yet.
@@ -96,6 +109,7 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   std::deque<Item> landed_ UOPD_GUARDED_BY(mu_);
   bool blocked_ UOPD_GUARDED_BY(mu_) = false;
   bool held_ UOPD_GUARDED_BY(mu_) = false;
+  int host_writes_ UOPD_GUARDED_BY(mu_) = 0;  // in flight or landed, and not done
   bool landing_ UOPD_GUARDED_BY(mu_) = false;
   bool has_thread_ UOPD_GUARDED_BY(mu_) = false;
   absl::Status submit_status_ UOPD_GUARDED_BY(mu_);  // not OK: nothing more is given on

@@ -157,6 +157,35 @@ TEST_F(CudaLaunchTest, StreamsWaitOnTheChip) {
   EXPECT_CODE(stream_->Synchronize(), kCancelled);
 }
 
+// Memory of the host takes part in the order, though the chip does not see it.
+TEST_F(CudaLaunchTest, CopiesOutAndInAgainInOrder) {
+  Open();
+  auto other = device_->NewStream().value();
+  auto adder = Kernel("adder");
+  auto a = Allocate(4), b = Allocate(4), visible = Allocate(4, MemoryKind::kHostVisible);
+  for (int32_t round = 1; round <= 50; ++round) {
+    int32_t host = 0, there = 0;
+    const auto bytes = std::as_writable_bytes(std::span(&host, 1));
+    auto done = device_->NewSemaphore().value();
+    ASSERT_TRUE(stream_->CopyIn(std::as_bytes(std::span(&round, 1)), *a, 0).ok());
+    ASSERT_TRUE(Launch(*stream_, *adder, *a).ok());
+    ASSERT_TRUE(stream_->CopyOut(*a, 0, bytes).ok());
+    ASSERT_TRUE(stream_->CopyIn(bytes, *b, 0).ok());
+    ASSERT_TRUE(Launch(*stream_, *adder, *b).ok());
+    ASSERT_TRUE(
+        stream_->CopyOut(*b, 0, {visible->host_data(), 4}).ok());  // lands where a kernel reads
+    ASSERT_TRUE(Launch(*stream_, *adder, *visible).ok());
+    ASSERT_TRUE(stream_->Record(done, 1).ok());
+    ASSERT_TRUE(other->Wait(done, 1).ok());
+    ASSERT_TRUE(other->CopyIn({visible->host_data(), 4}, *a, 0).ok());
+    ASSERT_TRUE(other->CopyOut(*a, 0, std::as_writable_bytes(std::span(&there, 1))).ok());
+    ASSERT_TRUE(other->Synchronize().ok());
+    EXPECT_EQ(host, 2 * round + 1);
+    EXPECT_EQ(there, 8 * round + 7);
+    ASSERT_TRUE(stream_->Synchronize().ok());
+  }
+}
+
 TEST_F(CudaLaunchTest, StreamsOfTwoDevicesWaitForEachOther) {
   Open();
   CudaOptions options = Options();
