@@ -174,7 +174,10 @@ absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
 
 std::optional<absl::StatusOr<std::shared_ptr<Device>>> Registry::Known(Slot& slot) const {
   MutexLock lock(mu_);
-  if (slot.device != nullptr && (slot.fixed || slot.device->status().ok())) return slot.device;
+  if (slot.device != nullptr && (slot.fixed || slot.device->status().ok())) {
+    slot.lost = false;
+    return slot.device;
+  }
   if (slot.device != nullptr && !slot.lost) {
     slot.lost = true;
     slot.retry_at = Clock::now() + options_.retry;
