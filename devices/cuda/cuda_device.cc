@@ -11,6 +11,7 @@
 #include "devices/cuda/cuda_semaphore.h"
 #include "devices/cuda/cuda_stream.h"
 #include "devices/cuda/ptx_compiler.h"
+#include "devices/cuda/ptxc_compiler.h"
 #include "devices/cuda/stream_queue.h"
 
 namespace uopd::devices::cuda {
@@ -43,6 +44,14 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
   }
   if (compiler == nullptr) {
     target.format = CodeFormat::kPtx;
+    if (auto ptxc =
+            PtxcCompiler::Create(options.ptxc.empty() ? PtxcProgram() : options.ptxc, facts.arch());
+        ptxc.ok()) {
+      target.toolchain = (*ptxc)->toolchain();
+      compiler = *ptxc;
+    }
+  }
+  if (compiler == nullptr) {
     target.toolchain = PtxCompiler::Toolchain(*driver, facts.arch());
     compiler = std::make_shared<PtxCompiler>(context);
   }
@@ -112,7 +121,11 @@ int CountCudaDevices() {
 }
 
 absl::StatusOr<std::shared_ptr<const Compiler>> CudaCompilerFor(std::string_view toolchain) {
-  if (!absl::StartsWith(std::string(toolchain), NvrtcCompiler::kToolchainPrefix)) {
+  const std::string text(toolchain);
+  if (absl::StartsWith(text, PtxcCompiler::kToolchainPrefix)) {
+    return PtxcCompiler::OfToolchain(PtxcProgram(), text);
+  }
+  if (!absl::StartsWith(text, NvrtcCompiler::kToolchainPrefix)) {
     return absl::UnimplementedError("This toolchain needs the device.");
   }
   UOPD_ASSIGN(const NvrtcApi api, LoadNvrtc());

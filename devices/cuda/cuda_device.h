@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // CUDA: devices of NVIDIA through the driver's library, which is opened at run time.
 //
-// The text of kernels is CUDA C++ if libnvrtc is found, and PTX otherwise; objects are cubins. The
+// The text of kernels is CUDA C++ if libnvrtc is found. Otherwise it is PTX, which uopd-ptxc compiles
+// if that program is there, and else the driver. Objects are cubins. The
 // kernel ABI is in cuda_executable.h. Streams are asynchronous. The device is lost when a kernel
 // breaks the context, or does not stop (stop_words.h): status() says why, and the registry opens the
 // device again. Owned by shared_ptr; thread-safe.
@@ -26,6 +27,7 @@ struct CudaOptions {
   std::chrono::milliseconds stop_grace{10'000};  // for a kernel that was told to stop
   CudaDriver* driver = nullptr;                  // null: the one of the process
   const NvrtcApi* nvrtc = nullptr;               // null: the library's
+  std::string ptxc;                              // path of uopd-ptxc; "": PtxcProgram()
 };
 
 class CudaDevice final : public Device {

@@ -232,7 +232,8 @@ absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOp
                                  .memory_limit_bytes = options.memory_limit_bytes,
                                  .poison = options.poison,
                                  .ptx = true,
-                                 .driver = driver});
+                                 .driver = driver,
+                                 .ptxc = "/nowhere/uopd-ptxc"});
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DeviceConformance,

@@ -239,7 +239,7 @@ void FakeCuda::Execute(int device, const Launch& launch) {
   MutexLock lock(mu);
   if (launch.behaviour == "hang") {
     const uint64_t resets = devices[static_cast<size_t>(device)].resets;
-    lock.Wait(changed, [&] {
+    lock.Wait(changed, [&]() UOPD_REQUIRES(mu) {
       return release_hanging || devices[static_cast<size_t>(device)].resets != resets;
     });
   } else if (launch.behaviour == "stray") {

@@ -39,7 +39,10 @@ class CudaTest : public testing::Test {
   }
 
   CudaOptions Options() {
-    return {.memory_limit_bytes = size_t{64} << 20, .ptx = true, .driver = driver_.get()};
+    return {.memory_limit_bytes = size_t{64} << 20,
+            .ptx = true,
+            .driver = driver_.get(),
+            .ptxc = "/nowhere/uopd-ptxc"};
   }
   void Open(const CudaOptions& options) {
     device_ = CudaDevice::Open(options).value();
