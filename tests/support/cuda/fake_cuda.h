@@ -67,7 +67,7 @@ class FakeCuda {
   std::map<std::string, int> Live();
   static std::string Cubin(const std::string& text);
 
-  // What the driver's functions share (fake_cuda.cc, fake_streams.cc).
+  // What the driver's functions share.
   struct Failure {
     CuResult result;
     int skip, times;
