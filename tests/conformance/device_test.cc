@@ -8,6 +8,9 @@
 #include <cstring>
 #include <thread>
 
+#include "devices/cuda/cuda_device.h"
+#include "tests/support/cuda/fake_cuda.h"
+
 namespace uopd::devices {
 namespace {
 
@@ -174,7 +177,7 @@ TEST_P(DeviceConformance, ObjectsKeepTheirDeviceOpen) {
   registry_ = nullptr;
   stream_ = nullptr;
   EXPECT_FALSE(weak.expired());
-  std::memset(buffer->host_data(), 1, 16);
+  if (buffer->host_data() != nullptr) std::memset(buffer->host_data(), 1, 16);
   buffer = nullptr;
   kernel = nullptr;
   EXPECT_TRUE(weak.expired());
@@ -221,6 +224,18 @@ constexpr char kAdder[] = R"(define void @k(ptr %buffers, ptr %vars, i64 %thread
 }
 )";
 
+// The CUDA driver over a fake of NVIDIA's library.
+absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOptions& options) {
+  static auto* const fake = new tests::FakeCuda;  // outlives every thread of the driver
+  static auto* const driver = cuda::CudaDriver::Create(fake->Api()).value().release();
+  return cuda::CudaDevice::Open({.index = index,
+                                 .memory_limit_bytes = options.memory_limit_bytes,
+                                 .poison = options.poison,
+                                 .ptx = true,
+                                 .driver = driver,
+                                 .ptxc = "/nowhere/uopd-ptxc"});
+}
+
 constexpr char kNoLines[] = "kernel k\n%0 = LINEAR\n";
 constexpr char kLinearAdder[] = R"(kernel k
 variables n
@@ -249,7 +264,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder},
                     Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200},
                     Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder},
-                    Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder, 200}),
+                    Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder, 200},
+                    Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4", -1, true, nullptr,
+                         OpenFakeCuda}),
     [](const testing::TestParamInfo<Case>& info) { return NameOf(info.param); });
 
 }  // namespace
