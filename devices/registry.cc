@@ -4,13 +4,16 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "devices/cpu/cpu_device.h"
 #include "devices/cuda/cuda_device.h"
+#include "devices/interp/interp_device.h"
 #include "devices/null/null_device.h"
+#include "devices/opencl/opencl_device.h"
 
 namespace uopd::devices {
 namespace {
@@ -40,6 +43,26 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   return null::NullDevice::Open(null);
 }
 
+// Even numbers are a GPU with warps of 32 lanes, odd ones a GPU with warps of 64.
+absl::StatusOr<std::shared_ptr<Device>> OpenInterp(int index, const RegistryOptions& options) {
+  interp::InterpOptions interp;
+  interp.index = index;
+  interp.shape = index % 2 == 0 ? interp::NvidiaShape() : interp::AmdShape();
+  interp.memory.limit_bytes = options.memory_limit_bytes;
+  interp.memory.poison = options.poison;
+  interp.background = BackgroundOf(options);
+  return interp::InterpDevice::Open(interp);
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenOpenCl(int index, const RegistryOptions& options) {
+  opencl::OpenClOptions cl;
+  cl.index = index;
+  cl.memory.limit_bytes = options.memory_limit_bytes;
+  cl.memory.poison = options.poison;
+  cl.delay = std::chrono::microseconds(std::max(0, options.force_async_us));
+  return opencl::OpenClDevice::Open(cl);
+}
+
 absl::StatusOr<std::shared_ptr<Device>> OpenCuda(int index, const RegistryOptions& options) {
   cuda::CudaOptions cuda;
   cuda.index = index;
@@ -50,18 +73,21 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCuda(int index, const RegistryOption
   return cuda::CudaDevice::Open(cuda);
 }
 
-// The drivers: one line for each.
+// The drivers: one line for each. `count` says how many devices "all" stands for; null: none.
 struct Driver {
   const char* name;
   absl::StatusOr<std::shared_ptr<Device>> (*open)(int index, const RegistryOptions& options);
+  int (*count)() = nullptr;
   // Makes the compiler of a toolchain without a device. Null, or UNIMPLEMENTED: only the device has
   // it.
   absl::StatusOr<std::shared_ptr<const Compiler>> (*compiler)(std::string_view toolchain) = nullptr;
 };
 constexpr Driver kDrivers[] = {
-    {"CPU", OpenCpu},
+    {"CPU", OpenCpu, [] { return 1; }},
     {"NULL", OpenNull},
-    {"CUDA", OpenCuda, cuda::CudaCompilerFor},
+    {"INTERP", OpenInterp},
+    {"CL", OpenOpenCl, opencl::CountDevices},
+    {"CUDA", OpenCuda, cuda::CountCudaDevices, cuda::CudaCompilerFor},
 };
 
 const Driver* FindDriver(const std::string& name) {
@@ -99,23 +125,49 @@ absl::StatusOr<DeviceName> DeviceName::Parse(std::string_view text) {
 
 std::string DeviceName::Text() const { return absl::StrCat(driver, ":", index); }
 
-absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions options) {
-  std::unique_ptr<Registry> registry(new Registry(std::move(options)));
-  const std::string& list = registry->options_.devices;
+absl::StatusOr<std::vector<DeviceName>> ParseDeviceList(const std::string& list) {
+  std::vector<DeviceName> out;
+  std::optional<size_t> all;  // where the devices that "all" stands for go
+  const auto contains = [&](const DeviceName& name) {
+    return std::ranges::any_of(
+        out, [&](const DeviceName& other) { return other.Text() == name.Text(); });
+  };
   for (const std::string& part : std::vector<std::string>(absl::StrSplit(list, ','))) {
     const std::string text(absl::StripAsciiWhitespace(part));
     if (text.empty()) continue;
+    const bool is_all = absl::EqualsIgnoreCase(text, "all");
+    if (is_all && !all) {
+      all = out.size();
+      continue;
+    }
+    if (is_all) return absl::InvalidArgumentError("The list of devices has \"all\" twice.");
     UOPD_ASSIGN(DeviceName name, DeviceName::Parse(text));
-    for (const DeviceName& other : registry->names_) {
-      if (other.Text() == name.Text()) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("Device ", name.Text(), " is configured twice."));
+    if (contains(name)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("Device ", name.Text(), " is configured twice."));
+    }
+    out.push_back(std::move(name));
+  }
+  if (all) {
+    std::vector<DeviceName> found;
+    for (const Driver& driver : kDrivers) {
+      const int count = driver.count == nullptr ? 0 : driver.count();
+      for (int index = 0; index < count; ++index) {
+        if (DeviceName name{driver.name, index}; !contains(name)) found.push_back(std::move(name));
       }
     }
-    registry->names_.push_back(std::move(name));
+    out.insert(out.begin() + static_cast<std::ptrdiff_t>(*all), found.begin(), found.end());
+  }
+  if (out.empty()) return absl::InvalidArgumentError("No device is configured.");
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions options) {
+  std::unique_ptr<Registry> registry(new Registry(std::move(options)));
+  UOPD_ASSIGN(registry->names_, ParseDeviceList(registry->options_.devices));
+  for (size_t i = 0; i < registry->names_.size(); ++i) {
     registry->slots_.push_back(std::make_unique<Slot>());
   }
-  if (registry->names_.empty()) return absl::InvalidArgumentError("No device is configured.");
   return registry;
 }
 
@@ -207,6 +259,12 @@ absl::StatusOr<std::shared_ptr<const Compiler>> Registry::CompilerFor(std::strin
 
 bool Registry::Settled() const {
   return std::ranges::all_of(slots_, [this](const auto& slot) { return Known(*slot).has_value(); });
+}
+
+std::vector<std::string> Registry::names() const {
+  std::vector<std::string> out;
+  for (const DeviceName& name : names_) out.push_back(name.Text());
+  return out;
 }
 
 std::vector<DeviceEntry> Registry::List() {

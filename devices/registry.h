@@ -33,8 +33,14 @@ struct DeviceName {
   std::string Text() const;  // "CPU:0"
 };
 
+// The names of a list in the form of RegistryOptions::devices, each once. This may load drivers, to count
+// their devices. INVALID_ARGUMENT: a name does not parse, comes twice, or there is no name.
+absl::StatusOr<std::vector<DeviceName>> ParseDeviceList(const std::string& list);
+
 struct RegistryOptions {
-  std::string devices = "CPU";    // names, separated by commas; the first is the default
+  // Names, separated by commas; the first is the default. "all" stands for every device that the
+  // drivers find and that the list does not name elsewhere: CPU:0 first.
+  std::string devices = "CPU";
   size_t memory_limit_bytes = 0;  // per device; 0: the driver decides
   int cpu_threads = 0;            // per CPU device; 0: one per processor
   int cpu_spin_us = 1000;
@@ -82,6 +88,8 @@ class Registry {
   // True when List would open nothing: every device is open, or failed to open a moment ago.
   bool Settled() const UOPD_EXCLUDES(mu_);
   size_t size() const { return names_.size(); }
+  // The configured devices, in the order of configuration: "CPU:0". Constant.
+  std::vector<std::string> names() const;
 
  private:
   explicit Registry(RegistryOptions options) : options_(std::move(options)) {}

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "absl/strings/str_join.h"
 #include "core/base/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
@@ -83,7 +84,8 @@ int CompileThreads(const Config& config) {
   return wanted > 0 ? static_cast<int>(wanted) : Cores();
 }
 
-CompileService::Options CompileOptionsOf(const Config& config, Workers* workers, KernelTuner* tuner,
+CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& devices,
+                                         Workers* workers, KernelTuner* tuner,
                                          KeyExplainer& explainer) {
   CompileService::Options out;
   if (workers != nullptr) {
@@ -98,16 +100,16 @@ CompileService::Options CompileOptionsOf(const Config& config, Workers* workers,
   out.lease = {.owner = Cat("pid ", getpid()),
                .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count()};
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
-  out.device_list = config.device_list();
+  out.device_list = absl::StrJoin(devices.names(), ",");
   out.limits = WireLimitsOf(config);
   out.threads = std::max(8, 4 * Cores());
   return out;
 }
 
-std::unique_ptr<Workers> MakeWorkers(const Config& config, worker::ForkServer* forks,
-                                     cache::Store& store) {
+std::unique_ptr<Workers> MakeWorkers(const Config& config, const DeviceSet& devices,
+                                     worker::ForkServer* forks, cache::Store& store) {
   if (forks == nullptr) return nullptr;
-  return std::make_unique<Workers>(*forks, config, CompileThreads(config), store);
+  return std::make_unique<Workers>(*forks, config, devices.names(), CompileThreads(config), store);
 }
 
 std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers) {
@@ -160,12 +162,12 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       store_(std::move(store)),
       devices_(std::move(registry)),
       forks_(forks),
-      workers_(MakeWorkers(config, forks, *store_)),
+      workers_(MakeWorkers(config, devices_, forks, *store_)),
       tuner_(MakeTuner(config, workers_.get())),
       compilers_(CompileThreads(config), SIZE_MAX),
       explainer_(*graph_compiler_, *store_, devices_, WireLimitsOf(config)),
-      compile_(CompileOptionsOf(config, workers_.get(), tuner_.get(), explainer_), *graph_compiler_,
-               *store_, devices_, compilers_),
+      compile_(CompileOptionsOf(config, devices_, workers_.get(), tuner_.get(), explainer_),
+               *graph_compiler_, *store_, devices_, compilers_),
       kept_programs_(compile_, devices_),
       roofs_(*graph_compiler_, compile_),
       sessions_(SessionOptionsOf(config), total_, task_pool_),

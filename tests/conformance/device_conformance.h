@@ -23,10 +23,13 @@ struct Case {
   // the device computes nothing.
   const char* adder = nullptr;
   int force_async_us = -1;
+  // Work is never done inside of the call that queues it.
+  bool always_late = false;
+  // Says why such a device cannot be tested on this machine; "" if it can. Null: it always can.
+  std::string (*missing)() = nullptr;
   // Opens the device. Null: the registry's driver.
   absl::StatusOr<std::shared_ptr<Device>> (*open)(int index,
                                                   const RegistryOptions& options) = nullptr;
-  bool runs_inline = true;  // unless it is forced to be late
 };
 
 inline std::string NameOf(const Case& c) {
@@ -37,6 +40,9 @@ inline void PrintTo(const Case& c, std::ostream* out) { *out << NameOf(c); }
 class DeviceConformance : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
+    if (GetParam().missing != nullptr) {
+      if (const std::string why = GetParam().missing(); !why.empty()) GTEST_SKIP() << why;
+    }
     RegistryOptions options;
     options.devices = std::string(GetParam().name) + ":0," + GetParam().name + ":1";
     options.memory_limit_bytes = kLimit;

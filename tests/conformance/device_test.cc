@@ -236,16 +236,38 @@ absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOp
                                  .ptxc = "/nowhere/uopd-ptxc"});
 }
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceConformance,
-                         testing::Values(Case{"NULL", CodeFormat::kC, "nothing"},
-                                         Case{"NULL", CodeFormat::kC, "nothing", nullptr, 200},
-                                         Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder},
-                                         Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200},
-                                         Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4",
-                                              -1, OpenFakeCuda, false}),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           return NameOf(info.param);
-                         });
+constexpr char kNoLines[] = "kernel k\n%0 = LINEAR\n";
+constexpr char kLinearAdder[] = R"(kernel k
+variables n
+%0 = CONST<index> {1}
+%1 = STACK<index> %0
+%2 = PARAM<i32> %1 {0, GLOBAL}
+%3 = PARAM<i32> %1 {1, GLOBAL}
+%4 = DEFINE_VAR<index> {0, 9, "n"}
+%5 = CAST<i64> %4
+%6 = CAST<i32> %5
+%7 = CONST<i64> {0}
+%8 = INDEX<i32> %2, %7
+%9 = LOAD<i32> %8
+%10 = INDEX<i32> %3, %7
+%11 = LOAD<i32> %10
+%12 = ADD<i32> %9, %11
+%13 = ADD<i32> %12, %6
+%14 = STORE %10, %13
+%15 = LINEAR %2, %3, %4, %5, %6, %8, %9, %10, %11, %12, %13, %14
+)";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DeviceConformance,
+    testing::Values(Case{"NULL", CodeFormat::kC, "nothing"},
+                    Case{"NULL", CodeFormat::kC, "nothing", nullptr, 200},
+                    Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder},
+                    Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200},
+                    Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder},
+                    Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder, 200},
+                    Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4", -1, true, nullptr,
+                         OpenFakeCuda}),
+    [](const testing::TestParamInfo<Case>& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace uopd::devices

@@ -176,7 +176,7 @@ TEST_P(DeviceConformance, ReloadsWhatItCompiled) {
   auto kernel = device_->Load({CodeFormat::kObject, "k", object, {2, 1}});
   ASSERT_TRUE(kernel.ok()) << kernel.status();
   EXPECT_EQ((*kernel)->entry(), "k");
-  auto buffer = Allocate(4);
+  auto buffer = Allocate(16);
   const BufferArg args[] = {{buffer.get(), 0}, {buffer.get(), 0}};
   const int64_t vars[] = {1};
   EXPECT_TRUE(stream_->Launch(**kernel, {}, args, vars).ok());

@@ -82,6 +82,7 @@ class DeviceSet {
   std::vector<devices::DeviceEntry> List() { return registry_->List(); }
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices
+  std::vector<std::string> names() const { return registry_->names(); }  // of configured devices
 
  private:
   const std::unique_ptr<devices::Registry> registry_;

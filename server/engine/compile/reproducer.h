@@ -37,7 +37,7 @@ class ReproducerFolder {
     size_t graph_bytes = 4 << 20;  // on the wire; a larger graph is not written
   };
 
-  // An empty path writes no files. `devices` is the setting device.list.
+  // An empty path writes no files. `devices` are the names of the devices, separated by commas.
   ReproducerFolder(std::string path, std::string devices, Limits limits)
       : path_(std::move(path)), devices_(std::move(devices)), limits_(limits) {}
   ReproducerFolder(std::string path, std::string devices)

@@ -5,11 +5,9 @@
 #include <thread>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/ascii.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_join.h"
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "devices/registry.h"
 
 namespace uopd::engine {
 namespace {
@@ -22,12 +20,18 @@ using worker::Supervisor;
 constexpr int kCompileNice = 5, kTuningNice = 10, kUpgradeNice = 19;
 constexpr uint64_t kRetireAboveBytes = uint64_t{1} << 30;  // a compiler that leaks is replaced
 
-Supervisor::Options PoolOf(const Config& config, const char* process, const char* pool, int size,
-                           QuarantineStore* quarantine) {
+// Settings and the names of the devices, separated by commas.
+struct PoolSource {
+  const Config& config;
+  std::string devices;
+};
+
+Supervisor::Options PoolOf(const PoolSource& source, const char* process, const char* pool,
+                           int size, QuarantineStore* quarantine) {
   Supervisor::Options out;
   out.max_workers = size;
   out.setup.name = process;
-  out.setup.devices = config.device_list();
+  out.setup.devices = source.devices;
   out.setup.cpu_threads = 1;
   out.setup.cuda_ptx = config.device_cuda_ptx();
   out.setup.retire_above_rss_bytes = kRetireAboveBytes;
@@ -39,19 +43,20 @@ Supervisor::Options PoolOf(const Config& config, const char* process, const char
   return out;
 }
 
-Supervisor::Options CompilePool(const Config& config, const char* process, const char* pool,
+Supervisor::Options CompilePool(const PoolSource& source, const char* process, const char* pool,
                                 int size, int nice) {
-  Supervisor::Options out = PoolOf(config, process, pool, size, nullptr);
+  Supervisor::Options out = PoolOf(source, process, pool, size, nullptr);
   out.setup.nice = nice;
-  out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
+  out.setup.address_space_bytes = static_cast<uint64_t>(source.config.compile_worker_bytes());
   return out;
 }
 
-Supervisor::Options TuningPool(const Config& config, QuarantineStore* quarantine) {
+Supervisor::Options TuningPool(const PoolSource& source, QuarantineStore* quarantine) {
+  const Config& config = source.config;
   const int cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int size = static_cast<int>(config.tune_workers());
   Supervisor::Options out =
-      PoolOf(config, "uopd-tune", "tuning", size > 0 ? size : cores, quarantine);
+      PoolOf(source, "uopd-tune", "tuning", size > 0 ? size : cores, quarantine);
   out.setup.address_space_bytes = static_cast<uint64_t>(config.compile_worker_bytes());
   out.setup.nice = kTuningNice;
   return out;
@@ -59,8 +64,7 @@ Supervisor::Options TuningPool(const Config& config, QuarantineStore* quarantine
 
 Supervisor::Options MeasurePool(const Config& config, const std::string& device,
                                 QuarantineStore* quarantine) {
-  Supervisor::Options out = PoolOf(config, "uopd-measure", "measure", 1, quarantine);
-  out.setup.devices = device;
+  Supervisor::Options out = PoolOf({config, device}, "uopd-measure", "measure", 1, quarantine);
   out.setup.nice = kTuningNice;
   // Kernels run with as many threads as in the daemon.
   out.setup.cpu_threads = static_cast<int>(config.device_cpu_threads());
@@ -69,34 +73,25 @@ Supervisor::Options MeasurePool(const Config& config, const std::string& device,
   return out;
 }
 
-// Full names of the devices. Names that do not parse are left out here: opening the devices refuses
-// them.
-std::vector<std::string> DeviceNames(const std::string& list) {
-  std::vector<std::string> out;
-  for (const std::string& part : std::vector<std::string>(absl::StrSplit(list, ','))) {
-    const auto name = devices::DeviceName::Parse(std::string(absl::StripAsciiWhitespace(part)));
-    if (name.ok()) out.push_back(name->Text());
-  }
-  return out;
-}
-
 }  // namespace
 
-Workers::Workers(worker::ForkServer& forks, const Config& config, int compilers,
-                 cache::Store& store)
+Workers::Workers(worker::ForkServer& forks, const Config& config,
+                 std::span<const std::string> devices, int compilers, cache::Store& store)
     : tuning_quarantine_(store, "tuning"),
       measure_quarantine_(store, "measure"),
-      compile_(forks, CompilePool(config, "uopd-compile", "compile", compilers, kCompileNice)),
-      upgrade_(forks, CompilePool(config, "uopd-upgrade", "upgrade", compilers, kUpgradeNice)),
-      tuning_(forks, TuningPool(config, &tuning_quarantine_)) {
+      compile_(forks, CompilePool({config, absl::StrJoin(devices, ",")}, "uopd-compile", "compile",
+                                  compilers, kCompileNice)),
+      upgrade_(forks, CompilePool({config, absl::StrJoin(devices, ",")}, "uopd-upgrade", "upgrade",
+                                  compilers, kUpgradeNice)),
+      tuning_(forks, TuningPool({config, absl::StrJoin(devices, ",")}, &tuning_quarantine_)) {
   for (const auto& entry : tuning_quarantine_.Load()) tuning_.quarantine().Add(entry);
   const std::vector<worker::QuarantineEntry> measured = measure_quarantine_.Load();
-  for (std::string& device : DeviceNames(config.device_list())) {
+  for (const std::string& device : devices) {
     Supervisor::Options options = MeasurePool(config, device, &measure_quarantine_);
     auto pool = std::make_unique<Supervisor>(forks, std::move(options));
     // A job names its device, so entries that another device's pool stored do no harm.
     for (const auto& entry : measured) pool->quarantine().Add(entry);
-    measure_.emplace_back(std::move(device), std::move(pool));
+    measure_.emplace_back(device, std::move(pool));
   }
 }
 

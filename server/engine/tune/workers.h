@@ -16,6 +16,7 @@
 // Thread-safe. The fork server and the store outlive it. REQUIRES: no job runs at its destruction.
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,8 +31,10 @@ namespace uopd::engine {
 
 class Workers {
  public:
-  // `compilers`: how many kernels are compiled at the same time.
-  Workers(worker::ForkServer& forks, const Config& config, int compilers, cache::Store& store);
+  // `devices`: the full names of the configured devices. `compilers`: how many kernels are compiled at
+  // the same time.
+  Workers(worker::ForkServer& forks, const Config& config, std::span<const std::string> devices,
+          int compilers, cache::Store& store);
 
   worker::Supervisor& compile() { return compile_; }
   worker::Supervisor& upgrade() { return upgrade_; }

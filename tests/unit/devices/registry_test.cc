@@ -5,13 +5,20 @@
 #include <thread>
 
 #include "devices/null/null_device.h"
+#include "devices/opencl/opencl_device.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/pocl.h"
 
 namespace uopd::devices {
 namespace {
 
+using testing::Contains;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
+using testing::Not;
+
+const bool kRegistryUsesPocl = tests::UsePocl();
 
 TEST(DeviceNameTest, ParsesNames) {
   EXPECT_EQ(DeviceName::Parse("CPU")->Text(), "CPU:0");
@@ -50,11 +57,37 @@ TEST(RegistryTest, TakesDevicesThatAreOpen) {
 }
 
 TEST(RegistryTest, RefusesWrongLists) {
-  for (const char* wrong : {"", " , ", "CPU,cpu:0", "CPU,TPU"}) {
+  for (const char* wrong : {"", " , ", "CPU,cpu:0", "CPU,TPU", "all,CPU,all", "all:1"}) {
     EXPECT_EQ(Registry::Create({.devices = wrong}).status().code(),
               absl::StatusCode::kInvalidArgument)
         << wrong;
   }
+}
+
+std::vector<std::string> NamesOf(const std::string& list) {
+  std::vector<std::string> out;
+  const std::vector<DeviceName> names = ParseDeviceList(list).value();
+  for (const DeviceName& name : names) out.push_back(name.Text());
+  return out;
+}
+
+// PoCL has the devices that the environment names.
+TEST(RegistryTest, AllStandsForTheDevicesThatDriversFind) {
+  const int count = opencl::CountDevices();
+  std::vector<std::string> cl;
+  for (int i = 0; i < count; ++i) cl.push_back(DeviceName{"CL", i}.Text());
+  const std::vector<std::string> all = NamesOf("All");
+  EXPECT_EQ(all.front(), "CPU:0");
+  EXPECT_THAT(all, IsSupersetOf(cl));
+  EXPECT_THAT(all, Not(Contains(HasSubstr("NULL"))));
+  EXPECT_EQ(Registry::Create({.devices = "all"}).value()->names(), all);
+  EXPECT_EQ(NamesOf("all,NULL,CPU:1").size(), all.size() + 2);
+  // What the list names elsewhere comes where it is named.
+  std::vector<std::string> cpu_last(all.begin() + 1, all.end());
+  cpu_last.insert(cpu_last.begin(), "NULL:0");
+  cpu_last.push_back("CPU:0");
+  EXPECT_EQ(NamesOf("NULL, all, CPU"), cpu_last);
+  EXPECT_GE(count, tests::WhyNoOpenCl().empty() ? 2 : 0);
 }
 
 TEST(RegistryTest, ListSaysWhyADeviceIsMissing) {

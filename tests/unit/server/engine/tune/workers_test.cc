@@ -39,12 +39,14 @@ class WorkersTest : public testing::Test {
     }
     return out;
   }
-  void Restart() { workers_ = std::make_unique<Workers>(*forks_, config_, 3, store_); }
+  void Restart() { workers_ = std::make_unique<Workers>(*forks_, config_, devices_, 3, store_); }
 
   const std::unique_ptr<worker::ForkServer> forks_ = NoForks();
   Config config_;
   cache::Store store_{1 << 20};
-  std::unique_ptr<Workers> workers_ = std::make_unique<Workers>(*forks_, config_, 3, store_);
+  std::vector<std::string> devices_ = {"CPU:0"};
+  std::unique_ptr<Workers> workers_ =
+      std::make_unique<Workers>(*forks_, config_, devices_, 3, store_);
 };
 
 TEST_F(WorkersTest, PoolsAreAsLargeAsTheSettingsSay) {
@@ -57,11 +59,11 @@ TEST_F(WorkersTest, PoolsAreAsLargeAsTheSettingsSay) {
 }
 
 TEST_F(WorkersTest, EveryDeviceHasAMeasuringPoolOfItsOwn) {
-  ASSERT_TRUE(config_.Set("device.list", "cpu, CPU:1,NULL", ConfigSource::kFlag).ok());
+  devices_ = {"CPU:0", "CPU:1", "NULL:0"};
   QuarantineStore(store_, "measure").Add({Job(0xaa), "crashed"});
   Restart();
   std::set<worker::Supervisor*> pools, compiling;
-  for (const char* device : {"CPU:0", "CPU:1", "NULL:0"}) {
+  for (const std::string& device : devices_) {
     const worker::WorkerPools of_device = workers_->tuning(device);
     pools.insert(&of_device.measure);
     compiling.insert(&of_device.compile);
