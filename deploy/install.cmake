@@ -5,7 +5,7 @@ if(TARGET uopd_client_cpp AND NOT UOPD_SANITIZE)
   include(${CMAKE_CURRENT_LIST_DIR}/client.cmake)
 endif()
 
-foreach(program uopd uopctl)
+foreach(program uopd uopctl uopd-ptxc)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT daemon)
   endif()

@@ -137,7 +137,7 @@ void CudaContext::GiveEvent(CuEvent event, bool timed) {
 
 absl::StatusOr<std::shared_ptr<CudaEvent>> CudaEvent::Record(std::shared_ptr<CudaContext> context,
                                                              CuStream stream, bool timed) {
-  UOPD_ASSIGN(const CuEvent event, context->TakeEvent(timed));
+  UOPD_ASSIGN(CuEvent event, context->TakeEvent(timed));
   std::shared_ptr<CudaEvent> out(new CudaEvent(context, event, timed));
   UOPD_TRY(context->Check(context->api().cuEventRecord(event, stream), "cuEventRecord"));
   return out;

@@ -95,7 +95,7 @@ class CudaEvent {
       : context_(std::move(context)), event_(event), timed_(timed) {}
 
   const std::shared_ptr<CudaContext> context_;
-  const CuEvent event_;
+  CuEvent event_;  // constant
   const bool timed_;
 };
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "core/base/gpu_targets.h"
 #include "core/base/matrix_instructions.h"
 
 namespace uopd::devices::cuda {
@@ -64,20 +65,13 @@ absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
 }
 
 Target DescribeCuda(const CudaFacts& facts) {
-  Target target;
-  target.kind = "cuda";
+  // A chip that nobody knows by name has at least what the oldest known one has.
+  Target target = GpuTarget(facts.arch()).value_or(*GpuTarget("sm_75"));
   target.arch = facts.arch();
-  target.vector_lanes = 16;
   target.matrix_instructions = NvidiaMatrixInstructions(facts.capability);
-  target.vector_bytes = 16;
-  target.vector_registers = 255;
-  target.private_bytes = 1 << 10;  // what the registers of a thread hold
   target.caches = {{std::max<int64_t>(facts.unit_shared_bytes, 64 << 10), 1},
                    {std::max<int64_t>(facts.l2_bytes, 1 << 20), std::max(facts.units, 1)}};
   target.warp_lanes = facts.warp_lanes;
-  target.blocks = true;
-  target.shuffles = true;
-  target.narrow_index = true;
   target.units = std::max(facts.units, 1);
   std::copy_n(facts.max_grid, 3, target.max_grid);
   std::copy_n(facts.max_block, 3, target.max_block);

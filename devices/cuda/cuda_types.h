@@ -84,9 +84,8 @@ enum CuFunctionAttribute : int {
 inline constexpr unsigned kStreamNonBlocking = 1;  // does not wait for the stream 0
 inline constexpr unsigned kEventDefault = 0;       // with times
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kRegisterPortable = 1;     // pinned for every context
-inline constexpr unsigned kRegisterDeviceMap = 2;    // the device may address it
-inline constexpr unsigned kContextBlockingSync = 4;  // waits sleep
+inline constexpr unsigned kRegisterPortable = 1;   // pinned for every context
+inline constexpr unsigned kRegisterDeviceMap = 2;  // the device may address it
 
 // Options of the linker, and the kind of its input.
 inline constexpr int kJitErrorLog = 5;

@@ -38,7 +38,7 @@ std::vector<int> Supported(const NvrtcApi& api) {
 absl::StatusOr<NvrtcApi> LoadNvrtc() {
   std::vector<std::string> files = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
                                     "libnvrtc.so"};
-  if (const char* file = std::getenv("UOPD_NVRTC"); file != nullptr) files = {file};
+  if (const char* file = std::getenv("UOPD_NVRTC"); file != nullptr && *file != 0) files = {file};
   UOPD_ASSIGN(const dl::Library library, dl::Library::Open(files));
   NvrtcApi api;
 #define UOPD_SYM UOPD_DL_REQUIRED

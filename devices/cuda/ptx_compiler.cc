@@ -31,7 +31,7 @@ absl::StatusOr<std::string> PtxCompiler::Compile(std::string_view source) const 
   size_t size = 0;
   if (result == kSuccess) result = api.cuLinkComplete(link, &cubin, &size);
   if (result != kSuccess) {
-    const absl::Status status = context_->Check(result, "cuLinkComplete");
+    absl::Status status = context_->Check(result, "cuLinkComplete");
     if (context_->lost()) return status;
     if (result == kJitCompilerNotFound) return absl::UnavailableError(status.message());
     return DoesNotCompile("The CUDA driver", absl::StrCat(std::string(status.message()), " ", log),

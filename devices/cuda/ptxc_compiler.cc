@@ -12,7 +12,7 @@
 namespace uopd::devices::cuda {
 
 std::string PtxcProgram() {
-  if (const char* file = std::getenv("UOPD_PTXC"); file != nullptr) return file;
+  if (const char* file = std::getenv("UOPD_PTXC"); file != nullptr && *file != 0) return file;
   char self[4096];
   const ssize_t n = readlink("/proc/self/exe", self, sizeof self);
   const std::string path(self, n > 0 ? static_cast<size_t>(n) : 0);

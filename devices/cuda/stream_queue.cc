@@ -29,7 +29,7 @@ void PauseAfter(Clock::duration waited) {
 
 absl::StatusOr<std::shared_ptr<StreamQueue>> StreamQueue::Create(
     std::shared_ptr<CudaContext> context) {
-  UOPD_ASSIGN(const CuStream native, context->NewStream());
+  UOPD_ASSIGN(CuStream native, context->NewStream());
   return std::shared_ptr<StreamQueue>(new StreamQueue(std::move(context), native));
 }
 

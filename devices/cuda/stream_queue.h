@@ -101,7 +101,7 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   }
 
   const std::shared_ptr<CudaContext> context_;
-  const CuStream native_;
+  CuStream native_;  // constant
   mutable Mutex mu_;
   std::condition_variable changed_;
   std::deque<Item> queued_ UOPD_GUARDED_BY(mu_);

@@ -74,6 +74,12 @@ TEST_F(CudaDriverTest, DescribesTheChip) {
   const auto old = DescribeCuda({.capability = 75});
   EXPECT_EQ(old.arch, "sm_75");
   EXPECT_TRUE(old.matrix_instructions.empty());
+  const auto unknown = DescribeCuda({.capability = 87, .units = 16, .shared_bytes = 163 << 10});
+  EXPECT_EQ(unknown.arch, "sm_87");
+  EXPECT_EQ(unknown.kind, "cuda");
+  EXPECT_EQ(unknown.units, 16);
+  EXPECT_EQ(unknown.shared_bytes, 163 << 10);
+  EXPECT_EQ(unknown.matrix_instructions.front().name, "mma_bf16");
 }
 
 TEST_F(CudaDriverTest, LeavesATenthOfTheMemoryToOthers) {
