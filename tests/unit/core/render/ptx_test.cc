@@ -3,7 +3,9 @@
 #include "core/render/ptx/ptx.h"
 
 #include "core/base/gpu_targets.h"
+#include "core/base/text.h"
 #include "core/ir/io/print.h"
+#include "core/ir/verify/spec.h"
 #include "core/render/ptx/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -58,7 +60,7 @@ TEST(PtxTest, AnArrayReadAtAnyIndexLiesInLocalMemory) {
   EXPECT_THAT(ptx, HasSubstr(".local .align 16 .b8 acc0[32];"));
   EXPECT_THAT(ptx, HasSubstr("st.local.f32 ["));
   // The index 7 - i is the address of -i, 28 bytes further.
-  EXPECT_THAT(ptx, testing::ContainsRegex(R"(ld\.local\.f32 %r[0-9]+, \[%q[0-9]+\+28\];)"));
+  EXPECT_THAT(ptx, testing::ContainsRegex("ld.local.f32 %r[0-9]+, .%q[0-9]+.28];"));
 }
 
 TEST(PtxTest, OnlyBuffersThatAreNeverStoredAreReadOnly) {
@@ -90,10 +92,10 @@ std::string BoolSum(bool barrier) {
 %6 = BUFFER<bool> %1 {0, REG}
 %7 = CONST<i32> {0}
 %8 = INDEX<bool> %6, %7
-%9 = CONST<bool> {0}
+%9 = CONST<bool> {false}
 %10 = STORE %8, %9
 %11 = CONST<i32> {100}
-%12 = RANGE<i32> %11 {0, REDUCE} tag=1
+%12 = RANGE<i32> %11 {0, REDUCE} #1
 %13 = INDEX<bool> %5, %12
 %14 = LOAD<bool> %13
 %15 = LOAD<bool> %8
@@ -105,7 +107,7 @@ std::string BoolSum(bool barrier) {
 %21 = LOAD<bool> %20
 %22 = INDEX<bool> %4, %7
 %23 = STORE %22, %21
-%24 = BARRIER
+%24 = BARRIER %23
 %25 = LINEAR %4, %5, %6, %8, %10, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23)",
              barrier ? ", %24\n" : "\n");
 }
