@@ -12,7 +12,7 @@ TEST(RendererTest, EveryTextFormatHasOne) {
   std::set<std::string> keys;
   for (CodeFormat format :
        {CodeFormat::kLlvmIr, CodeFormat::kC, CodeFormat::kOpenClC, CodeFormat::kCudaC,
-        CodeFormat::kHipC, CodeFormat::kMetal, CodeFormat::kLinear}) {
+        CodeFormat::kHipC, CodeFormat::kAmdgpuIr, CodeFormat::kMetal, CodeFormat::kLinear}) {
     const auto found = RendererFor(format);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ((*found)->format, format);

@@ -127,16 +127,22 @@ absl::StatusOr<std::string> Compiled(const std::string& text, const Target& targ
       return tests::CompileCuda(text, target.arch);
     case CodeFormat::kHipC:
       return tests::CompileHip(text, target.arch);
+    case CodeFormat::kAmdgpuIr:
+      return tests::CompileAmdgpuIr(text, target.arch);
     default:
       return tests::CompileOpenCl(text);
   }
 }
 
+// After the name of a processor: its texts are LLVM IR.
+constexpr std::string_view kIrSuffix = "_ir";
+
 class GpuCompileTest : public ::testing::TestWithParam<std::string_view> {
  protected:
   // Skips the test if there is no compiler for the target.
   void SetUp() override {
-    target_ = *GpuTarget(GetParam());
+    target_ = *GpuTarget(GetParam().substr(0, GetParam().find('_', 3)));
+    if (GetParam().ends_with(kIrSuffix)) target_.format = CodeFormat::kAmdgpuIr;
     UOpContext ctx;
     const auto text = Rendered(ctx, Elementwise(ctx, Dtype::F32, Op::ADD), target_, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();
@@ -184,7 +190,7 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
       const auto compiled = Compiled(*text, target_);
       ASSERT_TRUE(compiled.ok()) << i.name << ": " << compiled.status();
       // Assembly says which instruction it is.
-      if (target_.format == CodeFormat::kHipC) {
+      if (target_.format == CodeFormat::kHipC || target_.format == CodeFormat::kAmdgpuIr) {
         const std::string_view kind = i.name.starts_with("mfma") ? "v_mfma_" : "v_wmma_";
         EXPECT_NE(compiled->find(kind), std::string::npos) << i.name;
       } else {
@@ -196,7 +202,8 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuCompileTest,
                          ::testing::Values("opencl", "sm_80", "sm_90", "sm_90a", "sm_120", "gfx90a",
-                                           "gfx942", "gfx1100", "gfx1201"),
+                                           "gfx942", "gfx1100", "gfx1201", "gfx90a_ir", "gfx942_ir",
+                                           "gfx1100_ir", "gfx1201_ir"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
