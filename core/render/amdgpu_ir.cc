@@ -14,7 +14,6 @@
 namespace uopd::render {
 namespace {
 
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
@@ -108,7 +107,7 @@ class AmdgpuWriter {
              " x i8] undef, align ", ir::SharedLayout::kAlignment, "\n");
     if (loops_.uses_block_word())
       out += "@stop_seen = internal unnamed_addr addrspace(3) global i32 undef, align 4\n";
-    Append(out, "\ndefine amdgpu_kernel void @", request_.name, "(", params,
+    Append(out, "\ndefine protected amdgpu_kernel void @", request_.name, "(", params,
            "ptr addrspace(1) %stop) #0 {\nentry:\n", text_.registers, text_.body, "  ret void\n",
            loops_.polls() ? "stopped:\n  ret void\n" : "", "}\n\n");
     for (const std::string& d : text_.declared()) Append(out, "declare ", d, "\n");

@@ -7,7 +7,7 @@
 namespace uopd::render {
 
 // A module with one kernel:
-//   define amdgpu_kernel void @NAME(ptr addrspace(1) %b0, ..., i64 %var0, ..., ptr addrspace(1) %stop)
+//   define protected amdgpu_kernel void @NAME(ptr addrspace(1) %b0, ..., i64 %var0, ..., ptr addrspace(1) %stop)
 // with one pointer for each slot, one i64 for each variable, and the pointer to the stop word, an i32. Every
 // argument has 8 bytes. Shared arrays are part of the kernel: a launch adds no shared memory.
 //

@@ -20,7 +20,9 @@ uopd_unit_tests(devices/null)
 uopd_unit_tests(devices/interp)
 uopd_unit_tests(devices/opencl uopd_devices)
 target_sources(devices_opencl_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/devices/opencl/fake_opencl.cc)
+uopd_unit_tests(devices/gpu)
 uopd_unit_tests(devices/cuda uopd_fake_cuda uopd_devices)
+uopd_unit_tests(devices/hip uopd_test_support)
 uopd_unit_tests(devices)
 
 # The wire, spoken by code that protoc generates for another language.

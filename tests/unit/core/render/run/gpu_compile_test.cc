@@ -134,15 +134,11 @@ absl::StatusOr<std::string> Compiled(const std::string& text, const Target& targ
   }
 }
 
-// After the name of a processor: its texts are LLVM IR.
-constexpr std::string_view kIrSuffix = "_ir";
-
 class GpuCompileTest : public ::testing::TestWithParam<std::string_view> {
  protected:
   // Skips the test if there is no compiler for the target.
   void SetUp() override {
-    target_ = *GpuTarget(GetParam().substr(0, GetParam().find('_', 3)));
-    if (GetParam().ends_with(kIrSuffix)) target_.format = CodeFormat::kAmdgpuIr;
+    target_ = *GpuTarget(GetParam());
     UOpContext ctx;
     const auto text = Rendered(ctx, Elementwise(ctx, Dtype::F32, Op::ADD), target_, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/run_program.h"
+#include "devices/gpu/run_program.h"
 
 #include <spawn.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 extern char** environ;
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 namespace {
 
 absl::Status DoesNotStart(const std::string& program, int error) {
@@ -76,4 +76,4 @@ absl::StatusOr<ProgramEnd> RunProgram(const std::string& program,
   return end;
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

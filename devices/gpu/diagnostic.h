@@ -6,10 +6,10 @@
 
 #include "core/base/status.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
 // INTERNAL, with the toolchain's words and the first lines of the text.
 absl::Status DoesNotCompile(std::string_view toolchain, std::string_view log,
                             std::string_view source);
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

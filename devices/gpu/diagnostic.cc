@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/diagnostic.h"
+#include "devices/gpu/diagnostic.h"
 
 #include "absl/strings/str_cat.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 namespace {
 
 constexpr size_t kMostLog = 2000;
@@ -26,4 +26,4 @@ absl::Status DoesNotCompile(std::string_view toolchain, std::string_view log,
                                           std::string(FirstLines(source))));
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

@@ -7,7 +7,7 @@
 
 #include "core/base/status.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
 struct ProgramEnd {
   int exit_status = 0;  // 128 + N for a signal N
@@ -20,4 +20,4 @@ absl::StatusOr<ProgramEnd> RunProgram(const std::string& program,
                                       const std::vector<std::string>& arguments,
                                       std::string_view input);
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu
