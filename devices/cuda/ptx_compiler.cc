@@ -14,7 +14,7 @@ std::string PtxCompiler::Toolchain(const CudaDriver& driver, const std::string& 
 absl::StatusOr<std::string> PtxCompiler::Compile(std::string_view source) const {
   if (source.empty()) return absl::InternalError("The kernel's source is empty.");
   if (!context_->Enter()) return context_->status();
-  const CudaApi& api = context_->api();
+  const CudaApi& api = driver_.cuda();
   char log[4096] = {};
   // Values that fit are passed as the pointer itself.
   int options[] = {kJitErrorLog, kJitErrorLogBytes, kJitOptimization};

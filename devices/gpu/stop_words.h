@@ -20,9 +20,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/mutex.h"
 #include "devices/api/stop_flag.h"
-#include "devices/cuda/cuda_memory.h"
+#include "devices/gpu/gpu_memory.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
 class StopWords : public std::enable_shared_from_this<StopWords> {
  private:
@@ -31,7 +31,7 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
  public:
   using Clock = std::chrono::steady_clock;
 
-  StopWords(std::shared_ptr<CudaContext> context, std::chrono::milliseconds grace);
+  StopWords(std::shared_ptr<GpuContext> context, std::chrono::milliseconds grace);
   ~StopWords();
   StopWords(const StopWords&) = delete;
   StopWords& operator=(const StopWords&) = delete;
@@ -44,13 +44,13 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
     ~Lease() { words_->Release(entry_); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
-    CuPointer address() const { return address_; }
+    GpuPointer address() const { return address_; }
 
    private:
     friend class StopWords;
     const std::shared_ptr<StopWords> words_;
     Entry* const entry_;
-    CuPointer address_ = 0;
+    GpuPointer address_ = 0;
   };
   // Null: a word that stays 0. RESOURCE_EXHAUSTED: no pinned memory left.
   absl::StatusOr<std::shared_ptr<const Lease>> Take(std::shared_ptr<const StopFlag> maybe_flag)
@@ -59,7 +59,7 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
  private:
   struct Word {
     std::atomic<uint32_t>* host = nullptr;
-    CuPointer address = 0;
+    GpuPointer address = 0;
   };
   struct Entry {
     std::shared_ptr<const StopFlag> flag;  // null: launches that nothing stops
@@ -73,7 +73,7 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
   void Watch() UOPD_EXCLUDES(mu_);
   void Look(Clock::time_point now) UOPD_REQUIRES(mu_);
 
-  const std::shared_ptr<CudaContext> context_;
+  const std::shared_ptr<GpuContext> context_;
   const std::chrono::milliseconds grace_;
   PinnedMemory memory_;
   Mutex mu_;
@@ -86,4 +86,4 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
   std::thread watcher_;
 };
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

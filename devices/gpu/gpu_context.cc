@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/cuda_context.h"
+#include "devices/gpu/gpu_context.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
-bool CudaContext::IsSticky(CuResult result) {
+bool GpuContext::IsSticky(GpuResult result) {
   switch (result) {
     case kDeinitialized:
     case kDeviceUnavailable:
@@ -35,48 +35,47 @@ bool CudaContext::IsSticky(CuResult result) {
   }
 }
 
-absl::StatusOr<std::shared_ptr<CudaContext>> CudaContext::Retain(CudaDriver& driver, int index) {
-  const CudaApi& api = driver.api();
-  CuDevice device = 0;
-  UOPD_TRY(driver.Check(api.cuDeviceGet(&device, index), "cuDeviceGet"));
-  std::shared_ptr<CudaContext> context(
-      new CudaContext(driver, device, absl::StrCat("CUDA:", index)));
-  UOPD_TRY(driver.Check(api.cuDevicePrimaryCtxRetain(&context->handle_, device),
-                        "cuDevicePrimaryCtxRetain"));
+absl::StatusOr<std::shared_ptr<GpuContext>> GpuContext::Retain(GpuDriver& driver, int index) {
+  const GpuApi& api = driver.api();
+  int device = 0;
+  UOPD_TRY(driver.Check(api.DeviceGet(&device, index)));
+  std::shared_ptr<GpuContext> context(
+      new GpuContext(driver, device, absl::StrCat(api.prefix, ":", index)));
+  UOPD_TRY(driver.Check(api.RetainContext(&context->handle_, device)));
   return context;
 }
 
-CudaContext::~CudaContext() {
+GpuContext::~GpuContext() {
   if (handle_ == nullptr) return;
   if (Enter()) {
     MutexLock lock(mu_);
     for (auto& idle : idle_events_) {
-      for (CuEvent event : idle) api().cuEventDestroy_v2(event);
+      for (EventHandle event : idle) api().EventDestroy(event);
     }
   }
   // Also of a context that was reset: a reset keeps the count of its users.
-  api().cuDevicePrimaryCtxRelease_v2(device_);
+  api().ReleaseContext(device_);
 }
 
-absl::Status CudaContext::status() const {
+absl::Status GpuContext::status() const {
   if (!lost()) return absl::OkStatus();
   MutexLock lock(mu_);
   return status_;
 }
 
-void CudaContext::Lose(absl::Status why) {
+void GpuContext::Lose(absl::Status why) {
   MutexLock lock(mu_);
   if (!status_.ok()) return;
   status_ = std::move(why);
   lost_.store(true, std::memory_order_release);
 }
 
-bool CudaContext::Enter() {
+bool GpuContext::Enter() {
   if (lost()) return false;
-  return Check(api().cuCtxSetCurrent(handle_), "cuCtxSetCurrent").ok();
+  return Check(api().SetCurrent(handle_)).ok();
 }
 
-absl::Status CudaContext::Check(CuResult result, const char* call) {
+absl::Status GpuContext::Check(GpuResult result, const char* call) {
   if (result == kSuccess) return absl::OkStatus();
   if (!IsSticky(result)) return driver_.Check(result, call);
   Lose(absl::UnavailableError(absl::StrCat("The device ", name_, " is lost: ", call, " fails with ",
@@ -84,29 +83,29 @@ absl::Status CudaContext::Check(CuResult result, const char* call) {
   return status();
 }
 
-absl::StatusOr<CuStream> CudaContext::NewStream() {
+absl::StatusOr<StreamHandle> GpuContext::NewStream() {
   if (!Enter()) return status();
-  CuStream stream = nullptr;
-  UOPD_TRY(Check(api().cuStreamCreate(&stream, kStreamNonBlocking), "cuStreamCreate"));
+  StreamHandle stream = nullptr;
+  UOPD_TRY(Check(api().StreamCreate(&stream, kStreamNonBlocking)));
   MutexLock lock(mu_);
   streams_.push_back(stream);
   return stream;
 }
 
-void CudaContext::DestroyStream(CuStream stream) {
+void GpuContext::DestroyStream(StreamHandle stream) {
   if (!Enter()) return;  // CheckIdle still asks for it
   {
     MutexLock lock(mu_);
     std::erase(streams_, stream);
   }
-  Check(api().cuStreamDestroy_v2(stream), "cuStreamDestroy_v2").IgnoreError();
+  Check(api().StreamDestroy(stream)).IgnoreError();
 }
 
-absl::Status CudaContext::CheckIdle() {
-  api().cuCtxSetCurrent(handle_);
+absl::Status GpuContext::CheckIdle() {
+  api().SetCurrent(handle_);
   MutexLock lock(mu_);
-  for (CuStream stream : streams_) {
-    if (api().cuStreamQuery(stream) != kNotReady) continue;
+  for (StreamHandle stream : streams_) {
+    if (api().StreamQuery(stream) != kNotReady) continue;
     return absl::UnavailableError(absl::StrCat("The device ", name_,
                                                " is lost, and a kernel still runs on it (",
                                                std::string(status_.message()), ")"));
@@ -114,42 +113,41 @@ absl::Status CudaContext::CheckIdle() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CuEvent> CudaContext::TakeEvent(bool timed) {
+absl::StatusOr<EventHandle> GpuContext::TakeEvent(bool timed) {
   {
     MutexLock lock(mu_);
     auto& idle = idle_events_[timed ? 1 : 0];
     if (!idle.empty()) {
-      CuEvent event = idle.back();
+      EventHandle event = idle.back();
       idle.pop_back();
       return event;
     }
   }
-  CuEvent event = nullptr;
-  UOPD_TRY(Check(api().cuEventCreate(&event, timed ? kEventDefault : kEventDisableTiming),
-                 "cuEventCreate"));
+  EventHandle event = nullptr;
+  UOPD_TRY(Check(api().EventCreate(&event, timed ? kEventDefault : kEventDisableTiming)));
   return event;
 }
 
-void CudaContext::GiveEvent(CuEvent event, bool timed) {
+void GpuContext::GiveEvent(EventHandle event, bool timed) {
   MutexLock lock(mu_);
   idle_events_[timed ? 1 : 0].push_back(event);
 }
 
-absl::StatusOr<std::shared_ptr<CudaEvent>> CudaEvent::Record(std::shared_ptr<CudaContext> context,
-                                                             CuStream stream, bool timed) {
-  UOPD_ASSIGN(CuEvent event, context->TakeEvent(timed));
-  std::shared_ptr<CudaEvent> out(new CudaEvent(context, event, timed));
-  UOPD_TRY(context->Check(context->api().cuEventRecord(event, stream), "cuEventRecord"));
+absl::StatusOr<std::shared_ptr<GpuEvent>> GpuEvent::Record(std::shared_ptr<GpuContext> context,
+                                                           StreamHandle stream, bool timed) {
+  UOPD_ASSIGN(EventHandle event, context->TakeEvent(timed));
+  std::shared_ptr<GpuEvent> out(new GpuEvent(context, event, timed));
+  UOPD_TRY(context->Check(context->api().EventRecord(event, stream)));
   return out;
 }
 
-bool CudaEvent::Reached() {
+bool GpuEvent::Reached() {
   if (context_->lost()) return true;
-  const CuResult result = context_->api().cuEventQuery(event_);
+  const GpuOutcome result = context_->api().EventQuery(event_);
   if (result == kNotReady) return false;
   // Another code than a sticky one would come for ever: the event is of no use, and so is what lies
   // before it.
-  const absl::Status status = context_->Check(result, "cuEventQuery");
+  const absl::Status status = context_->Check(result);
   if (!status.ok()) {
     context_->Lose(absl::UnavailableError(absl::StrCat(
         "The device ", context_->name(), " is lost: ", std::string(status.message()))));
@@ -157,11 +155,10 @@ bool CudaEvent::Reached() {
   return true;
 }
 
-absl::StatusOr<int64_t> CudaEvent::Since(const CudaEvent& start) {
+absl::StatusOr<int64_t> GpuEvent::Since(const GpuEvent& start) {
   float milliseconds = 0;
-  UOPD_TRY(context_->Check(context_->api().cuEventElapsedTime(&milliseconds, start.event_, event_),
-                           "cuEventElapsedTime"));
+  UOPD_TRY(context_->Check(context_->api().EventElapsed(&milliseconds, start.event_, event_)));
   return std::llround(double{milliseconds} * 1e6);
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

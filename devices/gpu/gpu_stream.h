@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Stream of a CUDA device: what each call gives to the driver, in the order that StreamQueue keeps.
+// Stream of a GPU: what each call gives to the driver, in the order that StreamQueue keeps.
 //
 // Copies of pageable memory go through pinned memory, in pieces: the driver would make the calling
 // thread wait for a copy out. A stop that comes while a kernel runs ends it through its stop word;
@@ -8,17 +8,17 @@
 #include <memory>
 
 #include "devices/api/device.h"
-#include "devices/cuda/cuda_memory.h"
-#include "devices/cuda/stop_words.h"
-#include "devices/cuda/stream_queue.h"
+#include "devices/gpu/gpu_memory.h"
+#include "devices/gpu/stop_words.h"
+#include "devices/gpu/stream_queue.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
-class CudaStream final : public Stream {
+class GpuStream final : public Stream {
  public:
   // `heap` belongs to `device`.
-  CudaStream(std::shared_ptr<Device> device, std::shared_ptr<CudaContext> context, CudaHeap& heap,
-             std::shared_ptr<StopWords> words, std::shared_ptr<StreamQueue> queue)
+  GpuStream(std::shared_ptr<Device> device, std::shared_ptr<GpuContext> context, GpuHeap& heap,
+            std::shared_ptr<StopWords> words, std::shared_ptr<StreamQueue> queue)
       : Stream(std::move(device)),
         context_(std::move(context)),
         heap_(heap),
@@ -44,10 +44,10 @@ class CudaStream final : public Stream {
   absl::Status DoWait(TimePoint until) override;
 
  private:
-  const std::shared_ptr<CudaContext> context_;
-  CudaHeap& heap_;  // Stream keeps the device open
+  const std::shared_ptr<GpuContext> context_;
+  GpuHeap& heap_;  // Stream keeps the device open
   const std::shared_ptr<StopWords> words_;
   const std::shared_ptr<StreamQueue> queue_;
 };
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/stream_queue.h"
+#include "devices/gpu/stream_queue.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "devices/api/host/queue_threads.h"
-#include "devices/cuda/cuda_semaphore.h"
+#include "devices/gpu/gpu_semaphore.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -28,8 +28,8 @@ void PauseAfter(Clock::duration waited) {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<StreamQueue>> StreamQueue::Create(
-    std::shared_ptr<CudaContext> context) {
-  UOPD_ASSIGN(CuStream native, context->NewStream());
+    std::shared_ptr<GpuContext> context) {
+  UOPD_ASSIGN(StreamHandle native, context->NewStream());
   return std::shared_ptr<StreamQueue>(new StreamQueue(std::move(context), native));
 }
 
@@ -103,23 +103,21 @@ absl::Status StreamQueue::SubmitOne(Item& item) {
       item.writes_host = item.work.writes_host;
       return item.work.submit(native_);
     case Item::kRecord: {
-      UOPD_ASSIGN(item.event, CudaEvent::Record(context_, native_, false));
+      UOPD_ASSIGN(item.event, GpuEvent::Record(context_, native_, false));
       item.submitted = true;
-      if (auto* own = CudaSemaphore::Of(*item.point.semaphore, context_->driver())) {
+      if (auto* own = GpuSemaphore::Of(*item.point.semaphore, context_->driver())) {
         own->Promise(item.point.value, {item.event, host_writes_ > 0});
       }
       return absl::OkStatus();
     }
     case Item::kWait: {
-      auto* own = CudaSemaphore::Of(*item.point.semaphore, context_->driver());
+      auto* own = GpuSemaphore::Of(*item.point.semaphore, context_->driver());
       if (own == nullptr) return absl::OkStatus();
-      const CudaSemaphore::Promised promised = own->PromiseOf(item.point.value);
+      const GpuSemaphore::Promised promised = own->PromiseOf(item.point.value);
       if (promised.event == nullptr || promised.event->context().lost()) return absl::OkStatus();
       item.submitted = true;
       item.writes_host = promised.writes_host;
-      return context_->Check(
-          context_->api().cuStreamWaitEvent(native_, promised.event->handle(), 0),
-          "cuStreamWaitEvent");
+      return context_->Check(context_->api().StreamWaitEvent(native_, promised.event->handle(), 0));
     }
     case Item::kDrop:
       break;
@@ -195,7 +193,7 @@ bool StreamQueue::Collect() {
   }
   if (done == 0 &&
       std::ranges::none_of(flight_, [](const Item& i) { return i.event != nullptr; })) {
-    auto event = CudaEvent::Record(context_, native_, false);
+    auto event = GpuEvent::Record(context_, native_, false);
     if (event.ok()) {
       flight_.back().event = *std::move(event);
     } else {
@@ -287,4 +285,4 @@ absl::Status StreamQueue::Synchronize() {
   return std::exchange(status_, absl::OkStatus());
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/stop_words.h"
+#include "devices/gpu/stop_words.h"
 
 #include <algorithm>
 #include <new>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(1);
@@ -17,7 +17,7 @@ constexpr size_t kWordBytes = 64;
 
 }  // namespace
 
-StopWords::StopWords(std::shared_ptr<CudaContext> context, std::chrono::milliseconds grace)
+StopWords::StopWords(std::shared_ptr<GpuContext> context, std::chrono::milliseconds grace)
     : context_(context),
       grace_(grace),
       memory_(std::move(context)),
@@ -66,7 +66,7 @@ absl::StatusOr<StopWords::Word> StopWords::TakeWord() {
       return absl::ResourceExhaustedError("There is no pinned memory left for a stop word.");
     }
     blocks_.push_back(block);
-    UOPD_ASSIGN(const CuPointer address, PinnedMemory::AddressOf(*context_, block));
+    UOPD_ASSIGN(const GpuPointer address, PinnedMemory::AddressOf(*context_, block));
     for (size_t offset = kBlockBytes; offset > 0;) {
       offset -= kWordBytes;
       auto* host = new (static_cast<std::byte*>(block) + offset) std::atomic<uint32_t>(0);
@@ -122,4 +122,4 @@ void StopWords::Look(Clock::time_point now) {
   }
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Memory of a CUDA device: pools of memory on the chip, of host memory that the chip addresses, and
+// Memory of a GPU: pools of memory on the chip, of host memory that the chip addresses, and
 // of pinned memory through which pageable memory is copied.
 //
 // The host memory is mapped by this process and registered with the driver. So it stays readable
@@ -12,42 +12,42 @@
 #include <memory>
 
 #include "devices/api/memory_pool.h"
-#include "devices/cuda/cuda_context.h"
+#include "devices/gpu/gpu_context.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
-class CudaBuffer : public Buffer {
+class GpuBuffer : public Buffer {
  public:
-  CudaBuffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, MemoryPool& pool,
-             MemoryPool::Block block, std::byte* host_data, CuPointer address)
+  GpuBuffer(std::shared_ptr<Device> device, size_t size, MemoryKind kind, MemoryPool& pool,
+            MemoryPool::Block block, std::byte* host_data, GpuPointer address)
       : Buffer(std::move(device), size, kind, host_data),
         pool_(pool),
         block_(block),
         address_(address) {}
-  ~CudaBuffer() override { pool_.Free(block_); }
+  ~GpuBuffer() override { pool_.Free(block_); }
 
-  CuPointer address() const { return address_; }  // as kernels use it
+  GpuPointer address() const { return address_; }  // as kernels use it
 
  private:
   MemoryPool& pool_;  // owned by the device, which Buffer keeps open
   const MemoryPool::Block block_;
-  const CuPointer address_;
+  const GpuPointer address_;
 };
 
 // Host memory of whole pages that the chip can address. Thread-safe.
 class PinnedMemory final : public RawMemory {
  public:
-  explicit PinnedMemory(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+  explicit PinnedMemory(std::shared_ptr<GpuContext> context) : context_(std::move(context)) {}
   void* Allocate(size_t bytes) override;
   void Free(void* data, size_t bytes) override;
   // The address of pinned memory as kernels use it. REQUIRES: context->Enter().
-  static absl::StatusOr<CuPointer> AddressOf(CudaContext& context, void* data);
+  static absl::StatusOr<GpuPointer> AddressOf(GpuContext& context, void* data);
 
  private:
-  const std::shared_ptr<CudaContext> context_;
+  const std::shared_ptr<GpuContext> context_;
 };
 
-class CudaHeap {
+class GpuHeap {
  public:
   struct Options {
     size_t limit_bytes = 0;
@@ -57,10 +57,10 @@ class CudaHeap {
   };
   static constexpr unsigned char kPoison = 0xA5;
 
-  CudaHeap(std::shared_ptr<CudaContext> context, const Options& options);
-  ~CudaHeap();
-  CudaHeap(const CudaHeap&) = delete;
-  CudaHeap& operator=(const CudaHeap&) = delete;
+  GpuHeap(std::shared_ptr<GpuContext> context, const Options& options);
+  ~GpuHeap();
+  GpuHeap(const GpuHeap&) = delete;
+  GpuHeap& operator=(const GpuHeap&) = delete;
 
   absl::StatusOr<std::shared_ptr<Buffer>> Allocate(std::shared_ptr<Device> device, size_t bytes,
                                                    MemoryKind kind);
@@ -70,15 +70,15 @@ class CudaHeap {
   MemoryPool& staging() { return staging_; }
 
  private:
-  absl::Status Poison(CuPointer address, size_t bytes) UOPD_EXCLUDES(mu_);
+  absl::Status Poison(GpuPointer address, size_t bytes) UOPD_EXCLUDES(mu_);
 
-  const std::shared_ptr<CudaContext> context_;
+  const std::shared_ptr<GpuContext> context_;
   const bool poison_;
   MemoryPool device_;
   MemoryPool host_;
   MemoryPool staging_;
   Mutex mu_;
-  CuStream fills_ UOPD_GUARDED_BY(mu_) = nullptr;  // for poison; made when needed
+  StreamHandle fills_ UOPD_GUARDED_BY(mu_) = nullptr;  // for poison; made when needed
 };
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

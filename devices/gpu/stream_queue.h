@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The order of a CUDA stream: what waits for the host, what is on the chip, and what came back.
+// The order of a stream of a GPU: what waits for the host, what is on the chip, and what came back.
 //
 //   Push ──► queued ──────► in flight ──────► landed ──────► done
 //              │ a wait for     │ the event       │ a wait on the chip:
@@ -32,13 +32,13 @@
 
 #include "core/base/mutex.h"
 #include "devices/api/semaphore.h"
-#include "devices/cuda/cuda_context.h"
+#include "devices/gpu/gpu_context.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
 class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
  public:
-  static absl::StatusOr<std::shared_ptr<StreamQueue>> Create(std::shared_ptr<CudaContext> context);
+  static absl::StatusOr<std::shared_ptr<StreamQueue>> Create(std::shared_ptr<GpuContext> context);
   ~StreamQueue();
   StreamQueue(const StreamQueue&) = delete;
   StreamQueue& operator=(const StreamQueue&) = delete;
@@ -46,7 +46,7 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   struct Work {
     // Gives commands to the driver's stream. It must not wait, and must not use this queue. The
     // context is current.
-    std::function<absl::Status(CuStream)> submit;
+    std::function<absl::Status(StreamHandle)> submit;
     // When the commands are done. Null: nothing is left to do. The context is current.
     std::function<absl::Status()> land;
     // Reads memory of the host: when it is given on, or on the chip. It is not given on before
@@ -72,10 +72,10 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
     absl::Status failure;                // of the submission
     bool submitted = false;              // the driver's stream has something of it
     bool writes_host = false;            // counted in host_writes_
-    std::shared_ptr<CudaEvent> event;    // behind this item and all before it
+    std::shared_ptr<GpuEvent> event;     // behind this item and all before it
   };
 
-  StreamQueue(std::shared_ptr<CudaContext> context, CuStream native)
+  StreamQueue(std::shared_ptr<GpuContext> context, StreamHandle native)
       : context_(std::move(context)), native_(native) {}
 
   void Append(Item item) UOPD_EXCLUDES(mu_);
@@ -100,8 +100,8 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
            !landing_;
   }
 
-  const std::shared_ptr<CudaContext> context_;
-  CuStream native_;  // constant
+  const std::shared_ptr<GpuContext> context_;
+  StreamHandle native_;  // constant
   mutable Mutex mu_;
   std::condition_variable changed_;
   std::deque<Item> queued_ UOPD_GUARDED_BY(mu_);
@@ -116,4 +116,4 @@ class StreamQueue : public std::enable_shared_from_this<StreamQueue> {
   absl::Status status_ UOPD_GUARDED_BY(mu_);         // the first failure of what landed
 };
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/cuda_stream.h"
+#include "devices/gpu/gpu_stream.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "devices/cuda/cuda_executable.h"
-#include "devices/cuda/cuda_recorded_program.h"
+#include "devices/gpu/gpu_executable.h"
+#include "devices/gpu/gpu_recorded_program.h"
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 namespace {
 
 // Copies are cut into pieces of this size: the host fills one while the chip reads the one before.
 constexpr size_t kPiece = size_t{4} << 20;
 
-CuPointer AddressAt(const Buffer& buffer, size_t offset) {
-  return static_cast<const CudaBuffer&>(buffer).address() + offset;
+GpuPointer AddressAt(const Buffer& buffer, size_t offset) {
+  return static_cast<const GpuBuffer&>(buffer).address() + offset;
 }
 
 bool IsHosts(const Buffer& buffer) { return buffer.kind() == MemoryKind::kHostVisible; }
@@ -47,37 +47,36 @@ absl::Status Stopped(const std::string& entry) {
 
 // What a launch needs until it is done.
 struct PendingLaunch {
-  std::shared_ptr<CudaContext> context;
-  std::shared_ptr<CudaExecutable> executable;
+  std::shared_ptr<GpuContext> context;
+  std::shared_ptr<GpuExecutable> executable;
   LaunchShape shape;
   std::vector<std::shared_ptr<Buffer>> owners;
-  std::vector<CuPointer> buffers;
+  std::vector<GpuPointer> buffers;
   std::vector<int64_t> vars;
   int64_t* duration_ns = nullptr;
   std::shared_ptr<const StopFlag> maybe_stop;
   std::shared_ptr<StopWords> words;
   std::shared_ptr<const StopWords::Lease> word;
-  std::shared_ptr<CudaEvent> begin, end;
+  std::shared_ptr<GpuEvent> begin, end;
 
   bool stopped() const { return maybe_stop != nullptr && maybe_stop->stopped(); }
 
-  absl::Status Submit(CuStream stream) {
+  absl::Status Submit(StreamHandle stream) {
     if (stopped()) return Stopped(executable->entry());
     UOPD_TRY(executable->AllowShared(shape.shared_bytes));
     UOPD_ASSIGN(word, words->Take(maybe_stop));
     LaunchArguments arguments(buffers, vars, word->address());
     if (duration_ns != nullptr) {
-      UOPD_ASSIGN(begin, CudaEvent::Record(context, stream, true));
+      UOPD_ASSIGN(begin, GpuEvent::Record(context, stream, true));
     }
     const auto size = [](int64_t n) { return static_cast<unsigned>(n); };
-    const CuResult result = context->api().cuLaunchKernel(
+    const GpuOutcome result = context->api().Launch(
         executable->function(), size(shape.grid[0]), size(shape.grid[1]), size(shape.grid[2]),
-        size(shape.block[0]), size(shape.block[1]), size(shape.block[2]), size(shape.shared_bytes),
-        stream, nullptr, arguments.extra());
-    UOPD_TRY(WithFrame(context->Check(result, "cuLaunchKernel"),
-                       "launching kernel " + executable->entry()));
+        size(shape.block[0]), size(shape.block[1]), size(shape.block[2]),
+        executable->AddedShared(shape.shared_bytes), stream, nullptr, arguments.extra());
+    UOPD_TRY(WithFrame(context->Check(result), "launching kernel " + executable->entry()));
     if (duration_ns != nullptr) {
-      UOPD_ASSIGN(end, CudaEvent::Record(context, stream, true));
+      UOPD_ASSIGN(end, GpuEvent::Record(context, stream, true));
     }
     return absl::OkStatus();
   }
@@ -92,9 +91,9 @@ struct PendingLaunch {
 
 // A replay of a graph, until it is done.
 struct PendingReplay {
-  std::shared_ptr<const CudaRecordedProgram> program;
+  std::shared_ptr<const GpuRecordedProgram> program;
   std::vector<std::shared_ptr<Buffer>> owners;
-  std::vector<CuPointer> buffers;
+  std::vector<GpuPointer> buffers;
   std::shared_ptr<const StopFlag> maybe_stop;
   std::shared_ptr<StopWords> words;
   std::shared_ptr<const StopWords::Lease> word;
@@ -102,7 +101,7 @@ struct PendingReplay {
   bool stopped() const { return maybe_stop != nullptr && maybe_stop->stopped(); }
   const std::string& entry() const { return program->launches().front().executable->entry(); }
 
-  absl::Status Submit(CuStream stream) {
+  absl::Status Submit(StreamHandle stream) {
     if (stopped()) return Stopped(entry());
     UOPD_ASSIGN(word, words->Take(maybe_stop));
     return program->Launch(stream, buffers, word->address());
@@ -113,7 +112,7 @@ struct PendingReplay {
 template <class Pending>
 StreamQueue::Work WorkOf(std::shared_ptr<Pending> pending) {
   const bool host = std::ranges::any_of(pending->owners, [](const auto& b) { return IsHosts(*b); });
-  return {.submit = [pending](CuStream stream) { return pending->Submit(stream); },
+  return {.submit = [pending](StreamHandle stream) { return pending->Submit(stream); },
           .land = [pending] { return pending->Land(); },
           .reads_host = host,
           .writes_host = host};
@@ -121,15 +120,15 @@ StreamQueue::Work WorkOf(std::shared_ptr<Pending> pending) {
 
 }  // namespace
 
-absl::Status CudaStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) {
+absl::Status GpuStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) {
   for (size_t at = 0; at < src.size(); at += kPiece) {
     const auto piece = src.subspan(at, std::min(kPiece, src.size() - at));
     auto owner = dst.shared_from_this();
-    const CuPointer to = AddressAt(dst, dst_offset + at);
+    const GpuPointer to = AddressAt(dst, dst_offset + at);
     auto staging = std::make_shared<std::unique_ptr<Staging>>();
     queue_->Push({.submit =
                       [context = context_, &pool = heap_.staging(), owner, piece, to,
-                       staging](CuStream stream) {
+                       staging](StreamHandle stream) {
                         *staging = std::make_unique<Staging>(owner, pool, piece.size());
                         const void* from = piece.data();
                         if (void* pinned = (*staging)->data(); pinned != nullptr) {
@@ -137,8 +136,7 @@ absl::Status CudaStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, s
                           from = pinned;
                         }
                         return context->Check(
-                            context->api().cuMemcpyHtoDAsync_v2(to, from, piece.size(), stream),
-                            "cuMemcpyHtoDAsync_v2");
+                            context->api().CopyIn(to, from, piece.size(), stream));
                       },
                   .reads_host = true,
                   .writes_host = IsHosts(dst)});
@@ -146,21 +144,19 @@ absl::Status CudaStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, s
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) {
+absl::Status GpuStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) {
   for (size_t at = 0; at < dst.size(); at += kPiece) {
     const auto piece = dst.subspan(at, std::min(kPiece, dst.size() - at));
     auto owner = src.shared_from_this();
-    const CuPointer from = AddressAt(src, src_offset + at);
+    const GpuPointer from = AddressAt(src, src_offset + at);
     auto staging = std::make_shared<std::unique_ptr<Staging>>();
     queue_->Push({.submit =
                       [context = context_, &pool = heap_.staging(), owner, piece, from,
-                       staging](CuStream stream) {
+                       staging](StreamHandle stream) {
                         *staging = std::make_unique<Staging>(owner, pool, piece.size());
                         void* pinned = (*staging)->data();
-                        return context->Check(context->api().cuMemcpyDtoHAsync_v2(
-                                                  pinned != nullptr ? pinned : piece.data(), from,
-                                                  piece.size(), stream),
-                                              "cuMemcpyDtoHAsync_v2");
+                        return context->Check(context->api().CopyOut(
+                            pinned != nullptr ? pinned : piece.data(), from, piece.size(), stream));
                       },
                   .land =
                       [piece, staging] {
@@ -175,42 +171,39 @@ absl::Status CudaStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
-                                size_t bytes) {
+absl::Status GpuStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
+                               size_t bytes) {
   queue_->Push({.submit =
                     [context = context_, from = src.shared_from_this(), src_offset,
-                     to = dst.shared_from_this(), dst_offset, bytes](CuStream stream) {
-                      return context->Check(
-                          context->api().cuMemcpyAsync(AddressAt(*to, dst_offset),
-                                                       AddressAt(*from, src_offset), bytes, stream),
-                          "cuMemcpyAsync");
+                     to = dst.shared_from_this(), dst_offset, bytes](StreamHandle stream) {
+                      return context->Check(context->api().Copy(
+                          AddressAt(*to, dst_offset), AddressAt(*from, src_offset), bytes, stream));
                     },
                 .reads_host = IsHosts(src) || IsHosts(dst),
                 .writes_host = IsHosts(dst)});
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {
+absl::Status GpuStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {
   queue_->Push({.submit =
                     [context = context_, to = dst.shared_from_this(), offset, bytes,
-                     value](CuStream stream) {
-                      return context->Check(context->api().cuMemsetD8Async(
-                                                AddressAt(*to, offset),
-                                                static_cast<unsigned char>(value), bytes, stream),
-                                            "cuMemsetD8Async");
+                     value](StreamHandle stream) {
+                      return context->Check(context->api().Fill(AddressAt(*to, offset),
+                                                                static_cast<unsigned char>(value),
+                                                                bytes, stream));
                     },
                 .reads_host = IsHosts(dst),
                 .writes_host = IsHosts(dst)});
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoLaunch(Executable& executable, const LaunchShape& shape,
-                                  std::span<const BufferArg> buffers, std::span<const int64_t> vars,
-                                  int64_t* duration_ns,
-                                  const std::shared_ptr<const StopFlag>& stop) {
+absl::Status GpuStream::DoLaunch(Executable& executable, const LaunchShape& shape,
+                                 std::span<const BufferArg> buffers, std::span<const int64_t> vars,
+                                 int64_t* duration_ns,
+                                 const std::shared_ptr<const StopFlag>& stop) {
   auto launch = std::make_shared<PendingLaunch>();
   launch->context = context_;
-  launch->executable = std::static_pointer_cast<CudaExecutable>(executable.shared_from_this());
+  launch->executable = std::static_pointer_cast<GpuExecutable>(executable.shared_from_this());
   launch->shape = shape;
   for (const BufferArg& arg : buffers) {
     launch->owners.push_back(arg.buffer->shared_from_this());
@@ -224,10 +217,10 @@ absl::Status CudaStream::DoLaunch(Executable& executable, const LaunchShape& sha
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoReplay(const RecordedProgram& program, std::span<Buffer* const> buffers,
-                                  std::span<int64_t> durations_ns,
-                                  const std::shared_ptr<const StopFlag>& stop) {
-  const auto* graph = dynamic_cast<const CudaRecordedProgram*>(&program);
+absl::Status GpuStream::DoReplay(const RecordedProgram& program, std::span<Buffer* const> buffers,
+                                 std::span<int64_t> durations_ns,
+                                 const std::shared_ptr<const StopFlag>& stop) {
+  const auto* graph = dynamic_cast<const GpuRecordedProgram*>(&program);
   // The times of single kernels need events between them.
   if (graph == nullptr || !durations_ns.empty()) {
     return Stream::DoReplay(program, buffers, durations_ns, stop);
@@ -244,19 +237,19 @@ absl::Status CudaStream::DoReplay(const RecordedProgram& program, std::span<Buff
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoFree(std::shared_ptr<Buffer> buffer) {
+absl::Status GpuStream::DoFree(std::shared_ptr<Buffer> buffer) {
   queue_->PushDrop(std::move(buffer));
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoRecord(TimePoint point) {
+absl::Status GpuStream::DoRecord(TimePoint point) {
   queue_->PushRecord(std::move(point));
   return absl::OkStatus();
 }
 
-absl::Status CudaStream::DoWait(TimePoint until) {
+absl::Status GpuStream::DoWait(TimePoint until) {
   queue_->PushWait(std::move(until));
   return absl::OkStatus();
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT
-#include "devices/cuda/cuda_semaphore.h"
+#include "devices/gpu/gpu_semaphore.h"
 
 #include <utility>
 
-namespace uopd::devices::cuda {
+namespace uopd::devices::gpu {
 
-void CudaSemaphore::Signal(uint64_t value) {
+void GpuSemaphore::Signal(uint64_t value) {
   Semaphore::Signal(value);
   MutexLock lock(mu_);
   std::erase_if(promised_, [&](const auto& p) { return p.first <= value; });
 }
 
-void CudaSemaphore::Fail(absl::Status why) {
+void GpuSemaphore::Fail(absl::Status why) {
   Semaphore::Fail(std::move(why));
   MutexLock lock(mu_);
   promised_.clear();
 }
 
-CudaSemaphore* CudaSemaphore::Of(Semaphore& semaphore, const CudaDriver& driver) {
-  auto* own = dynamic_cast<CudaSemaphore*>(&semaphore);
+GpuSemaphore* GpuSemaphore::Of(Semaphore& semaphore, const GpuDriver& driver) {
+  auto* own = dynamic_cast<GpuSemaphore*>(&semaphore);
   return own != nullptr && &own->driver_ == &driver ? own : nullptr;
 }
 
-void CudaSemaphore::Promise(uint64_t value, Promised promised) {
+void GpuSemaphore::Promise(uint64_t value, Promised promised) {
   MutexLock lock(mu_);
   promised_.emplace_back(value, std::move(promised));
 }
 
-CudaSemaphore::Promised CudaSemaphore::PromiseOf(uint64_t value) const {
+GpuSemaphore::Promised GpuSemaphore::PromiseOf(uint64_t value) const {
   MutexLock lock(mu_);
   const std::pair<uint64_t, Promised>* best = nullptr;
   for (const auto& p : promised_) {
@@ -36,4 +36,4 @@ CudaSemaphore::Promised CudaSemaphore::PromiseOf(uint64_t value) const {
   return best != nullptr ? best->second : Promised{};
 }
 
-}  // namespace uopd::devices::cuda
+}  // namespace uopd::devices::gpu
