@@ -10,6 +10,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "devices/cpu/cpu_device.h"
+#include "devices/cuda/cuda_device.h"
+#include "devices/interp/interp_device.h"
 #include "devices/null/null_device.h"
 #include "devices/opencl/opencl_device.h"
 
@@ -41,6 +43,17 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   return null::NullDevice::Open(null);
 }
 
+// Even numbers are a GPU with warps of 32 lanes, odd ones a GPU with warps of 64.
+absl::StatusOr<std::shared_ptr<Device>> OpenInterp(int index, const RegistryOptions& options) {
+  interp::InterpOptions interp;
+  interp.index = index;
+  interp.shape = index % 2 == 0 ? interp::NvidiaShape() : interp::AmdShape();
+  interp.memory.limit_bytes = options.memory_limit_bytes;
+  interp.memory.poison = options.poison;
+  interp.background = BackgroundOf(options);
+  return interp::InterpDevice::Open(interp);
+}
+
 absl::StatusOr<std::shared_ptr<Device>> OpenOpenCl(int index, const RegistryOptions& options) {
   opencl::OpenClOptions cl;
   cl.index = index;
@@ -50,16 +63,31 @@ absl::StatusOr<std::shared_ptr<Device>> OpenOpenCl(int index, const RegistryOpti
   return opencl::OpenClDevice::Open(cl);
 }
 
+absl::StatusOr<std::shared_ptr<Device>> OpenCuda(int index, const RegistryOptions& options) {
+  cuda::CudaOptions cuda;
+  cuda.index = index;
+  cuda.memory_limit_bytes = options.memory_limit_bytes;
+  cuda.poison = options.poison;
+  cuda.ptx = options.cuda_ptx;
+  cuda.graphs = options.cuda_graphs;
+  return cuda::CudaDevice::Open(cuda);
+}
+
 // The drivers: one line for each. `count` says how many devices "all" stands for; null: none.
 struct Driver {
   const char* name;
   absl::StatusOr<std::shared_ptr<Device>> (*open)(int index, const RegistryOptions& options);
   int (*count)() = nullptr;
+  // Makes the compiler of a toolchain without a device. Null, or UNIMPLEMENTED: only the device has
+  // it.
+  absl::StatusOr<std::shared_ptr<const Compiler>> (*compiler)(std::string_view toolchain) = nullptr;
 };
 constexpr Driver kDrivers[] = {
     {"CPU", OpenCpu, [] { return 1; }},
     {"NULL", OpenNull},
+    {"INTERP", OpenInterp},
     {"CL", OpenOpenCl, opencl::CountDevices},
+    {"CUDA", OpenCuda, cuda::CountCudaDevices, cuda::CudaCompilerFor},
 };
 
 const Driver* FindDriver(const std::string& name) {
@@ -150,11 +178,14 @@ absl::StatusOr<std::unique_ptr<Registry>> Registry::Of(
       devices, ",", [](std::string* out, const auto& device) { out->append(device->info().name); });
   UOPD_ASSIGN(auto registry, Create(std::move(options)));
   MutexLock lock(registry->mu_);
-  for (size_t i = 0; i < devices.size(); ++i) registry->slots_[i]->device = devices[i];
+  for (size_t i = 0; i < devices.size(); ++i) {
+    registry->slots_[i]->device = devices[i];
+    registry->slots_[i]->fixed = true;
+  }
   return registry;
 }
 
-absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
+absl::StatusOr<std::pair<Registry::Slot*, DeviceName>> Registry::Find(std::string_view text) const {
   DeviceName name = names_.front();
   if (!text.empty()) {
     UOPD_ASSIGN(name, DeviceName::Parse(text));
@@ -169,7 +200,13 @@ absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
                       [](std::string* out, const DeviceName& n) { out->append(n.Text()); }),
         "."));
   }
-  Slot& slot = *slots_[static_cast<size_t>(found - names_.begin())];
+  return std::pair(slots_[static_cast<size_t>(found - names_.begin())].get(), std::move(name));
+}
+
+absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
+  UOPD_ASSIGN(const auto found, Find(text));
+  const auto& [named, name] = found;
+  Slot& slot = *named;
   if (auto known = Known(slot)) return *std::move(known);
   MutexLock opening(slot.opening);
   if (auto known = Known(slot)) return *std::move(known);  // another thread was first
@@ -177,19 +214,47 @@ absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
       options_.open ? options_.open(name) : FindDriver(name.driver)->open(name.index, options_);
   MutexLock lock(mu_);
   if (!opened.ok()) {
-    slot.failure = WithFrame(opened.status(), "opening device " + key);
+    slot.failure = WithFrame(opened.status(), "opening device " + name.Text());
     slot.retry_at = Clock::now() + options_.retry;
+    if (slot.device != nullptr) return slot.device;  // lost, and says why itself
     return slot.failure;
   }
   slot.device = *std::move(opened);
+  slot.lost = false;
   return slot.device;
 }
 
-std::optional<absl::StatusOr<std::shared_ptr<Device>>> Registry::Known(const Slot& slot) const {
+std::optional<absl::StatusOr<std::shared_ptr<Device>>> Registry::Known(Slot& slot) const {
   MutexLock lock(mu_);
+  if (slot.device != nullptr && (slot.fixed || slot.device->status().ok())) {
+    slot.lost = false;
+    return slot.device;
+  }
+  if (slot.device != nullptr && !slot.lost) {
+    slot.lost = true;
+    slot.retry_at = Clock::now() + options_.retry;
+  }
+  if (Clock::now() >= slot.retry_at) return std::nullopt;
   if (slot.device != nullptr) return slot.device;
-  if (!slot.failure.ok() && Clock::now() < slot.retry_at) return slot.failure;
+  if (!slot.failure.ok()) return slot.failure;
   return std::nullopt;
+}
+
+absl::StatusOr<std::shared_ptr<const Compiler>> Registry::CompilerFor(std::string_view text,
+                                                                      std::string_view toolchain) {
+  UOPD_ASSIGN(const auto found, Find(text));
+  const Driver& driver = *FindDriver(found.second.driver);
+  if (driver.compiler != nullptr && !toolchain.empty()) {
+    auto compiler = driver.compiler(toolchain);
+    if (!absl::IsUnimplemented(compiler.status())) return compiler;
+  }
+  UOPD_ASSIGN(const auto device, Get(text));
+  if (!toolchain.empty() && toolchain != device->target().toolchain) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the toolchain here (", device->target().toolchain,
+                     ") is not the one asked for (", std::string(toolchain), ")"));
+  }
+  return std::shared_ptr<const Compiler>(device, &device->compiler());
 }
 
 bool Registry::Settled() const {

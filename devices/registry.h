@@ -5,6 +5,9 @@
 // device that fails to open is tried again at a later use (RegistryOptions::retry), so a driver
 // that comes back is found. A caller that asks before that gets the last error at once. While a
 // driver opens, only callers that ask for the same device wait.
+//
+// A device that is lost stays what Get returns until it has been lost for that time. Then the driver
+// opens it anew, and Get returns the new one. Who holds the lost device keeps it.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -13,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/mutex.h"
@@ -44,8 +48,10 @@ struct RegistryOptions {
   // before. This finds code that relies on work being done when a call returns. Below 0: the devices
   // run inline.
   int force_async_us = -1;
-  bool poison = false;  // fill new buffers with a pattern, to find reads of fresh memory
-  // The time after a failure to open, before the device is tried again.
+  bool poison = false;      // fill new buffers with a pattern, to find reads of fresh memory
+  bool cuda_ptx = false;    // CUDA devices take PTX, even if libnvrtc is there
+  bool cuda_graphs = true;  // CUDA devices replay recorded sequences as graphs
+  // The time after a failure to open, or after a loss, before the device is tried again.
   std::chrono::milliseconds retry{10'000};
   // The function that opens a device. Null: the driver of that name opens it.
   std::function<absl::StatusOr<std::shared_ptr<Device>>(const DeviceName&)> open;
@@ -71,6 +77,12 @@ class Registry {
   // "" is the default device. INVALID_ARGUMENT: a wrong name. NOT_FOUND: a device that is not
   // configured. UNAVAILABLE, or the driver's own status: the device does not open.
   absl::StatusOr<std::shared_ptr<Device>> Get(std::string_view name) UOPD_EXCLUDES(mu_);
+  // The compiler that has this Target::toolchain, for code of the device `name`. "" is any toolchain.
+  // Opens the device only if its compiler needs that. FAILED_PRECONDITION: the compiler here is
+  // another. Other errors as Get.
+  absl::StatusOr<std::shared_ptr<const Compiler>> CompilerFor(std::string_view name,
+                                                              std::string_view toolchain)
+      UOPD_EXCLUDES(mu_);
   // Every configured device in the order of configuration. Opens each device that can be opened.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);
   // True when List would open nothing: every device is open, or failed to open a moment ago.
@@ -89,11 +101,14 @@ class Registry {
     std::shared_ptr<Device> device;  // null: not open
     absl::Status failure;            // of the last attempt to open
     Clock::time_point retry_at;
+    bool lost = false;   // somebody has seen that `device` is lost
+    bool fixed = false;  // `device` came open, and is never opened again
   };
-  // What is known without opening the device. nullopt: nothing, or the last failure is too long
-  // ago.
-  std::optional<absl::StatusOr<std::shared_ptr<Device>>> Known(const Slot& slot) const
-      UOPD_EXCLUDES(mu_);
+  // The slot of a name, and the name. INVALID_ARGUMENT and NOT_FOUND as Get.
+  absl::StatusOr<std::pair<Slot*, DeviceName>> Find(std::string_view text) const;
+  // What is known without opening the device. nullopt: nothing, or the last failure or loss is too
+  // long ago.
+  std::optional<absl::StatusOr<std::shared_ptr<Device>>> Known(Slot& slot) const UOPD_EXCLUDES(mu_);
 
   const RegistryOptions options_;
   std::vector<DeviceName> names_;             // constant after Create

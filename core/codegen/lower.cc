@@ -209,9 +209,11 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;
   UOPD_TRY(check());
   const int64_t grid_x = out.launch.grid[0].Evaluate(LargestValues(ctx, sink));
-  const int64_t at_once = std::clamp<int64_t>(grid_x, 1, std::max(target.threads, 1));
-  const int64_t rounds = (grid_x + at_once - 1) / at_once;
-  out.estimate_ns = ns * static_cast<double>(rounds);
+  out.estimate_ns = LaunchNs(ns, grid_x, out.launch.block[0].Evaluate({}), target);
+  if (target.blocks && out.estimate_ns > kLongLaunchNs) {
+    out.polls = true;
+    out.linear = PollAtStart(ctx, out.linear);
+  }
   if (absl::Status s = ir::Verify(ctx, out.linear, ir::Level::kLinear); !s.ok()) {
     UOPD_TRY(check());
     return WithFrame(absl::InternalError(StatusText(s)),

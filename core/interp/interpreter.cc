@@ -13,6 +13,8 @@ namespace {
 using ir::Dtype;
 
 constexpr int64_t kMostThreads = 1 << 16;  // of a block
+// A look at the stop word each so many instructions: a thousand take well below a tenth of a second.
+constexpr uint64_t kStepsBetweenChecks = 1 << 10;
 
 class Runner {
  public:
@@ -47,7 +49,10 @@ class Runner {
     int64_t value = 0, size = 0;
   };
 
-  bool Stopped() const { return arguments_.maybe_stop != nullptr && *arguments_.maybe_stop != 0; }
+  bool Stopped() const {
+    return arguments_.maybe_stop != nullptr &&
+           arguments_.maybe_stop->load(std::memory_order_relaxed) != 0;
+  }
 
   Value* Register(Operand o, size_t lane = 0) {
     return &values_[(o.reg + (o.lanes > 1 ? lane : 0)) * threads_];
@@ -64,6 +69,7 @@ class Runner {
     const auto instructions = program_.instructions();
     for (uint32_t pc = 0; pc < instructions.size(); ++pc) {
       const Instruction& in = instructions[pc];
+      if (++steps_ % kStepsBetweenChecks == 0 && Stopped()) return absl::OkStatus();
       spent_ += static_cast<double>(threads_ * std::max<uint32_t>(1, in.out.lanes));
       if (spent_ > arguments_.budget)
         return absl::ResourceExhaustedError("the launch has too many operations to be interpreted");
@@ -351,6 +357,7 @@ class Runner {
   std::vector<Value> values_;  // [register][thread]
   int64_t at_[3] = {0, 0, 0};  // the block
   double spent_ = 0;
+  uint64_t steps_ = 0;  // instructions of blocks
 };
 
 }  // namespace
@@ -365,6 +372,13 @@ absl::Status Run(const Program& program, const LaunchArguments& arguments) {
     threads *= n;
   }
   if (threads > kMostThreads) return absl::InvalidArgumentError("a block has too many threads");
+  for (size_t d = 0; d < 3; ++d) {
+    const int64_t want = program.block_size(d);
+    if (want != 0 && want != arguments.block[d])
+      return absl::InvalidArgumentError(Cat("the launch has blocks of ", arguments.block[d],
+                                            " threads along dimension ", d,
+                                            ", and the kernel is for ", want));
+  }
   if (!program.has_blocks() && threads != 1)
     return absl::InvalidArgumentError("the kernel is not for blocks of threads");
   return Runner(program, arguments, threads).Run();

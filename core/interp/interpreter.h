@@ -12,7 +12,9 @@
 // Kernels without blocks run as one thread of each block. Their shared arrays last for the whole launch, and
 // a load of an element that no earlier thread stored would wait for ever, so it is reported.
 #pragma once
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "core/base/status.h"
@@ -26,7 +28,7 @@ struct LaunchArguments {
   int64_t warp_lanes = 32;
   std::span<const std::span<std::byte>> buffers;  // by slot
   std::span<const int64_t> variables;
-  const volatile uint32_t* maybe_stop = nullptr;  // not 0: the launch ends
+  const std::atomic<uint32_t>* maybe_stop = nullptr;  // not 0: the launch ends soon
   double budget = 1e12;  // operations of single threads; RESOURCE_EXHAUSTED above
 };
 

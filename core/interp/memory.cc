@@ -53,7 +53,8 @@ Memory::Memory(const Program& program, const LaunchArguments& arguments, int64_t
       const auto slot = static_cast<size_t>(array.slot);
       if (slot < arguments.buffers.size()) {
         place.data = arguments.buffers[slot].data();
-        place.elements = static_cast<int64_t>(arguments.buffers[slot].size()) / place.bytes;
+        place.elements = std::min(
+            place.elements, static_cast<int64_t>(arguments.buffers[slot].size()) / place.bytes);
       }
       if (program.Stores(i)) place.shadows.resize(static_cast<size_t>(place.elements));
     } else {

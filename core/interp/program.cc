@@ -149,6 +149,8 @@ class ProgramMaker {
         const auto type = static_cast<ir::AxisType>(in.numbers[0]);
         if (type == ir::AxisType::GLOBAL || type == ir::AxisType::LOCAL) {
           out_.has_blocks_ = true;
+          if (type == ir::AxisType::LOCAL && u.src(0).Is(Op::CONST))
+            out_.block_size_[in.numbers[1]] = u.src(0).const_int();
         } else if (type != ir::AxisType::THREAD) {
           return Bad("a SPECIAL is of no known kind");
         }

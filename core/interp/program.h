@@ -96,6 +96,8 @@ class Program {
   std::span<const Constant> constants() const { return constants_; }
   // Whether the kernel is for a grid of blocks of threads; else for a row of threads.
   bool has_blocks() const { return has_blocks_; }
+  // The threads of a block along dimension d that the kernel is for; 0: any number.
+  int64_t block_size(size_t d) const { return block_size_[d]; }
   bool has_barriers() const { return has_barriers_; }
   bool Stores(uint32_t array) const { return stored_[array]; }
   size_t variables() const { return variables_; }
@@ -114,6 +116,7 @@ class Program {
   std::vector<bool> stored_;
   std::vector<std::string> texts_;
   size_t registers_ = 0, variables_ = 0;
+  int64_t block_size_[3] = {0, 0, 0};
   bool has_blocks_ = false, has_barriers_ = false;
 };
 

@@ -17,6 +17,8 @@ namespace uopd::render {
 absl::StatusOr<std::string> RenderLlvmIr(ir::UOpContext& ctx, ir::UOp linear, std::string_view name,
                                          std::span<const std::string> variables);
 
-inline constexpr Renderer kLlvmIr{CodeFormat::kLlvmIr, "llvm_ir", 3, RenderLlvmIr};
+inline constexpr Renderer kLlvmIr{CodeFormat::kLlvmIr, "llvm_ir", 3, [](const Request& r) {
+                                    return RenderLlvmIr(r.ctx, r.linear, r.name, r.variables);
+                                  }};
 
 }  // namespace uopd::render

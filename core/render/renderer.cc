@@ -2,14 +2,20 @@
 #include "core/render/renderer.h"
 
 #include "core/base/text.h"
-#include "core/render/c_style.h"
+#include "core/render/c_like/c.h"
+#include "core/render/c_like/cuda_c.h"
+#include "core/render/c_like/hip_c.h"
+#include "core/render/c_like/metal.h"
+#include "core/render/c_like/opencl_c.h"
+#include "core/render/linear.h"
 #include "core/render/llvm_ir.h"
 
 namespace uopd::render {
 namespace {
 
 // All renderers.
-constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC};
+constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC,     &kOpenClC, &kCudaC,
+                                          &kHipC,   &kMetal, &kLinear};
 
 }  // namespace
 

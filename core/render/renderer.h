@@ -12,6 +12,16 @@
 
 namespace uopd::render {
 
+// What to render. Plain data; the referenced objects outlive the call.
+struct Request {
+  ir::UOpContext& ctx;
+  ir::UOp linear;  // REQUIRES: it passed ir::Verify(..., Level::kLinear)
+  std::string_view name;
+  std::span<const std::string> variables;  // in the order of the launch's values
+  const Target& target;
+  size_t buffers = 0;  // slots of the kernel, used or not
+};
+
 // Stateless: any thread may call `render` with a context of its own.
 struct Renderer {
   CodeFormat format;
@@ -19,9 +29,7 @@ struct Renderer {
   int version;            // of the text: raise it with every change of the text
   // The text of a function `name` that takes the buffers of the kernel and the values of
   // `variables`, in this order. UNIMPLEMENTED names an op and dtype that have no rendering.
-  // REQUIRES: the kernel passed ir::Verify(..., Level::kLinear).
-  absl::StatusOr<std::string> (*render)(ir::UOpContext& ctx, ir::UOp linear, std::string_view name,
-                                        std::span<const std::string> variables);
+  absl::StatusOr<std::string> (*render)(const Request& request);
 
   std::string Key() const;  // "llvm_ir=3": part of the environment key of cached kernels
 };

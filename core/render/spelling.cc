@@ -39,13 +39,13 @@ constexpr OpSpelling kOps[] = {
     {Op::CMPNE, "$0 != $1", "$0 != $1", "$0 != $1", "fcmp une", "icmp ne", "icmp ne"},
     {Op::CMPEQ, "$0 == $1", "$0 == $1", "$0 == $1", "fcmp oeq", "icmp eq", "icmp eq"},
     {Op::WHERE, "$0 ? $1 : $2", "$0 ? $1 : $2", "$0 ? $1 : $2", "", "", ""},
-    {Op::MULACC, "__builtin_fma$F($0, $1, $2)", "", "", "@llvm.fmuladd", "", ""},
-    {Op::SQRT, "__builtin_sqrt$F($0)", "", "", "@llvm.sqrt", "", ""},
-    {Op::TRUNC, "__builtin_trunc$F($0)", "", "", "@llvm.trunc", "", ""},
-    {Op::EXP2, "__builtin_exp2$F($0)", "", "", "@llvm.exp2", "", ""},
-    {Op::LOG2, "__builtin_log2$F($0)", "", "", "@llvm.log2", "", ""},
-    {Op::SIN, "__builtin_sin$F($0)", "", "", "@llvm.sin", "", ""},
-    {Op::POW, "__builtin_pow$F($0, $1)", "", "", "@llvm.pow", "", ""},
+    {Op::MULACC, "$@fma($0, $1, $2)", "", "", "@llvm.fmuladd", "", ""},
+    {Op::SQRT, "$@sqrt($0)", "", "", "@llvm.sqrt", "", ""},
+    {Op::TRUNC, "$@trunc($0)", "", "", "@llvm.trunc", "", ""},
+    {Op::EXP2, "$@exp2($0)", "", "", "@llvm.exp2", "", ""},
+    {Op::LOG2, "$@log2($0)", "", "", "@llvm.log2", "", ""},
+    {Op::SIN, "$@sin($0)", "", "", "@llvm.sin", "", ""},
+    {Op::POW, "$@pow($0, $1)", "", "", "@llvm.pow", "", ""},
 };
 
 }  // namespace

@@ -19,7 +19,8 @@ absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
         Cat("the kernel has ", out.kernel.linear.n_src(), " lines; the limit is ", max_lines));
   }
   UOPD_ASSIGN(out.source,
-              renderer->render(overlay, out.kernel.linear, kCandidateEntry, out.kernel.variables));
+              renderer->render({overlay, out.kernel.linear, kCandidateEntry, out.kernel.variables,
+                                target, out.kernel.buffers.size()}));
   out.kernel.linear = ir::UOp();
   out.opts = out.kernel.applied;
   Hasher hasher;

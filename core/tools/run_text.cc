@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/gpu_targets.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
@@ -12,8 +13,7 @@
 #include "core/ir/io/render_expr.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
-#include "core/render/c_style.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/renderer.h"
 #include "core/schedule/schedule.h"
 #include "core/tools/passes.h"
 #include "core/tools/split.h"
@@ -45,6 +45,7 @@ class Runner {
     if (name == "schedule") return Schedule(value);
     if (name == "lower") return Lower(value);
     if (name == "render") return Render(value);
+    if (name == "target") return SetTarget(value);
     if (name == "expr") {
       output_ = ir::RenderExpr(root_, 10000) + "\n";
       return absl::OkStatus();
@@ -96,25 +97,43 @@ class Runner {
       UOPD_ASSIGN(opts, ParseOpts(opts_text));
       options.opts = &opts;
     }
-    UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, DefaultTarget(), options));
+    UOPD_ASSIGN(lowered_.emplace(), codegen::Lower(ctx_, root_, target_, options));
     root_ = lowered_->linear;
     return absl::OkStatus();
   }
 
+  // The renderer of a language; "" is that of the target.
   absl::Status Render(std::string_view language) {
     if (!lowered_) UOPD_TRY(Lower(""));
+    CodeFormat format = target_.format;
     if (language == "c") {
-      UOPD_ASSIGN(output_.emplace(),
-                  render::RenderC(ctx_, root_, lowered_->name, lowered_->variables));
-      return absl::OkStatus();
+      format = CodeFormat::kC;
+    } else if (language == "llvm") {
+      format = CodeFormat::kLlvmIr;
+    } else if (!language.empty()) {
+      return Invalid(Cat("language (", language, ") is none of c, llvm"));
     }
-    if (language != "llvm") return Invalid(Cat("language (", language, ") is none of c, llvm"));
+    UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(format));
     UOPD_ASSIGN(output_.emplace(),
-                render::RenderLlvmIr(ctx_, root_, lowered_->name, lowered_->variables));
+                renderer->render({ctx_, root_, lowered_->name, lowered_->variables, target_,
+                                  lowered_->buffers.size()}));
+    return absl::OkStatus();
+  }
+
+  absl::Status SetTarget(std::string_view arch) {
+    const auto target = GpuTarget(arch);
+    if (!target) {
+      std::string known;
+      for (const std::string_view name : GpuArchitectures())
+        Append(known, known.empty() ? "" : ", ", name);
+      return Invalid(Cat("architecture (", arch, ") is none of ", known));
+    }
+    target_ = *target;
     return absl::OkStatus();
   }
 
   ir::UOpContext ctx_;
+  Target target_ = DefaultTarget();
   ir::UOp root_;
   std::vector<ir::UOp> lines_;  // by id in the text
   std::optional<codegen::LoweredKernel> lowered_;

@@ -44,7 +44,10 @@ int List() {
   ListStep("schedule", "[bf16|f16]",
            "the kernels of a tensor graph, with their buffers; may round products to the dtype");
   ListStep("lower", "[OPT+OPT|noopt]", "all of codegen: a kernel becomes a linear kernel");
-  ListStep("render", "c|llvm", "a linear kernel as text; another one is lowered first");
+  ListStep("target", "ARCH", "from here on for another chip: sm_90, gfx942, opencl, ...");
+  ListStep("render", "[c|llvm]",
+           "a linear kernel as text, by default in the target's language; another one is lowered "
+           "first");
   ListStep("expr", "", "the root as one expression");
   std::printf("rule sets\n");
   for (const uopd::rewrite::RuleSet* set : uopd::rules::AllRuleSets()) {

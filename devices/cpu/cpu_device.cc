@@ -28,9 +28,11 @@ class CpuExecutable final : public HostExecutable {
         cpu_(*device),
         code_(std::move(code)) {}
 
-  absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
+  absl::Status Run(const LaunchShape& shape, const Arguments& arguments,
                    const StopFlag& stop) override {
     const KernelEntry entry = code_->entry();
+    void* const* buffers = arguments.buffers;
+    const int64_t* vars = arguments.vars;
     if (shape.shared_bytes > 0) return RunShared(shape, buffers, vars, stop);
     cpu_.threads().ParallelFor(
         shape.grid[0], [=](int64_t thread) { entry(buffers, vars, thread); }, &stop);

@@ -12,7 +12,7 @@ namespace {
 class NullExecutable final : public HostExecutable {
  public:
   using HostExecutable::HostExecutable;
-  absl::Status Run(const LaunchShape&, void* const*, const int64_t*, const StopFlag&) override {
+  absl::Status Run(const LaunchShape&, const Arguments&, const StopFlag&) override {
     static_cast<NullDevice&>(device()).CountLaunch();
     return absl::OkStatus();
   }

@@ -2,7 +2,6 @@
 #include "server/worker/compile_job.h"
 
 #include "core/base/bytes.h"
-#include "core/base/text.h"
 
 namespace uopd::worker {
 
@@ -27,14 +26,8 @@ absl::StatusOr<CompileRequest> CompileRequest::Decode(std::string_view bytes) {
 namespace {
 
 absl::StatusOr<std::string> Run(WorkerState& state, const CompileRequest& request) {
-  UOPD_ASSIGN(const auto device, state.Device(request.device));
-  if (!request.toolchain.empty() && request.toolchain != device->target().toolchain) {
-    return absl::FailedPreconditionError(Cat("the worker's toolchain (", device->target().toolchain,
-                                             ") is not the one asked for (", request.toolchain,
-                                             ")"));
-  }
-  const devices::Compiler& compiler = device->compiler();
-  return request.draft ? compiler.CompileDraft(request.source) : compiler.Compile(request.source);
+  UOPD_ASSIGN(const auto compiler, state.CompilerFor(request.device, request.toolchain));
+  return request.draft ? compiler->CompileDraft(request.source) : compiler->Compile(request.source);
 }
 
 }  // namespace

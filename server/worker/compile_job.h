@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Jobs "compile" and "compile draft": source text in, object bytes out. They use the compiler of a
-// device.
+// device, and open the device only if its compiler needs it: a GPU's context does not fit the limit
+// of the worker's address space.
 //
 // A toolchain that aborts ends the worker, but not the daemon.
 #pragma once

@@ -74,6 +74,7 @@ std::string WorkerSetup::Encode() const {
   PutString(out, devices);
   PutVarint(out, device_memory_bytes);
   PutSigned(out, cpu_threads);
+  PutVarint(out, cuda_ptx ? 1 : 0);
   return out;
 }
 
@@ -81,26 +82,41 @@ absl::StatusOr<WorkerSetup> WorkerSetup::Decode(std::string_view bytes) {
   WorkerSetup out;
   ByteReader reader(bytes);
   int64_t nice, cpu_threads;
+  uint64_t cuda_ptx;
   if (!reader.String(out.name) || !reader.Varint(out.address_space_bytes) ||
       !reader.Varint(out.retire_after_jobs) || !reader.Varint(out.retire_above_rss_bytes) ||
       !reader.Signed(nice) || !reader.String(out.devices) ||
-      !reader.Varint(out.device_memory_bytes) || !reader.Signed(cpu_threads) || !reader.done()) {
+      !reader.Varint(out.device_memory_bytes) || !reader.Signed(cpu_threads) ||
+      !reader.Varint(cuda_ptx) || cuda_ptx > 1 || !reader.done()) {
     return absl::DataLossError("malformed worker setup");
   }
   out.nice = static_cast<int>(nice);
   out.cpu_threads = static_cast<int>(cpu_threads);
+  out.cuda_ptx = cuda_ptx == 1;
   return out;
 }
 
-absl::StatusOr<std::shared_ptr<devices::Device>> WorkerState::Device(std::string_view name) {
+absl::StatusOr<devices::Registry*> WorkerState::Devices() {
   if (registry_ == nullptr) {
     devices::RegistryOptions options;
     options.devices = setup_.devices;
     options.memory_limit_bytes = setup_.device_memory_bytes;
     options.cpu_threads = setup_.cpu_threads;
+    options.cuda_ptx = setup_.cuda_ptx;
     UOPD_ASSIGN(registry_, devices::Registry::Create(options));
   }
-  return registry_->Get(name);
+  return registry_.get();
+}
+
+absl::StatusOr<std::shared_ptr<devices::Device>> WorkerState::Device(std::string_view name) {
+  UOPD_ASSIGN(devices::Registry * registry, Devices());
+  return registry->Get(name);
+}
+
+absl::StatusOr<std::shared_ptr<const devices::Compiler>> WorkerState::CompilerFor(
+    std::string_view device, std::string_view toolchain) {
+  UOPD_ASSIGN(devices::Registry * registry, Devices());
+  return registry->CompilerFor(device, toolchain);
 }
 
 std::string EncodeJob(std::string_view name, std::string_view payload) {

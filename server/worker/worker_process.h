@@ -35,6 +35,7 @@ struct WorkerSetup {
   std::string devices = "CPU";          // as in RegistryOptions
   uint64_t device_memory_bytes = 0;
   int cpu_threads = 0;
+  bool cuda_ptx = false;
 
   std::string Encode() const;
   static absl::StatusOr<WorkerSetup> Decode(std::string_view bytes);
@@ -47,8 +48,13 @@ class WorkerState {
   const WorkerSetup& setup() const { return setup_; }
   // Opens the device at first use. Errors as Registry::Get.
   absl::StatusOr<std::shared_ptr<devices::Device>> Device(std::string_view name);
+  // As Registry::CompilerFor.
+  absl::StatusOr<std::shared_ptr<const devices::Compiler>> CompilerFor(std::string_view device,
+                                                                       std::string_view toolchain);
 
  private:
+  absl::StatusOr<devices::Registry*> Devices();
+
   const WorkerSetup setup_;
   std::unique_ptr<devices::Registry> registry_;
 };

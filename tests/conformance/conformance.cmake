@@ -2,18 +2,25 @@
 if(NOT TARGET uopd_devices)
   return()
 endif()
+# A CUDA driver over host memory.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/cuda/*.cc)
+add_library(uopd_fake_cuda STATIC ${sources})
+target_link_libraries(uopd_fake_cuda PUBLIC uopd_devices_cuda)
+
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*_test.cc)
 add_executable(conformance_test ${sources})
 uopd_test_program(conformance_test)
-target_link_libraries(conformance_test PRIVATE uopd_devices GTest::gmock GTest::gtest GTest::gtest_main)
+target_link_libraries(conformance_test PRIVATE uopd_devices uopd_fake_cuda GTest::gmock GTest::gtest GTest::gtest_main)
 uopd_register_tests(conformance_test conformance)
 
 uopd_unit_tests(devices/api)
 uopd_unit_tests(devices/api/host)
 uopd_unit_tests(devices/dl)
 uopd_unit_tests(devices/null)
+uopd_unit_tests(devices/interp)
 uopd_unit_tests(devices/opencl uopd_devices)
 target_sources(devices_opencl_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/devices/opencl/fake_opencl.cc)
+uopd_unit_tests(devices/cuda uopd_fake_cuda uopd_devices)
 uopd_unit_tests(devices)
 
 # The wire, spoken by code that protoc generates for another language.

@@ -27,6 +27,9 @@ struct Case {
   bool always_late = false;
   // Says why such a device cannot be tested on this machine; "" if it can. Null: it always can.
   std::string (*missing)() = nullptr;
+  // Opens the device. Null: the registry's driver.
+  absl::StatusOr<std::shared_ptr<Device>> (*open)(int index,
+                                                  const RegistryOptions& options) = nullptr;
 };
 
 inline std::string NameOf(const Case& c) {
@@ -45,6 +48,9 @@ class DeviceConformance : public testing::TestWithParam<Case> {
     options.memory_limit_bytes = kLimit;
     options.poison = true;
     options.force_async_us = GetParam().force_async_us;
+    if (auto* open = GetParam().open; open != nullptr) {
+      options.open = [open, options](const DeviceName& name) { return open(name.index, options); };
+    }
     auto registry = Registry::Create(options);
     ASSERT_TRUE(registry.ok()) << registry.status();
     registry_ = *std::move(registry);

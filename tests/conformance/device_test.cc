@@ -8,6 +8,9 @@
 #include <cstring>
 #include <thread>
 
+#include "devices/cuda/cuda_device.h"
+#include "tests/support/cuda/fake_cuda.h"
+
 namespace uopd::devices {
 namespace {
 
@@ -174,7 +177,7 @@ TEST_P(DeviceConformance, ObjectsKeepTheirDeviceOpen) {
   registry_ = nullptr;
   stream_ = nullptr;
   EXPECT_FALSE(weak.expired());
-  std::memset(buffer->host_data(), 1, 16);
+  if (buffer->host_data() != nullptr) std::memset(buffer->host_data(), 1, 16);
   buffer = nullptr;
   kernel = nullptr;
   EXPECT_TRUE(weak.expired());
@@ -221,14 +224,50 @@ constexpr char kAdder[] = R"(define void @k(ptr %buffers, ptr %vars, i64 %thread
 }
 )";
 
-INSTANTIATE_TEST_SUITE_P(All, DeviceConformance,
-                         testing::Values(Case{"NULL", CodeFormat::kC, "nothing"},
-                                         Case{"NULL", CodeFormat::kC, "nothing", nullptr, 200},
-                                         Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder},
-                                         Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200}),
-                         [](const testing::TestParamInfo<Case>& info) {
-                           return NameOf(info.param);
-                         });
+// The CUDA driver over a fake of NVIDIA's library.
+absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOptions& options) {
+  static auto* const fake = new tests::FakeCuda;  // outlives every thread of the driver
+  static auto* const driver = cuda::CudaDriver::Create(fake->Api()).value().release();
+  return cuda::CudaDevice::Open({.index = index,
+                                 .memory_limit_bytes = options.memory_limit_bytes,
+                                 .poison = options.poison,
+                                 .ptx = true,
+                                 .driver = driver,
+                                 .ptxc = "/nowhere/uopd-ptxc"});
+}
+
+constexpr char kNoLines[] = "kernel k\n%0 = LINEAR\n";
+constexpr char kLinearAdder[] = R"(kernel k
+variables n
+%0 = CONST<index> {1}
+%1 = STACK<index> %0
+%2 = PARAM<i32> %1 {0, GLOBAL}
+%3 = PARAM<i32> %1 {1, GLOBAL}
+%4 = DEFINE_VAR<index> {0, 9, "n"}
+%5 = CAST<i64> %4
+%6 = CAST<i32> %5
+%7 = CONST<i64> {0}
+%8 = INDEX<i32> %2, %7
+%9 = LOAD<i32> %8
+%10 = INDEX<i32> %3, %7
+%11 = LOAD<i32> %10
+%12 = ADD<i32> %9, %11
+%13 = ADD<i32> %12, %6
+%14 = STORE %10, %13
+%15 = LINEAR %2, %3, %4, %5, %6, %8, %9, %10, %11, %12, %13, %14
+)";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, DeviceConformance,
+    testing::Values(Case{"NULL", CodeFormat::kC, "nothing"},
+                    Case{"NULL", CodeFormat::kC, "nothing", nullptr, 200},
+                    Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder},
+                    Case{"CPU", CodeFormat::kLlvmIr, kNothing, kAdder, 200},
+                    Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder},
+                    Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder, 200},
+                    Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4", -1, true, nullptr,
+                         OpenFakeCuda}),
+    [](const testing::TestParamInfo<Case>& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace uopd::devices

@@ -9,7 +9,7 @@
 #include "core/ir/io/print.h"
 #include "core/ir/shape.h"
 #include "core/ir/verify/spec.h"
-#include "core/render/c_style.h"
+#include "core/render/c_like/c.h"
 #include "core/render/llvm_ir.h"
 #include "tests/support/amx_emulator.h"
 #include "tests/support/guarded_memory.h"

@@ -14,13 +14,22 @@ namespace uopd::codegen {
 inline constexpr double kLongNs = 10e6;
 // Work between two polls.
 inline constexpr double kPollNs = 250e3;
+// On targets with blocks each block of a launch that is estimated to run longer than this polls before it begins.
+// (Drivers for other targets read the stop word between two threads.)
+inline constexpr double kLongLaunchNs = 100e6;
 
 // Estimated run time of one thread of a launch. REQUIRES: a linear kernel.
 double ProgramNs(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
+
+// Estimated run time of a launch whose threads take `thread_ns` each. `blocks` is the grid's first dimension and
+// `threads` the number of threads of a block.
+double LaunchNs(double thread_ns, int64_t blocks, int64_t threads, const Target& target);
 
 // The kernel with a tag on some RANGEs: a loop with tag n polls before every n iterations. Tags go
 // to the innermost loops that are estimated to run longer than kPollNs, so the hot loops inside of
 // them do not change. Call it for kernels over kLongNs.
 ir::UOp AddPolls(ir::UOpContext& ctx, ir::UOp linear, const Target& target);
+// The kernel with the tag 1 on its LINEAR: blocks poll before they begin.
+ir::UOp PollAtStart(ir::UOpContext& ctx, ir::UOp linear);
 
 }  // namespace uopd::codegen

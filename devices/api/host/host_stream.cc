@@ -13,14 +13,23 @@ namespace {
 // The flag of a launch without a StopFlag.
 const StopFlag kNeverStopped;
 
-// Addresses of a launch as HostExecutable expects them. The address of the stop word is before the
+// Buffers of a launch as HostExecutable expects them. The address of the stop word is before the
 // first buffer.
-using Pointers = absl::InlinedVector<void*, 16>;
+struct Pointers {
+  absl::InlinedVector<void*, 16> addresses;
+  absl::InlinedVector<size_t, 16> bytes;
+};
+
 Pointers PointersTo(std::span<const BufferArg> buffers, const StopFlag& stop) {
   Pointers out;
-  out.reserve(buffers.size() + 1);
-  out.push_back(const_cast<std::atomic<uint32_t>*>(stop.word()));  // kernels only read the word
-  for (const BufferArg& arg : buffers) out.push_back(arg.buffer->host_data() + arg.offset);
+  out.addresses.reserve(buffers.size() + 1);
+  out.bytes.reserve(buffers.size());
+  // Kernels only read the word.
+  out.addresses.push_back(const_cast<std::atomic<uint32_t>*>(stop.word()));
+  for (const BufferArg& arg : buffers) {
+    out.addresses.push_back(arg.buffer->host_data() + arg.offset);
+    out.bytes.push_back(arg.buffer->size() - arg.offset);
+  }
   return out;
 }
 
@@ -31,7 +40,8 @@ absl::Status RunTimed(HostExecutable& executable, const LaunchShape& shape,
   if (!stop.stopped()) {
     std::chrono::steady_clock::time_point start;
     if (duration_ns != nullptr) start = std::chrono::steady_clock::now();
-    status = executable.Run(shape, pointers.data() + 1, vars, stop);
+    status =
+        executable.Run(shape, {pointers.addresses.data() + 1, pointers.bytes.data(), vars}, stop);
     if (duration_ns != nullptr) {
       *duration_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                          std::chrono::steady_clock::now() - start)

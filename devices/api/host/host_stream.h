@@ -18,9 +18,14 @@ namespace uopd::devices {
 class HostExecutable : public Executable {
  public:
   using Executable::Executable;
-  // `buffers` has args().buffers entries and `vars` has args().vars entries. buffers[-1] is
-  // stop.word(). Once `stop` is set, Run returns early, with any status.
-  virtual absl::Status Run(const LaunchShape& shape, void* const* buffers, const int64_t* vars,
+  // What a launch passes: args().buffers buffers and args().vars variables.
+  struct Arguments {
+    void* const* buffers;  // addresses; buffers[-1] is the address of the stop word
+    const size_t* bytes;   // of each buffer: from its address to its end
+    const int64_t* vars;
+  };
+  // Once `stop` is set, Run returns early, with any status.
+  virtual absl::Status Run(const LaunchShape& shape, const Arguments& arguments,
                            const StopFlag& stop) = 0;
 };
 

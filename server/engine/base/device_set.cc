@@ -45,7 +45,8 @@ absl::Status StreamLease::Finish() {
 absl::StatusOr<DeviceState*> DeviceSet::Get(std::string_view name) {
   {
     MutexLock lock(mu_);
-    if (auto it = states_.find(absl::string_view(name.data(), name.size())); it != states_.end()) {
+    if (auto it = states_.find(absl::string_view(name.data(), name.size()));
+        it != states_.end() && it->second->device().status().ok()) {
       return it->second.get();
     }
   }
@@ -57,9 +58,16 @@ absl::StatusOr<DeviceState*> DeviceSet::Get(std::string_view name) {
   // devices_ is keyed by the full name. A shorter spelling of the name always needs the look into
   // the registry.
   MutexLock lock(mu_);
-  auto [it, added] = states_.try_emplace((*device)->info().name);
-  if (added) it->second = std::make_unique<DeviceState>(*std::move(device));
-  return it->second.get();
+  std::unique_ptr<DeviceState>& state = states_[(*device)->info().name];
+  if (state != nullptr && &state->device() != device->get()) lost_.push_back(std::move(state));
+  if (state == nullptr) state = std::make_unique<DeviceState>(*std::move(device));
+  return state.get();
+}
+
+bool DeviceSet::IsReplaced(const DeviceState& state) {
+  if (state.device().status().ok()) return false;
+  const auto now = Get(state.name());
+  return now.ok() && *now != &state;
 }
 
 }  // namespace uopd::engine

@@ -74,8 +74,11 @@ class DeviceSet {
       : registry_(std::move(registry)) {}
 
   // "" is the default device. INVALID_ARGUMENT: the name is wrong or not configured. UNAVAILABLE:
-  // the device does not open. The pointer lives as long as the set.
+  // the device does not open. The pointer lives as long as the set. A device that was lost and
+  // opened again has a new state.
   absl::StatusOr<DeviceState*> Get(std::string_view name) UOPD_EXCLUDES(mu_);
+  // The device is lost, and Get gives another one of its name.
+  bool IsReplaced(const DeviceState& state) UOPD_EXCLUDES(mu_);
   std::vector<devices::DeviceEntry> List() { return registry_->List(); }
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices
@@ -85,6 +88,7 @@ class DeviceSet {
   const std::unique_ptr<devices::Registry> registry_;
   Mutex mu_;
   absl::flat_hash_map<std::string, std::unique_ptr<DeviceState>> states_ UOPD_GUARDED_BY(mu_);
+  std::vector<std::unique_ptr<DeviceState>> lost_ UOPD_GUARDED_BY(mu_);  // those replaced
 };
 
 }  // namespace uopd::engine

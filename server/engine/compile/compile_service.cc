@@ -61,7 +61,18 @@ std::shared_ptr<ProgramHandle> CompileService::Find(const GraphRef& ref,
   } else if (!key.digest.FromBytes(ref.digest)) {
     return nullptr;
   }
-  return programs_.Find(key);
+  return Known(key);
+}
+
+std::shared_ptr<ProgramHandle> CompileService::Known(const ProgramKey& key) {
+  auto program = programs_.Find(key);
+  if (program == nullptr) return nullptr;
+  const auto made = program->Get();
+  const bool stale = std::ranges::any_of(
+      made->devices, [&](const DeviceState* device) { return devices_.IsReplaced(*device); });
+  if (!stale) return program;
+  programs_.Remove(key, program);  // its code is on a device that is lost
+  return nullptr;
 }
 
 bool CompileService::FindFor(RequestContext& request, const GraphRef& ref,
@@ -131,14 +142,14 @@ void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const Gra
   if (!got.ok()) return caller->Finish(got.status());
   const std::unique_ptr<Graph> graph = *std::move(got);
   const ProgramKey key{graph->digest(), options};
-  if (auto program = programs_.Find(key)) {  // the client's form was not the canonical one
+  if (auto program = Known(key)) {  // the client's form was not the canonical one
     request.cache.schedule = CacheResult::kMemory;
     return caller->Finish(std::move(program));
   }
   flights_.Join(FlightKey(key.digest, options), caller,
                 [&](RequestContext& for_all) -> Preparation::Answer {
                   // Another flight may have made the program since the lookup above.
-                  if (auto program = programs_.Find(key)) return program;
+                  if (auto program = Known(key)) return program;
                   Preparation::Answer made = Make(for_all, *graph, options);
                   if (made.ok()) return made;
                   graph->DropNodes();  // the flight may call again

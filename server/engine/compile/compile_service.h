@@ -123,6 +123,8 @@ class CompileService {
   void StopCompiling() { compiler_.Stop(); }
 
  private:
+  // The program of the key. Null: there is none, or its device was lost and opened again.
+  std::shared_ptr<ProgramHandle> Known(const ProgramKey& key);
   absl::Status WarmUpWorker();
   // For a caller that has a thread: finishes it with the program from the table, or joins a flight.
   void Serve(const std::shared_ptr<Preparation>& caller, const GraphRef& ref,

@@ -68,7 +68,8 @@ absl::StatusOr<KernelSource> MakeKernel(const KernelJob& job, PhaseTimings* timi
   KernelSource out;
   {
     ScopedPhase phase(Phase::kRender, timings);
-    UOPD_ASSIGN(out.text, renderer->render(ctx, lowered.linear, lowered.name, lowered.variables));
+    UOPD_ASSIGN(out.text, renderer->render({ctx, lowered.linear, lowered.name, lowered.variables,
+                                            target, lowered.buffers.size()}));
   }
   if (maybe_text != nullptr) maybe_text->lines = ir::Print(ctx, lowered.linear);
   KernelRecord& record = out.record;

@@ -26,6 +26,15 @@ std::shared_ptr<ProgramHandle> ProgramTable::Insert(const ProgramKey& key,
   return program;
 }
 
+void ProgramTable::Remove(const ProgramKey& key, const std::shared_ptr<ProgramHandle>& program) {
+  std::list<Entry> dropped;  // destroyed after the lock is released
+  MutexLock lock(mu_);
+  const auto it = index_.find(key);
+  if (it == index_.end() || it->second->second != program) return;
+  dropped.splice(dropped.begin(), entries_, it->second);
+  index_.erase(it);
+}
+
 size_t ProgramTable::size() const {
   MutexLock lock(mu_);
   return entries_.size();

@@ -20,6 +20,9 @@ class ProgramTable {
   // Returns the program that the table has from now on: the given one, or one that it had before.
   std::shared_ptr<ProgramHandle> Insert(const ProgramKey& key,
                                         std::shared_ptr<ProgramHandle> program) UOPD_EXCLUDES(mu_);
+  // Drops `program`, unless the table has another one by now.
+  void Remove(const ProgramKey& key, const std::shared_ptr<ProgramHandle>& program)
+      UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
 
  private:

@@ -116,6 +116,7 @@ absl::Status Binding::BindSlot(size_t i) {
                            bound.buffer->size(), " bytes, the slot has ", slot.info.bytes));
       }
       if (&bound.buffer->device() != &slot.device->device()) {
+        UOPD_TRY(bound.buffer->device().status());  // lost, and opened again
         return Invalid(Cat("buffer ", argument.buffer, " of slot ", i, " is on ",
                            bound.buffer->device().info().name, ", the slot on ",
                            slot.device->name()));

@@ -125,6 +125,49 @@ TEST(RegistryTest, AFailureIsRememberedForAWhile) {
   EXPECT_FALSE(registry->Settled());
 }
 
+// The lost device is what callers get until it is tried again.
+TEST(RegistryTest, OpensLostDevicesAgain) {
+  int opened = 0;
+  bool works = true;
+  RegistryOptions options{.devices = "NULL", .retry = std::chrono::milliseconds(0)};
+  options.open = [&](const DeviceName&) -> absl::StatusOr<std::shared_ptr<Device>> {
+    ++opened;
+    if (!works) return absl::UnavailableError("No driver.");
+    return null::NullDevice::Open({});
+  };
+  auto registry = Registry::Create(options).value();
+  auto device = std::static_pointer_cast<null::NullDevice>(registry->Get("").value());
+  EXPECT_EQ(registry->Get("").value(), device);
+  device->SetStatus(absl::UnavailableError("The cable is out."));
+  works = false;
+  EXPECT_EQ(registry->Get("").value(), device);
+  EXPECT_EQ(StatusText(registry->List()[0].status), "The cable is out.");
+  EXPECT_EQ(opened, 3);
+  works = true;
+  EXPECT_NE(registry->Get("").value(), device);
+  EXPECT_TRUE(registry->List()[0].status.ok());
+  EXPECT_EQ(opened, 4);
+
+  options.retry = std::chrono::hours(1);
+  registry = Registry::Create(options).value();
+  device = std::static_pointer_cast<null::NullDevice>(registry->Get("").value());
+  device->SetStatus(absl::UnavailableError("The cable is out."));
+  EXPECT_EQ(registry->Get("").value(), device);
+  EXPECT_TRUE(registry->Settled());
+  device->SetStatus(absl::OkStatus());  // it came back by itself
+  EXPECT_TRUE(registry->List()[0].status.ok());
+  EXPECT_EQ(opened, 5);
+}
+
+TEST(RegistryTest, GivesTheCompilerOfADevice) {
+  auto registry = Registry::Create({.devices = "NULL"}).value();
+  EXPECT_EQ(registry->CompilerFor("", "null-1").value()->Compile("text").value(), "text");
+  EXPECT_TRUE(registry->CompilerFor("NULL", "").ok());
+  EXPECT_EQ(registry->CompilerFor("NULL", "null-2").status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(registry->CompilerFor("CPU", "").status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(RegistryTest, ADriverThatHangsHoldsUpNobodyElse) {
   std::atomic<bool> opening{false}, end{false};
   RegistryOptions options{.devices = "NULL:0,NULL:1"};

@@ -43,6 +43,7 @@ class Mapper {
       return absl::InvalidArgumentError(Cat("a block would have ", digits_.threads(), " threads"));
     UOPD_ASSIGN(const UOp blocks, MapGrid());
     for (UOp root : sink_.srcs()) FindIdle(root);
+    FindIdleLoads();
     ThreadMap out{UOp(), digits_.threads(), blocks};
     out.sink = Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> s) { return Map(u, s); });
     return out;
@@ -81,6 +82,38 @@ class Mapper {
     for (UOp s : stores) idle_[s.id()] = digits_.MaybeAllZero(Others(used));
   }
 
+  // A thread that does not store must not load what another thread stores, either: it may come late. So
+  // LOADs of the element that a STORE replaces get the gate of the STORE. Its value is of no use elsewhere, if
+  // no reduction, stage or address needs it, and all STOREs have one gate.
+  void FindIdleLoads() {
+    absl::flat_hash_map<uint32_t, UOp> stored;  // INDEX -> gate of its STORE
+    UOp gate;
+    for (UOp u : ir::Toposort(ctx_, sink_)) {
+      if (!u.Is(Op::STORE) || !u.src(0).src(0).Is(Op::PARAM)) continue;
+      const auto it = idle_.find(u.id());
+      if (it == idle_.end() || !it->second || (gate && gate != it->second)) return;
+      gate = it->second;
+      stored[u.src(0).id()] = gate;
+    }
+    if (stored.empty()) return;
+    std::vector<bool> needed(ctx_.size());  // by reductions, stages and addresses
+    const std::vector<UOp> order = ir::Toposort(ctx_, sink_);
+    for (size_t i = order.size(); i-- > 0;) {
+      const UOp u = order[i];
+      const bool shared = needed[u.id()] || u.Is({Op::REDUCE, Op::STAGE, Op::INDEX});
+      for (UOp s : u.srcs()) needed[s.id()] = needed[s.id()] || shared;
+      const auto it = u.Is(Op::LOAD) && !shared ? stored.find(u.src(0).id()) : stored.end();
+      if (it != stored.end()) idle_[u.id()] = it->second;
+    }
+  }
+
+  // An address with one gate more.
+  UOp Gated(UOp index, UOp gate) {
+    return ir::Index(ctx_, index.src(0), index.src(1),
+                     MaybeBoth(ctx_, index.n_src() == 3 ? index.src(2) : UOp(), gate),
+                     index.arg().AsInt());
+  }
+
   // The sources of a closing op without the LOCAL and GLOBAL ranges.
   static std::vector<UOp> WithoutThreads(UOp u, std::span<const UOp> s) {
     std::vector<UOp> out;
@@ -96,14 +129,12 @@ class Mapper {
   UOp Map(UOp u, std::span<const UOp> s) {
     if (IsOf(u, AxisType::GLOBAL)) return made_.at(u.id());
     if (IsOf(u, AxisType::LOCAL)) return digits_.Digit(bits_.Of(u));
-    if (u.Is(Op::STORE)) {
-      const auto it = idle_.find(u.id());
-      if (it == idle_.end() || !it->second) return ctx_.WithSources(u, s);
-      const UOp index = ir::Index(
-          ctx_, s[0].src(0), s[0].src(1),
-          MaybeBoth(ctx_, s[0].n_src() == 3 ? s[0].src(2) : UOp(), it->second), s[0].arg().AsInt());
-      return ctx_.Make(Op::STORE, u.dtype(), {index, s[1]}, u.arg(), u.tag());
+    if (const auto it = idle_.find(u.id()); it != idle_.end() && it->second) {
+      std::vector<UOp> srcs(s.begin(), s.end());
+      srcs[0] = Gated(srcs[0], it->second);
+      return ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag());
     }
+    if (u.Is(Op::STORE)) return ctx_.WithSources(u, s);
     if (!u.Is(ir::kClosingOps)) return rules::WithIndexSources(ctx_, u, s);
     std::vector<UOp> srcs = WithoutThreads(u, s);
     if (u.Is(Op::END))
@@ -141,7 +172,7 @@ class Mapper {
   const ThreadDigits digits_;
   std::vector<UOp> grid_;                    // GLOBAL ranges, outermost first
   absl::flat_hash_map<uint32_t, UOp> made_;  // GLOBAL range -> its value
-  absl::flat_hash_map<uint32_t, UOp> idle_;  // STORE -> who stores; null: all threads
+  absl::flat_hash_map<uint32_t, UOp> idle_;  // STORE, LOAD -> who does it; null: all threads
   int64_t next_id_ = 0;
 };
 

@@ -6,7 +6,7 @@
 //   - a REDUCE over LOCAL ranges combines the results of threads: by SHUFFLEs inside of a warp, and
 //     through shared memory between warps (group_reduce.h);
 //   - a STAGE becomes an array that the threads of a block share and fill together (shared_stage.h);
-//   - threads that have no part of their own in a STORE do not store.
+//   - threads that have no part of their own in a STORE do not store, and do not load what others store.
 //
 // Invariants of the result: no GLOBAL or LOCAL ranges; SPECIALs instead; every STAGE is shared.
 #pragma once

@@ -6,7 +6,7 @@
 
 #include "core/codegen/codegen.h"
 #include "core/ir/io/wire.h"
-#include "core/render/c_style.h"
+#include "core/render/c_like/c.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/compiled_kernel.h"
 #include "tests/support/schedule_interpreter.h"

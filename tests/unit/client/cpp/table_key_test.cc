@@ -14,7 +14,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"
-#include "core/render/c_style.h"
+#include "core/render/c_like/c.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/graph_generator.h"

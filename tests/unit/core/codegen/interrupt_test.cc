@@ -12,7 +12,7 @@
 #include "core/codegen/codegen.h"
 #include "core/ir/build.h"
 #include "core/ir/io/wire.h"
-#include "core/render/c_style.h"
+#include "core/render/c_like/c.h"
 #include "core/render/llvm_ir.h"
 #include "core/schedule/schedule.h"
 #include "tests/support/graph_generator.h"

@@ -7,53 +7,25 @@
 
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
-#include "core/ir/build.h"
-#include "core/ir/dtype.h"
 #include "core/ir/verify/spec.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/kernel_lines.h"
 
 namespace uopd::interp {
 namespace {
 
-using ir::AddrSpace;
-using ir::AxisType;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 using testing::HasSubstr;
 
-// Lines of a kernel for blocks of `threads` threads, with buffers of i32.
-class KernelLines {
- public:
-  explicit KernelLines(int64_t threads) {
-    thread = Add(ctx.Make(Op::SPECIAL, Dtype::I32, {ctx.Int(Dtype::I32, threads)},
-                          ctx.Data({static_cast<int64_t>(AxisType::LOCAL), 0})));
-  }
-  UOp Add(UOp u) {
-    lines.push_back(u);
-    return u;
-  }
-  UOp Int(int64_t v) { return ctx.Int(Dtype::I32, v); }
-  UOp Param(int64_t slot, int64_t elements) {
-    return Add(ir::Param(ctx, slot, Dtype::I32, ir::ShapeArg(ctx, ir::Dims{elements})));
-  }
-  UOp Shared(int64_t elements) {
-    return Add(ir::Buffer(ctx, next_++, Dtype::I32, ir::ShapeArg(ctx, ir::Dims{elements}),
-                          AddrSpace::LOCAL));
-  }
-  UOp Alu(Op op, UOp a, UOp b) { return Add(ir::Alu(ctx, op, {a, b})); }
-  UOp Load(UOp array, UOp at, UOp gate = {}) {
-    return Add(ir::Load(ctx, Add(ir::Index(ctx, array, at, gate))));
-  }
-  UOp Store(UOp array, UOp at, UOp value, UOp gate = {}) {
-    return Add(ir::Store(ctx, Add(ir::Index(ctx, array, at, gate)), value));
-  }
-  void Barrier() { Add(ctx.Make(Op::BARRIER, Dtype::Void, {lines.back()})); }
+struct KernelLines : tests::KernelLines {
+  using tests::KernelLines::KernelLines;
 
   absl::Status Run(std::vector<std::vector<int32_t>>& buffers, int64_t threads, int64_t grid = 1,
                    int64_t warp_lanes = 32) {
-    const UOp linear = ctx.Make(Op::LINEAR, Dtype::Void, lines);
+    const UOp linear = Linear();
     UOPD_TRY(ir::Verify(ctx, linear, ir::Level::kLinear));
     UOPD_ASSIGN(const Program program, Program::Make(ctx, linear, {}));
     std::vector<std::span<std::byte>> spans;
@@ -65,13 +37,6 @@ class KernelLines {
     arguments.buffers = spans;
     return interp::Run(program, arguments);
   }
-
-  ir::UOpContext ctx;
-  std::vector<UOp> lines;
-  UOp thread;
-
- private:
-  int64_t next_ = 0;
 };
 
 // Every thread stores to shared memory and loads what its neighbour stored.
@@ -144,9 +109,8 @@ TEST(InterpreterTest, LoopsHaveOneSizeInABlock) {
   KernelLines k(2);
   const UOp out = k.Param(0, 2);
   const UOp size = k.Alu(Op::ADD, k.thread, k.Int(1));
-  const UOp range = k.Add(ir::Range(k.ctx, size, 0, AxisType::LOOP));
-  const UOp store = k.Store(out, k.thread, range);
-  k.Add(k.ctx.Make(Op::END, Dtype::Void, {store, range}));
+  const UOp range = k.Range(size);
+  k.End(range, k.Store(out, k.thread, range));
   std::vector<std::vector<int32_t>> buffers(1, std::vector<int32_t>(2));
   EXPECT_THAT(StatusText(k.Run(buffers, 2)), HasSubstr("2 iterations, and 1 in thread 0"));
 }
@@ -155,9 +119,7 @@ TEST(InterpreterTest, ShufflesStayInAWarp) {
   for (const int64_t lanes : {32, 64}) {
     KernelLines k(128);
     const UOp out = k.Param(0, 128);
-    const UOp other =
-        k.Add(k.ctx.Make(Op::SHUFFLE, Dtype::I32, {k.thread}, ir::Arg::Int(lanes / 2)));
-    k.Store(out, k.thread, other);
+    k.Store(out, k.thread, k.Shuffle(k.thread, lanes / 2));
     std::vector<std::vector<int32_t>> buffers(1, std::vector<int32_t>(128));
     ASSERT_TRUE(k.Run(buffers, 128, 1, lanes).ok());
     for (int32_t t = 0; t < 128; ++t)

@@ -13,6 +13,7 @@
 #include "core/ir/build.h"
 #include "core/ir/io/wire.h"
 #include "devices/api/host/thread_priority.h"
+#include "devices/null/null_device.h"
 #include "server/engine/compile/core_compiler.h"
 #include "tests/support/model_graphs.h"
 #include "tests/unit/server/engine/fixture.h"
@@ -193,6 +194,49 @@ TEST_F(InlineEngineTest, ACancelledIdStopsAnywhereAndSaysSo) {
   Engine::Cancel(*session, 8);
   EXPECT_TRUE(absl::IsCancelled(Step(*session, 9).status()));
   EXPECT_TRUE(Step(*session, 8).ok());
+}
+
+// The old device gets no more work.
+TEST(LostDeviceTest, ProgramsAreMadeAgainForTheNewDevice) {
+  devices::RegistryOptions options{.devices = "NULL", .retry = std::chrono::milliseconds(0)};
+  std::vector<std::shared_ptr<devices::null::NullDevice>> opened;
+  options.open =
+      [&](const devices::DeviceName&) -> absl::StatusOr<std::shared_ptr<devices::Device>> {
+    return opened.emplace_back(devices::null::NullDevice::Open({}));
+  };
+  Config config;
+  ASSERT_TRUE(config.ResolveDefaults().ok());
+  auto engine = Engine::Create(config, std::make_unique<CoreCompiler>(),
+                               std::make_unique<cache::Store>(16 << 20),
+                               *devices::Registry::Create(options), nullptr);
+  ASSERT_TRUE(engine.ok()) << StatusText(engine.status());
+  SessionUse session = *(*engine)->sessions().Open(std::chrono::minutes(1));
+  const std::string graph = LongSum(100);
+  const auto run = [&](uint64_t handle) {
+    RequestContext request;
+    ExecuteCall call;
+    call.where = ExecuteCall::Where::kHere;
+    call.graph = {"", graph};
+    const std::vector<Argument> arguments = {{.buffer = handle}};
+    call.run.arguments = arguments;
+    return Await<absl::StatusOr<ExecuteResult>>(
+               [&](auto done) { (*engine)->Execute(request, *session, call, done); })
+        .status();
+  };
+  EXPECT_TRUE(run(1).ok());
+  EXPECT_TRUE(run(1).ok());
+  ASSERT_EQ(opened.size(), 1u);
+  const int64_t launches = opened[0]->launches();
+  EXPECT_GT(launches, 0);
+  opened[0]->SetStatus(absl::UnavailableError("fell off the bus"));
+  // The buffer is gone with the device; whoever uses it hears why.
+  const absl::Status lost = run(1);
+  EXPECT_TRUE(absl::IsUnavailable(lost)) << StatusText(lost);
+  EXPECT_THAT(StatusText(lost), HasSubstr("fell off the bus"));
+  EXPECT_TRUE(run(2).ok());
+  ASSERT_EQ(opened.size(), 2u);
+  EXPECT_GT(opened[1]->launches(), 0);
+  EXPECT_EQ(opened[0]->launches(), launches);
 }
 
 TEST_F(EngineTest, ADoneIdDoesNotRunAgainWithoutItsData) {

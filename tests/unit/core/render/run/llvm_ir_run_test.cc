@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "core/render/c_style.h"
+#include "core/render/c_like/c.h"
 #include "core/render/llvm_ir.h"
 #include "devices/cpu/cpu_compiler.h"
 #include "devices/cpu/cpu_device.h"

@@ -53,5 +53,32 @@ TEST_F(DeviceSetTest, ALostDeviceGivesNoStream) {
   EXPECT_TRUE(StreamLease::Take(state).ok());
 }
 
+// A device that was opened again has a new state; the old one stays what it was.
+TEST(LostDeviceTest, ANewDeviceHasANewState) {
+  devices::RegistryOptions options{.devices = "NULL", .retry = std::chrono::milliseconds(0)};
+  bool opens = true;
+  options.open =
+      [&](const devices::DeviceName&) -> absl::StatusOr<std::shared_ptr<devices::Device>> {
+    if (!opens) return absl::UnavailableError("no driver");
+    return devices::null::NullDevice::Open({});
+  };
+  DeviceSet devices(*devices::Registry::Create(options));
+  DeviceState* const first = *devices.Get("NULL:0");
+  EXPECT_FALSE(devices.IsReplaced(*first));
+  dynamic_cast<devices::null::NullDevice&>(first->device())
+      .SetStatus(absl::UnavailableError("gone"));
+  opens = false;
+  EXPECT_EQ(*devices.Get(""), first);
+  EXPECT_FALSE(devices.IsReplaced(*first));
+  opens = true;
+  EXPECT_TRUE(devices.IsReplaced(*first));
+  DeviceState* const second = *devices.Get("");
+  EXPECT_NE(second, first);
+  EXPECT_EQ(*devices.Get("NULL:0"), second);
+  EXPECT_FALSE(devices.IsReplaced(*second));
+  EXPECT_TRUE(absl::IsUnavailable(StreamLease::Take(*first).status()));
+  EXPECT_TRUE(StreamLease::Take(*second).ok());
+}
+
 }  // namespace
 }  // namespace uopd::engine

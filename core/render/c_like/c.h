@@ -10,6 +10,8 @@ namespace uopd::render {
 absl::StatusOr<std::string> RenderC(ir::UOpContext& ctx, ir::UOp linear, std::string_view name,
                                     std::span<const std::string> variables);
 
-inline constexpr Renderer kC{CodeFormat::kC, "c", 1, RenderC};
+inline constexpr Renderer kC{CodeFormat::kC, "c", 2, [](const Request& r) {
+                               return RenderC(r.ctx, r.linear, r.name, r.variables);
+                             }};
 
 }  // namespace uopd::render

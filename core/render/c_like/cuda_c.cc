@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "core/render/c_like/cuda_c.h"
+
+#include <cmath>
+
+#include "core/render/c_like/block_writer.h"
+
+namespace uopd::render {
+namespace {
+
+using ir::Dtype;
+using ir::UOp;
+
+constexpr BlockWriter::Part kCudaPrelude[] = {
+    {"",
+     "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
+     "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
+     "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"},
+    {"SATURATE(",
+     "// Truncates and saturates; NaN is 0.\n"
+     "#define SATURATE(type, x, min, max, below, above) "
+     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"},
+    {"Wide<", "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"},
+    {"bitcast<",
+     "template <class To, class From> static __device__ __forceinline__ To bitcast(From x) {\n"
+     "  union { From from; To to; } u;\n"
+     "  u.from = x;\n"
+     "  return u.to;\n"
+     "}\n"},
+    {"half_to_float(",
+     "static __device__ __forceinline__ float half_to_float(uint16_t x) {\n"
+     "  float out;\n"
+     "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(out) : \"h\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"float_to_half(",
+     "static __device__ __forceinline__ uint16_t float_to_half(float x) {\n"
+     "  uint16_t out;\n"
+     "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(out) : \"f\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"double_to_half(",
+     "static __device__ __forceinline__ uint16_t double_to_half(double x) {\n"
+     "  uint16_t out;\n"
+     "  asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(out) : \"d\"(x));\n"
+     "  return out;\n"
+     "}\n"}};
+
+// The types of the operands of an mma, as PTX names them.
+std::string_view PtxElement(DtypeNumber d) {
+  switch (d) {
+    case DtypeNumber::BF16:
+      return "bf16";
+    case DtypeNumber::F16:
+      return "f16";
+    case DtypeNumber::I8:
+      return "s8";
+    case DtypeNumber::U8:
+      return "u8";
+    case DtypeNumber::F8E4M3:
+      return "e4m3";
+    case DtypeNumber::F8E5M2:
+      return "e5m2";
+    case DtypeNumber::I32:
+      return "s32";
+    default:
+      return "f32";
+  }
+}
+
+class CudaWriter final : public BlockWriter {
+ public:
+  using BlockWriter::BlockWriter;
+
+ protected:
+  std::string_view language() const override { return "CUDA C"; }
+  bool half_is_bits() const override { return true; }
+  std::string Math(std::string_view function, Dtype dtype) const override {
+    return Cat(function, dtype == Dtype::F64 ? "" : "f");
+  }
+  std::string Bitcast(Dtype to, Dtype, const std::string& x) const override {
+    return Cat("bitcast<", Type(to), ">(", x, ")");
+  }
+  std::string NotFinite(double value, Dtype) const override {
+    return std::isnan(value) ? "__int_as_float(0x7fc00000)"
+           : value < 0       ? "__int_as_float(0xff800000)"
+                             : "__int_as_float(0x7f800000)";
+  }
+  std::string FunctionHead() const override {
+    return Cat("extern \"C\" __global__ void ",
+               threads() > 0 ? Cat("__launch_bounds__(", threads(), ") ") : std::string());
+  }
+  std::string BlockNumber(int64_t d) const override { return Cat("blockIdx.", "xyz"[d]); }
+  std::string ThreadNumber(int64_t d) const override { return Cat("threadIdx.", "xyz"[d]); }
+  std::string_view barrier() const override { return "__syncthreads();"; }
+  std::string SharedArrays(int64_t) const override {
+    return "extern __shared__ __align__(128) uint8_t shared[];";
+  }
+  std::string_view shared_word() const override { return "__shared__ int32_t stop_seen;"; }
+  std::string Prelude(const std::string& body) override { return UsedParts(kCudaPrelude, body); }
+  std::string WideType(Dtype d, int64_t lanes) override {
+    return Cat("Wide<", MemoryType(d), ", ", lanes, ">");
+  }
+  std::string WideLane(const std::string& wide, int64_t lane) const override {
+    return Cat(wide, ".v[", lane, "]");
+  }
+  void PollTogether() override { Put("if (__syncthreads_or(*stop)) return;"); }
+
+  absl::StatusOr<std::string> Shuffled(UOp u, const std::string& x, int64_t mask) override {
+    const bool small = ir::ByteSize(u.dtype()) < 4;
+    return Cat("(", Type(u.dtype()), ")__shfl_xor_sync(0xffffffffu, ", small ? "(int32_t)" : "", x,
+               ", ", mask, ")");
+  }
+
+  absl::Status Mma(UOp u, const MatrixInstruction& i) override {
+    const ir::Mma mma = ir::Mma::Of(u);
+    const bool is_float = ir::IsFloat(u.dtype());
+    const std::string name = Fresh(u);
+    int64_t number = 0;
+    std::string results, groups, outputs, inputs;
+    const auto group = [&](int64_t n, const auto& operand) {
+      Append(groups, groups.empty() ? "{" : ", {");
+      for (int64_t e = 0; e < n; ++e, ++number) {
+        Append(groups, e == 0 ? "%" : ", %", number);
+        operand(e);
+      }
+      groups += '}';
+    };
+    const auto input = [&](std::string_view kind, const std::string& value) {
+      Append(inputs, inputs.empty() ? "" : ", ", "\"", kind, "\"(", value, ")");
+    };
+    group(mma.results(), [&](int64_t e) {
+      Append(results, e == 0 ? "" : ", ", name, "_", e);
+      Append(outputs, e == 0 ? "" : ", ", is_float ? "\"=f\"(" : "\"=r\"(", name, "_", e, ")");
+    });
+    group(mma.a_words, [&](int64_t e) { input("r", Value(u.src(0), Cat(e))); });
+    group(mma.b_words, [&](int64_t e) { input("r", Value(u.src(1), Cat(e))); });
+    group(mma.results(), [&](int64_t e) {
+      const std::string zero = is_float ? "0.0f" : "0";
+      input(is_float ? "f" : "r", u.n_src() == 3 ? Value(u.src(2), Cat(e)) : zero);
+    });
+    Put(Type(u.dtype()), " ", results, ";");
+    Put("asm(\"mma.sync.aligned.m", mma.m, "n", mma.n, "k", mma.k, ".row.col.", PtxElement(i.sum),
+        ".", PtxElement(i.a), ".", PtxElement(i.b), ".", PtxElement(i.sum), " ", groups,
+        ";\" : ", outputs, " : ", inputs, ");");
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> RenderCudaC(const Request& request) {
+  return CudaWriter(request).Run();
+}
+
+}  // namespace uopd::render

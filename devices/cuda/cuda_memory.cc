@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cuda/cuda_memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace uopd::devices::cuda {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+size_t WholePages(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// Memory on the chip. Its addresses mean nothing to the host.
+class ChipMemory final : public RawMemory {
+ public:
+  explicit ChipMemory(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+
+  void* Allocate(size_t bytes) override {
+    if (!context_->Enter()) return nullptr;
+    CuPointer address = 0;
+    const CuResult result = context_->api().cuMemAlloc_v2(&address, bytes);
+    if (!context_->Check(result, "cuMemAlloc_v2").ok()) return nullptr;
+    return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
+  }
+  void Free(void* data, size_t) override {
+    if (!context_->Enter()) return;
+    const CuResult result =
+        context_->api().cuMemFree_v2(static_cast<CuPointer>(reinterpret_cast<uintptr_t>(data)));
+    context_->Check(result, "cuMemFree_v2").IgnoreError();
+  }
+
+ private:
+  const std::shared_ptr<CudaContext> context_;
+};
+
+}  // namespace
+
+void* PinnedMemory::Allocate(size_t bytes) {
+  if (!context_->Enter()) return nullptr;
+  const size_t size = WholePages(bytes);
+  void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (data == MAP_FAILED) return nullptr;
+  const CuResult result =
+      context_->api().cuMemHostRegister_v2(data, size, kRegisterPortable | kRegisterDeviceMap);
+  if (context_->Check(result, "cuMemHostRegister_v2").ok()) return data;
+  munmap(data, size);
+  return nullptr;
+}
+
+void PinnedMemory::Free(void* data, size_t bytes) {
+  // A lost chip may still write. Then the driver holds the pages until the context is reset, though
+  // this process has no address for them any more.
+  if (context_->Enter()) {
+    context_->Check(context_->api().cuMemHostUnregister(data), "cuMemHostUnregister").IgnoreError();
+  }
+  munmap(data, WholePages(bytes));
+}
+
+absl::StatusOr<CuPointer> PinnedMemory::AddressOf(CudaContext& context, void* data) {
+  CuPointer address = 0;
+  UOPD_TRY(context.Check(context.api().cuMemHostGetDevicePointer_v2(&address, data, 0),
+                         "cuMemHostGetDevicePointer_v2"));
+  return address;
+}
+
+CudaHeap::CudaHeap(std::shared_ptr<CudaContext> context, const Options& options)
+    : context_(context),
+      poison_(options.poison),
+      device_(std::make_unique<ChipMemory>(context), {options.limit_bytes, options.keep_bytes}),
+      host_(std::make_unique<PinnedMemory>(context), {options.limit_bytes, options.keep_bytes}),
+      staging_(std::make_unique<PinnedMemory>(context),
+               {options.staging_bytes, options.staging_bytes}) {}
+
+CudaHeap::~CudaHeap() {
+  MutexLock lock(mu_);
+  if (fills_ != nullptr) context_->DestroyStream(fills_);
+}
+
+absl::StatusOr<std::shared_ptr<Buffer>> CudaHeap::Allocate(std::shared_ptr<Device> device,
+                                                           size_t bytes, MemoryKind kind) {
+  UOPD_TRY(context_->status());
+  const bool host = kind == MemoryKind::kHostVisible;
+  MemoryPool& pool = host ? host_ : device_;
+  auto taken = pool.Allocate(bytes);
+  UOPD_TRY(context_->status());
+  UOPD_TRY(taken.status());
+  CuPointer address = reinterpret_cast<uintptr_t>(taken->data);
+  absl::Status filled;
+  if (host) {
+    context_->Enter();
+    auto seen = PinnedMemory::AddressOf(*context_, taken->data);
+    filled = seen.status();
+    if (seen.ok()) address = *seen;
+  }
+  if (filled.ok() && poison_) filled = Poison(address, taken->bytes);
+  if (!filled.ok()) {
+    pool.Free(*taken);
+    return filled;
+  }
+  return std::make_shared<CudaBuffer>(std::move(device), bytes, kind, pool, *taken,
+                                      host ? static_cast<std::byte*>(taken->data) : nullptr,
+                                      address);
+}
+
+absl::Status CudaHeap::Poison(CuPointer address, size_t bytes) {
+  MutexLock lock(mu_);
+  if (fills_ == nullptr) {
+    UOPD_ASSIGN(fills_, context_->NewStream());
+  }
+  if (!context_->Enter()) return context_->status();
+  const CudaApi& api = context_->api();
+  UOPD_TRY(
+      context_->Check(api.cuMemsetD8Async(address, kPoison, bytes, fills_), "cuMemsetD8Async"));
+  return context_->Check(api.cuStreamSynchronize(fills_), "cuStreamSynchronize");
+}
+
+MemoryStats CudaHeap::stats() const {
+  MemoryStats out = device_.stats();
+  const MemoryStats host = host_.stats();
+  out.used_bytes += host.used_bytes;
+  out.pooled_bytes += host.pooled_bytes;
+  out.peak_bytes += host.peak_bytes;
+  out.allocations += host.allocations;
+  out.pool_hits += host.pool_hits;
+  return out;
+}
+
+}  // namespace uopd::devices::cuda

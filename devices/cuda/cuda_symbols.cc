@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cuda/cuda_symbols.h"
+
+namespace uopd::devices::cuda {
+
+bool CudaApi::has_graphs() const {
+  return cuGraphCreate != nullptr && cuGraphDestroy != nullptr &&
+         cuGraphAddKernelNode_v2 != nullptr && cuGraphInstantiateWithFlags != nullptr &&
+         cuGraphExecKernelNodeSetParams_v2 != nullptr && cuGraphLaunch != nullptr &&
+         cuGraphExecDestroy != nullptr;
+}
+
+absl::StatusOr<CudaApi> LoadCuda(const std::vector<std::string>& files) {
+  UOPD_ASSIGN(const dl::Library library, dl::Library::Open(files));
+  CudaApi api;
+#define UOPD_SYM UOPD_DL_REQUIRED
+#define UOPD_SYM_OPT UOPD_DL_OPTIONAL
+  const std::vector<dl::SymbolSlot> slots = {
+#include "devices/cuda/cuda_symbols.def"
+  };
+#undef UOPD_SYM
+#undef UOPD_SYM_OPT
+  UOPD_TRY(dl::LoadSymbols(library, slots));
+  return api;
+}
+
+}  // namespace uopd::devices::cuda

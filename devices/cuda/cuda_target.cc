@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+#include "devices/cuda/cuda_target.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/matrix_instructions.h"
+
+namespace uopd::devices::cuda {
+namespace {
+
+constexpr int kModeProhibited = 2;
+
+// An upper bound of what a processor does in a cycle: several times the fastest matrix instruction.
+constexpr double kOpsPerCycle = 1 << 16;
+constexpr double kFastestHz = 4e9;
+
+}  // namespace
+
+std::string CudaFacts::arch() const { return absl::StrCat("sm_", capability); }
+
+absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
+  const CudaApi& api = driver.api();
+  CuDevice device = 0;
+  UOPD_TRY(driver.Check(api.cuDeviceGet(&device, index), "cuDeviceGet"));
+  CudaFacts out;
+  char text[256] = {};
+  UOPD_TRY(driver.Check(api.cuDeviceGetName(text, sizeof text, device), "cuDeviceGetName"));
+  out.name = text;
+  UOPD_TRY(driver.Check(api.cuDeviceGetPCIBusId(text, sizeof text, device), "cuDeviceGetPCIBusId"));
+  out.bus_id = text;
+  UOPD_TRY(driver.Check(api.cuDeviceTotalMem_v2(&out.total_bytes, device), "cuDeviceTotalMem_v2"));
+  absl::Status status;
+  const auto ask = [&](int attribute) {
+    int value = 0;
+    const CuResult result =
+        api.cuDeviceGetAttribute(&value, static_cast<CuDeviceAttribute>(attribute), device);
+    if (status.ok()) status = driver.Check(result, "cuDeviceGetAttribute");
+    return value;
+  };
+  out.capability = 10 * ask(kCapabilityMajor) + ask(kCapabilityMinor);
+  out.units = ask(kMultiprocessorCount);
+  out.warp_lanes = ask(kWarpSize);
+  out.max_block_threads = ask(kMaxThreadsPerBlock);
+  for (int d = 0; d < 3; ++d) {
+    out.max_block[d] = ask(kMaxBlockDimX + d);
+    out.max_grid[d] = ask(kMaxGridDimX + d);
+  }
+  out.shared_bytes = std::max(ask(kMaxSharedPerBlock), ask(kMaxSharedPerBlockOptin));
+  out.unit_shared_bytes = ask(kMaxSharedPerMultiprocessor);
+  out.l2_bytes = ask(kL2CacheBytes);
+  out.clock_hz = int64_t{ask(kClockRateKhz)} * 1000;
+  const int mode = ask(kComputeMode);
+  const bool unified = ask(kUnifiedAddressing) != 0;
+  UOPD_TRY(status);
+  if (mode == kModeProhibited) {
+    return absl::UnavailableError(
+        absl::StrCat("The compute mode of ", out.name, " forbids its use."));
+  }
+  if (!unified) {
+    return absl::UnimplementedError(absl::StrCat(out.name, " has no unified addresses."));
+  }
+  return out;
+}
+
+Target DescribeCuda(const CudaFacts& facts) {
+  Target target;
+  target.kind = "cuda";
+  target.arch = facts.arch();
+  target.vector_lanes = 16;
+  target.matrix_instructions = NvidiaMatrixInstructions(facts.capability);
+  target.vector_bytes = 16;
+  target.vector_registers = 255;
+  target.private_bytes = 1 << 10;  // what the registers of a thread hold
+  target.caches = {{std::max<int64_t>(facts.unit_shared_bytes, 64 << 10), 1},
+                   {std::max<int64_t>(facts.l2_bytes, 1 << 20), std::max(facts.units, 1)}};
+  target.warp_lanes = facts.warp_lanes;
+  target.blocks = true;
+  target.shuffles = true;
+  target.narrow_index = true;
+  target.units = std::max(facts.units, 1);
+  std::copy_n(facts.max_grid, 3, target.max_grid);
+  std::copy_n(facts.max_block, 3, target.max_block);
+  target.max_block_threads = facts.max_block_threads;
+  target.shared_bytes = facts.shared_bytes;
+  return target;
+}
+
+DeviceInfo CudaInfo(const CudaFacts& facts, int index, size_t limit_bytes) {
+  DeviceInfo info;
+  info.name = absl::StrCat("CUDA:", index);
+  info.processor = "cuda:" + facts.bus_id;
+  info.max_buffer_bytes = info.total_bytes = static_cast<int64_t>(limit_bytes);
+  info.peak_ops = std::max(kFastestHz, static_cast<double>(facts.clock_hz)) * kOpsPerCycle *
+                  std::max(facts.units, 1);
+  info.runs_inline = false;
+  return info;
+}
+
+}  // namespace uopd::devices::cuda

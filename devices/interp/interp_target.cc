@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "devices/interp/interp_target.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "core/base/matrix_instructions.h"
+
+namespace uopd::devices::interp {
+
+InterpShape NvidiaShape() { return {32, NvidiaMatrixInstructions(80), 48 << 10}; }
+
+InterpShape AmdShape() { return {64, AmdMatrixInstructions("gfx90a"), 64 << 10}; }
+
+Target InterpTarget(const InterpShape& shape) {
+  Target out;
+  out.kind = "interp";
+  out.arch = absl::StrCat("warp", shape.warp_lanes);
+  out.toolchain = "interp-1";
+  out.format = CodeFormat::kLinear;
+  out.matrix_instructions = shape.matrix_instructions;
+  out.blocks = true;
+  out.shuffles = true;
+  out.narrow_index = true;
+  out.warp_lanes = shape.warp_lanes;
+  out.units = 4;
+  out.vector_bytes = 16;
+  out.vector_lanes = 16;
+  out.vector_registers = 255;
+  std::fill_n(out.max_grid, 3, int64_t{std::numeric_limits<int32_t>::max()});
+  std::fill_n(out.max_block, 3, int64_t{1024});
+  out.max_block_threads = 1024;
+  out.shared_bytes = shape.shared_bytes;
+  return out;
+}
+
+}  // namespace uopd::devices::interp

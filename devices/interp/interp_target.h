@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// The targets that INTERP stands for: GPUs of two makes, as facts. Pure functions.
+#pragma once
+#include <vector>
+
+#include "core/base/target.h"
+
+namespace uopd::devices::interp {
+
+// What differs between the GPUs that the device can stand for.
+struct InterpShape {
+  int warp_lanes = 32;  // a power of two
+  std::vector<MatrixInstruction> matrix_instructions;
+  int64_t shared_bytes = 48 << 10;  // of one block
+};
+
+// Warps of 32 lanes and the matrix instructions of sm_80.
+InterpShape NvidiaShape();
+// Warps of 64 lanes and the matrix instructions of gfx90a.
+InterpShape AmdShape();
+
+Target InterpTarget(const InterpShape& shape);
+
+}  // namespace uopd::devices::interp

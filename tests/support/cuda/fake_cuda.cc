@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT
+// The state of the fake driver, its streams and kernels. The driver's functions are in fake_calls.cc.
+#include "tests/support/cuda/fake_cuda.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <sstream>
+#include <utility>
+
+namespace uopd::tests {
+
+using namespace devices::cuda;
+
+namespace {
+
+FakeCuda* the_fake = nullptr;
+
+using Memories = std::map<std::byte*, FakeCuda::Memory>;
+
+bool Within(const Memories& memories, int device, std::byte* at, size_t bytes) {
+  auto it = memories.upper_bound(at);
+  if (it == memories.begin()) return false;
+  --it;
+  return (device < 0 || it->second.device == device) && at + bytes <= it->first + it->second.bytes;
+}
+
+}  // namespace
+
+FakeCuda& TheFakeCuda() {
+  UOPD_CHECK(the_fake != nullptr);
+  return *the_fake;
+}
+
+int& CurrentFakeDevice() {
+  thread_local int device = -1;
+  return device;
+}
+
+FakeCuda::FakeCuda(const Options& o) : options(o), devices(static_cast<size_t>(o.devices)) {
+  UOPD_CHECK(the_fake == nullptr);
+  the_fake = this;
+}
+
+FakeCuda::~FakeCuda() {
+  ReleaseHanging();
+  for (int d = 0; d < options.devices; ++d) Reset(d);
+  the_fake = nullptr;
+}
+
+void FakeCuda::Fail(const std::string& call, CuResult result, int skip, int times) {
+  MutexLock lock(mu);
+  failures[call].push_back({result, skip, times});
+}
+
+int FakeCuda::Calls(const std::string& call) {
+  MutexLock lock(mu);
+  return calls[call];
+}
+
+void FakeCuda::ReleaseHanging() {
+  MutexLock lock(mu);
+  release_hanging = true;
+  changed.notify_all();
+}
+
+std::map<std::string, int> FakeCuda::Live() {
+  MutexLock lock(mu);
+  std::map<std::string, int> out;
+  const auto add = [&](const char* what, size_t n) {
+    if (n > 0) out[what] = static_cast<int>(n);
+  };
+  add("memory", memory.size());
+  add("registered", registered.size());
+  add("event", events.size());
+  add("stream", streams.size());
+  add("module", modules.size());
+  add("link", links.size());
+  add("graph", graphs.size());
+  add("exec", execs.size());
+  size_t contexts = 0;
+  for (const Device& device : devices) contexts += static_cast<size_t>(device.retained);
+  add("context", contexts);
+  return out;
+}
+
+std::string FakeCuda::Cubin(const std::string& text) {
+  return std::string(
+             "\x7f"
+             "ELF") +
+         text;
+}
+
+CuResult FakeCuda::Enter(const char* call, bool context) {
+  ++calls[call];
+  for (Failure& failure : failures[call]) {
+    if (failure.times == 0) continue;
+    if (failure.skip > 0) {
+      --failure.skip;
+      continue;
+    }
+    --failure.times;
+    return failure.result;
+  }
+  if (!context) return kSuccess;
+  const int device = CurrentFakeDevice();
+  if (device < 0 || devices[static_cast<size_t>(device)].retained == 0) return kInvalidContext;
+  return devices[static_cast<size_t>(device)].sticky;
+}
+
+std::byte* FakeCuda::Resolve(int device, CuPointer address, size_t bytes) {
+  auto* at = reinterpret_cast<std::byte*>(address & ~(kDeviceMark | kHostMark));
+  if ((address & kDeviceMark) != 0) return Within(memory, device, at, bytes) ? at : nullptr;
+  if ((address & kHostMark) != 0) return Within(registered, -1, at, bytes) ? at : nullptr;
+  return nullptr;
+}
+
+bool FakeCuda::IsRegistered(const void* data, size_t bytes) {
+  return Within(registered, -1, static_cast<std::byte*>(const_cast<void*>(data)), bytes);
+}
+
+void FakeCuda::Push(Stream& stream, std::function<void()> work) {
+  stream.queue.push_back(std::move(work));
+  changed.notify_all();
+}
+
+void FakeCuda::Break(int device, CuResult result) {
+  Device& state = devices[static_cast<size_t>(device)];
+  if (state.sticky == kSuccess) state.sticky = result;
+  for (auto& [handle, stream] : streams) {
+    if (stream->device == device) stream->queue.clear();
+  }
+  changed.notify_all();
+}
+
+void FakeCuda::RunStream(Stream& stream) {
+  for (;;) {
+    std::function<void()> work;
+    {
+      MutexLock lock(mu);
+      lock.Wait(changed, [&] { return stream.ending || !stream.queue.empty(); });
+      if (stream.queue.empty()) return;
+      work = std::move(stream.queue.front());
+      stream.queue.pop_front();
+      stream.busy = true;
+    }
+    work();
+    work = nullptr;
+    MutexLock lock(mu);
+    stream.busy = false;
+    changed.notify_all();
+  }
+}
+
+void FakeCuda::EndStream(Stream* stream) {
+  std::unique_ptr<Stream> owner;
+  {
+    MutexLock lock(mu);
+    stream->ending = true;
+    owner = std::move(streams[stream]);
+    streams.erase(stream);
+    changed.notify_all();
+  }
+  owner->thread.join();
+}
+
+void FakeCuda::Reset(int device) {
+  std::vector<Stream*> ended;
+  {
+    MutexLock lock(mu);
+    Device& state = devices[static_cast<size_t>(device)];
+    ++state.resets;
+    for (auto& [handle, stream] : streams) {
+      if (stream->device != device) continue;
+      stream->queue.clear();
+      ended.push_back(stream.get());
+    }
+    changed.notify_all();
+  }
+  for (Stream* stream : ended) EndStream(stream);
+  MutexLock lock(mu);
+  const auto here = [&](const auto& entry) { return entry.second->device == device; };
+  std::erase_if(events, here);
+  std::erase_if(modules, here);
+  std::erase_if(graphs, here);
+  std::erase_if(execs, here);
+  std::erase_if(registered, [&](const auto& entry) { return entry.second.device == device; });
+  for (auto it = memory.begin(); it != memory.end();) {
+    if (it->second.device != device) {
+      ++it;
+      continue;
+    }
+    std::free(it->first);
+    it = memory.erase(it);
+  }
+  devices[static_cast<size_t>(device)].used_bytes = 0;
+  devices[static_cast<size_t>(device)].sticky = kSuccess;
+}
+
+CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsigned* block,
+                              unsigned shared, void** extra, Launch& out) {
+  const bool known = extra != nullptr && extra[0] == kLaunchBuffer &&
+                     extra[2] == kLaunchBufferBytes && extra[4] == kLaunchEnd;
+  if (!known) return kInvalidValue;
+  const size_t bytes = *static_cast<size_t*>(extra[3]);
+  if (bytes != 8 * kernel->arguments) return kInvalidValue;
+  if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || block[0] * block[1] * block[2] > 1024 ||
+      static_cast<int>(shared) > kernel->shared_allowed) {
+    return kInvalidValue;
+  }
+  out.kernel = kernel;
+  out.behaviour = kernel->behaviour;
+  out.shared_bytes = shared;
+  out.arguments.resize(kernel->arguments);
+  std::memcpy(out.arguments.data(), extra[1], bytes);
+  return kSuccess;
+}
+
+void FakeCuda::Execute(int device, const Launch& launch) {
+  const auto& args = launch.arguments;
+  if (launch.behaviour == "nothing") return;
+  if (launch.behaviour == "spin") {
+    std::atomic<uint32_t>* word = nullptr;
+    uint64_t resets = 0;
+    {
+      MutexLock lock(mu);
+      word = reinterpret_cast<std::atomic<uint32_t>*>(Resolve(device, args.back(), 4));
+      resets = devices[static_cast<size_t>(device)].resets;
+      if (word == nullptr) return Break(device, kIllegalAddress);
+    }
+    while (word->load() == 0) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+      MutexLock lock(mu);
+      if (devices[static_cast<size_t>(device)].resets != resets || release_hanging) return;
+    }
+    return;
+  }
+  MutexLock lock(mu);
+  if (launch.behaviour == "hang") {
+    const uint64_t resets = devices[static_cast<size_t>(device)].resets;
+    lock.Wait(changed, [&]() UOPD_REQUIRES(mu) {
+      return release_hanging || devices[static_cast<size_t>(device)].resets != resets;
+    });
+  } else if (launch.behaviour == "stray") {
+    Break(device, kIllegalAddress);
+  } else if (launch.behaviour == "trap") {
+    Break(device, kLaunchFailed);
+  } else if (launch.behaviour == "shared") {
+    std::byte* to = Resolve(device, args[0], 4);
+    if (to == nullptr) return Break(device, kIllegalAddress);
+    const auto bytes = static_cast<int32_t>(launch.shared_bytes);
+    std::memcpy(to, &bytes, 4);
+  } else if (launch.behaviour == "adder") {
+    std::byte *from = Resolve(device, args[0], 4), *to = Resolve(device, args[1], 4);
+    if (from == nullptr || to == nullptr) return Break(device, kIllegalAddress);
+    uint32_t x, y;
+    std::memcpy(&x, from, 4);
+    std::memcpy(&y, to, 4);
+    y += x + static_cast<uint32_t>(args[2]);
+    std::memcpy(to, &y, 4);
+  }
+}
+
+}  // namespace uopd::tests

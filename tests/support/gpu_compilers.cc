@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+#include "tests/support/gpu_compilers.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "core/base/text.h"
+
+namespace uopd::tests {
+namespace {
+
+std::string Contents(const std::string& path) {
+  std::stringstream out;
+  out << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(out).str();
+}
+
+// Runs clang-19 on a text; the result is what it writes.
+absl::StatusOr<std::string> RunClang(const std::string& text, const std::string& flags) {
+  if (std::system("command -v clang-19 > /dev/null") != 0)
+    return absl::UnavailableError("clang-19 is not installed");
+  char folder[] = "/tmp/uopd_gpu_XXXXXX";
+  if (mkdtemp(folder) == nullptr) return absl::InternalError("mkdtemp failed");
+  const std::string base = folder, in = base + "/k.txt", out = base + "/k.s", log = base + "/log";
+  std::ofstream(in) << text;
+  const int rc =
+      std::system(Cat("clang-19 ", flags, " -S -o ", out, " ", in, " > ", log, " 2>&1").c_str());
+  const std::string result = Contents(out), messages = Contents(log);
+  for (const std::string& f : {in, out, log}) std::remove(f.c_str());
+  rmdir(folder);
+  if (rc != 0) return absl::InternalError(Cat("clang-19 failed: ", messages, "\n", text));
+  return result;
+}
+
+// The few functions of NVRTC that compile a text. Results other than 0 are errors.
+struct Nvrtc {
+  using Program = void*;
+  int (*create)(Program*, const char*, const char*, int, const char* const*, const char* const*);
+  int (*compile)(Program, int, const char* const*);
+  int (*log_size)(Program, size_t*);
+  int (*log)(Program, char*);
+  int (*cubin_size)(Program, size_t*);
+  int (*cubin)(Program, char*);
+  int (*destroy)(Program*);
+  int (*count)(int*);
+  int (*architectures)(int*);
+  bool found = false;
+
+  static const Nvrtc& Get() {
+    static const Nvrtc nvrtc = Open();
+    return nvrtc;
+  }
+
+ private:
+  static Nvrtc Open() {
+    Nvrtc out{};
+    void* library = nullptr;
+    const char* named = std::getenv("UOPD_NVRTC");
+    for (const char* name : {named, "libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                             "/usr/local/cuda/lib64/libnvrtc.so"}) {
+      if (name != nullptr && *name != 0 && library == nullptr) library = dlopen(name, RTLD_NOW);
+    }
+    if (library == nullptr) return out;
+    out.found = true;
+    const auto find = [&](auto& function, const char* name) {
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+      out.found &= function != nullptr;
+    };
+    find(out.create, "nvrtcCreateProgram");
+    find(out.compile, "nvrtcCompileProgram");
+    find(out.log_size, "nvrtcGetProgramLogSize");
+    find(out.log, "nvrtcGetProgramLog");
+    find(out.cubin_size, "nvrtcGetCUBINSize");
+    find(out.cubin, "nvrtcGetCUBIN");
+    find(out.destroy, "nvrtcDestroyProgram");
+    find(out.count, "nvrtcGetNumSupportedArchs");
+    find(out.architectures, "nvrtcGetSupportedArchs");
+    return out;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch) {
+  const Nvrtc& nvrtc = Nvrtc::Get();
+  if (!nvrtc.found) return absl::UnavailableError("NVRTC is not installed");
+  int count = 0;
+  if (nvrtc.count(&count) != 0) return absl::InternalError("nvrtcGetNumSupportedArchs failed");
+  std::vector<int> known(static_cast<size_t>(count));
+  if (nvrtc.architectures(known.data()) != 0)
+    return absl::InternalError("nvrtcGetSupportedArchs failed");
+  bool knows = false;
+  for (const int k : known) knows |= std::atoi(std::string(arch.substr(3)).c_str()) == k;
+  if (!knows) return absl::InvalidArgumentError(Cat("this NVRTC does not know ", arch));
+  Nvrtc::Program program = nullptr;
+  if (nvrtc.create(&program, text.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0)
+    return absl::InternalError("nvrtcCreateProgram failed");
+  const std::string architecture = Cat("--gpu-architecture=", arch);
+  const char* options[] = {architecture.c_str(), "--fmad=false", "--std=c++17"};
+  const int rc = nvrtc.compile(program, 3, options);
+  size_t size = 0;
+  std::string out;
+  if (rc == 0) {
+    nvrtc.cubin_size(program, &size);
+    out.resize(size);
+    nvrtc.cubin(program, out.data());
+  } else {
+    nvrtc.log_size(program, &size);
+    out.resize(size);
+    nvrtc.log(program, out.data());
+  }
+  nvrtc.destroy(&program);
+  if (rc != 0) return absl::InternalError(Cat("NVRTC failed: ", out, "\n", text));
+  return out;
+}
+
+absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view arch) {
+  return RunClang(text,
+                  Cat("-x hip --cuda-device-only --offload-arch=", arch,
+                      " -nogpuinc -nogpulib -O2 -ffp-contract=off -Werror -Wno-unused-function"));
+}
+
+absl::StatusOr<std::string> CompileOpenCl(const std::string& text) {
+  return RunClang(
+      text,
+      "-x cl -cl-std=CL1.2 -target spir64 -O1 -emit-llvm -Xclang -finclude-default-header "
+      "-Werror -Wno-unused-function");
+}
+
+}  // namespace uopd::tests

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// Compilers of texts for GPUs that need no GPU. Tests find them on the machine and say by name what they skip.
+// UNAVAILABLE: the compiler is not there. INTERNAL, with its messages: it refuses the text.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "core/base/status.h"
+
+namespace uopd::tests {
+
+// The cubin of CUDA C for "sm_90" or another architecture, by NVRTC: the library that UOPD_NVRTC names, or
+// libnvrtc.so as the loader finds it or in the usual folder of a toolkit. INVALID_ARGUMENT: it does not know the
+// architecture.
+absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch);
+// The assembly of HIP C for "gfx942" or another processor, by clang-19, without ROCm's headers and libraries.
+absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view arch);
+// The LLVM IR of OpenCL C 1.2, by clang-19 for SPIR.
+absl::StatusOr<std::string> CompileOpenCl(const std::string& text);
+
+}  // namespace uopd::tests

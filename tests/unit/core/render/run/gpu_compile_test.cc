@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+// Texts for GPUs are accepted by the compilers they are for: kernels of many kinds, for every architecture.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "core/base/gpu_targets.h"
+#include "core/base/text.h"
+#include "core/codegen/codegen.h"
+#include "core/render/renderer.h"
+#include "tests/support/gpu_compilers.h"
+#include "tests/support/kernel_check.h"
+
+namespace uopd {
+namespace {
+
+using codegen::Opt;
+using codegen::OptKind;
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+using ir::UOpContext;
+
+// Every row of `in` minus its largest element, as an exponential, divided by the sum of the row's.
+UOp Softmax(UOpContext& ctx, int64_t rows, int64_t columns) {
+  tests::KernelBuilder b(ctx);
+  const UOp out = b.Buffer(0, Dtype::F32, rows * columns),
+            in = b.Buffer(1, Dtype::F32, rows * columns);
+  const UOp i = b.Loop(rows), j = b.Loop(columns), k = b.Reduced(columns), l = b.Reduced(columns);
+  const auto reduced = [&](Op op, UOp value, UOp range) {
+    return ir::ReduceRanges(ctx, op, value, std::array<UOp, 1>{range});
+  };
+  const UOp most = reduced(Op::MAX, b.Load(in, b.At(i, columns, k)), k);
+  const auto power = [&](UOp at) {
+    return ir::Alu(ctx, Op::EXP2,
+                   {ir::Alu(ctx, Op::SUB, {b.Load(in, b.At(i, columns, at)), most})});
+  };
+  const UOp sum = reduced(Op::ADD, power(l), l);
+  return b.Kernel(
+      {b.StoreLoops(out, b.At(i, columns, j), ir::Alu(ctx, Op::FDIV, {power(j), sum}), {i, j})});
+}
+
+// out[i] = (to) in[i], for a number of elements that is no multiple of anything.
+UOp Convert(UOpContext& ctx, Dtype from, Dtype to) {
+  tests::KernelBuilder b(ctx);
+  const UOp i = b.Loop(1003);
+  return b.Kernel({b.StoreLoops(b.Buffer(0, to, 1003), i,
+                                ir::Cast(ctx, b.Load(b.Buffer(1, from, 1003), i), to), {i})});
+}
+
+UOp Elementwise(UOpContext& ctx, Dtype d, Op op) {
+  tests::KernelBuilder b(ctx);
+  const UOp i = b.Loop(4096);
+  const UOp x = b.Load(b.Buffer(1, d, 4096), i), y = b.Load(b.Buffer(2, d, 4096), i);
+  return b.Kernel({b.StoreLoops(b.Buffer(0, d, 4096), i, ir::Alu(ctx, op, {x, y}), {i})});
+}
+
+UOp Sum(UOpContext& ctx, Dtype d, int64_t n) {
+  tests::KernelBuilder b(ctx);
+  const UOp i = b.Loop(3), k = b.Reduced(n);
+  const UOp sum = ir::ReduceRanges(ctx, Op::ADD, b.Load(b.Buffer(1, d, 3 * n), b.At(i, n, k)),
+                                   std::array<UOp, 1>{k});
+  return b.Kernel({b.StoreLoops(b.Buffer(0, d, 3), i, sum, {i})});
+}
+
+struct Sample {
+  std::string name;
+  std::function<UOp(UOpContext&)> kernel;
+  bool f64 = false;
+};
+
+std::vector<Sample> Samples() {
+  std::vector<Sample> out = {
+      {"matmul", [](UOpContext& c) { return tests::MatmulKernel(c, 512, 512, 512, false, false); }},
+      {"matmul_odd", [](UOpContext& c) { return tests::MatmulKernel(c, 45, 67, 33, true, true); }},
+      {"matmul_long",
+       [](UOpContext& c) { return tests::MatmulKernel(c, 8192, 8192, 1 << 20, false, false); }},
+      {"softmax", [](UOpContext& c) { return Softmax(c, 100, 1000); }},
+      {"softmax_long", [](UOpContext& c) { return Softmax(c, 1, 1 << 27); }},
+      {"sum_f16", [](UOpContext& c) { return Sum(c, Dtype::F16, 10000); }},
+      {"sum_i64", [](UOpContext& c) { return Sum(c, Dtype::I64, 10000); }},
+      {"sum_f64", [](UOpContext& c) { return Sum(c, Dtype::F64, 999); }, true},
+      {"idiv_i8", [](UOpContext& c) { return Elementwise(c, Dtype::I8, Op::FLOORDIV); }},
+      {"mod_i64", [](UOpContext& c) { return Elementwise(c, Dtype::I64, Op::FLOORMOD); }},
+      {"max_f16", [](UOpContext& c) { return Elementwise(c, Dtype::F16, Op::MAX); }},
+      {"pow", [](UOpContext& c) { return Elementwise(c, Dtype::F32, Op::POW); }},
+      {"add_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::ADD); }, true},
+      {"and_bool", [](UOpContext& c) { return Elementwise(c, Dtype::Bool, Op::AND); }}};
+  for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::F8E4M3, Dtype::F8E5M2}) {
+    out.push_back({Cat("product_", Name(d)), [d](UOpContext& c) {
+                     return tests::WideningMatmulKernel(c, 64, 48, 128, false, false, d, d,
+                                                        Dtype::F32);
+                   }});
+  }
+  out.push_back({"product_i8", [](UOpContext& c) {
+                   return tests::WideningMatmulKernel(c, 64, 48, 128, false, false, Dtype::I8,
+                                                      Dtype::I8, Dtype::I32);
+                 }});
+  const Dtype all[] = {Dtype::Bool, Dtype::I8,  Dtype::U8,  Dtype::I16, Dtype::U16,
+                       Dtype::I32,  Dtype::U32, Dtype::I64, Dtype::U64, Dtype::BF16,
+                       Dtype::F16,  Dtype::F32, Dtype::F64};
+  for (const Dtype from : all) {
+    for (const Dtype to :
+         {Dtype::I8, Dtype::U64, Dtype::I64, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64}) {
+      if (from == to) continue;
+      out.push_back({Cat(Name(from), "_to_", Name(to)),
+                     [=](UOpContext& c) { return Convert(c, from, to); },
+                     from == Dtype::F64 || to == Dtype::F64});
+    }
+  }
+  return out;
+}
+
+absl::StatusOr<std::string> Rendered(UOpContext& ctx, UOp kernel, const Target& target,
+                                     const std::vector<Opt>* opts) {
+  codegen::Options options;
+  options.opts = opts;
+  UOPD_ASSIGN(const codegen::LoweredKernel lowered, codegen::Lower(ctx, kernel, target, options));
+  UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(target.format));
+  return renderer->render(
+      {ctx, lowered.linear, lowered.name, lowered.variables, target, lowered.buffers.size()});
+}
+
+absl::StatusOr<std::string> Compiled(const std::string& text, const Target& target) {
+  switch (target.format) {
+    case CodeFormat::kCudaC:
+      return tests::CompileCuda(text, target.arch);
+    case CodeFormat::kHipC:
+      return tests::CompileHip(text, target.arch);
+    default:
+      return tests::CompileOpenCl(text);
+  }
+}
+
+class GpuCompileTest : public ::testing::TestWithParam<std::string_view> {
+ protected:
+  // Skips the test if there is no compiler for the target.
+  void SetUp() override {
+    target_ = *GpuTarget(GetParam());
+    UOpContext ctx;
+    const auto text = Rendered(ctx, Elementwise(ctx, Dtype::F32, Op::ADD), target_, nullptr);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto compiled = Compiled(*text, target_);
+    if (absl::IsUnavailable(compiled.status()) || absl::IsInvalidArgument(compiled.status()))
+      GTEST_SKIP() << compiled.status().message();
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+  }
+
+  Target target_;
+};
+
+TEST_P(GpuCompileTest, KernelsOfManyKindsCompile) {
+  for (const Sample& sample : Samples()) {
+    // Each conversion once: they do not differ from chip to chip.
+    const bool first =
+        target_.arch == "sm_80" || target_.arch == "gfx942" || target_.arch == "opencl";
+    if (!first && sample.name.find("_to_") != std::string::npos) continue;
+    UOpContext ctx;
+    const auto text = Rendered(ctx, sample.kernel(ctx), target_, nullptr);
+    ASSERT_TRUE(text.ok()) << sample.name << ": " << text.status();
+    const auto compiled = Compiled(*text, target_);
+    EXPECT_TRUE(compiled.ok()) << sample.name << ": " << compiled.status();
+  }
+}
+
+TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
+  const std::vector<MatrixInstruction> all = target_.matrix_instructions;
+  for (const MatrixInstruction& i : all) {
+    target_.matrix_instructions = {i};
+    const auto dtype = [](DtypeNumber n) { return *ir::DtypeByWire(static_cast<uint64_t>(n)); };
+    for (const bool packed : {false, true}) {
+      UOpContext ctx;
+      const UOp kernel = tests::WideningMatmulKernel(ctx, 64, 48, 128, false, true, dtype(i.a),
+                                                     dtype(i.b), dtype(i.sum));
+      std::vector<Opt> opts = {
+          {OptKind::kTensorCore, 2, 0}, {OptKind::kUpcast, 0, 2}, {OptKind::kLocal, 1, 2}};
+      if (packed) {
+        opts.push_back({OptKind::kBlock, 2, 2});
+        opts.push_back({OptKind::kPack, 0, 0});
+        opts.push_back({OptKind::kPack, 1, 0});
+      }
+      const auto text = Rendered(ctx, kernel, target_, &opts);
+      ASSERT_TRUE(text.ok()) << i.name << ": " << text.status();
+      const auto compiled = Compiled(*text, target_);
+      ASSERT_TRUE(compiled.ok()) << i.name << ": " << compiled.status();
+      // Assembly says which instruction it is.
+      if (target_.format == CodeFormat::kHipC) {
+        const std::string_view kind = i.name.starts_with("mfma") ? "v_mfma_" : "v_wmma_";
+        EXPECT_NE(compiled->find(kind), std::string::npos) << i.name;
+      } else {
+        EXPECT_NE(text->find("mma.sync"), std::string::npos) << i.name;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuCompileTest,
+                         ::testing::Values("opencl", "sm_80", "sm_90", "sm_90a", "sm_120", "gfx90a",
+                                           "gfx942", "gfx1100", "gfx1201"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace uopd

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// Programs that run to their end, and the compiler of PTX that is such a program.
+#include "devices/cuda/ptxc_compiler.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "devices/cuda/run_program.h"
+#include "tests/unit/devices/cuda/cuda_fixture.h"
+
+namespace uopd::devices::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(RunProgramTest, PassesInputAndOutput) {
+  const std::string input(300'000, 'x');
+  const ProgramEnd end =
+      RunProgram("/bin/sh", {"-c", "cat; echo problem >&2; exit 3"}, input).value();
+  EXPECT_EQ(end.exit_status, 3);
+  EXPECT_EQ(end.output, input);
+  EXPECT_EQ(end.errors, "problem\n");
+  EXPECT_EQ(RunProgram("/bin/sh", {"-c", "kill -SEGV $$"}, "").value().exit_status, 128 + 11);
+  EXPECT_CODE(RunProgram("/nowhere/uopd-ptxc", {}, "").status(), kUnavailable);
+}
+
+// A script in place of the program: its cubin is the mark of an ELF file and the text.
+class PtxcTest : public CudaTest {
+ protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    program_ = testing::TempDir() + "/uopd-ptxc." + std::to_string(getpid());
+    Write(
+        "if [ $1 = --version ]; then printf 13.5; exit; fi\n"
+        "text=$(cat)\n"
+        "case $text in *error*) echo \"line 1: what? ($1)\" >&2; exit 1;; esac\n"
+        "printf '\\177ELF%s' \"$text\"\n");
+  }
+  void TearDown() override {
+    CudaTest::TearDown();
+    std::filesystem::remove(program_);
+  }
+  void Write(const std::string& script) {
+    std::ofstream(program_) << "#!/bin/sh\n" << script;
+    std::filesystem::permissions(program_, std::filesystem::perms::owner_all);
+  }
+  std::string program_;
+};
+
+TEST_F(PtxcTest, Compiles) {
+  const auto compiler = PtxcCompiler::Create(program_, "sm_90").value();
+  EXPECT_EQ(compiler->toolchain(), "ptxc-13.5;arch=sm_90;O3");
+  EXPECT_EQ(compiler->Compile("text").value(), tests::FakeCuda::Cubin("text"));
+  const absl::Status wrong = compiler->Compile("an error of mine").status();
+  EXPECT_CODE(wrong, kInternal);
+  EXPECT_THAT(StatusText(wrong), HasSubstr("line 1: what? (sm_90)"));
+  EXPECT_THAT(StatusText(wrong), HasSubstr("an error of mine"));
+  EXPECT_CODE(compiler->Compile("").status(), kInternal);
+}
+
+TEST_F(PtxcTest, FindsTheCompilerOfAToolchain) {
+  const std::string toolchain = "ptxc-13.5;arch=sm_80;O3";
+  EXPECT_EQ(PtxcCompiler::OfToolchain(program_, toolchain).value()->toolchain(), toolchain);
+  EXPECT_CODE(PtxcCompiler::OfToolchain(program_, "ptxc-12.0;arch=sm_80;O3").status(),
+              kFailedPrecondition);
+  EXPECT_CODE(PtxcCompiler::OfToolchain(program_, "ptxc-13.5").status(), kInvalidArgument);
+  EXPECT_CODE(PtxcCompiler::OfToolchain("/nowhere/uopd-ptxc", toolchain).status(), kUnavailable);
+  Write("exit 1\n");
+  EXPECT_CODE(PtxcCompiler::Create(program_, "sm_90").status(), kUnavailable);
+}
+
+TEST_F(PtxcTest, TheDevicePrefersItToTheDriver) {
+  CudaOptions options = Options();
+  options.ptxc = program_;
+  Open(options);
+  EXPECT_EQ(device_->target().format, CodeFormat::kPtx);
+  EXPECT_EQ(device_->target().toolchain, "ptxc-13.5;arch=sm_90;O3");
+  auto kernel = Kernel("adder");
+  auto buffer = Allocate(4);
+  ASSERT_TRUE(stream_->Fill(*buffer, 0, 4, std::byte{0}).ok());
+  ASSERT_TRUE(Launch(*stream_, *kernel, *buffer).ok());
+  EXPECT_EQ(ReadInt(*buffer), 1);
+  EXPECT_EQ(fake_->Calls("cuLinkCreate_v2"), 0);
+}
+
+// The program itself, where it was built.
+TEST(RealPtxcTest, CompilesPtx) {
+  const std::string program = PtxcProgram();
+  const auto compiler = PtxcCompiler::Create(program, "sm_90");
+  if (!compiler.ok()) GTEST_SKIP() << compiler.status();
+  constexpr char kText[] =
+      ".version 8.0\n.target sm_90\n.address_size 64\n"
+      ".visible .entry k(.param .u64 a) { ret; }\n";
+  const std::string cubin = (*compiler)->Compile(kText).value();
+  EXPECT_THAT(cubin, testing::StartsWith("\x7f"
+                                         "ELF"));
+  EXPECT_EQ((*compiler)->Compile(kText).value(), cubin);
+  EXPECT_CODE((*compiler)->Compile("what").status(), kInternal);
+}
+
+}  // namespace
+}  // namespace uopd::devices::cuda
