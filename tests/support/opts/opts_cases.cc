@@ -90,6 +90,18 @@ std::vector<KernelCase> OptsCases() {
                                                  ir::Alu(c, Op::FDIV, {e(j), sum}), {i, j})});
                  },
                  {{Dtype::F32, 140}, {Dtype::F32, 140}}});
+  // A sum along rows changes a value in place: what only some threads store, no others may load.
+  out.push_back(
+      {"sum_in_place",
+       [](UOpContext& c) {
+         KernelBuilder b(c);
+         const UOp i = b.Loop(24), k = b.Reduced(96);
+         const UOp x = b.Buffer(0, Dtype::F32, 24);
+         const UOp sum = Sum(c, b.Load(b.Buffer(1, Dtype::F32, 24 * 96), b.At(i, 96, k)), {k});
+         return b.Kernel({b.StoreLoops(x, i, Add(c, Mul(c, b.Load(x, i), sum), sum), {i})});
+       },
+       {{Dtype::F32, 24}, {Dtype::F32, 24 * 96}},
+       1e-5});
   out.push_back({"sum_and_max_of_one_range",
                  [](UOpContext& c) {
                    KernelBuilder b(c);
