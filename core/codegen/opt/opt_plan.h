@@ -125,6 +125,8 @@ class OptPlan {
     return (along_[at_[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
   absl::Status CheckVectors() const;
+  // Whether u is the sum that TC computes. REQUIRES: instruction_.
+  bool IsMmaSum(ir::UOp u) const;
   absl::Status Bad(const Opt& opt, std::string_view why) const;
   // An error text if the stages of the built kernel need too much memory, else empty.
   std::string StagedTooMuch(ir::UOp made) const;

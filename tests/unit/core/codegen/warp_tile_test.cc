@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/base/matrix_instructions.h"
+#include "core/codegen/opt/opt_plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"
@@ -97,6 +98,25 @@ TEST(WarpTileTest, EveryInstructionMultiplies) {
         EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check).substr(0, 400), "")
             << i.name << " " << s.m << "x" << s.n << "x" << s.k << (packed ? " packed" : "");
       }
+    }
+  }
+}
+
+// Words of operands cannot be vectors of words.
+TEST(WarpTileTest, OperandsDependOnNoVectorAxis) {
+  UOpContext ctx;
+  const ir::UOp kernel = tests::WideningMatmulKernel(ctx, 64, 64, 64, false, false, ir::Dtype::BF16,
+                                                     ir::Dtype::BF16, ir::Dtype::F32);
+  Target target = tests::BlockTarget(true);
+  target.matrix_instructions = {NvidiaMatrixInstructions(80)[0]};
+  const Opt tile{OptKind::kTensorCore, 2, 0};
+  for (const int axis : {0, 1, 2}) {
+    const Opt vector{OptKind::kVector, axis, 2};
+    for (const std::vector<Opt>& opts : {std::vector<Opt>{tile, vector}, {vector, tile}}) {
+      codegen::OptPlan plan(ctx, kernel, target);
+      EXPECT_TRUE(plan.Add(opts[0]).ok());
+      EXPECT_EQ(plan.Add(opts[1]).code(), absl::StatusCode::kInvalidArgument)
+          << Text(opts[0]) << " " << Text(opts[1]);
     }
   }
 }
