@@ -121,5 +121,37 @@ TEST(WarpTileTest, OperandsDependOnNoVectorAxis) {
   }
 }
 
+// Products of small elements get the instruction without tuning, also where their sizes are no multiples of it.
+TEST(WarpTileTest, TheHeuristicChoosesTheInstruction) {
+  struct Chip {
+    std::vector<MatrixInstruction> instructions;
+    int warp_lanes;
+  };
+  for (const Chip& chip : {Chip{NvidiaMatrixInstructions(80), 32},
+                           {AmdMatrixInstructions("gfx90a"), 64},
+                           {AmdMatrixInstructions("gfx1100"), 32}}) {
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{64, 48, 64}, {67, 45, 70}}) {
+      for (const ir::Dtype dtype : {ir::Dtype::BF16, ir::Dtype::F16}) {
+        UOpContext ctx;
+        const ir::UOp kernel =
+            tests::WideningMatmulKernel(ctx, m, n, k, false, true, dtype, dtype, ir::Dtype::F32);
+        tests::CheckOptions check;
+        check.target = tests::BlockTarget(true);
+        check.target.warp_lanes = chip.warp_lanes;
+        check.target.matrix_instructions = chip.instructions;
+        check.tolerance = 2e-6;
+        const auto lowered = codegen::Lower(ctx, kernel, check.target, {});
+        ASSERT_TRUE(lowered.ok()) << lowered.status();
+        EXPECT_EQ(lowered->applied.at(0).kind, OptKind::kTensorCore);
+        const tests::Memory memory = {tests::SampleBuffer(ir::Dtype::F32, m * n, 1, true),
+                                      tests::SampleBuffer(dtype, m * k, 2, true),
+                                      tests::SampleBuffer(dtype, k * n, 3, true)};
+        EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check).substr(0, 400), "")
+            << chip.instructions[0].name << " " << m << "x" << n << "x" << k;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace uopd
