@@ -110,8 +110,10 @@ class Runner {
       format = CodeFormat::kC;
     } else if (language == "llvm") {
       format = CodeFormat::kLlvmIr;
+    } else if (language == "ptx") {
+      format = CodeFormat::kPtx;
     } else if (!language.empty()) {
-      return Invalid(Cat("language (", language, ") is none of c, llvm"));
+      return Invalid(Cat("language (", language, ") is none of c, llvm, ptx"));
     }
     UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(format));
     UOPD_ASSIGN(output_.emplace(),
