@@ -73,7 +73,7 @@ function(uopd_unit_tests folder)
 endfunction()
 
 # Reference interpreters, generators and checks that tests share.
-file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
+file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc ${CMAKE_SOURCE_DIR}/tests/support/opts/*.cc)
 # tsan_grpc.cc belongs to uopd_proto.
 list(FILTER support EXCLUDE REGEX "/tsan_grpc.cc$")
 add_library(uopd_test_support STATIC ${support})

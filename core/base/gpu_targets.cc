@@ -27,13 +27,9 @@ constexpr Chip kChips[] = {
     {"opencl", 8, 32, 4, 0, 1},     {"metal", 16, 32, 8},
 };
 
-constexpr std::string_view kIrSuffix = "_ir";
-
 }  // namespace
 
 std::optional<Target> GpuTarget(std::string_view arch) {
-  const bool ir = arch.starts_with("gfx") && arch.ends_with(kIrSuffix);
-  if (ir) arch.remove_suffix(kIrSuffix.size());
   const auto* chip = std::find_if(std::begin(kChips), std::end(kChips),
                                   [&](const Chip& c) { return c.arch == arch; });
   if (chip == std::end(kChips)) return std::nullopt;
@@ -59,7 +55,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     out.matrix_instructions = NvidiaMatrixInstructions(chip->capability);
   } else if (arch.starts_with("gfx")) {
     out.kind = "hip";
-    out.format = ir ? CodeFormat::kAmdgpuIr : CodeFormat::kHipC;
+    out.format = CodeFormat::kHipC;
     out.shared_bytes -= 128;  // for the word by which the threads of a block poll together
     out.matrix_instructions = AmdMatrixInstructions(arch);
   } else if (arch == "metal") {

@@ -11,7 +11,6 @@
 namespace uopd {
 
 // "sm_80" and other compute capabilities, also with the suffix "a"; "gfx90a", "gfx942", "gfx1100", "gfx1201",
-// with texts in HIP C, or with the suffix "_ir" in LLVM IR;
 // "opencl" and "metal": devices with what every device of that kind has. nullopt: no such name.
 std::optional<Target> GpuTarget(std::string_view arch);
 // The names that GpuTarget knows.

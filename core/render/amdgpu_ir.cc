@@ -2,12 +2,11 @@
 #include "core/render/amdgpu_ir.h"
 
 #include <algorithm>
-#include <set>
-#include <vector>
 
 #include "core/base/log.h"
 #include "core/render/amdgpu_memory.h"
 #include "core/render/amdgpu_warp.h"
+#include "core/render/block_kernel.h"
 #include "core/render/llvm_loops.h"
 #include "core/render/llvm_values.h"
 
@@ -71,7 +70,7 @@ class AmdgpuWriter {
   absl::StatusOr<std::string> Run() {
     memory_.FindArrays(request_.linear);
     values_.FindLanes(request_.linear);
-    for (UOp u : request_.linear.srcs()) Look(u);
+    if (kernel_.together) loops_.WaitForBlock();
     if (request_.linear.tag() != 0) loops_.PollAtBegin();
     for (UOp u : request_.linear.srcs()) {
       if (ctx_.Interrupted(8)) return ctx_.CheckInterrupt();
@@ -82,21 +81,12 @@ class AmdgpuWriter {
   }
 
  private:
-  void Look(UOp u) {
-    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA})) loops_.WaitForBlock();
-    if (u.Is(Op::PARAM)) slots_ = std::max(slots_, static_cast<size_t>(u.slot()) + 1);
-    if (u.Is(Op::SPECIAL) && static_cast<ir::AxisType>(u.ints()[0]) == ir::AxisType::LOCAL)
-      threads_ = u.src(0).const_int();
-    if (!u.Is(Op::STORE)) return;
-    if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)); base.Is(Op::PARAM))
-      stored_.insert(static_cast<size_t>(base.slot()));
-  }
-
   std::string Module() const {
     std::string params;
-    for (size_t slot = 0; slot < slots_; ++slot)
-      Append(params, "ptr addrspace(1) noalias ", stored_.contains(slot) ? "" : "readonly ", "%b",
-             slot, ", ");
+    for (size_t slot = 0; slot < kernel_.slots.size(); ++slot)
+      Append(params, "ptr addrspace(1) noalias ",
+             kernel_.stored.contains(static_cast<int64_t>(slot)) ? "" : "readonly ", "%b", slot,
+             ", ");
     for (size_t i = 0; i < request_.variables.size(); ++i) Append(params, "i64 %var", i, ", ");
     std::string out = "target triple = \"amdgcn-amd-amdhsa\"\n\n";
     if (memory_.zero_bytes() > 0)
@@ -113,8 +103,9 @@ class AmdgpuWriter {
     for (const std::string& d : text_.declared()) Append(out, "declare ", d, "\n");
     Append(out, "\nattributes #0 = { nounwind \"amdgpu-no-implicitarg-ptr\" ",
            "\"uniform-work-group-size\"=\"true\"",
-           threads_ > 0 ? Cat(" \"amdgpu-flat-work-group-size\"=\"", threads_, ",", threads_, "\"")
-                        : std::string(),
+           kernel_.threads > 0 ? Cat(" \"amdgpu-flat-work-group-size\"=\"", kernel_.threads, ",",
+                                     kernel_.threads, "\"")
+                               : std::string(),
            " }\n");
     return out;
   }
@@ -212,9 +203,7 @@ class AmdgpuWriter {
 
   const Request& request_;
   ir::UOpContext& ctx_;
-  size_t slots_ = request_.buffers;
-  std::set<size_t> stored_;  // slots of PARAMs
-  int64_t threads_ = 0;      // of a block; 0: not known
+  const BlockKernel kernel_ = BlockKernel::Of(request_.linear, request_.buffers);
   LlvmText text_{ctx_};
   AmdgpuLoops loops_{text_};
   AmdgpuMemory memory_{ctx_, text_};

@@ -10,12 +10,13 @@
 #include "core/render/c_like/opencl_c.h"
 #include "core/render/linear.h"
 #include "core/render/llvm_ir.h"
+#include "core/render/ptx/ptx.h"
 
 namespace uopd::render {
 namespace {
 
 // All renderers.
-constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC,        &kOpenClC, &kCudaC,
+constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC,        &kOpenClC, &kCudaC, &kPtx,
                                           &kHipC,   &kAmdgpuIr, &kMetal,   &kLinear};
 
 }  // namespace

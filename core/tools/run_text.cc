@@ -110,8 +110,12 @@ class Runner {
       format = CodeFormat::kC;
     } else if (language == "llvm") {
       format = CodeFormat::kLlvmIr;
+    } else if (language == "ptx") {
+      format = CodeFormat::kPtx;
+    } else if (language == "amdgpu") {
+      format = CodeFormat::kAmdgpuIr;
     } else if (!language.empty()) {
-      return Invalid(Cat("language (", language, ") is none of c, llvm"));
+      return Invalid(Cat("language (", language, ") is none of c, llvm, ptx, amdgpu"));
     }
     UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(format));
     UOPD_ASSIGN(output_.emplace(),

@@ -82,7 +82,8 @@ absl::StatusOr<HipFacts> ReadHipFacts(const HipDriver& driver, int index) {
 
 Target DescribeHip(const HipFacts& facts) {
   // A processor that nobody knows by name has no matrix instructions.
-  Target target = GpuTarget(facts.processor + "_ir").value_or(*GpuTarget("gfx1100_ir"));
+  Target target = GpuTarget(facts.processor).value_or(*GpuTarget("gfx1100"));
+  target.format = CodeFormat::kAmdgpuIr;
   target.arch = facts.processor;
   target.matrix_instructions = AmdMatrixInstructions(facts.processor);
   target.caches[1] = {std::max<int64_t>(facts.l2_bytes, 1 << 20), std::max(facts.units, 1)};

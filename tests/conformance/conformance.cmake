@@ -30,6 +30,13 @@ uopd_unit_tests(devices/cuda uopd_fake_cuda uopd_devices)
 uopd_unit_tests(devices/hip uopd_test_support uopd_fake_hip)
 uopd_unit_tests(devices)
 
+# Random opts on a device with blocks.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/opts/*_test.cc ${CMAKE_SOURCE_DIR}/tests/support/device/*.cc)
+add_executable(device_opts_test ${sources})
+uopd_test_program(device_opts_test QUICK)
+target_link_libraries(device_opts_test PRIVATE uopd_devices uopd_test_support GTest::gtest GTest::gtest_main)
+uopd_register_tests(device_opts_test conformance)
+
 # The wire, spoken by code that protoc generates for another language.
 add_executable(wire_check ${CMAKE_SOURCE_DIR}/tests/conformance/wire/wire_check.cc)
 set_target_properties(wire_check PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

@@ -21,21 +21,26 @@ std::string Contents(const std::string& path) {
   return std::move(out).str();
 }
 
-// Runs clang-19 on a text; the result is what it writes.
-absl::StatusOr<std::string> RunClang(const std::string& text, const std::string& flags) {
-  if (std::system("command -v clang-19 > /dev/null") != 0)
-    return absl::UnavailableError("clang-19 is not installed");
+// Runs a program on a text in a file; the result is what it writes to the file after -o.
+absl::StatusOr<std::string> RunProgram(const std::string& program, const std::string& text,
+                                       const std::string& flags) {
+  if (std::system(Cat("command -v ", program, " > /dev/null").c_str()) != 0)
+    return absl::UnavailableError(Cat(program, " is not installed"));
   char folder[] = "/tmp/uopd_gpu_XXXXXX";
   if (mkdtemp(folder) == nullptr) return absl::InternalError("mkdtemp failed");
   const std::string base = folder, in = base + "/k.txt", out = base + "/k.s", log = base + "/log";
   std::ofstream(in) << text;
   const int rc =
-      std::system(Cat("clang-19 ", flags, " -S -o ", out, " ", in, " > ", log, " 2>&1").c_str());
+      std::system(Cat(program, " ", flags, " -o ", out, " ", in, " > ", log, " 2>&1").c_str());
   const std::string result = Contents(out), messages = Contents(log);
   for (const std::string& f : {in, out, log}) std::remove(f.c_str());
   rmdir(folder);
-  if (rc != 0) return absl::InternalError(Cat("clang-19 failed: ", messages, "\n", text));
+  if (rc != 0) return absl::InternalError(Cat(program, " failed: ", messages, "\n", text));
   return result;
+}
+
+absl::StatusOr<std::string> RunClang(const std::string& text, const std::string& flags) {
+  return RunProgram("clang-19", text, Cat(flags, " -S"));
 }
 
 // The few functions of NVRTC that compile a text. Results other than 0 are errors.
@@ -118,6 +123,20 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_vie
   }
   nvrtc.destroy(&program);
   if (rc != 0) return absl::InternalError(Cat("NVRTC failed: ", out, "\n", text));
+  return out;
+}
+
+absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch) {
+  const char* const named = std::getenv("UOPD_PTXAS");
+  std::string program = named != nullptr && *named != 0 ? named : "ptxas";
+  if (constexpr const char* kUsual = "/usr/local/cuda/bin/ptxas";
+      program == "ptxas" && access(kUsual, X_OK) == 0)
+    program = kUsual;
+  auto out = RunProgram(program, text, Cat("--gpu-name=", arch));
+  // It says this of a version of PTX or an architecture that is younger than itself.
+  if (!out.ok() && (out.status().message().find("Unsupported .version") != std::string::npos ||
+                    out.status().message().find("is not defined for option") != std::string::npos))
+    return absl::InvalidArgumentError(Cat("this ptxas does not know ", arch));
   return out;
 }
 

@@ -15,20 +15,7 @@ UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
 }  // namespace
 
 void BlockWriter::Begin() {
-  slots_.resize(request_.buffers);
-  for (UOp u : request_.linear.srcs()) {
-    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA})) together_ = true;
-    if (u.Is(Op::PARAM)) {
-      const auto slot = static_cast<size_t>(u.slot());
-      slots_.resize(std::max(slots_.size(), slot + 1));
-      slots_[slot] = u;
-    }
-    if (u.Is(Op::SPECIAL) && static_cast<ir::AxisType>(u.ints()[0]) == ir::AxisType::LOCAL)
-      threads_ = u.src(0).const_int();
-    if (!u.Is(Op::STORE)) continue;
-    if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)); base.Is(Op::PARAM))
-      stored_.insert(base.slot());
-  }
+  kernel_ = BlockKernel::Of(request_.linear, request_.buffers);
   // A launch of many blocks, each of them too short to poll in its loops.
   if (request_.linear.tag() != 0) Poll();
 }
@@ -36,9 +23,9 @@ void BlockWriter::Begin() {
 std::string BlockWriter::Module(const std::string& body) {
   std::string parameters;
   size_t number = 0;
-  for (size_t slot = 0; slot < slots_.size(); ++slot, ++number) {
-    const UOp p = slots_[slot];
-    const bool is_read = p && !stored_.contains(p.slot());
+  for (size_t slot = 0; slot < kernel_.slots.size(); ++slot, ++number) {
+    const UOp p = kernel_.slots[slot];
+    const bool is_read = p && kernel_.IsOnlyRead(p);
     Append(parameters, "    ", global_space(), is_read ? "const " : "",
            p ? MemoryType(p.dtype()) : std::string_view("uint8_t"), " *", restrict_word(), " b",
            slot, ParameterSuffix(number), ",\n");
@@ -67,7 +54,7 @@ std::string BlockWriter::UsedParts(std::span<const Part> parts, const std::strin
 }
 
 void BlockWriter::Poll() {
-  if (!together_) return Put("if (*stop != 0) return;");
+  if (!kernel_.together) return Put("if (*stop != 0) return;");
   PollTogether();
 }
 
@@ -163,11 +150,7 @@ std::string_view BlockWriter::SpaceOf(UOp index) const {
 }
 
 int64_t BlockWriter::WideLanes(UOp index) {
-  const int64_t n = index.arg().AsInt(), bytes = ir::ByteSize(index.dtype());
-  const UOp base = ir::MaybeBaseOf(index.src(0));
-  if (n < 2 || IsRegister(base)) return 1;
-  int64_t lanes = std::min(kWideBytes / bytes, alignment_.Of(index.src(1)));
-  while (lanes > 1 && n % lanes != 0) lanes /= 2;
+  const int64_t lanes = render::WideLanes(index, kWideBytes, alignment_);
   return WideType(index.dtype(), lanes).empty() ? 1 : lanes;
 }
 
@@ -177,7 +160,7 @@ std::string BlockWriter::Place(UOp index, int64_t lane) const {
 
 std::string BlockWriter::WidePlace(UOp index, const std::string& type, int64_t lane) const {
   const UOp base = ir::MaybeBaseOf(index.src(0));
-  const bool is_read = base.Is(Op::PARAM) && !stored_.contains(base.slot());
+  const bool is_read = kernel_.IsOnlyRead(base);
   return Cat("*(", SpaceOf(index), is_read ? "const " : "", type, " *)(", NameOf(index), " + ",
              lane, ")");
 }

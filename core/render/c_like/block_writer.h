@@ -6,12 +6,11 @@
 // In kernels whose threads wait for each other, or exchange values, all threads of a block poll together: a
 // thread that returned alone would be missed.
 #pragma once
-#include <set>
 #include <string>
 
 #include "core/ir/mma.h"
 #include "core/ir/shared_array.h"
-#include "core/render/alignment.h"
+#include "core/render/block_kernel.h"
 #include "core/render/c_like/writer.h"
 
 namespace uopd::render {
@@ -67,7 +66,7 @@ class BlockWriter : public CLikeWriter {
 
   static std::string UsedParts(std::span<const Part> parts, const std::string& body);
 
-  int64_t threads() const { return threads_; }  // of a block; 0: not known
+  int64_t threads() const { return kernel_.threads; }  // of a block; 0: not known
   // The type of an element in memory: a bool is a byte.
   std::string_view MemoryType(ir::Dtype d) const {
     return d == ir::Dtype::Bool ? "uint8_t" : Type(d);
@@ -89,10 +88,7 @@ class BlockWriter : public CLikeWriter {
 
   Alignment alignment_;
   ir::SharedLayout shared_;
-  std::set<int64_t> stored_;  // slots of PARAMs
-  std::vector<ir::UOp> slots_;
-  int64_t threads_ = 0;
-  bool together_ = false;  // the threads of a block wait for each other, or exchange values
+  BlockKernel kernel_;
   bool polls_together_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/render/c_like/block_writer.h"
+#include "core/render/ptx/types.h"
 
 namespace uopd::render {
 namespace {
@@ -45,28 +46,6 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "  asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(out) : \"d\"(x));\n"
      "  return out;\n"
      "}\n"}};
-
-// The types of the operands of an mma, as PTX names them.
-std::string_view PtxElement(DtypeNumber d) {
-  switch (d) {
-    case DtypeNumber::BF16:
-      return "bf16";
-    case DtypeNumber::F16:
-      return "f16";
-    case DtypeNumber::I8:
-      return "s8";
-    case DtypeNumber::U8:
-      return "u8";
-    case DtypeNumber::F8E4M3:
-      return "e4m3";
-    case DtypeNumber::F8E5M2:
-      return "e5m2";
-    case DtypeNumber::I32:
-      return "s32";
-    default:
-      return "f32";
-  }
-}
 
 class CudaWriter final : public BlockWriter {
  public:
@@ -140,9 +119,9 @@ class CudaWriter final : public BlockWriter {
       input(is_float ? "f" : "r", u.n_src() == 3 ? Value(u.src(2), Cat(e)) : zero);
     });
     Put(Type(u.dtype()), " ", results, ";");
-    Put("asm(\"mma.sync.aligned.m", mma.m, "n", mma.n, "k", mma.k, ".row.col.", PtxElement(i.sum),
-        ".", PtxElement(i.a), ".", PtxElement(i.b), ".", PtxElement(i.sum), " ", groups,
-        ";\" : ", outputs, " : ", inputs, ");");
+    Put("asm(\"mma.sync.aligned.m", mma.m, "n", mma.n, "k", mma.k, ".row.col.",
+        PtxMatrixType(i.sum), ".", PtxMatrixType(i.a), ".", PtxMatrixType(i.b), ".",
+        PtxMatrixType(i.sum), " ", groups, ";\" : ", outputs, " : ", inputs, ");");
     return absl::OkStatus();
   }
 };

@@ -67,7 +67,8 @@ TEST_P(AmdgpuCompilerTest, TheObjectHasTheKernelAndItsDescription) {
 }
 
 TEST_P(AmdgpuCompilerTest, CompilesWhatTheRendererWrites) {
-  const Target target = *GpuTarget(std::string(GetParam()) + "_ir");
+  Target target = *GpuTarget(GetParam());
+  target.format = CodeFormat::kAmdgpuIr;
   const render::Renderer* renderer = render::RendererFor(target.format).value();
   for (const bool matrix : {false, true}) {
     ir::UOpContext ctx;

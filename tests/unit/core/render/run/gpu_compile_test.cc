@@ -125,6 +125,8 @@ absl::StatusOr<std::string> Compiled(const std::string& text, const Target& targ
   switch (target.format) {
     case CodeFormat::kCudaC:
       return tests::CompileCuda(text, target.arch);
+    case CodeFormat::kPtx:
+      return tests::AssemblePtx(text, target.arch);
     case CodeFormat::kHipC:
       return tests::CompileHip(text, target.arch);
     case CodeFormat::kAmdgpuIr:
@@ -134,11 +136,20 @@ absl::StatusOr<std::string> Compiled(const std::string& text, const Target& targ
   }
 }
 
+// An architecture; with "_ptx" or "_ir" after it: its kernels as PTX, or as LLVM IR for AMDGPU.
+Target TargetNamed(std::string_view name) {
+  const bool ptx = name.ends_with("_ptx"), ir = name.ends_with("_ir");
+  Target out = *GpuTarget(name.substr(0, name.size() - (ptx ? 4 : ir ? 3 : 0)));
+  if (ptx) out.format = CodeFormat::kPtx;
+  if (ir) out.format = CodeFormat::kAmdgpuIr;
+  return out;
+}
+
 class GpuCompileTest : public ::testing::TestWithParam<std::string_view> {
  protected:
   // Skips the test if there is no compiler for the target.
   void SetUp() override {
-    target_ = *GpuTarget(GetParam());
+    target_ = TargetNamed(GetParam());
     UOpContext ctx;
     const auto text = Rendered(ctx, Elementwise(ctx, Dtype::F32, Op::ADD), target_, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();
@@ -199,7 +210,9 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
 INSTANTIATE_TEST_SUITE_P(All, GpuCompileTest,
                          ::testing::Values("opencl", "sm_80", "sm_90", "sm_90a", "sm_120", "gfx90a",
                                            "gfx942", "gfx1100", "gfx1201", "gfx90a_ir", "gfx942_ir",
-                                           "gfx1100_ir", "gfx1201_ir"),
+                                           "gfx1100_ir", "gfx1201_ir", "sm_75_ptx", "sm_80_ptx",
+                                           "sm_89_ptx", "sm_90_ptx", "sm_90a_ptx", "sm_100_ptx",
+                                           "sm_120_ptx"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

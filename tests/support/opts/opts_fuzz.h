@@ -12,26 +12,10 @@
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
-#include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"
+#include "tests/support/opts/opts_cases.h"
 
 namespace uopd::tests {
-
-struct KernelCase {
-  std::string name;
-  std::function<ir::UOp(ir::UOpContext&)> make;
-  std::vector<std::pair<ir::Dtype, int64_t>> buffers;
-  double tolerance = 2e-6;  // as CheckOptions
-  bool tame = true;         // the buffers hold numbers, and no large ones
-  std::map<std::string, int64_t> variables = {};
-  bool fast_math = false;                // some trials: neither NaN nor infinity may come up
-  std::vector<codegen::Opt> begin = {};  // of all lists of random opts
-};
-
-inline ir::UOp Sum(ir::UOpContext& c, ir::UOp x, std::initializer_list<ir::UOp> ranges,
-                   ir::Op op = ir::Op::ADD) {
-  return ir::ReduceRanges(c, op, x, std::span<const ir::UOp>(ranges.begin(), ranges.size()));
-}
 
 // Whether some value of the kernel varies along two VECTOR ranges.
 inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
@@ -146,6 +130,53 @@ inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, in
     }
   }
   return tried;
+}
+
+// The kernels under the heuristic's opts, without opts, and under `sequences` random lists of opts, each for a
+// kernel drawn at random: what a device computes, against the interpreter. `run` runs a kernel on the device.
+using RunBlocks = std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&,
+                                             Memory&, const std::map<std::string, int64_t>&)>;
+inline void FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& target,
+                           const RunBlocks& run, uint64_t seed, int64_t sequences) {
+  std::mt19937_64 random(seed);
+  int failures = 0;
+  const auto check_kernel = [&](const KernelCase& k, bool noopt, bool is_random) {
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    ir::UOpContext ctx;
+    const ir::UOp sink = k.make(ctx);
+    CheckOptions check;
+    check.target = target;
+    check.variables = k.variables, check.tolerance = k.tolerance;
+    check.run_blocks = [&](ir::UOpContext& c, const codegen::LoweredKernel& lowered, Memory& m) {
+      return run(c, lowered, m, k.variables);
+    };
+    std::vector<codegen::Opt> opts;
+    if (is_random) {
+      opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), target, random, {});
+      if (opts.empty()) return false;
+      check.options.opts = &opts;
+    }
+    check.options.noopt = noopt;
+    std::string text;
+    for (const codegen::Opt& o : opts) text += Text(o) + " ";
+    const std::string wrong = CheckKernel(ctx, sink, memory, check);
+    // A dtype that the device does not have is no failure.
+    if (wrong.starts_with("lower: UNIMPLEMENTED")) return false;
+    EXPECT_EQ(wrong.substr(0, 2000), "") << k.name << (noopt ? " without opts " : " ") << text;
+    failures += !wrong.empty();
+    return true;
+  };
+  for (const KernelCase& k : cases) {
+    if (!k.begin.empty()) continue;  // opts for a CPU
+    check_kernel(k, false, false);
+    check_kernel(k, true, false);
+  }
+  for (int64_t done = 0; done < sequences && failures < 10;) {
+    const KernelCase& k = cases[random() % cases.size()];
+    if (k.begin.empty()) done += check_kernel(k, false, true);
+  }
 }
 
 }  // namespace uopd::tests

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// What the renderers of kernels for blocks (docs/ir_linear.md, "Blocks") know of a kernel before its first line.
+#pragma once
+#include <set>
+#include <vector>
+
+#include "core/render/alignment.h"
+#include "core/render/lines.h"
+
+namespace uopd::render {
+
+// Plain data. The handles live as long as their context.
+struct BlockKernel {
+  // `buffers`: the number of slots, at least those that the lines name.
+  static BlockKernel Of(ir::UOp linear, size_t buffers);
+
+  // Whether nothing in the kernel stores to the buffer of a PARAM.
+  bool IsOnlyRead(ir::UOp base) const {
+    return base.Is(ir::Op::PARAM) && !stored.contains(base.slot());
+  }
+
+  std::vector<ir::UOp> slots;  // the PARAM of each slot; null if the kernel does not use it
+  std::set<int64_t> stored;    // the slots of PARAMs that are stored to
+  int64_t threads = 0;         // of a block; 0: not known
+  bool together = false;       // the threads of a block wait for each other, or exchange values
+};
+
+// The lanes that one access of an INDEX takes, in up to so many bytes: 1, or more where the address is aligned.
+int64_t WideLanes(ir::UOp index, int64_t most_bytes, Alignment& alignment);
+
+}  // namespace uopd::render

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+#include "core/render/ptx/control.h"
+
+#include "core/render/ptx/values.h"
+
+namespace uopd::render {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+namespace {
+
+// The word of a lane's partner in its warp.
+std::string PtxExchanged(PtxText& text, const std::string& x, int64_t mask) {
+  return text.New(kPtxWord, "shfl.sync.bfly.b32", x, ", ", mask, ", 31, -1");
+}
+
+}  // namespace
+
+void PtxControl::Poll() {
+  polls_ = true;
+  const std::string word = text_.New(kPtxWord, "ld.volatile.global.u32", Cat("[", kStop, "]"));
+  std::string stop = text_.New(kPtxPredicate, "setp.ne.s32", word, ", 0");
+  if (kernel_.together) stop = text_.New(kPtxPredicate, "bar.red.or.pred", "0, ", stop);
+  text_.PutIf(stop, "ret");
+}
+
+// The body runs, then the number grows and is compared. A loop that polls every n iterations is two loops: the outer
+// one polls and sets the inner one's limit, at most n further and at most the size. Nothing goes beyond the size, so
+// nothing overflows.
+void PtxControl::Begin(UOp range) {
+  const PtxRegister kind = PtxRegisterOf(range.dtype());
+  Loop loop;
+  loop.type = PtxAluType(range.dtype());
+  loop.size = text_.Operand(range.src(0));
+  loop.number = text_.New(kind, Cat("mov.", PtxMoveType(range.dtype())), "0");
+  text_.Set(range, {loop.number});
+  if (!range.src(0).Is(Op::CONST) || range.src(0).const_int() < 1) {
+    loop.after = text_.FreshLabel();
+    const std::string none =
+        text_.New(kPtxPredicate, Cat("setp.ge.", loop.type), loop.number, ", ", loop.size);
+    text_.PutIf(none, "bra ", loop.after);
+  }
+  if (range.tag() > 1) {
+    loop.chunk = text_.FreshLabel();
+    text_.Label(loop.chunk);
+    Poll();
+    const std::string size = text_.Register(range.src(0));
+    const std::string left = text_.New(kind, Cat("sub.", loop.type), size, ", ", loop.number);
+    const std::string step = text_.New(kind, Cat("min.", loop.type), left, ", ", range.tag());
+    loop.limit = text_.New(kind, Cat("add.", loop.type), loop.number, ", ", step);
+  }
+  loop.body = text_.FreshLabel();
+  text_.Label(loop.body);
+  if (range.tag() == 1) Poll();
+  loops_.push_back(std::move(loop));
+}
+
+void PtxControl::End() {
+  const Loop loop = std::move(loops_.back());
+  loops_.pop_back();
+  text_.Put("add.", loop.type, " ", loop.number, ", ", loop.number, ", 1");
+  const auto again = [&](const std::string& limit, const std::string& label) {
+    text_.PutIf(text_.New(kPtxPredicate, Cat("setp.lt.", loop.type), loop.number, ", ", limit),
+                "bra ", label);
+  };
+  again(loop.chunk.empty() ? loop.size : loop.limit, loop.body);
+  if (!loop.chunk.empty()) again(loop.size, loop.chunk);
+  if (!loop.after.empty()) text_.Label(loop.after);
+}
+
+absl::Status PtxControl::Special(UOp u) {
+  const auto axis = static_cast<ir::AxisType>(u.ints()[0]);
+  if (axis != ir::AxisType::GLOBAL && axis != ir::AxisType::LOCAL) return NoPtx(u);
+  const char* const name = axis == ir::AxisType::GLOBAL ? "%ctaid." : "%tid.";
+  std::string x = text_.New(kPtxWord, "mov.u32", name, "xyz"[u.ints()[1]]);
+  if (IsLongInPtx(u.dtype())) x = text_.New(kPtxLong, "cvt.u64.u32", x);
+  text_.Set(u, {x});
+  return absl::OkStatus();
+}
+
+absl::Status PtxControl::Shuffle(UOp u) {
+  const Dtype d = u.dtype();
+  const int64_t mask = u.arg().AsInt();
+  text_.Define(u, [&](int64_t lane) {
+    const std::string x = text_.Register(u.src(0), lane);
+    if (d == Dtype::Bool) {
+      const std::string word = text_.New(kPtxWord, "selp.b32", "1, 0, ", x);
+      return text_.New(kPtxPredicate, "setp.ne.s32", PtxExchanged(text_, word, mask), ", 0");
+    }
+    if (!IsLongInPtx(d)) return PtxExchanged(text_, x, mask);
+    const std::string low = text_.Fresh(kPtxWord), high = text_.Fresh(kPtxWord);
+    text_.Put("mov.b64 {", low, ", ", high, "}, ", x);
+    const std::string other_low = PtxExchanged(text_, low, mask),
+                      other_high = PtxExchanged(text_, high, mask);
+    return text_.New(kPtxLong, "mov.b64", "{", other_low, ", ", other_high, "}");
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace uopd::render
