@@ -98,7 +98,8 @@ uopd_unit_tests(core/render uopd_test_support)
 uopd_unit_tests(core/search)
 if(NOT UOPD_CORE_ONLY)
   # Rendered text on the device that it is for.
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc
+      ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc)
   add_executable(core_render_run_test ${sources})
   uopd_test_program(core_render_run_test)
   target_link_libraries(core_render_run_test PRIVATE uopd_test_support uopd_devices_cpu GTest::gtest GTest::gtest_main)
