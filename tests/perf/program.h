@@ -45,7 +45,6 @@ class Program {
     std::string text;  // of the target's format
   };
   std::span<const Step> steps() const { return steps_; }
-  devices::Device& device() const { return *device_; }
 
  private:
   Program(std::shared_ptr<devices::Device> device, ProgramOptions options)
