@@ -10,7 +10,7 @@
 # find_library NAME: the path of a shared library, from the loader's list or a known folder. Nothing if there is none.
 find_library() {
   local path folder
-  path=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | awk -v name="$1" '$1 == name && /x86-64/ { print $NF; exit }')
+  path=$({ ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | awk -v name="$1" '$1 == name && /x86-64/ && !n++ { print $NF }' || true)
   for folder in "${driver_folders[@]}" /opt/rocm/lib64 /usr/lib; do
     if [ -z "$path" ] && [ -e "$folder/$1" ]; then path=$folder/$1; fi
   done
