@@ -60,9 +60,11 @@ ptx_compiler() {
 }
 
 amd_driver() {
-  local chips library
+  local chips name library=""
   chips=$(pci_devices 0x1002)
-  library=$(find_library libamdhip64.so)
+  for name in libamdhip64.so.7 libamdhip64.so.6 libamdhip64.so.5 libamdhip64.so; do
+    if [ -z "$library" ]; then library=$(find_library $name); fi
+  done
   if [ ! -e /dev/kfd ] && [ -z "$library" ]; then
     skip "no /dev/kfd and no libamdhip64.so ($chips chips on the PCI bus): install ROCm"
   fi
