@@ -44,7 +44,7 @@ list_devices() {
   start_daemon CPU,all
   lines=$(daemon_devices)
   echo "$lines"
-  for kind in CUDA HIP CL; do
+  for kind in CUDA AMD CL; do
     if [ $kind = CL ] && [ -s "$work/devices" ]; then continue; fi
     name=$(awk -v kind="$kind:" 'index($1, kind) == 1 && !/unavailable/ && !/pthread|[Cc][Pp][Uu]-|basic-/ { print $1; exit }' <<<"$lines")
     if [ -n "$name" ]; then echo "$name" >>"$work/devices"; fi
@@ -90,7 +90,7 @@ conformance() {
   local filter
   case ${1^^} in
     CUDA*) filter='CudaChip*/*' ;;
-    HIP*) filter='HipChip*/*' ;;
+    AMD*) filter="HipChip*/*" ;;
     CL*) filter='OpenCl/*' ;;
     *) skip "conformance_test has no cases for $1" ;;
   esac

@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "devices/cuda/cuda_device.h"
+#include "devices/hip/hip_device.h"
 #include "tests/support/cuda/fake_cuda.h"
+#include "tests/support/hip/fake_hip.h"
 
 namespace uopd::devices {
 namespace {
@@ -236,6 +238,18 @@ absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOp
                                  .ptxc = "/nowhere/uopd-ptxc"});
 }
 
+// The driver of AMD over a fake of HIP. One fake of either kind exists at a time, so a process tests one of them.
+absl::StatusOr<std::shared_ptr<Device>> OpenFakeHip(int index, const RegistryOptions& options) {
+  static auto* const fake = new tests::FakeHip;  // outlives every thread of the driver
+  static auto* const driver = hip::HipDriver::Create(fake->Api()).value().release();
+  return hip::HipDevice::Open({.index = index,
+                               .memory_limit_bytes = options.memory_limit_bytes,
+                               .poison = options.poison,
+                               .graphs = true,
+                               .driver = driver,
+                               .maybe_compiler = tests::FakeHip::TextCompiler()});
+}
+
 constexpr char kNoLines[] = "kernel k\n%0 = LINEAR\n";
 constexpr char kLinearAdder[] = R"(kernel k
 variables n
@@ -266,7 +280,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder},
                     Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder, 200},
                     Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4", -1, true, nullptr,
-                         OpenFakeCuda}),
+                         OpenFakeCuda},
+                    Case{"AMD", CodeFormat::kAmdgpuIr, "k nothing 4", "k adder 4", -1, true,
+                         nullptr, OpenFakeHip}),
     [](const testing::TestParamInfo<Case>& info) { return NameOf(info.param); });
 
 }  // namespace

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// AMD's HIP over the fake of CUDA (tests/support/cuda/fake_cuda.h): as strict, with HIP's signatures. Calls fail and
+// are counted under the names of CUDA's functions. A launch must end its list of arguments as HIP has it, and adds no
+// shared memory. Thread-safe.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "devices/api/compiler.h"
+#include "devices/hip/hip_symbols.h"
+#include "tests/support/cuda/fake_cuda.h"
+
+namespace uopd::tests {
+
+class FakeHip {
+ public:
+  FakeHip() : FakeHip(FakeCuda::Options{}) {}
+  // Every device has a context from the start, as with HIP.
+  explicit FakeHip(const FakeCuda::Options& options);
+
+  FakeCuda& cuda() { return cuda_; }
+  static devices::hip::HipApi Api();
+  // Makes code objects for this fake of texts for FakeCuda.
+  static std::shared_ptr<const devices::Compiler> TextCompiler();
+
+ private:
+  FakeCuda cuda_;
+};
+
+}  // namespace uopd::tests
