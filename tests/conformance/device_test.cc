@@ -226,10 +226,15 @@ constexpr char kAdder[] = R"(define void @k(ptr %buffers, ptr %vars, i64 %thread
 }
 )";
 
-// The CUDA driver over a fake of NVIDIA's library.
+// A fake of NVIDIA's library. It outlives every thread of the drivers.
+tests::FakeCuda& TheFake() {
+  static auto* const fake = new tests::FakeCuda;
+  return *fake;
+}
+
+// The CUDA driver over it.
 absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOptions& options) {
-  static auto* const fake = new tests::FakeCuda;  // outlives every thread of the driver
-  static auto* const driver = cuda::CudaDriver::Create(fake->Api()).value().release();
+  static auto* const driver = cuda::CudaDriver::Create(TheFake().Api()).value().release();
   return cuda::CudaDevice::Open({.index = index,
                                  .memory_limit_bytes = options.memory_limit_bytes,
                                  .poison = options.poison,
@@ -238,9 +243,9 @@ absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOp
                                  .ptxc = "/nowhere/uopd-ptxc"});
 }
 
-// The driver of AMD over a fake of HIP. One fake of either kind exists at a time, so a process tests one of them.
+// The driver of AMD over a fake of HIP, which is that of CUDA with other signatures.
 absl::StatusOr<std::shared_ptr<Device>> OpenFakeHip(int index, const RegistryOptions& options) {
-  static auto* const fake = new tests::FakeHip;  // outlives every thread of the driver
+  static auto* const fake = new tests::FakeHip(TheFake());
   static auto* const driver = hip::HipDriver::Create(fake->Api()).value().release();
   return hip::HipDevice::Open({.index = index,
                                .memory_limit_bytes = options.memory_limit_bytes,

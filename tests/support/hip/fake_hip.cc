@@ -137,8 +137,8 @@ class FakeCompiler final : public devices::Compiler {
 
 }  // namespace
 
-FakeHip::FakeHip(const FakeCuda::Options& options) : cuda_(options) {
-  for (int d = 0; d < options.devices; ++d) {
+FakeHip::FakeHip(FakeCuda& cuda) {
+  for (int d = 0; d < cuda.options.devices; ++d) {
     ContextHandle context = nullptr;
     Cuda().cuDevicePrimaryCtxRetain(&context, d);
   }

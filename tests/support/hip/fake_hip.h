@@ -14,17 +14,12 @@ namespace uopd::tests {
 
 class FakeHip {
  public:
-  FakeHip() : FakeHip(FakeCuda::Options{}) {}
-  // Every device has a context from the start, as with HIP.
-  explicit FakeHip(const FakeCuda::Options& options);
+  // Every device has a context from now on, as with HIP. REQUIRES: `cuda` is the fake that exists.
+  explicit FakeHip(FakeCuda& cuda);
 
-  FakeCuda& cuda() { return cuda_; }
   static devices::hip::HipApi Api();
   // Makes code objects for this fake of texts for FakeCuda.
   static std::shared_ptr<const devices::Compiler> TextCompiler();
-
- private:
-  FakeCuda cuda_;
 };
 
 }  // namespace uopd::tests

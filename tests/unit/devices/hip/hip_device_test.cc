@@ -32,11 +32,11 @@ class HipTest : public testing::Test {
   void TearDown() override {
     stream_ = nullptr;
     device_ = nullptr;
-    fake_.cuda().ReleaseHanging();
+    cuda_.ReleaseHanging();
     // HIP's own contexts stay.
     const std::map<std::string, int> contexts = {{"context", 2}};
-    EXPECT_TRUE(test::Eventually([&] { return fake_.cuda().Live() == contexts; }))
-        << testing::PrintToString(fake_.cuda().Live());
+    EXPECT_TRUE(test::Eventually([&] { return cuda_.Live() == contexts; }))
+        << testing::PrintToString(cuda_.Live());
   }
   HipOptions Options() {
     return {.memory_limit_bytes = size_t{64} << 20,
@@ -63,14 +63,15 @@ class HipTest : public testing::Test {
     EXPECT_TRUE(done.ok()) << done;
     return out;
   }
-  tests::FakeHip fake_;
+  tests::FakeCuda cuda_;
+  tests::FakeHip fake_{cuda_};
   std::unique_ptr<HipDriver> driver_ = HipDriver::Create(tests::FakeHip::Api()).value();
   std::shared_ptr<HipDevice> device_;
   std::unique_ptr<Stream> stream_;
 };
 
 TEST_F(HipTest, TellsWhyThereIsNoDevice) {
-  fake_.cuda().Fail("cuInit", gpu::kNoDevice);
+  cuda_.Fail("cuInit", gpu::kNoDevice);
   const absl::Status status = HipDriver::Create(tests::FakeHip::Api()).status();
   EXPECT_HIP_CODE(status, kUnavailable);
   EXPECT_EQ(StatusText(status), "hipInit fails with hipErrorNoDevice.");
@@ -148,8 +149,8 @@ TEST_F(HipTest, ReplaysAGraph) {
     ASSERT_TRUE(stream_->Replay(*program, buffers).ok());
     EXPECT_EQ(ReadInt(*buffer), 7);
   }
-  EXPECT_EQ(fake_.cuda().Calls("cuGraphLaunch"), 2);
-  EXPECT_EQ(fake_.cuda().Calls("cuLaunchKernel"), 0);
+  EXPECT_EQ(cuda_.Calls("cuGraphLaunch"), 2);
+  EXPECT_EQ(cuda_.Calls("cuLaunchKernel"), 0);
 }
 
 TEST_F(HipTest, StopsAKernelThatPolls) {
@@ -174,7 +175,7 @@ TEST_F(HipTest, OpensALostDeviceAgain) {
   EXPECT_THAT(StatusText(lost), HasSubstr("hipErrorIllegalAddress"));
   EXPECT_HIP_CODE(device_->status(), kUnavailable);
   EXPECT_TRUE(HipDevice::Open(Options()).ok());
-  EXPECT_EQ(fake_.cuda().Calls("cuDevicePrimaryCtxReset_v2"), 1);
+  EXPECT_EQ(cuda_.Calls("cuDevicePrimaryCtxReset_v2"), 1);
 }
 
 }  // namespace
