@@ -2,7 +2,6 @@
 #include "tests/perf/gpu/gpu_works.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/text.h"
 #include "uopd/functional.h"
