@@ -6,7 +6,6 @@
 
 namespace uopd::render {
 
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
