@@ -27,7 +27,7 @@ uopd_unit_tests(devices/opencl uopd_devices)
 target_sources(devices_opencl_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/devices/opencl/fake_opencl.cc)
 uopd_unit_tests(devices/gpu)
 uopd_unit_tests(devices/cuda uopd_fake_cuda uopd_devices)
-uopd_unit_tests(devices/hip uopd_test_support uopd_fake_hip)
+uopd_unit_tests(devices/hip uopd_test_support uopd_fake_hip uopd_devices)
 uopd_unit_tests(devices)
 
 # Random opts on a device with blocks.

@@ -9,6 +9,7 @@
 #include "core/base/gpu_targets.h"
 #include "core/codegen/codegen.h"
 #include "core/render/renderer.h"
+#include "devices/registry.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
@@ -142,6 +143,16 @@ TEST_F(AmdgpuErrorsTest, FindsTheCompilerOfAToolchain) {
   EXPECT_CODE(AmdgpuCompiler::Create(LldProgram(), "gfx1").status(), kUnavailable);
   EXPECT_CODE(AmdgpuCompiler::Create("/nowhere/ld.lld", "gfx942").status(), kUnavailable);
   EXPECT_CODE(AmdgpuCompiler::Create("/bin/false", "gfx942").status(), kUnavailable);
+}
+
+// As workers do it, which open no device.
+TEST_F(AmdgpuErrorsTest, TheRegistryFindsItWithoutADevice) {
+  const auto registry = Registry::Create({.devices = "AMD:0"}).value();
+  const auto found = registry->CompilerFor("AMD:0", compiler_->toolchain());
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->Compile(kAdder).value(), compiler_->Compile(kAdder).value());
+  EXPECT_CODE(registry->CompilerFor("AMD:0", "amdgpu-llvm-3;LLD 3;arch=gfx942;O2").status(),
+              kFailedPrecondition);
 }
 
 }  // namespace
