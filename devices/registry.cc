@@ -268,6 +268,22 @@ absl::StatusOr<std::shared_ptr<const Compiler>> Registry::CompilerFor(std::strin
   return std::shared_ptr<const Compiler>(device, &device->compiler());
 }
 
+std::vector<DeviceEntry> Registry::KnownEntries() const {
+  std::vector<DeviceEntry> out;
+  MutexLock lock(mu_);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const Slot& slot = *slots_[i];
+    if (slot.device != nullptr) {
+      out.push_back({names_[i].Text(), slot.device->status(), slot.device});
+    } else if (!slot.failure.ok()) {
+      out.push_back({names_[i].Text(), slot.failure, nullptr});
+    }
+  }
+  return out;
+}
+
+std::string Registry::FullName(std::string_view name) const { return Find(name)->second.Text(); }
+
 bool Registry::Settled() const {
   return std::ranges::all_of(slots_, [this](const auto& slot) { return Known(*slot).has_value(); });
 }

@@ -97,8 +97,9 @@ absl::Status Daemon::StartServing(worker::ForkServer& forks) {
               ") can be reached from other machines; server.allow_insecure_remote permits it"));
     }
     UOPD_ASSIGN(http_,
-                http::HttpServer::Start(config_.server_http_listen(),
-                                        [engine = engine_.get()] { return engine->Unready(); }));
+                http::HttpServer::Start(config_.server_http_listen(), [engine = engine_.get()] {
+                  return http::Readiness{engine->Unready(), engine->DevicesNotReady()};
+                }));
     http_address = http_->address();
   }
   if (!config_.server_ready_file().empty()) {
