@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "devices/cpu/cpu_device.h"
 #include "devices/cuda/cuda_device.h"
+#include "devices/hip/hip_device.h"
 #include "devices/interp/interp_device.h"
 #include "devices/null/null_device.h"
 #include "devices/opencl/opencl_device.h"
@@ -73,6 +74,15 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCuda(int index, const RegistryOption
   return cuda::CudaDevice::Open(cuda);
 }
 
+absl::StatusOr<std::shared_ptr<Device>> OpenHip(int index, const RegistryOptions& options) {
+  hip::HipOptions hip;
+  hip.index = index;
+  hip.memory_limit_bytes = options.memory_limit_bytes;
+  hip.poison = options.poison;
+  hip.graphs = options.hip_graphs;
+  return hip::HipDevice::Open(hip);
+}
+
 // The drivers: one line for each. `count` says how many devices "all" stands for; null: none.
 struct Driver {
   const char* name;
@@ -88,6 +98,7 @@ constexpr Driver kDrivers[] = {
     {"INTERP", OpenInterp},
     {"CL", OpenOpenCl, opencl::CountDevices},
     {"CUDA", OpenCuda, cuda::CountCudaDevices, cuda::CudaCompilerFor},
+    {"AMD", OpenHip, hip::CountHipDevices, hip::HipCompilerFor},
 };
 
 const Driver* FindDriver(const std::string& name) {
@@ -256,6 +267,22 @@ absl::StatusOr<std::shared_ptr<const Compiler>> Registry::CompilerFor(std::strin
   }
   return std::shared_ptr<const Compiler>(device, &device->compiler());
 }
+
+std::vector<DeviceEntry> Registry::KnownEntries() const {
+  std::vector<DeviceEntry> out;
+  MutexLock lock(mu_);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const Slot& slot = *slots_[i];
+    if (slot.device != nullptr) {
+      out.push_back({names_[i].Text(), slot.device->status(), slot.device});
+    } else if (!slot.failure.ok()) {
+      out.push_back({names_[i].Text(), slot.failure, nullptr});
+    }
+  }
+  return out;
+}
+
+std::string Registry::FullName(std::string_view name) const { return Find(name)->second.Text(); }
 
 bool Registry::Settled() const {
   return std::ranges::all_of(slots_, [this](const auto& slot) { return Known(*slot).has_value(); });

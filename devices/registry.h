@@ -51,6 +51,7 @@ struct RegistryOptions {
   bool poison = false;      // fill new buffers with a pattern, to find reads of fresh memory
   bool cuda_ptx = false;    // CUDA devices take PTX, even if libnvrtc is there
   bool cuda_graphs = true;  // CUDA devices replay recorded sequences as graphs
+  bool hip_graphs = false;  // and AMD devices
   // The time after a failure to open, or after a loss, before the device is tried again.
   std::chrono::milliseconds retry{10'000};
   // The function that opens a device. Null: the driver of that name opens it.
@@ -85,6 +86,11 @@ class Registry {
       UOPD_EXCLUDES(mu_);
   // Every configured device in the order of configuration. Opens each device that can be opened.
   std::vector<DeviceEntry> List() UOPD_EXCLUDES(mu_);
+  // Of List, the entries that are known without opening a device: it is open or lost, or it failed to
+  // open when somebody last asked for it.
+  std::vector<DeviceEntry> KnownEntries() const UOPD_EXCLUDES(mu_);
+  // "" -> "CPU:0", the default device. REQUIRES: a configured device.
+  std::string FullName(std::string_view name) const;
   // True when List would open nothing: every device is open, or failed to open a moment ago.
   bool Settled() const UOPD_EXCLUDES(mu_);
   size_t size() const { return names_.size(); }

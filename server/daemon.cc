@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
   options.cpu_threads = static_cast<int>(config.device_cpu_threads());
   options.cuda_ptx = config.device_cuda_ptx();
   options.cuda_graphs = config.device_cuda_graphs();
+  options.hip_graphs = config.device_hip_graphs();
   options.force_async_us = static_cast<int>(config.device_force_async_us());
   options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
   return devices::Registry::Create(std::move(options));
@@ -96,8 +97,9 @@ absl::Status Daemon::StartServing(worker::ForkServer& forks) {
               ") can be reached from other machines; server.allow_insecure_remote permits it"));
     }
     UOPD_ASSIGN(http_,
-                http::HttpServer::Start(config_.server_http_listen(),
-                                        [engine = engine_.get()] { return engine->Unready(); }));
+                http::HttpServer::Start(config_.server_http_listen(), [engine = engine_.get()] {
+                  return http::Readiness{engine->Unready(), engine->DevicesNotReady()};
+                }));
     http_address = http_->address();
   }
   if (!config_.server_ready_file().empty()) {

@@ -73,7 +73,7 @@ function(uopd_unit_tests folder)
 endfunction()
 
 # Reference interpreters, generators and checks that tests share.
-file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc)
+file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/*.cc ${CMAKE_SOURCE_DIR}/tests/support/opts/*.cc)
 # tsan_grpc.cc belongs to uopd_proto.
 list(FILTER support EXCLUDE REGEX "/tsan_grpc.cc$")
 add_library(uopd_test_support STATIC ${support})
@@ -98,7 +98,8 @@ uopd_unit_tests(core/render uopd_test_support)
 uopd_unit_tests(core/search)
 if(NOT UOPD_CORE_ONLY)
   # Rendered text on the device that it is for.
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc
+      ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc)
   add_executable(core_render_run_test ${sources})
   uopd_test_program(core_render_run_test)
   target_link_libraries(core_render_run_test PRIVATE uopd_test_support uopd_devices_cpu GTest::gtest GTest::gtest_main)
@@ -106,7 +107,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(devices/cpu)
   uopd_unit_tests(cache)
   uopd_unit_tests(server/net)
-  uopd_unit_tests(server/engine uopd_test_support)
+  uopd_unit_tests(server/engine uopd_test_support uopd_fake_cuda)
   uopd_register_tests(server_engine_test unit LATE)
   uopd_unit_tests(server/worker uopd_test_support)
   uopd_unit_tests(client/cpp uopd_test_models)

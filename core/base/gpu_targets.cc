@@ -56,6 +56,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
   } else if (arch.starts_with("gfx")) {
     out.kind = "hip";
     out.format = CodeFormat::kHipC;
+    out.shared_bytes -= 128;  // for the word by which the threads of a block poll together
     out.matrix_instructions = AmdMatrixInstructions(arch);
   } else if (arch == "metal") {
     out.kind = "metal";

@@ -10,7 +10,7 @@
 
 namespace uopd {
 
-// "sm_80" and other compute capabilities, also with the suffix "a"; "gfx90a", "gfx942", "gfx1100", "gfx1201";
+// "sm_80" and other compute capabilities, also with the suffix "a"; "gfx90a", "gfx942", "gfx1100", "gfx1201",
 // "opencl" and "metal": devices with what every device of that kind has. nullopt: no such name.
 std::optional<Target> GpuTarget(std::string_view arch);
 // The names that GpuTarget knows.

@@ -190,25 +190,21 @@ class Runner {
     return absl::OkStatus();
   }
 
-  // Whether the gate of an access, its last source, lets the lane of the thread through.
-  bool Passes(const Instruction& in, size_t lane, size_t thread) {
-    return !in.gated || Register(in.src.back(), lane)[thread].i != 0;
+  // The access of all threads in one lane.
+  Access AccessOf(const Instruction& in, size_t lane) {
+    Access out;
+    out.array = in.array;
+    out.n = threads_;
+    out.index = Register(in.src[0], lane);
+    out.offset = in.number > 0 ? static_cast<int64_t>(lane) : 0;
+    if (in.gated) out.maybe_gates = Register(in.src.back(), lane);
+    return out;
   }
 
   absl::Status Load(const Instruction& in, size_t lanes) {
     for (size_t lane = 0; lane < lanes; ++lane) {
-      Value* out = Register(in.out, lane);
-      const Value* index = Register(in.src[0], lane);
-      for (size_t t = 0; t < threads_; ++t) {
-        if (!Passes(in, lane, t)) {
-          out[t] = Zero(in.dtype);
-          continue;
-        }
-        const int64_t at = index[t].i + (in.number > 0 ? static_cast<int64_t>(lane) : 0);
-        if (std::string what = memory_.MaybeLoad(in.array, at, static_cast<int64_t>(t), out[t]);
-            !what.empty())
-          return Report(in, t, what);
-      }
+      if (const auto fault = memory_.MaybeLoad(AccessOf(in, lane), Register(in.out, lane)))
+        return Report(in, fault->thread, fault->what);
     }
     return absl::OkStatus();
   }
@@ -216,15 +212,8 @@ class Runner {
   absl::Status Store(const Instruction& in) {
     const size_t lanes = static_cast<size_t>(std::max<int64_t>(1, in.number));
     for (size_t lane = 0; lane < lanes; ++lane) {
-      const Value* index = Register(in.src[0], lane);
-      const Value* value = Register(in.src[1], lane);
-      for (size_t t = 0; t < threads_; ++t) {
-        if (!Passes(in, lane, t)) continue;
-        const int64_t at = index[t].i + (in.number > 0 ? static_cast<int64_t>(lane) : 0);
-        if (std::string what = memory_.MaybeStore(in.array, at, static_cast<int64_t>(t), value[t]);
-            !what.empty())
-          return Report(in, t, what);
-      }
+      if (const auto fault = memory_.MaybeStore(AccessOf(in, lane), Register(in.src[1], lane)))
+        return Report(in, fault->thread, fault->what);
     }
     return absl::OkStatus();
   }
@@ -313,27 +302,29 @@ class Runner {
                             : static_cast<double>(ir::WrapTo(d, static_cast<ir::Int128>(bits)));
     };
     for (size_t t = 0; t < threads_; ++t) {
-      const auto thread = static_cast<int64_t>(t);
+      // One element of an operand, by the thread.
+      const auto access = [&](size_t operand, int64_t offset) {
+        return Access{in.arrays[operand], t, 1, &Register(in.src[operand])[t], offset};
+      };
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
           double total = 0;
           for (int64_t k = 0; k < words; ++k) {
             Value column;
-            std::string what = memory_.MaybeLoad(
-                in.arrays[2], Register(in.src[2])[t].i + k * n[6] + j, thread, column);
-            for (int64_t e = 0; e < elements && what.empty(); ++e) {
+            auto fault = memory_.MaybeLoad(access(2, k * n[6] + j), &column);
+            for (int64_t e = 0; e < elements && !fault; ++e) {
               // The row's elements lie in words, or one by one.
               Value word;
-              const int64_t at = Register(in.src[1])[t].i + i * n[5] + k * row_elements +
-                                 (row_elements > 1 ? e : 0);
-              what = memory_.MaybeLoad(in.arrays[1], at, thread, word);
+              const int64_t at = i * n[5] + k * row_elements + (row_elements > 1 ? e : 0);
+              fault = memory_.MaybeLoad(access(1, at), &word);
+              if (fault) break;
               const uint64_t bits =
                   ir::IsFloat(row) ? ir::EncodeFloat(row, word.f) : static_cast<uint64_t>(word.i);
               const uint64_t x = row_elements > 1 ? bits : bits >> (e * ir::Bits(a));
               total +=
                   number(a, x) * number(b, static_cast<uint64_t>(column.i) >> (e * ir::Bits(b)));
             }
-            if (!what.empty()) return Report(in, t, what);
+            if (fault) return Report(in, t, fault->what);
           }
           Value out;
           if (ir::IsFloat(sum)) {
@@ -341,9 +332,8 @@ class Runner {
           } else {
             out.i = ir::WrapTo(sum, static_cast<ir::Int128>(total));
           }
-          const int64_t at = Register(in.src[0])[t].i + i * columns + j;
-          if (std::string what = memory_.MaybeStore(in.arrays[0], at, thread, out); !what.empty())
-            return Report(in, t, what);
+          if (const auto fault = memory_.MaybeStore(access(0, i * columns + j), &out))
+            return Report(in, t, fault->what);
         }
       }
     }

@@ -2,70 +2,52 @@
 #include "core/interp/memory.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/base/text.h"
-#include "core/ir/dtype.h"
+#include "core/interp/codec.h"
 
 namespace uopd::interp {
 
 using ir::AddrSpace;
-using ir::Dtype;
 
-Value LoadValue(Dtype dtype, const std::byte* at) {
-  Value out;
-  if (dtype == Dtype::F32) {
-    float v;
-    std::memcpy(&v, at, sizeof v);
-    out.f = static_cast<double>(v);
-    return out;
-  }
-  uint64_t bits = 0;
-  std::memcpy(&bits, at, static_cast<size_t>(ir::ByteSize(dtype)));
-  if (ir::IsFloat(dtype)) {
-    out.f = ir::DecodeFloat(dtype, bits);
-  } else {
-    out.i = dtype == Dtype::Bool ? static_cast<int64_t>(bits != 0)
-                                 : ir::WrapTo(dtype, static_cast<ir::Int128>(bits));
-  }
-  return out;
+namespace {
+
+bool Inside(int64_t element, int64_t elements) {
+  return static_cast<uint64_t>(element) < static_cast<uint64_t>(elements);
 }
 
-void StoreValue(Dtype dtype, Value value, std::byte* at) {
-  if (dtype == Dtype::F32) {
-    const auto v = static_cast<float>(value.f);
-    std::memcpy(at, &v, sizeof v);
-    return;
-  }
-  const uint64_t bits =
-      ir::IsFloat(dtype) ? ir::EncodeFloat(dtype, value.f) : static_cast<uint64_t>(value.i);
-  std::memcpy(at, &bits, static_cast<size_t>(ir::ByteSize(dtype)));
+// Whether all threads access one element.
+bool IsUniform(const Access& a) {
+  if (a.maybe_gates != nullptr) return false;
+  bool same = true;
+  for (size_t k = 0; k < a.n; ++k) same &= a.index[k].i == a.index[0].i;
+  return same;
 }
+
+}  // namespace
 
 Memory::Memory(const Program& program, const LaunchArguments& arguments, int64_t threads)
     : program_(program), arguments_(arguments), threads_(threads) {
   for (uint32_t i = 0; i < program.arrays().size(); ++i) {
     const Array& array = program.arrays()[i];
     Place place;
-    place.bytes = ir::ByteSize(array.dtype);
+    place.space = array.space;
+    place.dtype = array.dtype;
     place.elements = array.elements;
     if (array.space == AddrSpace::GLOBAL) {
       const auto slot = static_cast<size_t>(array.slot);
       if (slot < arguments.buffers.size()) {
+        const auto bytes = static_cast<int64_t>(arguments.buffers[slot].size());
         place.data = arguments.buffers[slot].data();
-        place.elements = std::min(
-            place.elements, static_cast<int64_t>(arguments.buffers[slot].size()) / place.bytes);
+        place.elements = std::min(place.elements, bytes / ir::ByteSize(array.dtype));
       }
-      if (program.Stores(i)) place.shadows.resize(static_cast<size_t>(place.elements));
+      if (program.Stores(i)) place.buffer_shadows.resize(static_cast<size_t>(place.elements));
+    } else if (array.space == AddrSpace::LOCAL) {
+      place.values.resize(static_cast<size_t>(place.elements));
+      place.shared_shadows.resize(static_cast<size_t>(place.elements));
     } else {
-      const auto copies = array.space == AddrSpace::REG ? threads : int64_t{1};
-      place.storage.resize(static_cast<size_t>(place.elements * place.bytes * copies));
-      place.data = place.storage.data();
-      if (array.space == AddrSpace::LOCAL) {
-        place.shadows.resize(static_cast<size_t>(place.elements));
-      } else {
-        place.stored.resize(static_cast<size_t>(place.elements * copies));
-      }
+      place.values.resize(static_cast<size_t>(place.elements * threads));
+      place.stored.resize(static_cast<size_t>(place.elements * threads));
     }
     places_.push_back(std::move(place));
   }
@@ -83,73 +65,184 @@ absl::Status Memory::Check() const {
 void Memory::BeginBlock(int64_t block) {
   block_ = block;
   ++epoch_;
-  for (size_t i = 0; i < places_.size(); ++i) {
-    Place& place = places_[i];
-    if (program_.arrays()[i].space == AddrSpace::REG) {
-      place.stored.assign(place.stored.size(), false);
-    } else if (program_.arrays()[i].space == AddrSpace::LOCAL && program_.has_blocks()) {
-      std::ranges::fill(place.shadows, Shadow());
-    }
-  }
+  if (program_.has_blocks()) first_epoch_ = epoch_;
+  for (Place& place : places_) std::ranges::fill(place.stored, uint8_t{0});
 }
 
-std::string Memory::MaybeLoad(uint32_t array, int64_t element, int64_t thread, Value& out) {
-  Place& place = places_[array];
-  if (element < 0 || element >= place.elements)
-    return Cat("loads element ", element, " of ", place.elements);
-  const AddrSpace space = program_.arrays()[array].space;
-  int64_t at = element;
-  if (space == AddrSpace::REG) {
-    at = element * threads_ + thread;
-    if (!place.stored[static_cast<size_t>(at)])
-      return Cat("loads element ", element, " of an array, which it has not stored");
-  } else if (!place.shadows.empty()) {
-    Shadow& shadow = place.shadows[static_cast<size_t>(element)];
-    const int64_t me = Id(thread);
-    const bool is_shared = space == AddrSpace::LOCAL;
-    if (is_shared && shadow.writer == kNobody)
-      return Cat("loads element ", element, " of a shared array, which no thread has stored");
-    const bool ordered = is_shared && (shadow.written != epoch_ || !program_.has_blocks());
-    if (shadow.writer != kNobody && shadow.writer != me && !ordered)
-      return Cat("loads element ", element, ", which thread ", shadow.writer % threads_,
-                 " of block ", shadow.writer / threads_, " stores: a race");
-    if (is_shared && shadow.read != epoch_) shadow.reader = kNobody;
+template <class Codec>
+size_t Memory::LoadBuffer(Place& place, const Access& a, const Codec& codec, Value* out) {
+  const std::byte* const data = place.data;
+  const int64_t elements = place.elements;
+  BufferShadow* const shadows = place.buffer_shadows.data();
+  const bool is_stored = !place.buffer_shadows.empty();
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) {
+      out[k].i = 0;  // which is 0.0, too
+      continue;
+    }
+    if (!Inside(a.Element(k), elements)) return k;
+    const auto element = static_cast<size_t>(a.Element(k));
+    if (is_stored) {
+      BufferShadow& shadow = shadows[element];
+      const int64_t me = LaunchId(a.first + k);
+      if (shadow.writer != kNobody && shadow.writer != me) return k;
+      shadow.reader = shadow.reader == kNobody || shadow.reader == me ? me : kSeveral;
+    }
+    out[k] = codec.Get(data, element);
+  }
+  return a.n;
+}
+
+template <class Codec>
+size_t Memory::StoreBuffer(Place& place, const Access& a, const Codec& codec, const Value* values) {
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) continue;
+    if (!Inside(a.Element(k), place.elements)) return k;
+    const auto element = static_cast<size_t>(a.Element(k));
+    BufferShadow& shadow = place.buffer_shadows[element];
+    const int64_t me = LaunchId(a.first + k);
+    if (shadow.writer != kNobody && shadow.writer != me) return k;
+    if (shadow.reader != kNobody && shadow.reader != me) return k;
+    shadow.writer = me;
+    codec.Set(place.data, element, values[k]);
+  }
+  return a.n;
+}
+
+size_t Memory::LoadShared(Place& place, const Access& a, Value* out) {
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) {
+      out[k].i = 0;
+      continue;
+    }
+    if (!Inside(a.Element(k), place.elements)) return k;
+    const auto element = static_cast<size_t>(a.Element(k));
+    SharedShadow& shadow = place.shared_shadows[element];
+    const int64_t me = LaunchId(a.first + k);
+    if (!Stored(shadow) || (shadow.writer != me && IsFresh(shadow))) return k;
+    if (shadow.read != epoch_) shadow.reader = kNobody;
     shadow.reader = shadow.reader == kNobody || shadow.reader == me ? me : kSeveral;
     shadow.read = epoch_;
+    out[k] = place.values[element];
   }
-  out = LoadValue(program_.arrays()[array].dtype, place.data + at * place.bytes);
-  return "";
+  return a.n;
 }
 
-std::string Memory::MaybeStore(uint32_t array, int64_t element, int64_t thread, Value value) {
-  Place& place = places_[array];
-  if (element < 0 || element >= place.elements)
-    return Cat("stores element ", element, " of ", place.elements);
-  const AddrSpace space = program_.arrays()[array].space;
-  int64_t at = element;
-  if (space == AddrSpace::REG) {
-    at = element * threads_ + thread;
-    place.stored[static_cast<size_t>(at)] = true;
-  } else {
-    Shadow& shadow = place.shadows[static_cast<size_t>(element)];
-    const int64_t me = Id(thread);
-    const bool is_shared = space == AddrSpace::LOCAL;
-    const bool written = shadow.writer != kNobody && (!is_shared || shadow.written == epoch_);
-    const bool read = shadow.reader != kNobody && (!is_shared || shadow.read == epoch_);
-    if (written && shadow.writer != me)
-      return Cat("stores element ", element, ", which thread ", shadow.writer % threads_,
-                 " of block ", shadow.writer / threads_, " stores too: a race");
-    if (read && shadow.reader != me)
-      return Cat("stores element ", element, ", which ",
-                 shadow.reader == kSeveral ? std::string("several threads load")
-                                           : Cat("thread ", shadow.reader % threads_, " of block ",
-                                                 shadow.reader / threads_, " loads"),
-                 ": a race");
+size_t Memory::StoreShared(Place& place, const Access& a, const Value* values) {
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) continue;
+    if (!Inside(a.Element(k), place.elements)) return k;
+    const auto element = static_cast<size_t>(a.Element(k));
+    SharedShadow& shadow = place.shared_shadows[element];
+    const int64_t me = LaunchId(a.first + k);
+    if (shadow.written == epoch_ && shadow.writer != me) return k;
+    if (shadow.read == epoch_ && shadow.reader != me) return k;
     shadow.writer = me;
     shadow.written = epoch_;
+    place.values[element] = values[k];
   }
-  StoreValue(program_.arrays()[array].dtype, value, place.data + at * place.bytes);
-  return "";
+  return a.n;
+}
+
+size_t Memory::LoadPrivate(Place& place, const Access& a, Value* out) {
+  const auto row = static_cast<size_t>(threads_);
+  if (IsUniform(a)) {
+    if (!Inside(a.Element(0), place.elements)) return 0;
+    const size_t at = static_cast<size_t>(a.Element(0)) * row + a.first;
+    const auto stored = place.stored.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end = stored + static_cast<std::ptrdiff_t>(a.n);
+    const auto missing = static_cast<size_t>(std::find(stored, end, uint8_t{0}) - stored);
+    std::copy_n(&place.values[at], missing, out);
+    return missing;
+  }
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) {
+      out[k].i = 0;
+      continue;
+    }
+    if (!Inside(a.Element(k), place.elements)) return k;
+    const size_t at = static_cast<size_t>(a.Element(k)) * row + a.first + k;
+    if (place.stored[at] == 0) return k;
+    out[k] = place.values[at];
+  }
+  return a.n;
+}
+
+size_t Memory::StorePrivate(Place& place, const Access& a, const Value* values) {
+  const auto row = static_cast<size_t>(threads_);
+  if (IsUniform(a)) {
+    if (!Inside(a.Element(0), place.elements)) return 0;
+    const size_t at = static_cast<size_t>(a.Element(0)) * row + a.first;
+    std::copy_n(values, a.n, &place.values[at]);
+    std::fill_n(&place.stored[at], a.n, uint8_t{1});
+    return a.n;
+  }
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) continue;
+    if (!Inside(a.Element(k), place.elements)) return k;
+    const size_t at = static_cast<size_t>(a.Element(k)) * row + a.first + k;
+    place.values[at] = values[k];
+    place.stored[at] = 1;
+  }
+  return a.n;
+}
+
+std::optional<Fault> Memory::MaybeLoad(const Access& access, Value* out) {
+  Place& place = places_[access.array];
+  const size_t done = place.space == AddrSpace::LOCAL ? LoadShared(place, access, out)
+                      : place.space == AddrSpace::REG ? LoadPrivate(place, access, out)
+                                                      : WithCodec(place.dtype, [&](const auto& c) {
+                                                          return LoadBuffer(place, access, c, out);
+                                                        });
+  if (done == access.n) return std::nullopt;
+  return Fault{access.first + done, LoadFault(place, access.Element(done))};
+}
+
+std::optional<Fault> Memory::MaybeStore(const Access& access, const Value* values) {
+  Place& place = places_[access.array];
+  const size_t done = place.space == AddrSpace::LOCAL ? StoreShared(place, access, values)
+                      : place.space == AddrSpace::REG
+                          ? StorePrivate(place, access, values)
+                          : WithCodec(place.dtype, [&](const auto& c) {
+                              return StoreBuffer(place, access, c, values);
+                            });
+  if (done == access.n) return std::nullopt;
+  return Fault{access.first + done, StoreFault(place, access.Element(done), access.first + done)};
+}
+
+std::string Memory::WhoIs(int64_t launch_id) const {
+  return Cat("thread ", launch_id % threads_, " of block ", launch_id / threads_);
+}
+
+std::string Memory::LoadFault(const Place& place, int64_t element) const {
+  std::string out = Cat("loads element ", element);
+  if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
+  const auto at = static_cast<size_t>(element);
+  if (place.space == AddrSpace::REG) return out + " of an array, which it has not stored";
+  if (place.space == AddrSpace::LOCAL && !Stored(place.shared_shadows[at]))
+    return out + " of a shared array, which no thread has stored";
+  const int64_t writer = place.space == AddrSpace::LOCAL ? place.shared_shadows[at].writer
+                                                         : place.buffer_shadows[at].writer;
+  return Cat(out, ", which ", WhoIs(writer), " stores: a race");
+}
+
+std::string Memory::StoreFault(const Place& place, int64_t element, size_t thread) const {
+  std::string out = Cat("stores element ", element);
+  if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
+  const auto at = static_cast<size_t>(element);
+  int64_t writer = kNobody, reader = kNobody;
+  if (place.space == AddrSpace::LOCAL) {
+    const SharedShadow& shadow = place.shared_shadows[at];
+    if (shadow.written == epoch_) writer = shadow.writer;
+    if (shadow.read == epoch_) reader = shadow.reader;
+  } else {
+    writer = place.buffer_shadows[at].writer;
+    reader = place.buffer_shadows[at].reader;
+  }
+  // A thread that both stored and loaded it is told of by its store.
+  if (reader == kSeveral && writer == kNobody) return out + ", which several threads load: a race";
+  if (writer == kNobody) return Cat(out, ", which ", WhoIs(reader), " loads: a race");
+  return Cat(out, ", which ", WhoIs(writer), " stores too: a race");
 }
 
 }  // namespace uopd::interp

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The memory that a launch of the interpreter sees: buffers, arrays of a block, arrays of its threads. Each
 // access is checked against the bounds, against what was stored, and against what other threads did.
+//
+// An access is one of many threads at once: one loop over them for each kind of array. Belongs to one launch.
+// Not thread-safe.
 #pragma once
 #include <cstddef>
 #include <optional>
@@ -11,9 +14,24 @@
 
 namespace uopd::interp {
 
-// An element as its dtype lies in memory.
-Value LoadValue(ir::Dtype dtype, const std::byte* at);
-void StoreValue(ir::Dtype dtype, Value value, std::byte* at);
+// What is wrong with the access of a thread.
+struct Fault {
+  size_t thread = 0;  // of the block
+  std::string what;
+};
+
+// Thread first + k accesses element index[k].i + offset of the array, for k from 0 to n - 1. Where there are
+// gates and gates[k] is 0, it accesses nothing, and a load gives 0.
+struct Access {
+  uint32_t array = 0;
+  size_t first = 0, n = 0;
+  const Value* index = nullptr;
+  int64_t offset = 0;
+  const Value* maybe_gates = nullptr;
+
+  bool Passes(size_t k) const { return maybe_gates == nullptr || maybe_gates[k].i != 0; }
+  int64_t Element(size_t k) const { return index[k].i + offset; }
+};
 
 class Memory {
  public:
@@ -24,34 +42,60 @@ class Memory {
   void BeginBlock(int64_t block);
   void Barrier() { ++epoch_; }
 
-  // What is wrong with the access, or nothing; `thread`: of the block. A load sets `out`.
-  std::string MaybeLoad(uint32_t array, int64_t element, int64_t thread, Value& out);
-  std::string MaybeStore(uint32_t array, int64_t element, int64_t thread, Value value);
+  // The first fault, or nothing. Threads after one with a fault access nothing.
+  std::optional<Fault> MaybeLoad(const Access& access, Value* out);
+  std::optional<Fault> MaybeStore(const Access& access, const Value* values);
 
  private:
   static constexpr int64_t kNobody = -1, kSeveral = -2;
-  // Who accessed an element, and in which epoch.
-  struct Shadow {
+  // Who accessed an element of a buffer: numbers of threads in the launch. Nothing orders such accesses.
+  struct BufferShadow {
     int64_t writer = kNobody, reader = kNobody;
-    int64_t written = 0, read = 0;  // epochs
+  };
+  // Who accessed an element of a shared array last, and in which epoch; epoch 0 is before the launch.
+  struct SharedShadow {
+    int64_t writer = kNobody, reader = kNobody;
+    int64_t written = 0, read = 0;
   };
   struct Place {
-    std::byte* data = nullptr;
+    ir::AddrSpace space = ir::AddrSpace::GLOBAL;
+    ir::Dtype dtype = ir::Dtype::Void;
     int64_t elements = 0;
-    int64_t bytes = 0;               // of an element
-    std::vector<Shadow> shadows;     // by element; empty: nobody stores to the buffer
-    std::vector<std::byte> storage;  // of arrays
-    std::vector<bool> stored;        // of arrays of threads, by element and thread
+    std::byte* data = nullptr;                 // of buffers
+    std::vector<BufferShadow> buffer_shadows;  // by element; empty: nobody stores to the buffer
+    std::vector<SharedShadow> shared_shadows;  // of shared arrays, by element
+    std::vector<Value> values;                 // of arrays; of private ones by element and thread
+    std::vector<uint8_t> stored;               // of private arrays, by element and thread
   };
 
+  // These return the number of accesses before one with a fault.
+  template <class Codec>
+  size_t LoadBuffer(Place& place, const Access& access, const Codec& codec, Value* out);
+  template <class Codec>
+  size_t StoreBuffer(Place& place, const Access& access, const Codec& codec, const Value* values);
+  size_t LoadShared(Place& place, const Access& access, Value* out);
+  size_t StoreShared(Place& place, const Access& access, const Value* values);
+  size_t LoadPrivate(Place& place, const Access& access, Value* out);
+  size_t StorePrivate(Place& place, const Access& access, const Value* values);
+
+  std::string LoadFault(const Place& place, int64_t element) const;
+  std::string StoreFault(const Place& place, int64_t element, size_t thread) const;
+
   // The number of a thread in the launch: threads of other blocks have other numbers.
-  int64_t Id(int64_t thread) const { return block_ * threads_ + thread; }
+  int64_t LaunchId(size_t thread) const { return block_ * threads_ + static_cast<int64_t>(thread); }
+  std::string WhoIs(int64_t launch_id) const;
+  bool Stored(const SharedShadow& shadow) const { return shadow.written >= first_epoch_; }
+  // Whether no barrier was since the element was stored.
+  bool IsFresh(const SharedShadow& shadow) const {
+    return shadow.written == epoch_ && program_.has_blocks();
+  }
 
   const Program& program_;
   const LaunchArguments& arguments_;
   const int64_t threads_;
   std::vector<Place> places_;
   int64_t block_ = 0, epoch_ = 1;
+  int64_t first_epoch_ = 1;  // of what shared arrays hold
 };
 
 }  // namespace uopd::interp

@@ -18,7 +18,7 @@ void LlvmLoops::Open(UOp u) {
     text_.Put("%any", k, " = icmp slt ", type, " %from", k, ", ", size);
     text_.Put("br i1 %any", k, ", label %poll", k, ", label %done", k);
     text_.Label(Cat("poll", k));
-    Poll(k);
+    Poll(Cat(k));
     from = Cat("%from", k);
     to = Cat("%to", k);
     if (u.src(0).Is(Op::CONST) && u.src(0).const_int() % u.tag() == 0) {
@@ -37,7 +37,7 @@ void LlvmLoops::Open(UOp u) {
   text_.Put("%more", k, " = icmp slt ", type, " %r", k, ", ", to);
   text_.Put("br i1 %more", k, ", label %loop", k, ", label %exit", k);
   text_.Label(Cat("loop", k));
-  if (u.tag() == 1) Poll(k);
+  if (u.tag() == 1) Poll(Cat(k));
 }
 
 // Starts a block. `phi` is written first: it refers to the block before.
@@ -47,9 +47,7 @@ void LlvmLoops::StartBlock(const std::string& name, const std::string& phi) {
   text_.block = name;
 }
 
-// Returns from the kernel if the stop word is set.
-void LlvmLoops::Poll(int64_t k) {
-  polls_ = true;
+void LlvmLoops::PutPoll(const std::string& k) {
   text_.Put("%word", k, " = load atomic i32, ptr %stop monotonic, align 4");
   text_.Put("%halt", k, " = icmp ne i32 %word", k, ", 0");
   text_.Put("br i1 %halt", k, ", label %stopped, label %go", k);

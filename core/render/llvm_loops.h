@@ -12,17 +12,27 @@ namespace uopd::render {
 class LlvmLoops {
  public:
   explicit LlvmLoops(LlvmText& text) : text_(text) {}
+  virtual ~LlvmLoops() = default;
 
   void Open(ir::UOp range);
   void Close(ir::UOp range);
 
   bool polls() const { return polls_; }  // whether a loop so far jumps to the label "stopped"
 
- private:
-  void StartBlock(const std::string& name, const std::string& phi);
-  void Poll(int64_t k);
+ protected:
+  // Jumps to the label "stopped" if the stop word is set. Names of labels and values end in k.
+  void Poll(const std::string& k) {
+    polls_ = true;
+    PutPoll(k);
+  }
+  // The lines of a poll: the usual one reads the word %stop.
+  virtual void PutPoll(const std::string& k);
 
   LlvmText& text_;
+
+ private:
+  void StartBlock(const std::string& name, const std::string& phi);
+
   bool polls_ = false;
 };
 

@@ -20,23 +20,6 @@ constexpr int64_t kBufferAlignment = 64;   // of every buffer whose size is a mu
 
 }  // namespace
 
-// A BUFFER that is always accessed as a whole needs no memory: it is an accumulator.
-void LlvmMemory::FindArrays(UOp linear) {
-  for (UOp u : linear.srcs()) {
-    if (!u.Is(Op::INDEX)) continue;
-    const UOp base = ir::MaybeBaseOf(u.src(0));
-    if (!IsRegister(base)) continue;
-    const int64_t lanes = std::max<int64_t>(1, u.arg().AsInt());
-    if (!u.src(1).IsConstInt(0) || lanes != (*ctx_.ShapeOf(base))[0].const_int())
-      arrays_.insert(base.id());
-  }
-}
-
-bool LlvmMemory::IsAccumulator(UOp index) const {
-  const UOp base = ir::MaybeBaseOf(index.src(0));
-  return IsRegister(base) && !arrays_.contains(base.id());
-}
-
 void LlvmMemory::OpenLoop(UOp range) {
   gated_.clear();
   gated_indices_.Open(range);
@@ -57,7 +40,7 @@ absl::Status LlvmMemory::Buffer(UOp u) {
     return absl::OkStatus();
   }
   if (!IsRegister(u)) return NoLlvmRendering(u);
-  if (arrays_.contains(u.id())) {
+  if (accumulators_.IsArray(u)) {
     Append(text_.registers, "  ", name, " = alloca [", n, " x ", LlvmInMemory(u.dtype()),
            "], align 64\n");
   } else {
@@ -70,7 +53,7 @@ absl::Status LlvmMemory::Buffer(UOp u) {
 // An address. With a gate it may lie outside of its buffer, so it must not be "inbounds".
 absl::Status LlvmMemory::Index(UOp u) {
   const std::string from = text_.names.at(u.src(0).id());
-  if (IsAccumulator(u)) {
+  if (accumulators_.Contain(u)) {
     text_.names[u.id()] = from;
     return absl::OkStatus();
   }
@@ -90,7 +73,7 @@ absl::Status LlvmMemory::Load(UOp u) {
   // Where the gate of an element of a shared array is false, it is element 0, which holds 0.
   const bool shared = IsShared(ir::MaybeBaseOf(index.src(0)));
   if (shared) Wait(index);
-  if (IsAccumulator(index)) {
+  if (accumulators_.Contain(index)) {
     text_.Put(text_.Fresh(u), " = load ", value_type, ", ptr ", at);
     return absl::OkStatus();
   }
@@ -210,7 +193,7 @@ absl::Status LlvmMemory::Store(UOp u) {
   const int64_t n = index.arg().AsInt(), align = ir::ByteSize(value.dtype());
   const std::string& at = text_.names.at(index.id());
   std::string x = text_.Operand(value, n), type = LlvmType(LlvmScalar(value.dtype()), n);
-  if (IsAccumulator(index)) {
+  if (accumulators_.Contain(index)) {
     text_.Put("store ", type, " ", x, ", ptr ", at);
     return absl::OkStatus();
   }

@@ -3,10 +3,10 @@
 // gates, prefetches and stores around the caches.
 #pragma once
 #include <map>
-#include <set>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "core/render/accumulators.h"
 #include "core/render/gated_index.h"
 #include "core/render/llvm_text.h"
 
@@ -18,7 +18,7 @@ class LlvmMemory {
   LlvmMemory(ir::UOpContext& ctx, LlvmText& text) : ctx_(ctx), text_(text) {}
 
   // Finds the BUFFERs that need memory. Before everything else.
-  void FindArrays(ir::UOp linear);
+  void FindArrays(ir::UOp linear) { accumulators_.Find(ctx_, linear); }
 
   void OpenLoop(ir::UOp range);
   void CloseLoop();
@@ -33,7 +33,6 @@ class LlvmMemory {
   int64_t zero_bytes() const { return zero_bytes_; }  // of @zeros: as many as one gated load reads
 
  private:
-  bool IsAccumulator(ir::UOp index) const;
   void Wait(ir::UOp index);
   std::string Gated(ir::UOp index, int64_t elements);
   std::string Sum(std::string_view type, const std::string& a, const std::string& b);
@@ -42,7 +41,7 @@ class LlvmMemory {
 
   ir::UOpContext& ctx_;
   LlvmText& text_;
-  std::set<uint32_t> arrays_;
+  Accumulators accumulators_;
   absl::flat_hash_map<uint32_t, int64_t> factors_;
   GatedIndices gated_indices_{ctx_};
   // Addresses in the innermost loop so far that are those of zeros if a gate is false, with the

@@ -2,6 +2,7 @@
 #include "core/render/renderer.h"
 
 #include "core/base/text.h"
+#include "core/render/amdgpu_ir.h"
 #include "core/render/c_like/c.h"
 #include "core/render/c_like/cuda_c.h"
 #include "core/render/c_like/hip_c.h"
@@ -15,8 +16,8 @@ namespace uopd::render {
 namespace {
 
 // All renderers.
-constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC,    &kOpenClC, &kCudaC,
-                                          &kPtx,    &kHipC, &kMetal,   &kLinear};
+constexpr const Renderer* kRenderers[] = {&kLlvmIr, &kC,        &kOpenClC, &kCudaC, &kPtx,
+                                          &kHipC,   &kAmdgpuIr, &kMetal,   &kLinear};
 
 }  // namespace
 

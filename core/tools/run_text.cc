@@ -112,8 +112,10 @@ class Runner {
       format = CodeFormat::kLlvmIr;
     } else if (language == "ptx") {
       format = CodeFormat::kPtx;
+    } else if (language == "amdgpu") {
+      format = CodeFormat::kAmdgpuIr;
     } else if (!language.empty()) {
-      return Invalid(Cat("language (", language, ") is none of c, llvm, ptx"));
+      return Invalid(Cat("language (", language, ") is none of c, llvm, ptx, amdgpu"));
     }
     UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(format));
     UOPD_ASSIGN(output_.emplace(),

@@ -13,7 +13,8 @@ namespace uopd::tools {
 //   schedule              the kernels of a tensor graph, in order, with their buffers
 //   lower[=OPTS]          a kernel as a linear kernel; OPTS as in "UPCAST(0;4)+VECTOR(1;8)",
 //                         "noopt" for none
-//   render=c|llvm|ptx     a linear kernel as text (implies lower when given a kernel)
+//   render[=FORMAT]       a linear kernel as text: c, llvm, ptx or amdgpu; none: that of the target
+//                         (implies lower when given a kernel)
 //   expr                  the root as one expression (core/ir/io/render_expr.h)
 // A step whose result is not IR must be the last one.
 absl::StatusOr<std::string> RunText(std::string_view steps, std::string_view text);

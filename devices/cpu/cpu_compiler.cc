@@ -4,19 +4,14 @@
 #include <llvm/ADT/STLExtras.h>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/Analysis/TargetTransformInfo.h>
-#include <llvm/AsmParser/Parser.h>
 #include <llvm/CodeGen/MachineModuleInfo.h>
 #include <llvm/CodeGen/Passes.h>
 #include <llvm/CodeGen/TargetPassConfig.h>
-#include <llvm/IR/DiagnosticInfo.h>
-#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Passes/PassBuilder.h>
-#include <llvm/Support/SourceMgr.h>
 #include <llvm/Support/TargetSelect.h>
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/Target/TargetMachine.h>
@@ -32,38 +27,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "devices/llvm_ir/module_text.h"
 
 namespace uopd::devices::cpu {
 namespace {
-
-constexpr int kShownLines = 12;
-
-absl::Status CompileError(const std::string& what, std::string_view source) {
-  size_t end = 0;
-  for (int line = 0; line < kShownLines && end != std::string_view::npos; ++line)
-    end = source.find('\n', end + 1);
-  return absl::InternalError(absl::StrCat("LLVM refuses a kernel: ", what, "\nThe source begins:\n",
-                                          std::string(source.substr(0, end))));
-}
-
-// Collects the errors that LLVM reports while it works. LLVM's own handler would print them and
-// exit.
-class Diagnostics final : public llvm::DiagnosticHandler {
- public:
-  explicit Diagnostics(std::string& errors) : errors_(errors) {}
-  bool handleDiagnostics(const llvm::DiagnosticInfo& info) override {
-    if (info.getSeverity() == llvm::DS_Error) {
-      llvm::raw_string_ostream out(errors_);
-      llvm::DiagnosticPrinterRawOStream printer(out);
-      info.print(printer);
-      out << "; ";
-    }
-    return true;
-  }
-
- private:
-  std::string& errors_;
-};
 
 void SetAttributes(llvm::Module& module, const CpuTarget& target) {
   for (llvm::Function& function : module) {
@@ -100,24 +67,6 @@ bool IsInVectors(const llvm::Module& module) {
   return llvm::any_of(module, [](const llvm::Function& function) {
     return function.hasFnAttribute("uopd-in-vectors");
   });
-}
-
-void Optimize(llvm::Module& module, llvm::TargetMachine& machine, bool lean) {
-  llvm::PipelineTuningOptions tuning;
-  tuning.SLPVectorization = true;
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  llvm::ModulePassManager passes =
-      lean ? LeanPasses() : builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2);
-  passes.run(module, modules);
 }
 
 // Makes a protected step of the pass configuration callable.
@@ -228,39 +177,22 @@ absl::StatusOr<std::string> CpuCompiler::Compile(std::string_view source, bool d
   llvm::SmallVector<char, 0> object;
   {
     llvm::LLVMContext context;
-    context.setDiagnosticHandler(std::make_unique<Diagnostics>(errors));
-    llvm::SMDiagnostic diagnostic;
-    // A copy, since the parser needs a terminating zero. The constant file name keeps paths out of
-    // the object.
-    const std::string text(source);
-    std::unique_ptr<llvm::Module> module =
-        llvm::parseAssembly(llvm::MemoryBufferRef(text, "kernel"), diagnostic, context);
-    if (module == nullptr) {
-      return CompileError(
-          absl::StrCat("line ", diagnostic.getLineNo(), ", column ", diagnostic.getColumnNo() + 1,
-                       ": ", diagnostic.getMessage().str(), "\n  ",
-                       diagnostic.getLineContents().str()),
-          source);
-    }
-    if (llvm::all_of(*module,
-                     [](const llvm::Function& function) { return function.isDeclaration(); })) {
-      return CompileError("it defines no function", source);
-    }
-    module->setTargetTriple(target_.triple);
-    module->setDataLayout(machine->createDataLayout());
+    UOPD_ASSIGN(const std::unique_ptr<llvm::Module> module,
+                llvm_ir::Parse(source, *machine, context, errors));
     SetAttributes(*module, target_);
-    std::string broken;
-    llvm::raw_string_ostream broken_out(broken);
-    if (llvm::verifyModule(*module, &broken_out)) return CompileError(broken, source);
-    Optimize(*module, *machine, draft || IsInVectors(*module));
+    if (draft || IsInVectors(*module)) {
+      llvm_ir::RunPasses(*module, *machine, LeanPasses());
+    } else {
+      llvm_ir::Optimize(*module, *machine);
+    }
     llvm::raw_svector_ostream out(object);
     llvm::legacy::PassManager codegen;
     if (!AddCodegen(static_cast<llvm::LLVMTargetMachine&>(*machine), draft, out, codegen)) {
-      return CompileError("the target emits no objects", source);
+      return llvm_ir::CompileError("the target emits no objects", source);
     }
     codegen.run(*module);
   }
-  if (!errors.empty()) return CompileError(errors, source);
+  if (!errors.empty()) return llvm_ir::CompileError(errors, source);
   MutexLock lock(mu_);
   free_.push_back(std::move(machine));
   return std::string(object.data(), object.size());

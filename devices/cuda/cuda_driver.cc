@@ -1,17 +1,69 @@
 // SPDX-License-Identifier: MIT
 #include "devices/cuda/cuda_driver.h"
 
-#include "absl/strings/str_cat.h"
-#include "devices/cuda/cuda_context.h"
-
 namespace uopd::devices::cuda {
+namespace {
 
-absl::StatusOr<std::unique_ptr<CudaDriver>> CudaDriver::Create(const CudaApi& api) {
-  std::unique_ptr<CudaDriver> driver(new CudaDriver(api));
-  UOPD_TRY(driver->Check(api.cuInit(0), "cuInit"));
-  UOPD_TRY(driver->Check(api.cuDriverGetVersion(&driver->version_), "cuDriverGetVersion"));
-  UOPD_TRY(driver->Check(api.cuDeviceGetCount(&driver->device_count_), "cuDeviceGetCount"));
-  if (driver->device_count_ < 1) return absl::UnavailableError("The CUDA driver has no device.");
+// CUDA's functions have the signatures of the shared code's table.
+gpu::GpuApi TableOf(const CudaApi& cuda) {
+  gpu::GpuApi out;
+  out.name_of = [cuda](CuResult result) -> std::string {
+    const char* name = nullptr;
+    return cuda.cuGetErrorName(result, &name) == kSuccess && name != nullptr ? name : "";
+  };
+#define UOPD_BIND(call, function) out.call = {#function, cuda.function}
+  UOPD_BIND(DeviceGet, cuDeviceGet);
+  UOPD_BIND(RetainContext, cuDevicePrimaryCtxRetain);
+  UOPD_BIND(ReleaseContext, cuDevicePrimaryCtxRelease_v2);
+  UOPD_BIND(ResetContext, cuDevicePrimaryCtxReset_v2);
+  UOPD_BIND(SetCurrent, cuCtxSetCurrent);
+  UOPD_BIND(MemAlloc, cuMemAlloc_v2);
+  UOPD_BIND(MemFree, cuMemFree_v2);
+  UOPD_BIND(HostRegister, cuMemHostRegister_v2);
+  UOPD_BIND(HostUnregister, cuMemHostUnregister);
+  UOPD_BIND(HostPointer, cuMemHostGetDevicePointer_v2);
+  UOPD_BIND(CopyIn, cuMemcpyHtoDAsync_v2);
+  UOPD_BIND(CopyOut, cuMemcpyDtoHAsync_v2);
+  UOPD_BIND(Copy, cuMemcpyAsync);
+  UOPD_BIND(Fill, cuMemsetD8Async);
+  UOPD_BIND(StreamCreate, cuStreamCreate);
+  UOPD_BIND(StreamDestroy, cuStreamDestroy_v2);
+  UOPD_BIND(StreamQuery, cuStreamQuery);
+  UOPD_BIND(StreamSynchronize, cuStreamSynchronize);
+  UOPD_BIND(StreamWaitEvent, cuStreamWaitEvent);
+  UOPD_BIND(EventCreate, cuEventCreate);
+  UOPD_BIND(EventDestroy, cuEventDestroy_v2);
+  UOPD_BIND(EventRecord, cuEventRecord);
+  UOPD_BIND(EventQuery, cuEventQuery);
+  UOPD_BIND(EventElapsed, cuEventElapsedTime);
+  UOPD_BIND(ModuleLoad, cuModuleLoadData);
+  UOPD_BIND(ModuleUnload, cuModuleUnload);
+  UOPD_BIND(ModuleFunction, cuModuleGetFunction);
+  UOPD_BIND(FunctionGet, cuFuncGetAttribute);
+  UOPD_BIND(FunctionSet, cuFuncSetAttribute);
+  UOPD_BIND(Launch, cuLaunchKernel);
+  UOPD_BIND(GraphCreate, cuGraphCreate);
+  UOPD_BIND(GraphDestroy, cuGraphDestroy);
+  UOPD_BIND(GraphAddKernel, cuGraphAddKernelNode_v2);
+  UOPD_BIND(GraphInstantiate, cuGraphInstantiateWithFlags);
+  UOPD_BIND(GraphSetKernel, cuGraphExecKernelNodeSetParams_v2);
+  UOPD_BIND(GraphLaunch, cuGraphLaunch);
+  UOPD_BIND(GraphExecDestroy, cuGraphExecDestroy);
+#undef UOPD_BIND
+  return out;
+}
+
+}  // namespace
+
+CudaDriver::CudaDriver(const CudaApi& cuda) : GpuDriver(TableOf(cuda)), cuda_(cuda) {}
+
+absl::StatusOr<std::unique_ptr<CudaDriver>> CudaDriver::Create(const CudaApi& cuda) {
+  std::unique_ptr<CudaDriver> driver(new CudaDriver(cuda));
+  int devices = 0;
+  UOPD_TRY(driver->Check(cuda.cuInit(0), "cuInit"));
+  UOPD_TRY(driver->Check(cuda.cuDriverGetVersion(&driver->version_), "cuDriverGetVersion"));
+  UOPD_TRY(driver->Check(cuda.cuDeviceGetCount(&devices), "cuDeviceGetCount"));
+  UOPD_TRY(driver->SetDeviceCount(devices));
   return driver;
 }
 
@@ -20,50 +72,11 @@ absl::StatusOr<CudaDriver*> CudaDriver::Process() {
   static CudaDriver* process = nullptr;  // guarded by mu; never destroyed
   MutexLock lock(mu);
   if (process == nullptr) {
-    UOPD_ASSIGN(const CudaApi api, LoadCuda());
-    UOPD_ASSIGN(auto made, Create(api));
+    UOPD_ASSIGN(const CudaApi cuda, LoadCuda());
+    UOPD_ASSIGN(auto made, Create(cuda));
     process = made.release();
   }
   return process;
-}
-
-std::string CudaDriver::NameOf(CuResult result) const {
-  const char* name = nullptr;
-  if (api_.cuGetErrorName(result, &name) == kSuccess && name != nullptr) return name;
-  return absl::StrCat("error ", static_cast<int>(result));
-}
-
-absl::Status CudaDriver::Check(CuResult result, const char* call) const {
-  if (result == kSuccess) return absl::OkStatus();
-  const std::string message = absl::StrCat(call, " fails with ", NameOf(result), ".");
-  if (result == kOutOfMemory) return absl::ResourceExhaustedError(message);
-  if (result == kNotSupported) return absl::UnimplementedError(message);
-  if (CudaContext::IsSticky(result) || result == kNoDevice || result == kInvalidDevice ||
-      result == kNotInitialized || result == kStubLibrary || result == kSystemNotReady ||
-      result == kSystemDriverMismatch) {
-    return absl::UnavailableError(message);
-  }
-  return absl::InternalError(message);
-}
-
-absl::StatusOr<std::shared_ptr<CudaContext>> CudaDriver::OpenContext(int index) {
-  if (index >= device_count_) {
-    return absl::UnavailableError(
-        absl::StrCat("There is no CUDA device ", index, "; the driver has ", device_count_, "."));
-  }
-  MutexLock lock(mu_);
-  std::weak_ptr<CudaContext>& known = contexts_[index];
-  if (auto open = known.lock()) {
-    if (open->status().ok()) return open;
-    // Everything that the lost device still owns vanishes with the reset. Its objects know that
-    // they are lost and touch the driver no more.
-    UOPD_TRY(open->CheckIdle());
-    UOPD_TRY(Check(api_.cuDevicePrimaryCtxReset_v2(open->device()), "cuDevicePrimaryCtxReset_v2"));
-    known.reset();
-  }
-  UOPD_ASSIGN(auto made, CudaContext::Retain(*this, index));
-  known = made;
-  return made;
 }
 
 }  // namespace uopd::devices::cuda

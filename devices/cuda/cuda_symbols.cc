@@ -3,13 +3,6 @@
 
 namespace uopd::devices::cuda {
 
-bool CudaApi::has_graphs() const {
-  return cuGraphCreate != nullptr && cuGraphDestroy != nullptr &&
-         cuGraphAddKernelNode_v2 != nullptr && cuGraphInstantiateWithFlags != nullptr &&
-         cuGraphExecKernelNodeSetParams_v2 != nullptr && cuGraphLaunch != nullptr &&
-         cuGraphExecDestroy != nullptr;
-}
-
 absl::StatusOr<CudaApi> LoadCuda(const std::vector<std::string>& files) {
   UOPD_ASSIGN(const dl::Library library, dl::Library::Open(files));
   CudaApi api;

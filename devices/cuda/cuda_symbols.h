@@ -16,8 +16,6 @@ struct CudaApi {
 #include "devices/cuda/cuda_symbols.def"
 #undef UOPD_SYM
 #undef UOPD_SYM_OPT
-
-  bool has_graphs() const;
 };
 
 // Opens the first of `files` that loads. UNAVAILABLE names what is missing: the library or the

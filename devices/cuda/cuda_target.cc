@@ -21,7 +21,7 @@ constexpr double kFastestHz = 4e9;
 std::string CudaFacts::arch() const { return absl::StrCat("sm_", capability); }
 
 absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
-  const CudaApi& api = driver.api();
+  const CudaApi& api = driver.cuda();
   CuDevice device = 0;
   UOPD_TRY(driver.Check(api.cuDeviceGet(&device, index), "cuDeviceGet"));
   CudaFacts out;

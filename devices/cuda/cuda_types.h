@@ -1,62 +1,28 @@
 // SPDX-License-Identifier: MIT
 // The few types and constants of the CUDA driver API that this driver uses, so that the build needs
-// no header of the vendor. Values as in the driver's ABI. Plain data.
+// no header of the vendor. Values as in the driver's ABI. What HIP has too is in devices/gpu/gpu_types.h. Plain data.
 #pragma once
-#include <cstddef>
-#include <cstdint>
+#include "devices/gpu/gpu_types.h"
 
 namespace uopd::devices::cuda {
 
-using CuDevice = int;
-using CuPointer = unsigned long long;  // an address in the memory of a device
-using CuContext = struct CuContextObject*;
-using CuStream = struct CuStreamObject*;
-using CuEvent = struct CuEventObject*;
-using CuModule = struct CuModuleObject*;
-using CuFunction = struct CuFunctionObject*;
-using CuLinkState = struct CuLinkObject*;
-using CuGraph = struct CuGraphObject*;
-using CuGraphNode = struct CuGraphNodeObject*;
-using CuGraphExec = struct CuGraphExecObject*;
+// The driver of CUDA is the shared code with NVIDIA's names.
+using namespace gpu;  // NOLINT(google-build-using-namespace)
 
-// The codes that the driver tells apart. Other codes may come too.
-enum CuResult : int {
-  kSuccess = 0,
-  kInvalidValue = 1,
-  kOutOfMemory = 2,
-  kNotInitialized = 3,
-  kDeinitialized = 4,
-  kStubLibrary = 34,
-  kDeviceUnavailable = 46,
-  kNoDevice = 100,
-  kInvalidDevice = 101,
-  kInvalidImage = 200,
-  kInvalidContext = 201,
-  kNoBinaryForGpu = 209,
-  kEccUncorrectable = 214,
-  kInvalidPtx = 218,
-  kNvlinkUncorrectable = 220,
-  kJitCompilerNotFound = 221,
-  kContained = 226,
-  kNotFound = 500,
-  kNotReady = 600,
-  kIllegalAddress = 700,
-  kLaunchOutOfResources = 701,
-  kLaunchTimeout = 702,
-  kContextIsDestroyed = 709,
-  kAssert = 710,
-  kHardwareStackError = 714,
-  kIllegalInstruction = 715,
-  kMisalignedAddress = 716,
-  kInvalidAddressSpace = 717,
-  kInvalidPc = 718,
-  kLaunchFailed = 719,
-  kTensorMemoryLeak = 721,
-  kNotSupported = 801,
-  kSystemNotReady = 802,
-  kSystemDriverMismatch = 803,
-  kUnknown = 999,
-};
+using CuDevice = int;
+using CuPointer = GpuPointer;
+using CuResult = GpuResult;
+using CuContext = ContextHandle;
+using CuStream = StreamHandle;
+using CuEvent = EventHandle;
+using CuModule = ModuleHandle;
+using CuFunction = FunctionHandle;
+using CuFunctionAttribute = FunctionAttribute;
+using CuGraph = GraphHandle;
+using CuGraphNode = NodeHandle;
+using CuGraphExec = GraphExecHandle;
+using CuKernelNode = KernelNode;
+using CuLinkState = struct CuLinkObject*;
 
 enum CuDeviceAttribute : int {
   kMaxThreadsPerBlock = 1,
@@ -75,40 +41,10 @@ enum CuDeviceAttribute : int {
   kMaxSharedPerBlockOptin = 97,
 };
 
-enum CuFunctionAttribute : int {
-  kFunctionMaxThreads = 0,
-  kFunctionStaticShared = 1,
-  kFunctionMaxDynamicShared = 8,
-};
-
-inline constexpr unsigned kStreamNonBlocking = 1;  // does not wait for the stream 0
-inline constexpr unsigned kEventDefault = 0;       // with times
-inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kRegisterPortable = 1;   // pinned for every context
-inline constexpr unsigned kRegisterDeviceMap = 2;  // the device may address it
-
 // Options of the linker, and the kind of its input.
 inline constexpr int kJitErrorLog = 5;
 inline constexpr int kJitErrorLogBytes = 6;
 inline constexpr int kJitOptimization = 7;
 inline constexpr int kJitInputPtx = 1;
-
-// Keys of the list `extra` of a launch, by which all arguments are passed as one block of bytes.
-inline void* const kLaunchEnd = nullptr;
-inline void* const kLaunchBuffer = reinterpret_cast<void*>(1);
-inline void* const kLaunchBufferBytes = reinterpret_cast<void*>(2);
-
-// Parameters of a kernel node, version 2.
-struct CuKernelNode {
-  CuFunction function = nullptr;
-  unsigned grid[3] = {1, 1, 1};
-  unsigned block[3] = {1, 1, 1};
-  unsigned shared_bytes = 0;
-  void** arguments = nullptr;
-  void** extra = nullptr;
-  void* kernel = nullptr;  // read only if `function` is null
-  CuContext context = nullptr;
-};
-static_assert(sizeof(CuKernelNode) == 72 && offsetof(CuKernelNode, arguments) == 40);
 
 }  // namespace uopd::devices::cuda

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "devices/cuda/diagnostic.h"
+#include "devices/gpu/diagnostic.h"
 
 namespace uopd::devices::cuda {
 namespace {
@@ -125,7 +125,7 @@ absl::StatusOr<std::string> NvrtcCompiler::Compile(std::string_view source) cons
       log.resize(log.find_last_not_of('\0') + 1);
     }
     if (log.empty()) log = api_.nvrtcGetErrorString(compiled);
-    return DoesNotCompile("NVRTC", log, source);
+    return gpu::DoesNotCompile("NVRTC", log, source);
   }
   size_t size = 0;
   UOPD_TRY(Check(api_.nvrtcGetCUBINSize(program, &size), "nvrtcGetCUBINSize"));

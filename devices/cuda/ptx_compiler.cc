@@ -2,7 +2,7 @@
 #include "devices/cuda/ptx_compiler.h"
 
 #include "absl/strings/str_cat.h"
-#include "devices/cuda/diagnostic.h"
+#include "devices/gpu/diagnostic.h"
 
 namespace uopd::devices::cuda {
 
@@ -14,7 +14,7 @@ std::string PtxCompiler::Toolchain(const CudaDriver& driver, const std::string& 
 absl::StatusOr<std::string> PtxCompiler::Compile(std::string_view source) const {
   if (source.empty()) return absl::InternalError("The kernel's source is empty.");
   if (!context_->Enter()) return context_->status();
-  const CudaApi& api = context_->api();
+  const CudaApi& api = driver_.cuda();
   char log[4096] = {};
   // Values that fit are passed as the pointer itself.
   int options[] = {kJitErrorLog, kJitErrorLogBytes, kJitOptimization};
@@ -34,8 +34,8 @@ absl::StatusOr<std::string> PtxCompiler::Compile(std::string_view source) const 
     absl::Status status = context_->Check(result, "cuLinkComplete");
     if (context_->lost()) return status;
     if (result == kJitCompilerNotFound) return absl::UnavailableError(status.message());
-    return DoesNotCompile("The CUDA driver", absl::StrCat(std::string(status.message()), " ", log),
-                          source);
+    return gpu::DoesNotCompile("The CUDA driver",
+                               absl::StrCat(std::string(status.message()), " ", log), source);
   }
   return std::string(static_cast<const char*>(cubin), size);  // it belongs to the link
 }

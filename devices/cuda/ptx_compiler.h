@@ -9,20 +9,24 @@
 #include <string>
 
 #include "devices/api/compiler.h"
-#include "devices/cuda/cuda_context.h"
+#include "devices/cuda/cuda_driver.h"
+#include "devices/gpu/gpu_context.h"
 
 namespace uopd::devices::cuda {
 
 class PtxCompiler final : public Compiler {
  public:
-  explicit PtxCompiler(std::shared_ptr<CudaContext> context) : context_(std::move(context)) {}
+  // The context is one of the driver.
+  PtxCompiler(const CudaDriver& driver, std::shared_ptr<gpu::GpuContext> context)
+      : driver_(driver), context_(std::move(context)) {}
 
   absl::StatusOr<std::string> Compile(std::string_view source) const override;
   // Target::toolchain of a device of this architecture.
   static std::string Toolchain(const CudaDriver& driver, const std::string& arch);
 
  private:
-  const std::shared_ptr<CudaContext> context_;
+  const CudaDriver& driver_;  // lives as long as its contexts
+  const std::shared_ptr<gpu::GpuContext> context_;
 };
 
 }  // namespace uopd::devices::cuda

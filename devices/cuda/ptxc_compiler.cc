@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "devices/cuda/diagnostic.h"
-#include "devices/cuda/run_program.h"
+#include "devices/gpu/diagnostic.h"
+#include "devices/gpu/run_program.h"
 
 namespace uopd::devices::cuda {
 
@@ -21,7 +21,7 @@ std::string PtxcProgram() {
 
 absl::StatusOr<std::shared_ptr<const PtxcCompiler>> PtxcCompiler::Create(const std::string& program,
                                                                          const std::string& arch) {
-  UOPD_ASSIGN(const ProgramEnd end, RunProgram(program, {"--version"}, ""));
+  UOPD_ASSIGN(const gpu::ProgramEnd end, gpu::RunProgram(program, {"--version"}, ""));
   if (end.exit_status != 0 || end.output.empty()) {
     return absl::UnavailableError(absl::StrCat("The program ", program,
                                                " does not tell its version (exit status ",
@@ -51,10 +51,10 @@ absl::StatusOr<std::shared_ptr<const PtxcCompiler>> PtxcCompiler::OfToolchain(
 
 absl::StatusOr<std::string> PtxcCompiler::Compile(std::string_view source) const {
   if (source.empty()) return absl::InternalError("The kernel's source is empty.");
-  UOPD_ASSIGN(const ProgramEnd end, RunProgram(program_, {arch_}, source));
+  UOPD_ASSIGN(const gpu::ProgramEnd end, gpu::RunProgram(program_, {arch_}, source));
   if (end.exit_status != 0 || end.output.empty()) {
-    return DoesNotCompile(absl::StrCat("uopd-ptxc (exit status ", end.exit_status, ")"), end.errors,
-                          source);
+    return gpu::DoesNotCompile(absl::StrCat("uopd-ptxc (exit status ", end.exit_status, ")"),
+                               end.errors, source);
   }
   return end.output;
 }

@@ -36,10 +36,8 @@ void AwaitEvent(const OpenClApi& api, ClEvent* event, const std::function<void()
   constexpr std::chrono::milliseconds kTick(1);
   if (Ended(api, event)) return;
   auto state = std::make_shared<EventDone>();
-  auto user = std::make_unique<std::shared_ptr<EventDone>>(state);
-  if (api.clSetEventCallback(event, kClComplete, OnEvent, user.get()) == kClSuccess) {
-    user.release();  // OnEvent frees it
-  }
+  auto* const user = new std::shared_ptr<EventDone>(state);  // OnEvent deletes it
+  if (api.clSetEventCallback(event, kClComplete, OnEvent, user) != kClSuccess) delete user;
   for (bool ended = false; !ended;) {
     meanwhile();
     {

@@ -2,9 +2,9 @@
 // Compiler of an OpenCL device: text of OpenCL C to the driver's binary. It keeps the context and
 // has no other state. Thread-safe; it uses no queue, so it compiles also while the device works.
 //
-// Bytes are the same for the same text as long as the driver answers from its own cache of kernels.
-// PoCL without its cache (POCL_KERNEL_CACHE=0), or with another one, names other temporary files in
-// its binaries; the code is the same.
+// The bytes are the driver's own, and it decides whether they are the same every time. PoCL puts into
+// a binary what its cache of kernels holds of the program: when the kernel was launched in between,
+// that is more code, for this size of blocks. All these binaries compute the same bits.
 #pragma once
 #include <memory>
 #include <utility>

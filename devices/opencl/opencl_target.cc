@@ -41,8 +41,8 @@ int64_t Clamped(uint64_t value) {
 
 DtypeNumberSet Dtypes(const OpenClContext& context) {
   using enum DtypeNumber;
-  DtypeNumberSet out{Bool, I8, U8, I16, U16, I32, U32, I64, U64, F32};
-  if (HasExtension(context, "cl_khr_fp16")) out.Add(F16);
+  // Kernels load, store and convert f16 by functions of the core language: cl_khr_fp16 is not needed.
+  DtypeNumberSet out{Bool, I8, U8, I16, U16, I32, U32, I64, U64, F16, F32};
   if (HasExtension(context, "cl_khr_fp64")) out.Add(F64);
   return out;
 }

@@ -134,7 +134,9 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     worker::ForkServer* forks) {
   std::unique_ptr<Engine> engine(
       new Engine(config, std::move(graph_compiler), std::move(store), std::move(registry), forks));
-  UOPD_TRY(engine->devices_.Get("").status());
+  const absl::Status opened = engine->devices_.Get("").status();
+  if (absl::IsInvalidArgument(opened)) return opened;
+  if (!opened.ok()) UOPD_LOG(kError, "the default device is not ready", {"why", opened});
   if (const std::string& path = config.server_token_file(); !path.empty()) {
     auto tenants = Tenants::Read(path);
     if (!tenants.ok()) return WithFrame(tenants.status(), "reading setting server.token_file");
@@ -236,6 +238,7 @@ std::string Engine::Unready() {
   const auto add = [&](std::string_view reason) {
     if (!reason.empty()) Append(out, out.empty() ? "" : "; ", reason);
   };
+  NoteLosses();
   const auto device = devices_.Get("");
   add(StatusText(device.ok() ? (*device)->device().status() : device.status()));
   if (forks_ != nullptr) add(forks_->Unready());
@@ -256,56 +259,103 @@ std::string Engine::Unready() {
   return out;
 }
 
+std::string Engine::DevicesNotReady() {
+  NoteLosses();
+  std::string out;
+  for (const devices::DeviceEntry& entry : devices_.NotReady()) {
+    Append(out, "device ", entry.name, " is not ready: ", StatusText(entry.status), "\n");
+  }
+  return out;
+}
+
+void Engine::NoteLosses() {
+  const std::vector<DeviceState*> lost = devices_.TakeLosses();
+  if (lost.empty()) return;
+  for (const DeviceState* device : lost) compile_.DropProgramsOf(*device);
+  sessions_.NoteLosses();
+}
+
+absl::Status Engine::Explained(Session& session, absl::Status error) {
+  NoteLosses();
+  const absl::Status loss = session.buffers().TakeLoss();
+  if (loss.ok()) return error;
+  return absl::Status(loss.code(),
+                      Cat(StatusText(loss), " (the call that was told: ", StatusText(error), ")"));
+}
+
+absl::Status Engine::WithBuffers(Session& session, absl::FunctionRef<absl::Status()> work) {
+  if (absl::Status loss = session.buffers().TakeLoss(); !loss.ok()) {
+    NoteLosses();
+    return loss;
+  }
+  absl::Status status = work();
+  return status.ok() ? status : Explained(session, std::move(status));
+}
+
 absl::Status Engine::CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                                   std::string_view device_name) {
-  UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
-  return session.buffers().Create(handle, *device, bytes);
+  return WithBuffers(session, [&]() -> absl::Status {
+    UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
+    return session.buffers().Create(handle, *device, bytes);
+  });
 }
 
 absl::StatusOr<bool> Engine::OpenUpload(Session& session, uint64_t handle, uint64_t bytes,
                                         std::string_view device_name) {
-  const auto buffer = session.buffers().Peek(handle);
-  if (buffer == nullptr) {
+  bool made = false;
+  UOPD_TRY(WithBuffers(session, [&]() -> absl::Status {
+    const auto buffer = session.buffers().Peek(handle);
+    if (buffer == nullptr) {
+      UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
+      UOPD_TRY(session.buffers().CreateForUpload(handle, *device, bytes));
+      made = true;
+      return absl::OkStatus();
+    }
+    if (bytes != 0 && bytes != buffer->size()) {
+      return absl::InvalidArgumentError(Cat("buffer ", handle, " has ", buffer->size(),
+                                            " bytes and is uploaded as one of ", bytes));
+    }
+    if (device_name.empty()) return absl::OkStatus();
     UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
-    UOPD_TRY(session.buffers().CreateForUpload(handle, *device, bytes));
-    return true;
-  }
-  if (bytes != 0 && bytes != buffer->size()) {
-    return absl::InvalidArgumentError(Cat("buffer ", handle, " has ", buffer->size(),
-                                          " bytes and is uploaded as one of ", bytes));
-  }
-  if (device_name.empty()) return false;
-  UOPD_ASSIGN(DeviceState * device, devices_.Get(device_name));
-  if (&device->device() == &buffer->device()) return false;
-  return absl::InvalidArgumentError(Cat("buffer ", handle, " is on ", buffer->device().info().name,
-                                        " and is uploaded as one on ", device->name()));
+    if (&device->device() == &buffer->device()) return absl::OkStatus();
+    return absl::InvalidArgumentError(Cat("buffer ", handle, " is on ",
+                                          buffer->device().info().name,
+                                          " and is uploaded as one on ", device->name()));
+  }));
+  return made;
 }
 
 absl::Status Engine::Write(Session& session, uint64_t handle, uint64_t offset,
                            std::string_view data) {
-  return session.buffers().Write(devices_, handle, offset, data);
+  return WithBuffers(session,
+                     [&] { return session.buffers().Write(devices_, handle, offset, data); });
 }
 
 absl::Status Engine::Read(Session& session, uint64_t handle, uint64_t offset, std::span<char> out) {
-  return session.buffers().Read(devices_, handle, offset, out);
+  return WithBuffers(session,
+                     [&] { return session.buffers().Read(devices_, handle, offset, out); });
 }
 
 absl::Status Engine::WriteFromArea(Session& session, uint64_t handle, uint64_t offset,
                                    const AreaRange& range) {
   UOPD_ASSIGN(const auto area, session.Area(range.area));
   UOPD_TRY(area->CheckRange(range.offset, range.bytes));
-  return session.buffers().WriteBy(
-      devices_, handle, offset, range.bytes,
-      [&](std::span<std::byte> into) { return area->Read(range.offset, into); });
+  return WithBuffers(session, [&] {
+    return session.buffers().WriteBy(
+        devices_, handle, offset, range.bytes,
+        [&](std::span<std::byte> into) { return area->Read(range.offset, into); });
+  });
 }
 
 absl::Status Engine::ReadToArea(Session& session, uint64_t handle, uint64_t offset,
                                 const AreaRange& range) {
   UOPD_ASSIGN(const auto area, session.Area(range.area));
   UOPD_TRY(area->CheckRange(range.offset, range.bytes));
-  return session.buffers().ReadBy(
-      devices_, handle, offset, range.bytes,
-      [&](std::span<const std::byte> from) { return area->Write(range.offset, from); });
+  return WithBuffers(session, [&] {
+    return session.buffers().ReadBy(
+        devices_, handle, offset, range.bytes,
+        [&](std::span<const std::byte> from) { return area->Write(range.offset, from); });
+  });
 }
 
 CompileOptions Engine::Resolved(CompileOptions options) const {
@@ -486,7 +536,7 @@ void Engine::Execute(RequestContext& request, Session& session, const ExecuteCal
               [this, &request, &session, call, done = std::move(done),
                closed](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
                 if (session.closed()) return done(closed());
-                if (!program.ok()) return done(program.status());
+                if (!program.ok()) return done(Explained(session, program.status()));
                 RunIn(request, session, call, *std::move(program), std::move(done));
               });
 }
@@ -500,6 +550,10 @@ void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall&
   RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
                  watch_,  task_pool_};
   const ProgramKey key{digest, Resolved(call.options)};
+  done = [this, &session, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+    if (!result.ok()) result = Explained(session, result.status());
+    done(std::move(result));
+  };
   if (id == 0) return RunWithKept(std::move(input), session, key, std::move(done));
   auto found = session.results().Find(id, digest);
   if (!found.ok()) return done(found.status());
@@ -533,6 +587,7 @@ std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
 }
 
 void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
+  if (absl::Status loss = session.buffers().TakeLoss(); !loss.ok()) return done(std::move(loss));
   const std::shared_ptr<KeptRuns> runs = KeptOf(session);
   auto begun = runs->Begin(input.request.caller, key, *input.program, input.call, kept_programs_);
   if (!begun) return StartRun(std::move(input), std::move(done));
@@ -602,9 +657,10 @@ void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* d
                 BufferStore& buffers = memory->buffers;
                 StartRun({request, *std::move(program), buffers, call.run, std::move(limits),
                           watch_, task_pool_},
-                         [memory = std::move(memory),
+                         [this, memory = std::move(memory),
                           done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
                            memory = nullptr;
+                           if (!result.ok()) NoteLosses();
                            done(std::move(result));
                          });
               });

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "cache/store.h"
 #include "core/base/config.h"
 #include "server/engine/compile/compile_service.h"
@@ -75,8 +76,8 @@ class Engine {
  public:
   static constexpr std::chrono::milliseconds kStopTime{1000};
 
-  // INVALID_ARGUMENT or UNAVAILABLE: the default device cannot be opened. `forks` outlives the
-  // engine. Null: there are no workers, so the engine compiles in this process and does not tune.
+  // INVALID_ARGUMENT: a wrong setting. A device that does not open is no error: it is not ready, and
+  // is tried again when somebody asks for it. `forks` outlives the engine. Null: there are no workers, so the engine compiles in this process and does not tune.
   static absl::StatusOr<std::unique_ptr<Engine>> Create(
       const Config& config, std::unique_ptr<GraphCompiler> graph_compiler,
       std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
@@ -92,8 +93,12 @@ class Engine {
   // the runs and compiles that remain are told to end, and have kStopTime to notice.
   bool Drain(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   bool draining() const { return draining_.load(std::memory_order_acquire); }
-  // Empty if requests can be served properly; otherwise all reasons why not.
+  // Empty if requests can be served properly; otherwise all reasons why not. Of the devices only the
+  // default one counts.
   std::string Unready();
+  // A line for each device that is not ready: its name and why. Devices that nobody has asked for yet
+  // are not opened to find out.
+  std::string DevicesNotReady();
 
   SessionTable& sessions() { return sessions_; }
   Quota& client_bytes() { return total_; }  // limits.total_bytes
@@ -106,6 +111,8 @@ class Engine {
   const CompileService& compiles() const { return compile_; }
   Workers* workers() { return workers_.get(); }  // null: none
 
+  // The calls that name a session say once, with DATA_LOSS, which buffers of the session were lost with
+  // their devices (buffer_store.h). The first call after a loss says it, whatever it is about.
   absl::Status CreateBuffer(Session& session, uint64_t handle, uint64_t bytes,
                             std::string_view device);
   // If the handle is new and `bytes` gives a size, creates the buffer and returns true.
@@ -160,6 +167,12 @@ class Engine {
          std::unique_ptr<cache::Store> store, std::unique_ptr<devices::Registry> registry,
          worker::ForkServer* forks);
   void EndWork();
+  // Lets go of everything that is on devices that were lost since the last call.
+  void NoteLosses();
+  // The error of a call, or, if buffers of the session were lost with a device, what is lost.
+  absl::Status Explained(Session& session, absl::Status error);
+  // Does `work` unless there is a loss to tell.
+  absl::Status WithBuffers(Session& session, absl::FunctionRef<absl::Status()> work);
   bool AwaitWork(std::chrono::steady_clock::time_point deadline) UOPD_EXCLUDES(drain_mu_);
   // Fills in the daemon's own choice for options that the request leaves open.
   CompileOptions Resolved(CompileOptions options) const;

@@ -148,9 +148,9 @@ std::string HttpServer::Answer(std::string_view head) const {
   try {  // the readiness function or the serializer may throw
     if (method != "GET" && method != "HEAD") return Reply(405, {kText, "only GET and HEAD\n"});
     if (path == "/readyz") {
-      const std::string reason = readiness_();
-      return reason.empty() ? Reply(200, {kText, "ready\n"}, body)
-                            : Reply(503, {kText, absl::StrCat(reason, "\n")}, body);
+      const auto [reasons, notes] = readiness_();
+      return reasons.empty() ? Reply(200, {kText, absl::StrCat("ready\n", notes)}, body)
+                             : Reply(503, {kText, absl::StrCat(reasons, "\n", notes)}, body);
     }
     if (path == "/metrics") return Reply(200, MetricsPage(), body);
     if (path == "/healthz") return Reply(200, {kText, "ok\n"}, body);

@@ -24,9 +24,12 @@ inline constexpr size_t kMaxHead = 8 << 10;
 inline constexpr std::chrono::milliseconds kHeadLimit{2000};
 inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // for reading an answer
 
-// Empty if the daemon takes requests; otherwise the reason in a few words: "starting", "draining",
-// "no device".
-using ReadinessFn = std::function<std::string()>;
+struct Readiness {
+  // Empty if the daemon takes requests; otherwise why not, in a few words: "starting", "draining".
+  std::string reasons;
+  std::string notes;  // lines about what does not keep it from being ready
+};
+using ReadinessFn = std::function<Readiness()>;
 
 class HttpServer {
  public:

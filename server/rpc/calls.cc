@@ -6,7 +6,6 @@
 #include "core/base/metrics.h"
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
-#include "server/engine/base/not_found.h"
 
 namespace uopd::rpc {
 namespace {
@@ -383,8 +382,7 @@ absl::Status WriteChunk(engine::Engine& engine, engine::Session& session, uint64
 absl::Status ReadChunk(engine::Engine& engine, engine::Session& session,
                        const v1::DownloadRequest& request, std::string* data) {
   const auto buffer = session.buffers().Find(request.handle());
-  if (buffer == nullptr)
-    return engine::NotFound(engine::kBuffer, Cat("buffer ", request.handle(), " is unknown"));
+  if (buffer == nullptr) return session.buffers().Missing(request.handle());
   const uint64_t size = buffer->size(), offset = request.offset();
   if (offset > size || request.bytes() > size - offset) {
     return absl::InvalidArgumentError(Cat("bytes (", offset, " to ", offset, " + ", request.bytes(),

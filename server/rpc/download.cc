@@ -4,7 +4,6 @@
 
 #include "core/base/metrics.h"
 #include "core/base/text.h"
-#include "server/engine/base/not_found.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"
 #include "server/rpc/streams.h"
@@ -79,7 +78,7 @@ class Download final : public grpc::ServerWriteReactor<v1::DownloadResponse>,
   absl::Status FindRange() {
     const auto buffer = session_->buffers().Find(request_.handle());
     if (buffer == nullptr) {
-      return engine::NotFound(engine::kBuffer, Cat("buffer ", request_.handle(), " is unknown"));
+      return session_->buffers().Missing(request_.handle());
     }
     const uint64_t size = buffer->size(), offset = request_.offset();
     if (offset > size || request_.bytes() > size - offset) {

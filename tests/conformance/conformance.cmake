@@ -7,10 +7,15 @@ file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/cuda/*.cc)
 add_library(uopd_fake_cuda STATIC ${sources})
 target_link_libraries(uopd_fake_cuda PUBLIC uopd_devices_cuda)
 
+# HIP over that.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/support/hip/*.cc)
+add_library(uopd_fake_hip STATIC ${sources})
+target_link_libraries(uopd_fake_hip PUBLIC uopd_devices_hip uopd_fake_cuda)
+
 file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/*_test.cc)
 add_executable(conformance_test ${sources})
 uopd_test_program(conformance_test)
-target_link_libraries(conformance_test PRIVATE uopd_devices uopd_fake_cuda GTest::gmock GTest::gtest GTest::gtest_main)
+target_link_libraries(conformance_test PRIVATE uopd_devices uopd_fake_cuda uopd_fake_hip GTest::gmock GTest::gtest GTest::gtest_main)
 uopd_register_tests(conformance_test conformance)
 
 uopd_unit_tests(devices/api)
@@ -20,8 +25,17 @@ uopd_unit_tests(devices/null)
 uopd_unit_tests(devices/interp)
 uopd_unit_tests(devices/opencl uopd_devices)
 target_sources(devices_opencl_test PRIVATE ${CMAKE_SOURCE_DIR}/tests/unit/devices/opencl/fake_opencl.cc)
+uopd_unit_tests(devices/gpu)
 uopd_unit_tests(devices/cuda uopd_fake_cuda uopd_devices)
+uopd_unit_tests(devices/hip uopd_test_support uopd_fake_hip uopd_devices)
 uopd_unit_tests(devices)
+
+# Random opts on a device with blocks.
+file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/conformance/opts/*_test.cc ${CMAKE_SOURCE_DIR}/tests/support/device/*.cc)
+add_executable(device_opts_test ${sources})
+uopd_test_program(device_opts_test QUICK)
+target_link_libraries(device_opts_test PRIVATE uopd_devices uopd_test_support GTest::gtest GTest::gtest_main)
+uopd_register_tests(device_opts_test conformance)
 
 # The wire, spoken by code that protoc generates for another language.
 add_executable(wire_check ${CMAKE_SOURCE_DIR}/tests/conformance/wire/wire_check.cc)

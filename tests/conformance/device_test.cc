@@ -9,7 +9,9 @@
 #include <thread>
 
 #include "devices/cuda/cuda_device.h"
+#include "devices/hip/hip_device.h"
 #include "tests/support/cuda/fake_cuda.h"
+#include "tests/support/hip/fake_hip.h"
 
 namespace uopd::devices {
 namespace {
@@ -224,16 +226,33 @@ constexpr char kAdder[] = R"(define void @k(ptr %buffers, ptr %vars, i64 %thread
 }
 )";
 
-// The CUDA driver over a fake of NVIDIA's library.
+// A fake of NVIDIA's library. It outlives every thread of the drivers.
+tests::FakeCuda& TheFake() {
+  static auto* const fake = new tests::FakeCuda;
+  return *fake;
+}
+
+// The CUDA driver over it.
 absl::StatusOr<std::shared_ptr<Device>> OpenFakeCuda(int index, const RegistryOptions& options) {
-  static auto* const fake = new tests::FakeCuda;  // outlives every thread of the driver
-  static auto* const driver = cuda::CudaDriver::Create(fake->Api()).value().release();
+  static auto* const driver = cuda::CudaDriver::Create(TheFake().Api()).value().release();
   return cuda::CudaDevice::Open({.index = index,
                                  .memory_limit_bytes = options.memory_limit_bytes,
                                  .poison = options.poison,
                                  .ptx = true,
                                  .driver = driver,
                                  .ptxc = "/nowhere/uopd-ptxc"});
+}
+
+// The driver of AMD over a fake of HIP, which is that of CUDA with other signatures.
+absl::StatusOr<std::shared_ptr<Device>> OpenFakeHip(int index, const RegistryOptions& options) {
+  static auto* const fake = new tests::FakeHip(TheFake());
+  static auto* const driver = hip::HipDriver::Create(fake->Api()).value().release();
+  return hip::HipDevice::Open({.index = index,
+                               .memory_limit_bytes = options.memory_limit_bytes,
+                               .poison = options.poison,
+                               .graphs = true,
+                               .driver = driver,
+                               .maybe_compiler = tests::FakeHip::TextCompiler()});
 }
 
 constexpr char kNoLines[] = "kernel k\n%0 = LINEAR\n";
@@ -266,7 +285,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder},
                     Case{"INTERP", CodeFormat::kLinear, kNoLines, kLinearAdder, 200},
                     Case{"CUDA", CodeFormat::kPtx, "k nothing 4", "k adder 4", -1, true, nullptr,
-                         OpenFakeCuda}),
+                         OpenFakeCuda},
+                    Case{"AMD", CodeFormat::kAmdgpuIr, "k nothing 4", "k adder 4", -1, true,
+                         nullptr, OpenFakeHip}),
     [](const testing::TestParamInfo<Case>& info) { return NameOf(info.param); });
 
 }  // namespace

@@ -4,3 +4,9 @@ if(TARGET uopd_client AND TARGET uopd)
   add_test(NAME install COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_LIST_DIR}/check_install.py ${CMAKE_SOURCE_DIR}
            ${CMAKE_BINARY_DIR} $<TARGET_FILE:uopd>)
 endif()
+
+# The bundle for machines with GPUs, as one unpacks and runs it there.
+if(TARGET uopd AND TARGET uopd-gpu-perf AND NOT UOPD_SANITIZE AND CMAKE_BINARY_DIR STREQUAL "${CMAKE_SOURCE_DIR}/build/release")
+  add_test(NAME gpu_bundle COMMAND ${CMAKE_CURRENT_LIST_DIR}/check_gpu_bundle ${CMAKE_SOURCE_DIR})
+  set_tests_properties(gpu_bundle PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS install)
+endif()

@@ -21,8 +21,10 @@ USES = {
     "core/tools": ["core/search", "core/schedule"],
     "devices/api": ["core/base"],
     "devices/dl": ["core/base"],
+    "devices/llvm_ir": ["core/base"],
+    "devices/gpu": ["devices/api", "devices/dl"],  # what the drivers of NVIDIA and AMD share
     "devices/interp": ["devices/api", "core/interp"],
-    "devices": ["devices/api", "devices/dl", "devices/interp"],  # every other driver, and the registry
+    "devices": ["devices/gpu", "devices/llvm_ir", "devices/interp"],  # every other driver, and the registry
     "cache": ["core/base"],
     "proto": [],
     "server/engine/base": ["core/search", "devices", "cache"],
@@ -42,7 +44,7 @@ USES = {
 }
 # Third-party headers -> the only layers that may include them. core may include Abseil alone; see check().
 ONLY = {
-    r"(llvm|llvm-c|lld)/": ["devices/cpu"],
+    r"(llvm|llvm-c|lld)/": ["devices/llvm_ir", "devices/cpu", "devices/hip"],
     r"(grpc|grpcpp|grpc\+\+)/": ["server/rpc", "client", "proto"],
     r"sqlite3\.h": ["cache"],
     r"prometheus/": ["server/http"],
@@ -85,7 +87,7 @@ def check(path, text):
             if target not in reach(layer):
                 out.append(f"{path}: {layer} may not include {name}")
             elif target.startswith("devices") and layer == "devices" and path.count("/") > 1 and (
-                    name.split("/")[1] not in (path.split("/")[1], "api", "dl")):
+                    name.split("/")[1] not in (path.split("/")[1], "api", "dl", "gpu", "llvm_ir")):
                 out.append(f"{path}: one driver may not include {name} of another")
             continue
         if layer.startswith("core/") and not name.startswith("absl/") and not SYSTEM.match(name):

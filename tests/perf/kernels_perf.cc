@@ -11,6 +11,7 @@
 #include <map>
 
 #include "core/base/text.h"
+#include "devices/cpu/cpu_device.h"
 #include "tests/perf/peers/peers.h"
 #include "tests/perf/perf.h"
 #include "tests/perf/program.h"

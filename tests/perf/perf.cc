@@ -54,7 +54,7 @@ namespace {
 constexpr char kUsage[] =
     "usage: uopd-perf list\n"
     "       uopd-perf NAME... [--json] [--address HOST:PORT] [--daemon PATH] [--scale X]\n"
-    "                         [--model NAME] [--layers N]\n";
+    "                         [--model NAME] [--layers N] [--device NAME]\n";
 
 void Show(const uopd::perf::Measurement& m, bool json) {
   const double ratio = m.peer > 0 ? m.value / m.peer : 0;
@@ -104,8 +104,12 @@ int main(int argc, char** argv) {
       options.scale = std::atof(argv[++i]);
     else if (arg == "--model" && has_value)
       options.model = argv[++i];
+    else if (arg == "--device" && has_value)
+      options.device = argv[++i];
     else if (arg == "--layers" && has_value)
       options.layers = std::atoll(argv[++i]);
+    else if (arg == "--help")
+      return std::fputs(kUsage, stdout), 0;
     else if (arg.starts_with("--"))
       return std::fputs(kUsage, stderr), 2;
     else

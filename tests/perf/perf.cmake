@@ -42,3 +42,12 @@ if(TARGET uopd)
   add_test(NAME perf_overhead_runs COMMAND uopd-perf overhead --json --scale 0.02)
   add_test(NAME perf_polls_runs COMMAND uopd-perf polls --model matmul_511 --json --scale 0.02)
 endif()
+
+# uopd-gpu-perf: the benchmark `gpu` alone, small enough for deploy/gpu-bundle. It opens devices by name.
+if(TARGET uopd)
+  file(GLOB gpu_perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/gpu/*.cc)
+  add_executable(uopd-gpu-perf ${gpu_perf_sources} ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/tests/perf/program.cc
+                 ${CMAKE_SOURCE_DIR}/tests/perf/targets.cc)
+  target_link_libraries(uopd-gpu-perf PRIVATE uopd_test_support uopd_client_cpp uopd_devices)
+  add_test(NAME perf_gpu_runs COMMAND uopd-gpu-perf gpu --device CPU --json --scale 0.02)
+endif()

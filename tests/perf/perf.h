@@ -25,6 +25,7 @@ struct Options {
   std::string daemon;   // path of uopd
   double scale = 1;     // of the amount of work
   std::string model;    // of benchmarks with several; empty: all
+  std::string device;   // of benchmarks that take one, as the registry names it; empty: CPU
   int64_t layers = 0;   // of models that have them; 0: as they are known
   // Shows a figure at once. A benchmark that takes minutes uses it in place of its result.
   std::function<void(const Measurement&)> report;

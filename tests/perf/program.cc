@@ -9,7 +9,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/ir/verify/spec.h"
-#include "core/render/llvm_ir.h"
+#include "core/render/renderer.h"
 #include "core/schedule/kept/kept.h"
 #include "core/schedule/prepare/round_products.h"
 #include "server/worker/launch_shape.h"
@@ -18,9 +18,9 @@
 
 namespace uopd::perf {
 
-absl::StatusOr<std::unique_ptr<Program>> Program::Make(
-    std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
-    ProgramOptions options) {
+absl::StatusOr<std::unique_ptr<Program>> Program::Make(std::shared_ptr<devices::Device> device,
+                                                       std::string_view graph,
+                                                       ProgramOptions options) {
   std::unique_ptr<Program> program(new Program(std::move(device), std::move(options)));
   UOPD_TRY(program->Prepare(graph));
   return program;
@@ -31,8 +31,13 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
   std::vector<uint8_t> values(static_cast<size_t>(slot.bytes));
   const bool integer = !ir::IsFloat(slot.dtype);
   std::mt19937_64 random(seed);
+  constexpr size_t kPeriod = 2003;  // of values that are not random
   for (size_t i = 0; i < values.size() / size; ++i) {
-    const size_t n = ((i + seed) * 7919) % 2003;
+    if (i >= kPeriod && options_.integers_below == 0) {
+      std::memcpy(&values[i * size], &values[(i - kPeriod) * size], size);
+      continue;
+    }
+    const size_t n = ((i + seed) * 7919) % kPeriod;
     const int64_t whole =
         options_.integers_below > 0
             ? static_cast<int64_t>(random() % static_cast<uint64_t>(options_.integers_below))
@@ -49,7 +54,8 @@ absl::Status Program::Fill(devices::Buffer& buffer, const schedule::Slot& slot, 
                                  : ir::Scalar::Float(slot.dtype, static_cast<double>(n) / 1000 - 1);
     tests::StoreScalar(value, &values[i * size]);
   }
-  return stream_->CopyIn(std::as_bytes(std::span(values)), buffer, 0);
+  UOPD_TRY(stream_->CopyIn(std::as_bytes(std::span(values)), buffer, 0));
+  return stream_->Synchronize();
 }
 
 absl::StatusOr<ir::UOp> Program::MainGraph(ir::UOpContext& ctx, ir::UOp sink,
@@ -82,6 +88,7 @@ absl::Status Program::Prepare(std::string_view graph) {
     UOPD_ASSIGN(sink, MainGraph(ctx, sink, options));
   }
   UOPD_ASSIGN(const schedule::Schedule schedule, schedule::MakeSchedule(ctx, sink, options));
+  UOPD_ASSIGN(const render::Renderer* renderer, render::RendererFor(device_->target().format));
   for (const schedule::Slot& slot : schedule.slots) {
     slots_.push_back(nullptr);
     if (!slot.used) continue;
@@ -102,12 +109,13 @@ absl::Status Program::Prepare(std::string_view graph) {
     Step step;
     double start = NowSeconds();
     UOPD_ASSIGN(step.kernel, codegen::Lower(kernel, root, device_->target(), {}));
-    UOPD_ASSIGN(step.text, render::RenderLlvmIr(kernel, step.kernel.linear, step.kernel.name,
-                                                step.kernel.variables));
+    UOPD_ASSIGN(step.text,
+                renderer->render({kernel, step.kernel.linear, step.kernel.name,
+                                  step.kernel.variables, device_->target(), item.buffers.size()}));
     step.codegen_seconds = NowSeconds() - start;
     step.kernel.linear = ir::UOp();
     start = NowSeconds();
-    UOPD_ASSIGN(step.executable, device_->Load({CodeFormat::kLlvmIr,
+    UOPD_ASSIGN(step.executable, device_->Load({device_->target().format,
                                                 step.kernel.name,
                                                 step.text,
                                                 {static_cast<int>(item.buffers.size()), 0}}));
@@ -125,9 +133,11 @@ absl::Status Program::Prepare(std::string_view graph) {
   return absl::OkStatus();
 }
 
-absl::Status Program::Run() {
-  for (Step& s : steps_) {
-    UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {}));
+absl::Status Program::Run(int times) {
+  for (int i = 0; i < times; ++i) {
+    for (Step& s : steps_) {
+      UOPD_TRY(stream_->Launch(*s.executable, worker::ShapeOf(s.kernel.launch, {}), s.args, {}));
+    }
   }
   return stream_->Synchronize();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A program in this process: scheduled, compiled by the heuristics and run on a CPU device, without
-// a daemon.
+// A program in this process: scheduled, compiled by the heuristics and run on a device, without a
+// daemon.
 #pragma once
 #include <memory>
 #include <span>
@@ -11,7 +11,7 @@
 #include "core/codegen/codegen.h"
 #include "core/ir/shape.h"
 #include "core/schedule/schedule.h"
-#include "devices/cpu/cpu_device.h"
+#include "devices/api/device.h"
 
 namespace uopd::perf {
 
@@ -28,12 +28,12 @@ class Program {
  public:
   // `graph`: wire form of a tensor graph without variables. Its input buffers are filled with
   // numbers between -1 and 1, integers between -7 and 7.
-  static absl::StatusOr<std::unique_ptr<Program>> Make(
-      std::shared_ptr<devices::cpu::CpuDevice> device, std::string_view graph,
-      ProgramOptions options = {});
+  static absl::StatusOr<std::unique_ptr<Program>> Make(std::shared_ptr<devices::Device> device,
+                                                       std::string_view graph,
+                                                       ProgramOptions options = {});
 
-  // Runs every step once and waits.
-  absl::Status Run();
+  // Runs all steps `times` times and waits.
+  absl::Status Run(int times = 1);
   // The time of every step of one run, in seconds.
   absl::StatusOr<std::vector<double>> RunTimed();
 
@@ -42,12 +42,12 @@ class Program {
     std::shared_ptr<devices::Executable> executable;
     std::vector<devices::BufferArg> args;
     double codegen_seconds = 0, compile_seconds = 0;
-    std::string text;  // LLVM IR
+    std::string text;  // of the target's format
   };
   std::span<const Step> steps() const { return steps_; }
 
  private:
-  Program(std::shared_ptr<devices::cpu::CpuDevice> device, ProgramOptions options)
+  Program(std::shared_ptr<devices::Device> device, ProgramOptions options)
       : device_(std::move(device)),
         options_(std::move(options)),
         stream_(device_->NewStream().value()) {}
@@ -56,7 +56,7 @@ class Program {
                                     const schedule::Options& options) const;
   absl::Status Fill(devices::Buffer& buffer, const schedule::Slot& slot, size_t seed);
 
-  std::shared_ptr<devices::cpu::CpuDevice> device_;
+  std::shared_ptr<devices::Device> device_;
   const ProgramOptions options_;
   std::unique_ptr<devices::Stream> stream_;
   std::vector<std::shared_ptr<devices::Buffer>> slots_;

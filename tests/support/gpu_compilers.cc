@@ -146,6 +146,11 @@ absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view
                       " -nogpuinc -nogpulib -O2 -ffp-contract=off -Werror -Wno-unused-function"));
 }
 
+absl::StatusOr<std::string> CompileAmdgpuIr(const std::string& text, std::string_view arch) {
+  return RunClang(text, Cat("-x ir --target=amdgcn-amd-amdhsa -mcpu=", arch,
+                            " -nogpulib -O2 -ffp-contract=off -Werror"));
+}
+
 absl::StatusOr<std::string> CompileOpenCl(const std::string& text) {
   return RunClang(
       text,

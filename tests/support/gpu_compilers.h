@@ -18,6 +18,8 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_vie
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch);
 // The assembly of HIP C for "gfx942" or another processor, by clang-19, without ROCm's headers and libraries.
 absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view arch);
+// The assembly of LLVM IR for AMDGPU, for "gfx942" or another processor, by clang-19.
+absl::StatusOr<std::string> CompileAmdgpuIr(const std::string& text, std::string_view arch);
 // The LLVM IR of OpenCL C 1.2, by clang-19 for SPIR.
 absl::StatusOr<std::string> CompileOpenCl(const std::string& text);
 

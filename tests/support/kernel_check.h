@@ -2,6 +2,7 @@
 // Builders of kernel graphs, and CheckKernel: lowers and compiles a kernel, runs it and compares
 // the result with that of the interpreter (kernel_interpreter.h).
 #pragma once
+#include <functional>
 #include <optional>
 
 #include "core/codegen/codegen.h"
@@ -63,6 +64,8 @@ struct CheckOptions {
   codegen::Options options;
   std::map<std::string, int64_t> variables;
   CompiledText::Language language = CompiledText::kC;
+  // Runs a kernel for blocks over the buffers. Null: the interpreter of linear kernels does (lowered_run.h).
+  std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&, Memory&)> run_blocks;
   // Allowed error relative to the largest magnitude in the buffer. 0: bits must be equal, except
   // that all NaNs are equal.
   double tolerance = 0;

@@ -179,7 +179,9 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kSwap       ? Swap(opt)
                         : opt.kind == OptKind::kNoLocals   ? NoLocals(opt)
                                                            : Split(opt);
-  if (status.ok() && opt.kind == OptKind::kVector) status = CheckVectors();
+  if (status.ok() &&
+      (opt.kind == OptKind::kVector || (opt.kind == OptKind::kTensorCore && target_.blocks)))
+    status = CheckVectors();
   const bool blocks =
       std::any_of(axes_.begin(), axes_.end(), [](const Axis& a) { return a.HasBlock(); });
   if (status.ok() && (has_stages_ || !packed_.empty() || blocks || target_.blocks)) {
@@ -484,6 +486,12 @@ bool OptPlan::InEveryEnd(UOp range) const {
   return true;
 }
 
+bool OptPlan::IsMmaSum(UOp u) const {
+  if (!u.Is(Op::REDUCE)) return false;
+  const auto closed = u.closed();
+  return std::ranges::find(closed, axes_[group_axis_].range) != closed.end();
+}
+
 absl::Status OptPlan::CheckVectors() const {
   std::vector<uint64_t> vectors(words_), mine(words_);
   for (size_t i = 0; i < axes_.size(); ++i)
@@ -497,6 +505,10 @@ absl::Status OptPlan::CheckVectors() const {
     }
     int n = 0;
     for (size_t w = 0; w < words_; ++w) n += std::popcount(mine[w] & vectors[w]);
+    if (n > 0 && instruction_ && instruction_->of_warp() && IsMmaSum(u)) {
+      return absl::InvalidArgumentError(
+          "opts do not apply: operands in the registers of a warp would depend on a VECTOR axis");
+    }
     if (n > 1) {
       return absl::InvalidArgumentError(
           "opts do not apply: a value would depend on two VECTOR axes");

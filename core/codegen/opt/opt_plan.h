@@ -55,6 +55,10 @@ class OptPlan {
     return instruction_ ? &*instruction_ : nullptr;
   }
 
+  // Of a TC by an instruction of a warp: the axes of its rows and of its columns.
+  size_t rows_axis() const { return rows_axis_; }
+  size_t columns_axis() const { return columns_axis_; }
+
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
   // ids are renumbered without gaps. An amount that does not divide its axis pads it: the last
   // tile of an output axis overlaps the one before it. Where it must not (the axis is shorter than
@@ -125,6 +129,8 @@ class OptPlan {
     return (along_[at_[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
   absl::Status CheckVectors() const;
+  // Whether u is the sum that TC computes. REQUIRES: instruction_.
+  bool IsMmaSum(ir::UOp u) const;
   absl::Status Bad(const Opt& opt, std::string_view why) const;
   // An error text if the stages of the built kernel need too much memory, else empty.
   std::string StagedTooMuch(ir::UOp made) const;

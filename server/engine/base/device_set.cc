@@ -1,7 +1,37 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/base/device_set.h"
 
+#include <cctype>
+
+#include "core/base/log.h"
+
 namespace uopd::engine {
+namespace {
+
+// A word for uopd_device_losses_total: the driver's own code if the text names one, such as
+// CUDA_ERROR_ILLEGAL_ADDRESS; "stuck" for a kernel that does not stop.
+std::string LossReason(const absl::Status& status) {
+  const std::string text = StatusText(status);
+  if (text.find("does not stop") != std::string::npos) return "stuck";
+  for (size_t begin = 0; begin < text.size();) {
+    size_t end = begin;
+    const auto is_code = [](char c) {
+      return std::isupper(static_cast<unsigned char>(c)) ||
+             std::isdigit(static_cast<unsigned char>(c)) || c == '_';
+    };
+    while (end < text.size() && is_code(text[end])) ++end;
+    const std::string word = text.substr(begin, end - begin);
+    if (word.find('_') != std::string::npos && word.size() > 4) return word;
+    begin = end + 1;
+  }
+  return "other";
+}
+
+void SetReady(const std::string& name, bool ready) {
+  metrics::DeviceReady({name}).Set(ready ? 1 : 0);
+}
+
+}  // namespace
 
 DeviceState::DeviceState(std::shared_ptr<devices::Device> device)
     : device_(std::move(device)),
@@ -54,14 +84,50 @@ absl::StatusOr<DeviceState*> DeviceSet::Get(std::string_view name) {
   if (absl::IsNotFound(device.status())) {
     return absl::InvalidArgumentError(device.status().message());
   }
+  if (!device.ok() && !absl::IsInvalidArgument(device.status())) {
+    SetReady(registry_->FullName(name), false);
+  }
   UOPD_TRY(device.status());
   // devices_ is keyed by the full name. A shorter spelling of the name always needs the look into
   // the registry.
   MutexLock lock(mu_);
   std::unique_ptr<DeviceState>& state = states_[(*device)->info().name];
   if (state != nullptr && &state->device() != device->get()) lost_.push_back(std::move(state));
-  if (state == nullptr) state = std::make_unique<DeviceState>(*std::move(device));
+  if (state == nullptr) {
+    state = std::make_unique<DeviceState>(*std::move(device));
+    SetReady(state->name(), state->device().status().ok());
+  }
   return state.get();
+}
+
+std::vector<DeviceState*> DeviceSet::TakeLosses() {
+  std::vector<DeviceState*> out;
+  MutexLock lock(mu_);
+  const auto look = [&](DeviceState& state, bool current) {
+    const absl::Status status = state.device().status();
+    if (status.ok() != state.loss_noted_) return;  // nothing new
+    state.loss_noted_ = !status.ok();
+    if (current) SetReady(state.name(), status.ok());
+    if (status.ok()) return;  // it came back by itself
+    out.push_back(&state);
+    metrics::DeviceLosses({state.name(), LossReason(status)}).Increment();
+    UOPD_LOG(kError, "device lost", {"device", state.name()}, {"why", status});
+  };
+  for (const auto& state : lost_) look(*state, false);
+  for (const auto& [name, state] : states_) look(*state, true);
+  return out;
+}
+
+std::vector<devices::DeviceEntry> DeviceSet::List() {
+  auto out = registry_->List();
+  for (const devices::DeviceEntry& entry : out) SetReady(entry.name, entry.status.ok());
+  return out;
+}
+
+std::vector<devices::DeviceEntry> DeviceSet::NotReady() {
+  auto out = registry_->KnownEntries();
+  std::erase_if(out, [](const devices::DeviceEntry& entry) { return entry.status.ok(); });
+  return out;
 }
 
 bool DeviceSet::IsReplaced(const DeviceState& state) {

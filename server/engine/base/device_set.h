@@ -2,7 +2,8 @@
 // The devices that the engine runs on, each with its idle streams and its metrics.
 //
 // Thread-safe. Outlives programs, sessions and everything else that names a DeviceState. A device
-// that does not open gives the errors of devices/registry.h.
+// that does not open gives the errors of devices/registry.h. The metrics uopd_device_ready and
+// uopd_device_losses_total follow what the set sees: in Get, List and TakeLosses.
 #pragma once
 #include <memory>
 #include <string>
@@ -34,11 +35,13 @@ class DeviceState {
 
  private:
   friend class StreamLease;
+  friend class DeviceSet;
   static constexpr size_t kMaxIdle = 32;
 
   const std::shared_ptr<devices::Device> device_;
   Histogram& kernel_duration_;
   Gauge& buffer_bytes_;
+  bool loss_noted_ = false;  // guarded by the lock of the set
   Mutex mu_;
   std::vector<TimedStream> idle_ UOPD_GUARDED_BY(mu_);
 };
@@ -79,7 +82,12 @@ class DeviceSet {
   absl::StatusOr<DeviceState*> Get(std::string_view name) UOPD_EXCLUDES(mu_);
   // The device is lost, and Get gives another one of its name.
   bool IsReplaced(const DeviceState& state) UOPD_EXCLUDES(mu_);
-  std::vector<devices::DeviceEntry> List() { return registry_->List(); }
+  // The devices that were lost since the last call. Each loss is returned once.
+  std::vector<DeviceState*> TakeLosses() UOPD_EXCLUDES(mu_);
+  std::vector<devices::DeviceEntry> List();
+  // Of every device that is known not to be ready now: its name, and why. Opens nothing, so a device
+  // that nobody has asked for is not among them.
+  std::vector<devices::DeviceEntry> NotReady();
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices
   std::vector<std::string> names() const { return registry_->names(); }  // of configured devices

@@ -108,6 +108,8 @@ class CompileService {
 
   // Begins to make the workers ready for the first compile (warm_up.h). Does not wait.
   void WarmUp();
+  // Drops the programs of a device that is lost.
+  void DropProgramsOf(const DeviceState& device) { programs_.RemoveOf(device); }
 
   bool tunes() const { return tuning_.offered(); }
   // Stops tuning for good. Programs keep the kernels that they have.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/compile/program_table.h"
 
+#include <algorithm>
+
 namespace uopd::engine {
 
 std::shared_ptr<ProgramHandle> ProgramTable::Find(const ProgramKey& key) {
@@ -33,6 +35,18 @@ void ProgramTable::Remove(const ProgramKey& key, const std::shared_ptr<ProgramHa
   if (it == index_.end() || it->second->second != program) return;
   dropped.splice(dropped.begin(), entries_, it->second);
   index_.erase(it);
+}
+
+void ProgramTable::RemoveOf(const DeviceState& device) {
+  std::list<Entry> dropped;  // destroyed after the lock is released
+  MutexLock lock(mu_);
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    const auto entry = at++;
+    const auto program = entry->second->Get();
+    if (std::ranges::find(program->devices, &device) == program->devices.end()) continue;
+    index_.erase(entry->first);
+    dropped.splice(dropped.begin(), entries_, entry);
+  }
 }
 
 size_t ProgramTable::size() const {

@@ -23,6 +23,8 @@ class ProgramTable {
   // Drops `program`, unless the table has another one by now.
   void Remove(const ProgramKey& key, const std::shared_ptr<ProgramHandle>& program)
       UOPD_EXCLUDES(mu_);
+  // Drops every program that uses the device.
+  void RemoveOf(const DeviceState& device) UOPD_EXCLUDES(mu_);
   size_t size() const UOPD_EXCLUDES(mu_);
 
  private:

@@ -72,7 +72,7 @@ std::shared_ptr<KeptProgram> KeptPrograms::Get(const Caller& caller, const Progr
   {
     MutexLock lock(mu_);
     std::weak_ptr<KeptProgram>& known = known_[{key, stable, max_bytes}];
-    if (auto found = known.lock()) return found;
+    if (auto found = known.lock(); found != nullptr && !found->IsLost()) return found;
     preparing->out = std::make_shared<KeptProgram>();
     known = preparing->out;
     absl::erase_if(known_, [](const auto& entry) { return entry.second.expired(); });

@@ -26,6 +26,10 @@ struct KeptProgram {
   std::vector<int64_t> slot_bytes;  // of each kept value
   int64_t bytes = 0;
   std::atomic<State> state{kPreparing};
+
+  // It is ready, and its device is lost. The device may have been opened again since; the divided
+  // program must then be made again.
+  bool IsLost() const { return state.load() == kReady && !device->device().status().ok(); }
 };
 
 // Thread-safe.

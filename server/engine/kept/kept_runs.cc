@@ -109,8 +109,8 @@ std::optional<KeptRun> KeptRuns::Begin(const Caller& caller, const ProgramKey& k
   if (max_bytes_ == 0 || program.quick) return std::nullopt;
   if (call.arguments.size() > program.slots.size()) return std::nullopt;  // an error of the call
   std::vector<Contents> now = ContentsOf(program, call);
-  std::shared_ptr<KeptProgram> divided;
-  std::shared_ptr<Values> values, stale;  // `stale` is freed after the lock is released
+  std::shared_ptr<KeptProgram> divided, lost;  // `lost` is freed after the lock is released
+  std::shared_ptr<Values> values, stale;       // so is `stale`
   std::vector<bool> slots;
   {
     MutexLock lock(mu_);
@@ -118,6 +118,11 @@ std::optional<KeptRun> KeptRuns::Begin(const Caller& caller, const ProgramKey& k
     state.stable.Note(now);
     if (state.values != nullptr && !UpToDate(state, now))
       stale = std::exchange(state.values, nullptr);
+    if (state.program != nullptr && state.program->IsLost()) {
+      lost = std::exchange(state.program, nullptr);
+      if (state.values != nullptr) stale = std::exchange(state.values, nullptr);
+      --state.programs;  // that it is made again is not the fault of its slots
+    }
     const std::vector<bool> stable = state.stable.For(kRunsBeforeKeeping);
     const bool settled = Includes(stable, state.slots);
     state.unsettled = settled ? 0 : state.unsettled + 1;
@@ -189,9 +194,14 @@ void KeptRuns::Refuse(const ProgramKey& key) {
 
 bool KeptRuns::Drop() {
   std::vector<std::shared_ptr<Values>> dropped;
+  std::vector<std::shared_ptr<KeptProgram>> lost;
   {
     MutexLock lock(mu_);
     for (State& state : states_) {
+      if (state.program != nullptr && state.program->IsLost()) {
+        lost.push_back(std::exchange(state.program, nullptr));
+        --state.programs;
+      }
       if (state.values == nullptr || state.values.use_count() > 1) continue;
       dropped.push_back(std::exchange(state.values, nullptr));
     }

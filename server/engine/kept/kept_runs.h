@@ -56,7 +56,8 @@ class KeptRuns : public Reclaimer {
   void Made(const ProgramKey& key) UOPD_EXCLUDES(mu_);
   // It failed: this program keeps nothing from now on.
   void Refuse(const ProgramKey& key) UOPD_EXCLUDES(mu_);
-  // Frees all kept values that no call uses. True if there were any.
+  // Frees all kept values that no call uses, and divided programs of devices that are lost. True if
+  // there were values.
   bool Drop() override UOPD_EXCLUDES(mu_);
 
  private:

@@ -11,8 +11,6 @@
 namespace uopd::engine {
 namespace {
 
-constexpr size_t kNamedHandles = 8;  // how many handles a message names
-
 absl::Status CheckVariables(const Program& program, std::span<const int64_t> values) {
   if (values.size() != program.variables.size()) {
     return Invalid(
@@ -122,6 +120,9 @@ absl::Status Binding::BindSlot(size_t i) {
                            slot.device->name()));
       }
       return CheckContents(i);
+    }
+    if (absl::Status gone = buffers_.CheckGone(argument.buffer); !gone.ok()) {
+      return WithFrame(std::move(gone), Cat("binding slot ", i));
     }
     if (slot.info.read && !slot.info.written && !argument.data) {
       return NotFound(
@@ -289,14 +290,9 @@ absl::Status Binding::Lose(size_t begun, absl::Status why) {
   if (lost.empty()) return why;
   buffers_.Lose(lost, StatusText(why));
   if (maybe_lost_ != nullptr) *maybe_lost_ = true;
-  std::string names;
-  for (size_t i = 0; i < lost.size() && i < kNamedHandles; ++i) {
-    Append(names, i > 0 ? ", " : "", lost[i]);
-  }
-  if (lost.size() > kNamedHandles) Append(names, " and ", lost.size() - kNamedHandles, " more");
-  absl::Status out(why.code(),
-                   Cat(StatusText(why), "; what it had begun to write is lost: buffer ", names));
-  return out;
+  return absl::Status(
+      why.code(),
+      Cat(StatusText(why), "; what it had begun to write is lost: buffer ", NameHandles(lost)));
 }
 
 }  // namespace uopd::engine

@@ -11,10 +11,6 @@
 namespace uopd::engine {
 namespace {
 
-void Uncount(const Allocation& allocation) {
-  allocation.device->buffer_bytes().Add(-static_cast<double>(allocation.buffer->size()));
-}
-
 absl::Status CheckRange(uint64_t handle, const devices::Buffer& buffer, uint64_t offset,
                         uint64_t bytes) {
   if (offset <= buffer.size() && bytes <= buffer.size() - offset) return absl::OkStatus();
@@ -56,7 +52,28 @@ absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t o
   return stream.Fill(buffer, offset, buffer.size() - offset, std::byte{0});
 }
 
+std::string NameHandles(std::span<const uint64_t> handles) {
+  constexpr size_t kNamed = 8;
+  std::string out;
+  for (size_t i = 0; i < handles.size() && i < kNamed; ++i) {
+    Append(out, i > 0 ? ", " : "", handles[i]);
+  }
+  if (handles.size() > kNamed) Append(out, " and ", handles.size() - kNamed, " more");
+  return out;
+}
+
 BufferStore::~BufferStore() { Clear(); }
+
+void BufferStore::Count(const Allocation& allocation, int by) {
+  allocation.device->buffer_bytes().Add(by * static_cast<double>(allocation.buffer->size()));
+  const auto at =
+      std::ranges::find(devices_, allocation.device, [](const auto& d) { return d.first; });
+  if (at == devices_.end()) {
+    devices_.emplace_back(allocation.device, by);
+  } else if ((at->second += by) == 0) {
+    devices_.erase(at);
+  }
+}
 
 absl::StatusOr<Allocation> BufferStore::AllocateNew(uint64_t handle, DeviceState& device,
                                                     uint64_t bytes) {
@@ -67,6 +84,7 @@ absl::StatusOr<Allocation> BufferStore::AllocateNew(uint64_t handle, DeviceState
   if (handle != 0 && Peek(handle) != nullptr) {
     return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
   }
+  UOPD_TRY(CheckGone(handle));
   return Allocate(device, static_cast<int64_t>(bytes), quota_);
 }
 
@@ -89,17 +107,16 @@ absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation) {
 
 absl::Status BufferStore::Insert(uint64_t handle, Allocation allocation, uint64_t filled) {
   if (handle == 0) return absl::InvalidArgumentError("buffer handle (0) is not a handle");
-  const auto bytes = static_cast<double>(allocation.buffer->size());
-  DeviceState* device = allocation.device;
+  UOPD_TRY(CheckGone(handle));
   MutexLock lock(mu_);
-  if (buffers_.size() >= max_buffers_) {
+  if (const size_t used = buffers_.size() + gone_.size(); used >= max_buffers_) {
     return absl::ResourceExhaustedError(
-        Cat("session has ", buffers_.size(), " buffers, limits.session_buffers is ", max_buffers_));
+        Cat("session has ", used, " buffers, limits.session_buffers is ", max_buffers_));
   }
   const auto [entry, added] = buffers_.try_emplace(handle, Entry{std::move(allocation), ++clock_});
   if (!added) return absl::InvalidArgumentError(Cat("buffer ", handle, " exists already"));
   SetFilled(entry->second, filled);
-  device->buffer_bytes().Add(bytes);
+  Count(entry->second.allocation, 1);
   return absl::OkStatus();
 }
 
@@ -199,12 +216,63 @@ std::vector<uint64_t> BufferStore::Versions(std::span<const uint64_t> handles) c
   return out;
 }
 
+bool BufferStore::NoteLosses() {
+  std::vector<Allocation> dropped;  // destroyed after the lock is released
+  MutexLock lock(mu_);
+  const auto is_lost = [](const auto& d) { return !d.first->device().status().ok(); };
+  while (true) {
+    const auto at = std::ranges::find_if(devices_, is_lost);
+    if (at == devices_.end()) return !dropped.empty();
+    DeviceState* const device = at->first;
+    std::vector<uint64_t> handles;
+    for (const auto& [handle, entry] : buffers_) {
+      if (entry.allocation.device == device) handles.push_back(handle);
+    }
+    std::sort(handles.begin(), handles.end());
+    const auto why = std::make_shared<const std::string>(
+        Cat("device ", device->name(), " (", StatusText(device->device().status()), ")"));
+    for (uint64_t handle : handles) {
+      const auto it = buffers_.find(handle);
+      Count(it->second.allocation, -1);
+      SetFilled(it->second, kAll);
+      dropped.push_back(std::move(it->second.allocation));
+      buffers_.erase(it);
+      gone_.emplace(handle, why);
+    }
+    Append(untold_, untold_.empty() ? "" : "; ", "lost with ", *why, ": buffer ",
+           NameHandles(handles));
+  }
+}
+
+absl::Status BufferStore::TakeLoss() {
+  NoteLosses();
+  MutexLock lock(mu_);
+  if (untold_.empty()) return absl::OkStatus();
+  return absl::DataLossError(
+      Cat(std::exchange(untold_, {}), "; free the handles and make the buffers again"));
+}
+
+absl::Status BufferStore::CheckGone(uint64_t handle) const {
+  MutexLock lock(mu_);
+  const auto it = gone_.find(handle);
+  if (it == gone_.end()) return absl::OkStatus();
+  return absl::DataLossError(Cat("buffer ", handle, " was lost with ", *it->second,
+                                 "; free the handle and make the buffer again"));
+}
+
+absl::Status BufferStore::Missing(uint64_t handle) {
+  UOPD_TRY(TakeLoss());
+  UOPD_TRY(CheckGone(handle));
+  return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+}
+
 void BufferStore::Free(std::span<const uint64_t> handles) {
   MutexLock lock(mu_);
   for (uint64_t handle : handles) {
+    if (!gone_.empty()) gone_.erase(handle);
     auto it = buffers_.find(handle);
     if (it == buffers_.end()) continue;
-    Uncount(it->second.allocation);
+    Count(it->second.allocation, -1);
     SetFilled(it->second, kAll);
     buffers_.erase(it);
   }
@@ -212,8 +280,10 @@ void BufferStore::Free(std::span<const uint64_t> handles) {
 
 void BufferStore::Clear() {
   MutexLock lock(mu_);
-  for (const auto& [handle, entry] : buffers_) Uncount(entry.allocation);
+  for (const auto& [handle, entry] : buffers_) Count(entry.allocation, -1);
   buffers_.clear();
+  gone_.clear();
+  untold_.clear();
   unfilled_ = 0;
 }
 
@@ -224,13 +294,12 @@ absl::StatusOr<std::shared_ptr<devices::Buffer>> BufferStore::ForWrite(uint64_t 
   bool leaves_a_gap = false;
   {
     MutexLock lock(mu_);
-    auto it = buffers_.find(handle);
-    if (it == buffers_.end()) {
-      return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+    if (auto it = buffers_.find(handle); it != buffers_.end()) {
+      buffer = it->second.allocation.buffer;
+      leaves_a_gap = it->second.filled != kAll && offset > it->second.filled;
     }
-    buffer = it->second.allocation.buffer;
-    leaves_a_gap = it->second.filled != kAll && offset > it->second.filled;
   }
+  if (buffer == nullptr) return Missing(handle);
   UOPD_TRY(CheckRange(handle, *buffer, offset, bytes));
   if (leaves_a_gap) Complete(handle);
   return buffer;
@@ -251,7 +320,7 @@ absl::Status BufferStore::Write(DeviceSet& devices, uint64_t handle, uint64_t of
 absl::Status BufferStore::Read(DeviceSet& devices, uint64_t handle, uint64_t offset,
                                std::span<char> out) {
   const auto buffer = Find(handle);
-  if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+  if (buffer == nullptr) return Missing(handle);
   UOPD_TRY(CheckRange(handle, *buffer, offset, out.size()));
   if (out.empty()) return absl::OkStatus();
   UOPD_TRY(CheckContents(handle));
@@ -286,7 +355,7 @@ absl::Status BufferStore::WriteBy(DeviceSet& devices, uint64_t handle, uint64_t 
 absl::Status BufferStore::ReadBy(DeviceSet& devices, uint64_t handle, uint64_t offset,
                                  uint64_t bytes, const CopyFrom& copy) {
   const auto buffer = Find(handle);
-  if (buffer == nullptr) return NotFound(kBuffer, Cat("buffer ", handle, " is unknown"));
+  if (buffer == nullptr) return Missing(handle);
   UOPD_TRY(CheckRange(handle, *buffer, offset, bytes));
   const auto size = static_cast<size_t>(bytes);
   if (!IsHostMemory(*buffer)) {

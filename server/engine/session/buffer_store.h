@@ -11,6 +11,10 @@
 // part. Reading such a buffer is DATA_LOSS until the whole buffer is overwritten: by a run that
 // writes all of it, by data that a run brings, or by an upload in ascending order from its first
 // byte to its last.
+//
+// A buffer can be lost with its device. Then its memory is given up at once. The next call of the
+// session is told once, by TakeLoss, which devices and handles are lost. Every later use of such a
+// handle is DATA_LOSS too, until the handle is freed; after that it may name a new buffer.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -21,6 +25,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
 #include "server/engine/base/device_set.h"
@@ -46,6 +51,8 @@ absl::StatusOr<Allocation> Allocate(DeviceState& device, devices::Stream& stream
                                     Quota& quota);
 // Fills the bytes from `offset` to the end with zeroes.
 absl::Status FillZero(devices::Stream& stream, devices::Buffer& buffer, size_t offset = 0);
+// The handles for a message: the first eight, and how many more there are. "3, 5 and 7 more".
+std::string NameHandles(std::span<const uint64_t> handles);
 
 class BufferStore {
  public:
@@ -78,6 +85,15 @@ class BufferStore {
   uint64_t Version(uint64_t handle) const UOPD_EXCLUDES(mu_);
   // The version of each handle.
   std::vector<uint64_t> Versions(std::span<const uint64_t> handles) const UOPD_EXCLUDES(mu_);
+  // Takes away the buffers of devices that are lost. True: there were some.
+  bool NoteLosses() UOPD_EXCLUDES(mu_);
+  // NoteLosses. DATA_LOSS names the devices and the buffers that were lost since the last call.
+  absl::Status TakeLoss() UOPD_EXCLUDES(mu_);
+  // Why `handle`, for which Find gives null, names no buffer. DATA_LOSS: TakeLoss, or the buffer was
+  // lost with its device. Otherwise NOT_FOUND.
+  absl::Status Missing(uint64_t handle) UOPD_EXCLUDES(mu_);
+  // DATA_LOSS if the buffer was lost with its device. OK for all other handles.
+  absl::Status CheckGone(uint64_t handle) const UOPD_EXCLUDES(mu_);
   // Unknown handles are ignored, so freeing a buffer twice is no error.
   void Free(std::span<const uint64_t> handles) UOPD_EXCLUDES(mu_);
   void Clear() UOPD_EXCLUDES(mu_);
@@ -124,6 +140,9 @@ class BufferStore {
   void Complete(uint64_t handle) UOPD_EXCLUDES(mu_);
   void Wrote(uint64_t handle, uint64_t offset, uint64_t bytes) UOPD_EXCLUDES(mu_);
 
+  // Counts one buffer more (1) or less (-1) on the device.
+  void Count(const Allocation& allocation, int by) UOPD_REQUIRES(mu_);
+
   // Changes `filled`.
   void SetFilled(Entry& entry, uint64_t filled) UOPD_REQUIRES(mu_);
 
@@ -133,6 +152,11 @@ class BufferStore {
   mutable Mutex mu_;
   uint64_t clock_ UOPD_GUARDED_BY(mu_) = 0;  // the latest version given
   absl::flat_hash_map<uint64_t, Entry> buffers_ UOPD_GUARDED_BY(mu_);
+  // The devices with buffers of this store, and the number of these buffers.
+  absl::InlinedVector<std::pair<DeviceState*, int64_t>, 2> devices_ UOPD_GUARDED_BY(mu_);
+  // Handles of buffers that were lost with their device -> the device and the reason.
+  absl::flat_hash_map<uint64_t, std::shared_ptr<const std::string>> gone_ UOPD_GUARDED_BY(mu_);
+  std::string untold_ UOPD_GUARDED_BY(mu_);  // losses that TakeLoss has not returned yet
 };
 
 }  // namespace uopd::engine

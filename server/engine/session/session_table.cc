@@ -158,15 +158,24 @@ std::chrono::milliseconds SessionTable::grace() const {
   return options_.grace;
 }
 
+std::vector<std::shared_ptr<Session>> SessionTable::All() const {
+  std::vector<std::shared_ptr<Session>> out;
+  MutexLock lock(mu_);
+  for (const auto& [id, session] : by_id_) out.push_back(session);
+  return out;
+}
+
 bool SessionTable::Reclaim() {
-  std::vector<std::shared_ptr<Session>> all;  // destroyed after the lock is released
-  {
-    MutexLock lock(mu_);
-    for (const auto& [id, session] : by_id_) all.push_back(session);
-  }
   bool any = false;
-  for (const auto& session : all) any |= session->Reclaim();
+  for (const auto& session : All()) any |= session->Reclaim();
   return any;
+}
+
+void SessionTable::NoteLosses() {
+  for (const auto& session : All()) {
+    // Kept values were computed from buffers of the same device.
+    if (session->buffers().NoteLosses()) session->Reclaim();
+  }
 }
 
 size_t SessionTable::size() const {

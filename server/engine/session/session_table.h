@@ -97,6 +97,8 @@ class SessionTable {
   size_t size() const UOPD_EXCLUDES(mu_);
   // Lets every session give back what can be made again. True if there was any.
   bool Reclaim() UOPD_EXCLUDES(mu_);
+  // Every session gives up its buffers on devices that are lost, and hears of it in its next call.
+  void NoteLosses() UOPD_EXCLUDES(mu_);
   std::chrono::milliseconds grace() const UOPD_EXCLUDES(mu_);
 
  private:
@@ -106,6 +108,7 @@ class SessionTable {
   SessionUse Hold(const std::shared_ptr<Session>& session);
   void Forget(Session& session) UOPD_REQUIRES(mu_);
   void SweepForever();
+  std::vector<std::shared_ptr<Session>> All() const UOPD_EXCLUDES(mu_);
 
   Quota& total_;
   TaskPool& task_pool_;

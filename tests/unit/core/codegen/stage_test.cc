@@ -6,7 +6,7 @@
 #include "core/ir/verify/spec.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/environment.h"
-#include "tests/unit/core/codegen/opts_fuzz.h"
+#include "tests/support/opts/opts_fuzz.h"
 
 namespace uopd {
 namespace {

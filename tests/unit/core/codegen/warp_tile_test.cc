@@ -3,6 +3,7 @@
 #include <set>
 
 #include "core/base/matrix_instructions.h"
+#include "core/codegen/opt/opt_plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"
@@ -96,6 +97,57 @@ TEST(WarpTileTest, EveryInstructionMultiplies) {
                                       tests::SampleBuffer(dtype(i.b), s.k * s.n, 3, true)};
         EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check).substr(0, 400), "")
             << i.name << " " << s.m << "x" << s.n << "x" << s.k << (packed ? " packed" : "");
+      }
+    }
+  }
+}
+
+// Words of operands cannot be vectors of words.
+TEST(WarpTileTest, OperandsDependOnNoVectorAxis) {
+  UOpContext ctx;
+  const ir::UOp kernel = tests::WideningMatmulKernel(ctx, 64, 64, 64, false, false, ir::Dtype::BF16,
+                                                     ir::Dtype::BF16, ir::Dtype::F32);
+  Target target = tests::BlockTarget(true);
+  target.matrix_instructions = {NvidiaMatrixInstructions(80)[0]};
+  const Opt tile{OptKind::kTensorCore, 2, 0};
+  for (const int axis : {0, 1, 2}) {
+    const Opt vector{OptKind::kVector, axis, 2};
+    for (const std::vector<Opt>& opts : {std::vector<Opt>{tile, vector}, {vector, tile}}) {
+      codegen::OptPlan plan(ctx, kernel, target);
+      EXPECT_TRUE(plan.Add(opts[0]).ok());
+      EXPECT_EQ(plan.Add(opts[1]).code(), absl::StatusCode::kInvalidArgument)
+          << Text(opts[0]) << " " << Text(opts[1]);
+    }
+  }
+}
+
+// Products of small elements get the instruction without tuning, also where their sizes are no multiples of it.
+TEST(WarpTileTest, TheHeuristicChoosesTheInstruction) {
+  struct Chip {
+    std::vector<MatrixInstruction> instructions;
+    int warp_lanes;
+  };
+  for (const Chip& chip : {Chip{NvidiaMatrixInstructions(80), 32},
+                           {AmdMatrixInstructions("gfx90a"), 64},
+                           {AmdMatrixInstructions("gfx1100"), 32}}) {
+    for (const auto& [m, n, k] : {std::array<int64_t, 3>{64, 48, 64}, {67, 45, 70}}) {
+      for (const ir::Dtype dtype : {ir::Dtype::BF16, ir::Dtype::F16}) {
+        UOpContext ctx;
+        const ir::UOp kernel =
+            tests::WideningMatmulKernel(ctx, m, n, k, false, true, dtype, dtype, ir::Dtype::F32);
+        tests::CheckOptions check;
+        check.target = tests::BlockTarget(true);
+        check.target.warp_lanes = chip.warp_lanes;
+        check.target.matrix_instructions = chip.instructions;
+        check.tolerance = 2e-6;
+        const auto lowered = codegen::Lower(ctx, kernel, check.target, {});
+        ASSERT_TRUE(lowered.ok()) << lowered.status();
+        EXPECT_EQ(lowered->applied.at(0).kind, OptKind::kTensorCore);
+        const tests::Memory memory = {tests::SampleBuffer(ir::Dtype::F32, m * n, 1, true),
+                                      tests::SampleBuffer(dtype, m * k, 2, true),
+                                      tests::SampleBuffer(dtype, k * n, 3, true)};
+        EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check).substr(0, 400), "")
+            << chip.instructions[0].name << " " << m << "x" << n << "x" << k;
       }
     }
   }

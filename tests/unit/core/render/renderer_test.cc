@@ -10,9 +10,9 @@ namespace {
 
 TEST(RendererTest, EveryTextFormatHasOne) {
   std::set<std::string> keys;
-  for (CodeFormat format :
-       {CodeFormat::kLlvmIr, CodeFormat::kC, CodeFormat::kOpenClC, CodeFormat::kCudaC,
-        CodeFormat::kHipC, CodeFormat::kMetal, CodeFormat::kLinear, CodeFormat::kPtx}) {
+  for (CodeFormat format : {CodeFormat::kLlvmIr, CodeFormat::kC, CodeFormat::kOpenClC,
+                            CodeFormat::kCudaC, CodeFormat::kHipC, CodeFormat::kAmdgpuIr,
+                            CodeFormat::kMetal, CodeFormat::kLinear, CodeFormat::kPtx}) {
     const auto found = RendererFor(format);
     ASSERT_TRUE(found.ok()) << found.status();
     EXPECT_EQ((*found)->format, format);

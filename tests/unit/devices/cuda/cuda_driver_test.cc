@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Opening: the library, its symbols, its devices, and what they are.
+#include "devices/cuda/cuda_target.h"
 #include "tests/unit/devices/cuda/cuda_fixture.h"
 
 namespace uopd::devices::cuda {

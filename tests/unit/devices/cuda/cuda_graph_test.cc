@@ -69,9 +69,9 @@ TEST_F(CudaGraphTest, DoesWithoutGraphs) {
   EXPECT_EQ(ReadInt(*sum), 3);
   EXPECT_EQ(fake_->Calls("cuGraphCreate"), 0);
   CudaApi old = tests::FakeCuda::Api();
-  EXPECT_TRUE(old.has_graphs());
+  EXPECT_TRUE(CudaDriver::Create(old).value()->api().has_graphs());
   old.cuGraphLaunch = nullptr;
-  EXPECT_FALSE(old.has_graphs());
+  EXPECT_FALSE(CudaDriver::Create(old).value()->api().has_graphs());
 }
 
 TEST_F(CudaGraphTest, EveryCallMayFailOnce) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Programs that run to their end, and the compiler of PTX that is such a program.
+// The compiler of PTX that is a program of its own.
 #include "devices/cuda/ptxc_compiler.h"
 
 #include <unistd.h>
@@ -8,24 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "devices/cuda/run_program.h"
 #include "tests/unit/devices/cuda/cuda_fixture.h"
 
 namespace uopd::devices::cuda {
 namespace {
 
 using testing::HasSubstr;
-
-TEST(RunProgramTest, PassesInputAndOutput) {
-  const std::string input(300'000, 'x');
-  const ProgramEnd end =
-      RunProgram("/bin/sh", {"-c", "cat; echo problem >&2; exit 3"}, input).value();
-  EXPECT_EQ(end.exit_status, 3);
-  EXPECT_EQ(end.output, input);
-  EXPECT_EQ(end.errors, "problem\n");
-  EXPECT_EQ(RunProgram("/bin/sh", {"-c", "kill -SEGV $$"}, "").value().exit_status, 128 + 11);
-  EXPECT_CODE(RunProgram("/nowhere/uopd-ptxc", {}, "").status(), kUnavailable);
-}
 
 // A script in place of the program: its cubin is the mark of an ELF file and the text.
 class PtxcTest : public CudaTest {

@@ -85,7 +85,7 @@ TEST_F(OpenClErrorsTest, DescribesADevice) {
   EXPECT_EQ(plain.arch, "chip");
   EXPECT_TRUE(plain.blocks);
   EXPECT_FALSE(plain.has_fma);
-  EXPECT_FALSE(plain.dtypes.Has(F16));
+  EXPECT_TRUE(plain.dtypes.Has(F16));
   EXPECT_FALSE(plain.dtypes.Has(F64));
   EXPECT_EQ(plain.max_block_threads, 256);
   EXPECT_EQ(plain.shared_bytes, 32 << 10);

@@ -229,9 +229,9 @@ TEST(LostDeviceTest, ProgramsAreMadeAgainForTheNewDevice) {
   const int64_t launches = opened[0]->launches();
   EXPECT_GT(launches, 0);
   opened[0]->SetStatus(absl::UnavailableError("fell off the bus"));
-  // The buffer is gone with the device; whoever uses it hears why.
+  // The buffer is gone with the device; the session hears why.
   const absl::Status lost = run(1);
-  EXPECT_TRUE(absl::IsUnavailable(lost)) << StatusText(lost);
+  EXPECT_TRUE(absl::IsDataLoss(lost)) << StatusText(lost);
   EXPECT_THAT(StatusText(lost), HasSubstr("fell off the bus"));
   EXPECT_TRUE(run(2).ok());
   ASSERT_EQ(opened.size(), 2u);

@@ -48,7 +48,7 @@ std::string Fetch(const std::string& address, const std::string& method, const s
   return out;
 }
 
-std::unique_ptr<HttpServer> StartServer(ReadinessFn readiness = [] { return ""; }) {
+std::unique_ptr<HttpServer> StartServer(ReadinessFn readiness = [] { return Readiness{}; }) {
   auto server = HttpServer::Start("127.0.0.1:0", std::move(readiness));
   EXPECT_TRUE(server.ok()) << server.status();
   return *std::move(server);
@@ -56,7 +56,7 @@ std::unique_ptr<HttpServer> StartServer(ReadinessFn readiness = [] { return ""; 
 
 TEST(HttpServer, LocalhostAndWildcardStopAtOnce) {
   for (const char* address : {"localhost:0", "0.0.0.0:0"}) {
-    auto server = HttpServer::Start(address, [] { return ""; });
+    auto server = HttpServer::Start(address, [] { return Readiness{}; });
     ASSERT_TRUE(server.ok()) << server.status();
     EXPECT_THAT(Fetch((*server)->address(), "GET", "/healthz"), StartsWith("HTTP/1.1 200 "));
     const auto begin = std::chrono::steady_clock::now();
@@ -68,7 +68,7 @@ TEST(HttpServer, LocalhostAndWildcardStopAtOnce) {
 TEST(HttpServer, ReportsTheBoundPort) {
   auto server = StartServer();
   EXPECT_THAT(server->address(), AllOf(StartsWith("127.0.0.1:"), Not(EndsWith(":0"))));
-  auto second = HttpServer::Start(server->address(), [] { return ""; });
+  auto second = HttpServer::Start(server->address(), [] { return Readiness{}; });
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(second.status().ToString(), HasSubstr(server->address()));
 }
@@ -77,7 +77,7 @@ TEST(HttpServer, RefusesAddressesThatMakeNoSense) {
   for (const char* address :
        {"", "127.0.0.1", ":80", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:-1",
         "127.0.0.1:80,0.0.0.0:81", "example.org:80", "127.0.0.1:80s", "[::1:0", "unix:/tmp/x"}) {
-    EXPECT_EQ(HttpServer::Start(address, [] { return ""; }).status().code(),
+    EXPECT_EQ(HttpServer::Start(address, [] { return Readiness{}; }).status().code(),
               absl::StatusCode::kInvalidArgument)
         << address;
   }
@@ -85,13 +85,17 @@ TEST(HttpServer, RefusesAddressesThatMakeNoSense) {
 
 TEST(HttpServer, HealthAndReadiness) {
   std::atomic<bool> draining{false};
-  auto server = StartServer([&] { return draining ? "draining" : ""; });
+  auto server = StartServer([&] {
+    return Readiness{draining ? "draining" : "", "device CUDA:0 is not ready: no driver\n"};
+  });
   EXPECT_THAT(Fetch(server->address(), "GET", "/healthz"),
               AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nok\n")));
-  EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"), StartsWith("HTTP/1.1 200 "));
+  const std::string note = "device CUDA:0 is not ready: no driver\n";
+  EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
+              AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("\r\n\r\nready\n" + note)));
   draining = true;
   EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
-              AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("\r\n\r\ndraining\n")));
+              AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("\r\n\r\ndraining\n" + note)));
   EXPECT_THAT(Fetch(server->address(), "GET", "/healthz"), StartsWith("HTTP/1.1 200 "));
 }
 
@@ -136,7 +140,7 @@ TEST(HttpServer, MetricsInPrometheusText) {
 }
 
 TEST(HttpServer, AnExceptionIsNotShown) {
-  auto server = StartServer([]() -> std::string { throw std::runtime_error("boom"); });
+  auto server = StartServer([]() -> Readiness { throw std::runtime_error("boom"); });
   EXPECT_THAT(Fetch(server->address(), "GET", "/readyz"),
               AllOf(StartsWith("HTTP/1.1 500 "), Not(HasSubstr("boom"))));
   EXPECT_THAT(Fetch(server->address(), "GET", "/healthz?x=1"), StartsWith("HTTP/1.1 200 "));
@@ -155,7 +159,7 @@ int Open(const std::string& address, const std::string& says) {
 }
 
 TEST(HttpServer, SilentAndSlowClientsHoldUpNobody) {
-  auto server = HttpServer::Start("127.0.0.1:0", [] { return ""; }, std::chrono::hours(1));
+  auto server = HttpServer::Start("127.0.0.1:0", [] { return Readiness{}; }, std::chrono::hours(1));
   ASSERT_TRUE(server.ok());
   std::vector<int> slow;
   for (int i = 0; i < 500; ++i) {
@@ -169,7 +173,8 @@ TEST(HttpServer, SilentAndSlowClientsHoldUpNobody) {
 }
 
 TEST(HttpServer, AHeadThatDoesNotComeEndsTheConnection) {
-  auto server = HttpServer::Start("127.0.0.1:0", [] { return ""; }, std::chrono::milliseconds(20));
+  auto server =
+      HttpServer::Start("127.0.0.1:0", [] { return Readiness{}; }, std::chrono::milliseconds(20));
   ASSERT_TRUE(server.ok());
   const int fd = Open((*server)->address(), "GET /healthz HTTP/1.1\r\n");
   char byte;

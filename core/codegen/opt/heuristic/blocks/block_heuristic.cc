@@ -32,7 +32,8 @@ std::vector<Opt> BlockHeuristic::Run() {
 
 bool BlockHeuristic::Add(OptKind kind, size_t axis, int64_t amount) {
   if (!plan_.Add({kind, static_cast<int>(axis), amount}).ok()) return false;
-  if (kind != OptKind::kPack) left_[axis] = (left_[axis] + amount - 1) / amount;
+  if (kind != OptKind::kPack && kind != OptKind::kTensorCore)
+    left_[axis] = (left_[axis] + amount - 1) / amount;
   return true;
 }
 

@@ -2,7 +2,8 @@
 // BlockHeuristic: the steps that choose the opts of a kernel for a target with blocks, in the order of
 // Run. Each opt is kept only if it applies.
 //   1. Products of matrices: a tile of the result for each block, operands in shared memory
-//      (choose_product.cc). No other step follows.
+//      (choose_product.cc), by a matrix instruction where the target has one (choose_warp_tile.cc).
+//      No other step follows.
 //   2. Vectors: the widest access along an axis that is contiguous in memory.
 //   3. Long reductions with few results, or along which memory is contiguous: a group of threads for
 //      each result.
@@ -11,6 +12,7 @@
 //
 // Invariant: left_ and threads_ describe the opts that plan_ holds.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "core/codegen/opt/heuristic/kernel_facts.h"
@@ -29,8 +31,20 @@ class BlockHeuristic : KernelFacts {
   std::vector<Opt> Run();
 
  private:
+  // A product of matrices: its loads, its axes, and how often it is done.
+  struct Product {
+    const Access* loads[2];
+    size_t m, n, k;       // n: the results along it are contiguous, if they are along any
+    double batch, steps;  // products; terms of a result
+    double bytes;         // of an element
+  };
   // In choose_product.cc. Whether the kernel is a product and got a tile.
   bool ChooseProduct();
+  std::optional<Product> MaybeProduct() const;
+  bool AddTile(const Product& p);
+  bool AddPacks(const Product& p);
+  // In choose_warp_tile.cc. Whether the product got a tile of a matrix instruction.
+  bool AddWarpTile(const Product& p);
 
   void ChooseVectors();
   void ChooseGroups();
@@ -44,6 +58,10 @@ class BlockHeuristic : KernelFacts {
   // Whether all stores are contiguous along the axis, or all loads if `loads`.
   bool IsContiguous(size_t axis, bool loads) const;
   bool Add(OptKind kind, size_t axis, int64_t amount);
+  void Restart() {
+    plan_.Clear();
+    left_ = sizes_;
+  }
 
   OptPlan plan_;
   std::vector<int64_t> left_;  // iterations left of each axis

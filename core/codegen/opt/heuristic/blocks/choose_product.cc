@@ -45,15 +45,15 @@ double BlockCycles(const BlockTile& t, double m, double n, double k, double byte
 
 }  // namespace
 
-bool BlockHeuristic::ChooseProduct() {
-  if (results_.size() != 1 || has_stages_) return false;
+std::optional<BlockHeuristic::Product> BlockHeuristic::MaybeProduct() const {
+  if (results_.size() != 1 || has_stages_) return std::nullopt;
   const AxisSet over = results_[0].over;
   // Exactly two loads in the sum, each of which misses an output axis of the other.
   std::vector<const Access*> loads;
   for (const Access& x : accesses_) {
     if (!x.is_store && (x.path & over) != 0) loads.push_back(&x);
   }
-  if (loads.size() != 2) return false;
+  if (loads.size() != 2) return std::nullopt;
   const auto missing = [&](const Access& x, const Access& other) {
     size_t best = axes_.size();
     for (size_t a = 0; a < axes_.size(); ++a) {
@@ -62,55 +62,67 @@ bool BlockHeuristic::ChooseProduct() {
     }
     return best;
   };
-  size_t m = missing(*loads[1], *loads[0]), n = missing(*loads[0], *loads[1]);
-  if (m == axes_.size() || n == axes_.size()) return false;
-  if (!IsContiguous(n, false) && IsContiguous(m, false)) std::swap(m, n);
+  Product out{{loads[0], loads[1]}, missing(*loads[1], *loads[0]), missing(*loads[0], *loads[1])};
+  if (out.m == axes_.size() || out.n == axes_.size()) return std::nullopt;
+  if (!IsContiguous(out.n, false) && IsContiguous(out.m, false)) std::swap(out.m, out.n);
   // The longest axis of the sum is cut into pieces; the others are short.
-  size_t k = axes_.size();
-  double others = 1;
+  out.k = axes_.size();
+  out.steps = 1;
   for (size_t a = 0; a < axes_.size(); ++a) {
     if ((over & Bit(a)) == 0) continue;
-    if (!fixed_[a]) return false;
-    if (k == axes_.size() || sizes_[a] > sizes_[k]) k = a;
+    if (!fixed_[a]) return std::nullopt;
+    if (out.k == axes_.size() || sizes_[a] > sizes_[out.k]) out.k = a;
+    out.steps *= static_cast<double>(sizes_[a]);
   }
-  for (size_t a = 0; a < axes_.size(); ++a) {
-    if ((over & Bit(a)) != 0 && a != k) others *= static_cast<double>(sizes_[a]);
-  }
-  if (std::min({sizes_[m], sizes_[n], sizes_[k]}) < static_cast<int64_t>(kLeastSize)) return false;
-  const double batch = Results() / static_cast<double>(sizes_[m]) / static_cast<double>(sizes_[n]);
-  const auto cost = [&](const BlockTile& t) {
-    return BlockCycles(t, static_cast<double>(sizes_[m]) * batch, static_cast<double>(sizes_[n]),
-                       static_cast<double>(sizes_[k]) * others,
-                       static_cast<double>(std::max(loads[0]->bytes, loads[1]->bytes)), target_);
-  };
-  std::vector<std::pair<double, const BlockTile*>> tiles;  // of equal cost the larger one first
-  for (const BlockTile& t : kBlockTiles) tiles.emplace_back(cost(t), &t);
-  std::sort(tiles.begin(), tiles.end());
+  if (std::min({sizes_[out.m], sizes_[out.n], sizes_[out.k]}) < static_cast<int64_t>(kLeastSize))
+    return std::nullopt;
+  out.batch = Results() / static_cast<double>(sizes_[out.m]) / static_cast<double>(sizes_[out.n]);
+  out.bytes = static_cast<double>(std::max(loads[0]->bytes, loads[1]->bytes));
+  return out;
+}
+
+// Both operands in shared memory.
+bool BlockHeuristic::AddPacks(const Product& p) {
   const auto packs = Loads(ctx_, sink_);
+  for (size_t i = 0; i < packs.size(); ++i) {
+    if (packs[i] != p.loads[0]->node && packs[i] != p.loads[1]->node) continue;
+    if (!Add(OptKind::kPack, i, 0)) return false;
+  }
+  return true;
+}
+
+bool BlockHeuristic::AddTile(const Product& p) {
+  std::vector<std::pair<double, const BlockTile*>> tiles;  // of equal cost the larger one first
+  for (const BlockTile& t : kBlockTiles) {
+    const double cycles = BlockCycles(t, static_cast<double>(sizes_[p.m]) * p.batch,
+                                      static_cast<double>(sizes_[p.n]), p.steps, p.bytes, target_);
+    tiles.emplace_back(cycles, &t);
+  }
+  std::sort(tiles.begin(), tiles.end());
+  const auto others = static_cast<int64_t>(p.steps) / sizes_[p.k];
   for (const auto& [cycles, tile] : tiles) {
     const BlockTile& t = *tile;
-    plan_.Clear();
-    left_ = sizes_;
+    Restart();
     const int64_t lanes = std::min<int64_t>(t.columns, 4);
     const bool vectors =
-        IsContiguous(n, false) && sizes_[n] % lanes == 0 && Add(OptKind::kVector, n, lanes);
-    bool fits = Add(OptKind::kLocal, n, t.threads_n);
+        IsContiguous(p.n, false) && sizes_[p.n] % lanes == 0 && Add(OptKind::kVector, p.n, lanes);
+    bool fits = Add(OptKind::kLocal, p.n, t.threads_n);
     const int64_t columns = vectors ? t.columns / lanes : t.columns;
-    if (fits && columns > 1) fits = Add(OptKind::kUpcast, n, columns);
-    fits = fits && Add(OptKind::kUpcast, m, t.rows) && Add(OptKind::kLocal, m, t.threads_m);
-    const int64_t steps = std::max<int64_t>(1, kCopiedSteps / static_cast<int64_t>(others));
+    if (fits && columns > 1) fits = Add(OptKind::kUpcast, p.n, columns);
+    fits = fits && Add(OptKind::kUpcast, p.m, t.rows) && Add(OptKind::kLocal, p.m, t.threads_m);
+    const int64_t steps = std::max<int64_t>(1, kCopiedSteps / others);
     const int64_t unrolled = std::min<int64_t>(steps, 4);
-    fits = fits && (unrolled == 1 || Add(OptKind::kUnroll, k, unrolled)) &&
-           Add(OptKind::kBlock, k, std::max<int64_t>(1, steps / unrolled));
-    for (size_t i = 0; fits && i < packs.size(); ++i) {
-      if (packs[i] == loads[0]->node || packs[i] == loads[1]->node)
-        fits = Add(OptKind::kPack, i, 0);
-    }
+    fits = fits && (unrolled == 1 || Add(OptKind::kUnroll, p.k, unrolled)) &&
+           Add(OptKind::kBlock, p.k, std::max<int64_t>(1, steps / unrolled)) && AddPacks(p);
     if (fits) return true;
   }
-  plan_.Clear();
-  left_ = sizes_;
+  Restart();
   return false;
+}
+
+bool BlockHeuristic::ChooseProduct() {
+  const auto product = MaybeProduct();
+  return product && (AddWarpTile(*product) || AddTile(*product));
 }
 
 }  // namespace uopd::codegen

@@ -129,16 +129,19 @@ absl::StatusOr<std::string> Compiled(const std::string& text, const Target& targ
       return tests::AssemblePtx(text, target.arch);
     case CodeFormat::kHipC:
       return tests::CompileHip(text, target.arch);
+    case CodeFormat::kAmdgpuIr:
+      return tests::CompileAmdgpuIr(text, target.arch);
     default:
       return tests::CompileOpenCl(text);
   }
 }
 
-// An architecture, or an architecture of NVIDIA with "_ptx" after it: its kernels as PTX.
+// An architecture; with "_ptx" or "_ir" after it: its kernels as PTX, or as LLVM IR for AMDGPU.
 Target TargetNamed(std::string_view name) {
-  const bool ptx = name.ends_with("_ptx");
-  Target out = *GpuTarget(name.substr(0, name.size() - (ptx ? 4 : 0)));
+  const bool ptx = name.ends_with("_ptx"), ir = name.ends_with("_ir");
+  Target out = *GpuTarget(name.substr(0, name.size() - (ptx ? 4 : ir ? 3 : 0)));
   if (ptx) out.format = CodeFormat::kPtx;
+  if (ir) out.format = CodeFormat::kAmdgpuIr;
   return out;
 }
 
@@ -194,7 +197,7 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
       const auto compiled = Compiled(*text, target_);
       ASSERT_TRUE(compiled.ok()) << i.name << ": " << compiled.status();
       // Assembly says which instruction it is.
-      if (target_.format == CodeFormat::kHipC) {
+      if (target_.format == CodeFormat::kHipC || target_.format == CodeFormat::kAmdgpuIr) {
         const std::string_view kind = i.name.starts_with("mfma") ? "v_mfma_" : "v_wmma_";
         EXPECT_NE(compiled->find(kind), std::string::npos) << i.name;
       } else {
@@ -206,7 +209,8 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
 
 INSTANTIATE_TEST_SUITE_P(All, GpuCompileTest,
                          ::testing::Values("opencl", "sm_80", "sm_90", "sm_90a", "sm_120", "gfx90a",
-                                           "gfx942", "gfx1100", "gfx1201", "sm_75_ptx", "sm_80_ptx",
+                                           "gfx942", "gfx1100", "gfx1201", "gfx90a_ir", "gfx942_ir",
+                                           "gfx1100_ir", "gfx1201_ir", "sm_75_ptx", "sm_80_ptx",
                                            "sm_89_ptx", "sm_90_ptx", "sm_90a_ptx", "sm_100_ptx",
                                            "sm_120_ptx"),
                          [](const auto& info) { return std::string(info.param); });

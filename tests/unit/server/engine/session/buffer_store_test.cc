@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/base/text.h"
+#include "devices/null/null_device.h"
 #include "tests/unit/server/engine/fixture.h"
 
 namespace uopd::engine {
@@ -85,6 +86,41 @@ TEST_F(BufferStoreTest, LostContentsComeBackWhenAllIsOverwritten) {
   buffers_.Lose(one, "again");
   buffers_.Changed(one, one);  // a run wrote all of it
   EXPECT_TRUE(buffers_.CheckContents(7).ok());
+}
+
+TEST_F(BufferStoreTest, BuffersGoWithTheirDevice) {
+  ASSERT_TRUE(Create(7, 8).ok());
+  ASSERT_TRUE(Create(5, 8).ok());
+  ASSERT_TRUE(buffers_.Create(6, **devices_.Get("NULL:1"), 8).ok());
+  EXPECT_FALSE(buffers_.NoteLosses());
+  EXPECT_TRUE(buffers_.TakeLoss().ok());
+  auto& device = dynamic_cast<devices::null::NullDevice&>((*devices_.Get(""))->device());
+  device.SetStatus(absl::UnavailableError("fell off the bus"));
+  EXPECT_TRUE(buffers_.NoteLosses());
+  EXPECT_FALSE(buffers_.NoteLosses());
+  EXPECT_EQ(quota_.used(), ChargedBytes(8));
+  EXPECT_EQ(buffers_.TakeLoss(),
+            absl::DataLossError("lost with device NULL:0 (fell off the bus): buffer 5, 7; free the "
+                                "handles and make the buffers again"));
+  EXPECT_TRUE(buffers_.TakeLoss().ok());
+  EXPECT_EQ(Read(6, 0, 8), std::string(8, '\0'));
+  EXPECT_THAT(Read(7, 0, 8), HasSubstr("DATA_LOSS: buffer 7 was lost with device NULL:0"));
+  EXPECT_TRUE(absl::IsDataLoss(Write(5, 0, "a")));
+  device.SetStatus(absl::OkStatus());
+  EXPECT_TRUE(absl::IsDataLoss(Create(7, 8)));
+  EXPECT_TRUE(absl::IsResourceExhausted(Create(8, 8)));  // the handles still count
+  const uint64_t lost[] = {5, 7};
+  buffers_.Free(lost);
+  EXPECT_THAT(Read(5, 0, 1), HasSubstr("buffer 5 is unknown"));
+  EXPECT_TRUE(Create(7, 8).ok());
+  EXPECT_EQ(Read(7, 0, 8), std::string(8, '\0'));
+}
+
+TEST_F(BufferStoreTest, MessagesNameEightHandles) {
+  const std::vector<uint64_t> handles = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+  EXPECT_EQ(NameHandles({}), "");
+  EXPECT_EQ(NameHandles(std::span(handles).first(8)), "1, 2, 3, 4, 5, 6, 7, 8");
+  EXPECT_EQ(NameHandles(handles), "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
 }
 
 TEST_F(BufferStoreTest, AnUploadClearsWhatItDoesNotWrite) {

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The tile of a product whose elements a matrix instruction of the target multiplies (block_heuristic.h).
+//
+// Each warp of a block computes some tiles of the instruction next to each other. In each step of the sum the
+// block copies a piece of both operands to shared memory; a warp loads its elements from there and joins
+// them to words. The choice is that with the least estimated time, as for other products.
+#include <algorithm>
+#include <cmath>
+
+#include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
+
+namespace uopd::codegen {
+namespace {
+
+constexpr int64_t kCopied = 32;        // steps of the sum that are copied at a time
+constexpr double kTensorLanes = 1024;  // multiply-adds of 16 bits of a processor in a cycle
+constexpr double kLoadCycles =
+    0.06;  // to load an element from shared memory, and for its part of a word
+constexpr double kGlobalBytes = 16;  // that a processor gets from memory in a cycle, about
+
+// Warps along rows and columns, and tiles of the instruction of each warp. Largest first.
+struct WarpShape {
+  int64_t warps_m, warps_n, rows, columns;
+};
+constexpr WarpShape kWarpShapes[] = {{2, 4, 4, 4}, {2, 2, 4, 4}, {2, 2, 2, 4}, {2, 2, 2, 2},
+                                     {1, 2, 2, 2}, {1, 1, 2, 2}, {1, 1, 1, 1}};
+
+double WarpCycles(const WarpShape& s, const MatrixInstruction& i, double m, double n, double steps,
+                  double bytes, const Target& target) {
+  const auto rows = static_cast<double>(s.warps_m * s.rows * i.m),
+             columns = static_cast<double>(s.warps_n * s.columns * i.n);
+  const double waves = std::ceil(std::ceil(m / rows) * std::ceil(n / columns) / target.units);
+  const double elements =
+      rows * static_cast<double>(s.warps_n) + columns * static_cast<double>(s.warps_m);
+  return waves * steps *
+         std::max({rows * columns / kTensorLanes, elements * kLoadCycles,
+                   bytes * (rows + columns) / kGlobalBytes});
+}
+
+}  // namespace
+
+bool BlockHeuristic::AddWarpTile(const Product& p) {
+  Restart();
+  if (!Add(OptKind::kTensorCore, p.k, 0)) return false;
+  const MatrixInstruction instruction = *plan_.maybe_instruction();
+  const size_t m = plan_.rows_axis(), n = plan_.columns_axis();
+  std::vector<std::pair<double, const WarpShape*>> shapes;  // of equal cost the larger one first
+  for (const WarpShape& s : kWarpShapes) {
+    const double cycles = WarpCycles(s, instruction, static_cast<double>(sizes_[m]) * p.batch,
+                                     static_cast<double>(sizes_[n]), p.steps, p.bytes, target_);
+    shapes.emplace_back(cycles, &s);
+  }
+  std::sort(shapes.begin(), shapes.end());
+  const auto add = [&](OptKind kind, size_t axis, int64_t amount) {
+    return amount == 1 || Add(kind, axis, amount);
+  };
+  for (const auto& [cycles, shape] : shapes) {
+    Restart();
+    bool fits = Add(OptKind::kTensorCore, p.k, 0);
+    left_[m] = (sizes_[m] + instruction.m - 1) / instruction.m;
+    left_[n] = (sizes_[n] + instruction.n - 1) / instruction.n;
+    left_[p.k] = (sizes_[p.k] + instruction.k - 1) / instruction.k;
+    fits = fits && add(OptKind::kUpcast, m, shape->rows) &&
+           add(OptKind::kUpcast, n, shape->columns) && add(OptKind::kLocal, m, shape->warps_m) &&
+           add(OptKind::kLocal, n, shape->warps_n) &&
+           Add(OptKind::kBlock, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
+           AddPacks(p);
+    if (fits) return true;
+  }
+  Restart();
+  return false;
+}
+
+}  // namespace uopd::codegen

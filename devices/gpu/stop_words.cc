@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+#include "devices/gpu/stop_words.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace uopd::devices::gpu {
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery(1);
+constexpr size_t kBlockBytes = 4096;
+// Each word has a cache line of its own: the chip reads it over the bus.
+constexpr size_t kWordBytes = 64;
+
+}  // namespace
+
+StopWords::StopWords(std::shared_ptr<GpuContext> context, std::chrono::milliseconds grace)
+    : context_(context),
+      grace_(grace),
+      memory_(std::move(context)),
+      watcher_([this] { Watch(); }) {}
+
+StopWords::~StopWords() {
+  {
+    MutexLock lock(mu_);
+    ending_ = true;
+    changed_.notify_all();
+  }
+  watcher_.join();
+  MutexLock lock(mu_);
+  for (void* block : blocks_) memory_.Free(block, kBlockBytes);
+}
+
+absl::StatusOr<std::shared_ptr<const StopWords::Lease>> StopWords::Take(
+    std::shared_ptr<const StopFlag> maybe_flag) {
+  // Made before the lock: its destructor takes the lock.
+  std::shared_ptr<Lease> lease;
+  {
+    MutexLock lock(mu_);
+    Entry*& known = by_flag_[maybe_flag.get()];
+    if (known == nullptr) {
+      auto word = TakeWord();
+      if (!word.ok()) {
+        by_flag_.erase(maybe_flag.get());
+        return word.status();
+      }
+      entries_.push_back({std::move(maybe_flag), *word});
+      known = &entries_.back();
+      if (entries_.size() == 1) changed_.notify_all();
+    }
+    ++known->leases;
+    lease = std::make_shared<Lease>(shared_from_this(), known);
+    lease->address_ = known->word.address;
+  }
+  return lease;
+}
+
+absl::StatusOr<StopWords::Word> StopWords::TakeWord() {
+  if (idle_.empty()) {
+    void* block = memory_.Allocate(kBlockBytes);
+    UOPD_TRY(context_->status());
+    if (block == nullptr) {
+      return absl::ResourceExhaustedError("There is no pinned memory left for a stop word.");
+    }
+    blocks_.push_back(block);
+    UOPD_ASSIGN(const GpuPointer address, PinnedMemory::AddressOf(*context_, block));
+    for (size_t offset = kBlockBytes; offset > 0;) {
+      offset -= kWordBytes;
+      auto* host = new (static_cast<std::byte*>(block) + offset) std::atomic<uint32_t>(0);
+      idle_.push_back({host, address + offset});
+    }
+  }
+  Word word = idle_.back();
+  idle_.pop_back();
+  word.host->store(0, std::memory_order_relaxed);
+  return word;
+}
+
+void StopWords::Release(Entry* entry) {
+  std::shared_ptr<const StopFlag> dropped;  // after the lock is released
+  MutexLock lock(mu_);
+  if (--entry->leases > 0) return;
+  by_flag_.erase(entry->flag.get());
+  idle_.push_back(entry->word);
+  dropped = std::move(entry->flag);
+  entries_.remove_if([&](const Entry& e) { return &e == entry; });
+}
+
+void StopWords::Watch() {
+  MutexLock lock(mu_);
+  for (;;) {
+    lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return ending_ || !entries_.empty(); });
+    if (ending_) return;
+    const auto now = Clock::now();
+    Look(now);
+    lock.WaitUntil(changed_, now + kLookEvery, [this]() UOPD_REQUIRES(mu_) { return ending_; });
+  }
+}
+
+void StopWords::Look(Clock::time_point now) {
+  bool all_stopped = true;
+  for (Entry& entry : entries_) {
+    if (entry.flag != nullptr && entry.flag->stopped()) {
+      entry.word.host->store(1, std::memory_order_relaxed);
+    } else {
+      all_stopped = false;
+    }
+  }
+  for (Entry& entry : entries_) {
+    if (!all_stopped) {
+      entry.stopped_at = {};
+    } else if (entry.stopped_at == Clock::time_point{}) {
+      entry.stopped_at = now;
+    } else if (now - entry.stopped_at > grace_) {
+      context_->Lose(absl::UnavailableError(absl::StrCat("The device ", context_->name(),
+                                                         " is lost: a kernel does not stop within ",
+                                                         grace_.count(), " ms.")));
+    }
+  }
+}
+
+}  // namespace uopd::devices::gpu

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+#include "devices/hip/hip_device.h"
+
+#include <utility>
+
+#include "devices/hip/hip_target.h"
+
+namespace uopd::devices::hip {
+
+absl::StatusOr<std::shared_ptr<HipDevice>> HipDevice::Open(const HipOptions& options) {
+  HipDriver* driver = options.driver;
+  if (driver == nullptr) {
+    UOPD_ASSIGN(driver, HipDriver::Process());
+  }
+  UOPD_ASSIGN(auto context, driver->OpenContext(options.index));
+  UOPD_ASSIGN(const HipFacts facts, ReadHipFacts(*driver, options.index));
+  Target target = DescribeHip(facts);
+  std::shared_ptr<const Compiler> compiler = options.maybe_compiler;
+  if (compiler == nullptr) {
+    UOPD_ASSIGN(auto made, AmdgpuCompiler::Create(options.lld.empty() ? LldProgram() : options.lld,
+                                                  facts.processor));
+    target.toolchain = made->toolchain();
+    compiler = std::move(made);
+  }
+  const GpuDevice::Options shared{.memory_limit_bytes = options.memory_limit_bytes,
+                                  .poison = options.poison,
+                                  .graphs = options.graphs,
+                                  .stop_grace = options.stop_grace};
+  const size_t limit = LimitOf(shared, facts.total_bytes);
+  DeviceInfo info = HipInfo(facts, options.index, limit);
+  return std::shared_ptr<HipDevice>(new HipDevice(
+      std::move(info), std::move(target), std::move(context), std::move(compiler), limit, shared));
+}
+
+int CountHipDevices() {
+  const auto driver = HipDriver::Process();
+  return driver.ok() ? (*driver)->device_count() : 0;
+}
+
+absl::StatusOr<std::shared_ptr<const Compiler>> HipCompilerFor(std::string_view toolchain) {
+  return AmdgpuCompiler::OfToolchain(LldProgram(), std::string(toolchain));
+}
+
+}  // namespace uopd::devices::hip

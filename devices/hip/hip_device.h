@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// AMD: devices of AMD through HIP, whose library is opened at run time.
+//
+// The text of kernels is LLVM IR, which uopd compiles itself (amdgpu_compiler.h); objects are code objects. The rest
+// is as for other GPUs (devices/gpu/gpu_device.h), but that a kernel declares its shared memory, and that HIP ends
+// the process where a kernel accesses memory that is not there. Owned by shared_ptr; thread-safe.
+#pragma once
+#include <chrono>
+#include <memory>
+
+#include "devices/gpu/gpu_device.h"
+#include "devices/hip/amdgpu_compiler.h"
+#include "devices/hip/hip_driver.h"
+
+namespace uopd::devices::hip {
+
+struct HipOptions {
+  int index = 0;                  // n of "AMD:n"
+  size_t memory_limit_bytes = 0;  // 0: nine tenths of the device's memory
+  bool poison = false;
+  bool graphs = false;                             // recorded sequences are HIP graphs
+  std::chrono::milliseconds stop_grace{10'000};    // for a kernel that was told to stop
+  HipDriver* driver = nullptr;                     // null: the one of the process
+  std::string lld;                                 // path of the linker; "": LldProgram()
+  std::shared_ptr<const Compiler> maybe_compiler;  // null: AmdgpuCompiler
+};
+
+class HipDevice final : public gpu::GpuDevice {
+ public:
+  // UNAVAILABLE: no driver, no such device, no linker, or a lost device that still works. Else the driver's status.
+  static absl::StatusOr<std::shared_ptr<HipDevice>> Open(const HipOptions& options);
+
+ private:
+  using GpuDevice::GpuDevice;
+};
+
+// Number of devices: 0 without a driver.
+int CountHipDevices();
+// A compiler that needs no GPU, for a toolchain of an AMD device. Errors as AmdgpuCompiler.
+absl::StatusOr<std::shared_ptr<const Compiler>> HipCompilerFor(std::string_view toolchain);
+
+}  // namespace uopd::devices::hip

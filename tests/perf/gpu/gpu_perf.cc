@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT
+// What a chip does: rates of copies and of single operations, products beside cuBLAS, and what a small
+// kernel of a replayed sequence costs. In this process, by the heuristics of the code generator, without a
+// daemon and without tuning.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+
+#include "core/base/text.h"
+#include "devices/registry.h"
+#include "server/worker/launch_shape.h"
+#include "tests/perf/gpu/cublas.h"
+#include "tests/perf/gpu/gpu_works.h"
+#include "tests/perf/perf.h"
+#include "tests/perf/program.h"
+
+namespace uopd::perf {
+namespace {
+
+constexpr double kMostSeconds = 2;      // that one run of a work may take; longer ones are left out
+constexpr double kSampleSeconds = 0.2;  // of runs that are queued together
+
+class GpuBench {
+ public:
+  GpuBench(std::shared_ptr<devices::Device> device, const Options& options)
+      : device_(std::move(device)), options_(options) {}
+
+  absl::Status All() {
+    const size_t colon = device_->info().name.rfind(':');
+    auto cublas = Cublas::Open(device_, std::atoi(device_->info().name.c_str() + colon + 1));
+    if (cublas.ok()) {
+      cublas_ = *std::move(cublas);
+    } else {
+      LeftOut("cuBLAS", cublas.status().message());
+    }
+    UOPD_TRY(WithFrame(Copies(), "measuring copies"));
+    for (const GpuWork& work : GpuWorks(options_.scale)) {
+      UOPD_TRY(WithFrame(Operation(work), Cat("measuring ", work.name)));
+    }
+    return WithFrame(SmallKernels(), "measuring small kernels");
+  }
+
+ private:
+  // What this machine does not measure, and why.
+  static void LeftOut(std::string_view what, std::string_view why) {
+    std::fprintf(stderr, "%s: left out: %s\n", std::string(what).c_str(), std::string(why).c_str());
+  }
+  static int Times(double seconds_each) {
+    return std::clamp(static_cast<int>(kSampleSeconds / std::max(seconds_each, 1e-9)), 1, 1000);
+  }
+  // The seconds of one `run`, which takes how often it is to queue the work: the median of three samples.
+  static absl::StatusOr<double> SecondsOf(const std::function<absl::Status(int times)>& run) {
+    UOPD_TRY(run(1));  // the first one makes what the later ones find
+    double start = NowSeconds();
+    UOPD_TRY(run(1));
+    const int times = Times(NowSeconds() - start);
+    std::vector<double> samples;
+    for (int i = 0; i < 3; ++i) {
+      start = NowSeconds();
+      UOPD_TRY(run(times));
+      samples.push_back((NowSeconds() - start) / times);
+    }
+    return Percentile(samples, 0.5);
+  }
+
+  absl::Status Copies() {
+    size_t bytes = size_t{1} << 30;
+    if (options_.scale < 1) bytes = size_t{16} << 20;
+    // Half of what the device may still use has to hold two of them.
+    const devices::MemoryStats memory = device_->memory();
+    while (bytes > 1 << 20 && 4 * bytes > memory.limit_bytes - memory.used_bytes) bytes /= 2;
+    UOPD_ASSIGN(const auto from, device_->Allocate(bytes, devices::MemoryKind::kDevice));
+    UOPD_ASSIGN(const auto to, device_->Allocate(bytes, devices::MemoryKind::kDevice));
+    UOPD_ASSIGN(const auto stream, device_->NewStream());
+    UOPD_TRY(stream->Fill(*from, 0, bytes, std::byte{1}));
+    const auto rate = [&](const char* name, double arrays,
+                          const std::function<absl::Status()>& copy) -> absl::Status {
+      UOPD_ASSIGN(const double seconds, SecondsOf([&](int times) -> absl::Status {
+                    for (int i = 0; i < times; ++i) UOPD_TRY(copy());
+                    return stream->Synchronize();
+                  }));
+      options_.report(
+          {Cat("gpu.", name), "GB/s", arrays * static_cast<double>(bytes) / seconds / 1e9});
+      return absl::OkStatus();
+    };
+    std::vector<std::byte> host(std::min(bytes, size_t{256} << 20));
+    const double part = static_cast<double>(host.size()) / static_cast<double>(bytes);
+    UOPD_TRY(rate("copy", 2, [&] { return stream->Copy(*from, 0, *to, 0, bytes); }));
+    UOPD_TRY(rate("copy_in", part, [&] { return stream->CopyIn(host, *to, 0); }));
+    return rate("copy_out", part, [&] { return stream->CopyOut(*from, 0, host); });
+  }
+
+  absl::StatusOr<std::unique_ptr<Program>> Make(
+      const std::function<client::Tensor(client::Client&)>& build) {
+    client::Client client(std::make_shared<client::OfflineExecutor>());
+    const client::Tensor result = build(client);
+    UOPD_TRY(result.status());
+    UOPD_ASSIGN(const client::Exported graph, client::Export(std::span(&result, 1)));
+    return Program::Make(device_, graph.graph);
+  }
+
+  absl::Status Operation(const GpuWork& work) {
+    if (const auto last = seconds_each_.find(work.family);
+        last != seconds_each_.end() && last->second * work.amount > kMostSeconds) {
+      LeftOut(Cat("gpu.", work.name), Cat("it would take ", last->second * work.amount, " s"));
+      return absl::OkStatus();
+    }
+    const auto program = Make(work.build);
+    if (program.status().code() == absl::StatusCode::kUnimplemented ||
+        program.status().code() == absl::StatusCode::kResourceExhausted) {
+      LeftOut(Cat("gpu.", work.name), program.status().message());
+      return absl::OkStatus();
+    }
+    UOPD_TRY(program.status());
+    UOPD_ASSIGN(const double seconds, SecondsOf([&](int times) { return (*program)->Run(times); }));
+    seconds_each_[work.family] = seconds / work.amount;
+    Measurement m{Cat("gpu.", work.name), work.unit, work.amount / seconds};
+    if (cublas_ != nullptr && work.product > 0) {
+      UOPD_ASSIGN(const double peer,
+                  cublas_->Product(work.product, ir::NumberOf(work.dtype), Times(seconds)));
+      m.peer_name = "cuBLAS", m.peer = work.amount / peer;
+    }
+    options_.report(m);
+    return absl::OkStatus();
+  }
+
+  // A sequence of kernels that do nearly nothing, replayed as one program.
+  absl::Status SmallKernels() {
+    constexpr int kKernels = 100;
+    UOPD_ASSIGN(const auto program, Make([](client::Client& c) { return c.Empty({1024}) + 1.0; }));
+    const Program::Step& step = program->steps().front();
+    devices::RecordedLaunch launch{step.executable, worker::ShapeOf(step.kernel.launch, {})};
+    std::vector<devices::Buffer*> buffers;
+    for (const devices::BufferArg& arg : step.args) {
+      launch.buffers.push_back({static_cast<int>(buffers.size()), arg.offset});
+      buffers.push_back(arg.buffer);
+    }
+    UOPD_ASSIGN(const auto recorded,
+                device_->Record(static_cast<int>(buffers.size()),
+                                std::vector<devices::RecordedLaunch>(kKernels, launch)));
+    UOPD_ASSIGN(const auto stream, device_->NewStream());
+    UOPD_ASSIGN(const double seconds, SecondsOf([&](int times) -> absl::Status {
+                  for (int i = 0; i < times; ++i) UOPD_TRY(stream->Replay(*recorded, buffers));
+                  return stream->Synchronize();
+                }));
+    options_.report({"gpu.small_kernel", "us", 1e6 * seconds / kKernels});
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<devices::Device> device_;
+  const Options& options_;
+  std::unique_ptr<Cublas> cublas_;              // null: there is none
+  std::map<std::string, double> seconds_each_;  // by family: of 1e9 of the unit, in the last work
+};
+
+absl::StatusOr<std::vector<Measurement>> RunGpu(const Options& options) {
+  devices::RegistryOptions registry_options;
+  if (!options.device.empty()) registry_options.devices = options.device;
+  UOPD_ASSIGN(const auto registry, devices::Registry::Create(registry_options));
+  UOPD_ASSIGN(const auto device, registry->Get(""));
+  UOPD_TRY(GpuBench(device, options).All());
+  return std::vector<Measurement>{};
+}
+
+const Register kRegister("gpu", "rates of one device, without a daemon: --device NAME", RunGpu);
+
+}  // namespace
+}  // namespace uopd::perf

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "tests/perf/gpu/gpu_works.h"
+
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "uopd/functional.h"
+
+namespace uopd::perf {
+namespace {
+
+using client::Client;
+using client::Tensor;
+
+// Operations that move memory, on matrices of n rows and columns. `arrays`: those that are read or written.
+GpuWork MovingWork(const char* name, int64_t n, int arrays, double output_arrays,
+                   std::function<Tensor(const Tensor&, Client&)> build) {
+  GpuWork out{Cat(name, ".", n), name,
+              4.0 * (arrays + output_arrays) * static_cast<double>(n * n) / 1e9, "GB/s"};
+  out.build = [=](Client& c) { return build(c.Empty({n, n}), c); };
+  return out;
+}
+
+GpuWork ProductWork(const char* name, ir::Dtype dtype, int64_t n) {
+  const auto rows = static_cast<double>(n);
+  GpuWork out{Cat("matmul.", name, ".", n), Cat("matmul.", name), 2 * rows * rows * rows / 1e9,
+              "GFLOP/s"};
+  out.build = [=](Client& c) { return c.Empty({n, n}, dtype).Matmul(c.Empty({n, n}, dtype)); };
+  out.product = n;
+  out.dtype = dtype;
+  return out;
+}
+
+// Heads of `depth` numbers, with as many queries as keys.
+GpuWork AttentionWork(int64_t heads, int64_t tokens, int64_t depth) {
+  GpuWork out{Cat("attention.d", depth, ".", tokens), Cat("attention.d", depth),
+              4.0 * static_cast<double>(heads * tokens * tokens * depth) / 1e9, "GFLOP/s"};
+  out.build = [=](Client& c) {
+    const client::Dims dims = {heads, tokens, depth};
+    return client::fn::Attention(c.Empty(dims), c.Empty(dims), c.Empty(dims));
+  };
+  return out;
+}
+
+}  // namespace
+
+int64_t ScaledRows(int64_t n, double scale) {
+  const double rows = static_cast<double>(n) * std::min(scale, 1.0);
+  return std::max<int64_t>(128, static_cast<int64_t>(rows) / 64 * 64);
+}
+
+std::vector<GpuWork> GpuWorks(double scale) {
+  std::vector<GpuWork> out;
+  const int64_t n = ScaledRows(8192, scale);
+  out.push_back(
+      MovingWork("add", n, 2, 1, [n](const Tensor& x, Client& c) { return x + c.Empty({n, n}); }));
+  out.push_back(MovingWork("sum", n, 1, 0, [](const Tensor& x, Client&) { return x.Sum(); }));
+  out.push_back(
+      MovingWork("softmax", n, 1, 1, [](const Tensor& x, Client&) { return x.Softmax(); }));
+  out.push_back(MovingWork("layernorm", n, 1, 1, [](const Tensor& x, Client&) {
+    return client::fn::LayerNorm(x, {}, {});
+  }));
+  for (const auto& [name, dtype] :
+       {std::pair{"f32", ir::Dtype::F32}, std::pair{"bf16", ir::Dtype::BF16}}) {
+    int64_t last = 0;
+    for (const int64_t rows : {1024, 4096, 8192}) {
+      const int64_t scaled = ScaledRows(rows, scale);
+      if (scaled != last) out.push_back(ProductWork(name, dtype, scaled));
+      last = scaled;
+    }
+  }
+  for (const int64_t depth : {64, 128}) {
+    out.push_back(AttentionWork(scale < 1 ? 2 : 16, ScaledRows(4096, scale), depth));
+  }
+  return out;
+}
+
+}  // namespace uopd::perf

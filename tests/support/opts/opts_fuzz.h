@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+// Kernels under the heuristic and under random legal opts, against the interpreter: whatever is
+// legal must not change the result beyond reassociation.
+#pragma once
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+
+#include "core/base/matrix_instructions.h"
+#include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/prepare_stages.h"
+#include "core/ir/graph.h"
+#include "gtest/gtest.h"
+#include "tests/support/lowered_run.h"
+#include "tests/support/opts/opts_cases.h"
+
+namespace uopd::tests {
+
+// Whether some value of the kernel varies along two VECTOR ranges.
+inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
+  std::map<uint32_t, std::set<uint32_t>> along;
+  for (ir::UOp u : ir::Toposort(ctx, kernel)) {
+    std::set<uint32_t>& mine = along[u.id()];
+    for (ir::UOp s : u.srcs()) mine.insert(along[s.id()].begin(), along[s.id()].end());
+    if (u.Is(ir::Op::RANGE) && u.axis_type() == ir::AxisType::VECTOR) mine.insert(u.id());
+    if (mine.size() > 1 && !u.Is({ir::Op::END, ir::Op::SINK, ir::Op::GROUP})) return true;
+    for (ir::UOp r : u.closed()) mine.erase(r.id());
+  }
+  return false;
+}
+
+// `begin` and up to 8 further opts that apply together.
+inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
+                                            std::mt19937_64& random,
+                                            std::span<const codegen::Opt> begin) {
+  constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
+  const size_t axes = codegen::Axes(ctx, sink).size();
+  codegen::OptPlan plan(ctx, sink, target);
+  for (const codegen::Opt& opt : begin) EXPECT_TRUE(plan.Add(opt).ok()) << Text(opt);
+  for (int i = 0; i < 8; ++i) {
+    const size_t kinds =
+        target.blocks ? codegen::kOptKinds : static_cast<size_t>(codegen::OptKind::kLocal);
+    codegen::Opt opt{static_cast<codegen::OptKind>(random() % kinds),
+                     static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
+    if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
+    // Unrolled tiles of many copies are no kernels that anybody wants to wait for.
+    if (opt.kind == codegen::OptKind::kUnroll && !begin.empty()) continue;
+    const absl::Status added = plan.Add(opt);
+    EXPECT_TRUE(added.ok() || added.code() == absl::StatusCode::kInvalidArgument)
+        << StatusText(added);
+  }
+  // Those that did not fit have left nothing.
+  const auto made = plan.Apply(), anew = codegen::ApplyOpts(ctx, sink, target, plan.opts());
+  EXPECT_TRUE(made.ok() && anew.ok() && *made == *anew);
+  EXPECT_FALSE(VectorsMeet(ctx, *made));
+  return plan.opts();
+}
+
+// Trials 0 and 1 of every kernel take the heuristic's opts, 2 none, the others random ones. Returns
+// how many had some.
+inline int FuzzOpts(const std::vector<KernelCase>& cases, uint64_t seed, int trials) {
+  std::mt19937_64 random(seed);
+  Target wide;
+  wide.vector_bytes = 64, wide.vector_registers = 32, wide.threads = 4;
+  wide.shared_bytes = 4096;
+  int tried = 0;
+  for (const KernelCase& k : cases) {
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    for (int trial = 0; trial < trials; ++trial) {
+      ir::UOpContext ctx;
+      const ir::UOp sink = k.make(ctx);
+      std::vector<codegen::Opt> opts;
+      const auto language = trial % 2 == 0 ? CompiledText::kC : CompiledText::kLlvmIr;
+      const bool tiles = trial % 3 != 0 || !k.begin.empty();
+      wide.matrix_instructions = tiles ? TileInstructions(language) : DotInstructions(language);
+      if (trial > 2)
+        opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), wide, random, k.begin);
+      CheckOptions check;
+      check.variables = k.variables, check.tolerance = k.tolerance;
+      check.language = language;
+      if (trial != 1) check.target = wide;
+      if (trial > 2) check.options.opts = &opts;
+      check.options.noopt = trial == 2;
+      check.options.fast_math = trial % 4 == 0 && k.fast_math;
+      std::string text;
+      for (const codegen::Opt& o : opts) text += Text(o) + " ";
+      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+          << k.name << " trial " << trial << ": " << text;
+      tried += !opts.empty();
+    }
+  }
+  return tried;
+}
+
+// The same for a target with blocks, on the interpreter, which also reports races and what no thread stored.
+inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, int trials) {
+  std::mt19937_64 random(seed);
+  int tried = 0;
+  for (const KernelCase& k : cases) {
+    if (!k.begin.empty()) continue;  // opts for a CPU
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    for (int trial = 0; trial < trials; ++trial) {
+      ir::UOpContext ctx;
+      const ir::UOp sink = k.make(ctx);
+      CheckOptions check;
+      check.target = BlockTarget(trial % 2 != 0);
+      // Warps of 32 and of 64 lanes, with their matrix instructions.
+      if (trial % 4 == 1) {
+        check.target.matrix_instructions = NvidiaMatrixInstructions(89);
+      } else if (trial % 4 == 3) {
+        check.target.warp_lanes = 64;
+        check.target.matrix_instructions = AmdMatrixInstructions("gfx942");
+      }
+      check.variables = k.variables, check.tolerance = k.tolerance;
+      std::vector<codegen::Opt> opts;
+      if (trial > 2)
+        opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), check.target, random, {});
+      if (trial > 2) check.options.opts = &opts;
+      check.options.noopt = trial == 2;
+      std::string text;
+      for (const codegen::Opt& o : opts) text += Text(o) + " ";
+      EXPECT_EQ(CheckKernel(ctx, sink, memory, check).substr(0, 300), "")
+          << k.name << " trial " << trial << ": " << text;
+      tried += !opts.empty();
+    }
+  }
+  return tried;
+}
+
+// The kernels under the heuristic's opts, without opts, and under `sequences` random lists of opts, each for a
+// kernel drawn at random: what a device computes, against the interpreter. `run` runs a kernel on the device.
+using RunBlocks = std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&,
+                                             Memory&, const std::map<std::string, int64_t>&)>;
+inline void FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& target,
+                           const RunBlocks& run, uint64_t seed, int64_t sequences) {
+  std::mt19937_64 random(seed);
+  int failures = 0;
+  const auto check_kernel = [&](const KernelCase& k, bool noopt, bool is_random) {
+    Memory memory;
+    for (size_t i = 0; i < k.buffers.size(); ++i)
+      memory.push_back(SampleBuffer(k.buffers[i].first, k.buffers[i].second, i + 1, k.tame));
+    ir::UOpContext ctx;
+    const ir::UOp sink = k.make(ctx);
+    CheckOptions check;
+    check.target = target;
+    check.variables = k.variables, check.tolerance = k.tolerance;
+    check.run_blocks = [&](ir::UOpContext& c, const codegen::LoweredKernel& lowered, Memory& m) {
+      return run(c, lowered, m, k.variables);
+    };
+    std::vector<codegen::Opt> opts;
+    if (is_random) {
+      opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), target, random, {});
+      if (opts.empty()) return false;
+      check.options.opts = &opts;
+    }
+    check.options.noopt = noopt;
+    std::string text;
+    for (const codegen::Opt& o : opts) text += Text(o) + " ";
+    const std::string wrong = CheckKernel(ctx, sink, memory, check);
+    // A dtype that the device does not have is no failure.
+    if (wrong.starts_with("lower: UNIMPLEMENTED")) return false;
+    EXPECT_EQ(wrong.substr(0, 2000), "") << k.name << (noopt ? " without opts " : " ") << text;
+    failures += !wrong.empty();
+    return true;
+  };
+  for (const KernelCase& k : cases) {
+    if (!k.begin.empty()) continue;  // opts for a CPU
+    check_kernel(k, false, false);
+    check_kernel(k, true, false);
+  }
+  for (int64_t done = 0; done < sequences && failures < 10;) {
+    const KernelCase& k = cases[random() % cases.size()];
+    if (k.begin.empty()) done += check_kernel(k, false, true);
+  }
+}
+
+}  // namespace uopd::tests
