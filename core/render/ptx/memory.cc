@@ -16,11 +16,28 @@ constexpr int64_t kMostOffset = int64_t{1} << 24;
 
 UOp PtxBase(UOp index) { return ir::MaybeBaseOf(index.src(0)); }
 
+// An index as a value and a constant that is added to it. The value is null if all of it is constant.
+struct PtxIndexParts {
+  UOp maybe_value;
+  int64_t constant = 0;
+};
+PtxIndexParts PtxPartsOf(UOp index) {
+  PtxIndexParts out{index};
+  while (out.maybe_value.Is(Op::ADD) && out.maybe_value.src(1).Is(Op::CONST)) {
+    out.constant += out.maybe_value.src(1).const_int();
+    out.maybe_value = out.maybe_value.src(0);
+  }
+  if (!out.maybe_value.Is(Op::CONST)) return out;
+  out.constant += out.maybe_value.const_int();
+  out.maybe_value = UOp();
+  return out;
+}
+
 }  // namespace
 
 void PtxMemory::FindArrays(UOp linear) {
   for (UOp u : linear.srcs()) {
-    if (u.Is(Op::INDEX) && !u.src(1).Is(Op::CONST)) indexed_.insert(PtxBase(u).id());
+    if (u.Is(Op::INDEX) && PtxPartsOf(u.src(1)).maybe_value) indexed_.insert(PtxBase(u).id());
   }
 }
 
@@ -92,15 +109,7 @@ std::string PtxMemory::Scaled(UOp base, UOp x, int64_t bytes) {
 void PtxMemory::Index(UOp u) {
   Place place;
   place.base = PtxBase(u);
-  UOp x = u.src(1);
-  int64_t constant = 0;
-  if (x.Is(Op::CONST)) {
-    constant = x.const_int();
-    x = UOp();
-  } else if (x.Is(Op::ADD) && x.src(1).Is(Op::CONST) && !x.src(0).Is(Op::CONST)) {
-    constant = x.src(1).const_int();
-    x = x.src(0);
-  }
+  const auto [x, constant] = PtxPartsOf(u.src(1));
   const int64_t bytes = ir::ByteSize(place.base.dtype());
   if (Elements(place.base) != nullptr) {
     place.first = constant;
