@@ -23,12 +23,17 @@ struct PtxIndexParts {
 };
 PtxIndexParts PtxPartsOf(UOp index) {
   PtxIndexParts out{index};
+  // Modulo 2^64, as addresses are.
+  const auto add = [&out](UOp constant) {
+    out.constant = static_cast<int64_t>(static_cast<uint64_t>(out.constant) +
+                                        static_cast<uint64_t>(constant.const_int()));
+  };
   while (out.maybe_value.Is(Op::ADD) && out.maybe_value.src(1).Is(Op::CONST)) {
-    out.constant += out.maybe_value.src(1).const_int();
+    add(out.maybe_value.src(1));
     out.maybe_value = out.maybe_value.src(0);
   }
   if (!out.maybe_value.Is(Op::CONST)) return out;
-  out.constant += out.maybe_value.const_int();
+  add(out.maybe_value);
   out.maybe_value = UOp();
   return out;
 }
