@@ -16,7 +16,6 @@ namespace uopd::devices::gpu {
 struct GpuOutcome {
   GpuResult result = kSuccess;
   const char* call = "";
-  operator GpuResult() const { return result; }
 };
 
 template <class... Args>

@@ -105,7 +105,7 @@ absl::Status GpuContext::CheckIdle() {
   api().SetCurrent(handle_);
   MutexLock lock(mu_);
   for (StreamHandle stream : streams_) {
-    if (api().StreamQuery(stream) != kNotReady) continue;
+    if (api().StreamQuery(stream).result != kNotReady) continue;
     return absl::UnavailableError(absl::StrCat("The device ", name_,
                                                " is lost, and a kernel still runs on it (",
                                                std::string(status_.message()), ")"));
@@ -143,11 +143,11 @@ absl::StatusOr<std::shared_ptr<GpuEvent>> GpuEvent::Record(std::shared_ptr<GpuCo
 
 bool GpuEvent::Reached() {
   if (context_->lost()) return true;
-  const GpuOutcome result = context_->api().EventQuery(event_);
-  if (result == kNotReady) return false;
+  const GpuOutcome outcome = context_->api().EventQuery(event_);
+  if (outcome.result == kNotReady) return false;
   // Another code than a sticky one would come for ever: the event is of no use, and so is what lies
   // before it.
-  const absl::Status status = context_->Check(result);
+  const absl::Status status = context_->Check(outcome);
   if (!status.ok()) {
     context_->Lose(absl::UnavailableError(absl::StrCat(
         "The device ", context_->name(), " is lost: ", std::string(status.message()))));

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
 #include "devices/gpu/gpu_api.h"
 
 namespace uopd::devices::gpu {

@@ -21,15 +21,15 @@ class ChipMemory final : public RawMemory {
   void* Allocate(size_t bytes) override {
     if (!context_->Enter()) return nullptr;
     GpuPointer address = 0;
-    const GpuOutcome result = context_->api().MemAlloc(&address, bytes);
-    if (!context_->Check(result).ok()) return nullptr;
+    const GpuOutcome outcome = context_->api().MemAlloc(&address, bytes);
+    if (!context_->Check(outcome).ok()) return nullptr;
     return reinterpret_cast<void*>(static_cast<uintptr_t>(address));
   }
   void Free(void* data, size_t) override {
     if (!context_->Enter()) return;
-    const GpuOutcome result =
+    const GpuOutcome outcome =
         context_->api().MemFree(static_cast<GpuPointer>(reinterpret_cast<uintptr_t>(data)));
-    context_->Check(result).IgnoreError();
+    context_->Check(outcome).IgnoreError();
   }
 
  private:
@@ -43,9 +43,9 @@ void* PinnedMemory::Allocate(size_t bytes) {
   const size_t size = WholePages(bytes);
   void* data = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) return nullptr;
-  const GpuOutcome result =
+  const GpuOutcome outcome =
       context_->api().HostRegister(data, size, kRegisterPortable | kRegisterDeviceMap);
-  if (context_->Check(result).ok()) return data;
+  if (context_->Check(outcome).ok()) return data;
   munmap(data, size);
   return nullptr;
 }

@@ -70,11 +70,11 @@ struct PendingLaunch {
       UOPD_ASSIGN(begin, GpuEvent::Record(context, stream, true));
     }
     const auto size = [](int64_t n) { return static_cast<unsigned>(n); };
-    const GpuOutcome result = context->api().Launch(
+    const GpuOutcome outcome = context->api().Launch(
         executable->function(), size(shape.grid[0]), size(shape.grid[1]), size(shape.grid[2]),
         size(shape.block[0]), size(shape.block[1]), size(shape.block[2]),
         executable->AddedShared(shape.shared_bytes), stream, nullptr, arguments.extra());
-    UOPD_TRY(WithFrame(context->Check(result), "launching kernel " + executable->entry()));
+    UOPD_TRY(WithFrame(context->Check(outcome), "launching kernel " + executable->entry()));
     if (duration_ns != nullptr) {
       UOPD_ASSIGN(end, GpuEvent::Record(context, stream, true));
     }

@@ -97,11 +97,11 @@ void BlockRunner::Multiply(GpuThread* thread, int32_t dtype, const void* a, cons
   const auto elements = *ir::DtypeByWire(static_cast<uint64_t>(of.a));
   Matrices& warp =
       self.warps_[self.NumberOf(thread) / static_cast<size_t>(self.target_.warp_lanes)];
-  warp.a.resize(static_cast<size_t>(of.m * of.k));
-  warp.b.resize(static_cast<size_t>(of.k * of.n));
   const auto at = [](int64_t row, int64_t columns, int64_t column) {
     return static_cast<size_t>(row * columns + column);
   };
+  warp.a.resize(at(of.m, of.k, 0));
+  warp.b.resize(at(of.k, of.n, 0));
   const int64_t lane = thread->lane;
   for (int64_t e = 0; e < of.a_place.elements(); ++e)
     warp.a[at(of.a_place.Place('r', lane, e), of.k, of.a_place.Place('k', lane, e))] =
