@@ -275,19 +275,24 @@ void Engine::NoteLosses() {
   sessions_.NoteLosses();
 }
 
+absl::Status Engine::TakeLoss(Session& session) {
+  absl::Status loss = session.buffers().TakeLoss();
+  if (loss.ok()) return loss;
+  NoteLosses();
+  session.Reclaim();  // what is kept was computed from buffers of the same device
+  return loss;
+}
+
 absl::Status Engine::Explained(Session& session, absl::Status error) {
   NoteLosses();
-  const absl::Status loss = session.buffers().TakeLoss();
+  const absl::Status loss = TakeLoss(session);
   if (loss.ok()) return error;
   return absl::Status(loss.code(),
                       Cat(StatusText(loss), " (the call that was told: ", StatusText(error), ")"));
 }
 
 absl::Status Engine::WithBuffers(Session& session, absl::FunctionRef<absl::Status()> work) {
-  if (absl::Status loss = session.buffers().TakeLoss(); !loss.ok()) {
-    NoteLosses();
-    return loss;
-  }
+  UOPD_TRY(TakeLoss(session));
   absl::Status status = work();
   return status.ok() ? status : Explained(session, std::move(status));
 }
@@ -587,7 +592,7 @@ std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
 }
 
 void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
-  if (absl::Status loss = session.buffers().TakeLoss(); !loss.ok()) return done(std::move(loss));
+  if (absl::Status loss = TakeLoss(session); !loss.ok()) return done(std::move(loss));
   const std::shared_ptr<KeptRuns> runs = KeptOf(session);
   auto begun = runs->Begin(input.request.caller, key, *input.program, input.call, kept_programs_);
   if (!begun) return StartRun(std::move(input), std::move(done));

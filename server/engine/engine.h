@@ -169,6 +169,8 @@ class Engine {
   void EndWork();
   // Lets go of everything that is on devices that were lost since the last call.
   void NoteLosses();
+  // BufferStore::TakeLoss. After a loss it also lets go of everything else.
+  absl::Status TakeLoss(Session& session);
   // The error of a call, or, if buffers of the session were lost with a device, what is lost.
   absl::Status Explained(Session& session, absl::Status error);
   // Does `work` unless there is a loss to tell.

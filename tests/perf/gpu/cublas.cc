@@ -2,9 +2,9 @@
 #include "tests/perf/gpu/cublas.h"
 
 #include "core/base/text.h"
-#include "devices/cuda/cuda_context.h"
-#include "devices/cuda/cuda_memory.h"
 #include "devices/dl/library.h"
+#include "devices/gpu/gpu_context.h"
+#include "devices/gpu/gpu_memory.h"
 #include "tests/perf/perf.h"
 
 namespace uopd::perf {
@@ -35,7 +35,7 @@ absl::Status CublasResult(int result, const char* call) {
 }
 
 void* AddressOf(devices::Buffer& buffer) {
-  return reinterpret_cast<void*>(static_cast<devices::cuda::CudaBuffer&>(buffer).address());
+  return reinterpret_cast<void*>(static_cast<devices::gpu::GpuBuffer&>(buffer).address());
 }
 
 }  // namespace
@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<Cublas>> Cublas::Open(std::shared_ptr<devices::De
 }
 
 Cublas::Cublas(const CublasApi& api, devices::cuda::CudaDriver& driver,
-               std::shared_ptr<devices::cuda::CudaContext> context,
+               std::shared_ptr<devices::gpu::GpuContext> context,
                std::shared_ptr<devices::Device> device)
     : api_(api), driver_(driver), context_(std::move(context)), device_(std::move(device)) {}
 
@@ -73,7 +73,7 @@ absl::Status Cublas::Queue(int64_t n, DtypeNumber dtype, devices::Buffer& a, dev
 }
 
 absl::Status Cublas::Wait() {
-  return driver_.Check(driver_.api().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+  return driver_.Check(driver_.cuda().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
 }
 
 absl::StatusOr<double> Cublas::Product(int64_t n, DtypeNumber dtype, int times) {

@@ -38,7 +38,7 @@ class Cublas {
 
  private:
   Cublas(const CublasApi& api, devices::cuda::CudaDriver& driver,
-         std::shared_ptr<devices::cuda::CudaContext> context,
+         std::shared_ptr<devices::gpu::GpuContext> context,
          std::shared_ptr<devices::Device> device);
   absl::Status Queue(int64_t n, DtypeNumber dtype, devices::Buffer& a, devices::Buffer& b,
                      devices::Buffer& c);
@@ -46,7 +46,7 @@ class Cublas {
 
   const CublasApi api_;
   devices::cuda::CudaDriver& driver_;
-  const std::shared_ptr<devices::cuda::CudaContext> context_;
+  const std::shared_ptr<devices::gpu::GpuContext> context_;
   const std::shared_ptr<devices::Device> device_;
   CublasHandle handle_ = nullptr;
 };

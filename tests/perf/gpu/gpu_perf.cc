@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "absl/strings/string_view.h"
 #include "core/base/text.h"
 #include "devices/registry.h"
 #include "server/worker/launch_shape.h"
@@ -43,7 +44,7 @@ class GpuBench {
 
  private:
   // What this machine does not measure, and why.
-  static void LeftOut(std::string_view what, std::string_view why) {
+  static void LeftOut(absl::string_view what, absl::string_view why) {
     std::fprintf(stderr, "%s: left out: %s\n", std::string(what).c_str(), std::string(why).c_str());
   }
   static int Times(double seconds_each) {

@@ -25,7 +25,7 @@ GpuWork ProductWork(const char* name, ir::Dtype dtype, int64_t n) {
   const auto rows = static_cast<double>(n);
   GpuWork out{Cat("matmul.", name, ".", n), Cat("matmul.", name), 2 * rows * rows * rows / 1e9,
               "GFLOP/s"};
-  out.build = [=](Client& c) { return c.Empty({n, n}, dtype).Matmul(c.Empty({n, n}, dtype)); };
+  out.build = [=](Client& c) { return c.Empty({n, n}, dtype).MatMul(c.Empty({n, n}, dtype)); };
   out.product = n;
   out.dtype = dtype;
   return out;

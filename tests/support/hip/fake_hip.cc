@@ -129,7 +129,7 @@ GpuResult hipGraphInstantiate(GraphExecHandle* exec, GraphHandle graph, NodeHand
 class FakeCompiler final : public devices::Compiler {
  public:
   absl::StatusOr<std::string> Compile(std::string_view source) const override {
-    if (source.find("error") != std::string_view::npos)
+    if (source.empty() || source.find("error") != std::string_view::npos)
       return absl::InternalError("The text has an error.");
     return FakeCuda::Cubin(std::string(source));
   }

@@ -12,6 +12,7 @@
 #include "core/base/metrics.h"
 #include "core/ir/build.h"
 #include "core/ir/io/wire.h"
+#include "devices/null/null_device.h"
 #include "server/engine/compile/core_compiler.h"
 #include "server/engine/engine.h"
 #include "tests/support/environment.h"
@@ -277,6 +278,60 @@ TEST(KeptRuns, RandomCallsGiveTheSameResults) {
     used += Used() - before;
   }
   EXPECT_GT(used, 10 * rounds) << "few of the runs used kept values";
+}
+
+// What is kept on a lost device goes with it, and so does the code that made it.
+TEST(LostKeptRunsTest, TheyAreMadeAgainOnTheDeviceThatWasOpenedAgain) {
+  devices::RegistryOptions options{.devices = "NULL", .retry = std::chrono::milliseconds(0)};
+  std::vector<std::shared_ptr<devices::null::NullDevice>> opened;
+  options.open =
+      [&](const devices::DeviceName&) -> absl::StatusOr<std::shared_ptr<devices::Device>> {
+    return opened.emplace_back(devices::null::NullDevice::Open({}));
+  };
+  Config config;
+  ASSERT_TRUE(config.Set("limits.session_kept_bytes", "16MiB", ConfigSource::kFlag).ok());
+  ASSERT_TRUE(config.ResolveDefaults().ok());
+  const auto engine = *Engine::Create(config, std::make_unique<CoreCompiler>(),
+                                      std::make_unique<cache::Store>(16 << 20),
+                                      *devices::Registry::Create(options), nullptr);
+  const SessionUse session = *engine->sessions().Open(std::chrono::minutes(1), {});
+  const std::string graph = Layer();
+  const std::vector<Argument> arguments = Usual();
+  const auto run = [&] {
+    RequestContext request;
+    ExecuteCall call;
+    call.where = ExecuteCall::Where::kHere;
+    call.graph = {"", graph};
+    call.run.arguments = arguments;
+    return Await<absl::StatusOr<ExecuteResult>>(
+               [&](auto done) { engine->Execute(request, *session, call, done); })
+        .status();
+  };
+  const auto make_buffers = [&] {
+    for (size_t slot = 0; slot < kLayerSlots; ++slot) {
+      const auto bytes = static_cast<uint64_t>(kSlotElements[slot]) * 4;
+      ASSERT_EQ(engine->CreateBuffer(*session, slot + 1, bytes, ""), absl::OkStatus());
+    }
+  };
+  const auto runs_with_kept_values = [&] {
+    const uint64_t before = metrics::KeptRuns({"used"}).value();
+    return uopd::test::Eventually([&] {
+      EXPECT_EQ(run(), absl::OkStatus());
+      return metrics::KeptRuns({"used"}).value() > before;
+    });
+  };
+  make_buffers();
+  ASSERT_TRUE(runs_with_kept_values());
+  opened[0]->SetStatus(absl::UnavailableError("fell off the bus"));
+  EXPECT_TRUE(absl::IsDataLoss(run()));
+  EXPECT_EQ(session->quota().used(), 0);  // of the buffers and of the values
+  const int64_t launches = opened[0]->launches();
+  const uint64_t all[] = {1, 2, 3, 4, 5, 6};
+  session->buffers().Free(all);
+  make_buffers();
+  EXPECT_TRUE(runs_with_kept_values());
+  EXPECT_EQ(opened.size(), 2u);
+  EXPECT_EQ(opened[0]->launches(), launches);
 }
 
 }  // namespace
