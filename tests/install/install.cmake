@@ -8,5 +8,5 @@ endif()
 # The bundle for machines with GPUs, as one unpacks and runs it there.
 if(TARGET uopd AND TARGET uopd-gpu-perf AND NOT UOPD_SANITIZE AND CMAKE_BINARY_DIR STREQUAL "${CMAKE_SOURCE_DIR}/build/release")
   add_test(NAME gpu_bundle COMMAND ${CMAKE_CURRENT_LIST_DIR}/check_gpu_bundle ${CMAKE_SOURCE_DIR})
-  set_tests_properties(gpu_bundle PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS install)
+  set_tests_properties(gpu_bundle PROPERTIES TIMEOUT 900 SKIP_RETURN_CODE 77 LABELS install)
 endif()

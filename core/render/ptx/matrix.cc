@@ -33,7 +33,7 @@ absl::Status PtxMatrixProduct(PtxText& text, const Target& target, UOp u) {
     sum = lanes(u.src(2), mma.results());
   } else {
     const std::string zero = text.New(kPtxWord, "mov.b32", "0");
-    sum = list(mma.results(), [&](int64_t) { return zero; });
+    sum = list(mma.results(), [&](int64_t) -> const std::string& { return zero; });
   }
   const std::string_view type = PtxMatrixType(found->sum);
   text.Put("mma.sync.aligned.m", mma.m, "n", mma.n, "k", mma.k, ".row.col.", type, ".",
