@@ -55,7 +55,7 @@ absl::Status CLikeWriter::Line(UOp u) {
       if (SpellingOf(u.dtype()) == nullptr || SpellingOf(u.src(0).dtype()) == nullptr)
         return NoRendering(u);
       Define(u, [&](const std::string& lane) {
-        const std::string x = Value(u.src(0), lane);
+        std::string x = Value(u.src(0), lane);
         if (Type(u.dtype()) == Type(u.src(0).dtype())) return x;
         return Bitcast(u.dtype(), u.src(0).dtype(), x);
       });
