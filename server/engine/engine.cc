@@ -134,7 +134,7 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     worker::ForkServer* forks) {
   std::unique_ptr<Engine> engine(
       new Engine(config, std::move(graph_compiler), std::move(store), std::move(registry), forks));
-  const absl::Status opened = engine->devices_.Get("").status();
+  absl::Status opened = engine->devices_.Get("").status();
   if (absl::IsInvalidArgument(opened)) return opened;
   if (!opened.ok()) UOPD_LOG(kError, "the default device is not ready", {"why", opened});
   if (const std::string& path = config.server_token_file(); !path.empty()) {
