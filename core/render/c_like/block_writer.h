@@ -22,6 +22,19 @@ class BlockWriter : public CLikeWriter {
     std::string_view uses;  // texts whose occurrence is a use, separated by spaces; "": always
     std::string_view text;
   };
+  // Of every language; of languages of the C++ family that have no such types.
+  static constexpr Part kSaturate{
+      "SATURATE(",
+      "// Truncates and saturates; NaN is 0.\n"
+      "#define SATURATE(type, x, min, max, below, above) "
+      "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"};
+  static constexpr Part kIntegers{
+      "",
+      "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
+      "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
+      "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"};
+  static constexpr Part kWideType{
+      "Wide<", "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"};
 
  protected:
   using CLikeWriter::CLikeWriter;

@@ -12,15 +12,9 @@ using ir::Dtype;
 using ir::UOp;
 
 constexpr BlockWriter::Part kHipPrelude[] = {
-    {"",
-     "typedef signed char int8_t;\ntypedef unsigned char uint8_t;\ntypedef short int16_t;\n"
-     "typedef unsigned short uint16_t;\ntypedef int int32_t;\ntypedef unsigned int uint32_t;\n"
-     "typedef long long int64_t;\ntypedef unsigned long long uint64_t;\n"},
-    {"SATURATE(",
-     "// Truncates and saturates; NaN is 0.\n"
-     "#define SATURATE(type, x, min, max, below, above) "
-     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"},
-    {"Wide<", "template <class T, int n> struct alignas(sizeof(T) * n) Wide { T v[n]; };\n"},
+    BlockWriter::kIntegers,
+    BlockWriter::kSaturate,
+    BlockWriter::kWideType,
     {"Vector<",
      "template <class T, int n> using Vector = T __attribute__((ext_vector_type(n)));\n"},
     {"barrier(",

@@ -11,15 +11,11 @@ namespace {
 using ir::Dtype;
 using ir::UOp;
 
-constexpr BlockWriter::Part kMetalPrelude[] = {
-    {"",
-     "#include <metal_stdlib>\nusing namespace metal;\n"
-     "#pragma clang fp contract(off)\n"
-     "typedef half _Float16;\n"},
-    {"SATURATE(",
-     "// Truncates and saturates; NaN is 0.\n"
-     "#define SATURATE(type, x, min, max, below, above) "
-     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"}};
+constexpr BlockWriter::Part kMetalPrelude[] = {{"",
+                                                "#include <metal_stdlib>\nusing namespace metal;\n"
+                                                "#pragma clang fp contract(off)\n"
+                                                "typedef half _Float16;\n"},
+                                               BlockWriter::kSaturate};
 
 class MetalWriter final : public BlockWriter {
  public:

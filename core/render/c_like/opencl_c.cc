@@ -20,10 +20,7 @@ constexpr BlockWriter::Part kOpenClPrelude[] = {
      "uint16_t;\n"
      "typedef int int32_t;\ntypedef uint uint32_t;\ntypedef long int64_t;\ntypedef ulong "
      "uint64_t;\n"},
-    {"SATURATE(",
-     "// Truncates and saturates; NaN is 0.\n"
-     "#define SATURATE(type, x, min, max, below, above) "
-     "((x) != (x) ? (type)0 : (x) <= (below) ? (min) : (x) >= (above) ? (max) : (type)(x))\n"},
+    BlockWriter::kSaturate,
     {"half_to_float(",
      "float half_to_float(ushort x) { return vload_half(0, (const half *)&x); }\n"},
     {"float_to_half(",
