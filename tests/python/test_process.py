@@ -108,6 +108,20 @@ print(ends == [0] * 12, len(results), len(set(results)))
   assert r.stdout == "True 60 20\n", (r.stdout, r.stderr[-3000:])
 
 
+def test_parent_and_child_wait_for_answers_at_the_same_time():
+  r = python("""
+import os
+from uopd import Tensor
+def work(k): return all((Tensor([i + k]) + 1).item() == i + k + 1 for i in range(1500))
+assert work(0)
+pid = os.fork()
+ok = work(pid == 0)
+if pid == 0: os._exit(0 if ok else 1)
+print(ok, os.waitpid(pid, 0)[1])
+""")
+  assert r.stdout == "True 0\n", (r.stdout, r.stderr[-3000:])
+
+
 def test_threads_share_a_connection():
   wrong = []
 

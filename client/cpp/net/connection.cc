@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
 #include "uopd/connection.h"
 
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <set>
 
 #include "client/cpp/net/chunk_pool.h"
 #include "client/cpp/net/pipeline.h"
+#include "client/cpp/net/poll_sets.h"
 #include "client/cpp/net/session.h"
 #include "client/cpp/net/wire_call.h"
 #include "core/base/text.h"
@@ -42,6 +44,10 @@ class Parts {
 struct All {
   std::mutex mutex;
   std::set<Connection*> connections;
+  int connecting = 0;  // connections that are being made
+  std::condition_variable none_connecting;
+  PollSets poll_sets;
+  absl::Status usable;  // an error in a child that can make no connection
 };
 All& AllConnections() {
   static auto* const all = new All;
@@ -68,10 +74,22 @@ Connection::Connection(std::unique_ptr<Session> session)
 }
 
 absl::StatusOr<std::shared_ptr<Connection>> Connection::Connect(ConnectOptions options) {
-  UOPD_ASSIGN(auto session, Session::Open(std::move(options)));
-  std::shared_ptr<Connection> out(new Connection(std::move(session)));
-  const std::scoped_lock lock(AllConnections().mutex);
-  AllConnections().connections.insert(out.get());
+  All& all = AllConnections();
+  {
+    const std::scoped_lock lock(all.mutex);
+    UOPD_TRY(all.usable);
+    ++all.connecting;
+  }
+  auto session = Session::Open(std::move(options));
+  std::shared_ptr<Connection> out;
+  if (session.ok()) out.reset(new Connection(*std::move(session)));
+  {
+    const std::scoped_lock lock(all.mutex);
+    if (out != nullptr) all.connections.insert(out.get());
+    --all.connecting;
+  }
+  all.none_connecting.notify_all();
+  UOPD_TRY(session.status());
   return out;
 }
 
@@ -84,11 +102,15 @@ Connection::~Connection() {
 }
 
 void Connection::BeforeFork() {
-  AllConnections().mutex.lock();
-  for (Connection* c : AllConnections().connections) {
+  All& all = AllConnections();
+  std::unique_lock lock(all.mutex);
+  all.none_connecting.wait(lock, [&] { return all.connecting == 0; });
+  for (Connection* c : all.connections) {
     c->pipeline_->Pause();
     c->session_->Pause();
   }
+  all.poll_sets.Find();
+  static_cast<void>(lock.release());  // held until after the fork
 }
 
 void Connection::AfterForkInParent() {
@@ -101,6 +123,7 @@ void Connection::AfterForkInParent() {
 
 void Connection::AfterForkInChild() {
   AllConnections().connections.clear();  // they are the parent's
+  AllConnections().usable = AllConnections().poll_sets.Replace();
   AllConnections().mutex.unlock();
 }
 

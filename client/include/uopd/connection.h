@@ -64,7 +64,8 @@ class Pipeline;
 // AfterForkInParent in the parent, which opens them again: their sessions, tensors and calls in
 // progress go on. Between the two no other call of the library may begin or run, except that
 // threads may wait for futures. The child leaves the connections of its parent alone (it must not
-// destroy them either), and may make connections of its own. pthread_atfork takes both functions.
+// destroy them either), and may make connections of its own. pthread_atfork takes the functions.
+// BeforeFork waits for connections that are being made.
 class Connection final : public Executor {
  public:
   static constexpr size_t kMostUnanswered = 1024, kMostUnansweredBytes = 32 << 20;

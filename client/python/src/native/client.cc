@@ -185,7 +185,12 @@ void BindClient(nb::module_& m) {
                return client.progress();
              }());
            })
-      .def("cancel", [](const ClientHandle& c) { c.get().Cancel(); })
+      .def("cancel",
+           [](const ClientHandle& c) {
+             auto& client = c.get();
+             nb::gil_scoped_release no_gil;
+             client.Cancel();
+           })
       .def("stats", &Stats)
       .def("set_seed",
            [](const ClientHandle& c, uint64_t seed) {
@@ -211,10 +216,12 @@ void BindClient(nb::module_& m) {
   // For os.register_at_fork. No thread is inside of the client library while the process forks, so that the child
   // finds the lock in order. The child never touches the parent's clients.
   m.def("before_fork", [] {
-    nb::gil_scoped_release no_gil;
-    Mutex().lock();
-    AllBoxes().mutex.lock();
-    client::Connection::BeforeFork();
+    {
+      nb::gil_scoped_release no_gil;
+      Mutex().lock();
+      client::Connection::BeforeFork();
+    }
+    AllBoxes().mutex.lock();  // only now: threads wait for it while they hold the GIL
   });
   m.def("after_fork_in_parent", [] {
     client::Connection::AfterForkInParent();
