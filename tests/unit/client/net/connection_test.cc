@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <map>
 #include <set>
@@ -432,6 +434,23 @@ TEST_F(ConnectionTest, ManyThreadsShareIt) {
   }
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// The server of the fixture is gRPC that the library knows nothing of.
+TEST_F(ConnectionTest, AChildOfAProcessThatUsesGrpcForItselfGetsAnError) {
+  Connection::BeforeFork();
+  const pid_t child = fork();
+  if (child == 0) {
+    Connection::AfterForkInChild();
+    ConnectOptions options;
+    options.address = "127.0.0.1:1";
+    const auto connected = Connection::Connect(options);
+    _exit(absl::IsFailedPrecondition(connected.status()) ? 0 : 1);
+  }
+  Connection::AfterForkInParent();
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
