@@ -110,7 +110,7 @@ if(NOT UOPD_CORE_ONLY)
   uopd_unit_tests(server/net)
   uopd_unit_tests(server/engine uopd_test_support uopd_fake_cuda)
   uopd_register_tests(server_engine_test unit LATE)
-  uopd_unit_tests(server/worker uopd_test_support)
+  uopd_unit_tests(server/worker uopd_test_support uopd_fake_cuda)
   uopd_unit_tests(client/cpp uopd_test_models)
   # Connections, whose threads ThreadSanitizer watches (tests/run).
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/client/net/*_test.cc)
