@@ -25,8 +25,7 @@ UOp PadForReduce(UOpContext& ctx, Op op, UOp x, size_t axis, int64_t size) {
   const UOp neutral = ir::IsFloat(x.dtype()) ? ctx.Float(x.dtype(), identity.f)
                                              : ctx.Int(x.dtype(), identity.wide());
   const UOp place = ir::Iota(ctx, ir::Dtype::I64, shape, static_cast<int64_t>(axis));
-  return ir::Where(ctx, ir::Lt(ctx, place, ctx.Int(ir::Dtype::I64, before)), padded,
-                   neutral);
+  return ir::Where(ctx, ir::Lt(ctx, place, ctx.Int(ir::Dtype::I64, before)), padded, neutral);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr double kBlocksPerUnit = 2;        // that keep a processor busy
 constexpr int64_t kNeighbours = 32;         // results of a block that lie next to each other
 constexpr int64_t kLeastTerms = 1024;       // of a chunk
 constexpr int64_t kLeastSteps = 128;        // of a chunk of a product
-constexpr int64_t kMostPerUnit = 4;         // chunks
+constexpr int64_t kMostPerUnit = 8;         // chunks
 constexpr int64_t kLeastSide = 32;          // of the matrices of a product
 constexpr double kBytesPerCycle = 16;       // that a processor gets from memory, about
 constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
@@ -40,9 +40,9 @@ struct Price {
 
   double Kernel(double chunks) const {
     if (!is_product) {
-      // One block alone leaves a part of its processor idle.
-      const double all = blocks * chunks, slots = units * kBlocksPerUnit;
-      return std::ceil(all / slots) * cycles / all * kBlocksPerUnit;
+      // A processor runs several blocks at a time; one block alone leaves a part of it idle.
+      const double all = blocks * chunks;
+      return std::max(std::ceil(all / units), kBlocksPerUnit) * cycles / all;
     }
     double best = INFINITY;
     for (const double side : kSides) {

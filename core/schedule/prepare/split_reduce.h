@@ -14,6 +14,7 @@
 #pragma once
 #include <optional>
 
+#include "core/ir/shape.h"
 #include "core/schedule/prepare/cut_reduce.h"
 #include "core/schedule/schedule.h"
 
