@@ -63,7 +63,7 @@ std::vector<SharedAccess> SharedAccesses(ir::UOpContext& ctx, UOp linear, int64_
     for (ThreadValues& t : threads) t.Line(u);
     if (ir::IsShared(u)) start[u.id()] = layout.Place(ctx, u);
     for (UOp index : u.srcs()) {
-      if (!u.Is({Op::LOAD, Op::STORE}) || !index.Is(Op::INDEX)) continue;
+      if (!u.Is({Op::LOAD, Op::STORE, Op::MATRIX_LOAD}) || !index.Is(Op::INDEX)) continue;
       const UOp base = ir::MaybeBaseOf(index.src(0));
       if (!base || !ir::IsShared(base)) continue;
       const int64_t bytes = ir::ByteSize(base.dtype()),

@@ -135,8 +135,8 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
                     static_cast<int64_t>(instruction_->a),
                     static_cast<int64_t>(instruction_->b),
                     instruction_->sum_place.lanes(),
-                    static_cast<int64_t>(a.n_src()),
-                    static_cast<int64_t>(b.n_src())};
+                    (*ctx_.ShapeOf(a))[0].const_int(),
+                    (*ctx_.ShapeOf(b))[0].const_int()};
   UOp sum = ctx_.Make(Op::MMA, reduce.dtype(), {a, b}, mma.ToArg(ctx_));
   if (!ranges.empty()) sum = ir::ReduceRanges(ctx_, Op::ADD, sum, ranges);
   // The result of the element's number, which is a constant once UPCAST ranges are copies.

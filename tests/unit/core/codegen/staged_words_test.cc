@@ -73,6 +73,39 @@ TEST(SharedRowsTest, CountsTheWordsOfABank) {
   EXPECT_EQ(codegen::WordsOfOneBank(std::vector<int64_t>{0, 32, 64, 1}), 3);
 }
 
+TEST(StagedWordsTest, WarpsLoadMatricesWithoutConflicts) {
+  for (const MatrixInstruction& i : NvidiaMatrixInstructions(89)) {
+    const auto dtype = [](DtypeNumber n) { return *ir::DtypeByWire(static_cast<uint64_t>(n)); };
+    for (const bool along_sum : {true, false}) {
+      if (!along_sum && ir::Bits(dtype(i.a)) != 16) continue;
+      UOpContext ctx;
+      Target target = TargetWith(i);
+      target.matrix_loads = true;
+      const Product product{.element = dtype(i.a),
+                            .sum = dtype(i.sum),
+                            .transpose_a = !along_sum,
+                            .transpose_b = along_sum};
+      const auto lowered = Lowered(ctx, product, target, PackedTiles());
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      int loads = 0;
+      for (const tests::SharedAccess& a : tests::SharedAccesses(ctx, lowered->linear, 32)) {
+        EXPECT_LE(a.words_of_one_bank, a.line.Is(Op::STORE) ? 2 : 1) << i.name;
+        EXPECT_FALSE(a.line.Is(Op::LOAD)) << i.name;
+        if (!a.line.Is(Op::MATRIX_LOAD)) continue;
+        ++loads;
+        EXPECT_EQ(a.line.ints()[1], along_sum ? 0 : 1);
+      }
+      EXPECT_EQ(loads, 2 + 2) << i.name;
+      for (UOp u : lowered->linear.srcs()) {
+        const UOp base = u.Is(Op::LOAD) ? ir::MaybeBaseOf(u.src(0).src(0)) : UOp();
+        if (base && base.Is(Op::PARAM)) {
+          EXPECT_EQ(u.src(0).arg().AsInt(), 4) << i.name;
+        }
+      }
+    }
+  }
+}
+
 TEST(StagedWordsTest, LanesOfNvidiaLoadWordsWithoutConflicts) {
   for (const MatrixInstruction& i : NvidiaMatrixInstructions(89)) {
     UOpContext ctx;
@@ -109,14 +142,17 @@ TEST(StagedWordsTest, ResultsAreThoseOfElements) {
   }
   for (const MatrixInstruction& i : instructions) {
     const auto dtype = [](DtypeNumber n) { return *ir::DtypeByWire(static_cast<uint64_t>(n)); };
-    for (const int64_t k : {64, 70, 45}) {
-      for (const bool transposed : {false, true}) {
+    for (const int64_t k : {70, 45}) {
+      for (const auto& [transposed, matrix_loads] :
+           {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
+        if (matrix_loads && !i.name.starts_with("mma")) continue;
         UOpContext ctx;
-        const int64_t m = 67, n = 45;
+        const int64_t m = transposed ? 68 : 67, n = transposed ? 45 : 46;
         const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, transposed, transposed,
                                                        dtype(i.a), dtype(i.b), dtype(i.sum));
         tests::CheckOptions check;
         check.target = TargetWith(i);
+        check.target.matrix_loads = matrix_loads;
         check.tolerance = ir::IsFloat(dtype(i.sum)) ? 2e-6 : 0;
         const std::vector<Opt> opts = PackedTiles();
         check.options.opts = &opts;
