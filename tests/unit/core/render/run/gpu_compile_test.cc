@@ -204,6 +204,7 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
         EXPECT_NE(compiled->find(kind), std::string::npos) << i.name;
       } else {
         EXPECT_NE(text->find("mma.sync"), std::string::npos) << i.name;
+        EXPECT_EQ(text->find("ldmatrix.sync") != std::string::npos, packed) << i.name;
       }
     }
   }
