@@ -169,8 +169,9 @@ class Online {
 
   // What replaces the maximum and the sums.
   ir::Substitution Results() {
-    std::vector<UOp> stages = {most_.stage};
-    for (const Sum& s : sums_) stages.push_back(s.state.stage);
+    std::vector<UOp> stages;
+    for (size_t i = sums_.size(); i-- > 0;) stages.push_back(sums_[i].state.stage);
+    stages.push_back(most_.stage);
     end_ = ir::End(ctx_, ctx_.Make(Op::GROUP, ir::Dtype::Void, stages), std::span<const UOp>(&block_, 1));
     const UOp most = After(most_);
     ir::Substitution out;
@@ -233,7 +234,7 @@ absl::flat_hash_map<uint32_t, UOp> StatesOf(const ir::UOpContext& ctx, UOp sink)
     if (ClosesStates(u)) group = u.src(0);
   }
   if (!group) return out;
-  for (UOp b : buffers) out[b.id()] = group.src(static_cast<size_t>(b.slot()));
+  for (UOp b : buffers) out[b.id()] = group.src(group.n_src() - 1 - static_cast<size_t>(b.slot()));
   return out;
 }
 

@@ -18,6 +18,9 @@
 //                                                       what the iteration before stored
 //   AFTER(BUFFER, END(GROUP(STAGE, ...), RANGE))        the state after the loop over blocks
 //
+// Slot k of n is the STAGE n - 1 - k of the GROUP. A state may use what states of lower slots held before the
+// iteration, so those are stored later.
+//
 // If all of a row is -inf, s_j - M is NaN, and so is every R_k with c_k > 0. Blocks compute with 0 for a
 // maximum so far of -inf, which makes their terms 0; the results become NaN at the end.
 //
