@@ -57,6 +57,8 @@ int Rank(OptKind kind) {
       return 13;
     case OptKind::kNoLocals:
       return 14;
+    case OptKind::kOnline:
+      return -1;
   }
   return 15;
 }
@@ -125,6 +127,7 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kSwap:  // of two axes
     case OptKind::kPadTo:
     case OptKind::kNoLocals:
+    case OptKind::kOnline:  // chosen by the heuristic only: it changes what the others count
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
