@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/kernel_check.h"
+#include "tests/support/lowered_run.h"
 
 namespace uopd {
 namespace {
@@ -151,6 +152,47 @@ TEST(OnlineTest, ASoftmaxTakesTwoPasses) {
     EXPECT_EQ(tests::CheckOpts(ctx, kernel, memory,
                                {{OptKind::kOnline, MaximumAxis(ctx, kernel), 8}}, 5e-6),
               "");
+  }
+}
+
+bool HasOnline(const codegen::LoweredKernel& kernel) {
+  return !kernel.applied.empty() && kernel.applied[0].kind == OptKind::kOnline;
+}
+
+// A CPU whose threads have no room for the scores of a row.
+TEST(OnlineTest, TheHeuristicCutsRowsThatDoNotFit) {
+  Target target = tests::WideTarget();
+  for (const auto& [bytes, online] : {std::pair<int64_t, bool>{7999, true}, {8000, false}}) {
+    const AttentionShape s{1, 5, 1000, 16};
+    target.private_bytes = bytes;
+    UOpContext ctx;
+    const UOp kernel = tests::AttentionKernel(ctx, s);
+    const auto lowered = codegen::Lower(ctx, kernel, target, {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(HasOnline(*lowered), online) << bytes;
+    tests::CheckOptions check;
+    check.target = target, check.language = tests::CompiledText::kLlvmIr, check.tolerance = 5e-6;
+    EXPECT_EQ(tests::CheckKernel(ctx, kernel, SampleMemory(s, true), check), "") << bytes;
+  }
+}
+
+// 48 KiB of shared memory: 1000 keys in blocks of some, and more keys than the memory has elements. The
+// interpreter reports races and accesses outside of arrays.
+TEST(OnlineTest, BlocksOfThreadsCutRowsThatDoNotFit) {
+  for (const bool shuffles : {false, true}) {
+    for (const AttentionShape& s : {AttentionShape{2, 7, 1000, 16}, {1, 2, 13001, 4},
+                                    {1, 9, 1000, 8, Dtype::F16, true}}) {
+      UOpContext ctx;
+      const UOp kernel = tests::AttentionKernel(ctx, s);
+      tests::CheckOptions check;
+      check.target = tests::BlockTarget(shuffles);
+      check.tolerance = Tolerance(s.dtype);
+      const auto lowered = codegen::Lower(ctx, kernel, check.target, {});
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      EXPECT_TRUE(HasOnline(*lowered)) << s.keys;
+      EXPECT_EQ(tests::CheckKernel(ctx, kernel, SampleMemory(s, true), check).substr(0, 300), "")
+          << s.keys;
+    }
   }
 }
 
