@@ -26,12 +26,13 @@ int64_t BlockOfRow(int64_t row, int64_t wanted) {
 
 }  // namespace
 
-std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
+std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink,
+                                            const Target& target) {
   const auto order = ir::Toposort(ctx, sink);
-  if (std::ranges::none_of(order, [](ir::UOp u) { return u.Is(ir::Op::STAGE); })) return std::nullopt;
+  if (std::ranges::none_of(order, [](ir::UOp u) { return u.Is(ir::Op::STAGE); }))
+    return std::nullopt;
   const int64_t bytes = StagedBytes(ctx, sink).thread_bytes;
-  const int64_t room =
-      target.blocks ? target.shared_bytes / kRowsOfABlock : target.private_bytes;
+  const int64_t room = target.blocks ? target.shared_bytes / kRowsOfABlock : target.private_bytes;
   const int64_t wanted = target.blocks ? kRowBlockInShared : kRowBlock;
   if (bytes <= room) return std::nullopt;
   const auto axes = Axes(ctx, sink);

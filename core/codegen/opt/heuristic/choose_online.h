@@ -17,6 +17,7 @@ struct OnlineRowChoice {
 };
 
 // Nothing if the arrays fit, or if ONLINE does not apply. Thread-safe for different contexts.
-std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
+std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink,
+                                            const Target& target);
 
 }  // namespace uopd::codegen
