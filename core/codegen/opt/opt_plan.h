@@ -158,6 +158,13 @@ class OptPlan {
   };
   ir::UOp MakeMma(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
                   const WarpRanges& warp, int64_t& next_id);
+  // In opt_staged_words.cc: an operand of a matrix instruction of a warp whose words the block stages. `value` is
+  // its element, `maybe_valid` the condition under which it is no padding.
+  ir::UOp StagedWords(ir::UOp value, ir::UOp maybe_valid, const Fragment& place, char own,
+                      size_t own_axis, std::span<const MadeAxis> made, const WarpRanges& warp,
+                      int64_t& next_id);
+  // Whether a load of u is packed.
+  bool IsPacked(ir::UOp u) const;
   // sink with the places in a matrix instruction as functions of the lane and the element.
   ir::UOp PlaceResults(ir::UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp);
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
@@ -201,6 +208,7 @@ class OptPlan {
   std::optional<MatrixInstruction> instruction_;
   size_t group_axis_ = 0;                    // of TC
   size_t rows_axis_ = 0, columns_axis_ = 0;  // of a TC of a warp
+  bool loads_words_ = true;  // operands are read as words where they lie so in memory (word_load.h)
   std::vector<Opt> opts_;
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis

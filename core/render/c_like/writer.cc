@@ -71,6 +71,7 @@ absl::Status CLikeWriter::Line(UOp u) {
     case Op::WMMA:
     case Op::WMMA_BLOCK:
     case Op::MMA:
+    case Op::MATRIX_LOAD:
       return OwnLine(u);
     default:
       return Alu(u);
