@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/attention_kernel.h"
 #include "tests/support/kernel_check.h"
+#include "tests/support/lowered_run.h"
 
 namespace uopd {
 namespace {
@@ -57,8 +58,11 @@ std::string CheckOnline(const AttentionShape& s, int64_t n, const std::vector<Op
 }
 
 TEST(OnlineTest, BlocksOfKeysKeepResults) {
-  for (const AttentionShape& s :
-       {AttentionShape{2, 3, 16, 5}, {1, 1, 7, 1}, {1, 5, 33, 3}, {2, 4, 100, 16}, {1, 9, 64, 33}}) {
+  for (const AttentionShape& s : {AttentionShape{2, 3, 16, 5},
+                                  {1, 1, 7, 1},
+                                  {1, 5, 33, 3},
+                                  {2, 4, 100, 16},
+                                  {1, 9, 64, 33}}) {
     for (const int64_t n : {1, 4, 6, 32}) {
       if (n >= s.keys) continue;
       for (const bool divided : {false, true}) {
@@ -72,7 +76,8 @@ TEST(OnlineTest, BlocksOfKeysKeepResults) {
 
 // Rows that the mask hides in part, in whole blocks, and completely: those are NaN, as in one pass.
 TEST(OnlineTest, MasksHideBlocks) {
-  for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{9, 12}, {12, 12}, {9, 5}, {20, 33}}) {
+  for (const auto& [queries, keys] :
+       {std::pair<int64_t, int64_t>{9, 12}, {12, 12}, {9, 5}, {20, 33}}) {
     for (const Dtype d : {Dtype::F32, Dtype::F64, Dtype::F16, Dtype::BF16}) {
       for (const int64_t n : {2, 4}) {
         const AttentionShape s{2, queries, keys, 8, d, true};
@@ -129,7 +134,8 @@ TEST(OnlineTest, OptsOfTheBlocksApply) {
                                          {{OptKind::kVector, 1, 4}},
                                          {{OptKind::kUpcast, 1, 5}, {OptKind::kVector, last, 8}},
                                          {{OptKind::kThread, 1, 2}, {OptKind::kUpcast, 1, 3}}};
-  std::vector<Opt> all = {{OptKind::kUpcast, 1, 6}, {OptKind::kVector, 2, 16}, {OptKind::kVector, last, 16}};
+  std::vector<Opt> all = {
+      {OptKind::kUpcast, 1, 6}, {OptKind::kVector, 2, 16}, {OptKind::kVector, last, 16}};
   for (const int axis : of_16) lists.push_back({{OptKind::kVector, axis, 8}});
   lists.push_back(all);
   for (const auto& opts : lists) {
@@ -154,6 +160,47 @@ TEST(OnlineTest, ASoftmaxTakesTwoPasses) {
   }
 }
 
+bool HasOnline(const codegen::LoweredKernel& kernel) {
+  return !kernel.applied.empty() && kernel.applied[0].kind == OptKind::kOnline;
+}
+
+// A CPU whose threads have no room for the scores of a row.
+TEST(OnlineTest, TheHeuristicCutsRowsThatDoNotFit) {
+  Target target = tests::WideTarget();
+  for (const auto& [bytes, online] : {std::pair<int64_t, bool>{7999, true}, {8000, false}}) {
+    const AttentionShape s{1, 5, 1000, 16};
+    target.private_bytes = bytes;
+    UOpContext ctx;
+    const UOp kernel = tests::AttentionKernel(ctx, s);
+    const auto lowered = codegen::Lower(ctx, kernel, target, {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(HasOnline(*lowered), online) << bytes;
+    tests::CheckOptions check;
+    check.target = target, check.language = tests::CompiledText::kLlvmIr, check.tolerance = 5e-6;
+    EXPECT_EQ(tests::CheckKernel(ctx, kernel, SampleMemory(s, true), check), "") << bytes;
+  }
+}
+
+// 48 KiB of shared memory: 1000 keys in blocks of some, and more keys than the memory has elements. The
+// interpreter reports races and accesses outside of arrays.
+TEST(OnlineTest, BlocksOfThreadsCutRowsThatDoNotFit) {
+  for (const bool shuffles : {false, true}) {
+    for (const AttentionShape& s :
+         {AttentionShape{2, 7, 1000, 16}, {1, 2, 13001, 4}, {1, 9, 1000, 8, Dtype::F16, true}}) {
+      UOpContext ctx;
+      const UOp kernel = tests::AttentionKernel(ctx, s);
+      tests::CheckOptions check;
+      check.target = tests::BlockTarget(shuffles);
+      check.tolerance = Tolerance(s.dtype);
+      const auto lowered = codegen::Lower(ctx, kernel, check.target, {});
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      EXPECT_TRUE(HasOnline(*lowered)) << s.keys;
+      EXPECT_EQ(tests::CheckKernel(ctx, kernel, SampleMemory(s, true), check).substr(0, 300), "")
+          << s.keys;
+    }
+  }
+}
+
 TEST(OnlineTest, WhatItDoesNotFitIsRefused) {
   UOpContext ctx;
   const Target target;
@@ -167,12 +214,14 @@ TEST(OnlineTest, WhatItDoesNotFitIsRefused) {
   const Opt online{OptKind::kOnline, axis, 4};
   EXPECT_EQ(refused(kernel, {online}), "");
   EXPECT_NE(refused(kernel, {online, online}).find("ONLINE comes before"), std::string::npos);
-  EXPECT_NE(refused(kernel, {{OptKind::kOnline, axis, 16}}).find("the whole axis"), std::string::npos);
+  EXPECT_NE(refused(kernel, {{OptKind::kOnline, axis, 16}}).find("the whole axis"),
+            std::string::npos);
   EXPECT_NE(refused(kernel, {{OptKind::kOnline, 0, 2}}).find("not that of one maximum"),
             std::string::npos);
   // A product of the row needs no maximum.
-  EXPECT_NE(refused(tests::ProductKernel(ctx, s), {{OptKind::kOnline, 3, 4}}).find("not that of one"),
-            std::string::npos);
+  EXPECT_NE(
+      refused(tests::ProductKernel(ctx, s), {{OptKind::kOnline, 3, 4}}).find("not that of one"),
+      std::string::npos);
   AttentionShape symbolic = s;
   symbolic.symbolic = true;
   EXPECT_NE(refused(tests::AttentionKernel(ctx, symbolic), {online}).find("symbolic size"),
