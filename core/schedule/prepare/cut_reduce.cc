@@ -6,17 +6,15 @@
 #include "core/ir/shape.h"
 
 namespace uopd::schedule {
-namespace {
-
 using ir::Dims;
 using ir::Op;
 using ir::UOp;
 using ir::UOpContext;
 
-// x with `size` elements along the axis, of which those that x does not have are the identity element of the op.
 UOp PadForReduce(UOpContext& ctx, Op op, UOp x, size_t axis, int64_t size) {
   Dims dims = *ir::StaticDims(*ctx.ShapeOf(x));
   const int64_t before = dims[axis];
+  if (before == size) return x;
   dims[axis] = size;
   const UOp shape = ir::ShapeArg(ctx, dims);
   const UOp padded = ir::Pad(ctx, x, ir::ShapeArg(ctx, Dims(dims.size(), 0)), shape);
@@ -28,16 +26,13 @@ UOp PadForReduce(UOpContext& ctx, Op op, UOp x, size_t axis, int64_t size) {
   return ir::Where(ctx, ir::Lt(ctx, place, ctx.Int(ir::Dtype::I64, before)), padded, neutral);
 }
 
-}  // namespace
-
 UOp CutReduce(UOpContext& ctx, UOp u, const Cut& cut, bool keeps_result) {
   const Op op = u.reduce_op();
   UOp x = u.src(0);
   const bool small = ir::IsFloat(x.dtype()) && ir::Bits(x.dtype()) < 32;
   if (small && op != Op::MAX) x = ir::Cast(ctx, x, ir::Dtype::F32);
   Dims split = *ir::StaticDims(*ctx.ShapeOf(x));
-  if (split[cut.axis] != cut.chunks * cut.size)
-    x = PadForReduce(ctx, op, x, cut.axis, cut.chunks * cut.size);
+  x = PadForReduce(ctx, op, x, cut.axis, cut.chunks * cut.size);
   const auto at = static_cast<std::ptrdiff_t>(cut.axis);
   split[cut.axis] = cut.size;
   split.insert(split.begin() + at, cut.chunks);

@@ -20,4 +20,8 @@ struct Cut {
 // REQUIRES: the source of u has constant dimensions, and u reduces the axis.
 ir::UOp CutReduce(ir::UOpContext& ctx, ir::UOp u, const Cut& cut, bool keeps_result);
 
+// x with `size` elements along the axis; those that x does not have are the identity element of the reduction op.
+// REQUIRES: x has constant dimensions, and at most `size` elements along the axis.
+ir::UOp PadForReduce(ir::UOpContext& ctx, ir::Op op, ir::UOp x, size_t axis, int64_t size);
+
 }  // namespace uopd::schedule

@@ -9,6 +9,7 @@
 #include "core/schedule/prepare/cut_reduce.h"
 #include "core/schedule/prepare/split_for_blocks.h"
 #include "core/schedule/prepare/split_reduce.h"
+#include "core/schedule/prepare/split_scan.h"
 
 namespace uopd::schedule {
 namespace {
@@ -123,6 +124,9 @@ UOp Prepare(UOpContext& ctx, Accesses& accesses, const std::vector<UOp>& order,
       made = srcs[0];
     } else if (made.Is(Op::REDUCE) && !(counting && made.reduce_op() == Op::ADD)) {
       made = SplitReduce(ctx, accesses, made, options, spread[u.id()]);
+    } else if (const KernelLimits& limits = options.LimitsFor(made);
+               made.Is(Op::SCAN) && limits.units > 0) {
+      made = SplitScan(ctx, made, limits);
     } else if (made.Is(Op::STACK) && u.dtype() != ir::Dtype::Index) {
       made = SplitStack(ctx, made, stack);
     }

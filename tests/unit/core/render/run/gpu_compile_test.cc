@@ -51,8 +51,9 @@ UOp Convert(UOpContext& ctx, Dtype from, Dtype to) {
 UOp Elementwise(UOpContext& ctx, Dtype d, Op op) {
   tests::KernelBuilder b(ctx);
   const UOp i = b.Loop(4096);
-  const UOp x = b.Load(b.Buffer(1, d, 4096), i), y = b.Load(b.Buffer(2, d, 4096), i);
-  return b.Kernel({b.StoreLoops(b.Buffer(0, d, 4096), i, ir::Alu(ctx, op, {x, y}), {i})});
+  std::vector<UOp> x = {b.Load(b.Buffer(1, d, 4096), i)};
+  if (!ir::IsUnary(op)) x.push_back(b.Load(b.Buffer(2, d, 4096), i));
+  return b.Kernel({b.StoreLoops(b.Buffer(0, d, 4096), i, ir::Alu(ctx, op, x), {i})});
 }
 
 UOp Sum(UOpContext& ctx, Dtype d, int64_t n) {
@@ -84,6 +85,10 @@ std::vector<Sample> Samples() {
       {"mod_i64", [](UOpContext& c) { return Elementwise(c, Dtype::I64, Op::FLOORMOD); }},
       {"max_f16", [](UOpContext& c) { return Elementwise(c, Dtype::F16, Op::MAX); }},
       {"pow", [](UOpContext& c) { return Elementwise(c, Dtype::F32, Op::POW); }},
+      {"exp2_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::EXP2); }, true},
+      {"log2_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::LOG2); }, true},
+      {"sin_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::SIN); }, true},
+      {"pow_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::POW); }, true},
       {"add_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::ADD); }, true},
       {"and_bool", [](UOpContext& c) { return Elementwise(c, Dtype::Bool, Op::AND); }}};
   for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::F8E4M3, Dtype::F8E5M2}) {
