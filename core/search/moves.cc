@@ -25,8 +25,9 @@ constexpr int kMaxPrefetched = 3;    // only the first loads are tried with PREF
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
 constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 
-// All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies that each of them computes,
-// so that neighbouring threads access neighbouring elements; PADTO comes first, so that the others divide the axis.
+// All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies
+// that each of them computes, so that neighbouring threads access neighbouring elements; PADTO comes before both, so
+// that the others divide the axis.
 constexpr std::array kOrder{
     OptKind::kOnline,   OptKind::kThread,     OptKind::kPadTo,    OptKind::kNoLocals,
     OptKind::kVector,   OptKind::kTensorCore, OptKind::kLocal,    OptKind::kGroup,
@@ -106,15 +107,9 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
-<<<<<<< HEAD
-    case OptKind::kSwap:  // of two axes
-    case OptKind::kPadTo:
-    case OptKind::kNoLocals:
-    case OptKind::kOnline:  // chosen by the heuristic only: it changes what the others count
-=======
     case OptKind::kSwap:      // of two axes
     case OptKind::kNoLocals:  // of none
->>>>>>> splitk
+    case OptKind::kOnline:    // chosen by the heuristic only: it changes what the others count
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
