@@ -25,12 +25,14 @@ constexpr int kMaxPrefetched = 3;    // only the first loads are tried with PREF
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
 constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 
-// All kinds in canonical order. On targets with blocks, threads come before the copies that each of them computes,
-// so that neighbouring threads access neighbouring elements; PADTO comes first, so that the others divide the axis.
+// All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies
+// that each of them computes, so that neighbouring threads access neighbouring elements; PADTO comes before both, so
+// that the others divide the axis.
 constexpr std::array kOrder{
-    OptKind::kThread, OptKind::kPadTo, OptKind::kNoLocals, OptKind::kVector,   OptKind::kTensorCore,
-    OptKind::kLocal,  OptKind::kGroup, OptKind::kGroupTop, OptKind::kUpcast,   OptKind::kUnroll,
-    OptKind::kBlock,  OptKind::kPack,  OptKind::kStream,   OptKind::kPrefetch, OptKind::kSwap};
+    OptKind::kOnline,   OptKind::kThread,     OptKind::kPadTo,    OptKind::kNoLocals,
+    OptKind::kVector,   OptKind::kTensorCore, OptKind::kLocal,    OptKind::kGroup,
+    OptKind::kGroupTop, OptKind::kUpcast,     OptKind::kUnroll,   OptKind::kBlock,
+    OptKind::kPack,     OptKind::kStream,     OptKind::kPrefetch, OptKind::kSwap};
 
 std::ptrdiff_t Rank(OptKind kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); }
 
@@ -107,6 +109,7 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kPrefetch:
     case OptKind::kSwap:      // of two axes
     case OptKind::kNoLocals:  // of none
+    case OptKind::kOnline:    // chosen by the heuristic only: it changes what the others count
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
