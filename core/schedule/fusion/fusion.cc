@@ -36,7 +36,7 @@ class Fuser {
         options_(options),
         f_(f),
         new_roots_(ctx, accesses, *options.constraints, f),
-        sharing_(f),
+        sharing_(f, options),
         costs_(ctx, f, picked_, options),
         staging_(ctx, f, picked_, options) {}
 

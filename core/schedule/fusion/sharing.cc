@@ -77,11 +77,19 @@ bool Sharing::MayScan(const Root& root, UOp value) const {
   return !root.scanned && root.axes.empty() && (root.staged_ranges & UsedRanges::Bit(range)) == 0;
 }
 
+bool Sharing::IsScannedInBlocks(const Root& root, uint32_t r, const Candidate& c) const {
+  if (!root.scanned || c.value.Is(ir::Op::SCAN)) return false;
+  if (options_.limits[static_cast<size_t>(c.device)].units == 0) return false;
+  return std::ranges::any_of(c.demands,
+                             [&](const Candidate::Use& use) { return use.demand->root == r; });
+}
+
 bool Sharing::Fits(uint32_t r, const Candidate& c) {
   const Root& root = f_.roots[r];
   if (root.alone || root.is_copy || root.device != c.device || root.outputs.size() >= kMaxOutputs)
     return false;
   if (root.part != c.part || !SameSpace(root, c.shape) || !MayScan(root, c.value)) return false;
+  if (IsScannedInBlocks(root, r, c)) return false;
   if (std::find(c.followers.begin(), c.followers.end(), r) != c.followers.end()) return false;
   for (const Output& out : root.outputs) {
     if (out.storage == c.storage) return false;

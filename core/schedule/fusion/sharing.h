@@ -37,7 +37,7 @@ struct Candidate {
 
 class Sharing {
  public:
-  explicit Sharing(Fusion& fusion) : f_(fusion) {}
+  Sharing(Fusion& fusion, const FusionOptions& options) : f_(fusion), options_(options) {}
 
   // The root to join: a root that demands the candidate, else a root with a load or reduction in
   // common. -1: none.
@@ -56,12 +56,16 @@ class Sharing {
   // False if the value is a running sum along another loop than those that the root has already, or
   // along a loop that cannot be the innermost one.
   bool MayScan(const Root& root, ir::UOp value) const;
+  // True if the root computes running sums of the candidate on a device that runs blocks. One thread computes the
+  // running sums of a row, so what they are computed from has a kernel of its own.
+  bool IsScannedInBlocks(const Root& root, uint32_t r, const Candidate& c) const;
   bool IsWhole(const Demand& d, const Root& root, ir::Shape shape) const;
   bool Leads(Roots from, uint32_t to);
   Roots ConsumersOf(const Candidate& c, uint32_t except) const;
   uint64_t SpaceKey(const Candidate& c) const;
 
   Fusion& f_;
+  const FusionOptions& options_;
   std::vector<uint32_t> seen_in_;  // by root: number of the last search (Leads) that visited it
   uint32_t searches_ = 0;
   absl::flat_hash_map<int32_t, Roots> by_part_;

@@ -124,9 +124,14 @@ UOp Prepare(UOpContext& ctx, Accesses& accesses, const std::vector<UOp>& order,
       made = srcs[0];
     } else if (made.Is(Op::REDUCE) && !(counting && made.reduce_op() == Op::ADD)) {
       made = SplitReduce(ctx, accesses, made, options, spread[u.id()]);
-    } else if (const KernelLimits& limits = options.LimitsFor(made);
-               made.Is(Op::SCAN) && limits.units > 0) {
-      made = SplitScan(ctx, made, limits);
+    } else if (made.Is(Op::SCAN)) {
+      const KernelLimits& limits = options.LimitsFor(made);
+      if (limits.units > 0) made = SplitScan(ctx, made, limits);
+    } else if (made.Is(Op::STORE) && u.src(1).Is(Op::SCAN) && srcs[1].Is(Op::RESHAPE)) {
+      // Cut running sums are stored by the kernel that computes them, into a view of the target.
+      const UOp scan = srcs[1].src(0);
+      const UOp target = ir::Reshape(ctx, srcs[0], ir::ShapeArg(ctx, *ctx.ShapeOf(scan)));
+      made = ctx.Make(Op::STORE, u.dtype(), {target, scan}, u.arg(), u.tag());
     } else if (made.Is(Op::STACK) && u.dtype() != ir::Dtype::Index) {
       made = SplitStack(ctx, made, stack);
     }

@@ -36,6 +36,8 @@ TEST(SplitScanTest, OneLongRowIsThreeKernels) {
   for (const Dtype dtype : {Dtype::F32, Dtype::F64, Dtype::I32, Dtype::I64}) {
     const test::BlocksRun run = ScanOf(Op::ADD, {1 << 16}, 0, dtype);
     EXPECT_EQ(run.blocks.size(), 3u);
+    EXPECT_GE(run.blocks[0], 4);  // sums of chunks
+    EXPECT_EQ(run.blocks[1], 1);  // their running sums
     EXPECT_EQ(test::Difference(run), "");
   }
 }
@@ -61,6 +63,17 @@ TEST(SplitScanTest, RowsAndColumns) {
     EXPECT_EQ(run.blocks.size(), 3u);
     EXPECT_EQ(test::Difference(run), "");
   }
+}
+
+TEST(SplitScanTest, InPlace) {
+  const auto run = test::RunForBlocks(
+      [](ir::UOpContext& ctx, GraphBuilder& g) {
+        const UOp x = g.Input({8192}, Dtype::I32);
+        g.Assign(x, ir::Scan(ctx, Op::ADD, x, 0));
+      },
+      tests::BlockTarget(true));
+  ASSERT_TRUE(run.ok()) << StatusText(run.status());
+  EXPECT_EQ(test::Difference(*run), "");
 }
 
 // The totals of the chunks of a very long row are cut again.
