@@ -57,8 +57,10 @@ int Rank(OptKind kind) {
       return 13;
     case OptKind::kNoLocals:
       return 14;
+    case OptKind::kPipeline:
+      return 15;
   }
-  return 15;
+  return 16;
 }
 
 // The amounts to try for an opt of this kind on this axis.
@@ -119,6 +121,9 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kGroupTop:
       if (target.blocks && axis.is_reduce) out.assign({4, 8, 16, 32, 64, 256});
       break;
+    case OptKind::kPipeline:
+      if (target.async_copies && axis.is_reduce) out.assign({2, 3, 4});
+      return out;           // parts of arrays, not of the axis
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
@@ -184,7 +189,7 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
   for (OptKind kind : {OptKind::kVector, OptKind::kTensorCore, OptKind::kUpcast, OptKind::kUnroll,
-                       OptKind::kThread, OptKind::kBlock}) {
+                       OptKind::kThread, OptKind::kBlock, OptKind::kPipeline}) {
     for (int axis = 0; axis < count; ++axis) {
       const auto here = std::find_if(
           opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });

@@ -13,6 +13,7 @@ namespace uopd::codegen {
 namespace {
 
 constexpr int64_t kCopied = 32;        // steps of the sum that are copied at a time
+constexpr int64_t kPipelineParts = 4;  // of the shared arrays, at most
 constexpr double kTensorLanes = 1024;  // multiply-adds of 16 bits of a processor in a cycle
 constexpr double kLoadCycles =
     0.06;  // to load an element from shared memory, and for its part of a word
@@ -65,7 +66,13 @@ bool BlockHeuristic::AddWarpTile(const Product& p) {
            add(OptKind::kLocal, n, shape->warps_n) &&
            Add(OptKind::kBlock, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
            AddPacks(p);
-    if (fits) return true;
+    if (!fits) continue;
+    // Two blocks of a processor shall have room for their arrays.
+    for (int64_t parts = kPipelineParts; target_.async_copies && parts > 1; --parts) {
+      if (plan_.SharedBytes() * parts > target_.shared_bytes / 2) continue;
+      if (Add(OptKind::kPipeline, p.k, parts)) break;
+    }
+    return true;
   }
   Restart();
   return false;
