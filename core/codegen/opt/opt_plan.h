@@ -55,6 +55,8 @@ class OptPlan {
     return instruction_ ? &*instruction_ : nullptr;
   }
 
+  // Bytes of the arrays that a block shares, on a target with blocks: one part of a PIPELINE. Builds the kernel.
+  int64_t SharedBytes();
   // Of a TC by an instruction of a warp: the axes of its rows and of its columns.
   size_t rows_axis() const { return rows_axis_; }
   size_t columns_axis() const { return columns_axis_; }

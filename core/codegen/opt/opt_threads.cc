@@ -148,6 +148,11 @@ bool OptPlan::MayBeGrid(size_t axis) const {
   return true;
 }
 
+int64_t OptPlan::SharedBytes() {
+  const auto mapped = MapThreads(ctx_, Make(), target_);
+  return mapped.ok() ? StagedBytes(ctx_, mapped->sink).shared_bytes : 0;
+}
+
 std::string OptPlan::BlockTooLarge(UOp made) const {
   const auto mapped = MapThreads(ctx_, made, target_);
   if (!mapped.ok()) return StatusText(mapped.status());
