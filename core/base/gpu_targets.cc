@@ -54,6 +54,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     out.format = CodeFormat::kCudaC;
     out.matrix_instructions = NvidiaMatrixInstructions(chip->capability);
     out.matrix_loads = chip->capability >= 75;
+    out.async_copies = chip->capability >= 80;
   } else if (arch.starts_with("gfx")) {
     out.kind = "hip";
     out.format = CodeFormat::kHipC;

@@ -47,9 +47,10 @@ enum class OptKind : uint8_t {
   kSwap,
   kPadTo,
   kNoLocals,
-  kOnline
+  kOnline,
+  kPipeline
 };
-inline constexpr int kOptKinds = 16;
+inline constexpr int kOptKinds = 17;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;
@@ -89,7 +90,7 @@ struct LoweredKernel {
 
 // Version of the output of Lower; part of the environment key of cached kernels. Raise it with
 // every change of that output.
-inline constexpr int kCodegenVersion = 18;
+inline constexpr int kCodegenVersion = 19;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kKernel). INVALID_ARGUMENT if an opt of
 // Options::opts does not apply, UNIMPLEMENTED if the target lacks a dtype.

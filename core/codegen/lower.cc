@@ -13,6 +13,7 @@
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/map_threads.h"
+#include "core/codegen/passes/blocks/pipeline.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise/linearise.h"
 #include "core/codegen/passes/polls.h"
@@ -197,6 +198,9 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
+  for (const Opt& o : out.applied) {
+    if (o.kind == OptKind::kPipeline) linear = Pipeline(ctx, linear, o.amount);
+  }
   linear = LowerIndex(ctx, linear, target);
   UOPD_TRY(check());
   UOPD_TRY(CheckDtypes(linear, target));

@@ -35,6 +35,11 @@ class Runner {
       for (at_[1] = 0; at_[1] < arguments_.grid[1]; ++at_[1]) {
         for (at_[0] = 0; at_[0] < arguments_.grid[0]; ++at_[0], ++number) {
           if (Stopped()) return absl::OkStatus();
+          // Copies that nobody waited for are over.
+          for (const auto& group : groups_) memory_.Land(group);
+          memory_.Land(copies_);
+          groups_.clear();
+          copies_.clear();
           memory_.BeginBlock(number);
           UOPD_TRY(RunBlock());
         }
@@ -153,6 +158,18 @@ class Runner {
         return Shuffle(in, lanes);
       case Kind::kMma:
         return WarpMma(in);
+      case Kind::kAsyncCopy:
+        return AsyncCopy(in);
+      case Kind::kAsyncCommit:
+        groups_.emplace_back();
+        groups_.back().swap(copies_);
+        return absl::OkStatus();
+      case Kind::kAsyncWait:
+        while (groups_.size() > static_cast<size_t>(in.number)) {
+          memory_.Land(groups_.front());
+          groups_.erase(groups_.begin());
+        }
+        return absl::OkStatus();
       case Kind::kMatrixLoad:
         return MatrixLoad(in);
       case Kind::kLoad:
@@ -289,6 +306,25 @@ class Runner {
     }
   }
 
+  // The elements get their values now, but until the wait nobody may access them.
+  absl::Status AsyncCopy(const Instruction& in) {
+    std::vector<Value> values(threads_), passes(threads_);
+    for (int64_t lane = 0; lane < in.number; ++lane) {
+      Access to = AccessOf(in, static_cast<size_t>(lane)), from = to;
+      from.array = in.from_array;
+      from.index = Register(in.from[0]);
+      from.maybe_gates = passes.data();
+      for (size_t t = 0; t < threads_; ++t)
+        passes[t].i = to.Passes(t) && (!in.from_gated || Register(in.from[1])[t].i != 0) ? 1 : 0;
+      if (const auto fault = memory_.MaybeLoad(from, values.data()))
+        return Report(in, fault->thread, fault->what);
+      if (const auto fault = memory_.MaybeStore(to, values.data()))
+        return Report(in, fault->thread, fault->what);
+      memory_.Send(to, copies_);
+    }
+    return absl::OkStatus();
+  }
+
   // Lane i of a warp gives the address of four words, which are row i % 8 of matrix i / 8. Lane i gets word i % 4 of
   // row i / 4 of each matrix; transposed, it gets elements 2 (i % 4) and 2 (i % 4) + 1 of column i / 4.
   absl::Status MatrixLoad(const Instruction& in) {
@@ -380,6 +416,9 @@ class Runner {
     return absl::OkStatus();
   }
 
+  // Copies that are on their way: those of the groups, the oldest first, and those of no group yet.
+  std::vector<std::vector<Memory::Copied>> groups_;
+  std::vector<Memory::Copied> copies_;
   const Program& program_;
   const LaunchArguments& arguments_;
   const size_t threads_;

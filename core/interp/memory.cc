@@ -119,6 +119,7 @@ size_t Memory::LoadShared(Place& place, const Access& a, Value* out) {
     const auto element = static_cast<size_t>(a.Element(k));
     SharedShadow& shadow = place.shared_shadows[element];
     const int64_t me = LaunchId(a.first + k);
+    if (shadow.on_its_way) return k;
     if (!Stored(shadow) || (shadow.writer != me && IsFresh(shadow))) return k;
     if (shadow.read != epoch_) shadow.reader = kNobody;
     shadow.reader = shadow.reader == kNobody || shadow.reader == me ? me : kSeveral;
@@ -135,6 +136,7 @@ size_t Memory::StoreShared(Place& place, const Access& a, const Value* values) {
     const auto element = static_cast<size_t>(a.Element(k));
     SharedShadow& shadow = place.shared_shadows[element];
     const int64_t me = LaunchId(a.first + k);
+    if (shadow.on_its_way) return k;
     if (shadow.written == epoch_ && shadow.writer != me) return k;
     if (shadow.read == epoch_ && shadow.reader != me) return k;
     shadow.writer = me;
@@ -142,6 +144,24 @@ size_t Memory::StoreShared(Place& place, const Access& a, const Value* values) {
     place.values[element] = values[k];
   }
   return a.n;
+}
+
+void Memory::Send(const Access& a, std::vector<Copied>& copies) {
+  Place& place = places_[a.array];
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) continue;
+    const auto element = static_cast<size_t>(a.Element(k));
+    place.shared_shadows[element].on_its_way = true;
+    copies.push_back({a.array, element});
+  }
+}
+
+void Memory::Land(const std::vector<Copied>& copies) {
+  for (const Copied& c : copies) {
+    SharedShadow& shadow = places_[c.array].shared_shadows[c.element];
+    shadow.on_its_way = false;
+    shadow.written = epoch_;
+  }
 }
 
 size_t Memory::LoadPrivate(Place& place, const Access& a, Value* out) {
@@ -219,6 +239,8 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
   const auto at = static_cast<size_t>(element);
   if (place.space == AddrSpace::REG) return out + " of an array, which it has not stored";
+  if (place.space == AddrSpace::LOCAL && place.shared_shadows[at].on_its_way)
+    return out + " of a shared array, to which a copy is on its way";
   if (place.space == AddrSpace::LOCAL && !Stored(place.shared_shadows[at]))
     return out + " of a shared array, which no thread has stored";
   const int64_t writer = place.space == AddrSpace::LOCAL ? place.shared_shadows[at].writer
@@ -233,6 +255,7 @@ std::string Memory::StoreFault(const Place& place, int64_t element, size_t threa
   int64_t writer = kNobody, reader = kNobody;
   if (place.space == AddrSpace::LOCAL) {
     const SharedShadow& shadow = place.shared_shadows[at];
+    if (shadow.on_its_way) return out + ", to which a copy is on its way";
     if (shadow.written == epoch_) writer = shadow.writer;
     if (shadow.read == epoch_) reader = shadow.reader;
   } else {

@@ -46,6 +46,15 @@ class Memory {
   std::optional<Fault> MaybeLoad(const Access& access, Value* out);
   std::optional<Fault> MaybeStore(const Access& access, const Value* values);
 
+  // Copies that run while the threads go on (ASYNC_COPY). Send notes that what the access has just stored is on its
+  // way: nobody may access it. Land: it is there, as if the threads had stored it now.
+  struct Copied {
+    uint32_t array;
+    size_t element;
+  };
+  void Send(const Access& access, std::vector<Copied>& copies);
+  void Land(const std::vector<Copied>& copies);
+
  private:
   static constexpr int64_t kNobody = -1, kSeveral = -2;
   // Who accessed an element of a buffer: numbers of threads in the launch. Nothing orders such accesses.
@@ -56,6 +65,7 @@ class Memory {
   struct SharedShadow {
     int64_t writer = kNobody, reader = kNobody;
     int64_t written = 0, read = 0;
+    bool on_its_way = false;  // a copy that nobody has waited for
   };
   struct Place {
     ir::AddrSpace space = ir::AddrSpace::GLOBAL;

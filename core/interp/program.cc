@@ -36,7 +36,7 @@ class ProgramMaker {
     if (!open_.empty()) return absl::InvalidArgumentError("a RANGE has no END");
     out_.stored_.resize(out_.arrays_.size());
     for (const Instruction& in : out_.instructions_) {
-      if (in.kind == Kind::kStore) out_.stored_[in.array] = true;
+      if (in.kind == Kind::kStore || in.kind == Kind::kAsyncCopy) out_.stored_[in.array] = true;
       if (in.kind == Kind::kWmmaBlock) out_.stored_[in.arrays[0]] = true;
     }
     return std::move(out_);
@@ -226,6 +226,26 @@ class ProgramMaker {
         in.kind = Kind::kMatrixLoad;
         in.numbers.assign(u.ints().begin(), u.ints().end());
         UOPD_TRY(AddIndex(in, u.src(0)));
+        break;
+      case Op::ASYNC_COPY: {
+        in.kind = Kind::kAsyncCopy;
+        UOPD_TRY(AddIndex(in, u.src(1)));
+        if (in.gated) UOPD_TRY(AddSources(in, u.src(1).srcs().subspan(2, 1)));
+        in.from = std::move(in.src);
+        in.from_array = in.array;
+        in.from_gated = in.gated;
+        in.src.clear();
+        in.src_dtypes.clear();
+        UOPD_TRY(AddIndex(in, u.src(0)));
+        if (in.gated) UOPD_TRY(AddSources(in, u.src(0).srcs().subspan(2, 1)));
+        break;
+      }
+      case Op::ASYNC_COMMIT:
+        in.kind = Kind::kAsyncCommit;
+        break;
+      case Op::ASYNC_WAIT:
+        in.kind = Kind::kAsyncWait;
+        in.number = u.arg().AsInt();
         break;
       case Op::WMMA:
         in.numbers.assign(u.ints().begin(), u.ints().end());

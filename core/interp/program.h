@@ -48,7 +48,10 @@ enum class Kind : uint8_t {
   kBarrier,
   kWmmaBlock,
   kMma,
-  kMatrixLoad
+  kMatrixLoad,
+  kAsyncCopy,
+  kAsyncCommit,
+  kAsyncWait
 };
 
 struct Instruction {
@@ -70,6 +73,10 @@ struct Instruction {
   std::vector<int64_t>
       numbers;  // of SPECIAL: axis type, dimension; of WMMA_BLOCK, MATRIX_LOAD: its arg
   std::vector<uint32_t> arrays;  // of WMMA_BLOCK: sums, rows, columns
+  // Of ASYNC_COPY: `src` and `array` are the target's, these the source's.
+  std::vector<Operand> from;
+  uint32_t from_array = 0;
+  bool from_gated = false;
 };
 
 struct Array {

@@ -28,11 +28,12 @@ constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 // All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies
 // that each of them computes, so that neighbouring threads access neighbouring elements; PADTO comes before both, so
 // that the others divide the axis.
-constexpr std::array kOrder{
-    OptKind::kOnline,   OptKind::kThread,     OptKind::kPadTo,    OptKind::kNoLocals,
-    OptKind::kVector,   OptKind::kTensorCore, OptKind::kLocal,    OptKind::kGroup,
-    OptKind::kGroupTop, OptKind::kUpcast,     OptKind::kUnroll,   OptKind::kBlock,
-    OptKind::kPack,     OptKind::kStream,     OptKind::kPrefetch, OptKind::kSwap};
+constexpr std::array kOrder{OptKind::kOnline,   OptKind::kThread,  OptKind::kPadTo,
+                            OptKind::kNoLocals, OptKind::kVector,  OptKind::kTensorCore,
+                            OptKind::kLocal,    OptKind::kGroup,   OptKind::kGroupTop,
+                            OptKind::kUpcast,   OptKind::kUnroll,  OptKind::kBlock,
+                            OptKind::kPack,     OptKind::kStream,  OptKind::kPrefetch,
+                            OptKind::kSwap,     OptKind::kPipeline};
 
 std::ptrdiff_t Rank(OptKind kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); }
 
@@ -103,7 +104,10 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
         const bool fits = target.blocks && axis.size > 1 && axis.size % n != 0;
         if (fits && (axis.size + n - 1) / n * n < kMostPadding * axis.size) out.push_back(n);
       }
-      return out;           // not a part of the axis
+      return out;  // not a part of the axis
+    case OptKind::kPipeline:
+      if (target.async_copies && axis.is_reduce) out.assign({2, 3, 4});
+      return out;           // parts of arrays, not of the axis
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
@@ -192,7 +196,7 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
   for (OptKind kind : {OptKind::kVector, OptKind::kTensorCore, OptKind::kUpcast, OptKind::kUnroll,
                        OptKind::kThread, OptKind::kBlock, OptKind::kLocal, OptKind::kGroup,
-                       OptKind::kGroupTop, OptKind::kPadTo}) {
+                       OptKind::kGroupTop, OptKind::kPadTo, OptKind::kPipeline}) {
     for (int axis = 0; axis < count; ++axis) {
       const auto here = std::find_if(
           opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });

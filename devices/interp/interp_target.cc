@@ -9,7 +9,7 @@
 
 namespace uopd::devices::interp {
 
-InterpShape NvidiaShape() { return {32, NvidiaMatrixInstructions(80), 48 << 10, true}; }
+InterpShape NvidiaShape() { return {32, NvidiaMatrixInstructions(80), 48 << 10, true, true}; }
 
 InterpShape AmdShape() { return {64, AmdMatrixInstructions("gfx90a"), 64 << 10}; }
 
@@ -21,6 +21,7 @@ Target InterpTarget(const InterpShape& shape) {
   out.format = CodeFormat::kLinear;
   out.matrix_instructions = shape.matrix_instructions;
   out.matrix_loads = shape.matrix_loads;
+  out.async_copies = shape.async_copies;
   out.blocks = true;
   out.shuffles = true;
   out.narrow_index = true;

@@ -13,6 +13,7 @@ struct InterpShape {
   std::vector<MatrixInstruction> matrix_instructions;
   int64_t shared_bytes = 48 << 10;  // of one block
   bool matrix_loads = false;        // Target::matrix_loads
+  bool async_copies = false;        // Target::async_copies
 };
 
 // Warps of 32 lanes and the matrix instructions of sm_80.

@@ -34,6 +34,7 @@ Target BlockTarget(bool shuffles) {
   out.blocks = true;
   out.shuffles = shuffles;
   out.narrow_index = true;
+  out.matrix_loads = out.async_copies = true;
   out.warp_lanes = 32;
   out.units = 4;
   out.vector_bytes = 16;

@@ -170,14 +170,16 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  constexpr OptKind kWhole[] = {OptKind::kPack, OptKind::kStream,   OptKind::kPrefetch,
-                                OptKind::kSwap, OptKind::kNoLocals, OptKind::kOnline};
+  constexpr OptKind kWhole[] = {OptKind::kPack,    OptKind::kStream,   OptKind::kPrefetch,
+                                OptKind::kSwap,    OptKind::kNoLocals, OptKind::kOnline,
+                                OptKind::kPipeline};
   const bool splits = std::ranges::find(kWhole, opt.kind) == std::end(kWhole);
   const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
   const bool threaded = threaded_;
   const size_t packed = packed_.size();
   const std::optional<MatrixInstruction> instruction = instruction_;
+  const int64_t parts = parts_;
   // TC of a warp splits three axes.
   const std::vector<Axis> all = opt.kind == OptKind::kTensorCore ? axes_ : std::vector<Axis>();
   absl::Status status = opt.kind == OptKind::kPack         ? Pack(opt)
@@ -187,6 +189,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kSwap       ? Swap(opt)
                         : opt.kind == OptKind::kNoLocals   ? NoLocals(opt)
                         : opt.kind == OptKind::kOnline     ? OnlineRow(opt)
+                        : opt.kind == OptKind::kPipeline   ? PipelineOf(opt)
                                                            : Split(opt);
   if (status.ok() &&
       (opt.kind == OptKind::kVector || (opt.kind == OptKind::kTensorCore && target_.blocks)))
@@ -210,6 +213,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
     instruction_ = instruction;
   } else {
     packed_.resize(packed);
+    parts_ = parts;
   }
   return status;
 }
@@ -218,6 +222,8 @@ void OptPlan::Clear() {
   if (sink_ != given_) Read(given_);
   axes_ = unsplit_;
   threaded_ = no_locals_ = false;
+  loads_words_ = true;
+  parts_ = 1;
   instruction_.reset();
   packed_.clear();
   streamed_.clear();
@@ -321,6 +327,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
     case OptKind::kPadTo:
     case OptKind::kNoLocals:
     case OptKind::kOnline:
+    case OptKind::kPipeline:
       break;  // functions of their own
   }
   return bad("unknown kind");

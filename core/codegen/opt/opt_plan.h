@@ -55,6 +55,8 @@ class OptPlan {
     return instruction_ ? &*instruction_ : nullptr;
   }
 
+  // Bytes of the arrays that a block shares, on a target with blocks: one part of a PIPELINE. Builds the kernel.
+  int64_t SharedBytes();
   // Of a TC by an instruction of a warp: the axes of its rows and of its columns.
   size_t rows_axis() const { return rows_axis_; }
   size_t columns_axis() const { return columns_axis_; }
@@ -100,6 +102,7 @@ class OptPlan {
   absl::Status Swap(const Opt& opt);
   absl::Status PadTo(Axis& axis, const Opt& opt);
   absl::Status NoLocals(const Opt& opt);
+  absl::Status PipelineOf(const Opt& opt);
   // Whether the iterations of the loop that is left of the axis become blocks of a launch.
   bool IsGrid(size_t axis) const;
   bool MayBeGrid(size_t axis) const;  // the same, however many blocks there are
@@ -191,6 +194,7 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
+  int64_t parts_ = 1;              // of the arrays of a PIPELINE
   bool no_locals_ = false;         // see NOLOCALS
   bool in_place_ = false;          // the kernel loads from a buffer that it stores to
   bool in_order_ = false;          // with blocks: a statement loads what another one stores

@@ -25,6 +25,7 @@ using ir::Op;
 using ir::UOp;
 
 namespace {
+constexpr int64_t kMostPipelineParts = 8;
 constexpr int64_t kMostPadding = 4;  // of an axis, times its size
 // A loop with at least this many iterations is not repeated in each block.
 constexpr double kLongLoop = 64;
@@ -99,6 +100,20 @@ absl::Status OptPlan::NoLocals(const Opt& opt) {
   return absl::OkStatus();
 }
 
+absl::Status OptPlan::PipelineOf(const Opt& opt) {
+  if (!target_.async_copies) return Bad(opt, "the target has no copies that run on their own");
+  const auto count = static_cast<int64_t>(axes_.size());
+  if (opt.axis < 0 || opt.axis >= count) return Bad(opt, Cat("the kernel has ", count, " axes"));
+  const Axis& axis = axes_[static_cast<size_t>(opt.axis)];
+  if (!axis.is_reduce || !axis.HasBlock()) return Bad(opt, "the axis is not cut by BLOCK");
+  if (packed_.empty()) return Bad(opt, "nothing is packed");
+  if (parts_ > 1) return Bad(opt, "the kernel has a PIPELINE already");
+  if (opt.amount < 2 || opt.amount > kMostPipelineParts)
+    return Bad(opt, Cat("the amount is not in 2 to ", kMostPipelineParts));
+  parts_ = opt.amount;
+  return absl::OkStatus();
+}
+
 double OptPlan::Trips(UOp u) const {
   double out = 1;
   for (UOp r : u.closed()) out *= static_cast<double>(ctx_.BoundsOf(r.src(0)).max);
@@ -133,12 +148,18 @@ bool OptPlan::MayBeGrid(size_t axis) const {
   return true;
 }
 
+int64_t OptPlan::SharedBytes() {
+  const auto mapped = MapThreads(ctx_, Make(), target_);
+  return mapped.ok() ? StagedBytes(ctx_, mapped->sink).shared_bytes : 0;
+}
+
 std::string OptPlan::BlockTooLarge(UOp made) const {
   const auto mapped = MapThreads(ctx_, made, target_);
   if (!mapped.ok()) return StatusText(mapped.status());
   const StagedSizes sizes = StagedBytes(ctx_, mapped->sink);
-  if (sizes.shared_bytes <= target_.shared_bytes) return "";
-  return Cat("a block would share ", sizes.shared_bytes, " bytes; one of the target has ",
+  const int64_t shared = sizes.shared_bytes * parts_;
+  if (shared <= target_.shared_bytes) return "";
+  return Cat("a block would share ", shared, " bytes; one of the target has ",
              target_.shared_bytes);
 }
 

@@ -54,6 +54,18 @@ absl::Status VerifyMatrixLoad(UOp u) {
   return absl::OkStatus();
 }
 
+absl::Status VerifyAsyncCopy(UOp u) {
+  const UOp to = u.src(0), from = u.src(1);
+  for (UOp index : {to, from}) {
+    if (!index.Is(Op::INDEX)) return Invalid("ASYNC_COPY is between two INDEXes");
+    if (index.arg().AsInt() * ByteSize(index.dtype()) != 16)
+      return Invalid("ASYNC_COPY copies 16 bytes");
+  }
+  if (to.dtype() != from.dtype())
+    return Invalid(Cat("ASYNC_COPY of ", Name(from.dtype()), " to ", Name(to.dtype())));
+  return absl::OkStatus();
+}
+
 absl::Status VerifyWmma(UOp u) {
   if (u.ints().size() != 2) return Invalid("arg of WMMA is two dtypes");
   const int64_t a = u.ints()[0], b = u.ints()[1];

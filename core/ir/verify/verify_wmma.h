@@ -10,6 +10,7 @@ namespace uopd::ir {
 // its op takes.
 absl::Status VerifyMma(UOp u);
 absl::Status VerifyMatrixLoad(UOp u);
+absl::Status VerifyAsyncCopy(UOp u);
 absl::Status VerifyWmma(UOp u);
 absl::Status VerifyWmmaBlock(UOp u);
 

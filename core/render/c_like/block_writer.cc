@@ -92,6 +92,10 @@ absl::Status BlockWriter::OwnLine(UOp u) {
       return Shuffle(u);
     case Op::MMA:
       return MatrixProduct(u);
+    case Op::ASYNC_COPY:
+    case Op::ASYNC_COMMIT:
+    case Op::ASYNC_WAIT:
+      return Async(u);
     case Op::MATRIX_LOAD:
       return MatrixLoad(u, Cat(NameOf(u.src(0))));
     default:

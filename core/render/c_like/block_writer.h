@@ -65,6 +65,8 @@ class BlockWriter : public CLikeWriter {
   virtual absl::Status MatrixLoad(ir::UOp u, const std::string& /*address*/) {
     return NoRendering(u);
   }
+  // ASYNC_COPY, ASYNC_COMMIT and ASYNC_WAIT. Not every language has them.
+  virtual absl::Status Async(ir::UOp u) { return NoRendering(u); }
   // What follows a pointer parameter, or a parameter, in the list: an attribute with its number.
   virtual std::string ParameterSuffix(size_t /*number*/) const { return ""; }
   // An int64_t parameter of that number.

@@ -41,6 +41,12 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "  asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(out) : \"d\"(x));\n"
      "  return out;\n"
      "}\n"},
+    {"global_address(",
+     "static __device__ __forceinline__ uint64_t global_address(const void *p) {\n"
+     "  uint64_t out;\n"
+     "  asm(\"cvta.to.global.u64 %0, %1;\" : \"=l\"(out) : \"l\"(p));\n"
+     "  return out;\n"
+     "}\n"},
     {"shared_address(",
      "static __device__ __forceinline__ uint32_t shared_address(const void *p) {\n"
      "  uint32_t out;\n"
@@ -91,6 +97,21 @@ class CudaWriter final : public BlockWriter {
     const bool small = ir::ByteSize(u.dtype()) < 4;
     return Cat("(", Type(u.dtype()), ")__shfl_xor_sync(0xffffffffu, ", small ? "(int32_t)" : "", x,
                ", ", mask, ")");
+  }
+
+  absl::Status Async(UOp u) override {
+    if (!u.Is(ir::Op::ASYNC_COPY)) {
+      Put("asm volatile(\"", PtxAsync(u), ";\" : : : \"memory\");");
+      return absl::OkStatus();
+    }
+    const UOp to = u.src(0), from = u.src(1);
+    // A copy of no bytes writes zeros.
+    Put(to.n_src() == 3 ? Cat("if (", Value(to.src(2)), ") ") : std::string(), "asm volatile(\"",
+        PtxAsync(u), " [%0], [%1], 16, %2;\" : : \"r\"(shared_address(", NameOf(to),
+        ")), \"l\"(global_address(", NameOf(from), ")), \"r\"(",
+        from.n_src() == 3 ? Cat(Value(from.src(2)), " ? 16 : 0") : std::string("16"),
+        ") : \"memory\");");
+    return absl::OkStatus();
   }
 
   absl::Status MatrixLoad(UOp u, const std::string& address) override {

@@ -72,6 +72,9 @@ absl::Status CLikeWriter::Line(UOp u) {
     case Op::WMMA_BLOCK:
     case Op::MMA:
     case Op::MATRIX_LOAD:
+    case Op::ASYNC_COPY:
+    case Op::ASYNC_COMMIT:
+    case Op::ASYNC_WAIT:
       return OwnLine(u);
     default:
       return Alu(u);

@@ -12,6 +12,12 @@ std::string PtxMatrixLoad(UOp u) {
              ".shared.b16");
 }
 
+std::string PtxAsync(UOp u) {
+  if (u.Is(ir::Op::ASYNC_COPY)) return "cp.async.cg.shared.global";
+  if (u.Is(ir::Op::ASYNC_COMMIT)) return "cp.async.commit_group";
+  return Cat("cp.async.wait_group ", u.arg().AsInt());
+}
+
 absl::Status PtxMatrixProduct(PtxText& text, const Target& target, UOp u) {
   const ir::Mma mma = ir::Mma::Of(u);
   const MatrixInstruction* found = nullptr;

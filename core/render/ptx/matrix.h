@@ -11,6 +11,9 @@ namespace uopd::render {
 // The instruction of a MATRIX_LOAD, without its operands.
 std::string PtxMatrixLoad(ir::UOp u);
 
+// The instruction of an ASYNC_COPY, ASYNC_COMMIT or ASYNC_WAIT, without addresses.
+std::string PtxAsync(ir::UOp u);
+
 absl::Status PtxMatrixProduct(PtxText& text, const Target& target, ir::UOp u);
 
 }  // namespace uopd::render

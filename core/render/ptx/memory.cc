@@ -158,6 +158,16 @@ void PtxMemory::MatrixLoad(UOp u) {
   text_.Set(u, std::move(words));
 }
 
+void PtxMemory::AsyncCopy(UOp u) {
+  const UOp to = u.src(0), from = u.src(1);
+  // A copy of no bytes writes zeros.
+  std::string bytes = "16";
+  if (from.n_src() == 3)
+    bytes = text_.New(kPtxWord, "selp.b32", "16, 0, ", text_.Register(from.src(2)));
+  text_.PutIf(to.n_src() == 3 ? text_.Register(to.src(2)) : std::string(), PtxAsync(u), " ",
+              At(places_.at(to.id()), 0), ", ", At(places_.at(from.id()), 0), ", 16, ", bytes);
+}
+
 void PtxMemory::Store(UOp u) {
   const UOp index = u.src(0), gate = index.n_src() == 3 ? index.src(2) : UOp();
   const int64_t n = std::max<int64_t>(index.arg().AsInt(), 1);

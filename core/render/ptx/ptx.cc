@@ -75,6 +75,13 @@ class PtxKernel {
         return absl::OkStatus();
       case Op::SHUFFLE:
         return control_.Shuffle(u);
+      case Op::ASYNC_COPY:
+        memory_.AsyncCopy(u);
+        return absl::OkStatus();
+      case Op::ASYNC_COMMIT:
+      case Op::ASYNC_WAIT:
+        text_.Put(PtxAsync(u));
+        return absl::OkStatus();
       case Op::MATRIX_LOAD:
         memory_.MatrixLoad(u);
         return absl::OkStatus();

@@ -23,6 +23,10 @@ class Placer {
  public:
   explicit Placer(std::span<const UOp> lines) : lines_(lines), parent_(lines.size(), kNone) {
     std::vector<size_t> open;
+    absl::flat_hash_set<uint32_t> pipelined;  // arrays whose barriers are there (pipeline.h)
+    for (UOp u : lines) {
+      if (u.Is(Op::ASYNC_COPY)) pipelined.insert(ir::MaybeBaseOf(u.src(0).src(0)).id());
+    }
     for (size_t i = 0; i < lines.size(); ++i) {
       parent_[i] = open.empty() ? kNone : open.back();
       if (lines[i].Is(Op::RANGE)) {
@@ -35,7 +39,7 @@ class Placer {
       }
       if (!lines[i].Is({Op::LOAD, Op::STORE, Op::MATRIX_LOAD})) continue;
       const UOp base = ir::MaybeBaseOf(lines[i].src(0).src(0));
-      if (!base || !ir::IsShared(base)) continue;
+      if (!base || !ir::IsShared(base) || pipelined.contains(base.id())) continue;
       array_[i] = base.id();
       for (size_t loop : open) shares_.insert(loop);
     }
@@ -63,7 +67,7 @@ class Placer {
   // if it has placed a barrier.
   bool Walk(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
-      if (barriers_.contains(i)) pending_.clear();
+      if (barriers_.contains(i) || lines_[i].Is(Op::BARRIER)) pending_.clear();
       if (lines_[i].Is(Op::RANGE)) {
         const size_t last = end_.at(i);
         for (int turn = 0; turn < (shares_.contains(i) ? 2 : 1); ++turn) {

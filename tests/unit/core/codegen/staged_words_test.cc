@@ -24,7 +24,7 @@ Target TargetWith(const MatrixInstruction& instruction) {
   Target out = tests::BlockTarget(true);
   out.matrix_instructions = {instruction};
   out.warp_lanes = static_cast<int>(instruction.sum_place.lanes());
-  out.vector_bytes = 16;
+  out.matrix_loads = false;
   return out;
 }
 
@@ -164,6 +164,62 @@ TEST(StagedWordsTest, ResultsAreThoseOfElements) {
       }
     }
   }
+}
+
+// Copies run while the threads compute, in as many parts of the arrays as PIPELINE says, also of fewer steps.
+TEST(PipelineTest, ResultsAreThoseOfOneStepAfterTheOther) {
+  for (const int64_t k : {64, 96, 160, 200}) {
+    for (const int64_t parts : {2, 3, 4}) {
+      for (const bool transposed : {false, true}) {
+        UOpContext ctx;
+        const int64_t m = 72, n = 40;
+        const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, transposed, transposed,
+                                                       Dtype::BF16, Dtype::BF16, Dtype::F32);
+        tests::CheckOptions check;
+        check.target = TargetWith(NvidiaMatrixInstructions(80)[0]);
+        check.target.matrix_loads = true;
+        check.tolerance = 2e-6;
+        std::vector<Opt> opts = PackedTiles();
+        opts.push_back({OptKind::kPipeline, 2, parts});
+        check.options.opts = &opts;
+        const auto lowered = codegen::Lower(ctx, kernel, check.target, check.options);
+        ASSERT_TRUE(lowered.ok()) << lowered.status();
+        int copies = 0, stores = 0, barriers = 0;
+        for (UOp u : lowered->linear.srcs()) {
+          copies += u.Is(Op::ASYNC_COPY) ? 1 : 0;
+          barriers += u.Is(Op::BARRIER) ? 1 : 0;
+          stores += u.Is(Op::STORE) && ir::IsShared(ir::MaybeBaseOf(u.src(0).src(0))) ? 1 : 0;
+        }
+        EXPECT_GT(copies, 0);
+        EXPECT_EQ(stores, 0);
+        EXPECT_EQ(barriers, 1);
+        const tests::Memory memory = {tests::SampleBuffer(Dtype::F32, m * n, 1, true),
+                                      tests::SampleBuffer(Dtype::BF16, m * k, 2, true),
+                                      tests::SampleBuffer(Dtype::BF16, k * n, 3, true)};
+        EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check).substr(0, 400), "")
+            << k << " in " << parts << " parts" << (transposed ? " transposed" : "");
+      }
+    }
+  }
+}
+
+TEST(PipelineTest, NeedsABlockOfWhatIsPacked) {
+  UOpContext ctx;
+  const Target target = TargetWith(NvidiaMatrixInstructions(80)[0]);
+  const Opt pipeline{OptKind::kPipeline, 2, 2};
+  std::vector<Opt> opts = PackedTiles();
+  opts.pop_back(), opts.pop_back();
+  opts.push_back(pipeline);
+  EXPECT_EQ(Lowered(ctx, {}, target, opts).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Lowered(ctx, {}, target, {pipeline}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+  opts = PackedTiles();
+  opts.push_back({OptKind::kPipeline, 2, 9});
+  EXPECT_EQ(Lowered(ctx, {}, target, opts).status().code(), absl::StatusCode::kInvalidArgument);
+  Target none = target;
+  none.async_copies = false;
+  opts.back() = pipeline;
+  EXPECT_EQ(Lowered(ctx, {}, none, opts).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

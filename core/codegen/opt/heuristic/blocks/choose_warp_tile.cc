@@ -2,8 +2,7 @@
 // The tile of a product whose elements a matrix instruction of the target multiplies (block_heuristic.h).
 //
 // Each warp of a block computes some tiles of the instruction next to each other. In each step of the sum the
-// block copies a piece of both operands to shared memory; a warp loads its elements from there and joins
-// them to words. The choice is that with the least estimated time, as for other products.
+// block copies a piece of both operands to shared memory; a warp loads its words from there. The choice is that with the least estimated time, as for other products.
 #include <algorithm>
 #include <cmath>
 
@@ -13,10 +12,10 @@ namespace uopd::codegen {
 namespace {
 
 constexpr int64_t kCopied = 32;        // steps of the sum that are copied at a time
+constexpr int64_t kPipelineParts = 4;  // of the shared arrays, at most
 constexpr double kTensorLanes = 1024;  // multiply-adds of 16 bits of a processor in a cycle
-constexpr double kLoadCycles =
-    0.06;  // to load an element from shared memory, and for its part of a word
-constexpr double kGlobalBytes = 16;  // that a processor gets from memory in a cycle, about
+constexpr double kLoadCycles = 0.016;  // to load an element from shared memory, in words
+constexpr double kGlobalBytes = 16;    // that a processor gets from memory in a cycle, about
 
 // Warps along rows and columns, and tiles of the instruction of each warp. Largest first.
 struct WarpShape {
@@ -60,12 +59,18 @@ bool BlockHeuristic::AddWarpTile(const Product& p) {
     left_[m] = (sizes_[m] + instruction.m - 1) / instruction.m;
     left_[n] = (sizes_[n] + instruction.n - 1) / instruction.n;
     left_[p.k] = (sizes_[p.k] + instruction.k - 1) / instruction.k;
-    fits = fits && add(OptKind::kUpcast, m, shape->rows) &&
-           add(OptKind::kUpcast, n, shape->columns) && add(OptKind::kLocal, m, shape->warps_m) &&
-           add(OptKind::kLocal, n, shape->warps_n) &&
-           Add(OptKind::kBlock, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
-           AddPacks(p);
-    if (fits) return true;
+    fits =
+        fits && add(OptKind::kUpcast, m, shape->rows) && add(OptKind::kUpcast, n, shape->columns) &&
+        add(OptKind::kLocal, m, shape->warps_m) && add(OptKind::kLocal, n, shape->warps_n) &&
+        add(OptKind::kUnroll, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
+        Add(OptKind::kBlock, p.k, 1) && AddPacks(p);
+    if (!fits) continue;
+    // Two blocks of a processor shall have room for their arrays.
+    for (int64_t parts = kPipelineParts; target_.async_copies && parts > 1; --parts) {
+      if (plan_.SharedBytes() * parts > target_.shared_bytes / 2) continue;
+      if (Add(OptKind::kPipeline, p.k, parts)) break;
+    }
+    return true;
   }
   Restart();
   return false;

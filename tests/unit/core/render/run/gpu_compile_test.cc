@@ -215,6 +215,24 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
   }
 }
 
+// What the heuristic makes of a large product of small elements, for chips that copy to shared memory on their own.
+TEST_P(GpuCompileTest, LargeProductsCopyWhileTheyCompute) {
+  if (!target_.async_copies) GTEST_SKIP() << "the chip has no such copies";
+  for (const bool transposed : {false, true}) {
+    UOpContext ctx;
+    const UOp kernel = tests::WideningMatmulKernel(ctx, 4096, 4096, 4096, false, transposed,
+                                                   Dtype::BF16, Dtype::BF16, Dtype::F32);
+    const auto text = Rendered(ctx, kernel, target_, nullptr);
+    ASSERT_TRUE(text.ok()) << text.status();
+    for (const std::string_view instruction :
+         {"mma.sync", "ldmatrix.sync", "cp.async.cg", "cp.async.wait_group"})
+      EXPECT_NE(text->find(instruction), std::string::npos) << instruction;
+    EXPECT_EQ(text->find(".trans.") != std::string::npos, !transposed);
+    const auto compiled = Compiled(*text, target_);
+    EXPECT_TRUE(compiled.ok()) << compiled.status();
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, GpuCompileTest,
                          ::testing::Values("opencl", "sm_80", "sm_90", "sm_90a", "sm_120", "gfx90a",
                                            "gfx942", "gfx1100", "gfx1201", "gfx90a_ir", "gfx942_ir",

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT
+#include "core/codegen/passes/blocks/pipeline.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "core/ir/analysis/polynomial.h"
+#include "core/ir/build.h"
+#include "core/ir/graph.h"
+#include "core/ir/shared_array.h"
+#include "core/ir/verify/spec.h"
+#include "core/rules/index_expr.h"
+
+namespace uopd::codegen {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using ir::UOp;
+
+constexpr int64_t kCopiedBytes = 16;
+
+UOp MaybeAnd(ir::UOpContext& ctx, UOp maybe_a, UOp maybe_b) {
+  if (!maybe_a || !maybe_b) return maybe_a ? maybe_a : maybe_b;
+  return And(ctx, maybe_a, maybe_b);
+}
+
+UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
+
+class Pipeliner {
+ public:
+  Pipeliner(ir::UOpContext& ctx, UOp linear, int64_t parts)
+      : ctx_(ctx), linear_(linear), lines_(linear.srcs()), parts_(parts) {}
+
+  UOp Run() {
+    FindCopies();
+    if (copies_.empty()) return linear_;
+    for (size_t i = 0; i < lines_.size(); ++i) Rewrite(i);
+    return ctx_.Make(Op::LINEAR, Dtype::Void, WithoutUnused(), linear_.arg(), linear_.tag());
+  }
+
+ private:
+  struct Array {
+    size_t loop = 0;       // the line of the RANGE that its STOREs are in
+    bool can = true;       // every STORE is a copy
+    UOp made;              // the array with all parts
+    int64_t elements = 0;  // of a part
+    UOp part;              // where the part of this step begins; null in front of the loop
+  };
+
+  // Finds the loop and the STOREs that are copies. The loop is the first one that has any.
+  void FindCopies() {
+    absl::flat_hash_set<uint32_t> stored;  // PARAMs
+    for (UOp u : lines_) {
+      if (u.Is(Op::STORE) && ir::MaybeBaseOf(u.src(0).src(0)).Is(Op::PARAM))
+        stored.insert(ir::MaybeBaseOf(u.src(0).src(0)).id());
+    }
+    std::vector<size_t> open;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      const UOp u = lines_[i];
+      if (u.Is(Op::RANGE)) open.push_back(i);
+      if (u.Is(Op::END)) open.resize(open.size() - (u.n_src() - 1));
+      if (!u.Is(Op::STORE)) continue;
+      const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+      if (!ir::IsShared(base)) continue;
+      Array& array = arrays_[base.id()];
+      if (open.empty() || (array.loop != 0 && array.loop != open.back()) || !IsCopy(u, stored)) {
+        array.can = false;
+        continue;
+      }
+      array.loop = open.back();
+      array.elements = (*ctx_.ShapeOf(base))[0].const_int();
+      nested_[open.back()] = open.size() > 1;
+    }
+    for (size_t i = 0; i < lines_.size(); ++i) {
+      const UOp u = lines_[i];
+      if (!u.Is(Op::STORE)) continue;
+      const auto it = arrays_.find(ir::MaybeBaseOf(u.src(0).src(0)).id());
+      if (it == arrays_.end() || !it->second.can) continue;
+      if (copies_.empty()) loop_ = it->second.loop;
+      if (it->second.loop == loop_) copies_.push_back(u);
+    }
+    absl::erase_if(arrays_, [&](const auto& a) { return !a.second.can || a.second.loop != loop_; });
+  }
+
+  bool IsCopy(UOp store, const absl::flat_hash_set<uint32_t>& stored) {
+    const UOp to = store.src(0), load = store.src(1);
+    if (!load.Is(Op::LOAD)) return false;
+    const UOp from = load.src(0), base = ir::MaybeBaseOf(from.src(0));
+    const int64_t n = to.arg().AsInt();
+    if (!base.Is(Op::PARAM) || stored.contains(base.id()) || base.dtype() != to.dtype())
+      return false;
+    if (from.arg().AsInt() != n || n * ir::ByteSize(to.dtype()) != kCopiedBytes) return false;
+    for (UOp index : {to, from}) {
+      if (!ir::MaybeDivided(ctx_, index.src(1), n)) return false;
+      const UOp gate = GateOf(index);
+      if (gate && !ctx_.ShapeOf(gate)->empty()) return false;  // one for each lane
+    }
+    return true;
+  }
+
+  void Line(UOp u) {
+    if (!u.Is(Op::CONST) && listed_.insert(u.id()).second) out_.push_back(u);
+  }
+  // A line and whatever it needs that is no line yet.
+  UOp LineAll(UOp u) {
+    const auto enter = [&](UOp n) {
+      return !listed_.contains(n.id()) && !n.Is({Op::PARAM, Op::BUFFER});
+    };
+    for (UOp n : ir::Toposort(ctx_, std::span<const UOp>(&u, 1), enter)) {
+      if (!n.Is({Op::PARAM, Op::BUFFER})) Line(n);
+    }
+    return u;
+  }
+  UOp New(UOp u) const {
+    const auto it = made_.find(u.id());
+    return it == made_.end() ? u : it->second;
+  }
+
+  // u in step `step` of the loop.
+  UOp InStep(UOp u, UOp step) {
+    const UOp range = lines_[loop_];
+    absl::flat_hash_map<uint32_t, UOp> done;
+    std::vector<UOp> srcs;
+    for (UOp n : ir::Toposort(ctx_, u)) {
+      srcs.clear();
+      for (UOp s : n.srcs()) srcs.push_back(done.at(s.id()));
+      done[n.id()] = n == range                      ? step
+                     : n.Is({Op::PARAM, Op::BUFFER}) ? n
+                                                     : rules::WithIndexSources(ctx_, n, srcs);
+    }
+    return done.at(u.id());
+  }
+
+  // The copies of a step, which is a constant or an expression; none where there is no such step.
+  void Copy(UOp step) {
+    const UOp size = lines_[loop_].src(0);
+    UOp is_step = Lt(ctx_, step, size);
+    if (step.Is(Op::CONST) && size.Is(Op::CONST)) {
+      if (step.const_int() >= size.const_int()) return;
+      is_step = UOp();
+    }
+    const UOp part = step.Is(Op::CONST) ? ctx_.Idx(step.const_int() % parts_)
+                                        : ir::Alu(ctx_, Op::CMOD, {step, ctx_.Idx(parts_)});
+    for (UOp store : copies_) {
+      const UOp to = store.src(0), from = store.src(1).src(0);
+      const Array& array = arrays_.at(ir::MaybeBaseOf(to.src(0)).id());
+      const auto in_step = [&](UOp maybe) { return maybe ? InStep(maybe, step) : UOp(); };
+      const UOp at = rules::IndexSum(ctx_, InStep(to.src(1), step), OfPart(part, array));
+      const UOp target = ir::Index(ctx_, array.made, at,
+                                   MaybeAnd(ctx_, in_step(GateOf(to)), is_step), to.arg().AsInt());
+      const UOp source = ir::Index(ctx_, from.src(0), InStep(from.src(1), step),
+                                   in_step(GateOf(from)), from.arg().AsInt());
+      LineAll(ctx_.Make(Op::ASYNC_COPY, Dtype::Void, {target, source}));
+    }
+  }
+  UOp OfPart(UOp part, const Array& array) {
+    return rules::IndexProduct(ctx_, part, ctx_.Idx(array.elements));
+  }
+
+  // index + offset, with a constant of the index last: it may be part of an access.
+  UOp Further(UOp index, UOp offset) {
+    if (index.Is(Op::ADD) && index.src(1).Is(Op::CONST))
+      return Add(ctx_, Add(ctx_, index.src(0), offset), index.src(1));
+    return Add(ctx_, index, offset);
+  }
+
+  void Mark(Op op, ir::Arg arg = {}) { Line(ctx_.Make(op, Dtype::Void, {out_.back()}, arg)); }
+
+  void Rewrite(size_t i) {
+    const UOp u = lines_[i];
+    if (const auto it = arrays_.find(u.id()); it != arrays_.end()) {
+      it->second.made =
+          ir::Buffer(ctx_, u.slot(), u.dtype(),
+                     ir::ShapeArg(ctx_, ir::Dims{it->second.elements * parts_}), u.addrspace());
+      made_[u.id()] = it->second.made;
+      return Line(it->second.made);
+    }
+    if (std::ranges::find(copies_, u) != copies_.end()) {
+      gone_.insert(u.id());
+      return;
+    }
+    if (u.Is({Op::GROUP, Op::AFTER})) return RewriteList(u);
+    if (i == loop_) {
+      // The parts may still be in use, where the loop runs again.
+      if (nested_.at(loop_)) Mark(Op::BARRIER);
+      for (int64_t s = 0; s + 1 < parts_; ++s) {
+        Copy(ctx_.Idx(s));
+        Mark(Op::ASYNC_COMMIT);
+      }
+      Line(u);
+      Mark(Op::ASYNC_WAIT, ir::Arg::Int(parts_ - 2));
+      Mark(Op::BARRIER);
+      const UOp part = LineAll(ir::Alu(ctx_, Op::CMOD, {u, ctx_.Idx(parts_)}));
+      for (auto& [id, array] : arrays_) array.part = OfPart(part, array);
+      for (UOp line : lines_) {  // in their order, not that of the table
+        if (const auto it = arrays_.find(line.id()); it != arrays_.end()) LineAll(it->second.part);
+      }
+      Copy(rules::IndexSum(ctx_, u, ctx_.Idx(parts_ - 1)));
+      Mark(Op::ASYNC_COMMIT);
+      return;
+    }
+    std::vector<UOp> srcs;
+    for (UOp s : u.srcs()) srcs.push_back(New(s));
+    UOp made = u.Is({Op::PARAM, Op::BUFFER}) ? u : ctx_.WithSources(u, srcs);
+    if (u.Is(Op::INDEX)) {
+      const auto it = arrays_.find(ir::MaybeBaseOf(u.src(0)).id());
+      if (it != arrays_.end()) {
+        if (!it->second.part) return;  // of a copy
+        srcs[1] = LineAll(Further(srcs[1], it->second.part));
+        made = ctx_.WithSources(u, srcs);
+      }
+    }
+    made_[u.id()] = made;
+    Line(made);
+  }
+
+  // A list of statements without the copies.
+  void RewriteList(UOp u) {
+    std::vector<UOp> srcs;
+    for (UOp s : u.srcs()) {
+      if (!gone_.contains(s.id())) srcs.push_back(New(s));
+    }
+    if (srcs.empty()) {
+      gone_.insert(u.id());
+    } else if (u.Is(Op::AFTER) && srcs.size() == 1) {
+      made_[u.id()] = srcs[0];
+    } else {
+      Line(made_[u.id()] = ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag()));
+    }
+  }
+
+  // The lines without those whose values nothing needs any more.
+  std::vector<UOp> WithoutUnused() const {
+    absl::flat_hash_set<uint32_t> used;
+    for (size_t i = out_.size(); i-- > 0;) {
+      const UOp u = out_[i];
+      const bool keeps = u.dtype() == Dtype::Void ||
+                         u.Is({Op::PARAM, Op::BUFFER, Op::DEFINE_VAR, Op::SPECIAL, Op::RANGE});
+      if (!keeps && !used.contains(u.id())) continue;
+      used.insert(u.id());
+      for (UOp s : u.srcs()) used.insert(s.id());
+    }
+    std::vector<UOp> out;
+    std::ranges::copy_if(out_, std::back_inserter(out),
+                         [&](UOp u) { return used.contains(u.id()); });
+    return out;
+  }
+
+  ir::UOpContext& ctx_;
+  const UOp linear_;
+  const std::span<const UOp> lines_;
+  const int64_t parts_;
+  size_t loop_ = 0;          // the line of its RANGE
+  std::vector<UOp> copies_;  // STOREs
+  absl::flat_hash_map<uint32_t, Array> arrays_;
+  absl::flat_hash_map<size_t, bool> nested_;  // loops with copies -> they are in another loop
+  std::vector<UOp> out_;
+  absl::flat_hash_set<uint32_t> listed_, gone_;
+  absl::flat_hash_map<uint32_t, UOp> made_;
+};
+
+}  // namespace
+
+UOp Pipeline(ir::UOpContext& ctx, UOp linear, int64_t parts) {
+  return Pipeliner(ctx, linear, parts).Run();
+}
+
+}  // namespace uopd::codegen

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// Pipeline: copies to shared memory that run while the threads compute (PIPELINE).
+//
+// A loop that copies pieces of buffers to shared arrays and computes with them becomes
+//
+//   copy for steps 0 to n - 2                      each step is one group of copies
+//   for each step
+//     wait until the copies of the step are there; barrier
+//     copy for step + n - 1
+//     compute with the step's part of the array
+//
+// The arrays have n parts, which the steps take in turns. One barrier for each step is enough: who passes it has
+// finished the step before, whose part the new copies replace.
+//
+// Only copies of 16 bytes at multiples of 16 bytes, of what no line of the kernel stores, are made this way. Other
+// arrays are filled as before.
+#pragma once
+#include "core/ir/context.h"
+
+namespace uopd::codegen {
+
+// `linear` with a pipeline of `parts` parts, before its indices are lowered (linearise.h). The same if no loop copies
+// that way. REQUIRES: parts >= 2.
+ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, int64_t parts);
+
+}  // namespace uopd::codegen
