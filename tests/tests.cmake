@@ -99,10 +99,11 @@ uopd_unit_tests(core/search)
 if(NOT UOPD_CORE_ONLY)
   # Rendered text on the device that it is for.
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/unit/core/render/run/*_test.cc
-      ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc)
+      ${CMAKE_SOURCE_DIR}/tests/support/amdgpu/*.cc ${CMAKE_SOURCE_DIR}/tests/support/gpu/*.cc)
   add_executable(core_render_run_test ${sources})
   uopd_test_program(core_render_run_test)
-  target_link_libraries(core_render_run_test PRIVATE uopd_test_support uopd_devices_cpu GTest::gtest GTest::gtest_main)
+  target_link_libraries(core_render_run_test PRIVATE uopd_test_support uopd_devices_cpu uopd_devices_cuda GTest::gtest GTest::gtest_main)
+  target_compile_definitions(core_render_run_test PRIVATE UOPD_BUILT_PTXC="$<TARGET_FILE_DIR:uopd>/uopd-ptxc")
   uopd_register_tests(core_render_run_test unit)
   uopd_unit_tests(devices/cpu)
   uopd_unit_tests(cache)

@@ -53,6 +53,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     out.kind = "cuda";
     out.format = CodeFormat::kCudaC;
     out.matrix_instructions = NvidiaMatrixInstructions(chip->capability);
+    out.matrix_loads = chip->capability >= 75;
   } else if (arch.starts_with("gfx")) {
     out.kind = "hip";
     out.format = CodeFormat::kHipC;

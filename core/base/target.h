@@ -82,6 +82,7 @@ struct Target {
   // other at barriers. False: a launch is a row of threads, as on a CPU.
   bool blocks = false;
   bool shuffles = false;      // threads of a warp read each other's values (SHUFFLE)
+  bool matrix_loads = false;  // a warp loads matrices from shared memory (MATRIX_LOAD)
   bool narrow_index = false;  // 32-bit index arithmetic is faster than 64-bit
   int units = 1;              // processors that run blocks: SMs, compute units
   int64_t max_grid[3] = {1, 1, 1};

@@ -153,6 +153,8 @@ class Runner {
         return Shuffle(in, lanes);
       case Kind::kMma:
         return WarpMma(in);
+      case Kind::kMatrixLoad:
+        return MatrixLoad(in);
       case Kind::kLoad:
         return Load(in, lanes);
       case Kind::kStore:
@@ -285,6 +287,44 @@ class Runner {
         set([&](char axis) { return place.Place(axis, lane, e); }, value);
       }
     }
+  }
+
+  // Lane i of a warp gives the address of four words, which are row i % 8 of matrix i / 8. Lane i gets word i % 4 of
+  // row i / 4 of each matrix; transposed, it gets elements 2 (i % 4) and 2 (i % 4) + 1 of column i / 4.
+  absl::Status MatrixLoad(const Instruction& in) {
+    constexpr size_t kLanes = 32, kRows = 8, kWords = 4;
+    const auto matrices = static_cast<size_t>(in.numbers[0]);
+    if (threads_ % kLanes != 0)
+      return Report(in, 0, Cat("the block has ", threads_, " threads, which are no whole warps"));
+    std::vector<uint32_t> words(matrices * kRows * kWords);
+    for (size_t first = 0; first < threads_; first += kLanes) {
+      for (size_t row = 0; row < matrices * kRows; ++row) {
+        const size_t thread = first + row;
+        if (Register(in.src[0])[thread].i % int64_t{kWords} != 0)
+          return Report(in, thread, "the row of a matrix is not aligned to four words");
+        for (size_t w = 0; w < kWords; ++w) {
+          Value word;
+          const Access access{in.array, thread, 1, &Register(in.src[0])[thread],
+                              static_cast<int64_t>(w)};
+          if (const auto fault = memory_.MaybeLoad(access, &word))
+            return Report(in, fault->thread, fault->what);
+          words[row * kWords + w] = static_cast<uint32_t>(word.i);
+        }
+      }
+      const auto element = [&](size_t matrix, size_t row, size_t column) {
+        const uint32_t word = words[(matrix * kRows + row) * kWords + column / 2];
+        return static_cast<int64_t>(word >> (16 * (column % 2)) & 0xffff);
+      };
+      for (size_t m = 0; m < matrices; ++m) {
+        for (size_t lane = 0; lane < kLanes; ++lane) {
+          const size_t a = lane / kWords, b = lane % kWords * 2;
+          Value& out = Register(in.out, m)[first + lane];
+          out.i = in.numbers[1] != 0 ? element(m, b, a) | element(m, b + 1, a) << 16
+                                     : element(m, a, b) | element(m, a, b + 1) << 16;
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
   // The product of two matrices of words (docs/ir_linear.md), element by element.

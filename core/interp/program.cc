@@ -222,6 +222,11 @@ class ProgramMaker {
         UOPD_TRY(AddSources(in, u.srcs()));
         break;
       }
+      case Op::MATRIX_LOAD:
+        in.kind = Kind::kMatrixLoad;
+        in.numbers.assign(u.ints().begin(), u.ints().end());
+        UOPD_TRY(AddIndex(in, u.src(0)));
+        break;
       case Op::WMMA:
         in.numbers.assign(u.ints().begin(), u.ints().end());
         UOPD_TRY(AddSources(in, u.srcs()));

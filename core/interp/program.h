@@ -47,7 +47,8 @@ enum class Kind : uint8_t {
   kShuffle,
   kBarrier,
   kWmmaBlock,
-  kMma
+  kMma,
+  kMatrixLoad
 };
 
 struct Instruction {
@@ -63,10 +64,11 @@ struct Instruction {
   // a STORE the second one is the value.
   uint32_t array = 0;
   bool gated = false;
-  uint32_t end = 0;              // of RANGE and END: the position of the other
-  int64_t number = 0;            // a lane, a mask, the number of a variable, or a tag
-  int64_t matrix = 0;            // of MMA: the position among the program's matrix instructions
-  std::vector<int64_t> numbers;  // of SPECIAL: axis type, dimension; of WMMA_BLOCK: its arg
+  uint32_t end = 0;    // of RANGE and END: the position of the other
+  int64_t number = 0;  // a lane, a mask, the number of a variable, or a tag
+  int64_t matrix = 0;  // of MMA: the position among the program's matrix instructions
+  std::vector<int64_t>
+      numbers;  // of SPECIAL: axis type, dimension; of WMMA_BLOCK, MATRIX_LOAD: its arg
   std::vector<uint32_t> arrays;  // of WMMA_BLOCK: sums, rows, columns
 };
 

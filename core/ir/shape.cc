@@ -67,6 +67,10 @@ class Inference {
         if (u_.ints().size() != 8 || Mma::Of(u_).results() < 1)
           return Invalid("the arg of MMA is wrong");
         return New({ctx_.Idx(Mma::Of(u_).results())});
+      case Op::MATRIX_LOAD:
+        if (u_.ints().size() != 2 || u_.ints()[0] < 1)
+          return Invalid("the arg of MATRIX_LOAD is wrong");
+        return New({ctx_.Idx(u_.ints()[0])});
       case Op::MULTI:
         return Multi();
       case Op::REDUCE:

@@ -9,7 +9,7 @@
 
 namespace uopd::devices::interp {
 
-InterpShape NvidiaShape() { return {32, NvidiaMatrixInstructions(80), 48 << 10}; }
+InterpShape NvidiaShape() { return {32, NvidiaMatrixInstructions(80), 48 << 10, true}; }
 
 InterpShape AmdShape() { return {64, AmdMatrixInstructions("gfx90a"), 64 << 10}; }
 
@@ -20,6 +20,7 @@ Target InterpTarget(const InterpShape& shape) {
   out.toolchain = "interp-1";
   out.format = CodeFormat::kLinear;
   out.matrix_instructions = shape.matrix_instructions;
+  out.matrix_loads = shape.matrix_loads;
   out.blocks = true;
   out.shuffles = true;
   out.narrow_index = true;

@@ -12,6 +12,7 @@ struct InterpShape {
   int warp_lanes = 32;  // a power of two
   std::vector<MatrixInstruction> matrix_instructions;
   int64_t shared_bytes = 48 << 10;  // of one block
+  bool matrix_loads = false;        // Target::matrix_loads
 };
 
 // Warps of 32 lanes and the matrix instructions of sm_80.

@@ -126,6 +126,15 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   return out;
 }
 
+// Whether some slot is declared with two dtypes.
+static bool DeclaresTwice(ir::UOpContext& ctx, UOp sink) {
+  absl::flat_hash_map<int64_t, UOp> params;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    if (u.Is(Op::PARAM) && !params.emplace(u.slot(), u).second) return true;
+  }
+  return false;
+}
+
 std::vector<PackPart> OptPlan::PartsOf(UOp value, std::span<const MadeAxis> made,
                                        bool reduced) const {
   absl::flat_hash_set<uint32_t> used;
@@ -173,6 +182,10 @@ UOp OptPlan::MakeBlocked(UOp reduce, UOp value, std::span<const MadeAxis> made,
   return KeepPartials(ctx_, value, reduce.reduce_op(), blocks, parts, fresh, next_id);
 }
 
+bool OptPlan::IsPacked(UOp u) const {
+  return std::ranges::any_of(packed_, [&](UOp load) { return ir::Reaches(ctx_, u, load); });
+}
+
 bool OptPlan::IsTensorCore(UOp reduce) const {
   const auto closed = reduce.closed();
   return instruction_.has_value() && reduce.Is(Op::REDUCE) &&
@@ -195,10 +208,6 @@ UOp OptPlan::MakeTensorCore(UOp reduce, const Factors& operands, std::span<const
     }
     return false;
   };
-  const auto is_packed = [&](UOp u) {
-    return std::any_of(packed_.begin(), packed_.end(),
-                       [&](UOp load) { return ir::Reaches(ctx_, u, load); });
-  };
   // A load is 0 where its gate is false. Its gate covers the padding of the axes that it depends on.
   const auto gates_itself = [&](UOp u) {
     if (const auto word = WordIn(u)) u = word->load;
@@ -215,7 +224,7 @@ UOp OptPlan::MakeTensorCore(UOp reduce, const Factors& operands, std::span<const
     const UOp out = MakeWord(ctx_, value, made[group_axis_].maybe_group,
                              gates_itself(from) ? UOp() : valid, flips);
     const bool in_rows = !has_lanes(from) && TileInstruction(target_, *instruction_) != nullptr;
-    return is_packed(from) ? MakePacked(out, made, next_id, in_rows) : out;
+    return IsPacked(from) ? MakePacked(out, made, next_id, in_rows) : out;
   };
   const UOp first = roles.swapped ? word(before.b, operands.b, roles.flips_first)
                                   : word(before.a, operands.a, roles.flips_first);
@@ -256,16 +265,17 @@ UOp OptPlan::Make() {
     warp.element =
         Range(ctx_, ctx_.Idx(instruction_->sum_place.elements()), next_id++, ir::AxisType::UPCAST);
   }
-  // The operands of TC pack their words instead of their loads, unless they lie in registers of a warp.
+  // The operands of TC pack their words instead of their loads.
   absl::flat_hash_set<uint32_t> in_words;
   ir::Substitution factors;      // operand -> its replacement
   ir::Substitution in_partials;  // see MakeBlocked
   for (UOp u : order_) {
     if (!IsTensorCore(u)) continue;
     const Factors f = *SmallFactors(u);
-    for (UOp operand : {f.a, f.b}) factors[operand.id()] = UOp();
-    if (of_warp) continue;
-    for (UOp n : ir::Toposort(ctx_, u.srcs().first(1))) in_words.insert(n.id());
+    for (UOp operand : {f.a, f.b}) {
+      factors[operand.id()] = UOp();
+      for (UOp n : ir::Toposort(ctx_, operand)) in_words.insert(n.id());
+    }
   }
   const auto make = [&](UOp u, std::span<const UOp> srcs) -> UOp {
     if (u.Is(Op::RANGE)) return made[number_.at(u.id())].value;
@@ -338,7 +348,11 @@ UOp OptPlan::Make() {
     if (const auto it = factors.find(u.id()); it != factors.end()) it->second = node;
     return node;
   });
-  return of_warp ? PlaceResults(out, made, warp) : out;
+  if (!of_warp) return out;
+  const UOp placed = PlaceResults(out, made, warp);
+  if (!loads_words_ || !DeclaresTwice(ctx_, placed)) return placed;
+  loads_words_ = false;
+  return Make();
 }
 
 absl::StatusOr<UOp> ApplyOpts(ir::UOpContext& ctx, UOp sink, const Target& target,

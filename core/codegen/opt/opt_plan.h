@@ -77,6 +77,7 @@ class OptPlan {
     bool is_vector = false;   // a part of the axis is vectorised
     bool is_scanned = false;  // running sums run along the axis: its loop is the innermost one
     bool padded = false;
+    bool is_blocks = false;   // the loop over blocks of ONLINE
     bool is_threads = false;  // the remaining loop becomes one thread per iteration
     size_t rank = 0;  // place among the loops: its position in Axes(), unless SWAP changed it
     struct Part {
@@ -123,10 +124,13 @@ class OptPlan {
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
+  // Reads the kernel `sink`, without opts.
+  void Read(ir::UOp sink);
+  absl::Status OnlineRow(const Opt& opt);
   void FindDependencies();
   // Whether the value of u depends on the axis.
   bool Along(ir::UOp u, size_t axis) const {
-    return (along_[at_[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
+    return (along_[(*at_)[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
   absl::Status CheckVectors() const;
   // Whether u is the sum that TC computes. REQUIRES: instruction_.
@@ -154,6 +158,13 @@ class OptPlan {
   };
   ir::UOp MakeMma(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
                   const WarpRanges& warp, int64_t& next_id);
+  // In opt_staged_words.cc: an operand of a matrix instruction of a warp whose words the block stages. `value` is
+  // its element, `maybe_valid` the condition under which it is no padding.
+  ir::UOp StagedWords(ir::UOp value, ir::UOp maybe_valid, const Fragment& place, char own,
+                      size_t own_axis, std::span<const MadeAxis> made, const WarpRanges& warp,
+                      int64_t& next_id);
+  // Whether a load of u is packed.
+  bool IsPacked(ir::UOp u) const;
   // sink with the places in a matrix instruction as functions of the lane and the element.
   ir::UOp PlaceResults(ir::UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp);
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
@@ -175,7 +186,8 @@ class OptPlan {
   ir::UOp Make();
 
   ir::UOpContext& ctx_;
-  const ir::UOp sink_;
+  const ir::UOp given_;  // the kernel before ONLINE
+  ir::UOp sink_;
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
@@ -196,11 +208,12 @@ class OptPlan {
   std::optional<MatrixInstruction> instruction_;
   size_t group_axis_ = 0;                    // of TC
   size_t rows_axis_ = 0, columns_axis_ = 0;  // of a TC of a warp
+  bool loads_words_ = true;  // operands are read as words where they lie so in memory (word_load.h)
   std::vector<Opt> opts_;
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis
   std::vector<ir::UOp> order_;                    // the nodes of the kernel, sources first
-  ir::NodeIndex at_;                              // position of a node in order_
+  std::optional<ir::NodeIndex> at_;                              // position of a node in order_
   // Bit sets, in the order of order_, words_ words each: the axes that the value of the node
   // depends on. A REDUCE or STAGE does not depend on the axes that it closes.
   size_t words_;

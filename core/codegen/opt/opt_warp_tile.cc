@@ -4,6 +4,7 @@
 // The instruction computes m rows and n columns of the result from k steps of the sum. These parts of the
 // three axes are placeholders while the kernel is built:
 //   - in an operand, they become the place of each element that a lane holds (Fragment);
+//   - in an operand that is packed, they become words in shared memory (opt_staged_words.cc);
 //   - everywhere else, they become the place of a result: a function of the lane's number, a LOCAL range, and of
 //     the element's number in the lane, an UPCAST range.
 // So stores, epilogues and copies to shared memory need no knowledge of the instruction.
@@ -12,6 +13,7 @@
 #include <optional>
 
 #include "core/base/text.h"
+#include "core/codegen/opt/fragment_index.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/blocks/thread_bits.h"
 #include "core/ir/build.h"
@@ -25,33 +27,6 @@ using ir::AxisType;
 using ir::Dtype;
 using ir::Op;
 using ir::UOp;
-
-namespace {
-
-// The part of a place along `axis` that the bits give, the number of whose value is `number`: runs of
-// neighbouring bits are one digit.
-UOp Digits(ir::UOpContext& ctx, std::span<const Fragment::Bit> bits, char axis, UOp number) {
-  UOp out = ctx.Idx(0);
-  for (size_t i = 0; i < bits.size();) {
-    size_t end = i + 1;
-    if (bits[i].axis != axis) {
-      i = end;
-      continue;
-    }
-    while (end < bits.size() && bits[end].axis == axis && bits[end].bit == bits[end - 1].bit + 1)
-      ++end;
-    UOp digit = number;
-    if (i > 0) digit = ir::Alu(ctx, Op::FLOORDIV, {digit, ctx.Idx(int64_t{1} << i)});
-    if (end < bits.size())
-      digit = ir::Alu(ctx, Op::FLOORMOD, {digit, ctx.Idx(int64_t{1} << (end - i))});
-    out = rules::IndexSum(ctx, out,
-                          rules::IndexProduct(ctx, digit, ctx.Idx(int64_t{1} << bits[i].bit)));
-    i = end;
-  }
-  return out;
-}
-
-}  // namespace
 
 std::optional<size_t> OptPlan::MaybeOwnAxis(UOp factor, UOp other) const {
   std::optional<size_t> best;
@@ -129,6 +104,7 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
     });
   };
   const auto words = [&](UOp from, UOp value, const Fragment& place, char own, size_t own_axis) {
+    if (IsPacked(from)) return StagedWords(value, valid, place, own, own_axis, made, warp, next_id);
     const int64_t in_word = 32 / ir::Bits(from.dtype());
     const auto low_bits = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(in_word)));
     const UOp element = Range(ctx_, ctx_.Idx(in_word), next_id++, AxisType::UNROLL);
@@ -137,10 +113,11 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
     for (int64_t w = 0; w < place.elements() / in_word; ++w) {
       const auto at = [&](char axis) {
         const UOp fixed = ctx_.Idx(place.Place(axis, 0, w * in_word));
-        return rules::IndexSum(ctx_,
-                               rules::IndexSum(ctx_, Digits(ctx_, place.lane, axis, warp.lane),
-                                               Digits(ctx_, low, axis, element)),
-                               fixed);
+        return rules::IndexSum(
+            ctx_,
+            rules::IndexSum(ctx_, FragmentDigits(ctx_, place.lane, axis, warp.lane),
+                            FragmentDigits(ctx_, low, axis, element)),
+            fixed);
       };
       const ir::Substitution map = {{made[own_axis].maybe_mma.id(), at(own)},
                                     {made[group_axis_].maybe_mma.id(), at('k')}};
@@ -158,8 +135,8 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
                     static_cast<int64_t>(instruction_->a),
                     static_cast<int64_t>(instruction_->b),
                     instruction_->sum_place.lanes(),
-                    static_cast<int64_t>(a.n_src()),
-                    static_cast<int64_t>(b.n_src())};
+                    (*ctx_.ShapeOf(a))[0].const_int(),
+                    (*ctx_.ShapeOf(b))[0].const_int()};
   UOp sum = ctx_.Make(Op::MMA, reduce.dtype(), {a, b}, mma.ToArg(ctx_));
   if (!ranges.empty()) sum = ir::ReduceRanges(ctx_, Op::ADD, sum, ranges);
   // The result of the element's number, which is a constant once UPCAST ranges are copies.
@@ -176,8 +153,8 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
 UOp OptPlan::PlaceResults(UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp) {
   const Fragment& place = instruction_->sum_place;
   const auto at = [&](char axis) {
-    return rules::IndexSum(ctx_, Digits(ctx_, place.lane, axis, warp.lane),
-                           Digits(ctx_, place.element, axis, warp.element));
+    return rules::IndexSum(ctx_, FragmentDigits(ctx_, place.lane, axis, warp.lane),
+                           FragmentDigits(ctx_, place.element, axis, warp.element));
   };
   return ir::Substitute(
       ctx_, sink,

@@ -40,6 +40,9 @@ class LaneCounter {
       case Op::LOAD:
         lanes = std::max<int64_t>(1, u.src(0).arg().AsInt());
         break;
+      case Op::MATRIX_LOAD:
+        lanes = u.ints()[0];
+        break;
       case Op::GEP:
         break;
       case Op::STORE:
@@ -65,6 +68,7 @@ double LineNs(UOp u, int64_t lanes, const Target& target) {
     const ir::Mma mma = ir::Mma::Of(u);
     return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) / kWarpProducts;
   }
+  if (u.Is(Op::MATRIX_LOAD)) return kInstruction * static_cast<double>(lanes);
   if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK, Op::WMMA}))
     return 0;
   const UOp value = u.Is(Op::STORE) ? u.src(1) : u;

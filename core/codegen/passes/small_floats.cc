@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "absl/container/flat_hash_map.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/expr.h"
 #include "core/codegen/passes/rebuild.h"
@@ -39,7 +40,9 @@ class Widener {
     }
     if (u.Is(Op::BITCAST)) {
       UOp x = s[0];
-      if (const UOp bits = LoadedBits(from, x)) {
+      if (const auto raw = loaded_.find(u.src(0).id()); raw != loaded_.end()) {
+        x = raw->second;
+      } else if (const UOp bits = LoadedBits(from, x)) {
         x = bits;
       } else if (IsSmall(from)) {
         x = Encode(from, E(x));
@@ -64,7 +67,8 @@ class Widener {
         return ctx_.Make(u.op(), Dtype::F32, s, u.arg(), u.tag());
       case Op::LOAD:
         if (u.src(0).src(0).Is(Op::STAGE)) return ir::Load(ctx_, s[0]);
-        return Decode(d, E(ctx_.Make(Op::LOAD, Stored(d), s, u.arg(), u.tag())));
+        loaded_[u.id()] = ctx_.Make(Op::LOAD, Stored(d), s, u.arg(), u.tag());
+        return Decode(d, E(loaded_[u.id()]));
       case Op::WHERE:
       case Op::NEG:
       case Op::MAX:
@@ -187,6 +191,7 @@ class Widener {
   }
 
   ir::UOpContext& ctx_;
+  absl::flat_hash_map<uint32_t, UOp> loaded_;  // LOAD of small floats -> the LOAD of their bits
 };
 
 }  // namespace

@@ -20,11 +20,11 @@ namespace uopd::ir {
 namespace {
 
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER,     Op::PARAM,   Op::DEFINE_VAR, Op::SPECIAL, Op::SINK,  Op::AFTER,
-          Op::GROUP,      Op::STACK,   Op::LINEAR,     Op::INDEX,   Op::LOAD,  Op::STORE,
-          Op::GEP,        Op::BARRIER, Op::REDUCE,     Op::SCAN,    Op::STAGE, Op::WMMA,
-          Op::WMMA_BLOCK, Op::MMA,     Op::SHUFFLE,    Op::RANGE,   Op::END,   Op::IF,
-          Op::ENDIF,      Op::CONST} |
+    OpSet{Op::BUFFER,     Op::PARAM,   Op::DEFINE_VAR,  Op::SPECIAL, Op::SINK,  Op::AFTER,
+          Op::GROUP,      Op::STACK,   Op::LINEAR,      Op::INDEX,   Op::LOAD,  Op::STORE,
+          Op::GEP,        Op::BARRIER, Op::REDUCE,      Op::SCAN,    Op::STAGE, Op::WMMA,
+          Op::WMMA_BLOCK, Op::MMA,     Op::MATRIX_LOAD, Op::SHUFFLE, Op::RANGE, Op::END,
+          Op::IF,         Op::ENDIF,   Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -310,6 +310,8 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       return VerifyStage(u);
     case Op::MMA:
       return VerifyMma(u);
+    case Op::MATRIX_LOAD:
+      return VerifyMatrixLoad(u);
     case Op::WMMA:
       return VerifyWmma(u);
     case Op::WMMA_BLOCK:

@@ -41,6 +41,19 @@ absl::Status VerifyMma(UOp u) {
   return absl::OkStatus();
 }
 
+absl::Status VerifyMatrixLoad(UOp u) {
+  if (u.ints().size() != 2) return Invalid("arg of MATRIX_LOAD is two numbers");
+  const int64_t matrices = u.ints()[0], transposed = u.ints()[1];
+  if ((matrices != 1 && matrices != 2 && matrices != 4) || transposed < 0 || transposed > 1)
+    return Invalid("a number of the arg of MATRIX_LOAD is out of range");
+  const UOp index = u.src(0);
+  if (!index.Is(Op::INDEX) || index.n_src() != 2 || index.arg().AsInt() != 4)
+    return Invalid("MATRIX_LOAD loads what an INDEX of four words without a gate points to");
+  if (u.dtype() != Dtype::U32 || index.dtype() != Dtype::U32)
+    return Invalid(Cat("MATRIX_LOAD gives words, not ", Name(u.dtype())));
+  return absl::OkStatus();
+}
+
 absl::Status VerifyWmma(UOp u) {
   if (u.ints().size() != 2) return Invalid("arg of WMMA is two dtypes");
   const int64_t a = u.ints()[0], b = u.ints()[1];

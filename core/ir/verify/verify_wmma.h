@@ -9,6 +9,7 @@ namespace uopd::ir {
 // INVALID_ARGUMENT for dtypes or numbers that the op does not take. REQUIRES: u has as many sources as
 // its op takes.
 absl::Status VerifyMma(UOp u);
+absl::Status VerifyMatrixLoad(UOp u);
 absl::Status VerifyWmma(UOp u);
 absl::Status VerifyWmmaBlock(UOp u);
 

@@ -92,6 +92,8 @@ absl::Status BlockWriter::OwnLine(UOp u) {
       return Shuffle(u);
     case Op::MMA:
       return MatrixProduct(u);
+    case Op::MATRIX_LOAD:
+      return MatrixLoad(u, Cat(NameOf(u.src(0))));
     default:
       return NoRendering(u);
   }

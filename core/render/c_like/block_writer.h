@@ -61,6 +61,10 @@ class BlockWriter : public CLikeWriter {
   virtual absl::StatusOr<std::string> Shuffled(ir::UOp u, const std::string& x, int64_t mask) = 0;
   // Statements that compute an MMA of the target's instruction. The sums are v<number>_<lane>.
   virtual absl::Status Mma(ir::UOp u, const MatrixInstruction& instruction) = 0;
+  // Statements of a MATRIX_LOAD, whose address is the text. The words are v<number>_<lane>. Not every language has it.
+  virtual absl::Status MatrixLoad(ir::UOp u, const std::string& /*address*/) {
+    return NoRendering(u);
+  }
   // What follows a pointer parameter, or a parameter, in the list: an attribute with its number.
   virtual std::string ParameterSuffix(size_t /*number*/) const { return ""; }
   // An int64_t parameter of that number.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/render/c_like/block_writer.h"
+#include "core/render/ptx/matrix.h"
 #include "core/render/ptx/types.h"
 
 namespace uopd::render {
@@ -38,6 +39,13 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "static __device__ __forceinline__ uint16_t double_to_half(double x) {\n"
      "  uint16_t out;\n"
      "  asm(\"cvt.rn.f16.f64 %0, %1;\" : \"=h\"(out) : \"d\"(x));\n"
+     "  return out;\n"
+     "}\n"},
+    {"shared_address(",
+     "static __device__ __forceinline__ uint32_t shared_address(const void *p) {\n"
+     "  uint32_t out;\n"
+     "  asm(\"{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }\" : \"=r\"(out) : "
+     "\"l\"(p));\n"
      "  return out;\n"
      "}\n"}};
 
@@ -83,6 +91,22 @@ class CudaWriter final : public BlockWriter {
     const bool small = ir::ByteSize(u.dtype()) < 4;
     return Cat("(", Type(u.dtype()), ")__shfl_xor_sync(0xffffffffu, ", small ? "(int32_t)" : "", x,
                ", ", mask, ")");
+  }
+
+  absl::Status MatrixLoad(UOp u, const std::string& address) override {
+    const int64_t n = u.ints()[0];
+    const std::string name = Fresh(u);
+    std::string words, group, outputs;
+    for (int64_t i = 0; i < n; ++i) {
+      const std::string_view comma = i == 0 ? "" : ", ";
+      Append(words, comma, name, "_", i);
+      Append(group, comma, "%", i);
+      Append(outputs, comma, "\"=r\"(", name, "_", i, ")");
+    }
+    Put("uint32_t ", words, ";");
+    Put("asm volatile(\"", PtxMatrixLoad(u), " {", group, "}, [%", n, "];\" : ", outputs,
+        " : \"r\"(shared_address(", address, ")) : \"memory\");");
+    return absl::OkStatus();
   }
 
   absl::Status Mma(UOp u, const MatrixInstruction& i) override {

@@ -71,6 +71,7 @@ absl::Status CLikeWriter::Line(UOp u) {
     case Op::WMMA:
     case Op::WMMA_BLOCK:
     case Op::MMA:
+    case Op::MATRIX_LOAD:
       return OwnLine(u);
     default:
       return Alu(u);
@@ -203,7 +204,7 @@ absl::Status CLikeWriter::Alu(UOp u) {
   const TypeSpelling* type = SpellingOf(u.dtype());
   if (SpellingOf(operand) == nullptr || type == nullptr) return NoRendering(u);
   const std::string_view form = op->C(operand);
-  if (form.empty() || (u.Is(Op::EXP2) && u.tag() != 0)) return NoRendering(u);
+  if (form.empty()) return NoRendering(u);
   if (half_is_bits() && operand == Dtype::F16 && !u.Is(Op::WHERE)) return NoRendering(u);
   Define(u, [&](const std::string& lane) {
     std::string out;

@@ -7,6 +7,11 @@ namespace uopd::render {
 
 using ir::UOp;
 
+std::string PtxMatrixLoad(UOp u) {
+  return Cat("ldmatrix.sync.aligned.m8n8.x", u.ints()[0], u.ints()[1] != 0 ? ".trans" : "",
+             ".shared.b16");
+}
+
 absl::Status PtxMatrixProduct(PtxText& text, const Target& target, UOp u) {
   const ir::Mma mma = ir::Mma::Of(u);
   const MatrixInstruction* found = nullptr;

@@ -8,6 +8,9 @@
 namespace uopd::render {
 
 // Writes an MMA. UNIMPLEMENTED: the target has no such matrix instruction.
+// The instruction of a MATRIX_LOAD, without its operands.
+std::string PtxMatrixLoad(ir::UOp u);
+
 absl::Status PtxMatrixProduct(PtxText& text, const Target& target, ir::UOp u);
 
 }  // namespace uopd::render

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/ptx/memory.h"
 
+#include "core/render/ptx/matrix.h"
+
 #include "core/render/ptx/values.h"
 #include "core/render/spelling.h"
 
@@ -143,6 +145,17 @@ void PtxMemory::Load(UOp u) {
     }
   }
   text_.Set(u, std::move(lanes));
+}
+
+void PtxMemory::MatrixLoad(UOp u) {
+  std::vector<std::string> words;
+  std::string list;
+  for (int64_t i = 0; i < u.ints()[0]; ++i) {
+    words.push_back(text_.Fresh(u.dtype()));
+    Append(list, i == 0 ? "" : ", ", words.back());
+  }
+  text_.Put(PtxMatrixLoad(u), " {", list, "}, ", At(places_.at(u.src(0).id()), 0));
+  text_.Set(u, std::move(words));
 }
 
 void PtxMemory::Store(UOp u) {

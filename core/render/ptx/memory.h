@@ -27,6 +27,7 @@ class PtxMemory {
   void Index(ir::UOp u);
   void Load(ir::UOp u);
   void Store(ir::UOp u);
+  void MatrixLoad(ir::UOp u);
 
   // Loops: an address that is computed in a loop is not used after it.
   void OpenScope() { scopes_.emplace_back(); }

@@ -75,6 +75,9 @@ class PtxKernel {
         return absl::OkStatus();
       case Op::SHUFFLE:
         return control_.Shuffle(u);
+      case Op::MATRIX_LOAD:
+        memory_.MatrixLoad(u);
+        return absl::OkStatus();
       case Op::MMA:
         return PtxMatrixProduct(text_, request_.target, u);
       case Op::WMMA:

@@ -33,7 +33,7 @@ class Placer {
           open.pop_back();
         }
       }
-      if (!lines[i].Is({Op::LOAD, Op::STORE})) continue;
+      if (!lines[i].Is({Op::LOAD, Op::STORE, Op::MATRIX_LOAD})) continue;
       const UOp base = ir::MaybeBaseOf(lines[i].src(0).src(0));
       if (!base || !ir::IsShared(base)) continue;
       array_[i] = base.id();
@@ -119,7 +119,7 @@ absl::Status CheckLoops(std::span<const UOp> lines) {
   absl::flat_hash_set<uint32_t> varies;  // values that differ between threads
   for (UOp u : lines) {
     bool mine = u.Is(Op::SPECIAL) && u.ints()[0] == static_cast<int64_t>(ir::AxisType::LOCAL);
-    mine |= u.Is(Op::LOAD);
+    mine |= u.Is({Op::LOAD, Op::MATRIX_LOAD});
     for (UOp s : u.srcs()) mine |= varies.contains(s.id());
     if (u.Is(Op::RANGE)) {
       if (varies.contains(u.src(0).id()))

@@ -21,6 +21,7 @@ TEST(TargetTest, EveryFieldIsPartOfTheKey) {
       [](Target& t) { t.format = CodeFormat::kC; },
       [](Target& t) { t.blocks = true; },
       [](Target& t) { t.shuffles = true; },
+      [](Target& t) { t.matrix_loads = true; },
       [](Target& t) { t.narrow_index = true; },
       [](Target& t) { t.units = 132; },
       [](Target& t) { t.vector_lanes = 4; },

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// Places of a Fragment (core/base/fragment.h) as index expressions.
+#pragma once
+#include <span>
+
+#include "core/base/fragment.h"
+#include "core/ir/context.h"
+
+namespace uopd::codegen {
+
+// The part of a place along `axis` that the bits give, where `number` is the number that has these bits.
+ir::UOp FragmentDigits(ir::UOpContext& ctx, std::span<const Fragment::Bit> bits, char axis,
+                       ir::UOp number);
+
+}  // namespace uopd::codegen
