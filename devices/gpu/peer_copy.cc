@@ -17,7 +17,8 @@ GpuPointer EndAddress(const CopyEnd& end, size_t at) {
 }
 
 // Signals a value once the work that holds it is done with its memory: carried out, failed or left out. A
-// failure of that work is not the waiting stream's.
+// failure of that work is not the waiting stream's. The host signals, not the chip: a stream that waits on its
+// chip for a device that gets lost would wait for ever.
 class Release {
  public:
   Release(std::shared_ptr<GpuSemaphore> semaphore, uint64_t value)
@@ -25,12 +26,6 @@ class Release {
   ~Release() { semaphore_->Signal(value_); }
   Release(const Release&) = delete;
   Release& operator=(const Release&) = delete;
-  // Streams of the driver may wait on the chip from now on. REQUIRES: context->Enter().
-  absl::Status Promise(const std::shared_ptr<GpuContext>& context, StreamHandle stream) const {
-    UOPD_ASSIGN(auto event, GpuEvent::Record(context, stream, false));
-    semaphore_->Promise(value_, {std::move(event), false});
-    return absl::OkStatus();
-  }
 
  private:
   const std::shared_ptr<GpuSemaphore> semaphore_;
@@ -59,16 +54,15 @@ void QueueDirect(const CopyEnd& from, const CopyEnd& to, size_t bytes) {
        done = std::make_shared<GpuSemaphore>(driver);
   from.queue.PushRecord({ready, 1});
   to.queue.PushWait({ready, 1});
-  to.queue.Push({.submit = [context = to.context, other = from.context, source = from.buffer,
-                            target = to.buffer, x = EndAddress(to, 0), y = EndAddress(from, 0),
-                            bytes, release = std::make_shared<Release>(done, 1)](
-                               StreamHandle stream) -> absl::Status {
-    const GpuApi& api = context->api();
-    UOPD_TRY(context->Check(
-        context == other ? api.Copy(x, y, bytes, stream)
-                         : api.CopyPeer(x, context->handle(), y, other->handle(), bytes, stream)));
-    return release->Promise(context, stream);
-  }});
+  to.queue.Push(
+      {.submit = [context = to.context, other = from.context, source = from.buffer,
+                  target = to.buffer, x = EndAddress(to, 0), y = EndAddress(from, 0), bytes,
+                  release = std::make_shared<Release>(done, 1)](StreamHandle stream) {
+        const GpuApi& api = context->api();
+        return context->Check(context == other ? api.Copy(x, y, bytes, stream)
+                                               : api.CopyPeer(x, context->handle(), y,
+                                                              other->handle(), bytes, stream));
+      }});
   from.queue.PushWait({done, 1});
 }
 
@@ -95,10 +89,8 @@ bool QueueStaged(const CopyEnd& from, const CopyEnd& to, size_t bytes, MemoryPoo
     to.queue.PushWait({filled, turn});
     to.queue.Push(
         {.submit = [context = to.context, pinned, target = to.buffer, address = EndAddress(to, at),
-                    n, release = std::make_shared<Release>(empty, turn)](
-                       StreamHandle stream) -> absl::Status {
-          UOPD_TRY(context->Check(context->api().CopyIn(address, pinned->block.data, n, stream)));
-          return release->Promise(context, stream);
+                    n, release = std::make_shared<Release>(empty, turn)](StreamHandle stream) {
+          return context->Check(context->api().CopyIn(address, pinned->block.data, n, stream));
         }});
   }
   return true;

@@ -2,7 +2,8 @@
 // Copies between two GPUs of one driver, without the host waiting for them.
 //
 // Directly from chip to chip where the driver allows it. Otherwise through two pieces of pinned memory by turns: the
-// source fills one while the destination empties the other. In both cases events order the streams.
+// source fills one while the destination empties the other. The destination waits for the source on the chip. What the
+// source does to the memory later is given to its chip once the destination is done with it.
 //
 // Stateless. The caller owns both streams, and no other thread uses them.
 #pragma once

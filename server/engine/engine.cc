@@ -268,6 +268,24 @@ std::string Engine::DevicesNotReady() {
   return out;
 }
 
+std::vector<std::pair<std::string, bool>> Engine::ReadyDevices(bool reopen) {
+  NoteLosses();
+  std::vector<devices::DeviceEntry> missing = devices_.NotReady();
+  if (reopen) {
+    std::erase_if(missing, [&](const devices::DeviceEntry& entry) {
+      const auto device = devices_.Get(entry.name);
+      return device.ok() && (*device)->device().status().ok();
+    });
+  }
+  std::vector<std::pair<std::string, bool>> out;
+  for (const std::string& name : devices_.names()) {
+    const bool ready = std::ranges::none_of(
+        missing, [&](const devices::DeviceEntry& entry) { return entry.name == name; });
+    out.emplace_back(name, ready);
+  }
+  return out;
+}
+
 void Engine::NoteLosses() {
   const std::vector<DeviceState*> lost = devices_.TakeLosses();
   if (lost.empty()) return;

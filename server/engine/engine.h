@@ -99,6 +99,9 @@ class Engine {
   // A line for each device that is not ready: its name and why. Devices that nobody has asked for yet
   // are not opened to find out.
   std::string DevicesNotReady();
+  // Every configured device, and whether it is ready; one that nobody has asked for yet is. With `reopen`,
+  // those that are not are tried again, as soon as the registry allows it. That may take seconds.
+  std::vector<std::pair<std::string, bool>> ReadyDevices(bool reopen);
 
   SessionTable& sessions() { return sessions_; }
   Quota& client_bytes() { return total_; }  // limits.total_bytes

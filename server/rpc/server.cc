@@ -100,6 +100,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(engine::Engine& engine,
   if (auto* health = out->server_->GetHealthCheckService()) {
     health->SetServingStatus(true);
     health->SetServingStatus("uopd.v1.UopdService", true);
+    out->device_health_ = std::make_unique<DeviceHealth>(engine, *health);
   }
   out->acceptor_ = std::make_unique<net::Acceptor>(
       *out->listener_, AcceptorOptionsOf(config),
@@ -112,10 +113,12 @@ Server::~Server() {
 }
 
 void Server::SetNotServing() {
+  device_health_ = nullptr;
   if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(false);
 }
 
 void Server::StopAccepting() {
+  device_health_ = nullptr;
   side_ = nullptr;
   acceptor_ = nullptr;
   listener_ = nullptr;

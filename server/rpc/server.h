@@ -15,6 +15,7 @@
 #include "server/engine/engine.h"
 #include "server/net/acceptor.h"
 #include "server/net/listener.h"
+#include "server/rpc/device_health.h"
 #include "server/rpc/service.h"
 #include "server/rpc/side_socket.h"
 
@@ -50,6 +51,7 @@ class Server {
   std::unique_ptr<net::Listener> listener_;
   std::unique_ptr<net::Acceptor> acceptor_;
   std::unique_ptr<SideSocket> side_;  // null: none
+  std::unique_ptr<DeviceHealth> device_health_;
 };
 
 }  // namespace uopd::rpc

@@ -7,6 +7,7 @@
 
 #include "tests/e2e/client.h"
 #include "tests/support/eventually.h"
+#include "uopd/connection.h"
 
 namespace uopd::e2e {
 namespace {
@@ -63,7 +64,8 @@ class StandardServicesTest : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  DaemonProcess daemon_{folder_.path()};
+  // There is no OpenCL device 200.
+  DaemonProcess daemon_{folder_.path(), {"--device-list=CPU,NULL:200,CL:200"}};
 };
 
 TEST_F(StandardServicesTest, HealthSaysServing) {
@@ -77,6 +79,23 @@ TEST_F(StandardServicesTest, HealthSaysServing) {
   EXPECT_TRUE(status.ok()) << status.error_message();
   EXPECT_EQ(Call("/grpc.health.v1.Health/Check", "\x0a\x01x", &status), "");
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+}
+
+TEST_F(StandardServicesTest, HealthHasAStatusOfEveryDevice) {
+  const auto check = [&](const std::string& device) {
+    const std::string name = "device/" + device;
+    grpc::Status status;
+    return Call("/grpc.health.v1.Health/Check",
+                std::string("\x0a") + static_cast<char>(name.size()) + name, &status);
+  };
+  const std::string serving = "\x08\x01", not_serving = "\x08\x02";
+  for (const char* device : {"CPU:0", "NULL:200", "CL:200"}) EXPECT_EQ(check(device), serving);
+  EXPECT_EQ(check("CUDA:0"), "");
+  auto connection =
+      client::Connection::Connect({.address = daemon_.listen()});  // opens all devices
+  EXPECT_TRUE(connection.ok());
+  EXPECT_TRUE(test::Eventually([&] { return check("CL:200") == not_serving; }));
+  EXPECT_EQ(check("CPU:0"), serving);
 }
 
 TEST_F(StandardServicesTest, ReflectionNamesTheServices) {

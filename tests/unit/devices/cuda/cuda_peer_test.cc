@@ -56,6 +56,9 @@ class CudaPeerTest : public CudaTest {
   std::unique_ptr<Stream> other_;
 };
 
+// The parameter: whether the chips reach each other.
+class CudaPeerWaysTest : public CudaPeerTest, public testing::WithParamInterface<bool> {};
+
 TEST_F(CudaPeerTest, CopiesFromChipToChip) {
   OpenBoth(true);
   CopyTwice();
@@ -71,39 +74,33 @@ TEST_F(CudaPeerTest, CopiesThroughPinnedMemoryWhereChipsCannotReachEachOther) {
   EXPECT_EQ(fake_->Calls("cuDeviceCanAccessPeer"), 1);
 }
 
-TEST_F(CudaPeerTest, TheHostWaitsForNothing) {
-  for (const bool peers : {true, false}) {
-    OpenBoth(peers);
-    auto from = Allocate(kPeerBytes), to = There(kPeerBytes);
-    ASSERT_TRUE(stream_->Fill(*from, 0, kPeerBytes, std::byte{5}).ok());
-    ASSERT_TRUE(stream_->Synchronize().ok());
-    // The copy is given to the driver while a kernel runs before it on the source.
-    ASSERT_TRUE(Launch(*stream_, *Kernel("hang"), *from).ok());
-    ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kPeerBytes).ok());
-    const char* copy = peers ? "cuMemcpyPeerAsync" : "cuMemcpyHtoDAsync_v2";
-    EXPECT_TRUE(test::Eventually([&] { return fake_->Calls(copy) >= 1; }));
-    fake_->ReleaseHanging();
-    std::vector<std::byte> got(kPeerBytes);
-    ASSERT_TRUE(other_->CopyOut(*to, 0, got).ok());
-    ASSERT_TRUE(other_->Synchronize().ok());
-    ASSERT_TRUE(stream_->Synchronize().ok());
-    EXPECT_TRUE(std::ranges::all_of(got, [](std::byte b) { return b == std::byte{5}; })) << peers;
-    from = to = nullptr;
-    Close();
-  }
+TEST_P(CudaPeerWaysTest, TheHostWaitsForNothing) {
+  const bool peers = GetParam();
+  OpenBoth(peers);
+  auto from = Allocate(kPeerBytes), to = There(kPeerBytes);
+  ASSERT_TRUE(stream_->Fill(*from, 0, kPeerBytes, std::byte{5}).ok());
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  // The copy is given to the driver while a kernel runs before it on the source.
+  ASSERT_TRUE(Launch(*stream_, *Kernel("hang"), *from).ok());
+  ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kPeerBytes).ok());
+  const char* copy = peers ? "cuMemcpyPeerAsync" : "cuMemcpyHtoDAsync_v2";
+  EXPECT_TRUE(test::Eventually([&] { return fake_->Calls(copy) >= 1; }));
+  fake_->ReleaseHanging();
+  std::vector<std::byte> got(kPeerBytes);
+  ASSERT_TRUE(other_->CopyOut(*to, 0, got).ok());
+  ASSERT_TRUE(other_->Synchronize().ok());
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_TRUE(std::ranges::all_of(got, [](std::byte b) { return b == std::byte{5}; })) << peers;
 }
 
-TEST_F(CudaPeerTest, AFailureOfTheTargetIsNotTheSources) {
-  for (const bool peers : {true, false}) {
-    OpenBoth(peers);
-    auto from = Allocate(kPeerBytes), to = There(kPeerBytes);
-    fake_->Fail(peers ? "cuMemcpyPeerAsync" : "cuMemcpyHtoDAsync_v2", kInvalidValue);
-    ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kPeerBytes).ok());
-    EXPECT_CODE(other_->Synchronize(), kInternal);
-    EXPECT_TRUE(stream_->Synchronize().ok());
-    from = to = nullptr;
-    Close();
-  }
+TEST_P(CudaPeerWaysTest, AFailureOfTheTargetIsNotTheSources) {
+  const bool peers = GetParam();
+  OpenBoth(peers);
+  auto from = Allocate(kPeerBytes), to = There(kPeerBytes);
+  fake_->Fail(peers ? "cuMemcpyPeerAsync" : "cuMemcpyHtoDAsync_v2", kInvalidValue);
+  ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kPeerBytes).ok());
+  EXPECT_CODE(other_->Synchronize(), kInternal);
+  EXPECT_TRUE(stream_->Synchronize().ok());
 }
 
 TEST_F(CudaPeerTest, ADriverThatRefusesAccessCopiesThroughTheHost) {
@@ -114,26 +111,27 @@ TEST_F(CudaPeerTest, ADriverThatRefusesAccessCopiesThroughTheHost) {
   EXPECT_EQ(fake_->Calls("cuCtxEnablePeerAccess"), 1);
 }
 
-TEST_F(CudaPeerTest, ALostTargetEndsTheCopy) {
-  for (const bool peers : {true, false}) {
-    OpenBoth(peers);
-    auto from = Allocate(kPeerBytes), to = There(kPeerBytes);
-    auto trap = second_->Load({CodeFormat::kPtx, "k", "k trap 4", {2, 1}}).value();
-    auto gate = second_->NewSemaphore().value();
-    ASSERT_TRUE(other_->Wait(gate, 1).ok());
-    ASSERT_TRUE(Launch(*other_, *trap, *to).ok());
-    ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kPeerBytes).ok());
-    gate->Signal(1);
-    EXPECT_CODE(other_->Synchronize(), kUnavailable);
-    EXPECT_TRUE(stream_->Synchronize().ok());
-    EXPECT_TRUE(device_->status().ok());
-    from = to = nullptr;
-    trap = nullptr;
-    gate = nullptr;
-    Close();
-  }
-  Start({});  // what the lost device held goes with its process
+TEST_P(CudaPeerWaysTest, ALostTargetEndsTheCopy) {
+  const bool peers = GetParam();
+  OpenBoth(peers);
+  auto from = Allocate(kPeerBytes), to = There(kPeerBytes);
+  auto trap = second_->Load({CodeFormat::kPtx, "k", "k trap 4", {2, 1}}).value();
+  auto gate = second_->NewSemaphore().value();
+  ASSERT_TRUE(other_->Wait(gate, 1).ok());
+  ASSERT_TRUE(Launch(*other_, *trap, *to).ok());
+  ASSERT_TRUE(other_->CopyFrom(*stream_, *from, 0, *to, 0, kPeerBytes).ok());
+  gate->Signal(1);
+  EXPECT_CODE(other_->Synchronize(), kUnavailable);
+  EXPECT_TRUE(stream_->Synchronize().ok());
+  EXPECT_TRUE(device_->status().ok());
+  // Opening it again resets what the lost one had.
+  CudaOptions options = Options();
+  options.index = 1;
+  EXPECT_TRUE(test::Eventually([&] { return CudaDevice::Open(options).ok(); }));
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, CudaPeerWaysTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Direct" : "Staged"; });
 
 }  // namespace
 }  // namespace uopd::devices::cuda

@@ -19,8 +19,10 @@ namespace {
 
 using devices::DeviceName;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::Pair;
 using Opened = absl::StatusOr<std::shared_ptr<devices::Device>>;
 
 constexpr int64_t kValues = 16, kSize = kValues * 4;
@@ -230,11 +232,24 @@ TEST_F(LostDevicesTest, AFaultIsToldOnceToEverySession) {
   EXPECT_THAT(engine_->Unready(), HasSubstr("CUDA:0 is lost"));
   EXPECT_THAT(engine_->DevicesNotReady(), HasSubstr("device CUDA:0 is not ready: "));
   EXPECT_THAT(engine_->DevicesNotReady(), Not(HasSubstr("CPU")));
+  for (const bool reopen : {false, true}) {
+    EXPECT_THAT(engine_->ReadyDevices(reopen),
+                ElementsAre(Pair("CUDA:0", false), Pair("CPU:0", true)));
+  }
   EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 0);
   EXPECT_TRUE(absl::IsUnavailable(engine_->CreateBuffer(*a_, 20, kSize, "CUDA")));
   EXPECT_TRUE(absl::IsUnavailable(Run(c_, "CUDA", 2, 11, 12)));
   fake_.ReleaseHanging();  // a reset would wait for the kernel
   ExpectTheGpuComesBack(7);
+}
+
+// The health service asks so: a device comes back although no session uses it.
+TEST_F(LostDevicesTest, AskingForReadyDevicesOpensALostOne) {
+  MakeBuffers();
+  behaviour_ = "trap";
+  EXPECT_TRUE(absl::IsDataLoss(Run(a_, "CUDA", 2)));
+  EXPECT_TRUE(test::Eventually([&] { return engine_->ReadyDevices(true).front().second; }));
+  EXPECT_EQ(engine_->DevicesNotReady(), "");
 }
 
 // A session that makes no call while the device is lost hears of it in its next call, and its memory
