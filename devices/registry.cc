@@ -64,14 +64,23 @@ absl::StatusOr<std::shared_ptr<Device>> OpenOpenCl(int index, const RegistryOpti
   return opencl::OpenClDevice::Open(cl);
 }
 
-absl::StatusOr<std::shared_ptr<Device>> OpenCuda(int index, const RegistryOptions& options) {
+cuda::CudaOptions CudaOptionsOf(int index, const RegistryOptions& options) {
   cuda::CudaOptions cuda;
   cuda.index = index;
   cuda.memory_limit_bytes = options.memory_limit_bytes;
   cuda.poison = options.poison;
   cuda.ptx = options.cuda_ptx;
   cuda.graphs = options.cuda_graphs;
-  return cuda::CudaDevice::Open(cuda);
+  return cuda;
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenCuda(int index, const RegistryOptions& options) {
+  return cuda::CudaDevice::Open(CudaOptionsOf(index, options));
+}
+
+absl::StatusOr<std::shared_ptr<Device>> AbsentCuda(int index, const std::string& chip,
+                                                   const RegistryOptions& options) {
+  return cuda::OpenCompileOnly(CudaOptionsOf(index, options), chip);
 }
 
 absl::StatusOr<std::shared_ptr<Device>> OpenHip(int index, const RegistryOptions& options) {
@@ -83,6 +92,13 @@ absl::StatusOr<std::shared_ptr<Device>> OpenHip(int index, const RegistryOptions
   return hip::HipDevice::Open(hip);
 }
 
+absl::StatusOr<std::shared_ptr<Device>> AbsentHip(int index, const std::string& chip,
+                                                  const RegistryOptions&) {
+  hip::HipOptions hip;
+  hip.index = index;
+  return hip::OpenCompileOnly(hip, chip);
+}
+
 // The drivers: one line for each. `count` says how many devices "all" stands for; null: none.
 struct Driver {
   const char* name;
@@ -91,14 +107,17 @@ struct Driver {
   // Makes the compiler of a toolchain without a device. Null, or UNIMPLEMENTED: only the device has
   // it.
   absl::StatusOr<std::shared_ptr<const Compiler>> (*compiler)(std::string_view toolchain) = nullptr;
+  // Opens a chip that is not here (devices/compile_only). Null: the driver knows none.
+  absl::StatusOr<std::shared_ptr<Device>> (*absent)(int index, const std::string& chip,
+                                                    const RegistryOptions& options) = nullptr;
 };
 constexpr Driver kDrivers[] = {
     {"CPU", OpenCpu, [] { return 1; }},
     {"NULL", OpenNull},
     {"INTERP", OpenInterp},
     {"CL", OpenOpenCl, opencl::CountDevices},
-    {"CUDA", OpenCuda, cuda::CountCudaDevices, cuda::CudaCompilerFor},
-    {"AMD", OpenHip, hip::CountHipDevices, hip::HipCompilerFor},
+    {"CUDA", OpenCuda, cuda::CountCudaDevices, cuda::CudaCompilerFor, AbsentCuda},
+    {"AMD", OpenHip, hip::CountHipDevices, hip::HipCompilerFor, AbsentHip},
 };
 
 const Driver* FindDriver(const std::string& name) {
@@ -173,9 +192,39 @@ absl::StatusOr<std::vector<DeviceName>> ParseDeviceList(const std::string& list)
   return out;
 }
 
+namespace {
+
+// RegistryOptions::compile_only as chips by device.
+absl::StatusOr<std::map<std::string, std::string>> ParseAbsent(
+    const std::string& text, const std::vector<DeviceName>& names) {
+  std::map<std::string, std::string> out;
+  for (const std::string& part :
+       std::vector<std::string>(absl::StrSplit(text, ',', absl::SkipWhitespace()))) {
+    const std::vector<std::string> sides = absl::StrSplit(part, '=');
+    if (sides.size() != 2) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("\"", part, "\" is no device with its chip, such as CUDA:0=sm_90."));
+    }
+    UOPD_ASSIGN(const DeviceName name, DeviceName::Parse(sides[0]));
+    const bool listed = std::ranges::any_of(
+        names, [&](const DeviceName& other) { return other.Text() == name.Text(); });
+    if (!listed || FindDriver(name.driver)->absent == nullptr ||
+        !out.emplace(name.Text(), sides[1]).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name.Text(),
+                       " cannot be compiled for alone: it must be a CUDA or AMD device of the "
+                       "list, and be named once."));
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Registry>> Registry::Create(RegistryOptions options) {
   std::unique_ptr<Registry> registry(new Registry(std::move(options)));
   UOPD_ASSIGN(registry->names_, ParseDeviceList(registry->options_.devices));
+  UOPD_ASSIGN(registry->absent_, ParseAbsent(registry->options_.compile_only, registry->names_));
   for (size_t i = 0; i < registry->names_.size(); ++i) {
     registry->slots_.push_back(std::make_unique<Slot>());
   }
@@ -221,8 +270,11 @@ absl::StatusOr<std::shared_ptr<Device>> Registry::Get(std::string_view text) {
   if (auto known = Known(slot)) return *std::move(known);
   MutexLock opening(slot.opening);
   if (auto known = Known(slot)) return *std::move(known);  // another thread was first
-  auto opened =
-      options_.open ? options_.open(name) : FindDriver(name.driver)->open(name.index, options_);
+  const Driver& driver = *FindDriver(name.driver);
+  const auto absent = absent_.find(name.Text());
+  auto opened = absent != absent_.end() ? driver.absent(name.index, absent->second, options_)
+                : options_.open         ? options_.open(name)
+                                        : driver.open(name.index, options_);
   MutexLock lock(mu_);
   if (!opened.ok()) {
     slot.failure = WithFrame(opened.status(), "opening device " + name.Text());
@@ -256,7 +308,10 @@ absl::StatusOr<std::shared_ptr<const Compiler>> Registry::CompilerFor(std::strin
   UOPD_ASSIGN(const auto found, Find(text));
   const Driver& driver = *FindDriver(found.second.driver);
   if (driver.compiler != nullptr && !toolchain.empty()) {
+    MutexLock lock(mu_);
+    if (const auto made = compilers_.find(toolchain); made != compilers_.end()) return made->second;
     auto compiler = driver.compiler(toolchain);
+    if (compiler.ok()) compilers_.emplace(toolchain, *compiler);
     if (!absl::IsUnimplemented(compiler.status())) return compiler;
   }
   UOPD_ASSIGN(const auto device, Get(text));

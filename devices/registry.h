@@ -11,6 +11,7 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,6 +42,9 @@ struct RegistryOptions {
   // Names, separated by commas; the first is the default. "all" stands for every device that the
   // drivers find and that the list does not name elsewhere: CPU:0 first.
   std::string devices = "CPU";
+  // Names of the list with the chips that they would be: "CUDA:0=sm_90,AMD:0=gfx942". These are not opened: their
+  // kernels are compiled, and nothing runs there (devices/compile_only).
+  std::string compile_only;
   size_t memory_limit_bytes = 0;  // per device; 0: the driver decides
   int cpu_threads = 0;            // per CPU device; 0: one per processor
   int cpu_spin_us = 1000;
@@ -67,8 +71,8 @@ struct DeviceEntry {
 
 class Registry {
  public:
-  // Opens nothing. INVALID_ARGUMENT: a name does not parse, a name comes twice, or there is no
-  // name.
+  // Opens nothing. INVALID_ARGUMENT: a name does not parse, a name comes twice, there is no name, or
+  // `compile_only` has another form or names what the list does not.
   static absl::StatusOr<std::unique_ptr<Registry>> Create(RegistryOptions options);
   // Registry of devices that are open already. The first one is the default. INVALID_ARGUMENT as
   // above.
@@ -119,7 +123,12 @@ class Registry {
   const RegistryOptions options_;
   std::vector<DeviceName> names_;             // constant after Create
   std::vector<std::unique_ptr<Slot>> slots_;  // in the order of names_
+  std::map<std::string, std::string>
+      absent_;  // chips by device (RegistryOptions::compile_only); constant
   mutable Mutex mu_;
+  // Those that need no device, by toolchain: making one may start a program.
+  std::map<std::string, std::shared_ptr<const Compiler>, std::less<>> compilers_
+      UOPD_GUARDED_BY(mu_);
 };
 
 }  // namespace uopd::devices

@@ -70,6 +70,7 @@ int Replay(const std::string& file, const Config& config) {
   devices::RegistryOptions options;
   options.devices = head->devices;
   options.cpu_threads = static_cast<int>(config.device_cpu_threads());
+  options.compile_only = config.device_compile_only();
   options.cuda_ptx = config.device_cuda_ptx();
   options.cuda_graphs = config.device_cuda_graphs();
   options.hip_graphs = config.device_hip_graphs();

@@ -34,6 +34,7 @@ struct Globals {
 
 void AddDevices(CLI::App& app, Globals& globals);
 void AddRun(CLI::App& app, Globals& globals);
+void AddPrepare(CLI::App& app, Globals& globals);
 void AddProfile(CLI::App& app, Globals& globals);
 void AddCache(CLI::App& app, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);

@@ -50,6 +50,7 @@ class GraphRun {
   absl::Status FetchResults(client::Session& session, const v1::ExecuteResponse& response);
 
   std::map<int64_t, Slot>& slots() { return slots_; }
+  const std::string& graph() const { return graph_; }  // encoded, after Load
 
  private:
   absl::Status ReadFlags(const GraphFlags& flags, std::map<std::string, std::string>& variables);

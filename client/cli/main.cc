@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   uopd::cli::AddDevices(app, globals);
   uopd::cli::AddRun(app, globals);
+  uopd::cli::AddPrepare(app, globals);
   uopd::cli::AddProfile(app, globals);
   uopd::cli::AddCache(app, globals);
   uopd::cli::AddMetrics(app, globals);

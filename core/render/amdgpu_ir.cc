@@ -164,10 +164,6 @@ class AmdgpuWriter {
       case Op::WMMA_BLOCK:
         return NoLlvmRendering(u);
       case Op::EXP2:
-      case Op::LOG2:
-      case Op::SIN:
-      case Op::POW:
-        // AMDGPU has no library of functions of f64, and codegen computes those of other dtypes itself.
         return NoLlvmRendering(u);
       default:
         return values_.Line(u);

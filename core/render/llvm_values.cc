@@ -48,8 +48,7 @@ absl::Status LlvmValues::Line(UOp u) {
     case Op::WMMA:
       return Wmma(u);
     case Op::EXP2:
-      if (u.tag() != ir::kByScaling) return Alu(u);
-      if (u.dtype() != Dtype::F32) return NoLlvmRendering(u);
+      if (u.tag() != ir::kByScaling || u.dtype() != Dtype::F32) return NoLlvmRendering(u);
       Exp2(u);
       return absl::OkStatus();
     default:

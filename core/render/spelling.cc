@@ -42,10 +42,6 @@ constexpr OpSpelling kOps[] = {
     {Op::MULACC, "$@fma($0, $1, $2)", "", "", "@llvm.fmuladd", "", ""},
     {Op::SQRT, "$@sqrt($0)", "", "", "@llvm.sqrt", "", ""},
     {Op::TRUNC, "$@trunc($0)", "", "", "@llvm.trunc", "", ""},
-    {Op::EXP2, "$@exp2($0)", "", "", "@llvm.exp2", "", ""},
-    {Op::LOG2, "$@log2($0)", "", "", "@llvm.log2", "", ""},
-    {Op::SIN, "$@sin($0)", "", "", "@llvm.sin", "", ""},
-    {Op::POW, "$@pow($0, $1)", "", "", "@llvm.pow", "", ""},
 };
 
 }  // namespace

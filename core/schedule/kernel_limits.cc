@@ -9,6 +9,7 @@ namespace uopd::schedule {
 KernelLimits KernelLimits::Of(const Target& target) {
   KernelLimits limits;
   limits.threads = std::max(target.threads, 1);
+  limits.units = target.blocks ? std::max(target.units, 1) : 0;
   // A device may lower the scheduler's limit, but not raise it: larger kernels are no better.
   if (target.max_buffers > 0) limits.max_buffers = std::min(limits.max_buffers, target.max_buffers);
   limits.cache_bytes = target.OwnCacheBytes();

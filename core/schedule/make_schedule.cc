@@ -88,7 +88,7 @@ class Builder {
     UOPD_TRY(ctx_.CheckInterrupt());
     replace(CopyStridedOperands(ctx_, accesses_, order));
     UOPD_TRY(ctx_.CheckInterrupt());
-    replace(Prepare(ctx_, order, options_));
+    replace(Prepare(ctx_, accesses_, order, options_));
     UOPD_TRY(ctx_.CheckInterrupt());
     UOPD_ASSIGN(std::optional<Schedule> made, Solve(order));
     if (made) return *std::move(made);

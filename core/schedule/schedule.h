@@ -93,6 +93,7 @@ struct Schedule {
 // What the scheduler assumes and allows for the kernels of one device.
 struct KernelLimits {
   int threads = 8;                 // threads that a kernel is assumed to run on
+  int units = 0;                   // processors that run blocks of threads; 0: it runs no blocks
   int max_buffers = 32;            // most buffers of a kernel; at least 4
   int64_t cache_bytes = 1 << 20;   // cache that each thread has for itself
   int64_t stage_bytes = 64 << 10;  // most bytes of one staged value; with blocks: of shared memory
@@ -135,7 +136,7 @@ struct Options {
 
 // Part of the environment key of cached schedules. Raise it with every change of what MakeSchedule
 // returns.
-inline constexpr int kScheduleVersion = 13;
+inline constexpr int kScheduleVersion = 14;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kTensor). INVALID_ARGUMENT if values on different
 // devices meet without a COPY or MULTI; RESOURCE_EXHAUSTED: see forward_states.h; CANCELLED or

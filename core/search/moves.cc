@@ -18,50 +18,24 @@ using codegen::OptKind;
 
 // Only the first axes of a kernel are tuned: the outer ones.
 constexpr int kMaxAxes = 8;
-constexpr int kMaxPrefetched = 3;  // only the first loads are tried with PREFETCH
+constexpr int64_t kMostPadding = 2;  // of an axis, times its size
+constexpr int kMaxPrefetched = 3;    // only the first loads are tried with PREFETCH
 
 // Amounts to try, as far as the axis allows them. 0 is the whole axis.
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
 constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 
-// The position of a kind in canonical order.
-int Rank(OptKind kind) {
-  switch (kind) {
-    case OptKind::kThread:
-      return 0;
-    case OptKind::kVector:
-      return 1;
-    case OptKind::kTensorCore:
-      return 2;
-    case OptKind::kUpcast:
-      return 3;
-    case OptKind::kUnroll:
-      return 4;
-    case OptKind::kBlock:
-      return 5;
-    case OptKind::kPack:
-      return 6;
-    case OptKind::kStream:
-      return 7;
-    case OptKind::kPrefetch:
-      return 8;
-    case OptKind::kLocal:
-      return 9;
-    case OptKind::kGroup:
-      return 10;
-    case OptKind::kGroupTop:
-      return 11;
-    case OptKind::kSwap:
-      return 12;
-    case OptKind::kPadTo:
-      return 13;
-    case OptKind::kNoLocals:
-      return 14;
-    case OptKind::kPipeline:
-      return 15;
-  }
-  return 16;
-}
+// All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies
+// that each of them computes, so that neighbouring threads access neighbouring elements; PADTO comes before both, so
+// that the others divide the axis.
+constexpr std::array kOrder{OptKind::kOnline,   OptKind::kThread,  OptKind::kPadTo,
+                            OptKind::kNoLocals, OptKind::kVector,  OptKind::kTensorCore,
+                            OptKind::kLocal,    OptKind::kGroup,   OptKind::kGroupTop,
+                            OptKind::kUpcast,   OptKind::kUnroll,  OptKind::kBlock,
+                            OptKind::kPack,     OptKind::kStream,  OptKind::kPrefetch,
+                            OptKind::kSwap,     OptKind::kPipeline};
+
+std::ptrdiff_t Rank(OptKind kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); }
 
 // The amounts to try for an opt of this kind on this axis.
 std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& target) {
@@ -83,7 +57,7 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       break;
     }
     case OptKind::kThread:
-      if (axis.is_reduce || axis.size == 1) break;
+      if (target.blocks || axis.is_reduce || axis.size == 1) break;
       if (axis.size == 0) {
         if (target.threads > 1) out.push_back(0);  // one thread per iteration
         break;
@@ -106,7 +80,10 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     }
     case OptKind::kBlock:
       // Whole loops around few elements, and steps whose operands stay in the first-level cache.
-      if (axis.is_reduce) {
+      if (target.blocks) {
+        // The steps of a sum whose operands the threads of a block copy at a time.
+        if (axis.is_reduce) out.assign({2, 4, 8, 16, 32});
+      } else if (axis.is_reduce) {
         out.assign({64, 128});
       } else {
         out.push_back(8);
@@ -121,15 +98,22 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kGroupTop:
       if (target.blocks && axis.is_reduce) out.assign({4, 8, 16, 32, 64, 256});
       break;
+    case OptKind::kPadTo:
+      // Whole warps, tiles of matrix instructions and pieces of a sum.
+      for (const int64_t n : {16, 32, 64, 128}) {
+        const bool fits = target.blocks && axis.size > 1 && axis.size % n != 0;
+        if (fits && (axis.size + n - 1) / n * n < kMostPadding * axis.size) out.push_back(n);
+      }
+      return out;  // not a part of the axis
     case OptKind::kPipeline:
       if (target.async_copies && axis.is_reduce) out.assign({2, 3, 4});
       return out;           // parts of arrays, not of the axis
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
-    case OptKind::kSwap:  // of two axes
-    case OptKind::kPadTo:
-    case OptKind::kNoLocals:
+    case OptKind::kSwap:      // of two axes
+    case OptKind::kNoLocals:  // of none
+    case OptKind::kOnline:    // chosen by the heuristic only: it changes what the others count
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
@@ -141,6 +125,28 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     return whole ? amount > axis.size : amount >= axis.size;
   });
   return out;
+}
+
+// Moves of targets with blocks that name two axes or none.
+void AddBlockMoves(std::span<const AxisInfo> axes, int count, const Opts& opts,
+                   std::vector<Opts>& out) {
+  const auto add = [&](const Opt& opt) {
+    Opts next = opts;
+    next.push_back(opt);
+    out.push_back(Canonical(std::move(next)));
+  };
+  const auto has = [&](auto... kinds) {
+    return std::ranges::any_of(opts, [&](const Opt& o) { return ((o.kind == kinds) || ...); });
+  };
+  // The blocks of two axes are numbered in another order.
+  for (int a = 0; a < count && !has(OptKind::kSwap); ++a) {
+    for (int b = a + 1; b < count; ++b) {
+      if (!axes[a].is_reduce && !axes[b].is_reduce) add({OptKind::kSwap, a, b});
+    }
+  }
+  if (!has(OptKind::kNoLocals, OptKind::kLocal, OptKind::kGroup, OptKind::kGroupTop,
+           OptKind::kTensorCore))
+    add({OptKind::kNoLocals, 0, 0});
 }
 
 }  // namespace
@@ -189,7 +195,8 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
   for (OptKind kind : {OptKind::kVector, OptKind::kTensorCore, OptKind::kUpcast, OptKind::kUnroll,
-                       OptKind::kThread, OptKind::kBlock, OptKind::kPipeline}) {
+                       OptKind::kThread, OptKind::kBlock, OptKind::kLocal, OptKind::kGroup,
+                       OptKind::kGroupTop, OptKind::kPadTo, OptKind::kPipeline}) {
     for (int axis = 0; axis < count; ++axis) {
       const auto here = std::find_if(
           opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });
@@ -216,11 +223,15 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
     }
   };
   add(OptKind::kPack, kernel.loads);
-  add(OptKind::kStream, kernel.stores);
+  if (target.blocks) {
+    AddBlockMoves(axes, count, opts, out);
+  } else {
+    add(OptKind::kStream, kernel.stores);
+  }
   // The next row, of kernels that go over rows: along one of the inner two output axes.
   const bool reduces =
       std::any_of(axes.begin(), axes.end(), [](const AxisInfo& a) { return a.is_reduce; });
-  for (int axis = count, tried = 0; reduces && axis-- > 0 && tried < 2;) {
+  for (int axis = count, tried = 0; reduces && !target.blocks && axis-- > 0 && tried < 2;) {
     if (axes[static_cast<size_t>(axis)].is_reduce) continue;
     add(OptKind::kPrefetch, std::min(kernel.reads, kMaxPrefetched), axis);
     ++tried;

@@ -27,8 +27,8 @@ KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
-// Sorts opts by kind (THREAD, VECTOR, UPCAST, UNROLL, PACK, STREAM,
-// PREFETCH), then by axis. In this order opts of all kinds can apply together, and the same decisions always give the same list.
+// Sorts opts by kind (THREAD, PADTO, NOLOCALS, VECTOR, TC, LOCAL, GROUP, GROUPTOP, UPCAST, UNROLL, BLOCK, PACK,
+// STREAM, PREFETCH, SWAP), then by axis. In this order opts of all kinds can apply together, and the same decisions always give the same list.
 Opts Canonical(Opts opts);
 
 // The product of the amounts of UPCAST and UNROLL: the factor by which opts multiply code size. A

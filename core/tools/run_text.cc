@@ -63,6 +63,8 @@ class Runner {
     schedule::Options options;
     if (!products.empty()) {
       UOPD_ASSIGN(options, RoundingOptions(products));
+    } else if (target_.blocks) {
+      options.limits = schedule::KernelLimits::Of(target_);
     }
     UOPD_ASSIGN(const schedule::Schedule s, schedule::MakeSchedule(ctx_, root_, options));
     std::string out;

@@ -129,7 +129,11 @@ absl::Status Stream::CopyFrom(Stream& source, Buffer& src, size_t src_offset, Bu
   UOPD_TRY(CheckRange(dst, dst_offset, bytes));
   if (bytes == 0) return absl::OkStatus();
   if (&source == this) return Copy(src, src_offset, dst, dst_offset, bytes);
-  // The default copies through host memory. A driver that has a direct way may use it.
+  return DoCopyFrom(source, src, src_offset, dst, dst_offset, bytes);
+}
+
+absl::Status Stream::DoCopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
+                                size_t dst_offset, size_t bytes) {
   auto staging = std::make_shared<std::vector<std::byte>>(bytes);
   UOPD_ASSIGN(auto read, source.device().NewSemaphore());
   UOPD_ASSIGN(auto written, device().NewSemaphore());

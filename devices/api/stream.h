@@ -70,8 +70,8 @@ class Stream {
   // for the other streams.
   absl::Status Free(std::shared_ptr<Buffer> buffer);
   // Copies from a buffer of `source`'s device, which may be another device. The copy happens after
-  // what `source` has queued so far, and the host does not wait. No other thread may use either
-  // stream meanwhile.
+  // what `source` has queued so far, and the host does not wait. What `source` queues later may wait
+  // for the copy, but does not fail with it. No other thread may use either stream meanwhile.
   absl::Status CopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
                         size_t dst_offset, size_t bytes);
   // Signals every point when all earlier work is done. If that work has failed, fails the points'
@@ -97,6 +97,9 @@ class Stream {
                                 std::span<const BufferArg> buffers, std::span<const int64_t> vars,
                                 int64_t* duration_ns,
                                 const std::shared_ptr<const StopFlag>& stop) = 0;
+  // The default copies through host memory. A driver that has a direct way may use it.
+  virtual absl::Status DoCopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
+                                  size_t dst_offset, size_t bytes);
   // The default launches the kernels one by one.
   virtual absl::Status DoReplay(const RecordedProgram& program, std::span<Buffer* const> buffers,
                                 std::span<int64_t> durations_ns,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "devices/compile_only/compile_only_device.h"
 #include "devices/cuda/cuda_target.h"
 #include "devices/cuda/ptx_compiler.h"
 #include "devices/cuda/ptxc_compiler.h"
@@ -19,6 +20,24 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> OpenNvrtc(const CudaOptions
   return NvrtcCompiler::Create(api, capability);
 }
 
+// The compiler that needs no driver, and what `target` says of it. Null: none is found; the format is PTX then.
+std::shared_ptr<const Compiler> CompilerWithoutDriver(const CudaOptions& options,
+                                                      const CudaFacts& facts, Target& target) {
+  if (!options.ptx) {
+    if (auto nvrtc = OpenNvrtc(options, facts.capability); nvrtc.ok()) {
+      target.format = CodeFormat::kCudaC;
+      target.toolchain = (*nvrtc)->toolchain();
+      return *std::move(nvrtc);
+    }
+  }
+  target.format = CodeFormat::kPtx;
+  auto ptxc =
+      PtxcCompiler::Create(options.ptxc.empty() ? PtxcProgram() : options.ptxc, facts.arch());
+  if (!ptxc.ok()) return nullptr;
+  target.toolchain = (*ptxc)->toolchain();
+  return *std::move(ptxc);
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& options) {
@@ -29,23 +48,7 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
   UOPD_ASSIGN(auto context, driver->OpenContext(options.index));
   UOPD_ASSIGN(const CudaFacts facts, ReadCudaFacts(*driver, options.index));
   Target target = DescribeCuda(facts);
-  std::shared_ptr<const Compiler> compiler;
-  if (!options.ptx) {
-    if (auto nvrtc = OpenNvrtc(options, facts.capability); nvrtc.ok()) {
-      target.format = CodeFormat::kCudaC;
-      target.toolchain = (*nvrtc)->toolchain();
-      compiler = *nvrtc;
-    }
-  }
-  if (compiler == nullptr) {
-    target.format = CodeFormat::kPtx;
-    if (auto ptxc =
-            PtxcCompiler::Create(options.ptxc.empty() ? PtxcProgram() : options.ptxc, facts.arch());
-        ptxc.ok()) {
-      target.toolchain = (*ptxc)->toolchain();
-      compiler = *ptxc;
-    }
-  }
+  std::shared_ptr<const Compiler> compiler = CompilerWithoutDriver(options, facts, target);
   if (compiler == nullptr) {
     target.toolchain = PtxCompiler::Toolchain(*driver, facts.arch());
     compiler = std::make_shared<PtxCompiler>(*driver, context);
@@ -58,6 +61,20 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
   DeviceInfo info = CudaInfo(facts, options.index, limit);
   return std::shared_ptr<CudaDevice>(new CudaDevice(
       std::move(info), std::move(target), std::move(context), std::move(compiler), limit, shared));
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const CudaOptions& options,
+                                                        std::string_view arch) {
+  const std::optional<CudaFacts> facts = KnownCudaFacts(arch);
+  if (!facts)
+    return absl::NotFoundError(
+        absl::StrCat("No NVIDIA chip \"", std::string(arch), "\" is known."));
+  Target target = DescribeCuda(*facts);
+  auto compiler = CompilerWithoutDriver(options, *facts, target);
+  if (compiler == nullptr)
+    return absl::UnavailableError("Neither libnvrtc nor uopd-ptxc is found.");
+  return compile_only::CompileOnlyDevice::Open(CudaInfo(*facts, options.index, facts->total_bytes),
+                                               std::move(target), std::move(compiler));
 }
 
 int CountCudaDevices() {

@@ -36,6 +36,10 @@ class CudaDevice final : public gpu::GpuDevice {
   using GpuDevice::GpuDevice;
 };
 
+// CUDA:index as a chip that is not here, such as sm_90. NOT_FOUND: no such chip is known. UNAVAILABLE: neither
+// libnvrtc nor uopd-ptxc is found. `options.driver` is not used.
+absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const CudaOptions& options,
+                                                        std::string_view arch);
 // Number of devices: 0 without a driver.
 int CountCudaDevices();
 // A compiler that needs no GPU, for a toolchain of a CUDA device. UNIMPLEMENTED: the toolchain needs

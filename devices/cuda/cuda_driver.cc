@@ -25,6 +25,9 @@ gpu::GpuApi TableOf(const CudaApi& cuda) {
   UOPD_BIND(CopyIn, cuMemcpyHtoDAsync_v2);
   UOPD_BIND(CopyOut, cuMemcpyDtoHAsync_v2);
   UOPD_BIND(Copy, cuMemcpyAsync);
+  UOPD_BIND(CanAccessPeer, cuDeviceCanAccessPeer);
+  UOPD_BIND(EnablePeer, cuCtxEnablePeerAccess);
+  UOPD_BIND(CopyPeer, cuMemcpyPeerAsync);
   UOPD_BIND(Fill, cuMemsetD8Async);
   UOPD_BIND(StreamCreate, cuStreamCreate);
   UOPD_BIND(StreamDestroy, cuStreamDestroy_v2);

@@ -2,7 +2,9 @@
 #include "devices/cuda/cuda_target.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "core/base/gpu_targets.h"
 #include "core/base/matrix_instructions.h"
@@ -61,6 +63,26 @@ absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
   if (!unified) {
     return absl::UnimplementedError(absl::StrCat(out.name, " has no unified addresses."));
   }
+  return out;
+}
+
+std::optional<CudaFacts> KnownCudaFacts(std::string_view arch) {
+  const std::optional<Target> target = GpuTarget(arch);
+  CudaFacts out;
+  constexpr size_t kPrefix = 3;  // of "sm_"
+  if (!target || target->kind != "cuda" ||
+      !absl::SimpleAtoi(std::string(arch.substr(kPrefix)), &out.capability))
+    return std::nullopt;
+  out.name = out.bus_id = "absent";
+  out.units = target->units;
+  out.warp_lanes = target->warp_lanes;
+  out.max_block[0] = out.max_block[1] = 1024, out.max_block[2] = 64;
+  out.max_grid[0] = std::numeric_limits<int32_t>::max();
+  out.max_grid[1] = out.max_grid[2] = 65535;
+  out.shared_bytes = target->shared_bytes;
+  out.unit_shared_bytes = target->shared_bytes + (1 << 10);  // 1 KiB of each block is the system's
+  out.l2_bytes = target->caches[1].bytes;
+  out.total_bytes = size_t{80} << 30;
   return out;
 }
 

@@ -2,7 +2,9 @@
 // What a CUDA device is: the driver's attributes as plain facts, and the Target and DeviceInfo that
 // follow from them. Pure functions but for ReadCudaFacts. Errors: those of the driver's calls.
 #pragma once
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/target.h"
 #include "devices/api/device_info.h"
@@ -31,6 +33,8 @@ struct CudaFacts {
 // UNAVAILABLE: the device's mode forbids contexts. UNIMPLEMENTED: the device has no unified
 // addresses.
 absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index);
+// What a chip says that nobody has asked: the largest one of the architecture. nullopt: no such one is known.
+std::optional<CudaFacts> KnownCudaFacts(std::string_view arch);
 // All of the target but `format` and `toolchain`, which the compiler decides.
 Target DescribeCuda(const CudaFacts& facts);
 DeviceInfo CudaInfo(const CudaFacts& facts, int index, size_t limit_bytes);

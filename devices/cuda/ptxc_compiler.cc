@@ -51,12 +51,12 @@ absl::StatusOr<std::shared_ptr<const PtxcCompiler>> PtxcCompiler::OfToolchain(
 
 absl::StatusOr<std::string> PtxcCompiler::Compile(std::string_view source) const {
   if (source.empty()) return absl::InternalError("The kernel's source is empty.");
-  UOPD_ASSIGN(const gpu::ProgramEnd end, gpu::RunProgram(program_, {arch_}, source));
-  if (end.exit_status != 0 || end.output.empty()) {
-    return gpu::DoesNotCompile(absl::StrCat("uopd-ptxc (exit status ", end.exit_status, ")"),
-                               end.errors, source);
+  UOPD_ASSIGN(PtxcServer::Answer answer, server_.Compile(source));
+  if (answer.status != 0 || answer.bytes.empty()) {
+    return gpu::DoesNotCompile(absl::StrCat("uopd-ptxc (status ", answer.status, ")"), answer.bytes,
+                               source);
   }
-  return end.output;
+  return std::move(answer.bytes);
 }
 
 }  // namespace uopd::devices::cuda

@@ -2,13 +2,14 @@
 // Compiler of PTX through the program uopd-ptxc: a cubin of one architecture. Needs no GPU and no
 // driver. A crash of NVIDIA's compiler ends that program alone.
 //
-// Immutable and thread-safe. Errors: UNAVAILABLE if the program does not start; INTERNAL for a text
-// that does not compile.
+// The program runs from the first text on. Thread-safe; compiles one text at a time. Errors: UNAVAILABLE if the program
+// does not start or ends; INTERNAL for a text that does not compile.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "devices/api/compiler.h"
+#include "devices/cuda/ptxc_server.h"
 
 namespace uopd::devices::cuda {
 
@@ -30,11 +31,10 @@ class PtxcCompiler final : public Compiler {
   static constexpr char kToolchainPrefix[] = "ptxc-";
 
  private:
-  PtxcCompiler(std::string program, std::string arch, std::string toolchain)
-      : program_(std::move(program)), arch_(std::move(arch)), toolchain_(std::move(toolchain)) {}
+  PtxcCompiler(const std::string& program, const std::string& arch, std::string toolchain)
+      : server_(program, arch), toolchain_(std::move(toolchain)) {}
 
-  const std::string program_;
-  const std::string arch_;
+  mutable PtxcServer server_;
   const std::string toolchain_;
 };
 

@@ -47,6 +47,7 @@ struct GpuApi {
 #include "devices/gpu/gpu_calls.def"
 #undef UOPD_GPU_CALL
 
+  bool has_peers() const { return CanAccessPeer && EnablePeer && CopyPeer; }
   bool has_graphs() const {
     return GraphCreate && GraphDestroy && GraphAddKernel && GraphInstantiate && GraphSetKernel &&
            GraphLaunch && GraphExecDestroy;

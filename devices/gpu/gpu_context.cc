@@ -83,6 +83,23 @@ absl::Status GpuContext::Check(GpuResult result, const char* call) {
   return status();
 }
 
+bool GpuContext::Reaches(GpuContext& source) {
+  if (!api().has_peers() || &source.driver_ != &driver_) return false;
+  MutexLock lock(peers_mu_);
+  std::erase_if(peers_, [](const auto& peer) { return peer.first.expired(); });
+  for (const auto& [peer, reached] : peers_) {
+    if (peer.lock().get() == &source) return reached;
+  }
+  int can = 0;
+  bool reached = Check(api().CanAccessPeer(&can, device_, source.device_)).ok() && can != 0;
+  if (reached) {
+    const GpuOutcome enabled = api().EnablePeer(source.handle_, 0);
+    reached = enabled.result == kPeerAlreadyEnabled || Check(enabled).ok();
+  }
+  peers_.emplace_back(source.weak_from_this(), reached);
+  return reached;
+}
+
 absl::StatusOr<StreamHandle> GpuContext::NewStream() {
   if (!Enter()) return status();
   StreamHandle stream = nullptr;

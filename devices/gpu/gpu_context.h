@@ -13,6 +13,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/mutex.h"
@@ -42,6 +43,11 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   // Only the first reason counts. REQUIRES: `why` is UNAVAILABLE.
   void Lose(absl::Status why) UOPD_EXCLUDES(mu_);
 
+  ContextHandle handle() const { return handle_; }
+  // Whether copies go directly from the memory of `source`, another context of this driver. The first call
+  // asks the driver. REQUIRES: Enter().
+  bool Reaches(GpuContext& source) UOPD_EXCLUDES(peers_mu_, mu_);
+
   // Makes the context the calling thread's. Every call that needs a context comes after Enter on
   // the same thread. False: the context is lost, and the driver must not be called.
   bool Enter();
@@ -69,6 +75,8 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   const std::string name_;
   ContextHandle handle_ = nullptr;  // constant after Retain
   std::atomic<bool> lost_ = false;
+  Mutex peers_mu_;  // locked before mu_
+  std::vector<std::pair<std::weak_ptr<GpuContext>, bool>> peers_ UOPD_GUARDED_BY(peers_mu_);
   mutable Mutex mu_;
   absl::Status status_ UOPD_GUARDED_BY(mu_);
   std::vector<StreamHandle> streams_ UOPD_GUARDED_BY(mu_);        // that exist

@@ -8,6 +8,7 @@
 
 #include "devices/gpu/gpu_executable.h"
 #include "devices/gpu/gpu_recorded_program.h"
+#include "devices/gpu/peer_copy.h"
 
 namespace uopd::devices::gpu {
 namespace {
@@ -182,6 +183,19 @@ absl::Status GpuStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size
                 .reads_host = IsHosts(src) || IsHosts(dst),
                 .writes_host = IsHosts(dst)});
   return absl::OkStatus();
+}
+
+absl::Status GpuStream::DoCopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
+                                   size_t dst_offset, size_t bytes) {
+  auto* other = dynamic_cast<GpuStream*>(&source);
+  const bool direct = other != nullptr && &other->context_->driver() == &context_->driver() &&
+                      !IsHosts(src) && !IsHosts(dst);
+  if (direct && QueuePeerCopy({*other->queue_, other->context_, src.shared_from_this(), src_offset},
+                              {*queue_, context_, dst.shared_from_this(), dst_offset}, bytes,
+                              heap_.staging())) {
+    return absl::OkStatus();
+  }
+  return Stream::DoCopyFrom(source, src, src_offset, dst, dst_offset, bytes);
 }
 
 absl::Status GpuStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Stream of a GPU: what each call gives to the driver, in the order that StreamQueue keeps.
 //
-// Copies of pageable memory go through pinned memory, in pieces: the driver would make the calling
+// Copies from other streams of the driver are in peer_copy.h. Copies of pageable memory go through pinned memory, in pieces: the driver would make the calling
 // thread wait for a copy out. A stop that comes while a kernel runs ends it through its stop word;
 // what lies behind it on the chip still runs, and is reported as stopped. One thread at a time.
 #pragma once
@@ -32,6 +32,8 @@ class GpuStream final : public Stream {
   absl::Status DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) override;
   absl::Status DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
                       size_t bytes) override;
+  absl::Status DoCopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
+                          size_t dst_offset, size_t bytes) override;
   absl::Status DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) override;
   absl::Status DoLaunch(Executable& executable, const LaunchShape& shape,
                         std::span<const BufferArg> buffers, std::span<const int64_t> vars,

@@ -41,6 +41,7 @@ enum GpuResult : int {
   kIllegalAddress = 700,
   kLaunchOutOfResources = 701,
   kLaunchTimeout = 702,
+  kPeerAlreadyEnabled = 704,
   kContextIsDestroyed = 709,
   kAssert = 710,
   kHardwareStackError = 714,

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "devices/compile_only/compile_only_device.h"
 #include "devices/hip/hip_target.h"
 
 namespace uopd::devices::hip {
@@ -30,6 +32,21 @@ absl::StatusOr<std::shared_ptr<HipDevice>> HipDevice::Open(const HipOptions& opt
   DeviceInfo info = HipInfo(facts, options.index, limit);
   return std::shared_ptr<HipDevice>(new HipDevice(
       std::move(info), std::move(target), std::move(context), std::move(compiler), limit, shared));
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const HipOptions& options,
+                                                        std::string_view processor) {
+  const std::optional<HipFacts> facts = KnownHipFacts(processor);
+  if (!facts)
+    return absl::NotFoundError(
+        absl::StrCat("No AMD chip \"", std::string(processor), "\" is known."));
+  Target target = DescribeHip(*facts);
+  UOPD_ASSIGN(
+      auto compiler,
+      AmdgpuCompiler::Create(options.lld.empty() ? LldProgram() : options.lld, facts->processor));
+  target.toolchain = compiler->toolchain();
+  return compile_only::CompileOnlyDevice::Open(HipInfo(*facts, options.index, facts->total_bytes),
+                                               std::move(target), std::move(compiler));
 }
 
 int CountHipDevices() {

@@ -34,6 +34,10 @@ class HipDevice final : public gpu::GpuDevice {
   using GpuDevice::GpuDevice;
 };
 
+// AMD:index as a chip that is not here, such as gfx942. NOT_FOUND: no such chip is known. UNAVAILABLE: no linker is
+// found. `options.driver` is not used.
+absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const HipOptions& options,
+                                                        std::string_view processor);
 // Number of devices: 0 without a driver.
 int CountHipDevices();
 // A compiler that needs no GPU, for a toolchain of an AMD device. Errors as AmdgpuCompiler.

@@ -30,10 +30,35 @@ HipKernelNode NodeOf(const KernelNode& node, HipExtra& extra) {
   return out;
 }
 
+// A context is the number of its device here.
+ContextHandle ContextOf(int device) {
+  return reinterpret_cast<ContextHandle>(intptr_t{device} + 1);
+}
+int DeviceOf(ContextHandle context) {
+  return static_cast<int>(reinterpret_cast<intptr_t>(context) - 1);
+}
+
+void BindPeers(const HipApi& hip, gpu::GpuApi& out) {
+  if (hip.hipDeviceCanAccessPeer == nullptr || hip.hipDeviceEnablePeerAccess == nullptr ||
+      hip.hipMemcpyPeerAsync == nullptr) {
+    return;
+  }
+  out.CanAccessPeer = {"hipDeviceCanAccessPeer", hip.hipDeviceCanAccessPeer};
+  out.EnablePeer = {"hipDeviceEnablePeerAccess", [hip](ContextHandle context, unsigned flags) {
+                      return hip.hipDeviceEnablePeerAccess(DeviceOf(context), flags);
+                    }};
+  out.CopyPeer = {"hipMemcpyPeerAsync",
+                  [hip](GpuPointer to, ContextHandle to_context, GpuPointer from,
+                        ContextHandle from_context, size_t bytes, gpu::StreamHandle stream) {
+                    return hip.hipMemcpyPeerAsync(to, DeviceOf(to_context), from,
+                                                  DeviceOf(from_context), bytes, stream);
+                  }};
+}
+
 // What HIP has with other signatures than CUDA.
 void BindAdapters(const HipApi& hip, gpu::GpuApi& out) {
   out.RetainContext = {"hipSetDevice", [hip](ContextHandle* context, int device) {
-                         *context = reinterpret_cast<ContextHandle>(intptr_t{device} + 1);
+                         *context = ContextOf(device);
                          return hip.hipSetDevice(device);
                        }};
   out.ReleaseContext = {"hipSetDevice", [](int) { return gpu::kSuccess; }};
@@ -41,10 +66,8 @@ void BindAdapters(const HipApi& hip, gpu::GpuApi& out) {
                         const GpuResult set = hip.hipSetDevice(device);
                         return set == gpu::kSuccess ? hip.hipDeviceReset() : set;
                       }};
-  out.SetCurrent = {
-      "hipSetDevice", [hip](ContextHandle context) {
-        return hip.hipSetDevice(static_cast<int>(reinterpret_cast<intptr_t>(context) - 1));
-      }};
+  out.SetCurrent = {"hipSetDevice",
+                    [hip](ContextHandle context) { return hip.hipSetDevice(DeviceOf(context)); }};
   out.Copy = {"hipMemcpyAsync",
               [hip](GpuPointer to, GpuPointer from, size_t bytes, gpu::StreamHandle stream) {
                 return hip.hipMemcpyAsync(to, from, bytes, kCopyDefault, stream);
@@ -124,6 +147,7 @@ gpu::GpuApi HipTable(const HipApi& hip) {
   UOPD_BIND(FunctionGet, hipFuncGetAttribute);
 #undef UOPD_BIND
   BindAdapters(hip, out);
+  BindPeers(hip, out);
   BindGraphs(hip, out);
   return out;
 }

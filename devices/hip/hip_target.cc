@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "core/base/gpu_targets.h"
@@ -77,6 +78,23 @@ absl::StatusOr<HipFacts> ReadHipFacts(const HipDriver& driver, int index) {
   out.l2_bytes = ask(kL2CacheBytes);
   out.clock_hz = int64_t{ask(kClockRateKhz)} * 1000;
   UOPD_TRY(status);
+  return out;
+}
+
+std::optional<HipFacts> KnownHipFacts(std::string_view processor) {
+  const std::optional<Target> target = GpuTarget(processor);
+  if (!target || target->kind != "hip") return std::nullopt;
+  HipFacts out;
+  out.name = out.bus_id = "absent";
+  out.processor = processor;
+  out.units = target->units;
+  out.warp_lanes = target->warp_lanes;
+  std::fill_n(out.max_block, 3, 1024);
+  out.max_grid[0] = std::numeric_limits<int32_t>::max();
+  out.max_grid[1] = out.max_grid[2] = 65535;
+  out.shared_bytes = target->shared_bytes + kPollBytes;
+  out.l2_bytes = target->caches[1].bytes;
+  out.total_bytes = size_t{64} << 30;
   return out;
 }
 

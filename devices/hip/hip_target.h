@@ -2,7 +2,9 @@
 // What an AMD device is: the driver's answers as plain facts, and the Target and DeviceInfo that follow from them.
 // Pure functions but for ReadHipFacts. Errors: those of the driver's calls.
 #pragma once
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/target.h"
 #include "devices/api/device_info.h"
@@ -27,6 +29,8 @@ struct HipFacts {
 
 // UNIMPLEMENTED: the driver does not name the processor.
 absl::StatusOr<HipFacts> ReadHipFacts(const HipDriver& driver, int index);
+// What a chip says that nobody has asked: the largest one of the architecture. nullopt: no such one is known.
+std::optional<HipFacts> KnownHipFacts(std::string_view processor);
 // All of the target but `toolchain`, which the compiler decides.
 Target DescribeHip(const HipFacts& facts);
 DeviceInfo HipInfo(const HipFacts& facts, int index, size_t limit_bytes);

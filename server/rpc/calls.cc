@@ -236,6 +236,9 @@ absl::Status Hello(engine::Engine& engine, const ServiceLimits& limits,
     v1::Device* out = response->add_devices();
     out->set_name(entry.name);
     if (!entry.status.ok()) out->set_unavailable_reason(StatusText(entry.status));
+    if (entry.device != nullptr && entry.device->info().compiles_only)
+      out->set_unavailable_reason(Cat(entry.device->target().arch,
+                                      " is not in this machine: its kernels are only compiled"));
     if (entry.device == nullptr) continue;
     const Target& target = entry.device->target();
     const devices::MemoryStats memory = entry.device->memory();

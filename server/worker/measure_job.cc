@@ -102,6 +102,33 @@ class Measurement {
   std::vector<devices::BufferArg> args_;
 };
 
+absl::StatusOr<std::string> Measure(const MeasureRequest& request, devices::Device& device) {
+  Measurement measurement(request, device);
+  UOPD_TRY(measurement.Load());
+
+  MeasureAnswer answer;
+  UOPD_ASSIGN(const int64_t first, measurement.RunOnce(false));
+  UOPD_TRY(measurement.CheckGuards());
+  if (request.want_outputs) UOPD_TRY(measurement.Outputs(answer.outputs));
+  answer.runs = 1;
+
+  std::vector<int64_t> times;
+  int64_t spent = first, latest = first;
+  while (static_cast<int>(times.size()) < request.runs) {
+    if (request.stop_above_ns > 0 && latest > request.stop_above_ns) break;
+    if (request.budget_ns > 0 && spent > request.budget_ns) break;
+    UOPD_ASSIGN(latest, measurement.RunOnce(true));
+    spent += latest;
+    times.push_back(latest);
+  }
+  answer.runs += static_cast<int>(times.size());
+  if (times.empty()) times.push_back(first);
+  std::sort(times.begin(), times.end());
+  answer.min_ns = times.front();
+  answer.median_ns = times[times.size() / 2];
+  return answer.Encode();
+}
+
 }  // namespace
 
 std::string MeasureRequest::Encode() const {
@@ -202,30 +229,10 @@ absl::StatusOr<MeasureAnswer> MeasureAnswer::Decode(std::string_view bytes) {
 absl::StatusOr<std::string> RunMeasureJob(WorkerState& state, std::string_view payload) {
   UOPD_ASSIGN(const MeasureRequest request, MeasureRequest::Decode(payload));
   UOPD_ASSIGN(const auto device, state.Device(request.device));
-  Measurement measurement(request, *device);
-  UOPD_TRY(measurement.Load());
-
-  MeasureAnswer answer;
-  UOPD_ASSIGN(const int64_t first, measurement.RunOnce(false));
-  UOPD_TRY(measurement.CheckGuards());
-  if (request.want_outputs) UOPD_TRY(measurement.Outputs(answer.outputs));
-  answer.runs = 1;
-
-  std::vector<int64_t> times;
-  int64_t spent = first, latest = first;
-  while (static_cast<int>(times.size()) < request.runs) {
-    if (request.stop_above_ns > 0 && latest > request.stop_above_ns) break;
-    if (request.budget_ns > 0 && spent > request.budget_ns) break;
-    UOPD_ASSIGN(latest, measurement.RunOnce(true));
-    spent += latest;
-    times.push_back(latest);
-  }
-  answer.runs += static_cast<int>(times.size());
-  if (times.empty()) times.push_back(first);
-  std::sort(times.begin(), times.end());
-  answer.min_ns = times.front();
-  answer.median_ns = times[times.size() / 2];
-  return answer.Encode();
+  auto answer = Measure(request, *device);
+  // A kernel that faults takes the context of a GPU with it.
+  if (!device->status().ok()) state.SetBroken();
+  return answer;
 }
 
 }  // namespace uopd::worker

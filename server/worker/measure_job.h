@@ -5,7 +5,7 @@
 // FillPattern fills every buffer, with the slot as the seed. Guard bytes follow each buffer; the
 // kernel must not change them. The first run gets fresh contents and gives the outputs. Buffers
 // that are both read and written are filled again before each run. A kernel that hangs or faults
-// ends the worker.
+// ends the worker; so does one that makes its device lost, as a fault on a GPU does.
 #pragma once
 #include <string>
 #include <string_view>
@@ -57,6 +57,7 @@ struct MeasureAnswer {
 };
 
 // The job's handler. INTERNAL: the kernel does not load, or wrote outside of a buffer.
+// UNAVAILABLE, and the worker is broken: the kernel made the device lost.
 absl::StatusOr<std::string> RunMeasureJob(WorkerState& state, std::string_view payload);
 
 }  // namespace uopd::worker

@@ -267,6 +267,11 @@ Supervisor::Attempt Supervisor::Finish(WorkerPtr worker, const Job& job, const P
     Attempt out;
     if (answer->result.ok()) {
       out.result.bytes = *std::move(answer->result);
+    } else if (answer->broke) {
+      out.fault = Fault::kJobs;
+      out.result.outcome = JobResult::kCrashed;
+      out.result.status =
+          absl::AbortedError(Cat("job broke its worker: ", StatusText(answer->result.status())));
     } else {
       out.result.outcome = JobResult::kFailed;
       out.result.status = answer->result.status();

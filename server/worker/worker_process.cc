@@ -46,20 +46,24 @@ JobAnswer RunJob(WorkerState& state, std::string_view frame, std::span<const Job
   ByteReader reader(frame);
   std::string_view name, payload;
   if (!reader.String(name) || !reader.String(payload) || !reader.done()) {
-    return {true, absl::DataLossError("malformed job")};
+    return {.last = true, .result = absl::DataLossError("malformed job")};
   }
   for (const JobHandler& handler : handlers) {
     if (handler.name != name) continue;
     try {
-      return {false, handler.run(state, payload)};
+      JobAnswer answer{.result = handler.run(state, payload)};
+      answer.broke = state.broken() && !answer.result.ok();
+      answer.last = state.broken();
+      return answer;
     } catch (const std::bad_alloc&) {
-      return {true, absl::ResourceExhaustedError(
-                        Cat("a worker ran out of memory in a job (", name, ")"))};
+      return {.last = true,
+              .result = absl::ResourceExhaustedError(
+                  Cat("a worker ran out of memory in a job (", name, ")"))};
     } catch (const std::exception& e) {
-      return {true, absl::InternalError(Cat("job ", name, " threw: ", e.what()))};
+      return {.last = true, .result = absl::InternalError(Cat("job ", name, " threw: ", e.what()))};
     }
   }
-  return {false, absl::UnimplementedError(Cat("workers know no job named ", name))};
+  return {.result = absl::UnimplementedError(Cat("workers know no job named ", name))};
 }
 
 }  // namespace
@@ -103,6 +107,7 @@ absl::StatusOr<devices::Registry*> WorkerState::Devices() {
     options.memory_limit_bytes = setup_.device_memory_bytes;
     options.cpu_threads = setup_.cpu_threads;
     options.cuda_ptx = setup_.cuda_ptx;
+    options.open = open_;
     UOPD_ASSIGN(registry_, devices::Registry::Create(options));
   }
   return registry_.get();
@@ -130,6 +135,7 @@ std::string EncodeJob(std::string_view name, std::string_view payload) {
 std::string EncodeAnswer(const JobAnswer& answer) {
   std::string out(1, kResult);
   PutVarint(out, answer.last ? 1 : 0);
+  PutVarint(out, answer.broke ? 1 : 0);
   PutVarint(out, static_cast<uint64_t>(answer.result.status().code()));
   PutString(out, answer.result.ok() ? *answer.result : StatusText(answer.result.status()));
   return out;
@@ -138,14 +144,17 @@ std::string EncodeAnswer(const JobAnswer& answer) {
 absl::StatusOr<JobAnswer> DecodeAnswer(std::string_view bytes) {
   if (bytes.empty() || bytes[0] != kResult) return absl::DataLossError("not an answer");
   ByteReader reader(bytes.substr(1));
-  uint64_t last, code;
+  uint64_t last, broke, code;
   std::string text;
-  if (!reader.Varint(last) || !reader.Varint(code) || !reader.String(text) || !reader.done() ||
-      last > 1 || code > static_cast<uint64_t>(absl::StatusCode::kUnauthenticated)) {
+  if (!reader.Varint(last) || !reader.Varint(broke) || !reader.Varint(code) ||
+      !reader.String(text) || !reader.done() || last > 1 || broke > (code == 0 ? 0u : 1u) ||
+      code > static_cast<uint64_t>(absl::StatusCode::kUnauthenticated)) {
     return absl::DataLossError("malformed answer");
   }
-  if (code == 0) return JobAnswer{last == 1, std::move(text)};
-  return JobAnswer{last == 1, absl::Status(static_cast<absl::StatusCode>(code), text)};
+  if (code == 0) return JobAnswer{.last = last == 1, .result = std::move(text)};
+  return JobAnswer{.last = last == 1,
+                   .broke = broke == 1,
+                   .result = absl::Status(static_cast<absl::StatusCode>(code), text)};
 }
 
 int RunWorker(UniqueFd socket, const WorkerSetup& setup, std::span<const JobHandler> handlers) {

@@ -10,13 +10,14 @@
 // Frames
 //   job       name, payload                  (strings)
 //   accepted  kAccepted
-//   result    kResult, last, code, message or payload
+//   result    kResult, last, broke, code, message or payload
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/base/status.h"
@@ -44,19 +45,27 @@ struct WorkerSetup {
 // State that the jobs of a worker share. Used by one thread.
 class WorkerState {
  public:
-  explicit WorkerState(const WorkerSetup& setup) : setup_(setup) {}
+  // `open` opens the devices. Null: their drivers do.
+  explicit WorkerState(const WorkerSetup& setup, decltype(devices::RegistryOptions::open) open = {})
+      : setup_(setup), open_(std::move(open)) {}
   const WorkerSetup& setup() const { return setup_; }
   // Opens the device at first use. Errors as Registry::Get.
   absl::StatusOr<std::shared_ptr<devices::Device>> Device(std::string_view name);
   // As Registry::CompilerFor.
   absl::StatusOr<std::shared_ptr<const devices::Compiler>> CompilerFor(std::string_view device,
                                                                        std::string_view toolchain);
+  // A job calls this when it has broken something that later jobs need, such as the context of a
+  // GPU. The worker ends after its answer, and the job is treated as one that crashed.
+  void SetBroken() { broken_ = true; }
+  bool broken() const { return broken_; }
 
  private:
   absl::StatusOr<devices::Registry*> Devices();
 
   const WorkerSetup setup_;
+  const decltype(devices::RegistryOptions::open) open_;
   std::unique_ptr<devices::Registry> registry_;
+  bool broken_ = false;
 };
 
 // A kind of job: bytes in, bytes or an error out.
@@ -71,7 +80,8 @@ inline constexpr char kResult = 'R';
 std::string EncodeJob(std::string_view name, std::string_view payload);
 
 struct JobAnswer {
-  bool last = false;  // the worker ends after this answer
+  bool last = false;   // the worker ends after this answer
+  bool broke = false;  // WorkerState::SetBroken; the result is an error
   absl::StatusOr<std::string> result;
 };
 std::string EncodeAnswer(const JobAnswer& answer);

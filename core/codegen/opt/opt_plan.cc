@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
+#include "core/codegen/opt/online/online.h"
 #include "core/codegen/opt/split_scan.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/vectorise.h"
@@ -109,15 +110,21 @@ bool FeedsAnother(const UOpContext& ctx, UOp sink) {
 }  // namespace
 
 OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
-    : ctx_(ctx),
-      sink_(sink),
-      target_(target),
-      loads_(Loads(ctx, sink)),
-      stores_(Stores(ctx, sink)),
-      reads_(Reads(ctx, sink)),
-      order_(ir::Toposort(ctx, sink)),
-      at_(ctx.size()) {
-  for (UOp r : Axes(ctx, sink)) {
+    : ctx_(ctx), given_(sink), target_(target) {
+  Read(sink);
+}
+
+void OptPlan::Read(UOp sink) {
+  sink_ = sink;
+  loads_ = Loads(ctx_, sink);
+  stores_ = Stores(ctx_, sink);
+  reads_ = Reads(ctx_, sink);
+  order_ = ir::Toposort(ctx_, sink);
+  at_.emplace(ctx_.size());
+  axes_.clear();
+  number_.clear();
+  in_place_ = has_stages_ = false;
+  for (UOp r : Axes(ctx_, sink)) {
     Axis a;
     a.range = r;
     a.symbolic = r.src(0);
@@ -131,19 +138,20 @@ OptPlan::OptPlan(UOpContext& ctx, UOp sink, const Target& target)
   absl::flat_hash_set<uint32_t> loaded, stored;
   for (UOp u : order_) {
     for (UOp r : u.scanned()) axes_[number_.at(r.id())].is_scanned = true;
+    if (ClosesStates(u)) axes_[number_.at(u.closed()[0].id())].is_blocks = true;
     if (!u.Is({Op::LOAD, Op::STORE})) continue;
     if (const UOp base = ir::MaybeBaseOf(u.src(0).src(0)))
       (u.Is(Op::LOAD) ? loaded : stored).insert(base.id());
   }
   for (uint32_t id : stored) in_place_ |= loaded.contains(id);
-  in_order_ = target.blocks && in_place_ && FeedsAnother(ctx, sink);
+  in_order_ = target_.blocks && in_place_ && FeedsAnother(ctx_, sink);
   unsplit_ = axes_;
   words_ = (axes_.size() + 63) / 64;
   FindDependencies();
 }
 
 void OptPlan::FindDependencies() {
-  along_.resize(order_.size() * words_);
+  along_.assign(order_.size() * words_, 0);
   uint64_t* mine = along_.data();
   auto bit = [&](UOp range, auto set) {
     const size_t n = number_.at(range.id());
@@ -151,10 +159,10 @@ void OptPlan::FindDependencies() {
   };
   for (size_t i = 0; i < order_.size(); ++i, mine += words_) {
     const UOp u = order_[i];
-    at_.Set(u, static_cast<uint32_t>(i));
+    at_->Set(u, static_cast<uint32_t>(i));
     has_stages_ |= u.Is(Op::STAGE);
     for (UOp s : u.srcs()) {
-      for (size_t w = 0; w < words_; ++w) mine[w] |= along_[at_[s] * words_ + w];
+      for (size_t w = 0; w < words_; ++w) mine[w] |= along_[(*at_)[s] * words_ + w];
     }
     if (u.Is(Op::RANGE)) bit(u, [](uint64_t& word, uint64_t b) { word |= b; });
     for (UOp r : u.closed()) bit(r, [](uint64_t& word, uint64_t b) { word &= ~b; });
@@ -162,8 +170,9 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  constexpr OptKind kWhole[] = {OptKind::kPack, OptKind::kStream,   OptKind::kPrefetch,
-                                OptKind::kSwap, OptKind::kNoLocals, OptKind::kPipeline};
+  constexpr OptKind kWhole[] = {OptKind::kPack,    OptKind::kStream,   OptKind::kPrefetch,
+                                OptKind::kSwap,    OptKind::kNoLocals, OptKind::kOnline,
+                                OptKind::kPipeline};
   const bool splits = std::ranges::find(kWhole, opt.kind) == std::end(kWhole);
   const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
@@ -179,6 +188,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kTensorCore ? TensorCore(opt)
                         : opt.kind == OptKind::kSwap       ? Swap(opt)
                         : opt.kind == OptKind::kNoLocals   ? NoLocals(opt)
+                        : opt.kind == OptKind::kOnline     ? OnlineRow(opt)
                         : opt.kind == OptKind::kPipeline   ? PipelineOf(opt)
                                                            : Split(opt);
   if (status.ok() &&
@@ -192,6 +202,8 @@ absl::Status OptPlan::Add(const Opt& opt) {
   }
   if (status.ok()) {
     opts_.push_back(opt);
+  } else if (opt.kind == OptKind::kOnline) {
+    if (sink_ != given_ && opts_.empty()) Read(given_);
   } else if (!all.empty()) {
     axes_ = all;
     instruction_ = instruction;
@@ -207,6 +219,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 }
 
 void OptPlan::Clear() {
+  if (sink_ != given_) Read(given_);
   axes_ = unsplit_;
   threaded_ = no_locals_ = false;
   loads_words_ = true;
@@ -232,11 +245,22 @@ absl::Status OptPlan::Bad(const Opt& opt, std::string_view why) const {
   return absl::InvalidArgumentError(Cat("opt ", Text(opt), " does not apply: ", why));
 }
 
+absl::Status OptPlan::OnlineRow(const Opt& opt) {
+  if (!opts_.empty()) return Bad(opt, "ONLINE comes before all other opts");
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
+    return Bad(opt, Cat("the kernel has ", axes_.size(), " axes"));
+  UOPD_ASSIGN(const UOp made,
+              MakeOnline(ctx_, given_, axes_[static_cast<size_t>(opt.axis)].range, opt.amount));
+  Read(made);
+  return absl::OkStatus();
+}
+
 absl::Status OptPlan::Split(const Opt& opt) {
   auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
+  if (axis.is_blocks) return bad("the axis is the loop over blocks of ONLINE");
   if (opt.kind == OptKind::kPadTo) return PadTo(axis, opt);
   if (opt.kind == OptKind::kThread && target_.blocks)
     return bad("the target has blocks; use LOCAL");
@@ -302,6 +326,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
     case OptKind::kSwap:
     case OptKind::kPadTo:
     case OptKind::kNoLocals:
+    case OptKind::kOnline:
     case OptKind::kPipeline:
       break;  // functions of their own
   }
@@ -424,6 +449,7 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
   Axis& axis = axes_[opt.axis];
   if (!axis.is_reduce) return bad("the axis is not reduced");
   if (instruction_.has_value()) return bad("the kernel has a TC already");
+  if (sink_ != given_) return bad("the kernel has an ONLINE");
   if (target_.blocks) return WarpTile(opt);
   if (has_stages_) return bad("the kernel stages values");
   if (axis.HasBlock()) return bad("TC comes before BLOCK of its axis");
@@ -505,9 +531,9 @@ absl::Status OptPlan::CheckVectors() const {
   for (UOp u : order_) {
     if (u.Is({Op::END, Op::SINK, Op::GROUP})) continue;
     // Count the axes of the sources too: a REDUCE or STAGE runs over the axes that it closes.
-    for (size_t w = 0; w < words_; ++w) mine[w] = along_[at_[u] * words_ + w];
+    for (size_t w = 0; w < words_; ++w) mine[w] = along_[(*at_)[u] * words_ + w];
     for (UOp s : u.srcs()) {
-      for (size_t w = 0; w < words_; ++w) mine[w] |= along_[at_[s] * words_ + w];
+      for (size_t w = 0; w < words_; ++w) mine[w] |= along_[(*at_)[s] * words_ + w];
     }
     int n = 0;
     for (size_t w = 0; w < words_; ++w) n += std::popcount(mine[w] & vectors[w]);

@@ -79,6 +79,7 @@ class OptPlan {
     bool is_vector = false;   // a part of the axis is vectorised
     bool is_scanned = false;  // running sums run along the axis: its loop is the innermost one
     bool padded = false;
+    bool is_blocks = false;   // the loop over blocks of ONLINE
     bool is_threads = false;  // the remaining loop becomes one thread per iteration
     size_t rank = 0;  // place among the loops: its position in Axes(), unless SWAP changed it
     struct Part {
@@ -126,10 +127,13 @@ class OptPlan {
   absl::Status ThreadWhole(const Opt& opt);
   absl::Status SplitOff(Axis& axis, Axis::Part part, bool divides);
   bool InEveryEnd(ir::UOp range) const;  // every store is inside the loop over `range`
+  // Reads the kernel `sink`, without opts.
+  void Read(ir::UOp sink);
+  absl::Status OnlineRow(const Opt& opt);
   void FindDependencies();
   // Whether the value of u depends on the axis.
   bool Along(ir::UOp u, size_t axis) const {
-    return (along_[at_[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
+    return (along_[(*at_)[u] * words_ + axis / 64] >> (axis % 64) & 1) != 0;
   }
   absl::Status CheckVectors() const;
   // Whether u is the sum that TC computes. REQUIRES: instruction_.
@@ -185,7 +189,8 @@ class OptPlan {
   ir::UOp Make();
 
   ir::UOpContext& ctx_;
-  const ir::UOp sink_;
+  const ir::UOp given_;  // the kernel before ONLINE
+  ir::UOp sink_;
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
@@ -212,7 +217,7 @@ class OptPlan {
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis
   std::vector<ir::UOp> order_;                    // the nodes of the kernel, sources first
-  ir::NodeIndex at_;                              // position of a node in order_
+  std::optional<ir::NodeIndex> at_;               // position of a node in order_
   // Bit sets, in the order of order_, words_ words each: the axes that the value of the node
   // depends on. A REDUCE or STAGE does not depend on the axes that it closes.
   size_t words_;

@@ -37,7 +37,7 @@ UOp PlaceAlong(ir::UOpContext& ctx, std::span<const PackPart> parts, const Value
   return at;
 }
 
-int64_t Places(std::span<const PackPart> parts) {
+int64_t PlacesOf(std::span<const PackPart> parts) {
   int64_t out = 1;
   for (const PackPart& p : parts) out *= p.range.src(0).const_int();
   return out;
@@ -93,7 +93,7 @@ UOp OptPlan::StagedWords(UOp value, UOp maybe_valid, const Fragment& place, char
   };
   std::ranges::sort(rows, slowest_first);
   std::ranges::sort(words, slowest_first);
-  const SharedRows layout(Places(rows), Places(words));
+  const SharedRows layout(PlacesOf(rows), PlacesOf(words));
   const auto at = [&](const auto& value_of) {
     return layout.Index(ctx_, PlaceAlong(ctx_, rows, value_of), PlaceAlong(ctx_, words, value_of));
   };

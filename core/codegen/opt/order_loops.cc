@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/opt/online/online.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/codegen/passes/vectorise.h"
@@ -107,7 +108,7 @@ class Orderer {
       if (!u.Is(Op::LOAD)) continue;
       Traffic t;
       const UOp buffer = u.src(0).src(0);
-      if (!buffer.Is(Op::STAGE)) {
+      if (!buffer.Is(Op::STAGE) && !MaybeState(buffer)) {
         t.bytes = static_cast<double>(ir::ByteSize(u.dtype()));
         t.buffer =
             t.bytes * static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(buffer))));

@@ -20,7 +20,7 @@ namespace uopd::codegen {
 // once at its end; staged values are f32.
 ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink);
 
-// EXP2, LOG2, SIN and POW of f32 as polynomials with an error of at most 2 ulp. NaN, infinities,
+// EXP2, LOG2, SIN and POW as polynomials: of f32 with an error of at most 2 ulp, of f64 of at most 1. NaN, infinities,
 // denormals and zeros as ops.def defines them. On targets with has_scaling an EXP2 stays, with the
 // tag ir::kByScaling: the renderer writes the polynomial and the instruction.
 ir::UOp DecomposeTranscendentals(ir::UOpContext& ctx, ir::UOp sink, const Target& target);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/codegen/opt/online/online.h"
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/build.h"
@@ -95,27 +96,50 @@ size_t PartialBlocks(int64_t tag) {
 UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
   const Layouts layouts(ctx, sink);
   absl::flat_hash_map<uint32_t, UOp> made;  // id of a RANGE -> its replacement
+  // A state may be loaded before its copies are reached; their sizes are constant.
+  const auto copy_of = [&](UOp r) {
+    const auto it = made.find(r.id());
+    return it == made.end() ? r : it->second;
+  };
   auto place = [&](const Layout& l, UOp index) {
     UOp copy;
     for (UOp r : l.copies) {
-      const UOp mine = made.at(r.id());
+      const UOp mine = copy_of(r);
       copy = copy ? Add(ctx, Mul(ctx, copy, r.src(0)), mine) : mine;
     }
-    if (l.lane) index = Add(ctx, Mul(ctx, index, ctx.Idx(l.Lanes())), made.at(l.lane.id()));
+    if (l.lane) index = Add(ctx, Mul(ctx, index, ctx.Idx(l.Lanes())), copy_of(l.lane));
     return copy ? Add(ctx, Mul(ctx, copy, ctx.Idx(l.stride)), index) : index;
   };
+  const auto states = StatesOf(ctx, sink);
+  absl::flat_hash_map<uint32_t, UOp> arrays;  // id of the BUFFER of a state -> its array
   int64_t slot = 0;
+  const auto array_of = [&](UOp stage) {
+    const ir::AddrSpace space = IsSharedStage(stage) ? ir::AddrSpace::LOCAL : ir::AddrSpace::REG;
+    return ir::Buffer(ctx, slot++, stage.dtype(),
+                      ir::ShapeArg(ctx, ir::Dims{layouts.Of(stage).elements}), space);
+  };
+  absl::flat_hash_map<uint32_t, UOp> array_of_stage;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    const auto it = states.find(u.id());
+    if (it == states.end()) continue;
+    arrays[u.id()] = array_of_stage[it->second.id()] = array_of(it->second);
+  }
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
     if (u.Is(Op::RANGE)) return made[u.id()] = ctx.WithSources(u, s);
+    if (const auto it = arrays.find(u.id()); it != arrays.end()) return it->second;
+    if (u.Is(Op::INDEX) && MaybeState(u.src(0))) {
+      const UOp stage = states.at(MaybeState(u.src(0)).id());
+      return ir::Index(ctx, s[0], place(layouts.Of(stage), s[1]), s.size() == 3 ? s[2] : UOp(),
+                       u.arg().AsInt());
+    }
     if (u.Is(Op::INDEX) && u.src(0).Is(Op::STAGE)) {
       return ir::Index(ctx, s[0], place(layouts.Of(u.src(0)), s[1]), s.size() == 3 ? s[2] : UOp(),
                        u.arg().AsInt());
     }
     if (!u.Is(Op::STAGE)) return ctx.WithSources(u, s);
     const Layout& l = layouts.Of(u);
-    const ir::AddrSpace space = IsSharedStage(u) ? ir::AddrSpace::LOCAL : ir::AddrSpace::REG;
-    const UOp buffer =
-        ir::Buffer(ctx, slot++, u.dtype(), ir::ShapeArg(ctx, ir::Dims{l.elements}), space);
+    const auto state = array_of_stage.find(u.id());
+    const UOp buffer = state == array_of_stage.end() ? array_of(u) : state->second;
     const UOp gate = s[2].IsConstInt(1) ? UOp() : s[2];
     UOp value = s[0];
     if (const size_t blocks = PartialBlocks(u.tag()); blocks > 0) {
@@ -130,9 +154,10 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
     }
     UOp statement = ir::Store(ctx, ir::Index(ctx, buffer, place(l, s[1]), gate), value);
     std::vector<UOp> closed(s.begin() + 3, s.end());
-    for (UOp r : l.copies) closed.push_back(made.at(r.id()));
-    if (l.lane) closed.push_back(made.at(l.lane.id()));
+    for (UOp r : l.copies) closed.push_back(copy_of(r));
+    if (l.lane) closed.push_back(copy_of(l.lane));
     if (!closed.empty()) statement = ir::End(ctx, statement, closed);
+    if (state != array_of_stage.end()) return statement;
     return ir::After(ctx, buffer, {statement});
   });
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// EXP2, LOG2, SIN and POW of f32. No branches, so the code also works on vectors. Ops of f64 stay:
-// renderers call libm for them.
+// EXP2, LOG2, SIN and POW of f32, and what they share with those of f64 (transcendental_f64.cc, sin_f64.cc).
+#include "core/codegen/passes/transcendental.h"
+
 #include <cmath>
 #include <numbers>
 
 #include "core/codegen/passes/decompose.h"
-#include "core/codegen/passes/expr.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/exp2.h"
 
@@ -18,26 +18,8 @@ using ir::UOp;
 
 constexpr double kInf = INFINITY;
 
-Ex IsNan(Ex x) { return x.Ne(x); }
-Ex Abs(Ex x) {
-  const bool wide = x.dtype() == Dtype::F64;
-  const Ex bits = x.Bitcast(wide ? Dtype::U64 : Dtype::U32);
-  return (bits & bits.Bits(wide ? ~uint64_t{0} >> 1 : 0x7fffffffu)).Bitcast(x.dtype());
-}
-Ex Clamp(Ex x, double low, double high) {
-  const Ex above = (x < low).Select(x.Const(low), x);
-  return (high < above).Select(above.Const(high), above);
-}
 // The nearest integer of an f64 with |x| < 2^51; NaN for NaN.
 Ex Nearest(Ex x) { return (x + 0x1.8p52) - 0x1.8p52; }
-
-// Horner's scheme: c[0] + x * (c[1] + x * ...).
-template <size_t n>
-Ex Horner(Ex x, const double (&c)[n]) {
-  Ex out = x.Const(c[n - 1]);
-  for (size_t i = n - 1; i-- > 0;) out = out.Fma(x, x.Const(c[i]));
-  return out;
-}
 
 constexpr double kLn2 = std::numbers::ln2;
 
@@ -71,12 +53,7 @@ Ex Log2F32(Ex x) {
   const Ex rest = (f2 * f).Fma(Horner(f, c), f2 * -0.5);
   const double high = 0x1.716p0;  // 12 bits
   const Ex low = f.Fma(f.Const(kLog2e - high), rest * kLog2e);
-  Ex out = f.Fma(f.Const(high), low) + exponent;
-  const Ex inf = x.Of(x.Const(kInf));
-  out = x.Eq(inf).Select(inf, out);
-  out = (x < 0.0).Select(x.Const(NAN), out);
-  out = x.Eq(x.Const(0)).Select(x.Const(-kInf), out);
-  return IsNan(x).Select(x, out);
+  return Log2OfAll(x, f.Fma(f.Const(high), low) + exponent);
 }
 
 Ex SinF32(Ex x) {
@@ -130,20 +107,45 @@ Ex Exp2Wide(Ex x) {
 
 Ex PowF32(Ex x, Ex y) {
   const Ex a = Abs(x);
-  Ex out = Exp2Wide(y.Cast(Dtype::F64) * Log2Wide(a.Cast(Dtype::F64))).Cast(Dtype::F32);
+  const Ex out = Exp2Wide(y.Cast(Dtype::F64) * Log2Wide(a.Cast(Dtype::F64))).Cast(Dtype::F32);
+  return PowOfAll(x, y, out);
+}
+
+}  // namespace
+
+Ex Abs(Ex x) {
+  const bool wide = x.dtype() == Dtype::F64;
+  const Ex bits = x.Bitcast(wide ? Dtype::U64 : Dtype::U32);
+  return (bits & bits.Bits(wide ? ~uint64_t{0} >> 1 : 0x7fffffffu)).Bitcast(x.dtype());
+}
+Ex Clamp(Ex x, double low, double high) {
+  const Ex above = (x < low).Select(x.Const(low), x);
+  return (high < above).Select(above.Const(high), above);
+}
+
+Ex Log2OfAll(Ex x, Ex log2) {
+  const Ex inf = x.Const(kInf);
+  Ex out = x.Eq(inf).Select(inf, log2);
+  out = (x < 0.0).Select(x.Const(NAN), out);
+  out = x.Eq(x.Const(0)).Select(x.Const(-kInf), out);
+  return IsNan(x).Select(x, out);
+}
+
+Ex PowOfAll(Ex x, Ex y, Ex of_magnitude) {
+  const Ex a = Abs(x);
+  Ex out = of_magnitude;
   // |x| = 1 with an infinite y computes 0 * inf above; the result is 1.
   out = a.Eq(a.Const(1)).Select(IsNan(y).Select(y, a.Const(1)), out);
   const Ex whole = y.Alu(Op::TRUNC).Eq(y), half = y * 0.5,
            odd = whole & half.Alu(Op::TRUNC).Ne(half);
-  const Ex sign_bit = x.Bitcast(Dtype::U32) & x.Bitcast(Dtype::U32).Bits(0x80000000u);
-  const Ex flips = odd & sign_bit.Ne(sign_bit.Bits(0));
+  const bool wide = x.dtype() == Dtype::F64;
+  const Ex bits = x.Bitcast(wide ? Dtype::U64 : Dtype::U32);
+  const Ex flips = odd & (bits >> (wide ? 63 : 31)).Ne(bits.Bits(0));
   out = flips.Select(-out, out);
   out = ((x < 0.0) & x.Ne(x.Const(-kInf)) & whole.Not()).Select(x.Const(NAN), out);
   out = IsNan(x).Select(x, out);
   return (y.Eq(y.Const(0)) | x.Eq(x.Const(1))).Select(x.Const(1), out);
 }
-
-}  // namespace
 
 UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target) {
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
@@ -158,6 +160,20 @@ UOp DecomposeTranscendentals(ir::UOpContext& ctx, UOp sink, const Target& target
           return SinF32({ctx, s[0]});
         case Op::POW:
           return PowF32({ctx, s[0]}, {ctx, s[1]});
+        default:
+          break;
+      }
+    }
+    if (u.dtype() == Dtype::F64) {
+      switch (u.op()) {
+        case Op::EXP2:
+          return Exp2F64({ctx, s[0]});
+        case Op::LOG2:
+          return Log2F64({ctx, s[0]});
+        case Op::SIN:
+          return SinF64({ctx, s[0]});
+        case Op::POW:
+          return PowF64({ctx, s[0]}, {ctx, s[1]});
         default:
           break;
       }

@@ -207,7 +207,7 @@ absl::Status CLikeWriter::Alu(UOp u) {
   const TypeSpelling* type = SpellingOf(u.dtype());
   if (SpellingOf(operand) == nullptr || type == nullptr) return NoRendering(u);
   const std::string_view form = op->C(operand);
-  if (form.empty() || (u.Is(Op::EXP2) && u.tag() != 0)) return NoRendering(u);
+  if (form.empty()) return NoRendering(u);
   if (half_is_bits() && operand == Dtype::F16 && !u.Is(Op::WHERE)) return NoRendering(u);
   Define(u, [&](const std::string& lane) {
     std::string out;

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT
-// uopd-ptxc: a program that compiles PTX to a cubin, with NVIDIA's compiler as a static library. It
+// uopd-ptxc: a program that compiles PTX to cubins, with NVIDIA's compiler as a static library. It
 // alone links that library, so that a build without it lacks this program and nothing else.
 //
-//   uopd-ptxc sm_90 < TEXT > CUBIN    exit status 1: standard error says what is wrong
-//   uopd-ptxc --version               prints the compiler's version, "13.5"
-#include <cstdio>
+//   uopd-ptxc --version   prints the compiler's version, "13.5"
+//   uopd-ptxc sm_90       serves texts from standard input until its end (devices/cuda/ptxc_server.h)
+//
+// NVIDIA's compiler takes longer to set itself up than to compile a small kernel. So it is set up once, and each text
+// is compiled in a child process that fork() makes of it: a crash ends that child alone.
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
 #include <cstring>
 #include <iostream>
-#include <iterator>
 #include <string>
 
 // The calls of libnvptxcompiler_static that are used. Results: 0 is success.
@@ -25,42 +33,132 @@ int nvPTXCompilerGetErrorLog(nvPTXCompiler* compiler, char* log);
 
 namespace {
 
-int Fails(const char* call, int result) {
-  std::cerr << call << " fails with " << result << ".\n";
-  return 1;
+struct Result {
+  uint32_t status = 0;  // 128 + N: signal N
+  std::string bytes;    // a cubin, or what is wrong
+};
+
+Result Fails(const char* call, int result, const std::string& log = "") {
+  return {1, log + call + " fails with " + std::to_string(result) + ".\n"};
 }
 
 int PrintVersion() {
   unsigned major = 0, minor = 0;
   if (const int r = nvPTXCompilerGetVersion(&major, &minor); r != 0) {
-    return Fails("nvPTXCompilerGetVersion", r);
+    std::cerr << Fails("nvPTXCompilerGetVersion", r).bytes;
+    return 1;
   }
   std::cout << major << "." << minor;
   return 0;
 }
 
-int Compile(nvPTXCompiler* compiler, const std::string& arch) {
+Result Compile(const std::string& text, const std::string& arch) {
+  nvPTXCompiler* compiler = nullptr;
+  if (const int r = nvPTXCompilerCreate(&compiler, text.size() + 1, text.c_str()); r != 0) {
+    return Fails("nvPTXCompilerCreate", r);
+  }
   const std::string option = "--gpu-name=" + arch;
   const char* const options[] = {option.c_str(), "--opt-level=3"};
+  Result out;
+  size_t bytes = 0;
   if (const int r = nvPTXCompilerCompile(compiler, 2, options); r != 0) {
-    size_t bytes = 0;
     std::string log;
     if (nvPTXCompilerGetErrorLogSize(compiler, &bytes) == 0 && bytes > 0) {
       log.resize(bytes + 1);
       if (nvPTXCompilerGetErrorLog(compiler, log.data()) != 0) log.clear();
+      log.resize(std::strlen(log.c_str()));
     }
-    std::cerr << log.c_str();
-    return Fails("nvPTXCompilerCompile", r);
+    out = Fails("nvPTXCompilerCompile", r, log);
+  } else if (const int s = nvPTXCompilerGetCompiledProgramSize(compiler, &bytes); s != 0) {
+    out = Fails("nvPTXCompilerGetCompiledProgramSize", s);
+  } else {
+    out.bytes.resize(bytes);
+    if (const int g = nvPTXCompilerGetCompiledProgram(compiler, out.bytes.data()); g != 0) {
+      out = Fails("nvPTXCompilerGetCompiledProgram", g);
+    }
   }
-  size_t bytes = 0;
-  if (const int r = nvPTXCompilerGetCompiledProgramSize(compiler, &bytes); r != 0) {
-    return Fails("nvPTXCompilerGetCompiledProgramSize", r);
+  nvPTXCompilerDestroy(&compiler);
+  return out;
+}
+
+bool Write(int fd, const void* data, size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = write(fd, at, bytes);
+    if (n < 0 && errno != EINTR) return false;
+    if (n > 0) at += n, bytes -= static_cast<size_t>(n);
   }
-  std::string cubin(bytes, '\0');
-  if (const int r = nvPTXCompilerGetCompiledProgram(compiler, cubin.data()); r != 0) {
-    return Fails("nvPTXCompilerGetCompiledProgram", r);
+  return true;
+}
+
+bool Read(int fd, void* data, size_t bytes) {
+  char* at = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = read(fd, at, bytes);
+    if (n == 0 || (n < 0 && errno != EINTR)) return false;
+    if (n > 0) at += n, bytes -= static_cast<size_t>(n);
   }
-  return std::fwrite(cubin.data(), 1, bytes, stdout) == bytes && std::fflush(stdout) == 0 ? 0 : 1;
+  return true;
+}
+
+// What the child writes to `pipe`. Ends both processes when nobody wants it any more.
+std::string Collect(int pipe, pid_t child) {
+  std::string out;
+  char part[1 << 16];
+  for (;;) {
+    pollfd ends[] = {{pipe, POLLIN, 0}, {STDIN_FILENO, 0, 0}};
+    if (poll(ends, 2, -1) < 0 && errno != EINTR) break;
+    if ((ends[1].revents & (POLLHUP | POLLERR)) != 0) {
+      kill(child, SIGKILL);
+      _exit(0);
+    }
+    if (ends[0].revents == 0) continue;
+    const ssize_t n = read(pipe, part, sizeof part);
+    if (n == 0 || (n < 0 && errno != EINTR)) break;
+    if (n > 0) out.append(part, static_cast<size_t>(n));
+  }
+  return out;
+}
+
+Result CompileInChild(const std::string& text, const std::string& arch) {
+  int ends[2];
+  if (pipe(ends) != 0) return Fails("pipe", errno);
+  const pid_t child = fork();
+  if (child < 0) return Fails("fork", errno);
+  if (child == 0) {
+    close(ends[0]);
+    const Result result = Compile(text, arch);
+    const bool ok = Write(ends[1], result.bytes.data(), result.bytes.size());
+    _exit(ok ? static_cast<int>(result.status) : 1);
+  }
+  close(ends[1]);
+  Result out;
+  out.bytes = Collect(ends[0], child);
+  close(ends[0]);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  out.status =
+      static_cast<uint32_t>(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+  return out;
+}
+
+int Serve(const std::string& arch) {
+  // Any text sets the compiler up, also a wrong one.
+  static_cast<void>(
+      Compile(".version 8.0\n.target " + arch + "\n.address_size 64\n.entry k() { ret; }\n", arch));
+  for (uint64_t bytes = 0; Read(STDIN_FILENO, &bytes, sizeof bytes);) {
+    std::string text(bytes, '\0');
+    if (!Read(STDIN_FILENO, text.data(), bytes)) return 1;
+    const Result result = CompileInChild(text, arch);
+    const uint64_t size = result.bytes.size();
+    if (!Write(STDOUT_FILENO, &result.status, sizeof result.status) ||
+        !Write(STDOUT_FILENO, &size, sizeof size) ||
+        !Write(STDOUT_FILENO, result.bytes.data(), size)) {
+      return 1;
+    }
+  }
+  return 0;
 }
 
 }  // namespace
@@ -71,12 +169,5 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (std::strcmp(argv[1], "--version") == 0) return PrintVersion();
-  const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
-  nvPTXCompiler* compiler = nullptr;
-  if (const int r = nvPTXCompilerCreate(&compiler, text.size() + 1, text.c_str()); r != 0) {
-    return Fails("nvPTXCompilerCreate", r);
-  }
-  const int status = Compile(compiler, argv[1]);
-  nvPTXCompilerDestroy(&compiler);
-  return status;
+  return Serve(argv[1]);
 }

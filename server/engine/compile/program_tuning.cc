@@ -14,6 +14,7 @@ std::optional<TuningTask> TuningTaskOf(const std::shared_ptr<ProgramHandle>& pro
   bool any = false;
   for (size_t i = 0; i < update->size(); ++i) {
     const KernelRequest wanted = update->RequestOf(i);
+    if (wanted.device->device().info().compiles_only) return std::nullopt;
     const std::shared_ptr<const Kernel> kernel = update->KernelAt(i);
     task.kernels.push_back({.graph = wanted.graph,
                             .device = &wanted.device->device(),

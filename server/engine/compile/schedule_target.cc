@@ -21,13 +21,14 @@ std::string Names(std::span<const DtypeNumber> dtypes) {
 
 std::string ScheduleTarget::Text() const {
   const schedule::KernelLimits& limits = options.limits;
-  std::string out =
-      Cat("default=", options.default_device, " threads=", limits.threads,
-          " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
-          " kernel_instructions=", limits.max_instructions, " kernel_loops=", limits.max_loops,
-          " factors=", limits.factors.bits(), " stage_bytes=", limits.stage_bytes);
+  std::string out = Cat("default=", options.default_device, " threads=", limits.threads,
+                        " kernel_buffers=", limits.max_buffers, " cache_bytes=", limits.cache_bytes,
+                        " kernel_instructions=", limits.max_instructions,
+                        " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits(),
+                        " stage_bytes=", limits.stage_bytes, " units=", limits.units);
   for (const auto& [name, other] : others) {
     if (other.threads != limits.threads) Append(out, " ", name, ".threads=", other.threads);
+    if (other.units != limits.units) Append(out, " ", name, ".units=", other.units);
     if (other.max_buffers != limits.max_buffers)
       Append(out, " ", name, ".kernel_buffers=", other.max_buffers);
     if (other.cache_bytes != limits.cache_bytes)

@@ -68,7 +68,10 @@ Supervisor::Options MeasurePool(const Config& config, const std::string& device,
   out.setup.nice = kTuningNice;
   // Kernels run with as many threads as in the daemon.
   out.setup.cpu_threads = static_cast<int>(config.device_cpu_threads());
-  out.setup.device_memory_bytes = static_cast<uint64_t>(config.limits_total_bytes());
+  // The daemon's buffers are on the same device.
+  const int64_t bytes =
+      config.tune_device_bytes() > 0 ? config.tune_device_bytes() : config.limits_total_bytes();
+  out.setup.device_memory_bytes = static_cast<uint64_t>(bytes);
   out.setup.retire_above_rss_bytes = 0;
   return out;
 }

@@ -5,28 +5,19 @@
 //
 // The run itself is excluded on both sides. Each figure is of a process of its own; the start of
 // the daemon, and of Python with its pool of compiling processes, is excluded.
-#include <signal.h>
-
 #include <chrono>
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "client/cpp/net/session.h"
 #include "core/base/text.h"
 #include "core/base/trace.h"
+#include "tests/perf/models/cold_session.h"
 #include "tests/perf/models/llvm_parts.h"
-#include "tests/perf/models/recorder.h"
-#include "tests/perf/models/subjects.h"
 #include "tests/perf/peers/peer_process.h"
 #include "tests/perf/perf.h"
-#include "tests/support/daemon.h"
 
 namespace uopd::perf {
 namespace {
-
-using client::Client;
 
 struct Row {
   std::string name, subject, peer;
@@ -36,84 +27,11 @@ constexpr int kRounds = 3, kSteadyRuns = 7, kRequests = 10;
 // processes of the reference are ready too.
 constexpr std::chrono::milliseconds kStart{1000};
 
-// A daemon in `folder` with one client and a model whose weights have no values yet.
-struct Session {
-  static absl::StatusOr<std::unique_ptr<Session>> Open(const std::string& daemon,
-                                                       const std::string& folder,
-                                                       const std::string& subject,
-                                                       bool drafts = false) {
-    auto out = std::make_unique<Session>();
-    UOPD_ASSIGN(out->daemon,
-                test::Daemon::Start({daemon,
-                                     folder,
-                                     {"--limits-session-bytes=16GiB",
-                                      Cat("--compile-fast-tier=", drafts ? "true" : "false")}}));
-    UOPD_ASSIGN(auto connection, client::Connection::Connect({.address = out->daemon->address()}));
-    out->recorder = std::make_shared<Recorder>(connection);
-    out->client = std::make_unique<Client>(out->recorder);
-    UOPD_ASSIGN(out->subject, MakeSubject(subject, *out->client));
-    return out;
-  }
-
-  absl::StatusOr<v1::PrepareResponse> Prepare() {
-    UOPD_ASSIGN(const std::vector<client::Tensor> step, subject->Step());
-    UOPD_ASSIGN(const client::Exported exported, client::Export(step));
-    graph = exported.graph;
-    v1::PrepareRequest request;
-    request.set_graph(graph);
-    return recorder->connection().session().Prepare(request);
-  }
-
-  // Waits until no kernel of the prepared program is a draft.
-  absl::Status AwaitOptimised() {
-    v1::PrepareRequest request;
-    request.set_graph(graph);
-    for (;;) {
-      UOPD_ASSIGN(const v1::PrepareResponse answer,
-                  recorder->connection().session().Prepare(request));
-      if (answer.cache().kernels_draft() == 0) return absl::OkStatus();
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
-
-  // Ends the daemon so that its cache is complete.
-  absl::Status Stop() {
-    subject.reset();
-    client.reset();
-    recorder.reset();
-    daemon->Signal(SIGTERM);
-    const int status = daemon->Wait();
-    return status == 0 ? absl::OkStatus()
-                       : absl::InternalError(Cat("the daemon ends with ", status));
-  }
-
-  std::unique_ptr<test::Daemon> daemon;
-  std::shared_ptr<Recorder> recorder;
-  std::unique_ptr<Client> client;
-  std::unique_ptr<Subject> subject;
-  std::string graph;  // that Prepare sent
-};
-
-// A folder that is removed with the object.
-class Folder {
- public:
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "uopd-cold-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 using Series = std::map<std::string, std::vector<double>>;
+
+std::vector<std::string> Tiers(bool drafts) {
+  return {Cat("--compile-fast-tier=", drafts ? "true" : "false")};
+}
 
 void Keep(const v1::Timings& t, Series& cold) {
   cold["total"].push_back(1e-3 * t.total_us());
@@ -127,9 +45,10 @@ void Keep(const v1::Timings& t, Series& cold) {
 
 // One daemon with an empty cache, and one that is started after it.
 absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& times) {
-  const Folder folder;
+  const ColdFolder folder;
   {
-    UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
+    UOPD_ASSIGN(const auto session,
+                ColdSession::Open(daemon, folder.path(), row.subject, Tiers(false)));
     std::this_thread::sleep_for(kStart);
     UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
     if (answer.cache().kernels_compiled() == 0)
@@ -143,7 +62,8 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
     }
     UOPD_TRY(session->Stop());
   }
-  UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject));
+  UOPD_ASSIGN(const auto session,
+              ColdSession::Open(daemon, folder.path(), row.subject, Tiers(false)));
   UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
   if (answer.cache().kernels_compiled() > 0)
     return absl::InternalError(
@@ -168,8 +88,9 @@ absl::Status Ours(const Row& row, const std::string& daemon, bool runs, Series& 
 
 // The same with drafts: until a draft of every kernel is ready, and until no kernel is a draft.
 absl::Status OursWithDrafts(const Row& row, const std::string& daemon, Series& times) {
-  const Folder folder;
-  UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject, true));
+  const ColdFolder folder;
+  UOPD_ASSIGN(const auto session,
+              ColdSession::Open(daemon, folder.path(), row.subject, Tiers(true)));
   std::this_thread::sleep_for(kStart);
   const int64_t begin = NowNs();
   UOPD_ASSIGN(const v1::PrepareResponse answer, session->Prepare());
@@ -183,8 +104,9 @@ absl::Status OursWithDrafts(const Row& row, const std::string& daemon, Series& t
 // after the other. With drafts and without.
 absl::Status FirstRequest(const Row& row, const std::string& daemon, Series& times) {
   for (const bool drafts : {true, false}) {
-    const Folder folder;
-    UOPD_ASSIGN(const auto session, Session::Open(daemon, folder.path(), row.subject, drafts));
+    const ColdFolder folder;
+    UOPD_ASSIGN(const auto session,
+                ColdSession::Open(daemon, folder.path(), row.subject, Tiers(drafts)));
     UOPD_TRY(session->subject->Fill());
     std::this_thread::sleep_for(kStart);
     for (int i = 1; i <= kRequests; ++i) {

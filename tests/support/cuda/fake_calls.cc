@@ -267,6 +267,38 @@ CuResult cuMemcpyAsync(CuPointer to, CuPointer from, size_t bytes, CuStream stre
              [=](std::byte* x, std::byte* y) { std::memcpy(x, y, bytes); });
   return kSuccess;
 }
+CuResult cuDeviceCanAccessPeer(int* can, CuDevice device, CuDevice peer) {
+  ENTER(false)
+  *can = fake.options.peers && device != peer ? 1 : 0;
+  return kSuccess;
+}
+int DeviceOfContext(CuContext context) {
+  return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1;
+}
+CuResult cuCtxEnablePeerAccess(CuContext context, unsigned flags) {
+  ENTER()
+  const int peer = DeviceOfContext(context);
+  if (flags != 0 || !fake.options.peers || peer == CurrentFakeDevice()) return kInvalidValue;
+  const bool added =
+      fake.devices[static_cast<size_t>(CurrentFakeDevice())].peers.insert(peer).second;
+  return added ? kSuccess : kPeerAlreadyEnabled;
+}
+// Stricter than the driver, which would go through the host: access must be enabled.
+CuResult cuMemcpyPeerAsync(CuPointer to, CuContext to_context, CuPointer from,
+                           CuContext from_context, size_t bytes, CuStream stream) {
+  ENTER()
+  const int target = DeviceOfContext(to_context), source = DeviceOfContext(from_context);
+  if (Of(stream).device != target) return kInvalidValue;
+  if (!fake.devices[static_cast<size_t>(target)].peers.contains(source)) return kInvalidValue;
+  fake.Push(Of(stream), [&fake, target, source, to, from, bytes] {
+    MutexLock inner(fake.mu);
+    std::byte* x = fake.Resolve(target, to, bytes);
+    const std::byte* y = fake.Resolve(source, from, bytes);
+    if (x == nullptr || y == nullptr) return fake.Break(target, kIllegalAddress);
+    std::memcpy(x, y, bytes);
+  });
+  return kSuccess;
+}
 CuResult cuMemsetD8Async(CuPointer to, unsigned char value, size_t bytes, CuStream stream) {
   ENTER()
   PushAccess(fake, stream, to, 0, bytes,

@@ -195,6 +195,7 @@ void FakeCuda::Reset(int device) {
     it = memory.erase(it);
   }
   devices[static_cast<size_t>(device)].used_bytes = 0;
+  devices[static_cast<size_t>(device)].peers.clear();
   devices[static_cast<size_t>(device)].sticky = kSuccess;
 }
 

@@ -46,6 +46,7 @@ class FakeCuda {
     int capability = 90;
     int compute_mode = 0;
     int unified_addressing = 1;
+    bool peers = true;  // devices may read each other's memory
   };
   FakeCuda() : FakeCuda(Options{}) {}
   explicit FakeCuda(const Options& options);
@@ -118,6 +119,7 @@ class FakeCuda {
     int retained = 0;
     size_t used_bytes = 0;
     uint64_t resets = 0;
+    std::set<int> peers;  // devices whose memory it may read
   };
 
   // Counts the call, and returns the code with which it must fail, or success. With `context`: also

@@ -86,6 +86,15 @@ GpuResult hipGetDeviceProperties(void* properties, int) {
   return kSuccess;
 }
 
+GpuResult hipDeviceEnablePeerAccess(int peer, unsigned flags) {
+  return Cuda().cuCtxEnablePeerAccess(reinterpret_cast<ContextHandle>(intptr_t{peer} + 1), flags);
+}
+GpuResult hipMemcpyPeerAsync(GpuPointer to, int target, GpuPointer from, int source, size_t bytes,
+                             StreamHandle stream) {
+  return Cuda().cuMemcpyPeerAsync(to, reinterpret_cast<ContextHandle>(intptr_t{target} + 1), from,
+                                  reinterpret_cast<ContextHandle>(intptr_t{source} + 1), bytes,
+                                  stream);
+}
 GpuResult hipMemcpyAsync(GpuPointer to, GpuPointer from, size_t bytes, int kind,
                          StreamHandle stream) {
   return kind == kCopyDefault ? Cuda().cuMemcpyAsync(to, from, bytes, stream) : kInvalidValue;
@@ -170,6 +179,9 @@ HipApi FakeHip::Api() {
   out.hipMemcpyHtoDAsync = cuda.cuMemcpyHtoDAsync_v2;
   out.hipMemcpyDtoHAsync = cuda.cuMemcpyDtoHAsync_v2;
   out.hipMemcpyAsync = hipMemcpyAsync;
+  out.hipDeviceCanAccessPeer = cuda.cuDeviceCanAccessPeer;
+  out.hipDeviceEnablePeerAccess = hipDeviceEnablePeerAccess;
+  out.hipMemcpyPeerAsync = hipMemcpyPeerAsync;
   out.hipMemsetD8Async = cuda.cuMemsetD8Async;
   out.hipStreamCreateWithFlags = cuda.cuStreamCreate;
   out.hipStreamDestroy = cuda.cuStreamDestroy_v2;

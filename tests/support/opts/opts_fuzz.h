@@ -35,8 +35,17 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
                                             std::mt19937_64& random,
                                             std::span<const codegen::Opt> begin) {
   constexpr int64_t kAmounts[] = {2, 3, 4, 5, 8, 16, 0};
-  const size_t axes = codegen::Axes(ctx, sink).size();
+  size_t axes = codegen::Axes(ctx, sink).size();
   codegen::OptPlan plan(ctx, sink, target);
+  const bool try_online = begin.empty() && random() % 2 == 0;
+  // ONLINE comes before all others, and adds axes.
+  for (size_t axis = 0; try_online && axis < axes; ++axis) {
+    const codegen::Opt online{codegen::OptKind::kOnline, static_cast<int>(axis),
+                              kAmounts[random() % 5]};
+    if (!plan.Add(online).ok()) continue;
+    axes += 3;
+    break;
+  }
   for (const codegen::Opt& opt : begin) EXPECT_TRUE(plan.Add(opt).ok()) << Text(opt);
   for (int i = 0; i < 8; ++i) {
     const size_t kinds =
@@ -44,6 +53,7 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
     codegen::Opt opt{static_cast<codegen::OptKind>(random() % kinds),
                      static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
     if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
+    if (opt.kind == codegen::OptKind::kOnline) continue;
     // Unrolled tiles of many copies are no kernels that anybody wants to wait for.
     if (opt.kind == codegen::OptKind::kUnroll && !begin.empty()) continue;
     const absl::Status added = plan.Add(opt);

@@ -168,6 +168,34 @@ TEST(RegistryTest, GivesTheCompilerOfADevice) {
   EXPECT_EQ(registry->CompilerFor("CPU", "").status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(RegistryTest, CompilesForAChipThatIsNotHere) {
+  auto registry = Registry::Create({.devices = "CPU,amd", .compile_only = "AMD:0=gfx942"}).value();
+  const auto device = registry->Get("AMD").value();
+  EXPECT_TRUE(device->status().ok());
+  EXPECT_TRUE(device->info().compiles_only);
+  EXPECT_EQ(device->target().arch, "gfx942");
+  EXPECT_EQ(device->target().units, 304);
+  EXPECT_EQ(registry->CompilerFor("AMD", device->target().toolchain).status(), absl::OkStatus());
+  const absl::Status absent = device->Allocate(16, MemoryKind::kDevice).status();
+  EXPECT_EQ(absent.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(StatusText(absent), HasSubstr("AMD:0 is not in this machine"));
+  const auto kernel = device->Load({.entry = "kernel"}).value();
+  const auto stream = device->NewStream().value();
+  EXPECT_TRUE(stream->Launch(*kernel, {}, {}, {}).ok());  // queued
+  EXPECT_EQ(stream->Synchronize().code(), absl::StatusCode::kFailedPrecondition);
+
+  const auto error = [](std::string compile_only) {
+    RegistryOptions options{.devices = "CPU,AMD:0", .compile_only = std::move(compile_only)};
+    const auto made = Registry::Create(options);
+    return made.ok() ? (*made)->Get("AMD").status() : made.status();
+  };
+  EXPECT_THAT(StatusText(error("AMD:0=gfx1")), HasSubstr("No AMD chip \"gfx1\" is known"));
+  EXPECT_THAT(StatusText(error("AMD:0")), HasSubstr("\"AMD:0\" is no device with its chip"));
+  EXPECT_THAT(StatusText(error("AMD:1=gfx942")), HasSubstr("AMD:1 cannot be compiled for alone"));
+  EXPECT_THAT(StatusText(error("CPU=gfx942")), HasSubstr("CPU:0 cannot be compiled for alone"));
+  EXPECT_THAT(StatusText(error("AMD:0=gfx942,AMD:0=gfx90a")), HasSubstr("be named once"));
+}
+
 TEST(RegistryTest, ADriverThatHangsHoldsUpNobodyElse) {
   std::atomic<bool> opening{false}, end{false};
   RegistryOptions options{.devices = "NULL:0,NULL:1"};

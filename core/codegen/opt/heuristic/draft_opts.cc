@@ -81,6 +81,8 @@ bool IsGated(UOpContext& ctx, UOp sink, std::span<const Opt> opts) {
 std::vector<Opt> DraftOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                            std::span<const Opt> opts) {
   std::vector<Opt> given(opts.begin(), opts.end());
+  // Opts after an ONLINE count other axes.
+  if (!given.empty() && given[0].kind == OptKind::kOnline) return given;
   const std::vector<ir::UOp> axes = Axes(ctx, sink);
   const bool reduces =
       std::ranges::any_of(axes, [](ir::UOp r) { return r.axis_type() == ir::AxisType::REDUCE; });

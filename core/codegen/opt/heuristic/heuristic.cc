@@ -2,6 +2,7 @@
 #include "core/codegen/opt/heuristic/heuristic.h"
 
 #include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
+#include "core/codegen/opt/heuristic/choose_online.h"
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
 
 namespace uopd::codegen {
@@ -75,6 +76,12 @@ std::vector<MemoryAxis> Heuristic::MemoryAxes() const {
 }
 
 std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
+  if (const auto online = ChooseOnline(ctx, sink, target)) {
+    std::vector<Opt> out = {online->opt};
+    const std::vector<Opt> others = HeuristicOpts(ctx, online->sink, target);
+    out.insert(out.end(), others.begin(), others.end());
+    return out;
+  }
   const size_t axes = Axes(ctx, sink).size();
   if (axes == 0 || axes > kMostAxes) return {};
   if (target.blocks) return BlockHeuristic(ctx, sink, target).Run();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/codegen/opt/online/online.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/vectorise.h"
 #include "core/ir/build.h"
@@ -41,6 +42,7 @@ KernelFacts::KernelFacts(ir::UOpContext& ctx, UOp sink, const Target& target)
   for (size_t a = 0; a < axes_.size(); ++a) number_[axes_[a].id()] = a;
   const auto order = ir::Toposort(ctx_, sink_);
   has_stages_ = std::any_of(order.begin(), order.end(), [](UOp u) { return u.Is(Op::STAGE); });
+  states_ = StatesOf(ctx_, sink_);
   FindAxes(order);
   FindPaths(order);
   double terms = 1;
@@ -186,9 +188,9 @@ void KernelFacts::NoteAccess(UOp u) {
   if (from.Is(Op::PARAM))
     access.most = static_cast<double>(ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(from))));
   // Each iteration of the loops around a stage has its own elements; lanes are contiguous.
-  const UOp buffer = u.src(0).src(0);
-  for (size_t a = 0; a < axes_.size() && buffer.Is(Op::STAGE); ++a) {
-    if ((along_.at(buffer.id()) & Bit(a)) != 0) access.strides[a] = 1;
+  const UOp state = MaybeState(from), array = state ? states_.at(state.id()) : from;
+  for (size_t a = 0; a < axes_.size() && array.Is(Op::STAGE); ++a) {
+    if (along_.contains(array.id()) && (along_.at(array.id()) & Bit(a)) != 0) access.strides[a] = 1;
   }
   accesses_.push_back(std::move(access));
   const Dtype d = u.src(0).dtype();

@@ -87,6 +87,7 @@ class KernelFacts {
   bool SumsInside(ir::UOp stage) const;
   bool MultipliesMatrices(std::span<const ir::UOp> order) const;
 
+  absl::flat_hash_map<uint32_t, ir::UOp> states_;          // of ONLINE: see StatesOf
   absl::flat_hash_map<uint32_t, size_t> number_;           // id of a RANGE -> axis
   absl::flat_hash_map<uint32_t, AxisSet> along_, inside_;  // by node id: FindAxes, FindPaths
 };

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/opt/online/online.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/vectorise.h"
@@ -88,14 +89,16 @@ int64_t LeastStride(ir::UOpContext& ctx, UOp value, UOp range) {
 
 UOp ShareStages(ir::UOpContext& ctx, UOp sink, int64_t& next_id) {
   const ThreadBits bits(ctx, sink);
+  const auto states = StatesOf(ctx, sink);
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
     const auto flat = [&](const std::vector<UOp>& ranges, int64_t elements, UOp index) {
       UOp at = ctx.Idx(0);
       for (UOp r : ranges) at = IndexSum(ctx, IndexProduct(ctx, at, r.src(0)), r);
       return IndexSum(ctx, IndexProduct(ctx, at, ctx.Idx(elements)), index);
     };
-    if (u.Is(Op::INDEX) && u.src(0).Is(Op::STAGE)) {
-      const UOp stage = u.src(0);
+    const UOp state = u.Is(Op::INDEX) ? MaybeState(u.src(0)) : UOp();
+    if (u.Is(Op::INDEX) && (state || u.src(0).Is(Op::STAGE))) {
+      const UOp stage = state ? states.at(state.id()) : u.src(0);
       return ir::Index(ctx, s[0], flat(bits.Along(stage), stage.arg().AsInt(), s[1]),
                        s.size() == 3 ? s[2] : UOp(), u.arg().AsInt());
     }

@@ -100,6 +100,8 @@ class Lineariser {
   // each iteration. REQUIRES: its loops are the innermost ones that it depends on.
   absl::Status EmitScan(ir::UOp u);
   absl::Status EmitLoops(std::span<const ir::UOp> together);
+  // Emits a statement inside of the open loops, with its own loops; returns its line.
+  absl::StatusOr<ir::UOp> EmitStatement(ir::UOp statement);
   // A SCAN over a THREAD range. REQUIRES: its source has no loops left.
   absl::Status EmitThreadScan(ir::UOp u);
   // Appends the accumulator to `lines`, with `maybe_start` in it, a line of `lines` or of a block

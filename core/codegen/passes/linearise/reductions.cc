@@ -22,21 +22,33 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
-// The STOREs, or the WMMA_BLOCK, that fill an array.
+// The statements that fill an array: STOREs, or a WMMA_BLOCK. Those of states (opt/online/online.h) may have
+// loops of their own: ENDs.
 std::vector<UOp> StoresOf(UOp array) {
   std::vector<UOp> out;
   Flatten(array.src(1).Is(Op::END) ? array.src(1).src(0) : array.src(1), out);
   return out;
 }
 
-// The values and addresses that the arrays of `together` store.
-std::vector<UOp> StoredValues(std::span<const UOp> together) {
+// Those of all arrays of `together`, each once: states share their statements.
+std::vector<UOp> StoresOfAll(std::span<const UOp> together) {
   std::vector<UOp> out;
   for (UOp r : together) {
     if (r.Is(Op::REDUCE)) continue;
-    for (UOp s : StoresOf(r)) out.insert(out.end(), s.srcs().begin(), s.srcs().end());
+    for (UOp s : StoresOf(r)) {
+      if (std::find(out.begin(), out.end(), s) == out.end()) out.push_back(s);
+    }
   }
   return out;
+}
+
+// Appends the values and addresses that a statement stores.
+void AppendStored(UOp statement, bool in_loops, std::vector<UOp>& out) {
+  if (statement.Is(Op::GROUP) || (in_loops && statement.Is(Op::END))) {
+    for (UOp s : statement.body()) AppendStored(s, in_loops, out);
+  } else if (!statement.Is(Op::END)) {
+    out.insert(out.end(), statement.srcs().begin(), statement.srcs().end());
+  }
 }
 
 // The op that joins the unrolled terms of a step of the reduction.
@@ -112,13 +124,11 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
   });
   // Before the loops: everything that does not depend on them, then the accumulators.
   std::vector<UOp> terms;
+  const std::vector<UOp> filled = StoresOfAll(together);
   for (UOp r : together) {
-    if (r.Is(Op::REDUCE)) {
-      terms.push_back(r.src(0));
-    } else {
-      for (UOp s : StoresOf(r)) terms.insert(terms.end(), s.srcs().begin(), s.srcs().end());
-    }
+    if (r.Is(Op::REDUCE)) terms.push_back(r.src(0));
   }
+  for (UOp s : filled) AppendStored(s, true, terms);
   UOPD_TRY(Emit(terms));
   std::vector<Accumulator> acc;
   for (UOp r : together) {
@@ -127,7 +137,9 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
   }
   const size_t depth = path_.size();
   for (UOp l : loops) UOPD_TRY(Open(l));
-  UOPD_TRY(Emit(StoredValues(together)));
+  std::vector<UOp> stored;
+  for (UOp s : filled) AppendStored(s, false, stored);
+  UOPD_TRY(Emit(stored));
   // Term by term, each load right before its first use: so few values are alive at a time.
   struct Step {
     UOp at, value;
@@ -151,14 +163,17 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
     }
   }
   std::vector<UOp> stores;
+  // Inner loops first: what they need of this iteration is loaded before it is stored.
+  for (UOp s : filled) {
+    if (!s.Is(Op::END)) continue;
+    UOPD_ASSIGN(const UOp end, EmitStatement(s));
+    stores.push_back(end);
+  }
   for (const Step& step : steps) stores.push_back(Line(ir::Store(ctx_, step.at, step.value)));
-  for (UOp r : together) {
-    if (r.Is(Op::REDUCE)) continue;
-    for (UOp s : StoresOf(r)) {
-      std::vector<UOp> srcs;
-      for (UOp of : s.srcs()) srcs.push_back(New(of));
-      stores.push_back(Line(ctx_.Make(s.op(), Dtype::Void, srcs, s.arg())));
-    }
+  for (UOp s : filled) {
+    if (s.Is(Op::END)) continue;
+    UOPD_ASSIGN(const UOp line, EmitStatement(s));
+    stores.push_back(line);
   }
   if (const UOp end = Close(depth, stores)) stores = {end};
   for (const Accumulator& a : acc) {
@@ -171,6 +186,30 @@ absl::Status Lineariser::EmitLoops(std::span<const UOp> together) {
     path_.back().made[r.id()] = Line(ir::After(ctx_, New(r.src(0)), stores));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<UOp> Lineariser::EmitStatement(UOp statement) {
+  if (!statement.Is(Op::END)) {
+    UOPD_TRY(Emit(statement.srcs()));
+    std::vector<UOp> srcs;
+    for (UOp of : statement.srcs()) srcs.push_back(New(of));
+    return Line(ctx_.Make(statement.op(), Dtype::Void, srcs, statement.arg()));
+  }
+  std::vector<UOp> values, parts, lines;
+  AppendStored(statement, true, values);
+  Flatten(statement.src(0), parts);
+  UOPD_TRY(Emit(values));  // what does not depend on the loops
+  const size_t depth = path_.size();
+  std::vector<UOp> loops(statement.closed().begin(), statement.closed().end());
+  std::sort(loops.begin(), loops.end(), [](UOp a, UOp b) {
+    return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
+  });
+  for (UOp l : loops) UOPD_TRY(Open(l));
+  for (UOp s : parts) {
+    UOPD_ASSIGN(const UOp line, EmitStatement(s));
+    lines.push_back(line);
+  }
+  return Close(depth, std::move(lines));
 }
 
 Lineariser::Accumulator Lineariser::MakeAccumulator(UOp u, UOp maybe_start,

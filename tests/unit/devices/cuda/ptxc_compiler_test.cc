@@ -21,18 +21,26 @@ class PtxcTest : public CudaTest {
   void SetUp() override {
     CudaTest::SetUp();
     program_ = testing::TempDir() + "/uopd-ptxc." + std::to_string(getpid());
-    Write(
-        "if [ $1 = --version ]; then printf 13.5; exit; fi\n"
-        "text=$(cat)\n"
-        "case $text in *error*) echo \"line 1: what? ($1)\" >&2; exit 1;; esac\n"
-        "printf '\\177ELF%s' \"$text\"\n");
+    Write(R"py(
+import struct, sys
+if sys.argv[1] == "--version":
+  print("13.5", end="")
+  sys.exit()
+while size := sys.stdin.buffer.read(8):
+  text = sys.stdin.buffer.read(struct.unpack("=Q", size)[0])
+  if b"end" in text: break
+  wrong = b"error" in text
+  answer = b"line 1: what? (%s)" % sys.argv[1].encode() if wrong else b"\x7fELF" + text
+  sys.stdout.buffer.write(struct.pack("=IQ", wrong, len(answer)) + answer)
+  sys.stdout.buffer.flush()
+)py");
   }
   void TearDown() override {
     CudaTest::TearDown();
     std::filesystem::remove(program_);
   }
   void Write(const std::string& script) {
-    std::ofstream(program_) << "#!/bin/sh\n" << script;
+    std::ofstream(program_) << "#!/usr/bin/python3\n" << script;
     std::filesystem::permissions(program_, std::filesystem::perms::owner_all);
   }
   std::string program_;
@@ -47,6 +55,8 @@ TEST_F(PtxcTest, Compiles) {
   EXPECT_THAT(StatusText(wrong), HasSubstr("line 1: what? (sm_90)"));
   EXPECT_THAT(StatusText(wrong), HasSubstr("an error of mine"));
   EXPECT_CODE(compiler->Compile("").status(), kInternal);
+  EXPECT_CODE(compiler->Compile("the end").status(), kUnavailable);
+  EXPECT_EQ(compiler->Compile("text").value(), tests::FakeCuda::Cubin("text"));
 }
 
 TEST_F(PtxcTest, FindsTheCompilerOfAToolchain) {
@@ -56,7 +66,7 @@ TEST_F(PtxcTest, FindsTheCompilerOfAToolchain) {
               kFailedPrecondition);
   EXPECT_CODE(PtxcCompiler::OfToolchain(program_, "ptxc-13.5").status(), kInvalidArgument);
   EXPECT_CODE(PtxcCompiler::OfToolchain("/nowhere/uopd-ptxc", toolchain).status(), kUnavailable);
-  Write("exit 1\n");
+  Write("raise SystemExit(1)\n");
   EXPECT_CODE(PtxcCompiler::Create(program_, "sm_90").status(), kUnavailable);
 }
 
@@ -87,6 +97,7 @@ TEST(RealPtxcTest, CompilesPtx) {
                                          "ELF"));
   EXPECT_EQ((*compiler)->Compile(kText).value(), cubin);
   EXPECT_CODE((*compiler)->Compile("what").status(), kInternal);
+  EXPECT_EQ((*compiler)->Compile(kText).value(), cubin);
 }
 
 }  // namespace

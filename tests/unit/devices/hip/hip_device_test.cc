@@ -178,5 +178,23 @@ TEST_F(HipTest, OpensALostDeviceAgain) {
   EXPECT_EQ(cuda_.Calls("cuDevicePrimaryCtxReset_v2"), 1);
 }
 
+TEST_F(HipTest, CopiesBetweenDevicesFromChipToChip) {
+  Open(Options());
+  HipOptions options = Options();
+  options.index = 1;
+  auto second = HipDevice::Open(options).value();
+  auto other = second->NewStream().value();
+  auto from = device_->Allocate(64, MemoryKind::kDevice).value();
+  auto to = second->Allocate(64, MemoryKind::kDevice).value();
+  ASSERT_TRUE(stream_->Fill(*from, 0, 64, std::byte{5}).ok());
+  ASSERT_TRUE(other->CopyFrom(*stream_, *from, 0, *to, 0, 64).ok());
+  std::vector<std::byte> got(64);
+  ASSERT_TRUE(other->CopyOut(*to, 0, got).ok());
+  ASSERT_TRUE(other->Synchronize().ok());
+  ASSERT_TRUE(stream_->Synchronize().ok());
+  EXPECT_THAT(got, testing::Each(std::byte{5}));
+  EXPECT_EQ(cuda_.Calls("cuMemcpyPeerAsync"), 1);
+}
+
 }  // namespace
 }  // namespace uopd::devices::hip

@@ -112,6 +112,7 @@ std::vector<JobHandler> TestJobs() {
       {"mute", Mute},
       {"nice", Nice},
       {"spin", Spin},
+      {kGpu, MeasureOnFakeGpu},
   };
   out.insert(out.end(), std::begin(more), std::end(more));
   return out;

@@ -16,8 +16,11 @@ ForkServer& Forks();
 //   throw   std::runtime_error              leak    allocates until it cannot
 //   babble  writes noise to its socket      lie     answers with a frame that is no answer
 //   mute    closes its socket, then hangs   nice    of the worker
+//   gpu     as "measure" on CUDA:0, which is the fake of NVIDIA's driver (fake_cuda.h)
 //   spin    computes for PAYLOAD ms of its own time, then answers with PAYLOAD
 inline constexpr char kEcho[] = "echo";
+inline constexpr char kGpu[] = "gpu";
+absl::StatusOr<std::string> MeasureOnFakeGpu(WorkerState& state, std::string_view payload);
 
 inline Supervisor::Options PoolOf(int workers) {
   Supervisor::Options options;

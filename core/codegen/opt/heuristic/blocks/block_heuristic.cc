@@ -11,6 +11,7 @@ constexpr int64_t kBlockThreads = 256;    // wanted in a block
 constexpr double kLongLoop = 64;          // see OptPlan::IsGrid
 constexpr int64_t kLongSum = 32;          // terms from which a group of threads may share a sum
 constexpr double kThreadsPerUnit = 1024;  // that keep a processor busy
+constexpr int64_t kNeighbours = 32;       // results of a block that lie next to each other
 constexpr int64_t kShortSum = 16;         // terms: unrolled whole
 constexpr int64_t kUnroll = 4;
 
@@ -83,8 +84,9 @@ void BlockHeuristic::ChooseGroups() {
     if (!IsReduce(a) || sizes_[a] < kLongSum) continue;
     const bool contiguous = IsContiguous(a, true);
     if (!contiguous && Results() >= wanted) continue;
-    // Each thread adds up at least two terms.
-    const int64_t most = std::min(kBlockThreads, target_.max_block_threads);
+    // Each thread adds up at least two terms. Where results lie next to each other, a warp reads a row of them.
+    const int64_t most =
+        std::min(kBlockThreads, target_.max_block_threads) / (contiguous ? 1 : Neighbours());
     int64_t n = std::min(most / group_, PowerBelow(left_[a] / 2));
     // Many results need fewer threads each; a group along memory stays a warp.
     const auto threads = [&](int64_t members) {
@@ -97,6 +99,14 @@ void BlockHeuristic::ChooseGroups() {
       break;
     }
   }
+}
+
+int64_t BlockHeuristic::Neighbours() const {
+  int64_t out = 1;
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (IsGrid(a) && IsContiguous(a, true)) out = std::max(out, PowerBelow(left_[a]));
+  }
+  return std::min(out, kNeighbours);
 }
 
 void BlockHeuristic::ChooseLocals() {

@@ -57,6 +57,8 @@ class BlockHeuristic : KernelFacts {
   double Results() const;
   // Whether all stores are contiguous along the axis, or all loads if `loads`.
   bool IsContiguous(size_t axis, bool loads) const;
+  // Results of a block that lie next to each other in what the kernel loads: threads that a group leaves to them.
+  int64_t Neighbours() const;
   bool Add(OptKind kind, size_t axis, int64_t amount);
   void Restart() {
     plan_.Clear();

@@ -248,7 +248,7 @@ TEST(TileInstructionsTest, AreCompiled) {
 }
 
 TEST_F(LlvmIrRunTest, CallsWhatTheDeviceProvides) {
-  // f64 transcendentals and half precision go through libm and libgcc.
+  // What a processor has no instruction for, such as conversions of half precision, goes through libm and libgcc.
   for (Dtype d : {Dtype::F64, Dtype::F32, Dtype::F16, Dtype::BF16, Dtype::F8E5M2}) {
     UOpContext ctx;
     KernelBuilder b(ctx);

@@ -36,7 +36,7 @@ std::string Environment(std::string_view device, int threads) {
   return Cat("fake default=", device, " threads=", threads, " kernel_buffers=", limits.max_buffers,
              " cache_bytes=", limits.cache_bytes, " kernel_instructions=", limits.max_instructions,
              " kernel_loops=", limits.max_loops, " factors=", limits.factors.bits(),
-             " stage_bytes=", limits.stage_bytes);
+             " stage_bytes=", limits.stage_bytes, " units=", limits.units);
 }
 
 class KeyExplainerTest : public testing::Test {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "tests/support/gpu_compilers.h"
+#include "tests/support/gpu/compilers.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/text.h"
+#include "devices/cuda/ptxc_compiler.h"
 
 namespace uopd::tests {
 namespace {
@@ -127,16 +128,16 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_vie
 }
 
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch) {
-  const char* const named = std::getenv("UOPD_PTXAS");
-  std::string program = named != nullptr && *named != 0 ? named : "ptxas";
-  if (constexpr const char* kUsual = "/usr/local/cuda/bin/ptxas";
-      program == "ptxas" && access(kUsual, X_OK) == 0)
-    program = kUsual;
-  auto out = RunProgram(program, text, Cat("--gpu-name=", arch));
+  using devices::cuda::PtxcCompiler;
+  const char* const named = std::getenv("UOPD_PTXC");
+  UOPD_ASSIGN(const auto compiler,
+              PtxcCompiler::Create(named != nullptr && *named != 0 ? named : UOPD_BUILT_PTXC,
+                                   std::string(arch)));
+  auto out = compiler->Compile(text);
   // It says this of a version of PTX or an architecture that is younger than itself.
   if (!out.ok() && (out.status().message().find("Unsupported .version") != std::string::npos ||
                     out.status().message().find("is not defined for option") != std::string::npos))
-    return absl::InvalidArgumentError(Cat("this ptxas does not know ", arch));
+    return absl::InvalidArgumentError(Cat("this compiler of PTX does not know ", arch));
   return out;
 }
 

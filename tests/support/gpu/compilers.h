@@ -13,8 +13,8 @@ namespace uopd::tests {
 // libnvrtc.so as the loader finds it or in the usual folder of a toolkit. INVALID_ARGUMENT: it does not know the
 // architecture.
 absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch);
-// The cubin of PTX, by ptxas: the program that UOPD_PTXAS names, or that of the usual folder of a toolkit, or the one
-// on the path. INVALID_ARGUMENT: it does not know the architecture.
+// The cubin of PTX, by uopd-ptxc: the program that UOPD_PTXC names, or the one that is built. INVALID_ARGUMENT: it does
+// not know the architecture.
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch);
 // The assembly of HIP C for "gfx942" or another processor, by clang-19, without ROCm's headers and libraries.
 absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view arch);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// A running uopd-ptxc, which compiles one text after the other. It starts at the first text, and again after it has
+// ended. It ends with the object or with the process.
+//
+// Both directions are pipes. A text is its length in bytes (64 bits, as the machine stores them) and its bytes. The answer is a
+// status of 32 bits, 0 for success and 128 + N if signal N ended the compilation, and a cubin or a message in the form of a text.
+// Thread-safe; one text at a time.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "core/base/unique_fd.h"
+
+namespace uopd::devices::cuda {
+
+class PtxcServer {
+ public:
+  struct Answer {
+    uint32_t status = 0;
+    std::string bytes;
+  };
+
+  PtxcServer(std::string program, std::string arch)
+      : program_(std::move(program)), arch_(std::move(arch)) {}
+  ~PtxcServer();
+  PtxcServer(const PtxcServer&) = delete;
+  PtxcServer& operator=(const PtxcServer&) = delete;
+
+  // UNAVAILABLE: the program does not start, or ends without an answer.
+  absl::StatusOr<Answer> Compile(std::string_view text) UOPD_EXCLUDES(mu_);
+
+ private:
+  absl::Status Start() UOPD_REQUIRES(mu_);
+  void End() UOPD_REQUIRES(mu_);
+  // False: the program has ended.
+  bool Exchange(std::string_view text, Answer& answer) UOPD_REQUIRES(mu_);
+
+  const std::string program_, arch_;
+  Mutex mu_;
+  pid_t pid_ UOPD_GUARDED_BY(mu_) = -1;
+  UniqueFd to_ UOPD_GUARDED_BY(mu_), from_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd::devices::cuda

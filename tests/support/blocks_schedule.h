@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// Runs whole graphs as schedules for a device with blocks, on the interpreter of kernels for GPUs, and by the tensor
+// interpreter, which is the reference.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/schedule/schedule.h"
+#include "tests/support/model_graphs.h"
+#include "tests/support/tensor_interpreter.h"
+
+namespace uopd::test {
+
+struct BlocksRun {
+  std::vector<int64_t> blocks;  // of each kernel's launch
+  std::vector<HostArray> got, want;
+};
+
+// `build` adds a graph's outputs. Its slots hold small whole numbers, whose sums are exact. The error is that of the step
+// that failed; the interpreter of kernels reports races and accesses outside of arrays.
+absl::StatusOr<BlocksRun> RunForBlocks(
+    const std::function<void(ir::UOpContext&, GraphBuilder&)>& build, const Target& target);
+
+// The first result that differs by more than `tolerance` times the wanted value; empty: there is none.
+std::string Difference(const BlocksRun& run, double tolerance = 0);
+
+}  // namespace uopd::test
