@@ -7,10 +7,9 @@
 
 namespace uopd::codegen {
 
-constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL",   "THREAD", "VECTOR", "PACK",
-                                          "STREAM", "PREFETCH", "TC",     "BLOCK",  "LOCAL",
-                                          "GROUP",  "GROUPTOP", "SWAP",   "PADTO",  "NOLOCALS",
-                                          "ONLINE"};
+constexpr std::string_view kOptNames[] = {
+    "UPCAST", "UNROLL", "THREAD", "VECTOR",   "PACK", "STREAM", "PREFETCH", "TC",
+    "BLOCK",  "LOCAL",  "GROUP",  "GROUPTOP", "SWAP", "PADTO",  "NOLOCALS", "ONLINE"};
 static_assert(std::size(kOptNames) == kOptKinds);
 
 std::string Text(const Opt& opt) {

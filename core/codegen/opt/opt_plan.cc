@@ -170,7 +170,7 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  constexpr OptKind kWhole[] = {OptKind::kPack, OptKind::kStream, OptKind::kPrefetch,
+  constexpr OptKind kWhole[] = {OptKind::kPack, OptKind::kStream,   OptKind::kPrefetch,
                                 OptKind::kSwap, OptKind::kNoLocals, OptKind::kOnline};
   const bool splits = std::ranges::find(kWhole, opt.kind) == std::end(kWhole);
   const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());

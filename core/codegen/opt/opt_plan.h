@@ -213,7 +213,7 @@ class OptPlan {
 
   absl::flat_hash_map<uint32_t, size_t> number_;  // id of a RANGE -> axis
   std::vector<ir::UOp> order_;                    // the nodes of the kernel, sources first
-  std::optional<ir::NodeIndex> at_;                              // position of a node in order_
+  std::optional<ir::NodeIndex> at_;               // position of a node in order_
   // Bit sets, in the order of order_, words_ words each: the axes that the value of the node
   // depends on. A REDUCE or STAGE does not depend on the axes that it closes.
   size_t words_;

@@ -41,13 +41,15 @@ Pair Product(Pair a, Pair b) {
   return SumOfOrdered(p.high, p.low + (a.high * b.low + a.low * b.high));
 }
 
-// 2^(x + low) for a small `low`.
-Ex Exp2OfSum(Ex x, Ex low) {
+// 2^(x + rest) for a small rest. Null: 0.
+Ex Exp2OfSum(Ex x, const Ex* maybe_rest) {
   double c[14] = {1};
   for (int i = 1; i < 14; ++i) c[i] = c[i - 1] * std::numbers::ln2 / i;
   x = Clamp(x, -1080, 1030);
   const Ex shifted = x + 0x1.8p52;  // the low mantissa bits are the nearest integer to x
-  const Ex p = Horner((x - (shifted - 0x1.8p52)) + low, c);
+  Ex part = x - (shifted - 0x1.8p52);
+  if (maybe_rest != nullptr) part = part + *maybe_rest;
+  const Ex p = Horner(part, c);
   const Ex bits = shifted.Bitcast(Dtype::I64), whole = bits - bits.Bits(0x4338000000000000);
   // In two factors, as in f32: a denormal result is rounded once.
   const Ex half = whole >> 1;
@@ -91,7 +93,7 @@ Pair Log2Pair(Ex a) {
 
 }  // namespace
 
-Ex Exp2F64(Ex x) { return Exp2OfSum(x, x.Const(0)); }
+Ex Exp2F64(Ex x) { return Exp2OfSum(x, nullptr); }
 
 Ex Log2F64(Ex x) {
   // As fdlibm's e_log2.c (Sun Microsystems, 1993): the logarithm is the sum of a part whose product with the first bits of
@@ -115,7 +117,8 @@ Ex PowF64(Ex x, Ex y) {
   // A larger y gives 0 or infinity too.
   const Ex limited = Clamp(y, -0x1p66, 0x1p66);
   const Pair power = Product(limited, log2.high);
-  const Ex out = Exp2OfSum(power.high, Clamp(power.low + limited * log2.low, -1, 1));
+  const Ex rest = Clamp(power.low + limited * log2.low, -1, 1);
+  const Ex out = Exp2OfSum(power.high, &rest);
   const Ex falls = y < 0.0;
   const Ex of_zero = falls.Select(inf, zero), of_inf = falls.Select(zero, inf);
   const Ex all = a.Eq(zero).Select(of_zero, a.Eq(inf).Select(of_inf, out));

@@ -84,8 +84,8 @@ class Online {
     int64_t elements = 1;
     for (UOp r : along) elements *= r.src(0).const_int();
     const auto slot = static_cast<int64_t>(states_++);
-    const UOp buffer = ir::Buffer(ctx_, slot, dtype, ir::ShapeArg(ctx_, ir::Dims{elements}),
-                                  ir::AddrSpace::REG);
+    const UOp buffer =
+        ir::Buffer(ctx_, slot, dtype, ir::ShapeArg(ctx_, ir::Dims{elements}), ir::AddrSpace::REG);
     return {buffer, UOp(), dtype, std::move(along)};
   }
   // Where the element lies if `fresh` replaces the ranges.
@@ -102,18 +102,18 @@ class Online {
     return ir::Load(ctx_, ir::Index(ctx_, state.buffer, at, later_));
   }
   void SetStage(State& state, UOp value, UOp at, std::span<const UOp> ranges) {
-    state.stage = ir::Staged(ctx_, value, (*ctx_.ShapeOf(state.buffer))[0].const_int(), at, UOp(), ranges);
+    state.stage =
+        ir::Staged(ctx_, value, (*ctx_.ShapeOf(state.buffer))[0].const_int(), at, UOp(), ranges);
   }
   // The reduction of a part over a block; in the padding its terms are `identity`.
   UOp OverBlock(UOp reduce, UOp term, ir::Dtype dtype, double identity) {
     const UOp range = reduce.closed()[0], mine = terms_->InBlock(range);
     UOp x = ir::Cast(ctx_, term, dtype);
-    if (const UOp valid = terms_->MaybeValid(range)) x = Where(ctx_, valid, x, ctx_.Float(dtype, identity));
+    if (const UOp valid = terms_->MaybeValid(range))
+      x = Where(ctx_, valid, x, ctx_.Float(dtype, identity));
     return ir::ReduceRanges(ctx_, reduce.reduce_op(), x, std::span<const UOp>(&mine, 1));
   }
-  UOp Infinite(UOp x) {
-    return ir::Alu(ctx_, Op::CMPEQ, {x, ctx_.Float(x.dtype(), -INFINITY)});
-  }
+  UOp Infinite(UOp x) { return ir::Alu(ctx_, Op::CMPEQ, {x, ctx_.Float(x.dtype(), -INFINITY)}); }
 
   bool AddMaximum() {
     const auto part = terms_->Copy(maximum_, {});
@@ -135,7 +135,8 @@ class Online {
     ir::Substitution fresh;
     int64_t elements = 1, id = next_id_;
     for (UOp r : ir::Toposort(ctx_, reduce)) {
-      if (!r.Is(Op::RANGE) || !terms_->open().Varies(reduce, r) || terms_->open().Varies(maximum_, r))
+      if (!r.Is(Op::RANGE) || !terms_->open().Varies(reduce, r) ||
+          terms_->open().Varies(maximum_, r))
         continue;
       if (!r.src(0).Is(Op::CONST)) return;
       elements *= std::max<int64_t>(1, r.src(0).const_int());
@@ -172,7 +173,8 @@ class Online {
     std::vector<UOp> stages;
     for (size_t i = sums_.size(); i-- > 0;) stages.push_back(sums_[i].state.stage);
     stages.push_back(most_.stage);
-    end_ = ir::End(ctx_, ctx_.Make(Op::GROUP, ir::Dtype::Void, stages), std::span<const UOp>(&block_, 1));
+    end_ = ir::End(ctx_, ctx_.Make(Op::GROUP, ir::Dtype::Void, stages),
+                   std::span<const UOp>(&block_, 1));
     const UOp most = After(most_);
     ir::Substitution out;
     out[maximum_.id()] = ir::Cast(ctx_, most, maximum_.dtype());
@@ -183,7 +185,8 @@ class Online {
       value = ir::Cast(ctx_, value, s.reduce.dtype());
       for (const RowPart::Factor& f : s.part.factors) {
         const UOp by = ir::Substitute(ctx_, f.value, out);
-        value = ir::Alu(ctx_, f.divides ? Op::FDIV : Op::MUL, {value, ir::Cast(ctx_, by, value.dtype())});
+        value = ir::Alu(ctx_, f.divides ? Op::FDIV : Op::MUL,
+                        {value, ir::Cast(ctx_, by, value.dtype())});
       }
       out[s.reduce.id()] = value;
     }
@@ -212,12 +215,14 @@ absl::StatusOr<UOp> MakeOnline(ir::UOpContext& ctx, UOp sink, UOp range, int64_t
   const UOp maximum = MaybeMaximum(ctx, sink, range);
   if (!maximum) return Inapplicable("the axis is not that of one maximum");
   if (!range.src(0).Is(Op::CONST)) return Inapplicable("the axis has a symbolic size");
-  if (n < 1 || n >= range.src(0).const_int()) return Inapplicable("a block would have the whole axis");
+  if (n < 1 || n >= range.src(0).const_int())
+    return Inapplicable("a block would have the whole axis");
   return Online(ctx, sink, maximum, n).Run();
 }
 
 bool ClosesStates(UOp u) {
-  return u.Is(Op::END) && u.src(0).Is(Op::GROUP) && u.src(0).n_src() > 0 && u.src(0).src(0).Is(Op::STAGE);
+  return u.Is(Op::END) && u.src(0).Is(Op::GROUP) && u.src(0).n_src() > 0 &&
+         u.src(0).src(0).Is(Op::STAGE);
 }
 
 UOp MaybeState(UOp u) {

@@ -64,8 +64,7 @@ Rule Quotient(std::span<const RowPart> s) {
 Rule Sum(std::span<const RowPart> s, double sign) {
   if (!s[0].factors.empty() || !s[1].factors.empty()) return std::nullopt;
   const auto is_shift = [](const RowPart& p) { return p.kind == Kind::kShift || IsPlain(p); };
-  if (is_shift(s[0]) && is_shift(s[1]))
-    return Of(Kind::kShift, s[0].amount + sign * s[1].amount);
+  if (is_shift(s[0]) && is_shift(s[1])) return Of(Kind::kShift, s[0].amount + sign * s[1].amount);
   if (s[0].kind == Kind::kScaled && s[1].kind == Kind::kScaled && s[0].amount == s[1].amount)
     return Of(Kind::kScaled, s[0].amount);
   return std::nullopt;

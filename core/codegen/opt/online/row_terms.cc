@@ -29,7 +29,9 @@ OpenRanges::OpenRanges(const ir::UOpContext& ctx, UOp sink) {
   }
 }
 
-bool OpenRanges::Varies(UOp u, UOp range) const { return std::ranges::binary_search(Of(u), range.id()); }
+bool OpenRanges::Varies(UOp u, UOp range) const {
+  return std::ranges::binary_search(Of(u), range.id());
+}
 
 RowTerms::RowTerms(ir::UOpContext& ctx, UOp sink, UOp maximum, UOp block, int64_t n)
     : ctx_(ctx),
@@ -72,7 +74,8 @@ UOp RowTerms::InBlock(UOp range) {
 
 UOp RowTerms::MaybeValid(UOp range) {
   if (size_.const_int() % n_ == 0) return {};
-  const UOp at = rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
+  const UOp at =
+      rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
   return Lt(ctx_, at, size_);
 }
 
@@ -104,7 +107,8 @@ std::optional<RowPart> RowTerms::CopyIn(UOp value, UOp range, const ir::Substitu
       part = {Kind::kShift, 1, so_far_, {}};
       if (!so_far_) return std::nullopt;
     } else if (u == range) {
-      part.value = rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
+      part.value =
+          rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
     } else if (const auto it = fresh.find(u.id()); it != fresh.end()) {
       part.value = it->second;
     } else if (is_outer(u)) {
@@ -160,8 +164,7 @@ std::optional<RowPart> RowTerms::LoadOf(UOp load, UOp range, const ir::Substitut
       part->value = v.src(0).src(0);
     } else {
       const UOp at = InBlock(mine);
-      part->value =
-          ir::Staged(ctx_, v, n_, at, MaybeValid(mine), std::span<const UOp>(&at, 1));
+      part->value = ir::Staged(ctx_, v, n_, at, MaybeValid(mine), std::span<const UOp>(&at, 1));
     }
     it = rows_.emplace(stage.id(), Row{*part}).first;
   }

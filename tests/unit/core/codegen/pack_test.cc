@@ -24,8 +24,8 @@ using tests::Memory;
 using tests::SampleBuffer;
 using tests::WideTarget;
 
-std::string Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<Opt>& opts,
-                  double tolerance = 1e-6) {
+std::string CheckPacked(UOpContext& ctx, UOp kernel, const Memory& memory,
+                        const std::vector<Opt>& opts, double tolerance = 1e-6) {
   return tests::CheckOpts(ctx, kernel, memory, opts, tolerance);
 }
 
@@ -69,10 +69,11 @@ TEST_P(PackTest, EveryOperandOfAMatmul) {
     for (const std::vector<int>& packed : {std::vector<int>{0}, {1}, {0, 1}, {1, 0}}) {
       std::vector<Opt> opts = tile;
       for (int load : packed) opts.push_back({OptKind::kPack, load, 0});
-      EXPECT_EQ(Check(ctx, kernel, memory, opts), "") << m << " " << packed.size();
+      EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts), "") << m << " " << packed.size();
     }
-    EXPECT_EQ(Check(ctx, kernel, memory, {{OptKind::kPack, 1, 0}}), "") << "without a tile";
-    EXPECT_EQ(Check(ctx, kernel, memory, {{OptKind::kVector, 2, 4}, {OptKind::kPack, 0, 0}}), "")
+    EXPECT_EQ(CheckPacked(ctx, kernel, memory, {{OptKind::kPack, 1, 0}}), "") << "without a tile";
+    EXPECT_EQ(CheckPacked(ctx, kernel, memory, {{OptKind::kVector, 2, 4}, {OptKind::kPack, 0, 0}}),
+              "")
         << "lanes of the sum";
   }
 }
@@ -114,7 +115,7 @@ TEST(PackOptTest, TransposesInRegisters) {
                                    {OptKind::kUpcast, 0, 4},
                                    {OptKind::kUnroll, 2, unrolled},
                                    {OptKind::kPack, 1, 0}};
-    EXPECT_EQ(Check(ctx, kernel, memory, opts), "") << unrolled;
+    EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts), "") << unrolled;
     codegen::Options options;
     options.opts = &opts;
     const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);
@@ -221,7 +222,7 @@ TEST(OverlapTest, TilesThatDoNotDivideNeedNoGates) {
   const Memory memory = {SampleBuffer(Dtype::F32, 13 * 37, 1, true),
                          SampleBuffer(Dtype::F32, 13 * 6, 2, true),
                          SampleBuffer(Dtype::F32, 6 * 37, 3, true)};
-  EXPECT_EQ(Check(ctx, kernel, memory, opts), "");
+  EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts), "");
 }
 
 // x[i] = 2 x[i] + y[i]: computing an element twice would double it twice.
@@ -239,7 +240,7 @@ TEST(OverlapTest, NeverInPlace) {
   for (const std::vector<Opt>& opts : {std::vector<Opt>{{OptKind::kVector, 0, 16}},
                                        {{OptKind::kUpcast, 0, 7}},
                                        {{OptKind::kThread, 0, 2}, {OptKind::kUpcast, 0, 4}}}) {
-    EXPECT_EQ(Check(ctx, kernel, memory, opts), "") << Text(opts[0]);
+    EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts), "") << Text(opts[0]);
   }
 }
 
@@ -263,7 +264,7 @@ TEST(SmallStrideTest, LoadsNothingBeyondTheLastLane) {
              {std::vector<Opt>{{OptKind::kVector, 0, 16}},
               {{OptKind::kVector, 0, 8}, {OptKind::kUnroll, 1, 0}},
               {{OptKind::kVector, 0, 4}, {OptKind::kUpcast, 0, 3}}}) {
-          EXPECT_EQ(Check(ctx, kernel, memory, opts), "")
+          EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts), "")
               << stride << " " << n << " " << padded << " " << Text(opts[0]);
         }
       }
@@ -288,7 +289,7 @@ TEST(SquareTest, ATransposeLoadsVectors) {
         const std::vector<Opt> opts = {{OptKind::kVector, 1, lanes}, {OptKind::kUpcast, 0, lanes}};
         const Memory memory = {SampleBuffer(dtype, rows * columns, 1, false),
                                SampleBuffer(dtype, rows * columns, 2, false)};
-        EXPECT_EQ(Check(ctx, kernel, memory, opts, 0), "") << rows << " " << lanes;
+        EXPECT_EQ(CheckPacked(ctx, kernel, memory, opts, 0), "") << rows << " " << lanes;
         codegen::Options options;
         options.opts = &opts;
         const auto lowered = codegen::Lower(ctx, kernel, WideTarget(), options);

@@ -52,8 +52,8 @@ std::vector<ir::WmmaBlock> BlocksOf(UOpContext& ctx, UOp kernel, const std::vect
   return BlocksOf(ctx, kernel, &opts);
 }
 
-void Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<Opt>* maybe_opts,
-           double tolerance) {
+void CheckTiles(UOpContext& ctx, UOp kernel, const Memory& memory,
+                const std::vector<Opt>* maybe_opts, double tolerance) {
   for (const auto language : {CompiledText::kC, CompiledText::kLlvmIr}) {
     CheckOptions check;
     check.target = TileTarget(language), check.options.opts = maybe_opts;
@@ -61,9 +61,9 @@ void Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<
     EXPECT_EQ(CheckKernel(ctx, kernel, memory, check).substr(0, 300), "");
   }
 }
-void Check(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<Opt>& opts,
-           double tolerance) {
-  Check(ctx, kernel, memory, &opts, tolerance);
+void CheckTiles(UOpContext& ctx, UOp kernel, const Memory& memory, const std::vector<Opt>& opts,
+                double tolerance) {
+  CheckTiles(ctx, kernel, memory, &opts, tolerance);
 }
 
 const Opt kTc{OptKind::kTensorCore, 2, 0}, kLanes{OptKind::kVector, 1, 16},
@@ -98,7 +98,7 @@ TEST_P(PairsTest, ProductsOfMatrices) {
         EXPECT_EQ(blocks[0].columns, two ? 32 : 16);
         EXPECT_EQ(blocks[0].words, k / 2);
         EXPECT_EQ(blocks[0].row_stride, k);
-        Check(ctx, kernel, memory, opts, 1e-6);
+        CheckTiles(ctx, kernel, memory, opts, 1e-6);
       }
     }
   }
@@ -119,7 +119,7 @@ TEST(WmmaBlockTest, ProductsOfBytes) {
     ASSERT_EQ(blocks.size(), 1U) << Name(a) << " " << Name(b);
     EXPECT_EQ(blocks[0].a, static_cast<int64_t>(NumberOf(a)));
     EXPECT_EQ(blocks[0].b, static_cast<int64_t>(NumberOf(b)));
-    Check(ctx, kernel, memory, opts, 0);
+    CheckTiles(ctx, kernel, memory, opts, 0);
   }
 }
 
@@ -133,7 +133,7 @@ TEST_P(PairsTest, ColumnsAsWordsInMemory) {
   const auto blocks = BlocksOf(ctx, kernel, opts);
   ASSERT_EQ(blocks.size(), 1U);
   EXPECT_EQ(blocks[0].word_stride, n);
-  Check(ctx, kernel, memory, opts, 1e-6);
+  CheckTiles(ctx, kernel, memory, opts, 1e-6);
 }
 
 // out[i, j] = bias[j] + the sum over t < 3 and l of a[i + t, l] b[t, l, j]: the block adds up one t.
@@ -158,7 +158,7 @@ TEST_P(PairsTest, SumsOverFurtherLoops) {
     const auto blocks = BlocksOf(ctx, kernel, opts);
     ASSERT_EQ(blocks.size(), 1U);
     EXPECT_EQ(blocks[0].words, k / 2);
-    Check(ctx, kernel, memory, opts, 1e-6);
+    CheckTiles(ctx, kernel, memory, opts, 1e-6);
   }
 }
 
@@ -181,7 +181,7 @@ TEST_P(PairsTest, GatedRowsThatAreRounded) {
   const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
                          SampleBuffer(Dtype::F32, m * k, 2, true),
                          SampleBuffer(d_, taps * k * n, 3, true)};
-  Check(ctx, kernel, memory, nullptr, 1e-6);
+  CheckTiles(ctx, kernel, memory, nullptr, 1e-6);
 }
 
 // What has not the form of tiles is computed row by row: sums over too few elements, too few rows, rows
@@ -220,7 +220,7 @@ TEST_P(PairsTest, KeepsNanAndInfinity) {
     tests::StoreScalar(ir::Scalar::Float(d_, specials[row]),
                        &memory[1][2 * (row * static_cast<size_t>(k) + row)]);
   }
-  Check(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 1e-6);
+  CheckTiles(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 1e-6);
 }
 
 // f16 keeps denormals, as operands and in sums: the smallest product, 2^-48, is a usual f32. Their sums are
@@ -239,7 +239,7 @@ TEST(WmmaBlockTest, DenormalsOfF16AreNumbers) {
                          &memory[of][static_cast<size_t>(2 * i)]);
     }
   }
-  Check(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 0);
+  CheckTiles(ctx, kernel, memory, {kLanes, kTc, Rows(16), kPackColumns}, 0);
 }
 
 // There is no instruction of one row for f16: opts without a grid of tiles mean products of elements, and
@@ -256,7 +256,7 @@ TEST(WmmaBlockTest, WithoutTilesF16IsComputedByElements) {
     const auto lowered = codegen::Lower(ctx, kernel, TileTarget(), {});
     ASSERT_TRUE(lowered.ok()) << lowered.status();
     EXPECT_EQ(std::ranges::count(lowered->applied, OptKind::kTensorCore, &Opt::kind), 0);
-    Check(ctx, kernel, memory, nullptr, 1e-6);
+    CheckTiles(ctx, kernel, memory, nullptr, 1e-6);
     for (const std::vector<Opt>& opts : {std::vector<Opt>{kTc},
                                          {kLanes, kTc, Rows(4), kPackColumns},
                                          {{OptKind::kVector, 2, 16}, kTc},
@@ -264,7 +264,7 @@ TEST(WmmaBlockTest, WithoutTilesF16IsComputedByElements) {
       const auto chosen = codegen::Lower(ctx, kernel, TileTarget(), {.opts = &opts});
       ASSERT_TRUE(chosen.ok()) << chosen.status();
       for (UOp u : chosen->linear.srcs()) EXPECT_FALSE(u.Is({Op::WMMA, Op::WMMA_BLOCK}));
-      Check(ctx, kernel, memory, opts, 1e-6);
+      CheckTiles(ctx, kernel, memory, opts, 1e-6);
     }
   }
 }
@@ -288,7 +288,7 @@ TEST(WmmaBlockTest, TheHeuristicMakesTiles) {
           const Memory memory = {SampleBuffer(sum, m * n, 1, true),
                                  SampleBuffer(d, m * k, 2, d != Dtype::I8),
                                  SampleBuffer(d, k * n, 3, d != Dtype::I8)};
-          Check(ctx, kernel, memory, nullptr, d == Dtype::I8 ? 0 : 1e-6);
+          CheckTiles(ctx, kernel, memory, nullptr, d == Dtype::I8 ? 0 : 1e-6);
         }
       }
     }
@@ -329,7 +329,7 @@ TEST_P(PairsTest, RowsOfWords) {
     EXPECT_EQ(BlocksOf(ctx, kernel, nullptr).size(), 1U) << contiguous;
     const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
                            SampleBuffer(d_, m * k, 2, true), SampleBuffer(d_, k * n, 3, true)};
-    Check(ctx, kernel, memory, nullptr, 1e-6);
+    CheckTiles(ctx, kernel, memory, nullptr, 1e-6);
   }
 }
 
@@ -368,7 +368,7 @@ TEST_P(PairsTest, RowsThatAreRounded) {
   const Memory memory = {SampleBuffer(Dtype::F32, m * n, 1, true),
                          SampleBuffer(Dtype::F32, m * k, 2, true),
                          SampleBuffer(Dtype::F32, k * n, 3, true)};
-  Check(ctx, kernel, memory, nullptr, 1e-6);
+  CheckTiles(ctx, kernel, memory, nullptr, 1e-6);
 }
 
 // A product of f32 whose operands the client allows to round to f16, and to either of both.

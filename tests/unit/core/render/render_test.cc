@@ -128,13 +128,13 @@ TEST(RenderTest, LongLoopsPollInChunks) {
   for (const int64_t n : {int64_t{1} << 45, (int64_t{1} << 45) + 1}) {
     ir::UOpContext ctx;
     const Rendered r = Render(ctx, LongSum(n), {});
-    EXPECT_THAT(r.c, HasSubstr("c0 += 2048) {\n    if (*(const volatile int32_t *)buffers[-1]"));
-    EXPECT_THAT(r.c, HasSubstr("- c0 > 2048 ? c0 + 2048 : "));
+    EXPECT_THAT(r.c, HasSubstr("c0 += 512) {\n    if (*(const volatile int32_t *)buffers[-1]"));
+    EXPECT_THAT(r.c, HasSubstr("- c0 > 512 ? c0 + 512 : "));
     EXPECT_THAT(r.llvm, HasSubstr("getelementptr ptr, ptr %buffers, i64 -1"));
     EXPECT_THAT(r.llvm, HasSubstr("load atomic i32, ptr %stop monotonic"));
     EXPECT_THAT(r.llvm, HasSubstr("label %stopped"));
     // A last chunk of another length only where there is one.
-    if (n % 2048 == 0) {
+    if (n % 512 == 0) {
       EXPECT_THAT(r.llvm, Not(HasSubstr("%count0")));
     } else {
       EXPECT_THAT(r.llvm, HasSubstr("%count0"));

@@ -52,8 +52,8 @@ UOp Elementwise(UOpContext& ctx, Dtype d, Op op) {
   tests::KernelBuilder b(ctx);
   const UOp i = b.Loop(4096);
   std::vector<UOp> x = {b.Load(b.Buffer(1, d, 4096), i)};
-  if (!ir::IsUnary(op)) x.push_back(b.Load(b.Buffer(2, d, 4096), i));
-  return b.Kernel({b.StoreLoops(b.Buffer(0, d, 4096), i, ir::Alu(ctx, op, x), {i})});
+  if (!ir::kUnaryOps.Has(op)) x.push_back(b.Load(b.Buffer(2, d, 4096), i));
+  return b.Kernel({b.StoreLoops(b.Buffer(0, d, 4096), i, ctx.Make(op, d, x), {i})});
 }
 
 UOp Sum(UOpContext& ctx, Dtype d, int64_t n) {
