@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "core/base/text.h"
-#include "core/codegen/codegen.h"
 #include "core/ir/verify/spec.h"
 #include "tests/support/lowered_run.h"
 #include "tests/support/schedule_interpreter.h"
@@ -12,7 +11,8 @@
 namespace uopd::test {
 
 absl::StatusOr<BlocksRun> RunForBlocks(
-    const std::function<void(ir::UOpContext&, GraphBuilder&)>& build, const Target& target) {
+    const std::function<void(ir::UOpContext&, GraphBuilder&)>& build, const Target& target,
+    const RunBlocks& run) {
   BlocksRun out;
   ir::UOpContext ctx;
   GraphBuilder g(ctx);
@@ -30,13 +30,14 @@ absl::StatusOr<BlocksRun> RunForBlocks(
       values[i] = static_cast<double>((i * 7919 + slots.size() * 5) % 13 % 5) - 2;
     slots.push_back(HostArray::Of(slot.dtype, dims, values));
   }
-  const auto run = [&](ir::UOpContext& kernel, ir::UOp body, tests::Memory& memory,
-                       const Variables& variables) -> absl::Status {
+  const auto lower_and_run = [&](ir::UOpContext& kernel, ir::UOp body, tests::Memory& memory,
+                                 const Variables& variables) -> absl::Status {
     UOPD_ASSIGN(const codegen::LoweredKernel lowered, codegen::Lower(kernel, body, target, {}));
     out.blocks.push_back(lowered.launch.grid[0].Evaluate({}));
+    if (run != nullptr) return run(kernel, lowered, memory, variables);
     return tests::RunLowered(kernel, lowered, target, memory, variables);
   };
-  UOPD_ASSIGN(out.got, RunSchedule(schedule, slots, {}, run));
+  UOPD_ASSIGN(out.got, RunSchedule(schedule, slots, {}, lower_and_run));
   UOPD_ASSIGN(out.want, TensorInterpreter(ctx).Run(sink, slots));
   return out;
 }

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// Long reductions and running sums on a device with blocks, cut into chunks by the schedule: what the device computes,
+// against the tensor interpreter.
+//
+// UOPD_FUZZ_DEVICE names the device (default CL:0).
+#include <cstdlib>
+
+#include "core/ir/build.h"
+#include "devices/registry.h"
+#include "gtest/gtest.h"
+#include "tests/support/blocks_schedule.h"
+#include "tests/support/device/device_run.h"
+
+namespace uopd {
+namespace {
+
+using ir::Dtype;
+using ir::Op;
+using test::GraphBuilder;
+
+struct CutGraph {
+  const char* name;
+  size_t kernels;  // at least
+  double tolerance;
+  std::function<void(ir::UOpContext&, GraphBuilder&)> build;
+};
+
+const CutGraph kCutGraphs[] = {
+    {"sum", 2, 0, [](auto&, auto& g) { g.Output(g.Sum(g.Input({1 << 20}), {0})); }},
+    {"maximum of a prime", 2, 0, [](auto&, auto& g) { g.Output(g.Max(g.Input({500009}), {0})); }},
+    {"columns", 2, 0, [](auto&, auto& g) { g.Output(g.Sum(g.Input({8192, 40}), {0})); }},
+    {"softmax", 5, 1e-11,
+     [](auto&, auto& g) { g.Output(g.Softmax(g.Input({1, 1 << 18}, Dtype::F64))); }},
+    {"product", 2, 0,
+     [](auto&, auto& g) { g.Output(g.MatMul(g.Input({32, 8192}), g.Input({8192, 32}))); }},
+    {"running sum", 3, 0,
+     [](auto& ctx, auto& g) { g.Output(ir::Scan(ctx, Op::ADD, g.Input({1 << 18}), 0)); }},
+};
+
+TEST(DeviceScheduleTest, CutReductionsAndRunningSums) {
+  const char* named = std::getenv("UOPD_FUZZ_DEVICE");
+  devices::RegistryOptions options;
+  options.devices = named != nullptr && *named != 0 ? named : "CL:0";
+  options.poison = true;
+  auto registry = devices::Registry::Create(options);
+  ASSERT_TRUE(registry.ok()) << registry.status();
+  const auto device = (*registry)->Get("");
+  if (!device.ok() && std::getenv("UOPD_REQUIRE_OPENCL") == nullptr)
+    GTEST_SKIP() << options.devices << ": " << device.status().message();
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
+                       tests::Memory& memory, const std::map<std::string, int64_t>& variables) {
+    return tests::RunOnDevice(**device, ctx, kernel, memory, variables);
+  };
+  // As for a device of a few processors, also if this one has a single one.
+  Target target = (*device)->target();
+  target.units = 8;
+  for (const CutGraph& graph : kCutGraphs) {
+    SCOPED_TRACE(graph.name);
+    const auto ran = test::RunForBlocks(graph.build, target, run);
+    ASSERT_TRUE(ran.ok()) << StatusText(ran.status());
+    EXPECT_GE(ran->blocks.size(), graph.kernels);
+    EXPECT_EQ(test::Difference(*ran, graph.tolerance), "");
+  }
+}
+
+}  // namespace
+}  // namespace uopd
