@@ -107,7 +107,7 @@ struct Driver {
   // Makes the compiler of a toolchain without a device. Null, or UNIMPLEMENTED: only the device has
   // it.
   absl::StatusOr<std::shared_ptr<const Compiler>> (*compiler)(std::string_view toolchain) = nullptr;
-  // Opens a chip that is not here (devices/compile_only). Null: the driver knows none.
+  // Opens a chip that is not here (devices/gpu/compile_only_device.h). Null: the driver knows none.
   absl::StatusOr<std::shared_ptr<Device>> (*absent)(int index, const std::string& chip,
                                                     const RegistryOptions& options) = nullptr;
 };

@@ -43,7 +43,7 @@ struct RegistryOptions {
   // drivers find and that the list does not name elsewhere: CPU:0 first.
   std::string devices = "CPU";
   // Names of the list with the chips that they would be: "CUDA:0=sm_90,AMD:0=gfx942". These are not opened: their
-  // kernels are compiled, and nothing runs there (devices/compile_only).
+  // kernels are compiled, and nothing runs there (devices/gpu/compile_only_device.h).
   std::string compile_only;
   size_t memory_limit_bytes = 0;  // per device; 0: the driver decides
   int cpu_threads = 0;            // per CPU device; 0: one per processor

@@ -5,10 +5,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "devices/compile_only/compile_only_device.h"
 #include "devices/cuda/cuda_target.h"
 #include "devices/cuda/ptx_compiler.h"
 #include "devices/cuda/ptxc_compiler.h"
+#include "devices/gpu/compile_only_device.h"
 
 namespace uopd::devices::cuda {
 namespace {
@@ -73,8 +73,8 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const CudaOptions& optio
   auto compiler = CompilerWithoutDriver(options, *facts, target);
   if (compiler == nullptr)
     return absl::UnavailableError("Neither libnvrtc nor uopd-ptxc is found.");
-  return compile_only::CompileOnlyDevice::Open(CudaInfo(*facts, options.index, facts->total_bytes),
-                                               std::move(target), std::move(compiler));
+  return gpu::CompileOnlyDevice::Open(CudaInfo(*facts, options.index, facts->total_bytes),
+                                      std::move(target), std::move(compiler));
 }
 
 int CountCudaDevices() {

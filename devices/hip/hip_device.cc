@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "devices/compile_only/compile_only_device.h"
+#include "devices/gpu/compile_only_device.h"
 #include "devices/hip/hip_target.h"
 
 namespace uopd::devices::hip {
@@ -45,8 +45,8 @@ absl::StatusOr<std::shared_ptr<Device>> OpenCompileOnly(const HipOptions& option
       auto compiler,
       AmdgpuCompiler::Create(options.lld.empty() ? LldProgram() : options.lld, facts->processor));
   target.toolchain = compiler->toolchain();
-  return compile_only::CompileOnlyDevice::Open(HipInfo(*facts, options.index, facts->total_bytes),
-                                               std::move(target), std::move(compiler));
+  return gpu::CompileOnlyDevice::Open(HipInfo(*facts, options.index, facts->total_bytes),
+                                      std::move(target), std::move(compiler));
 }
 
 int CountHipDevices() {

@@ -8,7 +8,7 @@
 
 #include "devices/api/device.h"
 
-namespace uopd::devices::compile_only {
+namespace uopd::devices::gpu {
 
 class CompileOnlyDevice final : public Device {
  public:
@@ -30,4 +30,4 @@ class CompileOnlyDevice final : public Device {
   const std::shared_ptr<const Compiler> compiler_;
 };
 
-}  // namespace uopd::devices::compile_only
+}  // namespace uopd::devices::gpu

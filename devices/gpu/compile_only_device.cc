@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "devices/compile_only/compile_only_device.h"
+#include "devices/gpu/compile_only_device.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "devices/api/host/host_stream.h"
 
-namespace uopd::devices::compile_only {
+namespace uopd::devices::gpu {
 namespace {
 
 absl::Status Absent(const Device& device) {
@@ -50,4 +50,4 @@ absl::StatusOr<std::unique_ptr<Stream>> CompileOnlyDevice::NewStream() {
   return std::make_unique<HostStream>(shared_from_this(), std::nullopt);
 }
 
-}  // namespace uopd::devices::compile_only
+}  // namespace uopd::devices::gpu
