@@ -12,7 +12,8 @@ BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
   BlockKernel out;
   out.slots.resize(buffers);
   for (UOp u : linear.srcs()) {
-    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA, Op::MATRIX_LOAD, Op::ASYNC_COPY})) out.together = true;
+    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA, Op::MATRIX_LOAD, Op::ASYNC_COPY}))
+      out.together = true;
     if (u.Is(Op::PARAM)) {
       const auto slot = static_cast<size_t>(u.slot());
       out.slots.resize(std::max(out.slots.size(), slot + 1));
