@@ -27,7 +27,8 @@ TEST(CompileOnlyTest, ProgramsAreCachedAndNothingRuns) {
 
   client::Client client(connection, client::ClientOptions{.device = "AMD:0"});
   const client::Tensor x = client.Empty({64, 48}), y = client.Empty({48, 32});
-  const client::Exported exported = client::Export({x.MatMul(y)}).value();
+  const std::vector<client::Tensor> products = {x.MatMul(y)};
+  const client::Exported exported = client::Export(products).value();
   v1::PrepareRequest request;
   request.set_graph(exported.graph);
   const v1::PrepareResponse made = connection->session().Prepare(request).value();

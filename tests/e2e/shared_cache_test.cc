@@ -15,7 +15,7 @@
 namespace uopd::e2e {
 namespace {
 
-constexpr char kCompiled[] = "uopd_kernels_compiled_total";
+constexpr char kCompiledInAll[] = "uopd_kernels_compiled_total";
 constexpr int64_t kLeaseMs = 200;
 
 v1::PrepareResponse PrepareAt(Client& client, const std::string& graph, uint32_t cache_level) {
@@ -40,7 +40,7 @@ class SharedCacheTest : public ::testing::Test {
             "--compile-lease-ms=" + std::to_string(kLeaseMs)};
   }
   static double Compiled(const DaemonProcess& daemon) {
-    return std::max(0.0, daemon.Metric(kCompiled));
+    return std::max(0.0, daemon.Metric(kCompiledInAll));
   }
 
   TemporaryFolder folder_, other_;
