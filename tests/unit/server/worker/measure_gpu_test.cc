@@ -7,6 +7,7 @@
 #include "gtest/gtest.h"
 #include "server/worker/measure_job.h"
 #include "tests/support/cuda/fake_cuda.h"
+#include "tests/support/eventually.h"
 #include "tests/unit/server/worker/workers.h"
 
 namespace uopd::worker {
@@ -31,6 +32,11 @@ struct FakeGpu {
 
 class MeasureGpuTest : public testing::Test {
  protected:
+  // What a stream has queued is destroyed on a thread of the device.
+  void TearDown() override {
+    device_ = nullptr;
+    EXPECT_TRUE(test::Eventually([&] { return gpu_.fake.Live().empty(); }));
+  }
   // A kernel of two buffers and no variable.
   static Job Request(const std::string& behaviour,
                      std::chrono::milliseconds limit = std::chrono::seconds(20),
