@@ -81,15 +81,16 @@ absl::StatusOr<std::shared_ptr<Connection>> Connection::Connect(ConnectOptions o
     ++all.connecting;
   }
   auto session = Session::Open(std::move(options));
+  const absl::Status status = session.status();
   std::shared_ptr<Connection> out;
-  if (session.ok()) out.reset(new Connection(*std::move(session)));
+  if (status.ok()) out.reset(new Connection(*std::move(session)));
   {
     const std::scoped_lock lock(all.mutex);
     if (out != nullptr) all.connections.insert(out.get());
     --all.connecting;
   }
   all.none_connecting.notify_all();
-  UOPD_TRY(session.status());
+  UOPD_TRY(status);
   return out;
 }
 
