@@ -308,10 +308,16 @@ absl::StatusOr<std::shared_ptr<const Compiler>> Registry::CompilerFor(std::strin
   UOPD_ASSIGN(const auto found, Find(text));
   const Driver& driver = *FindDriver(found.second.driver);
   if (driver.compiler != nullptr && !toolchain.empty()) {
-    MutexLock lock(mu_);
-    if (const auto made = compilers_.find(toolchain); made != compilers_.end()) return made->second;
+    {
+      MutexLock lock(mu_);
+      if (const auto made = compilers_.find(toolchain); made != compilers_.end())
+        return made->second;
+    }
     auto compiler = driver.compiler(toolchain);
-    if (compiler.ok()) compilers_.emplace(toolchain, *compiler);
+    if (compiler.ok()) {
+      MutexLock lock(mu_);
+      return compilers_.emplace(toolchain, *std::move(compiler)).first->second;
+    }
     if (!absl::IsUnimplemented(compiler.status())) return compiler;
   }
   UOPD_ASSIGN(const auto device, Get(text));

@@ -65,7 +65,9 @@ class Pipeline;
 // progress go on. Between the two no other call of the library may begin or run, except that
 // threads may wait for futures. The child leaves the connections of its parent alone (it must not
 // destroy them either), and may make connections of its own. pthread_atfork takes the functions.
-// BeforeFork waits for connections that are being made.
+// BeforeFork waits for connections that are being made, and until gRPC has shut down. If the program
+// uses the same gRPC for itself, that is never so: BeforeFork waits one second, and Connect fails with
+// FAILED_PRECONDITION in the child.
 class Connection final : public Executor {
  public:
   static constexpr size_t kMostUnanswered = 1024, kMostUnansweredBytes = 32 << 20;

@@ -3,11 +3,9 @@
 //
 // UOPD_FUZZ_DEVICE names the device (default CL:0), UOPD_FUZZ_DEVICE_OPTS the number of lists of opts,
 // UOPD_FUZZ_SEED their seed.
-#include <cstdlib>
-
-#include "devices/registry.h"
 #include "gtest/gtest.h"
 #include "tests/support/device/device_run.h"
+#include "tests/support/device/named_device.h"
 #include "tests/support/environment.h"
 #include "tests/support/opts/opts_fuzz.h"
 
@@ -15,17 +13,10 @@ namespace uopd {
 namespace {
 
 TEST(DeviceOptsTest, LegalOptsKeepResults) {
-  const char* named = std::getenv("UOPD_FUZZ_DEVICE");
-  devices::RegistryOptions options;
-  options.devices = named != nullptr && *named != 0 ? named : "CL:0";
-  options.poison = true;
-  auto registry = devices::Registry::Create(options);
-  ASSERT_TRUE(registry.ok()) << registry.status();
-  const auto device = (*registry)->Get("");
-  if (!device.ok() && std::getenv("UOPD_REQUIRE_OPENCL") == nullptr)
-    GTEST_SKIP() << options.devices << ": " << device.status().message();
+  const auto device = tests::OpenNamedDevice();
+  if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();
-  ASSERT_TRUE((*device)->target().blocks) << options.devices;
+  ASSERT_TRUE((*device)->target().blocks) << (*device)->info().name;
   const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                        tests::Memory& memory, const std::map<std::string, int64_t>& variables) {
     return tests::RunOnDevice(**device, ctx, kernel, memory, variables);

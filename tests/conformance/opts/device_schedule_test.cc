@@ -3,13 +3,11 @@
 // against the tensor interpreter.
 //
 // UOPD_FUZZ_DEVICE names the device (default CL:0).
-#include <cstdlib>
-
 #include "core/ir/build.h"
-#include "devices/registry.h"
 #include "gtest/gtest.h"
 #include "tests/support/blocks_schedule.h"
 #include "tests/support/device/device_run.h"
+#include "tests/support/device/named_device.h"
 
 namespace uopd {
 namespace {
@@ -38,15 +36,8 @@ const CutGraph kCutGraphs[] = {
 };
 
 TEST(DeviceScheduleTest, CutReductionsAndRunningSums) {
-  const char* named = std::getenv("UOPD_FUZZ_DEVICE");
-  devices::RegistryOptions options;
-  options.devices = named != nullptr && *named != 0 ? named : "CL:0";
-  options.poison = true;
-  auto registry = devices::Registry::Create(options);
-  ASSERT_TRUE(registry.ok()) << registry.status();
-  const auto device = (*registry)->Get("");
-  if (!device.ok() && std::getenv("UOPD_REQUIRE_OPENCL") == nullptr)
-    GTEST_SKIP() << options.devices << ": " << device.status().message();
+  const auto device = tests::OpenNamedDevice();
+  if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();
   const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
                        tests::Memory& memory, const std::map<std::string, int64_t>& variables) {

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+#include "tests/support/device/named_device.h"
+
+#include <cstdlib>
+
+#include "devices/registry.h"
+
+namespace uopd::tests {
+
+absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice() {
+  const char* named = std::getenv("UOPD_FUZZ_DEVICE");
+  devices::RegistryOptions options;
+  options.devices = named != nullptr && *named != 0 ? named : "CL:0";
+  options.poison = true;
+  UOPD_ASSIGN(const auto registry, devices::Registry::Create(options));
+  return registry->Get("");
+}
+
+bool MaySkip(const absl::Status& opened) {
+  return !opened.ok() && std::getenv("UOPD_REQUIRE_OPENCL") == nullptr;
+}
+
+}  // namespace uopd::tests

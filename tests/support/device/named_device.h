@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// The device that UOPD_FUZZ_DEVICE names, or CL:0, with memory that is filled with a pattern.
+#pragma once
+#include <memory>
+
+#include "devices/api/device.h"
+
+namespace uopd::tests {
+
+absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice();
+// Whether a test may be skipped because the device does not open: not with UOPD_REQUIRE_OPENCL.
+bool MaySkip(const absl::Status& opened);
+
+}  // namespace uopd::tests
