@@ -11,9 +11,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/base/mutex.h"
+#include "core/base/status.h"
+#include "core/base/text.h"
 #include "server/engine/base/cancellation.h"
 
 namespace uopd::engine {
+
+// What such a request is answered with.
+inline absl::Status CancelledById(uint64_t request_id) {
+  return absl::CancelledError(Cat("request id (", request_id, ") was cancelled by its client"));
+}
 
 class CancelledIds {
  public:

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT
+// Engine: runs of prepared programs, and the answers to request ids that were used before.
+#include <algorithm>
+
+#include "core/base/text.h"
+#include "server/engine/base/not_found.h"
+#include "server/engine/engine.h"
+
+namespace uopd::engine {
+namespace {
+
+// The buffers from which the returned data can be read again.
+std::vector<ResultSource> SourcesOf(Session& session, std::span<const Argument> arguments,
+                                    const ExecuteResult& result) {
+  std::vector<ResultSource> out;
+  for (const Argument& argument : arguments) {
+    if (!argument.return_data) continue;
+    const uint64_t handle = argument.buffer;
+    const uint64_t version = handle == 0 ? 0 : session.buffers().Version(handle);
+    out.push_back({handle, version, result.data[out.size()].size()});
+  }
+  return out;
+}
+
+// The memory of a call without a session.
+struct CallMemory {
+  CallMemory(int64_t bytes, Quota& total) : quota("limits.session_bytes", bytes, &total) {}
+  Quota quota;
+  BufferStore buffers{quota};
+};
+
+}  // namespace
+
+void Engine::Execute(RequestContext& request, Session& session, const ExecuteCall& call,
+                     RunDone done) {
+  const auto closed = [] {
+    return NotFound(kSession, "session was closed while the request waited");
+  };
+  if (session.closed()) return done(closed());
+  WithProgram(request, &session, call,
+              [this, &request, &session, call, done = std::move(done),
+               closed](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+                if (session.closed()) return done(closed());
+                if (!program.ok()) return done(Explained(session, program.status()));
+                RunIn(request, session, call, *std::move(program), std::move(done));
+              });
+}
+
+void Engine::RunIn(RequestContext& request, Session& session, const ExecuteCall& call,
+                   std::shared_ptr<const Program> program, RunDone done) {
+  const uint64_t id = call.request_id;
+  const Digest digest = program->digest;
+  RunLimits limits = Limits();
+  limits.terms = TermsOf(&session, id);
+  RunInput input{request, std::move(program), session.buffers(), call.run, std::move(limits),
+                 watch_,  task_pool_};
+  const ProgramKey key{digest, Resolved(call.options)};
+  done = [this, &session, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+    if (!result.ok()) result = Explained(session, result.status());
+    done(std::move(result));
+  };
+  if (id == 0) return RunWithKept(std::move(input), session, key, std::move(done));
+  auto found = session.results().Find(id, digest);
+  if (!found.ok()) return done(found.status());
+  if (*found != nullptr) return done(Repeat(session, id, **found));
+  if (session.cancelled().Has(id)) return done(CancelledById(id));
+  auto lost = std::make_unique<bool>(false);
+  input.call.maybe_lost = lost.get();
+  auto remember = [&session, id, digest, arguments = call.run.arguments, lost = std::move(lost),
+                   done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+    if (*lost) {
+      session.results().RememberLoss(
+          id, digest,
+          absl::DataLossError(
+              Cat("request id (", id, ") was ended while it ran: ", StatusText(result.status()))));
+    }
+    if (result.ok()) {
+      session.results().Remember(id, digest, *result, SourcesOf(session, arguments, *result));
+    }
+    done(std::move(result));
+  };
+  RunWithKept(std::move(input), session, key, std::move(remember));
+}
+
+std::shared_ptr<KeptRuns> Engine::KeptOf(Session& session) const {
+  // Only Engine puts a Reclaimer there. Calls of a session come one at a time.
+  if (auto found = session.kept()) return std::static_pointer_cast<KeptRuns>(found);
+  auto made = std::make_shared<KeptRuns>(session.buffers(), session.shared_quota(),
+                                         kept_bytes_.load(std::memory_order_relaxed));
+  session.set_kept(made);
+  return made;
+}
+
+void Engine::RunWithKept(RunInput input, Session& session, const ProgramKey& key, RunDone done) {
+  if (absl::Status loss = TakeLoss(session); !loss.ok()) return done(std::move(loss));
+  const std::shared_ptr<KeptRuns> runs = KeptOf(session);
+  auto begun = runs->Begin(input.request.caller, key, *input.program, input.call, kept_programs_);
+  if (!begun) return StartRun(std::move(input), std::move(done));
+  auto kept = std::make_shared<KeptRun>(*std::move(begun));  // lives until the run is done
+  auto run_main = [kept](RunInput run, RunDone done) {
+    run.program = kept->main;
+    run.call.arguments = kept->arguments;
+    run.call.variables = kept->variables;
+    StartRun(std::move(run),
+             [kept, done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+               kept = nullptr;
+               done(std::move(result));
+             });
+  };
+  if (kept->prologue == nullptr) return run_main(std::move(input), std::move(done));
+  RunInput prologue = input;
+  prologue.program = kept->prologue;
+  prologue.call = {.arguments = kept->prologue_arguments, .variables = {}, .free_buffers = {}};
+  StartRun(std::move(prologue),
+           [kept, runs, key, run_main, input = std::move(input),
+            done = std::move(done)](const absl::StatusOr<ExecuteResult>& result) mutable {
+             if (result.ok()) {
+               runs->Made(key);
+               return run_main(std::move(input), std::move(done));
+             }
+             // The undivided program says what is wrong, in the terms of the call.
+             runs->Refuse(key);
+             StartRun(std::move(input), std::move(done));
+           });
+}
+
+absl::StatusOr<ExecuteResult> Engine::Repeat(Session& session, uint64_t request_id,
+                                             const ResultMemory::Known& known) {
+  UOPD_TRY(known.lost);
+  if (known.maybe_result != nullptr) return *known.maybe_result;
+  ExecuteResult out;
+  const auto gone = [&](std::string_view why) {
+    return absl::DataLossError(Cat("request id (", request_id, ") is done and its result (",
+                                   known.bytes, " bytes) is no longer kept; ", why));
+  };
+  if (known.sources.empty()) return gone("it is not known from where to read it again");
+  for (const ResultSource& source : known.sources) {
+    if (source.handle == 0) {
+      return gone("some of it was in no buffer: give such slots handles, and download them");
+    }
+    if (session.buffers().Version(source.handle) != source.version) {
+      return gone(Cat("buffer ", source.handle,
+                      " that it was in has changed since: download what "
+                      "is needed before the next request writes there"));
+    }
+    std::string& data = out.data.emplace_back(source.bytes, '\0');
+    UOPD_TRY(Read(session, source.handle, 0, std::span(data)));
+  }
+  return out;
+}
+
+void Engine::RunOnce(RequestContext& request, const ExecuteCall& call, Digest* digest,
+                     RunDone done) {
+  WithProgram(request, nullptr, call,
+              [this, &request, call, digest, done = std::move(done)](
+                  absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+                if (!program.ok()) return done(program.status());
+                *digest = (*program)->digest;
+                RunLimits limits = Limits();
+                limits.terms = TermsOf(nullptr, 0);
+                auto memory = std::make_unique<CallMemory>(session_bytes(), total_);
+                BufferStore& buffers = memory->buffers;
+                StartRun({request, *std::move(program), buffers, call.run, std::move(limits),
+                          watch_, task_pool_},
+                         [this, memory = std::move(memory),
+                          done = std::move(done)](absl::StatusOr<ExecuteResult> result) mutable {
+                           memory = nullptr;
+                           if (!result.ok()) NoteLosses();
+                           done(std::move(result));
+                         });
+              });
+}
+
+RunTerms Engine::TermsOf(Session* maybe_session, uint64_t request_id) {
+  RunTerms out;
+  out.limit = std::chrono::milliseconds(run_ms_.load(std::memory_order_relaxed));
+  out.has_id = request_id != 0;
+  if (maybe_session == nullptr) return out;
+  out.wanted = [this, maybe_session,
+                request_id](std::optional<RunTerms::TimePoint> left) -> absl::Status {
+    Session& session = *maybe_session;
+    if (session.closed()) return NotFound(kSession, "session was closed while its request ran");
+    if (request_id != 0 && session.cancelled().Has(request_id)) return CancelledById(request_id);
+    if (!left || session.waited_for()) return absl::OkStatus();
+    const auto grace = sessions_.grace();
+    if (Session::Clock::now() < std::max(*left, session.last_use()) + grace) {
+      return absl::OkStatus();
+    }
+    return absl::CancelledError(
+        Cat("client left and did not come back within session.grace_ms (", grace.count(), " ms)"));
+  };
+  return out;
+}
+
+RunLimits Engine::Limits() const {
+  return {max_return_bytes_, debug_.load(std::memory_order_relaxed)};
+}
+
+}  // namespace uopd::engine

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+// Engine: from a request to its prepared program, and to the thread that will run it.
+#include <algorithm>
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+#include "server/engine/engine.h"
+#include "server/engine/report/kernel_texts.h"
+#include "server/engine/run/streams.h"
+
+namespace uopd::engine {
+
+CompileOptions Engine::Resolved(CompileOptions options) const {
+  const bool tunes = compile_.tunes() && !options.noopt;
+  if (options.beam == 0 && tunes) options.beam = beam_.load(std::memory_order_relaxed);
+  if (options.beam == 0) options.ignore_beam_cache = false;
+  options.cache_level = std::min(options.cache_level, cache_level_);
+  return options;
+}
+
+// Refuses an option that would be ignored. Otherwise the caller would measure something else than
+// it asked for.
+absl::Status Engine::Check(const CompileOptions& wanted, const CompileOptions& options) const {
+  if (wanted.cache_level < 0 || wanted.cache_level > CompileOptions::kMaxCacheLevel) {
+    return absl::InvalidArgumentError(Cat("cache_level (", wanted.cache_level, ") is outside 0 to ",
+                                          CompileOptions::kMaxCacheLevel));
+  }
+  if (options.beam == 0) return absl::OkStatus();
+  if (options.beam < 0 || options.beam > CompileOptions::kMaxBeam) {
+    return absl::InvalidArgumentError(
+        Cat("beam (", options.beam, ") is outside 0 to ", CompileOptions::kMaxBeam));
+  }
+  if (options.noopt) return absl::InvalidArgumentError("noopt leaves nothing to tune with a beam");
+  if (!compile_.tunes()) {
+    return absl::UnavailableError("this daemon has no worker processes, and only these can tune");
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Program> Engine::ProgramOf(RequestContext& request) const {
+  auto program = request.prepared->Get();
+  request.cache.kernels_tuned = program->tuned_kernels;
+  request.cache.kernels_draft = program->draft_kernels;
+  return program;
+}
+
+void Engine::Prepare(RequestContext& request, const GraphRef& graph, const CompileOptions& wanted,
+                     Prepared done) {
+  Begin(request, graph, wanted, std::move(done));
+}
+
+std::shared_ptr<Preparation> Engine::Begin(RequestContext& request, const GraphRef& graph,
+                                           const CompileOptions& wanted, Prepared done) {
+  const CompileOptions options = Resolved(wanted);
+  absl::Status status = request.Check();
+  if (status.ok()) status = Check(wanted, options);
+  if (!status.ok()) return done(std::move(status)), nullptr;
+  return compile_.Begin(request, graph, options,
+                        [this, &request, done = std::move(done)](
+                            absl::StatusOr<std::shared_ptr<ProgramHandle>> made) mutable {
+                          if (!made.ok()) return done(made.status());
+                          request.prepared = *std::move(made);
+                          done(ProgramOf(request));
+                        });
+}
+
+void Engine::PrepareUnlessCancelled(RequestContext& request, Session& session,
+                                    const ExecuteCall& call, Prepared run) {
+  const uint64_t id = call.request_id;
+  const auto cancellation = std::make_shared<Cancellation>();
+  session.cancelled().Watch(id, cancellation);
+  // The session, and what the call refers to, are valid until `run` is called.
+  const auto preparation =
+      Begin(request, call.graph, call.options,
+            [&session, id,
+             run = std::move(run)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+              session.cancelled().Unwatch(id);
+              run(std::move(program));
+            });
+  cancellation->Watch([id, weak = std::weak_ptr(preparation)] {
+    if (const auto waiting = weak.lock()) waiting->Leave(CancelledById(id));
+  });
+}
+
+void Engine::WithProgram(RequestContext& request, Session* maybe_session, const ExecuteCall& call,
+                         Prepared run) {
+  const CompileOptions options = Resolved(call.options);
+  absl::Status status = request.Check();
+  if (status.ok()) status = Check(call.options, options);
+  if (!status.ok()) return run(std::move(status));
+  run = [this, &request,
+         run = std::move(run)](absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+    if (!program.ok()) return run(std::move(program));
+    LogCode(request, *program);
+    if (request.maybe_report == nullptr) return run(std::move(program));
+    BeginReport(request, *std::move(program), std::move(run));
+  };
+  if (call.debug > 0 || call.profile) {
+    request.maybe_report = std::make_shared<RunReport>();
+    request.maybe_report->debug = call.debug;
+    request.maybe_report->profile = call.profile;
+  }
+  const bool there = compile_.FindFor(request, call.graph, options);
+  if (there && call.where == ExecuteCall::Where::kHere && &RunnerOf(request) == &task_pool_) {
+    return run(ProgramOf(request));
+  }
+  auto post = [this, &request, run = std::move(run)](
+                  absl::StatusOr<std::shared_ptr<const Program>> program) mutable {
+    if (!program.ok()) return run(std::move(program));
+    RunnerOf(request).Post(request, [&request, run = std::move(run), program = *std::move(program),
+                                     since = NowNs()]() mutable {
+      request.timings.Add(Phase::kQueue, NowNs() - since);
+      absl::Status wanted_still = request.Check();
+      if (!wanted_still.ok()) return run(std::move(wanted_still));
+      run(std::move(program));
+    });
+  };
+  if (there) return post(ProgramOf(request));
+  if (maybe_session != nullptr && call.request_id != 0)
+    return PrepareUnlessCancelled(request, *maybe_session, call, std::move(post));
+  Prepare(request, call.graph, call.options, std::move(post));
+}
+
+void Engine::BeginReport(RequestContext& request, std::shared_ptr<const Program> program,
+                         Prepared run) {
+  const int debug = request.maybe_report->debug;
+  if (debug < 2 && !request.maybe_report->profile) return run(std::move(program));
+  compile_.Post(request.caller, [this, &request, debug, program = std::move(program),
+                                 run = std::move(run)]() mutable {
+    RunReport& report = *request.maybe_report;
+    for (DeviceState* device : program->devices) {
+      std::vector<DtypeNumber> dtypes;
+      for (const Step& step : program->steps) {
+        if (step.kernel != nullptr && step.device == device) dtypes.push_back(step.kernel->dtype);
+      }
+      if (!dtypes.empty()) report.roofs[device->name()] = roofs_.Get(request, *device, dtypes);
+    }
+    if (debug >= 3) {
+      Interrupt interrupt(request.deadline, request.cancelled);
+      ExplainKernels(
+          *graph_compiler_, *program, debug, RunReport::kMaxTextBytes, interrupt,
+          [&](std::string_view, const std::string& text) { return report.AddText(text); });
+    }
+    RunnerOf(request).Post(
+        request, [&request, program = std::move(program), run = std::move(run)]() mutable {
+          absl::Status wanted_still = request.Check();
+          if (!wanted_still.ok()) return run(std::move(wanted_still));
+          run(std::move(program));
+        });
+  });
+}
+
+void Engine::LogCode(const RequestContext& request, std::shared_ptr<const Program> program) {
+  constexpr size_t kMaxBytes = 64 << 10;  // of one form of one kernel
+  const int debug = debug_.load(std::memory_order_relaxed);
+  if (debug < 3 || !program->logged.First()) return;
+  compile_.Post(request.caller, [this, debug, program = std::move(program)] {
+    Interrupt never(Interrupt::Clock::time_point::max(), [this] { return draining(); });
+    ExplainKernels(*graph_compiler_, *program, debug, kMaxBytes, never,
+                   [](std::string_view kernel, const std::string& text) {
+                     UOPD_LOG(kInfo, "kernel code", {"name", kernel}, {"text", text});
+                     return true;
+                   });
+  });
+}
+
+TaskPool& Engine::RunnerOf(const RequestContext& request) {
+  const bool is_long = request.prepared != nullptr && request.prepared->Get()->IsLong();
+  return is_long ? long_runs_ : task_pool_;
+}
+
+bool Engine::IsQuick(const GraphRef& graph, const CompileOptions& options) {
+  // Hashing a large graph takes too long for this thread.
+  if (graph.bytes.size() > 16 << 10) return false;
+  const auto handle = compile_.Find(graph, Resolved(options));
+  if (handle == nullptr) return false;
+  const auto program = handle->Get();
+  return program->quick && RunsInline(*program);
+}
+
+}  // namespace uopd::engine
