@@ -48,9 +48,11 @@ enum class OptKind : uint8_t {
   kPadTo,
   kNoLocals,
   kOnline,
-  kPipeline
+  kPipeline,
+  kRaster,
+  kPersist
 };
-inline constexpr int kOptKinds = 17;
+inline constexpr int kOptKinds = 19;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;
@@ -90,7 +92,7 @@ struct LoweredKernel {
 
 // Version of the output of Lower; part of the environment key of cached kernels. Raise it with
 // every change of that output.
-inline constexpr int kCodegenVersion = 20;
+inline constexpr int kCodegenVersion = 21;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kKernel). INVALID_ARGUMENT if an opt of
 // Options::opts does not apply, UNIMPLEMENTED if the target lacks a dtype.

@@ -165,7 +165,10 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
   UOPD_TRY(check());
   if (target.blocks) {
-    UOPD_ASSIGN(const ThreadMap map, MapThreads(ctx, kernel, target));
+    int64_t persistent = 0;
+    for (const Opt& o : out.applied)
+      persistent = o.kind == OptKind::kPersist ? o.amount : persistent;
+    UOPD_ASSIGN(const ThreadMap map, MapThreads(ctx, kernel, target, persistent));
     kernel = map.sink;
     out.launch.block[0] = map.threads;
     UOPD_ASSIGN(out.launch.grid[0], LaunchSize::Of(map.blocks, out.variables));

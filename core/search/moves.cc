@@ -28,12 +28,12 @@ constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 // All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies
 // that each of them computes, so that neighbouring threads access neighbouring elements; PADTO comes before both, so
 // that the others divide the axis.
-constexpr std::array kOrder{OptKind::kOnline,   OptKind::kThread,  OptKind::kPadTo,
-                            OptKind::kNoLocals, OptKind::kVector,  OptKind::kTensorCore,
-                            OptKind::kLocal,    OptKind::kGroup,   OptKind::kGroupTop,
-                            OptKind::kUpcast,   OptKind::kUnroll,  OptKind::kBlock,
-                            OptKind::kPack,     OptKind::kStream,  OptKind::kPrefetch,
-                            OptKind::kSwap,     OptKind::kPipeline};
+constexpr std::array kOrder{
+    OptKind::kOnline,   OptKind::kThread,     OptKind::kPadTo,    OptKind::kNoLocals,
+    OptKind::kVector,   OptKind::kTensorCore, OptKind::kLocal,    OptKind::kGroup,
+    OptKind::kGroupTop, OptKind::kUpcast,     OptKind::kUnroll,   OptKind::kBlock,
+    OptKind::kPack,     OptKind::kStream,     OptKind::kPrefetch, OptKind::kSwap,
+    OptKind::kPipeline, OptKind::kRaster,     OptKind::kPersist};
 
 std::ptrdiff_t Rank(OptKind kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); }
 
@@ -107,13 +107,17 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       return out;  // not a part of the axis
     case OptKind::kPipeline:
       if (target.async_copies && axis.is_reduce) out.assign({2, 3, 4});
-      return out;           // parts of arrays, not of the axis
+      return out;  // parts of arrays, not of the axis
+    case OptKind::kRaster:
+      if (target.blocks && !axis.is_reduce && axis.size > 1) out.assign({4, 8, 16});
+      return out;           // blocks, not iterations of the axis
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
     case OptKind::kSwap:      // of two axes
     case OptKind::kNoLocals:  // of none
-    case OptKind::kOnline:    // chosen by the heuristic only: it changes what the others count
+    case OptKind::kPersist:
+    case OptKind::kOnline:  // chosen by the heuristic only: it changes what the others count
       break;
   }
   std::erase_if(out, [&](int64_t amount) {
@@ -128,8 +132,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
 }
 
 // Moves of targets with blocks that name two axes or none.
-void AddBlockMoves(std::span<const AxisInfo> axes, int count, const Opts& opts,
-                   std::vector<Opts>& out) {
+void AddBlockMoves(std::span<const AxisInfo> axes, int count, const Target& target,
+                   const Opts& opts, std::vector<Opts>& out) {
   const auto add = [&](const Opt& opt) {
     Opts next = opts;
     next.push_back(opt);
@@ -147,6 +151,10 @@ void AddBlockMoves(std::span<const AxisInfo> axes, int count, const Opts& opts,
   if (!has(OptKind::kNoLocals, OptKind::kLocal, OptKind::kGroup, OptKind::kGroupTop,
            OptKind::kTensorCore))
     add({OptKind::kNoLocals, 0, 0});
+  // One or two blocks for each processor.
+  for (const int64_t blocks : {1, 2}) {
+    if (!has(OptKind::kPersist)) add({OptKind::kPersist, 0, blocks * target.units});
+  }
 }
 
 }  // namespace
@@ -193,10 +201,13 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
   std::vector<Opts> out;
   const bool threaded = std::any_of(opts.begin(), opts.end(),
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
+  const bool reduces =
+      std::any_of(axes.begin(), axes.end(), [](const AxisInfo& a) { return a.is_reduce; });
   const int count = std::min<int>(static_cast<int>(axes.size()), kMaxAxes);
   for (OptKind kind : {OptKind::kVector, OptKind::kTensorCore, OptKind::kUpcast, OptKind::kUnroll,
                        OptKind::kThread, OptKind::kBlock, OptKind::kLocal, OptKind::kGroup,
-                       OptKind::kGroupTop, OptKind::kPadTo, OptKind::kPipeline}) {
+                       OptKind::kGroupTop, OptKind::kPadTo, OptKind::kPipeline, OptKind::kRaster}) {
+    if (kind == OptKind::kRaster && !reduces) continue;  // blocks read nothing in common
     for (int axis = 0; axis < count; ++axis) {
       const auto here = std::find_if(
           opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind && o.axis == axis; });
@@ -224,13 +235,11 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
   };
   add(OptKind::kPack, kernel.loads);
   if (target.blocks) {
-    AddBlockMoves(axes, count, opts, out);
+    AddBlockMoves(axes, count, target, opts, out);
   } else {
     add(OptKind::kStream, kernel.stores);
   }
   // The next row, of kernels that go over rows: along one of the inner two output axes.
-  const bool reduces =
-      std::any_of(axes.begin(), axes.end(), [](const AxisInfo& a) { return a.is_reduce; });
   for (int axis = count, tried = 0; reduces && !target.blocks && axis-- > 0 && tried < 2;) {
     if (axes[static_cast<size_t>(axis)].is_reduce) continue;
     add(OptKind::kPrefetch, std::min(kernel.reads, kMaxPrefetched), axis);

@@ -45,11 +45,12 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   std::vector<MadeAxis> out(axes_.size());
   int64_t block_id = next_id, in_blocks = 0;  // ids of the loops inside of blocks: the last ones
   for (const Axis& a : axes_) {
-    block_id += a.size != 1 ? 1 : 0;
+    block_id += a.size != a.raster ? 1 : 0;
     for (const Axis::Part& p : a.parts) {
       if (p.amount > 1) ++(p.block ? in_blocks : block_id);
     }
   }
+  int64_t raster_id = block_id + in_blocks;  // after all other GLOBAL ranges
   for (const size_t number : order) {
     const Axis& a = axes_[number];
     MadeAxis& made = out[number];
@@ -67,12 +68,19 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     const int64_t tile = inside;
     int64_t others = a.size * inside;              // what the next outer part steps over
     UOp outer = ctx_.Idx(0), inner = ctx_.Idx(0);  // the value is their sum
-    if (a.size != 1) {
-      outer = add(outer, a.size >= 0 ? ctx_.Idx(a.size) : a.symbolic,
+    if (a.raster > 1) {
+      const UOp near = Range(ctx_, ctx_.Idx(a.raster), raster_id++, ir::AxisType::GLOBAL);
+      made.ranges.push_back(near);
+      made.strides.push_back(inside);
+      made.in_loop.push_back(false);
+      outer = IndexProduct(ctx_, near, ctx_.Idx(inside));
+    }
+    if (a.size != a.raster) {
+      outer = add(outer, a.size >= 0 ? ctx_.Idx(a.size / a.raster) : a.symbolic,
                   a.is_threads     ? ir::AxisType::THREAD
                   : IsGrid(number) ? ir::AxisType::GLOBAL
                                    : a.range.axis_type(),
-                  inside);
+                  inside * a.raster);
       if (a.is_reduce && a.HasBlock()) {
         made.maybe_blocks = made.ranges.back();
         made.ranges.pop_back();
@@ -122,7 +130,7 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
     }
     made.value = IndexSum(ctx_, outer, inner);
   }
-  next_id += in_blocks;
+  next_id = raster_id;
   return out;
 }
 

@@ -170,9 +170,9 @@ void OptPlan::FindDependencies() {
 }
 
 absl::Status OptPlan::Add(const Opt& opt) {
-  constexpr OptKind kWhole[] = {OptKind::kPack,    OptKind::kStream,   OptKind::kPrefetch,
-                                OptKind::kSwap,    OptKind::kNoLocals, OptKind::kOnline,
-                                OptKind::kPipeline};
+  constexpr OptKind kWhole[] = {OptKind::kPack,     OptKind::kStream,   OptKind::kPrefetch,
+                                OptKind::kSwap,     OptKind::kNoLocals, OptKind::kOnline,
+                                OptKind::kPipeline, OptKind::kPersist};
   const bool splits = std::ranges::find(kWhole, opt.kind) == std::end(kWhole);
   const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
@@ -180,8 +180,10 @@ absl::Status OptPlan::Add(const Opt& opt) {
   const size_t packed = packed_.size();
   const std::optional<MatrixInstruction> instruction = instruction_;
   const int64_t parts = parts_;
+  const bool persists = persists_;
   // TC of a warp splits three axes.
   const std::vector<Axis> all = opt.kind == OptKind::kTensorCore ? axes_ : std::vector<Axis>();
+  if (persists_) return Bad(opt, "PERSIST is the last opt");
   absl::Status status = opt.kind == OptKind::kPack         ? Pack(opt)
                         : opt.kind == OptKind::kStream     ? Stream(opt)
                         : opt.kind == OptKind::kPrefetch   ? Prefetch(opt)
@@ -190,6 +192,8 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kNoLocals   ? NoLocals(opt)
                         : opt.kind == OptKind::kOnline     ? OnlineRow(opt)
                         : opt.kind == OptKind::kPipeline   ? PipelineOf(opt)
+                        : opt.kind == OptKind::kRaster     ? Raster(opt)
+                        : opt.kind == OptKind::kPersist    ? Persist(opt)
                                                            : Split(opt);
   if (status.ok() &&
       (opt.kind == OptKind::kVector || (opt.kind == OptKind::kTensorCore && target_.blocks)))
@@ -214,6 +218,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   } else {
     packed_.resize(packed);
     parts_ = parts;
+    persists_ = persists;
   }
   return status;
 }
@@ -221,7 +226,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 void OptPlan::Clear() {
   if (sink_ != given_) Read(given_);
   axes_ = unsplit_;
-  threaded_ = no_locals_ = false;
+  threaded_ = no_locals_ = persists_ = false;
   loads_words_ = true;
   parts_ = 1;
   instruction_.reset();
@@ -261,6 +266,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
   if (axis.is_blocks) return bad("the axis is the loop over blocks of ONLINE");
+  if (axis.raster > 1) return bad("RASTER comes after what splits its axis");
   if (opt.kind == OptKind::kPadTo) return PadTo(axis, opt);
   if (opt.kind == OptKind::kThread && target_.blocks)
     return bad("the target has blocks; use LOCAL");
@@ -328,6 +334,8 @@ absl::Status OptPlan::Split(const Opt& opt) {
     case OptKind::kNoLocals:
     case OptKind::kOnline:
     case OptKind::kPipeline:
+    case OptKind::kRaster:
+    case OptKind::kPersist:
       break;  // functions of their own
   }
   return bad("unknown kind");

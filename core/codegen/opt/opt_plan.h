@@ -81,6 +81,7 @@ class OptPlan {
     bool padded = false;
     bool is_blocks = false;   // the loop over blocks of ONLINE
     bool is_threads = false;  // the remaining loop becomes one thread per iteration
+    int64_t raster = 1;       // neighbouring blocks along the axis that are numbered first (RASTER)
     size_t rank = 0;  // place among the loops: its position in Axes(), unless SWAP changed it
     struct Part {
       ir::AxisType type;
@@ -103,6 +104,8 @@ class OptPlan {
   absl::Status PadTo(Axis& axis, const Opt& opt);
   absl::Status NoLocals(const Opt& opt);
   absl::Status PipelineOf(const Opt& opt);
+  absl::Status Raster(const Opt& opt);
+  absl::Status Persist(const Opt& opt);
   // Whether the iterations of the loop that is left of the axis become blocks of a launch.
   bool IsGrid(size_t axis) const;
   bool MayBeGrid(size_t axis) const;  // the same, however many blocks there are
@@ -195,6 +198,7 @@ class OptPlan {
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
   int64_t parts_ = 1;              // of the arrays of a PIPELINE
+  bool persists_ = false;          // see PERSIST
   bool no_locals_ = false;         // see NOLOCALS
   bool in_place_ = false;          // the kernel loads from a buffer that it stores to
   bool in_order_ = false;          // with blocks: a statement loads what another one stores

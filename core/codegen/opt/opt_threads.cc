@@ -7,6 +7,9 @@
 //   SWAP(axis, other)  exchanges the places of two axes in the order of the blocks
 //   PADTO(axis, n)     the rest of the axis is rounded up to a multiple of n
 //   NOLOCALS(0, 0)     a block has one thread
+//   RASTER(axis, n)    blocks of n neighbouring iterations of an output axis have neighbouring numbers: blocks that run
+//                      at the same time read fewer different rows and columns
+//   PERSIST(0, n)      the launch has n blocks; each of them does every n-th part of the work
 #include <algorithm>
 #include <bit>
 
@@ -111,6 +114,45 @@ absl::Status OptPlan::PipelineOf(const Opt& opt) {
   if (opt.amount < 2 || opt.amount > kMostPipelineParts)
     return Bad(opt, Cat("the amount is not in 2 to ", kMostPipelineParts));
   parts_ = opt.amount;
+  return absl::OkStatus();
+}
+
+absl::Status OptPlan::Raster(const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  const auto count = static_cast<int64_t>(axes_.size());
+  if (opt.axis < 0 || opt.axis >= count) return Bad(opt, Cat("the kernel has ", count, " axes"));
+  const auto number = static_cast<size_t>(opt.axis);
+  Axis& axis = axes_[number];
+  if (opt.amount < 2) return Bad(opt, "the amount is below 2");
+  if (!IsGrid(number)) return Bad(opt, "the axis has no iterations that are blocks");
+  if (axis.raster > 1) return Bad(opt, "the axis has a RASTER already");
+  if (axis.size < 0 || axis.size % opt.amount != 0)
+    return Bad(opt, "the amount does not divide the blocks of the axis");
+  bool others = false;
+  for (size_t i = 0; i < axes_.size(); ++i)
+    others |= i != number && axes_[i].rank > axis.rank && axes_[i].size != 1 && IsGrid(i);
+  if (!others) return Bad(opt, "no other blocks come between those of the axis");
+  axis.raster = opt.amount;
+  return absl::OkStatus();
+}
+
+absl::Status OptPlan::Persist(const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  if (opt.axis != 0) return Bad(opt, "PERSIST has no axis");
+  if (opt.amount < 1 || opt.amount > target_.max_grid[0])
+    return Bad(opt, Cat("the amount is not in 1 to ", target_.max_grid[0]));
+  if (in_order_) return Bad(opt, "a statement loads what another one stores");
+  double blocks = 1;
+  for (size_t i = 0; i < axes_.size(); ++i) {
+    const Axis& a = axes_[i];
+    if (!IsGrid(i)) continue;
+    // A block without work may load before its loop what another block stores.
+    if (a.size < 0 && in_place_)
+      return Bad(opt, "the kernel loads what it stores, and an axis has a symbolic size");
+    blocks *= static_cast<double>(a.size >= 0 ? a.size : ctx_.BoundsOf(a.symbolic).max);
+  }
+  if (blocks <= static_cast<double>(opt.amount)) return Bad(opt, "the launch has no more blocks");
+  persists_ = true;
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include "core/codegen/passes/blocks/shared_stage.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/codegen/passes/stages.h"
+#include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"
 
@@ -29,8 +30,13 @@ void CollectStores(UOp statement, std::vector<UOp>& out) {
 
 class Mapper {
  public:
-  Mapper(ir::UOpContext& ctx, UOp sink, const Target& target)
-      : ctx_(ctx), target_(target), sink_(sink), bits_(ctx, sink), digits_(ctx, bits_.threads()) {
+  Mapper(ir::UOpContext& ctx, UOp sink, const Target& target, int64_t persistent)
+      : ctx_(ctx),
+        target_(target),
+        sink_(sink),
+        persistent_(persistent),
+        bits_(ctx, sink),
+        digits_(ctx, bits_.threads()) {
     for (UOp u : ir::Toposort(ctx, sink)) {
       if (u.Is(Op::RANGE)) next_id_ = std::max(next_id_, u.axis_id() + 1);
       if (IsOf(u, AxisType::GLOBAL)) grid_.push_back(u);
@@ -46,6 +52,10 @@ class Mapper {
     FindIdleLoads();
     ThreadMap out{UOp(), digits_.threads(), blocks};
     out.sink = Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> s) { return Map(u, s); });
+    if (!parts_) return out;
+    std::vector<UOp> statements;
+    for (UOp s : out.sink.srcs()) statements.push_back(InLoop(s));
+    out.sink = ctx_.WithSources(out.sink, statements);
     return out;
   }
 
@@ -54,17 +64,32 @@ class Mapper {
   absl::StatusOr<UOp> MapGrid() {
     UOp blocks = ctx_.Idx(1);
     for (UOp r : grid_) blocks = rules::IndexProduct(ctx_, blocks, r.src(0));
-    if (ctx_.BoundsOf(blocks).max > target_.max_grid[0])
+    if (persistent_ == 0 && ctx_.BoundsOf(blocks).max > target_.max_grid[0])
       return absl::InvalidArgumentError(
           Cat("a launch would have over ", target_.max_grid[0], " blocks"));
-    UOp number = ctx_.Make(Op::SPECIAL, Dtype::Index, {blocks},
+    const UOp launched = persistent_ == 0 ? blocks : ctx_.Idx(persistent_);
+    UOp number = ctx_.Make(Op::SPECIAL, Dtype::Index, {launched},
                            ctx_.Data({static_cast<int64_t>(AxisType::GLOBAL), 0}));
+    if (persistent_ != 0) {
+      const UOp others = Sub(ctx_, Add(ctx_, blocks, ctx_.Idx(persistent_ - 1)), number);
+      parts_ = Range(ctx_, ir::Alu(ctx_, Op::FLOORDIV, {others, launched}), 0, AxisType::LOOP);
+      ++next_id_;  // the ids of all other loops rise by 1: this one is the outermost
+      number = rules::IndexSum(ctx_, rules::IndexProduct(ctx_, parts_, launched), number);
+    }
     for (size_t i = grid_.size(); i-- > 0;) {
       const UOp size = grid_[i].src(0);
       made_[grid_[i].id()] = i == 0 ? number : ir::Alu(ctx_, Op::FLOORMOD, {number, size});
       number = ir::Alu(ctx_, Op::FLOORDIV, {number, size});
     }
-    return blocks;
+    return launched;
+  }
+
+  // A statement in the loop over the parts of a PERSISTent block.
+  UOp InLoop(UOp statement) {
+    if (!statement.Is(Op::END)) return ir::End(ctx_, statement, std::span<const UOp>(&parts_, 1));
+    std::vector<UOp> ranges = {parts_};
+    for (UOp r : statement.closed()) ranges.push_back(r);
+    return ir::End(ctx_, statement.src(0), ranges);
   }
 
   int64_t MaskOf(std::span<const UOp> ranges) const {
@@ -129,6 +154,9 @@ class Mapper {
   UOp Map(UOp u, std::span<const UOp> s) {
     if (IsOf(u, AxisType::GLOBAL)) return made_.at(u.id());
     if (IsOf(u, AxisType::LOCAL)) return digits_.Digit(bits_.Of(u));
+    if (parts_ && u.Is(Op::RANGE))
+      return ctx_.Make(Op::RANGE, u.dtype(), s,
+                       ctx_.Data({u.axis_id() + 1, static_cast<int64_t>(u.axis_type())}), u.tag());
     if (const auto it = idle_.find(u.id()); it != idle_.end() && it->second) {
       std::vector<UOp> srcs(s.begin(), s.end());
       srcs[0] = Gated(srcs[0], it->second);
@@ -168,8 +196,10 @@ class Mapper {
   ir::UOpContext& ctx_;
   const Target& target_;
   const UOp sink_;
+  const int64_t persistent_;
   const ThreadBits bits_;
   const ThreadDigits digits_;
+  UOp parts_;                                // the loop of a PERSISTent block; else null
   std::vector<UOp> grid_;                    // GLOBAL ranges, outermost first
   absl::flat_hash_map<uint32_t, UOp> made_;  // GLOBAL range -> its value
   absl::flat_hash_map<uint32_t, UOp> idle_;  // STORE, LOAD -> who does it; null: all threads
@@ -178,14 +208,15 @@ class Mapper {
 
 }  // namespace
 
-absl::StatusOr<ThreadMap> MapThreads(ir::UOpContext& ctx, UOp sink, const Target& target) {
+absl::StatusOr<ThreadMap> MapThreads(ir::UOpContext& ctx, UOp sink, const Target& target,
+                                     int64_t persistent) {
   int64_t next_id = 0;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (u.Is(Op::RANGE)) next_id = std::max(next_id, u.axis_id() + 1);
   }
   const UOp shared = ShareStages(ctx, sink, next_id);
   UOPD_TRY(ctx.CheckInterrupt());
-  return Mapper(ctx, shared, target).Run();
+  return Mapper(ctx, shared, target, persistent).Run();
 }
 
 }  // namespace uopd::codegen

@@ -78,6 +78,8 @@ TEST(BlockMoves, OfAProductOnNvidia) {
       {OptKind::kSwap, {"0;1"}},
       {OptKind::kPadTo, {"0;32", "0;64", "1;16", "1;32", "1;64"}},
       {OptKind::kNoLocals, {"0;0"}},
+      {OptKind::kRaster, {"0;4", "0;8", "0;16"}},
+      {OptKind::kPersist, {"0;108", "0;216"}},
   };
   EXPECT_EQ(Legal(ctx, sink, target, {}), want);
 }

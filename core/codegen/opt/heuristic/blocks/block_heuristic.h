@@ -45,6 +45,8 @@ class BlockHeuristic : KernelFacts {
   bool AddPacks(const Product& p);
   // In choose_warp_tile.cc. Whether the product got a tile of a matrix instruction.
   bool AddWarpTile(const Product& p);
+  // In choose_raster.cc. `m` and `n` are the axes of the tiles, `tile_m` and `tile_n` their sizes.
+  void ChooseRaster(size_t m, size_t n, double tile_m, double tile_n);
 
   void ChooseVectors();
   void ChooseGroups();

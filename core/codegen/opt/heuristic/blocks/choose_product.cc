@@ -114,7 +114,10 @@ bool BlockHeuristic::AddTile(const Product& p) {
     const int64_t unrolled = std::min<int64_t>(steps, 4);
     fits = fits && (unrolled == 1 || Add(OptKind::kUnroll, p.k, unrolled)) &&
            Add(OptKind::kBlock, p.k, std::max<int64_t>(1, steps / unrolled)) && AddPacks(p);
-    if (fits) return true;
+    if (!fits) continue;
+    ChooseRaster(p.m, p.n, static_cast<double>(t.rows * t.threads_m),
+                 static_cast<double>(t.columns * t.threads_n));
+    return true;
   }
   Restart();
   return false;

@@ -70,6 +70,8 @@ bool BlockHeuristic::AddWarpTile(const Product& p) {
       if (plan_.SharedBytes() * parts > target_.shared_bytes / 2) continue;
       if (Add(OptKind::kPipeline, p.k, parts)) break;
     }
+    ChooseRaster(m, n, static_cast<double>(shape->warps_m * shape->rows * instruction.m),
+                 static_cast<double>(shape->warps_n * shape->columns * instruction.n));
     return true;
   }
   Restart();
