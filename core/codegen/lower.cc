@@ -202,7 +202,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
   for (const Opt& o : out.applied) {
-    if (o.kind == OptKind::kPipeline) linear = Pipeline(ctx, linear, o.amount);
+    if (o.kind == OptKind::kPipeline) linear = Pipeline(ctx, linear, o.amount, target.async_copies);
   }
   linear = LowerIndex(ctx, linear, target);
   UOPD_TRY(check());

@@ -106,7 +106,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       }
       return out;  // not a part of the axis
     case OptKind::kPipeline:
-      if (target.async_copies && axis.is_reduce) out.assign({2, 3, 4});
+      if (target.blocks && axis.is_reduce) out.push_back(2);
+      if (target.async_copies && axis.is_reduce) out.insert(out.end(), {3, 4});
       return out;  // parts of arrays, not of the axis
     case OptKind::kRaster:
       if (target.blocks && !axis.is_reduce && axis.size > 1) out.assign({4, 8, 16});

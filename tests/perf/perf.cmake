@@ -40,7 +40,7 @@ if(TARGET uopd)
   add_test(NAME perf_transfer_runs COMMAND uopd-perf transfer --json --scale 0.02)
   add_test(NAME perf_kernels_runs COMMAND uopd-perf kernels --model matmul.f32.256 --json --scale 0.02)
   add_test(NAME perf_overhead_runs COMMAND uopd-perf overhead --json --scale 0.02)
-  add_test(NAME perf_polls_runs COMMAND uopd-perf polls --model matmul_511 --json --scale 0.02)
+  add_test(NAME perf_polls_runs COMMAND uopd-perf polls --model matmul_1024 --json --scale 0.02)
 endif()
 
 # uopd-gpu-perf: the benchmark `gpu` alone, small enough for deploy/gpu-bundle. It opens devices by name.

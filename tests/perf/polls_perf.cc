@@ -139,11 +139,15 @@ absl::StatusOr<std::vector<Measurement>> Run(const Options& options) {
   UOPD_ASSIGN(auto device, devices::cpu::CpuDevice::Open({}));
   Bench bench(std::move(device));
   std::vector<Measurement> out;
+  bool known = false;
   for (const Work& work : kWork) {
     if (!options.model.empty() && options.model != work.name) continue;
+    known = true;
     UOPD_TRY(WithFrame(bench.Measure(work, 5 * options.scale, out), Cat("measuring ", work.name)));
   }
-  if (out.empty()) return absl::InvalidArgumentError(Cat("no work is called ", options.model));
+  if (!known) return absl::InvalidArgumentError(Cat("no work is called ", options.model));
+  if (out.empty())
+    return absl::NotFoundError(Cat("no kernel of ", options.model, " is long enough here to poll"));
   double logs = 0;
   for (const Measurement& m : out) logs += std::log(m.value / m.peer);
   out.push_back(

@@ -180,6 +180,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   const size_t packed = packed_.size();
   const std::optional<MatrixInstruction> instruction = instruction_;
   const int64_t parts = parts_;
+  const bool pipelined = pipelined_;
   const bool persists = persists_;
   // TC of a warp splits three axes.
   const std::vector<Axis> all = opt.kind == OptKind::kTensorCore ? axes_ : std::vector<Axis>();
@@ -218,6 +219,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   } else {
     packed_.resize(packed);
     parts_ = parts;
+    pipelined_ = pipelined;
     persists_ = persists;
   }
   return status;
@@ -226,7 +228,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 void OptPlan::Clear() {
   if (sink_ != given_) Read(given_);
   axes_ = unsplit_;
-  threaded_ = no_locals_ = persists_ = false;
+  threaded_ = no_locals_ = persists_ = pipelined_ = false;
   loads_words_ = true;
   parts_ = 1;
   instruction_.reset();

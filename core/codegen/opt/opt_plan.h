@@ -197,7 +197,8 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
-  int64_t parts_ = 1;              // of the arrays of a PIPELINE
+  bool pipelined_ = false;         // see PIPELINE
+  int64_t parts_ = 1;              // of its arrays
   bool persists_ = false;          // see PERSIST
   bool no_locals_ = false;         // see NOLOCALS
   bool in_place_ = false;          // the kernel loads from a buffer that it stores to

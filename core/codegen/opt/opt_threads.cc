@@ -104,16 +104,19 @@ absl::Status OptPlan::NoLocals(const Opt& opt) {
 }
 
 absl::Status OptPlan::PipelineOf(const Opt& opt) {
-  if (!target_.async_copies) return Bad(opt, "the target has no copies that run on their own");
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
   const auto count = static_cast<int64_t>(axes_.size());
   if (opt.axis < 0 || opt.axis >= count) return Bad(opt, Cat("the kernel has ", count, " axes"));
   const Axis& axis = axes_[static_cast<size_t>(opt.axis)];
   if (!axis.is_reduce || !axis.HasBlock()) return Bad(opt, "the axis is not cut by BLOCK");
   if (packed_.empty()) return Bad(opt, "nothing is packed");
-  if (parts_ > 1) return Bad(opt, "the kernel has a PIPELINE already");
+  if (pipelined_) return Bad(opt, "the kernel has a PIPELINE already");
   if (opt.amount < 2 || opt.amount > kMostPipelineParts)
     return Bad(opt, Cat("the amount is not in 2 to ", kMostPipelineParts));
-  parts_ = opt.amount;
+  if (!target_.async_copies && opt.amount > 2)
+    return Bad(opt, "the target has no copies that run on their own: the amount is 2");
+  if (target_.async_copies) parts_ = opt.amount;
+  pipelined_ = true;
   return absl::OkStatus();
 }
 

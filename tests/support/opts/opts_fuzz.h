@@ -124,6 +124,7 @@ inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, in
         check.target.matrix_instructions = NvidiaMatrixInstructions(89);
       } else if (trial % 4 == 3) {
         check.target.warp_lanes = 64;
+        check.target.matrix_loads = check.target.async_copies = false;
         check.target.matrix_instructions = AmdMatrixInstructions("gfx942");
       }
       check.variables = k.variables, check.tolerance = k.tolerance;

@@ -32,12 +32,12 @@ UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
 
 class Pipeliner {
  public:
-  Pipeliner(ir::UOpContext& ctx, UOp linear, int64_t parts)
-      : ctx_(ctx), linear_(linear), lines_(linear.srcs()), parts_(parts) {}
+  Pipeliner(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own)
+      : ctx_(ctx), linear_(linear), lines_(linear.srcs()), own_(own), parts_(own ? parts : 1) {}
 
   UOp Run() {
     FindCopies();
-    if (copies_.empty()) return linear_;
+    if (copies_.empty() || (!own_ && !FindEnd())) return linear_;
     for (size_t i = 0; i < lines_.size(); ++i) Rewrite(i);
     return ctx_.Make(Op::LINEAR, Dtype::Void, WithoutUnused(), linear_.arg(), linear_.tag());
   }
@@ -86,7 +86,30 @@ class Pipeliner {
     absl::erase_if(arrays_, [&](const auto& a) { return !a.second.can || a.second.loop != loop_; });
   }
 
-  bool IsCopy(UOp store, const absl::flat_hash_set<uint32_t>& stored) {
+  // Finds the END of the loop. False if it closes loops inside of this one, too: no line comes after those.
+  bool FindEnd() {
+    const UOp range = lines_[loop_];
+    for (size_t i = loop_ + 1; i < lines_.size(); ++i) {
+      if (!lines_[i].Is(Op::END)) continue;
+      const auto closed = lines_[i].closed();
+      if (std::ranges::find(closed, range) == closed.end()) continue;
+      end_ = i;
+      return std::ranges::none_of(closed, [&](UOp r) {
+        return std::find(lines_.begin() + static_cast<std::ptrdiff_t>(loop_) + 1, lines_.end(),
+                         r) != lines_.end();
+      });
+    }
+    return false;
+  }
+
+  using Params = absl::flat_hash_set<uint32_t>;
+
+  // Whether the STORE may be done ahead; `stored` are the PARAMs that some line stores to.
+  bool IsCopy(UOp store, const Params& stored) {
+    return own_ ? IsOwnCopy(store, stored) : IsOfLoads(store.src(1), stored);
+  }
+
+  bool IsOwnCopy(UOp store, const Params& stored) {
     const UOp to = store.src(0), load = store.src(1);
     if (!load.Is(Op::LOAD)) return false;
     const UOp from = load.src(0), base = ir::MaybeBaseOf(from.src(0));
@@ -95,12 +118,28 @@ class Pipeliner {
       return false;
     if (from.arg().AsInt() != n || n * ir::ByteSize(to.dtype()) != kCopiedBytes) return false;
     for (UOp index : {to, from}) {
-      if (!ir::MaybeDivided(ctx_, index.src(1), n)) return false;
-      const UOp gate = GateOf(index);
-      if (gate && !ctx_.ShapeOf(gate)->empty()) return false;  // one for each lane
+      if (!ir::MaybeDivided(ctx_, index.src(1), n) || !IsScalar(GateOf(index))) return false;
     }
     return true;
   }
+
+  // Whether a value is computed from loads of buffers that nothing stores to.
+  bool IsOfLoads(UOp value, const Params& stored) {
+    bool loads = false;
+    for (UOp u : ir::Toposort(ctx_, value)) {
+      if (u.Is({Op::BUFFER, Op::AFTER, Op::MMA, Op::WMMA, Op::SHUFFLE, Op::MATRIX_LOAD}))
+        return false;
+      if (!u.Is(Op::LOAD)) continue;
+      const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+      if (!base.Is(Op::PARAM) || stored.contains(base.id()) || !IsScalar(GateOf(u.src(0))))
+        return false;
+      loads = true;
+    }
+    return loads;
+  }
+
+  // Whether all lanes share the gate.
+  bool IsScalar(UOp maybe_gate) { return !maybe_gate || ctx_.ShapeOf(maybe_gate)->empty(); }
 
   void Line(UOp u) {
     if (!u.Is(Op::CONST) && listed_.insert(u.id()).second) out_.push_back(u);
@@ -120,15 +159,20 @@ class Pipeliner {
     return it == made_.end() ? u : it->second;
   }
 
-  // u in step `step` of the loop.
-  UOp InStep(UOp u, UOp step) {
+  // LOADs of the loop -> what stands for them.
+  using Loaded = absl::flat_hash_map<uint32_t, UOp>;
+
+  // u in step `step` of the loop, with what `loaded` has for its LOADs.
+  UOp InStep(UOp u, UOp step, const Loaded& loaded = {}) {
     const UOp range = lines_[loop_];
     absl::flat_hash_map<uint32_t, UOp> done;
     std::vector<UOp> srcs;
     for (UOp n : ir::Toposort(ctx_, u)) {
       srcs.clear();
       for (UOp s : n.srcs()) srcs.push_back(done.at(s.id()));
+      const auto it = loaded.find(n.id());
       done[n.id()] = n == range                      ? step
+                     : it != loaded.end()            ? it->second
                      : n.Is({Op::PARAM, Op::BUFFER}) ? n
                                                      : rules::WithIndexSources(ctx_, n, srcs);
     }
@@ -157,6 +201,29 @@ class Pipeliner {
       LineAll(ctx_.Make(Op::ASYNC_COPY, Dtype::Void, {target, source}));
     }
   }
+  // Loads what the copies of a step need; 0 where there is no such step.
+  Loaded Fetch(UOp step) {
+    const UOp size = lines_[loop_].src(0);
+    const bool is_step = step.Is(Op::CONST) && size.Is(Op::CONST);  // the loop has a first step
+    const UOp gate = is_step ? UOp() : Lt(ctx_, step, size);
+    Loaded out;
+    for (UOp store : copies_) {
+      for (UOp u : ir::Toposort(ctx_, store.src(1))) {
+        if (!u.Is(Op::LOAD) || out.contains(u.id())) continue;
+        const UOp from = u.src(0);
+        const UOp own = GateOf(from) ? InStep(GateOf(from), step) : UOp();
+        const UOp source = ir::Index(ctx_, from.src(0), InStep(from.src(1), step),
+                                     MaybeAnd(ctx_, own, gate), from.arg().AsInt());
+        out[u.id()] = LineAll(ctx_.WithSources(u, std::span<const UOp>(&source, 1)));
+      }
+    }
+    return out;
+  }
+  // Stores what is computed from it. Behind the last step nothing reads it.
+  void Deposit(UOp step, const Loaded& loaded) {
+    for (UOp store : copies_) LineAll(InStep(store, step, loaded));
+  }
+
   UOp OfPart(UOp part, const Array& array) {
     return rules::IndexProduct(ctx_, part, ctx_.Idx(array.elements));
   }
@@ -172,7 +239,7 @@ class Pipeliner {
 
   void Rewrite(size_t i) {
     const UOp u = lines_[i];
-    if (const auto it = arrays_.find(u.id()); it != arrays_.end()) {
+    if (const auto it = arrays_.find(u.id()); own_ && it != arrays_.end()) {
       it->second.made =
           ir::Buffer(ctx_, u.slot(), u.dtype(),
                      ir::ShapeArg(ctx_, ir::Dims{it->second.elements * parts_}), u.addrspace());
@@ -184,6 +251,14 @@ class Pipeliner {
       return;
     }
     if (u.Is({Op::GROUP, Op::AFTER})) return RewriteList(u);
+    if (i == loop_ && !own_) {
+      Deposit(ctx_.Idx(0), Fetch(ctx_.Idx(0)));
+      Line(u);
+      next_ = LineAll(rules::IndexSum(ctx_, u, ctx_.Idx(1)));
+      fetched_ = Fetch(next_);
+      return;
+    }
+    if (i == end_ && !own_) Deposit(next_, fetched_);
     if (i == loop_) {
       // The parts may still be in use, where the loop runs again.
       if (nested_.at(loop_)) Mark(Op::BARRIER);
@@ -206,7 +281,7 @@ class Pipeliner {
     std::vector<UOp> srcs;
     for (UOp s : u.srcs()) srcs.push_back(New(s));
     UOp made = u.Is({Op::PARAM, Op::BUFFER}) ? u : ctx_.WithSources(u, srcs);
-    if (u.Is(Op::INDEX)) {
+    if (u.Is(Op::INDEX) && own_) {
       const auto it = arrays_.find(ir::MaybeBaseOf(u.src(0)).id());
       if (it != arrays_.end()) {
         if (!it->second.part) return;  // of a copy
@@ -253,8 +328,12 @@ class Pipeliner {
   ir::UOpContext& ctx_;
   const UOp linear_;
   const std::span<const UOp> lines_;
-  const int64_t parts_;
+  const bool own_;           // see Pipeline
+  const int64_t parts_;      // of an array
   size_t loop_ = 0;          // the line of its RANGE
+  size_t end_ = 0;           // the line of its END; unless own_
+  UOp next_;                 // the step after this one, and
+  Loaded fetched_;           // what its copies need; unless own_
   std::vector<UOp> copies_;  // STOREs
   absl::flat_hash_map<uint32_t, Array> arrays_;
   absl::flat_hash_map<size_t, bool> nested_;  // loops with copies -> they are in another loop
@@ -265,8 +344,8 @@ class Pipeliner {
 
 }  // namespace
 
-UOp Pipeline(ir::UOpContext& ctx, UOp linear, int64_t parts) {
-  return Pipeliner(ctx, linear, parts).Run();
+UOp Pipeline(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own) {
+  return Pipeliner(ctx, linear, parts, own).Run();
 }
 
 }  // namespace uopd::codegen

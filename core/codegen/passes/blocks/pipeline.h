@@ -12,15 +12,27 @@
 // The arrays have n parts, which the steps take in turns. One barrier for each step is enough: who passes it has
 // finished the step before, whose part the new copies replace.
 //
-// Only copies of 16 bytes at multiples of 16 bytes, of what no line of the kernel stores, are made this way. Other
-// arrays are filled as before.
+// Such copies are of 16 bytes at multiples of 16 bytes, of what no line of the kernel stores. Other arrays are filled as
+// before.
+//
+// A target without copies that run on their own keeps the next step in registers instead:
+//
+//   copy for step 0
+//   for each step
+//     load what the copies of step + 1 need
+//     compute
+//     barrier; store what is computed from it to the array; barrier
+//
+// The loads are under way while the threads compute. The array has one part. What is stored may be computed from
+// several loads, of any width.
 #pragma once
 #include "core/ir/context.h"
 
 namespace uopd::codegen {
 
 // `linear` with a pipeline of `parts` parts, before its indices are lowered (linearise.h). The same if no loop copies
-// that way. REQUIRES: parts >= 2.
-ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, int64_t parts);
+// that way. `own`: the target has copies that run on their own (Target::async_copies). The barriers of the other way are
+// left to AddBarriers. REQUIRES: parts >= 2; parts == 2 unless `own`.
+ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, int64_t parts, bool own);
 
 }  // namespace uopd::codegen

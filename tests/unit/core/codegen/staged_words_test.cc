@@ -218,8 +218,48 @@ TEST(PipelineTest, NeedsABlockOfWhatIsPacked) {
   EXPECT_EQ(Lowered(ctx, {}, target, opts).status().code(), absl::StatusCode::kInvalidArgument);
   Target none = target;
   none.async_copies = false;
-  opts.back() = pipeline;
+  opts.back() = {OptKind::kPipeline, 2, 3};
   EXPECT_EQ(Lowered(ctx, {}, none, opts).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Without such copies the loads of the next step come before the products of this one.
+TEST(PipelineTest, RegistersHoldTheNextStep) {
+  for (const int64_t k : {64, 90, 200}) {
+    for (const bool transposed : {false, true}) {
+      UOpContext ctx;
+      const int64_t m = 72, n = 40;
+      const UOp kernel = tests::WideningMatmulKernel(ctx, m, n, k, transposed, transposed,
+                                                     Dtype::BF16, Dtype::BF16, Dtype::F32);
+      tests::CheckOptions check;
+      check.target = TargetWith(AmdMatrixInstructions("gfx90a")[0]);
+      check.target.warp_lanes = 64;
+      check.target.matrix_loads = check.target.async_copies = false;
+      check.tolerance = 2e-6;
+      std::vector<Opt> opts = PackedTiles();
+      opts.push_back({OptKind::kPipeline, 2, 2});
+      check.options.opts = &opts;
+      const auto lowered = codegen::Lower(ctx, kernel, check.target, check.options);
+      ASSERT_TRUE(lowered.ok()) << lowered.status();
+      // Loads from memory, products and stores to shared arrays; each line is a loop: in front of the steps, the steps,
+      // and the products of a step.
+      std::string order;
+      for (UOp u : lowered->linear.srcs()) {
+        char c = 0;
+        if (u.Is(Op::RANGE)) order += "\n";
+        if (u.Is(Op::LOAD) && ir::MaybeBaseOf(u.src(0).src(0)).Is(Op::PARAM)) c = 'l';
+        if (u.Is(Op::MMA)) c = 'w';
+        if (u.Is(Op::STORE) && ir::IsShared(ir::MaybeBaseOf(u.src(0).src(0)))) c = 's';
+        if (c != 0 && (order.empty() || order.back() != c)) order += c;
+      }
+      // A load whose lanes have gates of their own is done in its step.
+      EXPECT_EQ(order, k == 90 ? "ls\nls\nws" : "ls\nl\nws") << k;
+      const tests::Memory memory = {tests::SampleBuffer(Dtype::F32, m * n, 1, true),
+                                    tests::SampleBuffer(Dtype::BF16, m * k, 2, true),
+                                    tests::SampleBuffer(Dtype::BF16, k * n, 3, true)};
+      EXPECT_EQ(tests::CheckKernel(ctx, kernel, memory, check).substr(0, 400), "")
+          << k << (transposed ? " transposed" : "");
+    }
+  }
 }
 
 }  // namespace

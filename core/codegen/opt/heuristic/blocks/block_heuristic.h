@@ -43,6 +43,7 @@ class BlockHeuristic : KernelFacts {
   std::optional<Product> MaybeProduct() const;
   bool AddTile(const Product& p);
   bool AddPacks(const Product& p);
+  void AddPipeline(const Product& p);
   // In choose_warp_tile.cc. Whether the product got a tile of a matrix instruction.
   bool AddWarpTile(const Product& p);
   // In choose_raster.cc. `m` and `n` are the axes of the tiles, `tile_m` and `tile_n` their sizes.

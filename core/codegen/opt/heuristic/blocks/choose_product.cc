@@ -14,11 +14,12 @@
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kCopiedSteps = 16;  // of the sum that are copied at a time
-constexpr double kLeastSize = 32;     // of both axes of the result, and of the sum
-constexpr double kSharedBytes = 128;  // that a processor loads from shared memory in a cycle
-constexpr double kMemoryBytes = 16;   // that it gets from memory, about
-constexpr double kUnitLanes = 128;    // multiply-adds of a processor in a cycle
+constexpr int64_t kCopiedSteps = 16;   // of the sum that are copied at a time
+constexpr int64_t kPipelineParts = 4;  // of the shared arrays, at most
+constexpr double kLeastSize = 32;      // of both axes of the result, and of the sum
+constexpr double kSharedBytes = 128;   // that a processor loads from shared memory in a cycle
+constexpr double kMemoryBytes = 16;    // that it gets from memory, about
+constexpr double kUnitLanes = 128;     // multiply-adds of a processor in a cycle
 
 struct BlockTile {
   int64_t threads_m, threads_n, rows, columns;  // rows and columns of one thread
@@ -91,6 +92,18 @@ bool BlockHeuristic::AddPacks(const Product& p) {
   return true;
 }
 
+// Two blocks of a processor shall have room for their arrays.
+void BlockHeuristic::AddPipeline(const Product& p) {
+  if (!target_.async_copies) {
+    Add(OptKind::kPipeline, p.k, 2);
+    return;
+  }
+  const int64_t bytes = plan_.SharedBytes();
+  for (int64_t parts = kPipelineParts; parts > 1; --parts) {
+    if (bytes * parts <= target_.shared_bytes / 2 && Add(OptKind::kPipeline, p.k, parts)) return;
+  }
+}
+
 bool BlockHeuristic::AddTile(const Product& p) {
   std::vector<std::pair<double, const BlockTile*>> tiles;  // of equal cost the larger one first
   for (const BlockTile& t : kBlockTiles) {
@@ -115,6 +128,7 @@ bool BlockHeuristic::AddTile(const Product& p) {
     fits = fits && (unrolled == 1 || Add(OptKind::kUnroll, p.k, unrolled)) &&
            Add(OptKind::kBlock, p.k, std::max<int64_t>(1, steps / unrolled)) && AddPacks(p);
     if (!fits) continue;
+    AddPipeline(p);
     ChooseRaster(p.m, p.n, static_cast<double>(t.rows * t.threads_m),
                  static_cast<double>(t.columns * t.threads_n));
     return true;

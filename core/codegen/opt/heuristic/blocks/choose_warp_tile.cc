@@ -12,7 +12,6 @@ namespace uopd::codegen {
 namespace {
 
 constexpr int64_t kCopied = 32;        // steps of the sum that are copied at a time
-constexpr int64_t kPipelineParts = 4;  // of the shared arrays, at most
 constexpr double kTensorLanes = 1024;  // multiply-adds of 16 bits of a processor in a cycle
 constexpr double kLoadCycles = 0.016;  // to load an element from shared memory, in words
 constexpr double kGlobalBytes = 16;    // that a processor gets from memory in a cycle, about
@@ -65,11 +64,7 @@ bool BlockHeuristic::AddWarpTile(const Product& p) {
         add(OptKind::kUnroll, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
         Add(OptKind::kBlock, p.k, 1) && AddPacks(p);
     if (!fits) continue;
-    // Two blocks of a processor shall have room for their arrays.
-    for (int64_t parts = kPipelineParts; target_.async_copies && parts > 1; --parts) {
-      if (plan_.SharedBytes() * parts > target_.shared_bytes / 2) continue;
-      if (Add(OptKind::kPipeline, p.k, parts)) break;
-    }
+    AddPipeline(p);
     ChooseRaster(m, n, static_cast<double>(shape->warps_m * shape->rows * instruction.m),
                  static_cast<double>(shape->warps_n * shape->columns * instruction.n));
     return true;
