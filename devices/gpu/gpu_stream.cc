@@ -116,7 +116,11 @@ StreamQueue::Work WorkOf(std::shared_ptr<Pending> pending) {
   return {.submit = [pending](StreamHandle stream) { return pending->Submit(stream); },
           .land = [pending] { return pending->Land(); },
           .reads_host = host,
-          .writes_host = host};
+          .writes_host = host,
+          .abandon =
+              [pending] {
+                if (pending->word != nullptr) pending->word->Abandon();
+              }};
 }
 
 }  // namespace
@@ -140,7 +144,8 @@ absl::Status GpuStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, si
                             context->api().CopyIn(to, from, piece.size(), stream));
                       },
                   .reads_host = true,
-                  .writes_host = IsHosts(dst)});
+                  .writes_host = IsHosts(dst),
+                  .staged = src.size() > kPiece});
   }
   return absl::OkStatus();
 }
@@ -167,7 +172,8 @@ absl::Status GpuStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std:
                         return absl::OkStatus();
                       },
                   .reads_host = IsHosts(src),
-                  .writes_host = true});
+                  .writes_host = true,
+                  .staged = dst.size() > kPiece});
   }
   return absl::OkStatus();
 }
