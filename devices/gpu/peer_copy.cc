@@ -66,7 +66,11 @@ void QueueDirect(const CopyEnd& from, const CopyEnd& to, size_t bytes) {
                                                     : api.CopyPeer(x, context->handle(), y,
                                                                    other->handle(), bytes, stream));
            },
-       .abandon = [release] { release->Now(); }});
+       .abandon =
+           [release, target = to.buffer] {
+             release->Now();
+             static_cast<GpuBuffer&>(*target).GiveUp();
+           }});
   from.queue.PushWait({done, 1});
 }
 
@@ -98,7 +102,11 @@ bool QueueStaged(const CopyEnd& from, const CopyEnd& to, size_t bytes, MemoryPoo
                          return context->Check(
                              context->api().CopyIn(address, pinned->block.data, n, stream));
                        },
-                   .abandon = [release] { release->Now(); }});
+                   .abandon =
+                       [release, target = to.buffer] {
+                         release->Now();
+                         static_cast<GpuBuffer&>(*target).GiveUp();
+                       }});
   }
   return true;
 }

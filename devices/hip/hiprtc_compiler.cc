@@ -14,8 +14,7 @@ namespace {
 constexpr std::string_view kProcessorField = ";arch=";
 
 absl::Status HiprtcFails(const HiprtcApi& api, int result, const char* call) {
-  return absl::InternalError(
-      absl::StrCat(call, " fails: ", api.hiprtcGetErrorString(result), "."));
+  return absl::InternalError(absl::StrCat(call, " fails: ", api.hiprtcGetErrorString(result), "."));
 }
 
 }  // namespace
@@ -54,8 +53,7 @@ absl::StatusOr<std::shared_ptr<const HiprtcCompiler>> HiprtcCompiler::OfToolchai
     const HiprtcApi& api, const std::string& toolchain) {
   const size_t at = toolchain.find(kProcessorField), end = toolchain.find(';', at + 1);
   if (at == std::string::npos || end == std::string::npos) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("No hiprtc has the toolchain ", toolchain, "."));
+    return absl::InvalidArgumentError(absl::StrCat("No hiprtc has the toolchain ", toolchain, "."));
   }
   const size_t begin = at + kProcessorField.size();
   UOPD_ASSIGN(auto compiler, Create(api, toolchain.substr(begin, end - begin)));

@@ -178,8 +178,7 @@ class GpuBench {
         LeftOut(Cat("gpu.", name), "the kernels ended before the copies");
       } else {
         const double rate = static_cast<double>(host.size()) / alone / 1e9;
-        options_.report(
-            {Cat("gpu.", name), "GB/s", rate * Percentile(ratios, 0.5), "alone", rate});
+        options_.report({Cat("gpu.", name), "GB/s", rate * Percentile(ratios, 0.5), "alone", rate});
       }
       return absl::OkStatus();
     };

@@ -96,7 +96,12 @@ TEST_P(CudaWaitInVainTest, TheOtherDeviceGoesOn) {
   ASSERT_TRUE(other_->CopyOut(*ahead, 0, bytes).ok());
   ASSERT_TRUE(other_->Synchronize().ok());
   EXPECT_EQ(value, 0x06060607);
-  // The chip may still write the memory of what was given up, so nobody gets it.
+  // The chip may still write the memory of what was given up. So nothing may use it, and nobody gets it.
+  EXPECT_CODE(other_->Fill(*to, 0, 4, std::byte{1}), kUnavailable);
+  EXPECT_CODE(other_->CopyIn(never, *to, 0), kUnavailable);
+  EXPECT_CODE(other_->CopyOut(*to, 0, never), kUnavailable);
+  EXPECT_CODE(Launch(*other_, *adder_, *to), kUnavailable);
+  EXPECT_CODE(third->Fill(*kept, 0, 4, std::byte{1}), kUnavailable);
   to = nullptr;
   EXPECT_GE(second_->memory().used_bytes, kLostBytes);
   for (int i = 0; i < 3; ++i) {

@@ -92,8 +92,8 @@ TEST(HiprtcCompilerTest, AnErrorShowsTheLogAndTheText) {
   const auto compiler = HiprtcCompiler::Create(api, "gfx942").value();
   const absl::Status wrong = compiler->Compile("an error of mine").status();
   EXPECT_RTC_CODE(wrong, kInternal);
-  EXPECT_THAT(StatusText(wrong), AllOf(HasSubstr("hiprtc"), HasSubstr("unknown word"),
-                                       HasSubstr("an error of mine")));
+  EXPECT_THAT(StatusText(wrong),
+              AllOf(HasSubstr("hiprtc"), HasSubstr("unknown word"), HasSubstr("an error of mine")));
   fake_hiprtc.log = "";
   EXPECT_THAT(StatusText(compiler->Compile("an error").status()),
               HasSubstr("HIPRTC_ERROR_OF_MINE"));
@@ -117,9 +117,8 @@ TEST(HiprtcCompilerTest, IsFoundByItsToolchain) {
   EXPECT_EQ(again->toolchain(), toolchain);
   ASSERT_TRUE(again->Compile("k nothing 4").ok());
   EXPECT_THAT(fake_hiprtc.options, StartsWith("--offload-arch=gfx1100 "));
-  EXPECT_RTC_CODE(
-      HiprtcCompiler::OfToolchain(api, "hiprtc-5.7" + toolchain.substr(10)).status(),
-      kFailedPrecondition);
+  EXPECT_RTC_CODE(HiprtcCompiler::OfToolchain(api, "hiprtc-5.7" + toolchain.substr(10)).status(),
+                  kFailedPrecondition);
   EXPECT_RTC_CODE(HiprtcCompiler::OfToolchain(api, "hiprtc-6.2").status(), kInvalidArgument);
   // A worker has no library here, and says so by its name.
   setenv("UOPD_HIPRTC", "libuopd_no_hiprtc.so", 1);
@@ -183,8 +182,8 @@ TEST_F(HiprtcDeviceTest, WithNeitherTheErrorNamesBoth) {
   options.hiprtc = true;
   const absl::Status missing = HipDevice::Open(options).status();
   EXPECT_RTC_CODE(missing, kUnavailable);
-  EXPECT_THAT(StatusText(missing), AllOf(HasSubstr("device.hip_rtc"),
-                                         HasSubstr("libuopd_no_hiprtc.so")));
+  EXPECT_THAT(StatusText(missing),
+              AllOf(HasSubstr("device.hip_rtc"), HasSubstr("libuopd_no_hiprtc.so")));
   unsetenv("UOPD_HIPRTC");
 }
 
