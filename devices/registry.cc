@@ -83,20 +83,23 @@ absl::StatusOr<std::shared_ptr<Device>> AbsentCuda(int index, const std::string&
   return cuda::OpenCompileOnly(CudaOptionsOf(index, options), chip);
 }
 
-absl::StatusOr<std::shared_ptr<Device>> OpenHip(int index, const RegistryOptions& options) {
+hip::HipOptions HipOptionsOf(int index, const RegistryOptions& options) {
   hip::HipOptions hip;
   hip.index = index;
   hip.memory_limit_bytes = options.memory_limit_bytes;
   hip.poison = options.poison;
   hip.graphs = options.hip_graphs;
-  return hip::HipDevice::Open(hip);
+  hip.hiprtc = options.hip_rtc;
+  return hip;
+}
+
+absl::StatusOr<std::shared_ptr<Device>> OpenHip(int index, const RegistryOptions& options) {
+  return hip::HipDevice::Open(HipOptionsOf(index, options));
 }
 
 absl::StatusOr<std::shared_ptr<Device>> AbsentHip(int index, const std::string& chip,
-                                                  const RegistryOptions&) {
-  hip::HipOptions hip;
-  hip.index = index;
-  return hip::OpenCompileOnly(hip, chip);
+                                                  const RegistryOptions& options) {
+  return hip::OpenCompileOnly(HipOptionsOf(index, options), chip);
 }
 
 // The drivers: one line for each. `count` says how many devices "all" stands for; null: none.

@@ -56,6 +56,7 @@ struct RegistryOptions {
   bool cuda_ptx = false;    // CUDA devices take PTX, even if libnvrtc is there
   bool cuda_graphs = true;  // CUDA devices replay recorded sequences as graphs
   bool hip_graphs = false;  // and AMD devices
+  bool hip_rtc = false;     // AMD devices take HIP C++, through libhiprtc
   // The time after a failure to open, or after a loss, before the device is tried again.
   std::chrono::milliseconds retry{10'000};
   // The function that opens a device. Null: the driver of that name opens it.

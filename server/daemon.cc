@@ -64,6 +64,7 @@ absl::StatusOr<std::unique_ptr<devices::Registry>> OpenDevices(const Config& con
   options.cuda_ptx = config.device_cuda_ptx();
   options.cuda_graphs = config.device_cuda_graphs();
   options.hip_graphs = config.device_hip_graphs();
+  options.hip_rtc = config.device_hip_rtc();
   options.force_async_us = static_cast<int>(config.device_force_async_us());
   options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
   return devices::Registry::Create(std::move(options));

@@ -74,6 +74,7 @@ int Replay(const std::string& file, const Config& config) {
   options.cuda_ptx = config.device_cuda_ptx();
   options.cuda_graphs = config.device_cuda_graphs();
   options.hip_graphs = config.device_hip_graphs();
+  options.hip_rtc = config.device_hip_rtc();
   options.memory_limit_bytes = static_cast<size_t>(config.limits_total_bytes());
   auto registry = devices::Registry::Create(options);
   if (!registry.ok()) return CannotTell(file, StatusText(registry.status()));

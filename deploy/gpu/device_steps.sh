@@ -143,7 +143,9 @@ benches() {
   if [ ! -x "$bin/uopd-gpu-perf" ]; then skip "there is no uopd-gpu-perf"; fi
   if [ -n "$short" ]; then scale=0.05; fi
   within 200 "${launch[@]}" "$bin/uopd-gpu-perf" gpu --device "$(full_name "$1")" --scale $scale | tee "$work/benches"
-  note "$(grep -c . "$work/benches") figures"
+  local part
+  part=$(awk '/gpu\.overlap\.copy_in/ { for (i = 1; i < NF; ++i) if ($i == "ratio") { print $(i + 1); exit } }' "$work/benches")
+  note "$(grep -c . "$work/benches") figures; uploads while computing: ${part:-?} of their own rate (target 0.8)"
 }
 
 driver_tests() { run_tests 60 devices_cuda_test; }

@@ -73,6 +73,17 @@ amd_driver() {
   note "$library"
 }
 
+# Where uopd's own compiler for AMD finds no linker.
+hiprtc() {
+  local name path=${UOPD_HIPRTC:-}
+  for name in libhiprtc.so.7 libhiprtc.so.6 libhiprtc.so.5 libhiprtc.so; do
+    if [ -z "$path" ]; then path=$(find_library "$name"); fi
+  done
+  if [ -z "$path" ]; then skip "no libhiprtc: AMD devices need ld.lld"; fi
+  if [ ! -r "$path" ]; then skip "UOPD_HIPRTC names $path, which cannot be read"; fi
+  note "$path"
+}
+
 opencl_drivers() {
   local library file names=()
   library=$(find_library libOpenCL.so.1)

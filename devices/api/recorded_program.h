@@ -40,6 +40,8 @@ class RecordedProgram {
   // For each buffer of a replay: the least size in bytes for which every offset is inside the
   // buffer.
   const std::vector<size_t>& least_bytes() const { return least_bytes_; }
+  // A replay that asks for the times of its kernels costs more than one that does not.
+  virtual bool times_cost_more() const { return false; }
 
  private:
   const std::shared_ptr<Device> device_;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "devices/cuda/ptxc/pipe_io.h"
 
 extern char** environ;
 
@@ -22,23 +23,8 @@ constexpr uint64_t kMostBytes = 256 << 20;  // of an answer
 
 // A stream of Unix, since a write to one whose reader has ended needs no signal.
 bool SendAll(int fd, const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
-    if (n < 0 && errno != EINTR) return false;
-    if (n > 0) at += n, bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool ReceiveAll(int fd, void* data, size_t bytes) {
-  char* at = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = read(fd, at, bytes);
-    if (n == 0 || (n < 0 && errno != EINTR)) return false;
-    if (n > 0) at += n, bytes -= static_cast<size_t>(n);
-  }
-  return true;
+  return WriteFully(data, bytes,
+                    [fd](const char* at, size_t n) { return send(fd, at, n, MSG_NOSIGNAL); });
 }
 
 }  // namespace
@@ -86,12 +72,12 @@ void PtxcServer::End() {
 bool PtxcServer::Exchange(std::string_view text, Answer& answer) {
   uint64_t bytes = text.size();
   if (!SendAll(to_.get(), &bytes, sizeof bytes) || !SendAll(to_.get(), text.data(), text.size()) ||
-      !ReceiveAll(from_.get(), &answer.status, sizeof answer.status) ||
-      !ReceiveAll(from_.get(), &bytes, sizeof bytes) || bytes > kMostBytes) {
+      !ReadFully(from_.get(), &answer.status, sizeof answer.status) ||
+      !ReadFully(from_.get(), &bytes, sizeof bytes) || bytes > kMostBytes) {
     return false;
   }
   answer.bytes.resize(bytes);
-  return ReceiveAll(from_.get(), answer.bytes.data(), bytes);
+  return ReadFully(from_.get(), answer.bytes.data(), bytes);
 }
 
 absl::StatusOr<PtxcServer::Answer> PtxcServer::Compile(std::string_view text) {

@@ -43,6 +43,10 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   // Only the first reason counts. REQUIRES: `why` is UNAVAILABLE.
   void Lose(absl::Status why) UOPD_EXCLUDES(mu_);
 
+  // Waits on this chip for events of other devices that are in flight now. Those may hold back all that is behind them.
+  int waits_elsewhere() const { return waits_elsewhere_.load(std::memory_order_relaxed); }
+  void AddWaitElsewhere(int n) { waits_elsewhere_.fetch_add(n, std::memory_order_relaxed); }
+
   ContextHandle handle() const { return handle_; }
   // Whether copies go directly from the memory of `source`, another context of this driver. The first call
   // asks the driver. REQUIRES: Enter().
@@ -75,6 +79,7 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   const std::string name_;
   ContextHandle handle_ = nullptr;  // constant after Retain
   std::atomic<bool> lost_ = false;
+  std::atomic<int> waits_elsewhere_ = 0;
   Mutex peers_mu_;  // locked before mu_
   std::vector<std::pair<std::weak_ptr<GpuContext>, bool>> peers_ UOPD_GUARDED_BY(peers_mu_);
   mutable Mutex mu_;

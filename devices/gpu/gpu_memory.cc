@@ -6,6 +6,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "devices/api/device.h"
+
 namespace uopd::devices::gpu {
 namespace {
 
@@ -37,6 +40,13 @@ class ChipMemory final : public RawMemory {
 };
 
 }  // namespace
+
+absl::Status GpuBuffer::CheckUsable() const {
+  if (!given_up_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("A buffer of ", device().info().name,
+                                             " cannot be used any more: work that waits for a lost "
+                                             "device may still write it."));
+}
 
 void* PinnedMemory::Allocate(size_t bytes) {
   if (!context_->Enter()) return nullptr;

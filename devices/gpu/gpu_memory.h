@@ -8,6 +8,7 @@
 // The device owns the heap; a buffer keeps its device open, and so the heap too. Thread-safe.
 // RESOURCE_EXHAUSTED: above the limit, or no memory left. UNAVAILABLE: the device is lost.
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <memory>
 
@@ -28,10 +29,16 @@ class GpuBuffer : public Buffer {
 
   GpuPointer address() const { return address_; }  // as kernels use it
 
+  // Work that was given up while the chip still had it may write the memory at any time. No later work may use it: the
+  // owner drops it, and it is free once the chip is done. Thread-safe.
+  void GiveUp() { given_up_.store(true, std::memory_order_relaxed); }
+  absl::Status CheckUsable() const;
+
  private:
   MemoryPool& pool_;  // owned by the device, which Buffer keeps open
   const MemoryPool::Block block_;
   const GpuPointer address_;
+  std::atomic<bool> given_up_ = false;
 };
 
 // Host memory of whole pages that the chip can address. Thread-safe.

@@ -24,6 +24,9 @@ class GpuRecordedProgram final : public RecordedProgram,
       : RecordedProgram(std::move(device), buffers, std::move(launches)),
         context_(std::move(context)) {}
   ~GpuRecordedProgram() override;
+  bool times_cost_more() const override {
+    return true;
+  }  // the kernels are then launched one by one
 
   // REQUIRES: context->Enter().
   absl::Status Launch(StreamHandle stream, std::span<const GpuPointer> buffers,

@@ -20,6 +20,12 @@ GpuPointer AddressAt(const Buffer& buffer, size_t offset) {
   return static_cast<const GpuBuffer&>(buffer).address() + offset;
 }
 
+absl::Status CheckUsable(const Buffer& buffer) {
+  return static_cast<const GpuBuffer&>(buffer).CheckUsable();
+}
+
+void GiveUp(Buffer& buffer) { static_cast<GpuBuffer&>(buffer).GiveUp(); }
+
 bool IsHosts(const Buffer& buffer) { return buffer.kind() == MemoryKind::kHostVisible; }
 
 // A piece of pinned memory, or none if there is none left. Keeps the device, which owns the pool.
@@ -116,12 +122,18 @@ StreamQueue::Work WorkOf(std::shared_ptr<Pending> pending) {
   return {.submit = [pending](StreamHandle stream) { return pending->Submit(stream); },
           .land = [pending] { return pending->Land(); },
           .reads_host = host,
-          .writes_host = host};
+          .writes_host = host,
+          .abandon =
+              [pending] {
+                if (pending->word != nullptr) pending->word->Abandon();
+                for (const auto& owner : pending->owners) GiveUp(*owner);
+              }};
 }
 
 }  // namespace
 
 absl::Status GpuStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, size_t dst_offset) {
+  UOPD_TRY(CheckUsable(dst));
   for (size_t at = 0; at < src.size(); at += kPiece) {
     const auto piece = src.subspan(at, std::min(kPiece, src.size() - at));
     auto owner = dst.shared_from_this();
@@ -140,12 +152,15 @@ absl::Status GpuStream::DoCopyIn(std::span<const std::byte> src, Buffer& dst, si
                             context->api().CopyIn(to, from, piece.size(), stream));
                       },
                   .reads_host = true,
-                  .writes_host = IsHosts(dst)});
+                  .writes_host = IsHosts(dst),
+                  .staged = src.size() > kPiece,
+                  .abandon = [owner] { GiveUp(*owner); }});
   }
   return absl::OkStatus();
 }
 
 absl::Status GpuStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std::byte> dst) {
+  UOPD_TRY(CheckUsable(src));
   for (size_t at = 0; at < dst.size(); at += kPiece) {
     const auto piece = dst.subspan(at, std::min(kPiece, dst.size() - at));
     auto owner = src.shared_from_this();
@@ -167,13 +182,16 @@ absl::Status GpuStream::DoCopyOut(Buffer& src, size_t src_offset, std::span<std:
                         return absl::OkStatus();
                       },
                   .reads_host = IsHosts(src),
-                  .writes_host = true});
+                  .writes_host = true,
+                  .staged = dst.size() > kPiece});
   }
   return absl::OkStatus();
 }
 
 absl::Status GpuStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size_t dst_offset,
                                size_t bytes) {
+  UOPD_TRY(CheckUsable(src));
+  UOPD_TRY(CheckUsable(dst));
   queue_->Push({.submit =
                     [context = context_, from = src.shared_from_this(), src_offset,
                      to = dst.shared_from_this(), dst_offset, bytes](StreamHandle stream) {
@@ -181,13 +199,16 @@ absl::Status GpuStream::DoCopy(Buffer& src, size_t src_offset, Buffer& dst, size
                           AddressAt(*to, dst_offset), AddressAt(*from, src_offset), bytes, stream));
                     },
                 .reads_host = IsHosts(src) || IsHosts(dst),
-                .writes_host = IsHosts(dst)});
+                .writes_host = IsHosts(dst),
+                .abandon = [to = dst.shared_from_this()] { GiveUp(*to); }});
   return absl::OkStatus();
 }
 
 absl::Status GpuStream::DoCopyFrom(Stream& source, Buffer& src, size_t src_offset, Buffer& dst,
                                    size_t dst_offset, size_t bytes) {
+  UOPD_TRY(CheckUsable(dst));
   auto* other = dynamic_cast<GpuStream*>(&source);
+  if (other != nullptr) UOPD_TRY(CheckUsable(src));
   const bool direct = other != nullptr && &other->context_->driver() == &context_->driver() &&
                       !IsHosts(src) && !IsHosts(dst);
   if (direct && QueuePeerCopy({*other->queue_, other->context_, src.shared_from_this(), src_offset},
@@ -199,6 +220,7 @@ absl::Status GpuStream::DoCopyFrom(Stream& source, Buffer& src, size_t src_offse
 }
 
 absl::Status GpuStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::byte value) {
+  UOPD_TRY(CheckUsable(dst));
   queue_->Push({.submit =
                     [context = context_, to = dst.shared_from_this(), offset, bytes,
                      value](StreamHandle stream) {
@@ -207,7 +229,8 @@ absl::Status GpuStream::DoFill(Buffer& dst, size_t offset, size_t bytes, std::by
                                                                 bytes, stream));
                     },
                 .reads_host = IsHosts(dst),
-                .writes_host = IsHosts(dst)});
+                .writes_host = IsHosts(dst),
+                .abandon = [to = dst.shared_from_this()] { GiveUp(*to); }});
   return absl::OkStatus();
 }
 
@@ -220,6 +243,7 @@ absl::Status GpuStream::DoLaunch(Executable& executable, const LaunchShape& shap
   launch->executable = std::static_pointer_cast<GpuExecutable>(executable.shared_from_this());
   launch->shape = shape;
   for (const BufferArg& arg : buffers) {
+    UOPD_TRY(CheckUsable(*arg.buffer));
     launch->owners.push_back(arg.buffer->shared_from_this());
     launch->buffers.push_back(AddressAt(*arg.buffer, arg.offset));
   }
@@ -242,6 +266,7 @@ absl::Status GpuStream::DoReplay(const RecordedProgram& program, std::span<Buffe
   auto replay = std::make_shared<PendingReplay>();
   replay->program = graph->shared_from_this();
   for (Buffer* buffer : buffers) {
+    UOPD_TRY(CheckUsable(*buffer));
     replay->owners.push_back(buffer->shared_from_this());
     replay->buffers.push_back(AddressAt(*buffer, 0));
   }

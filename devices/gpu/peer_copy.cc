@@ -23,9 +23,11 @@ class Release {
  public:
   Release(std::shared_ptr<GpuSemaphore> semaphore, uint64_t value)
       : semaphore_(std::move(semaphore)), value_(value) {}
-  ~Release() { semaphore_->Signal(value_); }
+  ~Release() { Now(); }
   Release(const Release&) = delete;
   Release& operator=(const Release&) = delete;
+  // Also for work that its stream has given up: its result is lost, whatever it reads.
+  void Now() { semaphore_->Signal(value_); }
 
  private:
   const std::shared_ptr<GpuSemaphore> semaphore_;
@@ -54,15 +56,21 @@ void QueueDirect(const CopyEnd& from, const CopyEnd& to, size_t bytes) {
        done = std::make_shared<GpuSemaphore>(driver);
   from.queue.PushRecord({ready, 1});
   to.queue.PushWait({ready, 1});
+  auto release = std::make_shared<Release>(done, 1);
   to.queue.Push(
-      {.submit = [context = to.context, other = from.context, source = from.buffer,
-                  target = to.buffer, x = EndAddress(to, 0), y = EndAddress(from, 0), bytes,
-                  release = std::make_shared<Release>(done, 1)](StreamHandle stream) {
-        const GpuApi& api = context->api();
-        return context->Check(context == other ? api.Copy(x, y, bytes, stream)
-                                               : api.CopyPeer(x, context->handle(), y,
-                                                              other->handle(), bytes, stream));
-      }});
+      {.submit =
+           [context = to.context, other = from.context, source = from.buffer, target = to.buffer,
+            x = EndAddress(to, 0), y = EndAddress(from, 0), bytes, release](StreamHandle stream) {
+             const GpuApi& api = context->api();
+             return context->Check(context == other ? api.Copy(x, y, bytes, stream)
+                                                    : api.CopyPeer(x, context->handle(), y,
+                                                                   other->handle(), bytes, stream));
+           },
+       .abandon =
+           [release, target = to.buffer] {
+             release->Now();
+             static_cast<GpuBuffer&>(*target).GiveUp();
+           }});
   from.queue.PushWait({done, 1});
 }
 
@@ -87,11 +95,18 @@ bool QueueStaged(const CopyEnd& from, const CopyEnd& to, size_t bytes, MemoryPoo
     }});
     from.queue.PushRecord({filled, turn});
     to.queue.PushWait({filled, turn});
-    to.queue.Push(
-        {.submit = [context = to.context, pinned, target = to.buffer, address = EndAddress(to, at),
-                    n, release = std::make_shared<Release>(empty, turn)](StreamHandle stream) {
-          return context->Check(context->api().CopyIn(address, pinned->block.data, n, stream));
-        }});
+    auto release = std::make_shared<Release>(empty, turn);
+    to.queue.Push({.submit =
+                       [context = to.context, pinned, target = to.buffer,
+                        address = EndAddress(to, at), n, release](StreamHandle stream) {
+                         return context->Check(
+                             context->api().CopyIn(address, pinned->block.data, n, stream));
+                       },
+                   .abandon =
+                       [release, target = to.buffer] {
+                         release->Now();
+                         static_cast<GpuBuffer&>(*target).GiveUp();
+                       }});
   }
   return true;
 }

@@ -11,6 +11,8 @@ namespace uopd::devices::gpu {
 namespace {
 
 constexpr std::chrono::milliseconds kLookEvery(1);
+// What a launch gets that may wait for another device: time for the loss of that device to travel here.
+constexpr std::chrono::seconds kForLossElsewhere(1);
 constexpr size_t kBlockBytes = 4096;
 // Each word has a cache line of its own: the chip reads it over the bus.
 constexpr size_t kWordBytes = 64;
@@ -79,9 +81,18 @@ absl::StatusOr<StopWords::Word> StopWords::TakeWord() {
   return word;
 }
 
-void StopWords::Release(Entry* entry) {
+void StopWords::Abandon(Entry* entry, bool& abandoned) {
+  MutexLock lock(mu_);
+  if (std::exchange(abandoned, true)) return;
+  ++entry->abandoned;
+  // The word without a flag is that of other sessions too.
+  if (entry->flag != nullptr) entry->word.host->store(1, std::memory_order_relaxed);
+}
+
+void StopWords::Release(Entry* entry, bool abandoned) {
   std::shared_ptr<const StopFlag> dropped;  // after the lock is released
   MutexLock lock(mu_);
+  if (abandoned) --entry->abandoned;
   if (--entry->leases > 0) return;
   by_flag_.erase(entry->flag.get());
   idle_.push_back(entry->word);
@@ -105,16 +116,18 @@ void StopWords::Look(Clock::time_point now) {
   for (Entry& entry : entries_) {
     if (entry.flag != nullptr && entry.flag->stopped()) {
       entry.word.host->store(1, std::memory_order_relaxed);
-    } else {
+    } else if (entry.leases > entry.abandoned) {
       all_stopped = false;
     }
   }
+  Clock::duration most = grace_;
+  if (context_->waits_elsewhere() > 0) most += kForLossElsewhere;
   for (Entry& entry : entries_) {
-    if (!all_stopped) {
+    if (!all_stopped || entry.leases == entry.abandoned) {
       entry.stopped_at = {};
     } else if (entry.stopped_at == Clock::time_point{}) {
       entry.stopped_at = now;
-    } else if (now - entry.stopped_at > grace_) {
+    } else if (now - entry.stopped_at > most) {
       context_->Lose(absl::UnavailableError(absl::StrCat("The device ", context_->name(),
                                                          " is lost: a kernel does not stop within ",
                                                          grace_.count(), " ms.")));

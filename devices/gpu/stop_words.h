@@ -6,7 +6,8 @@
 // every millisecond while there is a launch. The same thread is the watchdog: when all launches in
 // flight are stopped, and one of them has been for `grace`, its kernel does not poll, and the
 // context is declared lost. Launches that are not stopped hold this back, since a stopped kernel
-// may wait behind them.
+// may wait behind them. A launch may also wait on the chip for another device, whose own watchdog decides first; so
+// while there are such waits, the time is longer.
 //
 // Owned by the device and by the leases. Thread-safe.
 #pragma once
@@ -41,16 +42,20 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
    public:
     Lease(std::shared_ptr<StopWords> words, Entry* entry)
         : words_(std::move(words)), entry_(entry) {}
-    ~Lease() { words_->Release(entry_); }
+    ~Lease() { words_->Release(entry_, abandoned_); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
     GpuPointer address() const { return address_; }
+    // The host does not wait for the launch any more: the kernel shall end as soon as it begins, and the watchdog
+    // leaves it out. At most once.
+    void Abandon() const { words_->Abandon(entry_, abandoned_); }
 
    private:
     friend class StopWords;
     const std::shared_ptr<StopWords> words_;
     Entry* const entry_;
     GpuPointer address_ = 0;
+    mutable bool abandoned_ = false;
   };
   // Null: a word that stays 0. RESOURCE_EXHAUSTED: no pinned memory left.
   absl::StatusOr<std::shared_ptr<const Lease>> Take(std::shared_ptr<const StopFlag> maybe_flag)
@@ -65,10 +70,12 @@ class StopWords : public std::enable_shared_from_this<StopWords> {
     std::shared_ptr<const StopFlag> flag;  // null: launches that nothing stops
     Word word;
     int leases = 0;
+    int abandoned = 0;               // of the leases
     Clock::time_point stopped_at{};  // when the watchdog began to wait for it
   };
 
-  void Release(Entry* entry) UOPD_EXCLUDES(mu_);
+  void Release(Entry* entry, bool abandoned) UOPD_EXCLUDES(mu_);
+  void Abandon(Entry* entry, bool& abandoned) UOPD_EXCLUDES(mu_);
   absl::StatusOr<Word> TakeWord() UOPD_REQUIRES(mu_);
   void Watch() UOPD_EXCLUDES(mu_);
   void Look(Clock::time_point now) UOPD_REQUIRES(mu_);

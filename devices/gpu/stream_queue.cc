@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "devices/api/host/queue_threads.h"
 #include "devices/gpu/gpu_semaphore.h"
@@ -17,13 +19,33 @@ using Clock = std::chrono::steady_clock;
 // The pause before the next question: an eighth of the time waited so far, so that asking costs
 // little and the answer is at most that much late.
 void PauseAfter(Clock::duration waited) {
-  constexpr std::chrono::microseconds kSpin(20), kLongest(500);
+  constexpr std::chrono::microseconds kSpin(20), kLongest(500), kLongestOfHanging(10'000);
+  constexpr std::chrono::seconds kHanging(10);
   if (waited < kSpin) {
     std::this_thread::yield();
   } else {
-    std::this_thread::sleep_for(std::min<Clock::duration>(waited / 8, kLongest));
+    std::this_thread::sleep_for(
+        std::min<Clock::duration>(waited / 8, waited < kHanging ? kLongest : kLongestOfHanging));
   }
 }
+
+// How long work behind a failed semaphore may stay on the chip before the host gives it up. A chip that still works passes the
+// wait at once: the event comes before the failure.
+constexpr std::chrono::milliseconds kPatience(100);
+
+// A wait on the chip for another device, while it lasts.
+class WaitElsewhere {
+ public:
+  explicit WaitElsewhere(std::shared_ptr<GpuContext> context) : context_(std::move(context)) {
+    context_->AddWaitElsewhere(1);
+  }
+  ~WaitElsewhere() { context_->AddWaitElsewhere(-1); }
+  WaitElsewhere(const WaitElsewhere&) = delete;
+  WaitElsewhere& operator=(const WaitElsewhere&) = delete;
+
+ private:
+  const std::shared_ptr<GpuContext> context_;
+};
 
 }  // namespace
 
@@ -33,7 +55,10 @@ absl::StatusOr<std::shared_ptr<StreamQueue>> StreamQueue::Create(
   return std::shared_ptr<StreamQueue>(new StreamQueue(std::move(context), native));
 }
 
-StreamQueue::~StreamQueue() { context_->DestroyStream(native_); }
+StreamQueue::~StreamQueue() {
+  MutexLock lock(mu_);
+  if (native_ != nullptr) context_->DestroyStream(native_);
+}
 
 void StreamQueue::Push(Work work) { Append({.kind = Item::kWork, .work = std::move(work)}); }
 
@@ -78,6 +103,7 @@ void StreamQueue::Submit() {
           value = item.point.value;
         } else {
           if (item.writes_host) ++host_writes_;
+          if (item.staged) ++staged_;
           flight_.push_back(std::move(item));
         }
       }
@@ -97,11 +123,19 @@ void StreamQueue::Submit() {
 absl::Status StreamQueue::SubmitOne(Item& item) {
   if (item.kind == Item::kDrop) return absl::OkStatus();
   if (!context_->Enter()) return context_->status();
+  if (native_ == nullptr) {
+    UOPD_ASSIGN(native_, context_->NewStream());
+  }
   switch (item.kind) {
     case Item::kWork:
       item.submitted = true;  // also part of it
       item.writes_host = item.work.writes_host;
-      return item.work.submit(native_);
+      item.staged = item.work.staged;
+      UOPD_TRY(item.work.submit(native_));
+      if (item.staged) {
+        UOPD_ASSIGN(item.event, GpuEvent::Record(context_, native_, false));
+      }
+      return absl::OkStatus();
     case Item::kRecord: {
       UOPD_ASSIGN(item.event, GpuEvent::Record(context_, native_, false));
       item.submitted = true;
@@ -115,14 +149,31 @@ absl::Status StreamQueue::SubmitOne(Item& item) {
       if (own == nullptr) return absl::OkStatus();
       const GpuSemaphore::Promised promised = own->PromiseOf(item.point.value);
       if (promised.event == nullptr || promised.event->context().lost()) return absl::OkStatus();
+      UOPD_TRY(MarkEnd());  // what is ahead lands also if the wait does not end
       item.submitted = true;
       item.writes_host = promised.writes_host;
+      if (&promised.event->context() != context_.get()) {
+        item.object = std::make_shared<WaitElsewhere>(context_);
+      }
       return context_->Check(context_->api().StreamWaitEvent(native_, promised.event->handle(), 0));
     }
     case Item::kDrop:
       break;
   }
   return absl::OkStatus();
+}
+
+absl::Status StreamQueue::MarkEnd() {
+  const auto last = std::find_if(flight_.rbegin(), flight_.rend(),
+                                 [](const Item& i) { return i.submitted || i.event != nullptr; });
+  if (last == flight_.rend() || last->event != nullptr) return absl::OkStatus();
+  UOPD_ASSIGN(flight_.back().event, GpuEvent::Record(context_, native_, false));
+  return absl::OkStatus();
+}
+
+void StreamQueue::Uncount(bool writes_host, bool staged) {
+  if (writes_host) --host_writes_;
+  if (staged) --staged_;
 }
 
 void StreamQueue::Unblock(const absl::Status& reached) {
@@ -139,7 +190,7 @@ void StreamQueue::Unblock(const absl::Status& reached) {
 void StreamQueue::Unhold(const absl::Status& reached, bool writes_host) {
   MutexLock lock(mu_);
   held_ = false;
-  if (writes_host) --host_writes_;
+  Uncount(writes_host, false);
   if (status_.ok()) status_ = reached;
   if (submit_status_.ok()) submit_status_ = reached;
   changed_.notify_all();
@@ -154,20 +205,30 @@ void StreamQueue::NeedThread() {
 
 void StreamQueue::Run() {
   Clock::time_point since = Clock::now();
+  std::optional<Clock::time_point> in_vain_since;
   for (;;) {
     Submit();
     Land();
-    bool wait = false;
+    bool wait = false, in_vain = false;
     {
       MutexLock lock(mu_);
       if (!held_ && !flight_.empty()) {
         wait = !Collect();
+        in_vain = wait && WaitsInVain();
       } else if ((held_ || landed_.empty()) && Stuck()) {
         has_thread_ = false;
         return;
       }
     }
     const Clock::time_point now = Clock::now();
+    if (!in_vain) {
+      in_vain_since.reset();
+    } else if (!in_vain_since) {
+      in_vain_since = now;
+    } else if (now - *in_vain_since > kPatience) {
+      GiveUp();
+      wait = false;
+    }
     if (wait) {
       PauseAfter(now - since);
     } else {
@@ -207,6 +268,39 @@ bool StreamQueue::Collect() {
   return !landed_.empty();
 }
 
+bool StreamQueue::WaitsInVain() const {
+  const Item& first = flight_.front();
+  return first.kind == Item::kWait && first.submitted && !first.point.semaphore->failure().ok();
+}
+
+void StreamQueue::GiveUp() {
+  std::vector<std::function<void()>> abandons;
+  std::shared_ptr<StreamQueue> keeper;
+  {
+    MutexLock lock(mu_);
+    const absl::Status why = flight_.front().point.semaphore->failure();
+    keeper.reset(new StreamQueue(context_, std::exchange(native_, nullptr)));
+    if (submit_status_.ok()) submit_status_ = why;
+    MutexLock keepers(keeper->mu_);
+    for (Item& item : std::exchange(flight_, {})) {
+      landed_.push_back({.kind = item.kind == Item::kRecord ? Item::kRecord : Item::kWork,
+                         .point = {},
+                         .failure = why,
+                         .writes_host = item.writes_host,
+                         .staged = item.staged});
+      if (item.kind == Item::kRecord) landed_.back().point = std::move(item.point);
+      if (item.kind == Item::kWait) item.object = nullptr;
+      if (item.work.abandon != nullptr) abandons.push_back(std::move(item.work.abandon));
+      item.kind = Item::kDrop;
+      item.writes_host = item.staged = false;
+      keeper->flight_.push_back(std::move(item));
+    }
+  }
+  for (const auto& abandon : abandons) abandon();
+  MutexLock lock(keeper->mu_);
+  keeper->NeedThread();
+}
+
 void StreamQueue::Land() {
   for (;;) {
     Item item;
@@ -232,17 +326,17 @@ void StreamQueue::Land() {
       landing_ = false;
       if (reached) {
         held_ = false;
-        if (writes_host) --host_writes_;
+        Uncount(writes_host, false);
       }
       changed_.notify_all();
       continue;
     }
     const absl::Status status = LandOne(item, before);
-    const bool writes_host = item.writes_host;
+    const bool writes_host = item.writes_host, staged = item.staged;
     item = {};  // drops references to buffers before another thread can see the queue empty
     MutexLock lock(mu_);
     landing_ = false;
-    if (writes_host) --host_writes_;
+    Uncount(writes_host, staged);
     if (status_.ok()) status_ = status;
     if (submit_status_.ok()) submit_status_ = status;
     changed_.notify_all();

@@ -29,6 +29,7 @@ constexpr Target kTargets[] = {
     {"memory.", 0, ".geometric_mean"},
     {"memory.transpose", 0.7},
     {"memory.", 0.9},
+    {"gpu.overlap.copy_in", 0.8},
     {"gather.1M", 0.9},
     {"sort.1M", 1.0},
     {"models.resnet50.b1.bf16", 1.0},

@@ -18,6 +18,8 @@
 #include <iostream>
 #include <string>
 
+#include "devices/cuda/ptxc/pipe_io.h"
+
 // The calls of libnvptxcompiler_static that are used. Results: 0 is success.
 extern "C" {
 struct nvPTXCompiler;
@@ -81,24 +83,11 @@ Result Compile(const std::string& text, const std::string& arch) {
   return out;
 }
 
-bool Write(int fd, const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = write(fd, at, bytes);
-    if (n < 0 && errno != EINTR) return false;
-    if (n > 0) at += n, bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
+using uopd::devices::cuda::ReadFully;
 
-bool Read(int fd, void* data, size_t bytes) {
-  char* at = static_cast<char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = read(fd, at, bytes);
-    if (n == 0 || (n < 0 && errno != EINTR)) return false;
-    if (n > 0) at += n, bytes -= static_cast<size_t>(n);
-  }
-  return true;
+bool Write(int fd, const void* data, size_t bytes) {
+  return uopd::devices::cuda::WriteFully(
+      data, bytes, [fd](const char* at, size_t n) { return write(fd, at, n); });
 }
 
 // What the child writes to `pipe`. Ends both processes when nobody wants it any more.
@@ -147,9 +136,9 @@ int Serve(const std::string& arch) {
   // Any text sets the compiler up, also a wrong one.
   static_cast<void>(
       Compile(".version 8.0\n.target " + arch + "\n.address_size 64\n.entry k() { ret; }\n", arch));
-  for (uint64_t bytes = 0; Read(STDIN_FILENO, &bytes, sizeof bytes);) {
+  for (uint64_t bytes = 0; ReadFully(STDIN_FILENO, &bytes, sizeof bytes);) {
     std::string text(bytes, '\0');
-    if (!Read(STDIN_FILENO, text.data(), bytes)) return 1;
+    if (!ReadFully(STDIN_FILENO, text.data(), bytes)) return 1;
     const Result result = CompileInChild(text, arch);
     const uint64_t size = result.bytes.size();
     if (!Write(STDOUT_FILENO, &result.status, sizeof result.status) ||

@@ -68,6 +68,7 @@ struct RecordedSteps {
   // For each buffer of a replay: the reference that Binding resolves to it. The offsets are
   // recorded.
   std::vector<schedule::BufferRef> buffers;
+  mutable std::atomic<uint32_t> replays{0};
 };
 
 // Recorded by the first run of a program for later runs. Thread-safe.

@@ -18,7 +18,7 @@ namespace {
 void Count(const Program& program, std::span<const int64_t> durations_ns, int log_level) {
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];
-    if (step.kernel == nullptr) continue;
+    if (step.kernel == nullptr || durations_ns[i] == kNotMeasured) continue;
     const auto ns = static_cast<double>(std::max<int64_t>(durations_ns[i], 1));
     step.device->kernel_duration().Observe(ns * 1e-9);
     if (log_level < 2) continue;
@@ -83,9 +83,10 @@ class Run : public std::enable_shared_from_this<Run> {
     UOPD_TRY(std::move(filled));
     control_.emplace(in_.watch, in_.request, in_.limits.terms, program.may_be_long);
     durations_ns_.resize(program.steps.size(), 0);
+    const bool measured = in_.request.maybe_report != nullptr || in_.limits.log_level >= 2;
     absl::Status status =
         QueueSteps(program, *binding_, in_.call.variables, *streams_, *control_,
-                   std::span(durations_ns_.data(), durations_ns_.size()), &begun_);
+                   std::span(durations_ns_.data(), durations_ns_.size()), measured, &begun_);
     if (status.ok()) status = binding_->FreeTemporaries(*streams_);
     steps_end_ns_ = NowNs();
     return status;

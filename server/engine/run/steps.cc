@@ -82,7 +82,8 @@ absl::StatusOr<std::shared_ptr<const RecordedSteps>> RecordSteps(const Program& 
 }
 
 absl::Status ReplaySteps(const Program& program, const Binding& binding, Streams& streams,
-                         RunControl& control, std::span<int64_t> durations_ns) {
+                         RunControl& control, std::span<int64_t> durations_ns, bool measured) {
+  constexpr uint32_t kMeasuredEvery = 64;
   auto steps = program.recording.Get();
   if (steps == nullptr) {
     UOPD_ASSIGN(steps, RecordSteps(program));
@@ -92,6 +93,11 @@ absl::Status ReplaySteps(const Program& program, const Binding& binding, Streams
   for (const schedule::BufferRef& ref : steps->buffers) {
     buffers.push_back(binding.Resolve(ref).buffer);
   }
+  const uint32_t replay = steps->replays.fetch_add(1, std::memory_order_relaxed);
+  if (steps->program->times_cost_more() && !measured && replay % kMeasuredEvery != 0) {
+    std::ranges::fill(durations_ns, kNotMeasured);
+    durations_ns = {};
+  }
   return streams.Of(program.devices[0])
       .Replay(*steps->program, buffers, durations_ns, control.stop());
 }
@@ -100,12 +106,12 @@ absl::Status ReplaySteps(const Program& program, const Binding& binding, Streams
 
 absl::Status QueueSteps(const Program& program, const Binding& binding,
                         std::span<const int64_t> values, Streams& streams, RunControl& control,
-                        std::span<int64_t> durations_ns, size_t* begun) {
+                        std::span<int64_t> durations_ns, bool measured, size_t* begun) {
   if (!RunsInline(program) && HasOneSequence(program)) {
     if (program.may_be_long) UOPD_TRY(control.Check());
     control.Launching();
     *begun = program.steps.size();
-    return ReplaySteps(program, binding, streams, control, durations_ns);
+    return ReplaySteps(program, binding, streams, control, durations_ns, measured);
   }
   for (size_t i = 0; i < program.steps.size(); ++i) {
     const Step& step = program.steps[i];

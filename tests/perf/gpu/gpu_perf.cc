@@ -39,6 +39,7 @@ class GpuBench {
     for (const GpuWork& work : GpuWorks(options_.scale)) {
       UOPD_TRY(WithFrame(Operation(work), Cat("measuring ", work.name)));
     }
+    UOPD_TRY(WithFrame(Overlap(), "measuring copies beside kernels"));
     return WithFrame(SmallKernels(), "measuring small kernels");
   }
 
@@ -124,6 +125,65 @@ class GpuBench {
     }
     options_.report(m);
     return absl::OkStatus();
+  }
+
+  // The rates of copies in and out while kernels of another stream run, beside those of the stream alone.
+  absl::Status Overlap() {
+    if (device_->info().runs_inline) {
+      LeftOut("gpu.overlap", "the device works inside of the calls");
+      return absl::OkStatus();
+    }
+    const int64_t n = ScaledRows(2048, options_.scale);
+    UOPD_ASSIGN(const auto program,
+                Make([n](client::Client& c) { return c.Empty({n, n}).MatMul(c.Empty({n, n})); }));
+    std::vector<std::byte> host(options_.scale < 1 ? size_t{4} << 20 : size_t{256} << 20);
+    UOPD_ASSIGN(const auto buffer, device_->Allocate(host.size(), devices::MemoryKind::kDevice));
+    UOPD_ASSIGN(const auto copying, device_->NewStream());
+    UOPD_ASSIGN(const auto computing, device_->NewStream());
+    UOPD_ASSIGN(const auto computed, device_->NewSemaphore());
+    uint64_t last = 0;
+    const auto compute = [&](int times) -> absl::Status {
+      for (int i = 0; i < times; ++i) {
+        for (const Program::Step& step : program->steps()) {
+          UOPD_TRY(computing->Launch(*step.executable, worker::ShapeOf(step.kernel.launch, {}),
+                                     step.args, {}));
+        }
+      }
+      return computing->Record(computed, ++last);
+    };
+    UOPD_ASSIGN(const double kernel_seconds, SecondsOf([&](int times) -> absl::Status {
+                  UOPD_TRY(compute(times));
+                  return computing->Synchronize();
+                }));
+    const auto measure = [&](const char* name,
+                             const std::function<absl::Status()>& copy) -> absl::Status {
+      const auto synchronous = [&](int times) -> absl::Status {
+        for (int i = 0; i < times; ++i) UOPD_TRY(copy());
+        return copying->Synchronize();
+      };
+      UOPD_ASSIGN(const double alone, SecondsOf(synchronous));
+      // Kernels for longer than the copies may take. A sample in which they end first does not count.
+      std::vector<double> ratios;
+      for (int attempt = 0; attempt < 8 && ratios.size() < 3; ++attempt) {
+        const int copies = Times(alone);
+        const double wanted = 4 * alone * copies * (1 << std::min(attempt, 3));
+        UOPD_TRY(compute(std::clamp(static_cast<int>(wanted / kernel_seconds), 4, 20'000)));
+        const double start = NowSeconds();
+        UOPD_TRY(synchronous(copies));
+        const double each = (NowSeconds() - start) / copies;
+        if (computed->value() < last) ratios.push_back(alone / each);
+        UOPD_TRY(computing->Synchronize());
+      }
+      if (ratios.empty()) {
+        LeftOut(Cat("gpu.", name), "the kernels ended before the copies");
+      } else {
+        const double rate = static_cast<double>(host.size()) / alone / 1e9;
+        options_.report({Cat("gpu.", name), "GB/s", rate * Percentile(ratios, 0.5), "alone", rate});
+      }
+      return absl::OkStatus();
+    };
+    UOPD_TRY(measure("overlap.copy_in", [&] { return copying->CopyIn(host, *buffer, 0); }));
+    return measure("overlap.copy_out", [&] { return copying->CopyOut(*buffer, 0, host); });
   }
 
   // A sequence of kernels that do nearly nothing, replayed as one program.

@@ -230,13 +230,15 @@ template <class Use>
 void PushAccess(FakeCuda& fake, CuStream stream, CuPointer a, CuPointer b, size_t bytes, Use use)
     UOPD_REQUIRES(fake.mu) {
   const int device = Of(stream).device;
-  fake.Push(Of(stream), [&fake, device, a, b, bytes, use] {
-    MutexLock inner(fake.mu);
-    std::byte* x = fake.Resolve(device, a, bytes);
-    std::byte* y = b == 0 ? x : fake.Resolve(device, b, bytes);
-    if (x == nullptr || y == nullptr) return fake.Break(device, kIllegalAddress);
-    use(x, y);
-  });
+  fake.Push(Of(stream),
+            [&fake, device, a, b, bytes, use] {
+              MutexLock inner(fake.mu);
+              std::byte* x = fake.Resolve(device, a, bytes);
+              std::byte* y = b == 0 ? x : fake.Resolve(device, b, bytes);
+              if (x == nullptr || y == nullptr) return fake.Break(device, kIllegalAddress);
+              use(x, y);
+            },
+            {{a, bytes}, {b, b == 0 ? 0 : bytes}});
 }
 CuResult cuMemcpyHtoDAsync_v2(CuPointer to, const void* from, size_t bytes, CuStream stream) {
   ENTER()
@@ -290,13 +292,15 @@ CuResult cuMemcpyPeerAsync(CuPointer to, CuContext to_context, CuPointer from,
   const int target = DeviceOfContext(to_context), source = DeviceOfContext(from_context);
   if (Of(stream).device != target) return kInvalidValue;
   if (!fake.devices[static_cast<size_t>(target)].peers.contains(source)) return kInvalidValue;
-  fake.Push(Of(stream), [&fake, target, source, to, from, bytes] {
-    MutexLock inner(fake.mu);
-    std::byte* x = fake.Resolve(target, to, bytes);
-    const std::byte* y = fake.Resolve(source, from, bytes);
-    if (x == nullptr || y == nullptr) return fake.Break(target, kIllegalAddress);
-    std::memcpy(x, y, bytes);
-  });
+  fake.Push(Of(stream),
+            [&fake, target, source, to, from, bytes] {
+              MutexLock inner(fake.mu);
+              std::byte* x = fake.Resolve(target, to, bytes);
+              const std::byte* y = fake.Resolve(source, from, bytes);
+              if (x == nullptr || y == nullptr) return fake.Break(target, kIllegalAddress);
+              std::memcpy(x, y, bytes);
+            },
+            {{to, bytes}, {from, bytes}});
   return kSuccess;
 }
 CuResult cuMemsetD8Async(CuPointer to, unsigned char value, size_t bytes, CuStream stream) {
@@ -430,8 +434,13 @@ CuResult cuFuncSetAttribute(CuFunction function, CuFunctionAttribute attribute, 
 }
 void PushLaunch(FakeCuda& fake, CuStream stream, FakeCuda::Launch launch) UOPD_REQUIRES(fake.mu) {
   const int device = Of(stream).device;
-  fake.Push(Of(stream),
-            [&fake, device, launch = std::move(launch)] { fake.Execute(device, launch); });
+  std::vector<FakeCuda::Range> uses;
+  for (const uint64_t argument : launch.arguments) {
+    if ((argument & FakeCuda::kDeviceMark) != 0) uses.push_back({argument, 4});
+  }
+  fake.Push(
+      Of(stream), [&fake, device, launch = std::move(launch)] { fake.Execute(device, launch); },
+      std::move(uses));
 }
 CuResult cuLaunchKernel(CuFunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                         unsigned by, unsigned bz, unsigned shared, CuStream stream,

@@ -2,6 +2,7 @@
 // The state of the fake driver, its streams and kernels. The driver's functions are in fake_calls.cc.
 #include "tests/support/cuda/fake_cuda.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -59,10 +60,29 @@ int FakeCuda::Calls(const std::string& call) {
   return calls[call];
 }
 
+bool FakeCuda::InUse(CuPointer address, size_t bytes) {
+  MutexLock lock(mu);
+  const auto overlaps = [&](const std::vector<Range>& uses) {
+    return std::ranges::any_of(uses, [&](const Range& r) {
+      return r.address < address + bytes && address < r.address + r.bytes;
+    });
+  };
+  return std::ranges::any_of(streams, [&](const auto& entry) {
+    const Stream& stream = *entry.second;
+    return overlaps(stream.busy_uses) ||
+           std::ranges::any_of(stream.queue, [&](const Queued& q) { return overlaps(q.uses); });
+  });
+}
+
 void FakeCuda::ReleaseHanging() {
   MutexLock lock(mu);
   release_hanging = true;
   changed.notify_all();
+}
+
+void FakeCuda::LetPass(bool pass) {
+  MutexLock lock(mu);
+  let_pass = pass;
 }
 
 std::map<std::string, int> FakeCuda::Live() {
@@ -120,8 +140,8 @@ bool FakeCuda::IsRegistered(const void* data, size_t bytes) {
   return Within(registered, -1, static_cast<std::byte*>(const_cast<void*>(data)), bytes);
 }
 
-void FakeCuda::Push(Stream& stream, std::function<void()> work) {
-  stream.queue.push_back(std::move(work));
+void FakeCuda::Push(Stream& stream, std::function<void()> work, std::vector<Range> uses) {
+  stream.queue.push_back({std::move(work), std::move(uses)});
   changed.notify_all();
 }
 
@@ -141,7 +161,8 @@ void FakeCuda::RunStream(Stream& stream) {
       MutexLock lock(mu);
       lock.Wait(changed, [&] { return stream.ending || !stream.queue.empty(); });
       if (stream.queue.empty()) return;
-      work = std::move(stream.queue.front());
+      work = std::move(stream.queue.front().work);
+      stream.busy_uses = std::move(stream.queue.front().uses);
       stream.queue.pop_front();
       stream.busy = true;
     }
@@ -149,6 +170,7 @@ void FakeCuda::RunStream(Stream& stream) {
     work = nullptr;
     MutexLock lock(mu);
     stream.busy = false;
+    stream.busy_uses.clear();
     changed.notify_all();
   }
 }
@@ -221,6 +243,7 @@ CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsign
 void FakeCuda::Execute(int device, const Launch& launch) {
   const auto& args = launch.arguments;
   if (launch.behaviour == "nothing") return;
+  if (launch.behaviour == "slow") return std::this_thread::sleep_for(std::chrono::milliseconds(1));
   if (launch.behaviour == "spin") {
     std::atomic<uint32_t>* word = nullptr;
     uint64_t resets = 0;
@@ -229,6 +252,7 @@ void FakeCuda::Execute(int device, const Launch& launch) {
       word = reinterpret_cast<std::atomic<uint32_t>*>(Resolve(device, args.back(), 4));
       resets = devices[static_cast<size_t>(device)].resets;
       if (word == nullptr) return Break(device, kIllegalAddress);
+      if (let_pass) return;
     }
     while (word->load() == 0) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -241,7 +265,7 @@ void FakeCuda::Execute(int device, const Launch& launch) {
   if (launch.behaviour == "hang") {
     const uint64_t resets = devices[static_cast<size_t>(device)].resets;
     lock.Wait(changed, [&]() UOPD_REQUIRES(mu) {
-      return release_hanging || devices[static_cast<size_t>(device)].resets != resets;
+      return release_hanging || let_pass || devices[static_cast<size_t>(device)].resets != resets;
     });
   } else if (launch.behaviour == "stray") {
     Break(device, kIllegalAddress);

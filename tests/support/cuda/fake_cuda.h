@@ -12,6 +12,7 @@
 //
 // Text of kernels ("PTX"): lines `ENTRY BEHAVIOUR N`, with N arguments of 8 bytes:
 //   nothing   writes nothing
+//   slow      writes nothing, and takes a millisecond
 //   adder     adds int b[0] += a[0] + variable; arguments a, b, variable, stop word
 //   spin      waits until the stop word (the last argument) is not 0
 //   hang      waits until ReleaseHanging, whatever the stop word says
@@ -62,7 +63,12 @@ class FakeCuda {
   // After `skip` more calls of `call`, the next `times` calls fail with `result`.
   void Fail(const std::string& call, CuResult result, int skip = 0, int times = 1);
   int Calls(const std::string& call);
+  // Work that was given to the driver and is not done yet may access [address, address + bytes). Of kernels: the memory
+  // that their arguments point at.
+  bool InUse(CuPointer address, size_t bytes);
   void ReleaseHanging();
+  // While it is set, kernels that would spin or hang end at once.
+  void LetPass(bool pass);
   // Objects that exist: "memory", "registered", "event", "stream", "module", "link", "graph",
   // "exec", "context".
   std::map<std::string, int> Live();
@@ -79,9 +85,18 @@ class FakeCuda {
     uint64_t recorded = 0, reached = 0;
     double milliseconds = 0;
   };
+  struct Range {
+    CuPointer address = 0;
+    size_t bytes = 0;
+  };
+  struct Queued {
+    std::function<void()> work;  // runs with mu_ free
+    std::vector<Range> uses;     // memory of the device
+  };
   struct Stream {
     int device = 0;
-    std::deque<std::function<void()>> queue;  // each runs with mu_ free
+    std::deque<Queued> queue;
+    std::vector<Range> busy_uses;
     bool busy = false, ending = false;
     std::thread thread;
   };
@@ -128,7 +143,8 @@ class FakeCuda {
   // The host's address of [address, address + bytes). Null: no such memory on the device.
   std::byte* Resolve(int device, CuPointer address, size_t bytes) UOPD_REQUIRES(mu);
   bool IsRegistered(const void* data, size_t bytes) UOPD_REQUIRES(mu);
-  void Push(Stream& stream, std::function<void()> work) UOPD_REQUIRES(mu);
+  void Push(Stream& stream, std::function<void()> work, std::vector<Range> uses = {})
+      UOPD_REQUIRES(mu);
   void Break(int device, CuResult result) UOPD_REQUIRES(mu);
   void Execute(int device, const Launch& launch) UOPD_EXCLUDES(mu);
   CuResult MakeLaunch(Kernel* kernel, const unsigned* grid, const unsigned* block, unsigned shared,
@@ -157,6 +173,7 @@ class FakeCuda {
   std::map<void*, std::unique_ptr<Exec>> execs UOPD_GUARDED_BY(mu);
   std::map<void*, std::unique_ptr<Link>> links UOPD_GUARDED_BY(mu);
   bool release_hanging UOPD_GUARDED_BY(mu) = false;
+  bool let_pass UOPD_GUARDED_BY(mu) = false;
 };
 
 // The fake that exists. The functions of the driver use it.

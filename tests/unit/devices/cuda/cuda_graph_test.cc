@@ -107,6 +107,46 @@ TEST_F(CudaGraphTest, StopsInTheMiddle) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   stop->Stop();
   EXPECT_CODE(stream_->Synchronize(), kCancelled);
+  EXPECT_EQ(fake_->Calls("cuGraphLaunch"), 1);
+}
+
+// Each replay has the stop word of its own flag, also when the flag before it was stopped.
+TEST_F(CudaGraphTest, EveryReplayHasItsOwnStopWord) {
+  Open();
+  auto program = Twice("spin");
+  auto one = Filled(std::byte{0}), sum = Filled(std::byte{0});
+  for (int replay = 0; replay < 3; ++replay) {
+    auto stop = std::make_shared<StopFlag>();
+    auto done = device_->NewSemaphore().value();
+    ASSERT_TRUE(Replay(*program, *one, *sum, stop).ok());
+    ASSERT_TRUE(stream_->Record(done, 1).ok());
+    EXPECT_CODE(done->Wait(1, std::chrono::steady_clock::now() + std::chrono::milliseconds(20)),
+                kDeadlineExceeded);
+    stop->Stop();
+    EXPECT_CODE(stream_->Synchronize(), kCancelled);
+  }
+  EXPECT_EQ(fake_->Calls("cuGraphLaunch"), 3);
+  EXPECT_TRUE(device_->status().ok());
+}
+
+TEST_F(CudaGraphTest, AGraphThatDoesNotStopLosesTheDevice) {
+  CudaOptions options = Options();
+  options.stop_grace = std::chrono::milliseconds(20);
+  Open(options);
+  {
+    auto program = Twice("hang");
+    auto one = Filled(std::byte{0}), sum = Filled(std::byte{0});
+    auto stop = std::make_shared<StopFlag>();
+    ASSERT_TRUE(Replay(*program, *one, *sum, stop).ok());
+    stop->Stop();
+    const absl::Status status = stream_->Synchronize();
+    EXPECT_CODE(status, kUnavailable);
+    EXPECT_THAT(StatusText(status), testing::HasSubstr("CUDA:0 is lost: a kernel does not stop"));
+    EXPECT_EQ(fake_->Calls("cuGraphLaunch"), 1);
+  }
+  fake_->ReleaseHanging();
+  stream_ = nullptr;
+  EXPECT_TRUE(test::Eventually([&] { return CudaDevice::Open(Options()).ok(); }));
 }
 
 }  // namespace

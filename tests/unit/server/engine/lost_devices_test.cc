@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 
 #include "core/base/text.h"
@@ -290,6 +291,115 @@ TEST_F(LostDevicesTest, AKernelThatDoesNotStopLosesTheDevice) {
   ExpectTheCpuWorks(4);
   fake_.ReleaseHanging();
   ExpectTheGpuComesBack(5);
+}
+
+// The first run of a program measures its kernels one by one; the later ones replay a graph.
+TEST_F(LostDevicesTest, AReplayedGraphIsStoppedAtTheLimit) {
+  Start("200ms");
+  MakeBuffers();
+  behaviour_ = "spin";
+  fake_.LetPass(true);
+  EXPECT_EQ(Run(a_, "CUDA", 2), absl::OkStatus());
+  EXPECT_EQ(Run(a_, "CUDA", 2), absl::OkStatus());
+  EXPECT_EQ(fake_.Calls("cuGraphLaunch"), 1);
+  fake_.LetPass(false);
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::Status told = Run(a_, "CUDA", 2);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_EQ(fake_.Calls("cuGraphLaunch"), 2);
+  EXPECT_TRUE(absl::IsResourceExhausted(told)) << told;
+  EXPECT_THAT(StatusText(told),
+              AllOf(HasSubstr("limits.run_ms (200 ms)"), HasSubstr("running kernel ")));
+  EXPECT_GE(took, std::chrono::milliseconds(200));
+  EXPECT_LT(took, std::chrono::milliseconds(1300));  // 300, and a busy machine
+  // The device and the other session have nothing of it.
+  EXPECT_EQ(engine_->DevicesNotReady(), "");
+  EXPECT_EQ(Read(b_, 7), absl::OkStatus());
+  fake_.LetPass(true);
+  EXPECT_EQ(Run(b_, "CUDA", 2, 7, 8), absl::OkStatus());
+  EXPECT_EQ(fake_.Calls("cuGraphLaunch"), 3);
+}
+
+TEST_F(LostDevicesTest, AReplayedGraphThatDoesNotStopLosesTheDevice) {
+  Start("200ms");
+  MakeBuffers();
+  behaviour_ = "hang";
+  fake_.LetPass(true);
+  EXPECT_EQ(Run(a_, "CUDA", 2), absl::OkStatus());
+  fake_.LetPass(false);
+  opens_ = false;
+  const auto begin = std::chrono::steady_clock::now();
+  auto hanging = Begin(a_, "CUDA", 2);
+  ASSERT_TRUE(test::Eventually([&] { return fake_.Calls("cuGraphLaunch") == 1; }));
+  ExpectTheCpuWorks(3);
+  ASSERT_EQ(hanging.wait_until(begin + std::chrono::milliseconds(1220)), std::future_status::ready);
+  const absl::Status told = hanging.get();
+  ExpectLost(told, "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+  EXPECT_THAT(StatusText(told),
+              AllOf(HasSubstr("limits.run_ms (200 ms)"), HasSubstr("running kernel ")));
+  ExpectLost(Read(b_, 7), "7, 8");
+  EXPECT_THAT(engine_->ReadyDevices(false),
+              ElementsAre(Pair("CUDA:0", false), Pair("CPU:0", true)));
+  EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 0);
+  ExpectTheCpuWorks(4);
+  fake_.ReleaseHanging();
+  ExpectTheGpuComesBack(5);
+}
+
+TEST_F(LostDevicesTest, CopiesOfASessionGoOnWhileAnotherOneComputes) {
+  MakeBuffers();
+  behaviour_ = "spin";
+  const int before = fake_.Calls("cuLaunchKernel");
+  auto computing = Begin(a_, "CUDA", 2);
+  ASSERT_TRUE(test::Eventually([&] { return fake_.Calls("cuLaunchKernel") > before; }));
+  const std::vector<float> values(kValues, 2.5f);
+  std::vector<float> got;
+  EXPECT_EQ(engine_->Write(*b_, 7, 0, {reinterpret_cast<const char*>(values.data()), kSize}),
+            absl::OkStatus());
+  EXPECT_EQ(Read(b_, 7, &got), absl::OkStatus());
+  EXPECT_EQ(got, values);
+  EXPECT_EQ(computing.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  fake_.ReleaseHanging();
+  EXPECT_EQ(computing.get(), absl::OkStatus());
+}
+
+TEST_F(LostDevicesTest, AnErrorOfACopyIsOfTheSessionThatCopies) {
+  MakeBuffers();
+  const std::string data(kSize, 'x');
+  std::vector<float> got;
+  fake_.Fail("cuMemcpyHtoDAsync_v2", devices::cuda::kOutOfMemory);
+  const absl::Status up = engine_->Write(*a_, 1, 0, data);
+  EXPECT_TRUE(absl::IsResourceExhausted(up)) << up;
+  fake_.Fail("cuMemcpyDtoHAsync_v2", devices::cuda::kOutOfMemory);
+  const absl::Status down = Read(a_, 2);
+  EXPECT_TRUE(absl::IsResourceExhausted(down)) << down;
+  // Nothing is lost, for nobody.
+  EXPECT_EQ(engine_->DevicesNotReady(), "");
+  EXPECT_EQ(engine_->Write(*b_, 7, 0, data), absl::OkStatus());
+  EXPECT_EQ(engine_->Write(*a_, 1, 0, data), absl::OkStatus());
+  EXPECT_EQ(Read(a_, 1, &got), absl::OkStatus());
+  EXPECT_EQ(std::memcmp(got.data(), data.data(), kSize), 0);
+}
+
+TEST_F(LostDevicesTest, ALossThatACopyFindsIsToldToEverySession) {
+  MakeBuffers();
+  auto& losses = metrics::DeviceLosses({"CUDA:0", "CUDA_ERROR_LAUNCH_TIMEOUT"});
+  const uint64_t lost_before = losses.value();
+  behaviour_ = "spin";
+  const int before = fake_.Calls("cuLaunchKernel");
+  auto computing = Begin(b_, "CUDA", 2, 7, 8);
+  ASSERT_TRUE(test::Eventually([&] { return fake_.Calls("cuLaunchKernel") > before; }));
+  opens_ = false;
+  fake_.Fail("cuMemcpyHtoDAsync_v2", devices::cuda::kLaunchTimeout);
+  ExpectLost(engine_->Write(*a_, 1, 0, std::string(kSize, 'x')),
+             "1, 2, 3, 4, 5, 6, 7, 8 and 2 more");
+  ASSERT_EQ(computing.wait_for(std::chrono::seconds(1)), std::future_status::ready);
+  ExpectLost(computing.get(), "7, 8");
+  EXPECT_EQ(losses.value(), lost_before + 1);
+  EXPECT_EQ(metrics::DeviceReady({"CUDA:0"}).value(), 0);
+  ExpectTheCpuWorks(3);
+  fake_.ReleaseHanging();
+  ExpectTheGpuComesBack(4);
 }
 
 TEST_F(LostDevicesTest, NoMemoryCostsOneSessionAnError) {
