@@ -26,6 +26,9 @@ constexpr double kBytesPerCycle = 16;       // that a processor gets from memory
 constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
 constexpr double kTensorLanes = 1024;       // the same by matrix instructions
 constexpr double kSides[] = {128, 64, 32};  // of the tiles of a product
+// The share of the time of one REDUCE that chunks must not exceed. The estimate is good for no finer difference, a
+// second kernel has to be compiled and loaded, and a kernel that uses the result then combines chunks besides its own work.
+constexpr double kWorthwhile = 0.8;
 // A padded axis costs gates; it is taken where no divisor comes as near to the best time.
 constexpr double kPaddingFactor = 1.25;
 
@@ -118,7 +121,8 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
   const int64_t most =
       std::min(kMostPerUnit * limits.units, sizes->terms / std::max<int64_t>(least, 1));
   // The outermost axis with the best divisor, so that a chunk is consecutive in memory.
-  double best = price.Of(1), best_padded = best;
+  const double whole = price.Of(1);
+  double best = whole * kWorthwhile, best_padded = best;
   std::optional<Cut> cut, padded;
   size_t longest = static_cast<size_t>(u.reduce_axes()[0]);
   for (int64_t a : u.reduce_axes()) {
@@ -138,6 +142,7 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
                         static_cast<double>(chunks) / static_cast<double>(dims[longest]);
     if (time < best_padded) best_padded = time, padded = Cut{longest, chunks, size};
   }
+  if (!cut) return padded;
   return best_padded * kPaddingFactor < best ? padded : cut;
 }
 
