@@ -21,7 +21,6 @@ constexpr int64_t kNeighbours = 32;         // results of a block that lie next 
 constexpr int64_t kLeastTerms = 1024;       // of a chunk
 constexpr int64_t kLeastSteps = 128;        // of a chunk of a product
 constexpr int64_t kMostPerUnit = 8;         // chunks
-constexpr int64_t kLeastSide = 32;          // of the matrices of a product
 constexpr double kBytesPerCycle = 16;       // that a processor gets from memory, about
 constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
 constexpr double kTensorLanes = 1024;       // the same by matrix instructions
@@ -63,29 +62,20 @@ struct Price {
   }
 };
 
-int64_t SizeOf(const Product& p, uint64_t axes) {
-  int64_t out = 1;
-  for (size_t a = 0; a < p.dims.size(); ++a) {
-    if ((axes >> a & 1) != 0) out *= p.dims[a];
-  }
-  return out;
-}
-
 // Fills in the part of a product, if u is one whose tiles blocks compute.
 void PriceProduct(ir::UOpContext& ctx, Accesses& accesses, UOp u, const KernelLimits& limits,
                   Price& out) {
   const auto p = ProductOf(ctx, accesses, u);
   if (!p) return;
-  const uint64_t results = ~p->reduced;
-  const int64_t m = SizeOf(*p, p->a.axes & ~p->b.axes & results),
-                n = SizeOf(*p, p->b.axes & ~p->a.axes & results), k = SizeOf(*p, p->reduced);
-  if (std::min({m, n, k}) < kLeastSide) return;
+  const MatrixSizes sizes = MatrixSizesOf(*p);
+  if (sizes.least() < kLeastTiledSide) return;
   const ir::Dtype a = p->a.base.dtype(), b = p->b.base.dtype();
   const bool tensor = ir::Bits(a) < 32 && limits.factors.Has(ir::NumberOf(a)) &&
                       limits.factors.Has(ir::NumberOf(b)) && p->mul.dtype() == u.dtype() &&
                       ir::Bits(u.dtype()) == 32;
   out.is_product = true;
-  out.m = static_cast<double>(m), out.n = static_cast<double>(n), out.k = static_cast<double>(k);
+  out.m = static_cast<double>(sizes.m), out.n = static_cast<double>(sizes.n);
+  out.k = static_cast<double>(sizes.k);
   out.batch = out.elements / out.m / out.n;
   out.bytes = static_cast<double>(std::max(ir::ByteSize(a), ir::ByteSize(b)));
   out.lanes = tensor ? kTensorLanes : kLanes;
