@@ -99,6 +99,8 @@ class Registry {
   // True when List would open nothing: every device is open, or failed to open a moment ago.
   bool Settled() const UOPD_EXCLUDES(mu_);
   size_t size() const { return names_.size(); }
+  // Whether the device of that name ("CUDA:0") is one of RegistryOptions::compile_only: nothing runs there.
+  bool CompilesOnly(const std::string& name) const { return absent_.contains(name); }
   // The configured devices, in the order of configuration: "CPU:0". Constant.
   std::vector<std::string> names() const;
 

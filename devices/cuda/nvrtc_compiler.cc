@@ -75,6 +75,8 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
                                       "--prec-div=true",
                                       "--prec-sqrt=true",
                                       "-default-device"};
+  // Fewer built-in declarations, none of which our texts use.
+  if (std::pair(major, minor) >= std::pair(12, 4)) options.emplace_back("--minimal");
   std::string toolchain = absl::StrCat(kToolchainPrefix, major, ".", minor, ";", kArchField, arch,
                                        ";", absl::StrJoin(options.begin() + 1, options.end(), ";"));
   return std::shared_ptr<const NvrtcCompiler>(

@@ -20,6 +20,7 @@ namespace uopd::devices::cuda {
 namespace {
 
 constexpr uint64_t kMostBytes = 256 << 20;  // of an answer
+constexpr uint32_t kSignalled = 128;  // status of a text that ends its program, less the signal
 
 // A stream of Unix, since a write to one whose reader has ended needs no signal.
 bool SendAll(int fd, const void* data, size_t bytes) {
@@ -59,14 +60,18 @@ absl::Status PtxcServer::Start() {
   return fails(error);
 }
 
-void PtxcServer::End() {
+int PtxcServer::End() {
   to_.Reset();
   from_.Reset();
-  if (pid_ < 0) return;
-  kill(pid_, SIGKILL);
-  while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  if (pid_ < 0) return 0;
+  kill(pid_, SIGKILL);  // changes nothing for a program that has ended
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
+  if (!WIFSIGNALED(status)) return 0;
+  const int signal = WTERMSIG(status);
+  return signal == SIGKILL || signal == SIGTERM ? 0 : signal;
 }
 
 bool PtxcServer::Exchange(std::string_view text, Answer& answer) {
@@ -90,8 +95,11 @@ absl::StatusOr<PtxcServer::Answer> PtxcServer::Compile(std::string_view text) {
     }
     Answer answer;
     if (Exchange(text, answer)) return answer;
-    End();
-    if (fresh) break;
+    const int signal = End();
+    if (!fresh) continue;
+    if (signal == 0) break;
+    return Answer{kSignalled + static_cast<uint32_t>(signal),
+                  absl::StrCat("It crashed with signal ", signal, ".")};
   }
   return absl::UnavailableError(absl::StrCat("The program ", program_, " ends without an answer."));
 }

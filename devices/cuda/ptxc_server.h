@@ -2,9 +2,12 @@
 // A running uopd-ptxc, which compiles one text after the other. It starts at the first text, and again after it has
 // ended. It ends with the object or with the process.
 //
-// Both directions are pipes. A text is its length in bytes (64 bits, as the machine stores them) and its bytes. The answer is a
-// status of 32 bits, 0 for success and 128 + N if signal N ended the compilation, and a cubin or a message in the form of a text.
-// Thread-safe; one text at a time.
+// Both directions are streams. A text is its length in bytes (64 bits, as the machine stores them) and its bytes. The answer is a
+// status of 32 bits, 0 for success, and a cubin or a message in the form of a text.
+//
+// A text that crashes the program is given to a new one, once: the crash may be the fault of what was compiled before. If it
+// crashes that one too, the text is to blame, and the answer has status 128 + N for signal N. A program that SIGKILL or
+// SIGTERM ends was ended from outside; no text is blamed for it. Thread-safe; one text at a time.
 #pragma once
 #include <sys/types.h>
 
@@ -31,12 +34,13 @@ class PtxcServer {
   PtxcServer(const PtxcServer&) = delete;
   PtxcServer& operator=(const PtxcServer&) = delete;
 
-  // UNAVAILABLE: the program does not start, or ends without an answer.
+  // UNAVAILABLE: the program does not start, ends without an answer, or is ended from outside.
   absl::StatusOr<Answer> Compile(std::string_view text) UOPD_EXCLUDES(mu_);
 
  private:
   absl::Status Start() UOPD_REQUIRES(mu_);
-  void End() UOPD_REQUIRES(mu_);
+  // Returns the signal that had ended the program before; 0: none, or one from outside.
+  int End() UOPD_REQUIRES(mu_);
   // False: the program has ended.
   bool Exchange(std::string_view text, Answer& answer) UOPD_REQUIRES(mu_);
 

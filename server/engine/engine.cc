@@ -254,7 +254,7 @@ std::vector<std::pair<std::string, bool>> Engine::ReadyDevices(bool reopen) {
   for (const std::string& name : devices_.names()) {
     const bool ready = std::ranges::none_of(
         missing, [&](const devices::DeviceEntry& entry) { return entry.name == name; });
-    out.emplace_back(name, ready);
+    out.emplace_back(name, ready && !devices_.CompilesOnly(name));
   }
   return out;
 }

@@ -99,8 +99,9 @@ class Engine {
   // A line for each device that is not ready: its name and why. Devices that nobody has asked for yet
   // are not opened to find out.
   std::string DevicesNotReady();
-  // Every configured device, and whether it is ready; one that nobody has asked for yet is. With `reopen`,
-  // those that are not are tried again, as soon as the registry allows it. That may take seconds.
+  // Every configured device, and whether it is ready to run something; one that nobody has asked for yet is, one of
+  // device.compile_only never is. With `reopen`, lost devices are tried again, as soon as the registry allows it. That
+  // may take seconds.
   std::vector<std::pair<std::string, bool>> ReadyDevices(bool reopen);
 
   SessionTable& sessions() { return sessions_; }

@@ -2,6 +2,7 @@
 #include "server/worker/worker_process.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -15,6 +16,10 @@
 
 namespace uopd::worker {
 namespace {
+
+// Freed memory that malloc keeps, and the size from which it maps every piece by itself. NVIDIA's compilers and LLVM take
+// some MiB for each kernel; with malloc's own limits those pages come from the system anew for each.
+constexpr int kHeapKeptBytes = 32 << 20, kHeapMappedBytes = 4 << 20;
 
 void LimitResources(const WorkerSetup& setup) {
   const rlimit no_core{0, 0};
@@ -158,6 +163,8 @@ absl::StatusOr<JobAnswer> DecodeAnswer(std::string_view bytes) {
 }
 
 int RunWorker(UniqueFd socket, const WorkerSetup& setup, std::span<const JobHandler> handlers) {
+  mallopt(M_TRIM_THRESHOLD, kHeapKeptBytes);
+  mallopt(M_MMAP_THRESHOLD, kHeapMappedBytes);
   LimitResources(setup);
   FrameChannel channel(std::move(socket));
   WorkerState state(setup);

@@ -65,7 +65,9 @@ class StandardServicesTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   // There is no OpenCL device 200.
-  DaemonProcess daemon_{folder_.path(), {"--device-list=CPU,NULL:200,CL:200"}};
+  DaemonProcess daemon_{
+      folder_.path(),
+      {"--device-list=CPU,NULL:200,CL:200,AMD:0", "--device-compile-only=AMD:0=gfx942"}};
 };
 
 TEST_F(StandardServicesTest, HealthSaysServing) {
@@ -91,11 +93,13 @@ TEST_F(StandardServicesTest, HealthHasAStatusOfEveryDevice) {
   const std::string serving = "\x08\x01", not_serving = "\x08\x02";
   for (const char* device : {"CPU:0", "NULL:200", "CL:200"}) EXPECT_EQ(check(device), serving);
   EXPECT_EQ(check("CUDA:0"), "");
+  EXPECT_EQ(check("AMD:0"), not_serving);  // it only compiles
   auto connection =
       client::Connection::Connect({.address = daemon_.listen()});  // opens all devices
   EXPECT_TRUE(connection.ok());
   EXPECT_TRUE(test::Eventually([&] { return check("CL:200") == not_serving; }));
   EXPECT_EQ(check("CPU:0"), serving);
+  EXPECT_EQ(check("AMD:0"), not_serving);
 }
 
 TEST_F(StandardServicesTest, ReflectionNamesTheServices) {

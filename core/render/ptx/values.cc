@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/ptx/values.h"
 
+#include "core/render/ptx/divide.h"
 #include "core/render/spelling.h"
 
 namespace uopd::render {
@@ -71,6 +72,10 @@ absl::Status PtxValues::Alu(UOp u) {
   if (SpellingOf(operand) == nullptr || SpellingOf(u.dtype()) == nullptr) return NoPtx(u);
   const std::string_view instruction = PtxInstruction(u.op(), operand);
   if (instruction.empty()) return NoPtx(u);
+  if (auto quotient = MaybePtxQuotient(text_, u)) {
+    text_.Set(u, {*std::move(quotient)});
+    return absl::OkStatus();
+  }
   text_.Define(u, [&](int64_t lane) { return AluLane(u, lane, instruction); });
   return absl::OkStatus();
 }
@@ -87,6 +92,12 @@ std::string PtxValues::AluLane(UOp u, int64_t lane, std::string_view instruction
     case Op::SHL:
     case Op::SHR:
       return Shifted(u, lane);
+    case Op::FDIV:
+      // The same number as div.rn gives, in shorter code.
+      if (u.src(0).Is(Op::CONST) && u.src(0).const_float() == 1)
+        return text_.New(PtxRegisterOf(d), Cat("rcp.rn.", PtxAluType(d)),
+                         text_.Register(u.src(1), lane));
+      break;
     case Op::TRUNC: {
       const std::string_view type = PtxAluType(d);
       return text_.New(PtxRegisterOf(d), Cat("cvt.rzi.", type, ".", type),

@@ -14,6 +14,7 @@
 #include "core/schedule/fusion/realise_costs.h"
 #include "core/schedule/fusion/sharing.h"
 #include "core/schedule/fusion/staging.h"
+#include "core/schedule/fusion/tiled_products.h"
 
 namespace uopd::schedule {
 namespace {
@@ -38,7 +39,8 @@ class Fuser {
         new_roots_(ctx, accesses, *options.constraints, f),
         sharing_(f, options),
         costs_(ctx, f, picked_, options),
-        staging_(ctx, f, picked_, options) {}
+        staging_(ctx, f, picked_, options),
+        tiled_products_(ctx, accesses, options, f) {}
 
   absl::Status Run() {
     f_.Restart();
@@ -196,7 +198,7 @@ class Fuser {
 
   void Visit(UOp u) {
     const NodeInfo& info = f_.at(u);
-    if (Forced(u) || costs_.EndsInLanes(u)) return Realise(u, true);
+    if (Forced(u) || costs_.EndsInLanes(u) || tiled_products_.MustWrite(u)) return Realise(u, true);
     if (const int32_t part = PartOf(u); part >= 0) return Realise(u, false, part);
     const double trips = costs_.Trips(u), realised = costs_.OfRealising(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];
@@ -443,6 +445,7 @@ class Fuser {
   absl::flat_hash_set<uint32_t> picked_;  // ids of ranges that picking sums lose (picks.h)
   RealiseCosts costs_;
   Staging staging_;
+  TiledProducts tiled_products_;
   // (position, root, access, after) -> number of the demand, after the first kFewDemands of a node.
   absl::flat_hash_map<std::tuple<uint32_t, uint32_t, const Access*, const ir::Node*>, uint32_t>
       asked_;

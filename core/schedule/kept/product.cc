@@ -32,7 +32,20 @@ Operand OperandOf(ir::UOpContext& ctx, Accesses& accesses, const Product& p, UOp
   return out;
 }
 
+int64_t SizeOf(const Product& p, uint64_t axes) {
+  int64_t out = 1;
+  for (size_t a = 0; a < p.dims.size(); ++a) {
+    if ((axes >> a & 1) != 0) out *= p.dims[a];
+  }
+  return out;
+}
+
 }  // namespace
+
+MatrixSizes MatrixSizesOf(const Product& p) {
+  return {SizeOf(p, p.a.axes & ~p.b.axes & ~p.reduced),
+          SizeOf(p, p.b.axes & ~p.a.axes & ~p.reduced), SizeOf(p, p.reduced)};
+}
 
 uint64_t AxesIn(const ir::UOpContext& ctx, const Product& p, UOp expression) {
   uint64_t axes = 0;

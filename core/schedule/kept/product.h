@@ -2,6 +2,7 @@
 // Products: sums of products of two operands, such as matrix products and convolutions, and how
 // their axes depend on the operands.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -33,6 +34,16 @@ struct Product {
 
 // Nullopt: u is no product, or an axis has a symbolic size.
 std::optional<Product> ProductOf(ir::UOpContext& ctx, Accesses& accesses, ir::UOp u);
+
+// The product as one of matrices: rows that only operand a depends on, columns that only b depends on, terms of a sum.
+struct MatrixSizes {
+  int64_t m = 1, n = 1, k = 1;
+  int64_t least() const { return std::min({m, n, k}); }
+};
+MatrixSizes MatrixSizesOf(const Product& p);
+
+// The least side of a product whose tiles blocks of threads compute.
+inline constexpr int64_t kLeastTiledSide = 32;
 
 // The axes whose RANGEs the expression depends on.
 uint64_t AxesIn(const ir::UOpContext& ctx, const Product& p, ir::UOp expression);

@@ -21,11 +21,13 @@ constexpr int64_t kNeighbours = 32;         // results of a block that lie next 
 constexpr int64_t kLeastTerms = 1024;       // of a chunk
 constexpr int64_t kLeastSteps = 128;        // of a chunk of a product
 constexpr int64_t kMostPerUnit = 8;         // chunks
-constexpr int64_t kLeastSide = 32;          // of the matrices of a product
 constexpr double kBytesPerCycle = 16;       // that a processor gets from memory, about
 constexpr double kLanes = 128;              // multiply-adds of a processor in a cycle
 constexpr double kTensorLanes = 1024;       // the same by matrix instructions
 constexpr double kSides[] = {128, 64, 32};  // of the tiles of a product
+// The share of the time of one REDUCE that chunks must not exceed. The estimate is good for no finer difference, a
+// second kernel has to be compiled and loaded, and a kernel that uses the result then combines chunks besides its own work.
+constexpr double kWorthwhile = 0.8;
 // A padded axis costs gates; it is taken where no divisor comes as near to the best time.
 constexpr double kPaddingFactor = 1.25;
 
@@ -60,29 +62,20 @@ struct Price {
   }
 };
 
-int64_t SizeOf(const Product& p, uint64_t axes) {
-  int64_t out = 1;
-  for (size_t a = 0; a < p.dims.size(); ++a) {
-    if ((axes >> a & 1) != 0) out *= p.dims[a];
-  }
-  return out;
-}
-
 // Fills in the part of a product, if u is one whose tiles blocks compute.
 void PriceProduct(ir::UOpContext& ctx, Accesses& accesses, UOp u, const KernelLimits& limits,
                   Price& out) {
   const auto p = ProductOf(ctx, accesses, u);
   if (!p) return;
-  const uint64_t results = ~p->reduced;
-  const int64_t m = SizeOf(*p, p->a.axes & ~p->b.axes & results),
-                n = SizeOf(*p, p->b.axes & ~p->a.axes & results), k = SizeOf(*p, p->reduced);
-  if (std::min({m, n, k}) < kLeastSide) return;
+  const MatrixSizes sizes = MatrixSizesOf(*p);
+  if (sizes.least() < kLeastTiledSide) return;
   const ir::Dtype a = p->a.base.dtype(), b = p->b.base.dtype();
   const bool tensor = ir::Bits(a) < 32 && limits.factors.Has(ir::NumberOf(a)) &&
                       limits.factors.Has(ir::NumberOf(b)) && p->mul.dtype() == u.dtype() &&
                       ir::Bits(u.dtype()) == 32;
   out.is_product = true;
-  out.m = static_cast<double>(m), out.n = static_cast<double>(n), out.k = static_cast<double>(k);
+  out.m = static_cast<double>(sizes.m), out.n = static_cast<double>(sizes.n);
+  out.k = static_cast<double>(sizes.k);
   out.batch = out.elements / out.m / out.n;
   out.bytes = static_cast<double>(std::max(ir::ByteSize(a), ir::ByteSize(b)));
   out.lanes = tensor ? kTensorLanes : kLanes;
@@ -118,7 +111,8 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
   const int64_t most =
       std::min(kMostPerUnit * limits.units, sizes->terms / std::max<int64_t>(least, 1));
   // The outermost axis with the best divisor, so that a chunk is consecutive in memory.
-  double best = price.Of(1), best_padded = best;
+  const double whole = price.Of(1);
+  double best = whole * kWorthwhile, best_padded = best;
   std::optional<Cut> cut, padded;
   size_t longest = static_cast<size_t>(u.reduce_axes()[0]);
   for (int64_t a : u.reduce_axes()) {
@@ -138,6 +132,7 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
                         static_cast<double>(chunks) / static_cast<double>(dims[longest]);
     if (time < best_padded) best_padded = time, padded = Cut{longest, chunks, size};
   }
+  if (!cut) return padded;
   return best_padded * kPaddingFactor < best ? padded : cut;
 }
 

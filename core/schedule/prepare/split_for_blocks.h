@@ -11,7 +11,7 @@
 //
 // A tile is what one block computes: of a product of matrices a square of the result (several sizes are tried), else
 // one element, or 32 where neighbouring threads read neighbouring elements of the result's last axis. The number of
-// chunks with the least time wins; of equal ones the smallest.
+// chunks with the least time wins, if it saves a fifth of the time of one REDUCE; of equal ones the smallest.
 #pragma once
 #include <optional>
 

@@ -91,6 +91,7 @@ class DeviceSet {
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices
   std::vector<std::string> names() const { return registry_->names(); }  // of configured devices
+  bool CompilesOnly(const std::string& name) const { return registry_->CompilesOnly(name); }
 
  private:
   const std::unique_ptr<devices::Registry> registry_;

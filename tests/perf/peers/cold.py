@@ -176,10 +176,10 @@ def main():
     compile_and_load([(x @ Tensor.empty(48, 16)).softmax()])
     for line in sys.stdin:
         name = line.strip()
-        start = time.perf_counter()
+        start, start_cpu = time.perf_counter(), time.process_time()
         tensors = {"resnet50": resnet50, "decode": decode, "train": train}[name]()
-        built = 1e3 * (time.perf_counter() - start)
-        print(json.dumps({"build": built, **compile_and_load(tensors)}), flush=True)
+        built = {"build": 1e3 * (time.perf_counter() - start), "build_cpu": 1e3 * (time.process_time() - start_cpu)}
+        print(json.dumps({**built, **compile_and_load(tensors)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -173,6 +173,8 @@ TEST(RegistryTest, CompilesForAChipThatIsNotHere) {
   const auto device = registry->Get("AMD").value();
   EXPECT_TRUE(device->status().ok());
   EXPECT_TRUE(device->info().compiles_only);
+  EXPECT_TRUE(registry->CompilesOnly("AMD:0"));
+  EXPECT_FALSE(registry->CompilesOnly("CPU:0"));
   EXPECT_EQ(device->target().arch, "gfx942");
   EXPECT_EQ(device->target().units, 304);
   EXPECT_EQ(registry->CompilerFor("AMD", device->target().toolchain).status(), absl::OkStatus());

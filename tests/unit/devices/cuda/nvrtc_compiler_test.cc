@@ -16,7 +16,7 @@ struct FakeNvrtc {
   std::string failing;  // the call that fails
   std::string text, options;
   std::vector<int> archs = {80, 86, 90};
-  int programs = 0;
+  int programs = 0, minor = 4;  // of version 12
 };
 FakeNvrtc fake_nvrtc;
 
@@ -27,7 +27,7 @@ NvrtcApi FakeApi() {
   NvrtcApi api;
   api.nvrtcVersion = [](int* major, int* minor) {
     *major = 12;
-    *minor = 4;
+    *minor = fake_nvrtc.minor;
     return Result("nvrtcVersion");
   };
   api.nvrtcGetErrorString = [](int) { return "NVRTC_ERROR_OF_MINE"; };
@@ -83,8 +83,12 @@ TEST(NvrtcCompilerTest, CompilesForTheArchitecture) {
   EXPECT_EQ(compiler->Compile("text").value(), tests::FakeCuda::Cubin("text"));
   EXPECT_THAT(fake_nvrtc.options, HasSubstr("--gpu-architecture=sm_90 "));
   EXPECT_THAT(fake_nvrtc.options, HasSubstr("--fmad=false "));
+  EXPECT_THAT(fake_nvrtc.options, HasSubstr("--minimal "));
   EXPECT_EQ(fake_nvrtc.programs, 0);
   EXPECT_FALSE(compiler->makes_drafts());
+  fake_nvrtc.minor = 3;  // it does not know this option
+  EXPECT_EQ(NvrtcCompiler::Create(api, 90).value()->toolchain().find("--minimal"),
+            std::string::npos);
 }
 
 TEST(NvrtcCompilerTest, TakesTheNewestArchitectureThatTheDeviceRuns) {
