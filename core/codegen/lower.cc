@@ -7,13 +7,16 @@
 #include "core/codegen/codegen.h"
 #include "core/codegen/estimate.h"
 #include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/heuristic/choose_online.h"
 #include "core/codegen/opt/heuristic/draft_opts.h"
 #include "core/codegen/opt/heuristic/heuristic.h"
+#include "core/codegen/opt/online/skipped_blocks.h"
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/blocks/pipeline.h"
+#include "core/codegen/passes/blocks/split_registers.h"
 #include "core/codegen/passes/decompose.h"
 #include "core/codegen/passes/linearise/linearise.h"
 #include "core/codegen/passes/polls.h"
@@ -155,6 +158,9 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   } else if (!options.noopt) {
     out.applied = HeuristicOpts(ctx, sink, target);
     if (options.draft) out.applied = DraftOpts(ctx, sink, target, out.applied);
+  } else if (target.blocks) {
+    // The scheduler makes rows of any length where ONLINE needs no array for them.
+    if (const auto online = ChooseOnline(ctx, sink, target)) out.applied = {online->opt};
   }
   UOPD_TRY(ctx.CheckInterrupt());
   out.name = KernelName(ctx, sink, out.applied);
@@ -163,6 +169,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   // Called after every pass: an interrupted pass returns a graph that the next pass may not accept.
   const auto check = [&] { return ctx.CheckInterrupt(); };
   UOPD_ASSIGN(UOp kernel, ApplyOpts(ctx, sink, target, out.applied));
+  kernel = TrimBlocks(ctx, kernel);
   UOPD_TRY(check());
   if (target.blocks) {
     int64_t persistent = 0;
@@ -190,6 +197,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Unroll(ctx, kernel, target));
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
+  if (target.blocks) kernel = SplitRegisters(ctx, kernel);
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
   if (!target.blocks) {

@@ -16,6 +16,7 @@ KernelLimits KernelLimits::Of(const Target& target) {
   // A block shares the arrays of all stages of its kernel, and what its opts copy.
   if (target.blocks) limits.stage_bytes = std::min(limits.stage_bytes, target.shared_bytes / 4);
   for (const MatrixInstruction& i : target.matrix_instructions) {
+    limits.warp_products |= target.blocks && target.shuffles && i.of_warp();
     // A byte of either sign can be a factor of an instruction for the other (codegen's TC).
     const bool bytes = i.a == DtypeNumber::U8 || i.a == DtypeNumber::I8;
     limits.factors.Add(i.a);

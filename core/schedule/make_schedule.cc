@@ -25,6 +25,7 @@
 #include "core/schedule/prepare/forward_states.h"
 #include "core/schedule/prepare/prepare.h"
 #include "core/schedule/prepare/round_products.h"
+#include "core/schedule/prepare/softmax_product.h"
 #include "core/schedule/prepare/split_softmax.h"
 #include "core/schedule/prepare/strided_operands.h"
 #include "core/schedule/schedule.h"
@@ -114,6 +115,8 @@ class Builder {
       fuse.limits.push_back(options_.LimitsOf(device));
     fuse.constraints = &constraints;
     fuse.picks = &picks;
+    const OnlineNodes online = FindOnlineNodes(ctx_, order, options_);
+    fuse.online_rows = &online.rows;
     UOPD_TRY(Fuse(ctx_, accesses_, fuse, fusion));
     std::vector<bool> in_memory;
     for (const NodeInfo& info : fusion.info)

@@ -100,6 +100,8 @@ struct KernelLimits {
   // Largest size of a kernel (kernel_cost.h). A larger one takes over a second to compile.
   int max_instructions = 4000;
   int max_loops = 48;  // not counting the loops over the output
+  // It has blocks, and matrix instructions whose operands lie in the registers of a warp.
+  bool warp_products = false;
   // What matrix instructions of the device multiply: such values are not converted in memory.
   DtypeNumberSet factors;
   // The small floats whose products the device adds up in f32 with one instruction, best first.
@@ -136,7 +138,7 @@ struct Options {
 
 // Part of the environment key of cached schedules. Raise it with every change of what MakeSchedule
 // returns.
-inline constexpr int kScheduleVersion = 15;
+inline constexpr int kScheduleVersion = 16;
 
 // REQUIRES: sink passed ir::Verify(..., Level::kTensor). INVALID_ARGUMENT if values on different
 // devices meet without a COPY or MULTI; RESOURCE_EXHAUSTED: see forward_states.h; CANCELLED or

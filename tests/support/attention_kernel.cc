@@ -16,8 +16,10 @@ using ir::UOp;
 class Attention {
  public:
   Attention(ir::UOpContext& ctx, const AttentionShape& shape) : c_(ctx), b_(ctx), s_(shape) {
-    keys_ = s_.symbolic ? ir::Variable(c_, "keys", 0, s_.keys) : c_.Idx(s_.keys);
-    head_ = b_.Loop(s_.heads);
+    keys_ = s_.symbolic ? ir::Variable(c_, "keys", s_.least_keys, s_.keys) : c_.Idx(s_.keys);
+    shared_head_ = b_.Loop(s_.heads / s_.group);
+    if (s_.group > 1) in_group_ = b_.Loop(s_.group);
+    head_ = in_group_ ? b_.At(shared_head_, s_.group, in_group_) : shared_head_;
     query_ = b_.Loop(s_.queries);
   }
 
@@ -31,9 +33,15 @@ class Attention {
   UOp At(UOp row, int64_t rows, UOp column, int64_t columns) {
     return b_.At(b_.At(head_, rows, row), columns, column);
   }
-  UOp Buffer(int64_t slot, int64_t rows, int64_t columns) {
-    return b_.Buffer(slot, s_.dtype, s_.heads * rows * columns);
+  UOp SharedAt(UOp row, int64_t rows, UOp column, int64_t columns) {
+    return b_.At(b_.At(shared_head_, rows, row), columns, column);
   }
+  UOp Buffer(int64_t slot, int64_t rows, int64_t columns) {
+    const ir::Dtype dtype = slot == 0 ? Wide() : s_.dtype;
+    return b_.Buffer(slot, dtype, (slot < 2 ? s_.heads : s_.heads / s_.group) * rows * columns);
+  }
+  ir::Dtype Wide() const { return s_.widens ? ir::Dtype::F32 : s_.dtype; }
+  UOp Product(UOp a, UOp b) { return Mul(c_, ir::Cast(c_, a, Wide()), ir::Cast(c_, b, Wide())); }
   UOp Stage(UOp value, UOp key) {
     return ir::Staged(c_, value, s_.keys, key, UOp(), std::array<UOp, 1>{key});
   }
@@ -41,17 +49,17 @@ class Attention {
   UOp Score(UOp key) {
     const UOp e = b_.Reduced(s_.depth);
     const UOp q = b_.Load(Buffer(1, s_.queries, s_.depth), At(query_, s_.queries, e, s_.depth)),
-              k = b_.Load(Buffer(2, s_.keys, s_.depth), At(key, s_.keys, e, s_.depth));
-    const UOp score = Mul(c_, Sum(Mul(c_, q, k), e),
-                          c_.Float(s_.dtype, 1 / std::sqrt(static_cast<double>(s_.depth))));
+              k = b_.Load(Buffer(2, s_.keys, s_.depth), SharedAt(key, s_.keys, e, s_.depth));
+    const UOp score = Mul(c_, Sum(Product(q, k), e),
+                          c_.Float(Wide(), 1 / std::sqrt(static_cast<double>(s_.depth))));
     if (!s_.causal) return score;
     const UOp last = Add(c_, query_, c_.Idx(s_.keys - s_.queries));
-    return Where(c_, Lt(c_, last, key), c_.Float(s_.dtype, -INFINITY), score);
+    return Where(c_, Lt(c_, last, key), c_.Float(Wide(), -INFINITY), score);
   }
   // Of the scores in an indexable of one row.
   template <class Row>
   UOp Exp(const Row& row, UOp key, UOp most) {
-    const UOp log2e = c_.Float(s_.dtype, std::numbers::log2e);
+    const UOp log2e = c_.Float(Wide(), std::numbers::log2e);
     return ir::Alu(c_, Op::EXP2, {Mul(c_, Sub(c_, row(key), most), log2e)});
   }
 
@@ -66,11 +74,13 @@ class Attention {
       const UOp k6 = Key();
       p = Stage(ir::Alu(c_, Op::FDIV, {b_.Load(p, k6), sum}), k6);
     }
-    const UOp v = b_.Load(Buffer(3, s_.keys, s_.depth), At(k5, s_.keys, d, s_.depth));
-    UOp out = Sum(Mul(c_, b_.Load(p, k5), v), k5);
+    const UOp v = b_.Load(Buffer(3, s_.keys, s_.depth), SharedAt(k5, s_.keys, d, s_.depth));
+    UOp out = Sum(Product(ir::Cast(c_, b_.Load(p, k5), s_.dtype), v), k5);
     if (!s_.divided) out = ir::Alu(c_, Op::FDIV, {out, sum});
-    return b_.Kernel({b_.StoreLoops(Buffer(0, s_.queries, s_.depth),
-                                    At(query_, s_.queries, d, s_.depth), out, {head_, query_, d})});
+    const UOp to = Buffer(0, s_.queries, s_.depth), at = At(query_, s_.queries, d, s_.depth);
+    if (in_group_)
+      return b_.Kernel({b_.StoreLoops(to, at, out, {shared_head_, in_group_, query_, d})});
+    return b_.Kernel({b_.StoreLoops(to, at, out, {head_, query_, d})});
   }
   UOp Scores() {
     const UOp k = b_.Loop(keys_);
@@ -88,7 +98,7 @@ class Attention {
     return b_.Kernel({b_.StoreLoops(Buffer(0, s_.queries, s_.keys),
                                     At(query_, s_.queries, k, s_.keys), out, {head_, query_, k})});
   }
-  UOp Product() {
+  UOp ProductOfRows() {
     const UOp d = b_.Loop(s_.depth), k = Key();
     const UOp p = b_.Load(Buffer(1, s_.queries, s_.keys), At(query_, s_.queries, k, s_.keys)),
               v = b_.Load(Buffer(2, s_.keys, s_.depth), At(k, s_.keys, d, s_.depth));
@@ -101,7 +111,7 @@ class Attention {
   ir::UOpContext& c_;
   KernelBuilder b_;
   const AttentionShape s_;
-  UOp keys_, head_, query_, key_;
+  UOp keys_, shared_head_, in_group_, head_, query_, key_;
 };
 
 }  // namespace
@@ -116,7 +126,7 @@ UOp SoftmaxKernel(ir::UOpContext& ctx, const AttentionShape& shape) {
   return Attention(ctx, shape).Softmax();
 }
 UOp ProductKernel(ir::UOpContext& ctx, const AttentionShape& shape) {
-  return Attention(ctx, shape).Product();
+  return Attention(ctx, shape).ProductOfRows();
 }
 
 }  // namespace uopd::tests

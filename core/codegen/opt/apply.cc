@@ -54,8 +54,11 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
   for (const size_t number : order) {
     const Axis& a = axes_[number];
     MadeAxis& made = out[number];
-    auto add = [&](UOp value, UOp size, ir::AxisType type, int64_t stride, bool in_loop = false) {
-      const UOp range = Range(ctx_, size, (in_loop ? block_id : next_id)++, type);
+    auto add = [&](UOp value, UOp size, ir::AxisType type, int64_t stride, bool in_loop = false,
+                   int64_t tag = 0) {
+      const UOp range =
+          ctx_.Make(Op::RANGE, ir::Dtype::Index, {size},
+                    ctx_.Data({(in_loop ? block_id : next_id)++, static_cast<int64_t>(type)}), tag);
       made.ranges.push_back(range);
       made.strides.push_back(stride);
       made.in_loop.push_back(in_loop);
@@ -80,7 +83,8 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
                   a.is_threads     ? ir::AxisType::THREAD
                   : IsGrid(number) ? ir::AxisType::GLOBAL
                                    : a.range.axis_type(),
-                  inside * a.raster);
+                  inside * a.raster, false,
+                  a.range.axis_type() == ir::AxisType::LOCAL ? a.range.tag() : 0);
       if (a.is_reduce && a.HasBlock()) {
         made.maybe_blocks = made.ranges.back();
         made.ranges.pop_back();

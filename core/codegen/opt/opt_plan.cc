@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
 #include "core/codegen/opt/online/online.h"
+#include "core/codegen/opt/online/warp_rows.h"
 #include "core/codegen/opt/split_scan.h"
 #include "core/codegen/passes/stages.h"
 #include "core/codegen/passes/vectorise.h"
@@ -182,6 +183,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   const int64_t parts = parts_;
   const bool pipelined = pipelined_;
   const bool persists = persists_;
+  const UOp sink = sink_;
   // TC of a warp splits three axes.
   const std::vector<Axis> all = opt.kind == OptKind::kTensorCore ? axes_ : std::vector<Axis>();
   if (persists_) return Bad(opt, "PERSIST is the last opt");
@@ -209,6 +211,9 @@ absl::Status OptPlan::Add(const Opt& opt) {
     opts_.push_back(opt);
   } else if (opt.kind == OptKind::kOnline) {
     if (sink_ != given_ && opts_.empty()) Read(given_);
+  } else if (sink != sink_) {
+    Read(sink);
+    warp_rows_.reset();
   } else if (!all.empty()) {
     axes_ = all;
     instruction_ = instruction;
@@ -229,6 +234,7 @@ void OptPlan::Clear() {
   if (sink_ != given_) Read(given_);
   axes_ = unsplit_;
   threaded_ = no_locals_ = persists_ = pipelined_ = false;
+  warp_rows_.reset();
   loads_words_ = true;
   parts_ = 1;
   instruction_.reset();
@@ -262,6 +268,24 @@ absl::Status OptPlan::OnlineRow(const Opt& opt) {
   return absl::OkStatus();
 }
 
+absl::Status OptPlan::WarpRows(const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the kernel has an ONLINE");
+  if (opts_.size() != 1) return Bad(opt, "TC comes directly after ONLINE");
+  UOPD_ASSIGN(
+      const WarpRowsKernel made,
+      MakeWarpRows(ctx_, sink_, target_, axes_[static_cast<size_t>(opt.axis)].range, opt.amount));
+  Read(made.sink);
+  warp_rows_ =
+      WarpRowsSize{0, 0, made.number_of_rows, made.tile_rows, made.registers, 1, made.copies};
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    if (axes_[a].range == made.rows) warp_rows_->rows_axis = a;
+    if (axes_[a].is_blocks) warp_rows_->blocks_axis = a;
+    const bool output = axes_[a].range.axis_type() == AxisType::LOOP && InEveryEnd(axes_[a].range);
+    if (output) warp_rows_->tiles *= static_cast<double>(ctx_.BoundsOf(axes_[a].symbolic).max);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status OptPlan::Split(const Opt& opt) {
   auto bad = [&](std::string_view why) { return Bad(opt, why); };
   if (opt.axis < 0 || opt.axis >= static_cast<int>(axes_.size()))
@@ -269,6 +293,8 @@ absl::Status OptPlan::Split(const Opt& opt) {
   Axis& axis = axes_[opt.axis];
   if (axis.is_blocks) return bad("the axis is the loop over blocks of ONLINE");
   if (axis.raster > 1) return bad("RASTER comes after what splits its axis");
+  if (warp_rows_ && (axis.range.axis_type() != AxisType::LOOP || opt.kind == OptKind::kVector))
+    return bad("a matrix instruction computes the axis");
   if (opt.kind == OptKind::kPadTo) return PadTo(axis, opt);
   if (opt.kind == OptKind::kThread && target_.blocks)
     return bad("the target has blocks; use LOCAL");
@@ -372,6 +398,7 @@ absl::Status OptPlan::Pack(const Opt& opt) {
   if (opt.axis < 0 || opt.axis >= static_cast<int>(loads_.size()))
     return bad(Cat("the kernel has ", loads_.size(), " loads to pack"));
   if (opt.amount != 0) return bad("PACK has no amount");
+  if (warp_rows_) return bad("a matrix instruction has copies of what it multiplies");
   const UOp load = loads_[static_cast<size_t>(opt.axis)];
   if (std::find(packed_.begin(), packed_.end(), load) != packed_.end())
     return bad("the load is packed already");
@@ -459,7 +486,7 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
   Axis& axis = axes_[opt.axis];
   if (!axis.is_reduce) return bad("the axis is not reduced");
   if (instruction_.has_value()) return bad("the kernel has a TC already");
-  if (sink_ != given_) return bad("the kernel has an ONLINE");
+  if (sink_ != given_) return WarpRows(opt);
   if (target_.blocks) return WarpTile(opt);
   if (has_stages_) return bad("the kernel stages values");
   if (axis.HasBlock()) return bad("TC comes before BLOCK of its axis");

@@ -38,6 +38,16 @@ std::vector<ir::UOp> Reads(const ir::UOpContext& ctx, ir::UOp sink);
 inline constexpr int64_t kStreamed = 1;
 // A LOAD with a tag, from ApplyOpts on, also prefetches what lies that many elements further.
 
+// Attention by matrix instructions of warps (online/warp_rows.h).
+struct WarpRowsSize {
+  size_t rows_axis = 0, blocks_axis = 0;  // tiles of rows; blocks of keys
+  int64_t rows = 0, tile_rows = 0;
+  int64_t registers = 0;  // of a thread, for operands and results
+  double tiles = 1;       // of all rows, each for a warp
+  int64_t copies =
+      0;  // of 16 bytes, that a block of threads does for the keys or the values of a step
+};
+
 // Not thread-safe. The context and the target must outlive the plan.
 class OptPlan {
  public:
@@ -60,6 +70,14 @@ class OptPlan {
   // Of a TC by an instruction of a warp: the axes of its rows and of its columns.
   size_t rows_axis() const { return rows_axis_; }
   size_t columns_axis() const { return columns_axis_; }
+  // The number of axes.
+  size_t axes() const { return axes_.size(); }
+  // Whether the axis is reduced and has n iterations.
+  bool IsStep(size_t axis, int64_t n) const {
+    return axes_[axis].is_reduce && axes_[axis].size == n;
+  }
+  // Of a TC of a kernel with ONLINE.
+  const WarpRowsSize& warp_rows_size() const { return *warp_rows_; }
 
   // The kernel with every opt applied in order. Ranges of one iteration are replaced by 0, and axis
   // ids are renumbered without gaps. An amount that does not divide its axis pads it: the last
@@ -133,6 +151,7 @@ class OptPlan {
   // Reads the kernel `sink`, without opts.
   void Read(ir::UOp sink);
   absl::Status OnlineRow(const Opt& opt);
+  absl::Status WarpRows(const Opt& opt);
   void FindDependencies();
   // Whether the value of u depends on the axis.
   bool Along(ir::UOp u, size_t axis) const {
@@ -164,11 +183,11 @@ class OptPlan {
   };
   ir::UOp MakeMma(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
                   const WarpRanges& warp, int64_t& next_id);
-  // In opt_staged_words.cc: an operand of a matrix instruction of a warp whose words the block stages. `value` is
-  // its element, `maybe_valid` the condition under which it is no padding.
-  ir::UOp StagedWords(ir::UOp value, ir::UOp maybe_valid, const Fragment& place, char own,
-                      size_t own_axis, std::span<const MadeAxis> made, const WarpRanges& warp,
-                      int64_t& next_id);
+  // In opt_staged_words.cc: the words of an operand of a matrix instruction of a warp, which the block stages if
+  // `packed`. `value` is its element; where `maybe_valid` is false, the element is 0.
+  ir::UOp OperandWords(ir::UOp value, ir::UOp maybe_valid, bool packed, const Fragment& place,
+                       char own, size_t own_axis, std::span<const MadeAxis> made,
+                       const WarpRanges& warp, int64_t& next_id);
   // Whether a load of u is packed.
   bool IsPacked(ir::UOp u) const;
   // sink with the places in a matrix instruction as functions of the lane and the element.
@@ -197,17 +216,18 @@ class OptPlan {
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
   bool threaded_ = false, has_stages_ = false;
-  bool pipelined_ = false;         // see PIPELINE
-  int64_t parts_ = 1;              // of its arrays
-  bool persists_ = false;          // see PERSIST
-  bool no_locals_ = false;         // see NOLOCALS
-  bool in_place_ = false;          // the kernel loads from a buffer that it stores to
-  bool in_order_ = false;          // with blocks: a statement loads what another one stores
-  std::vector<ir::UOp> loads_;     // see Loads
-  std::vector<ir::UOp> packed_;    // of them, in the order of the opts
-  std::vector<ir::UOp> stores_;    // see Stores
-  std::vector<ir::UOp> streamed_;  // of them, in the order of the opts
-  std::vector<ir::UOp> reads_;     // see Reads
+  bool pipelined_ = false;                 // see PIPELINE
+  int64_t parts_ = 1;                      // of its arrays
+  bool persists_ = false;                  // see PERSIST
+  bool no_locals_ = false;                 // see NOLOCALS
+  std::optional<WarpRowsSize> warp_rows_;  // set by a TC of a kernel with ONLINE
+  bool in_place_ = false;                  // the kernel loads from a buffer that it stores to
+  bool in_order_ = false;                  // with blocks: a statement loads what another one stores
+  std::vector<ir::UOp> loads_;             // see Loads
+  std::vector<ir::UOp> packed_;            // of them, in the order of the opts
+  std::vector<ir::UOp> stores_;            // see Stores
+  std::vector<ir::UOp> streamed_;          // of them, in the order of the opts
+  std::vector<ir::UOp> reads_;             // see Reads
   struct Prefetched {
     ir::UOp load;
     size_t axis;

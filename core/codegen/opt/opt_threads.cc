@@ -17,6 +17,7 @@
 #include "core/codegen/launch_size.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/blocks/map_threads.h"
+#include "core/codegen/passes/blocks/shared_stage.h"
 #include "core/codegen/passes/stages.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -31,7 +32,7 @@ namespace {
 constexpr int64_t kMostPipelineParts = 8;
 constexpr int64_t kMostPadding = 4;  // of an axis, times its size
 // A loop with at least this many iterations is not repeated in each block.
-constexpr double kLongLoop = 64;
+constexpr double kLongRepeated = 64;
 }  // namespace
 
 absl::Status OptPlan::Local(Axis& axis, const Opt& opt, int64_t amount, bool divides) {
@@ -108,9 +109,17 @@ absl::Status OptPlan::PipelineOf(const Opt& opt) {
   const auto count = static_cast<int64_t>(axes_.size());
   if (opt.axis < 0 || opt.axis >= count) return Bad(opt, Cat("the kernel has ", count, " axes"));
   const Axis& axis = axes_[static_cast<size_t>(opt.axis)];
-  if (!axis.is_reduce || !axis.HasBlock()) return Bad(opt, "the axis is not cut by BLOCK");
-  if (packed_.empty()) return Bad(opt, "nothing is packed");
+  if (!axis.is_reduce || !(warp_rows_ ? axis.is_blocks : axis.HasBlock()))
+    return Bad(opt, "the axis is not cut by BLOCK");
+  if (packed_.empty() && !warp_rows_) return Bad(opt, "nothing is packed");
   if (pipelined_) return Bad(opt, "the kernel has a PIPELINE already");
+  if (warp_rows_) {
+    int64_t threads = target_.warp_lanes;
+    for (const Axis::Part& p : axes_[warp_rows_->rows_axis].parts)
+      threads *= p.type == AxisType::LOCAL ? p.amount : 1;
+    if (!target_.async_copies || warp_rows_->copies > kMostTurns * threads)
+      return Bad(opt, "a thread copies too much in a step");
+  }
   if (opt.amount < 2 || opt.amount > kMostPipelineParts)
     return Bad(opt, Cat("the amount is not in 2 to ", kMostPipelineParts));
   if (!target_.async_copies && opt.amount > 2)
@@ -179,7 +188,7 @@ bool OptPlan::IsGrid(size_t axis) const {
 bool OptPlan::MayBeGrid(size_t axis) const {
   const Axis& a = axes_[axis];
   if (in_order_) return false;
-  if (a.is_reduce || a.is_scanned || !InEveryEnd(a.range)) return false;
+  if (a.range.axis_type() != AxisType::LOOP || a.is_scanned || !InEveryEnd(a.range)) return false;
   if (a.size < 0) {
     std::vector<std::string> variables;
     for (const UOp v : ir::Variables(ctx_, sink_)) variables.emplace_back(v.text());
@@ -188,7 +197,8 @@ bool OptPlan::MayBeGrid(size_t axis) const {
   // A long reduction that is the same for all iterations is not repeated in each of them.
   for (UOp u : order_) {
     if (!u.Is({Op::REDUCE, Op::STAGE}) || Along(u, axis)) continue;
-    if (Trips(u) >= kLongLoop) return false;
+    if (warp_rows_ && u.Is(Op::STAGE)) continue;  // copies of operands, which each block needs
+    if (Trips(u) >= kLongRepeated) return false;
   }
   return true;
 }

@@ -4,7 +4,7 @@
 // The instruction computes m rows and n columns of the result from k steps of the sum. These parts of the
 // three axes are placeholders while the kernel is built:
 //   - in an operand, they become the place of each element that a lane holds (Fragment);
-//   - in an operand that is packed, they become words in shared memory (opt_staged_words.cc);
+//   - in an operand that is packed, they become words in shared memory (staged_operand.h);
 //   - everywhere else, they become the place of a result: a function of the lane's number, a LOCAL range, and of
 //     the element's number in the lane, an UPCAST range.
 // So stores, epilogues and copies to shared memory need no knowledge of the instruction.
@@ -24,7 +24,6 @@
 namespace uopd::codegen {
 
 using ir::AxisType;
-using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
@@ -104,28 +103,9 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
     });
   };
   const auto words = [&](UOp from, UOp value, const Fragment& place, char own, size_t own_axis) {
-    if (IsPacked(from)) return StagedWords(value, valid, place, own, own_axis, made, warp, next_id);
-    const int64_t in_word = 32 / ir::Bits(from.dtype());
-    const auto low_bits = static_cast<size_t>(std::countr_zero(static_cast<uint64_t>(in_word)));
-    const UOp element = Range(ctx_, ctx_.Idx(in_word), next_id++, AxisType::UNROLL);
-    const std::span<const Fragment::Bit> low(place.element.data(), low_bits);
-    std::vector<UOp> out;
-    for (int64_t w = 0; w < place.elements() / in_word; ++w) {
-      const auto at = [&](char axis) {
-        const UOp fixed = ctx_.Idx(place.Place(axis, 0, w * in_word));
-        return rules::IndexSum(
-            ctx_,
-            rules::IndexSum(ctx_, FragmentDigits(ctx_, place.lane, axis, warp.lane),
-                            FragmentDigits(ctx_, low, axis, element)),
-            fixed);
-      };
-      const ir::Substitution map = {{made[own_axis].maybe_mma.id(), at(own)},
-                                    {made[group_axis_].maybe_mma.id(), at('k')}};
-      const UOp mine = ir::Substitute(ctx_, value, map);
-      const UOp gate = gates_itself(from) || !valid ? UOp() : ir::Substitute(ctx_, valid, map);
-      out.push_back(MakeWord(ctx_, mine, element, gate, false));
-    }
-    return ctx_.Make(Op::STACK, Dtype::U32, out);
+    const bool packed = IsPacked(from);
+    const UOp gate = !packed && gates_itself(from) ? UOp() : valid;
+    return OperandWords(value, gate, packed, place, own, own_axis, made, warp, next_id);
   };
   const UOp a = words(before.a, operands.a, instruction_->a_place, 'r', rows_axis_),
             b = words(before.b, operands.b, instruction_->b_place, 'c', columns_axis_);

@@ -2,6 +2,7 @@
 #include "core/codegen/passes/stages.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/codegen/opt/online/online.h"
 #include "core/codegen/passes/combine.h"
@@ -36,6 +37,32 @@ struct Layout {
 
   int64_t Lanes() const { return lane ? lane.src(0).const_int() : 1; }
 };
+
+// The loops around that over blocks of states: states are set anew in each of their iterations.
+std::vector<UOp> LoopsAroundStates(const ir::UOpContext& ctx, UOp sink) {
+  absl::flat_hash_map<uint32_t, std::vector<UOp>> along;
+  for (UOp u : ir::Toposort(ctx, sink)) {
+    std::vector<UOp>& mine = along[u.id()];
+    if (u.Is(Op::RANGE) && !IsReplicated(u)) mine.push_back(u);
+    for (UOp s : u.srcs()) {
+      for (UOp r : along.at(s.id())) {
+        if (std::find(mine.begin(), mine.end(), r) == mine.end()) mine.push_back(r);
+      }
+    }
+    for (UOp r : u.closed()) std::erase(mine, r);
+    if (ClosesStates(u)) return mine;
+  }
+  return {};
+}
+
+// Sets all elements of the array of a kThreadStage.
+UOp StartOf(ir::UOpContext& ctx, UOp array, bool is_maximum) {
+  const UOp value = ctx.Float(array.dtype(), is_maximum ? -INFINITY : 0);
+  std::vector<UOp> stores;
+  for (int64_t i = 0; i < (*ctx.ShapeOf(array))[0].const_int(); ++i)
+    stores.push_back(ir::Store(ctx, ir::Index(ctx, array, ctx.Idx(i)), value));
+  return stores.size() == 1 ? stores[0] : ctx.Make(Op::GROUP, ir::Dtype::Void, stores);
+}
 
 class Layouts {
  public:
@@ -111,7 +138,8 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
     return copy ? Add(ctx, Mul(ctx, copy, ctx.Idx(l.stride)), index) : index;
   };
   const auto states = StatesOf(ctx, sink);
-  absl::flat_hash_map<uint32_t, UOp> arrays;  // id of the BUFFER of a state -> its array
+  // id of the BUFFER of a state -> its array; of a kThreadStage, also the array after it is set
+  absl::flat_hash_map<uint32_t, UOp> arrays, starts;
   int64_t slot = 0;
   const auto array_of = [&](UOp stage) {
     const ir::AddrSpace space = IsSharedStage(stage) ? ir::AddrSpace::LOCAL : ir::AddrSpace::REG;
@@ -119,14 +147,22 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
                       ir::ShapeArg(ctx, ir::Dims{layouts.Of(stage).elements}), space);
   };
   absl::flat_hash_map<uint32_t, UOp> array_of_stage;
+  const std::vector<UOp> around = LoopsAroundStates(ctx, sink);
   for (UOp u : ir::Toposort(ctx, sink)) {
     const auto it = states.find(u.id());
     if (it == states.end()) continue;
-    arrays[u.id()] = array_of_stage[it->second.id()] = array_of(it->second);
+    const UOp array = array_of_stage[it->second.id()] = array_of(it->second);
+    arrays[u.id()] = array;
+    if (it->second.tag() != kThreadStage) continue;
+    std::vector<UOp> after = {StartOf(ctx, array, u.slot() == 0)};
+    after.insert(after.end(), around.begin(), around.end());
+    starts[u.id()] = ir::After(ctx, array, after);
   }
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) -> UOp {
     if (u.Is(Op::RANGE)) return made[u.id()] = ctx.WithSources(u, s);
     if (const auto it = arrays.find(u.id()); it != arrays.end()) return it->second;
+    if (u.Is(Op::AFTER) && u.src(1).Is(Op::RANGE) && starts.contains(u.src(0).id()))
+      return ir::After(ctx, starts.at(u.src(0).id()), {s[1]});  // in the loop over blocks
     if (u.Is(Op::INDEX) && MaybeState(u.src(0))) {
       const UOp stage = states.at(MaybeState(u.src(0)).id());
       return ir::Index(ctx, s[0], place(layouts.Of(stage), s[1]), s.size() == 3 ? s[2] : UOp(),

@@ -208,6 +208,8 @@ struct FusionOptions {
   // work of their consumers; the later attempts assume the nodes of the first.
   const std::vector<bool>* in_memory = nullptr;
   const Picks* picks = nullptr;  // of the graph
+  // By id: nodes whose rows need no array where they are staged (softmax_product.h). Null: none.
+  const std::vector<bool>* online_rows = nullptr;
 };
 
 // Drops the decisions in f and makes new ones. REQUIRES: f comes from Describe. INVALID_ARGUMENT

@@ -23,8 +23,9 @@ constexpr double kThreadWork = 131072;    // with less work than this each, thre
 constexpr int64_t kStagesOfAKernel = 3;   // limit of the staged bytes of a kernel, in stage_bytes
 constexpr size_t kMaxStagedDemands = 16;  // a node with more demands is not staged
 constexpr size_t kMaxCutSteps = 64;  // nodes that MaybeCutOf visits; larger indices are not cut
-constexpr int kMaxWay = 64;          // nodes that LostBelow follows down to a reduction
-constexpr int64_t kMaxRange = 61;    // highest axis id that has a bit of its own in UsedRanges
+constexpr int64_t kMostOnlineBytes = int64_t{1} << 40;  // of a row that needs no array
+constexpr int kMaxWay = 64;        // nodes that LostBelow follows down to a reduction
+constexpr int64_t kMaxRange = 61;  // highest axis id that has a bit of its own in UsedRanges
 
 // Bytes of one element in the array. Floats of less than 32 bits are computed and staged as f32.
 int64_t StagedBytes(ir::Dtype dtype) {
@@ -340,7 +341,13 @@ double Staging::LostBelow(UOp u, const Root& root, StagePlan& plan) {
   return lost;
 }
 
+bool Staging::IsOnlineRow(UOp u) const {
+  return options_.online_rows != nullptr && u.id() < options_.online_rows->size() &&
+         (*options_.online_rows)[u.id()];
+}
+
 int64_t Staging::MostBytes(UOp u) const {
+  if (IsOnlineRow(u)) return kMostOnlineBytes;
   const auto device = static_cast<size_t>(f_.roots[f_.at(u).demands[0].root].device);
   return std::min(options_.stage_bytes, options_.limits[device].stage_bytes);
 }
@@ -393,6 +400,8 @@ std::optional<StagePlan> Staging::Plan(UOp u, double all_trips, bool may_cut) {
   best->cost = fewest * (work + kStageWork) + trips * kLoadWork +
                LostThreads(root, fewest / static_cast<double>(best->elements), fewest * work);
   const double tiles = LostByConsumers(u, *best) + LostBelow(u, root, *best);
+  // A block of threads copies the operands that its rows share.
+  if (IsOnlineRow(u)) best->cached_bytes = 0;
   const bool cached = root.cached_bytes + best->cached_bytes <= ReusedBytes(root);
   best->cost += cached ? tiles * kCachedLoss : tiles;
   if (best->cost >= trips * work) return without_cuts();

@@ -93,6 +93,8 @@ class Staging {
   };
 
   double Size(ir::UOp range) { return static_cast<double>(ctx_.BoundsOf(range.src(0)).max); }
+  // Whether codegen keeps no array for a row of u (FusionOptions::online_rows).
+  bool IsOnlineRow(ir::UOp u) const;
   // Of the array of u. REQUIRES: u has demands.
   int64_t MostBytes(ir::UOp u) const;
   // The size of a loop of the plan, without the middle part if the plan cuts it.

@@ -7,6 +7,7 @@
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
 #include "core/schedule/prepare/cut_reduce.h"
+#include "core/schedule/prepare/softmax_product.h"
 #include "core/schedule/prepare/split_for_blocks.h"
 #include "core/schedule/prepare/split_reduce.h"
 #include "core/schedule/prepare/split_scan.h"
@@ -104,6 +105,7 @@ UOp Prepare(UOpContext& ctx, Accesses& accesses, const std::vector<UOp>& order,
   // (picks.h), which two REDUCEs would hide, so it is not split.
   std::vector<bool> counts(ctx.size(), false);
   const std::vector<bool> spread = SpreadNodes(ctx, order);
+  const std::vector<bool> whole = FindOnlineNodes(ctx, order, options).reduces;
   ir::SymbolicDims srcs;
   for (UOp u : order) {
     if (ctx.Interrupted()) return order.back();
@@ -122,7 +124,8 @@ UOp Prepare(UOpContext& ctx, Accesses& accesses, const std::vector<UOp>& order,
     UOp made = ctx.WithSources(u, srcs);
     if (made.Is(Op::CONTIGUOUS) && IsInMemory(ctx, srcs[0])) {
       made = srcs[0];
-    } else if (made.Is(Op::REDUCE) && !(counting && made.reduce_op() == Op::ADD)) {
+    } else if (made.Is(Op::REDUCE) && !(counting && made.reduce_op() == Op::ADD) &&
+               !whole[u.id()]) {
       made = SplitReduce(ctx, accesses, made, options, spread[u.id()]);
     } else if (made.Is(Op::SCAN)) {
       const KernelLimits& limits = options.LimitsFor(made);

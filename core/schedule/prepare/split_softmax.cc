@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
-#include <optional>
 
 #include "core/ir/build.h"
 #include "core/ir/shape.h"
-#include "core/schedule/prepare/axis_map.h"
 #include "core/schedule/prepare/rebuild.h"
+#include "core/schedule/prepare/softmax_product.h"
 #include "core/schedule/prepare/split_axis.h"
 
 namespace uopd::schedule {
@@ -31,99 +30,27 @@ constexpr int64_t kLeastBlock =
 // cheaper: the kernels that do nothing else read keys and values faster.
 constexpr double kLeastScores = 8;
 
-// FDIV(e, REDUCE ADD e) with e = EXP2(scale * (scores - REDUCE MAX scores)), over one axis.
-struct Softmax {
-  UOp scores;
-  UOp maybe_scale;  // a positive constant
-  int64_t axis = 0, keys = 0;
-};
-
-UOp Under(OpSet ops, UOp u) {
-  while (u.Is(ops)) u = u.src(0);
-  return u;
-}
-
-// The axis of a REDUCE over one axis; -1: u is no such REDUCE of x.
-int64_t AxisOf(Op op, UOp u, UOp x) {
-  const bool is = u.Is(Op::REDUCE) && u.reduce_op() == op && u.reduce_axes().size() == 1;
-  return is && Under(OpSet{Op::CAST}, u.src(0)) == x ? u.reduce_axes()[0] : -1;
-}
-
-std::optional<Softmax> SoftmaxOf(UOpContext& ctx, UOp u) {
-  constexpr OpSet kSameValue = {Op::CAST, Op::DETACH};
-  if (!u.Is(Op::FDIV) || !u.src(0).Is(Op::EXP2)) return std::nullopt;
-  const UOp e = u.src(0);
-  Softmax out;
-  out.axis = AxisOf(Op::ADD, Under(kSameValue, u.src(1)), e);
-  UOp off = e.src(0);
-  if (off.Is(Op::MUL)) {
-    const int at = off.src(1).Is(Op::CONST) ? 1 : 0;
-    out.maybe_scale = off.src(static_cast<size_t>(at));
-    if (!out.maybe_scale.Is(Op::CONST) || !(out.maybe_scale.const_float() > 0)) return std::nullopt;
-    off = off.src(static_cast<size_t>(1 - at));
-  }
-  if (out.axis < 0 || !off.Is(Op::SUB)) return std::nullopt;
-  out.scores = off.src(0);
-  if (AxisOf(Op::MAX, Under(kSameValue, off.src(1)), out.scores) != out.axis) return std::nullopt;
-  const UOp keys = (*ctx.ShapeOf(out.scores))[static_cast<size_t>(out.axis)];
-  if (!keys.Is(Op::CONST)) return std::nullopt;
-  out.keys = keys.const_int();
-  return out;
-}
-
-class Splitter {
+class SoftmaxSplitter {
  public:
-  Splitter(UOpContext& ctx, const std::vector<UOp>& order, const Options& options)
+  SoftmaxSplitter(UOpContext& ctx, const std::vector<UOp>& order, const Options& options)
       : ctx_(ctx),
+        options_(options),
         longest_(std::min(options.stage_bytes, options.limits.stage_bytes) / 4),
-        uses_(ctx.size(), 0) {
-    for (UOp u : order) {
-      for (UOp s : u.srcs()) ++uses_[s.id()];
-    }
-  }
+        products_(ctx, order) {}
 
   // The REDUCE `made` divided into blocks, or `made`. `old`: the same node of the graph before.
   UOp Rewrite(UOp made, UOp old) {
-    if (made.reduce_op() != Op::ADD || made.reduce_axes().size() != 1) return made;
-    const UOp mul = Under(OpSet{Op::CAST}, made.src(0)),
-              old_mul = Under(OpSet{Op::CAST}, old.src(0));
-    if (!mul.Is(Op::MUL) || !old_mul.Is(Op::MUL)) return made;
-    for (size_t side : {0, 1}) {
-      const auto p = Factor(made, mul, old_mul, side);
-      const UOp values = Under(ir::kMovementOps | OpSet{Op::CAST}, mul.src(1 - side));
-      if (p && Elements(mul) >= kLeastScores * Elements(values))
-        return Divided(made, mul, side, *p);
-    }
-    return made;
+    const auto p = products_.MaybeOf(made, old);
+    if (!p || p->softmax.keys != p->softmax.least_keys || p->softmax.keys <= longest_ ||
+        longest_ < kPart * kLeastBlock)
+      return made;
+    const UOp values = UnderOps(ir::kMovementOps | OpSet{Op::CAST}, p->mul.src(1 - p->side));
+    if (Elements(p->mul) < kLeastScores * Elements(values)) return made;
+    if (products_.IsOnline(*p, options_.LimitsFor(made))) return made;
+    return Divided(made, *p);
   }
 
  private:
-  struct View {
-    UOp top, base;  // base: the softmax that top is a view of
-    Softmax softmax;
-  };
-
-  // The factor of the product if it is a softmax over the keys that are summed up, and nothing else uses it.
-  std::optional<View> Factor(UOp reduce, UOp mul, UOp old_mul, size_t side) {
-    constexpr OpSet kViews = {Op::RESHAPE, Op::EXPAND, Op::PERMUTE, Op::CAST};
-    UOp u = mul.src(side), old = old_mul.src(side);
-    const int64_t missing =
-        static_cast<int64_t>(ctx_.ShapeOf(mul)->size() - ctx_.ShapeOf(u)->size());
-    AxisMap map;
-    for (size_t i = 0; i < ctx_.ShapeOf(u)->size(); ++i)
-      map.push_back(static_cast<int>(missing) + static_cast<int>(i));
-    while (u.Is(kViews) && u.op() == old.op() && uses_[old.id()] == 1) {
-      map = MapBelow(ctx_, u, map);
-      u = u.src(0), old = old.src(0);
-    }
-    if (uses_[old.id()] != 1) return std::nullopt;
-    const auto softmax = SoftmaxOf(ctx_, u);
-    if (!softmax || softmax->keys <= longest_ || longest_ < kPart * kLeastBlock)
-      return std::nullopt;
-    if (map[static_cast<size_t>(softmax->axis)] != reduce.reduce_axes()[0]) return std::nullopt;
-    return View{mul.src(side), u, *softmax};
-  }
-
   // A power of two, if possible one that divides the keys.
   int64_t BlockOf(int64_t keys) const {
     const auto block =
@@ -204,7 +131,7 @@ class Splitter {
   }
 
   // What a value of each block is in the product, whose axis `axis` the keys are: along that axis the blocks.
-  UOp InProduct(UOp x, const View& view, UOp product, size_t axis) {
+  UOp InProduct(UOp x, const SoftmaxProduct& view, UOp product, size_t axis) {
     const auto at = static_cast<size_t>(view.softmax.axis);
     SymbolicDims all = DimsOf(x);
     all[at + 1] = ctx_.Idx(block_);
@@ -218,7 +145,9 @@ class Splitter {
     return ir::Cast(ctx_, Resized(y, axis + 1, 1), wide_);
   }
 
-  UOp Divided(UOp reduce, UOp mul, size_t side, const View& view) {
+  UOp Divided(UOp reduce, const SoftmaxProduct& view) {
+    const UOp mul = view.mul;
+    const size_t side = view.side;
     const Softmax& p = view.softmax;
     const auto axis = static_cast<size_t>(reduce.reduce_axes()[0]),
                at = static_cast<size_t>(p.axis);
@@ -255,8 +184,9 @@ class Splitter {
   }
 
   UOpContext& ctx_;
-  const int64_t longest_;       // row of f32 that can be staged
-  std::vector<uint32_t> uses_;  // by id, in the graph before
+  const Options& options_;
+  const int64_t longest_;  // row of f32 that can be staged
+  SoftmaxProducts products_;
   // Of the softmax that is divided.
   int64_t blocks_ = 0, block_ = 0;
   Dtype wide_ = Dtype::F32;  // of what the blocks give
@@ -265,7 +195,7 @@ class Splitter {
 }  // namespace
 
 UOp SplitSoftmaxes(UOpContext& ctx, const std::vector<UOp>& order, const Options& options) {
-  Splitter splitter(ctx, order, options);
+  SoftmaxSplitter splitter(ctx, order, options);
   return RewriteReduces(ctx, order, [&](UOp made, UOp old) { return splitter.Rewrite(made, old); });
 }
 

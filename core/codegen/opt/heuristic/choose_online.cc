@@ -37,8 +37,8 @@ std::optional<OnlineRowChoice> ChooseOnline(ir::UOpContext& ctx, ir::UOp sink,
   if (bytes <= room) return std::nullopt;
   const auto axes = Axes(ctx, sink);
   for (size_t a = 0; a < axes.size(); ++a) {
-    if (axes[a].axis_type() != ir::AxisType::REDUCE || !axes[a].src(0).Is(ir::Op::CONST)) continue;
-    const int64_t row = axes[a].src(0).const_int();
+    if (axes[a].axis_type() != ir::AxisType::REDUCE) continue;
+    const auto row = static_cast<int64_t>(ctx.BoundsOf(axes[a].src(0)).max);
     if (row <= wanted) continue;
     const int64_t n = BlockOfRow(row, wanted);
     const auto made = MakeOnline(ctx, sink, axes[a], n);

@@ -2,6 +2,7 @@
 #include "core/codegen/opt/heuristic/heuristic.h"
 
 #include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
+#include "core/codegen/opt/heuristic/blocks/choose_warp_rows.h"
 #include "core/codegen/opt/heuristic/choose_online.h"
 #include "core/codegen/opt/heuristic/heuristic_steps.h"
 
@@ -76,6 +77,9 @@ std::vector<MemoryAxis> Heuristic::MemoryAxes() const {
 }
 
 std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target) {
+  if (target.blocks) {
+    if (std::vector<Opt> opts = ChooseWarpRows(ctx, sink, target); !opts.empty()) return opts;
+  }
   if (const auto online = ChooseOnline(ctx, sink, target)) {
     std::vector<Opt> out = {online->opt};
     const std::vector<Opt> others = HeuristicOpts(ctx, online->sink, target);

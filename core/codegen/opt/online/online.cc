@@ -9,6 +9,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/opt/online/row_terms.h"
+#include "core/codegen/opt/online/skipped_blocks.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 #include "core/rules/index_expr.h"
@@ -41,17 +42,22 @@ UOp MaybeMaximum(const ir::UOpContext& ctx, UOp sink, UOp range) {
 class Online {
  public:
   Online(ir::UOpContext& ctx, UOp sink, UOp maximum, int64_t n)
-      : ctx_(ctx), sink_(sink), maximum_(maximum) {
+      : ctx_(ctx), sink_(sink), maximum_(maximum), n_(n) {
     for (UOp u : ir::Toposort(ctx, sink)) {
       if (u.Is(Op::RANGE)) next_id_ = std::max(next_id_, u.axis_id() + 1);
     }
-    const int64_t keys = maximum.closed()[0].src(0).const_int();
-    block_ = Range(ctx, ctx.Idx((keys + n - 1) / n), next_id_++, ir::AxisType::REDUCE);
+    const UOp keys = maximum.closed()[0].src(0);
+    const UOp blocks =
+        keys.Is(Op::CONST)
+            ? ctx.Idx((keys.const_int() + n - 1) / n)
+            : ir::Alu(ctx, Op::FLOORDIV, {rules::IndexSum(ctx, keys, ctx.Idx(n - 1)), ctx.Idx(n)});
+    block_ = Range(ctx, blocks, next_id_++, ir::AxisType::REDUCE);
     later_ = Lt(ctx, ctx.Idx(0), block_);
     terms_.emplace(ctx, sink, maximum, block_, n);
   }
 
   absl::StatusOr<UOp> Run() {
+    maybe_shown_ = MaybeShown();
     if (!AddMaximum()) return Inapplicable("the maximum is not one of elements of a row");
     for (UOp u : ir::Toposort(ctx_, sink_)) {
       const bool sums = u.Is(Op::REDUCE) && u.reduce_op() == Op::ADD && terms_->IsOverRow(u);
@@ -102,8 +108,18 @@ class Online {
     return ir::Load(ctx_, ir::Index(ctx_, state.buffer, at, later_));
   }
   void SetStage(State& state, UOp value, UOp at, std::span<const UOp> ranges) {
-    state.stage =
-        ir::Staged(ctx_, value, (*ctx_.ShapeOf(state.buffer))[0].const_int(), at, UOp(), ranges);
+    state.stage = ir::Staged(ctx_, value, (*ctx_.ShapeOf(state.buffer))[0].const_int(), at,
+                             maybe_shown_, ranges);
+  }
+  // Whether the mask shows any place of the block; null: there is no such mask.
+  UOp MaybeShown() {
+    std::vector<UOp> sums;
+    for (UOp u : ir::Toposort(ctx_, sink_)) {
+      if (u.Is(Op::REDUCE) && u != maximum_ && terms_->IsOverRow(u) && terms_->UsesMaximum(u))
+        sums.push_back(u);
+    }
+    const UOp from = MaybeMaskedFrom(ctx_, maximum_, sums);
+    return from ? Lt(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), from) : UOp();
   }
   // The reduction of a part over a block; in the padding its terms are `identity`.
   UOp OverBlock(UOp reduce, UOp term, ir::Dtype dtype, double identity) {
@@ -195,7 +211,9 @@ class Online {
 
   ir::UOpContext& ctx_;
   const UOp sink_, maximum_;
+  const int64_t n_;
   UOp block_, later_;
+  UOp maybe_shown_;
   UOp risen_;  // the maximum before a block, less the one after it
   UOp end_;
   int64_t next_id_ = 0;
@@ -214,9 +232,10 @@ absl::StatusOr<UOp> MakeOnline(ir::UOpContext& ctx, UOp sink, UOp range, int64_t
   }
   const UOp maximum = MaybeMaximum(ctx, sink, range);
   if (!maximum) return Inapplicable("the axis is not that of one maximum");
-  if (!range.src(0).Is(Op::CONST)) return Inapplicable("the axis has a symbolic size");
-  if (n < 1 || n >= range.src(0).const_int())
-    return Inapplicable("a block would have the whole axis");
+  const ir::Bounds size = ctx.BoundsOf(range.src(0));
+  // The sums of no element are 0, and a quotient of two such is not.
+  if (size.min < 1) return Inapplicable("the axis may have no element");
+  if (n < 1 || n >= size.max) return Inapplicable("a block would have the whole axis");
   return Online(ctx, sink, maximum, n).Run();
 }
 

@@ -13,10 +13,13 @@
 //
 // The numbers m and R_k are states. In the kernel a state is a BUFFER {REG}; see StatesOf.
 //
-//   STAGE {n}(value, index, true, RANGE...)             what an iteration of the loop over blocks stores;
+//   STAGE {n}(value, index, shown, RANGE...)            what an iteration of the loop over blocks stores;
 //                                                       the value loads from INDEX(BUFFER, index, gate)
 //                                                       what the iteration before stored
 //   AFTER(BUFFER, END(GROUP(STAGE, ...), RANGE))        the state after the loop over blocks
+//
+// `shown` is true, or false in blocks that a mask hides (skipped_blocks.h). The number of places may be symbolic, if it is
+// at least 1.
 //
 // Slot k of n is the STAGE n - 1 - k of the GROUP. A state may use what states of lower slots held before the
 // iteration, so those are stored later.

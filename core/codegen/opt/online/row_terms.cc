@@ -63,7 +63,7 @@ bool RowTerms::IsOverRow(UOp u) const {
   const UOp r = u.closed()[0];
   if (r.axis_type() != ir::AxisType::REDUCE || r.src(0) != size_) return false;
   return u.Is(Op::REDUCE) ||
-         (u.src(1) == r && u.src(2).IsConstInt(1) && size_.IsConstInt(u.arg().AsInt()));
+         (u.src(1) == r && u.src(2).IsConstInt(1) && ctx_.BoundsOf(size_).max == u.arg().AsInt());
 }
 
 UOp RowTerms::InBlock(UOp range) {
@@ -73,7 +73,7 @@ UOp RowTerms::InBlock(UOp range) {
 }
 
 UOp RowTerms::MaybeValid(UOp range) {
-  if (size_.const_int() % n_ == 0) return {};
+  if (size_.Is(Op::CONST) && size_.const_int() % n_ == 0) return {};
   const UOp at =
       rules::IndexSum(ctx_, rules::IndexProduct(ctx_, block_, ctx_.Idx(n_)), InBlock(range));
   return Lt(ctx_, at, size_);

@@ -184,6 +184,7 @@ class Mapper {
   }
 
   UOp MapStage(UOp u, std::vector<UOp> srcs) {
+    if (u.tag() == kThreadStage) return ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag());
     if (u.tag() == kDealtStage && CanBeDealt(ctx_, u)) {
       return DealStage(ctx_, ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag()), digits_, target_,
                        next_id_);

@@ -21,7 +21,6 @@ using ir::UOp;
 using rules::IndexProduct;
 using rules::IndexSum;
 
-constexpr int64_t kMostTurns = 8;  // that are unrolled: their loads wait for memory together
 constexpr int64_t kMostLanes = 4;  // of the vectors that fill an array
 
 bool ClosesLocal(UOp u) { return std::ranges::any_of(u.closed(), IsLocalRange); }
@@ -99,10 +98,11 @@ UOp ShareStages(ir::UOpContext& ctx, UOp sink, int64_t& next_id) {
     const UOp state = u.Is(Op::INDEX) ? MaybeState(u.src(0)) : UOp();
     if (u.Is(Op::INDEX) && (state || u.src(0).Is(Op::STAGE))) {
       const UOp stage = state ? states.at(state.id()) : u.src(0);
+      if (stage.tag() == kThreadStage) return ctx.WithSources(u, s);
       return ir::Index(ctx, s[0], flat(bits.Along(stage), stage.arg().AsInt(), s[1]),
                        s.size() == 3 ? s[2] : UOp(), u.arg().AsInt());
     }
-    if (!u.Is(Op::STAGE)) return ctx.WithSources(u, s);
+    if (!u.Is(Op::STAGE) || u.tag() == kThreadStage) return ctx.WithSources(u, s);
     std::vector<UOp> open = bits.Along(u), srcs(s.begin(), s.end());
     int64_t copies = 1;
     for (UOp r : open) copies *= r.src(0).const_int();

@@ -15,6 +15,9 @@
 
 namespace uopd::codegen {
 
+// The most accesses of a thread that fill an array without a loop: their loads wait for memory together.
+inline constexpr int64_t kMostTurns = 8;
+
 // Gives the arrays elements for each value of the LOCAL ranges around them. Stages without LOCAL ranges of
 // their own get the tag kDealtStage, the others kSharedStage. New RANGEs get axis ids from `next_id` on.
 ir::UOp ShareStages(ir::UOpContext& ctx, ir::UOp sink, int64_t& next_id);

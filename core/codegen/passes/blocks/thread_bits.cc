@@ -15,7 +15,7 @@ using ir::Op;
 using ir::UOp;
 
 // A warp's access moves lines of this size.
-constexpr double kLineBytes = 128, kWarp = 32;
+constexpr double kTransactionBytes = 128, kWarp = 32;
 
 bool Before(UOp a, UOp b) {
   return std::pair(a.axis_id(), a.id()) < std::pair(b.axis_id(), b.id());
@@ -32,7 +32,7 @@ double Transactions(ir::UOpContext& ctx, UOp index, UOp range) {
   if (!stride) return kWarp;
   const double bytes =
       static_cast<double>(std::abs(*stride)) * static_cast<double>(ir::ByteSize(index.dtype()));
-  return std::clamp(bytes * kWarp / kLineBytes, 1.0, kWarp);
+  return std::clamp(bytes * kWarp / kTransactionBytes, 1.0, kWarp);
 }
 
 }  // namespace
@@ -64,8 +64,11 @@ ThreadBits::ThreadBits(ir::UOpContext& ctx, UOp sink) {
     for (UOp r : ranges) cost[r.id()] += Transactions(ctx, index, r);
   }
   std::sort(ranges.begin(), ranges.end(), [&](UOp a, UOp b) {
-    return std::tuple(a.tag() != kWarpRange, cost[a.id()], -a.axis_id(), a.id()) <
-           std::tuple(b.tag() != kWarpRange, cost[b.id()], -b.axis_id(), b.id());
+    const auto key = [&](UOp r) {
+      const int place = r.tag() == kWarpRange ? 0 : r.tag() == kUpperWarpRange ? 1 : 2;
+      return std::tuple(place, cost[r.id()], -r.axis_id(), r.id());
+    };
+    return key(a) < key(b);
   });
   for (UOp r : ranges) {
     Field field{0, std::countr_zero(static_cast<uint64_t>(r.src(0).const_int()))};

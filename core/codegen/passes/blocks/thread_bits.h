@@ -14,8 +14,9 @@
 
 namespace uopd::codegen {
 
-// The tag of a LOCAL range that numbers the lanes of a warp: it gets the lowest bits.
-inline constexpr int64_t kWarpRange = 1;
+// The tags of LOCAL ranges that number the lanes of a warp: they get the lowest bits. Where two ranges do so, the one
+// of the upper bits has the second tag; every value that depends on one of them depends on both.
+inline constexpr int64_t kWarpRange = 1, kUpperWarpRange = 2;
 
 inline bool IsLocalRange(ir::UOp u) {
   return u.Is(ir::Op::RANGE) && u.axis_type() == ir::AxisType::LOCAL;

@@ -7,8 +7,11 @@
 #include "core/base/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
+#include "core/codegen/opt/online/row_fragment.h"
 #include "core/render/renderer.h"
+#include "tests/support/attention_kernel.h"
 #include "tests/support/gpu/compilers.h"
+#include "tests/support/gpu/cubin.h"
 #include "tests/support/kernel_check.h"
 
 namespace uopd {
@@ -212,6 +215,34 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
         EXPECT_EQ(text->find("ldmatrix.sync") != std::string::npos, packed) << i.name;
       }
     }
+  }
+}
+
+// Long attention by matrix instructions of warps: its fragments and states are registers, and those suffice.
+TEST_P(GpuCompileTest, LongAttentionFitsInRegisters) {
+  const bool applies = std::ranges::any_of(
+      target_.matrix_instructions,
+      [](const MatrixInstruction& i) { return i.of_warp() && codegen::RowFragment::MaybeOf(i); });
+  if (!applies) GTEST_SKIP() << "the chip has no instruction whose results are operands";
+  const bool hip = target_.format == CodeFormat::kHipC,
+             ir = target_.format == CodeFormat::kAmdgpuIr;
+  for (const int64_t depth : {64, 128}) {
+    tests::AttentionShape shape{2, 4096, 4096, depth, Dtype::F16, true};
+    shape.widens = true;
+    UOpContext ctx;
+    const auto text = Rendered(ctx, tests::AttentionKernel(ctx, shape), target_, nullptr);
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto compiled = Compiled(*text, target_);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    if (hip || ir) {
+      EXPECT_TRUE(compiled->find("v_mfma_") != std::string::npos ||
+                  compiled->find("v_wmma_") != std::string::npos);
+      continue;
+    }
+    for (const std::string_view instruction : {"mma.sync", "ldmatrix.sync", "cp.async.cg"})
+      EXPECT_NE(text->find(instruction), std::string::npos) << instruction;
+    // With few registers the compiler may keep a word in memory, so that four blocks fit in a processor instead of three.
+    EXPECT_LE(tests::LocalBytes(*compiled).value_or(1000), depth == 128 ? 0 : 8) << depth;
   }
 }
 
