@@ -44,11 +44,14 @@ absl::StatusOr<std::shared_ptr<Device>> OpenNull(int index, const RegistryOption
   return null::NullDevice::Open(null);
 }
 
-// Even numbers are a GPU with warps of 32 lanes, odd ones a GPU with warps of 64.
+// Odd numbers are a GPU with warps of 64 lanes, even ones a GPU with warps of 32. 2, 6, ... have matrix instructions of
+// groups of warps.
 absl::StatusOr<std::shared_ptr<Device>> OpenInterp(int index, const RegistryOptions& options) {
   interp::InterpOptions interp;
   interp.index = index;
-  interp.shape = index % 2 == 0 ? interp::NvidiaShape() : interp::AmdShape();
+  interp.shape = index % 2 != 0   ? interp::AmdShape()
+                 : index % 4 == 0 ? interp::NvidiaShape()
+                                  : interp::HopperShape();
   interp.memory.limit_bytes = options.memory_limit_bytes;
   interp.memory.poison = options.poison;
   interp.background = BackgroundOf(options);
@@ -70,6 +73,7 @@ cuda::CudaOptions CudaOptionsOf(int index, const RegistryOptions& options) {
   cuda.memory_limit_bytes = options.memory_limit_bytes;
   cuda.poison = options.poison;
   cuda.ptx = options.cuda_ptx;
+  cuda.specific = options.cuda_specific;
   cuda.graphs = options.cuda_graphs;
   return cuda;
 }

@@ -72,6 +72,7 @@ int Replay(const std::string& file, const Config& config) {
   options.cpu_threads = static_cast<int>(config.device_cpu_threads());
   options.compile_only = config.device_compile_only();
   options.cuda_ptx = config.device_cuda_ptx();
+  options.cuda_specific = config.device_cuda_specific();
   options.cuda_graphs = config.device_cuda_graphs();
   options.hip_graphs = config.device_hip_graphs();
   options.hip_rtc = config.device_hip_rtc();

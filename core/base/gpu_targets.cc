@@ -53,6 +53,11 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     out.kind = "cuda";
     out.format = CodeFormat::kCudaC;
     out.matrix_instructions = NvidiaMatrixInstructions(chip->capability);
+    // Instructions of one warp come first: tiles of any size have some.
+    if (arch == "sm_90a") {
+      for (MatrixInstruction& i : WarpgroupMatrixInstructions())
+        out.matrix_instructions.push_back(std::move(i));
+    }
     out.matrix_loads = chip->capability >= 75;
     out.async_copies = chip->capability >= 80;
   } else if (arch.starts_with("gfx")) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "core/base/matrix_instructions.h"
 
+#include "core/base/text.h"
+
 namespace uopd {
 namespace {
 
@@ -47,6 +49,33 @@ std::vector<MatrixInstruction> NvidiaMatrixInstructions(int capability) {
   if (capability < 89) return out;
   out.push_back(Make("mma_e4m3", 8, kMma8, F8E4M3, F32));
   out.push_back(Make("mma_e5m2", 8, kMma8, F8E5M2, F32));
+  return out;
+}
+
+std::vector<MatrixInstruction> WarpgroupMatrixInstructions() {
+  struct Kind {
+    std::string_view name;
+    DtypeNumber element, sum;
+    int k;
+  };
+  // None of fp8: its sums keep fewer bits than f32 has.
+  constexpr Kind kKinds[] = {
+      {"bf16", BF16, F32, 16}, {"f16", F16, F32, 16}, {"i8", I8, I32, 32}, {"u8", U8, I32, 32}};
+  // Each warp holds 16 rows. A lane's results lie in two rows, eight apart, two by two in each eight columns.
+  constexpr std::pair<int, const char*> kPlaces[] = {
+      {256, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4 c5 c6 c7"},
+      {128, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4 c5 c6"},
+      {64, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4 c5"},
+      {32, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4"}};
+  std::vector<MatrixInstruction> out;
+  for (const Kind& kind : kKinds) {
+    for (const auto& [n, place] : kPlaces) {
+      MatrixInstruction i{"wgmma_", 64, n, kind.k, kind.element, kind.element, kind.sum};
+      Append(i.name, kind.name, "_n", n);
+      i.sum_place = Fragment::Of(place);
+      out.push_back(std::move(i));
+    }
+  }
   return out;
 }
 

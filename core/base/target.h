@@ -42,9 +42,12 @@ struct MatrixInstruction {
   std::string name;  // as renderers know it: "avx512_bf16"
   int m = 0, n = 0, k = 0;
   DtypeNumber a = DtypeNumber::Void, b = DtypeNumber::Void, sum = DtypeNumber::Void;
-  // Of instructions whose operands lie in the registers of a warp: where. Else empty.
+  // Of instructions whose operands lie in the registers of a warp: where. Else empty. If only the sum has a
+  // place, the instruction reads its operands from shared memory (GROUP_MMA in docs/ir_linear.md); the
+  // lanes of the sum are those of several warps.
   Fragment a_place, b_place, sum_place;
   bool of_warp() const { return !sum_place.lane.empty(); }
+  bool in_shared() const { return of_warp() && a_place.lane.empty(); }
   bool operator==(const MatrixInstruction&) const = default;
 };
 

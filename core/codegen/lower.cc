@@ -14,6 +14,7 @@
 #include "core/codegen/opt/order_loops.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/blocks/barriers.h"
+#include "core/codegen/passes/blocks/group_mma.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/blocks/pipeline.h"
 #include "core/codegen/passes/blocks/split_registers.h"
@@ -209,6 +210,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   kernel = DecomposeAlu(ctx, kernel, target, options.fast_math);
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
+  UOPD_ASSIGN(linear, MakeGroupMmas(ctx, linear));
   for (const Opt& o : out.applied) {
     if (o.kind == OptKind::kPipeline) linear = Pipeline(ctx, linear, o.amount, target.async_copies);
   }

@@ -2,6 +2,7 @@
 #include "core/interp/interpreter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/base/text.h"
 #include "core/interp/memory.h"
@@ -42,6 +43,8 @@ class Runner {
           copies_.clear();
           memory_.BeginBlock(number);
           UOPD_TRY(RunBlock());
+          if (!Stopped() && (!batches_.empty() || !batch_.sums.empty()))
+            return absl::InternalError("a block ends before its GROUP_MMAs do");
         }
       }
     }
@@ -158,6 +161,24 @@ class Runner {
         return Shuffle(in, lanes);
       case Kind::kMma:
         return WarpMma(in);
+      case Kind::kGroupMma:
+        return GroupMma(in);
+      case Kind::kMmaBegin:
+        for (const uint32_t array : in.arrays) memory_.BeginSums(array);
+        return absl::OkStatus();
+      case Kind::kMmaCommit:
+        batches_.push_back(std::exchange(batch_, {}));
+        return absl::OkStatus();
+      case Kind::kMmaWait:
+        while (batches_.size() > static_cast<size_t>(in.number)) {
+          for (const uint32_t array : batches_.front().sums) memory_.EndSums(array);
+          for (const Memory::Copied& at : batches_.front().read) memory_.EndRead(at);
+          batches_.erase(batches_.begin());
+        }
+        return absl::OkStatus();
+      case Kind::kSharedFence:
+        memory_.SharedFence();
+        return absl::OkStatus();
       case Kind::kAsyncCopy:
         return AsyncCopy(in);
       case Kind::kAsyncCommit:
@@ -281,6 +302,76 @@ class Runner {
             out.i = ir::WrapTo(in.dtype, static_cast<ir::Int128>(sum));
           }
         }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // A matrix instruction of each group of warps, which reads its operands from shared memory. The accumulators get
+  // their values now, but until the wait nobody may access them.
+  absl::Status GroupMma(const Instruction& in) {
+    const MatrixInstruction& i = program_.matrix(in);
+    const ir::GroupMma& mma = in.group;
+    const auto lanes = static_cast<size_t>(mma.lanes);
+    if (threads_ % lanes != 0)
+      return Report(in, 0, Cat("the block has ", threads_, " threads, which are no whole groups"));
+    const uint32_t array = in.arrays[0];
+    if (const auto wrong = memory_.MaybeChangeSums(array)) return Report(in, 0, *wrong);
+    batch_.sums.push_back(array);
+    std::vector<double> a, b;
+    Value* const sums = memory_.Sums(array);
+    const auto k = static_cast<size_t>(mma.k);
+    for (size_t first = 0; first < threads_; first += lanes) {
+      UOPD_TRY(SharedOperand(in, 1, mma.a_matrix, i.a, mma.m, first, a));
+      UOPD_TRY(SharedOperand(in, 2, mma.b_matrix, i.b, mma.n, first, b));
+      for (size_t lane = 0; lane < lanes; ++lane) {
+        for (int64_t e = 0; e < i.sum_place.elements(); ++e) {
+          const auto place = [&](char axis) {
+            return static_cast<size_t>(i.sum_place.Place(axis, static_cast<int64_t>(lane), e));
+          };
+          Value& out = sums[static_cast<size_t>(e) * threads_ + first + lane];
+          double sum = ir::IsFloat(in.dtype) ? out.f : static_cast<double>(out.i);
+          const double *row = &a[place('r') * k], *column = &b[place('c') * k];
+          for (size_t x = 0; x < k; ++x) sum += row[x] * column[x];
+          if (ir::IsFloat(in.dtype)) {
+            out.f = ir::RoundTo(in.dtype, sum);
+          } else {
+            out.i = ir::WrapTo(in.dtype, static_cast<ir::Int128>(sum));
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The elements of an operand of `rows` rows or columns, each with its steps, as the instruction finds them: from the
+  // place on where the threads say that it begins.
+  absl::Status SharedOperand(const Instruction& in, size_t operand, const ir::SharedMatrix& matrix,
+                             DtypeNumber number, int64_t rows, size_t first,
+                             std::vector<double>& out) {
+    const Dtype d = *ir::DtypeByWire(static_cast<uint64_t>(number));
+    const int64_t bytes = ir::ByteSize(d), offset = program_.arrays()[in.arrays[operand]].offset;
+    const Value* const index = Register(in.src[operand]);
+    for (int64_t lane = 1; lane < in.group.lanes; ++lane) {
+      if (index[first + static_cast<size_t>(lane)].i != index[first].i)
+        return Report(in, first, "the threads of a group begin to read at different places");
+    }
+    constexpr int64_t kWordBytes = 4, kPieceBytes = 16;
+    const int64_t start = offset + index[first].i * kWordBytes;
+    if (start % kPieceBytes != 0) return Report(in, first, "a matrix is not aligned to 16 bytes");
+    out.clear();
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t k = 0; k < in.group.k; ++k) {
+        const int64_t at = matrix.Swizzled(start + matrix.ByteOf(row, k, bytes)) - offset;
+        const Memory::Copied word{in.arrays[operand], static_cast<size_t>(at / kWordBytes)};
+        Value value;
+        if (const auto wrong = memory_.MaybeRead(word, &value)) return Report(in, first, *wrong);
+        batch_.read.push_back(word);
+        const uint64_t raw = static_cast<uint64_t>(value.i) >> (at % kWordBytes * 8) &
+                             ((uint64_t{1} << ir::Bits(d)) - 1);
+        out.push_back(ir::IsFloat(d)
+                          ? ir::DecodeFloat(d, raw)
+                          : static_cast<double>(ir::WrapTo(d, static_cast<ir::Int128>(raw))));
       }
     }
     return absl::OkStatus();
@@ -419,6 +510,13 @@ class Runner {
   // Copies that are on their way: those of the groups, the oldest first, and those of no group yet.
   std::vector<std::vector<Memory::Copied>> groups_;
   std::vector<Memory::Copied> copies_;
+  // Matrix instructions of groups that nobody has waited for: batches, the oldest first, and those of no batch yet.
+  struct Batch {
+    std::vector<uint32_t> sums;
+    std::vector<Memory::Copied> read;
+  };
+  std::vector<Batch> batches_;
+  Batch batch_;
   const Program& program_;
   const LaunchArguments& arguments_;
   const size_t threads_;

@@ -66,7 +66,10 @@ void Memory::BeginBlock(int64_t block) {
   block_ = block;
   ++epoch_;
   if (program_.has_blocks()) first_epoch_ = epoch_;
-  for (Place& place : places_) std::ranges::fill(place.stored, uint8_t{0});
+  for (Place& place : places_) {
+    std::ranges::fill(place.stored, uint8_t{0});
+    place.begun = false;
+  }
 }
 
 template <class Codec>
@@ -136,11 +139,12 @@ size_t Memory::StoreShared(Place& place, const Access& a, const Value* values) {
     const auto element = static_cast<size_t>(a.Element(k));
     SharedShadow& shadow = place.shared_shadows[element];
     const int64_t me = LaunchId(a.first + k);
-    if (shadow.on_its_way) return k;
+    if (shadow.on_its_way || shadow.matrix_reads > 0) return k;
     if (shadow.written == epoch_ && shadow.writer != me) return k;
     if (shadow.read == epoch_ && shadow.reader != me) return k;
     shadow.writer = me;
     shadow.written = epoch_;
+    shadow.fences = fences_;
     place.values[element] = values[k];
   }
   return a.n;
@@ -161,10 +165,44 @@ void Memory::Land(const std::vector<Copied>& copies) {
     SharedShadow& shadow = places_[c.array].shared_shadows[c.element];
     shadow.on_its_way = false;
     shadow.written = epoch_;
+    shadow.fences = fences_;
   }
 }
 
+std::optional<std::string> Memory::MaybeChangeSums(uint32_t array) {
+  Place& place = places_[array];
+  if (!place.begun) return "changes an accumulator without an MMA_BEGIN";
+  if (std::ranges::find(place.stored, uint8_t{0}) != place.stored.end())
+    return "adds to an accumulator that was not stored";
+  ++place.changing;
+  return std::nullopt;
+}
+
+std::optional<std::string> Memory::MaybeRead(Copied at, Value* out) {
+  Place& place = places_[at.array];
+  const std::string what = Cat("reads element ", at.element, " of a shared array");
+  if (!Inside(static_cast<int64_t>(at.element), place.elements))
+    return Cat(what, " of ", place.elements);
+  SharedShadow& shadow = place.shared_shadows[at.element];
+  if (shadow.on_its_way) return what + ", to which a copy is on its way";
+  if (!Stored(shadow)) return what + ", which no thread has stored";
+  if (IsFresh(shadow)) return what + ", which was stored since the last barrier: a race";
+  if (shadow.fences >= fences_at_barrier_)
+    return what + ", which was stored without a SHARED_FENCE before the last barrier";
+  ++shadow.matrix_reads;
+  *out = place.values[at.element];
+  return std::nullopt;
+}
+
+void Memory::EndRead(Copied at) {
+  SharedShadow& shadow = places_[at.array].shared_shadows[at.element];
+  --shadow.matrix_reads;
+  shadow.reader = kSeveral;
+  shadow.read = epoch_;
+}
+
 size_t Memory::LoadPrivate(Place& place, const Access& a, Value* out) {
+  if (place.changing > 0) return 0;
   const auto row = static_cast<size_t>(threads_);
   if (IsUniform(a)) {
     if (!Inside(a.Element(0), place.elements)) return 0;
@@ -189,6 +227,8 @@ size_t Memory::LoadPrivate(Place& place, const Access& a, Value* out) {
 }
 
 size_t Memory::StorePrivate(Place& place, const Access& a, const Value* values) {
+  if (place.changing > 0) return 0;
+  place.begun = false;
   const auto row = static_cast<size_t>(threads_);
   if (IsUniform(a)) {
     if (!Inside(a.Element(0), place.elements)) return 0;
@@ -238,6 +278,7 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
   std::string out = Cat("loads element ", element);
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
   const auto at = static_cast<size_t>(element);
+  if (place.changing > 0) return out + " of an accumulator that a GROUP_MMA may still change";
   if (place.space == AddrSpace::REG) return out + " of an array, which it has not stored";
   if (place.space == AddrSpace::LOCAL && place.shared_shadows[at].on_its_way)
     return out + " of a shared array, to which a copy is on its way";
@@ -251,11 +292,13 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
 std::string Memory::StoreFault(const Place& place, int64_t element, size_t thread) const {
   std::string out = Cat("stores element ", element);
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
+  if (place.changing > 0) return out + " of an accumulator that a GROUP_MMA may still change";
   const auto at = static_cast<size_t>(element);
   int64_t writer = kNobody, reader = kNobody;
   if (place.space == AddrSpace::LOCAL) {
     const SharedShadow& shadow = place.shared_shadows[at];
     if (shadow.on_its_way) return out + ", to which a copy is on its way";
+    if (shadow.matrix_reads > 0) return out + ", which a GROUP_MMA may still read";
     if (shadow.written == epoch_) writer = shadow.writer;
     if (shadow.read == epoch_) reader = shadow.reader;
   } else {

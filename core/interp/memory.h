@@ -40,7 +40,10 @@ class Memory {
   // INVALID_ARGUMENT: a buffer is missing.
   absl::Status Check() const;
   void BeginBlock(int64_t block);
-  void Barrier() { ++epoch_; }
+  void Barrier() {
+    ++epoch_;
+    fences_at_barrier_ = fences_;
+  }
 
   // The first fault, or nothing. Threads after one with a fault access nothing.
   std::optional<Fault> MaybeLoad(const Access& access, Value* out);
@@ -55,6 +58,21 @@ class Memory {
   void Send(const Access& access, std::vector<Copied>& copies);
   void Land(const std::vector<Copied>& copies);
 
+  // Matrix instructions of groups of warps, which run while the threads go on (GROUP_MMA).
+  // SHARED_FENCE: from the next barrier on they see what was stored in shared arrays before.
+  void SharedFence() { ++fences_; }
+  // They may change the accumulator from now on.
+  void BeginSums(uint32_t array) { places_[array].begun = true; }
+  // What is wrong if one changes the accumulator, or nothing. From here on until EndSums nobody may access it.
+  std::optional<std::string> MaybeChangeSums(uint32_t array);
+  void EndSums(uint32_t array) { --places_[array].changing; }
+  // The values of an accumulator by element and thread.
+  Value* Sums(uint32_t array) { return places_[array].values.data(); }
+  // What is wrong if one reads the element of a shared array, or nothing. Until EndRead nobody may store there.
+  std::optional<std::string> MaybeRead(Copied at, Value* out);
+  // It has read the element: others may store there behind the next barrier.
+  void EndRead(Copied at);
+
  private:
   static constexpr int64_t kNobody = -1, kSeveral = -2;
   // Who accessed an element of a buffer: numbers of threads in the launch. Nothing orders such accesses.
@@ -66,6 +84,8 @@ class Memory {
     int64_t writer = kNobody, reader = kNobody;
     int64_t written = 0, read = 0;
     bool on_its_way = false;  // a copy that nobody has waited for
+    int64_t fences = 0;       // SHARED_FENCEs before it was stored
+    int matrix_reads = 0;     // of matrix instructions that nobody has waited for
   };
   struct Place {
     ir::AddrSpace space = ir::AddrSpace::GLOBAL;
@@ -76,6 +96,9 @@ class Memory {
     std::vector<SharedShadow> shared_shadows;  // of shared arrays, by element
     std::vector<Value> values;                 // of arrays; of private ones by element and thread
     std::vector<uint8_t> stored;               // of private arrays, by element and thread
+    // Of private arrays: matrix instructions that change it, and whether they may.
+    int changing = 0;
+    bool begun = false;
   };
 
   // These return the number of accesses before one with a fault.
@@ -106,6 +129,8 @@ class Memory {
   std::vector<Place> places_;
   int64_t block_ = 0, epoch_ = 1;
   int64_t first_epoch_ = 1;  // of what shared arrays hold
+  int64_t fences_ = 1;       // SHARED_FENCEs so far; at the last barrier
+  int64_t fences_at_barrier_ = 1;
 };
 
 }  // namespace uopd::interp

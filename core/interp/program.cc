@@ -10,6 +10,7 @@
 #include "core/ir/dtype.h"
 #include "core/ir/mma.h"
 #include "core/ir/shape.h"
+#include "core/ir/shared_array.h"
 #include "core/ir/verify/spec.h"
 
 namespace uopd::interp {
@@ -99,6 +100,7 @@ class ProgramMaker {
     arrays_[u.id()] = static_cast<uint32_t>(out_.arrays_.size());
     const int64_t elements = ir::Product(ir::MaxDims(ctx_, *ctx_.ShapeOf(u)));
     out_.arrays_.push_back({space, u.dtype(), elements, u.slot()});
+    if (ir::IsShared(u)) out_.arrays_.back().offset = shared_.Place(ctx_, u);
   }
 
   // One line as text: its op, dtype, arg and the numbers of its sources' lines.
@@ -222,6 +224,40 @@ class ProgramMaker {
         UOPD_TRY(AddSources(in, u.srcs()));
         break;
       }
+      case Op::GROUP_MMA: {
+        in.kind = Kind::kGroupMma;
+        in.group = ir::GroupMma::Of(u);
+        in.dtype = u.src(0).dtype();
+        const auto same = [&](const MatrixInstruction& i) {
+          return i.in_shared() && i.m == in.group.m && i.n == in.group.n && i.k == in.group.k &&
+                 static_cast<int64_t>(i.a) == in.group.a &&
+                 static_cast<int64_t>(i.b) == in.group.b && i.sum == ir::NumberOf(in.dtype) &&
+                 i.sum_place.lanes() == in.group.lanes;
+        };
+        const auto it = std::ranges::find_if(out_.matrix_, same);
+        if (it == out_.matrix_.end()) return Bad("the target has no such matrix instruction");
+        in.matrix = it - out_.matrix_.begin();
+        for (UOp index : u.srcs()) {
+          UOPD_TRY(AddIndex(in, index));
+          in.arrays.push_back(in.array);
+        }
+        break;
+      }
+      case Op::MMA_BEGIN:
+      case Op::MMA_WAIT:
+        in.kind = u.Is(Op::MMA_BEGIN) ? Kind::kMmaBegin : Kind::kMmaWait;
+        for (UOp index : u.srcs()) {
+          UOPD_ASSIGN(const uint32_t array, ArrayOf(index.src(0)));
+          in.arrays.push_back(array);
+        }
+        if (u.Is(Op::MMA_WAIT)) in.number = u.arg().AsInt();
+        break;
+      case Op::MMA_COMMIT:
+        in.kind = Kind::kMmaCommit;
+        break;
+      case Op::SHARED_FENCE:
+        in.kind = Kind::kSharedFence;
+        break;
       case Op::MATRIX_LOAD:
         in.kind = Kind::kMatrixLoad;
         in.numbers.assign(u.ints().begin(), u.ints().end());
@@ -269,6 +305,7 @@ class ProgramMaker {
   ir::UOpContext& ctx_;
   const std::span<const std::string> variables_;
   Program out_;
+  ir::SharedLayout shared_;
   uint32_t line_ = 0;
   absl::flat_hash_map<uint32_t, Operand> values_;
   absl::flat_hash_map<uint32_t, uint32_t> arrays_, lines_;

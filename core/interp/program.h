@@ -17,6 +17,7 @@
 #include "core/base/status.h"
 #include "core/base/target.h"
 #include "core/ir/context.h"
+#include "core/ir/group_mma.h"
 
 namespace uopd::interp {
 
@@ -51,7 +52,12 @@ enum class Kind : uint8_t {
   kMatrixLoad,
   kAsyncCopy,
   kAsyncCommit,
-  kAsyncWait
+  kAsyncWait,
+  kGroupMma,
+  kMmaBegin,
+  kMmaCommit,
+  kMmaWait,
+  kSharedFence
 };
 
 struct Instruction {
@@ -69,10 +75,12 @@ struct Instruction {
   bool gated = false;
   uint32_t end = 0;    // of RANGE and END: the position of the other
   int64_t number = 0;  // a lane, a mask, the number of a variable, or a tag
-  int64_t matrix = 0;  // of MMA: the position among the program's matrix instructions
+  int64_t matrix = 0;  // of MMA and GROUP_MMA: the position among the program's matrix instructions
   std::vector<int64_t>
       numbers;  // of SPECIAL: axis type, dimension; of WMMA_BLOCK, MATRIX_LOAD: its arg
-  std::vector<uint32_t> arrays;  // of WMMA_BLOCK: sums, rows, columns
+  // Of WMMA_BLOCK and GROUP_MMA: sums, rows, columns. Of MMA_BEGIN and MMA_WAIT: accumulators.
+  std::vector<uint32_t> arrays;
+  ir::GroupMma group;  // of GROUP_MMA
   // Of ASYNC_COPY: `src` and `array` are the target's, these the source's.
   std::vector<Operand> from;
   uint32_t from_array = 0;
@@ -84,6 +92,7 @@ struct Array {
   ir::Dtype dtype = ir::Dtype::Void;
   int64_t elements = 0;  // of a PARAM: at most
   int64_t slot = 0;      // of a PARAM
+  int64_t offset = 0;    // of a shared array: where it begins, in bytes (ir::SharedLayout)
 };
 
 class Program {

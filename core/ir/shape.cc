@@ -6,6 +6,7 @@
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/polynomial.h"
+#include "core/ir/group_mma.h"
 #include "core/ir/mma.h"
 
 namespace uopd::ir {
@@ -67,6 +68,10 @@ class Inference {
         if (u_.ints().size() != 8 || Mma::Of(u_).results() < 1)
           return Invalid("the arg of MMA is wrong");
         return New({ctx_.Idx(Mma::Of(u_).results())});
+      case Op::GROUP_PRODUCT:
+        if (u_.ints().size() != GroupMma::kNumbers || GroupMma::Of(u_).results() < 1)
+          return Invalid("the arg of GROUP_PRODUCT is wrong");
+        return New({ctx_.Idx(GroupMma::Of(u_).results())});
       case Op::MATRIX_LOAD:
         if (u_.ints().size() != 2 || u_.ints()[0] < 1)
           return Invalid("the arg of MATRIX_LOAD is wrong");

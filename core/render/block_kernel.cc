@@ -12,8 +12,12 @@ BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
   BlockKernel out;
   out.slots.resize(buffers);
   for (UOp u : linear.srcs()) {
-    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA, Op::MATRIX_LOAD, Op::ASYNC_COPY}))
+    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA, Op::MATRIX_LOAD, Op::ASYNC_COPY, Op::GROUP_MMA}))
       out.together = true;
+    if (u.Is(Op::GROUP_MMA)) {
+      out.has_groups = true;
+      out.shared_alignment = ir::SharedLayout::kMostAlignment;
+    }
     if (u.Is(Op::PARAM)) {
       const auto slot = static_cast<size_t>(u.slot());
       out.slots.resize(std::max(out.slots.size(), slot + 1));

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "core/ir/shared_array.h"
 #include "core/render/alignment.h"
 #include "core/render/lines.h"
 
@@ -23,6 +24,8 @@ struct BlockKernel {
   std::set<int64_t> stored;    // the slots of PARAMs that are stored to
   int64_t threads = 0;         // of a block; 0: not known
   bool together = false;       // the threads of a block wait for each other, or exchange values
+  bool has_groups = false;     // it has GROUP_MMAs
+  int64_t shared_alignment = ir::SharedLayout::kAlignment;  // of all shared arrays, in bytes
 };
 
 // The lanes that one access of an INDEX takes, in up to so many bytes: 1, or more where the address is aligned.

@@ -14,17 +14,18 @@ namespace uopd::devices::cuda {
 namespace {
 
 absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> OpenNvrtc(const CudaOptions& options,
-                                                               int capability) {
-  if (options.nvrtc != nullptr) return NvrtcCompiler::Create(*options.nvrtc, capability);
+                                                               const CudaFacts& facts) {
+  if (options.nvrtc != nullptr)
+    return NvrtcCompiler::Create(*options.nvrtc, facts.capability, facts.specific);
   UOPD_ASSIGN(const NvrtcApi api, LoadNvrtc());
-  return NvrtcCompiler::Create(api, capability);
+  return NvrtcCompiler::Create(api, facts.capability, facts.specific);
 }
 
 // The compiler that needs no driver, and what `target` says of it. Null: none is found; the format is PTX then.
 std::shared_ptr<const Compiler> CompilerWithoutDriver(const CudaOptions& options,
                                                       const CudaFacts& facts, Target& target) {
   if (!options.ptx) {
-    if (auto nvrtc = OpenNvrtc(options, facts.capability); nvrtc.ok()) {
+    if (auto nvrtc = OpenNvrtc(options, facts); nvrtc.ok()) {
       target.format = CodeFormat::kCudaC;
       target.toolchain = (*nvrtc)->toolchain();
       return *std::move(nvrtc);
@@ -46,7 +47,8 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
     UOPD_ASSIGN(driver, CudaDriver::Process());
   }
   UOPD_ASSIGN(auto context, driver->OpenContext(options.index));
-  UOPD_ASSIGN(const CudaFacts facts, ReadCudaFacts(*driver, options.index));
+  UOPD_ASSIGN(CudaFacts facts, ReadCudaFacts(*driver, options.index));
+  facts.specific = options.specific && facts.capability == kSpecificCapability;
   Target target = DescribeCuda(facts);
   std::shared_ptr<const Compiler> compiler = CompilerWithoutDriver(options, facts, target);
   if (compiler == nullptr) {

@@ -19,6 +19,7 @@ struct CudaOptions {
   size_t memory_limit_bytes = 0;  // 0: nine tenths of the device's memory
   bool poison = false;
   bool ptx = false;                              // take PTX, even if libnvrtc is there
+  bool specific = false;                         // of capability 9.0: code for sm_90a
   bool graphs = true;                            // recorded sequences are CUDA graphs
   std::chrono::milliseconds stop_grace{10'000};  // for a kernel that was told to stop
   CudaDriver* driver = nullptr;                  // null: the one of the process

@@ -20,7 +20,7 @@ constexpr double kFastestHz = 4e9;
 
 }  // namespace
 
-std::string CudaFacts::arch() const { return absl::StrCat("sm_", capability); }
+std::string CudaFacts::arch() const { return absl::StrCat("sm_", capability, specific ? "a" : ""); }
 
 absl::StatusOr<CudaFacts> ReadCudaFacts(const CudaDriver& driver, int index) {
   const CudaApi& api = driver.cuda();
@@ -70,8 +70,10 @@ std::optional<CudaFacts> KnownCudaFacts(std::string_view arch) {
   const std::optional<Target> target = GpuTarget(arch);
   CudaFacts out;
   constexpr size_t kPrefix = 3;  // of "sm_"
-  if (!target || target->kind != "cuda" ||
-      !absl::SimpleAtoi(std::string(arch.substr(kPrefix)), &out.capability))
+  out.specific = arch.ends_with('a');
+  std::string_view number = arch.substr(std::min(kPrefix, arch.size()));
+  if (out.specific) number.remove_suffix(1);
+  if (!target || target->kind != "cuda" || !absl::SimpleAtoi(std::string(number), &out.capability))
     return std::nullopt;
   out.name = out.bus_id = "absent";
   out.units = target->units;
@@ -88,9 +90,10 @@ std::optional<CudaFacts> KnownCudaFacts(std::string_view arch) {
 
 Target DescribeCuda(const CudaFacts& facts) {
   // A chip that nobody knows by name has at least what the oldest known one has.
-  Target target = GpuTarget(facts.arch()).value_or(*GpuTarget("sm_75"));
+  const std::optional<Target> known = GpuTarget(facts.arch());
+  Target target = known.value_or(*GpuTarget("sm_75"));
   target.arch = facts.arch();
-  target.matrix_instructions = NvidiaMatrixInstructions(facts.capability);
+  if (!known) target.matrix_instructions = NvidiaMatrixInstructions(facts.capability);
   target.matrix_loads = facts.capability >= 75;
   target.async_copies = facts.capability >= 80;
   target.caches = {{std::max<int64_t>(facts.unit_shared_bytes, 64 << 10), 1},

@@ -12,10 +12,14 @@
 
 namespace uopd::devices::cuda {
 
+// The capability whose chips have instructions of their own that kernels use: wgmma.
+inline constexpr int kSpecificCapability = 90;
+
 struct CudaFacts {
-  std::string name;    // "NVIDIA H100 80GB HBM3"
-  std::string bus_id;  // "0000:3b:00.0": the processor, however the devices are numbered
-  int capability = 0;  // 90 is 9.0
+  std::string name;       // "NVIDIA H100 80GB HBM3"
+  std::string bus_id;     // "0000:3b:00.0": the processor, however the devices are numbered
+  int capability = 0;     // 90 is 9.0
+  bool specific = false;  // code may use what only chips of exactly this capability have: "sm_90a"
   int units = 1;
   int warp_lanes = 32;
   int max_block_threads = 1024;

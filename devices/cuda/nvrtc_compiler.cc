@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "devices/gpu/diagnostic.h"
 
 namespace uopd::devices::cuda {
@@ -53,7 +54,8 @@ absl::StatusOr<NvrtcApi> LoadNvrtc() {
 }
 
 absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const NvrtcApi& api,
-                                                                           int capability) {
+                                                                           int capability,
+                                                                           bool specific) {
   int major = 0, minor = 0;
   if (const int result = api.nvrtcVersion(&major, &minor); result != 0) {
     return Fails(api, result, "nvrtcVersion");
@@ -64,11 +66,12 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
   for (const int k : known) {
     if (k / 10 == capability / 10 && k <= capability) arch = std::max(arch, k);
   }
-  if (arch == 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("NVRTC ", major, ".", minor, " makes no code for sm_", capability, "."));
+  if (arch == 0 || (specific && arch != capability)) {
+    return absl::UnimplementedError(absl::StrCat(
+        "NVRTC ", major, ".", minor, " makes no code for sm_", capability, specific ? "a." : "."));
   }
-  std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", arch),
+  const std::string name = absl::StrCat(arch, specific ? "a" : "");
+  std::vector<std::string> options = {absl::StrCat("--gpu-architecture=sm_", name),
                                       "--std=c++17",
                                       "--fmad=false",
                                       "--ftz=false",
@@ -77,7 +80,7 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
                                       "-default-device"};
   // Fewer built-in declarations, none of which our texts use.
   if (std::pair(major, minor) >= std::pair(12, 4)) options.emplace_back("--minimal");
-  std::string toolchain = absl::StrCat(kToolchainPrefix, major, ".", minor, ";", kArchField, arch,
+  std::string toolchain = absl::StrCat(kToolchainPrefix, major, ".", minor, ";", kArchField, name,
                                        ";", absl::StrJoin(options.begin() + 1, options.end(), ";"));
   return std::shared_ptr<const NvrtcCompiler>(
       new NvrtcCompiler(api, std::move(options), std::move(toolchain)));
@@ -86,15 +89,18 @@ absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::Create(const
 absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> NvrtcCompiler::OfToolchain(
     const NvrtcApi& api, std::string_view toolchain) {
   int capability = 0;
+  bool specific = false;
   const std::string text(toolchain);
   for (const absl::string_view field : absl::StrSplit(text, ';')) {
     if (!absl::StartsWith(field, kArchField)) continue;
-    if (!absl::SimpleAtoi(field.substr(sizeof kArchField - 1), &capability)) break;
+    absl::string_view number = field.substr(sizeof kArchField - 1);
+    specific = absl::ConsumeSuffix(&number, "a");
+    if (!absl::SimpleAtoi(number, &capability)) break;
   }
   if (capability == 0) {
     return absl::InvalidArgumentError(absl::StrCat("No NVRTC has the toolchain ", text, "."));
   }
-  UOPD_ASSIGN(auto compiler, Create(api, capability));
+  UOPD_ASSIGN(auto compiler, Create(api, capability, specific));
   if (compiler->toolchain() != text) {
     return absl::FailedPreconditionError(absl::StrCat("the toolchain here (", compiler->toolchain(),
                                                       ") is not the one asked for (", text, ")"));

@@ -32,9 +32,11 @@ absl::StatusOr<NvrtcApi> LoadNvrtc();
 class NvrtcCompiler final : public Compiler {
  public:
   // `capability`: 90 for 9.0. The code is for it, or for the newest architecture that the library
-  // knows and whose code the device runs.
+  // knows and whose code the device runs. `specific`: it may use what only chips of exactly this capability have
+  // ("sm_90a"). UNIMPLEMENTED: the library makes no such code.
   static absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> Create(const NvrtcApi& api,
-                                                                     int capability);
+                                                                     int capability,
+                                                                     bool specific = false);
   // The compiler that has this toolchain. FAILED_PRECONDITION: the library here is another.
   static absl::StatusOr<std::shared_ptr<const NvrtcCompiler>> OfToolchain(
       const NvrtcApi& api, std::string_view toolchain);

@@ -11,6 +11,14 @@ namespace uopd::devices::interp {
 
 InterpShape NvidiaShape() { return {32, NvidiaMatrixInstructions(80), 48 << 10, true, true}; }
 
+InterpShape HopperShape() {
+  std::vector<MatrixInstruction> instructions = WarpgroupMatrixInstructions();
+  std::ranges::reverse(
+      instructions);  // those with few results in a lane: more blocks of small kernels
+  for (MatrixInstruction& i : NvidiaMatrixInstructions(90)) instructions.push_back(std::move(i));
+  return {32, std::move(instructions), 227 << 10, true, true};
+}
+
 InterpShape AmdShape() { return {64, AmdMatrixInstructions("gfx90a"), 64 << 10}; }
 
 Target InterpTarget(const InterpShape& shape) {

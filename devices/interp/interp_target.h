@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The targets that INTERP stands for: GPUs of two makes, as facts. Pure functions.
+// The targets that INTERP stands for: GPUs of several makes, as facts. Pure functions.
 #pragma once
 #include <vector>
 
@@ -18,6 +18,8 @@ struct InterpShape {
 
 // Warps of 32 lanes and the matrix instructions of sm_80.
 InterpShape NvidiaShape();
+// Warps of 32 lanes and the matrix instructions of sm_90a, those of groups of warps first.
+InterpShape HopperShape();
 // Warps of 64 lanes and the matrix instructions of gfx90a.
 InterpShape AmdShape();
 

@@ -84,6 +84,7 @@ std::string WorkerSetup::Encode() const {
   PutVarint(out, device_memory_bytes);
   PutSigned(out, cpu_threads);
   PutVarint(out, cuda_ptx ? 1 : 0);
+  PutVarint(out, cuda_specific ? 1 : 0);
   return out;
 }
 
@@ -91,17 +92,19 @@ absl::StatusOr<WorkerSetup> WorkerSetup::Decode(std::string_view bytes) {
   WorkerSetup out;
   ByteReader reader(bytes);
   int64_t nice, cpu_threads;
-  uint64_t cuda_ptx;
+  uint64_t cuda_ptx, cuda_specific;
   if (!reader.String(out.name) || !reader.Varint(out.address_space_bytes) ||
       !reader.Varint(out.retire_after_jobs) || !reader.Varint(out.retire_above_rss_bytes) ||
       !reader.Signed(nice) || !reader.String(out.devices) ||
       !reader.Varint(out.device_memory_bytes) || !reader.Signed(cpu_threads) ||
-      !reader.Varint(cuda_ptx) || cuda_ptx > 1 || !reader.done()) {
+      !reader.Varint(cuda_ptx) || cuda_ptx > 1 || !reader.Varint(cuda_specific) ||
+      cuda_specific > 1 || !reader.done()) {
     return absl::DataLossError("malformed worker setup");
   }
   out.nice = static_cast<int>(nice);
   out.cpu_threads = static_cast<int>(cpu_threads);
   out.cuda_ptx = cuda_ptx == 1;
+  out.cuda_specific = cuda_specific == 1;
   return out;
 }
 
@@ -112,6 +115,7 @@ absl::StatusOr<devices::Registry*> WorkerState::Devices() {
     options.memory_limit_bytes = setup_.device_memory_bytes;
     options.cpu_threads = setup_.cpu_threads;
     options.cuda_ptx = setup_.cuda_ptx;
+    options.cuda_specific = setup_.cuda_specific;
     options.open = open_;
     UOPD_ASSIGN(registry_, devices::Registry::Create(options));
   }

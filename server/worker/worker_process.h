@@ -37,6 +37,7 @@ struct WorkerSetup {
   uint64_t device_memory_bytes = 0;
   int cpu_threads = 0;
   bool cuda_ptx = false;
+  bool cuda_specific = false;
 
   std::string Encode() const;
   static absl::StatusOr<WorkerSetup> Decode(std::string_view bytes);

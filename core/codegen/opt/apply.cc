@@ -85,7 +85,7 @@ std::vector<OptPlan::MadeAxis> OptPlan::MakeAxes(int64_t& next_id) {
                                    : a.range.axis_type(),
                   inside * a.raster, false,
                   a.range.axis_type() == ir::AxisType::LOCAL ? a.range.tag() : 0);
-      if (a.is_reduce && a.HasBlock()) {
+      if (IsStepped(a)) {
         made.maybe_blocks = made.ranges.back();
         made.ranges.pop_back();
         made.strides.pop_back();

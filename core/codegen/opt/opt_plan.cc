@@ -217,6 +217,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
   } else if (!all.empty()) {
     axes_ = all;
     instruction_ = instruction;
+    packed_.resize(packed);
   } else if (in_range) {
     axes_[static_cast<size_t>(opt.axis)] = before;
     threaded_ = threaded;

@@ -183,11 +183,20 @@ class OptPlan {
   };
   ir::UOp MakeMma(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
                   const WarpRanges& warp, int64_t& next_id);
+  ir::UOp ResultOf(ir::UOp sums, const WarpRanges& warp);
   // In opt_staged_words.cc: the words of an operand of a matrix instruction of a warp, which the block stages if
   // `packed`. `value` is its element; where `maybe_valid` is false, the element is 0.
   ir::UOp OperandWords(ir::UOp value, ir::UOp maybe_valid, bool packed, const Fragment& place,
                        char own, size_t own_axis, std::span<const MadeAxis> made,
                        const WarpRanges& warp, int64_t& next_id);
+  // In opt_group_mma.cc: the sum over `ranges` by an instruction that reads shared memory.
+  ir::UOp MakeGroupProduct(ir::UOp reduce, const Factors& operands, ir::UOp maybe_valid,
+                           std::span<const MadeAxis> made, int64_t& next_id);
+  // Why such an instruction cannot compute the sum; empty if it can.
+  std::string MaybeNoGroup(const Factors& factors) const;
+  // Whether each iteration of the loop that is left of the axis stages operands anew: of BLOCK, and of every reduced
+  // axis of a sum whose instruction reads shared memory.
+  bool IsStepped(const Axis& axis) const;
   // Whether a load of u is packed.
   bool IsPacked(ir::UOp u) const;
   // sink with the places in a matrix instruction as functions of the lane and the element.

@@ -4,7 +4,8 @@
 // The instruction computes m rows and n columns of the result from k steps of the sum. These parts of the
 // three axes are placeholders while the kernel is built:
 //   - in an operand, they become the place of each element that a lane holds (Fragment);
-//   - in an operand that is packed, they become words in shared memory (staged_operand.h);
+//   - in an operand that is packed, they become words in shared memory (staged_operand.h), which the instruction
+//     itself reads if it can (opt_group_mma.cc);
 //   - everywhere else, they become the place of a result: a function of the lane's number, a LOCAL range, and of
 //     the element's number in the lane, an UPCAST range.
 // So stores, epilogues and copies to shared memory need no knowledge of the instruction.
@@ -65,8 +66,17 @@ absl::Status OptPlan::WarpTile(const Opt& opt) {
   if (!rows || !columns) return Bad(opt, "the factors share all axes");
   int64_t fits = 0;
   for (const MatrixInstruction& i : target_.matrix_instructions) {
-    if (!i.of_warp() || i.sum_place.lanes() != target_.warp_lanes) continue;
-    if (!Computes(i, *factors, sum.dtype()) || ++fits < opt.amount) continue;
+    if (!i.of_warp() || !Computes(i, *factors, sum.dtype())) continue;
+    if (i.sum_place.lanes() != target_.warp_lanes && !i.in_shared()) continue;
+    if (++fits < opt.amount) continue;
+    if (i.in_shared()) {
+      if (const std::string why = MaybeNoGroup(*factors); !why.empty()) return Bad(opt, why);
+      for (UOp load : loads_) {
+        const bool mine =
+            ir::Reaches(ctx_, factors->a, load) || ir::Reaches(ctx_, factors->b, load);
+        if (mine && std::ranges::find(packed_, load) == packed_.end()) packed_.push_back(load);
+      }
+    }
     instruction_ = i;
     group_axis_ = static_cast<size_t>(opt.axis);
     rows_axis_ = *rows;
@@ -94,6 +104,11 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
     ranges.insert(ranges.end(), axis.ranges.begin(), axis.ranges.end());
     if (axis.maybe_valid) valid = valid ? And(ctx_, valid, axis.maybe_valid) : axis.maybe_valid;
   }
+  const auto summed = [&](UOp sum) {
+    return ranges.empty() ? sum : ir::ReduceRanges(ctx_, Op::ADD, sum, ranges);
+  };
+  if (instruction_->in_shared())
+    return ResultOf(summed(MakeGroupProduct(reduce, operands, valid, made, next_id)), warp);
   // A load is 0 in the padding of the axes that it depends on.
   const auto gates_itself = [&](UOp u) {
     if (!u.Is(Op::LOAD)) return false;
@@ -117,12 +132,14 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
                     instruction_->sum_place.lanes(),
                     (*ctx_.ShapeOf(a))[0].const_int(),
                     (*ctx_.ShapeOf(b))[0].const_int()};
-  UOp sum = ctx_.Make(Op::MMA, reduce.dtype(), {a, b}, mma.ToArg(ctx_));
-  if (!ranges.empty()) sum = ir::ReduceRanges(ctx_, Op::ADD, sum, ranges);
-  // The result of the element's number, which is a constant once UPCAST ranges are copies.
-  const int64_t results = mma.results();
+  return ResultOf(summed(ctx_.Make(Op::MMA, reduce.dtype(), {a, b}, mma.ToArg(ctx_))), warp);
+}
+
+// The result of the element's number, which is a constant once UPCAST ranges are copies.
+UOp OptPlan::ResultOf(UOp sums, const WarpRanges& warp) {
+  const int64_t results = instruction_->sum_place.elements();
   const auto lane = [&](int64_t k) {
-    return ctx_.Make(Op::GEP, sum.dtype(), {sum}, ir::Arg::Int(k));
+    return ctx_.Make(Op::GEP, sums.dtype(), {sums}, ir::Arg::Int(k));
   };
   UOp out = lane(results - 1);
   for (int64_t k = results - 1; k-- > 0;)

@@ -48,16 +48,20 @@ bool IsOfMatrices(const Fragment& place, char own, int low_bits) {
   return place.lane == lane;
 }
 
-}  // namespace
+// The rows of an operand, staged by the block.
+struct StagedRows {
+  UOp array;              // a STAGE
+  UOp index;              // of a word; of swizzled rows, where an instruction begins to read
+  UOp row, word;          // RANGEs of the index: the places of a row and of a word inside of a tile
+  bool along_sum = true;  // the words of a row follow each other along the sum
+  ir::SharedMatrix matrix;  // of swizzled rows
+};
 
-UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand& operand, UOp lane,
-                 bool loads_words, int64_t& next_id) {
+// `transposes`: elements of 16 bits that follow each other across the sum may be staged as they lie.
+StagedRows StageRows(ir::UOpContext& ctx, const StagedOperand& operand, bool transposes,
+                     bool swizzled, bool loads_words, int64_t& next_id) {
   const UOp value = operand.value;
-  const Fragment& place = *operand.place;
-  const char own = operand.own;
   const int64_t in_word = 32 / ir::Bits(value.dtype());
-  const int low_bits = std::countr_zero(static_cast<uint64_t>(in_word));
-  const bool of_matrices = target.matrix_loads && IsOfMatrices(place, own, low_bits);
   // Words of elements that follow each other along an axis; first the place of a word, then the word.
   const UOp element = Range(ctx, ctx.Idx(in_word), next_id++, AxisType::UNROLL);
   const auto words_along = [&](const InstructionTile& along, bool in_memory) {
@@ -74,7 +78,7 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
   const InstructionTile *words_of = &operand.sum_tile, *rows_of = &operand.own_tile;
   UOp word, from;
   if (loads_words) std::tie(word, from) = words_along(*words_of, true);
-  const bool transposed = !from && loads_words && of_matrices && in_word == 2;
+  const bool transposed = !from && loads_words && transposes && in_word == 2;
   if (transposed) std::tie(word, from) = words_along(operand.own_tile, true);
   if (from && transposed) std::swap(words_of, rows_of);
   if (!from) std::tie(word, from) = words_along(*words_of, false);
@@ -91,10 +95,14 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
   };
   std::ranges::sort(rows, slowest_first);
   std::ranges::sort(words, slowest_first);
-  const SharedRows layout(PlacesOf(rows), PlacesOf(words));
-  const auto at = [&](const auto& value_of) {
-    return layout.Index(ctx, PlaceAlong(ctx, rows, value_of), PlaceAlong(ctx, words, value_of));
-  };
+  StagedRows out;
+  out.along_sum = words_of == &operand.sum_tile;
+  // An instruction that reads shared memory begins at a span of each row; across the sum each tile has its own ones.
+  const int64_t row_words = PlacesOf(words),
+                spanned = out.along_sum ? row_words : PlacesOf({&words.back(), 1});
+  const SharedRows layout = swizzled ? SharedRows::Swizzled(PlacesOf(rows), row_words,
+                                                            SharedRows::WidestSpan(4 * spanned))
+                                     : SharedRows(PlacesOf(rows), row_words);
   // The loops that fill the array.
   ir::Substitution fresh;
   std::vector<UOp> closed;
@@ -104,11 +112,39 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
       fresh[p.range.id()] = closed.back();
     }
   }
-  const UOp array = ir::Staged(ctx, ir::Substitute(ctx, from, fresh), layout.size(),
-                               at([&](UOp r) { return fresh.at(r.id()); }), UOp(), closed);
-  const UOp index = at([](UOp r) { return r; });
-  const bool along_sum = words_of == &operand.sum_tile;
-  const char row = along_sum ? own : 'k', column = along_sum ? 'k' : own;
+  const auto itself = [](UOp r) { return r; };
+  const auto filled = [&](UOp r) { return fresh.at(r.id()); };
+  out.array =
+      ir::Staged(ctx, ir::Substitute(ctx, from, fresh), layout.size(),
+                 layout.Index(ctx, PlaceAlong(ctx, rows, filled), PlaceAlong(ctx, words, filled)),
+                 UOp(), closed);
+  const UOp row_at = PlaceAlong(ctx, rows, itself), word_at = PlaceAlong(ctx, words, itself);
+  out.index = swizzled ? layout.Start(ctx, row_at, word_at) : layout.Index(ctx, row_at, word_at);
+  if (swizzled) out.matrix = layout.Matrix(out.along_sum);
+  out.word = word;
+  out.row = rows_of->range;
+  return out;
+}
+
+}  // namespace
+
+SharedOperand StageMatrix(ir::UOpContext& ctx, const StagedOperand& operand, bool loads_words,
+                          int64_t& next_id) {
+  const StagedRows staged = StageRows(ctx, operand, true, true, loads_words, next_id);
+  const ir::Substitution first = {{staged.word.id(), ctx.Idx(0)}, {staged.row.id(), ctx.Idx(0)}};
+  return {ir::Index(ctx, staged.array, ir::Substitute(ctx, staged.index, first)), staged.matrix};
+}
+
+UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand& operand, UOp lane,
+                 bool loads_words, int64_t& next_id) {
+  const Fragment& place = *operand.place;
+  const char own = operand.own;
+  const int64_t in_word = 32 / ir::Bits(operand.value.dtype());
+  const int low_bits = std::countr_zero(static_cast<uint64_t>(in_word));
+  const bool of_matrices = target.matrix_loads && IsOfMatrices(place, own, low_bits);
+  const StagedRows staged = StageRows(ctx, operand, of_matrices, false, loads_words, next_id);
+  const UOp array = staged.array, index = staged.index, word = staged.word;
+  const char row = staged.along_sum ? own : 'k', column = staged.along_sum ? 'k' : own;
   // What a lane holds: the bits of a place along `column` count words.
   const auto in_words = [&](std::vector<Fragment::Bit> bits) {
     for (Fragment::Bit& b : bits) b.bit -= b.axis == column ? low_bits : 0;
@@ -123,7 +159,7 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
     bits = in_words(bits);
     const UOp mine = ir::Substitute(ctx, index,
                                     {{word.id(), FragmentDigits(ctx, bits, column, lane)},
-                                     {rows_of->range.id(), FragmentDigits(ctx, bits, row, lane)}});
+                                     {staged.row.id(), FragmentDigits(ctx, bits, row, lane)}});
     return ctx.Make(Op::MATRIX_LOAD, Dtype::U32,
                     {ir::Index(ctx, array, mine, UOp(), SharedRows::kPiece)},
                     ctx.Data({count, column == own ? 1 : 0}));
@@ -136,8 +172,7 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
                       ctx.Idx(place.Place(axis, 0, w * in_word) / scale));
     };
     const UOp mine = ir::Substitute(
-        ctx, index,
-        {{word.id(), of_lane(column, in_word)}, {rows_of->range.id(), of_lane(row, 1)}});
+        ctx, index, {{word.id(), of_lane(column, in_word)}, {staged.row.id(), of_lane(row, 1)}});
     out.push_back(ir::Load(ctx, ir::Index(ctx, array, mine)));
   }
   return ctx.Make(Op::STACK, Dtype::U32, out);

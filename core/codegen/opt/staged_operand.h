@@ -10,6 +10,7 @@
 
 #include "core/base/target.h"
 #include "core/codegen/opt/pack.h"
+#include "core/ir/group_mma.h"
 
 namespace uopd::codegen {
 
@@ -30,6 +31,16 @@ struct StagedOperand {
   // The ranges that the array covers, among those that a value depends on: the tiles', and loops of the block.
   std::function<std::vector<PackPart>(ir::UOp)> parts;
 };
+
+// An operand for an instruction that reads shared memory (MatrixInstruction::in_shared): the array's INDEX where it
+// begins to read the tile, and how the array lies there. The rows are swizzled (shared_rows.h).
+struct SharedOperand {
+  ir::UOp begin;
+  ir::SharedMatrix matrix;
+};
+// `operand.place` is not used. The other arguments as below.
+SharedOperand StageMatrix(ir::UOpContext& ctx, const StagedOperand& operand, bool loads_words,
+                          int64_t& next_id);
 
 // A STACK of the words of the lane with the number `lane`, from an array that is filled in front of it. `loads_words`:
 // buffers may be read as words (word_load.h). New RANGEs get axis ids from `next_id` on.

@@ -7,6 +7,7 @@
 
 #include "core/ir/exp2.h"
 #include "core/ir/graph.h"
+#include "core/ir/group_mma.h"
 #include "core/ir/mma.h"
 #include "core/ir/verify/spec.h"
 #include "core/ir/wmma_block.h"
@@ -20,8 +21,9 @@ using ir::UOp;
 // Costs in nanoseconds on a slow core: a simple instruction; an access to memory that may miss the
 // first-level cache; a division or square root; a call of the math library.
 constexpr double kInstruction = 1, kAccess = 4, kDivision = 20, kCall = 100;
-constexpr double kScaledExp2 = 10;     // instructions
-constexpr double kWarpProducts = 256;  // of an MMA that a warp does in a cycle
+constexpr double kScaledExp2 = 10;       // instructions
+constexpr double kWarpProducts = 256;    // of an MMA that a warp does in a cycle
+constexpr double kGroupProducts = 1024;  // of a GROUP_MMA that a group of warps does in a cycle
 constexpr double kTileSums = 16;  // of a WMMA_BLOCK that a matrix instruction adds to in a cycle
 
 // Computes the number of lanes of each line from those of its sources. (ShapeOf would remember a
@@ -67,6 +69,10 @@ double LineNs(UOp u, int64_t lanes, const Target& target) {
   if (u.Is(Op::MMA)) {
     const ir::Mma mma = ir::Mma::Of(u);
     return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) / kWarpProducts;
+  }
+  if (u.Is(Op::GROUP_MMA)) {
+    const ir::GroupMma mma = ir::GroupMma::Of(u);
+    return kInstruction * static_cast<double>(mma.m * mma.n * mma.k) / kGroupProducts;
   }
   if (u.Is(Op::MATRIX_LOAD)) return kInstruction * static_cast<double>(lanes);
   if (!u.Is(ir::kElementwiseOps) && !u.Is({Op::LOAD, Op::STORE, Op::GEP, Op::STACK, Op::WMMA}))

@@ -8,6 +8,7 @@
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/rebuild.h"
 #include "core/ir/build.h"
+#include "core/ir/shared_array.h"
 
 namespace uopd::codegen {
 namespace {
@@ -201,11 +202,17 @@ UOp LowerStages(ir::UOpContext& ctx, UOp sink) {
 StagedSizes StagedBytes(ir::UOpContext& ctx, UOp sink) {
   const Layouts layouts(ctx, sink);
   StagedSizes out;
+  ir::SharedLayout shared;
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (!u.Is(Op::STAGE)) continue;
     const int64_t bytes = layouts.Of(u).elements * ElementBytes(u.dtype());
-    (IsSharedStage(u) ? out.shared_bytes : out.thread_bytes) += bytes;
+    if (IsSharedStage(u)) {
+      shared.PlaceBytes(bytes);
+    } else {
+      out.thread_bytes += bytes;
+    }
   }
+  out.shared_bytes = shared.bytes();
   return out;
 }
 

@@ -168,7 +168,8 @@ class Unroller {
       out.insert(out.end(), loops.begin(), loops.end());
       return ctx_.Make(Op::REDUCE, u.dtype(), out, u.arg(), u.tag());
     };
-    if (values.size() > 1 &&
+    // The accumulators of a group of warps are many registers: its terms are always a chain.
+    if (values.size() > 1 && !values[0].Is(Op::GROUP_PRODUCT) &&
         accumulators < (loops.empty() ? kIndependentWithoutLoop : independent_)) {
       for (UOp& v : values) v = reduce(v);
       return Tree(op, values);
@@ -176,7 +177,7 @@ class Unroller {
     UOp chain = values[0];
     for (size_t i = 1; i < values.size(); ++i) {
       const UOp next = values[i];
-      if (op == Op::ADD && next.Is({Op::WMMA, Op::MMA}) && next.n_src() == 2) {
+      if (op == Op::ADD && next.Is({Op::WMMA, Op::MMA, Op::GROUP_PRODUCT}) && next.n_src() == 2) {
         chain = ctx_.Make(next.op(), next.dtype(), {next.src(0), next.src(1), chain}, next.arg(),
                           kReduceChain);
         continue;

@@ -11,8 +11,8 @@
 
 namespace uopd::codegen {
 
-// UOp::tag of a node that combines two unrolled terms of a reduction: an ADD or MUL, or a WMMA whose
-// third source is the sum of the terms before. Linearise may combine the
+// UOp::tag of a node that combines two unrolled terms of a reduction: an ADD or MUL, or a WMMA, MMA or
+// GROUP_PRODUCT whose third source is the sum of the terms before. Linearise may combine the
 // terms with the accumulator one by one instead, and a product among the terms may be fused into a
 // MULACC (not rounded).
 inline constexpr int64_t kReduceChain = 1;

@@ -96,6 +96,10 @@ Bounds Binary(Op op, Bounds a, Bounds b, Bounds full) {
     case Op::OR:
     case Op::XOR:
       if (op == Op::XOR && b.IsPoint() && b.min == -1) return {-1 - a.max, -1 - a.min};  // ~a
+      if (a.IsPoint() && b.IsPoint() && a.min >= 0 && b.min >= 0) {
+        const Int128 exact = op == Op::OR ? a.min | b.min : a.min ^ b.min;
+        return {exact, exact};
+      }
       if (a.min >= 0 && b.min >= 0) {
         return {op == Op::OR ? std::max(a.min, b.min) : 0, Mask(std::max(a.max, b.max))};
       }

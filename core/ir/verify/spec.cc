@@ -14,18 +14,21 @@
 #include "core/ir/shape.h"
 #include "core/ir/verify/admit.h"
 #include "core/ir/verify/origin.h"
+#include "core/ir/verify/verify_group_mma.h"
 #include "core/ir/verify/verify_wmma.h"
 
 namespace uopd::ir {
 namespace {
 
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER,      Op::PARAM,      Op::DEFINE_VAR,   Op::SPECIAL,    Op::SINK,
-          Op::AFTER,       Op::GROUP,      Op::STACK,        Op::LINEAR,     Op::INDEX,
-          Op::LOAD,        Op::STORE,      Op::GEP,          Op::BARRIER,    Op::REDUCE,
-          Op::SCAN,        Op::STAGE,      Op::WMMA,         Op::WMMA_BLOCK, Op::MMA,
-          Op::MATRIX_LOAD, Op::ASYNC_COPY, Op::ASYNC_COMMIT, Op::ASYNC_WAIT, Op::SHUFFLE,
-          Op::RANGE,       Op::END,        Op::IF,           Op::ENDIF,      Op::CONST} |
+    OpSet{Op::BUFFER,        Op::PARAM,      Op::DEFINE_VAR,   Op::SPECIAL,    Op::SINK,
+          Op::AFTER,         Op::GROUP,      Op::STACK,        Op::LINEAR,     Op::INDEX,
+          Op::LOAD,          Op::STORE,      Op::GEP,          Op::BARRIER,    Op::REDUCE,
+          Op::SCAN,          Op::STAGE,      Op::WMMA,         Op::WMMA_BLOCK, Op::MMA,
+          Op::MATRIX_LOAD,   Op::ASYNC_COPY, Op::ASYNC_COMMIT, Op::ASYNC_WAIT, Op::SHUFFLE,
+          Op::GROUP_PRODUCT, Op::GROUP_MMA,  Op::MMA_BEGIN,    Op::MMA_COMMIT, Op::MMA_WAIT,
+          Op::SHARED_FENCE,  Op::RANGE,      Op::END,          Op::IF,         Op::ENDIF,
+          Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -311,6 +314,13 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       return VerifyStage(u);
     case Op::MMA:
       return VerifyMma(u);
+    case Op::GROUP_PRODUCT:
+      return VerifyGroupProduct(u);
+    case Op::GROUP_MMA:
+      return VerifyGroupMma(u);
+    case Op::MMA_BEGIN:
+    case Op::MMA_WAIT:
+      return VerifyAccumulators(u);
     case Op::ASYNC_COPY:
       return VerifyAsyncCopy(u);
     case Op::MATRIX_LOAD:
@@ -438,7 +448,7 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Level level, UOp* culprit) {
   };
   if (level == Level::kLinear) {
     return root.Is(Op::LINEAR)
-               ? absl::OkStatus()
+               ? VerifyGroupOrder(root, culprit)
                : Invalid(Cat("root of a linear kernel is ", Name(root.op()), ", not LINEAR"));
   }
   if (!root.Is(Op::SINK)) return Invalid(Cat("root is ", Name(root.op()), ", not SINK"));

@@ -96,6 +96,12 @@ absl::Status BlockWriter::OwnLine(UOp u) {
     case Op::ASYNC_COMMIT:
     case Op::ASYNC_WAIT:
       return Async(u);
+    case Op::GROUP_MMA:
+    case Op::MMA_BEGIN:
+    case Op::MMA_COMMIT:
+    case Op::MMA_WAIT:
+    case Op::SHARED_FENCE:
+      return Group(u);
     case Op::MATRIX_LOAD:
       return MatrixLoad(u, Cat(NameOf(u.src(0))));
     default:

@@ -67,6 +67,8 @@ class BlockWriter : public CLikeWriter {
   }
   // ASYNC_COPY, ASYNC_COMMIT and ASYNC_WAIT. Not every language has them.
   virtual absl::Status Async(ir::UOp u) { return NoRendering(u); }
+  // GROUP_MMA and the lines around it. Not every language has them.
+  virtual absl::Status Group(ir::UOp u) { return NoRendering(u); }
   // What follows a pointer parameter, or a parameter, in the list: an attribute with its number.
   virtual std::string ParameterSuffix(size_t /*number*/) const { return ""; }
   // An int64_t parameter of that number.
@@ -86,6 +88,10 @@ class BlockWriter : public CLikeWriter {
   static std::string UsedParts(std::span<const Part> parts, const std::string& body);
 
   int64_t threads() const { return kernel_.threads; }  // of a block; 0: not known
+  bool has_groups() const { return kernel_.has_groups; }
+  int64_t shared_alignment() const { return kernel_.shared_alignment; }  // of all shared arrays
+  // The element of an INDEX, `lane` further.
+  std::string Place(ir::UOp index, int64_t lane) const;
   // The type of an element in memory: a bool is a byte.
   std::string_view MemoryType(ir::Dtype d) const {
     return d == ir::Dtype::Bool ? "uint8_t" : Type(d);
@@ -102,8 +108,6 @@ class BlockWriter : public CLikeWriter {
   int64_t WideLanes(ir::UOp index);
   std::string_view SpaceOf(ir::UOp index) const;
   std::string WidePlace(ir::UOp index, const std::string& type, int64_t lane) const;
-  // The element of an INDEX, `lane` further.
-  std::string Place(ir::UOp index, int64_t lane) const;
 
   Alignment alignment_;
   ir::SharedLayout shared_;

@@ -81,7 +81,7 @@ class CudaWriter final : public BlockWriter {
   std::string ThreadNumber(int64_t d) const override { return Cat("threadIdx.", "xyz"[d]); }
   std::string_view barrier() const override { return "__syncthreads();"; }
   std::string SharedArrays(int64_t) const override {
-    return "extern __shared__ __align__(128) uint8_t shared[];";
+    return Cat("extern __shared__ __align__(", shared_alignment(), ") uint8_t shared[];");
   }
   std::string_view shared_word() const override { return "__shared__ int32_t stop_seen;"; }
   std::string Prelude(const std::string& body) override { return UsedParts(kCudaPrelude, body); }
@@ -91,7 +91,13 @@ class CudaWriter final : public BlockWriter {
   std::string WideLane(const std::string& wide, int64_t lane) const override {
     return Cat(wide, ".v[", lane, "]");
   }
-  void PollTogether() override { Put("if (__syncthreads_or(*stop)) return;"); }
+  void PollTogether() override {
+    // No thread ends while its matrix instructions run.
+    const std::string_view wait =
+        has_groups() ? "asm volatile(\"wgmma.wait_group.sync.aligned 0;\" : : : \"memory\"); " : "";
+    Put("if (__syncthreads_or(*stop)) ", wait.empty() ? "" : "{ ", wait,
+        wait.empty() ? "return;" : "return; }");
+  }
 
   absl::StatusOr<std::string> Shuffled(UOp u, const std::string& x, int64_t mask) override {
     const bool small = ir::ByteSize(u.dtype()) < 4;
@@ -127,6 +133,37 @@ class CudaWriter final : public BlockWriter {
     Put("uint32_t ", words, ";");
     Put("asm volatile(\"", PtxMatrixLoad(u), " {", group, "}, [%", n, "];\" : ", outputs,
         " : \"r\"(shared_address(", address, ")) : \"memory\");");
+    return absl::OkStatus();
+  }
+
+  // Names every accumulator that it is about as an operand: what uses one stays where it is.
+  absl::Status Group(UOp u) override {
+    std::string operands;
+    int64_t number = 0;
+    const auto add = [&](UOp sums) {
+      const std::string_view kind = ir::IsFloat(sums.dtype()) ? "+f" : "+r";
+      for (int64_t e = 0; e < sums.arg().AsInt(); ++e, ++number)
+        Append(operands, number == 0 ? "" : ", ", "\"", kind, "\"(", Place(sums, e), ")");
+    };
+    if (!u.Is(ir::Op::GROUP_MMA)) {
+      if (u.Is({ir::Op::MMA_BEGIN, ir::Op::MMA_WAIT})) {
+        for (UOp s : u.srcs()) add(s);
+      }
+      Put("asm volatile(\"", PtxGroupOrder(u), ";\" : ", operands, " : : \"memory\");");
+      return absl::OkStatus();
+    }
+    UOPD_ASSIGN(const PtxGroupInstruction instruction, PtxGroupMma(request_.target, u));
+    const ir::GroupMma mma = ir::GroupMma::Of(u);
+    add(u.src(0));
+    std::string list;
+    for (int64_t e = 0; e < number; ++e) Append(list, e == 0 ? "{%" : ", %", e);
+    const auto descriptor = [&](UOp index, const ir::SharedMatrix& matrix) {
+      return Cat("\"l\"(", PtxDescriptor(matrix), "ull + (shared_address(", NameOf(index),
+                 ") >> 4))");
+    };
+    Put("asm volatile(\"", instruction.name, " ", list, "}, %", number, ", %", number + 1,
+        instruction.after_operands, ";\" : ", operands, " : ", descriptor(u.src(1), mma.a_matrix),
+        ", ", descriptor(u.src(2), mma.b_matrix), " : \"memory\");");
     return absl::OkStatus();
   }
 

@@ -72,6 +72,11 @@ absl::Status CLikeWriter::Line(UOp u) {
     case Op::WMMA_BLOCK:
     case Op::MMA:
     case Op::MATRIX_LOAD:
+    case Op::GROUP_MMA:
+    case Op::MMA_BEGIN:
+    case Op::MMA_COMMIT:
+    case Op::MMA_WAIT:
+    case Op::SHARED_FENCE:
     case Op::ASYNC_COPY:
     case Op::ASYNC_COMMIT:
     case Op::ASYNC_WAIT:

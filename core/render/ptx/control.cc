@@ -23,6 +23,8 @@ void PtxControl::Poll() {
   const std::string word = text_.New(kPtxWord, "ld.volatile.global.u32", Cat("[", kStop, "]"));
   std::string stop = text_.New(kPtxPredicate, "setp.ne.s32", word, ", 0");
   if (kernel_.together) stop = text_.New(kPtxPredicate, "bar.red.or.pred", "0, ", stop);
+  // No thread ends while its matrix instructions run.
+  if (kernel_.has_groups) text_.PutIf(stop, "wgmma.wait_group.sync.aligned 0");
   text_.PutIf(stop, "ret");
 }
 

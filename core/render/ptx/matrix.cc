@@ -18,6 +18,48 @@ std::string PtxAsync(UOp u) {
   return Cat("cp.async.wait_group ", u.arg().AsInt());
 }
 
+absl::StatusOr<PtxGroupInstruction> PtxGroupMma(const Target& target, UOp u) {
+  const ir::GroupMma mma = ir::GroupMma::Of(u);
+  for (const MatrixInstruction& i : target.matrix_instructions) {
+    if (!i.in_shared() || i.m != mma.m || i.n != mma.n || i.k != mma.k ||
+        static_cast<int64_t>(i.a) != mma.a || static_cast<int64_t>(i.b) != mma.b)
+      continue;
+    // The accumulator stays, and the factors keep their signs. Only elements of 16 bits may lie across the sum.
+    const bool is_float = i.sum == DtypeNumber::F32;
+    const bool halves = i.a == DtypeNumber::BF16 || i.a == DtypeNumber::F16;
+    std::string after = is_float ? ", 1, 1, 1" : ", 1";
+    if (halves)
+      Append(after, mma.a_matrix.along_sum ? ", 0" : ", 1", mma.b_matrix.along_sum ? ", 0" : ", 1");
+    return PtxGroupInstruction{
+        Cat("wgmma.mma_async.sync.aligned.m", mma.m, "n", mma.n, "k", mma.k, ".",
+            PtxMatrixType(i.sum), ".", PtxMatrixType(i.a), ".", PtxMatrixType(i.b)),
+        std::move(after)};
+  }
+  return absl::UnimplementedError("the target has no such matrix instruction");
+}
+
+uint64_t PtxDescriptor(const ir::SharedMatrix& matrix) {
+  constexpr int kLead = 16, kStride = 32, kSwizzle = 62;  // lowest bits of the fields
+  const auto pieces = [](int64_t bytes) { return static_cast<uint64_t>(bytes / 16); };
+  const uint64_t swizzle = matrix.span == 128 ? 1 : matrix.span == 64 ? 2 : 3;
+  // Along the sum there is one span, and the field must be 1.
+  const uint64_t lead = matrix.along_sum ? 1 : pieces(matrix.lead);
+  return lead << kLead | pieces(matrix.stride) << kStride | swizzle << kSwizzle;
+}
+
+std::string PtxGroupOrder(UOp u) {
+  switch (u.op()) {
+    case ir::Op::MMA_BEGIN:
+      return "wgmma.fence.sync.aligned";
+    case ir::Op::MMA_COMMIT:
+      return "wgmma.commit_group.sync.aligned";
+    case ir::Op::MMA_WAIT:
+      return Cat("wgmma.wait_group.sync.aligned ", u.arg().AsInt());
+    default:
+      return "fence.proxy.async.shared::cta";
+  }
+}
+
 absl::Status PtxMatrixProduct(PtxText& text, const Target& target, UOp u) {
   const ir::Mma mma = ir::Mma::Of(u);
   const MatrixInstruction* found = nullptr;

@@ -168,6 +168,28 @@ void PtxMemory::AsyncCopy(UOp u) {
               At(places_.at(to.id()), 0), ", ", At(places_.at(from.id()), 0), ", 16, ", bytes);
 }
 
+std::string PtxMemory::Descriptor(UOp index, const ir::SharedMatrix& matrix) {
+  const Place& place = places_.at(index.id());
+  const std::string pieces = text_.New(kPtxWord, "shr.u32", place.address, ", 4");
+  const std::string start = text_.New(kPtxLong, "cvt.u64.u32", pieces);
+  return text_.New(kPtxLong, "add.s64", start, ", ",
+                   static_cast<int64_t>(PtxDescriptor(matrix)) + place.offset / 16);
+}
+
+absl::Status PtxMemory::GroupMma(const Target& target, UOp u) {
+  UOPD_ASSIGN(const PtxGroupInstruction instruction, PtxGroupMma(target, u));
+  const ir::GroupMma mma = ir::GroupMma::Of(u);
+  const Place& sums = places_.at(u.src(0).id());
+  const std::vector<std::string>* elements = Elements(sums.base);
+  if (elements == nullptr) return absl::UnimplementedError("an accumulator is no registers");
+  const std::string a = Descriptor(u.src(1), mma.a_matrix), b = Descriptor(u.src(2), mma.b_matrix);
+  std::string list;
+  for (int64_t e = 0; e < mma.results(); ++e)
+    Append(list, e == 0 ? "{" : ", ", (*elements)[static_cast<size_t>(sums.first + e)]);
+  text_.Put(instruction.name, " ", list, "}, ", a, ", ", b, instruction.after_operands);
+  return absl::OkStatus();
+}
+
 void PtxMemory::Store(UOp u) {
   const UOp index = u.src(0), gate = index.n_src() == 3 ? index.src(2) : UOp();
   const int64_t n = std::max<int64_t>(index.arg().AsInt(), 1);

@@ -9,6 +9,8 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
+#include "core/base/target.h"
+#include "core/ir/group_mma.h"
 #include "core/render/block_kernel.h"
 #include "core/render/ptx/text.h"
 
@@ -29,6 +31,8 @@ class PtxMemory {
   void Store(ir::UOp u);
   void MatrixLoad(ir::UOp u);
   void AsyncCopy(ir::UOp u);
+  // UNIMPLEMENTED: the target has no such matrix instruction.
+  absl::Status GroupMma(const Target& target, ir::UOp u);
 
   // Loops: an address that is computed in a loop is not used after it.
   void OpenScope() { scopes_.emplace_back(); }
@@ -48,6 +52,8 @@ class PtxMemory {
     int64_t first = 0;
   };
   std::string At(const Place& place, int64_t bytes) const;
+  // The register that says where a GROUP_MMA finds the operand at an INDEX.
+  std::string Descriptor(ir::UOp index, const ir::SharedMatrix& matrix);
   std::string_view Space(ir::UOp base) const;
   const std::vector<std::string>* Elements(ir::UOp base) const;
   // The register with base + x * bytes of an element.

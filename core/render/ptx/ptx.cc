@@ -82,6 +82,14 @@ class PtxKernel {
       case Op::ASYNC_WAIT:
         text_.Put(PtxAsync(u));
         return absl::OkStatus();
+      case Op::MMA_BEGIN:
+      case Op::MMA_COMMIT:
+      case Op::MMA_WAIT:
+      case Op::SHARED_FENCE:
+        text_.Put(PtxGroupOrder(u));
+        return absl::OkStatus();
+      case Op::GROUP_MMA:
+        return memory_.GroupMma(request_.target, u);
       case Op::MATRIX_LOAD:
         memory_.MatrixLoad(u);
         return absl::OkStatus();
@@ -116,7 +124,8 @@ class PtxKernel {
     parameter("stop");
     std::string out = Cat(".version ", PtxVersion(request_.target.arch, UsesFp8()), "\n.target ",
                           request_.target.arch, "\n.address_size 64\n\n");
-    if (memory_.shared_bytes() > 0) out += ".extern .shared .align 128 .b8 shared[];\n\n";
+    if (memory_.shared_bytes() > 0)
+      Append(out, ".extern .shared .align ", kernel_.shared_alignment, " .b8 shared[];\n\n");
     Append(out, ".visible .entry ", request_.name, "(\n", parameters, ")\n");
     if (kernel_.threads > 0) Append(out, ".maxntid ", kernel_.threads, ", 1, 1\n");
     Append(out, "{\n", text_.Declarations());
@@ -131,8 +140,9 @@ class PtxKernel {
 
   bool UsesFp8() const {
     for (UOp u : request_.linear.srcs()) {
-      if (!u.Is(Op::MMA)) continue;
-      const auto a = static_cast<DtypeNumber>(ir::Mma::Of(u).a);
+      if (!u.Is({Op::MMA, Op::GROUP_MMA})) continue;
+      const auto a =
+          static_cast<DtypeNumber>(u.Is(Op::MMA) ? ir::Mma::Of(u).a : ir::GroupMma::Of(u).a);
       if (a == DtypeNumber::F8E4M3 || a == DtypeNumber::F8E5M2) return true;
     }
     return false;

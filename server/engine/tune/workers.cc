@@ -34,6 +34,7 @@ Supervisor::Options PoolOf(const PoolSource& source, const char* process, const 
   out.setup.devices = source.devices;
   out.setup.cpu_threads = 1;
   out.setup.cuda_ptx = source.config.device_cuda_ptx();
+  out.setup.cuda_specific = source.config.device_cuda_specific();
   out.setup.retire_above_rss_bytes = kRetireAboveBytes;
   out.on_quarantine = [pool, quarantine](const worker::QuarantineEntry& entry) {
     metrics::WorkerKills({pool}).Increment();

@@ -94,7 +94,8 @@ struct Nvrtc {
 
 }  // namespace
 
-absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch) {
+static absl::StatusOr<std::string> RunNvrtc(const std::string& text, std::string_view arch,
+                                            bool wants_messages) {
   const Nvrtc& nvrtc = Nvrtc::Get();
   if (!nvrtc.found) return absl::UnavailableError("NVRTC is not installed");
   int count = 0;
@@ -109,11 +110,12 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_vie
   if (nvrtc.create(&program, text.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0)
     return absl::InternalError("nvrtcCreateProgram failed");
   const std::string architecture = Cat("--gpu-architecture=", arch);
-  const char* options[] = {architecture.c_str(), "--fmad=false", "--std=c++17"};
-  const int rc = nvrtc.compile(program, 3, options);
+  const char* options[] = {architecture.c_str(), "--fmad=false", "--std=c++17",
+                           "--ptxas-options=-v"};
+  const int rc = nvrtc.compile(program, wants_messages ? 4 : 3, options);
   size_t size = 0;
   std::string out;
-  if (rc == 0) {
+  if (rc == 0 && !wants_messages) {
     nvrtc.cubin_size(program, &size);
     out.resize(size);
     nvrtc.cubin(program, out.data());
@@ -125,6 +127,14 @@ absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_vie
   nvrtc.destroy(&program);
   if (rc != 0) return absl::InternalError(Cat("NVRTC failed: ", out, "\n", text));
   return out;
+}
+
+absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch) {
+  return RunNvrtc(text, arch, false);
+}
+
+absl::StatusOr<std::string> CudaMessages(const std::string& text, std::string_view arch) {
+  return RunNvrtc(text, arch, true);
 }
 
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch) {

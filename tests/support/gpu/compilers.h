@@ -13,6 +13,8 @@ namespace uopd::tests {
 // libnvrtc.so as the loader finds it or in the usual folder of a toolkit. INVALID_ARGUMENT: it does not know the
 // architecture.
 absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch);
+// What NVRTC says while it compiles the text: registers, spills, advice.
+absl::StatusOr<std::string> CudaMessages(const std::string& text, std::string_view arch);
 // The cubin of PTX, by uopd-ptxc: the program that UOPD_PTXC names, or the one that is built. INVALID_ARGUMENT: it does
 // not know the architecture.
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch);

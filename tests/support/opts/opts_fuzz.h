@@ -120,7 +120,12 @@ inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, in
       CheckOptions check;
       check.target = BlockTarget(trial % 2 != 0);
       // Warps of 32 and of 64 lanes, with their matrix instructions.
-      if (trial % 4 == 1) {
+      if (trial % 8 == 5) {
+        // Groups of warps that read shared memory: those with few results in a lane first.
+        check.target.matrix_instructions = WarpgroupMatrixInstructions();
+        std::ranges::reverse(check.target.matrix_instructions);
+        check.target.shared_bytes = 227 << 10;
+      } else if (trial % 4 == 1) {
         check.target.matrix_instructions = NvidiaMatrixInstructions(89);
       } else if (trial % 4 == 3) {
         check.target.warp_lanes = 64;

@@ -37,17 +37,20 @@ class Placer {
           open.pop_back();
         }
       }
-      if (!lines[i].Is({Op::LOAD, Op::STORE, Op::MATRIX_LOAD})) continue;
-      const UOp base = ir::MaybeBaseOf(lines[i].src(0).src(0));
-      if (!base || !ir::IsShared(base) || pipelined.contains(base.id())) continue;
-      array_[i] = base.id();
-      for (size_t loop : open) shares_.insert(loop);
+      if (!lines[i].Is({Op::LOAD, Op::STORE, Op::MATRIX_LOAD, Op::GROUP_MMA})) continue;
+      for (UOp index : lines[i].srcs()) {
+        if (!index.Is(Op::INDEX)) continue;
+        const UOp base = ir::MaybeBaseOf(index.src(0));
+        if (!base || !ir::IsShared(base) || pipelined.contains(base.id())) continue;
+        arrays_[i].push_back(base.id());
+        for (size_t loop : open) shares_.insert(loop);
+      }
     }
   }
 
   // The lines in front of which a barrier stands.
   std::set<size_t> Run() {
-    if (array_.empty()) return {};
+    if (arrays_.empty()) return {};
     // Each turn adds one barrier, and accesses behind it start anew.
     for (bool changed = true; changed;) {
       pending_.clear();
@@ -77,17 +80,19 @@ class Placer {
         i = last;
         continue;
       }
-      const auto it = array_.find(i);
-      if (it == array_.end()) continue;
+      const auto it = arrays_.find(i);
+      if (it == arrays_.end()) continue;
       const bool stores = lines_[i].Is(Op::STORE);
-      std::vector<Access>& before = pending_[it->second];
-      for (const Access& a : before) {
-        const bool one_filling = a.stores && stores && a.pass == pass_;
-        if (!(a.stores || stores) || one_filling) continue;
-        barriers_.insert(Place(a.line, i));
-        return false;
+      for (const uint32_t array : it->second) {
+        std::vector<Access>& before = pending_[array];
+        for (const Access& a : before) {
+          const bool one_filling = a.stores && stores && a.pass == pass_;
+          if (!(a.stores || stores) || one_filling) continue;
+          barriers_.insert(Place(a.line, i));
+          return false;
+        }
+        before.push_back({i, stores, pass_});
       }
-      before.push_back({i, stores, pass_});
     }
     return true;
   }
@@ -111,7 +116,7 @@ class Placer {
   const std::span<const UOp> lines_;
   std::vector<size_t> parent_;                                  // line -> the loop that it is in
   absl::flat_hash_map<size_t, size_t> end_;                     // RANGE -> its END
-  absl::flat_hash_map<size_t, uint32_t> array_;                 // accesses -> their array
+  absl::flat_hash_map<size_t, std::vector<uint32_t>> arrays_;   // accesses -> their arrays
   absl::flat_hash_set<size_t> shares_;                          // loops with such accesses
   absl::flat_hash_map<uint32_t, std::vector<Access>> pending_;  // since the last barrier, by array
   std::set<size_t> barriers_;
@@ -123,7 +128,7 @@ absl::Status CheckLoops(std::span<const UOp> lines) {
   absl::flat_hash_set<uint32_t> varies;  // values that differ between threads
   for (UOp u : lines) {
     bool mine = u.Is(Op::SPECIAL) && u.ints()[0] == static_cast<int64_t>(ir::AxisType::LOCAL);
-    mine |= u.Is({Op::LOAD, Op::MATRIX_LOAD});
+    mine |= u.Is({Op::LOAD, Op::MATRIX_LOAD, Op::GROUP_MMA});
     for (UOp s : u.srcs()) mine |= varies.contains(s.id());
     if (u.Is(Op::RANGE)) {
       if (varies.contains(u.src(0).id()))
@@ -140,11 +145,18 @@ absl::Status CheckLoops(std::span<const UOp> lines) {
 absl::StatusOr<UOp> AddBarriers(ir::UOpContext& ctx, UOp linear, int64_t threads) {
   if (threads == 1) return linear;
   const std::set<size_t> places = Placer(linear.srcs()).Run();
-  const bool shuffles = std::ranges::any_of(linear.srcs(), [](UOp u) { return u.Is(Op::SHUFFLE); });
-  if (places.empty() && !shuffles) return linear;
+  const auto has = [&](Op op) {
+    return std::ranges::any_of(linear.srcs(), [&](UOp u) { return u.Is(op); });
+  };
+  // What a GROUP_MMA reads behind a barrier was stored in another way than it reads.
+  const bool fences = has(Op::GROUP_MMA);
+  if (places.empty() && !has(Op::SHUFFLE) && !fences) return linear;
   UOPD_TRY(CheckLoops(linear.srcs()));
   std::vector<UOp> lines;
   for (size_t i = 0; i < linear.n_src(); ++i) {
+    const bool is_barrier = linear.src(i).Is(Op::BARRIER);
+    if (fences && (places.contains(i) || is_barrier))
+      lines.push_back(ctx.Make(Op::SHARED_FENCE, ir::Dtype::Void, {lines.back()}));
     if (places.contains(i)) lines.push_back(ctx.Make(Op::BARRIER, ir::Dtype::Void, {lines.back()}));
     lines.push_back(linear.src(i));
   }

@@ -6,6 +6,8 @@
 // array, which go to different elements. A conflict inside of one iteration of a loop gets its barrier
 // between the two; a conflict with the next iteration gets it in front of the second access. A barrier stands outside
 // of all loops that only one of the two accesses is in.
+//
+// In a kernel with GROUP_MMAs a SHARED_FENCE stands in front of every barrier.
 #pragma once
 #include "core/base/status.h"
 #include "core/ir/context.h"

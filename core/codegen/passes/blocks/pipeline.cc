@@ -63,6 +63,8 @@ class Pipeliner {
       const UOp u = lines_[i];
       if (u.Is(Op::RANGE)) open.push_back(i);
       if (u.Is(Op::END)) open.resize(open.size() - (u.n_src() - 1));
+      if (u.Is(Op::GROUP_MMA)) groups_.emplace_back(open.empty() ? 0 : open.back(), u);
+      if (u.Is({Op::LOAD, Op::MATRIX_LOAD, Op::GROUP_MMA})) NoteReads(u, open);
       if (!u.Is(Op::STORE)) continue;
       const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
       if (!ir::IsShared(base)) continue;
@@ -84,6 +86,24 @@ class Pipeliner {
       if (it->second.loop == loop_) copies_.push_back(u);
     }
     absl::erase_if(arrays_, [&](const auto& a) { return !a.second.can || a.second.loop != loop_; });
+    const auto reads_parts = [&](UOp index) {
+      return arrays_.contains(ir::MaybeBaseOf(index.src(0)).id());
+    };
+    groups_run_on_ =
+        parts_ > 2 && !groups_.empty() && std::ranges::all_of(groups_, [&](const auto& g) {
+          return g.first == loop_ && reads_parts(g.second.src(1)) && reads_parts(g.second.src(2));
+        });
+    ahead_ = groups_run_on_ ? parts_ - 2 : parts_ - 1;
+  }
+
+  // An array that lines outside of the loop read has no parts: the loop only fills it.
+  void NoteReads(UOp u, std::span<const size_t> open) {
+    for (UOp index : u.srcs()) {
+      const UOp base = index.Is(Op::INDEX) ? ir::MaybeBaseOf(index.src(0)) : UOp();
+      if (!base || !ir::IsShared(base)) continue;
+      Array& array = arrays_[base.id()];
+      if (std::ranges::find(open, array.loop) == open.end()) array.can = false;
+    }
   }
 
   // Finds the END of the loop. False if it closes loops inside of this one, too: no line comes after those.
@@ -262,25 +282,28 @@ class Pipeliner {
     if (i == loop_) {
       // The parts may still be in use, where the loop runs again.
       if (nested_.at(loop_)) Mark(Op::BARRIER);
-      for (int64_t s = 0; s + 1 < parts_; ++s) {
+      for (int64_t s = 0; s < ahead_; ++s) {
         Copy(ctx_.Idx(s));
         Mark(Op::ASYNC_COMMIT);
       }
       Line(u);
-      Mark(Op::ASYNC_WAIT, ir::Arg::Int(parts_ - 2));
+      Mark(Op::ASYNC_WAIT, ir::Arg::Int(ahead_ - 1));
       Mark(Op::BARRIER);
       const UOp part = LineAll(ir::Alu(ctx_, Op::CMOD, {u, ctx_.Idx(parts_)}));
       for (auto& [id, array] : arrays_) array.part = OfPart(part, array);
       for (UOp line : lines_) {  // in their order, not that of the table
         if (const auto it = arrays_.find(line.id()); it != arrays_.end()) LineAll(it->second.part);
       }
-      Copy(rules::IndexSum(ctx_, u, ctx_.Idx(parts_ - 1)));
+      Copy(rules::IndexSum(ctx_, u, ctx_.Idx(ahead_)));
       Mark(Op::ASYNC_COMMIT);
       return;
     }
     std::vector<UOp> srcs;
     for (UOp s : u.srcs()) srcs.push_back(New(s));
-    UOp made = u.Is({Op::PARAM, Op::BUFFER}) ? u : ctx_.WithSources(u, srcs);
+    UOp made = u.Is({Op::PARAM, Op::BUFFER}) ? u
+               : u.Is(Op::MMA_WAIT) && groups_run_on_
+                   ? ctx_.Make(u.op(), u.dtype(), srcs, ir::Arg::Int(1))
+                   : ctx_.WithSources(u, srcs);
     if (u.Is(Op::INDEX) && own_) {
       const auto it = arrays_.find(ir::MaybeBaseOf(u.src(0)).id());
       if (it != arrays_.end()) {
@@ -291,6 +314,19 @@ class Pipeliner {
     }
     made_[u.id()] = made;
     Line(made);
+    if (groups_run_on_ && u.Is(Op::END) && u.closed().back() == lines_[loop_]) EndGroups(made);
+  }
+
+  // Behind the loop: waits for the products of its last step.
+  void EndGroups(UOp end) {
+    std::vector<UOp> sums;
+    for (const auto& [loop, mma] : groups_) {
+      const UOp index = mma.src(0);
+      const UOp after = ir::After(ctx_, ir::MaybeBaseOf(index.src(0)), {end});
+      const UOp at = LineAll(ir::Index(ctx_, after, index.src(1), UOp(), index.arg().AsInt()));
+      if (std::ranges::find(sums, at) == sums.end()) sums.push_back(at);
+    }
+    Line(ctx_.Make(Op::MMA_WAIT, Dtype::Void, sums, ir::Arg::Int(0)));
   }
 
   // A list of statements without the copies.
@@ -328,13 +364,16 @@ class Pipeliner {
   ir::UOpContext& ctx_;
   const UOp linear_;
   const std::span<const UOp> lines_;
-  const bool own_;           // see Pipeline
-  const int64_t parts_;      // of an array
-  size_t loop_ = 0;          // the line of its RANGE
-  size_t end_ = 0;           // the line of its END; unless own_
-  UOp next_;                 // the step after this one, and
-  Loaded fetched_;           // what its copies need; unless own_
-  std::vector<UOp> copies_;  // STOREs
+  const bool own_;                              // see Pipeline
+  const int64_t parts_;                         // of an array
+  size_t loop_ = 0;                             // the line of its RANGE
+  size_t end_ = 0;                              // the line of its END; unless own_
+  UOp next_;                                    // the step after this one, and
+  Loaded fetched_;                              // what its copies need; unless own_
+  std::vector<UOp> copies_;                     // STOREs
+  std::vector<std::pair<size_t, UOp>> groups_;  // GROUP_MMAs, with the loops that they are in
+  bool groups_run_on_ = false;                  // while the next step begins
+  int64_t ahead_ = 1;                           // steps that are copied before the loop
   absl::flat_hash_map<uint32_t, Array> arrays_;
   absl::flat_hash_map<size_t, bool> nested_;  // loops with copies -> they are in another loop
   std::vector<UOp> out_;

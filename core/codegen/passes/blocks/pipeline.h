@@ -12,6 +12,18 @@
 // The arrays have n parts, which the steps take in turns. One barrier for each step is enough: who passes it has
 // finished the step before, whose part the new copies replace.
 //
+// Products of groups of warps (GROUP_MMA) run on while the next step begins, if there are three parts and they read
+// parts only:
+//
+//   copy for steps 0 to n - 3
+//   for each step
+//     wait until the copies of the step are there; barrier
+//     copy for step + n - 2
+//     begin the products of the step; wait until those of the step before are done
+//   wait for the last products
+//
+// The part that the new copies replace is that of two steps before, whose products all threads have waited for.
+//
 // Such copies are of 16 bytes at multiples of 16 bytes, of what no line of the kernel stores. Other arrays are filled as
 // before.
 //

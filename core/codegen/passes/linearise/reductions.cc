@@ -22,6 +22,9 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
+constexpr ir::OpSet kProducts = {Op::WMMA, Op::MMA,
+                                 Op::GROUP_PRODUCT};  // they add to an accumulator
+
 // The statements that fill an array: STOREs, or a WMMA_BLOCK. Those of states (opt/online/online.h) may have
 // loops of their own: ENDs.
 std::vector<UOp> StoresOf(UOp array) {
@@ -248,7 +251,7 @@ void Lineariser::Terms(UOp x, Op op, std::vector<UOp>& out) {
     if (u.tag() == kReduceChain && u.Is(op)) {
       stack.push_back(u.src(1));
       stack.push_back(u.src(0));
-    } else if (u.tag() == kReduceChain && u.Is({Op::WMMA, Op::MMA}) && op == Op::ADD) {
+    } else if (u.tag() == kReduceChain && u.Is(kProducts) && op == Op::ADD) {
       stack.push_back(ctx_.Make(u.op(), u.dtype(), {u.src(0), u.src(1)}, u.arg()));
       stack.push_back(u.src(2));
     } else {
@@ -258,7 +261,7 @@ void Lineariser::Terms(UOp x, Op op, std::vector<UOp>& out) {
 }
 
 absl::StatusOr<UOp> Lineariser::AddTerm(UOp reduce, UOp acc, UOp term) {
-  if (term.Is({Op::WMMA, Op::MMA}) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
+  if (term.Is(kProducts) && term.n_src() == 2 && reduce.reduce_op() == Op::ADD) {
     UOPD_TRY(Emit(term.srcs()));
     return Line(
         ctx_.Make(term.op(), acc.dtype(), {New(term.src(0)), New(term.src(1)), acc}, term.arg()));

@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
 #include "core/ir/verify/spec.h"
+#include "core/render/ptx/matrix.h"
 #include "core/render/ptx/types.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -126,6 +127,20 @@ TEST(PtxTest, ThreadsThatWaitForEachOtherPollTogether) {
   const std::string alone = PtxOf(BoolSum(false));
   EXPECT_THAT(alone, HasSubstr("ld.volatile.global.u32"));
   EXPECT_THAT(alone, Not(HasSubstr("bar.")));
+}
+
+// The fields that the PTX ISA gives, in pieces of 16 bytes: leading offset from bit 16 on, stride from bit 32 on,
+// swizzle in bits 62 and 63.
+TEST(PtxTest, DescribesMatricesInSharedMemory) {
+  const auto bits = [](uint64_t lead, uint64_t stride, uint64_t swizzle) {
+    return lead << 16 | stride << 32 | swizzle << 62;
+  };
+  // Along the sum: eight rows of a span are 1024, 512 or 256 bytes.
+  EXPECT_EQ(render::PtxDescriptor({128, true, 0, 1024}), bits(1, 64, 1));
+  EXPECT_EQ(render::PtxDescriptor({64, true, 0, 512}), bits(1, 32, 2));
+  EXPECT_EQ(render::PtxDescriptor({32, true, 0, 256}), bits(1, 16, 3));
+  // Across it: spans of 64 steps lie 8192 bytes apart.
+  EXPECT_EQ(render::PtxDescriptor({128, false, 8192, 1024}), bits(512, 64, 1));
 }
 
 TEST(PtxTest, TheVersionIsTheOldestThatHasTheArchitecture) {

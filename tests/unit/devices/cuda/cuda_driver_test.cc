@@ -52,6 +52,15 @@ TEST_F(CudaDriverTest, EveryCallOfOpeningMayFail) {
   EXPECT_TRUE(CudaDevice::Open(Options()).ok());
 }
 
+TEST_F(CudaDriverTest, TakesCodeForThisChipOnly) {
+  CudaOptions options = Options();
+  options.specific = true;
+  Open(options);
+  EXPECT_EQ(device_->target().arch, "sm_90a");
+  EXPECT_EQ(device_->target().toolchain, "cuda-driver-12.4;arch=sm_90a;O4");
+  EXPECT_TRUE(device_->target().matrix_instructions.back().in_shared());
+}
+
 TEST_F(CudaDriverTest, DescribesTheChip) {
   Open();
   const Target& target = device_->target();
@@ -72,6 +81,12 @@ TEST_F(CudaDriverTest, DescribesTheChip) {
   EXPECT_EQ(device_->info().processor, "cuda:0000:00:00.0");
   EXPECT_FALSE(device_->info().runs_inline);
   EXPECT_GT(device_->info().peak_ops, 4e15);  // the fastest instructions of an H100
+  const auto specific = KnownCudaFacts("sm_90a");
+  ASSERT_TRUE(specific.has_value());
+  EXPECT_EQ(specific->capability, 90);
+  EXPECT_EQ(DescribeCuda(*specific).arch, "sm_90a");
+  EXPECT_TRUE(DescribeCuda(*specific).matrix_instructions.back().in_shared());
+  EXPECT_FALSE(target.matrix_instructions.back().in_shared());
   const auto old = DescribeCuda({.capability = 75});
   EXPECT_EQ(old.arch, "sm_75");
   EXPECT_TRUE(old.matrix_instructions.empty());

@@ -91,6 +91,18 @@ TEST(NvrtcCompilerTest, CompilesForTheArchitecture) {
             std::string::npos);
 }
 
+TEST(NvrtcCompilerTest, CompilesForOneChipOnly) {
+  const NvrtcApi api = FakeApi();
+  const auto compiler = NvrtcCompiler::Create(api, 90, true).value();
+  EXPECT_THAT(compiler->toolchain(), StartsWith("nvrtc-12.4;arch=sm_90a;"));
+  EXPECT_TRUE(compiler->Compile("text").ok());
+  EXPECT_THAT(fake_nvrtc.options, HasSubstr("--gpu-architecture=sm_90a "));
+  const std::string toolchain(compiler->toolchain());
+  EXPECT_EQ(NvrtcCompiler::OfToolchain(api, toolchain).value()->toolchain(), toolchain);
+  EXPECT_CODE(NvrtcCompiler::Create(api, 89, true).status(),
+              kUnimplemented);  // not the code of sm_86
+}
+
 TEST(NvrtcCompilerTest, TakesTheNewestArchitectureThatTheDeviceRuns) {
   const NvrtcApi api = FakeApi();
   EXPECT_THAT(NvrtcCompiler::Create(api, 89).value()->toolchain(), HasSubstr("arch=sm_86;"));

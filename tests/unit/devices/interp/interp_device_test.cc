@@ -219,9 +219,11 @@ TEST_P(InterpDeviceTest, RefusesTextsThatAreNoKernels) {
             absl::StatusCode::kUnimplemented);
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, InterpDeviceTest, testing::Values(NvidiaShape(), AmdShape()),
+INSTANTIATE_TEST_SUITE_P(Shapes, InterpDeviceTest,
+                         testing::Values(NvidiaShape(), AmdShape(), HopperShape()),
                          [](const testing::TestParamInfo<InterpShape>& info) {
-                           return Cat("Warp", info.param.warp_lanes);
+                           return Cat("Warp", info.param.warp_lanes, "Shared",
+                                      info.param.shared_bytes >> 10);
                          });
 
 }  // namespace

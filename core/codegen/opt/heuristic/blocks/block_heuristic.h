@@ -2,8 +2,8 @@
 // BlockHeuristic: the steps that choose the opts of a kernel for a target with blocks, in the order of
 // Run. Each opt is kept only if it applies.
 //   1. Products of matrices: a tile of the result for each block, operands in shared memory
-//      (choose_product.cc), by a matrix instruction where the target has one (choose_warp_tile.cc).
-//      No other step follows.
+//      (choose_product.cc), by a matrix instruction where the target has one: of a group of warps
+//      (choose_group_tile.cc) or of one warp (choose_warp_tile.cc). No other step follows.
 //   2. Vectors: the widest access along an axis that is contiguous in memory.
 //   3. Long reductions with few results, or along which memory is contiguous: a group of threads for
 //      each result.
@@ -46,6 +46,10 @@ class BlockHeuristic : KernelFacts {
   void AddPipeline(const Product& p);
   // In choose_warp_tile.cc. Whether the product got a tile of a matrix instruction.
   bool AddWarpTile(const Product& p);
+  // The estimated time of the best of these tiles; infinite: the target has no such instruction.
+  double WarpTileCycles(const Product& p);
+  // In choose_group_tile.cc. Whether the product got a tile of an instruction of a group of warps.
+  bool AddGroupTile(const Product& p);
   // In choose_raster.cc. `m` and `n` are the axes of the tiles, `tile_m` and `tile_n` their sizes.
   void ChooseRaster(size_t m, size_t n, double tile_m, double tile_n);
 

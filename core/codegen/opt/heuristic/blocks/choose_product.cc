@@ -139,7 +139,7 @@ bool BlockHeuristic::AddTile(const Product& p) {
 
 bool BlockHeuristic::ChooseProduct() {
   const auto product = MaybeProduct();
-  return product && (AddWarpTile(*product) || AddTile(*product));
+  return product && (AddGroupTile(*product) || AddWarpTile(*product) || AddTile(*product));
 }
 
 }  // namespace uopd::codegen

@@ -5,6 +5,7 @@
 // block copies a piece of both operands to shared memory; a warp loads its words from there. The choice is that with the least estimated time, as for other products.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
 
@@ -37,10 +38,24 @@ double WarpCycles(const WarpShape& s, const MatrixInstruction& i, double m, doub
 
 }  // namespace
 
+double BlockHeuristic::WarpTileCycles(const Product& p) {
+  double best = std::numeric_limits<double>::infinity();
+  Restart();
+  if (!Add(OptKind::kTensorCore, p.k, 0) || plan_.maybe_instruction()->in_shared()) return best;
+  for (const WarpShape& s : kWarpShapes) {
+    best = std::min(best, WarpCycles(s, *plan_.maybe_instruction(),
+                                     static_cast<double>(sizes_[plan_.rows_axis()]) * p.batch,
+                                     static_cast<double>(sizes_[plan_.columns_axis()]), p.steps,
+                                     p.bytes, target_));
+  }
+  return best;
+}
+
 bool BlockHeuristic::AddWarpTile(const Product& p) {
   Restart();
   if (!Add(OptKind::kTensorCore, p.k, 0)) return false;
   const MatrixInstruction instruction = *plan_.maybe_instruction();
+  if (instruction.in_shared()) return false;
   const size_t m = plan_.rows_axis(), n = plan_.columns_axis();
   std::vector<std::pair<double, const WarpShape*>> shapes;  // of equal cost the larger one first
   for (const WarpShape& s : kWarpShapes) {

@@ -192,12 +192,14 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
     target_.matrix_instructions = {i};
     const auto dtype = [](DtypeNumber n) { return *ir::DtypeByWire(static_cast<uint64_t>(n)); };
     for (const bool packed : {false, true}) {
+      if (i.in_shared() && (packed || i.n != 64)) continue;  // they differ in one number
       UOpContext ctx;
       const UOp kernel = tests::WideningMatmulKernel(ctx, 64, 48, 128, false, true, dtype(i.a),
                                                      dtype(i.b), dtype(i.sum));
       std::vector<Opt> opts = {
           {OptKind::kTensorCore, 2, 0}, {OptKind::kUpcast, 0, 2}, {OptKind::kLocal, 1, 2}};
-      if (packed) {
+      if (i.in_shared()) opts = {opts[0], {OptKind::kBlock, 2, 1}};
+      if (packed && !i.in_shared()) {
         opts.push_back({OptKind::kBlock, 2, 2});
         opts.push_back({OptKind::kPack, 0, 0});
         opts.push_back({OptKind::kPack, 1, 0});
@@ -210,6 +212,9 @@ TEST_P(GpuCompileTest, MatrixInstructionsCompile) {
       if (target_.format == CodeFormat::kHipC || target_.format == CodeFormat::kAmdgpuIr) {
         const std::string_view kind = i.name.starts_with("mfma") ? "v_mfma_" : "v_wmma_";
         EXPECT_NE(compiled->find(kind), std::string::npos) << i.name;
+      } else if (i.in_shared()) {
+        EXPECT_NE(text->find("wgmma.mma_async.sync"), std::string::npos) << i.name;
+        EXPECT_NE(text->find("fence.proxy.async"), std::string::npos) << i.name;
       } else {
         EXPECT_NE(text->find("mma.sync"), std::string::npos) << i.name;
         EXPECT_EQ(text->find("ldmatrix.sync") != std::string::npos, packed) << i.name;
@@ -255,12 +260,48 @@ TEST_P(GpuCompileTest, LargeProductsCopyWhileTheyCompute) {
                                                    Dtype::BF16, Dtype::BF16, Dtype::F32);
     const auto text = Rendered(ctx, kernel, target_, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();
+    const bool groups = target_.arch == "sm_90a";
     for (const std::string_view instruction :
-         {"mma.sync", "ldmatrix.sync", "cp.async.cg", "cp.async.wait_group"})
+         {groups ? "wgmma.mma_async" : "mma.sync", groups ? "wgmma.fence" : "ldmatrix.sync",
+          "cp.async.cg", "cp.async.wait_group"})
       EXPECT_NE(text->find(instruction), std::string::npos) << instruction;
-    EXPECT_EQ(text->find(".trans.") != std::string::npos, !transposed);
+    if (groups) {
+      EXPECT_EQ(text->find(", 1, 1, 1, 0, 1;") != std::string::npos, !transposed);
+    } else {
+      EXPECT_EQ(text->find(".trans.") != std::string::npos, !transposed);
+    }
     const auto compiled = Compiled(*text, target_);
     EXPECT_TRUE(compiled.ok()) << compiled.status();
+  }
+}
+
+// The compiler finds nothing that makes products of groups wait for each other, and room for their accumulators.
+TEST_P(GpuCompileTest, GroupsRunOn) {
+  if (GetParam() != "sm_90a") GTEST_SKIP() << "the messages are those of NVRTC for sm_90a";
+  for (const bool transposed : {false, true}) {
+    UOpContext ctx;
+    // So many steps that the kernel polls its stop word in the loop.
+    const UOp kernel =
+        tests::WideningMatmulKernel(ctx, 4096, 4096, transposed ? 4096 : 1 << 30, transposed,
+                                    !transposed, Dtype::BF16, Dtype::BF16, Dtype::F32);
+    const auto text = Rendered(ctx, kernel, target_, nullptr);
+    ASSERT_TRUE(text.ok()) << text.status();
+    ASSERT_NE(text->find("wgmma.wait_group.sync.aligned 1"), std::string::npos);
+    const auto messages = tests::CudaMessages(*text, target_.arch);
+    ASSERT_TRUE(messages.ok()) << messages.status();
+    EXPECT_NE(messages->find(" 0 bytes spill stores"), std::string::npos) << *messages;
+    // "(C7510) ... wgmma.mma_async instructions are serialized", "(C7517) wgmma.wait_group is injected", and others.
+    EXPECT_EQ(messages->find("(C75"), std::string::npos) << *messages;
+    if (transposed) continue;
+    // A use of an accumulator before the wait is one of them.
+    std::string bad = *text;
+    const size_t wait = bad.find("asm volatile(\"wgmma.commit_group");
+    ASSERT_NE(wait, std::string::npos);
+    const size_t at = bad.find("acc", bad.find("\"+f\"("));
+    bad.insert(wait, Cat("b0[0] = ", bad.substr(at, bad.find(' ', at) - at), "[0];\n"));
+    const auto said = tests::CudaMessages(bad, target_.arch);
+    ASSERT_TRUE(said.ok()) << said.status();
+    EXPECT_NE(said->find("(C75"), std::string::npos) << *said;
   }
 }
 
