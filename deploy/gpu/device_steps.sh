@@ -65,6 +65,17 @@ open_device() {
   note "$line"
 }
 
+# as_sm_90a STEP DEVICE ARGUMENT...: the step with code for sm_90a, which uses wgmma (device.cuda_specific).
+as_sm_90a() {
+  local step=$1 device=$2
+  (
+    start_daemon "CPU,$(full_name "$device")" --device-cuda-specific=true
+    daemon_devices | grep "^$(full_name "$device") .*sm_90a" >/dev/null
+  ) || skip "the chip is not of capability 9.0"
+  shift 2
+  UOPD_CUDA_SPECIFIC=1 "$step" "$device" "$@"
+}
+
 # How many tests of a program passed, by its output in $1.
 count_passed() { awk '/^\[  PASSED  \]/ { print $4 }' "$1"; }
 

@@ -218,6 +218,8 @@ class GpuBench {
 absl::StatusOr<std::vector<Measurement>> RunGpu(const Options& options) {
   devices::RegistryOptions registry_options;
   if (!options.device.empty()) registry_options.devices = options.device;
+  registry_options.cuda_specific =
+      std::getenv("UOPD_CUDA_SPECIFIC") != nullptr;  // device.cuda_specific
   UOPD_ASSIGN(const auto registry, devices::Registry::Create(registry_options));
   UOPD_ASSIGN(const auto device, registry->Get(""));
   UOPD_TRY(GpuBench(device, options).All());

@@ -12,6 +12,7 @@ absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice() {
   devices::RegistryOptions options;
   options.devices = named != nullptr && *named != 0 ? named : "CL:0";
   options.poison = true;
+  options.cuda_specific = std::getenv("UOPD_CUDA_SPECIFIC") != nullptr;
   UOPD_ASSIGN(const auto registry, devices::Registry::Create(options));
   return registry->Get("");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The device that UOPD_FUZZ_DEVICE names, or CL:0, with memory that is filled with a pattern.
+// The device that UOPD_FUZZ_DEVICE names, or CL:0, with memory that is filled with a pattern. With UOPD_CUDA_SPECIFIC a
+// CUDA device of capability 9.0 takes code for sm_90a (device.cuda_specific).
 #pragma once
 #include <memory>
 
