@@ -7,6 +7,7 @@
 // competes with the best tile of an instruction of one warp (choose_warp_tile.cc), which suits small products.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
 
@@ -43,6 +44,7 @@ double GroupCycles(const GroupShape& s, const MatrixInstruction& i, double m, do
 bool BlockHeuristic::AddGroupTile(const Product& p) {
   struct Choice {
     double cycles;
+    size_t order;    // of equal cost the first one: the widest instruction, the most rows
     int64_t number;  // of the instruction, as TC counts them
     MatrixInstruction instruction;
     GroupShape shape;
@@ -59,11 +61,10 @@ bool BlockHeuristic::AddGroupTile(const Product& p) {
       const double cycles =
           GroupCycles(s, i, static_cast<double>(sizes_[plan_.rows_axis()]) * p.batch,
                       static_cast<double>(sizes_[plan_.columns_axis()]), p.steps, p.bytes, target_);
-      choices.push_back({cycles, number, i, s});
+      choices.push_back({cycles, choices.size(), number, i, s});
     }
   }
-  // Of equal cost the first one: the widest instruction, the most rows.
-  std::ranges::stable_sort(choices, {}, &Choice::cycles);
+  std::ranges::sort(choices, {}, [](const Choice& c) { return std::pair(c.cycles, c.order); });
   const double warps = choices.empty() ? 0 : WarpTileCycles(p);
   for (const Choice& c : choices) {
     if (c.cycles >= warps) break;
