@@ -133,6 +133,7 @@ std::vector<int64_t> LargestValues(UOpContext& ctx, UOp sink) {
 
 // Whether the opts have the rows of whole tiles (ChooseMatrixTile) and no tile was made of them.
 bool MissedTiles(const LoweredKernel& kernel, const Target& target) {
+  if (target.blocks) return false;  // warps have no WMMA_BLOCKs
   int64_t rows = 0;
   for (const MatrixInstruction& i : target.matrix_instructions)
     rows = i.m > 1 ? std::max<int64_t>(rows, i.m) : rows;
