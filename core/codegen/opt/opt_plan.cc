@@ -487,6 +487,8 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
   Axis& axis = axes_[opt.axis];
   if (!axis.is_reduce) return bad("the axis is not reduced");
   if (instruction_.has_value()) return bad("the kernel has a TC already");
+  if (std::ranges::any_of(axes_, [](const Axis& a) { return a.raster > 1; }))
+    return bad("RASTER comes after what splits its axis");
   if (sink_ != given_) return WarpRows(opt);
   if (target_.blocks) return WarpTile(opt);
   if (has_stages_) return bad("the kernel stages values");

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
+#include <vector>
 
 namespace uopd::tests {
 
@@ -206,6 +208,11 @@ HipApi FakeHip::Api() {
   out.hipGraphLaunch = cuda.cuGraphLaunch;
   out.hipGraphExecDestroy = cuda.cuGraphExecDestroy;
   return out;
+}
+
+devices::hip::HipDriver& FakeHip::LastingDriver() {
+  static auto& drivers = *new std::vector<std::unique_ptr<devices::hip::HipDriver>>;
+  return *drivers.emplace_back(devices::hip::HipDriver::Create(Api()).value());
 }
 
 }  // namespace uopd::tests

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "devices/api/compiler.h"
+#include "devices/hip/hip_driver.h"
 #include "devices/hip/hip_symbols.h"
 #include "tests/support/cuda/fake_cuda.h"
 
@@ -18,6 +19,9 @@ class FakeHip {
   explicit FakeHip(FakeCuda& cuda);
 
   static devices::hip::HipApi Api();
+  // A driver over this fake that stays until the process ends. A thread of a device may give a context back after the
+  // last object of the chip is gone, and contexts of HIP leave no trace of that to wait for.
+  static devices::hip::HipDriver& LastingDriver();
   // Makes code objects for this fake of texts for FakeCuda.
   static std::shared_ptr<const devices::Compiler> TextCompiler();
 };

@@ -25,7 +25,7 @@ struct Affine {
 
 class Masks {
  public:
-  Masks(ir::UOpContext& ctx) : ctx_(ctx) {}
+  explicit Masks(ir::UOpContext& ctx) : ctx_(ctx) {}
 
   // From this place on u is -infinity, where u depends on the place along the row `range`; null: unknown.
   UOp InfiniteFrom(UOp u, UOp range) {

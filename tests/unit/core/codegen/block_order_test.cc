@@ -102,6 +102,20 @@ TEST(Raster, AppliesToAxesWithBlocksOnly) {
   EXPECT_FALSE(applies(tests::WideTarget(), {{OptKind::kRaster, 0, 4}}));
 }
 
+// TC splits the axes of rows and columns.
+TEST(Raster, ComesAfterMatrixInstructions) {
+  UOpContext ctx;
+  const UOp kernel = tests::WideningMatmulKernel(ctx, 64, 64, 64, false, false, Dtype::BF16,
+                                                 Dtype::BF16, Dtype::F32);
+  const Target target = *GpuTarget("sm_80");
+  codegen::OptPlan plan(ctx, kernel, target);
+  EXPECT_TRUE(plan.Add({OptKind::kRaster, 0, 4}).ok());
+  EXPECT_FALSE(plan.Add({OptKind::kTensorCore, 2, 0}).ok());
+  plan.Clear();
+  EXPECT_TRUE(plan.Add({OptKind::kTensorCore, 2, 0}).ok());
+  EXPECT_TRUE(plan.Add({OptKind::kRaster, 0, 4}).ok());
+}
+
 // Of large products, so that the blocks that run together share what they read.
 TEST(Raster, IsChosenForLargeProducts) {
   for (const auto& [size, wanted] : {std::pair<int64_t, bool>{4096, true}, {512, false}}) {

@@ -40,7 +40,7 @@ class HipTest : public testing::Test {
   }
   HipOptions Options() {
     return {.memory_limit_bytes = size_t{64} << 20,
-            .driver = driver_.get(),
+            .driver = &driver_,
             .maybe_compiler = tests::FakeHip::TextCompiler()};
   }
   void Open(const HipOptions& options) {
@@ -65,7 +65,7 @@ class HipTest : public testing::Test {
   }
   tests::FakeCuda cuda_;
   tests::FakeHip fake_{cuda_};
-  std::unique_ptr<HipDriver> driver_ = HipDriver::Create(tests::FakeHip::Api()).value();
+  HipDriver& driver_ = tests::FakeHip::LastingDriver();
   std::shared_ptr<HipDevice> device_;
   std::unique_ptr<Stream> stream_;
 };

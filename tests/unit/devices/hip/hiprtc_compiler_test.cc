@@ -3,11 +3,13 @@
 #include "devices/hip/hiprtc_compiler.h"
 
 #include <cstring>
+#include <map>
 
 #include "devices/hip/hip_device.h"
 #include "devices/registry.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/support/eventually.h"
 #include "tests/support/hip/fake_hip.h"
 
 namespace uopd::devices::hip {
@@ -130,16 +132,20 @@ TEST(HiprtcCompilerTest, IsFoundByItsToolchain) {
 
 class HiprtcDeviceTest : public testing::Test {
  protected:
+  void TearDown() override {
+    const std::map<std::string, int> contexts = {{"context", 2}};
+    EXPECT_TRUE(test::Eventually([&] { return cuda_.Live() == contexts; }));
+  }
   HipOptions Options() {
     return {.memory_limit_bytes = size_t{64} << 20,
-            .driver = driver_.get(),
+            .driver = &driver_,
             .lld = "/nowhere/ld.lld",
             .hiprtc_api = &api_};
   }
   tests::FakeCuda cuda_;
   tests::FakeHip fake_{cuda_};
   const HiprtcApi api_ = FakeRtcApi();
-  std::unique_ptr<HipDriver> driver_ = HipDriver::Create(tests::FakeHip::Api()).value();
+  HipDriver& driver_ = tests::FakeHip::LastingDriver();
 };
 
 TEST_F(HiprtcDeviceTest, ADeviceWithoutALinkerTakesHipC) {
