@@ -40,11 +40,17 @@ nvidia_driver() {
   note "driver ${version:-of unknown version}, $library"
 }
 
-nvrtc() {
-  local name path=${UOPD_NVRTC:-}
-  for name in libnvrtc.so.13 libnvrtc.so.12 libnvrtc.so.11.2 libnvrtc.so; do
-    if [ -z "$path" ]; then path=$(find_library "$name"); fi
+# The path of the first of these libraries that is there; empty: none is.
+first_library() {
+  local name path
+  for name in "$@"; do
+    path=$(find_library "$name")
+    if [ -n "$path" ]; then echo "$path"; return; fi
   done
+}
+
+nvrtc() {
+  local path=${UOPD_NVRTC:-$(first_library libnvrtc.so.13 libnvrtc.so.12 libnvrtc.so.11.2 libnvrtc.so)}
   if [ -z "$path" ]; then skip "no libnvrtc: CUDA devices take PTX. pip install nvidia-cuda-nvrtc-cu12 has it; UOPD_NVRTC names its file"; fi
   if [ ! -r "$path" ]; then skip "UOPD_NVRTC names $path, which cannot be read"; fi
   note "$path"
@@ -60,11 +66,9 @@ ptx_compiler() {
 }
 
 amd_driver() {
-  local chips name library=""
+  local chips library
   chips=$(pci_devices 0x1002)
-  for name in libamdhip64.so.7 libamdhip64.so.6 libamdhip64.so.5 libamdhip64.so; do
-    if [ -z "$library" ]; then library=$(find_library $name); fi
-  done
+  library=$(first_library libamdhip64.so.7 libamdhip64.so.6 libamdhip64.so.5 libamdhip64.so)
   if [ ! -e /dev/kfd ] && [ -z "$library" ]; then
     skip "no /dev/kfd and no libamdhip64.so ($chips chips on the PCI bus): install ROCm"
   fi
@@ -75,10 +79,7 @@ amd_driver() {
 
 # Where uopd's own compiler for AMD finds no linker.
 hiprtc() {
-  local name path=${UOPD_HIPRTC:-}
-  for name in libhiprtc.so.7 libhiprtc.so.6 libhiprtc.so.5 libhiprtc.so; do
-    if [ -z "$path" ]; then path=$(find_library "$name"); fi
-  done
+  local path=${UOPD_HIPRTC:-$(first_library libhiprtc.so.7 libhiprtc.so.6 libhiprtc.so.5 libhiprtc.so)}
   if [ -z "$path" ]; then skip "no libhiprtc: AMD devices need ld.lld"; fi
   if [ ! -r "$path" ]; then skip "UOPD_HIPRTC names $path, which cannot be read"; fi
   note "$path"

@@ -53,7 +53,7 @@ UOp ReplaceOpen(ir::UOpContext& ctx, UOp value, const ir::Substitution& map) {
     } else {
       srcs.clear();
       for (UOp s : u.srcs()) srcs.push_back(done.at(s.id()));
-      done[u.id()] = rules::WithIndexSources(ctx, u, srcs);
+      out = rules::WithIndexSources(ctx, u, srcs);
     }
   }
   return done.at(value.id());

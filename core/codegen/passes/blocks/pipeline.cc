@@ -53,7 +53,7 @@ class Pipeliner {
 
   // Finds the loop and the STOREs that are copies. The loop is the first one that has any.
   void FindCopies() {
-    absl::flat_hash_set<uint32_t> stored;  // PARAMs
+    Params stored;
     for (UOp u : lines_) {
       if (u.Is(Op::STORE) && ir::MaybeBaseOf(u.src(0).src(0)).Is(Op::PARAM))
         stored.insert(ir::MaybeBaseOf(u.src(0).src(0)).id());

@@ -2,7 +2,8 @@
 // RASTER of a product (block_heuristic.h): the order of its tiles.
 //
 // The blocks that run at the same time read some stretches of rows of one operand and some stretches of columns of the
-// other. In plain order they are neighbours along one axis only, and read nearly all of an operand. Those of a square read the least; what they share comes from the cache that all processors share.
+// other. In plain order these blocks are neighbours along one axis only, and read nearly all of an operand. Blocks that
+// form a square read the least; what they share comes from the cache that all processors share.
 #include <algorithm>
 #include <cmath>
 
