@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
 # Headers of core that public headers include. tests/install fails if one is missing.
-set(uopd_core_headers core/base/status.h core/base/dtype_number.h core/base/dtype.def core/ir/dims.h core/ir/dtype.h)
+set(uopd_core_headers core/base/status.h core/base/target/dtype_number.h core/base/target/dtype.def core/ir/dims.h core/ir/dtype.h)
 set(uopd_public_absl status statusor strings time inlined_vector)
 list(TRANSFORM uopd_public_absl PREPEND absl:: OUTPUT_VARIABLE uopd_public_targets)
 list(TRANSFORM uopd_public_absl PREPEND absl_ OUTPUT_VARIABLE uopd_public_modules)

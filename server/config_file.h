@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 
 namespace uopd {
 

@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "cache/store.h"
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/compile/core_compiler.h"
 #include "server/net/address.h"

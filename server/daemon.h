@@ -7,7 +7,7 @@
 #include <functional>
 #include <memory>
 
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 #include "server/engine/engine.h"
 #include "server/http/http_server.h"
 #include "server/ready_file.h"

@@ -15,8 +15,8 @@
 #include <latch>
 #include <thread>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/config_file.h"
 #include "server/daemon.h"

@@ -4,7 +4,7 @@
 #pragma once
 #include <string>
 
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 
 namespace uopd {
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/codegen/launch_size.h"
 #include "core/ir/context.h"
 

@@ -4,7 +4,7 @@
 // Computed on the graph before opts are applied. The heuristic chooses the number of threads with
 // it; reports show it.
 #pragma once
-#include "core/base/dtype_number.h"
+#include "core/base/target/dtype_number.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

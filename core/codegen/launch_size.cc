@@ -5,8 +5,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
-#include "core/base/log.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/dtype.h"

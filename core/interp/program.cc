@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/dtype.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
-#include "core/base/debug_flags.h"
+#include "core/base/config/debug_flags.h"
 #include "core/base/status.h"
 #include "core/base/table_key.h"
 

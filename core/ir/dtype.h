@@ -9,18 +9,18 @@
 #include <optional>
 #include <string_view>
 
-#include "core/base/dtype_number.h"
+#include "core/base/target/dtype_number.h"
 
 namespace uopd::ir {
 
 enum class Dtype : uint8_t {
 #define UOPD_DTYPE(name, ...) name,
-#include "core/base/dtype.def"
+#include "core/base/target/dtype.def"
 #undef UOPD_DTYPE
 };
 #define UOPD_DTYPE(...) +1
 inline constexpr int kDtypeCount = 0
-#include "core/base/dtype.def"
+#include "core/base/target/dtype.def"
     ;
 #undef UOPD_DTYPE
 
@@ -34,12 +34,12 @@ struct DtypeInfo {
 };
 inline constexpr DtypeInfo kDtypes[] = {
 #define UOPD_DTYPE(name, text, wire, bits, kind, doc) {text, wire, bits, kind},
-#include "core/base/dtype.def"
+#include "core/base/target/dtype.def"
 #undef UOPD_DTYPE
 };
 constexpr const DtypeInfo& Info(Dtype dtype) { return kDtypes[static_cast<int>(dtype)]; }
 
-// The number by which layers without UOps know the dtype (core/base/dtype_number.h).
+// The number by which layers without UOps know the dtype (core/base/target/dtype_number.h).
 constexpr DtypeNumber NumberOf(Dtype d) { return static_cast<DtypeNumber>(Info(d).wire); }
 
 inline std::string_view Name(Dtype d) { return Info(d).name; }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/render/amdgpu_memory.h"
 #include "core/render/amdgpu_warp.h"
 #include "core/render/block_kernel.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/render/llvm_loops.h"
 #include "core/render/llvm_memory.h"

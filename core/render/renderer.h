@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::render {

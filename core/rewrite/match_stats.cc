@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/base/debug_flags.h"
+#include "core/base/config/debug_flags.h"
 #include "core/base/mutex.h"
 #include "core/base/text.h"
 

@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/debug_flags.h"
-#include "core/base/log.h"
+#include "core/base/config/debug_flags.h"
 #include "core/base/mutex.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/render_expr.h"

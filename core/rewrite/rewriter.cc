@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <numeric>
 
-#include "core/base/debug_flags.h"
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/config/debug_flags.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
-#include "core/base/trace.h"
 #include "core/ir/io/render_expr.h"
 #include "core/ir/verify/origin.h"
 #include "core/rewrite/match_stats.h"

@@ -3,10 +3,10 @@
 
 #include <cstdlib>
 
-#include "core/base/debug_flags.h"
-#include "core/base/log.h"
+#include "core/base/config/debug_flags.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/rewrite/match_stats.h"
 

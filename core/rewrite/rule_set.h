@@ -19,7 +19,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/rewrite/match.h"
 #include "core/rewrite/pattern_tree.h"
 

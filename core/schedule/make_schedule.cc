@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/graph.h"
 #include "core/ir/verify/spec.h"

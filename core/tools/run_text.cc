@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/gpu_targets.h"
 #include "core/base/status.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/graph.h"

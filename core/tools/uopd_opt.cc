@@ -8,7 +8,7 @@
 #include <iostream>
 #include <sstream>
 
-#include "core/base/debug_flags.h"
+#include "core/base/config/debug_flags.h"
 #include "core/base/text.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewrite_trace.h"

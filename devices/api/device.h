@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "devices/api/buffer.h"
 #include "devices/api/compiler.h"
 #include "devices/api/device_info.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::devices {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::devices::cpu {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::devices::cpu {
 

@@ -6,8 +6,8 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "core/base/gpu_targets.h"
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/gpu_targets.h"
+#include "core/base/target/matrix_instructions.h"
 
 namespace uopd::devices::cuda {
 namespace {

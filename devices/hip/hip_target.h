@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "devices/api/device_info.h"
 #include "devices/hip/hip_driver.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/interp/program.h"
 #include "devices/api/compiler.h"
 

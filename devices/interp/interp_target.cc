@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/matrix_instructions.h"
 
 namespace uopd::devices::interp {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::devices::interp {
 

@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "devices/opencl/opencl_context.h"
 
 namespace uopd::devices::opencl {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_join.h"
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {

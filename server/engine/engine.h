@@ -18,7 +18,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "cache/store.h"
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 #include "server/engine/compile/compile_service.h"
 #include "server/engine/compile/key_explainer.h"
 #include "server/engine/kept/kept_runs.h"

@@ -2,7 +2,7 @@
 // Engine: from a request to its prepared program, and to the thread that will run it.
 #include <algorithm>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/engine/engine.h"
 #include "server/engine/report/kernel_texts.h"

@@ -14,9 +14,9 @@
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
-#include "core/base/log.h"
-#include "core/base/metrics.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "server/http/connections.h"
 #include "server/http/metrics_collectable.h"
 #include "server/net/address.h"

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::http {
 

@@ -13,7 +13,7 @@
 #include <array>
 #include <cerrno>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 
 namespace uopd::net {

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "server/net/listener.h"
 
 namespace uopd::net {

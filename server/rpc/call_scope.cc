@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "absl/strings/str_format.h"
-#include "core/base/log.h"
-#include "core/base/log_limiter.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/log_limiter.h"
+#include "core/base/telemetry/metrics.h"
 #include "server/rpc/status.h"
 
 namespace uopd::rpc {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "core/ir/io/wire.h"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"

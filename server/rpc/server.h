@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 #include "server/engine/engine.h"
 #include "server/net/acceptor.h"
 #include "server/net/listener.h"

@@ -7,8 +7,8 @@
 #include <array>
 #include <cstring>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/rpc/calls.h"
 

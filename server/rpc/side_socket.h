@@ -11,7 +11,7 @@
 #pragma once
 #include <memory>
 
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 #include "core/base/unique_fd.h"
 #include "server/engine/engine.h"
 #include "server/net/acceptor.h"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/trace.h"
+#include "core/base/telemetry/trace.h"
 
 namespace uopd::rpc {
 namespace {

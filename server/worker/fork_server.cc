@@ -12,8 +12,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/worker/fork_process.h"
 

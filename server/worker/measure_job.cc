@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "core/base/bytes.h"
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
-#include "core/base/trace.h"
 #include "devices/api/device.h"
 #include "server/worker/fill_pattern.h"
 

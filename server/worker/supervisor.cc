@@ -11,7 +11,7 @@
 #include <fstream>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/worker/pidfd.h"
 #include "server/worker/process_state.h"

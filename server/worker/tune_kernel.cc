@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/worker/check_outputs.h"
 

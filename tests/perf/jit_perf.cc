@@ -9,8 +9,8 @@
 #include <algorithm>
 
 #include "client/cpp/net/session.h"
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
-#include "core/base/trace.h"
 #include "tests/perf/perf.h"
 #include "tests/support/daemon.h"
 #include "tests/support/models/models.h"

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

@@ -6,7 +6,7 @@
 // body.
 #pragma once
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

@@ -10,7 +10,7 @@
 //
 // What is no such grid stays as it is.
 #pragma once
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/debug_flags.h"
+#include "core/base/config/debug_flags.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 #include "core/ir/graph.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 
 namespace uopd::render {
 

@@ -2,7 +2,7 @@
 // The matrix instructions of a linear kernel as PTX, and what stands around them.
 #pragma once
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/group_mma.h"
 #include "core/render/ptx/text.h"
 

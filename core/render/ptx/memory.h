@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/group_mma.h"
 #include "core/render/block_kernel.h"
 #include "core/render/ptx/text.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/ptx/ptx.h"
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/ir/mma.h"
 #include "core/render/ptx/control.h"
 #include "core/render/ptx/matrix.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/base/dtype_number.h"
+#include "core/base/target/dtype_number.h"
 #include "core/ir/uop.h"
 
 namespace uopd::render {

@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::schedule {

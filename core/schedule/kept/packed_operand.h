@@ -14,7 +14,7 @@
 #pragma once
 #include <optional>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/schedule/kept/product.h"
 
 namespace uopd::schedule {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/build.h"

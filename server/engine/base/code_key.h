@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::engine {
 

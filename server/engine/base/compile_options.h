@@ -3,7 +3,7 @@
 #pragma once
 #include <string>
 
-#include "core/base/dtype_number.h"
+#include "core/base/target/dtype_number.h"
 
 namespace uopd::engine {
 

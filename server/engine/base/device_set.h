@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/metrics.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/metrics.h"
 #include "devices/registry.h"
 
 namespace uopd::engine {

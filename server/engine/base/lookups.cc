@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/base/lookups.h"
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
 

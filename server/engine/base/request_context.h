@@ -14,8 +14,8 @@
 
 #include "cache/store.h"
 #include "core/base/status.h"
-#include "core/base/trace.h"
-#include "core/base/trace_parent.h"
+#include "core/base/telemetry/trace.h"
+#include "core/base/telemetry/trace_parent.h"
 #include "server/engine/base/caller.h"
 #include "server/engine/base/cancellation.h"
 #include "server/engine/base/run_report.h"

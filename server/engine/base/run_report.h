@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/dtype_number.h"
+#include "core/base/target/dtype_number.h"
 
 namespace uopd::engine {
 

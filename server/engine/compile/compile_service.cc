@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/engine/compile/program_tuning.h"
 #include "server/engine/compile/warm_up.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/io/print.h"

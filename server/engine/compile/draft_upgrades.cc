@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
 

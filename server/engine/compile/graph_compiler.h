@@ -10,7 +10,7 @@
 
 #include "core/base/interrupt.h"
 #include "core/base/status.h"
-#include "core/base/trace.h"
+#include "core/base/telemetry/trace.h"
 #include "core/ir/context.h"
 #include "core/schedule/schedule.h"
 #include "devices/api/device.h"

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/base/lookups.h"
 #include "server/engine/tune/tuning_record.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 
 namespace uopd::engine {
 namespace {

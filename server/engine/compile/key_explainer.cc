@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
 #include "server/engine/compile/schedule.h"

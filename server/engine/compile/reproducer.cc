@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
 #include "core/ir/io/wire.h"

@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/base/lookups.h"
 #include "server/engine/compile/key_explainer.h"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/ir/graph.h"
 #include "core/ir/io/wire.h"
 #include "core/schedule/kept/kept.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
 namespace {

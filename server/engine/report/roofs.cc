@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/ir/build.h"
 #include "core/ir/shape.h"

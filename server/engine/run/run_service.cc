@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/engine/report/run_text.h"
 #include "server/engine/run/binding.h"

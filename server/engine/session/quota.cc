@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {

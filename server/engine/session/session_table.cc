@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
 #include "server/engine/base/random_id.h"

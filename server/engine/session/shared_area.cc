@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/log.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
-#include "core/base/trace.h"
 #include "server/engine/base/lookups.h"
 
 namespace uopd::engine {

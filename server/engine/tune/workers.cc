@@ -6,7 +6,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_join.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {

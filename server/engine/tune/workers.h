@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 #include "server/engine/tune/quarantine_store.h"
 #include "server/worker/supervisor.h"
 #include "server/worker/worker_measurer.h"

@@ -28,7 +28,7 @@ def rows(file, macro):
 OPS = {r[0]: int(r[1]) for r in rows("ir/ops.def", "UOPD_OP")}
 ARITY = {r[0]: int(r[3]) for r in rows("ir/ops.def", "UOPD_OP")}
 GROUPS = {r[0]: r[2] for r in rows("ir/ops.def", "UOPD_OP")}
-DTYPES = {r[0]: int(r[2]) for r in rows("base/dtype.def", "UOPD_DTYPE")}
+DTYPES = {r[0]: int(r[2]) for r in rows("base/target/dtype.def", "UOPD_DTYPE")}
 ADMITTED = {r[0] for r in rows("ir/verify/admit.def", "UOPD_ADMIT")}
 
 

@@ -7,7 +7,7 @@
 #pragma once
 #include <memory>
 
-#include "core/base/dtype_number.h"
+#include "core/base/target/dtype_number.h"
 #include "devices/api/device.h"
 #include "devices/cuda/cuda_driver.h"
 #include "devices/dl/symbol_table.h"

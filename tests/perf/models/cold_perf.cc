@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
-#include "core/base/trace.h"
 #include "tests/perf/models/cold_session.h"
 #include "tests/perf/models/llvm_parts.h"
 #include "tests/perf/peers/peer_process.h"

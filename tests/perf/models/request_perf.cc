@@ -2,8 +2,8 @@
 // Where the time of a request goes, from the first Tensor call of the client to the bytes of the
 // result: building the graph, calls to the daemon one by one, the daemon's part of them, kernels.
 // Medians of each part; kernels are measured in runs of their own, with Options.profile.
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
-#include "core/base/trace.h"
 #include "tests/perf/models/recorder.h"
 #include "tests/perf/models/subjects.h"
 #include "tests/perf/perf.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::tests {
 

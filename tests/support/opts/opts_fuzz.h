@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/matrix_instructions.h"
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::codegen {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd::codegen {
 

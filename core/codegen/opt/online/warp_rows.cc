@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/base/text.h"
-#include "core/codegen/opt/fragment_index.h"
+#include "core/codegen/opt/blocks/fragment_index.h"
+#include "core/codegen/opt/blocks/staged_operand.h"
 #include "core/codegen/opt/online/online.h"
 #include "core/codegen/opt/online/row_fragment.h"
 #include "core/codegen/opt/online/row_products.h"
 #include "core/codegen/opt/online/row_terms.h"
-#include "core/codegen/opt/staged_operand.h"
 #include "core/codegen/opt/tensor_core.h"
 #include "core/codegen/passes/blocks/thread_bits.h"
 #include "core/codegen/passes/rebuild.h"

@@ -24,7 +24,7 @@
 // Thread-safe for different contexts.
 #pragma once
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

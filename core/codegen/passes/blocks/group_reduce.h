@@ -7,7 +7,7 @@
 // bits are combined through shared memory: each thread stores its partial result and reads those of all
 // others, in two steps of about the square root of their number if there are many.
 #pragma once
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/codegen/passes/blocks/thread_digits.h"
 
 namespace uopd::codegen {

@@ -14,7 +14,7 @@
 // Invariants of the result: no GLOBAL or LOCAL ranges; SPECIALs instead; every STAGE is shared.
 #pragma once
 #include "core/base/status.h"
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

@@ -10,7 +10,7 @@
 // Where a staged value depends on LOCAL ranges around the stage, the array has elements for each of their
 // values.
 #pragma once
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/codegen/passes/blocks/thread_digits.h"
 
 namespace uopd::codegen {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/codegen/passes/linearise/lineariser.h"
 #include "core/ir/graph.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/codegen/passes/combine.h"
 #include "core/codegen/passes/linearise/lineariser.h"
 #include "core/codegen/passes/scans.h"

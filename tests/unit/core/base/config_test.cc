@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <cctype>
 #include <set>
 
-#include "core/base/config_values.h"
+#include "core/base/config/config_values.h"
 #include "core/base/status.h"
 
 namespace uopd {

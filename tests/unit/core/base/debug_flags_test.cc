@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/debug_flags.h"
+#include "core/base/config/debug_flags.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // docs/operations.md shows the tables of settings and metrics as they are.
 #include <gtest/gtest.h>
 
-#include "core/base/config.h"
-#include "core/base/metrics.h"
+#include "core/base/config/config.h"
+#include "core/base/telemetry/metrics.h"
 #include "tests/support/generated_section.h"
 
 namespace uopd {

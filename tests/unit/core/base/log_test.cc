@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/log_limiter.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/log_limiter.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/unique_fd.h"
 
 namespace uopd {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/trace.h"
+#include "core/base/telemetry/trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd {
 namespace {

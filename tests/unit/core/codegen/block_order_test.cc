@@ -2,7 +2,7 @@
 // RASTER and PERSIST: which block of a launch does which part of the work.
 #include <set>
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/ir/graph.h"
 #include "core/rules/simplify.h"

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <set>
 
-#include "core/base/gpu_targets.h"
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/gpu_targets.h"
+#include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
+#include "core/codegen/opt/blocks/shared_rows.h"
 #include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/shared_rows.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/shared_array.h"
 #include "core/ir/verify/spec.h"

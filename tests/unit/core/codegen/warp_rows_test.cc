@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/matrix_instructions.h"
 #include "core/base/text.h"
 #include "core/codegen/opt/apply.h"
 #include "core/codegen/opt/online/row_fragment.h"

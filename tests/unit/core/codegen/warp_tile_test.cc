@@ -2,7 +2,7 @@
 // Products by matrix instructions of warps: the descriptions of the instructions, and kernels that use them.
 #include <set>
 
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/matrix_instructions.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"

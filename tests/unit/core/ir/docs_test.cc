@@ -26,7 +26,7 @@ std::string DtypesTable() {
   std::string out = "\n| dtype | number | bits | meaning |\n|---|---|---|---|\n";
 #define UOPD_DTYPE(name, text, wire, bits, kind, doc) \
   Append(out, "| `", text, "` | ", wire, " | ", bits, " | ", doc, " |\n");
-#include "core/base/dtype.def"
+#include "core/base/target/dtype.def"
 #undef UOPD_DTYPE
   return out + "\n";
 }

@@ -2,7 +2,7 @@
 // Structure of PTX: what stands in it and what does not. gpu_compile_test.cc assembles it.
 #include "core/render/ptx/ptx.h"
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/ir/io/print.h"
 #include "core/ir/verify/spec.h"

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "absl/container/flat_hash_map.h"
-#include "core/base/debug_flags.h"
-#include "core/base/metrics.h"
+#include "core/base/config/debug_flags.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/ir/build.h"
 #include "core/rewrite/match_stats.h"
 #include "core/rewrite/rewriter.h"

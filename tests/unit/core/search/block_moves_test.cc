@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/build.h"
 #include "core/search/moves.h"

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/codegen/codegen.h"
 #include "core/render/renderer.h"
 #include "devices/registry.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cache/memory/memory_tier.h"
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 #include "core/base/text.h"
 #include "server/engine/engine.h"
 #include "tests/support/forwarding_tier.h"

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::http {
 namespace {

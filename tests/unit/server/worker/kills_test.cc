@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "gtest/gtest.h"
 #include "tests/support/environment.h"

@@ -3,7 +3,7 @@
 // graphs: every kind of kernel with the heuristic's opts, with none and with random ones.
 //
 // UOPD_FUZZ_AMDGPU_OPTS is the number of lists of random opts for each processor, UOPD_FUZZ_SEED their seed.
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "gtest/gtest.h"
 #include "tests/support/amdgpu/amdgpu_on_cpu.h"
 #include "tests/support/environment.h"

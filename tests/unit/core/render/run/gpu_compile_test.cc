@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/base/text.h"
 #include "core/codegen/codegen.h"
 #include "core/codegen/opt/online/row_fragment.h"

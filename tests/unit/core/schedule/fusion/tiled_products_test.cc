@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/ir/build.h"
 #include "gtest/gtest.h"
 #include "tests/support/blocks_schedule.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 #include "core/codegen/codegen.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"

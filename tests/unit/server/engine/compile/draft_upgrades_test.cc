@@ -7,7 +7,7 @@
 #include <latch>
 #include <thread>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/server/engine/fixture.h"
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/engine/base/not_found.h"
 #include "server/engine/compile/schedule.h"

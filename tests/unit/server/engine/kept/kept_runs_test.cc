@@ -9,7 +9,7 @@
 #include <random>
 
 #include "cache/store.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/ir/build.h"
 #include "core/ir/io/wire.h"
 #include "devices/null/null_device.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/trace_parent.h"
+#include "core/base/telemetry/trace_parent.h"
 
 #include <algorithm>
 

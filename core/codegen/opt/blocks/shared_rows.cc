@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/shared_rows.h"
+#include "core/codegen/opt/blocks/shared_rows.h"
 
 #include <set>
 #include <vector>

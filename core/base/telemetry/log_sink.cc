@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/log_sink.h"
+#include "core/base/telemetry/log_sink.h"
 
 #include <fcntl.h>
 #include <poll.h>

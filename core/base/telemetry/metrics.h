@@ -157,7 +157,7 @@ std::string MetricsDocs();              // as a Markdown table, for docs/operati
 namespace metrics {
 #define UOPD_METRIC(kind, Function, name, labels, buckets, help) \
   kind& Function(std::initializer_list<std::string_view> label_values = {});
-#include "core/base/metrics.def"
+#include "core/base/telemetry/metrics.def"
 }  // namespace metrics
 
 }  // namespace uopd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 #include <algorithm>
 #include <chrono>
@@ -35,12 +35,12 @@ constexpr LabelSpec Labels(size_t max_series, std::string_view first,
 constexpr MetricSpec kMetrics[] = {
 #define UOPD_METRIC(kind, Function, name, labels, buckets, help) \
   {MetricKind::k##kind, name, labels.max_series, labels.names, buckets, help},
-#include "core/base/metrics.def"
+#include "core/base/telemetry/metrics.def"
 };
 
 enum MetricIndex : size_t {
 #define UOPD_METRIC(kind, Function, name, labels, buckets, help) k##Function,
-#include "core/base/metrics.def"
+#include "core/base/telemetry/metrics.def"
 };
 
 constexpr std::string_view kOther = "other";
@@ -225,7 +225,7 @@ namespace metrics {
   kind& Function(std::initializer_list<std::string_view> label_values) {  \
     return MetricRegistry::Global().Get##kind(k##Function, label_values); \
   }
-#include "core/base/metrics.def"
+#include "core/base/telemetry/metrics.def"
 }  // namespace metrics
 
 }  // namespace uopd

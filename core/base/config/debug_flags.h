@@ -18,7 +18,7 @@ using Text = std::string;
 struct DebugFlags {
 #define UOPD_DEBUG_FLAG(name, member, type, default_value, help) \
   debug_flag::type member = default_value;
-#include "core/base/debug_flags.def"
+#include "core/base/config/debug_flags.def"
 
   // Reads the flags from environment variables. `get` returns the value of a variable, or null.
   static DebugFlags Read(const char* (*get)(const char* name));

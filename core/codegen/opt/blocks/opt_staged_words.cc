@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // OptPlan: an operand of a matrix instruction of warps, in shared memory if it is packed.
+#include "core/codegen/opt/blocks/staged_operand.h"
 #include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/staged_operand.h"
 
 namespace uopd::codegen {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/staged_operand.h"
+#include "core/codegen/opt/blocks/staged_operand.h"
 
 #include <algorithm>
 #include <bit>
 #include <tuple>
 #include <utility>
 
-#include "core/codegen/opt/fragment_index.h"
-#include "core/codegen/opt/shared_rows.h"
+#include "core/codegen/opt/blocks/fragment_index.h"
+#include "core/codegen/opt/blocks/shared_rows.h"
 #include "core/codegen/opt/tensor_core.h"
 #include "core/codegen/opt/word_load.h"
 #include "core/codegen/passes/stages.h"

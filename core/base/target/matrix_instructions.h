@@ -4,7 +4,7 @@
 //
 // Sources: PTX ISA, "Matrix fragments for mma" and "Register fragments for wgmma"; AMD's instruction set references of CDNA3, RDNA3 and RDNA4.
 #pragma once
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 namespace uopd {
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 #include "core/codegen/opt/pack.h"
 #include "core/ir/group_mma.h"
 

@@ -73,7 +73,7 @@ class Config {
   // The typed getters: config.limits_max_graph_nodes(), config.session_ttl_ms(), ...
 #define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
   const config::type& area##_##name() const { return area##_##name##_; }
-#include "core/base/config.def"
+#include "core/base/config/config.def"
 
   absl::Status Set(std::string_view key, std::string_view text, ConfigSource source);
 
@@ -103,7 +103,7 @@ class Config {
 
 #define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
   config::type area##_##name##_{};
-#include "core/base/config.def"
+#include "core/base/config/config.def"
   std::vector<std::string> texts_;
   std::vector<ConfigSource> sources_;
 };

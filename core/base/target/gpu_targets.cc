@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/gpu_targets.h"
+#include "core/base/target/gpu_targets.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/matrix_instructions.h"
 
 namespace uopd {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/target.h"
+#include "core/base/target/target.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ std::string_view Name(DtypeNumber dtype) {
 #define UOPD_DTYPE(name, text, ...) \
   case DtypeNumber::name:           \
     return text;
-#include "core/base/dtype.def"
+#include "core/base/target/dtype.def"
 #undef UOPD_DTYPE
   }
   return "?";

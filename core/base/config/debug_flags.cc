@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/debug_flags.h"
+#include "core/base/config/debug_flags.h"
 
 #include <cstdlib>
 
-#include "core/base/config_values.h"
-#include "core/base/log.h"
+#include "core/base/config/config_values.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 
 namespace uopd {
@@ -33,7 +33,7 @@ DebugFlags DebugFlags::Read(const char* (*get)(const char* name)) {
   } else if (const char* plain = get(#name)) {                   \
     Assign(#name, plain, &out.member);                           \
   }
-#include "core/base/debug_flags.def"
+#include "core/base/config/debug_flags.def"
   return out;
 }
 
@@ -48,7 +48,7 @@ std::string DebugFlagsDocs() {
 #define UOPD_DEBUG_FLAG(name, member, type, default_value, help) \
   Append(out, "| `", #name, "` | ",                              \
          std::string_view(#default_value) == "\"\"" ? "" : #default_value, " | ", help, " |\n");
-#include "core/base/debug_flags.def"
+#include "core/base/config/debug_flags.def"
   return out;
 }
 

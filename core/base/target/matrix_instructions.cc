@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/matrix_instructions.h"
+#include "core/base/target/matrix_instructions.h"
 
 #include "core/base/text.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "core/base/dtype_number.h"
-#include "core/base/fragment.h"
+#include "core/base/target/dtype_number.h"
+#include "core/base/target/fragment.h"
 
 namespace uopd {
 

@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "core/base/text.h"
-#include "core/codegen/opt/fragment_index.h"
+#include "core/codegen/opt/blocks/fragment_index.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/blocks/thread_bits.h"
 #include "core/ir/build.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/trace.h"
+#include "core/base/telemetry/trace.h"
 
 #include <atomic>
 
 #include "absl/strings/str_format.h"
-#include "core/base/metrics.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/fragment.h"
+#include "core/base/target/fragment.h"
 
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 
 namespace uopd {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/config_values.h"
+#include "core/base/config/config_values.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/config.h"
+#include "core/base/config/config.h"
 
 #include <sys/sysinfo.h>
 
@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/config_values.h"
+#include "core/base/config/config_values.h"
 #include "core/base/status.h"
 
 namespace uopd {
@@ -36,7 +36,7 @@ constexpr SettingSpec kSettings[] = {
 #define UOPD_SETTING(area, name, type, default_text, limits, reload, help) \
   {#area "." #name, SettingType::k##type, default_text, limits.min,        \
    limits.max,      limits.one_of,        reload,       help},
-#include "core/base/config.def"
+#include "core/base/config/config.def"
 };
 
 // Short flags, which scripts rely on.
@@ -260,7 +260,7 @@ absl::Status Config::SetAt(size_t index, std::string_view text, ConfigSource sou
     config::type ignored{};                                                               \
     status = Assign(kSettings[index], text, source, wins ? &area##_##name##_ : &ignored); \
   }
-#include "core/base/config.def"
+#include "core/base/config/config.def"
   if (status.ok() && wins) {
     texts_[index] = text;
     sources_[index] = source;
@@ -382,7 +382,7 @@ std::vector<std::string> Config::FixedChanges(const Config& running) const {
   if (!(reload) && area##_##name() != running.area##_##name()) {           \
     out.push_back(#area "." #name);                                        \
   }
-#include "core/base/config.def"
+#include "core/base/config/config.def"
   return out;
 }
 

@@ -9,7 +9,7 @@ namespace uopd {
 
 enum class DtypeNumber : uint8_t {
 #define UOPD_DTYPE(name, text, wire, ...) name = wire,
-#include "core/base/dtype.def"
+#include "core/base/target/dtype.def"
 #undef UOPD_DTYPE
 };
 

@@ -6,8 +6,8 @@
 // (shared_rows.h), along the sum or, for elements of 16 bits that lie so in memory, across it.
 #include <algorithm>
 
+#include "core/codegen/opt/blocks/staged_operand.h"
 #include "core/codegen/opt/opt_plan.h"
-#include "core/codegen/opt/staged_operand.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/codegen/opt/fragment_index.h"
+#include "core/codegen/opt/blocks/fragment_index.h"
 
 #include "core/ir/build.h"
 #include "core/rules/index_expr.h"

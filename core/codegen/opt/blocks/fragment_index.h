@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Places of a Fragment (core/base/fragment.h) as index expressions.
+// Places of a Fragment (core/base/target/fragment.h) as index expressions.
 #pragma once
 #include <span>
 
-#include "core/base/fragment.h"
+#include "core/base/target/fragment.h"
 #include "core/ir/context.h"
 
 namespace uopd::codegen {

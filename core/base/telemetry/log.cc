@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "core/base/log.h"
+#include "core/base/telemetry/log.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +8,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "core/base/log_sink.h"
-#include "core/base/metrics.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/log_sink.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd {
 namespace {
