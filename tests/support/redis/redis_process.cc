@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "tests/support/redis/redis_process.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "cache/redis/redis_connection.h"
+#include "core/base/status.h"
+#include "core/base/text.h"
+#include "core/base/unique_fd.h"
+
+namespace uopd::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A port that was free a moment ago.
+uint16_t FreePort() {
+  const UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0) return 0;
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin_port);
+}
+
+absl::Status MakeCertificates(const std::string& folder) {
+  const std::string line =
+      Cat("cd '", folder,
+          "' && exec >openssl.log 2>&1 && ec='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 "
+          "-nodes' && ",
+          "openssl req -x509 $ec -keyout ca.key -out ca.pem -days 2 -subj /CN=ca && ",
+          "openssl req $ec -keyout key.pem -out cert.req -subj /CN=localhost && ",
+          "printf 'subjectAltName=DNS:localhost,IP:127.0.0.1\\n' > ext && ",
+          "openssl x509 -req -in cert.req -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
+          "-extfile ext -out cert.pem");
+  if (std::system(line.c_str()) == 0) return absl::OkStatus();  // NOLINT(concurrency-mt-unsafe)
+  return absl::UnavailableError("openssl cannot make certificates.");
+}
+
+std::string TextOf(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RedisProcess>> RedisProcess::Start(const RedisOptions& options) {
+  std::unique_ptr<RedisProcess> out(new RedisProcess);
+  out->options_ = options;
+  std::string name = (std::filesystem::temp_directory_path() / "uopd-redis-XXXXXX").string();
+  out->folder_ = mkdtemp(name.data());
+  if (options.tls) UOPD_TRY(MakeCertificates(out->folder_));
+  absl::Status status;
+  for (int attempt = 0; attempt < 3; ++attempt) {  // somebody else may take the port
+    out->port_ = FreePort();
+    status = out->Spawn();
+    if (status.ok()) return out;
+  }
+  return status;
+}
+
+absl::Status RedisProcess::Spawn() {
+  std::vector<std::string> words = {options_.program,
+                                    "--unixsocket",
+                                    socket(),
+                                    "--save",
+                                    "",
+                                    "--appendonly",
+                                    "no",
+                                    "--dir",
+                                    folder_,
+                                    "--bind",
+                                    "127.0.0.1",
+                                    options_.tls ? "--tls-port" : "--port",
+                                    Cat(port_)};
+  if (options_.tls) {
+    words.insert(words.end(), {"--port", "0", "--tls-cert-file", folder_ + "/cert.pem",
+                               "--tls-key-file", folder_ + "/key.pem", "--tls-ca-cert-file",
+                               ca_file(), "--tls-auth-clients", "optional"});
+  }
+  words.insert(words.end(), options_.flags.begin(), options_.flags.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const std::string log = folder_ + "/redis.log";
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(1);
+    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    dup2(out, 1);
+    dup2(out, 2);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+  const auto deadline = steady_clock::now() + std::chrono::seconds(20);
+  while (steady_clock::now() < deadline) {
+    const auto soon = steady_clock::now() + std::chrono::seconds(2);
+    auto transport = cache::Transport::ConnectUnix(socket(), soon);
+    if (transport.ok()) {
+      // A server that wants a password says so, and with that it answers.
+      const auto login = cache::RedisConnection::Login(*std::move(transport), {}, soon);
+      if (login.ok() || absl::IsUnauthenticated(login.status())) return absl::OkStatus();
+    }
+    if (waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      break;
+    }
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  Kill();
+  return absl::UnavailableError(Cat(options_.program, " does not serve: ", TextOf(log)));
+}
+
+void RedisProcess::Kill() {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+void RedisProcess::Pause() { kill(pid_, SIGSTOP); }
+
+void RedisProcess::Continue() { kill(pid_, SIGCONT); }
+
+absl::Status RedisProcess::Restart() {
+  Kill();
+  return Spawn();
+}
+
+RedisProcess::~RedisProcess() {
+  Kill();
+  std::error_code error;
+  std::filesystem::remove_all(folder_, error);
+}
+
+}  // namespace uopd::test
