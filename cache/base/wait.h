@@ -6,9 +6,11 @@
 
 namespace uopd::cache {
 
+using Deadline = std::chrono::steady_clock::time_point;
+
 // `cancelled` is polled on the waiting thread.
 struct WaitLimits {
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Deadline deadline = Deadline::max();
   std::function<bool()> cancelled;
 };
 

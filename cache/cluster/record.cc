@@ -80,7 +80,7 @@ std::string WriteRecord(const Row& row, const SealKey& key) {
   return out;
 }
 
-RecordResult ReadRecord(std::string_view bytes, const Key& wanted,
+RecordResult ReadRecord(std::string_view bytes, const Digest& address,
                         const std::vector<SealKey>& trusted, size_t max_bytes) {
   if (bytes.size() < kHeadBytes || !bytes.starts_with(kMagic)) return {RecordFault::kForeign, {}};
   if (bytes[kMagic.size()] != kRecordVersion) return {RecordFault::kVersion, {}};
@@ -103,7 +103,7 @@ RecordResult ReadRecord(std::string_view bytes, const Key& wanted,
   Row row;
   if (!ReadFields(fields, row)) return {RecordFault::kContent, {}};
   if (row.checksum != Checksum(row)) return {RecordFault::kChecksum, {}};
-  if (!KeyMatches(row, wanted)) return {RecordFault::kOtherKey, {}};
+  if (KeyOf(row).address() != address) return {RecordFault::kOtherKey, {}};
   return {RecordFault::kNone, std::move(row)};
 }
 

@@ -41,8 +41,9 @@ struct RecordResult {
   RecordFault fault = RecordFault::kNone;
   std::optional<Row> row;  // set if there is no fault; last_used_us is 0
 };
-// The row of `wanted` in a record whose bytes may be hostile. `max_bytes` bounds the memory that a record may need.
-RecordResult ReadRecord(std::string_view bytes, const Key& wanted,
+// The row at an address, in a record whose bytes may be hostile. `max_bytes` bounds the memory that
+// a record may need.
+RecordResult ReadRecord(std::string_view bytes, const Digest& address,
                         const std::vector<SealKey>& trusted, size_t max_bytes);
 
 }  // namespace uopd::cache

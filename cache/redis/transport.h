@@ -5,12 +5,12 @@
 // ignores SIGPIPE, which OpenSSL does not keep from it. Not thread-safe.
 #pragma once
 
-#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "cache/base/wait.h"
 #include "cache/redis/redis_url.h"
 #include "core/base/unique_fd.h"
 
@@ -18,8 +18,6 @@ struct ssl_st;
 struct ssl_ctx_st;
 
 namespace uopd::cache {
-
-using Deadline = std::chrono::steady_clock::time_point;
 
 // How servers and this client prove who they are. A value; thread-safe.
 class TlsContext {

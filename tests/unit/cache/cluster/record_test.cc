@@ -22,7 +22,7 @@ class RecordTest : public KeyFiles {
     return MakeRow(KeyOf(i), value, 1000 + i, 5, 7);
   }
   RecordFault Read(std::string_view bytes, int wanted = 1, size_t max_bytes = kMaxBytes) {
-    return ReadRecord(bytes, KeyOf(wanted), {hmac_, public_ed25519_}, max_bytes).fault;
+    return ReadRecord(bytes, KeyOf(wanted).address(), {hmac_, public_ed25519_}, max_bytes).fault;
   }
 };
 
@@ -31,7 +31,8 @@ TEST_F(RecordTest, ComesBackAsItWas) {
     for (const size_t size : {size_t{0}, size_t{1}, size_t{100'000}}) {
       const Row row = RowOf(1, size);
       const std::string record = WriteRecord(row, key);
-      const RecordResult read = ReadRecord(record, KeyOf(1), {hmac_, public_ed25519_}, kMaxBytes);
+      const RecordResult read =
+          ReadRecord(record, KeyOf(1).address(), {hmac_, public_ed25519_}, kMaxBytes);
       ASSERT_EQ(read.fault, RecordFault::kNone);
       EXPECT_EQ(read.row->value, row.value);
       EXPECT_EQ(read.row->cost_us, row.cost_us);

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+#include "cache/cluster/circuit_breaker.h"
+
+#include <algorithm>
+
+namespace uopd::cache {
+
+bool CircuitBreaker::Allow(int64_t now_us) {
+  const MutexLock lock(mu_);
+  if (failures_ < options_.failures) return true;
+  if (trying_ || now_us < retry_us_) return false;
+  trying_ = true;
+  return true;
+}
+
+void CircuitBreaker::Report(bool success, int64_t now_us) {
+  const MutexLock lock(mu_);
+  trying_ = false;
+  if (success) {
+    failures_ = 0;
+    pause_us_ = 0;
+    return;
+  }
+  failures_ = std::min(failures_ + 1, options_.failures);
+  if (failures_ < options_.failures) return;
+  // Calls that went through before the breaker opened may fail later: they do not make the pause longer.
+  if (pause_us_ != 0 && now_us < retry_us_) return;
+  pause_us_ = pause_us_ == 0 ? options_.pause_us : std::min(2 * pause_us_, options_.max_pause_us);
+  retry_us_ = now_us + pause_us_;
+}
+
+bool CircuitBreaker::open() const {
+  const MutexLock lock(mu_);
+  return failures_ >= options_.failures;
+}
+
+}  // namespace uopd::cache

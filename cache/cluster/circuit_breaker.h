@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// CircuitBreaker: stops asking a server that does not answer, and finds out when it does again.
+//
+// Closed: calls go through. After `failures` failures in a row it is open, and no call goes through for a pause that
+// doubles with each failed try, up to `max_pause_us`. Then one call goes through; its success closes the breaker. So a
+// dead server costs its callers a few budgets a pause, not one for each request. Nygard, Release It! (2007).
+// Thread-safe. Times are microseconds of a clock that the caller reads.
+#pragma once
+
+#include <cstdint>
+
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+struct BreakerOptions {
+  int failures = 3;
+  int64_t pause_us = 250'000;
+  int64_t max_pause_us = 8'000'000;
+};
+
+class CircuitBreaker {
+ public:
+  explicit CircuitBreaker(const BreakerOptions& options = {}) : options_(options) {}
+
+  // Whether a call may go through now. If so, Report must follow.
+  bool Allow(int64_t now_us) UOPD_EXCLUDES(mu_);
+  // How a call went that Allow let through.
+  void Report(bool success, int64_t now_us) UOPD_EXCLUDES(mu_);
+  bool open() const UOPD_EXCLUDES(mu_);
+
+ private:
+  const BreakerOptions options_;
+  mutable Mutex mu_;
+  int failures_ UOPD_GUARDED_BY(mu_) = 0;  // in a row
+  int64_t pause_us_ UOPD_GUARDED_BY(mu_) = 0;
+  int64_t retry_us_ UOPD_GUARDED_BY(mu_) = 0;  // while open: when one call may try
+  bool trying_ UOPD_GUARDED_BY(mu_) = false;   // while open: a call tries
+};
+
+}  // namespace uopd::cache

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// SharedServer: a server that the daemons of a cluster share: records, leases and announcements.
+//
+// What it stores may be lost, old or foreign: callers check records (record.h), and fences decide which of two records
+// of a key stays. Every call ends by its deadline, with DEADLINE_EXCEEDED or UNAVAILABLE where the server does not
+// answer. Thread-safe. Leases: see cache/base/leases.h; tokens are granted by the server's clock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cache/base/leases.h"
+#include "cache/base/wait.h"
+#include "core/base/digest.h"
+
+namespace uopd::cache {
+
+// A record was put: what daemons need to know whether they want it.
+struct Announcement {
+  Digest address;
+  std::string store;
+  Digest environment;  // of the environment key
+  bool operator==(const Announcement&) const = default;
+};
+
+class SharedServer {
+ public:
+  virtual ~SharedServer() = default;
+
+  // The bytes of the record; nullopt: there is none.
+  virtual absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
+                                                         Deadline deadline) = 0;
+  // Stores the record and announces it. False: there is one with a greater fence, which stays.
+  virtual absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
+                                   Deadline deadline) = 0;
+  virtual absl::Status Erase(const Digest& address, Deadline deadline) = 0;
+
+  // kGranted or kBusy.
+  virtual absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
+                                               int64_t ttl_us, Deadline deadline) = 0;
+  // ABORTED: the lease has expired or was taken over.
+  virtual absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                             Deadline deadline) = 0;
+  // ABORTED: the lease was taken over.
+  virtual absl::Status Release(const Digest& address, int64_t token, Deadline deadline) = 0;
+  // ABORTED: `token` is not the newest of the address.
+  virtual absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) = 0;
+  virtual absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) = 0;
+
+  // The announcements behind the place `cursor`, which moves on; at least one, or none
+  // when the deadline comes or up to a second later. An empty cursor is the end: what is announced from now on. Announcements that the server dropped are missing.
+  virtual absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
+                                                           Deadline deadline) = 0;
+};
+
+}  // namespace uopd::cache

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// What a server of Redis does in one step: scripts in Lua.
+//
+// The keys of one address have a hash tag in common, so they lie on one server of a Redis Cluster:
+//   {address}:lease   hash: owner, token; it expires with the lease
+//   {address}:fence   the newest token; expires long after every lease
+//   {address}:row     hash: the fence, and the record
+// Tokens are the last token plus one, or the server's clock in microseconds if that is greater (2^53 is far away), so
+// a server that lost its keys does not grant an old token again.
+#pragma once
+
+#include <string_view>
+
+namespace uopd::cache {
+
+// KEYS: lease, fence. ARGV: owner, time to live in ms. {1, token} or {0, holder}.
+inline constexpr std::string_view kTryLeaseScript = R"lua(
+local holder = redis.call('HGET', KEYS[1], 'owner')
+if holder then return {0, holder} end
+local now = redis.call('TIME')
+local token = tonumber(now[1]) * 1000000 + tonumber(now[2])
+local last = tonumber(redis.call('GET', KEYS[2]) or '0') or 0
+if token <= last then token = last + 1 end
+local text = string.format('%.0f', token)
+redis.call('SET', KEYS[2], text, 'PX', 604800000)
+redis.call('HSET', KEYS[1], 'owner', ARGV[1], 'token', text)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return {1, text}
+)lua";
+
+// KEYS: lease. ARGV: token, time to live in ms. 1: renewed; 0: the lease is not this one.
+inline constexpr std::string_view kRenewScript = R"lua(
+if redis.call('HGET', KEYS[1], 'token') ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+)lua";
+
+// KEYS: lease, fence. ARGV: token. 1: released or expired before; 0: taken over.
+inline constexpr std::string_view kReleaseScript = R"lua(
+if redis.call('HGET', KEYS[1], 'token') == ARGV[1] then redis.call('DEL', KEYS[1]) end
+local last = redis.call('GET', KEYS[2])
+if last and last ~= ARGV[1] then return 0 end
+return 1
+)lua";
+
+// KEYS: row. ARGV: fence, record, time to live in ms. 1: put; 0: a record with a greater fence stays.
+inline constexpr std::string_view kPutScript = R"lua(
+local there = tonumber(redis.call('HGET', KEYS[1], 'fence') or '-1') or -1
+if there > tonumber(ARGV[1]) then return 0 end
+redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'record', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1
+)lua";
+
+}  // namespace uopd::cache

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+#include "cache/redis/redis_shared_server.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "cache/base/blobs.h"
+#include "cache/redis/redis_scripts.h"
+#include "core/base/status.h"
+#include "core/base/text.h"
+
+namespace uopd::cache {
+namespace {
+
+using std::chrono::duration_cast;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Scripts are named by SHA-1 in Redis.
+std::string Sha1Hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned int size = 0;
+  UOPD_CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) == 1);
+  return absl::BytesToHexString({reinterpret_cast<const char*>(digest.data()), size});
+}
+
+// Redis counts in milliseconds; a lease of less would never be one.
+int64_t Milliseconds(int64_t us) { return std::max<int64_t>(us / 1000, 1); }
+
+bool ReadToken(const RespValue& value, int64_t& token) {
+  const char* end = value.text.data() + value.text.size();
+  const auto [stop, error] = std::from_chars(value.text.data(), end, token);
+  return error == std::errc{} && stop == end && token > 0;
+}
+
+absl::Status Strange() {
+  return absl::UnavailableError("The shared tier gave an answer of another kind than expected.");
+}
+
+// The announcement of an entry of the stream; false: it is none.
+bool ReadAnnouncement(const RespValue& fields, Announcement& out) {
+  int found = 0;
+  for (size_t i = 0; i + 1 < fields.values.size(); i += 2) {
+    const std::string& name = fields.values[i].text;
+    const std::string& value = fields.values[i + 1].text;
+    if (name == "address") found += out.address.FromBytes(value) ? 1 : 0;
+    if (name == "environment") found += out.environment.FromBytes(value) ? 1 : 0;
+    if (name == "store") {
+      out.store = value;
+      ++found;
+    }
+  }
+  return found == 3;
+}
+
+}  // namespace
+
+RedisSharedServer::RedisSharedServer(RedisSharedOptions options)
+    : options_(std::move(options)), stream_(Cat(options_.prefix, "puts")), pool_(options_.pool) {}
+
+std::string RedisSharedServer::KeyOf(const Digest& address, std::string_view part) const {
+  return Cat(options_.prefix, "{", address.Hex(), "}:", part);
+}
+
+absl::StatusOr<RespValue> RedisSharedServer::Run(const Words& words, Deadline deadline) {
+  UOPD_ASSIGN(auto connection, pool_.Take(deadline));
+  absl::StatusOr<RespValue> reply = connection->Run(words, deadline);
+  if (!reply.ok()) {
+    pool_.Clear();
+    return reply;
+  }
+  // A server that became a replica stays one: the next connection asks the sentinels again.
+  if (!IsError(*reply, "READONLY")) pool_.Give(std::move(connection));
+  // The message may repeat what was sent, so its first word is enough.
+  if (reply->kind == RespKind::kError && !IsError(*reply, "NOSCRIPT")) {
+    return absl::UnavailableError(
+        Cat("The shared tier refuses a command: ", reply->text.substr(0, reply->text.find(' '))));
+  }
+  return reply;
+}
+
+absl::StatusOr<RespValue> RedisSharedServer::RunScript(std::string_view script,
+                                                       const std::vector<std::string>& keys,
+                                                       const std::vector<std::string_view>& args,
+                                                       Deadline deadline) {
+  const std::string digest = Sha1Hex(script), count = Cat(keys.size());
+  Words words = {"EVALSHA", digest, count};
+  words.insert(words.end(), keys.begin(), keys.end());
+  words.insert(words.end(), args.begin(), args.end());
+  UOPD_ASSIGN(RespValue reply, Run(words, deadline));
+  if (!IsError(reply, "NOSCRIPT")) return reply;
+  words[0] = "EVAL";
+  words[1] = script;
+  return Run(words, deadline);
+}
+
+absl::StatusOr<std::optional<std::string>> RedisSharedServer::Get(const Digest& address,
+                                                                  Deadline deadline) {
+  UOPD_ASSIGN(RespValue reply, Run({"HGET", KeyOf(address, "row"), "record"}, deadline));
+  if (reply.kind == RespKind::kNull) return std::nullopt;
+  if (reply.kind != RespKind::kText) return Strange();
+  return std::move(reply.text);
+}
+
+absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::string_view record,
+                                            int64_t fence, Deadline deadline) {
+  UOPD_ASSIGN(const RespValue put,
+              RunScript(kPutScript, {KeyOf(what.address, "row")},
+                        {Cat(fence), record, Cat(options_.record_ttl_ms)}, deadline));
+  if (put.integer != 1) return false;
+  // Not in the script: the stream is one key for all addresses, which may lie on another server of a Redis Cluster.
+  const std::string most = Cat(options_.announcements);
+  // The record is there even if nobody hears of it.
+  Run({"XADD", stream_, "MAXLEN", "~", most, "*", "address", what.address.view(), "store",
+       what.store, "environment", what.environment.view()},
+      deadline)
+      .IgnoreError();
+  return true;
+}
+
+absl::Status RedisSharedServer::Erase(const Digest& address, Deadline deadline) {
+  return Run({"DEL", KeyOf(address, "row")}, deadline).status();
+}
+
+absl::StatusOr<LeaseResult> RedisSharedServer::TryLease(const Digest& address,
+                                                        std::string_view owner, int64_t ttl_us,
+                                                        Deadline deadline) {
+  UOPD_ASSIGN(RespValue reply,
+              RunScript(kTryLeaseScript, {KeyOf(address, "lease"), KeyOf(address, "fence")},
+                        {owner, Cat(Milliseconds(ttl_us))}, deadline));
+  if (reply.values.size() != 2 || reply.values[1].kind != RespKind::kText) return Strange();
+  LeaseResult out{.outcome = LeaseOutcome::kBusy};
+  if (reply.values[0].integer != 1) {
+    out.holder = std::move(reply.values[1].text);
+    return out;
+  }
+  out.outcome = LeaseOutcome::kGranted;
+  if (!ReadToken(reply.values[1], out.token)) return Strange();
+  out.expires_us = WallClockUs() + ttl_us;
+  return out;
+}
+
+absl::Status RedisSharedServer::Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                                      Deadline deadline) {
+  UOPD_ASSIGN(const RespValue reply, RunScript(kRenewScript, {KeyOf(address, "lease")},
+                                               {Cat(token), Cat(Milliseconds(ttl_us))}, deadline));
+  return reply.integer == 1 ? absl::OkStatus() : LeaseLost();
+}
+
+absl::Status RedisSharedServer::Release(const Digest& address, int64_t token, Deadline deadline) {
+  UOPD_ASSIGN(const RespValue reply,
+              RunScript(kReleaseScript, {KeyOf(address, "lease"), KeyOf(address, "fence")},
+                        {Cat(token)}, deadline));
+  return reply.integer == 1 ? absl::OkStatus() : LeaseLost();
+}
+
+absl::Status RedisSharedServer::CheckNewest(const Digest& address, int64_t token,
+                                            Deadline deadline) {
+  UOPD_ASSIGN(const RespValue reply, Run({"GET", KeyOf(address, "fence")}, deadline));
+  int64_t newest = 0;
+  // A server that lost its keys cannot tell; the fence of the record still decides which record stays.
+  if (reply.kind == RespKind::kNull) return absl::OkStatus();
+  if (!ReadToken(reply, newest)) return Strange();
+  return newest == token ? absl::OkStatus() : LeaseLost();
+}
+
+absl::StatusOr<bool> RedisSharedServer::IsHeld(const Digest& address, Deadline deadline) {
+  UOPD_ASSIGN(const RespValue reply, Run({"EXISTS", KeyOf(address, "lease")}, deadline));
+  return reply.integer == 1;
+}
+
+absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string& cursor,
+                                                                    Deadline deadline) {
+  if (cursor.empty()) {
+    UOPD_ASSIGN(const RespValue newest,
+                Run({"XREVRANGE", stream_, "+", "-", "COUNT", "1"}, deadline));
+    cursor = "0-0";
+    if (!newest.values.empty() && newest.values[0].values.size() == 2)
+      cursor = newest.values[0].values[0].text;
+  }
+  // The server looks ten times a second whose wait is over, so its answer may come after the deadline.
+  constexpr milliseconds kReserve{1000};
+  const auto left = duration_cast<milliseconds>(deadline - steady_clock::now());
+  const std::string block_ms = Cat(std::max<int64_t>(left.count(), 1));  // 0 would be for ever
+  UOPD_ASSIGN(const RespValue reply,
+              Run({"XREAD", "COUNT", "256", "BLOCK", block_ms, "STREAMS", stream_, cursor},
+                  deadline + kReserve));
+  std::vector<Announcement> out;
+  if (reply.kind == RespKind::kNull) return out;
+  // A map of one stream: its name, then its entries.
+  if (reply.values.size() != 2) return Strange();
+  for (const RespValue& entry : reply.values[1].values) {
+    if (entry.values.size() != 2) return Strange();
+    cursor = entry.values[0].text;
+    Announcement one;
+    if (ReadAnnouncement(entry.values[1], one)) out.push_back(std::move(one));
+  }
+  return out;
+}
+
+}  // namespace uopd::cache

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// RedisSharedServer: what daemons share, on a server of Redis (6 or later) or Valkey.
+//
+// Records and leases are keys with a prefix that holds the version of this layout, announcements are a stream
+// (redis_scripts.h says which). Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cache/cluster/shared_server.h"
+#include "cache/redis/redis_pool.h"
+
+namespace uopd::cache {
+
+struct RedisSharedOptions {
+  RedisPoolOptions pool;
+  std::string prefix = "uopd:1:";  // of all keys
+  int64_t record_ttl_ms = int64_t{30} * 24 * 3600 * 1000;
+  int64_t announcements = 10'000;  // that the stream keeps, about
+};
+
+class RedisSharedServer final : public SharedServer {
+ public:
+  explicit RedisSharedServer(RedisSharedOptions options);
+
+  absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
+                           Deadline deadline) override;
+  absl::Status Erase(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
+                                       int64_t ttl_us, Deadline deadline) override;
+  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                     Deadline deadline) override;
+  absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
+  absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
+  absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline deadline) override;
+
+ private:
+  using Words = RedisConnection::Command;
+  // The reply to a command. UNAVAILABLE: an error of the server, or none in time.
+  absl::StatusOr<RespValue> Run(const Words& words, Deadline deadline);
+  // Runs a script by its digest, and sends it to servers that do not have it yet.
+  absl::StatusOr<RespValue> RunScript(std::string_view script, const std::vector<std::string>& keys,
+                                      const std::vector<std::string_view>& args, Deadline deadline);
+  // "{hex}:part" behind the prefix.
+  std::string KeyOf(const Digest& address, std::string_view part) const;
+
+  const RedisSharedOptions options_;
+  const std::string stream_;
+  RedisPool pool_;
+};
+
+}  // namespace uopd::cache

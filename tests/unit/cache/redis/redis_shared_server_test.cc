@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// Records, leases and announcements on a real Redis.
+#include "cache/redis/redis_shared_server.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "core/base/text.h"
+#include "tests/support/redis/redis_process.h"
+
+namespace uopd::cache {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+Deadline In(int ms = 5000) { return steady_clock::now() + milliseconds(ms); }
+constexpr int64_t kLeaseUs = 1'000'000;
+
+class RedisSharedServerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto started = test::RedisProcess::Start();
+    ASSERT_TRUE(started.ok()) << started.status();
+    redis_ = *std::move(started);
+  }
+  RedisSharedOptions Options() const {
+    return {.pool = {.url = *ParseRedisUrl("redis+unix://" + redis_->socket())}};
+  }
+  // What redis-cli would show.
+  RespValue Raw(const RedisConnection::Command& command) {
+    RedisPool pool({.url = *ParseRedisUrl("redis+unix://" + redis_->socket())});
+    auto connection = pool.Take(In());
+    EXPECT_TRUE(connection.ok()) << connection.status();
+    auto reply = (*connection)->Run(command, In());
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return *std::move(reply);
+  }
+  static Announcement Of(const Digest& address) { return {address, "kernel", HashBytes("env")}; }
+
+  const Digest one_ = HashBytes("one"), two_ = HashBytes("two");
+  std::unique_ptr<test::RedisProcess> redis_;
+};
+
+TEST_F(RedisSharedServerTest, TheGreaterFenceStays) {
+  RedisSharedServer server(Options());
+  EXPECT_EQ(*server.Get(one_, In()), std::nullopt);
+  const std::string bytes("a\0b", 3);
+  EXPECT_TRUE(*server.Put(Of(one_), bytes, 5, In()));
+  EXPECT_EQ(**server.Get(one_, In()), bytes);
+  EXPECT_FALSE(*server.Put(Of(one_), "older", 4, In()));
+  EXPECT_EQ(**server.Get(one_, In()), bytes);
+  EXPECT_TRUE(*server.Put(Of(one_), "same", 5, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), "newer", 1'800'000'000'000'000, In()));
+  EXPECT_FALSE(*server.Put(Of(one_), "one less", 1'799'999'999'999'999, In()));
+  EXPECT_EQ(**server.Get(one_, In()), "newer");
+  EXPECT_EQ(*server.Get(two_, In()), std::nullopt);
+  EXPECT_TRUE(server.Erase(one_, In()).ok());
+  EXPECT_EQ(*server.Get(one_, In()), std::nullopt);
+}
+
+TEST_F(RedisSharedServerTest, OneOwnerAtATime) {
+  RedisSharedServer a(Options()), b(Options());
+  const auto lease = a.TryLease(one_, "a", kLeaseUs, In());
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  ASSERT_TRUE(lease->granted());
+  EXPECT_GT(lease->token, int64_t{1'700'000'000} * kLeaseUs);
+  const auto busy = b.TryLease(one_, "b", kLeaseUs, In());
+  EXPECT_EQ(busy->outcome, LeaseOutcome::kBusy);
+  EXPECT_EQ(busy->holder, "a");
+  EXPECT_TRUE(*b.IsHeld(one_, In()));
+  EXPECT_FALSE(*b.IsHeld(two_, In()));
+  EXPECT_TRUE(absl::IsAborted(b.Renew(one_, lease->token + 1, kLeaseUs, In())));
+  EXPECT_TRUE(a.Renew(one_, lease->token, kLeaseUs, In()).ok());
+  EXPECT_TRUE(a.CheckNewest(one_, lease->token, In()).ok());
+  EXPECT_TRUE(a.Release(one_, lease->token, In()).ok());
+  EXPECT_TRUE(a.CheckNewest(one_, lease->token, In()).ok()) << "the token stays the newest";
+  const auto next = b.TryLease(one_, "b", kLeaseUs, In());
+  ASSERT_TRUE(next->granted());
+  EXPECT_GT(next->token, lease->token);
+  EXPECT_TRUE(absl::IsAborted(a.CheckNewest(one_, lease->token, In())));
+  EXPECT_TRUE(absl::IsAborted(a.Renew(one_, lease->token, kLeaseUs, In())));
+  EXPECT_TRUE(absl::IsAborted(a.Release(one_, lease->token, In())));
+  EXPECT_TRUE(*a.IsHeld(one_, In())) << "the lease of b";
+}
+
+TEST_F(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
+  RedisSharedServer server(Options());
+  const auto lease = server.TryLease(one_, "a", 20'000, In());
+  ASSERT_TRUE(lease->granted());
+  const Deadline deadline = In();
+  while (*server.IsHeld(one_, In()) && steady_clock::now() < deadline) std::this_thread::yield();
+  EXPECT_TRUE(absl::IsAborted(server.Renew(one_, lease->token, kLeaseUs, In())));
+  EXPECT_TRUE(server.CheckNewest(one_, lease->token, In()).ok()) << "nobody took it over";
+  EXPECT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
+}
+
+TEST_F(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
+  RedisSharedServer server(Options());
+  const int64_t before = server.TryLease(one_, "a", kLeaseUs, In())->token;
+  ASSERT_TRUE(redis_->Restart().ok());
+  absl::StatusOr<LeaseResult> after = server.TryLease(one_, "b", kLeaseUs, In());
+  EXPECT_FALSE(after.ok()) << "its connection ended";
+  after = server.TryLease(one_, "b", kLeaseUs, In());
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_GT(after->token, before);
+}
+
+TEST_F(RedisSharedServerTest, ManyThreadsGetOneLeaseEach) {
+  RedisSharedServer server(Options());
+  std::vector<std::thread> threads;
+  std::array<int, 20> granted{};
+  std::array<std::set<int64_t>, 8> tokens;
+  for (size_t t = 0; t < tokens.size(); ++t) {
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < granted.size(); ++i) {
+        const auto lease =
+            server.TryLease(HashBytes(Cat("key", i)), Cat("owner", t), 60 * kLeaseUs, In());
+        if (lease.ok() && lease->granted()) tokens[t].insert(lease->token);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  size_t total = 0;
+  for (const auto& some : tokens) total += some.size();
+  EXPECT_EQ(total, granted.size());
+}
+
+TEST_F(RedisSharedServerTest, PutsAreAnnounced) {
+  RedisSharedServer server(Options()), listener(Options());
+  std::string cursor;
+  EXPECT_TRUE(listener.Listen(cursor, In(60))->empty());
+  EXPECT_TRUE(*server.Put(Of(one_), "r", 1, In()));
+  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)});
+  EXPECT_FALSE(*server.Put(Of(one_), "older", 0, In()));
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, In()));
+  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
+  std::thread later([&] { EXPECT_TRUE(*server.Put(Of(one_), "r", 2, In())); });
+  EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)})
+      << "while it waits";
+  later.join();
+  std::string late;
+  EXPECT_TRUE(listener.Listen(late, In(60))->empty()) << "an empty cursor is the end of the stream";
+}
+
+TEST_F(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
+  RedisSharedServer server(Options());
+  Raw({"SET", Cat("uopd:1:{", one_.Hex(), "}:row"), "text"});
+  Raw({"SET", Cat("uopd:1:{", one_.Hex(), "}:lease"), "text"});
+  Raw({"SET", "uopd:1:puts", "text"});
+  EXPECT_TRUE(absl::IsUnavailable(server.Get(one_, In()).status()));
+  EXPECT_TRUE(absl::IsUnavailable(server.Put(Of(one_), "r", 1, In()).status()));
+  EXPECT_TRUE(absl::IsUnavailable(server.TryLease(one_, "a", kLeaseUs, In()).status()));
+  std::string cursor;
+  EXPECT_TRUE(absl::IsUnavailable(server.Listen(cursor, In(60)).status()));
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, In()))
+      << "the record is there, although nobody hears of it";
+  EXPECT_EQ(**server.Get(two_, In()), "r");
+  Raw({"DEL", "uopd:1:puts"});
+  Raw({"XADD", "uopd:1:puts", "*", "address", "short"});
+  EXPECT_TRUE(server.Listen(cursor, In(60))->empty());
+}
+
+TEST_F(RedisSharedServerTest, AServerThatStopsCostsTheDeadlines) {
+  RedisSharedServer server(Options());
+  ASSERT_TRUE(server.Get(one_, In()).ok());
+  redis_->Pause();
+  for (int i = 0; i < 3; ++i) {
+    const auto begin = steady_clock::now();
+    EXPECT_TRUE(absl::IsDeadlineExceeded(server.Get(one_, In(20)).status()));
+    EXPECT_LT(steady_clock::now() - begin, milliseconds(500));
+  }
+  redis_->Continue();
+  EXPECT_TRUE(server.Get(one_, In()).ok());
+}
+
+}  // namespace
+}  // namespace uopd::cache
