@@ -6,12 +6,24 @@
 namespace uopd::cache {
 namespace {
 
+LoadOutcome OutcomeOf(Source source) {
+  switch (source) {
+    case Source::kMemory:
+      return LoadOutcome::kMemoryHit;
+    case Source::kCluster:
+      return LoadOutcome::kClusterHit;
+    case Source::kDisk:
+    case Source::kNone:
+      break;
+  }
+  return LoadOutcome::kDiskHit;
+}
+
 Loaded FromEntry(GetResult found, GetOutcome lookup) {
-  return {
-      .bytes = std::make_shared<const std::string>(std::move(found.entry.bytes)),
-      .outcome = found.source == Source::kMemory ? LoadOutcome::kMemoryHit : LoadOutcome::kDiskHit,
-      .cost_us = found.entry.cost_us,
-      .lookup = lookup};
+  return {.bytes = std::make_shared<const std::string>(std::move(found.entry.bytes)),
+          .outcome = OutcomeOf(found.source),
+          .cost_us = found.entry.cost_us,
+          .lookup = lookup};
 }
 
 // One load. It runs on the thread that computes for all callers of the key.
@@ -143,6 +155,8 @@ const char* Name(LoadOutcome outcome) {
       return "memory_hit";
     case LoadOutcome::kDiskHit:
       return "disk_hit";
+    case LoadOutcome::kClusterHit:
+      return "cluster_hit";
     case LoadOutcome::kComputed:
       return "computed";
     case LoadOutcome::kWaited:

@@ -19,7 +19,7 @@
 
 namespace uopd::cache {
 
-enum class LoadOutcome { kMemoryHit, kDiskHit, kComputed, kWaited };
+enum class LoadOutcome { kMemoryHit, kDiskHit, kClusterHit, kComputed, kWaited };
 const char* Name(LoadOutcome outcome);
 
 struct Loaded {

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT
 #include "cache/store.h"
 
+#include <atomic>
 #include <map>
 #include <utility>
 
+#include "cache/cluster/cluster_leases.h"
 #include "cache/file/file_leases.h"
 #include "cache/memory/memory_leases.h"
 #include "cache/memory/memory_tier.h"
 
 namespace uopd::cache {
 
-std::unique_ptr<Store> Store::Open(StoreOptions options) {
+std::unique_ptr<Store> Store::Open(StoreOptions options, std::unique_ptr<Cluster> maybe_cluster) {
   auto stats = std::make_unique<StatsTable>();
   FileTierOptions file{.folder = options.folder,
                        .max_bytes = options.max_bytes,
@@ -35,8 +37,12 @@ std::unique_ptr<Store> Store::Open(StoreOptions options) {
                                                        .now = options.now,
                                                        .on_failure = options.on_lease_failure});
   }
-  return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases),
-                                 options.now);
+  if (maybe_cluster != nullptr) {
+    leases = std::make_unique<ClusterLeases>(maybe_cluster->server(), std::move(leases),
+                                             maybe_cluster->budget());
+  }
+  return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases), options.now,
+                                 std::move(maybe_cluster), std::move(options.on_shared));
 }
 
 Store::Store(int64_t max_bytes, NowFn now)
@@ -51,14 +57,25 @@ Store::Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& 
 }
 
 Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
-             std::unique_ptr<Leases> leases, NowFn now)
+             std::unique_ptr<Leases> leases, NowFn now, std::unique_ptr<Cluster> maybe_cluster,
+             std::function<void(const Key&)> on_shared)
     : now_(std::move(now)),
       stats_(std::move(stats)),
       leases_(std::move(leases)),
       keeper_(*leases_),
-      tiers_(std::move(tiers)) {}
+      tiers_(std::move(tiers)),
+      on_shared_(std::move(on_shared)),
+      cluster_(std::move(maybe_cluster)) {
+  if (cluster_ == nullptr) return;
+  cluster_->Listen([this](const std::shared_ptr<const Row>& row) {
+    const Key key = cache::KeyOf(*row);
+    Keep(key, row);
+    if (on_shared_) on_shared_(key);
+  });
+}
 
 Store::~Store() {
+  if (cluster_ != nullptr) cluster_->StopListening();
   for (auto& tier : tiers_) tier.reset();  // in order: later tiers get the rows that one gives up
 }
 
@@ -92,7 +109,39 @@ GetResult Store::Lookup(const Key& key) {
     if (result.hit()) return result;
     if (failure == GetOutcome::kMiss) failure = result.outcome;
   }
-  return {.outcome = failure};
+  if (cluster_ == nullptr) return {.outcome = failure};
+  const Cluster::Found found = cluster_->Get(key);
+  if (found.outcome != GetOutcome::kHit) return {.outcome = failure};  // the cluster counts its own
+  Keep(key, found.row);
+  return Hit(*found.row, Source::kCluster);
+}
+
+void Store::Keep(const Key& key, const std::shared_ptr<const Row>& row) {
+  if (PutRow(0, key.address(), row, nullptr).ok()) bell_.Ring();
+}
+
+absl::Status Store::PutAndShare(const Key& key, const std::shared_ptr<const Row>& row,
+                                Settled settled) {
+  if (cluster_ == nullptr) return PutRow(0, key.address(), row, settled);
+  // The first failure is that of this daemon's own tiers: the cluster is a second copy.
+  struct Both {
+    std::atomic<int> left{2};
+    absl::Status own;
+    Settled settled;
+    void Done() {
+      if (--left == 0 && settled) settled(own);
+    }
+  };
+  auto both = std::make_shared<Both>();
+  both->settled = std::move(settled);
+  absl::Status status = PutRow(0, key.address(), row, [both](const absl::Status& written) {
+    both->own = written;
+    both->Done();
+  });
+  // A row that no tier takes here is still worth sending. The caller reports it, so nobody settles.
+  if (!status.ok()) both->settled = nullptr;
+  cluster_->Put(row, [both](const absl::Status&) { both->Done(); });
+  return status;
 }
 
 absl::Status Store::PutRow(size_t first, const Digest& address,
@@ -120,7 +169,7 @@ absl::Status Store::CountPut(StoreStats& stats, absl::Status status) {
 
 absl::Status Store::Put(const Key& key, std::string bytes, int64_t cost_us) {
   auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), 0));
-  return CountPut(stats_->For(key.store()), PutRow(0, key.address(), row, nullptr));
+  return CountPut(stats_->For(key.store()), PutAndShare(key, row, nullptr));
 }
 
 absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token) {
@@ -136,7 +185,7 @@ absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us
     leases_->Release(address, token).IgnoreError();
     bell_.Ring();
   };
-  absl::Status status = PutRow(0, key.address(), row, release);
+  absl::Status status = PutAndShare(key, row, release);
   if (!status.ok()) release(status);
   return CountPut(stats, std::move(status));
 }
@@ -144,6 +193,7 @@ absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us
 absl::Status Store::Flush() {
   absl::Status first;
   for (auto& tier : tiers_) first.Update(tier->Flush());
+  if (cluster_ != nullptr) cluster_->Flush();
   return first;
 }
 

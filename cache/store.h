@@ -2,7 +2,9 @@
 // The cache as the daemon uses it: bytes by key in tiers, leases over the keys, and administration.
 //
 // A row goes to the first tier that accepts it. The first tier is the file that the daemons of a
-// folder share, the second is memory. One authority hands out the leases and their tokens.
+// folder share, the second is memory. With a cluster, the row also goes to a server that daemons of
+// other machines share, and rows from there are put into the first tier. One authority hands out
+// the leases and their tokens.
 // Thread-safe. Nothing here makes a request fail. A cache that cannot answer returns kMiss or
 // kUnavailable, and the caller computes the value. A cache that cannot keep a value says so in the
 // status of Put, which callers may ignore. Times are microseconds since the epoch.
@@ -18,6 +20,7 @@
 #include "cache/base/leases.h"
 #include "cache/base/stats.h"
 #include "cache/base/tier.h"
+#include "cache/cluster/cluster.h"
 #include "cache/file/file_tier.h"
 
 namespace uopd::cache {
@@ -33,17 +36,23 @@ struct StoreOptions {
   // Each call is one line for the log. Called from any thread; may call health().
   std::function<void(const Health&)> on_change;
   std::function<void(const std::string&)> on_lease_failure;
+  // A row of another daemon of the cluster has come and can be read. From any thread.
+  std::function<void(const Key&)> on_shared;
 };
 
 class Store final : public Admin {
  public:
   // A store in the folder of `options`. Never fails; health() says whether the file can be used.
-  static std::unique_ptr<Store> Open(StoreOptions options);
+  // `maybe_cluster`: what other machines share with this one.
+  static std::unique_ptr<Store> Open(StoreOptions options,
+                                     std::unique_ptr<Cluster> maybe_cluster = nullptr);
   // A store in memory only.
   explicit Store(int64_t max_bytes, NowFn now = WallClockUs);
   // A store of the given tiers, at least one. The tiers count in `stats`.
   Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
-        std::unique_ptr<Leases> leases, NowFn now = WallClockUs);
+        std::unique_ptr<Leases> leases, NowFn now = WallClockUs,
+        std::unique_ptr<Cluster> maybe_cluster = nullptr,
+        std::function<void(const Key&)> on_shared = nullptr);
   ~Store() override;  // flushes
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -56,7 +65,7 @@ class Store final : public Admin {
   // As Put, but under the lease of `token`. Releases the lease when the bytes are durable. ABORTED:
   // a newer token was granted or the lease is unknown, so another owner decides the value.
   absl::Status PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token);
-  // Waits until all earlier values are durable. UNAVAILABLE or RESOURCE_EXHAUSTED: some of them are
+  // Waits until all earlier values are durable here, and the cluster has them or does not take them now. UNAVAILABLE or RESOURCE_EXHAUSTED: some of them are
   // not.
   absl::Status Flush();
 
@@ -76,6 +85,7 @@ class Store final : public Admin {
   void SetMaxBytes(int64_t max_bytes) override { tiers_.front()->SetMaxBytes(max_bytes); }
   int64_t max_bytes() const override { return tiers_.front()->max_bytes(); }
   Health health() const override { return tiers_.front()->health(); }
+  const Cluster* maybe_cluster() const { return cluster_.get(); }
   // Reads the number of rows and their bytes again.
   const StatsTable& stats();
 
@@ -84,6 +94,10 @@ class Store final : public Admin {
   // Puts the row into the first tier, from number `first` on, that accepts it.
   absl::Status PutRow(size_t first, const Digest& address, const std::shared_ptr<const Row>& row,
                       const Settled& settled);
+  // The same, and sends the row to the cluster. `settled` is called when both are done.
+  absl::Status PutAndShare(const Key& key, const std::shared_ptr<const Row>& row, Settled settled);
+  // Keeps a row of another daemon.
+  void Keep(const Key& key, const std::shared_ptr<const Row>& row);
   Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& now);
   absl::Status CountPut(StoreStats& stats, absl::Status status);
 
@@ -93,6 +107,8 @@ class Store final : public Admin {
   const std::unique_ptr<Leases> leases_;
   LeaseKeeper keeper_;
   std::vector<std::unique_ptr<Tier>> tiers_;
+  const std::function<void(const Key&)> on_shared_;
+  std::unique_ptr<Cluster> cluster_;  // null: none. Destroyed first: its threads use the rest
 };
 
 }  // namespace uopd::cache

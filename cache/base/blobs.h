@@ -25,7 +25,7 @@ enum class GetOutcome {
 };
 const char* Name(GetOutcome outcome);
 
-enum class Source { kNone, kMemory, kDisk };
+enum class Source { kNone, kMemory, kDisk, kCluster };
 
 struct Entry {
   std::string bytes;

@@ -147,8 +147,9 @@ absl::StatusOr<LeaseResult> RedisSharedServer::TryLease(const Digest& address,
 
 absl::Status RedisSharedServer::Renew(const Digest& address, int64_t token, int64_t ttl_us,
                                       Deadline deadline) {
-  UOPD_ASSIGN(const RespValue reply, RunScript(kRenewScript, {KeyOf(address, "lease")},
-                                               {Cat(token), Cat(Milliseconds(ttl_us))}, deadline));
+  UOPD_ASSIGN(const RespValue reply,
+              RunScript(kRenewScript, {KeyOf(address, "lease"), KeyOf(address, "fence")},
+                        {Cat(token), Cat(Milliseconds(ttl_us))}, deadline));
   return reply.integer == 1 ? absl::OkStatus() : LeaseLost();
 }
 

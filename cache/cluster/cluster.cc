@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT
+#include "cache/cluster/cluster.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+
+namespace uopd::cache {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// A client may name any environment; more than these are not followed.
+constexpr size_t kMaxEnvironments = 4096;
+constexpr size_t kMaxSent = 16'384;
+// A listener that fails waits, so that a server that is gone does not cost a core.
+constexpr milliseconds kListenPause{100};
+constexpr milliseconds kListenWait{1000};
+constexpr milliseconds kSendPause{100};
+// A server that answers and does not take a row (too large, no memory left) may never do.
+constexpr int kMaxTries = 5;
+
+}  // namespace
+
+Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
+    : options_(std::move(options)),
+      server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.now,
+                                              options_.on_change)),
+      sender_([this] { SendLoop(); }) {}
+
+Cluster::~Cluster() {
+  StopListening();
+  {
+    const MutexLock lock(mu_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  sender_.join();
+}
+
+Cluster::Found Cluster::Get(const Key& key) {
+  Use(key.environment());
+  Found found = Fetch(key.address(), steady_clock::now() + options_.budget);
+  if (found.outcome == GetOutcome::kHit && !KeyMatches(*found.row, key))
+    found = {.outcome = GetOutcome::kKeyMismatch};
+  switch (found.outcome) {
+    case GetOutcome::kHit:
+      ++stats_.hits;
+      break;
+    case GetOutcome::kUnavailable:
+      ++stats_.unavailable;
+      break;
+    default:
+      ++stats_.misses;
+  }
+  return found;
+}
+
+Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
+  const absl::StatusOr<std::optional<std::string>> bytes = server_->Get(address, deadline);
+  if (!bytes.ok()) return {.outcome = GetOutcome::kUnavailable};
+  if (!bytes->has_value()) return {.outcome = GetOutcome::kMiss};
+  RecordResult record = ReadRecord(**bytes, address, options_.trusted, options_.max_record_bytes);
+  if (record.fault != RecordFault::kNone) {
+    ++stats_.refused[static_cast<size_t>(record.fault)];
+    // A version that this daemon does not know is as good as none.
+    return {.outcome =
+                record.fault == RecordFault::kVersion ? GetOutcome::kMiss : GetOutcome::kCorrupt};
+  }
+  record.row->last_used_us = options_.now();
+  return {.outcome = GetOutcome::kHit, .row = std::make_shared<const Row>(*std::move(record.row))};
+}
+
+void Cluster::Use(const std::string& environment) {
+  const Digest digest = HashBytes(environment);
+  const MutexLock lock(mu_);
+  if (environments_.size() < kMaxEnvironments) environments_.insert(digest);
+}
+
+bool Cluster::Uses(const Digest& environment) {
+  const MutexLock lock(mu_);
+  return environments_.contains(environment);
+}
+
+void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
+  absl::Status refused;
+  if (!options_.sign.can_sign()) {
+    refused = absl::FailedPreconditionError("This daemon has no key to sign records with.");
+  } else {
+    const MutexLock lock(mu_);
+    const int64_t size = SizeOf(*row);
+    if (stats_.queued_bytes + size <= static_cast<int64_t>(options_.queue_bytes)) {
+      stats_.queued_bytes += size;
+      ++unsettled_;
+      if (!settled) settled = [](const absl::Status&) {};
+      queue_.push_back({std::move(row), std::move(settled)});
+    } else {
+      ++stats_.dropped;
+      refused = absl::ResourceExhaustedError("Too many rows wait for the shared tier.");
+    }
+  }
+  changed_.notify_all();
+  if (!refused.ok() && settled) settled(refused);
+}
+
+void Cluster::Flush() {
+  MutexLock lock(mu_);
+  lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return unsettled_ == 0; });
+}
+
+absl::Status Cluster::Send(const Row& row) {
+  const Digest address = KeyOf(row).address();
+  {
+    const MutexLock lock(mu_);
+    if (sent_.size() >= kMaxSent) sent_.clear();  // their announcements cost a lookup each
+    sent_.insert(address);
+  }
+  const absl::StatusOr<bool> put = server_->Put(
+      {.address = address, .store = row.store, .environment = HashBytes(row.environment)},
+      WriteRecord(row, options_.sign), row.fence, steady_clock::now() + options_.send_budget);
+  if (!put.ok() || !*put) {  // nothing was announced
+    const MutexLock lock(mu_);
+    sent_.erase(address);
+  }
+  if (!put.ok()) {
+    ++stats_.put_errors;
+    return put.status();
+  }
+  ++(*put ? stats_.puts : stats_.stale_puts);
+  return absl::OkStatus();
+}
+
+void Cluster::SettleAll(const absl::Status& status) {
+  std::vector<Settled> waiting;
+  {
+    const MutexLock lock(mu_);
+    for (Waiting& one : queue_) {
+      if (one.settled) waiting.push_back(std::exchange(one.settled, nullptr));
+    }
+  }
+  for (const Settled& settled : waiting) settled(status);
+  const MutexLock lock(mu_);
+  unsettled_ -= waiting.size();
+}
+
+void Cluster::SendLoop() {
+  while (true) {
+    std::shared_ptr<const Row> row;
+    {
+      MutexLock lock(mu_);
+      lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return stop_ || !queue_.empty(); });
+      if (queue_.empty()) return;
+      row = queue_.front().row;
+    }
+    const absl::Status status = Send(*row);
+    if (!status.ok()) SettleAll(status);  // whoever waits goes on without the server
+    Settled settled;
+    {
+      MutexLock lock(mu_);
+      Waiting& front = queue_.front();  // only this thread takes rows away
+      if (!status.ok() && server_->reachable()) ++front.tries;
+      if (status.ok() || stop_ || front.tries >= kMaxTries) {
+        settled = std::move(front.settled);
+        queue_.pop_front();
+        stats_.queued_bytes -= SizeOf(*row);
+        if (!status.ok()) ++stats_.dropped;
+        if (!status.ok() &&
+            stop_) {  // the next row would wait as long; the rows are in this daemon's own tiers
+          stats_.dropped += static_cast<int64_t>(queue_.size());
+          queue_.clear();
+        }
+      } else {
+        lock.WaitUntil(changed_, steady_clock::now() + kSendPause,
+                       [this]() UOPD_REQUIRES(mu_) { return stop_; });
+      }
+    }
+    if (settled) {
+      settled(status);
+      const MutexLock lock(mu_);
+      --unsettled_;
+    }
+    changed_.notify_all();
+  }
+}
+
+void Cluster::Listen(std::function<void(std::shared_ptr<const Row>)> on_row) {
+  on_row_ = std::move(on_row);
+  listener_ = std::thread([this] { ListenLoop(); });
+}
+
+void Cluster::StopListening() {
+  {
+    const MutexLock lock(mu_);
+    stop_listening_ = true;
+  }
+  changed_.notify_all();
+  if (listener_.joinable()) listener_.join();
+}
+
+void Cluster::ListenLoop() {
+  std::string cursor;
+  while (true) {
+    const absl::StatusOr<std::vector<Announcement>> heard =
+        server_->Listen(cursor, steady_clock::now() + kListenWait);
+    {
+      MutexLock lock(mu_);
+      if (!heard.ok())
+        lock.WaitUntil(changed_, steady_clock::now() + kListenPause,
+                       [this]() UOPD_REQUIRES(mu_) { return stop_listening_; });
+      if (stop_listening_) return;
+    }
+    if (!heard.ok()) continue;
+    for (const Announcement& one : *heard) {
+      ++stats_.announced;
+      {
+        const MutexLock lock(mu_);
+        if (sent_.erase(one.address) > 0) continue;
+      }
+      if (!Uses(one.environment)) continue;
+      const Found found = Fetch(one.address, steady_clock::now() + options_.send_budget);
+      if (found.outcome != GetOutcome::kHit) continue;
+      ++stats_.fetched;
+      on_row_(found.row);
+    }
+  }
+}
+
+}  // namespace uopd::cache

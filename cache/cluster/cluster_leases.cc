@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+#include "cache/cluster/cluster_leases.h"
+
+namespace uopd::cache {
+namespace {
+
+constexpr size_t kManyTokens = 4096;
+
+}  // namespace
+
+LeaseResult ClusterLeases::TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) {
+  // A lease of this machine that was granted while the server was away is still a lease.
+  if (local_->IsHeld(address)) return local_->TryLease(address, owner, ttl_us);
+  absl::StatusOr<LeaseResult> shared = server_->TryLease(address, owner, ttl_us, Budget());
+  if (!shared.ok()) return local_->TryLease(address, owner, ttl_us);
+  if (shared->granted()) {
+    const MutexLock lock(mu_);
+    if (shared_.size() >= kManyTokens) {
+      // Nobody renews a lease that expired long ago.
+      const int64_t old = WallClockUs() - 2 * ttl_us;
+      absl::erase_if(shared_, [&](const auto& one) { return one.second.expires_us < old; });
+    }
+    shared_[address] = *shared;
+  }
+  return *std::move(shared);
+}
+
+bool ClusterLeases::IsShared(const Digest& address, int64_t token) {
+  const MutexLock lock(mu_);
+  const auto it = shared_.find(address);
+  return it != shared_.end() && it->second.token == token;
+}
+
+absl::Status ClusterLeases::Renew(const Digest& address, int64_t token, int64_t ttl_us) {
+  if (!IsShared(address, token)) return local_->Renew(address, token, ttl_us);
+  absl::Status status = server_->Renew(address, token, ttl_us, Budget());
+  const MutexLock lock(mu_);
+  if (const auto it = shared_.find(address); status.ok() && it != shared_.end())
+    it->second.expires_us = WallClockUs() + ttl_us;
+  return status;
+}
+
+absl::Status ClusterLeases::Release(const Digest& address, int64_t token) {
+  if (!IsShared(address, token)) return local_->Release(address, token);
+  {
+    const MutexLock lock(mu_);
+    shared_.erase(address);
+  }
+  return server_->Release(address, token, Budget());
+}
+
+absl::Status ClusterLeases::CheckNewest(const Digest& address, int64_t token) {
+  if (!IsShared(address, token)) return local_->CheckNewest(address, token);
+  return server_->CheckNewest(address, token, Budget());
+}
+
+bool ClusterLeases::IsHeld(const Digest& address) {
+  if (local_->IsHeld(address)) return true;
+  const absl::StatusOr<bool> held = server_->IsHeld(address, Budget());
+  return held.ok() && *held;
+}
+
+}  // namespace uopd::cache

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// ClusterLeases: leases of the whole cluster while the shared server answers, and of this machine while it does not.
+//
+// Both authorities grant tokens that follow the clock, so the tokens of one are comparable with those of the other up to
+// the difference of the clocks. While the server does not answer, two machines may compute the same value; the fence
+// of the records decides which one stays. Thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "cache/cluster/guarded_server.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+class ClusterLeases final : public Leases {
+ public:
+  // Each question to the server ends after `budget`.
+  ClusterLeases(std::shared_ptr<GuardedServer> server, std::unique_ptr<Leases> local,
+                std::chrono::microseconds budget)
+      : server_(std::move(server)), local_(std::move(local)), budget_(budget) {}
+
+  LeaseResult TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) override
+      UOPD_EXCLUDES(mu_);
+  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us) override
+      UOPD_EXCLUDES(mu_);
+  absl::Status Release(const Digest& address, int64_t token) override UOPD_EXCLUDES(mu_);
+  absl::Status CheckNewest(const Digest& address, int64_t token) override;
+  bool IsHeld(const Digest& address) override;
+
+ private:
+  Deadline Budget() const { return std::chrono::steady_clock::now() + budget_; }
+  // Whether the server granted this token to this process.
+  bool IsShared(const Digest& address, int64_t token) UOPD_EXCLUDES(mu_);
+
+  const std::shared_ptr<GuardedServer> server_;
+  const std::unique_ptr<Leases> local_;
+  const std::chrono::microseconds budget_;
+  Mutex mu_;
+  // The tokens that the server granted, the newest of each address. Those of lost leases stay until there are many.
+  absl::flat_hash_map<Digest, LeaseResult> shared_ UOPD_GUARDED_BY(mu_);
+};
+
+}  // namespace uopd::cache

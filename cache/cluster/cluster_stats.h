@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What a daemon counts about the tier that it shares with others. Relaxed atomics, as in cache/base/stats.h.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "cache/cluster/record.h"
+
+namespace uopd::cache {
+
+struct ClusterStats {
+  static constexpr size_t kFaults = static_cast<size_t>(RecordFault::kOtherKey) + 1;
+
+  std::atomic<int64_t> hits{0}, misses{0}, unavailable{0};  // of lookups
+  std::array<std::atomic<int64_t>, kFaults>
+      refused{};  // records that were not taken, by RecordFault
+  std::atomic<int64_t> puts{0}, stale_puts{0}, put_errors{0};  // records that were sent
+  std::atomic<int64_t> dropped{0};                             // rows that did not fit in the queue
+  std::atomic<int64_t> announced{0}, fetched{0};               // by other daemons; of these, taken
+  std::atomic<int64_t> queued_bytes{0};                        // gauge
+};
+
+}  // namespace uopd::cache

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+#include "cache/cluster/guarded_server.h"
+
+#include "core/base/status.h"
+#include "core/base/text.h"
+
+namespace uopd::cache {
+namespace {
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <class T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
+  return value.status();
+}
+
+}  // namespace
+
+absl::Status GuardedServer::Allow() {
+  if (breaker_.Allow(now_())) return absl::OkStatus();
+  return absl::UnavailableError("The shared tier did not answer before; it is asked again later.");
+}
+
+void GuardedServer::Report(const absl::Status& status) {
+  const bool was_open = breaker_.open();
+  // ABORTED is an answer: a lease was lost.
+  breaker_.Report(status.ok() || absl::IsAborted(status), now_());
+  const bool is_open = breaker_.open();
+  if (was_open == is_open || !on_change_) return;
+  on_change_(is_open ? Cat("The shared tier does not answer, this daemon goes on alone: ",
+                           StatusText(status))
+                     : "The shared tier answers again.");
+}
+
+template <class Call>
+auto GuardedServer::Run(const Call& call) -> decltype(call()) {
+  UOPD_TRY(Allow());
+  auto out = call();
+  Report(StatusOf(out));
+  return out;
+}
+
+absl::StatusOr<std::optional<std::string>> GuardedServer::Get(const Digest& address,
+                                                              Deadline deadline) {
+  return Run([&] { return server_->Get(address, deadline); });
+}
+
+absl::StatusOr<bool> GuardedServer::Put(const Announcement& what, std::string_view record,
+                                        int64_t fence, Deadline deadline) {
+  return Run([&] { return server_->Put(what, record, fence, deadline); });
+}
+
+absl::Status GuardedServer::Erase(const Digest& address, Deadline deadline) {
+  return Run([&] { return server_->Erase(address, deadline); });
+}
+
+absl::StatusOr<LeaseResult> GuardedServer::TryLease(const Digest& address, std::string_view owner,
+                                                    int64_t ttl_us, Deadline deadline) {
+  return Run([&] { return server_->TryLease(address, owner, ttl_us, deadline); });
+}
+
+absl::Status GuardedServer::Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                                  Deadline deadline) {
+  return Run([&] { return server_->Renew(address, token, ttl_us, deadline); });
+}
+
+absl::Status GuardedServer::Release(const Digest& address, int64_t token, Deadline deadline) {
+  return Run([&] { return server_->Release(address, token, deadline); });
+}
+
+absl::Status GuardedServer::CheckNewest(const Digest& address, int64_t token, Deadline deadline) {
+  return Run([&] { return server_->CheckNewest(address, token, deadline); });
+}
+
+absl::StatusOr<bool> GuardedServer::IsHeld(const Digest& address, Deadline deadline) {
+  return Run([&] { return server_->IsHeld(address, deadline); });
+}
+
+}  // namespace uopd::cache

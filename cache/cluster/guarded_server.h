@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// GuardedServer: a shared server behind a circuit breaker.
+//
+// A call that the breaker does not let through is UNAVAILABLE at once. Listen goes through always: only the thread that
+// listens waits for it. Thread-safe, as the server behind it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cache/base/blobs.h"
+#include "cache/cluster/circuit_breaker.h"
+#include "cache/cluster/shared_server.h"
+
+namespace uopd::cache {
+
+class GuardedServer final : public SharedServer {
+ public:
+  // `on_change` gets a sentence for the log when the breaker opens or closes; from any thread.
+  GuardedServer(std::unique_ptr<SharedServer> server, const BreakerOptions& options, NowFn now,
+                std::function<void(const std::string&)> on_change)
+      : server_(std::move(server)),
+        now_(std::move(now)),
+        on_change_(std::move(on_change)),
+        breaker_(options) {}
+
+  // Whether calls go through now.
+  bool reachable() const { return !breaker_.open(); }
+
+  absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
+                           Deadline deadline) override;
+  absl::Status Erase(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
+                                       int64_t ttl_us, Deadline deadline) override;
+  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                     Deadline deadline) override;
+  absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
+  absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
+  absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
+                                                   Deadline deadline) override {
+    return server_->Listen(cursor, deadline);
+  }
+
+ private:
+  // OK: the call may go through, and Report must follow.
+  absl::Status Allow();
+  void Report(const absl::Status& status);
+  template <class Call>
+  auto Run(const Call& call) -> decltype(call());
+
+  const std::unique_ptr<SharedServer> server_;
+  const NowFn now_;
+  const std::function<void(const std::string&)> on_change_;
+  CircuitBreaker breaker_;
+};
+
+}  // namespace uopd::cache

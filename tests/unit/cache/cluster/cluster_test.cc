@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT
+// Stores that share rows and leases by a server which is there, away, or lying.
+#include "cache/cluster/cluster.h"
+
+#include <thread>
+#include <utility>
+
+#include "cache/cluster/cluster_leases.h"
+#include "cache/load_or_compute.h"
+#include "cache/memory/memory_tier.h"
+#include "cache/store.h"
+#include "core/base/text.h"
+#include "tests/support/eventually.h"
+#include "tests/unit/cache/cluster/fake_server.h"
+#include "tests/unit/cache/cluster/key_files.h"
+
+namespace uopd::cache {
+namespace {
+
+class ClusterTest : public KeyFiles {
+ protected:
+  std::unique_ptr<Store> Open() {
+    ClusterOptions options{
+        .sign = hmac_, .trusted = {hmac_}, .send_budget = std::chrono::milliseconds(100)};
+    options.breaker = {.failures = 3, .pause_us = 20'000, .max_pause_us = 40'000};
+    options.on_change = [this](const std::string& line) {
+      const MutexLock lock(mu_);
+      lines_.push_back(line);
+    };
+    auto cluster =
+        std::make_unique<Cluster>(std::make_unique<FakeServer>(state_), std::move(options));
+    auto stats = std::make_unique<StatsTable>();
+    std::vector<std::unique_ptr<Tier>> tiers;
+    tiers.push_back(std::make_unique<MemoryTier>(int64_t{1} << 20, WallClockUs, *stats));
+    auto leases = std::make_unique<ClusterLeases>(
+        cluster->server(), std::make_unique<MemoryLeases>(WallClockUs), cluster->budget());
+    return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases),
+                                   WallClockUs, std::move(cluster),
+                                   [this](const Key&) { ++shared_; });
+  }
+  // Announces until the store hears it. Returns how many it heard.
+  int64_t AwaitListening(const Store& store) {
+    EXPECT_TRUE(test::Eventually([&] {
+      Announce(HashBytes("nobody's"));
+      return store.maybe_cluster()->stats().announced > 0;
+    }));
+    // What is on its way has come when a whole wait of the server brought nothing.
+    int64_t heard = 0;
+    EXPECT_TRUE(test::Eventually([&] {
+      const int64_t before = std::exchange(heard, store.maybe_cluster()->stats().announced.load());
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      return before == heard;
+    }));
+    return heard;
+  }
+  void Announce(const Digest& environment) {
+    const MutexLock lock(state_->mu);
+    state_->announced.push_back({KeyOf(1).address(), "kernel", environment});
+    state_->changed.notify_all();
+  }
+  static Key KeyOf(int i) { return Key("kernel", Cat("graph ", i), "env"); }
+  static int64_t Refused(const Store& store, RecordFault fault) {
+    return store.maybe_cluster()->stats().refused[static_cast<size_t>(fault)];
+  }
+  std::vector<std::string> Lines() {
+    const MutexLock lock(mu_);
+    return lines_;
+  }
+
+  const std::shared_ptr<FakeServerState> state_ = std::make_shared<FakeServerState>();
+  std::atomic<int> shared_{0};
+  Mutex mu_;
+  std::vector<std::string> lines_ UOPD_GUARDED_BY(mu_);
+};
+
+TEST_F(ClusterTest, OneStoreReadsWhatTheOtherPut) {
+  const auto a = Open(), b = Open();
+  ASSERT_TRUE(a->Put(KeyOf(1), "value", 10).ok());
+  ASSERT_TRUE(a->Flush().ok());
+  GetResult found = b->Get(KeyOf(1));
+  ASSERT_TRUE(found.hit());
+  EXPECT_EQ(found.source, Source::kCluster);
+  EXPECT_EQ(found.entry.bytes, "value");
+  EXPECT_EQ(found.entry.cost_us, 10);
+  found = b->Get(KeyOf(1));
+  EXPECT_EQ(found.source, Source::kMemory) << "the row is its own now";
+  EXPECT_EQ(b->Get(KeyOf(2)).outcome, GetOutcome::kMiss);
+  EXPECT_EQ(b->maybe_cluster()->stats().hits, 1);
+  EXPECT_EQ(b->maybe_cluster()->stats().misses, 1);
+}
+
+TEST_F(ClusterTest, WhatOthersPutComesByItselfOnceTheEnvironmentIsUsed) {
+  const auto a = Open(), b = Open(), c = Open();
+  AwaitListening(*b);
+  AwaitListening(*a);
+  const int64_t heard = AwaitListening(*c);
+  EXPECT_FALSE(b->Get(KeyOf(1)).hit());  // now b has a use for "env"; c has none
+  ASSERT_TRUE(a->Put(KeyOf(2), "value", 10).ok());
+  EXPECT_TRUE(test::Eventually([&] { return b->maybe_cluster()->stats().fetched == 1; }));
+  EXPECT_TRUE(test::Eventually([&] { return shared_ == 1; }));
+  const int before = state_->Calls();
+  EXPECT_EQ(b->Get(KeyOf(2)).source, Source::kMemory);
+  EXPECT_EQ(state_->Calls(), before) << "nobody asked the server";
+  EXPECT_TRUE(test::Eventually([&] { return c->maybe_cluster()->stats().announced == heard + 1; }));
+  EXPECT_EQ(c->maybe_cluster()->stats().fetched, 0);
+  EXPECT_EQ(a->maybe_cluster()->stats().fetched, 0) << "its own";
+}
+
+TEST_F(ClusterTest, OneComputesForAll) {
+  std::vector<std::unique_ptr<Store>> stores;
+  for (int i = 0; i < 4; ++i) stores.push_back(Open());
+  constexpr int kKeys = 10;
+  std::atomic<int> computed{0};
+  std::vector<std::string> values(stores.size() * kKeys);
+  std::vector<std::thread> threads;
+  std::vector<LoadGroup> groups(stores.size());
+  for (size_t s = 0; s < stores.size(); ++s) {
+    threads.emplace_back([&, s] {
+      for (size_t i = 0; i < kKeys; ++i) {
+        const LoadOptions options{.lease_ttl_us = 10'000'000, .owner = Cat("store ", s)};
+        const auto loaded =
+            groups[s].LoadOrCompute(*stores[s], KeyOf(static_cast<int>(i)), options,
+                                    [&](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                      return Cat("value ", ++computed);
+                                    });
+        ASSERT_TRUE(loaded.ok()) << loaded.status();
+        values[s * kKeys + i] = *loaded->bytes;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(computed, kKeys);
+  for (size_t i = kKeys; i < values.size(); ++i) EXPECT_EQ(values[i], values[i % kKeys]);
+}
+
+TEST_F(ClusterTest, AServerThatIsAwayIsAMissAndThenNotAsked) {
+  state_->SetAway(true);
+  const auto store = Open();
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(store->Get(KeyOf(i)).outcome, GetOutcome::kMiss);
+  EXPECT_LT(state_->Calls(), 20);
+  EXPECT_EQ(store->maybe_cluster()->stats().unavailable, 50);
+  ASSERT_TRUE(store->Put(KeyOf(1), "value", 1).ok());
+  ASSERT_TRUE(store->Flush().ok()) << "nobody waits for the server";
+  EXPECT_TRUE(store->Get(KeyOf(1)).hit());
+  const LeaseResult lease = store->TryLease(KeyOf(2), "me", 1'000'000);
+  EXPECT_TRUE(lease.granted()) << "of this machine";
+  EXPECT_FALSE(store->TryLease(KeyOf(2), "other", 1'000'000).granted());
+  state_->SetAway(false);
+  // The row that the server did not take goes there when it answers again.
+  const auto other = Open();
+  EXPECT_TRUE(test::Eventually([&] { return other->Get(KeyOf(1)).hit(); }));
+  EXPECT_FALSE(store->TryLease(KeyOf(2), "other", 1'000'000).granted()) << "still held";
+  EXPECT_TRUE(store->ReleaseLease(KeyOf(2), lease.token).ok());
+  EXPECT_TRUE(store->TryLease(KeyOf(2), "other", 1'000'000).granted());
+  const std::vector<std::string> lines = Lines();
+  ASSERT_GE(lines.size(), 2U);
+  EXPECT_NE(lines[0].find("does not answer"), std::string::npos);
+  EXPECT_NE(lines.back().find("answers again"), std::string::npos);
+}
+
+TEST_F(ClusterTest, RecordsWithoutATrustedSignatureAreCountedAndRefused) {
+  const auto store = Open();
+  const int64_t heard = AwaitListening(*store);
+  const Row row = MakeRow(KeyOf(1), "evil", 1, 1, int64_t{1} << 60);
+  const std::string signed_by_other = WriteRecord(row, other_hmac_);
+  std::string changed = WriteRecord(row, hmac_);
+  changed[20] ^= 1;
+  const std::pair<std::string, RecordFault> cases[] = {
+      {signed_by_other, RecordFault::kUnknownKey},
+      {changed, RecordFault::kSignature},
+      {"garbage", RecordFault::kForeign},
+      {WriteRecord(MakeRow(KeyOf(2), "other", 1, 1, 1), hmac_), RecordFault::kOtherKey}};
+  for (const auto& [record, fault] : cases) {
+    {
+      const MutexLock lock(state_->mu);
+      state_->records[KeyOf(1).address()] = {int64_t{1} << 60, record};
+    }
+    Announce(HashBytes("env"));
+    EXPECT_FALSE(store->Get(KeyOf(1)).hit());
+    EXPECT_GE(Refused(*store, fault), 1);
+  }
+  EXPECT_EQ(store->maybe_cluster()->stats().hits, 0);
+  EXPECT_TRUE(
+      test::Eventually([&] { return store->maybe_cluster()->stats().announced == heard + 4; }));
+  EXPECT_EQ(store->maybe_cluster()->stats().fetched, 0);
+}
+
+TEST_F(ClusterTest, AnOldOwnerDoesNotReplaceTheValueOfTheNew) {
+  const auto a = Open(), b = Open();
+  const LeaseResult old = a->TryLease(KeyOf(1), "a", 1000);
+  ASSERT_TRUE(old.granted());
+  LeaseResult next;
+  ASSERT_TRUE(
+      test::Eventually([&] { return (next = b->TryLease(KeyOf(1), "b", 10'000'000)).granted(); }));
+  ASSERT_TRUE(b->PutFenced(KeyOf(1), "new", 1, next.token).ok());
+  EXPECT_TRUE(absl::IsAborted(a->PutFenced(KeyOf(1), "old", 1, old.token)));
+  ASSERT_TRUE(b->Flush().ok());
+  EXPECT_EQ(a->Get(KeyOf(1)).entry.bytes, "new");
+}
+
+TEST_F(ClusterTest, TheQueueIsBounded) {
+  state_->SetAway(true);
+  ClusterOptions options{.sign = hmac_, .queue_bytes = 10'000};
+  Cluster cluster(std::make_unique<FakeServer>(state_), std::move(options));
+  std::atomic<int> settled{0};
+  for (int i = 0; i < 20; ++i) {
+    cluster.Put(std::make_shared<const Row>(MakeRow(KeyOf(i), std::string(1000, 'v'), 1, 1, 0)),
+                [&](const absl::Status& status) { settled += status.ok() ? 100 : 1; });
+  }
+  cluster.Flush();
+  EXPECT_EQ(settled, 20);
+  EXPECT_GT(cluster.stats().dropped, 5);
+  EXPECT_LE(cluster.stats().queued_bytes, 10'000);
+}
+
+TEST_F(ClusterTest, WithoutAKeyToSignWithNothingIsPut) {
+  Cluster cluster(std::make_unique<FakeServer>(state_), {.trusted = {hmac_}});
+  absl::Status settled;
+  cluster.Put(std::make_shared<const Row>(MakeRow(KeyOf(1), "v", 1, 1, 0)),
+              [&](const absl::Status& status) { settled = status; });
+  EXPECT_TRUE(absl::IsFailedPrecondition(settled));
+  EXPECT_EQ(state_->Calls(), 0);
+}
+
+}  // namespace
+}  // namespace uopd::cache

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// A shared server in memory that can be away, or answer what it likes. Leases are those of MemoryLeases.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "cache/cluster/shared_server.h"
+#include "cache/memory/memory_leases.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+// What the server knows. Several FakeServers can have the same.
+struct FakeServerState {
+  Mutex mu;
+  std::condition_variable changed;
+  std::map<Digest, std::pair<int64_t, std::string>> records UOPD_GUARDED_BY(mu);
+  std::vector<Announcement> announced UOPD_GUARDED_BY(mu);
+  bool away UOPD_GUARDED_BY(mu) = false;
+  int calls UOPD_GUARDED_BY(mu) = 0;
+  MemoryLeases leases{WallClockUs};
+
+  void SetAway(bool now_away) {
+    const MutexLock lock(mu);
+    away = now_away;
+  }
+  int Calls() {
+    const MutexLock lock(mu);
+    return calls;
+  }
+};
+
+class FakeServer final : public SharedServer {
+ public:
+  explicit FakeServer(std::shared_ptr<FakeServerState> state) : state_(std::move(state)) {}
+
+  absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline) override {
+    const MutexLock lock(state_->mu);
+    UOPD_TRY(Answer());
+    const auto it = state_->records.find(address);
+    if (it == state_->records.end()) return std::nullopt;
+    return it->second.second;
+  }
+  absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
+                           Deadline) override {
+    const MutexLock lock(state_->mu);
+    UOPD_TRY(Answer());
+    const auto it = state_->records.find(what.address);
+    if (it != state_->records.end() && it->second.first > fence) return false;
+    state_->records[what.address] = {fence, std::string(record)};
+    state_->announced.push_back(what);
+    state_->changed.notify_all();
+    return true;
+  }
+  absl::Status Erase(const Digest& address, Deadline) override {
+    const MutexLock lock(state_->mu);
+    UOPD_TRY(Answer());
+    state_->records.erase(address);
+    return absl::OkStatus();
+  }
+  absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
+                                       int64_t ttl_us, Deadline) override {
+    UOPD_TRY(Check());
+    return state_->leases.TryLease(address, owner, ttl_us);
+  }
+  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us, Deadline) override {
+    UOPD_TRY(Check());
+    return state_->leases.Renew(address, token, ttl_us);
+  }
+  absl::Status Release(const Digest& address, int64_t token, Deadline) override {
+    UOPD_TRY(Check());
+    return state_->leases.Release(address, token);
+  }
+  absl::Status CheckNewest(const Digest& address, int64_t token, Deadline) override {
+    UOPD_TRY(Check());
+    return state_->leases.CheckNewest(address, token);
+  }
+  absl::StatusOr<bool> IsHeld(const Digest& address, Deadline) override {
+    UOPD_TRY(Check());
+    return state_->leases.IsHeld(address);
+  }
+  absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline) override {
+    MutexLock lock(state_->mu);
+    if (state_->away) return absl::UnavailableError("away");
+    if (cursor.empty()) cursor = std::to_string(state_->announced.size());
+    const auto at = static_cast<size_t>(std::stoull(cursor));
+    // Short, so that the end of a test does not wait.
+    lock.WaitUntil(state_->changed,
+                   std::chrono::steady_clock::now() + std::chrono::milliseconds(20),
+                   [&]() UOPD_REQUIRES(state_->mu) { return state_->announced.size() > at; });
+    cursor = std::to_string(state_->announced.size());
+    return std::vector<Announcement>(state_->announced.begin() + static_cast<int64_t>(at),
+                                     state_->announced.end());
+  }
+
+ private:
+  absl::Status Answer() UOPD_REQUIRES(state_->mu) {
+    ++state_->calls;
+    return state_->away ? absl::UnavailableError("away") : absl::OkStatus();
+  }
+  absl::Status Check() {
+    const MutexLock lock(state_->mu);
+    return Answer();
+  }
+  const std::shared_ptr<FakeServerState> state_;
+};
+
+}  // namespace uopd::cache
