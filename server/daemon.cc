@@ -9,6 +9,7 @@
 #include "core/base/text.h"
 #include "server/engine/compile/core_compiler.h"
 #include "server/net/address.h"
+#include "server/open_cluster.h"
 
 namespace uopd {
 namespace {
@@ -37,8 +38,12 @@ void MakePrivateFolder(const std::string& path) {
   fs::permissions(path, fs::perms::others_all, fs::perm_options::remove, error);
 }
 
-std::unique_ptr<cache::Store> OpenCache(const Config& config) {
+absl::StatusOr<std::unique_ptr<cache::Store>> OpenCache(const Config& config) {
+  UOPD_ASSIGN(std::unique_ptr<cache::Cluster> cluster, OpenCluster(config));
   if (config.cache_level() == 0) {
+    if (cluster != nullptr) {
+      return Invalid("setting cache.cluster needs a cache on disk: cache.level must be 1 or 2");
+    }
     auto store = std::make_unique<cache::Store>(config.cache_max_bytes());
     ShowCacheState(store->health());
     return store;
@@ -51,7 +56,7 @@ std::unique_ptr<cache::Store> OpenCache(const Config& config) {
   options.on_lease_failure = [](const std::string& reason) {
     UOPD_LOG(kWarn, "cache leases hold within this process only", {"reason", reason});
   };
-  auto store = cache::Store::Open(std::move(options));
+  auto store = cache::Store::Open(std::move(options), std::move(cluster));
   ShowCacheState(store->health());
   return store;
 }
@@ -83,8 +88,9 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(const Config& config,
 absl::Status Daemon::StartServing(worker::ForkServer& forks) {
   MakePrivateFolder(config_.server_data_dir());
   UOPD_ASSIGN(auto registry, OpenDevices(config_));
+  UOPD_ASSIGN(auto store, OpenCache(config_));
   UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CoreCompiler>(),
-                                              OpenCache(config_), std::move(registry), &forks));
+                                              std::move(store), std::move(registry), &forks));
   const auto limit = std::chrono::steady_clock::now() + kForkServerLimit;
   if (absl::Status status = forks.AwaitUp({limit, nullptr}); !status.ok()) {
     UOPD_LOG(kError, "serving without workers", {"status", forks.Unready()});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::cache {
 namespace {
@@ -41,18 +42,25 @@ Cluster::~Cluster() {
 
 Cluster::Found Cluster::Get(const Key& key) {
   Use(key.environment());
-  Found found = Fetch(key.address(), steady_clock::now() + options_.budget);
+  const auto begin = steady_clock::now();
+  Found found = Fetch(key.address(), begin + options_.budget);
+  metrics::ClusterLookupDuration().Observe(
+      std::chrono::duration<double>(steady_clock::now() - begin).count());
   if (found.outcome == GetOutcome::kHit && !KeyMatches(*found.row, key))
     found = {.outcome = GetOutcome::kKeyMismatch};
   switch (found.outcome) {
     case GetOutcome::kHit:
       ++stats_.hits;
+      metrics::ClusterLookups({"hit"}).Increment();
       break;
     case GetOutcome::kUnavailable:
       ++stats_.unavailable;
+      metrics::ClusterLookups({"unavailable"}).Increment();
       break;
     default:
       ++stats_.misses;
+      metrics::ClusterLookups({found.outcome == GetOutcome::kMiss ? "miss" : "refused"})
+          .Increment();
   }
   return found;
 }
@@ -64,6 +72,7 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
   RecordResult record = ReadRecord(**bytes, address, options_.trusted, options_.max_record_bytes);
   if (record.fault != RecordFault::kNone) {
     ++stats_.refused[static_cast<size_t>(record.fault)];
+    metrics::ClusterRefused({Name(record.fault)}).Increment();
     // A version that this daemon does not know is as good as none.
     return {.outcome =
                 record.fault == RecordFault::kVersion ? GetOutcome::kMiss : GetOutcome::kCorrupt};
@@ -91,17 +100,27 @@ void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
     const MutexLock lock(mu_);
     const int64_t size = SizeOf(*row);
     if (stats_.queued_bytes + size <= static_cast<int64_t>(options_.queue_bytes)) {
-      stats_.queued_bytes += size;
+      AddQueued(size);
       ++unsettled_;
       if (!settled) settled = [](const absl::Status&) {};
       queue_.push_back({std::move(row), std::move(settled)});
     } else {
-      ++stats_.dropped;
+      CountDropped(1);
       refused = absl::ResourceExhaustedError("Too many rows wait for the shared tier.");
     }
   }
   changed_.notify_all();
   if (!refused.ok() && settled) settled(refused);
+}
+
+void Cluster::AddQueued(int64_t bytes) {
+  stats_.queued_bytes += bytes;
+  metrics::ClusterQueue().Set(static_cast<double>(stats_.queued_bytes));
+}
+
+void Cluster::CountDropped(int64_t rows) {
+  stats_.dropped += rows;
+  metrics::ClusterPuts({"dropped"}).Increment(static_cast<uint64_t>(rows));
 }
 
 void Cluster::Flush() {
@@ -125,9 +144,11 @@ absl::Status Cluster::Send(const Row& row) {
   }
   if (!put.ok()) {
     ++stats_.put_errors;
+    metrics::ClusterPuts({"failed"}).Increment();
     return put.status();
   }
   ++(*put ? stats_.puts : stats_.stale_puts);
+  metrics::ClusterPuts({*put ? "sent" : "stale"}).Increment();
   return absl::OkStatus();
 }
 
@@ -163,11 +184,11 @@ void Cluster::SendLoop() {
       if (status.ok() || stop_ || front.tries >= kMaxTries) {
         settled = std::move(front.settled);
         queue_.pop_front();
-        stats_.queued_bytes -= SizeOf(*row);
-        if (!status.ok()) ++stats_.dropped;
+        AddQueued(-SizeOf(*row));
+        if (!status.ok()) CountDropped(1);
         if (!status.ok() &&
             stop_) {  // the next row would wait as long; the rows are in this daemon's own tiers
-          stats_.dropped += static_cast<int64_t>(queue_.size());
+          CountDropped(static_cast<int64_t>(queue_.size()));
           queue_.clear();
         }
       } else {
@@ -217,9 +238,14 @@ void Cluster::ListenLoop() {
         const MutexLock lock(mu_);
         if (sent_.erase(one.address) > 0) continue;
       }
-      if (!Uses(one.environment)) continue;
+      if (!Uses(one.environment)) {
+        metrics::ClusterAnnouncements({"unused"}).Increment();
+        continue;
+      }
       const Found found = Fetch(one.address, steady_clock::now() + options_.send_budget);
-      if (found.outcome != GetOutcome::kHit) continue;
+      const bool hit = found.outcome == GetOutcome::kHit;
+      metrics::ClusterAnnouncements({hit ? "taken" : "not_taken"}).Increment();
+      if (!hit) continue;
       ++stats_.fetched;
       on_row_(found.row);
     }

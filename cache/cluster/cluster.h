@@ -77,6 +77,8 @@ class Cluster {
   void Use(const std::string& environment) UOPD_EXCLUDES(mu_);
   bool Uses(const Digest& environment) UOPD_EXCLUDES(mu_);
   absl::Status Send(const Row& row) UOPD_EXCLUDES(mu_);
+  void AddQueued(int64_t bytes) UOPD_REQUIRES(mu_);
+  void CountDropped(int64_t rows);
   // Tells everybody who waits that the rows are not sent now. They stay in the queue.
   void SettleAll(const absl::Status& status) UOPD_EXCLUDES(mu_);
   void SendLoop() UOPD_EXCLUDES(mu_);

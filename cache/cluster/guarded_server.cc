@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "cache/cluster/guarded_server.h"
 
+#include <utility>
+
 #include "core/base/status.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 
 namespace uopd::cache {
@@ -15,6 +18,15 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
 
 }  // namespace
 
+GuardedServer::GuardedServer(std::unique_ptr<SharedServer> server, const BreakerOptions& options,
+                             NowFn now, std::function<void(const std::string&)> on_change)
+    : server_(std::move(server)),
+      now_(std::move(now)),
+      on_change_(std::move(on_change)),
+      breaker_(options) {
+  metrics::ClusterReachable().Set(1);
+}
+
 absl::Status GuardedServer::Allow() {
   if (breaker_.Allow(now_())) return absl::OkStatus();
   return absl::UnavailableError("The shared tier did not answer before; it is asked again later.");
@@ -25,6 +37,7 @@ void GuardedServer::Report(const absl::Status& status) {
   // ABORTED is an answer: a lease was lost.
   breaker_.Report(status.ok() || absl::IsAborted(status), now_());
   const bool is_open = breaker_.open();
+  metrics::ClusterReachable().Set(is_open ? 0 : 1);
   if (was_open == is_open || !on_change_) return;
   on_change_(is_open ? Cat("The shared tier does not answer, this daemon goes on alone: ",
                            StatusText(status))

@@ -19,11 +19,7 @@ class GuardedServer final : public SharedServer {
  public:
   // `on_change` gets a sentence for the log when the breaker opens or closes; from any thread.
   GuardedServer(std::unique_ptr<SharedServer> server, const BreakerOptions& options, NowFn now,
-                std::function<void(const std::string&)> on_change)
-      : server_(std::move(server)),
-        now_(std::move(now)),
-        on_change_(std::move(on_change)),
-        breaker_(options) {}
+                std::function<void(const std::string&)> on_change);
 
   // Whether calls go through now.
   bool reachable() const { return !breaker_.open(); }

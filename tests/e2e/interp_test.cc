@@ -13,6 +13,7 @@ namespace uopd::e2e {
 namespace {
 
 using FloatVector = std::vector<float>;
+using ir::Dtype;
 
 // The parameter is the default device.
 class InterpDaemonTest : public ::testing::TestWithParam<const char*> {

@@ -12,6 +12,7 @@
 #include "tests/e2e/graphs.h"
 #include "tests/support/eventually.h"
 #include "tests/support/processes.h"
+#include "tests/support/redis/redis_process.h"
 
 namespace uopd::e2e {
 namespace {
@@ -114,6 +115,30 @@ TEST_F(TuningTest, TwoDaemonsTuneOnce) {
   };
   EXPECT_TRUE(test::Eventually([&] { return count(kTuned) == 1; })) << first.Log() << second.Log();
   EXPECT_TRUE(test::Eventually([&] { return count(kFound) == 1; })) << first.Log() << second.Log();
+}
+
+// Daemons with disks of their own that share a server.
+TEST_F(TuningTest, TwoDaemonsOfAClusterTuneOnce) {
+  const auto redis = test::RedisProcess::Start();
+  ASSERT_TRUE(redis.ok()) << redis.status();
+  const std::string key = (folder_.path() / "key").string();
+  std::ofstream(key) << std::string(64, 'c');
+  std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+  TemporaryFolder other;
+  std::vector<std::string> flags = flags_;
+  flags.insert(flags.end(), {"--cache-cluster=redis+unix://" + (*redis)->socket(),
+                             "--cache-cluster-sign-key=" + key, "--cache-cluster-budget-ms=2s"});
+  DaemonProcess first(folder_.path(), flags), second(other.path(), flags);
+  Client one(first), two(second);
+  RunPairs(one, 2), RunPairs(two, 2);
+  EXPECT_TRUE(RunUntilTuned(one, 2)) << first.Log();
+  EXPECT_TRUE(RunUntilTuned(two, 2)) << second.Log();
+  const auto count = [&](const char* series) {
+    return std::max(0.0, first.Metric(series)) + std::max(0.0, second.Metric(series));
+  };
+  EXPECT_TRUE(test::Eventually([&] { return count(kTuned) + count(kFound) == 2; }))
+      << first.Log() << second.Log();
+  EXPECT_EQ(count(kTuned), 1) << first.Log() << second.Log();
 }
 
 TEST_F(TuningTest, TheSettingIsForRequestsThatNameNoBeam) {

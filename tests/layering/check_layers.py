@@ -47,6 +47,7 @@ ONLY = {
     r"(llvm|llvm-c|lld)/": ["devices/llvm_ir", "devices/cpu", "devices/hip"],
     r"(grpc|grpcpp|grpc\+\+)/": ["server/rpc", "client", "proto"],
     r"sqlite3\.h": ["cache"],
+    r"openssl/": ["cache"],
     r"prometheus/": ["server/http"],
 }
 # What core takes from the C and C++ libraries: headers without .h, and these.

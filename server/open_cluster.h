@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// The shared tier of a daemon, as its settings describe it.
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "cache/cluster/cluster.h"
+#include "core/base/config/config.h"
+
+namespace uopd {
+
+// Null if the settings name no cluster. An error names the setting that is wrong: a URL, or a file that cannot be used. A
+// server that does not answer is no error: the daemon goes on alone until it does.
+absl::StatusOr<std::unique_ptr<cache::Cluster>> OpenCluster(const Config& config);
+
+}  // namespace uopd
