@@ -2,6 +2,7 @@
 #include "cache/load_or_compute.h"
 
 #include "core/base/status.h"
+#include "core/base/text.h"
 
 namespace uopd::cache {
 namespace {
@@ -53,6 +54,10 @@ class Load {
         UOPD_ASSIGN(auto loaded, UnderLease(lease.token));
         if (loaded) return *std::move(loaded);
         continue;  // somebody else has the lease now
+      }
+      if (lease.outcome == LeaseOutcome::kBusy && options_.waits_for &&
+          !options_.waits_for(lease.holder)) {
+        return absl::AbortedError(Cat(lease.holder, " computes the value."));
       }
       // A load that replaces the value must not wait for a value: the old one exists.
       if (lease.outcome == LeaseOutcome::kUnavailable || options_.use == Use::kReplace) break;

@@ -42,6 +42,9 @@ struct LoadOptions {
   // dies.
   int64_t lease_ttl_us = 0;
   std::string owner;  // readable name of the owner of the lease
+  // Whether to wait while this owner holds the lease. If not, the load ends with ABORTED, so that the
+  // caller can do something else first. Null: waits for everybody.
+  std::function<bool(std::string_view holder)> waits_for;
   Use use = Use::kReadAndKeep;
 };
 

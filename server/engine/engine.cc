@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "server/engine/engine.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <thread>
 
 #include "absl/strings/str_join.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
+#include "server/engine/base/lease_owner.h"
 
 namespace uopd::engine {
 namespace {
@@ -70,7 +69,7 @@ CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& 
   out.compile_limit = config.compile_timeout_ms();
   out.tuner = tuner;
   out.explainer = &explainer;
-  out.lease = {.owner = Cat("pid ", getpid()),
+  out.lease = {.owner = LeaseOwner(),
                .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count()};
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.device_list = absl::StrJoin(devices.names(), ",");

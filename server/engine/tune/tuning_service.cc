@@ -10,6 +10,7 @@
 #include "core/base/telemetry/metrics.h"
 #include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
+#include "server/engine/base/lease_owner.h"
 #include "server/engine/base/lookups.h"
 
 namespace uopd::engine {
@@ -128,33 +129,42 @@ void TuningService::RestAfter(const Queue& queue, const TuningTask& task) {
   }
 }
 
+// The daemons of a cluster share the kernels of a program: each takes those that nobody else tunes, and waits for the
+// others only at the end. On one machine they take turns, because two searches at once would disturb each other's times.
 void TuningService::Run(Queue& queue, TuningTask& task) {
+  std::vector<size_t> left;
   for (size_t i = 0; i < task.kernels.size(); ++i) {
-    if (task.kernels[i].done) continue;
-    if (!stopped() && !task.program.expired()) TuneOne(queue, task, i);
-    kernels_left_.fetch_sub(1);
+    if (!task.kernels[i].done) left.push_back(i);
+  }
+  for (const bool wait : {false, true}) {
+    std::erase_if(left, [&](size_t i) {
+      if (!stopped() && !task.program.expired() && !TuneOne(queue, task, i, wait)) return false;
+      kernels_left_.fetch_sub(1);
+      return true;
+    });
   }
 }
 
-void TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i) {
+bool TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait) {
   const TuningTask::Kernel& kernel = task.kernels[i];
   const cache::Key key = KeyOf(kernel.graph, *kernel.device, task.options);
-  if (queue.failed.contains(key.address())) return;
+  if (queue.failed.contains(key.address())) return true;
   const int64_t begin_ns = NowNs();
-  auto obtained = Obtain(key, task, i);
+  auto obtained = Obtain(key, task, i, wait);
+  if (absl::IsAborted(obtained.status())) return false;
   const double seconds = static_cast<double>(NowNs() - begin_ns) * 1e-9;
   absl::Status status = obtained.status();
   if (status.ok()) status = task.use(i, obtained->record);
   if (absl::IsCancelled(status)) {
     metrics::TuneKernels({"cancelled"}).Increment();
-    return;
+    return true;
   }
   if (!status.ok()) {
     if (queue.failed.size() >= kMaxQueued) queue.failed.clear();  // they are tried again
     queue.failed.insert(key.address());
     metrics::TuneKernels({"failed"}).Increment();
     UOPD_LOG(kWarn, "a kernel could not be tuned", {"kernel", kernel.name}, {"status", status});
-    return;
+    return true;
   }
   metrics::TuneKernels({obtained->found ? "found" : "tuned"}).Increment();
   if (!obtained->found) metrics::TuneDuration().Observe(seconds);
@@ -163,15 +173,22 @@ void TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i) {
            {"opts", Text(record.opts)}, {"us", record.seconds * 1e6},
            {"heuristic_us", record.heuristic_seconds * 1e6}, {"measured", record.measured},
            {"failed", record.failed}, {"found", obtained->found}, {"took_s", seconds});
+  return true;
 }
 
 absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& key,
-                                                              const TuningTask& task, size_t i) {
+                                                              const TuningTask& task, size_t i,
+                                                              bool wait) {
   const TuningTask::Kernel& kernel = task.kernels[i];
   cache::LoadOptions load{.limits = {.cancelled = [this] { return stopped(); }},
                           .lease_ttl_us = options_.lease_us,
                           .owner = options_.owner,
                           .use = UseOf(task.options)};
+  if (!wait) {
+    load.waits_for = [this](std::string_view holder) {
+      return OnOneMachine(holder, options_.owner);
+    };
+  }
   auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
     UOPD_ASSIGN(const TuningRecord record,
                 tuner_->Tune(kernel.graph, *kernel.device, task.options, limits.cancelled));

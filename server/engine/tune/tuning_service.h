@@ -55,7 +55,7 @@ class TuningService {
   static constexpr size_t kMaxQueued = 4096;  // tasks per processor; more are dropped
 
   struct Options {
-    std::string owner;              // for leases, for people to read
+    std::string owner;              // for leases (LeaseOwner)
     int64_t lease_us = 10'000'000;  // renewed after a third of this time
   };
 
@@ -94,8 +94,11 @@ class TuningService {
   // Called when the queue is empty. Calls Rest for the devices of the last task.
   void RestAfter(const Queue& queue, const TuningTask& task) UOPD_EXCLUDES(mu_);
   void Run(Queue& queue, TuningTask& task);
-  void TuneOne(Queue& queue, TuningTask& task, size_t i);
-  absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i);
+  // False: a daemon of another machine tunes the kernel now, and `wait` is not set.
+  bool TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait);
+  // ABORTED: the same.
+  absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i,
+                                  bool wait);
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
   static size_t Left(const TuningTask& task);

@@ -326,5 +326,23 @@ TEST_F(LoadTest, ACorruptRowIsComputedAgain) {
   }
 }
 
+TEST(LoadOrComputeTest, ALoadThatDoesNotWaitForAnOwnerSaysWhoItIs) {
+  Store store(1 << 20);
+  const Key key("kernel", "graph", "env");
+  ASSERT_TRUE(store.TryLease(key, "far away", 60'000'000).granted());
+  LoadGroup group;
+  const LoadOptions options{
+      .lease_ttl_us = 60'000'000, .owner = "me", .waits_for = [](std::string_view holder) {
+        return holder != "far away";
+      }};
+  const auto loaded = group.LoadOrCompute(store, key, options,
+                                          [](const WaitLimits&) -> absl::StatusOr<std::string> {
+                                            ADD_FAILURE() << "computed";
+                                            return "";
+                                          });
+  EXPECT_TRUE(absl::IsAborted(loaded.status()));
+  EXPECT_NE(loaded.status().message().find("far away"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace uopd::cache

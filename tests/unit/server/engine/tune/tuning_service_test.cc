@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "devices/null/null_device.h"
+#include "server/engine/base/lease_owner.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/server/engine/fixture.h"
 
@@ -40,9 +41,9 @@ class FakeTuner final : public KernelTuner {
 // Programs of real schedules on the NULL device, tuned by a fake.
 class TuningServiceTest : public ::testing::Test {
  protected:
-  std::unique_ptr<CompileService> Service(KernelTuner* tuner) {
+  std::unique_ptr<CompileService> Service(KernelTuner* tuner, const std::string& owner = "test") {
     CompileService::Options options;
-    options.lease.owner = "test";
+    options.lease.owner = owner;
     options.tuner = tuner;
     return std::make_unique<CompileService>(std::move(options), graph_compiler_, store_, devices_,
                                             task_pool_);
@@ -124,6 +125,45 @@ TEST_F(TuningServiceTest, TwoDaemonsOnOneStoreTuneOnce) {
   const auto first = Prepare(*one, graph_), second = Prepare(*two, graph_);
   EXPECT_TRUE(Eventually([&] { return IsTuned(*first) && IsTuned(*second); }));
   EXPECT_EQ(tuner_.calls + other.calls, 1);
+}
+
+// Two kernels: their results have different sizes.
+std::string TwoKernelsGraph() {
+  ir::UOpContext ctx;
+  std::vector<ir::UOp> stores;
+  for (const int64_t i : {0, 1}) {
+    const ir::UOp shape = ir::ShapeArg(ctx, std::initializer_list<int64_t>{4 + i});
+    const ir::UOp in = ir::Param(ctx, 2 * i + 1, ir::Dtype::F32, shape, "");
+    const ir::UOp value = ir::Mul(ctx, in, ctx.Float(ir::Dtype::F32, 3));
+    stores.push_back(ir::Store(ctx, ir::Param(ctx, 2 * i, ir::Dtype::F32, shape, ""), value));
+  }
+  return ir::Encode(ctx, ir::Sink(ctx, stores));
+}
+
+// Each of two daemons tunes a kernel while the other tunes the other one.
+TEST_F(TuningServiceTest, DaemonsOfTwoMachinesShareTheKernelsOfAProgram) {
+  FakeTuner other;
+  std::latch both(2);
+  tuner_.on_tune = other.on_tune = [&](const auto&) {
+    both.arrive_and_wait();
+    return absl::OkStatus();
+  };
+  const auto one = Service(&tuner_, "a pid 1 boot 11"), two = Service(&other, "b pid 1 boot 22");
+  const std::string graph = TwoKernelsGraph();
+  const auto first = Prepare(*one, graph), second = Prepare(*two, graph);
+  EXPECT_TRUE(Eventually(
+      [&] { return first->Get()->tuned_kernels == 2 && second->Get()->tuned_kernels == 2; }));
+  EXPECT_EQ(tuner_.calls, 1);
+  EXPECT_EQ(other.calls, 1);
+}
+
+TEST(LeaseOwnerTest, NamesTheMachine) {
+  const std::string me = LeaseOwner();
+  EXPECT_NE(me.find(" pid "), std::string::npos);
+  EXPECT_TRUE(OnOneMachine(me, me));
+  EXPECT_TRUE(OnOneMachine("a pid 1 boot 11", "container pid 1 boot 11"));
+  EXPECT_FALSE(OnOneMachine("a pid 1 boot 11", "a pid 1 boot 22"));
+  EXPECT_TRUE(OnOneMachine("pid 1", "a pid 1 boot 22")) << "cannot be told";
 }
 
 TEST_F(TuningServiceTest, StopEndsTheSearchAndGivesItsLeaseBack) {
