@@ -91,6 +91,13 @@ absl::Status RedisProcess::Spawn() {
                                     "127.0.0.1",
                                     options_.tls ? "--tls-port" : "--port",
                                     Cat(port_)};
+  if (options_.sentinel_of != 0) {
+    const std::string file = folder_ + "/sentinel.conf";  // sentinels rewrite it
+    std::ofstream(file) << "port " << port_ << "\nbind 127.0.0.1\nunixsocket " << socket()
+                        << "\ndir " << folder_ << "\nsentinel monitor main 127.0.0.1 "
+                        << options_.sentinel_of << " 1\n";
+    words = {options_.program, file, "--sentinel"};
+  }
   if (options_.tls) {
     words.insert(words.end(), {"--port", "0", "--tls-cert-file", folder_ + "/cert.pem",
                                "--tls-key-file", folder_ + "/key.pem", "--tls-ca-cert-file",

@@ -15,6 +15,8 @@ namespace uopd::test {
 struct RedisOptions {
   std::string program = "redis-server";
   std::vector<std::string> flags;  // as --requirepass SECRET
+  uint16_t sentinel_of =
+      0;             // a sentinel that watches the server at this port as "main"; 0: a server
   bool tls = false;  // the port takes TLS only; with the certificates of MakeCertificates
 };
 

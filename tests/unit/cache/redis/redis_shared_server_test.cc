@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <set>
 #include <thread>
 
@@ -19,10 +20,17 @@ using std::chrono::steady_clock;
 Deadline In(int ms = 5000) { return steady_clock::now() + milliseconds(ms); }
 constexpr int64_t kLeaseUs = 1'000'000;
 
-class RedisSharedServerTest : public ::testing::Test {
+// The program of the server: Redis, and Valkey where UOPD_VALKEY names it (tests/run does).
+class RedisSharedServerTest : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
-    auto started = test::RedisProcess::Start();
+    test::RedisOptions options;
+    if (GetParam() == std::string_view("valkey")) {
+      const char* program = std::getenv("UOPD_VALKEY");
+      if (program == nullptr) GTEST_SKIP() << "UOPD_VALKEY names no server of Valkey";
+      options.program = program;
+    }
+    auto started = test::RedisProcess::Start(options);
     ASSERT_TRUE(started.ok()) << started.status();
     redis_ = *std::move(started);
   }
@@ -44,7 +52,7 @@ class RedisSharedServerTest : public ::testing::Test {
   std::unique_ptr<test::RedisProcess> redis_;
 };
 
-TEST_F(RedisSharedServerTest, TheGreaterFenceStays) {
+TEST_P(RedisSharedServerTest, TheGreaterFenceStays) {
   RedisSharedServer server(Options());
   EXPECT_EQ(*server.Get(one_, In()), std::nullopt);
   const std::string bytes("a\0b", 3);
@@ -61,7 +69,7 @@ TEST_F(RedisSharedServerTest, TheGreaterFenceStays) {
   EXPECT_EQ(*server.Get(one_, In()), std::nullopt);
 }
 
-TEST_F(RedisSharedServerTest, OneOwnerAtATime) {
+TEST_P(RedisSharedServerTest, OneOwnerAtATime) {
   RedisSharedServer a(Options()), b(Options());
   const auto lease = a.TryLease(one_, "a", kLeaseUs, In());
   ASSERT_TRUE(lease.ok()) << lease.status();
@@ -86,7 +94,7 @@ TEST_F(RedisSharedServerTest, OneOwnerAtATime) {
   EXPECT_TRUE(*a.IsHeld(one_, In())) << "the lease of b";
 }
 
-TEST_F(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
+TEST_P(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
   RedisSharedServer server(Options());
   const auto lease = server.TryLease(one_, "a", 20'000, In());
   ASSERT_TRUE(lease->granted());
@@ -97,7 +105,7 @@ TEST_F(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
   EXPECT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
 }
 
-TEST_F(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
+TEST_P(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
   RedisSharedServer server(Options());
   const int64_t before = server.TryLease(one_, "a", kLeaseUs, In())->token;
   ASSERT_TRUE(redis_->Restart().ok());
@@ -108,7 +116,19 @@ TEST_F(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
   EXPECT_GT(after->token, before);
 }
 
-TEST_F(RedisSharedServerTest, ManyThreadsGetOneLeaseEach) {
+TEST_P(RedisSharedServerTest, TheOwnerMakesItsLeaseAgainOnAServerThatLostIt) {
+  RedisSharedServer server(Options());
+  const auto lease = server.TryLease(one_, "a", 60 * kLeaseUs, In());
+  ASSERT_TRUE(lease->granted());
+  Raw({"FLUSHALL"});
+  EXPECT_TRUE(server.Renew(one_, lease->token, 60 * kLeaseUs, In()).ok());
+  EXPECT_EQ(server.TryLease(one_, "b", kLeaseUs, In())->outcome, LeaseOutcome::kBusy);
+  Raw({"FLUSHALL"});
+  ASSERT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
+  EXPECT_TRUE(absl::IsAborted(server.Renew(one_, lease->token, kLeaseUs, In()))) << "b was faster";
+}
+
+TEST_P(RedisSharedServerTest, ManyThreadsGetOneLeaseEach) {
   RedisSharedServer server(Options());
   std::vector<std::thread> threads;
   std::array<int, 20> granted{};
@@ -128,7 +148,7 @@ TEST_F(RedisSharedServerTest, ManyThreadsGetOneLeaseEach) {
   EXPECT_EQ(total, granted.size());
 }
 
-TEST_F(RedisSharedServerTest, PutsAreAnnounced) {
+TEST_P(RedisSharedServerTest, PutsAreAnnounced) {
   RedisSharedServer server(Options()), listener(Options());
   std::string cursor;
   EXPECT_TRUE(listener.Listen(cursor, In(60))->empty());
@@ -145,7 +165,7 @@ TEST_F(RedisSharedServerTest, PutsAreAnnounced) {
   EXPECT_TRUE(listener.Listen(late, In(60))->empty()) << "an empty cursor is the end of the stream";
 }
 
-TEST_F(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
+TEST_P(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
   RedisSharedServer server(Options());
   Raw({"SET", Cat("uopd:1:{", one_.Hex(), "}:row"), "text"});
   Raw({"SET", Cat("uopd:1:{", one_.Hex(), "}:lease"), "text"});
@@ -163,7 +183,7 @@ TEST_F(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
   EXPECT_TRUE(server.Listen(cursor, In(60))->empty());
 }
 
-TEST_F(RedisSharedServerTest, AServerThatStopsCostsTheDeadlines) {
+TEST_P(RedisSharedServerTest, AServerThatStopsCostsTheDeadlines) {
   RedisSharedServer server(Options());
   ASSERT_TRUE(server.Get(one_, In()).ok());
   redis_->Pause();
@@ -175,6 +195,9 @@ TEST_F(RedisSharedServerTest, AServerThatStopsCostsTheDeadlines) {
   redis_->Continue();
   EXPECT_TRUE(server.Get(one_, In()).ok());
 }
+
+INSTANTIATE_TEST_SUITE_P(Servers, RedisSharedServerTest, ::testing::Values("redis", "valkey"),
+                         [](const auto& server) { return std::string(server.param); });
 
 }  // namespace
 }  // namespace uopd::cache
