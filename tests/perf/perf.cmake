@@ -12,7 +12,7 @@ set_target_properties(uopd-perf PROPERTIES UNITY_BUILD OFF)  # each bench regist
 add_test(NAME perf_ir_runs COMMAND uopd-perf ir --json --scale 0.02)
 add_test(NAME perf_rewrite_runs COMMAND uopd-perf rewrite --json --scale 0.02)
 if(TARGET uopd)
-  target_link_libraries(uopd-perf PRIVATE uopd_test_models uopd_cache uopd_server_engine uopd_devices_cpu
+  target_link_libraries(uopd-perf PRIVATE uopd_test_models uopd_test_redis uopd_cache uopd_server_engine uopd_devices_cpu
                         nlohmann_json::nlohmann_json LLVM)
   target_include_directories(uopd-perf SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS})
   target_compile_definitions(uopd-perf PRIVATE UOPD_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
@@ -32,6 +32,7 @@ if(TARGET uopd)
     target_link_libraries(uopd-perf PRIVATE ${UOPD_OPENBLAS})
   endif()
   add_test(NAME perf_client_memory_runs COMMAND uopd-perf client-memory --json --scale 0.01)
+  add_test(NAME perf_cache_runs COMMAND uopd-perf cache --json --scale 0.001)
   add_test(NAME perf_staging_runs COMMAND uopd-perf staging --model prefill_16 --json --scale 0.02)
   add_test(NAME perf_schedule_runs COMMAND uopd-perf schedule --model mlp-sgd --json --scale 0.1)
   add_test(NAME perf_rewrite_models_runs COMMAND uopd-perf rewrite-models --model mlp-sgd --json --scale 0.1)
