@@ -15,6 +15,7 @@
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/group_mma.h"
+#include "core/codegen/passes/blocks/join_accesses.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/blocks/pipeline.h"
 #include "core/codegen/passes/blocks/split_registers.h"
@@ -202,7 +203,13 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   if (target.blocks) kernel = SplitRegisters(ctx, kernel);
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
-  if (!target.blocks) {
+  if (target.blocks) {
+    // Rows in blocks fill all registers with their states; wide stores need neighbouring ones, so some would be
+    // kept in memory.
+    const bool online =
+        std::ranges::any_of(out.applied, [](const Opt& o) { return o.kind == OptKind::kOnline; });
+    if (!online) kernel = JoinAccesses(ctx, kernel);
+  } else {
     kernel = TransposeLoads(ctx, kernel);
     UOPD_TRY(check());
     kernel = MakeWmmaBlocks(ctx, kernel, target);

@@ -274,13 +274,14 @@ UOp OptPlan::Make() {
     warp.lane =
         ctx_.Make(Op::RANGE, ir::Dtype::Index, {ctx_.Idx(instruction_->sum_place.lanes())},
                   ctx_.Data({next_id++, static_cast<int64_t>(ir::AxisType::LOCAL)}), kWarpRange);
-    warp.element =
-        Range(ctx_, ctx_.Idx(instruction_->sum_place.elements()), next_id++, ir::AxisType::UPCAST);
+    for (size_t bit = 0; bit < instruction_->sum_place.element.size(); ++bit)
+      warp.element.push_back(Range(ctx_, ctx_.Idx(2), next_id++, ir::AxisType::UPCAST));
   }
   // The operands of TC pack their words instead of their loads.
   absl::flat_hash_set<uint32_t> in_words;
   ir::Substitution factors;      // operand -> its replacement
   ir::Substitution in_partials;  // see MakeBlocked
+  std::vector<UOp> in_quads;     // STOREs of the new graph
   for (UOp u : order_) {
     if (!IsTensorCore(u)) continue;
     const Factors f = *SmallFactors(u);
@@ -349,7 +350,10 @@ UOp OptPlan::Make() {
         out[0] = Where(ctx_, axis.maybe_valid, out[0], otherwise);
       }
     }
-    if (of_warp && u.Is(Op::END)) out.insert(out.end(), {warp.lane, warp.element});
+    if (of_warp && u.Is(Op::END)) {
+      out.push_back(warp.lane);
+      out.insert(out.end(), warp.element.begin(), warp.element.end());
+    }
     const UOp closed =
         out.size() == 1 ? out[0] : ctx_.Make(u.op(), u.dtype(), out, u.arg(), u.tag());
     if (!u.Is(Op::REDUCE) || target_.blocks) return closed;
@@ -358,10 +362,11 @@ UOp OptPlan::Make() {
   const UOp out = Rebuild(ctx_, sink_, [&](UOp u, std::span<const UOp> srcs) {
     const UOp node = make(u, srcs);
     if (const auto it = factors.find(u.id()); it != factors.end()) it->second = node;
+    if (of_warp && StoresInQuads(u)) in_quads.push_back(node);
     return node;
   });
   if (!of_warp) return out;
-  const UOp placed = PlaceResults(out, made, warp);
+  const UOp placed = PlaceResults(out, made, warp, in_quads);
   if (!loads_words_ || !DeclaresTwice(ctx_, placed)) return placed;
   loads_words_ = false;
   return Make();

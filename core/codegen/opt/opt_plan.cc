@@ -313,6 +313,10 @@ absl::Status OptPlan::Split(const Opt& opt) {
       if (axis.is_reduce) return bad("the axis is reduced; use UNROLL");
       if (axis.is_scanned) return bad("running sums run along the axis");
       if (amount > kMaxUpcast) return bad(Cat("the amount is over ", kMaxUpcast));
+      if (amount > 2 && amount % 2 == 0 && HoldsQuadBit(axis)) {
+        UOPD_TRY(SplitOff(axis, {AxisType::UPCAST, 2, false}, divides));
+        return SplitOff(axis, {AxisType::UPCAST, amount / 2, false}, divides);
+      }
       return SplitOff(axis, {AxisType::UPCAST, amount, false}, divides);
     case OptKind::kUnroll:
       if (!axis.is_reduce) return bad("the axis is not reduced; use UPCAST");

@@ -177,9 +177,10 @@ class OptPlan {
     ir::UOp maybe_mma;
     int64_t mma_stride = 1;
   };
-  // The RANGEs of the lanes of a warp, and of the results of one lane.
+  // The RANGEs of the lanes of a warp, and of the bits of the number of a result in its lane, lowest first.
   struct WarpRanges {
-    ir::UOp lane, element;
+    ir::UOp lane;
+    std::vector<ir::UOp> element;
   };
   ir::UOp MakeMma(ir::UOp reduce, const Factors& operands, std::span<const MadeAxis> made,
                   const WarpRanges& warp, int64_t& next_id);
@@ -199,8 +200,22 @@ class OptPlan {
   bool IsStepped(const Axis& axis) const;
   // Whether a load of u is packed.
   bool IsPacked(ir::UOp u) const;
-  // sink with the places in a matrix instruction as functions of the lane and the element.
-  ir::UOp PlaceResults(ir::UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp);
+  // sink with the places in a matrix instruction as functions of the lane and the element. `stores`: those of sink
+  // whose results move between lanes, if they can (StoresInQuads).
+  ir::UOp PlaceResults(ir::UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp,
+                       std::span<const ir::UOp> stores);
+  // In opt_quad_stores.cc: exchanges results between lanes, so that a lane stores more neighbours.
+  bool StoresInQuads(ir::UOp store) const;
+  // The RANGE of two that is bit 3 of a result's column, or null; which bit of the element's number it is, if any.
+  struct QuadBit {
+    ir::UOp maybe_range;
+    std::optional<size_t> element;
+  };
+  QuadBit QuadBitOf(std::span<const MadeAxis> made, const WarpRanges& warp) const;
+  // Whether UPCAST of the axis makes the RANGE of a QuadBit, if the amount is even.
+  bool HoldsQuadBit(const Axis& axis) const;
+  ir::UOp QuadStore(ir::UOp store, std::span<const MadeAxis> made, const WarpRanges& warp,
+                    const QuadBit& bit, const ir::Substitution& places);
   std::vector<MadeAxis> MakeAxes(int64_t& next_id);
   // `in_rows`: in the order of the rows of a matrix (PackPart::in_rows).
   ir::UOp MakePacked(ir::UOp value, std::span<const MadeAxis> made, int64_t& next_id,

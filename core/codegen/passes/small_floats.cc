@@ -48,8 +48,12 @@ class Widener {
         x = Encode(from, E(x));
       }
       if (!IsSmall(d)) return ir::Bitcast(ctx_, x, d);
-      return Decode(d, E(ir::Bitcast(ctx_, x, Stored(d))));
+      stored_[u.id()] = ir::Bitcast(ctx_, x, Stored(d));
+      return Decode(d, E(stored_[u.id()]));
     }
+    if (const auto bits = u.Is(Op::STORE) ? stored_.find(u.src(1).id()) : stored_.end();
+        bits != stored_.end())
+      return ctx_.Make(Op::STORE, Dtype::Void, {s[0], bits->second}, u.arg(), u.tag());
     if (u.Is(Op::STORE) && IsSmall(u.src(1).dtype()))
       return ctx_.Make(Op::STORE, Dtype::Void, {s[0], Encode(u.src(1).dtype(), E(s[1]))}, u.arg(),
                        u.tag());
@@ -192,6 +196,7 @@ class Widener {
 
   ir::UOpContext& ctx_;
   absl::flat_hash_map<uint32_t, UOp> loaded_;  // LOAD of small floats -> the LOAD of their bits
+  absl::flat_hash_map<uint32_t, UOp> stored_;  // BITCAST to small floats -> their bits in memory
 };
 
 }  // namespace

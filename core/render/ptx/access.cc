@@ -56,6 +56,21 @@ std::string PtxWordOf(PtxText& text, const std::vector<std::string>& x, int64_t 
   return text.New(kPtxWord, "prmt.b32", low, ", ", high, ", 0x5410");
 }
 
+// The u32 whose lower half is element i of a vector and whose upper half is the next one, where they were taken out of
+// one (as QuadStore does); null: they were not.
+UOp PtxMaybeWhole(UOp value, int64_t i) {
+  if (!value.Is(ir::Op::STACK)) return UOp();
+  const auto half = [&](int64_t at) {
+    UOp u = value.src(static_cast<size_t>(at));
+    if (u.Is(ir::Op::BITCAST)) u = u.src(0);
+    return u.Is(ir::Op::CAST) && u.dtype() == Dtype::U16 ? u.src(0) : UOp();
+  };
+  const UOp low = half(i), high = half(i + 1);
+  if (!low || !high || low.dtype() != Dtype::U32) return UOp();
+  const bool whole = high.Is(ir::Op::SHR) && high.src(0) == low && high.src(1).IsConstInt(16);
+  return whole ? low : UOp();
+}
+
 }  // namespace
 
 void PtxMemory::LoadLane(UOp u, const Place& place, int64_t lane, const std::string& gate,
@@ -127,6 +142,12 @@ void PtxMemory::StoreWide(UOp u, const Place& place, int64_t first, int64_t n,
                 unit = std::max<int64_t>(bytes, std::min<int64_t>(n * bytes, 4));
   std::vector<std::string> words, word;
   for (int64_t i = 0; i < n; ++i) {
+    if (const UOp whole = bytes == 2 && n > 1 ? PtxMaybeWhole(value, first + i) : UOp();
+        whole && word.empty()) {
+      words.push_back(text_.Register(whole));
+      ++i;
+      continue;
+    }
     const std::string x = text_.Register(value, first + i);
     word.push_back(d == Dtype::Bool ? PtxByteOfBool(text_, x) : x);
     if (static_cast<int64_t>(word.size()) * bytes < unit) continue;

@@ -32,4 +32,15 @@ UOp FragmentDigits(ir::UOpContext& ctx, std::span<const Fragment::Bit> bits, cha
   return out;
 }
 
+UOp FragmentBits(ir::UOpContext& ctx, std::span<const Fragment::Bit> bits, char axis,
+                 std::span<const UOp> values) {
+  UOp out = ctx.Idx(0);
+  for (size_t i = 0; i < bits.size(); ++i) {
+    if (bits[i].axis != axis) continue;
+    out = rules::IndexSum(ctx, out,
+                          rules::IndexProduct(ctx, values[i], ctx.Idx(int64_t{1} << bits[i].bit)));
+  }
+  return out;
+}
+
 }  // namespace uopd::codegen

@@ -135,27 +135,46 @@ UOp OptPlan::MakeMma(UOp reduce, const Factors& operands, std::span<const MadeAx
   return ResultOf(summed(ctx_.Make(Op::MMA, reduce.dtype(), {a, b}, mma.ToArg(ctx_))), warp);
 }
 
-// The result of the element's number, which is a constant once UPCAST ranges are copies.
+// The result of the element's number, which is a constant once UPCAST ranges are copies. A tree of choices, a bit at a
+// time: a choice depends on no higher bits, so it has few copies.
 UOp OptPlan::ResultOf(UOp sums, const WarpRanges& warp) {
-  const int64_t results = instruction_->sum_place.elements();
-  const auto lane = [&](int64_t k) {
-    return ctx_.Make(Op::GEP, sums.dtype(), {sums}, ir::Arg::Int(k));
-  };
-  UOp out = lane(results - 1);
-  for (int64_t k = results - 1; k-- > 0;)
-    out = Where(ctx_, ir::Alu(ctx_, Op::CMPEQ, {warp.element, ctx_.Idx(k)}), lane(k), out);
-  return out;
+  std::vector<UOp> results;
+  for (int64_t k = 0; k < instruction_->sum_place.elements(); ++k)
+    results.push_back(ctx_.Make(Op::GEP, sums.dtype(), {sums}, ir::Arg::Int(k)));
+  for (const UOp bit : warp.element) {
+    const UOp is_zero = ir::Alu(ctx_, Op::CMPEQ, {bit, ctx_.Idx(0)});
+    for (size_t k = 0; k < results.size() / 2; ++k)
+      results[k] = Where(ctx_, is_zero, results[2 * k], results[2 * k + 1]);
+    results.resize(results.size() / 2);
+  }
+  return results[0];
 }
 
-UOp OptPlan::PlaceResults(UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp) {
+UOp OptPlan::PlaceResults(UOp sink, std::span<const MadeAxis> made, const WarpRanges& warp,
+                          std::span<const UOp> stores) {
   const Fragment& place = instruction_->sum_place;
   const auto at = [&](char axis) {
     return rules::IndexSum(ctx_, FragmentDigits(ctx_, place.lane, axis, warp.lane),
-                           FragmentDigits(ctx_, place.element, axis, warp.element));
+                           FragmentBits(ctx_, place.element, axis, warp.element));
   };
-  return ir::Substitute(
-      ctx_, sink,
-      {{made[rows_axis_].maybe_mma.id(), at('r')}, {made[columns_axis_].maybe_mma.id(), at('c')}});
+  const MadeAxis& columns = made[columns_axis_];
+  ir::Substitution places = {{made[rows_axis_].maybe_mma.id(), at('r')},
+                             {columns.maybe_mma.id(), at('c')}};
+  // Two neighbouring results of a lane share one condition if pairs divide the axis.
+  const UOp size = axes_[columns_axis_].range.src(0);
+  const bool even = size.Is(Op::CONST) && size.const_int() % 2 == 0;
+  if (columns.maybe_valid && even && !place.element.empty() &&
+      place.element[0] == Fragment::Bit{'c', 0}) {
+    const UOp valid = ir::Substitute(ctx_, columns.maybe_valid, places);
+    places[columns.maybe_valid.id()] =
+        ir::Substitute(ctx_, valid, {{warp.element[0].id(), ctx_.Idx(0)}});
+  }
+  if (const QuadBit bit = QuadBitOf(made, warp); bit.maybe_range) {
+    ir::Substitution quads;
+    for (const UOp store : stores) quads[store.id()] = QuadStore(store, made, warp, bit, places);
+    places.insert(quads.begin(), quads.end());
+  }
+  return ir::Substitute(ctx_, sink, places);
 }
 
 }  // namespace uopd::codegen
