@@ -204,11 +204,11 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   UOPD_ASSIGN(kernel, Vectorise(ctx, kernel));
   if (target.blocks) {
-    // Rows in blocks fill all registers with their states; wide stores need neighbouring ones, so some would be
-    // kept in memory.
+    // Rows in blocks fill all registers with their states. Stores of more than a register need neighbouring ones, so
+    // some values would be kept in memory.
     const bool online =
         std::ranges::any_of(out.applied, [](const Opt& o) { return o.kind == OptKind::kOnline; });
-    if (!online) kernel = JoinAccesses(ctx, kernel);
+    kernel = JoinAccesses(ctx, kernel, online ? kRegisterBytes : kWidestAccessBytes);
   } else {
     kernel = TransposeLoads(ctx, kernel);
     UOPD_TRY(check());

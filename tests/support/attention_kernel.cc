@@ -37,7 +37,7 @@ class Attention {
     return b_.At(b_.At(shared_head_, rows, row), columns, column);
   }
   UOp Buffer(int64_t slot, int64_t rows, int64_t columns) {
-    const ir::Dtype dtype = slot == 0 ? Wide() : s_.dtype;
+    const ir::Dtype dtype = slot == 0 && !s_.rounds ? Wide() : s_.dtype;
     return b_.Buffer(slot, dtype, (slot < 2 ? s_.heads : s_.heads / s_.group) * rows * columns);
   }
   ir::Dtype Wide() const { return s_.widens ? ir::Dtype::F32 : s_.dtype; }
@@ -77,6 +77,7 @@ class Attention {
     const UOp v = b_.Load(Buffer(3, s_.keys, s_.depth), SharedAt(k5, s_.keys, d, s_.depth));
     UOp out = Sum(Product(ir::Cast(c_, b_.Load(p, k5), s_.dtype), v), k5);
     if (!s_.divided) out = ir::Alu(c_, Op::FDIV, {out, sum});
+    if (s_.rounds) out = ir::Cast(c_, out, s_.dtype);
     const UOp to = Buffer(0, s_.queries, s_.depth), at = At(query_, s_.queries, d, s_.depth);
     if (in_group_)
       return b_.Kernel({b_.StoreLoops(to, at, out, {shared_head_, in_group_, query_, d})});

@@ -14,6 +14,7 @@ struct AttentionShape {
   bool shared_range = false;  // all loops over the keys share one RANGE
   int64_t group = 1;          // queries of so many neighbouring heads share keys and values
   bool widens = false;        // f32 but for Q, K, V and the factor of V, which are of `dtype`
+  bool rounds = false;        // with widens: the result is of `dtype` too
   bool divided = false;       // divide by the sum in a STAGE before the product, not after it
 };
 

@@ -56,7 +56,7 @@ std::string PtxWordOf(PtxText& text, const std::vector<std::string>& x, int64_t 
   return text.New(kPtxWord, "prmt.b32", low, ", ", high, ", 0x5410");
 }
 
-// The u32 whose lower half is element i of a vector and whose upper half is the next one, where they were taken out of
+// The u32 whose lower half is element i of a vector, not its last one, and whose upper half is the next one, where they were taken out of
 // one (as QuadStore does); null: they were not.
 UOp PtxMaybeWhole(UOp value, int64_t i) {
   if (!value.Is(ir::Op::STACK)) return UOp();
@@ -142,8 +142,8 @@ void PtxMemory::StoreWide(UOp u, const Place& place, int64_t first, int64_t n,
                 unit = std::max<int64_t>(bytes, std::min<int64_t>(n * bytes, 4));
   std::vector<std::string> words, word;
   for (int64_t i = 0; i < n; ++i) {
-    if (const UOp whole = bytes == 2 && n > 1 ? PtxMaybeWhole(value, first + i) : UOp();
-        whole && word.empty()) {
+    const bool is_low = bytes == 2 && n > 1 && word.empty();
+    if (const UOp whole = is_low ? PtxMaybeWhole(value, first + i) : UOp()) {
       words.push_back(text_.Register(whole));
       ++i;
       continue;

@@ -18,8 +18,6 @@ namespace {
 using ir::Op;
 using ir::UOp;
 
-constexpr int64_t kWidestAccess = 16;  // bytes
-
 // What neighbours have in common: buffer, index without its constant, gate and tag. Ids; ~0 for none.
 using AccessKey = std::tuple<uint32_t, uint32_t, uint32_t, int64_t>;
 struct Access {
@@ -47,12 +45,12 @@ Access AccessOf(UOp u) {
 
 // The accesses that are joined, in the order of their constants; `places`: from constants to nodes.
 using Run = std::vector<UOp>;
-std::vector<Run> RunsOf(const std::map<int64_t, UOp>& places) {
+std::vector<Run> RunsOf(const std::map<int64_t, UOp>& places, int64_t most_bytes) {
   std::vector<Run> out;
   for (auto it = places.begin(); it != places.end();) {
     const int64_t bytes = ir::ByteSize(it->second.src(0).dtype());
     Run run;
-    for (int64_t n = kWidestAccess / bytes; n >= 2 && run.empty(); n /= 2) {
+    for (int64_t n = most_bytes / bytes; n >= 2 && run.empty(); n /= 2) {
       if (it->first % n != 0) continue;
       auto next = it;
       for (int64_t k = 0; k < n && next != places.end() && next->first == it->first + k; ++k)
@@ -73,7 +71,7 @@ UOp WideIndex(ir::UOpContext& ctx, UOp first, size_t lanes) {
 
 class AccessJoiner {
  public:
-  explicit AccessJoiner(ir::UOpContext& ctx) : ctx_(ctx) {}
+  AccessJoiner(ir::UOpContext& ctx, int64_t most_bytes) : ctx_(ctx), most_bytes_(most_bytes) {}
 
   UOp Run(UOp sink) {
     bool of_warps = false;
@@ -109,7 +107,7 @@ class AccessJoiner {
     }
     ir::Substitution map;
     for (const auto& [key, of_key] : places) {
-      for (const auto& run : RunsOf(of_key)) {
+      for (const auto& run : RunsOf(of_key, most_bytes_)) {
         if (run.size() == 1) continue;
         const UOp index = WideIndex(ctx_, run[0].src(0), run.size());
         const UOp all = ctx_.Make(Op::LOAD, run[0].dtype(), {index}, run[0].arg(), run[0].tag());
@@ -153,7 +151,7 @@ class AccessJoiner {
       const std::vector<size_t>& at = positions.at(key);
       for (const size_t i : at) statements[i] = UOp();
       size_t next = 0;
-      for (const auto& run : RunsOf(of_key)) {
+      for (const auto& run : RunsOf(of_key, most_bytes_)) {
         UOp& out = statements[at[next++]];
         if (run.size() == 1) {
           out = run[0];
@@ -175,11 +173,14 @@ class AccessJoiner {
   }
 
   ir::UOpContext& ctx_;
+  const int64_t most_bytes_;
   std::set<int64_t> loaded_, stored_;  // slots
 };
 
 }  // namespace
 
-UOp JoinAccesses(ir::UOpContext& ctx, UOp sink) { return AccessJoiner(ctx).Run(sink); }
+UOp JoinAccesses(ir::UOpContext& ctx, UOp sink, int64_t most_bytes) {
+  return AccessJoiner(ctx, most_bytes).Run(sink);
+}
 
 }  // namespace uopd::codegen

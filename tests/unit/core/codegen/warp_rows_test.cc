@@ -53,7 +53,7 @@ Target WarpTarget(const WarpChip& chip) {
 
 tests::Memory WarpMemory(const AttentionShape& s) {
   const int64_t rows = s.heads * s.queries * s.depth, keys = s.heads / s.group * s.keys * s.depth;
-  return {tests::SampleBuffer(Dtype::F32, rows, 1, true),
+  return {tests::SampleBuffer(s.rounds ? s.dtype : Dtype::F32, rows, 1, true),
           tests::SampleBuffer(s.dtype, rows, 2, true), tests::SampleBuffer(s.dtype, keys, 3, true),
           tests::SampleBuffer(s.dtype, keys, 4, true)};
 }
@@ -157,13 +157,18 @@ std::string CheckWarpRows(const AttentionShape& s, const WarpCheck& check) {
   const bool uses_tc =
       std::ranges::any_of(lowered->linear.srcs(), [](UOp u) { return u.Is(Op::MMA); });
   if (!uses_tc) return "the kernel has no matrix instruction";
+  // A lane of NVIDIA's chips stores two neighbours of 16 bits at once.
+  const bool pairs = std::ranges::any_of(lowered->linear.srcs(), [](UOp u) {
+    return u.Is(Op::STORE) && u.src(0).src(0).Is(Op::PARAM) && u.src(0).arg().AsInt() == 2;
+  });
+  if (pairs != (s.rounds && check.chip.matrix_loads)) return "results are not stored in pairs";
   tests::Memory memory = WarpMemory(s);
   std::fill(memory[0].begin(), memory[0].end(), uint8_t{0x11});
   const std::map<std::string, int64_t> variables = {{"keys", check.keys}};
   const auto want = WarpReference(s, s.symbolic ? check.keys : s.keys, memory);
   if (absl::Status ran = tests::RunLowered(ctx, *lowered, target, memory, variables); !ran.ok())
     return StatusText(ran);
-  const auto got = Decoded(Dtype::F32, memory[0]);
+  const auto got = Decoded(s.rounds ? s.dtype : Dtype::F32, memory[0]);
   double largest = 0;
   for (double x : want) largest = std::max(largest, std::isnan(x) ? 0 : std::abs(x));
   const double tolerance = (s.dtype == Dtype::BF16 ? 1e-2 : 1.5e-3) * largest;
@@ -202,6 +207,14 @@ TEST(WarpRowsTest, KeepResults) {
       EXPECT_EQ(CheckWarpRows(Small(1, 16, 64, 16, dtype), {chip, 32}), "");
       EXPECT_EQ(CheckWarpRows(Small(2, 37, 100, 32, dtype), {chip, 16, {warps}}), "");
     }
+  }
+}
+
+TEST(WarpRowsTest, RoundResults) {
+  for (const Dtype dtype : {Dtype::F16, Dtype::BF16}) {
+    AttentionShape shape = Small(1, 37, 50, 32, dtype);
+    shape.rounds = true;
+    EXPECT_EQ(CheckWarpRows(shape, {Nvidia(), 16}), "");
   }
 }
 

@@ -234,6 +234,8 @@ TEST_P(GpuCompileTest, LongAttentionFitsInRegisters) {
   for (const int64_t depth : {64, 128}) {
     tests::AttentionShape shape{2, 4096, 4096, depth, Dtype::F16, true};
     shape.widens = true;
+    // A chip for each kind of text: they differ in the last lines only.
+    shape.rounds = depth == 64 && (target_.arch == "sm_80" || target_.arch == "gfx942");
     UOpContext ctx;
     const auto text = Rendered(ctx, tests::AttentionKernel(ctx, shape), target_, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();
