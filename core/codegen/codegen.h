@@ -28,7 +28,7 @@ namespace uopd::codegen {
 
 // One decision about a kernel. `axis` is a position in Axes(), for PACK in Loads(), for STREAM in
 // Stores(), for PREFETCH in Reads() (opt/opt_plan.h). Amount 0 is the whole axis. The amount of a
-// PREFETCH or SWAP is a position in Axes(). That of TC is the number of one of the target's matrix
+// PREFETCH, SWAP or MERGE is a position in Axes(). That of TC is the number of one of the target's matrix
 // instructions that fit, counted from 1; 0 is the first one too. Opts after an ONLINE count the axes and
 // loads of the kernel that it makes (opt/online/online.h). The numbers are stored in caches.
 enum class OptKind : uint8_t {
@@ -50,9 +50,10 @@ enum class OptKind : uint8_t {
   kOnline,
   kPipeline,
   kRaster,
-  kPersist
+  kPersist,
+  kMerge
 };
-inline constexpr int kOptKinds = 19;
+inline constexpr int kOptKinds = 20;
 struct Opt {
   OptKind kind = OptKind::kUpcast;
   int axis = 0;

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/codegen/opt/merge_axes.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
@@ -25,15 +26,15 @@ constexpr int kMaxPrefetched = 3;    // only the first loads are tried with PREF
 constexpr std::array<int64_t, 8> kUpcast{2, 3, 4, 5, 6, 7, 8, 0};
 constexpr std::array<int64_t, 5> kUnroll{2, 4, 8, 16, 0};
 
-// All kinds in canonical order. ONLINE comes before all others. On targets with blocks, threads come before the copies
+// All kinds in canonical order. ONLINE and MERGE come before all others. On targets with blocks, threads come before the copies
 // that each of them computes, so that neighbouring threads access neighbouring elements; PADTO comes before both, so
 // that the others divide the axis.
 constexpr std::array kOrder{
-    OptKind::kOnline,   OptKind::kThread,     OptKind::kPadTo,    OptKind::kNoLocals,
-    OptKind::kVector,   OptKind::kTensorCore, OptKind::kLocal,    OptKind::kGroup,
-    OptKind::kGroupTop, OptKind::kUpcast,     OptKind::kUnroll,   OptKind::kBlock,
-    OptKind::kPack,     OptKind::kStream,     OptKind::kPrefetch, OptKind::kSwap,
-    OptKind::kPipeline, OptKind::kRaster,     OptKind::kPersist};
+    OptKind::kOnline,   OptKind::kMerge,    OptKind::kThread,     OptKind::kPadTo,
+    OptKind::kNoLocals, OptKind::kVector,   OptKind::kTensorCore, OptKind::kLocal,
+    OptKind::kGroup,    OptKind::kGroupTop, OptKind::kUpcast,     OptKind::kUnroll,
+    OptKind::kBlock,    OptKind::kPack,     OptKind::kStream,     OptKind::kPrefetch,
+    OptKind::kSwap,     OptKind::kPipeline, OptKind::kRaster,     OptKind::kPersist};
 
 std::ptrdiff_t Rank(OptKind kind) { return std::ranges::find(kOrder, kind) - kOrder.begin(); }
 
@@ -75,7 +76,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
       break;
     case OptKind::kTensorCore: {
       const auto instructions = static_cast<int64_t>(target.matrix_instructions.size());
-      for (int64_t n = 1; axis.is_reduce && n <= instructions; ++n) out.push_back(n);
+      for (int64_t n = 1; axis.is_reduce && axis.size != 1 && n <= instructions; ++n)
+        out.push_back(n);
       return out;  // numbers, not parts of the axis
     }
     case OptKind::kBlock:
@@ -115,7 +117,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kPack:    // its axis is a load
     case OptKind::kStream:  // its axis is a store
     case OptKind::kPrefetch:
-    case OptKind::kSwap:      // of two axes
+    case OptKind::kSwap:  // of two axes
+    case OptKind::kMerge:
     case OptKind::kNoLocals:  // of none
     case OptKind::kPersist:
     case OptKind::kOnline:  // chosen by the heuristic only: it changes what the others count
@@ -132,9 +135,42 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
   return out;
 }
 
+// Pairs of axes of one kind between which no load of a reduction tells: rows and columns of the pixels of a convolution,
+// channels and windows of its sum.
+std::vector<std::pair<int, int>> MergesOf(ir::UOpContext& ctx, ir::UOp sink) {
+  const std::vector<ir::UOp> axes = codegen::Axes(ctx, sink);
+  const std::vector<ir::UOp> loads = codegen::Loads(ctx, sink);
+  std::vector<std::pair<int, int>> out;
+  for (size_t a = 0; a < std::min<size_t>(axes.size(), kMaxAxes); ++a) {
+    for (size_t b = a + 1; b < std::min<size_t>(axes.size(), kMaxAxes); ++b) {
+      const bool alike = std::ranges::all_of(loads, [&](ir::UOp load) {
+        return ir::Reaches(ctx, load, axes[a]) == ir::Reaches(ctx, load, axes[b]);
+      });
+      if (alike && !loads.empty() && codegen::MaybeNoMerge(ctx, sink, axes[a], axes[b]).empty())
+        out.emplace_back(a, b);
+    }
+  }
+  return out;
+}
+
+// The axes after the MERGEs among the opts.
+std::vector<AxisInfo> Merged(std::vector<AxisInfo> axes, const Opts& opts) {
+  for (const Opt& o : opts) {
+    const auto count = static_cast<int64_t>(axes.size());
+    if (o.kind != OptKind::kMerge || o.axis < 0 || o.axis >= count || o.amount < 0 ||
+        o.amount >= count)
+      continue;
+    AxisInfo &outer = axes[static_cast<size_t>(o.axis)],
+             &inner = axes[static_cast<size_t>(o.amount)];
+    outer.size *= inner.size;
+    inner.size = 1;
+  }
+  return axes;
+}
+
 // Moves of targets with blocks that name two axes or none.
-void AddBlockMoves(std::span<const AxisInfo> axes, int count, const Target& target,
-                   const Opts& opts, std::vector<Opts>& out) {
+void AddBlockMoves(std::span<const AxisInfo> axes, std::span<const std::pair<int, int>> merges,
+                   int count, const Target& target, const Opts& opts, std::vector<Opts>& out) {
   const auto add = [&](const Opt& opt) {
     Opts next = opts;
     next.push_back(opt);
@@ -143,6 +179,11 @@ void AddBlockMoves(std::span<const AxisInfo> axes, int count, const Target& targ
   const auto has = [&](auto... kinds) {
     return std::ranges::any_of(opts, [&](const Opt& o) { return ((o.kind == kinds) || ...); });
   };
+  for (const auto& [a, b] : merges) {
+    const bool left =
+        axes[static_cast<size_t>(a)].size > 1 && axes[static_cast<size_t>(b)].size > 1;
+    if (left && !has(OptKind::kOnline)) add({OptKind::kMerge, a, b});
+  }
   // The blocks of two axes are numbered in another order.
   for (int a = 0; a < count && !has(OptKind::kSwap); ++a) {
     for (int b = a + 1; b < count; ++b) {
@@ -168,6 +209,7 @@ KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink) {
   out.loads = static_cast<int>(codegen::Loads(scratch, sink).size());
   out.reads = static_cast<int>(codegen::Reads(scratch, sink).size());
   out.stores = static_cast<int>(codegen::Stores(scratch, sink).size());
+  out.merges = MergesOf(scratch, sink);
   for (ir::UOp r : codegen::Axes(scratch, sink)) {
     const ir::UOp size = r.src(0);
     out.axes.push_back(
@@ -198,7 +240,7 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts) {
 }
 
 std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts) {
-  const std::vector<AxisInfo>& axes = kernel.axes;
+  const std::vector<AxisInfo> axes = Merged(kernel.axes, opts);
   std::vector<Opts> out;
   const bool threaded = std::any_of(opts.begin(), opts.end(),
                                     [](const Opt& o) { return o.kind == OptKind::kThread; });
@@ -236,7 +278,7 @@ std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, con
   };
   add(OptKind::kPack, kernel.loads);
   if (target.blocks) {
-    AddBlockMoves(axes, count, target, opts, out);
+    AddBlockMoves(axes, kernel.merges, count, target, opts, out);
   } else {
     add(OptKind::kStream, kernel.stores);
   }

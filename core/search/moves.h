@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/codegen/codegen.h"
@@ -22,12 +23,14 @@ struct KernelInfo {
   int loads = 0;   // codegen::Loads
   int stores = 0;  // codegen::Stores
   int reads = 0;   // codegen::Reads
+  // Pairs of axes that MERGE may make one: every load of a reduction moves along both or along none.
+  std::vector<std::pair<int, int>> merges;
 };
 KernelInfo InfoOf(const ir::UOpContext& ctx, ir::UOp sink);
 
 using Opts = std::vector<codegen::Opt>;
 
-// Sorts opts by kind (THREAD, PADTO, NOLOCALS, VECTOR, TC, LOCAL, GROUP, GROUPTOP, UPCAST, UNROLL, BLOCK, PACK,
+// Sorts opts by kind (ONLINE, MERGE, THREAD, PADTO, NOLOCALS, VECTOR, TC, LOCAL, GROUP, GROUPTOP, UPCAST, UNROLL, BLOCK, PACK,
 // STREAM, PREFETCH, SWAP), then by axis. In this order opts of all kinds can apply together, and the same decisions always give the same list.
 Opts Canonical(Opts opts);
 
@@ -37,7 +40,7 @@ int64_t UnrolledElements(std::span<const AxisInfo> axes, const Opts& opts);
 
 // All canonical lists that are one step away: one more opt, one opt with another amount, or one opt
 // less. Obviously illegal ones are left out; codegen::Lower decides about the others. Amounts come
-// from a table that depends on the target. A list has at most one opt of each kind per axis.
+// from a table that depends on the target. A list has at most one opt of each kind per axis, but any MERGEs.
 std::vector<Opts> Neighbours(const KernelInfo& kernel, const Target& target, const Opts& opts);
 
 }  // namespace uopd::search

@@ -7,6 +7,7 @@
 #include "tests/e2e/daemon_process.h"
 #include "uopd/client.h"
 #include "uopd/connection.h"
+#include "uopd/functional.h"
 #include "uopd/optim.h"
 
 namespace uopd::e2e {
@@ -145,6 +146,29 @@ TEST_P(InterpDaemonTest, TrainsAsTheCpuDoes) {
   for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-4f * want[i]) << i;
   ASSERT_EQ(weights.size(), size_t{32 * 16 + 16 + 16 * 10 + 10});
   for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], cpu_weights[i], 1e-4f) << i;
+}
+
+// Images of 5 x 7 pixels and their halves: tiles of all pixels, by matrix instructions for halves.
+TEST_P(InterpDaemonTest, ConvolvesNarrowImages) {
+  for (const Dtype dtype : {Dtype::F32, Dtype::F16}) {
+    for (const int64_t stride : {1, 2}) {
+      const client::Dims x = {stride, 36, 5 * stride, 7 * stride}, w = {34, 36, 3, 3};
+      const auto convolved = [&](const char* device) {
+        const auto on = [&](const client::Dims& dims, double step) {
+          return client_->FromHost(Waves(ir::Product(dims), 0.5, step), dims)
+              .Cast(dtype)
+              .To(device);
+        };
+        const client::Tensor out =
+            client::fn::Conv(on(x, 1.7), on(w, 0.9), {}, {.stride = {stride}, .padding = {1}});
+        return Got(out.Cast(Dtype::F32).To(GetParam()));
+      };
+      const FloatVector got = convolved(GetParam()), want = convolved("CPU");
+      ASSERT_EQ(got.size(), static_cast<size_t>(stride * 34 * 5 * 7));
+      for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], want[i], dtype == Dtype::F32 ? 1e-4 : 2e-2) << i << ", " << stride;
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, InterpDaemonTest, ::testing::Values("INTERP:0", "INTERP:1"),

@@ -7,10 +7,10 @@
 
 namespace uopd::codegen {
 
-constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL",   "THREAD", "VECTOR", "PACK",
-                                          "STREAM", "PREFETCH", "TC",     "BLOCK",  "LOCAL",
-                                          "GROUP",  "GROUPTOP", "SWAP",   "PADTO",  "NOLOCALS",
-                                          "ONLINE", "PIPELINE", "RASTER", "PERSIST"};
+constexpr std::string_view kOptNames[] = {"UPCAST", "UNROLL",   "THREAD", "VECTOR",  "PACK",
+                                          "STREAM", "PREFETCH", "TC",     "BLOCK",   "LOCAL",
+                                          "GROUP",  "GROUPTOP", "SWAP",   "PADTO",   "NOLOCALS",
+                                          "ONLINE", "PIPELINE", "RASTER", "PERSIST", "MERGE"};
 static_assert(std::size(kOptNames) == kOptKinds);
 
 std::string Text(const Opt& opt) {

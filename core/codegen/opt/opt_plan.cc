@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
+#include "core/codegen/opt/merge_axes.h"
 #include "core/codegen/opt/online/online.h"
 #include "core/codegen/opt/online/warp_rows.h"
 #include "core/codegen/opt/split_scan.h"
@@ -131,6 +132,7 @@ void OptPlan::Read(UOp sink) {
     a.symbolic = r.src(0);
     a.is_reduce = r.axis_type() == AxisType::REDUCE;
     a.is_vector = r.axis_type() == AxisType::VECTOR;
+    a.is_merged_away = (r.axis_type() == AxisType::LOOP || a.is_reduce) && r.tag() == kMergedAway;
     if (r.src(0).Is(Op::CONST)) a.size = r.src(0).const_int();
     a.rank = axes_.size();
     number_[r.id()] = axes_.size();
@@ -173,7 +175,7 @@ void OptPlan::FindDependencies() {
 absl::Status OptPlan::Add(const Opt& opt) {
   constexpr OptKind kWhole[] = {OptKind::kPack,     OptKind::kStream,   OptKind::kPrefetch,
                                 OptKind::kSwap,     OptKind::kNoLocals, OptKind::kOnline,
-                                OptKind::kPipeline, OptKind::kPersist};
+                                OptKind::kPipeline, OptKind::kPersist,  OptKind::kMerge};
   const bool splits = std::ranges::find(kWhole, opt.kind) == std::end(kWhole);
   const bool in_range = splits && opt.axis >= 0 && opt.axis < static_cast<int>(axes_.size());
   const Axis before = in_range ? axes_[static_cast<size_t>(opt.axis)] : Axis{};
@@ -197,20 +199,23 @@ absl::Status OptPlan::Add(const Opt& opt) {
                         : opt.kind == OptKind::kPipeline   ? PipelineOf(opt)
                         : opt.kind == OptKind::kRaster     ? Raster(opt)
                         : opt.kind == OptKind::kPersist    ? Persist(opt)
+                        : opt.kind == OptKind::kMerge      ? Merge(opt)
                                                            : Split(opt);
   if (status.ok() &&
       (opt.kind == OptKind::kVector || (opt.kind == OptKind::kTensorCore && target_.blocks)))
     status = CheckVectors();
   const bool blocks =
       std::any_of(axes_.begin(), axes_.end(), [](const Axis& a) { return a.HasBlock(); });
-  if (status.ok() && (has_stages_ || !packed_.empty() || blocks || target_.blocks)) {
+  // A merged axis has no other arrays and threads than before.
+  if (status.ok() && opt.kind != OptKind::kMerge &&
+      (has_stages_ || !packed_.empty() || blocks || target_.blocks)) {
     if (const std::string why = StagedTooMuch(Make()); !why.empty())
       status = absl::InvalidArgumentError(Cat("opts do not apply: ", why));
   }
   if (status.ok()) {
     opts_.push_back(opt);
   } else if (opt.kind == OptKind::kOnline) {
-    if (sink_ != given_ && opts_.empty()) Read(given_);
+    if (sink_ != given_ && opts_.empty()) Read(given_), online_ = false;
   } else if (sink != sink_) {
     Read(sink);
     warp_rows_.reset();
@@ -234,7 +239,7 @@ absl::Status OptPlan::Add(const Opt& opt) {
 void OptPlan::Clear() {
   if (sink_ != given_) Read(given_);
   axes_ = unsplit_;
-  threaded_ = no_locals_ = persists_ = pipelined_ = false;
+  threaded_ = no_locals_ = persists_ = pipelined_ = online_ = false;
   warp_rows_.reset();
   loads_words_ = true;
   parts_ = 1;
@@ -266,6 +271,7 @@ absl::Status OptPlan::OnlineRow(const Opt& opt) {
   UOPD_ASSIGN(const UOp made,
               MakeOnline(ctx_, given_, axes_[static_cast<size_t>(opt.axis)].range, opt.amount));
   Read(made);
+  online_ = true;
   return absl::OkStatus();
 }
 
@@ -293,6 +299,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
   if (axis.is_blocks) return bad("the axis is the loop over blocks of ONLINE");
+  if (axis.is_merged_away) return bad("the axis is a part of another one");
   if (axis.raster > 1) return bad("RASTER comes after what splits its axis");
   if (warp_rows_ && (axis.range.axis_type() != AxisType::LOOP || opt.kind == OptKind::kVector))
     return bad("a matrix instruction computes the axis");
@@ -369,6 +376,7 @@ absl::Status OptPlan::Split(const Opt& opt) {
     case OptKind::kPipeline:
     case OptKind::kRaster:
     case OptKind::kPersist:
+    case OptKind::kMerge:
       break;  // functions of their own
   }
   return bad("unknown kind");
@@ -490,10 +498,11 @@ absl::Status OptPlan::TensorCore(const Opt& opt) {
     return bad(Cat("the kernel has ", axes_.size(), " axes"));
   Axis& axis = axes_[opt.axis];
   if (!axis.is_reduce) return bad("the axis is not reduced");
+  if (axis.is_merged_away) return bad("the axis is a part of another one");
   if (instruction_.has_value()) return bad("the kernel has a TC already");
   if (std::ranges::any_of(axes_, [](const Axis& a) { return a.raster > 1; }))
     return bad("RASTER comes after what splits its axis");
-  if (sink_ != given_) return WarpRows(opt);
+  if (online_) return WarpRows(opt);
   if (target_.blocks) return WarpTile(opt);
   if (has_stages_) return bad("the kernel stages values");
   if (axis.HasBlock()) return bad("TC comes before BLOCK of its axis");

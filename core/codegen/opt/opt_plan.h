@@ -70,6 +70,8 @@ class OptPlan {
   // Of a TC by an instruction of a warp: the axes of its rows and of its columns.
   size_t rows_axis() const { return rows_axis_; }
   size_t columns_axis() const { return columns_axis_; }
+  // The kernel that the other opts change: after ONLINE and MERGE.
+  ir::UOp kernel() const { return sink_; }
   // The number of axes.
   size_t axes() const { return axes_.size(); }
   // Whether the axis is reduced and has n iterations.
@@ -97,10 +99,11 @@ class OptPlan {
     bool is_vector = false;   // a part of the axis is vectorised
     bool is_scanned = false;  // running sums run along the axis: its loop is the innermost one
     bool padded = false;
-    bool is_blocks = false;   // the loop over blocks of ONLINE
-    bool is_threads = false;  // the remaining loop becomes one thread per iteration
-    int64_t raster = 1;       // neighbouring blocks along the axis that are numbered first (RASTER)
-    size_t rank = 0;  // place among the loops: its position in Axes(), unless SWAP changed it
+    bool is_blocks = false;       // the loop over blocks of ONLINE
+    bool is_merged_away = false;  // a part of another axis (MERGE)
+    bool is_threads = false;      // the remaining loop becomes one thread per iteration
+    int64_t raster = 1;  // neighbouring blocks along the axis that are numbered first (RASTER)
+    size_t rank = 0;     // place among the loops: its position in Axes(), unless SWAP changed it
     struct Part {
       ir::AxisType type;
       int64_t amount;
@@ -118,6 +121,7 @@ class OptPlan {
   // In opt_threads.cc: opts of targets with blocks.
   absl::Status Local(Axis& axis, const Opt& opt, int64_t amount, bool divides);
   absl::Status Group(Axis& axis, const Opt& opt, int64_t amount, bool divides);
+  absl::Status Merge(const Opt& opt);
   absl::Status Swap(const Opt& opt);
   absl::Status PadTo(Axis& axis, const Opt& opt);
   absl::Status NoLocals(const Opt& opt);
@@ -235,7 +239,7 @@ class OptPlan {
   ir::UOp Make();
 
   ir::UOpContext& ctx_;
-  const ir::UOp given_;  // the kernel before ONLINE
+  const ir::UOp given_;  // the kernel before ONLINE and MERGE
   ir::UOp sink_;
   const Target& target_;
   std::vector<Axis> axes_, unsplit_;
@@ -244,6 +248,7 @@ class OptPlan {
   int64_t parts_ = 1;                      // of its arrays
   bool persists_ = false;                  // see PERSIST
   bool no_locals_ = false;                 // see NOLOCALS
+  bool online_ = false;                    // see ONLINE
   std::optional<WarpRowsSize> warp_rows_;  // set by a TC of a kernel with ONLINE
   bool in_place_ = false;                  // the kernel loads from a buffer that it stores to
   bool in_order_ = false;                  // with blocks: a statement loads what another one stores

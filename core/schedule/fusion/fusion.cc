@@ -200,7 +200,9 @@ class Fuser {
     const NodeInfo& info = f_.at(u);
     if (Forced(u) || costs_.EndsInLanes(u) || tiled_products_.MustWrite(u)) return Realise(u, true);
     if (const int32_t part = PartOf(u); part >= 0) return Realise(u, false, part);
-    const double trips = costs_.Trips(u), realised = costs_.OfRealising(info, trips);
+    double trips = costs_.Trips(u);
+    if (trips > 0 && tiled_products_.IsBesideTiles(u)) trips = 0;
+    const double realised = costs_.OfRealising(info, trips);
     const bool must = MustRealise(u) || is_copied_[Position(u)];
     const bool realise =
         (must || trips * info.work > realised || RealiseCosts::IsCrowded(u, info)) &&

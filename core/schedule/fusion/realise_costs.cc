@@ -55,7 +55,7 @@ double RealiseCosts::Trips(UOp u) const {
   if (!u.Is(ir::kElementwiseOps) && !u.Is(Op::REDUCE)) return 0;
   const NodeInfo& info = f_.at(u);
   if (info.work <= kLoadWork) return 0;  // computing u costs no more than loading it
-  if (ConvertsFactor(u)) return 0;
+  if (ConvertsFactor(u) || RoundsFactor(u)) return 0;
   if (WidensFloat(u)) return 0;   // its source takes fewer bytes
   if (UnpacksWords(u)) return 0;  // the words take as many bytes
   const bool picks = options_.picks->Picking(f_.position[u.id()]);
@@ -105,6 +105,16 @@ bool RealiseCosts::ConvertsFactor(UOp u) const {
   const UOp from = u.src(0);
   return ir::Bits(u.dtype()) == 32 && f_.at(from).memory_work <= kLoadWork &&
          options_.limits[static_cast<size_t>(info.device)].factors.Has(NumberOf(from.dtype()));
+}
+
+bool RealiseCosts::RoundsFactor(UOp u) const {
+  const NodeInfo& info = f_.at(u);
+  if (!u.Is(Op::CAST) || info.device < 0) return false;
+  const UOp from = u.src(0);
+  const KernelLimits& limits = options_.limits[static_cast<size_t>(info.device)];
+  return limits.warp_products && ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32 &&
+         ir::Bits(from.dtype()) == 32 && f_.at(from).memory_work <= kLoadWork &&
+         limits.factors.Has(NumberOf(u.dtype()));
 }
 
 bool RealiseCosts::UnpacksWords(UOp u) const {

@@ -44,6 +44,9 @@ class RealiseCosts {
   // Whether u converts loaded values that the device multiplies as they are: products then load
   // fewer bytes, and a matrix instruction converts on its own.
   bool ConvertsFactor(ir::UOp u) const;
+  // Whether u rounds loaded values to what matrix instructions of warps multiply: a block of threads copies a tile of
+  // them to shared memory, and rounds each once.
+  bool RoundsFactor(ir::UOp u) const;
 
   // True for the steps by which small elements are taken out of words of 32 bits in memory
   // (kept/packed_operand.h): BITCAST(CAST(words >> shift)).

@@ -132,6 +132,9 @@ std::optional<Cut> CutForBlocks(ir::UOpContext& ctx, Accesses& accesses, UOp u,
                         static_cast<double>(chunks) / static_cast<double>(dims[longest]);
     if (time < best_padded) best_padded = time, padded = Cut{longest, chunks, size};
   }
+  // Terms in the padding have a condition, which matrix instructions do not have.
+  const bool divisible = cut || dims[longest] % 2 == 0;
+  if (price.is_product && (divisible || price.lanes == kTensorLanes)) return cut;
   if (!cut) return padded;
   return best_padded * kPaddingFactor < best ? padded : cut;
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Long reductions and running sums on a device with blocks, cut into chunks by the schedule: what the device computes,
-// against the tensor interpreter.
+// Long reductions and running sums on a device with blocks, cut into chunks by the schedule, and convolutions, whose axes
+// are merged: what the device computes, against the tensor interpreter.
 //
 // UOPD_FUZZ_DEVICE names the device (default CL:0).
+#include <algorithm>
+
 #include "core/ir/build.h"
 #include "gtest/gtest.h"
 #include "tests/support/blocks_schedule.h"
@@ -53,6 +55,31 @@ TEST(DeviceScheduleTest, CutReductionsAndRunningSums) {
     EXPECT_GE(ran->blocks.size(), graph.kernels);
     EXPECT_EQ(test::Difference(*ran, graph.tolerance), "");
   }
+}
+
+// Images of 35 pixels, one and three of them, and rows whose ends are padding.
+TEST(DeviceScheduleTest, ConvolutionsOfNarrowImages) {
+  int64_t merges = 0;
+  const auto device = tests::OpenNamedDevice();
+  if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
+  ASSERT_TRUE(device.ok()) << device.status();
+  const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
+                       tests::Memory& memory, const std::map<std::string, int64_t>& variables) {
+    merges += std::ranges::count(kernel.applied, codegen::OptKind::kMerge, &codegen::Opt::kind);
+    return tests::RunOnDevice(**device, ctx, kernel, memory, variables);
+  };
+  for (const int64_t images : {1, 3}) {
+    for (const int64_t window : {1, 3}) {
+      const auto build = [&](auto&, GraphBuilder& g) {
+        const auto x = g.Input({images, 36, 5, 7}), w = g.Input({40, 36, window, window});
+        g.Output(g.Relu(g.Conv2d(x, w, window / 2)));
+      };
+      const auto ran = test::RunForBlocks(build, (*device)->target(), run);
+      ASSERT_TRUE(ran.ok()) << StatusText(ran.status());
+      EXPECT_EQ(test::Difference(*ran), "") << images << " images, window " << window;
+    }
+  }
+  EXPECT_GE(merges, 3);
 }
 
 }  // namespace

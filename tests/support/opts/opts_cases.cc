@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tests/support/opts/opts_cases.h"
 
+#include "tests/support/convolution_kernel.h"
+
 namespace uopd::tests {
 
 using ir::Dtype;
@@ -167,6 +169,11 @@ std::vector<KernelCase> OptsCases() {
                    },
                    {{Dtype::F32, 5 * size * size}, {Dtype::F32, 243}, {Dtype::F32, 135}}});
   }
+  // Rows of seven pixels, images of 35, and channels enough for tiles.
+  for (const Convolution& v :
+       {Convolution{2, 4, 5, 7, 33, 3, 1}, Convolution{1, 33, 9, 13, 34, 1, 2, Dtype::BF16}})
+    out.push_back({"narrow_convolution", [=](UOpContext& c) { return ConvolutionKernel(c, v); },
+                   v.Buffers()});
   for (const int64_t stride : {1, 2}) {
     // x (5 stride, 7 stride, 20) * w (3, 3, 20) for each channel alone, padded by 1, channels
     // innermost.

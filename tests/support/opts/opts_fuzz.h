@@ -47,6 +47,10 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
     break;
   }
   for (const codegen::Opt& opt : begin) EXPECT_TRUE(plan.Add(opt).ok()) << Text(opt);
+  // So does MERGE.
+  for (int i = target.blocks && random() % 2 == 0 ? 3 : 0; i > 0; --i)
+    (void)plan.Add({codegen::OptKind::kMerge, static_cast<int>(random() % axes),
+                    static_cast<int64_t>(random() % axes)});
   for (int i = 0; i < 8; ++i) {
     const size_t kinds =
         target.blocks ? codegen::kOptKinds : static_cast<size_t>(codegen::OptKind::kLocal);

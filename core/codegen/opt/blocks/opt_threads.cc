@@ -4,6 +4,7 @@
 //   LOCAL(axis, n)     n iterations of an output axis are threads of a block
 //   GROUP(axis, n)     n neighbouring iterations of a reduced axis, or of a stage, are threads of a block
 //   GROUPTOP(axis, n)  the same of iterations that are far apart: each thread has a stretch of the axis
+//   MERGE(axis, other) two axes become one (merge_axes.h)
 //   SWAP(axis, other)  exchanges the places of two axes in the order of the blocks
 //   PADTO(axis, n)     the rest of the axis is rounded up to a multiple of n
 //   NOLOCALS(0, 0)     a block has one thread
@@ -15,6 +16,7 @@
 
 #include "core/base/text.h"
 #include "core/codegen/launch_size.h"
+#include "core/codegen/opt/merge_axes.h"
 #include "core/codegen/opt/opt_plan.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/blocks/shared_stage.h"
@@ -126,6 +128,21 @@ absl::Status OptPlan::PipelineOf(const Opt& opt) {
     return Bad(opt, "the target has no copies that run on their own: the amount is 2");
   if (target_.async_copies) parts_ = opt.amount;
   pipelined_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status OptPlan::Merge(const Opt& opt) {
+  if (!target_.blocks) return Bad(opt, "the target has no blocks");
+  if (std::ranges::any_of(opts_, [](const Opt& o) { return o.kind != OptKind::kMerge; }))
+    return Bad(opt, "MERGE comes before all other opts");
+  const auto axes = static_cast<int64_t>(axes_.size());
+  if (opt.axis < 0 || opt.axis >= axes || opt.amount < 0 || opt.amount >= axes)
+    return Bad(opt, Cat("the kernel has ", axes, " axes"));
+  const UOp outer = axes_[static_cast<size_t>(opt.axis)].range,
+            inner = axes_[static_cast<size_t>(opt.amount)].range;
+  if (const std::string why = MaybeNoMerge(ctx_, sink_, outer, inner); !why.empty())
+    return Bad(opt, why);
+  Read(MergeAxes(ctx_, sink_, outer, inner));
   return absl::OkStatus();
 }
 

@@ -88,7 +88,7 @@ std::vector<Opt> HeuristicOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& 
   }
   const size_t axes = Axes(ctx, sink).size();
   if (axes == 0 || axes > kMostAxes) return {};
-  if (target.blocks) return BlockHeuristic(ctx, sink, target).Run();
+  if (target.blocks) return BlockOpts(ctx, sink, target);
   return Heuristic(ctx, sink, target).Run();
 }
 

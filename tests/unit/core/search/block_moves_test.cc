@@ -20,17 +20,19 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
-// out[m, n] = sum over k of a[m, k] * b[k, n], of f16 values in f32.
-UOp HalfProduct(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k) {
+// out[m, n] = sum over k of a[m, k] * b[k, n], of f16 values in f32. With `rows`, n is an image of so many rows: two axes.
+UOp HalfProduct(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k, int64_t rows = 1) {
   const auto param = [&](int64_t slot, Dtype dtype, int64_t size) {
     return ir::Param(ctx, slot, dtype, ctx.Make(Op::STACK, Dtype::Index, {ctx.Idx(size)}));
   };
   const UOp i = ir::Range(ctx, ctx.Idx(m), 0, AxisType::LOOP),
-            j = ir::Range(ctx, ctx.Idx(n), 1, AxisType::LOOP),
-            r = ir::Range(ctx, ctx.Idx(k), 2, AxisType::REDUCE);
+            y = ir::Range(ctx, ctx.Idx(rows), 1, AxisType::LOOP),
+            x = ir::Range(ctx, ctx.Idx(n / rows), 2, AxisType::LOOP),
+            r = ir::Range(ctx, ctx.Idx(k), 3, AxisType::REDUCE);
   const auto at = [&](UOp row, int64_t stride, UOp column) {
     return ir::Add(ctx, ir::Mul(ctx, row, ctx.Idx(stride)), column);
   };
+  const UOp j = rows == 1 ? x : at(y, n / rows, x);
   const auto load = [&](int64_t slot, int64_t size, UOp index) {
     return ir::Cast(ctx, ir::Load(ctx, ir::Index(ctx, param(slot, Dtype::F16, size), index)),
                     Dtype::F32);
@@ -38,7 +40,9 @@ UOp HalfProduct(ir::UOpContext& ctx, int64_t m, int64_t n, int64_t k) {
   const UOp product = ir::Mul(ctx, load(1, m * k, at(i, k, r)), load(2, k * n, at(r, n, j)));
   const UOp sum = ir::ReduceRanges(ctx, Op::ADD, product, std::span(&r, 1));
   const UOp store = ir::Store(ctx, ir::Index(ctx, param(0, Dtype::F32, m * n), at(i, n, j)), sum);
-  const UOp loops[] = {i, j}, end = ir::End(ctx, store, loops);
+  std::vector<UOp> loops = {i, x};
+  if (rows > 1) loops.insert(loops.begin() + 1, y);
+  const UOp end = ir::End(ctx, store, loops);
   return ir::KernelSink(ctx, std::span(&end, 1), "product");
 }
 
@@ -93,6 +97,22 @@ TEST(BlockMoves, BesideAMatrixInstruction) {
   for (const auto& [kind, list] : moves) kinds.insert(kind);
   EXPECT_THAT(kinds, testing::IsSupersetOf({OptKind::kLocal, OptKind::kUpcast, OptKind::kUnroll,
                                             OptKind::kBlock, OptKind::kPack, OptKind::kSwap}));
+}
+
+// The rows and columns of an image may become one axis, which then has the tiles; neither does with the rows of the other
+// factor.
+TEST(BlockMoves, MergeTheAxesOfAnImage) {
+  ir::UOpContext ctx;
+  const UOp sink = HalfProduct(ctx, 64, 42, 64, 6);
+  const Target target = *GpuTarget("sm_80");
+  auto moves = Legal(ctx, sink, target, {});
+  EXPECT_EQ(moves[OptKind::kMerge], std::vector<std::string>{"1;2"});
+  EXPECT_THAT(moves[OptKind::kLocal], testing::Not(testing::Contains("1;32")));
+  moves = Legal(ctx, sink, target, {{OptKind::kMerge, 1, 2}});
+  EXPECT_EQ(moves.count(OptKind::kMerge), 0U);
+  EXPECT_THAT(moves[OptKind::kLocal], testing::Contains("1;32"));
+  EXPECT_THAT(moves[OptKind::kLocal], testing::Not(testing::Contains("2;2")));
+  EXPECT_EQ(Legal(ctx, HalfProduct(ctx, 64, 42, 64), target, {}).count(OptKind::kMerge), 0U);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // BlockHeuristic: the steps that choose the opts of a kernel for a target with blocks, in the order of
 // Run. Each opt is kept only if it applies.
+//   0. Short axes of products are merged (choose_merge.cc).
 //   1. Products of matrices: a tile of the result for each block, operands in shared memory
 //      (choose_product.cc), by a matrix instruction where the target has one: of a group of warps
 //      (choose_group_tile.cc) or of one warp (choose_warp_tile.cc). No other step follows.
@@ -12,6 +13,7 @@
 //
 // Invariant: left_ and threads_ describe the opts that plan_ holds.
 #pragma once
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -27,8 +29,13 @@ class BlockHeuristic : KernelFacts {
   BlockHeuristic(ir::UOpContext& ctx, ir::UOp sink, const Target& target)
       : KernelFacts(ctx, sink, target), plan_(ctx, sink, target), left_(sizes_) {}
 
-  // REQUIRES: called once.
+  // REQUIRES: one of Run and ProductOpts is called, once.
   std::vector<Opt> Run();
+  // The tile of a product; no opts: the kernel is no product with one.
+  std::vector<Opt> ProductOpts();
+  // In choose_merge.cc. MERGEs after which the tiles of a product have less padding; none: the axes are long enough, or
+  // the kernel is no product.
+  std::vector<Opt> Merges() const;
 
  private:
   // A product of matrices: its loads, its axes, and how often it is done.
@@ -41,11 +48,18 @@ class BlockHeuristic : KernelFacts {
   // In choose_product.cc. Whether the kernel is a product and got a tile.
   bool ChooseProduct();
   std::optional<Product> MaybeProduct() const;
+  // The two loads of the only sum.
+  std::optional<std::array<const Access*, 2>> MaybeFactors() const;
+  // Whether a is an output axis along which `x` moves and `other` does not.
+  bool IsOwnAxis(const Access& x, const Access& other, size_t a) const {
+    return !IsReduce(a) && fixed_[a] && x.strides[a] != 0 && other.strides[a] == 0;
+  }
   bool AddTile(const Product& p);
   bool AddPacks(const Product& p);
   void AddPipeline(const Product& p);
   // In choose_warp_tile.cc. Whether the product got a tile of a matrix instruction.
   bool AddWarpTile(const Product& p);
+  bool AddSteps(const Product& p);
   // The estimated time of the best of these tiles; infinite: the target has no such instruction.
   double WarpTileCycles(const Product& p);
   // In choose_group_tile.cc. Whether the product got a tile of an instruction of a group of warps.
@@ -77,5 +91,9 @@ class BlockHeuristic : KernelFacts {
   int64_t threads_ = 1;        // of a block, along output axes
   int64_t group_ = 1;          // threads of the groups
 };
+
+// The opts of a kernel for a target with blocks, with the MERGEs that give a product its tile. In choose_merge.cc.
+// REQUIRES: as KernelFacts; target.blocks.
+std::vector<Opt> BlockOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target);
 
 }  // namespace uopd::codegen

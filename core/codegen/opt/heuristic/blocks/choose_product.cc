@@ -46,19 +46,26 @@ double BlockCycles(const BlockTile& t, double m, double n, double k, double byte
 
 }  // namespace
 
-std::optional<BlockHeuristic::Product> BlockHeuristic::MaybeProduct() const {
+std::optional<std::array<const Access*, 2>> BlockHeuristic::MaybeFactors() const {
   if (results_.size() != 1 || has_stages_) return std::nullopt;
-  const AxisSet over = results_[0].over;
-  // Exactly two loads in the sum, each of which misses an output axis of the other.
   std::vector<const Access*> loads;
   for (const Access& x : accesses_) {
-    if (!x.is_store && (x.path & over) != 0) loads.push_back(&x);
+    if (!x.is_store && (x.path & results_[0].over) != 0) loads.push_back(&x);
   }
   if (loads.size() != 2) return std::nullopt;
+  return std::array{loads[0], loads[1]};
+}
+
+std::optional<BlockHeuristic::Product> BlockHeuristic::MaybeProduct() const {
+  const auto factors = MaybeFactors();
+  if (!factors) return std::nullopt;
+  const auto& loads = *factors;
+  const AxisSet over = results_[0].over;
+  // Each factor misses an output axis of the other.
   const auto missing = [&](const Access& x, const Access& other) {
     size_t best = axes_.size();
     for (size_t a = 0; a < axes_.size(); ++a) {
-      if (IsReduce(a) || !fixed_[a] || x.strides[a] != 0 || other.strides[a] == 0) continue;
+      if (!IsOwnAxis(other, x, a)) continue;
       if (best == axes_.size() || sizes_[a] > sizes_[best]) best = a;
     }
     return best;

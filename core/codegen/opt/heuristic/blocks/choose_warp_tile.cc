@@ -51,6 +51,16 @@ double BlockHeuristic::WarpTileCycles(const Product& p) {
   return best;
 }
 
+// Each element of a window is a step of its own: a piece of all of them would fill the shared memory, and leave room for one
+// block of a processor.
+bool BlockHeuristic::AddSteps(const Product& p) {
+  for (size_t a = 0; a < axes_.size(); ++a) {
+    const bool other = a != p.k && (results_[0].over & Bit(a)) != 0 && left_[a] > 1;
+    if (other && !Add(OptKind::kBlock, a, 1)) return false;
+  }
+  return true;
+}
+
 bool BlockHeuristic::AddWarpTile(const Product& p) {
   Restart();
   if (!Add(OptKind::kTensorCore, p.k, 0)) return false;
@@ -77,7 +87,7 @@ bool BlockHeuristic::AddWarpTile(const Product& p) {
         fits && add(OptKind::kUpcast, m, shape->rows) && add(OptKind::kUpcast, n, shape->columns) &&
         add(OptKind::kLocal, m, shape->warps_m) && add(OptKind::kLocal, n, shape->warps_n) &&
         add(OptKind::kUnroll, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
-        Add(OptKind::kBlock, p.k, 1) && AddPacks(p);
+        Add(OptKind::kBlock, p.k, 1) && AddSteps(p) && AddPacks(p);
     if (!fits) continue;
     AddPipeline(p);
     ChooseRaster(m, n, static_cast<double>(shape->warps_m * shape->rows * instruction.m),
