@@ -76,7 +76,7 @@ std::optional<Fault> BulkCopies::MaybeCopy(const Instruction& in, const Access& 
 // Word by word: the elements of a word, then where the swizzle puts it.
 std::optional<Fault> BulkCopies::MaybeCopyBox(const Instruction& in, size_t thread, int64_t address,
                                               const std::vector<int64_t>& begin, Barrier& barrier) {
-  const ir::TensorMap& map = in.map;
+  const TensorMap& map = in.map;
   const Array& buffer = program_.arrays()[in.from_array];
   const int64_t in_word = kWordBytes / map.element_bytes, words = map.span / kWordBytes;
   for (int64_t row = 0; row < map.rows(); ++row) {

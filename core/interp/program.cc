@@ -286,7 +286,7 @@ class ProgramMaker {
         break;
       case Op::BULK_COPY: {
         in.kind = Kind::kBulkCopy;
-        in.map = *ir::TensorMap::MaybeOf(u);
+        in.map = *ir::MaybeTensorMap(u);
         UOPD_ASSIGN(in.from_array, ArrayOf(u.src(1)));
         UOPD_TRY(AddIndex(in, u.src(2)));
         UOPD_TRY(AddSources(in, u.srcs().subspan(3)));

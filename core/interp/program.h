@@ -86,7 +86,7 @@ struct Instruction {
   // Of WMMA_BLOCK and GROUP_MMA: sums, rows, columns. Of MMA_BEGIN and MMA_WAIT: accumulators.
   std::vector<uint32_t> arrays;
   ir::GroupMma group;  // of GROUP_MMA
-  ir::TensorMap map;   // of BULK_COPY
+  TensorMap map;       // of BULK_COPY
   // Of ASYNC_COPY and BULK_COPY: `src` and `array` are the target's, these the source's. Of BULK_COPY: the index of
   // the barrier and the coordinates, and `arrays` has the array of the barrier.
   std::vector<Operand> from;

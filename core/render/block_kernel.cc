@@ -35,7 +35,7 @@ BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
 }
 
 size_t BlockKernel::MapNumber(UOp copy) const {
-  const auto it = std::ranges::find(maps, *ir::TensorMap::MaybeOf(copy));
+  const auto it = std::ranges::find(maps, *ir::MaybeTensorMap(copy));
   return static_cast<size_t>(it - maps.begin());
 }
 

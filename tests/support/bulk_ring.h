@@ -22,9 +22,7 @@ struct BulkRing {
   bool extra_store = false;   // to what copies fill
 
   int64_t words() const { return kRows * span / 4; }  // of a box; the threads of a block
-  ir::TensorMap Map() const {
-    return {1, 4, span, {columns, rows}, {columns * 4}, {span / 4, kRows}};
-  }
+  TensorMap Map() const { return {1, 4, span, {columns, rows}, {columns * 4}, {span / 4, kRows}}; }
 
   ir::UOp Lines(KernelLines& k) const {
     using ir::Op;
@@ -54,7 +52,7 @@ struct BulkRing {
       const ir::UOp at = alu(Op::ADD, alu(Op::MUL, part, k.Int(words())), k.Int(shift));
       const ir::UOp row = alu(Op::ADD, alu(Op::MUL, step, k.Int(kRows)), k.Int(y));
       return line(Op::BULK_COPY, {index(tiles, at, gate), in, index(barriers, part), k.Int(x), row},
-                  Map().ToArg(c));
+                  ir::TensorMapArg(c, Map()));
     };
     if (init) line(Op::BULK_INIT, {index(barriers, k.Int(0), first, parts)});
     if (first_barrier) k.Barrier();

@@ -41,7 +41,7 @@ absl::Status VerifyBarrier(UOp u) {
 }
 
 absl::Status VerifyBulkCopy(UOp u) {
-  const auto map = TensorMap::MaybeOf(u);
+  const auto map = MaybeTensorMap(u);
   if (!map) return BadBulk("BULK_COPY of no tensor in a buffer");
   if (const std::string wrong = map->MaybeWrong(); !wrong.empty())
     return BadBulk(Cat("BULK_COPY, where ", wrong));

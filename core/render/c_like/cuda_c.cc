@@ -55,7 +55,7 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "\"l\"(p));\n"
      "  return out;\n"
      "}\n"},
-    {"TensorMap", "struct alignas(64) TensorMap { uint64_t words[16]; };\n"},
+    {"&map", "struct alignas(64) TensorMap { uint64_t words[16]; };\n"},
     // Whether the phase is over; it waits for some time.
     {"phase_over(",
      "static __device__ __forceinline__ bool phase_over(uint32_t barrier, uint32_t parity) {\n"

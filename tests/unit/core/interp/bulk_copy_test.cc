@@ -123,10 +123,10 @@ TEST(BulkCopyTest, BoxesBeginAtWholeAtoms) {
 }
 
 TEST(TensorMapTest, LimitsAreThoseOfTheHardware) {
-  const ir::TensorMap good = BulkRing().Map();
+  const TensorMap good = BulkRing().Map();
   EXPECT_EQ(good.MaybeWrong(), "");
   const auto wrong = [&](const auto& change) {
-    ir::TensorMap map = good;
+    TensorMap map = good;
     change(map);
     return map.MaybeWrong();
   };
