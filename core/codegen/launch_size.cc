@@ -137,6 +137,7 @@ void LaunchGeometry::Encode(std::string& out) const {
   for (const LaunchSize& size : grid) size.Encode(out);
   for (const LaunchSize& size : block) size.Encode(out);
   PutSigned(out, shared_bytes);
+  EncodeTensorMaps(maps, out);
 }
 
 bool LaunchGeometry::Decode(ByteReader& in, size_t variables, LaunchGeometry& out) {
@@ -146,7 +147,7 @@ bool LaunchGeometry::Decode(ByteReader& in, size_t variables, LaunchGeometry& ou
   for (LaunchSize& size : out.block) {
     if (!LaunchSize::Decode(in, variables, size)) return false;
   }
-  return in.Signed(out.shared_bytes);
+  return in.Signed(out.shared_bytes) && DecodeTensorMaps(in, out.maps);
 }
 
 }  // namespace uopd::codegen

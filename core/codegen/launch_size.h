@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/bytes.h"
+#include "core/base/target/tensor_map.h"
 #include "core/ir/op.h"
 #include "core/ir/uop.h"
 
@@ -54,6 +55,7 @@ class LaunchSize {
 struct LaunchGeometry {
   LaunchSize grid[3], block[3];
   int64_t shared_bytes = 0;
+  std::vector<TensorMap> maps;  // what the kernel copies boxes of, in the order of its parameters
   bool operator==(const LaunchGeometry&) const = default;
 
   void Encode(std::string& out) const;

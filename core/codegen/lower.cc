@@ -30,6 +30,7 @@
 #include "core/ir/graph.h"
 #include "core/ir/shape.h"
 #include "core/ir/shared_array.h"
+#include "core/ir/tensor_map.h"
 #include "core/ir/verify/spec.h"
 #include "core/rewrite/rewrite_trace.h"
 #include "core/rules/simplify.h"
@@ -219,17 +220,29 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
   UOPD_ASSIGN(linear, MakeGroupMmas(ctx, linear));
-  for (const Opt& o : out.applied) {
-    if (o.kind == OptKind::kPipeline) linear = Pipeline(ctx, linear, o.amount, target.async_copies);
-  }
-  linear = LowerIndex(ctx, linear, target);
-  UOPD_TRY(check());
-  UOPD_TRY(CheckDtypes(linear, target));
-  if (target.blocks) {
-    UOPD_ASSIGN(linear, AddBarriers(ctx, linear, out.launch.block[0].Evaluate({})));
+  const UOp unordered = linear;
+  const auto order = [&](bool bulk) -> absl::StatusOr<UOp> {
+    UOp lines = unordered;
+    for (const Opt& o : out.applied) {
+      if (o.kind == OptKind::kPipeline)
+        lines = Pipeline(ctx, lines, o.amount, target.async_copies, bulk);
+    }
+    lines = LowerIndex(ctx, lines, target);
+    UOPD_TRY(check());
+    UOPD_TRY(CheckDtypes(lines, target));
+    if (!target.blocks) return lines;
+    return AddBarriers(ctx, lines, out.launch.block[0].Evaluate({}));
+  };
+  UOPD_ASSIGN(linear, order(target.bulk_copies));
+  double ns = ProgramNs(ctx, linear, target);
+  // Copies of boxes need room for their barriers, and loops around them do not poll.
+  const bool no_bulk = ns > kLongNs || SharedArrayBytes(ctx, linear, target) > target.shared_bytes;
+  if (no_bulk && !ir::TensorMapsOf(linear).empty()) {
+    UOPD_ASSIGN(linear, order(false));
+    ns = ProgramNs(ctx, linear, target);
   }
   out.launch.shared_bytes = SharedArrayBytes(ctx, linear, target);
-  const double ns = ProgramNs(ctx, linear, target);
+  out.launch.maps = ir::TensorMapsOf(linear);
   out.polls = ns > kLongNs;
   out.linear = out.polls ? AddPolls(ctx, linear, target) : linear;
   UOPD_TRY(check());

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/text.h"
+#include "core/interp/bulk_copies.h"
 #include "core/interp/memory.h"
 #include "core/ir/dtype.h"
 
@@ -24,6 +25,7 @@ class Runner {
         arguments_(arguments),
         threads_(static_cast<size_t>(threads)),
         memory_(program, arguments, threads),
+        bulk_(program, memory_),
         values_(program.registers() * threads_) {
     for (const Program::Constant& c : program.constants())
       std::fill_n(&values_[c.reg * threads_], threads_, c.value);
@@ -41,10 +43,13 @@ class Runner {
           memory_.Land(copies_);
           groups_.clear();
           copies_.clear();
+          bulk_.BeginBlock();
           memory_.BeginBlock(number);
           UOPD_TRY(RunBlock());
           if (!Stopped() && (!batches_.empty() || !batch_.sums.empty()))
             return absl::InternalError("a block ends before its GROUP_MMAs do");
+          if (!Stopped() && bulk_.Runs())
+            return absl::InternalError("a block ends before its BULK_COPYs do");
         }
       }
     }
@@ -191,6 +196,11 @@ class Runner {
           groups_.erase(groups_.begin());
         }
         return absl::OkStatus();
+      case Kind::kBulkInit:
+      case Kind::kBulkExpect:
+      case Kind::kBulkCopy:
+      case Kind::kBulkWait:
+        return Bulk(in);
       case Kind::kMatrixLoad:
         return MatrixLoad(in);
       case Kind::kLoad:
@@ -416,6 +426,23 @@ class Runner {
     return absl::OkStatus();
   }
 
+  absl::Status Bulk(const Instruction& in) {
+    std::optional<Fault> fault;
+    if (in.kind == Kind::kBulkInit) {
+      for (int64_t i = 0; i < std::max<int64_t>(1, in.number) && !fault; ++i)
+        fault = bulk_.MaybeInit(AccessOf(in, static_cast<size_t>(i)));
+    } else if (in.kind == Kind::kBulkExpect) {
+      fault = bulk_.MaybeExpect(AccessOf(in, 0), in.numbers[0]);
+    } else if (in.kind == Kind::kBulkWait) {
+      fault = bulk_.MaybeWait(AccessOf(in, 0), Register(in.src[1]));
+    } else {
+      std::vector<const Value*> coordinates;
+      for (size_t i = 1; i < in.from.size(); ++i) coordinates.push_back(Register(in.from[i]));
+      fault = bulk_.MaybeCopy(in, AccessOf(in, 0), Register(in.from[0]), coordinates);
+    }
+    return fault ? Report(in, fault->thread, fault->what) : absl::OkStatus();
+  }
+
   // Lane i of a warp gives the address of four words, which are row i % 8 of matrix i / 8. Lane i gets word i % 4 of
   // row i / 4 of each matrix; transposed, it gets elements 2 (i % 4) and 2 (i % 4) + 1 of column i / 4.
   absl::Status MatrixLoad(const Instruction& in) {
@@ -521,6 +548,7 @@ class Runner {
   const LaunchArguments& arguments_;
   const size_t threads_;
   Memory memory_;
+  BulkCopies bulk_;
   std::vector<Value> values_;  // [register][thread]
   int64_t at_[3] = {0, 0, 0};  // the block
   double spent_ = 0;

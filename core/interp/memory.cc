@@ -169,6 +169,16 @@ void Memory::Land(const std::vector<Copied>& copies) {
   }
 }
 
+void Memory::LandForAll(const std::vector<Copied>& copies) {
+  for (const Copied& c : copies) {
+    SharedShadow& shadow = places_[c.array].shared_shadows[c.element];
+    shadow.on_its_way = false;
+    shadow.writer = kCopy;
+    shadow.written = epoch_;
+    shadow.fences = 0;
+  }
+}
+
 std::optional<std::string> Memory::MaybeChangeSums(uint32_t array) {
   Place& place = places_[array];
   if (!place.begun) return "changes an accumulator without an MMA_BEGIN";
@@ -308,6 +318,7 @@ std::string Memory::StoreFault(const Place& place, int64_t element, size_t threa
   // A thread that both stored and loaded it is told of by its store.
   if (reader == kSeveral && writer == kNobody) return out + ", which several threads load: a race";
   if (writer == kNobody) return Cat(out, ", which ", WhoIs(reader), " loads: a race");
+  if (writer == kCopy) return out + ", which a copy has filled since the last barrier: a race";
   return Cat(out, ", which ", WhoIs(writer), " stores too: a race");
 }
 

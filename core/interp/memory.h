@@ -57,6 +57,11 @@ class Memory {
   };
   void Send(const Access& access, std::vector<Copied>& copies);
   void Land(const std::vector<Copied>& copies);
+  // The same of copies that every thread of the block has waited for, and that matrix instructions see without a fence
+  // (BULK_WAIT).
+  void LandForAll(const std::vector<Copied>& copies);
+  // The number of the part between two barriers.
+  int64_t epoch() const { return epoch_; }
 
   // Matrix instructions of groups of warps, which run while the threads go on (GROUP_MMA).
   // SHARED_FENCE: from the next barrier on they see what was stored in shared arrays before.
@@ -75,6 +80,7 @@ class Memory {
 
  private:
   static constexpr int64_t kNobody = -1, kSeveral = -2;
+  static constexpr int64_t kCopy = -3;  // a writer that all threads have waited for
   // Who accessed an element of a buffer: numbers of threads in the launch. Nothing orders such accesses.
   struct BufferShadow {
     int64_t writer = kNobody, reader = kNobody;
@@ -118,9 +124,9 @@ class Memory {
   int64_t LaunchId(size_t thread) const { return block_ * threads_ + static_cast<int64_t>(thread); }
   std::string WhoIs(int64_t launch_id) const;
   bool Stored(const SharedShadow& shadow) const { return shadow.written >= first_epoch_; }
-  // Whether no barrier was since the element was stored.
+  // Whether no barrier was since a thread stored the element.
   bool IsFresh(const SharedShadow& shadow) const {
-    return shadow.written == epoch_ && program_.has_blocks();
+    return shadow.written == epoch_ && shadow.writer != kCopy && program_.has_blocks();
   }
 
   const Program& program_;

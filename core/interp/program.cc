@@ -37,7 +37,8 @@ class ProgramMaker {
     if (!open_.empty()) return absl::InvalidArgumentError("a RANGE has no END");
     out_.stored_.resize(out_.arrays_.size());
     for (const Instruction& in : out_.instructions_) {
-      if (in.kind == Kind::kStore || in.kind == Kind::kAsyncCopy) out_.stored_[in.array] = true;
+      if (in.kind == Kind::kStore || in.kind == Kind::kAsyncCopy || in.kind == Kind::kBulkCopy)
+        out_.stored_[in.array] = true;
       if (in.kind == Kind::kWmmaBlock) out_.stored_[in.arrays[0]] = true;
     }
     return std::move(out_);
@@ -276,6 +277,32 @@ class ProgramMaker {
         if (in.gated) UOPD_TRY(AddSources(in, u.src(0).srcs().subspan(2, 1)));
         break;
       }
+      case Op::BULK_INIT:
+      case Op::BULK_EXPECT:
+        in.kind = u.Is(Op::BULK_INIT) ? Kind::kBulkInit : Kind::kBulkExpect;
+        UOPD_TRY(AddIndex(in, u.src(0)));
+        if (in.gated) UOPD_TRY(AddSources(in, u.src(0).srcs().subspan(2, 1)));
+        if (u.Is(Op::BULK_EXPECT)) in.numbers.assign(u.ints().begin(), u.ints().end());
+        break;
+      case Op::BULK_COPY: {
+        in.kind = Kind::kBulkCopy;
+        in.map = *ir::MaybeTensorMap(u);
+        UOPD_ASSIGN(in.from_array, ArrayOf(u.src(1)));
+        UOPD_TRY(AddIndex(in, u.src(2)));
+        UOPD_TRY(AddSources(in, u.srcs().subspan(3)));
+        in.arrays = {in.array};
+        in.from = std::move(in.src);
+        in.src.clear();
+        in.src_dtypes.clear();
+        UOPD_TRY(AddIndex(in, u.src(0)));
+        if (in.gated) UOPD_TRY(AddSources(in, u.src(0).srcs().subspan(2, 1)));
+        break;
+      }
+      case Op::BULK_WAIT:
+        in.kind = Kind::kBulkWait;
+        UOPD_TRY(AddIndex(in, u.src(0)));
+        UOPD_TRY(AddSources(in, u.srcs().subspan(1, 1)));
+        break;
       case Op::ASYNC_COMMIT:
         in.kind = Kind::kAsyncCommit;
         break;

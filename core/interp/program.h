@@ -18,6 +18,7 @@
 #include "core/base/target/target.h"
 #include "core/ir/context.h"
 #include "core/ir/group_mma.h"
+#include "core/ir/tensor_map.h"
 
 namespace uopd::interp {
 
@@ -57,7 +58,11 @@ enum class Kind : uint8_t {
   kMmaBegin,
   kMmaCommit,
   kMmaWait,
-  kSharedFence
+  kSharedFence,
+  kBulkInit,
+  kBulkExpect,
+  kBulkCopy,
+  kBulkWait
 };
 
 struct Instruction {
@@ -81,7 +86,9 @@ struct Instruction {
   // Of WMMA_BLOCK and GROUP_MMA: sums, rows, columns. Of MMA_BEGIN and MMA_WAIT: accumulators.
   std::vector<uint32_t> arrays;
   ir::GroupMma group;  // of GROUP_MMA
-  // Of ASYNC_COPY: `src` and `array` are the target's, these the source's.
+  TensorMap map;       // of BULK_COPY
+  // Of ASYNC_COPY and BULK_COPY: `src` and `array` are the target's, these the source's. Of BULK_COPY: the index of
+  // the barrier and the coordinates, and `arrays` has the array of the barrier.
   std::vector<Operand> from;
   uint32_t from_array = 0;
   bool from_gated = false;

@@ -11,11 +11,13 @@ using ir::UOp;
 BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
   BlockKernel out;
   out.slots.resize(buffers);
+  out.maps = ir::TensorMapsOf(linear);
   for (UOp u : linear.srcs()) {
-    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA, Op::MATRIX_LOAD, Op::ASYNC_COPY, Op::GROUP_MMA}))
+    if (u.Is({Op::BARRIER, Op::SHUFFLE, Op::MMA, Op::MATRIX_LOAD, Op::ASYNC_COPY, Op::BULK_WAIT,
+              Op::GROUP_MMA}))
       out.together = true;
-    if (u.Is(Op::GROUP_MMA)) {
-      out.has_groups = true;
+    if (u.Is({Op::GROUP_MMA, Op::BULK_COPY})) {
+      out.has_groups |= u.Is(Op::GROUP_MMA);
       out.shared_alignment = ir::SharedLayout::kMostAlignment;
     }
     if (u.Is(Op::PARAM)) {
@@ -30,6 +32,11 @@ BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
       out.stored.insert(base.slot());
   }
   return out;
+}
+
+size_t BlockKernel::MapNumber(UOp copy) const {
+  const auto it = std::ranges::find(maps, *ir::MaybeTensorMap(copy));
+  return static_cast<size_t>(it - maps.begin());
 }
 
 int64_t WideLanes(UOp index, int64_t most_bytes, Alignment& alignment) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/ir/shared_array.h"
+#include "core/ir/tensor_map.h"
 #include "core/render/alignment.h"
 #include "core/render/lines.h"
 
@@ -20,11 +21,15 @@ struct BlockKernel {
     return base.Is(ir::Op::PARAM) && !stored.contains(base.slot());
   }
 
-  std::vector<ir::UOp> slots;  // the PARAM of each slot; null if the kernel does not use it
-  std::set<int64_t> stored;    // the slots of PARAMs that are stored to
-  int64_t threads = 0;         // of a block; 0: not known
-  bool together = false;       // the threads of a block wait for each other, or exchange values
-  bool has_groups = false;     // it has GROUP_MMAs
+  // The number of the map of a BULK_COPY: its parameter follows the stop word, in this order.
+  size_t MapNumber(ir::UOp copy) const;
+
+  std::vector<TensorMap> maps;  // of the BULK_COPYs
+  std::vector<ir::UOp> slots;   // the PARAM of each slot; null if the kernel does not use it
+  std::set<int64_t> stored;     // the slots of PARAMs that are stored to
+  int64_t threads = 0;          // of a block; 0: not known
+  bool together = false;        // the threads of a block wait for each other, or exchange values
+  bool has_groups = false;      // it has GROUP_MMAs
   int64_t shared_alignment = ir::SharedLayout::kAlignment;  // of all shared arrays, in bytes
 };
 

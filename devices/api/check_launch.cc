@@ -49,6 +49,15 @@ absl::Status CheckLaunch(const Device& device, const Executable& executable,
     return Invalid(absl::StrCat("Shared memory of ", shape.shared_bytes,
                                 " bytes is not between 0 and ", limits.shared_bytes, "."));
   }
+  if (!shape.maps.empty() && !limits.bulk_copies)
+    return Invalid(absl::StrCat("Kernel ", entry, " has maps of tensors, which ",
+                                device.info().name, " does not."));
+  for (const TensorMap& map : shape.maps) {
+    if (map.slot < 0 || static_cast<size_t>(map.slot) >= buffers)
+      return Invalid(absl::StrCat("A tensor lies in buffer ", map.slot, " of ", buffers, "."));
+    if (const std::string wrong = map.MaybeWrong(); !wrong.empty())
+      return Invalid(absl::StrCat("In the map of buffer ", map.slot, " ", wrong, "."));
+  }
   return absl::OkStatus();
 }
 

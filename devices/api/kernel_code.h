@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/status.h"
 #include "core/base/target/target.h"
+#include "core/base/target/tensor_map.h"
 
 namespace uopd::devices {
 
@@ -34,6 +36,8 @@ struct LaunchShape {
   int64_t grid[3] = {1, 1, 1};
   int64_t block[3] = {1, 1, 1};
   int64_t shared_bytes = 0;
+  // What the kernel copies boxes of; only where Target::bulk_copies. They follow the other arguments, in this order.
+  std::vector<TensorMap> maps;
 };
 
 // One buffer argument: the kernel gets the address of byte `offset`. The pointer is borrowed for

@@ -50,6 +50,7 @@ absl::StatusOr<std::shared_ptr<CudaDevice>> CudaDevice::Open(const CudaOptions& 
   UOPD_ASSIGN(CudaFacts facts, ReadCudaFacts(*driver, options.index));
   facts.specific = options.specific && facts.capability == kSpecificCapability;
   Target target = DescribeCuda(facts);
+  target.bulk_copies = target.bulk_copies && static_cast<bool>(driver->api().EncodeTensorMap);
   std::shared_ptr<const Compiler> compiler = CompilerWithoutDriver(options, facts, target);
   if (compiler == nullptr) {
     target.toolchain = PtxCompiler::Toolchain(*driver, facts.arch());

@@ -4,6 +4,23 @@
 namespace uopd::devices::cuda {
 namespace {
 
+CuResult EncodeTensorMap(const CudaApi& cuda, CuTensorMap* out, CuPointer address,
+                         const TensorMap& map) {
+  const int type = map.element_bytes == 1   ? kMapBytes
+                   : map.element_bytes == 2 ? kMapHalves
+                                            : kMapWords;
+  const int swizzle = map.span == 32   ? kMapSwizzle32
+                      : map.span == 64 ? kMapSwizzle64
+                                       : kMapSwizzle128;
+  const std::vector<unsigned long long> dims(map.dims.begin(), map.dims.end()),
+      strides(map.strides.begin(), map.strides.end());
+  const std::vector<unsigned> box(map.box.begin(), map.box.end()), steps(map.rank(), 1);
+  return cuda.cuTensorMapEncodeTiled(out, type, static_cast<unsigned>(map.rank()),
+                                     reinterpret_cast<void*>(address), dims.data(), strides.data(),
+                                     box.data(), steps.data(), kMapNoInterleave, swizzle,
+                                     kMapPromote128, kMapFillZeros);
+}
+
 // CUDA's functions have the signatures of the shared code's table.
 gpu::GpuApi TableOf(const CudaApi& cuda) {
   gpu::GpuApi out;
@@ -53,6 +70,12 @@ gpu::GpuApi TableOf(const CudaApi& cuda) {
   UOPD_BIND(GraphLaunch, cuGraphLaunch);
   UOPD_BIND(GraphExecDestroy, cuGraphExecDestroy);
 #undef UOPD_BIND
+  if (cuda.cuTensorMapEncodeTiled != nullptr) {
+    out.EncodeTensorMap = {"cuTensorMapEncodeTiled",
+                           [cuda](CuTensorMap* map, CuPointer address, const TensorMap* of) {
+                             return EncodeTensorMap(cuda, map, address, *of);
+                           }};
+  }
   return out;
 }
 

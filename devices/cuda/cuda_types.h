@@ -22,6 +22,7 @@ using CuGraph = GraphHandle;
 using CuGraphNode = NodeHandle;
 using CuGraphExec = GraphExecHandle;
 using CuKernelNode = KernelNode;
+using CuTensorMap = GpuTensorMap;
 using CuLinkState = struct CuLinkObject*;
 
 enum CuDeviceAttribute : int {
@@ -40,6 +41,13 @@ enum CuDeviceAttribute : int {
   kMaxSharedPerMultiprocessor = 81,
   kMaxSharedPerBlockOptin = 97,
 };
+
+// Of maps of tensors: the data type of elements by their size, swizzles of spans, and what stands for no
+// interleaving and for a fill by zeros.
+inline constexpr int kMapBytes = 0, kMapHalves = 1, kMapWords = 2;
+inline constexpr int kMapSwizzle32 = 1, kMapSwizzle64 = 2, kMapSwizzle128 = 3;
+inline constexpr int kMapNoInterleave = 0, kMapFillZeros = 0;
+inline constexpr int kMapPromote128 = 2;  // whole lines of 128 bytes are read into L2
 
 // Options of the linker, and the kind of its input.
 inline constexpr int kJitErrorLog = 5;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "core/base/target/tensor_map.h"
 #include "devices/gpu/gpu_types.h"
 
 namespace uopd::devices::gpu {

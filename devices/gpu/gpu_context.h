@@ -18,6 +18,7 @@
 
 #include "core/base/mutex.h"
 #include "devices/gpu/gpu_driver.h"
+#include "devices/gpu/tensor_maps.h"
 
 namespace uopd::devices::gpu {
 
@@ -66,6 +67,8 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   // UNAVAILABLE: a stream of the lost context still works, so a reset would wait for it.
   absl::Status CheckIdle() UOPD_EXCLUDES(mu_);
 
+  TensorMaps& tensor_maps() { return tensor_maps_; }
+
   // Events are used again, as making one costs much more than recording one.
   absl::StatusOr<EventHandle> TakeEvent(bool timed) UOPD_EXCLUDES(mu_);
   void GiveEvent(EventHandle event, bool timed) UOPD_EXCLUDES(mu_);
@@ -80,6 +83,7 @@ class GpuContext : public std::enable_shared_from_this<GpuContext> {
   ContextHandle handle_ = nullptr;  // constant after Retain
   std::atomic<bool> lost_ = false;
   std::atomic<int> waits_elsewhere_ = 0;
+  TensorMaps tensor_maps_;
   Mutex peers_mu_;  // locked before mu_
   std::vector<std::pair<std::weak_ptr<GpuContext>, bool>> peers_ UOPD_GUARDED_BY(peers_mu_);
   mutable Mutex mu_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "devices/gpu/gpu_executable.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -54,12 +55,23 @@ absl::Status GpuExecutable::AllowShared(int64_t bytes) {
   return absl::OkStatus();
 }
 
-LaunchArguments::LaunchArguments(std::vector<GpuPointer> buffers, std::span<const int64_t> vars,
-                                 GpuPointer stop) {
-  values_.reserve(buffers.size() + vars.size() + 1);
+// Maps begin at a multiple of their alignment, as the parameters of the kernel do.
+LaunchArguments::LaunchArguments(std::span<const GpuPointer> buffers, std::span<const int64_t> vars,
+                                 GpuPointer stop, std::span<const GpuTensorMap> maps) {
+  constexpr size_t kWord = sizeof(uint64_t), kAligned = alignof(GpuTensorMap) / kWord,
+                   kMapWords = sizeof(GpuTensorMap) / kWord;
+  values_.reserve(buffers.size() + vars.size() + 1 + kAligned + maps.size() * kMapWords);
   values_.assign(buffers.begin(), buffers.end());
   for (const int64_t v : vars) values_.push_back(static_cast<uint64_t>(v));
   values_.push_back(stop);
+  if (!maps.empty()) {
+    size_t at = (values_.size() + kAligned - 1) / kAligned * kAligned;
+    values_.resize(at + maps.size() * kMapWords);
+    for (const GpuTensorMap& map : maps) {
+      std::memcpy(&values_[at], &map, sizeof map);
+      at += kMapWords;
+    }
+  }
   bytes_ = values_.size() * sizeof(uint64_t);
   extra_[0] = kLaunchBuffer;
   extra_[1] = values_.data();

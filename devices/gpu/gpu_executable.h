@@ -2,8 +2,8 @@
 // A kernel that is loaded in the context of a GPU, and its launches.
 //
 // Kernel ABI: `extern "C" __global__ void ENTRY(...)` with one pointer for each buffer, one long long
-// for each variable, and a pointer to the stop word, a const volatile int. All arguments have 8
-// bytes. Shared memory is `extern __shared__`, of LaunchShape::shared_bytes.
+// for each variable, and a pointer to the stop word, a const volatile int. All of these have 8
+// bytes. Then the maps of LaunchShape::maps, by value. Shared memory is `extern __shared__`, of LaunchShape::shared_bytes.
 //
 // Immutable but for the largest shared memory that the driver was told of. Thread-safe.
 #pragma once
@@ -51,7 +51,8 @@ class GpuExecutable final : public Executable {
 // copyable: the list points into the object.
 class LaunchArguments {
  public:
-  LaunchArguments(std::vector<GpuPointer> buffers, std::span<const int64_t> vars, GpuPointer stop);
+  LaunchArguments(std::span<const GpuPointer> buffers, std::span<const int64_t> vars,
+                  GpuPointer stop, std::span<const GpuTensorMap> maps);
   LaunchArguments(const LaunchArguments&) = delete;
   LaunchArguments& operator=(const LaunchArguments&) = delete;
   void** extra() { return extra_; }

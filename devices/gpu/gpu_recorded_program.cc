@@ -28,7 +28,9 @@ absl::Status GpuRecordedProgram::ForEach(Use use) const {
     for (const RecordedLaunch::Argument& arg : launch.buffers) {
       addresses.push_back(buffers_[static_cast<size_t>(arg.index)] + arg.offset);
     }
-    LaunchArguments arguments(std::move(addresses), launch.vars, stop_);
+    UOPD_ASSIGN(const auto maps,
+                context_->tensor_maps().For(context_->api(), launch.shape.maps, addresses));
+    LaunchArguments arguments(addresses, launch.vars, stop_, maps);
     KernelNode node;
     const auto& executable = static_cast<GpuExecutable&>(*launch.executable);
     node.function = executable.function();

@@ -72,7 +72,8 @@ struct PendingLaunch {
     if (stopped()) return Stopped(executable->entry());
     UOPD_TRY(executable->AllowShared(shape.shared_bytes));
     UOPD_ASSIGN(word, words->Take(maybe_stop));
-    LaunchArguments arguments(buffers, vars, word->address());
+    UOPD_ASSIGN(const auto maps, context->tensor_maps().For(context->api(), shape.maps, buffers));
+    LaunchArguments arguments(buffers, vars, word->address(), maps);
     if (duration_ns != nullptr) {
       UOPD_ASSIGN(begin, GpuEvent::Record(context, stream, true));
     }

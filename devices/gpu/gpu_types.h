@@ -75,6 +75,11 @@ inline void* const kLaunchEnd = nullptr;
 inline void* const kLaunchBuffer = reinterpret_cast<void*>(1);
 inline void* const kLaunchBufferBytes = reinterpret_cast<void*>(2);
 
+// A map as a kernel takes it, by value: a parameter with this size and alignment.
+struct alignas(64) GpuTensorMap {
+  std::byte bytes[128];
+};
+
 // Parameters of a kernel node of a graph, as CUDA has them (version 2).
 struct KernelNode {
   FunctionHandle function = nullptr;

@@ -16,7 +16,7 @@ InterpShape HopperShape() {
   std::ranges::reverse(
       instructions);  // those with few results in a lane: more blocks of small kernels
   for (MatrixInstruction& i : NvidiaMatrixInstructions(90)) instructions.push_back(std::move(i));
-  return {32, std::move(instructions), 227 << 10, true, true};
+  return {32, std::move(instructions), 227 << 10, true, true, true};
 }
 
 InterpShape AmdShape() { return {64, AmdMatrixInstructions("gfx90a"), 64 << 10}; }
@@ -30,6 +30,7 @@ Target InterpTarget(const InterpShape& shape) {
   out.matrix_instructions = shape.matrix_instructions;
   out.matrix_loads = shape.matrix_loads;
   out.async_copies = shape.async_copies;
+  out.bulk_copies = shape.bulk_copies;
   out.blocks = true;
   out.shuffles = true;
   out.narrow_index = true;

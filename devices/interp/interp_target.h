@@ -14,6 +14,7 @@ struct InterpShape {
   int64_t shared_bytes = 48 << 10;  // of one block
   bool matrix_loads = false;        // Target::matrix_loads
   bool async_copies = false;        // Target::async_copies
+  bool bulk_copies = false;         // Target::bulk_copies
 };
 
 // Warps of 32 lanes and the matrix instructions of sm_80.

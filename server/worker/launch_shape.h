@@ -16,6 +16,7 @@ inline devices::LaunchShape ShapeOf(const codegen::LaunchGeometry& geometry,
     out.block[i] = geometry.block[i].Evaluate(variables);
   }
   out.shared_bytes = geometry.shared_bytes;
+  out.maps = geometry.maps;
   return out;
 }
 

@@ -148,6 +148,7 @@ std::string MeasureRequest::Encode() const {
   for (int64_t v : shape.grid) PutSigned(out, v);
   for (int64_t v : shape.block) PutSigned(out, v);
   PutSigned(out, shape.shared_bytes);
+  EncodeTensorMaps(shape.maps, out);
   PutSigned(out, runs);
   PutSigned(out, stop_above_ns);
   PutSigned(out, budget_ns);
@@ -188,9 +189,9 @@ absl::StatusOr<MeasureRequest> MeasureRequest::Decode(std::string_view bytes) {
     if (!reader.Signed(v)) return malformed;
   }
   int64_t runs;
-  if (!reader.Signed(out.shape.shared_bytes) || !reader.Signed(runs) || runs < 0 ||
-      runs > 1'000'000 || !reader.Signed(out.stop_above_ns) || !reader.Signed(out.budget_ns) ||
-      !ReadBool(reader, out.want_outputs) || !reader.done()) {
+  if (!reader.Signed(out.shape.shared_bytes) || !DecodeTensorMaps(reader, out.shape.maps) ||
+      !reader.Signed(runs) || runs < 0 || runs > 1'000'000 || !reader.Signed(out.stop_above_ns) ||
+      !reader.Signed(out.budget_ns) || !ReadBool(reader, out.want_outputs) || !reader.done()) {
     return malformed;
   }
   out.runs = static_cast<int>(runs);

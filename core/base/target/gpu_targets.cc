@@ -57,6 +57,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     if (arch == "sm_90a") {
       for (MatrixInstruction& i : WarpgroupMatrixInstructions())
         out.matrix_instructions.push_back(std::move(i));
+      out.bulk_copies = true;
     }
     out.matrix_loads = chip->capability >= 75;
     out.async_copies = chip->capability >= 80;

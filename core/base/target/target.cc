@@ -44,9 +44,9 @@ std::string Target::Key() const {
   Append(out, " threads=", threads, " warp_lanes=", warp_lanes, " max_buffers=", max_buffers,
          " blocks=", blocks ? 1 : 0, " shuffles=", shuffles ? 1 : 0,
          " matrix_loads=", matrix_loads ? 1 : 0, " async_copies=", async_copies ? 1 : 0,
-         " narrow_index=", narrow_index ? 1 : 0, " units=", units, " max_grid=", three(max_grid),
-         " max_block=", three(max_block), " max_block_threads=", max_block_threads,
-         " shared_bytes=", shared_bytes);
+         " bulk_copies=", bulk_copies ? 1 : 0, " narrow_index=", narrow_index ? 1 : 0,
+         " units=", units, " max_grid=", three(max_grid), " max_block=", three(max_block),
+         " max_block_threads=", max_block_threads, " shared_bytes=", shared_bytes);
   return out;
 }
 

@@ -87,6 +87,7 @@ struct Target {
   bool shuffles = false;      // threads of a warp read each other's values (SHUFFLE)
   bool matrix_loads = false;  // a warp loads matrices from shared memory (MATRIX_LOAD)
   bool async_copies = false;  // to shared memory, 16 bytes at a time (ASYNC_COPY)
+  bool bulk_copies = false;   // of boxes of tensors to shared memory (BULK_COPY)
   bool narrow_index = false;  // 32-bit index arithmetic is faster than 64-bit
   int units = 1;              // processors that run blocks: SMs, compute units
   int64_t max_grid[3] = {1, 1, 1};

@@ -14,6 +14,7 @@
 #include "core/ir/shape.h"
 #include "core/ir/verify/admit.h"
 #include "core/ir/verify/origin.h"
+#include "core/ir/verify/verify_bulk.h"
 #include "core/ir/verify/verify_group_mma.h"
 #include "core/ir/verify/verify_wmma.h"
 
@@ -27,8 +28,8 @@ constexpr OpSet kLoweredOps =
           Op::SCAN,          Op::STAGE,      Op::WMMA,         Op::WMMA_BLOCK, Op::MMA,
           Op::MATRIX_LOAD,   Op::ASYNC_COPY, Op::ASYNC_COMMIT, Op::ASYNC_WAIT, Op::SHUFFLE,
           Op::GROUP_PRODUCT, Op::GROUP_MMA,  Op::MMA_BEGIN,    Op::MMA_COMMIT, Op::MMA_WAIT,
-          Op::SHARED_FENCE,  Op::RANGE,      Op::END,          Op::IF,         Op::ENDIF,
-          Op::CONST} |
+          Op::SHARED_FENCE,  Op::BULK_INIT,  Op::BULK_EXPECT,  Op::BULK_COPY,  Op::BULK_WAIT,
+          Op::RANGE,         Op::END,        Op::IF,           Op::ENDIF,      Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -323,6 +324,11 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
       return VerifyAccumulators(u);
     case Op::ASYNC_COPY:
       return VerifyAsyncCopy(u);
+    case Op::BULK_INIT:
+    case Op::BULK_EXPECT:
+    case Op::BULK_COPY:
+    case Op::BULK_WAIT:
+      return VerifyBulk(u);
     case Op::MATRIX_LOAD:
       return VerifyMatrixLoad(u);
     case Op::WMMA:
@@ -447,9 +453,10 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Level level, UOp* culprit) {
     if (culprit != nullptr) *culprit = u;
   };
   if (level == Level::kLinear) {
-    return root.Is(Op::LINEAR)
-               ? VerifyGroupOrder(root, culprit)
-               : Invalid(Cat("root of a linear kernel is ", Name(root.op()), ", not LINEAR"));
+    if (!root.Is(Op::LINEAR))
+      return Invalid(Cat("root of a linear kernel is ", Name(root.op()), ", not LINEAR"));
+    UOPD_TRY(VerifyBulkOrder(root, culprit));
+    return VerifyGroupOrder(root, culprit);
   }
   if (!root.Is(Op::SINK)) return Invalid(Cat("root is ", Name(root.op()), ", not SINK"));
   if (!InTensor(level)) return absl::OkStatus();

@@ -34,6 +34,8 @@ std::string BlockWriter::Module(const std::string& body) {
     Append(parameters, "    ", VariableParameter(i), ParameterSuffix(number), ",\n");
   Append(parameters, "    ", global_space(), "const volatile int32_t *stop",
          ParameterSuffix(number), extra_parameters());
+  for (size_t i = 0; i < kernel_.maps.size(); ++i)
+    Append(parameters, ",\n    ", map_type(), " map", i);
   return Cat(Prelude(body), "\n", FunctionHead(), request_.name, "(\n", parameters, ") {\n",
              shared_.bytes() > 0 ? Cat("  ", SharedArrays(shared_.bytes()), "\n") : std::string(),
              polls_together_ ? Cat("  ", shared_word(), "\n") : std::string(), body, "}\n");
@@ -96,6 +98,11 @@ absl::Status BlockWriter::OwnLine(UOp u) {
     case Op::ASYNC_COMMIT:
     case Op::ASYNC_WAIT:
       return Async(u);
+    case Op::BULK_INIT:
+    case Op::BULK_EXPECT:
+    case Op::BULK_COPY:
+    case Op::BULK_WAIT:
+      return Bulk(u);
     case Op::GROUP_MMA:
     case Op::MMA_BEGIN:
     case Op::MMA_COMMIT:

@@ -67,6 +67,9 @@ class BlockWriter : public CLikeWriter {
   }
   // ASYNC_COPY, ASYNC_COMMIT and ASYNC_WAIT. Not every language has them.
   virtual absl::Status Async(ir::UOp u) { return NoRendering(u); }
+  // BULK_INIT, BULK_EXPECT, BULK_COPY and BULK_WAIT. Not every language has them.
+  virtual absl::Status Bulk(ir::UOp u) { return NoRendering(u); }
+  virtual std::string_view map_type() const { return ""; }  // of the parameter of a BULK_COPY's map
   // GROUP_MMA and the lines around it. Not every language has them.
   virtual absl::Status Group(ir::UOp u) { return NoRendering(u); }
   // What follows a pointer parameter, or a parameter, in the list: an attribute with its number.
@@ -88,6 +91,7 @@ class BlockWriter : public CLikeWriter {
   static std::string UsedParts(std::span<const Part> parts, const std::string& body);
 
   int64_t threads() const { return kernel_.threads; }  // of a block; 0: not known
+  const BlockKernel& kernel() const { return kernel_; }
   bool has_groups() const { return kernel_.has_groups; }
   int64_t shared_alignment() const { return kernel_.shared_alignment; }  // of all shared arrays
   // The element of an INDEX, `lane` further.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/render/c_like/block_writer.h"
+#include "core/render/ptx/bulk.h"
 #include "core/render/ptx/matrix.h"
 #include "core/render/ptx/types.h"
 
@@ -53,6 +54,16 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "  asm(\"{ .reg .u64 a; cvta.to.shared.u64 a, %1; cvt.u32.u64 %0, a; }\" : \"=r\"(out) : "
      "\"l\"(p));\n"
      "  return out;\n"
+     "}\n"},
+    {"&map", "struct alignas(64) TensorMap { uint64_t words[16]; };\n"},
+    // Whether the phase is over; it waits for some time.
+    {"phase_over(",
+     "static __device__ __forceinline__ bool phase_over(uint32_t barrier, uint32_t parity) {\n"
+     "  uint32_t out;\n"
+     "  asm volatile(\"{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; "
+     "selp.u32 %0, 1, 0, p; }\" : \"=r\"(out) : \"r\"(barrier), \"r\"(parity) : "
+     "\"memory\");\n"
+     "  return out != 0;\n"
      "}\n"}};
 
 class CudaWriter final : public BlockWriter {
@@ -117,6 +128,39 @@ class CudaWriter final : public BlockWriter {
         ")), \"l\"(global_address(", NameOf(from), ")), \"r\"(",
         from.n_src() == 3 ? Cat(Value(from.src(2)), " ? 16 : 0") : std::string("16"),
         ") : \"memory\");");
+    return absl::OkStatus();
+  }
+
+  std::string_view map_type() const override { return "const __grid_constant__ TensorMap"; }
+
+  absl::Status Bulk(UOp u) override {
+    const UOp first = u.src(0);
+    const std::string gate =
+        first.n_src() == 3 ? Cat("if (", Value(first.src(2)), ") ") : std::string();
+    const auto at = [&](const std::string& place) {
+      return Cat("\"r\"(shared_address(", place, "))");
+    };
+    if (u.Is(ir::Op::BULK_INIT)) {
+      for (int64_t i = 0; i < std::max<int64_t>(1, first.arg().AsInt()); ++i)
+        Put(gate, "asm volatile(\"", PtxBulk(u),
+            " [%0], 1;\" : : ", at(Cat(NameOf(first), " + ", i)), " : \"memory\");");
+      Put("asm volatile(\"", kPtxBulkInitFence, ";\" : : : \"memory\");");
+    } else if (u.Is(ir::Op::BULK_EXPECT)) {
+      Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0], ", u.ints()[0],
+          ";\" : : ", at(NameOf(first)), " : \"memory\");");
+    } else if (u.Is(ir::Op::BULK_WAIT)) {
+      Put("while (!phase_over(shared_address(", NameOf(first), "), (uint32_t)(", Value(u.src(1)),
+          "))) {}");
+    } else {
+      std::string list, values;
+      for (size_t i = 3; i < u.n_src(); ++i) {
+        Append(list, i == 3 ? "{%" : ", %", i);
+        Append(values, ", \"r\"((int32_t)(", Value(u.src(i)), "))");
+      }
+      Put(gate, "asm volatile(\"", PtxBulk(u), " [%0], [%1, ", list,
+          "}], [%2];\" : : ", at(NameOf(first)), ", \"l\"(&map", kernel().MapNumber(u), "), ",
+          at(NameOf(u.src(2))), values, " : \"memory\");");
+    }
     return absl::OkStatus();
   }
 

@@ -77,6 +77,10 @@ absl::Status CLikeWriter::Line(UOp u) {
     case Op::MMA_COMMIT:
     case Op::MMA_WAIT:
     case Op::SHARED_FENCE:
+    case Op::BULK_INIT:
+    case Op::BULK_EXPECT:
+    case Op::BULK_COPY:
+    case Op::BULK_WAIT:
     case Op::ASYNC_COPY:
     case Op::ASYNC_COMMIT:
     case Op::ASYNC_WAIT:

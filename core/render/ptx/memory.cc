@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/ptx/memory.h"
 
+#include "core/render/ptx/bulk.h"
 #include "core/render/ptx/matrix.h"
 
 #include "core/render/ptx/values.h"
@@ -166,6 +167,24 @@ void PtxMemory::AsyncCopy(UOp u) {
     bytes = text_.New(kPtxWord, "selp.b32", "16, 0, ", text_.Register(from.src(2)));
   text_.PutIf(to.n_src() == 3 ? text_.Register(to.src(2)) : std::string(), PtxAsync(u), " ",
               At(places_.at(to.id()), 0), ", ", At(places_.at(from.id()), 0), ", 16, ", bytes);
+}
+
+void PtxMemory::Bulk(UOp u, const std::string& maybe_map) {
+  const UOp first = u.src(0);
+  const std::string gate = first.n_src() == 3 ? text_.Register(first.src(2)) : std::string();
+  const Place& place = places_.at(first.id());
+  if (u.Is(Op::BULK_INIT)) {
+    std::vector<std::string> barriers;
+    for (int64_t i = 0; i < std::max<int64_t>(1, first.arg().AsInt()); ++i)
+      barriers.push_back(At(place, i * ir::ByteSize(first.dtype())));
+    PtxBulkInit(text_, u, gate, barriers);
+  } else if (u.Is(Op::BULK_EXPECT)) {
+    PtxBulkExpect(text_, u, gate, At(place, 0));
+  } else if (u.Is(Op::BULK_WAIT)) {
+    PtxBulkWait(text_, u, At(place, 0));
+  } else {
+    PtxBulkCopy(text_, u, gate, At(place, 0), maybe_map, At(places_.at(u.src(2).id()), 0));
+  }
 }
 
 std::string PtxMemory::Descriptor(UOp index, const ir::SharedMatrix& matrix) {

@@ -3,6 +3,7 @@
 
 #include "core/base/telemetry/log.h"
 #include "core/ir/mma.h"
+#include "core/render/ptx/bulk.h"
 #include "core/render/ptx/control.h"
 #include "core/render/ptx/matrix.h"
 #include "core/render/ptx/memory.h"
@@ -82,6 +83,14 @@ class PtxKernel {
       case Op::ASYNC_WAIT:
         text_.Put(PtxAsync(u));
         return absl::OkStatus();
+      case Op::BULK_INIT:
+      case Op::BULK_EXPECT:
+      case Op::BULK_WAIT:
+        memory_.Bulk(u, "");
+        return absl::OkStatus();
+      case Op::BULK_COPY:
+        memory_.Bulk(u, MapRegister(kernel_.MapNumber(u)));
+        return absl::OkStatus();
       case Op::MMA_BEGIN:
       case Op::MMA_COMMIT:
       case Op::MMA_WAIT:
@@ -112,23 +121,32 @@ class PtxKernel {
     return UOPD_BUG(Cat("variable ", u.text(), " is not in the kernel's list"));
   }
 
+  static std::string MapRegister(size_t map) { return Cat("%map", map); }
   std::string Parameter(std::string_view name) const { return Cat(request_.name, "_", name); }
 
   std::string Module() const {
     std::string parameters;
     const auto parameter = [&](std::string_view name) {
-      Append(parameters, "  .param .u64 ", Parameter(name), name == "stop" ? "\n" : ",\n");
+      Append(parameters, parameters.empty() ? "" : ",\n", "  .param .u64 ", Parameter(name));
     };
     for (size_t i = 0; i < kernel_.slots.size(); ++i) parameter(Cat("b", i));
     for (size_t i = 0; i < request_.variables.size(); ++i) parameter(Cat("var", i));
     parameter("stop");
+    std::string maps;  // what sets the registers with their addresses
+    for (size_t i = 0; i < kernel_.maps.size(); ++i) {
+      const std::string name = Parameter(Cat("map", i));
+      Append(parameters, ",\n  .param .align ", kTensorMapAlignment, " .b8 ", name, "[",
+             kTensorMapBytes, "]");
+      Append(maps, "  .reg .b64 ", MapRegister(i), ";\n  mov.b64 ", MapRegister(i), ", ", name,
+             ";\n  cvta.param.u64 ", MapRegister(i), ", ", MapRegister(i), ";\n");
+    }
     std::string out = Cat(".version ", PtxVersion(request_.target.arch, UsesFp8()), "\n.target ",
                           request_.target.arch, "\n.address_size 64\n\n");
     if (memory_.shared_bytes() > 0)
       Append(out, ".extern .shared .align ", kernel_.shared_alignment, " .b8 shared[];\n\n");
-    Append(out, ".visible .entry ", request_.name, "(\n", parameters, ")\n");
+    Append(out, ".visible .entry ", request_.name, "(\n", parameters, "\n)\n");
     if (kernel_.threads > 0) Append(out, ".maxntid ", kernel_.threads, ", 1, 1\n");
-    Append(out, "{\n", text_.Declarations());
+    Append(out, "{\n", text_.Declarations(), maps);
     if (control_.polls()) {
       Append(out, "  .reg .b64 ", PtxControl::kStop, ";\n  ld.param.u64 ", PtxControl::kStop, ", [",
              Parameter("stop"), "];\n  cvta.to.global.u64 ", PtxControl::kStop, ", ",

@@ -12,7 +12,7 @@
 namespace uopd::engine {
 
 // Version of the encoding; part of the environment key.
-inline constexpr int kKernelRecordVersion = 4;
+inline constexpr int kKernelRecordVersion = 5;
 
 struct KernelRecord {
   std::string name;                         // entry point

@@ -456,6 +456,33 @@ CuResult cuLaunchKernel(CuFunction function, unsigned gx, unsigned gy, unsigned 
   return kSuccess;
 }
 
+// The limits of the hardware, as NVIDIA documents them for tiles.
+CuResult cuTensorMapEncodeTiled(CuTensorMap* map, int type, unsigned rank, void* address,
+                                const unsigned long long* dims, const unsigned long long* strides,
+                                const unsigned* box, const unsigned* steps, int interleave,
+                                int swizzle, int promotion, int fill) {
+  ENTER(false)
+  const auto at = reinterpret_cast<CuPointer>(address);
+  if (reinterpret_cast<uintptr_t>(map) % 64 != 0 || at % 16 != 0 || type < 0 || type > 2 ||
+      rank < 1 || rank > 5 || interleave != 0 || swizzle < 1 || swizzle > 3 || promotion < 0 ||
+      promotion > 3 || fill != 0)
+    return kInvalidValue;
+  const size_t element = size_t{1} << type, span = size_t{16} << swizzle;
+  size_t bytes = dims[0] * element;
+  for (unsigned d = 0; d < rank; ++d) {
+    if (dims[d] < 1 || dims[d] > 1ull << 32 || box[d] < 1 || box[d] > 256 || steps[d] != 1)
+      return kInvalidValue;
+    if (d == 0) continue;
+    const size_t stride = strides[d - 1];
+    if (stride % 16 != 0 || stride >= 1ull << 40) return kInvalidValue;
+    bytes += (dims[d] - 1) * stride;
+  }
+  if (box[0] * element % 16 != 0 || box[0] * element > span) return kInvalidValue;
+  const FakeCuda::Map made{FakeCuda::Map::kMark, at, bytes};
+  std::memcpy(map, &made, sizeof made);
+  return kSuccess;
+}
+
 CuResult cuLinkCreate_v2(unsigned n, int* options, void** values, CuLinkState* link) {
   ENTER()
   auto made = std::make_unique<FakeCuda::Link>();

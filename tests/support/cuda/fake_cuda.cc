@@ -227,7 +227,10 @@ CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsign
                      extra[2] == kLaunchBufferBytes && extra[4] == kLaunchEnd;
   if (!known) return kInvalidValue;
   const size_t bytes = *static_cast<size_t*>(extra[3]);
-  if (bytes != 8 * kernel->arguments) return kInvalidValue;
+  // Maps lie at multiples of 64 bytes.
+  const size_t maps = kernel->behaviour == "boxes" ? 1 : 0;
+  const size_t maps_at = maps == 0 ? 8 * kernel->arguments : (8 * kernel->arguments + 63) / 64 * 64;
+  if (bytes != maps_at + maps * sizeof(CuTensorMap)) return kInvalidValue;
   if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0 || block[0] * block[1] * block[2] > 1024 ||
       static_cast<int>(shared) > kernel->shared_allowed) {
     return kInvalidValue;
@@ -236,7 +239,14 @@ CuResult FakeCuda::MakeLaunch(Kernel* kernel, const unsigned* grid, const unsign
   out.behaviour = kernel->behaviour;
   out.shared_bytes = shared;
   out.arguments.resize(kernel->arguments);
-  std::memcpy(out.arguments.data(), extra[1], bytes);
+  std::memcpy(out.arguments.data(), extra[1], 8 * kernel->arguments);
+  out.maps.resize(maps);
+  for (size_t i = 0; i < maps; ++i) {
+    std::memcpy(&out.maps[i],
+                static_cast<const std::byte*>(extra[1]) + maps_at + i * sizeof(CuTensorMap),
+                sizeof(Map));
+    if (out.maps[i].mark != Map::kMark) return kInvalidValue;
+  }
   return kSuccess;
 }
 
@@ -276,6 +286,11 @@ void FakeCuda::Execute(int device, const Launch& launch) {
     if (to == nullptr) return Break(device, kIllegalAddress);
     const auto bytes = static_cast<int32_t>(launch.shared_bytes);
     std::memcpy(to, &bytes, 4);
+  } else if (launch.behaviour == "boxes") {
+    const Map& map = launch.maps.at(0);
+    std::byte *from = Resolve(device, map.address, map.bytes), *to = Resolve(device, args[0], 4);
+    if (from == nullptr || to == nullptr) return Break(device, kIllegalAddress);
+    std::memcpy(to, from, 4);
   } else if (launch.behaviour == "adder") {
     std::byte *from = Resolve(device, args[0], 4), *to = Resolve(device, args[1], 4);
     if (from == nullptr || to == nullptr) return Break(device, kIllegalAddress);

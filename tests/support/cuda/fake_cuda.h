@@ -18,6 +18,7 @@
 //   hang      waits until ReleaseHanging, whatever the stop word says
 //   stray     reads where no memory is
 //   trap      ends the context with LAUNCH_FAILED
+//   boxes     takes one map of a tensor too, and stores the first int of the tensor to the first argument
 //   shared    stores the bytes of dynamic shared memory as an int to the first argument
 // A text with the word `error` does not compile. A cubin is the text behind the mark of an ELF file.
 #pragma once
@@ -109,11 +110,19 @@ class FakeCuda {
     int device = 0;
     std::map<std::string, std::unique_ptr<Kernel>> kernels;
   };
+  // What the fake driver writes into a map.
+  struct Map {
+    static constexpr uint64_t kMark = 0x70616d726f736e65;
+    uint64_t mark = kMark;
+    CuPointer address = 0;
+    size_t bytes = 0;  // from the first element to the end of the last one
+  };
   struct Launch {
     Kernel* kernel = nullptr;
     std::string behaviour;
     unsigned shared_bytes = 0;
     std::vector<uint64_t> arguments;
+    std::vector<Map> maps;
   };
   struct Graph {
     int device = 0;

@@ -36,6 +36,7 @@ absl::Status RunOnDevice(devices::Device& device, ir::UOpContext& ctx,
   }
   if (std::ranges::count(shape.grid, 0) > 0) return absl::OkStatus();  // nothing to do, no launch
   shape.shared_bytes = kernel.launch.shared_bytes;
+  shape.maps = kernel.launch.maps;
   std::vector<std::shared_ptr<devices::Buffer>> buffers;
   std::vector<devices::BufferArg> arguments;
   for (size_t slot = 0; slot < kernel.buffers.size(); ++slot) {

@@ -25,7 +25,8 @@ class Placer {
     std::vector<size_t> open;
     absl::flat_hash_set<uint32_t> pipelined;  // arrays whose barriers are there (pipeline.h)
     for (UOp u : lines) {
-      if (u.Is(Op::ASYNC_COPY)) pipelined.insert(ir::MaybeBaseOf(u.src(0).src(0)).id());
+      if (u.Is({Op::ASYNC_COPY, Op::BULK_COPY}))
+        pipelined.insert(ir::MaybeBaseOf(u.src(0).src(0)).id());
     }
     for (size_t i = 0; i < lines.size(); ++i) {
       parent_[i] = open.empty() ? kNone : open.back();
@@ -149,8 +150,13 @@ absl::StatusOr<UOp> AddBarriers(ir::UOpContext& ctx, UOp linear, int64_t threads
     return std::ranges::any_of(linear.srcs(), [&](UOp u) { return u.Is(op); });
   };
   // What a GROUP_MMA reads behind a barrier was stored in another way than it reads.
-  const bool fences = has(Op::GROUP_MMA);
-  if (places.empty() && !has(Op::SHUFFLE) && !fences) return linear;
+  const bool stores = std::ranges::any_of(linear.srcs(), [](UOp u) {
+    if (!u.Is({Op::STORE, Op::ASYNC_COPY})) return false;
+    const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
+    return base && ir::IsShared(base);
+  });
+  const bool fences = has(Op::GROUP_MMA) && stores;
+  if (places.empty() && !has(Op::SHUFFLE) && !has(Op::GROUP_MMA)) return linear;
   UOPD_TRY(CheckLoops(linear.srcs()));
   std::vector<UOp> lines;
   for (size_t i = 0; i < linear.n_src(); ++i) {

@@ -7,10 +7,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "core/codegen/passes/blocks/bulk_plan.h"
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
+#include "core/ir/group_mma.h"
 #include "core/ir/shared_array.h"
+#include "core/ir/tensor_map.h"
 #include "core/ir/verify/spec.h"
 #include "core/rules/index_expr.h"
 
@@ -32,12 +35,18 @@ UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
 
 class Pipeliner {
  public:
-  Pipeliner(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own)
-      : ctx_(ctx), linear_(linear), lines_(linear.srcs()), own_(own), parts_(own ? parts : 1) {}
+  Pipeliner(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own, bool bulk)
+      : ctx_(ctx),
+        linear_(linear),
+        lines_(linear.srcs()),
+        own_(own),
+        may_bulk_(own && bulk),
+        parts_(own ? parts : 1) {}
 
   UOp Run() {
     FindCopies();
     if (copies_.empty() || (!own_ && !FindEnd())) return linear_;
+    if (may_bulk_) PlanBulk();
     for (size_t i = 0; i < lines_.size(); ++i) Rewrite(i);
     return ctx_.Make(Op::LINEAR, Dtype::Void, WithoutUnused(), linear_.arg(), linear_.tag());
   }
@@ -94,6 +103,45 @@ class Pipeliner {
           return g.first == loop_ && reads_parts(g.second.src(1)) && reads_parts(g.second.src(2));
         });
     ahead_ = groups_run_on_ ? parts_ - 2 : parts_ - 1;
+  }
+
+  // Finds the boxes that fill the arrays, if all arrays consist of some.
+  void PlanBulk() {
+    if (nested_.at(loop_)) return;  // the phases of the barriers would run on
+    UOp thread;
+    int64_t slot = 0, bytes = 0;
+    absl::flat_hash_map<uint32_t, int64_t> spans;  // of arrays that products read
+    for (UOp u : lines_) {
+      if (u.Is(Op::SPECIAL) && static_cast<ir::AxisType>(u.ints()[0]) == ir::AxisType::LOCAL)
+        thread = u;
+      if (u.Is(Op::BUFFER)) slot = std::max(slot, u.slot() + 1);
+      if (!u.Is(Op::GROUP_MMA)) continue;
+      const ir::GroupMma mma = ir::GroupMma::Of(u);
+      spans[ir::MaybeBaseOf(u.src(1).src(0)).id()] = mma.a_matrix.span;
+      spans[ir::MaybeBaseOf(u.src(2).src(0)).id()] = mma.b_matrix.span;
+    }
+    if (!thread || !thread.src(0).Is(Op::CONST)) return;
+    std::vector<std::pair<uint32_t, BulkPlan>> plans;
+    for (UOp line : lines_) {
+      if (!arrays_.contains(line.id())) continue;
+      std::vector<UOp> stores;
+      for (UOp store : copies_) {
+        if (ir::MaybeBaseOf(store.src(0).src(0)) == line) stores.push_back(store);
+      }
+      const auto span = spans.find(line.id());
+      auto plan = span == spans.end() || line.dtype() != Dtype::U32
+                      ? std::nullopt
+                      : MaybeBulkPlan(ctx_, stores, thread, span->second);
+      if (!plan) return;
+      bytes += plan->bytes();
+      plans.emplace_back(line.id(), *std::move(plan));
+    }
+    if (bytes >= TensorMap::kMostBytes) return;
+    bulk_ = std::move(plans);
+    bulk_bytes_ = bytes;
+    first_thread_ = Lt(ctx_, thread, ctx_.Idx(1));
+    barriers_ = ir::Buffer(ctx_, slot, Dtype::U64, ir::ShapeArg(ctx_, ir::Dims{parts_}),
+                           ir::AddrSpace::LOCAL);
   }
 
   // An array that lines outside of the loop read has no parts: the loop only fills it.
@@ -209,6 +257,7 @@ class Pipeliner {
     }
     const UOp part = step.Is(Op::CONST) ? ctx_.Idx(step.const_int() % parts_)
                                         : ir::Alu(ctx_, Op::CMOD, {step, ctx_.Idx(parts_)});
+    if (!bulk_.empty()) return CopyBoxes(step, part, MaybeAnd(ctx_, first_thread_, is_step));
     for (UOp store : copies_) {
       const UOp to = store.src(0), from = store.src(1).src(0);
       const Array& array = arrays_.at(ir::MaybeBaseOf(to.src(0)).id());
@@ -219,6 +268,21 @@ class Pipeliner {
       const UOp source = ir::Index(ctx_, from.src(0), InStep(from.src(1), step),
                                    in_step(GateOf(from)), from.arg().AsInt());
       LineAll(ctx_.Make(Op::ASYNC_COPY, Dtype::Void, {target, source}));
+    }
+  }
+  void CopyBoxes(UOp step, UOp part, UOp gate) {
+    LineAll(ctx_.Make(Op::BULK_EXPECT, Dtype::Void, {ir::Index(ctx_, barriers_, part, gate)},
+                      ctx_.Data({bulk_bytes_})));
+    const UOp barrier = ir::Index(ctx_, barriers_, part);
+    for (const auto& [id, plan] : bulk_) {
+      const Array& array = arrays_.at(id);
+      for (const BulkBox& box : plan.boxes) {
+        const UOp at = rules::IndexSum(ctx_, OfPart(part, array), ctx_.Idx(box.to));
+        LineAll(ctx_.Make(Op::BULK_COPY, Dtype::Void,
+                          {ir::Index(ctx_, array.made, at, gate), plan.from, barrier,
+                           InStep(box.x, step), InStep(box.y, step)},
+                          ir::TensorMapArg(ctx_, plan.map)));
+      }
     }
   }
   // Loads what the copies of a step need; 0 where there is no such step.
@@ -279,6 +343,7 @@ class Pipeliner {
       return;
     }
     if (i == end_ && !own_) Deposit(next_, fetched_);
+    if (i == loop_ && !bulk_.empty()) return BeginBulkLoop(u);
     if (i == loop_) {
       // The parts may still be in use, where the loop runs again.
       if (nested_.at(loop_)) Mark(Op::BARRIER);
@@ -289,11 +354,7 @@ class Pipeliner {
       Line(u);
       Mark(Op::ASYNC_WAIT, ir::Arg::Int(ahead_ - 1));
       Mark(Op::BARRIER);
-      const UOp part = LineAll(ir::Alu(ctx_, Op::CMOD, {u, ctx_.Idx(parts_)}));
-      for (auto& [id, array] : arrays_) array.part = OfPart(part, array);
-      for (UOp line : lines_) {  // in their order, not that of the table
-        if (const auto it = arrays_.find(line.id()); it != arrays_.end()) LineAll(it->second.part);
-      }
+      BeginParts(u);
       Copy(rules::IndexSum(ctx_, u, ctx_.Idx(ahead_)));
       Mark(Op::ASYNC_COMMIT);
       return;
@@ -315,6 +376,32 @@ class Pipeliner {
     made_[u.id()] = made;
     Line(made);
     if (groups_run_on_ && u.Is(Op::END) && u.closed().back() == lines_[loop_]) EndGroups(made);
+  }
+
+  // Where the parts of this step begin. Returns their number.
+  UOp BeginParts(UOp step) {
+    const UOp part = LineAll(ir::Alu(ctx_, Op::CMOD, {step, ctx_.Idx(parts_)}));
+    for (auto& [id, array] : arrays_) array.part = OfPart(part, array);
+    for (UOp line : lines_) {  // in their order, not that of the table
+      if (const auto it = arrays_.find(line.id()); it != arrays_.end()) LineAll(it->second.part);
+    }
+    return part;
+  }
+
+  void BeginBulkLoop(UOp range) {
+    Line(barriers_);
+    LineAll(ctx_.Make(Op::BULK_INIT, Dtype::Void,
+                      {ir::Index(ctx_, barriers_, ctx_.Idx(0), first_thread_, parts_)}));
+    Mark(Op::BARRIER);
+    for (int64_t s = 0; s < ahead_; ++s) Copy(ctx_.Idx(s));
+    Line(range);
+    Mark(Op::BARRIER);
+    const UOp part = BeginParts(range);
+    Copy(rules::IndexSum(ctx_, range, ctx_.Idx(ahead_)));
+    const UOp turn = ir::Alu(ctx_, Op::CDIV, {range, ctx_.Idx(parts_)});
+    LineAll(ctx_.Make(
+        Op::BULK_WAIT, Dtype::Void,
+        {ir::Index(ctx_, barriers_, part), ir::Alu(ctx_, Op::CMOD, {turn, ctx_.Idx(2)})}));
   }
 
   // Behind the loop: waits for the products of its last step.
@@ -364,7 +451,7 @@ class Pipeliner {
   ir::UOpContext& ctx_;
   const UOp linear_;
   const std::span<const UOp> lines_;
-  const bool own_;                              // see Pipeline
+  const bool own_, may_bulk_;                   // see Pipeline
   const int64_t parts_;                         // of an array
   size_t loop_ = 0;                             // the line of its RANGE
   size_t end_ = 0;                              // the line of its END; unless own_
@@ -374,6 +461,11 @@ class Pipeliner {
   std::vector<std::pair<size_t, UOp>> groups_;  // GROUP_MMAs, with the loops that they are in
   bool groups_run_on_ = false;                  // while the next step begins
   int64_t ahead_ = 1;                           // steps that are copied before the loop
+  // Of copies of boxes, in the order of the arrays; empty: there are none.
+  std::vector<std::pair<uint32_t, BulkPlan>> bulk_;
+  int64_t bulk_bytes_ = 0;  // of a step
+  UOp first_thread_;        // whether this is the thread that begins them
+  UOp barriers_;            // one for each part
   absl::flat_hash_map<uint32_t, Array> arrays_;
   absl::flat_hash_map<size_t, bool> nested_;  // loops with copies -> they are in another loop
   std::vector<UOp> out_;
@@ -383,8 +475,8 @@ class Pipeliner {
 
 }  // namespace
 
-UOp Pipeline(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own) {
-  return Pipeliner(ctx, linear, parts, own).Run();
+UOp Pipeline(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own, bool bulk) {
+  return Pipeliner(ctx, linear, parts, own, bulk).Run();
 }
 
 }  // namespace uopd::codegen

@@ -24,6 +24,16 @@
 //
 // The part that the new copies replace is that of two steps before, whose products all threads have waited for.
 //
+// Where a target copies boxes of tensors, one thread begins all copies of a step (bulk_plan.h), if everything that the
+// step reads is boxes and is read by products of groups. Each part has a barrier that counts bytes:
+//
+//   make the barriers; barrier; copy for the first steps
+//   for each step
+//     barrier                   -- the part that is filled next is free
+//     copy for step + n - 1     -- by one thread
+//     wait until the bytes of this step are there
+//     compute
+//
 // Such copies are of 16 bytes at multiples of 16 bytes, of what no line of the kernel stores. Other arrays are filled as
 // before.
 //
@@ -44,7 +54,8 @@ namespace uopd::codegen {
 
 // `linear` with a pipeline of `parts` parts, before its indices are lowered (linearise.h). The same if no loop copies
 // that way. `own`: the target has copies that run on their own (Target::async_copies). The barriers of the other way are
-// left to AddBarriers. REQUIRES: parts >= 2; parts == 2 unless `own`.
-ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, int64_t parts, bool own);
+// left to AddBarriers. `bulk`: boxes may be copied at once (Target::bulk_copies).
+// REQUIRES: parts >= 2; parts == 2 unless `own`.
+ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, int64_t parts, bool own, bool bulk);
 
 }  // namespace uopd::codegen

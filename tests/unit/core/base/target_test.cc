@@ -23,6 +23,7 @@ TEST(TargetTest, EveryFieldIsPartOfTheKey) {
       [](Target& t) { t.shuffles = true; },
       [](Target& t) { t.matrix_loads = true; },
       [](Target& t) { t.async_copies = true; },
+      [](Target& t) { t.bulk_copies = true; },
       [](Target& t) { t.narrow_index = true; },
       [](Target& t) { t.units = 132; },
       [](Target& t) { t.vector_lanes = 4; },

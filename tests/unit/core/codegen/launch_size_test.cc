@@ -105,6 +105,7 @@ TEST_F(LaunchSizeTest, GeometryComesBack) {
   geometry.grid[2] = 3;
   geometry.block[1] = *LaunchSize::Of(Div(n_, 2), kVariables);
   geometry.shared_bytes = 99;
+  geometry.maps = {{1, 2, 128, {100, 7}, {208}, {64, 8}}, {0, 4, 32, {9}, {}, {8}}};
   std::string bytes;
   geometry.Encode(bytes);
   ByteReader in(bytes);
@@ -113,6 +114,15 @@ TEST_F(LaunchSizeTest, GeometryComesBack) {
   EXPECT_EQ(back, geometry);
   ByteReader fewer(bytes);
   EXPECT_FALSE(LaunchGeometry::Decode(fewer, 1, back));  // names a variable that is not there
+  for (size_t n = 0; n < bytes.size(); ++n) {
+    ByteReader cut(std::string_view(bytes).substr(0, n));
+    EXPECT_FALSE(LaunchGeometry::Decode(cut, 2, back));
+  }
+  geometry.maps[0].strides[0] = 200;  // no multiple of 16 bytes
+  bytes.clear();
+  geometry.Encode(bytes);
+  ByteReader wrong(bytes);
+  EXPECT_FALSE(LaunchGeometry::Decode(wrong, 2, back));
 }
 
 }  // namespace
