@@ -8,7 +8,7 @@
 //   - a STAGE becomes an array that the threads of a block share and fill together (shared_stage.h);
 //   - threads that have no part of their own in a STORE do not store, and do not load what others store.
 //
-// Where blocks are PERSISTent (opt/opt_threads.cc), the launch has fewer blocks than there are iterations of the GLOBAL
+// Where blocks are PERSISTent (opt/blocks/opt_threads.cc), the launch has fewer blocks than there are iterations of the GLOBAL
 // ranges. Block b of n does the iterations b, b + n, b + 2n, ... in a loop around all statements.
 //
 // Invariants of the result: no GLOBAL or LOCAL ranges; SPECIALs instead; every STAGE is shared.
