@@ -284,7 +284,8 @@ TEST_P(GpuCompileTest, LargeProductsCopyWhileTheyCompute) {
     const bool groups = target_.arch == "sm_90a";
     for (const std::string_view instruction :
          {groups ? "wgmma.mma_async" : "mma.sync", groups ? "wgmma.fence" : "ldmatrix.sync",
-          "cp.async.cg", "cp.async.wait_group"})
+          groups ? "cp.async.bulk.tensor" : "cp.async.cg",
+          groups ? "mbarrier.try_wait" : "cp.async.wait_group"})
       EXPECT_NE(text->find(instruction), std::string::npos) << instruction;
     if (groups) {
       EXPECT_EQ(text->find(", 1, 1, 1, 0, 1;") != std::string::npos, !transposed);
