@@ -132,7 +132,8 @@ TEST(MergeTest, MergesAreThoseThatSavePadding) {
 TEST(MergeTest, NeighboursInMemoryStayNeighbours) {
   UOpContext ctx;
   const UOp kernel = ConvolutionKernel(ctx, {1, 4, 6, 10, 3, 1, 1});
-  codegen::OptPlan plan(ctx, kernel, tests::BlockTarget(true));
+  const Target target = tests::BlockTarget(true);  // outlives the plan
+  codegen::OptPlan plan(ctx, kernel, target);
   ASSERT_TRUE(plan.Add({OptKind::kMerge, 2, 3}).ok());
   const std::vector<UOp> axes = codegen::Axes(ctx, plan.kernel());
   ASSERT_EQ(axes.size(), 7U);
