@@ -103,7 +103,7 @@ void Cluster::Put(std::shared_ptr<const Row> row, Settled settled) {
       AddQueued(size);
       ++unsettled_;
       if (!settled) settled = [](const absl::Status&) {};
-      queue_.push_back({std::move(row), std::move(settled)});
+      queue_.push_back({std::move(row), settled});
     } else {
       CountDropped(1);
       refused = absl::ResourceExhaustedError("Too many rows wait for the shared tier.");

@@ -10,9 +10,9 @@
 namespace uopd::cache {
 namespace {
 
-const absl::Status& StatusOf(const absl::Status& status) { return status; }
+absl::Status StatusOf(const absl::Status& status) { return status; }
 template <class T>
-const absl::Status& StatusOf(const absl::StatusOr<T>& value) {
+absl::Status StatusOf(const absl::StatusOr<T>& value) {
   return value.status();
 }
 
