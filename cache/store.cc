@@ -42,7 +42,7 @@ std::unique_ptr<Store> Store::Open(StoreOptions options, std::unique_ptr<Cluster
                                              maybe_cluster->budget());
   }
   return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases), options.now,
-                                 std::move(maybe_cluster), std::move(options.on_shared));
+                                 std::move(maybe_cluster));
 }
 
 Store::Store(int64_t max_bytes, NowFn now)
@@ -57,21 +57,16 @@ Store::Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& 
 }
 
 Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
-             std::unique_ptr<Leases> leases, NowFn now, std::unique_ptr<Cluster> maybe_cluster,
-             std::function<void(const Key&)> on_shared)
+             std::unique_ptr<Leases> leases, NowFn now, std::unique_ptr<Cluster> maybe_cluster)
     : now_(std::move(now)),
       stats_(std::move(stats)),
       leases_(std::move(leases)),
       keeper_(*leases_),
       tiers_(std::move(tiers)),
-      on_shared_(std::move(on_shared)),
       cluster_(std::move(maybe_cluster)) {
   if (cluster_ == nullptr) return;
-  cluster_->Listen([this](const std::shared_ptr<const Row>& row) {
-    const Key key = cache::KeyOf(*row);
-    Keep(key, row);
-    if (on_shared_) on_shared_(key);
-  });
+  cluster_->Listen(
+      [this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); });
 }
 
 Store::~Store() {

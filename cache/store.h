@@ -36,8 +36,6 @@ struct StoreOptions {
   // Each call is one line for the log. Called from any thread; may call health().
   std::function<void(const Health&)> on_change;
   std::function<void(const std::string&)> on_lease_failure;
-  // A row of another daemon of the cluster has come and can be read. From any thread.
-  std::function<void(const Key&)> on_shared;
 };
 
 class Store final : public Admin {
@@ -51,8 +49,7 @@ class Store final : public Admin {
   // A store of the given tiers, at least one. The tiers count in `stats`.
   Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
         std::unique_ptr<Leases> leases, NowFn now = WallClockUs,
-        std::unique_ptr<Cluster> maybe_cluster = nullptr,
-        std::function<void(const Key&)> on_shared = nullptr);
+        std::unique_ptr<Cluster> maybe_cluster = nullptr);
   ~Store() override;  // flushes
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -107,7 +104,6 @@ class Store final : public Admin {
   const std::unique_ptr<Leases> leases_;
   LeaseKeeper keeper_;
   std::vector<std::unique_ptr<Tier>> tiers_;
-  const std::function<void(const Key&)> on_shared_;
   std::unique_ptr<Cluster> cluster_;  // null: none. Destroyed first: its threads use the rest
 };
 

@@ -43,11 +43,9 @@ Cluster::~Cluster() {
 Cluster::Found Cluster::Get(const Key& key) {
   Use(key.environment());
   const auto begin = steady_clock::now();
-  Found found = Fetch(key.address(), begin + options_.budget);
+  const Found found = Fetch(key.address(), begin + options_.budget);
   metrics::ClusterLookupDuration().Observe(
       std::chrono::duration<double>(steady_clock::now() - begin).count());
-  if (found.outcome == GetOutcome::kHit && !KeyMatches(*found.row, key))
-    found = {.outcome = GetOutcome::kKeyMismatch};
   switch (found.outcome) {
     case GetOutcome::kHit:
       ++stats_.hits;
@@ -166,6 +164,7 @@ void Cluster::SettleAll(const absl::Status& status) {
 }
 
 void Cluster::SendLoop() {
+  absl::Status given_up;  // the failure after which the rest of the queue is dropped
   while (true) {
     std::shared_ptr<const Row> row;
     {
@@ -174,7 +173,8 @@ void Cluster::SendLoop() {
       if (queue_.empty()) return;
       row = queue_.front().row;
     }
-    const absl::Status status = Send(*row);
+    // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
+    const absl::Status status = given_up.ok() ? Send(*row) : given_up;
     if (!status.ok()) SettleAll(status);  // whoever waits goes on without the server
     Settled settled;
     {
@@ -186,11 +186,7 @@ void Cluster::SendLoop() {
         queue_.pop_front();
         AddQueued(-SizeOf(*row));
         if (!status.ok()) CountDropped(1);
-        if (!status.ok() &&
-            stop_) {  // the next row would wait as long; the rows are in this daemon's own tiers
-          CountDropped(static_cast<int64_t>(queue_.size()));
-          queue_.clear();
-        }
+        if (stop_) given_up = status;
       } else {
         lock.WaitUntil(changed_, steady_clock::now() + kSendPause,
                        [this]() UOPD_REQUIRES(mu_) { return stop_; });
@@ -246,8 +242,8 @@ void Cluster::ListenLoop() {
       const bool hit = found.outcome == GetOutcome::kHit;
       metrics::ClusterAnnouncements({hit ? "taken" : "not_taken"}).Increment();
       if (!hit) continue;
-      ++stats_.fetched;
       on_row_(found.row);
+      ++stats_.fetched;
     }
   }
 }

@@ -62,10 +62,6 @@ absl::StatusOr<bool> GuardedServer::Put(const Announcement& what, std::string_vi
   return Run([&] { return server_->Put(what, record, fence, deadline); });
 }
 
-absl::Status GuardedServer::Erase(const Digest& address, Deadline deadline) {
-  return Run([&] { return server_->Erase(address, deadline); });
-}
-
 absl::StatusOr<LeaseResult> GuardedServer::TryLease(const Digest& address, std::string_view owner,
                                                     int64_t ttl_us, Deadline deadline) {
   return Run([&] { return server_->TryLease(address, owner, ttl_us, deadline); });

@@ -27,7 +27,6 @@ class GuardedServer final : public SharedServer {
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
                            Deadline deadline) override;
-  absl::Status Erase(const Digest& address, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,

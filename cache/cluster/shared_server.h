@@ -38,7 +38,6 @@ class SharedServer {
   // Stores the record and announces it. False: there is one with a greater fence, which stays.
   virtual absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
                                    Deadline deadline) = 0;
-  virtual absl::Status Erase(const Digest& address, Deadline deadline) = 0;
 
   // kGranted or kBusy.
   virtual absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,

@@ -10,7 +10,6 @@
 
 #include "absl/strings/escaping.h"
 #include "cache/base/blobs.h"
-#include "cache/redis/redis_scripts.h"
 #include "core/base/status.h"
 #include "core/base/text.h"
 
@@ -63,6 +62,8 @@ bool ReadAnnouncement(const RespValue& fields, Announcement& out) {
 RedisSharedServer::RedisSharedServer(RedisSharedOptions options)
     : options_(std::move(options)), stream_(Cat(options_.prefix, "puts")), pool_(options_.pool) {}
 
+RedisSharedServer::Script::Script(std::string_view of) : text(of), sha1(Sha1Hex(of)) {}
+
 std::string RedisSharedServer::KeyOf(const Digest& address, std::string_view part) const {
   return Cat(options_.prefix, "{", address.Hex(), "}:", part);
 }
@@ -84,18 +85,18 @@ absl::StatusOr<RespValue> RedisSharedServer::Run(const Words& words, Deadline de
   return reply;
 }
 
-absl::StatusOr<RespValue> RedisSharedServer::RunScript(std::string_view script,
+absl::StatusOr<RespValue> RedisSharedServer::RunScript(const Script& script,
                                                        const std::vector<std::string>& keys,
                                                        const std::vector<std::string_view>& args,
                                                        Deadline deadline) {
-  const std::string digest = Sha1Hex(script), count = Cat(keys.size());
-  Words words = {"EVALSHA", digest, count};
+  const std::string count = Cat(keys.size());
+  Words words = {"EVALSHA", script.sha1, count};
   words.insert(words.end(), keys.begin(), keys.end());
   words.insert(words.end(), args.begin(), args.end());
   UOPD_ASSIGN(RespValue reply, Run(words, deadline));
   if (!IsError(reply, "NOSCRIPT")) return reply;
   words[0] = "EVAL";
-  words[1] = script;
+  words[1] = script.text;
   return Run(words, deadline);
 }
 
@@ -110,7 +111,7 @@ absl::StatusOr<std::optional<std::string>> RedisSharedServer::Get(const Digest& 
 absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::string_view record,
                                             int64_t fence, Deadline deadline) {
   UOPD_ASSIGN(const RespValue put,
-              RunScript(kPutScript, {KeyOf(what.address, "row")},
+              RunScript(put_, {KeyOf(what.address, "row")},
                         {Cat(fence), record, Cat(options_.record_ttl_ms)}, deadline));
   if (put.integer != 1) return false;
   // Not in the script: the stream is one key for all addresses, which may lie on another server of a Redis Cluster.
@@ -123,15 +124,11 @@ absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::strin
   return true;
 }
 
-absl::Status RedisSharedServer::Erase(const Digest& address, Deadline deadline) {
-  return Run({"DEL", KeyOf(address, "row")}, deadline).status();
-}
-
 absl::StatusOr<LeaseResult> RedisSharedServer::TryLease(const Digest& address,
                                                         std::string_view owner, int64_t ttl_us,
                                                         Deadline deadline) {
   UOPD_ASSIGN(RespValue reply,
-              RunScript(kTryLeaseScript, {KeyOf(address, "lease"), KeyOf(address, "fence")},
+              RunScript(try_lease_, {KeyOf(address, "lease"), KeyOf(address, "fence")},
                         {owner, Cat(Milliseconds(ttl_us))}, deadline));
   if (reply.values.size() != 2 || reply.values[1].kind != RespKind::kText) return Strange();
   LeaseResult out{.outcome = LeaseOutcome::kBusy};
@@ -148,15 +145,15 @@ absl::StatusOr<LeaseResult> RedisSharedServer::TryLease(const Digest& address,
 absl::Status RedisSharedServer::Renew(const Digest& address, int64_t token, int64_t ttl_us,
                                       Deadline deadline) {
   UOPD_ASSIGN(const RespValue reply,
-              RunScript(kRenewScript, {KeyOf(address, "lease"), KeyOf(address, "fence")},
+              RunScript(renew_, {KeyOf(address, "lease"), KeyOf(address, "fence")},
                         {Cat(token), Cat(Milliseconds(ttl_us))}, deadline));
   return reply.integer == 1 ? absl::OkStatus() : LeaseLost();
 }
 
 absl::Status RedisSharedServer::Release(const Digest& address, int64_t token, Deadline deadline) {
   UOPD_ASSIGN(const RespValue reply,
-              RunScript(kReleaseScript, {KeyOf(address, "lease"), KeyOf(address, "fence")},
-                        {Cat(token)}, deadline));
+              RunScript(release_, {KeyOf(address, "lease"), KeyOf(address, "fence")}, {Cat(token)},
+                        deadline));
   return reply.integer == 1 ? absl::OkStatus() : LeaseLost();
 }
 

@@ -10,6 +10,7 @@
 
 #include "cache/cluster/shared_server.h"
 #include "cache/redis/redis_pool.h"
+#include "cache/redis/redis_scripts.h"
 
 namespace uopd::cache {
 
@@ -27,7 +28,6 @@ class RedisSharedServer final : public SharedServer {
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
                            Deadline deadline) override;
-  absl::Status Erase(const Digest& address, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
@@ -41,14 +41,21 @@ class RedisSharedServer final : public SharedServer {
   using Words = RedisConnection::Command;
   // The reply to a command. UNAVAILABLE: an error of the server, or none in time.
   absl::StatusOr<RespValue> Run(const Words& words, Deadline deadline);
-  // Runs a script by its digest, and sends it to servers that do not have it yet.
-  absl::StatusOr<RespValue> RunScript(std::string_view script, const std::vector<std::string>& keys,
+  struct Script {
+    explicit Script(std::string_view of);
+    std::string_view text;
+    std::string sha1;  // its name in Redis
+  };
+  // Runs a script by its name, and sends it to servers that do not have it yet.
+  absl::StatusOr<RespValue> RunScript(const Script& script, const std::vector<std::string>& keys,
                                       const std::vector<std::string_view>& args, Deadline deadline);
   // "{hex}:part" behind the prefix.
   std::string KeyOf(const Digest& address, std::string_view part) const;
 
   const RedisSharedOptions options_;
   const std::string stream_;
+  const Script try_lease_{kTryLeaseScript}, renew_{kRenewScript}, release_{kReleaseScript},
+      put_{kPutScript};
   RedisPool pool_;
 };
 

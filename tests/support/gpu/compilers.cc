@@ -129,6 +129,11 @@ static absl::StatusOr<std::string> RunNvrtc(const std::string& text, std::string
   return out;
 }
 
+bool MaySkipCompiler(const absl::Status& failure) {
+  return (absl::IsUnavailable(failure) || absl::IsInvalidArgument(failure)) &&
+         std::getenv("UOPD_REQUIRE_GPU_COMPILERS") == nullptr;
+}
+
 absl::StatusOr<std::string> CompileCuda(const std::string& text, std::string_view arch) {
   return RunNvrtc(text, arch, false);
 }

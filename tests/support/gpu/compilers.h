@@ -9,6 +9,10 @@
 
 namespace uopd::tests {
 
+// Whether a test may skip after this failure of a compiler: it is not there, or does not know the architecture. Never
+// where UOPD_REQUIRE_GPU_COMPILERS is set, as tests/run does.
+bool MaySkipCompiler(const absl::Status& failure);
+
 // The cubin of CUDA C for "sm_90" or another architecture, by NVRTC: the library that UOPD_NVRTC names, or
 // libnvrtc.so as the loader finds it or in the usual folder of a toolkit. INVALID_ARGUMENT: it does not know the
 // architecture.

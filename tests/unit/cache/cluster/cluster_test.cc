@@ -35,8 +35,7 @@ class ClusterTest : public KeyFiles {
     auto leases = std::make_unique<ClusterLeases>(
         cluster->server(), std::make_unique<MemoryLeases>(WallClockUs), cluster->budget());
     return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases),
-                                   WallClockUs, std::move(cluster),
-                                   [this](const Key&) { ++shared_; });
+                                   WallClockUs, std::move(cluster));
   }
   // Announces until the store hears it. Returns how many it heard.
   int64_t AwaitListening(const Store& store) {
@@ -68,7 +67,6 @@ class ClusterTest : public KeyFiles {
   }
 
   const std::shared_ptr<FakeServerState> state_ = std::make_shared<FakeServerState>();
-  std::atomic<int> shared_{0};
   Mutex mu_;
   std::vector<std::string> lines_ UOPD_GUARDED_BY(mu_);
 };
@@ -97,7 +95,6 @@ TEST_F(ClusterTest, WhatOthersPutComesByItselfOnceTheEnvironmentIsUsed) {
   EXPECT_FALSE(b->Get(KeyOf(1)).hit());  // now b has a use for "env"; c has none
   ASSERT_TRUE(a->Put(KeyOf(2), "value", 10).ok());
   EXPECT_TRUE(test::Eventually([&] { return b->maybe_cluster()->stats().fetched == 1; }));
-  EXPECT_TRUE(test::Eventually([&] { return shared_ == 1; }));
   const int before = state_->Calls();
   EXPECT_EQ(b->Get(KeyOf(2)).source, Source::kMemory);
   EXPECT_EQ(state_->Calls(), before) << "nobody asked the server";

@@ -55,12 +55,6 @@ class FakeServer final : public SharedServer {
     state_->changed.notify_all();
     return true;
   }
-  absl::Status Erase(const Digest& address, Deadline) override {
-    const MutexLock lock(state_->mu);
-    UOPD_TRY(Answer());
-    state_->records.erase(address);
-    return absl::OkStatus();
-  }
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline) override {
     UOPD_TRY(Check());
