@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cache/store.h"
 
+#include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "cache/file/file_leases.h"
 #include "cache/memory/memory_leases.h"
 #include "cache/memory/memory_tier.h"
+#include "core/base/status.h"
 
 namespace uopd::cache {
 
@@ -80,6 +83,7 @@ GetResult Store::Get(const Key& key) {
   switch (result.outcome) {
     case GetOutcome::kHit:
       ++stats.hits;
+      uses_.Add(key.address(), result.entry.cost_us);
       break;
     case GetOutcome::kMiss:
       ++stats.misses;
@@ -254,6 +258,52 @@ std::optional<Key> Store::KeyOf(const Digest& address) {
     if (auto key = tier->KeyOf(address)) return key;
   }
   return std::nullopt;
+}
+
+absl::StatusOr<std::vector<EntryInfo>> Store::Select(const EntryQuery& query) {
+  Flush().IgnoreError();  // what cannot be written is found in memory
+  std::vector<EntryInfo> out;
+  for (auto& tier : tiers_) {
+    UOPD_ASSIGN(std::vector<EntryInfo> page, tier->Select(query));
+    std::ranges::move(page, std::back_inserter(out));
+  }
+  MakePage(query, out);
+  return out;
+}
+
+absl::StatusOr<std::optional<Row>> Store::ReadRow(const Digest& address) {
+  for (auto& tier : tiers_) {
+    UOPD_ASSIGN(std::optional<Row> row, tier->ReadRow(address));
+    if (row) return row;
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<int64_t> Store::Remove(std::span<const Digest> addresses) {
+  int64_t removed = 0;
+  for (auto& tier : tiers_) {
+    UOPD_ASSIGN(const int64_t here, tier->Remove(addresses));
+    removed += here;
+  }
+  return removed;
+}
+
+absl::Status Store::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
+  Flush().IgnoreError();
+  absl::Status status = absl::NotFoundError("The cache has no such entry.");
+  for (auto& tier : tiers_) {
+    status = tier->SetPinned(address, pinned, max_pinned_bytes);
+    if (!absl::IsNotFound(status)) return status;
+  }
+  return status;
+}
+
+absl::Status Store::Import(Row row) {
+  const Digest address = cache::KeyOf(row).address();
+  row.last_used_us = now_();
+  absl::Status status = PutRow(0, address, std::make_shared<const Row>(std::move(row)), nullptr);
+  if (status.ok()) bell_.Ring();
+  return status;
 }
 
 absl::Status Store::Clear(const std::string& store) {

@@ -20,6 +20,7 @@
 #include "cache/base/leases.h"
 #include "cache/base/stats.h"
 #include "cache/base/tier.h"
+#include "cache/base/use_counts.h"
 #include "cache/cluster/cluster.h"
 #include "cache/file/file_tier.h"
 
@@ -79,6 +80,15 @@ class Store final : public Admin {
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
+  // Select and SetPinned flush first.
+  absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override;
+  absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override;
+  absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override;
+  absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) override;
+  // Keeps a row that came from elsewhere: it has its own times and fence, and goes to no cluster.
+  absl::Status Import(Row row);
+  // How often entries were found since this process began.
+  const UseCounts& uses() const { return uses_; }
   void SetMaxBytes(int64_t max_bytes) override { tiers_.front()->SetMaxBytes(max_bytes); }
   int64_t max_bytes() const override { return tiers_.front()->max_bytes(); }
   Health health() const override { return tiers_.front()->health(); }
@@ -100,6 +110,7 @@ class Store final : public Admin {
 
   const NowFn now_;
   const std::unique_ptr<StatsTable> stats_;
+  UseCounts uses_;
   Bell bell_;
   const std::unique_ptr<Leases> leases_;
   LeaseKeeper keeper_;

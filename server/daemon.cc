@@ -91,6 +91,8 @@ absl::Status Daemon::StartServing(worker::ForkServer& forks) {
   UOPD_ASSIGN(auto store, OpenCache(config_));
   UOPD_ASSIGN(engine_, engine::Engine::Create(config_, std::make_unique<engine::CoreCompiler>(),
                                               std::move(store), std::move(registry), &forks));
+  UOPD_ASSIGN(engine::BundleKeys keys, ReadSealKeys(config_));
+  engine_->set_bundle_keys(std::move(keys));
   const auto limit = std::chrono::steady_clock::now() + kForkServerLimit;
   if (absl::Status status = forks.AwaitUp({limit, nullptr}); !status.ok()) {
     UOPD_LOG(kError, "serving without workers", {"status", forks.Unready()});

@@ -41,20 +41,10 @@ absl::StatusOr<cache::RedisPoolOptions> PoolOptions(const Config& config) {
   return pool;
 }
 
-absl::Status ReadKeys(const Config& config, cache::ClusterOptions& options) {
-  if (!config.cache_cluster_sign_key().empty()) {
-    auto key = cache::SealKey::Read(config.cache_cluster_sign_key());
-    if (key.ok() && !key->can_sign()) key = Invalid("A public key cannot sign.");
-    if (!key.ok()) return WithFrame(key.status(), "reading setting cache.cluster_sign_key");
-    if (!config.cache_read_only()) options.sign = *key;
-    options.trusted.push_back(*key);
-  }
-  for (const absl::string_view file :
-       absl::StrSplit(config.cache_cluster_trusted_keys(), ',', absl::SkipWhitespace())) {
-    auto key = cache::SealKey::Read(std::string(file));
-    if (!key.ok()) return WithFrame(key.status(), "reading setting cache.cluster_trusted_keys");
-    options.trusted.push_back(*std::move(key));
-  }
+absl::Status CheckKeys(const Config& config, const engine::BundleKeys& keys,
+                       cache::ClusterOptions& options) {
+  if (!config.cache_read_only()) options.sign = keys.sign;
+  options.trusted = keys.trusted;
   if (!options.trusted.empty()) return absl::OkStatus();
   return Invalid(
       "setting cache.cluster needs a key: without cache.cluster_sign_key or "
@@ -64,10 +54,29 @@ absl::Status ReadKeys(const Config& config, cache::ClusterOptions& options) {
 
 }  // namespace
 
+absl::StatusOr<engine::BundleKeys> ReadSealKeys(const Config& config) {
+  engine::BundleKeys out;
+  if (!config.cache_cluster_sign_key().empty()) {
+    auto key = cache::SealKey::Read(config.cache_cluster_sign_key());
+    if (key.ok() && !key->can_sign()) key = Invalid("A public key cannot sign.");
+    if (!key.ok()) return WithFrame(key.status(), "reading setting cache.cluster_sign_key");
+    out.sign = *key;
+    out.trusted.push_back(*std::move(key));
+  }
+  for (const absl::string_view file :
+       absl::StrSplit(config.cache_cluster_trusted_keys(), ',', absl::SkipWhitespace())) {
+    auto key = cache::SealKey::Read(std::string(file));
+    if (!key.ok()) return WithFrame(key.status(), "reading setting cache.cluster_trusted_keys");
+    out.trusted.push_back(*std::move(key));
+  }
+  return out;
+}
+
 absl::StatusOr<std::unique_ptr<cache::Cluster>> OpenCluster(const Config& config) {
   if (config.cache_cluster().empty()) return nullptr;
   cache::ClusterOptions options;
-  UOPD_TRY(ReadKeys(config, options));
+  UOPD_ASSIGN(const engine::BundleKeys keys, ReadSealKeys(config));
+  UOPD_TRY(CheckKeys(config, keys, options));
   options.budget = config.cache_cluster_budget_ms();
   options.on_change = [](const std::string& line) { UOPD_LOG(kWarn, "cluster", {"what", line}); };
   UOPD_ASSIGN(cache::RedisPoolOptions pool, PoolOptions(config));

@@ -5,11 +5,15 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cache/base/entries.h"
 #include "cache/base/key.h"
+#include "cache/base/row.h"
 
 namespace uopd::cache {
 
@@ -31,11 +35,6 @@ struct Usage {
   int64_t rows = 0, bytes = 0;
 };
 
-struct EntryInfo {
-  Digest address;
-  std::string store;
-  int64_t bytes = 0, cost_us = 0, created_us = 0, last_used_us = 0;
-};
 // The most recently used first, at most `limit` of them.
 void SortAndTrim(std::vector<EntryInfo>& entries, int64_t limit);
 
@@ -51,6 +50,18 @@ class Admin {
   virtual std::optional<Key> KeyOf(const Digest& address) = 0;
   // Removes the entries of one store, or of all when `store` is empty. Leases stay.
   virtual absl::Status Clear(const std::string& store) = 0;
+
+  // For operators. Rows that wait to be written are not seen: flush before. An error says why the place cannot be used.
+
+  // A page of entries.
+  virtual absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) = 0;
+  // The row at an address as it is stored: nobody has checked it. Does not count as a lookup.
+  virtual absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) = 0;
+  // Removes entries, pinned ones too, and returns how many there were. One transaction.
+  virtual absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) = 0;
+  // Pins an entry, so that eviction by size leaves it, or ends that. NOT_FOUND: no such entry. RESOURCE_EXHAUSTED: with
+  // it, pinned entries would have more than `max_pinned_bytes`.
+  virtual absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) = 0;
 
   // Takes effect at the next put.
   virtual void SetMaxBytes(int64_t max_bytes) = 0;

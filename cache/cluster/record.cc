@@ -16,8 +16,6 @@ constexpr char kRecordVersion = 1;
 constexpr size_t kHeadBytes = kMagic.size() + 2 + SealKey::kIdBytes;
 constexpr int kZstdLevel = 3;
 
-size_t SignatureBytes(SealKind kind) { return kind == SealKind::kHmacSha256 ? 32 : 64; }
-
 std::string Fields(const Row& row) {
   std::string out;
   PutString(out, row.store);

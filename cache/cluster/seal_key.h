@@ -22,6 +22,7 @@ struct evp_pkey_st;
 namespace uopd::cache {
 
 enum class SealKind : uint8_t { kHmacSha256 = 1, kEd25519 = 2 };  // stored in records
+constexpr size_t SignatureBytes(SealKind kind) { return kind == SealKind::kHmacSha256 ? 32 : 64; }
 
 class SealKey {
  public:

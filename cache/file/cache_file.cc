@@ -133,7 +133,11 @@ absl::Status CacheFile::EvictTo(int64_t max_bytes, WriteResult* result) {
         victims.push_back({query.Int(0), query.Int(2), std::string(query.Blob(1))});
       }
     }
-    if (victims.empty()) return absl::DataLossError("The usage table counts rows that are gone.");
+    if (victims.empty()) {
+      UOPD_ASSIGN(const int64_t pins, writer_->QueryInt(schema::kCountPins));
+      if (pins > 0) return absl::OkStatus();  // what is left is pinned
+      return absl::DataLossError("The usage table counts rows that are gone.");
+    }
     for (const Victim& victim : victims) {
       if (total <= target) break;
       UOPD_TRY(writer_->Run(schema::kDeleteById, victim.id));
@@ -180,6 +184,94 @@ absl::Status CacheFile::Clear(const std::string& store) {
     UOPD_TRY(writer_->Run(schema::kDeleteStore, store));
   }
   return writer_->Run(schema::kReleasePages);
+}
+
+namespace {
+
+const char* PageStatement(EntryOrder order) {
+  switch (order) {
+    case EntryOrder::kLastUsed:
+      return schema::kPageByLastUsed;
+    case EntryOrder::kBytes:
+      return schema::kPageByBytes;
+    case EntryOrder::kCost:
+      return schema::kPageByCost;
+    case EntryOrder::kCreated:
+      return schema::kPageByCreated;
+    case EntryOrder::kKey:
+      return schema::kPageByKey;
+  }
+  UOPD_CHECK(false);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<EntryInfo>> CacheFile::Select(const EntryQuery& query) {
+  const EntryFilter& filter = query.filter;
+  const auto range = RangeOf(filter.key_prefix);
+  if (!range) return absl::InvalidArgumentError("The prefix of the keys is not hexadecimal.");
+  const EntryQuery::After after = query.after.value_or(EntryQuery::After{});
+  Reader reader(*this);
+  return reader.Do(PageStatement(query.order),
+                   [&](Query& q) -> absl::StatusOr<std::vector<EntryInfo>> {
+                     q.Bind(filter.store).Bind(range->first.view()).Bind(range->last.view());
+                     q.Bind(filter.environment).Bind(filter.unused_since_us);
+                     q.Bind(int64_t{filter.pinned_only}).Bind(int64_t{query.after.has_value()});
+                     q.Bind(after.value).Bind(after.address.view()).Bind(query.limit);
+                     std::vector<EntryInfo> out;
+                     for (;;) {
+                       UOPD_ASSIGN(const bool more, q.Step());
+                       if (!more) return out;
+                       EntryInfo info{.store = std::string(q.Blob(1)),
+                                      .bytes = q.Int(2),
+                                      .cost_us = q.Int(3),
+                                      .created_us = q.Int(4),
+                                      .last_used_us = q.Int(5),
+                                      .pinned = q.Int(8) != 0,
+                                      .checksum = std::string(q.Blob(6)),
+                                      .environment = std::string(q.Blob(7))};
+                       if (!info.address.FromBytes(q.Blob(0)))
+                         return absl::DataLossError("An address is short.");
+                       out.push_back(std::move(info));
+                     }
+                   });
+}
+
+absl::StatusOr<int64_t> CacheFile::Remove(std::span<const Digest> addresses) {
+  MutexLock lock(write_mu_);
+  if (writer_ == nullptr) return ReadOnly();
+  Transaction transaction(*writer_);
+  UOPD_TRY(transaction.Begin());
+  int64_t removed = 0;
+  for (const Digest& address : addresses) {
+    UOPD_TRY(writer_->Run(schema::kDeleteByAddress, address.view()));
+    removed += writer_->changes();
+  }
+  UOPD_TRY(transaction.Commit());
+  UOPD_TRY(writer_->Run(schema::kReleasePages));
+  return removed;
+}
+
+absl::Status CacheFile::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
+  MutexLock lock(write_mu_);
+  if (writer_ == nullptr) return ReadOnly();
+  Transaction transaction(*writer_);
+  UOPD_TRY(transaction.Begin());
+  bool exists = false;
+  {
+    UOPD_ASSIGN(sqlite::Statement * statement, writer_->Prepared(schema::kHasEntry));
+    Query query(*statement);
+    UOPD_ASSIGN(exists, query.Bind(address.view()).Step());
+  }
+  if (!exists) return absl::NotFoundError("The cache has no such entry.");
+  UOPD_TRY(writer_->Run(pinned ? schema::kPin : schema::kUnpin, address.view()));
+  if (pinned) {
+    UOPD_ASSIGN(const int64_t bytes, writer_->QueryInt(schema::kPinnedBytes));
+    if (bytes > max_pinned_bytes) {  // leaving this scope takes the pin back
+      return absl::ResourceExhaustedError("Pinned entries would have more bytes than they may.");
+    }
+  }
+  return transaction.Commit();
 }
 
 }  // namespace uopd::cache

@@ -77,6 +77,11 @@ class CacheFile {
   absl::StatusOr<std::vector<EntryInfo>> List(const std::string& store, int64_t limit);
   absl::Status Clear(const std::string& store);
 
+  // As those of Admin.
+  absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query);
+  absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses);
+  absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes);
+
  private:
   class Reader;
   explicit CacheFile(FileOptions options) : options_(std::move(options)) {}

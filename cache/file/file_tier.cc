@@ -183,6 +183,49 @@ std::optional<Key> FileTier::KeyOf(const Digest& address) {
   return cache::KeyOf(**row);
 }
 
+template <class F, class T>
+absl::StatusOr<T> FileTier::WithFile(F read, T none) {
+  auto file = keeper_.Current();
+  if (file == nullptr) return none;
+  absl::StatusOr<T> result = read(*file);
+  if (!absl::IsInvalidArgument(result.status())) keeper_.Report(file, result.status());
+  return result;
+}
+
+absl::StatusOr<std::vector<EntryInfo>> FileTier::Select(const EntryQuery& query) {
+  return WithFile([&](CacheFile& file) { return file.Select(query); }, std::vector<EntryInfo>());
+}
+
+absl::StatusOr<std::optional<Row>> FileTier::ReadRow(const Digest& address) {
+  if (auto row = queue_.Find(address)) return *row;
+  return WithFile([&](CacheFile& file) { return file.Read(address); }, std::optional<Row>());
+}
+
+absl::StatusOr<int64_t> FileTier::Remove(std::span<const Digest> addresses) {
+  Flush().IgnoreError();  // queued rows would be written afterwards; failures were counted
+  auto file = keeper_.Writable();
+  if (file == nullptr) {
+    if (keeper_.Current() == nullptr) return 0;
+    return absl::PermissionDeniedError("The cache file cannot be written.");
+  }
+  auto removed = file->Remove(addresses);
+  keeper_.Report(file, removed.status());
+  return removed;
+}
+
+absl::Status FileTier::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
+  Flush().IgnoreError();
+  auto file = keeper_.Writable();
+  if (file == nullptr) {
+    if (keeper_.Current() == nullptr) return absl::NotFoundError("There is no cache file.");
+    return absl::PermissionDeniedError("The cache file cannot be written.");
+  }
+  absl::Status status = file->SetPinned(address, pinned, max_pinned_bytes);
+  // These two are answers, not failures of the file.
+  if (!absl::IsNotFound(status) && !absl::IsResourceExhausted(status)) keeper_.Report(file, status);
+  return status;
+}
+
 absl::Status FileTier::Clear(const std::string& store) {
   Flush().IgnoreError();  // queued rows would be written after the Clear; failures were counted
   auto file = keeper_.Writable();

@@ -50,11 +50,18 @@ class FileTier final : public Tier {
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
+  absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override;
+  absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override;
+  absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override;
+  absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) override;
   void SetMaxBytes(int64_t max_bytes) override { max_bytes_ = max_bytes; }
   int64_t max_bytes() const override { return max_bytes_; }
   Health health() const override { return keeper_.health(); }
 
  private:
+  // What `read` returns for the file, which it may only read. Without a file: `none`.
+  template <class F, class T>
+  absl::StatusOr<T> WithFile(F read, T none);
   // Checks the row that was found at the key's address. A bad row is queued for removal.
   GetResult Judge(const Key& key, Row row);
   absl::Status WriteBatch(const std::vector<WriteOp>& ops);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Version 3 of the cache file: the tables and every statement that touches them.
+// Version 4 of the cache file: the tables and every statement that touches them.
 //
 // A change of the layout needs a new user_version and a step from the version before (kMigrations).
 // A file that is older than the oldest step is set aside. A file of a newer version is left as it
@@ -11,7 +11,7 @@ namespace uopd::cache::schema {
 
 inline constexpr char kFileName[] = "uopd-cache.sqlite";
 inline constexpr char kFileNameOfVersion2[] = "uopd-cache-v2.sqlite";
-inline constexpr int64_t kUserVersion = 3;
+inline constexpr int64_t kUserVersion = 4;
 inline constexpr int64_t kApplicationId = 0x756f7064;  // "uopd"
 
 // The blobs come last, so that walking the other columns does not read their overflow pages.
@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS entry(
   value BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS entry_by_score ON entry(score);
 CREATE INDEX IF NOT EXISTS entry_by_store ON entry(store, last_used_us);
+CREATE TABLE IF NOT EXISTS pin(address BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS usage(
   store BLOB PRIMARY KEY, row_count INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entry BEGIN
@@ -42,14 +43,15 @@ CREATE TRIGGER IF NOT EXISTS entry_added AFTER INSERT ON entry BEGIN
 END;
 CREATE TRIGGER IF NOT EXISTS entry_removed AFTER DELETE ON entry BEGIN
   UPDATE usage SET row_count = row_count - 1, bytes = bytes - old.size WHERE store = old.store;
+  DELETE FROM pin WHERE address = old.address;
 END;
 CREATE TRIGGER IF NOT EXISTS entry_resized AFTER UPDATE OF size ON entry BEGIN
   UPDATE usage SET bytes = bytes - old.size + new.size WHERE store = old.store;
 END;
 PRAGMA application_id = 1970237540;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 )sql";
-static_assert(kApplicationId == 1970237540 && kUserVersion == 3);
+static_assert(kApplicationId == 1970237540 && kUserVersion == 4);
 
 // The step that makes the version after `from`.
 struct Migration {
@@ -59,6 +61,16 @@ struct Migration {
 inline constexpr Migration kMigrations[] = {
     // Leases and their tokens moved to a file of their own (lease_schema.h).
     {2, "DROP TABLE lease; DROP TABLE fence; PRAGMA user_version = 3"},
+    // Pins, in a table of their own: a new column would lie behind the blobs. A pin ends with its entry.
+    {3, R"sql(
+CREATE TABLE pin(address BLOB PRIMARY KEY) WITHOUT ROWID;
+DROP TRIGGER entry_removed;
+CREATE TRIGGER entry_removed AFTER DELETE ON entry BEGIN
+  UPDATE usage SET row_count = row_count - 1, bytes = bytes - old.size WHERE store = old.store;
+  DELETE FROM pin WHERE address = old.address;
+END;
+PRAGMA user_version = 4;
+)sql"},
 };
 
 // For every connection. The file is not mapped, because a mapped file that shrinks ends the process
@@ -84,9 +96,9 @@ inline constexpr char kGetPageSize[] = "PRAGMA page_size";
 inline constexpr char kQuickCheck[] = "PRAGMA quick_check(1)";
 inline constexpr char kCountTables[] =
     "SELECT count(*) FROM sqlite_schema WHERE name IN "
-    "('entry','usage','entry_added','entry_removed','entry_resized','entry_by_score',"
+    "('entry','pin','usage','entry_added','entry_removed','entry_resized','entry_by_score',"
     "'entry_by_store')";
-inline constexpr int64_t kTableCount = 7;
+inline constexpr int64_t kTableCount = 8;
 inline constexpr char kCountAnything[] = "SELECT count(*) FROM sqlite_schema";
 inline constexpr char kReleasePages[] = "PRAGMA incremental_vacuum";
 
@@ -107,7 +119,15 @@ inline constexpr char kDeleteBadEntry[] = "DELETE FROM entry WHERE address=?1 AN
 inline constexpr char kTouchEntry[] =
     "UPDATE entry SET last_used_us=?2, score=?3 WHERE address=?1 AND last_used_us<?2";
 inline constexpr char kSelectVictims[] =
-    "SELECT id, store, size FROM entry ORDER BY score LIMIT 256";
+    "SELECT id, store, size FROM entry WHERE address NOT IN (SELECT address FROM pin)"
+    " ORDER BY score LIMIT 256";
+inline constexpr char kCountPins[] = "SELECT count(*) FROM pin";
+inline constexpr char kPin[] =
+    "INSERT OR IGNORE INTO pin SELECT address FROM entry WHERE address=?1";
+inline constexpr char kUnpin[] = "DELETE FROM pin WHERE address=?1";
+inline constexpr char kPinnedBytes[] =
+    "SELECT coalesce(sum(size), 0) FROM entry JOIN pin ON entry.address = pin.address";
+inline constexpr char kDeleteByAddress[] = "DELETE FROM entry WHERE address=?1";
 inline constexpr char kDeleteById[] = "DELETE FROM entry WHERE id=?1";
 inline constexpr char kDeleteStore[] = "DELETE FROM entry WHERE store=?1";
 inline constexpr char kDeleteAll[] = "DELETE FROM entry";
@@ -117,5 +137,30 @@ inline constexpr char kUsage[] = "SELECT store, row_count, bytes FROM usage ORDE
 inline constexpr char kListEntries[] =
     "SELECT address, store, size, cost_us, created_us, last_used_us FROM entry WHERE store=?1"
     " ORDER BY last_used_us DESC LIMIT ?2";
+
+// Pages of entries (cache/base/entries.h), a statement for each order. Parameters: 1 store, 2 and 3 the least and the
+// greatest address, 4 part of the environment, 5 last use before, 6 pinned only, 7 whether there is a page before,
+// 8 and 9 value and address of its last entry, 10 limit.
+#define UOPD_SELECT_PAGE(value)                                                            \
+  "SELECT address, store, size, cost_us, created_us, last_used_us, checksum, environment," \
+  " EXISTS(SELECT 1 FROM pin WHERE pin.address = entry.address) AS pinned FROM entry"      \
+  " WHERE (length(?1) = 0 OR store = ?1) AND address BETWEEN ?2 AND ?3"                    \
+  " AND (length(?4) = 0 OR instr(environment, ?4) > 0) AND last_used_us < ?5"              \
+  " AND (?6 = 0 OR pinned) AND (?7 = 0 OR " value " < ?8 OR (" value                       \
+  " = ?8 AND address > ?9))"                                                               \
+  " ORDER BY " value " DESC, address LIMIT ?10"
+inline constexpr char kPageByLastUsed[] = UOPD_SELECT_PAGE("last_used_us");
+inline constexpr char kPageByBytes[] = UOPD_SELECT_PAGE("size");
+inline constexpr char kPageByCost[] = UOPD_SELECT_PAGE("cost_us");
+inline constexpr char kPageByCreated[] = UOPD_SELECT_PAGE("created_us");
+// By address alone the index serves the order; a page costs what it shows.
+inline constexpr char kPageByKey[] =
+    "SELECT address, store, size, cost_us, created_us, last_used_us, checksum, environment,"
+    " EXISTS(SELECT 1 FROM pin WHERE pin.address = entry.address) AS pinned FROM entry"
+    " WHERE (length(?1) = 0 OR store = ?1) AND address BETWEEN ?2 AND ?3"
+    " AND (length(?4) = 0 OR instr(environment, ?4) > 0) AND last_used_us < ?5"
+    " AND (?6 = 0 OR pinned) AND (?7 = 0 OR (?8 = 0 AND address > ?9))"
+    " ORDER BY address LIMIT ?10";
+#undef UOPD_SELECT_PAGE
 
 }  // namespace uopd::cache::schema

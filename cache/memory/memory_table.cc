@@ -32,7 +32,7 @@ std::shared_ptr<const Row> MemoryTable::Find(const Digest& address, int64_t now_
   by_score_.erase({slot.score, address});
   slot.last_used_us = now_us;
   slot.score = KeepScore(now_us, slot.row->cost_us, SizeOf(*slot.row));
-  by_score_.insert({slot.score, address});
+  if (!slot.pinned) by_score_.insert({slot.score, address});
   return slot.row;
 }
 
@@ -48,22 +48,25 @@ absl::StatusOr<std::vector<std::string>> MemoryTable::Insert(const Digest& addre
   if (size > max_bytes_ / 2) {
     return absl::ResourceExhaustedError("The entry is larger than half of the memory cache.");
   }
+  bool pinned = false;
   if (auto it = slots_.find(address); it != slots_.end()) {
     if (it->second.row->fence > row->fence)
       return absl::AbortedError("The entry there has a greater fence.");
+    pinned = it->second.pinned;
     Remove(it);
   }
   std::vector<std::string> evicted;
   while (bytes_ + size > max_bytes_) {
+    if (by_score_.empty()) return absl::ResourceExhaustedError("What is in memory is pinned.");
     auto victim = slots_.find(by_score_.begin()->second);
     evicted.push_back(victim->second.row->store);
     Remove(victim);
   }
   const int64_t score = KeepScore(row->last_used_us, row->cost_us, size);
-  by_score_.insert({score, address});
+  if (!pinned) by_score_.insert({score, address});
   bytes_ += size;
   const int64_t last_used_us = row->last_used_us;
-  slots_[address] = Slot{std::move(row), last_used_us, score};
+  slots_[address] = Slot{std::move(row), last_used_us, score, pinned};
   return evicted;
 }
 
@@ -108,6 +111,59 @@ std::vector<EntryInfo> MemoryTable::List(const std::string& store, int64_t limit
   }
   SortAndTrim(out, limit);
   return out;
+}
+
+std::vector<EntryInfo> MemoryTable::Select(const EntryQuery& query) const {
+  std::vector<EntryInfo> out;
+  {
+    MutexLock lock(mu_);
+    for (const auto& [address, slot] : slots_) {
+      EntryInfo info{address,           slot.row->store,      SizeOf(*slot.row),
+                     slot.row->cost_us, slot.row->created_us, slot.last_used_us,
+                     slot.pinned,       slot.row->checksum,   slot.row->environment};
+      if (Matches(query, info)) out.push_back(std::move(info));
+    }
+  }
+  MakePage(query, out);
+  return out;
+}
+
+std::shared_ptr<const Row> MemoryTable::Peek(const Digest& address) const {
+  MutexLock lock(mu_);
+  auto it = slots_.find(address);
+  return it == slots_.end() ? nullptr : it->second.row;
+}
+
+int64_t MemoryTable::Remove(std::span<const Digest> addresses) {
+  MutexLock lock(mu_);
+  int64_t removed = 0;
+  for (const Digest& address : addresses) {
+    auto it = slots_.find(address);
+    if (it == slots_.end()) continue;
+    Remove(it);
+    ++removed;
+  }
+  return removed;
+}
+
+absl::Status MemoryTable::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
+  MutexLock lock(mu_);
+  auto it = slots_.find(address);
+  if (it == slots_.end()) return absl::NotFoundError("The cache has no such entry.");
+  if (pinned) {
+    int64_t bytes = SizeOf(*it->second.row);
+    for (const auto& [other, slot] : slots_) {
+      if (slot.pinned && other != address) bytes += SizeOf(*slot.row);
+    }
+    if (bytes > max_pinned_bytes) {
+      return absl::ResourceExhaustedError("Pinned entries would have more bytes than they may.");
+    }
+    by_score_.erase({it->second.score, address});
+  } else {
+    by_score_.insert({it->second.score, address});
+  }
+  it->second.pinned = pinned;
+  return absl::OkStatus();
 }
 
 }  // namespace uopd::cache

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Rows in memory, bounded in bytes.
 //
-// Thread-safe. Evicts by the same score as the disk (eviction.h), one row at a time.
+// Thread-safe. Evicts by the same score as the disk (eviction.h), one row at a time, and no pinned row.
 #pragma once
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,11 +38,19 @@ class MemoryTable {
   std::vector<Usage> ReadUsage() const UOPD_EXCLUDES(mu_);
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) const UOPD_EXCLUDES(mu_);
 
+  // As those of Admin.
+  std::vector<EntryInfo> Select(const EntryQuery& query) const UOPD_EXCLUDES(mu_);
+  std::shared_ptr<const Row> Peek(const Digest& address) const UOPD_EXCLUDES(mu_);  // null: none
+  int64_t Remove(std::span<const Digest> addresses) UOPD_EXCLUDES(mu_);
+  absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes)
+      UOPD_EXCLUDES(mu_);
+
  private:
   struct Slot {
     std::shared_ptr<const Row> row;
     int64_t last_used_us;
     int64_t score;
+    bool pinned = false;  // then it is not in by_score_
   };
   using Slots = absl::flat_hash_map<Digest, Slot>;
 

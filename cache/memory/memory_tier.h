@@ -29,6 +29,19 @@ class MemoryTier final : public Tier {
   }
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
+  absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override {
+    return table_.Select(query);
+  }
+  absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override {
+    const auto row = table_.Peek(address);
+    return row == nullptr ? std::nullopt : std::optional(*row);
+  }
+  absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override {
+    return table_.Remove(addresses);
+  }
+  absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) override {
+    return table_.SetPinned(address, pinned, max_pinned_bytes);
+  }
   void SetMaxBytes(int64_t max_bytes) override { table_.SetMaxBytes(max_bytes); }
   int64_t max_bytes() const override { return table_.max_bytes(); }
   Health health() const override { return {State::kMemory, "The cache was told to use memory."}; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // uopctl cache stats, uopctl cache explain: what the daemon's cache holds, and why it does not have
-// a certain graph.
+// a certain graph. The other commands of `uopctl cache` are in cache_entries.cc, cache_bundles.cc and cache_warm.cc.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
@@ -139,6 +139,9 @@ void AddCache(CLI::App& app, Globals& globals) {
   cache->add_subcommand("stats", "rows, bytes, hits and misses by store")->callback([&globals] {
     globals.status = CacheStats(globals);
   });
+  AddCacheEntries(*cache, globals);
+  AddCacheBundles(*cache, globals);
+  AddCacheWarm(*cache, globals);
   CLI::App* explain = cache->add_subcommand(
       "explain",
       "how the keys of two graphs differ, or the key of one from the nearest cached one");

@@ -37,6 +37,10 @@ void AddRun(CLI::App& app, Globals& globals);
 void AddPrepare(CLI::App& app, Globals& globals);
 void AddProfile(CLI::App& app, Globals& globals);
 void AddCache(CLI::App& app, Globals& globals);
+// Subcommands of `uopctl cache`.
+void AddCacheEntries(CLI::App& cache, Globals& globals);
+void AddCacheBundles(CLI::App& cache, Globals& globals);
+void AddCacheWarm(CLI::App& cache, Globals& globals);
 void AddMetrics(CLI::App& app, Globals& globals);
 void AddQuarantine(CLI::App& app, Globals& globals);
 void AddReplay(CLI::App& app, Globals& globals);

@@ -58,7 +58,7 @@ int CompileThreads(const Config& config) {
 
 CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& devices,
                                          Workers* workers, KernelTuner* tuner,
-                                         KeyExplainer& explainer) {
+                                         KeyExplainer& explainer, RecentFailures& failures) {
   CompileService::Options out;
   if (workers != nullptr) {
     out.compilers = &workers->compile();
@@ -68,6 +68,7 @@ CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& 
   out.upgrade_threads = CompileThreads(config);
   out.compile_limit = config.compile_timeout_ms();
   out.tuner = tuner;
+  out.failures = &failures;
   out.explainer = &explainer;
   out.lease = {.owner = LeaseOwner(),
                .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count()};
@@ -114,6 +115,10 @@ absl::StatusOr<std::unique_ptr<Engine>> Engine::Create(
     if (!tenants.ok()) return WithFrame(tenants.status(), "reading setting server.token_file");
     engine->tenants_ = *std::move(tenants);
   }
+  if (absl::Status operators = engine->tenants_.SetOperators(config.server_operators());
+      !operators.ok()) {
+    return WithFrame(operators, "reading setting server.operators");
+  }
   if (config.compile_warm_up()) engine->compile_.WarmUp();
   return engine;
 }
@@ -135,13 +140,18 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
       graph_compiler_(std::move(graph_compiler)),
       store_(std::move(store)),
       devices_(std::move(registry)),
+      failures_({.unsupported = config.cache_failure_unsupported_ms(),
+                 .compiler = config.cache_failure_compiler_ms(),
+                 .tuning = config.cache_failure_tuning_ms()}),
       forks_(forks),
       workers_(MakeWorkers(config, devices_, forks, *store_)),
       tuner_(MakeTuner(config, workers_.get())),
       compilers_(CompileThreads(config), SIZE_MAX),
       explainer_(*graph_compiler_, *store_, devices_, WireLimitsOf(config)),
-      compile_(CompileOptionsOf(config, devices_, workers_.get(), tuner_.get(), explainer_),
-               *graph_compiler_, *store_, devices_, compilers_),
+      compile_(
+          CompileOptionsOf(config, devices_, workers_.get(), tuner_.get(), explainer_, failures_),
+          *graph_compiler_, *store_, devices_, compilers_),
+      cache_operator_(*store_, *graph_compiler_, devices_, compile_.tuning(), tuner_.get()),
       kept_programs_(compile_, devices_),
       roofs_(*graph_compiler_, compile_),
       sessions_(SessionOptionsOf(config), total_, task_pool_),
@@ -151,6 +161,7 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                   .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
                  RunningLimits()),
       long_runs_(RunThreads(), {}, RunningLimits(), true) {
+  cache_operator_.set_pinned_percent(config.cache_pinned_percent());
   total_.set_reclaim([this] { return sessions_.Reclaim(); });
 }
 
@@ -163,6 +174,7 @@ void Engine::Reload(const Config& config) {
   debug_ = static_cast<int>(config.debug_level());
   beam_ = static_cast<int>(config.tune_beam());
   store_->SetMaxBytes(config.cache_max_bytes());
+  cache_operator_.set_pinned_percent(config.cache_pinned_percent());
   stream_idle_ms_ = config.limits_stream_idle_ms().count();
   peer_rates_.set_per_second(config.limits_peer_requests_per_s());
   total_.set_limit(config.limits_total_bytes());

@@ -22,6 +22,8 @@
 #include "server/engine/compile/compile_service.h"
 #include "server/engine/compile/key_explainer.h"
 #include "server/engine/kept/kept_runs.h"
+#include "server/engine/operate/cache_operator.h"
+#include "server/engine/operate/cache_transfer.h"
 #include "server/engine/report/roofs.h"
 #include "server/engine/run/run_service.h"
 #include "server/engine/session/peer_rates.h"
@@ -112,7 +114,12 @@ class Engine {
   const Tenants& tenants() const { return tenants_; }
   TaskPool& task_pool() { return task_pool_; }
   KeyExplainer& explainer() { return explainer_; }
+  CacheOperator& cache_operator() { return cache_operator_; }
+  // The keys for bundles. Set before requests come.
+  const BundleKeys& bundle_keys() const { return bundle_keys_; }
+  void set_bundle_keys(BundleKeys keys) { bundle_keys_ = std::move(keys); }
   const CompileService& compiles() const { return compile_; }
+  RecentFailures& failures() { return failures_; }
   Workers* workers() { return workers_.get(); }  // null: none
 
   // The calls that name a session say once, with DATA_LOSS, which buffers of the session were lost with
@@ -231,12 +238,15 @@ class Engine {
   Tenants tenants_;  // set by Create
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;
+  RecentFailures failures_;
   worker::ForkServer* const forks_;           // null: none
   const std::unique_ptr<Workers> workers_;    // null: none
   const std::unique_ptr<WorkerTuner> tuner_;  // null: none
   TaskPool compilers_;
   KeyExplainer explainer_;
   CompileService compile_;
+  CacheOperator cache_operator_;
+  BundleKeys bundle_keys_;
   KeptPrograms kept_programs_;
   Roofs roofs_;
   SessionTable sessions_;

@@ -10,6 +10,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/telemetry/log_limiter.h"
 #include "core/base/telemetry/metrics.h"
+#include "core/base/text.h"
 #include "server/rpc/status.h"
 
 namespace uopd::rpc {
@@ -62,6 +63,23 @@ void LogFailure(std::string_view method, const engine::RequestContext& request, 
     UOPD_LOG(kInfo, "rpc", {"method", method}, {"req", request.id},
              {"trace", request.trace.trace_id}, {"tenant", request.caller.tenant},
              {"us", ns / 1000}, {"status", text}, {"dropped", dropped});
+  }
+}
+
+// Calls that change what all clients share, or show what others have asked for.
+bool IsForOperators(Method method) {
+  switch (method) {
+    case Method::kClearQuarantine:
+    case Method::kListCacheEntries:
+    case Method::kGetCacheEntry:
+    case Method::kVerifyCache:
+    case Method::kEvictCacheEntries:
+    case Method::kPinCacheEntry:
+    case Method::kExportCache:
+    case Method::kImportCache:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -133,6 +151,11 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
   auto tenant = TenantOf(engine, context);
   admitted_ = tenant.status();
   if (!tenant.ok()) return;
+  if (IsForOperators(method) && !engine.tenants().IsOperator(*tenant)) {
+    admitted_ = absl::PermissionDeniedError(
+        Cat(*tenant, " is no operator of this daemon (server.operators)"));
+    return;
+  }
   request_.caller.tenant = *std::move(tenant);
   auto work = engine.Begin();
   admitted_ = work.status();

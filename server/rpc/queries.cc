@@ -3,6 +3,7 @@
 // (UOPD_QUERY).
 #include <algorithm>
 
+#include "core/base/telemetry/log.h"
 #include "server/rpc/calls.h"
 #include "server/rpc/service.h"
 #include "server/rpc/unary.h"
@@ -81,6 +82,14 @@ grpc::ServerUnaryReactor* Service::ListQuarantine(grpc::CallbackServerContext* c
                                                   v1::ListQuarantineResponse* response) {
   return Serve(engine_, {context, Method::kListQuarantine, *request, *response}, kHere,
                [=, this](RequestContext&) {
+                 for (const auto& failure : engine_.failures().List()) {
+                   v1::QuarantinedJob* out = response->add_jobs();
+                   out->set_id(failure.key.Hex());
+                   out->set_pool(Name(failure.kind));
+                   out->set_reason(ClientText(StatusText(failure.status)));
+                   out->set_since_unix_s(Size(failure.since_us / 1'000'000));
+                   out->set_passing(true);
+                 }
                  if (engine_.workers() == nullptr) return absl::OkStatus();
                  for (const auto& job : engine_.workers()->ListQuarantine()) {
                    v1::QuarantinedJob* out = response->add_jobs();
@@ -99,10 +108,13 @@ grpc::ServerUnaryReactor* Service::ClearQuarantine(grpc::CallbackServerContext* 
                                                    v1::ClearQuarantineResponse* response) {
   return Serve(engine_, {context, Method::kClearQuarantine, *request, *response}, kElsewhere,
                [=, this](RequestContext&) -> absl::Status {
+                 const size_t failures = engine_.failures().Clear(request->id());
+                 response->set_cleared(failures);
                  if (engine_.workers() == nullptr) return absl::OkStatus();
-                 UOPD_ASSIGN(const size_t cleared,
-                             engine_.workers()->ClearQuarantine(request->id()));
-                 response->set_cleared(cleared);
+                 const auto jobs = engine_.workers()->ClearQuarantine(request->id());
+                 if (absl::IsNotFound(jobs.status()) && failures > 0) return absl::OkStatus();
+                 UOPD_TRY(jobs.status());
+                 response->set_cleared(failures + *jobs);
                  return absl::OkStatus();
                });
 }

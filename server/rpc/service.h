@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The UopdService of gRPC: where each call runs (service.cc), and the queries of operators
-// (queries.cc). The work itself is done elsewhere.
+// (queries.cc, cache_queries.cc). The work itself is done elsewhere.
 //
 // Thread-safe. The engine outlives it.
 #pragma once
@@ -35,6 +35,15 @@ class Service final : public v1::UopdService::CallbackService {
       grpc::CallbackServerContext* context, const v1::DownloadRequest* request) override;
   grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* Pipeline(
       grpc::CallbackServerContext* context) override;
+
+  grpc::ServerWriteReactor<v1::ExportCacheResponse>* ExportCache(
+      grpc::CallbackServerContext* context, const v1::ExportCacheRequest* request) override {
+    return StartCacheExport(engine_, watch_, context, request);
+  }
+  grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>* ImportCache(
+      grpc::CallbackServerContext* context) override {
+    return StartCacheImport(engine_, watch_, context);
+  }
 
   // The daemon has a side socket. Called before the service is served.
   void OfferSide() { side_ = true; }

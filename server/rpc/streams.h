@@ -24,6 +24,11 @@ grpc::ServerWriteReactor<v1::DownloadResponse>* StartDownload(engine::Engine& en
                                                               StreamWatch& watch,
                                                               grpc::CallbackServerContext* context,
                                                               const v1::DownloadRequest* request);
+grpc::ServerWriteReactor<v1::ExportCacheResponse>* StartCacheExport(
+    engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
+    const v1::ExportCacheRequest* request);
+grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>* StartCacheImport(
+    engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context);
 grpc::ServerBidiReactor<v1::PipelineRequest, v1::PipelineResponse>* StartPipeline(
     engine::Engine& engine, StreamWatch& watch, const StreamLimits& limits,
     grpc::CallbackServerContext* context);

@@ -71,6 +71,37 @@ class Tuner {
     return out;
   }
 
+  absl::StatusOr<TunedKernel> Prove(const search::Opts& opts) {
+    std::vector<Finalist> finalists;
+    {
+      UOPD_ASSIGN(auto given, Make(&opts, false));
+      finalists.push_back({std::move(given), false});
+    }
+    if (auto heuristic = Make(nullptr, false); heuristic.ok()) {
+      finalists.push_back({*std::move(heuristic), true});
+    }
+    if (const absl::Status reference = RunReference(); !reference.ok()) {
+      if (absl::IsCancelled(reference)) return reference;
+      return absl::UnavailableError(
+          Cat("the kernel without opts does not run: ", StatusText(reference)));
+    }
+    std::vector<search::Candidate> batch;
+    for (const Finalist& f : finalists) batch.push_back(f.candidate);
+    const auto objects = measurer_.Compile(batch);
+    for (size_t i = 0; i < finalists.size(); ++i) {
+      Finalist& f = finalists[i];
+      f.status = objects[i].ok() ? Judge(f, *objects[i]) : objects[i].status();
+      if (absl::IsCancelled(f.status)) return f.status;
+    }
+    UOPD_TRY(finalists[0].status);
+    TunedKernel out;
+    out.opts = opts;
+    out.seconds = finalists[0].seconds;
+    out.heuristic_seconds =
+        finalists.size() > 1 ? finalists[1].seconds : std::numeric_limits<double>::infinity();
+    return out;
+  }
+
  private:
   static MeasurerOptions MakeMeasurerOptions(const TuneOptions& options) {
     MeasurerOptions out;
@@ -165,6 +196,12 @@ absl::StatusOr<TunedKernel> TuneKernel(const ir::UOpContext& ctx, ir::UOp sink,
                                        const Target& target, const TuneOptions& options,
                                        WorkerPools pools) {
   return Tuner(ctx, sink, target, options, pools).Run();
+}
+
+absl::StatusOr<TunedKernel> ProveKernel(const ir::UOpContext& ctx, ir::UOp sink,
+                                        const Target& target, const TuneOptions& options,
+                                        const search::Opts& opts, WorkerPools pools) {
+  return Tuner(ctx, sink, target, options, pools).Prove(opts);
 }
 
 }  // namespace uopd::worker

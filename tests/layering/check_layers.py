@@ -34,7 +34,8 @@ USES = {
     "server/engine/report": ["server/engine/compile"],
     "server/engine/run": ["server/engine/report", "server/engine/session"],
     "server/engine/kept": ["server/engine/run"],
-    "server/engine": ["server/engine/kept"],
+    "server/engine/operate": ["server/engine/compile"],
+    "server/engine": ["server/engine/kept", "server/engine/operate"],
     "server/worker": ["devices", "core/search", "core/schedule"],
     "server/net": ["core/base"],  # what faces clients and needs neither gRPC nor the engine
     "server/rpc": ["server/engine", "server/net", "proto"],

@@ -30,6 +30,18 @@ class ForwardingTier : public Tier {
   }
   std::optional<Key> KeyOf(const Digest& address) override { return inner_.KeyOf(address); }
   absl::Status Clear(const std::string& store) override { return inner_.Clear(store); }
+  absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override {
+    return inner_.Select(query);
+  }
+  absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override {
+    return inner_.ReadRow(address);
+  }
+  absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override {
+    return inner_.Remove(addresses);
+  }
+  absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) override {
+    return inner_.SetPinned(address, pinned, max_pinned_bytes);
+  }
   void SetMaxBytes(int64_t max_bytes) override { inner_.SetMaxBytes(max_bytes); }
   int64_t max_bytes() const override { return inner_.max_bytes(); }
   Health health() const override { return inner_.health(); }

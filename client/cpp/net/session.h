@@ -23,6 +23,7 @@
 #include <thread>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "client/cpp/net/backoff.h"
 #include "core/base/mutex.h"
 #include "core/base/status.h"
@@ -62,6 +63,15 @@ class Session {
 #undef UOPD_UNARY
 #undef UOPD_QUERY
 #undef UOPD_STREAM
+
+  // A bundle of the daemon's cache. `take` gets its bytes in order; an error of it ends the call. Returns the number of
+  // entries.
+  absl::StatusOr<uint64_t> ExportCache(const v1::ExportCacheRequest& request,
+                                       absl::FunctionRef<absl::Status(std::string_view)> take);
+  // Sends a bundle to the daemon. `read` returns the next bytes, and none at the end; `answer` gets what the daemon says about
+  // them. Not repeated when the transport fails.
+  absl::Status ImportCache(bool dry_run, absl::FunctionRef<absl::StatusOr<std::string>()> read,
+                           absl::FunctionRef<void(const v1::ImportCacheResponse&)> answer);
 
   // For the Pipeline.
 

@@ -56,8 +56,9 @@ class CompileService {
     std::chrono::milliseconds compile_limit{60'000};
     bool fast_tier = false;  // compile new kernels as drafts first
     int upgrade_threads = 1;
-    KernelTuner* tuner = nullptr;       // null: no tuning
-    KeyExplainer* explainer = nullptr;  // of misses, logged at level debug; null: none
+    KernelTuner* tuner = nullptr;        // null: no tuning
+    RecentFailures* failures = nullptr;  // null: those of compiles are not remembered
+    KeyExplainer* explainer = nullptr;   // of misses, logged at level debug; null: none
   };
 
   // All references and pointers outlive the service. `task_pool` runs the compiles of kernels, and
@@ -114,6 +115,7 @@ class CompileService {
   bool tunes() const { return tuning_.offered(); }
   // Stops tuning for good. Programs keep the kernels that they have.
   void StopTuning() { tuning_.Stop(); }
+  TuningService& tuning() { return tuning_; }
   // Stops upgrading drafts for good. Programs keep the kernels that they have.
   void StopUpgrades() {
     if (upgrades_ != nullptr) upgrades_->Stop();

@@ -3,6 +3,7 @@
 
 #include "core/base/interrupt.h"
 #include "core/base/text.h"
+#include "server/engine/base/recent_failures.h"
 #include "server/worker/compile_job.h"
 
 namespace uopd::engine {
@@ -45,8 +46,8 @@ absl::StatusOr<std::string> KernelCompiler::Compile(const devices::Device& devic
       break;
   }
   // Do not use the job's status code: a client that tries again would get the same failure.
-  return absl::InternalError(
-      Cat("the compiler fails on kernel ", kernel, ": ", StatusText(result.status)));
+  return InQuarantine(absl::InternalError(
+      Cat("the compiler fails on kernel ", kernel, ": ", StatusText(result.status))));
 }
 
 absl::StatusOr<std::string> KernelCompiler::CompileHere(const devices::Device& device,

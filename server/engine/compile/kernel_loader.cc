@@ -64,7 +64,7 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded,
                 flights_.LoadOrCompute(store_, key, load, [&](const cache::WaitLimits& limits) {
-                  return Build(limits, wanted, draft, timings);
+                  return BuildUnlessFailed(limits, wanted, key, draft, timings);
                 }));
     const bool reads = load.use == cache::Use::kReadAndKeep;
     // The request that got the draft has counted its lookup.
@@ -82,6 +82,22 @@ absl::StatusOr<LoadedKernel> KernelLoader::Obtain(const RequestContext& request,
     UOPD_LOG(kWarn, "cached kernel is unusable, building it again", {"status", kernel.status()});
     load.use = cache::Use::kReplace;
   }
+}
+
+absl::StatusOr<std::string> KernelLoader::BuildUnlessFailed(const cache::WaitLimits& limits,
+                                                            const KernelRequest& wanted,
+                                                            const cache::Key& key, bool draft,
+                                                            PhaseTimings* timings) const {
+  const bool remembers = failures_ != nullptr && wanted.options.caches_compiles();
+  if (remembers) {
+    for (const FailureKind kind : {FailureKind::kUnsupported, FailureKind::kCompiler}) {
+      if (auto failed = failures_->Find(kind, key.address())) return *std::move(failed);
+    }
+  }
+  auto built = Build(limits, wanted, draft, timings);
+  const auto kind = KindOfCompileFailure(built.status());
+  if (remembers && kind) failures_->Add(*kind, key.address(), built.status());
+  return built;
 }
 
 absl::StatusOr<std::string> KernelLoader::Build(const cache::WaitLimits& limits,

@@ -21,6 +21,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
+#include "server/engine/base/recent_failures.h"
 #include "server/engine/base/request_context.h"
 #include "server/engine/compile/graph_compiler.h"
 #include "server/engine/compile/kernel.h"
@@ -63,14 +64,17 @@ struct LeaseTerms {
 class KernelLoader {
  public:
   // All references outlive the loader.
-  // `upgrades` compiles the kernels of Tier::kUpgrade. Null: `compiler` does.
+  // `upgrades` compiles the kernels of Tier::kUpgrade. Null: `compiler` does. `failures` remembers kernels that cannot be
+  // built. Null: each request finds out.
   KernelLoader(const GraphCompiler& graph_compiler, KernelCompiler& compiler, cache::Store& store,
-               LeaseTerms lease, KernelCompiler* upgrades = nullptr)
+               LeaseTerms lease, KernelCompiler* upgrades = nullptr,
+               RecentFailures* failures = nullptr)
       : graph_compiler_(graph_compiler),
         compiler_(compiler),
         upgrade_compiler_(upgrades == nullptr ? compiler : *upgrades),
         store_(store),
-        lease_(std::move(lease)) {}
+        lease_(std::move(lease)),
+        failures_(failures) {}
 
   // Adds to `timings`. INVALID_ARGUMENT: the opts do not apply.
   absl::StatusOr<LoadedKernel> Get(const RequestContext& request, const KernelRequest& kernel,
@@ -83,6 +87,10 @@ class KernelLoader {
   // The optimised kernel if the store has it; null: it does not, or the value is damaged.
   std::shared_ptr<const Kernel> FindStored(const KernelRequest& wanted, const cache::Key& key,
                                            PhaseTimings* timings);
+  // Build, unless it failed a moment ago.
+  absl::StatusOr<std::string> BuildUnlessFailed(const cache::WaitLimits& limits,
+                                                const KernelRequest& kernel, const cache::Key& key,
+                                                bool draft, PhaseTimings* timings) const;
   // Builds the record. `limits` may end it early.
   absl::StatusOr<std::string> Build(const cache::WaitLimits& limits, const KernelRequest& kernel,
                                     bool draft, PhaseTimings* timings) const;
@@ -99,6 +107,7 @@ class KernelLoader {
   KernelCompiler& upgrade_compiler_;
   cache::Store& store_;
   const LeaseTerms lease_;
+  RecentFailures* const failures_;  // null: none
   cache::LoadGroup flights_;
   Mutex mu_;
   absl::flat_hash_map<Place, std::weak_ptr<const Kernel>> loaded_ UOPD_GUARDED_BY(mu_);

@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_split.h"
 #include "core/base/text.h"
 
 namespace uopd::engine {
@@ -68,6 +70,20 @@ absl::StatusOr<Tenants> Tenants::Read(const std::string& path) {
   const std::string text(std::istreambuf_iterator<char>(in), {});
   auto out = Parse(text);
   return out.ok() ? std::move(out) : WithFrame(out.status(), Cat("reading ", path));
+}
+
+absl::Status Tenants::SetOperators(std::string_view names) {
+  absl::flat_hash_set<std::string> operators;
+  for (const absl::string_view name :
+       absl::StrSplit(absl::string_view(names.data(), names.size()), ',', absl::SkipWhitespace())) {
+    std::string tenant(absl::StripAsciiWhitespace(name));
+    const bool known =
+        std::ranges::any_of(by_token_, [&](const auto& token) { return token.second == tenant; });
+    if (!known) return absl::InvalidArgumentError(Cat(tenant, " is a tenant without a token"));
+    operators.insert(std::move(tenant));
+  }
+  operators_ = std::move(operators);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> Tenants::Authenticate(std::string_view authorization) const {

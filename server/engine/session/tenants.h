@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/base/digest.h"
 #include "core/base/status.h"
 
@@ -25,6 +26,13 @@ class Tenants {
   // Parses a file. NOT_FOUND, or INVALID_ARGUMENT as above; the status names the file.
   static absl::StatusOr<Tenants> Read(const std::string& path);
 
+  // Sets who is an operator: names of tenants, with commas between them; empty: everybody. INVALID_ARGUMENT: a name that
+  // no token has.
+  absl::Status SetOperators(std::string_view names);
+  bool IsOperator(const std::string& tenant) const {
+    return operators_.empty() || operators_.contains(tenant);
+  }
+
   // Whether callers must present a token.
   bool required() const { return !by_token_.empty(); }
   // The tenant of a call whose `authorization` is "Bearer TOKEN". UNAUTHENTICATED: no token, or a
@@ -33,6 +41,7 @@ class Tenants {
 
  private:
   absl::flat_hash_map<Digest, std::string> by_token_;
+  absl::flat_hash_set<std::string> operators_;  // empty: all tenants
 };
 
 }  // namespace uopd::engine

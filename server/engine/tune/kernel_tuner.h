@@ -18,13 +18,19 @@ class KernelTuner {
   // The environment key of what was found: all that decides the winner besides the kernel.
   virtual std::string Environment(const devices::Device& device,
                                   const CompileOptions& options) const = 0;
-  // Blocks for seconds to minutes. For the devices of one processor (DeviceInfo) only one call runs
-  // at a time; calls for other processors run in parallel. `graph` is an Item::graph. `cancelled`
+  // Blocks for seconds to minutes. For the devices of one processor (DeviceInfo) only one call of Tune or Prove
+  // runs at a time; calls for other processors run in parallel. `graph` is an Item::graph. `cancelled`
   // may be called on any thread, and may block for as long as the store takes. Once it has returned
   // true, Tune soon returns CANCELLED.
   virtual absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                             const CompileOptions& options,
                                             const std::function<bool()>& cancelled) = 0;
+  // Runs the kernel with `opts`, which somebody else found, against the kernel without opts, in the worker that measures,
+  // and measures it here. INTERNAL: it computes another result, or does not run; INVALID_ARGUMENT: the opts do not apply;
+  // UNAVAILABLE: the kernel without opts does not run. Else as Tune.
+  virtual absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
+                                             const CompileOptions& options, const Opts& opts,
+                                             const std::function<bool()>& cancelled) = 0;
   // Called when there is nothing to tune for the device now. Frees what idle workers hold.
   virtual void Rest(const devices::Device& device) {}
 };

@@ -25,6 +25,43 @@ cache::Use UseOf(const CompileOptions& options) {
 
 }  // namespace
 
+class TuningService::Turn {
+ public:
+  Turn(TuningService& service, const devices::Device& device,
+       const std::function<bool()>& cancelled)
+      : service_(service) {
+    MutexLock lock(service_.mu_);
+    queue_ = &service_.queues_[device.info().processor];
+    while (queue_->measuring) {
+      lock.WaitUntil(service_.turn_ended_, std::chrono::steady_clock::now() + kPoll,
+                     [&] { return !queue_->measuring; });
+      if (queue_->measuring && (service_.stopped() || (cancelled && cancelled()))) return;
+    }
+    held_ = queue_->measuring = true;
+  }
+  ~Turn() {
+    if (!held_) return;
+    {
+      MutexLock lock(service_.mu_);
+      queue_->measuring = false;
+    }
+    service_.turn_ended_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  // CANCELLED: the caller gave up before it had its turn.
+  absl::Status held() const {
+    return held_ ? absl::OkStatus()
+                 : absl::CancelledError("cancelled while another kernel was tuned");
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kPoll{50};
+  TuningService& service_;
+  Queue* queue_ = nullptr;
+  bool held_ = false;
+};
+
 TuningService::TuningService(Options options, cache::Store& store, KernelTuner* tuner)
     : options_(std::move(options)), store_(store), tuner_(tuner) {}
 
@@ -55,6 +92,41 @@ size_t TuningService::Left(const TuningTask& task) {
 cache::Key TuningService::KeyOf(std::string_view graph, const devices::Device& device,
                                 const CompileOptions& options) const {
   return {kTuningStore, std::string(graph), tuner_->Environment(device, options)};
+}
+
+absl::StatusOr<TuningRecord> TuningService::Prove(std::string_view graph,
+                                                  const devices::Device& device,
+                                                  const CompileOptions& options, const Opts& opts,
+                                                  const std::function<bool()>& cancelled) {
+  if (!offered()) return absl::UnimplementedError("this daemon does not tune");
+  const Turn turn(*this, device, cancelled);
+  UOPD_TRY(turn.held());
+  return tuner_->Prove(graph, device, options, opts, cancelled);
+}
+
+std::optional<TuningRecord> TuningService::TakeUnproven(const cache::Key& key,
+                                                        const TuningTask::Kernel& kernel,
+                                                        const CompileOptions& options,
+                                                        const std::function<bool()>& cancelled) {
+  if (UseOf(options) != cache::Use::kReadAndKeep) return std::nullopt;
+  const cache::Key unproven = UnprovenKey(key);
+  // No lookup: these rows belong to this daemon alone, and to no count.
+  const auto row = store_.ReadRow(unproven.address());
+  if (!row.ok() || !row->has_value() || !KeyMatches(**row, unproven) ||
+      Checksum(**row) != (*row)->checksum)
+    return std::nullopt;
+  auto record = TuningRecord::Decode((*row)->value);
+  if (record.ok())
+    record = tuner_->Prove(kernel.graph, *kernel.device, options, record->opts, cancelled);
+  if (absl::IsCancelled(record.status()) || absl::IsUnavailable(record.status()))
+    return std::nullopt;  // nothing was found out about it
+  // Its place is in the store "tuning" now, or nowhere.
+  store_.Remove({&unproven.address(), 1}).IgnoreError();
+  metrics::ImportedWinners({record.ok() ? "proven" : "refused"}).Increment();
+  if (record.ok()) return *std::move(record);
+  UOPD_LOG(kWarn, "an imported winner is refused", {"kernel", kernel.name},
+           {"status", record.status()});
+  return std::nullopt;
 }
 
 std::optional<TuningRecord> TuningService::Find(std::string_view graph,
@@ -148,7 +220,10 @@ void TuningService::Run(Queue& queue, TuningTask& task) {
 bool TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait) {
   const TuningTask::Kernel& kernel = task.kernels[i];
   const cache::Key key = KeyOf(kernel.graph, *kernel.device, task.options);
-  if (queue.failed.contains(key.address())) return true;
+  RecentFailures* const failures = options_.failures;
+  if (failures != nullptr ? failures->Find(FailureKind::kTuning, key.address()).has_value()
+                          : queue.failed.contains(key.address()))
+    return true;
   const int64_t begin_ns = NowNs();
   auto obtained = Obtain(key, task, i, wait);
   if (absl::IsAborted(obtained.status())) return false;
@@ -160,8 +235,13 @@ bool TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait)
     return true;
   }
   if (!status.ok()) {
-    if (queue.failed.size() >= kMaxQueued) queue.failed.clear();  // they are tried again
-    queue.failed.insert(key.address());
+    if (failures != nullptr) {
+      failures->Add(FailureKind::kTuning, key.address(),
+                    WithFrame(status, Cat("tuning ", kernel.name)));
+    } else {
+      if (queue.failed.size() >= kMaxQueued) queue.failed.clear();  // they are tried again
+      queue.failed.insert(key.address());
+    }
     metrics::TuneKernels({"failed"}).Increment();
     UOPD_LOG(kWarn, "a kernel could not be tuned", {"kernel", kernel.name}, {"status", status});
     return true;
@@ -190,6 +270,10 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
     };
   }
   auto tune = [&](const cache::WaitLimits& limits) -> absl::StatusOr<std::string> {
+    const Turn turn(*this, *kernel.device, limits.cancelled);
+    UOPD_TRY(turn.held());
+    if (auto proven = TakeUnproven(key, kernel, task.options, limits.cancelled))
+      return proven->Encode();
     UOPD_ASSIGN(const TuningRecord record,
                 tuner_->Tune(kernel.graph, *kernel.device, task.options, limits.cancelled));
     return record.Encode();

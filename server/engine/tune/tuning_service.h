@@ -9,10 +9,13 @@
 //                                       lease ── granted ── KernelTuner ── put ─┤
 //                                            └── busy ── wait for the value ────┘
 //
+// A winner that was imported (store "unproven") takes the place of the search, after a run of it has given the same results
+// as the kernel without opts. One that does not is removed, and the kernel is tuned.
+//
 // So a kernel is tuned once, even for N clients of N daemons on one data folder. The lease is
 // renewed while the tuner works. A daemon that dies or freezes loses its lease, and a waiting
 // daemon takes over. A kernel whose tuning fails keeps its present opts, and this process does not
-// try it again.
+// try it again for a while (RecentFailures).
 //
 // Thread-safe.
 #pragma once
@@ -30,6 +33,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
+#include "server/engine/base/recent_failures.h"
 #include "server/engine/tune/kernel_tuner.h"
 
 namespace uopd::engine {
@@ -57,6 +61,8 @@ class TuningService {
   struct Options {
     std::string owner;              // for leases (LeaseOwner)
     int64_t lease_us = 10'000'000;  // renewed after a third of this time
+    // Remembers which kernels could not be tuned. Null: this process does not try them again.
+    RecentFailures* failures = nullptr;
   };
 
   // `tuner` and `store` outlive the service. With a null tuner, nothing is found and nothing is
@@ -70,6 +76,16 @@ class TuningService {
   std::optional<TuningRecord> Find(std::string_view graph, const devices::Device& device,
                                    const CompileOptions& options);
   void Add(TuningTask task) UOPD_EXCLUDES(mu_);
+  // KernelTuner::Prove, in turn with the tuning of the same processor. UNIMPLEMENTED: there is no tuner.
+  absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
+                                     const CompileOptions& options, const Opts& opts,
+                                     const std::function<bool()>& cancelled) UOPD_EXCLUDES(mu_);
+  // Where winners from outside wait until somebody wants them: under the key of their tuning, in this store. They are
+  // used only after Prove. `key` is the key of a tuning.
+  static constexpr char kUnprovenStore[] = "unproven";
+  static cache::Key UnprovenKey(const cache::Key& key) {
+    return {kUnprovenStore, key.semantic(), key.environment()};
+  }
   // Kernels of all tasks that are not done.
   size_t kernels_left() const { return kernels_left_.load(std::memory_order_relaxed); }
   // Ends the running searches for good, within the time that killing a worker takes. Drops the
@@ -84,11 +100,15 @@ class TuningService {
 
   // The tuning of one processor.
   struct Queue {
-    std::deque<TuningTask> tasks;        // guarded by mu_
-    std::condition_variable wake;        // with mu_
-    absl::flat_hash_set<Digest> failed;  // used by the queue's thread only
+    std::deque<TuningTask> tasks;  // guarded by mu_
+    std::condition_variable wake;  // with mu_
+    absl::flat_hash_set<Digest>
+        failed;  // used by the queue's thread only; empty with Options::failures
     std::thread thread;
+    bool measuring = false;  // guarded by mu_: a call of the tuner is running
   };
+  // The right to call the tuner for a processor; one holder at a time.
+  class Turn;
 
   void Work(Queue& queue) UOPD_EXCLUDES(mu_);
   // Called when the queue is empty. Calls Rest for the devices of the last task.
@@ -96,6 +116,10 @@ class TuningService {
   void Run(Queue& queue, TuningTask& task);
   // False: a daemon of another machine tunes the kernel now, and `wait` is not set.
   bool TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait);
+  // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is none, or none any more.
+  std::optional<TuningRecord> TakeUnproven(const cache::Key& key, const TuningTask::Kernel& kernel,
+                                           const CompileOptions& options,
+                                           const std::function<bool()>& cancelled);
   // ABORTED: the same.
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i,
                                   bool wait);
@@ -113,6 +137,7 @@ class TuningService {
   cache::LoadGroup flights_;
   // By processor. A queue is made when its first task comes. None is removed before Stop.
   std::map<std::string, Queue> queues_ UOPD_GUARDED_BY(mu_);
+  std::condition_variable turn_ended_;  // with mu_
 };
 
 }  // namespace uopd::engine

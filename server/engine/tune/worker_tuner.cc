@@ -54,6 +54,23 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
   return out;
 }
 
+absl::StatusOr<TuningRecord> WorkerTuner::Prove(std::string_view graph,
+                                                const devices::Device& device,
+                                                const CompileOptions& options, const Opts& opts,
+                                                const std::function<bool()>& cancelled) {
+  ir::UOpContext ctx;
+  UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
+  worker::TuneOptions tune = TuneOptionsOf(device, options);
+  tune.beam.cancelled = cancelled;
+  tune.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
+  UOPD_ASSIGN(const worker::TunedKernel proven,
+              worker::ProveKernel(ctx, sink, device.target(), tune, opts, pools_(device)));
+  return TuningRecord{.opts = proven.opts,
+                      .seconds = proven.seconds,
+                      .heuristic_seconds = proven.heuristic_seconds,
+                      .measured = 1};
+}
+
 void WorkerTuner::Rest(const devices::Device& device) {
   const worker::WorkerPools pools = pools_(device);
   pools.compile.EndIdle();

@@ -28,6 +28,9 @@ class WorkerTuner final : public KernelTuner {
   absl::StatusOr<TuningRecord> Tune(std::string_view graph, const devices::Device& device,
                                     const CompileOptions& options,
                                     const std::function<bool()>& cancelled) override;
+  absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
+                                     const CompileOptions& options, const Opts& opts,
+                                     const std::function<bool()>& cancelled) override;
   void Rest(const devices::Device& device) override;
 
  private:

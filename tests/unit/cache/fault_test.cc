@@ -117,14 +117,14 @@ TEST_F(FaultTest, Version2IsBroughtToThePresentVersion) {
     auto db = sqlite::Database::Open(path(), {});
     ASSERT_TRUE(db.ok());
     ASSERT_TRUE((*db)
-                    ->Execute("CREATE TABLE lease(address); CREATE TABLE fence(id);"
+                    ->Execute("DROP TABLE pin; CREATE TABLE lease(address); CREATE TABLE fence(id);"
                               "PRAGMA user_version=2")
                     .ok());
   }
   std::filesystem::rename(path(), old);
   auto store = Open();
   EXPECT_EQ(store->state(), State::kOk);
-  EXPECT_EQ(store->health().reason, "The cache file was brought from version 2 to version 3.");
+  EXPECT_EQ(store->health().reason, "The cache file was brought from version 2 to version 4.");
   EXPECT_FALSE(std::filesystem::exists(old));
   EXPECT_EQ(store->Get(KeyOf(2)).entry.bytes, ValueOf(2));
   ExpectUsable(*store);

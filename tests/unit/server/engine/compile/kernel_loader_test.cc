@@ -57,6 +57,36 @@ TEST_F(KernelLoaderTest, EqualDevicesShareTheBytesAndNotTheKernel) {
   EXPECT_EQ(there->kernel->device->name(), "NULL:1");
 }
 
+TEST_F(KernelLoaderTest, AFailureIsRememberedForAWhile) {
+  int64_t now_us = 1'000'000;
+  RecentFailures failures({.compiler = std::chrono::seconds(30)}, [&] { return now_us; });
+  KernelLoader loader(graph_compiler_, compiler_, store_, {.owner = "test"}, nullptr, &failures);
+  absl::Status answer = absl::InternalError("no such instruction");
+  graph_compiler_.on_build = [&] { return answer; };
+  EXPECT_THAT(StatusText(Get(loader, "").status()), HasSubstr("no such instruction"));
+  EXPECT_EQ(graph_compiler_.builds, 1);
+  // The same failure, without the work.
+  const absl::Status again = Get(loader, "").status();
+  EXPECT_TRUE(absl::IsInternal(again));
+  EXPECT_THAT(StatusText(again), HasSubstr("no such instruction"));
+  EXPECT_EQ(graph_compiler_.builds, 1);
+  // Who does not use the cache finds out.
+  options_.cache_level = 0;
+  EXPECT_FALSE(Get(loader, "").ok());
+  EXPECT_EQ(graph_compiler_.builds, 2);
+  options_.cache_level = 2;
+  // Other reasons are not remembered; this one has a life of 0 here.
+  now_us += 31'000'000;
+  for (const absl::Status& passing :
+       {absl::UnavailableError("no workers"), absl::UnimplementedError("no")}) {
+    answer = passing;
+    EXPECT_FALSE(Get(loader, "").ok());
+  }
+  EXPECT_EQ(graph_compiler_.builds, 4);
+  answer = absl::OkStatus();
+  EXPECT_TRUE(Get(loader, "").ok());
+}
+
 TEST_F(KernelLoaderTest, OptsAndOptionsMakeOtherKernels) {
   ASSERT_TRUE(Get(loader_, "").ok());
   const std::vector<codegen::Opt> none;

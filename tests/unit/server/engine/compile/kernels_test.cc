@@ -100,6 +100,11 @@ class KernelsTest : public testing::Test {
                                       const std::function<bool()>&) override {
       return absl::InternalError("not asked for");
     }
+    absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
+                                       const CompileOptions&, const Opts&,
+                                       const std::function<bool()>&) override {
+      return absl::InternalError("not asked for");
+    }
   };
 
   static schedule::Schedule ScheduleOf(const std::string& graph) {

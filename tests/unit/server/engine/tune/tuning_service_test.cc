@@ -32,9 +32,17 @@ class FakeTuner final : public KernelTuner {
     if (on_tune) UOPD_TRY(on_tune(cancelled));
     return TuningRecord{.opts = kOpts, .seconds = 1e-6, .heuristic_seconds = 2e-6, .measured = 7};
   }
+  absl::StatusOr<TuningRecord> Prove(std::string_view, const devices::Device&,
+                                     const CompileOptions&, const Opts& opts,
+                                     const std::function<bool()>&) override {
+    ++proofs;
+    UOPD_TRY(proof);
+    return TuningRecord{.opts = opts, .seconds = 3e-6, .heuristic_seconds = 2e-6, .measured = 1};
+  }
   void Rest(const devices::Device&) override { ++rests; }
 
-  std::atomic<int> calls{0}, rests{0};
+  std::atomic<int> calls{0}, rests{0}, proofs{0};
+  absl::Status proof;  // what Prove returns if it is an error
   std::function<absl::Status(const std::function<bool()>&)> on_tune;
 };
 
@@ -117,6 +125,58 @@ TEST_F(TuningServiceTest, WhoIgnoresTheCacheTunesAnew) {
   const auto again = Prepare(*service, graph_, {.beam = 2, .ignore_beam_cache = true});
   EXPECT_TRUE(Eventually([&] { return IsTuned(*again); }));
   EXPECT_EQ(tuner_.calls, 2);
+}
+
+// What tuning finds in one store is put into another as an import does it.
+class ImportedWinnerTest : public TuningServiceTest {
+ protected:
+  ImportedWinnerTest() {
+    cache::Store other(1 << 20);
+    CompileService::Options options;
+    options.tuner = &tuner_;
+    CompileService service(std::move(options), graph_compiler_, other, devices_, task_pool_);
+    const auto program = Prepare(service, graph_);
+    EXPECT_TRUE(Eventually([&] { return IsTuned(*program); }));
+    const auto found = other.Select({.filter = {.store = "tuning"}});
+    const auto row = other.ReadRow(found->at(0).address);
+    const cache::Key key = TuningService::UnprovenKey(cache::KeyOf(**row));
+    EXPECT_TRUE(store_.Put(key, (*row)->value, 1).ok());
+    tuner_.calls = 0;
+  }
+  size_t Count(const char* store) { return store_.Select({.filter = {.store = store}})->size(); }
+};
+
+TEST_F(ImportedWinnerTest, IsUsedAfterItProvedRight) {
+  const auto service = Service(&tuner_);
+  const auto program = Prepare(*service, graph_);
+  ASSERT_TRUE(Eventually([&] { return IsTuned(*program); }));
+  EXPECT_EQ(tuner_.proofs, 1);
+  EXPECT_EQ(tuner_.calls, 0);
+  EXPECT_EQ(Count("unproven"), 0u);
+  ASSERT_EQ(Count("tuning"), 1u);
+  const auto row = store_.ReadRow(store_.Select({.filter = {.store = "tuning"}})->at(0).address);
+  EXPECT_EQ(TuningRecord::Decode((*row)->value)->seconds, 3e-6);  // as it was measured here
+}
+
+TEST_F(ImportedWinnerTest, IsForgottenWhenItIsWrong) {
+  tuner_.proof = absl::InternalError("computes another result");
+  const auto service = Service(&tuner_);
+  const auto program = Prepare(*service, graph_);
+  ASSERT_TRUE(Eventually([&] { return IsTuned(*program); }));
+  EXPECT_EQ(tuner_.proofs, 1);
+  EXPECT_EQ(tuner_.calls, 1);  // the kernel is tuned instead
+  EXPECT_EQ(Count("unproven"), 0u);
+  const auto row = store_.ReadRow(store_.Select({.filter = {.store = "tuning"}})->at(0).address);
+  EXPECT_EQ(TuningRecord::Decode((*row)->value)->seconds, 1e-6);
+}
+
+TEST_F(ImportedWinnerTest, StaysWhenNothingWasFoundOut) {
+  tuner_.proof = absl::UnavailableError("no workers now");
+  const auto service = Service(&tuner_);
+  const auto program = Prepare(*service, graph_);
+  ASSERT_TRUE(Eventually([&] { return IsTuned(*program); }));
+  EXPECT_EQ(tuner_.calls, 1);
+  EXPECT_EQ(Count("unproven"), 1u);
 }
 
 TEST_F(TuningServiceTest, TwoDaemonsOnOneStoreTuneOnce) {

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Bundles of a cache as files: only the daemon reads what is in them, because it has the keys.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "client/cpp/net/session.h"
+
+namespace uopd::cli {
+
+// Sends a bundle to the daemon, which takes what is sound, or with `dry_run` only says what it would take. `answer` gets the
+// daemon's answers. NOT_FOUND: no such file. Else as Session::ImportCache, with the file's name.
+absl::Status SendBundle(client::Session& session, const std::string& path, bool dry_run,
+                        const std::function<void(const v1::ImportCacheResponse&)>& answer);
+
+}  // namespace uopd::cli

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/operate/entry_view.h"
+
+#include "absl/strings/escaping.h"
+#include "core/base/text.h"
+#include "server/engine/compile/kernel_record.h"
+#include "server/engine/tune/tuning_service.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr size_t kDigitsOfGraph = 12;
+
+bool IsKernel(const cache::Row& row) { return row.store == "kernel" || row.store == "draft"; }
+
+// A graph lies under its digest; its schedule under its bytes.
+std::string GraphDigest(const cache::Row& row) {
+  return row.store == "graph" ? absl::BytesToHexString(row.semantic)
+                              : HashBytes(row.semantic).Hex();
+}
+
+std::string GraphName(const cache::Row& row) {
+  return Cat("graph ", GraphDigest(row).substr(0, kDigitsOfGraph));
+}
+
+std::string Microseconds(double seconds) { return Cat(seconds * 1e6, " us"); }
+
+}  // namespace
+
+std::optional<TuningRecord> WinnerOf(const cache::Row& row) {
+  if (row.store != "tuning" && row.store != TuningService::kUnprovenStore) return std::nullopt;
+  auto record = TuningRecord::Decode(row.value);
+  return record.ok() ? std::optional(*std::move(record)) : std::nullopt;
+}
+
+std::string TitleOf(const cache::Row& row) {
+  if (IsKernel(row)) {
+    const auto kernel = KernelRecord::Decode(row.value);
+    return kernel.ok() ? kernel->name : "";
+  }
+  if (const auto winner = WinnerOf(row)) return Text(winner->opts);
+  return row.store == "graph" || row.store == "schedule" ? GraphName(row) : "";
+}
+
+std::vector<std::pair<std::string, std::string>> FactsOf(const cache::Row& row) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto add = [&](const char* name, std::string text) {
+    out.emplace_back(name, std::move(text));
+  };
+  if (IsKernel(row)) {
+    const auto kernel = KernelRecord::Decode(row.value);
+    if (!kernel.ok()) return out;
+    add("kernel", kernel->name);
+    add("opts", Text(kernel->opts));
+    add("code_bytes", Cat(kernel->object.size()));
+    add("buffers", Cat(kernel->buffers.size()));
+    add("variables", Cat(kernel->variables.size()));
+    add("flops", Cat(kernel->flops));
+    add("memory_bytes", Cat(kernel->bytes));
+  } else if (const auto winner = WinnerOf(row)) {
+    add("opts", Text(winner->opts));
+    add("time", Microseconds(winner->seconds));
+    add("heuristic_time", Microseconds(winner->heuristic_seconds));
+    add("measured", Cat(winner->measured));
+    add("failed", Cat(winner->failed));
+    if (row.store != "tuning")
+      add("proven", "no: it is run against the reference before it is used");
+  } else if (row.store == "graph" || row.store == "schedule") {
+    add("graph", GraphDigest(row));
+  }
+  return out;
+}
+
+}  // namespace uopd::engine

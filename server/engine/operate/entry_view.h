@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// What an entry of the cache is, in words: for people who look at the cache.
+//
+// Pure functions. Values that do not decode have no facts beyond their size.
+#pragma once
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cache/base/row.h"
+#include "server/engine/tune/tuning_record.h"
+
+namespace uopd::engine {
+
+// One phrase: a kernel's name, the opts of a winner, the digest of a graph. Empty if there is nothing to say.
+std::string TitleOf(const cache::Row& row);
+
+// More about the value, as pairs of a name and a text.
+std::vector<std::pair<std::string, std::string>> FactsOf(const cache::Row& row);
+
+// The winner in an entry of the stores "tuning" and "unproven"; nullopt for others.
+std::optional<TuningRecord> WinnerOf(const cache::Row& row);
+
+}  // namespace uopd::engine

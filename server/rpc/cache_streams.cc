@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT
+// ExportCache and ImportCache: bundles of the cache, in chunks.
+//
+// Both work on the task pool, a chunk at a time. What they hold for a client is bounded: the list of a bundle, one record
+// and one chunk. So only a few run at a time in a daemon.
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/text.h"
+#include "server/rpc/cache_messages.h"
+#include "server/rpc/call_scope.h"
+#include "server/rpc/calls.h"
+#include "server/rpc/streams.h"
+
+namespace uopd::rpc {
+namespace {
+
+constexpr int kMaxTransfers = 2;  // in one process
+constexpr int kMaxEnvironments = 100;
+
+// The right to hold a bundle in memory.
+class TransferSlot {
+ public:
+  TransferSlot() : held_(running_.fetch_add(1) < kMaxTransfers) {}
+  ~TransferSlot() { running_.fetch_sub(1); }
+  TransferSlot(const TransferSlot&) = delete;
+  TransferSlot& operator=(const TransferSlot&) = delete;
+  absl::Status held() const {
+    if (held_) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        Cat(kMaxTransfers, " exports or imports of the cache are running: try again later"));
+  }
+
+ private:
+  static inline std::atomic<int> running_{0};
+  const bool held_;
+};
+
+class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheResponse>,
+                                public WatchedStream,
+                                public std::enable_shared_from_this<CacheExportStream> {
+ public:
+  CacheExportStream(engine::Engine& engine, StreamWatch& watch,
+                    grpc::CallbackServerContext* context, const v1::ExportCacheRequest& request)
+      : engine_(engine),
+        watch_(watch),
+        context_(*context),
+        request_(request),
+        scope_(engine, *context, Method::kExportCache) {
+    NameCaller(*context, "", scope_.request().caller);
+    scope_.request().EndWith(cancellation_);
+  }
+
+  void Start() {
+    self_ = shared_from_this();
+    watch_.Add(self_);
+    absl::Status status = scope_.admitted();
+    status.Update(slot_.held());
+    if (!status.ok()) return End(status);
+    Post();
+  }
+
+  void OnWriteDone(bool ok) override {
+    wait_.End();  // no effect if cancelled: this write then fails
+    if (!ok) return End(absl::CancelledError("client does not read any more"));
+    Post();
+  }
+
+  void OnCancel() override {
+    const auto alive = shared_from_this();
+    cancellation_->Cancel();
+  }
+
+  void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
+    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+  }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    self_ = nullptr;  // *this may be gone
+  }
+
+ private:
+  void Post() {
+    engine_.task_pool().Post(scope_.request(), [self = shared_from_this()] { self->Next(); });
+  }
+
+  absl::Status Make() {
+    UOPD_TRY(scope_.request().Check());
+    if (!bundle_) {
+      UOPD_ASSIGN(bundle_,
+                  engine::CacheExport::Begin(engine_.cache_operator(), engine_.bundle_keys(),
+                                             ToFilter(request_.filter())));
+    }
+    UOPD_ASSIGN(*message_.mutable_data(), bundle_->Next());
+    message_.set_entries(bundle_->entries());
+    return absl::OkStatus();
+  }
+
+  void Next() {
+    const absl::Status status = Make();
+    if (!status.ok() || message_.data().empty()) return End(status);
+    charge_ = engine::Charge::Always(engine_.client_bytes(), BytesOf(message_),
+                                     engine::ByteClass::kAnswers);
+    wait_.Begin(NowNs());
+    StartWrite(&message_);
+  }
+
+  void End(const absl::Status& status) { Finish(scope_.End(status)); }
+
+  engine::Engine& engine_;
+  StreamWatch& watch_;
+  grpc::CallbackServerContext& context_;
+  const v1::ExportCacheRequest& request_;
+  const TransferSlot slot_;
+  CallScope scope_;
+  const std::shared_ptr<engine::Cancellation> cancellation_ =
+      std::make_shared<engine::Cancellation>();
+  std::optional<engine::CacheExport> bundle_;  // set by the first task
+  v1::ExportCacheResponse message_;
+  engine::Charge charge_;  // for message_
+  ClientWait wait_;
+  std::shared_ptr<CacheExportStream> self_;  // from Start to OnDone
+};
+
+// Reads a chunk, handles it, answers, reads the next one. After the last chunk it answers once more.
+class CacheImportStream final
+    : public grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>,
+      public WatchedStream,
+      public std::enable_shared_from_this<CacheImportStream> {
+ public:
+  CacheImportStream(engine::Engine& engine, StreamWatch& watch,
+                    grpc::CallbackServerContext* context)
+      : engine_(engine),
+        watch_(watch),
+        context_(*context),
+        scope_(engine, *context, Method::kImportCache) {
+    NameCaller(*context, "", scope_.request().caller);
+    scope_.ReleaseWork();
+    scope_.request().EndWith(cancellation_);
+  }
+
+  void Start() {
+    self_ = shared_from_this();
+    watch_.Add(self_);
+    absl::Status status = scope_.admitted();
+    status.Update(slot_.held());
+    if (!status.ok()) return End(status);
+    Read();
+  }
+
+  void OnReadDone(bool ok) override {
+    wait_.End();  // no effect if cancelled: this read then fails
+    last_ = !ok;
+    if (last_ && context_.IsCancelled()) return End(absl::CancelledError("import was cancelled"));
+    engine_.task_pool().Post(scope_.request(), [self = shared_from_this()] { self->Handle(); });
+  }
+
+  void OnWriteDone(bool ok) override {
+    wait_.End();
+    if (!ok) return End(absl::CancelledError("client does not read any more"));
+    if (last_ || !failed_.ok()) return End(failed_);
+    Read();
+  }
+
+  void OnCancel() override {
+    const auto alive = shared_from_this();
+    cancellation_->Cancel();
+  }
+
+  void EndIfIdle(int64_t now_ns, const WatchLimits& limits) override {
+    if (wait_.Overdue(now_ns - WriteLimitNs(limits))) context_.TryCancel();
+  }
+
+  void OnDone() override {
+    watch_.Remove(this);
+    self_ = nullptr;  // *this may be gone
+  }
+
+ private:
+  void Read() {
+    wait_.Begin(NowNs());
+    StartRead(&request_);
+  }
+
+  absl::Status Work() {
+    UOPD_TRY(scope_.request().Check());
+    UOPD_ASSIGN(const engine::Work work, engine_.Begin());
+    UOPD_ASSIGN(const engine::Charge charge,
+                engine::Charge::Take(engine_.client_bytes(), BytesOf(request_),
+                                     engine::ByteClass::kMessages));
+    if (!import_) {
+      import_.emplace(engine_.cache_operator(), engine_.bundle_keys(), request_.dry_run());
+    }
+    answer_.Clear();
+    if (last_) {
+      UOPD_TRY(import_->End());
+    } else {
+      if (request_.data().size() > kMaxChunkBytes)
+        return absl::InvalidArgumentError(Cat("a chunk has more than ", kMaxChunkBytes, " bytes"));
+      std::vector<engine::ImportedRecord> records;
+      failed_ = import_->Feed(request_.data(), records);
+      for (const engine::ImportedRecord& record : records) Add(record);
+      if (records.empty()) UOPD_TRY(failed_);  // otherwise the records are answered first
+    }
+    if (const cache::BundleList* list = import_->maybe_list()) {
+      answer_.set_entries(list->items.size());
+      answer_.set_created_unix_us(static_cast<uint64_t>(std::max<int64_t>(list->created_us, 0)));
+      if (!std::exchange(named_, true)) {
+        for (const std::string& one : list->environments) {
+          if (answer_.environments_size() == kMaxEnvironments) break;
+          answer_.add_environments(Printable(one));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Add(const engine::ImportedRecord& record) {
+    v1::ImportedRecord* out = answer_.add_records();
+    out->set_number(record.number);
+    out->set_key(record.address.Hex());
+    out->set_outcome(Name(record.outcome));
+    out->set_reason(Printable(record.reason));
+    out->set_store(Printable(record.store));
+    out->set_title(Printable(record.title));
+    out->set_seconds(record.seconds);
+  }
+
+  void Handle() {
+    const absl::Status status = Work();
+    if (!status.ok()) return End(status);
+    wait_.Begin(NowNs());
+    StartWrite(&answer_);
+  }
+
+  void End(const absl::Status& status) { Finish(scope_.End(status)); }
+
+  engine::Engine& engine_;
+  StreamWatch& watch_;
+  grpc::CallbackServerContext& context_;
+  const TransferSlot slot_;
+  CallScope scope_;
+  const std::shared_ptr<engine::Cancellation> cancellation_ =
+      std::make_shared<engine::Cancellation>();
+  std::optional<engine::CacheImport> import_;  // set by the first task
+  v1::ImportCacheRequest request_;
+  v1::ImportCacheResponse answer_;
+  absl::Status failed_;  // ends the import after the answer
+  bool last_ = false, named_ = false;
+  ClientWait wait_;
+  std::shared_ptr<CacheImportStream> self_;  // from Start to OnDone
+};
+
+}  // namespace
+
+grpc::ServerWriteReactor<v1::ExportCacheResponse>* StartCacheExport(
+    engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context,
+    const v1::ExportCacheRequest* request) {
+  auto stream = std::make_shared<CacheExportStream>(engine, watch, context, *request);
+  stream->Start();
+  return stream.get();  // alive at least until gRPC has called OnDone
+}
+
+grpc::ServerBidiReactor<v1::ImportCacheRequest, v1::ImportCacheResponse>* StartCacheImport(
+    engine::Engine& engine, StreamWatch& watch, grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<CacheImportStream>(engine, watch, context);
+  stream->Start();
+  return stream.get();
+}
+
+}  // namespace uopd::rpc
