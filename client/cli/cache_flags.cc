@@ -47,6 +47,7 @@ std::string BytesText(uint64_t bytes) {
 }
 
 std::string TimeText(double seconds) {
+  if (seconds > 0 && seconds < 1e-6) return Format(seconds * 1e9, "ns");
   if (seconds < 1e-3) return Format(seconds * 1e6, "us");
   if (seconds < 1) return Format(seconds * 1e3, "ms");
   if (seconds < 120) return Format(seconds, "s");

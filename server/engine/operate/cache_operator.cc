@@ -259,15 +259,15 @@ CacheOperator::Verdict CacheOperator::Run(RequestContext& request, Environments&
   }
   out.outcome = Verdict::kRightWinner;
   out.detail =
-      Cat(proven->seconds * 1e6, " us here, ", winner->seconds * 1e6, " us when it was found, ",
-          proven->heuristic_seconds * 1e6, " us without tuning");
+      Cat(Microseconds(proven->seconds), " here, ", Microseconds(winner->seconds),
+          " when it was found, ", Microseconds(proven->heuristic_seconds), " without tuning");
   if (!imported) return out;
   metrics::ImportedWinners({"proven"}).Increment();
   const cache::Key key("tuning", row.semantic, row.environment);
   const cache::GetResult own = store_.Get(key);
   const auto known = own.hit() ? TuningRecord::Decode(own.entry.bytes) : absl::NotFoundError("");
   if (known.ok() && known->seconds <= proven->seconds) {
-    out.detail += Cat("; the daemon's own takes ", known->seconds * 1e6, " us and stays");
+    out.detail += Cat("; the daemon's own takes ", Microseconds(known->seconds), " and stays");
   } else if (const absl::Status put = store_.Put(key, proven->Encode(), row.cost_us); put.ok()) {
     out.outcome = Verdict::kPromoted;
   } else {

@@ -2,6 +2,7 @@
 #include "server/engine/operate/entry_view.h"
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_format.h"
 #include "core/base/text.h"
 #include "server/engine/compile/kernel_record.h"
 #include "server/engine/tune/tuning_service.h"
@@ -23,9 +24,9 @@ std::string GraphName(const cache::Row& row) {
   return Cat("graph ", GraphDigest(row).substr(0, kDigitsOfGraph));
 }
 
-std::string Microseconds(double seconds) { return Cat(seconds * 1e6, " us"); }
-
 }  // namespace
+
+std::string Microseconds(double seconds) { return absl::StrFormat("%.4g us", seconds * 1e6); }
 
 std::optional<TuningRecord> WinnerOf(const cache::Row& row) {
   if (row.store != "tuning" && row.store != TuningService::kUnprovenStore) return std::nullopt;

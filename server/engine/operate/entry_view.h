@@ -19,6 +19,9 @@ std::string TitleOf(const cache::Row& row);
 // More about the value, as pairs of a name and a text.
 std::vector<std::pair<std::string, std::string>> FactsOf(const cache::Row& row);
 
+// "12.34 us".
+std::string Microseconds(double seconds);
+
 // The winner in an entry of the stores "tuning" and "unproven"; nullopt for others.
 std::optional<TuningRecord> WinnerOf(const cache::Row& row);
 

@@ -143,7 +143,7 @@ TEST_P(AdminTest, ReadsAndRemovesWithoutCountingLookups) {
 TEST_P(AdminTest, PinnedEntriesOutliveEvictionAndCannotFillTheCache) {
   constexpr int64_t kMax = int64_t{1} << 20, kShare = kMax / 4;
   Reopen(kMax);
-  Fill(*store_, 10, 20'000);
+  Fill(*store_, 20, 20'000);
   EXPECT_TRUE(absl::IsNotFound(store_->SetPinned(KeyOf(99).address(), true, kShare)));
   int pinned = 0;
   absl::Status status;

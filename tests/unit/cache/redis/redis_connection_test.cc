@@ -8,6 +8,7 @@
 #include <csignal>
 #include <fstream>
 
+#include "core/base/status.h"
 #include "tests/support/redis/redis_process.h"
 
 namespace uopd::cache {

@@ -196,7 +196,7 @@ TEST_F(CacheOperatorTest, VerifyFindsBadRowsAndRunsWinners) {
   // A row that is sound for its checksum, but no winner.
   const auto winner = a_.store.ReadRow(a_.First("tuning").address);
   const cache::Key key = cache::KeyOf(**winner);
-  ASSERT_TRUE(a_.store.Put(key, "no winner", 1).ok());
+  ASSERT_TRUE(a_.store.Import(cache::MakeRow(key, "no winner", 1, 1, (*winner)->fence + 1)).ok());
   // A row with a wrong checksum.
   cache::Row bad = cache::MakeRow(cache::Key("kernel", "bad", "env"), "value", 1, 1, 0);
   bad.value = "other";
