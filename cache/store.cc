@@ -189,9 +189,14 @@ absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us
   return CountPut(stats, std::move(status));
 }
 
-absl::Status Store::Flush() {
+absl::Status Store::FlushTiers() {
   absl::Status first;
   for (auto& tier : tiers_) first.Update(tier->Flush());
+  return first;
+}
+
+absl::Status Store::Flush() {
+  absl::Status first = FlushTiers();
   if (cluster_ != nullptr) cluster_->Flush();
   return first;
 }
@@ -261,7 +266,7 @@ std::optional<Key> Store::KeyOf(const Digest& address) {
 }
 
 absl::StatusOr<std::vector<EntryInfo>> Store::Select(const EntryQuery& query) {
-  Flush().IgnoreError();  // what cannot be written is found in memory
+  FlushTiers().IgnoreError();  // what cannot be written is found in memory
   std::vector<EntryInfo> out;
   for (auto& tier : tiers_) {
     UOPD_ASSIGN(std::vector<EntryInfo> page, tier->Select(query));
@@ -289,7 +294,7 @@ absl::StatusOr<int64_t> Store::Remove(std::span<const Digest> addresses) {
 }
 
 absl::Status Store::SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) {
-  Flush().IgnoreError();
+  FlushTiers().IgnoreError();
   absl::Status status = absl::NotFoundError("The cache has no such entry.");
   for (auto& tier : tiers_) {
     status = tier->SetPinned(address, pinned, max_pinned_bytes);

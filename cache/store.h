@@ -80,7 +80,7 @@ class Store final : public Admin {
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
-  // Select and SetPinned flush first.
+  // Select and SetPinned flush this daemon's own tiers first. What the cluster has is not touched.
   absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override;
   absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override;
   absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override;
@@ -98,6 +98,8 @@ class Store final : public Admin {
 
  private:
   GetResult Lookup(const Key& key);
+  // Flush, without the cluster.
+  absl::Status FlushTiers();
   // Puts the row into the first tier, from number `first` on, that accepts it.
   absl::Status PutRow(size_t first, const Digest& address, const std::shared_ptr<const Row>& row,
                       const Settled& settled);

@@ -32,7 +32,7 @@ struct BundleList {
     std::string checksum;  // of the row, 16 bytes
   };
   int64_t created_us = 0;
-  std::vector<std::string> environments;  // of the records, each once
+  std::vector<std::string> environments;  // of the records, each once, without the opts of kernels
   std::vector<Item> items;                // at most kMaxBundleRecords
 };
 

@@ -130,11 +130,13 @@ void PrepareAll(const Globals& globals, client::Session& session, std::vector<Wa
 absl::Status AwaitTuning(client::Session& session, double limit_s) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit_s);
   for (;;) {
-    UOPD_ASSIGN(const v1::GetProgressResponse progress, session.GetProgress());
-    if (progress.kernels_to_tune() == 0) return absl::OkStatus();
+    // A daemon that is busy may not answer in time; then the next question will do.
+    const absl::StatusOr<v1::GetProgressResponse> progress = session.GetProgress();
+    if (progress.ok() && progress->kernels_to_tune() == 0) return absl::OkStatus();
     if (std::chrono::steady_clock::now() >= limit) {
+      UOPD_TRY(progress.status());
       return absl::DeadlineExceededError(
-          Cat(progress.kernels_to_tune(), " kernels still wait for tuning"));
+          Cat(progress->kernels_to_tune(), " kernels still wait for tuning"));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
@@ -181,8 +183,9 @@ absl::Status Warm(Globals& globals, const WarmFlags& flags) {
   if (!flags.bundle.empty()) UOPD_TRY(ReadJobBundle(*session, flags.bundle, jobs, refused));
   if (jobs.empty()) return absl::InvalidArgumentError("there is no graph to prepare");
   PrepareAll(globals, *session, jobs, flags.jobs);
+  absl::Status tuned;
   if (flags.wait_s > 0) {
-    UOPD_TRY(AwaitTuning(*session, flags.wait_s));
+    tuned = AwaitTuning(*session, flags.wait_s);
     std::vector<WarmJob> again = jobs;
     PrepareAll(globals, *session, again, flags.jobs);  // says how many kernels are tuned now
     for (size_t i = 0; i < jobs.size(); ++i) {
@@ -193,7 +196,7 @@ absl::Status Warm(Globals& globals, const WarmFlags& flags) {
   const bool failed =
       std::ranges::any_of(jobs, [](const WarmJob& job) { return !job.status.ok(); });
   if (failed || refused > 0) globals.exit_code = 1;
-  return absl::OkStatus();
+  return tuned;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "core/base/bytes.h"
@@ -192,7 +193,7 @@ absl::StatusOr<CacheOperator::Verified> CacheOperator::Verify(RequestContext& re
   UOPD_ASSIGN(const cache::EntryQuery query,
               QueryOf(filter, cache::EntryOrder::kKey, kVerifyPage, token));
   UOPD_ASSIGN(const std::vector<cache::EntryInfo> found, store_.Select(query));
-  Environments environments = MakeEnvironments();
+  std::optional<Environments> environments;  // made for the first winner: it opens devices
   Verified out;
   std::vector<Digest> bad;
   int64_t bytes = 0;
@@ -213,7 +214,8 @@ absl::StatusOr<CacheOperator::Verified> CacheOperator::Verify(RequestContext& re
     } else if (IsWinner(row->store) && !WinnerOf(*row)) {
       judge(Verdict::kUnreadable, "the value is no result of tuning");
     } else if (run && IsWinner(row->store)) {
-      verdict = Run(request, environments, *row, info.address);
+      if (!environments) environments.emplace(MakeEnvironments());
+      verdict = Run(request, *environments, *row, info.address);
     }
     if (verdict) {
       if (IsBad(verdict->outcome)) bad.push_back(info.address);

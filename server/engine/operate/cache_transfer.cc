@@ -72,7 +72,8 @@ absl::StatusOr<CacheExport> CacheExport::Begin(CacheOperator& op, const BundleKe
       }
       for (const cache::EntryInfo& info : page) {
         out.list_.items.push_back({info.address, info.checksum});
-        environments.insert(info.environment);
+        // The opts of a tuned kernel stand at the end of its environment: without them there are few environments.
+        environments.insert(info.environment.substr(0, info.environment.find(" opts=")));
       }
       if (more) query.after = {0, page.back().address};
     }
@@ -80,6 +81,8 @@ absl::StatusOr<CacheExport> CacheExport::Begin(CacheOperator& op, const BundleKe
   if (out.list_.items.empty()) return absl::NotFoundError("the cache has no entry of this choice");
   out.list_.environments.assign(environments.begin(), environments.end());
   out.ready_ = WriteBundleHead(out.list_, out.sign_);
+  if (out.ready_.size() > cache::BundleReader::Limits().list_bytes)
+    return Invalid("the list of the bundle would be too long: choose fewer entries by a filter");
   return out;
 }
 

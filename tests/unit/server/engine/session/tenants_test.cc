@@ -37,6 +37,24 @@ TEST(TenantsTest, TokensSayWhoseACallIs) {
   }
 }
 
+TEST(TenantsTest, OperatorsAreTenantsThatAreNamed) {
+  auto tenants = Tenants::Parse(Cat(LineOf("alice", "k1"), LineOf("bob", "k2")));
+  ASSERT_TRUE(tenants.ok()) << tenants.status();
+  EXPECT_TRUE(tenants->IsOperator("bob"));  // nobody is named: everybody is one
+  ASSERT_TRUE(tenants->SetOperators("alice").ok());
+  EXPECT_TRUE(tenants->IsOperator("alice"));
+  EXPECT_FALSE(tenants->IsOperator("bob"));
+  EXPECT_FALSE(tenants->IsOperator(""));
+  ASSERT_TRUE(tenants->SetOperators("alice, bob ,").ok());
+  EXPECT_TRUE(tenants->IsOperator("bob"));
+  const absl::Status unknown = tenants->SetOperators("alice,carol");
+  EXPECT_TRUE(absl::IsInvalidArgument(unknown));
+  EXPECT_NE(unknown.message().find("carol"), std::string::npos);
+  // Without tokens nobody can be told from others.
+  EXPECT_FALSE(Tenants().SetOperators("alice").ok());
+  EXPECT_TRUE(Tenants().SetOperators("").ok());
+}
+
 TEST(TenantsTest, ABadFileNamesItsLine) {
   const std::string good = LineOf("a", "t");
   const std::pair<std::string, std::string> cases[] = {
