@@ -49,6 +49,7 @@ class Load {
     // this loop endless. After this many rounds compute without a lease.
     constexpr int kMaxRounds = 8;
     for (int round = 0; round < kMaxRounds; ++round) {
+      if (options_.may_compute) UOPD_TRY(options_.may_compute());
       const LeaseResult lease = store_.TryLease(key_, options_.owner, options_.lease_ttl_us);
       if (lease.granted()) {
         UOPD_ASSIGN(auto loaded, UnderLease(lease.token));
@@ -101,7 +102,8 @@ class Load {
       store_.ReleaseLease(key_, token).IgnoreError();
       return found;
     }
-    const LeaseKeeper::Scope lease(store_.keeper(), key_.address(), token, options_.lease_ttl_us);
+    const LeaseKeeper::Scope lease(store_.keeper(), key_.address(), token, options_.lease_ttl_us,
+                                   options_.strict_lease);
     const WaitLimits limits{.deadline = limits_.deadline, .cancelled = [&] {
                               return lease.lost() || (limits_.cancelled && limits_.cancelled());
                             }};

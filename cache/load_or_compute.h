@@ -45,6 +45,11 @@ struct LoadOptions {
   // Whether to wait while this owner holds the lease. If not, the load ends with ABORTED, so that the
   // caller can do something else first. Null: waits for everybody.
   std::function<bool(std::string_view holder)> waits_for;
+  // Asked before each try to take a lease. Its failure ends the load, so that nothing is computed now. Null: always OK.
+  std::function<absl::Status()> may_compute;
+  // Ends the computation when its lease could not be renewed for its whole time to live, because somebody else may hold it
+  // then. Otherwise a lease whose state is not known counts as held.
+  bool strict_lease = false;
   Use use = Use::kReadAndKeep;
 };
 

@@ -116,7 +116,9 @@ GetResult Store::Lookup(const Key& key) {
 }
 
 void Store::Keep(const Key& key, const std::shared_ptr<const Row>& row) {
-  if (PutRow(0, key.address(), row, nullptr).ok()) bell_.Ring();
+  if (!PutRow(0, key.address(), row, nullptr).ok()) return;
+  bell_.Ring();
+  arrivals_.Announce(key);
 }
 
 absl::Status Store::PutAndShare(const Key& key, const std::shared_ptr<const Row>& row,

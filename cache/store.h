@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cache/base/arrivals.h"
 #include "cache/base/bell.h"
 #include "cache/base/lease_keeper.h"
 #include "cache/base/leases.h"
@@ -76,6 +77,9 @@ class Store final : public Admin {
   // Waits until the key has a value or nobody holds its lease.
   WatchOutcome WatchReady(const Key& key, const WaitLimits& limits);
 
+  // Rows of other daemons that were put into this daemon's own tiers.
+  Arrivals& arrivals() { return arrivals_; }
+
   std::vector<Usage> ReadUsage() override;
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
@@ -92,7 +96,7 @@ class Store final : public Admin {
   void SetMaxBytes(int64_t max_bytes) override { tiers_.front()->SetMaxBytes(max_bytes); }
   int64_t max_bytes() const override { return tiers_.front()->max_bytes(); }
   Health health() const override { return tiers_.front()->health(); }
-  const Cluster* maybe_cluster() const { return cluster_.get(); }
+  Cluster* maybe_cluster() const { return cluster_.get(); }
   // Reads the number of rows and their bytes again.
   const StatsTable& stats();
 
@@ -114,6 +118,7 @@ class Store final : public Admin {
   const std::unique_ptr<StatsTable> stats_;
   UseCounts uses_;
   Bell bell_;
+  Arrivals arrivals_;
   const std::unique_ptr<Leases> leases_;
   LeaseKeeper keeper_;
   std::vector<std::unique_ptr<Tier>> tiers_;

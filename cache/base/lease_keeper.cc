@@ -14,10 +14,12 @@ Clock::time_point NextRenewal(int64_t ttl_us) {
 
 }  // namespace
 
-LeaseKeeper::Scope::Scope(LeaseKeeper& keeper, const Digest& address, int64_t token, int64_t ttl_us)
+LeaseKeeper::Scope::Scope(LeaseKeeper& keeper, const Digest& address, int64_t token, int64_t ttl_us,
+                          bool strict)
     : keeper_(keeper) {
   if (token == 0) return;
-  lease_.reset(new Lease{address, token, ttl_us, NextRenewal(ttl_us)});
+  lease_.reset(new Lease{address, token, ttl_us, strict, NextRenewal(ttl_us),
+                         Clock::now() + std::chrono::microseconds(ttl_us)});
   keeper_.Add(lease_);
 }
 
@@ -71,8 +73,11 @@ void LeaseKeeper::Loop() {
     // The scope of a lease may have ended meanwhile. Renewing is harmless then: a released lease
     // stays released.
     for (const auto& lease : due) {
+      const auto asked = Clock::now();
+      const absl::Status renewed = leases_.Renew(lease->address, lease->token, lease->ttl_us);
+      if (renewed.ok()) lease->ends = asked + std::chrono::microseconds(lease->ttl_us);
       // UNAVAILABLE says nothing about the lease: the next renewal asks again.
-      if (absl::IsAborted(leases_.Renew(lease->address, lease->token, lease->ttl_us))) {
+      if (absl::IsAborted(renewed) || (lease->strict && Clock::now() >= lease->ends)) {
         lease->lost.store(true);
       }
     }

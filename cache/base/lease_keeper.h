@@ -19,7 +19,9 @@ class LeaseKeeper {
   struct Lease {
     const Digest address;
     const int64_t token, ttl_us;
-    std::chrono::steady_clock::time_point due;  // time of the next renewal; guarded by mu_
+    const bool strict;
+    std::chrono::steady_clock::time_point due;   // time of the next renewal; guarded by mu_
+    std::chrono::steady_clock::time_point ends;  // unless it is renewed; used by the thread only
     std::atomic<bool> lost{false};
   };
 
@@ -33,8 +35,10 @@ class LeaseKeeper {
   // scope.
   class Scope {
    public:
-    // `token` 0: there is no lease, and lost() is always false.
-    Scope(LeaseKeeper& keeper, const Digest& address, int64_t token, int64_t ttl_us);
+    // `token` 0: there is no lease, and lost() is always false. `strict`: a lease that could not be renewed for its whole
+    // time to live is lost; otherwise only one that is known to be lost.
+    Scope(LeaseKeeper& keeper, const Digest& address, int64_t token, int64_t ttl_us,
+          bool strict = false);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "cache/cluster/cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
 
 namespace uopd::cache {
@@ -77,6 +79,12 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
   }
   record.row->last_used_us = options_.now();
   return {.outcome = GetOutcome::kHit, .row = std::make_shared<const Row>(*std::move(record.row))};
+}
+
+absl::StatusOr<int64_t> Cluster::SettledUs() {
+  UOPD_ASSIGN(const int64_t age, server_->AgeUs(steady_clock::now() + options_.budget));
+  if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
+  return std::min(age, server_->UnchangedUs());
 }
 
 void Cluster::Use(const std::string& environment) {
@@ -244,6 +252,9 @@ void Cluster::ListenLoop() {
       if (!hit) continue;
       on_row_(found.row);
       ++stats_.fetched;
+      // Exact between daemons of one machine. Otherwise the clocks of both machines are in it.
+      metrics::ClusterArrival().Observe(
+          1e-6 * static_cast<double>(std::max<int64_t>(0, options_.now() - found.row->created_us)));
     }
   }
 }

@@ -57,6 +57,11 @@ class Cluster {
   void Put(std::shared_ptr<const Row> row, Settled settled) UOPD_EXCLUDES(mu_);
   // Waits until the rows that were put before are settled.
   void Flush() UOPD_EXCLUDES(mu_);
+  // For how many microseconds the server has answered and has had its keys. What others found and who computes what is
+  // known again when that is long enough. UNAVAILABLE: it does not answer.
+  absl::StatusOr<int64_t> SettledUs();
+  // For how many microseconds the server has not answered; 0: it answers.
+  int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
   // Begins to fetch what others put. `on_row` gets each row that was fetched; on the listening thread. Call once.
   void Listen(std::function<void(std::shared_ptr<const Row>)> on_row);
   // Ends the listening thread, so that `on_row` is not called any more.

@@ -38,7 +38,9 @@ void GuardedServer::Report(const absl::Status& status) {
   breaker_.Report(status.ok() || absl::IsAborted(status), now_());
   const bool is_open = breaker_.open();
   metrics::ClusterReachable().Set(is_open ? 0 : 1);
-  if (was_open == is_open || !on_change_) return;
+  if (was_open == is_open) return;
+  changed_us_.store(now_(), std::memory_order_relaxed);
+  if (!on_change_) return;
   on_change_(is_open ? Cat("The shared tier does not answer, this daemon goes on alone: ",
                            StatusText(status))
                      : "The shared tier answers again.");
@@ -82,6 +84,10 @@ absl::Status GuardedServer::CheckNewest(const Digest& address, int64_t token, De
 
 absl::StatusOr<bool> GuardedServer::IsHeld(const Digest& address, Deadline deadline) {
   return Run([&] { return server_->IsHeld(address, deadline); });
+}
+
+absl::StatusOr<int64_t> GuardedServer::AgeUs(Deadline deadline) {
+  return Run([&] { return server_->AgeUs(deadline); });
 }
 
 }  // namespace uopd::cache

@@ -5,6 +5,7 @@
 // listens waits for it. Thread-safe, as the server behind it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,8 @@ class GuardedServer final : public SharedServer {
 
   // Whether calls go through now.
   bool reachable() const { return !breaker_.open(); }
+  // For how many microseconds this has been so; since the start: for ever.
+  int64_t UnchangedUs() const { return now_() - changed_us_.load(std::memory_order_relaxed); }
 
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
@@ -34,6 +37,7 @@ class GuardedServer final : public SharedServer {
   absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<int64_t> AgeUs(Deadline deadline) override;
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
                                                    Deadline deadline) override {
     return server_->Listen(cursor, deadline);
@@ -50,6 +54,7 @@ class GuardedServer final : public SharedServer {
   const NowFn now_;
   const std::function<void(const std::string&)> on_change_;
   CircuitBreaker breaker_;
+  std::atomic<int64_t> changed_us_{0};
 };
 
 }  // namespace uopd::cache

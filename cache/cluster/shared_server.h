@@ -51,6 +51,10 @@ class SharedServer {
   virtual absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) = 0;
   virtual absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) = 0;
 
+  // For how many microseconds the server has had its keys. One that lost them (restarted, emptied, replaced) is young: it
+  // knows nothing of leases and records from before.
+  virtual absl::StatusOr<int64_t> AgeUs(Deadline deadline) = 0;
+
   // The announcements behind the place `cursor`, which moves on; at least one, or none
   // when the deadline comes or up to a second later. An empty cursor is the end: what is announced from now on. Announcements that the server dropped are missing.
   virtual absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,

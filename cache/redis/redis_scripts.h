@@ -5,6 +5,7 @@
 //   {address}:lease   hash: owner, token; it expires with the lease
 //   {address}:fence   the newest token; expires long after every lease
 //   {address}:row     hash: the fence, and the record
+// The key "born" holds when it was made: a server that lost its keys has a new one.
 // Tokens are the last token plus one, or the server's clock in microseconds if that is greater (2^53 is far away), so
 // a server that lost its keys does not grant an old token again.
 #pragma once
@@ -54,6 +55,14 @@ if there > tonumber(ARGV[1]) then return 0 end
 redis.call('HSET', KEYS[1], 'fence', ARGV[1], 'record', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
+)lua";
+
+// KEYS: born. How many microseconds ago the key was made; it is made if it is missing.
+inline constexpr std::string_view kAgeScript = R"lua(
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
+redis.call('SET', KEYS[1], string.format('%.0f', now), 'NX')
+return math.max(0, now - (tonumber(redis.call('GET', KEYS[1])) or now))
 )lua";
 
 }  // namespace uopd::cache

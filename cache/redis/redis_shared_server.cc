@@ -172,6 +172,12 @@ absl::StatusOr<bool> RedisSharedServer::IsHeld(const Digest& address, Deadline d
   return reply.integer == 1;
 }
 
+absl::StatusOr<int64_t> RedisSharedServer::AgeUs(Deadline deadline) {
+  UOPD_ASSIGN(const RespValue reply, RunScript(age_, {Cat(options_.prefix, "born")}, {}, deadline));
+  if (reply.kind != RespKind::kInteger) return Strange();
+  return reply.integer;
+}
+
 absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string& cursor,
                                                                     Deadline deadline) {
   if (cursor.empty()) {

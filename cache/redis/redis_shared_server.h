@@ -35,6 +35,7 @@ class RedisSharedServer final : public SharedServer {
   absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<int64_t> AgeUs(Deadline deadline) override;
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline deadline) override;
 
  private:
@@ -55,7 +56,7 @@ class RedisSharedServer final : public SharedServer {
   const RedisSharedOptions options_;
   const std::string stream_;
   const Script try_lease_{kTryLeaseScript}, renew_{kRenewScript}, release_{kReleaseScript},
-      put_{kPutScript};
+      put_{kPutScript}, age_{kAgeScript};
   RedisPool pool_;
 };
 

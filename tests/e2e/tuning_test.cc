@@ -128,7 +128,8 @@ TEST_F(TuningTest, TwoDaemonsOfAClusterTuneOnce) {
   TemporaryFolder other;
   std::vector<std::string> flags = flags_;
   flags.insert(flags.end(), {"--cache-cluster=redis+unix://" + (*redis)->socket(),
-                             "--cache-cluster-sign-key=" + key, "--cache-cluster-budget-ms=2s"});
+                             "--cache-cluster-sign-key=" + key, "--cache-cluster-budget-ms=2s",
+                             "--tune-settle-ms=100ms"});
   DaemonProcess first(folder_.path(), flags), second(other.path(), flags);
   Client one(first), two(second);
   RunPairs(one, 2), RunPairs(two, 2);

@@ -29,6 +29,13 @@ std::unique_ptr<DraftUpgrades> MakeUpgrades(const CompileService::Options& optio
   });
 }
 
+TuningService::Options TuningOptions(const CompileService::Options& options) {
+  TuningService::Options out = options.tuning;
+  out.owner = options.lease.owner;
+  out.failures = options.failures;
+  return out;
+}
+
 }  // namespace
 
 CompileService::CompileService(Options options, const GraphCompiler& graph_compiler,
@@ -43,8 +50,7 @@ CompileService::CompileService(Options options, const GraphCompiler& graph_compi
       loader_(graph_compiler, compiler_, store, options_.lease, &upgrade_compiler_,
               options_.failures),
       upgrades_(MakeUpgrades(options_, loader_)),
-      tuning_({.owner = options_.lease.owner, .failures = options_.failures}, store,
-              options_.tuner),
+      tuning_(TuningOptions(options_), store, options_.tuner),
       graphs_(store, options_.limits),
       schedules_(graph_compiler, store, devices, options_.explainer),
       kernels_(loader_, tuning_, devices, task_pool, upgrades_ != nullptr),

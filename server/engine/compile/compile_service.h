@@ -57,6 +57,7 @@ class CompileService {
     bool fast_tier = false;  // compile new kernels as drafts first
     int upgrade_threads = 1;
     KernelTuner* tuner = nullptr;        // null: no tuning
+    TuningService::Options tuning;       // `owner` and `failures` are those of this service
     RecentFailures* failures = nullptr;  // null: those of compiles are not remembered
     KeyExplainer* explainer = nullptr;   // of misses, logged at level debug; null: none
   };

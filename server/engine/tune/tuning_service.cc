@@ -63,30 +63,35 @@ class TuningService::Turn {
 };
 
 TuningService::TuningService(Options options, cache::Store& store, KernelTuner* tuner)
-    : options_(std::move(options)), store_(store), tuner_(tuner) {}
+    : options_(std::move(options)), store_(store), tuner_(tuner) {
+  if (offered())
+    subscription_.emplace(store.arrivals(), [this](const cache::Key& key) { Hear(key); });
+}
 
 void TuningService::Stop() {
-  std::deque<TuningTask> dropped;
+  subscription_.reset();
+  std::vector<PartPtr> dropped;
   std::vector<std::thread> threads;
   {
     MutexLock lock(mu_);
     stopped_.store(true);
     for (auto& [processor, queue] : queues_) {
-      std::ranges::move(queue.tasks, std::back_inserter(dropped));
-      queue.tasks.clear();
+      std::ranges::move(queue.parts, std::back_inserter(dropped));
+      queue.parts.clear();
       queue.wake.notify_all();
       if (queue.thread.joinable()) threads.push_back(std::move(queue.thread));
     }
+    arrival_.notify_all();
+    if (arrivals_thread_.joinable()) threads.push_back(std::move(arrivals_thread_));
   }
   for (std::thread& thread : threads) thread.join();
-  for (const TuningTask& task : dropped) {
+  for (const PartPtr& part : dropped) {
     metrics::TuneQueue().Add(-1);
-    kernels_left_.fetch_sub(Left(task));
+    for (size_t i = 0; i < part->taken.size(); ++i) Taken(*this, *part, i);
   }
-}
-
-size_t TuningService::Left(const TuningTask& task) {
-  return static_cast<size_t>(std::ranges::count(task.kernels, false, &TuningTask::Kernel::done));
+  MutexLock lock(mu_);
+  awaited_.clear();
+  arrived_.clear();
 }
 
 cache::Key TuningService::KeyOf(std::string_view graph, const devices::Device& device,
@@ -157,44 +162,108 @@ void TuningService::Add(TuningTask task) {
     }
     it->second.kernels[i].done = false;
   }
+  std::vector<std::pair<std::string, PartPtr>> added;
+  for (auto& [processor, one] : parts) {
+    auto part = std::make_shared<Part>(std::move(one));
+    for (size_t i = 0; i < part->taken.size(); ++i) {
+      const TuningTask::Kernel& kernel = part->task.kernels[i];
+      part->taken[i] = kernel.done;
+      part->addresses.push_back(
+          kernel.done ? Digest()
+                      : KeyOf(kernel.graph, *kernel.device, part->task.options).address());
+    }
+    added.emplace_back(processor, std::move(part));
+  }
   MutexLock lock(mu_);
   if (stopped()) return;
-  for (auto& [processor, part] : parts) {
+  for (auto& [processor, part] : added) {
     Queue& queue = queues_[processor];
-    if (queue.tasks.size() >= kMaxQueued) {
-      metrics::TuneKernels({"dropped"}).Increment(Left(part));
+    const auto left = static_cast<size_t>(
+        std::ranges::count(part->task.kernels, false, &TuningTask::Kernel::done));
+    if (queue.parts.size() >= kMaxQueued) {
+      metrics::TuneKernels({"dropped"}).Increment(left);
       continue;
     }
     metrics::TuneQueue().Add(1);
-    kernels_left_.fetch_add(Left(part));
-    queue.tasks.push_back(std::move(part));
+    kernels_left_.fetch_add(left);
+    for (size_t i = 0; i < part->taken.size(); ++i) {
+      if (!part->taken[i]) awaited_[part->addresses[i]].emplace_back(part, i);
+    }
+    queue.parts.push_back(std::move(part));
     if (!queue.thread.joinable()) queue.thread = std::thread([this, &queue] { Work(queue); });
     queue.wake.notify_one();
   }
 }
 
+void TuningService::Forget(const PartPtr& part) {
+  for (size_t i = 0; i < part->addresses.size(); ++i) {
+    const auto it = awaited_.find(part->addresses[i]);
+    if (it == awaited_.end()) continue;
+    std::erase_if(it->second, [&](const auto& kernel) { return kernel.first == part; });
+    if (it->second.empty()) awaited_.erase(it);
+  }
+}
+
 void TuningService::Work(Queue& queue) {
   for (;;) {
-    TuningTask task;
+    PartPtr part;
     bool last = false;
     {
       MutexLock lock(mu_);
-      lock.Wait(queue.wake, [&]() UOPD_REQUIRES(mu_) { return stopped() || !queue.tasks.empty(); });
+      lock.Wait(queue.wake, [&]() UOPD_REQUIRES(mu_) { return stopped() || !queue.parts.empty(); });
       if (stopped()) return;
-      task = std::move(queue.tasks.front());
-      queue.tasks.pop_front();
-      last = queue.tasks.empty();
+      part = std::move(queue.parts.front());
+      queue.parts.pop_front();
+      last = queue.parts.empty();
     }
-    Run(queue, task);
+    Run(queue, *part);
     metrics::TuneQueue().Add(-1);
-    if (last) RestAfter(queue, task);
+    {
+      MutexLock lock(mu_);
+      Forget(part);
+    }
+    if (last) RestAfter(queue, part->task);
+  }
+}
+
+void TuningService::Hear(const cache::Key& key) {
+  if (key.store() != kTuningStore) return;
+  MutexLock lock(mu_);
+  const auto it = awaited_.find(key.address());
+  if (it == awaited_.end() || stopped()) return;
+  arrived_.push_back({key, std::move(it->second)});
+  awaited_.erase(it);
+  if (!arrivals_thread_.joinable()) arrivals_thread_ = std::thread([this] { UseArrivals(); });
+  arrival_.notify_one();
+}
+
+void TuningService::UseArrivals() {
+  for (;;) {
+    std::optional<Arrived> arrived;
+    {
+      MutexLock lock(mu_);
+      lock.Wait(arrival_, [&]() UOPD_REQUIRES(mu_) { return stopped() || !arrived_.empty(); });
+      if (stopped()) return;
+      arrived.emplace(std::move(arrived_.front()));
+      arrived_.pop_front();
+    }
+    const cache::GetResult found = store_.Get(arrived->key);
+    if (!found.hit()) continue;  // the threads of the queues will ask again
+    auto record = TuningRecord::Decode(found.entry.bytes);
+    if (!record.ok()) continue;
+    const absl::StatusOr<Obtained> obtained = Obtained{*std::move(record), true};
+    for (const auto& [part, i] : arrived->kernels) {
+      if (stopped() || part->task.program.expired()) continue;
+      if (UseOf(part->task.options) != cache::Use::kReadAndKeep) continue;  // it wants its own
+      if (const Taken taken(*this, *part, i); taken) Use(*part, i, obtained, 0).IgnoreError();
+    }
   }
 }
 
 void TuningService::RestAfter(const Queue& queue, const TuningTask& task) {
   {
     MutexLock lock(mu_);
-    if (!queue.tasks.empty() || stopped()) return;
+    if (!queue.parts.empty() || stopped()) return;
   }
   for (const TuningTask::Kernel& kernel : task.kernels) {
     if (!kernel.done) tuner_->Rest(*kernel.device);
@@ -203,21 +272,47 @@ void TuningService::RestAfter(const Queue& queue, const TuningTask& task) {
 
 // The daemons of a cluster share the kernels of a program: each takes those that nobody else tunes, and waits for the
 // others only at the end. On one machine they take turns, because two searches at once would disturb each other's times.
-void TuningService::Run(Queue& queue, TuningTask& task) {
+void TuningService::Run(Queue& queue, Part& part) {
   std::vector<size_t> left;
-  for (size_t i = 0; i < task.kernels.size(); ++i) {
-    if (!task.kernels[i].done) left.push_back(i);
+  for (size_t i = 0; i < part.taken.size(); ++i) {
+    if (!part.task.kernels[i].done) left.push_back(i);
   }
-  for (const bool wait : {false, true}) {
+  auto tune_all = [&](bool wait) {
     std::erase_if(left, [&](size_t i) {
-      if (!stopped() && !task.program.expired() && !TuneOne(queue, task, i, wait)) return false;
-      kernels_left_.fetch_sub(1);
+      if (part.taken[i]) return true;  // its result arrived
+      if (!stopped() && !part.task.program.expired() && !TuneOne(queue, part, i, wait)) {
+        return false;
+      }
+      Taken(*this, part, i);
       return true;
     });
+  };
+  tune_all(false);
+  for (;;) {
+    tune_all(true);
+    if (left.empty()) return;
+    Pause(queue);
   }
 }
 
-bool TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait) {
+void TuningService::Pause(Queue& queue) {
+  constexpr std::chrono::milliseconds kPause{100};
+  MutexLock lock(mu_);
+  lock.WaitUntil(queue.wake, std::chrono::steady_clock::now() + kPause,
+                 [&]() UOPD_REQUIRES(mu_) { return stopped(); });
+}
+
+absl::Status TuningService::MaySearch() const {
+  cache::Cluster* cluster = store_.maybe_cluster();
+  if (cluster == nullptr) return absl::OkStatus();
+  const absl::StatusOr<int64_t> settled = cluster->SettledUs();
+  if (settled.ok() ? *settled >= options_.settle_us : cluster->AwayUs() >= options_.alone_after_us)
+    return absl::OkStatus();
+  return absl::AbortedError("The cluster is not known well enough to begin a search.");
+}
+
+bool TuningService::TuneOne(Queue& queue, Part& part, size_t i, bool wait) {
+  const TuningTask& task = part.task;
   const TuningTask::Kernel& kernel = task.kernels[i];
   const cache::Key key = KeyOf(kernel.graph, *kernel.device, task.options);
   RecentFailures* const failures = options_.failures;
@@ -225,26 +320,38 @@ bool TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait)
                           : queue.failed.contains(key.address()))
     return true;
   const int64_t begin_ns = NowNs();
-  auto obtained = Obtain(key, task, i, wait);
+  const auto obtained = Obtain(key, part, i, wait);
   if (absl::IsAborted(obtained.status())) return false;
   const double seconds = static_cast<double>(NowNs() - begin_ns) * 1e-9;
-  absl::Status status = obtained.status();
-  if (status.ok()) status = task.use(i, obtained->record);
-  if (absl::IsCancelled(status)) {
-    metrics::TuneKernels({"cancelled"}).Increment();
-    return true;
-  }
-  if (!status.ok()) {
+  const Taken taken(*this, part, i);
+  if (!taken) return true;  // the result arrived while this thread waited for it
+  const absl::Status used = Use(part, i, obtained, seconds);
+  if (!used.ok() && !absl::IsCancelled(used)) {
     if (failures != nullptr) {
       failures->Add(FailureKind::kTuning, key.address(),
-                    WithFrame(status, Cat("tuning ", kernel.name)));
+                    WithFrame(used, Cat("tuning ", kernel.name)));
     } else {
       if (queue.failed.size() >= kMaxQueued) queue.failed.clear();  // they are tried again
       queue.failed.insert(key.address());
     }
+  }
+  return true;
+}
+
+absl::Status TuningService::Use(Part& part, size_t i, const absl::StatusOr<Obtained>& obtained,
+                                double seconds) {
+  const TuningTask& task = part.task;
+  const TuningTask::Kernel& kernel = task.kernels[i];
+  absl::Status status = obtained.status();
+  if (status.ok()) status = task.use(i, obtained->record);
+  if (absl::IsCancelled(status)) {
+    metrics::TuneKernels({"cancelled"}).Increment();
+    return status;
+  }
+  if (!status.ok()) {
     metrics::TuneKernels({"failed"}).Increment();
     UOPD_LOG(kWarn, "a kernel could not be tuned", {"kernel", kernel.name}, {"status", status});
-    return true;
+    return status;
   }
   metrics::TuneKernels({obtained->found ? "found" : "tuned"}).Increment();
   if (!obtained->found) metrics::TuneDuration().Observe(seconds);
@@ -253,16 +360,19 @@ bool TuningService::TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait)
            {"opts", Text(record.opts)}, {"us", record.seconds * 1e6},
            {"heuristic_us", record.heuristic_seconds * 1e6}, {"measured", record.measured},
            {"failed", record.failed}, {"found", obtained->found}, {"took_s", seconds});
-  return true;
+  return absl::OkStatus();
 }
 
-absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& key,
-                                                              const TuningTask& task, size_t i,
-                                                              bool wait) {
+absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& key, Part& part,
+                                                              size_t i, bool wait) {
+  const TuningTask& task = part.task;
   const TuningTask::Kernel& kernel = task.kernels[i];
-  cache::LoadOptions load{.limits = {.cancelled = [this] { return stopped(); }},
+  // A result that arrives ends the search for it.
+  cache::LoadOptions load{.limits = {.cancelled = [&] { return stopped() || part.taken[i]; }},
                           .lease_ttl_us = options_.lease_us,
                           .owner = options_.owner,
+                          .may_compute = [this] { return MaySearch(); },
+                          .strict_lease = store_.maybe_cluster() != nullptr,
                           .use = UseOf(task.options)};
   if (!wait) {
     load.waits_for = [this](std::string_view holder) {

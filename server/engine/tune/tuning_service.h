@@ -17,6 +17,9 @@
 // daemon takes over. A kernel whose tuning fails keeps its present opts, and this process does not
 // try it again for a while (RecentFailures).
 //
+// What a daemon of another machine found is used when it arrives (cache::Arrivals), also for programs that still wait in
+// a queue.
+//
 // Thread-safe.
 #pragma once
 #include <atomic>
@@ -28,8 +31,10 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
@@ -61,6 +66,10 @@ class TuningService {
   struct Options {
     std::string owner;              // for leases (LeaseOwner)
     int64_t lease_us = 10'000'000;  // renewed after a third of this time
+    // With a cluster: a search begins when its server has answered for so long, so that what others found or are searching
+    // is known first. While the server does not answer no search begins, until it has been away for `alone_after_us`.
+    int64_t settle_us = 10'000'000;
+    int64_t alone_after_us = 600'000'000;
     // Remembers which kernels could not be tuned. Null: this process does not try them again.
     RecentFailures* failures = nullptr;
   };
@@ -98,9 +107,38 @@ class TuningService {
     bool found = false;  // another daemon found it
   };
 
+  // The kernels of a program that are tuned on one processor.
+  struct Part {
+    explicit Part(TuningTask&& its) : task(std::move(its)), taken(task.kernels.size()) {}
+    TuningTask task;
+    std::vector<Digest> addresses;         // by kernel; of those that are not done only
+    std::vector<std::atomic<bool>> taken;  // by kernel: somebody uses its result, or it gets none
+  };
+  using PartPtr = std::shared_ptr<Part>;
+  // The right to end kernel `i` of a part, which one thread gets. Counts the kernel as done at the end.
+  class Taken {
+   public:
+    Taken(TuningService& service, Part& part, size_t i)
+        : service_(service), mine_(!part.taken[i].exchange(true)) {}
+    ~Taken() {
+      if (mine_) service_.kernels_left_.fetch_sub(1);
+    }
+    Taken(const Taken&) = delete;
+    Taken& operator=(const Taken&) = delete;
+    explicit operator bool() const { return mine_; }
+
+   private:
+    TuningService& service_;
+    const bool mine_;
+  };
+  struct Arrived {
+    cache::Key key;
+    std::vector<std::pair<PartPtr, size_t>> kernels;
+  };
+
   // The tuning of one processor.
   struct Queue {
-    std::deque<TuningTask> tasks;  // guarded by mu_
+    std::deque<PartPtr> parts;     // guarded by mu_
     std::condition_variable wake;  // with mu_
     absl::flat_hash_set<Digest>
         failed;  // used by the queue's thread only; empty with Options::failures
@@ -113,19 +151,28 @@ class TuningService {
   void Work(Queue& queue) UOPD_EXCLUDES(mu_);
   // Called when the queue is empty. Calls Rest for the devices of the last task.
   void RestAfter(const Queue& queue, const TuningTask& task) UOPD_EXCLUDES(mu_);
-  void Run(Queue& queue, TuningTask& task);
-  // False: a daemon of another machine tunes the kernel now, and `wait` is not set.
-  bool TuneOne(Queue& queue, TuningTask& task, size_t i, bool wait);
+  void Run(Queue& queue, Part& part) UOPD_EXCLUDES(mu_);
+  // False: a daemon of another machine tunes the kernel now, and `wait` is not set; or nobody may begin a search now.
+  bool TuneOne(Queue& queue, Part& part, size_t i, bool wait);
+  // Gives what was found to the program. Counts and logs it.
+  absl::Status Use(Part& part, size_t i, const absl::StatusOr<Obtained>& obtained, double seconds);
+  // Notes that the value of `key` came from another machine.
+  void Hear(const cache::Key& key) UOPD_EXCLUDES(mu_);
+  void UseArrivals() UOPD_EXCLUDES(mu_);
   // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is none, or none any more.
   std::optional<TuningRecord> TakeUnproven(const cache::Key& key, const TuningTask::Kernel& kernel,
                                            const CompileOptions& options,
                                            const std::function<bool()>& cancelled);
   // ABORTED: the same.
-  absl::StatusOr<Obtained> Obtain(const cache::Key& key, const TuningTask& task, size_t i,
-                                  bool wait);
+  absl::StatusOr<Obtained> Obtain(const cache::Key& key, Part& part, size_t i, bool wait);
+  // ABORTED: not now.
+  absl::Status MaySearch() const;
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
-  static size_t Left(const TuningTask& task);
+  // A part that is not run any more.
+  void Forget(const PartPtr& part) UOPD_REQUIRES(mu_);
+  // Ends early if the service stops.
+  void Pause(Queue& queue) UOPD_EXCLUDES(mu_);
   bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
 
   const Options options_;
@@ -138,6 +185,13 @@ class TuningService {
   // By processor. A queue is made when its first task comes. None is removed before Stop.
   std::map<std::string, Queue> queues_ UOPD_GUARDED_BY(mu_);
   std::condition_variable turn_ended_;  // with mu_
+  // The kernels of all parts that are queued or run, by the address of their result.
+  absl::flat_hash_map<Digest, std::vector<std::pair<PartPtr, size_t>>> awaited_
+      UOPD_GUARDED_BY(mu_);
+  std::deque<Arrived> arrived_ UOPD_GUARDED_BY(mu_);
+  std::condition_variable arrival_;
+  std::thread arrivals_thread_ UOPD_GUARDED_BY(mu_);
+  std::optional<cache::Arrivals::Subscription> subscription_;
 };
 
 }  // namespace uopd::engine

@@ -81,6 +81,17 @@ TEST_F(LeaseKeeperTest, LeasesThatCannotBeAskedAreNotLost) {
   EXPECT_FALSE(scope.lost());
 }
 
+TEST_F(LeaseKeeperTest, AStrictLeaseThatCannotBeRenewedIsLost) {
+  const LeaseResult lease = leases_.TryLease(one_, "a", kTtl);
+  leases_.unavailable = true;
+  const auto begin = std::chrono::steady_clock::now();
+  const LeaseKeeper::Scope scope(keeper_, one_, lease.token, kTtl, /*strict=*/true);
+  EXPECT_FALSE(scope.lost());
+  ASSERT_TRUE(Eventually([&] { return scope.lost(); }));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::microseconds(kTtl));
+  EXPECT_GE(leases_.renewals, 2);
+}
+
 TEST_F(LeaseKeeperTest, NoLeaseIsNeverLost) {
   const LeaseKeeper::Scope scope(keeper_, one_, 0, kTtl);
   EXPECT_FALSE(scope.lost());

@@ -219,5 +219,31 @@ TEST_F(ClusterTest, WithoutAKeyToSignWithNothingIsPut) {
   EXPECT_EQ(state_->Calls(), 0);
 }
 
+// What others put is told to those who subscribed, once it can be read.
+TEST_F(ClusterTest, ArrivalsAreTold) {
+  const auto a = Open(), b = Open();
+  AwaitListening(*b);
+  b->Get(KeyOf(7));  // b has a use for such records
+  Mutex mu;
+  std::vector<std::string> heard;
+  bool readable = true;
+  {
+    const Arrivals::Subscription subscription(b->arrivals(), [&](const Key& key) {
+      const MutexLock lock(mu);
+      heard.push_back(key.semantic());
+      readable &= b->Get(key).source == Source::kMemory;
+    });
+    ASSERT_TRUE(a->Put(KeyOf(1), "value", 10).ok());
+    EXPECT_TRUE(test::Eventually([&] {
+      const MutexLock lock(mu);
+      return heard == std::vector<std::string>{KeyOf(1).semantic()};
+    }));
+  }
+  EXPECT_TRUE(readable);
+  ASSERT_TRUE(a->Put(KeyOf(2), "value", 10).ok());
+  EXPECT_TRUE(test::Eventually([&] { return b->maybe_cluster()->stats().fetched == 2; }));
+  EXPECT_EQ(heard.size(), 1u);
+}
+
 }  // namespace
 }  // namespace uopd::cache

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A shared server in memory that can be away, or answer what it likes. Leases are those of MemoryLeases.
 #pragma once
+#include <atomic>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct FakeServerState {
   bool away UOPD_GUARDED_BY(mu) = false;
   int calls UOPD_GUARDED_BY(mu) = 0;
   MemoryLeases leases{WallClockUs};
+  std::atomic<int64_t> age_us{int64_t{3600} * 1'000'000};
 
   void SetAway(bool now_away) {
     const MutexLock lock(mu);
@@ -75,6 +77,10 @@ class FakeServer final : public SharedServer {
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline) override {
     UOPD_TRY(Check());
     return state_->leases.IsHeld(address);
+  }
+  absl::StatusOr<int64_t> AgeUs(Deadline) override {
+    UOPD_TRY(Check());
+    return state_->age_us.load();
   }
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline) override {
     MutexLock lock(state_->mu);

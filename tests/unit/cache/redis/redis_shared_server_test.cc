@@ -103,6 +103,19 @@ TEST_P(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
   EXPECT_TRUE(server.TryLease(one_, "b", kLeaseUs, In())->granted());
 }
 
+TEST_P(RedisSharedServerTest, AServerThatLostItsKeysIsYoung) {
+  RedisSharedServer server(Options());
+  ASSERT_TRUE(server.AgeUs(In()).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  const auto begin = steady_clock::now();
+  EXPECT_GE(*server.AgeUs(In()), 30'000);
+  ASSERT_TRUE(redis_->Restart().ok());
+  absl::StatusOr<int64_t> age = server.AgeUs(In());
+  if (!age.ok()) age = server.AgeUs(In());  // its connection ended
+  ASSERT_TRUE(age.ok()) << age.status();
+  EXPECT_LE(std::chrono::microseconds(*age), steady_clock::now() - begin);
+}
+
 TEST_P(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
   RedisSharedServer server(Options());
   const int64_t before = server.TryLease(one_, "a", kLeaseUs, In())->token;

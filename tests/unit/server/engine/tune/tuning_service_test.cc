@@ -351,6 +351,48 @@ TEST_F(TuningLeaseTest, AProgramThatNobodyWantsIsNotTuned) {
   EXPECT_EQ(tuner_.calls, 1);
 }
 
+// A program that waits in the queue gets what another machine found, while this daemon still tunes something else.
+TEST_F(TuningLeaseTest, WhatArrivesIsUsedAtOnce) {
+  std::latch begun(1), go(1);
+  tuner_.on_tune = [&](const auto&) {
+    begun.count_down();
+    go.wait();
+    return absl::OkStatus();
+  };
+  TuningService service({.owner = "test"}, store_, &tuner_);
+  std::atomic<double> first = 0;
+  TuningTask other = Task();
+  other.kernels[0].graph = "other";
+  other.use = [&](size_t, const TuningRecord& found) {
+    first = found.seconds;
+    return absl::OkStatus();
+  };
+  service.Add(std::move(other));
+  begun.wait();
+  service.Add(Task());
+  TuningTask anew = Task();  // it does not take what others found
+  anew.options.ignore_beam_cache = true;
+  std::atomic<double> own = 0;
+  anew.use = [&](size_t, const TuningRecord& found) {
+    own = found.seconds;
+    return absl::OkStatus();
+  };
+  service.Add(std::move(anew));
+  EXPECT_EQ(service.kernels_left(), 3u);
+  ASSERT_TRUE(store_.Put(key_, TuningRecord{.opts = kOpts, .seconds = 42}.Encode(), 1).ok());
+  store_.arrivals().Announce({"tuning", "unknown", "beam=2"});
+  store_.arrivals().Announce({"kernel", "graph", "beam=2"});
+  store_.arrivals().Announce({"tuning", "other", "beam=2"});  // no value is there
+  store_.arrivals().Announce(key_);
+  EXPECT_TRUE(Eventually([&] { return used_ == 42 && service.kernels_left() == 2; }));
+  EXPECT_EQ(first, 0);
+  EXPECT_EQ(own, 0);
+  go.count_down();
+  EXPECT_TRUE(Eventually([&] { return first == 1e-6 && own == 1e-6; }));
+  EXPECT_EQ(tuner_.calls, 2);
+  EXPECT_TRUE(Eventually([&] { return service.kernels_left() == 0; }));
+}
+
 // Programs on two devices, which are of one processor or of two.
 class TwoDevicesTest : public TuningServiceTest {
  protected:
