@@ -1,0 +1,10 @@
+# uopd_cluster_show: daemons that share a server, and faults between them. Its short form is a test.
+if(TARGET uopd)
+  file(GLOB cluster_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/cluster/*.cc)
+  add_executable(uopd_cluster_show ${cluster_sources} ${CMAKE_SOURCE_DIR}/tests/e2e/graphs.cc)
+  target_link_libraries(uopd_cluster_show PRIVATE uopd_test_models uopd_test_redis uopd_proto)
+  add_dependencies(uopd_cluster_show uopd)
+  add_test(NAME cluster_show COMMAND uopd_cluster_show --clients 16 --kernels 6 --faults kill --no-resnet --no-times)
+  # Beside nothing else: it measures what a client feels.
+  set_tests_properties(cluster_show PROPERTIES LABELS chaos TIMEOUT 240 RUN_SERIAL ON)
+endif()

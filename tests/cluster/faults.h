@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// What is done to a fleet while it tunes and answers.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/cluster/fleet.h"
+
+namespace uopd::cluster {
+
+struct NamedFault {
+  std::string name, doc;
+  // How long the fault lasts.
+  std::chrono::milliseconds lasts;
+  std::function<absl::Status(Fleet&)> begin, end;
+};
+
+const std::vector<NamedFault>& Faults();
+
+}  // namespace uopd::cluster
