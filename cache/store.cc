@@ -60,7 +60,8 @@ Store::Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& 
 }
 
 Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
-             std::unique_ptr<Leases> leases, NowFn now, std::unique_ptr<Cluster> maybe_cluster)
+             std::unique_ptr<Leases> leases, NowFn now, std::unique_ptr<Cluster> maybe_cluster,
+             const RefillOptions& refill)
     : now_(std::move(now)),
       stats_(std::move(stats)),
       leases_(std::move(leases)),
@@ -70,9 +71,14 @@ Store::Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier
   if (cluster_ == nullptr) return;
   cluster_->Listen(
       [this](const std::shared_ptr<const Row>& row) { Keep(cache::KeyOf(*row), row); });
+  if (!cluster_->can_sign()) return;
+  refill_ = std::make_unique<Refill>(
+      *cluster_, refill, [this](const EntryQuery& query) { return Select(query); },
+      [this](const Digest& address) { return ReadRow(address); });
 }
 
 Store::~Store() {
+  refill_.reset();
   if (cluster_ != nullptr) cluster_->StopListening();
   for (auto& tier : tiers_) tier.reset();  // in order: later tiers get the rows that one gives up
 }

@@ -23,6 +23,7 @@
 #include "cache/base/tier.h"
 #include "cache/base/use_counts.h"
 #include "cache/cluster/cluster.h"
+#include "cache/cluster/refill.h"
 #include "cache/file/file_tier.h"
 
 namespace uopd::cache {
@@ -48,10 +49,11 @@ class Store final : public Admin {
                                      std::unique_ptr<Cluster> maybe_cluster = nullptr);
   // A store in memory only.
   explicit Store(int64_t max_bytes, NowFn now = WallClockUs);
+  // `refill`: how the server of the cluster gets back what it lost.
   // A store of the given tiers, at least one. The tiers count in `stats`.
   Store(std::unique_ptr<StatsTable> stats, std::vector<std::unique_ptr<Tier>> tiers,
         std::unique_ptr<Leases> leases, NowFn now = WallClockUs,
-        std::unique_ptr<Cluster> maybe_cluster = nullptr);
+        std::unique_ptr<Cluster> maybe_cluster = nullptr, const RefillOptions& refill = {});
   ~Store() override;  // flushes
   Store(const Store&) = delete;
   Store& operator=(const Store&) = delete;
@@ -123,6 +125,7 @@ class Store final : public Admin {
   LeaseKeeper keeper_;
   std::vector<std::unique_ptr<Tier>> tiers_;
   std::unique_ptr<Cluster> cluster_;  // null: none. Destroyed first: its threads use the rest
+  std::unique_ptr<Refill> refill_;    // null: none
 };
 
 }  // namespace uopd::cache

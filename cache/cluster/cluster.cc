@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
+#include "core/base/text.h"
 
 namespace uopd::cache {
 namespace {
@@ -82,9 +83,9 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
 }
 
 absl::StatusOr<int64_t> Cluster::SettledUs() {
-  UOPD_ASSIGN(const int64_t age, server_->AgeUs(steady_clock::now() + options_.budget));
+  UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(steady_clock::now() + options_.budget));
   if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
-  return std::min(age, server_->UnchangedUs());
+  return std::min(keys.age_us, server_->UnchangedUs());
 }
 
 void Cluster::Use(const std::string& environment) {
@@ -143,7 +144,7 @@ absl::Status Cluster::Send(const Row& row) {
   }
   const absl::StatusOr<bool> put = server_->Put(
       {.address = address, .store = row.store, .environment = HashBytes(row.environment)},
-      WriteRecord(row, options_.sign), row.fence, steady_clock::now() + options_.send_budget);
+      WriteRecord(row, options_.sign), row.fence, /*quiet=*/false, SendDeadline());
   if (!put.ok() || !*put) {  // nothing was announced
     const MutexLock lock(mu_);
     sent_.erase(address);
@@ -156,6 +157,20 @@ absl::Status Cluster::Send(const Row& row) {
   ++(*put ? stats_.puts : stats_.stale_puts);
   metrics::ClusterPuts({*put ? "sent" : "stale"}).Increment();
   return absl::OkStatus();
+}
+
+absl::Status Cluster::SendQuietly(const Row& row) {
+  return server_
+      ->Put({.address = KeyOf(row).address(), .store = row.store, .environment = {}},
+            WriteRecord(row, options_.sign), row.fence, /*quiet=*/true, SendDeadline())
+      .status();
+}
+
+void Cluster::CountRefilled(int64_t rows) {
+  stats_.refilled += rows;
+  metrics::ClusterPuts({"refilled"}).Increment(static_cast<uint64_t>(rows));
+  if (rows > 0 && options_.on_change)
+    options_.on_change(Cat("The shared tier had lost its keys; it got ", rows, " records back."));
 }
 
 void Cluster::SettleAll(const absl::Status& status) {

@@ -59,9 +59,13 @@ absl::StatusOr<std::optional<std::string>> GuardedServer::Get(const Digest& addr
   return Run([&] { return server_->Get(address, deadline); });
 }
 
+absl::StatusOr<bool> GuardedServer::Has(const Digest& address, Deadline deadline) {
+  return Run([&] { return server_->Has(address, deadline); });
+}
+
 absl::StatusOr<bool> GuardedServer::Put(const Announcement& what, std::string_view record,
-                                        int64_t fence, Deadline deadline) {
-  return Run([&] { return server_->Put(what, record, fence, deadline); });
+                                        int64_t fence, bool quiet, Deadline deadline) {
+  return Run([&] { return server_->Put(what, record, fence, quiet, deadline); });
 }
 
 absl::StatusOr<LeaseResult> GuardedServer::TryLease(const Digest& address, std::string_view owner,
@@ -86,8 +90,8 @@ absl::StatusOr<bool> GuardedServer::IsHeld(const Digest& address, Deadline deadl
   return Run([&] { return server_->IsHeld(address, deadline); });
 }
 
-absl::StatusOr<int64_t> GuardedServer::AgeUs(Deadline deadline) {
-  return Run([&] { return server_->AgeUs(deadline); });
+absl::StatusOr<KeysAge> GuardedServer::AskKeysAge(Deadline deadline) {
+  return Run([&] { return server_->AskKeysAge(deadline); });
 }
 
 }  // namespace uopd::cache

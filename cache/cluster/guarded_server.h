@@ -28,8 +28,9 @@ class GuardedServer final : public SharedServer {
   int64_t UnchangedUs() const { return now_() - changed_us_.load(std::memory_order_relaxed); }
 
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           Deadline deadline) override;
+                           bool quiet, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
@@ -37,7 +38,7 @@ class GuardedServer final : public SharedServer {
   absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
-  absl::StatusOr<int64_t> AgeUs(Deadline deadline) override;
+  absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor,
                                                    Deadline deadline) override {
     return server_->Listen(cursor, deadline);

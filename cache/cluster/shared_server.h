@@ -28,6 +28,11 @@ struct Announcement {
   bool operator==(const Announcement&) const = default;
 };
 
+struct KeysAge {
+  int64_t born_us = 0;  // when the server got its keys, by its clock
+  int64_t age_us = 0;   // how long ago that was
+};
+
 class SharedServer {
  public:
   virtual ~SharedServer() = default;
@@ -35,9 +40,10 @@ class SharedServer {
   // The bytes of the record; nullopt: there is none.
   virtual absl::StatusOr<std::optional<std::string>> Get(const Digest& address,
                                                          Deadline deadline) = 0;
-  // Stores the record and announces it. False: there is one with a greater fence, which stays.
+  virtual absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) = 0;
+  // Stores the record, and announces it unless `quiet`. False: there is one with a greater fence, which stays.
   virtual absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                                   Deadline deadline) = 0;
+                                   bool quiet, Deadline deadline) = 0;
 
   // kGranted or kBusy.
   virtual absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
@@ -51,9 +57,9 @@ class SharedServer {
   virtual absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) = 0;
   virtual absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) = 0;
 
-  // For how many microseconds the server has had its keys. One that lost them (restarted, emptied, replaced) is young: it
-  // knows nothing of leases and records from before.
-  virtual absl::StatusOr<int64_t> AgeUs(Deadline deadline) = 0;
+  // A server that lost its keys (restarted, emptied, replaced) was born again: it knows nothing of leases and records
+  // from before.
+  virtual absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) = 0;
 
   // The announcements behind the place `cursor`, which moves on; at least one, or none
   // when the deadline comes or up to a second later. An empty cursor is the end: what is announced from now on. Announcements that the server dropped are missing.

@@ -57,12 +57,13 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 )lua";
 
-// KEYS: born. How many microseconds ago the key was made; it is made if it is missing.
+// KEYS: born. When the key was made, as text, and how many microseconds ago; it is made if it is missing.
 inline constexpr std::string_view kAgeScript = R"lua(
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
 redis.call('SET', KEYS[1], string.format('%.0f', now), 'NX')
-return math.max(0, now - (tonumber(redis.call('GET', KEYS[1])) or now))
+local born = redis.call('GET', KEYS[1])
+return {born, math.max(0, now - (tonumber(born) or now))}
 )lua";
 
 }  // namespace uopd::cache

@@ -108,12 +108,18 @@ absl::StatusOr<std::optional<std::string>> RedisSharedServer::Get(const Digest& 
   return std::move(reply.text);
 }
 
+absl::StatusOr<bool> RedisSharedServer::Has(const Digest& address, Deadline deadline) {
+  UOPD_ASSIGN(const RespValue reply, Run({"EXISTS", KeyOf(address, "row")}, deadline));
+  return reply.integer == 1;
+}
+
 absl::StatusOr<bool> RedisSharedServer::Put(const Announcement& what, std::string_view record,
-                                            int64_t fence, Deadline deadline) {
+                                            int64_t fence, bool quiet, Deadline deadline) {
   UOPD_ASSIGN(const RespValue put,
               RunScript(put_, {KeyOf(what.address, "row")},
                         {Cat(fence), record, Cat(options_.record_ttl_ms)}, deadline));
   if (put.integer != 1) return false;
+  if (quiet) return true;
   // Not in the script: the stream is one key for all addresses, which may lie on another server of a Redis Cluster.
   const std::string most = Cat(options_.announcements);
   // The record is there even if nobody hears of it.
@@ -172,10 +178,12 @@ absl::StatusOr<bool> RedisSharedServer::IsHeld(const Digest& address, Deadline d
   return reply.integer == 1;
 }
 
-absl::StatusOr<int64_t> RedisSharedServer::AgeUs(Deadline deadline) {
+absl::StatusOr<KeysAge> RedisSharedServer::AskKeysAge(Deadline deadline) {
   UOPD_ASSIGN(const RespValue reply, RunScript(age_, {Cat(options_.prefix, "born")}, {}, deadline));
-  if (reply.kind != RespKind::kInteger) return Strange();
-  return reply.integer;
+  KeysAge out;
+  if (reply.values.size() != 2 || !ReadToken(reply.values[0], out.born_us)) return Strange();
+  out.age_us = reply.values[1].integer;
+  return out;
 }
 
 absl::StatusOr<std::vector<Announcement>> RedisSharedServer::Listen(std::string& cursor,

@@ -26,8 +26,9 @@ class RedisSharedServer final : public SharedServer {
   explicit RedisSharedServer(RedisSharedOptions options);
 
   absl::StatusOr<std::optional<std::string>> Get(const Digest& address, Deadline deadline) override;
+  absl::StatusOr<bool> Has(const Digest& address, Deadline deadline) override;
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           Deadline deadline) override;
+                           bool quiet, Deadline deadline) override;
   absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
                                        int64_t ttl_us, Deadline deadline) override;
   absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us,
@@ -35,7 +36,7 @@ class RedisSharedServer final : public SharedServer {
   absl::Status Release(const Digest& address, int64_t token, Deadline deadline) override;
   absl::Status CheckNewest(const Digest& address, int64_t token, Deadline deadline) override;
   absl::StatusOr<bool> IsHeld(const Digest& address, Deadline deadline) override;
-  absl::StatusOr<int64_t> AgeUs(Deadline deadline) override;
+  absl::StatusOr<KeysAge> AskKeysAge(Deadline deadline) override;
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline deadline) override;
 
  private:

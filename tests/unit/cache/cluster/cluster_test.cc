@@ -19,7 +19,7 @@ namespace {
 
 class ClusterTest : public KeyFiles {
  protected:
-  std::unique_ptr<Store> Open() {
+  std::unique_ptr<Store> Open(const RefillOptions& refill = {}) {
     ClusterOptions options{
         .sign = hmac_, .trusted = {hmac_}, .send_budget = std::chrono::milliseconds(100)};
     options.breaker = {.failures = 3, .pause_us = 20'000, .max_pause_us = 40'000};
@@ -35,7 +35,7 @@ class ClusterTest : public KeyFiles {
     auto leases = std::make_unique<ClusterLeases>(
         cluster->server(), std::make_unique<MemoryLeases>(WallClockUs), cluster->budget());
     return std::make_unique<Store>(std::move(stats), std::move(tiers), std::move(leases),
-                                   WallClockUs, std::move(cluster));
+                                   WallClockUs, std::move(cluster), refill);
   }
   // Announces until the store hears it. Returns how many it heard.
   int64_t AwaitListening(const Store& store) {
@@ -217,6 +217,42 @@ TEST_F(ClusterTest, WithoutAKeyToSignWithNothingIsPut) {
               [&](const absl::Status& status) { settled = status; });
   EXPECT_TRUE(absl::IsFailedPrecondition(settled));
   EXPECT_EQ(state_->Calls(), 0);
+}
+
+// A server that lost everything gets it back, and nobody is told.
+TEST_F(ClusterTest, AServerThatLostItsKeysIsFilledAgain) {
+  const RefillOptions often{.look = std::chrono::milliseconds(5)};
+  const auto a = Open(often), b = Open(often);
+  for (int i = 0; i < 600; ++i)  // more than a page
+    ASSERT_TRUE(a->Put(KeyOf(i), "value", 10).ok());
+  ASSERT_TRUE(b->Put(Key("unproven", "of b alone", "env"), "value", 10).ok());
+  ASSERT_TRUE(b->Put(KeyOf(1000), "value", 10).ok());
+  ASSERT_TRUE(a->Flush().ok());
+  ASSERT_TRUE(b->Flush().ok());
+  const auto announced = [&] {
+    const MutexLock lock(state_->mu);
+    return state_->announced.size();
+  };
+  const size_t before = announced();
+  state_->Empty();
+  const auto has = [&](size_t n) {
+    const MutexLock lock(state_->mu);
+    return state_->records.size() == n;
+  };
+  EXPECT_TRUE(test::Eventually([&] { return has(601); }));
+  EXPECT_TRUE(test::Eventually([&] {
+    return a->maybe_cluster()->stats().refilled + b->maybe_cluster()->stats().refilled == 601;
+  }));
+  EXPECT_EQ(announced(), before);
+  const auto c = Open();
+  EXPECT_TRUE(c->Get(KeyOf(1000)).hit());
+  EXPECT_TRUE(c->Get(KeyOf(17)).hit());
+  // Away in the middle: the rest comes later.
+  state_->SetAway(true);
+  state_->Empty();
+  EXPECT_TRUE(test::Eventually([&] { return !a->maybe_cluster()->server()->reachable(); }));
+  state_->SetAway(false);
+  EXPECT_TRUE(test::Eventually([&] { return has(601); }));
 }
 
 // What others put is told to those who subscribed, once it can be read.

@@ -23,11 +23,17 @@ struct FakeServerState {
   bool away UOPD_GUARDED_BY(mu) = false;
   int calls UOPD_GUARDED_BY(mu) = 0;
   MemoryLeases leases{WallClockUs};
-  std::atomic<int64_t> age_us{int64_t{3600} * 1'000'000};
+  std::atomic<int64_t> born_us{1}, age_us{int64_t{3600} * 1'000'000};
 
   void SetAway(bool now_away) {
     const MutexLock lock(mu);
     away = now_away;
+  }
+  // As a restart: no records any more, but the leases, which the tests of refills do not look at.
+  void Empty() {
+    const MutexLock lock(mu);
+    records.clear();
+    ++born_us;
   }
   int Calls() {
     const MutexLock lock(mu);
@@ -46,13 +52,19 @@ class FakeServer final : public SharedServer {
     if (it == state_->records.end()) return std::nullopt;
     return it->second.second;
   }
+  absl::StatusOr<bool> Has(const Digest& address, Deadline) override {
+    const MutexLock lock(state_->mu);
+    UOPD_TRY(Answer());
+    return state_->records.contains(address);
+  }
   absl::StatusOr<bool> Put(const Announcement& what, std::string_view record, int64_t fence,
-                           Deadline) override {
+                           bool quiet, Deadline) override {
     const MutexLock lock(state_->mu);
     UOPD_TRY(Answer());
     const auto it = state_->records.find(what.address);
     if (it != state_->records.end() && it->second.first > fence) return false;
     state_->records[what.address] = {fence, std::string(record)};
+    if (quiet) return true;
     state_->announced.push_back(what);
     state_->changed.notify_all();
     return true;
@@ -78,9 +90,9 @@ class FakeServer final : public SharedServer {
     UOPD_TRY(Check());
     return state_->leases.IsHeld(address);
   }
-  absl::StatusOr<int64_t> AgeUs(Deadline) override {
+  absl::StatusOr<KeysAge> AskKeysAge(Deadline) override {
     UOPD_TRY(Check());
-    return state_->age_us.load();
+    return KeysAge{state_->born_us, state_->age_us};
   }
   absl::StatusOr<std::vector<Announcement>> Listen(std::string& cursor, Deadline) override {
     MutexLock lock(state_->mu);

@@ -56,13 +56,13 @@ TEST_P(RedisSharedServerTest, TheGreaterFenceStays) {
   RedisSharedServer server(Options());
   EXPECT_EQ(*server.Get(one_, In()), std::nullopt);
   const std::string bytes("a\0b", 3);
-  EXPECT_TRUE(*server.Put(Of(one_), bytes, 5, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), bytes, 5, false, In()));
   EXPECT_EQ(**server.Get(one_, In()), bytes);
-  EXPECT_FALSE(*server.Put(Of(one_), "older", 4, In()));
+  EXPECT_FALSE(*server.Put(Of(one_), "older", 4, false, In()));
   EXPECT_EQ(**server.Get(one_, In()), bytes);
-  EXPECT_TRUE(*server.Put(Of(one_), "same", 5, In()));
-  EXPECT_TRUE(*server.Put(Of(one_), "newer", 1'800'000'000'000'000, In()));
-  EXPECT_FALSE(*server.Put(Of(one_), "one less", 1'799'999'999'999'999, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), "same", 5, false, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), "newer", 1'800'000'000'000'000, false, In()));
+  EXPECT_FALSE(*server.Put(Of(one_), "one less", 1'799'999'999'999'999, false, In()));
   EXPECT_EQ(**server.Get(one_, In()), "newer");
   EXPECT_EQ(*server.Get(two_, In()), std::nullopt);
 }
@@ -105,15 +105,19 @@ TEST_P(RedisSharedServerTest, ALeaseThatIsNotRenewedEnds) {
 
 TEST_P(RedisSharedServerTest, AServerThatLostItsKeysIsYoung) {
   RedisSharedServer server(Options());
-  ASSERT_TRUE(server.AgeUs(In()).ok());
+  const absl::StatusOr<KeysAge> first = server.AskKeysAge(In());
+  ASSERT_TRUE(first.ok()) << first.status();
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
   const auto begin = steady_clock::now();
-  EXPECT_GE(*server.AgeUs(In()), 30'000);
+  const absl::StatusOr<KeysAge> later = server.AskKeysAge(In());
+  EXPECT_GE(later->age_us, 30'000);
+  EXPECT_EQ(later->born_us, first->born_us);
   ASSERT_TRUE(redis_->Restart().ok());
-  absl::StatusOr<int64_t> age = server.AgeUs(In());
-  if (!age.ok()) age = server.AgeUs(In());  // its connection ended
+  absl::StatusOr<KeysAge> age = server.AskKeysAge(In());
+  if (!age.ok()) age = server.AskKeysAge(In());  // its connection ended
   ASSERT_TRUE(age.ok()) << age.status();
-  EXPECT_LE(std::chrono::microseconds(*age), steady_clock::now() - begin);
+  EXPECT_LE(std::chrono::microseconds(age->age_us), steady_clock::now() - begin);
+  EXPECT_GT(age->born_us, first->born_us);
 }
 
 TEST_P(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
@@ -163,12 +167,15 @@ TEST_P(RedisSharedServerTest, PutsAreAnnounced) {
   RedisSharedServer server(Options()), listener(Options());
   std::string cursor;
   EXPECT_TRUE(listener.Listen(cursor, In(60))->empty());
-  EXPECT_TRUE(*server.Put(Of(one_), "r", 1, In()));
+  EXPECT_TRUE(*server.Put(Of(one_), "r", 1, false, In()));
   EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)});
-  EXPECT_FALSE(*server.Put(Of(one_), "older", 0, In()));
-  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, In()));
+  EXPECT_FALSE(*server.Put(Of(one_), "older", 0, false, In()));
+  EXPECT_FALSE(*server.Has(two_, In()));
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 0, true, In())) << "nobody hears of it";
+  EXPECT_TRUE(*server.Has(two_, In()));
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, false, In()));
   EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(two_)});
-  std::thread later([&] { EXPECT_TRUE(*server.Put(Of(one_), "r", 2, In())); });
+  std::thread later([&] { EXPECT_TRUE(*server.Put(Of(one_), "r", 2, false, In())); });
   EXPECT_EQ(*listener.Listen(cursor, In()), std::vector<Announcement>{Of(one_)})
       << "while it waits";
   later.join();
@@ -182,11 +189,11 @@ TEST_P(RedisSharedServerTest, ForeignKeysAreAnswersOfAnotherKind) {
   Raw({"SET", Cat("uopd:1:{", one_.Hex(), "}:lease"), "text"});
   Raw({"SET", "uopd:1:puts", "text"});
   EXPECT_TRUE(absl::IsUnavailable(server.Get(one_, In()).status()));
-  EXPECT_TRUE(absl::IsUnavailable(server.Put(Of(one_), "r", 1, In()).status()));
+  EXPECT_TRUE(absl::IsUnavailable(server.Put(Of(one_), "r", 1, false, In()).status()));
   EXPECT_TRUE(absl::IsUnavailable(server.TryLease(one_, "a", kLeaseUs, In()).status()));
   std::string cursor;
   EXPECT_TRUE(absl::IsUnavailable(server.Listen(cursor, In(60)).status()));
-  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, In()))
+  EXPECT_TRUE(*server.Put(Of(two_), "r", 1, false, In()))
       << "the record is there, although nobody hears of it";
   EXPECT_EQ(**server.Get(two_, In()), "r");
   Raw({"DEL", "uopd:1:puts"});

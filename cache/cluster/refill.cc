@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT
+#include "cache/cluster/refill.h"
+
+#include <utility>
+
+#include "core/base/status.h"
+
+namespace uopd::cache {
+namespace {
+
+constexpr int64_t kPage = 256;
+// Winners from a bundle that nobody has proven yet belong to the daemon that imported them.
+constexpr char kUnprovenStore[] = "unproven";
+
+Digest LeaseAddress() { return HashBytes("refill of the shared tier"); }
+
+}  // namespace
+
+Refill::Refill(Cluster& cluster, const RefillOptions& options, Select select, Read read)
+    : cluster_(cluster),
+      options_(options),
+      select_(std::move(select)),
+      read_(std::move(read)),
+      thread_([this] { Loop(); }) {}
+
+Refill::~Refill() {
+  {
+    const MutexLock lock(mu_);
+    stop_ = true;
+  }
+  stop_changed_.notify_all();
+  thread_.join();
+}
+
+bool Refill::stopped() {
+  const MutexLock lock(mu_);
+  return stop_;
+}
+
+void Refill::Loop() {
+  std::optional<int64_t> filled;  // when the server got the keys that need no refill any more
+  while (!stopped()) {
+    const absl::StatusOr<KeysAge> keys = cluster_.AskKeysAge();
+    if (keys.ok() && !filled && keys->age_us >= options_.young_us) filled = keys->born_us;
+    if (keys.ok() && filled != keys->born_us && Pass().ok()) filled = keys->born_us;
+    MutexLock lock(mu_);
+    lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + options_.look,
+                   [this]() UOPD_REQUIRES(mu_) { return stop_; });
+  }
+}
+
+absl::StatusOr<bool> Refill::SendMissing(const EntryInfo& entry) {
+  UOPD_ASSIGN(const bool there, cluster_.Has(entry.address));
+  if (there) return false;
+  auto row = read_(entry.address);
+  // A row that is gone or damaged is not worth an end of the pass.
+  if (!row.ok() || !row->has_value() || Checksum(**row) != (*row)->checksum) return false;
+  UOPD_TRY(cluster_.SendQuietly(**row));
+  return true;
+}
+
+absl::StatusOr<int64_t> Refill::Pass() {
+  UOPD_ASSIGN(const LeaseResult lease,
+              cluster_.TryLease(LeaseAddress(), "refill", options_.lease_us));
+  if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier.");
+  const auto fill = [&]() -> absl::StatusOr<int64_t> {
+    EntryQuery query{.order = EntryOrder::kLastUsed, .limit = kPage};
+    int64_t sent = 0, rows = 0, bytes = 0;
+    while (rows < options_.max_rows && bytes < options_.max_bytes) {
+      UOPD_ASSIGN(const std::vector<EntryInfo> page, select_(query));
+      for (const EntryInfo& entry : page) {
+        if (stopped()) return absl::CancelledError("The daemon ends.");
+        if (entry.store == kUnprovenStore) continue;
+        UOPD_ASSIGN(const bool missing, SendMissing(entry));
+        if (missing) ++sent, bytes += entry.bytes;
+      }
+      rows += static_cast<int64_t>(page.size());
+      if (static_cast<int64_t>(page.size()) < kPage) break;
+      query.after = {OrderValue(page.back(), query.order), page.back().address};
+      UOPD_TRY(cluster_.Renew(LeaseAddress(), lease.token, options_.lease_us));
+    }
+    return sent;
+  };
+  absl::StatusOr<int64_t> sent = fill();
+  cluster_.Release(LeaseAddress(), lease.token);
+  if (sent.ok()) cluster_.CountRefilled(*sent);
+  return sent;
+}
+
+}  // namespace uopd::cache

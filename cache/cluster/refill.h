@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// Refill: gives a shared server back what it lost.
+//
+// A server that was restarted, emptied or replaced has no records, but the daemons have them on their disks. Each daemon
+// notices by the time at which the server got its keys, and sends what is missing, the entries that were used last first. A
+// lease lets one daemon do so at a time, so that most of them find that everything is there. Nothing is announced.
+#pragma once
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "cache/base/entries.h"
+#include "cache/cluster/cluster.h"
+#include "core/base/mutex.h"
+
+namespace uopd::cache {
+
+struct RefillOptions {
+  std::chrono::milliseconds look{2'000};  // between two looks at the server
+  int64_t young_us = 600'000'000;  // a server that is younger when this daemon starts is filled too
+  // Of one pass of one daemon.
+  int64_t max_rows = 20'000;
+  int64_t max_bytes = int64_t{1} << 30;
+  int64_t lease_us = 30'000'000;
+};
+
+class Refill {
+ public:
+  // A page of this daemon's entries, and a row as it is stored. Called on the thread of the refill.
+  using Select = std::function<absl::StatusOr<std::vector<EntryInfo>>(const EntryQuery&)>;
+  using Read = std::function<absl::StatusOr<std::optional<Row>>(const Digest&)>;
+
+  // `cluster` outlives the refill, and can sign.
+  Refill(Cluster& cluster, const RefillOptions& options, Select select, Read read);
+  ~Refill();  // ends a pass that runs
+  Refill(const Refill&) = delete;
+  Refill& operator=(const Refill&) = delete;
+
+ private:
+  void Loop() UOPD_EXCLUDES(mu_);
+  // The number of rows that were sent. An error: the pass is to be repeated.
+  absl::StatusOr<int64_t> Pass() UOPD_EXCLUDES(mu_);
+  // Whether the row was missing and could be sent.
+  absl::StatusOr<bool> SendMissing(const EntryInfo& entry);
+  bool stopped() UOPD_EXCLUDES(mu_);
+
+  Cluster& cluster_;
+  const RefillOptions options_;
+  const Select select_;
+  const Read read_;
+  Mutex mu_;
+  std::condition_variable stop_changed_;
+  bool stop_ UOPD_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace uopd::cache
