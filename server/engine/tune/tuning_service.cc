@@ -35,7 +35,7 @@ class TuningService::Turn {
     while (queue_->measuring) {
       lock.WaitUntil(service_.turn_ended_, std::chrono::steady_clock::now() + kPoll,
                      [&] { return !queue_->measuring; });
-      if (queue_->measuring && (service_.stopped() || (cancelled && cancelled()))) return;
+      if (queue_->measuring && cancelled && cancelled()) return;
     }
     held_ = queue_->measuring = true;
   }
@@ -104,9 +104,11 @@ absl::StatusOr<TuningRecord> TuningService::Prove(std::string_view graph,
                                                   const CompileOptions& options, const Opts& opts,
                                                   const std::function<bool()>& cancelled) {
   if (!offered()) return absl::UnimplementedError("this daemon does not tune");
-  const Turn turn(*this, device, cancelled);
+  const std::function<bool()> ends = [&] { return stopped() || (cancelled && cancelled()); };
+  if (ends()) return absl::CancelledError("cancelled before a winner was run");
+  const Turn turn(*this, device, ends);
   UOPD_TRY(turn.held());
-  return tuner_->Prove(graph, device, options, opts, cancelled);
+  return tuner_->Prove(graph, device, options, opts, ends);
 }
 
 std::optional<TuningRecord> TuningService::TakeUnproven(const cache::Key& key,
