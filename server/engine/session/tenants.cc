@@ -58,6 +58,7 @@ absl::StatusOr<Tenants> Tenants::Parse(std::string_view text) {
     if (!is_hex || !token.FromBytes(absl::HexStringToBytes({hex.data(), hex.size()}))) {
       return bad("a SHA-256 has 64 hexadecimal digits");
     }
+    out.names_.emplace(name);
     if (!out.by_token_.try_emplace(token, name).second) return bad("this token was given before");
   }
   if (!out.required()) return absl::InvalidArgumentError("it has no token");
@@ -77,9 +78,8 @@ absl::Status Tenants::SetOperators(std::string_view names) {
   for (const absl::string_view name :
        absl::StrSplit(absl::string_view(names.data(), names.size()), ',', absl::SkipWhitespace())) {
     std::string tenant(absl::StripAsciiWhitespace(name));
-    const bool known =
-        std::ranges::any_of(by_token_, [&](const auto& token) { return token.second == tenant; });
-    if (!known) return absl::InvalidArgumentError(Cat(tenant, " is a tenant without a token"));
+    if (!names_.contains(tenant))
+      return absl::InvalidArgumentError(Cat(tenant, " is a tenant without a token"));
     operators.insert(std::move(tenant));
   }
   operators_ = std::move(operators);

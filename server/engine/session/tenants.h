@@ -26,11 +26,11 @@ class Tenants {
   // Parses a file. NOT_FOUND, or INVALID_ARGUMENT as above; the status names the file.
   static absl::StatusOr<Tenants> Read(const std::string& path);
 
-  // Sets who is an operator: names of tenants, with commas between them; empty: everybody. INVALID_ARGUMENT: a name that
-  // no token has.
+  // Sets who is an operator: names of tenants, with commas between them. Empty: whoever may call, but nobody if there are
+  // several tenants. INVALID_ARGUMENT: a name that no token has.
   absl::Status SetOperators(std::string_view names);
   bool IsOperator(const std::string& tenant) const {
-    return operators_.empty() || operators_.contains(tenant);
+    return operators_.empty() ? names_.size() <= 1 : operators_.contains(tenant);
   }
 
   // Whether callers must present a token.
@@ -41,7 +41,8 @@ class Tenants {
 
  private:
   absl::flat_hash_map<Digest, std::string> by_token_;
-  absl::flat_hash_set<std::string> operators_;  // empty: all tenants
+  absl::flat_hash_set<std::string> names_;  // of all tenants
+  absl::flat_hash_set<std::string> operators_;
 };
 
 }  // namespace uopd::engine

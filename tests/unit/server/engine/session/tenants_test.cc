@@ -40,7 +40,10 @@ TEST(TenantsTest, TokensSayWhoseACallIs) {
 TEST(TenantsTest, OperatorsAreTenantsThatAreNamed) {
   auto tenants = Tenants::Parse(Cat(LineOf("alice", "k1"), LineOf("bob", "k2")));
   ASSERT_TRUE(tenants.ok()) << tenants.status();
-  EXPECT_TRUE(tenants->IsOperator("bob"));  // nobody is named: everybody is one
+  // Nobody is named: of several tenants none is one, a tenant alone is one.
+  EXPECT_FALSE(tenants->IsOperator("bob"));
+  EXPECT_TRUE(Tenants::Parse(LineOf("alice", "k1"))->IsOperator("alice"));
+  EXPECT_TRUE(Tenants().IsOperator(""));
   ASSERT_TRUE(tenants->SetOperators("alice").ok());
   EXPECT_TRUE(tenants->IsOperator("alice"));
   EXPECT_FALSE(tenants->IsOperator("bob"));
