@@ -107,6 +107,10 @@ GetResult Store::Get(const Key& key) {
   return result;
 }
 
+void Store::Follow(const std::string& environment) {
+  if (cluster_ != nullptr) cluster_->Follow(environment);
+}
+
 GetResult Store::Lookup(const Key& key) {
   GetOutcome failure = GetOutcome::kMiss;  // the first outcome that is more than a miss
   for (auto& tier : tiers_) {
@@ -124,7 +128,7 @@ GetResult Store::Lookup(const Key& key) {
 void Store::Keep(const Key& key, const std::shared_ptr<const Row>& row) {
   if (!PutRow(0, key.address(), row, nullptr).ok()) return;
   bell_.Ring();
-  arrivals_.Announce(key);
+  arrivals_.Announce(*row);
 }
 
 absl::Status Store::PutAndShare(const Key& key, const std::shared_ptr<const Row>& row,

@@ -79,6 +79,8 @@ class Store final : public Admin {
   // Waits until the key has a value or nobody holds its lease.
   WatchOutcome WatchReady(const Key& key, const WaitLimits& limits);
 
+  // From now on rows of the environment that other daemons put are fetched, as if this daemon had asked for one.
+  void Follow(const std::string& environment);
   // Rows of other daemons that were put into this daemon's own tiers.
   Arrivals& arrivals() { return arrivals_; }
 

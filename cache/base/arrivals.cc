@@ -16,9 +16,9 @@ Arrivals::Subscription::~Subscription() {
   arrivals_.subscribed_.erase(id_);
 }
 
-void Arrivals::Announce(const Key& key) {
+void Arrivals::Announce(const Row& row) {
   const MutexLock lock(mu_);
-  for (const auto& [id, heard] : subscribed_) heard(key);
+  for (const auto& [id, heard] : subscribed_) heard(row);
 }
 
 }  // namespace uopd::cache

@@ -8,17 +8,17 @@
 #include <functional>
 #include <map>
 
-#include "cache/base/key.h"
+#include "cache/base/row.h"
 #include "core/base/mutex.h"
 
 namespace uopd::cache {
 
 class Arrivals {
  public:
-  using Heard = std::function<void(const Key&)>;
+  using Heard = std::function<void(const Row&)>;
 
   // Calls `heard` for each arrival as long as the returned object lives. `heard` runs on a thread of the cache, one call at
-  // a time, and must be short. It does not destroy a subscription.
+  // a time, and must be short. It calls nothing of the cache.
   class Subscription {
    public:
     Subscription(Arrivals& arrivals, Heard heard);
@@ -31,7 +31,7 @@ class Arrivals {
     int64_t id_ = 0;
   };
 
-  void Announce(const Key& key) UOPD_EXCLUDES(mu_);
+  void Announce(const Row& row) UOPD_EXCLUDES(mu_);
 
  private:
   Mutex mu_;

@@ -44,7 +44,7 @@ Cluster::~Cluster() {
 }
 
 Cluster::Found Cluster::Get(const Key& key) {
-  Use(key.environment());
+  Follow(key.environment());
   const auto begin = steady_clock::now();
   const Found found = Fetch(key.address(), begin + options_.budget);
   metrics::ClusterLookupDuration().Observe(
@@ -88,7 +88,7 @@ absl::StatusOr<int64_t> Cluster::SettledUs() {
   return std::min(keys.age_us, server_->UnchangedUs());
 }
 
-void Cluster::Use(const std::string& environment) {
+void Cluster::Follow(const std::string& environment) {
   const Digest digest = HashBytes(environment);
   const MutexLock lock(mu_);
   if (environments_.size() < kMaxEnvironments) environments_.insert(digest);

@@ -79,6 +79,8 @@ class Cluster {
   void CountRefilled(int64_t rows);
   // For how many microseconds the server has not answered; 0: it answers.
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
+  // Notes that this daemon has a use for records of the environment, as each lookup does.
+  void Follow(const std::string& environment) UOPD_EXCLUDES(mu_);
   // Begins to fetch what others put. `on_row` gets each row that was fetched; on the listening thread. Call once.
   void Listen(std::function<void(std::shared_ptr<const Row>)> on_row);
   // Ends the listening thread, so that `on_row` is not called any more.
@@ -96,8 +98,6 @@ class Cluster {
   };
   Deadline SendDeadline() const { return std::chrono::steady_clock::now() + options_.send_budget; }
   Found Fetch(const Digest& address, Deadline deadline);
-  // Notes that this daemon has a use for records of the environment.
-  void Use(const std::string& environment) UOPD_EXCLUDES(mu_);
   bool Uses(const Digest& environment) UOPD_EXCLUDES(mu_);
   absl::Status Send(const Row& row) UOPD_EXCLUDES(mu_);
   void AddQueued(int64_t bytes) UOPD_REQUIRES(mu_);

@@ -330,7 +330,12 @@ void Supervisor::Count(const JobResult& result) {
 
 JobResult Supervisor::RunJob(const Job& job, const Digest& digest, const Patience& patience) {
   JobResult result;
-  if (const auto entry = quarantine_.Find(digest)) {
+  auto entry = quarantine_.Find(digest);
+  if (!entry && options_.look_up) {
+    entry = options_.look_up(digest);
+    if (entry) quarantine_.Add(*entry);
+  }
+  if (entry) {
     result = GaveUp(absl::FailedPreconditionError(Cat("job is in quarantine: ", entry->reason)));
     result.refused = true;
     result.passing = entry->passing();

@@ -106,6 +106,8 @@ class Supervisor {
     std::chrono::milliseconds look{500};
     std::chrono::milliseconds offer_limit{10'000};  // to accept a job: it may wait for a busy CPU
     std::chrono::milliseconds exit_limit{2'000};    // to end by itself after its socket is closed
+    // Whether somebody else put a job into quarantine that is not in this one; asked for every job. May be null.
+    std::function<std::optional<QuarantineEntry>(const Digest&)> look_up;
     // Called for every new entry, on the thread of Run, without holding a lock. May be null.
     std::function<void(const QuarantineEntry&)> on_quarantine;
     // The same, for every worker that something outside ended during a job.

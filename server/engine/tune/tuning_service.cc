@@ -65,7 +65,7 @@ class TuningService::Turn {
 TuningService::TuningService(Options options, cache::Store& store, KernelTuner* tuner)
     : options_(std::move(options)), store_(store), tuner_(tuner) {
   if (offered())
-    subscription_.emplace(store.arrivals(), [this](const cache::Key& key) { Hear(key); });
+    subscription_.emplace(store.arrivals(), [this](const cache::Row& row) { Hear(row); });
 }
 
 void TuningService::Stop() {
@@ -228,12 +228,13 @@ void TuningService::Work(Queue& queue) {
   }
 }
 
-void TuningService::Hear(const cache::Key& key) {
-  if (key.store() != kTuningStore) return;
+void TuningService::Hear(const cache::Row& row) {
+  if (row.store != kTuningStore) return;
+  const Digest address = cache::KeyOf(row).address();
   MutexLock lock(mu_);
-  const auto it = awaited_.find(key.address());
+  const auto it = awaited_.find(address);
   if (it == awaited_.end() || stopped()) return;
-  arrived_.push_back({key, std::move(it->second)});
+  arrived_.push_back({row.value, std::move(it->second)});
   awaited_.erase(it);
   if (!arrivals_thread_.joinable()) arrivals_thread_ = std::thread([this] { UseArrivals(); });
   arrival_.notify_one();
@@ -249,10 +250,8 @@ void TuningService::UseArrivals() {
       arrived.emplace(std::move(arrived_.front()));
       arrived_.pop_front();
     }
-    const cache::GetResult found = store_.Get(arrived->key);
-    if (!found.hit()) continue;  // the threads of the queues will ask again
-    auto record = TuningRecord::Decode(found.entry.bytes);
-    if (!record.ok()) continue;
+    auto record = TuningRecord::Decode(arrived->value);
+    if (!record.ok()) continue;  // the threads of the queues will find out
     const absl::StatusOr<Obtained> obtained = Obtained{*std::move(record), true};
     for (const auto& [part, i] : arrived->kernels) {
       if (stopped() || part->task.program.expired()) continue;

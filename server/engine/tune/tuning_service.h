@@ -132,7 +132,7 @@ class TuningService {
     const bool mine_;
   };
   struct Arrived {
-    cache::Key key;
+    std::string value;  // a record
     std::vector<std::pair<PartPtr, size_t>> kernels;
   };
 
@@ -156,8 +156,8 @@ class TuningService {
   bool TuneOne(Queue& queue, Part& part, size_t i, bool wait);
   // Gives what was found to the program. Counts and logs it.
   absl::Status Use(Part& part, size_t i, const absl::StatusOr<Obtained>& obtained, double seconds);
-  // Notes that the value of `key` came from another machine.
-  void Hear(const cache::Key& key) UOPD_EXCLUDES(mu_);
+  // Notes that a row came from another machine.
+  void Hear(const cache::Row& row) UOPD_EXCLUDES(mu_);
   void UseArrivals() UOPD_EXCLUDES(mu_);
   // A winner from outside for the kernel, if there is one and it proves to be right. Null: there is none, or none any more.
   std::optional<TuningRecord> TakeUnproven(const cache::Key& key, const TuningTask::Kernel& kernel,

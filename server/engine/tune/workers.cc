@@ -40,6 +40,8 @@ Supervisor::Options PoolOf(const PoolSource& source, const char* process, const 
     metrics::WorkerKills({pool}).Increment();
     if (quarantine != nullptr && !entry.passing()) quarantine->Add(entry);
   };
+  if (quarantine != nullptr)
+    out.look_up = [quarantine](const Digest& job) { return quarantine->FindInCluster(job); };
   out.on_lost = [pool] { metrics::WorkerLosses({pool}).Increment(); };
   return out;
 }
@@ -96,6 +98,21 @@ Workers::Workers(worker::ForkServer& forks, const Config& config,
     // A job names its device, so entries that another device's pool stored do no harm.
     for (const auto& entry : measured) pool->quarantine().Add(entry);
     measure_.emplace_back(device, std::move(pool));
+  }
+  // What daemons of other machines put into quarantine, and take out of it, counts here too.
+  for (const QuarantineStore* kept : {&tuning_quarantine_, &measure_quarantine_}) {
+    const auto each = [this, kept](const auto& change) {
+      for (const Pool& pool : Pools()) {
+        if (pool.store == kept) change(pool.workers->quarantine());
+      }
+    };
+    followed_.push_back(kept->Follow(
+        [each](const worker::QuarantineEntry& entry) {
+          each([&](worker::Quarantine& quarantine) { quarantine.Add(entry); });
+        },
+        [each](const Digest& job) {
+          each([&](worker::Quarantine& quarantine) { quarantine.Remove(job); });
+        }));
   }
 }
 

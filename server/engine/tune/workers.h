@@ -49,8 +49,8 @@ class Workers {
   std::vector<Quarantined> ListQuarantine();
   // Removes the job whose id (in hexadecimal) starts with `id`; removes all jobs if `id` is empty.
   // Returns how many were removed. NOT_FOUND: no such job. INVALID_ARGUMENT: several ids start with
-  // `id`, or `id` is not hexadecimal. Other daemons on the same store keep the entries that they
-  // have loaded.
+  // `id`, or `id` is not hexadecimal. Other daemons of the cluster forget the job too; those of the same folder keep the
+  // entries that they have loaded.
   absl::StatusOr<size_t> ClearQuarantine(std::string_view id);
 
  private:
@@ -64,6 +64,7 @@ class Workers {
   QuarantineStore tuning_quarantine_, measure_quarantine_;
   worker::Supervisor compile_, upgrade_, tuning_;
   std::vector<std::pair<std::string, std::unique_ptr<worker::Supervisor>>> measure_;  // by device
+  std::vector<std::unique_ptr<cache::Arrivals::Subscription>> followed_;  // they use the rest
 };
 
 }  // namespace uopd::engine

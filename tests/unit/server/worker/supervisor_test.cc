@@ -52,6 +52,26 @@ TEST(Supervisor, BoundsAnswers) {
   EXPECT_EQ(pool.Run({kEcho, std::string(5'000'000, 'x')}).outcome, JobResult::kCrashed);
 }
 
+TEST(Supervisor, WhatOthersPutIntoQuarantineIsRefused) {
+  Supervisor::Options options = PoolOf(1);
+  const Job bad{kEcho, "bad"};
+  int asked = 0;
+  options.look_up = [&](const Digest& job) -> std::optional<QuarantineEntry> {
+    ++asked;
+    if (job != JobDigest(bad)) return std::nullopt;
+    return QuarantineEntry{job, "crashed elsewhere"};
+  };
+  Supervisor pool(Forks(), options);
+  EXPECT_EQ(pool.Run({kEcho, "well"}).bytes, "well");
+  for (int i = 0; i < 2; ++i) {
+    const JobResult result = pool.Run(bad);
+    EXPECT_TRUE(result.refused);
+    EXPECT_NE(StatusText(result.status).find("crashed elsewhere"), std::string::npos);
+  }
+  EXPECT_EQ(asked, 2) << "an entry is asked for once";
+  EXPECT_EQ(pool.quarantine().size(), 1u);
+}
+
 TEST(Supervisor, ACrashCostsTheWorkerAndQuarantinesTheJob) {
   std::vector<QuarantineEntry> noted;
   Supervisor::Options options = PoolOf(1);

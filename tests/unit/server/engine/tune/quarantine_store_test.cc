@@ -14,8 +14,13 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using worker::QuarantineEntry;
 
+// A clock that never shows the same time twice: entries are in the order of their times.
+cache::NowFn Ticks() {
+  return [now = int64_t{0}]() mutable { return ++now; };
+}
+
 TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
-  cache::Store store(1 << 20);
+  cache::Store store(1 << 20, Ticks());
   const QuarantineEntry a{HashBytes("a"), "crashed", 1'700'000'000}, b{HashBytes("b"), ""};
   {
     QuarantineStore first(store, "tuning");
@@ -31,7 +36,7 @@ TEST(QuarantineStoreTest, KeepsEntriesByPoolInOrder) {
 }
 
 TEST(QuarantineStoreTest, TheOldestMakesRoom) {
-  cache::Store store(1 << 20);
+  cache::Store store(1 << 20, Ticks());
   QuarantineStore quarantine(store, "tuning", 2);
   const auto entry = [](size_t i) { return QuarantineEntry{HashBytes(Cat(i)), "x"}; };
   for (size_t i = 0; i < 4; ++i) quarantine.Add(entry(i));
@@ -40,7 +45,9 @@ TEST(QuarantineStoreTest, TheOldestMakesRoom) {
 
 TEST(QuarantineStoreTest, DamageIsNothing) {
   cache::Store store(1 << 20);
-  ASSERT_TRUE(store.Put({"quarantine", "tuning", "record=2"}, "\x05noise", 1).ok());
+  ASSERT_TRUE(
+      store.Put({"quarantine", Cat("tuning ", HashBytes("n").Hex()), "record=3"}, "noise", 1).ok());
+  ASSERT_TRUE(store.Put({"quarantine", "tuning xyz", "record=3"}, "noise", 1).ok());
   QuarantineStore quarantine(store, "tuning");
   EXPECT_THAT(quarantine.Load(), IsEmpty());
   const QuarantineEntry a{HashBytes("a"), "crashed"};

@@ -2,11 +2,12 @@
 // Tuning of a daemon that shares its results by a server which is there, away, or has just lost its keys.
 #include <gtest/gtest.h>
 
-#include <latch>
+#include <map>
 
 #include "cache/cluster/cluster_leases.h"
 #include "cache/memory/memory_tier.h"
 #include "devices/null/null_device.h"
+#include "server/engine/tune/quarantine_store.h"
 #include "server/engine/tune/tuning_service.h"
 #include "tests/support/eventually.h"
 #include "tests/unit/cache/cluster/fake_server.h"
@@ -156,6 +157,47 @@ TEST_F(TuningClusterTest, WhatArrivesEndsTheSearch) {
     return used_ == 42;
   }));
   EXPECT_TRUE(Eventually([&] { return service.kernels_left() == 0; }));
+}
+
+// A job that killed a worker of one daemon is refused by all, until an operator of any of them says otherwise.
+TEST_F(TuningClusterTest, TheQuarantineIsOfTheWholeCluster) {
+  const auto one = Open(), two = Open();
+  QuarantineStore mine(*one, "tuning"), theirs(*two, "tuning"), other_pool(*two, "measure");
+  Mutex mu;
+  std::map<Digest, std::string> heard;
+  const auto has = [&](const Digest& job, const std::string& reason) {
+    return Eventually([&] {
+      const MutexLock lock(mu);
+      const auto it = heard.find(job);
+      return it == heard.end() ? reason.empty() : it->second == reason;
+    });
+  };
+  const auto following = theirs.Follow(
+      [&](const worker::QuarantineEntry& entry) {
+        const MutexLock lock(mu);
+        heard[entry.job] = entry.reason;
+      },
+      [&](const Digest& job) {
+        const MutexLock lock(mu);
+        heard.erase(job);
+      });
+  const worker::QuarantineEntry a{HashBytes("a"), "crashed", 1'700'000'000},
+      b{HashBytes("b"), "hung"};
+  EXPECT_FALSE(theirs.FindInCluster(a.job));
+  mine.Add(a);
+  ASSERT_TRUE(one->Flush().ok());
+  EXPECT_EQ(theirs.FindInCluster(a.job), a) << "also if its announcement was missed";
+  EXPECT_FALSE(other_pool.FindInCluster(a.job));
+  EXPECT_TRUE(has(a.job, "crashed"));
+  // Both add at the same time, and none is lost.
+  mine.Add(b);
+  theirs.Add({HashBytes("c"), "too long"});
+  EXPECT_TRUE(has(b.job, "hung"));
+  EXPECT_TRUE(Eventually([&] { return theirs.Load().size() == 3; }));
+  mine.Remove(a.job);
+  EXPECT_TRUE(has(a.job, ""));
+  EXPECT_TRUE(Eventually([&] { return theirs.Load().size() == 2; }));
+  EXPECT_FALSE(theirs.FindInCluster(a.job));
 }
 
 }  // namespace

@@ -291,6 +291,10 @@ class TuningLeaseTest : public ::testing::Test {
     return task;
   }
 
+  void Announce(const cache::Key& key, const std::string& value) {
+    store_.arrivals().Announce(cache::MakeRow(key, value, 1, now_, 1));
+  }
+
   std::atomic<int64_t> now_{1'000'000};
   cache::Store store_{1 << 20, [this] { return now_.load(); }};
   const cache::Key key_{"tuning", "graph", "beam=2"};
@@ -379,11 +383,11 @@ TEST_F(TuningLeaseTest, WhatArrivesIsUsedAtOnce) {
   };
   service.Add(std::move(anew));
   EXPECT_EQ(service.kernels_left(), 3u);
-  ASSERT_TRUE(store_.Put(key_, TuningRecord{.opts = kOpts, .seconds = 42}.Encode(), 1).ok());
-  store_.arrivals().Announce({"tuning", "unknown", "beam=2"});
-  store_.arrivals().Announce({"kernel", "graph", "beam=2"});
-  store_.arrivals().Announce({"tuning", "other", "beam=2"});  // no value is there
-  store_.arrivals().Announce(key_);
+  const std::string record = TuningRecord{.opts = kOpts, .seconds = 42}.Encode();
+  Announce({"tuning", "unknown", "beam=2"}, record);
+  Announce({"kernel", "graph", "beam=2"}, record);
+  Announce({"tuning", "other", "beam=2"}, "damaged");
+  Announce(key_, record);
   EXPECT_TRUE(Eventually([&] { return used_ == 42 && service.kernels_left() == 2; }));
   EXPECT_EQ(first, 0);
   EXPECT_EQ(own, 0);
