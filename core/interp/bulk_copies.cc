@@ -26,7 +26,16 @@ BulkCopies::Barrier* BulkCopies::MaybeBarrier(uint32_t array, int64_t element, s
   return out.maker == thread || out.made < memory_.epoch() ? &out : nullptr;
 }
 
-std::optional<Fault> BulkCopies::MaybeInit(const Access& a) {
+void BulkCopies::Barrier::EndPhase() {
+  ++phases;
+  last_copies = std::move(copies);
+  last_told = told;
+  copies.clear();
+  arrived = bytes = 0;
+  expected = -1;
+}
+
+std::optional<Fault> BulkCopies::MaybeInit(const Access& a, int64_t arrivals) {
   for (size_t k = 0; k < a.n; ++k) {
     if (!a.Passes(k)) continue;
     const size_t thread = a.first + k;
@@ -37,6 +46,7 @@ std::optional<Fault> BulkCopies::MaybeInit(const Access& a) {
     if (!fresh) return Fault{thread, Cat("makes barrier ", element, " a second time")};
     it->second.made = memory_.epoch();
     it->second.maker = thread;
+    it->second.arrivals = arrivals;
   }
   return std::nullopt;
 }
@@ -47,9 +57,27 @@ std::optional<Fault> BulkCopies::MaybeExpect(const Access& a, int64_t bytes) {
     const size_t thread = a.first + k;
     Barrier* const barrier = MaybeBarrier(a.array, a.Element(k), thread);
     if (barrier == nullptr) return Fault{thread, std::string(kNoBarrier)};
-    if (barrier->expected >= 0)
+    if (barrier->expected >= 0 || barrier->arrived == barrier->arrivals)
       return Fault{thread, "a second BULK_EXPECT, and nobody has waited for the phase"};
     barrier->expected = bytes;
+    ++barrier->arrived;
+    memory_.Tell(barrier->told);
+  }
+  return std::nullopt;
+}
+
+std::optional<Fault> BulkCopies::MaybeArrive(const Access& a) {
+  for (size_t k = 0; k < a.n; ++k) {
+    if (!a.Passes(k)) continue;
+    const size_t thread = a.first + k;
+    Barrier* const barrier = MaybeBarrier(a.array, a.Element(k), thread);
+    if (barrier == nullptr) return Fault{thread, std::string(kNoBarrier)};
+    if (barrier->arrived == barrier->arrivals)
+      return Fault{thread, "arrives once more, and nobody has waited for the copies of the phase"};
+    ++barrier->arrived;
+    memory_.Tell(barrier->told);
+    // A phase with copies ends when somebody waits for them.
+    if (barrier->expected < 0 && barrier->IsOver()) barrier->EndPhase();
   }
   return std::nullopt;
 }
@@ -116,29 +144,40 @@ std::optional<Fault> BulkCopies::MaybeCopyBox(const Instruction& in, size_t thre
   return std::nullopt;
 }
 
-std::optional<Fault> BulkCopies::MaybeWait(const Access& a, const Value* parities) {
+BulkCopies::Wait BulkCopies::WaitAt(const Access& a, const Value* parities) {
+  const auto bad = [](size_t thread, std::string what) {
+    Wait out;
+    out.fault = Fault{thread, std::move(what)};
+    return out;
+  };
   for (size_t k = 0; k < a.n; ++k) {
     const size_t thread = a.first + k;
     if (a.Element(k) != a.Element(0) || parities[k].i != parities[0].i)
-      return Fault{thread, "waits for another phase than the first thread does"};
+      return bad(thread, "waits for another phase than the first thread does");
     if (parities[k].i != 0 && parities[k].i != 1)
-      return Fault{thread, Cat("waits for a phase of parity ", parities[k].i)};
+      return bad(thread, Cat("waits for a phase of parity ", parities[k].i));
     if (MaybeBarrier(a.array, a.Element(k), thread) == nullptr)
-      return Fault{thread, std::string(kNoBarrier)};
+      return bad(thread, std::string(kNoBarrier));
   }
   Barrier& barrier = *MaybeBarrier(a.array, a.Element(0), a.first);
   // The wait is over if the phase before the one that runs has the parity.
-  if (barrier.phases % 2 != parities[0].i) return std::nullopt;
-  if (barrier.expected < 0) return Fault{a.first, "waits forever: the phase has no BULK_EXPECT"};
-  if (barrier.expected != barrier.bytes)
-    return Fault{a.first, Cat("waits forever: the phase expects ", barrier.expected,
-                              " bytes, and copies bring ", barrier.bytes)};
-  memory_.LandForAll(barrier.copies);
-  ++barrier.phases;
-  barrier.copies.clear();
-  barrier.bytes = 0;
-  barrier.expected = -1;
-  return std::nullopt;
+  if (barrier.phases % 2 == parities[0].i) {
+    if (!barrier.IsOver()) {
+      Wait out;
+      out.over = false;
+      out.why = barrier.arrived < barrier.arrivals
+                    ? Cat("the phase has ", barrier.expected < 0 ? "no BULK_EXPECT, and " : "",
+                          barrier.arrived, " of ", barrier.arrivals, " arrivals")
+                    : Cat("the phase expects ", std::max<int64_t>(barrier.expected, 0),
+                          " bytes, and copies bring ", barrier.bytes);
+      Append(out.why, " (phase ", barrier.phases, " of barrier ", a.Element(0), ")");
+      return out;
+    }
+    barrier.EndPhase();
+  }
+  memory_.See(barrier.last_told);
+  memory_.LandForStrand(barrier.last_copies);
+  return {};
 }
 
 }  // namespace uopd::interp

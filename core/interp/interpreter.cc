@@ -2,11 +2,14 @@
 #include "core/interp/interpreter.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
+#include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "core/interp/bulk_copies.h"
 #include "core/interp/memory.h"
+#include "core/interp/strands.h"
 #include "core/ir/dtype.h"
 
 namespace uopd::interp {
@@ -45,8 +48,8 @@ class Runner {
           copies_.clear();
           bulk_.BeginBlock();
           memory_.BeginBlock(number);
-          UOPD_TRY(RunBlock());
-          if (!Stopped() && (!batches_.empty() || !batch_.sums.empty()))
+          UOPD_TRY(RunBlock(static_cast<uint64_t>(number)));
+          if (!Stopped() && std::ranges::any_of(strands_, &Strand::HasBatches))
             return absl::InternalError("a block ends before its GROUP_MMAs do");
           if (!Stopped() && bulk_.Runs())
             return absl::InternalError("a block ends before its BULK_COPYs do");
@@ -57,33 +60,76 @@ class Runner {
   }
 
  private:
-  struct Loop {
-    uint32_t begin = 0;  // the RANGE
-    int64_t value = 0, size = 0;
-  };
-
   bool Stopped() const {
     return arguments_.maybe_stop != nullptr &&
            arguments_.maybe_stop->load(std::memory_order_relaxed) != 0;
   }
 
   Value* Register(Operand o, size_t lane = 0) {
-    return &values_[(o.reg + (o.lanes > 1 ? lane : 0)) * threads_];
+    return &values_[(o.reg + (o.lanes > 1 ? lane : 0)) * threads_ + first_];
   }
 
+  // `thread`: of the block.
   absl::Status Report(const Instruction& in, size_t thread, const std::string& what) const {
     return absl::InternalError(Cat("block (", at_[0], ", ", at_[1], ", ", at_[2], "), thread ",
                                    thread, ", line ", in.line, ", ", program_.LineText(in.line),
                                    ": ", what));
   }
 
-  absl::Status RunBlock() {
-    std::vector<Loop> loops;
+  void Enter(size_t strand) {
+    strand_ = &strands_[strand];
+    first_ = strand_->first;
+    n_ = strand_->n;
+    memory_.Enter(strand);
+  }
+
+  absl::Status RunBlock(uint64_t block) {
+    strands_.assign(1, {});
+    strands_[0].n = threads_;
+    strands_[0].end = static_cast<uint32_t>(program_.instructions().size());
+    Enter(0);
+    bool moved = false;
+    UOPD_TRY(Advance(std::numeric_limits<uint64_t>::max(), moved));
+    if (strand_->state == Strand::State::kWaits) return Deadlock();
+    if (strand_->state != Strand::State::kForks) return absl::OkStatus();
+    strands_ = StrandsOf(program_, arguments_.warp_lanes, threads_);
+    if (strands_.empty()) return absl::InternalError("the roles are not those of the block's threads");
+    std::vector<size_t> first;
+    for (const Strand& s : strands_) first.push_back(s.first);
+    memory_.Fork(first);
+    Interleaving order(arguments_.seed + block, strands_.size());
+    for (;;) {
+      if (std::ranges::all_of(strands_, &Strand::IsDone) || Stopped()) return absl::OkStatus();
+      const auto next = order.MaybeNext(strands_);
+      if (!next) return Deadlock();
+      Enter(next->strand);
+      moved = false;
+      UOPD_TRY(Advance(next->steps, moved));
+      order.Ran(next->strand, moved);
+    }
+  }
+
+  // All strands wait.
+  absl::Status Deadlock() {
+    for (size_t i = 0; i < strands_.size(); ++i) {
+      if (strands_[i].state != Strand::State::kWaits) continue;
+      Enter(i);
+      return Report(program_.instructions()[strand_->pc], first_, Cat("waits forever: ", strand_->why));
+    }
+    return UOPD_BUG("nobody waits");
+  }
+
+  // Goes on with the strand for at most so many instructions. `moved`: it executed one.
+  absl::Status Advance(uint64_t steps, bool& moved) {
+    Strand& strand = *strand_;
+    std::vector<Strand::Loop>& loops = strand.loops;
     const auto instructions = program_.instructions();
-    for (uint32_t pc = 0; pc < instructions.size(); ++pc) {
+    strand.state = Strand::State::kRuns;
+    for (uint32_t& pc = strand.pc; pc < strand.end; ++pc) {
+      if (steps-- == 0) return absl::OkStatus();
       const Instruction& in = instructions[pc];
       if (++steps_ % kStepsBetweenChecks == 0 && Stopped()) return absl::OkStatus();
-      spent_ += static_cast<double>(threads_ * std::max<uint32_t>(1, in.out.lanes));
+      spent_ += static_cast<double>(n_ * std::max<uint32_t>(1, in.out.lanes));
       if (spent_ > arguments_.budget)
         return absl::ResourceExhaustedError("the launch has too many operations to be interpreted");
       switch (in.kind) {
@@ -99,7 +145,7 @@ class Runner {
           break;
         }
         case Kind::kEnd: {
-          Loop& loop = loops.back();
+          Strand::Loop& loop = loops.back();
           if (++loop.value == loop.size) {
             loops.pop_back();
             break;
@@ -111,27 +157,41 @@ class Runner {
           break;
         }
         case Kind::kBarrier:
+          if (strands_.size() > 1) return Report(in, first_, "threads of a role wait for the block");
           memory_.Barrier();
           break;
+        case Kind::kRole:
+          strand.state = Strand::State::kForks;
+          return absl::OkStatus();
+        case Kind::kBulkWait: {
+          const BulkCopies::Wait wait = bulk_.WaitAt(AccessOf(in, 0), Register(in.src[1]));
+          if (wait.fault) return Report(in, wait.fault->thread, wait.fault->what);
+          if (wait.over) break;
+          strand.state = Strand::State::kWaits;
+          strand.why = wait.why;
+          return absl::OkStatus();
+        }
         default:
           UOPD_TRY(Execute(in));
       }
+      moved = true;
     }
+    strand.state = Strand::State::kDone;
     return absl::OkStatus();
   }
 
   void SetAll(Operand to, int64_t value) {
     Value* out = Register(to);
-    for (size_t t = 0; t < threads_; ++t) out[t].i = value;
+    for (size_t t = 0; t < n_; ++t) out[t].i = value;
   }
 
   // The size of a loop, the same for all threads.
   absl::StatusOr<int64_t> SizeOf(const Instruction& in) {
     const Value* sizes = Register(in.src[0]);
-    for (size_t t = 1; t < threads_; ++t) {
+    for (size_t t = 1; t < n_; ++t) {
       if (sizes[t].i != sizes[0].i)
         return Report(
-            in, t,
+            in, first_ + t,
             Cat("the loop has ", sizes[t].i, " iterations, and ", sizes[0].i, " in thread 0"));
     }
     return sizes[0].i;
@@ -144,7 +204,7 @@ class Runner {
         const Value* src[3] = {};
         for (size_t lane = 0; lane < lanes; ++lane) {
           for (size_t s = 0; s < in.src.size(); ++s) src[s] = Register(in.src[s], lane);
-          in.alu(in, Register(in.out, lane), src, threads_);
+          in.alu(in, Register(in.out, lane), src, n_);
         }
         return absl::OkStatus();
       }
@@ -156,10 +216,10 @@ class Runner {
         return absl::OkStatus();
       case Kind::kStack:
         for (size_t lane = 0; lane < in.src.size(); ++lane)
-          std::copy_n(Register(in.src[lane]), threads_, Register(in.out, lane));
+          std::copy_n(Register(in.src[lane]), n_, Register(in.out, lane));
         return absl::OkStatus();
       case Kind::kLane:
-        std::copy_n(Register(in.src[0], static_cast<size_t>(in.number)), threads_,
+        std::copy_n(Register(in.src[0], static_cast<size_t>(in.number)), n_,
                     Register(in.out));
         return absl::OkStatus();
       case Kind::kShuffle:
@@ -172,13 +232,14 @@ class Runner {
         for (const uint32_t array : in.arrays) memory_.BeginSums(array);
         return absl::OkStatus();
       case Kind::kMmaCommit:
-        batches_.push_back(std::exchange(batch_, {}));
+        strand_->batches.push_back(std::exchange(strand_->batch, {}));
         return absl::OkStatus();
       case Kind::kMmaWait:
-        while (batches_.size() > static_cast<size_t>(in.number)) {
-          for (const uint32_t array : batches_.front().sums) memory_.EndSums(array);
-          for (const Memory::Copied& at : batches_.front().read) memory_.EndRead(at);
-          batches_.erase(batches_.begin());
+        while (strand_->batches.size() > static_cast<size_t>(in.number)) {
+          const Strand::Batch& batch = strand_->batches.front();
+          for (const uint32_t array : batch.sums) memory_.EndSums(array);
+          for (const Memory::Copied& at : batch.read) memory_.EndRead(at);
+          strand_->batches.erase(strand_->batches.begin());
         }
         return absl::OkStatus();
       case Kind::kSharedFence:
@@ -199,7 +260,7 @@ class Runner {
       case Kind::kBulkInit:
       case Kind::kBulkExpect:
       case Kind::kBulkCopy:
-      case Kind::kBulkWait:
+      case Kind::kBulkArrive:
         return Bulk(in);
       case Kind::kMatrixLoad:
         return MatrixLoad(in);
@@ -219,8 +280,8 @@ class Runner {
     int64_t inside = 1;
     for (size_t d = 0; d < dimension; ++d) inside *= arguments_.block[d];
     Value* out = Register(in.out);
-    for (size_t t = 0; t < threads_; ++t)
-      out[t].i = static_cast<int64_t>(t) / inside % arguments_.block[dimension];
+    for (size_t t = 0; t < n_; ++t)
+      out[t].i = static_cast<int64_t>(first_ + t) / inside % arguments_.block[dimension];
   }
 
   absl::Status Shuffle(const Instruction& in, size_t lanes) {
@@ -228,14 +289,14 @@ class Runner {
       return Report(in, 0,
                     Cat("the mask ", in.number, " leaves a warp of ", arguments_.warp_lanes));
     const auto mask = static_cast<size_t>(in.number);
-    for (size_t t = 0; t < threads_; ++t) {
-      if ((t ^ mask) >= threads_)
-        return Report(in, t, Cat("reads lane ", t ^ mask, ", which the block does not have"));
+    for (size_t t = 0; t < n_; ++t) {
+      if ((t ^ mask) >= n_)
+        return Report(in, first_ + t, Cat("reads lane ", t ^ mask, ", which the block does not have"));
     }
     for (size_t lane = 0; lane < lanes; ++lane) {
       const Value* from = Register(in.src[0], lane);
       Value* out = Register(in.out, lane);
-      for (size_t t = 0; t < threads_; ++t) out[t] = from[t ^ mask];
+      for (size_t t = 0; t < n_; ++t) out[t] = from[t ^ mask];
     }
     return absl::OkStatus();
   }
@@ -244,7 +305,8 @@ class Runner {
   Access AccessOf(const Instruction& in, size_t lane) {
     Access out;
     out.array = in.array;
-    out.n = threads_;
+    out.first = first_;
+    out.n = n_;
     out.index = Register(in.src[0], lane);
     out.offset = in.number > 0 ? static_cast<int64_t>(lane) : 0;
     if (in.gated) out.maybe_gates = Register(in.src.back(), lane);
@@ -283,12 +345,12 @@ class Runner {
   absl::Status WarpMma(const Instruction& in) {
     const MatrixInstruction& i = program_.matrix(in);
     const auto lanes = static_cast<size_t>(i.sum_place.lanes());
-    if (threads_ % lanes != 0)
-      return Report(in, 0, Cat("the block has ", threads_, " threads, which are no whole warps"));
+    if (n_ % lanes != 0)
+      return Report(in, first_, Cat("the block has ", n_, " threads, which are no whole warps"));
     const auto m = static_cast<size_t>(i.m), n = static_cast<size_t>(i.n),
                k = static_cast<size_t>(i.k);
     std::vector<double> a(m * k), b(k * n);
-    for (size_t first = 0; first < threads_; first += lanes) {
+    for (size_t first = 0; first < n_; first += lanes) {
       Collect(in, 0, i.a_place, i.a, first, [&](const auto& at, double v) {
         a[static_cast<size_t>(at('r')) * k + static_cast<size_t>(at('k'))] = v;
       });
@@ -323,15 +385,15 @@ class Runner {
     const MatrixInstruction& i = program_.matrix(in);
     const ir::GroupMma& mma = in.group;
     const auto lanes = static_cast<size_t>(mma.lanes);
-    if (threads_ % lanes != 0)
-      return Report(in, 0, Cat("the block has ", threads_, " threads, which are no whole groups"));
+    if (n_ % lanes != 0)
+      return Report(in, first_, Cat("the block has ", n_, " threads, which are no whole groups"));
     const uint32_t array = in.arrays[0];
-    if (const auto wrong = memory_.MaybeChangeSums(array)) return Report(in, 0, *wrong);
-    batch_.sums.push_back(array);
+    if (const auto wrong = memory_.MaybeChangeSums(array, first_, n_)) return Report(in, first_, *wrong);
+    strand_->batch.sums.push_back(array);
     std::vector<double> a, b;
     Value* const sums = memory_.Sums(array);
     const auto k = static_cast<size_t>(mma.k);
-    for (size_t first = 0; first < threads_; first += lanes) {
+    for (size_t first = 0; first < n_; first += lanes) {
       UOPD_TRY(SharedOperand(in, 1, mma.a_matrix, i.a, mma.m, first, a));
       UOPD_TRY(SharedOperand(in, 2, mma.b_matrix, i.b, mma.n, first, b));
       for (size_t lane = 0; lane < lanes; ++lane) {
@@ -339,7 +401,7 @@ class Runner {
           const auto place = [&](char axis) {
             return static_cast<size_t>(i.sum_place.Place(axis, static_cast<int64_t>(lane), e));
           };
-          Value& out = sums[static_cast<size_t>(e) * threads_ + first + lane];
+          Value& out = sums[static_cast<size_t>(e) * threads_ + first_ + first + lane];
           double sum = ir::IsFloat(in.dtype) ? out.f : static_cast<double>(out.i);
           const double *row = &a[place('r') * k], *column = &b[place('c') * k];
           for (size_t x = 0; x < k; ++x) sum += row[x] * column[x];
@@ -364,19 +426,19 @@ class Runner {
     const Value* const index = Register(in.src[operand]);
     for (int64_t lane = 1; lane < in.group.lanes; ++lane) {
       if (index[first + static_cast<size_t>(lane)].i != index[first].i)
-        return Report(in, first, "the threads of a group begin to read at different places");
+        return Report(in, first_ + first, "the threads of a group begin to read at different places");
     }
     constexpr int64_t kWordBytes = 4, kPieceBytes = 16;
     const int64_t start = offset + index[first].i * kWordBytes;
-    if (start % kPieceBytes != 0) return Report(in, first, "a matrix is not aligned to 16 bytes");
+    if (start % kPieceBytes != 0) return Report(in, first_ + first, "a matrix is not aligned to 16 bytes");
     out.clear();
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t k = 0; k < in.group.k; ++k) {
         const int64_t at = matrix.Swizzled(start + matrix.ByteOf(row, k, bytes)) - offset;
         const Memory::Copied word{in.arrays[operand], static_cast<size_t>(at / kWordBytes)};
         Value value;
-        if (const auto wrong = memory_.MaybeRead(word, &value)) return Report(in, first, *wrong);
-        batch_.read.push_back(word);
+        if (const auto wrong = memory_.MaybeRead(word, &value)) return Report(in, first_ + first, *wrong);
+        strand_->batch.read.push_back(word);
         const uint64_t raw = static_cast<uint64_t>(value.i) >> (at % kWordBytes * 8) &
                              ((uint64_t{1} << ir::Bits(d)) - 1);
         out.push_back(ir::IsFloat(d)
@@ -409,13 +471,13 @@ class Runner {
 
   // The elements get their values now, but until the wait nobody may access them.
   absl::Status AsyncCopy(const Instruction& in) {
-    std::vector<Value> values(threads_), passes(threads_);
+    std::vector<Value> values(n_), passes(n_);
     for (int64_t lane = 0; lane < in.number; ++lane) {
       Access to = AccessOf(in, static_cast<size_t>(lane)), from = to;
       from.array = in.from_array;
       from.index = Register(in.from[0]);
       from.maybe_gates = passes.data();
-      for (size_t t = 0; t < threads_; ++t)
+      for (size_t t = 0; t < n_; ++t)
         passes[t].i = to.Passes(t) && (!in.from_gated || Register(in.from[1])[t].i != 0) ? 1 : 0;
       if (const auto fault = memory_.MaybeLoad(from, values.data()))
         return Report(in, fault->thread, fault->what);
@@ -430,11 +492,11 @@ class Runner {
     std::optional<Fault> fault;
     if (in.kind == Kind::kBulkInit) {
       for (int64_t i = 0; i < std::max<int64_t>(1, in.number) && !fault; ++i)
-        fault = bulk_.MaybeInit(AccessOf(in, static_cast<size_t>(i)));
+        fault = bulk_.MaybeInit(AccessOf(in, static_cast<size_t>(i)), in.numbers[0]);
     } else if (in.kind == Kind::kBulkExpect) {
       fault = bulk_.MaybeExpect(AccessOf(in, 0), in.numbers[0]);
-    } else if (in.kind == Kind::kBulkWait) {
-      fault = bulk_.MaybeWait(AccessOf(in, 0), Register(in.src[1]));
+    } else if (in.kind == Kind::kBulkArrive) {
+      fault = bulk_.MaybeArrive(AccessOf(in, 0));
     } else {
       std::vector<const Value*> coordinates;
       for (size_t i = 1; i < in.from.size(); ++i) coordinates.push_back(Register(in.from[i]));
@@ -448,17 +510,17 @@ class Runner {
   absl::Status MatrixLoad(const Instruction& in) {
     constexpr size_t kLanes = 32, kRows = 8, kWords = 4;
     const auto matrices = static_cast<size_t>(in.numbers[0]);
-    if (threads_ % kLanes != 0)
-      return Report(in, 0, Cat("the block has ", threads_, " threads, which are no whole warps"));
+    if (n_ % kLanes != 0)
+      return Report(in, first_, Cat("the block has ", n_, " threads, which are no whole warps"));
     std::vector<uint32_t> words(matrices * kRows * kWords);
-    for (size_t first = 0; first < threads_; first += kLanes) {
+    for (size_t first = 0; first < n_; first += kLanes) {
       for (size_t row = 0; row < matrices * kRows; ++row) {
         const size_t thread = first + row;
         if (Register(in.src[0])[thread].i % int64_t{kWords} != 0)
-          return Report(in, thread, "the row of a matrix is not aligned to four words");
+          return Report(in, first_ + thread, "the row of a matrix is not aligned to four words");
         for (size_t w = 0; w < kWords; ++w) {
           Value word;
-          const Access access{in.array, thread, 1, &Register(in.src[0])[thread],
+          const Access access{in.array, first_ + thread, 1, &Register(in.src[0])[thread],
                               static_cast<int64_t>(w)};
           if (const auto fault = memory_.MaybeLoad(access, &word))
             return Report(in, fault->thread, fault->what);
@@ -495,10 +557,10 @@ class Runner {
       return ir::IsFloat(d) ? ir::DecodeFloat(d, bits)
                             : static_cast<double>(ir::WrapTo(d, static_cast<ir::Int128>(bits)));
     };
-    for (size_t t = 0; t < threads_; ++t) {
+    for (size_t t = 0; t < n_; ++t) {
       // One element of an operand, by the thread.
       const auto access = [&](size_t operand, int64_t offset) {
-        return Access{in.arrays[operand], t, 1, &Register(in.src[operand])[t], offset};
+        return Access{in.arrays[operand], first_ + t, 1, &Register(in.src[operand])[t], offset};
       };
       for (int64_t i = 0; i < rows; ++i) {
         for (int64_t j = 0; j < columns; ++j) {
@@ -518,7 +580,7 @@ class Runner {
               total +=
                   number(a, x) * number(b, static_cast<uint64_t>(column.i) >> (e * ir::Bits(b)));
             }
-            if (fault) return Report(in, t, fault->what);
+            if (fault) return Report(in, first_ + t, fault->what);
           }
           Value out;
           if (ir::IsFloat(sum)) {
@@ -527,7 +589,7 @@ class Runner {
             out.i = ir::WrapTo(sum, static_cast<ir::Int128>(total));
           }
           if (const auto fault = memory_.MaybeStore(access(0, i * columns + j), &out))
-            return Report(in, t, fault->what);
+            return Report(in, first_ + t, fault->what);
         }
       }
     }
@@ -537,16 +599,12 @@ class Runner {
   // Copies that are on their way: those of the groups, the oldest first, and those of no group yet.
   std::vector<std::vector<Memory::Copied>> groups_;
   std::vector<Memory::Copied> copies_;
-  // Matrix instructions of groups that nobody has waited for: batches, the oldest first, and those of no batch yet.
-  struct Batch {
-    std::vector<uint32_t> sums;
-    std::vector<Memory::Copied> read;
-  };
-  std::vector<Batch> batches_;
-  Batch batch_;
   const Program& program_;
   const LaunchArguments& arguments_;
   const size_t threads_;
+  std::vector<Strand> strands_;  // one, until roles begin
+  Strand* strand_ = nullptr;     // the one that executes, and
+  size_t first_ = 0, n_ = 0;     // its threads
   Memory memory_;
   BulkCopies bulk_;
   std::vector<Value> values_;  // [register][thread]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Runs a Program: every block of a launch, all threads of a block together, line by line.
+// Runs a Program: every block of a launch, all threads of a block together, line by line. Threads of different roles go on
+// independently (strands.h).
 //
 // The reference for whatever runs kernels in parallel. It reports what a chip would not:
 //   - an access outside of its buffer or array;
@@ -7,7 +8,8 @@
 //     different blocks have no barriers;
 //   - a load of an element of a shared or private array that was not stored;
 //   - a loop whose size differs between the threads of a block;
-//   - a SHUFFLE with a lane that the block does not have.
+//   - a SHUFFLE with a lane that the block does not have;
+//   - roles that wait for each other forever.
 //
 // Kernels without blocks run as one thread of each block. Their shared arrays last for the whole launch, and
 // a load of an element that no earlier thread stored would wait for ever, so it is reported.
@@ -29,6 +31,7 @@ struct LaunchArguments {
   std::span<const std::span<std::byte>> buffers;  // by slot
   std::span<const int64_t> variables;
   const std::atomic<uint32_t>* maybe_stop = nullptr;  // not 0: the launch ends soon
+  uint64_t seed = 0;  // of the order in which the roles of a block go on (strands.h); blocks have other ones
   double budget = 1e12;  // operations of single threads; RESOURCE_EXHAUSTED above
 };
 

@@ -68,8 +68,46 @@ void Memory::BeginBlock(int64_t block) {
   if (program_.has_blocks()) first_epoch_ = epoch_;
   for (Place& place : places_) {
     std::ranges::fill(place.stored, uint8_t{0});
-    place.begun = false;
+    place.sums.assign(1, {});
   }
+  first_threads_.assign(1, 0);
+  strand_ = 0;
+}
+
+void Memory::Fork(std::vector<size_t> first_threads) {
+  first_threads_ = std::move(first_threads);
+  const size_t strands = first_threads_.size();
+  clocks_.assign(strands, Times(strands, 0));
+  for (size_t s = 0; s < strands; ++s) clocks_[s][s] = 1;
+  for (Place& place : places_) {
+    place.sums.resize(strands, place.sums[0]);
+    if (place.space != AddrSpace::LOCAL) continue;
+    place.reads.assign(static_cast<size_t>(place.elements) * strands, 0);
+    // What all have waited for.
+    for (SharedShadow& shadow : place.shared_shadows) shadow.landed = shadow.landed != 0 ? ~0U : 0;
+  }
+}
+
+void Memory::Tell(Times& told) {
+  if (!forked()) return;
+  told.resize(first_threads_.size(), 0);
+  Times& mine = clocks_[strand_];
+  for (size_t s = 0; s < told.size(); ++s) told[s] = std::max(told[s], mine[s]);
+  ++mine[strand_];
+}
+
+void Memory::See(const Times& told) {
+  if (!forked()) return;
+  Times& mine = clocks_[strand_];
+  for (size_t s = 0; s < told.size(); ++s) mine[s] = std::max(mine[s], told[s]);
+}
+
+std::optional<size_t> Memory::MaybeReader(const Place& place, size_t element) const {
+  const size_t strands = first_threads_.size();
+  for (size_t s = 0; forked() && s < strands; ++s) {
+    if (s != strand_ && place.reads[element * strands + s] > clocks_[strand_][s]) return s;
+  }
+  return std::nullopt;
 }
 
 template <class Codec>
@@ -123,11 +161,15 @@ size_t Memory::LoadShared(Place& place, const Access& a, Value* out) {
     SharedShadow& shadow = place.shared_shadows[element];
     const int64_t me = LaunchId(a.first + k);
     if (shadow.on_its_way) return k;
-    if (!Stored(shadow) || (shadow.writer != me && IsFresh(shadow))) return k;
+    if (!Stored(shadow) || (shadow.writer != me && IsFresh(shadow)) || !HasWaited(shadow)) return k;
+    out[k] = place.values[element];
+    if (forked()) {
+      NoteRead(place, element);
+      continue;
+    }
     if (shadow.read != epoch_) shadow.reader = kNobody;
     shadow.reader = shadow.reader == kNobody || shadow.reader == me ? me : kSeveral;
     shadow.read = epoch_;
-    out[k] = place.values[element];
   }
   return a.n;
 }
@@ -140,8 +182,10 @@ size_t Memory::StoreShared(Place& place, const Access& a, const Value* values) {
     SharedShadow& shadow = place.shared_shadows[element];
     const int64_t me = LaunchId(a.first + k);
     if (shadow.on_its_way || shadow.matrix_reads > 0) return k;
-    if (shadow.written == epoch_ && shadow.writer != me) return k;
+    const bool waits_for_readers = forked() && shadow.writer == kCopy;
+    if (shadow.written == epoch_ && shadow.writer != me && !waits_for_readers) return k;
     if (shadow.read == epoch_ && shadow.reader != me) return k;
+    if (MaybeReader(place, element)) return k;
     shadow.writer = me;
     shadow.written = epoch_;
     shadow.fences = fences_;
@@ -155,8 +199,11 @@ void Memory::Send(const Access& a, std::vector<Copied>& copies) {
   for (size_t k = 0; k < a.n; ++k) {
     if (!a.Passes(k)) continue;
     const auto element = static_cast<size_t>(a.Element(k));
-    place.shared_shadows[element].on_its_way = true;
-    copies.push_back({a.array, element});
+    SharedShadow& shadow = place.shared_shadows[element];
+    shadow.on_its_way = true;
+    shadow.sent = ++sent_;
+    shadow.landed = 0;
+    copies.push_back({a.array, element, sent_});
   }
 }
 
@@ -169,9 +216,15 @@ void Memory::Land(const std::vector<Copied>& copies) {
   }
 }
 
-void Memory::LandForAll(const std::vector<Copied>& copies) {
+void Memory::LandForStrand(const std::vector<Copied>& copies) {
   for (const Copied& c : copies) {
-    SharedShadow& shadow = places_[c.array].shared_shadows[c.element];
+    Place& place = places_[c.array];
+    SharedShadow& shadow = place.shared_shadows[c.element];
+    if (shadow.sent != c.sent || (shadow.landed >> strand_ & 1) != 0) continue;
+    // Who fills it again comes behind those that have waited for it, too.
+    if (forked()) NoteRead(place, c.element);
+    shadow.landed |= 1U << strand_;
+    if (!shadow.on_its_way) continue;
     shadow.on_its_way = false;
     shadow.writer = kCopy;
     shadow.written = epoch_;
@@ -179,12 +232,16 @@ void Memory::LandForAll(const std::vector<Copied>& copies) {
   }
 }
 
-std::optional<std::string> Memory::MaybeChangeSums(uint32_t array) {
+std::optional<std::string> Memory::MaybeChangeSums(uint32_t array, size_t first, size_t n) {
   Place& place = places_[array];
-  if (!place.begun) return "changes an accumulator without an MMA_BEGIN";
-  if (std::ranges::find(place.stored, uint8_t{0}) != place.stored.end())
-    return "adds to an accumulator that was not stored";
-  ++place.changing;
+  if (!SumsOf(place).begun) return "changes an accumulator without an MMA_BEGIN";
+  for (int64_t e = 0; e < place.elements; ++e) {
+    const auto row = place.stored.begin() + e * threads_ + static_cast<std::ptrdiff_t>(first);
+    if (std::find(row, row + static_cast<std::ptrdiff_t>(n), uint8_t{0}) !=
+        row + static_cast<std::ptrdiff_t>(n))
+      return "adds to an accumulator that was not stored";
+  }
+  ++SumsOf(place).changing;
   return std::nullopt;
 }
 
@@ -197,6 +254,7 @@ std::optional<std::string> Memory::MaybeRead(Copied at, Value* out) {
   if (shadow.on_its_way) return what + ", to which a copy is on its way";
   if (!Stored(shadow)) return what + ", which no thread has stored";
   if (IsFresh(shadow)) return what + ", which was stored since the last barrier: a race";
+  if (!HasWaited(shadow)) return what + ", which a copy has filled that it has not waited for";
   if (shadow.fences >= fences_at_barrier_)
     return what + ", which was stored without a SHARED_FENCE before the last barrier";
   ++shadow.matrix_reads;
@@ -205,14 +263,16 @@ std::optional<std::string> Memory::MaybeRead(Copied at, Value* out) {
 }
 
 void Memory::EndRead(Copied at) {
-  SharedShadow& shadow = places_[at.array].shared_shadows[at.element];
+  Place& place = places_[at.array];
+  SharedShadow& shadow = place.shared_shadows[at.element];
   --shadow.matrix_reads;
+  if (forked()) return NoteRead(place, at.element);
   shadow.reader = kSeveral;
   shadow.read = epoch_;
 }
 
 size_t Memory::LoadPrivate(Place& place, const Access& a, Value* out) {
-  if (place.changing > 0) return 0;
+  if (SumsOf(place).changing > 0) return 0;
   const auto row = static_cast<size_t>(threads_);
   if (IsUniform(a)) {
     if (!Inside(a.Element(0), place.elements)) return 0;
@@ -237,8 +297,8 @@ size_t Memory::LoadPrivate(Place& place, const Access& a, Value* out) {
 }
 
 size_t Memory::StorePrivate(Place& place, const Access& a, const Value* values) {
-  if (place.changing > 0) return 0;
-  place.begun = false;
+  if (SumsOf(place).changing > 0) return 0;
+  SumsOf(place).begun = false;
   const auto row = static_cast<size_t>(threads_);
   if (IsUniform(a)) {
     if (!Inside(a.Element(0), place.elements)) return 0;
@@ -288,12 +348,15 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
   std::string out = Cat("loads element ", element);
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
   const auto at = static_cast<size_t>(element);
-  if (place.changing > 0) return out + " of an accumulator that a GROUP_MMA may still change";
+  if (place.sums[strand_].changing > 0)
+    return out + " of an accumulator that a GROUP_MMA may still change";
   if (place.space == AddrSpace::REG) return out + " of an array, which it has not stored";
   if (place.space == AddrSpace::LOCAL && place.shared_shadows[at].on_its_way)
     return out + " of a shared array, to which a copy is on its way";
   if (place.space == AddrSpace::LOCAL && !Stored(place.shared_shadows[at]))
     return out + " of a shared array, which no thread has stored";
+  if (place.space == AddrSpace::LOCAL && !HasWaited(place.shared_shadows[at]))
+    return out + " of a shared array, which a copy has filled that it has not waited for";
   const int64_t writer = place.space == AddrSpace::LOCAL ? place.shared_shadows[at].writer
                                                          : place.buffer_shadows[at].writer;
   return Cat(out, ", which ", WhoIs(writer), " stores: a race");
@@ -302,13 +365,17 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
 std::string Memory::StoreFault(const Place& place, int64_t element, size_t thread) const {
   std::string out = Cat("stores element ", element);
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
-  if (place.changing > 0) return out + " of an accumulator that a GROUP_MMA may still change";
+  if (place.sums[strand_].changing > 0)
+    return out + " of an accumulator that a GROUP_MMA may still change";
   const auto at = static_cast<size_t>(element);
   int64_t writer = kNobody, reader = kNobody;
   if (place.space == AddrSpace::LOCAL) {
     const SharedShadow& shadow = place.shared_shadows[at];
     if (shadow.on_its_way) return out + ", to which a copy is on its way";
     if (shadow.matrix_reads > 0) return out + ", which a GROUP_MMA may still read";
+    if (const auto reader = MaybeReader(place, at))
+      return Cat(out, ", which the threads from ", first_threads_[*reader],
+                 " on have read, and nobody has waited for them: a race");
     if (shadow.written == epoch_) writer = shadow.writer;
     if (shadow.read == epoch_) reader = shadow.reader;
   } else {

@@ -34,7 +34,8 @@ class ProgramMaker {
       if (!status.ok()) return WithFrame(std::move(status), Cat("line ", line_, " of the kernel"));
       ++line_;
     }
-    if (!open_.empty()) return absl::InvalidArgumentError("a RANGE has no END");
+    if (!open_.empty()) return Bad("a RANGE has no END");
+    if (in_role_) return Bad("a ROLE has no ROLE_END");
     out_.stored_.resize(out_.arrays_.size());
     for (const Instruction& in : out_.instructions_) {
       if (in.kind == Kind::kStore || in.kind == Kind::kAsyncCopy || in.kind == Kind::kBulkCopy)
@@ -125,6 +126,7 @@ class ProgramMaker {
     in.op = u.op();
     in.dtype = u.dtype();
     in.line = line_;
+    if (!out_.roles_.empty() && !in_role_ && !u.Is(Op::ROLE)) return Bad("a line behind a role");
     switch (u.op()) {
       case Op::PARAM:
       case Op::BUFFER:
@@ -222,6 +224,7 @@ class ProgramMaker {
         const auto it = std::ranges::find_if(out_.matrix_, same);
         if (it == out_.matrix_.end()) return Bad("the target has no such matrix instruction");
         in.matrix = it - out_.matrix_.begin();
+        out_.group_lanes_ = std::max(out_.group_lanes_, mma.lanes);
         UOPD_TRY(AddSources(in, u.srcs()));
         break;
       }
@@ -238,6 +241,7 @@ class ProgramMaker {
         const auto it = std::ranges::find_if(out_.matrix_, same);
         if (it == out_.matrix_.end()) return Bad("the target has no such matrix instruction");
         in.matrix = it - out_.matrix_.begin();
+        out_.group_lanes_ = std::max(out_.group_lanes_, in.group.lanes);
         for (UOp index : u.srcs()) {
           UOPD_TRY(AddIndex(in, index));
           in.arrays.push_back(in.array);
@@ -279,10 +283,14 @@ class ProgramMaker {
       }
       case Op::BULK_INIT:
       case Op::BULK_EXPECT:
-        in.kind = u.Is(Op::BULK_INIT) ? Kind::kBulkInit : Kind::kBulkExpect;
+      case Op::BULK_ARRIVE:
+        in.kind = u.Is(Op::BULK_INIT)     ? Kind::kBulkInit
+                  : u.Is(Op::BULK_EXPECT) ? Kind::kBulkExpect
+                                          : Kind::kBulkArrive;
         UOPD_TRY(AddIndex(in, u.src(0)));
         if (in.gated) UOPD_TRY(AddSources(in, u.src(0).srcs().subspan(2, 1)));
         if (u.Is(Op::BULK_EXPECT)) in.numbers.assign(u.ints().begin(), u.ints().end());
+        if (u.Is(Op::BULK_INIT)) in.numbers = {u.arg().AsInt()};
         break;
       case Op::BULK_COPY: {
         in.kind = Kind::kBulkCopy;
@@ -302,6 +310,20 @@ class ProgramMaker {
         in.kind = Kind::kBulkWait;
         UOPD_TRY(AddIndex(in, u.src(0)));
         UOPD_TRY(AddSources(in, u.srcs().subspan(1, 1)));
+        break;
+      case Op::ROLE:
+        if (in_role_ || !open_.empty()) return Bad("a ROLE in a loop or in another one");
+        in.kind = Kind::kRole;
+        in.role = ir::WarpRole::Of(u);
+        out_.roles_.push_back(static_cast<uint32_t>(out_.instructions_.size()));
+        in_role_ = true;
+        break;
+      case Op::ROLE_END:
+        if (!in_role_ || !open_.empty()) return Bad("a ROLE_END closes no ROLE");
+        in.kind = Kind::kRoleEnd;
+        in.end = out_.roles_.back();
+        out_.instructions_[in.end].end = static_cast<uint32_t>(out_.instructions_.size());
+        in_role_ = false;
         break;
       case Op::ASYNC_COMMIT:
         in.kind = Kind::kAsyncCommit;
@@ -337,6 +359,7 @@ class ProgramMaker {
   absl::flat_hash_map<uint32_t, Operand> values_;
   absl::flat_hash_map<uint32_t, uint32_t> arrays_, lines_;
   std::vector<uint32_t> open_;  // RANGEs without END so far
+  bool in_role_ = false;
 };
 
 absl::StatusOr<Program> Program::Make(ir::UOpContext& ctx, UOp linear,

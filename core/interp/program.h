@@ -6,7 +6,7 @@
 //
 // Invariants
 //   (1) Sources of an instruction are registers that earlier instructions write, or constants.
-//   (2) Every RANGE has one END; `end` of one is the position of the other.
+//   (2) Every RANGE has one END; `end` of one is the position of the other. So have ROLE and ROLE_END.
 // Immutable after Make: any thread may run it.
 #pragma once
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "core/base/target/target.h"
 #include "core/ir/context.h"
 #include "core/ir/group_mma.h"
+#include "core/ir/role.h"
 #include "core/ir/tensor_map.h"
 
 namespace uopd::interp {
@@ -62,7 +63,10 @@ enum class Kind : uint8_t {
   kBulkInit,
   kBulkExpect,
   kBulkCopy,
-  kBulkWait
+  kBulkWait,
+  kBulkArrive,
+  kRole,
+  kRoleEnd
 };
 
 struct Instruction {
@@ -78,7 +82,7 @@ struct Instruction {
   // a STORE the second one is the value.
   uint32_t array = 0;
   bool gated = false;
-  uint32_t end = 0;    // of RANGE and END: the position of the other
+  uint32_t end = 0;    // of RANGE and END, ROLE and ROLE_END: the position of the other
   int64_t number = 0;  // a lane, a mask, the number of a variable, or a tag
   int64_t matrix = 0;  // of MMA and GROUP_MMA: the position among the program's matrix instructions
   std::vector<int64_t>
@@ -87,6 +91,7 @@ struct Instruction {
   std::vector<uint32_t> arrays;
   ir::GroupMma group;  // of GROUP_MMA
   TensorMap map;       // of BULK_COPY
+  ir::WarpRole role;   // of ROLE
   // Of ASYNC_COPY and BULK_COPY: `src` and `array` are the target's, these the source's. Of BULK_COPY: the index of
   // the barrier and the coordinates, and `arrays` has the array of the barrier.
   std::vector<Operand> from;
@@ -123,6 +128,10 @@ class Program {
   bool has_blocks() const { return has_blocks_; }
   // The threads of a block along dimension d that the kernel is for; 0: any number.
   int64_t block_size(size_t d) const { return block_size_[d]; }
+  // The positions of the ROLEs, which are the last lines of the kernel.
+  std::span<const uint32_t> roles() const { return roles_; }
+  // The threads that the widest instruction of warps takes together; 1: there is none.
+  int64_t group_lanes() const { return group_lanes_; }
   bool has_barriers() const { return has_barriers_; }
   bool Stores(uint32_t array) const { return stored_[array]; }
   size_t variables() const { return variables_; }
@@ -141,6 +150,8 @@ class Program {
   std::vector<bool> stored_;
   std::vector<std::string> texts_;
   size_t registers_ = 0, variables_ = 0;
+  std::vector<uint32_t> roles_;
+  int64_t group_lanes_ = 1;
   int64_t block_size_[3] = {0, 0, 0};
   bool has_blocks_ = false, has_barriers_ = false;
 };

@@ -54,7 +54,7 @@ struct BulkRing {
       return line(Op::BULK_COPY, {index(tiles, at, gate), in, index(barriers, part), k.Int(x), row},
                   ir::TensorMapArg(c, Map()));
     };
-    if (init) line(Op::BULK_INIT, {index(barriers, k.Int(0), first, parts)});
+    if (init) line(Op::BULK_INIT, {index(barriers, k.Int(0), first, parts)}, ir::Arg::Int(1));
     if (first_barrier) k.Barrier();
     if (extra_store) k.Add(ir::Store(c, index(tiles, k.thread), c.Int(ir::Dtype::U32, 1)));
     for (int64_t s = 0; s < parts && s < steps; ++s) copy(k.Int(s), k.Int(s), first);

@@ -16,6 +16,7 @@
 #include "core/ir/verify/origin.h"
 #include "core/ir/verify/verify_bulk.h"
 #include "core/ir/verify/verify_group_mma.h"
+#include "core/ir/verify/verify_roles.h"
 #include "core/ir/verify/verify_wmma.h"
 
 namespace uopd::ir {
@@ -29,7 +30,8 @@ constexpr OpSet kLoweredOps =
           Op::MATRIX_LOAD,   Op::ASYNC_COPY, Op::ASYNC_COMMIT, Op::ASYNC_WAIT, Op::SHUFFLE,
           Op::GROUP_PRODUCT, Op::GROUP_MMA,  Op::MMA_BEGIN,    Op::MMA_COMMIT, Op::MMA_WAIT,
           Op::SHARED_FENCE,  Op::BULK_INIT,  Op::BULK_EXPECT,  Op::BULK_COPY,  Op::BULK_WAIT,
-          Op::RANGE,         Op::END,        Op::IF,           Op::ENDIF,      Op::CONST} |
+          Op::BULK_ARRIVE,   Op::ROLE,       Op::ROLE_END,     Op::RANGE,      Op::END,
+          Op::IF,            Op::ENDIF,      Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.
@@ -328,7 +330,11 @@ absl::Status VerifyDtypes(UOpContext& ctx, UOp u, Level level) {
     case Op::BULK_EXPECT:
     case Op::BULK_COPY:
     case Op::BULK_WAIT:
+    case Op::BULK_ARRIVE:
       return VerifyBulk(u);
+    case Op::ROLE:
+    case Op::ROLE_END:
+      return VerifyRole(u);
     case Op::MATRIX_LOAD:
       return VerifyMatrixLoad(u);
     case Op::WMMA:
@@ -456,6 +462,7 @@ absl::Status VerifyRoot(UOpContext& ctx, UOp root, Level level, UOp* culprit) {
     if (!root.Is(Op::LINEAR))
       return Invalid(Cat("root of a linear kernel is ", Name(root.op()), ", not LINEAR"));
     UOPD_TRY(VerifyBulkOrder(root, culprit));
+    UOPD_TRY(VerifyRoles(root, culprit));
     return VerifyGroupOrder(root, culprit);
   }
   if (!root.Is(Op::SINK)) return Invalid(Cat("root is ", Name(root.op()), ", not SINK"));

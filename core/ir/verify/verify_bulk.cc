@@ -14,9 +14,12 @@
 namespace uopd::ir {
 namespace {
 
-constexpr OpSet kBulkOps = {Op::BULK_INIT, Op::BULK_EXPECT, Op::BULK_COPY, Op::BULK_WAIT};
+constexpr OpSet kBulkOps = {Op::BULK_INIT, Op::BULK_EXPECT, Op::BULK_COPY, Op::BULK_WAIT,
+                            Op::BULK_ARRIVE};
 
 absl::Status BadBulk(const std::string& message) { return absl::InvalidArgumentError(message); }
+
+constexpr int64_t kMostArrivals = (1 << 20) - 1;  // of a phase, by the hardware
 
 bool IsBulkIndex(Dtype d) { return d == Dtype::Index || d == Dtype::I32 || d == Dtype::I64; }
 
@@ -168,6 +171,10 @@ class BulkOrder {
 absl::Status VerifyBulk(UOp u) {
   UOPD_TRY(VerifyBarrier(u));
   switch (u.op()) {
+    case Op::BULK_INIT:
+      return u.arg().AsInt() >= 1 && u.arg().AsInt() <= kMostArrivals
+                 ? absl::OkStatus()
+                 : BadBulk("arg of BULK_INIT is no number of arrivals");
     case Op::BULK_EXPECT: {
       const bool fits =
           u.ints().size() == 1 && u.ints()[0] >= 1 && u.ints()[0] < TensorMap::kMostBytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The rules of BULK_INIT, BULK_EXPECT, BULK_COPY and BULK_WAIT (docs/ir_linear.md).
+// The rules of BULK_INIT, BULK_EXPECT, BULK_COPY, BULK_WAIT and BULK_ARRIVE (docs/ir_linear.md).
 #pragma once
 #include "core/base/status.h"
 #include "core/ir/context.h"

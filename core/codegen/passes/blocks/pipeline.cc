@@ -391,7 +391,7 @@ class Pipeliner {
   void BeginBulkLoop(UOp range) {
     Line(barriers_);
     LineAll(ctx_.Make(Op::BULK_INIT, Dtype::Void,
-                      {ir::Index(ctx_, barriers_, ctx_.Idx(0), first_thread_, parts_)}));
+                      {ir::Index(ctx_, barriers_, ctx_.Idx(0), first_thread_, parts_)}, ir::Arg::Int(1)));
     Mark(Op::BARRIER);
     for (int64_t s = 0; s < ahead_; ++s) Copy(ctx_.Idx(s));
     Line(range);
