@@ -12,9 +12,11 @@
 #include "core/codegen/opt/heuristic/heuristic.h"
 #include "core/codegen/opt/online/skipped_blocks.h"
 #include "core/codegen/opt/order_loops.h"
+#include "core/codegen/opt/pipeline_form.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/codegen/passes/blocks/barriers.h"
 #include "core/codegen/passes/blocks/group_mma.h"
+#include "core/codegen/passes/blocks/hoist_shared.h"
 #include "core/codegen/passes/blocks/join_accesses.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/blocks/pipeline.h"
@@ -124,6 +126,24 @@ int64_t SharedArrayBytes(UOpContext& ctx, UOp linear, const Target& target) {
   return target.blocks ? layout.bytes() : elements * ir::kSharedElement;
 }
 
+// Whether a role waits for the block.
+bool WaitsInRole(UOp linear) {
+  bool in_role = false, waits = false;
+  for (UOp u : linear.srcs()) {
+    in_role |= u.Is(Op::ROLE);
+    waits |= in_role && u.Is({Op::BARRIER, Op::SHARED_FENCE});
+  }
+  return waits;
+}
+
+// The threads of a block, where its roles have threads besides those that compute; else 0.
+int64_t MaybeThreads(UOp linear) {
+  for (UOp u : linear.srcs()) {
+    if (u.Is(Op::ROLE)) return u.src(0).src(0).const_int();
+  }
+  return 0;
+}
+
 // The maximum of each variable of the kernel, in launch order.
 std::vector<int64_t> LargestValues(UOpContext& ctx, UOp sink) {
   std::vector<int64_t> out;
@@ -221,26 +241,41 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_ASSIGN(UOp linear, Linearise(ctx, kernel, target, out.variables, out.launch.grid[0]));
   UOPD_ASSIGN(linear, MakeGroupMmas(ctx, linear));
   const UOp unordered = linear;
-  const auto order = [&](bool bulk) -> absl::StatusOr<UOp> {
+  PipelineWay way{.own = target.async_copies,
+                  .warp_lanes = target.warp_lanes,
+                  .most_threads = target.max_block_threads};
+  const auto order = [&]() -> absl::StatusOr<UOp> {
     UOp lines = unordered;
     for (const Opt& o : out.applied) {
-      if (o.kind == OptKind::kPipeline)
-        lines = Pipeline(ctx, lines, o.amount, target.async_copies, bulk);
+      if (o.kind != OptKind::kPipeline) continue;
+      way.parts = PipelineForm::Of(o.amount).parts;
+      if (!way.bulk) way.producers = 0;
+      lines = Pipeline(ctx, lines, way);
     }
-    lines = LowerIndex(ctx, lines, target);
+    lines = HoistShared(ctx, LowerIndex(ctx, lines, target));
     UOPD_TRY(check());
     UOPD_TRY(CheckDtypes(lines, target));
     if (!target.blocks) return lines;
     return AddBarriers(ctx, lines, out.launch.block[0].Evaluate({}));
   };
-  UOPD_ASSIGN(linear, order(target.bulk_copies));
+  way.bulk = target.bulk_copies;
+  for (const Opt& o : out.applied) {
+    if (o.kind == OptKind::kPipeline)
+      way.producers = PipelineForm::Of(o.amount).producer_warps * target.warp_lanes;
+  }
+  UOPD_ASSIGN(linear, order());
   double ns = ProgramNs(ctx, linear, target);
-  // Copies of boxes need room for their barriers, and loops around them do not poll.
-  const bool no_bulk = ns > kLongNs || SharedArrayBytes(ctx, linear, target) > target.shared_bytes;
-  if (no_bulk && !ir::TensorMapsOf(linear).empty()) {
-    UOPD_ASSIGN(linear, order(false));
+  // Threads of a role cannot wait for the block. Copies of boxes need room for their barriers, and loops around them do not
+  // poll.
+  while (way.bulk && !ir::TensorMapsOf(linear).empty()) {
+    const bool fits = ns <= kLongNs && SharedArrayBytes(ctx, linear, target) <= target.shared_bytes;
+    if (fits && !WaitsInRole(linear)) break;
+    way.bulk = fits || way.producers > 0;
+    way.producers = 0;
+    UOPD_ASSIGN(linear, order());
     ns = ProgramNs(ctx, linear, target);
   }
+  if (const int64_t threads = MaybeThreads(linear); threads > 0) out.launch.block[0] = threads;
   out.launch.shared_bytes = SharedArrayBytes(ctx, linear, target);
   out.launch.maps = ir::TensorMapsOf(linear);
   out.polls = ns > kLongNs;

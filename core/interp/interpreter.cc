@@ -93,7 +93,8 @@ class Runner {
     if (strand_->state == Strand::State::kWaits) return Deadlock();
     if (strand_->state != Strand::State::kForks) return absl::OkStatus();
     strands_ = StrandsOf(program_, arguments_.warp_lanes, threads_);
-    if (strands_.empty()) return absl::InternalError("the roles are not those of the block's threads");
+    if (strands_.empty())
+      return absl::InternalError("the roles are not those of the block's threads");
     std::vector<size_t> first;
     for (const Strand& s : strands_) first.push_back(s.first);
     memory_.Fork(first);
@@ -109,14 +110,23 @@ class Runner {
     }
   }
 
-  // All strands wait.
+  // All strands wait: says for what, once for each line.
   absl::Status Deadlock() {
-    for (size_t i = 0; i < strands_.size(); ++i) {
-      if (strands_[i].state != Strand::State::kWaits) continue;
-      Enter(i);
-      return Report(program_.instructions()[strand_->pc], first_, Cat("waits forever: ", strand_->why));
+    std::string others;
+    std::vector<const Strand*> waiting;
+    for (const Strand& s : strands_) {
+      if (s.state != Strand::State::kWaits) continue;
+      const bool known =
+          std::ranges::any_of(waiting, [&](const Strand* w) { return w->pc == s.pc; });
+      if (known) continue;
+      if (!waiting.empty())
+        Append(others, "; so does thread ", s.first, ", line ", program_.instructions()[s.pc].line,
+               ": ", s.why);
+      waiting.push_back(&s);
     }
-    return UOPD_BUG("nobody waits");
+    if (waiting.empty()) return UOPD_BUG("nobody waits");
+    return Report(program_.instructions()[waiting[0]->pc], waiting[0]->first,
+                  Cat("waits forever: ", waiting[0]->why, others));
   }
 
   // Goes on with the strand for at most so many instructions. `moved`: it executed one.
@@ -157,7 +167,8 @@ class Runner {
           break;
         }
         case Kind::kBarrier:
-          if (strands_.size() > 1) return Report(in, first_, "threads of a role wait for the block");
+          if (strands_.size() > 1)
+            return Report(in, first_, "threads of a role wait for the block");
           memory_.Barrier();
           break;
         case Kind::kRole:
@@ -219,8 +230,7 @@ class Runner {
           std::copy_n(Register(in.src[lane]), n_, Register(in.out, lane));
         return absl::OkStatus();
       case Kind::kLane:
-        std::copy_n(Register(in.src[0], static_cast<size_t>(in.number)), n_,
-                    Register(in.out));
+        std::copy_n(Register(in.src[0], static_cast<size_t>(in.number)), n_, Register(in.out));
         return absl::OkStatus();
       case Kind::kShuffle:
         return Shuffle(in, lanes);
@@ -291,7 +301,8 @@ class Runner {
     const auto mask = static_cast<size_t>(in.number);
     for (size_t t = 0; t < n_; ++t) {
       if ((t ^ mask) >= n_)
-        return Report(in, first_ + t, Cat("reads lane ", t ^ mask, ", which the block does not have"));
+        return Report(in, first_ + t,
+                      Cat("reads lane ", t ^ mask, ", which the block does not have"));
     }
     for (size_t lane = 0; lane < lanes; ++lane) {
       const Value* from = Register(in.src[0], lane);
@@ -388,7 +399,8 @@ class Runner {
     if (n_ % lanes != 0)
       return Report(in, first_, Cat("the block has ", n_, " threads, which are no whole groups"));
     const uint32_t array = in.arrays[0];
-    if (const auto wrong = memory_.MaybeChangeSums(array, first_, n_)) return Report(in, first_, *wrong);
+    if (const auto wrong = memory_.MaybeChangeSums(array, first_, n_))
+      return Report(in, first_, *wrong);
     strand_->batch.sums.push_back(array);
     std::vector<double> a, b;
     Value* const sums = memory_.Sums(array);
@@ -426,18 +438,21 @@ class Runner {
     const Value* const index = Register(in.src[operand]);
     for (int64_t lane = 1; lane < in.group.lanes; ++lane) {
       if (index[first + static_cast<size_t>(lane)].i != index[first].i)
-        return Report(in, first_ + first, "the threads of a group begin to read at different places");
+        return Report(in, first_ + first,
+                      "the threads of a group begin to read at different places");
     }
     constexpr int64_t kWordBytes = 4, kPieceBytes = 16;
     const int64_t start = offset + index[first].i * kWordBytes;
-    if (start % kPieceBytes != 0) return Report(in, first_ + first, "a matrix is not aligned to 16 bytes");
+    if (start % kPieceBytes != 0)
+      return Report(in, first_ + first, "a matrix is not aligned to 16 bytes");
     out.clear();
     for (int64_t row = 0; row < rows; ++row) {
       for (int64_t k = 0; k < in.group.k; ++k) {
         const int64_t at = matrix.Swizzled(start + matrix.ByteOf(row, k, bytes)) - offset;
         const Memory::Copied word{in.arrays[operand], static_cast<size_t>(at / kWordBytes)};
         Value value;
-        if (const auto wrong = memory_.MaybeRead(word, &value)) return Report(in, first_ + first, *wrong);
+        if (const auto wrong = memory_.MaybeRead(word, &value))
+          return Report(in, first_ + first, *wrong);
         strand_->batch.read.push_back(word);
         const uint64_t raw = static_cast<uint64_t>(value.i) >> (at % kWordBytes * 8) &
                              ((uint64_t{1} << ir::Bits(d)) - 1);

@@ -31,7 +31,8 @@ struct LaunchArguments {
   std::span<const std::span<std::byte>> buffers;  // by slot
   std::span<const int64_t> variables;
   const std::atomic<uint32_t>* maybe_stop = nullptr;  // not 0: the launch ends soon
-  uint64_t seed = 0;  // of the order in which the roles of a block go on (strands.h); blocks have other ones
+  uint64_t seed =
+      0;  // of the order in which the roles of a block go on (strands.h); blocks have other ones
   double budget = 1e12;  // operations of single threads; RESOURCE_EXHAUSTED above
 };
 

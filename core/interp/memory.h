@@ -127,7 +127,6 @@ class Memory {
     Times reads;  // of shared arrays in strands, by element and strand: when it was read last
   };
 
-
   // These return the number of accesses before one with a fault.
   template <class Codec>
   size_t LoadBuffer(Place& place, const Access& access, const Codec& codec, Value* out);

@@ -19,7 +19,8 @@ std::vector<Strand> StrandsOf(const Program& program, int64_t warp_lanes, size_t
       strand.end = in.end;
       out.push_back(std::move(strand));
     };
-    if (in.role.first < 0 || static_cast<size_t>(in.role.first + in.role.count) > threads) return {};
+    if (in.role.first < 0 || static_cast<size_t>(in.role.first + in.role.count) > threads)
+      return {};
     all += static_cast<size_t>(in.role.count);
     // Threads that are not active are done.
     const int64_t unit = std::max(program.group_lanes(), warp_lanes);

@@ -27,11 +27,11 @@ struct Strand {
   };
   enum class State : uint8_t { kRuns, kWaits, kForks, kDone };
 
-  size_t first = 0, n = 0;    // threads
-  uint32_t pc = 0, end = 0;   // the next instruction; where its lines end
-  std::vector<Loop> loops;    // that it is in
-  std::vector<Batch> batches; // the oldest first, and
-  Batch batch;                // instructions of no batch yet
+  size_t first = 0, n = 0;     // threads
+  uint32_t pc = 0, end = 0;    // the next instruction; where its lines end
+  std::vector<Loop> loops;     // that it is in
+  std::vector<Batch> batches;  // the oldest first, and
+  Batch batch;                 // instructions of no batch yet
   State state = State::kRuns;
   std::string why;  // it waits
 

@@ -28,7 +28,9 @@ struct WarpRole {
   Arg ToArg(UOpContext& ctx) const { return ctx.Data({first, count, active, registers}); }
 
   // The registers of a thread, if one block of so many threads has all of them.
-  static int64_t AtLaunch(int64_t threads) { return std::min(kMost, kPool / threads / kStep * kStep); }
+  static int64_t AtLaunch(int64_t threads) {
+    return std::min(kMost, kPool / threads / kStep * kStep);
+  }
   // What `others` threads can have, if `few` threads take kFewest registers or a few more, and the pool was dealt out
   // to all of them: a legal number of registers.
   static int64_t Rest(int64_t few_registers, int64_t few, int64_t others) {

@@ -20,6 +20,7 @@ BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
       out.has_groups |= u.Is(Op::GROUP_MMA);
       out.shared_alignment = ir::SharedLayout::kMostAlignment;
     }
+    if (u.Is(Op::ROLE)) out.roles.push_back(ir::WarpRole::Of(u));
     if (u.Is(Op::PARAM)) {
       const auto slot = static_cast<size_t>(u.slot());
       out.slots.resize(std::max(out.slots.size(), slot + 1));
@@ -32,6 +33,10 @@ BlockKernel BlockKernel::Of(UOp linear, size_t buffers) {
       out.stored.insert(base.slot());
   }
   return out;
+}
+
+const ir::WarpRole& BlockKernel::RoleOf(UOp role) const {
+  return *std::ranges::find(roles, ir::WarpRole::Of(role).first, &ir::WarpRole::first);
 }
 
 size_t BlockKernel::MapNumber(UOp copy) const {

@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "core/ir/role.h"
 #include "core/ir/shared_array.h"
 #include "core/ir/tensor_map.h"
 #include "core/render/alignment.h"
@@ -21,6 +22,12 @@ struct BlockKernel {
     return base.Is(ir::Op::PARAM) && !stored.contains(base.slot());
   }
 
+  // Whether roles change the number of their registers: a block has all registers of a processor.
+  bool SetsRegisters() const { return !roles.empty() && roles[0].registers > 0; }
+  // The role of a ROLE, and whether it is the last one, whose threads are all that are left.
+  const ir::WarpRole& RoleOf(ir::UOp role) const;
+  bool IsLast(const ir::WarpRole& role) const { return &role == &roles.back(); }
+
   // The number of the map of a BULK_COPY: its parameter follows the stop word, in this order.
   size_t MapNumber(ir::UOp copy) const;
 
@@ -30,6 +37,7 @@ struct BlockKernel {
   int64_t threads = 0;          // of a block; 0: not known
   bool together = false;        // the threads of a block wait for each other, or exchange values
   bool has_groups = false;      // it has GROUP_MMAs
+  std::vector<ir::WarpRole> roles;                          // in the order of their lines
   int64_t shared_alignment = ir::SharedLayout::kAlignment;  // of all shared arrays, in bytes
 };
 

@@ -65,8 +65,8 @@ struct RoleRing {
             other_part == 0
                 ? part
                 : k.Alu(Op::CMOD, k.Alu(Op::ADD, step, k.Int(other_part)), k.Int(parts));
-        line(Op::BULK_WAIT, {index(empty, at), empty_flips ? k.Alu(Op::CMOD, next, k.Int(2))
-                                                           : k.Int(1)});
+        line(Op::BULK_WAIT,
+             {index(empty, at), empty_flips ? k.Alu(Op::CMOD, next, k.Int(2)) : k.Int(1)});
       }
       line(Op::BULK_EXPECT, {index(full, part)}, c.Data({Map().box_bytes() + more_bytes}));
       const ir::UOp to = index(tiles, k.Alu(Op::MUL, part, k.Int(words())));
@@ -76,8 +76,8 @@ struct RoleRing {
     }
     line(Op::ROLE_END, {producer});
 
-    const ir::UOp consumer =
-        role({first_consumer, words() - first_consumer, words() - first_consumer, consumer_registers});
+    const ir::UOp consumer = role(
+        {first_consumer, words() - first_consumer, words() - first_consumer, consumer_registers});
     {
       const ir::UOp loop = ir::Range(c, k.Int(steps), 77, ir::AxisType::LOOP);
       const ir::UOp step = k.Add(c.Make(loop.op(), loop.dtype(), loop.srcs(), loop.arg(), polls));

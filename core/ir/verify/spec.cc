@@ -23,15 +23,17 @@ namespace uopd::ir {
 namespace {
 
 constexpr OpSet kLoweredOps =
-    OpSet{Op::BUFFER,        Op::PARAM,      Op::DEFINE_VAR,   Op::SPECIAL,    Op::SINK,
-          Op::AFTER,         Op::GROUP,      Op::STACK,        Op::LINEAR,     Op::INDEX,
-          Op::LOAD,          Op::STORE,      Op::GEP,          Op::BARRIER,    Op::REDUCE,
-          Op::SCAN,          Op::STAGE,      Op::WMMA,         Op::WMMA_BLOCK, Op::MMA,
-          Op::MATRIX_LOAD,   Op::ASYNC_COPY, Op::ASYNC_COMMIT, Op::ASYNC_WAIT, Op::SHUFFLE,
-          Op::GROUP_PRODUCT, Op::GROUP_MMA,  Op::MMA_BEGIN,    Op::MMA_COMMIT, Op::MMA_WAIT,
-          Op::SHARED_FENCE,  Op::BULK_INIT,  Op::BULK_EXPECT,  Op::BULK_COPY,  Op::BULK_WAIT,
-          Op::BULK_ARRIVE,   Op::ROLE,       Op::ROLE_END,     Op::RANGE,      Op::END,
-          Op::IF,            Op::ENDIF,      Op::CONST} |
+    OpSet{Op::BUFFER,      Op::PARAM,         Op::DEFINE_VAR,   Op::SPECIAL,
+          Op::SINK,        Op::AFTER,         Op::GROUP,        Op::STACK,
+          Op::LINEAR,      Op::INDEX,         Op::LOAD,         Op::STORE,
+          Op::GEP,         Op::BARRIER,       Op::REDUCE,       Op::SCAN,
+          Op::STAGE,       Op::WMMA,          Op::WMMA_BLOCK,   Op::MMA,
+          Op::MATRIX_LOAD, Op::ASYNC_COPY,    Op::ASYNC_COMMIT, Op::ASYNC_WAIT,
+          Op::SHUFFLE,     Op::GROUP_PRODUCT, Op::GROUP_MMA,    Op::MMA_BEGIN,
+          Op::MMA_COMMIT,  Op::MMA_WAIT,      Op::SHARED_FENCE, Op::BULK_INIT,
+          Op::BULK_EXPECT, Op::BULK_COPY,     Op::BULK_WAIT,    Op::BULK_ARRIVE,
+          Op::ROLE,        Op::ROLE_END,      Op::RANGE,        Op::END,
+          Op::IF,          Op::ENDIF,         Op::CONST} |
     kElementwiseOps;
 
 // Most pieces of a MULTI. Moving a value between two layouts may take kMaxPieces² copies.

@@ -214,8 +214,8 @@ class RoleCheck {
     if (at != threads)
       return BadRole(Cat("the roles have ", at, " threads, and the block has ", threads));
     if (registers > threads * WarpRole::AtLaunch(threads))
-      return BadRole(Cat("roles take ", registers, " registers of ",
-                         threads * WarpRole::AtLaunch(threads)));
+      return BadRole(
+          Cat("roles take ", registers, " registers of ", threads * WarpRole::AtLaunch(threads)));
     return absl::OkStatus();
   }
 
@@ -233,7 +233,8 @@ class RoleCheck {
     if (role_) first = roles_.back().first, end = first + roles_.back().active;
     const auto arrivals = MaybeCount(gate, first, end);
     if (!arrivals)
-      return BadRole(Cat("not only the thread's number decides which threads execute ", Name(u.op())));
+      return BadRole(
+          Cat("not only the thread's number decides which threads execute ", Name(u.op())));
     if (*arrivals != wanted->second)
       return BadRole(Cat(Name(u.op()), " by ", *arrivals, " threads, and a phase has ",
                          wanted->second, " arrivals"));
@@ -327,7 +328,8 @@ absl::Status VerifyRole(UOp u) {
   if (role.registers == 0) return absl::OkStatus();
   if (role.registers < WarpRole::kFewest || role.registers > WarpRole::kMost ||
       role.registers % WarpRole::kStep != 0)
-    return BadRole(Cat("a ROLE takes ", role.registers, " registers: no multiple of 8 from 24 to 256"));
+    return BadRole(
+        Cat("a ROLE takes ", role.registers, " registers: no multiple of 8 from 24 to 256"));
   if (role.first % WarpRole::kGroup != 0 || role.count % WarpRole::kGroup != 0)
     return BadRole("a ROLE that takes a number of registers has no whole groups of warps");
   return absl::OkStatus();

@@ -102,7 +102,14 @@ absl::Status BlockWriter::OwnLine(UOp u) {
     case Op::BULK_EXPECT:
     case Op::BULK_COPY:
     case Op::BULK_WAIT:
+    case Op::BULK_ARRIVE:
       return Bulk(u);
+    case Op::ROLE:
+      return BeginRole(u);
+    case Op::ROLE_END:
+      if (kernel_.RoleOf(u.src(0)).active < kernel_.RoleOf(u.src(0)).count) Close();
+      Close();
+      return absl::OkStatus();
     case Op::GROUP_MMA:
     case Op::MMA_BEGIN:
     case Op::MMA_COMMIT:
@@ -138,6 +145,21 @@ absl::Status BlockWriter::Special(UOp u) {
     return Cat("(", Type(u.dtype()), ")",
                axis == ir::AxisType::GLOBAL ? BlockNumber(dimension) : ThreadNumber(dimension));
   });
+  return absl::OkStatus();
+}
+
+// The roles are the branches of one choice.
+absl::Status BlockWriter::BeginRole(UOp u) {
+  const ir::WarpRole& role = kernel_.RoleOf(u);
+  const std::string thread = Value(u.src(0));
+  std::string test =
+      Cat(thread, " >= ", role.first, " && ", thread, " < ", role.first + role.count);
+  if (role.first == 0) test = Cat(thread, " < ", role.first + role.count);
+  if (role.first + role.count == threads()) test = Cat(thread, " >= ", role.first);
+  const std::string_view otherwise = &role == kernel_.roles.data() ? "" : "else ";
+  Open(kernel_.IsLast(role) && !otherwise.empty() ? "else" : Cat(otherwise, "if (", test, ")"));
+  if (role.registers > 0) UOPD_TRY(SetRegisters(role));
+  if (role.active < role.count) Open(Cat("if (", thread, " < ", role.first + role.active, ")"));
   return absl::OkStatus();
 }
 

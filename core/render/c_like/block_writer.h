@@ -67,8 +67,12 @@ class BlockWriter : public CLikeWriter {
   }
   // ASYNC_COPY, ASYNC_COMMIT and ASYNC_WAIT. Not every language has them.
   virtual absl::Status Async(ir::UOp u) { return NoRendering(u); }
-  // BULK_INIT, BULK_EXPECT, BULK_COPY and BULK_WAIT. Not every language has them.
+  // BULK_INIT, BULK_EXPECT, BULK_COPY, BULK_WAIT and BULK_ARRIVE. Not every language has them.
   virtual absl::Status Bulk(ir::UOp u) { return NoRendering(u); }
+  // A role takes its number of registers. Not every language can.
+  virtual absl::Status SetRegisters(const ir::WarpRole& /*role*/) {
+    return absl::UnimplementedError("the language has no numbers of registers");
+  }
   virtual std::string_view map_type() const { return ""; }  // of the parameter of a BULK_COPY's map
   // GROUP_MMA and the lines around it. Not every language has them.
   virtual absl::Status Group(ir::UOp u) { return NoRendering(u); }
@@ -104,6 +108,7 @@ class BlockWriter : public CLikeWriter {
  private:
   absl::Status Array(ir::UOp u);
   absl::Status Special(ir::UOp u);
+  absl::Status BeginRole(ir::UOp u);
   absl::Status Shuffle(ir::UOp u);
   absl::Status MatrixProduct(ir::UOp u);
   void Load(ir::UOp u);

@@ -86,7 +86,9 @@ class CudaWriter final : public BlockWriter {
   }
   std::string FunctionHead() const override {
     return Cat("extern \"C\" __global__ void ",
-               threads() > 0 ? Cat("__launch_bounds__(", threads(), ") ") : std::string());
+               threads() > 0 ? Cat("__launch_bounds__(", threads(),
+                                   kernel().SetsRegisters() ? ", 1" : "", ") ")
+                             : std::string());
   }
   std::string BlockNumber(int64_t d) const override { return Cat("blockIdx.", "xyz"[d]); }
   std::string ThreadNumber(int64_t d) const override { return Cat("threadIdx.", "xyz"[d]); }
@@ -142,12 +144,15 @@ class CudaWriter final : public BlockWriter {
     };
     if (u.Is(ir::Op::BULK_INIT)) {
       for (int64_t i = 0; i < std::max<int64_t>(1, first.arg().AsInt()); ++i)
-        Put(gate, "asm volatile(\"", PtxBulk(u),
-            " [%0], 1;\" : : ", at(Cat(NameOf(first), " + ", i)), " : \"memory\");");
+        Put(gate, "asm volatile(\"", PtxBulk(u), " [%0], ", u.arg().AsInt(),
+            ";\" : : ", at(Cat(NameOf(first), " + ", i)), " : \"memory\");");
       Put("asm volatile(\"", kPtxBulkInitFence, ";\" : : : \"memory\");");
     } else if (u.Is(ir::Op::BULK_EXPECT)) {
       Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0], ", u.ints()[0],
           ";\" : : ", at(NameOf(first)), " : \"memory\");");
+    } else if (u.Is(ir::Op::BULK_ARRIVE)) {
+      Put(gate, "asm volatile(\"", PtxBulk(u), " _, [%0];\" : : ", at(NameOf(first)),
+          " : \"memory\");");
     } else if (u.Is(ir::Op::BULK_WAIT)) {
       Put("while (!phase_over(shared_address(", NameOf(first), "), (uint32_t)(", Value(u.src(1)),
           "))) {}");
@@ -161,6 +166,11 @@ class CudaWriter final : public BlockWriter {
           "}], [%2];\" : : ", at(NameOf(first)), ", \"l\"(&map", kernel().MapNumber(u), "), ",
           at(NameOf(u.src(2))), values, " : \"memory\");");
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status SetRegisters(const ir::WarpRole& role) override {
+    Put("asm volatile(\"", PtxSetRegisters(role, threads()), ";\" : : : \"memory\");");
     return absl::OkStatus();
   }
 

@@ -81,6 +81,9 @@ absl::Status CLikeWriter::Line(UOp u) {
     case Op::BULK_EXPECT:
     case Op::BULK_COPY:
     case Op::BULK_WAIT:
+    case Op::BULK_ARRIVE:
+    case Op::ROLE:
+    case Op::ROLE_END:
     case Op::ASYNC_COPY:
     case Op::ASYNC_COMMIT:
     case Op::ASYNC_WAIT:

@@ -22,6 +22,8 @@ std::string PtxBulk(UOp u) {
       return "mbarrier.init.shared::cta.b64";
     case Op::BULK_EXPECT:
       return "mbarrier.arrive.expect_tx.shared::cta.b64";
+    case Op::BULK_ARRIVE:
+      return "mbarrier.arrive.shared::cta.b64";
     case Op::BULK_WAIT:
       return "mbarrier.try_wait.parity.shared::cta.b64";
     default:
@@ -40,12 +42,21 @@ void PtxBulkCopy(PtxText& text, UOp u, const std::string& gate, const std::strin
 
 void PtxBulkInit(PtxText& text, UOp u, const std::string& gate,
                  const std::vector<std::string>& barriers) {
-  for (const std::string& b : barriers) text.PutIf(gate, PtxBulk(u), " ", b, ", 1");
+  for (const std::string& b : barriers) text.PutIf(gate, PtxBulk(u), " ", b, ", ", u.arg().AsInt());
   text.Put(kPtxBulkInitFence);
 }
 
 void PtxBulkExpect(PtxText& text, UOp u, const std::string& gate, const std::string& barrier) {
   text.PutIf(gate, PtxBulk(u), " _, ", barrier, ", ", u.ints()[0]);
+}
+
+void PtxBulkArrive(PtxText& text, UOp u, const std::string& gate, const std::string& barrier) {
+  text.PutIf(gate, PtxBulk(u), " _, ", barrier);
+}
+
+std::string PtxSetRegisters(const ir::WarpRole& role, int64_t threads) {
+  return Cat("setmaxnreg.", role.registers > ir::WarpRole::AtLaunch(threads) ? "inc" : "dec",
+             ".sync.aligned.u32 ", role.registers);
 }
 
 void PtxBulkWait(PtxText& text, UOp u, const std::string& barrier) {

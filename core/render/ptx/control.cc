@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "core/render/ptx/control.h"
 
+#include "core/render/ptx/bulk.h"
 #include "core/render/ptx/values.h"
 
 namespace uopd::render {
@@ -80,6 +81,31 @@ absl::Status PtxControl::Special(UOp u) {
   if (IsLongInPtx(u.dtype())) x = text_.New(kPtxLong, "cvt.u64.u32", x);
   text_.Set(u, {x});
   return absl::OkStatus();
+}
+
+void PtxControl::BeginRole(UOp u) {
+  const ir::WarpRole& role = kernel_.RoleOf(u);
+  const std::string_view type = PtxAluType(u.src(0).dtype());
+  const std::string thread = text_.Register(u.src(0));
+  const auto leave = [&](std::string_view relation, int64_t bound, const std::string& label) {
+    text_.PutIf(text_.New(kPtxPredicate, Cat("setp.", relation, ".", type), thread, ", ", bound),
+                "bra ", label);
+  };
+  if (roles_end_.empty()) roles_end_ = text_.FreshLabel();
+  next_role_.clear();
+  if (!kernel_.IsLast(role)) {
+    next_role_ = text_.FreshLabel();
+    if (role.first > 0) leave("lt", role.first, next_role_);
+    if (role.first + role.count < kernel_.threads) leave("ge", role.first + role.count, next_role_);
+  }
+  if (role.registers > 0) text_.Put(PtxSetRegisters(role, kernel_.threads));
+  if (role.active < role.count) leave("ge", role.first + role.active, roles_end_);
+}
+
+void PtxControl::EndRole() {
+  if (next_role_.empty()) return text_.Label(roles_end_);
+  text_.Put("bra ", roles_end_);
+  text_.Label(next_role_);
 }
 
 absl::Status PtxControl::Shuffle(UOp u) {

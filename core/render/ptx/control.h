@@ -30,6 +30,9 @@ class PtxControl {
   void Barrier() { text_.Put("bar.sync 0"); }
   absl::Status Special(ir::UOp u);
   absl::Status Shuffle(ir::UOp u);
+  // ROLE and ROLE_END. The roles are the branches of one choice.
+  void BeginRole(ir::UOp u);
+  void EndRole();
 
  private:
   struct Loop {
@@ -42,6 +45,7 @@ class PtxControl {
   const BlockKernel& kernel_;
   std::vector<Loop> loops_;  // outermost first
   bool polls_ = false;
+  std::string next_role_, roles_end_;  // labels; "" for the last role
 };
 
 }  // namespace uopd::render

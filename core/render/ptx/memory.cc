@@ -180,6 +180,8 @@ void PtxMemory::Bulk(UOp u, const std::string& maybe_map) {
     PtxBulkInit(text_, u, gate, barriers);
   } else if (u.Is(Op::BULK_EXPECT)) {
     PtxBulkExpect(text_, u, gate, At(place, 0));
+  } else if (u.Is(Op::BULK_ARRIVE)) {
+    PtxBulkArrive(text_, u, gate, At(place, 0));
   } else if (u.Is(Op::BULK_WAIT)) {
     PtxBulkWait(text_, u, At(place, 0));
   } else {

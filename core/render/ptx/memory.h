@@ -31,7 +31,7 @@ class PtxMemory {
   void Store(ir::UOp u);
   void MatrixLoad(ir::UOp u);
   void AsyncCopy(ir::UOp u);
-  // A BULK_INIT, BULK_EXPECT, BULK_COPY or BULK_WAIT; `maybe_map`: the register with the address of a copy's map.
+  // A BULK_INIT, BULK_EXPECT, BULK_COPY, BULK_WAIT or BULK_ARRIVE; `maybe_map`: the register with the address of a copy's map.
   void Bulk(ir::UOp u, const std::string& maybe_map);
   // UNIMPLEMENTED: the target has no such matrix instruction.
   absl::Status GroupMma(const Target& target, ir::UOp u);

@@ -74,6 +74,14 @@ class PtxKernel {
       case Op::BARRIER:
         control_.Barrier();
         return absl::OkStatus();
+      case Op::ROLE:
+        control_.BeginRole(u);
+        memory_.OpenScope();
+        return absl::OkStatus();
+      case Op::ROLE_END:
+        memory_.CloseScope();
+        control_.EndRole();
+        return absl::OkStatus();
       case Op::SHUFFLE:
         return control_.Shuffle(u);
       case Op::ASYNC_COPY:
@@ -86,6 +94,7 @@ class PtxKernel {
       case Op::BULK_INIT:
       case Op::BULK_EXPECT:
       case Op::BULK_WAIT:
+      case Op::BULK_ARRIVE:
         memory_.Bulk(u, "");
         return absl::OkStatus();
       case Op::BULK_COPY:
@@ -146,6 +155,7 @@ class PtxKernel {
       Append(out, ".extern .shared .align ", kernel_.shared_alignment, " .b8 shared[];\n\n");
     Append(out, ".visible .entry ", request_.name, "(\n", parameters, "\n)\n");
     if (kernel_.threads > 0) Append(out, ".maxntid ", kernel_.threads, ", 1, 1\n");
+    if (kernel_.SetsRegisters()) out += ".minnctapersm 1\n";
     Append(out, "{\n", text_.Declarations(), maps);
     if (control_.polls()) {
       Append(out, "  .reg .b64 ", PtxControl::kStop, ";\n  ld.param.u64 ", PtxControl::kStop, ", [",

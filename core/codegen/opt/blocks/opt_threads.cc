@@ -18,6 +18,7 @@
 #include "core/codegen/launch_size.h"
 #include "core/codegen/opt/merge_axes.h"
 #include "core/codegen/opt/opt_plan.h"
+#include "core/codegen/opt/pipeline_form.h"
 #include "core/codegen/passes/blocks/map_threads.h"
 #include "core/codegen/passes/blocks/shared_stage.h"
 #include "core/codegen/passes/stages.h"
@@ -31,7 +32,6 @@ using ir::Op;
 using ir::UOp;
 
 namespace {
-constexpr int64_t kMostPipelineParts = 8;
 constexpr int64_t kMostPadding = 4;  // of an axis, times its size
 // A loop with at least this many iterations is not repeated in each block.
 constexpr double kLongRepeated = 64;
@@ -122,11 +122,16 @@ absl::Status OptPlan::PipelineOf(const Opt& opt) {
     if (!target_.async_copies || warp_rows_->copies > kMostTurns * threads)
       return Bad(opt, "a thread copies too much in a step");
   }
-  if (opt.amount < 2 || opt.amount > kMostPipelineParts)
-    return Bad(opt, Cat("the amount is not in 2 to ", kMostPipelineParts));
-  if (!target_.async_copies && opt.amount > 2)
+  const PipelineForm form = PipelineForm::Of(opt.amount);
+  if (!form.IsValid())
+    return Bad(opt, Cat("the amount is not 2 to ", PipelineForm::kMostParts,
+                        ", or 10 or 40 more for one or four warps that copy"));
+  if (form.producer_warps > 0 &&
+      (!target_.bulk_copies || !instruction_ || !instruction_->in_shared()))
+    return Bad(opt, "no box that a warp copies is read by products of groups");
+  if (!target_.async_copies && form.parts > 2)
     return Bad(opt, "the target has no copies that run on their own: the amount is 2");
-  if (target_.async_copies) parts_ = opt.amount;
+  if (target_.async_copies) parts_ = form.parts;
   pipelined_ = true;
   return absl::OkStatus();
 }

@@ -2,12 +2,15 @@
 #include "core/codegen/passes/blocks/pipeline.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/codegen/passes/blocks/bulk_plan.h"
+#include "core/codegen/passes/blocks/role_plan.h"
 #include "core/ir/analysis/polynomial.h"
 #include "core/ir/build.h"
 #include "core/ir/graph.h"
@@ -35,19 +38,26 @@ UOp GateOf(UOp index) { return index.n_src() == 3 ? index.src(2) : UOp(); }
 
 class Pipeliner {
  public:
-  Pipeliner(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own, bool bulk)
+  Pipeliner(ir::UOpContext& ctx, UOp linear, const PipelineWay& way)
       : ctx_(ctx),
         linear_(linear),
         lines_(linear.srcs()),
-        own_(own),
-        may_bulk_(own && bulk),
-        parts_(own ? parts : 1) {}
+        way_(way),
+        own_(way.own),
+        may_bulk_(way.own && way.bulk),
+        parts_(way.own ? way.parts : 1) {}
 
   UOp Run() {
     FindCopies();
     if (copies_.empty() || (!own_ && !FindEnd())) return linear_;
     if (may_bulk_) PlanBulk();
+    if (!bulk_.empty() && way_.producers > 0 && MayHaveRoles()) PlanRoles();
     for (size_t i = 0; i < lines_.size(); ++i) Rewrite(i);
+    if (roles_) {
+      role_lines_.computes = std::move(out_);
+      const UOp joined = JoinRoles(ctx_, *roles_, New(thread_), role_lines_);
+      out_.assign(joined.srcs().begin(), joined.srcs().end());
+    }
     return ctx_.Make(Op::LINEAR, Dtype::Void, WithoutUnused(), linear_.arg(), linear_.tag());
   }
 
@@ -58,6 +68,7 @@ class Pipeliner {
     UOp made;              // the array with all parts
     int64_t elements = 0;  // of a part
     UOp part;              // where the part of this step begins; null in front of the loop
+    bool loaded = false;   // threads load from it, not only products of groups
   };
 
   // Finds the loop and the STOREs that are copies. The loop is the first one that has any.
@@ -73,6 +84,7 @@ class Pipeliner {
       if (u.Is(Op::RANGE)) open.push_back(i);
       if (u.Is(Op::END)) open.resize(open.size() - (u.n_src() - 1));
       if (u.Is(Op::GROUP_MMA)) groups_.emplace_back(open.empty() ? 0 : open.back(), u);
+      if (u.Is(Op::MMA_WAIT)) ++waits_[open.empty() ? 0 : open.back()];
       if (u.Is({Op::LOAD, Op::MATRIX_LOAD, Op::GROUP_MMA})) NoteReads(u, open);
       if (!u.Is(Op::STORE)) continue;
       const UOp base = ir::MaybeBaseOf(u.src(0).src(0));
@@ -98,29 +110,28 @@ class Pipeliner {
     const auto reads_parts = [&](UOp index) {
       return arrays_.contains(ir::MaybeBaseOf(index.src(0)).id());
     };
-    groups_run_on_ =
-        parts_ > 2 && !groups_.empty() && std::ranges::all_of(groups_, [&](const auto& g) {
-          return g.first == loop_ && reads_parts(g.second.src(1)) && reads_parts(g.second.src(2));
-        });
+    groups_read_parts_ = !groups_.empty() && std::ranges::all_of(groups_, [&](const auto& g) {
+      return g.first == loop_ && reads_parts(g.second.src(1)) && reads_parts(g.second.src(2));
+    });
+    groups_run_on_ = parts_ > 2 && groups_read_parts_;
     ahead_ = groups_run_on_ ? parts_ - 2 : parts_ - 1;
   }
 
   // Finds the boxes that fill the arrays, if all arrays consist of some.
   void PlanBulk() {
     if (nested_.at(loop_)) return;  // the phases of the barriers would run on
-    UOp thread;
     int64_t slot = 0, bytes = 0;
     absl::flat_hash_map<uint32_t, int64_t> spans;  // of arrays that products read
     for (UOp u : lines_) {
       if (u.Is(Op::SPECIAL) && static_cast<ir::AxisType>(u.ints()[0]) == ir::AxisType::LOCAL)
-        thread = u;
+        thread_ = u;
       if (u.Is(Op::BUFFER)) slot = std::max(slot, u.slot() + 1);
       if (!u.Is(Op::GROUP_MMA)) continue;
       const ir::GroupMma mma = ir::GroupMma::Of(u);
       spans[ir::MaybeBaseOf(u.src(1).src(0)).id()] = mma.a_matrix.span;
       spans[ir::MaybeBaseOf(u.src(2).src(0)).id()] = mma.b_matrix.span;
     }
-    if (!thread || !thread.src(0).Is(Op::CONST)) return;
+    if (!thread_ || !thread_.src(0).Is(Op::CONST)) return;
     std::vector<std::pair<uint32_t, BulkPlan>> plans;
     for (UOp line : lines_) {
       if (!arrays_.contains(line.id())) continue;
@@ -131,7 +142,7 @@ class Pipeliner {
       const auto span = spans.find(line.id());
       auto plan = span == spans.end() || line.dtype() != Dtype::U32
                       ? std::nullopt
-                      : MaybeBulkPlan(ctx_, stores, thread, span->second);
+                      : MaybeBulkPlan(ctx_, stores, thread_, span->second);
       if (!plan) return;
       bytes += plan->bytes();
       plans.emplace_back(line.id(), *std::move(plan));
@@ -139,9 +150,41 @@ class Pipeliner {
     if (bytes >= TensorMap::kMostBytes) return;
     bulk_ = std::move(plans);
     bulk_bytes_ = bytes;
-    first_thread_ = Lt(ctx_, thread, ctx_.Idx(1));
-    barriers_ = ir::Buffer(ctx_, slot, Dtype::U64, ir::ShapeArg(ctx_, ir::Dims{parts_}),
-                           ir::AddrSpace::LOCAL);
+    first_thread_ = Lt(ctx_, thread_, ctx_.Idx(1));
+    const auto barriers = [&] {
+      return ir::Buffer(ctx_, slot++, Dtype::U64, ir::ShapeArg(ctx_, ir::Dims{parts_}),
+                        ir::AddrSpace::LOCAL);
+    };
+    barriers_ = barriers();
+    free_ = barriers();
+  }
+
+  // Whether nothing but the products of a step reads its part, and the copies need no value that only some threads have.
+  bool MayHaveRoles() {
+    const int64_t threads = thread_.src(0).const_int();
+    const auto waits = waits_.find(loop_);
+    if (!groups_read_parts_ || waits_.size() != 1 || waits == waits_.end() || waits->second != 1 ||
+        threads + way_.producers > way_.most_threads)
+      return false;
+    for (const auto& [loop, mma] : groups_) {
+      if (threads % ir::GroupMma::Of(mma).lanes != 0) return false;
+    }
+    if (std::ranges::any_of(arrays_, [](const auto& a) { return a.second.loaded; })) return false;
+    std::vector<UOp> needs = {lines_[loop_].src(0)};
+    for (const auto& [id, plan] : bulk_) {
+      for (const BulkBox& box : plan.boxes) needs.insert(needs.end(), {box.x, box.y});
+    }
+    return std::ranges::none_of(ir::Toposort(ctx_, needs), [](UOp u) { return u.Is(Op::LOAD); });
+  }
+
+  void PlanRoles() {
+    const int64_t threads = thread_.src(0).const_int();
+    roles_ = MakeRolePlan(threads, way_.producers);
+    made_[thread_.id()] =
+        ctx_.Make(Op::SPECIAL, thread_.dtype(),
+                  {ctx_.Int(thread_.src(0).dtype(), threads + way_.producers)}, thread_.arg());
+    first_thread_ = Lt(ctx_, New(thread_), ctx_.Idx(1));
+    groups_run_on_ = true;
   }
 
   // An array that lines outside of the loop read has no parts: the loop only fills it.
@@ -150,6 +193,7 @@ class Pipeliner {
       const UOp base = index.Is(Op::INDEX) ? ir::MaybeBaseOf(index.src(0)) : UOp();
       if (!base || !ir::IsShared(base)) continue;
       Array& array = arrays_[base.id()];
+      array.loaded |= !u.Is(Op::GROUP_MMA);
       if (std::ranges::find(open, array.loop) == open.end()) array.can = false;
     }
   }
@@ -343,6 +387,8 @@ class Pipeliner {
       return;
     }
     if (i == end_ && !own_) Deposit(next_, fetched_);
+    if (u == thread_ && roles_) return Line(New(u));
+    if (i == loop_ && roles_) return BeginRoleLoop(u);
     if (i == loop_ && !bulk_.empty()) return BeginBulkLoop(u);
     if (i == loop_) {
       // The parts may still be in use, where the loop runs again.
@@ -375,6 +421,7 @@ class Pipeliner {
     }
     made_[u.id()] = made;
     Line(made);
+    if (roles_ && u.Is(Op::MMA_WAIT)) FreePartBefore();
     if (groups_run_on_ && u.Is(Op::END) && u.closed().back() == lines_[loop_]) EndGroups(made);
   }
 
@@ -391,17 +438,70 @@ class Pipeliner {
   void BeginBulkLoop(UOp range) {
     Line(barriers_);
     LineAll(ctx_.Make(Op::BULK_INIT, Dtype::Void,
-                      {ir::Index(ctx_, barriers_, ctx_.Idx(0), first_thread_, parts_)}, ir::Arg::Int(1)));
+                      {ir::Index(ctx_, barriers_, ctx_.Idx(0), first_thread_, parts_)},
+                      ir::Arg::Int(1)));
     Mark(Op::BARRIER);
     for (int64_t s = 0; s < ahead_; ++s) Copy(ctx_.Idx(s));
     Line(range);
     Mark(Op::BARRIER);
     const UOp part = BeginParts(range);
     Copy(rules::IndexSum(ctx_, range, ctx_.Idx(ahead_)));
-    const UOp turn = ir::Alu(ctx_, Op::CDIV, {range, ctx_.Idx(parts_)});
+    Wait(barriers_, part, Turn(range));
+  }
+
+  // How often the ring was filled before the step.
+  UOp Turn(UOp step) { return ir::Alu(ctx_, Op::CDIV, {step, ctx_.Idx(parts_)}); }
+  void Wait(UOp barriers, UOp part, UOp phase) {
     LineAll(ctx_.Make(
         Op::BULK_WAIT, Dtype::Void,
-        {ir::Index(ctx_, barriers_, part), ir::Alu(ctx_, Op::CMOD, {turn, ctx_.Idx(2)})}));
+        {ir::Index(ctx_, barriers, part), ir::Alu(ctx_, Op::CMOD, {phase, ctx_.Idx(2)})}));
+  }
+
+  void BeginRoleLoop(UOp range) {
+    role_lines_.before = std::move(out_);
+    // Each list of lines has what it needs; JoinRoles takes a line once.
+    const absl::flat_hash_set<uint32_t> before = listed_;
+    Begin();
+    Line(barriers_);
+    Line(free_);
+    const int64_t warps = thread_.src(0).const_int() / way_.warp_lanes;
+    for (const auto& [barriers, arrivals] :
+         {std::pair(barriers_, int64_t{1}), std::pair(free_, warps)})
+      LineAll(ctx_.Make(Op::BULK_INIT, Dtype::Void,
+                        {ir::Index(ctx_, barriers, ctx_.Idx(0), first_thread_, parts_)},
+                        ir::Arg::Int(arrivals)));
+    Mark(Op::BARRIER);
+    role_lines_.init = std::move(out_);
+    Begin();
+    int64_t axis = 0;
+    for (UOp u : lines_) axis = u.Is(Op::RANGE) ? std::max(axis, u.axis_id() + 1) : axis;
+    const UOp step =
+        LineAll(ir::Range(ctx_, range.src(0), axis, static_cast<ir::AxisType>(range.ints()[1])));
+    const UOp part = LineAll(ir::Alu(ctx_, Op::CMOD, {step, ctx_.Idx(parts_)}));
+    // A part that was never filled is free: the wait for a phase before the first one is over at once.
+    Wait(free_, part, rules::IndexSum(ctx_, Turn(step), ctx_.Idx(1)));
+    CopyBoxes(step, part, UOp());
+    Line(ir::End(ctx_, out_.back(), std::array<UOp, 1>{step}));
+    role_lines_.copies = std::move(out_);
+    out_.clear();
+    listed_ = before;
+    Line(range);
+    Wait(barriers_, BeginParts(range), Turn(range));
+  }
+  // Begins a list of lines.
+  void Begin() {
+    out_.clear();
+    listed_.clear();
+  }
+  // The part of the step before, whose products are done, may be filled again.
+  void FreePartBefore() {
+    const UOp step = lines_[loop_];
+    const UOp lane = ir::Alu(ctx_, Op::CMOD, {New(thread_), ctx_.Idx(way_.warp_lanes)});
+    const UOp gate =
+        And(ctx_, ir::Alu(ctx_, Op::CMPEQ, {lane, ctx_.Idx(0)}), Lt(ctx_, ctx_.Idx(0), step));
+    const UOp part = ir::Alu(ctx_, Op::CMOD,
+                             {rules::IndexSum(ctx_, step, ctx_.Idx(parts_ - 1)), ctx_.Idx(parts_)});
+    LineAll(ctx_.Make(Op::BULK_ARRIVE, Dtype::Void, {ir::Index(ctx_, free_, part, gate)}));
   }
 
   // Behind the loop: waits for the products of its last step.
@@ -451,6 +551,7 @@ class Pipeliner {
   ir::UOpContext& ctx_;
   const UOp linear_;
   const std::span<const UOp> lines_;
+  const PipelineWay way_;
   const bool own_, may_bulk_;                   // see Pipeline
   const int64_t parts_;                         // of an array
   size_t loop_ = 0;                             // the line of its RANGE
@@ -459,13 +560,18 @@ class Pipeliner {
   Loaded fetched_;                              // what its copies need; unless own_
   std::vector<UOp> copies_;                     // STOREs
   std::vector<std::pair<size_t, UOp>> groups_;  // GROUP_MMAs, with the loops that they are in
+  absl::flat_hash_map<size_t, int> waits_;      // MMA_WAITs in each loop
+  bool groups_read_parts_ = false;              // all of them are in the loop, and read parts only
   bool groups_run_on_ = false;                  // while the next step begins
   int64_t ahead_ = 1;                           // steps that are copied before the loop
   // Of copies of boxes, in the order of the arrays; empty: there are none.
   std::vector<std::pair<uint32_t, BulkPlan>> bulk_;
   int64_t bulk_bytes_ = 0;  // of a step
   UOp first_thread_;        // whether this is the thread that begins them
-  UOp barriers_;            // one for each part
+  UOp thread_;              // its number, of dtype index
+  UOp barriers_, free_;     // one of each for each part: it is filled; it may be filled
+  std::optional<RolePlan> roles_;
+  RoleLines role_lines_;
   absl::flat_hash_map<uint32_t, Array> arrays_;
   absl::flat_hash_map<size_t, bool> nested_;  // loops with copies -> they are in another loop
   std::vector<UOp> out_;
@@ -475,8 +581,8 @@ class Pipeliner {
 
 }  // namespace
 
-UOp Pipeline(ir::UOpContext& ctx, UOp linear, int64_t parts, bool own, bool bulk) {
-  return Pipeliner(ctx, linear, parts, own, bulk).Run();
+UOp Pipeline(ir::UOpContext& ctx, UOp linear, const PipelineWay& way) {
+  return Pipeliner(ctx, linear, way).Run();
 }
 
 }  // namespace uopd::codegen

@@ -34,6 +34,20 @@
 //     wait until the bytes of this step are there
 //     compute
 //
+// Better, a block has warps that copy alone. Then no thread waits for the whole block: each part has a second barrier, at which
+// the warps that compute arrive when they have read the part.
+//
+//   make the barriers; barrier
+//   one thread:  for each step                        the others:  for each step
+//                  wait until the part is free                       wait until the bytes of this step are there
+//                  copy for the step                                 begin the products of the step
+//                                                                    wait for those of the step before
+//                                                                    arrive: the part of the step before is free
+//                                                                  wait for the last products, and go on
+//
+// So the first one is as many steps ahead as there are parts. It needs products of groups which alone read the arrays, in a loop that is in no
+// other one.
+//
 // Such copies are of 16 bytes at multiples of 16 bytes, of what no line of the kernel stores. Other arrays are filled as
 // before.
 //
@@ -52,10 +66,18 @@
 
 namespace uopd::codegen {
 
-// `linear` with a pipeline of `parts` parts, before its indices are lowered (linearise.h). The same if no loop copies
-// that way. `own`: the target has copies that run on their own (Target::async_copies). The barriers of the other way are
-// left to AddBarriers. `bulk`: boxes may be copied at once (Target::bulk_copies).
-// REQUIRES: parts >= 2; parts == 2 unless `own`.
-ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, int64_t parts, bool own, bool bulk);
+struct PipelineWay {
+  int64_t parts = 2;      // at least 2; 2 unless `own`
+  bool own = false;       // the target has copies that run on their own (Target::async_copies)
+  bool bulk = false;      // boxes may be copied at once (Target::bulk_copies)
+  int64_t producers = 0;  // threads of the warps that copy alone; 0: there are none
+  int64_t warp_lanes = 32;
+  int64_t most_threads = 1024;  // of a block
+};
+
+// `linear` with a pipeline, before its indices are lowered (linearise.h). The same if no loop copies that way. The
+// barriers of the way without `own` are left to AddBarriers. With producers its block has more threads, if the way
+// applies.
+ir::UOp Pipeline(ir::UOpContext& ctx, ir::UOp linear, const PipelineWay& way);
 
 }  // namespace uopd::codegen

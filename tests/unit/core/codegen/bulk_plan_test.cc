@@ -8,7 +8,9 @@
 #include "core/base/text.h"
 #include "core/ir/analysis/eval.h"
 #include "core/ir/dtype.h"
+#include "core/ir/role.h"
 #include "core/ir/tensor_map.h"
+#include "core/ir/verify/spec.h"
 #include "gtest/gtest.h"
 #include "tests/support/kernel_check.h"
 #include "tests/support/lowered_run.h"
@@ -91,9 +93,10 @@ std::string Difference(const BulkProduct& p, Dtype d, Dtype sum, const tests::Me
   return "";
 }
 
-// Runs the product on the interpreter and checks it. Whether it copies boxes.
-bool CopiesBoxes(const Target& target, const BulkProduct& p, Dtype d,
-                 const std::vector<Opt>& opts) {
+// Runs the product on the interpreter and checks it. Whether it copies boxes, and by warps that do nothing else.
+enum class CopiedBy : uint8_t { kThreads, kBoxes, kRoles };
+CopiedBy HowItCopies(const Target& target, const BulkProduct& p, Dtype d,
+                     const std::vector<Opt>& opts) {
   UOpContext ctx;
   const Dtype sum = ir::IsFloat(d) ? Dtype::F32 : Dtype::I32;
   const UOp kernel = BatchKernel(ctx, p, d, sum);
@@ -101,7 +104,7 @@ bool CopiesBoxes(const Target& target, const BulkProduct& p, Dtype d,
   options.opts = &opts;
   const auto lowered = codegen::Lower(ctx, kernel, target, options);
   EXPECT_TRUE(lowered.ok()) << lowered.status();
-  if (!lowered.ok()) return false;
+  if (!lowered.ok()) return CopiedBy::kThreads;
   tests::Memory memory = {tests::SampleBuffer(sum, p.batch * p.m * p.n, 1, true),
                           tests::SampleBuffer(d, p.batch * p.m * p.k, 2, true),
                           tests::SampleBuffer(d, p.batch * p.k * p.n, 3, true)};
@@ -109,14 +112,19 @@ bool CopiesBoxes(const Target& target, const BulkProduct& p, Dtype d,
   EXPECT_TRUE(run.ok()) << run;
   EXPECT_EQ(Difference(p, d, sum, memory), "") << p.m << 'x' << p.n << 'x' << p.k;
   const int64_t boxes = LinesWith(lowered->linear, Op::BULK_COPY);
-  EXPECT_EQ(LinesWith(lowered->linear, Op::BULK_WAIT), boxes > 0 ? 1 : 0);
+  const bool roles = LinesWith(lowered->linear, Op::ROLE) > 0;
+  EXPECT_EQ(LinesWith(lowered->linear, Op::BULK_WAIT), roles ? 2 : boxes > 0 ? 1 : 0);
   EXPECT_EQ(lowered->launch.maps.empty(), boxes == 0);
   EXPECT_EQ(lowered->launch.maps, ir::TensorMapsOf(lowered->linear));
   if (boxes > 0) {
     EXPECT_EQ(LinesWith(lowered->linear, Op::ASYNC_COPY), 0);
     EXPECT_EQ(LinesWith(lowered->linear, Op::SHARED_FENCE), 0);
   }
-  return boxes > 0;
+  return roles ? CopiedBy::kRoles : boxes > 0 ? CopiedBy::kBoxes : CopiedBy::kThreads;
+}
+bool CopiesBoxes(const Target& target, const BulkProduct& p, Dtype d,
+                 const std::vector<Opt>& opts) {
+  return HowItCopies(target, p, d, opts) == CopiedBy::kBoxes;
 }
 
 std::vector<Opt> BulkOpts(int axis, int64_t parts, int64_t unroll = 2) {
@@ -182,6 +190,101 @@ TEST(BulkPlanTest, BarriersNeedRoom) {
   EXPECT_FALSE(CopiesBoxes(target, p, Dtype::BF16, opts));
   target.shared_bytes = tiles + 128;
   EXPECT_TRUE(CopiesBoxes(target, p, Dtype::BF16, opts));
+}
+
+// Warps that copy alone: one, or a group that gives its registers to the others.
+TEST(RolePlanTest, WarpsCopyForOthers) {
+  for (const int64_t producers : {10, 40}) {
+    for (const int64_t parts : {2, 3, 4}) {
+      for (const bool transposed : {false, true}) {
+        for (const int64_t k : {32, 64, 288}) {
+          EXPECT_EQ(HowItCopies(BulkTarget("wgmma_bf16_n32"), {128, 64, k, transposed, !transposed},
+                                Dtype::BF16, BulkOpts(2, parts + producers)),
+                    k == 32 ? CopiedBy::kThreads : CopiedBy::kRoles)
+              << parts << ' ' << producers << ' ' << transposed << ' ' << k;
+        }
+      }
+    }
+    EXPECT_EQ(HowItCopies(BulkTarget("wgmma_i8_n32"), {128, 64, 256, false, true}, Dtype::I8,
+                          BulkOpts(2, 3 + producers)),
+              CopiedBy::kRoles);
+    EXPECT_EQ(HowItCopies(BulkTarget("wgmma_bf16_n32"), {128, 32, 96, false, true, 3}, Dtype::BF16,
+                          BulkOpts(3, 2 + producers)),
+              CopiedBy::kRoles);
+    // No whole tiles.
+    EXPECT_EQ(HowItCopies(BulkTarget("wgmma_bf16_n32"), {128, 40, 192, false, true}, Dtype::BF16,
+                          BulkOpts(2, 3 + producers)),
+              CopiedBy::kThreads);
+  }
+}
+
+TEST(RolePlanTest, RolesNeedRoomForTheirThreadsAndBarriers) {
+  Target target = BulkTarget("wgmma_bf16_n32");
+  const BulkProduct p{128, 64, 192, false, true};
+  target.max_block_threads = 287;
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kBoxes);
+  target.max_block_threads = 288;
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kRoles);
+  const int64_t tiles = 2 * (128 + 32) * 32 * 2;
+  target.shared_bytes = tiles + 128;
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kBoxes);
+  target.shared_bytes = tiles + 256;
+  EXPECT_EQ(HowItCopies(target, p, Dtype::BF16, BulkOpts(2, 12)), CopiedBy::kRoles);
+}
+
+TEST(RolePlanTest, ABlockHasTheThreadsAndRegistersOfItsRoles) {
+  for (const int64_t producers : {1, 4}) {
+    UOpContext ctx;
+    codegen::Options options;
+    const std::vector<Opt> opts = BulkOpts(2, 3 + 10 * producers);
+    options.opts = &opts;
+    const auto lowered =
+        codegen::Lower(ctx, BatchKernel(ctx, {128, 64, 192, false, true}, Dtype::BF16, Dtype::F32),
+                       BulkTarget("wgmma_bf16_n32"), options);
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_EQ(lowered->launch.block[0].Evaluate({}), 256 + 32 * producers);
+    std::vector<ir::WarpRole> roles;
+    size_t barriers = 0;
+    for (UOp u : lowered->linear.srcs()) {
+      if (u.Is(Op::ROLE)) roles.push_back(ir::WarpRole::Of(u));
+      barriers += u.Is(Op::BARRIER) ? 1 : 0;
+    }
+    ASSERT_EQ(roles.size(), 2u);
+    EXPECT_EQ(barriers, 1u);
+    EXPECT_EQ(roles[0].first, 256);
+    EXPECT_EQ(roles[0].active, 1);
+    EXPECT_EQ(roles[0].registers, producers == 4 ? 40 : 0);
+    EXPECT_EQ(roles[1].registers, producers == 4 ? 232 : 0);
+  }
+}
+
+// Each wait and arrival of what codegen makes is needed: without it the verifier or the interpreter complains.
+TEST(RolePlanTest, EveryWaitAndArrivalIsNeeded) {
+  UOpContext ctx;
+  codegen::Options options;
+  const std::vector<Opt> opts = BulkOpts(2, 12);
+  options.opts = &opts;
+  const Target target = BulkTarget("wgmma_bf16_n32");
+  const BulkProduct p{128, 32, 192, false, true};
+  auto lowered = codegen::Lower(ctx, BatchKernel(ctx, p, Dtype::BF16, Dtype::F32), target, options);
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  const std::vector<UOp> lines(lowered->linear.srcs().begin(), lowered->linear.srcs().end());
+  int removed = 0;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!lines[i].Is({Op::BULK_WAIT, Op::BULK_ARRIVE, Op::MMA_WAIT})) continue;
+    std::vector<UOp> fewer = lines;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    // An END whose statement is missing closes its loop all the same.
+    lowered->linear = ctx.Make(Op::LINEAR, Dtype::Void, fewer);
+    ++removed;
+    const bool verified = ir::Verify(ctx, lowered->linear, ir::Level::kLinear).ok();
+    tests::Memory memory = {tests::SampleBuffer(Dtype::F32, p.m * p.n, 1, true),
+                            tests::SampleBuffer(Dtype::BF16, p.m * p.k, 2, true),
+                            tests::SampleBuffer(Dtype::BF16, p.k * p.n, 3, true)};
+    const absl::Status run = tests::RunLowered(ctx, *lowered, target, memory, {});
+    EXPECT_FALSE(run.ok()) << "without line " << i << ", verified: " << verified;
+  }
+  EXPECT_EQ(removed, 5);
 }
 
 // Large products on sm_90a, without tuning.

@@ -83,7 +83,8 @@ TEST(RoleTest, RingsOfRolesCopyEverything) {
 
 TEST(RoleTest, EveryMissingWaitIsFoundInEveryOrder) {
   Reports({.wait_full = false}, {"on its way", "no thread has stored", "has not waited for"});
-  Reports({.wait_empty = false}, {"a race", "nobody has waited", "on its way", "has not waited for"});
+  Reports({.wait_empty = false},
+          {"a race", "nobody has waited", "on its way", "has not waited for"});
   Reports({.full_flips = false}, {"a race", "on its way", "has not waited for", "waits forever"});
   Reports({.empty_flips = false}, {"a race", "nobody has waited", "waits forever"});
 }
@@ -93,7 +94,8 @@ TEST(RoleTest, AnArrivalBeforeTheLastReadIsFoundInEveryOrder) {
 }
 
 TEST(RoleTest, DeadlocksAreReported) {
-  Reports({.arrive = false}, {"waits forever: the phase has no BULK_EXPECT, and 0 of 256 arrivals (phase 0 of barrier 0)"});
+  Reports({.arrive = false}, {"waits forever: the phase has no BULK_EXPECT, and 0 of 256 arrivals "
+                              "(phase 0 of barrier 0)"});
   Reports({.more_arrivals = 1}, {"and 256 of 257 arrivals (phase 0 of barrier 0)"});
   Reports({.more_bytes = 16}, {"the phase expects 1040 bytes, and copies bring 1024"});
   Reports({.parts = 2, .skipped_step = 3}, {"and 0 of 256 arrivals (phase 1 of barrier 1)"}, true);
@@ -102,7 +104,7 @@ TEST(RoleTest, DeadlocksAreReported) {
 TEST(RoleTest, TooFewArrivalsEndAPhaseEarly) {
   // Half of the threads' arrivals end a phase, while others still read.
   Reports({.parts = 1, .more_arrivals = -128},
-          {"a race", "on its way", "has not waited for", "nobody has waited"});
+          {"a race", "on its way", "has not waited for", "nobody has waited", "waits forever"});
 }
 
 TEST(RoleTest, OtherRolesAreRefused) {
@@ -111,13 +113,14 @@ TEST(RoleTest, OtherRolesAreRefused) {
   EXPECT_THAT(Refuses({.wait_empty = false}), HasSubstr("does not wait for its readers"));
   EXPECT_THAT(Refuses({.parts = 3, .other_part = 1}), HasSubstr("does not wait for its readers"));
   EXPECT_THAT(Refuses({.arrive = false}), HasSubstr("no other role arrives at"));
-  EXPECT_THAT(Refuses({.more_arrivals = 1}), HasSubstr("256 threads, and a phase has 257 arrivals"));
+  EXPECT_THAT(Refuses({.more_arrivals = 1}),
+              HasSubstr("256 threads, and a phase has 257 arrivals"));
   EXPECT_THAT(Refuses({.more_bytes = 16}), HasSubstr("1040 bytes, and the copies have 1024"));
   EXPECT_THAT(Refuses({.barrier_in_role = true}), HasSubstr("BARRIER in a role"));
   EXPECT_THAT(Refuses({.shared_store = true}), HasSubstr("STORE"));
   EXPECT_THAT(Refuses({.line_behind = true}), HasSubstr("behind a role"));
   EXPECT_THAT(Refuses({.value_of_other = true}), HasSubstr("of a value of another role"));
-  EXPECT_THAT(Refuses({.first_consumer = 32}), HasSubstr("has no role"));
+  EXPECT_THAT(Refuses({.more_arrivals = -32, .first_consumer = 32}), HasSubstr("has no role"));
   EXPECT_THAT(Refuses({.polls = 4}), HasSubstr("polls"));
 }
 

@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/support/bulk_ring.h"
 #include "tests/support/gpu/compilers.h"
+#include "tests/support/role_ring.h"
 
 namespace uopd {
 namespace {
@@ -53,6 +54,39 @@ TEST_P(BulkCompileTest, TheMapIsTheLastParameter) {
                                                 : "const __grid_constant__ TensorMap map0)");
   ASSERT_NE(map, std::string::npos) << *text;
   EXPECT_LT(text->find("stop"), map);
+}
+
+// Roles are branches of one choice, and the compilers take their numbers of registers.
+TEST_P(BulkCompileTest, RingsOfRolesCompile) {
+  for (const auto& [producers, few, many] : {std::tuple<int, int, int>{32, 0, 0}, {128, 40, 232}}) {
+    const tests::RoleRing ring{.parts = 3,
+                               .producers = producers,
+                               .producer_registers = few,
+                               .consumer_registers = many};
+    tests::KernelLines k(ring.threads());
+    const ir::UOp linear = ring.Lines(k);
+    Target target = *GpuTarget("sm_90a");
+    target.format = GetParam();
+    const auto renderer = render::RendererFor(GetParam());
+    ASSERT_TRUE(renderer.ok()) << renderer.status();
+    const auto text = (*renderer)->render({k.ctx, linear, "roles", {}, target, 2});
+    ASSERT_TRUE(text.ok()) << text.status();
+    const bool ptx = GetParam() == CodeFormat::kPtx;
+    EXPECT_THAT(*text, HasSubstr("mbarrier.arrive.shared::cta.b64 _, "));
+    EXPECT_EQ(text->find("setmaxnreg.dec.sync.aligned.u32 40;") != std::string::npos, few > 0);
+    EXPECT_EQ(text->find("setmaxnreg.inc.sync.aligned.u32 232;") != std::string::npos, few > 0);
+    EXPECT_EQ(text->find(ptx ? ".minnctapersm 1" : "__launch_bounds__(384, 1)") != std::string::npos,
+              few > 0);
+    const auto compiled =
+        ptx ? tests::AssemblePtx(*text, "sm_90a") : tests::CompileCuda(*text, "sm_90a");
+    if (tests::MaySkipCompiler(compiled.status())) GTEST_SKIP() << compiled.status().message();
+    ASSERT_TRUE(compiled.ok()) << compiled.status() << *text;
+    if (ptx) continue;
+    const auto messages = tests::CudaMessages(*text, "sm_90a");
+    ASSERT_TRUE(messages.ok()) << messages.status();
+    EXPECT_THAT(*messages, HasSubstr(" 0 bytes spill stores"));
+    EXPECT_EQ(messages->find("setmaxnreg"), std::string::npos) << *messages;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BulkCompileTest,
