@@ -23,7 +23,7 @@
 namespace uopd::search {
 
 // Version of the search space and its order; part of the environment key of tuning results.
-inline constexpr int kSearchVersion = 5;
+inline constexpr int kSearchVersion = 6;
 
 // One measurement of a candidate.
 struct Trial {

@@ -110,6 +110,8 @@ std::vector<int64_t> Amounts(OptKind kind, const AxisInfo& axis, const Target& t
     case OptKind::kPipeline:
       if (target.blocks && axis.is_reduce) out.push_back(2);
       if (target.async_copies && axis.is_reduce) out.insert(out.end(), {3, 4});
+      // The same with a warp, or a group of warps, that copies for the others.
+      if (target.bulk_copies && axis.is_reduce) out.insert(out.end(), {13, 14, 43, 44});
       return out;  // parts of arrays, not of the axis
     case OptKind::kRaster:
       if (target.blocks && !axis.is_reduce && axis.size > 1) out.assign({4, 8, 16});

@@ -3,6 +3,8 @@
 // alone links that library, so that a build without it lacks this program and nothing else.
 //
 //   uopd-ptxc --version   prints the compiler's version, "13.5"
+//   uopd-ptxc --messages sm_90
+//                         compiles the text of standard input, and prints what the compiler says: registers, spills, advice
 //   uopd-ptxc sm_90       serves texts from standard input until its end (devices/cuda/ptxc_server.h)
 //
 // NVIDIA's compiler takes longer to set itself up than to compile a small kernel. So it is set up once, and compiles one
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iostream>
+#include <iterator>
 #include <string>
 #include <thread>
 
@@ -32,6 +35,8 @@ int nvPTXCompilerGetCompiledProgramSize(nvPTXCompiler* compiler, size_t* bytes);
 int nvPTXCompilerGetCompiledProgram(nvPTXCompiler* compiler, void* image);
 int nvPTXCompilerGetErrorLogSize(nvPTXCompiler* compiler, size_t* bytes);
 int nvPTXCompilerGetErrorLog(nvPTXCompiler* compiler, char* log);
+int nvPTXCompilerGetInfoLogSize(nvPTXCompiler* compiler, size_t* bytes);
+int nvPTXCompilerGetInfoLog(nvPTXCompiler* compiler, char* log);
 }
 
 namespace {
@@ -59,16 +64,19 @@ int PrintVersion() {
   return 0;
 }
 
-Result Compile(const std::string& text, const std::string& arch) {
+// `maybe_messages`: gets what the compiler says of a text that it takes.
+Result Compile(const std::string& text, const std::string& arch,
+               std::string* maybe_messages = nullptr) {
   nvPTXCompiler* compiler = nullptr;
   if (const int r = nvPTXCompilerCreate(&compiler, text.size() + 1, text.c_str()); r != 0) {
     return Fails("nvPTXCompilerCreate", r);
   }
   const std::string option = "--gpu-name=" + arch;
-  const char* const options[] = {option.c_str(), "--opt-level=3"};
+  const char* const options[] = {option.c_str(), "--opt-level=3", "--verbose"};
   Result out;
   size_t bytes = 0;
-  if (const int r = nvPTXCompilerCompile(compiler, 2, options); r != 0) {
+  if (const int r = nvPTXCompilerCompile(compiler, maybe_messages == nullptr ? 2 : 3, options);
+      r != 0) {
     std::string log;
     if (nvPTXCompilerGetErrorLogSize(compiler, &bytes) == 0 && bytes > 0) {
       log.resize(bytes + 1);
@@ -82,6 +90,11 @@ Result Compile(const std::string& text, const std::string& arch) {
     out.bytes.resize(bytes);
     if (const int g = nvPTXCompilerGetCompiledProgram(compiler, out.bytes.data()); g != 0) {
       out = Fails("nvPTXCompilerGetCompiledProgram", g);
+    }
+    if (maybe_messages != nullptr && nvPTXCompilerGetInfoLogSize(compiler, &bytes) == 0) {
+      maybe_messages->resize(bytes + 1);
+      if (nvPTXCompilerGetInfoLog(compiler, maybe_messages->data()) != 0) maybe_messages->clear();
+      maybe_messages->resize(std::strlen(maybe_messages->c_str()));
     }
   }
   nvPTXCompilerDestroy(&compiler);
@@ -127,11 +140,20 @@ int Serve(const std::string& arch) {
   return 0;
 }
 
+int PrintMessages(const std::string& arch) {
+  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  std::string messages;
+  const Result result = Compile(text, arch, &messages);
+  std::cout << (result.status == 0 ? messages : result.bytes);
+  return result.status == 0 ? 0 : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 3 && std::strcmp(argv[1], "--messages") == 0) return PrintMessages(argv[2]);
   if (argc != 2) {
-    std::cerr << "usage: uopd-ptxc sm_NN | --version\n";
+    std::cerr << "usage: uopd-ptxc sm_NN | --messages sm_NN | --version\n";
     return 2;
   }
   if (std::strcmp(argv[1], "--version") == 0) return PrintVersion();

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <vector>
 
@@ -22,9 +23,10 @@ std::string Contents(const std::string& path) {
   return std::move(out).str();
 }
 
-// Runs a program on a text in a file; the result is what it writes to the file after -o.
-absl::StatusOr<std::string> RunProgram(const std::string& program, const std::string& text,
-                                       const std::string& flags) {
+// Runs a program on a text in a file, by the command that `command` makes of the names of the file and of one for the result.
+absl::StatusOr<std::string> RunCommand(
+    const std::string& program, const std::string& text,
+    const std::function<std::string(const std::string& in, const std::string& out)>& command) {
   if (std::system(Cat("command -v ", program, " > /dev/null").c_str()) != 0)
     return absl::UnavailableError(Cat(program, " is not installed"));
   char folder[] = "/tmp/uopd_gpu_XXXXXX";
@@ -32,12 +34,25 @@ absl::StatusOr<std::string> RunProgram(const std::string& program, const std::st
   const std::string base = folder, in = base + "/k.txt", out = base + "/k.s", log = base + "/log";
   std::ofstream(in) << text;
   const int rc =
-      std::system(Cat(program, " ", flags, " -o ", out, " ", in, " > ", log, " 2>&1").c_str());
+      std::system(Cat("( ", program, " ", command(in, out), " ) > ", log, " 2>&1").c_str());
   const std::string result = Contents(out), messages = Contents(log);
   for (const std::string& f : {in, out, log}) std::remove(f.c_str());
   rmdir(folder);
   if (rc != 0) return absl::InternalError(Cat(program, " failed: ", messages, "\n", text));
   return result;
+}
+
+// The result is what the program writes to the file after -o.
+absl::StatusOr<std::string> RunProgram(const std::string& program, const std::string& text,
+                                       const std::string& flags) {
+  return RunCommand(program, text, [&](const std::string& in, const std::string& out) {
+    return Cat(flags, " -o ", out, " ", in);
+  });
+}
+
+std::string PtxcProgram() {
+  const char* const named = std::getenv("UOPD_PTXC");
+  return named != nullptr && *named != 0 ? named : UOPD_BUILT_PTXC;
 }
 
 absl::StatusOr<std::string> RunClang(const std::string& text, const std::string& flags) {
@@ -144,16 +159,20 @@ absl::StatusOr<std::string> CudaMessages(const std::string& text, std::string_vi
 
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch) {
   using devices::cuda::PtxcCompiler;
-  const char* const named = std::getenv("UOPD_PTXC");
-  UOPD_ASSIGN(const auto compiler,
-              PtxcCompiler::Create(named != nullptr && *named != 0 ? named : UOPD_BUILT_PTXC,
-                                   std::string(arch)));
+  UOPD_ASSIGN(const auto compiler, PtxcCompiler::Create(PtxcProgram(), std::string(arch)));
   auto out = compiler->Compile(text);
   // It says this of a version of PTX or an architecture that is younger than itself.
   if (!out.ok() && (out.status().message().find("Unsupported .version") != std::string::npos ||
                     out.status().message().find("is not defined for option") != std::string::npos))
     return absl::InvalidArgumentError(Cat("this compiler of PTX does not know ", arch));
   return out;
+}
+
+absl::StatusOr<std::string> PtxMessages(const std::string& text, std::string_view arch) {
+  UOPD_TRY(AssemblePtx(text, arch).status());
+  return RunCommand(PtxcProgram(), text, [&](const std::string& in, const std::string& out) {
+    return Cat("--messages ", arch, " < ", in, " > ", out);
+  });
 }
 
 absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view arch) {

@@ -22,6 +22,8 @@ absl::StatusOr<std::string> CudaMessages(const std::string& text, std::string_vi
 // The cubin of PTX, by uopd-ptxc: the program that UOPD_PTXC names, or the one that is built. INVALID_ARGUMENT: it does
 // not know the architecture.
 absl::StatusOr<std::string> AssemblePtx(const std::string& text, std::string_view arch);
+// What uopd-ptxc says while it compiles the PTX: registers, spills, advice.
+absl::StatusOr<std::string> PtxMessages(const std::string& text, std::string_view arch);
 // The assembly of HIP C for "gfx942" or another processor, by clang-19, without ROCm's headers and libraries.
 absl::StatusOr<std::string> CompileHip(const std::string& text, std::string_view arch);
 // The assembly of LLVM IR for AMDGPU, for "gfx942" or another processor, by clang-19.

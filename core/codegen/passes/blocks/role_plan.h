@@ -23,6 +23,7 @@ RolePlan MakeRolePlan(int64_t consumers, int64_t producers);
 struct RoleLines {
   std::vector<ir::UOp> before, init, copies, computes;
 };
-ir::UOp JoinRoles(ir::UOpContext& ctx, const RolePlan& plan, ir::UOp thread, const RoleLines& lines);
+ir::UOp JoinRoles(ir::UOpContext& ctx, const RolePlan& plan, ir::UOp thread,
+                  const RoleLines& lines);
 
 }  // namespace uopd::codegen

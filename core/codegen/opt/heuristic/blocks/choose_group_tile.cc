@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
+#include "core/codegen/opt/pipeline_form.h"
+#include "core/ir/role.h"
 
 namespace uopd::codegen {
 namespace {
@@ -21,6 +23,10 @@ constexpr double kReadBytes = 128;    // that instructions read from shared memo
 constexpr double kCopiedBytes =
     40;  // that a processor gets from the second-level cache in a cycle, about
 constexpr int64_t kMostAccumulators = 128;  // registers of a thread
+constexpr int64_t kOtherRegisters = 64;     // that it needs besides
+// Warps that copy alone save in each step the barrier of the block, and the beginning of copies by a warp that computes. They take
+// time once: to make more barriers, and to begin.
+constexpr double kStepCycles = 40, kRoleCycles = 400;
 
 // Groups along rows, and tiles of each group along rows.
 struct GroupShape {
@@ -37,6 +43,20 @@ double GroupCycles(const GroupShape& s, const MatrixInstruction& i, double m, do
          std::max({rows * columns * bytes / 2 / kGroupLanes,
                    tiles * (i.m + columns) * bytes / kReadBytes,
                    (rows + columns) * bytes / kCopiedBytes});
+}
+
+// Warps that copy alone, for a block of so many groups whose sum has so many steps.
+int64_t ProducerWarps(int64_t groups, int64_t accumulators, const MatrixInstruction& i,
+                      double steps, const Target& target) {
+  const int64_t threads = groups * i.sum_place.lanes();
+  if (!target.bulk_copies || steps * kStepCycles <= kRoleCycles) return 0;
+  const auto fits = [&](int64_t warps) {
+    return threads + warps * target.warp_lanes <= target.max_block_threads;
+  };
+  // One warp, unless it leaves too few registers to the others.
+  if (accumulators + kOtherRegisters <= ir::WarpRole::AtLaunch(threads + target.warp_lanes))
+    return fits(1) ? 1 : 0;
+  return fits(4) ? 4 : 0;
 }
 
 }  // namespace
@@ -76,15 +96,20 @@ bool BlockHeuristic::AddGroupTile(const Product& p) {
     left_[m] = (sizes_[m] + c.instruction.m - 1) / c.instruction.m;
     left_[p.k] = (sizes_[p.k] + c.instruction.k - 1) / c.instruction.k;
     const int64_t piece = kPieceBytes / static_cast<int64_t>(p.bytes) / c.instruction.k;
+    const int64_t unrolled = std::min(piece, left_[p.k]);
     const auto add = [&](OptKind kind, size_t axis, int64_t amount) {
       return amount <= 1 || Add(kind, axis, amount);
     };
     fits = fits && add(OptKind::kUpcast, m, c.shape.rows) &&
-           add(OptKind::kLocal, m, c.shape.groups) &&
-           add(OptKind::kUnroll, p.k, std::min(piece, left_[p.k])) && Add(OptKind::kBlock, p.k, 1);
+           add(OptKind::kLocal, m, c.shape.groups) && add(OptKind::kUnroll, p.k, unrolled) &&
+           Add(OptKind::kBlock, p.k, 1);
     if (!fits) continue;
+    const int64_t producers = ProducerWarps(
+        c.shape.groups, c.shape.rows * c.instruction.sum_place.elements(), c.instruction,
+        static_cast<double>(sizes_[p.k]) / static_cast<double>(unrolled * c.instruction.k),
+        target_);
     for (int64_t parts = kGroupParts; target_.async_copies && parts > 1; --parts) {
-      if (Add(OptKind::kPipeline, p.k, parts)) break;
+      if (Add(OptKind::kPipeline, p.k, PipelineForm{parts, producers}.Amount())) break;
     }
     ChooseRaster(m, n, static_cast<double>(c.shape.groups * c.shape.rows * c.instruction.m),
                  static_cast<double>(c.instruction.n));

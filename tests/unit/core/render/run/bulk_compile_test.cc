@@ -59,10 +59,8 @@ TEST_P(BulkCompileTest, TheMapIsTheLastParameter) {
 // Roles are branches of one choice, and the compilers take their numbers of registers.
 TEST_P(BulkCompileTest, RingsOfRolesCompile) {
   for (const auto& [producers, few, many] : {std::tuple<int, int, int>{32, 0, 0}, {128, 40, 232}}) {
-    const tests::RoleRing ring{.parts = 3,
-                               .producers = producers,
-                               .producer_registers = few,
-                               .consumer_registers = many};
+    const tests::RoleRing ring{
+        .parts = 3, .producers = producers, .producer_registers = few, .consumer_registers = many};
     tests::KernelLines k(ring.threads());
     const ir::UOp linear = ring.Lines(k);
     Target target = *GpuTarget("sm_90a");
@@ -75,8 +73,9 @@ TEST_P(BulkCompileTest, RingsOfRolesCompile) {
     EXPECT_THAT(*text, HasSubstr("mbarrier.arrive.shared::cta.b64 _, "));
     EXPECT_EQ(text->find("setmaxnreg.dec.sync.aligned.u32 40;") != std::string::npos, few > 0);
     EXPECT_EQ(text->find("setmaxnreg.inc.sync.aligned.u32 232;") != std::string::npos, few > 0);
-    EXPECT_EQ(text->find(ptx ? ".minnctapersm 1" : "__launch_bounds__(384, 1)") != std::string::npos,
-              few > 0);
+    EXPECT_EQ(
+        text->find(ptx ? ".minnctapersm 1" : "__launch_bounds__(384, 1)") != std::string::npos,
+        few > 0);
     const auto compiled =
         ptx ? tests::AssemblePtx(*text, "sm_90a") : tests::CompileCuda(*text, "sm_90a");
     if (tests::MaySkipCompiler(compiled.status())) GTEST_SKIP() << compiled.status().message();
