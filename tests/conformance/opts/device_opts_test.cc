@@ -8,22 +8,42 @@
 #include "tests/support/device/named_device.h"
 #include "tests/support/environment.h"
 #include "tests/support/opts/opts_fuzz.h"
+#include "tests/support/opts/ring_cases.h"
 
 namespace uopd {
 namespace {
 
-TEST(DeviceOptsTest, LegalOptsKeepResults) {
+class DeviceOptsTest : public ::testing::Test {
+ protected:
+  // Tries `lists` lists of opts. How many kernels had roles.
+  static int64_t Fuzz(devices::Device& device, const std::vector<tests::KernelCase>& cases,
+                      int64_t lists) {
+    const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
+                         tests::Memory& memory, const std::map<std::string, int64_t>& variables) {
+      return tests::RunOnDevice(device, ctx, kernel, memory, variables);
+    };
+    return tests::FuzzDeviceOpts(cases, device.target(), run,
+                                 static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 11)),
+                                 lists);
+  }
+};
+
+// Boxes that are copied through rings, by warps of their own too.
+TEST_F(DeviceOptsTest, RingsKeepResults) {
+  const auto device = tests::OpenNamedDevice();
+  if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
+  ASSERT_TRUE(device.ok()) << device.status();
+  if (!(*device)->target().bulk_copies) GTEST_SKIP() << "the device copies no boxes";
+  const int64_t lists = test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100);
+  EXPECT_GT(Fuzz(**device, tests::RingCases(), lists), lists / 50);
+}
+
+TEST_F(DeviceOptsTest, LegalOptsKeepResults) {
   const auto device = tests::OpenNamedDevice();
   if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();
   ASSERT_TRUE((*device)->target().blocks) << (*device)->info().name;
-  const auto run = [&](ir::UOpContext& ctx, const codegen::LoweredKernel& kernel,
-                       tests::Memory& memory, const std::map<std::string, int64_t>& variables) {
-    return tests::RunOnDevice(**device, ctx, kernel, memory, variables);
-  };
-  tests::FuzzDeviceOpts(tests::OptsCases(), (*device)->target(), run,
-                        static_cast<uint64_t>(test::FromEnvironment("UOPD_FUZZ_SEED", 11)),
-                        test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100));
+  Fuzz(**device, tests::OptsCases(), test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "core/base/target/matrix_instructions.h"
 #include "core/codegen/opt/apply.h"
+#include "core/codegen/opt/pipeline_form.h"
 #include "core/codegen/opt/prepare_stages.h"
 #include "core/ir/graph.h"
 #include "gtest/gtest.h"
@@ -30,6 +31,32 @@ inline bool VectorsMeet(const ir::UOpContext& ctx, ir::UOp kernel) {
   return false;
 }
 
+// The amount of a PIPELINE (opt/pipeline_form.h).
+inline int64_t RandomParts(std::mt19937_64& random) {
+  const auto& warps = codegen::PipelineForm::kProducerWarps;
+  return codegen::PipelineForm{2 + static_cast<int64_t>(random() % 3),
+                               warps[random() % warps.size()]}
+      .Amount();
+}
+
+// The first opts of a list that copies pieces of the operands of a product through a ring of parts, as far as they apply:
+// a matrix instruction, threads, the steps of a sum, parts and warps that copy alone.
+inline void AddRing(codegen::OptPlan& plan, size_t axes, std::mt19937_64& random) {
+  using codegen::OptKind;
+  size_t sum = random() % axes;
+  const auto add = [&](OptKind kind, size_t axis, int64_t amount) {
+    return plan.Add({kind, static_cast<int>(axis), amount}).ok();
+  };
+  const int64_t instruction = 1 + static_cast<int64_t>(random() % 4);
+  for (size_t tried = 0; tried < axes && !add(OptKind::kTensorCore, sum, instruction); ++tried)
+    sum = (sum + 1) % axes;
+  if (random() % 2 == 0) add(OptKind::kLocal, random() % axes, 2);
+  if (random() % 2 == 0) add(OptKind::kUpcast, random() % axes, 2);
+  if (random() % 4 != 0) add(OptKind::kUnroll, sum, int64_t{1} << (1 + random() % 2));
+  add(OptKind::kBlock, sum, 1);
+  add(OptKind::kPipeline, sum, RandomParts(random));
+}
+
 // `begin` and up to 8 further opts that apply together.
 inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, const Target& target,
                                             std::mt19937_64& random,
@@ -47,16 +74,21 @@ inline std::vector<codegen::Opt> RandomOpts(ir::UOpContext& ctx, ir::UOp sink, c
     break;
   }
   for (const codegen::Opt& opt : begin) EXPECT_TRUE(plan.Add(opt).ok()) << Text(opt);
+  const bool ring = target.bulk_copies && begin.empty() && random() % 4 != 0;
   // So does MERGE.
-  for (int i = target.blocks && random() % 2 == 0 ? 3 : 0; i > 0; --i)
+  for (int i = target.blocks && !ring && random() % 2 == 0 ? 3 : 0; i > 0; --i)
     (void)plan.Add({codegen::OptKind::kMerge, static_cast<int>(random() % axes),
                     static_cast<int64_t>(random() % axes)});
-  for (int i = 0; i < 8; ++i) {
+  if (ring) AddRing(plan, axes, random);
+  const int others = ring ? static_cast<int>(random() % 4) : 8;
+  for (int i = 0; i < others; ++i) {
     const size_t kinds =
         target.blocks ? codegen::kOptKinds : static_cast<size_t>(codegen::OptKind::kLocal);
     codegen::Opt opt{static_cast<codegen::OptKind>(random() % kinds),
                      static_cast<int>(random() % axes), kAmounts[random() % std::size(kAmounts)]};
     if (opt.kind == codegen::OptKind::kTensorCore) opt.amount %= 2;
+    if (opt.kind == codegen::OptKind::kPipeline && target.bulk_copies)
+      opt.amount = RandomParts(random);
     if (opt.kind == codegen::OptKind::kOnline) continue;
     // Unrolled tiles of many copies are no kernels that anybody wants to wait for.
     if (opt.kind == codegen::OptKind::kUnroll && !begin.empty()) continue;
@@ -153,13 +185,16 @@ inline int FuzzBlockOpts(const std::vector<KernelCase>& cases, uint64_t seed, in
 }
 
 // The kernels under the heuristic's opts, without opts, and under `sequences` random lists of opts, each for a
-// kernel drawn at random: what a device computes, against the interpreter. `run` runs a kernel on the device.
+// kernel drawn at random: what a device computes, against the interpreter. `run` runs a kernel on the device. Returns the number
+// of kernels that had roles.
 using RunBlocks = std::function<absl::Status(ir::UOpContext&, const codegen::LoweredKernel&,
                                              Memory&, const std::map<std::string, int64_t>&)>;
-inline void FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& target,
-                           const RunBlocks& run, uint64_t seed, int64_t sequences) {
+inline int64_t FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& target,
+                              const RunBlocks& run, uint64_t seed, int64_t sequences) {
   std::mt19937_64 random(seed);
   int failures = 0;
+  int64_t roles = 0;
+  bool has_roles = false;
   const auto check_kernel = [&](const KernelCase& k, bool noopt, bool is_random) {
     Memory memory;
     for (size_t i = 0; i < k.buffers.size(); ++i)
@@ -170,8 +205,11 @@ inline void FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& t
     check.target = target;
     check.variables = k.variables, check.tolerance = k.tolerance;
     check.run_blocks = [&](ir::UOpContext& c, const codegen::LoweredKernel& lowered, Memory& m) {
+      has_roles =
+          std::ranges::any_of(lowered.linear.srcs(), [](ir::UOp u) { return u.Is(ir::Op::ROLE); });
       return run(c, lowered, m, k.variables);
     };
+    has_roles = false;
     std::vector<codegen::Opt> opts;
     if (is_random) {
       opts = RandomOpts(ctx, codegen::PrepareStages(ctx, sink), target, random, {});
@@ -184,6 +222,7 @@ inline void FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& t
     const std::string wrong = CheckKernel(ctx, sink, memory, check);
     // A dtype that the device does not have is no failure.
     if (wrong.starts_with("lower: UNIMPLEMENTED")) return false;
+    roles += has_roles ? 1 : 0;
     EXPECT_EQ(wrong.substr(0, 2000), "") << k.name << (noopt ? " without opts " : " ") << text;
     failures += !wrong.empty();
     return true;
@@ -197,6 +236,7 @@ inline void FuzzDeviceOpts(const std::vector<KernelCase>& cases, const Target& t
     const KernelCase& k = cases[random() % cases.size()];
     if (k.begin.empty()) done += check_kernel(k, false, true);
   }
+  return roles;
 }
 
 }  // namespace uopd::tests

@@ -331,50 +331,48 @@ TEST_P(GpuCompileTest, GroupsRunOn) {
 TEST_P(GpuCompileTest, WarpsCopyForGroups) {
   if (target_.arch != "sm_90a") GTEST_SKIP() << "the chip copies no boxes";
   for (const bool transposed : {false, true}) {
-    for (const int64_t amount : {13, 44}) {
-      UOpContext ctx;
-      const UOp kernel = transposed
-                             ? RoundedProduct(ctx)
-                             : tests::WideningMatmulKernel(ctx, 4096, 4096, 4096, false, false,
-                                                           Dtype::BF16, Dtype::BF16, Dtype::F32);
-      std::vector<Opt> opts = codegen::HeuristicOpts(ctx, kernel, target_);
-      for (Opt& o : opts) o.amount = o.kind == OptKind::kPipeline ? amount : o.amount;
-      const auto text = Rendered(ctx, kernel, target_, &opts);
-      ASSERT_TRUE(text.ok()) << text.status();
-      for (const std::string_view instruction :
-           {"wgmma.wait_group.sync.aligned 1", "mbarrier.arrive.shared"})
-        EXPECT_NE(text->find(instruction), std::string::npos) << instruction << *text;
-      for (const std::string_view instruction :
-           {"setmaxnreg.dec.sync.aligned.u32 40", "setmaxnreg.inc.sync.aligned.u32 232"})
-        EXPECT_EQ(text->find(instruction) != std::string::npos, amount == 44) << instruction;
-      const bool ptx = target_.format == CodeFormat::kPtx;
-      // Nothing waits for the block in the loops.
-      const std::string_view barrier = ptx ? "bar.sync" : "__syncthreads();";
-      EXPECT_EQ(text->find(barrier), text->rfind(barrier));
-      const auto messages =
-          ptx ? tests::PtxMessages(*text, target_.arch) : tests::CudaMessages(*text, target_.arch);
-      if (tests::MaySkipCompiler(messages.status())) GTEST_SKIP() << messages.status().message();
-      ASSERT_TRUE(messages.ok()) << messages.status();
-      EXPECT_NE(messages->find(" 0 bytes spill stores"), std::string::npos) << *messages;
-      // "(C7508) ... setmaxnreg ignored", "(C7510) ... instructions are serialized", and others.
-      EXPECT_EQ(messages->find("(C75"), std::string::npos) << *messages;
-      EXPECT_EQ(messages->find("setmaxnreg"), std::string::npos) << *messages;
-      if (amount != 44) continue;
-      EXPECT_NE(messages->find("Used 168 registers"), std::string::npos) << *messages;
-      // Without its bounds the compiler ignores them, and says so.
-      std::string bad = *text;
-      for (const std::string_view bounds :
-           {ptx ? ".maxntid 384, 1, 1" : "__launch_bounds__(384, 1)",
-            ptx ? ".minnctapersm 1" : ""}) {
-        const size_t at = bad.find(bounds);
-        ASSERT_NE(at, std::string::npos) << bad;
-        bad.erase(at, bounds.size());
-      }
-      const auto said =
-          ptx ? tests::PtxMessages(bad, target_.arch) : tests::CudaMessages(bad, target_.arch);
-      ASSERT_TRUE(said.ok()) << said.status();
-      EXPECT_NE(said->find("setmaxnreg"), std::string::npos) << *said;
+    const int64_t amount = transposed ? 44 : 13;
+    UOpContext ctx;
+    const UOp kernel = transposed
+                           ? RoundedProduct(ctx)
+                           : tests::WideningMatmulKernel(ctx, 4096, 4096, 4096, false, false,
+                                                         Dtype::BF16, Dtype::BF16, Dtype::F32);
+    std::vector<Opt> opts = codegen::HeuristicOpts(ctx, kernel, target_);
+    for (Opt& o : opts) o.amount = o.kind == OptKind::kPipeline ? amount : o.amount;
+    const auto text = Rendered(ctx, kernel, target_, &opts);
+    ASSERT_TRUE(text.ok()) << text.status();
+    for (const std::string_view instruction :
+         {"wgmma.wait_group.sync.aligned 1", "mbarrier.arrive.shared"})
+      EXPECT_NE(text->find(instruction), std::string::npos) << instruction << *text;
+    for (const std::string_view instruction :
+         {"setmaxnreg.dec.sync.aligned.u32 40", "setmaxnreg.inc.sync.aligned.u32 232"})
+      EXPECT_EQ(text->find(instruction) != std::string::npos, amount == 44) << instruction;
+    const bool ptx = target_.format == CodeFormat::kPtx;
+    // Nothing waits for the block in the loops.
+    const std::string_view barrier = ptx ? "bar.sync" : "__syncthreads();";
+    EXPECT_EQ(text->find(barrier), text->rfind(barrier));
+    const auto messages =
+        ptx ? tests::PtxMessages(*text, target_.arch) : tests::CudaMessages(*text, target_.arch);
+    if (tests::MaySkipCompiler(messages.status())) GTEST_SKIP() << messages.status().message();
+    ASSERT_TRUE(messages.ok()) << messages.status();
+    EXPECT_NE(messages->find(" 0 bytes spill stores"), std::string::npos) << *messages;
+    // "(C7508) ... setmaxnreg ignored", "(C7510) ... instructions are serialized", and others.
+    EXPECT_EQ(messages->find("(C75"), std::string::npos) << *messages;
+    EXPECT_EQ(messages->find("setmaxnreg"), std::string::npos) << *messages;
+    if (amount != 44) continue;
+    EXPECT_NE(messages->find("Used 168 registers"), std::string::npos) << *messages;
+    // Without its bounds the compiler ignores them, and says so.
+    std::string bad = *text;
+    for (const std::string_view bounds :
+         {ptx ? ".maxntid 384, 1, 1" : "__launch_bounds__(384, 1)", ptx ? ".minnctapersm 1" : ""}) {
+      const size_t at = bad.find(bounds);
+      ASSERT_NE(at, std::string::npos) << bad;
+      bad.erase(at, bounds.size());
     }
+    const auto said =
+        ptx ? tests::PtxMessages(bad, target_.arch) : tests::CudaMessages(bad, target_.arch);
+    ASSERT_TRUE(said.ok()) << said.status();
+    EXPECT_NE(said->find("setmaxnreg"), std::string::npos) << *said;
   }
 }
 
