@@ -176,7 +176,7 @@ BulkCopies::Wait BulkCopies::WaitAt(const Access& a, const Value* parities) {
     barrier.EndPhase();
   }
   memory_.See(barrier.last_told);
-  memory_.LandForStrand(barrier.last_copies);
+  memory_.LandForSquad(barrier.last_copies);
   return {};
 }
 

@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/interp/bulk_copies.h"
 #include "core/interp/memory.h"
-#include "core/interp/strands.h"
+#include "core/interp/squads.h"
 #include "core/ir/dtype.h"
 
 namespace uopd::interp {
@@ -49,7 +49,7 @@ class Runner {
           bulk_.BeginBlock();
           memory_.BeginBlock(number);
           UOPD_TRY(RunBlock(static_cast<uint64_t>(number)));
-          if (!Stopped() && std::ranges::any_of(strands_, &Strand::HasBatches))
+          if (!Stopped() && std::ranges::any_of(squads_, &Squad::HasBatches))
             return absl::InternalError("a block ends before its GROUP_MMAs do");
           if (!Stopped() && bulk_.Runs())
             return absl::InternalError("a block ends before its BULK_COPYs do");
@@ -76,48 +76,48 @@ class Runner {
                                    ": ", what));
   }
 
-  void Enter(size_t strand) {
-    strand_ = &strands_[strand];
-    first_ = strand_->first;
-    n_ = strand_->n;
-    memory_.Enter(strand);
+  void Enter(size_t squad) {
+    squad_ = &squads_[squad];
+    first_ = squad_->first;
+    n_ = squad_->n;
+    memory_.Enter(squad);
   }
 
   absl::Status RunBlock(uint64_t block) {
-    strands_.assign(1, {});
-    strands_[0].n = threads_;
-    strands_[0].end = static_cast<uint32_t>(program_.instructions().size());
+    squads_.assign(1, {});
+    squads_[0].n = threads_;
+    squads_[0].end = static_cast<uint32_t>(program_.instructions().size());
     Enter(0);
     bool moved = false;
     UOPD_TRY(Advance(std::numeric_limits<uint64_t>::max(), moved));
-    if (strand_->state == Strand::State::kWaits) return Deadlock();
-    if (strand_->state != Strand::State::kForks) return absl::OkStatus();
-    strands_ = StrandsOf(program_, arguments_.warp_lanes, threads_);
-    if (strands_.empty())
+    if (squad_->state == Squad::State::kWaits) return Deadlock();
+    if (squad_->state != Squad::State::kForks) return absl::OkStatus();
+    squads_ = SquadsOf(program_, arguments_.warp_lanes, threads_);
+    if (squads_.empty())
       return absl::InternalError("the roles are not those of the block's threads");
     std::vector<size_t> first;
-    for (const Strand& s : strands_) first.push_back(s.first);
+    for (const Squad& s : squads_) first.push_back(s.first);
     memory_.Fork(first);
-    Interleaving order(arguments_.seed + block, strands_.size());
+    Interleaving order(arguments_.seed + block, squads_.size());
     for (;;) {
-      if (std::ranges::all_of(strands_, &Strand::IsDone) || Stopped()) return absl::OkStatus();
-      const auto next = order.MaybeNext(strands_);
+      if (std::ranges::all_of(squads_, &Squad::IsDone) || Stopped()) return absl::OkStatus();
+      const auto next = order.MaybeNext(squads_);
       if (!next) return Deadlock();
-      Enter(next->strand);
+      Enter(next->squad);
       moved = false;
       UOPD_TRY(Advance(next->steps, moved));
-      order.Ran(next->strand, moved);
+      order.Ran(next->squad, moved);
     }
   }
 
-  // All strands wait: says for what, once for each line.
+  // All squads wait: says for what, once for each line.
   absl::Status Deadlock() {
     std::string others;
-    std::vector<const Strand*> waiting;
-    for (const Strand& s : strands_) {
-      if (s.state != Strand::State::kWaits) continue;
+    std::vector<const Squad*> waiting;
+    for (const Squad& s : squads_) {
+      if (s.state != Squad::State::kWaits) continue;
       const bool known =
-          std::ranges::any_of(waiting, [&](const Strand* w) { return w->pc == s.pc; });
+          std::ranges::any_of(waiting, [&](const Squad* w) { return w->pc == s.pc; });
       if (known) continue;
       if (!waiting.empty())
         Append(others, "; so does thread ", s.first, ", line ", program_.instructions()[s.pc].line,
@@ -129,13 +129,13 @@ class Runner {
                   Cat("waits forever: ", waiting[0]->why, others));
   }
 
-  // Goes on with the strand for at most so many instructions. `moved`: it executed one.
+  // Goes on with the squad for at most so many instructions. `moved`: it executed one.
   absl::Status Advance(uint64_t steps, bool& moved) {
-    Strand& strand = *strand_;
-    std::vector<Strand::Loop>& loops = strand.loops;
+    Squad& squad = *squad_;
+    std::vector<Squad::Loop>& loops = squad.loops;
     const auto instructions = program_.instructions();
-    strand.state = Strand::State::kRuns;
-    for (uint32_t& pc = strand.pc; pc < strand.end; ++pc) {
+    squad.state = Squad::State::kRuns;
+    for (uint32_t& pc = squad.pc; pc < squad.end; ++pc) {
       if (steps-- == 0) return absl::OkStatus();
       const Instruction& in = instructions[pc];
       if (++steps_ % kStepsBetweenChecks == 0 && Stopped()) return absl::OkStatus();
@@ -155,7 +155,7 @@ class Runner {
           break;
         }
         case Kind::kEnd: {
-          Strand::Loop& loop = loops.back();
+          Squad::Loop& loop = loops.back();
           if (++loop.value == loop.size) {
             loops.pop_back();
             break;
@@ -167,19 +167,18 @@ class Runner {
           break;
         }
         case Kind::kBarrier:
-          if (strands_.size() > 1)
-            return Report(in, first_, "threads of a role wait for the block");
+          if (squads_.size() > 1) return Report(in, first_, "threads of a role wait for the block");
           memory_.Barrier();
           break;
         case Kind::kRole:
-          strand.state = Strand::State::kForks;
+          squad.state = Squad::State::kForks;
           return absl::OkStatus();
         case Kind::kBulkWait: {
           const BulkCopies::Wait wait = bulk_.WaitAt(AccessOf(in, 0), Register(in.src[1]));
           if (wait.fault) return Report(in, wait.fault->thread, wait.fault->what);
           if (wait.over) break;
-          strand.state = Strand::State::kWaits;
-          strand.why = wait.why;
+          squad.state = Squad::State::kWaits;
+          squad.why = wait.why;
           return absl::OkStatus();
         }
         default:
@@ -187,7 +186,7 @@ class Runner {
       }
       moved = true;
     }
-    strand.state = Strand::State::kDone;
+    squad.state = Squad::State::kDone;
     return absl::OkStatus();
   }
 
@@ -242,14 +241,14 @@ class Runner {
         for (const uint32_t array : in.arrays) memory_.BeginSums(array);
         return absl::OkStatus();
       case Kind::kMmaCommit:
-        strand_->batches.push_back(std::exchange(strand_->batch, {}));
+        squad_->batches.push_back(std::exchange(squad_->batch, {}));
         return absl::OkStatus();
       case Kind::kMmaWait:
-        while (strand_->batches.size() > static_cast<size_t>(in.number)) {
-          const Strand::Batch& batch = strand_->batches.front();
+        while (squad_->batches.size() > static_cast<size_t>(in.number)) {
+          const Squad::Batch& batch = squad_->batches.front();
           for (const uint32_t array : batch.sums) memory_.EndSums(array);
           for (const Memory::Copied& at : batch.read) memory_.EndRead(at);
-          strand_->batches.erase(strand_->batches.begin());
+          squad_->batches.erase(squad_->batches.begin());
         }
         return absl::OkStatus();
       case Kind::kSharedFence:
@@ -401,7 +400,7 @@ class Runner {
     const uint32_t array = in.arrays[0];
     if (const auto wrong = memory_.MaybeChangeSums(array, first_, n_))
       return Report(in, first_, *wrong);
-    strand_->batch.sums.push_back(array);
+    squad_->batch.sums.push_back(array);
     std::vector<double> a, b;
     Value* const sums = memory_.Sums(array);
     const auto k = static_cast<size_t>(mma.k);
@@ -453,7 +452,7 @@ class Runner {
         Value value;
         if (const auto wrong = memory_.MaybeRead(word, &value))
           return Report(in, first_ + first, *wrong);
-        strand_->batch.read.push_back(word);
+        squad_->batch.read.push_back(word);
         const uint64_t raw = static_cast<uint64_t>(value.i) >> (at % kWordBytes * 8) &
                              ((uint64_t{1} << ir::Bits(d)) - 1);
         out.push_back(ir::IsFloat(d)
@@ -617,9 +616,9 @@ class Runner {
   const Program& program_;
   const LaunchArguments& arguments_;
   const size_t threads_;
-  std::vector<Strand> strands_;  // one, until roles begin
-  Strand* strand_ = nullptr;     // the one that executes, and
-  size_t first_ = 0, n_ = 0;     // its threads
+  std::vector<Squad> squads_;  // one, until roles begin
+  Squad* squad_ = nullptr;     // the one that executes, and
+  size_t first_ = 0, n_ = 0;   // its threads
   Memory memory_;
   BulkCopies bulk_;
   std::vector<Value> values_;  // [register][thread]

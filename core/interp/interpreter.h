@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Runs a Program: every block of a launch, all threads of a block together, line by line. Threads of different roles go on
-// independently (strands.h).
+// independently (squads.h).
 //
 // The reference for whatever runs kernels in parallel. It reports what a chip would not:
 //   - an access outside of its buffer or array;
@@ -32,7 +32,7 @@ struct LaunchArguments {
   std::span<const int64_t> variables;
   const std::atomic<uint32_t>* maybe_stop = nullptr;  // not 0: the launch ends soon
   uint64_t seed =
-      0;  // of the order in which the roles of a block go on (strands.h); blocks have other ones
+      0;  // of the order in which the roles of a block go on (squads.h); blocks have other ones
   double budget = 1e12;  // operations of single threads; RESOURCE_EXHAUSTED above
 };
 

@@ -71,18 +71,18 @@ void Memory::BeginBlock(int64_t block) {
     place.sums.assign(1, {});
   }
   first_threads_.assign(1, 0);
-  strand_ = 0;
+  squad_ = 0;
 }
 
 void Memory::Fork(std::vector<size_t> first_threads) {
   first_threads_ = std::move(first_threads);
-  const size_t strands = first_threads_.size();
-  clocks_.assign(strands, Times(strands, 0));
-  for (size_t s = 0; s < strands; ++s) clocks_[s][s] = 1;
+  const size_t squads = first_threads_.size();
+  clocks_.assign(squads, Times(squads, 0));
+  for (size_t s = 0; s < squads; ++s) clocks_[s][s] = 1;
   for (Place& place : places_) {
-    place.sums.resize(strands, place.sums[0]);
+    place.sums.resize(squads, place.sums[0]);
     if (place.space != AddrSpace::LOCAL) continue;
-    place.reads.assign(static_cast<size_t>(place.elements) * strands, 0);
+    place.reads.assign(static_cast<size_t>(place.elements) * squads, 0);
     // What all have waited for.
     for (SharedShadow& shadow : place.shared_shadows) shadow.landed = shadow.landed != 0 ? ~0U : 0;
   }
@@ -91,21 +91,21 @@ void Memory::Fork(std::vector<size_t> first_threads) {
 void Memory::Tell(Times& told) {
   if (!forked()) return;
   told.resize(first_threads_.size(), 0);
-  Times& mine = clocks_[strand_];
+  Times& mine = clocks_[squad_];
   for (size_t s = 0; s < told.size(); ++s) told[s] = std::max(told[s], mine[s]);
-  ++mine[strand_];
+  ++mine[squad_];
 }
 
 void Memory::See(const Times& told) {
   if (!forked()) return;
-  Times& mine = clocks_[strand_];
+  Times& mine = clocks_[squad_];
   for (size_t s = 0; s < told.size(); ++s) mine[s] = std::max(mine[s], told[s]);
 }
 
 std::optional<size_t> Memory::MaybeReader(const Place& place, size_t element) const {
-  const size_t strands = first_threads_.size();
-  for (size_t s = 0; forked() && s < strands; ++s) {
-    if (s != strand_ && place.reads[element * strands + s] > clocks_[strand_][s]) return s;
+  const size_t squads = first_threads_.size();
+  for (size_t s = 0; forked() && s < squads; ++s) {
+    if (s != squad_ && place.reads[element * squads + s] > clocks_[squad_][s]) return s;
   }
   return std::nullopt;
 }
@@ -216,14 +216,14 @@ void Memory::Land(const std::vector<Copied>& copies) {
   }
 }
 
-void Memory::LandForStrand(const std::vector<Copied>& copies) {
+void Memory::LandForSquad(const std::vector<Copied>& copies) {
   for (const Copied& c : copies) {
     Place& place = places_[c.array];
     SharedShadow& shadow = place.shared_shadows[c.element];
-    if (shadow.sent != c.sent || (shadow.landed >> strand_ & 1) != 0) continue;
+    if (shadow.sent != c.sent || (shadow.landed >> squad_ & 1) != 0) continue;
     // Who fills it again comes behind those that have waited for it, too.
     if (forked()) NoteRead(place, c.element);
-    shadow.landed |= 1U << strand_;
+    shadow.landed |= 1U << squad_;
     if (!shadow.on_its_way) continue;
     shadow.on_its_way = false;
     shadow.writer = kCopy;
@@ -348,7 +348,7 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
   std::string out = Cat("loads element ", element);
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
   const auto at = static_cast<size_t>(element);
-  if (place.sums[strand_].changing > 0)
+  if (place.sums[squad_].changing > 0)
     return out + " of an accumulator that a GROUP_MMA may still change";
   if (place.space == AddrSpace::REG) return out + " of an array, which it has not stored";
   if (place.space == AddrSpace::LOCAL && place.shared_shadows[at].on_its_way)
@@ -365,7 +365,7 @@ std::string Memory::LoadFault(const Place& place, int64_t element) const {
 std::string Memory::StoreFault(const Place& place, int64_t element, size_t thread) const {
   std::string out = Cat("stores element ", element);
   if (!Inside(element, place.elements)) return Cat(out, " of ", place.elements);
-  if (place.sums[strand_].changing > 0)
+  if (place.sums[squad_].changing > 0)
     return out + " of an accumulator that a GROUP_MMA may still change";
   const auto at = static_cast<size_t>(element);
   int64_t writer = kNobody, reader = kNobody;

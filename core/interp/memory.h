@@ -40,15 +40,15 @@ class Memory {
   // INVALID_ARGUMENT: a buffer is missing.
   absl::Status Check() const;
   void BeginBlock(int64_t block);
-  // Strands: threads of a block that go through its lines on their own from here on (ROLE in docs/ir_linear.md), with the
+  // Squads: threads of a block that go through its lines on their own from here on (ROLE in docs/ir_linear.md), with the
   // threads that they begin with. Each has a clock, and knows a time of every other one: what that one did before.
-  // REQUIRES: no more than kMostStrands.
-  static constexpr size_t kMostStrands = 32;
+  // REQUIRES: no more than kMostSquads.
+  static constexpr size_t kMostSquads = 32;
   void Fork(std::vector<size_t> first_threads);
-  // Accesses are those of this strand until the next call.
-  void Enter(size_t strand) { strand_ = strand; }
-  using Times = std::vector<int64_t>;  // by strand
-  // The strand tells `told` what it knows and has done. Who sees that comes behind it.
+  // Accesses are those of this squad until the next call.
+  void Enter(size_t squad) { squad_ = squad; }
+  using Times = std::vector<int64_t>;  // by squad
+  // The squad tells `told` what it knows and has done. Who sees that comes behind it.
   void Tell(Times& told);
   void See(const Times& told);
 
@@ -70,9 +70,9 @@ class Memory {
   };
   void Send(const Access& access, std::vector<Copied>& copies);
   void Land(const std::vector<Copied>& copies);
-  // The same of copies that all threads of the strand have waited for, and that matrix instructions see without a fence
+  // The same of copies that all threads of the squad have waited for, and that matrix instructions see without a fence
   // (BULK_WAIT). What was sent to the same element later stays on its way.
-  void LandForStrand(const std::vector<Copied>& copies);
+  void LandForSquad(const std::vector<Copied>& copies);
   // The number of the part between two barriers.
   int64_t epoch() const { return epoch_; }
 
@@ -82,7 +82,7 @@ class Memory {
   // They may change the accumulator from now on.
   void BeginSums(uint32_t array) { SumsOf(places_[array]).begun = true; }
   // What is wrong if one changes the accumulator, or nothing. From here on until EndSums nobody may access it.
-  // The threads are `n` from `first` on, those of the strand.
+  // The threads are `n` from `first` on, those of the squad.
   std::optional<std::string> MaybeChangeSums(uint32_t array, size_t first, size_t n);
   void EndSums(uint32_t array) { --SumsOf(places_[array]).changing; }
   // The values of an accumulator by element and thread.
@@ -107,7 +107,7 @@ class Memory {
     int64_t fences = 0;       // SHARED_FENCEs before it was stored
     int matrix_reads = 0;     // of matrix instructions that nobody has waited for
     int64_t sent = 0;         // the number of the last copy to it
-    uint32_t landed = 0;      // the strands that have waited for it
+    uint32_t landed = 0;      // the squads that have waited for it
   };
   struct Place {
     ir::AddrSpace space = ir::AddrSpace::GLOBAL;
@@ -118,13 +118,13 @@ class Memory {
     std::vector<SharedShadow> shared_shadows;  // of shared arrays, by element
     std::vector<Value> values;                 // of arrays; of private ones by element and thread
     std::vector<uint8_t> stored;               // of private arrays, by element and thread
-    // Of private arrays, by strand: matrix instructions that change it, and whether they may.
+    // Of private arrays, by squad: matrix instructions that change it, and whether they may.
     struct Sums {
       int changing = 0;
       bool begun = false;
     };
     std::vector<Sums> sums;
-    Times reads;  // of shared arrays in strands, by element and strand: when it was read last
+    Times reads;  // of shared arrays in squads, by element and squad: when it was read last
   };
 
   // These return the number of accesses before one with a fault.
@@ -137,16 +137,16 @@ class Memory {
   size_t LoadPrivate(Place& place, const Access& access, Value* out);
   size_t StorePrivate(Place& place, const Access& access, const Value* values);
 
-  Place::Sums& SumsOf(Place& place) const { return place.sums[strand_]; }
+  Place::Sums& SumsOf(Place& place) const { return place.sums[squad_]; }
   bool forked() const { return first_threads_.size() > 1; }
-  // Whether the strand has waited for the copy that filled the element, if one did.
+  // Whether the squad has waited for the copy that filled the element, if one did.
   bool HasWaited(const SharedShadow& shadow) const {
-    return shadow.writer != kCopy || (shadow.landed >> strand_ & 1) != 0;
+    return shadow.writer != kCopy || (shadow.landed >> squad_ & 1) != 0;
   }
   void NoteRead(Place& place, size_t element) const {
-    place.reads[element * first_threads_.size() + strand_] = clocks_[strand_][strand_];
+    place.reads[element * first_threads_.size() + squad_] = clocks_[squad_][squad_];
   }
-  // A strand that has read the element, and that this one does not come behind.
+  // A squad that has read the element, and that this one does not come behind.
   std::optional<size_t> MaybeReader(const Place& place, size_t element) const;
 
   std::string LoadFault(const Place& place, int64_t element) const;
@@ -169,9 +169,9 @@ class Memory {
   int64_t first_epoch_ = 1;  // of what shared arrays hold
   int64_t fences_ = 1;       // SHARED_FENCEs so far; at the last barrier
   int64_t fences_at_barrier_ = 1;
-  std::vector<size_t> first_threads_ = {0};  // by strand
-  std::vector<Times> clocks_;                // by strand; its own is at least 1
-  size_t strand_ = 0;
+  std::vector<size_t> first_threads_ = {0};  // by squad
+  std::vector<Times> clocks_;                // by squad; its own is at least 1
+  size_t squad_ = 0;
   int64_t sent_ = 0;  // copies so far
 };
 

@@ -19,7 +19,8 @@ UOp RoundedLayer(UOpContext& c, int64_t m, int64_t n, int64_t k, Dtype d) {
   const UOp product = ir::Mul(c, ir::Cast(c, x, Dtype::F32), ir::Cast(c, y, Dtype::F32));
   const UOp sum = ir::Add(c, Sum(c, product, {l}), bias);
   const UOp value = ir::Alu(c, ir::Op::MAX, {sum, c.Float(Dtype::F32, 0)});
-  return b.Kernel({b.StoreLoops(b.Buffer(0, d, m * n), b.At(i, n, j), ir::Cast(c, value, d), {i, j})});
+  return b.Kernel(
+      {b.StoreLoops(b.Buffer(0, d, m * n), b.At(i, n, j), ir::Cast(c, value, d), {i, j})});
 }
 
 }  // namespace

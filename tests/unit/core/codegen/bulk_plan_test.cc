@@ -302,5 +302,19 @@ TEST(BulkPlanTest, LargeProductsCopyBoxes) {
   }
 }
 
+// Long sums get a warp that copies alone, short ones do not.
+TEST(RolePlanTest, TheHeuristicChoosesByTheStepsOfTheSum) {
+  const Target target = *GpuTarget("sm_90a");
+  for (const int64_t steps : {8, 10, 11, 64}) {
+    UOpContext ctx;
+    const UOp kernel = tests::WideningMatmulKernel(ctx, 4096, 4096, 64 * steps, false, true,
+                                                   Dtype::BF16, Dtype::BF16, Dtype::F32);
+    const auto lowered = codegen::Lower(ctx, kernel, target, {});
+    ASSERT_TRUE(lowered.ok()) << lowered.status();
+    EXPECT_GT(LinesWith(lowered->linear, Op::BULK_COPY), 0) << steps;
+    EXPECT_EQ(LinesWith(lowered->linear, Op::ROLE), steps > 10 ? 2 : 0) << steps;
+  }
+}
+
 }  // namespace
 }  // namespace uopd

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Roles of a block: what the interpreter computes and reports, in every order of its strands, and which lines the verifier
+// Roles of a block: what the interpreter computes and reports, in every order of its squads, and which lines the verifier
 // refuses.
 #include <random>
 
