@@ -48,6 +48,9 @@ void AddExecution(CLI::App& command, Globals& globals) {
       "--allow-f16", [&globals] { globals.execution.allow_f16 = true; },
       "operands of f32 products may be rounded to f16 (ALLOW_F16)");
   command.add_flag_callback(
+      "--allow-tf32", [&globals] { globals.execution.allow_tf32 = true; },
+      "operands of f32 products may be rounded to tf32 (ALLOW_TF32)");
+  command.add_flag_callback(
       "--noopt", [&globals] { globals.execution.noopt = true; },
       "compile kernels without opts (NOOPT)");
 }

@@ -213,7 +213,7 @@ absl::StatusOr<LoweredKernel> LowerFor(UOpContext& ctx, UOp sink, const Target& 
   UOPD_TRY(check());
   kernel = rules::Simplify(ctx, kernel, options.fast_math);
   UOPD_TRY(check());
-  kernel = WidenSmallFloats(ctx, kernel);
+  kernel = WidenSmallFloats(ctx, kernel, target.dtypes.Has(DtypeNumber::TF32));
   UOPD_TRY(check());
   kernel = DecomposeTranscendentals(ctx, kernel, target);
   UOPD_TRY(check());

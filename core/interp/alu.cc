@@ -209,7 +209,9 @@ AluFunction OfFloats(Op op) {
 }
 
 AluFunction OfCast(Dtype from, Dtype to) {
-  if (ir::IsFloat(from) && ir::IsFloat(to) && ir::Bits(to) >= ir::Bits(from)) return Copy;
+  if (ir::IsFloat(from) && ir::IsFloat(to) && ir::Bits(to) >= ir::Bits(from) &&
+      (to != Dtype::TF32 || ir::Bits(from) < 32))
+    return Copy;
   if (ir::IsFloat(from) || ir::IsFloat(to) || from == Dtype::Bool || to == Dtype::Bool)
     return Generic;
   switch (to) {

@@ -26,10 +26,15 @@ constexpr Format FormatOf(Dtype d) {
       return {10, -14, 15, 65504.0, true, false};
     case Dtype::BF16:
       return {7, -126, 127, 0x1.fep127, true, false};
+    case Dtype::TF32:
+      return {10, -126, 127, 0x1.ffcp127, true, false};
     default:
       return {23, -126, 127, 0x1.fffffep127, true, false};
   }
 }
+
+// The bits of an f32 that tf32 keeps: sign, exponent and 10 bits of the mantissa.
+constexpr uint32_t kTf32Bits = 0xffffe000;
 
 constexpr size_t kMaxWire = 64;
 constexpr std::array<int8_t, kMaxWire> kByWire = [] {
@@ -63,6 +68,11 @@ IntRange RangeOf(Dtype dtype) {
 
 Dtype Promote(Dtype a, Dtype b) {
   if (a == b) return a;
+  if (a == Dtype::TF32 || b == Dtype::TF32) {
+    const Dtype other = a == Dtype::TF32 ? b : a;
+    if (!IsFloat(other) || Bits(other) < 16) return Dtype::TF32;
+    return Bits(other) == 16 ? Dtype::F32 : other;
+  }
   if (a > b) std::swap(a, b);
   if (a == Dtype::Void) return b;
   if (a == Dtype::Index && IsInt(b))
@@ -105,8 +115,9 @@ double RoundTo(Dtype dtype, double v) {
   if (exponent < f.min_exponent)
     exponent = f.min_exponent;  // denormals share the smallest exponent
   const double ulp = std::ldexp(1.0, exponent - f.mantissa_bits);
-  double rounded =
-      std::nearbyint(v / ulp) * ulp;  // the quotient is exact; nearbyint rounds half to even
+  // The quotient is exact. Half is rounded to even, but for tf32 away from zero, as hardware does.
+  const double quotient = v / ulp;
+  double rounded = (dtype == Dtype::TF32 ? std::round(quotient) : std::nearbyint(quotient)) * ulp;
   if (std::abs(rounded) > f.max_finite) {
     rounded =
         std::copysign(f.saturates ? f.max_finite : std::numeric_limits<double>::infinity(), v);
@@ -135,6 +146,7 @@ int64_t WrapTo(Dtype dtype, Int128 v) {
 uint64_t EncodeFloat(Dtype dtype, double v) {
   if (dtype == Dtype::F64) return std::bit_cast<uint64_t>(v);
   if (dtype == Dtype::F32) return std::bit_cast<uint32_t>(static_cast<float>(v));
+  if (dtype == Dtype::TF32) return std::bit_cast<uint32_t>(static_cast<float>(RoundTo(dtype, v)));
   const Format f = FormatOf(dtype);
   const int bits = Bits(dtype);
   const uint64_t sign = std::signbit(v) ? uint64_t{1} << (bits - 1) : 0;
@@ -160,6 +172,7 @@ uint64_t EncodeFloat(Dtype dtype, double v) {
 double DecodeFloat(Dtype dtype, uint64_t bits_in) {
   if (dtype == Dtype::F64) return std::bit_cast<double>(bits_in);
   if (dtype == Dtype::F32) return std::bit_cast<float>(static_cast<uint32_t>(bits_in));
+  if (dtype == Dtype::TF32) return std::bit_cast<float>(static_cast<uint32_t>(bits_in) & kTf32Bits);
   const Format f = FormatOf(dtype);
   const int bits = Bits(dtype);
   const double sign = bits_in >> (bits - 1) & 1 ? -1.0 : 1.0;

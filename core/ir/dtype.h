@@ -46,6 +46,8 @@ inline std::string_view Name(Dtype d) { return Info(d).name; }
 inline int Bits(Dtype d) { return Info(d).bits; }
 inline int64_t ByteSize(Dtype d) { return Info(d).bits / 8; }  // bytes of one stored element
 inline bool IsFloat(Dtype d) { return Info(d).kind == kFloat; }
+// A float with less precision than f32. Codegen computes it in f32.
+inline bool IsSmallFloat(Dtype d) { return IsFloat(d) && (Info(d).bits < 32 || d == Dtype::TF32); }
 inline bool IsSigned(Dtype d) { return Info(d).kind == kSigned; }
 inline bool IsUnsigned(Dtype d) { return Info(d).kind == kUnsigned; }
 // Stored integers and index, without bool.
@@ -68,8 +70,8 @@ Int128 WholeNumber(Dtype dtype, double v);
 // bf16 give f32.
 Dtype Promote(Dtype a, Dtype b);
 
-// v rounded to nearest-even in `dtype` (overflow as the dtype's line in dtype.def says), as a
-// double. NaN becomes the one canonical quiet NaN. REQUIRES: IsFloat(dtype).
+// v rounded to nearest in `dtype`, half to even (tf32: away from zero), as a double. Overflow is as
+// the dtype's line in dtype.def says. NaN becomes the one canonical quiet NaN. REQUIRES: IsFloat(dtype).
 double RoundTo(Dtype dtype, double v);
 // The wrapped value of v in an integer dtype (sign-extended for signed ones); bool: v != 0.
 int64_t WrapTo(Dtype dtype, Int128 v);

@@ -40,7 +40,8 @@ constexpr DtypeSet Only(Dtype d) { return DtypeSet{1} << static_cast<int>(d); }
 inline constexpr DtypeSet kBools = Only(Dtype::Bool);
 inline constexpr DtypeSet kIndexOnly = Only(Dtype::Index);
 inline constexpr DtypeSet kFloats = Only(Dtype::F8E4M3) | Only(Dtype::F8E5M2) | Only(Dtype::F16) |
-                                    Only(Dtype::BF16) | Only(Dtype::F32) | Only(Dtype::F64);
+                                    Only(Dtype::BF16) | Only(Dtype::TF32) | Only(Dtype::F32) |
+                                    Only(Dtype::F64);
 inline constexpr DtypeSet kStoredInts = Only(Dtype::I8) | Only(Dtype::U8) | Only(Dtype::I16) |
                                         Only(Dtype::U16) | Only(Dtype::I32) | Only(Dtype::U32) |
                                         Only(Dtype::I64) | Only(Dtype::U64);

@@ -18,7 +18,8 @@ bool Lossless(Dtype from, Dtype to) {
     if (!ir::IsFloat(to)) return false;
     if (!ir::IsFloat(from))
       return to == Dtype::F64 ? ir::Bits(from) <= 32 : to == Dtype::F32 && ir::Bits(from) <= 16;
-    return to == Dtype::F64 || (to == Dtype::F32 && ir::Bits(from) < 32);
+    if (from == Dtype::TF32) return to == Dtype::F32 || to == Dtype::F64;
+    return to == Dtype::F64 || ((to == Dtype::F32 || to == Dtype::TF32) && ir::Bits(from) < 32);
   }
   const ir::IntRange a = ir::RangeOf(from), b = ir::RangeOf(to);
   return b.min <= a.min && a.max <= b.max;

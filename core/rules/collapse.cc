@@ -28,6 +28,7 @@ Int128 ExactUpTo(Dtype d) {
       return Int128{1} << 53;
     case Dtype::F32:
       return 1 << 24;
+    case Dtype::TF32:
     case Dtype::F16:
       return 1 << 11;
     case Dtype::BF16:

@@ -42,6 +42,7 @@ double Instructions(UOp u) {
 }
 
 double RoundingInstructions(ir::Dtype dtype) {
+  if (dtype == ir::Dtype::TF32) return 4;
   if (!ir::IsFloat(dtype) || ir::Bits(dtype) >= 32) return 0;
   return ir::Bits(dtype) == 16 ? 8 : 25;
 }

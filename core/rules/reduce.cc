@@ -30,7 +30,7 @@ UOp CollapseRange(UOpContext& ctx, UOp u) {
   const UOp value = u.src(0);
   // A small float accumulates in f32 and rounds once, at the end. Collapsing one of several ranges
   // would round in between.
-  if (ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32 && u.n_src() > 2) return UOp();
+  if (ir::IsSmallFloat(u.dtype()) && u.n_src() > 2) return UOp();
   for (size_t i = 1; i < u.n_src(); ++i) {
     const UOp range = u.src(i), size = range.src(0);
     if (range.dtype() != Dtype::Index) continue;

@@ -6,6 +6,11 @@
 
 namespace uopd::schedule {
 
+namespace {
+// Their products are exact in f32.
+constexpr DtypeNumberSet kProductDtypes = {DtypeNumber::BF16, DtypeNumber::F16, DtypeNumber::TF32};
+}  // namespace
+
 KernelLimits KernelLimits::Of(const Target& target) {
   KernelLimits limits;
   limits.threads = std::max(target.threads, 1);
@@ -24,7 +29,7 @@ KernelLimits KernelLimits::Of(const Target& target) {
     if (bytes) limits.factors.Add(i.a == DtypeNumber::U8 ? DtypeNumber::I8 : DtypeNumber::U8);
     const bool known = std::ranges::find(limits.product_dtypes, i.a) != limits.product_dtypes.end();
     if (i.a != i.b || i.sum != DtypeNumber::F32 || known) continue;
-    if (i.a == DtypeNumber::BF16 || i.a == DtypeNumber::F16) limits.product_dtypes.push_back(i.a);
+    if (kProductDtypes.Has(i.a)) limits.product_dtypes.push_back(i.a);
   }
   return limits;
 }

@@ -123,7 +123,7 @@ struct Options {
   std::map<std::string, KernelLimits, std::less<>> limits_of;  // by the device's name in the graph
   // An allreduce of more elements than this, over more than two devices, is a ring (allreduce.h).
   int64_t ring_threshold = 256'000;
-  // The small floats that operands of f32 products may be rounded to (round_products.h). Empty:
+  // The small floats (ir::IsSmallFloat) that operands of f32 products may be rounded to (round_products.h). Empty:
   // nothing is rounded.
   DtypeNumberSet allowed_products;
 

@@ -121,7 +121,7 @@ Result OrderReductions(UOpContext& ctx, UOp root, std::string_view) {
 }
 Result Simplify(UOpContext& ctx, UOp root, std::string_view) { return rules::Simplify(ctx, root); }
 Result WidenSmallFloats(UOpContext& ctx, UOp root, std::string_view) {
-  return codegen::WidenSmallFloats(ctx, root);
+  return codegen::WidenSmallFloats(ctx, root, false);
 }
 Result DecomposeTranscendentals(UOpContext& ctx, UOp root, std::string_view) {
   return codegen::DecomposeTranscendentals(ctx, root, DefaultTarget());
@@ -224,7 +224,7 @@ constexpr Pass kPasses[] = {
     {"multi", "[ring threshold]",
      "resolve sharded values: pieces on several devices, and the transfers between them",
      ResolveMulti},
-    {"round_products", "bf16|f16", "round the operands of f32 products", RoundProducts},
+    {"round_products", "bf16|f16|tf32", "round the operands of f32 products", RoundProducts},
     {"split_softmax", "[bytes]", "divide attention over more keys than can be staged into blocks",
      SplitSoftmaxes},
     {"simplify", "", "the symbolic rules", Simplify},
@@ -283,13 +283,13 @@ std::span<const Pass> Passes() { return kPasses; }
 
 absl::StatusOr<schedule::Options> RoundingOptions(std::string_view dtype) {
   schedule::Options options;
-  for (const DtypeNumber known : {DtypeNumber::BF16, DtypeNumber::F16}) {
+  for (const DtypeNumber known : {DtypeNumber::BF16, DtypeNumber::F16, DtypeNumber::TF32}) {
     if (Name(known) != dtype) continue;
     options.allowed_products = {known};
     options.limits.product_dtypes = {known};
     return options;
   }
-  return Invalid(Cat("dtype (", dtype, ") is none of bf16, f16"));
+  return Invalid(Cat("dtype (", dtype, ") is none of bf16, f16, tf32"));
 }
 
 absl::StatusOr<std::vector<codegen::Opt>> ParseOpts(std::string_view text) {

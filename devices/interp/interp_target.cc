@@ -28,6 +28,9 @@ Target InterpTarget(const InterpShape& shape) {
   out.toolchain = "interp-1";
   out.format = CodeFormat::kLinear;
   out.matrix_instructions = shape.matrix_instructions;
+  for (const MatrixInstruction& i : shape.matrix_instructions) {
+    if (i.a == DtypeNumber::TF32) out.dtypes.Add(DtypeNumber::TF32);
+  }
   out.matrix_loads = shape.matrix_loads;
   out.async_copies = shape.async_copies;
   out.bulk_copies = shape.bulk_copies;

@@ -209,6 +209,7 @@ engine::CompileOptions ToCompileOptions(const v1::Options& options) {
   out.fast_math = options.fast_math();
   out.allow_bf16 = options.allow_bf16();
   out.allow_f16 = options.allow_f16();
+  out.allow_tf32 = options.allow_tf32();
   out.beam = static_cast<int>(std::min<uint32_t>(options.beam(), INT32_MAX));
   out.ignore_beam_cache = options.ignore_beam_cache();
   if (options.has_cache_level()) {

@@ -16,6 +16,7 @@ double ToleranceOf(ir::Dtype dtype) {
       return 1e-10;
     case ir::Dtype::F32:
       return 1e-4;
+    case ir::Dtype::TF32:
     case ir::Dtype::F16:
       return 4e-3;
     case ir::Dtype::BF16:

@@ -242,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, EveryDtype,
                          ::testing::Values(Dtype::Bool, Dtype::I8, Dtype::U8, Dtype::I16,
                                            Dtype::U16, Dtype::I32, Dtype::U32, Dtype::I64,
                                            Dtype::U64, Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16,
-                                           Dtype::BF16, Dtype::F32, Dtype::F64),
+                                           Dtype::BF16, Dtype::TF32, Dtype::F32, Dtype::F64),
                          [](const auto& info) { return std::string(ir::Name(info.param)); });
 
 // Movement, reduction, broadcasting and assignment on small random graphs with exact values.

@@ -117,6 +117,7 @@ double Ulp(Dtype d, double v) {
   const int mantissa = d == Dtype::F64    ? 52
                        : d == Dtype::F32  ? 23
                        : d == Dtype::F16  ? 10
+                       : d == Dtype::TF32 ? 10
                        : d == Dtype::BF16 ? 7
                                           : 2;
   const int smallest = d == Dtype::F64      ? -1022

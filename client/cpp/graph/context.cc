@@ -15,6 +15,7 @@ Context::Context(Client& client, const ContextChanges& changes)
   if (changes.fast_math) options.fast_math = *changes.fast_math;
   if (changes.allow_bf16) options.allow_bf16 = *changes.allow_bf16;
   if (changes.allow_f16) options.allow_f16 = *changes.allow_f16;
+  if (changes.allow_tf32) options.allow_tf32 = *changes.allow_tf32;
   if (changes.debug) options.debug = *changes.debug;
 }
 

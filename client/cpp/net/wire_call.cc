@@ -13,6 +13,7 @@ v1::Options ToWire(const ExecutionOptions& options) {
   out.set_profile(options.profile);
   out.set_allow_bf16(options.allow_bf16);
   out.set_allow_f16(options.allow_f16);
+  out.set_allow_tf32(options.allow_tf32);
   if (options.cache_level) out.set_cache_level(*options.cache_level);
   return out;
 }

@@ -25,7 +25,7 @@ struct ContextChanges {
   std::optional<uint32_t> cache_level;
   std::optional<bool> noopt;
   std::optional<bool> fast_math;
-  std::optional<bool> allow_bf16, allow_f16;
+  std::optional<bool> allow_bf16, allow_f16, allow_tf32;
   std::optional<uint32_t> debug;
 };
 

@@ -61,6 +61,7 @@ std::optional<Target> GpuTarget(std::string_view arch) {
     }
     out.matrix_loads = chip->capability >= 75;
     out.async_copies = chip->capability >= 80;
+    if (chip->capability >= 80) out.dtypes.Add(DtypeNumber::TF32);
   } else if (arch.starts_with("gfx")) {
     out.kind = "hip";
     out.format = CodeFormat::kHipC;

@@ -18,6 +18,8 @@ constexpr Layouts kMma16 = {16, "k1 k2 r0 r1 r2 | k0 r3 k3", "k1 k2 c0 c1 c2 | k
                             "c1 c2 r0 r1 r2 | c0 r3"};
 constexpr Layouts kMma8 = {32, "k2 k3 r0 r1 r2 | k0 k1 r3 k4", "k2 k3 c0 c1 c2 | k0 k1 k4",
                            "c1 c2 r0 r1 r2 | c0 r3"};
+constexpr Layouts kMma32 = {8, "k0 k1 r0 r1 r2 | r3 k2", "k0 k1 c0 c1 c2 | k2",
+                            "c1 c2 r0 r1 r2 | c0 r3"};
 // 16 x 16 results of 64 lanes.
 constexpr Layouts kMfma16 = {16, "r0 r1 r2 r3 k2 k3 | k0 k1", "c0 c1 c2 c3 k2 k3 | k0 k1",
                              "c0 c1 c2 c3 r2 r3 | r0 r1"};
@@ -46,6 +48,7 @@ std::vector<MatrixInstruction> NvidiaMatrixInstructions(int capability) {
   out.push_back(Make("mma_f16", 8, kMma16, F16, F32));
   out.push_back(Make("mma_i8", 8, kMma8, I8, I32));
   out.push_back(Make("mma_u8", 8, kMma8, U8, I32));
+  out.push_back(Make("mma_tf32", 8, kMma32, TF32, F32));
   if (capability < 89) return out;
   out.push_back(Make("mma_e4m3", 8, kMma8, F8E4M3, F32));
   out.push_back(Make("mma_e5m2", 8, kMma8, F8E5M2, F32));
@@ -59,8 +62,11 @@ std::vector<MatrixInstruction> WarpgroupMatrixInstructions() {
     int k;
   };
   // None of fp8: its sums keep fewer bits than f32 has.
-  constexpr Kind kKinds[] = {
-      {"bf16", BF16, F32, 16}, {"f16", F16, F32, 16}, {"i8", I8, I32, 32}, {"u8", U8, I32, 32}};
+  constexpr Kind kKinds[] = {{"bf16", BF16, F32, 16},
+                             {"f16", F16, F32, 16},
+                             {"i8", I8, I32, 32},
+                             {"u8", U8, I32, 32},
+                             {"tf32", TF32, F32, 8}};
   // Each warp holds 16 rows. A lane's results lie in two rows, eight apart, two by two in each eight columns.
   constexpr std::pair<int, const char*> kPlaces[] = {
       {256, "c1 c2 r0 r1 r2 r4 r5 | c0 r3 c3 c4 c5 c6 c7"},

@@ -8,6 +8,8 @@
 
 namespace uopd {
 
+// Elements of tf32 fill a word each. An instruction ignores the low 13 bits of it; codegen rounds before.
+
 // mma.sync of a compute capability: 80 is 8.0. Best first; none below 8.0.
 std::vector<MatrixInstruction> NvidiaMatrixInstructions(int capability);
 // wgmma of "sm_90a": four warps multiply matrices that lie in shared memory. The widest first.

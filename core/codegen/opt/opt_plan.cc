@@ -394,8 +394,7 @@ std::string OptPlan::MaybeNoBlock(const Axis& axis) const {
   for (UOp u : order_) {
     const auto closed = u.closed();
     if (std::find(closed.begin(), closed.end(), axis.range) == closed.end()) continue;
-    if (ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32)
-      return "partial sums of small floats would be rounded";
+    if (ir::IsSmallFloat(u.dtype())) return "partial sums of small floats would be rounded";
     for (size_t i = 0; i < axes_.size(); ++i) {
       if (axes_[i].is_reduce && Along(u, i)) return "the sums are inside of another reduction";
     }

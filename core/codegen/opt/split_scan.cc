@@ -60,8 +60,7 @@ std::string MaybeNoSplitScan(const ir::UOpContext& ctx, UOp sink) {
   if (Axes(ctx, sink).size() != 1) return "the kernel has other axes than that of the running sums";
   for (UOp u : ir::Toposort(ctx, sink)) {
     if (!u.Is(Op::SCAN)) continue;
-    if (ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32)
-      return "sums of blocks of small floats would be rounded";
+    if (ir::IsSmallFloat(u.dtype())) return "sums of blocks of small floats would be rounded";
     if (ir::IsFloat(u.dtype()) && u.reduce_op() == Op::MUL)
       return "products of blocks may leave the range of floats";
     for (UOp n : ir::Toposort(ctx, u.srcs().first(1))) {

@@ -46,6 +46,7 @@ std::optional<Factors> SmallFactors(UOp reduce) {
     return std::nullopt;
   const Factors out{product.src(0).src(0), product.src(1).src(0)};
   for (const UOp f : {out.a, out.b}) {
+    if (f.dtype() == Dtype::TF32) continue;
     if (f.dtype() == Dtype::Index || ir::Bits(f.dtype()) >= 32) return std::nullopt;
   }
   return out;
@@ -114,7 +115,7 @@ UOp MakeWord(ir::UOpContext& ctx, UOp value, UOp group, UOp maybe_valid, bool fl
     const UOp out = maybe_valid ? Where(ctx, maybe_valid, word, ctx.Int(Dtype::U32, 0)) : word;
     return flips ? ir::Alu(ctx, Op::XOR, {out, ctx.Int(Dtype::U32, kSignBits)}) : out;
   }
-  const Dtype same = bits == 16 ? Dtype::U16 : Dtype::U8;
+  const Dtype same = bits == 32 ? Dtype::U32 : bits == 16 ? Dtype::U16 : Dtype::U8;
   UOp element = value.dtype() == same ? value : ir::Bitcast(ctx, value, same);
   element = ir::Cast(ctx, element, Dtype::U32);
   if (maybe_valid) element = Where(ctx, maybe_valid, element, ctx.Int(Dtype::U32, 0));

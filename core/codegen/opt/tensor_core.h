@@ -2,7 +2,7 @@
 // TC: computes a sum of products of small elements with an instruction that multiplies matrices
 // (Target::matrix_instructions).
 //
-// A *word* is 32 bits that hold k elements of one operand, one after the other along a reduced
+// A *word* is 32 bits that hold k elements of one operand (one of tf32), one after the other along a reduced
 // axis, element 0 in the lowest bits. WMMA (core/ir/ops.def) multiplies the elements of two words
 // and adds the products. Which k elements share a word does not matter, as long as the words of both
 // operands hold the same ones.
@@ -20,7 +20,7 @@ namespace uopd::codegen {
 struct Factors {
   ir::UOp a, b;
 };
-// Those of REDUCE(ADD, MUL(CAST(a), CAST(b))) where a and b are narrower than 32 bits.
+// Those of REDUCE(ADD, MUL(CAST(a), CAST(b))) where a and b are tf32, or narrower than 32 bits.
 std::optional<Factors> SmallFactors(ir::UOp reduce);
 
 // The instructions that TC chooses from, best first: those of one row (m = 1), then one row of each tile

@@ -20,7 +20,7 @@ UOp MaybeWordLoad(ir::UOpContext& ctx, UOp value, UOp group) {
   const ir::Shape* shape = ctx.ShapeOf(param);
   if (shape == nullptr || shape->size() != 1 || !(*shape)[0].Is(Op::CONST)) return UOp();
   if ((*shape)[0].const_int() % elements != 0) return UOp();
-  if (StrideAlong(ctx, index.src(1), group) != 1) return UOp();
+  if (elements > 1 && StrideAlong(ctx, index.src(1), group) != 1) return UOp();
   const auto at = [&](UOp u, int64_t element) {
     return rules::Simplify(ctx, ir::Substitute(ctx, u, {{group.id(), ctx.Idx(element)}}));
   };

@@ -18,7 +18,7 @@ namespace uopd::codegen {
 // Floats below 32 bits become f32 values that are rounded to the narrow dtype after each op. In
 // memory f16 stays f16; bf16 becomes u16, fp8 becomes u8. A reduction accumulates in f32 and rounds
 // once at its end; staged values are f32.
-ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink);
+ir::UOp WidenSmallFloats(ir::UOpContext& ctx, ir::UOp sink, bool converts_tf32);
 
 // EXP2, LOG2, SIN and POW as polynomials: of f32 with an error of at most 2 ulp, of f64 of at most 1. NaN, infinities,
 // denormals and zeros as ops.def defines them. On targets with has_scaling an EXP2 stays, with the

@@ -11,10 +11,16 @@ using ir::Dtype;
 using ir::Op;
 using ir::UOp;
 
-bool IsSmall(Dtype d) { return ir::IsFloat(d) && ir::Bits(d) < 32; }
+bool IsByte(Dtype d) { return ir::IsFloat(d) && ir::Bits(d) == 8; }
+bool IsSmall(Dtype d) { return ir::IsSmallFloat(d); }
+
+// The bits of the mantissa of an f32 that tf32 drops.
+constexpr int kTf32Dropped = 13;
+constexpr uint64_t kTf32Bits = 0xffffffffu & ~((1u << kTf32Dropped) - 1);
 
 // The dtype that represents d in memory.
 Dtype Stored(Dtype d) {
+  if (d == Dtype::TF32) return Dtype::U32;
   return d == Dtype::BF16 ? Dtype::U16 : ir::Bits(d) == 8 && ir::IsFloat(d) ? Dtype::U8 : d;
 }
 
@@ -29,7 +35,7 @@ Fp8 Fp8Of(Dtype d) {
 
 class Widener {
  public:
-  explicit Widener(ir::UOpContext& ctx) : ctx_(ctx) {}
+  Widener(ir::UOpContext& ctx, bool converts_tf32) : ctx_(ctx), converts_tf32_(converts_tf32) {}
 
   UOp Visit(UOp u, std::span<const UOp> s) {
     const Dtype d = u.dtype();
@@ -98,16 +104,18 @@ class Widener {
 
   // x converted to f32 and rounded to a value of d. `from`: the dtype of x before widening.
   Ex Round(Dtype d, Ex x, Dtype from) {
-    if (IsSmall(from) && d == Dtype::F16 && from != Dtype::BF16)
-      return x;  // every fp8 value is an f16 value
-    // An integer that f32 does not hold exactly overflows in f16 and fp8 anyway. In bf16 it does
+    if (IsByte(from) && d == Dtype::F16) return x;    // every fp8 value is an f16 value
+    if (IsSmall(from) && d == Dtype::TF32) return x;  // and every small float a tf32 value
+    // An integer that f32 does not hold exactly overflows in f16 and fp8 anyway. In bf16 and tf32 it does
     // not, so avoid rounding twice.
-    if (ir::IsInt(from) && d == Dtype::BF16 && ir::Bits(from) > 16) x = ToDouble(x, from);
+    if (ir::IsInt(from) && (d == Dtype::BF16 || d == Dtype::TF32) && ir::Bits(from) > 16)
+      x = ToDouble(x, from);
     const Ex exact = x;  // may be too large for f32
     if (x.dtype() == Dtype::F64) x = RoundToOdd(x);
     x = x.Cast(Dtype::F32);
     if (d == Dtype::F16) return x.Cast(Dtype::F16).Cast(Dtype::F32);
     if (d == Dtype::BF16) return RoundBits(x, 16);
+    if (d == Dtype::TF32) return RoundToTf32(x);
     const Fp8 f = Fp8Of(d);
     const Ex bits = x.Bitcast(Dtype::U32), sign = bits & bits.Bits(0x80000000u);
     const Ex a = (bits & bits.Bits(0x7fffffffu)).Bitcast(Dtype::F32);
@@ -132,6 +140,14 @@ class Widener {
     const uint64_t low = (uint64_t{1} << drop) - 1;
     const Ex half = bits.Bits(low >> 1) + ((bits >> drop) & bits.Bits(1));
     const Ex r = ((bits + half) & bits.Bits(0xffffffffu & ~low)).Bitcast(Dtype::F32);
+    return x.Ne(x).Select(x.Of(ctx_.Float(Dtype::F32, NAN)), r);
+  }
+
+  // Half away from zero. Infinities stay; a NaN becomes a NaN.
+  Ex RoundToTf32(Ex x) {
+    if (converts_tf32_) return x.Cast(Dtype::TF32).Bitcast(Dtype::F32);
+    const Ex bits = x.Bitcast(Dtype::U32), half = bits.Bits(1u << (kTf32Dropped - 1));
+    const Ex r = ((bits + half) & bits.Bits(kTf32Bits)).Bitcast(Dtype::F32);
     return x.Ne(x).Select(x.Of(ctx_.Float(Dtype::F32, NAN)), r);
   }
 
@@ -160,6 +176,7 @@ class Widener {
   Ex Encode(Dtype d, Ex x) {
     if (d == Dtype::F16) return x.Cast(Dtype::F16);
     const Ex bits = x.Bitcast(Dtype::U32);
+    if (d == Dtype::TF32) return bits;
     if (d == Dtype::BF16) return (bits >> 16).Cast(Dtype::U16);
     const Fp8 f = Fp8Of(d);
     const int shift = 23 - f.mantissa;
@@ -176,6 +193,7 @@ class Widener {
   Ex Decode(Dtype d, Ex x) {
     if (d == Dtype::F16) return x.Cast(Dtype::F32);
     const Ex bits = x.Cast(Dtype::U32);
+    if (d == Dtype::TF32) return (bits & bits.Bits(kTf32Bits)).Bitcast(Dtype::F32);
     if (d == Dtype::BF16) return (bits << 16).Bitcast(Dtype::F32);
     const Fp8 f = Fp8Of(d);
     const Ex magnitude = bits & bits.Bits(0x7f), sign = (bits & bits.Bits(0x80)) << 24;
@@ -195,14 +213,15 @@ class Widener {
   }
 
   ir::UOpContext& ctx_;
+  const bool converts_tf32_;
   absl::flat_hash_map<uint32_t, UOp> loaded_;  // LOAD of small floats -> the LOAD of their bits
   absl::flat_hash_map<uint32_t, UOp> stored_;  // BITCAST to small floats -> their bits in memory
 };
 
 }  // namespace
 
-UOp WidenSmallFloats(ir::UOpContext& ctx, UOp sink) {
-  Widener w(ctx);
+UOp WidenSmallFloats(ir::UOpContext& ctx, UOp sink, bool converts_tf32) {
+  Widener w(ctx, converts_tf32);
   return Rebuild(ctx, sink, [&](UOp u, std::span<const UOp> s) { return w.Visit(u, s); });
 }
 

@@ -32,11 +32,11 @@ absl::Status VerifyGroupArg(UOp u, Dtype sum, UOp a, UOp b) {
     return BadGroup(Cat("the operands of ", Name(u.op()), " lie in no such way in shared memory"));
   for (const int64_t number : {mma.a, mma.b}) {
     const auto d = DtypeByWire(static_cast<uint64_t>(number));
-    if (!d || *d == Dtype::Void || *d == Dtype::Index || Bits(*d) > 16)
+    if (!d || *d == Dtype::Void || *d == Dtype::Index || (Bits(*d) > 16 && *d != Dtype::TF32))
       return BadGroup(Cat(Name(u.op()), " of elements of no such dtype"));
     const bool swapped = !mma.a_matrix.along_sum || !mma.b_matrix.along_sum;
     if (swapped && Bits(*d) != 16)
-      return BadGroup(Cat(Name(u.op()), " of bytes reads them along the sum only"));
+      return BadGroup(Cat(Name(u.op()), " reads only elements of 16 bits across the sum"));
   }
   if (sum != Dtype::F32 && sum != Dtype::I32)
     return BadGroup(Cat(Name(u.op()), " does not give ", Name(sum)));

@@ -24,6 +24,12 @@ constexpr BlockWriter::Part kCudaPrelude[] = {
      "  u.from = x;\n"
      "  return u.to;\n"
      "}\n"},
+    {"to_tf32(",
+     "static __device__ __forceinline__ float to_tf32(float x) {\n"
+     "  uint32_t out;\n"
+     "  asm(\"cvt.rna.tf32.f32 %0, %1;\" : \"=r\"(out) : \"f\"(x));\n"
+     "  return __uint_as_float(out);\n"
+     "}\n"},
     {"half_to_float(",
      "static __device__ __forceinline__ float half_to_float(uint16_t x) {\n"
      "  float out;\n"
@@ -73,6 +79,7 @@ class CudaWriter final : public BlockWriter {
  protected:
   std::string_view language() const override { return "CUDA C"; }
   bool half_is_bits() const override { return true; }
+  std::string Tf32(const std::string& x) const override { return Cat("to_tf32(", x, ")"); }
   std::string Math(std::string_view function, Dtype dtype) const override {
     return Cat(function, dtype == Dtype::F64 ? "" : "f");
   }

@@ -183,12 +183,14 @@ absl::Status CLikeWriter::Cast(UOp u) {
   const Dtype from = u.src(0).dtype(), to = u.dtype();
   if (SpellingOf(from) == nullptr && from != Dtype::Index) return NoRendering(u);
   if (SpellingOf(to) == nullptr) return NoRendering(u);
+  if (to == Dtype::TF32 && Tf32("0").empty()) return NoRendering(u);
   const bool from_bits = from == Dtype::F16 && half_is_bits(),
              to_bits = to == Dtype::F16 && half_is_bits();
   Define(u, [&](const std::string& lane) -> std::string {
     std::string x = Value(u.src(0), lane);
     if (from == Dtype::Index && to == Dtype::I64) return x;
     if (from_bits) x = Cat("half_to_float(", x, ")");
+    if (to == Dtype::TF32) return Tf32(Cat("(float)", x));
     // Integers that f32 rounds are infinities of f16.
     if (to_bits)
       return Cat(from == Dtype::F64 ? "double_to_half(" : "float_to_half((float)", x, ")");

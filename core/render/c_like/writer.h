@@ -36,6 +36,8 @@ class CLikeWriter {
   virtual bool lane_loops() const { return false; }  // vectors are arrays
   // f16 is its bits, a uint16_t: the language cannot be relied on to have the type.
   virtual bool half_is_bits() const { return false; }
+  // x, an f32, rounded to tf32. Empty: the language has no instruction for it, and its targets no tf32.
+  virtual std::string Tf32(const std::string&) const { return {}; }
   virtual std::string_view long_suffix() const { return "ll"; }
   // A function of the math library of f32 or f64: "sqrt".
   virtual std::string Math(std::string_view function, ir::Dtype dtype) const = 0;

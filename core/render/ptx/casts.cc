@@ -29,6 +29,9 @@ absl::Status PtxValues::Bitcast(UOp u) {
 }
 
 std::string PtxValues::Converted(Dtype from, Dtype to, const std::string& x) {
+  if (to == Dtype::TF32)
+    return text_.New(kPtxWord, "cvt.rna.tf32.f32", Converted(from, Dtype::F32, x));
+  if (from == Dtype::TF32) return Converted(Dtype::F32, to, x);
   if (from == to || (from == Dtype::Index && to == Dtype::I64)) return x;
   if (from == Dtype::Bool) return FromBool(to, x);
   if (to == Dtype::Bool) {

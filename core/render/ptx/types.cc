@@ -17,7 +17,7 @@ PtxRegister PtxRegisterOf(Dtype d) {
 }
 
 std::string_view PtxMoveType(Dtype d) {
-  if (d == Dtype::F32) return "f32";
+  if (d == Dtype::F32 || d == Dtype::TF32) return "f32";
   if (d == Dtype::F64) return "f64";
   if (d == Dtype::Bool) return "pred";
   return IsLongInPtx(d) ? "b64" : "b32";
@@ -54,6 +54,8 @@ std::string_view PtxMatrixType(DtypeNumber d) {
       return "e4m3";
     case DtypeNumber::F8E5M2:
       return "e5m2";
+    case DtypeNumber::TF32:
+      return "tf32";
     case DtypeNumber::I32:
       return "s32";
     default:

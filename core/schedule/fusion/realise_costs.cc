@@ -20,9 +20,10 @@ constexpr double kManySums = 16384;
 constexpr uint16_t kMaxHeight = 64;
 
 // True for a CAST from a small float to f32 or f64. It costs nothing: codegen computes small floats
-// in f32.
+// in f32. tf32 is no exception, though it takes as many bytes.
 bool WidensFloat(UOp u) {
   if (!u.Is(Op::CAST) || !ir::IsFloat(u.dtype()) || !ir::IsFloat(u.src(0).dtype())) return false;
+  if (u.src(0).dtype() == ir::Dtype::TF32) return true;
   return ir::ByteSize(u.src(0).dtype()) < std::min<int64_t>(4, ir::ByteSize(u.dtype()));
 }
 
@@ -112,9 +113,8 @@ bool RealiseCosts::RoundsFactor(UOp u) const {
   if (!u.Is(Op::CAST) || info.device < 0) return false;
   const UOp from = u.src(0);
   const KernelLimits& limits = options_.limits[static_cast<size_t>(info.device)];
-  return limits.warp_products && ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32 &&
-         ir::Bits(from.dtype()) == 32 && f_.at(from).memory_work <= kLoadWork &&
-         limits.factors.Has(NumberOf(u.dtype()));
+  return limits.warp_products && ir::IsSmallFloat(u.dtype()) && ir::Bits(from.dtype()) == 32 &&
+         f_.at(from).memory_work <= kLoadWork && limits.factors.Has(NumberOf(u.dtype()));
 }
 
 bool RealiseCosts::UnpacksWords(UOp u) const {

@@ -33,7 +33,7 @@ Dtype KeptDtype(UOp value) {
   for (UOp u = value; u.Is(ir::kMovementOps) || u.Is(Op::CAST); u = u.src(0)) {
     if (!u.Is(Op::CAST)) continue;
     const Dtype from = u.src(0).dtype();
-    const bool exact = u.dtype() == Dtype::F32 && ir::IsFloat(from) && ir::Bits(from) < 32;
+    const bool exact = u.dtype() == Dtype::F32 && ir::IsSmallFloat(from);
     if (!exact &&
         !(ir::IsInt(from) && ir::IsInt(u.dtype()) && ir::Bits(from) < ir::Bits(u.dtype())))
       break;

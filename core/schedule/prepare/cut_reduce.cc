@@ -29,7 +29,7 @@ UOp PadForReduce(UOpContext& ctx, Op op, UOp x, size_t axis, int64_t size) {
 UOp CutReduce(UOpContext& ctx, UOp u, const Cut& cut, bool keeps_result) {
   const Op op = u.reduce_op();
   UOp x = u.src(0);
-  const bool small = ir::IsFloat(x.dtype()) && ir::Bits(x.dtype()) < 32;
+  const bool small = ir::IsSmallFloat(x.dtype());
   if (small && op != Op::MAX) x = ir::Cast(ctx, x, ir::Dtype::F32);
   Dims split = *ir::StaticDims(*ctx.ShapeOf(x));
   x = PadForReduce(ctx, op, x, cut.axis, cut.chunks * cut.size);

@@ -36,6 +36,7 @@ class Rounder {
     for (int64_t a : u.reduce_axes()) kept[static_cast<size_t>(a)] = false;
     const UOp a = product.src(0), b = product.src(1);
     if (IsUniform(a) || IsUniform(b) || IsMask(a) || IsMask(b)) return u;
+    if (*dtype == Dtype::TF32 && IsWidened(a) && IsWidened(b)) return u;
     if (!Repeats(a, product, kept) && !Repeats(b, product, kept)) return u;
     const UOp rounded = ir::Mul(ctx_, Rounded(a, product, *dtype), Rounded(b, product, *dtype));
     return ir::ReduceAxes(ctx_, Op::ADD, rounded, u.reduce_axes());
@@ -56,6 +57,11 @@ class Rounder {
   }
   static bool IsUniform(UOp operand) {
     return Below(operand).Is(OpSet{Op::CONST, Op::DEFINE_VAR, Op::BIND});
+  }
+  // True for values of bf16, f16 or fp8 that are converted: tf32 holds them all, and instructions for them are faster.
+  static bool IsWidened(UOp operand) {
+    const UOp base = Below(operand);
+    return base.Is(Op::CAST) && ir::IsSmallFloat(base.src(0).dtype());
   }
   // True for a condition as a number: a sum of products with it selects values.
   static bool IsMask(UOp operand) {

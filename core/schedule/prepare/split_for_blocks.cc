@@ -70,9 +70,9 @@ void PriceProduct(ir::UOpContext& ctx, Accesses& accesses, UOp u, const KernelLi
   const MatrixSizes sizes = MatrixSizesOf(*p);
   if (sizes.least() < kLeastTiledSide) return;
   const ir::Dtype a = p->a.base.dtype(), b = p->b.base.dtype();
-  const bool tensor = ir::Bits(a) < 32 && limits.factors.Has(ir::NumberOf(a)) &&
-                      limits.factors.Has(ir::NumberOf(b)) && p->mul.dtype() == u.dtype() &&
-                      ir::Bits(u.dtype()) == 32;
+  const bool tensor = (ir::Bits(a) < 32 || a == ir::Dtype::TF32) &&
+                      limits.factors.Has(ir::NumberOf(a)) && limits.factors.Has(ir::NumberOf(b)) &&
+                      p->mul.dtype() == u.dtype() && ir::Bits(u.dtype()) == 32;
   out.is_product = true;
   out.m = static_cast<double>(sizes.m), out.n = static_cast<double>(sizes.n);
   out.k = static_cast<double>(sizes.k);

@@ -6,10 +6,11 @@
 namespace uopd::engine {
 
 DtypeNumberSet CompileOptions::allowed_products() const {
-  if (allow_bf16 && allow_f16) return {DtypeNumber::BF16, DtypeNumber::F16};
-  if (allow_bf16) return {DtypeNumber::BF16};
-  if (allow_f16) return {DtypeNumber::F16};
-  return {};
+  DtypeNumberSet out;
+  if (allow_bf16) out.Add(DtypeNumber::BF16);
+  if (allow_f16) out.Add(DtypeNumber::F16);
+  if (allow_tf32) out.Add(DtypeNumber::TF32);
+  return out;
 }
 
 std::string CompileOptions::KernelText() const {
@@ -18,8 +19,8 @@ std::string CompileOptions::KernelText() const {
 
 std::string CompileOptions::Text() const {
   return Cat(KernelText(), " allow_bf16=", allow_bf16 ? 1 : 0, " allow_f16=", allow_f16 ? 1 : 0,
-             " beam=", beam, " ignore_beam_cache=", ignore_beam_cache ? 1 : 0,
-             " cache_level=", cache_level);
+             " allow_tf32=", allow_tf32 ? 1 : 0, " beam=", beam,
+             " ignore_beam_cache=", ignore_beam_cache ? 1 : 0, " cache_level=", cache_level);
 }
 
 }  // namespace uopd::engine

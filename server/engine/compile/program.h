@@ -147,7 +147,7 @@ struct ProgramKey {
   friend H AbslHashValue(H h, const ProgramKey& key) {
     const CompileOptions& options = key.options;
     return H::combine(std::move(h), key.digest, options.noopt, options.fast_math,
-                      options.allow_bf16, options.allow_f16, options.beam,
+                      options.allow_bf16, options.allow_f16, options.allow_tf32, options.beam,
                       options.ignore_beam_cache, options.cache_level);
   }
 };

@@ -51,6 +51,8 @@ absl::StatusOr<CompileOptions> ParseOptions(std::string_view text) {
       out.allow_bf16 = value != 0;
     } else if (name == "allow_f16") {
       out.allow_f16 = value != 0;
+    } else if (name == "allow_tf32") {
+      out.allow_tf32 = value != 0;
     } else if (name == "beam") {
       out.beam = value;
     } else if (name == "ignore_beam_cache") {

@@ -46,7 +46,7 @@ std::string ScheduleTarget::Text() const {
   }
   if (options.allowed_products == DtypeNumberSet()) return out;
   std::vector<DtypeNumber> allowed;
-  for (const DtypeNumber dtype : {DtypeNumber::BF16, DtypeNumber::F16}) {
+  for (const DtypeNumber dtype : {DtypeNumber::BF16, DtypeNumber::F16, DtypeNumber::TF32}) {
     if (options.allowed_products.Has(dtype)) allowed.push_back(dtype);
   }
   Append(out, " allow=", Names(allowed), " products=", Names(limits.product_dtypes));

@@ -45,6 +45,26 @@ std::vector<KernelCase> OptsCases() {
                    floats});
     ++t;
   }
+  // tf32 in memory, and f32 that is rounded to tf32. Every path rounds to the same values.
+  for (const bool rounds : {false, true}) {
+    const Dtype d = rounds ? Dtype::F32 : Dtype::TF32;
+    out.push_back(
+        {rounds ? "rounded_tf32_matmul" : "tf32_matmul",
+         [=](UOpContext& c) {
+           KernelBuilder b(c);
+           const UOp i = b.Loop(20), j = b.Loop(36), l = b.Reduced(24);
+           const auto factor = [&](UOp load) {
+             return Cast(c, Cast(c, load, Dtype::TF32), Dtype::F32);
+           };
+           const UOp x = b.Load(b.Buffer(1, d, 480), b.At(i, 24, l)),
+                     y = b.Load(b.Buffer(2, d, 864), rounds ? b.At(l, 36, j) : b.At(j, 24, l));
+           return b.Kernel({b.StoreLoops(b.Buffer(0, Dtype::F32, 720), b.At(i, 36, j),
+                                         Sum(c, Mul(c, factor(x), factor(y)), {l}), {i, j})});
+         },
+         {{Dtype::F32, 720}, {d, 480}, {d, 864}},
+         2e-6,
+         true});
+  }
   // The same with one operand in words.
   for (const auto& [a, b] :
        {std::pair(Dtype::BF16, Dtype::BF16), {Dtype::I8, Dtype::I8}, {Dtype::I8, Dtype::U8}}) {

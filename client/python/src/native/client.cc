@@ -109,6 +109,8 @@ std::unique_ptr<Scope> EnterContext(const ClientHandle& c, const nb::dict& chang
       wanted.allow_bf16 = number(v) != 0;
     else if (name == "ALLOW_F16")
       wanted.allow_f16 = number(v) != 0;
+    else if (name == "ALLOW_TF32")
+      wanted.allow_tf32 = number(v) != 0;
     else
       throw nb::value_error(("no setting " + name).c_str());
   }

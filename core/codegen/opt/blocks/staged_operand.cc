@@ -126,6 +126,14 @@ StagedRows StageRows(ir::UOpContext& ctx, const StagedOperand& operand, bool tra
   return out;
 }
 
+// What the block copies of an element that is an f32 in memory, rounded to tf32: the f32. So copies may run on their
+// own, and a lane rounds the words that it has loaded. Null: the element is something else.
+UOp MaybeUnrounded(const Target& target, UOp value) {
+  const bool rounds = value.Is(Op::CAST) && value.dtype() == Dtype::TF32 &&
+                      value.src(0).Is(Op::LOAD) && value.src(0).dtype() == Dtype::F32;
+  return rounds && target.dtypes.Has(DtypeNumber::TF32) ? value.src(0) : UOp();
+}
+
 }  // namespace
 
 SharedOperand StageMatrix(ir::UOpContext& ctx, const StagedOperand& operand, bool loads_words,
@@ -135,8 +143,16 @@ SharedOperand StageMatrix(ir::UOpContext& ctx, const StagedOperand& operand, boo
   return {ir::Index(ctx, staged.array, ir::Substitute(ctx, staged.index, first)), staged.matrix};
 }
 
-UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand& operand, UOp lane,
+UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand& wanted, UOp lane,
                  bool loads_words, int64_t& next_id) {
+  StagedOperand operand = wanted;
+  const UOp unrounded = MaybeUnrounded(target, wanted.value);
+  if (unrounded) operand.value = unrounded;
+  const auto rounded = [&](UOp words) {
+    if (!unrounded) return words;
+    const UOp tf32 = ir::Cast(ctx, ir::Bitcast(ctx, words, Dtype::F32), Dtype::TF32);
+    return ir::Bitcast(ctx, tf32, Dtype::U32);
+  };
   const Fragment& place = *operand.place;
   const char own = operand.own;
   const int64_t in_word = 32 / ir::Bits(operand.value.dtype());
@@ -160,9 +176,9 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
     const UOp mine = ir::Substitute(ctx, index,
                                     {{word.id(), FragmentDigits(ctx, bits, column, lane)},
                                      {staged.row.id(), FragmentDigits(ctx, bits, row, lane)}});
-    return ctx.Make(Op::MATRIX_LOAD, Dtype::U32,
-                    {ir::Index(ctx, array, mine, UOp(), SharedRows::kPiece)},
-                    ctx.Data({count, column == own ? 1 : 0}));
+    return rounded(ctx.Make(Op::MATRIX_LOAD, Dtype::U32,
+                            {ir::Index(ctx, array, mine, UOp(), SharedRows::kPiece)},
+                            ctx.Data({count, column == own ? 1 : 0})));
   }
   const std::vector<Fragment::Bit> lane_bits = in_words(place.lane);
   std::vector<UOp> out;
@@ -173,7 +189,7 @@ UOp StageOperand(ir::UOpContext& ctx, const Target& target, const StagedOperand&
     };
     const UOp mine = ir::Substitute(
         ctx, index, {{word.id(), of_lane(column, in_word)}, {staged.row.id(), of_lane(row, 1)}});
-    out.push_back(ir::Load(ctx, ir::Index(ctx, array, mine)));
+    out.push_back(rounded(ir::Load(ctx, ir::Index(ctx, array, mine))));
   }
   return ctx.Make(Op::STACK, Dtype::U32, out);
 }

@@ -84,7 +84,9 @@ class Online {
     RowPart part;
   };
 
-  static ir::Dtype Wide(ir::Dtype d) { return ir::Bits(d) < 32 ? ir::Dtype::F32 : d; }
+  static ir::Dtype Wide(ir::Dtype d) {
+    return ir::Bits(d) < 32 || ir::IsSmallFloat(d) ? ir::Dtype::F32 : d;
+  }
 
   State NewState(ir::Dtype dtype, std::vector<UOp> along) {
     int64_t elements = 1;

@@ -174,7 +174,7 @@ class Mapper {
     const Group group{MaskOf(u.closed()), MaskOf(bits_.Along(u))};
     if (group.mask == 0) return ctx_.Make(u.op(), u.dtype(), srcs, u.arg(), u.tag());
     // The partial results of small floats are not rounded: they add up in f32.
-    const bool small = ir::IsFloat(u.dtype()) && ir::Bits(u.dtype()) < 32;
+    const bool small = ir::IsSmallFloat(u.dtype());
     const Dtype wide = small ? Dtype::F32 : u.dtype();
     srcs[0] = ir::Cast(ctx_, srcs[0], wide);
     const UOp partial =

@@ -25,9 +25,10 @@ using tests::SampleBuffer;
 constexpr int64_t kOpElements = 307;
 constexpr ir::OpSet kInexact = {Op::EXP2, Op::LOG2, Op::SIN, Op::POW, Op::MULACC};
 
-constexpr Dtype kStored[] = {Dtype::Bool,   Dtype::I8,  Dtype::U8,   Dtype::I16, Dtype::U16,
-                             Dtype::I32,    Dtype::U32, Dtype::I64,  Dtype::U64, Dtype::F8E4M3,
-                             Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64};
+constexpr Dtype kStored[] = {Dtype::Bool, Dtype::I8,     Dtype::U8,     Dtype::I16,
+                             Dtype::U16,  Dtype::I32,    Dtype::U32,    Dtype::I64,
+                             Dtype::U64,  Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16,
+                             Dtype::BF16, Dtype::TF32,   Dtype::F32,    Dtype::F64};
 
 std::vector<Dtype> Integers() {
   std::vector<Dtype> out;

@@ -189,6 +189,11 @@ AttentionShape Small(int64_t heads, int64_t queries, int64_t keys, int64_t depth
 TEST(WarpRowsTest, WeightsAreOperandsAsTheyLie) {
   for (const auto& i : NvidiaMatrixInstructions(80)) {
     if (i.sum != DtypeNumber::F32) continue;
+    if (i.a == DtypeNumber::TF32) {
+      // A lane has two neighbouring results, but operands that lie four steps apart.
+      EXPECT_FALSE(codegen::RowFragment::MaybeOf(i));
+      continue;
+    }
     ASSERT_TRUE(codegen::RowFragment::MaybeOf(i));
     EXPECT_FALSE(codegen::RowFragment::MaybeOf(i)->swapped);
   }

@@ -66,6 +66,27 @@ TEST(WarpTileTest, FragmentsAreThoseOfThePtxIsa) {
   }
 }
 
+// And for m16n8k8 and elements of tf32.
+TEST(WarpTileTest, FragmentsOfTf32AreThoseOfThePtxIsa) {
+  const std::vector<MatrixInstruction> all = NvidiaMatrixInstructions(80);
+  const auto i = std::ranges::find(all, std::string("mma_tf32"), &MatrixInstruction::name);
+  ASSERT_NE(i, all.end());
+  EXPECT_EQ(std::tuple(i->m, i->n, i->k), std::tuple(16, 8, 8));
+  for (int64_t lane = 0; lane < 32; ++lane) {
+    const int64_t group = lane >> 2, in_group = lane % 4;
+    for (int64_t e = 0; e < 4; ++e) {
+      EXPECT_EQ(i->a_place.Place('r', lane, e), e == 0 || e == 2 ? group : group + 8);
+      EXPECT_EQ(i->a_place.Place('k', lane, e), e < 2 ? in_group : in_group + 4);
+      EXPECT_EQ(i->sum_place.Place('r', lane, e), e < 2 ? group : group + 8);
+      EXPECT_EQ(i->sum_place.Place('c', lane, e), in_group * 2 + (e & 1));
+    }
+    for (int64_t e = 0; e < 2; ++e) {
+      EXPECT_EQ(i->b_place.Place('k', lane, e), e == 0 ? in_group : in_group + 4);
+      EXPECT_EQ(i->b_place.Place('c', lane, e), group);
+    }
+  }
+}
+
 struct Shape {
   int64_t m, n, k;
   bool transpose_a, transpose_b;

@@ -151,7 +151,8 @@ TEST(Graph, CopyToAnotherContext) {
 
 TEST(Context, FloatConstantsAreExact) {
   UOpContext ctx;
-  for (Dtype d : {Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64}) {
+  for (Dtype d : {Dtype::F8E4M3, Dtype::F8E5M2, Dtype::F16, Dtype::BF16, Dtype::TF32, Dtype::F32,
+                  Dtype::F64}) {
     EXPECT_NE(ctx.Float(d, 0.0), ctx.Float(d, -0.0)) << Name(d);
     // Every NaN is one node: sign and payload are lost.
     const double nan = std::numeric_limits<double>::quiet_NaN();

@@ -46,6 +46,28 @@ TEST(Dtype, RoundsHalfToEven) {
   }
 }
 
+// Halfway between two neighbours rounds away from zero, also where they are denormals of f32.
+TEST(Dtype, RoundsTf32HalfAwayFromZero) {
+  constexpr uint32_t kStep = 1 << 13;  // the bits that tf32 drops
+  const Dtype d = Dtype::TF32;
+  for (uint64_t bits = 0; bits < 0x7f7fe000; bits += kStep * 977) {
+    const double lo = DecodeFloat(d, bits), hi = DecodeFloat(d, bits + kStep),
+                 middle = lo + (hi - lo) / 2;
+    ASSERT_LT(lo, hi);
+    EXPECT_EQ(RoundTo(d, middle), hi);
+    EXPECT_EQ(RoundTo(d, -middle), -hi);
+    EXPECT_EQ(RoundTo(d, std::nextafter(middle, 0)), lo);
+    EXPECT_EQ(EncodeFloat(d, lo), bits);
+    EXPECT_EQ(EncodeFloat(d, middle), bits + kStep);
+    EXPECT_EQ(DecodeFloat(d, bits | (kStep - 1)), lo) << "low bits of a word do not count";
+    EXPECT_EQ(DecodeFloat(Dtype::F32, bits), lo);
+  }
+  EXPECT_EQ(RoundTo(d, 3.4028234663852886e38), kInf);  // the largest f32
+  EXPECT_EQ(RoundTo(d, -kInf), -kInf);
+  EXPECT_TRUE(std::isnan(DecodeFloat(d, EncodeFloat(d, std::nan("")))));
+  EXPECT_TRUE(std::signbit(RoundTo(d, -1e-60)));
+}
+
 TEST(Dtype, OverflowAsEachFormatSays) {
   EXPECT_EQ(RoundTo(Dtype::F16, 65520), kInf);
   EXPECT_EQ(RoundTo(Dtype::F16, 65519), 65504);
@@ -68,6 +90,7 @@ TEST(Dtype, PromotionIsCommutativeAndIdempotent) {
   EXPECT_EQ(Promote(Dtype::U32, Dtype::I8), Dtype::I64);
   EXPECT_EQ(Promote(Dtype::I64, Dtype::U64), Dtype::F32);
   EXPECT_EQ(Promote(Dtype::F16, Dtype::BF16), Dtype::F32);
+  EXPECT_EQ(Promote(Dtype::TF32, Dtype::F16), Dtype::F32);
   EXPECT_EQ(Promote(Dtype::I64, Dtype::F16), Dtype::F16);
   EXPECT_EQ(Promote(Dtype::Bool, Dtype::U8), Dtype::U8);
 }
@@ -87,6 +110,7 @@ TEST(Dtype, PromotionIsTheLeastUpperBoundOfTheLattice) {
   edges.emplace_back(static_cast<int>(U64), kWeakFloat);
   edge(kWeakFloat, {F8E4M3, F8E5M2}), edge(F8E4M3, {F16, BF16}), edge(F8E5M2, {F16, BF16});
   edge(F16, {F32}), edge(BF16, {F32}), edge(F32, {F64});
+  edge(F8E4M3, {TF32}), edge(F8E5M2, {TF32}), edge(TF32, {F32});
   bool above[kNodes][kNodes] = {};
   for (int i = 0; i < kNodes; ++i) above[i][i] = true;
   for (int round = 0; round < kNodes; ++round) {
@@ -95,9 +119,9 @@ TEST(Dtype, PromotionIsTheLeastUpperBoundOfTheLattice) {
     }
   }
   // Lower ends of chains come first; f16 before bf16.
-  const int order[] = {int(Bool),   int(Index), int(I8),   int(U8),  int(I16),   int(U16),
-                       int(I32),    int(U32),   int(I64),  int(U64), kWeakFloat, int(F8E4M3),
-                       int(F8E5M2), int(F16),   int(BF16), int(F32), int(F64)};
+  const int order[] = {int(Bool),   int(Index), int(I8),   int(U8),   int(I16),   int(U16),
+                       int(I32),    int(U32),   int(I64),  int(U64),  kWeakFloat, int(F8E4M3),
+                       int(F8E5M2), int(F16),   int(BF16), int(TF32), int(F32),   int(F64)};
   for (int a = int(Index); a < kDtypeCount; ++a) {
     for (int b = int(Index); b < kDtypeCount; ++b) {
       int want = -1;

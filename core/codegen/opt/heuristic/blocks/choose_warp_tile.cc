@@ -8,11 +8,12 @@
 #include <limits>
 
 #include "core/codegen/opt/heuristic/blocks/block_heuristic.h"
+#include "core/ir/dtype.h"
 
 namespace uopd::codegen {
 namespace {
 
-constexpr int64_t kCopied = 32;        // steps of the sum that are copied at a time
+constexpr int64_t kCopied = 32;  // steps of the sum that are copied at a time; half as many of tf32
 constexpr double kTensorLanes = 1024;  // multiply-adds of 16 bits of a processor in a cycle
 constexpr double kLoadCycles = 0.016;  // to load an element from shared memory, in words
 constexpr double kGlobalBytes = 16;    // that a processor gets from memory in a cycle, about
@@ -24,6 +25,11 @@ struct WarpShape {
 constexpr WarpShape kWarpShapes[] = {{2, 4, 4, 4}, {2, 2, 4, 4}, {2, 2, 2, 4}, {2, 2, 2, 2},
                                      {1, 2, 2, 2}, {1, 1, 2, 2}, {1, 1, 1, 1}};
 
+// How many elements of 16 bits an element of the instruction is; smaller ones count as one.
+int64_t HalvesOf(const MatrixInstruction& i) {
+  return std::max<int64_t>(1, ir::ByteSize(*ir::DtypeByWire(static_cast<uint64_t>(i.a))) / 2);
+}
+
 double WarpCycles(const WarpShape& s, const MatrixInstruction& i, double m, double n, double steps,
                   double bytes, const Target& target) {
   const auto rows = static_cast<double>(s.warps_m * s.rows * i.m),
@@ -31,8 +37,9 @@ double WarpCycles(const WarpShape& s, const MatrixInstruction& i, double m, doub
   const double waves = std::ceil(std::ceil(m / rows) * std::ceil(n / columns) / target.units);
   const double elements =
       rows * static_cast<double>(s.warps_n) + columns * static_cast<double>(s.warps_m);
+  const auto halves = static_cast<double>(HalvesOf(i));
   return waves * steps *
-         std::max({rows * columns / kTensorLanes, elements * kLoadCycles,
+         std::max({halves * rows * columns / kTensorLanes, halves * elements * kLoadCycles,
                    bytes * (rows + columns) / kGlobalBytes});
 }
 
@@ -86,7 +93,8 @@ bool BlockHeuristic::AddWarpTile(const Product& p) {
     fits =
         fits && add(OptKind::kUpcast, m, shape->rows) && add(OptKind::kUpcast, n, shape->columns) &&
         add(OptKind::kLocal, m, shape->warps_m) && add(OptKind::kLocal, n, shape->warps_n) &&
-        add(OptKind::kUnroll, p.k, std::clamp<int64_t>(kCopied / instruction.k, 1, left_[p.k])) &&
+        add(OptKind::kUnroll, p.k,
+            std::clamp<int64_t>(kCopied / HalvesOf(instruction) / instruction.k, 1, left_[p.k])) &&
         Add(OptKind::kBlock, p.k, 1) && AddSteps(p) && AddPacks(p);
     if (!fits) continue;
     AddPipeline(p);

@@ -95,7 +95,7 @@ std::vector<Sample> Samples() {
       {"pow_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::POW); }, true},
       {"add_f64", [](UOpContext& c) { return Elementwise(c, Dtype::F64, Op::ADD); }, true},
       {"and_bool", [](UOpContext& c) { return Elementwise(c, Dtype::Bool, Op::AND); }}};
-  for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::F8E4M3, Dtype::F8E5M2}) {
+  for (const Dtype d : {Dtype::BF16, Dtype::F16, Dtype::TF32, Dtype::F8E4M3, Dtype::F8E5M2}) {
     out.push_back({Cat("product_", Name(d)), [d](UOpContext& c) {
                      return tests::WideningMatmulKernel(c, 64, 48, 128, false, false, d, d,
                                                         Dtype::F32);
@@ -108,6 +108,11 @@ std::vector<Sample> Samples() {
   const Dtype all[] = {Dtype::Bool, Dtype::I8,  Dtype::U8,  Dtype::I16, Dtype::U16,
                        Dtype::I32,  Dtype::U32, Dtype::I64, Dtype::U64, Dtype::BF16,
                        Dtype::F16,  Dtype::F32, Dtype::F64};
+  for (const auto& [from, to] :
+       {std::pair(Dtype::F32, Dtype::TF32), {Dtype::I64, Dtype::TF32}, {Dtype::TF32, Dtype::F16}}) {
+    out.push_back(
+        {Cat(Name(from), "_to_", Name(to)), [=](UOpContext& c) { return Convert(c, from, to); }});
+  }
   for (const Dtype from : all) {
     for (const Dtype to :
          {Dtype::I8, Dtype::U64, Dtype::I64, Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::F64}) {

@@ -179,7 +179,7 @@ TEST_F(ScheduleRun, RoundedProducts) {
         g.Output(hidden);
       },
   };
-  for (const DtypeNumber dtype : {DtypeNumber::BF16, DtypeNumber::F16}) {
+  for (const DtypeNumber dtype : {DtypeNumber::BF16, DtypeNumber::F16, DtypeNumber::TF32}) {
     schedule::Options options;
     options.allowed_products = {dtype};
     options.limits.product_dtypes = {dtype};

@@ -36,6 +36,13 @@ double ToBf16(double value) {
   return std::bit_cast<float>((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000);
 }
 
+// To the nearest tf32, ties away from zero: of numbers that are neither NaN nor near infinity.
+double ToTf32(double value) {
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  return std::bit_cast<float>((bits + 0x1000) & 0xffffe000);
+}
+Options Tf32() { return Allowed({DtypeNumber::TF32}, {DtypeNumber::TF32}); }
+
 class RoundProductsTest : public ::testing::Test {
  protected:
   // How many sums of products the pass changes in the graph so far.
@@ -50,7 +57,7 @@ class RoundProductsTest : public ::testing::Test {
       if (!u.Is(Op::REDUCE) || !u.src(0).Is(Op::MUL)) continue;
       bool all = true;
       for (UOp s : u.src(0).srcs()) {
-        all &= s.Is(Op::CAST) && s.dtype() == Dtype::F32 && ir::ByteSize(s.src(0).dtype()) == 2;
+        all &= s.Is(Op::CAST) && s.dtype() == Dtype::F32 && ir::IsSmallFloat(s.src(0).dtype());
       }
       n += all ? 1 : 0;
     }
@@ -94,25 +101,32 @@ TEST_F(RoundProductsTest, OperandsAreRoundedOnceAndTheSumStaysInF32) {
   const auto a = Values(kM * kK, 1), b = Values(kK * kN, 2);
   const std::vector<HostArray> inputs = {HostArray::Of(Dtype::F32, {kM, kK}, a),
                                          HostArray::Of(Dtype::F32, {kK, kN}, b)};
-  const auto exact = Run({}, inputs, 2), rounded = Run(Bf16(), inputs, 2);
-  double largest_change = 0;
+  const auto exact = Run({}, inputs, 2), rounded = Run(Bf16(), inputs, 2),
+             finer = Run(Tf32(), inputs, 2);
+  double largest_change = 0, finer_change = 0;
   for (int64_t i = 0; i < kM; ++i) {
     for (int64_t j = 0; j < kN; ++j) {
-      double sum = 0, of_rounded = 0, magnitude = 0;
+      double sum = 0, of_rounded = 0, of_finer = 0, magnitude = 0;
       for (int64_t k = 0; k < kK; ++k) {
         const double x = a[size_t(i * kK + k)], y = b[size_t(k * kN + j)];
         sum += x * y;
         of_rounded += ToBf16(x) * ToBf16(y);
+        of_finer += ToTf32(x) * ToTf32(y);
         magnitude += std::abs(x * y);
       }
       const auto at = static_cast<size_t>(i * kN + j);
       const double bound = magnitude * kK * 0x1p-24;  // of a sum in f32
       EXPECT_NEAR(exact[at], sum, bound);
       EXPECT_NEAR(rounded[at], of_rounded, bound);
+      EXPECT_NEAR(finer[at], of_finer, bound);
+      // Two operands, each rounded by up to half of the last of 11 bits.
+      EXPECT_NEAR(finer[at], sum, magnitude * 2.001 * 0x1p-11 + bound);
       largest_change = std::max(largest_change, std::abs(rounded[at] - sum) - bound);
+      finer_change = std::max(finer_change, std::abs(finer[at] - sum) - bound);
     }
   }
   EXPECT_GT(largest_change, 0);  // the test would see it if nothing were rounded
+  EXPECT_GT(finer_change, 0);
 }
 
 TEST_F(RoundProductsTest, SpecialValuesStayWhatTheyAre) {
@@ -128,6 +142,15 @@ TEST_F(RoundProductsTest, SpecialValuesStayWhatTheyAre) {
   EXPECT_TRUE(std::isnan(got[3]));
   EXPECT_EQ(got[4], 0);
   EXPECT_EQ(got[6], INFINITY);  // 3.39e38 rounds to infinity, as every conversion to bf16 does
+  const auto finer = Run(Tf32(), inputs, 2);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(std::isnan(finer[i]), std::isnan(got[i])) << i;
+    if (!std::isnan(got[i])) {
+      EXPECT_EQ(finer[i], got[i]) << i;
+    }
+  }
+  EXPECT_EQ(finer[6], INFINITY);  // 2 * 3.39e38
+  EXPECT_EQ(finer[7], 0);         // a finite number of tf32
 }
 
 TEST_F(RoundProductsTest, OnlyWithPermissionAndInstruction) {
@@ -157,15 +180,31 @@ TEST_F(RoundProductsTest, TheDevicesBestInstructionDecides) {
   EXPECT_TRUE(has(Dtype::BF16, Allowed({DtypeNumber::BF16}, options.limits.product_dtypes)));
 }
 
+// tf32 holds every value of the other small floats, and instructions for those are faster.
+TEST_F(RoundProductsTest, ProductsOfSmallFloatsNeedNoTf32) {
+  const auto half = [&](ir::Dims dims) {
+    return ir::Cast(ctx_, ir::Cast(ctx_, g_.Input(dims), Dtype::F16), Dtype::F32);
+  };
+  const auto rounds = [&](UOp a, UOp b) {
+    const UOp sink = ctx_.Make(Op::SINK, Dtype::Void, {g_.MatMul(a, b)});
+    const UOp made = RoundProducts(ctx_, ir::Toposort(ctx_, sink), Tf32());
+    return std::ranges::any_of(ir::Toposort(ctx_, made),
+                               [](UOp u) { return u.dtype() == Dtype::TF32; });
+  };
+  EXPECT_FALSE(rounds(half({4, 8}), half({8, 4})));
+  EXPECT_TRUE(rounds(half({4, 8}), g_.Input({8, 4})));
+}
+
 TEST_F(RoundProductsTest, TheTargetSaysWhichProductsItHas) {
   Target target;
   target.matrix_instructions = {
       {"int8", 1, 16, 4, DtypeNumber::U8, DtypeNumber::I8, DtypeNumber::I32},
       {"bf16_tile", 16, 16, 32, DtypeNumber::BF16, DtypeNumber::BF16, DtypeNumber::F32},
       {"bf16_dot", 1, 16, 2, DtypeNumber::BF16, DtypeNumber::BF16, DtypeNumber::F32},
-      {"f16_tile", 16, 16, 32, DtypeNumber::F16, DtypeNumber::F16, DtypeNumber::F32}};
+      {"f16_tile", 16, 16, 32, DtypeNumber::F16, DtypeNumber::F16, DtypeNumber::F32},
+      {"tf32_tile", 16, 8, 8, DtypeNumber::TF32, DtypeNumber::TF32, DtypeNumber::F32}};
   EXPECT_THAT(KernelLimits::Of(target).product_dtypes,
-              ::testing::ElementsAre(DtypeNumber::BF16, DtypeNumber::F16));
+              ::testing::ElementsAre(DtypeNumber::BF16, DtypeNumber::F16, DtypeNumber::TF32));
   EXPECT_THAT(KernelLimits::Of(Target()).product_dtypes, ::testing::IsEmpty());
 }
 

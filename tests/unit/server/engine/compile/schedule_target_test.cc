@@ -123,6 +123,11 @@ TEST(ScheduleTargetTest, AllowedProductsAreInTheKey) {
   EXPECT_EQ(text(without, {.allow_bf16 = true}), text(without, {}) + " allow=bf16 products=");
   EXPECT_EQ(text(with, {.allow_bf16 = true, .allow_f16 = true}),
             exact + " allow=bf16,f16 products=bf16");
+  EXPECT_EQ(text(without, {.allow_tf32 = true}), text(without, {}) + " allow=tf32 products=");
+  devices::null::NullOptions tensor = Null(0, 1);
+  tensor.target.matrix_instructions = {
+      {"mma", 16, 8, 8, DtypeNumber::TF32, DtypeNumber::TF32, DtypeNumber::F32}};
+  EXPECT_EQ(text(tensor, {.allow_tf32 = true}), text(tensor, {}) + " allow=tf32 products=tf32");
   EXPECT_EQ(OnlyScheduleTarget(*DevicesOf({with}), {.allow_f16 = true})->options.allowed_products,
             DtypeNumberSet{DtypeNumber::F16});
 }
