@@ -2,11 +2,14 @@
 // A daemon whose devices are INTERP: code for GPUs, from the client to the result, with every access checked.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <string_view>
 
 #include "tests/e2e/daemon_process.h"
 #include "uopd/client.h"
 #include "uopd/connection.h"
+#include "uopd/context.h"
 #include "uopd/functional.h"
 #include "uopd/optim.h"
 
@@ -66,6 +69,48 @@ TEST_P(InterpDaemonTest, MultipliesMatrices) {
   EXPECT_GE(daemon_.Metric(std::string("uopd_kernel_duration_seconds_count{device=\"") +
                            GetParam() + "\"}"),
             1);
+}
+
+// Products of f32 round their factors to tf32 where a request allows it, and keep all bits where it does not.
+TEST_P(InterpDaemonTest, RoundsToTf32ByPermission) {
+  constexpr int64_t kM = 48, kK = 40, kN = 36;
+  const FloatVector a = Waves(kM * kK, 1), b = Waves(kK * kN, 1, 0.9);
+  const auto product = [&] {
+    return Got(client_->FromHost(a, {kM, kK}).MatMul(client_->FromHost(b, {kK, kN})));
+  };
+  const auto rounded = [](float x) {  // half away from zero
+    return double{std::bit_cast<float>((std::bit_cast<uint32_t>(x) + 0x1000) & 0xffffe000)};
+  };
+  const FloatVector exact = product();
+  FloatVector got;
+  {
+    const client::Context allow(*client_, {.allow_tf32 = true});
+    got = product();
+  }
+  EXPECT_EQ(product(), exact);
+  ASSERT_EQ(got.size(), static_cast<size_t>(kM * kN));
+  // Of the three devices only INTERP:0 has NVIDIA's instructions.
+  if (std::string_view(GetParam()) != "INTERP:0") {
+    EXPECT_EQ(got, exact);
+    return;
+  }
+  double change = 0;
+  for (int64_t i = 0; i < kM; ++i) {
+    for (int64_t j = 0; j < kN; ++j) {
+      const auto at = static_cast<size_t>(i * kN + j);
+      double want = 0, size = 0;
+      for (int64_t k = 0; k < kK; ++k) {
+        const double term = rounded(a[static_cast<size_t>(i * kK + k)]) *
+                            rounded(b[static_cast<size_t>(k * kN + j)]);
+        want += term;
+        size += std::abs(term);
+      }
+      ASSERT_NEAR(got[at], want, 1e-6 * size) << i << ", " << j;
+      change = std::max(change, std::abs(double{got[at]} - double{exact[at]}) / size);
+    }
+  }
+  EXPECT_GT(change, 1e-5);
+  EXPECT_LT(change, 2.01 * 0x1p-11);
 }
 
 TEST_P(InterpDaemonTest, MultipliesMatricesOfHalves) {

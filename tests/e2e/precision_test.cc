@@ -88,6 +88,13 @@ TEST_F(PrecisionTest, ExactByDefaultAndRoundedByPermission) {
   EXPECT_LE(Error(Product(), kExact), 1);
 }
 
+// A processor has no instruction for tf32, so the permission changes no bit.
+TEST_F(PrecisionTest, Tf32IsForDevicesThatHaveIt) {
+  const std::vector<float> exact = Product();
+  const client::Context allow(*client_, {.allow_tf32 = true});
+  EXPECT_EQ(Product(), exact);
+}
+
 TEST_F(PrecisionTest, TheTwoProgramsAreCachedApart) {
   Product();
   const uint64_t before = client_->stats().schedule_misses;

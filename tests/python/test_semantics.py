@@ -119,6 +119,17 @@ def test_training():
   with pytest.raises(ValueError, match="within"): x.dropout(1.5)
 
 
+# Permissions to round are for devices with instructions for it: none of them changes what tf32 is not there for.
+def test_precision():
+  rng = np.random.default_rng(1)
+  a, b = (Tensor(rng.standard_normal((40, 40), dtype=np.float32)) for _ in range(2))
+  exact = (a @ b).numpy()
+  with Context(ALLOW_TF32=1): allowed = (a @ b).numpy()
+  assert np.array_equal(exact, allowed)
+  with Context(ALLOW_TF32=1, ALLOW_BF16=1): rounded = (a @ b).numpy()
+  assert np.allclose(rounded, exact, atol=.2) and np.array_equal((a @ b).numpy(), exact)
+
+
 # Sizes that are variables.
 def test_variables_as_sizes():
   x = Tensor.arange(12).reshape(3, 4).contiguous().realize()

@@ -70,12 +70,15 @@ bool BlockHeuristic::AddGroupTile(const Product& p) {
     GroupShape shape;
   };
   std::vector<Choice> choices;
+  // f32 that is rounded to tf32 cannot be copied ahead for such an instruction. One of a warp rounds what it loads.
+  const bool stored = std::ranges::all_of(
+      p.loads, [](const Access* x) { return x->node.dtype() == ir::Dtype::TF32; });
   const auto instructions = static_cast<int64_t>(target_.matrix_instructions.size());
   for (int64_t number = 1; number <= instructions; ++number) {
     Restart();
     if (!Add(OptKind::kTensorCore, p.k, number)) break;
     const MatrixInstruction i = *plan_.maybe_instruction();
-    if (!i.in_shared()) continue;
+    if (!i.in_shared() || (i.a == DtypeNumber::TF32 && !stored)) continue;
     for (const GroupShape& s : kGroupShapes) {
       if (s.rows * i.sum_place.elements() > kMostAccumulators) continue;
       const double cycles =
