@@ -20,6 +20,11 @@ constexpr Layouts kMma8 = {32, "k2 k3 r0 r1 r2 | k0 k1 r3 k4", "k2 k3 c0 c1 c2 |
                            "c1 c2 r0 r1 r2 | c0 r3"};
 constexpr Layouts kMma32 = {8, "k0 k1 r0 r1 r2 | r3 k2", "k0 k1 c0 c1 c2 | k2",
                             "c1 c2 r0 r1 r2 | c0 r3"};
+// The same instruction. Which step of the sum has which number is free, as long as both operands agree: here a lane holds two
+// neighbouring steps, as it holds two neighbouring columns of a result. So a result can be an operand (attention).
+// The other numbering suits MATRIX_LOAD.
+constexpr Layouts kMma32Pairs = {8, "k1 k2 r0 r1 r2 | r3 k0", "k1 k2 c0 c1 c2 | k0",
+                                 "c1 c2 r0 r1 r2 | c0 r3"};
 // 16 x 16 results of 64 lanes.
 constexpr Layouts kMfma16 = {16, "r0 r1 r2 r3 k2 k3 | k0 k1", "c0 c1 c2 c3 k2 k3 | k0 k1",
                              "c0 c1 c2 c3 r2 r3 | r0 r1"};
@@ -49,6 +54,7 @@ std::vector<MatrixInstruction> NvidiaMatrixInstructions(int capability) {
   out.push_back(Make("mma_i8", 8, kMma8, I8, I32));
   out.push_back(Make("mma_u8", 8, kMma8, U8, I32));
   out.push_back(Make("mma_tf32", 8, kMma32, TF32, F32));
+  out.push_back(Make("mma_tf32_pairs", 8, kMma32Pairs, TF32, F32));
   if (capability < 89) return out;
   out.push_back(Make("mma_e4m3", 8, kMma8, F8E4M3, F32));
   out.push_back(Make("mma_e5m2", 8, kMma8, F8E5M2, F32));

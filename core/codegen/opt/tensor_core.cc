@@ -111,11 +111,17 @@ std::optional<WordInMemory> WordIn(UOp value) {
 
 UOp MakeWord(ir::UOpContext& ctx, UOp value, UOp group, UOp maybe_valid, bool flips) {
   const int bits = ir::Bits(value.dtype());
-  if (const UOp word = StoredWord(ctx, value, group)) {
+  if (const UOp word = bits < 32 ? StoredWord(ctx, value, group) : UOp()) {
     const UOp out = maybe_valid ? Where(ctx, maybe_valid, word, ctx.Int(Dtype::U32, 0)) : word;
     return flips ? ir::Alu(ctx, Op::XOR, {out, ctx.Int(Dtype::U32, kSignBits)}) : out;
   }
-  const Dtype same = bits == 32 ? Dtype::U32 : bits == 16 ? Dtype::U16 : Dtype::U8;
+  if (bits == 32) {
+    // One element is the word. `group` may be the constant 0 then, as loops of one iteration are.
+    const UOp word =
+        ir::Bitcast(ctx, ir::Substitute(ctx, value, {{group.id(), ctx.Idx(0)}}), Dtype::U32);
+    return maybe_valid ? Where(ctx, maybe_valid, word, ctx.Int(Dtype::U32, 0)) : word;
+  }
+  const Dtype same = bits == 16 ? Dtype::U16 : Dtype::U8;
   UOp element = value.dtype() == same ? value : ir::Bitcast(ctx, value, same);
   element = ir::Cast(ctx, element, Dtype::U32);
   if (maybe_valid) element = Where(ctx, maybe_valid, element, ctx.Int(Dtype::U32, 0));

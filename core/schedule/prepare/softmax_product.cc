@@ -30,7 +30,7 @@ bool IsSmall(UOp factor, const KernelLimits& limits) {
   while (factor.Is(ir::kMovementOps)) factor = factor.src(0);
   if (!factor.Is(Op::CAST) || factor.dtype() != ir::Dtype::F32) return false;
   const ir::Dtype from = factor.src(0).dtype();
-  return ir::IsFloat(from) && ir::Bits(from) < 32 && limits.factors.Has(ir::NumberOf(from));
+  return ir::IsSmallFloat(from) && limits.factors.Has(ir::NumberOf(from));
 }
 
 // The sum of products that u is computed of, element by element; null: there is none, or several.

@@ -73,8 +73,13 @@ TEST(SharedRowsTest, CountsTheWordsOfABank) {
   EXPECT_EQ(codegen::WordsOfOneBank(std::vector<int64_t>{0, 32, 64, 1}), 3);
 }
 
+// The lanes of this one hold steps that lie side by side, which is no fragment of MATRIX_LOAD. Their words of two rows meet
+// in a bank.
+bool HoldsPairs(const MatrixInstruction& i) { return i.name == "mma_tf32_pairs"; }
+
 TEST(StagedWordsTest, WarpsLoadMatricesWithoutConflicts) {
   for (const MatrixInstruction& i : NvidiaMatrixInstructions(89)) {
+    if (HoldsPairs(i)) continue;
     const auto dtype = [](DtypeNumber n) { return *ir::DtypeByWire(static_cast<uint64_t>(n)); };
     for (const bool along_sum : {true, false}) {
       if (!along_sum && ir::Bits(dtype(i.a)) != 16) continue;
@@ -116,7 +121,7 @@ TEST(StagedWordsTest, LanesOfNvidiaLoadWordsWithoutConflicts) {
     int loads = 0, stores = 0;
     for (const tests::SharedAccess& a : tests::SharedAccesses(ctx, lowered->linear, 32)) {
       // Pieces of two rows that a part of a store writes meet in four banks.
-      EXPECT_LE(a.words_of_one_bank, a.line.Is(Op::LOAD) ? 1 : 2) << i.name;
+      EXPECT_LE(a.words_of_one_bank, a.line.Is(Op::LOAD) && !HoldsPairs(i) ? 1 : 2) << i.name;
       EXPECT_EQ(ir::MaybeBaseOf(a.line.src(0).src(0)).dtype(), Dtype::U32);
       ++(a.line.Is(Op::LOAD) ? loads : stores);
     }

@@ -55,7 +55,8 @@ Target Tf32Target(bool groups, bool converts) {
   const std::vector<MatrixInstruction> all =
       groups ? WarpgroupMatrixInstructions() : NvidiaMatrixInstructions(80);
   for (const MatrixInstruction& i : all) {
-    if (i.a == DtypeNumber::TF32 && i.n <= 64) out.matrix_instructions = {i};
+    if (i.a == DtypeNumber::TF32 && i.n <= 64 && out.matrix_instructions.empty())
+      out.matrix_instructions = {i};
   }
   if (groups) out.shared_bytes = 227 << 10;
   if (converts) out.dtypes.Add(DtypeNumber::TF32);

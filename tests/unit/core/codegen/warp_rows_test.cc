@@ -189,7 +189,7 @@ AttentionShape Small(int64_t heads, int64_t queries, int64_t keys, int64_t depth
 TEST(WarpRowsTest, WeightsAreOperandsAsTheyLie) {
   for (const auto& i : NvidiaMatrixInstructions(80)) {
     if (i.sum != DtypeNumber::F32) continue;
-    if (i.a == DtypeNumber::TF32) {
+    if (i.name == "mma_tf32") {
       // A lane has two neighbouring results, but operands that lie four steps apart.
       EXPECT_FALSE(codegen::RowFragment::MaybeOf(i));
       continue;
@@ -213,6 +213,14 @@ TEST(WarpRowsTest, KeepResults) {
       EXPECT_EQ(CheckWarpRows(Small(2, 37, 100, 32, dtype), {chip, 16, {warps}}), "");
     }
   }
+}
+
+// Of tf32 in memory. The rows of keys are copied as they lie, those of values by elements.
+TEST(WarpRowsTest, KeepResultsOfTf32) {
+  EXPECT_EQ(CheckWarpRows(Small(1, 16, 64, 16, Dtype::TF32), {Nvidia(), 32}), "");
+  EXPECT_EQ(
+      CheckWarpRows(Small(2, 37, 100, 32, Dtype::TF32), {Nvidia(), 16, {{OptKind::kLocal, 1, 2}}}),
+      "");
 }
 
 TEST(WarpRowsTest, RoundResults) {
