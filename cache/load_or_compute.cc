@@ -2,6 +2,8 @@
 #include "cache/load_or_compute.h"
 
 #include "core/base/status.h"
+#include "core/base/telemetry/metrics.h"
+#include "core/base/telemetry/trace.h"
 #include "core/base/text.h"
 
 namespace uopd::cache {
@@ -128,7 +130,10 @@ class Load {
   // Waits until the owner of the lease has put a value. Returns nullopt if nobody holds the lease,
   // or if the value cannot be read.
   absl::StatusOr<std::optional<Loaded>> Await() {
-    switch (store_.WatchReady(key_, limits_)) {
+    const int64_t begin_ns = NowNs();
+    const WatchOutcome watched = store_.WatchReady(key_, limits_);
+    metrics::LeaseWait({key_.store()}).Observe(static_cast<double>(NowNs() - begin_ns) * 1e-9);
+    switch (watched) {
       case WatchOutcome::kReady:
         if (auto found = Find()) {
           found->outcome = LoadOutcome::kWaited;
@@ -182,11 +187,15 @@ absl::StatusOr<Loaded> LoadGroup::LoadOrCompute(Store& store, const Key& key,
     if (found.hit()) return FromEntry(std::move(found), GetOutcome::kHit);
     lookup = found.outcome;
   }
+  const int64_t begin_ns = NowNs();
   auto result = (reads ? flights_ : anew_)
                     .Do(key.address(), options.limits,
                         [&](const WaitLimits& limits) -> absl::StatusOr<Loaded> {
                           return Load(store, key, options, compute, limits, lookup).Run();
                         });
+  if (result.waited) {
+    metrics::FlightWait({key.store()}).Observe(static_cast<double>(NowNs() - begin_ns) * 1e-9);
+  }
   if (!result.value.ok()) return result.value.status();
   Loaded loaded = **result.value;
   if (result.waited) loaded.outcome = LoadOutcome::kWaited;

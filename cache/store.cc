@@ -12,6 +12,7 @@
 #include "cache/memory/memory_leases.h"
 #include "cache/memory/memory_tier.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::cache {
 
@@ -90,6 +91,7 @@ GetResult Store::Get(const Key& key) {
     case GetOutcome::kHit:
       ++stats.hits;
       uses_.Add(key.address(), result.entry.cost_us);
+      metrics::CacheHits({key.store(), Name(result.source)}).Increment();
       break;
     case GetOutcome::kMiss:
       ++stats.misses;
@@ -172,21 +174,23 @@ absl::Status Store::PutRow(size_t first, const Digest& address,
   return status;
 }
 
-absl::Status Store::CountPut(StoreStats& stats, absl::Status status) {
+absl::Status Store::CountPut(const std::string& store, absl::Status status) {
+  StoreStats& stats = stats_->For(store);
   ++(status.ok() ? stats.puts : stats.put_errors);
+  metrics::CachePuts({store, status.ok() ? "ok" : "error"}).Increment();
   if (status.ok()) bell_.Ring();
   return status;
 }
 
 absl::Status Store::Put(const Key& key, std::string bytes, int64_t cost_us) {
   auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), 0));
-  return CountPut(stats_->For(key.store()), PutAndShare(key, row, nullptr));
+  return CountPut(key.store(), PutAndShare(key, row, nullptr));
 }
 
 absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token) {
-  StoreStats& stats = stats_->For(key.store());
   if (absl::Status newest = leases_->CheckNewest(key.address(), token); absl::IsAborted(newest)) {
-    ++stats.stale_puts;
+    ++stats_->For(key.store()).stale_puts;
+    metrics::CachePuts({key.store(), "stale"}).Increment();
     return newest;
   }
   auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), token));
@@ -198,7 +202,7 @@ absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us
   };
   absl::Status status = PutAndShare(key, row, release);
   if (!status.ok()) release(status);
-  return CountPut(stats, std::move(status));
+  return CountPut(key.store(), std::move(status));
 }
 
 absl::Status Store::FlushTiers() {
@@ -225,7 +229,9 @@ const StatsTable& Store::stats() {
 }
 
 LeaseResult Store::TryLease(const Key& key, std::string_view owner, int64_t ttl_us) {
-  return leases_->TryLease(key.address(), owner, ttl_us);
+  LeaseResult result = leases_->TryLease(key.address(), owner, ttl_us);
+  metrics::Leases({key.store(), Name(result.outcome)}).Increment();
+  return result;
 }
 
 absl::Status Store::ReleaseLease(const Key& key, int64_t token) {

@@ -116,7 +116,7 @@ class Store final : public Admin {
   // Keeps a row of another daemon.
   void Keep(const Key& key, const std::shared_ptr<const Row>& row);
   Store(std::unique_ptr<StatsTable> stats, int64_t max_bytes, const NowFn& now);
-  absl::Status CountPut(StoreStats& stats, absl::Status status);
+  absl::Status CountPut(const std::string& store, absl::Status status);
 
   const NowFn now_;
   const std::unique_ptr<StatsTable> stats_;

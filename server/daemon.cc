@@ -116,6 +116,7 @@ absl::Status Daemon::StartServing(worker::ForkServer& forks) {
   if (!config_.server_ready_file().empty()) {
     UOPD_TRY(ready_.Write(config_.server_ready_file(), rpc_->address(), http_address));
   }
+  metrics::BuildInfo({UOPD_VERSION}).Set(1);
   UOPD_LOG(kInfo, "serving", {"version", UOPD_VERSION}, {"listen", rpc_->address()},
            {"http", http_address}, {"data_dir", config_.server_data_dir()});
   return absl::OkStatus();

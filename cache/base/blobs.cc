@@ -23,6 +23,20 @@ const char* Name(GetOutcome outcome) {
   UOPD_CHECK(false);
 }
 
+const char* Name(Source source) {
+  switch (source) {
+    case Source::kNone:
+      return "none";
+    case Source::kMemory:
+      return "memory";
+    case Source::kDisk:
+      return "disk";
+    case Source::kCluster:
+      return "cluster";
+  }
+  UOPD_CHECK(false);
+}
+
 GetResult Hit(const Row& row, Source source) {
   return {GetOutcome::kHit, source,
           Entry{row.value, row.cost_us, row.created_us, row.last_used_us, row.fence}};

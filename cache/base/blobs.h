@@ -26,6 +26,7 @@ enum class GetOutcome {
 const char* Name(GetOutcome outcome);
 
 enum class Source { kNone, kMemory, kDisk, kCluster };
+const char* Name(Source source);  // "disk"
 
 struct Entry {
   std::string bytes;

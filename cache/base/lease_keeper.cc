@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/telemetry/metrics.h"
+
 namespace uopd::cache {
 namespace {
 
@@ -42,6 +44,7 @@ void LeaseKeeper::Add(const std::shared_ptr<Lease>& lease) {
   {
     MutexLock lock(mu_);
     kept_.push_back(lease);
+    metrics::LeasesHeld().Add(1);
     ++additions_;
     if (!thread_.joinable()) thread_ = std::thread([this] { Loop(); });
   }
@@ -50,7 +53,7 @@ void LeaseKeeper::Add(const std::shared_ptr<Lease>& lease) {
 
 void LeaseKeeper::Remove(const std::shared_ptr<Lease>& lease) {
   MutexLock lock(mu_);
-  std::erase(kept_, lease);
+  metrics::LeasesHeld().Add(-static_cast<double>(std::erase(kept_, lease)));
 }
 
 void LeaseKeeper::Loop() {
@@ -79,6 +82,7 @@ void LeaseKeeper::Loop() {
       // UNAVAILABLE says nothing about the lease: the next renewal asks again.
       if (absl::IsAborted(renewed) || (lease->strict && Clock::now() >= lease->ends)) {
         lease->lost.store(true);
+        metrics::LeasesLost().Increment();
       }
     }
   }

@@ -18,6 +18,7 @@
 namespace uopd::cache {
 
 enum class LeaseOutcome { kGranted, kBusy, kUnavailable };
+const char* Name(LeaseOutcome outcome);  // "granted"
 
 struct LeaseResult {
   LeaseOutcome outcome = LeaseOutcome::kUnavailable;

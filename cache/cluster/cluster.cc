@@ -31,7 +31,13 @@ Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
     : options_(std::move(options)),
       server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.now,
                                               options_.on_change)),
-      sender_([this] { SendLoop(); }) {}
+      sender_([this] { SendLoop(); }) {
+  metrics::ClusterConfigured().Set(1);
+  // All reasons have a series from the start, so that the first record that is refused is a rise.
+  for (size_t fault = 1; fault < ClusterStats::kFaults; ++fault) {
+    metrics::ClusterRefused({Name(static_cast<RecordFault>(fault))});
+  }
+}
 
 Cluster::~Cluster() {
   StopListening();

@@ -5,6 +5,7 @@
 
 #include "cache/base/eviction.h"
 #include "core/base/status.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::cache {
 namespace {
@@ -148,7 +149,10 @@ absl::StatusOr<WriteResult> FileTier::WriteMakingRoom(CacheFile& file,
 }
 
 void FileTier::Count(const WriteResult& result) {
-  for (const auto& [store, rows] : result.evicted) stats_.For(store).evictions += rows;
+  for (const auto& [store, rows] : result.evicted) {
+    stats_.For(store).evictions += rows;
+    metrics::CacheEvictions({store}).Increment(static_cast<uint64_t>(rows));
+  }
   for (const auto& [store, rows] : result.stale) stats_.For(store).stale_puts += rows;
 }
 

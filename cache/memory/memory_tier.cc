@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cache/memory/memory_tier.h"
 
+#include "core/base/telemetry/metrics.h"
+
 namespace uopd::cache {
 
 GetResult MemoryTier::Get(const Key& key) {
@@ -20,7 +22,10 @@ absl::Status MemoryTier::Put(const Digest& address, std::shared_ptr<const Row> r
   } else if (!evicted.ok()) {
     return evicted.status();
   } else {
-    for (const std::string& store : *evicted) ++stats_.For(store).evictions;
+    for (const std::string& store : *evicted) {
+      ++stats_.For(store).evictions;
+      metrics::CacheEvictions({store}).Increment();
+    }
   }
   if (settled) settled(absl::OkStatus());
   return absl::OkStatus();

@@ -131,11 +131,10 @@ class DisabledRules {
   std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
 
-// Updates the metrics of one rule: adds the counts of a Rewriter, sets the total time.
-void ExportRule(const Rule& rule, uint64_t attempts, uint64_t matches) {
+// Updates the metrics of one rule: adds the attempts of a Rewriter, sets the total time.
+void ExportRule(const Rule& rule, uint64_t attempts) {
   const int64_t ns = rule.counts.match_ns.load() + rule.counts.miss_ns.load();
   metrics::RuleAttempts({rule.set, rule.name}).Increment(attempts);
-  metrics::RuleMatches({rule.set, rule.name}).Increment(matches);
   metrics::RuleTime({rule.set, rule.name}).Set(static_cast<double>(ns) / 1e9);
 }
 
@@ -217,12 +216,15 @@ void RuleSet::AddCounts(std::span<const uint64_t> attempts,
       rules_[i]->counts.attempts.fetch_add(attempts[i], std::memory_order_relaxed);
       if (matches[i] == 0) continue;
       matched += matches[i];
-      rules_[i]->counts.matches.fetch_add(matches[i], std::memory_order_relaxed);
+      const Rule& rule = *rules_[i];
+      rule.counts.matches.fetch_add(matches[i], std::memory_order_relaxed);
+      add(rule.counts.exported, matches[i],
+          [&]() -> Counter& { return metrics::RuleMatches({rule.set, rule.name}); });
     }
     const std::string_view name = rules_[section->begin]->set;
     if (Debug().track_match_stats >= 1) {
       for (size_t i = section->begin; i < section->end; ++i) {
-        if (attempts[i] != 0) ExportRule(*rules_[i], attempts[i], matches[i]);
+        if (attempts[i] != 0) ExportRule(*rules_[i], attempts[i]);
       }
     }
     add(section->attempts, tried, [&]() -> Counter& { return metrics::PatternAttempts({name}); });

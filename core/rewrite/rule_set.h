@@ -19,9 +19,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/base/telemetry/metrics.h"
 #include "core/rewrite/match.h"
 #include "core/rewrite/pattern_tree.h"
+
+namespace uopd {
+class Counter;  // core/base/telemetry/metrics.h
+}
 
 namespace uopd::rewrite {
 
@@ -29,6 +32,7 @@ namespace uopd::rewrite {
 struct RuleCounts {
   std::atomic<uint64_t> attempts{0}, matches{0};
   std::atomic<int64_t> match_ns{0}, miss_ns{0};
+  std::atomic<Counter*> exported{nullptr};  // uopd_rule_matches_total; null until the first match
 };
 
 struct Rule {

@@ -162,7 +162,15 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                   .of_peer = static_cast<size_t>(config.limits_peer_waiting()),
                   .of_flow = static_cast<size_t>(config.limits_flow_waiting())},
                  RunningLimits()),
-      long_runs_(RunThreads(), {}, RunningLimits(), true) {
+      long_runs_(RunThreads(), {}, RunningLimits(), true),
+      gauges_({.store = *store_,
+               .devices = devices_,
+               .client_bytes = total_,
+               .maybe_workers = workers_.get(),
+               .pools = {{"requests", &task_pool_},
+                         {"long_runs", &long_runs_},
+                         {"graphs", &compile_.pool_of_new_graphs()},
+                         {"compile", &compilers_}}}) {
   cache_operator_.set_pinned_percent(config.cache_pinned_percent());
   total_.set_reclaim([this] { return sessions_.Reclaim(); });
 }

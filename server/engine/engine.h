@@ -21,6 +21,7 @@
 #include "core/base/config/config.h"
 #include "server/engine/compile/compile_service.h"
 #include "server/engine/compile/key_explainer.h"
+#include "server/engine/gauges.h"
 #include "server/engine/kept/kept_runs.h"
 #include "server/engine/operate/cache_operator.h"
 #include "server/engine/operate/cache_transfer.h"
@@ -255,6 +256,7 @@ class Engine {
   // destroyed.
   TaskPool task_pool_;
   TaskPool long_runs_;
+  Gauges gauges_;  // its thread reads the members above
 };
 
 }  // namespace uopd::engine

@@ -60,6 +60,8 @@ void Connections::Read(Position at) {
   }
   at->out = answer_(std::string_view(at->in).substr(0, at->in.find(kHeadEnd)));
   at->in = {};
+  held_ += at->out.size();
+  BoundAnswers(at);
   at->state = Connection::kAnswering;
   at->deadline = Clock::now() + kAnswerLimit;
   Write(at);
@@ -74,6 +76,7 @@ void Connections::Write(Position at) {
     at->written += static_cast<size_t>(n);
   }
   shutdown(at->fd.get(), SHUT_WR);
+  held_ -= at->out.size();
   at->out = {};
   at->state = Connection::kLingering;
   at->deadline = Clock::now() + kLingerLimit;
@@ -90,7 +93,15 @@ void Connections::Linger(Position at) {
   End(at);
 }
 
+void Connections::BoundAnswers(Position newest) {
+  for (auto at = connections_.begin(); held_ > kMaxHeldBytes && at != newest;) {
+    const auto here = at++;
+    if (!here->out.empty()) End(here);
+  }
+}
+
 void Connections::End(Position at) {
+  held_ -= at->out.size();
   by_fd_.erase(at->fd.get());
   connections_.erase(at);  // closing also ends the watch
 }

@@ -51,10 +51,15 @@ class Connections {
   void Linger(Position at);
   void End(Position at);
 
+  // While the answers that wait for their clients are larger than kMaxHeldBytes, ends the oldest
+  // connections before `newest`.
+  void BoundAnswers(Position newest);
+
   const int epoll_;
   const std::chrono::milliseconds head_limit_;
   const AnswerFn answer_;
   std::list<Connection> connections_;  // oldest first
+  size_t held_ = 0;                    // bytes of all `out`
   absl::flat_hash_map<int, Position> by_fd_;
 };
 

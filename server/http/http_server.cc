@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <prometheus/text_serializer.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -16,16 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/log.h"
-#include "core/base/telemetry/metrics.h"
+#include "server/http/accept.h"
 #include "server/http/connections.h"
-#include "server/http/metrics_collectable.h"
 #include "server/net/address.h"
 
 namespace uopd::http {
 namespace {
 
 constexpr char kText[] = "text/plain; charset=utf-8";
-constexpr char kPrometheusText[] = "text/plain; version=0.0.4; charset=utf-8";
 constexpr int kOutOfDescriptorsMs = 20;  // pause before the next attempt to accept
 
 const char* Reason(int code) {
@@ -47,22 +44,12 @@ const char* Reason(int code) {
   }
 }
 
-struct Page {
-  std::string content_type;
-  std::string body;
-};
-
 std::string Reply(int code, const Page& page, bool with_body = true) {
   return absl::StrCat("HTTP/1.1 ", code, " ", Reason(code), "\r\nContent-Type: ", page.content_type,
                       "\r\nContent-Length: ", page.body.size(), "\r\nCache-Control: no-store",
                       "\r\nX-Content-Type-Options: nosniff",
                       code == 405 ? "\r\nAllow: GET, HEAD" : "", "\r\nConnection: close\r\n\r\n",
                       with_body ? page.body : "");
-}
-
-Page MetricsPage() {
-  const MetricsCollectable collectable(MetricRegistry::Global());
-  return {kPrometheusText, prometheus::TextSerializer().Serialize(collectable.Collect())};
 }
 
 bool IsNumeric(const net::Address& address) {
@@ -133,7 +120,7 @@ void HttpServer::Run() {
   }
 }
 
-std::string HttpServer::Answer(std::string_view head) const {
+std::string HttpServer::Answer(std::string_view head) {
   if (head.size() > kMaxHead) return Reply(431, {kText, "request head is too large\n"});
   const std::string_view line = head.substr(0, head.find("\r\n"));
   const size_t first = line.find(' '), last = line.rfind(' ');
@@ -152,7 +139,9 @@ std::string HttpServer::Answer(std::string_view head) const {
       return reasons.empty() ? Reply(200, {kText, absl::StrCat("ready\n", notes)}, body)
                              : Reply(503, {kText, absl::StrCat(reasons, "\n", notes)}, body);
     }
-    if (path == "/metrics") return Reply(200, MetricsPage(), body);
+    if (path == "/metrics") {
+      return Reply(200, pages_.Get(PrefersOpenMetrics(head)), body);
+    }
     if (path == "/healthz") return Reply(200, {kText, "ok\n"}, body);
     return Reply(404, {kText, "not found\n"}, body);
   } catch (const std::exception& error) {

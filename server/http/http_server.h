@@ -2,7 +2,8 @@
 // The HTTP side of the daemon: /metrics, /healthz and /readyz.
 //
 // Answers GET and HEAD only; any other path is 404. One thread serves all connections and never
-// blocks on one, so a client that sends or reads slowly delays nobody. A request head must be
+// blocks on one, so a client that sends or reads slowly delays nobody. /metrics is written as
+// OpenMetrics if the client's Accept header prefers that (accept.h). A request head must be
 // complete within kHeadLimit and kMaxHead bytes. If there are more than kMaxConnections, the oldest
 // is closed. The readiness function is called on that thread, so it should be quick. It is not
 // called after Stop() has returned. The server knows nothing of the engine. Errors of Start:
@@ -15,12 +16,14 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "server/http/metrics_pages.h"
 #include "server/net/listener.h"
 
 namespace uopd::http {
 
 inline constexpr size_t kMaxConnections = 256;
 inline constexpr size_t kMaxHead = 8 << 10;
+inline constexpr size_t kMaxHeldBytes = size_t{32} << 20;  // of answers that clients have not read
 inline constexpr std::chrono::milliseconds kHeadLimit{2000};
 inline constexpr std::chrono::milliseconds kAnswerLimit{10'000};  // for reading an answer
 
@@ -51,11 +54,12 @@ class HttpServer {
   HttpServer(ReadinessFn readiness, std::chrono::milliseconds head_limit);
   void Run();
   // Returns the whole answer to a request whose head is `head`.
-  std::string Answer(std::string_view head) const;
+  std::string Answer(std::string_view head);
 
   const ReadinessFn readiness_;
   const std::chrono::milliseconds head_limit_;
   std::string address_;
+  MetricsPages pages_;  // used by the thread only
   std::unique_ptr<net::Listener> listener_;
   UniqueFd stop_;
   std::thread thread_;

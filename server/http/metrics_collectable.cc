@@ -9,6 +9,7 @@ namespace {
 prometheus::MetricType TypeOf(MetricKind kind) {
   switch (kind) {
     case MetricKind::kCounter:
+    case MetricKind::kTimeCounter:
       return prometheus::MetricType::Counter;
     case MetricKind::kGauge:
       return prometheus::MetricType::Gauge;
@@ -49,6 +50,7 @@ std::vector<prometheus::MetricFamily> MetricsCollectable::Collect() const {
       }
       switch (family.kind) {
         case MetricKind::kCounter:
+        case MetricKind::kTimeCounter:
           metric.counter.value = series.value;
           break;
         case MetricKind::kGauge:

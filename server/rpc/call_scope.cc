@@ -167,8 +167,9 @@ CallScope::CallScope(engine::Engine& engine, grpc::CallbackServerContext& contex
 grpc::Status CallScope::End(const absl::Status& status) {
   InFlight().Add(-1);
   const int64_t ns = NowNs() - request_.start_ns;
-  DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9);
-  request_.timings.Observe();
+  const ExemplarId id = request_.exemplar();
+  DurationOf(method_, status.code()).Observe(static_cast<double>(ns) * 1e-9, id);
+  request_.timings.Observe(id);
   const std::string_view method = kNames[static_cast<size_t>(method_)];
   if (status.ok()) {
     UOPD_LOG(kDebug, "rpc", {"method", method}, {"req", request_.id},

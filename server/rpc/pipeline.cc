@@ -133,6 +133,8 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
     current_ = std::move(request.message);
     charge_ = std::move(request.charge);
     request_ = ContextOf(context_);
+    request_.id = scope_.request().id;
+    request_.trace = scope_.request().trace;
     request_.caller.tenant = scope_.tenant();
     request_.EndWith(cancellation_);
     answer_.Clear();
@@ -272,7 +274,7 @@ class Pipeline final : public grpc::ServerBidiReactor<v1::PipelineRequest, v1::P
       failed_epoch_ = current_.epoch();
     }
     FillError(status, &answer_);
-    request_.timings.Observe();
+    request_.timings.Observe(request_.exemplar());
     session_ = {};
     current_.Clear();
     charge_ = {};

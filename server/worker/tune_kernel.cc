@@ -9,6 +9,7 @@
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/worker/check_outputs.h"
+#include "server/worker/stage_time.h"
 
 namespace uopd::worker {
 namespace {
@@ -152,12 +153,14 @@ class Tuner {
   absl::Status RunReference() {
     UOPD_ASSIGN(const search::Candidate plain, Make(nullptr, true));
     UOPD_ASSIGN(const std::string object, measurer_.Compile(std::span(&plain, 1)).front());
+    const StageTime time("reference");
     UOPD_ASSIGN(reference_,
                 measurer_.Run(plain, object, 0, std::numeric_limits<double>::infinity(), true));
     return absl::OkStatus();
   }
 
   absl::Status Judge(Finalist& f, const std::string& object) {
+    const StageTime time("confirm");
     UOPD_ASSIGN(const MeasureAnswer answer,
                 measurer_.Run(f.candidate, object, options_.final_runs,
                               std::numeric_limits<double>::infinity(), true));

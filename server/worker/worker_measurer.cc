@@ -11,6 +11,7 @@
 #include "core/ir/graph.h"
 #include "server/worker/compile_job.h"
 #include "server/worker/launch_shape.h"
+#include "server/worker/stage_time.h"
 
 namespace uopd::worker {
 
@@ -30,6 +31,7 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t i; (i = next.fetch_add(1)) < batch.size();) {
+      const StageTime time("compile");
       const CompileRequest request{options_.device, options_.toolchain, batch[i].source};
       out[i] =
           pools_.compile
@@ -91,6 +93,7 @@ absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,
   const Digest key = HashBytes(Cat(launch, *object));
   if (const auto it = by_object_.find(key); it != by_object_.end()) return it->second;
   absl::StatusOr<double> seconds = absl::InternalError("not measured");
+  const StageTime time("measure");
   auto answer = Run(candidate, *object, options_.runs, best_seconds, false);
   if (answer.ok()) {
     seconds = static_cast<double>(answer->min_ns) * 1e-9;

@@ -48,6 +48,7 @@ constexpr std::string_view kOther = "other";
 const char* KindName(MetricKind kind) {
   switch (kind) {
     case MetricKind::kCounter:
+    case MetricKind::kTimeCounter:
       return "counter";
     case MetricKind::kGauge:
       return "gauge";
@@ -69,11 +70,35 @@ Histogram::Histogram(std::span<const double> bounds) : bounds_(bounds) {
   UOPD_CHECK(bounds.size() <= kMaxBounds && std::is_sorted(bounds.begin(), bounds.end()));
 }
 
-void Histogram::Observe(double value) {
+void Histogram::Observe(double value) { Count(value); }
+
+void Histogram::Observe(double value, const ExemplarId& id) {
+  const size_t bucket = Count(value);
+  if (!id.usable()) return;
+  ExemplarSlots* slots = exemplars_.load(std::memory_order_acquire);
+  if (slots == nullptr) {
+    auto made = std::make_unique<ExemplarSlots>(bounds_.size() + 1);
+    if (exemplars_.compare_exchange_strong(slots, made.get(), std::memory_order_acq_rel)) {
+      slots = made.release();
+    }
+  }
+  slots->Offer(bucket, id, value);
+}
+
+std::vector<std::optional<Exemplar>> Histogram::exemplars() const {
+  const ExemplarSlots* slots = exemplars_.load(std::memory_order_acquire);
+  std::vector<std::optional<Exemplar>> out;
+  if (slots == nullptr) return out;
+  for (size_t i = 0; i <= bounds_.size(); i++) out.push_back(slots->Read(i));
+  return out;
+}
+
+size_t Histogram::Count(double value) {
   const size_t bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
   Shard& shard = shards_[metrics_internal::ThisShard()];
   shard.counts[bucket].fetch_add(1, std::memory_order_relaxed);
   shard.sum.fetch_add(value, std::memory_order_relaxed);
+  return bucket;
 }
 
 std::vector<uint64_t> Histogram::bucket_counts() const {
@@ -92,7 +117,7 @@ double Histogram::sum() const {
 }
 
 struct MetricRegistry::Series {
-  std::variant<std::monostate, Counter, Gauge, Histogram> value;
+  std::variant<std::monostate, Counter, TimeCounter, Gauge, Histogram> value;
 };
 
 struct MetricRegistry::Family {
@@ -109,6 +134,9 @@ struct MetricRegistry::Family {
     switch (spec->kind) {
       case MetricKind::kCounter:
         made.value.emplace<Counter>();
+        break;
+      case MetricKind::kTimeCounter:
+        made.value.emplace<TimeCounter>();
         break;
       case MetricKind::kGauge:
         made.value.emplace<Gauge>();
@@ -166,6 +194,10 @@ Counter& MetricRegistry::GetCounter(size_t index,
                                     std::initializer_list<std::string_view> label_values) {
   return std::get<Counter>(Find(index, MetricKind::kCounter, label_values).value);
 }
+TimeCounter& MetricRegistry::GetTimeCounter(size_t index,
+                                            std::initializer_list<std::string_view> label_values) {
+  return std::get<TimeCounter>(Find(index, MetricKind::kTimeCounter, label_values).value);
+}
 Gauge& MetricRegistry::GetGauge(size_t index,
                                 std::initializer_list<std::string_view> label_values) {
   return std::get<Gauge>(Find(index, MetricKind::kGauge, label_values).value);
@@ -175,26 +207,45 @@ Histogram& MetricRegistry::GetHistogram(size_t index,
   return std::get<Histogram>(Find(index, MetricKind::kHistogram, label_values).value);
 }
 
+void MetricRegistry::Forget(std::string_view name,
+                            std::initializer_list<std::string_view> label_values) {
+  Family::Key key;
+  UOPD_CHECK(label_values.size() <= key.size());
+  std::copy(label_values.begin(), label_values.end(), key.begin());
+  for (const auto& family : families_) {
+    if (family->spec->name != name) continue;
+    const std::unique_lock lock(family->mu);
+    family->series.erase(key);
+  }
+}
+
 std::vector<FamilySnapshot> MetricRegistry::Snapshot() const {
   std::vector<FamilySnapshot> out;
   for (const auto& family : families_) {
     const MetricSpec& spec = *family->spec;
     const size_t labels = spec.label_count();
     FamilySnapshot snapshot{
-        absl::StrCat("uopd_", std::string(spec.name)),       spec.kind,   spec.help,
-        {spec.labels.begin(), spec.labels.begin() + labels}, spec.bounds, {}};
+        absl::StrCat("uopd_", std::string(spec.name)),
+        spec.kind == MetricKind::kTimeCounter ? MetricKind::kCounter : spec.kind,
+        spec.help,
+        {spec.labels.begin(), spec.labels.begin() + labels},
+        spec.bounds,
+        {}};
     std::shared_lock lock(family->mu);
     for (const auto& [key, series] : family->series) {
       SeriesSnapshot point;
       point.label_values.assign(key.begin(), key.begin() + labels);
       if (auto* counter = std::get_if<Counter>(&series.value)) {
         point.value = static_cast<double>(counter->value());
+      } else if (auto* time = std::get_if<TimeCounter>(&series.value)) {
+        point.value = time->seconds();
       } else if (auto* gauge = std::get_if<Gauge>(&series.value)) {
         point.value = gauge->value();
       } else if (auto* histogram = std::get_if<Histogram>(&series.value)) {
         point.bucket_counts = histogram->bucket_counts();
         for (uint64_t count : point.bucket_counts) point.count += count;
         point.sum = histogram->sum();
+        point.exemplars = histogram->exemplars();
       }
       snapshot.series.push_back(std::move(point));
     }

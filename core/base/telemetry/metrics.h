@@ -16,14 +16,17 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/telemetry/exemplar.h"
+
 namespace uopd {
 
-enum class MetricKind : uint8_t { kCounter, kGauge, kHistogram };
+enum class MetricKind : uint8_t { kCounter, kTimeCounter, kGauge, kHistogram };
 
 namespace metrics_internal {
 inline constexpr size_t kShards = 8;
@@ -47,6 +50,16 @@ class Counter {
     std::atomic<uint64_t> value{0};
   };
   std::array<Shard, metrics_internal::kShards> shards_;
+};
+
+// Time that only grows: counted in nanoseconds, exported in seconds.
+class TimeCounter {
+ public:
+  void AddNs(uint64_t ns) { ns_.Increment(ns); }
+  double seconds() const { return static_cast<double>(ns_.value()) * 1e-9; }
+
+ private:
+  Counter ns_;
 };
 
 class Gauge {
@@ -79,19 +92,30 @@ class Histogram {
 
   explicit Histogram(
       std::span<const double> bounds);  // REQUIRES: ascending, at most kMaxBounds, outlives *this
+  ~Histogram() { delete exemplars_.load(); }
+  Histogram(const Histogram&) = delete;
+  Histogram& operator=(const Histogram&) = delete;
+
   void Observe(double value);
+  // The same, and offers the request that took `value` as the exemplar of its bucket.
+  void Observe(double value, const ExemplarId& id);
 
   std::span<const double> bounds() const { return bounds_; }
   std::vector<uint64_t> bucket_counts() const;  // not cumulative; bounds().size() + 1 of them
   double sum() const;
+  // One per bucket. Empty: there was no exemplar at all.
+  std::vector<std::optional<Exemplar>> exemplars() const;
 
  private:
+  size_t Count(double value);  // returns the bucket
+
   struct alignas(64) Shard {
     std::atomic<double> sum{0};
     std::array<std::atomic<uint64_t>, kMaxBounds + 1> counts{};
   };
   std::span<const double> bounds_;
   std::array<Shard, metrics_internal::kShards> shards_;
+  std::atomic<ExemplarSlots*> exemplars_{nullptr};  // owned; made for the first exemplar
 };
 
 // One line of metrics.def.
@@ -115,11 +139,12 @@ struct SeriesSnapshot {
       bucket_counts;   // histograms; not cumulative, the last one holds what is above all bounds
   uint64_t count = 0;  // the sum of bucket_counts
   double sum = 0;
+  std::vector<std::optional<Exemplar>> exemplars;  // empty, or one per bucket
 };
 
 struct FamilySnapshot {
   std::string name;  // with the prefix
-  MetricKind kind;
+  MetricKind kind;   // a kTimeCounter is a kCounter here
   std::string_view help;
   std::vector<std::string_view> label_names;
   std::span<const double> bounds;
@@ -136,8 +161,14 @@ class MetricRegistry {
   // The series of family `index` with these label values, made on first use.
   // REQUIRES: the family is of this kind and has that many labels.
   Counter& GetCounter(size_t index, std::initializer_list<std::string_view> label_values = {});
+  TimeCounter& GetTimeCounter(size_t index,
+                              std::initializer_list<std::string_view> label_values = {});
   Gauge& GetGauge(size_t index, std::initializer_list<std::string_view> label_values = {});
   Histogram& GetHistogram(size_t index, std::initializer_list<std::string_view> label_values = {});
+
+  // Removes the series of these label values from the family of this name (without the prefix), if
+  // there is one. REQUIRES: nobody keeps a reference to the series.
+  void Forget(std::string_view name, std::initializer_list<std::string_view> label_values);
 
   // All families in table order. A value that changes during the call may be the old or the new
   // one.

@@ -51,14 +51,14 @@ int64_t PhaseTimings::total_ns() const {
   return total;
 }
 
-void PhaseTimings::Observe() const {
+void PhaseTimings::Observe(const ExemplarId& id) const {
   static const auto histograms = [] {
     std::array<Histogram*, kPhaseCount> out;
     for (size_t i = 0; i < kPhaseCount; i++) out[i] = &metrics::PhaseDuration({kNames[i]});
     return out;
   }();
   for (size_t i = 0; i < kPhaseCount; i++) {
-    if (ns[i] > 0) histograms[i]->Observe(static_cast<double>(ns[i]) * 1e-9);
+    if (ns[i] > 0) histograms[i]->Observe(static_cast<double>(ns[i]) * 1e-9, id);
   }
 }
 

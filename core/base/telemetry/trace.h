@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "core/base/telemetry/exemplar.h"
 
 namespace uopd {
 
@@ -55,8 +56,9 @@ struct PhaseTimings {
   void Add(Phase phase, int64_t duration_ns) { ns[static_cast<size_t>(phase)] += duration_ns; }
   void Add(const PhaseTimings& other);  // the time of another thread for the same request
   int64_t total_ns() const;
-  // Counts every phase that took time into uopd_phase_duration_seconds{phase}.
-  void Observe() const;
+  // Counts every phase that took time into uopd_phase_duration_seconds{phase}, with `id` as the
+  // exemplar.
+  void Observe(const ExemplarId& id = {}) const;
 
  private:
   friend class ScopedPhase;

@@ -33,10 +33,13 @@ void SetReady(const std::string& name, bool ready) {
 
 }  // namespace
 
-DeviceState::DeviceState(std::shared_ptr<devices::Device> device)
+DeviceState::DeviceState(std::shared_ptr<devices::Device> device, KernelUsage& usage)
     : device_(std::move(device)),
       kernel_duration_(metrics::KernelDuration({device_->info().name})),
-      buffer_bytes_(metrics::BuffersBytes({device_->info().name})) {}
+      buffer_bytes_(metrics::BuffersBytes({device_->info().name})),
+      usage_(usage) {
+  metrics::DeviceLosses({name(), "other"});  // a series from the start: the first loss is a rise
+}
 
 absl::StatusOr<StreamLease> StreamLease::Take(DeviceState& state) {
   {
@@ -94,7 +97,7 @@ absl::StatusOr<DeviceState*> DeviceSet::Get(std::string_view name) {
   std::unique_ptr<DeviceState>& state = states_[(*device)->info().name];
   if (state != nullptr && &state->device() != device->get()) lost_.push_back(std::move(state));
   if (state == nullptr) {
-    state = std::make_unique<DeviceState>(*std::move(device));
+    state = std::make_unique<DeviceState>(*std::move(device), usage_);
     SetReady(state->name(), state->device().status().ok());
   }
   return state.get();
@@ -127,6 +130,19 @@ std::vector<devices::DeviceEntry> DeviceSet::List() {
 std::vector<devices::DeviceEntry> DeviceSet::NotReady() {
   auto out = registry_->KnownEntries();
   std::erase_if(out, [](const devices::DeviceEntry& entry) { return entry.status.ok(); });
+  return out;
+}
+
+std::vector<std::pair<std::string, devices::MemoryStats>> DeviceSet::Memory() {
+  std::vector<std::shared_ptr<devices::Device>> open;
+  {
+    const MutexLock lock(mu_);
+    for (const auto& [name, state] : states_) open.push_back(state->device_);
+  }
+  std::vector<std::pair<std::string, devices::MemoryStats>> out;
+  for (const auto& device : open) {
+    if (device->status().ok()) out.emplace_back(device->info().name, device->memory());
+  }
   return out;
 }
 

@@ -15,6 +15,7 @@
 #include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
 #include "devices/registry.h"
+#include "server/engine/base/kernel_usage.h"
 
 namespace uopd::engine {
 
@@ -26,12 +27,17 @@ struct TimedStream {
 
 class DeviceState {
  public:
-  explicit DeviceState(std::shared_ptr<devices::Device> device);
+  // `usage` outlives the state.
+  DeviceState(std::shared_ptr<devices::Device> device, KernelUsage& usage);
 
   devices::Device& device() const { return *device_; }
   const std::string& name() const { return device_->info().name; }
   Histogram& kernel_duration() const { return kernel_duration_; }
   Gauge& buffer_bytes() const { return buffer_bytes_; }
+  // Where the launches of a kernel of this name are counted.
+  std::shared_ptr<KernelUse> UseOf(const std::string& kernel) const {
+    return usage_.Get(name(), kernel);
+  }
 
  private:
   friend class StreamLease;
@@ -41,6 +47,7 @@ class DeviceState {
   const std::shared_ptr<devices::Device> device_;
   Histogram& kernel_duration_;
   Gauge& buffer_bytes_;
+  KernelUsage& usage_;
   bool loss_noted_ = false;  // guarded by the lock of the set
   Mutex mu_;
   std::vector<TimedStream> idle_ UOPD_GUARDED_BY(mu_);
@@ -91,10 +98,14 @@ class DeviceSet {
   bool Settled() const { return registry_->Settled(); }  // List would open nothing
   size_t size() const { return registry_->size(); }      // number of configured devices
   std::vector<std::string> names() const { return registry_->names(); }  // of configured devices
+  // Of each device that is open and not lost: its name and its memory.
+  std::vector<std::pair<std::string, devices::MemoryStats>> Memory() UOPD_EXCLUDES(mu_);
+  KernelUsage& kernel_usage() { return usage_; }
   bool CompilesOnly(const std::string& name) const { return registry_->CompilesOnly(name); }
 
  private:
   const std::unique_ptr<devices::Registry> registry_;
+  KernelUsage usage_;
   Mutex mu_;
   absl::flat_hash_map<std::string, std::unique_ptr<DeviceState>> states_ UOPD_GUARDED_BY(mu_);
   std::vector<std::unique_ptr<DeviceState>> lost_ UOPD_GUARDED_BY(mu_);  // those replaced

@@ -44,7 +44,7 @@ struct RequestContext {
   using Clock = std::chrono::steady_clock;
 
   std::string id;     // for logs
-  TraceParent trace;  // of the caller, for logs
+  TraceParent trace;  // of the caller, for logs and exemplars
   Caller caller;      // who asks
   Clock::time_point deadline = Clock::time_point::max();
   std::function<bool()> cancelled;  // null: the request is never cancelled
@@ -64,6 +64,8 @@ struct RequestContext {
   void EndWith(std::shared_ptr<Cancellation> ends);
   // OK while the caller still wants an answer. Otherwise CANCELLED or DEADLINE_EXCEEDED.
   absl::Status Check() const;
+  // Names the request in histograms. Refers to this object.
+  ExemplarId exemplar() const { return {trace.trace_id, id}; }
   cache::WaitLimits wait_limits() const { return {deadline, cancelled}; }
 };
 

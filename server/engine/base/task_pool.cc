@@ -142,6 +142,11 @@ size_t TaskPool::waiting() const {
   return tasks_.size();
 }
 
+int TaskPool::busy() const {
+  const MutexLock lock(mu_);
+  return running_;
+}
+
 void TaskPool::Work() {
   for (;;) {
     std::optional<FairQueue<Item>::Taken> taken;

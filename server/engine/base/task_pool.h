@@ -97,6 +97,7 @@ class TaskPool {
 
   int threads() const { return static_cast<int>(threads_.size()); }
   size_t waiting() const UOPD_EXCLUDES(mu_);  // tasks that have no thread yet
+  int busy() const UOPD_EXCLUDES(mu_);        // threads that run a task
   // The time for which every thread has been busy with its present task; 0 if a thread is free.
   std::chrono::nanoseconds AllBusyFor() const UOPD_EXCLUDES(mu_);
 

@@ -5,12 +5,19 @@
 #include <utility>
 
 #include "core/base/telemetry/log.h"
+#include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
 #include "server/engine/compile/program_tuning.h"
 #include "server/engine/compile/warm_up.h"
 
 namespace uopd::engine {
 namespace {
+
+// The program of a request was prepared earlier. On the way of every request.
+void CountInMemory() {
+  static Counter& memory = metrics::ProgramLookups({"memory"});
+  memory.Increment();
+}
 
 Digest FlightKey(const Digest& digest, const CompileOptions& options) {
   return HashBytes(Cat(digest.view(), options.Text()));
@@ -87,6 +94,7 @@ bool CompileService::FindFor(RequestContext& request, const GraphRef& ref,
                              const CompileOptions& options) {
   request.prepared = Find(ref, options);
   if (request.prepared == nullptr) return false;
+  CountInMemory();
   request.cache.schedule = CacheResult::kMemory;
   request.cache.kernels_memory = static_cast<uint32_t>(request.prepared->Get()->steps.size());
   return true;
@@ -151,6 +159,7 @@ void CompileService::Serve(const std::shared_ptr<Preparation>& caller, const Gra
   const std::unique_ptr<Graph> graph = *std::move(got);
   const ProgramKey key{graph->digest(), options};
   if (auto program = Known(key)) {  // the client's form was not the canonical one
+    CountInMemory();
     request.cache.schedule = CacheResult::kMemory;
     return caller->Finish(std::move(program));
   }

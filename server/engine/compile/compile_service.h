@@ -107,6 +107,7 @@ class CompileService {
   // The time for which every thread for cold graphs has been busy with its present work; 0 if a
   // thread is free.
   std::chrono::nanoseconds AllBusyFor() const { return cold_.AllBusyFor(); }
+  const TaskPool& pool_of_new_graphs() const { return cold_; }
 
   // Begins to make the workers ready for the first compile (warm_up.h). Does not wait.
   void WarmUp();

@@ -16,6 +16,7 @@ struct Kernel {
   DeviceState* device = nullptr;
   std::shared_ptr<devices::Executable> executable;
   std::string name;
+  std::shared_ptr<KernelUse> use;  // where its launches are counted
   std::vector<codegen::BufferUse> buffers;
   std::vector<std::string> variables;
   codegen::LaunchGeometry launch;

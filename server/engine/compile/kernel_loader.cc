@@ -146,6 +146,7 @@ absl::StatusOr<std::shared_ptr<const Kernel>> KernelLoader::Load(std::string_vie
   kernel->tuned = wanted.opts != nullptr;
   kernel->draft = draft;
   kernel->name = std::move(record.name);
+  kernel->use = wanted.device->UseOf(kernel->name);
   kernel->buffers = std::move(record.buffers);
   kernel->variables = std::move(record.variables);
   kernel->launch = std::move(record.launch);

@@ -2,11 +2,26 @@
 #include "server/engine/compile/program_flights.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "core/base/interrupt.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
+namespace {
+
+// Counts a program that was made, and the callers who waited for it since these times.
+void CountWaits(std::span<const int64_t> joined_ns) {
+  metrics::ProgramLookups({"made"}).Increment();
+  if (joined_ns.empty()) return;
+  metrics::ProgramLookups({"waited"}).Increment(joined_ns.size());
+  Histogram& wait = metrics::FlightWait({"program"});
+  const int64_t now_ns = NowNs();
+  for (const int64_t ns : joined_ns) wait.Observe(static_cast<double>(now_ns - ns) * 1e-9);
+}
+
+}  // namespace
 
 void ProgramFlights::Join(const Digest& key, const std::shared_ptr<Preparation>& caller,
                           const Fly& fly) {
@@ -23,6 +38,7 @@ void ProgramFlights::Join(const Digest& key, const std::shared_ptr<Preparation>&
     if (fresh) it->second = std::make_shared<Flight>();
     flight = it->second;
     flight->callers.push_back(caller);
+    flight->joined_ns.push_back(NowNs());
     flight->waiting.fetch_add(1);
   }
   if (!caller->Wait([flight] { flight->waiting.fetch_sub(1); })) flight->waiting.fetch_sub(1);
@@ -34,6 +50,7 @@ void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext
   RequestContext for_all;
   Preparation::Answer answer;
   std::vector<std::shared_ptr<Preparation>> callers;
+  std::vector<int64_t> joined_ns;
   for (;;) {
     for_all = first;
     flight.deserted = false;
@@ -52,11 +69,13 @@ void ProgramFlights::Run(const Digest& key, Flight& flight, const RequestContext
     // Callers came after the work had given up. Compile again for them.
     if (flight.deserted && IsAboutCaller(answer.status()) && flight.waiting.load() > 0) continue;
     callers = std::move(flight.callers);
+    joined_ns = std::move(flight.joined_ns);
     flights_.erase(key);
     break;
   }
   CacheOutcome shared = for_all.cache;
   shared.schedule = CacheResult::kShared;
+  CountWaits(std::span(joined_ns).subspan(1));
   for (size_t i = 0; i < callers.size(); ++i) {
     callers[i]->Finish(answer, i == 0 ? for_all.timings : PhaseTimings(),
                        i == 0 ? &for_all.cache : &shared);

@@ -43,6 +43,7 @@ class ProgramFlights {
  private:
   struct Flight {
     std::vector<std::shared_ptr<Preparation>> callers;  // guarded by mu_; some may have left
+    std::vector<int64_t> joined_ns;                     // guarded by mu_; of the callers (NowNs)
     std::atomic<int> waiting{0};
     std::atomic<bool> deserted{false};          // the work has noticed that nobody waits
     std::shared_ptr<CompileProgress> progress;  // guarded by mu_: the work's present try

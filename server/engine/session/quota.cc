@@ -20,18 +20,34 @@ Gauge& Held(ByteClass what) {
 
 }  // namespace
 
+Quota::Quota(std::string name, int64_t limit, Quota* parent)
+    : name_(std::move(name)),
+      refused_(metrics::MemoryRefused({name_})),
+      parent_(parent),
+      limit_(limit) {}
+
+Quota::Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent)
+    : name_(std::move(name)),
+      refused_(metrics::MemoryRefused({name_})),
+      kept_(std::move(parent)),
+      parent_(kept_.get()),
+      limit_(limit) {}
+
 absl::Status Quota::Take(int64_t bytes) {
-  absl::Status status = TryTake(bytes);
-  if (status.ok() || !reclaim_ || !reclaim_()) return status;
-  return TryTake(bytes);
+  bool own = false;
+  absl::Status status = TryTake(bytes, &own);
+  if (!status.ok() && reclaim_ && reclaim_()) status = TryTake(bytes, &own);
+  if (!status.ok() && own) refused_.Increment();
+  return status;
 }
 
-absl::Status Quota::TryTake(int64_t bytes) {
+absl::Status Quota::TryTake(int64_t bytes, bool* own) {
   UOPD_CHECK(bytes >= 0);
   const int64_t limit = limit_.load(std::memory_order_relaxed);
   int64_t used = used_.load(std::memory_order_relaxed);
   do {
-    if (used > limit || bytes > limit - used) {
+    *own = used > limit || bytes > limit - used;
+    if (*own) {
       return absl::ResourceExhaustedError(Cat(bytes, " more bytes exceed ", name_, " (", limit,
                                               "), of which ", used, " are in use"));
     }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "core/base/status.h"
+#include "core/base/telemetry/metrics.h"
 
 namespace uopd::engine {
 
@@ -28,11 +29,9 @@ enum class ByteClass : uint8_t {
 class Quota {
  public:
   // `name` completes the message "... exceed <name>". Example: "limits.session_bytes".
-  Quota(std::string name, int64_t limit, Quota* parent = nullptr)
-      : name_(std::move(name)), parent_(parent), limit_(limit) {}
+  Quota(std::string name, int64_t limit, Quota* parent = nullptr);
   // As above, and keeps the larger quota.
-  Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent)
-      : name_(std::move(name)), kept_(std::move(parent)), parent_(kept_.get()), limit_(limit) {}
+  Quota(std::string name, int64_t limit, std::shared_ptr<Quota> parent);
   Quota(const Quota&) = delete;
   Quota& operator=(const Quota&) = delete;
 
@@ -53,9 +52,11 @@ class Quota {
   void set_limit(int64_t limit) { limit_.store(limit, std::memory_order_relaxed); }
 
  private:
-  absl::Status TryTake(int64_t bytes);
+  // *own: this quota refused, not a larger one.
+  absl::Status TryTake(int64_t bytes, bool* own);
 
   const std::string name_;
+  Counter& refused_;
   const std::shared_ptr<Quota> kept_;  // owns parent_; null: somebody else does
   Quota* const parent_;
   std::function<bool()> reclaim_;

@@ -42,6 +42,7 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
   };
   UOPD_ASSIGN(worker::TunedKernel tuned,
               worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device)));
+  metrics::TuneRejected().Increment(tuned.rejected.size());
   TuningRecord out;
   out.opts = std::move(tuned.opts);
   out.seconds = tuned.seconds;

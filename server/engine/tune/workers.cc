@@ -42,6 +42,7 @@ Supervisor::Options PoolOf(const PoolSource& source, const char* process, const 
   };
   if (quarantine != nullptr)
     out.look_up = [quarantine](const Digest& job) { return quarantine->FindInCluster(job); };
+  metrics::WorkerKills({pool});  // a series from the start: the first kill is a rise
   out.on_lost = [pool] { metrics::WorkerLosses({pool}).Increment(); };
   return out;
 }
@@ -129,6 +130,23 @@ std::vector<Workers::Pool> Workers::Pools() {
                            {"tuning", &tuning_, &tuning_quarantine_}};
   for (auto& [device, pool] : measure_) {
     out.push_back({"measure", pool.get(), &measure_quarantine_});
+  }
+  return out;
+}
+
+std::map<std::string, worker::SupervisorStats> Workers::Stats() {
+  std::map<std::string, worker::SupervisorStats> out;
+  for (const Pool& pool : Pools()) {
+    const worker::SupervisorStats stats = pool.workers->stats();
+    worker::SupervisorStats& sum = out[pool.name];
+    sum.done += stats.done;
+    sum.failed += stats.failed;
+    sum.crashed += stats.crashed;
+    sum.timed_out += stats.timed_out;
+    sum.cancelled += stats.cancelled;
+    sum.refused += stats.refused;
+    sum.workers += stats.workers;
+    sum.idle += stats.idle;
   }
   return out;
 }

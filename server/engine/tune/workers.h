@@ -15,6 +15,7 @@
 //
 // Thread-safe. The fork server and the store outlive it. REQUIRES: no job runs at its destruction.
 #pragma once
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,6 +41,10 @@ class Workers {
   worker::Supervisor& upgrade() { return upgrade_; }
   // REQUIRES: `device` is the full name of a configured device.
   worker::WorkerPools tuning(std::string_view device);
+
+  // What each pool has done, and its workers now. The pools that measure, one per device, are
+  // one pool here.
+  std::map<std::string, worker::SupervisorStats> Stats();
 
   struct Quarantined {
     std::string pool;

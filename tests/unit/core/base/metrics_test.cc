@@ -35,7 +35,10 @@ TEST(MetricsTable, NamesFollowTheConventions) {
     EXPECT_TRUE(names.insert(spec.name).second) << spec.name;
     EXPECT_TRUE(std::regex_match(std::string(spec.name), std::regex("[a-z][a-z0-9_]*")))
         << spec.name;
-    EXPECT_EQ(spec.kind == MetricKind::kCounter, spec.name.ends_with("_total")) << spec.name;
+    const bool counts = spec.kind == MetricKind::kCounter || spec.kind == MetricKind::kTimeCounter;
+    EXPECT_EQ(counts, spec.name.ends_with("_total")) << spec.name;
+    EXPECT_EQ(spec.kind == MetricKind::kTimeCounter, spec.name.ends_with("_seconds_total"))
+        << spec.name;
     EXPECT_EQ(spec.kind == MetricKind::kHistogram, !spec.bounds.empty()) << spec.name;
     EXPECT_LE(spec.bounds.size(), Histogram::kMaxBounds) << spec.name;
     EXPECT_FALSE(spec.help.empty()) << spec.name;

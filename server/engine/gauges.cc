@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT
+#include "server/engine/gauges.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+
+#include "core/base/telemetry/metrics.h"
+
+namespace uopd::engine {
+namespace {
+
+constexpr std::chrono::seconds kPeriod{1};
+constexpr std::chrono::seconds kUsagePeriod{10};
+// Reading the usage of the cache takes at most this part of the time.
+constexpr int kUsageShare = 100;
+
+// Raises a counter that only this thread changes to a total that was counted elsewhere.
+void RaiseTo(Counter& counter, uint64_t total) {
+  const uint64_t now = counter.value();
+  if (total > now) counter.Increment(total - now);
+}
+
+uint64_t NsOf(const timeval& time) {
+  return (static_cast<uint64_t>(time.tv_sec) * 1'000'000 + static_cast<uint64_t>(time.tv_usec)) *
+         1000;
+}
+
+void PublishProcess() {
+  rusage usage{};
+  if (getrusage(RUSAGE_SELF, &usage) == 0) {
+    const uint64_t ns = NsOf(usage.ru_utime) + NsOf(usage.ru_stime);
+    TimeCounter& cpu = metrics::ProcessCpu();
+    const auto counted = static_cast<uint64_t>(cpu.seconds() * 1e9);
+    if (ns > counted) cpu.AddNs(ns - counted);
+  }
+  std::ifstream statm("/proc/self/statm");
+  int64_t pages = 0, resident = 0;
+  if (statm >> pages >> resident) {
+    metrics::ProcessResident().Set(static_cast<double>(resident) *
+                                   static_cast<double>(sysconf(_SC_PAGESIZE)));
+  }
+}
+
+}  // namespace
+
+Gauges::Gauges(Sources sources) : sources_(std::move(sources)), next_usage_(Clock::now()) {
+  Publish();  // so that the series exist before the first request
+  thread_ = std::thread([this] { Loop(); });
+}
+
+Gauges::~Gauges() {
+  {
+    const MutexLock lock(mu_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Gauges::Loop() {
+  for (;;) {
+    {
+      MutexLock lock(mu_);
+      if (lock.WaitUntil(changed_, Clock::now() + kPeriod,
+                         [&]() UOPD_REQUIRES(mu_) { return ending_; })) {
+        return;
+      }
+    }
+    Publish();
+  }
+}
+
+void Gauges::Publish() {
+  for (const auto& [name, pool] : sources_.pools) {
+    metrics::PoolWaiting({name}).Set(static_cast<double>(pool->waiting()));
+    metrics::PoolBusy({name}).Set(pool->busy());
+    metrics::PoolThreads({name}).Set(pool->threads());
+  }
+  metrics::ClientBytesLimit().Set(static_cast<double>(sources_.client_bytes.limit()));
+  for (const auto& [name, memory] : sources_.devices.Memory()) {
+    metrics::DeviceMemory({name, "used"}).Set(static_cast<double>(memory.used_bytes));
+    metrics::DeviceMemory({name, "pooled"}).Set(static_cast<double>(memory.pooled_bytes));
+    metrics::DeviceMemoryLimit({name}).Set(static_cast<double>(memory.limit_bytes));
+  }
+  sources_.devices.kernel_usage().Publish();
+  PublishProcess();
+  PublishWorkers();
+  PublishCache();
+}
+
+void Gauges::PublishWorkers() {
+  if (sources_.maybe_workers == nullptr) return;
+  const std::map<std::string, worker::SupervisorStats> pools = sources_.maybe_workers->Stats();
+  for (const auto& [pool, sum] : pools) {
+    RaiseTo(metrics::WorkerJobs({pool, "done"}), sum.done);
+    RaiseTo(metrics::WorkerJobs({pool, "failed"}), sum.failed);
+    RaiseTo(metrics::WorkerJobs({pool, "crashed"}), sum.crashed);
+    RaiseTo(metrics::WorkerJobs({pool, "timed_out"}), sum.timed_out);
+    RaiseTo(metrics::WorkerJobs({pool, "cancelled"}), sum.cancelled);
+    RaiseTo(metrics::WorkerJobs({pool, "refused"}), sum.refused);
+    metrics::Workers({pool, "busy"}).Set(sum.workers - sum.idle);
+    metrics::Workers({pool, "idle"}).Set(sum.idle);
+  }
+  std::map<std::string, int> quarantined;
+  for (const auto& [pool, sum] : pools) quarantined[pool] = 0;
+  for (const auto& one : sources_.maybe_workers->ListQuarantine()) ++quarantined[one.pool];
+  for (const auto& [pool, jobs] : quarantined) metrics::QuarantinedJobs({pool}).Set(jobs);
+}
+
+void Gauges::PublishCache() {
+  metrics::CacheMaxBytes().Set(static_cast<double>(sources_.store.max_bytes()));
+  const Clock::time_point begin = Clock::now();
+  if (begin < next_usage_) return;
+  for (const std::string& store : stores_) {  // a store without rows is not reported
+    metrics::CacheRows({store}).Set(0);
+    metrics::CacheBytes({store}).Set(0);
+  }
+  for (const cache::Usage& usage : sources_.store.ReadUsage()) {
+    stores_.insert(usage.store);
+    metrics::CacheRows({usage.store}).Set(static_cast<double>(usage.rows));
+    metrics::CacheBytes({usage.store}).Set(static_cast<double>(usage.bytes));
+  }
+  const Clock::time_point end = Clock::now();
+  next_usage_ = end + std::max<Clock::duration>(kUsagePeriod, kUsageShare * (end - begin));
+}
+
+}  // namespace uopd::engine
