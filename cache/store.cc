@@ -178,6 +178,8 @@ absl::Status Store::CountPut(const std::string& store, absl::Status status) {
   StoreStats& stats = stats_->For(store);
   ++(status.ok() ? stats.puts : stats.put_errors);
   metrics::CachePuts({store, status.ok() ? "ok" : "error"}).Increment();
+  metrics::CacheEvictions(
+      {store});  // a series from the first put, so that the first eviction is a rise
   if (status.ok()) bell_.Ring();
   return status;
 }

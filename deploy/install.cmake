@@ -15,5 +15,8 @@ endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/uopd.service ${CMAKE_BINARY_DIR}/deploy/uopd.service @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/deploy/uopd.service DESTINATION lib/systemd/system COMPONENT daemon)
 install(FILES ${CMAKE_CURRENT_LIST_DIR}/uopd.toml DESTINATION ${CMAKE_INSTALL_DATADIR}/uopd COMPONENT daemon)
+# Dashboards, recording rules and alerts (docs/operations.md, "Dashboards").
+install(DIRECTORY ${CMAKE_CURRENT_LIST_DIR}/grafana ${CMAKE_CURRENT_LIST_DIR}/prometheus DESTINATION ${CMAKE_INSTALL_DATADIR}/uopd
+        COMPONENT daemon PATTERN "*.py" EXCLUDE PATTERN "__pycache__" EXCLUDE)
 install(FILES ${CMAKE_SOURCE_DIR}/README.md ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")

@@ -13,7 +13,7 @@ namespace uopd::engine {
 namespace {
 
 constexpr std::chrono::seconds kPeriod{1};
-constexpr std::chrono::seconds kUsagePeriod{10};
+constexpr std::chrono::seconds kUsagePeriod{5};
 // Reading the usage of the cache takes at most this part of the time.
 constexpr int kUsageShare = 100;
 
@@ -46,7 +46,7 @@ void PublishProcess() {
 
 }  // namespace
 
-Gauges::Gauges(Sources sources) : sources_(std::move(sources)), next_usage_(Clock::now()) {
+Gauges::Gauges(Sources sources) : sources_(std::move(sources)), next_usage_(Clock::now() + kPeriod) {
   Publish();  // so that the series exist before the first request
   thread_ = std::thread([this] { Loop(); });
 }

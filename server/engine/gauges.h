@@ -2,7 +2,7 @@
 // Writes the state of the engine into the metrics, every second: what is counted elsewhere by other
 // means, or exists only as a size. So a scrape waits for nothing: no lock of the engine, no disk.
 //
-// The cache's file is asked every ten seconds, and less often where that takes long.
+// The cache's file is asked every five seconds, and less often where that takes long.
 #pragma once
 #include <chrono>
 #include <condition_variable>

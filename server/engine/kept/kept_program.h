@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/mutex.h"
+#include "core/base/telemetry/metrics.h"
 #include "server/engine/compile/compile_service.h"
 
 namespace uopd::engine {
@@ -36,8 +37,9 @@ struct KeptProgram {
 class KeptPrograms {
  public:
   // `compile` and `devices` outlive this object and everything that Get began.
-  KeptPrograms(CompileService& compile, DeviceSet& devices)
-      : compile_(compile), devices_(devices) {}
+  KeptPrograms(CompileService& compile, DeviceSet& devices) : compile_(compile), devices_(devices) {
+    for (const char* outcome : {"used", "made"}) metrics::KeptRuns({outcome});  // 0 from the start
+  }
 
   // The divided program, which perhaps only begins to be prepared. `max_bytes`: of the kept values.
   std::shared_ptr<KeptProgram> Get(const Caller& caller, const ProgramKey& key,

@@ -42,7 +42,9 @@ Supervisor::Options PoolOf(const PoolSource& source, const char* process, const 
   };
   if (quarantine != nullptr)
     out.look_up = [quarantine](const Digest& job) { return quarantine->FindInCluster(job); };
-  metrics::WorkerKills({pool});  // a series from the start: the first kill is a rise
+  // Series from the start, so that the first one is a rise.
+  metrics::WorkerKills({pool});
+  metrics::WorkerLosses({pool});
   out.on_lost = [pool] { metrics::WorkerLosses({pool}).Increment(); };
   return out;
 }

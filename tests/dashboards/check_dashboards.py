@@ -1,0 +1,308 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""The dashboards and rules of deploy/ against real daemons, Prometheus, Redis and Alertmanager.
+
+  check_dashboards.py SOURCE_FOLDER UOPD UOPCTL
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+import urllib.request
+
+import grpc
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+ROOT, UOPD, UOPCTL = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+PROMETHEUS = ROOT / "deploy/prometheus"
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+RATE_INTERVAL = "20s"  # of $__rate_interval: the test is that short
+
+
+def free_address():
+  """A loopback address that was free a moment ago."""
+  with socket.socket() as s:
+    s.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{s.getsockname()[1]}"
+
+
+def fetch(url, accept=None):
+  request = urllib.request.Request(url, headers={"Accept": accept} if accept else {})
+  try:
+    with urllib.request.urlopen(request, timeout=10) as answer: return answer.read().decode(), answer.headers["Content-Type"]
+  except urllib.error.HTTPError as error: return error.read().decode(), None
+
+
+def eventually(condition, seconds=40):
+  """The last value of `condition`, which is called until that is true or the time is over."""
+  limit = time.monotonic() + seconds
+  while True:
+    value = condition()
+    if value or time.monotonic() > limit: return value
+    time.sleep(0.2)
+
+
+def matmul(n):
+  """A product of two matrices (3, n) and (n, 2)."""
+  return (ROOT / "docs/examples/matmul.uop").read_text().replace("%1 = CONST<index> {4}", f"%1 = CONST<index> {{{n}}}")
+
+
+def slow(n, ops=1500):
+  """A kernel of so many operations, whose compile takes a while; another one for each n."""
+  lines = [f"%0 = CONST<index> {{{n}}}", "%1 = STACK<index> %0", "%2 = PARAM<f32> %1 {0, GLOBAL}", "%3 = PARAM<f32> %1 {1, GLOBAL}"]
+  for i in range(4, ops): lines.append(f"%{i} = {'MUL' if i % 2 else 'ADD'}<f32> %{i - 1}, %{2 + i % 3 % 2}")
+  return "\n".join(lines + [f"%{ops} = PARAM<f32> %1 {{2, GLOBAL}}", f"%{ops + 1} = STORE %{ops}, %{ops - 1}", f"%{ops + 2} = SINK %{ops + 1}"])
+
+
+def busy_compilers(daemon):
+  """Pid and processor time of each process that compiles kernels for a daemon."""
+  for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    try: text = stat.read_text()
+    except OSError: continue  # it has ended
+    name, fields = text[text.find("(") + 1:text.rfind(")")], text[text.rfind(")") + 2:].split()
+    if name == "uopd-compile" and fields[0] == "R":
+      parent = pathlib.Path(f"/proc/{fields[1]}/stat").read_text()  # the fork server
+      if int(parent[parent.rfind(")") + 2:].split()[1]) == daemon.process.pid: yield int(stat.parent.name), int(fields[11]) + int(fields[12])
+
+
+class Processes:
+  """Child processes in a folder; all end with it."""
+  def __init__(self):
+    self.folder = tempfile.TemporaryDirectory(prefix="uopd-dashboards-")
+    self.path = pathlib.Path(self.folder.name)
+    self.started = []
+
+  def start(self, name, *command, env=None):
+    with open(self.path / f"{name}.log", "w") as log:
+      self.started.append(subprocess.Popen(list(command), stdout=log, stderr=log, env={**os.environ, **(env or {})}, cwd=self.path))
+    return self.started[-1]
+
+  def end(self):
+    for process in self.started: process.terminate()
+    for process in self.started:
+      try: process.wait(20)
+      except subprocess.TimeoutExpired: process.kill()
+    self.folder.cleanup()
+
+
+class Daemon:
+  def __init__(self, processes, name, *flags, env=None):
+    folder = processes.path / name
+    folder.mkdir()
+    ready = folder / "ready.json"
+    self.address = f"unix:{folder}/socket"
+    self.process = processes.start(name, UOPD, f"--listen={self.address}", "--http-listen=127.0.0.1:0", f"--data-dir={folder}/data",
+                                   f"--ready-file={ready}", f"--log-file={folder}/log", *flags, env=env)
+    if not eventually(lambda: ready.exists() and ready.read_text().endswith("\n")): raise RuntimeError(f"{name} does not start")
+    self.http = json.loads(ready.read_text())["http"]
+
+  def run(self, graph, *flags):
+    with tempfile.NamedTemporaryFile("w", suffix=".uop") as file:
+      file.write(graph)
+      file.flush()
+      done = subprocess.run([UOPCTL, "--address", self.address, "run", *flags, file.name], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr
+
+  def metrics(self, accept=None): return fetch(f"http://{self.http}/metrics", accept)
+
+  def value(self, series):
+    found = re.search(rf"^{re.escape(series)} (\S+)$", self.metrics()[0], re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+class Dashboards(unittest.TestCase):
+  """One set of processes for all tests, which go from the cheapest on."""
+  @classmethod
+  def setUpClass(cls):
+    cls.processes = Processes()
+    cls.addClassCleanup(cls.processes.end)
+    folder = cls.processes.path
+    key = folder / "cluster.key"
+    key.write_text(os.urandom(32).hex())
+    key.chmod(0o600)
+    cls.processes.start("redis", "redis-server", "--port", "0", "--unixsocket", str(folder / "redis.sock"), "--save", "")
+    if not eventually((folder / "redis.sock").exists): raise RuntimeError("Redis does not start")
+    cluster = [f"--cache-cluster=redis+unix://{folder}/redis.sock", f"--cache-cluster-sign-key={key}"]
+    cls.first = Daemon(cls.processes, "first", *cluster, env={"TRACK_MATCH_STATS": "1"})
+    cls.second = Daemon(cls.processes, "second", *cluster)
+    cls.third = Daemon(cls.processes, "third", "--device-list=CUDA:63,CPU")  # there is no such GPU
+    cls.alertmanager = free_address()
+    (folder / "alertmanager.yml").write_text("route: {receiver: nobody, group_wait: 0s}\nreceivers: [{name: nobody}]\n")
+    cls.processes.start("alertmanager", "prometheus-alertmanager", f"--config.file={folder}/alertmanager.yml", f"--storage.path={folder}/alerts",
+                        f"--web.listen-address={cls.alertmanager}", "--cluster.listen-address=")
+    # What the files of deploy/ say, at the speed of a test: a scrape per second, and alerts that wait for nothing.
+    for name in ("recording_rules.yml", "alert_rules.yml"):
+      (folder / name).write_text(re.sub(r"^ *for: .*\n", "", (PROMETHEUS / name).read_text(), flags=re.MULTILINE))
+    config = (PROMETHEUS / "prometheus.yml").read_text().replace("15s", "1s").replace("127.0.0.1:9093", cls.alertmanager)
+    targets = ", ".join(f'"{daemon.http}"' for daemon in (cls.first, cls.second, cls.third))
+    (folder / "prometheus.yml").write_text(config.replace('"127.0.0.1:50511"', targets))
+    cls.prometheus = free_address()
+    cls.processes.start("prometheus", "prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb",
+                        f"--web.listen-address={cls.prometheus}", "--enable-feature=exemplar-storage")
+    cls.load_ends = threading.Event()
+    cls.loads = [threading.Thread(target=cls.load, args=(i,)) for i in range(2)]
+    for load in cls.loads: load.start()
+    cls.addClassCleanup(cls.end_load)
+
+  @classmethod
+  def end_load(cls):
+    cls.load_ends.set()
+    for load in cls.loads: load.join()
+
+  @classmethod
+  def load(cls, number):
+    """Both threads ask for the same: one waits for what the other makes, in one daemon or in two."""
+    other = (cls.first, cls.second)[number]
+    for n in range(10, 1000):
+      for daemon, graph, flags in ((cls.first, slow(n), ()), (other, slow(n + 1000), ()), (other, matmul(n), ("--beam", "1")),
+                                   (other, matmul(n), ()), (cls.second, matmul(n), ("--beam", "1")), (cls.third, matmul(4), ())):
+        if cls.load_ends.is_set(): return
+        daemon.run(graph, *flags)
+        cls.call_with_trace(daemon)
+
+  @classmethod
+  def crash_a_compiler(cls, daemon):
+    """Sends SIGSEGV to a process that compiles, until its job is in quarantine."""
+    def crash(n):
+      call = threading.Thread(target=daemon.run, args=(slow(n, 10_000),))
+      call.start()
+      before = {}
+      while call.is_alive():
+        for pid, ticks in busy_compilers(daemon):
+          if ticks >= before.setdefault(pid, ticks) + 2: os.kill(pid, signal.SIGSEGV)
+      call.join()
+      return daemon.value('uopd_worker_kills_total{pool="compile"}') > 0
+    return any(crash(n) for n in range(4000, 4100))
+
+  @staticmethod
+  def call_with_trace(daemon):
+    with grpc.insecure_channel(daemon.address) as channel:
+      hello = channel.unary_unary("/uopd.v1.UopdService/Hello", request_serializer=bytes, response_deserializer=bytes)
+      try: hello(b"", metadata=[("traceparent", f"00-{TRACE}-00f067aa0ba902b7-01")], timeout=10)
+      except grpc.RpcError: pass  # an empty request may be refused; it is counted all the same
+
+  def ask(self, path, **parameters):
+    answer = json.loads(fetch(f"http://{self.prometheus}/api/v1/{path}?{urllib.parse.urlencode(parameters)}")[0])
+    self.assertEqual(answer["status"], "success", f"{parameters}: {answer.get('error')}")
+    return answer["data"]
+
+  def panels(self):
+    for path in sorted((ROOT / "deploy/grafana/dashboards").glob("*.json")):
+      for panel in json.loads(path.read_text())["panels"]:
+        if panel["type"] != "row": yield f"{path.stem}: {panel['title']}", panel
+
+  def expressions(self):
+    """Every expression: what it is of, and its text for a dashboard with all jobs and instances."""
+    for name, panel in self.panels():
+      for target in panel["targets"]:
+        yield name, (target["expr"].replace("$__rate_interval", RATE_INTERVAL).replace("$job", ".*").replace("$instance", ".*"))
+
+  def rules(self):
+    """Every rule of deploy/prometheus, as Prometheus reads it."""
+    return [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
+
+  def test_1_files_are_current_and_valid(self):
+    subprocess.run([ROOT / "deploy/grafana/make_dashboards.py", "--check"], check=True)
+    subprocess.run(["promtool", "check", "rules", *PROMETHEUS.glob("*_rules.yml")], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["promtool", "check", "config", PROMETHEUS / "prometheus.yml"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["promtool", "test", "rules", ROOT / "tests/dashboards/alerts_test.yml"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["amtool", "check-config", self.processes.path / "alertmanager.yml"], check=True, stdout=subprocess.DEVNULL)
+
+  def test_2_panels_explain_themselves(self):
+    for name, panel in self.panels():
+      self.assertTrue(panel["description"] and panel["fieldConfig"]["defaults"]["unit"], name)
+      self.assertEqual(panel["datasource"]["uid"], "${datasource}", name)
+      for target in panel["targets"]:
+        self.assertRegex(target["expr"], 'job=~"\\$job",instance=~"\\$instance"', name)
+
+  def test_3_every_alert_has_cases_and_a_section(self):
+    page = (ROOT / "docs/operations.md").read_text()
+    headings = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", page, re.MULTILINE)}
+    cases = (ROOT / "tests/dashboards/alerts_test.yml").read_text()
+    alerts = re.findall(r"- alert: (\w+)", (PROMETHEUS / "alert_rules.yml").read_text())
+    links = re.findall(r"runbook_url: docs/operations.md#(\S+)", (PROMETHEUS / "alert_rules.yml").read_text())
+    self.assertEqual(links, [alert.lower() for alert in alerts])
+    for alert in alerts:
+      self.assertIn(alert.lower(), headings)
+      self.assertRegex(cases, rf"alertname: {alert}\n +exp_alerts:\n +- exp_labels", f"{alert} has no case in which it fires")
+
+  def test_4_metrics_in_both_texts(self):
+    text, kind = self.first.metrics()
+    self.assertEqual(kind, "text/plain; version=0.0.4; charset=utf-8")
+    names = {sample.name for family in parse_text(text) for sample in family.samples}
+    text, kind = self.first.metrics("application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+    self.assertEqual(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8")
+    families = list(text_string_to_metric_families(text))
+    self.assertEqual(names - {sample.name for family in families for sample in family.samples}, set())
+    for family in families:
+      for unit in ("seconds", "bytes"):
+        if family.name.endswith("_" + unit): self.assertEqual(family.unit, unit, family.name)
+
+  def test_5_every_panel_has_data(self):
+    self.assertTrue(self.crash_a_compiler(self.second))
+    expressions = list(self.expressions())
+    self.assertGreater(len(expressions), 80)
+    missing = dict(expressions)
+
+    def all_have_data():
+      for name, expression in expressions:
+        if (name, expression) in found: continue
+        try: data = self.ask("query", query=expression)
+        except (OSError, ValueError): return False  # Prometheus is starting
+        if data["result"]: found.add((name, expression))
+      return len(found) == len(set(expressions))
+
+    found = set()
+    eventually(all_have_data, 50)
+    missing = sorted(set(expressions) - found)
+    self.assertEqual(missing, [], f"{len(missing)} expressions have no data")
+
+  def test_6_every_metric_exists(self):
+    rules = self.rules()
+    recorded = {rule["name"] for rule in rules if rule["type"] == "recording"}
+    exported = {sample.name for daemon in (self.first, self.second, self.third) for family in parse_text(daemon.metrics()[0])
+                for sample in family.samples}
+    for name, expression in [*self.expressions(), *((rule["name"], rule["query"]) for rule in rules)]:
+      with self.subTest(name):
+        used = set(re.findall(r"\buopd[a-z0-9_:]*", expression)) - {"uopd"}  # job="uopd"
+        self.assertTrue(used or "up{" in expression, expression)
+        self.assertEqual(used - exported - recorded, set(), "no such metrics")
+    for rule in rules: self.assertEqual(rule.get("lastError", ""), "", rule["name"])
+    for rule in rules:
+      if rule["type"] == "recording": self.assertTrue(eventually(lambda: self.ask("query", query=rule["name"])["result"]), rule["name"])
+    self.assertTrue(eventually(lambda: self.second.value('uopd_quarantined_jobs{pool="compile"}') >= 1))
+
+  def test_7_exemplars_lead_to_traces(self):
+    def traces():
+      found = self.ask("query_exemplars", query="uopd_rpc_duration_seconds_bucket", start=time.time() - 300, end=time.time() + 60)
+      return [(series["seriesLabels"]["method"], one["labels"]) for series in found for one in series["exemplars"]]
+    self.assertTrue(eventually(lambda: ("Hello", {"trace_id": TRACE}) in traces()), traces())
+    self.assertTrue(any("request_id" in labels for _, labels in traces()))
+
+  def test_8_alerts_reach_the_alertmanager(self):
+    url = f"--alertmanager.url=http://{self.alertmanager}"
+
+    def firing():
+      out = subprocess.run(["amtool", url, "alert", "query", "-o", "json"], capture_output=True, text=True)
+      return {(one["labels"]["alertname"], one["labels"].get("instance")) for one in json.loads(out.stdout or "[]")}
+    # The third daemon has no device for what it is asked.
+    for alert in ("UopdErrorsBurnFast", "UopdDeviceNotReady"):
+      self.assertTrue(eventually(lambda: (alert, self.third.http) in firing()), firing())
+    self.assertNotIn("UopdDown", {name for name, _ in firing()})
+    self.third.process.kill()
+    self.assertTrue(eventually(lambda: ("UopdDown", self.third.http) in firing()), firing())
+    self.assertEqual({instance for name, instance in firing() if name == "UopdDown"}, {self.third.http})
+    self.assertEqual([name for name, instance in firing() if instance == self.first.http], [])
+
+
+if __name__ == "__main__": unittest.main(argv=sys.argv[:1], failfast=False)
