@@ -131,11 +131,16 @@ class DisabledRules {
   std::vector<Name> names_ UOPD_GUARDED_BY(mu_);
 };
 
-// Updates the metrics of one rule: adds the attempts of a Rewriter, sets the total time.
+// Updates the metrics of one rule: adds the attempts of a Rewriter, and the time since the last call.
 void ExportRule(const Rule& rule, uint64_t attempts) {
   const int64_t ns = rule.counts.match_ns.load() + rule.counts.miss_ns.load();
   metrics::RuleAttempts({rule.set, rule.name}).Increment(attempts);
-  metrics::RuleTime({rule.set, rule.name}).Set(static_cast<double>(ns) / 1e9);
+  // Several threads may be here. Each adds what it moves exported_ns by, and nobody moves it back.
+  int64_t before = rule.counts.exported_ns.load();
+  while (before < ns && !rule.counts.exported_ns.compare_exchange_weak(before, ns)) {
+  }
+  TimeCounter& time = metrics::RuleTime({rule.set, rule.name});
+  if (before < ns) time.AddNs(static_cast<uint64_t>(ns - before));
 }
 
 }  // namespace

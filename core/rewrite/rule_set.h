@@ -32,6 +32,7 @@ namespace uopd::rewrite {
 struct RuleCounts {
   std::atomic<uint64_t> attempts{0}, matches{0};
   std::atomic<int64_t> match_ns{0}, miss_ns{0};
+  std::atomic<int64_t> exported_ns{0};      // of both times
   std::atomic<Counter*> exported{nullptr};  // uopd_rule_matches_total; null until the first match
 };
 

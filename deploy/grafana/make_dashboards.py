@@ -227,7 +227,7 @@ REWRITES = {
     panel("Attempts of rules", "ops", "Needs TRACK_MATCH_STATS=1 in the environment of the daemon.",
           (f'topk(15, {rate("uopd_rule_attempts_total", "rule_set, rule")})', "{{rule_set}}.{{rule}}"), width=12, height=10),
     panel("Time of rules", "s", "Seconds per second in single rules. Needs TRACK_MATCH_STATS=1 in the environment of the daemon.",
-          (f'topk(15, {rate("uopd_rule_seconds", "rule_set, rule")})', "{{rule_set}}.{{rule}}"), width=12, height=10),
+          (f'topk(15, {rate("uopd_rule_seconds_total", "rule_set, rule")})', "{{rule_set}}.{{rule}}"), width=12, height=10),
   ],
 }
 

@@ -8,6 +8,7 @@
 //
 // Thread-safe. Adding to a KernelUse takes no lock. The metrics change in Publish only.
 #pragma once
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -24,13 +25,16 @@ namespace uopd::engine {
 class KernelUse {
  public:
   void Add(double ns, double bytes) {
-    ns_.fetch_add(static_cast<uint64_t>(ns), std::memory_order_relaxed);
-    bytes_.fetch_add(static_cast<uint64_t>(bytes), std::memory_order_relaxed);
+    ns_.fetch_add(Whole(ns), std::memory_order_relaxed);
+    bytes_.fetch_add(Whole(bytes), std::memory_order_relaxed);
     launches_.fetch_add(1, std::memory_order_relaxed);
   }
 
  private:
   friend class KernelUsage;
+  // Estimates may be beyond all bounds.
+  static uint64_t Whole(double v) { return v > 0 ? static_cast<uint64_t>(std::min(v, 1e18)) : 0; }
+
   std::atomic<uint64_t> ns_{0}, bytes_{0}, launches_{0};  // not published yet
   // Guarded by the lock of KernelUsage.
   double recent_ns_ = 0;  // falls by half in kHalfLife

@@ -361,7 +361,13 @@ TEST_F(RewriteTest, StatisticsHaveASeriesForEachRule) {
   MutableDebug().track_match_stats = 0;
   EXPECT_EQ(metrics::RuleAttempts({"series", "zero"}).value(), 1u);
   EXPECT_EQ(metrics::RuleMatches({"series", "zero"}).value(), 1u);
-  EXPECT_GT(metrics::RuleTime({"series", "zero"}).value(), 0);
+  const double seconds = metrics::RuleTime({"series", "zero"}).seconds();
+  EXPECT_GT(seconds, 0);
+  // Without the flag only the matches are counted.
+  ASSERT_TRUE(Rewrite(ctx, ir::Add(ctx, ir::Add(ctx, a, a), ctx.Idx(0)), rules).ok());
+  EXPECT_EQ(metrics::RuleAttempts({"series", "zero"}).value(), 1u);
+  EXPECT_EQ(metrics::RuleMatches({"series", "zero"}).value(), 2u);
+  EXPECT_EQ(metrics::RuleTime({"series", "zero"}).seconds(), seconds);
 }
 
 TEST_F(RewriteTest, TheLimitStopsAfterThatManyRewritesAndNamesTheLast) {
