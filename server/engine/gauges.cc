@@ -46,7 +46,8 @@ void PublishProcess() {
 
 }  // namespace
 
-Gauges::Gauges(Sources sources) : sources_(std::move(sources)), next_usage_(Clock::now() + kPeriod) {
+Gauges::Gauges(Sources sources)
+    : sources_(std::move(sources)), next_usage_(Clock::now() + kPeriod) {
   Publish();  // so that the series exist before the first request
   thread_ = std::thread([this] { Loop(); });
 }
