@@ -268,6 +268,27 @@ UOp OptPlan::Make() {
     }
     return valid;
   };
+  // What a STORE must ask about the ranges around it that its address does not depend on: an axis of one iteration has no
+  // part in it, and its padding would store the same element once more. STORE -> condition.
+  ir::Substitution in_padding;
+  for (UOp u : order_) {
+    if (!u.Is(Op::END)) continue;
+    std::vector<UOp> statements = {u.src(0)};
+    while (!statements.empty()) {
+      const UOp s = statements.back();
+      statements.pop_back();
+      if (s.Is({Op::GROUP, Op::END})) {
+        for (UOp inner : s.body()) statements.push_back(inner);
+      }
+      if (!s.Is(Op::STORE)) continue;
+      for (UOp r : u.closed()) {
+        const size_t i = number_.at(r.id());
+        if (!made[i].maybe_valid || Along(s.src(0).src(1), i)) continue;
+        UOp& valid = in_padding[s.id()];
+        valid = valid ? And(ctx_, valid, made[i].maybe_valid) : made[i].maybe_valid;
+      }
+    }
+  }
   const bool of_warp = instruction_ && instruction_->of_warp();
   WarpRanges warp;
   if (of_warp) {
@@ -305,8 +326,18 @@ UOp OptPlan::Make() {
       if (const int64_t distance = PrefetchDistance(u); distance != 0)
         return ctx_.Make(Op::LOAD, u.dtype(), srcs, u.arg(), distance);
     }
-    if (u.Is(Op::STORE) && std::find(streamed_.begin(), streamed_.end(), u) != streamed_.end())
-      return ctx_.Make(Op::STORE, u.dtype(), srcs, u.arg(), kStreamed);
+    if (u.Is(Op::STORE)) {
+      const bool streams = std::find(streamed_.begin(), streamed_.end(), u) != streamed_.end();
+      const auto it = in_padding.find(u.id());
+      if (!streams && it == in_padding.end()) return rules::WithIndexSources(ctx_, u, srcs);
+      std::vector<UOp> out(srcs.begin(), srcs.end());
+      if (it != in_padding.end()) {
+        const UOp to = srcs[0];
+        const UOp gate = to.n_src() == 3 ? And(ctx_, to.src(2), it->second) : it->second;
+        out[0] = ir::Index(ctx_, to.src(0), to.src(1), gate, to.arg().AsInt());
+      }
+      return ctx_.Make(Op::STORE, u.dtype(), out, u.arg(), streams ? kStreamed : u.tag());
+    }
     if (u.Is(Op::SCAN)) {
       std::vector<UOp> out = {srcs[0]};
       UOp thread;

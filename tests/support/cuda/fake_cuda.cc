@@ -179,9 +179,11 @@ void FakeCuda::EndStream(Stream* stream) {
   std::unique_ptr<Stream> owner;
   {
     MutexLock lock(mu);
-    stream->ending = true;
-    owner = std::move(streams[stream]);
-    streams.erase(stream);
+    const auto it = streams.find(stream);
+    if (it == streams.end()) return;  // another thread ends it
+    owner = std::move(it->second);
+    owner->ending = true;
+    streams.erase(it);
     changed.notify_all();
   }
   owner->thread.join();

@@ -159,7 +159,7 @@ class FakeCuda {
   CuResult MakeLaunch(Kernel* kernel, const unsigned* grid, const unsigned* block, unsigned shared,
                       void** extra, Launch& out) UOPD_REQUIRES(mu);
   void RunStream(Stream& stream) UOPD_EXCLUDES(mu);
-  // Ends the thread of a stream, and removes it. Work that is queued still runs.
+  // Ends the thread of a stream, and removes it, unless another thread does. Work that is queued still runs.
   void EndStream(Stream* stream) UOPD_EXCLUDES(mu);
   void Reset(int device) UOPD_EXCLUDES(mu);
 

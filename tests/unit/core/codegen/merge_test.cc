@@ -114,6 +114,21 @@ TEST(MergeTest, OtherOptsApplyToMergedAxes) {
   }
 }
 
+// The padding of an axis of one iteration: its blocks and threads must not store the elements of the iteration again.
+TEST(MergeTest, PaddingOfOneIterationStoresNothing) {
+  const Convolution v{1, 3, 5, 7, 6, 1, 1};
+  const std::vector<std::vector<Opt>> all = {
+      {{OptKind::kPadTo, 0, 3}},
+      {{OptKind::kPadTo, 0, 3}, {OptKind::kLocal, 0, 3}},
+      {{OptKind::kMerge, 2, 3},
+       {OptKind::kMerge, 2, 1},
+       {OptKind::kGroupTop, 4, 2},
+       {OptKind::kPadTo, 0, 3}},
+      {{OptKind::kPadTo, 0, 2}, {OptKind::kUpcast, 0, 2}, {OptKind::kPadTo, 5, 2}}};
+  for (const std::vector<Opt>& opts : all)
+    EXPECT_EQ(Checked(v, tests::BlockTarget(true), &opts), "") << Text(opts.back());
+}
+
 // No more merges than what saves padding: rows of 64 pixels stay, images are merged only if theirs do not fill tiles.
 TEST(MergeTest, MergesAreThoseThatSavePadding) {
   const Target target = *GpuTarget("sm_90");

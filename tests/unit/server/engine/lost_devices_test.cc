@@ -75,6 +75,8 @@ class LostDevicesTest : public ::testing::Test {
     fake_.ReleaseHanging();
     for (SessionUse* use : {&a_, &b_, &c_}) *use = SessionUse();
     engine_ = nullptr;
+    // A thread that worked for a device may be the last one to hold it, and ends its streams. The driver outlives that.
+    EXPECT_TRUE(test::Eventually([this] { return !fake_.Live().contains("stream"); }));
   }
 
   // Session a and b have buffers on the GPU, session c on the CPU.
