@@ -119,7 +119,7 @@ TEST(MergeTest, PaddingOfOneIterationStoresNothing) {
   const Convolution v{1, 3, 5, 7, 6, 1, 1};
   const std::vector<std::vector<Opt>> all = {
       {{OptKind::kPadTo, 0, 3}},
-      {{OptKind::kPadTo, 0, 3}, {OptKind::kLocal, 0, 3}},
+      {{OptKind::kPadTo, 0, 2}, {OptKind::kLocal, 0, 2}},
       {{OptKind::kMerge, 2, 3},
        {OptKind::kMerge, 2, 1},
        {OptKind::kGroupTop, 4, 2},
