@@ -92,8 +92,10 @@ const RuleSet& CastRules() {
           [x](const auto& m) { return m[x].dtype() == m.root().dtype(); });
     r.Add("bitcast_same", Node(Op::BITCAST, x), x,
           [x](const auto& m) { return m[x].dtype() == m.root().dtype(); });
-    r.Add("bitcast_bitcast", Node(Op::BITCAST, Node(Op::BITCAST, x)),
-          [x](const auto& m) -> UOp { return ir::Bitcast(m.ctx, m[x], m.root().dtype()); });
+    r.Add("bitcast_bitcast", Node(Op::BITCAST, Node(Op::BITCAST, x)), [x](const auto& m) -> UOp {
+      if (m.root().src(0).dtype() == Dtype::TF32) return UOp();  // it has not all of the 32 bits
+      return ir::Bitcast(m.ctx, m[x], m.root().dtype());
+    });
     r.Add("cast_cast", Node(Op::CAST, Node(Op::CAST, x)), [x](const auto& m) -> UOp {
       const Dtype between = m.root().src(0).dtype(), to = m.root().dtype();
       // Casting a float to an integer saturates, casting an integer wraps: do not replace one by

@@ -345,7 +345,7 @@ bool Same(const Scalar& a, const Scalar& b, bool fast_math, bool order_free) {
   if (fast_math) {
     if (std::isinf(a.f) || std::isinf(b.f)) return true;
     const double scale = std::max({std::abs(a.f), std::abs(b.f), 1e3});
-    return ir::Bits(a.dtype) < 32 || std::abs(a.f - b.f) <= scale * 1e-2;
+    return ir::IsSmallFloat(a.dtype) || std::abs(a.f - b.f) <= scale * 1e-2;
   }
   if (order_free &&
       std::abs(a.f - b.f) <= std::abs(a.f) * std::ldexp(1, a.dtype == Dtype::F64 ? -48 : -21))
