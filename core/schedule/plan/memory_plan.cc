@@ -26,9 +26,9 @@ int64_t Aligned(int64_t bytes) {
 
 // The temporaries that are placed in one arena, by offset. Besides the list of all, there is a list
 // of those alive in each stretch of kStretch items, so that a short lifetime is compared with few.
-class Arena {
+class PlannedArena {
  public:
-  explicit Arena(size_t items) : stretches_(items / kStretch + 1) {}
+  explicit PlannedArena(size_t items) : stretches_(items / kStretch + 1) {}
 
   // The lowest offset at which this many bytes are free over the whole lifetime.
   int64_t LowestFree(Life life, int64_t bytes) const {
@@ -136,11 +136,11 @@ Plan Place(const Schedule& schedule, const std::vector<Life>& lives,
            const std::vector<size_t>& order) {
   Plan plan;
   plan.offsets.resize(schedule.temporaries.size(), 0);
-  std::map<std::string_view, Arena> arenas;
+  std::map<std::string_view, PlannedArena> arenas;
   for (size_t t : order) {
     const Temporary& temporary = schedule.temporaries[t];
     const int64_t bytes = Aligned(temporary.bytes);
-    Arena& arena = arenas.try_emplace(temporary.device, schedule.items.size()).first->second;
+    PlannedArena& arena = arenas.try_emplace(temporary.device, schedule.items.size()).first->second;
     plan.offsets[t] = arena.LowestFree(lives[t], bytes);
     arena.Add(lives[t], plan.offsets[t], bytes);
   }
