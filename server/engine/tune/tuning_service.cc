@@ -87,7 +87,9 @@ void TuningService::Stop() {
   for (std::thread& thread : threads) thread.join();
   for (const PartPtr& part : dropped) {
     metrics::TuneQueue().Add(-1);
-    for (size_t i = 0; i < part->taken.size(); ++i) Taken(*this, *part, i);
+    for (size_t i = 0; i < part->taken.size(); ++i) {
+      const Taken ends(*this, *part, i);
+    }
   }
   MutexLock lock(mu_);
   awaited_.clear();
@@ -284,7 +286,7 @@ void TuningService::Run(Queue& queue, Part& part) {
       if (!stopped() && !part.task.program.expired() && !TuneOne(queue, part, i, wait)) {
         return false;
       }
-      Taken(*this, part, i);
+      const Taken ends(*this, part, i);
       return true;
     });
   };
