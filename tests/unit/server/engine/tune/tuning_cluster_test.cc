@@ -189,6 +189,11 @@ TEST_F(TuningClusterTest, TheQuarantineIsOfTheWholeCluster) {
   EXPECT_EQ(theirs.FindInCluster(a.job), a) << "also if its announcement was missed";
   EXPECT_FALSE(other_pool.FindInCluster(a.job));
   EXPECT_TRUE(has(a.job, "crashed"));
+  // What is announced before a store begins to listen is found by lookups only.
+  ASSERT_TRUE(Eventually([&] {
+    one->Put({"other", "x", "environment"}, "x", 1).IgnoreError();
+    return two->maybe_cluster()->stats().announced > 0;
+  }));
   // Both add at the same time, and none is lost.
   mine.Add(b);
   theirs.Add({HashBytes("c"), "too long"});
