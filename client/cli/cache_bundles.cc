@@ -121,7 +121,7 @@ absl::Status Import(Globals& globals, const ImportFlags& flags) {
   std::map<std::string, uint64_t> outcomes, proofs;
   json records = json::array();
   v1::ImportCacheResponse head;
-  const absl::Status status =
+  absl::Status status =
       SendBundle(*session, flags.path, flags.dry_run, [&](const v1::ImportCacheResponse& answer) {
         if (head.entries() == 0 && answer.entries() > 0) head = answer;
         for (const v1::ImportedRecord& record : answer.records()) {

@@ -81,7 +81,7 @@ class Tuner {
     if (auto heuristic = Make(nullptr, false); heuristic.ok()) {
       finalists.push_back({*std::move(heuristic), true});
     }
-    if (const absl::Status reference = RunReference(); !reference.ok()) {
+    if (absl::Status reference = RunReference(); !reference.ok()) {
       if (absl::IsCancelled(reference)) return reference;
       return absl::UnavailableError(
           Cat("the kernel without opts does not run: ", StatusText(reference)));
