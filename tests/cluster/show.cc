@@ -80,13 +80,12 @@ class Show {
   Show(const ShowOptions& options, Table& table) : options_(options), table_(table) {}
 
   absl::Status Run() {
-    // Both tiers of compiles, few candidates, and searches that begin soon: the show is about who does what.
-    UOPD_ASSIGN(fleet_,
-                Fleet::Start({.uopd = options_.uopd,
-                              .redis = options_.redis,
-                              .flags = {"--compile-fast-tier=true", "--compile-warm-up=false",
-                                        "--tune-candidates=60", "--tune-settle-ms=3s"}},
-                             options_.daemons));
+    // Both tiers of compiles, and few candidates: the show is about who does what.
+    UOPD_ASSIGN(fleet_, Fleet::Start({.uopd = options_.uopd,
+                                      .redis = options_.redis,
+                                      .flags = {"--compile-fast-tier=true",
+                                                "--compile-warm-up=false", "--tune-candidates=60"}},
+                                     options_.daemons));
     UOPD_TRY(Cold());
     UOPD_TRY(Join("join"));
     for (const NamedFault& fault : Faults()) {

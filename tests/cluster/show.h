@@ -21,7 +21,7 @@ struct ShowOptions {
   int daemons = 3, clients = 16, kernels = 40;
   int kernels_of_fault = 3;         // new kernels that are tuned during each fault
   std::vector<std::string> faults;  // names; empty: all
-  int rounds = 1;                   // of each fault, alternating with the same load without it
+  int rounds = 3;                   // of each fault, alternating with the same load without it
   bool times = true;                // whether times have targets; without, they are figures
   bool resnet = true;               // whether the daemon that joins serves ResNet-50 too
 };
