@@ -24,9 +24,14 @@ void PtxControl::Poll() {
   const std::string word = text_.New(kPtxWord, "ld.volatile.global.u32", Cat("[", kStop, "]"));
   std::string stop = text_.New(kPtxPredicate, "setp.ne.s32", word, ", 0");
   if (kernel_.together) stop = text_.New(kPtxPredicate, "bar.red.or.pred", "0, ", stop);
-  // No thread ends while its matrix instructions run.
-  if (kernel_.has_groups) text_.PutIf(stop, "wgmma.wait_group.sync.aligned 0");
-  text_.PutIf(stop, "ret");
+  if (!kernel_.has_groups) return text_.PutIf(stop, "ret");
+  // No thread ends while its matrix instructions run. The wait is in a block of its own: a compiler that sees only a
+  // predicate before it adds a wait for all threads.
+  const std::string on = text_.FreshLabel();
+  text_.PutIf(Cat("!", stop), "bra ", on);
+  text_.Put("wgmma.wait_group.sync.aligned 0");
+  text_.Put("ret");
+  text_.Label(on);
 }
 
 // The body runs, then the number grows and is compared. A loop that polls every n iterations is two loops: the outer

@@ -302,9 +302,12 @@ TEST_P(GpuCompileTest, LargeProductsCopyWhileTheyCompute) {
   }
 }
 
+// The chip whose groups of warps multiply, in CUDA C and in PTX.
+class GroupCompileTest : public GpuCompileTest {};
+
 // The compiler finds nothing that makes products of groups wait for each other, and room for their accumulators.
-TEST_P(GpuCompileTest, GroupsRunOn) {
-  if (GetParam() != "sm_90a") GTEST_SKIP() << "the messages are those of NVRTC for sm_90a";
+TEST_P(GroupCompileTest, GroupsRunOn) {
+  const bool ptx = target_.format == CodeFormat::kPtx;
   for (const bool transposed : {false, true}) {
     UOpContext ctx;
     // So many steps that the kernel polls its stop word in the loop.
@@ -314,12 +317,13 @@ TEST_P(GpuCompileTest, GroupsRunOn) {
     const auto text = Rendered(ctx, kernel, target_, nullptr);
     ASSERT_TRUE(text.ok()) << text.status();
     ASSERT_NE(text->find("wgmma.wait_group.sync.aligned 1"), std::string::npos);
-    const auto messages = tests::CudaMessages(*text, target_.arch);
+    const auto messages =
+        ptx ? tests::PtxMessages(*text, target_.arch) : tests::CudaMessages(*text, target_.arch);
     ASSERT_TRUE(messages.ok()) << messages.status();
     EXPECT_NE(messages->find(" 0 bytes spill stores"), std::string::npos) << *messages;
     // "(C7510) ... wgmma.mma_async instructions are serialized", "(C7517) wgmma.wait_group is injected", and others.
     EXPECT_EQ(messages->find("(C75"), std::string::npos) << *messages;
-    if (transposed) continue;
+    if (transposed || ptx) continue;
     // A use of an accumulator before the wait is one of them.
     std::string bad = *text;
     const size_t wait = bad.find("asm volatile(\"wgmma.commit_group");
@@ -334,8 +338,7 @@ TEST_P(GpuCompileTest, GroupsRunOn) {
 
 // Warps that copy alone, as PIPELINE says: the compilers take the numbers of registers of the roles, keep nothing in memory and
 // let the products run on.
-TEST_P(GpuCompileTest, WarpsCopyForGroups) {
-  if (target_.arch != "sm_90a") GTEST_SKIP() << "the chip copies no boxes";
+TEST_P(GroupCompileTest, WarpsCopyForGroups) {
   for (const bool transposed : {false, true}) {
     const int64_t amount = transposed ? 44 : 13;
     UOpContext ctx;
@@ -359,7 +362,6 @@ TEST_P(GpuCompileTest, WarpsCopyForGroups) {
     EXPECT_EQ(text->find(barrier), text->rfind(barrier));
     const auto messages =
         ptx ? tests::PtxMessages(*text, target_.arch) : tests::CudaMessages(*text, target_.arch);
-    if (tests::MaySkipCompiler(messages.status())) GTEST_SKIP() << messages.status().message();
     ASSERT_TRUE(messages.ok()) << messages.status();
     EXPECT_NE(messages->find(" 0 bytes spill stores"), std::string::npos) << *messages;
     // "(C7508) ... setmaxnreg ignored", "(C7510) ... instructions are serialized", and others.
@@ -388,6 +390,8 @@ INSTANTIATE_TEST_SUITE_P(All, GpuCompileTest,
                                            "gfx1100_ir", "gfx1201_ir", "sm_75_ptx", "sm_80_ptx",
                                            "sm_89_ptx", "sm_90_ptx", "sm_90a_ptx", "sm_100_ptx",
                                            "sm_120_ptx"),
+                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(All, GroupCompileTest, ::testing::Values("sm_90a", "sm_90a_ptx"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
