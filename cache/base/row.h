@@ -8,6 +8,9 @@
 
 namespace uopd::cache {
 
+// The store of rows that stay with their daemon: winners from a bundle that nobody has proven yet.
+inline constexpr char kUnprovenStore[] = "unproven";
+
 struct Row {
   std::string store, semantic, environment, value;
   std::string checksum;  // 16 bytes

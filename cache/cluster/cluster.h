@@ -60,23 +60,11 @@ class Cluster {
   // For how many microseconds the server has answered and has had its keys. What others found and who computes what is
   // known again when that is long enough. UNAVAILABLE: it does not answer.
   absl::StatusOr<int64_t> SettledUs();
-  // For a refill of the server (refill.h). Each waits for the server, as one put does.
+  // For a refill of the server (refill.h), which waits for the server as long as a put does.
   bool can_sign() const { return options_.sign.can_sign(); }
-  absl::StatusOr<KeysAge> AskKeysAge() { return server_->AskKeysAge(SendDeadline()); }
-  absl::StatusOr<bool> Has(const Digest& address) { return server_->Has(address, SendDeadline()); }
+  Deadline SendDeadline() const { return std::chrono::steady_clock::now() + options_.send_budget; }
   absl::Status SendQuietly(const Row& row);
-  absl::StatusOr<LeaseResult> TryLease(const Digest& address, std::string_view owner,
-                                       int64_t ttl_us) {
-    return server_->TryLease(address, owner, ttl_us, SendDeadline());
-  }
-  absl::Status Renew(const Digest& address, int64_t token, int64_t ttl_us) {
-    return server_->Renew(address, token, ttl_us, SendDeadline());
-  }
-  void Release(const Digest& address, int64_t token) {
-    server_->Release(address, token, SendDeadline()).IgnoreError();
-  }
-  // Notes the end of a pass.
-  void CountRefilled(int64_t rows);
+  void CountRefilled(int64_t rows);  // at the end of a pass
   // For how many microseconds the server has not answered; 0: it answers.
   int64_t AwayUs() const { return server_->reachable() ? 0 : server_->UnchangedUs(); }
   // Notes that this daemon has a use for records of the environment, as each lookup does.
@@ -96,7 +84,6 @@ class Cluster {
     Settled settled;  // null: called already, and the row is sent again
     int tries = 0;    // that failed although the server could be reached
   };
-  Deadline SendDeadline() const { return std::chrono::steady_clock::now() + options_.send_budget; }
   Found Fetch(const Digest& address, Deadline deadline);
   bool Uses(const Digest& environment) UOPD_EXCLUDES(mu_);
   absl::Status Send(const Row& row) UOPD_EXCLUDES(mu_);

@@ -9,8 +9,6 @@ namespace uopd::cache {
 namespace {
 
 constexpr int64_t kPage = 256;
-// Winners from a bundle that nobody has proven yet belong to the daemon that imported them.
-constexpr char kUnprovenStore[] = "unproven";
 
 Digest LeaseAddress() { return HashBytes("refill of the shared tier"); }
 
@@ -40,7 +38,7 @@ bool Refill::stopped() {
 void Refill::Loop() {
   std::optional<int64_t> filled;  // when the server got the keys that need no refill any more
   while (!stopped()) {
-    const absl::StatusOr<KeysAge> keys = cluster_.AskKeysAge();
+    const absl::StatusOr<KeysAge> keys = cluster_.server()->AskKeysAge(cluster_.SendDeadline());
     if (keys.ok() && !filled && keys->age_us >= options_.young_us) filled = keys->born_us;
     if (keys.ok() && filled != keys->born_us && Pass().ok()) filled = keys->born_us;
     MutexLock lock(mu_);
@@ -50,7 +48,7 @@ void Refill::Loop() {
 }
 
 absl::StatusOr<bool> Refill::SendMissing(const EntryInfo& entry) {
-  UOPD_ASSIGN(const bool there, cluster_.Has(entry.address));
+  UOPD_ASSIGN(const bool there, cluster_.server()->Has(entry.address, cluster_.SendDeadline()));
   if (there) return false;
   auto row = read_(entry.address);
   // A row that is gone or damaged is not worth an end of the pass.
@@ -60,8 +58,9 @@ absl::StatusOr<bool> Refill::SendMissing(const EntryInfo& entry) {
 }
 
 absl::StatusOr<int64_t> Refill::Pass() {
-  UOPD_ASSIGN(const LeaseResult lease,
-              cluster_.TryLease(LeaseAddress(), "refill", options_.lease_us));
+  GuardedServer& server = *cluster_.server();
+  UOPD_ASSIGN(const LeaseResult lease, server.TryLease(LeaseAddress(), "refill", options_.lease_us,
+                                                       cluster_.SendDeadline()));
   if (!lease.granted()) return absl::UnavailableError("Another daemon fills the shared tier.");
   const auto fill = [&]() -> absl::StatusOr<int64_t> {
     EntryQuery query{.order = EntryOrder::kLastUsed, .limit = kPage};
@@ -77,12 +76,13 @@ absl::StatusOr<int64_t> Refill::Pass() {
       rows += static_cast<int64_t>(page.size());
       if (static_cast<int64_t>(page.size()) < kPage) break;
       query.after = {OrderValue(page.back(), query.order), page.back().address};
-      UOPD_TRY(cluster_.Renew(LeaseAddress(), lease.token, options_.lease_us));
+      UOPD_TRY(
+          server.Renew(LeaseAddress(), lease.token, options_.lease_us, cluster_.SendDeadline()));
     }
     return sent;
   };
   absl::StatusOr<int64_t> sent = fill();
-  cluster_.Release(LeaseAddress(), lease.token);
+  server.Release(LeaseAddress(), lease.token, cluster_.SendDeadline()).IgnoreError();
   if (sent.ok()) cluster_.CountRefilled(*sent);
   return sent;
 }

@@ -16,6 +16,17 @@ absl::Status ReadOnly() {
   return absl::PermissionDeniedError("The cache file is open for reading only.");
 }
 
+// The columns that all lists of entries begin with.
+absl::StatusOr<EntryInfo> ReadEntry(Query& q) {
+  EntryInfo out{.store = std::string(q.Blob(1)),
+                .bytes = q.Int(2),
+                .cost_us = q.Int(3),
+                .created_us = q.Int(4),
+                .last_used_us = q.Int(5)};
+  if (!out.address.FromBytes(q.Blob(0))) return absl::DataLossError("An address is short.");
+  return out;
+}
+
 }  // namespace
 
 // A reading connection for one scope. At its end the connection goes back to the pool; a connection
@@ -93,12 +104,7 @@ absl::StatusOr<std::vector<EntryInfo>> CacheFile::List(const std::string& store,
     for (;;) {
       UOPD_ASSIGN(const bool more, q.Step());
       if (!more) return out;
-      EntryInfo info{.store = std::string(q.Blob(1)),
-                     .bytes = q.Int(2),
-                     .cost_us = q.Int(3),
-                     .created_us = q.Int(4),
-                     .last_used_us = q.Int(5)};
-      if (!info.address.FromBytes(q.Blob(0))) return absl::DataLossError("An address is short.");
+      UOPD_ASSIGN(EntryInfo info, ReadEntry(q));
       out.push_back(std::move(info));
     }
   });
@@ -222,16 +228,10 @@ absl::StatusOr<std::vector<EntryInfo>> CacheFile::Select(const EntryQuery& query
                      for (;;) {
                        UOPD_ASSIGN(const bool more, q.Step());
                        if (!more) return out;
-                       EntryInfo info{.store = std::string(q.Blob(1)),
-                                      .bytes = q.Int(2),
-                                      .cost_us = q.Int(3),
-                                      .created_us = q.Int(4),
-                                      .last_used_us = q.Int(5),
-                                      .pinned = q.Int(8) != 0,
-                                      .checksum = std::string(q.Blob(6)),
-                                      .environment = std::string(q.Blob(7))};
-                       if (!info.address.FromBytes(q.Blob(0)))
-                         return absl::DataLossError("An address is short.");
+                       UOPD_ASSIGN(EntryInfo info, ReadEntry(q));
+                       info.checksum = std::string(q.Blob(6));
+                       info.environment = std::string(q.Blob(7));
+                       info.pinned = q.Int(8) != 0;
                        out.push_back(std::move(info));
                      }
                    });

@@ -57,13 +57,18 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 )lua";
 
-// KEYS: born. When the key was made, as text, and how many microseconds ago; it is made if it is missing.
+// KEYS: born. When the key was made, as text, and how many microseconds ago. It is made if it is missing, or holds no time of
+// the past: somebody else wrote it, or the server has another clock.
 inline constexpr std::string_view kAgeScript = R"lua(
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-redis.call('SET', KEYS[1], string.format('%.0f', now), 'NX')
-local born = redis.call('GET', KEYS[1])
-return {born, math.max(0, now - (tonumber(born) or now))}
+local there = redis.pcall('GET', KEYS[1])
+local born = type(there) == 'string' and tonumber(there) or 0
+if not (born >= 1 and born <= now) then
+  born = now
+  redis.call('SET', KEYS[1], string.format('%.0f', born))
+end
+return {string.format('%.0f', born), now - born}
 )lua";
 
 }  // namespace uopd::cache

@@ -58,6 +58,7 @@ absl::Status Replace(Fleet& fleet) {
     commands.push_back({"XADD", "uopd:1:puts", "*", "address", text(bytes(32)), "store", "kernel",
                         "environment", text(bytes(i % 40))});
   }
+  commands.push_back({"SET", "uopd:1:born", "the day before"});
   return Tell(fleet, commands);
 }
 

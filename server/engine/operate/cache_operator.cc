@@ -67,7 +67,7 @@ cache::EntryOrder StoredOrder(CacheOperator::Order::By order) {
 }
 
 bool IsWinner(const std::string& store) {
-  return store == "tuning" || store == TuningService::kUnprovenStore;
+  return store == "tuning" || store == cache::kUnprovenStore;
 }
 
 bool IsBad(CacheOperator::Verdict::Outcome outcome) {
@@ -179,7 +179,7 @@ absl::StatusOr<CacheOperator::Details> CacheOperator::Get(const std::string& key
   out.view.info = std::move(info);
   out.damaged = Checksum(*row) != row->checksum;
   if (!out.damaged) out.view.title = TitleOf(*row);
-  const std::string& store = row->store == TuningService::kUnprovenStore ? "tuning" : row->store;
+  const std::string& store = row->store == cache::kUnprovenStore ? "tuning" : row->store;
   out.used = MakeEnvironments().Uses(store, row->environment);
   out.row = *std::move(row);
   return out;
@@ -246,7 +246,7 @@ CacheOperator::Verdict CacheOperator::Run(RequestContext& request, Environments&
   const auto cancelled = [&request] { return !request.Check().ok(); };
   const auto proven =
       tuning_.Prove(row.semantic, *place->device, place->options, winner->opts, cancelled);
-  const bool imported = row.store == TuningService::kUnprovenStore;
+  const bool imported = row.store == cache::kUnprovenStore;
   if (!proven.ok()) {
     // An answer about the winner is only that it does not apply, does not run or computes something else.
     const bool wrong =

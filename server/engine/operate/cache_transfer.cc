@@ -156,7 +156,7 @@ void CacheImport::TakeWinner(cache::Row row, ImportedRecord& out) {
     return;
   }
   out.seconds = winner->seconds;
-  const cache::Key key(std::string(TuningService::kUnprovenStore), row.semantic, row.environment);
+  const cache::Key key(std::string(cache::kUnprovenStore), row.semantic, row.environment);
   for (const Digest& place : {out.address, key.address()}) {
     const auto known = op_.store().ReadRow(place);
     if (!known.ok() || !known->has_value() || !IsSound(**known)) continue;

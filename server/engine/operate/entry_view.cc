@@ -29,7 +29,7 @@ std::string GraphName(const cache::Row& row) {
 std::string Microseconds(double seconds) { return absl::StrFormat("%.4g us", seconds * 1e6); }
 
 std::optional<TuningRecord> WinnerOf(const cache::Row& row) {
-  if (row.store != "tuning" && row.store != TuningService::kUnprovenStore) return std::nullopt;
+  if (row.store != "tuning" && row.store != cache::kUnprovenStore) return std::nullopt;
   auto record = TuningRecord::Decode(row.value);
   return record.ok() ? std::optional(*std::move(record)) : std::nullopt;
 }

@@ -91,9 +91,8 @@ class TuningService {
                                      const std::function<bool()>& cancelled) UOPD_EXCLUDES(mu_);
   // Where winners from outside wait until somebody wants them: under the key of their tuning, in this store. They are
   // used only after Prove. `key` is the key of a tuning.
-  static constexpr char kUnprovenStore[] = "unproven";
   static cache::Key UnprovenKey(const cache::Key& key) {
-    return {kUnprovenStore, key.semantic(), key.environment()};
+    return {cache::kUnprovenStore, key.semantic(), key.environment()};
   }
   // Kernels of all tasks that are not done.
   size_t kernels_left() const { return kernels_left_.load(std::memory_order_relaxed); }

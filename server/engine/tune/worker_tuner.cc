@@ -27,15 +27,22 @@ std::string WorkerTuner::Environment(const devices::Device& device,
              " timeout_ms=", limits_.timeout.count(), " ", CodeEnvironment(device.target()));
 }
 
+worker::TuneOptions WorkerTuner::RunOptionsOf(const devices::Device& device,
+                                              const CompileOptions& options,
+                                              const std::function<bool()>& cancelled) const {
+  worker::TuneOptions out = TuneOptionsOf(device, options);
+  out.beam.cancelled = cancelled;
+  out.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
+  return out;
+}
+
 absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
                                                const devices::Device& device,
                                                const CompileOptions& options,
                                                const std::function<bool()>& cancelled) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
-  worker::TuneOptions tune = TuneOptionsOf(device, options);
-  tune.beam.cancelled = cancelled;
-  tune.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
+  worker::TuneOptions tune = RunOptionsOf(device, options, cancelled);
   tune.beam.progress = [](const search::Trial& trial) {
     metrics::TuneCandidates({trial.outcome == search::Trial::kMeasured ? "measured" : "failed"})
         .Increment();
@@ -61,9 +68,7 @@ absl::StatusOr<TuningRecord> WorkerTuner::Prove(std::string_view graph,
                                                 const std::function<bool()>& cancelled) {
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
-  worker::TuneOptions tune = TuneOptionsOf(device, options);
-  tune.beam.cancelled = cancelled;
-  tune.beam.deadline = std::chrono::steady_clock::now() + limits_.timeout;
+  const worker::TuneOptions tune = RunOptionsOf(device, options, cancelled);
   UOPD_ASSIGN(const worker::TunedKernel proven,
               worker::ProveKernel(ctx, sink, device.target(), tune, opts, pools_(device)));
   return TuningRecord{.opts = proven.opts,

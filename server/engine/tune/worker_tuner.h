@@ -36,6 +36,9 @@ class WorkerTuner final : public KernelTuner {
  private:
   worker::TuneOptions TuneOptionsOf(const devices::Device& device,
                                     const CompileOptions& options) const;
+  // Of a run that begins now: with its deadline.
+  worker::TuneOptions RunOptionsOf(const devices::Device& device, const CompileOptions& options,
+                                   const std::function<bool()>& cancelled) const;
 
   const Pools pools_;
   const Limits limits_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Random opts on a device with blocks: what it computes, against the interpreter of kernel graphs.
 //
-// UOPD_FUZZ_DEVICE names the device (default CL:0), UOPD_FUZZ_DEVICE_OPTS the number of lists of opts,
+// UOPD_FUZZ_DEVICE names the device (default CL:0, and for rings INTERP:2, which copies boxes), UOPD_FUZZ_DEVICE_OPTS the number of lists of opts,
 // UOPD_FUZZ_SEED their seed.
 #include "gtest/gtest.h"
 #include "tests/support/device/device_run.h"
@@ -30,10 +30,11 @@ class DeviceOptsTest : public ::testing::Test {
 
 // Boxes that are copied through rings, by warps of their own too.
 TEST_F(DeviceOptsTest, RingsKeepResults) {
-  const auto device = tests::OpenNamedDevice();
+  const auto device = tests::OpenNamedDevice("INTERP:2");
   if (tests::MaySkip(device.status())) GTEST_SKIP() << device.status().message();
   ASSERT_TRUE(device.ok()) << device.status();
-  if (!(*device)->target().bulk_copies) GTEST_SKIP() << "the device copies no boxes";
+  if (!(*device)->target().bulk_copies)
+    GTEST_SKIP() << "the device that UOPD_FUZZ_DEVICE names copies no boxes";
   const int64_t lists = test::CasesFromEnvironment("UOPD_FUZZ_DEVICE_OPTS", 100);
   EXPECT_GE(Fuzz(**device, tests::RingCases(), lists), lists / 50);
 }

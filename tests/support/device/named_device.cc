@@ -7,10 +7,10 @@
 
 namespace uopd::tests {
 
-absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice() {
+absl::StatusOr<std::shared_ptr<devices::Device>> OpenNamedDevice(const std::string& otherwise) {
   const char* named = std::getenv("UOPD_FUZZ_DEVICE");
   devices::RegistryOptions options;
-  options.devices = named != nullptr && *named != 0 ? named : "CL:0";
+  options.devices = named != nullptr && *named != 0 ? named : otherwise;
   options.poison = true;
   options.cuda_specific = std::getenv("UOPD_CUDA_SPECIFIC") != nullptr;
   UOPD_ASSIGN(const auto registry, devices::Registry::Create(options));

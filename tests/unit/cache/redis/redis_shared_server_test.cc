@@ -19,6 +19,7 @@ using std::chrono::steady_clock;
 
 Deadline In(int ms = 5000) { return steady_clock::now() + milliseconds(ms); }
 constexpr int64_t kLeaseUs = 1'000'000;
+constexpr char kBorn[] = "uopd:1:born";
 
 // The program of the server: Redis, and Valkey where UOPD_VALKEY names it (tests/run does).
 class RedisSharedServerTest : public ::testing::TestWithParam<const char*> {
@@ -118,6 +119,29 @@ TEST_P(RedisSharedServerTest, AServerThatLostItsKeysIsYoung) {
   ASSERT_TRUE(age.ok()) << age.status();
   EXPECT_LE(std::chrono::microseconds(age->age_us), steady_clock::now() - begin);
   EXPECT_GT(age->born_us, first->born_us);
+}
+
+// Whatever somebody else wrote in its place, the time is made again, and then it counts.
+TEST_P(RedisSharedServerTest, AForeignBirthMakesTheKeysYoung) {
+  RedisSharedServer server(Options());
+  const std::vector<RedisConnection::Command> foreign = {{"SET", kBorn, "the day before"},
+                                                         {"SET", kBorn, ""},
+                                                         {"SET", kBorn, "-5"},
+                                                         {"SET", kBorn, "nan"},
+                                                         {"SET", kBorn, "1e300"},
+                                                         {"LPUSH", kBorn, "1"}};
+  for (const auto& command : foreign) {
+    Raw({"DEL", kBorn});
+    const auto begin = steady_clock::now();
+    Raw(command);
+    const absl::StatusOr<KeysAge> age = server.AskKeysAge(In());
+    ASSERT_TRUE(age.ok()) << age.status();
+    EXPECT_LE(milliseconds(age->age_us / 1000), steady_clock::now() - begin) << command.back();
+    const absl::StatusOr<KeysAge> again = server.AskKeysAge(In());
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->born_us, age->born_us) << command.back();
+    EXPECT_GT(again->born_us, 1'000'000'000'000'000) << command.back();
+  }
 }
 
 TEST_P(RedisSharedServerTest, AServerThatLostItsKeysGrantsNoOldToken) {
