@@ -72,11 +72,11 @@ class Search {
     codegen::Options options;
     options.fast_math = options_.fast_math;
     out_.heuristic_seconds = kInfinity;
-    Try(options);
+    Try(options, SIZE_MAX);  // a user would run it, whatever its size
     Flush();
     if (!out_.trials.empty()) out_.heuristic_seconds = out_.trials.front().seconds;
     options.noopt = true;
-    if (!stopped_) Try(options);
+    if (!stopped_) Try(options, options_.max_lines);
     Flush();
   }
 
@@ -89,17 +89,17 @@ class Search {
       codegen::Options options;
       options.fast_math = options_.fast_math;
       options.opts = &next;
-      Try(options);
+      Try(options, options_.max_lines);
     }
   }
 
   // Creates one candidate and queues it, if its text is new.
-  void Try(const codegen::Options& options) {
+  void Try(const codegen::Options& options, size_t max_lines) {
     if (!CheckTime()) return;
     if (static_cast<int>(out_.trials.size() + batch_.size()) >= options_.max_candidates) {
       return Stop(StopReason::kBudget);
     }
-    auto candidate = MakeCandidate(ctx_, sink_, target_, options, options_.max_lines);
+    auto candidate = MakeCandidate(ctx_, sink_, target_, options, max_lines);
     if (!candidate.ok()) {
       ++out_.illegal;
       if (first_error_.ok()) first_error_ = candidate.status();

@@ -6,18 +6,10 @@
 #include <memory>
 
 #include "core/base/bytes.h"
-#include "core/base/telemetry/trace.h"
-#include "core/base/text.h"
 #include "devices/api/device.h"
-#include "server/worker/fill_pattern.h"
 
 namespace uopd::worker {
 namespace {
-
-using devices::Buffer;
-
-constexpr size_t kGuardBytes = 256;  // more than a stray store of the widest vectors reaches
-constexpr std::byte kGuard{0xA5};
 
 bool ReadBool(ByteReader& reader, bool& out) {
   uint64_t v;
@@ -26,11 +18,11 @@ bool ReadBool(ByteReader& reader, bool& out) {
   return true;
 }
 
-// One measurement. Its members are device objects; the steps are in the order of the header.
+// One measurement. The steps are in the order of the header.
 class Measurement {
  public:
-  Measurement(const MeasureRequest& request, devices::Device& device)
-      : request_(request), device_(device) {}
+  Measurement(const MeasureRequest& request, devices::Device& device, MeasureBuffers& buffers)
+      : request_(request), device_(device), buffers_(buffers) {}
 
   absl::Status Load() {
     devices::KernelCode kernel_code;
@@ -41,20 +33,16 @@ class Measurement {
                         static_cast<int>(request_.variables.size())};
     UOPD_ASSIGN(executable_, device_.Load(kernel_code));
     UOPD_ASSIGN(stream_, device_.NewStream());
-    for (size_t slot = 0; slot < request_.buffers.size(); ++slot) {
-      UOPD_ASSIGN(auto buffer, device_.Allocate(request_.buffers[slot].bytes + kGuardBytes,
-                                                devices::MemoryKind::kDevice));
-      buffers_.push_back(std::move(buffer));
-      args_.push_back({buffers_.back().get(), 0});
-      UOPD_TRY(Fill(slot, true));
-    }
-    return stream_->Synchronize();
+    UOPD_TRY(buffers_.Take(device_.shared_from_this(), request_.buffers, request_.want_outputs,
+                           *stream_));
+    for (const auto& buffer : buffers_.buffers()) args_.push_back({buffer.get(), 0});
+    return absl::OkStatus();
   }
 
   absl::StatusOr<int64_t> RunOnce(bool refill) {
-    for (size_t slot = 0; refill && slot < buffers_.size(); ++slot) {
+    for (size_t slot = 0; refill && slot < request_.buffers.size(); ++slot) {
       const MeasureBuffer& buffer = request_.buffers[slot];
-      if (buffer.read && buffer.written) UOPD_TRY(Fill(slot, false));
+      if (buffer.read && buffer.written) UOPD_TRY(buffers_.Fill(slot, *stream_));
     }
     int64_t ns = 0;
     UOPD_TRY(stream_->Launch(*executable_, request_.shape, args_, request_.variables, &ns));
@@ -62,48 +50,31 @@ class Measurement {
     return ns;
   }
 
-  absl::Status CheckGuards() {
-    for (size_t slot = 0; slot < buffers_.size(); ++slot) {
-      std::vector<std::byte> guard(kGuardBytes);
-      UOPD_TRY(stream_->CopyOut(*buffers_[slot], request_.buffers[slot].bytes, guard));
-      UOPD_TRY(stream_->Synchronize());
-      if (std::any_of(guard.begin(), guard.end(), [](std::byte b) { return b != kGuard; })) {
-        return absl::InternalError(
-            Cat("kernel ", request_.entry, " wrote behind buffer (", slot, ")"));
-      }
-    }
-    return absl::OkStatus();
-  }
+  absl::Status CheckGuards() { return buffers_.CheckGuards(*stream_); }
 
   absl::Status Outputs(std::vector<std::string>& out) {
-    for (size_t slot = 0; slot < buffers_.size(); ++slot) {
+    for (size_t slot = 0; slot < request_.buffers.size(); ++slot) {
       if (!request_.buffers[slot].written) continue;
       std::string& bytes = out.emplace_back(request_.buffers[slot].bytes, '\0');
-      UOPD_TRY(stream_->CopyOut(*buffers_[slot], 0, std::as_writable_bytes(std::span(bytes))));
+      UOPD_TRY(
+          stream_->CopyOut(*buffers_.buffers()[slot], 0, std::as_writable_bytes(std::span(bytes))));
       UOPD_TRY(stream_->Synchronize());
     }
     return absl::OkStatus();
   }
 
  private:
-  absl::Status Fill(size_t slot, bool guard) {
-    const MeasureBuffer& buffer = request_.buffers[slot];
-    std::vector<std::byte> contents(buffer.bytes + (guard ? kGuardBytes : 0), kGuard);
-    FillPattern(buffer.dtype, slot, std::span(contents).first(buffer.bytes));
-    UOPD_TRY(stream_->CopyIn(contents, *buffers_[slot], 0));
-    return stream_->Synchronize();
-  }
-
   const MeasureRequest& request_;
   devices::Device& device_;
+  MeasureBuffers& buffers_;
   std::shared_ptr<devices::Executable> executable_;
   std::unique_ptr<devices::Stream> stream_;
-  std::vector<std::shared_ptr<Buffer>> buffers_;
   std::vector<devices::BufferArg> args_;
 };
 
-absl::StatusOr<std::string> Measure(const MeasureRequest& request, devices::Device& device) {
-  Measurement measurement(request, device);
+absl::StatusOr<std::string> Measure(const MeasureRequest& request, devices::Device& device,
+                                    MeasureBuffers& buffers) {
+  Measurement measurement(request, device, buffers);
   UOPD_TRY(measurement.Load());
 
   MeasureAnswer answer;
@@ -230,7 +201,8 @@ absl::StatusOr<MeasureAnswer> MeasureAnswer::Decode(std::string_view bytes) {
 absl::StatusOr<std::string> RunMeasureJob(WorkerState& state, std::string_view payload) {
   UOPD_ASSIGN(const MeasureRequest request, MeasureRequest::Decode(payload));
   UOPD_ASSIGN(const auto device, state.Device(request.device));
-  auto answer = Measure(request, *device);
+  auto answer = Measure(request, *device, state.measure_buffers());
+  if (!answer.ok()) state.measure_buffers().Drop();
   // A kernel that faults takes the context of a GPU with it.
   if (!device->status().ok()) state.SetBroken();
   return answer;

@@ -3,29 +3,25 @@
 // outputs.
 //
 // FillPattern fills every buffer, with the slot as the seed. Guard bytes follow each buffer; the
-// kernel must not change them. The first run gets fresh contents and gives the outputs. Buffers
-// that are both read and written are filled again before each run. A kernel that hangs or faults
-// ends the worker; so does one that makes its device lost, as a fault on a GPU does.
+// kernel must not change them. Buffers that are both read and written are filled again before each run. A kernel that hangs
+// or faults ends the worker; so does one that makes its device lost, as a fault on a GPU does.
+//
+// A job that wants the outputs gets fresh contents, whatever kernels ran before. Other jobs get the buffers of the job before,
+// if they have the same (measure_buffers.h).
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/status.h"
-#include "core/ir/dtype.h"
 #include "devices/api/kernel_code.h"
+#include "server/worker/measure_buffers.h"
 #include "server/worker/supervisor.h"
 
 namespace uopd::worker {
 
 // Version of the measuring method. It is part of the environment key of tuning results.
-inline constexpr int kMeasurePolicyVersion = 1;
-
-struct MeasureBuffer {
-  ir::Dtype dtype = ir::Dtype::F32;
-  uint64_t bytes = 0;
-  bool read = false, written = false;
-};
+inline constexpr int kMeasurePolicyVersion = 2;
 
 struct MeasureRequest {
   static constexpr char kJob[] = "measure";

@@ -13,6 +13,7 @@
 #include "core/base/bytes.h"
 #include "core/base/text.h"
 #include "server/worker/frame_channel.h"
+#include "server/worker/measure_buffers.h"
 
 namespace uopd::worker {
 namespace {
@@ -107,6 +108,11 @@ absl::StatusOr<WorkerSetup> WorkerSetup::Decode(std::string_view bytes) {
   out.cuda_specific = cuda_specific == 1;
   return out;
 }
+
+WorkerState::WorkerState(const WorkerSetup& setup, decltype(devices::RegistryOptions::open) open)
+    : setup_(setup), open_(std::move(open)), measure_buffers_(std::make_unique<MeasureBuffers>()) {}
+
+WorkerState::~WorkerState() = default;
 
 absl::StatusOr<devices::Registry*> WorkerState::Devices() {
   if (registry_ == nullptr) {

@@ -43,18 +43,23 @@ struct WorkerSetup {
   static absl::StatusOr<WorkerSetup> Decode(std::string_view bytes);
 };
 
+class MeasureBuffers;
+
 // State that the jobs of a worker share. Used by one thread.
 class WorkerState {
  public:
   // `open` opens the devices. Null: their drivers do.
-  explicit WorkerState(const WorkerSetup& setup, decltype(devices::RegistryOptions::open) open = {})
-      : setup_(setup), open_(std::move(open)) {}
+  explicit WorkerState(const WorkerSetup& setup,
+                       decltype(devices::RegistryOptions::open) open = {});
+  ~WorkerState();
   const WorkerSetup& setup() const { return setup_; }
   // Opens the device at first use. Errors as Registry::Get.
   absl::StatusOr<std::shared_ptr<devices::Device>> Device(std::string_view name);
   // As Registry::CompilerFor.
   absl::StatusOr<std::shared_ptr<const devices::Compiler>> CompilerFor(std::string_view device,
                                                                        std::string_view toolchain);
+  // What the last job "measure" left for the next one.
+  MeasureBuffers& measure_buffers() { return *measure_buffers_; }
   // A job calls this when it has broken something that later jobs need, such as the context of a
   // GPU. The worker ends after its answer, and the job is treated as one that crashed.
   void SetBroken() { broken_ = true; }
@@ -66,6 +71,7 @@ class WorkerState {
   const WorkerSetup setup_;
   const decltype(devices::RegistryOptions::open) open_;
   std::unique_ptr<devices::Registry> registry_;
+  const std::unique_ptr<MeasureBuffers> measure_buffers_;
   bool broken_ = false;
 };
 

@@ -176,6 +176,31 @@ TEST_F(JobsTest, AStrayStoreIsFound) {
   EXPECT_THAT(answer.status().ToString(), HasSubstr("behind buffer (1)"));
 }
 
+// The buffers stay from job to job. Who wants outputs sees nothing of that, and a damaged guard is no one else's.
+TEST_F(JobsTest, OneKernelDoesNotSpoilTheNext) {
+  constexpr size_t kCount = 64;
+  MeasureRequest good = Request(Kernel(kMulAdd), kCount);
+  good.variables = {3};
+  const auto want = Measure(good);
+  ASSERT_TRUE(want.ok()) << want.status();
+  // Writes what it should only read.
+  MeasureRequest bad = Request(
+      Kernel("  %a = getelementptr float, ptr %p1, i64 %thread\n  store float 7.0, ptr %a\n"),
+      kCount);
+  bad.want_outputs = false;
+  ASSERT_TRUE(Measure(bad).ok());
+  EXPECT_EQ(Measure(good)->outputs, want->outputs);
+  MeasureRequest stray = Request(
+      Kernel("  %a = getelementptr float, ptr %p1, i64 65\n  store float 1.0, ptr %a\n"), kCount);
+  stray.want_outputs = false;
+  EXPECT_TRUE(absl::IsInternal(Measure(stray).status()));
+  MeasureRequest times = good;
+  times.want_outputs = false;
+  EXPECT_TRUE(Measure(times).ok());
+  EXPECT_EQ(Measure(good)->outputs, want->outputs);
+  EXPECT_EQ(pool_.stats().spawned, 1);
+}
+
 TEST_F(JobsTest, CutRequestsAreDataLoss) {
   MeasureRequest request = Request(Kernel(kMulAdd), 4);
   request.object = "o";
