@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/bytes.h"
 #include "core/base/text.h"
+#include "core/search/surrogate.h"
 
 namespace uopd::search {
 namespace {
@@ -25,6 +28,15 @@ std::string KeyOf(const Opts& opts) {
   return out;
 }
 
+// Candidates that are made in one step, for each one that is measured: each costs a lowering.
+constexpr int kMadePerMeasured = 6;
+constexpr int kLevels = 2;           // of neighbours that a step looks ahead
+constexpr double kHope = 0.5;        // deviations by which a candidate may be better than expected
+constexpr double kDoubt = 2;         // deviations by which one that is left out may be better
+constexpr int kKnown = 16;           // trials before any candidate is left out
+constexpr double kClear = 1;         // and is still slower by this, of log2(time)
+constexpr float kOptsWeight = 0.5F;  // of the opts of a candidate beside what its program tells
+
 class Search {
  public:
   Search(const ir::UOpContext& ctx, ir::UOp sink, const Target& target, const BeamOptions& options,
@@ -38,118 +50,250 @@ class Search {
 
   absl::StatusOr<SearchResult> Run() {
     Start();
-    std::vector<Trial> beam = Best();
-    if (beam.empty()) {
+    if (out_.Ranking().empty()) {
       if (out_.stop == StopReason::kCancelled) return absl::CancelledError("tuning was cancelled");
       if (out_.stop == StopReason::kDeadline) {
         return absl::DeadlineExceededError("the deadline passed before a kernel was measured");
       }
       return first_error_;
     }
-    for (round_ = 1; !stopped_; ++round_) {
-      const double before = beam.front().seconds;
-      const size_t trials = out_.trials.size();
-      for (const Trial& parent : beam) Expand(parent.opts);
-      Flush();
-      beam = Best();
+    int idle = 0;  // steps without progress
+    for (step_ = 1; !stopped_; ++step_) {
+      const double before = best_seconds_;
+      Grow();
       if (stopped_) break;
-      if (out_.trials.size() == trials) {
-        Stop(StopReason::kExhausted);
-      } else if (!(beam.front().seconds < before * (1 - options_.min_progress))) {
+      const size_t trials = out_.trials.size();
+      Choose();
+      Flush();
+      idle = best_seconds_ < before * (1 - options_.min_progress) ? 0 : idle + 1;
+      if (stopped_) break;
+      if (out_.trials.size() == trials)
+        Stop(pool_.empty() && frontier_.empty() ? StopReason::kExhausted : StopReason::kConverged);
+      else if (idle >= options_.patience)
         Stop(StopReason::kConverged);
-      } else if (round_ >= options_.max_rounds) {
+      else if (static_cast<int>(out_.trials.size()) >= options_.max_candidates)
         Stop(StopReason::kBudget);
-      }
     }
-    out_.best = beam.front().opts;
-    out_.seconds = beam.front().seconds;
+    // What this search learned counts from the next one on: its own prior stays as it is.
+    if (options_.model != nullptr) {
+      for (const auto& [features, log_ratio] : learned_)
+        options_.model->Observe(first_->first, features, log_ratio);
+    }
+    const Trial* best = out_.Ranking().front();
+    out_.best = best->opts;
+    out_.seconds = best->seconds;
     return std::move(out_);
   }
 
  private:
+  // A candidate that was made and not measured.
+  struct Waiting {
+    Candidate candidate;
+    std::vector<float> features, list;
+    bool expanded = false;
+  };
+
   void Start() {
     // The heuristic's choice first: it wins ties, and it is measured even if time is short.
     codegen::Options options;
     options.fast_math = options_.fast_math;
     out_.heuristic_seconds = kInfinity;
-    Try(options, SIZE_MAX);  // a user would run it, whatever its size
-    Flush();
-    if (!out_.trials.empty()) out_.heuristic_seconds = out_.trials.front().seconds;
+    if (options_.from_heuristic) {
+      if (auto made = Make(options, SIZE_MAX)) batch_.push_back(*std::move(made));
+      Flush();
+      if (!out_.trials.empty()) out_.heuristic_seconds = out_.trials.front().seconds;
+    }
     options.noopt = true;
-    if (!stopped_) Try(options, options_.max_lines);
+    if (stopped_ || Full()) return;
+    if (auto made = Make(options, options_.max_lines)) batch_.push_back(*std::move(made));
     Flush();
   }
 
-  // Tries the neighbours of `parent` that are new.
+  // Makes the most promising neighbours of the best candidates, and of the best ones among those that are not measured.
+  void Grow() {
+    for (int level = 0; level < kLevels && !stopped_; ++level) {
+      if (level == 0) ExpandMeasured();
+      ExpandWaiting();
+      MakeSome(kMadePerMeasured * options_.batch / kLevels);
+    }
+  }
+
+  void ExpandMeasured() {
+    int left = std::max(options_.width, 1);
+    for (const Trial* trial : out_.Ranking()) {
+      if (left-- == 0) break;
+      if (expanded_.insert(KeyOf(trial->opts)).second) Expand(trial->opts);
+    }
+  }
+
+  void ExpandWaiting() {
+    for (int left = std::max(options_.width, 1); left > 0; --left) {
+      Waiting* best = nullptr;
+      double least = kInfinity;
+      for (Waiting& waiting : pool_) {
+        if (waiting.expanded) continue;
+        const double hope = Hope(programs_.Predict(waiting.features));
+        if (hope < least) {
+          least = hope;
+          best = &waiting;
+        }
+      }
+      if (best == nullptr) return;
+      best->expanded = true;
+      if (expanded_.insert(KeyOf(best->candidate.opts)).second) Expand(best->candidate.opts);
+    }
+  }
+
+  // Adds the neighbours of `parent` that are new to the frontier.
   void Expand(const Opts& parent) {
     for (Opts& next : Neighbours(kernel_, target_, parent)) {
-      if (stopped_) return;
       if (UnrolledElements(kernel_.axes, next) > options_.max_unrolled) continue;
-      if (!seen_opts_.insert(KeyOf(next)).second) continue;
-      codegen::Options options;
-      options.fast_math = options_.fast_math;
-      options.opts = &next;
-      Try(options, options_.max_lines);
+      if (seen_opts_.insert(KeyOf(next)).second) frontier_.push_back(std::move(next));
     }
   }
 
-  // Creates one candidate and queues it, if its text is new.
-  void Try(const codegen::Options& options, size_t max_lines) {
-    if (!CheckTime()) return;
-    if (static_cast<int>(out_.trials.size() + batch_.size()) >= options_.max_candidates) {
-      return Stop(StopReason::kBudget);
+  // Makes candidates of the frontier: three quarters of them those that the model of opts expects most of, the others from
+  // all over it.
+  void MakeSome(int count) {
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t i = 0; i < frontier_.size(); ++i)
+      order.emplace_back(Hope(lists_.Predict(FeaturesOf(kernel_, frontier_[i]))), i);
+    std::ranges::sort(order);
+    std::vector<size_t> chosen;
+    const auto wanted = std::min<size_t>(static_cast<size_t>(count), order.size());
+    for (size_t i = 0; i < wanted; ++i) {
+      const bool anywhere = i % 4 == 3;
+      const size_t at = anywhere ? i + Random() % (order.size() - i) : i;
+      std::swap(order[i], order[at]);
+      chosen.push_back(order[i].second);
     }
+    std::ranges::sort(chosen);
+    for (const size_t i : chosen) {
+      if (!CheckTime()) return;
+      codegen::Options options;
+      options.fast_math = options_.fast_math;
+      options.opts = &frontier_[i];
+      if (auto made = Make(options, options_.max_lines)) {
+        std::vector<float> features = AllFeatures(*made), list = FeaturesOf(kernel_, made->opts);
+        pool_.push_back({*std::move(made), std::move(features), std::move(list)});
+      }
+    }
+    for (size_t i = chosen.size(); i-- > 0;)
+      frontier_.erase(frontier_.begin() + static_cast<std::ptrdiff_t>(chosen[i]));
+  }
+
+  // Moves the most promising of those that wait into the batch: by turns those that one model and the other expects most
+  // of, so that none of them leads alone. What both expect to be clearly slower than the best stays.
+  void Choose() {
+    const double most = std::log2(best_seconds_) + kClear;
+    std::vector<std::pair<double, size_t>> by_program, by_list;
+    for (size_t i = 0; i < pool_.size(); ++i) {
+      const Surrogate::Prediction program = programs_.Predict(pool_[i].features),
+                                  list = lists_.Predict(pool_[i].list);
+      const bool slower = program.mean - kDoubt * program.deviation > most &&
+                          list.mean - kDoubt * list.deviation > most;
+      if (slower && static_cast<int>(out_.trials.size()) >= kKnown) continue;
+      by_program.emplace_back(Hope(program), i);
+      by_list.emplace_back(Hope(list), i);
+    }
+    std::ranges::sort(by_program);
+    std::ranges::sort(by_list);
+    const auto left =
+        static_cast<size_t>(options_.max_candidates - static_cast<int>(out_.trials.size()));
+    const size_t wanted = std::min({by_program.size(), static_cast<size_t>(options_.batch), left});
+    std::set<size_t> chosen;
+    for (size_t k = 0; chosen.size() < wanted; ++k) {
+      chosen.insert(by_program[k].second);
+      if (chosen.size() < wanted) chosen.insert(by_list[k].second);
+    }
+    out_.pruned = static_cast<int>(pool_.size() - chosen.size());
+    for (const size_t i : chosen) batch_.push_back(std::move(pool_[i].candidate));
+    for (auto i = chosen.rbegin(); i != chosen.rend(); ++i)
+      pool_.erase(pool_.begin() + static_cast<std::ptrdiff_t>(*i));
+  }
+
+  // One candidate, if its text is new and codegen makes it.
+  std::optional<Candidate> Make(const codegen::Options& options, size_t max_lines) {
+    if (!CheckTime()) return std::nullopt;
     auto candidate = MakeCandidate(ctx_, sink_, target_, options, max_lines);
     if (!candidate.ok()) {
       ++out_.illegal;
       if (first_error_.ok()) first_error_ = candidate.status();
-      return;
+      return std::nullopt;
     }
     seen_opts_.insert(KeyOf(candidate->opts));
     if (!seen_text_.insert(candidate->digest).second) {
       ++out_.duplicates;
-      return;
+      return std::nullopt;
     }
-    batch_.push_back(*std::move(candidate));
-    if (static_cast<int>(batch_.size()) >= options_.batch) Flush();
+    return *std::move(candidate);
   }
 
-  // Measures the queued candidates.
+  // Measures those of the batch that the book does not have.
   void Flush() {
-    // After a deadline or a cancellation do not measure them.
-    if (stopped_ && out_.stop != StopReason::kBudget) batch_.clear();
+    // After a deadline or a cancellation do not measure it.
+    if (stopped_) batch_.clear();
     if (batch_.empty()) return;
-    const auto times = measurer_.Measure(batch_, best_seconds_);
-    UOPD_CHECK(times.size() == batch_.size());
-    for (size_t i = 0; i < batch_.size(); ++i) {
-      Trial trial;
-      trial.opts = batch_[i].opts;
-      trial.round = round_;
-      if (!times[i].ok() || !(*times[i] >= 0) || std::isinf(*times[i])) {
-        trial.outcome = Trial::kFailed;
-        trial.error = times[i].ok() ? "the time is not a number" : times[i].status().ToString();
-        if (first_error_.ok()) {
-          first_error_ = times[i].ok() ? absl::InternalError(trial.error) : times[i].status();
-        }
-      } else {
-        trial.seconds = *times[i];
-        best_seconds_ = std::min(best_seconds_, trial.seconds);
-      }
-      if (options_.progress) options_.progress(trial);
-      out_.trials.push_back(std::move(trial));
+    std::vector<Candidate> unknown;
+    for (Candidate& candidate : batch_) {
+      const auto known =
+          options_.book != nullptr ? options_.book->Find(candidate.digest) : std::nullopt;
+      if (known)
+        Take(candidate, *known, true);
+      else
+        unknown.push_back(std::move(candidate));
     }
     batch_.clear();
+    if (!unknown.empty()) {
+      const auto times = measurer_.Measure(unknown, best_seconds_);
+      UOPD_CHECK(times.size() == unknown.size());
+      for (size_t i = 0; i < unknown.size(); ++i) Take(unknown[i], times[i], false);
+    }
     CheckTime();
   }
 
-  std::vector<Trial> Best() const {
-    std::vector<Trial> out;
-    for (const Trial* trial : out_.Ranking()) {
-      if (static_cast<int>(out.size()) >= std::max(options_.width, 1)) break;
-      out.push_back(*trial);
+  // Adds a trial, and teaches the models.
+  void Take(const Candidate& candidate, const absl::StatusOr<double>& time, bool remembered) {
+    Trial trial;
+    trial.opts = candidate.opts;
+    trial.round = step_;
+    trial.remembered = remembered;
+    if (!time.ok() || !(*time >= 0) || std::isinf(*time)) {
+      trial.outcome = Trial::kFailed;
+      trial.error = time.ok() ? "the time is not a number" : time.status().ToString();
+      if (first_error_.ok())
+        first_error_ = time.ok() ? absl::InternalError(trial.error) : time.status();
+    } else {
+      trial.seconds = *time;
+      best_seconds_ = std::min(best_seconds_, trial.seconds);
+      const double log_time = std::log2(std::max(trial.seconds, 1e-9));
+      programs_.Observe(AllFeatures(candidate), log_time);
+      lists_.Observe(FeaturesOf(kernel_, trial.opts), log_time);
+      if (options_.book != nullptr) options_.book->Add(candidate.digest, trial.seconds);
+      if (!first_)
+        first_ = {candidate.features, log_time};
+      else
+        learned_.emplace_back(candidate.features, log_time - first_->second);
     }
+    if (options_.progress) options_.progress(trial);
+    out_.trials.push_back(std::move(trial));
+  }
+
+  static double Hope(const Surrogate::Prediction& p) { return p.mean - kHope * p.deviation; }
+
+  std::vector<float> AllFeatures(const Candidate& candidate) const {
+    std::vector<float> out(candidate.features.begin(), candidate.features.end());
+    for (const float x : FeaturesOf(kernel_, candidate.opts)) out.push_back(kOptsWeight * x);
     return out;
   }
+
+  uint64_t Random() {  // xorshift64
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    return random_ ^= random_ << 17;
+  }
+
+  bool Full() const { return static_cast<int>(out_.trials.size()) >= options_.max_candidates; }
 
   bool CheckTime() {
     if (!stopped_ && options_.cancelled && options_.cancelled()) Stop(StopReason::kCancelled);
@@ -174,11 +318,20 @@ class Search {
 
   SearchResult out_;
   bool stopped_ = false;
-  int round_ = 0;
+  int step_ = 0;
   double best_seconds_ = kInfinity;
   absl::Status first_error_;
+  uint64_t random_ = 0x9E3779B97F4A7C15;
+  CostModel own_model_;  // if the caller has none
+  const CostModel& model_ = options_.model != nullptr ? *options_.model : own_model_;
+  Surrogate programs_{[this](std::span<const float> x) { return model_.Predict(x); }}, lists_;
+  // The first candidate that was measured, and the others beside it.
+  std::optional<std::pair<Features, double>> first_;
+  std::vector<std::pair<Features, double>> learned_;
+  std::vector<Opts> frontier_;  // neighbours that were not made
+  std::vector<Waiting> pool_;
   std::vector<Candidate> batch_;
-  absl::flat_hash_set<std::string> seen_opts_;
+  absl::flat_hash_set<std::string> seen_opts_, expanded_;
   absl::flat_hash_set<Digest> seen_text_;
 };
 
@@ -186,8 +339,9 @@ class Search {
 
 std::string BeamOptions::Key() const {
   return Cat("search=", kSearchVersion, " width=", width, " candidates=", max_candidates,
-             " rounds=", max_rounds, " progress=", min_progress, " unrolled=", max_unrolled,
-             " lines=", max_lines, " fast_math=", fast_math ? 1 : 0);
+             " patience=", patience, " batch=", batch, " from_heuristic=", from_heuristic ? 1 : 0,
+             " progress=", min_progress, " unrolled=", max_unrolled, " lines=", max_lines,
+             " fast_math=", fast_math ? 1 : 0);
 }
 
 std::string_view Name(StopReason reason) {

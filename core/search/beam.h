@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: MIT
-// BeamSearch: a beam search for the opts that make a kernel fastest, by measuring candidates.
+// BeamSearch: the search for the opts that make a kernel fastest, by measuring candidates.
 //
-// It starts from the kernel without opts and from the choice of the heuristic. Each round creates
-// the neighbours (moves.h) of the best `width` candidates, measures those whose text is new, and
-// keeps the best `width` of all candidates. It ends when a round has no new candidate or improves
-// too little, when the budget of candidates or time is used up, or when it is cancelled. The result
-// is the best candidate so far. The engine compiles and measures through a Measurer and stores the
-// result in the cache.
+// It starts from the choice of the heuristic and from the kernel without opts. Each step adds the neighbours (moves.h) of the
+// best `width` candidates, and of the `width` most promising that were not measured, to the frontier; makes the programs of
+// the most promising lists of opts there; and measures a batch of the most promising programs. What is promising is said
+// by two models that learn from every measurement (surrogate.h), one of the opts and one of the programs; what was
+// learned from other kernels is the second one's prior (cost_model.h). A program is measured once, however many lists of
+// opts give it, and never if the book has it (trial_book.h). Programs that both models expect to be clearly slower are
+// left out.
+//
+// The search ends when `patience` steps in turn saved too little, when nothing is left that could be faster, when the
+// budget of candidates or time is used up, or when it is cancelled. The result is the best candidate so far. The engine
+// compiles and measures through a Measurer and stores the result in the cache.
 //
 // Deterministic for equal measurements: the order of candidates, ties (the earlier one wins) and
-// the number of rounds depend on nothing else. Runs on one thread; the measurer may use more.
+// the number of steps depend on nothing else. Runs on one thread; the measurer may use more.
 #pragma once
 #include <chrono>
 #include <functional>
@@ -18,12 +23,14 @@
 #include <string_view>
 #include <vector>
 
+#include "core/search/cost_model.h"
 #include "core/search/measurer.h"
+#include "core/search/trial_book.h"
 
 namespace uopd::search {
 
 // Version of the search space and its order; part of the environment key of tuning results.
-inline constexpr int kSearchVersion = 6;
+inline constexpr int kSearchVersion = 7;
 
 // One measurement of a candidate.
 struct Trial {
@@ -32,22 +39,28 @@ struct Trial {
   Opts opts;
   Outcome outcome = kMeasured;
   double seconds = std::numeric_limits<double>::infinity();  // per run
+  bool remembered = false;                                   // not measured now: the book had it
   std::string error;                                         // set if kFailed
-  int round = 0;                                             // 0: the two starting points
+  int round = 0;                                             // the step; 0: the starting points
 };
 
 struct BeamOptions {
-  int width = 4;             // candidates kept after each round
-  int max_candidates = 500;  // measured in total
-  int max_rounds = 12;
-  int batch = 16;              // candidates that are measured together
-  double min_progress = 0.01;  // fraction of the best time that a round must save
+  int width = 4;               // candidates kept after each round
+  int max_candidates = 500;    // measured in total
+  int batch = 8;               // candidates that are measured together
+  int patience = 4;            // steps without progress before it ends
+  double min_progress = 0.01;  // fraction of the best time that a step must save
+  bool from_heuristic = true;  // false: the kernel without opts is the only start
   int64_t max_unrolled = 256;  // limit on UnrolledElements of a candidate
   size_t max_lines = 3000;     // limit on the lines of its kernel
   bool fast_math = false;
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<bool()> cancelled;             // polled; null: never cancelled
   std::function<void(const Trial&)> progress;  // called after each trial; null: not called
+  // What is known from before, and gets what the search measures: times of this kernel's programs, and how times depend on
+  // programs. They outlive the search. Null: nothing.
+  TrialBook* book = nullptr;
+  CostModel* model = nullptr;
 
   // The fields that affect the result, as text: part of the environment key.
   std::string Key() const;
@@ -55,8 +68,8 @@ struct BeamOptions {
 
 enum class StopReason : uint8_t {
   kExhausted,  // no new candidate is left
-  kConverged,  // the last round saved less than min_progress
-  kBudget,     // max_candidates or max_rounds is reached
+  kConverged,  // the last steps saved less than min_progress, or nothing is left that could save it
+  kBudget,     // max_candidates is reached
   kDeadline,
   kCancelled,
 };
@@ -70,6 +83,7 @@ struct SearchResult {
   std::vector<Trial> trials;  // in order of measurement
   int duplicates = 0;         // candidates with the text of an earlier one
   int illegal = 0;            // candidates that codegen refused
+  int pruned = 0;  // candidates that were made, and that the model expected too little of
 
   // The measured trials, fastest first, ties in order of measurement. If the winner turns out to
   // compute wrong values, the caller can take the next one.

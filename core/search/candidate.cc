@@ -21,6 +21,7 @@ absl::StatusOr<Candidate> MakeCandidate(const ir::UOpContext& ctx, ir::UOp sink,
   UOPD_ASSIGN(out.source,
               renderer->render({overlay, out.kernel.linear, kCandidateEntry, out.kernel.variables,
                                 target, out.kernel.buffers.size()}));
+  out.features = FeaturesOf(overlay, out.kernel, target);
   out.kernel.linear = ir::UOp();
   out.opts = out.kernel.applied;
   Hasher hasher;

@@ -8,6 +8,7 @@
 
 #include "core/base/digest.h"
 #include "core/codegen/codegen.h"
+#include "core/search/features.h"
 #include "core/search/moves.h"
 
 namespace uopd::search {
@@ -21,6 +22,7 @@ struct Candidate {
   codegen::LoweredKernel kernel;  // without the kernel, which is null
   std::string source;             // in the format Target::format
   Digest digest;                  // of the source and the launch dimensions
+  Features features{};            // of the program
 };
 
 // Errors of codegen::Lower and Renderer::render; RESOURCE_EXHAUSTED if the kernel has more than

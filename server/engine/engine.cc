@@ -87,14 +87,15 @@ std::unique_ptr<Workers> MakeWorkers(const Config& config, const DeviceSet& devi
   return std::make_unique<Workers>(*forks, config, devices.names(), CompileThreads(config), store);
 }
 
-std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers) {
+std::unique_ptr<WorkerTuner> MakeTuner(const Config& config, Workers* workers,
+                                       const SearchMemory& memory) {
   if (workers == nullptr) return nullptr;
   WorkerTuner::Limits limits;
   limits.timeout = config.tune_timeout_ms();
   limits.max_candidates = static_cast<int>(config.tune_candidates());
   return std::make_unique<WorkerTuner>(
       [workers](const devices::Device& device) { return workers->tuning(device.info().name); },
-      limits);
+      limits, &memory);
 }
 
 }  // namespace
@@ -147,7 +148,8 @@ Engine::Engine(const Config& config, std::unique_ptr<GraphCompiler> graph_compil
                  .tuning = config.cache_failure_tuning_ms()}),
       forks_(forks),
       workers_(MakeWorkers(config, devices_, forks, *store_)),
-      tuner_(MakeTuner(config, workers_.get())),
+      search_memory_(*store_),
+      tuner_(MakeTuner(config, workers_.get(), search_memory_)),
       compilers_(CompileThreads(config), SIZE_MAX),
       explainer_(*graph_compiler_, *store_, devices_, WireLimitsOf(config)),
       compile_(

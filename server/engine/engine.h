@@ -240,8 +240,9 @@ class Engine {
   const std::unique_ptr<cache::Store> store_;
   DeviceSet devices_;
   RecentFailures failures_;
-  worker::ForkServer* const forks_;           // null: none
-  const std::unique_ptr<Workers> workers_;    // null: none
+  worker::ForkServer* const forks_;         // null: none
+  const std::unique_ptr<Workers> workers_;  // null: none
+  const SearchMemory search_memory_;
   const std::unique_ptr<WorkerTuner> tuner_;  // null: none
   TaskPool compilers_;
   KeyExplainer explainer_;

@@ -21,9 +21,11 @@ struct TuneOptions {
   search::BeamOptions beam;
   std::string device = "CPU";
   std::string toolchain;  // as CompileRequest
-  int runs = 3;           // timed runs of a candidate
+  bool overlap = false;   // as MeasurerOptions
+  int runs = 10;          // timed runs of a candidate, fewer of those that take long
   int finalists = 3;      // taken from the search, besides the heuristic's choice
-  int final_runs = 15;    // timed runs of a finalist
+  int final_runs = 35;    // timed runs of a finalist
+  int final_rounds = 7;   // in which the finalists take turns
 
   // All settings here, and the versions of search, measuring and checking, that decide the winner.
   // Part of the environment key, next to the key parts of codegen and the device.
@@ -32,8 +34,8 @@ struct TuneOptions {
 
 struct TunedKernel {
   search::Opts opts;
-  double seconds = 0;            // of the final runs
-  double heuristic_seconds = 0;  // of the final runs; infinity when the heuristic's choice failed
+  double seconds = 0;                 // of the final runs: the median of the rounds
+  double heuristic_seconds = 0;       // the same; infinity when the heuristic's choice failed
   std::vector<std::string> rejected;  // finalists that failed or computed another result
   search::SearchResult search;
 };

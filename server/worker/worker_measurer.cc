@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <future>
 #include <thread>
 
 #include "core/base/bytes.h"
@@ -50,7 +51,8 @@ std::vector<absl::StatusOr<std::string>> WorkerMeasurer::Compile(
 
 absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candidate,
                                                   const std::string& object, int runs,
-                                                  double best_seconds, bool want_outputs) {
+                                                  double best_seconds, bool want_outputs,
+                                                  int64_t budget_ns) {
   MeasureRequest request;
   request.device = options_.device;
   request.object = object;
@@ -70,6 +72,7 @@ absl::StatusOr<MeasureAnswer> WorkerMeasurer::Run(const search::Candidate& candi
   }
   request.shape = ShapeOf(candidate.kernel.launch, request.variables);
   request.runs = runs;
+  request.budget_ns = budget_ns;
   if (std::isfinite(best_seconds)) {
     // The bound is rounded up to a power of two. The quarantine knows a job by its bytes, so the
     // bytes should hardly depend on what was measured before.
@@ -94,7 +97,7 @@ absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,
   if (const auto it = by_object_.find(key); it != by_object_.end()) return it->second;
   absl::StatusOr<double> seconds = absl::InternalError("not measured");
   const StageTime time("measure");
-  auto answer = Run(candidate, *object, options_.runs, best_seconds, false);
+  auto answer = Run(candidate, *object, options_.runs, best_seconds, false, options_.budget_ns);
   if (answer.ok()) {
     seconds = static_cast<double>(answer->min_ns) * 1e-9;
   } else {
@@ -106,11 +109,31 @@ absl::StatusOr<double> WorkerMeasurer::Time(const search::Candidate& candidate,
 
 std::vector<absl::StatusOr<double>> WorkerMeasurer::Measure(
     std::span<const search::Candidate> batch, double best_seconds) {
-  const auto objects = Compile(batch);
   std::vector<absl::StatusOr<double>> out;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    out.push_back(Time(batch[i], objects[i], best_seconds));
-    if (out.back().ok()) best_seconds = std::min(best_seconds, *out.back());
+  const auto time = [&](std::span<const search::Candidate> part,
+                        std::span<const absl::StatusOr<std::string>> objects) {
+    for (size_t i = 0; i < part.size(); ++i) {
+      out.push_back(Time(part[i], objects[i], best_seconds));
+      if (out.back().ok()) best_seconds = std::min(best_seconds, *out.back());
+    }
+  };
+  if (!options_.overlap) {
+    time(batch, Compile(batch));
+    return out;
+  }
+  // A part of the batch for all compile workers at a time; the next one is compiled while one is measured.
+  const auto part_size = static_cast<size_t>(std::max(1, pools_.compile.max_workers()));
+  const auto part_at = [&](size_t at) {
+    return batch.subspan(std::min(at, batch.size()),
+                         std::min(part_size, batch.size() - std::min(at, batch.size())));
+  };
+  auto next = std::async(std::launch::async, [&] { return Compile(part_at(0)); });
+  for (size_t at = 0; at < batch.size(); at += part_size) {
+    const auto objects = next.get();
+    const auto following = part_at(at + part_size);
+    if (!following.empty())
+      next = std::async(std::launch::async, [this, following] { return Compile(following); });
+    time(part_at(at), objects);
   }
   return out;
 }

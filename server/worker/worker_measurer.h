@@ -25,9 +25,12 @@ struct WorkerPools {
 
 struct MeasurerOptions {
   std::string device = "CPU";
-  std::string toolchain;  // as CompileRequest
-  int runs = 3;
-  double stop_above = 3;  // candidates this many times slower than the best run once
+  std::string toolchain;           // as CompileRequest
+  int runs = 10;                   // of a candidate
+  int64_t budget_ns = 10'000'000;  // no further run of a candidate begins after that
+  double stop_above = 3;           // candidates this many times slower than the best run once
+  // Compile some candidates of a batch while others are measured: where measuring leaves processors free.
+  bool overlap = false;
   std::chrono::milliseconds compile_limit{10'000};
   std::chrono::milliseconds measure_limit{10'000};
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
@@ -45,8 +48,10 @@ class WorkerMeasurer final : public search::Measurer {
 
   // The two steps separately. The objects are in the order of the candidates.
   std::vector<absl::StatusOr<std::string>> Compile(std::span<const search::Candidate> batch);
+  // Of the whole budget of a measurement (measure_job.h), or of `budget_ns`.
   absl::StatusOr<MeasureAnswer> Run(const search::Candidate& candidate, const std::string& object,
-                                    int runs, double best_seconds, bool want_outputs);
+                                    int runs, double best_seconds, bool want_outputs,
+                                    int64_t budget_ns = MeasureRequest().budget_ns);
 
  private:
   absl::StatusOr<double> Time(const search::Candidate& candidate,

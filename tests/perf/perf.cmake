@@ -4,7 +4,7 @@ set(perf_sources ${CMAKE_SOURCE_DIR}/tests/perf/perf.cc ${CMAKE_SOURCE_DIR}/test
     ${CMAKE_SOURCE_DIR}/tests/perf/rewrite_perf.cc)
 if(TARGET uopd)
   file(GLOB perf_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/perf/*.cc ${CMAKE_SOURCE_DIR}/tests/perf/models/*.cc
-       ${CMAKE_SOURCE_DIR}/tests/perf/peers/*.cc)
+       ${CMAKE_SOURCE_DIR}/tests/perf/peers/*.cc ${CMAKE_SOURCE_DIR}/tests/perf/search/*.cc)
 endif()
 add_executable(uopd-perf ${perf_sources})
 target_link_libraries(uopd-perf PRIVATE uopd_test_support)

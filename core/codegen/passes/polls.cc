@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "core/codegen/passes/lane_counter.h"
 #include "core/ir/exp2.h"
 #include "core/ir/graph.h"
 #include "core/ir/group_mma.h"
@@ -25,40 +26,6 @@ constexpr double kScaledExp2 = 10;       // instructions
 constexpr double kWarpProducts = 256;    // of an MMA that a warp does in a cycle
 constexpr double kGroupProducts = 1024;  // of a GROUP_MMA that a group of warps does in a cycle
 constexpr double kTileSums = 16;  // of a WMMA_BLOCK that a matrix instruction adds to in a cycle
-
-// Computes the number of lanes of each line from those of its sources. (ShapeOf would remember a
-// shape for every line, also for those that AddPolls replaces.)
-class LaneCounter {
- public:
-  explicit LaneCounter(const ir::UOpContext& ctx) : lanes_(ctx.size(), 1) {}
-
-  // The lanes of u; of the stored value if u is a STORE. Call it in the order of the lines.
-  int64_t Count(UOp u) {
-    int64_t lanes = 1;
-    switch (u.op()) {
-      case Op::STACK:
-        lanes = static_cast<int64_t>(u.n_src());
-        break;
-      case Op::LOAD:
-        lanes = std::max<int64_t>(1, u.src(0).arg().AsInt());
-        break;
-      case Op::MATRIX_LOAD:
-        lanes = u.ints()[0];
-        break;
-      case Op::GEP:
-        break;
-      case Op::STORE:
-        return lanes_[u.src(1).id()];
-      default:
-        for (UOp s : u.srcs()) lanes = std::max<int64_t>(lanes, lanes_[s.id()]);
-    }
-    lanes_[u.id()] = static_cast<int32_t>(lanes);
-    return lanes;
-  }
-
- private:
-  std::vector<int32_t> lanes_;  // by id
-};
 
 // Estimated time of one line, without the loops around it.
 double LineNs(UOp u, int64_t lanes, const Target& target) {

@@ -2,6 +2,7 @@
 #include "server/engine/tune/worker_tuner.h"
 
 #include <algorithm>
+#include <thread>
 
 #include "core/base/telemetry/metrics.h"
 #include "core/base/text.h"
@@ -9,6 +10,55 @@
 #include "server/engine/base/code_key.h"
 
 namespace uopd::engine {
+namespace {
+
+constexpr std::chrono::seconds kKeepEvery{2};
+
+const char* OutcomeOf(const search::Trial& trial) {
+  if (trial.outcome == search::Trial::kFailed) return "failed";
+  return trial.remembered ? "remembered" : "measured";
+}
+
+// What one search knows from before, and leaves. The book is kept while the search runs, and when it ends in any way.
+class Recall {
+ public:
+  Recall(const SearchMemory* memory, std::string_view graph, const Target& target, bool afresh)
+      : memory_(memory), graph_(graph), target_(target) {
+    if (memory_ == nullptr) return;
+    if (!afresh) book = memory_->Book(graph_, target_);
+    model = memory_->Model(target_);
+    kept_ = book.size();
+  }
+  ~Recall() { Keep(); }
+  Recall(const Recall&) = delete;
+  Recall& operator=(const Recall&) = delete;
+
+  void KeepSometimes() {
+    if (std::chrono::steady_clock::now() - at_ >= kKeepEvery) Keep();
+  }
+  void KeepModel() {
+    if (memory_ != nullptr) memory_->Keep(target_, model);
+  }
+
+  search::TrialBook book;
+  search::CostModel model;
+
+ private:
+  void Keep() {
+    at_ = std::chrono::steady_clock::now();
+    if (memory_ == nullptr || book.size() == kept_) return;
+    memory_->Keep(graph_, target_, book);
+    kept_ = book.size();
+  }
+
+  const SearchMemory* const memory_;
+  const std::string_view graph_;
+  const Target& target_;
+  size_t kept_ = 0;  // programs in the book that is in the store
+  std::chrono::steady_clock::time_point at_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
 
 worker::TuneOptions WorkerTuner::TuneOptionsOf(const devices::Device& device,
                                                const CompileOptions& options) const {
@@ -18,6 +68,10 @@ worker::TuneOptions WorkerTuner::TuneOptionsOf(const devices::Device& device,
   out.beam.fast_math = options.fast_math;
   out.device = device.info().name;
   out.toolchain = device.target().toolchain;
+  // A kernel on the host takes all processors of its device, unless it was given fewer than there are.
+  const auto processors = static_cast<int>(std::thread::hardware_concurrency());
+  out.overlap = device.info().processor != devices::DeviceInfo().processor ||
+                (!device.target().blocks && device.target().threads < processors);
   return out;
 }
 
@@ -43,12 +97,16 @@ absl::StatusOr<TuningRecord> WorkerTuner::Tune(std::string_view graph,
   ir::UOpContext ctx;
   UOPD_ASSIGN(const ir::UOp sink, ir::Decode(ctx, graph, ir::Level::kKernel));
   worker::TuneOptions tune = RunOptionsOf(device, options, cancelled);
-  tune.beam.progress = [](const search::Trial& trial) {
-    metrics::TuneCandidates({trial.outcome == search::Trial::kMeasured ? "measured" : "failed"})
-        .Increment();
+  Recall recall(memory_, graph, device.target(), options.ignore_beam_cache);
+  tune.beam.book = &recall.book;
+  tune.beam.model = &recall.model;
+  tune.beam.progress = [&](const search::Trial& trial) {
+    metrics::TuneCandidates({OutcomeOf(trial)}).Increment();
+    recall.KeepSometimes();
   };
   UOPD_ASSIGN(worker::TunedKernel tuned,
               worker::TuneKernel(ctx, sink, device.target(), tune, pools_(device)));
+  recall.KeepModel();
   metrics::TuneRejected().Increment(tuned.rejected.size());
   TuningRecord out;
   out.opts = std::move(tuned.opts);

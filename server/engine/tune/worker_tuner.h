@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The KernelTuner of the daemon. It calls worker::TuneKernel with the pools of worker processes for
-// tuning.
+// tuning. What it measures is kept every few seconds, so a search whose daemon ends goes on in the next one.
 #pragma once
 #include <chrono>
 #include <functional>
 #include <utility>
 
 #include "server/engine/tune/kernel_tuner.h"
+#include "server/engine/tune/search_memory.h"
 #include "server/worker/tune_kernel.h"
 
 namespace uopd::engine {
@@ -21,7 +22,9 @@ class WorkerTuner final : public KernelTuner {
   // Returns the pools for a device. The pools outlive the tuner. Thread-safe.
   using Pools = std::function<worker::WorkerPools(const devices::Device&)>;
 
-  WorkerTuner(Pools pools, Limits limits) : pools_(std::move(pools)), limits_(limits) {}
+  // `maybe_memory`: what searches leave for later ones; outlives the tuner. Null: each begins from nothing.
+  WorkerTuner(Pools pools, Limits limits, const SearchMemory* maybe_memory = nullptr)
+      : pools_(std::move(pools)), limits_(limits), memory_(maybe_memory) {}
 
   std::string Environment(const devices::Device& device,
                           const CompileOptions& options) const override;
@@ -42,6 +45,7 @@ class WorkerTuner final : public KernelTuner {
 
   const Pools pools_;
   const Limits limits_;
+  const SearchMemory* const memory_;
 };
 
 }  // namespace uopd::engine

