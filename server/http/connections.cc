@@ -94,9 +94,9 @@ void Connections::Linger(Position at) {
 }
 
 void Connections::BoundAnswers(Position newest) {
-  for (auto at = connections_.begin(); held_ > kMaxHeldBytes && at != newest;) {
+  for (auto at = connections_.begin(); held_ > kMaxHeldBytes && at != connections_.end();) {
     const auto here = at++;
-    if (!here->out.empty()) End(here);
+    if (here != newest && !here->out.empty()) End(here);
   }
 }
 

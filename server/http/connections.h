@@ -52,7 +52,7 @@ class Connections {
   void End(Position at);
 
   // While the answers that wait for their clients are larger than kMaxHeldBytes, ends the oldest
-  // connections before `newest`.
+  // connections that have one. `newest` stays: its answer was made just now, whenever it connected.
   void BoundAnswers(Position newest);
 
   const int epoll_;
