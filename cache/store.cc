@@ -207,6 +207,16 @@ absl::Status Store::PutFenced(const Key& key, std::string bytes, int64_t cost_us
   return CountPut(key.store(), std::move(status));
 }
 
+absl::Status Store::Replace(const Key& key, std::string bytes, int64_t cost_us, int64_t fence) {
+  auto row = std::make_shared<const Row>(MakeRow(key, std::move(bytes), cost_us, now_(), fence));
+  UOPD_TRY(CountPut(key.store(), PutAndShare(key, row, nullptr)));
+  // A tier says OK to a row that a newer one keeps out: what counts is what is there afterwards.
+  UOPD_TRY(FlushTiers());
+  UOPD_ASSIGN(const std::optional<Row> kept, ReadRow(key.address()));
+  if (kept && kept->checksum == row->checksum) return absl::OkStatus();
+  return absl::AbortedError("a newer value is there");
+}
+
 absl::Status Store::FlushTiers() {
   absl::Status first;
   for (auto& tier : tiers_) first.Update(tier->Flush());
@@ -220,9 +230,10 @@ absl::Status Store::Flush() {
 }
 
 const StatsTable& Store::stats() {
-  const std::vector<Usage> all = ReadUsage();
+  const absl::StatusOr<std::vector<Usage>> all = ReadUsage();
+  if (!all.ok()) return *stats_;
   stats_->ClearGauges();
-  for (const Usage& usage : all) {
+  for (const Usage& usage : *all) {
     StoreStats& stats = stats_->For(usage.store);
     stats.rows = usage.rows;
     stats.bytes = usage.bytes;
@@ -253,10 +264,11 @@ WatchOutcome Store::WatchReady(const Key& key, const WaitLimits& limits) {
   });
 }
 
-std::vector<Usage> Store::ReadUsage() {
+absl::StatusOr<std::vector<Usage>> Store::ReadUsage() {
   std::map<std::string, Usage> sum;
   for (auto& tier : tiers_) {
-    for (const Usage& usage : tier->ReadUsage()) {
+    UOPD_ASSIGN(const std::vector<Usage> here, tier->ReadUsage());
+    for (const Usage& usage : here) {
       if (usage.rows == 0) continue;
       Usage& total = sum[usage.store];
       total.rows += usage.rows;
@@ -288,9 +300,25 @@ std::optional<Key> Store::KeyOf(const Digest& address) {
 absl::StatusOr<std::vector<EntryInfo>> Store::Select(const EntryQuery& query) {
   FlushTiers().IgnoreError();  // what cannot be written is found in memory
   std::vector<EntryInfo> out;
-  for (auto& tier : tiers_) {
-    UOPD_ASSIGN(std::vector<EntryInfo> page, tier->Select(query));
-    std::ranges::move(page, std::back_inserter(out));
+  if (query.limit <= 0) return out;
+  const auto limit = static_cast<size_t>(query.limit);
+  for (auto tier = tiers_.begin(); tier != tiers_.end(); ++tier) {
+    // Entries of an earlier tier hide those of the same address, wherever they stand in the order. So pages are read until
+    // enough entries are left: a page that is not full would mean the end.
+    const auto hidden = [&](const EntryInfo& entry) {
+      return std::any_of(tiers_.begin(), tier,
+                         [&](const auto& earlier) { return earlier->Contains(entry.address); });
+    };
+    EntryQuery rest = query;
+    std::vector<EntryInfo> own;
+    for (bool more = true; more && own.size() < limit;) {
+      UOPD_ASSIGN(std::vector<EntryInfo> page, (*tier)->Select(rest));
+      more = page.size() == limit;
+      if (more) rest.after = {OrderValue(page.back(), query.order), page.back().address};
+      std::erase_if(page, hidden);
+      std::ranges::move(page, std::back_inserter(own));
+    }
+    std::ranges::move(own, std::back_inserter(out));
   }
   MakePage(query, out);
   return out;

@@ -66,6 +66,10 @@ class Store final : public Admin {
   // As Put, but under the lease of `token`. Releases the lease when the bytes are durable. ABORTED:
   // a newer token was granted or the lease is unknown, so another owner decides the value.
   absl::Status PutFenced(const Key& key, std::string bytes, int64_t cost_us, int64_t token);
+  // As Put, but also in the place of a value whose fence is at most `fence`. OK: the value is durable, and the one that
+  // Get finds. ABORTED: a value with a newer fence is there. Otherwise an error of Put or Flush: which value will stay is not
+  // known.
+  absl::Status Replace(const Key& key, std::string bytes, int64_t cost_us, int64_t fence);
   // Waits until all earlier values are durable here, and the cluster has them or does not take them now. UNAVAILABLE or RESOURCE_EXHAUSTED: some of them are
   // not.
   absl::Status Flush();
@@ -84,16 +88,19 @@ class Store final : public Admin {
   // Rows of other daemons that were put into this daemon's own tiers.
   Arrivals& arrivals() { return arrivals_; }
 
-  std::vector<Usage> ReadUsage() override;
+  absl::StatusOr<std::vector<Usage>> ReadUsage() override;
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;
-  // Select and SetPinned flush this daemon's own tiers first. What the cluster has is not touched.
+  // Select and SetPinned flush this daemon's own tiers first. What the cluster has is not touched. An entry that several
+  // tiers have is listed once, as the first of them has it, which is also the one that Get finds.
   absl::StatusOr<std::vector<EntryInfo>> Select(const EntryQuery& query) override;
   absl::StatusOr<std::optional<Row>> ReadRow(const Digest& address) override;
   absl::StatusOr<int64_t> Remove(std::span<const Digest> addresses) override;
   absl::Status SetPinned(const Digest& address, bool pinned, int64_t max_pinned_bytes) override;
-  // Keeps a row that came from elsewhere: it has its own times and fence, and goes to no cluster.
+  // Keeps a row that came from elsewhere: it has its own times and fence. It is not sent to the cluster, but is an entry
+  // like others from then on: a refill (refill.h) sends it, under this daemon's signature. Rows of the store "unproven" never
+  // leave.
   absl::Status Import(Row row);
   // How often entries were found since this process began.
   const UseCounts& uses() const { return uses_; }
@@ -101,7 +108,7 @@ class Store final : public Admin {
   int64_t max_bytes() const override { return tiers_.front()->max_bytes(); }
   Health health() const override { return tiers_.front()->health(); }
   Cluster* maybe_cluster() const { return cluster_.get(); }
-  // Reads the number of rows and their bytes again.
+  // Reads the number of rows and their bytes again; if that fails, those that were read last stay.
   const StatsTable& stats();
 
  private:

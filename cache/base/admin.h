@@ -42,7 +42,8 @@ class Admin {
  public:
   virtual ~Admin() = default;
 
-  virtual std::vector<Usage> ReadUsage() = 0;  // sorted by name
+  // Sorted by name. An error: the place cannot be read now.
+  virtual absl::StatusOr<std::vector<Usage>> ReadUsage() = 0;
   // The most recently used entries of a store.
   virtual std::vector<EntryInfo> List(const std::string& store, int64_t limit) = 0;
   // The full key of an entry that List returned; nullopt if the entry is gone or damaged. Does not

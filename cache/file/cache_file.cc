@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cache/file/cache_file.h"
 
+#include <algorithm>
+
 #include "cache/base/eviction.h"
 #include "cache/file/schema.h"
 #include "cache/sqlite/transaction.h"
@@ -217,10 +219,14 @@ absl::StatusOr<std::vector<EntryInfo>> CacheFile::Select(const EntryQuery& query
   const auto range = RangeOf(filter.key_prefix);
   if (!range) return absl::InvalidArgumentError("The prefix of the keys is not hexadecimal.");
   const EntryQuery::After after = query.after.value_or(EntryQuery::After{});
+  // By key a page begins in the index where the page before ended. The statement's own condition stands in an OR, by which
+  // no index can be bounded.
+  const bool behind = query.after && query.order == EntryOrder::kKey;
+  const Digest& first = behind ? std::max(range->first, after.address) : range->first;
   Reader reader(*this);
   return reader.Do(PageStatement(query.order),
                    [&](Query& q) -> absl::StatusOr<std::vector<EntryInfo>> {
-                     q.Bind(filter.store).Bind(range->first.view()).Bind(range->last.view());
+                     q.Bind(filter.store).Bind(first.view()).Bind(range->last.view());
                      q.Bind(filter.environment).Bind(filter.unused_since_us);
                      q.Bind(int64_t{filter.pinned_only}).Bind(int64_t{query.after.has_value()});
                      q.Bind(after.value).Bind(after.address.view()).Bind(query.limit);

@@ -156,15 +156,6 @@ void FileTier::Count(const WriteResult& result) {
   for (const auto& [store, rows] : result.stale) stats_.For(store).stale_puts += rows;
 }
 
-std::vector<Usage> FileTier::ReadUsage() {
-  auto file = keeper_.Current();
-  if (file == nullptr) return {};
-  auto usage = file->ReadUsage();
-  if (usage.ok()) return *std::move(usage);
-  keeper_.Report(file, usage.status());
-  return {};
-}
-
 std::vector<EntryInfo> FileTier::List(const std::string& store, int64_t limit) {
   auto file = keeper_.Current();
   if (file == nullptr) return {};
@@ -194,6 +185,10 @@ absl::StatusOr<T> FileTier::WithFile(F read, T none) {
   absl::StatusOr<T> result = read(*file);
   if (!absl::IsInvalidArgument(result.status())) keeper_.Report(file, result.status());
   return result;
+}
+
+absl::StatusOr<std::vector<Usage>> FileTier::ReadUsage() {
+  return WithFile([](CacheFile& file) { return file.ReadUsage(); }, std::vector<Usage>());
 }
 
 absl::StatusOr<std::vector<EntryInfo>> FileTier::Select(const EntryQuery& query) {

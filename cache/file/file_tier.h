@@ -46,7 +46,7 @@ class FileTier final : public Tier {
   void Erase(const Digest&) override {}
   absl::Status Flush() override;
 
-  std::vector<Usage> ReadUsage() override;
+  absl::StatusOr<std::vector<Usage>> ReadUsage() override;
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override;
   std::optional<Key> KeyOf(const Digest& address) override;
   absl::Status Clear(const std::string& store) override;

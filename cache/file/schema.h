@@ -153,7 +153,8 @@ inline constexpr char kPageByLastUsed[] = UOPD_SELECT_PAGE("last_used_us");
 inline constexpr char kPageByBytes[] = UOPD_SELECT_PAGE("size");
 inline constexpr char kPageByCost[] = UOPD_SELECT_PAGE("cost_us");
 inline constexpr char kPageByCreated[] = UOPD_SELECT_PAGE("created_us");
-// By address alone the index serves the order; a page costs what it shows.
+// By address alone the index serves the order. A page costs what it shows and what its filter skips: parameter 2 is the
+// last address of the page before, if that is greater.
 inline constexpr char kPageByKey[] =
     "SELECT address, store, size, cost_us, created_us, last_used_us, checksum, environment,"
     " EXISTS(SELECT 1 FROM pin WHERE pin.address = entry.address) AS pinned FROM entry"

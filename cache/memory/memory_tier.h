@@ -23,7 +23,7 @@ class MemoryTier final : public Tier {
   void Erase(const Digest& address) override { table_.Erase(address); }
   absl::Status Flush() override { return absl::OkStatus(); }
 
-  std::vector<Usage> ReadUsage() override { return table_.ReadUsage(); }
+  absl::StatusOr<std::vector<Usage>> ReadUsage() override { return table_.ReadUsage(); }
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override {
     return table_.List(store, limit);
   }

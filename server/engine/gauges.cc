@@ -115,15 +115,7 @@ void Gauges::PublishCache() {
   metrics::CacheMaxBytes().Set(static_cast<double>(sources_.store.max_bytes()));
   const Clock::time_point begin = Clock::now();
   if (begin < next_usage_) return;
-  for (const std::string& store : stores_) {  // a store without rows is not reported
-    metrics::CacheRows({store}).Set(0);
-    metrics::CacheBytes({store}).Set(0);
-  }
-  for (const cache::Usage& usage : sources_.store.ReadUsage()) {
-    stores_.insert(usage.store);
-    metrics::CacheRows({usage.store}).Set(static_cast<double>(usage.rows));
-    metrics::CacheBytes({usage.store}).Set(static_cast<double>(usage.bytes));
-  }
+  cache_.Publish(sources_.store);
   const Clock::time_point end = Clock::now();
   next_usage_ = end + std::max<Clock::duration>(kUsagePeriod, kUsageShare * (end - begin));
 }

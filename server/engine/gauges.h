@@ -6,8 +6,6 @@
 #pragma once
 #include <chrono>
 #include <condition_variable>
-#include <set>
-#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "core/base/mutex.h"
 #include "server/engine/base/device_set.h"
 #include "server/engine/base/task_pool.h"
+#include "server/engine/cache_gauges.h"
 #include "server/engine/session/quota.h"
 #include "server/engine/tune/workers.h"
 
@@ -48,7 +47,7 @@ class Gauges {
   const Sources sources_;
   // Used by the thread only.
   Clock::time_point next_usage_;
-  std::set<std::string> stores_;  // those with gauges
+  CacheGauges cache_;
   Mutex mu_;
   std::condition_variable changed_;
   bool ending_ UOPD_GUARDED_BY(mu_) = false;

@@ -24,7 +24,7 @@ class ForwardingTier : public Tier {
   }
   void Erase(const Digest& address) override { inner_.Erase(address); }
   absl::Status Flush() override { return inner_.Flush(); }
-  std::vector<Usage> ReadUsage() override { return inner_.ReadUsage(); }
+  absl::StatusOr<std::vector<Usage>> ReadUsage() override { return inner_.ReadUsage(); }
   std::vector<EntryInfo> List(const std::string& store, int64_t limit) override {
     return inner_.List(store, limit);
   }

@@ -5,6 +5,8 @@
 
 #include "cache/base/entries.h"
 #include "cache/base/use_counts.h"
+#include "cache/memory/memory_leases.h"
+#include "cache/memory/memory_tier.h"
 #include "cache/sqlite/database.h"
 #include "tests/unit/cache/fixture.h"
 
@@ -134,7 +136,7 @@ TEST_P(AdminTest, ReadsAndRemovesWithoutCountingLookups) {
   EXPECT_EQ(*store_->Remove(gone), 2);
   EXPECT_EQ(*store_->Remove(gone), 0);
   EXPECT_EQ(Rows(), 3);
-  EXPECT_EQ(store_->ReadUsage()[0].rows, 3);
+  EXPECT_EQ(store_->ReadUsage()->at(0).rows, 3);
   EXPECT_EQ(store_->stats().Snapshot("kernel").hits, 0);
   EXPECT_EQ(store_->Get(KeyOf(3)).entry.bytes, ValueOf(3));
   EXPECT_EQ(store_->uses().Of(KeyOf(3).address()).hits, 1);
@@ -240,9 +242,81 @@ TEST_F(PinFileTest, Version3HasNoPinsAndGetsThem) {
   ASSERT_TRUE(store->SetPinned(KeyOf(2).address(), true, 1 << 20).ok());
   const Digest gone[] = {KeyOf(2).address(), KeyOf(1).address()};
   EXPECT_EQ(*store->Remove(gone), 2);
-  EXPECT_EQ(store->ReadUsage()[0].rows, 1);
+  EXPECT_EQ(store->ReadUsage()->at(0).rows, 1);
   ASSERT_TRUE(store->Put(KeyOf(2), ValueOf(2), 1).ok());
   EXPECT_TRUE(store->Select({.filter = {.pinned_only = true}})->empty());
+}
+
+// Two tiers that share addresses, as a file that is only read and the memory behind it do.
+TEST(AdminOfTwoTiers, ListsAnEntryOnceAsTheFirstTierHasIt) {
+  constexpr int kEntries = 40;
+  auto stats = std::make_unique<StatsTable>();
+  std::vector<std::unique_ptr<Tier>> tiers;
+  for (int i = 0; i < 2; ++i)
+    tiers.push_back(std::make_unique<MemoryTier>(4 << 20, WallClockUs, *stats));
+  std::vector<EntryInfo> want;
+  const auto put = [&](size_t tier, int i, int64_t at_us) {
+    const Row row = MakeRow(Key("kernel", "graph " + std::to_string(i), "env"),
+                            std::string(static_cast<size_t>(at_us) % 7, 'v'), at_us % 5, at_us, 0);
+    ASSERT_TRUE(
+        tiers[tier]->Put(KeyOf(row).address(), std::make_shared<const Row>(row), nullptr).ok());
+    if (tier == 0 || i >= kEntries / 2)
+      want.push_back({.address = KeyOf(row).address(),
+                      .bytes = SizeOf(row),
+                      .cost_us = row.cost_us,
+                      .created_us = at_us,
+                      .last_used_us = at_us,
+                      .checksum = row.checksum});
+  };
+  // The second tier has all, with other times and sizes; the first one half of them.
+  for (int i = 0; i < kEntries / 2; ++i) put(0, i, 1000 + i * 37 % 100);
+  for (int i = 0; i < kEntries; ++i) put(1, i, 1000 + i * 53 % 100);
+  Store store(std::move(stats), std::move(tiers), std::make_unique<MemoryLeases>());
+  for (EntryOrder order : {EntryOrder::kLastUsed, EntryOrder::kBytes, EntryOrder::kCost,
+                           EntryOrder::kCreated, EntryOrder::kKey}) {
+    std::ranges::sort(
+        want, [&](const EntryInfo& a, const EntryInfo& b) { return ComesBefore(a, b, order); });
+    for (int64_t limit : {1, 3, 20, 100}) {
+      std::vector<EntryInfo> got;
+      EntryQuery query{.order = order, .limit = limit};
+      for (bool more = true; more;) {
+        const auto page = store.Select(query);
+        ASSERT_TRUE(page.ok()) << page.status();
+        more = static_cast<int64_t>(page->size()) == limit;
+        if (more) query.after = {OrderValue(page->back(), order), page->back().address};
+        got.insert(got.end(), page->begin(), page->end());
+      }
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_EQ(got[i].address, want[i].address);
+        EXPECT_EQ(got[i].checksum, want[i].checksum);
+      }
+    }
+  }
+}
+
+TEST_P(AdminTest, AValueIsReplacedUnlessANewerOneIsThere) {
+  const Key key = KeyOf(1);
+  ASSERT_TRUE(store_->Replace(key, "first", 1, 0).ok());
+  EXPECT_EQ(store_->Get(key).entry.bytes, "first");
+  // A value that was put under a lease.
+  const LeaseResult lease = store_->TryLease(key, "somebody", 1'000'000);
+  ASSERT_TRUE(lease.granted());
+  ASSERT_TRUE(store_->PutFenced(key, "leased", 1, lease.token).ok());
+  ASSERT_TRUE(store_->Flush().ok());
+  const int64_t fence = store_->Get(key).entry.fence;
+  ASSERT_GT(fence, 0);
+  EXPECT_TRUE(absl::IsAborted(store_->Replace(key, "too old", 1, fence - 1)));
+  EXPECT_EQ(store_->Get(key).entry.bytes, "leased");
+  ASSERT_TRUE(store_->Replace(key, "better", 1, fence).ok());
+  EXPECT_EQ(store_->Get(key).entry.bytes, "better");
+  EXPECT_EQ(store_->Get(key).entry.fence, fence);
+  // The next owner of a lease still decides.
+  const LeaseResult next = store_->TryLease(key, "somebody", 1'000'000);
+  ASSERT_TRUE(next.granted());
+  ASSERT_TRUE(store_->PutFenced(key, "newest", 1, next.token).ok());
+  EXPECT_TRUE(absl::IsAborted(store_->Replace(key, "late", 1, fence)));
+  EXPECT_EQ(store_->Get(key).entry.bytes, "newest");
 }
 
 }  // namespace

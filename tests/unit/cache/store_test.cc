@@ -129,7 +129,7 @@ TEST_F(StoreTest, ListsCountsAndClears) {
   now_us_ += 5;
   ASSERT_TRUE(store->Put(KeyOf(9, "schedule"), "x", 7).ok());
   ASSERT_TRUE(store->Flush().ok());
-  auto usage = store->ReadUsage();
+  const auto usage = *store->ReadUsage();
   ASSERT_EQ(usage.size(), 2u);
   EXPECT_EQ(usage[0].store, "kernel");
   EXPECT_EQ(usage[0].rows, 3);
@@ -149,7 +149,7 @@ TEST_F(StoreTest, ListsCountsAndClears) {
   EXPECT_TRUE(store->Get(KeyOf(9, "schedule")).hit());
   EXPECT_EQ(store->stats().Snapshot("kernel").rows, 0);
   ASSERT_TRUE(store->Clear("").ok());
-  EXPECT_TRUE(store->ReadUsage().empty());
+  EXPECT_TRUE(store->ReadUsage()->empty());
 }
 
 // What docs/operations.md promises of a daemon that is killed.
@@ -216,7 +216,7 @@ TEST_F(StoreTest, TwoStoresShareOneFile) {
     EXPECT_EQ(a->Get(KeyOf(i)).entry.bytes, ValueOf(i));
     EXPECT_EQ(b->Get(KeyOf(i)).entry.bytes, ValueOf(i));
   }
-  EXPECT_EQ(a->ReadUsage().at(0).rows, 200);
+  EXPECT_EQ(a->ReadUsage()->at(0).rows, 200);
 }
 
 TEST_F(StoreTest, ManyThreadsReadAndWrite) {
