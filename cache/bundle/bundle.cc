@@ -15,7 +15,7 @@ constexpr std::string_view kMagic = "UOPB";
 constexpr char kBundleVersion = 1;
 constexpr size_t kSizeBytes = 4;
 constexpr size_t kHeadBytes = kMagic.size() + 2 + SealKey::kIdBytes + kSizeBytes;
-constexpr size_t kAddressBytes = 32, kChecksumBytes = 16;
+constexpr size_t kAddressBytes = 32, kChecksumBytes = BundleList::kChecksumBytes;
 
 void PutSize(std::string& out, size_t size) {
   for (size_t i = 0; i < kSizeBytes; ++i) out += static_cast<char>(size >> (8 * i));

@@ -25,18 +25,25 @@
 namespace uopd::cache {
 
 inline constexpr size_t kMaxBundleRecords = 100'000;
+// The largest row, as SizeOf counts it, whose record surely keeps to a limit of `record_bytes`, even if it does not
+// compress. REQUIRES: record_bytes is at least some KiB.
+constexpr int64_t MaxBundleRowBytes(size_t record_bytes) {
+  return static_cast<int64_t>(record_bytes / 257 * 256) - 1024;
+}
 
 struct BundleList {
+  static constexpr size_t kChecksumBytes = 16;
   struct Item {
     Digest address;
-    std::string checksum;  // of the row, 16 bytes
+    std::string checksum;  // of the row; kChecksumBytes
   };
   int64_t created_us = 0;
   std::vector<std::string> environments;  // of the records, each once, without the opts of kernels
   std::vector<Item> items;                // at most kMaxBundleRecords
 };
 
-// The parts of a bundle as they are written, one after the other. REQUIRES: key.can_sign().
+// The parts of a bundle as they are written, one after the other. REQUIRES: key.can_sign(), and checksums of
+// kChecksumBytes: those of a damaged row may be of any size.
 std::string WriteBundleHead(const BundleList& list, const SealKey& key);
 std::string WriteBundleRecord(const Row& row, const SealKey& key);
 

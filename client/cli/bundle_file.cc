@@ -2,6 +2,7 @@
 #include "client/cli/bundle_file.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 
@@ -30,6 +31,25 @@ absl::Status SendBundle(client::Session& session, const std::string& path, bool 
       },
       answer);
   return status.ok() ? status : WithFrame(status, Cat("reading ", path));
+}
+
+absl::Status ProveWinners(client::Session& session,
+                          const std::function<void(const v1::CacheVerdict&)>& verdict) {
+  v1::VerifyCacheRequest request;
+  request.mutable_filter()->set_store("unproven");
+  request.set_run(true);
+  request.set_remove(true);
+  do {
+    UOPD_ASSIGN(const v1::VerifyCacheResponse page, session.VerifyCache(request));
+    for (const v1::CacheVerdict& one : page.verdicts()) {
+      if (one.outcome() == "wrong_winner") {
+        std::fprintf(stderr, "%.12s wrong_winner: %s\n", one.key().c_str(), one.detail().c_str());
+      }
+      verdict(one);
+    }
+    request.set_page_token(page.next_page_token());
+  } while (!request.page_token().empty());
+  return absl::OkStatus();
 }
 
 }  // namespace uopd::cli

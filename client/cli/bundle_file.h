@@ -13,4 +13,9 @@ namespace uopd::cli {
 absl::Status SendBundle(client::Session& session, const std::string& path, bool dry_run,
                         const std::function<void(const v1::ImportCacheResponse&)>& answer);
 
+// Runs all imported winners that wait for it, and removes those that are wrong, which it says on standard error. `verdict`
+// gets what became of each, also of those before an error.
+absl::Status ProveWinners(client::Session& session,
+                          const std::function<void(const v1::CacheVerdict&)>& verdict);
+
 }  // namespace uopd::cli

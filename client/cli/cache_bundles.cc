@@ -70,16 +70,23 @@ absl::Status Export(const Globals& globals, const std::string& path,
   *request.mutable_filter() = ToWire(filter);
   for (int i = 1;; ++i) {
     NewFile file(path);
-    const auto entries =
+    const auto exported =
         session->ExportCache(request, [&](std::string_view bytes) { return file.Write(bytes); });
-    if (absl::IsAborted(entries.status()) && i < kTries) continue;
-    UOPD_TRY(entries.status());
+    if (absl::IsAborted(exported.status()) && i < kTries) continue;
+    UOPD_TRY(exported.status());
     UOPD_TRY(file.Keep());
     if (globals.json) {
-      PrintJson({{"file", path}, {"entries", *entries}, {"bytes", file.bytes()}});
+      PrintJson({{"file", path},
+                 {"entries", exported->entries},
+                 {"left_out", exported->left_out},
+                 {"bytes", file.bytes()}});
     } else {
-      std::printf("%llu entries, %s in %s\n", static_cast<ull>(*entries),
+      std::printf("%llu entries, %s in %s\n", static_cast<ull>(exported->entries),
                   BytesText(file.bytes()).c_str(), path.c_str());
+      if (exported->left_out > 0) {
+        std::printf("%llu entries are too large for a bundle and were left out\n",
+                    static_cast<ull>(exported->left_out));
+      }
     }
     return absl::OkStatus();
   }
@@ -95,25 +102,6 @@ json RecordJson(const v1::ImportedRecord& record) {
               {"reason", record.reason()}, {"kind", record.store()}, {"title", record.title()}};
   if (record.seconds() > 0) out["seconds"] = record.seconds();
   return out;
-}
-
-// Runs all winners that wait for it.
-absl::Status ProveWinners(client::Session& session, std::map<std::string, uint64_t>& outcomes) {
-  v1::VerifyCacheRequest request;
-  request.mutable_filter()->set_store("unproven");
-  request.set_run(true);
-  request.set_remove(true);  // those that are wrong
-  do {
-    UOPD_ASSIGN(const v1::VerifyCacheResponse page, session.VerifyCache(request));
-    for (const v1::CacheVerdict& verdict : page.verdicts()) {
-      ++outcomes[verdict.outcome()];
-      if (verdict.outcome() == "wrong_winner")
-        std::fprintf(stderr, "%.12s wrong_winner: %s\n", verdict.key().c_str(),
-                     verdict.detail().c_str());
-    }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  return absl::OkStatus();
 }
 
 absl::Status Import(Globals& globals, const ImportFlags& flags) {
@@ -135,7 +123,11 @@ absl::Status Import(Globals& globals, const ImportFlags& flags) {
           }
         }
       });
-  if (status.ok() && flags.run && !flags.dry_run) UOPD_TRY(ProveWinners(*session, proofs));
+  if (status.ok() && flags.run && !flags.dry_run) {
+    status = ProveWinners(*session,
+                          [&](const v1::CacheVerdict& verdict) { ++proofs[verdict.outcome()]; });
+  }
+  // What was imported and run is said, whatever ended it.
   const bool refused = outcomes["refused"] + outcomes["not_kept"] > 0;
   std::erase_if(outcomes, [](const auto& one) { return one.second == 0; });
   if (globals.json) {

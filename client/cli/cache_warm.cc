@@ -79,21 +79,9 @@ absl::Status ReadJobBundle(client::Session& session, const std::string& path,
     }
   }
   if (unproven == 0) return absl::OkStatus();
-  v1::VerifyCacheRequest request;
-  request.mutable_filter()->set_store("unproven");
-  request.set_run(true);
-  request.set_remove(true);
-  do {
-    UOPD_ASSIGN(const v1::VerifyCacheResponse page, session.VerifyCache(request));
-    for (const v1::CacheVerdict& verdict : page.verdicts()) {
-      if (verdict.outcome() != "wrong_winner") continue;
-      ++refused;
-      std::fprintf(stderr, "%.12s wrong_winner: %s\n", verdict.key().c_str(),
-                   verdict.detail().c_str());
-    }
-    request.set_page_token(page.next_page_token());
-  } while (!request.page_token().empty());
-  return absl::OkStatus();
+  return ProveWinners(session, [&](const v1::CacheVerdict& verdict) {
+    if (verdict.outcome() == "wrong_winner") ++refused;
+  });
 }
 
 absl::StatusOr<v1::PrepareResponse> PrepareOne(const Globals& globals, client::Session& session,

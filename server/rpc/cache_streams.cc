@@ -4,7 +4,6 @@
 // Both work on the task pool, a chunk at a time. What they hold for a client is bounded: the list of a bundle, one record
 // and one chunk. So only a few run at a time in a daemon.
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -15,30 +14,18 @@
 #include "server/rpc/call_scope.h"
 #include "server/rpc/calls.h"
 #include "server/rpc/streams.h"
+#include "server/rpc/transfer_slot.h"
 
 namespace uopd::rpc {
 namespace {
 
-constexpr int kMaxTransfers = 2;  // in one process
 constexpr int kMaxEnvironments = 100;
 
-// The right to hold a bundle in memory.
-class TransferSlot {
- public:
-  TransferSlot() : held_(running_.fetch_add(1) < kMaxTransfers) {}
-  ~TransferSlot() { running_.fetch_sub(1); }
-  TransferSlot(const TransferSlot&) = delete;
-  TransferSlot& operator=(const TransferSlot&) = delete;
-  absl::Status held() const {
-    if (held_) return absl::OkStatus();
-    return absl::ResourceExhaustedError(
-        Cat(kMaxTransfers, " exports or imports of the cache are running: try again later"));
-  }
-
- private:
-  static inline std::atomic<int> running_{0};
-  const bool held_;
-};
+// Callers who may not have a bundle take no slot from those who may.
+absl::StatusOr<TransferSlot> Admit(const CallScope& scope) {
+  UOPD_TRY(scope.admitted());
+  return TransferSlot::Take();
+}
 
 class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheResponse>,
                                 public WatchedStream,
@@ -58,9 +45,9 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
   void Start() {
     self_ = shared_from_this();
     watch_.Add(self_);
-    absl::Status status = scope_.admitted();
-    status.Update(slot_.held());
-    if (!status.ok()) return End(status);
+    auto slot = Admit(scope_);
+    if (!slot.ok()) return End(slot.status());
+    slot_ = *std::move(slot);
     Post();
   }
 
@@ -98,6 +85,7 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
     }
     UOPD_ASSIGN(*message_.mutable_data(), bundle_->Next());
     message_.set_entries(bundle_->entries());
+    message_.set_left_out(bundle_->left_out());
     return absl::OkStatus();
   }
 
@@ -110,13 +98,17 @@ class CacheExportStream final : public grpc::ServerWriteReactor<v1::ExportCacheR
     StartWrite(&message_);
   }
 
-  void End(const absl::Status& status) { Finish(scope_.End(status)); }
+  void End(const absl::Status& status) {
+    bundle_.reset();
+    slot_.reset();  // a client that has the status may export again at once
+    Finish(scope_.End(status));
+  }
 
   engine::Engine& engine_;
   StreamWatch& watch_;
   grpc::CallbackServerContext& context_;
   const v1::ExportCacheRequest& request_;
-  const TransferSlot slot_;
+  std::optional<TransferSlot> slot_;  // from Start to End of a call that was admitted
   CallScope scope_;
   const std::shared_ptr<engine::Cancellation> cancellation_ =
       std::make_shared<engine::Cancellation>();
@@ -147,9 +139,9 @@ class CacheImportStream final
   void Start() {
     self_ = shared_from_this();
     watch_.Add(self_);
-    absl::Status status = scope_.admitted();
-    status.Update(slot_.held());
-    if (!status.ok()) return End(status);
+    auto slot = Admit(scope_);
+    if (!slot.ok()) return End(slot.status());
+    slot_ = *std::move(slot);
     Read();
   }
 
@@ -238,12 +230,16 @@ class CacheImportStream final
     StartWrite(&answer_);
   }
 
-  void End(const absl::Status& status) { Finish(scope_.End(status)); }
+  void End(const absl::Status& status) {
+    import_.reset();
+    slot_.reset();  // a client that has the status may import again at once
+    Finish(scope_.End(status));
+  }
 
   engine::Engine& engine_;
   StreamWatch& watch_;
   grpc::CallbackServerContext& context_;
-  const TransferSlot slot_;
+  std::optional<TransferSlot> slot_;  // from Start to End of a call that was admitted
   CallScope scope_;
   const std::shared_ptr<engine::Cancellation> cancellation_ =
       std::make_shared<engine::Cancellation>();

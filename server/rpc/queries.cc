@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/base/telemetry/log.h"
+#include "server/engine/operate/clear_failures.h"
 #include "server/rpc/calls.h"
 #include "server/rpc/service.h"
 #include "server/rpc/unary.h"
@@ -108,13 +109,10 @@ grpc::ServerUnaryReactor* Service::ClearQuarantine(grpc::CallbackServerContext* 
                                                    v1::ClearQuarantineResponse* response) {
   return Serve(engine_, {context, Method::kClearQuarantine, *request, *response}, kElsewhere,
                [=, this](RequestContext&) -> absl::Status {
-                 const size_t failures = engine_.failures().Clear(request->id());
-                 response->set_cleared(failures);
-                 if (engine_.workers() == nullptr) return absl::OkStatus();
-                 const auto jobs = engine_.workers()->ClearQuarantine(request->id());
-                 if (absl::IsNotFound(jobs.status()) && failures > 0) return absl::OkStatus();
-                 UOPD_TRY(jobs.status());
-                 response->set_cleared(failures + *jobs);
+                 UOPD_ASSIGN(
+                     const size_t cleared,
+                     engine::ClearFailures(engine_.failures(), engine_.workers(), request->id()));
+                 response->set_cleared(cleared);
                  return absl::OkStatus();
                });
 }

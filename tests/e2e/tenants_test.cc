@@ -3,18 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "client/cpp/net/session.h"
 #include "core/base/digest.h"
 #include "core/base/text.h"
 #include "tests/e2e/client.h"
 #include "tests/e2e/graphs.h"
+#include "tests/support/eventually.h"
 
 namespace uopd::e2e {
 namespace {
 
+using test::Eventually;
 using ::testing::HasSubstr;
 
 class TenantsTest : public ::testing::Test {
@@ -127,6 +133,84 @@ TEST_F(TenantsTest, LogsNameTheTenantAndNeverTheToken) {
   EXPECT_THAT(log, HasSubstr("tenant=alice"));
   EXPECT_EQ(log.find("alice's"), std::string::npos);
   EXPECT_EQ(log.find("guessed"), std::string::npos);
+}
+
+// A daemon holds few bundles in memory; who may not have any takes no place.
+class BundleSlotsTest : public TenantsTest {
+ protected:
+  BundleSlotsTest() {
+    const std::string key = (folder_.path() / "key").string();
+    std::ofstream(key) << std::string(64, '1') << "\n";
+    std::filesystem::permissions(key, std::filesystem::perms::owner_read);
+    std::filesystem::create_directories(folder_.path() / "b");
+    bundles_ = std::make_unique<DaemonProcess>(
+        folder_.path() / "b",
+        std::vector<std::string>{"--server-token-file=" + TokenFile(), "--server-operators=alice",
+                                 "--cache-cluster-sign-key=" + key});
+    alice_ = *Open(*bundles_, "alice's");
+    v1::PrepareRequest request;
+    request.set_graph(AddGraph(8));
+    EXPECT_TRUE(alice_->Prepare(request).ok());
+  }
+  static absl::Status Export(client::Session& session) {
+    return session.ExportCache({}, [](std::string_view) { return absl::OkStatus(); }).status();
+  }
+  static absl::Status ImportNothing(client::Session& session) {
+    return session.ImportCache(
+        true, [] { return absl::StatusOr<std::string>(""); }, [](const auto&) {});
+  }
+
+  std::unique_ptr<DaemonProcess> bundles_;
+  std::unique_ptr<client::Session> alice_;
+};
+
+TEST_F(BundleSlotsTest, WhoIsNoOperatorKeepsNoOperatorOut) {
+  std::atomic<bool> ended{false};
+  std::atomic<int> refused{0};
+  std::vector<std::thread> crowd;
+  for (int i = 0; i < 4; ++i) {
+    crowd.emplace_back([&] {
+      const auto bob = Open(*bundles_, "bob's");
+      ASSERT_TRUE(bob.ok()) << bob.status();
+      while (!ended) {
+        EXPECT_TRUE(absl::IsPermissionDenied(Export(**bob)));
+        EXPECT_TRUE(absl::IsPermissionDenied(ImportNothing(**bob)));
+        ++refused;
+      }
+    });
+  }
+  while (refused < 4) std::this_thread::yield();
+  for (int i = 0; i < 50; ++i) {
+    const absl::Status status = Export(*alice_);
+    EXPECT_TRUE(status.ok()) << i << status;
+  }
+  ended = true;
+  for (std::thread& one : crowd) one.join();
+}
+
+TEST_F(BundleSlotsTest, OperatorsWaitForEachOther) {
+  std::promise<void> end;
+  const std::shared_future<void> ends = end.get_future().share();
+  std::atomic<int> held{0};
+  std::vector<std::thread> imports;
+  for (int i = 0; i < 2; ++i) {
+    imports.emplace_back([&, ends] {
+      int reads = 0;
+      const auto read = [&]() -> absl::StatusOr<std::string> {
+        if (++reads == 1) return "UOPB";  // the beginning of a bundle
+        ++held;                           // the daemon has answered
+        ends.wait();
+        return "";
+      };
+      const absl::Status status = alice_->ImportCache(true, read, [](const auto&) {});
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;  // it was cut
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return held == 2; }));
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(absl::IsResourceExhausted(Export(*alice_)));
+  end.set_value();
+  for (std::thread& one : imports) one.join();
+  EXPECT_TRUE(Export(*alice_).ok());  // those that were refused took no place
 }
 
 }  // namespace

@@ -64,9 +64,12 @@ class Session {
 #undef UOPD_QUERY
 #undef UOPD_STREAM
 
-  // A bundle of the daemon's cache. `take` gets its bytes in order; an error of it ends the call. Returns the number of
-  // entries.
-  absl::StatusOr<uint64_t> ExportCache(const v1::ExportCacheRequest& request,
+  // A bundle of the daemon's cache. `take` gets its bytes in order; an error of it ends the call.
+  struct Exported {
+    uint64_t entries = 0;
+    uint64_t left_out = 0;  // too large for a bundle
+  };
+  absl::StatusOr<Exported> ExportCache(const v1::ExportCacheRequest& request,
                                        absl::FunctionRef<absl::Status(std::string_view)> take);
   // Sends a bundle to the daemon. `read` returns the next bytes, and none at the end; `answer` gets what the daemon says about
   // them. Not repeated when the transport fails.

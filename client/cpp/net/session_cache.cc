@@ -4,22 +4,22 @@
 
 namespace uopd::client {
 
-absl::StatusOr<uint64_t> Session::ExportCache(
+absl::StatusOr<Session::Exported> Session::ExportCache(
     const v1::ExportCacheRequest& request, absl::FunctionRef<absl::Status(std::string_view)> take) {
   grpc::ClientContext context;
   Fill(context);
   auto reader = stub_->ExportCache(&context, request);
-  uint64_t entries = 0;
+  Exported out;
   absl::Status taken;
   for (v1::ExportCacheResponse part; taken.ok() && reader->Read(&part);) {
-    entries = part.entries();
+    out = {part.entries(), part.left_out()};
     taken = take(part.data());
     if (!taken.ok()) context.TryCancel();
   }
   const grpc::Status status = reader->Finish();
   if (!taken.ok()) return taken;
   if (!status.ok()) return Explained(status);
-  return entries;
+  return out;
 }
 
 absl::Status Session::ImportCache(bool dry_run,

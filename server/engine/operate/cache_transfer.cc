@@ -15,9 +15,17 @@ namespace {
 // Drafts are made in milliseconds; a quarantine and winners that were not proven are one daemon's own affair.
 constexpr std::array<std::string_view, 4> kTravelling = {"graph", "schedule", "tuning", "kernel"};
 constexpr int64_t kListPage = 1000;
+// The readers of bundles take no larger ones, and refuse the rest of the bundle then.
+constexpr int64_t kMaxRowBytes =
+    cache::MaxBundleRowBytes(cache::BundleReader::Limits().record_bytes);
 
 bool Travels(std::string_view store) {
   return std::ranges::find(kTravelling, store) != kTravelling.end();
+}
+
+absl::Status Damaged(const Digest& address) {
+  return absl::DataLossError(
+      Cat("the entry ", address.Hex(), " is damaged: uopctl cache verify --remove removes it"));
 }
 
 bool IsSound(const cache::Row& row) { return Checksum(row) == row.checksum; }
@@ -71,6 +79,12 @@ absl::StatusOr<CacheExport> CacheExport::Begin(CacheOperator& op, const BundleKe
                            " entries: choose fewer by a filter"));
       }
       for (const cache::EntryInfo& info : page) {
+        if (info.bytes > kMaxRowBytes) {
+          ++out.left_out_;
+          continue;
+        }
+        // The checksum comes from the file as it is.
+        if (info.checksum.size() != cache::BundleList::kChecksumBytes) return Damaged(info.address);
         out.list_.items.push_back({info.address, info.checksum});
         // The opts of a tuned kernel stand at the end of its environment: without them there are few environments.
         environments.insert(info.environment.substr(0, info.environment.find(" opts=")));
@@ -78,7 +92,11 @@ absl::StatusOr<CacheExport> CacheExport::Begin(CacheOperator& op, const BundleKe
       if (more) query.after = {0, page.back().address};
     }
   }
-  if (out.list_.items.empty()) return absl::NotFoundError("the cache has no entry of this choice");
+  if (out.list_.items.empty()) {
+    return absl::NotFoundError(out.left_out_ == 0
+                                   ? "the cache has no entry of this choice"
+                                   : "all entries of this choice are too large for a bundle");
+  }
   out.list_.environments.assign(environments.begin(), environments.end());
   out.ready_ = WriteBundleHead(out.list_, out.sign_);
   if (out.ready_.size() > cache::BundleReader::Limits().list_bytes)
@@ -95,8 +113,7 @@ absl::StatusOr<std::string> CacheExport::Next() {
           Cat("the entry ", item.address.Hex(), " changed while it was exported: try again"));
     }
     if (!IsSound(*row) || cache::KeyOf(*row).address() != item.address) {
-      return absl::DataLossError(Cat("the entry ", item.address.Hex(),
-                                     " is damaged: uopctl cache verify --remove removes it"));
+      return Damaged(item.address);
     }
     ready_.erase(0, std::exchange(at_, 0));
     ready_ += WriteBundleRecord(*row, sign_);

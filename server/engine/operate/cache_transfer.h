@@ -25,6 +25,7 @@ class CacheExport {
 
   // `op` outlives the export. FAILED_PRECONDITION: this daemon has no key to sign with. INVALID_ARGUMENT: the filter
   // names a store that does not travel, or chooses more than cache::kMaxBundleRecords entries. NOT_FOUND: it chooses none.
+  // DATA_LOSS: an entry is damaged. Entries that are too large for the readers of bundles are left out.
   static absl::StatusOr<CacheExport> Begin(CacheOperator& op, const BundleKeys& keys,
                                            const cache::EntryFilter& filter);
 
@@ -32,6 +33,7 @@ class CacheExport {
   // has to begin again. DATA_LOSS: an entry is damaged.
   absl::StatusOr<std::string> Next();
   size_t entries() const { return list_.items.size(); }
+  size_t left_out() const { return left_out_; }
 
  private:
   CacheExport(CacheOperator& op, cache::SealKey sign) : op_(&op), sign_(std::move(sign)) {}
@@ -42,6 +44,7 @@ class CacheExport {
   std::string ready_;  // bytes that were made and not taken, from `at_` on
   size_t at_ = 0;
   size_t next_ = 0;  // record
+  size_t left_out_ = 0;
 };
 
 // What became of one record of a bundle.

@@ -2,6 +2,7 @@
 // Bundles: what a reader takes is what an exporter with a trusted key wrote, at its place, and nothing else.
 #include "cache/bundle/bundle.h"
 
+#include <limits>
 #include <map>
 #include <random>
 
@@ -227,6 +228,26 @@ TEST_F(BundleTest, FuzzTakesNothingThatNobodySigned) {
   EXPECT_GT(rows_taken, cases / 20);
   EXPECT_GT(codes[absl::StatusCode::kPermissionDenied], cases / 10);
   EXPECT_GT(codes[absl::StatusCode::kDataLoss], cases / 10);
+}
+
+TEST_F(BundleTest, TheLargestRowOfALimitIsReadEvenIfItDoesNotCompress) {
+  std::mt19937_64 random(5);  // NOLINT: a fixed seed
+  for (const size_t limit : {size_t{4} << 10, size_t{130} << 10, size_t{1} << 20}) {
+    const Key key("kernel", "graph", "env");
+    const int64_t others = SizeOf(MakeRow(key, "", 1, 1, 1));
+    std::string value(static_cast<size_t>(MaxBundleRowBytes(limit) - others), ' ');
+    for (char& c : value) c = static_cast<char>(random());
+    const Row row =
+        MakeRow(key, value, std::numeric_limits<int64_t>::max(),
+                std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::max());
+    ASSERT_EQ(SizeOf(row), MaxBundleRowBytes(limit));
+    for (const SealKey* key_used : {&hmac_, &ed25519_}) {
+      const Result got = Read(BundleOf({row}, *key_used), SIZE_MAX, {.record_bytes = limit});
+      EXPECT_TRUE(got.status.ok()) << limit << got.status;
+      ASSERT_EQ(got.rows.size(), 1u) << limit;
+      EXPECT_EQ(got.rows[0].value, value);
+    }
+  }
 }
 
 }  // namespace
