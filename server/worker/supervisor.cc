@@ -11,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include "absl/strings/cord.h"
 #include "core/base/telemetry/log.h"
 #include "core/base/text.h"
 #include "server/worker/pidfd.h"
@@ -19,6 +20,7 @@
 namespace uopd::worker {
 namespace {
 
+constexpr char kJobsFaultPayload[] = "uopd/jobs-fault";
 constexpr int kMaxOffers = 8;  // attempts with workers that turn out to be dead or stopped
 
 bool Ended(const SpawnedWorker& process) {
@@ -65,6 +67,16 @@ int64_t Now() {
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> JobResult::ToStatusOr() && {
+  if (outcome == kDone) return std::move(bytes);
+  if (jobs_fault()) status.SetPayload(kJobsFaultPayload, absl::Cord());
+  return std::move(status);
+}
+
+bool IsJobsFault(const absl::Status& status) {
+  return status.GetPayload(kJobsFaultPayload).has_value();
+}
 
 Digest JobDigest(const Job& job) {
   Hasher hasher;

@@ -72,11 +72,14 @@ struct JobResult {
   bool passing = false;
   bool no_worker = false;  // kFailed: no worker could be had, not run
 
-  absl::StatusOr<std::string> ToStatusOr() && {
-    if (outcome == kDone) return std::move(bytes);
-    return status;
-  }
+  // Whether the job itself ended or held its worker, in this run or in the one that put it in quarantine.
+  bool jobs_fault() const { return (quarantined || refused) && !passing; }
+
+  // IsJobsFault of the status is jobs_fault().
+  absl::StatusOr<std::string> ToStatusOr() &&;
 };
+// The code of such a status does not tell: it is that of a caller's deadline, or of a worker that something outside ended.
+bool IsJobsFault(const absl::Status& status);
 
 struct SupervisorStats {
   uint64_t spawned = 0;

@@ -108,7 +108,10 @@ class Tuner {
       if (absl::IsCancelled(f.status)) return f.status;
     }
     UOPD_TRY(MeasureByTurns(finalists, objects));
-    UOPD_TRY(finalists[0].status);
+    // A kernel that ended or held its worker does not run: by its code the error could be anybody's.
+    const absl::Status& winner = finalists[0].status;
+    if (IsJobsFault(winner)) return absl::InternalError(StatusText(winner));
+    UOPD_TRY(winner);
     TunedKernel out;
     out.opts = opts;
     out.seconds = finalists[0].seconds();

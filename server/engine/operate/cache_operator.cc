@@ -248,9 +248,7 @@ CacheOperator::Verdict CacheOperator::Run(RequestContext& request, Environments&
       tuning_.Prove(row.semantic, *place->device, place->options, winner->opts, cancelled);
   const bool imported = row.store == cache::kUnprovenStore;
   if (!proven.ok()) {
-    // An answer about the winner is only that it does not apply, does not run or computes something else.
-    const bool wrong =
-        absl::IsInternal(proven.status()) || absl::IsInvalidArgument(proven.status());
+    const bool wrong = IsWrongWinner(proven.status());
     out.outcome = wrong ? Verdict::kWrongWinner : Verdict::kNotRun;
     out.detail = StatusText(proven.status());
     if (wrong)
@@ -270,7 +268,9 @@ CacheOperator::Verdict CacheOperator::Run(RequestContext& request, Environments&
   const auto known = own.hit() ? TuningRecord::Decode(own.entry.bytes) : absl::NotFoundError("");
   if (known.ok() && known->seconds <= proven->seconds) {
     out.detail += Cat("; the daemon's own takes ", Microseconds(known->seconds), " and stays");
-  } else if (const absl::Status put = store_.Put(key, proven->Encode(), row.cost_us); put.ok()) {
+  } else if (const absl::Status put =
+                 store_.Replace(key, proven->Encode(), row.cost_us, own.entry.fence);
+             put.ok()) {  // the daemon's own was put under a lease
     out.outcome = Verdict::kPromoted;
   } else {
     out.detail += Cat("; it cannot be kept: ", StatusText(put));

@@ -81,8 +81,8 @@ class CacheOperator {
         verdicts;  // of entries that are bad, and of every winner that was to be run
     std::string next;
   };
-  // Checks the next entries: key, checksum and value. `run`: also runs winners against the reference, those that were
-  // imported first of all. `remove`: removes what is bad.
+  // Checks the next entries, in the order of their keys: key, checksum and value. `run`: also runs winners against the
+  // reference; the filter's store "unproven" chooses those that were imported. `remove`: removes what is bad.
   absl::StatusOr<Verified> Verify(RequestContext& request, const cache::EntryFilter& filter,
                                   bool run, bool remove, std::string_view token);
 

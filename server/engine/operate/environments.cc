@@ -40,7 +40,7 @@ bool Environments::Uses(std::string_view store, const std::string& environment) 
   if (store == "graph") return environment == GraphKey("").environment();
   if (store == "schedule")
     return environment.starts_with(Cat(graph_compiler_.ScheduleEnvironment(), " "));
-  if (store == "kernel") {
+  if (store == "kernel" || store == "draft") {
     // The options of the requests to come and the opts of their kernels stand at the end.
     const size_t options = CompileOptions{}.KernelText().size();
     return std::ranges::any_of(devices_, [&](const auto& device) {

@@ -26,7 +26,7 @@ class KernelTuner {
                                             const CompileOptions& options,
                                             const std::function<bool()>& cancelled) = 0;
   // Runs the kernel with `opts`, which somebody else found, against the kernel without opts, in the worker that measures,
-  // and measures it here. INTERNAL: it computes another result, or does not run; INVALID_ARGUMENT: the opts do not apply;
+  // and measures it here. INTERNAL: it computes another result, or does not run, or ends or hangs its worker; INVALID_ARGUMENT: the opts do not apply;
   // UNAVAILABLE: the kernel without opts does not run. Else as Tune.
   virtual absl::StatusOr<TuningRecord> Prove(std::string_view graph, const devices::Device& device,
                                              const CompileOptions& options, const Opts& opts,
@@ -34,5 +34,10 @@ class KernelTuner {
   // Called when there is nothing to tune for the device now. Frees what idle workers hold.
   virtual void Rest(const devices::Device& device) {}
 };
+
+// Whether Prove found out that a winner is wrong. Other errors say nothing about it: a deadline, no memory, no worker.
+inline bool IsWrongWinner(const absl::Status& proof) {
+  return absl::IsInternal(proof) || absl::IsInvalidArgument(proof);
+}
 
 }  // namespace uopd::engine

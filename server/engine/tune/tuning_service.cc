@@ -125,10 +125,10 @@ std::optional<TuningRecord> TuningService::TakeUnproven(const cache::Key& key,
       Checksum(**row) != (*row)->checksum)
     return std::nullopt;
   auto record = TuningRecord::Decode((*row)->value);
-  if (record.ok())
+  if (record.ok()) {
     record = tuner_->Prove(kernel.graph, *kernel.device, options, record->opts, cancelled);
-  if (absl::IsCancelled(record.status()) || absl::IsUnavailable(record.status()))
-    return std::nullopt;  // nothing was found out about it
+    if (!record.ok() && !IsWrongWinner(record.status())) return std::nullopt;
+  }
   // Its place is in the store "tuning" now, or nowhere.
   store_.Remove({&unproven.address(), 1}).IgnoreError();
   metrics::ImportedWinners({record.ok() ? "proven" : "refused"}).Increment();
@@ -387,9 +387,11 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
     UOPD_TRY(turn.held());
     if (auto proven = TakeUnproven(key, kernel, task.options, limits.cancelled))
       return proven->Encode();
-    UOPD_ASSIGN(const TuningRecord record,
-                tuner_->Tune(kernel.graph, *kernel.device, task.options, limits.cancelled));
-    return record.Encode();
+    const auto record = tuner_->Tune(kernel.graph, *kernel.device, task.options, limits.cancelled);
+    // A worker that died. Of a load ABORTED says that somebody else tunes the kernel.
+    if (absl::IsAborted(record.status())) return absl::InternalError(StatusText(record.status()));
+    UOPD_TRY(record.status());
+    return record->Encode();
   };
   for (;;) {
     UOPD_ASSIGN(const cache::Loaded loaded, flights_.LoadOrCompute(store_, key, load, tune));

@@ -30,7 +30,7 @@ class FakeCompiler final : public GraphCompiler {
   std::string ScheduleEnvironment() const override { return "fake"; }
   std::string KernelEnvironment(const devices::Device&,
                                 const CompileOptions& options) const override {
-    return options.KernelText();
+    return "code=fake " + options.KernelText();
   }
   absl::StatusOr<schedule::Schedule> MakeSchedule(ir::UOpContext& ctx, ir::UOp sink,
                                                   const schedule::Options& options) const override {

@@ -428,5 +428,25 @@ TEST(Quarantine, EntriesWithALifeEnd) {
   EXPECT_EQ(quarantine.Find(a, at(99)), lasting);
 }
 
+// The code of an error cannot tell whose fault it is: this can.
+TEST(Supervisor, StatusesSayWhetherTheJobIsToBlame) {
+  Supervisor pool(Forks(), PoolOf(1));
+  const auto blames = [&](const Job& job, Clock::time_point deadline = kForever) {
+    const auto answer = pool.Run(job, deadline).ToStatusOr();
+    EXPECT_FALSE(answer.ok());
+    return IsJobsFault(answer.status());
+  };
+  for (const Job& job : {Job{"signal", Cat(SIGSEGV)}, Job{"hang", "", milliseconds(30)}}) {
+    EXPECT_TRUE(blames(job));
+    EXPECT_TRUE(blames(job)) << "in quarantine";
+  }
+  EXPECT_FALSE(blames({"fail", ""}));
+  EXPECT_FALSE(blames({"hang", "of a caller"}, Clock::now() + milliseconds(30)));
+  const Job killed{"signal", Cat(SIGKILL)};
+  EXPECT_FALSE(blames(killed)) << "by something outside";
+  EXPECT_FALSE(blames(killed)) << "in quarantine for a while";
+  EXPECT_TRUE(pool.Run({kEcho, "well"}).ToStatusOr().ok());
+}
+
 }  // namespace
 }  // namespace uopd::worker

@@ -151,5 +151,36 @@ TEST_F(TuneKernelTest, KeysNameWhatDecides) {
   EXPECT_NE(other.Key(), options_.Key());
 }
 
+// A proof runs the kernel without opts first, and then the winner. Jobs in quarantine stand for those that crash.
+class ProveKernelTest : public TuneKernelTest {
+ protected:
+  // The status of a proof whose `refused`th job to measure is in quarantine.
+  absl::Status Prove(int refused, std::chrono::seconds life = QuarantineEntry().life) {
+    int jobs = 0;
+    Supervisor::Options pool = PoolOf(1);
+    pool.look_up = [&](const Digest& job) -> std::optional<QuarantineEntry> {
+      if (++jobs != refused) return std::nullopt;
+      return QuarantineEntry{.job = job, .reason = "crashed", .life = life};
+    };
+    Supervisor measure(Forks(), pool);
+    ir::UOpContext ctx;
+    const UOp sink = Matmul(ctx, 16, 16, 16);
+    const search::Opts opts = {{codegen::OptKind::kUpcast, 0, 4}};
+    return ProveKernel(ctx, sink, TestTarget(), options_, opts, {compile_, measure}).status();
+  }
+};
+
+TEST_F(ProveKernelTest, AWinnerThatEndsItsWorkerIsWrong) {
+  EXPECT_TRUE(Prove(0).ok()) << Prove(0);
+  EXPECT_TRUE(absl::IsInternal(Prove(2))) << Prove(2);
+}
+
+TEST_F(ProveKernelTest, NothingIsKnownFromTheFaultsOfOthers) {
+  EXPECT_TRUE(absl::IsUnavailable(Prove(1))) << Prove(1);  // the kernel without opts
+  EXPECT_TRUE(Prove(3).ok()) << Prove(3);                  // the heuristic's choice
+  const absl::Status outside = Prove(2, Supervisor::kPassing);
+  EXPECT_TRUE(absl::IsFailedPrecondition(outside)) << outside;
+}
+
 }  // namespace
 }  // namespace uopd::worker

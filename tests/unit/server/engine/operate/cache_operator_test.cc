@@ -21,6 +21,12 @@ namespace {
 using test::Eventually;
 using ::testing::HasSubstr;
 
+// The bytes of a row whose checksum no writer of this program made.
+cache::Row WithChecksum(cache::Row row, std::string checksum) {
+  row.checksum = std::move(checksum);
+  return row;
+}
+
 // Finds one set of opts for every kernel, and proves what it is told to prove.
 class OperatorsTuner final : public KernelTuner {
  public:
@@ -46,7 +52,7 @@ class OperatorsTuner final : public KernelTuner {
 
 // A daemon without its network side.
 struct TestDaemon {
-  TestDaemon() {
+  explicit TestDaemon(int64_t cache_bytes = 4 << 20) : store(cache_bytes) {
     CompileService::Options options;
     options.tuner = &tuner;
     service = std::make_unique<CompileService>(std::move(options), compiler, store, devices, pool);
@@ -69,7 +75,7 @@ struct TestDaemon {
 
   FakeCompiler compiler;
   OperatorsTuner tuner;
-  cache::Store store{4 << 20};
+  cache::Store store;
   DeviceSet devices{NullRegistry()};
   TaskPool pool{2, SIZE_MAX};
   std::unique_ptr<CompileService> service;
@@ -310,6 +316,57 @@ TEST_F(CacheOperatorTest, AFasterWinnerOfItsOwnStays) {
   EXPECT_EQ(Import(b_, *old)["stale"], 1);
 }
 
+TEST_F(CacheOperatorTest, ASlowerWinnerOfItsOwnIsReplaced) {
+  b_.tuner.found_seconds = 9e-6;
+  b_.Run(ScaleGraph(4, 1));
+  const Digest address = b_.First("tuning").address;
+  const auto own = b_.store.ReadRow(address);
+  ASSERT_GT((*own)->fence, 0);  // it was found under a lease
+  const cache::Key key = cache::KeyOf(**own);
+  const TuningRecord better{.opts = {{codegen::OptKind::kUpcast, 0, 2}}, .seconds = 1e-6};
+  // The second time, what the daemon has is no record at all.
+  for (const bool readable : {true, false}) {
+    if (!readable) {
+      ASSERT_TRUE(b_.store.Import(cache::MakeRow(key, "no record", 1, 1, (*own)->fence + 5)).ok());
+    }
+    const auto kept = b_.store.ReadRow(address);
+    ASSERT_TRUE(a_.store
+                    .Import(cache::MakeRow(key, better.Encode(), 1, (*kept)->created_us + 1,
+                                           (*kept)->fence + 1))
+                    .ok());
+    const auto bundle = Export(a_, {.store = "tuning", .key_prefix = address.Hex()});
+    ASSERT_TRUE(bundle.ok()) << bundle.status();
+    EXPECT_EQ(Import(b_, *bundle)["unproven"], 1);
+    const auto proven = Verify(b_, true, false, {.store = "unproven"});
+    ASSERT_EQ(proven.verdicts.size(), 1u);
+    EXPECT_EQ(proven.verdicts[0].outcome, CacheOperator::Verdict::kPromoted)
+        << proven.verdicts[0].detail;
+    const cache::GetResult found = b_.store.Get(key);
+    ASSERT_TRUE(found.hit());
+    const auto record = TuningRecord::Decode(found.entry.bytes);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_EQ(record->opts, better.opts);
+    EXPECT_EQ(record->seconds, 3e-6);  // as it was measured here
+    EXPECT_EQ(b_.Count("unproven"), 0u);
+  }
+}
+
+// A tuner says by the code of an error whether it found something out.
+TEST_F(CacheOperatorTest, OnlyAnAnswerAboutTheWinnerRemovesIt) {
+  const auto bundle = Export(a_, {.store = "tuning"});
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  EXPECT_EQ(Import(b_, *bundle)["unproven"], 3);
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kResourceExhausted,
+        absl::StatusCode::kFailedPrecondition, absl::StatusCode::kAborted,
+        absl::StatusCode::kUnavailable}) {
+    b_.tuner.proof = absl::Status(code, "not the winner's doing");
+    for (const auto& verdict : Verify(b_, true, true, {.store = "unproven"}).verdicts)
+      EXPECT_EQ(verdict.outcome, CacheOperator::Verdict::kNotRun) << verdict.detail;
+    EXPECT_EQ(b_.Count("unproven"), 3u);
+  }
+}
+
 TEST_F(CacheOperatorTest, WhatDoesNotBelongHereIsNotImported) {
   const auto bundle = Export(a_);
   ASSERT_TRUE(bundle.ok()) << bundle.status();
@@ -339,11 +396,40 @@ TEST_F(CacheOperatorTest, ExportsNeedAKeyAndAChoice) {
   bad.value = "other";
   ASSERT_TRUE(a_.store.Import(bad).ok());
   EXPECT_TRUE(absl::IsDataLoss(Export(a_).status()));
+  // So does a checksum that is none: of a file that was damaged, all columns come as they are.
+  for (const size_t size : {size_t{0}, size_t{15}, size_t{17}, size_t{1000}}) {
+    ASSERT_TRUE(a_.store.Import(WithChecksum(bad, std::string(size, 'c'))).ok());
+    EXPECT_TRUE(absl::IsDataLoss(Export(a_).status())) << size;
+  }
   // An entry that goes away meanwhile.
   auto bundle = CacheExport::Begin(*a_.op, {.sign = hmac_}, {.store = "graph"});
   ASSERT_TRUE(bundle.ok());
   ASSERT_TRUE(a_.store.Clear("graph").ok());
   EXPECT_TRUE(absl::IsAborted(bundle->Next().status()));
+}
+
+// Rows that a reader of the bundle would refuse, and with them all that follows.
+TEST_F(CacheOperatorTest, EntriesThatAreTooLargeAreLeftOut) {
+  TestDaemon daemon(int64_t{256} << 20);
+  const cache::Key large("kernel", "large", "env");
+  ASSERT_TRUE(daemon.store.Put(large, std::string(size_t{64} << 20, 'x'), 1).ok());
+  EXPECT_TRUE(absl::IsNotFound(Export(daemon).status()));
+  ASSERT_TRUE(daemon.store.Put(cache::Key("kernel", "small", "env"), "x", 1).ok());
+  const auto bundle = CacheExport::Begin(*daemon.op, {.sign = hmac_}, {});
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  EXPECT_EQ(bundle->entries(), 1u);
+  EXPECT_EQ(bundle->left_out(), 1u);
+  EXPECT_EQ(Import(b_, *Export(daemon)), (std::map<std::string, int>{{"other_environment", 1}}));
+}
+
+TEST_F(CacheOperatorTest, DraftsOfThisDaemonAreUsed) {
+  const auto kernel = a_.store.ReadRow(a_.First("kernel").address);
+  const cache::Key draft("draft", (*kernel)->semantic, (*kernel)->environment);
+  ASSERT_TRUE(a_.store.Put(draft, (*kernel)->value, 1).ok());
+  EXPECT_TRUE(a_.op->Get(draft.address().Hex())->used);
+  const cache::Key foreign("draft", (*kernel)->semantic, "of another device");
+  ASSERT_TRUE(a_.store.Put(foreign, (*kernel)->value, 1).ok());
+  EXPECT_FALSE(a_.op->Get(foreign.address().Hex())->used);
 }
 
 }  // namespace

@@ -179,6 +179,21 @@ TEST_F(ImportedWinnerTest, StaysWhenNothingWasFoundOut) {
   EXPECT_EQ(Count("unproven"), 1u);
 }
 
+TEST_F(ImportedWinnerTest, StaysWhenTheErrorIsNotItsOwn) {
+  for (const absl::StatusCode code :
+       {absl::StatusCode::kDeadlineExceeded, absl::StatusCode::kResourceExhausted,
+        absl::StatusCode::kFailedPrecondition}) {
+    tuner_.proof = absl::Status(code, "the machine is busy");
+    tuner_.calls = 0;
+    const auto service = Service(&tuner_);
+    const auto program = Prepare(*service, graph_);
+    ASSERT_TRUE(Eventually([&] { return IsTuned(*program); }));
+    EXPECT_EQ(tuner_.calls, 1);
+    EXPECT_EQ(Count("unproven"), 1u) << absl::StatusCodeToString(code);
+    ASSERT_TRUE(store_.Clear("tuning").ok());
+  }
+}
+
 TEST_F(TuningServiceTest, TwoDaemonsOnOneStoreTuneOnce) {
   FakeTuner other;
   const auto one = Service(&tuner_), two = Service(&other);
@@ -246,8 +261,9 @@ TEST_F(TuningServiceTest, StopEndsTheSearchAndGivesItsLeaseBack) {
 }
 
 TEST_F(TuningServiceTest, AFailureKeepsWhatIsThereAndIsNotRepeated) {
+  // As it does when a worker dies with the kernel without opts. A load whose value somebody else makes is ABORTED, too.
   tuner_.on_tune = [this](const auto&) -> absl::Status {
-    return tuner_.calls == 1 ? absl::InternalError("no kernel agrees") : absl::OkStatus();
+    return tuner_.calls == 1 ? absl::AbortedError("a worker died") : absl::OkStatus();
   };
   const auto service = Service(&tuner_);
   const auto program = Prepare(*service, graph_);
