@@ -26,6 +26,10 @@ class KernelLoaderTest : public ::testing::Test {
                       &timings);
   }
 
+  std::string Environment() {
+    return graph_compiler_.KernelEnvironment((*devices_.Get(""))->device(), options_);
+  }
+
   std::string graph_;
   CompileOptions options_;
   std::vector<int64_t> capacities_ = {16, 16};
@@ -114,7 +118,7 @@ TEST_F(KernelLoaderTest, AValueThatIsNoRecordIsMadeAgainAndReplaced) {
   ASSERT_TRUE(Get(loader_, "").ok());
   const auto entry = store_.List("kernel", 10).at(0);
   ASSERT_TRUE(store_.Clear("kernel").ok());
-  ASSERT_TRUE(store_.Put({"kernel", graph_, options_.KernelText()}, "noise", 1).ok());
+  ASSERT_TRUE(store_.Put({"kernel", graph_, Environment()}, "noise", 1).ok());
   EXPECT_EQ(store_.List("kernel", 10).at(0).address, entry.address);
   const auto healed = Get(loader_, "");
   ASSERT_TRUE(healed.ok()) << healed.status();
@@ -162,7 +166,7 @@ TEST_F(KernelLoaderTest, AKernelThatHasNoDraftIsOptimisedAtOnce) {
 TEST_F(KernelLoaderTest, ADamagedOptimisedKernelIsReplacedByTheUpgrade) {
   ASSERT_TRUE(Get(loader_, "").ok());
   ASSERT_TRUE(store_.Clear("kernel").ok());
-  ASSERT_TRUE(store_.Put({"kernel", graph_, options_.KernelText()}, "noise", 1).ok());
+  ASSERT_TRUE(store_.Put({"kernel", graph_, Environment()}, "noise", 1).ok());
   const auto draft = Get(loader_, "", nullptr, Tier::kDraft);
   ASSERT_TRUE(draft.ok()) << draft.status();
   EXPECT_TRUE(draft->kernel->draft);
