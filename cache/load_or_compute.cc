@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cache/load_or_compute.h"
 
+#include "cache/lease_round.h"
 #include "core/base/status.h"
 #include "core/base/telemetry/metrics.h"
 #include "core/base/telemetry/trace.h"
@@ -47,25 +48,26 @@ class Load {
       if (auto found = Find()) return *std::move(found);
       return ComputeAndPut();
     }
-    // A value that exists but cannot be read, or a lease that is lost again and again, would make
-    // this loop endless. After this many rounds compute without a lease.
-    constexpr int kMaxRounds = 8;
     for (int round = 0; round < kMaxRounds; ++round) {
-      if (options_.may_compute) UOPD_TRY(options_.may_compute());
-      const LeaseResult lease = store_.TryLease(key_, options_.owner, options_.lease_ttl_us);
-      if (lease.granted()) {
-        UOPD_ASSIGN(auto loaded, UnderLease(lease.token));
-        if (loaded) return *std::move(loaded);
-        continue;  // somebody else has the lease now
+      UOPD_ASSIGN(Round begun, BeginRound(store_, key_, options_));
+      switch (begun.step) {
+        case RoundStep::kFound:
+          return FromEntry(std::move(begun.found), lookup_);
+        case RoundStep::kElsewhere:
+          return absl::AbortedError(Cat(begun.holder, " computes the value."));
+        case RoundStep::kAlone:
+          return ComputeAndPut();
+        case RoundStep::kCompute: {
+          UOPD_ASSIGN(auto loaded, UnderLease(begun.token));
+          if (loaded) return *std::move(loaded);
+          break;  // somebody else has the lease now
+        }
+        case RoundStep::kAwait: {
+          UOPD_ASSIGN(auto awaited, Await());
+          if (awaited) return *std::move(awaited);
+          break;
+        }
       }
-      if (lease.outcome == LeaseOutcome::kBusy && options_.waits_for &&
-          !options_.waits_for(lease.holder)) {
-        return absl::AbortedError(Cat(lease.holder, " computes the value."));
-      }
-      // A load that replaces the value must not wait for a value: the old one exists.
-      if (lease.outcome == LeaseOutcome::kUnavailable || options_.use == Use::kReplace) break;
-      UOPD_ASSIGN(auto awaited, Await());
-      if (awaited) return *std::move(awaited);
     }
     return ComputeAndPut();
   }
@@ -99,11 +101,6 @@ class Load {
 
   // Returns nullopt if the lease was lost before there was a value.
   absl::StatusOr<std::optional<Loaded>> UnderLease(int64_t token) {
-    // The owner before us may have put the value after the lookup.
-    if (auto found = Find()) {
-      store_.ReleaseLease(key_, token).IgnoreError();
-      return found;
-    }
     const LeaseKeeper::Scope lease(store_.keeper(), key_.address(), token, options_.lease_ttl_us,
                                    options_.strict_lease);
     const WaitLimits limits{.deadline = limits_.deadline, .cancelled = [&] {

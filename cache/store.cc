@@ -253,14 +253,19 @@ absl::Status Store::ReleaseLease(const Key& key, int64_t token) {
   return status;
 }
 
+std::optional<WatchOutcome> Store::LookReady(const Key& key) {
+  for (auto& tier : tiers_) {
+    if (tier->Contains(key.address())) return WatchOutcome::kReady;
+  }
+  if (leases_->IsHeld(key.address())) return std::nullopt;
+  return WatchOutcome::kLeaseFree;
+}
+
 WatchOutcome Store::WatchReady(const Key& key, const WaitLimits& limits) {
   return bell_.WaitFor(limits, [&](WatchOutcome* outcome) {
-    *outcome = WatchOutcome::kReady;
-    for (auto& tier : tiers_) {
-      if (tier->Contains(key.address())) return true;
-    }
-    *outcome = WatchOutcome::kLeaseFree;
-    return !leases_->IsHeld(key.address());
+    const std::optional<WatchOutcome> seen = LookReady(key);
+    if (seen) *outcome = *seen;
+    return seen.has_value();
   });
 }
 

@@ -82,6 +82,8 @@ class Store final : public Admin {
   Leases& leases() { return *leases_; }
   // Waits until the key has a value or nobody holds its lease.
   WatchOutcome WatchReady(const Key& key, const WaitLimits& limits);
+  // One look of it: kReady or kLeaseFree; nullopt: somebody holds the lease.
+  std::optional<WatchOutcome> LookReady(const Key& key);
 
   // From now on rows of the environment that other daemons put are fetched, as if this daemon had asked for one.
   void Follow(const std::string& environment);
@@ -108,6 +110,7 @@ class Store final : public Admin {
   int64_t max_bytes() const override { return tiers_.front()->max_bytes(); }
   Health health() const override { return tiers_.front()->health(); }
   Cluster* maybe_cluster() const { return cluster_.get(); }
+  Refill* maybe_refill() const { return refill_.get(); }
   // Reads the number of rows and their bytes again; if that fails, those that were read last stay.
   const StatsTable& stats();
 

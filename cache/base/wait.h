@@ -8,6 +8,10 @@ namespace uopd::cache {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
+// The clock of deadlines. A simulation gives its own.
+using SteadyFn = std::function<Deadline()>;
+inline Deadline SteadyNow() { return std::chrono::steady_clock::now(); }
+
 // `cancelled` is polled on the waiting thread.
 struct WaitLimits {
   Deadline deadline = Deadline::max();

@@ -12,16 +12,9 @@
 namespace uopd::cache {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
 // A client may name any environment; more than these are not followed.
 constexpr size_t kMaxEnvironments = 4096;
 constexpr size_t kMaxSent = 16'384;
-// A listener that fails waits, so that a server that is gone does not cost a core.
-constexpr milliseconds kListenPause{100};
-constexpr milliseconds kListenWait{1000};
-constexpr milliseconds kSendPause{100};
 // A server that answers and does not take a row (too large, no memory left) may never do.
 constexpr int kMaxTries = 5;
 
@@ -30,8 +23,8 @@ constexpr int kMaxTries = 5;
 Cluster::Cluster(std::unique_ptr<SharedServer> server, ClusterOptions options)
     : options_(std::move(options)),
       server_(std::make_shared<GuardedServer>(std::move(server), options_.breaker, options_.now,
-                                              options_.on_change)),
-      sender_([this] { SendLoop(); }) {
+                                              options_.on_change)) {
+  if (options_.threads) sender_ = std::thread([this] { SendLoop(); });
   metrics::ClusterConfigured().Set(1);
   // All reasons have a series from the start, so that the first record that is refused is a rise.
   for (size_t fault = 1; fault < ClusterStats::kFaults; ++fault) {
@@ -46,15 +39,15 @@ Cluster::~Cluster() {
     stop_ = true;
   }
   changed_.notify_all();
-  sender_.join();
+  if (sender_.joinable()) sender_.join();
 }
 
 Cluster::Found Cluster::Get(const Key& key) {
   Follow(key.environment());
-  const auto begin = steady_clock::now();
+  const Deadline begin = options_.steady();
   const Found found = Fetch(key.address(), begin + options_.budget);
   metrics::ClusterLookupDuration().Observe(
-      std::chrono::duration<double>(steady_clock::now() - begin).count());
+      std::chrono::duration<double>(options_.steady() - begin).count());
   switch (found.outcome) {
     case GetOutcome::kHit:
       ++stats_.hits;
@@ -89,7 +82,7 @@ Cluster::Found Cluster::Fetch(const Digest& address, Deadline deadline) {
 }
 
 absl::StatusOr<int64_t> Cluster::SettledUs() {
-  UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(steady_clock::now() + options_.budget));
+  UOPD_ASSIGN(const KeysAge keys, server_->AskKeysAge(options_.steady() + options_.budget));
   if (!server_->reachable()) return absl::UnavailableError("The shared tier does not answer.");
   return std::min(keys.age_us, server_->UnchangedUs());
 }
@@ -192,47 +185,58 @@ void Cluster::SettleAll(const absl::Status& status) {
   unsettled_ -= waiting.size();
 }
 
+Cluster::Sent Cluster::SendOne() {
+  std::shared_ptr<const Row> row;
+  {
+    const MutexLock lock(mu_);
+    if (queue_.empty()) return Sent::kNothing;
+    row = queue_.front().row;
+  }
+  // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
+  const absl::Status status = given_up_.ok() ? Send(*row) : given_up_;
+  if (!status.ok()) SettleAll(status);  // whoever waits goes on without the server
+  Settled settled;
+  bool leaves = false;
+  {
+    const MutexLock lock(mu_);
+    Waiting& front = queue_.front();  // only the sender takes rows away
+    if (!status.ok() && server_->reachable()) ++front.tries;
+    leaves = status.ok() || stop_ || front.tries >= kMaxTries;
+    if (leaves) {
+      settled = std::move(front.settled);
+      queue_.pop_front();
+      AddQueued(-SizeOf(*row));
+      if (!status.ok()) CountDropped(1);
+      if (stop_) given_up_ = status;
+    }
+  }
+  if (settled) {
+    settled(status);
+    const MutexLock lock(mu_);
+    --unsettled_;
+  }
+  changed_.notify_all();
+  return leaves ? Sent::kSettled : Sent::kNotTaken;
+}
+
 void Cluster::SendLoop() {
-  absl::Status given_up;  // the failure after which the rest of the queue is dropped
   while (true) {
-    std::shared_ptr<const Row> row;
     {
       MutexLock lock(mu_);
       lock.Wait(changed_, [this]() UOPD_REQUIRES(mu_) { return stop_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      row = queue_.front().row;
     }
-    // At the end one failure is enough: the next row would wait as long, and this daemon's own tiers have it.
-    const absl::Status status = given_up.ok() ? Send(*row) : given_up;
-    if (!status.ok()) SettleAll(status);  // whoever waits goes on without the server
-    Settled settled;
-    {
-      MutexLock lock(mu_);
-      Waiting& front = queue_.front();  // only this thread takes rows away
-      if (!status.ok() && server_->reachable()) ++front.tries;
-      if (status.ok() || stop_ || front.tries >= kMaxTries) {
-        settled = std::move(front.settled);
-        queue_.pop_front();
-        AddQueued(-SizeOf(*row));
-        if (!status.ok()) CountDropped(1);
-        if (stop_) given_up = status;
-      } else {
-        lock.WaitUntil(changed_, steady_clock::now() + kSendPause,
-                       [this]() UOPD_REQUIRES(mu_) { return stop_; });
-      }
-    }
-    if (settled) {
-      settled(status);
-      const MutexLock lock(mu_);
-      --unsettled_;
-    }
-    changed_.notify_all();
+    const Sent sent = SendOne();
+    if (sent == Sent::kNothing) return;  // and there will be nothing more
+    if (sent == Sent::kSettled) continue;
+    MutexLock lock(mu_);
+    lock.WaitUntil(changed_, SteadyNow() + kSendPause,
+                   [this]() UOPD_REQUIRES(mu_) { return stop_; });
   }
 }
 
 void Cluster::Listen(std::function<void(std::shared_ptr<const Row>)> on_row) {
   on_row_ = std::move(on_row);
-  listener_ = std::thread([this] { ListenLoop(); });
+  if (options_.threads) listener_ = std::thread([this] { ListenLoop(); });
 }
 
 void Cluster::StopListening() {
@@ -248,35 +252,38 @@ void Cluster::ListenLoop() {
   std::string cursor;
   while (true) {
     const absl::StatusOr<std::vector<Announcement>> heard =
-        server_->Listen(cursor, steady_clock::now() + kListenWait);
+        server_->Listen(cursor, SteadyNow() + kListenWait);
     {
       MutexLock lock(mu_);
       if (!heard.ok())
-        lock.WaitUntil(changed_, steady_clock::now() + kListenPause,
+        lock.WaitUntil(changed_, SteadyNow() + kListenPause,
                        [this]() UOPD_REQUIRES(mu_) { return stop_listening_; });
       if (stop_listening_) return;
     }
-    if (!heard.ok()) continue;
-    for (const Announcement& one : *heard) {
-      ++stats_.announced;
-      {
-        const MutexLock lock(mu_);
-        if (sent_.erase(one.address) > 0) continue;
-      }
-      if (!Uses(one.environment)) {
-        metrics::ClusterAnnouncements({"unused"}).Increment();
-        continue;
-      }
-      const Found found = Fetch(one.address, steady_clock::now() + options_.send_budget);
-      const bool hit = found.outcome == GetOutcome::kHit;
-      metrics::ClusterAnnouncements({hit ? "taken" : "not_taken"}).Increment();
-      if (!hit) continue;
-      on_row_(found.row);
-      ++stats_.fetched;
-      // Exact between daemons of one machine. Otherwise the clocks of both machines are in it.
-      metrics::ClusterArrival().Observe(
-          1e-6 * static_cast<double>(std::max<int64_t>(0, options_.now() - found.row->created_us)));
+    if (heard.ok()) Hear(*heard);
+  }
+}
+
+void Cluster::Hear(const std::vector<Announcement>& announced) {
+  for (const Announcement& one : announced) {
+    ++stats_.announced;
+    {
+      const MutexLock lock(mu_);
+      if (sent_.erase(one.address) > 0) continue;
     }
+    if (!Uses(one.environment)) {
+      metrics::ClusterAnnouncements({"unused"}).Increment();
+      continue;
+    }
+    const Found found = Fetch(one.address, SendDeadline());
+    const bool hit = found.outcome == GetOutcome::kHit;
+    metrics::ClusterAnnouncements({hit ? "taken" : "not_taken"}).Increment();
+    if (!hit) continue;
+    on_row_(found.row);
+    ++stats_.fetched;
+    // Exact between daemons of one machine. Otherwise the clocks of both machines are in it.
+    metrics::ClusterArrival().Observe(
+        1e-6 * static_cast<double>(std::max<int64_t>(0, options_.now() - found.row->created_us)));
   }
 }
 

@@ -35,6 +35,9 @@ struct ClusterOptions {
   size_t queue_bytes = size_t{64} << 20;
   BreakerOptions breaker;
   NowFn now = WallClockUs;
+  SteadyFn steady = SteadyNow;  // of the deadlines
+  // False: no thread is started; the owner calls SendOne and Hear.
+  bool threads = true;
   std::function<void(const std::string&)> on_change;  // a sentence for the log; from any thread
 };
 
@@ -62,7 +65,7 @@ class Cluster {
   absl::StatusOr<int64_t> SettledUs();
   // For a refill of the server (refill.h), which waits for the server as long as a put does.
   bool can_sign() const { return options_.sign.can_sign(); }
-  Deadline SendDeadline() const { return std::chrono::steady_clock::now() + options_.send_budget; }
+  Deadline SendDeadline() const { return options_.steady() + options_.send_budget; }
   absl::Status SendQuietly(const Row& row);
   void CountRefilled(int64_t rows);  // at the end of a pass
   // For how many microseconds the server has not answered; 0: it answers.
@@ -73,6 +76,21 @@ class Cluster {
   void Listen(std::function<void(std::shared_ptr<const Row>)> on_row);
   // Ends the listening thread, so that `on_row` is not called any more.
   void StopListening();
+
+  // What the threads do, one step at a time.
+  enum class Sent {
+    kNothing,   // nothing waits
+    kSettled,   // the first row that waited left the queue
+    kNotTaken,  // it stays: try again after kSendPause
+  };
+  static constexpr std::chrono::milliseconds kSendPause{100};
+  Sent SendOne() UOPD_EXCLUDES(mu_);
+  // Fetches what was announced, as far as this daemon has a use for it.
+  void Hear(const std::vector<Announcement>& announced) UOPD_EXCLUDES(mu_);
+  // One question of the listener lasts so long; after one that fails it waits, so that a server that is gone does not
+  // cost a core.
+  static constexpr std::chrono::milliseconds kListenWait{1000};
+  static constexpr std::chrono::milliseconds kListenPause{100};
 
   const std::shared_ptr<GuardedServer>& server() const { return server_; }
   const ClusterStats& stats() const { return stats_; }
@@ -98,6 +116,8 @@ class Cluster {
   const std::shared_ptr<GuardedServer> server_;
   ClusterStats stats_;
   std::function<void(std::shared_ptr<const Row>)> on_row_;
+  absl::Status
+      given_up_;  // at the end: the failure after which the rest of the queue is dropped. Of the sender only
 
   Mutex mu_;
   std::condition_variable changed_;

@@ -17,7 +17,7 @@ LeaseResult ClusterLeases::TryLease(const Digest& address, std::string_view owne
     const MutexLock lock(mu_);
     if (shared_.size() >= kManyTokens) {
       // Nobody renews a lease that expired long ago.
-      const int64_t old = WallClockUs() - 2 * ttl_us;
+      const int64_t old = now_() - 2 * ttl_us;
       absl::erase_if(shared_, [&](const auto& one) { return one.second.expires_us < old; });
     }
     shared_[address] = *shared;
@@ -36,7 +36,7 @@ absl::Status ClusterLeases::Renew(const Digest& address, int64_t token, int64_t 
   absl::Status status = server_->Renew(address, token, ttl_us, Budget());
   const MutexLock lock(mu_);
   if (const auto it = shared_.find(address); status.ok() && it != shared_.end())
-    it->second.expires_us = WallClockUs() + ttl_us;
+    it->second.expires_us = now_() + ttl_us;
   return status;
 }
 

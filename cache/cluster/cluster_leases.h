@@ -18,8 +18,13 @@ class ClusterLeases final : public Leases {
  public:
   // Each question to the server ends after `budget`.
   ClusterLeases(std::shared_ptr<GuardedServer> server, std::unique_ptr<Leases> local,
-                std::chrono::microseconds budget)
-      : server_(std::move(server)), local_(std::move(local)), budget_(budget) {}
+                std::chrono::microseconds budget, NowFn now = WallClockUs,
+                SteadyFn steady = SteadyNow)
+      : server_(std::move(server)),
+        local_(std::move(local)),
+        budget_(budget),
+        now_(std::move(now)),
+        steady_(std::move(steady)) {}
 
   LeaseResult TryLease(const Digest& address, std::string_view owner, int64_t ttl_us) override
       UOPD_EXCLUDES(mu_);
@@ -30,13 +35,15 @@ class ClusterLeases final : public Leases {
   bool IsHeld(const Digest& address) override;
 
  private:
-  Deadline Budget() const { return std::chrono::steady_clock::now() + budget_; }
+  Deadline Budget() const { return steady_() + budget_; }
   // Whether the server granted this token to this process.
   bool IsShared(const Digest& address, int64_t token) UOPD_EXCLUDES(mu_);
 
   const std::shared_ptr<GuardedServer> server_;
   const std::unique_ptr<Leases> local_;
   const std::chrono::microseconds budget_;
+  const NowFn now_;
+  const SteadyFn steady_;
   Mutex mu_;
   // The tokens that the server granted, the newest of each address. Those of lost leases stay until there are many.
   absl::flat_hash_map<Digest, LeaseResult> shared_ UOPD_GUARDED_BY(mu_);

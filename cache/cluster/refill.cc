@@ -15,11 +15,9 @@ Digest LeaseAddress() { return HashBytes("refill of the shared tier"); }
 }  // namespace
 
 Refill::Refill(Cluster& cluster, const RefillOptions& options, Select select, Read read)
-    : cluster_(cluster),
-      options_(options),
-      select_(std::move(select)),
-      read_(std::move(read)),
-      thread_([this] { Loop(); }) {}
+    : cluster_(cluster), options_(options), select_(std::move(select)), read_(std::move(read)) {
+  if (options_.thread) thread_ = std::thread([this] { Loop(); });
+}
 
 Refill::~Refill() {
   {
@@ -27,7 +25,7 @@ Refill::~Refill() {
     stop_ = true;
   }
   stop_changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Refill::stopped() {
@@ -35,12 +33,16 @@ bool Refill::stopped() {
   return stop_;
 }
 
+void Refill::Look() {
+  const absl::StatusOr<KeysAge> keys = cluster_.server()->AskKeysAge(cluster_.SendDeadline());
+  if (!keys.ok()) return;
+  if (!filled_ && keys->age_us >= options_.young_us) filled_ = keys->born_us;
+  if (filled_ != keys->born_us && Pass().ok()) filled_ = keys->born_us;
+}
+
 void Refill::Loop() {
-  std::optional<int64_t> filled;  // when the server got the keys that need no refill any more
   while (!stopped()) {
-    const absl::StatusOr<KeysAge> keys = cluster_.server()->AskKeysAge(cluster_.SendDeadline());
-    if (keys.ok() && !filled && keys->age_us >= options_.young_us) filled = keys->born_us;
-    if (keys.ok() && filled != keys->born_us && Pass().ok()) filled = keys->born_us;
+    Look();
     MutexLock lock(mu_);
     lock.WaitUntil(stop_changed_, std::chrono::steady_clock::now() + options_.look,
                    [this]() UOPD_REQUIRES(mu_) { return stop_; });

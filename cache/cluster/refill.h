@@ -26,6 +26,7 @@ struct RefillOptions {
   int64_t max_rows = 20'000;
   int64_t max_bytes = int64_t{1} << 30;
   int64_t lease_us = 30'000'000;
+  bool thread = true;  // false: the owner calls Look
 };
 
 class Refill {
@@ -40,6 +41,9 @@ class Refill {
   Refill(const Refill&) = delete;
   Refill& operator=(const Refill&) = delete;
 
+  // One look at the server, and a pass if it lost its keys. The thread does so every `look`.
+  void Look() UOPD_EXCLUDES(mu_);
+
  private:
   void Loop() UOPD_EXCLUDES(mu_);
   // The number of rows that were sent. An error: the pass is to be repeated.
@@ -52,6 +56,8 @@ class Refill {
   const RefillOptions options_;
   const Select select_;
   const Read read_;
+  std::optional<int64_t>
+      filled_;  // when the server got the keys that need no refill any more. Of Look only
   Mutex mu_;
   std::condition_variable stop_changed_;
   bool stop_ UOPD_GUARDED_BY(mu_) = false;

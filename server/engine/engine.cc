@@ -72,8 +72,8 @@ CompileService::Options CompileOptionsOf(const Config& config, const DeviceSet& 
   out.explainer = &explainer;
   out.lease = {.owner = LeaseOwner(),
                .ttl_us = std::chrono::microseconds(config.compile_lease_ms()).count()};
-  out.tuning.settle_us = std::chrono::microseconds(config.tune_settle_ms()).count();
-  out.tuning.alone_after_us = std::chrono::microseconds(config.tune_alone_after_ms()).count();
+  out.tuning.gate.settle_us = std::chrono::microseconds(config.tune_settle_ms()).count();
+  out.tuning.gate.alone_after_us = std::chrono::microseconds(config.tune_alone_after_ms()).count();
   out.repro_folder = Cat(config.server_data_dir(), "/repro");
   out.device_list = absl::StrJoin(devices.names(), ",");
   out.limits = WireLimitsOf(config);

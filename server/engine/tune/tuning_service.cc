@@ -305,15 +305,6 @@ void TuningService::Pause(Queue& queue) {
                  [&]() UOPD_REQUIRES(mu_) { return stopped(); });
 }
 
-absl::Status TuningService::MaySearch() const {
-  cache::Cluster* cluster = store_.maybe_cluster();
-  if (cluster == nullptr) return absl::OkStatus();
-  const absl::StatusOr<int64_t> settled = cluster->SettledUs();
-  if (settled.ok() ? *settled >= options_.settle_us : cluster->AwayUs() >= options_.alone_after_us)
-    return absl::OkStatus();
-  return absl::AbortedError("The cluster is not known well enough to begin a search.");
-}
-
 bool TuningService::TuneOne(Queue& queue, Part& part, size_t i, bool wait) {
   const TuningTask& task = part.task;
   const TuningTask::Kernel& kernel = task.kernels[i];
@@ -371,12 +362,13 @@ absl::StatusOr<TuningService::Obtained> TuningService::Obtain(const cache::Key& 
   const TuningTask& task = part.task;
   const TuningTask::Kernel& kernel = task.kernels[i];
   // A result that arrives ends the search for it.
-  cache::LoadOptions load{.limits = {.cancelled = [&] { return stopped() || part.taken[i]; }},
-                          .lease_ttl_us = options_.lease_us,
-                          .owner = options_.owner,
-                          .may_compute = [this] { return MaySearch(); },
-                          .strict_lease = store_.maybe_cluster() != nullptr,
-                          .use = UseOf(task.options)};
+  cache::LoadOptions load{
+      .limits = {.cancelled = [&] { return stopped() || part.taken[i]; }},
+      .lease_ttl_us = options_.lease_us,
+      .owner = options_.owner,
+      .may_compute = [this] { return options_.gate.MaySearch(store_.maybe_cluster()); },
+      .strict_lease = store_.maybe_cluster() != nullptr,
+      .use = UseOf(task.options)};
   if (!wait) {
     load.waits_for = [this](std::string_view holder) {
       return OnOneMachine(holder, options_.owner);

@@ -36,6 +36,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "cache/cluster/search_gate.h"
 #include "cache/load_or_compute.h"
 #include "core/base/mutex.h"
 #include "server/engine/base/recent_failures.h"
@@ -66,10 +67,7 @@ class TuningService {
   struct Options {
     std::string owner;              // for leases (LeaseOwner)
     int64_t lease_us = 10'000'000;  // renewed after a third of this time
-    // With a cluster: a search begins when its server has answered for so long, so that what others found or are searching
-    // is known first. While the server does not answer no search begins, until it has been away for `alone_after_us`.
-    int64_t settle_us = 10'000'000;
-    int64_t alone_after_us = 600'000'000;
+    cache::SearchGate gate;         // with a cluster: when a search may begin
     // Remembers which kernels could not be tuned. Null: this process does not try them again.
     RecentFailures* failures = nullptr;
   };
@@ -164,8 +162,6 @@ class TuningService {
                                            const std::function<bool()>& cancelled);
   // ABORTED: the same.
   absl::StatusOr<Obtained> Obtain(const cache::Key& key, Part& part, size_t i, bool wait);
-  // ABORTED: not now.
-  absl::Status MaySearch() const;
   cache::Key KeyOf(std::string_view graph, const devices::Device& device,
                    const CompileOptions& options) const;
   // A part that is not run any more.

@@ -88,7 +88,7 @@ class TuningClusterTest : public cache::KeyFiles {
 TEST_F(TuningClusterTest, NoSearchBeginsWhileTheServerIsAway) {
   state_->SetAway(true);
   const auto store = Open();
-  TuningService service({.owner = "a pid 1 boot 1", .settle_us = 1'000}, *store, &tuner_);
+  TuningService service({.owner = "a pid 1 boot 1", .gate = {.settle_us = 1'000}}, *store, &tuner_);
   service.Add(Task(&used_));
   AwaitQuestions();
   EXPECT_EQ(tuner_.calls, 0);
@@ -100,7 +100,8 @@ TEST_F(TuningClusterTest, NoSearchBeginsWhileTheServerIsAway) {
 TEST_F(TuningClusterTest, WhoIsAloneForLongTunesAlone) {
   state_->SetAway(true);
   const auto store = Open();
-  TuningService service({.owner = "a pid 1 boot 1", .alone_after_us = 20'000}, *store, &tuner_);
+  TuningService service({.owner = "a pid 1 boot 1", .gate = {.alone_after_us = 20'000}}, *store,
+                        &tuner_);
   service.Add(Task(&used_));
   EXPECT_TRUE(Eventually([&] { return used_ == 1; }));
 }
@@ -108,7 +109,8 @@ TEST_F(TuningClusterTest, WhoIsAloneForLongTunesAlone) {
 TEST_F(TuningClusterTest, NoSearchBeginsWhenTheServerHasJustLostItsKeys) {
   state_->age_us = 5'000;
   const auto store = Open();
-  TuningService service({.owner = "a pid 1 boot 1", .settle_us = 10'000}, *store, &tuner_);
+  TuningService service({.owner = "a pid 1 boot 1", .gate = {.settle_us = 10'000}}, *store,
+                        &tuner_);
   service.Add(Task(&used_));
   AwaitQuestions();
   EXPECT_EQ(tuner_.calls, 0);
@@ -122,8 +124,8 @@ TEST_F(TuningClusterTest, ASearchEndsWithItsLease) {
   SlowTuner other;
   std::atomic<double> used_by_other = 0;
   tuner_.go = false;
-  TuningService service({.owner = "a pid 1 boot 1", .lease_us = 60'000, .settle_us = 0}, *one,
-                        &tuner_);
+  TuningService service({.owner = "a pid 1 boot 1", .lease_us = 60'000, .gate = {.settle_us = 0}},
+                        *one, &tuner_);
   service.Add(Task(&used_));
   ASSERT_TRUE(Eventually([&] { return tuner_.calls == 1; }));
   state_->SetAway(true);
@@ -133,7 +135,7 @@ TEST_F(TuningClusterTest, ASearchEndsWithItsLease) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(used_, 0);
   {
-    TuningService second({.owner = "b pid 1 boot 2", .settle_us = 0}, *two, &other);
+    TuningService second({.owner = "b pid 1 boot 2", .gate = {.settle_us = 0}}, *two, &other);
     other.go = false;
     second.Add(Task(&used_by_other));
     state_->SetAway(false);
@@ -148,7 +150,7 @@ TEST_F(TuningClusterTest, ASearchEndsWithItsLease) {
 TEST_F(TuningClusterTest, WhatArrivesEndsTheSearch) {
   const auto one = Open(), two = Open();
   tuner_.go = false;
-  TuningService service({.owner = "a pid 1 boot 1", .settle_us = 0}, *one, &tuner_);
+  TuningService service({.owner = "a pid 1 boot 1", .gate = {.settle_us = 0}}, *one, &tuner_);
   service.Add(Task(&used_));
   ASSERT_TRUE(Eventually([&] { return tuner_.calls == 1; }));
   EXPECT_TRUE(Eventually([&] {

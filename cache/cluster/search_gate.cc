@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+#include "cache/cluster/search_gate.h"
+
+namespace uopd::cache {
+
+absl::Status SearchGate::MaySearch(Cluster* maybe_cluster) const {
+  if (maybe_cluster == nullptr) return absl::OkStatus();
+  const absl::StatusOr<int64_t> settled = maybe_cluster->SettledUs();
+  if (settled.ok() ? *settled >= settle_us : maybe_cluster->AwayUs() >= alone_after_us)
+    return absl::OkStatus();
+  return absl::AbortedError("The cluster is not known well enough to begin a search.");
+}
+
+}  // namespace uopd::cache
