@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// Daemon: a simulated daemon. Its store, leases, circuit breaker, queue of puts, refill and search gate are the real ones,
+// without their threads; its clients, its disk and its compiler are models.
+//
+//   request ── kernel in the store? ── no ──► load: rounds of cache::BeginRound, compile, PutFenced
+//         └── tuning in the store? ── no ──► queue of the tuner ──► the same with a search, one at a time
+//
+// What the real threads wait for are events here. A crash destroys the store; the disk stays. One thread.
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cache/base/kept_lease.h"
+#include "cache/cluster/search_gate.h"
+#include "cache/lease_round.h"
+#include "cache/store.h"
+#include "tests/simulation/server_link.h"
+#include "tests/simulation/sim_disk.h"
+
+namespace uopd::sim {
+
+struct DaemonOptions {
+  double requests_per_hour = 12;        // for a kernel each
+  double compile_s = 1, search_s = 20;  // means of exponential times
+  double restart_s = 30;                // mean, after a crash
+  int64_t lease_us = 10 * kSecond;
+  cache::SearchGate gate;
+  cache::ClusterOptions cluster;  // keys and budgets
+  cache::RefillOptions refill;
+  uint64_t names = 1'000'000'000;
+  double zipf = 1.1;
+};
+
+// What all daemons share.
+struct Surroundings {
+  const DaemonOptions& options;
+  const Zipf& zipf;
+  SimClock& clock;
+  EventQueue& queue;
+  KeyTable& keys;
+  SharedTier& tier;
+  Stats& stats;
+  // Why a kernel was tuned again, by a search under a lease of the server or not, since a time.
+  std::function<Again(const Slot&, bool shared, int64_t since_us)> why;
+  bool quiet = false;  // at the end: no more requests and faults
+};
+
+class Daemon final : public Actor {
+ public:
+  Daemon(Surroundings& all, uint32_t id, uint32_t environment, uint64_t seed);
+
+  void Start();
+  void Crash();  // it starts again later
+  void CutOff(int64_t until_us) { reach_.cut_until_us = until_us; }
+  bool up() const { return store_ != nullptr; }
+  uint32_t life() const { return life_; }
+  // Whether rows wait to be sent.
+  bool HasQueued() const;
+  bool computes() const;
+  void Wake(uint32_t what, uint64_t arg) override;
+
+ private:
+  enum What : uint32_t {
+    kRequest,
+    kSend,
+    kListen,
+    kHeard,
+    kListenEnd,
+    kLook,
+    kRenew,
+    kComputed,
+    kPoll,
+    kRetry,
+    kArrived,
+    kRestart
+  };
+  struct Task {  // a load that waits or computes
+    uint32_t id = 0, slot = 0;
+    int rounds = 0;
+    bool waits = true;  // for daemons of other machines
+    bool computing = false;
+    uint32_t turn = 0;  // of polls and computations: events of an older one are void
+    int64_t began_us = 0, token = 0, computing_since_us = 0;
+    bool shared = false;  // its lease is one of the server
+    std::unique_ptr<cache::KeptLease> kept;
+  };
+
+  void After(int64_t us, What what, uint64_t arg = 0);
+  void Request();
+  bool Lookup(uint32_t slot);  // whether the store has a value
+  void Begin(Task& task);
+  void NextRound(Task& task);
+  void Compute(Task& task, int64_t token);
+  void Finish(Task& task);
+  void NoteFinished(const Task& task);
+  void Poll(Task& task);
+  void Renew(Task& task);
+  void End(uint32_t id);
+  void NextSearch();
+  void Arrived(uint32_t slot);
+  void Listen();
+  void Send();
+  Task* Find(uint32_t id);
+  bool tuning(const Task& task) const { return all_.keys[task.slot].tuning; }
+  // An event of a task holds its number and its turn.
+  static uint64_t Pack(const Task& task) { return uint64_t{task.turn} << 32 | task.id; }
+  Task* Unpack(uint64_t arg);
+
+  Surroundings& all_;
+  const uint32_t id_;
+  Random random_;
+  SimDisk disk_;
+  Reach reach_;
+  uint32_t life_ = 0;
+  std::unique_ptr<cache::Store> store_;
+  std::optional<cache::Arrivals::Subscription> subscription_;
+  std::vector<std::unique_ptr<Task>> tasks_;
+  std::deque<uint32_t> searches_;  // slots; the front one is a task
+  uint32_t search_task_ = 0;       // 0: none
+  uint32_t next_task_ = 1;
+  bool sending_ = false;
+  SharedTier::Waiter waiter_;
+  std::optional<uint64_t> cursor_;
+  int64_t listen_until_us_ = 0;
+  bool listen_end_set_ = false;
+};
+
+}  // namespace uopd::sim

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// uopd_cluster_sim: simulates clusters of daemons and prints a table. `--NAME VALUE` changes an option; --daemons takes a
+// list, as 1000,10000.
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "tests/simulation/report.h"
+#include "tests/simulation/seal.h"
+
+namespace {
+
+using namespace uopd::sim;
+
+double PeakGiB() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / (1 << 20);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::map<std::string, std::string> given;
+  for (int i = 1; i + 1 < argc; i += 2)
+    given[argv[i] + (std::strncmp(argv[i], "--", 2) == 0 ? 2 : 0)] = argv[i + 1];
+  const auto number = [&](const char* name, double otherwise) {
+    const auto it = given.find(name);
+    const double value = it == given.end() ? otherwise : std::atof(it->second.c_str());
+    if (it != given.end()) given.erase(it);
+    return value;
+  };
+  const auto seal = MakeSealKey();
+  if (!seal.ok()) return 1;
+  WorldOptions options;
+  options.daemon.cluster.sign = *seal;
+  options.daemon.cluster.trusted = {*seal};
+  options.duration_us = static_cast<int64_t>(number("minutes", 60) * kMinute);
+  options.seed = static_cast<uint64_t>(number("seed", 1));
+  options.environments = static_cast<uint32_t>(number("environments", options.environments));
+  options.crashes_per_hour = number("crashes", options.crashes_per_hour);
+  options.cuts_per_hour = number("cuts", options.cuts_per_hour);
+  options.server_restarts = static_cast<int>(number("restarts", options.server_restarts));
+  options.daemon.requests_per_hour = number("requests", options.daemon.requests_per_hour);
+  options.daemon.zipf = number("zipf", options.daemon.zipf);
+  options.tier.shards = static_cast<int>(number("shards", options.tier.shards));
+  options.tier.server.max_bytes = static_cast<int64_t>(number("server-mb", 0) * (1 << 20));
+  const std::string list = given.contains("daemons") ? given["daemons"] : "1000";
+  given.erase("daemons");
+  if (!given.empty() || argc % 2 == 0) {
+    std::fprintf(stderr, "unknown option\n");
+    return 2;
+  }
+  std::string table = TableHead();
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    options.daemons = static_cast<uint32_t>(std::atoi(list.substr(at, end - at).c_str()));
+    at = end + 1;
+    const auto begin = std::chrono::steady_clock::now();
+    World world(options);
+    world.Run();
+    const double took =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    std::printf("%u daemons\n%stook %.1f s, peak memory %.2f GiB\n\n", options.daemons,
+                Details(world).c_str(), took, PeakGiB());
+    std::fflush(stdout);
+    table += TableRow(world);
+  }
+  std::printf("%s", table.c_str());
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT
+#include "tests/simulation/server_link.h"
+
+#include <algorithm>
+
+#include "core/base/status.h"
+
+namespace uopd::sim {
+
+template <class Apply>
+auto ServerLink::Ask(Command command, const Digest* address, int64_t bytes,
+                     cache::Deadline deadline, const Apply& apply)
+    -> absl::StatusOr<decltype(apply(int64_t{}))> {
+  SimClock& clock = tier_.clock();
+  Stats& stats = tier_.stats();
+  ++reach_.asked;
+  const int64_t begin = clock.now_us, last = SimClock::Of(deadline);
+  const auto fail = [&](int64_t at_us, int64_t& count) {
+    ++count;
+    connected_ = 0;
+    clock.now_us = std::max(begin, std::min(at_us, last));
+    return absl::UnavailableError("no answer");
+  };
+  if (begin < reach_.cut_until_us) return fail(last, stats.timeouts);
+  if (!tier_.up()) return fail(begin + tier_.Delay() + tier_.Delay(), stats.refused);
+  int64_t at = begin + tier_.Delay();
+  if (connected_ != tier_.births()) {
+    const std::optional<int64_t> done = tier_.Serve(Command::kConnect, address, 0, at);
+    if (!done) return fail(last, stats.refused);
+    at = *done + tier_.Delay() + tier_.Delay();
+    if (at > last) return fail(last, stats.timeouts);
+    connected_ = tier_.births();
+  }
+  const std::optional<int64_t> done = tier_.Serve(command, address, bytes, at);
+  if (!done) return fail(last, stats.refused);
+  // The server does it even if nobody waits for the answer any more.
+  auto answer = apply(*done + tier_.clock().wall_us() - begin);
+  const int64_t back = *done + tier_.Delay();
+  if (back > last) return fail(last, stats.timeouts);
+  clock.now_us = back;
+  stats.answer.Add(back - begin);
+  return answer;
+}
+
+int64_t ServerLink::BytesOf(std::string_view store) const {
+  return store == "kernel" ? tier_.options().kernel_bytes : tier_.options().tuning_bytes;
+}
+
+int64_t ServerLink::BytesOf(const Digest& address) const {
+  if (!tier_.model().Has(address)) return 0;
+  const std::optional<uint32_t> slot = tier_.keys().Find(address);
+  return slot ? BytesOf(tier_.keys()[*slot].tuning ? "tuning" : "kernel") : 0;
+}
+
+absl::StatusOr<std::optional<std::string>> ServerLink::Get(const Digest& address,
+                                                           cache::Deadline deadline) {
+  return Ask(Command::kGet, &address, BytesOf(address), deadline,
+             [&](int64_t at_us) -> std::optional<std::string> {
+               const std::string* record = tier_.model().Get(address, at_us);
+               if (record == nullptr) return std::nullopt;
+               return *record;
+             });
+}
+
+absl::StatusOr<bool> ServerLink::Has(const Digest& address, cache::Deadline deadline) {
+  return Ask(Command::kHas, &address, 0, deadline,
+             [&](int64_t) { return tier_.model().Has(address); });
+}
+
+absl::StatusOr<bool> ServerLink::Put(const cache::Announcement& what, std::string_view record,
+                                     int64_t fence, bool quiet, cache::Deadline deadline) {
+  const int64_t bytes = BytesOf(what.store);
+  UOPD_ASSIGN(const bool put,
+              Ask(Command::kPut, &what.address, bytes, deadline, [&](int64_t at_us) {
+                const bool taken = tier_.model().Put(what.address, record, fence, bytes, at_us);
+                if (const auto slot = tier_.keys().Find(what.address); taken && slot)
+                  tier_.keys()[*slot].reached = true;
+                return taken;
+              }));
+  if (!put || quiet) return put;
+  const int64_t wall = tier_.clock().wall_us() - tier_.clock().now_us;
+  // The record is there even if nobody hears of it.
+  Ask(Command::kAnnounce, nullptr, 0, deadline, [&](int64_t at_us) {
+    tier_.Announce(what, at_us - wall);
+    return true;
+  }).IgnoreError();
+  return true;
+}
+
+absl::StatusOr<cache::LeaseResult> ServerLink::TryLease(const Digest& address,
+                                                        std::string_view owner, int64_t ttl_us,
+                                                        cache::Deadline deadline) {
+  return Ask(Command::kLease, &address, 0, deadline,
+             [&](int64_t at_us) { return tier_.model().TryLease(address, owner, ttl_us, at_us); });
+}
+
+absl::Status ServerLink::Renew(const Digest& address, int64_t token, int64_t ttl_us,
+                               cache::Deadline deadline) {
+  UOPD_ASSIGN(const bool ok, Ask(Command::kRenew, &address, 0, deadline, [&](int64_t at_us) {
+                return tier_.model().Renew(address, token, ttl_us, at_us);
+              }));
+  return ok ? absl::OkStatus() : cache::LeaseLost();
+}
+
+absl::Status ServerLink::Release(const Digest& address, int64_t token, cache::Deadline deadline) {
+  UOPD_ASSIGN(const bool ok, Ask(Command::kRelease, &address, 0, deadline, [&](int64_t at_us) {
+                return tier_.model().Release(address, token, at_us);
+              }));
+  return ok ? absl::OkStatus() : cache::LeaseLost();
+}
+
+absl::Status ServerLink::CheckNewest(const Digest& address, int64_t token,
+                                     cache::Deadline deadline) {
+  UOPD_ASSIGN(const bool ok, Ask(Command::kNewest, &address, 0, deadline,
+                                 [&](int64_t) { return tier_.model().IsNewest(address, token); }));
+  return ok ? absl::OkStatus() : cache::LeaseLost();
+}
+
+absl::StatusOr<bool> ServerLink::IsHeld(const Digest& address, cache::Deadline deadline) {
+  return Ask(Command::kHeld, &address, 0, deadline,
+             [&](int64_t at_us) { return tier_.model().IsHeld(address, at_us); });
+}
+
+absl::StatusOr<cache::KeysAge> ServerLink::AskKeysAge(cache::Deadline deadline) {
+  return Ask(Command::kAge, nullptr, 0, deadline,
+             [&](int64_t at_us) { return tier_.model().Age(at_us); });
+}
+
+}  // namespace uopd::sim
