@@ -3,6 +3,7 @@
 // list, as 1000,10000.
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

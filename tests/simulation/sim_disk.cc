@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<cache::Row>> SimTier::ReadRow(const Digest& address
 
 absl::StatusOr<std::vector<cache::EntryInfo>> SimTier::Select(const cache::EntryQuery& query) {
   std::vector<cache::EntryInfo> out;
-  int64_t local = disk_.end() - 1;
+  int64_t local = int64_t{disk_.end()} - 1;
   if (query.after) local = std::min(local, query.after->value - 1);
   for (; local >= 0 && static_cast<int64_t>(out.size()) < query.limit; --local) {
     if (!disk_.Has(static_cast<uint32_t>(local))) continue;

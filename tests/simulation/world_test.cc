@@ -48,7 +48,7 @@ TEST(WorldTest, NothingIsLostWhenTheServerLosesItsKeysAndDaemonsAreCutOff) {
   World world(options);
   world.Run();
   const Stats& stats = world.stats();
-  EXPECT_GT(stats.cuts, 4);
+  EXPECT_GT(stats.cuts, 3);
   EXPECT_GT(stats.tunings, 300);
   EXPECT_GT(stats.refused, 100);
   EXPECT_EQ(world.Lost(), 0) << Details(world);
