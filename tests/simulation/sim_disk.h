@@ -46,7 +46,9 @@ class SimTier final : public cache::Tier {
 
   void Erase(const Digest&) override {}
   absl::Status Flush() override { return absl::OkStatus(); }
-  std::vector<cache::Usage> ReadUsage() override { return {}; }
+  absl::StatusOr<std::vector<cache::Usage>> ReadUsage() override {
+    return std::vector<cache::Usage>();
+  }
   std::vector<cache::EntryInfo> List(const std::string&, int64_t) override { return {}; }
   std::optional<cache::Key> KeyOf(const Digest&) override { return std::nullopt; }
   absl::Status Clear(const std::string&) override {
